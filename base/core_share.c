@@ -40,7 +40,7 @@ static bool add_thread(const char *folder, const char *name, struct core_time *t
     return thread.is_known;
 }
 
-/* A thread that ends meanwhile counts for nothing. */
+/* Threads that end during the reading are ignored. */
 struct core_time core_time_read(const char *folder)
 {
     struct core_time out = { 0 };

@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-/* Eight bytes a turn: table t has the sums of one byte and t zeros behind it. */
+/* Processes eight bytes at a time: table t has the checksums of one byte followed by t zeros. */
 enum { NUM_TABLES = 8 };
 
 static void make_tables(uint32_t tables[NUM_TABLES][256])

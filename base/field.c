@@ -68,7 +68,8 @@ static bool only_known_keys(const struct field *fields, size_t n, const json_t *
     return ok;
 }
 
-/* Unknown keys come first: a misspelt key is unknown and missing, and the slip says more. */
+/* Unknown keys are reported first: a misspelt key is both unknown and missing, and the unknown name
+ * is the better message. */
 bool fields_read(const struct field *fields, size_t n, const json_t *object, void *out,
                  struct err *err)
 {
@@ -95,7 +96,7 @@ json_t *fields_write(const struct field *fields, size_t n, const void *in)
             continue;
         json_t *value = field_forms[field->kind].write(field, (const char *)in + field->offset);
         int status = json_object_set_new(object, field->name, value);
-        assert(status == 0); /* callers never write a NaN, nor text that isn't UTF-8 */
+        assert(status == 0); /* callers write neither NaN nor text that is not UTF-8 */
         (void)status;
     }
     return object;

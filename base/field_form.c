@@ -27,7 +27,7 @@ void field_add_expected(struct text *text, const struct field *field)
     }
 }
 
-/* 15 digits give back what was typed, 1.1 and not 1.1000000000000001. The caller frees. */
+/* 15 digits reproduce the typed number: 1.1, not 1.1000000000000001. The caller frees. */
 static char *as_typed(const json_t *value)
 {
     return json_dumps(value, JSON_ENCODE_ANY | JSON_REAL_PRECISION(15));
@@ -93,7 +93,7 @@ static bool check_range(const struct field *field, double number, const json_t *
     return field_refuse(range, value, err);
 }
 
-/* Text as the JSON that it spells; other text stays text and is refused when it is read. */
+/* Parses text as a JSON number; other text stays text, which is refused when it is read. */
 static json_t *number_from_text(const char *text)
 {
     json_t *number = json_loads(text, JSON_DECODE_ANY, NULL);
@@ -269,7 +269,7 @@ static json_t *write_set(const struct field *field, const void *slot)
     return set;
 }
 
-/* A JSON number is handed on as text, so that units_parse says what is wrong with it. */
+/* A JSON number is passed on as text, so that units_parse reports the missing unit. */
 static bool parse_quantity(const struct field *field, const json_t *value, double *out,
                            struct err *err)
 {

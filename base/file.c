@@ -49,7 +49,7 @@ static int open_regular(const char *path, struct err *err)
     return -1;
 }
 
-/* Reads to the end rather than st_size bytes: files in /proc say they are empty. */
+/* Reads to the end rather than st_size bytes: files in /proc report size 0. */
 static char *read_all(int fd, size_t max_bytes, size_t *length)
 {
     size_t capacity = 1 << 12;
@@ -132,7 +132,7 @@ char *file_read(const char *path, size_t max_bytes, size_t *length, struct err *
     return bytes;
 }
 
-/* rename() would put a regular file in the place of /dev/null or of a link. */
+/* rename() would replace /dev/null or a link by a regular file. */
 static bool may_be_replaced(const char *path, struct err *err)
 {
     struct stat about;
@@ -141,8 +141,8 @@ static bool may_be_replaced(const char *path, struct err *err)
     return err_set(err, ERR_INPUT, path, "exists and is not a regular file");
 }
 
-/* A name that is taken belongs to another thread, or to a run that was killed. Nobody else may read
- * the new file until it has the mode of the file that it replaces. */
+/* A name that exists belongs to another thread or to a killed run, so the next is tried. The new
+ * file is private until it gets the mode of the file that it replaces. */
 static int create_beside(const char *path, char *name, size_t size)
 {
     int fd = -1;
@@ -160,8 +160,8 @@ static int create_beside(const char *path, char *name, size_t size)
     return fd;
 }
 
-/* Makes the rename last through a power cut. Some file systems refuse it, and the file is complete
- * either way, so a failure is not reported. */
+/* Makes the rename survive a power cut. Some file systems do not support it, and the file is
+ * complete either way, so failures are ignored. */
 static void sync_folder_of(const char *path)
 {
     const char *slash = strrchr(path, '/');

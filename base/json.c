@@ -62,7 +62,7 @@ static void skip_value(struct cursor *cursor)
         skip_token(cursor, &depth);
 }
 
-/* "FILE:12", or "FILE" for line 0. A long path is shown by its end, which says more. */
+/* "FILE:12", or "FILE" for line 0. A long path is shown by its end, the more useful part. */
 static void name_place(const char *path, int line, char *where, size_t size)
 {
     enum { LONGEST_PATH = 160 };
@@ -87,7 +87,7 @@ static bool check_no_nul(const char *text, size_t length, const char *path, stru
     return err_set(err, ERR_INPUT, where, "expected JSON text; found a NUL byte");
 }
 
-/* Jansson recurses, and would go on for 2048 levels. */
+/* Limits the depth, as Jansson recurses up to 2048 levels. */
 static bool check_depth(const char *text, const char *path, struct err *err)
 {
     struct cursor cursor = { text, 1 };
@@ -147,8 +147,9 @@ void json_file_release(struct json_file *file)
     *file = (struct json_file){ 0 };
 }
 
-/* How much of `path` the key at the cursor (on its opening quote) takes up: 4 for "size" and
- * "size.x", 0 when it is another key. Escapes in keys are compared as they are written. */
+/* Length of the part of `path` that the key at the cursor (on its opening quote) matches: 4 for
+ * "size" and "size.x", 0 when it is another key. Escapes in keys are compared as they are
+ * written. */
 static size_t key_match(const struct cursor *cursor, const char *path)
 {
     struct cursor end = *cursor;
@@ -204,7 +205,7 @@ static bool enter_element(struct cursor *cursor, const char **path, int *line)
     return true;
 }
 
-/* The line of a key path, or of the innermost thing on it that the file has; 0 for no path. */
+/* The line of a key path, or of its innermost part that the file has; 0 for no path. */
 static int line_of(const char *text, const char *path)
 {
     struct cursor cursor = { text, 1 };
@@ -268,7 +269,7 @@ static bool unknown_key(const char *key, const char *const *names, size_t n, str
 
 bool json_only_keys(const json_t *object, const char *const *names, size_t n, struct err *err)
 {
-    /* Jansson's iterators take a mutable object and leave it as it is. */
+    /* Jansson's iterators take a mutable object but do not change it. */
     json_t *walked = (json_t *)object;
     for (void *at = json_object_iter(walked); at; at = json_object_iter_next(walked, at))
         if (!is_among(json_object_iter_key(at), names, n))

@@ -5,7 +5,7 @@
 
 enum { LINE_COLUMNS = 100, INDENT = 2 };
 
-/* 15 digits give back what was typed, 0.834 and not 0.83399999999999996. */
+/* 15 digits reproduce the typed number: 0.834, not 0.83399999999999996. */
 static void add_scalar(struct text *out, const json_t *value)
 {
     char *text = json_dumps(value, JSON_ENCODE_ANY | JSON_REAL_PRECISION(15));
@@ -21,7 +21,7 @@ static void add_key(struct text *out, const char *key)
     json_decref(text);
 }
 
-/* On one line. Jansson's iterators take a mutable object and leave it as it is. */
+/* Adds a value on one line. Jansson's iterators take a mutable object but do not change it. */
 static void add_flat(struct text *out, const json_t *value)
 {
     json_t *walked = (json_t *)value;
@@ -105,7 +105,7 @@ static void add_array(struct text *out, const json_t *array, int indent)
     text_add(out, "\n%*s]", indent, "");
 }
 
-/* `column`: where the value begins. A comma may follow it. */
+/* `column`: where the value begins. Leaves room for a comma. */
 static void add_value(struct text *out, const json_t *value, int indent, int column)
 {
     bool is_flat = !holds_objects(value) && column + flat_columns(value) + 1 <= LINE_COLUMNS;

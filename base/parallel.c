@@ -30,7 +30,7 @@ int parallel_cores(void)
     cpu_set_t set;
     if (sched_getaffinity(0, sizeof set, &set) == 0)
         return CPU_COUNT(&set);
-    /* A machine with more cores than cpu_set_t has bits. */
+    /* The machine has more cores than cpu_set_t has bits. */
     long online = sysconf(_SC_NPROCESSORS_ONLN);
     return online > 1 ? (int)online : 1;
 }
@@ -74,7 +74,7 @@ void parallel_for(int jobs, size_t n, size_t grain,
 {
     if (n == 0)
         return;
-    /* A grain of at most n keeps `next` from wrapping round: it passes n once per worker. */
+    /* A grain of at most n keeps `next` from overflowing: each worker passes n at most once. */
     if (grain < 1)
         grain = 1;
     if (grain > n)

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What a unit is used for besides being read. */
+/* Uses of a unit besides reading. */
 enum { READ = 0, WRITE = 1, SHOW = 2, BOTH = WRITE | SHOW };
 
 /* value = number x factor x 10^exponent. Keeping the power of ten apart lets "2.1 us" be read as
@@ -22,8 +22,8 @@ struct unit {
 };
 
 /* The base unit comes first; when two units read equally well the earlier is written. Bits per
- * second and Gtok are only read, so that one file doesn't say one thing in two ways; minutes aren't
- * shown, so that a column of step times stays in seconds. */
+ * second and Gtok are only read, so that written files are uniform; minutes are not shown, so that
+ * a column of step times stays in seconds. */
 // clang-format off
 static const struct {
     const char *example;
@@ -215,7 +215,7 @@ static int shortest(double value, char *mantissa, size_t size)
     return (int)strtol(e + 1, NULL, 10);
 }
 
-/* Moves the point as text, which no rounding can spoil: "3.35" and 2 give "335". */
+/* Moves the decimal point in the text, which avoids rounding: "3.35" and 2 give "335". */
 static void place_point(const char *mantissa, int exponent, char *number, size_t size)
 {
     const char *sign = *mantissa == '-' ? "-" : "";

@@ -13,7 +13,7 @@
 
 enum { WARM_UPS = 2, LEAST_REPEATS = 3, MOST_REPEATS = 25, LEAST_BYTES = 4096, MOST_WIDTH = 4096 };
 
-/* Two areas of `bytes` each, of which ops read the first and write the second as a rule. */
+/* Two areas of `bytes` each; ops usually read the first and write the second. */
 struct traffic {
     struct host_rank *host;
     struct kernels *kernels;
@@ -29,7 +29,7 @@ struct traffic {
 struct traffic_op {
     const char *name;
     int num_kernels;
-    /* Moved for a value: so many as it is stored, others, and copies that fp32 does not have. */
+    /* Traffic per value: stored elements, other bytes, and copies that fp32 does not need. */
     double elements, bytes, copies;
     void (*issue)(const struct traffic *t, long rows, long width);
 };
@@ -42,7 +42,7 @@ static double value_bytes(const struct traffic *t, const struct traffic_op *op)
 
 /* --- ops ------------------------------------------------------------------------------------ */
 
-/* The second half of what is read. */
+/* The second half of the input area. */
 static void *other_half(const struct traffic *t)
 {
     return t->from + t->bytes / 2;
@@ -133,8 +133,8 @@ static void issue_copy(const struct traffic *t, long rows, long width)
                        (size_t)((double)(rows * width) * t->element_bytes));
 }
 
-/* AdamW reads gradient, both moments and weight and writes the last three, in fp32, and the weight
- * as it is stored. */
+/* AdamW reads gradient, both moments and weight, writes the last three in fp32, and writes the
+ * weight in the storage type. */
 // clang-format off
 static const struct traffic_op ops[] = {
     { "norm",             1, 2, 0,  0, issue_norm },
@@ -152,7 +152,7 @@ enum { NUM_OPS = LENGTH(ops) };
 
 /* --- memory --------------------------------------------------------------------------------- */
 
-/* Even over -0.5 to 0.5, doubled until the area is full. */
+/* Fills the area with numbers uniform over -0.5 to 0.5, copied until it is full. */
 static bool fill_area(const struct traffic *t, char *area, struct err *err)
 {
     enum { PIECE = 1 << 14 };
@@ -166,7 +166,8 @@ static bool fill_area(const struct traffic *t, char *area, struct err *err)
     return api->stream_sync(t->stream, err);
 }
 
-/* Rows of a table in no order, each of `rows` once where rows are a power of two. */
+/* Row numbers of a table in scattered order; each of `rows` occurs once when `rows` is a power of
+ * two. */
 static void put_ids(const struct traffic *t, long rows)
 {
     for (long i = 0; i < rows; i++)
@@ -218,14 +219,14 @@ static struct size size_of(const struct traffic *t, const struct traffic_op *op,
     return (struct size){ values / width, width };
 }
 
-/* The half that no small op touches, and the larger ones all of it. What is issued behind it waits
- * in the stream, so that its time is not the caller's. */
+/* Pushes an op's data out of the caches by writing the half that small ops do not touch. Work
+ * issued after it queues on the stream, so its time excludes the caller's. */
 static void push_out(const struct traffic *t)
 {
     t->host->api->fill(t->stream, t->to + t->bytes / 2, 0, t->bytes / 2);
 }
 
-/* Medians; of nothing but the notes where there is no op. */
+/* Takes the median time; without an op, that of the notes alone. */
 static bool time_op(const struct traffic *t, const struct traffic_op *op, struct size size,
                     bool is_cold, int repeats, double *typical_s, struct err *err)
 {
@@ -267,8 +268,9 @@ static bool measure_point(const struct traffic *t, const struct traffic_op *op, 
     return true;
 }
 
-/* What a pass over all sizes takes, from one op of the largest: sizes fall by 4, so that all
- * together take a third more, warm and cold, and each cold one waits for half an area's write. */
+/* Repeats that fit, from the time of one op of the largest size: sizes fall by a factor of 4, so
+ * all together take a third more, warm and cold, and each cold one waits for a write of half an
+ * area. */
 static int repeats_in(double seconds, double largest_s, int num_sizes)
 {
     double turn_s = NUM_OPS * (2.7 * largest_s + 0.25 * num_sizes * largest_s) + 1e-9;
@@ -307,7 +309,7 @@ bool bandwidth_measure(struct host_rank *host, double most_bytes, double seconds
 
 /* --- the fit -------------------------------------------------------------------------------- */
 
-/* Without the notes around it; 0 where they are all of it. */
+/* The op's time without the notes; at least 0. */
 static double own_s(const struct bandwidths *measured, int i)
 {
     return fmax(0, measured->at[i].cold_s - measured->note_s);
@@ -329,7 +331,8 @@ static double median_error(const struct bandwidths *measured, const struct bandw
 }
 
 /* Each equation k a + b c = t is divided by t, so that small ops count as much as large ones: least
- * squares of u a + v c = 1 with u = k / t and v = b / t. Without a latency left the rate alone. */
+ * squares of u a + v c = 1 with u = k / t and v = b / t. When the fitted latency is negative, the
+ * rate is fitted alone. */
 struct bandwidth_fit bandwidth_fit(const struct bandwidths *measured)
 {
     double uu = 0, uv = 0, vv = 0, u1 = 0, v1 = 0;

@@ -11,10 +11,10 @@
 
 enum { MOST_WORDS = 24, MOST_HOSTS = 4096 };
 
-/* A file, line by line. */
+/* A file read line by line. */
 struct lines {
     const char *path;
-    char *next; /* in the text that is being cut up */
+    char *next; /* position in the text, which is cut into lines */
     int number;
 };
 
@@ -52,7 +52,7 @@ static int cut(char *line, char *words[MOST_WORDS])
 /* --- which collective ----------------------------------------------------------------------- */
 
 struct spelling {
-    const char *word; /* in lower case, without what is between words */
+    const char *word; /* in lower case, without separators */
     int kind;
 };
 static const struct spelling spellings[] = {
@@ -65,7 +65,7 @@ static const struct spelling spellings[] = {
     { "mpilatency", CURVE_POINT_TO_POINT },
 };
 
-/* -1: the text names none. */
+/* The kind of collective that a text names; -1: none. */
 static int find_kind(const char *text)
 {
     char plain[400];
@@ -129,7 +129,7 @@ static bool check_curve(struct lines *lines, const struct curve *out, struct err
     return blame(lines, err);
 }
 
-/* Takes the lines one by one; the format's own reader knows what they mean. */
+/* Called for each line; a format's own reader interprets it. */
 typedef bool read_line(struct lines *lines, char *line, struct curve *out, void *context,
                        struct err *err);
 
@@ -190,7 +190,7 @@ static bool read_nccl_row(struct lines *lines, char *line, struct curve *out, st
     if (at >= 0 && read_number(words[0], &bytes) && read_number(words[at], &time_us))
         return add_point(lines, bytes, time_us, out, err);
     if (!isdigit((unsigned char)words[0][0]))
-        return true; /* what mpirun or a driver said in between */
+        return true; /* ignore messages of mpirun or a driver */
     err_set(err, ERR_INPUT, "",
             "expected size, count, type, redop, root and twice time, algbw, busbw, #wrong; found "
             "%d columns",
@@ -223,7 +223,7 @@ bool bench_output_read_nccl(const char *path, struct curve *out, struct err *err
 
 /* --- OSU ------------------------------------------------------------------------------------ */
 
-/* Its all-gather's size is what one rank brings. */
+/* In OSU's all-gather the size is that of one rank's part. */
 static double whole_bytes(const struct curve *curve, double bytes)
 {
     return curve->collective == COLLECTIVE_ALL_GATHER ? bytes * curve->num_ranks : bytes;

@@ -175,7 +175,7 @@ json_t *constant_write(const struct constant *constant, double value)
     return written;
 }
 
-/* Where its last part goes: the file itself, or the rates of a kernel. */
+/* The JSON object that holds the key's last part: the file itself, or a kernel's rates. */
 static json_t *find_holder(const struct constant *constant, json_t *file, const char **last)
 {
     const char *dot = strrchr(constant->key, '.');

@@ -29,13 +29,15 @@ static bool read_degrees(const struct conversion *of, struct plan *plan, struct 
     if (plan->pp == 1)
         plan->vpp = 1; /* chunks of a single stage run one after the other */
     int layers = of->out->model.layers;
-    double most = layers + (plan->pp > 1 ? 2 : 0); /* embedding and head alone: spread_layers */
+    double most =
+        layers + (plan->pp > 1 ? 2 : 0); /* embedding and head as chunks: see spread_layers */
     if ((double)plan->pp * plan->vpp > most)
         return err_set(reason, ERR_INFEASIBLE, "pp", "pp x vpp is more than the %d layers", layers);
     return true;
 }
 
-/* Sharding groups divide the data and context ranks of a stage; one of all ranks is none. */
+/* A sharding group must divide the data and context ranks of a stage; a group of all ranks is the
+ * default. */
 static bool read_shard(const struct run_row *row, struct plan *plan, struct err *reason)
 {
     plan->shard = 0;
@@ -43,7 +45,8 @@ static bool read_shard(const struct run_row *row, struct plan *plan, struct err 
            row_count_or(row->zero_shard, "zero_shard", 0, &plan->shard, reason);
 }
 
-/* Of tp 1, or of dp and cp 1, there is nothing to split or shard, whatever the row's flags say. */
+/* With tp 1, or with dp and cp 1, there is nothing to split or shard, whatever the row's flags
+ * say. */
 static bool read_sharding(const struct conversion *of, struct plan *plan, struct err *reason)
 {
     const struct run_row *row = of->row;
@@ -78,7 +81,7 @@ static bool says(const char *text, const char *word)
     return match_text(word, text);
 }
 
-/* Recipes by what rows call them; the first that matches wins. */
+/* Recipes by their names in rows; the first match wins. */
 static const struct {
     const char *words; /* pattern of match_text */
     enum precision precision;
@@ -102,7 +105,7 @@ static enum precision fp8_precision(const struct conversion *of, const char *wor
     return usual;
 }
 
-/* In the type of the gradients where the row does not say. */
+/* The reduction's type; if not stated, that of the gradients. */
 static bool read_reduction(const struct conversion *of, struct plan *plan, struct err *reason)
 {
     static const struct {
@@ -148,7 +151,7 @@ static bool read_precision(const struct conversion *of, struct plan *plan, struc
     else
         return err_set(reason, ERR_INFEASIBLE, "precision", "precision %.40s is not modelled yet",
                        word);
-    /* Pure bf16 has gradients in bf16; Megatron makes bf16 accumulate in fp32, and not fp16. */
+    /* Pure bf16 has bf16 gradients. Megatron accumulates in fp32 with bf16, but not with fp16. */
     plan->gradient_dtype = DTYPE_FP32;
     if (plan->precision == PRECISION_BF16_PURE)
         plan->gradient_dtype = DTYPE_BF16;
@@ -176,8 +179,8 @@ static bool read_share(const struct conversion *of, const char *text, struct pla
     return true;
 }
 
-/* Megatron's modules stand behind a space in rows, and behind a colon in layouts: "selective mlp".
- * The grammar of layouts reads the rest: recompute=full:4. */
+/* Rows separate Megatron's modules by a space ("selective mlp"), layouts by a colon. The grammar of
+ * layouts reads the rest: recompute=full:4. */
 static bool read_recompute(const struct conversion *of, struct plan *plan, struct err *reason)
 {
     static const char share[] = "block-share:", modules[] = "selective ";
@@ -243,7 +246,8 @@ static void read_attention(const struct conversion *of, struct plan *plan)
                                : "flash_attn not stated: off");
 }
 
-/* What runs beside compute is the stack's, but for tensor collectives where the row tells. */
+/* The stack defines which collectives overlap compute; a row may override it for tensor
+ * collectives. */
 static void read_overlap(const struct conversion *of, struct plan *plan)
 {
     double async_tp = of->row->async_tp;
@@ -255,10 +259,10 @@ static void read_overlap(const struct conversion *of, struct plan *plan)
     plan->overlaps = async_tp > 0 ? own | tp : own & ~tp;
 }
 
-/* Layers that don't divide: embedding and head count as a layer each where that makes them divide
+/* When the layers do not divide evenly: embedding and head count as one layer each if they then do
  * (Megatron's account-for-embedding options, BigScience's balanced partition), and are chunks of
- * their own where all others have one layer (Qi et al. 2024 interleave with
- * --num-layers-per-virtual-pipeline-stage 1); otherwise the first chunks have one more, as
+ * their own if all other chunks have one layer (Qi et al. 2024 interleave with
+ * --num-layers-per-virtual-pipeline-stage 1); otherwise the first chunks get one layer more, as in
  * DeepSpeed's partition_uniform. */
 static void spread_layers(const struct conversion *of, struct plan *plan)
 {

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Files as loaded, for one GPU; owns what the systems below share. */
+/* Loaded files, for one GPU; owns the data that the systems below share. */
 struct loaded_pair {
     const char *cluster, *stack;
     double power_w; /* limit of a GPU; 0: its own */
@@ -14,13 +14,13 @@ struct loaded_pair {
     struct loaded_pair *older;
 };
 
-/* The same for so many GPUs, in nodes of so many. */
+/* The same for a number of GPUs and a node size. */
 struct sized_system {
     struct system system;
     const struct loaded_pair *pair;
     const struct loaded_pair *memory; /* whose stack's memory it has; its own: the pair's */
-    int node_size;                    /* as the row says; 0: the cluster's own */
-    double link_bytes_per_s;          /* of a GPU, as the row says; 0: the cluster's own */
+    int node_size;                    /* as stated by the row; 0: the cluster's own */
+    double link_bytes_per_s;          /* per GPU, as stated by the row; 0: the cluster's own */
     int cards;                        /* the same */
     struct sized_system *older;
 };
@@ -75,7 +75,7 @@ struct stated_link {
     int node_gpus;
 };
 
-/* Speeds that the host's link to a card cannot carry are the words of a datasheet. */
+/* A stated speed above what the host's link to a card can carry is ignored as a datasheet value. */
 static struct stated_link read_link(const struct conversion *of, const struct loaded_pair *pair,
                                     int node_gpus)
 {

@@ -18,7 +18,7 @@ bool csv_refuse(const char *path, int line, const char *column, struct err *err,
     return err_set(err, ERR_INPUT, where, "%s", what);
 }
 
-/* Quoted: up to the closing quote, each doubled quote made one. */
+/* Cuts out a quoted field, up to the closing quote; doubled quotes become one. */
 static bool cut_quoted(struct csv *in, char **field, struct err *err)
 {
     int opened = in->line;
@@ -46,7 +46,7 @@ static void cut_plain(struct csv *in, char **field)
         in->at++;
 }
 
-/* Past the field's separator, which becomes its NUL; true when another field follows. */
+/* Replaces the field's separator by NUL and skips it; true when another field follows. */
 static bool end_field(struct csv *in)
 {
     char separator = *in->at;
@@ -85,7 +85,7 @@ bool csv_read(struct csv *in, struct csv_record *out, struct err *err)
 
 /* --- text ----------------------------------------------------------------------------------- */
 
-/* Whatever is quoted from here is shown on terminals and written as JSON. */
+/* Checks UTF-8, as parts of the text are shown on terminals and written as JSON. */
 static bool check_text(const char *path, const char *text, size_t length, struct err *err)
 {
     int line = 1;

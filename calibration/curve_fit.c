@@ -9,14 +9,14 @@
 
 enum { SWEEPS = 20000, DIGITS = 4 };
 
-/* How far the size is from knot j - 1 to knot j: 0 before, 1 behind. */
+/* Position of a size between knot j - 1 (0) and knot j (1), clamped to [0, 1]. */
 static double ramp(const struct curve *curve, int j, double log_bytes)
 {
     double low = curve->points[j - 1].log_bytes, high = curve->points[j].log_bytes;
     return fmin(fmax((log_bytes - low) / (high - low), 0), 1);
 }
 
-/* Log time is that of the first knot and a rise from each knot to the next: the sum of basis(j) x
+/* Log time is the first knot's plus a rise from each knot to the next: the sum of basis(j) x
  * rise[j], with rise[0] free and all others 0 or more. */
 static double basis(const struct curve *curve, int j, double log_bytes)
 {
@@ -40,8 +40,8 @@ static void add_measurement(struct normal *normal, const struct curve *curve, do
     }
 }
 
-/* Gauss-Seidel, each rise cut off at 0: it converges, as the matrix is positive definite (Cryer
- * 1971). A knot that no measurement tells of does not rise. */
+/* Gauss-Seidel, each rise clipped to 0 or more: it converges, as the matrix is positive definite
+ * (Cryer 1971). A knot that no measurement determines does not rise. */
 static void solve(const struct normal *normal, int n, double *rise)
 {
     for (int sweep = 0; sweep < SWEEPS; sweep++)

@@ -9,10 +9,12 @@
 #include <stddef.h>
 #include <string.h>
 
-static const double stretch = 0.1; /* of steps, to the steps before it */
-static const double surest = 0.75; /* standard error of a logarithm: a factor of 3.4 at 90 % */
-static const double seen = 5e-3;   /* share of a loss above which a part of it is */
-static const double prior_weight = 1e-4; /* so that what nothing is known of has no end of error */
+static const double stretch =
+    0.1; /* length of an interval of steps relative to the steps before it */
+static const double surest =
+    0.75; /* largest standard error of a logarithm: a factor of 3.4 at 90 % */
+static const double seen = 5e-3;         /* share of a loss above which a part counts as visible */
+static const double prior_weight = 1e-4; /* keeps the error of unknown constants finite */
 static const double normal_90 = 1.645;
 
 #define AT(member) offsetof(struct descent, member)
@@ -49,7 +51,7 @@ struct fitting {
     struct descent start;
     double min[NUM_DESCENT_CONSTANTS], max[NUM_DESCENT_CONSTANTS]; /* logarithms */
     double prior[NUM_DESCENT_CONSTANTS];
-    bool is_held[NUM_DESCENT_CONSTANTS]; /* there is none, or it is known */
+    bool is_held[NUM_DESCENT_CONSTANTS]; /* the constant is absent or known */
     double *weight, *residual;
     struct least_squares problem;
 };
@@ -75,7 +77,7 @@ static void add_stretches(struct fitting *f, const struct loss_run *run)
     }
 }
 
-/* Above what is compared: known, the least loss itself. */
+/* Subtracted before losses are compared: the least loss, when it is known. */
 static double base_of(const struct fitting *f)
 {
     return fmax(0, f->request->least);
@@ -102,8 +104,8 @@ static void find_residuals(void *context, const double *x, double *out)
     }
 }
 
-/* From the run whose loss comes lowest: what it lacks to half its gap, and half its end as each of
- * the floors. */
+/* Starting values from the run with the lowest loss: its gap, the steps to half of it, and half of
+ * its final loss as each of the floors. */
 static void guess(struct fitting *f)
 {
     const struct loss_run *best = &f->request->runs[0];
@@ -178,7 +180,7 @@ static void set_problem(struct fitting *f)
                                          .context = f };
 }
 
-/* From starts that fall as a power and as an exponential, the better end. */
+/* Solves from two starts, a power law and an exponential, and keeps the better result. */
 static void solve(struct fitting *f, double *x)
 {
     static const double powers[] = { 0.5, 1, 4, 16 };
@@ -210,7 +212,7 @@ static double largest_share(const struct fitting *f, const struct descent *desce
     return share;
 }
 
-/* What no loss shows is none; the rest again without it. */
+/* Removes constants that no loss shows, and solves again without them. */
 static void leave_out_unseen(struct fitting *f, double *x)
 {
     static const int parts[] = { DESCENT_NOISE, DESCENT_MIXING, DESCENT_MEMORY };
@@ -225,7 +227,7 @@ static void leave_out_unseen(struct fitting *f, double *x)
         solve(f, x);
 }
 
-/* Of a sum of constants' logarithms. */
+/* Standard deviation of a weighted sum of the constants' logarithms. */
 static double deviation(const double *covariance, const double *times)
 {
     double variance = 0;
@@ -279,7 +281,8 @@ static double median_error(struct fitting *f, const double *x)
     return used > 0 ? sorted_quantile(f->residual, used, 0.5) : 0;
 }
 
-/* The mean square of residuals takes no account of what was fitted on them. */
+/* Corrects the covariance for the degrees of freedom, which the mean square of residuals
+ * ignores. */
 static void find_covariance(const struct fitting *f, const double *x, double *covariance)
 {
     int free = 0;

@@ -1,11 +1,11 @@
-/* What runs can tell of, and what of it they can tell apart, before anything is fitted. */
+/* Checks, before a fit, which constants the runs determine and which they can tell apart. */
 #include "base/arena.h"
 #include "calibration/descent_fit.h"
 
 #include <math.h>
 #include <stddef.h>
 
-enum { LEAST_STEPS = 30, RATES = 3 /* of a run that fades */ };
+enum { LEAST_STEPS = 30, RATES = 3 /* RATES: of a run with a fading learning rate */ };
 
 /* --- runs --------------------------------------------------------------------------------- */
 
@@ -34,7 +34,8 @@ static bool check_run(const struct loss_run *run, struct err *err)
 
 /* --- what can be told apart --------------------------------------------------------------- */
 
-/* What a rate and a number of ranks make of each constant in the loss that a run ends with. */
+/* The floors of the loss; each has a constant times a factor that depends on the learning rate and
+ * the number of ranks. */
 enum { FLOOR_LEAST, FLOOR_NOISE, FLOOR_MIXING, FLOOR_MEMORY, NUM_FLOORS };
 static const enum descent_constant floor_constants[NUM_FLOORS] = { DESCENT_LEAST, DESCENT_NOISE,
                                                                    DESCENT_MIXING, DESCENT_MEMORY };
@@ -48,8 +49,8 @@ static void fill_floor(const struct descent_run *run, double rate, double *row)
     row[FLOOR_MEMORY] = run->is_memory ? apart : 0;
 }
 
-/* Takes what earlier columns have out of column j, of rows that were made orthogonal one by one
- * (Gram and Schmidt); its length, as a share of what it was. */
+/* Subtracts from column j its projection on the earlier, already orthogonal columns (Gram-Schmidt).
+ * Returns its length relative to before. */
 static double independent_share(double *columns, int num_rows, int j)
 {
     double *own = columns + (size_t)j * (size_t)num_rows;
@@ -86,7 +87,7 @@ static void fill_columns(const struct descent_request *request, int rows, double
     }
 }
 
-/* The first floor that is a sum of those before it; -1: none. */
+/* The first floor that is a linear combination of those before it; -1: none. */
 static int find_dependent(const struct descent_request *request)
 {
     static const double least_share = 0.02;

@@ -7,13 +7,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Relative step of the differences: large beside rounding, small beside what is looked for. */
+/* Relative step of the differences: large compared with rounding, small compared with the
+ * errors. */
 static const double relative_step = 0.01;
-/* Beyond a factor of three a constant is not wrong, something else is. */
+/* log 3: a change by more than a factor of three is no plausible error of a constant. */
 static const double most_change = 1.0986122886681098;
-/* Constants that move the step less can hardly be found out. */
+/* Constants with a smaller sensitivity are ignored: their errors can hardly be identified. */
 static const double least_sensitivity = 0.01;
-/* Of two explanations as good, the smaller change: worth so much mean error. */
+/* Penalty on the size of the change, in mean error, so that the smaller of two equally good changes
+ * wins. */
 static const double change_weight = 0.02;
 
 enum { MOST_CONSTANTS = 96, KEY_SIZE = 48 };
@@ -26,7 +28,7 @@ struct constants {
     int count;
 };
 
-/* Names of files do not matter: a constant is changed in every system at once. */
+/* A constant is changed in every system at once, whatever the file's name. */
 static void add_constant(struct constants *out, const char *folder, const char *prefix,
                          const struct field *field)
 {
@@ -56,18 +58,19 @@ static void list_constants(struct constants *out)
 
 /* --- sensitivities --------------------------------------------------------------------------- */
 
-/* The scored rows, with all that is known of them; row k of constant c at [c * count + k]. */
+/* The scored rows and their data; per-constant arrays have row k of constant c at [c * count +
+ * k]. */
 struct evidence {
     struct constants constants;
     struct run_case *cases;
     struct run_prediction *predictions;
-    int *row; /* in the caller's cases */
+    int *row; /* index of each row in the caller's cases */
     double *error, *sensitivity;
     int count;
     struct system **systems; /* each once */
     int num_systems;
-    double *kept; /* value of the constant that is changed, by system */
-    int *order;   /* scratch, as large as count */
+    double *kept; /* original value of the changed constant, per system */
+    int *order;   /* scratch, `count` long */
     int *chosen;
     double *errors, *slopes;
     const struct run_row **rows;
@@ -143,7 +146,8 @@ static void gather(struct evidence *e, const struct run_case *cases,
 double explain_errors(const double *errors, const double *sensitivities, int n, double most,
                       int *order)
 {
-    /* The sum is convex with corners at -e/s, where it turns by 2 |s|: insertion by place. */
+    /* The sum is convex with corners at -e/s, where its slope rises by 2 |s|; insertion sort by
+     * corner. */
     int count = 0;
     double below = 0;
     double half = 0;
@@ -165,7 +169,7 @@ double explain_errors(const double *errors, const double *sensitivities, int n, 
     return 0;
 }
 
-/* The change cut off where a system's value would leave the file's bounds. */
+/* The change, limited so that no system's value leaves the file's bounds. */
 static double within_bounds(const struct evidence *e, const struct constant *constant, int n,
                             double change)
 {
@@ -181,10 +185,10 @@ static double within_bounds(const struct evidence *e, const struct constant *con
     return change;
 }
 
-/* The chosen rows of an evidence, and what they are to explain. */
+/* The rows chosen for one explanation. */
 struct question {
     int n;
-    int focus; /* rows at the front that are asked about; the rest is what must not suffer */
+    int focus; /* the first `focus` rows are to be explained; the others must not get worse */
 };
 
 static double weight_of(const struct question *q, int i)
@@ -260,7 +264,7 @@ static void diagnose(struct evidence *e, const struct question *q,
     }
 }
 
-/* Rows of a source from the n-th place on, but one; how many there are then. */
+/* Appends the rows of a source, except row `but`, at place n; returns the new number of rows. */
 static int choose(struct evidence *e, int n, const char *source, bool fitted, int but)
 {
     for (int k = 0; k < e->count; k++)

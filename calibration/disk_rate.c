@@ -11,7 +11,7 @@
 
 enum { PIECE_BYTES = 1 << 20 };
 
-/* No file system makes little of it: every piece differs. */
+/* Fills in data that no file system can compress or deduplicate. */
 static void fill_piece(char *piece, uint32_t *state)
 {
     for (size_t i = 0; i < PIECE_BYTES; i += sizeof *state) {
@@ -32,7 +32,7 @@ static bool write_all(int file, const char *piece, size_t bytes)
     return true;
 }
 
-/* Seconds of the writes alone, fsync's included; below 0 when they fail. */
+/* Seconds of the writes and fsync; negative on failure. */
 static double write_file(int file, size_t bytes, uint32_t seed)
 {
     char *piece = arena_grow(NULL, PIECE_BYTES);
@@ -65,7 +65,7 @@ static double write_in(const char *folder, size_t bytes, int rank)
     return took_s;
 }
 
-/* The mean of what ranks took stands for all: they write at the same time. */
+/* All ranks write at the same time, so the mean of their times is used for all. */
 bool disk_rate_measure(struct host_rank *host, const char *folder, double bytes,
                        double *bytes_per_s, struct err *err)
 {

@@ -29,7 +29,7 @@ static bool is_in_results(const struct fit_result *results, int num_results, con
     return false;
 }
 
-/* By stack; rows keep the order of the file. */
+/* Sorts by stack; rows keep the file's order. */
 static int compare_cases(const void *a, const void *b)
 {
     const struct run_case *x = *(const struct run_case *const *)a;
@@ -80,7 +80,7 @@ static bool load_samples(const struct fit_result *results, int num_results, cons
 
 /* --- coverage -------------------------------------------------------------------------------- */
 
-/* The pooled widths, which stand last, where the family has none. */
+/* The index of a family, or of the pooled widths (last) when it has none. */
 static int index_of(const struct family_widths *families, int count, const char *stack)
 {
     int f = 0;
@@ -94,7 +94,7 @@ static bool is_within(const struct width_row *row, const struct family_widths *f
     return fabs(row->error) <= interval_of_widths(&family->widths, row->shares);
 }
 
-/* Adds to each family, and to all, the rows that widths from other folds hold. */
+/* Counts, per family and for all, the rows that widths fitted on the other folds cover. */
 static void leave_out_fold(const struct width_rules *rules, const struct samples *samples, int fold,
                            struct family_widths *families, int count, struct arena *arena)
 {
@@ -140,7 +140,7 @@ static void round_widths(struct family_widths *family)
 
 /* --- all shipped stacks ---------------------------------------------------------------------- */
 
-/* A stack that states no error has its profile's, unless it has rows. */
+/* Whether a stack states errors; without them, and without rows, its profile's are used. */
 static bool states_errors(const char *name, bool *out, struct err *err)
 {
     struct stack stack;

@@ -11,7 +11,7 @@
 enum { NUM_FOLDS = 5, DIGITS = 3 };
 static const double telling_correlation = 0.5;
 
-/* One job at work; n constants, m rows. */
+/* One running job with n constants and m rows. */
 struct work {
     const struct fit_job *job;
     const struct observations *rows;
@@ -87,7 +87,7 @@ static void open_problem(struct work *w)
 
 /* --- the answer ------------------------------------------------------------------------------ */
 
-/* To three digits, but not beyond a bound. */
+/* Rounds to three digits, but not beyond a bound. */
 static double rounded(double value, double min, double max)
 {
     char text[32];
@@ -191,7 +191,8 @@ static int first_of_group(const struct work *w, int row)
     return row;
 }
 
-/* Which fold each row of the source is in, -1 for rows of others: configurations in turn. */
+/* Assigns each row of the source to a fold, taking configurations in turn; -1 for rows of other
+ * sources. */
 static void deal_folds(const struct work *w, const char *source, int *fold)
 {
     int groups = 0;
@@ -204,7 +205,7 @@ static void deal_folds(const struct work *w, const char *source, int *fold)
     }
 }
 
-/* Own to the source's software, and not shared physics. */
+/* Whether a constant belongs to the source's software alone. */
 static bool is_own_constant(const struct work *w, int constant, const char *source)
 {
     const struct constant *of = &w->job->constants[constant].constant;
@@ -215,7 +216,7 @@ static bool is_own_constant(const struct work *w, int constant, const char *sour
     return false;
 }
 
-/* Leaves only constants free that are the source's own; false when there are none. */
+/* Frees only the source's own constants; false when there are none. */
 static bool hold_others(struct work *w, const double *x, const char *source)
 {
     bool any = false;
@@ -228,7 +229,7 @@ static bool hold_others(struct work *w, const double *x, const char *source)
     return any;
 }
 
-/* The errors of one fold, by constants that are found on the source's other folds. */
+/* The errors of one fold, with constants fitted on the source's other folds. */
 static void predict_fold(struct work *w, const double *start, const char *source, const int *fold,
                          int left_out, double *x, double *residual, double *errors)
 {
@@ -292,7 +293,7 @@ static void use_earlier(const struct fit_result *earlier, int num_earlier,
             observations_set(rows, &earlier[r].values[j].of->constant, earlier[r].values[j].value);
 }
 
-/* The constants as they are shipped; one that no row has in it is a fault of the table. */
+/* The shipped values; a constant that no row uses is an error in the table. */
 static bool find_before(const struct fit_table *table, struct fit_result *out, struct err *err)
 {
     for (int j = 0; j < out->num_values; j++) {

@@ -61,7 +61,7 @@ static json_t *correlations_json(const struct fit_result *result, const char *fi
     return object;
 }
 
-/* Micro-benchmarks tell nothing of a stack. */
+/* Whether a row supports the file's constants; micro-benchmarks do not support a stack's. */
 static bool rests_on(const struct fit_result *result, const char *file, int row)
 {
     const struct observation *o = &result->rows.at[row];
@@ -132,7 +132,7 @@ static int compare_texts(const void *a, const void *b)
     return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-/* Rows that are named already stay: other constants of the file may rest on them. */
+/* Rows already listed stay, as other constants of the file may rest on them. */
 static json_t *fitted_on(const json_t *shipped, const char *file, const struct fit_result *results,
                          int num_results)
 {
@@ -250,7 +250,7 @@ static bool any_run_rests_on(const struct fit_result *results, int num_results, 
     return false;
 }
 
-/* A family without rows of its own has what all families have. */
+/* A family without rows gets the pooled widths. */
 static void store_widths(const struct family_widths *family, json_t *root)
 {
     json_object_set_new(root, "errors",
@@ -272,7 +272,7 @@ static void store_shift(double shift, json_t *root)
         json_object_del(root, "source_error");
 }
 
-/* All curves of a file are fitted, or none. */
+/* Either all curves of a file are fitted, or none. */
 static void store_curves(const char *file, const struct curve_results *curves, json_t *root)
 {
     json_t *list = json_array();
@@ -295,7 +295,7 @@ static void store_curves(const char *file, const struct curve_results *curves, j
     json_decref(said);
 }
 
-/* It has another GPU's constants and no runs of its own. */
+/* Whether the profile has another GPU's constants and no runs of its own. */
 static bool is_siblings(const json_t *root)
 {
     const char *products =

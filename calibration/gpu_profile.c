@@ -24,7 +24,7 @@ static bool load_gpu(const char *name, struct gpu *gpu, struct err *err)
                    name);
 }
 
-/* The one that is shipped for the GPU, for what was not measured. */
+/* The profile shipped for the GPU, for constants that were not measured. */
 static bool load_profile(const struct gpu *gpu, struct profile *profile, struct err *err)
 {
     struct json_file file;
@@ -46,8 +46,8 @@ bool gpu_is_known(const struct nvml_words *words, struct err *err)
 
 /* --- what was measured ---------------------------------------------------------------------- */
 
-/* Of all ops that memory bounds, where there are such; else of one large copy. No kernel is shorter
- * than those that do nothing. */
+/* The bandwidth fitted on all memory-bound ops, or else that of one large copy. kernel_s is at
+ * least the time of an empty kernel. */
 static void put_bandwidth(const struct host_measured *m, const struct gpu *gpu,
                           struct profile *profile)
 {
@@ -57,7 +57,8 @@ static void put_bandwidth(const struct host_measured *m, const struct gpu *gpu,
     profile->memory_efficiency = fmin(1, bytes_per_s / gpu->memory_bytes_per_s);
 }
 
-/* Of the slowest way, both ways at once among them: offloading copies so. */
+/* The efficiency of the slowest case, including both ways at once, as offloading copies that
+ * way. */
 static void put_copies(const struct host_copies *copies, const struct gpu *gpu,
                        struct profile *profile)
 {

@@ -9,7 +9,7 @@
 
 enum { WARM_UPS = 3, NUM_ARRAYS = 4 };
 
-/* One op: what it is called in a list, and its sizes there. */
+/* One op: its name in a list, and its sizes. */
 struct swept {
     int kind, pass;
     long m, n, k, batch;
@@ -19,24 +19,24 @@ struct sweep {
     struct host_rank *host;
     struct kernels *kernels;
     struct stream *stream;
-    void *arrays[NUM_ARRAYS]; /* random values: what is read and written */
+    void *arrays[NUM_ARRAYS]; /* random values: operands and results */
     float *numbers[4];        /* fp32, zeroed: weight gradients, statistics, moments */
     void *scratch;
     size_t array_bytes, number_bytes, scratch_bytes;
     struct host_ops *ops;
-    int step; /* every so many sizes of a grid */
+    int step; /* use every step-th size of a grid */
     int repeats;
     struct err *err;
 };
 
 /* --- memory --------------------------------------------------------------------------------- */
 
-/* Bytes for each element of a square of the load's side: rows of four sides by three sides in 16
- * bits, products of two squares in fp32. On a GPU, of side 4096, 400 and 512 MiB. */
+/* Bytes per element of a square of the load's side: arrays of four sides by three sides in 16 bits,
+ * products of two squares in fp32. On a GPU with side 4096: 400 and 512 MiB. */
 enum { ARRAY_BYTES = 25, NUMBER_BYTES = 32, SCRATCH_BYTES = 32 };
 
-/* Normal enough: the sum of three even numbers, each of deviation 1. Zeros would run faster: a chip
- * draws less power for them. */
+/* Nearly normal numbers with deviation 1: sums of three uniform numbers. Zeros would run faster, as
+ * a chip draws less power for them. */
 static float *random_numbers(size_t count)
 {
     float *numbers = arena_grow(NULL, count * sizeof *numbers);
@@ -51,7 +51,7 @@ static float *random_numbers(size_t count)
     return numbers;
 }
 
-/* A piece is made on the host and repeated. */
+/* Repeats a piece that was made on the host. */
 static void fill_array(struct sweep *s, void *array, const float *piece, size_t count)
 {
     const struct device_api *api = s->host->api;
@@ -132,7 +132,7 @@ static void issue_product(const struct sweep *s, const struct swept *op)
                                                                       s->numbers[0], NULL });
 }
 
-/* The backward reads what the forward that is timed before it has written. */
+/* The backward reads the output of the forward that is timed before it. */
 static void issue_attention(const struct sweep *s, const struct swept *op)
 {
     const struct kernel_api *api = s->host->kernel_api;
@@ -171,7 +171,7 @@ static void issue(const struct sweep *s, const struct swept *op)
         issue_update(s, op);
 }
 
-/* Whether its arrays are large enough. */
+/* Whether the arrays are large enough for the op. */
 static bool has_room(const struct sweep *s, const struct swept *op)
 {
     double element = precision_bytes((int)s->host->precision);
@@ -193,9 +193,9 @@ static bool measure(struct sweep *s, struct swept op)
     const struct device_api *api = s->host->api;
     if (s->ops->count == s->ops->room || !has_room(s, &op))
         return true;
-    for (int i = 0; i < WARM_UPS; i++) /* the first waits, where it is tuned */
+    for (int i = 0; i < WARM_UPS; i++) /* the first one may tune and wait */
         issue(s, &op);
-    api->fill(s->stream, s->scratch, 0, s->scratch_bytes); /* what follows waits in the stream */
+    api->fill(s->stream, s->scratch, 0, s->scratch_bytes); /* queues later work on the stream */
     for (int i = 0; i < repeats; i++) {
         api->note(s->stream, &start_s[i], NULL);
         issue(s, &op);
@@ -229,8 +229,8 @@ static bool measure_passes(struct sweep *s, int kind, long m, long n, long k, lo
     return true;
 }
 
-/* On a GPU: widths in steps of 64, half a tile; rows in steps of 128, a wave of tiles after the
- * other, then of an eighth; inner dimensions in doublings from 64, and squares from 256. */
+/* On a GPU: widths in steps of 64, half a tile; rows first in steps of 128, a wave of tiles each,
+ * then in steps of an eighth; inner dimensions double from 64, squares from 256. */
 static bool sweep_products(struct sweep *s)
 {
     bool ok = true;

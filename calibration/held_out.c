@@ -19,7 +19,7 @@ struct held_out_row {
     bool is_llama, is_quick;
     const char *layout;
 };
-/* Between the rows of the grids, of several microbatches and with recompute. */
+/* Shapes between the grids' rows, all with several microbatches, some with recompute. */
 static const struct held_out_row core_rows[] = {
     { 384,  64,  192, 2, 4, 1024,  false, true,  "mb2" },
     { 320,  64,  160, 2, 4, 768,   true,  false, "mb2 recompute=full" },
@@ -58,7 +58,8 @@ static struct model with_layers(const struct model *model, int layers)
 
 /* --- measuring ------------------------------------------------------------------------------ */
 
-/* Weights, gradients, master copies and moments; values of a microbatch, kept in every layer. */
+/* Bytes of weights, gradients, masters and moments, and of the values that every layer keeps per
+ * microbatch. */
 static size_t arena_bytes_of(const struct model *model)
 {
     double tokens = model->batch * model->seq;
@@ -68,7 +69,7 @@ static size_t arena_bytes_of(const struct model *model)
     return (size_t)bytes + (64 << 20);
 }
 
-/* A step of this rank alone, as long as it would be on a core of its own. */
+/* Time of a step of this rank alone, minus the time stolen by other processes. */
 static bool quiet_step(struct host_rank *host, struct host_run *run, long step, double *step_s,
                        struct err *err)
 {
@@ -82,7 +83,7 @@ static bool quiet_step(struct host_rank *host, struct host_run *run, long step, 
     return true;
 }
 
-/* Medians, so that one that was disturbed counts for nothing. */
+/* Takes the median, so that single disturbed steps have no effect. */
 static bool time_steps(struct host_rank *host, struct host_run *run, double seconds,
                        double *typical_s, struct err *err)
 {
@@ -156,7 +157,7 @@ bool held_out_measure(struct host_rank *host, const struct stack *stack, bool is
 
 /* --- against the file ----------------------------------------------------------------------- */
 
-/* Of one device of the file's. */
+/* The system of one device of the file. */
 static bool read_system(const json_t *cluster, struct system *out, struct err *err)
 {
     const json_t *group = json_array_get(json_object_get(cluster, "groups"), 0);

@@ -19,14 +19,14 @@
 
 enum { MOST_OPS = 8192, MOST_READINGS = 256 };
 
-/* A calibration under way. */
+/* A running calibration. */
 struct work {
     const struct host_calibration *options;
     struct host_rank host;
     struct arena arena;
     struct host_shapes shapes;
     struct host_measured measured;
-    struct nvml *nvml; /* NULL: nobody tells clocks and power */
+    struct nvml *nvml; /* NULL: clocks and power are not known */
     struct gpu_log log;
     struct host_resume *resume;
     struct budget budget;
@@ -34,15 +34,16 @@ struct work {
 
 /* --- time ----------------------------------------------------------------------------------- */
 
-/* What a pass may take, and what each part of it is expected to: the times of a host's cores were
- * measured on one, those of GPUs are estimates. A part that gets less repeats less often. */
+/* The time limit of a pass and the expected time of each part. The times for host cores were
+ * measured on one host, those for GPUs are estimates. A part that gets less time repeats less
+ * often. */
 // clang-format off
 struct part_times {
     double all_s;
-    double quiet_s; /* of that, for a machine that is not quiet to become so */
-    double machine_s, bandwidth_s, disk_s, overlap_s; /* overlaps, and drift, of several ranks */
-    double size_s;  /* of each size of a curve */
-    double shape_s; /* of the steps of a shape, and of making its weights */
+    double quiet_s; /* part of it to wait for a quiet machine */
+    double machine_s, bandwidth_s, disk_s, overlap_s; /* overlap_s: overlaps and drift of several ranks */
+    double size_s;  /* per size of a curve */
+    double shape_s; /* per shape: its steps, and making its weights */
     double weights_s, sweep_s, held_out_s;
 };
 static const struct part_times times_of[2][2] = {
@@ -69,7 +70,7 @@ static void tell(const struct work *w, double left_s, const char *what)
         w->options->progress(budget_done(&w->budget), left_s, what);
 }
 
-/* The next part begins; *seconds that it may take, alike on all ranks. */
+/* Begins the next part; *seconds is the time granted to it, the same on all ranks. */
 static bool begin(struct work *w, const char *what, double expected_s, double *seconds,
                   struct err *err)
 {
@@ -79,7 +80,7 @@ static bool begin(struct work *w, const char *what, double expected_s, double *s
     return host_rank_average(&w->host, seconds, 1, err);
 }
 
-/* 2, 4, 8 ..., and all. */
+/* The next group size: 2, 4, 8 ... and all ranks. */
 static int next_size(int size, int num_ranks)
 {
     if (size == num_ranks)
@@ -95,7 +96,7 @@ static int num_sizes(int num_ranks)
     return count;
 }
 
-/* What stages send each other and tensor ranks add up, of one sequence. */
+/* Bytes that stages send and tensor ranks reduce, per sequence. */
 static double stream_bytes(const struct model *model)
 {
     return (double)model->seq * model->hidden * sizeof(float);
@@ -134,10 +135,10 @@ static bool measure_curves(struct work *w, struct err *err)
 
 /* --- other programs ------------------------------------------------------------------------- */
 
-/* Longer than a scheduler lets one program run while others wait. */
+/* Longer than a scheduler's time slice. */
 static const double wanting_s = 0.06;
 
-/* The share of a core that this thread gets in that time while it wants all of it. */
+/* Spins for that time and returns the share of a core that the thread got. */
 static double want_core(void)
 {
     double start_s = clock_now_s(), own_s = clock_thread_s(), took_s;
@@ -187,7 +188,7 @@ static bool wait_for_quiet(struct work *w, struct err *err)
     return ok;
 }
 
-/* The least share that any rank got since `before`; 1 where it is not known, and on GPUs. */
+/* The least share of a core that any rank got since `before`; 1 when unknown, and on GPUs. */
 static bool take_core_share(struct work *w, const struct core_time *before, struct err *err)
 {
     struct core_time after = core_time_now();
@@ -213,12 +214,13 @@ static bool measure_streams(struct work *w, struct err *err)
 static bool measure_bandwidth(struct work *w, struct err *err)
 {
     double seconds, all_bytes = (double)w->host.load->copied_bytes;
-    double most_bytes = w->host.is_busy ? all_bytes / 16 : all_bytes; /* of no constant of a host */
+    double most_bytes =
+        w->host.is_busy ? all_bytes / 16 : all_bytes; /* on a host it determines no constant */
     return begin(w, "ops bound by memory", times(w)->bandwidth_s, &seconds, err) &&
            bandwidth_measure(&w->host, most_bytes, seconds, &w->measured.traffic, err);
 }
 
-/* Beside the file that the pass is to write. */
+/* Measures the disk beside the output file. */
 static bool measure_disk(struct work *w, struct err *err)
 {
     double unused_s, bytes = w->options->is_quick ? 32 << 20 : 256 << 20;
@@ -264,7 +266,8 @@ static double whole_shape_s(const struct work *w)
     return times(w)->shape_s + times(w)->weights_s;
 }
 
-/* Whether there is time for another shape before the rest: all ranks get the same answer. */
+/* Whether there is time for another shape and the remaining parts; all ranks get the same
+ * answer. */
 static bool has_time(struct work *w, int measured, bool *out, struct err *err)
 {
     enum { LEAST_SHAPES = 6 };
@@ -275,8 +278,8 @@ static bool has_time(struct work *w, int measured, bool *out, struct err *err)
     return ok;
 }
 
-/* Of the shape, unless a pass that was cut short has them. Clocks are those behind its last step.
- */
+/* Measures a shape's ops, unless an interrupted pass has them. Clocks are read after its last
+ * step. */
 static bool measure_shape(struct work *w, int i, struct err *err)
 {
     double seconds, all_s = whole_shape_s(w);
@@ -336,7 +339,7 @@ static bool measure_held_out(struct work *w, struct err *err)
                             &w->measured.held_out, err);
 }
 
-/* One stream computes in all of it, so what it is kept from is others'. */
+/* Only one stream computes here, so time without a core was taken by other programs. */
 static bool measure_steps(struct work *w, struct err *err)
 {
     struct core_time before = core_time_now();
@@ -373,7 +376,7 @@ static void describe(struct work *w, double start_s)
              w->options->model ? " --for " : "", w->options->model ? w->options->model->name : "");
 }
 
-/* The first rank writes the file, and asks before anything is measured whether it can be. */
+/* The first rank writes the file; it checks before measuring that it can. */
 static bool open_log(struct work *w, struct err *err)
 {
     struct err unheard = { 0 };

@@ -13,13 +13,13 @@
 
 enum { WARM_UPS = 3, LEAST_REPEATS = 7, MOST_REPEATS = 201 };
 
-/* More than a core's own cache holds: between two exchanges a rank computes, and what sockets keep
- * is no longer there. */
+/* More than a core's own cache holds: in training a rank computes between two exchanges, so socket
+ * buffers are no longer cached. */
 enum { PASSING_BYTES = 8 << 20 };
 
 /* --- what others take ----------------------------------------------------------------------- */
 
-/* Ranks leave a barrier one after another; none is late before that. */
+/* Ranks leave a barrier one after another; a rank within this time is not late. */
 static const double leaving_s = 50e-6;
 
 static double lost_s(const struct exchange_time *time)
@@ -47,7 +47,7 @@ double exchange_quiet_s(const struct exchange_time *times, int count)
 
 /* --- collectives and messages --------------------------------------------------------------- */
 
-/* What the repeats of one measurement have in common. */
+/* What the repeats of one measurement share. */
 struct timed_call {
     struct host_rank *host;
     struct group *group;
@@ -55,7 +55,7 @@ struct timed_call {
     int kind; /* as in struct curve */
     float *in, *out;
     float *passing; /* PASSING_BYTES, written before each exchange */
-    int thread;     /* the stream's, of core_time_open; -1: not known */
+    int thread;     /* the stream's thread, from core_time_open; -1: not known */
 };
 
 struct core_note {
@@ -122,7 +122,7 @@ static void issue(const struct timed_call *x, enum comm_kind kind, size_t count)
     x->host->comm_api->issue(&call);
 }
 
-/* There and back, so that both ends' clocks stay their own: twice one way. */
+/* There and back, twice one way, so that the two ends' clocks are not compared. */
 static void issue_ping(const struct timed_call *x, size_t count)
 {
     bool begins = x->group->index == 0;
@@ -158,13 +158,14 @@ static bool time_once(const struct timed_call *x, size_t count, struct own_times
     return true;
 }
 
-/* Messages one after another in a call: a ping is answered. */
+/* Number of messages in sequence per call: 2 for a ping and its answer. */
 static int ways(const struct timed_call *x)
 {
     return x->kind == CURVE_POINT_TO_POINT ? 2 : 1;
 }
 
-/* Ranks of one machine have one clock; of others nobody knows who was late. */
+/* Shares start and end times among ranks of one machine, which have a common clock; across
+ * machines, lateness is unknown. */
 static bool share_times(const struct timed_call *x, const struct own_times *own, int count,
                         struct exchange_time *out, struct err *err)
 {
@@ -186,9 +187,10 @@ static bool share_times(const struct timed_call *x, const struct own_times *own,
     return true;
 }
 
-/* Who sends is done when the last bytes are in the sockets' buffers, a megabyte before they are
- * there: of messages the member that begins tells, whose answer has come; of a broadcast those that
- * receive. In the others nobody is done before all have sent. */
+/* Whether this member's time counts. A sender is done when the last bytes are in the socket
+ * buffers, up to a megabyte before they arrive. So for messages the member that began counts, when
+ * the answer has arrived; for a broadcast, the receivers. In the other collectives nobody is done
+ * before all have sent. */
 static bool tells_time(const struct timed_call *x)
 {
     if (x->kind == CURVE_POINT_TO_POINT)
@@ -196,7 +198,7 @@ static bool tells_time(const struct timed_call *x)
     return x->kind != COLLECTIVE_BROADCAST || x->group->index > 0 || x->group->size == 1;
 }
 
-/* Over those that tell; every rank gets it. */
+/* The mean over the members that count; every rank gets it. */
 static bool average_time(const struct timed_call *x, double *time_s, struct err *err)
 {
     double sums[] = { tells_time(x) ? *time_s : 0, tells_time(x) };
@@ -241,7 +243,7 @@ static void add_point(struct curve *curve, double bytes, double time_s)
         (struct curve_point){ bytes, time_s, log(bytes), log(time_s) };
 }
 
-/* Doubling, and one's own sizes between. */
+/* The next size: doubling, with the caller's sizes in between. */
 static double size_after(const struct host_sizes *sizes, double bytes)
 {
     double doublings = floor(log2(bytes / sizes->least_bytes) + 1e-6);
@@ -277,7 +279,7 @@ void host_fill_even(float *values, size_t count)
     }
 }
 
-/* The arrays of a device are written by its stream. */
+/* A device's arrays are written by its stream. */
 float *host_random_values(struct host_rank *host, size_t count, struct err *err)
 {
     float *values = arena_grow(NULL, count * sizeof *values);
@@ -291,7 +293,7 @@ float *host_random_values(struct host_rank *host, size_t count, struct err *err)
     return at;
 }
 
-/* Neighbours; ranks that are left over make a smaller group, which is in nobody's way. */
+/* A group of neighbours; remaining ranks form a smaller group, which disturbs nobody. */
 static struct group *neighbours(struct host_rank *host, int num_ranks, struct err *err)
 {
     int members[1024], count = 0;
@@ -329,7 +331,7 @@ bool host_curve_measure(struct host_rank *host, int kind, int num_ranks,
 
 /* --- memory ------------------------------------------------------------------------------- */
 
-/* By the stream's own clock: a GPU's copy is over in microseconds, and a core may be others'
+/* Timed on the stream: a GPU's copy takes microseconds, and the host thread may lose its core
  * meanwhile. */
 static bool time_copy(struct host_rank *host, struct stream *stream, float *to, const float *from,
                       double *seconds, struct err *err)

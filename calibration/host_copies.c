@@ -6,7 +6,7 @@
 
 enum { REPEATS = 5, NUM_WAYS = 2 };
 
-/* A way between the memories: the first one up, the second down. */
+/* One direction between the memories: the first is up, the second down. */
 struct way {
     struct stream *stream;
     void *on_device, *on_host;
@@ -26,7 +26,7 @@ static void issue_copy(const struct copier *c, int way)
     c->host->api->copy(w->stream, to, from, c->bytes);
 }
 
-/* From the first start to the last end of those that are copied at once. */
+/* Time from the first start to the last end of copies that run at once. */
 static bool time_ways(const struct copier *c, const bool used[NUM_WAYS], double *took_s,
                       struct err *err)
 {
@@ -54,7 +54,7 @@ static bool time_ways(const struct copier *c, const bool used[NUM_WAYS], double 
     return true;
 }
 
-/* The best: a first copy also touches the pages. */
+/* Takes the best time, as the first copy also touches the pages. */
 static bool measure_ways(const struct copier *c, bool up, bool down, double *bytes_per_s,
                          struct err *err)
 {

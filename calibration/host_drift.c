@@ -10,7 +10,7 @@ enum { ROUNDS = 48, ROUND_PRODUCTS = 6, REPEATS = 7 };
 
 struct round {
     double wall_s[2];
-    double start_s, end_s; /* of the stream's own clock: what others take of a core is not drift */
+    double start_s, end_s; /* CPU time of the stream: time stolen by other processes is not drift */
 };
 
 /* Products, each followed by a pass over memory, as in a layer; then the ranks meet. */
@@ -51,7 +51,7 @@ static bool time_rounds(const struct host_pair *p, double *compute_s, double *sl
     return ok;
 }
 
-/* The slowest of n comes expected_maximum(n) standard deviations later than the mean. */
+/* The slowest of n ranks arrives expected_maximum(n) standard deviations later than the mean. */
 static bool measure_drift(const struct host_pair *p, double *drift_s, struct err *err)
 {
     double each_s[REPEATS];

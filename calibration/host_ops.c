@@ -22,7 +22,7 @@ struct samples {
 };
 
 struct shape_samples {
-    struct samples *ops; /* the last is the update's */
+    struct samples *ops; /* the last one is the update */
     int num_ops;
     struct samples outside;
 };
@@ -75,7 +75,7 @@ static double update_s(const struct rank *rank, const struct interval *times)
     return seconds;
 }
 
-/* One step with its ops noted. */
+/* Runs one step and records its ops. */
 static bool noted_step(struct host_run *run, long step, struct interval *times,
                        struct shape_samples *samples, double *all_s, struct err *err)
 {
@@ -118,7 +118,7 @@ static int steps_in(const struct host_rank *host, double seconds, double step_s)
     return budget_repeats(seconds / (step_s + 1e-6), least, MOST_STEPS);
 }
 
-/* Bare steps between the noted ones tell what a step takes beside its ops. */
+/* Steps without op recording in between show the time of a step outside its ops. */
 static bool run_steps(struct host_run *run, int num_steps, long step, struct shape_samples *samples,
                       struct err *err)
 {
@@ -154,7 +154,7 @@ static bool average(struct host_rank *host, struct shape_samples *samples, struc
     for (int i = 0; i < samples->num_ops; i++) {
         struct host_time time = summarise(&samples->ops[i]);
         if (samples->ops[i].op.kind == KERNEL_OPTIMIZER)
-            time.median_s = time.p10_s; /* by the wall's clock: what disturbs it only adds */
+            time.median_s = time.p10_s; /* elapsed time, to which disturbances only add */
         numbers[count++] = time.median_s;
         numbers[count++] = time.p10_s;
         numbers[count++] = time.p90_s;
@@ -202,7 +202,7 @@ bool host_ops_measure(struct host_rank *host, const struct host_shape *shape,
     long step = 1;
     if (!host_run_open(host, &shape->model, &options, &run, err))
         return false;
-    /* The mean over ranks, so that all run as many steps. */
+    /* Uses the mean over ranks, so that all run the same number of steps. */
     bool ok = warm_up(&run, &step, &step_s, err) && host_rank_average(host, &step_s, 1, err) &&
               run_steps(&run, steps_in(host, seconds / 2, step_s), step, &samples, err) &&
               average(host, &samples, err);

@@ -12,7 +12,7 @@ enum { BATCH_MS = 60, MOST_SLOWDOWN = 10 };
 
 /* --- one beside the other ------------------------------------------------------------------- */
 
-/* Ends of both, from a common start. */
+/* Times until compute and collectives end, from a common start. */
 static bool time_pair(const struct host_pair *p, bool computes, bool exchanges, double *compute_s,
                       double *comm_s, struct err *err)
 {
@@ -36,7 +36,7 @@ static bool time_pair(const struct host_pair *p, bool computes, bool exchanges, 
     return ok;
 }
 
-/* Makes both take as long alone. */
+/* Sets the repeats so that both take the same time alone. */
 static bool balance(struct host_pair *p, double *alone_s, struct err *err)
 {
     double compute_s, comm_s, unused_s;
@@ -53,7 +53,8 @@ static bool balance(struct host_pair *p, double *alone_s, struct err *err)
     return true;
 }
 
-/* While both run, each has done its share of the time alone; the one that is left catches up. */
+/* While both run, each progresses at its slowed rate; the one that remains then finishes at full
+ * speed. */
 static bool measure_pair(struct host_pair *p, int repeats, struct host_slowdown *out,
                          struct err *err)
 {
@@ -103,8 +104,8 @@ static bool measure_works(struct host_pair *p, int most_blocks, int repeats,
                           struct host_overlaps *out, struct err *err)
 {
     bool ok = true;
-    int works =
-        p->host->is_busy ? WORK_PRODUCTS + 1 : NUM_HOST_WORKS; /* whose ratio a profile has */
+    int works = p->host->is_busy ? WORK_PRODUCTS + 1
+                                 : NUM_HOST_WORKS; /* only products, whose slowdown a profile has */
     for (int work = 0; work < works && ok; work++) {
         p->work = (enum host_work)work;
         ok = measure_one(p, most_blocks, repeats, out, err);
@@ -112,7 +113,7 @@ static bool measure_works(struct host_pair *p, int most_blocks, int repeats,
     return ok;
 }
 
-/* On a communicator of its own, whose calls take no more thread blocks. */
+/* Uses a separate communicator, whose calls use at most this many thread blocks. */
 static bool measure_blocks(struct host_pair *p, int most_blocks, int repeats,
                            struct host_overlaps *out, struct err *err)
 {
@@ -143,7 +144,7 @@ static bool has_blocks(const struct host_rank *host)
     return host->load->grid == GRID_GPU;
 }
 
-/* Of one pair: alone, alone and both, a batch each; and warm-ups. */
+/* Repeats per pair: one batch each for compute alone, collectives alone and both, plus warm-ups. */
 static int repeats_in(const struct host_rank *host, double seconds, int num_pairs)
 {
     double fitting = seconds / num_pairs / (3e-3 * BATCH_MS) - 1;

@@ -47,7 +47,7 @@ void host_pair_work(const struct host_pair *p)
     }
 }
 
-/* In place: parts of gathers and scatters are this rank's of the same numbers. */
+/* In place: gathers and scatters use this rank's part of the same array. */
 void host_pair_exchange(const struct host_pair *p)
 {
     bool has_parts = p->collective != COMM_ALL_REDUCE;

@@ -56,7 +56,7 @@ struct kernel *host_kernels(const struct host_ops *ops, int *count)
     return kernels;
 }
 
-/* Points of the same shape are left out together. */
+/* The leave-one-out error of a point; points of the same shape are left out together. */
 static double left_out(const struct kernel *kernel, const struct kernel_point *point)
 {
     struct kernel rest = *kernel;
@@ -147,7 +147,7 @@ static double flops_of(const struct host_op *op)
     return 2 * op->size[0] * op->size[1] * op->size[2] * op->size[3];
 }
 
-/* The best that any product reached: what a core is capable of, as far as anybody saw. */
+/* The best rate of any product, taken as the core's peak. */
 static double best_flops_per_s(const struct host_ops *ops)
 {
     double best = 1;
@@ -193,7 +193,7 @@ static json_t *gpu_json(const struct host_measured *m, const char *source)
     return gpu;
 }
 
-/* The rates that a formula would need; the tables stand before it. */
+/* Rates for the formula, although the tables take precedence. */
 static json_t *attention_json(const struct host_measured *m)
 {
     double forward = 1e-3, backward = 1e-3;
@@ -220,7 +220,7 @@ static json_t *error_json(double *errors, int count)
     return json;
 }
 
-/* p90 / p10 of the repeats of an op: the machine's own unrest. */
+/* p90 / p10 of the repeats of an op: the machine's own noise. */
 static json_t *spread_json(const struct host_ops *ops)
 {
     double *spreads = arena_grow(NULL, ((size_t)ops->count + 1) * sizeof *spreads);
@@ -303,8 +303,8 @@ bool host_add_held_out(const struct host_measured *m, json_t *cluster, struct er
     return true;
 }
 
-/* The errors of single ops average out over a step and are not its own; what a run adds is in them
- * at least. */
+/* Taken from the errors of single ops. They average out over a step, but a run adds errors of its
+ * own of at least that size. */
 double host_interval_of(const struct kernel *kernels, int num_kernels)
 {
     int count;
@@ -361,7 +361,8 @@ static const struct curve *message_curve(const struct host_measured *m)
     return NULL;
 }
 
-/* What formulas would take beyond the curves: the largest message's rate, the smallest's time. */
+/* Constants for the formulas beyond the curves: the rate of the largest message and the time of the
+ * smallest. */
 json_t *host_level_json(const struct host_measured *m)
 {
     const struct curve *curve = message_curve(m);
@@ -378,9 +379,9 @@ json_t *host_level_json(const struct host_measured *m)
     return level;
 }
 
-/* A core that sends through its own kernel computes nothing meanwhile. Across a link that is slower
- * than its kernel the bytes travel while it computes: exec/run/step.c waits for no send.
- * Collectives of gradients begin when a chunk has all of them, so nothing hides them either way. */
+/* A core that sends through its own kernel cannot compute meanwhile. Over a link slower than the
+ * kernel, bytes travel while the core computes, as exec/run/step.c waits for no send. Gradient
+ * collectives begin when a chunk has all gradients, so they are exposed in either case. */
 static const double free_slowdown = 1.25;
 
 static json_t *stack_json(const struct host_measured *m, const struct stack *stack)

@@ -95,7 +95,7 @@ bool host_rank_meet(struct host_rank *host, struct stream *stream, struct err *e
     return host->api->stream_sync(stream, err) && host->comm_api->poll(host->comm, err);
 }
 
-/* By way of the device's memory. */
+/* Reduces numbers through device memory. */
 static bool reduce(struct host_rank *host, struct group *group, enum reduction reduction,
                    double *numbers, size_t count, struct err *err)
 {

@@ -9,7 +9,7 @@
 struct host_resume {
     const char *path;
     json_t *header; /* the grid's names */
-    json_t *shapes; /* by number, as text */
+    json_t *shapes; /* ops by shape number, as text */
 };
 
 static json_t *header_of(const struct host_shapes *shapes)
@@ -33,7 +33,7 @@ static bool append(const struct host_resume *resume, const char *mode, const jso
     return ok || err_set(err, ERR_SYSTEM, resume->path, "cannot be written: %s", strerror(errno));
 }
 
-/* False when the file is of another grid, or there is none. */
+/* False when the file is missing or of another grid. */
 static bool read_lines(struct host_resume *resume)
 {
     char *line = NULL;

@@ -8,7 +8,7 @@
 // clang-format off
 struct grid_row {
     int hidden, head_dim, seq, sequences;
-    double share; /* of heads, ffn and vocabulary: what one of several tensor ranks has */
+    double share; /* share of heads, ffn and vocabulary that one tensor rank has */
     int vocab;
     bool is_llama, drops, is_unfused, is_quick;
 };
@@ -38,7 +38,7 @@ static const struct grid_row core_rows[] = {
     { 1024, 64, 512, 1, 0.5, 1024, false, false, false, true },
     { 1024,128, 512, 2, 1,   2048, true,  false, false, false },
 };
-/* Widths of GPT-2 to GPT-3 and of Llama, what 1 to 8 tensor ranks have of them. */
+/* Widths of GPT-2 to GPT-3 and of Llama, as divided over 1 to 8 tensor ranks. */
 static const struct grid_row gpu_rows[] = {
     { 768,   64,  1024, 4, 1,     50304, false, false, false, true },
     { 768,   64,  1024, 16, 1,    50304, false, true,  false, true },

@@ -8,7 +8,7 @@
 
 const char new_sources[] = "sources not fitted";
 
-/* An error, and whose interval it belongs in. */
+/* An error, and the name that it counts for. */
 struct sample {
     const char *name;
     bool is_of_stack;

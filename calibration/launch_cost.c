@@ -5,7 +5,7 @@
 #include "base/statistics.h"
 #include "exec/kernels.h"
 
-/* Fewer than the 1,024 that CUDA lets wait in a stream before the caller has to. */
+/* Fewer than the 1,024 calls that CUDA queues on a stream before it blocks the caller. */
 enum { REPEATS = 7, CALLS = 400, EVENTS = 150, MANY_CALLS = 2000, MOST_HOLDS = 64 };
 
 struct launcher {
@@ -18,7 +18,7 @@ struct launcher {
     int holds;
 };
 
-/* Kernels that have one number to add. */
+/* Issues kernels that add one number. */
 static void issue_calls(const struct launcher *l, int count)
 {
     struct gradient_sum args = { 1, l->memory, l->memory + 1 };
@@ -26,7 +26,7 @@ static void issue_calls(const struct launcher *l, int count)
         l->host->kernel_api->gradient_sum(l->kernels, l->stream, &args);
 }
 
-/* From stream to stream and back. */
+/* Issues events from stream to stream and back. */
 static void issue_events(const struct launcher *l, int count)
 {
     const struct device_api *api = l->host->api;
@@ -44,7 +44,7 @@ static void issue_graph(const struct launcher *l, int count)
     l->host->api->graph_launch(l->stream, l->graph);
 }
 
-/* Keeps the stream busy, so that all that is issued behind waits there. */
+/* Keeps the stream busy, so that later work queues on it. */
 static void hold(const struct launcher *l)
 {
     for (int i = 0; i < l->holds; i++)
@@ -73,7 +73,7 @@ static bool time_held(const struct launcher *l, void (*issue)(const struct launc
     return ok;
 }
 
-/* Repeats whose hold was too short to queue all calls behind it teach how long the next must be. */
+/* When a hold was too short to queue all calls, the next one is made longer. */
 static bool measure_held(struct launcher *l, void (*issue)(const struct launcher *, int), int count,
                          struct timed *out, struct err *err)
 {
@@ -94,7 +94,7 @@ static bool measure_held(struct launcher *l, void (*issue)(const struct launcher
     return true;
 }
 
-/* Issued and run at once. */
+/* Measures calls that are issued while earlier ones run. */
 static bool measure_calls(const struct launcher *l, double *call_s, struct err *err)
 {
     double each_s[REPEATS];

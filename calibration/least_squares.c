@@ -6,16 +6,16 @@
 #include <string.h>
 
 enum { MAX_STEPS = 100, MAX_TRIES = 16 };
-/* Half the distance of central differences: wide enough to look over the edges of tiles and waves,
- * at which predictions jump. */
+/* Half the step of central differences: wide enough to smooth jumps of predictions at the edges of
+ * tiles and waves. */
 static const double difference = 1e-3;
 static const double smallest_move = 1e-8;
 
-/* What a solution works on; n parameters, m residuals. */
+/* Work arrays; n parameters, m residuals. */
 struct workspace {
     struct arena arena;
     double *residual, *trial_residual; /* m */
-    double *jacobian;                  /* column by column, m of each parameter */
+    double *jacobian;                  /* column by column, m entries per parameter */
     double *normal, *damped;           /* n x n */
     double *gradient, *move, *trial;   /* n */
     bool *is_held;                     /* n */
@@ -90,7 +90,8 @@ static void find_jacobian(const struct least_squares *problem, const double *x, 
     }
 }
 
-/* Gauss-Newton's matrix and half the gradient; rho' = 1 / sqrt(1 + z) weighs residuals down. */
+/* The Gauss-Newton matrix and half the gradient; rho' = 1 / sqrt(1 + z) is the weight of a
+ * residual. */
 static void find_normal(const struct least_squares *problem, const double *x, struct workspace *w)
 {
     int n = problem->num_parameters;
@@ -116,7 +117,7 @@ static void find_normal(const struct least_squares *problem, const double *x, st
     }
 }
 
-/* On a bound and drawn beyond it, or without effect. */
+/* Marks parameters that are on a bound and pulled beyond it, or have no effect. */
 static void find_held(const struct least_squares *problem, const double *x, struct workspace *w)
 {
     int n = problem->num_parameters;
@@ -128,7 +129,7 @@ static void find_held(const struct least_squares *problem, const double *x, stru
 
 /* --- linear algebra -------------------------------------------------------------------------- */
 
-/* Of a symmetric positive matrix, its Cholesky factor in place, below the diagonal and on it. */
+/* Computes the Cholesky factor of a symmetric positive matrix in place, in the lower triangle. */
 static bool factor(double *matrix, int n)
 {
     for (int j = 0; j < n; j++) {
@@ -158,7 +159,7 @@ static void substitute(const double *lower, int n, double *vector)
     }
 }
 
-/* The normal matrix with its diagonal stretched, and rows of 1 for what is held. */
+/* The normal matrix with its diagonal scaled up, and identity rows for held parameters. */
 static void damp(const struct least_squares *problem, struct workspace *w, double damping)
 {
     int n = problem->num_parameters;
@@ -172,7 +173,8 @@ static void damp(const struct least_squares *problem, struct workspace *w, doubl
 
 /* --- steps ----------------------------------------------------------------------------------- */
 
-/* Where a step with this damping leads, cut off at the bounds; the longest move along an axis. */
+/* Computes a step with this damping, clipped to the bounds; returns the largest move of any
+ * parameter. */
 static double try_step(const struct least_squares *problem, const double *x, struct workspace *w,
                        double damping)
 {
@@ -191,8 +193,8 @@ static double try_step(const struct least_squares *problem, const double *x, str
     return longest;
 }
 
-/* Moves x to where the cost is less, with more damping until it is. The length of the move, 0 when
- * there is none. */
+/* Moves x to a lower cost, raising the damping until the cost falls. Returns the length of the
+ * move, 0 when none was found. */
 static double step(const struct least_squares *problem, double *x, double *cost, double *damping,
                    struct workspace *w)
 {

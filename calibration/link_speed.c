@@ -10,7 +10,7 @@
 
 /* --- words ----------------------------------------------------------------------------------- */
 
-/* "Gb" and not "GB": 80GB is memory. NULL: none stands here. */
+/* Reads "Gb" but not "GB", as 80GB is memory. NULL: no unit here. */
 static const char *read_unit(const char *text, double *bits)
 {
     static const struct {
@@ -31,7 +31,7 @@ static const char *read_unit(const char *text, double *bits)
     return NULL;
 }
 
-/* Up to what parts one thing from the next, or another number. */
+/* Reads whether the speed is per node or per GPU, up to a separator or another number. */
 static bool read_owner(const char *text, bool *is_of_node)
 {
     static const struct {

@@ -11,7 +11,7 @@
 
 /* --- tables ---------------------------------------------------------------------------------- */
 
-/* A CSV file whose columns go by name. */
+/* A CSV file whose columns are found by name. */
 struct table {
     struct csv in;
     struct csv_record *header, *record;
@@ -33,7 +33,7 @@ static bool table_next(struct table *table, struct err *err)
            csv_check_width(&table->in, table->header, table->record, err);
 }
 
-/* "" when there is no such column. */
+/* The text in a column; "" when the column is missing. */
 static const char *text_in(const struct table *table, const char *column)
 {
     for (int i = 0; i < table->header->count; i++)
@@ -42,7 +42,7 @@ static const char *text_in(const struct table *table, const char *column)
     return "";
 }
 
-/* 0 when it is empty, or there is no such column. */
+/* The number in a column; 0 when it is empty or the column is missing. */
 static bool number_in(const struct table *table, const char *column, double *out, struct err *err)
 {
     const char *text = text_in(table, column);
@@ -105,7 +105,7 @@ static void add(struct micros *to, const struct micro *micro, struct arena *aren
     to->at[to->count++] = *micro;
 }
 
-/* What one kind of row says; `known` is false when there is no formula for it. */
+/* Reads one kind of row; `known` is false when there is no formula for it. */
 typedef bool read_micro(const struct table *table, struct micro *out, bool *known, struct err *err);
 
 static bool load(const char *path, const struct fit_rows *rows, struct system *system,
@@ -136,7 +136,8 @@ static bool load(const char *path, const struct fit_rows *rows, struct system *s
 
 /* --- matrix products ------------------------------------------------------------------------- */
 
-/* Measured points correct the formula near themselves, which must stand alone here. */
+/* Measured points, which would correct the formula near themselves, are removed: the formula alone
+ * is fitted. */
 static bool read_product(const struct table *table, struct micro *out, bool *known, struct err *err)
 {
     struct op *op = &out->op;
@@ -178,8 +179,8 @@ static bool find_collective(const char *name, enum collective *out)
     return false;
 }
 
-/* Groups that do not fill their nodes as the cluster's ranks would are not known. Constants are the
- * formula's, for which measured curves must not stand in. */
+/* Groups that fill nodes in another way than the cluster's ranks are not known. Measured curves are
+ * removed: the formula's constants are fitted. */
 static bool read_collective(const struct table *table, struct micro *out, bool *known,
                             struct err *err)
 {
@@ -212,7 +213,7 @@ bool micros_load_collectives(const char *path, const struct fit_rows *rows, stru
 
 /* --- other operations ------------------------------------------------------------------------ */
 
-/* What a probe calls them; the rest of its rows are of the host, or of several kernels. */
+/* Names of ops in a probe's rows; its other rows are about the host or several kernels. */
 static const struct {
     const char *name;
     enum op_kind kind;

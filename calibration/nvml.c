@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Of nvml.h, whose ABI NVIDIA keeps: a header to build with would be one more thing to need. */
+/* Declarations of nvml.h, whose ABI is stable, so that the build does not need the header. */
 enum { NVML_CLOCK_SM = 1, NVML_CLOCK_MEM = 2 };
 typedef void *nvml_device;
 
@@ -20,11 +20,12 @@ struct nvml {
     int (*get_power)(nvml_device, unsigned *);
 };
 
-/* Whether the library has it; `function` is a pointer to a pointer to a function. */
+/* Looks up a function; `function` is a pointer to a function pointer. False when the library lacks
+ * it. */
 static bool find(void *library, const char *name, void *function)
 {
     void *symbol = dlsym(library, name);
-    memcpy(function, &symbol, sizeof symbol); /* as dlsym(3) has it */
+    memcpy(function, &symbol, sizeof symbol); /* as in dlsym(3) */
     return symbol != NULL;
 }
 

@@ -27,8 +27,8 @@ static int compare_ints(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Swaps `sample` of n rows to the front, each as likely as any other, and puts them back in order:
- * row i is swapped with row i + r mod (n - i). How many are left. */
+/* Draws `sample` of n rows uniformly to the front (row i is swapped with row i + r mod (n - i)),
+ * then sorts them. Returns their number. */
 static int draw(int *rows, int n, int sample, int seed)
 {
     struct random rng = { .key = (uint64_t)seed };
@@ -88,7 +88,7 @@ static const struct {
     { "software", offsetof(struct run_row, software) },
 };
 
-/* Where in a row each filter looks. */
+/* Offsets of the filters' columns in a row. */
 static bool find_columns(const struct fit_rows *rows, size_t *offsets, struct err *err)
 {
     enum { NUM_COLUMNS = LENGTH(run_columns) };
@@ -126,7 +126,7 @@ static bool is_measured_again(const struct run_rows *all, int row)
     return false;
 }
 
-/* As the protocol counts: core rows, the last of each configuration. */
+/* Chooses rows by the protocol: core rows, the last of each configuration. */
 static int choose_runs(const struct run_rows *all, const struct fit_rows *rows,
                        const size_t *offsets, int *chosen)
 {
@@ -174,8 +174,7 @@ static void add_run(struct observations *to, const struct run_case *of, const st
     o->run = to->num_cases++;
 }
 
-/* Adds the chosen rows that can be predicted: all of those that were named, one at least of others.
- */
+/* Adds the chosen rows that can be predicted: all of those named by id, at least one otherwise. */
 static bool add_runs(struct observations *to, const struct run_rows *all, const int *chosen, int n,
                      const struct fit_rows *rows, struct err *err)
 {

@@ -11,8 +11,7 @@ static int compare_numbers(double x, double y)
     return (x > y) - (x < y);
 }
 
-/* Cases of one system and one model next to each other, as far as what rows differ in; the place in
- * the file makes the order certain. */
+/* Sorts cases of one system and model together; the place in the file makes the order unique. */
 static int compare_cases(const void *a, const void *b)
 {
     const struct run_case *x = *(const struct run_case *const *)a;
@@ -31,7 +30,7 @@ static int compare_cases(const void *a, const void *b)
     return differences[i];
 }
 
-/* Names aside; all else that a prediction depends on. */
+/* Whether two models are equal in all that a prediction depends on; names are ignored. */
 static bool are_equal(const struct model *a, const struct model *b)
 {
     return a->layers == b->layers && a->hidden == b->hidden && a->heads == b->heads &&
@@ -49,11 +48,11 @@ static bool share_evaluator(const struct run_case *a, const struct run_case *b)
     return a->system == b->system && are_equal(&a->model, &b->model);
 }
 
-/* Predictable cases, in order, and where each run of them that shares an evaluator starts. */
+/* Predictable cases in order, and where each group that shares an evaluator starts. */
 struct work {
     const struct run_case *cases;
     const struct run_case **order;
-    int *start; /* of each share, and the end of the last */
+    int *start; /* start of each group, and the end of the last */
     struct run_prediction *out;
 };
 

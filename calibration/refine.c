@@ -27,8 +27,8 @@ static bool read_factor(const json_t *kind, double *factor, struct err *err)
     return true;
 }
 
-/* 1 at a shape that ran, less the further a shape is from all that did: a factor of two is two
- * standard deviations of how far one shape's error tells another's. */
+/* 1 at a shape that ran, falling with the distance to the nearest such shape: a factor of two in
+ * size is two standard deviations. */
 static double nearness(const struct kernel *kernel, const double *size, const struct ops *ran)
 {
     double least = HUGE_VAL;
@@ -59,8 +59,7 @@ static bool scale_kind(struct profile *profile, int kind, double factor, const s
     return has_table;
 }
 
-/* The profile should not learn the load of other programs. A run without a core_share is believed.
- */
+/* Refuses runs disturbed by other programs. A run without a core_share is accepted. */
 static bool check_quiet(const json_t *run, struct err *err)
 {
     const json_t *share = json_object_get(run, "core_share");

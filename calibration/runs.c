@@ -65,7 +65,7 @@ static const struct column *find_column(const char *name, int *index)
     return NULL;
 }
 
-/* Which field of a record each column is; -1: not in this file. */
+/* Finds the index of each column in a record; -1: not in this file. */
 static bool read_header(const char *path, const struct csv_record *header, int *place,
                         struct err *err)
 {

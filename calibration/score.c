@@ -83,7 +83,7 @@ static bool is_core_with_memory(const struct run_case *of)
 
 /* --- groups ---------------------------------------------------------------------------------- */
 
-/* A row that names no group is one of its own. */
+/* A row without a group is a group of its own. */
 static int compare_groups(const struct run_case *x, const struct run_case *y)
 {
     int by_source = strcmp(x->row->source_key, y->row->source_key);
@@ -172,7 +172,7 @@ static struct split_score score_split(const struct entry *entries, int n, enum s
     };
 }
 
-/* Entries of one source stand together. */
+/* The entries of a source, which are adjacent. */
 static const struct entry *entries_of(const struct entry *entries, int n, const char *source,
                                       int *count)
 {
@@ -186,7 +186,7 @@ static const struct entry *entries_of(const struct entry *entries, int n, const 
     return entries + first;
 }
 
-/* Their names, in the order they appear; rows of one source usually follow each other. */
+/* Lists the sources' names in order of appearance; rows of one source are usually adjacent. */
 static void list_sources(const struct run_case *cases, int count, struct arena *arena,
                          struct scores *out)
 {

@@ -5,9 +5,9 @@
 #include <string.h>
 
 enum { STEPS = 200 };
-/* A family's rows count as at most so many where all are pooled. */
+/* A family's rows count as at most this many when all are pooled. */
 static const double most_weight = 20;
-/* Of normal errors nine in ten lie within this many standard deviations. */
+/* Nine in ten normal errors lie within this many standard deviations. */
 static const double normal_90 = 1.6448536269514722;
 
 /* --- variances ------------------------------------------------------------------------------- */
@@ -20,9 +20,8 @@ static double variance_of(const struct width_row *row, const double *v)
     return sum;
 }
 
-/* Given variances v, the part k of a row's error has the mean c e and the variance
- * share^2 v_k (1 - c), where c = share^2 v_k / V. A row counts for v_k as far as it tells of it: c.
- */
+/* Given variances v, the part k of a row's error has the mean c e and the variance share^2 v_k (1 -
+ * c), where c = share^2 v_k / V. A row's weight for v_k is its information about it: c. */
 static void add_row(const struct width_row *row, double weight, double cutoff, const double *v,
                     double *sums, double *weights)
 {
@@ -68,7 +67,7 @@ static int compare_scaled(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* The size that nine tenths of the weight, and one more of the mean row, lie below. */
+/* The 90 % quantile by weight, with one further row of mean weight counted (conformal). */
 static double scale_of(struct scaled *sorted, int n)
 {
     double sum = 0, below = 0;

@@ -140,7 +140,7 @@ static void add_regret(struct text *out, const struct choices *choices)
 
 /* --- what numbers rest on -------------------------------------------------------------------- */
 
-/* Some system with this stack or profile. */
+/* Any system with this stack or profile. */
 static const struct system *find_system(const struct validation *v, const struct interval_need *of)
 {
     for (int i = 0; i < v->scores.num_scored; i++) {

@@ -49,7 +49,7 @@ static void print_rows(const struct setup *setup, const struct accuracy_result *
     json_decref(object);
 }
 
-/* The default is not part of a layout; here it is what the row is of. */
+/* Adds the exchange even when it is the default, as rows differ in it. */
 static void add_layout(struct text *out, const struct plan *plan)
 {
     plan_write(plan, out);
@@ -59,7 +59,7 @@ static void add_layout(struct text *out, const struct plan *plan)
     }
 }
 
-/* Where nothing but a bound is known there is no time to expect. */
+/* When only a bound is known, no expected time is shown. */
 static void show_plan_row(const struct accurate_plan *plan)
 {
     const struct time_to_accuracy *to = &plan->to;
@@ -81,7 +81,7 @@ static bool shares_source(const struct accurate_plan *a, const struct accurate_p
     return a->to.basis == b->to.basis && strcmp(a->to.source, b->to.source) == 0;
 }
 
-/* The exchanges that rest on what row `first` rests on. */
+/* Lists the exchanges with the same evidence as row `first`. */
 static void show_basis(const struct accuracy_result *result, int first)
 {
     static const char *const meanings[] = {

@@ -50,8 +50,8 @@ static json_t *time_parts_json(const struct time_parts *time)
     return object;
 }
 
-/* Whole bytes. The first five add up to the total, so workspace is what the others leave: logits or
- * what is being recomputed, buckets, libraries, the allocator's slack, network and context. */
+/* Whole bytes. The first five add up to the total, so workspace is the remainder: logits or
+ * recomputed values, buckets, libraries, the allocator's slack, network and context. */
 static json_t *stage_json(const struct stage_memory *stage)
 {
     json_t *object = json_object();
@@ -85,7 +85,7 @@ static json_t *stages_json(const struct prediction *prediction)
     return stages;
 }
 
-/* What a plan file keeps of a prediction. */
+/* The part of a prediction that a plan file keeps. */
 static json_t *summary_json(const struct setup *setup, const struct prediction *prediction)
 {
     json_t *object = json_object();

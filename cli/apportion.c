@@ -2,7 +2,7 @@
 
 #include <math.h>
 
-/* The largest that has not been rounded up yet; -1: all have. */
+/* Index of the largest remainder not yet rounded up; -1: none left. */
 static int largest_remainder(const double *parts, int count, double unit, const double *units)
 {
     int largest = -1;

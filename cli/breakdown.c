@@ -12,7 +12,7 @@
 enum { BAR_WIDTH = 28, MEMORY_WIDTH = 24, LEFT_WIDTH = 58, BOTH_WIDTH = 104, FEW_STAGES = 8 };
 enum { MAX_LINES = 4096 };
 
-/* Lines that are shown beside others. */
+/* A block of lines to show beside another. */
 struct block {
     struct text *lines;
     int count;
@@ -33,7 +33,7 @@ static void block_release(struct block *block)
 
 enum { MOST_PARTS = 32 };
 
-/* Longest first, equal ones in the table's order; without those of `least_s` or less. */
+/* Sorts parts longest first, ties in the table's order, without those of `least_s` or less. */
 static int sort_parts(const struct time_parts *time, double least_s, int order[MOST_PARTS])
 {
     int count = 0;
@@ -88,7 +88,7 @@ static struct block time_block(const struct terminal *terminal, const struct pre
     return block;
 }
 
-/* What a bar of memory is made of, from the left. */
+/* The parts of a memory bar, from the left. */
 struct memory_share {
     double bytes;
     const char *utf8, *ascii;
@@ -155,7 +155,7 @@ static struct block memory_block(const struct terminal *terminal, double memory_
     return block;
 }
 
-/* Lines may wrap only when nobody is looking. */
+/* Whether both fit side by side; without a terminal, lines may be of any length. */
 static bool has_room_for_both(void)
 {
     int columns = terminal_columns();

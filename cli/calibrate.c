@@ -1,4 +1,5 @@
-/* cli/calibrate.c - this machine as a cluster file, or what others' benchmarks printed. */
+/* cli/calibrate.c - writes a cluster file for this machine, or from the output of other
+ * benchmarks. */
 #include "base/arena.h"
 #include "base/length.h"
 #include "base/parallel.h"
@@ -32,7 +33,7 @@ static void show_progress(double share, double left_s, const char *what)
             100 * share, left_s, what);
 }
 
-/* Where nobody sees it move: what it was at when it ended. */
+/* Without a terminal: prints one line per part. */
 static void log_progress(double share, double left_s, const char *what)
 {
     fprintf(stderr, "%3.0f %%, %3.0f s left  %s\n", 100 * share, left_s, what);
@@ -85,7 +86,7 @@ static void show_beside(const json_t *row, const char *measured, const char *pre
         printf(" %+6.1f %%", 100 * log(predicted_s / measured_s));
 }
 
-/* What nothing was fitted on. */
+/* Shows the held-out measurements. */
 static void show_held_out(const json_t *residuals)
 {
     size_t index;
@@ -117,7 +118,7 @@ static void show_disturbance(const struct profile *profile, const json_t *residu
         printf("%d shapes were left out for want of time\n", left_out);
 }
 
-/* Off the file, so that what is shown is what is read. */
+/* Shows the calibration as read back from the file. */
 static bool show(const json_t *cluster, const struct options *options, struct err *err)
 {
     const json_t *group = json_array_get(json_object_get(cluster, "groups"), 0);
@@ -175,8 +176,8 @@ static const char *backend_name(const struct options *options)
     return options->backend ? options->backend : device_host.name;
 }
 
-/* A pass that is cut short leaves what it has beside the file that it was to write; the next one
- * goes on from there. */
+/* An interrupted pass leaves its measurements beside the output file; the next one resumes from
+ * them. */
 static int measure(const struct options *options, const struct place *place, struct err *err)
 {
     struct stack stack;
@@ -211,7 +212,7 @@ static int measure(const struct options *options, const struct place *place, str
     return code;
 }
 
-/* Ranks on the cores of a host, or on GPUs: one where nobody says how many. */
+/* Measures with ranks on a host's cores or on GPUs; one rank by default. */
 static int measure_machine(const struct options *options, int argc, char **argv, struct err *err)
 {
     struct place place;
@@ -234,7 +235,7 @@ static bool is_of_same_group(const struct curve *a, const struct curve *b)
            a->num_nodes == b->num_nodes && strcmp(a->fabric, b->fabric) == 0;
 }
 
-/* In the place of an older one. */
+/* Adds a curve, replacing an older one. */
 static bool add_curve(struct profile *profile, const struct curve *curve, struct err *err)
 {
     for (int i = 0; i < profile->num_curves; i++)
@@ -268,7 +269,7 @@ static bool read_output(const struct options *options, const char *path, struct 
     return add_curve(&system->profile, &curve, err);
 }
 
-/* The cluster's file again, with what it named in it. */
+/* The cluster's file with the GPU, profile and stack that it names included. */
 static json_t *whole_cluster(const struct system *system)
 {
     json_t *cluster = cluster_write(&system->cluster);
@@ -299,8 +300,7 @@ static int take_outputs(const struct options *options, struct err *err)
     if (!check_output_words(options, err) || !cluster_load(options->cluster, &named, err) ||
         !system_load(options->cluster, *named.stack_name ? NULL : "megatron-core", 1, &system, err))
         return exit_code_of(err);
-    system.cluster.levels[0].size =
-        named.levels[0].size; /* not of one GPU, but as the file has it */
+    system.cluster.levels[0].size = named.levels[0].size; /* as in the file, not for one GPU */
     bool ok = true;
     for (int i = 0; i < options->num_files && ok; i++)
         ok = read_output(options, options->files[i], &system, err);
@@ -313,7 +313,8 @@ static int take_outputs(const struct options *options, struct err *err)
 
 /* --- a run ------------------------------------------------------------------------------------ */
 
-/* The same layout, profile and prediction, so the same model on the same system. */
+/* Checks that the run has the same layout, profile and prediction, so that model and system are the
+ * same. */
 static bool check_run(const struct json_file *run, const struct setup *setup,
                       const struct prediction *prediction, struct err *err)
 {
@@ -365,7 +366,7 @@ static void add_list(struct ops *to, const struct ops *list)
         to->at[to->count++] = list->at[i];
 }
 
-/* Each list of the plan's once, in the arena. */
+/* All op lists of the plan, each once, in the arena. */
 static struct ops ops_of(struct setup *setup)
 {
     typedef struct local_ops lists_of(struct rank_share, const struct model *, double,
@@ -390,7 +391,7 @@ static struct ops ops_of(struct setup *setup)
     return all;
 }
 
-/* As the run's own prediction has them. */
+/* The launch mode that the run's own prediction used. */
 static enum launch launches_of(const struct json_file *run)
 {
     return json_is_object(json_object_get(run->root, "graphs")) ? LAUNCH_GRAPHS : LAUNCH_EAGER;

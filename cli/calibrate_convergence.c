@@ -1,5 +1,5 @@
-/* cli/calibrate_convergence.c - "calibrate --convergence": constants of convergence, fitted on the
- * losses that `run --json` has told. */
+/* cli/calibrate_convergence.c - "calibrate --convergence": fits the constants of convergence on
+ * losses reported by `run --json`. */
 #include "cli/calibrate_convergence.h"
 
 #include "base/arena.h"
@@ -20,7 +20,7 @@ enum { MOST_RUNS = 16 };
 struct loss_runs {
     struct loss_run at[MOST_RUNS];
     int count;
-    double samples; /* of a rank, the same in all runs */
+    double samples; /* samples per rank, the same in all runs */
     struct arena arena;
 };
 
@@ -48,7 +48,7 @@ static bool read_positive(const json_t *object, const char *key, double *out, st
                                "expected a number above 0, as `run --json` has it under training");
 }
 
-/* [rows, columns, count] of each sort of tensor. */
+/* Reads [rows, columns, count] for each shape of tensor. */
 static bool read_load(const json_t *list, struct arena *arena, struct exchange_load *out,
                       struct err *err)
 {
@@ -135,7 +135,7 @@ static bool load_runs(const struct options *options, struct loss_runs *runs, str
 
 /* --- what is found ------------------------------------------------------------------------ */
 
-/* A scale that the runs showed, or the shipped one. */
+/* A scale fitted on the runs, or the shipped one. */
 struct scale {
     const char *name;
     double shipped, fitted;
@@ -190,7 +190,7 @@ static json_t *document(const struct convergence_file *file, const struct descen
     return root;
 }
 
-/* Without an exponent where it is large. */
+/* Writes large values without an exponent. */
 static void show_value(double value, int digits, char *text, size_t size)
 {
     if (fabs(value) >= 0.9995 * pow(10, digits))
@@ -236,7 +236,7 @@ static void show(const struct convergence_file *file, const struct descent_fit *
     printf("as given\n");
 }
 
-/* Transients end where noise is as much as what is left: there has to be some. */
+/* Transients end when the noise equals the remaining gap, so there must be noise. */
 static bool check_noise(const struct descent_fit *fit, struct err *err)
 {
     return fit->is_fitted[DESCENT_NOISE] ||

@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-/* The list that has the names of an argument; NULL: none has. */
+/* The `simsearch list` that has the names of an argument; NULL: none. */
 static const char *kind_of(const struct option_row *row)
 {
     static const char *const kinds[][2] = {
@@ -26,7 +26,7 @@ static bool is_file(const struct option_row *row)
            strcmp(row->argument, "DIR") == 0 || strcmp(row->argument, "PREFIX") == 0;
 }
 
-/* How a shell has a character of a description between single quotes; NULL: as it is. */
+/* How a shell writes a character within single quotes; NULL: unchanged. */
 typedef const char *quoting(char character);
 
 static const char *quoted_for_zsh(char character)
@@ -50,7 +50,7 @@ static const char *quoted_for_fish(char character)
     return character == '\'' ? "\\'" : character == '\\' ? "\\\\" : NULL;
 }
 
-/* The first sentence. */
+/* Writes the first sentence of an option's text. */
 static void write_doc(const struct option_row *row, unsigned command, quoting *quoted, FILE *to)
 {
     struct text doc = { 0 };

@@ -1,5 +1,5 @@
-/* cli/explain.c - why a plan costs what it costs: the textbook's formulas beside the detailed
- * prediction, or one plan beside another. */
+/* cli/explain.c - explains a plan's costs: the textbook formulas beside the detailed prediction, or
+ * one plan beside another. */
 #include "base/length.h"
 #include "cli/answer.h"
 #include "cli/beside.h"
@@ -21,7 +21,7 @@
 /* A line of the comparison. */
 struct term {
     const char *name;     /* in JSON */
-    const char *parts[2]; /* of struct time_parts, by their names */
+    const char *parts[2]; /* names of members of struct time_parts */
     const char *textbook; /* of struct textbook_estimate; NULL: the textbook leaves it out */
 };
 
@@ -56,8 +56,8 @@ static double textbook_s(const struct textbook_estimate *estimate, const struct 
     return term->textbook ? textbook_value(estimate, textbook_field(term->textbook)) : 0;
 }
 
-/* The terms in order, what they sum to being exactly `total_s`: what rounding leaves is in the last
- * of them. */
+/* The terms in order; they add up to exactly `total_s`, as the last one takes the rounding
+ * error. */
 static json_t *difference_json(const double seconds[NUM_TERMS], double total_s)
 {
     json_t *list = json_array();
@@ -101,7 +101,7 @@ static void show_times(const struct terminal *terminal, const struct textbook_es
     show_beside_sum(terminal, rows, count, decimals);
 }
 
-/* Of stage 0, which the textbook's memory is that of. */
+/* Shows the memory of stage 0, which the textbook's formulas are about. */
 static void show_memory(const struct terminal *terminal, const struct textbook_estimate *estimate,
                         const struct prediction *prediction)
 {
@@ -222,7 +222,7 @@ static void explain_both(const struct options *options, const struct setup *firs
 
 /* --- the command -------------------------------------------------------------------------- */
 
-/* The second plan: a file of its own, or another layout for what the first was asked about. */
+/* Loads the second plan: its own file, or another layout for the first plan's model and system. */
 static bool load_second(const struct options *options, struct setup *second, struct err *err)
 {
     struct options other = *options;
@@ -232,7 +232,7 @@ static bool load_second(const struct options *options, struct setup *second, str
     return setup_load(&other, options->num_files > 0 ? options->files[0] : NULL, second, err);
 }
 
-/* A run's words are all that is asked about. */
+/* Refuses other options beside --from-run. */
 static bool check_run_alone(const struct options *options, struct err *err)
 {
     const char *plan = options->num_files > 0 ? options->files[0] : NULL;

@@ -1,4 +1,4 @@
-/* cli/fit.c - constants of profiles and stacks from the measured data that is shipped. */
+/* cli/fit.c - fits the constants of profiles and stacks on the shipped measurements. */
 #include "base/arena.h"
 #include "base/file.h"
 #include "base/parallel.h"
@@ -17,7 +17,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-/* The jobs that were asked for, and what they found. */
+/* The requested jobs and their results. */
 struct fitting {
     struct arena arena;
     struct fit_table table;
@@ -25,9 +25,9 @@ struct fitting {
     int num_results;
     struct curve_results curves;
     struct families families;
-    bool is_whole; /* all jobs ran, so that curves and intervals were found too */
+    bool is_whole; /* all jobs ran, so curves and intervals were fitted too */
     bool has_families;
-    struct fitted_files files; /* that the results change */
+    struct fitted_files files; /* files that the results change */
     struct text *texts;        /* of the files */
 };
 
@@ -41,7 +41,7 @@ static bool is_wanted(const struct fit_job *job, const struct options *options)
     return options->num_files == 0;
 }
 
-/* Cross-validation changes no file, and --check looks at nothing else. */
+/* --check skips cross-validation, which changes no file. */
 static bool run_jobs(struct fitting *f, const struct options *options, struct err *err)
 {
     int threads = options->jobs > 0 ? options->jobs : parallel_cores();
@@ -71,7 +71,7 @@ static bool find_shifts(struct families *families, struct err *err)
     return ok;
 }
 
-/* Errors are those of all constants together, so all jobs must have run. */
+/* Fits curves and intervals. Errors depend on all constants together, so all jobs must have run. */
 static bool find_rest(struct fitting *f, const struct options *options, struct err *err)
 {
     int threads = options->jobs > 0 ? options->jobs : parallel_cores();

@@ -88,7 +88,7 @@ static void add_sources(struct text *out, const struct fit_result *result)
     }
 }
 
-/* Without its file where both have the same. */
+/* Adds a constant's name, without its file when `other` has the same file. */
 static void add_name(struct text *out, const struct fit_value *value, const struct fit_value *other)
 {
     if (strcmp(value->of->constant.file, other->of->constant.file) != 0)

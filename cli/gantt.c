@@ -74,15 +74,15 @@ static void add_instr(const struct terminal *terminal, const struct instr *instr
     }
 }
 
-/* What a lane of a stage runs at one moment after the other. */
+/* Finds the instruction that a lane runs at successive times. */
 struct cursor {
     const struct instrs *list;
     const struct interval *times;
     enum lane lane;
-    int next; /* none before it matters any more */
+    int next; /* earlier ones are over */
 };
 
-/* NULL: idle. */
+/* The running instruction; NULL: idle. */
 static const struct instr *running_at(struct cursor *cursor, double time_s)
 {
     const struct instrs *list = cursor->list;
@@ -130,7 +130,7 @@ static void add_row(const struct terminal *terminal, const struct timeline *time
     text_add(out, "\n");
 }
 
-/* Below the row, which of its chunks each pass is of: 0 to 9, then a to z. */
+/* Adds a row with the chunk of each pass: 0 to 9, then a to z. */
 static void add_chunks(const struct timeline *timeline, int stage, int columns, struct text *out)
 {
     static const char names[] = "0123456789abcdefghijklmnopqrstuvwxyz";
@@ -171,7 +171,7 @@ static bool has_op(const struct timeline *timeline, enum opcode op)
     return false;
 }
 
-/* Lines that fit a window of 80 columns; the second and third only where they tell something. */
+/* Shows the key in lines of at most 80 columns; the second and third only when needed. */
 static void show_key(const struct terminal *terminal, const struct timeline *timeline)
 {
     struct text more = { 0 };
@@ -192,7 +192,7 @@ static void show_key(const struct terminal *terminal, const struct timeline *tim
     text_release(&more);
 }
 
-/* Passes of a stage to each column of the picture. */
+/* Passes of a stage per column of the picture. */
 static double passes_per_column(const struct timeline *timeline, int columns)
 {
     int passes = 0;

@@ -9,7 +9,7 @@
 
 enum { LEFT = 26, LEAST_WIDTH = 60, USUAL_WIDTH = 80, MOST_WIDTH = 110, MOST_IN_GROUP = 16 };
 
-/* By purpose, in the order that help shows; an option without a group comes last. */
+/* Option groups by purpose, in help's order; options without a group come last. */
 // clang-format off
 static const struct {
     const char *title;
@@ -44,7 +44,7 @@ static int width(void)
     return columns < LEAST_WIDTH ? LEAST_WIDTH : columns > MOST_WIDTH ? MOST_WIDTH : columns;
 }
 
-/* "  LEFT        words": on the next line where the left column is too narrow. */
+/* "  LEFT        words": the words start on the next line when the left column is too narrow. */
 static void print_entry(const char *left, const char *text)
 {
     printf("  %-*s", LEFT - 2, left);
@@ -63,7 +63,7 @@ static void print_row(const struct option_row *row, unsigned command)
     text_release(&doc);
 }
 
-/* NUM_GROUPS: none. */
+/* The option's group; NUM_GROUPS: none. */
 static int group_of(const struct option_row *row)
 {
     for (int i = 0; i < NUM_GROUPS; i++)

@@ -8,7 +8,7 @@
 struct idle {
     double step_s;
     double *idle_s;
-    double *share; /* of the step, in whole per cent */
+    double *share; /* share of the step per stage, in whole per cent */
     int num_stages;
 };
 
@@ -62,7 +62,7 @@ static bool is_worth_telling(const struct idle *idle)
     return most - least >= 0.05 * idle->step_s;
 }
 
-/* Neighbours with as many per cent are one run. */
+/* The end of a run of stages with the same percentage. */
 static int end_of_run(const struct idle *idle, int first)
 {
     int end = first + 1;

@@ -23,7 +23,7 @@ static bool is_member(const char *name, const char *family)
     return next == '\0' || next == '-' || (isalpha(last) && isdigit(next));
 }
 
-/* Letters of the family's name: "gpt3-13b" is of "gpt3". */
+/* Length of the family's name: "gpt3" in "gpt3-13b". */
 static size_t family_length(const char *name)
 {
     return strcspn(name, "-");
@@ -52,7 +52,7 @@ static bool refuse_family(const char *family, const struct model_preset *presets
     return false;
 }
 
-/* The largest first; of equal ones in order of their names, which presets have. */
+/* The largest first; on a tie by name, the presets' order. */
 static void sort_members(struct largest *largest)
 {
     for (size_t i = 1; i < largest->num_members; i++)
@@ -113,7 +113,7 @@ bool largest_name_model(struct options *options, struct largest *out, struct err
 
 /* --- what fits ---------------------------------------------------------------------------- */
 
-/* The last is the answer when none fits, so that its search says why. */
+/* When none fits, the last is chosen, so that its search states the reasons. */
 static bool choose_member(struct largest *largest, struct options *options, struct setup *setup,
                           struct search_request *request, struct err *err)
 {
@@ -170,7 +170,7 @@ void largest_release(struct largest *largest)
 
 /* --- told --------------------------------------------------------------------------------- */
 
-/* The next larger one, which does not fit; NULL: there is none. */
+/* The next larger member, which does not fit; NULL: none. */
 static const struct model *next_larger(const struct largest *largest)
 {
     if (is_layers(largest) || largest->chosen == 0 || !largest->fits)

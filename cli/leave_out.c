@@ -1,4 +1,4 @@
-/* cli/leave_out.c - fits without one source after the other. */
+/* cli/leave_out.c - fits that leave out one source at a time. */
 #include "cli/leave_out.h"
 
 #include "base/file.h"
@@ -52,7 +52,7 @@ static bool find(const struct fit_table *table, const struct names *names, int j
 
 /* --- what is told ---------------------------------------------------------------------------- */
 
-/* By a width that the source had no part in. */
+/* Share covered by a width fitted without the source. */
 static double covered(const struct source_shifts *all, const struct source_shift *of)
 {
     return shift_covers(of, shift_width(all, (enum tier)of->tier, of->source));

@@ -1,4 +1,4 @@
-/* cli/lecture_communication.c - the lecture's rows of what tensor and data ranks exchange. */
+/* cli/lecture_communication.c - the lecture's rows about communication of tensor and data ranks. */
 #include "cli/lecture.h"
 
 #include "sim/engine/data_parallel.h"
@@ -88,7 +88,7 @@ static void fill_phase(struct text *out, const struct textbook_link *link,
     }
 }
 
-/* The phases of one step, added up; "0" where it sends nothing. */
+/* Adds the sum of a step's phases; "0" when it sends nothing. */
 static void add_step(struct text *formula, struct text *filled,
                      const struct textbook_setup *textbook, const struct exchange *exchange,
                      bool averages)
@@ -131,7 +131,8 @@ static void add_exchange_words(struct lecture_row *row, const struct textbook_se
     text_release(&formula);
 }
 
-/* Scattered gradients, shards of them all-reduced where they are repeated, gathered weights. */
+/* Adds the terms of ZeRO: reduce-scatter of gradients, all-reduce of repeated shards, all-gather of
+ * weights. */
 static void add_zero_words(struct lecture_row *row, const struct textbook_setup *textbook,
                            double parameters)
 {
@@ -204,7 +205,7 @@ static void add_data(struct lecture *lecture, const struct lecture_case *of)
     add_data_gap(row, of, &textbook->exchange);
 }
 
-/* The data ranks' part of the step with another exchange; NAN where the plan can't have it. */
+/* The data ranks' part of the step with another exchange; NAN when the plan cannot use it. */
 static double exchanged_s(const struct lecture_case *of, const struct exchange *exchange)
 {
     struct plan plan = of->setup->plan;
@@ -215,7 +216,7 @@ static double exchanged_s(const struct lecture_case *of, const struct exchange *
                                                              : (double)NAN;
 }
 
-/* The same gradients by other ways that leave the same update. */
+/* Adds rows for other exchanges with the same update. */
 static void add_other(struct lecture *lecture, const struct lecture_case *of, const char *name,
                       const char *words)
 {

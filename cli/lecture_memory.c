@@ -1,4 +1,5 @@
-/* cli/lecture_memory.c - the lecture's rows of memory: of one copy of the model, and of a rank. */
+/* cli/lecture_memory.c - the lecture's rows about the memory of one copy of the model, and of one
+ * rank. */
 #include "cli/lecture.h"
 
 #include "sim/cost/piece.h"
@@ -68,7 +69,7 @@ static void add_activation_words(struct lecture_row *row, const struct lecture_c
     lecture_gap(row, ".");
 }
 
-/* b l (2 s^2 a + 14 s h) with its numbers. */
+/* Adds b l (2 s^2 a + 14 s h) with numbers. */
 static void fill_values(struct text *out, const struct lecture_case *of, double sequences)
 {
     const struct model *model = &of->setup->model;
@@ -124,7 +125,7 @@ static void add_training(struct lecture *lecture, const struct lecture_case *of)
     add_copy_words(row, of);
 }
 
-/* 2 [4 Phi + (b/N) Theta] and its traffic of 2 Phi. */
+/* Adds 2 [4 Phi + (b/N) Theta] and its traffic 2 Phi. */
 static void add_data_parallel(struct lecture *lecture, const struct lecture_case *of)
 {
     const struct model *model = &of->setup->model;
@@ -199,7 +200,7 @@ static void add_recipe(struct lecture *lecture, const struct lecture_case *of)
     lecture_gap(row, " bytes.");
 }
 
-/* Bytes of state of stage 0 at another ZeRO stage; NAN, and why, where the plan can't have it. */
+/* State bytes of stage 0 at another ZeRO stage; NAN with err when the plan cannot use it. */
 static double zero_state_bytes(const struct lecture_case *of, int zero, struct err *err)
 {
     struct plan plan = of->setup->plan;
@@ -227,7 +228,7 @@ static void fill_zero(struct lecture_row *row, const struct lecture_case *of, in
              of->setup->plan.tp, of->setup->plan.pp, bytes);
 }
 
-/* The four lines of Rajbhandari et al. 2020, figure 1. */
+/* Adds a line of Rajbhandari et al. 2020, figure 1. */
 static void add_zero(struct lecture *lecture, const struct lecture_case *of, int stage)
 {
     static const char *const names[] = { "ZeRO-0", "ZeRO-1", "ZeRO-2", "ZeRO-3" };
@@ -303,7 +304,8 @@ static double layer_bytes(const struct lecture_case *of, enum textbook_keep keep
                                            of->textbook->value_bytes);
 }
 
-/* s b h (whole + (split + attention a s/h)/t), by numbers; parts that are 0 are left out. */
+/* s b h (whole + (split + attention a s/h)/t), as formula and with numbers; terms that are 0 are
+ * left out. */
 static void add_layer(struct text *formula, struct text *filled, const struct lecture_case *of,
                       enum textbook_keep keep)
 {
@@ -366,7 +368,7 @@ static void add_kept(struct lecture *lecture, const struct lecture_case *of)
                 plan->pp > 1 ? "; microbatches are those that stage 0 has begun" : "");
 }
 
-/* N/K + K: on this plan, or the least that recompute could hold. */
+/* Adds N/K + K: for this plan, or the least that recompute could need. */
 static void add_checkpoints(struct lecture *lecture, const struct lecture_case *of)
 {
     const struct textbook_setup *textbook = of->textbook;

@@ -1,11 +1,11 @@
-/* cli/lecture_pipeline.c - the lecture's rows of a pipeline's idle time and transfers. */
+/* cli/lecture_pipeline.c - the lecture's rows about a pipeline's idle time and transfers. */
 #include "cli/lecture.h"
 
 #include <math.h>
 
 static const char topic[] = "PIPELINE";
 
-/* Idle time of a stage, in stage times of a microbatch; over work, and over both. */
+/* Formulas of a stage's idle time, relative to its work and to the whole step. */
 struct bubble_words {
     const char *of_useful, *of_total;
 };
@@ -18,7 +18,7 @@ static const struct bubble_words words[NUM_TEXTBOOK_SCHEDULES] = {
     [TEXTBOOK_ZB_H2] = { "0/m, weight gradients fill all of it", "0/m" },
 };
 
-/* "7 / 3", in chunks of a stage. */
+/* "7 / 3": idle time in units of a chunk's time. */
 static struct lecture_number idle_text(struct textbook_pipeline pipeline)
 {
     struct lecture_number out;

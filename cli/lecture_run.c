@@ -1,4 +1,4 @@
-/* cli/lecture_run.c - the lecture's rows of the whole run: days, energy, failures. */
+/* cli/lecture_run.c - the lecture's rows about the whole run: days, energy, failures. */
 #include "cli/lecture.h"
 
 #include "base/units.h"
@@ -32,7 +32,7 @@ static void add_days(struct lecture *lecture, const struct lecture_case *of, dou
                 100 * (1 - busy_s / of->prediction->step_s), busy_s / of->estimate->compute_s);
 }
 
-/* LLaMA's carbon was counted with the mean of US grids. Touvron et al. 2023, section 6. */
+/* The mean of US grids, with which LLaMA's carbon was counted. Touvron et al. 2023, section 6. */
 static const double us_grams_per_kwh = 385;
 
 static void add_energy(struct lecture *lecture, const struct lecture_case *of, double textbook_s,
@@ -71,8 +71,8 @@ static void add_energy(struct lecture *lecture, const struct lecture_case *of, d
 /* Llama 3 405B: 419 unexpected interruptions in 54 days on 2048 nodes. Grattafiori et al. 2024,
  * section 3.3.4. */
 static const double failures_per_1000_node_days = 3.79;
-/* From a failure to the next step: detected, rescheduled, loaded, warmed up; nobody publishes it,
- * ten minutes is NCCL's default patience alone. */
+/* From a failure to the next step: detect, reschedule, load, warm up. No published number; ten
+ * minutes is NCCL's default timeout alone. */
 static const double restart_s = 600;
 
 static struct lecture_row *add_failure_row(struct lecture *lecture, const char *name,

@@ -1,4 +1,4 @@
-/* cli/lecture_work.c - the lecture's rows of parameters, FLOPs and utilization. */
+/* cli/lecture_work.c - the lecture's rows about parameters, FLOPs and utilization. */
 #include "cli/lecture.h"
 
 #include "sim/cost/piece.h"
@@ -7,7 +7,7 @@
 
 static const char topic[] = "WORK OF A STEP";
 
-/* Says where a layer differs from 12 h^2. */
+/* Adds how a layer differs from 12 h^2. */
 static void add_shape(const struct model *model, struct lecture_row *row)
 {
     int kinds = model_num_kinds(model);
@@ -47,7 +47,7 @@ static void add_parameters(struct lecture *lecture, const struct lecture_case *o
                 model->tied ? ", as both share one table" : "");
 }
 
-/* 6, 8 or what lies between. */
+/* FLOPs per weight and token: 6, 8 or a value between. */
 static double flops_a_weight(const struct textbook_setup *textbook)
 {
     return textbook_flops(1, 1, textbook->recomputed);
@@ -97,7 +97,7 @@ static void add_compute(struct lecture *lecture, const struct lecture_case *of)
                 100 * textbook_utilization(of->gpus, of->estimate->flops, busy_s));
 }
 
-/* The lectures' way from a run's time back to U: 6 TP without recompute, 8 TP with it. */
+/* The lectures' U from a run's time: 6 TP without recompute, 8 TP with it. */
 static void add_utilization(struct lecture *lecture, const struct lecture_case *of, double share,
                             double detailed, const char *name)
 {
@@ -196,7 +196,7 @@ void lecture_add_mfu(struct lecture *lecture, const struct lecture_case *of)
         of->prediction->mfu * of->prediction->step_s * of->gpus.count * of->gpus.peak_flops_per_s;
     double tokens = model->batch * model->seq;
     double width = (double)model->heads * model->head_dim;
-    /* Scores and context of three passes, the causal half: 6 s H d of each token and layer. */
+    /* Scores and context of three passes, the causal half: 6 s H d per token and layer. */
     double half_attention = 6 * tokens * model->layers * model->seq * width;
     double head = 6 * tokens * model->hidden * model->vocab;
     double parameters = model_parameters(model);

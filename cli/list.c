@@ -14,7 +14,7 @@ static const char *text_of(const json_t *entry, const char *key)
     return text ? text : "";
 }
 
-/* The word of the layout in its full form: "ppN". */
+/* A layout word in its full form: "ppN". */
 static const char *shown_name(const json_t *entry)
 {
     const char *form = text_of(entry, "form");
@@ -43,7 +43,7 @@ static void add_aliases(struct text *line, const json_t *entry)
                  json_string_value(json_array_get(aliases, i)));
 }
 
-/* "  175 B parameters, 96 layers, hidden 12288": of models. */
+/* " 175 B parameters, 96 layers, hidden 12288": for models. */
 static void add_dimensions(struct text *line, const json_t *entry)
 {
     char parameters[32];

@@ -1,4 +1,4 @@
-/* cli/main.c - finds the command, and does what all share: errors, help, a last flush. */
+/* cli/main.c - finds the command and handles errors, help and the final flush. */
 #include "cli/command.h"
 
 #include "base/arena.h"
@@ -16,7 +16,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Before "--", behind which all are file names. */
+/* Whether the argument occurs before "--", after which all are file names. */
 static bool has_argument(int argc, char **argv, const char *name, const char *alias)
 {
     for (int i = 0; i < argc && strcmp(argv[i], "--") != 0; i++)
@@ -34,7 +34,7 @@ static int run_command(const struct command *command, int argc, char **argv, str
     return command->run(argc, argv, err);
 }
 
-/* `simsearch --gpus ...` has no command's name: the program's own stands in its place. */
+/* `simsearch --gpus ...` names no command: the program's own name takes its place. */
 static int dispatch(int argc, char **argv, struct err *err)
 {
     if (argc < 2 || strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 ||
@@ -65,7 +65,7 @@ static int dispatch(int argc, char **argv, struct err *err)
     return run_command(command, argc - 1, argv + 1, err);
 }
 
-/* No memory is left, so neither stdio nor anything that allocates. */
+/* Uses neither stdio nor anything that allocates, as no memory is left. */
 _Noreturn static void out_of_memory(size_t bytes)
 {
     static const char sentence[] = "simsearch: out of memory\n";
@@ -85,7 +85,8 @@ static void *allocate(size_t bytes)
     return arena_grow(NULL, bytes);
 }
 
-/* A file that is opened while 0, 1 or 2 is closed would get that number, and what is printed. */
+/* Opens closed standard streams: otherwise the next opened file would get their number, and the
+ * printed output. */
 static void hold_standard_streams(void)
 {
     for (int fd = 0; fd <= STDERR_FILENO; fd++)
@@ -101,7 +102,7 @@ static void print_error(const struct err *err)
         fprintf(stderr, "simsearch: %s\n", err->msg);
 }
 
-/* Whoever closes a pipe has read enough: quiet, and the end that the signal would have brought. */
+/* When the reader has closed the pipe, ends silently as by SIGPIPE. */
 static int end_unwritten(int reason)
 {
     if (reason == EPIPE) {
@@ -112,7 +113,7 @@ static int end_unwritten(int reason)
     return EXIT_FAILED;
 }
 
-/* A command that failed before it had an answer still owes the document. */
+/* With --json, a command that failed before its answer still prints a document. */
 static void print_owed_json(int argc, char **argv, const struct err *err)
 {
     if (!has_argument(argc, argv, "--json", NULL) || json_was_printed())

@@ -13,8 +13,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Means of the timed steps, cycle by cycle: where every H-th step exchanges more than the others,
- * what is predicted is their mean. Fewer steps than a cycle are one. */
+/* Means of the timed steps per cycle: when every H-th step exchanges more, the prediction is a
+ * mean. Fewer steps than a cycle count as one cycle. */
 static int cycle_means(const struct measured *m, double *means)
 {
     int steps = m->session->num_timed, cycle = exchange_cycle(&m->setup->plan.exchange), count = 0;
@@ -86,7 +86,7 @@ static double bubble_s(const struct timeline *timeline)
     return idle_s / stages;
 }
 
-/* Bytes are the same on any machine. */
+/* Clears predicted times but not bytes, which are the same on any machine. */
 static void forget_predictions(struct measured *m)
 {
     m->predicted_bubble_s = (double)NAN;
@@ -112,7 +112,7 @@ void measured_fill(struct measured *m)
 
 /* --- JSON --------------------------------------------------------------------------------- */
 
-/* JSON has no NaN and no infinity. */
+/* Writes null for NaN and infinity. */
 static json_t *beside_json(const struct beside_seconds *at)
 {
     return json_pack("{s:f, s:f, s:o}", "count", at->count, "measured_s", at->measured_s,
@@ -181,7 +181,8 @@ static json_t *exchange_json(const struct measured *m)
                      "measured_step_bytes", bytes->sent < 0 ? json_null() : json_real(bytes->sent));
 }
 
-/* What a loss curve hangs on; tensors as rows, columns and how many, of the first stage. */
+/* The settings that a loss curve depends on; tensors of the first stage as rows, columns and
+ * count. */
 static json_t *training_json(const struct measured *m)
 {
     const struct setup *setup = m->setup;
@@ -213,7 +214,7 @@ static json_t *graphs_json(const struct pass_counts *passes)
                : json_null();
 }
 
-/* Times and what follows from them. */
+/* A predicted time or rate; NaN when times are not compared. */
 static double predicted(const struct measured *m, double value)
 {
     return m->compares ? value : (double)NAN;
@@ -264,7 +265,7 @@ void measured_print_json(const struct measured *m)
 
 /* --- text --------------------------------------------------------------------------------- */
 
-/* Before any time is shown. */
+/* Warns about lost cores, before any time is shown. */
 static void show_core_share(const struct measured *m)
 {
     double share = m->session->core_share;
@@ -283,7 +284,7 @@ static bool varies(const double *values, int count)
     return false;
 }
 
-/* Rate and loss scale where there is more to say of them than their option does. */
+/* Shows losses, with rate and loss scale when they vary. */
 static void show_losses(const struct measured *m)
 {
     const struct session_result *session = m->session;
@@ -309,7 +310,7 @@ static void show_losses(const struct measured *m)
                num_skipped, steps);
 }
 
-/* A NaN is not known. */
+/* NaN: not known. */
 static void show_pair(const char *label, double predicted, double measured, const char *unit)
 {
     if ((predicted <= 0 && measured <= 0) || !isfinite(measured))
@@ -344,7 +345,7 @@ static void show_whole(const struct measured *m)
     show_pair("bubble", 1e3 * m->predicted_bubble_s, 1e3 * m->bubble_s, "ms");
 }
 
-/* The first lines say what the method does to the mathematics. */
+/* Shows how the exchange changes the mathematics. */
 static void show_change(const struct measured *m)
 {
     const struct exchange_method *method = exchange_method_of(&m->setup->plan.exchange);

@@ -8,7 +8,7 @@
 #include <math.h>
 #include <stdio.h>
 
-/* What is told of a batch close by. */
+/* Least gain in tokens/s for which a nearby batch is shown. */
 #define LEAST_GAIN 0.05
 
 static void begin(const struct search_request *request, struct nearby_view *view)
@@ -26,7 +26,7 @@ static bool add(struct nearby found, struct nearby_view *view)
     return true;
 }
 
-/* All share the request's time limit. */
+/* All searches share the request's time limit. */
 static bool add_by(struct nearby (*search)(const struct search_request *, struct arena *),
                    const struct search_request *asked, struct nearby_view *view)
 {

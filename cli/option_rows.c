@@ -1,4 +1,4 @@
-/* Every option: a row here is parsed, bounded, helped with and documented. */
+/* All options: each row drives parsing, bounds, --help and the reference page. */
 #include "base/length.h"
 #include "cli/command.h"
 #include "cli/options.h"

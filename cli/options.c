@@ -54,8 +54,8 @@ static bool refuse_option(unsigned command, const char *name, struct err *err)
 
 enum { LONGEST_VALUE = 64 };
 
-/* Turns what people type into what the field reads: "100B" tokens are Btok, a bare price is $/h,
- * and a sequence of "8k" tokens is the power of two that it means, 8192. Else the value itself. */
+/* Expands shorthand for the field: "100B" tokens becomes Btok, a bare price $/h, and a sequence of
+ * "8k" tokens 8192. Other values are unchanged. */
 static const char *in_full(const struct option_row *row, const char *value, char *room)
 {
     size_t length = strlen(value), digits = strspn(value, "0123456789");
@@ -95,7 +95,7 @@ static bool read_value(const struct option_row *row, const char *typed, struct o
                      row->argument);
     if (ok)
         return true;
-    err->code = ERR_USAGE; /* and not a file */
+    err->code = ERR_USAGE; /* not a fault of a file */
     err_prefix(err, "--");
     return false;
 }
@@ -112,7 +112,7 @@ static char *next(struct arguments *arguments)
     return *arguments->at++;
 }
 
-/* One letter behind a dash, with its value or with other switches: "-j4", "-qv". */
+/* One letter after a dash, with its value or with other switches: "-j4", "-qv". */
 static bool is_cluster(const char *word)
 {
     const char letter[] = { '-', word[1], '\0' };
@@ -188,7 +188,7 @@ bool options_answer_is_hidden(const struct options *options)
            is_stdout(options->predictions);
 }
 
-/* One thing is printed on standard output, so that another program can read it. */
+/* Refuses more than one output on standard output, so that other programs can read it. */
 static bool check_stdout(const struct options *options, struct err *err)
 {
     const struct {

@@ -14,7 +14,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Of a GPU's memory, what a slower plan has to save to be shown. */
+/* Share of a GPU's memory that a slower plan must save to be shown. */
 #define SHOWN_SAVING 0.1
 
 bool check_pareto_options(const struct options *options, struct err *err)
@@ -41,7 +41,7 @@ bool check_pareto_options(const struct options *options, struct err *err)
     return true;
 }
 
-/* The same setup on another count; shares all it owns. */
+/* The setup on another number of GPUs; shares all data with `setup`. */
 static struct setup setup_on(const struct setup *setup, int num_gpus)
 {
     struct setup other = *setup;

@@ -13,7 +13,7 @@ struct view {
     const struct setup *setup;
     struct partition_problem problem;
     struct partition best;
-    double num_partitions; /* that were chosen from */
+    double num_partitions; /* number of possible partitions */
 };
 
 static const double gib = 1024.0 * 1024 * 1024;
@@ -30,7 +30,7 @@ static double count_partitions(const struct partition_problem *problem)
     return count;
 }
 
-/* What it takes to hand a tensor to this operator, and its gradient back. */
+/* The cost of passing a tensor to this operator, and its gradient back. */
 struct passing {
     const char *before, *after;
     struct partition_score score; /* of all edges that end here */
@@ -218,7 +218,7 @@ static bool refuse_budget(struct view *view, struct err *err)
                    budget_bytes / gib, view->best.total.bytes / gib);
 }
 
-/* Both programs are exact: what they find costs the same, but for the solver's tolerance. */
+/* Both methods are exact, so their costs must agree up to the solver's tolerance. */
 static bool confirm(const struct view *view, struct arena *arena, struct err *err)
 {
     struct program_limits limits = { 0 };

@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Set by the handler, read by every worker: atomic, and lock-free, so that a handler may. */
+/* Set by the signal handler and read by every worker: atomic and lock-free, as handlers require. */
 static atomic_bool was_interrupted;
 
 /* The second Ctrl-C ends the program as usual. */
@@ -24,7 +24,8 @@ static bool interrupted(void)
     return atomic_load(&was_interrupted);
 }
 
-/* Nothing in the first second, for answers that come sooner; then ten times a second. */
+/* Shows nothing in the first second, as many answers are faster; then updates ten times a
+ * second. */
 static void show_progress(double done, void *context)
 {
     enum { WIDTH = 40 };

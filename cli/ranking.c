@@ -52,7 +52,7 @@ static void show_row(const struct terminal *terminal, int number, const struct s
     text_release(&tensor);
 }
 
-/* How many plans, from the first, may be the fastest for all that the intervals tell. */
+/* Number of leading plans that could be the fastest, by the intervals. */
 static int num_within_interval(const struct search_result *result)
 {
     int count = 0;
@@ -102,7 +102,7 @@ static void add_signed(const struct terminal *terminal, double value, int decima
     text_add(out, "%s%.*f", value < 0 ? terminal_minus(terminal) : "+", decimals, fabs(value));
 }
 
-/* The largest that is left, by size; -1: only those that round to nothing are. */
+/* Removes and returns the largest remaining term by size; -1: the rest round to zero. */
 static int take_largest(double *units, int count)
 {
     int largest = -1;
@@ -112,7 +112,7 @@ static int take_largest(double *units, int count)
     return largest;
 }
 
-/* Terms from the largest, which add up to the last digit. */
+/* Shows terms, largest first; they add up exactly as printed. */
 static void show_terms(const struct terminal *terminal, const struct prediction *a,
                        const struct prediction *b, struct time_scale scale)
 {
@@ -204,7 +204,7 @@ static void show_next(const struct options *options, const struct setup *setup,
     if (options->output)
         printf("\nnext  simsearch explain %s\n      simsearch simulate %s --schedule-text\n",
                options->output, options->output);
-    else if (options->largest) /* whose model may have no name */
+    else if (options->largest) /* its model may have no name */
         printf("\nnext  simsearch %s%s -o plan.json\n", text_get(&again), text_get(&search));
     else
         printf("\nnext  simsearch explain %s --layout \"%s\"\n      simsearch %s%s -o plan.json\n",

@@ -34,8 +34,8 @@ int ranks_launch(int num_ranks, int argc, char **argv, struct err *err)
     free(arguments);
     if (err->code == ERR_NONE)
         return status;
-    if (status == LAUNCH_EXIT_LOST && !is_told) /* main prints the error, and the code stays */
+    if (status == LAUNCH_EXIT_LOST && !is_told) /* main prints the error and keeps the code */
         return status;
-    err->code = ERR_NONE; /* it was said already, by the rank that failed or above */
+    err->code = ERR_NONE; /* already reported, by the failed rank or above */
     return status;
 }

@@ -63,7 +63,7 @@ void reference_write_fields(FILE *to)
     }
 }
 
-/* A '|' would end the cell. */
+/* Escapes '|', which would end the cell. */
 static void write_cell(const char *text, FILE *to)
 {
     for (; *text; text++)

@@ -80,7 +80,7 @@ static json_t *list_texts(struct err *err)
     return list;
 }
 
-/* Adds the file's thing to the list; false when the file is faulty. */
+/* Adds the file's entry to the list; false when the file is faulty. */
 typedef bool add_file(json_t *list, const char *name, json_t *aliases, struct err *err);
 
 static bool add_datafile(const struct datafile_kind *kind, const char *name, add_file *add,
@@ -271,7 +271,7 @@ static json_t *list_costs(struct err *err)
     return list;
 }
 
-/* Whether it is here, or why not. */
+/* Lists backends with their availability, or why they are missing. */
 static json_t *list_backends(struct err *err)
 {
     (void)err;

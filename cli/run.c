@@ -1,4 +1,5 @@
-/* cli/run.c - a plan, executed: the same lists that were costed, predicted against measured. */
+/* cli/run.c - executes a plan from the op lists that were costed, and compares prediction with
+ * measurement. */
 #include "calibration/host_profile.h"
 #include "cli/answer.h"
 #include "cli/command.h"
@@ -45,7 +46,8 @@ static bool make_schedule(struct setup *setup, struct run_setup *run, struct err
     return run->schedule != NULL;
 }
 
-/* A fresh run must not mix its checkpoints with those of another, which may be unreadable now. */
+/* A new run must not mix its checkpoints with those of another run, which may be temporarily
+ * unreadable. */
 static bool check_is_fresh(const char *folder, struct err *err)
 {
     struct checkpoint_state saved;
@@ -90,7 +92,7 @@ static bool check_rates(const struct checkpoint_state *origin, struct err *err)
            err_set(err, ERR_USAGE, "--min-lr", "needs --lr-decay N");
 }
 
-/* Each setting of the training is as given, else as saved, else the default. */
+/* Each training setting comes from its option, else from the checkpoint, else from the default. */
 static bool find_origin(const struct options *options, struct checkpoint_state *out,
                         struct err *err)
 {
@@ -153,7 +155,8 @@ static enum launch launch_wanted(const struct options *options, const char *refu
     return is_usual ? LAUNCH_PASSES : LAUNCH_EAGER;
 }
 
-/* The prediction is of what is run. Whoever asked for graphs hears why there are none. */
+/* The prediction uses the same launch mode as the run. With --graphs on, says why there are
+ * none. */
 static bool choose_graphs(const struct options *options, struct setup *setup,
                           const struct place *place)
 {
@@ -166,7 +169,7 @@ static bool choose_graphs(const struct options *options, struct setup *setup,
 
 /* --- a rank ------------------------------------------------------------------------------- */
 
-/* One that the machine has for the rank. */
+/* The backend to use, which the machine has for this rank. */
 static const struct backend *find_backend(const struct options *options, int local_rank,
                                           struct err *err)
 {
@@ -186,8 +189,7 @@ static const struct comm_api *find_comm(const struct options *options, const str
     return NULL;
 }
 
-/* An exchange works on copies of its own; what it keeps beside them is at most what it would keep
- * of one long vector. */
+/* An exchange works on its own copies; its further state is at most that for one long vector. */
 static double exchange_bytes(const struct setup *setup, const struct stage_memory *memory)
 {
     const struct plan *plan = &setup->plan;
@@ -201,8 +203,8 @@ static double exchange_bytes(const struct setup *setup, const struct stage_memor
            exchanger_memory_bytes(&plan->exchange, &load, &ranks);
 }
 
-/* What frameworks allocate, without their libraries; and more, while there is room beside what NCCL
- * and the context will take. */
+/* Arena size: what frameworks allocate, without libraries, plus a margin if there is room beside
+ * NCCL and the context. */
 static size_t arena_bytes(const struct setup *setup, const struct prediction *prediction)
 {
     double most = 0, beside = 0;
@@ -266,14 +268,14 @@ static bool write_traces(const struct options *options, const struct measured *m
     return ok;
 }
 
-/* The host's time beside a GPU's prediction says nothing, so it is shown only where asked for. */
+/* A host's time says nothing about a GPU's prediction, so it is compared only on request. */
 static bool compares(const struct options *options, const struct setup *setup)
 {
     return strcmp(options->backend, device_host.name) != 0 || options->cluster || options->gpu ||
            strcmp(setup->system.gpu.name, host_gpu_name) == 0;
 }
 
-/* After the answer, which holds the losses. */
+/* Reports a divergence after the answer, which has the losses. */
 static int tell_divergence(const struct options *options, const struct divergence *divergence,
                            struct err *err)
 {
@@ -287,7 +289,7 @@ static int tell_divergence(const struct options *options, const struct divergenc
     return EXIT_DIVERGED;
 }
 
-/* The first rank speaks for all. */
+/* Reports the results, on the first rank only. */
 static int tell(const struct options *options, struct setup *setup, struct evaluator *evaluator,
                 const struct prediction *prediction, const struct session_result *session,
                 const struct place *place, double rate, struct err *err)

@@ -5,19 +5,21 @@
 #include <string.h>
 
 /* Two panels: predicted against measured time, both logarithmic, and below it the error. A source
- * is one path of round dots, so that thousands of runs stay a small file. */
+ * is one path of round dots, so that thousands of runs make a small file. */
 
 enum { WIDTH = 960, LEFT = 72, PLOT_WIDTH = 660, TOP = 56, TALL = 400, LOW_TOP = 500, LOW = 170 };
 enum { HEIGHT = 730, LEGEND_LEFT = 756, LEGEND_STEP = 20 };
-static const double most_error = 0.4; /* of the lower panel; what is beyond sits on its edge */
+static const double most_error =
+    0.4; /* range of the lower panel; larger errors are drawn on its edge */
 
-/* Told apart on white and on near-black, by most readers (after Okabe and Ito 2008). */
+/* Colours that most readers can tell apart on white and on near-black (after Okabe and Ito
+ * 2008). */
 static const char *const colours[] = { "#0072b2", "#e69f00", "#009e73", "#d55e00",
                                        "#cc79a7", "#56b4e9", "#8c6bb1", "#a6761d",
                                        "#6a9f00", "#e7298a", "#00a5a5", "#7f8c9a" };
 enum { NUM_COLOURS = LENGTH(colours) };
 
-/* Times in powers of ten that hold all points. */
+/* Range of times, in powers of ten, that contains all points. */
 struct range {
     int low, high;
 };
@@ -73,7 +75,7 @@ static void add_label(struct text *svg, const char *anchor, double x, double y, 
     text_add(svg, "<text text-anchor=\"%s\" x=\"%.1f\" y=\"%.1f\">%s</text>\n", anchor, x, y, word);
 }
 
-/* Names of sources come from files. */
+/* Escapes text for SVG, as names of sources come from files. */
 static void add_escaped(struct text *out, const char *word)
 {
     for (; *word; word++) {
@@ -151,7 +153,7 @@ static int shown_groups(const struct validation *v, int source)
     return v->scores.sources[source].kind[SCORE_TIME].not_fitted.groups;
 }
 
-/* Sources that are not shown use none up. */
+/* A source's colour; hidden sources use up none. */
 static const char *colour_of(const struct validation *v, int source)
 {
     int earlier = 0;
@@ -179,7 +181,7 @@ static void add_dots(struct text *svg, const struct validation *v, const struct 
     text_add(svg, "\"/>\n");
 }
 
-/* Large sources lie below small ones. */
+/* Draws large sources below small ones. */
 static void add_sources(struct text *svg, const struct validation *v, const struct range *range)
 {
     enum { MANY = 300 };

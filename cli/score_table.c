@@ -41,7 +41,7 @@ static int widest_source(const struct scores *scores)
     return width + 1;
 }
 
-/* One of a split score's three. */
+/* Selects one of a split score's three scores. */
 typedef const struct score *score_part(const struct split_score *split);
 
 static const struct score *fitted_part(const struct split_score *split)

@@ -1,4 +1,4 @@
-/* cli/search.c - the best plans. */
+/* cli/search.c - searches for the best plans. */
 #include "search/search.h"
 
 #include "base/parallel.h"
@@ -29,7 +29,7 @@
 
 enum { DEFAULT_TOP = 5 };
 
-/* What is told beside the best plans. */
+/* What is shown beside the best plans. */
 struct extras {
     struct comparison comparison;
     struct deadline deadline;
@@ -39,15 +39,15 @@ struct extras {
     struct largest *largest;
     struct nearby_view nearby;
     struct kinds kinds;
-    struct search_result by_kind; /* borrows: the best plan of each kind */
+    struct search_result by_kind; /* the best plan of each kind; borrows */
     struct tipping_view tipping;
     struct wider_view wider;
-    int asked_gpus; /* that no plan divides over, where fewer are taken; else 0 */
+    int asked_gpus; /* number of GPUs requested, when a plan on fewer is shown; else 0 */
 };
 
 /* --- JSON --------------------------------------------------------------------------------- */
 
-/* Not a number in JSON: null. */
+/* A number, or null for NaN and infinity. */
 static json_t *real_or_null(double value)
 {
     return isfinite(value) ? json_real(value) : json_null();
@@ -116,7 +116,7 @@ static json_t *comparison_json(const struct setup *setup, const struct compariso
     return object;
 }
 
-/* What would help when nothing fits. */
+/* Adds the changes that would help when nothing fits. */
 static void add_relaxation(json_t *object, const struct setup *setup,
                            const struct search_result *result,
                            const struct relaxations *relaxations)
@@ -199,7 +199,7 @@ static bool check_method(const char *name, struct err *err)
                    name);
 }
 
-/* Options of methods that draw, with one that doesn't, would be ignored. */
+/* Refuses options of random methods with other methods, which would ignore them. */
 static bool check_draws(const struct options *options, struct err *err)
 {
     const char *name = options->method ? options->method : search_methods[0].name;
@@ -218,7 +218,7 @@ static const char *in_lower_case(const char *words, struct setup *setup)
     return copy;
 }
 
-/* What is run at once must be what the executor can run: context ranks are not. */
+/* With --run, plans must be executable: context parallelism is not. */
 static const char *forbidden_words(const struct options *options, struct setup *setup)
 {
     if (!options->run)
@@ -259,7 +259,7 @@ static struct search_request request_of(const struct options *options, struct se
     return request;
 }
 
-/* A layout that can't be is an answer; one that can't be read is an error. */
+/* An infeasible layout is an answer; an unreadable one is an error. */
 static bool compare(const struct options *options, struct setup *setup,
                     const struct search_request *request, const struct search_result *result,
                     struct rank_result *rank, struct err *reason, struct err *err)
@@ -338,8 +338,8 @@ static bool find_plans(const struct options *options, struct search_request *req
     return ok;
 }
 
-/* Where nothing divides over whole racks of 72, a job takes 64 of each. A plan found so replaces
- * the empty result. */
+/* When no plan divides over whole racks of 72, the job takes 64 GPUs of each. A plan found this way
+ * replaces the empty result. */
 static bool take_segments(const struct options *options, struct setup *setup,
                           struct search_request *request, struct extras *extras,
                           struct search_result *result, struct err *err)
@@ -373,7 +373,7 @@ static bool take_segments(const struct options *options, struct setup *setup,
     return ok;
 }
 
-/* Whether words of --fix or --forbid alone stand in the way. */
+/* Whether only words of --fix or --forbid prevent a plan. */
 static bool words_are_to_blame(const struct relaxations *relaxations)
 {
     for (int i = 0; i < relaxations->count; i++)
@@ -382,7 +382,8 @@ static bool words_are_to_blame(const struct relaxations *relaxations)
     return false;
 }
 
-/* Whether a plan on fewer GPUs is an answer. What is run takes the GPUs that it is given. */
+/* Whether a plan on fewer GPUs is an acceptable answer; not with --run, which uses the given
+ * GPUs. */
 static bool may_take_fewer(const struct options *options, const struct setup *setup,
                            const struct extras *extras, const struct search_result *result)
 {
@@ -393,8 +394,8 @@ static bool may_take_fewer(const struct options *options, const struct setup *se
            !words_are_to_blame(&extras->relaxations);
 }
 
-/* Where nothing divides over all GPUs, some stay idle. The plan so found replaces the empty result.
- */
+/* When no plan divides over all GPUs, some stay idle. A plan found this way replaces the empty
+ * result. */
 static bool take_fewer(const struct options *options, struct setup *setup,
                        struct search_request *request, struct extras *extras,
                        struct search_result *result, struct err *err)
@@ -418,7 +419,7 @@ static bool take_fewer(const struct options *options, struct setup *setup,
     return ok;
 }
 
-/* A search of the default method alone is quick enough to be asked again. */
+/* Searches nearby requests, only with the default method, which is fast enough. */
 static void look_nearby(const struct options *options, const struct search_request *request,
                         const struct search_result *result, struct extras *extras)
 {
@@ -429,7 +430,7 @@ static void look_nearby(const struct options *options, const struct search_reque
         nearby_better(request, &result->top[0], &extras->nearby);
 }
 
-/* People read the best of each kind; programs the best of all. */
+/* For people, keeps the best plan of each kind; programs get the best of all. */
 static void sort_kinds(struct search_result *result, int shown, struct extras *extras)
 {
     extras->kinds = kinds_of(result, shown);

@@ -39,7 +39,7 @@ static void add_given(struct words *words, const char *option, double value)
     add(words, option, number);
 }
 
-/* For options that are 0 when they are not given. */
+/* Adds an option unless its value is 0 (not given). */
 static void add_number(struct words *words, const char *option, double value)
 {
     add_given(words, option, value > 0 ? value : -1);

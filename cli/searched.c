@@ -7,7 +7,7 @@
 void add_count(struct text *out, double count)
 {
     char digits[32];
-    if (count >= 1e15) { /* divisions of layers: nobody reads thirty digits */
+    if (count >= 1e15) { /* divisions of layers can have thirty digits */
         text_add(out, "%.2e", count);
         return;
     }
@@ -48,7 +48,7 @@ void show_searched(const struct search_result *result)
     text_release(&line);
 }
 
-/* How much faster than the best so far what was not looked at may be. */
+/* Adds how much faster the unexamined plans may be than the best. */
 static void add_gap(struct text *out, const struct search_result *result)
 {
     if (search_gap(result) < 1)

@@ -78,8 +78,7 @@ static bool has_word(const char *layout, const char *name)
     return false;
 }
 
-/* The precision that is multiplied when nobody says: bf16 (NULL), or fp16 where there is none, or
- * fp32 where there is neither. */
+/* The default precision: bf16 (NULL), or fp16 on a GPU without it, or fp32 without both. */
 static const char *default_precision(struct setup *setup)
 {
     const double *peaks = setup->system.gpu.peak_flops_per_s;
@@ -110,7 +109,7 @@ bool setup_parse(struct setup *setup, const struct options *options, const char 
     return false;
 }
 
-/* The host computes in fp32, whatever values are stored as, and rounds what it stores. */
+/* The host computes in fp32 whatever the storage type, so other types get fp32's rate. */
 static void widen_rate(struct setup *setup)
 {
     double *peaks = setup->system.gpu.peak_flops_per_s;
@@ -123,7 +122,8 @@ static void widen_rate(struct setup *setup)
                  dtype_names[dtype], setup->system.gpu.name);
 }
 
-/* The bytes of a plan need no rate of its products: where that alone is missing, they are said. */
+/* Adds the plan's memory to the error when only the rate of its products is missing, as memory
+ * needs no rate. */
 static void add_memory(const struct setup *setup, struct err *err)
 {
     enum { GIB = 1 << 30 };
@@ -164,7 +164,7 @@ static bool check_plan(struct setup *setup, struct err *err)
     return false;
 }
 
-/* 0: the layout leaves its data ranks open. */
+/* Number of ranks of a layout; 0: its data ranks are open. */
 static int ranks_of(const char *layout)
 {
     struct arena arena = { 0 };
@@ -176,7 +176,8 @@ static int ranks_of(const char *layout)
     return ranks;
 }
 
-/* Before the system is known. Another layout for a plan file leaves its GPUs as they are. */
+/* Finds the number of GPUs before the system is known. A layout given for a plan file keeps the
+ * file's GPUs. */
 static bool count_gpus(const struct options *options, const struct json_file *file, int *num_gpus,
                        struct err *err)
 {
@@ -202,7 +203,7 @@ static bool load_plan(const struct options *options, const struct json_file *fil
     if (default_precision(setup) && options->precision < 0 && !(text && has_word(text, "dtype")))
         setup_assume(setup, "precision %s, as %s has no bf16", default_precision(setup),
                      setup->system.gpu.name);
-    if (!text) { /* what is not searched; a layout can't be empty */
+    if (!text) { /* the base of a search; a layout cannot be empty */
         bool ok = setup_parse(setup, options, "", "mb1", &setup->plan, err);
         widen_rate(setup);
         return ok;

@@ -8,9 +8,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#define DEFAULT_TOKENS 4194304.0 /* of a step: 4 Mi, so that the batch has powers of two in it */
+#define DEFAULT_TOKENS 4194304.0 /* per step: 4 Mi, so that batches divide by powers of two */
 
-/* A batch has to be divided over data ranks and microbatches. */
+/* Rounds a batch, so that it divides over data ranks and microbatches. */
 static double rounded_batch(double sequences)
 {
     if (sequences < 1)
@@ -39,8 +39,8 @@ static bool set_tokens(const char *text, double tokens, struct setup *setup, str
     return true;
 }
 
-/* No training takes a billion tokens a step, or a hundred sequences a GPU as well: a number of
- * tokens was meant, or its unit is missing. */
+/* Whether a batch was probably meant in tokens or lacks its unit: no training has a billion tokens
+ * per step and more than a hundred sequences per GPU. */
 static bool is_likely_tokens(const struct setup *setup)
 {
     const struct model *model = &setup->model;
@@ -87,7 +87,7 @@ static bool read_batch(const char *text, struct setup *setup, struct err *err)
 static bool set_seq(int seq, struct model *model, struct err *err)
 {
     model->seq = seq;
-    model->max_positions = 0; /* a learned table grows or shrinks with it */
+    model->max_positions = 0; /* a learned table follows the sequence length */
     if (model_derive(model, err))
         return true;
     err->code = ERR_USAGE;
@@ -95,7 +95,7 @@ static bool set_seq(int seq, struct model *model, struct err *err)
     return false;
 }
 
-/* Notes what a config.json leaves open, and what is not modelled. */
+/* Notes assumptions where a config.json leaves attention open, or its kind is not modelled. */
 static void assume_attention(const struct options *options, struct setup *setup)
 {
     const struct model *model = &setup->model;

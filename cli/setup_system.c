@@ -40,7 +40,7 @@ static bool find_cluster(const char *gpu, char *name, size_t size, struct err *e
                                "--cluster FILE");
 }
 
-/* Cluster, GPU and profile out of a plan file's objects. */
+/* Reads cluster, GPU and profile from a plan file's objects. */
 static bool read_system(const struct json_file *file, struct system *out, struct err *err)
 {
     const json_t *gpu = planfile_part(file, "gpu");
@@ -55,8 +55,7 @@ static bool read_system(const struct json_file *file, struct system *out, struct
     return ok || planfile_blame(file, "profile", err);
 }
 
-/* What software is meant when nobody says: the executor's own on the backend that the plan is for.
- */
+/* The default stack: the executor's on the plan's backend. */
 static const char *usual_stack(const struct options *options)
 {
     for (int i = 0; options->backend && backend_names[i]; i++)
@@ -75,7 +74,7 @@ static bool read_stack(const struct options *options, const struct json_file *fi
     return ok || planfile_blame(file, "stack", err);
 }
 
-/* What system_load checks of a system that comes in one piece. */
+/* Checks an embedded system as system_load does. */
 static bool check_embedded(const struct system *system, struct err *err)
 {
     double most = (double)system->cluster.num_nodes * cluster_node_size(&system->cluster);
@@ -85,7 +84,7 @@ static bool check_embedded(const struct system *system, struct err *err)
     return system_check_attention(system, err);
 }
 
-/* A name that no cluster has, but a GPU. */
+/* Whether the name is that of a GPU but of no cluster. */
 static bool is_gpu_alone(const char *name)
 {
     struct cluster cluster;
@@ -95,8 +94,7 @@ static bool is_gpu_alone(const char *name)
            unknown.code == ERR_USAGE && gpu_load(name, &gpu, &ignored);
 }
 
-/* The cluster that is meant, when it is one by name or path. NULL: the plan file's own, or an
- * error. */
+/* The requested cluster's name or path. NULL: that of the plan file, or an error. */
 static const char *choose_cluster(const struct options *options, const struct json_file *file,
                                   char *room, size_t size, struct setup *setup, struct err *err)
 {
@@ -123,8 +121,7 @@ static const char *choose_cluster(const struct options *options, const struct js
     return DEFAULT_CLUSTER;
 }
 
-/* What runs on a cluster that is given by name or path, when nothing else says: NULL for the stack
- * of its own file. */
+/* The stack for a cluster given by name or path, by default NULL: that of the cluster's file. */
 static const char *stack_for(const struct options *options, const char *cluster, bool has_stack,
                              struct setup *setup)
 {
@@ -213,7 +210,7 @@ static bool check_gpu_option(const struct options *options, const struct system 
                    system->gpu.name, gpu.name);
 }
 
-/* Part of one node, or whole nodes: half-used ones have no rail to the others. */
+/* A job takes part of one node or whole nodes, as partly used nodes lack rails to the others. */
 static bool check_nodes(const struct system *system, struct err *err)
 {
     int node = cluster_node_size(&system->cluster);

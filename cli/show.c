@@ -22,7 +22,7 @@ static void show_assumptions(const struct setup *setup)
                json_string_value(json_array_get(setup->assumptions, i)));
 }
 
-/* Products are most of a step. */
+/* The provenance of the profile's products, which are most of a step. */
 static const char *profile_word(const struct profile *profile)
 {
     return profile->is_disturbed ? "disturbed" : profile->provenance.products;
@@ -116,7 +116,8 @@ static void add_interval(struct text *out, const struct setup *setup,
              prediction->step_low_s * scale.per_s, scale.decimals,
              prediction->step_high_s * scale.per_s, scale.unit);
     text_add(out, "profile %s", profile_word(profile));
-    if (profile->measured) /* an error is |log|; half of all are within 0.41 of the half width */
+    if (profile->measured) /* an error is |log|; half of all errors are within 0.41 of the half
+                              width */
         text_add(out, ", typical error %.1f %%",
                  100 * 0.41 * log(prediction->step_high_s / prediction->step_s));
     text_add(out, ")");
@@ -173,7 +174,7 @@ static void show_rates(const struct terminal *terminal, const struct setup *setu
     text_release(&budget);
 }
 
-/* What the steps are worth where an exchange changes the mathematics. */
+/* Shows the steps to an accuracy when the exchange changes the mathematics. */
 static void show_accuracy(const struct terminal *terminal, const struct setup *setup,
                           const struct plan *plan, const struct prediction *prediction)
 {
@@ -219,7 +220,7 @@ static void show_peak(const struct terminal *terminal, const struct setup *setup
     text_release(&line);
 }
 
-/* The parts below are the busiest stage's, so the others' waits are shown apart. */
+/* Shows the waits of other stages, as the parts below are the busiest stage's. */
 static void show_idle(const struct terminal *terminal, const struct setup *setup,
                       const struct plan *plan, double step_s, bool all_stages)
 {

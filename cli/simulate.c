@@ -1,4 +1,4 @@
-/* cli/simulate.c - the prediction of one plan. */
+/* cli/simulate.c - predicts one plan. */
 #include "cli/accuracy_view.h"
 #include "cli/answer.h"
 #include "cli/command.h"
@@ -38,7 +38,7 @@ static bool print_schedule(struct setup *setup, const struct plan *plan, struct 
     return true;
 }
 
-/* What the picture and the trace are drawn from; nothing when neither is asked for. */
+/* Runs the event engine for the picture and the trace, if requested. */
 static bool run_events(const struct options *options, struct setup *setup,
                        struct evaluator *evaluator, struct event_step *step, struct err *err)
 {
@@ -53,7 +53,7 @@ static bool run_events(const struct options *options, struct setup *setup,
     return event_step_run(evaluator, &setup->model, &setup->plan, &setup->arena, step, err);
 }
 
-/* Nothing when not asked for. */
+/* Runs drawn steps, if requested. */
 static bool run_draws(const struct options *options, struct setup *setup,
                       struct evaluator *evaluator, struct drawn_steps *drawn, struct err *err)
 {
@@ -68,7 +68,7 @@ static bool run_draws(const struct options *options, struct setup *setup,
     return event_step_draw(evaluator, &setup->model, &setup->plan, draws, drawn, err);
 }
 
-/* What the event engine has told beside the prediction. */
+/* The event engine's results beside the prediction. */
 struct event_answer {
     struct event_step step;   /* timeline NULL: not run */
     struct drawn_steps drawn; /* draws.count 0: not drawn */
@@ -80,7 +80,7 @@ static json_t *drawn_json(const struct drawn_steps *drawn)
                      "median_s", drawn->median_s, "p90_s", drawn->p90_s);
 }
 
-/* Steps that are never enough are null. */
+/* An unreachable accuracy is null. */
 static json_t *accuracy_json(const struct setup *setup, const struct prediction *prediction)
 {
     struct time_to_accuracy to = time_to_accuracy(&setup->convergence.convergence, &setup->system,
@@ -140,7 +140,7 @@ static void print_answer(const struct options *options, const struct setup *setu
     json_decref(json);
 }
 
-/* Files first: what fails leaves nothing on stdout. */
+/* Writes files first, so that a failure leaves stdout empty. */
 static bool print_prediction(const struct options *options, struct setup *setup, struct err *err)
 {
     struct evaluator *evaluator = evaluator_new(&setup->system, &setup->model);
@@ -157,7 +157,7 @@ static bool print_prediction(const struct options *options, struct setup *setup,
     return ok;
 }
 
-/* Options that each print something else. */
+/* Refuses combinations of options that each print something else. */
 static bool check_options(const struct options *options, struct err *err)
 {
     const char *text = options->schedule_text ? "--schedule-text"

@@ -7,7 +7,7 @@ static int largest_common_divisor(int a, int b)
     return b == 0 ? a : largest_common_divisor(b, a % b);
 }
 
-/* One stage has one chunk: that of all its layers. */
+/* With one stage there is one chunk with all its layers. */
 static void cut_stages(struct setup *setup, int stages)
 {
     struct plan *plan = &setup->plan;

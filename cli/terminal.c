@@ -25,7 +25,7 @@ bool json_was_printed(void)
     return printed_json;
 }
 
-/* A stream that has failed before has forgotten why: another line fails for the same reason. */
+/* A stream that failed earlier no longer has the cause, so a newline is written to fail again. */
 bool flush_stdout(void)
 {
     errno = 0;

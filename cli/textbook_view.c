@@ -21,8 +21,8 @@ const struct field *textbook_field(const char *name)
     return fields_find(textbook_estimate_fields, num_textbook_estimate_fields, name);
 }
 
-/* The link that carries a ring through the group: that inside the node, or the NICs of the ranks
- * that are in a node, of which one alone talks to the next node. */
+/* The link that carries a ring through the group: the one inside the node, or the NICs of the ranks
+ * on one node, as only one rank sends to the next node. */
 static struct textbook_link link_of(const struct system *system, const struct comm_group *group)
 {
     const struct cluster *cluster = &system->cluster;
@@ -36,7 +36,7 @@ static struct textbook_link link_of(const struct system *system, const struct co
                                    fmin(cards_bytes_per_s, level->bytes_per_s) };
 }
 
-/* What a layer keeps when it is not recomputed in full. */
+/* What a layer keeps unless it is fully recomputed. */
 static enum textbook_keep keep_of(const struct plan *plan, const struct system *system)
 {
     bool fused = plan_attention_kernel(plan, system) != ATTENTION_UNFUSED;
@@ -65,7 +65,8 @@ static enum textbook_schedule schedule_of(const struct plan *plan)
     return TEXTBOOK_1F1B; /* interleaved */
 }
 
-/* Quantised: copies along rows and along columns, beside bf16's or in its place. */
+/* Bytes of a weight; quantised copies along rows and columns are beside the bf16 weight or replace
+ * it. */
 static double weight_bytes(const struct setup *setup, const struct plan *plan)
 {
     const struct recipe *recipe = precision_recipe(plan->precision);
@@ -77,7 +78,7 @@ static double weight_bytes(const struct setup *setup, const struct plan *plan)
            quantized_copies(&setup->system.gpu, recipe) * quantized_bytes(recipe);
 }
 
-/* The plan's own bytes of a parameter. Offloaded state is not on the GPU. */
+/* The plan's bytes per parameter, without offloaded state. */
 static struct textbook_recipe recipe_of(const struct setup *setup, const struct plan *plan)
 {
     struct state_bytes state = plan_state_bytes(plan, &setup->model);

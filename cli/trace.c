@@ -14,7 +14,7 @@ struct tracer {
     struct text out;
     const char *separator; /* before the next event */
     const char *label;     /* before "stage" */
-    int first_process;     /* of the timeline's stages: two timelines lie in one file */
+    int first_process;     /* process number of stage 0; one file may hold two timelines */
     int stage;
 };
 
@@ -27,7 +27,7 @@ static const char *const lane_names[NUM_LANES] = {
     [LANE_DATA] = "data parallel",
 };
 
-/* Whole nanoseconds, so that slices which touch do not overlap once they are rounded. */
+/* Whole nanoseconds, so that adjacent slices do not overlap after rounding. */
 static long long ns_of(double time_s)
 {
     return llround(time_s * 1e9);
@@ -47,7 +47,7 @@ static void begin(struct tracer *t, char phase, int lane, long long start_ns)
     add_us(&t->out, "ts", start_ns);
 }
 
-/* "F3.1": what the text form calls it, without peer and edge. */
+/* "F3.1": the text form without peer and edge. */
 static void add_name(struct text *out, const struct instr *instr)
 {
     text_add(out, ",\"name\":\"%s", opcode_infos[instr->op].text);

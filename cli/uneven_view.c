@@ -6,8 +6,8 @@
 
 #include <stdio.h>
 
-/* Steps as the event engine has them, which the search does not use: a second opinion. 0: too long
- * to run one by one while somebody waits. */
+/* Step times by the event engine, which the search does not use. 0: too many instructions to run
+ * interactively. */
 struct second_opinion {
     double best_s, even_s;
 };

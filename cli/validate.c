@@ -1,4 +1,4 @@
-/* cli/validate.c - predictions scored against measured runs. */
+/* cli/validate.c - scores predictions against measured runs. */
 #include "base/file.h"
 #include "base/parallel.h"
 #include "cli/command.h"
@@ -130,7 +130,7 @@ static bool write_predictions(const struct validation *v, const char *path, stru
 
 /* --- the command ----------------------------------------------------------------------------- */
 
-/* The dense source that is furthest beyond. */
+/* The dense source that exceeds the tolerance most. */
 static int judge(const struct scores *scores, double tolerance, struct err *err)
 {
     const struct source_score *worst = NULL;

@@ -8,8 +8,8 @@
 #include <math.h>
 #include <stdio.h>
 
-/* One change, made to copies that the caller releases with system_slower_release; adds its name.
- * False: it would change nothing. */
+/* One change, applied to copies that the caller releases with system_slower_release; adds its name.
+ * False: it changes nothing. */
 struct what_if {
     bool (*change)(struct system *system, struct model *model, struct text *name);
 };
@@ -38,7 +38,7 @@ static bool double_batch(struct system *system, struct model *model, struct text
     return true;
 }
 
-/* All wait for it. */
+/* Slows one GPU; all others wait for it. */
 static bool slow_one_gpu(struct system *system, struct model *model, struct text *name)
 {
     (void)model;
@@ -51,7 +51,7 @@ static bool slow_one_gpu(struct system *system, struct model *model, struct text
 
 static const struct what_if what_ifs[] = { { double_network }, { double_batch }, { slow_one_gpu } };
 
-/* A larger batch has a longer step, so its gain is told by the tokens. */
+/* Compares tokens/s, as a larger batch has a longer step. */
 static void add_effect(const struct terminal *terminal, const struct prediction *before,
                        const struct prediction *after, struct text *out)
 {

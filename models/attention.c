@@ -3,7 +3,7 @@
 
 #include <math.h>
 
-/* Around the attention core: what enters it are a rank's own queries, keys and values. */
+/* A mark around the attention core, which takes a rank's own queries, keys and values. */
 static void add_context_mark(struct builder *b, enum op_kind kind, const char *name,
                              double key_value_heads)
 {
@@ -27,8 +27,8 @@ static void add_rotary(struct builder *b)
         set_unfused(b, op, UNFUSED_ROTARY, op->m * op->n);
 }
 
-/* One product for each head of each sequence. What a layer's attention draws has its first number,
- * which a norm does not need. */
+/* One product per head and sequence. Attention's dropout uses the layer's first draw number, which
+ * a norm does not need. */
 static void set_attention_size(const struct builder *b, struct op *op)
 {
     op->batch = b->dims->batch * b->dims->heads;
@@ -42,8 +42,8 @@ static bool fused_softmax_accepts(const struct layer_dims *d)
     return fmod(d->batch * d->heads, 4) == 0 && d->kv_seq <= 2048;
 }
 
-/* Of a microbatch on this rank: what attention reads, and the probabilities between its products.
- */
+/* Sizes for a microbatch on this rank: attention's inputs, and the probabilities between its
+ * products. */
 struct attention_sizes {
     double query_bytes, key_bytes;
     double probabilities;
@@ -107,8 +107,8 @@ static void add_softmax(struct builder *b, const struct attention_sizes *sizes)
     b->value = add_output(b, softmax, VALUE_ROWS, element_bytes * sizes->probabilities);
 }
 
-/* The heads are interleaved again by a copy of the output. Probabilities that were dropped from are
- * kept beside those that were not. */
+/* A copy of the output interleaves the heads again. With dropout, probabilities are kept both
+ * before and after it. */
 static void add_context(struct builder *b, const struct attention_sizes *sizes, int qkv)
 {
     const struct layer_dims *d = b->dims;
@@ -138,9 +138,9 @@ static void add_unfused_attention(struct builder *b)
 }
 
 /* One kernel forward; the backward recomputes the scores: five products for two. Keeps the
- * log-sum-exp of each row, and its output, which the projection that reads it keeps too unless it
- * does so in fp8. The backward reads five such rows and writes three, dq in fp32: 2.5 times the
- * forward's traffic; kernels before and after it prepare row sums and narrow dq (FlashAttention 2,
+ * log-sum-exp of each row, and its output; the projection keeps that output too, except in fp8. The
+ * backward reads five such rows and writes three, dq in fp32: 2.5 times the forward's traffic;
+ * kernels before and after it prepare row sums and narrow dq (FlashAttention 2,
  * flash_bwd_launch_template.h). Keys of other documents are skipped. */
 static void add_flash_attention(struct builder *b)
 {
@@ -160,7 +160,7 @@ static void add_flash_attention(struct builder *b)
     keep_output(b, op, VALUE_STATISTICS, 4 * d->tokens * d->heads);
 }
 
-/* Flash attention's backward reads its output, as it leaves the context ranks. */
+/* Flash attention's backward reads its output as it is after the context ranks' exchange. */
 static void leave_core(struct builder *b)
 {
     struct op *core = &b->ops.at[b->ops.count - 1];

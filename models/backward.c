@@ -1,10 +1,11 @@
-/* The backward of a forward list: one rule per op kind, so that nobody writes a second list. */
+/* The backward of a forward list: one rule per op kind, so that there is no second list to
+ * maintain. */
 #include "models/layer_part.h"
 
 #include <assert.h>
 
-/* A product becomes at most this many: bias gradient, quantised gradient, input gradient, its
- * collective, the re-gathered input, weight gradient. Others become two. */
+/* Backward ops per forward op. A product has at most six: bias gradient, quantised gradient, input
+ * gradient, its collective, the re-gathered input, weight gradient. Other ops have two. */
 enum { MOST_OF_PRODUCT = 6, MOST_OF_OTHER = 2 };
 
 /* A backward under construction. */
@@ -12,8 +13,9 @@ struct maker {
     const struct layer_options *options;
     const struct ops *forward;
     struct ops out;
-    short gradient[MAX_VALUES]; /* by forward value: the sum so far; NO_ID: none yet */
-    bool is_learnt[MAX_VALUES]; /* by forward value: something that it is made of has a gradient */
+    short gradient[MAX_VALUES]; /* per forward value: its gradient so far; NO_ID: none yet */
+    bool is_learnt[MAX_VALUES]; /* per forward value: it depends on something that needs a gradient
+                                 */
 };
 
 static bool is_fused_in(const struct layer_options *options, enum fusion fusion)
@@ -39,7 +41,8 @@ static bool is_made_of_learnt(const struct maker *m, const struct op *op)
     return false;
 }
 
-/* What comes from the list before is, but for the ids of tokens. */
+/* Finds the values that depend on something learnt. Inputs from the list before do, except token
+ * ids. */
 static void find_learnt(struct maker *m)
 {
     const struct operands *operands = m->forward->operands;
@@ -75,7 +78,8 @@ static int make_like(struct maker *m, struct op *op, int value)
     return made;
 }
 
-/* The op makes a gradient of a forward value, to which that of its other readers is added. */
+/* Makes the op's output the gradient of a forward value, added to the gradient from its other
+ * readers. */
 static void give_gradient(struct maker *m, struct op *op, int value)
 {
     assert(op->out.count < MAX_SUMS);
@@ -83,14 +87,14 @@ static void give_gradient(struct maker *m, struct op *op, int value)
     m->gradient[value] = (short)make_like(m, op, value);
 }
 
-/* That of another is that of `value` too, as it is. */
+/* Uses an existing gradient, unchanged, for `value` too. */
 static void pass_gradient(struct maker *m, int gradient, int value)
 {
     assert(m->gradient[value] == NO_ID && "no op that would add it");
     m->gradient[value] = (short)gradient;
 }
 
-/* Of what an op makes; NO_ID: nobody asks. */
+/* The gradient of an op's output; NO_ID: not needed. */
 static int gradient_of(const struct maker *m, const struct op *forward)
 {
     int gradient = NO_ID;
@@ -102,21 +106,21 @@ static int gradient_of(const struct maker *m, const struct op *forward)
 
 /* --- ops -------------------------------------------------------------------------------------- */
 
-/* How often what does not depend on rows is read or written. */
+/* How many times operands without rows (weights) are read or written: once per row block. */
 static double runs_of(const struct op *op)
 {
     return op->chunks > 1 ? op->chunks : 1;
 }
 
-/* Of an input of a product. */
+/* Bytes of an element of a product's input. */
 static double input_bytes(const struct op *op, const struct layer_options *options)
 {
     return dtype_is_quantized(op->dtype) ? quantized_bytes(options->recipe)
                                          : layer_element_bytes(options);
 }
 
-/* What a mark turns into on the way back: gathering becomes summing and the other way round. What
- * is gathered has been quantised, sums are in 16 bits. */
+/* Adds the backward of a mark: a gather becomes a sum and vice versa. Gathered values are
+ * quantised, sums are in 16 bits. */
 static struct op *push_mark(struct maker *m, const struct op *mark, enum op_kind kind,
                             enum op_pass pass)
 {
@@ -138,7 +142,8 @@ static void push_turned_mark(struct maker *m, const struct op *mark, enum op_kin
     give_gradient(m, op, mark->in.at[0]);
 }
 
-/* The output's gradient, of which both gradients are made. Returns what it makes. */
+/* Quantises the output's gradient, which both gradients are computed from. Returns the quantised
+ * value. */
 static int push_quantize(struct maker *m, const struct op *forward, int gradient)
 {
     struct op *op = push(m, forward, PASS_BACKWARD_INPUT);
@@ -165,24 +170,23 @@ static void push_input_gradient(struct maker *m, const struct op *gemm, int grad
     give_gradient(m, op, gemm->in.at[0]);
 }
 
-/* The bias that a product has and that learns; NO_ID: none. */
+/* A product's bias, if it is trained; NO_ID: none. */
 static int bias_of(const struct maker *m, const struct op *gemm)
 {
     return gemm->weights.count > 1 && is_trained(m, gemm->weights.at[1]) ? gemm->weights.at[1]
                                                                          : NO_ID;
 }
 
-/* What reads the gradient anyway sums it, unless it reads it quantised. */
+/* Whether the weight gradient's op also sums the bias; not when it reads the gradient quantised. */
 static bool sums_bias(const struct maker *m, const struct op *gemm)
 {
     return bias_of(m, gemm) != NO_ID && is_trained(m, gemm->weights.at[0]) &&
            !dtype_is_quantized(gemm->dtype) && is_fused_in(m->options, FUSION_WGRAD_BIAS);
 }
 
-/* X^T . dY: n x k from m, added into the main gradient: by the product itself, which then reads and
- * writes the accumulator, or by a second kernel that also reads what the product wrote. The
- * bias's sums can't be added by the product: a small kernel reads them and updates the accumulator.
- */
+/* X^T . dY: n x k from m, added to the main gradient: by the product itself, which then reads and
+ * writes the accumulator, or by a second kernel that also reads the product's output. The product
+ * cannot add the bias's sums: a small kernel does. */
 static void push_weight_gradient(struct maker *m, const struct op *gemm, int gradient, int input)
 {
     const struct layer_options *options = m->options;
@@ -219,7 +223,7 @@ static void push_bias_gradient(struct maker *m, const struct op *gemm, int gradi
     ids_add(&op->weights, gemm->weights.at[1]);
 }
 
-/* The mark that a value came through into the tensor region; NULL: it was made there. */
+/* The mark through which a value entered the tensor region; NULL: it was made inside. */
 static const struct op *enter_of(const struct maker *m, int value)
 {
     int maker = ops_maker(m->forward, value);
@@ -227,8 +231,8 @@ static const struct op *enter_of(const struct maker *m, int value)
     return entered ? &m->forward->at[maker] : NULL;
 }
 
-/* Under sequence parallelism the saved input is a shard and is gathered again for the weight
- * gradient. Returns what that reads. */
+/* Under sequence parallelism the saved input is a shard, which is gathered again for the weight
+ * gradient. Returns the gathered value. */
 static int push_gather(struct maker *m, const struct op *enter)
 {
     struct op *op = push_mark(m, enter, OP_TENSOR_ENTER, PASS_BACKWARD_WEIGHT);
@@ -236,7 +240,8 @@ static int push_gather(struct maker *m, const struct op *enter)
     return make_like(m, op, enter->out.at[0]);
 }
 
-/* Behind the gradients of all that read it. The backward comes to the first of them last. */
+/* Whether the op is the value's first reader, which the backward reaches last, after the gradients
+ * of all other readers. */
 static bool is_first_reader(const struct maker *m, const struct op *op, int value)
 {
     return &m->forward->at[ops_next_reader(m->forward, value, -1)] == op;
@@ -247,7 +252,7 @@ static void push_leave(struct maker *m, const struct op *enter)
     push_turned_mark(m, enter, OP_TENSOR_LEAVE, m->gradient[enter->out.at[0]]);
 }
 
-/* The mark between the two gradients is what may run beside the second one. */
+/* Puts the mark between the two gradients, so that its collective may run beside the second. */
 static void push_gemm(struct maker *m, const struct op *gemm)
 {
     int gradient = gradient_of(m, gemm), input = gemm->in.at[0], kept = input;
@@ -267,7 +272,7 @@ static void push_gemm(struct maker *m, const struct op *gemm)
         push_weight_gradient(m, gemm, gradient, kept);
 }
 
-/* It reads the gradient of what the forward made, and what that kept. */
+/* The op reads the gradient of the forward's output, and the values that the forward kept. */
 static void read_kept(struct op *op, const struct op *forward, int gradient)
 {
     if (gradient != NO_ID)
@@ -288,7 +293,7 @@ static struct op *push_traffic(struct maker *m, const struct op *forward, enum o
     return op;
 }
 
-/* One that also adds the gradient of the stream reads it too. */
+/* A norm that also adds the stream's gradient reads it too. */
 static void push_norm(struct maker *m, const struct op *norm)
 {
     struct op *op = push_traffic(m, norm, PASS_BACKWARD_INPUT);
@@ -299,11 +304,11 @@ static void push_norm(struct maker *m, const struct op *norm)
     op->bytes += layer_element_bytes(m->options) * op->m * op->n;
 }
 
-/* The stream's gradient goes on as it is. */
+/* The stream's gradient is passed on unchanged. */
 static void push_residual(struct maker *m, const struct op *residual)
 {
     struct op *op = push_traffic(m, residual, PASS_BACKWARD_INPUT);
-    op->weights.count = 0; /* the product that left its bias sums that gradient */
+    op->weights.count = 0; /* the product that left its bias here sums its gradient */
     if (residual->in.count > 1)
         pass_gradient(m, op->in.at[0], residual->in.at[1]);
 }
@@ -316,8 +321,9 @@ static const struct op *loss_of(const struct maker *m, const struct op *logits)
     return &m->forward->at[i];
 }
 
-/* The head's, when its logits are made a run of rows at a time and none were kept: those of a run
- * again, which no model counts, their gradients, and what is made of them. */
+/* The backward of a head with row blocks, which kept no logits: per block it recomputes the logits
+ * (not counted as model FLOPs), then makes their gradients and the gradients that depend on
+ * these. */
 static void push_runs(struct maker *m, const struct op *logits)
 {
     int input = logits->in.at[0];
@@ -337,8 +343,8 @@ static void push_runs(struct maker *m, const struct op *logits)
         push_leave(m, enter);
 }
 
-/* Two products of the forward's size for each of the forward's one: of the first operand, and of
- * the last. The parts of the gradient of queries, keys and values are written to one place. */
+/* Two products of the forward's size per forward product: the gradients of its first and of its
+ * last operand. The gradients of queries, keys and values are parts of one value. */
 static void push_attention_product(struct maker *m, const struct op *product)
 {
     int gradient = gradient_of(m, product);
@@ -350,8 +356,8 @@ static void push_attention_product(struct maker *m, const struct op *product)
     }
 }
 
-/* Five products for the forward's two. One that reads queries and, made of another sequence, keys
- * and values makes the gradients of both. */
+/* Five products for the forward's two. With keys and values of another sequence, it makes the
+ * gradients of queries and of key-values. */
 static void push_flash(struct maker *m, const struct op *attention)
 {
     struct op *op = push_traffic(m, attention, PASS_BACKWARD_INPUT);
@@ -361,14 +367,14 @@ static void push_flash(struct maker *m, const struct op *attention)
     op->model_flops = 2 * attention->model_flops;
 }
 
-/* Of the rows and of their shares. */
+/* Adds the gradients of the rows and of their shares. */
 static void push_combine(struct maker *m, const struct op *combine)
 {
     struct op *op = push_traffic(m, combine, PASS_BACKWARD_INPUT);
     give_gradient(m, op, combine->in.at[1]);
 }
 
-/* Where the gradients of all products behind it have been made, it has been left with them. */
+/* Whether the mark's backward was already added with the gradients of the products behind it. */
 static bool is_left_by_product(const struct maker *m, const struct op *enter)
 {
     int first = ops_next_reader(m->forward, enter->out.at[0], -1);
@@ -410,7 +416,7 @@ static void push_backward(struct maker *m, const struct op *op)
     case OP_DISPATCH:
         push_traffic(m, op, PASS_BACKWARD_INPUT);
         return;
-    case OP_CROSS_ENTROPY: /* with chunks: where the logits are made again */
+    case OP_CROSS_ENTROPY: /* with row blocks: handled where logits are recomputed */
         if (op->chunks <= 1)
             push_traffic(m, op, PASS_BACKWARD_INPUT);
         return;
@@ -434,7 +440,7 @@ static void push_backward(struct maker *m, const struct op *op)
     case OP_CONTEXT_ENTER:
         push_turned_mark(m, op, OP_CONTEXT_LEAVE, gradient_of(m, op));
         return;
-    case OP_ALL_REDUCE: /* of the loss: its gradient needs no exchange */
+    case OP_ALL_REDUCE: /* for the loss: its gradient needs no exchange */
         return;
     case OP_BIAS_GRAD:
     case OP_ALL_GATHER:
@@ -446,7 +452,7 @@ static void push_backward(struct maker *m, const struct op *op)
     assert(0 && "not a forward op");
 }
 
-/* Whose output, or weights, someone asks the gradient of. */
+/* Whether a gradient of the op's output or of its weights is needed. */
 static bool is_asked(const struct maker *m, const struct op *op)
 {
     bool learns = false;
@@ -456,7 +462,7 @@ static bool is_asked(const struct maker *m, const struct op *op)
            (learns && gradient_of(m, op) != NO_ID);
 }
 
-/* Every output of the list has a gradient that comes to the backward. */
+/* The backward receives a gradient for each output of the list. */
 static void begin(struct maker *m)
 {
     struct ops *out = &m->out;

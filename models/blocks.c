@@ -28,7 +28,7 @@ struct model model_of_kind(const struct model *model, int kind)
     return of;
 }
 
-/* Blocks until the runs begin anew; 0: there are no runs. */
+/* Number of blocks until the runs repeat; 0: no runs. */
 static int round_layers(const struct blocks *blocks)
 {
     int layers = 0;
@@ -49,7 +49,7 @@ int model_kind_of(const struct model *model, int layer)
     return blocks->runs[run].kind;
 }
 
-/* Of the first `layers` blocks, `times` each. */
+/* Adds `times` to the count of each of the first `layers` blocks' kinds. */
 static void count_first(const struct blocks *blocks, int layers, int times,
                         int counts[MAX_BLOCK_KINDS])
 {
@@ -133,7 +133,7 @@ static struct block_kind derive(const struct model *model, const struct block_ki
     return kind;
 }
 
-/* Its index; -1: there are too many. */
+/* The kind's index, added if new; -1: too many kinds. */
 static int find_or_add_kind(struct blocks *blocks, const struct block_kind *kind)
 {
     for (int i = 0; i < blocks->num_kinds; i++)
@@ -193,7 +193,7 @@ json_t *blocks_write(const struct model *model)
     return runs;
 }
 
-/* Keeps (heads + 2 kv_heads) head_dim inside an int for those who compute with ints. */
+/* Keeps (heads + 2 kv_heads) head_dim within an int, as some code computes with ints. */
 static bool check_kind(const struct block_kind *kind, struct err *err)
 {
     double width = (double)kind->heads * kind->head_dim;
@@ -207,7 +207,7 @@ static bool check_kind(const struct block_kind *kind, struct err *err)
     return true;
 }
 
-/* One table of rotary angles serves all blocks. */
+/* All blocks must share head_dim, as they use one table of rotary angles. */
 static bool share_angles(const struct model *model, struct err *err)
 {
     for (int kind = 1; kind < model_num_kinds(model); kind++)

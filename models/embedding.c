@@ -1,9 +1,9 @@
 #include "models/layer_part.h"
 
 /* Token rows gathered, positions added, dropout. A vocabulary split over tensor ranks leaves
- * partial sums. Keeps the 8-byte token ids. A row is read and written; positions are read, added
- * and written with it, by a gather and a sum of their own. Backward the gradient is read, the
- * table's read and written, and the ids sorted. */
+ * partial sums. Keeps the 8-byte token ids. Traffic: a row is read and written; positions take a
+ * further gather and sum. In the backward the gradient is read, the table's gradient is read and
+ * written, and the ids are sorted. */
 struct ops embedding_forward(const struct model *model, const struct layer_dims *dims,
                              const struct layer_options *options, struct arena *arena)
 {

@@ -15,7 +15,7 @@
 #define SWITCH(name, kind)             { name, kind, NULL, false, 0 }
 #define POSITIVE(name, field, number)  { name, KEY_POSITIVE, field, false, number }
 
-/* Llama and those that came after it; what differs is in their own rows. */
+/* Keys of Llama and its successors; differences are in their own rows. */
 #define LLAMA_KEYS                                \
     NEEDED("hidden_size", "hidden"),              \
     NEEDED("num_hidden_layers", "layers"),        \
@@ -46,7 +46,7 @@ const struct family families[] = {
         DROPOUT("resid_pdrop", 0.1),
         DROPOUT("embd_pdrop", 0.1),
         DROPOUT("attn_pdrop", 0.1) } },
-    /* OPTLearnedPositionalEmbedding starts at row 2, as fairseq does. */
+    /* OPTLearnedPositionalEmbedding starts at row 2, as in fairseq. */
     { "opt", "OPTForCausalLM",
       { LAYER_NORM_MODEL, .activation = ACTIVATION_RELU, .positions = POSITION_LEARNED }, 2,
       { NEEDED("hidden_size", "hidden"),
@@ -122,8 +122,8 @@ const struct activation activations[] = {
 };
 const size_t num_activations = LENGTH(activations);
 
-/* These keys change costs in ways that are not modelled. The dozens of keys in no list (token ids,
- * dtypes, initialisers, rope_scaling, versions) change none. */
+/* These keys change costs in ways that are not modelled. Keys in no list (token ids, dtypes,
+ * initialisers, rope_scaling, versions) change no cost. */
 const struct refused_key refused_keys[] = {
     { "num_experts", 0 },                 { "num_local_experts", 0 },
     { "n_routed_experts", 0 },            { "n_shared_experts", 0 },

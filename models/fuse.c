@@ -1,7 +1,9 @@
-/* Ops that one kernel does together: found by who reads what, in a forward and in its backward. */
+/* Fuses ops that one kernel does together; they are found by their operands, in a forward and in
+ * its backward. */
 #include "models/layer_part.h"
 
-/* The op at `by` does the one at `what` too, which reads what it makes: it writes both outputs. */
+/* Merges the op at `what`, which reads the output of the one at `by`, into that: it then writes
+ * both outputs. */
 static void take_in(struct ops *ops, int by, int what)
 {
     struct op *op = &ops->at[by];
@@ -29,7 +31,7 @@ static bool is_kind(const struct ops *ops, int i, enum op_kind kind)
     return i < ops->count && ops->at[i].kind == kind;
 }
 
-/* The norm of a sum, by the kernel that adds. */
+/* Fuses a norm into the sum before it. */
 static void fuse_norm(struct ops *ops, int i, const struct layer_options *options)
 {
     struct op *sum = &ops->at[i];
@@ -42,7 +44,7 @@ static void fuse_norm(struct ops *ops, int i, const struct layer_options *option
     take_in(ops, i, norm);
 }
 
-/* One without gate, between products in 16 or 32 bits. */
+/* Whether the op is an ungated gelu between products in 16 or 32 bits. */
 static bool is_plain_gelu(const struct ops *ops, int i)
 {
     return is_kind(ops, i, OP_ACTIVATION) && ops->at[i].which == ACTIVATION_GELU;
@@ -58,7 +60,7 @@ static bool has_one_reader(const struct ops *ops, int value)
     return ops_readers(ops, value) == 1;
 }
 
-/* Gelu in the epilogue of the product before it. */
+/* Fuses gelu into the epilogue of the product before it. */
 static void fuse_gelu(struct ops *ops, int i, const struct layer_options *options)
 {
     struct op *product = &ops->at[i];
@@ -73,7 +75,8 @@ static void fuse_gelu(struct ops *ops, int i, const struct layer_options *option
     take_in(ops, i, gelu);
 }
 
-/* Its derivative in that of the input gradient, at what the activation was of: [gradient, that]. */
+/* Fuses gelu's derivative into the epilogue of the input gradient, which then reads [gradient, the
+ * activation's input]. */
 static void fuse_derivative(struct ops *ops, int i, const struct layer_options *options)
 {
     struct op *product = &ops->at[i];

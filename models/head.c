@@ -8,7 +8,7 @@ double head_chunks(const struct layer_dims *dims, const struct layer_options *op
     return rows > 0 && rows < dims->tokens ? ceil(dims->tokens / rows) : 0;
 }
 
-/* Every run launches the op's kernels, and reads what they all read, again. */
+/* Each row block launches the op's kernels and reads the shared operands again. */
 static void set_chunks(struct op *op, double chunks, double shared_bytes)
 {
     if (chunks == 0)
@@ -19,8 +19,8 @@ static void set_chunks(struct op *op, double chunks, double shared_bytes)
     op->bytes += (chunks - 1) * shared_bytes;
 }
 
-/* Known of every rank's logits of a row: the largest; the sum of their exponentials, and the
- * target's. */
+/* Adds the reduced numbers of each row of logits: the maximum; the sum of exponentials and the
+ * target's logit. */
 static void add_row_sums(struct builder *b, struct op *reduce)
 {
     double rows = b->dims->tokens;
@@ -28,8 +28,8 @@ static void add_row_sums(struct builder *b, struct op *reduce)
     add_output(b, reduce, VALUE_STATISTICS, 2 * 4 * rows);
 }
 
-/* All that the loss reads is kept for its backward, once for all microbatches in flight: but not
- * logits that are made a run of rows at a time. */
+/* Keeps the loss's inputs for its backward, once for all microbatches in flight; logits made in row
+ * blocks are not kept. */
 static void keep_live(struct builder *b, struct op *loss, bool keeps_logits)
 {
     for (int i = keeps_logits ? 0 : 1; i < loss->in.count; i++) {
@@ -59,11 +59,11 @@ static void add_loss(struct builder *b, double chunks)
     set_chunks(loss, chunks, 0);
 }
 
-/* Final norm, logits, loss. The logits themselves are not counted as saved: they live once, not for
- * each microbatch in flight, and sim/cost/memory adds them for the microbatch at the loss. The loss
- * over a split vocabulary needs the maximum, the sum and the target's logit of each token. Run by
- * run, the tensor ranks reduce those of a run before the next: two small messages more for each,
- * and every number as it is at once. */
+/* Final norm, logits, loss. The logits are not counted as saved: they exist once, not per
+ * microbatch in flight, and sim/cost/memory adds them for the microbatch at the loss. With a split
+ * vocabulary, the loss needs the maximum, the sum and the target's logit of each token. With row
+ * blocks, the tensor ranks reduce these per block: two more small messages per block, and the same
+ * numbers. */
 struct ops head_forward(const struct model *model, const struct layer_dims *dims,
                         const struct layer_options *options, struct arena *arena)
 {

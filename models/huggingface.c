@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Always false. Quotes the value that was found; arrays and objects are named by their kind. */
+/* Always returns false. Quotes the value found; arrays and objects are named by their kind. */
 static bool refuse(const char *key, const char *expected, const json_t *found, struct err *err)
 {
     if (!found || json_is_array(found) || json_is_object(found))
@@ -22,7 +22,7 @@ static bool refuse(const char *key, const char *expected, const json_t *found, s
     return false;
 }
 
-/* NULL when the key is left out. */
+/* The key's value; NULL when the key is left out. */
 static const json_t *value_of(const json_t *config, const struct key *key)
 {
     const json_t *value = json_object_get(config, key->name);
@@ -91,7 +91,7 @@ static bool check_same(const json_t *value, const struct key *key, struct model 
     int other = *slot_of(key, out);
     snprintf(expected, sizeof expected, "%d, the same as %s", other, key->field);
     bool is_same = json_is_integer(value) && json_integer_value(value) == other;
-    if (!is_same && other != 0) /* fill_in reports a missing one */
+    if (!is_same && other != 0) /* fill_in reports missing keys */
         return refuse(key->name, expected, value, err);
     return true;
 }
@@ -124,8 +124,8 @@ static bool read_rope(const json_t *value, const struct key *key, struct model *
            read_positive(theta, "rope_parameters.rope_theta", key, out, err);
 }
 
-/* The model has one dropout. Where a config has several, the largest keeps every mask that is kept,
- * so memory is not predicted too small. */
+/* The model has one dropout. When a config has several, the largest is used, so that every mask
+ * counts and memory is not underestimated. */
 static bool read_dropout(const json_t *value, const struct key *key, struct model *out,
                          struct err *err)
 {
@@ -201,14 +201,14 @@ static bool read_key(const json_t *value, const struct key *key, struct model *o
     case KEY_USE_WINDOW:
         return read_bool(value, key, err);
     case KEY_WINDOW:
-        return true; /* read_window does, once the sequence is known */
+        return true; /* read_window reads it, once the sequence is known */
     case KEY_FULL_BLOCKS:
         return json_is_integer(value) || refuse(key->name, "an integer", value, err);
     }
     return false;
 }
 
-/* Fills in a family's value of a key that is left out. */
+/* Fills in a family's default for a key that is left out. */
 static bool fill_in(const struct key *key, struct model *out, struct err *err)
 {
     if (key->kind == KEY_DROPOUT)
@@ -234,7 +234,7 @@ static bool read_keys(const json_t *config, const struct family *family, struct 
 }
 
 /* attention_bias puts biases on q, k, v and the output projection, mlp_bias on the feed-forward;
- * a model has all of them or, as Qwen2, q, k and v alone. */
+ * our model has all of them or, as in Qwen2, only those on q, k and v. */
 static bool read_biases(const json_t *config, const struct family *family, struct model *out,
                         struct err *err)
 {
@@ -249,8 +249,8 @@ static bool read_biases(const json_t *config, const struct family *family, struc
     return true;
 }
 
-/* Whether the window acts. It does not when layer_types calls all blocks full (that key decides
- * alone), when use_sliding_window is false, or when the full blocks are all blocks. */
+/* Whether the window is in use. It is not when layer_types calls all blocks full (that key alone
+ * decides), when use_sliding_window is false, or when all blocks are full. */
 static bool window_acts(const json_t *config, const struct family *family, const struct model *out)
 {
     const struct key *use = key_of_kind(family, KEY_USE_WINDOW);
@@ -263,9 +263,9 @@ static bool window_acts(const json_t *config, const struct family *family, const
     return num_full < out->layers;
 }
 
-/* Each token attends to at most `window` before it. Over a sequence no longer than the window that
- * is plain causal attention, the only one modelled; so the usual sequence is within it, and a
- * longer one gets a warning. */
+/* Each token attends to at most `window` before it. On a sequence no longer than the window, that
+ * is plain causal attention, the only kind modelled. So the default sequence is limited to the
+ * window, and a longer one gets a warning. */
 static bool read_window(const json_t *config, const struct family *family, struct model *out,
                         struct err *err)
 {
@@ -292,16 +292,16 @@ static bool has_key(const struct family *family, const char *name)
     return false;
 }
 
-/* A config says how long a sequence may be, not how long training's sequences are. Most of training
- * has no more than 8192 tokens a sequence, longer ones come in a short stage at its end: Llama 3
- * had 8192 before 128K (Llama 3 model card; Grattafiori et al. 2024, section 3.4), Qwen2.5 and
- * DeepSeek-V3 4096 before 32K and more (their reports, sections 3.3 and 4.3). */
+/* A config states the longest allowed sequence, not that of training. Most training uses at most
+ * 8192 tokens per sequence, with longer ones in a short final stage: Llama 3 had 8192 before 128K
+ * (Llama 3 model card; Grattafiori et al. 2024, section 3.4), Qwen2.5 and DeepSeek-V3 4096 before
+ * 32K and more (their reports, sections 3.3 and 4.3). */
 enum { USUAL_SEQ = 8192 };
 
 static void assume_seq(const struct family *family, struct model *out)
 {
     if (has_key(family, "seq_length"))
-        return; /* the sequence of training: BLOOM */
+        return; /* BLOOM states the training sequence */
     out->allowed_seq = out->seq;
     if (out->seq > USUAL_SEQ)
         out->seq = USUAL_SEQ;
@@ -331,7 +331,7 @@ static bool refuse_others(const json_t *config, const struct family *family, str
     return true;
 }
 
-/* The model is called after the last part of the path in the config, where that is a name. */
+/* Names the model after the last part of the path in the config, if that is a valid name. */
 static void read_name(const json_t *config, const struct family *family, struct model *out)
 {
     const char *path = json_string_value(json_object_get(config, "_name_or_path"));
@@ -345,7 +345,7 @@ static void read_name(const json_t *config, const struct family *family, struct 
     snprintf(out->source, sizeof out->source, "Hugging Face config.json");
 }
 
-/* Always false. */
+/* Always returns false. */
 static bool refuse_family(const char *key, const json_t *found, struct err *err)
 {
     char expected[128] = "one of";
@@ -370,7 +370,7 @@ static const struct family *find_family(const json_t *config, struct err *err)
     return NULL;
 }
 
-/* model_derive blames a field of a model; a config has other keys for it. */
+/* Replaces the model field that model_derive blames by the config's key. */
 static bool blame_key(const json_t *config, const struct family *family, struct err *err)
 {
     for (const struct key *key = family->keys; key->name; key++) {

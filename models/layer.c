@@ -57,7 +57,7 @@ struct forward_flops {
     double layers, head;
 };
 
-/* Of one sequence. */
+/* Forward FLOPs of one sequence. */
 static struct forward_flops forward_flops(const struct model *model, double seq)
 {
     struct arena arena = { 0 };
@@ -77,7 +77,7 @@ static struct forward_flops forward_flops(const struct model *model, double seq)
     return flops;
 }
 
-/* The backward counts twice the forward: each product has two gradients. */
+/* The backward has twice the forward's FLOPs: each product has two gradients. */
 double model_step_flops(const struct model *model, double sequences, double seq)
 {
     struct forward_flops flops = forward_flops(model, seq);

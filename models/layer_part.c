@@ -100,8 +100,8 @@ struct op_weight *add_weight(struct builder *b, struct op *op, enum weight_role 
 
 /* --- ops -------------------------------------------------------------------------------------- */
 
-/* So that every layout, every stack and both ways of attention draw the same, neither what ranks
- * exchange nor how attention is divided into ops counts. */
+/* Whether an op counts for the draw numbers. Collectives and the ops inside attention do not, so
+ * that every layout, every stack and both kinds of attention draw the same. */
 static bool has_number(enum op_kind kind)
 {
     switch (kind) {
@@ -161,8 +161,8 @@ struct op *add_op_in_place(struct builder *b, enum op_kind kind, const char *nam
     return op;
 }
 
-/* Reads the residual stream, writes as much, and keeps fp32 statistics. The backward reads input
- * and gradient and writes a gradient; weight gradients are a small second kernel. */
+/* Reads the residual stream, writes the same size, and keeps fp32 statistics. The backward reads
+ * input and gradient and writes a gradient; weight gradients are a small second kernel. */
 static void size_norm(struct builder *b, struct op *op)
 {
     double values_bytes = b->element_bytes * op->m * op->n;
@@ -188,8 +188,8 @@ struct op *add_norm(struct builder *b, const char *name, double rows, double wid
     return op;
 }
 
-/* In place, so that it keeps a copy of what it reads. Queries and keys have a scale each, whatever
- * the model's norm is. */
+/* In place, so it keeps a copy of its input. Queries and keys have separate scales, whatever the
+ * model's norm is. */
 void add_head_norm(struct builder *b, const char *name)
 {
     const struct layer_dims *d = b->dims;
@@ -205,12 +205,12 @@ struct op *add_mark(struct builder *b, enum op_kind kind, const char *name)
     struct op *op = add_op(b, kind, name, b->dims->tokens, b->dims->hidden);
     op->kernels = 0;
     op->comm_bytes = b->element_bytes * op->m * op->n;
-    if (kind == OP_TENSOR_LEAVE) /* with the rows that a rank has of the stream */
+    if (kind == OP_TENSOR_LEAVE) /* with the rank's rows of the stream */
         b->ops.operands->values[b->value].bytes = b->element_bytes * b->dims->norm_tokens * op->n;
     return op;
 }
 
-/* 2 FLOPs a multiply-add. Keeps its input: sequence-sharded when that is how it came. */
+/* 2 FLOPs per multiply-add. Keeps its input, sequence-sharded if it arrived that way. */
 struct op *add_gemm(struct builder *b, const struct linear *linear)
 {
     struct op *op = add_op(b, OP_GEMM, linear->name, b->dims->tokens, linear->out);
@@ -227,8 +227,7 @@ struct op *add_gemm(struct builder *b, const struct linear *linear)
     return op;
 }
 
-/* What comes next multiplies quantised values. Its weights are quantised once a step, outside the
- * list. */
+/* Quantises the next product's input. Weights are quantised once per step, outside the list. */
 void add_quantize(struct builder *b, const char *name, double rows, double width)
 {
     const struct recipe *recipe = b->options->recipe;
@@ -240,8 +239,8 @@ void add_quantize(struct builder *b, const char *name, double rows, double width
     b->ops.operands->values[b->value].bytes = quantized_bytes(recipe) * rows * width;
 }
 
-/* Sequence-sharded tokens are quantised before they are gathered, and travel as such: forward here,
- * and the gradient of what leaves on its way back. */
+/* Sequence-sharded tokens are quantised before they are gathered: here in the forward, and in the
+ * backward the gradient of the leaving tokens. */
 void add_enter(struct builder *b, const char *name, const char *quantize_name)
 {
     const struct layer_dims *d = b->dims;
@@ -266,8 +265,8 @@ void add_leave(struct builder *b, const char *name)
     op->backward_kernels = b->options->recipe->kernels;
 }
 
-/* The quantised input is kept along columns; the gradient of an output that is whole is quantised
- * where it is, that of partial sums before it is gathered. */
+/* Keeps the quantised input along columns. The gradient of a whole output is quantised locally,
+ * that of partial sums before it is gathered. */
 void add_linear(struct builder *b, const struct linear *linear)
 {
     const struct recipe *recipe = b->options->recipe;
@@ -283,7 +282,8 @@ void add_linear(struct builder *b, const struct linear *linear)
     op->backward_kernels = recipe->kernels;
 }
 
-/* Whose output is at hand, summed over tensor ranks or as it is; NULL: that of another op. */
+/* The product that made the current value, directly or through a sum over tensor ranks; NULL:
+ * another kind of op did. */
 static const struct op *product_behind(const struct builder *b)
 {
     int maker = ops_maker(&b->ops, b->value);
@@ -292,7 +292,7 @@ static const struct op *product_behind(const struct builder *b)
     return maker >= 0 && b->ops.at[maker].kind == OP_GEMM ? &b->ops.at[maker] : NULL;
 }
 
-/* Returns whether the product left a bias to its reader, which takes it. */
+/* Takes over the bias that a product left to its reader; returns whether there was one. */
 static bool read_product(struct builder *b, const struct op *product, struct op *op)
 {
     struct op_weight *weights = b->ops.operands->weights;
@@ -307,7 +307,7 @@ static bool read_product(struct builder *b, const struct op *product, struct op 
 }
 
 /* Bias, dropout, add to the residual stream. Its backward unmasks the branch's gradient and adds
- * the two branches' gradients; where the norms add them, it copies one for the branch. */
+ * the two branches' gradients; when norms add them, it copies one for the branch. */
 void add_residual(struct builder *b, const char *name)
 {
     double element_bytes = b->element_bytes;

@@ -104,7 +104,7 @@ static double norm_parameters(const struct model *model)
     return (model->norm == NORM_LAYER ? 2.0 : 1.0) * model->hidden;
 }
 
-/* Every product and sum below is a whole number, so doubles are exact up to 2^53 = 9e15. */
+/* All products and sums below are integers, so doubles are exact up to 2^53 = 9e15. */
 static double attention_parameters(const struct model *model)
 {
     double hidden = model->hidden;
@@ -179,7 +179,7 @@ static bool refuse_heads(const struct model *model, struct err *err)
 {
     int below = nearest_divisor(model->hidden, model->heads, -1);
     int above = nearest_divisor(model->hidden, model->heads, 1);
-    if (above == 0) /* more heads than channels: the walk down must begin at hidden */
+    if (above == 0) /* more heads than channels: the search downwards must start at hidden */
         return err_set(err, ERR_INPUT, "heads", "%d heads are more than the %d channels of hidden",
                        model->heads, model->hidden);
     bool above_first = above - model->heads <= model->heads - below;
@@ -234,7 +234,7 @@ static bool check_texts(const struct model *model, struct err *err)
     return true;
 }
 
-/* Bounds of the whole-number fields again, for models that did not come through fields_read. */
+/* Checks the bounds of integer fields again, for models that did not come through fields_read. */
 static bool check_bounds(const struct model *model, struct err *err)
 {
     for (size_t i = 0; i < num_model_fields; i++) {

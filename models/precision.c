@@ -6,8 +6,8 @@ const char *const precision_names[NUM_PRECISIONS + 1] = {
 #undef X
 };
 
-/* Relative rates of products are typical, not measured: scales along the inner dimension are
- * applied outside the tensor cores of Hopper, and those of rows in the epilogue. */
+/* Relative rates of products are typical, not measured: on Hopper, scales along the inner dimension
+ * are applied outside the tensor cores, row scales in the epilogue. */
 static const struct recipe delayed = {
     .products = DTYPE_FP8,
     .scaling = SCALING_TENSOR,
@@ -16,7 +16,7 @@ static const struct recipe delayed = {
     .product_efficiency = 1,
     .keeps_weights = true,
 };
-/* The largest value is sought, the scale made, then the tensor is read again. */
+/* Finds the largest value and the scale, then reads the tensor again. */
 static const struct recipe current = {
     .products = DTYPE_FP8,
     .scaling = SCALING_TENSOR,
@@ -52,9 +52,9 @@ static const struct recipe blockwise = {
     .product_efficiency = 0.85,
     .keeps_weights = true,
 };
-/* An 8-bit scale for 16 values, and an fp32 one for the tensor, whose largest value is sought
- * first. Inputs of weight gradients are turned by a Hadamard transform of 16 values on their way,
- * so that a cast costs about twice one to fp8 (an estimate: no kernel of it was measured). */
+/* One 8-bit scale per 16 values, and one fp32 scale per tensor, for which the largest value is
+ * found first. Inputs of weight gradients pass a Hadamard transform of 16 values, so a cast costs
+ * about twice one to fp8 (an estimate, not measured). */
 static const struct recipe nvfp4 = {
     .products = DTYPE_FP4,
     .scaling = SCALING_BLOCK,

@@ -54,7 +54,7 @@ static bool read_aliases(const json_t *object, struct model_preset *out, struct 
     return true;
 }
 
-/* A file of one's own carries its version, so that a later program can tell how to read it. */
+/* A user's file states its format version, so that later programs know how to read it. */
 static bool read_file_form(const json_t *object, struct model *out, struct err *err)
 {
     if (!json_object_get(object, "format"))
@@ -155,7 +155,7 @@ done:
     return presets;
 }
 
-/* transformers writes model_type and architectures; we write format. */
+/* transformers' files have model_type and architectures; ours have format. */
 static bool is_huggingface(const json_t *object)
 {
     return !json_object_get(object, "format") &&
@@ -175,7 +175,7 @@ static bool load_file(const char *path, struct model *out, struct err *err)
     return ok;
 }
 
-/* A file, or a folder of weights as transformers keeps it, which has a config.json. */
+/* Loads a file, or the config.json of a transformers folder. */
 static bool load_path(const char *path, struct model *out, struct err *err)
 {
     if (!file_is_folder(path))

@@ -29,8 +29,8 @@ static bool is_saved(const struct ops *forward, int value)
     return false;
 }
 
-/* What a part reads of others and nobody keeps, its replay must: fp8's products keep what was
- * quantised, and not what that was made of. */
+/* Bytes of a part's inputs that nothing keeps, so that its replay must: fp8 products keep the
+ * quantised value, not its source. */
 static double inputs_bytes(const struct ops *forward, const struct op *op, unsigned replays)
 {
     double bytes = 0;
@@ -60,8 +60,8 @@ static double parts_freed_bytes(const struct ops *forward, const struct op *op, 
 
 /* --- per op ---------------------------------------------------------------------------------- */
 
-/* In a framework that keeps an op's matrices apart each is a product of its own. Of all in a block
- * the first, third ... are kept. */
+/* Columns of a product that are recomputed. Matrices that a framework keeps apart count as separate
+ * products. Of all products in a block the first, third ... are kept. */
 static double columns_again(const struct op *op, int *products)
 {
     double again = 0;
@@ -75,7 +75,8 @@ static double columns_again(const struct op *op, int *products)
     return again;
 }
 
-/* The share of an op that is run again if something reads it; `products` have come before. */
+/* The share of an op that is recomputed if something reads it; `products` counts the products so
+ * far. */
 static double share_again(const struct op *op, int *products)
 {
     if (op->kind == OP_FLASH_ATTENTION || op->kind == OP_REDUCE_SCATTER)
@@ -96,7 +97,7 @@ static bool is_asked_for(const struct ops *forward, int i, const double *shares)
     return false;
 }
 
-/* One matrix of several: input and all else of its own. */
+/* The part of an op for some of its matrices, with its own input. */
 static struct op part_of(const struct op *op, double share)
 {
     struct op part = *op;
@@ -134,8 +135,8 @@ static double all_saved_bytes(const struct ops *forward)
 
 /* --- both ------------------------------------------------------------------------------------ */
 
-/* Each op waits for the last of those that run that is no later than what it waited for. What ran
- * beside the others has lost them. */
+/* The recomputed ops as a list. Each waits for the last op in it that is no later than its original
+ * `after`. Nothing overlaps any more. */
 static struct ops some_of(const struct ops *forward, const double *shares, struct arena *arena)
 {
     struct ops some = { .at = ARENA_ARRAY(arena, struct op, (size_t)forward->count + 1),
