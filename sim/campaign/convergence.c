@@ -53,7 +53,7 @@ double convergence_noise_factor(const struct convergence *convergence,
     return 1;
 }
 
-/* Sum of beta^k for k below the period; 1 / (1 - beta) of an endless one. */
+/* Sum of beta^k for k below the period; 1 / (1 - beta) for an infinite period. */
 static double sum_of_powers(double beta, double period)
 {
     if (beta >= 1)
@@ -61,7 +61,7 @@ static double sum_of_powers(double beta, double period)
     return (1 - pow(beta, period)) / (1 - beta);
 }
 
-/* The groups that mix. */
+/* Number of groups that mix. */
 static int num_groups(const struct exchange_use *use)
 {
     return use->num_ranks / use->group;
@@ -98,8 +98,7 @@ double convergence_apart(const struct convergence *convergence, const struct exc
     return (1 - delta) / (delta * delta);
 }
 
-/* The ranks that count are the groups that mix, where gossip averages in part, and all ranks with
- * error feedback. */
+/* n is the number of groups that mix for gossip, and all ranks for error feedback. */
 double convergence_transient_steps(const struct convergence *convergence,
                                    const struct exchange_use *use)
 {
@@ -143,9 +142,9 @@ static const char *source_of_transient(const struct exchange_use *use)
                  "one-peer graphs of 4 to 32 nodes)";
 }
 
-/* Whether runs that compress as hard, on as many ranks, are published: 4 bits in buckets of 512;
- * and rank 4 of matrices of 650 columns, the LSTM's, which keeps 4/650 in the worst case. Sizes are
- * as recalled. */
+/* The published runs that compress as strongly on as many ranks, if any: 4 bits in buckets of 512;
+ * and rank 4 of matrices with 650 columns (the LSTM's), which keeps 4/650 in the worst case. Sizes
+ * are from memory. */
 static const char *source_of_compressor(const struct exchange_use *use)
 {
     enum { MOST_RANKS = 16, LEAST_BITS = 4 };
@@ -159,7 +158,7 @@ static const char *source_of_compressor(const struct exchange_use *use)
     return NULL;
 }
 
-/* A file's scale that is not the shipped one was fitted. */
+/* A scale that differs from the shipped one was fitted. */
 static bool is_fitted(const struct convergence *convergence, const struct exchange_use *use)
 {
     if (exchange_keeps_replicas_equal(use->exchange))

@@ -14,7 +14,7 @@ struct descent_run descent_run_of(const struct exchange_use *use, double heterog
                                  .is_memory = exchange_keeps_replicas_equal(use->exchange) };
 }
 
-/* The integral of the rate; of one that fades, of rate / (1 + t / fades). */
+/* The integral of the rate over the steps; for a fading rate, of rate / (1 + t / fades). */
 static double sum_of_rates(const struct descent_run *run, double step)
 {
     if (run->fades <= 0)
@@ -38,7 +38,7 @@ double descent_loss(const struct descent *descent, const struct descent_run *run
     return descent->least + left + noise + rate * rate * scale * run->apart;
 }
 
-/* No term ever rises. */
+/* Bisection is valid, as no term ever rises. */
 double descent_steps_to(const struct descent *descent, const struct descent_run *run, double loss)
 {
     static const double most = 0x1p40;

@@ -6,8 +6,8 @@
 
 #include <math.h>
 
-/* Bounds of compressors are those of the first stage's tensors. A period that adapts counts as its
- * mean: early on, where the transient is, it is shorter. */
+/* Compressor bounds are those of the first stage's tensors. An adaptive period counts with its
+ * mean; during the transient it is shorter. */
 struct time_to_accuracy time_to_accuracy(const struct convergence *convergence,
                                          const struct system *system, const struct model *model,
                                          const struct plan *plan, double step_s)

@@ -159,8 +159,8 @@ static bool read_parts(const json_t *group, struct cluster *out, struct err *err
            read_levels(json_object_get(group, "levels"), out, err);
 }
 
-/* fields_read refuses null, which here means "as many as needed", so it sees the other keys only.
- */
+/* fields_read refuses null, which here means "as many as needed", so it only sees the other
+ * keys. */
 static bool read_group(const json_t *group, struct cluster *out, struct err *err)
 {
     json_t *stated = json_deep_copy(group);

@@ -37,7 +37,7 @@ const char *const collective_names[NUM_COLLECTIVES + 1] = {
     [COLLECTIVE_BROADCAST] = "broadcast",
 };
 
-/* In NCCL's order, which decides between equals. */
+/* In NCCL's order, which breaks ties. */
 #define TUNING "NCCL 2.30.7 src/graph/tuning.cc"
 const struct collective_algo collective_algos[] = {
     { "tree", "a chain in each node, double binary trees over the nodes",
@@ -122,7 +122,7 @@ static double modelled_s(const struct comm_group *group, enum collective collect
     return calibrated_s(group, choice.latency_s, message_bytes, choice.bytes_per_s * reached);
 }
 
-/* The end of a curve that a size lies beyond; the size itself within it. */
+/* The size clamped to the curve's range. */
 static double nearest_bytes(const struct curve *curve, double message_bytes)
 {
     double first_bytes = curve->points[0].bytes;
@@ -152,8 +152,8 @@ double collective_s(const struct comm_group *group, enum collective collective,
 
 /* A send starts in 5 us inside a node and in 10 us across the network, the ends of the usual range;
  * latency_factor corrects them. NCCL's channels already stand for about 0.8 of NVLink (24 x 15 of
- * 450 GB/s on H100), which is what a copy between two GPUs reaches; between nodes a rank has the
- * channels of its own NIC, which it reaches over NVLink where the receiver is on another rail. */
+ * 450 GB/s on H100), which is what a copy between two GPUs reaches; between nodes a rank uses the
+ * channels of its own NIC, and NVLink first when the receiver is on another rail. */
 static double modelled_message_s(const struct comm_group *group, double message_bytes)
 {
     bool crosses_nodes = group->num_nodes > 1;
@@ -178,12 +178,12 @@ double point_to_point_s(const struct comm_group *group, double message_bytes)
            modelled_message_s(group, end_bytes);
 }
 
-/* Share of a NIC's rate that many sends at once reach, where rings reach NCCL's. */
+/* Share of NCCL's rate of a NIC that many simultaneous sends reach. */
 static const double all_to_all_nic_share = 0.8 / 0.96;
 
-/* As a send to each rank, all at once: NCCL has no algorithm for it. Inside a node the channels are
- * the 0.8 of NVLink that exchanges reach. Between nodes a rank has its share of the NICs for what
- * leaves its node; what stays is faster and beside it. */
+/* Modelled as simultaneous sends to each rank, as NCCL has no algorithm for it. Inside a node the
+ * channels are the 0.8 of NVLink that exchanges reach. Between nodes a rank has its share of the
+ * NICs for the bytes that leave its node; bytes within the node are faster and overlap. */
 double all_to_all_s(const struct comm_group *group, double message_bytes)
 {
     check(group, message_bytes);

@@ -9,7 +9,7 @@ static const double chain_intra_latency_s = US(2.8);
 static const double direct_net_latency_s = US(31.0);
 static const double chain_net_latency_s = US(30.0);
 
-/* "Arity serialization latency" of each of a node's other ranks. */
+/* "Arity serialization latency", per other rank of the node. */
 static const double arity_latency_s = US(0.4);
 
 /* Most ranks of a node [NCCL_MAX_DIRECT_ARITY + 1, device.h]. */
@@ -33,14 +33,14 @@ bool collnet_chain_available(const struct comm_group *group, enum collective col
     return switches_available(group, protocol) && collective == COLLECTIVE_ALL_REDUCE;
 }
 
-/* NCCL takes the rate inside the node for both, over any number of nodes. */
+/* NCCL uses the rate inside the node for both, for any number of nodes. */
 static double bus_bytes_per_s(const struct comm_group *group)
 {
     return group->num_channels * group->intra_bytes_per_s;
 }
 
-/* It runs at full speed where each rank has a NIC; with f ranks to a NIC it has 2/(f + 1) of that
- * [factor -= (factor - 1) / 2], and since Hopper 0.85 of it. */
+/* Full speed when each rank has a NIC; with f ranks per NIC 2/(f + 1) of it [factor -= (factor - 1)
+ * / 2], and since Hopper 0.85 of that. */
 static double direct_all_reduce_bytes_per_s(const struct comm_group *group)
 {
     double ranks_per_nic = (double)nccl_ranks_per_node(group) / group->num_channels;

@@ -12,7 +12,7 @@ static double larger(double a, double b)
     return a > b ? a : b;
 }
 
-/* What products of a type are timed by. */
+/* Rate parameters of products of one type. */
 struct gemm_rate {
     double peak_flops_per_s, efficiency, half_k;
 };
@@ -23,8 +23,8 @@ double gemm_efficiency(const struct profile *profile, enum dtype dtype)
            (dtype_is_quantized(dtype) ? profile->narrow[dtype].efficiency : 1);
 }
 
-/* A tile's first operands take as long to arrive in any type: at twice the rate, as long as twice
- * the inner dimension. */
+/* half_k scales with the rate: a tile's first operands take the same time to load, in which a type
+ * with twice the rate does twice the inner dimension. */
 static struct gemm_rate gemm_rate(const struct gpu *gpu, const struct profile *profile,
                                   enum dtype dtype)
 {
@@ -38,7 +38,7 @@ static struct gemm_rate gemm_rate(const struct gpu *gpu, const struct profile *p
 }
 
 /* Whole waves of tiles: a partly filled last wave takes as long as a full one. The inner loop of a
- * tile reaches half its rate at half_k: loading the first operands is paid once for each tile. */
+ * tile reaches half its rate at half_k: each tile pays once for loading its first operands. */
 static double tile_s(const struct gpu *gpu, const struct gemm_rate *rate,
                      const struct gemm_tile *tile, double m, double n, double k)
 {
@@ -49,7 +49,7 @@ static double tile_s(const struct gpu *gpu, const struct gemm_rate *rate,
     return waves * tile_flops / (sm_flops_per_s * rate->efficiency * tile->efficiency);
 }
 
-/* The inner dimension in `split` parts, whose fp32 sums are written and read once more. */
+/* Splits the inner dimension into `split` parts, whose fp32 sums are written and read once more. */
 static double split_tile_s(const struct gpu *gpu, const struct profile *profile,
                            const struct gemm_rate *rate, const struct gemm_tile *tile, double m,
                            double n, double k, int split)
@@ -59,7 +59,7 @@ static double split_tile_s(const struct gpu *gpu, const struct profile *profile,
     return parts_s + sums_bytes / (profile->memory_efficiency * gpu->memory_bytes_per_s);
 }
 
-/* The tile and split that a library's heuristic would find best. */
+/* The time with the best tile and split, which a library's heuristic is assumed to find. */
 static double best_tile_s(const struct gpu *gpu, const struct profile *profile,
                           const struct gemm_rate *rate, double m, double n, double k)
 {
@@ -71,16 +71,16 @@ static double best_tile_s(const struct gpu *gpu, const struct profile *profile,
     return best_s;
 }
 
-/* Products are measured in a type of 16 bits; others are as far from their own model, and one of
- * narrower values as that of a shorter inner dimension, which loads as many bytes. */
+/* The rate of the 16-bit type in which points were measured. Other types deviate from their own
+ * model by the same factor; a narrower type as at the inner dimension that loads the same bytes. */
 static struct gemm_rate measured_rate(const struct gpu *gpu, const struct profile *profile)
 {
     bool has_bf16 = gpu->peak_flops_per_s[DTYPE_BF16] > 0;
     return gemm_rate(gpu, profile, has_bf16 ? DTYPE_BF16 : DTYPE_FP16);
 }
 
-/* Log of measured over modelled time near a shape: measured points weighted by their distance in
- * log2 dimensions, fading to nothing two octaves away, so that far shapes keep the model. */
+/* log(measured / modelled time) near a shape: measured points are weighted by their distance in
+ * log2 dimensions, falling to zero at two octaves, so that distant shapes keep the model. */
 static double measured_correction(const struct gpu *gpu, const struct profile *profile, double m,
                                   double n, double k)
 {
@@ -109,16 +109,16 @@ static bool starts_at(double bytes, enum dtype dtype, double row_elements)
     return fmod(row_elements * dtype_bytes(dtype), bytes) == 0;
 }
 
-/* Rows that don't start at 16 bytes are left to kernels that load no whole operands (NVIDIA, Deep
- * Learning Performance guide: multiples of 8 elements in 16 bits). */
+/* Rows that are not aligned to 16 bytes need kernels with narrower loads (NVIDIA, Deep Learning
+ * Performance guide: multiples of 8 elements in 16 bits). */
 static bool is_aligned(enum dtype dtype, double row_elements)
 {
     return starts_at(16, dtype, row_elements);
 }
 
-/* The share of its rate that a product keeps. Ampere's asynchronous copies to shared memory take
- * 16, 8 or 4 bytes (PTX ISA, cp.async), so that rows which start at 4 lose the root of what odd
- * ones do. */
+/* The share of its rate that an unaligned product keeps. Ampere's asynchronous copies to shared
+ * memory move 16, 8 or 4 bytes (PTX ISA, cp.async), so rows aligned to 4 bytes keep the square root
+ * of the odd rows' share. */
 static double alignment_efficiency(const struct profile *profile, enum dtype dtype, double m,
                                    double n, double k)
 {
@@ -150,8 +150,8 @@ double traffic_s(const struct gpu *gpu, const struct profile *profile, double by
 }
 
 /* Batched products of unfused attention. The head dimension is the inner one of the scores and the
- * narrow one of the context: either way a short one wastes part of each tile. Or the traffic of the
- * probabilities takes longer. */
+ * narrow one of the context: a short one wastes part of each tile in both. The time is at least
+ * that of the probabilities' traffic. */
 static double batched_product_s(const struct gpu *gpu, const struct profile *profile,
                                 const struct op *op)
 {
@@ -187,7 +187,7 @@ double measured_op_s(const struct profile *profile, const struct op *op)
     return kernel ? kernel_s(kernel, size) : -1;
 }
 
-/* One of a product's groups, which run one behind the other. */
+/* One of a product's groups, which run one after the other. */
 static struct op group_of(const struct op *op)
 {
     struct op group = *op;

@@ -37,7 +37,7 @@ static void listing_release(struct listing *listing)
     free(listing->names);
 }
 
-/* NULL: no file is called so. */
+/* The file of that name; NULL: none. */
 static const char *listing_find(const struct listing *listing, const char *name)
 {
     for (size_t i = 0; i < listing->count; i++)
@@ -67,8 +67,8 @@ static bool has_word(const json_t *root, const char *word)
     return false;
 }
 
-/* The file of `words_folder` that has this word, copied to `name`. A file that cannot be read names
- * nothing here; whoever asks for it by name is told why. */
+/* The file of `words_folder` that has this word, copied to `name`. A file that cannot be read is
+ * skipped here; opening it by name reports the error. */
 static bool find_word(const char *words_folder, const char *word, char *name, size_t size)
 {
     struct err ignored = { 0 };
@@ -177,7 +177,7 @@ static bool check_sources(const struct field *fields, size_t n, const json_t *so
     return ok;
 }
 
-/* Residuals are for people; they only have to be an object. */
+/* Residuals are for people only, so they just have to be an object. */
 static bool check_residuals(const json_t *residuals, struct err *err)
 {
     return !residuals || json_is_object(residuals) ||

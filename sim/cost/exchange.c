@@ -5,7 +5,7 @@
 
 #include <math.h>
 
-/* Where the data ranks of a plan sit. */
+/* The placement of a plan's data ranks. */
 struct wires {
     const struct system *system;
     const struct plan *plan;
@@ -34,7 +34,7 @@ static struct wires wires_of(const struct system *system, const struct plan *pla
 
 /* --- messages ------------------------------------------------------------------------------- */
 
-/* Two data ranks. */
+/* The group of two data ranks. */
 static struct comm_group pair_of(const struct wires *wires, bool crosses)
 {
     struct rank_group data = plan_group(wires->plan, DATA_RANKS);
@@ -48,9 +48,9 @@ static double nics_per_gpu(const struct wires *wires)
     return nics > 0 ? nics : 1;
 }
 
-/* `count` messages of a rank, one after another, of the `flows` that its node sends in all. A pair
- * is timed as if every rank of its node sent one; fewer have more of the NICs that they share, and
- * a rank no more than one NIC. */
+/* Time of `count` successive messages of a rank while its node sends `flows` in all. A pair is
+ * timed as if every rank of its node sent; fewer senders share the NICs among themselves, but a
+ * rank gets at most one NIC. */
 static double crossing_s(const struct wires *wires, double count, double flows, double bytes)
 {
     if (count <= 0)
@@ -69,7 +69,7 @@ static double inside_s(const struct wires *wires, double count, double bytes)
     return count * point_to_point_s(&pair, bytes);
 }
 
-/* Ranks of the job between members `hop` places apart. */
+/* Distance, in ranks of the job, between members `hop` places apart. */
 static long long distance(const struct wires *wires, const struct exchange_phase *phase, int hop)
 {
     return (long long)hop * phase->stride * wires->stride;
@@ -96,8 +96,8 @@ static int num_crossing(const struct wires *wires, const struct exchange_phase *
     return crossing;
 }
 
-/* Ranks send to all neighbours at once, over wires that carry no more for that; the step waits for
- * the one that sends most of it over the network. */
+/* Ranks send to all neighbours at once over shared wires; the step waits for the rank that sends
+ * the most over the network. */
 static double peers_s(const struct wires *wires, const struct exchange_phase *phase, int step)
 {
     int most = 0, flows = 0;
@@ -112,7 +112,7 @@ static double peers_s(const struct wires *wires, const struct exchange_phase *ph
 
 /* --- sums ----------------------------------------------------------------------------------- */
 
-/* Whether any of the members that are a multiple of `every`, and the one `hop` places on, are in
+/* Whether a member whose index is a multiple of `every` and the member `hop` places on can be in
  * different nodes. */
 static bool crosses(const struct wires *wires, const struct exchange_phase *phase, int hop,
                     int every)
@@ -125,8 +125,7 @@ static bool crosses(const struct wires *wires, const struct exchange_phase *phas
     return false;
 }
 
-/* One message between such members. Groups that are at it side by side in a node have one
- * each that leaves it. */
+/* Time of one message between such members. Each group on a node has one message that leaves it. */
 static double hop_s(const struct wires *wires, const struct exchange_phase *phase, int hop,
                     int every, double bytes)
 {
@@ -144,7 +143,7 @@ static double ring_s(const struct wires *wires, const struct exchange_phase *pha
     return rounds * hop_s(wires, phase, 1, 1, phase->bytes / phase->size);
 }
 
-/* In round k, members 2^k apart; then back. */
+/* Members 2^k apart exchange in round k; then the rounds run back. */
 static double tree_s(const struct wires *wires, const struct exchange_phase *phase)
 {
     double up_s = 0;
@@ -153,8 +152,8 @@ static double tree_s(const struct wires *wires, const struct exchange_phase *pha
     return 2 * up_s;
 }
 
-/* A server has a part from each other member, and then sends one to each. A node's NICs carry what
- * arrives at its servers, or what its members send to those of other nodes. */
+/* A server receives a part from each other member, then sends one to each. A node's NICs carry the
+ * larger of what arrives at its servers and what its members send to other nodes' servers. */
 static double servers_s(const struct wires *wires, const struct exchange_phase *phase)
 {
     double part_bytes = phase->bytes / phase->peers;
@@ -225,7 +224,7 @@ static double memory_s(const struct wires *wires, const struct exchange_load *lo
     return bytes > 0 ? traffic_s(&wires->system->gpu, &wires->system->profile, bytes, 1) : 0;
 }
 
-/* Adds `weight` of a step that averages all, or does not. */
+/* Adds `weight` times the cost of a step that does, or does not, average over all ranks. */
 static void add_step(const struct wires *wires, const struct exchange_load *load, bool averages,
                      int step, double weight, struct exchange_cost *sum)
 {
@@ -245,7 +244,8 @@ static int num_groups(const struct wires *wires)
     return group > 0 ? wires->ranks.count / group : wires->ranks.count;
 }
 
-/* A share of the steps averages all; graphs that change take their turns. */
+/* The mean over steps: the share `averaging` averages over all ranks, and changing graphs take
+ * turns. */
 struct exchange_cost exchange_cost(const struct system *system, const struct plan *plan,
                                    const struct exchange_load *load, double averaging)
 {
@@ -260,8 +260,8 @@ struct exchange_cost exchange_cost(const struct system *system, const struct pla
     return mean;
 }
 
-/* Copies that the compressor keeps; messages of all ranks where they are gathered; the weights of
- * all neighbours, and beside the backward the average that the update is added to. */
+/* The compressor's copies; messages of all ranks if they are gathered; the weights of all
+ * neighbours; and, for averaging beside the backward, the average to which the update is added. */
 double exchange_memory_bytes(const struct system *system, const struct plan *plan,
                              const struct exchange_load *load)
 {

@@ -13,10 +13,10 @@ const char *const attention_names[NUM_ATTENTION_KERNELS + 1] = { "unfused", "fla
                                                                  "flash3", NULL };
 
 /* FlashAttention 2 needs Ampere, FlashAttention 3 Hopper (flash-attention, README); Volta and
- * Turing run neither. Workspaces are 32 MiB each of cuBLAS and Transformer Engine on Hopper and
- * newer, the latter's 4 MiB before (Megatron-LM's golden values differ by exactly 28 MiB; PyTorch,
- * CUBLAS_WORKSPACE_CONFIG). Before Blackwell, 8-bit products read both operands along the inner
- * dimension (cuBLAS, "TN" format). Multicast came with Hopper's NVSwitch. */
+ * Turing run neither. Workspaces of cuBLAS and Transformer Engine are 32 MiB each on Hopper and
+ * newer; before, Transformer Engine's is 4 MiB (Megatron-LM's golden values differ by exactly 28
+ * MiB; PyTorch, CUBLAS_WORKSPACE_CONFIG). Before Blackwell, 8-bit products read both operands along
+ * the inner dimension (cuBLAS, "TN" format). Multicast came with Hopper's NVSwitch. */
 const struct generation generations[NUM_GPU_ARCHS] = {
     [ARCH_VOLTA] = {
         .attention = ATTENTION_UNFUSED,

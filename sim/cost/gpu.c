@@ -92,7 +92,8 @@ static bool read_peaks(const json_t *peaks, struct gpu *out, struct err *err)
     return any || err_set(err, ERR_INPUT, "peak", "expected the peak of at least one format");
 }
 
-/* Volta multiplies fp16 only, Ampere bf16 too, Hopper fp8 too; Blackwell starts at 1.5 PFLOP/s. */
+/* Infers the generation: Volta multiplies only fp16, Ampere also bf16, Hopper also fp8; Blackwell
+ * starts at 1.5 PFLOP/s. */
 static int arch_of_peaks(const double *peak_flops_per_s)
 {
     if (peak_flops_per_s[DTYPE_FP8] > 0)

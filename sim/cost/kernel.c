@@ -35,7 +35,8 @@ const size_t num_kernel_fields = LENGTH(kernel_fields);
 
 /* --- the fit ------------------------------------------------------------------------------ */
 
-/* Products work on all four sizes, other ops on rows and columns: k may be a table's rows. */
+/* The work of a size: products use all four sizes, other ops rows and columns only, as k may be a
+ * table's rows. */
 static double work_of(int kind, const double size[NUM_KERNEL_SIZES])
 {
     bool multiplies =
@@ -100,8 +101,8 @@ static void solve(double a[NUM_KERNEL_SIZES][NUM_KERNEL_SIZES + 1], double *x)
     }
 }
 
-/* Least squares. One more point's worth of "no slope" keeps sizes that were not varied, or only
- * together, from slopes that nothing shows. */
+/* Least squares with a prior of slope 0, of one point's weight, so that sizes that were not varied,
+ * or only together, get no arbitrary slopes. */
 static void find_slope(struct kernel *kernel)
 {
     double sums[NUM_KERNEL_SIZES][NUM_KERNEL_SIZES + 1] = { 0 };
@@ -132,8 +133,9 @@ void kernel_fit(struct kernel *kernel)
 
 /* --- use ---------------------------------------------------------------------------------- */
 
-/* Weights fall with the fourth power of the distance in octaves (Shepard 1968): near a point it
- * alone counts. A twentieth of an octave is the same shape, so that repeats are averaged. */
+/* Weights fall with the fourth power of the distance in octaves (Shepard 1968): near a point, that
+ * point dominates. Points within a twentieth of an octave count as the same shape, so repeats are
+ * averaged. */
 static double rest_near(const struct kernel *kernel, const double log_size[NUM_KERNEL_SIZES])
 {
     const double same = 0.05 * 0.05;

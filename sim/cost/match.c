@@ -165,7 +165,7 @@ void match_release(struct match_table *table)
     *table = (struct match_table){ 0 };
 }
 
-/* Where `piece` ends at its first place in `text`; NULL: it isn't in there. */
+/* The end of the first occurrence of `piece` in `text`; NULL: none. */
 static const char *find_piece(const char *text, const char *piece, size_t length)
 {
     for (; strlen(text) >= length; text++)
@@ -174,7 +174,7 @@ static const char *find_piece(const char *text, const char *piece, size_t length
     return NULL;
 }
 
-/* The pieces between stars, in order. */
+/* Matches the pieces between stars, in order. */
 static bool match_alternative(const char *pattern, size_t length, const char *text)
 {
     const char *end = pattern + length;

@@ -38,18 +38,18 @@ double stage_parameters(const struct model *model, const struct plan *plan,
     return parameters;
 }
 
-/* Layers whose activations are on the GPU while those of others are in host memory: one's that is
- * being copied, and one's that is in use. */
+/* Layers whose activations are on the GPU while other layers' are in host memory: one being copied,
+ * and one in use. */
 enum { OFFLOAD_BUFFERS = 2 };
 
-/* Of `kept` layers of a kind that are not recomputed in full. */
+/* Saved bytes of `kept` layers of a kind that are not recomputed in full. */
 static double kept_bytes(const struct plan *plan, const struct piece_cost *layer, double kept)
 {
     double bytes = kept * layer->saved_bytes;
     return plan->recompute == RECOMPUTE_SELECTIVE ? bytes - kept * layer->replayed_bytes : bytes;
 }
 
-/* Copies to the host leave two layers on the GPU: those that keep most. */
+/* With offloading, two layers stay on the GPU: those that keep the most. */
 static void leave_offload_buffers(const struct memory_input *in, int chunk, struct holding *held)
 {
     int buffers = held->layers < OFFLOAD_BUFFERS ? held->layers : OFFLOAD_BUFFERS;
@@ -64,9 +64,9 @@ static void leave_offload_buffers(const struct memory_input *in, int chunk, stru
     held->recomputed[most] = plan_recomputed_layers(in->plan, chunk, buffers);
 }
 
-/* Kept of a chunk's layers from its forward to its backward. A recomputed layer keeps its input
- * (full:K one for K layers), a selectively recomputed one all but the inside of its attention.
- * Inputs are as wide as the residual stream, whatever the kind. */
+/* Bytes kept of a chunk's layers from forward to backward. A recomputed layer keeps its input
+ * (full:K: one input per K layers), a selectively recomputed layer everything but the inside of its
+ * attention. Inputs have the width of the residual stream for every kind. */
 static double layers_saved_bytes(const struct memory_input *in, int chunk, struct holding held)
 {
     const struct plan *plan = in->plan;
@@ -83,8 +83,8 @@ static double layers_saved_bytes(const struct memory_input *in, int chunk, struc
     return bytes + ceil((double)recomputed / every) * in->pieces->at[0].input_bytes;
 }
 
-/* Saved bytes of the layers from `first` on that are between two checkpoints, in a chunk whose
- * recomputed layers end at `end`. */
+/* Saved bytes of the layers from `first` up to the next checkpoint, in a chunk whose recomputed
+ * layers end at `end`. */
 static double group_bytes(const struct memory_input *in, int first, int end)
 {
     int alive = in->plan->recompute == RECOMPUTE_EVERY ? in->plan->recompute_every : 1;
@@ -96,8 +96,8 @@ static double group_bytes(const struct memory_input *in, int first, int end)
     return bytes;
 }
 
-/* Alive while a backward recomputes: the layers between two checkpoints, or one attention core; of
- * those that hold most. Groups of equal layers are all as the first. */
+/* Bytes alive while a backward recomputes: the layers between two checkpoints, or one attention
+ * core; the largest such group. Groups of equal layers are the same as the first. */
 static double recompute_bytes(const struct memory_input *in, int chunk, const struct holding *held)
 {
     const struct plan *plan = in->plan;
@@ -118,7 +118,7 @@ static double recompute_bytes(const struct memory_input *in, int chunk, const st
     return most_bytes;
 }
 
-/* Of all blocks of the model, on one tensor rank. */
+/* Parameters of all blocks of the model on one tensor rank. */
 static double blocks_parameters(const struct memory_input *in)
 {
     int counts[MAX_BLOCK_KINDS];
@@ -129,9 +129,9 @@ static double blocks_parameters(const struct memory_input *in)
     return parameters;
 }
 
-/* ZeRO-3 has gathered this layer's weights and those of the ones ahead, or keeps all for their
- * backward, and holds one layer's whole gradient; overlapped reductions of sharded gradients hold
- * two buckets. */
+/* ZeRO-3 holds the gathered weights of this layer and of the prefetched ones, or keeps all for the
+ * backward, and one layer's whole gradient. Overlapped reductions of sharded gradients hold two
+ * buckets. */
 static double buckets_bytes(const struct memory_input *in, double parameters)
 {
     const struct plan *plan = in->plan;
@@ -177,9 +177,9 @@ static struct schedule_shape shape_of(const struct memory_input *in)
     return (struct schedule_shape){ in->plan->pp, in->plan->vpp, in->num_microbatches };
 }
 
-/* The microbatches between the halves of a split backward keep what their weight gradients are made
- * of, and no logits; before, all were counted as if they kept everything. Should that be more than
- * everything, the most is held after the next BACKWARD_INPUT. */
+/* Microbatches between the halves of a split backward keep only the operands of their weight
+ * gradients and no logits; so far all were counted with everything. If the operands exceed that,
+ * the peak is after the next BACKWARD_INPUT. */
 static void correct_for_waiting(struct stage_memory *memory, const struct memory_input *in,
                                 int stage)
 {
@@ -206,7 +206,7 @@ static void correct_for_waiting(struct stage_memory *memory, const struct memory
     memory->activations_bytes += waiting * excess_bytes + fmax(0, excess_bytes);
 }
 
-/* Chunks that are alike hold together what the stage holds. */
+/* Equal chunks are counted at once, with the stage's total in flight. */
 static void add_layers(struct stage_memory *memory, const struct memory_input *in,
                        const struct schedule_shape *shape, int stage)
 {
@@ -228,7 +228,7 @@ static void add_layers(struct stage_memory *memory, const struct memory_input *i
     }
 }
 
-/* Of each microbatch whose loss is in flight; or of a run of rows, whatever is in flight. */
+/* Logits of each microbatch whose loss is in flight; with row blocks, of one block only. */
 static double logits_bytes(const struct memory_input *in, int held)
 {
     const struct pieces *pieces = in->pieces;
@@ -237,7 +237,7 @@ static double logits_bytes(const struct memory_input *in, int held)
     return held * pieces->logits * plan_logit_bytes(in->plan, &in->system->stack);
 }
 
-/* The embedding goes with its stage's first chunk, the head with its stage's last. */
+/* Adds the embedding, in its stage's first chunk, and the head, in its stage's last chunk. */
 static void add_ends(struct stage_memory *memory, const struct memory_input *in,
                      const struct schedule_shape *shape, int stage)
 {
@@ -271,7 +271,7 @@ static void add_activations(struct stage_memory *memory, const struct memory_inp
     memory->recompute_bytes += counts_passes(in) ? pass_working_bytes(in) : backward_bytes(in);
 }
 
-/* Of the pass that holds most. */
+/* Bytes of the pass that holds the most. */
 static double passes_bytes(const struct memory_input *in, int stage,
                            const struct stage_memory *memory)
 {
@@ -351,8 +351,8 @@ static struct stage_memory larger(struct stage_memory a, struct stage_memory b)
     return held_bytes(&b) > held_bytes(&a) ? b : a;
 }
 
-/* The parts at the moment that holds most. The logits are gone before the first layer is
- * recomputed. */
+/* The parts at the moment that holds most. The logits are freed before the first layer is
+ * recomputed, so the larger counts. */
 static struct stage_memory at_peak(const struct memory_input *in, int stage,
                                    const struct stage_memory *memory)
 {

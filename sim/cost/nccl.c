@@ -51,8 +51,8 @@ double nccl_bus_bytes_per_s(const struct comm_group *group)
     return group->num_channels * channel_bytes_per_s;
 }
 
-/* The rows of the table mean a GPU within a node, but a CPU between nodes: Volta's is Intel's and
- * Ampere's is AMD's. */
+/* Within a node the table's rows are GPUs; between nodes they are CPUs: Volta's row is for Intel,
+ * Ampere's for AMD. */
 double nccl_ll_max_bytes_per_s(const struct comm_group *group)
 {
     enum gpu_arch cpu_row = group->amd_cpu ? ARCH_AMPERE : ARCH_VOLTA;

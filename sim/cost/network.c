@@ -5,7 +5,8 @@
 #include <math.h>
 #include <string.h>
 
-/* What NCCL gets out of a NIC when the cluster's file doesn't say: NDR's 50 GB/s are 48 to it. */
+/* Share of a NIC's rate that NCCL assumes unless the cluster's file states one: 48 of NDR's 50
+ * GB/s. */
 static const double nic_efficiency = 0.96;
 
 static bool is_pci(const struct level *node)
@@ -13,7 +14,8 @@ static bool is_pci(const struct level *node)
     return strncmp(node->fabric, "pcie", 4) == 0;
 }
 
-/* Rings of one node: NCCL's search result for the whole node, which NVSwitch gives any subset. */
+/* Sets a node's rings: NCCL's search result for the whole node, which holds for any subset under
+ * NVSwitch. */
 static void use_node(struct comm_group *group, const struct level *node)
 {
     int channels = node->channels > 0 ? node->channels : 2;
@@ -27,26 +29,25 @@ static void use_node(struct comm_group *group, const struct level *node)
     group->nvls_inter_bytes_per_s = HUGE_VAL;
 }
 
-/* How a group lies over more than one node. */
+/* How a group extends over several nodes. */
 struct reach {
-    double ranks; /* from its first rank to where the next group begins */
-    double total; /* of all such groups, which follow one another */
-    double hop;   /* to the next member on another node: a node's ranks at least */
+    double ranks; /* ranks from its first rank to the start of the next group */
+    double total; /* ranks of all such groups, which follow one another */
+    double hop;   /* ranks to the next member on another node: at least a node's ranks */
     bool crosses_rails;
 };
 
-/* Groups that do not fill blocks evenly cross their boundaries somewhere, and all wait for those
- * that do: 12 nodes in blocks of 16 as much as 20. */
+/* Groups that do not fill blocks evenly cross a block's boundary somewhere, and all wait for those:
+ * 12 nodes in blocks of 16 as well as 20. */
 static bool leaves_blocks(struct reach reach, double block_ranks)
 {
     return reach.total > block_ranks && fmod(block_ranks, reach.ranks) > 0;
 }
 
-/* How much narrower the wires get for traffic that leaves blocks at each level. All ranks of a
- * block send as far as a hop, so of its cards as many send out of it as lie within a hop of its
- * end: a share f = hop / block of them, and they share the block's way out, 1/o of its cards. Each
- * gets B / (o f), or all of its card where o f < 1: rings over neighbouring nodes leave a pod once.
- */
+/* The factor by which bandwidth falls for traffic that leaves blocks. All ranks of a block send one
+ * hop ahead, so the NICs within a hop of the block's end send out of it: a share f = hop / block.
+ * They share the block's uplinks, 1/o of its NICs' bandwidth. Each gets B / (o f), at most its own
+ * B: rings over neighbouring nodes leave a pod once. */
 static double oversubscription(const struct cluster *cluster, struct reach reach)
 {
     double factor = 1;
@@ -60,7 +61,7 @@ static double oversubscription(const struct cluster *cluster, struct reach reach
     return factor;
 }
 
-/* Whether every switch reduces that the group's traffic meets. */
+/* Whether all switches on the group's path can reduce. */
 static bool reduces_between(const struct cluster *cluster, struct reach reach)
 {
     double block_ranks = cluster->levels[0].size;
@@ -72,9 +73,9 @@ static bool reduces_between(const struct cluster *cluster, struct reach reach)
     return cluster->num_levels > 1;
 }
 
-/* What rings over nodes carry where they run through one: of the hops of its members, all but the
- * one over the NIC share the wires of a ring inside. Alone there, a member needs them for nothing,
- * or once to reach another rail. */
+/* Bandwidth of rings over nodes inside one node: all hops of its members but the one over the NIC
+ * share the node's ring wires. A single member needs them not at all, or once to reach another
+ * rail. */
 static double through_node_bytes_per_s(const struct level *node, int ranks_per_node)
 {
     struct comm_group inside = { 0 };
@@ -83,8 +84,8 @@ static double through_node_bytes_per_s(const struct level *node, int ranks_per_n
     return ranks_per_node > 1 ? ring * ranks_per_node / (ranks_per_node - 1) : ring;
 }
 
-/* NVSwitch sums in the nodes and the network's switches over them; the NICs are shared out over the
- * channels. */
+/* NVSwitch sums within the nodes, the network's switches across them; the channels share the
+ * NICs. */
 static void use_nvls_over_nodes(struct comm_group *group, const struct level *node,
                                 double nics_bytes_per_s)
 {
@@ -95,10 +96,10 @@ static void use_nvls_over_nodes(struct comm_group *group, const struct level *no
         group->nvls_inter_bytes_per_s = nics_bytes_per_s / node->nvls_channels;
 }
 
-/* What rings over nodes get out of one NIC. A channel goes through one, so a NIC carries as many as
- * there are channels for each, at least one. NCCL's search gives them the highest speed of its
- * table that all NICs carry [speedArrayInter: 48 GB/s of NDR's 50], and splits that of a lone NIC
- * over two [ncclTopoDupChannels halves bwInter] (NCCL 2.30.7 src/graph/search.cc). */
+/* The bandwidth of rings over nodes per NIC. A channel uses one NIC, so a NIC carries its equal
+ * share of the channels, at least one. NCCL's search gives them the highest speed of its table that
+ * all NICs support [speedArrayInter: 48 GB/s of NDR's 50], and splits that of a single NIC over two
+ * [ncclTopoDupChannels halves bwInter] (NCCL 2.30.7 src/graph/search.cc). */
 static double nic_bytes_per_s(const struct level *net, double nics_of_node)
 {
     if (net->channel_bytes_per_s <= 0)
@@ -106,9 +107,8 @@ static double nic_bytes_per_s(const struct level *net, double nics_of_node)
     return fmax(1, net->channels / nics_of_node) * net->channel_bytes_per_s;
 }
 
-/* Rings over nodes: each member's share of the NICs, as two channels at least; the node with the
- * fewest members has the fewest. A channel is as wide inside a node as on the NIC that it goes on
- * to. */
+/* Sets rings over nodes: each member's share of the NICs, as at least two channels; the node with
+ * the fewest members decides. A channel has the same rate inside a node as on its NIC. */
 static void use_nics(struct comm_group *group, const struct system *system, struct span span,
                      struct reach reach)
 {
@@ -131,7 +131,7 @@ static void use_nics(struct comm_group *group, const struct system *system, stru
         use_nvls_over_nodes(group, &cluster->levels[0], total);
 }
 
-/* What was measured of such groups on such wires, if anything. */
+/* Sets the curves measured for such groups on such wires, if any. */
 static void use_curves(struct comm_group *group, const struct system *system)
 {
     const struct profile *profile = &system->profile;
@@ -147,7 +147,7 @@ static void use_curves(struct comm_group *group, const struct system *system)
     }
 }
 
-/* A group of `size` ranks that lie over nodes as `span` and `reach` say. */
+/* A group of `size` ranks, placed on nodes by `span` and `reach`. */
 static struct comm_group group_over(const struct system *system, int size, struct span span,
                                     struct reach reach)
 {
@@ -174,7 +174,7 @@ static struct comm_group group_over(const struct system *system, int size, struc
     return group;
 }
 
-/* Where groups line up with nodes, all are as the first. */
+/* When groups align with nodes, all are like the first. */
 static bool are_aligned(struct members of, int node_size)
 {
     long long block = (long long)of.stride * of.size;
@@ -182,7 +182,7 @@ static bool are_aligned(struct members of, int node_size)
            (node_size % of.stride == 0 && block % node_size == 0);
 }
 
-/* The worst of the sets like it. */
+/* The worst span among all sets of the same shape. */
 static struct span worst_span(struct members of, int num_ranks, int node_size)
 {
     if (are_aligned(of, node_size))
@@ -190,8 +190,8 @@ static struct span worst_span(struct members of, int num_ranks, int node_size)
     return layout_worst_span(of.stride, of.size, num_ranks, node_size);
 }
 
-/* Where sets share nodes, a node has as many ranks of the group as the one has times those of the
- * other. The one that reaches farthest reaches over the others. */
+/* When sets share nodes, a node's ranks of the group are the product of the sets' numbers. The set
+ * with the longest reach spans the others. */
 struct comm_group network_group(const struct system *system, const struct rank_group *group)
 {
     int node_size = system->cluster.levels[0].size;
@@ -238,7 +238,8 @@ bool network_crosses(const struct system *system, const struct rank_group *group
     return worst_span(only_set(group), group->num_ranks, node_size).num_nodes > 1;
 }
 
-/* On one rail only if whole nodes lie between them; out of a block as soon as any two are. */
+/* The pair is on one rail only if whole nodes lie between; it leaves a block as soon as any pair
+ * does. */
 struct comm_group network_pair(const struct system *system, const struct rank_group *group,
                                bool crosses)
 {

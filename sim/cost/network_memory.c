@@ -40,12 +40,12 @@ static double axes_bytes(const struct system *system, const struct plan *plan)
 
 /* --- a communicator for every group --------------------------------------------------------- */
 
-/* The same with their counters, in whole pages of 2 MiB at either end (p2p.cc: CUDA_IPC_MIN): 2 and
- * 10 MiB where the sender writes, 6 and 6 where the receiver reads. */
+/* The same with counters, in whole pages of 2 MiB at each end (p2p.cc: CUDA_IPC_MIN): 2 and 10 MiB
+ * when the sender writes, 6 and 6 when the receiver reads. */
 static const double connection_bytes = 12 * 1024 * 1024;
 
-/* From the ring's rank before; from the tree's, which are that one and the one behind, and another
- * node's. Two ranks have one for the ring and the tree, and one for messages. */
+/* Connections from the ring's previous rank, and from the tree's ranks: the previous, the next, and
+ * one on another node. Two ranks share one for ring and tree, and have one for messages. */
 static double num_connections(const struct comm_group *group)
 {
     if (group->num_ranks == 2)
@@ -53,7 +53,7 @@ static double num_connections(const struct comm_group *group)
     return group->num_nodes > 1 ? 3 : 2;
 }
 
-/* Both ways, NCCL_STEPS of NVLS_CHUNKSIZE for each member (nvls.cc: ncclNvlsBufferSetup). */
+/* Buffers both ways: NCCL_STEPS x NVLS_CHUNKSIZE per member (nvls.cc: ncclNvlsBufferSetup). */
 static double switch_bytes(const struct comm_group *group)
 {
     static const double steps_bytes = 8 * 128 * 1024.0;
@@ -69,7 +69,7 @@ static double communicator_bytes(const struct comm_group *group)
     return num_connections(group) * group->num_channels * connection_bytes + switch_bytes(group);
 }
 
-/* The bytes of the communicator with one channel, which the others are split off. */
+/* Bytes of the root communicator, with one channel, from which the others are split. */
 static double root_bytes(const struct comm_group *world)
 {
     struct comm_group root = *world;
@@ -77,7 +77,8 @@ static double root_bytes(const struct comm_group *world)
     return communicator_bytes(&root);
 }
 
-/* Links, of which a stage between others has four, and the tied embedding's on the ends. */
+/* Number of pairs: up to four links of a middle stage, and the tied embedding's on the end
+ * stages. */
 static int num_pairs(const struct plan *plan)
 {
     if (plan->vpp > 1)
@@ -94,7 +95,7 @@ static double pipeline_bytes(const struct system *system, const struct plan *pla
     return num_pairs(plan) * communicator_bytes(&pair);
 }
 
-/* Exchanges have one of all data ranks beside the group's. */
+/* An exchange adds a communicator of all data ranks. */
 static double groups_bytes(const struct system *system, const struct plan *plan)
 {
     if (plan_ranks(plan) < 2)

@@ -10,7 +10,7 @@ static const double tree_net_latency_s = US(20.9);
 /* Most ranks of a node for an all-gather or reduce-scatter [NCCL_MAX_NVLS_ARITY, device.h]. */
 enum { MAX_ARITY = 32 };
 
-/* NCCL asks for more than two ranks in the node (ncclNvlsInit) and two channels. */
+/* NCCL requires more than two ranks in the node (ncclNvlsInit) and two channels. */
 static bool switch_available(const struct comm_group *group, enum protocol protocol)
 {
     return group->in_network && group->intra == LINK_NVLINK &&
@@ -38,8 +38,9 @@ bool nvls_tree_available(const struct comm_group *group, enum collective collect
            switch_available(group, protocol);
 }
 
-/* One channel inside a node. One in num_channels is lost [(nChannels - 1) / nChannels]. An
- * all-reduce has its two halves in flight at once; the others leave out the rank's own share. */
+/* Bandwidth of one channel inside a node. One in num_channels is lost [(nChannels - 1) /
+ * nChannels]. An all-reduce has its two halves in flight at once; the other collectives do not send
+ * the rank's own share. */
 static double channel_bytes_per_s(const struct comm_group *group, enum collective collective)
 {
     double num_channels = group->nvls_channels;
@@ -50,7 +51,7 @@ static double channel_bytes_per_s(const struct comm_group *group, enum collectiv
                                                : one_way * (num_ranks - 1) / num_ranks;
 }
 
-/* The bandwidth of an all-reduce is converted as a ring's. That of the others is not converted. */
+/* An all-reduce's bus bandwidth is converted as a ring's; the others' is not converted. */
 void nvls_cost(const struct comm_group *group, enum collective collective, enum protocol protocol,
                double message_bytes, double *latency_s, double *bytes_per_s)
 {
@@ -64,10 +65,10 @@ void nvls_cost(const struct comm_group *group, enum collective collective, enum 
 }
 
 /* To reduce S bytes over k ranks the switches read S from every port and return S/k to it, then
- * take S/k from it and send S: (k + 1)/k S each way, so that the bus bandwidth, 2 (k - 1)/k S over
- * the time, goes by (k - 1)/(k + 1). NCCL takes one rate whatever k, that of the 8 ranks of a full
- * node. Measured relative to 8 on one node of H200 (ml-engineering, network/README): 4, 5, 6, 7
- * ranks 0.768, 0.876, 0.921, 0.972, of which this gives 0.771, 0.857, 0.918, 0.964. */
+ * take S/k from it and send S: (k + 1)/k S each way, so the bus bandwidth, 2 (k - 1)/k S / time, is
+ * proportional to (k - 1)/(k + 1). NCCL uses one rate for all k, that of a full node of 8 ranks.
+ * Measured relative to 8 on one node of H200 (ml-engineering, network/README): 4, 5, 6, 7 ranks
+ * 0.768, 0.876, 0.921, 0.972; the formula gives 0.771, 0.857, 0.918, 0.964. */
 double nvls_reached(const struct comm_group *group, enum collective collective)
 {
     const double full = (8 - 1) / (8 + 1.0);

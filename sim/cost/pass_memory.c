@@ -17,15 +17,15 @@ double pass_working_bytes(const struct memory_input *in)
     return most_bytes;
 }
 
-/* A pass on its way through its steps. */
+/* The state of a walk through a pass's steps. */
 struct walk {
     const struct memory_input *in;
     struct pass_chunk chunk;
-    int first_layer;          /* of the chunk, in the model */
+    int first_layer;          /* index in the model of the chunk's first layer */
     struct state_bytes state; /* of a parameter */
     double logits_bytes;
     double shared_bytes;   /* gathered parameters and whole gradients */
-    double replayed_bytes; /* of layers that ran again */
+    double replayed_bytes; /* of recomputed layers */
     double most_bytes;
 };
 
@@ -40,7 +40,7 @@ static int kind_of(const struct walk *walk, int piece)
     return model_kind_of(walk->in->model, walk->first_layer + piece - chunk->has_embedding);
 }
 
-/* One rank's rows of the vocabulary: as many as it has logits of a token. */
+/* Parameters of one rank's vocabulary rows: one row per logit of a token. */
 static double vocabulary_parameters(const struct memory_input *in)
 {
     double tokens = in->plan->microbatch * (double)in->model->seq / in->plan->cp;
@@ -60,7 +60,7 @@ static double unit_parameters(const struct walk *walk, int unit)
     return pieces->at[kind].parameters - (has_table ? table : 0);
 }
 
-/* From a piece's forward to its backward. */
+/* Bytes kept from a piece's forward to its backward. */
 static double kept_bytes(const struct walk *walk, int piece)
 {
     int i = piece - walk->chunk.has_embedding;

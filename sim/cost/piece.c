@@ -14,7 +14,7 @@
 
 enum { MAX_LIST_OPS = 128 };
 
-/* What times a list. */
+/* All that the time of a list depends on. */
 struct timer {
     const struct system *system;
     const struct piece_question *question;
@@ -63,17 +63,17 @@ static double time_alone_s(const struct timer *timer, const struct op *op)
     return runs_of(op) * run_alone_s(timer, &run);
 }
 
-/* A list in flight: each stream runs its ops in order, each op after `after`. */
+/* A running list: each stream runs its ops in order, each op after its `after`. */
 struct flight {
     const struct timer *timer;
     struct ops ops;
-    double left_s[MAX_LIST_OPS]; /* time alone that is left */
+    double left_s[MAX_LIST_OPS]; /* remaining time when run alone */
     bool done[MAX_LIST_OPS];
     int head[NUM_OP_STREAMS];
     double context_s; /* exposed so far */
 };
 
-/* The op a stream is at, or -1 when it has none or must wait. */
+/* The stream's current op; -1 when it has none or must wait. */
 static int running(struct flight *f, enum op_stream stream)
 {
     int *head = &f->head[stream];
@@ -93,8 +93,8 @@ static void advance(struct flight *f, int op, double alone_s)
     f->done[op] = f->left_s[op] <= 0;
 }
 
-/* Until one of the running ops ends. While compute and another stream are busy each slows the other
- * down. */
+/* Time until one of the running ops ends. While compute and another stream are both busy, each
+ * slows the other. */
 static double fly_to_next_end(struct flight *f, const int at[NUM_OP_STREAMS])
 {
     const struct profile *profile = &f->timer->system->profile;
@@ -109,7 +109,7 @@ static double fly_to_next_end(struct flight *f, const int at[NUM_OP_STREAMS])
         end_s[i] = at[i] >= 0 ? f->left_s[at[i]] * slowdown[i] : HUGE_VAL;
         step_s = fmin(step_s, end_s[i]);
     }
-    /* What compute lost of the step is exposed: it waited, or was slowed down. */
+    /* The time that compute lost, by waiting or by slowdown, is exposed communication. */
     if (at[STREAM_CONTEXT] >= 0)
         f->context_s +=
             at[STREAM_COMPUTE] < 0 ? step_s : step_s - step_s / slowdown[STREAM_COMPUTE];
@@ -134,7 +134,7 @@ static double makespan_s(struct flight *f)
     }
 }
 
-/* Ranks of a group meet in each of its collectives: for the last of them the others wait. */
+/* Ranks of a group synchronise in each collective: the others wait for the last one. */
 static double wait_s(const struct timer *timer, const struct op *op, double compute_s)
 {
     if (!op_is_collective(op->kind))
@@ -150,7 +150,7 @@ static struct list_cost list_cost(const struct timer *timer, struct ops ops)
     struct flight flight = { .timer = timer, .ops = ops };
     struct list_cost cost = { 0 };
     bool has_tensor_ops = false;
-    double met_s = 0; /* compute up to the last meeting */
+    double met_s = 0; /* compute time up to the last collective */
     for (int i = 0; i < ops.count; i++) {
         double waits_s = wait_s(timer, &ops.at[i], cost.compute_s - met_s);
         flight.left_s[i] = time_alone_s(timer, &ops.at[i]) + waits_s;
@@ -180,8 +180,8 @@ static bool is_weight_half(const struct op *op)
     return op->pass == PASS_BACKWARD_WEIGHT;
 }
 
-/* Some of a list's ops, as a list of their own: each waits for the last of them that is no later
- * than what it waited for. What ran beside the others has lost them. */
+/* Some of a list's ops as a separate list. Each waits for the last op in it that is no later than
+ * its original `after`. Ops that overlapped the removed ones overlap nothing any more. */
 static struct ops some_of(struct ops ops, bool (*is_in)(const struct op *op), struct arena *arena)
 {
     struct ops some = { .at = ARENA_ARRAY(arena, struct op, (size_t)ops.count + 1) };
@@ -200,10 +200,10 @@ static struct ops some_of(struct ops ops, bool (*is_in)(const struct op *op), st
 
 static double element_bytes(const struct op *op)
 {
-    return fmax(dtype_bytes(op->dtype), 2); /* gradients of quantised products have 16 bits */
+    return fmax(dtype_bytes(op->dtype), 2); /* gradients of quantised products are 16-bit */
 }
 
-/* What a weight gradient is made of beside what was saved: the gradient of its op's output. */
+/* Bytes of a weight gradient's second operand: the gradient of its op's output. */
 static double output_gradient_bytes(const struct op *weight_gradient)
 {
     const struct op *op = weight_gradient;
@@ -220,8 +220,8 @@ static bool is_read_by_weight_half(const struct ops *backward, int value)
     return false;
 }
 
-/* The executor's host backend lets go of a microbatch's activations at once, behind its weight
- * gradients; others of those that no weight gradient reads behind the input gradients. */
+/* The executor's host backend frees all activations of a microbatch after its weight gradients;
+ * other runtimes free those that no weight gradient reads after the input gradients. */
 static double waiting_bytes(const struct timer *timer, const struct local_ops *local)
 {
     const struct operands *operands = local->forward.operands;
@@ -326,7 +326,7 @@ static double moment_bytes(const struct timer *timer, const struct local_ops *lo
     return most_bytes;
 }
 
-/* In the backward of an op: the gradient that comes, and the one that it makes. */
+/* Bytes of the incoming and the outgoing gradient in an op's backward. */
 static double working_bytes(const struct ops *forward, const struct op *op)
 {
     double out_bytes = op->m * op->n * element_bytes(op);
@@ -335,7 +335,7 @@ static double working_bytes(const struct ops *forward, const struct op *op)
     return op->kind == OP_ACTIVATION ? out_bytes + op_saved_bytes(forward, op) : 0;
 }
 
-/* Tied rows of the vocabulary are the embedding's, unless the head holds a copy of its own. */
+/* Tied vocabulary rows count for the embedding, unless the head holds a copy. */
 static void add_tensors(struct piece_cost *cost, const struct weights *weights, bool has_vocabulary)
 {
     assert(weights->count <= MAX_PIECE_TENSORS);
@@ -404,7 +404,7 @@ int quantized_copies(const struct gpu *gpu, const struct recipe *recipe)
     return generations[gpu->arch].reads_either_way && recipe->scaling == SCALING_TENSOR ? 1 : 2;
 }
 
-/* A split backward reads the logits' gradients twice. */
+/* All logits at once for a split backward, which reads their gradients twice. */
 static double logits_rows(bool splits, const struct stack *stack)
 {
     return splits ? 0 : stack->memory.logits_rows;
@@ -508,8 +508,8 @@ static struct timer timer_of(const struct system *system, const struct piece_que
                            .recipe = precision_recipe(question->precision) };
 }
 
-/* Logits of the longest run, the whole gradient that runs add their rows to, and under sequence
- * parallelism the gathered input that they read theirs of. */
+/* Logits of the largest row block, the whole gradient that blocks write their rows to, and under
+ * sequence parallelism the gathered input that they read. */
 static double logits_run_bytes(const struct piece_question *question, const struct layer_dims *dims,
                                const struct layer_options *options, const struct stack *stack)
 {
@@ -521,7 +521,7 @@ static double logits_run_bytes(const struct piece_question *question, const stru
            (question->share.sp && question->share.tp > 1 ? 2 : 1) * whole_bytes;
 }
 
-/* Of a layer of the one kind that the model has. */
+/* The cost of a layer of a model with one kind of blocks. */
 static struct piece_cost block_cost(const struct timer *timer, const struct model *model,
                                     const struct layer_options *options, bool overlap,
                                     double input_bytes, struct arena *arena)

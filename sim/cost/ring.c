@@ -16,8 +16,8 @@ bool ring_available(const struct comm_group *group, enum collective collective,
     return protocol != PROTOCOL_LL128 || group->ll128;
 }
 
-/* LL sends a flag with every four bytes, so half of the traffic is data; LL128 a flag in every 128
- * bytes, with which NCCL reaches 0.92. Both are copied by threads and so have a ceiling. */
+/* LL sends a flag with every four bytes, so half of the traffic is data; LL128 has a flag in every
+ * 128 bytes, and NCCL reaches 0.92 with it. Threads copy both, which limits their bandwidth. */
 static double bus_bytes_per_s(const struct comm_group *group, enum protocol protocol)
 {
     double bus = nccl_bus_bytes_per_s(group);
@@ -28,7 +28,7 @@ static double bus_bytes_per_s(const struct comm_group *group, enum protocol prot
     return bus;
 }
 
-/* What every step between nodes costs the host's proxy thread at least: 1 us, 2 with an AMD CPU
+/* Least time of the host's proxy thread per step between nodes: 1 us, 2 with an AMD CPU
  * [getNetOverhead]; Simple posts three operations. */
 static double net_overhead_s(const struct comm_group *group, enum protocol protocol)
 {
@@ -38,8 +38,8 @@ static double net_overhead_s(const struct comm_group *group, enum protocol proto
     return protocol == PROTOCOL_SIMPLE ? 3 * post_s : post_s;
 }
 
-/* One hop after another around the ring; in each round as many hops cross the network as there are
- * nodes, less the one that closes the ring. */
+/* Hops run one after another around the ring; each round crosses the network as many times as there
+ * are nodes, minus the hop that closes the ring. */
 static double rounds_latency_s(const struct comm_group *group, enum collective collective,
                                enum protocol protocol)
 {
@@ -52,8 +52,9 @@ static double rounds_latency_s(const struct comm_group *group, enum collective c
 }
 
 /* In one node every channel visits the ranks in the same order [sameChannels], so the message
- * streams and one hop shows. Between nodes the channels differ, to enter at different NICs, and
- * NCCL counts a hop per rank, by Simple that of a whole chunk, as in its tree. */
+ * streams and only one hop's latency counts. Between nodes the channels enter at different NICs and
+ * so differ, and NCCL counts one hop per rank; with Simple, that of a whole chunk, as in its
+ * tree. */
 static double broadcast_latency_s(const struct comm_group *group, enum protocol protocol)
 {
     if (group->num_nodes == 1)
@@ -64,8 +65,8 @@ static double broadcast_latency_s(const struct comm_group *group, enum protocol 
            (hop_s + nccl_rail_latency_s(group, protocol));
 }
 
-/* "Plateau effect of ring": between nodes an all-reduce by Simple whose channels carry at least 64
- * bytes per rank starts later, by a factor that NCCL fitted. */
+/* "Plateau effect of ring": between nodes, an all-reduce with Simple whose channels carry at least
+ * 64 bytes per rank has a longer latency, by a factor that NCCL fitted. */
 static double plateau_factor(const struct comm_group *group, enum collective collective,
                              enum protocol protocol, double message_bytes)
 {

@@ -21,7 +21,7 @@ static void slow_gpu(struct gpu *gpu, double speed)
     gpu->clock_hz *= speed;
 }
 
-/* A table's times all follow from its level, the log of a time. */
+/* All times of a table scale with its level, the log of a time. */
 static void slow_tables(struct profile *profile, double speed)
 {
     profile->kernels = copy(profile->kernels, profile->num_kernels, sizeof *profile->kernels);
@@ -42,7 +42,7 @@ static void slow_curve(struct curve *curve, double speed)
     }
 }
 
-/* A core issues, sends and receives itself. */
+/* On a host a core also issues, sends and receives. */
 static void slow_core(struct system *system, double speed)
 {
     struct profile *profile = &system->profile;

@@ -159,7 +159,7 @@ const size_t num_stack_fields = LENGTH(stack_fields);
 
 const struct datafile_kind stack_files = { "stack", "calibration/stacks", NULL };
 
-/* None, or all of them. */
+/* Reads all widths, or none. */
 static bool read_widths(const json_t *errors, struct error_widths *out, struct err *err)
 {
     if (!errors || (json_is_object(errors) && json_object_size(errors) == 0))

@@ -2,7 +2,8 @@
 
 #include <math.h>
 
-/* GPUs of the node that a profile is measured on: its own spread is already in the profile. */
+/* GPUs of the node that a profile is measured on: the spread among these is already in the
+ * profile. */
 enum { MEASURED_GPUS = 8 };
 
 static double normal_cdf(double z)
@@ -10,7 +11,7 @@ static double normal_cdf(double z)
     return 0.5 * erfc(-z / sqrt(2.0));
 }
 
-/* The quantile by bisection: called once for a search. */
+/* The quantile by bisection; speed is unimportant, as it is called once per search. */
 static double normal_quantile(double probability)
 {
     double low = 0;
@@ -36,7 +37,7 @@ double maximum_count(double expected)
     return expected <= 0 ? 1 : (0.375 + 0.25 * below) / (1 - below);
 }
 
-/* What a standard normal exceeds with probability `tail`, up to a half. */
+/* The value that a standard normal exceeds with probability `tail` <= 0.5. */
 static double normal_exceeded(double tail)
 {
     double t = sqrt(-2 * log(tail));
@@ -47,7 +48,7 @@ static double normal_exceeded(double tail)
 
 double maximum_quantile(double n, double probability)
 {
-    double each = log(probability) / n; /* of the probability that one of them stays below */
+    double each = log(probability) / n; /* log of the probability that one of them stays below */
     double tail = -expm1(each);
     return tail <= 0.5 ? normal_exceeded(tail) : -normal_exceeded(exp(each));
 }

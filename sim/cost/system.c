@@ -6,7 +6,7 @@
 #include <math.h>
 #include <string.h>
 
-/* A cluster file may hold its GPU and profile rather than name them, so that one file says all. */
+/* A cluster file may contain its GPU and profile instead of naming them. */
 static const json_t *embedded_part(const json_t *root, const char *key)
 {
     const json_t *group = json_array_get(json_object_get(root, "groups"), 0);
@@ -14,7 +14,7 @@ static const json_t *embedded_part(const json_t *root, const char *key)
     return json_is_object(part) ? part : NULL;
 }
 
-/* What a cluster file names wrongly is that file's fault, not the command line's. */
+/* A wrong name in a cluster file is reported as that file's fault, not the command line's. */
 static bool blame_part(const struct json_file *file, const char *key, const struct err *found,
                        struct err *err)
 {
@@ -50,7 +50,7 @@ static bool resolve_profile(const struct json_file *file, const char *name, stru
     return profile_load(name, out, &found) || blame_part(file, "groups[0].profile", &found, err);
 }
 
-/* What was asked for, else what the cluster's file holds or names. */
+/* The requested stack, else the one that the cluster's file holds or names. */
 static bool resolve_stack(const struct json_file *file, const char *asked, struct stack *out,
                           struct err *err)
 {

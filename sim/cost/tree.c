@@ -9,8 +9,9 @@ static const double intra_latency_s[NUM_INTRA_LINKS][NUM_PROTOCOLS] = {
 };
 
 /* "Trees are not perfectly sticking to the model for medium sizes": the share of the bandwidth that
- * is left for messages of 64 B, 128 B ... 256 MiB [treeCorrectionFactor, whose 24th column NCCL
- * never reads]. Where a share rises the predicted time falls, by a quarter at most (0.6 to 0.8). */
+ * remains for messages of 64 B, 128 B ... 256 MiB [treeCorrectionFactor, whose 24th column NCCL
+ * never reads]. Where the share rises with size, the predicted time falls, by at most a quarter
+ * (0.6 to 0.8). */
 enum { NUM_SIZE_CLASSES = 23, SMALLEST_CLASS_BYTES = 64 };
 // clang-format off
 static const double size_correction[NUM_PROTOCOLS][NUM_SIZE_CLASSES] = {
@@ -29,8 +30,8 @@ bool tree_available(const struct comm_group *group, enum collective collective,
     return collective == COLLECTIVE_ALL_REDUCE && (protocol != PROTOCOL_LL128 || group->ll128);
 }
 
-/* The factors are NCCL's "various model refinements": 0.92 of the channels in all, of that 1/3.8 by
- * LL, and by LL128 7/9 within a node, 120/128 (its payload) between nodes. */
+/* The factors are NCCL's "various model refinements": 0.92 of the channels in all; of that, LL gets
+ * 1/3.8, and LL128 7/9 within a node and 120/128 (its payload) between nodes. */
 static double bus_bytes_per_s(const struct comm_group *group, enum protocol protocol)
 {
     int node_class = nccl_node_class(group);

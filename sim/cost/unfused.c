@@ -4,14 +4,14 @@
 
 #include <string.h>
 
-/* Counted off the kernels that run, a read or a write of a value each. In Megatron-LM's
+/* Counted from the kernels that run: each read or write of a value is one. In Megatron-LM's
  * FusedScaleMaskSoftmax.forward_torch_softmax fp16 is widened (6 bytes), scaled, masked, normalised
- * (8 each) and narrowed (6), and two kernels make the mask; backward the same, the softmax reading
- * its output too. Its cross entropy (core/tensor_parallel/cross_entropy.py) widens, takes the
- * maximum and its difference, exponentiates and sums. gelu with its bias, silu with its product,
- * and rotary's negated half, joined, times cosine plus the rest times sine, for queries and keys
- * each (apply_rotary_pos_emb), are elementwise kernels of PyTorch, counted with what they copy, as
- * recalled. So is a norm of PyTorch pieces: square, mean, root, product, scale. */
+ * (8 each) and narrowed (6), and two kernels make the mask; the backward does the same, and its
+ * softmax also reads its output. Its cross entropy (core/tensor_parallel/cross_entropy.py) widens,
+ * finds the maximum, subtracts it, exponentiates and sums. Elementwise kernels of PyTorch, with
+ * their copies and counted from memory, are: gelu with its bias; silu with its product; rotary
+ * (apply_rotary_pos_emb: negate half, concatenate, times cosine plus times sine), for queries and
+ * for keys; and a norm (square, mean, root, product, scale). */
 const struct unfused_ops unfused_usual = { {
     [UNFUSED_NORM] = { .values = 6, .kernels = 5, .backward_values = 10, .backward_kernels = 10 },
     [UNFUSED_ROTARY] = { .values = 8, .kernels = 10, .backward_values = 8, .backward_kernels = 10 },

@@ -4,16 +4,16 @@
 
 #include <math.h>
 
-/* The deviation of the maximum of n standard normals: half the distance between its quantiles one
- * deviation above its middle and one below. */
+/* Standard deviation of the maximum of n standard normals: half the distance between its quantiles
+ * one deviation above and below the median. */
 static double deviation_of_maximum(double n)
 {
     return (maximum_quantile(n, 0.841345) - maximum_quantile(n, 0.158655)) / 2;
 }
 
-/* Were the times of a rank and its neighbours independent, with deviation s, the largest of m would
- * lie s E above their mean and have the deviation s d, and its own step adds 1: s^2 = s^2 d^2 + 1.
- * So the times grow by E / sqrt(1 - d^2) a step. */
+/* If the times of a rank and its neighbours were independent with deviation s, the largest of m
+ * would be s E above their mean with deviation s d, and the rank's own step adds variance 1: s^2 =
+ * s^2 d^2 + 1. So the times grow by E / sqrt(1 - d^2) per step. */
 static double endless_wait(double m)
 {
     double deviation = deviation_of_maximum(m);
@@ -42,8 +42,8 @@ static double mean_met(enum mixing_graph graph, int num_ranks)
     return (double)met / cycle;
 }
 
-/* Neighbours of few ranks have neighbours in common, who then wait for all: never longer than for
- * the maximum of n. Between the two by the power that fits simulations best. */
+/* With few ranks, neighbours share neighbours; the wait is then at most that for the maximum of n.
+ * The two limits are joined with the power that fits simulations best. */
 double gossip_wait(enum mixing_graph graph, int num_ranks)
 {
     static const double power = 3;
@@ -63,8 +63,8 @@ static double group_wait(const struct exchange *exchange, int num_ranks)
     return fmin(wait, expected_maximum(num_ranks));
 }
 
-/* Where nothing is sent between averages, the deviations of H steps add up to sqrt(H) before all
- * wait for all once in H; else a step in H waits for all, the others for neighbours. */
+/* Without messages between averages, the deviations of H steps add up to sqrt(H), and all ranks
+ * wait once in H steps; otherwise one step in H waits for all, the others for neighbours. */
 double exchange_wait(const struct exchange *exchange, int num_ranks, double averaging)
 {
     const struct exchange_load one = { &(struct exchange_tensor){ 1, 1, 1 }, 1, 1 };

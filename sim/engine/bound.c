@@ -5,7 +5,7 @@
 
 #include <math.h>
 
-/* Of all passes of a stage. */
+/* Sums over all passes of a stage. */
 struct pass_sums {
     double forward_s, backward_s, weight_s;
 };
@@ -25,18 +25,19 @@ static inline struct pass_sums stage_passes(const struct work *w, int stage)
     return (struct pass_sums){ forward_s * times, backward_s * times, weight_s * times };
 }
 
-/* What stages add once a step, as far as a bound knows it. */
+/* What stages add once per step, as lower bounds. */
 struct tails {
     double stage_s, first_s; /* transfers after the last backward */
     double update_s;         /* of the stage */
-    double optimizer_s;      /* the longest of them so far */
+    double optimizer_s;      /* the longest optimizer time so far */
 };
 typedef void add_tail_fn(const struct work *w, int stage, struct tails *tails);
 
-/* A stage's own work, all microbatches in a row: never before the first has come through the chunks
- * before it, never the end before the last has gone back through them. Its reduction follows its
- * own last backward, the first stage's follows that of all. Weight gradients hold up no other
- * stage, and the first has one left when the last gradient has come back. */
+/* Bound by one stage: its own work in a row, which begins only after the first microbatch has
+ * passed the chunks before, and after which the last must go back through them. The stage's
+ * reduction follows its own last backward; the first stage's reduction follows all backwards.
+ * Weight gradients delay no other stage, and the first stage has one left when the last gradient
+ * has come back. */
 static double stage_bound_s(const struct work *w, int stage, double before_s, double after_s,
                             const struct tails *tails)
 {
@@ -56,7 +57,7 @@ static void add_own_tail(const struct work *w, int stage, struct tails *tails)
     tails->optimizer_s = fmax(tails->optimizer_s, tails->update_s);
 }
 
-/* Transfers may all be hidden; the state is no smaller than the most sharded. */
+/* The least tail: all transfers are hidden, and the state is sharded the most. */
 static void add_least_tail(const struct work *w, int stage, struct tails *tails)
 {
     struct plan plan = *w->plan;
@@ -70,7 +71,8 @@ static void add_least_tail(const struct work *w, int stage, struct tails *tails)
     tails->optimizer_s = fmax(tails->optimizer_s, tails->update_s);
 }
 
-/* Like the stage before it: as many layers, and the same durations to hide transfers behind. */
+/* Whether the stage's tail equals the one before: same layers, and same durations to hide transfers
+ * behind. */
 static bool tail_is_as_before(const struct work *w, int stage)
 {
     if (!stage_is_as_before(w->plan, w->model, stage))
@@ -102,7 +104,7 @@ static double bound_s(const struct work *w, add_tail_fn *add_tail)
     return most_s + tails.optimizer_s + work_once_s(w);
 }
 
-/* Where stages wait for no norm: each has its own work and update to do. */
+/* The bound when stages do not wait for the norm: each has its own work and update. */
 static double own_bound_s(const struct work *w, add_tail_fn *add_tail)
 {
     double most_s = 0;

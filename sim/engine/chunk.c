@@ -14,14 +14,13 @@
 struct pass {
     double gpu_s;
     double issue_s;
-    double waiting_s; /* of lists that were launched alone */
+    double waiting_s; /* waiting of lists that were launched alone */
 };
 
-/* How long the GPU waits for a host that needs `issue_s` to launch what runs for `gpu_s`. Neither
- * is even: where the two are close the launch queue runs dry now and then, so that both together
- * take longer than the longer. The fourth-power mean is that rounding of the corner (a fifth where
- * they are equal, a hundredth where one is twice the other), as the layers that vTrain traced show.
- */
+/* How long the GPU waits for a host that needs `issue_s` to launch work of `gpu_s`. Both vary, so
+ * when they are close the launch queue sometimes runs empty, and the total exceeds the longer of
+ * the two. The fourth-power mean models this (a fifth more when they are equal, a hundredth when
+ * one is twice the other), as the layers traced by vTrain show. */
 static double waiting_s(double gpu_s, double issue_s)
 {
     double gpu2 = gpu_s * gpu_s;
@@ -29,8 +28,7 @@ static double waiting_s(double gpu_s, double issue_s)
     return sqrt(sqrt(gpu2 * gpu2 + issue2 * issue2)) - gpu_s;
 }
 
-/* Where nothing is launched ahead, the host is late for each list by itself, and has no pass to
- * make up for it. */
+/* Without launching ahead, the wait is per list, as the host cannot catch up over a pass. */
 static void launch(const struct work *w, struct pass *pass, const struct list_cost *list,
                    double times)
 {
@@ -59,7 +57,7 @@ static void add_piece(const struct work *w, struct pass passes[CHUNK_PASSES],
     add_list(w, &passes[CHUNK_WEIGHT], parts, &piece->weight, times);
 }
 
-/* Layers of a kind, or parts of them, run forward once more before their backward. */
+/* Adds the recompute of layers of a kind, or of parts of them, before their backward. */
 static void add_recompute(const struct work *w, struct pass *backward, struct time_parts *parts,
                           const struct holding *held, int kind)
 {
@@ -73,7 +71,7 @@ static void add_recompute(const struct work *w, struct pass *backward, struct ti
     parts->recompute_s += times * replay->total_s;
 }
 
-/* The slowest chip sets the pace. `host_s` is the host's own once a pass. */
+/* Time of a pass: the slowest chip sets the pace. `host_s` is the host's overhead per pass. */
 static double pass_s(const struct work *w, const struct pass *pass, double host_s,
                      struct time_parts *parts)
 {
@@ -90,7 +88,7 @@ struct layers {
     double compute_s[MAX_BLOCK_KINDS]; /* a layer's part of the whole pass */
 };
 
-/* Embedding and head are spread over the layers, in proportion to what the lists of each take. */
+/* Spreads embedding and head over the layers, in proportion to the layers' own times. */
 static struct layers spread(const struct work *w, const struct holding *held,
                             const struct chunk_time *time, bool is_forward)
 {
@@ -101,7 +99,8 @@ static struct layers spread(const struct work *w, const struct holding *held,
         of_list_s[kind] = is_forward ? piece->forward.total_s : piece->backward.total_s;
     }
     for (int kind = 0; kind < w->pieces->num_kinds; kind++) {
-        double as_many = held->count[kind]; /* layers of this kind would take as long */
+        double as_many =
+            held->count[kind]; /* number of layers of this kind with the same total time */
         for (int other = 0; other < w->pieces->num_kinds; other++)
             if (other != kind)
                 as_many += held->count[other] * of_list_s[other] / of_list_s[kind];
@@ -128,7 +127,7 @@ static bool has_comm(const struct layer_comms *comms, int num_kinds)
     return false;
 }
 
-/* Each layer with its transfers one after the other. */
+/* Layers and their transfers run one after the other. */
 static double blocking_s(const struct holding *held, double compute_s,
                          const struct layer_comms *comms)
 {
@@ -168,7 +167,7 @@ static double gathering_s(const struct profile *profile, const struct layers *la
     return sum_s + comms->of_kind[held->first_kind].reduce_s;
 }
 
-/* A pass whose layers have these transfers. */
+/* Time of a pass whose layers have these transfers. */
 static double sharded_s(const struct work *w, double compute_s, const struct layers *layers,
                         const struct layer_comms *comms)
 {
@@ -183,8 +182,8 @@ static double sharded_s(const struct work *w, double compute_s, const struct lay
     return fmax(with_prefetch_s, gathering_s(profile, layers, comms));
 }
 
-/* The mean over a step's microbatches of a pass whose transfers come `times` a step; the others
- * have `rest` of them. With a single stage only the sum of passes counts. */
+/* The mean time of a pass over a step's microbatches, `times` of which have these transfers and the
+ * others those of `rest`. The mean is enough with a single stage, where only the sum counts. */
 static double mean_sharded_s(const struct work *w, double compute_s, const struct layers *layers,
                              const struct layer_comms *comms, const struct layer_comms *rest,
                              double times)
@@ -197,8 +196,8 @@ static double mean_sharded_s(const struct work *w, double compute_s, const struc
     return without_s + share * (with_s - without_s);
 }
 
-/* The executor clears a layer's whole gradients before each backward, and adds the shard that was
- * reduced to the sum: beside it both are read, and one is written. */
+/* The executor clears a layer's whole gradients before each backward, then adds the reduced shard
+ * to the sum: two reads and a write. */
 static double whole_gradients_s(const struct work *w, double parameters)
 {
     double bytes = 4 * parameters * (1 + 3 / (double)plan_shards(w->plan));
@@ -218,9 +217,9 @@ static struct data_comm message_comm(const struct work *w, const struct piece_co
     return comm;
 }
 
-/* ZeRO-3 gathers each layer for its forward, and where it drops the weights after that again for
- * its backward; ZeRO-2 and 3 reduce after every microbatch's backward, or the last one's (no_sync).
- */
+/* ZeRO-3 gathers each layer for its forward, and again for its backward if it drops the weights in
+ * between. ZeRO-2 and 3 reduce after every microbatch's backward, or only after the last one's
+ * (no_sync). */
 static void add_sharding(const struct work *w, struct chunk_time *time, const struct holding *held)
 {
     const struct plan *plan = w->plan;

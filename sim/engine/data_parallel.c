@@ -14,9 +14,9 @@ double overlapped_s(const struct profile *profile, double compute_s, double comm
     return compute_s * x + (comm_s - compute_s * x / y);
 }
 
-/* Bucket j of n is ready at j/n of the window, so at least the last one travels after it, and all
- * but the first n-th of the window may hide what travels. Only that slows and is slowed: with many
- * buckets this is overlapped_s. */
+/* Bucket j of n is ready at j/n of the window. So at least the last bucket is sent after the
+ * window, and the window except its first n-th can hide transfers. Slowdown applies only to the
+ * hidden part; with many buckets this is overlapped_s. */
 double exposed_s(const struct profile *profile, double comm_s, double window_s, double pieces)
 {
     double x = profile->overlap_compute_slowdown;
@@ -37,8 +37,8 @@ double gathered_weight_bytes(const struct stack *stack, const struct plan *plan)
                                           : precision_bytes(plan->precision);
 }
 
-/* FSDP drops gathered weights after the backward, but inside no_sync not those that it keeps after
- * the forward (PyTorch, ShardingStrategy.SHARD_GRAD_OP). */
+/* FSDP drops gathered weights after the backward; within no_sync it keeps those that it also keeps
+ * after the forward (PyTorch, ShardingStrategy.SHARD_GRAD_OP). */
 double weight_gathers(const struct stack *stack, const struct plan *plan, int num_microbatches)
 {
     if (!plan_cuts(plan, STATE_PARAMETERS))
@@ -62,9 +62,9 @@ double quantize_weights_s(const struct system *system, const struct plan *plan,
     return times * traffic_s(&system->gpu, &system->profile, bytes, 0);
 }
 
-/* Where shards are repeated, each rank's is all-reduced with its like once the sums inside its own
- * group are scattered (Zhao et al. 2023, PyTorch FSDP, section 3.2.2); weights never leave the
- * group. */
+/* With repeated shards, gradients are reduce-scattered within the group, then each shard is
+ * all-reduced with its copies (Zhao et al. 2023, PyTorch FSDP, section 3.2.2); weights never leave
+ * the group. */
 struct data_comm data_comm(const struct stack *stack, const struct plan *plan,
                            const struct data_groups *groups, double parameters)
 {
@@ -102,8 +102,9 @@ struct data_comm shard_copies(const struct system *system, const struct plan *pl
     };
 }
 
-/* Adam in mixed precision moves 30 bytes a parameter: gradient 4, master, m and v read and written
- * 8 each, weight written 2. The norm reads the gradients once more. Or what was measured. */
+/* Adam in mixed precision moves 30 bytes per parameter: gradient 4; master, m and v read and
+ * written, 8 each; weight written, 2. The norm reads the gradients once more. A measured kernel
+ * replaces this. */
 double optimizer_s(const struct system *system, const struct model *model, const struct plan *plan,
                    double parameters)
 {

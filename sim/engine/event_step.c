@@ -3,7 +3,7 @@
 #include "base/statistics.h"
 #include "sim/plan/lowering.h"
 
-/* What stays the same however often a step is run. */
+/* What is the same for all runs of a step. */
 struct lists {
     const struct schedule *schedule;
     struct step_cost cost;
@@ -22,7 +22,7 @@ static bool make_lists(struct evaluator *evaluator, const struct model *model,
     struct lowering lowering = plan_lowering(plan, model);
     struct schedule_shape shape = plan_shape(plan, model->batch);
     out->cost = evaluate_cost(evaluator, plan, arena);
-    lowering.tied = lowering.tied && out->cost.stages[0].tied_s > 0; /* a stack may not reduce */
+    lowering.tied = lowering.tied && out->cost.stages[0].tied_s > 0; /* some stacks do not reduce */
     out->schedule =
         schedule_new(generator_find(plan_schedule(plan)), &shape, &lowering, arena, err);
     return out->schedule != NULL;

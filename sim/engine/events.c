@@ -6,7 +6,7 @@
 #include <math.h>
 #include <stdio.h>
 
-/* One rank's lanes, and where the times go. */
+/* One rank's lanes, and the output times. */
 struct rank {
     struct job_lanes lanes;
     struct interval *times;
@@ -77,20 +77,20 @@ static void start(struct events *e, int rank, struct queue *queue)
     start_for(e, rank, queue, queue_head(queue)->alone_s);
 }
 
-/* Whether both ends run as one. */
+/* Whether a job has two ends that run as one. */
 static bool is_paired(const struct events *e, const struct job *job)
 {
     return job->peer >= 0 && (job->op == INSTR_REDUCE_TIED || !e->cost->messages_are_delays);
 }
 
-/* The end that progress knows of: of a message the sender, else the lower rank. The other end runs
- * and ends with it. */
+/* The end that is registered with progress: a message's sender, else the lower rank. The other end
+ * runs and ends with it. */
 static bool is_leader(int rank, const struct job *job)
 {
     return job->op == INSTR_REDUCE_TIED ? rank < job->peer : !instr_is_receive(job->op);
 }
 
-/* Both ends at once, or neither yet. */
+/* Starts both ends at once, or neither. */
 static void start_pair(struct events *e, int rank, struct queue *queue)
 {
     const struct job *head = queue_head(queue);
@@ -107,8 +107,8 @@ static void start_pair(struct events *e, int rank, struct queue *queue)
     start(e, leads ? rank : head->peer, leads ? queue : far_queue);
 }
 
-/* The k-th receive of a link is of its k-th send. Where chunks turn round a lane is an end of two
- * links. */
+/* The k-th receive of a link matches its k-th send. Where chunks change direction, a lane is the
+ * end of two links. */
 static int place_of_send(const struct events *e, int rank, const struct queue *receives,
                          const struct queue *sends)
 {
@@ -135,8 +135,8 @@ static void start_delayed_receive(struct events *e, int rank, struct queue *queu
     start_for(e, rank, queue, fmax(0, arrives_s - progress_now_s(e->progress)));
 }
 
-/* A message that is a delay leaves at once, and its receive can tell when it arrives; the stage
- * goes on, unless it is to wait. */
+/* A message that is a delay starts at once, and its receive knows its arrival; the stage continues
+ * unless sends block. */
 static void start_delayed_send(struct events *e, int rank, struct queue *queue)
 {
     const struct job *head = queue_head(queue);
@@ -216,8 +216,8 @@ static void try_woken(struct events *e, int rank, enum lane ended)
 
 /* --- ending ------------------------------------------------------------------------------- */
 
-/* Every lane of every stage is read at a place of its own: more than the processor follows by
- * itself. */
+/* Prefetches, as every lane of every stage is a memory stream: too many for the hardware
+ * prefetcher. */
 static void fetch_ahead(const struct rank *rank, const struct queue *queue)
 {
     enum { JOBS_AHEAD = 2, TIMES_AHEAD = 8 };
@@ -235,7 +235,7 @@ static void finish(struct events *e, int rank, struct queue *queue)
     fetch_ahead(&e->ranks[rank], queue);
 }
 
-/* Only an end lets others start: on its own rank, and on the other of a pair. */
+/* Only an end can let others start: on its own rank, and on its pair's rank. */
 static void finish_slot(struct events *e, int slot)
 {
     int rank = slot / NUM_LANES;

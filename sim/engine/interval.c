@@ -4,7 +4,7 @@
 
 #include <math.h>
 
-/* Which width each row of time_part_table counts for. */
+/* The width for a row of time_part_table. */
 static int width_of(size_t part_offset)
 {
     static const struct {

@@ -5,30 +5,30 @@
 
 #include <math.h>
 
-/* Draws that belong to a stage and not to an instruction. */
+/* Indices of draws per stage, not per instruction. */
 enum { OF_CHIPS = -1, OF_REPLICAS = -2 };
 
-/* The first number of the stream: those of neighbouring keys have nothing in common. */
+/* The first number of the stream; neighbouring keys give independent numbers. */
 static uint64_t first_bits(uint64_t key)
 {
     struct random rng = { .key = key };
     return random_bits(&rng);
 }
 
-/* Between 0 and 1, neither. */
+/* Uniform in (0, 1), ends excluded. */
 static double uniform(uint64_t seed, int stage, int index)
 {
     uint64_t place = (uint64_t)(uint32_t)stage << 32 | (uint32_t)index;
     return ((double)(first_bits(first_bits(seed) ^ place) >> 11) + 0.5) * 0x1p-53;
 }
 
-/* The largest of n standard normals. */
+/* Draws the largest of n standard normals. */
 static double draw(const struct jitter *jitter, int stage, int index, double n)
 {
     return maximum_quantile(n, uniform(jitter->seed, stage, index));
 }
 
-/* No luck makes anything more than ten times faster, or take no time at all. */
+/* The factor 1 + relative, at least 0.1. */
 static double by(double relative)
 {
     return fmax(0.1, 1 + relative);

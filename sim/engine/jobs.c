@@ -1,6 +1,6 @@
 #include "sim/engine/jobs.h"
 
-/* Where the instructions of a list are in their lanes. */
+/* Positions of a list's instructions in their lanes. */
 struct places {
     const struct instrs *list;
     int *place; /* [instr] */

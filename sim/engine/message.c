@@ -2,7 +2,8 @@
 
 #include "sim/cost/network.h"
 
-/* A whole activation, or a tensor rank's share of it, gathered in the node on arrival. */
+/* Time of a message: a whole activation, or a tensor rank's share that is gathered in the node on
+ * arrival. */
 static double message_s(const struct work *w, const struct rank_group *stages, bool crosses)
 {
     const struct plan *plan = w->plan;
@@ -19,7 +20,7 @@ static double message_s(const struct work *w, const struct rank_group *stages, b
            collective_s(&tensor, COLLECTIVE_ALL_GATHER, bytes);
 }
 
-/* There are two sorts at most: each is timed once. */
+/* There are at most two kinds of boundaries; each is timed once. */
 void fill_boundaries(const struct work *w, struct boundary *boundaries)
 {
     struct boundary sorts[2] = { { -1, WIRE_NODE }, { -1, WIRE_NETWORK } };
@@ -33,7 +34,7 @@ void fill_boundaries(const struct work *w, struct boundary *boundaries)
     }
 }
 
-/* Between a chunk and the one behind it. */
+/* Time of a message between a chunk and the next. */
 static inline double message_behind_s(const struct work *w, struct placement placement, int chunk)
 {
     int boundary = placement_boundary(placement, chunk);

@@ -9,8 +9,9 @@ double host_copy_s(const struct system *system, double bytes)
     return bytes / (system->profile.host_copy_efficiency * system->gpu.pcie_bytes_per_s);
 }
 
-/* ZeRO-Offload (Ren et al. 2021, arXiv:2101.06840, section 4): gradients leave in the type they are
- * kept in, the host reads and writes the state once as a GPU would, weights come back in theirs. */
+/* ZeRO-Offload (Ren et al. 2021, arXiv:2101.06840, section 4): gradients are copied out in their
+ * storage type, the host reads and writes the state once as a GPU would, and weights come back in
+ * their storage type. */
 struct host_optimizer host_optimizer(const struct system *system, const struct model *model,
                                      const struct plan *plan, double parameters)
 {
@@ -24,9 +25,9 @@ struct host_optimizer host_optimizer(const struct system *system, const struct m
     };
 }
 
-/* Two buffers: the first layer's copy begins when it is through, that of each next one when the one
- * before has left or its own layer is through, and a layer starts when the copy two before has
- * ended. From the third layer on each takes the longer of the two; backwards likewise. */
+/* With two buffers, a layer's copy begins when the layer and the previous copy have ended, and a
+ * layer starts when the copy two layers before has ended. So from the third layer on, each takes
+ * the longer of compute and copy; the backward is the same. */
 double layers_copy_exposed_s(int layers, double layer_s, double copy_s)
 {
     return layers > 2 ? (layers - 2) * fmax(0, copy_s - layer_s) : 0;

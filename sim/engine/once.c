@@ -23,11 +23,11 @@ static struct passes stage_passes(const struct work *w, int stage)
     return passes;
 }
 
-/* The share of what passes take that is not waiting, f. As measured, with all-reduce, they take
- * T = f T + E sd, E the expected maximum of all replicas. Passes without waiting stray by
- * pass_spread each, and by drift_s a second all together; chance, so squares add up to
- * sd^2 = f^2 A + f B. The root of (T^2 - E^2 A) f^2 - (2 T^2 + E^2 B) f + T^2 = 0 in (0, 1], in the
- * form that divides by no difference. */
+/* The share f of passes' time that is not waiting. Measured with all-reduce, passes take T = f T +
+ * E sd, with E the expected maximum over all replicas. Without waiting, each pass deviates by
+ * pass_spread, and all together by drift_s per second; these are independent, so sd^2 = f^2 A + f
+ * B. f is the root of (T^2 - E^2 A) f^2 - (2 T^2 + E^2 B) f + T^2 = 0 in (0, 1], in a form without
+ * cancellation. */
 static double working_share(const struct profile *profile, const struct passes *passes,
                             double expected)
 {
@@ -37,7 +37,7 @@ static double working_share(const struct profile *profile, const struct passes *
     return t2 > 0 ? 2 * t2 / (b + sqrt(fmax(0, b * b - 4 * a * t2))) : 1;
 }
 
-/* The share of all-reduce's waiting that the plan's exchange does without. */
+/* The share of all-reduce's waiting that the plan's exchange saves. */
 static double spared_share(const struct work *w)
 {
     const struct exchange *exchange = &w->plan->exchange;
@@ -47,7 +47,7 @@ static double spared_share(const struct work *w)
     return fmax(0, 1 - wait / expected_maximum(w->plan->dp));
 }
 
-/* Less than the passes take. */
+/* Seconds of waiting saved; always less than the passes take. */
 static double spared_s(const struct work *w, const struct passes *passes, double share)
 {
     double expected = expected_maximum(w->plan->dp);
@@ -55,7 +55,7 @@ static double spared_s(const struct work *w, const struct passes *passes, double
     return share * passes->sum_s * (1 - working);
 }
 
-/* The stage that waits longest stands for its replica. */
+/* The stage that waits longest represents its replica. */
 double work_spared_s(const struct work *w)
 {
     double share = spared_share(w), most_s = 0;
@@ -66,7 +66,7 @@ double work_spared_s(const struct work *w)
     return most_s;
 }
 
-/* Passes stray no more together than one that takes as long as all of them. */
+/* All passes together deviate at most as much as one pass of their total time. */
 double evaluate_least_once_s(struct evaluator *evaluator, const struct plan *plan, double passes_s)
 {
     struct work w = work_begin(evaluator, plan);

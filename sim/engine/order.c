@@ -2,12 +2,12 @@
 
 #include <assert.h>
 
-/* How far sorting has come. */
+/* The progress of sorting. */
 struct sorter {
     struct order *order;
     const struct schedule *schedule;
     int *next;                 /* per stage: first instruction not yet sorted */
-    int *sorted[CHUNK_PASSES]; /* per stage: how many of each pass are */
+    int *sorted[CHUNK_PASSES]; /* per stage: number of sorted passes of each kind */
     int *done_at; /* per chunk, microbatch and direction: index in ops + 1; 0: not yet */
 };
 
@@ -24,7 +24,7 @@ static int *done_slot(const struct sorter *s, int chunk, int microbatch, bool ba
     return &s->done_at[(chunk * microbatches + microbatch) * 2 + (backward ? 1 : 0)];
 }
 
-/* Over which comes what a pass needs of another stage; NO_BOUNDARY: it needs nothing. */
+/* The boundary that a pass's input crosses; NO_BOUNDARY: it needs nothing from another stage. */
 static int boundary_before(struct placement placement, const struct instr *instr)
 {
     bool backward = instr_starts_backward(instr->op);
@@ -35,8 +35,8 @@ static int boundary_before(struct placement placement, const struct instr *instr
     return placement_boundary(placement, instr->chunk - !backward);
 }
 
-/* Index + 1 of what `instr` waits for on another stage: the same microbatch in the chunk before it
- * (forward) or behind it (backward). 0: not sorted yet. */
+/* Index + 1 of the op on another stage that `instr` waits for: the same microbatch in the chunk
+ * before it (forward) or behind it (backward). 0: not sorted yet. */
 static int needed(const struct sorter *s, const struct instr *instr)
 {
     bool backward = instr_starts_backward(instr->op);
@@ -57,7 +57,7 @@ static void sort_one(struct sorter *s, int stage, const struct instr *instr, int
     order->at[pass][stage * order->per_stage + s->sorted[pass][stage]++] = index;
 }
 
-/* Sorts as much of a stage as is ready; false when nothing was. */
+/* Sorts all ready ops of a stage; false when there were none. */
 static bool sort_stage(struct sorter *s, int stage)
 {
     const struct instrs *list = &s->schedule->ranks[stage];
@@ -74,8 +74,8 @@ static bool sort_stage(struct sorter *s, int stage)
     return s->next[stage] > before;
 }
 
-/* Down the pipeline, as forwards go, and up, as backwards do: each sweep takes many stages along.
- */
+/* Sweeps down the pipeline, as forwards go, and up, as backwards do, so that each sweep advances
+ * many stages. */
 static void sort_stages(struct sorter *s)
 {
     for (bool moved = true; moved;) {
@@ -87,7 +87,7 @@ static void sort_stages(struct sorter *s)
     }
 }
 
-/* Forwards before a stage's first backward, less the one that pairs with it. */
+/* Number of forwards before a stage's first backward, minus the one paired with it. */
 static int count_warmup(const struct instrs *list)
 {
     int forwards = 0;
@@ -96,7 +96,8 @@ static int count_warmup(const struct instrs *list)
     return forwards > 0 ? forwards - 1 : 0;
 }
 
-/* Backwards before a stage's first weight pass, less the one that ends the same round. */
+/* Number of backwards before a stage's first weight pass, minus the one that ends the same
+ * round. */
 static int count_put_off(const struct instrs *list)
 {
     int backwards = 0;

@@ -7,8 +7,9 @@ struct known_pieces {
     struct piece_places places;
     struct piece_wires wires;
     const struct pieces *pieces;
-    struct known_pieces *older;           /* of the same bucket by question and places */
-    struct known_pieces *older_elsewhere; /* without them, of those that own their pieces */
+    struct known_pieces *older;           /* next in the bucket by question and placement */
+    struct known_pieces *older_elsewhere; /* next in the bucket by question alone, among those that
+                                             own their pieces */
 };
 
 static bool are_alike(const struct piece_wires *a, const struct piece_wires *b)
@@ -28,7 +29,7 @@ static bool lies_there_too(const struct known_pieces *known, const struct piece_
     return memcmp(&known->places, places, sizeof *places) == 0;
 }
 
-/* Other places often have the same wires. NULL: none that is known does. */
+/* Known pieces over the same wires, as other placements often have the same; NULL: none. */
 static const struct pieces *over_same_wires(const struct known_pieces *known,
                                             const struct piece_question *question,
                                             const struct piece_wires *wires)

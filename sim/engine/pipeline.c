@@ -3,7 +3,8 @@
 #include <math.h>
 #include <stdlib.h>
 
-/* A shape that was sorted before. A list: there are about a hundred, met in runs. */
+/* A sorted shape. They are in a list, as there are about a hundred and neighbouring plans share
+ * one. */
 struct pipeline_shape {
     const struct generator *generator;
     struct order *order;
@@ -58,7 +59,7 @@ static double run(struct pipeline_cache *cache, const struct pipeline *pipeline,
 }
 
 /* Whether done[r] - done[r - period] is `shift_s` for the last `window` rounds before `rounds`;
- * `at` maps a round to its op. Rounding may differ in the last bits. */
+ * `at` maps a round to its op. Differences in the last bits are allowed. */
 static bool pass_repeats(const double *done_s, const int *at, int rounds, int window, int period,
                          double shift_s)
 {
@@ -70,7 +71,7 @@ static bool pass_repeats(const double *done_s, const int *at, int rounds, int wi
     return true;
 }
 
-/* The same of all passes of a stage. */
+/* The same for all passes of a stage. */
 static bool stage_repeats(const struct order *order, const double *done_s, int stage, int rounds,
                           int window, int period, double shift_s)
 {
@@ -88,10 +89,10 @@ static bool stage_repeats(const struct order *order, const double *done_s, int s
 }
 
 /* The time that one more cycle of `period` rounds adds, or -1 when the rounds of all stages don't
- * repeat. An op needs nothing older than `window` rounds: of the stage before it the same forward,
- * one or two rounds ago; of the stage behind it the backward of this round, or, over the ring, of
- * pp rounds ago. So once that many rounds are a cycle's shift from those a cycle ago, every later
- * one is. */
+ * repeat. An op depends on nothing older than `window` rounds: on the previous stage's same
+ * forward, one or two rounds ago; on the next stage's backward of this round or, around the ring,
+ * of pp rounds ago. So once `window` rounds equal those a cycle ago plus a shift, all later rounds
+ * do. */
 static double cycle_s(const struct order *order, const double *done_s, int window, int period)
 {
     int rounds = order->per_stage - order->warmup[0];
@@ -105,7 +106,7 @@ static double cycle_s(const struct order *order, const double *done_s, int windo
     return shift_s;
 }
 
-/* Large shapes are not kept: the order of one may take more than all others together. */
+/* Larger shapes are not kept: one may need more memory than all others together. */
 enum { MAX_KEPT_PASSES = 1 << 17 };
 
 double pipeline_full_s(struct pipeline_cache *cache, const struct pipeline *pipeline, double *end_s)
@@ -124,9 +125,9 @@ double pipeline_full_s(struct pipeline_cache *cache, const struct pipeline *pipe
     return makespan_s;
 }
 
-/* Microbatches that are about the fewest to see two whole cycles in; of a split backward the last
- * stage has as many rounds more as it puts weight passes off, at most 2 (pp - 1), as the first has
- * in its warm-up. */
+/* About the fewest microbatches that contain two whole cycles. With a split backward the last stage
+ * has additional rounds for the weight passes it puts off, at most 2 (pp - 1), as many as the first
+ * stage has in its warm-up. */
 static int first_tried(const struct pipeline *pipeline)
 {
     int stages = pipeline->shape.num_stages;
@@ -139,7 +140,8 @@ double pipeline_s(struct pipeline_cache *cache, const struct pipeline *pipeline,
 {
     const struct schedule_shape *shape = &pipeline->shape;
     if (pipeline->generator->rule)
-        return pipeline_full_s(cache, pipeline, end_s); /* how far back an op looks is not known */
+        return pipeline_full_s(cache, pipeline,
+                               end_s); /* the window of dependencies is not known */
     bool chunked = shape->chunks_per_stage > 1;
     if (chunked && shape->num_microbatches % shape->num_stages != 0)
         return pipeline_full_s(cache, pipeline, end_s);         /* fewer may be in other groups */

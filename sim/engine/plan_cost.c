@@ -8,8 +8,9 @@
 
 #include <math.h>
 
-/* A chunk without its messages, which are instructions here. Recompute has its own instruction
- * where whole layers run again; the attention core stays in the backward. */
+/* A chunk's cost without its messages, which are instructions here. Recompute has its own
+ * instruction when whole layers are recomputed; the attention core's recompute stays in the
+ * backward. */
 static struct chunk_cost chunk_cost(const struct work *w, int chunk)
 {
     struct chunk_time time = chunk_time(w, chunk);
@@ -20,9 +21,9 @@ static struct chunk_cost chunk_cost(const struct work *w, int chunk)
     return cost;
 }
 
-/* A chunk's reduction in the list is what its buckets leave of it. What ZeRO-2 and 3 do layer by
- * layer is inside the chunks' times. Gathers hide behind the next step's first forwards: the list
- * has what is left of them. */
+/* A chunk's reduction in the list is the part that its buckets do not hide. The transfers of ZeRO-2
+ * and 3, layer by layer, are inside the chunks' times. Gathers overlap the next step's first
+ * forwards: the list has the exposed rest. */
 static struct stage_cost stage_cost(const struct work *w, int stage)
 {
     struct stage_tail tail = stage_tail(w, stage);
@@ -70,8 +71,8 @@ static struct jitter jitter_of(const struct work *w)
     };
 }
 
-/* The recurrence adds a blocking message to its pass. With nothing buffered that is not enough for
- * zero-bubble orders, whose stages run further ahead than one message: there sends can't block. */
+/* The recurrence adds a blocking message to its pass. Without buffers that fails for zero-bubble
+ * orders, whose stages run further ahead than one message, so sends do not block there. */
 struct step_cost work_cost(const struct work *w, struct arena *arena)
 {
     const struct plan *plan = w->plan;

@@ -38,8 +38,7 @@ static int busiest_stage(const struct work *w)
     return busiest;
 }
 
-/* A step less all that a stage does in it; what sums that were rounded each in its own order leave
- * of nothing is nothing. */
+/* A stage's idle time: the step minus all its work. Rounding residues count as 0. */
 static double stage_idle_s(const struct work *w, double step_s, int stage,
                            const struct stage_tail *tail)
 {
@@ -57,8 +56,8 @@ void fill_idle(const struct work *w, double step_s, double *idle_s)
     }
 }
 
-/* Waiting that an exchange spares is part of each pass as it was measured: every part gives in
- * proportion, and none of them more than it has. */
+/* Subtracts the waiting that an exchange saves from the measured passes: from every part in
+ * proportion, but never below 0. */
 static void spare(struct time_parts *passes, double spared_s, double busy_s)
 {
     struct time_parts all = *passes;

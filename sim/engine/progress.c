@@ -10,18 +10,18 @@ enum { MOST_TRANSFERS = 8, NOWHERE = -1 };
 
 struct running {
     struct activity activity;
-    double left_s; /* of alone_s, at since_s */
+    double left_s; /* part of alone_s left at since_s */
     double since_s;
     double rate;
     bool is_seen;
 };
 
-/* A rank as what runs there sees it. */
+/* The state of a rank. */
 struct site {
     int compute; /* slot, or NOWHERE */
     int transfers[MOST_TRANSFERS];
     int num_transfers;
-    int local; /* number among the ranks that are rated together, or NOWHERE */
+    int local; /* index among the ranks that are rated together, or NOWHERE */
     bool is_dirty;
 };
 
@@ -31,10 +31,10 @@ struct progress {
     double now_s;
     struct running *running; /* by slot */
     struct site *sites;      /* by rank */
-    struct ends ends;        /* of the slots whose rate is known */
-    int *dirty; /* ranks where something started or ended since the rates were settled */
+    struct ends ends;        /* ends of the slots whose rate is known */
+    int *dirty; /* ranks where something started or ended since rates were last computed */
     int num_dirty;
-    /* Ranks and transfers that are rated together, because a chain of shared ranks joins them. */
+    /* Ranks and transfers that are rated together, as a chain of shared ranks connects them. */
     int *ranks, *slots;
     int num_ranks_seen, num_slots_seen;
     struct flow *flows;
@@ -81,7 +81,7 @@ static bool is_transfer(const struct activity *activity)
     return activity->kind == ACTIVITY_MESSAGE || activity->kind == ACTIVITY_EXCHANGE;
 }
 
-/* What was done at the old rate is done; a rate that stays leaves the end as it is, to the bit. */
+/* Settles the work done at the old rate. An unchanged rate leaves the end time exactly as it is. */
 static void set_rate(struct progress *p, int slot, double rate)
 {
     struct running *r = &p->running[slot];
@@ -111,7 +111,7 @@ static void see_rank(struct progress *p, int rank)
     p->ranks[p->num_ranks_seen++] = rank;
 }
 
-/* All that a chain of transfers with a rank in common joins to `rank`. */
+/* Collects everything that a chain of transfers with common ranks connects to `rank`. */
 static void see_all(struct progress *p, int rank)
 {
     see_rank(p, rank);
@@ -152,7 +152,7 @@ static bool is_computing(const struct progress *p, int rank)
     return rank >= 0 && p->sites[rank].compute != NOWHERE;
 }
 
-/* Its rate when no other transfer is in the way. */
+/* The rate without other transfers. */
 static double free_rate(const struct progress *p, const struct activity *a)
 {
     return is_computing(p, a->rank) || is_computing(p, a->peer) ? 1 / p->slowdowns.comm : 1;
@@ -202,14 +202,14 @@ static void rate_compute(struct progress *p, int rank)
         set_rate(p, site->compute, site->num_transfers > 0 ? 1 / p->slowdowns.compute : 1);
 }
 
-/* Only where something changed, and what that reaches. */
+/* Recomputes rates only where something changed, and for everything connected to it. */
 static void settle(struct progress *p)
 {
     for (int i = 0; i < p->num_dirty; i++)
         rate_compute(p, p->dirty[i]);
     for (int i = 0; i < p->num_dirty; i++) {
         if (!p->sites[p->dirty[i]].is_dirty)
-            continue; /* another one reached it */
+            continue; /* already settled with another rank */
         see_all(p, p->dirty[i]);
         rate_transfers(p);
         forget_all(p);
@@ -252,7 +252,7 @@ void progress_start(struct progress *p, int slot)
     r->since_s = p->now_s;
     r->rate = 0;
     if (activity->kind == ACTIVITY_DELAY || activity->alone_s <= 0) {
-        activity->kind = ACTIVITY_DELAY; /* what takes no time is in nobody's way */
+        activity->kind = ACTIVITY_DELAY; /* zero-length activities disturb nobody */
         set_rate(p, slot, 1);
         return;
     }

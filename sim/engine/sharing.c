@@ -3,12 +3,12 @@
 #include <math.h>
 #include <stdbool.h>
 
-/* One filling. A rate below zero has not stopped rising. */
+/* One run of progressive filling. A negative rate is still rising. */
 struct filling {
     const struct shared_wires *wires;
     double *rate;
-    double *left; /* capacity that stopped flows leave */
-    double *open; /* weight of flows that still rise */
+    double *left; /* capacity left over by stopped flows */
+    double *open; /* total weight of rising flows */
     int num_rising;
 };
 
@@ -17,13 +17,13 @@ static bool is_rising(const struct filling *f, int flow)
     return f->rate[flow] < 0;
 }
 
-/* Where the rising flows of a resource fill it. */
+/* The level at which rising flows fill a resource. */
 static double full_at(const struct filling *f, int resource)
 {
     return f->open[resource] > 0 ? f->left[resource] / f->open[resource] : HUGE_VAL;
 }
 
-/* Where a flow has to stop. */
+/* The level at which a flow stops. */
 static double stops_at(const struct filling *f, int flow)
 {
     const struct flow *of = &f->wires->flows[flow];
@@ -33,7 +33,7 @@ static double stops_at(const struct filling *f, int flow)
     return level;
 }
 
-/* The lowest level at which a flow stops that still rises. */
+/* The lowest level at which a rising flow stops. */
 static double next_level(const struct filling *f)
 {
     double level = HUGE_VAL;
@@ -54,7 +54,8 @@ static void stop(struct filling *f, int flow, double level)
     }
 }
 
-/* Who stops is settled before anything is taken: the flows of a full resource stop together. */
+/* Finds all stopping flows before changing capacities: the flows of a full resource stop
+ * together. */
 static void stop_all(struct filling *f, double level, bool *stops)
 {
     int num_flows = f->wires->num_flows;

@@ -15,7 +15,7 @@ struct evaluator {
     const struct system *system;
     const struct model *model;
     double model_flops; /* of a step */
-    double slowdown;    /* of compute, by the slowest chip */
+    double slowdown;    /* factor on compute by the slowest chip */
     struct pieces_memo pieces;
     struct pipeline_cache pipeline;
     /* Room for one plan's arrays. */
@@ -25,13 +25,13 @@ struct evaluator {
     double *end_s, *lag_s;
     struct boundary *boundaries;
     struct stage_memory *stages;
-    /* The last pipeline that was timed: plans that differ in sharding alone share it. */
+    /* The last timed pipeline; plans that differ only in sharding share it. */
     struct pipeline last;
     double *last_duration_s, *last_lag_s;
     double last_makespan_s;
-    /* The last that evaluate_unplaced_floor_s took, and what it depends on. */
+    /* The last result of evaluate_unplaced_floor_s, and what it depends on. */
     struct least {
-        const struct pieces *of; /* in the plan's own order; NULL: none yet */
+        const struct pieces *of; /* pieces in the plan's own order; NULL: none yet */
         int pp, dp, ep, num_orders;
         int orders[MAX_RANK_ORDERS][NUM_AXES];
         struct pieces pieces;
@@ -126,8 +126,8 @@ static double time_pipeline(struct evaluator *e, const struct work *w)
     return e->last_makespan_s;
 }
 
-/* Every stage's last backward, then its reduction; the gradient norm joins all stages, so the
- * optimizer starts when the last is through. */
+/* Each stage's reduction follows its last backward; the gradient norm joins all stages, so the
+ * optimizer starts when the last stage is ready. */
 static double joined_step_s(const struct evaluator *e, const struct work *w)
 {
     double reduced_s = 0;
@@ -142,9 +142,9 @@ static double joined_step_s(const struct evaluator *e, const struct work *w)
     return reduced_s + optimizer_s;
 }
 
-/* No stage waits for the norm of all: each begins its next step after its own update. A step takes
- * what the longest of them has from its first forward on. Tied tables join the first and the last.
- */
+/* No stage waits for the global norm: each starts its next step after its own update. A step takes
+ * the longest stage's time from its first forward on. Tied tables join the first and the last
+ * stage. */
 static double validated_step_s(const struct evaluator *e, const struct work *w)
 {
     double own_s = 0;
@@ -169,15 +169,15 @@ static double step_s(struct evaluator *e, const struct work *w)
     return stages_s + work_once_s(w);
 }
 
-/* Megatron's plain 1F1B waits for its sends even where the interleaved one does not;
- * exec/run/step.c treats all schedules alike. */
+/* Megatron's plain 1F1B waits for its sends, its interleaved schedule does not; exec/run/step.c
+ * treats all schedules alike. */
 static bool waits_for_sends(const struct plan *plan, const struct stack *stack)
 {
     bool can_overlap = plan->vpp > 1 || stack_runtime(stack)->sends_ahead;
     return !can_overlap || !plan_overlaps(plan, stack, OVERLAP_P2P);
 }
 
-/* What memory depends on; the times follow when they are wanted. */
+/* Fills what memory depends on; times are filled on demand. */
 struct work work_begin(struct evaluator *e, const struct plan *plan)
 {
     const struct generator *generator = generator_find(plan_schedule(plan));
@@ -294,7 +294,7 @@ static bool is_least_of(const struct least *least, const struct work *w,
            memcmp(least->orders, orders->at, (size_t)orders->count * sizeof *orders->at) == 0;
 }
 
-/* Each list at its fastest; all else of pieces is the same in every order. */
+/* Pieces with each list at its fastest; everything else is the same in every order. */
 static const struct pieces *least_pieces(struct evaluator *e, const struct work *w,
                                          const struct rank_orders *orders)
 {
@@ -324,7 +324,7 @@ static const struct pieces *least_pieces(struct evaluator *e, const struct work 
     return &least->pieces;
 }
 
-/* Messages between stages may take nothing. */
+/* Messages between stages count as 0. */
 double evaluate_unplaced_floor_s(struct evaluator *e, const struct plan *plan,
                                  const struct rank_orders *orders)
 {

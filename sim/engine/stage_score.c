@@ -5,7 +5,7 @@
 #include <assert.h>
 #include <string.h>
 
-/* The plan with lists that say what the stage has; nobody asks them of another stage. */
+/* The plan with lists that describe this stage; they are not used for other stages. */
 static struct plan give_share(const struct plan *plan, const struct stage_share *share, int *lists)
 {
     struct plan given = *plan;
@@ -44,7 +44,7 @@ static double share_bytes(const struct work *w, const struct stage_memory *commo
     return stage_memory_with(&input, stage, common).total_bytes;
 }
 
-/* The work has what stages share. */
+/* The score of a stage; `w` holds what stages share. */
 static struct stage_score score(struct work *w, const struct stage_memory *common, int stage)
 {
     struct chunk_time time = chunk_time(w, stage);

@@ -4,8 +4,8 @@
 
 #include <math.h>
 
-/* What a message crosses, which is named by the chunk that makes it. Tied gradients go from the
- * last stage to the first. */
+/* The boundary that a message crosses, by the chunk that makes it. Tied gradients go from the last
+ * stage to the first. */
 static const struct boundary *boundary_of(const struct step_cost *cost, struct placement placement,
                                           const struct instr *instr)
 {
@@ -16,7 +16,7 @@ static const struct boundary *boundary_of(const struct step_cost *cost, struct p
     return &cost->boundaries[boundary];
 }
 
-/* Seconds of one instruction of a stage; of a receive, those of its send. */
+/* Seconds of one instruction of a stage; a receive takes its send's. */
 static double instr_alone_s(const struct step_cost *cost, struct placement placement, int stage,
                             const struct instr *instr)
 {
@@ -60,7 +60,7 @@ enum wire instr_wire(const struct step_cost *cost, struct placement placement,
     return instr->peer >= 0 ? boundary_of(cost, placement, instr)->wire : cost->data_wire;
 }
 
-/* How many times longer than in the mean. */
+/* The drawn factor on an instruction's mean time. */
 static double luck(const struct step_cost *cost, const struct schedule *schedule, int stage,
                    int index)
 {
@@ -108,8 +108,8 @@ static bool is_send(enum opcode op)
     return op == INSTR_SEND_ACT || op == INSTR_SEND_GRAD;
 }
 
-/* A pass waits for the send before it. Receives stay posted a pass ahead: posted no sooner than
- * they are needed, as blocking code does, interleaved and ZB-H2 orders would deadlock. */
+/* Makes a pass wait for the send before it. Receives stay posted one pass ahead: if they were
+ * posted only when needed, as in blocking code, interleaved and ZB-H2 orders would deadlock. */
 static void hold_passes(const struct instrs *list, int *held)
 {
     int last_send = NO_INSTR;
@@ -121,7 +121,7 @@ static void hold_passes(const struct instrs *list, int *held)
     }
 }
 
-/* A reduction is held for the last pass. */
+/* Makes reductions wait for the last pass. */
 static void hold_reductions(const struct instrs *list, int *held)
 {
     int last_pass = NO_INSTR;

@@ -1,6 +1,6 @@
 #include "sim/engine/simulate.h"
 
-/* The type with most bits below those of `dtype` that the GPU multiplies, in words. */
+/* The widest type narrower than `dtype` that the GPU supports, in words. */
 static const char *nearest_type(const struct gpu *gpu, enum dtype dtype)
 {
     int wider = (int)dtype - 1;

@@ -12,7 +12,7 @@
 
 /* Whether a chunk is cut into buckets. PyTorch's pipelines let DDP and FSDP reduce theirs in the
  * last microbatch's backward, on every stage (torch/distributed/pipelining/stage.py,
- * backward_maybe_with_nosync); Megatron's cut none, or the first stage's. */
+ * backward_maybe_with_nosync); Megatron's pipelines use buckets on no stage, or on the first. */
 static bool has_buckets(const struct work *w, int stage)
 {
     switch ((enum pipeline_buckets)w->system->stack.shards.pipeline_buckets) {
@@ -47,8 +47,8 @@ static double chunk_window_s(const struct work *w, int stage, bool backward)
     return w->duration_s[CHUNK_PASSES * chunk + (int)(backward ? last : CHUNK_FORWARD)];
 }
 
-/* The compute of a stage's last backwards, or of its first forwards: what reductions, or gathers,
- * may run beside. Chunks of an interleaved schedule come pp microbatches apart. */
+/* Compute that reductions (a stage's last backwards) or gathers (its first forwards) can overlap.
+ * Chunks of an interleaved schedule are pp microbatches apart. */
 static double window_s(const struct work *w, int stage, bool backward)
 {
     const struct plan *plan = w->plan;
@@ -65,8 +65,8 @@ static double visible_s(const struct work *w, enum overlap overlap, double comm_
                      num_buckets(w, bytes, stage));
 }
 
-/* Exposed time of the reductions after each chunk hides its own behind its last backward: all of it
- * where a chunk is no more than one bucket. */
+/* Exposed time of reductions when each chunk's overlap its last backward; everything is exposed
+ * when a chunk is at most one bucket. */
 static double after_chunks_s(const struct work *w, double reduce_s, double bytes, int stage)
 {
     int chunks = w->plan->vpp;
@@ -95,10 +95,11 @@ static double tied_reduce_s(const struct work *w, int stage)
                         rows * w->model->hidden * dtype_bytes((enum dtype)plan->gradient_dtype));
 }
 
-/* Gradients leave bucket by bucket beside the last backward where they are reduced so. A bucket is
- * copied once it is reduced, while the next one is: after the reductions the last copy shows, or of
- * all copies, from the first bucket's reduction on, what backward and reductions do not hide. The
- * update waits for the norm of all. `reduction_s` is that of all gradients, hidden or not. */
+/* Gradients are copied out bucket by bucket if they are reduced in buckets. A bucket is copied
+ * after its reduction, during the next one's. Exposed is the last copy after the reductions, or the
+ * part of all copies, from the first bucket's reduction on, that backward and reductions do not
+ * hide. The update waits for the global norm. `reduction_s` is the time of all reductions, hidden
+ * or not. */
 static void add_host_optimizer(const struct work *w, struct stage_tail *tail, int stage,
                                double parameters, double reduction_s)
 {
@@ -127,7 +128,7 @@ double work_passes_s(const struct work *w, int stage)
     return sum_s * w->num_microbatches;
 }
 
-/* What the step began with can travel from its first pass to its last. */
+/* Averaging the step's initial weights can overlap all its passes. */
 static double visible_mix_s(const struct work *w, int stage, double mix_s)
 {
     if (exchange_start(&w->plan->exchange) != START_STEP)
@@ -135,9 +136,8 @@ static double visible_mix_s(const struct work *w, int stage, double mix_s)
     return exposed_s(&w->system->profile, mix_s, work_passes_s(w, stage), HUGE_VAL);
 }
 
-/* Gradients leave in the buckets of a reduction that overlaps, with messages of their own; what
- * compressing takes of the device hides behind nothing. Returns what their wires take, hidden or
- * not. */
+/* Gradients are sent in the buckets of an overlapped reduction, each with its own messages;
+ * compression is fully exposed. Returns the time on the wires, hidden or not. */
 static double add_exchange(const struct work *w, struct stage_tail *tail, int stage,
                            double parameters)
 {
@@ -165,7 +165,7 @@ static double add_exchange(const struct work *w, struct stage_tail *tail, int st
     return reduce_s;
 }
 
-/* What the library reduces and gathers, once a step. Returns all of the reduction. */
+/* The library's reductions and gathers, once per step. Returns the reduction's whole time. */
 static double add_all_reduce(const struct work *w, struct stage_tail *tail, int stage,
                              double parameters)
 {

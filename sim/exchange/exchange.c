@@ -46,7 +46,8 @@ int exchange_cycle(const struct exchange *exchange)
     return exchange->period > 1 ? exchange->period : 1;
 }
 
-/* A period that began a little before has the loss of then; runs are long beside it. */
+/* Uses the loss at each part instead of at the period's start, as a run is long compared with a
+ * period. */
 double exchange_averaging_share(const struct exchange *exchange, double first_loss,
                                 const double *losses, int num_losses)
 {

@@ -7,8 +7,9 @@ bool gossip_accepts(const struct exchange *exchange, int num_ranks, struct err *
            mixing_accepts((enum mixing_graph)exchange->graph, num_ranks / group, err);
 }
 
-/* A group's gradients are summed first, so that its members hold the same weights; of these each
- * averages an equal part with those at its place in other groups, and hands it on in its own. */
+/* A group's gradients are summed first, so its members hold the same weights. Each member averages
+ * an equal part of these with the members of the same index in other groups, and gathers the parts
+ * within its own group. */
 static void add_phases_of_groups(const struct exchange *exchange, const struct exchange_load *load,
                                  const struct exchange_ranks *ranks, enum exchange_phase_kind kind,
                                  struct exchange_phases *out)

@@ -5,8 +5,8 @@ bool hierarchical_accepts(const struct exchange *exchange, int num_ranks, struct
     return exchange->group == 0 || group_divides(exchange, num_ranks, err);
 }
 
-/* Each member of a node has an equal part of the sum once it is scattered, which it all-reduces
- * with those at its place in other nodes: every rank's port carries its own part. */
+/* After a reduce-scatter within the node, each member all-reduces its part with the members of the
+ * same index on other nodes: every rank's NIC carries only its own part. */
 void hierarchical_phases(const struct exchange *exchange, const struct exchange_load *load,
                          const struct exchange_ranks *ranks, bool averages,
                          struct exchange_phases *out)

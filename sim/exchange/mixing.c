@@ -22,7 +22,7 @@ static struct torus torus_of(enum mixing_graph graph, int num_ranks)
     return (struct torus){ rows, num_ranks / rows };
 }
 
-/* How far a neighbour is, each coordinate 0 or more and below the torus'. */
+/* Offset of a neighbour; each coordinate is non-negative and below the torus' size. */
 struct hop {
     int rows, columns;
 };
@@ -37,9 +37,8 @@ static int wrapped(int i, int n)
     return (i % n + n) % n;
 }
 
-/* Neither the rank itself nor a neighbour that it has already: of two ranks in a row, left is
- * right.
- */
+/* Adds a neighbour unless it is the rank itself or already there: in a row of two, left equals
+ * right. */
 static void add_hop(struct hops *hops, struct torus torus, int rows, int columns)
 {
     struct hop hop = { wrapped(rows, torus.rows), wrapped(columns, torus.columns) };
@@ -156,7 +155,7 @@ static double cycle_coefficient(enum mixing_graph graph, struct torus torus, int
     return product;
 }
 
-/* Frequency 0 is the mean itself, which stays. What rounding leaves of an exact average is none. */
+/* Frequency 0 is the mean, which is kept. Rounding residues of an exact average count as 0. */
 double mixing_second_singular(enum mixing_graph graph, int num_ranks)
 {
     struct torus torus = torus_of(graph, num_ranks);

@@ -23,7 +23,7 @@ double load_bytes(const struct exchange_load *load)
     return exchange_elements(load) * load->element_bytes;
 }
 
-/* One member has nobody to talk to. */
+/* Adds a phase unless the group has one member. */
 static void add(struct exchange_phases *out, struct exchange_phase phase)
 {
     if (phase.size > 1 && phase.bytes > 0)
@@ -58,7 +58,7 @@ bool group_divides(const struct exchange *exchange, int num_ranks, struct err *e
                    num_ranks);
 }
 
-/* The bytes of one group of n members: a sum takes n - 1 summands in and n - 1 sums out. */
+/* The bytes of one group of n members: a sum needs n - 1 summands in and n - 1 sums out. */
 static double group_wire_bytes(const struct exchange_phase *phase)
 {
     double others = phase->size - 1;

@@ -32,8 +32,8 @@ static struct factors factors_of(const struct exchange *exchange, const struct e
     return sum;
 }
 
-/* P = M Q is summed and made orthonormal, then Q = M' P is summed: factors add up where compressed
- * elements do not, so both are all-reduced. */
+/* P = M Q is summed and orthonormalised, then Q = M' P is summed. Factors can be summed, unlike
+ * compressed elements, so both are all-reduced. */
 void power_phases(const struct exchange *exchange, const struct exchange_load *load,
                   const struct exchange_ranks *ranks, bool averages, struct exchange_phases *out)
 {
@@ -50,8 +50,8 @@ static double message_bytes(const struct exchange *exchange, const struct exchan
 }
 
 /* The best product of rank r leaves the smallest of min(rows, columns) squared singular values; the
- * power iteration, which starts from the last step's factors, comes near it. Of the largest matrix.
- */
+ * power iteration, which starts from the last step's factors, comes close to it. Taken for the
+ * largest matrix. */
 static double bound(const struct exchange *exchange, const struct exchange_load *load)
 {
     double least = 1;
@@ -63,8 +63,8 @@ static double bound(const struct exchange *exchange, const struct exchange_load 
     return least;
 }
 
-/* Gradient and memory are read and their sum is written; it is read for each of the two products;
- * their product is written, and taken out of the sum, which is read and written. */
+/* Gradient and memory are read, their sum is written; the sum is read for each of the two products;
+ * P Q^T is written, then subtracted from the sum, which is read and written. */
 static double traffic_bytes(const struct exchange *exchange, const struct exchange_load *load,
                             int received)
 {

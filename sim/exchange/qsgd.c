@@ -15,7 +15,7 @@ static double message_bytes(const struct exchange *exchange, const struct exchan
     return 4 * ceil(elements * exchange->bits / 32) + 4 * ceil(elements / QSGD_BUCKET);
 }
 
-/* Alistarh et al. 2017, lemma 3.1, of a bucket: min(d / s^2, sqrt(d) / s). */
+/* Alistarh et al. 2017, lemma 3.1, for a bucket: min(d / s^2, sqrt(d) / s). */
 static double bound(const struct exchange *exchange, const struct exchange_load *load)
 {
     double d = fmin(exchange_elements(load), QSGD_BUCKET);
@@ -23,7 +23,8 @@ static double bound(const struct exchange *exchange, const struct exchange_load 
     return fmin(d / (s * s), sqrt(d) / s);
 }
 
-/* Read for the norms, read to round, the message written; messages read, their sum written. */
+/* Gradients are read for the norms and again to round, the message is written; then messages are
+ * read and their sum is written. */
 static double traffic_bytes(const struct exchange *exchange, const struct exchange_load *load,
                             int received)
 {

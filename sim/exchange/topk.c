@@ -26,15 +26,15 @@ static double bound(const struct exchange *exchange, const struct exchange_load 
     return kept(exchange, load) / exchange_elements(load);
 }
 
-/* Each round leaves 1 - delta of what it was given (Huang et al. 2022, lemma 1). */
+/* Each round leaves 1 - delta of its input (Huang et al. 2022, lemma 1). */
 static double bound_in_rounds(const struct exchange *exchange, const struct exchange_load *load)
 {
     return 1 - pow(1 - bound(exchange, load), exchange->rounds);
 }
 
 /* Gradient and memory are read and their sum is written, then read four times, once for each byte
- * of a radix selection, and read and written where what was sent is taken out. The sum of all
- * messages is cleared and has two accesses for each element that arrives. */
+ * of a radix selection, and read and written to remove the sent elements. The sum of all messages
+ * is cleared and has two accesses per arriving element. */
 static double round_bytes(const struct exchange *exchange, const struct exchange_load *load,
                           int received)
 {
@@ -58,7 +58,7 @@ const struct compressor largest_elements = {
     .bound = bound,
     .traffic_bytes = traffic_bytes,
 };
-/* What this rank has sent in all, and the mean of what all ranks have. */
+/* Copies: the sum of all that this rank has sent, and the mean over all ranks. */
 const struct compressor largest_changes = {
     .kind = COMPRESSION_CHANGES,
     .copies = 2,

@@ -1,4 +1,4 @@
-/* The text form of an exchange: its parameters' table, forwards and backwards. */
+/* The text form of an exchange, read and written by its parameters' table. */
 #include "sim/exchange/exchange.h"
 
 #include <ctype.h>
@@ -8,7 +8,7 @@
 
 enum { MAX_WORD = 64, MAX_METHODS = 64 };
 
-/* Copies what comes before the next colon or the end, and moves past it; false after the last. */
+/* Copies the text up to the next colon or the end, and moves past it; false after the last. */
 static bool next_word(const char **rest, char word[MAX_WORD])
 {
     if (!*rest)
@@ -38,7 +38,7 @@ static bool read_count(const struct exchange_parameter *parameter, const char *v
                    parameter->name, parameter->min, parameter->max, value);
 }
 
-/* Nine digits are kept, so that the text that is written reads as the same number. */
+/* Rounds to nine digits, so that the written text reads back as the same number. */
 static bool read_share(const struct exchange_parameter *parameter, const char *value,
                        struct exchange *out, struct err *err)
 {

@@ -9,7 +9,7 @@ int context_degree(const struct plan *plan)
     return plan->cp;
 }
 
-/* Queries are divided, and what is computed for each token; any key may be asked for. */
+/* Divides queries and per-token work; every rank may need all keys. */
 void context_shard(struct rank_share share, const struct model *model, struct layer_dims *dims)
 {
     (void)model;
@@ -33,7 +33,7 @@ static int put_next(struct ops *out, struct op op)
     return put(out, op, out->count - 1);
 }
 
-/* `batch` times `bytes`, on the context group's wires. */
+/* A communication op of `batch` times `bytes` over the context group's wires. */
 static struct op exchange(const struct op *mark, enum op_kind kind, double batch, double bytes)
 {
     struct op op = *mark;
@@ -57,13 +57,13 @@ static short own_heads(const struct context_core *core)
     return core->enter->in.at[0];
 }
 
-/* A mark that this method has no use for hands on what it reads. */
+/* Skips a mark that the method does not use: its output is its input. */
 static void skip(const struct context_core *core, const struct op *mark)
 {
     core->same_as[mark->out.at[0]] = mark->in.at[0];
 }
 
-/* The op makes a value of its own, which it returns, like one that there is. */
+/* Gives the op a new output like an existing value, and returns it. */
 static short make_like(struct ops *out, struct op *op, short value)
 {
     int made = operands_add_value(out->operands, out->operands->values[value]);
@@ -79,9 +79,9 @@ static void rename_core(const struct context_core *core, struct op *op)
 
 /* --- p2p: a ring ------------------------------------------------------------------------------ */
 
-/* In each of cp steps a rank's queries meet the keys of one rank: its own under the mask, then all
- * of its queries half of the keys, or half of its queries all of them. Either way a cp-th of the
- * scores. */
+/* In each of cp steps a rank's queries meet the keys of one rank: first its own, under the mask;
+ * then all queries meet half of the keys, or half of the queries all keys. Each step has 1/cp of
+ * the scores. */
 static struct op ring_steps(const struct context_core *core, double steps)
 {
     struct op op = *core->attention;
@@ -97,8 +97,8 @@ static struct op ring_steps(const struct context_core *core, double steps)
     return op;
 }
 
-/* While keys are used the next ones arrive: cp - 1 messages beside as many steps, of equal lengths
- * and so as good as one after the other in pairs. The last step needs the last message. */
+/* The next keys arrive during the current step: cp - 1 messages overlap as many steps of equal
+ * length, so they are modelled as one op each. The last step needs the last message. */
 static void lower_ring_forward(const struct context_core *core, struct ops *out)
 {
     int before = out->count - 1;
@@ -113,14 +113,14 @@ static void lower_ring_forward(const struct context_core *core, struct ops *out)
     skip(core, core->leave);
 }
 
-/* The ring of a backward: what has arrived, and the gradients so far. */
+/* The ring of a backward: the latest arrival, and the gradients so far. */
 struct ring {
     const struct context_core *core;
     struct ops *out;
     short arrived, gradient;
 };
 
-/* Sends on what is there: waits for `after`. */
+/* Adds a message that waits for `after`. */
 static int put_message(struct ring *ring, double messages, double bytes, int after)
 {
     struct op op = exchange(ring->core->leave, OP_SEND_RECEIVE, messages, bytes);
@@ -140,9 +140,9 @@ static int put_steps(struct ring *ring, short keys, double steps, int after)
     return put(ring->out, op, after);
 }
 
-/* Keys go round again, and each one's gradient a step behind it: only keys beside the first step,
- * only gradients beside the last, both beside those between. Then the gradients are at home, and
- * cp - 1 arrivals have been added up. */
+/* Keys go around again, each followed by its gradient one step later. So the first step overlaps
+ * only keys, the last only gradients, the others both. Then the gradients are back at their owners,
+ * after cp - 1 additions. */
 static void lower_ring_backward(const struct context_core *core, struct ops *out)
 {
     struct ring ring = { core, out, own_heads(core), NO_ID };
@@ -180,7 +180,7 @@ static void lower_ring(const struct context_core *core, struct ops *out)
         lower_ring_forward(core, out);
 }
 
-/* The keys in use and those that arrive. */
+/* Buffers for the keys in use and the arriving keys. */
 static double ring_buffer_bytes(int cp, double query_bytes, double key_bytes)
 {
     (void)cp, (void)query_bytes;
@@ -190,7 +190,7 @@ static double ring_buffer_bytes(int cp, double query_bytes, double key_bytes)
 /* --- all-gather ------------------------------------------------------------------------------- */
 
 /* Keys are gathered before the kernel, again in the backward; their gradients are summed and
- * scattered after it. A rank's two slices are two calls. */
+ * scattered after it. A rank's two slices need two calls. */
 static void lower_all_gather(const struct context_core *core, struct ops *out)
 {
     double all_bytes = core->cp * core->key_bytes;
@@ -227,7 +227,7 @@ static struct op all_to_all(const struct op *mark)
     return exchange(mark, OP_ALL_TO_ALL, tensors, mark->comm_bytes / tensors);
 }
 
-/* In between a rank has all tokens of a cp-th of its heads. */
+/* Between the two exchanges a rank has all tokens of 1/cp of its heads. */
 static void lower_all_to_all(const struct context_core *core, struct ops *out)
 {
     struct op attention = *core->attention;
@@ -292,9 +292,9 @@ const struct context_method context_methods[NUM_CONTEXT_COMMS] = {
     },
 };
 
-/* The marks of a backward have changed places, so the keys' width is on either. A rule refuses
- * attention of several kernels. */
-/* An attention core of several ranks: from one mark to the other. */
+/* In a backward the marks are swapped, so the keys' width may be on either. A rule refuses unfused
+ * attention. */
+/* The length of an attention core on several ranks: from one mark to the other. */
 int context_span(struct rank_share share, const struct ops *ops, int i)
 {
     int end = i;
@@ -338,8 +338,8 @@ double context_buffer_bytes(struct rank_share share, const struct layer_dims *di
 
 /* --- rules ------------------------------------------------------------------------------------ */
 
-/* Megatron-LM gives every rank one slice from each end whatever the method, and has only fused
- * kernels for attention that is split. */
+/* Megatron-LM gives every rank one slice from each end for all methods, and splits only fused
+ * attention. */
 bool context_divides_sequence(const struct plan_case *of, struct err *err)
 {
     const struct plan *plan = of->plan;

@@ -3,7 +3,7 @@
 #include <math.h>
 #include <stdio.h>
 
-/* More than any schedule is simulated with; a larger number is a slip. */
+/* More than any schedule is simulated with; a larger number is a typing error. */
 static const double max_microbatches = 1 << 24;
 
 int data_degree(const struct plan *plan)
@@ -15,7 +15,7 @@ static bool refuse_batch(const struct plan *plan, double batch, double at_once, 
 {
     double below = floor(batch / at_once) * at_once;
     char nearest[80];
-    if (err->code != ERR_NONE) /* already set, so nobody reads a text */
+    if (err->code != ERR_NONE) /* already set, so the text would not be used */
         return false;
     if (below > 0)
         snprintf(nearest, sizeof nearest, "nearest are %.0f and %.0f", below, below + at_once);
@@ -63,8 +63,8 @@ static bool shard_is_possible(const struct plan *plan, struct err *err)
     return true;
 }
 
-/* A pipeline runs many microbatches' backwards before it reduces, so gradients would be sharded and
- * gathered for each of them. */
+/* A pipeline runs many backwards before it reduces, so gradients would be sharded and gathered for
+ * each microbatch. */
 bool data_can_shard(const struct plan_case *of, struct err *err)
 {
     const struct plan *plan = of->plan;
@@ -82,9 +82,8 @@ bool data_can_shard(const struct plan_case *of, struct err *err)
     return true;
 }
 
-/* Ranks whose weights differ have nothing to shard; the others could, but what they would scatter
- * is the sum that these methods do without. Context ranks have parts of one gradient, to be summed.
- */
+/* Ranks with different weights cannot shard; methods with equal weights could, but sharding needs
+ * the sum that they avoid. Context ranks hold parts of one gradient, which must be summed. */
 bool data_can_exchange(const struct plan_case *of, struct err *err)
 {
     const struct plan *plan = of->plan;

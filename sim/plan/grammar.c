@@ -14,7 +14,7 @@ static const struct plan_token *token_find(const char *name, size_t length)
     return NULL;
 }
 
-/* `nearest` needs names in an array; the arena has room. */
+/* The names are copied to an array in the arena, as text_nearest needs one. */
 static bool refuse_token(const char *token, size_t letters, struct arena *arena, struct err *err)
 {
     const char **names = ARENA_ARRAY(arena, const char *, (size_t)num_plan_tokens);
@@ -59,7 +59,7 @@ static bool was_seen(unsigned seen, const char *name)
     return seen >> (token_find(name, strlen(name)) - plan_tokens) & 1;
 }
 
-/* Words are read in lower case; a fault is at the word as it was typed. */
+/* Words are read in lower case, but errors show the word as typed. */
 static void show_as_typed(struct err *err, const char *token, const char *typed)
 {
     size_t length = strlen(token);

@@ -53,7 +53,7 @@ struct rank_group group_along(struct members set, int num_ranks)
     return group_along_both(set, (struct members){ 1, 1 }, num_ranks);
 }
 
-/* The first `size` members of a set, and what is left of it: groups of as many that repeat them. */
+/* A set divided in two: its first `size` members, and the repetitions of such groups. */
 struct halves {
     struct members near, far;
 };
@@ -63,7 +63,7 @@ static struct halves cut(struct members set, int size)
     return (struct halves){ { set.stride, size }, { set.stride * size, set.size / size } };
 }
 
-/* Context, then data. */
+/* Divides the replicas: context first, then data. */
 static void cut_replicas(const struct plan *plan, struct halves halves[2])
 {
     struct grid grid = plan_grid(plan);
@@ -94,14 +94,15 @@ int group_size(const struct rank_group *group)
     return size;
 }
 
-/* Sets lie in one another: the members of a short stride fit between two of a longer one. */
+/* Sets are nested: the members of a short stride fit between two members of a longer one. */
 int group_ranks(const struct rank_group *group, int rank, int *members)
 {
     int count = 1;
     members[0] = rank;
     for (int i = 0; i < group->num_sets; i++) {
         struct members set = group->sets[i];
-        members[0] -= rank / set.stride % set.size * set.stride; /* its own place in the set */
+        members[0] -=
+            rank / set.stride % set.size * set.stride; /* minus its own offset in the set */
     }
     for (int i = 0; i < group->num_sets; i++) {
         int num_before = count;

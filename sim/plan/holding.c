@@ -33,7 +33,7 @@ struct holding chunk_holding(const struct plan *plan, const struct model *model,
     return held;
 }
 
-/* Even chunks of one kind are alike, but for the ends. */
+/* Even chunks of one kind are all equal except for the ends. */
 static bool are_all_alike(const struct plan *plan, const struct model *model)
 {
     return plan_is_even(plan) && model_num_kinds(model) == 1;

@@ -10,7 +10,7 @@ struct grid plan_grid(const struct plan *plan)
     memcpy(grid.order, plan->order, sizeof grid.order);
     for (int axis = 0; axis < NUM_AXES; axis++)
         grid.degree[axis] = axes[axis].degree(plan);
-    grid.degree[AXIS_EXPERT] = 1; /* they lie among the others */
+    grid.degree[AXIS_EXPERT] = 1; /* they are among the other ranks */
     return grid;
 }
 
@@ -41,7 +41,7 @@ int grid_stride(const struct grid *grid, enum axis_id axis)
     return stride;
 }
 
-/* Megatron's: tp + TP (cp + CP (dp + DP pp)), and so in any other order. */
+/* As in Megatron: tp + TP (cp + CP (dp + DP pp)), and accordingly in any other order. */
 int grid_rank_of(const struct grid *grid, struct coordinates at)
 {
     int rank = 0;
@@ -87,10 +87,10 @@ static int least(int a, int b)
     return a < b ? a : b;
 }
 
-/* Members in the node where rank `start` sits, and so on to the last; they are in rising order, so
- * a node's members follow one another, and where members are less than a node apart no node between
- * is left out. How many a node has repeats after node_size members at most, so a few times that are
- * looked at, and the last node by itself. */
+/* Counts members per node from the node of rank `start` on. Members are in ascending order, so
+ * those of a node are consecutive; when members are less than a node apart, no node in between is
+ * skipped. The counts repeat after at most node_size members, so only a few periods and the last
+ * node are examined. */
 static struct span count_span(int start, int stride, int size, int node_size)
 {
     if (stride >= node_size)
@@ -142,8 +142,8 @@ static bool is_worse(struct span a, struct span b)
     return a.ranks_per_node < b.ranks_per_node;
 }
 
-/* Groups begin at a + b stride size with a < stride. Where one begins in its node decides its span,
- * so starts a node apart need no second look. */
+/* Groups begin at a + b stride size with a < stride. A group's span depends only on where it begins
+ * within its node, so each such offset is examined once. */
 struct span layout_worst_span(int stride, int size, int num_ranks, int node_size)
 {
     struct span worst = layout_span(stride, size, node_size);

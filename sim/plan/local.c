@@ -15,7 +15,7 @@ struct layer_dims local_dims(struct rank_share share, const struct model *model,
 
 /* --- op lists --------------------------------------------------------------------------------- */
 
-/* The axis that owns this mark; compute belongs to none. */
+/* The axis that owns this mark; NULL for compute. */
 static const struct axis *owner(enum op_kind kind)
 {
     for (int i = 0; i < NUM_AXES; i++)
@@ -24,12 +24,11 @@ static const struct axis *owner(enum op_kind kind)
     return NULL;
 }
 
-/* Lists on their way from marks to collectives. */
+/* The state of lowering marks to collectives. */
 struct lowering {
     struct rank_share share;
     struct arena *arena;
-    short
-        same_as[MAX_VALUES]; /* by value: what it is where the op that would make it is left out */
+    short same_as[MAX_VALUES]; /* per value: its replacement when the op that makes it is dropped */
 };
 
 static short renamed(const struct lowering *l, short value)
@@ -56,8 +55,8 @@ static struct op rename_operands(const struct lowering *l, const struct op *op)
     return out;
 }
 
-/* A mark that is left out hands on what it reads; what the reduction of a loss would have made, its
- * reader makes alone. */
+/* Drops a mark: its output is its input. The reader of a dropped loss reduction computes the value
+ * itself. */
 static void leave_out(struct lowering *l, struct ops *ops, const struct op *op, int i)
 {
     if (op->kind != OP_ALL_REDUCE) {
@@ -69,8 +68,8 @@ static void leave_out(struct lowering *l, struct ops *ops, const struct op *op, 
     reader->out = op->out;
 }
 
-/* Replaces marks by collectives and leaves out those that one rank needs not. Builders put each op
- * right after its predecessor, and so they stay, but within an attention core of several ranks. */
+/* Replaces marks by collectives and drops those that a single rank does not need. Each op waits for
+ * the one right before it, except within an attention core of several ranks. */
 static struct ops lower(struct lowering *l, struct ops ops)
 {
     struct ops out = ops;
@@ -94,7 +93,7 @@ static struct ops lower(struct lowering *l, struct ops ops)
     return out;
 }
 
-/* A forward may keep what a mark behind the op that keeps it makes. */
+/* Lowers both lists. A forward op may keep the output of a later mark. */
 static void lower_both(struct lowering *l, struct local_ops *local)
 {
     for (int i = 0; i < MAX_VALUES; i++)
@@ -121,15 +120,14 @@ static bool is_gradient(const struct ops *ops, int i, enum op_pass pass)
     return i >= 0 && i < ops->count && ops->at[i].kind == OP_GEMM && ops->at[i].pass == pass;
 }
 
-/* The input of a product is gathered again (i) beside its input gradient, which does not read it.
- */
+/* Lets the gather of a product's input (i) overlap its input gradient, which does not read it. */
 static void overlap_gather(struct ops *ops, int i)
 {
     if (is_gradient(ops, i + 1, PASS_BACKWARD_INPUT) && !reads(&ops->at[i + 1], &ops->at[i]))
         ops->at[i + 1].after = i - 1;
 }
 
-/* The collective that an op reads what it made of, or -1. */
+/* The collective whose output an op reads, or -1. */
 static int collective_before(const struct ops *ops, const struct op *op)
 {
     int last = -1;
@@ -141,9 +139,9 @@ static int collective_before(const struct ops *ops, const struct op *op)
     return last;
 }
 
-/* The input gradient (i - 1) is summed (i) beside the weight gradient (i + 1), which waits for the
- * gathered input where there is one and follows the input gradient on its stream anyway. What comes
- * next needs the sum. */
+/* Lets the sum (i) of the input gradient (i - 1) overlap the weight gradient (i + 1), which waits
+ * only for the gathered input, if any, and follows the input gradient on its stream anyway. The op
+ * after that needs the sum. */
 static void overlap_sum(struct ops *ops, int i)
 {
     if (!is_gradient(ops, i - 1, PASS_BACKWARD_INPUT) || !reads(&ops->at[i], &ops->at[i - 1]) ||
@@ -216,8 +214,8 @@ struct local_ops local_head(struct rank_share share, const struct model *model, 
 
 /* --- parameters ------------------------------------------------------------------------------- */
 
-/* The model as wide as a rank's share of it, whose norms, and biases added after a sum, are whole.
- * The formulas of models/blocks.c and model.c then count the rank's parameters. */
+/* The model with the widths of a rank's share; norms, and biases added after a sum, stay whole. The
+ * formulas of models/blocks.c and model.c then count the rank's parameters. */
 static struct model model_of_rank(struct rank_share share, const struct model *model)
 {
     struct layer_dims dims = local_dims(share, model, model->seq);

@@ -3,8 +3,8 @@
 #include "sim/plan/holding.h"
 #include "sim/plan/state_share.h"
 
-/* What a piece costs in steps at most: two runs, and of two units for each of them a gather, a
- * drop, an opening, a reduction and its end. */
+/* Most steps per piece: two runs, each with a gather, a drop, an opening, a reduction and its end
+ * for each of two units. */
 enum {
     MOST_UNITS = 2,
     MOST_RUNS_EACH = 2,
@@ -75,10 +75,10 @@ struct builder {
     struct run *runs;
     int num_runs;
     struct pass_steps out;
-    int *gathered, num_gathered; /* units, in the order of their gathers */
+    int *gathered, num_gathered; /* gathered units, in order */
     int *reducing, num_reducing;
-    int *wanted;   /* [unit] the run for which it was last seen to be used, + 1 */
-    int *last_run; /* [unit] that adds to its gradients; -1: none */
+    int *wanted;   /* [unit] the last run known to use it, + 1 */
+    int *last_run; /* [unit] the last run that adds to its gradients; -1: none */
     bool *is_open; /* [unit] */
 };
 
@@ -94,7 +94,7 @@ static void add_run(struct builder *to, enum step_op op, int piece)
     to->runs[to->num_runs++] = (struct run){ op, piece };
 }
 
-/* Before the last layer of a group, which goes backward first, all of the group run again. */
+/* Before the last layer of a group, whose backward is first, recomputes the whole group. */
 static void add_replays(struct builder *to, int piece)
 {
     const struct pass_chunk *chunk = to->chunk;
@@ -123,7 +123,7 @@ static bool adds_gradients(const struct run *run)
     return run->op == STEP_BACKWARD;
 }
 
-/* Gradients of weights are products of activations alone, and so are those of the embedding. */
+/* Whether a run uses parameters; weight gradients and the embedding's gradient do not. */
 static bool uses_parameters(const struct builder *b, const struct run *run)
 {
     bool is_gradient_of_table = run->op == STEP_BACKWARD && is_embedding(b->chunk, run->piece);
@@ -231,8 +231,8 @@ static void add_settlements(struct builder *to)
     to->num_reducing = 0;
 }
 
-/* Memory is given back before more is taken, and on the data lane what compute will wait for comes
- * before what nobody needs soon. */
+/* Frees memory before taking more; on the data lane, what compute waits for comes before what is
+ * needed later. */
 static void add_sharing(struct builder *to, int run)
 {
     const struct pass_chunk *chunk = to->chunk;

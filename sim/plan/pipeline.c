@@ -75,11 +75,10 @@ bool pipeline_can_interleave(const struct plan_case *of, struct err *err)
                    microbatches);
 }
 
-/* Lists of more would not fit an index, nor a computer's memory: 175B on 131,072 GPUs has 16,384.
- */
+/* Longer lists would exceed an index and memory; 175B on 131,072 GPUs has 16,384. */
 enum { MAX_SCHEDULE_PASSES = 1 << 24 };
 
-/* Layers that run forward again have their inputs for one backward, not for a later half of it. */
+/* Full recompute keeps inputs for one backward, not for a later second half. */
 static bool keeps_for_two_halves(const struct plan *plan, struct err *err)
 {
     if (plan->recompute == RECOMPUTE_NONE || plan->recompute == RECOMPUTE_SELECTIVE)

@@ -106,14 +106,14 @@ int plan_recomputed_layers(const struct plan *plan, int chunk, int layers)
     return 0;
 }
 
-/* Of the weight that the optimizer updates. */
+/* Bytes of the weight that the optimizer updates. */
 static double master_bytes(const struct plan *plan)
 {
     const struct precision_row *row = &precision_rows[plan->precision];
     return row->has_master ? 4 : dtype_bytes(row->values);
 }
 
-/* Moments of Adam are kept in the type of the master weights, two for each parameter, unless the
+/* Bytes of moments per parameter: for Adam two in the type of the master weights, unless the
  * optimizer's name says otherwise. */
 static double moment_bytes(const struct plan *plan, const struct model *model)
 {
@@ -123,13 +123,13 @@ static double moment_bytes(const struct plan *plan, const struct model *model)
         return 2 * element;
     case OPTIMIZER_ADAM_BF16:
         return 2 * 2;
-    case OPTIMIZER_ADAM_8BIT: /* a byte each, and an fp32 scale for each block of 2048 */
+    case OPTIMIZER_ADAM_8BIT: /* a byte each, and an fp32 scale per block of 2048 */
         return 2 * (1 + 4.0 / 2048);
     case OPTIMIZER_MOMENTUM:
         return element;
     case OPTIMIZER_SGD:
         return 0;
-    case OPTIMIZER_ADAFACTOR: /* a second moment for each row and each column of about `hidden` */
+    case OPTIMIZER_ADAFACTOR: /* a second moment per row and per column, of about `hidden` each */
         return 2 * element / model->hidden;
     case NUM_OPTIMIZERS:
         break;
@@ -154,7 +154,7 @@ struct state_bytes plan_state_bytes(const struct plan *plan, const struct model 
     bool has_master = plan_state_has_master(plan);
     bool copies_gradients = plan_state_widens(plan);
     return (struct state_bytes){
-        .weights = precision_bytes(plan->precision), /* not the quantised copies */
+        .weights = precision_bytes(plan->precision), /* without quantised copies */
         .gradients = dtype_bytes((enum dtype)plan->gradient_dtype),
         .optimizer = (has_master ? 4 : 0) + (copies_gradients ? 4 : 0) + moment_bytes(plan, model),
     };

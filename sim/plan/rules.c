@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-/* Without printf: rules make one for each plan of a search, most of whose texts nobody reads. */
+/* Avoids printf, as rules make one text per plan of a search and most are never shown. */
 struct token_text token_text(const char *name, int value)
 {
     struct token_text token;
@@ -48,7 +48,7 @@ static bool uses_all_gpus(const struct plan_case *of, struct err *err)
     return plan_derive_data(&plan, of->num_gpus, err);
 }
 
-/* Layers of the largest chunk. */
+/* Number of layers of the largest chunk. */
 static int most_layers(const struct plan_case *of)
 {
     int most = 0;
@@ -115,8 +115,8 @@ static bool overlaps(const struct plan *plan, enum plan_overlap overlap)
     return plan->overlaps >> overlap & 1;
 }
 
-/* Megatron-LM refuses the same: parameters are gathered by the distributed optimizer, in the
- * buckets that gradients overlap in, and two interleaved stages need receives ahead of time. */
+/* Megatron-LM refuses the same: overlapped parameter gathers need the distributed optimizer and its
+ * gradient buckets, and two interleaved stages need receives posted early. */
 static bool overlap_is_possible(const struct plan_case *of, struct err *err)
 {
     const struct plan *plan = of->plan;
@@ -145,7 +145,7 @@ static bool order_names_every_axis(const struct plan_case *of, struct err *err)
 }
 
 /* Megatron-LM refuses the same (TransformerConfig, cpu_offloading): copies are ordered for one
- * microbatch at a time, and what is recomputed is not kept. */
+ * microbatch at a time, and recomputed values are not kept. */
 static bool offload_is_possible(const struct plan_case *of, struct err *err)
 {
     const struct plan *plan = of->plan;

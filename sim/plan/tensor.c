@@ -13,7 +13,7 @@ double padded_vocab(const struct model *model, int tp)
     return ceil(model->vocab / multiple) * multiple;
 }
 
-/* Ranks beyond the key and value heads each hold a copy of one. */
+/* When there are more ranks than key and value heads, ranks hold copies. */
 void tensor_shard(struct rank_share share, const struct model *model, struct layer_dims *dims)
 {
     double tp = share.tp;
@@ -27,7 +27,7 @@ void tensor_shard(struct rank_share share, const struct model *model, struct lay
 
 static void become(struct op *op, enum op_kind kind)
 {
-    if (op->kind != OP_ALL_REDUCE) /* the loss has three small ones, and says so */
+    if (op->kind != OP_ALL_REDUCE) /* the loss has three small collectives with their own sizes */
         op->kernels = 1;
     op->kind = kind;
     op->stream = STREAM_TENSOR;
@@ -36,7 +36,7 @@ static void become(struct op *op, enum op_kind kind)
 
 /* Megatron's f and g: without sequence parallelism, entering a region is a copy and leaving it a
  * sum; with it, entering gathers the tokens and leaving sums and scatters them. The backward's
- * marks are already turned round, so the same two lines hold for it. */
+ * marks are already swapped, so the same two lines apply. */
 bool tensor_lower(struct rank_share share, struct ops span, struct ops *out, short *same_as)
 {
     (void)same_as;

@@ -16,7 +16,8 @@ static int *member_of(const struct plan_token *token, struct plan *plan)
     return (int *)(void *)((char *)plan + token->member);
 }
 
-/* Digits at *at, past which it moves; false when there are none or the number is out of range. */
+/* Reads digits at *at and moves past them; false when there are none or the number is out of
+ * range. */
 static bool read_digits(const char **at, int min, int max, int *out)
 {
     const char *digit = *at;
@@ -51,7 +52,7 @@ bool token_read_sp(const struct plan_token *token, const char *value, struct are
     return err_set(err, ERR_USAGE, "", "expected sp, sp1 or sp0, found \"sp%s\"", value);
 }
 
-/* A number, or "4x6": six times four. False where it is neither or the list gets too long. */
+/* A number, or "4x6": six times four. False when it is neither, or the list gets too long. */
 static bool read_run(const char **at, int min, int *number, int *times)
 {
     *times = 1;
@@ -63,7 +64,7 @@ static bool read_run(const char **at, int min, int *number, int *times)
     return read_digits(at, 1, PLAN_MAX_LIST, times);
 }
 
-/* The count of a list of runs, or 0; its numbers where `out` is not NULL. */
+/* The length of a list of runs, or 0 on error; writes its numbers unless `out` is NULL. */
 static int read_runs(const char *value, int min, int *out)
 {
     int count = 0;
@@ -162,7 +163,7 @@ bool token_read_schedule(const struct plan_token *token, const char *value, stru
     return true;
 }
 
-/* Copies what comes before `separator` or the end, and moves past it; false after the last word. */
+/* Copies the text up to `separator` or the end, and moves past it; false after the last word. */
 static bool next_word(const char **rest, char separator, char word[32])
 {
     if (!*rest)
@@ -255,7 +256,7 @@ bool token_read_offload(const struct plan_token *token, const char *value, struc
     return read_set(token->names, value, &plan->offloads, err);
 }
 
-/* ep may be left out: it divides dp, so it stands right before it. */
+/* ep may be left out: it divides dp, so it is placed right before dp. */
 bool token_read_order(const struct plan_token *token, const char *value, struct arena *arena,
                       struct plan *plan, struct err *err)
 {

@@ -42,7 +42,7 @@ void token_write_name(const struct plan_token *token, const struct plan *plan, s
         write_word(token, token->names[value], out);
 }
 
-/* While dp is to be derived, all of the data ranks are not known to be this many. */
+/* Written while dp is not yet derived, as the number may differ from all data ranks. */
 void token_write_shard(const struct plan_token *token, const struct plan *plan, struct text *out)
 {
     if (plan->shard == 0 || (plan->dp > 0 && plan->shard == plan_replicas(plan)))
@@ -80,7 +80,7 @@ static bool are_equal(const int *numbers, int count)
 
 static void write_list(const int *numbers, int count, struct text *out)
 {
-    enum { SHORTEST_RUN = 3 }; /* that is written as one */
+    enum { SHORTEST_RUN = 3 }; /* fewest equal numbers written as a run */
     for (int i = 0; i < count;) {
         int run = 1;
         while (i + run < count && numbers[i + run] == numbers[i])
@@ -94,7 +94,7 @@ static void write_list(const int *numbers, int count, struct text *out)
     }
 }
 
-/* Even chunks need no words, unless there are not as many of them as there must be. */
+/* Even chunks are not written, unless their number differs from pp x vpp. */
 void token_write_stages(const struct plan_token *token, const struct plan *plan, struct text *out)
 {
     int count = plan->num_chunk_layers;

@@ -1,5 +1,5 @@
-/* Each rule is about what an instruction may rely on, so a schedule that orders things through
- * another lane or edge than lower.c would is accepted as well. Linear in the instructions. */
+/* Each rule is about what an instruction can rely on, so schedules that use other lanes or edges
+ * than lower.c for the same order are accepted too. Linear in the instructions. */
 #include "sim/schedule/proof.h"
 #include "sim/schedule/text_form.h"
 
@@ -41,7 +41,7 @@ bool proof_ordered(const struct proof *proof, int earlier, int later)
                       proof_text(proof, later).at, proof_text(proof, earlier).at, earlier);
 }
 
-/* The chunk on this rank that makes a message or needs it; for the rest, the chunk itself. */
+/* The chunk on this rank that makes or needs a message; for other instructions, their chunk. */
 static int own_chunk(const struct instr *instr)
 {
     if (instr->op == INSTR_RECV_ACT)
@@ -234,7 +234,7 @@ static bool check_recompute(const struct proof *proof, int recompute, int backwa
                       proof_text(proof, recompute).at, proof_text(proof, backward).at, backward);
 }
 
-/* Where a chunk follows on one of its own stage, no message orders them. */
+/* Checks the order of consecutive chunks on one stage, which no message enforces. */
 static bool check_turn(const struct proof *proof, int chunk, int microbatch)
 {
     struct chunk_place place = placement_of(schedule_placement(proof->schedule), chunk);

@@ -1,5 +1,5 @@
-/* Rules about what outlives a microbatch: parameters, gradients, the update. Which of them exist is
- * not written in a schedule, so what any stage does, every stage must do. */
+/* Rules about what outlives a microbatch: parameters, gradients, the update. A schedule does not
+ * state which of these exist, so what any stage does, every stage must do. */
 #include "sim/schedule/proof.h"
 
 struct indices {
@@ -43,7 +43,7 @@ bool proof_parameters(const struct proof *proof, struct arena *scratch)
     return true;
 }
 
-/* The stage's chunks x microbatches: what makes the weight gradients of each chunk, in order. */
+/* For each chunk of the stage, the instructions that make its weight gradients, in order. */
 static int *backwards_by_chunk(const struct proof *proof, struct arena *scratch)
 {
     const struct schedule_shape *shape = &proof->schedule->shape;
@@ -60,7 +60,7 @@ static int *backwards_by_chunk(const struct proof *proof, struct arena *scratch)
     return out;
 }
 
-/* Each chunk's gradients are reduced once, behind all its backwards, or never. */
+/* Each chunk's gradients are reduced once, after all its backwards, or never. */
 bool proof_reductions(const struct proof *proof, struct arena *scratch)
 {
     const struct schedule_shape *shape = &proof->schedule->shape;
@@ -87,7 +87,8 @@ bool proof_reductions(const struct proof *proof, struct arena *scratch)
     return true;
 }
 
-/* Both ends add what is already summed over the data group, or both would add different sums. */
+/* Both ends must add gradients that are already summed over the data group, or their sums would
+ * differ. */
 static bool check_tied_order(const struct proof *proof, int tied, struct arena *scratch)
 {
     const struct schedule_shape *shape = &proof->schedule->shape;
@@ -120,8 +121,8 @@ static bool check_tied(const struct proof *proof, struct arena *scratch)
     return check_tied_order(proof, tied.at[0], scratch);
 }
 
-/* Each chunk's parameters are averaged once: before the update ends, which adds to the average, or
- * all after it. */
+/* Each chunk's parameters are averaged once: either all before the end of the update, which adds to
+ * the average, or all after it. */
 static bool check_mixes(const struct proof *proof, int update, struct arena *scratch)
 {
     const struct schedule_shape *shape = &proof->schedule->shape;

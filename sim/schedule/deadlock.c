@@ -1,7 +1,7 @@
 /* Runs all stages together without times: a lane's head finishes when its `after` has, and a
- * message only when both ends are at the head of their lanes. What can finish does, in any order:
- * finishing one instruction never takes from another the chance to, so work that is left when
- * nothing can finish is a deadlock in every run, and its absence proves that no run has one. */
+ * message only when both ends are at the head of their lanes. Everything that can finish does, in
+ * any order: finishing one instruction never prevents another, so remaining work is a deadlock in
+ * every run, and no remaining work proves that no run has one. */
 #include "sim/schedule/proof.h"
 #include "sim/schedule/text_form.h"
 
@@ -57,7 +57,7 @@ static void look_at(struct run *run, struct queue *queue)
     run->stack[run->depth++] = queue;
 }
 
-/* Any lane of the stage may have waited for it. */
+/* Finishes the head and wakes all lanes of the stage, any of which may have waited for it. */
 static void finish(struct run *run, struct queue *queue)
 {
     int stage = stage_of(run, queue);
@@ -82,9 +82,9 @@ static bool fail_mismatch(struct run *run, const struct queue *queue, const stru
     return false;
 }
 
-/* Both ends, or neither. Messages of a link keep one order, so heads that differ will never match;
- * where chunks turn round a lane is an end of two links, and the far head may be the other's. On
- * the data lane the far head may still be a local one. */
+/* Finishes both ends, or neither. Messages of a link keep their order, so different heads never
+ * match. But where chunks change direction, a lane is the end of two links, and the other head may
+ * belong to the other link; on the data lane it may be a local instruction. */
 static bool meet_peer(struct run *run, struct queue *queue)
 {
     const struct instr *head = head_of(run, queue);
@@ -129,7 +129,7 @@ static bool step(struct run *run, struct queue *queue)
     return true;
 }
 
-/* The first unfinished instruction of a list waits for nothing of its own stage. */
+/* The first unfinished instruction of a list; it waits for nothing on its own stage. */
 static int first_unfinished(const struct run *run, int stage)
 {
     int count = run->schedule->ranks[stage].count;

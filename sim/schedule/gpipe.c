@@ -1,7 +1,7 @@
 #include "sim/schedule/generators.h"
 
-/* Backwards run in the order of the forwards, as Megatron's and PyTorch's do, so that messages keep
- * one order in both directions. The paper draws them reversed; the time is the same. */
+/* Backwards run in the order of the forwards, as in Megatron and PyTorch, so that messages have one
+ * order in both directions. The paper draws them reversed; the time is the same. */
 void gpipe_emit(const struct schedule_shape *shape, int stage, struct instrs *out)
 {
     for (int microbatch = 0; microbatch < shape->num_microbatches; microbatch++)

@@ -1,6 +1,6 @@
-/* Megatron-LM's order (core/pipeline_parallel/schedules.py). Its older special case, all forwards
- * first when there are as many microbatches as stages, is left out, as it is from newer versions:
- * it only held more activations. */
+/* Megatron-LM's order (core/pipeline_parallel/schedules.py). The old special case (all forwards
+ * first when there are as many microbatches as stages) is left out, as in newer versions: it only
+ * held more activations. */
 #include "sim/schedule/generators.h"
 
 bool interleaved_accepts(const struct schedule_shape *shape, struct err *err)

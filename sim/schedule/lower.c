@@ -1,9 +1,9 @@
-/* A slot is one instruction of the compute order with what belongs to it. In the list, slot
- * k is preceded by the receive of slot k + 1, so that it runs while k computes and never earlier,
- * and followed by its send. With one microbatch in the pipeline at a time that receive, which waits
- * for what k leads to, is behind both: a GPU may wait for a receive that it is in before it runs
- * a kernel for the first time. Every edge therefore points to a producer or backwards
- * in compute order: whenever the compute order alone can finish, so can the lowered lists. */
+/* A slot is one instruction of the compute order with its messages. In the list, slot k is preceded
+ * by the receive of slot k + 1, which then runs during k's compute and never earlier, and followed
+ * by its own send. When the pipeline holds only one microbatch at a time, that receive depends on k
+ * itself, and comes after both: on a GPU a pending receive may delay the first launch of a kernel.
+ * So every edge points to a producer or backwards in compute order, and whenever the compute order
+ * alone can finish, the lowered lists can. */
 #include "sim/schedule/schedule.h"
 
 #include <assert.h>
@@ -26,13 +26,13 @@ struct lowerer {
     const struct schedule_shape *shape;
     struct placement placement;
     const struct lowering *lowering;
-    bool is_chain; /* one microbatch at a time: each slot follows from the one before */
+    bool is_chain; /* one microbatch at a time: each slot depends on the one before */
     int stage;
     const struct instrs *order;
     struct instrs out;
     struct slot *slots;
     struct passes forwards, backwards;
-    int *backwards_left; /* of each of the stage's chunks */
+    int *backwards_left; /* backwards left per chunk of the stage */
 };
 
 static struct instr of_chunk(enum opcode op, int chunk)
@@ -119,7 +119,8 @@ static void find_passes(struct lowerer *to)
     }
 }
 
-/* Recompute starts when the gradient is there, as in Megatron, where it is part of backward. */
+/* Recompute starts when the gradient has arrived, as in Megatron, where it is part of the
+ * backward. */
 static void add_compute(struct lowerer *to, int slot)
 {
     struct instr compute = to->order->at[slot];
@@ -150,7 +151,7 @@ static void add_send(struct lowerer *to, int slot)
     add(to, send, to->slots[slot].computed);
 }
 
-/* Behind the last backward of its chunk. */
+/* Adds a chunk's reduction after its last backward. */
 static void add_reduction(struct lowerer *to, int slot)
 {
     if (!instr_ends_backward(to->order->at[slot].op))
@@ -169,8 +170,8 @@ static int last_backward(const struct lowerer *to, int chunk)
     return i;
 }
 
-/* The first chunk has the table as the embedding, the last as the head. Behind the reductions on
- * the data lane, so that both ends add gradients that are already summed over the data group. */
+/* The first chunk has the table as the embedding, the last as the head. Placed after the reductions
+ * on the data lane, so that both ends add gradients already summed over the data group. */
 static void add_tied(struct lowerer *to)
 {
     struct placement placement = to->placement;
@@ -183,14 +184,14 @@ static void add_tied(struct lowerer *to)
     add(to, tied, last_backward(to, chunk));
 }
 
-/* Adds an instruction for every chunk of the stage, behind the last one on the data lane. */
+/* Adds an instruction per chunk of the stage, after the last one on the data lane. */
 static void add_all_chunks(struct lowerer *to, enum opcode op, int after)
 {
     for (int i = 0; i < to->shape->chunks_per_stage; i++)
         add(to, of_chunk(op, placement_chunk(to->placement, to->stage, i)), after);
 }
 
-/* The norm is behind every reduction on the data lane, so that it waits only for compute. */
+/* The norm follows all reductions on the data lane, so it only has to wait for compute. */
 static void add_update(struct lowerer *to)
 {
     int computed = to->slots[to->order->count - 1].computed;

@@ -1,7 +1,7 @@
 #include "sim/schedule/generators.h"
 
-/* A stage meets each microbatch twice. That the next one enters only when the last is back at the
- * first stage follows from the first stage's own order. */
+/* Each stage runs each microbatch forward, then backward. The first stage's order ensures that the
+ * next microbatch enters only when the last one is back. */
 void naive_emit(const struct schedule_shape *shape, int stage, struct instrs *out)
 {
     for (int microbatch = 0; microbatch < shape->num_microbatches; microbatch++) {

@@ -1,6 +1,6 @@
 #include "sim/schedule/placement.h"
 
-/* A round that goes up is one that goes down, seen from the other end. */
+/* An upward round is a downward round seen from the other end. */
 static int turned(const struct placement_rule *rule, int num_stages, int place, int round)
 {
     return rule->direction(round) == DIRECTION_UP ? num_stages - 1 - place : place;
@@ -16,8 +16,8 @@ int ruled_chunk(const struct placement_rule *rule, int num_stages, int stage, in
     return round * num_stages + turned(rule, num_stages, stage, round);
 }
 
-/* Within a round neighbours are one stage apart; from round to round they are the two ends of the
- * pipeline, or one stage where the chunks turn. */
+/* Within a round, consecutive chunks are one stage apart. Between rounds they are on the pipeline's
+ * two ends, or on one stage where the direction changes. */
 int ruled_boundary(const struct placement_rule *rule, int num_stages, int chunk)
 {
     int from = ruled_stage(rule, num_stages, chunk);

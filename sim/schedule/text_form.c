@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Larger numbers are slips; this keeps sums and products of them in range. */
+/* Larger numbers are errors; the limit keeps sums and products in range. */
 enum { MAX_NUMBER = 1000000 };
 
 void instr_write(const struct instr *instr, struct text *out)

@@ -1,12 +1,11 @@
-/* A backward in two halves: only the input gradients are waited for, so weight gradients can fill
- * the bubble. ZB-H1 is 1F1B whose stage s puts its weight gradients off by s microbatches, so that
- * it has s left for when no more gradients come. ZB-H2 warms up twice as far and puts off twice as
- * much: where the three passes take the same time, no stage waits between its first forward and its
- * last weight gradient. With fewer microbatches than the warm-up takes it is still an order, with
- * bubbles. */
+/* The backward is split: other stages wait only for input gradients, so weight gradients can fill
+ * the bubble. ZB-H1 is 1F1B in which stage s delays its weight gradients by s microbatches, so that
+ * s are left when no more gradients arrive. ZB-H2 doubles the warm-up and the delay: when the three
+ * passes take the same time, no stage waits between its first forward and its last weight gradient.
+ * With fewer microbatches than the warm-up, the order is valid but has bubbles. */
 #include "sim/schedule/generators.h"
 
-/* How far each of the two goes, in units of ZB-H1. */
+/* Warm-up and delay in units of ZB-H1. */
 enum depth { H1 = 1, H2 = 2 };
 
 bool zero_bubble_accepts(const struct schedule_shape *shape, struct err *err)
@@ -57,8 +56,8 @@ static void emit_stage(const struct schedule_shape *shape, int stage, enum depth
         emit_backward_weight(out, stage, weights++);
 }
 
-/* After the forward of the last round without a weight gradient, if the rounds get that far; when
- * the warm-up takes all microbatches, at its end. */
+/* The peak is after the forward of the last round without a weight gradient if there are that many
+ * rounds; when the warm-up has all microbatches, at its end. */
 static int waiting_at_peak(const struct schedule_shape *shape, int stage, enum depth depth)
 {
     int rounds = shape->num_microbatches - num_warmup(shape, stage, depth);

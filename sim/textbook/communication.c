@@ -8,7 +8,7 @@ double textbook_message_s(const struct textbook_link *link, double message_bytes
     return link->latency_s + message_bytes / link->bytes_per_s;
 }
 
-/* n-1 steps; in each, every rank passes a 1/n of the buffer to its neighbour. Patarasuk and Yuan
+/* n-1 steps; in each, every rank passes 1/n of the buffer to its neighbour. Patarasuk and Yuan
  * 2009. */
 static double ring_pass_s(const struct textbook_link *link, int num_ranks, double message_bytes)
 {
@@ -17,22 +17,22 @@ static double ring_pass_s(const struct textbook_link *link, int num_ranks, doubl
     return steps * textbook_message_s(link, step_bytes);
 }
 
-/* (n-1)(alpha + S/(n B)): every rank's part goes once round the ring. */
+/* (n-1)(alpha + S/(n B)): every rank's part goes once around the ring. */
 double textbook_ring_all_gather_s(const struct textbook_link *link, int num_ranks,
                                   double message_bytes)
 {
     return ring_pass_s(link, num_ranks, message_bytes);
 }
 
-/* (n-1)(alpha + S/(n B)): a partial sum goes once round the ring. Adding takes no time. */
+/* (n-1)(alpha + S/(n B)): a partial sum goes once around the ring. Addition counts as 0. */
 double textbook_ring_reduce_scatter_s(const struct textbook_link *link, int num_ranks,
                                       double message_bytes)
 {
     return ring_pass_s(link, num_ranks, message_bytes);
 }
 
-/* 2(n-1)(alpha + S/(n B)): reduce-scatter, then all-gather. Nearly 2 S/B whatever n is, but a
- * latency that grows with n. */
+/* 2(n-1)(alpha + S/(n B)): reduce-scatter, then all-gather. The bandwidth term is nearly 2 S/B for
+ * any n; the latency grows with n. */
 double textbook_ring_all_reduce_s(const struct textbook_link *link, int num_ranks,
                                   double message_bytes)
 {
@@ -51,8 +51,8 @@ double textbook_tree_all_reduce_s(const struct textbook_link *link, int num_rank
     return 2 * levels * link->latency_s + 2 * message_bytes / link->bytes_per_s;
 }
 
-/* 2 (n-1) S/(K B): K of the n ranks are servers of an equal part each; n-1 others send theirs to
- * each and fetch the sum, through the server's link, which is what limits it. Li et al. 2014. */
+/* 2 (n-1) S/(K B): K of the n ranks are servers, each of an equal part; the n-1 others send it
+ * theirs and fetch the sum through the server's link, which is the bottleneck. Li et al. 2014. */
 double textbook_parameter_server_s(const struct textbook_link *link, int num_ranks, int num_servers,
                                    double message_bytes)
 {

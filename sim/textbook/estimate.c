@@ -72,8 +72,8 @@ double textbook_boundary_bytes(const struct textbook_setup *setup)
     return setup->value_bytes * setup->seq * setup->microbatch * setup->model->hidden;
 }
 
-/* q k v: 3 h outputs, projection h, feed-forward 4 h and back: 12 h^2; embedding and head v rows
- * each. Columns of h but for the last, divided by rows over tensor ranks. */
+/* q k v: 3 h outputs, projection h, feed-forward 4 h and back: 12 h^2; embedding and head have v
+ * rows each. Matrices have h columns, except the last; rows are divided over tensor ranks. */
 void textbook_fill_load(const struct textbook_setup *setup, struct textbook_load *out)
 {
     double h = setup->model->hidden, rows = h / setup->tensor;
@@ -111,9 +111,9 @@ struct textbook_link textbook_shard_link(const struct textbook_setup *setup)
     return shards == setup->data ? setup->data_link : textbook_ring_link(&setup->wires, shards, 1);
 }
 
-/* Once a step. ZeRO 1 and 2 move what an all-reduce does in the same precision; ZeRO 3 gathers the
- * weights for forward and backward: half as much again. Rajbhandari et al. 2020, section 7. Where
- * shards are repeated, ranks with the same one all-reduce it. Zhao et al. 2023, section 3.2.2. */
+/* Once per step. ZeRO 1 and 2 move as much as an all-reduce in the same precision; ZeRO 3 gathers
+ * the weights for forward and backward: half as much again. Rajbhandari et al. 2020, section 7.
+ * Ranks with the same shard all-reduce it. Zhao et al. 2023, section 3.2.2. */
 static double zero_comm_s(const struct textbook_setup *setup, double parameters)
 {
     int shards = num_shards(setup);
@@ -171,8 +171,8 @@ static double layer_bytes(const struct textbook_setup *setup, enum textbook_keep
                                            textbook_microbatch_of(setup), setup->value_bytes);
 }
 
-/* N/K + K layers (Chen et al. 2016): of those in flight the input of every K-th is kept, and K are
- * held whole between two of them while they are replayed. */
+/* N/K + K layers (Chen et al. 2016): of the layers in flight the input of every K-th is kept, and
+ * the K layers between two of them are held while they are recomputed. */
 static void estimate_memory(const struct textbook_setup *setup, struct textbook_estimate *out)
 {
     double shard_parameters = out->parameters / (setup->tensor * setup->pipeline);

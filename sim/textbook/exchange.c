@@ -7,7 +7,7 @@ static bool is_in_node(const struct textbook_wires *wires, int size, int stride)
     return (size - 1) * stride < wires->ranks.per_node;
 }
 
-/* Members that are in one node: consecutive ones, which hand on among themselves. */
+/* Members on one node are consecutive and pass data among themselves. */
 struct textbook_link textbook_ring_link(const struct textbook_wires *wires, int size, int stride)
 {
     if (is_in_node(wires, size, stride))
@@ -26,8 +26,8 @@ struct textbook_link textbook_phase_link(const struct textbook_wires *wires,
     return textbook_ring_link(wires, phase->size, phase->stride);
 }
 
-/* A sum by ring where no algorithm is named. A gather's buffer is all members' bytes. Neighbours
- * are sent to one after another: d (alpha + S/B). Assran et al. 2019, section 3 (gossip). */
+/* An unnamed algorithm counts as a ring. A gather's buffer is all members' bytes. A rank sends to
+ * its d neighbours one after another: d (alpha + S/B). Assran et al. 2019, section 3 (gossip). */
 double textbook_phase_s(const struct textbook_wires *wires, const struct exchange_phase *phase)
 {
     const struct textbook_link link = textbook_phase_link(wires, phase);
@@ -61,8 +61,8 @@ static double phases_s(const struct textbook_wires *wires, const struct exchange
     return sum_s;
 }
 
-/* One step in H ends a period with an average of all: 1/H of that and (H-1)/H of the others. Stich
- * 2019 (Local SGD); Chen et al. 2021 (Gossip-PGA). */
+/* One step in H ends a period with an average of all: the mean is 1/H of its time and (H-1)/H of
+ * the other steps'. Stich 2019 (Local SGD); Chen et al. 2021 (Gossip-PGA). */
 double textbook_exchange_s(const struct textbook_wires *wires, const struct exchange *exchange,
                            const struct exchange_load *load)
 {

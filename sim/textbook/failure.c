@@ -11,7 +11,7 @@ double textbook_mtbf_s(double failures_per_1000_node_days, int num_nodes)
     return DAY_S / failures_per_day;
 }
 
-/* sqrt(2 C M): where C/t of writing and t/(2M) of lost work add up to least. Young 1974. */
+/* sqrt(2 C M): the t that minimises C/t (writing) + t/(2M) (lost work). Young 1974. */
 double textbook_young_s(const struct textbook_failure *failure)
 {
     return sqrt(2 * failure->checkpoint_s * failure->mtbf_s);
@@ -27,8 +27,8 @@ double textbook_daly_s(const struct textbook_failure *failure)
     return textbook_young_s(failure) * (1 + x / 3 + x * x / 9) - failure->checkpoint_s;
 }
 
-/* 1 / (1 + C/t + (t/2 + R)/M): to each second of work, its share of a checkpoint and, once in M,
- * half an interval lost and a restart. */
+/* 1 / (1 + C/t + (t/2 + R)/M): each second of work costs its share of a checkpoint and, once per M,
+ * half an interval and a restart. */
 double textbook_ettr_linear(const struct textbook_failure *failure, double interval_s)
 {
     double writing = failure->checkpoint_s / interval_s;
@@ -36,8 +36,8 @@ double textbook_ettr_linear(const struct textbook_failure *failure, double inter
     return 1 / (1 + writing + losing);
 }
 
-/* t / (M e^{R/M} (e^{(t+C)/M} - 1)): the expected time to get through t + C without a failure when
- * they come as a Poisson process and may strike restarts as well. Daly 2006. */
+/* t / (M e^{R/M} (e^{(t+C)/M} - 1)): the expected time to complete t + C without a failure, when
+ * failures are a Poisson process and may also hit restarts. Daly 2006. */
 double textbook_ettr_exact(const struct textbook_failure *failure, double interval_s)
 {
     double mtbf_s = failure->mtbf_s;

@@ -7,8 +7,8 @@
 #include <math.h>
 
 /* Rows of Megatron-LM docs/user-guide/features/dist_optimizer.md; "deepspeed" is Rajbhandari et al.
- * 2020, section 3.1 (K = 12), and "bf16-pure" MosaicML's setting of that name. With momentum
- * (Polyak 1964) there is one moment where Adam has two. */
+ * 2020, section 3.1 (K = 12), and "bf16-pure" MosaicML's setting of that name. Momentum (Polyak
+ * 1964) has one moment, Adam two. */
 // clang-format off
 const struct textbook_recipe textbook_recipes[] = {
     { "fp32", "all in fp32: parameter, gradient, two moments", 4, 4, 8 },
@@ -26,7 +26,7 @@ const struct textbook_recipe textbook_recipes[] = {
 // clang-format on
 const int num_textbook_recipes = LENGTH(textbook_recipes);
 
-/* Each stage divides one part more by the number of ranks. Rajbhandari et al. 2020, figure 1. */
+/* Each stage divides one further part by the number of ranks. Rajbhandari et al. 2020, figure 1. */
 struct textbook_state textbook_state(const struct textbook_recipe *recipe, double parameters,
                                      int zero, int num_ranks)
 {
@@ -50,9 +50,9 @@ double textbook_largest_model(double memory_bytes, double bytes_per_parameter)
     return memory_bytes / bytes_per_parameter;
 }
 
-/* b l (2 s^2 a + 14 s h): scores and probabilities of a heads, and 14 values per token and width.
- * The lecture states the sum; input 1, q k v 3, context 1, feed-forward input 1 and twice its inner
- * width 8 add up to it. */
+/* b l (2 s^2 a + 14 s h): scores and probabilities of the a heads, and 14 values per token and
+ * channel. The lecture states only the sum 14; input 1, q k v 3, context 1, feed-forward input 1
+ * and its inner width twice 8 give it. */
 double textbook_activation_values(const struct model *model, struct textbook_batch batch)
 {
     double s = batch.seq;
@@ -62,7 +62,7 @@ double textbook_activation_values(const struct model *model, struct textbook_bat
 }
 
 /* (48 l h^2 + b l (2 s^2 a + 14 s h)) x 4 bytes. The 4P rule: parameter, gradient and two moments
- * are a value each of every one of the 12 l h^2 parameters of the layers. */
+ * are one value each, for the layers' 12 l h^2 parameters. */
 double textbook_training_bytes(const struct model *model, struct textbook_batch batch)
 {
     double fp32_bytes = 4;
@@ -70,9 +70,9 @@ double textbook_training_bytes(const struct model *model, struct textbook_batch 
     return (state_values + textbook_activation_values(model, batch)) * fp32_bytes;
 }
 
-/* 2 [4 Phi + (b/N) Theta]: every rank keeps the four values of all Phi parameters and activations
- * of its share of the batch, at 2 bytes. Only the second part falls with more ranks. The lecture's
- * form of what Rajbhandari et al. 2020, section 3, count with K = 12 instead. */
+/* 2 [4 Phi + (b/N) Theta]: every rank keeps four values for each of the Phi parameters, and the
+ * activations of its share of the batch, at 2 bytes. Only the second part falls with more ranks.
+ * Rajbhandari et al. 2020, section 3, count the same with K = 12. */
 double textbook_data_parallel_bytes(double parameters, double values_per_sequence,
                                     double sequences_per_rank)
 {
@@ -87,8 +87,8 @@ double textbook_data_parallel_traffic_bytes(double parameters)
     return half_bytes * parameters;
 }
 
-/* A layer keeps so many values, and masks of one byte, for each of the s b h values that pass
- * between layers; those of attention count a s / h times. */
+/* Values, and one-byte masks, that a layer keeps per each of the s b h values between layers; those
+ * of attention are multiplied by a s / h. */
 struct kept {
     double values, masks;                     /* on every tensor rank */
     double split_values, split_masks;         /* divided over them */

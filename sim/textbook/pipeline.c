@@ -2,11 +2,11 @@
 
 #include <math.h>
 
-/* Idle stage times beside the v m of work, in chunks of a stage: the first microbatch takes p-1 to
- * reach the end. One after another, each of the m has the stage idle while it is on the p-1 others.
- * With weight gradients apart, a third of a stage time each like forward and backward, they fill
- * two thirds of the p-1 (p-1)(F + B - W), or all of them, (p-1)(F + B - 2W). Qi et al. 2023,
- * table 2. */
+/* Idle time of a stage in units of a chunk's time, in addition to v m of work: p-1, as the first
+ * microbatch takes that long to reach the end. Naive: m (p-1), as the stage is idle while each
+ * microbatch is on the p-1 others. With split weight gradients, and forward, backward and weight
+ * gradients a third each: ZB-H1 leaves (p-1)(F + B - W), a third of p-1; ZB-H2 (p-1)(F + B - 2W),
+ * nothing. Qi et al. 2023, table 2. */
 static double idle_chunks(struct textbook_pipeline pipeline)
 {
     double others = pipeline.stages - 1;
@@ -25,15 +25,16 @@ static double idle_chunks(struct textbook_pipeline pipeline)
     return others;
 }
 
-/* (p-1)/(v m): the first microbatch takes p-1 stage times to reach the end, v times less in chunks;
- * the work is m stage times. Narayanan et al. 2021, section 2.2. */
+/* (p-1)/(v m): the first microbatch takes p-1 stage times to reach the end, v times less with v
+ * chunks; the work is m stage times. Narayanan et al. 2021, section 2.2. */
 double textbook_bubble_of_useful(struct textbook_pipeline pipeline)
 {
     double work = (double)pipeline.chunks * pipeline.microbatches;
     return idle_chunks(pipeline) / work;
 }
 
-/* (p-1)/(v m + p-1): the same idle time over work and idle time. Huang et al. 2019, section 2.3. */
+/* (p-1)/(v m + p-1): the same idle time relative to work plus idle time. Huang et al. 2019, section
+ * 2.3. */
 double textbook_bubble_of_total(struct textbook_pipeline pipeline)
 {
     double work = (double)pipeline.chunks * pipeline.microbatches;
@@ -41,9 +42,9 @@ double textbook_bubble_of_total(struct textbook_pipeline pipeline)
     return idle / (work + idle);
 }
 
-/* The first of `exposed` microbatches crosses all p v - 1 boundaries; each of the others keeps the
- * busiest link for v messages more; then the gradients come back. Microbatches that run one after
- * another cross all boundaries alone, each of them. */
+/* The first of `exposed` microbatches crosses all p v - 1 boundaries; each of the others occupies
+ * the busiest link for v further messages; then the gradients come back. In the naive schedule
+ * every microbatch crosses all boundaries alone. */
 static double crossings_s(struct textbook_pipeline pipeline, double message_s, int exposed)
 {
     if (pipeline.stages == 1)
@@ -55,8 +56,8 @@ static double crossings_s(struct textbook_pipeline pipeline, double message_s, i
     return 2 * (boundaries + queued) * message_s;
 }
 
-/* 2 (p v - 1) c: all but one microbatch's transfers are hidden by the work of others. Exact for
- * Megatron's interleaved schedule, too little for 1F1B that blocks on transfers. */
+/* 2 (p v - 1) c: the transfers of all but one microbatch are hidden. Exact for Megatron's
+ * interleaved schedule, too low for 1F1B with blocking transfers. */
 double textbook_pipeline_low_s(struct textbook_pipeline pipeline, double message_s)
 {
     return crossings_s(pipeline, message_s, 1);
@@ -69,9 +70,9 @@ double textbook_pipeline_high_s(struct textbook_pipeline pipeline, double messag
 }
 
 /* Stage 0 starts p microbatches before the first returns, each through l/p layers: l. Interleaving
- * adds p-1 chunks of l/(p v): l (1 + (p-1)/(p v)). Korthikanti et al. 2022, section 4.2. No more
- * than m microbatches are ever in flight, which are GPipe's (Huang et al. 2019, section 2.3); one
- * is where they run one after another, and 2p-1 fill ZB-H2's bubble (Qi et al. 2023, table 2). */
+ * adds p-1 chunks of l/(p v): l (1 + (p-1)/(p v)). Korthikanti et al. 2022, section 4.2. At most m
+ * microbatches are in flight, as in GPipe (Huang et al. 2019, section 2.3); the naive schedule has
+ * one, and ZB-H2 has 2p-1 (Qi et al. 2023, table 2). */
 double textbook_layers_in_flight(struct textbook_pipeline pipeline, int layers)
 {
     double stages = pipeline.stages;

@@ -8,7 +8,7 @@ double textbook_layer_parameters(const struct model *model)
     return 12 * h * h;
 }
 
-/* Layers, the token embedding and an output head of its own, each v h. */
+/* The layers, the token embedding and a separate output head, v h each. */
 double textbook_parameters(const struct model *model)
 {
     double embedding_and_head = 2.0 * model->vocab * model->hidden;
@@ -33,8 +33,8 @@ static double layer_flops(const struct model *model, struct textbook_batch batch
     return passes * 24 * tokens * model->layers * h * h;
 }
 
-/* 96 B s l h^2 (1 + s/(6h) + V/(16 l h)): four passes over the layers (forward, its recompute, a
- * backward of two), three over the head. Narayanan et al. 2021, eq. 3. */
+/* 96 B s l h^2 (1 + s/(6h) + V/(16 l h)): four passes over the layers (forward, recompute, and a
+ * backward that counts two), three over the head. Narayanan et al. 2021, eq. 3. */
 double textbook_recompute_flops(const struct model *model, struct textbook_batch batch)
 {
     double h = model->hidden;
