@@ -1,11 +1,9 @@
-/* Loss against step of every exchange on a convex problem (tests/logistic.h): eight ranks that are
- * threads, one seed, rates that fade. Of the loss what is above the optimum's is shown, and the
- * bytes that all ranks sent in a step. Nothing is timed.
- *
- * Then what the theory makes of it: its constants are fitted on the first steps of one method, or
- * of two, and say after how many each method is so near the optimum. Once with gradients of all
- * samples, which differ by the ranks' data alone, once of sixteen that are drawn;
- * the latter also as a picture, exchange-loss.svg, in the folder that is given. */
+/* Loss against step of every exchange on a convex problem (tests/logistic.h): eight ranks as
+ * threads, one seed, fading rates. It shows the loss above the optimum, and the bytes that all
+ * ranks sent per step; nothing is timed. Then the theory's constants are fitted on the first steps
+ * of one or two methods, and predict after how many steps each method is that close to the optimum.
+ * Once with gradients of all samples, which differ only by the ranks' data; once with sixteen drawn
+ * samples, also as a picture, exchange-loss.svg, in the given folder. */
 #include "base/length.h"
 #include "calibration/descent_fit.h"
 #include "sim/cost/exchange.h"
@@ -28,7 +26,7 @@ static const char *const words[] = {
 
 enum { NUM_WORDS = LENGTH(words) };
 
-/* What the threads share. */
+/* Shared by the threads. */
 struct trial {
     const char *word;
     const struct logistic *problem;
@@ -76,7 +74,7 @@ static struct loss_run loss_run_of(const struct trial *trial, double heterogenei
                               .num_steps = SHORT };
 }
 
-/* Noise makes the loss of single steps stray, so ten in a row are its mean. */
+/* Single steps are noisy, so the mean of ten consecutive ones is used. */
 static int steps_measured(const struct trial *trial, double loss)
 {
     enum { ROW = 10 };

@@ -25,7 +25,7 @@ static void fail(const struct err *err)
 
 /* --- predictions -------------------------------------------------------------------------- */
 
-/* A number of nodes with so many bytes a second out of each. */
+/* A number of nodes, and the bandwidth out of each. */
 struct place {
     int nodes;
     double network_bytes_per_s;

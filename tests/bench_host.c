@@ -1,5 +1,5 @@
 /* What the host's ops reach on one core: FLOP/s of products and attention, bytes/s of the others
- * (least traffic). The best of several turns. */
+ * (least traffic). The best of several repeats. */
 #include "base/clock.h"
 #include "base/length.h"
 #include "kernels/host/activation.h"

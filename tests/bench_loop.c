@@ -1,5 +1,5 @@
 /* The closed loop: calibrates this machine, runs plans that calibration never saw, two processes of
- * one core each, and holds each step's time and memory against what was predicted of it.
+ * one core each, and compares each step's time and memory with the prediction.
  *
  *     bench_loop [CLUSTER.json]     with a file: without calibrating */
 #include "base/core_share.h"
@@ -137,7 +137,7 @@ static void show_errors(const char *what, double *errors, int count)
            100 * errors[count - 1], count);
 }
 
-/* Beside other programs a step is no match for its prediction, and is said not to be. */
+/* Beside other programs a step cannot match its prediction, and is reported as disturbed. */
 static bool is_disturbed(const struct outcome *o)
 {
     return o->core_share >= 0 && o->core_share < quiet_core_share;
@@ -155,7 +155,8 @@ static int show_covered(const struct outcome *all, int count)
     return disturbed;
 }
 
-/* Pairs of one shape that the machine tells apart: how many more are ordered right than wrong. */
+/* Shows, for pairs of one shape with clearly different times, how many more are ordered right than
+ * wrong. */
 static void show_order(const struct outcome *all, int count)
 {
     int pairs = 0, sum = 0;

@@ -1,9 +1,9 @@
-/* How fast integer programming divides layers beside the dynamic program: GPT-3 175B on 1,024 H100s
- * with Megatron-Core, a recompute of each stage's own, so little memory that some layers must run
- * again. First one point of each number of stages: the least surrogate with its proof, by the
- * dynamic program, by the bounded integer program, by the same without an upper bound on the
+/* How fast integer programming divides layers, compared with the dynamic program: GPT-3 175B on
+ * 1,024 H100s with Megatron-Core, recompute chosen per stage, and so little memory that some layers
+ * must be recomputed. First one point of each number of stages: the least surrogate with its proof,
+ * by the dynamic program, by the bounded integer program, by the same without an upper bound on the
  * longest pass (10 s at most), and with at most three types of stages. Then the two methods on the
- * space of 64 stages. Best of a few. */
+ * space of 64 stages. Times are the best of a few. */
 #include "base/clock.h"
 #include "base/length.h"
 #include "base/parallel.h"

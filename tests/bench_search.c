@@ -1,7 +1,7 @@
 /* How fast plans are searched: GPT-3 175B on DGX H100 with Megatron-Core. The reference is a plain
  * loop in one thread over the same candidates, which predicts every plan that keeps the rules in
- * full; `exhaustive` does the same with what plans share, `bnb` leaves out what a bound rules out
- * and must find the same plan. Each line is a process of its own, for its peak memory. */
+ * full; `exhaustive` does the same but reuses what plans share; `bnb` skips what a bound rules out
+ * and must find the same plan. Each line runs in its own process, for its peak memory. */
 #include "base/clock.h"
 #include "base/length.h"
 #include "base/parallel.h"
@@ -70,7 +70,7 @@ static double peak_mib(void)
 
 enum { REPEATS = 7 };
 
-/* Best of a few. */
+/* The best time of a few searches. */
 static double search_s(const struct search_request *request, struct search_result *result)
 {
     double best_s = HUGE_VAL;

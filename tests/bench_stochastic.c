@@ -40,7 +40,7 @@ static void print_percent(double share)
 
 /* --- runs --------------------------------------------------------------------------------- */
 
-/* What is compared: the strategies, and the two of `zo` that take turns. */
+/* The lines compared: the strategies, and the two that `zo` alternates. */
 struct line {
     const char *name;
     const struct strategy *first, *second; /* the second of zo, or NULL */
@@ -164,7 +164,7 @@ static double over_memory(const struct search_result *result)
     return 0;
 }
 
-/* Its optimum; the time is the best of a few, on one core, as of the others. */
+/* The optimum; its time is the best of a few on one core, as for the others. */
 static double prove(struct search_request request, const char *method, struct proof *proof)
 {
     struct search_result result;

@@ -1,6 +1,6 @@
-/* Steps of eight ranks, each late at random: how long one takes with exchanges that wait for all,
- * for a few or for none, beside what is predicted (sim/cost/waiting.h). Ranks are threads that
- * sleep up to `latest_s` before each step, far more than the rest of it takes. */
+/* Steps of eight ranks, each late at random: step times with exchanges that wait for all ranks, for
+ * a few or for none, beside the prediction (sim/cost/waiting.h). Ranks are threads that sleep up to
+ * `latest_s` before each step, far more than the rest of it takes. */
 #include "base/clock.h"
 #include "base/length.h"
 #include "base/random.h"
@@ -49,8 +49,8 @@ static double measured_s(const char *word)
     return (clock_now_s() - start_s) / STEPS;
 }
 
-/* Half of the latest in the mean; the deviation of what is even over an interval is that over the
- * root of 12. */
+/* The mean delay is half of latest_s; a uniform distribution's deviation is its width /
+ * sqrt(12). */
 static double expected_s(const char *word)
 {
     struct err err = { 0 };

@@ -1,6 +1,6 @@
-/* How strategies that draw depend on their tuning: GPT 145B on 1,536 H100, a case that
- * bench_stochastic does not report. Every strategy gets as many settings; tuning_default has those
- * of the least mean regret. Prints Markdown. */
+/* How random strategies depend on their tuning: GPT 145B on 1,536 H100, a case that
+ * bench_stochastic does not report. Every strategy gets the same number of settings; tuning_default
+ * has those with the least mean regret. Prints Markdown. */
 #include "base/parallel.h"
 #include "tests/regret.h"
 

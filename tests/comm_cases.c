@@ -110,7 +110,7 @@ static double reduced(const struct rank_run *run, const struct trial *trial, siz
     return result;
 }
 
-/* Of one's own output. */
+/* Expected element of this rank's output. */
 static double expected(const struct rank_run *run, const struct trial *trial, size_t i)
 {
     const struct comm_call *call = &trial->call;
@@ -164,7 +164,7 @@ static size_t random_count(struct random *rng)
     return (size_t)random_below(rng, most[i]);
 }
 
-/* Members some steps on, and as many steps back; in any order. */
+/* Chooses neighbours some steps ahead and the same number of steps back, in random order. */
 static void choose_neighbours(struct comm_call *call, int first, int second)
 {
     int index = call->group->index, size = call->group->size;
@@ -176,7 +176,7 @@ static void choose_neighbours(struct comm_call *call, int first, int second)
     }
 }
 
-/* The same on all ranks but for what the member's place decides. */
+/* The same call on all ranks, except for what depends on the member's place. */
 static struct comm_call random_call(struct random *rng, struct group *group)
 {
     struct comm_call call = { .kind = (enum comm_kind)random_below(rng, NUM_COMM_KINDS),
@@ -280,7 +280,7 @@ static bool finish_trials(struct rank_run *run)
     return ok;
 }
 
-/* The world, then random partitions of it, some ranks in none; members in an order of their own. */
+/* The world, then random partitions of it, some ranks in none; members in random order. */
 static bool make_groups(struct rank_run *run, struct random *rng, struct err *err)
 {
     for (int partition = 0; partition < NUM_PARTITIONS; partition++) {

@@ -13,7 +13,7 @@ static bool told(bool ok, int rank, const struct err *err)
 
 /* --- a life ------------------------------------------------------------------------------- */
 
-/* What the exchanger takes, and the three arrays. */
+/* Device memory of the exchanger and the three arrays. */
 static size_t arena_bytes(const struct exchange_side *side, const struct exchanger_setup *setup)
 {
     struct exchange_load load = { setup->tensors, setup->num_tensors, sizeof(float) };
@@ -161,7 +161,7 @@ bool exchange_side_descend(struct exchange_side *side, int step, double rate, do
 
 /* --- a convex problem --------------------------------------------------------------------- */
 
-/* Of all ranks' weights. */
+/* The mean of all ranks' weights. */
 static bool mean_weights(struct exchange_side *side, int features, float *mean)
 {
     for (int i = 0; i < features; i++)

@@ -1,5 +1,5 @@
-/* Every op on a GPU against the host's, through the tables that a step runs by. tests/gpu.sh runs
- * it where there is a GPU; where there is none, tests/test_cuda_ops.c runs the same kernels. */
+/* Compares every op on a GPU with the host's, through the tables that a step uses. tests/gpu.sh
+ * runs it on a machine with a GPU; without one, tests/test_cuda_ops.c runs the same kernels. */
 #include "tests/check_ok.h"
 #include "tests/on_gpu.h"
 #include "tests/op_cases.h"

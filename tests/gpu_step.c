@@ -29,8 +29,8 @@ static struct parity_run on_gpu(struct parity_run run)
     return run;
 }
 
-/* What one step's sums may differ by, in other orders and with other roundings of the same type;
- * fp32 products may not be made of TF32. */
+/* Tolerances of one step: sums in other orders and with other roundings of the same type; fp32
+ * products must not use TF32. */
 static const struct {
     int precision;
     double loss_error, norm_error, distance;
@@ -73,7 +73,7 @@ static struct parity_run run_of(int i, int precision)
                                 .seed = 11 };
 }
 
-/* What a run on GPUs fuses, and logits in runs of at most 10 of 32 rows. */
+/* The fusions of a run on GPUs, and logits in blocks of at most 10 of 32 rows. */
 static struct layer_options fused_options(const struct parity_run *run)
 {
     struct err err = { 0 };
@@ -115,7 +115,7 @@ START_TEST(steps_are_those_of_the_host)
 }
 END_TEST
 
-/* The same run again, and with layers made again in the backward. */
+/* The same run without and with recomputed layers. */
 static const char *const layouts[] = { "mb2", "mb2 recompute=full", "mb2 recompute=selective" };
 
 START_TEST(bits_are_the_same_again_and_with_recompute)
@@ -131,7 +131,7 @@ START_TEST(bits_are_the_same_again_and_with_recompute)
 }
 END_TEST
 
-/* Layers made again in the backward, dropout, several microbatches, values in 16 bits. */
+/* With recompute, dropout, several microbatches and 16-bit values. */
 START_TEST(graphs_change_no_bit)
 {
     struct model model = model_of(1);

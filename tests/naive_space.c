@@ -41,7 +41,7 @@ static void add_split(struct naive_splits *splits, int pp, int vpp, const int *l
     splits->at[splits->count++] = (struct naive_split){ vpp, copy };
 }
 
-/* `most` a chunk but for so many less in the first and the last. */
+/* Tries `most` layers per chunk, with fewer in the first and the last. */
 static bool try_ends(const struct model *model, struct naive_splits *splits, int pp, int vpp,
                      int first, int last)
 {

@@ -141,7 +141,7 @@ void numeric_check_gradient(const struct numeric *numeric, const char *what,
                             struct numeric_function function, long n, double *x,
                             const float *gradient, double tolerance)
 {
-    /* Of sums of values near one, which may cancel to almost nothing. */
+    /* Allowance for sums of values near one, which may cancel to almost 0. */
     const double roundings = 8 * (double)FLT_EPSILON;
     double *differences = malloc(sizeof *differences * (size_t)n);
     ck_assert_ptr_nonnull(differences);

@@ -48,7 +48,7 @@ static struct op_case linear_case(long rows, long out, long in)
     return c;
 }
 
-/* Of one of the lengths at which cuBLASLt was seen to lose terms (kernels/cuda/gemm_tune.c). */
+/* A product with a length at which cuBLASLt was seen to lose terms (kernels/cuda/gemm_tune.c). */
 static struct op_case long_sums_case(void)
 {
     enum { TERMS = 11528 };
@@ -239,7 +239,7 @@ static const struct attention attentions[] = {
     { .sequences = 1, .seq = 35, .heads = 6, .kv_heads = 2, .head_dim = 10 },
     { .sequences = 1, .seq = 67, .heads = 2, .kv_heads = 2, .head_dim = 16 },
 };
-/* Of the head sizes that tensor cores take; sequences of a tile and less, and beyond. */
+/* Head sizes that tensor cores support; sequences below, at and above a tile. */
 static const struct attention tiled[] = {
     { .sequences = 2, .seq = 7, .heads = 2, .kv_heads = 1, .head_dim = 64 },
     { .sequences = 1, .seq = 131, .heads = 1, .kv_heads = 1, .head_dim = 64 },

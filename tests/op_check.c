@@ -112,7 +112,7 @@ static void unpack_values(enum dtype storage, long n, const void *x, float *out)
         memcpy(out, x, sizeof *out * (size_t)n);
 }
 
-/* What a case starts from: values as 16 bits can say them. */
+/* Random inputs that are exact in 16 bits. */
 static float *fresh_floats(struct numeric *numeric, const struct tensor *t, enum dtype storage)
 {
     long n = elements(t);
@@ -219,8 +219,8 @@ static double rounding_of(enum dtype storage)
     return storage == DTYPE_BF16 ? 0x1p-8 : storage == DTYPE_FP16 ? 0x1p-11 : 0x1p-24;
 }
 
-/* What of a tensor may be wrong beside what the host's stored result has wrong, of its root mean
- * square; and what of a row, of its largest value. */
+/* Allowed errors in addition to the host's: of a tensor, relative to its root mean square; of a
+ * row, relative to its largest value. */
 struct allowance {
     double root_mean_square, row;
 };

@@ -40,7 +40,7 @@ static struct parity_weight *find_weight(struct parity_result *result, const cha
     return weight;
 }
 
-/* Those that this rank updates, from the device; the caller frees. */
+/* The values that this rank updates, copied from the device; the caller frees. */
 static float *own_values(struct rank *rank, const struct store *store)
 {
     const struct machine *m = rank_machine(rank);
@@ -56,7 +56,7 @@ static float *own_values(struct rank *rank, const struct store *store)
     return own;
 }
 
-/* Of a sharded store this rank has only its own elements. */
+/* From a sharded store, keeps only this rank's own elements. */
 static void keep_weight(struct parity_result *result, const struct store *store,
                         const struct stored_weight *stored, const float *own)
 {
@@ -75,7 +75,7 @@ static void keep_weight(struct parity_result *result, const struct store *store,
     }
 }
 
-/* Of replicas that differ the first one's are kept. */
+/* When replicas differ, the first one's weights are kept. */
 static bool are_kept(const struct job *job)
 {
     const struct plan *plan = job->setup->plan;

@@ -23,7 +23,7 @@ static const char *const stacks[] = { "megatron-core", "megatron-2021",      "ne
                                       "torch-ddp",     "megatron-deepspeed", "torchtitan",
                                       "xla",           "deepspeed-zero3" };
 
-/* By a factor of up to `most`, either way. */
+/* Changes a value by a random factor of up to `most`, either way. */
 static void bend(struct question *question, double *value, double most)
 {
     *value *= random_below(&question->rng, 2) ? between(&question->rng, 1, most)

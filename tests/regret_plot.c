@@ -7,7 +7,7 @@
 enum { WIDTH = 960, HEIGHT = 850, LEFT = 72, PLOT_WIDTH = 660, LEGEND_LEFT = 756 };
 enum { MOST_RUNS = 256, STEPS_A_DECADE = 20 };
 
-/* As in cli/scatter.c, told apart on white and on near-black. */
+/* As in cli/scatter.c: distinguishable on white and on near-black. */
 static const char *const colours[] = { "#0072b2", "#e69f00", "#009e73", "#7f8c9a",
                                        "#d55e00", "#cc79a7", "#56b4e9", "#8c6bb1" };
 enum { NUM_COLOURS = LENGTH(colours) };
@@ -23,7 +23,7 @@ static const struct panel by_scores = { 64, 320, 10, 10000, 1e-4, 3 };
 static const struct panel by_share = { 440, 130, 10, 10000, 0, 1 };
 static const struct panel by_time = { 640, 170, 1e-4, 0.2, 1e-4, 3 };
 
-/* Regrets of many runs at one place of a panel. */
+/* Reads one run's regret at a position of a panel. */
 typedef double read_run(const struct regret_run *run, double x);
 
 static double x_of(const struct panel *panel, double x)

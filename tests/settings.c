@@ -14,7 +14,7 @@ static const char *const models[] = { "gpt3-125m", "gpt3-1.3b", "llama3-8b", "gp
 static const char *const stacks[] = { "megatron-core", "megatron-2021", "nemo",
                                       "torch-ddp",     "xla",           "megatron-deepspeed",
                                       "torchtitan",    "vtrain" };
-/* Those that a model can't have are left out. */
+/* Layouts; those that a model does not allow are skipped. */
 static const char *const layouts[] = {
     "mb1",
     "mb4",

@@ -54,7 +54,7 @@ END_TEST
 /* --- what cannot win ----------------------------------------------------------------------------
  */
 
-/* What one exchange is asked of: the scale of its transient is bent. */
+/* A request for one exchange, with a changed scale of its transient. */
 struct bent {
     struct search_request asked;
     struct convergence convergence;
@@ -70,7 +70,7 @@ static double seconds_of(const struct bent *bent, int data_ranks, double step_s)
         .seconds;
 }
 
-/* The fastest step on so many data ranks. */
+/* The fastest step on a number of data ranks. */
 static double step_s(const struct bent *bent, int data_ranks)
 {
     char fix[64];

@@ -1,4 +1,5 @@
-/* What people read of an answer: sums that add up, kinds of plans, what would change the winner. */
+/* The answer as people see it: sums that add up, kinds of plans, changes that would make another
+ * plan win. */
 #include "tests/testing.h"
 
 #include "cli/apportion.h"

@@ -1,4 +1,4 @@
-/* The same run, or one that merely computes again what it dropped, has the same bits. */
+/* The same run, with or without recompute, gives the same bits. */
 #include "tests/parity.h"
 #include "tests/testing.h"
 

@@ -11,7 +11,7 @@
 #include <math.h>
 #include <string.h>
 
-/* Two wide blocks and six of the model's own, or every second of its own wide. */
+/* Two wide blocks and six normal ones, or every second block wide. */
 static const char first_two[] = "[{\"layers\": 2, \"ffn\": 4096, \"heads\": 16}, {\"layers\": 6}]";
 static const char every_second[] = "[{\"layers\": 1}, {\"layers\": 1, \"ffn\": 4096}]";
 
@@ -213,9 +213,8 @@ START_TEST(a_chunk_holds_the_blocks_that_come_next)
 }
 END_TEST
 
-/* One stage, one microbatch on each data rank: all pieces one after the other, and what is done
- * once a step. A model of equal blocks is predicted by the same sum, whatever the other terms are.
- */
+/* One stage, one microbatch on each data rank: all pieces in a row, plus the step's fixed part. For
+ * a model of equal blocks the prediction is the same sum, whatever the other terms are. */
 static double step_less_layers_s(struct evaluator *evaluator, const struct piece_cost *layers,
                                  const int *counts, int num_kinds)
 {

@@ -57,7 +57,7 @@ static bool next_plan(const struct lattice *l, const struct model *model, int co
 }
 enum { NUM_CODES = 1728 * 2 * 3 };
 
-/* Those of plans that recompute no more stand under it too. */
+/* Floors of plans that recompute less are also lower bounds of it. */
 static void check_floors(struct evaluator *evaluator, struct plan plan, double step_s)
 {
     for (int most = plan.recompute; plan.recompute >= RECOMPUTE_NONE; plan.recompute--)
@@ -65,7 +65,7 @@ static void check_floors(struct evaluator *evaluator, struct plan plan, double s
             ck_assert_double_le(evaluate_floor_s(evaluator, &plan), step_s * (1 + 1e-12));
 }
 
-/* What holds in every rank order holds in one of them. */
+/* Bounds for every rank order hold for this one. */
 static void check_unplaced(struct evaluator *evaluator, struct plan plan,
                            const struct rank_orders *orders, int order)
 {

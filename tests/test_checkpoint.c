@@ -1,4 +1,4 @@
-/* A run that is saved and goes on is the run that was never interrupted. */
+/* A saved and resumed run equals one that was never interrupted. */
 #include "exec/run/checkpoint.h"
 #include "tests/checkpoint_runs.h"
 #include "tests/parity.h"
@@ -220,7 +220,7 @@ static bool load_copies(struct rank *rank, const struct parity_run *run, struct 
             err_set(err, ERR_INPUT, "copies", "%d and not %d", state.copies, *(int *)run->context));
 }
 
-/* At rate 0 the fourth step does nothing but average the replicas of the three before. */
+/* At rate 0 the fourth step only averages the replicas of the three steps before. */
 START_TEST(another_layout_goes_on_with_the_mean_of_replicas_that_differ)
 {
     if (is_spared(_i, 1))
@@ -259,7 +259,7 @@ static bool load_and_know_rate(struct rank *rank, const struct parity_run *run, 
     return true;
 }
 
-/* At rate 0 the weights stay what was saved. */
+/* At rate 0 the weights stay as saved. */
 START_TEST(a_rate_that_is_given_wins_over_the_saved_one)
 {
     struct model model = parity_gpt();
@@ -310,7 +310,7 @@ START_TEST(another_model_seed_or_optimizer_is_refused)
 }
 END_TEST
 
-/* Of the same exchange too, when the layout is another; without memory nothing is kept. */
+/* With the same exchange but another layout; without memory nothing is kept. */
 static const struct {
     const char *from, *to;
     bool is_refused;

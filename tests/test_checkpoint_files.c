@@ -1,4 +1,5 @@
-/* A checkpoint that is damaged, cut, half written or one of many: what is found, and what stays. */
+/* Damaged, truncated, half-written and multiple checkpoints: which one is found, and which files
+ * stay. */
 #include "exec/run/checkpoint.h"
 #include "exec/run/checkpoint_file.h"
 #include "kernels/host/philox.h"
@@ -20,7 +21,7 @@
 
 /* --- damage ------------------------------------------------------------------------------- */
 
-/* Steps 1 and 2 are saved, of two ranks; then the newer one is damaged again and again. */
+/* Two ranks save steps 1 and 2; then the newer one is damaged in different ways. */
 static bool save_each_step(struct rank *rank, const struct parity_run *run, struct err *err)
 {
     bool ok = checkpoint_save(rank, checkpoint_folder, 1, err);
@@ -421,7 +422,7 @@ END_TEST
 enum { MOST_FLOATS = CHECKPOINT_SLICE_ELEMENTS + 1 };
 static float floats[MOST_FLOATS], read_back[MOST_FLOATS];
 
-/* Of one slice; whether the file opens, and then has the floats that were written. */
+/* Whether a file with one slice opens and returns the floats that were written. */
 static bool reads_back(uint64_t columns, uint64_t count, uint32_t array)
 {
     char path[128];

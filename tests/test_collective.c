@@ -13,7 +13,7 @@ static double size_bytes(int i)
     return pow(1.05, i);
 }
 
-/* Of so many pairs that Check, which writes each claim into a file, takes most of the time. */
+/* Checks without Check's macros, whose file writes would dominate the time over so many pairs. */
 static void check_order(double shorter_s, double longer_s)
 {
     if (!(shorter_s <= longer_s))

@@ -136,8 +136,8 @@ START_TEST(collnet_chain_goes_through_the_ranks_of_a_node_and_back)
 }
 END_TEST
 
-/* As on one rail but for 3.4 us of NVLink in each of 7 hops of a gather and 14 of an all-reduce
- * (the latter 1.4 times), 2 x 3 of a tree, 3/3.5 of PAT, and in the one of a send. */
+/* As on one rail, plus 3.4 us of NVLink for each hop between nodes: 7 in a gather, 14 in an
+ * all-reduce (times 1.4), 2 x 3 in a tree, 3/3.5 in PAT, 1 in a send. */
 START_TEST(hops_that_cross_rails_go_over_nvlink_first)
 {
     static const struct {

@@ -194,7 +194,7 @@ END_TEST
 
 /* --- bytes ---------------------------------------------------------------------------------- */
 
-/* What all ranks have sent, in `context`, by each rank's place. */
+/* Stores the bytes that each rank has sent in `context`, by rank. */
 static bool count_sent(struct rank_job *job, const struct comm_options *options)
 {
     struct side side = side_open(job, options);
@@ -351,7 +351,7 @@ START_TEST(a_failure_is_heard_of_before_the_call_that_failed_ends)
 }
 END_TEST
 
-/* Nobody ever sends. The other rank stays, so that nothing but the abort can end the wait. */
+/* Nobody ever sends. The other rank stays alive, so that only the abort can end the wait. */
 static bool abort_a_receive(struct rank_job *job, const struct comm_options *options)
 {
     atomic_int *num_done = job->context;
@@ -456,7 +456,7 @@ END_TEST
 
 /* --- MPI ------------------------------------------------------------------------------------ */
 
-/* What each rank does that mpirun starts from this program. */
+/* The ranks that mpirun starts from this program run this. */
 static int be_mpi_rank(void)
 {
     struct place place;

@@ -83,7 +83,7 @@ START_TEST(a_tile_more_than_a_wave_takes_another_wave)
 }
 END_TEST
 
-/* As if each tile had half_k more of the inner dimension to multiply. */
+/* Each tile costs as if its inner dimension were half_k longer. */
 START_TEST(half_the_rate_is_reached_at_half_k)
 {
     struct gpu gpu = round_gpu();

@@ -85,7 +85,7 @@ static double product_s(const struct machine *machine, struct shape s)
                   product_bytes(&s));
 }
 
-/* Aligned in every type: what rows of other lengths cost is a law of its own. */
+/* Sizes aligned in every type; unaligned rows have a separate law. */
 static const double sizes[] = { 16, 48, 128, 304, 1024, 3072, 12288, 100000 };
 enum { NUM_SIZES = LENGTH(sizes) };
 

@@ -186,7 +186,7 @@ START_TEST(compression_costs_noise_or_a_transient)
 }
 END_TEST
 
-/* Of small delta: n^3 / delta^4, n / delta^2, n / delta^3. */
+/* For small delta: n^3 / delta^4, n / delta^2, n / delta^3. */
 START_TEST(compression_scales_as_in_the_papers_table)
 {
     double topk = transient(&shuffled, "topk:0.001", 8);
@@ -237,9 +237,9 @@ static struct steps_outlook outlook(const struct convergence *convergence, const
     return convergence_outlook(convergence, &use, all_reduce_steps);
 }
 
-/* Steps of ImageNet on 256 GPUs, whose 32 nodes are one-peer's transient of as many long; a step
- * less is too short for it. Of a ring of 256 ranks, or EF21, no run is known. Rank 7 of a matrix of
- * 1000 is more than the published 4 of 650, rank 6 less. */
+/* ImageNet on 256 GPUs has as many steps as one-peer's transient over its 32 nodes; one step less
+ * is too short. No run is known for a ring of 256 ranks, or for EF21. Rank 7 of a matrix with 1000
+ * columns is more than the published 4 of 650, rank 6 is less. */
 static const struct {
     const char *text;
     int num_ranks;

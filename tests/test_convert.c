@@ -122,7 +122,7 @@ START_TEST(recompute_goes_by_the_words_of_frameworks)
 }
 END_TEST
 
-/* vTrain's rows say what its configurations do, not what it put together (measured/README.md). */
+/* vTrain's rows state what its configurations do, not what it built (measured/README.md). */
 START_TEST(a_source_that_is_known_to_say_it_wrongly_is_corrected_and_told)
 {
     struct run_row row = plain_row();

@@ -125,7 +125,7 @@ START_TEST(a_network_by_its_words_is_that_of_a_file)
 }
 END_TEST
 
-/* What files in this format may call a GPU. */
+/* Names of GPUs in files of this format. */
 static const char *const gpu_words[] = {
     "MI300X-192GB",
     "MI325X-256GB",

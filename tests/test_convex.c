@@ -125,7 +125,7 @@ START_TEST(every_way_to_sum_descends_alike)
 }
 END_TEST
 
-/* Of a tenth of the elements. */
+/* Sends a tenth of the elements. */
 START_TEST(error_feedback_reaches_what_top_k_alone_does_not)
 {
     struct convex_run plain = trained(&comm_local, "allreduce", fading);
@@ -151,8 +151,8 @@ START_TEST(other_compressions_reach_it_too)
 }
 END_TEST
 
-/* Where ranks differ, a constant rate leaves them apart by as much as it moves them between
- * averages: half the rate leaves half the distance, and a quarter of its square in the loss, for
+/* When ranks' data differ, a constant rate keeps ranks apart in proportion to their moves between
+ * averages: half the rate halves the distance, and leaves a quarter of its square in the loss, for
  * all of these (Yuan, Ling and Yin 2016; Stich 2019). */
 static const char *const apart_words[] = { "gossip:ring", "gossip:exp", "gossip:one-peer",
                                            "gossip:ring:combine=beside", "local:4" };
@@ -287,8 +287,8 @@ START_TEST(processes_over_sockets_train_as_threads_do)
 }
 END_TEST
 
-/* What each rank does that mpirun starts from this program; TEST_EXPECTED has loss and bytes of
- * each word in turn. */
+/* The ranks that mpirun starts from this program run this; TEST_EXPECTED lists loss and bytes of
+ * each word. */
 static bool is_expected(const struct trial *trial, const char **expected)
 {
     char *rest;

@@ -41,7 +41,7 @@ static struct core_time time_of(const struct thread_time threads[2])
     return out;
 }
 
-/* From 1 s run and 0.5 s ready, by then in 10 slices each, to what stands here. */
+/* Counts go from 1 s run and 0.5 s ready, in 10 slices each, to the values in the row. */
 static const struct {
     const char *what;
     struct thread_time after[2];

@@ -145,7 +145,7 @@ static struct gemm_product product_of(long m, long n, long k, enum dtype dtype, 
                                   .batch = 1 };
 }
 
-/* Added to what is there. */
+/* Adds the product to c. */
 static void multiply_on(cudaStream_t stream, struct gemm *gemm, float *c)
 {
     static char workspace[1];
@@ -301,7 +301,7 @@ START_TEST(sums_of_a_product_are_overwritten_however_often_it_is_tuned)
 }
 END_TEST
 
-/* The first is not proposed, what is proposed of the second does not run. */
+/* The first has no proposal; the second's proposals do not run. */
 START_TEST(a_product_without_its_epilogue_may_be_offered_where_both_are_not)
 {
     static const struct {
@@ -411,8 +411,8 @@ START_TEST(a_product_that_cannot_be_timed_is_asked_for_once_and_never_under_capt
 }
 END_TEST
 
-/* Of a row of ones and one of 8 threes. The sums of the first fill what the workspace has for them,
- * those of the second would not fit: behind it nothing is touched either way. */
+/* The sums of the first product fill the workspace's part for them, those of the second would not
+ * fit; in both cases memory beyond it is untouched. */
 START_TEST(sums_that_the_workspace_has_no_room_for_are_made_apart)
 {
     enum { MOST = SUMS_BYTES / sizeof(float), IN = 8, BEHIND = 64 };

@@ -27,7 +27,7 @@ static void tear_down(void)
 enum { NUM_COUNTS = 11 };
 static const int counts[NUM_COUNTS] = { 1, 2, 3, 4, 5, 6, 7, 8, 16, 24, 32 };
 
-/* Of all tokens by the fastest plan; HUGE_VAL when none fits. */
+/* Time for all tokens by the fastest plan; HUGE_VAL when none fits. */
 static double brute_train_s(int num_gpus)
 {
     double fastest_s = HUGE_VAL;

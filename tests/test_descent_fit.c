@@ -5,7 +5,7 @@
 #include <math.h>
 #include <string.h>
 
-/* Curves that are made from known constants, with losses that stray as minibatches' do. */
+/* Curves made from known constants, with noise like that of minibatches. */
 enum { MOST_RUNS = 4, MOST_STEPS = 1200 };
 static const struct descent known = { .least = 0.6,
                                       .gap = 0.4,
@@ -59,7 +59,7 @@ static void check_fit(struct curves *c)
     ck_assert_msg(fit(c), "%s: %s", c->err.where, c->err.msg);
 }
 
-/* Twice as far as 90 % of what is as likely, in logarithms, since one fit in ten lies outside. */
+/* Within twice the 90 % interval, in logarithms, as one fit in ten is outside the interval. */
 static void check_within(const struct descent_fit *fit, enum descent_constant constant)
 {
     double is = descent_constant_value(&fit->descent, constant);

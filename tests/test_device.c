@@ -131,8 +131,8 @@ START_TEST(a_number_is_posted_when_the_stream_comes_to_it)
 }
 END_TEST
 
-/* Nothing was recorded yet, so there is nothing to wait for; and a wait is for the record before
- * it, not for a later one of the same event. */
+/* Nothing was recorded yet, so nothing is waited for; and a wait refers to the record before it,
+ * not to a later record of the same event. */
 START_TEST(a_wait_is_for_the_latest_record_so_far)
 {
     struct err err = { 0 };

@@ -123,7 +123,7 @@ static uint64_t layout_of(struct device *device)
     return host->memory(device).layout;
 }
 
-/* Taken in one order and given back in another: what is free is what counts. */
+/* Memory is taken in one order and given back in another: only the free parts count. */
 START_TEST(the_layout_is_the_same_where_the_same_memory_is_free)
 {
     struct err err = { 0 };

@@ -1,4 +1,4 @@
-/* The learning rate of a step, losses that leap, and how a run that failed is told. */
+/* Learning rates, loss spikes, and messages about failed runs. */
 #include "exec/divergence.h"
 #include "exec/rate.h"
 #include "exec/spike.h"
@@ -25,7 +25,7 @@ static const struct {
     { { 0, 2, 0 }, 1, 4 },   { { 0, 2, 0 }, 2, 0 },
 };
 
-/* Beside a peak of 8. */
+/* The peak rate is 8. */
 START_TEST(a_rate_rises_along_a_line_and_falls_along_a_cosine)
 {
     double rate = rate_at(&rates[_i].course, 8, rates[_i].step);
@@ -36,8 +36,8 @@ END_TEST
 
 /* --- spikes --------------------------------------------------------------------------------- */
 
-/* Of 1, 2, ..., n the mean is (n + 1) / 2 and the variance (n^2 - 1) / 12: up to 50 losses all
- * count alike. */
+/* 1, 2, ..., n have the mean (n + 1) / 2 and the variance (n^2 - 1) / 12: up to 50 losses have
+ * equal weight. */
 START_TEST(mean_and_variance_are_those_of_all_losses_at_first)
 {
     struct spike_watch watch = { 0 };

@@ -86,7 +86,7 @@ START_TEST(control_characters_never_reach_the_terminal)
 }
 END_TEST
 
-/* What a terminal obeys, what turns the direction of writing, and what is no UTF-8. */
+/* Control characters, characters that change the direction of writing, and invalid UTF-8. */
 static const struct {
     const char *text, *plain;
 } plain_texts[] = {
@@ -102,7 +102,7 @@ static const struct {
     { "\u2066a\u2069\u200e\u061c", "?a???" }, /* isolates and marks */
     { "a\u2028b\u2029", "a?b?" },             /* ends of lines */
     { "\xe2\x80", "??" },                     /* cut short */
-    { "\xed\xa0\x80\xc0\xaf\xff", "??????" }, /* a surrogate, overlong, no such byte */
+    { "\xed\xa0\x80\xc0\xaf\xff", "??????" }, /* a surrogate, an overlong form, an invalid byte */
 };
 
 START_TEST(only_plain_text_reaches_the_terminal)

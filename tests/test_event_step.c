@@ -140,7 +140,8 @@ START_TEST(a_step_without_data_ranks_equals_the_recurrence)
 }
 END_TEST
 
-/* Of split backwards whose stages wait for no norm, what each has from its first forward on. */
+/* With split backwards and no wait for the norm: the longest stage's time from its first forward
+ * on. */
 START_TEST(a_step_that_is_validated_later_equals_the_recurrence)
 {
     static const char *const split[] = { "pp8 mb1 schedule=zb-h1", "pp8 mb1 schedule=zb-h2",

@@ -272,8 +272,8 @@ START_TEST(faster_is_never_slower_where_nothing_is_shared)
 }
 END_TEST
 
-/* A faster pass may meet a transfer that it had missed, and slow it: fair shares are not monotone,
- * in the field neither. It stays far below what was gained. */
+/* A faster pass may overlap a transfer that it had missed before, and slow it: fair shares are not
+ * monotone. The loss stays far below the gain. */
 START_TEST(faster_is_hardly_ever_slower_where_transfers_meet)
 {
     void (*const scales[])(struct step *, double) = { scale_compute, scale_comm };

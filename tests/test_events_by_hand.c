@@ -21,7 +21,7 @@ static struct timeline *run_text(const char *lists, const struct step_cost *cost
 #define NIC_LISTS "0: F0.0 SA0.0>1@0 DG0@0 DN OPT@3\n1: RA0.0<0 F1.0@0 DN@1 OPT@2\n"
 
 /* Lists of instructions, what they cost, and when some begin or end. Costs that are not given are
- * 0: messages that take no time, and nothing in each other's way where `slowdowns` are 1. */
+ * 0; `slowdowns` of 1 mean no contention. */
 static const struct {
     const char *lists;
     struct chunk_cost chunks[MAX_STAGES];
@@ -77,8 +77,8 @@ static const struct {
       .slowdowns = { 1, 1 },
       .is_blocking = true,
       .times = { { 0, 2, STARTS, 1.5 }, { 1, 2, STARTS, 1.5 } } },
-    /* The first and the last stage add up their embedding's gradients in the longer of their times.
-     */
+    /* The first and the last stage add up their embedding gradients; it takes the longer of their
+     * times. */
     { .lists = "0: F0.0 DT>2@0 DN OPT@2\n1: F1.0 DN@0 OPT@1\n2: F2.0 DT>0@0 DN OPT@2\n",
       .chunks = { { .forward_s = 1 }, { .forward_s = 2 }, { .forward_s = 3 } },
       .stages = { [0].tied_s = 0.5, [2].tied_s = 0.5 },

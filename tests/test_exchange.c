@@ -72,7 +72,7 @@ START_TEST(every_method_is_documented_and_has_a_text_that_is_tested)
         ck_assert_int_eq(strncmp(method->form, method->name, strlen(method->name)), 0);
         ck_assert_int_eq(method->summary[strlen(method->summary) - 1], '.');
         ck_assert_uint_gt(strlen(method->source), 0);
-        /* What agrees exactly with all-reduce says nothing; all else says what it changes. */
+        /* Methods that equal all-reduce have no `changes`; all others have. */
         bool is_exact = method->object == EXCHANGE_GRADIENTS && !method->compressor;
         ck_assert_int_eq(is_exact, method->changes == NULL);
     }
@@ -197,8 +197,7 @@ START_TEST(periods_average_in_their_last_step)
 }
 END_TEST
 
-/* The rule as the executor goes by it: a period that has ended makes the next one, by the loss of
- * its last step. */
+/* The executor's rule: a period's last loss determines the next period. */
 static double averages_of(const struct exchange *exchange, int steps)
 {
     struct exchange now = *exchange;

@@ -27,7 +27,7 @@ static double deviation(struct exchange_side *side, double mean)
     return exchange_side_total(side, off * off);
 }
 
-/* From any values one step leaves at most beta of their distance from the mean, which stays. */
+/* One step leaves at most beta of the values' distance from the mean, and keeps the mean. */
 static bool comes_closer(struct exchange_side *side, const struct exchange_case *of)
 {
     double beta = mixing_second_singular((enum mixing_graph)side->exchange.graph, of->size);
@@ -54,7 +54,7 @@ START_TEST(a_step_of_gossip_leaves_at_most_the_second_singular_value)
 }
 END_TEST
 
-/* What does not add up exactly, so that another order would give other bits. */
+/* A number whose sums are inexact, so that another order gives other bits. */
 static float fraction(const struct exchange_case *of, int rank, size_t i)
 {
     return exchange_case_value(of, rank, 0, i) * 0.37F;

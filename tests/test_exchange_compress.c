@@ -7,7 +7,7 @@
 #include <stdint.h>
 #include <string.h>
 
-/* What was delivered in all steps and what all ranks remember make up what was given. */
+/* The delivered sums plus the ranks' memories equal the gradients given so far. */
 static bool loses_nothing(struct exchange_side *side, const struct exchange_case *of)
 {
     double delivered[ALL_ELEMENTS] = { 0 };
@@ -44,8 +44,8 @@ START_TEST(error_feedback_delivers_everything_in_the_end)
 }
 END_TEST
 
-/* Of a gradient that stays, what EF21 takes for it becomes it: each step sends k elements that were
- * not right yet. */
+/* With a constant gradient, EF21's estimate converges to it: each step corrects k further
+ * elements. */
 static bool catches_up(struct exchange_side *side, const struct exchange_case *of)
 {
     bool ok = true;

@@ -117,8 +117,8 @@ END_TEST
 
 /* --- by hand ---------------------------------------------------------------------------------- */
 
-/* 2 x 15 rounds of S/16. One rank of a node alone sends out of it, so it has the whole NIC: an
- * eighth of the bytes at the share of a rank. */
+/* 2 x 15 rounds of S/16. Only one rank of a node sends out of it and so has the whole NIC: as long
+ * as an eighth of the bytes at one rank's share. */
 START_TEST(a_ring_is_its_rounds)
 {
     ck_assert_double_eq_tol(wire_s(16, "ring", 1e8), 30 * crossing_s(1e8 / 16 / 8), 1e-12);
@@ -141,7 +141,7 @@ START_TEST(ring_gossip_crosses_at_the_ends_of_a_node)
 }
 END_TEST
 
-/* One peer of 16: 1, 2 and 4 apart, where as many of a node's ranks cross, then all 8 apart. */
+/* One-peer on 16 ranks: at distances 1, 2 and 4 that many of a node's ranks cross, at 8 all do. */
 START_TEST(one_peer_is_the_mean_of_its_turns)
 {
     double sum_s =
@@ -161,7 +161,7 @@ START_TEST(gossip_of_nodes_sends_each_byte_out_of_a_node_once)
 }
 END_TEST
 
-/* The one server has 63 messages in and 63 out; 56 of each over the NIC of its node. */
+/* The single server has 63 messages in and 63 out; 56 of each go over its node's NIC. */
 START_TEST(a_server_has_everybodys_messages)
 {
     ck_assert_double_eq_tol(wire_s(64, "ps:1", 1e8),
@@ -254,7 +254,7 @@ START_TEST(weights_that_travel_beside_the_passes_cost_less_and_need_room)
 }
 END_TEST
 
-/* What one more copy of the gradients, or of the weights, takes. */
+/* Time of one more copy of the gradients or weights. */
 static double copy_bytes(void)
 {
     struct model model = small_model();
@@ -284,7 +284,7 @@ START_TEST(an_error_memory_is_a_copy_of_the_gradients)
 }
 END_TEST
 
-/* A stage's tensors are its parameters, whoever holds a tied table. */
+/* A stage's tensors are its parameters, wherever a tied table is held. */
 START_TEST(a_stages_load_is_its_parameters)
 {
     static const char *const models[] = { "gpt3-1.3b", "llama3-8b", "qwen2.5-7b", "bloom-176b" };
@@ -311,8 +311,8 @@ static double step_s(const struct model *model, const struct plan *plan)
     return seconds;
 }
 
-/* One pass of each kind and no messages to speak of: what a gossip step is spared is the deviation
- * of the two passes times what it waits less, and an all-reduce step nothing. */
+/* One pass of each kind and negligible messages: a gossip step saves the deviation of the two
+ * passes times the reduction of its wait; an all-reduce step saves nothing. */
 START_TEST(a_gossip_step_is_spared_the_slowest_of_all)
 {
     struct model model = small_model();

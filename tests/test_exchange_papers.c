@@ -25,7 +25,7 @@ static void load(const char *paper, int num_gpus)
     ck_assert_msg(system_load(path, NULL, num_gpus, &cluster, &err), "%s: %s", err.where, err.msg);
 }
 
-/* fp32 gradients of so many parameters leave in the stack's buckets. */
+/* fp32 gradients, sent in the stack's buckets. */
 struct sent {
     double comm_s; /* all of it, with the time before anything is sent */
     double buckets;
@@ -56,7 +56,7 @@ static const char one_peer[] = "gossip:one-peer:group=8"; /* a node is one of it
 
 /* --- Chen et al. 2021 ------------------------------------------------------------------------- */
 
-/* Within 10 %: three constants of the profile stand for four times. */
+/* Within 10 %: three constants of the profile reproduce four times. */
 START_TEST(resnet50_on_256_gpus_takes_278_ms_by_ring_and_150_by_partial_averaging)
 {
     load("chen2021", 256);

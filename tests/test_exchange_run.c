@@ -79,7 +79,7 @@ END_TEST
 
 /* --- bytes on the wire -------------------------------------------------------------------- */
 
-/* One of each method, and where a period or a turn makes steps differ, over several. */
+/* One of each method; over several steps when a period or alternating graphs make steps differ. */
 static const char *const words[] = {
     "allreduce",
     "ring",

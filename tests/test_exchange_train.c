@@ -1,5 +1,5 @@
-/* A model trained with exchanges other than all-reduce: those that change nothing give what
- * all-reduce gives, the others learn, and all send what was planned. */
+/* A model trained with exchanges other than all-reduce: exact methods give all-reduce's result, the
+ * others learn, and all send the planned bytes. */
 #include "tests/parity.h"
 #include "tests/testing.h"
 
@@ -9,8 +9,8 @@
 #include <string.h>
 #include <time.h>
 
-/* Plain gradient descent is linear in the gradients, so that averages of weights that were equal
- * are those of their gradients. */
+/* Plain gradient descent is linear in the gradients, so averaging equal initial weights after a
+ * step equals averaging gradients. */
 static struct parity_run descent(void)
 {
     return (struct parity_run){
@@ -96,7 +96,7 @@ static struct parity_run adam(int steps)
         struct parity_run){ .steps = steps, .optimizer = OPTIMIZER_ADAM, .rate = 0.01F, .seed = 5 };
 }
 
-/* Of all ranks. */
+/* Bytes of all ranks. */
 struct bytes {
     pthread_mutex_t mutex;
     struct exchanged_bytes sum;
@@ -114,7 +114,7 @@ static bool add_bytes(struct rank *rank, const struct parity_run *run, struct er
     return true;
 }
 
-/* From the even guess among 256 bytes. */
+/* The loss starts at that of a uniform guess among 256 bytes. */
 START_TEST(every_method_learns_and_sends_what_was_planned)
 {
     if (is_spared(_i, 2))
@@ -139,7 +139,7 @@ START_TEST(every_method_learns_and_sends_what_was_planned)
 }
 END_TEST
 
-/* All-reduce itself, and ZeRO: the list and its passes say what is to be sent. */
+/* All-reduce and ZeRO: the list and its passes determine the bytes. */
 static const char *const reduced[] = {
     "dp2 mb2",
     "dp3 mb1",
@@ -169,7 +169,8 @@ START_TEST(data_ranks_send_what_the_list_says)
 }
 END_TEST
 
-/* Who has no data peers sends them nothing; of a communicator that does not count nobody knows. */
+/* Without data peers nothing is sent; with a communicator that does not count, the number is
+ * unknown. */
 START_TEST(nothing_is_sent_without_peers_and_what_nobody_counts_is_below_0)
 {
     struct comm_api uncounted = comm_local;
@@ -194,8 +195,8 @@ START_TEST(nothing_is_sent_without_peers_and_what_nobody_counts_is_below_0)
 }
 END_TEST
 
-/* Of masters in fp32, from which the stored weights are rounded: with plain descent the average of
- * weights is still that of gradients, to the last of bf16's eight bits. */
+/* With fp32 masters, from which the stored weights are rounded: with plain descent, averaging
+ * weights still equals averaging gradients, to the last of bf16's eight bits. */
 static const struct {
     const char *plain, *exchange;
 } rounded[] = {
@@ -303,8 +304,8 @@ static void come_to_step(const struct parity_run *run, int rank, int step)
     pthread_mutex_unlock(&gate->mutex);
 }
 
-/* Of eight, those that neither hear rank 0 nor tell it are done with its step: a neighbour that
- * cannot go on has told what it has to tell. */
+/* Of eight ranks, those that are no neighbours of rank 0 finish the step: a neighbour that cannot
+ * continue has already sent its messages. */
 static const struct {
     const char *exchange;
     int ahead;

@@ -1,5 +1,5 @@
-/* What `explain` tells: of two plans terms that add up to the difference of the steps, of one the
- * lecture's formulas with its numbers. */
+/* The output of `explain`: for two plans, terms that add up to the difference of the steps; for
+ * one, the lecture's formulas with its numbers. */
 #include "tests/testing.h"
 
 #include "cli/command.h"
@@ -248,7 +248,8 @@ START_TEST(a_row_of_the_lecture_has_the_number_that_is_derived)
 }
 END_TEST
 
-/* Of all kinds: exchanges with phases of every kind, schedules, recompute, ZeRO, fp8, context. */
+/* Questions of all kinds: every kind of exchange phase, schedules, recompute, ZeRO, fp8,
+ * context. */
 static const struct question questions[] = {
     GPT3_ALONE("mb1 dtype=fp32"),
     P3("tp8 dp8 mb1 exchange=ps:2"),

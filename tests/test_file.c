@@ -14,7 +14,7 @@
 
 static char folder[64];
 
-/* Each test has a folder of its own. */
+/* Makes a separate folder for each test. */
 static void make_folder(void)
 {
     strcpy(folder, "/tmp/test_file.XXXXXX");
@@ -38,7 +38,7 @@ static int num_entries(void)
     return count;
 }
 
-/* What the tests leave behind: files, links and FIFOs at one level, empty folders below. */
+/* Removes what the tests leave behind: files, links and FIFOs at one level, empty folders below. */
 static void remove_folder(void)
 {
     DIR *listing = opendir(folder);
@@ -222,7 +222,7 @@ END_TEST
 
 static bool has_no_memory;
 
-/* Stands in the place of the C library's. */
+/* Replaces the C library's function. */
 DIR *opendir(const char *path)
 {
     if (has_no_memory) {

@@ -146,8 +146,8 @@ static double saved_bytes(struct ops ops)
     return bytes;
 }
 
-/* Inputs of qkv, fc1 and fc2 at one byte for two: -1 -1 -3.5 bytes for each value of hidden. That
- * of the projection is one byte beside the two that attention keeps: +1. */
+/* Inputs of qkv, fc1 and fc2 take one byte instead of two: -1 -1 -3.5 bytes per value of hidden.
+ * The projection's input takes one byte beside the two that attention keeps: +1. */
 START_TEST(inputs_of_linear_layers_are_kept_in_fp8)
 {
     struct model model = model_of("llama3-8b");
@@ -191,7 +191,7 @@ START_TEST(tokens_are_gathered_in_fp8_and_summed_in_16_bits)
 }
 END_TEST
 
-/* What is gathered is quantised before: a quarter of the rows on each of four ranks. */
+/* Values are quantised before they are gathered: a quarter of the rows on each of four ranks. */
 START_TEST(shards_are_quantised_before_they_are_gathered)
 {
     struct model model = model_of("llama3-8b");
@@ -211,7 +211,7 @@ END_TEST
 
 /* --- time and memory ------------------------------------------------------------------------ */
 
-/* At the same share of twice the peak, loading as many bytes before the first product. */
+/* The same share of twice the peak, with the same bytes to load before the first product. */
 START_TEST(twice_the_inner_dimension_in_fp8_takes_as_long)
 {
     struct gpu gpu = { .num_sms = 100, .memory_bytes_per_s = 1e12 };

@@ -1,11 +1,11 @@
-/* What a list fuses trains as its ops do one by one. */
+/* A fused list trains like its separate ops. */
 #include "tests/parity.h"
 #include "tests/testing.h"
 
 #include <math.h>
 #include <stdio.h>
 
-/* Of the lists: what the host and the GPU have one kernel for. */
+/* Fusions for which the host and the GPU have a kernel. */
 static const unsigned fusions[] = {
     1u << FUSION_WGRAD_BIAS,
     1u << FUSION_GEMM_GELU,

@@ -40,8 +40,8 @@ START_TEST(a_weight_gradient_that_sums_its_bias_moves_four_more_numbers_an_outpu
 }
 END_TEST
 
-/* fc1 of GPT-3 6.7B on 2048 tokens: its epilogue writes 2048 x 16384 values more, the input
- * gradient of fc2 reads as many; kept is what was. */
+/* fc1 of GPT-3 6.7B on 2048 tokens: its epilogue writes 2048 x 16384 further values, the input
+ * gradient of fc2 reads as many; the same values are kept. */
 START_TEST(a_folded_gelu_writes_beside_one_product_and_is_read_by_the_other)
 {
     struct model model = model_of("gpt3-6.7b");
@@ -103,9 +103,9 @@ static double kind_bytes(struct ops ops, enum op_kind kind)
     return bytes;
 }
 
-/* In values of 2048 x 4096 and 2 bytes: forward 2 x 3 + 2 x 2, of which one is not read; backward
- * 2 x 3 + 2 x 4, of which each sum's result and one of its summands go, and the branch's gradient
- * is a copy: 2 x 2 + 2 x 5. */
+/* In values of 2048 x 4096 and 2 bytes: forward 2 x 3 + 2 x 2, minus one read. Backward 2 x 3 + 2 x
+ * 4: each sum's result and one summand are saved, and the branch's gradient becomes a copy: 2 x 2 +
+ * 2 x 5. */
 START_TEST(a_residual_with_its_norm_reads_the_stream_once)
 {
     struct model model = model_of("gpt3-6.7b");

@@ -152,7 +152,7 @@ static void check_array(json_t *got, json_t *expected, const char *where)
     }
 }
 
-/* Numbers to 1e-9 relative; what is nothing but rounding, to 1e-12 s. */
+/* Numbers agree to 1e-9 relative, or to 1e-12 s for pure rounding residues. */
 static void check_number(double got, double expected, const char *where)
 {
     ck_assert_msg(fabs(got - expected) <= 1e-9 * fabs(expected) + 1e-12,

@@ -1,5 +1,5 @@
-/* What a calibration asks of a GPU, on one that is this machine (tests/cuda_on_host): every call of
- * the device table and every kernel is accepted. Times are those of threads and mean nothing. */
+/* A GPU calibration on this machine's threads (tests/cuda_on_host): every call of the device table
+ * and every kernel is accepted. Times are those of threads and mean nothing. */
 #include "calibration/bandwidth.h"
 #include "calibration/host_pair.h"
 #include "calibration/launch_cost.h"

@@ -73,7 +73,7 @@ START_TEST(links_close_to_a_ring_when_chunks_go_round)
 }
 END_TEST
 
-/* Of every kind that all ranks are in. */
+/* Checked for every kind of group that all ranks are in. */
 START_TEST(groups_are_the_layouts_and_part_the_ranks)
 {
     struct plan plan = plan_of(layouts[_i], &arena);

@@ -124,7 +124,7 @@ static void check_stack_comes_back(const char *name)
     json_decref(written);
 }
 
-/* Who has no constant of its own says so in every place: it is not measured. */
+/* A profile without constants of its own is marked as not measured everywhere. */
 static void check_siblings_are_not_measured(const char *name)
 {
     struct profile profile;
@@ -279,7 +279,7 @@ START_TEST(quantities_come_in_base_units)
 }
 END_TEST
 
-/* An op that a stack says nothing of is as usual, and only what is not is written. */
+/* Ops that a stack leaves out have their defaults, and only the others are written. */
 START_TEST(a_stack_says_what_its_unfused_ops_cost)
 {
     struct stack stack;

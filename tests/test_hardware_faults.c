@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A broken file, and what is said about it. */
+/* A broken file, and the expected error. */
 struct fault {
     const char *file, *where, *msg;
 };
@@ -179,7 +179,7 @@ START_TEST(a_broken_match_table_is_blamed_by_line_and_key)
 }
 END_TEST
 
-/* A name that no file has, and what is said about it. */
+/* Checks the error about an unknown name. */
 static void check_unknown(bool ok, const struct err *err, const char *name, const char *msg)
 {
     ck_assert(!ok);

@@ -37,9 +37,8 @@ static struct parity_result train(const struct model *model, const char *layout,
                             (struct layer_options){ .logits_rows = logits_rows });
 }
 
-/* Logits are the same sums; gradients of the weights are sums of the runs', in fp32: of what is
- * stored in 16 bits the second step may find a value rounded to the other side, and goes on from
- * there with other roundings. */
+/* Logits are the same sums; weight gradients are fp32 sums over blocks. With 16-bit storage, a
+ * value may round to the other side, so the second step may differ by roundings. */
 START_TEST(runs_of_logits_train_as_all_at_once)
 {
     if (is_spared(_i, 3))

@@ -108,7 +108,7 @@ START_TEST(chances_of_chosen_plans_are_about_as_often_true)
 }
 END_TEST
 
-/* The row that differs in its microbatches alone, of which it has `times` as many. */
+/* The row that differs only in having `times` as many microbatches. */
 static const struct run_row *with_microbatches(const struct run_row *of, double times)
 {
     for (int i = 0; i < rows.count; i++) {
@@ -227,7 +227,7 @@ START_TEST(what_does_not_move_a_row_explains_nothing)
 }
 END_TEST
 
-/* Errors of 16 rows by tp, whose other columns tell nothing. */
+/* 16 rows whose errors depend on tp and on no other column. */
 START_TEST(errors_go_by_the_column_that_tells_them)
 {
     struct run_row made[16];

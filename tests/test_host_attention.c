@@ -96,7 +96,7 @@ static void run_unfused(struct attention_case *c)
     attention_scores_key_gradient(attention, c->matrix, c->qkv, c->dqkv);
 }
 
-/* What dropout keeps, drawn here from the definition in the header. */
+/* Draws dropout's mask from the definition in the header. */
 static void find_keeps(struct attention_case *c)
 {
     const struct attention *a = &c->attention;
@@ -162,7 +162,7 @@ static const struct attention large[] = {
 };
 enum { NUM_LARGE = LENGTH(large) };
 
-/* Of a loop over shapes, BLAS and dropout. */
+/* The index-th combination of shape, BLAS and dropout. */
 static struct attention varied(const struct attention *shapes, int index)
 {
     struct attention attention = shapes[index / 4];
@@ -251,8 +251,7 @@ static void copy_group(long tokens, long groups, long group, long width, const f
                sizeof *to * (size_t)width);
 }
 
-/* A tensor rank has some of the groups: what it computes, dropout included, is the whole's share.
- */
+/* A tensor rank has some of the groups: its results, with dropout, are its share of the whole's. */
 START_TEST(a_rank_with_one_group_of_heads_computes_its_share)
 {
     struct attention_case whole = attention_case(varied(large, 4 * 4 + 2));

@@ -16,7 +16,7 @@
 /* Not a multiple of any vector. */
 enum { ROWS = 37, WIDTH = 61, N = ROWS * WIDTH, ROOM = 64 * 1024 };
 
-/* What ops read (a, b, w) and write (y, z, u); all ROOM long. */
+/* Arrays that ops read (a, b, w) and write (y, z, u), each ROOM long. */
 static float *a, *b, *w, *y, *z, *u;
 static uint8_t *keeps;
 
@@ -141,7 +141,7 @@ static void run_round(void)
     fp16_round(N, z);
 }
 
-/* FNV-1a over what was written. */
+/* FNV-1a hash of the written bytes. */
 static uint64_t hash(uint64_t before, const void *data, size_t bytes)
 {
     const unsigned char *at = data;

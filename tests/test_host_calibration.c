@@ -64,7 +64,7 @@ static int count_kind(const struct host_ops *ops, int kind, int pass)
     return count;
 }
 
-/* qkv, projection, fc1, fc2 and the logits, of which no two are of the same size here. */
+/* qkv, projection, fc1, fc2 and logits all have different sizes here. */
 START_TEST(every_op_of_a_step_is_timed)
 {
     struct host_ops ops = measure_small();
@@ -173,7 +173,7 @@ START_TEST(a_launch_takes_the_caller_and_the_stream_some_time)
 }
 END_TEST
 
-/* 4, 16, 64, 256 KiB and 1 MiB of each of nine. */
+/* Nine ops at 4, 16, 64, 256 KiB and 1 MiB each. */
 START_TEST(ops_bound_by_memory_are_timed_warm_and_cold_at_every_size)
 {
     struct err err = { 0 };
@@ -301,7 +301,7 @@ START_TEST(whole_steps_are_held_against_the_file)
 }
 END_TEST
 
-/* Steps that took `times` what the file says of them, on ranks that got a share of their cores. */
+/* Steps that took `times` as long as predicted, on ranks with a share of their cores. */
 static const struct {
     double core_share, times;
     bool is_marked;

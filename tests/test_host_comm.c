@@ -1,5 +1,5 @@
-/* Whose clock counts when messages and collectives are timed: that of who knows that all has
- * arrived. Clocks are made up: what rank i sees takes times_s[i] seconds. */
+/* Which ranks' clocks count when messages and collectives are timed: those that know that
+ * everything has arrived. Clocks are fake: rank i measures times_s[i] seconds. */
 #include "calibration/host_comm.h"
 #include "tests/rank_job.h"
 #include "tests/testing.h"
@@ -48,8 +48,8 @@ static bool measure(struct rank_job *job, const struct comm_options *options)
     return ok && curve.num_points == 2;
 }
 
-/* There and back is twice the way; who only answers does not see when that arrives, and who is left
- * over sends nothing. Those that sum have all when they are done. */
+/* A round trip is twice one way; the answering rank does not see the answer arrive, and leftover
+ * ranks send nothing. Ranks of a reduction have everything when they are done. */
 static const struct {
     int size;
     struct timing timing;

@@ -42,7 +42,7 @@ static long num_buckets(const struct quantiser *q, long n)
     return (n + q->bucket - 1) / q->bucket;
 }
 
-/* What the others make of x. */
+/* x after quantising and dequantising. */
 static float *quantised(const struct quantiser *q, const struct draw *draw, uint64_t first, long n,
                         const float *x)
 {
@@ -83,9 +83,9 @@ static const struct quantiser quantisers[] = {
 };
 enum { NUM_QUANTISERS = LENGTH(quantisers) };
 
-/* Over all elements and draws at once: the sum of what rounding adds, signs taken off, has mean 0.
- * What fp32 itself rounds is a thousandth beside it. The draws are always the same ones, as a few
- * in a hundred thousand are further off. */
+/* Over all elements and draws, the summed rounding errors, without signs, have mean 0; fp32's own
+ * rounding is a thousandth of them. Draws are fixed, as a few in a hundred thousand exceed four
+ * deviations. */
 START_TEST(every_width_is_unbiased_to_four_deviations)
 {
     const struct quantiser *q = &quantisers[_i];
@@ -230,7 +230,7 @@ START_TEST(what_is_left_is_within_the_contraction_on_every_draw)
 }
 END_TEST
 
-/* Equal elements meet the bound: (1 - k/n) |x|^2 is what is left. */
+/* Equal elements reach the bound: (1 - k/n) |x|^2 is left. */
 START_TEST(equal_elements_meet_the_contraction)
 {
     float x[8] = { 1, -1, 1, 1, -1, 1, 1, 1 }, values[3];
@@ -303,7 +303,7 @@ static float *power_step(const float *m, long rank, float *q)
     return stands_for;
 }
 
-/* P^T P is the identity, but for columns that are 0. */
+/* P^T P is the identity, except for zero columns. */
 static double worst_product(long rows, long rank, const float *p, long whole)
 {
     double worst = 0;

@@ -70,7 +70,7 @@ static float b_of(const struct product *p, long l, long j)
     return p->b[p->b_is_transposed ? j * p->b_stride + l : l * p->b_stride + j];
 }
 
-/* What c becomes, in double and in plain fp32; between its columns it stays as it is. */
+/* The expected c, in double and in plain fp32; gaps between its rows are unchanged. */
 static void plain_product(const struct product *p, double *reference, float *plain)
 {
     for (long at = 0; at < p->m * p->c_stride; at++) {
@@ -181,7 +181,7 @@ END_TEST
 
 /* --- the linear layer ------------------------------------------------------------------------- */
 
-/* Of weights times outputs, as a function of x, weight and bias in double. */
+/* The sum of outputs times fixed weights, as a function of x, weight and bias in double. */
 struct linear_case {
     long rows, out, in;
     float *dy;

@@ -201,7 +201,7 @@ START_TEST(queries_and_keys_are_normed_head_by_head_and_values_are_not)
 }
 END_TEST
 
-/* What head_norm does to one array of heads, as a function in double. */
+/* head_norm of one array of heads, in double. */
 struct head_case {
     double *qkv, *query, *key;
     float *dy;

@@ -21,7 +21,7 @@ static void end(void)
 
 enum { N = 1037, STEPS = 5 };
 
-/* What any optimizer reads and writes, and the same in double. */
+/* The arrays of an optimizer, and the same in double. */
 struct state {
     float *gradients, *weights, *first, *second;
     double *weights64, first64[N], second64[N];
@@ -101,7 +101,7 @@ START_TEST(adamw_follows_its_formula)
 }
 END_TEST
 
-/* By hand: the corrected moments of one gradient are itself and its square. */
+/* By hand: the corrected moments of a single gradient are the gradient and its square. */
 START_TEST(the_first_step_of_adamw_is_the_rate_along_the_sign)
 {
     const struct adamw adamw = { 1e-3F, 0, 1, 0.9F, 0.999F, 0, 1 };

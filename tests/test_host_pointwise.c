@@ -224,8 +224,7 @@ START_TEST(the_backward_of_a_turn_is_its_transpose)
 }
 END_TEST
 
-/* What makes positions relative: the product of a turned query and key knows their distance only.
- */
+/* Positions are relative: the product of a rotated query and key depends only on their distance. */
 START_TEST(products_depend_on_the_distance_alone)
 {
     const struct attention one = { 1, 40, 1, 1, 8, .blas = NULL };

@@ -32,7 +32,7 @@ static const struct format formats[] = {
 };
 enum { NUM_FORMATS = LENGTH(formats) };
 
-/* What a pattern means, by its definition; the exponent of all ones apart. */
+/* The value of a bit pattern by definition, except for an exponent of all ones. */
 static double value_of(const struct format *format, uint32_t pattern)
 {
     uint32_t exponent = (pattern & 0x7fff) >> format->fraction;

@@ -106,7 +106,7 @@ START_TEST(a_family_reads_as_itself_with_or_without_model_type)
 }
 END_TEST
 
-/* Each whole-number key of the table: wrong types, and what is missing or out of bounds. */
+/* Each integer key of the table: wrong types, missing and out-of-range values. */
 START_TEST(a_wrong_value_of_any_key_is_located)
 {
     static const char *const values[] = {
@@ -126,7 +126,7 @@ START_TEST(a_wrong_value_of_any_key_is_located)
 }
 END_TEST
 
-/* All that `family` calls `field`. */
+/* Deletes all of the family's keys for `field`. */
 static void delete_keys(json_t *config, const struct family *family, const char *field)
 {
     for (const struct key *key = family->keys; key->name; key++)
@@ -292,7 +292,7 @@ static const struct {
       131072, 4096 },
     { "qwen2",
       "{\"use_sliding_window\": true, \"sliding_window\": 4096, \"max_window_layers\": 28}", 8192,
-      131072, 0 }, /* as many full blocks as there are */
+      131072, 0 }, /* all blocks are full */
     { "qwen3", "{\"use_sliding_window\": true, \"sliding_window\": 4096, \"max_window_layers\": 0}",
       4096, 32768, 4096 },
     { "qwen2",

@@ -1,4 +1,4 @@
-/* Microbatches in flight, and what they keep. */
+/* Microbatches in flight, and the memory that they keep. */
 #include "tests/testing.h"
 
 #include "tests/planned.h"
@@ -107,7 +107,7 @@ START_TEST(the_first_interleaved_stage_holds_pv_plus_p_less_one_chunks)
 }
 END_TEST
 
-/* Of one microbatch: everything that a stage keeps, and what its weight gradients are made of. */
+/* For one microbatch: all bytes that a stage keeps, and the operands of its weight gradients. */
 static void weigh_stage(int stage, int layers, double *whole_bytes, double *waiting_bytes)
 {
     const struct pieces *pieces = &planned.pieces;
@@ -146,9 +146,9 @@ static void check_split_activations(const struct generator *generator,
     arena_release(&arena);
 }
 
-/* By walking the list, embedding and head with their own weights. When an interleaved first stage
- * first holds the most, its first chunk may be one microbatch short of what it holds later; the
- * closed form leaves that one embedding out. */
+/* Walks the list, with separate weights for embedding and head. When an interleaved first stage
+ * first reaches its peak, its first chunk may hold one microbatch less than later; the closed form
+ * leaves that one embedding out. */
 static void check_activations(const struct generator *generator, const struct schedule_shape *shape)
 {
     struct plan *plan = &planned.plan;

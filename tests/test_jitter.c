@@ -51,7 +51,7 @@ START_TEST(chips_cost_in_the_mean_what_the_closed_form_says)
 }
 END_TEST
 
-/* Passes stray around their mean, but each microbatch waits for the slowest stage that it meets. */
+/* Passes vary around their mean, and each microbatch waits for its slowest stage. */
 START_TEST(a_pipeline_whose_passes_stray_takes_longer)
 {
     struct jitter passes = none;
@@ -62,8 +62,9 @@ START_TEST(a_pipeline_whose_passes_stray_takes_longer)
 }
 END_TEST
 
-/* One pass of 1 s forward and 2 s backward, deviations 5 %: their sum strays by 5 % of sqrt(1 + 4),
- * and the slowest of n replicas by the expected maximum times that. */
+/* One pass of 1 s forward and 2 s backward, deviations 5 %: their sum has a deviation of 5 % of
+ * sqrt(1 + 4), and the slowest of n replicas exceeds the mean by the expected maximum times
+ * that. */
 START_TEST(the_norm_waits_for_the_slowest_replica)
 {
     struct jitter replicas = none;

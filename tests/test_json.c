@@ -184,7 +184,7 @@ static const struct {
     { "groups[5]", ":13: groups[5]" },
     { "dotted.key.y", ":16: dotted.key.y" },
     { "groupsize", ":17: groupsize" },
-    /* What the file lacks is missing from the innermost thing that is there. */
+    /* A missing key is located at the innermost existing object. */
     { "absent", ":1: absent" },
     { "groups[0].levels[1].absent", ":7: groups[0].levels[1].absent" },
     { "groups[0].absent.deeper", ":5: groups[0].absent.deeper" },

@@ -33,7 +33,7 @@ static bool launch_shell(const char *script, int num_ranks, double grace_s, int 
     return ok;
 }
 
-/* What is written to standard output meanwhile. */
+/* Launches ranks and reads their standard output. */
 static bool launch_and_read(const char *script, int num_ranks, char *text, size_t size)
 {
     int status;
@@ -83,7 +83,7 @@ static int count_lines(const char *text, int number)
     return count;
 }
 
-/* As many as there are cores: one for each; one more, and nobody is pinned. */
+/* With as many ranks as cores, each gets one; with one more, none is pinned. */
 START_TEST(ranks_have_cores_of_their_own_when_there_are_enough)
 {
     static const char script[] = "unset OMP_NUM_THREADS; nproc";
@@ -110,7 +110,7 @@ START_TEST(a_killed_rank_is_named_and_ends_the_others)
 }
 END_TEST
 
-/* That the others were asked to end is only what follows. */
+/* The others' request to end is only a consequence. */
 START_TEST(who_was_killed_is_told_before_the_others_are_asked_to_end)
 {
     char text[500];
@@ -252,7 +252,8 @@ static bool sum_ranks(struct own_rank *own, double *sum, struct err *err)
     return ok;
 }
 
-/* What each rank does that launch() starts from this program; summed twice, 0 + 1 + 2 + 3 is 24. */
+/* The ranks that launch() starts from this program run this; summed twice, 0 + 1 + 2 + 3 gives
+ * 24. */
 static int be_rank(void)
 {
     struct own_rank own = { 0 };

@@ -66,9 +66,9 @@ static void check_same(double got, double expected, const struct plan *plan, con
 
 /* --- a better machine ------------------------------------------------------------------------- */
 
-/* NCCL chooses by its own times: with factors between them and ours its choice may be the slower;
- * so may NVLS among part of a node's GPUs, of which it expects the rate of all (nvls_reached). What
- * was measured is of the machine as it was. */
+/* NCCL chooses by its own times, so with factors between them and ours its choice may be slower; so
+ * may NVLS on part of a node's GPUs, where it expects the full rate (nvls_reached). Measured curves
+ * belong to the unchanged machine. */
 static void forget_measurements(struct system *system)
 {
     system->profile.intra_bandwidth_factor = system->profile.intra_latency_factor = 1;
@@ -135,9 +135,9 @@ static void better(struct system *system, int which, double factor)
 static struct evaluator *faster;
 static const char *betterment;
 
-/* What an interleaved schedule hides of its data ranks' transfers is as long as if all chunks of a
- * stage took what its first does (sim/engine/tail.c, window_s): where that alone gets shorter, more
- * shows than is won, by a few parts in 10^8 of the step. */
+/* An interleaved schedule hides data transfers as if all chunks of a stage took as long as its
+ * first (sim/engine/tail.c, window_s). When only the first gets shorter, the exposed time grows by
+ * more than the gain, by a few parts in 10^8 of the step. */
 static double leeway(const struct plan *plan)
 {
     return plan->vpp > 1 && plan_replicas(plan) > 1 ? 1 + 1e-6 : 1;
@@ -169,7 +169,7 @@ START_TEST(a_better_machine_slows_no_plan)
 }
 END_TEST
 
-/* Of what the search minimises. */
+/* The value that the search minimises. */
 static double score(const struct search_request *request, const struct search_result *result)
 {
     const struct prediction *best = &result->top[0].prediction;
@@ -374,7 +374,7 @@ START_TEST(what_is_fixed_or_forbidden_is_never_better)
 }
 END_TEST
 
-/* Fixing what the best has, or forbidding what it has not, leaves it the best. */
+/* Fixing the best plan's words, or forbidding words that it lacks, keeps it the best. */
 static void its_own_words_leave_the_best(void)
 {
     struct search_request request = question_request(&question);
@@ -457,10 +457,10 @@ static double quiet_step_s(struct evaluator *evaluator, const struct plan *plan)
     return step_s + cost.overhead_s - cost.spared_s;
 }
 
-/* Of one stage, but for weights that travel beside its passes, the same; of a pipeline without data
- * ranks the same where its messages are delays. Else messages wait for each other, meet compute, or
- * are hidden by a split backward: on 14,665 plans of such machines, whose networks are up to four
- * times slower, by -14 % to +33 %. */
+/* The engines agree exactly on one stage (unless weights are averaged beside its passes), and on a
+ * pipeline without data ranks whose messages are delays. Otherwise messages wait for each other,
+ * contend with compute, or are hidden by a split backward: -14 % to +33 % on 14,665 plans of
+ * machines with networks up to four times slower. */
 static void engines_agree(struct evaluator *evaluator, const struct plan *plan)
 {
     struct err err = { 0 };
@@ -547,7 +547,7 @@ static const json_t *part(const struct json_file *file, const char *key)
     return found;
 }
 
-/* The same object, and the same text of each number. */
+/* Checks for the same object, with the same text of each number. */
 static void check_same_json(json_t *got, const json_t *expected, const char *what)
 {
     char *got_text = json_text(got, 0), *expected_text = json_text(expected, 0);
@@ -558,7 +558,7 @@ static void check_same_json(json_t *got, const json_t *expected, const char *wha
     json_decref(got);
 }
 
-/* All that a plan file holds, read back; the system must be released. */
+/* Reads back all parts of a plan file; the system must be released. */
 static void read_file(const struct json_file *file, struct system *system, struct model *model,
                       struct plan *plan)
 {

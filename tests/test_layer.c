@@ -50,7 +50,7 @@ START_TEST(a_layer_keeps_what_korthikanti_counts)
 }
 END_TEST
 
-/* Flash attention keeps an fp32 number of each query row in place of its probabilities. */
+/* Flash attention keeps one fp32 number per query row instead of its probabilities. */
 START_TEST(flash_attention_keeps_as_much_as_selective_recompute_and_a_number_a_row)
 {
     struct model model = model_of("korthikanti-22b");

@@ -72,8 +72,8 @@ START_TEST(every_rank_comes_back_from_its_coordinates)
 }
 END_TEST
 
-/* By coordinates, which rank_group knows nothing of: those of `rank` but along the axes of the set.
- */
+/* By coordinates, independent of rank_group: ranks that differ from `rank` only along the axes of
+ * the set. */
 static int ranks_across(const struct plan *plan, int rank, unsigned set, int *members)
 {
     struct coordinates own = layout_coordinates_of(plan, rank);

@@ -35,7 +35,7 @@ static void make(struct plain *p, int num_parameters, int num_residuals,
     };
 }
 
-/* y = 3 + 2 t at t = 0, 1, 2, 3, but for what `noise` adds. */
+/* y = 3 + 2 t at t = 0, 1, 2, 3, plus `noise`. */
 static void line(void *context, const double *x, double *out)
 {
     const double *noise = context;
@@ -86,7 +86,7 @@ START_TEST(a_curved_valley_is_followed_to_its_end)
 }
 END_TEST
 
-/* Of the valley's points with x0 at most 0.5, the best is (0.5, 0.25). */
+/* The best point of the valley with x0 at most 0.5 is (0.5, 0.25). */
 START_TEST(a_bound_holds_and_the_rest_is_best_there)
 {
     struct plain p;

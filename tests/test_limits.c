@@ -13,13 +13,13 @@
 
 enum { NUM_GPUS = 16, BATCH = 64 };
 
-/* All that a file can change. */
+/* Everything that a file can change. */
 struct machine {
     struct system system;
     struct model model;
 };
 
-/* Where a table's struct lies in a machine. */
+/* The place of a table's struct in a machine. */
 static const struct table {
     const char *name;
     const struct field *fields;
@@ -82,8 +82,8 @@ static int num_names(const struct field *field)
     return count;
 }
 
-/* At `share` of the way from the least to the most; false where the row has no such two. Ranges of
- * more than a factor of a thousand are gone through by their logarithm. */
+/* Sets a field to a point between its least (share 0) and most (share 1) value; false when it has
+ * no bounds. Ranges above a factor of a thousand are traversed logarithmically. */
 static bool set(const struct table *table, const struct field *field, double share,
                 struct machine *out)
 {

@@ -60,8 +60,8 @@ START_TEST(one_rank_holds_the_model_and_its_padding)
 }
 END_TEST
 
-/* What each of tp ranks holds beyond its share: norms, biases added after the sum, and copies of
- * key and value heads. */
+/* Parameters that each of tp ranks holds beyond its share: norms, biases added after the sum, and
+ * copies of key and value heads. */
 static double copies(const struct model *model, int tp)
 {
     double hidden = model->hidden;
@@ -204,7 +204,7 @@ static double forward_flops(const struct plan *plan, const struct model *model)
         local_layer(rank_share_of(plan), model, model->seq, &layer_flash, false, &arena).forward);
 }
 
-/* Each rank multiplies its share; copies of key heads are multiplied by each of their ranks. */
+/* Each rank computes its share; copied key heads are computed on each rank that has them. */
 static void check_flops(const struct plan *plan, const struct model *model)
 {
     struct plan one = plan_default();

@@ -141,10 +141,10 @@ START_TEST(recompute_keeps_a_checkpoint_for_every_few_layers)
 }
 END_TEST
 
-/* Of a GPT layer with flash attention, in values of s b h, most is held where the second linear
- * layer has made the gradient of its input: 1 of the residual stream, 1 of the branch and 4 that it
- * made, before its own input is let go. Where no product adds to the main gradient, the matrix's of
- * h x 4h is a tensor too. */
+/* In a GPT layer with flash attention, the peak in values of s b h is after the second linear
+ * layer's input gradient: 1 for the residual stream, 1 for the branch and 4 for the new gradient,
+ * before its own input is freed. Unless the product adds to the main gradient, the h x 4h weight
+ * gradient is a further tensor. */
 START_TEST(a_backward_holds_gradients_until_they_are_read)
 {
     planned_load("dgx-h100", "megatron-core", "gpt3-1.3b", 1);

@@ -168,7 +168,7 @@ static const struct figure_7 figure_7[] = {
 };
 enum { NUM_FIGURE_7 = LENGTH(figure_7) };
 
-/* Of a layer on 8 tensor ranks, relative to none of the three. */
+/* Memory of a layer on 8 tensor ranks, relative to none of the three techniques. */
 START_TEST(techniques_save_the_activations_of_korthikanti_figure_7)
 {
     const struct figure_7 *row = &figure_7[_i];

@@ -20,7 +20,7 @@ static void tear_down(void)
 
 enum { MOST_STAGES = 6 };
 
-/* Of one stage: up to `most` layers, the longer ones with some that run again. */
+/* Random choices of one stage: up to `most` layers, some recomputed in the longer ones. */
 static struct stage_choices random_choices(struct random *rng, int most, double layer_s)
 {
     double extra_s = between(rng, 0, 2) * layer_s;

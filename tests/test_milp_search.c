@@ -167,7 +167,7 @@ START_TEST(all_stages_recompute_alike_when_asked_to)
 }
 END_TEST
 
-/* What the host of the fastest plan's fullest node keeps, by the same request without a limit. */
+/* Bytes on the fullest host of the fastest plan, by the same request without a limit. */
 static double most_host_bytes(const struct search_request *request, const struct plan *plan)
 {
     struct prepared prepared;

@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-/* Of the released checkpoints, and for Megatron and Korthikanti of the paper's own formula. */
+/* Counts of the released checkpoints; for Megatron and Korthikanti by the paper's own formula. */
 static const struct {
     const char *name;
     double parameters;
@@ -99,8 +99,8 @@ START_TEST(counts_are_those_of_the_megatron_formula_and_a_final_norm)
 }
 END_TEST
 
-/* 12 h^2 a block is 4 h^2 of attention and 8 h^2 of feed-forward, gated or not; the count of the
- * lecture leaves out that Llama rounds 8/3 h up, and the norms. */
+/* 12 h^2 a block is 4 h^2 of attention and 8 h^2 of feed-forward, gated or not; the lecture's count
+ * ignores that Llama rounds 8/3 h up, and the norms. */
 START_TEST(counts_are_near_the_lectures_approximation)
 {
     static const struct {

@@ -1,6 +1,6 @@
-/* What parity would not notice is not tested by it: each fault put into a run of several ranks must
- * make it differ from one rank alone. The faults sit in the tables of communicator and kernels.
- * Ranks are threads, and where MPI is, processes too. */
+/* Tests the parity tests: each fault injected into a run of several ranks must make it differ from
+ * one rank alone. The faults sit in the tables of communicator and kernels. Ranks are threads and,
+ * with MPI, also processes. */
 #include "tests/mpirun.h"
 
 /* --- groups ------------------------------------------------------------------------------- */
@@ -9,7 +9,7 @@
 static struct parity_process process;
 static const struct comm_api *whole = &comm_local; /* without a fault */
 
-/* A rank is a thread that makes and calls its groups: they are made in the order of their kinds. */
+/* Each rank is a thread that makes its groups in the order of their kinds. */
 static _Thread_local int num_groups;
 static _Thread_local struct group *groups[NUM_GROUP_KINDS];
 
@@ -62,7 +62,7 @@ static void forget_scale(struct kernels *kernels, struct stream *stream,
     kernels_host.loss_gradient(kernels, stream, &wrong);
 }
 
-/* Of this rank's rows, not those of the global batch: right on one rank alone. */
+/* Fault: draws by this rank's rows instead of the global batch's; correct only on one rank. */
 static void draw_own_rows(struct kernels *kernels, struct stream *stream,
                           const struct residual_args *args)
 {

@@ -39,20 +39,20 @@ static const struct {
     { "dgx-a100-80g", 128, 2, 16, 4, 0, 96 },
     /* All 8 NICs: what NCCL's search finds for DGX A100 (cost-model.md 4.2). */
     { "dgx-a100-80g", 128, 1, 128, 16, 8, 192 },
-    /* Pods of 384 nodes with a seventh of the wires above. */
+    /* Pods of 384 nodes with a seventh of the bandwidth above them. */
     { "dgx-a100-80g-over7", 6144, 8, 384, 384, 0, 24 },
-    /* A ring of both pods leaves each once, over 1 of the 384 cards of a rail. */
+    /* A ring over both pods leaves each pod once, over 1 of the 384 NICs of a rail. */
     { "dgx-a100-80g-over7", 6144, 8, 768, 768, 0, 24 },
-    /* Hops of half a pod: half its cards send out of it. Of a whole one: all. */
+    /* With hops of half a pod, half its NICs send out of it; with hops of a whole pod, all do. */
     { "dgx-a100-80g-over7", 6144, 1536, 4, 4, 0, 24 / 3.5 },
     { "dgx-a100-80g-over7", 6144, 3072, 2, 2, 0, 24 / 7.0 },
     /* Racks of 2 nodes and pods of 192 racks; collisions leave 0.8 of 48 GB/s. */
     { "meta-grand-teton-700w", 6144, 8, 2, 2, 0, 38.4 },
     { "meta-grand-teton-700w", 6144, 8, 384, 384, 0, 38.4 },
     { "meta-grand-teton-700w", 6144, 3072, 2, 2, 0, 38.4 / 7.0 },
-    /* 8 cards of 48 GB/s, of which collisions leave 0.8. */
+    /* 8 NICs of 48 GB/s, times 0.8 for collisions. */
     { "meta-grand-teton", 64, 1, 64, 8, 0, 307.2 },
-    /* 4 NICs of 12 GB/s for 8 GPUs: half of one for one rank of a node. */
+    /* 4 NICs of 12 GB/s for 8 GPUs: half a NIC per rank. */
     { "p4d-a100-40g", 64, 8, 8, 8, 0, 6 },
     { "p4d-a100-40g", 64, 1, 64, 8, 0, 48 },
     /* 8 NICs of 48 GB/s, but NVLink of 16 x 10 GB/s, which carries 7 of a node's 8 hops. DGX H100,

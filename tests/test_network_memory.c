@@ -30,8 +30,8 @@ START_TEST(a_pair_has_connections_of_its_ring_and_its_messages)
 }
 END_TEST
 
-/* Eight: from the rank before and the one behind, and 2 x 8 channels x 8 members x 1 MiB of the
- * switch, for world, tensor ranks and those of the model. */
+/* Eight channels: connections from the ranks before and behind, and 2 x 8 channels x 8 members x 1
+ * MiB for the switch; for world, tensor and model-parallel groups. */
 START_TEST(a_switch_that_sums_has_buffers_for_every_member)
 {
     ck_assert_double_eq(mib_of("dgx-h100", "tp8", 8), 3 * (24 * 2 * 12 + 2 * 8 * 8) + 2 * 12);

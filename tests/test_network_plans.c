@@ -49,7 +49,8 @@ START_TEST(context_ranks_are_neighbours_of_tensor_groups)
 }
 END_TEST
 
-/* Gradients are summed over as many ranks, in the same places as without context ranks. */
+/* Gradients are summed over the same number of ranks, in the same places, as without context
+ * ranks. */
 START_TEST(data_groups_take_in_context_ranks)
 {
     machine_load("dgx-h100", 64);
@@ -154,8 +155,8 @@ START_TEST(one_boundary_between_nodes_makes_the_pair_cross)
 }
 END_TEST
 
-/* Of 4 stages of 4 GPUs: between 1 and 2, and from the last to the first. Of stages of 6, some rank
- * crosses at each. Of whole nodes, all do; inside one, none. */
+/* 4 stages of 4 GPUs cross between 1 and 2, and from the last to the first. With stages of 6, some
+ * rank crosses at each boundary; with whole nodes, all cross; inside one node, none. */
 START_TEST(a_boundary_crosses_where_nodes_end)
 {
     machine_load("dgx-h100", 16);

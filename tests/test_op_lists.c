@@ -1,5 +1,5 @@
-/* Lists that no model has yet, given as data: the memory model counts them, and the host's executor
- * runs them. Outputs and gradients are held against plain code in double. */
+/* Op lists of no existing model, given as data: the memory model counts them, and the host's
+ * executor runs them. Outputs and gradients are compared with plain code in double. */
 #include "tests/list_run.h"
 #include "tests/machine.h"
 #include "tests/named.h"
@@ -46,7 +46,7 @@ static void norm(const struct plain *p, const double *scale, double *y)
 
 /* --- experts -------------------------------------------------------------------------------- */
 
-/* Of 32 choices at most 24 have a place. */
+/* At most 24 of 32 choices have a place. */
 enum { EXPERTS = 4, CHOSEN = 2, CAPACITY = 6, PLACES = EXPERTS * CAPACITY, FFN = 12 };
 
 /* Each token goes to two of four experts, which are groups of one product. */
@@ -98,7 +98,7 @@ static const struct op expert_ops[] = {
       .out = IDS(E_OUT) },
 };
 
-/* What one expert makes of a token. */
+/* Output of one expert for a token. */
 static void expert(const struct plain *p, int e, const double *x, double *y)
 {
     double hidden[FFN];
@@ -314,7 +314,7 @@ static const struct op cross_ops[] = {
       .in = IDS(C_OTHER_PROJECTED, C_BETWEEN), .out = IDS(C_OUT) },
 };
 
-/* What a query's head reads, from the keys and values of its sequence. */
+/* Attention of one query head over its sequence's keys and values. */
 static void attend(const double *query, const double *key_values, int head, double *context)
 {
     double weights[KEYS], sum = 0;
@@ -330,7 +330,7 @@ static void attend(const double *query, const double *key_values, int head, doub
     }
 }
 
-/* y += what one of the two attentions makes of its input. */
+/* y += the output of one of the two attentions. */
 static void add_attention(const struct plain *p, const double *x, const double *key_values,
                           const int weights[2], double *y)
 {
@@ -437,8 +437,8 @@ static struct piece_cost cost_of(int i, struct arena *arena)
                       local_lists(rank_share_of(&plan), forward, &options, false, arena), 0, arena);
 }
 
-/* Two layers of a list on one GPU: weights and gradients of 4 bytes, two moments of 4 each. What is
- * frozen has neither gradients nor moments. */
+/* Two layers of a list on one GPU: weights and gradients of 4 bytes, two moments of 4 each. Frozen
+ * weights have neither gradients nor moments. */
 START_TEST(the_memory_model_counts_a_list_as_by_hand)
 {
     struct arena arena = { 0 };
@@ -495,8 +495,8 @@ static struct plain plain_of(void)
     return p;
 }
 
-/* Of which gradients are taken: the loss and, where something comes out, its product with what came
- * from behind. */
+/* The function whose gradients are taken: the loss plus, if the list has an output, its product
+ * with the incoming gradient. */
 struct scalar {
     struct plain plain;
     int list;
@@ -562,8 +562,8 @@ START_TEST(gradients_of_a_list_are_those_of_plain_code)
 }
 END_TEST
 
-/* Slots are of whole 64 bytes, and what a device hands out of whole 256. Live values of a loss are
- * memory of their own. */
+/* Slots are multiples of 64 bytes, device allocations multiples of 256. Live values of a loss are
+ * separate memory. */
 START_TEST(between_forward_and_backward_a_list_holds_what_the_model_says)
 {
     list_run_open(&run, &lists[_i].listed, &options);

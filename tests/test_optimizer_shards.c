@@ -24,7 +24,7 @@ static float gradient_of(const struct stored_weight *stored, size_t whole_index,
     return (float)(2 * random_unit(&rng) - 1);
 }
 
-/* Of all elements, by update; where it is asked for. */
+/* The gradient of all elements, per update, when all are equal. */
 static const float same_gradients[UPDATES] = { 1, -0.25F, 0.5F, 2, -3 };
 static bool has_same_gradients;
 

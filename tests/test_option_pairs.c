@@ -16,8 +16,8 @@ enum { MOST_SETTINGS = 400, MOST_VALUES = 24 };
 
 /* --- values ----------------------------------------------------------------------------------- */
 
-/* Of options that take text as it is, by the word that --help has for it. A new word needs a row.
- */
+/* Values for options that take free text, by their argument's name in --help. A new name needs a
+ * row. */
 static const struct {
     const char *argument, *values[5];
 } texts[] = {
@@ -43,7 +43,7 @@ static const char *const quantities[][3] = {
     [QUANTITY_TOKENS] = { "1tok", "1Btok" },
 };
 
-/* What an option is given; "" for a switch. */
+/* An option's value; "" for a switch. */
 struct setting {
     const struct option_row *row;
     char value[32];
@@ -117,8 +117,8 @@ static void add_values(struct settings *settings, const struct option_row *row)
     }
 }
 
-/* All options of search but the one that trains, and --json, which each is tried with and without.
- */
+/* All options of search except the one that trains and --json, with and without which each is
+ * tried. */
 static struct settings *all_settings(void)
 {
     struct settings *settings = calloc(1, sizeof *settings);
@@ -178,7 +178,7 @@ static struct run run(const struct setting *a, const struct setting *b, bool as_
 
 /* --- what must hold --------------------------------------------------------------------------- */
 
-/* Of predictions, wherever they stand in a document; returns how many. */
+/* Checks numbers of predictions anywhere in a document; returns how many there are. */
 static int check_numbers(const json_t *value, const char *command)
 {
     const json_t *item;

@@ -51,7 +51,8 @@ static const struct {
         "schedule=", "nonsense" } },
 };
 
-/* Of a command whose other options are fine; `value` and `more` may be NULL. */
+/* Checks that a command with otherwise valid options refuses the value; `value` and `more` may be
+ * NULL. */
 static void check_refused(const char *name, const char *option, const char *value, const char *more,
                           struct err *err)
 {

@@ -196,7 +196,7 @@ START_TEST(a_result_takes_the_lag_to_the_next_stage)
 }
 END_TEST
 
-/* What one stage does in a row takes the sum. */
+/* A single stage takes the sum of its passes. */
 START_TEST(one_stage_never_waits)
 {
     struct arena arena = { 0 };

@@ -166,7 +166,7 @@ START_TEST(the_front_of_a_space_is_what_no_plan_of_it_dominates)
         ck_assert_int_eq(plan_ranks(&result.at[i].scored.plan), result.at[i].num_gpus);
         check_prediction(&result.at[i]);
     }
-    /* All that stand are there: a naive pass, over those that the front doesn't have. */
+    /* No non-dominated point is missing: checks naively all points that are not on the front. */
     for (size_t j = 0; j < cloud->count; j++)
         if (!has_point(&result, &cloud->at[j]))
             ck_assert(is_dominated(cloud->at, cloud->count, j));

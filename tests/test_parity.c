@@ -117,8 +117,8 @@ START_TEST(both_ways_of_attention_drop_the_same)
 }
 END_TEST
 
-/* Weights that ranks average after each step of SGD are those of the mean gradient, where nothing
- * is clipped: each rank clips by the norm of its own gradients. */
+/* Averaging weights after each SGD step equals using the mean gradient, unless gradients are
+ * clipped, as each rank clips by its own norm. */
 START_TEST(an_average_after_each_step_is_an_all_reduce_unless_gradients_are_clipped)
 {
     static const char *const others[] = { "dp2 mb2 exchange=local:1", "dp4 mb1 exchange=pga:1" };
@@ -136,7 +136,7 @@ START_TEST(an_average_after_each_step_is_an_all_reduce_unless_gradients_are_clip
 }
 END_TEST
 
-/* Those of as many ranks as were started. */
+/* The layouts with the number of ranks that were started. */
 START_TEST(each_layout_trains_over_mpi_as_one_rank_does)
 {
     int seen = 0;

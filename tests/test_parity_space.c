@@ -1,7 +1,7 @@
 /* Layouts and models combined freely: any three choices together train as one rank does.
  *
- * By itself the first rows of a covering array, which hold many threes; others each time, SEED=N
- * repeats them. A campaign runs every layout of the space. */
+ * By default it runs the first rows of a covering array, which have the most triples; rows differ
+ * each time, and SEED=N repeats them. A campaign runs every layout of the space. */
 #include "exec/supported.h"
 #include "tests/covering.h"
 #include "tests/draw.h"
@@ -39,7 +39,7 @@ static const char *const attentions[] = { "fused", "unfused", NULL };
 static const char *const optimizers[] = { "adam", "momentum", "sgd", NULL };
 static const char *const overlaps[] = { "overlap after the product", "overlap=tp", NULL };
 
-/* In the gate: runs, of one combination in so many. */
+/* In the gate: SAMPLE runs, drawn from every STRIDE-th combination. */
 enum { SAMPLE = 54 / SPARSE, STRIDE = 17 };
 
 enum factor {
@@ -151,7 +151,7 @@ static bool next_row(struct covering_row *row)
     return false;
 }
 
-/* Of one combination in `stride`, a prime that no number of values is. */
+/* Every `stride`-th combination; the stride is a prime that differs from all numbers of values. */
 static struct covering_rows possible_rows(uint64_t seed, uint64_t stride)
 {
     struct covering_rows rows = { 0 };

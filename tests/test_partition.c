@@ -40,7 +40,7 @@ static void tear_down(void)
     system_release(&hardware);
 }
 
-/* A name and a cost tell of the same collective. */
+/* A change's name and cost describe the same collective. */
 START_TEST(a_change_of_placement_costs_what_its_name_says)
 {
     static const struct reshard costs = {
@@ -166,8 +166,8 @@ START_TEST(two_products_pair_as_column_and_row)
 }
 END_TEST
 
-/* One unit for each weight's gradient against the four of row to column. X is whole, so that W1
- * by columns costs nothing, and an all-to-all each way, 1/8, makes tokens of its columns. */
+/* One unit per weight gradient against the four of row to column. X is whole, so W1 by columns
+ * costs nothing, and an all-to-all each way, 1/8, turns columns into tokens. */
 START_TEST(small_weights_are_better_left_whole_and_tokens_split)
 {
     const struct chain_product products[] = { { "W1", COLUMN | SEQUENCE, 1, 0.5 },
@@ -290,8 +290,8 @@ static struct piece_cost layer_of(const struct plan *plan)
     return pieces_cost(&hardware, &model, plan, &arena).at[0];
 }
 
-/* What the problem says of Megatron's two partitions against the cost model's layer, which is
- * summed off another list. */
+/* Compares the problem's costs of Megatron's two partitions with the cost model's layer, which
+ * comes from another list. */
 static void check_against_layer(const char *layout, const char *name)
 {
     struct plan plan = plan_on(&hardware, &model, layout, &arena);
@@ -337,7 +337,7 @@ START_TEST(megatrons_partitions_keep_the_bytes_of_the_cost_models_layer)
 }
 END_TEST
 
-/* Of 8 data ranks, or groups of 2, each keeps its shard; a host keeps the optimizer's. */
+/* With 8 data ranks, or groups of 2, each keeps its shard; a host keeps the optimizer's. */
 START_TEST(a_layers_state_is_sharded_as_zero_says)
 {
     static const struct {
@@ -381,8 +381,8 @@ START_TEST(megatron_with_sequence_parallelism_is_found_where_weights_must_be_spl
 }
 END_TEST
 
-/* The lecture's claim: the same units but for the second gather, fewer seconds outside the
- * products, and less memory. */
+/* The lecture's claim: the same units except for the second gather, less time outside the products,
+ * and less memory. */
 START_TEST(sequence_parallelism_saves_memory_and_the_time_of_norms)
 {
     load("dgx-a100-80g", 512, "gpt3-175b");

@@ -87,7 +87,7 @@ END_TEST
 
 /* --- laws --------------------------------------------------------------------------------- */
 
-/* What there is at a step. */
+/* The state at a step. */
 struct state {
     bool gathered[MOST_UNITS], open[MOST_UNITS], reducing[MOST_UNITS];
     int num_gathered, num_open, num_reduced;
@@ -162,7 +162,8 @@ static int num_units(const struct pass_chunk *chunk)
     return count;
 }
 
-/* Whether each run has what it needs, nothing is taken twice, and the pass leaves nothing. */
+/* Whether each run has what it needs, nothing is allocated twice, and nothing is left at the
+ * end. */
 static bool is_right(const struct pass_chunk *chunk, enum opcode op, struct arena *arena)
 {
     struct state state = { 0 };

@@ -1,4 +1,4 @@
-/* What sharded state takes of memory: the arena's own count beside the prediction. */
+/* Memory of sharded state: the arena's own count compared with the prediction. */
 #include "sim/cost/pass_memory.h"
 #include "sim/engine/simulate.h"
 #include "tests/parity.h"
@@ -139,7 +139,7 @@ static const struct {
 };
 enum { NUM_RUNS = LENGTH(runs) };
 
-/* What is folded is kept by the op before, and gradients are made in fewer places. */
+/* A fused op's values are kept by the op before, and fewer gradients are made. */
 START_TEST(the_peak_of_a_fused_pass_is_what_its_steps_hold)
 {
     if (is_spared(_i, 2))
@@ -153,7 +153,7 @@ START_TEST(the_peak_of_a_fused_pass_is_what_its_steps_hold)
 }
 END_TEST
 
-/* Of a vocabulary that fills most of it when all logits are there at once; in two runs still. */
+/* With a vocabulary whose logits fill most of the memory, at once or in two blocks. */
 START_TEST(logits_a_run_at_a_time_take_what_is_predicted)
 {
     if (is_spared(_i, 2))

@@ -96,7 +96,7 @@ START_TEST(a_list_takes_its_compute_and_what_it_exposes)
 }
 END_TEST
 
-/* A forward of a layer meets twice; what was computed before each meeting adds its wait. */
+/* A layer's forward has two collectives; the compute before each adds its wait. */
 START_TEST(tensor_ranks_that_drift_wait_at_each_collective)
 {
     load(_i);

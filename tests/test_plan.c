@@ -346,7 +346,7 @@ END_TEST
 static const struct {
     const char *layout;
     int ranks[NUM_STATES]; /* optimizer, gradients, parameters */
-    int context, data;     /* of what is cut */
+    int context, data;     /* group sizes of what is sharded */
     bool updated, gathers, reduces, repeats;
 } shares[] = {
     { "dp8 mb1", { 1, 1, 1 }, 1, 1, false, false, false, false },

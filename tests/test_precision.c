@@ -138,7 +138,7 @@ static struct parity_run run_that_overflows(struct kernel_api *kernels)
     return run;
 }
 
-/* The first one's weights stay what they were while nothing is averaged, and it goes on. */
+/* The first replica's weights stay unchanged until the next average, and it continues. */
 START_TEST(a_replica_that_overflows_skips_its_own_update)
 {
     struct kernel_api kernels;
@@ -161,7 +161,7 @@ START_TEST(a_replica_that_overflows_skips_its_own_update)
 }
 END_TEST
 
-/* Of two that average, the first takes over what the other has learned in that step. */
+/* When two average, the first gets half of the other's update. */
 START_TEST(a_replica_that_skips_its_update_averages_all_the_same)
 {
     struct kernel_api kernels;
@@ -217,8 +217,8 @@ static bool expect_ending(struct rank *rank, const struct parity_run *run, struc
     return true;
 }
 
-/* Weights of 1e30 make the next loss infinite, and nothing behind it is finite. The last stage has
- * the loss; the first knows of the sum of its gradients alone. */
+/* Weights of 1e30 make the next loss infinite, and nothing after it is finite. The last stage has
+ * the loss; the first sees only its gradients. */
 static bool expect_loss(struct rank *rank, const struct parity_run *run, struct err *err)
 {
     struct step_result result;

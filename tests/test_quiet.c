@@ -1,5 +1,5 @@
-/* A machine that other programs use, made up: what a calibration waits for, and what it takes for
- * its own. */
+/* A fake machine shared with other programs: what a calibration waits for, and which times it
+ * keeps. */
 #include "calibration/quiet.h"
 
 #include "base/core_share.h"
@@ -10,7 +10,7 @@
 
 /* --- waiting --------------------------------------------------------------------------------- */
 
-/* Busy until a moment; each question takes a tenth of a second. */
+/* Busy until a given time; each query takes a tenth of a second. */
 struct fake_machine {
     double now_s, quiet_from_s, busy_share;
     int asked, told;
@@ -84,7 +84,7 @@ static double quiet_of(int late_of_ten, int kept_of_ten)
     return exchange_quiet_s(times, REPEATS);
 }
 
-/* Nobody is disturbed, some are, most are, all are. */
+/* No exchange is disturbed, some are, most are, all are. */
 static const int disturbed[][2] = { { 0, 0 }, { 3, 0 }, { 5, 3 }, { 9, 9 }, { 10, 0 }, { 10, 10 } };
 
 START_TEST(waiting_for_peers_is_no_part_of_a_transfer)

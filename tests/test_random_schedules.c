@@ -1,5 +1,5 @@
-/* Of shapes drawn at random: the list is checked, runs and trains as one rank does, and the same
- * list leaves the bubble of the closed form in the simulator. */
+/* For random shapes: the list passes the check, trains like one rank, and has the closed form's
+ * bubble in the simulator. */
 #include "tests/draw.h"
 #include "tests/parity.h"
 #include "tests/testing.h"
@@ -19,8 +19,8 @@ struct passes {
 
 /* --- closed forms ------------------------------------------------------------------------- */
 
-/* What a step takes above the passes of one stage, where no message takes time; `least`
- * microbatches are needed for that. */
+/* A step's time beyond the passes of one stage, without message times; valid from `least`
+ * microbatches on. */
 struct closed_form {
     const char *name;
     double (*bubble_s)(const struct schedule_shape *shape, const struct passes *passes);

@@ -60,7 +60,7 @@ static void release(struct answer *answer)
     relaxations_release(&answer->relaxations);
 }
 
-/* The change that raises, or lowers, what was asked; NULL: none. */
+/* The change that raises or lowers the requested value; NULL: none. */
 static const struct relaxation *find(const struct answer *answer, enum relaxed what, bool raises)
 {
     const struct relaxations *all = &answer->relaxations;
@@ -118,8 +118,8 @@ static void check_same_reasons(const struct search_result *a, const struct searc
     ck_assert(plan_equal(&a->nearest.plan, &b->nearest.plan));
 }
 
-/* Rank orders differ in what their communicators hold: a byte decides which of them fit. Where none
- * does, all are ruled out together, and counted as one by one. */
+/* Rank orders differ in the memory of their communicators: a byte decides which fit. When none
+ * does, all are ruled out together but counted individually. */
 START_TEST(whether_any_order_fits_is_what_looking_at_each_finds)
 {
     static const double less_bytes[] = { 1, 0 };
@@ -308,8 +308,7 @@ static void count_call(double done, void *context)
     ++*(int *)context;
 }
 
-/* What a search has left of its time limit is all that its hints may take; they show that they are
- * at work. */
+/* Hints may only use the rest of the search's time limit; they report progress. */
 START_TEST(hints_share_the_time_limit_of_the_search)
 {
     static const double taken_s[] = { 0, 2000 };

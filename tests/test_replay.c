@@ -1,4 +1,4 @@
-/* What selective recompute runs again of a block and frees, by hand. */
+/* The ops that selective recompute repeats, and the memory it frees, by hand. */
 #include "models/replay.h"
 
 #include "models/layer.h"
@@ -81,7 +81,8 @@ START_TEST(a_part_is_run_again_and_frees_what_only_itself_keeps)
 }
 END_TEST
 
-/* Of queries, keys, values, projection, gate, up and down the second, fourth and sixth. */
+/* Of queries, keys, values, projection, gate, up and down, the second, fourth and sixth are
+ * recomputed. */
 START_TEST(per_op_every_other_product_is_run_again)
 {
     struct replay replay = replay_of(REPLAYS_PER_OP);
@@ -103,7 +104,7 @@ START_TEST(per_op_other_products_and_attention_are_kept)
     double saved_bytes = 0;
     for (int i = 0; i < forward.count; i++)
         saved_bytes += op_saved_bytes(&forward, &forward.at[i]);
-    /* What enters, queries, values, attention and its statistics, gate, down. */
+    /* Kept: the input, queries, values, attention with its statistics, gate, down. */
     double kept_bytes =
         TOKENS * (BYTES * (HIDDEN + HIDDEN + KV + HIDDEN + FFN + HIDDEN) + 4.0 * HEADS);
     struct replay replay = ops_replay(&forward, REPLAYS_PER_OP, &arena);
@@ -111,7 +112,7 @@ START_TEST(per_op_other_products_and_attention_are_kept)
 }
 END_TEST
 
-/* Among tensor ranks with split sequences sums are kept, and what was gathered is gathered anew. */
+/* With sequence parallelism, sums are kept and gathered values are gathered again. */
 START_TEST(per_op_sums_over_ranks_are_kept)
 {
     struct model model = llama();

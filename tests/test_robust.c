@@ -44,7 +44,7 @@ static struct robust_request new_request(double spread)
                                     .jobs = 2 };
 }
 
-/* Of each rival; HUGE_VAL where it does not fit. */
+/* Time of each rival; HUGE_VAL when it does not fit. */
 struct times {
     double step_s[NUM_RIVALS];
 };
@@ -119,7 +119,7 @@ START_TEST(shares_and_regrets_are_those_of_a_plain_loop_over_the_draws)
         }
         arena_release(&arena);
     }
-    ck_assert_double_lt(num_best, request.num_draws); /* or the test tells nothing */
+    ck_assert_double_lt(num_best, request.num_draws); /* otherwise the test would prove nothing */
     ck_assert_double_eq_tol(r.choice.best_share, num_best / request.num_draws, 1e-12);
     ck_assert_double_eq_tol(r.choice.close_share, num_close / request.num_draws, 1e-12);
     ck_assert_double_eq_tol(r.choice.fits_share, num_fits / request.num_draws, 1e-12);

@@ -16,7 +16,7 @@ static struct run_rows rows;
 static struct err err;
 static char path[] = "/tmp/simsearch-runs-XXXXXX";
 
-/* Loads `length` bytes as a file of their own. */
+/* Loads `length` bytes as a file. */
 static bool load_bytes(const char *bytes, size_t length)
 {
     int fd = mkstemp(path);
@@ -38,7 +38,7 @@ static void must_load(const char *text)
     ck_assert_msg(load(text), "%s: %s", err.where, err.msg);
 }
 
-/* The fault is told at "LINE: column" of the file, and the message holds `msg`. */
+/* Checks that the error is at "LINE: column" of the file and contains `msg`. */
 static void must_fail(const char *text, const char *place, const char *msg)
 {
     ck_assert(!load(text));
@@ -77,7 +77,7 @@ START_TEST(what_the_file_does_not_say_is_minus_one_or_empty)
     const struct run_row *row = &rows.at[0];
     ck_assert_double_eq(row->vocab, -1);
     ck_assert_double_eq(row->vpp, -1);
-    ck_assert_double_eq(row->measured_iter_s, -1); /* no such column */
+    ck_assert_double_eq(row->measured_iter_s, -1); /* the column is missing */
     ck_assert_str_eq(row->gpu, "");
     ck_assert_str_eq(row->inferred, "");
     ck_assert_str_eq(row->software, "");

@@ -233,7 +233,8 @@ START_TEST(interleaving_holds_more_than_one_f_one_b)
 }
 END_TEST
 
-/* What waits for its weight gradients keeps less than what waits for both, or as much. */
+/* A microbatch that waits only for its weight gradients keeps at most as much as one that waits for
+ * both. */
 static void holds_the_bytes_of_the_closed_form(const struct generator *generator,
                                                const struct schedule_shape *shape)
 {
@@ -254,7 +255,7 @@ START_TEST(bytes_counted_from_the_list_equal_the_closed_form)
 }
 END_TEST
 
-/* p and 2p - 1 on every stage, of which stage s has s and 2s that wait for weight gradients. */
+/* p and 2p - 1 on every stage; on stage s, s and 2s of them wait for weight gradients. */
 START_TEST(zb_h1_holds_as_many_as_1f1b_and_zb_h2_nearly_twice_that)
 {
     struct schedule_shape shape = { 8, 1, 64 };

@@ -6,7 +6,7 @@
 
 static const double TINY = 1e-12;
 
-/* What the tests of the protocol vary: a row that was measured at 1 s, and its prediction. */
+/* A row measured at 1 s, and its prediction, which the tests of the protocol vary. */
 struct made_row {
     const char *source, *group;
     double error; /* log(predicted / measured) */

@@ -230,7 +230,7 @@ START_TEST(long_sequences_are_trained_on_context_ranks)
 }
 END_TEST
 
-/* megatron-2021 runs unfused attention; told to run flash attention, it can be split. */
+/* megatron-2021 runs unfused attention; with flash attention it can be split. */
 START_TEST(attention_that_is_not_fused_is_not_split)
 {
     system_release(&instance.system);

@@ -22,7 +22,7 @@ static void share(const double *capacity, int num_resources, const struct flow *
 
 /* One flow on a wire that has room for it. System:
  *   r1 <= 1, bound of r1 = 0.25
- * Expected: r1 = 0.25, what it can use. */
+ * Expected: r1 = 0.25, its bound. */
 START_TEST(a_flow_alone_goes_at_its_own_bound)
 {
     double capacity[] = { 1 };
@@ -58,7 +58,7 @@ START_TEST(a_heavy_flow_takes_more_wire_for_the_same_rate)
 }
 END_TEST
 
-/* What a slow flow leaves is for the others. System:
+/* The bandwidth that a slow flow leaves goes to the others. System:
  *   r1 + r2 + r3 <= 1, bound of r1 = 0.2
  * Expected: r1 = 0.2, r2 = r3 = 0.4. */
 START_TEST(what_a_bounded_flow_leaves_goes_to_the_others)
@@ -157,7 +157,7 @@ START_TEST(no_wire_carries_more_than_it_can)
 }
 END_TEST
 
-/* The definition: whoever is below its bound uses a full wire on which nobody is faster. */
+/* The definition: a flow below its bound uses a full wire on which no flow is faster. */
 START_TEST(every_flow_is_at_its_bound_or_among_the_fastest_of_a_full_wire)
 {
     srand(20261121);

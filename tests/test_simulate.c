@@ -165,8 +165,8 @@ START_TEST(a_prediction_does_not_depend_on_the_counts_of_gpus_before_it)
 }
 END_TEST
 
-/* Of 6 tensor ranks in nodes of 8 the first group is in one node, the second in two: 12 GPUs have
- * slower sums than 6, at the same stride. */
+/* With 6 tensor ranks in nodes of 8, the first group is on one node, the second on two: 12 GPUs
+ * have slower sums than 6, at the same stride. */
 START_TEST(a_group_that_crosses_nodes_among_more_gpus_is_timed_anew)
 {
     setting_load("dgx-h100", "megatron-core", "gpt3-175b", 64, 256);
@@ -183,7 +183,7 @@ START_TEST(a_group_that_crosses_nodes_among_more_gpus_is_timed_anew)
         struct prediction got = evaluate(used, &plan);
         check_same(&got, &expected);
         tensor_s[plan.dp - 1] =
-            got.time.tensor_comm_s * plan.dp; /* half as many microbatches each */
+            got.time.tensor_comm_s * plan.dp; /* half as many microbatches per rank */
         evaluator_free(fresh);
     }
     ck_assert_double_gt(tensor_s[1], 2 * tensor_s[0]);
@@ -253,9 +253,9 @@ START_TEST(microbatches_share_a_replicas_batch)
 END_TEST
 
 /* All else equal, a stage with more layers is busiest, and holds the most weights. */
-/* Of 8 microbatches on layers alike, a stage of 1 layer works 1/13 of what one of 13 does; that one
- * begins 3 passes of 1 layer late and ends as much early: 8 x 13 of 8 x 13 + 3. All wait for its
- * update, of 13 times the weights. */
+/* With 8 microbatches and equal layers, a stage of 1 layer works 1/13 as long as one of 13 layers.
+ * The latter begins 3 one-layer passes late and ends as much early: it works 8 x 13 of 8 x 13 + 3.
+ * All wait for its update, of 13 times the weights. */
 START_TEST(stages_of_few_layers_idle_while_the_longest_works)
 {
     struct evaluator *evaluator;
@@ -325,9 +325,8 @@ START_TEST(an_end_stage_sends_a_message_for_each_microbatch)
 }
 END_TEST
 
-/* 8 data groups of a node share its NIC of 50 GB/s, so all of a model's 1.3156 G gradients of 4
- * bytes go out of a node twice, but for the 1/8 that it keeps: 2 x 7/8 x 4 x 1.3156e9 / 50e9 =
- * 0.184 s. */
+/* 8 data groups of a node share its NIC of 50 GB/s, so all 1.3156 G gradients of 4 bytes leave a
+ * node twice, minus the 1/8 that it keeps: 2 x 7/8 x 4 x 1.3156e9 / 50e9 = 0.184 s. */
 START_TEST(gradients_of_a_node_take_their_bytes_over_its_one_nic)
 {
     struct evaluator *evaluator;

@@ -17,7 +17,7 @@ static struct system uncalibrated(const struct system *system)
     return plain;
 }
 
-/* What a change of the system must not do to any plan. */
+/* Checks that a change of the system does not have the wrong effect on any plan. */
 static void check_changed(void (*change)(struct system *), const char *what)
 {
     struct system plain = uncalibrated(&setting.system);
@@ -299,8 +299,8 @@ START_TEST(offload_needs_no_more_memory_and_no_less_time)
 }
 END_TEST
 
-/* Twice the GPUs and the batch: as many microbatches on each, and a larger group to wait for. Not
- * from one node to two: NICs may be faster than the wires inside. */
+/* Twice the GPUs and the batch: the same microbatches per rank, and a larger group to wait for. Not
+ * from one node to two, as NICs may be faster than the wires inside. */
 static void check_more_data_ranks(void)
 {
     struct system larger_system = setting.system;

@@ -1,4 +1,4 @@
-/* A device that is 5 % slower takes 1 / 0.95 times as long for all that it does itself. */
+/* A device that is 5 % slower takes 1 / 0.95 times as long for everything that it does itself. */
 #include "sim/cost/slower.h"
 #include "sim/engine/simulate.h"
 #include "tests/testing.h"
@@ -18,7 +18,7 @@ static const struct {
     { "dgx-h100", "host", "tp8 mb1", true, 8, 1.03, 1.0527 }, /* cores move messages, too */
 };
 
-/* As of a host: what was measured of products and norms stands before the formulas. */
+/* As on a host: measured tables of products and norms take precedence over the formulas. */
 static void add_tables(struct profile *profile)
 {
     static const char text[] = "[{\"op\": \"gemm\", \"points\": [[64, 64, 64, 1, \"10 us\"], [256, "

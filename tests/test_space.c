@@ -19,7 +19,7 @@ static const struct model small = { .layers = 12,
 
 enum { MAX_SEEN = 20000 };
 
-/* What a walk met. */
+/* The candidates that a walk visited. */
 struct seen {
     struct plan plans[MAX_SEEN];
     int count;
@@ -324,7 +324,7 @@ static const char *const looks[][2] = {
     { "pp5", "" }, { "dp8 vpp2", "" }, { "stages=5,7", "" },
 };
 
-/* One look instead of a walk, of which a search for the count that fits makes thousands. */
+/* One check instead of a walk, as a search for the number of GPUs that fits needs thousands. */
 START_TEST(most_counts_without_plans_are_ruled_out_by_one_look)
 {
     int without = 0, ruled_out = 0;

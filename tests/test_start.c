@@ -170,7 +170,7 @@ START_TEST(a_rank_that_left_the_meeting_may_come_again)
 }
 END_TEST
 
-/* What a rank hears of rank 0, which is a process of its own. */
+/* What a rank receives from rank 0, which is a separate process. */
 static const struct {
     const char *token;
     int rank, size;
@@ -237,14 +237,14 @@ static const double watchdog_s = 1;
 static const double watchdog_s = 0.3;
 #endif
 
-/* Where the second rank stops, or dies; "nowhere" is a start that succeeds. */
+/* Where the second rank hangs or dies; "nowhere": the start succeeds. */
 enum moment {
     BEFORE_IT_CONNECTS, /* rank 0, killed, is waited for or missed, as it comes */
     BEFORE_IT_GREETS,
     AFTER_THE_MEETING,
     BETWEEN_TWO_GROUPS,
     AFTER_ALL_GROUPS,
-    AFTER_THE_STEPS, /* when their times are told */
+    AFTER_THE_STEPS, /* when times are exchanged */
     NOWHERE
 };
 enum { FIRST_GROUPS = 2, MOST_GROUPS = 5, NUM_STEPS = 2 };
@@ -253,7 +253,7 @@ struct start {
     enum moment moment;
     int victim, signal;
     bool is_noticed;   /* by the other one, however patient its watchdog is */
-    const char *words; /* what it says */
+    const char *words; /* expected message */
 };
 
 static struct start start; /* of this process */
@@ -293,7 +293,7 @@ static struct group *make_group_and_stop(struct comm *comm, const int *ranks, in
     return group;
 }
 
-/* Of each step the longest time; of one number, first whether all can save. */
+/* The longest time of each step; for a single number, whether all can save. */
 static void issue_and_stop(const struct comm_call *call)
 {
     if (call->reduction == REDUCTION_MAX && call->count == NUM_STEPS)
@@ -371,7 +371,7 @@ struct process {
 
 enum { LATEST_S = 55 }; /* when a rank whose wait nobody ends is ended */
 
-/* Becomes a rank; what it says goes to a file. */
+/* Starts a rank as a process; its output goes to a file. */
 static struct process start_rank(const struct start *how, const struct place *place, int meeting_fd)
 {
     struct process process = { .words = tmpfile() };
@@ -410,7 +410,7 @@ static void start_both(const struct start *how, struct process *ranks)
     close(job.meeting_fd);
 }
 
-/* The one that is not the victim goes on alone and ends; then the victim is ended. */
+/* The surviving rank continues and ends; then the victim is killed. */
 static void end_both(const struct start *how, struct process *ranks)
 {
     end_rank(&ranks[1 - how->victim]);
@@ -522,7 +522,7 @@ START_TEST(a_folder_that_cannot_hold_checkpoints_is_found_at_the_start)
 }
 END_TEST
 
-/* Nobody listens; somebody else does; a request to end comes first. */
+/* Nobody listens; somebody else does; or SIGTERM arrives first. */
 START_TEST(a_rank_alone_says_where_it_wanted_to_meet)
 {
     struct rank_job job = listening_job(2);

@@ -30,7 +30,7 @@ static struct search_request new_request(const char *method)
     return request;
 }
 
-/* Methods that draw, for loops over them. */
+/* The random methods, for loops over them. */
 static const char *const drawing[] = { "zo", "rl", "random" };
 enum { NUM_DRAWING = LENGTH(drawing) };
 
@@ -81,7 +81,7 @@ static bool is_candidate(const struct naive_space *space, const struct plan *pla
     for (int i = 0; i < space->count; i++) {
         const struct plan *at = &space->at[i];
         if (at->tp == plan->tp && at->pp == plan->pp && at->zero == plan->zero &&
-            at->microbatch == plan->microbatch && plan_equal(at, plan)) /* the last is slow */
+            at->microbatch == plan->microbatch && plan_equal(at, plan)) /* last, as it is slow */
             return true;
     }
     return false;
@@ -258,7 +258,7 @@ static double mean_step_s(const char *method, int num_seeds)
     return sum_s / num_seeds;
 }
 
-/* Where local optima are many: a policy that has settled on one must start anew. */
+/* With many local optima, a policy that has settled on one must restart. */
 START_TEST(what_a_policy_learns_is_worth_more_than_chance)
 {
     struct err err = { 0 };

@@ -4,7 +4,7 @@
 
 enum { NUM_WEIGHTS = 5, ROWS = 4, COLUMNS = 3, ELEMENTS = ROWS * COLUMNS, MOST_SUMS = 8 };
 
-/* What of a store's gradients was added up at once. */
+/* The ranges of a store's gradients that were summed at once. */
 struct kernels {
     const float *gradients;
     struct range sums[MOST_SUMS];
@@ -21,7 +21,7 @@ static void note_sum(struct kernels *kernels, struct stream *stream, const struc
 
 static const struct kernel_api noting = { .square_sum = note_sum };
 
-/* Five weights one behind the other, of which the third is counted elsewhere. */
+/* Five adjacent weights; the third is counted elsewhere. */
 static struct kernels add_up(int zero, int shards, int shard)
 {
     static const struct weight weight = { .rows = ROWS, .columns = COLUMNS };
@@ -61,8 +61,8 @@ START_TEST(the_norm_adds_up_at_once_what_lies_side_by_side)
 }
 END_TEST
 
-/* Of 60 elements in four shards the third has 30 to 45: the end of the third weight, and a part of
- * the fourth, which is counted. */
+/* With 60 elements in four shards, the third has 30 to 45: the end of the third weight, and a part
+ * of the fourth, which is counted. */
 START_TEST(the_norm_of_a_shard_is_of_what_it_has_of_counted_weights)
 {
     struct kernels third = add_up(1, 4, 2);

@@ -267,7 +267,7 @@ START_TEST(a_plan_over_memory_scores_its_time_by_two_and_its_share_of_memory)
     struct evaluator *evaluator = evaluator_new(&prepared->system, &instance.model);
     struct prediction p = evaluate(evaluator, &plan);
     double score;
-    for (int part = 1; part <= 4; part *= 2) { /* all of what it needs, a half, a quarter */
+    for (int part = 1; part <= 4; part *= 2) { /* all that it needs, a half, a quarter */
         prepared->system.gpu.memory_bytes = p.peak_memory_bytes / part;
         struct scorer scorer = scorer_new(&prepared->search, &encoding, 1);
         ck_assert_int_eq(scorer_score(&scorer, &only, &score), SCORED);

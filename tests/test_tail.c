@@ -1,5 +1,5 @@
 /* not under tsan: one thread. */
-/* What a stage adds once a step, against sums by hand. */
+/* The time that a stage adds once per step, compared with sums by hand. */
 #include "sim/cost/averaging.h"
 #include "sim/cost/exchange.h"
 #include "sim/cost/stage_load.h"
@@ -56,7 +56,8 @@ static struct host_optimizer host(int stage)
                           planned_parameters(stage));
 }
 
-/* Weights come back beside the update: of their copy only what is longer than it shows. */
+/* Weights are copied back during the update: only the part of the copy that is longer than the
+ * update is exposed. */
 START_TEST(weights_come_back_beside_the_update)
 {
     static const char *const layouts[] = { "tp2 pp2 mb1 offload=optimizer overlap=none",
@@ -77,7 +78,7 @@ START_TEST(weights_come_back_beside_the_update)
 }
 END_TEST
 
-/* Of the copies, beside reductions of ten buckets: what they and the backward leave. */
+/* Exposed copies beside reductions in ten buckets: what reductions and backward do not hide. */
 static double ten_copies_s(double down_s, double window_s, double reduction_s)
 {
     double reduced_s = exposed_s(&planned.system.profile, reduction_s, window_s, 10);
@@ -110,7 +111,7 @@ END_TEST
 /* --- exchanges ----------------------------------------------------------------------------------
  */
 
-/* Of a stage's share of the gradients or weights. */
+/* Exchange cost of a stage's share of the gradients or weights. */
 static struct exchange_cost exchanged(int stage, double share)
 {
     static struct stage_load load;
@@ -164,8 +165,7 @@ START_TEST(what_the_device_does_for_messages_hides_behind_nothing)
 }
 END_TEST
 
-/* Averages that travel beside all passes: of the wire what they leave, and the device's work whole.
- */
+/* Averages that overlap all passes: the exposed part on the wire, and all work of the device. */
 START_TEST(an_average_beside_the_passes_still_takes_the_device)
 {
     load("tp2 mb1 exchange=gossip:one-peer:combine=beside");

@@ -415,8 +415,8 @@ START_TEST(a_single_gpu_only_computes)
 }
 END_TEST
 
-/* Steps of 1536 sequences through 300e9 tokens are the 33.91 days above, but for P: 175.18e9
- * instead of 175e9, 0.1 % more. */
+/* Steps of 1536 sequences over 300e9 tokens give the 33.91 days above, except that P is 175.18e9
+ * instead of 175e9: 0.1 % more. */
 START_TEST(all_steps_of_gpt3_add_up_to_its_34_days)
 {
     struct textbook_setup setup = small_setup();

@@ -150,7 +150,7 @@ START_TEST(each_zero_stage_takes_less_than_the_one_before)
 }
 END_TEST
 
-/* 2 x (4 x 100 + 8/4 x 50) = 1000, of which 800 don't shrink; gradients are 2 x 100. */
+/* 2 x (4 x 100 + 8/4 x 50) = 1000, where 800 do not shrink; gradients are 2 x 100. */
 START_TEST(data_parallelism_divides_activations_but_not_state)
 {
     ck_assert_double_eq(textbook_data_parallel_bytes(100, 50, 8.0 / 4), 1000);
@@ -236,7 +236,7 @@ START_TEST(sequence_parallelism_over_one_rank_keeps_the_same)
 }
 END_TEST
 
-/* What recompute keeps is a layer's input, which is no more than anything else does. */
+/* Recompute keeps a layer's input, the least of all. */
 START_TEST(an_input_is_the_least_that_a_layer_keeps)
 {
     enum textbook_keep keep = (enum textbook_keep)_i;

@@ -153,7 +153,7 @@ START_TEST(hardware_flops_of_selective_recompute_count_the_replay_three_times)
 }
 END_TEST
 
-/* Full recompute adds one of the layers' three passes and none of the head's. Without a head the
+/* Full recompute adds a fourth pass over the layers and none over the head. Without a head the
  * ratio is 4/3 exactly: 8TP over 6TP. */
 START_TEST(full_recompute_is_a_third_more_work_in_the_layers)
 {

@@ -172,7 +172,7 @@ static json_t *arrow_end(double id)
     return NULL;
 }
 
-/* Of 3 boundaries between 4 chunks, 2 microbatches, both ways. */
+/* 3 boundaries between 4 chunks, 2 microbatches, both ways. */
 START_TEST(an_arrow_leads_from_every_send_to_its_receive)
 {
     size_t i;

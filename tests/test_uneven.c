@@ -136,7 +136,7 @@ START_TEST(the_floor_of_a_point_is_under_its_divisions)
 }
 END_TEST
 
-/* Of every number of layers that a stage may run again. */
+/* Checks every number of layers that a stage may recompute. */
 static void check_option(struct evaluator *evaluator, const struct plan *plan,
                          const struct stage_option *option, int stage, int first, int layers)
 {
@@ -161,7 +161,8 @@ static void check_option(struct evaluator *evaluator, const struct plan *plan,
     ck_assert_double_eq(option->optimizer_s, best.optimizer_s);
 }
 
-/* Of all numbers of layers that a stage may have behind `first`. How many recompute a part. */
+/* Checks all numbers of layers that a stage may have after `first`; returns how many recompute a
+ * part. */
 static int check_options(struct evaluator *evaluator, const struct plan *plan,
                          const struct stage_table *table, int stage, int first)
 {

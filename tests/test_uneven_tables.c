@@ -9,7 +9,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
-/* What each of a search's jobs does at a point of its space, on random tables and one thread. */
+/* The work of a search's jobs at a point of the space, on random tables and one thread. */
 
 enum { MOST_STAGES = 5, MOST_LAYERS = 9 };
 
@@ -63,7 +63,7 @@ static const struct stage_option *option_of(const struct stage_table *table, int
     return &stage_options(table, stage, 0)[layers[stage] - 1];
 }
 
-/* What time_pipeline and step_s of sim/engine do, by the recurrence over every microbatch. */
+/* Same as time_pipeline and step_s of sim/engine, by the recurrence over every microbatch. */
 static double simulated_s(void *context, const int *layers, const int *recomputed)
 {
     (void)recomputed;
@@ -232,14 +232,14 @@ START_TEST(the_program_finds_what_all_divisions_one_by_one_have)
         solved, divisions, timed, missed, 100 * regrets / solved, 100 * most_regret,
         100 * most_slack);
     ck_assert_int_gt(solved, TURNS(NUM_TABLES) * 5 / 8);
-    ck_assert_int_gt(missed, 0); /* else the tables are too easy to tell anything */
+    ck_assert_int_gt(missed, 0); /* else the tables are too easy to prove anything */
     ck_assert_double_lt(timed, divisions / 2);
 }
 END_TEST
 
-/* One layer a stage; the passes of one stage take four times those of the others and more. Whose
- * reductions take time: that stage's, the first one's, or all alike. Two layers, which no division
- * has, would take nothing at all: what holds of any division tells little. */
+/* One layer per stage; one stage's passes take at least four times those of the others. Reductions
+ * are slow on that stage, on the first, or equally on all. Two layers, which no division has, would
+ * take no time, so bounds over all divisions are weak. */
 static struct stage_table one_slow_stage(struct random *rng, int stages, int slow,
                                          double most_lag_s,
                                          struct stage_option options[2 * MOST_STAGES],
@@ -271,9 +271,9 @@ static struct stage_table one_slow_stage(struct random *rng, int stages, int slo
     return table;
 }
 
-/* Where the last stage or the one before it is by far the slowest, it is never without work between
- * its first microbatch and its last; and the first of two, that lets messages take long, waits for
- * round trips alone. The lower bound is the step itself then. */
+/* When the last stage or the one before is by far the slowest, it always has work between its first
+ * and last microbatch; and the first of two stages, with slow messages, waits only for round trips.
+ * Then the lower bound equals the step. */
 START_TEST(the_bound_is_the_step_where_one_stage_limits)
 {
     static const int layers[MOST_STAGES] = { 1, 1, 1, 1, 1 };
@@ -325,7 +325,7 @@ START_TEST(the_bound_knows_how_many_microbatches_are_in_flight)
 }
 END_TEST
 
-/* With a limit only what is faster is found, and with few timings the gap is told. */
+/* With a limit only faster divisions are found, and with few timings the gap is reported. */
 START_TEST(an_expansion_that_was_cut_short_tells_no_more_than_it_knows)
 {
     int open = 0;

@@ -12,7 +12,7 @@
 #define MIXED  "tests/fixtures/runs/mixed.csv"
 #define FITTED "tests/fixtures/runs/fitted_stack.json"
 
-/* Runs `simsearch validate ARGUMENTS`; what it prints, which the caller frees. */
+/* Runs `simsearch validate ARGUMENTS` and returns its output, which the caller frees. */
 static char *run_program(const char *arguments, int *code)
 {
     char command[1024];
@@ -105,7 +105,7 @@ START_TEST(every_row_is_predicted_or_skipped)
 }
 END_TEST
 
-/* Predicted memory is as near to what was measured as the model has been; no source gets worse. */
+/* Predicted memory is as close to the measurements as before; no source gets worse. */
 static void check_memory(const json_t *memory)
 {
     static const struct {

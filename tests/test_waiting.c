@@ -43,8 +43,8 @@ static void wait_for_neighbours(enum mixing_graph graph, int step, double *end, 
     memcpy(end, next, sizeof *end * (size_t)count);
 }
 
-/* Growth a step of the max-plus recursion from a common start, its first tenth left out; with a
- * period every so many steps all wait for all, and without a graph nobody else does. */
+/* Growth per step of the max-plus recursion from a common start, without its first tenth. With a
+ * period, all wait for all every `period` steps; without a graph there is no other waiting. */
 static double simulated(int graph, int count, int period, int steps)
 {
     struct random rng = random_new(7, (uint64_t)(graph * 1000 + count));
@@ -65,7 +65,7 @@ static double simulated(int graph, int count, int period, int steps)
 
 static const int counts[] = { 4, 8, 16, 64, 256 };
 
-/* Draws are few enough that the simulation itself strays by 1 %. */
+/* With so few draws the simulation itself varies by 1 %. */
 START_TEST(gossip_waits_as_the_simulated_recursion_does)
 {
     for (int i = 0; i < LENGTH(counts); i++) {
@@ -91,7 +91,7 @@ static double wait_of(const char *text, int num_ranks, double averaging)
     return exchange_wait(&exchange, num_ranks, averaging);
 }
 
-/* Of Local SGD this is exact, but for Blom's approximation. */
+/* Exact for Local SGD, up to Blom's approximation. */
 START_TEST(periods_wait_as_the_simulated_recursion_does)
 {
     static const struct {

@@ -45,7 +45,7 @@ static void load_parts(const struct plan *plan, const struct model *model, struc
     parts[2].parameters = local_head_parameters(rank_share_of(plan), model);
 }
 
-/* How often ranks hold each element of the whole weight. */
+/* Counts how many ranks hold each element of the whole weight. */
 static void count_held(const struct weight *weight, unsigned char *held)
 {
     for (size_t i = 0; i < weight->rows * weight->columns; i++)

@@ -38,7 +38,7 @@ static double normal_error(int i, int n, double sigma)
     return sigma * at[i * 10 / n];
 }
 
-/* Of normal errors nine in ten lie within 1.645 sigma. */
+/* Nine in ten normal errors lie within 1.645 sigma. */
 START_TEST(parts_get_the_widths_that_their_errors_have)
 {
     int n = 0;
@@ -143,7 +143,7 @@ START_TEST(the_shipped_stacks_have_these_widths)
 }
 END_TEST
 
-/* What crosses nodes is known worse than what a chip computes. */
+/* Traffic between nodes is predicted less certainly than compute. */
 START_TEST(a_step_of_data_traffic_is_less_certain_than_one_of_compute)
 {
     for (int i = 0; i < families.count; i++) {

@@ -86,7 +86,7 @@ START_TEST(what_collectives_hid_behind_weight_gradients_shows)
 }
 END_TEST
 
-/* Those of attention run beside the attention of the same half, as before. */
+/* Context transfers still overlap the attention of the same half. */
 START_TEST(context_transfers_stay_beside_attention)
 {
     load("gpt3-6.7b", 64, 16);
@@ -110,8 +110,8 @@ START_TEST(the_passes_of_a_layer_are_of_like_length)
 }
 END_TEST
 
-/* Of a GPT layer on one rank, in s b h and 16 bits: inputs 2 + 2 + 2 + 8, output gradients
- * 6 + 2 + 8 + 2. */
+/* A GPT layer on one rank, in s b h and 16 bits: inputs 2 + 2 + 2 + 8, output gradients 6 + 2 + 8 +
+ * 2. */
 START_TEST(weight_gradients_wait_with_32_bytes_of_a_token_and_hidden_unit)
 {
     load("gpt3-6.7b", 64, 16);
@@ -176,8 +176,8 @@ START_TEST(the_bubble_of_1f1b_shrinks_to_less_than_half)
 }
 END_TEST
 
-/* The first stage holds the same microbatches whole; the others wait with a little less than that,
- * but for the last, which waits with gradients as large as logits. ZB-H2 holds 2p - 1 for p. */
+/* The first stage holds whole microbatches; the others hold a little less, except the last, whose
+ * waiting gradients are as large as logits. ZB-H2 holds 2p - 1 instead of p. */
 START_TEST(zb_h1_holds_on_every_stage_what_1f1b_holds_on_the_first)
 {
     load("gpt3-6.7b", 64, 16);

@@ -42,7 +42,7 @@ static void name_of(const struct model *model, const struct stored_weight *store
 }
 
 /* Rows of ours that are packed for tensor ranks (kernels/host/attention.h, activation.h) in
- * PyTorch's order: all queries, all keys, all values; the gate, then what it opens. */
+ * PyTorch's order: all queries, all keys, all values; the gate, then the up values. */
 static size_t torch_row(const struct model *model, const struct weight *weight, size_t row)
 {
     size_t width = (size_t)model->head_dim, groups = (size_t)model->kv_heads;
@@ -153,8 +153,8 @@ static double *in_torch_order(const struct model *model, const struct weight *we
     return ordered;
 }
 
-/* After one step of momentum from 0 the first moment is the gradient. Elements in PyTorch's order;
- * the caller frees. NULL when the rank has no such weight. */
+/* After one step of momentum from 0 the first moment is the gradient. Elements are in PyTorch's
+ * order; the caller frees. NULL when the rank lacks the weight. */
 static double *gradient_of(struct rank *rank, const char *name, size_t *elements)
 {
     int count;
@@ -185,7 +185,7 @@ static double norm_of(const double *at, size_t elements)
 }
 
 /* "NAME NORM I:VALUE ...". Clipped to norm 1, all gradients have an RMS of 1 / sqrt(their number),
- * which is near 50,000: a gradient that is zero but for rounding is held against that. */
+ * which is near 50,000: a gradient that is zero up to rounding is compared with that. */
 static void check_gradient(struct rank *rank, char *line)
 {
     static const double rms = 1 / 224.0;

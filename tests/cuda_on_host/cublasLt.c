@@ -190,7 +190,7 @@ static bool fits(cublasLtMatrixLayout_t layout, cublasOperation_t operation, uin
            layout->columns == (is_turned ? rows : columns);
 }
 
-/* Of fp32 as exact as tanh.approx.f32 (PTX ISA): nothing says that it is more. */
+/* tanh; for fp32 only as exact as tanh.approx.f32 (PTX ISA), as more is not documented. */
 static double tanh_of(cudaDataType_t type, double x)
 {
     return type == CUDA_R_32F ? tanh(x) * (1 - 0x1p-11) : tanh(x);
@@ -232,7 +232,7 @@ static bool has_leading_beside(const cublasLtMatmulDescOpaque_t *product, uint64
            (product->beside_leading >= (int64_t)rows && product->beside_leading % 8 == 0);
 }
 
-/* What the epilogue makes of a sum for one row and column of the result. */
+/* Applies the epilogue to the sum of one element of the result. */
 static float finished(const cublasLtMatmulDescOpaque_t *product, cudaDataType_t type, float sum,
                       int64_t row, int64_t column)
 {
@@ -290,7 +290,7 @@ static float dot_in_parts(const float *a, const float *b, int64_t depth)
     return dot(a, b, half) + dot(a + half, b + half, all - half);
 }
 
-/* What an epilogue gets of parts was rounded (pytorch/pytorch#180875). */
+/* With split k, the epilogue gets a rounded sum (pytorch/pytorch#180875). */
 static float sum_of(const struct product *p, const float *a, const float *b, int64_t depth)
 {
     if (p->algorithm != IN_PARTS)
@@ -358,7 +358,7 @@ static void run_product(void *args)
         run_one(p, batch);
 }
 
-/* Of products by one algorithm, of the same types and with the same epilogue: one kernel. */
+/* Products with the same algorithm, types and epilogue share a kernel. */
 static uint64_t kernel_of(const struct product *p)
 {
     uint64_t no_address = (uint64_t)1 << 63;

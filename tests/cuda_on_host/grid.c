@@ -64,7 +64,7 @@ static void stack_begin(struct stack *stack, char *memory, void (*function)(void
 
 /* --- threads ------------------------------------------------------------------------------ */
 
-/* The threads that wait for each other: of a warp, or of the block. */
+/* A set of threads that wait for each other: a warp or the block. */
 struct meeting_place {
     grid_meeting *meeting;
     int first, count; /* threads */
@@ -97,9 +97,9 @@ struct grid {
     struct ready {
         int threads[WARP_LANES], count;
     } ready[MOST_WARPS];
-    int warp_order[MOST_WARPS], num_warps; /* who goes on first */
+    int warp_order[MOST_WARPS], num_warps; /* which runs first */
     struct random random;
-    uint64_t drawn; /* what is left of a draw, sixteen bits each */
+    uint64_t drawn; /* remaining bits of a draw, sixteen per use */
     int num_drawn;
     char *stacks;
     int num_stacks;
@@ -256,7 +256,7 @@ void grid_copies_wait(int groups_left)
     memmove(copies, copies + done, sizeof *copies * (size_t)thread->num_copies);
 }
 
-/* Who has ended is not waited for. */
+/* Threads that have ended are not waited for. */
 static void leave(struct meeting_place *place)
 {
     place->num_alive--;

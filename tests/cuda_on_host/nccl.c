@@ -79,7 +79,7 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t *comm, int size, ncclUniqueId id,
     return join(comm, id.internal, rank, size, config->blocking);
 }
 
-/* This rank's place among those of its color, in the order of their keys. */
+/* This rank's index among those of its color, ordered by key. */
 static int place_in(const struct ncclComm *comm, int *size)
 {
     const int *colors = comm->board->colors, *keys = comm->board->keys;
@@ -185,8 +185,8 @@ static void wait_a_little(void)
     nanosleep(&(struct timespec){ .tv_nsec = 100000 }, NULL);
 }
 
-/* As NCCL's, which waits for the streams that its calls are on, also for what is before them there,
- * and then for the other ranks. */
+/* As in NCCL: waits for the streams of its calls, including earlier work on them, then for the
+ * other ranks. */
 static void *finish(void *context)
 {
     ncclComm_t comm = context;
@@ -350,7 +350,7 @@ static void broadcast(const struct collective *call, size_t first, size_t count)
         memcpy(call->out + first * bytes, call->comm->board->slots[call->root], count * bytes);
 }
 
-/* As many elements at a time as a slot has room for. */
+/* Runs in portions that fit a slot. */
 static void run_collective(void *args)
 {
     const struct collective *call = args;
@@ -366,7 +366,7 @@ static void run_collective(void *args)
     let_go(call->comm);
 }
 
-/* Of a communicator that does not block, a call is under way for some polls. */
+/* With a non-blocking communicator, a call stays in progress for some polls. */
 static ncclResult_t begin(ncclComm_t comm, cudaError_t status)
 {
     if (status != cudaSuccess)

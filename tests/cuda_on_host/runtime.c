@@ -28,7 +28,7 @@ struct CUstream_st {
     struct work *first, **last;
     long num_issued, num_done;
     bool is_ending;
-    struct CUgraph_st *captured; /* what is issued goes there; NULL: to the thread */
+    struct CUgraph_st *captured; /* receives issued work; NULL: the thread does */
 };
 
 /* Records are numbered; the work of streams holds on to an event until it has run. */
@@ -40,7 +40,8 @@ struct CUevent_st {
 };
 
 static cudaStream_t streams;
-/* Of all streams and events: few of either. A stream has nothing left, or an event is reached. */
+/* Guards all streams and events, which are few. Signalled when a stream is empty or an event
+ * reached. */
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
 
@@ -201,8 +202,8 @@ void runtime_load(uint64_t kernel)
         runtime_wait_for_device();
 }
 
-/* Who asks whether work is done asks again at once, on a core that the work could have: so the
- * answer "not yet" comes when something has changed, or a millisecond later. */
+/* Callers poll in a loop on a core that the work could use, so "not yet" is answered only after
+ * something changed or a millisecond passed. */
 static void wait_for_change(void)
 {
     enum { WAIT_NS = 1000000, SECOND_NS = 1000000000 };
