@@ -144,7 +144,7 @@ shows '^  no plan divides batch 512 over 144 GPUs; nearly the same$'
 run 0 --gpus 1000 --model 175b
 shows '^ +960 of 1000 GPUs: no plan divides batch 1536 over all$'
 shows '^    960 GPUs .* GPU-hours \([0-9]+ \$\) per billion tokens: tp'
-shows '^    batch 1500 .* per billion tokens: tp'
+shows '^    batch 1600 .* per billion tokens: tp'
 shows '^    992 GPUs, batch 1488 .* per billion tokens: tp4 pp8 dp31'
 run 0 --gpus 1000 --model 175b --json
 shows '^  "gpus": 960,$'
