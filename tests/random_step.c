@@ -6,7 +6,7 @@
 
 void step_init(struct step *step, const char *generator, int p, int v, int m)
 {
-    *step = (struct step){ .generator = generator_find(generator), .shape = { p, v, m } };
+    *step = (struct step){ .generator = generator_find(generator), .shape = { p, v, m, 0 } };
     for (int c = 0; c < p * v; c++)
         step->chunks[c] = (struct chunk_cost){ 1.0 / v, 0, 1.0 / v, 1.0 / v };
     step->cost = (struct step_cost){ .chunks = step->chunks,
@@ -43,7 +43,7 @@ void step_randomise(struct step *step)
     int p = 1 + rand() % MAX_STAGES;
     int v = 1 + rand() % 4;
     int m = 1 + rand() % (3 * p);
-    struct schedule_shape shape = { p, v, m };
+    struct schedule_shape shape = { p, v, m, 0 };
     struct err ignored = { 0 };
     if (!generators[g].accepts(&shape, &ignored)) {
         step_randomise(step);

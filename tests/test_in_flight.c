@@ -16,8 +16,8 @@ static int each_shape(void (*claim)(const struct generator *, const struct sched
     for (int g = 0; g < num_generators; g++)
         for (int p = 1; p <= MAX_STAGES; p++)
             for (int v = 1; v <= MAX_VPP; v++)
-                for (int m = p; m <= 5 * p; m += p) {
-                    struct schedule_shape shape = { p, v, m };
+                for (int m = p; m <= 5 * p; m += p > 2 ? p / 2 : 1) {
+                    struct schedule_shape shape = { p, v, m, 0 };
                     struct err ignored = { 0 };
                     if (!generators[g].accepts(&shape, &ignored))
                         continue;
@@ -98,7 +98,7 @@ START_TEST(the_first_interleaved_stage_holds_pv_plus_p_less_one_chunks)
     const struct generator *interleaved = generator_find("interleaved");
     for (int p = 2; p <= 8; p++)
         for (int v = 2; v <= 4; v++) {
-            struct schedule_shape shape = { p, v, 4 * p };
+            struct schedule_shape shape = { p, v, 4 * p, 0 };
             int held = 0;
             for (int local = 0; local < v; local++)
                 held += chunk_in_flight(interleaved, &shape, 0, local);
@@ -148,7 +148,7 @@ static void check_split_activations(const struct generator *generator,
 
 /* Walks the list, with separate weights for embedding and head. When an interleaved first stage
  * first reaches its peak, its first chunk may hold one microbatch less than later; the closed form
- * leaves that one embedding out. */
+ * leaves that one embedding out where groups are of pp. */
 static void check_activations(const struct generator *generator, const struct schedule_shape *shape)
 {
     struct plan *plan = &planned.plan;
@@ -172,7 +172,9 @@ static void check_activations(const struct generator *generator, const struct sc
         struct walk peak = walk_to_peak(generator, shape, stage, weight);
         double walked_bytes = weigh(&peak, weight);
         double closed_bytes = planned_memory(stage).activations_bytes;
-        double later_bytes = stage == 0 ? planned.pieces.at[PIECE_EMBEDDING].saved_bytes : 0;
+        int short_of = interleaved_group(shape) == shape->num_stages;
+        double later_bytes =
+            stage == 0 ? short_of * planned.pieces.at[PIECE_EMBEDDING].saved_bytes : 0;
         ck_assert_double_le(closed_bytes, walked_bytes * (1 + 1e-12));
         ck_assert_double_ge(closed_bytes, walked_bytes * (1 - 1e-12) -
                                               (shape->chunks_per_stage > 1 ? later_bytes : 0));

@@ -18,7 +18,7 @@ static void each_order(void (*claim)(const struct generator *, const struct orde
                         continue;
                     struct arena arena = { 0 };
                     struct err ignored = { 0 };
-                    struct schedule_shape shape = { p, v, m };
+                    struct schedule_shape shape = { p, v, m, 0 };
                     if (generators[g].accepts(&shape, &ignored)) {
                         claim(&generators[g], order_new(&generators[g], &shape, &arena));
                         claimed++;
@@ -154,7 +154,7 @@ END_TEST
 START_TEST(a_shape_that_the_generator_refuses_has_no_order)
 {
     struct arena arena = { 0 };
-    struct schedule_shape shape = { 4, 2, 3 }; /* fewer microbatches than stages */
+    struct schedule_shape shape = { 4, 2, 3, 0 }; /* fewer microbatches than stages */
     ck_assert_ptr_null(order_new(generator_find("interleaved"), &shape, &arena));
     arena_release(&arena);
 }
@@ -166,7 +166,7 @@ END_TEST
 START_TEST(each_boundary_has_a_lag_of_its_own)
 {
     struct arena arena = { 0 };
-    struct schedule_shape shape = { 2, 2, 2 };
+    struct schedule_shape shape = { 2, 2, 2, 0 };
     struct order *order = order_new(generator_find("interleaved"), &shape, &arena);
     double duration_s[4 * CHUNK_PASSES], lag_s[2] = { 0.25, 4 };
     for (int slot = 0; slot < 4 * CHUNK_PASSES; slot++)
@@ -185,7 +185,7 @@ END_TEST
 START_TEST(a_result_takes_the_lag_to_the_next_stage)
 {
     struct arena arena = { 0 };
-    struct schedule_shape shape = { 2, 1, 1 };
+    struct schedule_shape shape = { 2, 1, 1, 0 };
     struct order *order = order_new(generator_find("1f1b"), &shape, &arena);
     double duration_s[2 * CHUNK_PASSES] = { 1, 2, 0, 1, 2, 0 }, lag_s[2] = { 0.5, 0.5 };
     double done_s[4], end_s[2];
@@ -200,7 +200,7 @@ END_TEST
 START_TEST(one_stage_never_waits)
 {
     struct arena arena = { 0 };
-    struct schedule_shape shape = { 1, 1, 5 };
+    struct schedule_shape shape = { 1, 1, 5, 0 };
     struct order *order = order_new(generator_find("1f1b"), &shape, &arena);
     double duration_s[CHUNK_PASSES] = { 1, 2 }, lag_s[1] = { 100 };
     double done_s[10], end_s[1];
@@ -214,7 +214,7 @@ END_TEST
 START_TEST(nobody_waits_for_weight_gradients)
 {
     struct arena arena = { 0 };
-    struct schedule_shape shape = { 2, 1, 1 };
+    struct schedule_shape shape = { 2, 1, 1, 0 };
     struct order *order = order_new(generator_find("zb-h1"), &shape, &arena);
     double duration_s[2 * CHUNK_PASSES] = { 1, 2, 4, 1, 2, 4 }, lag_s[2] = { 0, 0 };
     double done_s[6], end_s[2];

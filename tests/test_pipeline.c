@@ -28,7 +28,7 @@ static double time_uniform(const struct uniform *u)
     }
     struct pipeline_cache cache = { 0 };
     struct pipeline pipeline = {
-        generator_find(u->generator), { u->p, u->v, u->m }, duration_s, lag_s
+        generator_find(u->generator), { u->p, u->v, u->m, 0 }, duration_s, lag_s
     };
     double time_s = pipeline_s(&cache, &pipeline, end_s);
     pipeline_cache_release(&cache);
@@ -74,7 +74,7 @@ static double time_split(const struct split *u, double *longest_s)
     }
     struct pipeline_cache cache = { 0 };
     struct pipeline pipeline = {
-        generator_find(u->generator), { u->p, 1, u->m }, duration_s, no_lags
+        generator_find(u->generator), { u->p, 1, u->m, 0 }, duration_s, no_lags
     };
     double time_s = pipeline_s(&cache, &pipeline, end_s);
     *longest_s = 0;
@@ -160,7 +160,7 @@ static void check_random_jump(const char *name, int v)
     double duration_s[CHUNK_PASSES * MAX_CHUNKS];
     double end_s[MAX_CHUNKS], full_end_s[MAX_CHUNKS];
     int p = 2 + rand() % 7;
-    int m = p * (1 + rand() % 40) + (v == 1 ? rand() % p : 0);
+    int m = p * (1 + rand() % 40) + rand() % p;
     double spread = rand() % 3 * 0.2;
     for (int c = 0; c < p * v; c++) {
         duration_s[CHUNK_PASSES * c + CHUNK_FORWARD] = random_between(1 - spread, 1 + spread);
@@ -174,7 +174,7 @@ static void check_random_jump(const char *name, int v)
     duration_s[CHUNK_PASSES * (p * v - 1) + CHUNK_FORWARD] *= random_between(1, 1.6);
     duration_s[CHUNK_PASSES * (p * v - 1) + CHUNK_BACKWARD] *= random_between(1, 1.6);
     struct pipeline_cache cache = { 0 };
-    struct pipeline pipeline = { generator_find(name), { p, v, m }, duration_s, lag_s };
+    struct pipeline pipeline = { generator_find(name), { p, v, m, 0 }, duration_s, lag_s };
     double jumped_s = pipeline_s(&cache, &pipeline, end_s);
     double full_s = pipeline_full_s(&cache, &pipeline, full_end_s);
     ck_assert_double_eq_tol(jumped_s, full_s, 1e-9 * full_s);
@@ -213,7 +213,7 @@ START_TEST(gpipe_equals_its_closed_form)
             max_b = fmax(max_b, b);
         }
         struct pipeline_cache cache = { 0 };
-        struct pipeline pipeline = { generator_find("gpipe"), { p, 1, m }, duration_s, no_lags };
+        struct pipeline pipeline = { generator_find("gpipe"), { p, 1, m, 0 }, duration_s, no_lags };
         double expected_s = sum + (m - 1) * (max_f + max_b);
         ck_assert_double_eq_tol(pipeline_s(&cache, &pipeline, end_s), expected_s,
                                 1e-9 * expected_s);
@@ -235,7 +235,7 @@ START_TEST(a_slow_last_stage_meets_the_1f1b_closed_form)
             duration_s[CHUNK_PASSES * c + CHUNK_BACKWARD] = c == p - 1 ? 3 : 2;
         }
         struct pipeline_cache cache = { 0 };
-        struct pipeline pipeline = { generator_find("1f1b"), { p, 1, m }, duration_s, no_lags };
+        struct pipeline pipeline = { generator_find("1f1b"), { p, 1, m, 0 }, duration_s, no_lags };
         double expected_s = 3 * (p - 1) + 4.5 * m;
         ck_assert_double_eq_tol(pipeline_s(&cache, &pipeline, end_s), expected_s,
                                 1e-9 * expected_s);

@@ -184,7 +184,7 @@ START_TEST(a_v_sends_nothing_where_it_turns)
 {
     struct text text = { 0 };
     struct schedule *schedule =
-        v_schedule((struct schedule_shape){ 2, 2, 1 }, (struct lowering){ .tied = true });
+        v_schedule((struct schedule_shape){ 2, 2, 1, 0 }, (struct lowering){ .tied = true });
     schedule_write(schedule, &text);
     ck_assert_str_eq(
         text_get(&text),
@@ -204,7 +204,7 @@ START_TEST(the_checker_takes_a_v_under_any_lowering)
                                              .gather_updated = bits & 4,
                                              .tied = bits & 8 };
                 struct err err = { 0 };
-                struct schedule_shape shape = { stages, chunks, 3 };
+                struct schedule_shape shape = { stages, chunks, 3, 0 };
                 struct schedule *schedule = v_schedule(shape, lowering);
                 ck_assert_msg(schedule_check(schedule, &err), "p%d v%d lowering %d: %s: %s", stages,
                               chunks, bits, err.where, err.msg);
@@ -225,7 +225,7 @@ START_TEST(the_checker_refuses_a_v_that_turns_too_early)
 {
     struct err err = { 0 };
     struct schedule *schedule =
-        v_schedule((struct schedule_shape){ 2, 2, 1 }, (struct lowering){ 0 });
+        v_schedule((struct schedule_shape){ 2, 2, 1, 0 }, (struct lowering){ 0 });
     struct instr *at = schedule->ranks[1].at;
     ck_assert_int_eq(at[5].op, INSTR_BACKWARD);
     ck_assert_int_eq(at[6].op, INSTR_BACKWARD);
@@ -240,7 +240,7 @@ START_TEST(the_checker_refuses_a_message_to_ones_own_stage)
 {
     struct err err = { 0 };
     struct schedule *schedule =
-        v_schedule((struct schedule_shape){ 2, 2, 1 }, (struct lowering){ 0 });
+        v_schedule((struct schedule_shape){ 2, 2, 1, 0 }, (struct lowering){ 0 });
     schedule->ranks[1].at[3] = (struct instr){ INSTR_SEND_ACT, 1, 0, 1, NO_INSTR };
     ck_assert(!schedule_check(schedule, &err));
     ck_assert_str_eq(err.msg, "SA1.0>1 stays on stage 1");
@@ -269,7 +269,7 @@ START_TEST(events_take_a_v_over_the_boundaries_that_it_crosses)
                               .slowdowns = { 1, 1 },
                               .messages_are_delays = _i };
     struct schedule *schedule =
-        v_schedule((struct schedule_shape){ 3, 2, 1 }, (struct lowering){ 0 });
+        v_schedule((struct schedule_shape){ 3, 2, 1, 0 }, (struct lowering){ 0 });
     struct timeline *timeline = events_run(schedule, &cost, &arena, &err);
     ck_assert_msg(timeline != NULL, "%s", err.msg);
     ck_assert_double_eq_tol(timeline_end_s(timeline), v_step_s, 1e-12);
@@ -296,9 +296,9 @@ START_TEST(the_recurrence_agrees_with_events_on_a_v)
                               .boundaries = v_boundaries,
                               .slowdowns = { 1, 1 },
                               .messages_are_delays = true };
-    struct pipeline pipeline = { &v, { 3, 2, 7 }, duration_s, lag_s };
+    struct pipeline pipeline = { &v, { 3, 2, 7, 0 }, duration_s, lag_s };
     struct schedule *schedule =
-        v_schedule((struct schedule_shape){ 3, 2, 7 }, (struct lowering){ 0 });
+        v_schedule((struct schedule_shape){ 3, 2, 7, 0 }, (struct lowering){ 0 });
     struct timeline *timeline = events_run(schedule, &cost, &arena, &err);
     ck_assert_msg(timeline != NULL, "%s", err.msg);
     ck_assert_double_eq_tol(pipeline_s(&cache, &pipeline, end_s), timeline_end_s(timeline), 1e-12);

@@ -34,7 +34,7 @@ static void for_all_shapes(int most_microbatches, void (*law)(const struct gener
         for (int stages = 1; stages <= 8; stages++)
             for (int chunks = 1; chunks <= 4; chunks++)
                 for (int m = 1; m <= most_microbatches; m++) {
-                    struct schedule_shape shape = { stages, chunks, m };
+                    struct schedule_shape shape = { stages, chunks, m, 0 };
                     struct err err = { 0 };
                     if (!generators[i].accepts(&shape, &err))
                         continue;
@@ -79,7 +79,7 @@ END_TEST
 
 START_TEST(naive_takes_one_microbatch_to_the_end_before_the_next)
 {
-    struct schedule *schedule = compute_order("naive", (struct schedule_shape){ 2, 1, 3 });
+    struct schedule *schedule = compute_order("naive", (struct schedule_shape){ 2, 1, 3, 0 });
     ck_assert_str_eq(written(schedule), "0: F0.0 B0.0 F0.1 B0.1 F0.2 B0.2\n"
                                         "1: F1.0 B1.0 F1.1 B1.1 F1.2 B1.2\n");
 }
@@ -87,7 +87,7 @@ END_TEST
 
 START_TEST(gpipe_runs_all_forwards_then_all_backwards)
 {
-    struct schedule *schedule = compute_order("gpipe", (struct schedule_shape){ 2, 1, 3 });
+    struct schedule *schedule = compute_order("gpipe", (struct schedule_shape){ 2, 1, 3, 0 });
     ck_assert_str_eq(written(schedule), "0: F0.0 F0.1 F0.2 B0.0 B0.1 B0.2\n"
                                         "1: F1.0 F1.1 F1.2 B1.0 B1.1 B1.2\n");
 }
@@ -95,7 +95,7 @@ END_TEST
 
 START_TEST(one_f_one_b_alternates_after_a_warm_up)
 {
-    struct schedule *schedule = compute_order("1f1b", (struct schedule_shape){ 3, 1, 4 });
+    struct schedule *schedule = compute_order("1f1b", (struct schedule_shape){ 3, 1, 4, 0 });
     ck_assert_str_eq(written(schedule), "0: F0.0 F0.1 F0.2 B0.0 F0.3 B0.1 B0.2 B0.3\n"
                                         "1: F1.0 F1.1 B1.0 F1.2 B1.1 F1.3 B1.2 B1.3\n"
                                         "2: F2.0 B2.0 F2.1 B2.1 F2.2 B2.2 F2.3 B2.3\n");
@@ -105,7 +105,7 @@ END_TEST
 /* Warm-ups are 2 x 1 + 2 = 4 and 2: groups of two microbatches, each through both chunks. */
 START_TEST(interleaving_takes_groups_of_pp_microbatches_through_all_chunks)
 {
-    struct schedule *schedule = compute_order("interleaved", (struct schedule_shape){ 2, 2, 4 });
+    struct schedule *schedule = compute_order("interleaved", (struct schedule_shape){ 2, 2, 4, 0 });
     ck_assert_str_eq(written(schedule),
                      "0: F0.0 F0.1 F2.0 F2.1"
                      " F0.2 B2.0 F0.3 B2.1 F2.2 B0.0 F2.3 B0.1"
@@ -119,7 +119,7 @@ END_TEST
 /* Warm-ups of 2, 1 and 0 as in 1F1B; stage s has s weight gradients left at the end. */
 START_TEST(zb_h1_puts_weight_gradients_off_by_the_stage)
 {
-    struct schedule *schedule = compute_order("zb-h1", (struct schedule_shape){ 3, 1, 4 });
+    struct schedule *schedule = compute_order("zb-h1", (struct schedule_shape){ 3, 1, 4, 0 });
     ck_assert_str_eq(written(schedule),
                      "0: F0.0 F0.1 F0.2 BI0.0 BW0.0 F0.3 BI0.1 BW0.1 BI0.2 BW0.2 BI0.3 BW0.3\n"
                      "1: F1.0 F1.1 BI1.0 F1.2 BI1.1 BW1.0 F1.3 BI1.2 BW1.1 BI1.3 BW1.2 BW1.3\n"
@@ -130,7 +130,7 @@ END_TEST
 /* Twice as far: warm-ups of 2 and 0, weight gradients put off by 0 and 2. */
 START_TEST(zb_h2_warms_up_and_puts_off_twice_as_far)
 {
-    struct schedule *schedule = compute_order("zb-h2", (struct schedule_shape){ 2, 1, 4 });
+    struct schedule *schedule = compute_order("zb-h2", (struct schedule_shape){ 2, 1, 4, 0 });
     ck_assert_str_eq(written(schedule),
                      "0: F0.0 F0.1 F0.2 BI0.0 BW0.0 F0.3 BI0.1 BW0.1 BI0.2 BW0.2 BI0.3 BW0.3\n"
                      "1: F1.0 BI1.0 F1.1 BI1.1 F1.2 BI1.2 BW1.0 F1.3 BI1.3 BW1.1 BW1.2 BW1.3\n");
@@ -141,7 +141,7 @@ END_TEST
  * before the next chunk. */
 static void check_table(int stages, int chunks, int microbatches, int group)
 {
-    struct schedule_shape shape = { stages, chunks, microbatches };
+    struct schedule_shape shape = { stages, chunks, microbatches, 0 };
     struct schedule *schedule = compute_order("interleaved", shape);
     for (int stage = 0; stage < stages; stage++) {
         const struct instrs *list = &schedule->ranks[stage];
@@ -180,15 +180,15 @@ static const struct refusal {
     struct schedule_shape shape;
     const char *msg;
 } refusals[] = {
-    { "interleaved", { 8, 2, 7 }, "7 microbatches are fewer than 8 pipeline stages" },
-    { "interleaved", { 1, 2, 12 }, "interleaving needs 2 or more pipeline stages, not 1" },
-    { "interleaved", { 8, 1, 16 }, "interleaving needs 2 or more chunks on each stage, not 1" },
-    { "1f1b", { 8, 2, 16 }, "2 chunks on each stage, where this schedule knows 1" },
-    { "gpipe", { 8, 3, 16 }, "3 chunks on each stage, where this schedule knows 1" },
-    { "naive", { 8, 4, 16 }, "4 chunks on each stage, where this schedule knows 1" },
-    { "zb-h1", { 8, 2, 16 }, "2 chunks on each stage, where this schedule knows 1" },
-    { "zb-h1", { 1, 1, 16 }, "zero-bubble schedules need 2 or more pipeline stages, not 1" },
-    { "zb-h2", { 1, 2, 16 }, "zero-bubble schedules need 2 or more pipeline stages, not 1" },
+    { "interleaved", { 8, 2, 7, 0 }, "7 microbatches are fewer than 8 pipeline stages" },
+    { "interleaved", { 1, 2, 12, 0 }, "interleaving needs 2 or more pipeline stages, not 1" },
+    { "interleaved", { 8, 1, 16, 0 }, "interleaving needs 2 or more chunks on each stage, not 1" },
+    { "1f1b", { 8, 2, 16, 0 }, "2 chunks on each stage, where this schedule knows 1" },
+    { "gpipe", { 8, 3, 16, 0 }, "3 chunks on each stage, where this schedule knows 1" },
+    { "naive", { 8, 4, 16, 0 }, "4 chunks on each stage, where this schedule knows 1" },
+    { "zb-h1", { 8, 2, 16, 0 }, "2 chunks on each stage, where this schedule knows 1" },
+    { "zb-h1", { 1, 1, 16, 0 }, "zero-bubble schedules need 2 or more pipeline stages, not 1" },
+    { "zb-h2", { 1, 2, 16, 0 }, "zero-bubble schedules need 2 or more pipeline stages, not 1" },
 };
 
 START_TEST(a_shape_that_a_generator_cannot_order_is_infeasible_and_says_why)
@@ -224,8 +224,8 @@ END_TEST
 /* min(2 (8 - s - 1) + 1 x 8, 32) + 1 at p = 8, v = 2, m = 16: 23 chunks, 11.5 stages' worth. */
 START_TEST(interleaving_holds_more_than_one_f_one_b)
 {
-    struct schedule_shape interleaved = { 8, 2, 16 };
-    struct schedule_shape plain = { 8, 1, 16 };
+    struct schedule_shape interleaved = { 8, 2, 16, 0 };
+    struct schedule_shape plain = { 8, 1, 16, 0 };
     ck_assert_int_eq(generator_find("interleaved")->in_flight(&interleaved, 0), 23);
     ck_assert_int_eq(generator_find("interleaved")->in_flight(&interleaved, 7), 9);
     ck_assert_int_eq(generator_find("1f1b")->in_flight(&plain, 0), 8);
@@ -258,7 +258,7 @@ END_TEST
 /* p and 2p - 1 on every stage; on stage s, s and 2s of them wait for weight gradients. */
 START_TEST(zb_h1_holds_as_many_as_1f1b_and_zb_h2_nearly_twice_that)
 {
-    struct schedule_shape shape = { 8, 1, 64 };
+    struct schedule_shape shape = { 8, 1, 64, 0 };
     for (int stage = 0; stage < 8; stage++) {
         ck_assert_int_eq(generator_find("zb-h1")->in_flight(&shape, stage), 8);
         ck_assert_int_eq(generator_find("zb-h1")->waiting(&shape, stage), stage);
@@ -281,7 +281,7 @@ END_TEST
 START_TEST(a_lowered_1f1b_reads_like_this)
 {
     struct lowering lowering = { .has_data_group = true };
-    struct schedule *schedule = lowered("1f1b", (struct schedule_shape){ 2, 1, 2 }, lowering);
+    struct schedule *schedule = lowered("1f1b", (struct schedule_shape){ 2, 1, 2, 0 }, lowering);
     ck_assert_str_eq(written(schedule), "0: F0.0 SA0.0>1@0 RG1.0<1@0 F0.1 SA0.1>1@3 RG1.1<1@3"
                                         " B0.0@2 B0.1@5 DG0@7 DN@7 OPT@9\n"
                                         "1: RA0.0<0 F1.0@0 RA0.1<0@1 B1.0 SG1.0>0@3 F1.1@2"
@@ -294,7 +294,7 @@ END_TEST
 START_TEST(a_lowered_zb_h1_sends_behind_bi_and_reduces_behind_bw)
 {
     struct lowering lowering = { .has_data_group = true, .recompute = true };
-    struct schedule *schedule = lowered("zb-h1", (struct schedule_shape){ 2, 1, 2 }, lowering);
+    struct schedule *schedule = lowered("zb-h1", (struct schedule_shape){ 2, 1, 2, 0 }, lowering);
     ck_assert_str_eq(written(schedule),
                      "0: F0.0 SA0.0>1@0 RG1.0<1@0 F0.1 SA0.1>1@3 R0.0@2 BI0.0 RG1.1<1@6"
                      " BW0.0 R0.1@7 BI0.1 BW0.1 DG0@11 DN@11 OPT@13\n"
@@ -306,7 +306,7 @@ END_TEST
 /* RG1.0 follows from F0.0, and RA0.1 from B1.0: neither is waited for before that is sent. */
 START_TEST(with_one_microbatch_at_a_time_nothing_is_received_ahead)
 {
-    struct schedule_shape shape = { 2, 1, 2 };
+    struct schedule_shape shape = { 2, 1, 2, 0 };
     ck_assert_str_eq(written(lowered("naive", shape, (struct lowering){ 0 })),
                      "0: F0.0 SA0.0>1@0 RG1.0<1 B0.0@2 F0.1 SA0.1>1@4 RG1.1<1@3 B0.1@6 DN@7"
                      " OPT@8\n"
@@ -318,7 +318,7 @@ END_TEST
 START_TEST(recompute_starts_when_the_gradient_has_arrived)
 {
     struct lowering lowering = { .recompute = true, .tied = true, .gather_updated = true };
-    struct schedule *schedule = lowered("1f1b", (struct schedule_shape){ 2, 1, 1 }, lowering);
+    struct schedule *schedule = lowered("1f1b", (struct schedule_shape){ 2, 1, 1, 0 }, lowering);
     ck_assert_str_eq(written(schedule),
                      "0: F0.0 SA0.0>1@0 RG1.0<1 R0.0@2 B0.0 DT>1@4 DN@4 OPT@6 GP0@7\n"
                      "1: RA0.0<0 F1.0@0 R1.0 B1.0 SG1.0>0@3 DT>0@3 DN@3 OPT@6 GP1@7\n");
@@ -329,7 +329,7 @@ END_TEST
 START_TEST(two_stages_that_mix)
 {
     struct lowering updated = { .mix_updated = true }, beside = { .mix_beside = true };
-    struct schedule_shape shape = { 2, 1, 1 };
+    struct schedule_shape shape = { 2, 1, 1, 0 };
     ck_assert_str_eq(written(lowered("1f1b", shape, updated)),
                      "0: F0.0 SA0.0>1@0 RG1.0<1 B0.0@2 DN@3 OPT@4 MP0@5\n"
                      "1: RA0.0<0 F1.0@0 B1.0 SG1.0>0@2 DN@2 OPT@4 MP1@5\n");

@@ -59,14 +59,14 @@ START_TEST(what_any_generator_emits_passes_under_any_lowering)
             for (int chunks = 1; chunks <= 4; chunks++)
                 for (int m = 1; m <= 24; m++)
                     if (m <= 8 || (m + _i) % 8 == 0)
-                        assert_passes(&generators[i], (struct schedule_shape){ stages, chunks, m },
-                                      _i);
+                        assert_passes(&generators[i],
+                                      (struct schedule_shape){ stages, chunks, m, 0 }, _i);
 }
 END_TEST
 
 START_TEST(a_schedule_of_a_million_instructions_is_proved)
 {
-    assert_passes(generator_find("interleaved"), (struct schedule_shape){ 64, 2, 512 },
+    assert_passes(generator_find("interleaved"), (struct schedule_shape){ 64, 2, 512, 0 },
                   NUM_LOWERINGS - 1);
 }
 END_TEST
@@ -77,11 +77,11 @@ static const struct specimen {
     struct schedule_shape shape;
     int lowering;
 } specimens[] = {
-    { "1f1b", { 2, 1, 2 }, 0 },        { "1f1b", { 3, 1, 4 }, 2 },
-    { "1f1b", { 3, 1, 3 }, 15 },       { "interleaved", { 2, 2, 4 }, 15 },
-    { "interleaved", { 3, 2, 3 }, 3 }, { "gpipe", { 2, 1, 3 }, 14 },
-    { "naive", { 2, 1, 2 }, 11 },      { "zb-h1", { 3, 1, 4 }, 2 },
-    { "zb-h2", { 2, 1, 4 }, 15 },      { "zb-h1", { 2, 1, 3 }, 14 },
+    { "1f1b", { 2, 1, 2, 0 }, 0 },        { "1f1b", { 3, 1, 4, 0 }, 2 },
+    { "1f1b", { 3, 1, 3, 0 }, 15 },       { "interleaved", { 2, 2, 4, 0 }, 15 },
+    { "interleaved", { 3, 2, 3, 0 }, 3 }, { "gpipe", { 2, 1, 3, 0 }, 14 },
+    { "naive", { 2, 1, 2, 0 }, 11 },      { "zb-h1", { 3, 1, 4, 0 }, 2 },
+    { "zb-h2", { 2, 1, 4, 0 }, 15 },      { "zb-h1", { 2, 1, 3, 0 }, 14 },
 };
 
 static struct schedule *specimen(int i)
@@ -219,7 +219,7 @@ END_TEST
 START_TEST(removing_any_edge_fails)
 {
     struct schedule *sound =
-        lowered("interleaved", (struct schedule_shape){ 2, 2, 4 }, lowering_of(_i));
+        lowered("interleaved", (struct schedule_shape){ 2, 2, 4, 0 }, lowering_of(_i));
     for (int stage = 0; stage < sound->shape.num_stages; stage++)
         for (int i = 0; i < sound->ranks[stage].count; i++) {
             struct schedule *broken = copy_of(sound);

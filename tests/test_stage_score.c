@@ -92,7 +92,7 @@ static struct assembled assemble(struct evaluator *evaluator, const struct syste
     }
     struct pipeline_cache cache = { 0 };
     struct pipeline pipeline = { generator_find(plan_schedule(plan)),
-                                 { plan->pp, 1, plan_microbatches(plan, model->batch) },
+                                 { plan->pp, 1, plan_microbatches(plan, model->batch), 0 },
                                  duration_s,
                                  lag_s };
     pipeline_s(&cache, &pipeline, end_s);

@@ -49,7 +49,7 @@ static void set_up(void)
     struct stage_memory memory[2] = { { .activations_bytes = 4000 },
                                       { .activations_bytes = 3000 } };
     struct prediction prediction = { .num_stages = 2, .stages = memory };
-    timeline = run("interleaved", (struct schedule_shape){ 2, 2, 2 });
+    timeline = run("interleaved", (struct schedule_shape){ 2, 2, 2, 0 });
     int fd = mkstemp(path);
     ck_assert_int_ge(fd, 0);
     close(fd);
@@ -242,7 +242,7 @@ static char *picture(const char *generator, struct schedule_shape shape, bool ut
  * column is 0.5 s. */
 START_TEST(a_row_shows_what_a_stage_computes_in_each_column)
 {
-    char *rows = picture("1f1b", (struct schedule_shape){ 2, 1, 2 }, false, 12 + 22);
+    char *rows = picture("1f1b", (struct schedule_shape){ 2, 1, 2, 0 }, false, 12 + 22);
     ck_assert_str_eq(rows, "  stage 0   0011.....aaaa..bbbb==o\n"
                            "  stage 1   ..00aaaa11bbbb==.....o\n"
                            "            0               11.0 s\n");
@@ -254,7 +254,7 @@ END_TEST
  * and nothing else has: waiting, reductions and the update. */
 START_TEST(below_each_pass_is_the_number_of_its_chunk)
 {
-    char *rows = picture("interleaved", (struct schedule_shape){ 2, 2, 2 }, false, 60);
+    char *rows = picture("interleaved", (struct schedule_shape){ 2, 2, 2, 0 }, false, 60);
     char *line = strtok(rows, "\n");
     for (int stage = 0; stage < 2; stage++) {
         const char *passes = line, *numbers = strtok(NULL, "\n");
@@ -272,7 +272,7 @@ END_TEST
 
 START_TEST(a_picture_without_utf8_is_ascii)
 {
-    char *rows = picture("interleaved", (struct schedule_shape){ 2, 2, 2 }, false, 60);
+    char *rows = picture("interleaved", (struct schedule_shape){ 2, 2, 2, 0 }, false, 60);
     for (const char *at = rows; *at; at++)
         ck_assert((*at >= ' ' && *at <= '~') || *at == '\n');
     free(rows);
@@ -282,7 +282,7 @@ END_TEST
 START_TEST(rows_are_as_wide_as_the_window)
 {
     for (int columns = 40; columns < 200; columns += 7) {
-        char *rows = picture("zb-h1", (struct schedule_shape){ 2, 1, 6 }, true, columns);
+        char *rows = picture("zb-h1", (struct schedule_shape){ 2, 1, 6, 0 }, true, columns);
         for (char *row = strtok(rows, "\n"); row; row = strtok(NULL, "\n"))
             ck_assert_int_eq(text_columns(row), columns);
         free(rows);

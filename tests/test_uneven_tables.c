@@ -81,7 +81,7 @@ static double simulated_s(void *context, const int *layers, const int *recompute
         lag_s[stage] = table->lag_s;
     struct pipeline_cache cache = { 0 };
     struct pipeline pipeline = {
-        generator_find("1f1b"), { table->num_stages, 1, table->num_microbatches }, duration_s, lag_s
+        generator_find("1f1b"), { table->num_stages, 1, table->num_microbatches, 0 }, duration_s, lag_s
     };
     pipeline_full_s(&cache, &pipeline, end_s);
     pipeline_cache_release(&cache);

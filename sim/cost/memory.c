@@ -174,7 +174,7 @@ static bool counts_passes(const struct memory_input *in)
 
 static struct schedule_shape shape_of(const struct memory_input *in)
 {
-    return (struct schedule_shape){ in->plan->pp, in->plan->vpp, in->num_microbatches };
+    return (struct schedule_shape){ in->plan->pp, in->plan->vpp, in->num_microbatches, 0 };
 }
 
 /* Microbatches between the halves of a split backward keep only the operands of their weight
@@ -243,10 +243,10 @@ static void add_ends(struct stage_memory *memory, const struct memory_input *in,
 {
     struct placement placement = plan_placement(in->plan);
     if (stage == placement_embedding_stage(placement))
-        memory->activations_bytes += chunk_in_flight(in->generator, shape, stage, 0) *
+        memory->activations_bytes += chunk_most_in_flight(in->generator, shape, stage, 0) *
                                      in->pieces->at[PIECE_EMBEDDING].saved_bytes;
     if (stage == placement_head_stage(placement)) {
-        int held = chunk_in_flight(in->generator, shape, stage, in->plan->vpp - 1);
+        int held = chunk_most_in_flight(in->generator, shape, stage, in->plan->vpp - 1);
         memory->activations_bytes += held * in->pieces->at[PIECE_HEAD].saved_bytes;
         memory->logits_bytes = logits_bytes(in, held);
     }

@@ -21,7 +21,7 @@ void pipeline_cache_release(struct pipeline_cache *cache)
 static bool same_shape(const struct schedule_shape *a, const struct schedule_shape *b)
 {
     return a->num_stages == b->num_stages && a->chunks_per_stage == b->chunks_per_stage &&
-           a->num_microbatches == b->num_microbatches;
+           a->num_microbatches == b->num_microbatches && a->group == b->group;
 }
 
 static const struct order *find_order(struct pipeline_cache *cache,
@@ -47,11 +47,13 @@ static void make_room(struct pipeline_cache *cache, int count)
     cache->done_s = arena_grow(cache->done_s, sizeof(double) * (size_t)cache->done_capacity);
 }
 
-/* Runs `num_microbatches` of the pipeline. */
+/* Runs `num_microbatches` of the pipeline, in the same groups. */
 static double run(struct pipeline_cache *cache, const struct pipeline *pipeline,
                   int num_microbatches, const struct order **order, double *end_s)
 {
     struct schedule_shape shape = pipeline->shape;
+    if (shape.chunks_per_stage > 1 && !pipeline->generator->rule)
+        shape.group = interleaved_group(&shape);
     shape.num_microbatches = num_microbatches;
     *order = find_order(cache, pipeline->generator, &shape);
     make_room(cache, (*order)->count);
@@ -91,11 +93,12 @@ static bool stage_repeats(const struct order *order, const double *done_s, int s
 /* The time that one more cycle of `period` rounds adds, or -1 when the rounds of all stages don't
  * repeat. An op depends on nothing older than `window` rounds: on the previous stage's same
  * forward, one or two rounds ago; on the next stage's backward of this round or, around the ring,
- * of pp rounds ago. So once `window` rounds equal those a cycle ago plus a shift, all later rounds
- * do. */
-static double cycle_s(const struct order *order, const double *done_s, int window, int period)
+ * of as many rounds ago as a group has microbatches. So once `window` rounds equal those a cycle
+ * ago plus a shift, all later rounds do, up to the `last_rounds` of a smaller group. */
+static double cycle_s(const struct order *order, const double *done_s, int window, int period,
+                      int last_rounds)
 {
-    int rounds = order->per_stage - order->warmup[0];
+    int rounds = order->per_stage - last_rounds - order->warmup[0];
     if (rounds < window + period)
         return -1;
     const int *first = order->at[CHUNK_BACKWARD];
@@ -132,7 +135,7 @@ static int first_tried(const struct pipeline *pipeline)
 {
     int stages = pipeline->shape.num_stages;
     if (pipeline->shape.chunks_per_stage > 1)
-        return 3 * stages;
+        return 3 * interleaved_group(&pipeline->shape);
     return (generator_splits(pipeline->generator) ? 5 : 2) * stages + 3;
 }
 
@@ -143,15 +146,17 @@ double pipeline_s(struct pipeline_cache *cache, const struct pipeline *pipeline,
         return pipeline_full_s(cache, pipeline,
                                end_s); /* the window of dependencies is not known */
     bool chunked = shape->chunks_per_stage > 1;
-    if (chunked && shape->num_microbatches % shape->num_stages != 0)
-        return pipeline_full_s(cache, pipeline, end_s);         /* fewer may be in other groups */
-    int cycle = chunked ? shape->num_stages : 1;                /* microbatches */
-    int window = shape->num_stages > 2 ? shape->num_stages : 2; /* rounds */
+    int cycle = chunked ? interleaved_group(shape) : 1; /* microbatches */
+    int behind = shape->num_stages > cycle ? shape->num_stages : cycle;
+    int window = behind > 2 ? behind : 2; /* rounds */
+    /* A last group that is smaller has rounds of its own; those before it repeat. */
+    int last_rounds = shape->num_microbatches % cycle * shape->chunks_per_stage;
     for (int tried = first_tried(pipeline); tried < shape->num_microbatches; tried *= 2) {
         int run_microbatches = tried + (shape->num_microbatches - tried) % cycle;
         const struct order *order;
         double makespan_s = run(cache, pipeline, run_microbatches, &order, end_s);
-        double shift_s = cycle_s(order, cache->done_s, window, cycle * shape->chunks_per_stage);
+        double shift_s =
+            cycle_s(order, cache->done_s, window, cycle * shape->chunks_per_stage, last_rounds);
         if (shift_s < 0)
             continue;
         int cycles_left = (shape->num_microbatches - run_microbatches) / cycle;

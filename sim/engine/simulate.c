@@ -110,7 +110,7 @@ static double time_pipeline(struct evaluator *e, const struct work *w)
 {
     struct pipeline pipeline = {
         .generator = w->generator,
-        .shape = { w->plan->pp, w->plan->vpp, w->num_microbatches },
+        .shape = { w->plan->pp, w->plan->vpp, w->num_microbatches, 0 },
         .duration_s = e->duration_s,
         .lag_s = e->lag_s,
     };

@@ -21,7 +21,7 @@ struct lowering plan_lowering(const struct plan *plan, const struct model *model
 
 struct schedule_shape plan_shape(const struct plan *plan, double global_batch)
 {
-    return (struct schedule_shape){ plan->pp, plan->vpp, plan_microbatches(plan, global_batch) };
+    return (struct schedule_shape){ plan->pp, plan->vpp, plan_microbatches(plan, global_batch), 0 };
 }
 
 double plan_instructions(const struct plan *plan, double global_batch)

@@ -104,6 +104,6 @@ bool pipeline_has_schedule(const struct plan_case *of, struct err *err)
                        microbatches, (double)plan->pp * plan->vpp, MAX_SCHEDULE_PASSES);
     if (generator_splits(generator) && !keeps_for_two_halves(plan, err))
         return false;
-    struct schedule_shape shape = { plan->pp, plan->vpp, microbatches };
+    struct schedule_shape shape = { plan->pp, plan->vpp, microbatches, 0 };
     return generator->accepts(&shape, err);
 }

@@ -37,6 +37,7 @@ const struct generator generators[] = {
         .emit = interleaved_emit,
         .in_flight = interleaved_in_flight,
         .of_round = interleaved_of_round,
+        .most_of_round = interleaved_most_of_round,
     },
     {
         .name = "zb-h1",
@@ -77,6 +78,13 @@ int chunk_in_flight(const struct generator *generator, const struct schedule_sha
 {
     return generator->of_round ? generator->of_round(shape, stage, round)
                                : generator->in_flight(shape, stage);
+}
+
+int chunk_most_in_flight(const struct generator *generator, const struct schedule_shape *shape,
+                         int stage, int round)
+{
+    return generator->most_of_round ? generator->most_of_round(shape, stage, round)
+                                    : chunk_in_flight(generator, shape, stage, round);
 }
 
 static void emit(struct instrs *out, enum opcode op, int chunk, int microbatch)

@@ -26,6 +26,7 @@ bool interleaved_accepts(const struct schedule_shape *shape, struct err *err);
 void interleaved_emit(const struct schedule_shape *shape, int stage, struct instrs *out);
 int interleaved_in_flight(const struct schedule_shape *shape, int stage);
 int interleaved_of_round(const struct schedule_shape *shape, int stage, int round);
+int interleaved_most_of_round(const struct schedule_shape *shape, int stage, int round);
 
 bool zero_bubble_accepts(const struct schedule_shape *shape, struct err *err);
 void zb_h1_emit(const struct schedule_shape *shape, int stage, struct instrs *out);

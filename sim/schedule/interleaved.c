@@ -24,9 +24,9 @@ bool interleaved_accepts(const struct schedule_shape *shape, struct err *err)
  * group of pp keeps all stages busy; the last group may be smaller, but not than pp, so where the
  * microbatches are no multiple of pp the least larger group that leaves none, or pp and more, takes
  * its place (microbatch_group_size_per_vp_stage). */
-static int group_size(const struct schedule_shape *shape)
+int interleaved_group(const struct schedule_shape *shape)
 {
-    int group = shape->num_stages;
+    int group = shape->group > 0 ? shape->group : shape->num_stages;
     while (group < shape->num_microbatches && shape->num_microbatches % group > 0 &&
            shape->num_microbatches % group < shape->num_stages)
         group++;
@@ -38,7 +38,8 @@ static int group_size(const struct schedule_shape *shape)
 static int num_warmup(const struct schedule_shape *shape, int stage)
 {
     int stages = shape->num_stages;
-    int warmup = 2 * (stages - stage - 1) + (shape->chunks_per_stage - 1) * group_size(shape);
+    int warmup =
+        2 * (stages - stage - 1) + (shape->chunks_per_stage - 1) * interleaved_group(shape);
     int total = shape->num_microbatches * shape->chunks_per_stage;
     return warmup < total ? warmup : total;
 }
@@ -53,7 +54,7 @@ struct turn {
 
 static struct turn turn_of(const struct schedule_shape *shape, int k)
 {
-    int size = group_size(shape);
+    int size = interleaved_group(shape);
     int whole = shape->num_microbatches / size;
     int group = k / (size * shape->chunks_per_stage);
     group = group < whole ? group : whole;
@@ -80,7 +81,7 @@ int schedule_lead(const struct schedule *schedule, int microbatch)
     if (schedule->rule || shape->chunks_per_stage == 1 ||
         shape->num_microbatches < shape->num_stages)
         return 0;
-    int group = group_size(shape);
+    int group = interleaved_group(shape);
     int whole = shape->num_microbatches / group * group;
     int size = microbatch < whole ? group : shape->num_microbatches - whole;
     return size - shape->num_stages;
@@ -128,13 +129,45 @@ int interleaved_in_flight(const struct schedule_shape *shape, int stage)
     return held < total ? held : total;
 }
 
-/* Of the forwards that are held, which are in a row, those of one chunk: a group of a chunk, then
- * the same group of the next. */
-int interleaved_of_round(const struct schedule_shape *shape, int stage, int round)
+/* Of the first `passes` forwards of a stage, those of one chunk; of its first backwards, those of
+ * the chunk as far from the last. */
+static int passed(const struct schedule_shape *shape, int passes, int round)
 {
-    struct turn next = turn_of(shape, interleaved_in_flight(shape, stage));
+    struct turn next = turn_of(shape, passes);
     int rest = next.within - round * next.size;
     if (rest < 0)
         rest = 0;
     return next.first + (rest < next.size ? rest : next.size);
+}
+
+/* Later than at first, while one group follows another, a chunk may hold more. */
+static int most_at_last(const struct schedule_shape *shape, int stage, int round)
+{
+    int chunks = shape->chunks_per_stage;
+    int warmup = num_warmup(shape, stage);
+    int end = shape->num_microbatches * chunks - warmup; /* backwards before the last forward */
+    int first = end - 2 * interleaved_group(shape) * chunks;
+    int most = 0;
+    for (int done = first > 0 ? first : 0; done < end; done++) {
+        int held =
+            passed(shape, warmup + done + 1, round) - passed(shape, done, chunks - 1 - round);
+        most = held > most ? held : most;
+    }
+    return most;
+}
+
+/* Of the forwards that are held, which are in a row, those of one chunk: a group of a chunk, then
+ * the same group of the next. */
+int interleaved_of_round(const struct schedule_shape *shape, int stage, int round)
+{
+    return passed(shape, interleaved_in_flight(shape, stage), round);
+}
+
+int interleaved_most_of_round(const struct schedule_shape *shape, int stage, int round)
+{
+    int held = interleaved_of_round(shape, stage, round);
+    if (interleaved_group(shape) == shape->num_stages)
+        return held; /* one less, of the first chunk */
+    int later = most_at_last(shape, stage, round);
+    return later > held ? later : held;
 }

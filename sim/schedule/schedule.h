@@ -22,6 +22,7 @@ struct schedule_shape {
     int num_stages;       /* pp */
     int chunks_per_stage; /* vpp */
     int num_microbatches;
+    int group; /* of interleaving: microbatches that pass a chunk in a row; 0: the fewest allowed */
 };
 
 struct schedule {
@@ -54,6 +55,8 @@ struct generator {
     int (*in_flight)(const struct schedule_shape *shape, int stage);
     /* How many of those belong to the stage's chunk in a round. NULL: one chunk per stage. */
     int (*of_round)(const struct schedule_shape *shape, int stage, int round);
+    /* The most of the stage's chunk in a round at any time. NULL: as many as of_round. */
+    int (*most_of_round)(const struct schedule_shape *shape, int stage, int round);
     /* At the peak, how many of those wait only for BACKWARD_WEIGHT and need less room. The
      * BACKWARD_INPUT that follows adds one. NULL: the backward is not split. */
     int (*waiting)(const struct schedule_shape *shape, int stage);
@@ -68,11 +71,18 @@ bool generator_splits(const struct generator *generator); /* splits the backward
 int chunk_in_flight(const struct generator *generator, const struct schedule_shape *shape,
                     int stage, int round);
 
+/* Microbatches that pass a chunk of a stage in a row where chunks are interleaved. */
+int interleaved_group(const struct schedule_shape *shape);
+
 /* Forwards of the first stage, or backwards of the last, by which a message from the other end of
  * the pipeline is there too early: where more than pp microbatches pass a chunk in a row, the
  * sender has made it so much sooner. It is received when it is made, as in Megatron-LM. 0: no
  * other. */
 int schedule_lead(const struct schedule *schedule, int microbatch);
+
+/* The same of that chunk alone, when it holds the most. */
+int chunk_most_in_flight(const struct generator *generator, const struct schedule_shape *shape,
+                         int stage, int round);
 
 /* What lowering adds to compute order. */
 struct lowering {
