@@ -2,8 +2,8 @@
 
 #include "base/random.h"
 #include "exec/groups.h"
+#include "exec/run/lane_status.h"
 #include "exec/run/rank_part.h"
-#include "exec/run/whereabouts.h"
 #include "tests/named.h"
 #include "tests/parity.h"
 
@@ -250,13 +250,13 @@ static const char *const names[2][16] = {
 static bool check_names(struct rank *rank, const struct parity_run *run, struct err *err)
 {
     struct watchdog_options options = { .num_lanes = NUM_WATCHED_LANES,
-                                        .describe = whereabouts_describe };
+                                        .describe = lane_status_describe };
     (void)run;
     rank->on.watchdog = watchdog_new(&options, err);
-    ck_assert(rank->on.watchdog && whereabouts_open(rank, err));
+    ck_assert(rank->on.watchdog && lane_status_open(rank, err));
     for (int i = 0; i < rank->list->count; i++)
         ck_assert_str_eq(rank->names[i], names[rank->on.rank][i]);
-    whereabouts_close(rank);
+    lane_status_close(rank);
     watchdog_free(rank->on.watchdog);
     rank->on.watchdog = NULL;
     rank->arrivals = NULL;

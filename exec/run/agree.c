@@ -1,6 +1,6 @@
 #include "base/clock.h"
+#include "exec/run/lane_status.h"
 #include "exec/run/rank_part.h"
-#include "exec/run/whereabouts.h"
 
 struct group *rank_world(struct rank *rank)
 {
@@ -57,10 +57,10 @@ bool rank_most(struct rank *rank, double *values, int count, struct err *err)
 bool rank_mean_losses(struct rank *rank, double *losses, int count, struct err *err)
 {
     const struct model *model = rank->setup.model;
-    whereabouts_wait(rank->on.watchdog, "for the sum of losses");
+    lane_status_wait(rank->on.watchdog, "for the sum of losses");
     if (!reduce_all(rank, losses, count, REDUCTION_SUM, err))
         return false;
-    whereabouts_wait(rank->on.watchdog, NULL);
+    lane_status_wait(rank->on.watchdog, NULL);
     for (int i = 0; i < count; i++)
         losses[i] /= model->batch * model->seq;
     return true;
@@ -87,7 +87,7 @@ bool rank_is_due(const struct rank *rank)
 /* One round over all ranks, in which each says whether it is still working. */
 static bool tell_round(struct rank *rank, double *is_busy, const char *what, struct err *err)
 {
-    whereabouts_wait(rank->on.watchdog, what);
+    lane_status_wait(rank->on.watchdog, what);
     bool ok = rank_most(rank, is_busy, 1, err);
     rank->told_s = clock_now_s();
     return ok;

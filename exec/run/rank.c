@@ -1,8 +1,8 @@
 #include "exec/run/rank_part.h"
 
+#include "exec/run/lane_status.h"
 #include "exec/run/rank_exchange.h"
 #include "exec/run/rank_store.h"
-#include "exec/run/whereabouts.h"
 #include "kernels/host/rotary.h"
 #include "sim/plan/pass.h"
 
@@ -174,14 +174,14 @@ static bool build(struct rank *rank, struct err *err)
               rank->on.kernel_api->open(rank->on.device, rank->machine.storage, err)) ||
         !open_streams(rank, err))
         return false;
-    whereabouts_wait(rank->on.watchdog, "for the members of its groups");
+    lane_status_wait(rank->on.watchdog, "for the members of its groups");
     if (!groups_new(rank->on.comm_api, rank->on.comm, setup->plan, rank->on.rank, &rank->groups,
                     err))
         return false;
-    whereabouts_wait(rank->on.watchdog, NULL);
+    lane_status_wait(rank->on.watchdog, NULL);
     rank->machine.tensor = rank_group(rank, GROUP_TENSOR);
     rank->data = (struct data_lane){ rank_group(rank, GROUP_DATA), rank->streams[LANE_DATA] };
-    if (!whereabouts_open(rank, err))
+    if (!lane_status_open(rank, err))
         return false;
     rank_place_stores(rank);
     if (setup->has_graphs && !plan_capture_refusal(setup->plan))
@@ -227,7 +227,7 @@ void rank_free(struct rank *rank)
         store_free(&rank->machine, &rank->stores[i]);
     feed_close(&rank->feed);
     close_streams(rank);
-    whereabouts_close(rank);
+    lane_status_close(rank);
     pass_graphs_free(rank->graphs);
     rank_exchange_free(rank);
     rank->on.api->pinned_free(rank->on.device, rank->told);

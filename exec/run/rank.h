@@ -40,7 +40,7 @@ struct rank_device {
     const struct comm_api *comm_api;
     struct comm *comm;
     int rank;
-    struct watchdog *watchdog; /* with the lanes of exec/run/whereabouts.h; NULL: none */
+    struct watchdog *watchdog; /* with the lanes of exec/run/lane_status.h; NULL: none */
 };
 
 struct rank;

@@ -82,7 +82,7 @@ struct group *rank_group(const struct rank *rank, enum group_kind kind);
 /* For work between steps that takes ranks unequally long, such as writing a checkpoint. A working
  * rank calls rank_goes_on after each piece; a rank that is finished calls rank_is_done, which
  * returns when all are. Meanwhile ranks signal each other regularly, which counts as progress for
- * the watchdogs. `what` is as in whereabouts_wait. */
+ * the watchdogs. `what` is as in lane_status_wait. */
 bool rank_goes_on(struct rank *rank, const char *what, struct err *err);
 bool rank_is_done(struct rank *rank, const char *what, struct err *err);
 /* Whether rank_goes_on would signal the others; if not, it returns at once. */

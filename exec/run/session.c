@@ -1,6 +1,6 @@
 #include "exec/run/session_part.h"
 
-#include "exec/run/whereabouts.h"
+#include "exec/run/lane_status.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -26,14 +26,14 @@ bool session_collect(struct session *session, struct comm_call call, struct err 
         return false;
     char *own = (char *)call.out + (call.kind == COMM_ALL_GATHER ? in_bytes * (size_t)on->rank : 0);
     call.in = own;
-    whereabouts_wait(on->watchdog, "for what others measured");
+    lane_status_wait(on->watchdog, "for what others measured");
     on->api->copy(call.stream, own, from, in_bytes);
     on->comm_api->issue(&call);
     on->api->copy(call.stream, to, call.out, out_bytes);
     bool ok = on->api->stream_sync(session->stream, err) && on->comm_api->poll(on->comm, err);
     on->api->free(on->device, call.stream, call.out);
     if (ok)
-        whereabouts_wait(on->watchdog, NULL);
+        lane_status_wait(on->watchdog, NULL);
     return ok;
 }
 
@@ -141,7 +141,7 @@ static void hear(void *context)
 static void tell_wait(void *context, const char *what)
 {
     struct session *session = context;
-    whereabouts_wait(session->on.watchdog, arena_text(session->arena, what));
+    lane_status_wait(session->on.watchdog, arena_text(session->arena, what));
 }
 
 /* The status file's path, in the checkpoints' folder. */
@@ -161,7 +161,7 @@ static bool open_watchdog(struct session *session, struct err *err)
                                         .status_path = status_path(session),
                                         .num_lanes = NUM_WATCHED_LANES,
                                         .limit_s = session->options->watchdog_s,
-                                        .describe = whereabouts_describe,
+                                        .describe = lane_status_describe,
                                         .stop = stop,
                                         .context = session,
                                         .grace_s = grace_s };
@@ -178,13 +178,13 @@ static bool open_comm(struct session *session, struct err *err)
                                  .patience_s = INFINITY,
                                  .waits = { tell_wait, session, &session->is_over },
                                  .listener = { hear, session } };
-    whereabouts_wait(session->on.watchdog, "for the other ranks to meet");
+    lane_status_wait(session->on.watchdog, "for the other ranks to meet");
     session->on.comm = options->comm_api->open(&comm, err);
     if (!session->on.comm) {
         session->out->is_interrupted = was_interrupted(session, err);
         return false;
     }
-    whereabouts_wait(session->on.watchdog, NULL);
+    lane_status_wait(session->on.watchdog, NULL);
     atomic_store(&session->is_open, true);
     return true;
 }

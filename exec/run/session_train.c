@@ -1,7 +1,7 @@
 #include "exec/run/session_part.h"
 
 #include "base/core_share.h"
-#include "exec/run/whereabouts.h"
+#include "exec/run/lane_status.h"
 
 #include <math.h>
 
@@ -10,7 +10,7 @@ static bool resume(struct session *session, struct err *err)
     struct checkpoint_state state;
     if (!session->options->resumes)
         return true;
-    whereabouts_wait(session->on.watchdog, "for a checkpoint to be loaded");
+    lane_status_wait(session->on.watchdog, "for a checkpoint to be loaded");
     if (!checkpoint_load(session->rank, session->options->checkpoint, &state, err))
         return false;
     session->out->first_step = state.step + 1;
@@ -33,7 +33,7 @@ static bool save(struct session *session, int done, struct err *err)
     const struct session_options *options = session->options;
     if (!is_to_save(session, done))
         return true;
-    whereabouts_wait(session->on.watchdog, "for a checkpoint to be saved");
+    lane_status_wait(session->on.watchdog, "for a checkpoint to be saved");
     return checkpoint_save(session->rank, options->checkpoint, session->out->first_step + done - 1,
                            err);
 }
@@ -123,10 +123,10 @@ static bool train_step(struct session *session, int i, struct err *err)
         return false;
     keep_step(session, i, &result);
     if (must_look(session, i)) {
-        whereabouts_wait(session->on.watchdog, "for others to say whether training diverged");
+        lane_status_wait(session->on.watchdog, "for others to say whether training diverged");
         if (!look(session, err))
             return false;
-        whereabouts_wait(session->on.watchdog, NULL);
+        lane_status_wait(session->on.watchdog, NULL);
     }
     if (!look_for_spike(session, i, err))
         return false;
@@ -140,11 +140,11 @@ static bool tell_steps(struct session *session, struct err *err)
     struct divergence *divergence = &out->divergence;
     if (!rank_mean_losses(session->rank, out->losses, out->num_steps, err))
         return false;
-    whereabouts_wait(session->on.watchdog, "for the slowest rank's times");
+    lane_status_wait(session->on.watchdog, "for the slowest rank's times");
     if (!rank_most(session->rank, out->step_s, out->num_timed, err) ||
         (divergence->kind == DIVERGENCE_NONE && !look(session, err)))
         return false;
-    whereabouts_wait(session->on.watchdog, NULL);
+    lane_status_wait(session->on.watchdog, NULL);
     if (divergence->kind != DIVERGENCE_NONE)
         divergence->loss = out->losses[divergence->step - out->first_step];
     return true;

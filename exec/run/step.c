@@ -1,9 +1,9 @@
 /* One training step: every instruction of the stage's list issued on its lane's stream. */
 #include "base/clock.h"
+#include "exec/run/lane_status.h"
 #include "exec/run/rank_exchange.h"
 #include "exec/run/rank_part.h"
 #include "exec/run/rank_store.h"
-#include "exec/run/whereabouts.h"
 #include "sim/plan/pass.h"
 #include "sim/plan/state_share.h"
 
@@ -285,9 +285,9 @@ static void issue(struct rank *rank, int i, struct interval *times)
         rank->on.api->wait(stream, rank->done[instr->after]);
     if (times)
         rank->on.api->note(stream, &times[i].start_s, NULL);
-    whereabouts_begin(rank, stream, i);
+    lane_status_begin(rank, stream, i);
     handlers[instr->op](rank, instr, i);
-    whereabouts_end(rank, stream, i);
+    lane_status_end(rank, stream, i);
     if (times)
         rank->on.api->note(stream, &times[i].end_s, NULL);
     rank->on.api->record(stream, rank->done[i]);
@@ -379,7 +379,7 @@ bool rank_step(struct rank *rank, long step, struct interval *times, struct step
                struct err *err)
 {
     double start_s = clock_now_s();
-    whereabouts_wait(rank->on.watchdog, "for the end of a step");
+    lane_status_wait(rank->on.watchdog, "for the end of a step");
     begin_step(rank, step);
     for (int i = 0; i < rank->list->count && rank->machine.err.code == ERR_NONE; i++)
         issue(rank, i, times);
@@ -389,7 +389,7 @@ bool rank_step(struct rank *rank, long step, struct interval *times, struct step
     if (!sync(rank, err))
         return false;
     out->step_s = clock_now_s() - start_s;
-    whereabouts_wait(rank->on.watchdog, NULL);
+    lane_status_wait(rank->on.watchdog, NULL);
     out->loss = counted_loss(rank);
     return rank_exchange_end_step(rank, out->loss, err) && take_norm(rank, step, out, err);
 }

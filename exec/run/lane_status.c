@@ -1,4 +1,4 @@
-#include "exec/run/whereabouts.h"
+#include "exec/run/lane_status.h"
 
 #include "exec/run/rank_part.h"
 
@@ -44,7 +44,7 @@ static const char *name_of(struct rank *rank, const struct instr *instr)
     return arena_text(&rank->arena, words);
 }
 
-void whereabouts_describe(void *context, int lane, const void *at, struct text *out)
+void lane_status_describe(void *context, int lane, const void *at, struct text *out)
 {
     (void)context, (void)lane;
     text_add(out, "%s", (const char *)at);
@@ -90,19 +90,19 @@ static void post(struct rank *rank, struct stream *stream, int i, uint32_t arriv
     rank->on.api->post(stream, &rank->arrivals[lane], arrival);
 }
 
-void whereabouts_begin(struct rank *rank, struct stream *stream, int i)
+void lane_status_begin(struct rank *rank, struct stream *stream, int i)
 {
     if (rank->arrivals)
         post(rank, stream, i, arrival_at(rank, i));
 }
 
-void whereabouts_end(struct rank *rank, struct stream *stream, int i)
+void lane_status_end(struct rank *rank, struct stream *stream, int i)
 {
     if (rank->arrivals)
         post(rank, stream, i, arrival_at(rank, i) + 1);
 }
 
-void whereabouts_wait(struct watchdog *watchdog, const char *what)
+void lane_status_wait(struct watchdog *watchdog, const char *what)
 {
     if (watchdog)
         watchdog_enter(watchdog, LANE_OF_ISSUER, what);
@@ -110,7 +110,7 @@ void whereabouts_wait(struct watchdog *watchdog, const char *what)
 
 /* --- a life ------------------------------------------------------------------------------- */
 
-bool whereabouts_open(struct rank *rank, struct err *err)
+bool lane_status_open(struct rank *rank, struct err *err)
 {
     const struct rank_device *on = &rank->on;
     if (!on->watchdog)
@@ -126,7 +126,7 @@ bool whereabouts_open(struct rank *rank, struct err *err)
     return rank->arrivals != NULL;
 }
 
-void whereabouts_close(struct rank *rank)
+void lane_status_close(struct rank *rank)
 {
     if (!rank->arrivals)
         return;

@@ -1,11 +1,11 @@
-/* exec/run/whereabouts.h - what each lane of a rank is doing, in words, for its watchdog.
+/* exec/run/lane_status.h - what each lane of a rank is doing, in words, for its watchdog.
  *
  * Each lane of the rank's list is a lane of the watchdog; it is in an instruction from the moment
  * its stream reaches it. The pointer given to watchdog_enter is a text. Streams write their
  * position to memory that the watchdog reads, so that none stops for it. One further lane is that
  * of the issuing thread. */
-#ifndef EXEC_RUN_WHEREABOUTS_H
-#define EXEC_RUN_WHEREABOUTS_H
+#ifndef EXEC_RUN_LANE_STATUS_H
+#define EXEC_RUN_LANE_STATUS_H
 
 #include "exec/run/rank.h"
 #include "exec/watchdog.h"
@@ -15,17 +15,17 @@ enum { LANE_OF_ISSUER = NUM_LANES, NUM_WATCHED_LANES };
 /* Names the instructions of the rank's list ("RECV_ACT c1 mb7 from 1"), whose groups must exist,
  * and makes the watchdog read the streams' positions. False with err. Like all functions below, it
  * does nothing without a watchdog. */
-bool whereabouts_open(struct rank *rank, struct err *err);
-void whereabouts_close(struct rank *rank); /* after its streams are freed */
+bool lane_status_open(struct rank *rank, struct err *err);
+void lane_status_close(struct rank *rank); /* after its streams are freed */
 
 /* Call these around the issue of the list's instruction i on its stream. */
-void whereabouts_begin(struct rank *rank, struct stream *stream, int i);
-void whereabouts_end(struct rank *rank, struct stream *stream, int i);
+void lane_status_begin(struct rank *rank, struct stream *stream, int i);
+void lane_status_end(struct rank *rank, struct stream *stream, int i);
 
 /* Sets what the issuing thread waits for; `what` lives as long as the program. NULL: nothing. */
-void whereabouts_wait(struct watchdog *watchdog, const char *what);
+void lane_status_wait(struct watchdog *watchdog, const char *what);
 
 /* Implements watchdog_options.describe. */
-void whereabouts_describe(void *context, int lane, const void *at, struct text *out);
+void lane_status_describe(void *context, int lane, const void *at, struct text *out);
 
 #endif
