@@ -105,8 +105,8 @@ struct device_api {
     /* Between these two calls the caller issues the graph's work again, for its own bookkeeping on
      * the host; none of it runs. The second returns false when the pieces of work were not the
      * same. */
-    void (*retell_begin)(struct stream *stream, struct graph *graph);
-    bool (*retell_end)(struct stream *stream);
+    void (*graph_verify_begin)(struct stream *stream, struct graph *graph);
+    bool (*graph_verify_end)(struct stream *stream);
 };
 
 extern const struct device_api device_host;

@@ -252,6 +252,6 @@ const struct device_api device_host = {
     .capture_end = host_capture_end,
     .graph_launch = host_graph_launch,
     .graph_free = host_graph_free,
-    .retell_begin = host_retell_begin,
-    .retell_end = host_retell_end,
+    .graph_verify_begin = host_graph_verify_begin,
+    .graph_verify_end = host_graph_verify_end,
 };

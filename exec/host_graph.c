@@ -81,7 +81,7 @@ static void compare(struct host_taker *taker, void (*function)(void *args), cons
                      graph->works[graph->retold++].function != function;
 }
 
-void host_retell_begin(struct stream *stream, struct graph *graph)
+void host_graph_verify_begin(struct stream *stream, struct graph *graph)
 {
     graph->taker.take = compare;
     graph->retold = 0;
@@ -89,7 +89,7 @@ void host_retell_begin(struct stream *stream, struct graph *graph)
     host_stream_divert(stream, &graph->taker);
 }
 
-bool host_retell_end(struct stream *stream)
+bool host_graph_verify_end(struct stream *stream)
 {
     const struct graph *graph = (struct graph *)host_stream_divert(stream, NULL);
     return !graph->differs && graph->retold == graph->count;

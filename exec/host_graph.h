@@ -9,7 +9,7 @@ void host_capture_begin(struct stream *stream);
 struct graph *host_capture_end(struct stream *stream);
 void host_graph_launch(struct stream *stream, struct graph *graph);
 void host_graph_free(struct graph *graph);
-void host_retell_begin(struct stream *stream, struct graph *graph);
-bool host_retell_end(struct stream *stream);
+void host_graph_verify_begin(struct stream *stream, struct graph *graph);
+bool host_graph_verify_end(struct stream *stream);
 
 #endif

@@ -115,9 +115,9 @@ static void *replay(struct pass_graphs *graphs, const struct pass_graph *pass,
                     const struct chunk_call *call)
 {
     struct machine *m = graphs->machine;
-    m->device_api->retell_begin(m->compute, pass->graph);
+    m->device_api->graph_verify_begin(m->compute, pass->graph);
     void *flow = chunk_pass(m, call);
-    bool is_same = m->device_api->retell_end(m->compute) && m->taken == pass->taken;
+    bool is_same = m->device_api->graph_verify_end(m->compute) && m->taken == pass->taken;
     graphs->counts.replayed++;
     if (is_same) {
         m->device_api->graph_launch(m->compute, pass->graph);

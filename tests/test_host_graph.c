@@ -44,14 +44,14 @@ START_TEST(what_is_told_again_does_not_run_and_must_be_the_same)
     issue_appends(stream, list, &count, 3);
     struct graph *graph = host->capture_end(stream);
     for (int num = 2; num <= 4; num++) {
-        host->retell_begin(stream, graph);
+        host->graph_verify_begin(stream, graph);
         issue_appends(stream, list, &count, num);
-        ck_assert(host->retell_end(stream) == (num == 3));
+        ck_assert(host->graph_verify_end(stream) == (num == 3));
     }
-    host->retell_begin(stream, graph);
+    host->graph_verify_begin(stream, graph);
     issue_appends(stream, list, &count, 2);
     host->fill(stream, &byte, 0, 1);
-    ck_assert(!host->retell_end(stream));
+    ck_assert(!host->graph_verify_end(stream));
     sync_stream(stream);
     ck_assert_int_eq(count, 0);
     host->graph_free(graph);

@@ -268,6 +268,6 @@ const struct device_api device_cuda = {
     .capture_end = cuda_capture_end,
     .graph_launch = cuda_graph_launch,
     .graph_free = cuda_graph_free,
-    .retell_begin = cuda_retell_begin,
-    .retell_end = cuda_retell_end,
+    .graph_verify_begin = cuda_graph_verify_begin,
+    .graph_verify_end = cuda_graph_verify_end,
 };

@@ -87,8 +87,8 @@ void cuda_capture_begin(struct stream *stream);
 struct graph *cuda_capture_end(struct stream *stream);
 void cuda_graph_launch(struct stream *stream, struct graph *graph);
 void cuda_graph_free(struct graph *graph);
-void cuda_retell_begin(struct stream *stream, struct graph *graph);
-bool cuda_retell_end(struct stream *stream);
+void cuda_graph_verify_begin(struct stream *stream, struct graph *graph);
+bool cuda_graph_verify_end(struct stream *stream);
 
 /* exec/cuda/post_cuda.c: numbers that streams write to the host's memory. */
 value_call *cuda_find_call(const char *name, struct err *err); /* NULL with ERR_UNAVAILABLE */

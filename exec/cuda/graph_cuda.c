@@ -70,14 +70,14 @@ void cuda_graph_free(struct graph *graph)
     free(graph);
 }
 
-void cuda_retell_begin(struct stream *stream, struct graph *graph)
+void cuda_graph_verify_begin(struct stream *stream, struct graph *graph)
 {
     stream->telling = TELLS_AGAIN;
     stream->told = 0;
     stream->retold = graph;
 }
 
-bool cuda_retell_end(struct stream *stream)
+bool cuda_graph_verify_end(struct stream *stream)
 {
     stream->telling = TELLS_STREAM;
     return stream->told == stream->retold->count;
