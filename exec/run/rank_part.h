@@ -11,7 +11,7 @@
 #include <stdatomic.h>
 
 /* Memory that a stream other than compute may read until an instruction is done. */
-struct lent {
+struct borrowed_buffer {
     void *at;
     struct event *until;
     int passes; /* passes that compute has issued since */
@@ -23,7 +23,7 @@ struct messages {
     void *output_gradient, *input_gradient;
 };
 
-struct told {
+struct step_readback {
     double loss, squares[2]; /* copies of the device's values */
 };
 
@@ -56,12 +56,12 @@ struct rank {
     struct chunk_exchange *exchanges; /* vpp; NULL where data ranks all-reduce */
     struct kernels *exchange_kernels; /* for fp32, whatever the storage type */
     struct event *exchanged;
-    struct lent *lent;
+    struct borrowed_buffer *lent;
     int num_lent;
     double *loss, *squares; /* on the device; squares: of all ranks, then of this rank */
     float *scale;
     float loss_gradient_scale;    /* this step's value for the machine's */
-    struct told *told;            /* pinned: values read back at the end of a step */
+    struct step_readback *told;   /* pinned: values read back at the end of a step */
     struct loss_scale loss_scale; /* of a run in fp16 */
     long skipped;                 /* number of steps whose gradients overflowed */
     float peak_rate;              /* setup.update.rate is that of the step */

@@ -33,7 +33,7 @@ static struct stream *stream_of(const struct rank *rank, const struct instr *ins
 static void lend(struct rank *rank, void **at, int instr)
 {
     if (*at)
-        rank->lent[rank->num_lent++] = (struct lent){ *at, rank->done[instr], 0 };
+        rank->lent[rank->num_lent++] = (struct borrowed_buffer){ *at, rank->done[instr], 0 };
     *at = NULL;
 }
 
@@ -42,7 +42,7 @@ static void take_back(struct rank *rank, int passes)
     const struct device_api *api = rank->on.api;
     int kept = 0;
     for (int i = 0; i < rank->num_lent; i++) {
-        struct lent *lent = &rank->lent[i];
+        struct borrowed_buffer *lent = &rank->lent[i];
         if (lent->passes++ < passes) {
             rank->lent[kept++] = *lent;
             continue;
