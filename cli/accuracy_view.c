@@ -4,7 +4,7 @@
 #include "cli/answer.h"
 #include "cli/command.h"
 #include "cli/infeasible.h"
-#include "cli/patience.h"
+#include "cli/progress_bar.h"
 #include "cli/show.h"
 #include "search/accuracy.h"
 
@@ -148,15 +148,15 @@ int answer_accuracy(const struct options *options, struct setup *setup,
                     struct search_request *request, struct err *err)
 {
     struct accuracy_result result = { 0 };
-    struct patience patience;
+    struct progress_bar progress_bar;
     if (setup->model.tokens <= 0) {
         err_set(err, ERR_USAGE, "--tokens",
                 "is missing: time-to-accuracy is that of training on all of them");
         return exit_code_of(err);
     }
-    patience_begin(&patience, options, request);
+    progress_bar_begin(&progress_bar, options, request);
     bool ok = search_accuracy(request, &result, err);
-    patience_end(&patience);
+    progress_bar_end(&progress_bar);
     int code = result.was_interrupted ? EXIT_INTERRUPTED
                : result.timed_out     ? EXIT_TIME_LIMIT
                                       : EXIT_DONE;

@@ -2,7 +2,7 @@
 
 #include "base/text.h"
 #include "base/units.h"
-#include "cli/patience.h"
+#include "cli/progress_bar.h"
 
 #include <stdio.h>
 
@@ -28,10 +28,10 @@ bool deadline_choose_gpus(const struct options *options, struct setup *setup,
         (struct deadline){ .deadline_s = options->deadline_s, .most_gpus = setup->system.num_gpus };
     if (!check_deadline(options, setup, err) || options->deadline_s <= 0)
         return err->code == ERR_NONE;
-    struct patience patience;
-    patience_begin(&patience, options, request);
+    struct progress_bar progress_bar;
+    progress_bar_begin(&progress_bar, options, request);
     bool ok = search_deadline(request, options->deadline_s, &out->result, err);
-    patience_end(&patience);
+    progress_bar_end(&progress_bar);
     if (ok && out->result.num_gpus > 0)
         setup->system.num_gpus = out->result.num_gpus;
     return ok;

@@ -2,7 +2,7 @@
 
 #include "base/units.h"
 #include "cli/answer.h"
-#include "cli/patience.h"
+#include "cli/progress_bar.h"
 #include "search/depth.h"
 #include "search/probe.h"
 
@@ -154,11 +154,11 @@ bool largest_choose(struct largest *largest, struct options *options, struct set
 {
     if (!largest->family)
         return true;
-    struct patience patience;
-    patience_begin(&patience, options, request);
+    struct progress_bar progress_bar;
+    progress_bar_begin(&progress_bar, options, request);
     bool ok = is_layers(largest) ? choose_layers(largest, setup, request, err)
                                  : choose_member(largest, options, setup, request, err);
-    patience_end(&patience);
+    progress_bar_end(&progress_bar);
     return ok;
 }
 

@@ -5,7 +5,7 @@
 #include "cli/answer.h"
 #include "cli/command.h"
 #include "cli/infeasible.h"
-#include "cli/patience.h"
+#include "cli/progress_bar.h"
 #include "cli/scale.h"
 #include "cli/searched.h"
 #include "cli/show.h"
@@ -187,11 +187,11 @@ int answer_pareto(const struct options *options, const struct setup *setup,
                   struct search_request *request, struct err *err)
 {
     struct pareto_result result;
-    struct patience patience;
-    patience_begin(&patience, options, request);
+    struct progress_bar progress_bar;
+    progress_bar_begin(&progress_bar, options, request);
     double saving_bytes = options->verbose ? 0 : SHOWN_SAVING * setup->memory_bytes;
     bool ok = search_pareto(request, saving_bytes, &result, err);
-    patience_end(&patience);
+    progress_bar_end(&progress_bar);
     int code = EXIT_FAILED;
     if (ok) {
         code = exit_code_of_front(&result, err);

@@ -13,7 +13,7 @@
 #include "cli/nearby_view.h"
 #include "cli/options.h"
 #include "cli/pareto_view.h"
-#include "cli/patience.h"
+#include "cli/progress_bar.h"
 #include "cli/ranking.h"
 #include "cli/relax_view.h"
 #include "cli/robust_view.h"
@@ -325,16 +325,16 @@ static bool find_plans(const struct options *options, struct search_request *req
                        const struct deadline *deadline, struct search_result *result,
                        struct relaxations *relaxations, struct err *err)
 {
-    struct patience patience;
+    struct progress_bar progress_bar;
     if (deadline_ended_early(deadline)) {
         deadline_fill_result(deadline, result);
         return true;
     }
-    patience_begin(&patience, options, request);
+    progress_bar_begin(&progress_bar, options, request);
     bool ok = search_run(request, result, err);
     if (ok)
         relax_find(request, result, relaxations);
-    patience_end(&patience);
+    progress_bar_end(&progress_bar);
     return ok;
 }
 
@@ -401,12 +401,12 @@ static bool take_fewer(const struct options *options, struct setup *setup,
                        struct search_result *result, struct err *err)
 {
     struct nearby_view *nearby = &extras->nearby;
-    struct patience patience;
+    struct progress_bar progress_bar;
     if (!may_take_fewer(options, setup, extras, result))
         return true;
-    patience_begin(&patience, options, request);
+    progress_bar_begin(&progress_bar, options, request);
     nearby_instead(request, nearby);
-    patience_end(&patience);
+    progress_bar_end(&progress_bar);
     if (nearby->count == 0)
         return true;
     search_result_release(result);

@@ -1,4 +1,4 @@
-#include "cli/patience.h"
+#include "cli/progress_bar.h"
 
 #include "base/clock.h"
 
@@ -29,7 +29,7 @@ static bool interrupted(void)
 static void show_progress(double done, void *context)
 {
     enum { WIDTH = 40 };
-    struct patience *progress = context;
+    struct progress_bar *progress = context;
     double now_s = clock_now_s();
     if (now_s - progress->start_s < 1 || now_s - progress->shown_s < 0.1)
         return;
@@ -44,22 +44,22 @@ static void show_progress(double done, void *context)
     progress->is_shown = true;
 }
 
-void patience_begin(struct patience *patience, const struct options *options,
-                    struct search_request *request)
+void progress_bar_begin(struct progress_bar *progress_bar, const struct options *options,
+                        struct search_request *request)
 {
-    *patience = (struct patience){ .start_s = clock_now_s() };
+    *progress_bar = (struct progress_bar){ .start_s = clock_now_s() };
     request->interrupted = interrupted;
     if (isatty(STDERR_FILENO) && !options->quiet) {
         request->progress = show_progress;
-        request->progress_context = patience;
+        request->progress_context = progress_bar;
     }
     struct sigaction action = { .sa_handler = on_interrupt };
     sigaction(SIGINT, &action, NULL);
 }
 
-void patience_end(const struct patience *patience)
+void progress_bar_end(const struct progress_bar *progress_bar)
 {
     signal(SIGINT, SIG_DFL);
-    if (patience->is_shown)
+    if (progress_bar->is_shown)
         fprintf(stderr, "\r\033[K");
 }
