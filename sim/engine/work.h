@@ -81,7 +81,7 @@ struct stage_tail stage_tail(const struct work *work, int stage);
 /* Seconds of all passes of a stage in a step, with the messages that they wait for. */
 double work_passes_s(const struct work *work, int stage);
 
-/* sim/engine/once.c - a step's fixed cost: host overhead minus spared waiting. An exchange that
+/* sim/engine/step_overhead.c - a step's fixed cost: host overhead minus spared waiting. An exchange that
  * does not need all data ranks spares waiting that all-reduce has, which profiles were measured
  * with. */
 double work_once_s(const struct work *work);
