@@ -1,6 +1,6 @@
 #include "sim/engine/progress.h"
 
-#include "sim/engine/ends.h"
+#include "sim/engine/event_heap.h"
 #include "sim/engine/sharing.h"
 
 #include <assert.h>
@@ -31,7 +31,7 @@ struct progress {
     double now_s;
     struct running *running; /* by slot */
     struct site *sites;      /* by rank */
-    struct ends ends;        /* ends of the slots whose rate is known */
+    struct event_heap ends;  /* ends of the slots whose rate is known */
     int *dirty; /* ranks where something started or ended since rates were last computed */
     int num_dirty;
     /* Ranks and transfers that are rated together, as a chain of shared ranks connects them. */
@@ -53,7 +53,7 @@ struct progress *progress_new(int num_ranks, int slots_per_rank, struct slowdown
                             .slowdowns = slowdowns,
                             .running = ARENA_ARRAY(arena, struct running, slots),
                             .sites = ARENA_ARRAY(arena, struct site, ranks),
-                            .ends = ends_new(slots, arena),
+                            .ends = event_heap_new(slots, arena),
                             .dirty = ARENA_ARRAY(arena, int, ranks),
                             .ranks = ARENA_ARRAY(arena, int, ranks),
                             .slots = ARENA_ARRAY(arena, int, slots),
@@ -85,13 +85,13 @@ static bool is_transfer(const struct activity *activity)
 static void set_rate(struct progress *p, int slot, double rate)
 {
     struct running *r = &p->running[slot];
-    if (ends_has(&p->ends, slot) && rate == r->rate)
+    if (event_heap_has(&p->ends, slot) && rate == r->rate)
         return;
     double left_s = r->left_s - r->rate * (p->now_s - r->since_s);
     r->left_s = left_s > 0 ? left_s : 0;
     r->since_s = p->now_s;
     r->rate = rate;
-    ends_set(&p->ends, (struct end){ p->now_s + r->left_s / rate, slot });
+    event_heap_set(&p->ends, (struct end){ p->now_s + r->left_s / rate, slot });
 }
 
 static void mark_dirty(struct progress *p, int rank)
@@ -288,7 +288,7 @@ int progress_next(struct progress *p)
         settle(p);
     if (p->ends.count == 0)
         return NOWHERE;
-    struct end first = ends_take(&p->ends);
+    struct end first = event_heap_take(&p->ends);
     p->now_s = first.end_s;
     end(p, first.slot);
     return first.slot;

@@ -1,6 +1,6 @@
 #include "tests/testing.h"
 
-#include "sim/engine/ends.h"
+#include "sim/engine/event_heap.h"
 
 #include <math.h>
 
@@ -24,12 +24,12 @@ static double some_end_s(int slot)
     return slot * 7 % 5;
 }
 
-static void claim_taken_in_order(struct ends *ends, int count)
+static void claim_taken_in_order(struct event_heap *ends, int count)
 {
     struct end before = { .end_s = -HUGE_VAL };
     for (int i = 0; i < count; i++) {
-        struct end end = ends_take(ends);
-        ck_assert(!ends_has(ends, end.slot));
+        struct end end = event_heap_take(ends);
+        ck_assert(!event_heap_has(ends, end.slot));
         if (before.end_s == end.end_s)
             ck_assert_int_lt(before.slot, end.slot);
         else
@@ -41,18 +41,18 @@ static void claim_taken_in_order(struct ends *ends, int count)
 
 START_TEST(nothing_ends_before_something_is_set)
 {
-    struct ends ends = ends_new(NUM_SLOTS, &arena);
+    struct event_heap ends = event_heap_new(NUM_SLOTS, &arena);
     ck_assert_int_eq(ends.count, 0);
     for (int slot = 0; slot < NUM_SLOTS; slot++)
-        ck_assert(!ends_has(&ends, slot));
+        ck_assert(!event_heap_has(&ends, slot));
 }
 END_TEST
 
 START_TEST(slots_are_taken_by_time_and_then_by_number)
 {
-    struct ends ends = ends_new(NUM_SLOTS, &arena);
+    struct event_heap ends = event_heap_new(NUM_SLOTS, &arena);
     for (int slot = NUM_SLOTS - 1; slot >= 0; slot--)
-        ends_set(&ends, (struct end){ some_end_s(slot), slot });
+        event_heap_set(&ends, (struct end){ some_end_s(slot), slot });
     claim_taken_in_order(&ends, NUM_SLOTS);
 }
 END_TEST
@@ -60,11 +60,11 @@ END_TEST
 /* Times fall for even slots and rise for odd ones; no slot is in the heap twice. */
 START_TEST(a_slot_that_is_set_again_moves_to_its_new_place)
 {
-    struct ends ends = ends_new(NUM_SLOTS, &arena);
+    struct event_heap ends = event_heap_new(NUM_SLOTS, &arena);
     for (int slot = 0; slot < NUM_SLOTS; slot++)
-        ends_set(&ends, (struct end){ some_end_s(slot), slot });
+        event_heap_set(&ends, (struct end){ some_end_s(slot), slot });
     for (int slot = 0; slot < NUM_SLOTS; slot++)
-        ends_set(&ends, (struct end){ some_end_s(slot) + (slot % 2 == 0 ? -3 : 3), slot });
+        event_heap_set(&ends, (struct end){ some_end_s(slot) + (slot % 2 == 0 ? -3 : 3), slot });
     ck_assert_int_eq(ends.count, NUM_SLOTS);
     claim_taken_in_order(&ends, NUM_SLOTS);
 }
@@ -72,13 +72,13 @@ END_TEST
 
 START_TEST(a_slot_that_was_taken_can_be_set_anew)
 {
-    struct ends ends = ends_new(NUM_SLOTS, &arena);
-    ends_set(&ends, (struct end){ 1, 3 });
-    ends_set(&ends, (struct end){ 2, 5 });
-    ck_assert_int_eq(ends_take(&ends).slot, 3);
-    ends_set(&ends, (struct end){ 4, 3 });
-    ck_assert_int_eq(ends_take(&ends).slot, 5);
-    ck_assert_int_eq(ends_take(&ends).slot, 3);
+    struct event_heap ends = event_heap_new(NUM_SLOTS, &arena);
+    event_heap_set(&ends, (struct end){ 1, 3 });
+    event_heap_set(&ends, (struct end){ 2, 5 });
+    ck_assert_int_eq(event_heap_take(&ends).slot, 3);
+    event_heap_set(&ends, (struct end){ 4, 3 });
+    ck_assert_int_eq(event_heap_take(&ends).slot, 5);
+    ck_assert_int_eq(event_heap_take(&ends).slot, 3);
 }
 END_TEST
 
@@ -90,7 +90,7 @@ static Suite *suite(void)
     tcase_add_test(tc, slots_are_taken_by_time_and_then_by_number);
     tcase_add_test(tc, a_slot_that_is_set_again_moves_to_its_new_place);
     tcase_add_test(tc, a_slot_that_was_taken_can_be_set_anew);
-    Suite *s = suite_create("sim/engine/ends");
+    Suite *s = suite_create("sim/engine/event_heap");
     suite_add_tcase(s, tc);
     return s;
 }

@@ -1,4 +1,4 @@
-#include "sim/engine/ends.h"
+#include "sim/engine/event_heap.h"
 
 enum { NOWHERE = -1 };
 
@@ -7,20 +7,20 @@ static bool is_before(const struct end *a, const struct end *b)
     return a->end_s < b->end_s || (a->end_s == b->end_s && a->slot < b->slot);
 }
 
-static void put(struct ends *ends, int place, struct end end)
+static void put(struct event_heap *ends, int place, struct end end)
 {
     ends->at[place] = end;
     ends->place[end.slot] = place;
 }
 
-static int sift_up(struct ends *ends, int place, struct end end)
+static int sift_up(struct event_heap *ends, int place, struct end end)
 {
     for (; place > 0 && is_before(&end, &ends->at[(place - 1) / 2]); place = (place - 1) / 2)
         put(ends, place, ends->at[(place - 1) / 2]);
     return place;
 }
 
-static int sift_down(struct ends *ends, int place, struct end end)
+static int sift_down(struct event_heap *ends, int place, struct end end)
 {
     for (int child = 2 * place + 1; child < ends->count; child = 2 * place + 1) {
         if (child + 1 < ends->count && is_before(&ends->at[child + 1], &ends->at[child]))
@@ -33,28 +33,28 @@ static int sift_down(struct ends *ends, int place, struct end end)
     return place;
 }
 
-struct ends ends_new(size_t num_slots, struct arena *arena)
+struct event_heap event_heap_new(size_t num_slots, struct arena *arena)
 {
-    struct ends ends = { .at = ARENA_ARRAY(arena, struct end, num_slots),
-                         .place = ARENA_ARRAY(arena, int, num_slots) };
+    struct event_heap ends = { .at = ARENA_ARRAY(arena, struct end, num_slots),
+                               .place = ARENA_ARRAY(arena, int, num_slots) };
     for (size_t slot = 0; slot < num_slots; slot++)
         ends.place[slot] = NOWHERE;
     return ends;
 }
 
-bool ends_has(const struct ends *ends, int slot)
+bool event_heap_has(const struct event_heap *ends, int slot)
 {
     return ends->place[slot] != NOWHERE;
 }
 
-void ends_set(struct ends *ends, struct end end)
+void event_heap_set(struct event_heap *ends, struct end end)
 {
-    int hole = ends_has(ends, end.slot) ? ends->place[end.slot] : ends->count++;
+    int hole = event_heap_has(ends, end.slot) ? ends->place[end.slot] : ends->count++;
     hole = sift_up(ends, hole, end);
     put(ends, sift_down(ends, hole, end), end);
 }
 
-struct end ends_take(struct ends *ends)
+struct end event_heap_take(struct event_heap *ends)
 {
     struct end first = ends->at[0];
     ends->place[first.slot] = NOWHERE;
