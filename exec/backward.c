@@ -126,7 +126,7 @@ static void run_residual(struct flow *flow, const struct op *op)
 static void run_rotary(struct flow *flow, const struct op *op)
 {
     ISSUE(flow, rotary_backward, rotary, .attention = flow_attention(flow),
-          .turns = flow->machine->turns, .qkv = flow_in_place(flow, op, 0));
+          .rope_cos_sin = flow->machine->rope_cos_sin, .qkv = flow_in_place(flow, op, 0));
 }
 
 /* Makes the gradients of queries, and of keys and values of another sequence. */

@@ -60,7 +60,7 @@ static void run_norm(struct flow *flow, const struct op *op)
 static void run_rotary(struct flow *flow, const struct op *op)
 {
     ISSUE(flow, rotary_forward, rotary, .attention = flow_attention(flow),
-          .turns = flow->machine->turns, .qkv = flow_in_place(flow, op, 0));
+          .rope_cos_sin = flow->machine->rope_cos_sin, .qkv = flow_in_place(flow, op, 0));
 }
 
 /* Reads queries, and keys and values of another sequence. */

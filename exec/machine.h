@@ -34,7 +34,7 @@ struct machine {
     struct event *computed;       /* event that other streams wait for */
     struct event *transferred[MAX_PIECE_OPS]; /* per op of a list: event that compute waits for */
     enum dtype storage;                       /* type of values between ops: fp32, bf16, fp16 */
-    const float *turns;                       /* of rotary positions */
+    const float *rope_cos_sin;                /* of rotary positions */
     float norm_epsilon;
     uint64_t seed;
     float *loss_gradient_scale; /* on the device: loss scale / tokens of the global batch */

@@ -34,7 +34,7 @@ static void run_rotary(const struct op_case *c, const struct op_backend *b, void
 struct op_case rotary_case(struct attention a)
 {
     struct op_case c = { .name = "rotary", .run = run_rotary, .attention = a };
-    add(&c, "turns", FLOATS, IN, a.seq, a.head_dim);
+    add(&c, "rope_cos_sin", FLOATS, IN, a.seq, a.head_dim);
     add(&c, "qkv", VALUES, IN_OUT, attention_tokens(&a), attention_qkv_width(&a));
     add(&c, "dqkv", VALUES, IN_OUT, attention_tokens(&a), attention_qkv_width(&a));
     return c;

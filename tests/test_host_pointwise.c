@@ -190,10 +190,10 @@ enum { GROUP = 5, VALUE_PART = 4, HEAD_DIM = 6, HALF = 3, QKV = 2 * 5 * 2 * GROU
 /* Head by head as in transformers' modeling_llama.py: x cos + rotate_half(x) sin. */
 START_TEST(queries_and_keys_turn_by_their_position_and_values_do_not)
 {
-    float turns[5 * HEAD_DIM];
+    float rope_cos_sin[5 * HEAD_DIM];
     float *qkv = numeric_floats(&numeric, QKV, 1), *x = numeric_copy(&numeric, QKV, qkv);
-    rotary_table(5, HEAD_DIM, 1e4, turns);
-    rotary_forward(&heads, turns, qkv);
+    rotary_table(5, HEAD_DIM, 1e4, rope_cos_sin);
+    rotary_forward(&heads, rope_cos_sin, qkv);
     for (long i = 0; i < QKV; i++) {
         long head = i / HEAD_DIM, d = i % HEAD_DIM, position = head / GROUP / 2 % 5;
         double angle = (double)position * pow(1e4, -2 * (double)(d % HALF) / HEAD_DIM);
@@ -209,13 +209,13 @@ END_TEST
 /* A rotation's transpose: x . R^T dy = R x . dy for all x and dy. */
 START_TEST(the_backward_of_a_turn_is_its_transpose)
 {
-    float turns[5 * HEAD_DIM];
+    float rope_cos_sin[5 * HEAD_DIM];
     float *x = numeric_floats(&numeric, QKV, 1), *dy = numeric_floats(&numeric, QKV, 1);
     float *y = numeric_copy(&numeric, QKV, x), *dx = numeric_copy(&numeric, QKV, dy);
     double forward = 0, backward = 0;
-    rotary_table(5, HEAD_DIM, 500000, turns);
-    rotary_forward(&heads, turns, y);
-    rotary_backward(&heads, turns, dx);
+    rotary_table(5, HEAD_DIM, 500000, rope_cos_sin);
+    rotary_forward(&heads, rope_cos_sin, y);
+    rotary_backward(&heads, rope_cos_sin, dx);
     for (long i = 0; i < QKV; i++) {
         forward += (double)y[i] * (double)dy[i];
         backward += (double)x[i] * (double)dx[i];
@@ -228,11 +228,11 @@ END_TEST
 START_TEST(products_depend_on_the_distance_alone)
 {
     const struct attention one = { 1, 40, 1, 1, 8, .blas = NULL };
-    float turns[40 * 8], qkv[40 * 24], *same = numeric_floats(&numeric, 24, 1);
-    rotary_table(40, 8, 1e4, turns);
+    float rope_cos_sin[40 * 8], qkv[40 * 24], *same = numeric_floats(&numeric, 24, 1);
+    rotary_table(40, 8, 1e4, rope_cos_sin);
     for (long token = 0; token < 40; token++)
         memcpy(qkv + 24 * token, same, 24 * sizeof *same);
-    rotary_forward(&one, turns, qkv);
+    rotary_forward(&one, rope_cos_sin, qkv);
     for (long query = 7; query < 40; query++) {
         double near = dot_f64(8, numeric_doubles(&numeric, 8, qkv + 24 * 7),
                               numeric_doubles(&numeric, 8, qkv + 8));

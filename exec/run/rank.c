@@ -136,12 +136,13 @@ static bool place_turns(struct rank *rank, struct err *err)
         return true;
     size_t elements = (size_t)model->seq * (size_t)model->head_dim;
     float *table = ARENA_ARRAY(&rank->arena, float, elements);
-    float *turns = take(rank, sizeof *turns * elements, err);
-    if (!turns)
+    float *rope_cos_sin = take(rank, sizeof *rope_cos_sin * elements, err);
+    if (!rope_cos_sin)
         return false;
     rotary_table(model->seq, model->head_dim, model->rope_theta, table);
-    rank->machine.device_api->copy(rank->machine.compute, turns, table, sizeof *turns * elements);
-    rank->machine.turns = turns;
+    rank->machine.device_api->copy(rank->machine.compute, rope_cos_sin, table,
+                                   sizeof *rope_cos_sin * elements);
+    rank->machine.rope_cos_sin = rope_cos_sin;
     return true;
 }
 

@@ -13,12 +13,12 @@ __global__ void turn(struct rotary a, long turned, float direction, long num_thr
     long group = head / turned; /* of all tokens */
     long token = group / a.attention.kv_heads;
     T *low = (T *)a.qkv + (group * (turned + 1) + head % turned) * head_dim + i;
-    const float *turns = a.turns + token % a.attention.seq * head_dim + i;
+    const float *rope_cos_sin = a.rope_cos_sin + token % a.attention.seq * head_dim + i;
     float x[N], y[N], cosines[N], sines[N];
     load_values<N>(low, x);
     load_values<N>(low + half, y);
-    load_values<N>(turns, cosines);
-    load_values<N>(turns + half, sines);
+    load_values<N>(rope_cos_sin, cosines);
+    load_values<N>(rope_cos_sin + half, sines);
     for (int j = 0; j < N; j++) {
         float sine = direction * sines[j], x_j = x[j];
         x[j] = x_j * cosines[j] - y[j] * sine;
@@ -35,7 +35,7 @@ static cudaError_t turn_all(const struct launch *on, const struct rotary *a, flo
     long heads = at->sequences * at->seq * at->kv_heads * turned;
     return by_storage(on->storage, [&](auto type) {
         using T = decltype(type);
-        return by_lanes<T>(rows_are_aligned<T>(half, a->qkv, a->turns), [&](auto lanes) {
+        return by_lanes<T>(rows_are_aligned<T>(half, a->qkv, a->rope_cos_sin), [&](auto lanes) {
             constexpr int N = lanes.count;
             long threads = heads * (half / N);
             return run_grid(on, grid_of_elements(threads, 1), turn<T, N>, *a, turned, direction,

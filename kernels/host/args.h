@@ -79,10 +79,10 @@ struct head_norm_backward {
     float *dscale;
 };
 
-/* In place; `turns` is rotary_table of the host kernels. */
+/* In place; `rope_cos_sin` is rotary_table of the host kernels. */
 struct rotary {
     struct attention attention;
-    const float *turns;
+    const float *rope_cos_sin;
     void *qkv;
 };
 

@@ -9,11 +9,11 @@
 
 #include "kernels/host/attention.h"
 
-/* turns[seq, 2, head_dim / 2]: cosines, then sines; angles in double. Once per run. */
-void rotary_table(long seq, long head_dim, double base, float *turns);
+/* rope_cos_sin[seq, 2, head_dim / 2]: cosines, then sines; angles in double. Once per run. */
+void rotary_table(long seq, long head_dim, double base, float *rope_cos_sin);
 
 /* In place. */
-void rotary_forward(const struct attention *attention, const float *turns, float *qkv);
-void rotary_backward(const struct attention *attention, const float *turns, float *dqkv);
+void rotary_forward(const struct attention *attention, const float *rope_cos_sin, float *qkv);
+void rotary_backward(const struct attention *attention, const float *rope_cos_sin, float *dqkv);
 
 #endif

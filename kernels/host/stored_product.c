@@ -111,14 +111,16 @@ void stored_head_norm_backward(const struct host_kernels *k, const struct head_n
 void stored_rotary_forward(const struct host_kernels *k, const struct rotary *a)
 {
     struct widening w = { .storage = k->storage };
-    rotary_forward(&a->attention, a->turns, widen_in_place(&w, a->qkv, qkv_count(&a->attention)));
+    rotary_forward(&a->attention, a->rope_cos_sin,
+                   widen_in_place(&w, a->qkv, qkv_count(&a->attention)));
     widening_end(&w);
 }
 
 void stored_rotary_backward(const struct host_kernels *k, const struct rotary *a)
 {
     struct widening w = { .storage = k->storage };
-    rotary_backward(&a->attention, a->turns, widen_in_place(&w, a->qkv, qkv_count(&a->attention)));
+    rotary_backward(&a->attention, a->rope_cos_sin,
+                    widen_in_place(&w, a->qkv, qkv_count(&a->attention)));
     widening_end(&w);
 }
 
