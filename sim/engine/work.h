@@ -81,9 +81,9 @@ struct stage_tail stage_tail(const struct work *work, int stage);
 /* Seconds of all passes of a stage in a step, with the messages that they wait for. */
 double work_passes_s(const struct work *work, int stage);
 
-/* sim/engine/step_overhead.c - a step's fixed cost: host overhead minus spared waiting. An exchange that
- * does not need all data ranks spares waiting that all-reduce has, which profiles were measured
- * with. */
+/* sim/engine/step_overhead.c - a step's fixed cost: host overhead minus spared waiting. An exchange
+ * that does not need all data ranks spares waiting that all-reduce has, which profiles were
+ * measured with. */
 double work_once_s(const struct work *work);
 /* sim/engine/packing.c - and the waiting for ranks with longer documents: as if layers were spread
  * evenly over the stages, so that it is the same however they are divided. */
