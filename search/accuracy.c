@@ -35,8 +35,9 @@ static struct time_to_accuracy to_accuracy(const struct search_request *request,
     return time_to_accuracy(convergence, request->system, request->model, plan, step_s);
 }
 
-/* Steps depend on exchange, data ranks and tensors alone, so a plan with as many data ranks and
- * nothing else stands for all. Compressing exchanges are never ruled out by it. */
+/* The number of steps depends only on exchange, data ranks and tensors, so a plan with that many
+ * data ranks and nothing else represents all. Compressing exchanges are never ruled out this
+ * way. */
 static bool can_win(const struct trial *trial, const struct exchange *exchange, int data_ranks)
 {
     if (exchange_method_of(exchange)->compressor || !trial->has_best)
@@ -59,7 +60,7 @@ static void keep(struct trial *trial, const struct scored_plan *found)
     trial->has_best = true;
 }
 
-/* All searches share one time limit: what is left of it, > 0; 0 where there is none. */
+/* Time left of the limit that all searches share, > 0; 0: no limit. */
 static double time_left_s(const struct trial *trial)
 {
     const double least_s = 1e-6;
@@ -102,8 +103,8 @@ static bool is_over(const struct accuracy_result *result)
     return result->timed_out || result->was_interrupted;
 }
 
-/* Tries few data ranks first, which need the fewest steps: they rule out many. The last of equals
- * is kept. */
+/* Tries few data ranks first, which need the fewest steps and rule out many others. On a tie the
+ * last is kept. */
 static bool try_exchange(struct trial *trial, const struct exchange *exchange, struct err *err)
 {
     int num_gpus = trial->request->system->num_gpus;

@@ -1,6 +1,6 @@
-/* Branch and bound, best first: families of plans in the order of a floor under their step times;
- * in a family, plan by plan, a bound before the time. It ends at the first family whose floor is
- * above the worst plan that is kept.
+/* Branch and bound, best first: families of plans by rising lower bound (floor) of their step
+ * times; within a family, each plan's bound is computed before its time. It ends at the first
+ * family whose floor is above the worst plan kept.
  *
  * Families are examined in rounds. All families of a round are compared with the plans kept before
  * it, so that neither the answer nor a count depends on the number of workers. */
@@ -16,7 +16,7 @@
 
 enum { FIRST_ROUND = 4, LONGEST_ROUND = 128 };
 
-/* Floors and bounds add up in another order than the step time that they are below. */
+/* Tolerance, as floors and bounds are summed in another order than step times. */
 static const double rounding = 1e-12;
 
 struct worker {
@@ -84,7 +84,8 @@ static void exclude_families(void *context, const struct plan_rule *rule, double
     tally_broken(&listing->worker->tally, rule, count);
 }
 
-/* Half of the time limit is for examining the families listed until then. */
+/* Whether half of the time limit has passed; the other half is for examining the families listed so
+ * far. */
 static bool is_late(const struct bnb *bnb)
 {
     double limit_s = bnb->search->request->time_limit_s;

@@ -74,7 +74,7 @@ static void scale_host(struct system *system, double factor, struct arena *arena
 
 static double scaled_excess(double slowdown, double factor)
 {
-    return slowdown + (slowdown - 1) * (factor - 1); /* factor 1 changes no bit */
+    return slowdown + (slowdown - 1) * (factor - 1); /* factor 1 changes nothing, to the bit */
 }
 
 static void scale_interference(struct system *system, double factor, struct arena *arena)

@@ -11,12 +11,12 @@
 struct hunt {
     const struct search_request *request;
     double start_s;
-    double floor_gpu_s; /* GPUs x seconds that all tokens take at least: every FLOP at the peak */
+    double floor_gpu_s; /* lower bound of GPUs x seconds for all tokens: every FLOP at the peak */
     double deadline_s;
     struct deadline_result *result;
 };
 
-/* Training on so many GPUs can't be shorter. */
+/* A lower bound of the training time on `num_gpus`. */
 static double floor_s(const struct hunt *hunt, int num_gpus)
 {
     return hunt->floor_gpu_s / num_gpus;
@@ -28,7 +28,7 @@ static double train_s(const struct hunt *hunt, double step_s)
     return model->tokens / (model->batch * model->seq / step_s);
 }
 
-/* Time left of the limit, > 0; 0 where there is no limit. */
+/* Time left of the limit, > 0; 0: no limit. */
 static double time_left_s(const struct hunt *hunt)
 {
     const double least_s = 1e-6;
@@ -36,7 +36,7 @@ static double time_left_s(const struct hunt *hunt)
     return limit_s > 0 ? fmax(hunt->start_s + limit_s - clock_now_s(), least_s) : 0;
 }
 
-/* The best plan on one count, kept when it is faster than those so far. */
+/* Searches one number of GPUs, and keeps its best plan when it is faster than those so far. */
 static void search_count(struct hunt *hunt, int num_gpus)
 {
     struct deadline_result *result = hunt->result;
@@ -72,8 +72,9 @@ static void show_progress(const struct hunt *hunt, int done, int count)
         request->progress((double)done / count, request->progress_context);
 }
 
-/* Goes up from the first count that could meet the deadline to one that does. Where none does, the
- * fastest plan may be on fewer GPUs: goes down until even the peak is slower than the fastest. */
+/* Goes up from the first number of GPUs that could meet the deadline to one that does. If none
+ * does, the fastest plan may be on fewer GPUs: goes down until even the peak is slower than the
+ * fastest. */
 static void walk_counts(struct hunt *hunt, const struct values *counts)
 {
     const struct deadline_result *result = hunt->result;

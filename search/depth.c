@@ -9,8 +9,8 @@ struct dive {
     const struct search *search;
     int num_stages;
     int chunks_per_stage; /* 0: any */
-    int layers_at_once;   /* so many more can be divided whenever the model can */
-    int most_at_once;     /* of them that a model may have */
+    int layers_at_once;   /* adding this many layers keeps the model divisible */
+    int most_at_once;     /* most multiples of layers_at_once in a model */
     struct depth *depth;
 };
 
@@ -62,8 +62,8 @@ static int last_doubling(const struct dive *dive)
     return last;
 }
 
-/* Of the models that lack less than a layer in each chunk, the deepest that fits; not all of them
- * can be divided. */
+/* The deepest model that fits with fewer than one further layer per chunk; not all such models can
+ * be divided. */
 static int uneven_above(const struct dive *dive, int layers)
 {
     bool is_even = dive->search->space->chunks == CHUNKS_EVEN;
@@ -91,15 +91,15 @@ static void deepen(const struct dive *dive)
         dive->depth->most = layers;
 }
 
-/* One chunk is enough: more chunks hold more activations, and have rules of their own. It is not
- * where words fix the schedule, or forbid the usual one. */
+/* One chunk per stage is enough, as more chunks hold more activations and have further rules;
+ * except when words fix the schedule or forbid the default one. */
 static int chunks_per_stage(const struct space *space)
 {
     bool is_usual = space->base.schedule[0] == '\0' && space->forbidden.count == 0;
     return space->vpp > 0 ? space->vpp : is_usual;
 }
 
-/* One chunk a stage divides any number of layers, unless it must be even. */
+/* With one chunk per stage any number of layers can be divided, unless chunks must be even. */
 static int layers_at_once(const struct space *space, const struct dive *dive)
 {
     if (dive->chunks_per_stage == 1 && space->chunks != CHUNKS_EVEN)

@@ -11,7 +11,7 @@
 
 /* --- building --------------------------------------------------------------------------------- */
 
-/* Room for one more: arrays have the next power of two. */
+/* Makes room for one more: arrays grow to the next power of two. */
 static void *grow(void *array, int count, size_t size)
 {
     bool is_full = (count & (count - 1)) == 0;
@@ -95,7 +95,7 @@ static void add_row(glp_prob *problem, int index, const struct program_row *row,
     glp_set_mat_row(problem, index, row->num_terms, columns, coefficients);
 }
 
-/* All memory is GLPK's own, so that nothing is lost when it jumps out. */
+/* Uses only GLPK's own memory, so that nothing leaks when it aborts by longjmp. */
 static glp_prob *build(const struct integer_program *program)
 {
     glp_prob *problem = glp_create_prob();
@@ -169,8 +169,8 @@ static void on_node(glp_tree *tree, void *info)
         glp_ios_terminate(tree);
 }
 
-/* Branching by Driebeck and Tomlin, backtracking to the node with the least bound (search.md has
- * what was measured); no gap is tolerated. */
+/* Branching by Driebeck and Tomlin, backtracking to the node with the least bound (measurements:
+ * search.md); no gap is tolerated. */
 static int branch(struct solve *solve, glp_prob *problem)
 {
     glp_iocp settings;
@@ -245,7 +245,7 @@ static int on_print(void *info, const char *text)
         length--;
     if (solve->said[0] == '\0' && length > 0 && length < sizeof solve->said)
         memcpy(solve->said, text, length);
-    return 1; /* printed by us */
+    return 1; /* handled: GLPK must not print */
 }
 
 static void on_fatal(void *info)
@@ -254,8 +254,8 @@ static void on_fatal(void *info)
     longjmp(solve->fatal, 1);
 }
 
-/* The environment is this thread's and lives for one solve: whatever was in it is freed, after a
- * jump as well. */
+/* GLPK's environment belongs to this thread and lives for one solve: everything in it is freed,
+ * also after a longjmp. */
 bool program_solve(const struct integer_program *program, const struct program_limits *limits,
                    struct arena *arena, struct program_result *out, struct err *err)
 {

@@ -10,7 +10,7 @@
 /* MOST_ODD: batches and layers of models divide by few odd numbers beyond it. */
 enum { MOST_ODD = 31, MOST_COUNTS = MOST_ODD / 2 + 1, MOST_BATCHES = 4, LEAST_PERCENT = 90 };
 
-/* Fewer GPUs are hardly more than this many times as efficient each. */
+/* Assumed largest gain in efficiency per GPU on fewer GPUs. */
 #define EFFICIENCY_GAIN 1.05
 
 struct quest {
@@ -19,7 +19,7 @@ struct quest {
     double start_s; /* of its time limit */
     struct nearby found;
     double tokens_per_s; /* of `found` */
-    double best_each;    /* tokens per second and GPU of the most efficient plan that was met */
+    double best_each;    /* tokens per second and GPU of the most efficient plan so far */
 };
 
 static struct quest begin(const struct search_request *asked, struct arena *arena)
@@ -61,7 +61,7 @@ struct near_counts {
     int count;
 };
 
-/* Falling, without repeats. */
+/* Inserts a number of GPUs in descending order, without repeats. */
 static void insert_count(int gpus, struct near_counts *counts)
 {
     int i = counts->count;
@@ -74,7 +74,8 @@ static void insert_count(int gpus, struct near_counts *counts)
     counts->count++;
 }
 
-/* The largest below `asked` of each odd part, in units of a whole node where `asked` is more. */
+/* For each odd factor the largest number below `asked`, in whole nodes when `asked` is more than a
+ * node. */
 static struct near_counts near_counts_of(const struct cluster *cluster, int asked)
 {
     struct near_counts counts = { .count = 0 };
@@ -90,7 +91,7 @@ static struct near_counts near_counts_of(const struct cluster *cluster, int aske
     return counts;
 }
 
-/* The largest power of two comes first: it tells how efficient a plan can be. */
+/* Tries the largest power of two first: it shows how efficient a plan can be. */
 struct nearby nearby_gpus(const struct search_request *asked, struct arena *arena)
 {
     struct quest quest = begin(asked, arena);
@@ -111,8 +112,8 @@ struct nearby nearby_gpus(const struct search_request *asked, struct arena *aren
 
 /* --- batches ------------------------------------------------------------------------------ */
 
-/* Data ranks have to hold the odd divisors of the GPUs that heads and layers don't take: all of
- * them first. */
+/* Data ranks must take the odd factors of the GPUs that heads and layers cannot: tries all of them
+ * first. */
 static void try_batches(struct quest *quest, int num_gpus)
 {
     double asked = quest->asked->model->batch, before = asked;

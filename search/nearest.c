@@ -1,14 +1,14 @@
 #include "search/method.h"
 
-/* Tries these counts: the divisors of a node, one node after the other up to NODES_IN_A_ROW, then
- * doublings up to MOST_GPUS. Then it goes through the gap between the last that failed and the
+/* Tries these numbers of GPUs: the divisors of a node, each number of nodes up to NODES_IN_A_ROW,
+ * then doublings up to MOST_GPUS. Then it searches the gap between the last that failed and the
  * first that fits in STEPS steps. */
 enum { NODES_IN_A_ROW = 16, MOST_GPUS = 65536, STEPS = 16 };
 
 /* The same request on another number of GPUs. */
 struct other {
     const struct search *search;
-    const struct search_request *asked; /* its progress callback hears that the search goes on */
+    const struct search_request *asked; /* its progress callback shows that the search continues */
     struct system *system;              /* scratch: its num_gpus changes */
     struct arena *arena;
 };
@@ -46,9 +46,9 @@ static bool any_fits(const struct other *other, int num_gpus)
     return fits;
 }
 
-/* Goes from `low` GPUs, which fail, to `high`, which fit, in steps, then through the step that
- * found one, until a step is one node. The result is not always the least, since more GPUs can
- * hurt: the batch may not divide. */
+/* Steps from `low` GPUs, which fail, to `high`, which fit, then refines the step that succeeded,
+ * until a step is one node. The result is not always the least, as more GPUs may not divide the
+ * batch. */
 static int refine(const struct other *other, int low, int high, int node)
 {
     while (high - low > node) {
@@ -63,7 +63,7 @@ static int refine(const struct other *other, int low, int high, int node)
     return high;
 }
 
-/* 0 when no tried count fits. */
+/* The fewest GPUs that fit; 0: no tried number fits. */
 static int fewest_gpus(const struct other *other)
 {
     int node = cluster_node_size(&other->system->cluster);
@@ -105,7 +105,7 @@ void search_fill_nearest(const struct search *search, const struct tally *tally,
     if (tally->has_least)
         result->nearest = search_predict(search, &tally->least.plan, &result->arena);
     struct system system = *search->system;
-    struct search_request quiet = *search->request; /* progress is the search's own */
+    struct search_request quiet = *search->request; /* only the search reports progress */
     quiet.progress = NULL;
     struct search silent = { &quiet, search->system, search->space, search->start_s };
     struct other other = { &silent, search->request, &system, &result->arena };

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-/* Axes that have ranks of their own; the expert axis stands right before the data axis. */
+/* Axes that have ranks of their own; the expert axis is right before the data axis. */
 enum { NUM_PLACED = 4, NUM_ORDERS = MAX_RANK_ORDERS - 1 };
 static const int placed[NUM_PLACED] = { AXIS_TENSOR, AXIS_CONTEXT, AXIS_DATA, AXIS_PIPELINE };
 

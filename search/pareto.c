@@ -64,7 +64,7 @@ static void count_tally(const struct tally *tally, struct pareto_result *result)
     result->was_interrupted |= tally->was_interrupted;
 }
 
-/* By GPUs, then time; equal points by layout. */
+/* Sorts by GPUs, then time; ties by layout. */
 static int by_gpus(const void *a, const void *b)
 {
     const struct ranked_plan *left = a;
@@ -121,8 +121,8 @@ static void predict_front(const struct search_request *asked, const struct conte
     }
 }
 
-/* Counts rise, so a plan of an earlier count may beat a later one. Fixed words may hold lists,
- * which plans point at: they live as long as the result. */
+/* Numbers of GPUs rise, so a plan on fewer may dominate a later one. Plans may point to lists in
+ * fixed words, which live as long as the result. */
 static void sweep_counts(const struct search_request *asked, struct contenders *front,
                          struct pareto_result *result)
 {

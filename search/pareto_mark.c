@@ -68,8 +68,8 @@ static struct swept *sort_points(const struct pareto_point *points, size_t count
 }
 
 /* Points in rising order of all keys: only earlier ones, which are no worse in the first key, can
- * dominate. One does when its second and third keys are no larger. Equal points don't dominate each
- * other, so all of them are asked for before any is added. */
+ * dominate. One does when its second and third keys are no larger. Equal points do not dominate
+ * each other, so all of them are checked before any is added. */
 void pareto_mark(const struct pareto_point *points, size_t count, bool *is_on_front)
 {
     struct swept *swept = sort_points(points, count);

@@ -25,8 +25,8 @@ struct probe probe_fits(const struct search_request *asked)
     return probe;
 }
 
-/* Searches only when something fits: a search that finds nothing would look for what to relax,
- * which was not asked for. Uneven plans may fit where no even one does. */
+/* Searches only when something fits: a search that finds nothing would also search relaxations,
+ * which are not needed here. Uneven plans may fit even if no even one does. */
 struct probe probe_best(const struct search_request *asked, struct arena *arena)
 {
     struct probe probe = probe_fits(asked);

@@ -53,8 +53,8 @@ static bool add_count(const struct search_request *request, int num_gpus, struct
     return add(&changed, relaxation, out);
 }
 
-/* No count below the fewest fits. Where the fewest are more than were asked for, the result names
- * them already. */
+/* Nothing below the fewest GPUs fits. When the fewest are more than requested, the result already
+ * names them. */
 static void relax_gpus(const struct search_request *request, const struct search_result *result,
                        struct relaxations *out)
 {
@@ -90,7 +90,7 @@ static void add_batch(double batch, struct batches *batches)
         batches->at[batches->count++] = batch;
 }
 
-/* The multiples next below and above the batch that was asked for. */
+/* Adds the next multiples below and above the requested batch. */
 static void add_multiples(double asked, double at_once, struct batches *batches)
 {
     double below = floor(asked / at_once) * at_once;
@@ -163,7 +163,7 @@ static void relax_batch(const struct search_request *request, const struct searc
 
 /* --- words -------------------------------------------------------------------------------- */
 
-/* All but the one at `index`. */
+/* The words without the one at `index`. */
 static const char *words_without(const char *words, int index, struct arena *arena)
 {
     struct text kept = { 0 };

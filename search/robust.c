@@ -59,8 +59,8 @@ static int best_of(const double *step_s, int num_rivals)
 
 /* --- flips -------------------------------------------------------------------------------- */
 
-/* The first of the fastest, -1 when none fits, as best_of. Bounds rule out most rivals; rounding
- * may put a bound a little too high. */
+/* The first of the fastest, -1 when none fits, like best_of. Bounds rule out most rivals, with a
+ * tolerance for rounding. */
 static int find_best(const struct robust_request *request, const struct system *system)
 {
     const double rounding = 1e-9;
@@ -82,7 +82,7 @@ static int find_best(const struct robust_request *request, const struct system *
     return best;
 }
 
-/* The best when one class alone has a factor. */
+/* The best rival when one class alone has a factor. */
 static int best_at(const struct robust_request *request, int cost_class, double factor)
 {
     struct arena arena = { 0 };
@@ -113,7 +113,8 @@ static struct flip refine(const struct robust_request *request, int cost_class, 
     return (struct flip){ high, to };
 }
 
-/* One class and direction at a time: index 2 x class, and the one after for smaller factors. */
+/* Handles one class and direction: index 2 x class for larger factors, the next index for smaller
+ * ones. */
 static void find_flip(void *context, size_t index, int worker)
 {
     (void)worker;

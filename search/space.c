@@ -86,7 +86,7 @@ static struct values list_cps(const struct space *space, struct arena *arena)
     return values;
 }
 
-/* A word whose values are listed, unless it is fixed: those that it has, or that `list` finds. */
+/* A word whose values are listed unless it is fixed: its own values, or those that `list` finds. */
 struct domain {
     const char *token;
     size_t values; /* its list's offset in struct space */
@@ -106,7 +106,7 @@ static const struct domain domains[] = {
     { DOMAIN("recompute", recompute), false, LENGTH(default_recomputes), default_recomputes, NULL },
     { DOMAIN("zero", zero), false, LENGTH(default_zeros), default_zeros, NULL },
 };
-/* Words that follow from others, or are looked at once a plan is whole. */
+/* Words that follow from others, or are checked when a plan is complete. */
 static const char *const derived[] = { "dp", "vpp", "stages", "schedule" };
 
 static int value_in(const struct domain *domain, const struct plan *plan)
@@ -202,7 +202,8 @@ static bool is_searched(const char *token)
     return false;
 }
 
-/* A word that is not searched has one value; where it is forbidden no candidate is left. */
+/* Removes forbidden values. A word that is not searched has one value; when that is forbidden, no
+ * candidate is left. */
 static void take_out_forbidden(struct space *space)
 {
     for (size_t i = 0; i < LENGTH(domains); i++)
@@ -240,7 +241,7 @@ static bool any_fits(const struct space *space,
     return false;
 }
 
-/* Where no split holds all layers, one that does not stands for all. */
+/* When no split divides the layers, one that does not represents all. */
 static bool may_split(const struct space *space, int pp)
 {
     if (space->chunks == CHUNKS_EVEN)
@@ -248,7 +249,8 @@ static bool may_split(const struct space *space, int pp)
     return pp <= space->model->layers + 2;
 }
 
-/* A necessary condition of the rules of heads, stages and batch, which few counts of GPUs keep. */
+/* A necessary condition for the rules of heads, stages and batch, which few numbers of GPUs
+ * meet. */
 static bool may_keep_rules(const struct space *space, const struct plan *plan)
 {
     for (int kind = 0; kind < model_num_kinds(space->model); kind++)
@@ -290,7 +292,7 @@ static bool is_allowed(const struct space *space, int pp, const struct split *sp
     return true;
 }
 
-/* A given list has one vpp for each pp; where that is not whole it breaks a rule. */
+/* A given list has one vpp for each pp; when that is no integer it breaks a rule. */
 static struct splits given_split(const struct space *space, int pp, struct arena *arena)
 {
     int count = space->base.num_chunk_layers;
@@ -412,8 +414,8 @@ bool space_new(const struct space_request *request, struct arena *arena, struct 
     return true;
 }
 
-/* When no values fit the GPUs, the first of each list stand for all, so that the broken rule says
- * so. */
+/* When no values fit the GPUs, the first of each list represent all, so that the broken rule is
+ * reported. */
 static bool set_data_ranks(const struct space *space, bool is_first, struct plan *plan)
 {
     plan->dp = space->dp > 0 ? space->dp : 1;
@@ -435,7 +437,7 @@ static bool reads_inner_values(const struct plan_rule *rule)
 const struct plan_rule *space_check(const struct space *space, const struct plan *plan)
 {
     struct err ignored;
-    ignored.code = ERR_INFEASIBLE; /* already set, so that no text is made: nobody reads it */
+    ignored.code = ERR_INFEASIBLE; /* already set, so that no text is formatted */
     return plan_check(plan, space->model, space->model->batch, space->num_gpus, &ignored);
 }
 
@@ -474,15 +476,15 @@ static bool has_possible(const struct space *space, const struct plan *first)
     return false;
 }
 
-/* The plan is the family's first. Shards that do not divide the data ranks have no groups to time:
- * nothing can be told of their family but why it is none. */
+/* The plan is the family's first. When shards do not divide the data ranks there are no groups to
+ * time, and only the broken rules are reported. */
 static bool meet_family(const struct space *space, const struct plan *plan,
                         const struct visitor *visitor)
 {
     const struct plan_rule *broken = space_check(space, plan);
     bool may_stand = !broken || reads_inner_values(broken);
     if (may_stand && broken && plan->shard > 0 && !has_possible(space, plan))
-        return space_walk_family(space, plan, visitor); /* tells the rules, and visits nothing */
+        return space_walk_family(space, plan, visitor); /* reports the rules, and visits nothing */
     if (may_stand)
         return visitor->visit(visitor->context, plan);
     visitor->exclude(visitor->context, broken, space_family_size(space));
@@ -532,7 +534,7 @@ static bool block_plan(const struct space *space, size_t block, struct plan *pla
     return true;
 }
 
-/* Where no axes fit the GPUs, one candidate in one order stands for all. */
+/* When no axes fit the GPUs, one candidate in one order represents all. */
 int space_site_orders(const struct space *space, size_t site, int orders[][NUM_AXES])
 {
     struct plan plan;
@@ -596,7 +598,7 @@ bool space_walk_families(const struct space *space, size_t block, const struct v
     return true;
 }
 
-/* Makes a visitor of candidates one of families. */
+/* Adapts a visitor of candidates to families. */
 struct inside {
     const struct space *space;
     const struct visitor *visitor;

@@ -10,7 +10,7 @@ struct list {
     struct arena *arena;
 };
 
-/* Whether a split of as many chunks has these layers; an even one has `layers` NULL. */
+/* Whether the list has a split with this vpp and these layers; an even one has `layers` NULL. */
 static bool is_listed(const struct list *list, int vpp, const int *layers)
 {
     size_t bytes = (size_t)(list->request->pp * vpp) * sizeof *layers;
@@ -39,7 +39,7 @@ static void add(struct list *list, int vpp, enum split_kind kind, const int *lay
     list->found.at[list->found.count++] = (struct split){ vpp, kind, layers };
 }
 
-/* `most` layers in each chunk, and one less in the first and the last as said. */
+/* `most` layers in each chunk, minus `first` in the first and `last` in the last. */
 static const int *ends_shorter(struct list *list, int chunks, int most, int first, int last)
 {
     int *layers = ARENA_ARRAY(list->arena, int, (size_t)chunks);
@@ -50,8 +50,8 @@ static const int *ends_shorter(struct list *list, int chunks, int most, int firs
     return layers;
 }
 
-/* Chunks differ by one layer at most. The last chunk, which has the head, is short first, then the
- * first, which has the embedding; then those of the first stages, which hold most microbatches. */
+/* Chunks differ by at most one layer. The last chunk, with the head, is shortened first, then the
+ * first, with the embedding, then those of the first stages, which hold the most microbatches. */
 static const int *nearly_even(struct list *list, int chunks)
 {
     int num_layers = list->request->model->layers;
@@ -65,9 +65,9 @@ static const int *nearly_even(struct list *list, int chunks)
     return layers;
 }
 
-/* The middle stages have `middle` layers each, as few as let the last stage take no longer with its
- * head: middle >= last + head_layers. Every stage's layers are a multiple of its chunks. NULL where
- * that leaves nothing for an end, or no end lighter. */
+/* The middle stages have `middle` layers each, the fewest with which the last stage and its head
+ * take no longer: middle >= last + head_layers. Every stage's layers are a multiple of its chunks.
+ * NULL when an end would get no layers, or no end would be lighter. */
 static const int *light_last(struct list *list, int vpp)
 {
     const struct split_request *request = list->request;

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Stairs that need no more bytes. */
+/* Number of stairs that need at most `bytes`. */
 static size_t num_within(const struct stairs *stairs, double bytes)
 {
     size_t low = 0, high = stairs->count;
@@ -36,8 +36,8 @@ void stairs_add(struct stairs *stairs, double bytes, double step_s)
     stairs->count += index + 1 - end;
 }
 
-/* A bound adds up in another order than the step time that it is below, and rounds of a pipeline
- * count as repeating when they do within rounding. */
+/* With a tolerance: a bound is summed in another order than the step time, and rounds of a pipeline
+ * count as repeating up to rounding. */
 bool stairs_beat(const struct stairs *stairs, double bytes, double step_s)
 {
     const double rounding = 1e-7;

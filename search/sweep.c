@@ -145,8 +145,8 @@ static void examine_placed(struct look *look, const struct plan *plan)
     }
 }
 
-/* Whether another plan beats this one in all its orders. Its family's floor, which is below its
- * own, often says so by itself. */
+/* Whether other plans beat this one in all its orders. Often its family's floor is already
+ * enough. */
 static bool is_beaten(struct look *look, const struct plan *plan, double least_bytes)
 {
     const struct stairs *stairs = look->run->sweep->stairs;

@@ -5,7 +5,7 @@
 #include <stdatomic.h>
 #include <string.h>
 
-/* What one worker has met. */
+/* The results of one worker. */
 struct worker {
     struct evaluator *evaluator;
     struct tally tally;
@@ -25,7 +25,7 @@ struct visit {
     struct worker *worker;
     int id;
     int at[MAX_RANK_ORDERS][NUM_AXES];
-    int num_orders; /* of each candidate: 1, or as many as are in `at` */
+    int num_orders; /* orders per candidate: 1, or those in `at` */
 };
 
 int walk_jobs(const struct search_request *request)
@@ -114,8 +114,8 @@ static void walk_block(void *context, size_t block, int id)
                                 walk->request->progress_context);
 }
 
-/* All GPUs together hold at least one copy of the gradients and of the optimizer's state, however a
- * plan divides them. */
+/* Whether all GPUs together can hold one copy of gradients and optimizer state, which every plan
+ * needs. */
 static bool state_may_fit(const struct walk *walk)
 {
     const struct plan *base = &walk->space->base;

@@ -50,7 +50,8 @@ static void add_placement(struct search_request *request)
     request->placement = true;
 }
 
-/* The best plan's words for what its neighbours share; recompute is free where it is mixed. */
+/* Writes the best plan's words that its neighbours share; recompute is left free when it is
+ * mixed. */
 static void fix_degrees(const struct plan *best, bool mixes, char *text, size_t size)
 {
     bool is_plain = !mixes && best->recompute <= RECOMPUTE_FULL;

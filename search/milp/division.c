@@ -2,8 +2,8 @@
 
 #include <math.h>
 
-/* How far the first guess is above the least possible value, and how much wider each next one. A
- * guess is never trusted, so these change the time and not the answer. */
+/* How far the first guess is above the least possible value, and the factor of each further guess.
+ * They affect only the time, not the answer. */
 static const double first_excess = 0.005;
 static const double widening = 4;
 static const double last_excess = 2;
@@ -28,8 +28,8 @@ static void widen(struct quest *quest)
     quest->excess = quest->excess < last_excess ? widening * quest->excess : HUGE_VAL;
 }
 
-/* A division found within the guess is the best there is. One above the guess proves nothing, as a
- * choice that was left out may be better. */
+/* A division found within the guess is the best one. One above the guess proves nothing, as an
+ * omitted choice may be better. */
 static bool is_answer(const struct quest *quest, const struct program_result *result,
                       double surrogate_s)
 {

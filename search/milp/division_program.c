@@ -1,4 +1,4 @@
-/* The rows and columns of a division; division.h says why these. */
+/* The rows and columns of a division; explained in division.h. */
 #include "search/milp/division.h"
 
 #include <math.h>
@@ -72,7 +72,7 @@ static void add_layers(struct builder *b)
                 program_add_term(&b->program, b->column[stage][i], choice_of(b, stage, i)->layers);
 }
 
-/* What a stage ends with is what the next begins with. */
+/* Each stage begins where the one before ends. */
 static void add_places(struct builder *b)
 {
     for (int stage = 0; stage + 1 < b->problem->num_stages; stage++) {
@@ -93,7 +93,7 @@ static void add_places(struct builder *b)
 
 /* --- rows that join stages -------------------------------------------------------------------- */
 
-/* Stages of a type have as many layers of each kind, and recompute as many. */
+/* Stages of one type have the same layers of each kind, and recompute the same number. */
 static bool is_type(const struct stage_choice *choice, const struct stage_choice *type)
 {
     return choice->layers == type->layers && choice->recomputed == type->recomputed &&
@@ -123,7 +123,7 @@ static bool is_new_type(const struct builder *b, int stage, int i)
     return is_column(b, stage, i);
 }
 
-/* Allows all types of so many layers, so many of them recomputed. */
+/* Allows all types with this number of layers and recomputed layers. */
 static void allow_types(struct builder *b, int layers, int recomputed)
 {
     struct program_column binary = { .kind = COLUMN_BINARY };
@@ -214,7 +214,7 @@ static void exclude(struct builder *b, const struct division *division)
 
 /* --- one solve -------------------------------------------------------------------------------- */
 
-/* The longest pass that a guess allows beside the least sum; a little more, as both are rounded. */
+/* The longest pass that a guess allows above the least sum, plus a tolerance for rounding. */
 static double most_pass_s(const struct division_problem *problem, double guess_s)
 {
     if (guess_s == HUGE_VAL || problem->num_microbatches == 1)

@@ -20,8 +20,7 @@ struct collector {
     int count;
 };
 
-/* Whether it may pay to recompute more layers than memory asks for: only to be like another stage.
- */
+/* Whether recomputing more layers than memory requires can help: only to equal another stage. */
 static bool wants_more_recompute(const struct divided_point *point)
 {
     const struct search_request *request = point->search->request;
@@ -157,7 +156,7 @@ static void time_divisions(const struct divided_point *point,
     }
 }
 
-/* No division takes less, if any takes less than the limit. */
+/* A lower bound of all divisions faster than the limit. */
 static double least_bound_s(const struct divided_point *point, double limit_s, struct arena *arena)
 {
     const struct stage_table *table = point->expansion.table;
@@ -188,7 +187,7 @@ static bool no_division_holds(const struct divided_point *point)
     return limit_bytes > 0 && joint_mean_host_bytes(point->search, point->plan) > limit_bytes;
 }
 
-/* With a limit the bound comes first, as most points have nothing below it. */
+/* With a limit, computes the bound first, as most points have no division below the limit. */
 static struct expansion divide(const struct divided_point *point, struct arena *arena,
                                struct err *err)
 {
@@ -228,7 +227,7 @@ static void keep_even(void *context, int worker, const struct ranked_plan *plan)
         frontier_offer(&even->of_worker[worker], plan);
 }
 
-/* Where hosts or a number of types may refuse plans of the space, each is examined. */
+/* When hosts or the number of types may exclude plans, each plan of the space is examined. */
 static struct tally even_best(const struct search *search, struct arena *arena,
                               struct frontier *best, double *least_s)
 {

@@ -7,7 +7,7 @@
 
 #include <math.h>
 
-/* Names the space that the answer is the best of, and what was proved. */
+/* Names the searched space, and what was proved. */
 static const char *space_name(const struct search *search, const struct search_result *result,
                               struct arena *arena)
 {
@@ -79,7 +79,7 @@ static bool is_refused_by_hosts(const struct search *search, const struct search
            !result->was_interrupted;
 }
 
-/* Uses one thread where GLPK has one environment for all. */
+/* Uses one thread when GLPK has a single environment for all threads. */
 bool milp_run(const struct search *search, struct search_result *result, struct err *err)
 {
     struct search_request request = *search->request;

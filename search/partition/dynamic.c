@@ -1,6 +1,6 @@
-/* Operators are taken one by one. What has been chosen so far matters later only through those that
- * a later one still has an edge to: of two choices that agree in them, the one that costs more, and
- * keeps no fewer bytes, is dropped. */
+/* Operators are taken one by one. Earlier choices matter later only for operators with an edge to a
+ * later one: of two labels that agree on these, the one that costs more and keeps no fewer bytes is
+ * dropped. */
 #include "search/partition/partition.h"
 
 #include <assert.h>
@@ -118,8 +118,8 @@ static int compare(const void *a, const void *b)
     return memcmp(left->of, right->of, sizeof left->of);
 }
 
-/* Sorted by key, then cost: a label stays when it keeps fewer bytes than all before it, or is the
- * first. Without a budget only the first does. */
+/* Sorted by key, then cost: a label stays if it is the first of its key or keeps fewer bytes than
+ * all before it. Without a budget only the first stays. */
 static void drop_dominated(struct labels *labels, bool has_budget)
 {
     qsort(labels->at, (size_t)labels->count, sizeof *labels->at, compare);

@@ -20,7 +20,7 @@ static double state_bytes_of(const struct layer_partition *of)
            optimizer / state_share(plan, STATE_OPTIMIZER).ranks;
 }
 
-/* On the first stage, on average over its chunks. */
+/* Microbatches in flight on the first stage, averaged over its chunks. */
 static double in_flight_of(const struct layer_partition *of)
 {
     const struct plan *plan = of->plan;
@@ -32,7 +32,7 @@ static double in_flight_of(const struct layer_partition *of)
     return held / plan->vpp;
 }
 
-/* The plan's own first stage without what its layers keep, spread over them. */
+/* The memory of the plan's first stage without its layers' bytes, divided by its layers. */
 static double budget_of(const struct layer_partition *of, const struct scorer *scorer)
 {
     struct pieces pieces = pieces_cost(of->system, of->model, of->plan, scorer->arena);
@@ -82,7 +82,7 @@ static struct scorer scorer_new(const struct layer_partition *of, struct arena *
     return scorer;
 }
 
-/* A recomputed layer keeps what it begins with. */
+/* A recomputed layer keeps its input. */
 static void keep_entrance(const struct scorer *scorer, struct partition_operator *last)
 {
     double bytes = scorer->hidden_bytes * scorer->in_flight;

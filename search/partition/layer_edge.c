@@ -22,7 +22,7 @@ static struct passage passage_of(const struct scorer *scorer, double bytes)
     };
 }
 
-/* On the way there, again when a recomputed layer runs again. */
+/* Units sent in the forward, twice when the layer is recomputed. */
 static double sent_forward(const struct scorer *scorer, const struct reshard *reshard,
                            enum sharding from, enum sharding to)
 {
@@ -42,9 +42,8 @@ static double beside_s(const struct scorer *scorer, double compute, double comm)
     return overlapped_s(&scorer->of->system->profile, compute, comm) - compute;
 }
 
-/* The backward of a linear layer: its gathered input comes again beside the product that makes the
- * input's gradient, which, as partial sums, is reduced beside the product that makes the weights'.
- */
+/* The backward of a linear layer: its input is gathered again during the input-gradient product;
+ * the input gradient, if partial sums, is reduced during the weight-gradient product. */
 static double backward_comm_s(const struct scorer *scorer, int index, enum sharding from,
                               enum sharding to, const struct reshard *seconds)
 {
@@ -63,7 +62,8 @@ static double backward_comm_s(const struct scorer *scorer, int index, enum shard
            beside_s(scorer, weight_s, reduce_s);
 }
 
-/* What a linear layer keeps of its input: all it reads, or the part that it gathers from. */
+/* Bytes that a linear layer keeps of its input: all that it reads, or the part before the
+ * gather. */
 static double input_bytes(const struct scorer *scorer, double bytes, enum sharding from,
                           enum sharding to)
 {
@@ -118,7 +118,7 @@ static void add_edge(const struct scorer *scorer, struct partition_problem *prob
         }
 }
 
-/* The operator that made a value, by whatever marks it came. */
+/* The operator that made a value, followed back through marks. */
 static int operator_of(const struct scorer *scorer, int value)
 {
     int maker = ops_maker(&scorer->whole, value);

@@ -10,7 +10,7 @@ static struct ops list_of(const struct scorer *scorer, const struct layer_dims *
     return layer_forward(scorer->of->model, dims, &scorer->options, scorer->arena);
 }
 
-/* Sizes of one rank's tokens, of which context ranks have a part each. */
+/* Builds the lists with one rank's tokens; context ranks have a part each. */
 static void build_lists(struct scorer *scorer)
 {
     const struct layer_partition *of = scorer->of;
@@ -39,7 +39,7 @@ static enum value_form form_of(const struct scorer *scorer, int value)
     return scorer->whole.operands->values[value].form;
 }
 
-/* What lies between the first product and the projection, and sees whole heads. */
+/* Whether the op is between the first product and the projection, and works on whole heads. */
 static bool is_core(const struct scorer *scorer, const struct op *op)
 {
     return op->region == REGION_ATTENTION_CORE || form_of(scorer, op->in.at[0]) == VALUE_HEADS;
@@ -188,7 +188,7 @@ static double compute_s(const struct scorer *scorer, struct op *op)
            layer_pass_s(scorer, backward, PASS_BACKWARD_WEIGHT);
 }
 
-/* Ranks that have all weights for some tokens sum their gradients, once a step. */
+/* Ranks with all weights for some tokens sum their gradients, once per step. */
 static double weight_reduce_s(const struct scorer *scorer, double parameters)
 {
     double bytes = parameters * scorer->options.gradient_bytes;
@@ -210,7 +210,7 @@ static struct partition_score linear_score(const struct scorer *scorer, int inde
     return score;
 }
 
-/* Every rank has them, whatever tokens it sees. A bias is that of the product that leaves it. */
+/* Every rank holds them, whatever its tokens. A bias counts for the product that leaves it. */
 static double norm_parameters(const struct scorer *scorer, const struct op *op)
 {
     double parameters = 0;

@@ -1,6 +1,6 @@
 /* The partition as an integer program. x[i][c] is 1 when operator i has sharding c. Along an edge
  * y[c][d] is the part of it that goes from c to d: its sums over d are the x of its beginning, over
- * c those of its end, so that with whole x it is whole too and need not be asked to be. */
+ * c those of its end, so y is integral when x is, and needs no integer constraint. */
 #include "search/partition/partition.h"
 
 #include <math.h>
@@ -9,7 +9,7 @@ struct columns {
     int of[MAX_OPERATORS][NUM_SHARDINGS]; /* -1: not allowed */
 };
 
-/* GLPK's tolerances are absolute: the dearest score becomes 1, the budget too. */
+/* GLPK's tolerances are absolute, so the largest score and the budget are scaled to 1. */
 struct scale {
     double per_cost, per_byte;
 };

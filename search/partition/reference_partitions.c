@@ -1,4 +1,4 @@
-/* Partitions that people use, or that stand for not splitting at all. */
+/* Partitions in common use, and those that split nothing. */
 #include "base/length.h"
 #include "search/partition/layer.h"
 

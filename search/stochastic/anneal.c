@@ -9,7 +9,7 @@ static bool accepts(struct random *rng, double score, double next, double temper
     return !(worse > 0) || random_unit(rng) < exp(-worse / temperature);
 }
 
-/* Starts from a point of its own; the temperature falls by the same factor at each score. False:
+/* Starts from a new random point; the temperature falls by a constant factor per score. False:
  * stop. */
 static bool anneal_once(struct scorer *scorer, const struct tuning *tuning, struct random *rng)
 {

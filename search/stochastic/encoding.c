@@ -76,7 +76,7 @@ static bool divides_gpus(const struct encoding *encoding, const struct point *po
     return encoding->space->num_gpus % ranks == 0;
 }
 
-/* The first of the orders that place these degrees alike stands for all. */
+/* Of orders that place these degrees the same way, only the first is used. */
 static bool is_first_order(const struct encoding *encoding, const struct point *point)
 {
     const struct space *space = encoding->space;

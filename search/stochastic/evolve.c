@@ -1,6 +1,6 @@
 #include "search/stochastic/strategy.h"
 
-/* One parent, one child: the better stays. Of equals the child stays, so that plateaus are crossed.
+/* One parent, one child: the better stays. On a tie the child stays, so that plateaus are crossed.
  * False: stop. */
 static bool evolve_once(struct scorer *scorer, const struct tuning *tuning, struct random *rng)
 {

@@ -4,8 +4,8 @@
 #include <string.h>
 
 /* A policy gives each factor a categorical distribution: the softmax of its logits over the digits
- * allowed after those already drawn. A point that the mask refuses is drawn again, so the gradient
- * is that of the distribution before refusals. */
+ * allowed after those already drawn. A point that the mask rejects is redrawn, so the gradient is
+ * that of the distribution before rejection. */
 struct policy {
     const struct encoding *encoding;
     size_t num_logits;
@@ -66,7 +66,7 @@ static int draw_digit(const struct policy *policy, int factor, struct random *rn
     int digit = 0;
     while (digit < last && (left -= policy->share[digit]) >= 0)
         digit++;
-    while (policy->share[digit] == 0) /* rounding left something over */
+    while (policy->share[digit] == 0) /* rounding left a remainder */
         digit--;
     return digit;
 }
@@ -187,9 +187,8 @@ static double best_of(const struct sample *samples, int count)
     return best;
 }
 
-/* Runs one policy until it has settled: it draws a batch of one point alone, or has met nothing
- * better for a while, as the entropy term keeps it drawing around its optimum, often a local one.
- * False: stop. */
+/* Runs one policy until it has settled: a whole batch is one point, or nothing better was found for
+ * a while, as the entropy term makes it sample around its (often local) optimum. False: stop. */
 static bool learn_once(struct scorer *scorer, const struct tuning *tuning, struct random *rng,
                        struct sample *samples, struct policy *policy)
 {

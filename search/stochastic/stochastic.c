@@ -5,7 +5,7 @@
 
 enum { MOST_PARTS = 2 };
 
-/* Strategies that share a budget, each with a stream of its own. */
+/* Strategies that share a budget, each with its own random stream. */
 struct parts {
     const struct search *search;
     struct encoding encoding;
@@ -63,7 +63,7 @@ static void count_met(const struct parts *parts, const struct met *met, struct t
     }
 }
 
-/* Merges all that the parts met into the first's table. */
+/* Merges the points that the parts met into the first one's table. */
 static struct tally count_all(struct parts *parts, struct frontier *best, struct arena *arena)
 {
     struct tally tally = tally_new(arena);

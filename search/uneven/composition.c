@@ -55,8 +55,8 @@ static double own_span_s(const struct stage_table *table, int stage,
            fmax(in_flight * backward_s, backward_s + behind_s);
 }
 
-/* END and OPTIMIZER begin at the least value of any division: smaller values would lower no total,
- * but would tell suffixes apart for nothing. */
+/* END and OPTIMIZER start at the least value of any division: smaller values would not lower a
+ * total, but would make suffixes differ needlessly. */
 static struct suffix bound_stage(const struct stage_table *table, int stage,
                                  const struct stage_option *option, const struct suffix *behind)
 {

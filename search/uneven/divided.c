@@ -10,7 +10,7 @@ static bool all_are(const int *values, int count, int value)
     return true;
 }
 
-/* The shortest words for block:N: none, full, one N for all, or a list. */
+/* Sets the shortest form of block:N: none, full, one N for all, or a list. */
 static void set_recompute(struct plan *plan, const int *layers, const int *recomputed)
 {
     plan->recompute_layers = NULL;

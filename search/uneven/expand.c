@@ -8,17 +8,17 @@
 struct node {
     double bound_s;
     int parent; /* index, -1 for the root */
-    int stages; /* that have their layers */
-    int layers; /* of the last of them */
-    int left;   /* layers of the stages behind */
+    int stages; /* number of stages with assigned layers */
+    int layers; /* layers of the last of them */
+    int left;   /* layers left for the stages behind */
 };
 
 struct expander {
     const struct expansion_request *request;
     struct fronts fronts;
     struct expansion best;
-    int *layers; /* of the node in hand; num_stages */
-    int *kept;   /* of the fastest */
+    int *layers; /* layers of the current node; num_stages long */
+    int *kept;   /* layers of the fastest */
     int *seed;   /* timed before */
     struct node *nodes;
     int num_nodes, node_capacity;
@@ -34,7 +34,7 @@ static double cut_s(const struct expander *e)
 
 /* --- the heap --------------------------------------------------------------------------------- */
 
-/* With equal bounds the longer beginning comes first, so that a whole division comes soon. */
+/* With equal bounds the longer prefix comes first, so that a complete division is reached soon. */
 static bool comes_before(const struct expander *e, int a, int b)
 {
     const struct node *left = &e->nodes[a];
@@ -86,8 +86,8 @@ static int pop(struct expander *e)
 
 /* --- expansion -------------------------------------------------------------------------------- */
 
-/* The least total of the first `stages` as they are, with any suffix that holds the other layers.
- */
+/* The least total of the given first `stages` stages with any suffix that holds the other
+ * layers. */
 static double beginning_bound_s(const struct expander *e, int stages, int left)
 {
     const struct stage_table *table = e->request->table;

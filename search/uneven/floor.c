@@ -2,15 +2,15 @@
 
 #include <math.h>
 
-/* The least times of a stage in any place, with so many layers and the least recompute that the
- * plan allows. */
+/* The least times of a stage at any place, with this number of layers and the least recompute that
+ * the plan allows. */
 struct least_stage {
     double pass_s, longer_s; /* forward and backward, the longer of the two */
     double optimizer_s;
 };
 
-/* The least time by which a middle stage's messages take longer than the second stage's, which
- * alone is scored. */
+/* The least time by which a middle stage's messages take longer than those of the second stage, the
+ * only middle stage scored. */
 static double least_messages_s(const struct plan *plan, const struct stage_common *common)
 {
     const struct boundary *boundaries = common->boundaries;
@@ -20,7 +20,8 @@ static double least_messages_s(const struct plan *plan, const struct stage_commo
     return common->blocking ? least_s - boundaries[1].message_s - boundaries[0].message_s : 0;
 }
 
-/* Layers that `layers` in a row can begin with; all begin alike where they are of one kind. */
+/* Number of places where `layers` consecutive layers can begin; 1 when all layers are of one
+ * kind. */
 static int num_firsts(const struct model *model, int layers)
 {
     return model_num_kinds(model) > 1 ? model->layers - layers + 1 : 1;
@@ -37,7 +38,7 @@ static struct least_stage least_stage(struct evaluator *evaluator, const struct 
                                       const struct plan *plan, const struct stage_common *common,
                                       int layers)
 {
-    int places[] = { 0, 1, plan->pp - 1 }; /* 1 stands for all in the middle */
+    int places[] = { 0, 1, plan->pp - 1 }; /* 1 represents all middle stages */
     struct least_stage least = { HUGE_VAL, HUGE_VAL, HUGE_VAL };
     for (int i = 0; i < 3; i++) {
         if (places[i] >= plan->pp || (i > 0 && places[i] <= places[i - 1]))
@@ -69,8 +70,8 @@ static double span_floor_s(const struct least_stage *full, double all_s, double 
 }
 
 /* All stages together take at least the time that their layers would take on a stage with the most
- * layers, where a stage's own costs are shared by most; of layers of several kinds, at least the
- * time of any so many in a row. `full` is a stage with a p-th of the layers. */
+ * layers, where most layers share a stage's fixed costs; with several kinds, at least the time of
+ * any such number of consecutive layers. `full` is a stage with a p-th of the layers. */
 static double work_floor_s(struct evaluator *evaluator, const struct model *model,
                            const struct plan *plan, const struct stage_common *common,
                            struct least_stage *full)
@@ -84,7 +85,7 @@ static double work_floor_s(struct evaluator *evaluator, const struct model *mode
     return span_floor_s(full, all_s, plan_microbatches(plan, model->batch), plan->pp);
 }
 
-/* No stage has more than all layers but one for each other stage, all of them recomputed. */
+/* The largest possible stage: all layers but one per other stage, all recomputed. */
 double lattice_once_s(struct evaluator *evaluator, const struct model *model,
                       const struct stack *stack, const struct plan *plan)
 {
@@ -113,14 +114,14 @@ double lattice_floor_s(struct evaluator *evaluator, const struct model *model,
     struct arena arena = { 0 };
     struct stage_common common = evaluate_stage_common(evaluator, plan, &arena);
     double work_s = work_floor_s(evaluator, model, plan, &common, &full);
-    /* A stage alone hides more of its reduction the longer it runs. */
+    /* A single stage hides more of its reduction the longer it runs. */
     struct stage_share first = { 0, plan->pp == 1 ? model->layers : 1, 0, 0 };
     double comm_s = evaluate_stage_with(evaluator, plan, &common, &first).data_comm_s;
     arena_release(&arena);
     return work_s + comm_s + full.optimizer_s + lattice_once_s(evaluator, model, stack, plan);
 }
 
-/* ZeRO 0 adds nothing to passes, and the costs once a step may all be hidden or sharded. */
+/* ZeRO 0 adds nothing to passes, and the fixed costs per step may be fully hidden or sharded. */
 double lattice_block_floor_s(struct evaluator *evaluator, const struct model *model,
                              const struct stack *stack, const struct plan *plan)
 {

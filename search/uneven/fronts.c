@@ -10,8 +10,8 @@ struct growing {
     int count, capacity;
 };
 
-/* Orders of the same addends differ in their last bits, which must not make suffixes differ; the
- * bound is less by at most this share for each stage. */
+/* Sums in different orders differ in their last bits, which must not make suffixes differ; this
+ * lowers the bound by at most this share per stage. */
 static const double rounding = 1e-13;
 
 static bool nearly_dominates(const struct suffix *a, const struct suffix *b)
@@ -30,8 +30,8 @@ static bool dominates(const struct suffix *a, const struct suffix *b)
     return true;
 }
 
-/* The first of equal suffixes stays. It is replaced only by one that dominates it without
- * tolerance, so that the suffixes it stood for are no further off. */
+/* The first of equal suffixes stays. It is replaced only by one that dominates it exactly, so that
+ * tolerances do not accumulate. */
 static void offer(struct growing *front, const struct front_entry *entry)
 {
     for (int i = 0; i < front->count; i++)
@@ -59,7 +59,7 @@ const struct front *fronts_at(const struct fronts *fronts, int stage, int layers
     return front_slot(fronts, stage, layers);
 }
 
-/* A division being made. */
+/* The dynamic program's state. */
 struct program {
     struct fronts fronts;
     double limit_s;

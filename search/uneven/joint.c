@@ -10,7 +10,7 @@
 
 /* --- types and recompute ---------------------------------------------------------------------- */
 
-/* Stages of a type have as many layers of each kind, and recompute as many in all. */
+/* Stages of one type have the same layers of each kind, and recompute the same number in all. */
 static int recomputed_of(const struct holding *held)
 {
     int recomputed = 0;
@@ -36,7 +36,7 @@ static bool is_first_of_type(const struct search *search, const struct plan *pla
     return true;
 }
 
-/* Stages are alike without being looked at. */
+/* Whether stages are equal without checking each. */
 static bool stages_are_even(const struct search *search, const struct plan *plan)
 {
     return plan_is_even(plan) && model_num_kinds(search->space->model) == 1;
@@ -91,8 +91,8 @@ static double optimizer_bytes(const struct search *search, const struct plan *pl
            state_share(plan, STATE_OPTIMIZER).ranks;
 }
 
-/* Without pipeline or recompute, as the rule says: one microbatch is in flight. Two layers', those
- * that keep most, are on the GPU (sim/cost/memory.c). */
+/* By the rule of offloading there is no pipeline or recompute, so one microbatch is in flight. The
+ * two layers that keep the most stay on the GPU (sim/cost/memory.c). */
 static double activation_bytes(const struct search *search, const struct plan *plan,
                                const int of_kind[MAX_BLOCK_KINDS])
 {
@@ -136,8 +136,8 @@ static bool is_new_node(const struct host_nodes *nodes, const double *ranks, int
     return true;
 }
 
-/* Stages follow one another along the ranks, and begin again after all of them: nodes that begin
- * where these do are as the first ones. */
+/* Stages repeat along the ranks: a node that begins at the same place in the sequence has the same
+ * ranks per stage as an earlier one. */
 struct host_nodes joint_nodes(const struct search *search, const struct plan *plan,
                               struct arena *arena)
 {
@@ -178,7 +178,7 @@ double joint_most_host_bytes(const struct search *search, const struct plan *pla
     return most_bytes;
 }
 
-/* Stages differ in layers, embedding and head, and there are as many ranks of each. */
+/* Stages differ in layers, embedding and head, and each has the same number of ranks. */
 double joint_mean_host_bytes(const struct search *search, const struct plan *plan)
 {
     int node_size = search->system->cluster.levels[0].size;

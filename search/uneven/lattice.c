@@ -25,8 +25,8 @@ struct stages_space {
     size_t first_block;
 };
 
-/* Left-out points of one number of stages. Sums of so many divisions would not be exact, so points
- * are counted, whichever worker meets them, and multiplied once. */
+/* Skipped points of one number of stages. Sums of that many divisions would be inexact, so workers
+ * count points, and the product is taken once. */
 struct left_out {
     double *broken;    /* points by the first rule they break, indexed as plan_rules */
     double bounded[2]; /* of one recompute, of block:N */
@@ -72,7 +72,7 @@ static double divisions_of(const struct collector *collector, int recompute)
     return collector->of->divisions[recompute == RECOMPUTE_BLOCK];
 }
 
-/* Takes one floor for the whole block first: it rules out most blocks. */
+/* First computes one bound for the whole block, which rules out most blocks. */
 static bool is_worth_more(struct collector *collector, const struct plan *plan)
 {
     const struct search *search = collector->listing->search;
@@ -147,7 +147,7 @@ static void count_left_out(const struct listing *listing, int jobs, int space, s
     }
 }
 
-/* The space of plans with `pp` stages and given chunks: a nearly even list of layers stands for all
+/* The space of plans with `pp` stages and given chunks: a nearly even list of layers represents all
  * lists. */
 static struct space space_of_stages(const struct space *space, const int *pp, struct arena *arena)
 {
@@ -164,7 +164,7 @@ static struct space space_of_stages(const struct space *space, const int *pp, st
     return of;
 }
 
-/* Puts block:N in the place of none and full. */
+/* Replaces none and full by block:N. */
 static void mix_recompute(struct space *space, struct arena *arena)
 {
     struct values *recompute = &space->recompute;
@@ -204,7 +204,7 @@ static bool has_empty_stage(const struct split *split, int pp)
     return false;
 }
 
-/* Those of one chunk a stage that the space has anyway, without empty stages. */
+/* Number of divisions with one chunk per stage and no empty stage that the space already has. */
 static int count_known(const struct search *search, int pp)
 {
     const struct space *space = search->space;
@@ -218,7 +218,8 @@ static int count_known(const struct search *search, int pp)
     return known;
 }
 
-/* Without those that the space has anyway and, with block:N, their none and full. */
+/* Number of divisions that the space does not have already; with block:N also without their none
+ * and full. */
 static void count_new(const struct search *search, int pp, double divisions[2])
 {
     int layers = search->space->model->layers;

@@ -5,7 +5,7 @@
 
 #include <math.h>
 
-/* The fastest even plan is in the result beside the answer. */
+/* Adds the fastest even plan to the result. */
 static void keep_even_best(const struct search *search, const struct frontier *best,
                            struct search_result *result)
 {
@@ -16,7 +16,7 @@ static void keep_even_best(const struct search *search, const struct frontier *b
     *result->even_best = search_predict(search, &best->at[0].plan, &result->arena);
 }
 
-/* Says what is uneven in the space, or why nothing is. */
+/* Names what is uneven in the space, or why nothing is. */
 static const char *name_space(const struct search *search, struct arena *arena)
 {
     const char *lacks = lattice_lacks(search->space);

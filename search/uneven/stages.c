@@ -42,7 +42,7 @@ struct filler {
     struct stage_table *table;
 };
 
-/* Whether the share fits with so many layers recomputed. */
+/* Whether the share fits with `recomputed` layers recomputed. */
 static bool fits(const struct filler *filler, struct stage_share share, int recomputed)
 {
     const struct stage_request *request = filler->request;
@@ -94,8 +94,8 @@ static struct stage_option find_option(const struct filler *filler, struct stage
     return score(filler, share, fewest_recomputed(filler, share));
 }
 
-/* An option without recompute that fits on a middle stage fits on the next one too, and takes the
- * same time but for messages over other boundaries. */
+/* An option without recompute that fits on a middle stage also fits on the next one, and takes the
+ * same time except for messages over other boundaries. */
 static bool is_as_before(const struct stage_table *table, int stage,
                          const struct stage_option *before)
 {
@@ -118,8 +118,8 @@ static struct stage_option next_middle(const struct filler *filler, int stage,
 }
 
 /* How many layers a stage behind `first` may have, from *least on; 0: it cannot begin there. Each
- * other stage needs a layer, and the last takes all that are left. Where it does not matter which
- * layers a stage has, any number that leaves one for each other. */
+ * other stage needs a layer, and the last takes all that are left. When all layers are equal, any
+ * number that leaves one for each other stage. */
 static int range_of(const struct filler *filler, int stage, int first, int *least)
 {
     const struct stage_table *table = filler->table;
@@ -168,7 +168,7 @@ static void fill_options(const struct filler *filler, int stage, int first)
 /* --- lower bounds of any division --------------------------------------------------------------
  */
 
-/* The most layers behind `first` with which `of_s` of a stage is no more than `most_s`; 0: none. */
+/* The most layers after `first` for which `of_s` of the stage is at most `most_s`; 0: none. */
 static int most_within(const struct stage_table *table, int stage, int first,
                        double (*of_s)(const struct stage_option *option), double most_s)
 {
@@ -179,8 +179,8 @@ static int most_within(const struct stage_table *table, int stage, int first,
     return 0;
 }
 
-/* Each stage takes as many layers as it can, which leaves the fewest to those behind: a part of
- * some layers takes no longer than all of them. */
+/* Gives each stage as many layers as it can take, which leaves the fewest for later stages, as
+ * fewer layers never take longer. */
 static bool holds_all(const struct stage_table *table,
                       double (*of_s)(const struct stage_option *option), double most_s)
 {
@@ -255,7 +255,7 @@ bool stage_table_balance(const struct stage_table *table, int *layers)
         layers[stage] = most_within(table, stage, first, stage_pass_s, table->longest_pass_s);
         excess += layers[stage];
     }
-    /* From the last stages on: behind them fewer microbatches wait. */
+    /* Removes from the last stages first: fewer microbatches wait behind them. */
     while (excess > 0)
         for (int stage = table->num_stages - 1; stage >= 0 && excess > 0; stage--)
             if (layers[stage] > 1) {

@@ -9,11 +9,11 @@
 #include <math.h>
 #include <string.h>
 
-/* Points of a round know the best plan of the rounds before, so that no answer depends on the
+/* Points of a round use the best plan of earlier rounds, so the answer does not depend on the
  * number of workers. */
 enum { ROUND = 8, SEED_ROUND = 64 };
 
-/* The limit of one point; where it is reached, the gap is shown. */
+/* Limit of timed divisions per point; when it is reached, the gap is shown. */
 static const double most_timed = 500;
 
 /* The result of a point of the round. */
@@ -26,8 +26,7 @@ struct looked {
     struct err err;
 };
 
-/* A division timed before any program: the sooner a good plan is known, the fewer points are left
- * to search. */
+/* A division timed before any dynamic program: an early good plan leaves fewer points to search. */
 struct seed {
     bool fits;
     struct ranked_plan ranked;
@@ -57,8 +56,8 @@ struct timing {
 
 /* --- seeds ------------------------------------------------------------------------------------ */
 
-/* The nearly even division of a point; with block:N no recompute, or all layers where that does not
- * fit. */
+/* The nearly even division of a point; with block:N without recompute, or with all layers
+ * recomputed if that does not fit. */
 static void set_seed(const struct lattice_point *point, bool recomputes, struct plan *plan)
 {
     *plan = point->plan;
@@ -259,7 +258,7 @@ static bool must_stop_now(const struct rounds *rounds, struct tally *tally)
     return tally_must_stop(tally, rounds->search->request, rounds->search->start_s);
 }
 
-/* A division that is timed here no longer counts among the point's others. */
+/* A division timed here no longer counts as one of the point's bounded ones. */
 static void keep_seed(struct rounds *rounds, size_t index, struct tally *tally,
                       struct frontier *best)
 {
@@ -305,7 +304,7 @@ static struct uneven run_rounds(struct rounds *rounds, struct tally *tally, stru
     return out;
 }
 
-/* A frontier that takes more plans, with those of a sorted one. */
+/* A frontier that accepts plans again, with the plans of a sorted one. */
 static struct frontier reopened(const struct frontier *sorted, struct arena *arena)
 {
     struct frontier frontier = frontier_new(sorted->objective, sorted->capacity, arena);
