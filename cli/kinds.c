@@ -1,6 +1,6 @@
 #include "cli/kinds.h"
 
-enum { KEPT_PER_ROW = 3 };
+enum { KEPT_PER_ROW = 5 };
 
 int kinds_top(int shown)
 {

@@ -26,27 +26,42 @@ static bool add(struct nearby found, struct nearby_view *view)
     return true;
 }
 
+static struct nearby other_batch(const struct search_request *asked, struct nearby_view *view)
+{
+    return nearby_batch(asked, &view->arena);
+}
+
+static struct nearby both_changed(const struct search_request *asked, struct nearby_view *view)
+{
+    return nearby_both(asked, &view->arena);
+}
+
+static struct nearby fewer_gpus(const struct search_request *asked, struct nearby_view *view)
+{
+    return nearby_gpus(asked, view->least, &view->arena);
+}
+
 /* All searches share the request's time limit. */
-static bool add_by(struct nearby (*search)(const struct search_request *, struct arena *),
+static bool add_by(struct nearby (*search)(const struct search_request *, struct nearby_view *),
                    const struct search_request *asked, struct nearby_view *view)
 {
     struct search_request request = *asked;
     if (asked->time_limit_s > 0)
         request.time_limit_s -= clock_now_s() - view->start_s;
     bool has_time = asked->time_limit_s <= 0 || request.time_limit_s > 0;
-    return has_time && add(search(&request, &view->arena), view);
+    return has_time && add(search(&request, view), view);
 }
 
 static void add_batches(const struct search_request *request, struct nearby_view *view)
 {
-    add_by(nearby_batch, request, view);
-    add_by(nearby_both, request, view);
+    add_by(other_batch, request, view);
+    add_by(both_changed, request, view);
 }
 
 void nearby_instead(const struct search_request *request, struct nearby_view *out)
 {
     begin(request, out);
-    if (add_by(nearby_gpus, request, out))
+    if (add_by(fewer_gpus, request, out))
         add_batches(request, out);
 }
 
@@ -63,9 +78,11 @@ void nearby_better(const struct search_request *request, const struct scored_pla
                    struct nearby_view *out)
 {
     begin(request, out);
-    double least = (1 + LEAST_GAIN) * best->prediction.tokens_per_s;
-    if (add_by(nearby_batch, request, out) && out->at[0].best.prediction.tokens_per_s < least)
+    out->least = (1 + LEAST_GAIN) * best->prediction.tokens_per_s;
+    if (add_by(other_batch, request, out) && out->at[0].best.prediction.tokens_per_s < out->least)
         out->count = 0;
+    if (!nearby_is_round(request))
+        add_by(fewer_gpus, request, out);
 }
 
 void nearby_release(struct nearby_view *view)
@@ -120,30 +137,34 @@ static void show_one(const struct setup *setup, const struct nearby_view *view,
     text_release(&layout);
 }
 
-static void show_batch(const struct nearby_view *view, const struct prediction *asked)
+static void show_better(const struct nearby_view *view, const struct nearby *nearby,
+                        const struct prediction *asked)
 {
-    const struct nearby *nearby = &view->at[0];
     const struct prediction *better = &nearby->best.prediction;
     struct time_scale scale = time_scale_of(better->step_s), before = time_scale_of(asked->step_s);
-    printf("\n  batch %.0f instead of %.0f: %.*f %s instead of %.*f %s, %.0f %% more tokens/s\n",
-           nearby->batch, view->asked_batch, scale.decimals, better->step_s * scale.per_s,
-           scale.unit, before.decimals, asked->step_s * before.per_s, before.unit,
-           100 * (better->tokens_per_s / asked->tokens_per_s - 1));
+    if (nearby->num_gpus != view->asked_gpus)
+        printf("  %d GPUs instead of %d: ", nearby->num_gpus, view->asked_gpus);
+    else
+        printf("  batch %.0f instead of %.0f: ", nearby->batch, view->asked_batch);
+    printf("%.*f %s instead of %.*f %s, %.0f %% more tokens/s\n", scale.decimals,
+           better->step_s * scale.per_s, scale.unit, before.decimals, asked->step_s * before.per_s,
+           before.unit, 100 * (better->tokens_per_s / asked->tokens_per_s - 1));
 }
 
 void show_nearby_requests(const struct setup *setup, const struct prediction *best,
                           const struct nearby_view *view)
 {
-    if (view->count == 0)
-        return;
-    if (setup->system.num_gpus == view->asked_gpus) {
-        show_batch(view, best);
-        return;
-    }
-    printf("\n  no plan divides batch %.0f over %d GPUs; nearly the same\n", view->asked_batch,
-           view->asked_gpus);
+    bool is_answered = setup->system.num_gpus == view->asked_gpus;
+    if (view->count > 0)
+        printf("\n");
+    if (view->count > 0 && !is_answered)
+        printf("  no plan divides batch %.0f over %d GPUs; nearly the same\n", view->asked_batch,
+               view->asked_gpus);
     for (int i = 0; i < view->count; i++)
-        show_one(setup, view, &view->at[i]);
+        if (is_answered)
+            show_better(view, &view->at[i], best);
+        else
+            show_one(setup, view, &view->at[i]);
 }
 
 /* --- JSON --------------------------------------------------------------------------------- */

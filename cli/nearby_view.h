@@ -13,6 +13,7 @@ struct nearby_view {
     double asked_batch;
     struct nearby at[MOST_NEARBY];
     int count;
+    double least;   /* tokens per second that fewer GPUs must have */
     double start_s; /* of the time limit, by clock_now_s() */
     struct arena arena;
 };
@@ -23,7 +24,8 @@ void nearby_instead(const struct search_request *request, struct nearby_view *ou
 /* Where `num_gpus` of the `asked` are taken already, with this plan: the same. */
 void nearby_beside(const struct search_request *request, int num_gpus,
                    const struct scored_plan *taken, struct nearby_view *out);
-/* A batch close by that trains clearly more tokens per second than this plan; else none. */
+/* A batch close by, and fewer GPUs, that train clearly more tokens per second than this plan, if
+ * any. */
 void nearby_better(const struct search_request *request, const struct scored_plan *best,
                    struct nearby_view *out);
 void nearby_release(struct nearby_view *view);

@@ -91,10 +91,19 @@ static struct near_counts near_counts_of(const struct cluster *cluster, int aske
     return counts;
 }
 
+bool nearby_is_round(const struct search_request *asked)
+{
+    int odd = asked->system->num_gpus;
+    while (odd % 2 == 0)
+        odd /= 2;
+    return odd == 1 || odd == 3;
+}
+
 /* Tries the largest power of two first: it shows how efficient a plan can be. */
-struct nearby nearby_gpus(const struct search_request *asked, struct arena *arena)
+struct nearby nearby_gpus(const struct search_request *asked, double least, struct arena *arena)
 {
     struct quest quest = begin(asked, arena);
+    quest.tokens_per_s = least;
     const struct near_counts counts =
         near_counts_of(&asked->system->cluster, asked->system->num_gpus);
     double batch = asked->model->batch;

@@ -14,15 +14,19 @@ struct nearby {
     struct scored_plan best; /* in the caller's arena */
 };
 
+/* Whether the GPUs are 2^k or 3 x 2^k whole nodes or parts of one, which divide as well as fewer.
+ */
+bool nearby_is_round(const struct search_request *asked);
+
 /* Each takes the request that trains most tokens per second. Words of fix and forbid hold.
  *
- *   gpus    fewer GPUs, the batch as it is
+ *   gpus    fewer GPUs, the batch as it is; with more than `least` tokens per second
  *   batch   another batch within BATCH_SHARE, on all GPUs
  *   both    a batch within BATCH_SHARE on a little fewer GPUs
  *
  * Counts are the largest of each odd part up to 31, in whole nodes or parts of one; batches those
  * that an odd part of the count divides and that halve most often. */
-struct nearby nearby_gpus(const struct search_request *asked, struct arena *arena);
+struct nearby nearby_gpus(const struct search_request *asked, double least, struct arena *arena);
 struct nearby nearby_batch(const struct search_request *asked, struct arena *arena);
 struct nearby nearby_both(const struct search_request *asked, struct arena *arena);
 

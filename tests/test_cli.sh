@@ -149,7 +149,9 @@ shows '^    992 GPUs, batch 1488 .* per billion tokens: tp4 pp8 dp31'
 run 0 --gpus 1000 --model 175b --json
 shows '^  "gpus": 960,$'
 shows '^  "asked_gpus": 1000,$'
-keys relaxations change from to batch gpu_hours_per_billion_tokens best
+for key in relaxations change from to batch gpu_hours_per_billion_tokens; do
+    shows "\"$key\": "
+done
 run 0 --gpus 1024 --model 175b --gbs 1537
 shows '^  batch 1536 instead of 1537: [0-9.]+ s instead of [0-9.]+ s, [0-9]+ % more tokens/s$'
 run 0 --gpus 8 --model llama3-8b --seq 8192 --gbs 4Mtok --top 1

@@ -69,7 +69,7 @@ static void check_found(const struct nearby *found)
                         brute_tokens_per_s(found->num_gpus, found->batch));
 }
 
-/* 5 nodes of 8, or 7 GPUs, with a batch that neither divides. */
+/* 5 or 7 nodes of 8, or 7 GPUs, with a batch that none of them divides. */
 static const struct {
     int asked, unit;
 } counts[] = { { 40, 8 }, { 7, 1 }, { 56, 8 } };
@@ -78,13 +78,26 @@ START_TEST(of_fewer_gpus_the_fastest_are_taken)
 {
     int asked = counts[_i].asked, unit = counts[_i].unit;
     struct search_request request = request_of(asked, 64);
-    ck_assert_double_eq(brute_tokens_per_s(asked, 64), 0);
-    struct nearby found = nearby_gpus(&request, &arena);
+    struct nearby found = nearby_gpus(&request, 0, &arena);
     ck_assert_int_gt(found.num_gpus, 0);
     ck_assert_double_eq(found.batch, 64);
     for (int gpus = unit; gpus < asked; gpus += unit)
         ck_assert_double_le(brute_tokens_per_s(gpus, 64), found.best.prediction.tokens_per_s);
     check_found(&found);
+}
+END_TEST
+
+/* None has more than all that the fastest of them trains. */
+START_TEST(fewer_gpus_that_gain_nothing_are_not_named)
+{
+    struct search_request request = request_of(40, 64);
+    struct nearby found = nearby_gpus(&request, 0, &arena);
+    double most = found.best.prediction.tokens_per_s;
+    ck_assert_int_gt(nearby_gpus(&request, 0.99 * most, &arena).num_gpus, 0);
+    ck_assert_int_eq(nearby_gpus(&request, most, &arena).num_gpus, 0);
+    ck_assert(!nearby_is_round(&request));
+    request = request_of(48, 64);
+    ck_assert(nearby_is_round(&request));
 }
 END_TEST
 
@@ -129,7 +142,7 @@ START_TEST(an_interrupt_ends_it)
 {
     struct search_request request = request_of(40, 64);
     request.interrupted = always;
-    ck_assert_int_eq(nearby_gpus(&request, &arena).num_gpus, 0);
+    ck_assert_int_eq(nearby_gpus(&request, 0, &arena).num_gpus, 0);
     ck_assert_int_eq(nearby_batch(&request, &arena).num_gpus, 0);
 }
 END_TEST
@@ -142,6 +155,7 @@ static Suite *suite(void)
     tcase_add_checked_fixture(tc, set_up, tear_down);
     tcase_add_loop_test(tc, a_batch_that_halves_often_is_within_five_percent, 0, LENGTH(batches));
     tcase_add_loop_test(tc, of_fewer_gpus_the_fastest_are_taken, 0, LENGTH(counts));
+    tcase_add_test(tc, fewer_gpus_that_gain_nothing_are_not_named);
     tcase_add_test(tc, all_gpus_are_used_with_another_batch);
     tcase_add_test(tc, both_may_change_a_little);
     tcase_add_test(tc, an_odd_batch_is_told_of_the_next_that_halves);
