@@ -59,7 +59,7 @@ static struct attention_sizes attention_sizes(const struct builder *b)
     };
 }
 
-/* What counts for MFU: half of what a token sees of its own document, by the causal mask. */
+/* FLOPs that count for MFU: under the causal mask, half of each token's own document. */
 static double masked_flops(const struct builder *b, double flops)
 {
     double kv_seq = b->dims->kv_seq;

@@ -5,7 +5,7 @@
 #include "exec/run/checkpoint.h"
 #include "tests/parity.h"
 
-/* Of a test; make and remove are its fixture. */
+/* The folder of a test; make and remove are its fixture. */
 extern char checkpoint_folder[64];
 void checkpoint_folder_make(void);
 void checkpoint_folder_remove(void);

@@ -23,8 +23,8 @@ struct covering_rows {
 /* Owned by the caller, who frees `at`. */
 void covering_add(struct covering_rows *rows, const struct covering_row *row);
 
-/* `count` rows of `possible`, each the one of many whose values are newest three by three; which
- * ones is a function of the seed. */
+/* `count` rows of `possible`, each chosen among many candidates for the most new triples of values;
+ * the choice depends only on the seed. */
 struct covering_rows covering_choose(const struct covering_rows *possible, int num_factors,
                                      int count, uint64_t seed);
 

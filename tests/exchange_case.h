@@ -4,7 +4,7 @@
 
 #include "tests/exchange_side.h"
 
-/* What all ranks of a case do alike. */
+/* The parameters that all ranks of a case share. */
 struct exchange_case {
     const char *word; /* of a plan */
     int size, per_node;

@@ -25,7 +25,7 @@ struct exchange_side {
     struct device *device;
     struct stream *stream;
     struct kernels *kernels;
-    struct group *world; /* of what is told, not exchanged */
+    struct group *world; /* for results, not for the exchange */
     struct exchange exchange;
     struct exchange_groups groups;
     struct exchanger *exchanger;
@@ -33,13 +33,14 @@ struct exchange_side {
     float *gradients, *weights, *averaged;
 };
 
-/* Of a plan's word, such as "gossip:ring", over all ranks; false, with the reason printed. */
+/* Opens an exchange by its layout text, such as "gossip:ring", over all ranks; false, with the
+ * reason printed. */
 bool exchange_side_open(struct exchange_side *side, const struct exchange_world *world,
                         const char *word, const struct exchange_tensor *tensors, int num_tensors,
                         int per_node);
 void exchange_side_close(struct exchange_side *side);
 
-/* Waits for what was issued; false, with the reason printed, when it failed. */
+/* Waits for all issued work; false, with the reason printed, when it failed. */
 bool exchange_side_sync(struct exchange_side *side);
 /* Sum of a value over all ranks; NaN when that failed. */
 double exchange_side_total(struct exchange_side *side, double value);

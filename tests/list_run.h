@@ -9,7 +9,7 @@
 
 enum { LIST_RUN_SEQUENCES = 2 };
 
-/* A list on one rank, with random weights and inputs. Of fp32. */
+/* A list on one rank, with random weights and inputs, in fp32. */
 struct list_run {
     struct numeric numeric; /* its arena has all of this; choices of experts are the same always */
     struct model model;
@@ -29,7 +29,7 @@ struct list_run {
     float *aside[MAX_IDS], *daside[MAX_IDS]; /* of values from other lists, and their gradients */
     float **weights;                         /* by id: into the store */
     float **gradients;                       /* likewise */
-    size_t forward_bytes; /* of device memory between forward and backward, but for the output */
+    size_t forward_bytes; /* device memory between forward and backward, without the output */
 };
 
 void list_run_open(struct list_run *run, const struct listed *listed,
@@ -38,7 +38,7 @@ void list_run_open(struct list_run *run, const struct listed *listed,
 void list_run_once(struct list_run *run, bool in_halves);
 void list_run_close(struct list_run *run);
 
-/* Elements of a value, of a weight. */
+/* Number of elements of a value, and of a weight. */
 long list_run_elements(const struct list_run *run, int value);
 long list_run_weight(const struct list_run *run, int weight);
 

@@ -25,8 +25,8 @@ struct listed {
     .values = (of_values), .num_values = LENGTH(of_values), .weights = (of_weights), \
     .num_weights = LENGTH(of_weights), .ops = (of_ops), .num_ops = LENGTH(of_ops)
 
-/* In fp32, one op behind the other. The tables leave out what follows from the operands: the FLOPs
- * of products, and the least traffic of everything. */
+/* Ops in fp32, one after the other. FLOPs of products and least traffic follow from the operands,
+ * so the tables do not have them. */
 struct ops listed_ops(const struct listed *listed, struct arena *arena);
 
 #endif

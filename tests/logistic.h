@@ -28,7 +28,7 @@ double logistic_loss(const struct logistic *problem, const double *x);
 double logistic_loss_of_floats(const struct logistic *problem, const float *x);
 /* Of f_i. */
 void logistic_gradient(const struct logistic *problem, int rank, const float *x, float *gradient);
-/* Of as many samples of f_i as are drawn, again and again the same perhaps. */
+/* The gradient of f_i on randomly drawn samples, with repetition. */
 void logistic_drawn_gradient(const struct logistic *problem, int rank, const float *x, int batch,
                              struct random *rng, float *gradient);
 /* Length of f's gradient at x. */

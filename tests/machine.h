@@ -4,13 +4,13 @@
 
 #include "sim/cost/network.h"
 
-extern struct system machine; /* the one that is loaded */
+extern struct system machine; /* the loaded one */
 
 /* With Megatron-Core; what cannot be loaded fails the test. */
 void machine_load(const char *cluster, int num_gpus);
 void machine_release(void);
 
-/* What all channels of a ring carry. */
+/* Bandwidth of all channels of a ring. */
 double inside_gb_per_s(const struct comm_group *group);
 double between_gb_per_s(const struct comm_group *group);
 

@@ -6,11 +6,11 @@
 #include "tests/parity.h"
 #include "tests/testing.h"
 
-/* Where the plugin or mpirun is not installed, says so. */
+/* False, with a message, when the plugin or mpirun is not installed. */
 bool mpirun_is_here(void);
 
-/* Runs this program as so many ranks, as root too and on fewer cores; fails the test unless all
- * exit with 0. */
+/* Runs this program as `num_ranks` ranks, even as root and on fewer cores; fails the test unless
+ * all exit with 0. */
 void mpirun_self(int num_ranks);
 
 bool mpirun_is_rank(void); /* whether this process is one */

@@ -22,7 +22,7 @@ struct naive_space {
 
 /* All candidates in search/space.h's order, those that break rules too. */
 struct naive_space naive_space_new(const struct model *model, int num_gpus);
-/* Those that keep the rules of plans. */
+/* The candidates that keep the rules of plans. */
 struct naive_space naive_space_kept(const struct model *model, int num_gpus);
 /* Whether one of those has room in the system's GPUs. */
 bool naive_space_fits(const struct system *system, const struct model *model);

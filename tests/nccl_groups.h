@@ -40,7 +40,7 @@ extern const struct comm_group nccl_groups[NUM_NCCL_GROUPS];
 #define GIB            (1024 * MIB)
 #define SECONDS_PER_US 1e-6
 
-/* Of one algorithm, whether or not NCCL would consider it. */
+/* Time of one algorithm, whether or not NCCL would consider it. */
 double nccl_time_s(const struct collective_algo *algo, const struct comm_group *group,
                    enum collective collective, enum protocol protocol, double bytes);
 

@@ -17,7 +17,7 @@ struct numeric {
     uint64_t seed;
 };
 
-/* Of this process; `stream` tells tests apart. numeric_end frees the arrays. */
+/* The random data of this process; `stream` differs between tests. numeric_end frees the arrays. */
 struct numeric numeric_begin(uint64_t stream);
 void numeric_end(struct numeric *numeric);
 
@@ -29,7 +29,7 @@ float *numeric_zeros(struct numeric *numeric, long n);
 float *numeric_copy(struct numeric *numeric, long n, const float *x);
 double *numeric_doubles(struct numeric *numeric, long n, const float *x); /* a copy */
 
-/* A result beside its reference in double and what plain fp32 code makes of the same inputs. */
+/* A result, its reference in double, and the result of plain fp32 code on the same inputs. */
 struct numeric_result {
     const char *what;
     long rows, width;
@@ -38,28 +38,27 @@ struct numeric_result {
     const float *plain;
 };
 
-/* The root of the summed squared errors is at most 1.5 times that of the plain code (and half an
- * ulp; few values have more, as either code may be lucky in all of them), and no value of any row
- * is off by more than `row_tolerance` of the largest of its row, or of the root mean square of all.
- */
+/* Checks two bounds. The root of the summed squared errors is at most 1.5 times the plain code's,
+ * plus half an ulp (more for few values, where chance matters). No value is off by more than
+ * `row_tolerance` times the largest of its row, or times the root mean square of all. */
 void numeric_check(const struct numeric *numeric, const struct numeric_result *result,
                    double row_tolerance);
 
 /* Fails unless the n floats have the same bits. */
 void numeric_check_same(const struct numeric *numeric, const char *what, long n, const float *got,
                         const float *expected);
-/* Unless each is within `tolerance` of the root mean square of `expected`. */
+/* Fails unless each is within `tolerance` times the root mean square of `expected`. */
 void numeric_check_near(const struct numeric *numeric, const char *what, long n, const float *got,
                         const float *expected, double tolerance);
 
-/* A scalar function of arrays in double, of which one is varied. */
+/* A scalar function of arrays in double, one of which is varied. */
 struct numeric_function {
     double (*value)(const void *context);
     const void *context;
 };
 
 /* gradient[n] is the derivative of the value by x[n], which value() reads: central differences,
- * each within `tolerance` of the largest of them. x is as it was afterwards. */
+ * each within `tolerance` of the largest of them. x is restored afterwards. */
 void numeric_check_gradient(const struct numeric *numeric, const char *what,
                             struct numeric_function function, long n, double *x,
                             const float *gradient, double tolerance);

@@ -62,7 +62,7 @@ enum { SGD, MOMENTUM, ADAMW };
 struct op_case update_case(int optimizer, long n);
 struct op_case squares_case(long n);
 
-/* Those of exchanges, written one behind the other; how many. */
+/* Writes the cases of exchanges to `at`; returns their number. */
 int op_exchange_cases(struct op_case *at);
 
 #endif

@@ -1,11 +1,9 @@
-/* tests/op_cases.h - every op of kernels/host/args.h on awkward shapes and fresh random inputs:
- * what a backend makes of them, held against what the host does.
- *
- * The host computes each case twice: in fp32 from the very inputs, and as the case is stored. The
- * backend's root mean square error may be 1.5 times that of the host's stored result (and a
- * little), and no row may be off by more than a few roundings of its largest value and twice what
- * the host is off by anywhere, so that a missing row can't hide. Outputs hold NaN before, and a
- * second run gives the same bits. */
+/* tests/op_cases.h - every op of kernels/host/args.h on awkward shapes and fresh random inputs: a
+ * backend's results compared with the host's. The host computes each case twice: in fp32 from the
+ * same inputs, and in the storage type. The backend's root mean square error may be slightly above
+ * 1.5 times that of the host's stored result. No row's error may exceed a few roundings of its
+ * largest value plus twice the host's largest error, so that a missing row is detected. Outputs are
+ * NaN beforehand, and a second run must give the same bits. */
 #ifndef TESTS_OP_CASES_H
 #define TESTS_OP_CASES_H
 
@@ -14,8 +12,8 @@
 
 #include <stddef.h>
 
-/* Where ops run: memory of its own, and every op, run to its end; OP_RUNS are its members where its
- * functions are called run_NAME. */
+/* A backend under test: its memory, and every op, run to its end; OP_RUNS initialises its members
+ * when its functions are named run_NAME. */
 struct op_backend {
     const char *name;
     void *self;

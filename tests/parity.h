@@ -77,7 +77,7 @@ int parity_ranks(const char *layout);
 void parity_run(const struct model *model, const char *layout, const struct parity_run *run,
                 struct parity_result *out);
 void parity_release(struct parity_result *result);
-/* Two steps of descent along lists with `options`, of which attention and types are filled in. */
+/* Two steps of training with these op list `options`; attention and types are filled in. */
 struct parity_result parity_run_lists(const struct model *model, const char *layout, int precision,
                                       struct layer_options options);
 

@@ -1,4 +1,4 @@
-/* tests/plain_row.h - a measured row, and what it is converted to. */
+/* tests/plain_row.h - a measured row, and its conversion. */
 #ifndef TESTS_PLAIN_ROW_H
 #define TESTS_PLAIN_ROW_H
 
@@ -7,7 +7,7 @@
 /* GPT of 24 layers on one node of eight A100. */
 struct run_row plain_row(void);
 
-/* Of the rows; made and freed by the fixture, and a test may have others instead. */
+/* The systems of the rows; made and freed by the fixture; a test may replace them. */
 extern struct run_systems *row_systems;
 void row_systems_start(void);
 void row_systems_end(void);
@@ -16,7 +16,7 @@ void row_systems_end(void);
 struct run_case convert(const struct run_row *row);
 struct run_case convert_known(const struct run_row *row);
 
-/* Whether an assumption was told that has this text. */
+/* Whether an assumption containing this text was reported. */
 bool is_assumed(const struct run_case *of, const char *text);
 
 #endif

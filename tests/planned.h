@@ -1,4 +1,4 @@
-/* tests/planned.h - a plan with all that its memory is read off; what cannot be had fails the
+/* tests/planned.h - a plan with everything that its memory depends on; a failure to load fails the
  * test. */
 #ifndef TESTS_PLANNED_H
 #define TESTS_PLANNED_H
@@ -12,7 +12,7 @@ struct planned {
     struct pieces pieces;
     struct arena arena;
 };
-extern struct planned planned; /* the one that is loaded */
+extern struct planned planned; /* the loaded one */
 
 void planned_load(const char *cluster, const char *stack, const char *model, int num_gpus);
 void planned_release(void);

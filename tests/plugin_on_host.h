@@ -5,8 +5,8 @@
 
 #include <stdbool.h>
 
-/* From here on "cuda" is that one, and products are in no table. False where it was not built: it
- * is the release variant's alone, where there is a C++ compiler. */
+/* From here on "cuda" is that plugin, without a table of products. False when it was not built:
+ * only the release variant has it, and only with a C++ compiler. */
 bool plugin_on_host_choose(void);
 
 #endif

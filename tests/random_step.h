@@ -1,4 +1,4 @@
-/* tests/random_step.h - a schedule and what it takes, also at random (by rand()), run by the event
+/* tests/random_step.h - a schedule and its costs, possibly random (by rand()), run by the event
  * engine. */
 #ifndef TESTS_RANDOM_STEP_H
 #define TESTS_RANDOM_STEP_H
@@ -25,7 +25,7 @@ void step_randomise(struct step *step);
 /* All that lowering can add, at random durations. */
 void step_randomise_whole(struct step *step);
 
-/* The timeline lives in the arena. What cannot be run fails the test. */
+/* The timeline lives in the arena. Fails the test when the step cannot be run. */
 struct timeline *step_run(const struct step *step, struct arena *arena);
 double step_run_s(const struct step *step);
 

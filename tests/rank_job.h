@@ -21,7 +21,7 @@ struct rank_job {
 
 /* Every rank's side, each in a thread; all must succeed. */
 void rank_job_run(struct rank_job job);
-/* What rank 0 listens on, before the ranks are there. */
+/* Opens rank 0's listening socket, before the ranks exist. */
 void rank_job_listen(struct rank_job *job);
 
 #endif

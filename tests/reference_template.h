@@ -208,7 +208,7 @@ static inline void NAMED(attention_backward)(const struct NAMED(attention_shape)
                 NAMED(attention_query_backward)(a, qkv, dcontext, s, h, q, row, drow, dqkv);
 }
 
-/* Of one row over `vocab` logits. */
+/* The loss of one row over `vocab` logits. */
 static inline REAL NAMED(row_loss)(long vocab, const REAL *logits, long target)
 {
     REAL largest = logits[0], sum = 0;

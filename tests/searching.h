@@ -10,7 +10,7 @@ struct search_result search_of(const struct search_request *request);
 /* How many candidates the rule excluded; "memory" is one. */
 double exclusion_of(const struct search_result *result, const char *rule);
 
-/* Of a search_request's `interrupted`: from the start. */
+/* A search_request's `interrupted` that is true from the start. */
 bool always(void);
 
 #endif

@@ -15,9 +15,9 @@ struct setting {
     const char *texts[MOST_SETTING_PLANS];
     int num_plans;
 };
-extern struct setting setting; /* the one that is loaded */
+extern struct setting setting; /* the loaded one */
 
-/* What cannot be loaded fails the test. */
+/* Fails the test when something cannot be loaded. */
 void setting_load(const char *cluster, const char *stack, const char *model, int num_gpus,
                   double batch);
 void setting_release(void);

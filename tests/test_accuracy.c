@@ -154,7 +154,7 @@ static const struct {
     { true, false, "dp", "tp1 pp4" },  { true, true, "milp", "tp1 pp4" },
 };
 
-/* The searches that found them are gone: the rows own their lists and stages. */
+/* The rows own their lists and stages: the searches that found them have been released. */
 START_TEST(rows_outlive_the_searches_that_found_them)
 {
     struct search_request asked = request(divisions[_i].method, divisions[_i].fix);

@@ -32,7 +32,7 @@ START_TEST(nccl_tests_output_is_a_curve_of_its_ranks_and_hosts)
 }
 END_TEST
 
-/* One rank's share is printed; the curve has the gathered buffer. */
+/* The tool prints one rank's share; the curve has the gathered buffer. */
 START_TEST(osu_output_is_a_curve_of_the_ranks_that_are_given)
 {
     char path[400];

@@ -127,7 +127,7 @@ START_TEST(neither_the_answer_nor_a_count_depends_on_the_workers)
 }
 END_TEST
 
-/* Says yes from the n-th time it is asked. */
+/* Returns true from the n-th call on. */
 static int patience, times_asked;
 
 static bool loses_patience(void)
@@ -147,8 +147,8 @@ static void check_part(const struct search_result *part, const struct search_res
     }
 }
 
-/* A search that is stopped where it asks for the last time has a plan; others are stopped after a
- * half of its questions, a quarter and so on. */
+/* A search that is stopped at its last check has a plan; others are stopped after a half of its
+ * questions, a quarter and so on. */
 START_TEST(ended_early_it_says_how_far_the_best_may_be_from_the_answer)
 {
     struct search_request request = instance_request(&instance);

@@ -141,7 +141,7 @@ static double loss_of(int i)
     return 5 + sin(7 * i) / 3;
 }
 
-/* Before the save all ranks have seen the first 14. */
+/* All ranks have seen the first 14 losses before the save. */
 static bool see_and_save(struct rank *rank, const struct parity_run *run, struct err *err)
 {
     struct divergence ignored;

@@ -150,7 +150,7 @@ START_TEST(every_algorithm_is_found_by_its_name_and_says_where_it_comes_from)
 }
 END_TEST
 
-/* One that no group can use would pass every law. */
+/* An algorithm that no group can use would pass every law, so each must be available somewhere. */
 START_TEST(every_algorithm_is_available_to_some_group)
 {
     int num_uses = 0;

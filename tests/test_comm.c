@@ -78,7 +78,7 @@ static void side_close(struct side *side)
     device_host.close(side->device);
 }
 
-/* Until the call has run; false with the communicator's failure. */
+/* Waits until the call has run; false with the communicator's failure. */
 static bool finish(const struct side *side, struct comm_call call, struct err *err)
 {
     call.group = side->world;
@@ -265,14 +265,14 @@ END_TEST
 
 /* --- failures ------------------------------------------------------------------------------- */
 
-/* Rank 1 goes away without a word; the others must not wait for ever, and name a rank. */
+/* Rank 1 ends silently; the others must not wait for ever, and must name a rank. */
 static bool lose_a_rank(struct rank_job *job, const struct comm_options *options)
 {
     struct side side = side_open(job, options);
     struct err err = { 0 }, at_barrier = { 0 };
     float value = 1;
     bool ok = true;
-    /* Rank 1 may be through and away before the others look back at it. */
+    /* Rank 1 may have finished and left before the others check it again. */
     finish(&side, (struct comm_call){ .kind = COMM_BARRIER }, &at_barrier);
     if (side.rank == 1) {
         if (job->api == &comm_local)

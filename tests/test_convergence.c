@@ -282,7 +282,7 @@ START_TEST(steps_go_by_published_runs_where_these_cover_them)
 }
 END_TEST
 
-/* A scale of one's own says how long a transient is, and not merely how long at most. */
+/* A fitted scale gives the length of a transient, not only an upper bound. */
 START_TEST(steps_go_by_ones_own_runs_first)
 {
     struct convergence own = convergence_published;

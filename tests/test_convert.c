@@ -383,7 +383,7 @@ START_TEST(memory_is_of_the_kind_that_the_row_says)
 }
 END_TEST
 
-/* The framework holds more than it has handed out, and the driver shows more than that. */
+/* The framework reserves more than it has allocated, and the driver shows still more. */
 START_TEST(each_kind_of_memory_is_more_than_the_one_before)
 {
     double before = 0;

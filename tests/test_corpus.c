@@ -14,7 +14,7 @@ static const char *path_of(const char *name)
     return path;
 }
 
-/* 100 kB teach more than a few steps of a small model can learn by heart. */
+/* 100 kB are more than a small model can memorise in a few steps. */
 START_TEST(each_text_is_there_in_full_with_its_source_and_licence)
 {
     struct err err = { 0 };

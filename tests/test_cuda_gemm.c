@@ -183,7 +183,7 @@ START_TEST(the_fastest_algorithm_is_kept_and_sums_are_made_once)
 }
 END_TEST
 
-/* As a PCIe's H100 leaves behind in a home that GPUs share. */
+/* A table left by an H100 PCIe in a home directory that GPUs share. */
 START_TEST(what_was_tuned_on_another_gpu_is_kept_and_not_used)
 {
     float c[6] = { 0 };

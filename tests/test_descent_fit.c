@@ -160,7 +160,7 @@ START_TEST(few_steps_and_losses_that_do_not_fall_are_refused)
 }
 END_TEST
 
-/* The start of the curve alone says nothing of where it ends. */
+/* The start of the curve alone does not determine its end. */
 START_TEST(a_run_that_ends_too_early_is_refused)
 {
     struct curves c = { .request = { .least = -1 } };

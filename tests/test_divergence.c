@@ -49,7 +49,7 @@ START_TEST(mean_and_variance_are_those_of_all_losses_at_first)
 }
 END_TEST
 
-/* Ten losses of 4 and 6 in turn: mean 5, deviation 1. */
+/* Ten losses alternate between 4 and 6: mean 5, deviation 1. */
 static struct spike_watch ten_losses(void)
 {
     struct spike_watch watch = { 0 };

@@ -55,7 +55,7 @@ static const struct {
       .boundaries = { { 2, WIRE_NETWORK } },
       .slowdowns = { 1, 1 },
       .times = { { 0, 1, ENDS, 5 }, { 0, 2, ENDS, 6 }, { 1, 1, STARTS, 5 } } },
-    /* Over NVLink the message is in nobody's way. */
+    /* Over NVLink the message disturbs nobody. */
     { .lists = NIC_LISTS,
       .chunks = { { .forward_s = 1 }, { .forward_s = 1 } },
       .stages = { { .reduce_s = 3 } },

@@ -117,8 +117,8 @@ END_TEST
 
 /* --- by hand ---------------------------------------------------------------------------------- */
 
-/* 2 x 15 rounds of S/16. Only one rank of a node sends out of it and so has the whole NIC: as long
- * as an eighth of the bytes at one rank's share. */
+/* 2 x 15 rounds of S/16. Only one rank of a node sends out of it and has the whole NIC: the time of
+ * an eighth of the bytes at one rank's share. */
 START_TEST(a_ring_is_its_rounds)
 {
     ck_assert_double_eq_tol(wire_s(16, "ring", 1e8), 30 * crossing_s(1e8 / 16 / 8), 1e-12);
@@ -186,7 +186,7 @@ START_TEST(a_period_has_its_share_of_an_average_of_all)
 }
 END_TEST
 
-/* 8 bytes for each element that is kept of 4, from every rank to all: with 0.01 n > 1 of them, more
+/* Each kept 4-byte element costs 8 bytes, from every rank to all: when 0.01 n > 1, that is more
  * than all-reduce moves. */
 START_TEST(gathered_messages_pay_on_few_ranks_alone)
 {
@@ -335,9 +335,9 @@ START_TEST(a_gossip_step_is_spared_the_slowest_of_all)
 }
 END_TEST
 
-/* Of m passes that take T in all, all-reduce's waiting included: f T without it, and the slowest of
- * n replicas E deviations more, f T + E sqrt(f^2 A + f B) = T, with A = m (spread p)^2 and B =
- * drift T. A gossip step is spared its share of the rest. */
+/* m passes take T with all-reduce's waiting and f T without it. The slowest of n replicas is E
+ * deviations later: f T + E sqrt(f^2 A + f B) = T, with A = m (spread p)^2 and B = drift T. A
+ * gossip step saves its share of the waiting. */
 START_TEST(the_least_of_once_is_what_equal_passes_are_spared)
 {
     struct model model = small_model();
@@ -359,7 +359,7 @@ START_TEST(the_least_of_once_is_what_equal_passes_are_spared)
 }
 END_TEST
 
-/* A chip that is slow for good holds up all that a chain of neighbours joins to it. */
+/* A permanently slow chip delays all ranks that a chain of neighbours connects to it. */
 START_TEST(no_exchange_is_spared_a_slow_chip)
 {
     struct model model = small_model();
@@ -377,8 +377,8 @@ END_TEST
 
 /* --- a period that adapts --------------------------------------------------------------------- */
 
-/* A run whose tokens are stated has more steps without an average than its first H says; one that
- * is short does not. */
+/* A run with stated tokens averages less often than its first H says, as H grows; a short run does
+ * not. */
 START_TEST(a_step_of_an_adaptive_period_is_the_mean_of_the_run)
 {
     struct model model = small_model();
@@ -432,9 +432,9 @@ START_TEST(time_to_accuracy_is_steps_and_what_the_exchange_adds)
 }
 END_TEST
 
-/* 90 epochs of ImageNet, 32 images on each of 256 GPUs: as many steps as all-reduce's, whose
- * accuracy one-peer graphs of the 32 nodes reached with them (Ying et al. 2021), and at most the
- * transient of as many again; a group of 8 is named, or is the node's. */
+/* 90 epochs of ImageNet, 32 images on each of 256 GPUs: one-peer graphs over the 32 nodes reached
+ * all-reduce's accuracy in the same number of steps (Ying et al. 2021); by the bound, their
+ * transient adds at most as many. The group of 8 is stated, or follows from the node. */
 START_TEST(one_peer_graphs_of_nodes_need_the_steps_that_were_published)
 {
     static const char *const words[] = { "gossip:one-peer:group=8", "gossip:one-peer:group=0" };

@@ -24,7 +24,7 @@ static void divide_layers(struct random *rng, const struct model *model, int *la
         layers[random_below(rng, num_stages)]++;
 }
 
-/* Not always one that keeps the rules. */
+/* The random plan may break rules. */
 static struct plan random_plan(struct random *rng, const struct model *model, int *layers)
 {
     static const char *const schedules[] = { "", "", "gpipe", "naive", "zb-h1" };
@@ -100,7 +100,7 @@ END_TEST
 
 /* --- the lecture on one plan ---------------------------------------------------------------- */
 
-/* A plan that the lecture is on. */
+/* A plan to which the lecture's formulas are applied. */
 struct question {
     const char *model, *cluster, *batch, *layout;
     int gpus;
@@ -274,7 +274,7 @@ static const struct question questions[] = {
     { "tiny", "rtx-2080ti-4", "16", "tp2 dp2 mb1", 4 },
 };
 
-/* A sentence, with no talk of a recompute that the plan does not have. */
+/* A sentence that mentions no recompute that the plan does not have. */
 static void check_gap(const struct lecture_row *row, const struct plan *plan)
 {
     const char *gap = text_get(&row->gap);

@@ -13,7 +13,7 @@
 #include <string.h>
 #include <sys/wait.h>
 
-/* SplitMix64 of seed 7, drawn once and for all: a job must mean the same rows for ever. */
+/* SplitMix64 of seed 7, with fixed expected values: a job must always mean the same rows. */
 START_TEST(a_sample_is_the_same_for_ever)
 {
     struct fit_table table;

@@ -68,7 +68,7 @@ START_TEST(data_groups_take_in_context_ranks)
 }
 END_TEST
 
-/* order=dp-tp-cp: 8 data ranks fill a node, whose context fellows are 4 nodes on. */
+/* order=dp-tp-cp: 8 data ranks fill a node; their context peers are 4 nodes further. */
 START_TEST(data_and_context_ranks_need_not_be_neighbours)
 {
     machine_load("dgx-h100", 64);
@@ -85,8 +85,8 @@ START_TEST(data_and_context_ranks_need_not_be_neighbours)
 }
 END_TEST
 
-/* 64 data ranks in groups of 8: each a node, whose i-th ranks are one to a node, with a NIC each.
- */
+/* 64 data ranks in groups of 8, one group per node. The replicas of a shard are one rank per node,
+ * with a NIC each. */
 START_TEST(shards_of_a_node_are_repeated_on_every_other)
 {
     machine_load("dgx-h100", 64);
@@ -201,8 +201,8 @@ START_TEST(stages_of_some_replica_that_cross_nodes_make_the_pair_cross)
 }
 END_TEST
 
-/* Blocks of 16 nodes: stages of 8 nodes leave them when there are 4, though neighbours need not.
- * Half of the cards of a block send out of it. */
+/* Blocks of 16 nodes: 4 stages of 8 nodes leave a block, 2 stages need not. Half of a block's NICs
+ * send out of it. */
 START_TEST(a_pipeline_that_leaves_a_block_is_oversubscribed)
 {
     machine_load("dgx-a100-80g-over7", 512);
@@ -216,8 +216,8 @@ START_TEST(a_pipeline_that_leaves_a_block_is_oversubscribed)
 }
 END_TEST
 
-/* Blocks of 16 nodes, so narrow that one card is too many to leave them: of groups of 12, the
- * second lies over nodes 12 to 23. Two groups of 8 fit, and one group of 12 alone does. */
+/* Blocks of 16 nodes with uplinks too narrow for a single NIC: of groups of 12 nodes, the second is
+ * on nodes 12 to 23 and crosses a block. Two groups of 8 fit, and so does a single group of 12. */
 START_TEST(a_group_that_some_block_boundary_cuts_is_oversubscribed)
 {
     machine_load("dgx-a100-80g-over7", 192);
@@ -233,8 +233,8 @@ START_TEST(a_group_that_some_block_boundary_cuts_is_oversubscribed)
 }
 END_TEST
 
-/* tp 3 on nodes of 8: ranks 6 and 7 on one, and 8 on the next with a NIC of 48 GB/s. tp 12: 8 and 4
- * ranks, or 4 and 8. */
+/* tp 3 on nodes of 8: ranks 6 and 7 are on one node, rank 8 on the next with a NIC of 48 GB/s. tp
+ * 12: 8 and 4 ranks, or 4 and 8. */
 START_TEST(the_node_with_the_fewest_ranks_bounds_the_rings)
 {
     machine_load("dgx-h100", 24);
@@ -246,8 +246,8 @@ START_TEST(the_node_with_the_fewest_ranks_bounds_the_rings)
 }
 END_TEST
 
-/* A member has the same place in every node, whole nodes apart as 2 apart, but not 3 apart, nor
- * where a node boundary cuts the group. */
+/* Members have the same place in every node when they are 2 or whole nodes apart, but not when they
+ * are 3 apart or a node boundary cuts the group. */
 START_TEST(groups_that_do_not_line_up_with_nodes_cross_rails)
 {
     machine_load("dgx-h100", 48);
@@ -261,7 +261,8 @@ START_TEST(groups_that_do_not_line_up_with_nodes_cross_rails)
 }
 END_TEST
 
-/* Stages of 8 are on one rail; of stages of 4, the second sends from places 4 to 7 to 0 to 3. */
+/* Stages of 8 GPUs are on one rail; with stages of 4, the second sends from places 4-7 to places
+ * 0-3. */
 START_TEST(stages_less_than_a_node_apart_cross_rails_between_nodes)
 {
     machine_load("dgx-h100", 32);

@@ -29,7 +29,7 @@ extern const struct textbook_run textbook_runs[NUM_TEXTBOOK_RUNS];
 
 const struct textbook_recipe *recipe_named(const char *name); /* fails when there is none */
 
-/* Off by at most this share of what is wanted. */
+/* Checks that `got` differs from `want` by at most this share. */
 void check_within(double got, double want, double share);
 
 #endif

@@ -1,6 +1,6 @@
-/* tests/torch_steps.h - training steps held against PyTorch's: its results for the small GPT and
- * Llama of tests/parity.h are in fixtures/torch, which says how they were made. Weights are the
- * formulas of draws.py there. */
+/* tests/torch_steps.h - training steps compared with PyTorch's: its results for the small GPT and
+ * Llama of tests/parity.h are in fixtures/torch, with their origin. Weights are the formulas of
+ * draws.py there. */
 #ifndef TESTS_TORCH_STEPS_H
 #define TESTS_TORCH_STEPS_H
 
@@ -13,7 +13,7 @@ enum { TORCH_THETA = TORCH_MODELS, TORCH_EPSILON };
 /* Largest relative error of fp32 losses, gradient norms and gradients. */
 #define TORCH_ERROR 1e-5
 
-/* A run from PyTorch's weights; the caller fills in what it runs on. */
+/* A run from PyTorch's weights; the caller fills in the device. */
 struct parity_run torch_run(bool is_unfused);
 
 /* Fails the test when losses or gradient norms of three steps differ. */

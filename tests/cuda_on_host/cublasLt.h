@@ -1,12 +1,10 @@
-/* tests/cuda_on_host/cublasLt.h - as much of cuBLASLt as kernels/cuda needs, in place of the
- * toolkit's header: column-major products, one sum after another in fp32, as the library's
- * documentation says what they are.
- *
- * Its algorithms are SLOW, FAST, and, where preferences allow it, the fastest: IN_PARTS, which has
- * the faults that cuBLASLt was seen to have (cublasLt.c). It proposes one more, whose state says
- * that it is none. For epilogues beyond a bias it has algorithms where rows and columns of the
- * result are multiples of 8; of sums of a multiple of 5 terms they are proposed and do not run.
- * While the thread captures a stream it proposes nothing. */
+/* tests/cuda_on_host/cublasLt.h - the part of cuBLASLt that kernels/cuda needs, instead of the
+ * toolkit's header: column-major products, summed in order in fp32, by the library's documentation.
+ * Its algorithms are SLOW, FAST and, if preferences allow it, the fastest: IN_PARTS, which has the
+ * faults observed in cuBLASLt (cublasLt.c). It proposes one more, with a state that marks it as
+ * invalid. For epilogues beyond a bias it has algorithms where rows and columns of the result are
+ * multiples of 8; of sums of a multiple of 5 terms they are proposed and do not run. While the
+ * thread captures a stream it proposes nothing. */
 #ifndef TESTS_CUDA_ON_HOST_CUBLASLT_H
 #define TESTS_CUDA_ON_HOST_CUBLASLT_H
 
@@ -90,7 +88,7 @@ enum { SLOW = 1, FAST, IN_PARTS };
 /* How often algorithms were asked for. */
 extern int algorithms_asked;
 
-/* By how much a product with sums seems slower than one without, whatever the machine's mood. */
+/* How much slower a product with sums appears than one without, independent of the machine. */
 extern double sums_ms;
 
 typedef struct cublasLtContext *cublasLtHandle_t;

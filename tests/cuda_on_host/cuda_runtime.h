@@ -179,7 +179,7 @@ inline float __uint_as_float(unsigned bits)
     return value;
 }
 
-/* Rounded each by itself: the host's compiler is told to fuse nothing. */
+/* Each operation is rounded separately: the host's compiler must not fuse them. */
 inline float __fmul_rn(float a, float b)
 {
     return a * b;

@@ -2,10 +2,10 @@
  * host.
  *
  * Blocks run one by one; in a block each thread runs until it must meet others. Threads of a warp
- * go on in random order; one warp gets as far ahead as it can, and which one is drawn anew at each
- * barrier, so that a kernel that forgets one reads what was not written yet, or is no more. Shared
- * memory is filled with NaN before each block and is as long as the launch said. A meeting that
- * can't come about ends the program with a sentence. */
+ * run in random order; one warp, drawn anew at each barrier, runs ahead as far as it can, so that a
+ * kernel with a missing barrier reads values that are not yet written or already overwritten.
+ * Shared memory is filled with NaN before each block and is as long as the launch said. A barrier
+ * that cannot complete ends the program with a message. */
 #ifndef TESTS_CUDA_ON_HOST_GRID_H
 #define TESTS_CUDA_ON_HOST_GRID_H
 
@@ -23,28 +23,27 @@ struct grid_shape {
     size_t shared_bytes;
 };
 
-/* What the running thread sees. */
+/* The coordinates that the running thread sees. */
 struct grid_place {
     struct grid_index thread, block, num_threads, num_blocks;
     char *shared;
 };
 
-/* Of the grid that runs on this thread of the host. In the room that a program keeps for the
- * libraries it loads: reached without a call. */
+/* The grid that runs on this host thread. Static TLS is accessed without a call. */
 #define STATIC_TLS __attribute__((tls_model("initial-exec")))
 extern __thread const struct grid_place *grid_now STATIC_TLS;
 
-/* A kernel's blocks may have 48 KiB of shared memory unasked, and what was asked for last; false
- * when that is more than the GPUs have that have least. */
+/* A kernel's blocks may use 48 KiB of shared memory, or what was last requested; false when a
+ * request exceeds the smallest GPU's. */
 int grid_ask_shared(const void *kernel, size_t bytes);
 int grid_may_share(const void *kernel, size_t bytes);
 
 /* Runs kernel(args) as every thread of the grid. False when a block has more than MOST_THREADS. */
 int grid_run(const struct grid_shape *shape, void (*kernel)(void *args), void *args);
-/* What grids leave on the thread of the host that ran them, for the next one. */
+/* Frees what grids keep on their host thread for the next one. */
 void grid_release(void);
 
-/* What threads do where they meet: offers[i] is what thread i brought, NULL where it has ended. */
+/* Called when threads meet: offers[i] is thread i's contribution; NULL: the thread has ended. */
 typedef void grid_meeting(void *const *offers, int count);
 
 /* The caller waits until every thread of its warp (of its block) that has not ended is there too;

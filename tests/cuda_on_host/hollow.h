@@ -1,6 +1,6 @@
 /* tests/cuda_on_host/hollow.h - GPUs that compute nothing: with SIMSEARCH_HOLLOW_GPUS=1 in the
- * environment kernels, products and long copies are left out, and take on their stream about the
- * time that a GPU would. What a calibration asks of GPUs would take the threads of a host days. */
+ * environment, kernels, products and long copies are skipped but take about a GPU's time on their
+ * stream. On host threads, a GPU calibration would take days. */
 #ifndef TESTS_CUDA_ON_HOST_HOLLOW_H
 #define TESTS_CUDA_ON_HOST_HOLLOW_H
 
@@ -13,7 +13,7 @@ extern "C" {
 
 bool hollow_is_on(void);
 
-/* Of a stream's work, on its thread: so long it takes. */
+/* Waits on the stream's thread for the time of such a kernel. */
 void hollow_kernel(double num_threads);
 void hollow_product(double num_flops);
 bool hollow_copy(size_t bytes); /* false: it is to be made */
@@ -23,7 +23,7 @@ double hollow_now_s(void);
 /* Until the machine's has come up with it. */
 void hollow_rest(void);
 
-/* Of any size, as nobody touches it. */
+/* Memory of any size, as nothing touches it. */
 void *hollow_alloc(size_t bytes);
 void hollow_free(void *memory);
 

@@ -1,4 +1,4 @@
-/* tests/cuda_on_host/nccl.h - as much of NCCL as exec/cuda/comm_nccl.c needs, in place of the
+/* tests/cuda_on_host/nccl.h - the part of NCCL that exec/cuda/comm_nccl.c needs, instead of the
  * library's header: ranks are threads or processes of this machine and meet in shared memory
  * (nccl_board.h). Sums are made in fp32 or wider, in the order of the ranks. */
 #ifndef TESTS_CUDA_ON_HOST_NCCL_H
@@ -47,9 +47,9 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t *comm, int size, ncclUniqueId id,
 ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_t *members,
                            ncclConfig_t *config);
 ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t *state);
-/* Both return when the communicator's calls have left their streams, and with them what is before
- * them there; and when all its ranks have come, which an abort lets nobody wait for. In a group:
- * GroupEnd waits so, for all that end in it side by side. Both accept NULL. */
+/* Both return when the communicator's calls, and all earlier work on their streams, have finished
+ * and all its ranks have arrived; after an abort nobody waits. Within a group, GroupEnd does this
+ * for all communicators at once. Both accept NULL. */
 ncclResult_t ncclCommDestroy(ncclComm_t comm);
 ncclResult_t ncclCommAbort(ncclComm_t comm);
 

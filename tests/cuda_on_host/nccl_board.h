@@ -23,8 +23,8 @@ struct board {
     struct mailbox mailboxes[BOARD_RANKS][BOARD_RANKS]; /* [from][to] */
 };
 
-/* The board of that name, made by whoever comes first; NULL when there is no memory. Nobody else
- * finds it once all have met on it. */
+/* The board of that name, created by the first rank; NULL when there is no memory. After all have
+ * met, its name is removed. */
 struct board *board_open(const char *name, int size);
 void board_close(struct board *board);
 

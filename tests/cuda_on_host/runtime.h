@@ -24,13 +24,13 @@ void runtime_wait_for_device(void);
 /* Before a kernel is launched: the first time it is loaded, for which a GPU may wait so. */
 void runtime_load(uint64_t kernel);
 
-/* Of the work that calls it: the stream's events seem so much later from here on. */
+/* Called by a stream's work: the stream's later events appear `ms` later. */
 void runtime_add_ms(double ms);
 
 /* Whether the calling thread captures a stream. */
 bool runtime_captures(void);
 
-/* Set by tests: no more memory is to be had of any GPU. */
+/* Set by tests: every GPU is out of memory. */
 extern bool runtime_memory_is_full;
 
 #ifdef __cplusplus
