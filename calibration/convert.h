@@ -22,8 +22,10 @@ struct run_case {
     const struct run_row *row;
     const char *skip; /* why it cannot be predicted; "": all members below are set */
     struct system *system;
-    struct model model; /* with the batch and sequence length of the run */
-    struct plan plan;   /* has passed plan_check and system_check */
+    const char *memory_stack; /* whose memory the system's stack has; its own, but where match.json
+                                 names another */
+    struct model model;       /* with the batch and sequence length of the run */
+    struct plan plan;         /* has passed plan_check and system_check */
     bool is_moe;
     enum memory_kind memory_kind; /* of the measured memory */
     bool is_fitted;               /* a constant of the system's profile or stack was fitted on it */

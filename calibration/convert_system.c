@@ -183,6 +183,7 @@ bool convert_system(struct conversion *of, struct err *reason, struct err *err)
         memory = find_pair(systems, pair->cluster, found.memory, pair->power_w, err);
     if (!memory)
         return false;
+    of->out->memory_stack = memory->stack;
     of->out->system = find_sized(systems, pair, memory, num_gpus, node_size, &link);
     double most = (double)cluster->num_nodes * own_size;
     if (cluster->num_nodes > 0 && num_gpus > most)

@@ -183,6 +183,60 @@ static bool list_stacks(const struct family_widths *found, int num_found, struct
     return ok;
 }
 
+/* --- memory ----------------------------------------------------------------------------------- */
+
+static int compare_memory(const void *a, const void *b)
+{
+    const struct run_case *x = *(const struct run_case *const *)a;
+    const struct run_case *y = *(const struct run_case *const *)b;
+    int by_stack = strcmp(x->memory_stack, y->memory_stack);
+    return by_stack ? by_stack : (x > y) - (x < y);
+}
+
+/* Errors of all peaks that were measured, whatever their time is: widths_find's with nothing but
+ * what a whole run errs by. */
+static bool load_memory_samples(const struct fit_result *results, int num_results, int jobs,
+                                struct arena *arena, struct samples *out, struct err *err)
+{
+    struct shipped_runs runs;
+    *out = (struct samples){ 0 };
+    bool ok = shipped_runs_predict(NULL, results, num_results, jobs, arena, &runs, err);
+    const struct run_case **chosen =
+        ARENA_ARRAY(arena, const struct run_case *, (size_t)runs.rows.count + 1);
+    for (int i = 0; ok && i < runs.rows.count; i++)
+        if (*runs.cases[i].skip == '\0' && runs.predictions[i].memory_bytes > 0 &&
+            run_measured_bytes(&runs.rows.at[i]) > 0)
+            chosen[out->count++] = &runs.cases[i];
+    qsort(chosen, (size_t)out->count, sizeof(void *), compare_memory);
+    out->at = ARENA_ARRAY(arena, struct width_row, (size_t)out->count + 1);
+    for (int i = 0; i < out->count; i++) {
+        double predicted = runs.predictions[chosen[i] - runs.cases].memory_bytes;
+        out->at[i] = (struct width_row){
+            .stack = arena_text(arena, chosen[i]->memory_stack),
+            .error = log(predicted / run_measured_bytes(chosen[i]->row)),
+            .shares = { 1 },
+        };
+    }
+    shipped_runs_release(&runs);
+    return ok;
+}
+
+static bool find_memory(const struct fit_table *table, const struct fit_result *results,
+                        int num_results, int jobs, struct families *out, struct err *err)
+{
+    struct samples samples;
+    if (!load_memory_samples(results, num_results, jobs, &out->arena, &samples, err))
+        return false;
+    struct family_widths *found =
+        ARENA_ARRAY(&out->arena, struct family_widths, (size_t)samples.count + 1);
+    int count = widths_find(&table->intervals, samples.at, samples.count, &out->arena, found);
+    for (int i = 0; i < count; i++)
+        round_widths(&found[i]);
+    for (int i = 0; i < out->count; i++)
+        out->at[i].memory = found[index_of(found, count, out->at[i].stack)].widths.common;
+    return true;
+}
+
 bool families_find(const struct fit_table *table, const struct fit_result *results, int num_results,
                    int jobs, struct families *out, struct err *err)
 {
@@ -199,7 +253,8 @@ bool families_find(const struct fit_table *table, const struct fit_result *resul
     for (int f = 0; f < count; f++)
         round_widths(&found[f]);
     cover(&samples, found, count, out);
-    return list_stacks(found, count, out, err);
+    return list_stacks(found, count, out, err) &&
+           find_memory(table, results, num_results, jobs, out, err);
 }
 
 bool families_pooled(const struct fit_table *table, const char *without, int jobs,

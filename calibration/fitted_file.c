@@ -256,6 +256,7 @@ static void store_widths(const struct family_widths *family, json_t *root)
     json_object_set_new(root, "errors",
                         fields_write(error_width_fields, num_error_width_fields, &family->widths));
     json_object_del(root, "error_log");
+    json_object_set_new(root, "memory_error", json_real(family->memory));
     json_t *said = json_pack("{s:i}", "n", family->rows);
     if (family->rows > 0) {
         json_object_set_new(said, "covered", rounded(family->covered, 3));

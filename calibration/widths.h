@@ -19,6 +19,7 @@ struct family_widths {
     const char *stack;
     int rows; /* held-out rows on measured profiles; 0: it has the pooled widths */
     struct error_widths widths;
+    double memory;   /* half width of the log of its peak memory */
     double covered;  /* share of the rows within; NaN without rows */
     double left_out; /* the same with widths refitted without the row's fold (one of five) */
 };

@@ -125,6 +125,9 @@ json_t *prediction_json(const struct setup *setup, const struct plan *plan,
     set_real(object, "mfu", prediction->mfu);
     set_real(object, "hfu", prediction->hfu);
     set_number(object, "peak_memory_bytes", round(prediction->peak_memory_bytes));
+    set_number(object, "memory_low_bytes", round(prediction->memory_low_bytes));
+    set_number(object, "memory_high_bytes", round(prediction->memory_high_bytes));
+    set_real(object, "p_oom", prediction->p_oom);
     json_object_set_new(object, "peak_stage", json_integer(prediction->peak_stage));
     json_object_set_new(object, "memory_by_stage", stages_json(prediction));
     json_object_set_new(object, "time", time_parts_json(&prediction->time));

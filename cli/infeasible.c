@@ -10,11 +10,13 @@
 void add_infeasible_sentence(const struct setup *setup, const struct search_result *result,
                              struct text *out)
 {
-    double capacity = setup->memory_bytes;
+    double capacity = result->planned_bytes;
     text_add(out, "no plan %s", result->proved_optimal ? "" : "was met that ");
     if (result->has_nearest)
         text_add(out, "fits: the leanest needs %.1f GiB per GPU, and there are %.1f",
                  result->nearest.prediction.peak_memory_bytes / GIB, capacity / GIB);
+    if (result->has_nearest && capacity < setup->memory_bytes)
+        text_add(out, " at P(out of memory) <= %s", risk_words(result->oom_risk).text);
     else if (result->num_exclusions > 0)
         text_add(out, "is feasible: %.0f of %.0f break the rule %s", result->exclusions[0].count,
                  result->candidates, result->exclusions[0].rule);
@@ -24,14 +26,13 @@ void add_infeasible_sentence(const struct setup *setup, const struct search_resu
         text_add(out, "; smallest count that fits: %d GPUs", result->fewest_gpus);
 }
 
-static void show_nearest(const struct terminal *terminal, const struct setup *setup,
-                         const struct search_result *result)
+static void show_nearest(const struct terminal *terminal, const struct search_result *result)
 {
     struct text layout = { 0 }, words = { 0 };
     const struct scored_plan *nearest = &result->nearest;
     const struct scored_plan *fewest = &result->fewest;
     if (result->has_nearest) {
-        double lacks = nearest->prediction.peak_memory_bytes - setup->memory_bytes;
+        double lacks = nearest->prediction.peak_memory_bytes - result->planned_bytes;
         plan_write(&nearest->plan, &layout);
         printf("\n  the nearest lacks %.1f GiB at stage %d: %s\n", lacks / GIB,
                nearest->prediction.peak_stage, text_get(&layout));
@@ -65,7 +66,7 @@ void show_infeasible(const struct options *options, const struct setup *setup,
                result->exclusions[i].summary);
         text_release(&count);
     }
-    show_nearest(&terminal, setup, result);
+    show_nearest(&terminal, result);
     show_relaxations(relaxations);
 }
 

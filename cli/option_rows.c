@@ -143,6 +143,10 @@ const struct option_row option_rows[] = {
       { "max-memory", .kind = FIELD_QUANTITY, .quantity = QUANTITY_BYTES, F(max_memory_bytes),
         .min = 1, .max = 1e18,
         .doc = "What a GPU may hold (\"60 GiB\"), when less than it has." } },
+    { "--oom-risk", NULL, "X", SEARCH,
+      { "oom-risk", .kind = FIELD_NUMBER, F(oom_risk), .min = 0.001, .max = 1,
+        .doc = "Recommends plans that run out of memory with at most this probability; 0.05 when not "
+               "given. From 0.5 on, whatever is predicted to fit." } },
     { "--price", NULL, "P", PREDICTS,
       { "price", .kind = FIELD_QUANTITY, .quantity = QUANTITY_DOLLARS_PER_HOUR, F(price),
         .min = 0, .max = 1e9, .doc = "Of one GPU, in $/h (2.5); the cluster's when not given." } },

@@ -33,6 +33,7 @@ struct options {
     int space; /* -1: not given */
     bool uneven, recompute_mixes, placement;
     int top, jobs, budget, seed;
+    double oom_risk; /* 0: not given */
     double max_memory_bytes, price, time_limit_s;
     bool pareto;
     double deadline_s; /* 0: none */

@@ -179,6 +179,8 @@ static void show_comparison(const struct terminal *terminal, const struct search
         text_add(&place, " of ");
         add_count(&place, rank->of);
         printf("    rank %s that fit, ", text_get(&place));
+        if (result->oom_risk > 0 && p->p_oom > result->oom_risk)
+            printf("tight: P(out of memory) %s, ", risk_words(p->p_oom).text);
     } else if (!p->fits) {
         printf("    does not fit: %.1f GiB on stage %d; else ", p->peak_memory_bytes / GIB,
                p->peak_stage);
@@ -234,6 +236,7 @@ void show_ranking(const struct options *options, const struct setup *setup,
     show_even_best(setup, result);
     show_comparison(&terminal, result, ranking->comparison);
     show_robustness(ranking->robust);
+    show_tight(ranking->tight);
     show_nearby_requests(setup, &result->top[0].prediction, ranking->nearby);
     if (options->quiet)
         return;

@@ -6,6 +6,7 @@
 #include "cli/kinds.h"
 #include "cli/nearby_view.h"
 #include "cli/robust_view.h"
+#include "cli/tight_view.h"
 #include "cli/tipping_view.h"
 #include "cli/wider_view.h"
 
@@ -23,6 +24,7 @@ struct ranking {
     const struct comparison *comparison;
     const struct robust_view *robust;
     const struct finalists *finalists;
+    const struct tight_view *tight;
     const struct nearby_view *nearby;
     const struct tipping_view *tipping;
     const struct wider_view *wider;

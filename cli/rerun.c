@@ -72,6 +72,8 @@ void add_search_options(const struct options *options, struct text *out)
         text_add(out, " --objective %s", objective_names[options->objective]);
     if (options->max_memory_bytes > 0)
         add_quantity(out, "--max-memory", options->max_memory_bytes, QUANTITY_BYTES);
+    if (options->oom_risk > 0)
+        text_add(out, " --oom-risk %g", options->oom_risk);
     add_option(out, "--convergence", options->convergence);
     if (options->tokens > 0)
         add_quantity(out, "--tokens", options->tokens, QUANTITY_TOKENS);

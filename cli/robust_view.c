@@ -29,7 +29,7 @@ struct robust_view robust_find(const struct options *options, const struct setup
                                 .seed = options->seed > 0 ? options->seed : DEFAULT_SEED,
                                 .result = result };
     struct system system = setup->system;
-    system.gpu.memory_bytes = setup->memory_bytes;
+    system.gpu.memory_bytes = result->planned_bytes;
     struct robust_request asked = { .system = &system,
                                     .model = &setup->model,
                                     .rivals = result->top,

@@ -1,5 +1,7 @@
 #include "cli/scale.h"
 
+#include <stdio.h>
+
 struct time_scale time_scale_of(double step_s)
 {
     double per_s = step_s >= 0.9995 ? 1 : step_s >= 0.9995e-3 ? 1e3 : 1e6;
@@ -13,4 +15,15 @@ struct time_scale time_scale_of(double step_s)
                     : shown < 999.5 ? 1
                                     : 0,
     };
+}
+
+struct risk_text risk_words(double probability)
+{
+    struct risk_text words;
+    double percent = 100 * probability;
+    if (percent < 0.1 || percent > 99.9)
+        snprintf(words.text, sizeof words.text, "%s %%", percent < 0.1 ? "< 0.1" : "> 99.9");
+    else
+        snprintf(words.text, sizeof words.text, "%.*f %%", percent < 1 || percent > 99, percent);
+    return words;
 }

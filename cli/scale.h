@@ -13,4 +13,10 @@ struct time_scale {
 };
 struct time_scale time_scale_of(double step_s);
 
+/* A probability: "3 %", "0.2 %", "< 0.1 %", "> 99.9 %". */
+struct risk_text {
+    char text[16];
+};
+struct risk_text risk_words(double probability);
+
 #endif

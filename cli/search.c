@@ -28,6 +28,7 @@
 #include <string.h>
 
 enum { DEFAULT_TOP = 5 };
+static const double default_oom_risk = 0.05;
 
 /* What is shown beside the best plans. */
 struct extras {
@@ -38,6 +39,7 @@ struct extras {
     struct relaxations relaxations;
     struct largest *largest;
     struct nearby_view nearby;
+    struct tight_view tight;
     struct kinds kinds;
     struct search_result by_kind; /* the best plan of each kind; borrows */
     struct tipping_view tipping;
@@ -153,6 +155,8 @@ static json_t *result_json(const struct setup *setup, const struct search_result
     add_largest_json(object, setup, extras->largest);
     json_object_set_new(object, "method", json_string(result->method));
     json_object_set_new(object, "space_name", json_string(result->space_name));
+    json_object_set_new(object, "oom_risk", json_real(result->oom_risk));
+    add_tight_json(object, setup, &extras->tight);
     json_object_set_new(object, "leaves_out", json_string(result->leaves_out));
     json_object_set_new(object, "best",
                         found ? finalist_json(setup, result, &extras->finalists, 0, true)
@@ -248,6 +252,7 @@ static struct search_request request_of(const struct options *options, struct se
         .host_memory_bytes = options->host_memory_bytes,
         .placement = options->placement,
         .max_memory_bytes = options->max_memory_bytes,
+        .oom_risk = options->oom_risk > 0 ? options->oom_risk : default_oom_risk,
         .top = options->top > 0 ? options->top : DEFAULT_TOP,
         .jobs = options->jobs > 0 ? options->jobs : parallel_cores(),
         .time_limit_s = options->time_limit_s,
@@ -314,6 +319,7 @@ static void print_result(const struct options *options, const struct setup *setu
                                         .comparison = &extras->comparison,
                                         .robust = &extras->robust,
                                         .finalists = &extras->finalists,
+                                        .tight = &extras->tight,
                                         .nearby = &extras->nearby,
                                         .tipping = &extras->tipping,
                                         .wider = &extras->wider });
@@ -428,6 +434,9 @@ static void look_nearby(const struct options *options, const struct search_reque
     if (result->num_top > 0 && result->proved_optimal && is_usual && extras->asked_gpus == 0 &&
         options->deadline_s <= 0 && !extras->largest->family)
         nearby_better(request, &result->top[0], &extras->nearby);
+    if (result->proved_optimal && is_usual && request->objective == OBJECTIVE_TIME &&
+        options->deadline_s <= 0)
+        extras->tight = tight_find(request, result);
 }
 
 /* For people, keeps the best plan of each kind; programs get the best of all. */
@@ -450,7 +459,9 @@ static bool compare_and_widen(const struct options *options, struct setup *setup
     if (!compare(options, setup, request, result, rank, reason, err))
         return false;
     extras->comparison.rank = rank;
-    bool is_faster = rank->is_valid && rank->plan.prediction.fits && rank->lost_share < -1e-9;
+    const struct prediction *p = &rank->plan.prediction;
+    bool is_planned = p->peak_memory_bytes <= result->planned_bytes; /* else: tight */
+    bool is_faster = rank->is_valid && is_planned && rank->lost_share < -1e-9;
     if (!is_faster || request->objective != OBJECTIVE_TIME || result->timed_out)
         return true;
     struct plan *compared = ARENA_NEW(&setup->arena, struct plan);
@@ -519,6 +530,7 @@ done:
     search_result_release(&result);
     relaxations_release(&extras.relaxations);
     nearby_release(&extras.nearby);
+    tight_release(&extras.tight);
     deadline_release(&extras.deadline);
     return err->code != ERR_NONE ? exit_code_of(err) : code;
 }

@@ -1,5 +1,7 @@
 #include "cli/searched.h"
 
+#include "cli/scale.h"
+
 #include "base/units.h"
 
 #include <stdio.h>
@@ -55,17 +57,32 @@ static void add_gap(struct text *out, const struct search_result *result)
         text_add(out, "; no plan is more than %.1f %% faster", 100 * search_gap(result));
 }
 
+struct among_text {
+    char text[80];
+};
+
+/* The plans that the claim is about. */
+static struct among_text among_words(const struct search_result *result)
+{
+    struct among_text words = { "" };
+    if (result->oom_risk > 0 && result->oom_risk < 0.5)
+        snprintf(words.text, sizeof words.text, ", among plans with P(out of memory) <= %s",
+                 risk_words(result->oom_risk).text);
+    return words;
+}
+
 static void add_proof(struct text *out, const struct search_result *result)
 {
     const char *ended = result->was_interrupted ? "INTERRUPTED"
                         : result->timed_out     ? "TIME LIMIT"
                                                 : NULL;
+    struct among_text among = among_words(result);
     if (ended)
         text_add(out, "%s: this is the best so far; the space was not searched to its end", ended);
     else if (result->proved_optimal)
-        text_add(out, "proved the best of its space: %s", result->space_name);
+        text_add(out, "proved the best of its space: %s%s", result->space_name, among.text);
     else
-        text_add(out, "not proved the best of its space: %s", result->space_name);
+        text_add(out, "not proved the best of its space: %s%s", result->space_name, among.text);
     if (!result->proved_optimal)
         add_gap(out, result);
 }

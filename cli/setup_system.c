@@ -6,6 +6,7 @@
 #include "exec/backend.h"
 
 #include <limits.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -225,9 +226,11 @@ static bool set_memory(const struct options *options, struct setup *setup, struc
 {
     const struct gpu *gpu = &setup->system.gpu;
     char has[64];
-    setup->memory_bytes =
-        options->max_memory_bytes > 0 ? options->max_memory_bytes : gpu->memory_bytes;
-    if (setup->memory_bytes <= gpu->memory_bytes)
+    double usable_bytes = gpu_usable_bytes(gpu);
+    setup->memory_bytes = options->max_memory_bytes > 0
+                              ? fmin(options->max_memory_bytes, usable_bytes)
+                              : usable_bytes;
+    if (options->max_memory_bytes <= gpu->memory_bytes)
         return true;
     units_write(gpu->memory_bytes, QUANTITY_BYTES, has, sizeof has);
     return err_set(err, ERR_USAGE, "--max-memory", "%s has no more than %s", gpu->name, has);

@@ -212,7 +212,8 @@ static void show_peak(const struct terminal *terminal, const struct setup *setup
     if (prediction->num_stages > 1)
         text_add(&line, " on stage %d (heaviest)", prediction->peak_stage);
     if (margin >= 0)
-        text_add(&line, "%smargin %.1f GiB", terminal_dot(terminal), margin / GIB);
+        text_add(&line, "%smargin %.1f GiB%sP(out of memory) %s", terminal_dot(terminal),
+                 margin / GIB, terminal_dot(terminal), risk_words(prediction->p_oom).text);
     else
         text_add(&line, "%s%sDOES NOT FIT: lacks %.1f GiB%s", terminal_dot(terminal),
                  terminal_bold(terminal), -margin / GIB, terminal_plain(terminal));

@@ -3,6 +3,7 @@
 #include "base/length.h"
 #include "base/parallel.h"
 #include "base/random.h"
+#include "sim/engine/memory_interval.h"
 
 #include <assert.h>
 #include <math.h>
@@ -28,7 +29,7 @@ static void time_rivals(const struct robust_request *request, const struct syste
     struct evaluator *evaluator = evaluator_new(system, request->model);
     for (int i = 0; i < request->num_rivals; i++) {
         const struct plan *plan = &request->rivals[i].plan;
-        bool fits = evaluate_peak_bytes(evaluator, plan) <= system->gpu.memory_bytes;
+        bool fits = evaluate_peak_bytes(evaluator, plan) <= memory_fits_bytes(system);
         step_s[i] = fits ? evaluate_step_s(evaluator, plan) : HUGE_VAL;
     }
     evaluator_free(evaluator);
@@ -69,7 +70,7 @@ static int find_best(const struct robust_request *request, const struct system *
     int best = -1;
     for (int i = 0; i < request->num_rivals; i++) {
         const struct plan *plan = &request->rivals[i].plan;
-        if (evaluate_peak_bytes(evaluator, plan) > system->gpu.memory_bytes ||
+        if (evaluate_peak_bytes(evaluator, plan) > memory_fits_bytes(system) ||
             evaluate_bound_s(evaluator, plan) * (1 - rounding) >= least_s)
             continue;
         double step_s = evaluate_step_s(evaluator, plan);

@@ -4,6 +4,7 @@
 #include "base/length.h"
 #include "base/text.h"
 #include "search/method.h"
+#include "sim/engine/memory_interval.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -178,6 +179,22 @@ static int within(int value, int least, int most)
     return value < least ? least : value > most ? most : value;
 }
 
+/* The one place that says what plans of a search may take. The risk grows with what is predicted:
+ * plans below the peak that has it are those of less risk, so that bounds and proofs of all methods
+ * hold for them. */
+static void plan_memory_of(const struct search_request *asked, struct system *system)
+{
+    struct gpu *gpu = &system->gpu;
+    double planned_bytes = memory_fits_bytes(system);
+    if (asked->max_memory_bytes > 0)
+        planned_bytes = fmin(planned_bytes, asked->max_memory_bytes);
+    system->fits_bytes = planned_bytes;
+    if (asked->oom_risk > 0)
+        planned_bytes = fmin(planned_bytes, memory_planned_bytes(system, asked->oom_risk));
+    gpu->usable_bytes = gpu_usable_bytes(gpu);
+    gpu->memory_bytes = planned_bytes;
+}
+
 bool search_prepare(const struct search_request *asked, struct arena *arena, struct prepared *out,
                     struct err *err)
 {
@@ -186,8 +203,7 @@ bool search_prepare(const struct search_request *asked, struct arena *arena, str
     out->request.top = within(asked->top, 1, MAX_TOP);
     out->system = *asked->system;
     out->request.system = &out->system;
-    if (asked->max_memory_bytes > 0)
-        out->system.gpu.memory_bytes = asked->max_memory_bytes;
+    plan_memory_of(asked, &out->system);
     out->search = (struct search){ &out->request, &out->system, &out->space, start_s };
     struct space_request space = { .model = asked->model,
                                    .num_gpus = out->system.num_gpus,
@@ -212,6 +228,8 @@ bool search_run(const struct search_request *request, struct search_result *resu
         return false;
     result->method = method->name;
     result->space_name = prepared.space.name;
+    result->oom_risk = request->oom_risk;
+    result->planned_bytes = prepared.system.gpu.memory_bytes;
     result->leaves_out = search_leaves_out(request, &result->arena);
     bool ok = method->run(&prepared.search, result, err);
     result->elapsed_s = clock_now_s() - prepared.search.start_s;

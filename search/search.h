@@ -41,6 +41,7 @@ struct search_request {
         base;      /* everything that is not searched: precision, optimizer, dtypes, overlap ... */
     int objective; /* enum objective */
     double max_memory_bytes; /* per GPU; 0: the GPU's own */
+    double oom_risk;         /* most P(out of memory) of a plan; 0: whatever is predicted to fit */
     int top;                 /* plans wanted */
     int jobs;
     double time_limit_s; /* 0: none */
@@ -79,6 +80,8 @@ struct search_result {
     int num_exclusions;
     bool with_uneven;              /* plans with uneven stages were searched too */
     struct scored_plan *even_best; /* with_uneven: the fastest even plan; NULL: none fits */
+    double oom_risk;               /* as asked */
+    double planned_bytes;          /* most that a plan of it is predicted to take of a GPU */
     bool proved_optimal;           /* false when ended early */
     double lower_bound_s;          /* lower bound of every plan's step time in the space */
     bool timed_out, was_interrupted;

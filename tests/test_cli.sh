@@ -474,9 +474,21 @@ says '^simsearch: --objective: expected time or cost with uneven stages'
 # 126 layers are no multiple of 16 stages: the embedding and the loss count as one each.
 spaces=(--gpus 16384 --model llama3-405b --seq 8192 --gbs 2048)
 run 0 "${spaces[@]}"
-shows 'layout .* pp16 .* stages=0,1x126,0$'
+shows 'layout .* pp32 .* stages=0,1x126,0$'
+shows 'memory .* of 79.1 GiB .* P\(out of memory\) '
+shows 'tight, saves [0-9.]+ %: tp4 cp4 pp16 .* P\(out of memory\) [0-9]+ %$'
+shows ', among plans with P\(out of memory\) <= 5 %$'
 shows "proved the best of its space: Megatron's splits, "
 shows 'it leaves out uneven layers per stage .--uneven., recompute per stage'
+# A layout above the risk has its rank, and is no reason to search further.
+run 0 --gpus 256 --model llama3-70b --compare "tp4 pp4 dp16 mb1 vpp20 sp zero1"
+shows 'rank 1 of .* tight: P\(out of memory\) [0-9]+ %, '
+hides 'its own values were added'
+run 0 --gpus 256 --model llama3-70b --oom-risk 0.5 --fix pp4 --json
+shows '^  "oom_risk": 0.5,$'
+shows '"p_oom": 0\.[0-9]+,'
+shows '"memory_low_bytes": '
+hides '"tight": '
 run 0 "${spaces[@]}" --space even --json
 shows '"space_name": "even chunks, '
 shows '"leaves_out": "splits that are not even .--space megatron., '

@@ -230,8 +230,8 @@ static const struct {
     { LARGE("tp8 pp8 mb1 sp zero1"), "ZeRO-1, as here", 175181291520.0 / 64 * 6.75 },
     { LARGE("tp8 pp8 mb1 sp zero1"), "ZeRO-2", 175181291520.0 / 64 * 3 },
     { LARGE("tp8 pp8 mb1 sp zero1"), "ZeRO-3", 175181291520.0 / 64 * 1.125 },
-    /* 80 GiB over 18 bytes */
-    { LARGE("tp8 pp8 mb1 sp zero1"), "parameters whose state fills a GPU", 85899345920.0 / 18 },
+    /* 79.1 GiB, which programs have of 80, over 18 bytes */
+    { LARGE("tp8 pp8 mb1 sp zero1"), "parameters whose state fills a GPU", 79.1 * 1024 * 1024 * 1024 / 18 },
 };
 // clang-format on
 

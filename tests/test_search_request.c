@@ -1,9 +1,12 @@
+#include "base/length.h"
 #include "search/search.h"
+#include "sim/engine/memory_interval.h"
 
 #include "tests/instance.h"
 #include "tests/searching.h"
 #include "tests/testing.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -53,6 +56,89 @@ START_TEST(no_plan_needs_more_than_the_memory_that_was_allowed)
         ck_assert_double_le(result.top[i].prediction.peak_memory_bytes, 12e9);
     }
     search_result_release(&result);
+}
+END_TEST
+
+/* At 90 % within 0.1645 the deviation is 0.1: a peak of exp(-0.1645) of the GPU has 5 % above it.
+ */
+START_TEST(the_risk_of_a_peak_is_that_of_a_log_normal)
+{
+    struct system system = { .gpu = { .memory_bytes = 80e9, .usable_bytes = 79e9 } };
+    system.stack.memory.error = 0.1 * 1.6448536269514722;
+    ck_assert_double_eq_tol(memory_risk(&system, 79e9), 0.5, 1e-12);
+    ck_assert_double_eq_tol(memory_risk(&system, 79e9 * exp(-0.16448536269514722)), 0.05, 1e-9);
+    ck_assert_double_eq_tol(memory_risk(&system, 79e9 * exp(0.23263478740408408)), 0.99, 1e-9);
+    ck_assert_double_eq_tol(memory_planned_bytes(&system, 0.05), 79e9 * exp(-0.16448536269514722),
+                            1);
+    for (double risk = 0.001; risk < 0.5; risk *= 1.7)
+        ck_assert_double_eq_tol(memory_risk(&system, memory_planned_bytes(&system, risk)), risk,
+                                1e-9);
+    ck_assert_double_eq(memory_planned_bytes(&system, 0.5), 79e9);
+    ck_assert_double_eq(memory_planned_bytes(&system, 1), 79e9);
+    system.gpu.usable_bytes = 0; /* not said: all of it */
+    ck_assert_double_eq(memory_planned_bytes(&system, 1), 80e9);
+    system.stack.memory.error = 0; /* known to the byte */
+    ck_assert_double_eq(memory_risk(&system, 80e9), 0);
+    ck_assert_double_eq(memory_risk(&system, 80e9 + 1), 1);
+    ck_assert_double_eq(memory_planned_bytes(&system, 0.05), 80e9);
+}
+END_TEST
+
+/* The best among plans of at most this risk is what the same search finds in as much memory, by
+ * looking at every plan too; whatever fits is found from half on. */
+START_TEST(no_plan_is_recommended_above_the_risk)
+{
+    static const char *const methods[] = { "bnb", "exhaustive", "dp", "zo" };
+    struct search_request request = new_request();
+    instance.system.gpu.usable_bytes = 14e9;
+    instance.system.stack.memory.error = 0.2;
+    for (int i = 0; i < LENGTH(methods); i++) {
+        request.method = methods[i];
+        request.max_memory_bytes = 0;
+        request.oom_risk = 0.05;
+        struct search_result result = search_of(&request);
+        ck_assert_int_gt(result.num_top, 0);
+        double planned_bytes = memory_planned_bytes(&instance.system, 0.05);
+        ck_assert_double_eq(result.planned_bytes, planned_bytes);
+        for (int k = 0; k < result.num_top; k++) {
+            const struct prediction *p = &result.top[k].prediction;
+            ck_assert_double_le(p->p_oom, 0.05 + 1e-9);
+            ck_assert_double_eq_tol(p->p_oom, memory_risk(&instance.system, p->peak_memory_bytes),
+                                    1e-12);
+            ck_assert_double_eq_tol(log(p->memory_high_bytes / p->memory_low_bytes), 0.4, 1e-12);
+        }
+        request.oom_risk = 0;
+        request.max_memory_bytes = planned_bytes;
+        struct search_result same = search_of(&request);
+        ck_assert_int_eq(same.num_top, result.num_top);
+        ck_assert(plan_equal(&same.top[0].plan, &result.top[0].plan));
+        search_result_release(&same);
+        search_result_release(&result);
+    }
+}
+END_TEST
+
+/* A plan above the risk is still predicted, fits and has a rank. */
+START_TEST(a_tight_plan_fits_and_is_ranked)
+{
+    struct search_request request = new_request();
+    instance.system.gpu.usable_bytes = 14e9;
+    instance.system.stack.memory.error = 0.2;
+    request.top = 1;
+    struct search_result any = search_of(&request);
+    request.oom_risk = 0.05;
+    struct search_result safe = search_of(&request);
+    struct arena arena = { 0 };
+    struct err err = { 0 };
+    struct rank_result rank;
+    ck_assert_double_gt(any.top[0].prediction.p_oom, 0.05);
+    ck_assert(search_rank(&request, &safe, &any.top[0].plan, &arena, &rank, &err));
+    ck_assert(rank.is_valid && rank.plan.prediction.fits);
+    ck_assert_double_eq(rank.rank, 1);
+    ck_assert_double_lt(rank.lost_share, 0);
+    arena_release(&arena);
+    search_result_release(&safe);
+    search_result_release(&any);
 }
 END_TEST
 
@@ -268,6 +354,9 @@ static Suite *suite(void)
     tcase_add_checked_fixture(cases, set_up, tear_down);
     tcase_add_test(cases, fixed_and_forbidden_words_hold_for_every_plan_found);
     tcase_add_test(cases, no_plan_needs_more_than_the_memory_that_was_allowed);
+    tcase_add_test(cases, the_risk_of_a_peak_is_that_of_a_log_normal);
+    tcase_add_test(cases, no_plan_is_recommended_above_the_risk);
+    tcase_add_test(cases, a_tight_plan_fits_and_is_ranked);
     tcase_add_loop_test(cases, the_ith_plan_has_rank_i, 0, 3);
     tcase_add_test(cases, a_layout_from_outside_the_space_has_a_rank_among_it);
     tcase_add_loop_test(cases, a_layout_that_breaks_a_rule_has_no_rank, 0, 3);

@@ -1,3 +1,4 @@
+#include "sim/engine/memory_interval.h"
 #include "sim/engine/simulate.h"
 
 #include "tests/settings.h"
@@ -60,7 +61,7 @@ static void check_memory(const struct prediction *p, const char *layout)
     }
     ck_assert_double_eq(p->peak_memory_bytes, peak_bytes);
     ck_assert_double_eq(p->stages[p->peak_stage].total_bytes, peak_bytes);
-    ck_assert_int_eq(p->fits, peak_bytes <= setting.system.gpu.memory_bytes);
+    ck_assert_int_eq(p->fits, peak_bytes <= memory_fits_bytes(&setting.system));
 }
 
 START_TEST(parts_of_the_memory_are_positive_and_add_up)

@@ -138,6 +138,7 @@ START_TEST(the_shipped_stacks_have_these_widths)
         for (int k = 0; k < NUM_ERROR_PARTS; k++)
             ck_assert_msg(error_width(&stack.widths, k) == error_width(&families.at[i].widths, k),
                           "%s: %s", families.at[i].stack, error_width_fields[k].name);
+        ck_assert_double_eq(stack.memory.error, families.at[i].memory);
         stack_release(&stack);
     }
 }

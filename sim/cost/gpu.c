@@ -25,6 +25,8 @@ const struct field gpu_fields[] = {
       .doc = "Chip, in lower case: GPUs of one chip share what was measured of it." },
     { .name = "memory", QUANTITY(BYTES, memory_bytes), .min = 1, .max = 1e18,
       .doc = "Device memory." },
+    { .name = "usable", QUANTITY(BYTES, usable_bytes), .min = 0, .max = 1e18, .fallback = "0 B",
+      .doc = "What programs have of it: as nvidia-smi shows it, less the driver's part; 0: all." },
     { .name = "memory_bandwidth", QUANTITY(BYTES_PER_S, memory_bytes_per_s), .min = 1, .max = 1e18,
       .doc = "Bandwidth of the device memory." },
     { .name = "num_sms", .kind = FIELD_INT, AT(num_sms), .min = 1, .max = 4096,
@@ -59,6 +61,11 @@ static const struct field peak_fields[] = {
 enum { NUM_PEAK_FIELDS = LENGTH(peak_fields) };
 
 const struct datafile_kind gpu_files = { "GPU", "calibration/hardware", "calibration/hardware" };
+
+double gpu_usable_bytes(const struct gpu *gpu)
+{
+    return gpu->usable_bytes > 0 ? gpu->usable_bytes : gpu->memory_bytes;
+}
 
 static bool read_words(const json_t *words, struct gpu *out, struct err *err)
 {

@@ -26,7 +26,8 @@ struct gpu {
     char words[6][40]; /* aliases, and the names that measured rows use: "A100-80GB-SXM" */
     int arch;          /* enum gpu_arch */
     char die[24];      /* "gh100": GPUs with the same die share its measurements; "": not stated */
-    double memory_bytes;
+    double memory_bytes; /* in a search's own copy: what its plans may be predicted to take */
+    double usable_bytes; /* that programs have of it: nvidia-smi's less the driver's; 0: all */
     double memory_bytes_per_s;
     int num_sms;
     double clock_hz;
@@ -183,7 +184,8 @@ enum logged_stage { LOGGED_MOST, LOGGED_LAST };
 
 /* Memory beside a model's state and activations. */
 struct stack_memory {
-    double allocator_slack; /* reserved / allocated - 1 */
+    double allocator_slack; /* fragments: reserved / allocated - 1 */
+    double error;           /* half width of 90 % of log(peak / predicted) */
     double context_bytes;   /* CUDA context, kernels, workspaces of libraries */
     double graph_bytes;     /* pools of captured graphs, when launch is graphs */
     int main_gradients;     /* enum main_gradients */
@@ -254,7 +256,10 @@ struct system {
     struct profile profile;
     struct stack stack;
     int num_gpus;
+    double fits_bytes; /* that plans are said to fit in; 0: what the GPU's programs have */
 };
+
+double gpu_usable_bytes(const struct gpu *gpu);
 
 bool gpu_load(const char *name, struct gpu *out, struct err *err);
 bool cluster_load(const char *name, struct cluster *out, struct err *err);

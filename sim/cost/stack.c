@@ -62,6 +62,10 @@ const struct field stack_fields[] = {
       .doc = "Host and logging time of a step." },
     { .name = "allocator_slack", .kind = FIELD_NUMBER, AT(memory.allocator_slack), .min = 0, .max = 10,
       .fallback = "0.05", .doc = "Memory reserved beyond what is allocated, as a share." },
+    { .name = "memory_error", .kind = FIELD_NUMBER, AT(memory.error), .min = 0, .max = 10,
+      .fallback = "0.14",
+      .doc = "Half width of the 90 % interval of the log of peak memory, as `fit` finds it; when absent, "
+             "that of all shipped stacks together." },
     { .name = "context", QUANTITY(BYTES, memory.context_bytes), .min = 0, .max = 1e18,
       .fallback = "1.5 GiB", .doc = "CUDA context, kernels, workspaces of libraries." },
     { .name = "graph_memory", QUANTITY(BYTES, memory.graph_bytes), .min = 0, .max = 1e18,

@@ -1,4 +1,5 @@
 #include "sim/engine/interval.h"
+#include "sim/engine/memory_interval.h"
 #include "sim/engine/work.h"
 
 #include <math.h>
@@ -20,7 +21,10 @@ void fill_memory(const struct work *w, struct stage_memory *stages, struct predi
             p->peak_memory_bytes = p->stages[stage].total_bytes;
             p->peak_stage = stage;
         }
-    p->fits = p->peak_memory_bytes <= w->system->gpu.memory_bytes;
+    p->fits = p->peak_memory_bytes <= memory_fits_bytes(w->system);
+    p->memory_low_bytes = p->peak_memory_bytes / memory_factor(&w->system->stack);
+    p->memory_high_bytes = p->peak_memory_bytes * memory_factor(&w->system->stack);
+    p->p_oom = memory_risk(w->system, p->peak_memory_bytes);
 }
 
 /* The stage whose compute takes longest. */

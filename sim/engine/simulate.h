@@ -21,6 +21,8 @@ struct prediction {
     double tokens_per_s;
     double mfu, hfu;
     double peak_memory_bytes;
+    double memory_low_bytes, memory_high_bytes; /* 90 % interval, of memory_factor */
+    double p_oom;                               /* of running out of memory */
     int peak_stage;
     int busiest_stage;
     int num_microbatches;
