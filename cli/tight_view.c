@@ -6,12 +6,22 @@
 
 #include <stdio.h>
 
+static void keep(const struct scored_plan *plan, double best_s, struct tight_view *view)
+{
+    view->is_found = true;
+    view->plan = scored_plan_copy(plan, &view->arena);
+    view->saved_share = 1 - view->plan.prediction.step_s / best_s;
+}
+
 struct tight_view tight_find(const struct search_request *request,
                              const struct search_result *result)
 {
     struct tight_view view = { 0 };
     struct search_request any = *request;
-    if (result->num_top == 0 || request->oom_risk <= 0 || request->oom_risk >= 0.5)
+    if (result->tight)
+        keep(result->tight, result->top[0].prediction.step_s, &view);
+    if (result->knows_tight || result->num_top == 0 || request->oom_risk <= 0 ||
+        request->oom_risk >= 0.5)
         return view;
     struct search_result found;
     struct err ignored = { 0 };
@@ -20,11 +30,8 @@ struct tight_view tight_find(const struct search_request *request,
     any.progress = NULL;
     double best_s = result->top[0].prediction.step_s;
     bool ok = search_run(&any, &found, &ignored);
-    view.is_found = ok && found.num_top > 0 && found.top[0].prediction.step_s < best_s;
-    if (view.is_found) {
-        view.plan = scored_plan_copy(&found.top[0], &view.arena);
-        view.saved_share = 1 - view.plan.prediction.step_s / best_s;
-    }
+    if (ok && found.num_top > 0 && found.top[0].prediction.step_s < best_s)
+        keep(&found.top[0], best_s, &view);
     search_result_release(&found);
     return view;
 }

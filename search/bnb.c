@@ -35,15 +35,17 @@ struct bnb {
     size_t next;              /* families before it were looked at */
     struct frontier best;
     struct frontier *round; /* of each family of a round, the plans that may be kept */
-    bool *is_open;          /* of each family of a round: not examined to the end */
-    double open_floor_s;    /* least floor of those */
+    /* The fastest plan whose risk of running out of memory is too high, and of each family. */
+    struct frontier tight, *round_tight;
+    bool *is_open;       /* of each family of a round: not examined to the end */
+    double open_floor_s; /* least floor of those */
 };
 
 /* One family, examined by one worker. */
 struct examination {
     const struct bnb *bnb;
     struct worker *worker;
-    struct frontier *kept;
+    struct frontier *kept, *tight;
 };
 
 static bool must_stop(const struct bnb *bnb, struct worker *worker)
@@ -135,6 +137,28 @@ static double worst_peak_bytes(const struct bnb *bnb)
     return all_go ? HUGE_VAL : best->at[0].peak_memory_bytes;
 }
 
+static double fastest_s(const struct frontier *frontier)
+{
+    double least_s = HUGE_VAL;
+    for (int i = 0; i < frontier->count; i++)
+        least_s = fmin(least_s, frontier->at[i].step_s);
+    return least_s;
+}
+
+/* A plan that is predicted to fit, with too high a risk that it does not: of interest where it may
+ * be faster than every plan kept. */
+static void examine_tight(struct examination *at, struct ranked_plan *ranked)
+{
+    const struct bnb *bnb = at->bnb;
+    struct evaluator *evaluator = at->worker->evaluator;
+    double fastest = fmin(fastest_s(&bnb->best), fastest_s(&bnb->tight));
+    if (ranked->peak_memory_bytes > bnb->search->system->fits_bytes || ranks_by_memory(bnb) ||
+        evaluate_bound_s(evaluator, &ranked->plan) * (1 - rounding) > fastest)
+        return;
+    ranked->step_s = evaluate_step_s(evaluator, &ranked->plan);
+    frontier_offer(at->tight, ranked);
+}
+
 static bool examine_plan(void *context, const struct plan *plan)
 {
     struct examination *at = context;
@@ -150,6 +174,7 @@ static bool examine_plan(void *context, const struct plan *plan)
     ranked.peak_memory_bytes = evaluate_peak_bytes(evaluator, plan);
     if (ranked.peak_memory_bytes > bnb->search->system->gpu.memory_bytes) {
         tally_over_memory(tally, &ranked);
+        examine_tight(at, &ranked);
     } else if (ranked.peak_memory_bytes > worst_peak_bytes(bnb)) {
         tally->bounded++;
     } else {
@@ -169,7 +194,8 @@ static void exclude_plan(void *context, const struct plan_rule *rule, double cou
 static void examine_family(void *context, size_t index, int id)
 {
     struct bnb *bnb = context;
-    struct examination at = { bnb, &bnb->workers[id], &bnb->round[index] };
+    struct examination at = { bnb, &bnb->workers[id], &bnb->round[index],
+                              &bnb->round_tight[index] };
     const struct family *family = &bnb->families.at[bnb->next + index];
     bnb->is_open[index] = must_stop(bnb, at.worker);
     if (bnb->is_open[index])
@@ -201,6 +227,10 @@ static void keep_round(struct bnb *bnb, size_t length)
         for (int j = 0; j < kept->count; j++)
             frontier_offer(&bnb->best, &kept->at[j]);
         kept->count = 0;
+        struct frontier *tight = &bnb->round_tight[i];
+        for (int j = 0; j < tight->count; j++)
+            frontier_offer(&bnb->tight, &tight->at[j]);
+        tight->count = 0;
         if (bnb->is_open[i])
             bnb->open_floor_s = fmin(bnb->open_floor_s, bnb->families.at[bnb->next + i].floor_s);
     }
@@ -271,13 +301,17 @@ static struct bnb bnb_new(const struct search *search, int top, struct arena *ar
                        .workers = ARENA_ARRAY(arena, struct worker, (size_t)jobs),
                        .best = frontier_new(objective, top, arena),
                        .round = ARENA_ARRAY(arena, struct frontier, LONGEST_ROUND),
+                       .tight = frontier_new(objective, 1, arena),
+                       .round_tight = ARENA_ARRAY(arena, struct frontier, LONGEST_ROUND),
                        .is_open = ARENA_ARRAY(arena, bool, LONGEST_ROUND),
                        .open_floor_s = HUGE_VAL };
     for (int i = 0; i < jobs; i++)
         bnb.workers[i].tally = tally_new(arena);
     int most = (int)fmin(top, space_family_size(search->space));
-    for (int i = 0; i < LONGEST_ROUND; i++)
+    for (int i = 0; i < LONGEST_ROUND; i++) {
         bnb.round[i] = frontier_new(objective, most, arena);
+        bnb.round_tight[i] = frontier_new(objective, 1, arena);
+    }
     return bnb;
 }
 
@@ -298,8 +332,9 @@ static bool nothing_fits(const struct search *search, struct arena *arena, struc
     return why->evaluated == 0 && tally_is_complete(why);
 }
 
-struct tally bnb_best(const struct search *search, struct arena *arena, struct frontier *best,
-                      double *least_s)
+/* As bnb_best; `tight` gets the fastest plan that is faster than they are and too risky. */
+static struct tally find_best(const struct search *search, struct arena *arena,
+                              struct frontier *best, struct frontier *tight, double *least_s)
 {
     struct tally why;
     *best = frontier_new(search->request->objective, search->request->top, arena);
@@ -314,19 +349,40 @@ struct tally bnb_best(const struct search *search, struct arena *arena, struct f
     struct tally tally = close_workers(&bnb, arena);
     frontier_sort(&bnb.best);
     *best = bnb.best;
+    *tight = bnb.tight;
     *least_s = lower_bound_s(&bnb, &tally);
     return tally;
+}
+
+struct tally bnb_best(const struct search *search, struct arena *arena, struct frontier *best,
+                      double *least_s)
+{
+    struct frontier tight;
+    return find_best(search, arena, best, &tight, least_s);
+}
+
+static void fill_tight(const struct search *search, const struct frontier *tight,
+                       struct search_result *result)
+{
+    bool is_faster = tight->count > 0 && result->num_top > 0 &&
+                     tight->at[0].step_s < result->top[0].prediction.step_s;
+    result->knows_tight = true;
+    if (!is_faster)
+        return;
+    result->tight = ARENA_NEW(&result->arena, struct scored_plan);
+    *result->tight = search_predict(search, &tight->at[0].plan, &result->arena);
 }
 
 bool bnb_run(const struct search *search, struct search_result *result, struct err *err)
 {
     if (search->request->uneven || search->request->recompute_mixes)
         return uneven_run(search, result, err);
-    struct frontier best;
+    struct frontier best, tight = { 0 };
     double least_s;
-    struct tally tally = bnb_best(search, &result->arena, &best, &least_s);
+    struct tally tally = find_best(search, &result->arena, &best, &tight, &least_s);
     search_fill_counts(&tally, result);
     search_fill_top(search, &best, result);
+    fill_tight(search, &tight, result);
     result->proved_optimal = tally_is_complete(&tally);
     result->lower_bound_s = least_s;
     if (result->num_top == 0 && result->proved_optimal)

@@ -82,8 +82,11 @@ struct search_result {
     struct scored_plan *even_best; /* with_uneven: the fastest even plan; NULL: none fits */
     double oom_risk;               /* as asked */
     double planned_bytes;          /* most that a plan of it is predicted to take of a GPU */
-    bool proved_optimal;           /* false when ended early */
-    double lower_bound_s;          /* lower bound of every plan's step time in the space */
+    /* The fastest of the plans that fit with too high a risk, where it is faster than the best. */
+    bool knows_tight;          /* the method looked for it */
+    struct scored_plan *tight; /* NULL: none */
+    bool proved_optimal;       /* false when ended early */
+    double lower_bound_s;      /* lower bound of every plan's step time in the space */
     bool timed_out, was_interrupted;
     double elapsed_s;
     /* When nothing fits: the plan that exceeds memory the least, and the fewest GPUs on which a
