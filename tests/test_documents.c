@@ -105,7 +105,7 @@ static const struct {
 
 START_TEST(variance_is_that_of_drawn_windows)
 {
-    enum { DRAWS = TURNS(2000) };
+    enum { DRAWS = 2000 };
     struct random rng = random_new(7, (uint64_t)_i);
     double mean = 100, tokens = windows[_i].tokens * mean, sum = 0, squares = 0;
     struct documents d = documents_of_spread(mean, 1 / sqrt(windows[_i].shape));
@@ -124,7 +124,7 @@ END_TEST
 static double drawn_wait(struct random *rng, const struct packing *p, double mean, int shape,
                          double seq)
 {
-    enum { DRAWS = TURNS(80) };
+    enum { DRAWS = 80 };
     double sum = 0, works = 0, num_works = 0;
     for (int i = 0; i < DRAWS; i++) {
         double last = 0;
