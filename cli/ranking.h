@@ -24,7 +24,7 @@ struct ranking {
     const struct comparison *comparison;
     const struct robust_view *robust;
     const struct finalists *finalists;
-    const struct tight_view *tight;
+    const struct scored_plan *tight; /* NULL: none */
     const struct nearby_view *nearby;
     const struct tipping_view *tipping;
     const struct wider_view *wider;

@@ -39,7 +39,7 @@ struct extras {
     struct relaxations relaxations;
     struct largest *largest;
     struct nearby_view nearby;
-    struct tight_view tight;
+    const struct scored_plan *tight; /* NULL: none is shown */
     struct kinds kinds;
     struct search_result by_kind; /* the best plan of each kind; borrows */
     struct tipping_view tipping;
@@ -76,23 +76,22 @@ static json_t *scored_json(const struct setup *setup, const struct scored_plan *
 }
 
 static json_t *finalist_json(const struct setup *setup, const struct search_result *result,
-                             const struct finalists *finalists, int i, bool with_plan)
+                             const struct finalists *finalists, const double *chance, int i,
+                             bool with_plan)
 {
     json_t *object = scored_json(setup, &result->top[i], with_plan);
-    double *chance = top_chances(&setup->system, result);
     json_object_set_new(object, "p_best", json_real(chance[i]));
-    free(chance);
     if (i < finalists->count && finalists->step_s[i] > 0)
         json_object_set_new(object, "event_step_s", json_real(finalists->step_s[i]));
     return object;
 }
 
 static json_t *top_json(const struct setup *setup, const struct search_result *result,
-                        const struct finalists *finalists)
+                        const struct finalists *finalists, const double *chance)
 {
     json_t *top = json_array();
     for (int i = 0; i < result->num_top; i++)
-        json_array_append_new(top, finalist_json(setup, result, finalists, i, false));
+        json_array_append_new(top, finalist_json(setup, result, finalists, chance, i, false));
     return top;
 }
 
@@ -143,6 +142,7 @@ static json_t *result_json(const struct setup *setup, const struct search_result
 {
     const struct comparison *comparison = &extras->comparison;
     bool found = result->num_top > 0;
+    double *chance = top_chances(&setup->system, result);
     json_t *object = json_object();
     json_object_set_new(object, "version", json_string(SIMSEARCH_VERSION));
     json_object_set_new(object, "model", json_string(setup->model.name));
@@ -156,12 +156,14 @@ static json_t *result_json(const struct setup *setup, const struct search_result
     json_object_set_new(object, "method", json_string(result->method));
     json_object_set_new(object, "space_name", json_string(result->space_name));
     json_object_set_new(object, "oom_risk", json_real(result->oom_risk));
-    add_tight_json(object, setup, &extras->tight);
+    if (extras->tight)
+        add_tight_json(object, setup, extras->tight, &result->top[0]);
     json_object_set_new(object, "leaves_out", json_string(result->leaves_out));
     json_object_set_new(object, "best",
-                        found ? finalist_json(setup, result, &extras->finalists, 0, true)
+                        found ? finalist_json(setup, result, &extras->finalists, chance, 0, true)
                               : json_null());
-    json_object_set_new(object, "top", top_json(setup, result, &extras->finalists));
+    json_object_set_new(object, "top", top_json(setup, result, &extras->finalists, chance));
+    free(chance);
     if (found)
         add_even_best_json(object, setup, result);
     if (found)
@@ -319,7 +321,7 @@ static void print_result(const struct options *options, const struct setup *setu
                                         .comparison = &extras->comparison,
                                         .robust = &extras->robust,
                                         .finalists = &extras->finalists,
-                                        .tight = &extras->tight,
+                                        .tight = extras->tight,
                                         .nearby = &extras->nearby,
                                         .tipping = &extras->tipping,
                                         .wider = &extras->wider });
@@ -425,8 +427,9 @@ static bool take_fewer(const struct options *options, struct setup *setup,
     return ok;
 }
 
-/* Searches nearby requests, only with the default method, which is fast enough. */
-static void look_nearby(const struct options *options, const struct search_request *request,
+/* Beside the default method alone: it is fast enough to search nearby requests, and it meets the
+ * plans that are too risky. */
+static void look_beside(const struct options *options, const struct search_request *request,
                         const struct search_result *result, struct extras *extras)
 {
     bool is_usual = !request->method && request->objective != OBJECTIVE_MEMORY &&
@@ -436,7 +439,7 @@ static void look_nearby(const struct options *options, const struct search_reque
         nearby_better(request, &result->top[0], &extras->nearby);
     if (result->proved_optimal && is_usual && request->objective == OBJECTIVE_TIME &&
         options->deadline_s <= 0)
-        extras->tight = tight_find(request, result);
+        extras->tight = result->tight;
 }
 
 /* For people, keeps the best plan of each kind; programs get the best of all. */
@@ -506,7 +509,7 @@ static int answer(struct options *options, struct setup *setup, struct largest *
         !take_fewer(options, setup, &request, &extras, &result, err) ||
         !compare_and_widen(options, setup, &request, &result, &rank, &extras, &reason, err))
         goto done;
-    look_nearby(options, &request, &result, &extras);
+    look_beside(options, &request, &result, &extras);
     extras.wider = wider_find(setup, &request, &result);
     extras.robust = robust_find(options, setup, &request, &result);
     if (result.num_top > 0)
@@ -530,7 +533,6 @@ done:
     search_result_release(&result);
     relaxations_release(&extras.relaxations);
     nearby_release(&extras.nearby);
-    tight_release(&extras.tight);
     deadline_release(&extras.deadline);
     return err->code != ERR_NONE ? exit_code_of(err) : code;
 }

@@ -137,21 +137,13 @@ static double worst_peak_bytes(const struct bnb *bnb)
     return all_go ? HUGE_VAL : best->at[0].peak_memory_bytes;
 }
 
-static double fastest_s(const struct frontier *frontier)
-{
-    double least_s = HUGE_VAL;
-    for (int i = 0; i < frontier->count; i++)
-        least_s = fmin(least_s, frontier->at[i].step_s);
-    return least_s;
-}
-
 /* A plan that is predicted to fit, with too high a risk that it does not: of interest where it may
  * be faster than every plan kept. */
 static void examine_tight(struct examination *at, struct ranked_plan *ranked)
 {
     const struct bnb *bnb = at->bnb;
     struct evaluator *evaluator = at->worker->evaluator;
-    double fastest = fmin(fastest_s(&bnb->best), fastest_s(&bnb->tight));
+    double fastest = fmin(frontier_fastest_s(&bnb->best), frontier_fastest_s(&bnb->tight));
     if (ranked->peak_memory_bytes > bnb->search->system->fits_bytes || ranks_by_memory(bnb) ||
         evaluate_bound_s(evaluator, &ranked->plan) * (1 - rounding) > fastest)
         return;
@@ -366,7 +358,6 @@ static void fill_tight(const struct search *search, const struct frontier *tight
 {
     bool is_faster = tight->count > 0 && result->num_top > 0 &&
                      tight->at[0].step_s < result->top[0].prediction.step_s;
-    result->knows_tight = true;
     if (!is_faster)
         return;
     result->tight = ARENA_NEW(&result->arena, struct scored_plan);

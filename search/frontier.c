@@ -2,6 +2,7 @@
 
 #include "base/text.h"
 
+#include <math.h>
 #include <string.h>
 
 static bool layout_before(const struct plan *a, const struct plan *b)
@@ -30,6 +31,14 @@ struct frontier frontier_new(int objective, int capacity, struct arena *arena)
     return (struct frontier){ .objective = objective,
                               .capacity = capacity,
                               .at = ARENA_ARRAY(arena, struct ranked_plan, (size_t)capacity) };
+}
+
+double frontier_fastest_s(const struct frontier *frontier)
+{
+    double least_s = HUGE_VAL;
+    for (int i = 0; i < frontier->count; i++)
+        least_s = fmin(least_s, frontier->at[i].step_s);
+    return least_s;
 }
 
 static void swap(struct ranked_plan *a, struct ranked_plan *b)

@@ -27,6 +27,7 @@ struct frontier {
 
 struct frontier frontier_new(int objective, int capacity, struct arena *arena);
 void frontier_offer(struct frontier *frontier, const struct ranked_plan *plan);
+double frontier_fastest_s(const struct frontier *frontier); /* HUGE_VAL: it is empty */
 void frontier_sort(struct frontier *frontier); /* best first; no further offers afterwards */
 
 #endif

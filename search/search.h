@@ -83,7 +83,6 @@ struct search_result {
     double oom_risk;               /* as asked */
     double planned_bytes;          /* most that a plan of it is predicted to take of a GPU */
     /* The fastest of the plans that fit with too high a risk, where it is faster than the best. */
-    bool knows_tight;          /* the method looked for it */
     struct scored_plan *tight; /* NULL: none */
     bool proved_optimal;       /* false when ended early */
     double lower_bound_s;      /* lower bound of every plan's step time in the space */

@@ -6,7 +6,6 @@
 struct list {
     const struct split_request *request;
     struct splits found;
-    int capacity;
     struct arena *arena;
 };
 

@@ -195,14 +195,6 @@ static void offer_best(struct rounds *rounds, const struct lattice_point *point,
     frontier_offer(best, &ranked);
 }
 
-static double fastest_s(const struct frontier *frontier)
-{
-    double least_s = HUGE_VAL;
-    for (int i = 0; i < frontier->count; i++)
-        least_s = fmin(least_s, frontier->at[i].step_s);
-    return least_s;
-}
-
 /* Points that may have a faster plan, up to `most`. */
 static size_t round_length(const struct rounds *rounds, size_t most)
 {
@@ -274,7 +266,7 @@ static void run_seeds(struct rounds *rounds, struct tally *tally, struct frontie
 {
     int jobs = walk_jobs(rounds->search->request);
     for (size_t length; !must_stop_now(rounds, tally); rounds->next += length) {
-        rounds->limit_s = fastest_s(best);
+        rounds->limit_s = frontier_fastest_s(best);
         length = round_length(rounds, SEED_ROUND);
         if (length == 0)
             break;
@@ -291,7 +283,7 @@ static struct uneven run_rounds(struct rounds *rounds, struct tally *tally, stru
     struct uneven out = { .is_proved = true, .open_s = HUGE_VAL };
     int jobs = walk_jobs(rounds->search->request);
     while (tally_is_complete(tally) && out.err.code == ERR_NONE) {
-        rounds->limit_s = fastest_s(best);
+        rounds->limit_s = frontier_fastest_s(best);
         size_t length = round_length(rounds, ROUND);
         if (length == 0)
             break;
@@ -325,7 +317,8 @@ struct uneven uneven_search(const struct search *search, const struct uneven_way
     struct rounds *rounds = ARENA_NEW(arena, struct rounds);
     rounds->search = search;
     rounds->way = way;
-    rounds->lattice = lattice_new(search, fastest_s(best) * (1 - proof_tolerance), tally, arena);
+    rounds->lattice =
+        lattice_new(search, frontier_fastest_s(best) * (1 - proof_tolerance), tally, arena);
     rounds->is_listed = tally_is_complete(tally);
     rounds->evaluators = ARENA_ARRAY(arena, struct evaluator *, (size_t)jobs);
     rounds->seeds = ARENA_ARRAY(arena, struct seed, rounds->lattice.count);

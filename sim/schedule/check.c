@@ -281,14 +281,6 @@ struct openings {
     int count;
 };
 
-/* As schedule_lead says, of a message from the other end of the pipeline. */
-static int lead_of(const struct proof *proof, const struct instr *instr)
-{
-    bool down = instr->op == INSTR_FORWARD;
-    int end = down ? 0 : proof->schedule->shape.num_stages - 1;
-    return proof->stage == end ? schedule_lead(proof->schedule, instr->microbatch) : 0;
-}
-
 /* A receive that waits holds a buffer and, on a GPU, multiprocessors: it may be posted while the
  * compute before the one that it feeds runs, and not earlier; or as much earlier as it leads. */
 static bool check_receives(const struct proof *proof, struct arena *scratch)
@@ -306,7 +298,7 @@ static bool check_receives(const struct proof *proof, struct arena *scratch)
             const int *receives = proof->found[down ? INSTR_RECV_ACT : INSTR_RECV_GRAD];
             int receive = receives[slot_key(proof, instr->chunk, instr->microbatch)];
             struct openings *openings = &of[down];
-            int lead = lead_of(proof, instr);
+            int lead = schedule_lead(proof->schedule, proof->stage, instr);
             int first = openings->count - 1 - lead;
             int opening = lead == 0 ? before[1] : first < 0 ? NO_INSTR : openings->before[first];
             if (!ordered_if_any(proof, opening, receive))

@@ -75,15 +75,17 @@ static int microbatch_of(const struct schedule_shape *shape, int k)
     return turn.first + turn.within % turn.size;
 }
 
-int schedule_lead(const struct schedule *schedule, int microbatch)
+int schedule_lead(const struct schedule *schedule, int stage, const struct instr *pass)
 {
     const struct schedule_shape *shape = &schedule->shape;
-    if (schedule->rule || shape->chunks_per_stage == 1 ||
+    bool from_last = pass->op == INSTR_FORWARD && stage == 0;
+    bool from_first = instr_starts_backward(pass->op) && stage == shape->num_stages - 1;
+    if (!(from_last || from_first) || schedule->rule || shape->chunks_per_stage == 1 ||
         shape->num_microbatches < shape->num_stages)
         return 0;
     int group = interleaved_group(shape);
     int whole = shape->num_microbatches / group * group;
-    int size = microbatch < whole ? group : shape->num_microbatches - whole;
+    int size = pass->microbatch < whole ? group : shape->num_microbatches - whole;
     return size - shape->num_stages;
 }
 

@@ -76,13 +76,9 @@ static int receive_of(struct lowerer *to, int slot, int during)
     return add(to, receive, during < 1 ? NO_INSTR : to->slots[during - 1].computed);
 }
 
-/* By how many passes of its kind the slot's message is received sooner than others. */
 static int lead_of(const struct lowerer *to, int slot)
 {
-    const struct instr *compute = &to->order->at[slot];
-    bool from_last = compute->op == INSTR_FORWARD && to->stage == 0;
-    bool from_first = instr_starts_backward(compute->op) && to->stage == to->shape->num_stages - 1;
-    return from_last || from_first ? schedule_lead(to->schedule, compute->microbatch) : 0;
+    return schedule_lead(to->schedule, to->stage, &to->order->at[slot]);
 }
 
 static void add_receive(struct lowerer *to, int slot)

@@ -71,18 +71,17 @@ bool generator_splits(const struct generator *generator); /* splits the backward
 int chunk_in_flight(const struct generator *generator, const struct schedule_shape *shape,
                     int stage, int round);
 
-/* Microbatches that pass a chunk of a stage in a row where chunks are interleaved. */
-int interleaved_group(const struct schedule_shape *shape);
-
-/* Forwards of the first stage, or backwards of the last, by which a message from the other end of
- * the pipeline is there too early: where more than pp microbatches pass a chunk in a row, the
- * sender has made it so much sooner. It is received when it is made, as in Megatron-LM. 0: no
- * other. */
-int schedule_lead(const struct schedule *schedule, int microbatch);
-
 /* The same of that chunk alone, when it holds the most. */
 int chunk_most_in_flight(const struct generator *generator, const struct schedule_shape *shape,
                          int stage, int round);
+
+/* Microbatches that pass a chunk of a stage in a row where chunks are interleaved. */
+int interleaved_group(const struct schedule_shape *shape);
+
+/* By how many passes of its kind a stage receives the message for a pass sooner than others. A
+ * message from the other end of the pipeline is there early where more than pp microbatches pass a
+ * chunk in a row, and is received when it is made, as in Megatron-LM. 0: no sooner. */
+int schedule_lead(const struct schedule *schedule, int stage, const struct instr *pass);
 
 /* What lowering adds to compute order. */
 struct lowering {
