@@ -1,13 +1,13 @@
 # make                 build/release/simsearch
 # make run             the same, then the first answer; ARGS="..." asks something else
-# make test            every tests/test_*.c and test_*.sh, then layers, globals and docs
-# make test T=units    only tests/test_units.*
+# make test            every test_*.c and test_*.sh under tests/, then layers, globals and docs
+# make test T=units    only test_units.*, in whichever folder
 # make campaign        the tests that have more to do, in full; hours. T= picks some
 # make coverage        the tests in VARIANT=cov, then lines reached per folder
 # make gpu-kit         one tarball for a machine with a GPU: programs, libraries, tests/gpu.sh
 # make mutants N=300   bends or drops one thing of the source at a time: does a test notice? FILES= SEED=
 # make same-answers BASE=COMMIT   a hundred and more questions, also to the program of that commit
-# make bench           every tests/bench_*.c and bench_*.sh
+# make bench           every tests/bench/bench_*.c and bench_*.sh
 # make lint | format   clang-tidy, clang-format and shellcheck, where they are installed
 # make layers          who includes whom, against tests/layers.txt
 # make globals         base, models, sim and search hold no mutable state
@@ -85,18 +85,19 @@ FOLDERS ?= base models sim search exec kernels calibration cli
 # These need a runtime that may be absent: they belong in plugins.
 CUDA_SRC   := $(wildcard exec/cuda/*.c kernels/cuda/*.c)
 CUDA_CU    := $(wildcard kernels/cuda/*.cu)
-PLUGIN_SRC := exec/comm_mpi.c $(CUDA_SRC)
+PLUGIN_SRC := exec/mpi/comm_mpi.c $(CUDA_SRC)
 KERNEL_SRC := $(CUDA_CU) $(wildcard kernels/cuda/*.cuh)
 # They are not built for sanitizers, which would blame MPI's and CUDA's own.
 PLUGINS    := $(if $(filter exec,$(FOLDERS)),\
                 $(if $(filter release clang,$(VARIANT)),$(if $(filter 1,$(MPI)),$(B)/simsearch-mpi.so)) \
                 $(if $(filter release,$(VARIANT)),$(if $(filter 1,$(CUDA)),$(if $(CUDA_CU),$(B)/simsearch-cuda.so))))
 # A plugin sees nothing of the program: what it calls is compiled into it once more.
-MPI_PLUGIN_SRC := exec/comm_mpi.c exec/comm.c exec/failure.c exec/reduce.c exec/tables.c \
-                  kernels/host/round.c base/arena.c base/err.c base/plain.c
-CUDA_SHARED_SRC := $(addprefix exec/,comm.c comm_tcp.c device_host.c failure.c host_graph.c \
-                    host_stream.c greeting.c links.c mesh.c place.c plugin.c reduce.c region.c socket.c \
-                    tables.c tcp_collective.c) \
+MPI_PLUGIN_SRC := exec/mpi/comm_mpi.c exec/comm/comm.c exec/comm/failure.c exec/comm/reduce.c \
+                  exec/plugin/tables.c kernels/host/round.c base/arena.c base/err.c base/plain.c
+CUDA_SHARED_SRC := $(addprefix exec/comm/,comm.c comm_tcp.c failure.c greeting.c links.c mesh.c place.c reduce.c \
+                    socket.c tcp_collective.c) \
+                  $(addprefix exec/device/,device_host.c host_graph.c host_stream.c region.c) \
+                  exec/plugin/plugin.c exec/plugin/tables.c \
                   kernels/host/round.c \
                   $(addprefix base/,arena.c clock.c err.c file.c plain.c random.c)
 CUDA_PLUGIN_SRC := $(filter-out $(if $(filter 1,$(NCCL)),,exec/cuda/comm_nccl.c),$(CUDA_SRC)) \
@@ -104,31 +105,33 @@ CUDA_PLUGIN_SRC := $(filter-out $(if $(filter 1,$(NCCL)),,exec/cuda/comm_nccl.c)
 LIB_SRC    := $(sort $(filter-out $(PLUGIN_SRC) cli/main.c, \
                 $(wildcard $(addsuffix /*.c,$(FOLDERS)) $(addsuffix /*/*.c,$(FOLDERS)))))
 MAIN_SRC   := $(if $(filter cli,$(FOLDERS)),$(wildcard cli/main.c))
-TEST_SRC   := $(wildcard tests/test_$(or $(T),*).c)
+# The files of a name in the folders of tests/, which mirror those of the sources.
+in_tests    = $(wildcard tests/$1 tests/*/$1 tests/*/*/$1)
+ALL_TESTS  := $(call in_tests,test_*.c) $(call in_tests,test_*.sh)
+TEST_SRC   := $(call in_tests,test_$(or $(T),*).c)
 # A line "not under VARIANT: why" of a test leaves it out there, unless T= asks for it. The thread
 # sanitizer runs what is tagged THREADS alone (tests/testing.h).
-NOT_HERE   := $(if $(T),,$(shell grep -l -E '^(/\*|\#) not under ([a-z]+, )*$(VARIANT)[,:]' \
-                                 $(wildcard tests/test_*.c tests/test_*.sh)))
+NOT_HERE   := $(if $(T),,$(shell grep -l -E '^(/\*|\#) not under ([a-z]+, )*$(VARIANT)[,:]' $(ALL_TESTS)))
 ifeq ($(VARIANT)$(T),tsan)
-NOT_HERE   := $(shell grep -L -w THREADS $(wildcard tests/test_*.c tests/test_*.sh))
+NOT_HERE   := $(shell grep -L -w THREADS $(ALL_TESTS))
 endif
 TEST_SRC   := $(filter-out $(NOT_HERE),$(TEST_SRC))
 # CUDA's kernels are C++, and run on the host where there is a compiler for it.
-CUDA_TESTS := $(wildcard tests/test_cuda_*.c)
+CUDA_TESTS := $(filter $(call in_tests,test_cuda_*.c),$(TEST_SRC))
 ifeq ($(shell command -v $(CXX)),)
 TEST_SRC   := $(filter-out $(CUDA_TESTS),$(TEST_SRC))
 endif
-TEST_SH    := $(if $(MAIN_SRC),$(filter-out $(NOT_HERE),$(wildcard tests/test_$(or $(T),*).sh)))
-$(if $(T),$(if $(TEST_SRC)$(TEST_SH),,$(error T=$(T): there is no tests/test_$(T).c or .sh)))
-BENCH_SRC  := $(wildcard tests/bench_*.c)
-BENCH_SH   := $(if $(MAIN_SRC),$(wildcard tests/bench_*.sh))
-# Other sources in tests/ are helpers that every test may use; it has those in it that it does use.
-HELPER_SRC := $(filter-out tests/test_% tests/bench_% tests/gpu_%,$(wildcard tests/*.c))
+TEST_SH    := $(if $(MAIN_SRC),$(filter-out $(NOT_HERE),$(call in_tests,test_$(or $(T),*).sh)))
+$(if $(T),$(if $(TEST_SRC)$(TEST_SH),,$(error T=$(T): there is no test_$(T).c or .sh under tests/)))
+BENCH_SRC  := $(wildcard tests/bench/bench_*.c)
+BENCH_SH   := $(if $(MAIN_SRC),$(wildcard tests/bench/bench_*.sh))
 # What needs a GPU; tests/gpu.sh builds and runs them.
-GPU_SRC    := $(wildcard tests/gpu_*.c)
+GPU_SRC    := $(wildcard tests/gpu/*.c)
+# Other sources are helpers that every test may use; it has those in it that it does use.
+HELPER_SRC := $(filter-out $(ALL_TESTS) $(BENCH_SRC) $(GPU_SRC) tests/cuda%,$(call in_tests,*.c))
 ON_HOST_C  := $(wildcard tests/cuda_on_host/*.c)
 ALL_SRC    := $(LIB_SRC) $(MAIN_SRC) $(TEST_SRC) $(BENCH_SRC) $(GPU_SRC) $(HELPER_SRC) $(ON_HOST_C)
-HEADERS    := $(wildcard */*.h */*/*.h)
+HEADERS    := $(wildcard */*.h */*/*.h */*/*/*.h)
 
 LIB_OBJ    := $(LIB_SRC:%.c=$(B)/%.o)
 HELPER_OBJ := $(HELPER_SRC:%.c=$(B)/%.o)
@@ -168,21 +171,22 @@ $(PROGRAM): $(MAIN_SRC:%.c=$(B)/%.o) $(B)/libsimsearch.a
 	$(call shown,LINK $@)
 	$(Q)$(CC) $(ALL_CFLAGS) $(LDFLAGS) -o $@ $^ $(LIBS)
 
-$(B)/simsearch-mpi.so: $(MPI_PLUGIN_SRC) $(wildcard exec/*.h kernels/host/*.h base/*.h) $(B)/flags
+$(B)/simsearch-mpi.so: $(MPI_PLUGIN_SRC) $(wildcard exec/*.h exec/*/*.h kernels/host/*.h base/*.h) $(B)/flags
 	@mkdir -p $(@D)
 	$(call shown,PLUGIN $@)
 	$(Q)OMPI_CC="$(CC)" MPICH_CC="$(CC)" mpicc $(ALL_CFLAGS) $(VECTOR_CFLAGS) $(TABLES) \
 	    -fPIC -fvisibility=hidden $(LDFLAGS) -shared -Wl,--no-undefined -o $@ $(MPI_PLUGIN_SRC)
 
-# What program and plugins must agree on, as a number: the text of the headers that exec/tables.c
-# includes, one way or another.
-$(B)/tables: exec/tables.c $(HEADERS)
+# What program and plugins must agree on, as a number: the text of the headers that
+# exec/plugin/tables.c includes, one way or another.
+$(B)/tables: exec/plugin/tables.c $(HEADERS)
 	@mkdir -p $(@D)
-	$(Q)$(CC) -I. -MM exec/tables.c | tr -d '\\\n' | tr -s ' ' '\n' | grep '\.h$$' | LC_ALL=C sort -u | \
+	$(Q)$(CC) -I. -MM exec/plugin/tables.c | tr -d '\\\n' | tr -s ' ' '\n' | grep '\.h$$' | LC_ALL=C sort -u | \
 	    xargs cat | sha256sum | sed 's/^\(.\{16\}\).*/0x\1/' >$@
 TABLES = -DTABLES_DIGEST=$$(cat $(B)/tables)
-$(B)/exec/tables.o $(B)/pic/exec/tables.o $(B)/on_host/exec/tables.c.o: private ALL_CFLAGS += $(TABLES)
-$(B)/exec/tables.o $(B)/pic/exec/tables.o $(B)/on_host/exec/tables.c.o $(B)/simsearch-mpi.so: $(B)/tables
+TABLES_OBJ := $(B)/exec/plugin/tables.o $(B)/pic/exec/plugin/tables.o $(B)/on_host/exec/plugin/tables.c.o
+$(TABLES_OBJ): private ALL_CFLAGS += $(TABLES)
+$(TABLES_OBJ) $(B)/simsearch-mpi.so: $(B)/tables
 
 # gcc compiles what is C, nvcc the kernels alone; headers of the toolkit are not ours to warn about.
 CUDA_C_FLAGS  = -isystem $(CUDA_HOME)/include -isystem $(NCCL_HOME)/include \
@@ -225,17 +229,17 @@ $(B)/kernels/host/%.o $(B)/simsearch-mpi.so: VECTOR_CFLAGS := \
     -fno-math-errno -fno-trapping-math $(if $(filter release clang,$(VARIANT)),-O3)
 # Tests are compiled more often than they are run: what they hold to account is optimised, they are
 # not. Helpers are, which have loops.
-$(B)/tests/test_%.o: TEST_CFLAGS := $(if $(filter cov,$(VARIANT)),,-O0 -g1)
+$(TEST_SRC:%.c=$(B)/%.o): private TEST_CFLAGS := $(if $(filter cov,$(VARIANT)),,-O0 -g1)
 $(B)/%.o: %.c $(B)/flags
 	@mkdir -p $(@D)
 	$(call shown,CC $<)
 	$(Q)$(CC) $(ALL_CFLAGS) $(VECTOR_CFLAGS) $(TEST_CFLAGS) -MMD -MP -c -o $@ $<
 
-$(B)/tests/test_%: $(B)/tests/test_%.o $(HELPERS) $(B)/libsimsearch.a
+$(TEST_SRC:%.c=$(B)/%): %: %.o $(HELPERS) $(B)/libsimsearch.a
 	$(call shown,LINK $@)
 	$(Q)$(CC) $(ALL_CFLAGS) $(TEST_LINKER) $(LDFLAGS) -o $@ $^ $(LIBS) $(CHECK_LIBS)
 
-$(B)/tests/gpu_%: $(B)/tests/gpu_%.o $(HELPERS) $(B)/libsimsearch.a
+$(GPU_SRC:%.c=$(B)/%): %: %.o $(HELPERS) $(B)/libsimsearch.a
 	$(call shown,LINK $@)
 	$(Q)$(CC) $(ALL_CFLAGS) $(LDFLAGS) -o $@ $^ $(LIBS) $(CHECK_LIBS)
 
@@ -268,7 +272,7 @@ $(CUDA_TESTS:%.c=$(B)/%): private LIBS := $(B)/libsimsearch.a $(LIBS)
 $(CUDA_TESTS:%.c=$(B)/%): $(ON_HOST_OBJ)
 
 # Helpers that need Check are left in their archive.
-$(B)/tests/bench_%: $(B)/tests/bench_%.o $(HELPERS) $(B)/libsimsearch.a
+$(BENCHES): %: %.o $(HELPERS) $(B)/libsimsearch.a
 	$(call shown,LINK $@)
 	$(Q)$(CC) $(ALL_CFLAGS) $(LDFLAGS) -o $@ $^ $(LIBS)
 
@@ -299,22 +303,23 @@ LAUNCH      = $(if $(filter tsan,$(VARIANT)$(T)),CK_INCLUDE_TAGS=threads) CK_TIM
               $(LAUNCH_$(VARIANT)) timeout $(if $(CAMPAIGN),1d,600)
 
 R       := $(B)/results
-RESULTS := $(TEST_SH:tests/%=$(R)/%) $(TEST_SRC:tests/%.c=$(R)/%) \
+TEST_RESULTS := $(TEST_SRC:tests/%.c=$(R)/%)
+RESULTS := $(TEST_SH:tests/%=$(R)/%) $(TEST_RESULTS) \
            $(if $(T),,$(R)/layers.check $(if $(filter release,$(VARIANT)),$(R)/globals.check) \
                       $(if $(wildcard docs/reference.md),$(R)/docs-current.check))
 
 # What these tests load is built with the programs: scripts begin first, and are the longest.
 ifeq ($(VARIANT)$(if $(shell command -v $(CXX)),,no),release)
-ON_EMULATED_GPU := $(filter $(addprefix $(R)/,test_cuda_run.sh test_gpu_calibration test_gpu_comm \
+ON_EMULATED_GPU := $(filter $(addprefix %/,test_cuda_run.sh test_gpu_calibration test_gpu_comm \
                      test_gpu_device test_gpu_script.sh),$(RESULTS))
-GPU_CHECKS      := $(B)/tests/gpu_ops $(B)/tests/gpu_step
+GPU_CHECKS      := $(B)/tests/gpu/gpu_ops $(B)/tests/gpu/gpu_step
 endif
 LOADED := $(if $(ON_EMULATED_GPU),$(ON_HOST_SO)) $(if $(filter %/test_gpu_script.sh,$(ON_EMULATED_GPU)),$(GPU_CHECKS))
 
 # Everything runs, whatever fails; tests/summary.awk then counts and decides. What does not build
 # has no result, which is a failure; its errors are not shown a second time.
 test: deps
-	@$(RM) -r $(R) && mkdir -p $(R)
+	@$(RM) -r $(R) && mkdir -p $(dir $(RESULTS))
 	+@if $(AGAIN) -k $(PROGRAMS) $(PLUGINS) $(LOADED); then $(AGAIN_TESTS) -k $(RESULTS); \
 	  else $(AGAIN_TESTS) -k $(RESULTS) 2>/dev/null; fi; \
 	  for result in $(RESULTS); do [ -f $$result ] || echo "exit 1: does not build" >$$result; done; \
@@ -332,18 +337,18 @@ $(R)/%.sh: tests/%.sh $(PROGRAM) FORCE
 	@$(LAUNCH) bash $< $(keep)
 	$(call show_short,$<)
 $(ON_EMULATED_GPU): $(ON_HOST_SO)
-$(R)/test_gpu_script.sh: $(GPU_CHECKS)
+$(filter %/test_gpu_script.sh,$(RESULTS)): $(GPU_CHECKS)
 $(R)/%.check: FORCE
 	+@$(MAKE) -s --no-print-directory $* $(keep)
 	$(call show_short,make $*)
-$(R)/test_%: $(B)/tests/test_% $(if $(MAIN_SRC),$(PROGRAM)) FORCE
+$(TEST_RESULTS): $(R)/%: $(B)/tests/% $(if $(MAIN_SRC),$(PROGRAM)) FORCE
 	@$(LAUNCH) $< $(keep)
 	@if [ "$$(tail -n 1 $@)" = "exit 0" ]; then grep -E '^(Running suite|[0-9]+%: Checks)' $@; \
-	  else sed '$$ s/^exit/tests\/test_$*: exit/' $@; fi
+	  else sed '$$ s/^exit/tests\/$*: exit/' $@; fi
 
 # A test that asks is_campaign(), or a script for $CAMPAIGN, does a sample of what it could; here all.
-CAMPAIGNS = $(basename $(patsubst tests/test_%,%,\
-              $(shell grep -l -i campaign $(wildcard $(addprefix tests/test_$(or $(T),*),.c .sh)))))
+CAMPAIGNS = $(basename $(patsubst test_%,%,$(notdir $(shell grep -l -i campaign \
+              $(call in_tests,test_$(or $(T),*).c) $(call in_tests,test_$(or $(T),*).sh)))))
 campaign:
 	+@status=0; for test in $(CAMPAIGNS); do \
 	    $(MAKE) --no-print-directory test CAMPAIGN=1 T=$$test || status=1; done; exit $$status
@@ -402,13 +407,13 @@ accuracy: needed
 	@$(PROGRAM) fit -o calibration >/dev/null
 	@$(PROGRAM) validate --report docs/accuracy >/dev/null
 
-PICTURES = $(B)/tests/bench_exchange_pictures $(B)/tests/bench_convex
+PICTURES = $(B)/tests/bench/bench_exchange_pictures $(B)/tests/bench/bench_convex
 pictures: needed
 	+@$(AGAIN) $(PICTURES)
 	@for program in $(PICTURES); do SIMSEARCH_DATA=$(CURDIR) $$program docs || exit 1; done
 
 CUDA_TIDY = $(if $(filter 1,$(CUDA)),$(filter exec/cuda/% kernels/cuda/%,$(CUDA_PLUGIN_SRC)))
-SCRIPTS := $(wildcard .ci/run tests/*.sh)
+SCRIPTS := .ci/run $(call in_tests,*.sh)
 # Clang's analyzer follows the paths of a function until it has seen 225,000 states, which is nine
 # tenths of the time; here 10,000, and all with CAMPAIGN=1.
 TIDY_DEPTH = $(if $(CAMPAIGN),,-Xclang -analyzer-config -Xclang max-nodes=10000)
@@ -448,7 +453,7 @@ COMPLETIONS := bash:bash-completion/completions/simsearch zsh:zsh/site-functions
 install: all
 	+@$(MAKE) --no-print-directory install-files
 
-# What is already built; tests/test_install.sh uses it too.
+# What is already built; tests/cli/test_install.sh uses it too.
 install-files:
 	install -D -m 755 $(PROGRAM) $(BIN)/simsearch
 	@for plugin in $(wildcard $(PLUGINS)); do \

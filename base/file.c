@@ -291,11 +291,12 @@ static bool to_parent(char *path)
     return true;
 }
 
-/* The source tree is up to four folders above the binary: build/release/tests/test_file. */
+/* The source tree is up to six folders above the binary: build/release/tests/sim/cost/test_piece.
+ */
 static bool find_source_tree(const char *binary, char *root, size_t size)
 {
     snprintf(root, size, "%s", binary);
-    for (int level = 0; level < 4 && to_parent(root); level++)
+    for (int level = 0; level < 6 && to_parent(root); level++)
         if (is_source_tree(root))
             return true;
     return false;

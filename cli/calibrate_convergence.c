@@ -4,10 +4,10 @@
 
 #include "base/arena.h"
 #include "base/units.h"
-#include "calibration/descent_fit.h"
-#include "cli/command.h"
-#include "cli/planfile.h"
-#include "cli/terminal.h"
+#include "calibration/fit/descent_fit.h"
+#include "cli/input/command.h"
+#include "cli/input/planfile.h"
+#include "cli/print/terminal.h"
 #include "sim/campaign/convergence_file.h"
 #include "sim/plan/plan.h"
 

@@ -4,7 +4,7 @@
 #define CLI_CALIBRATE_CONVERGENCE_H
 
 #include "base/err.h"
-#include "cli/options.h"
+#include "cli/input/options.h"
 
 /* Fits on --convergence's file and the files that follow it. Returns the exit code. */
 int calibrate_convergence(const struct options *options, struct err *err);

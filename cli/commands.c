@@ -1,6 +1,6 @@
 /* cli/commands.c - the commands of the program, and how they end. */
 #include "base/length.h"
-#include "cli/command.h"
+#include "cli/input/command.h"
 
 #include "base/text.h"
 

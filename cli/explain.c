@@ -1,18 +1,18 @@
 /* cli/explain.c - explains a plan's costs: the textbook formulas beside the detailed prediction, or
  * one plan beside another. */
 #include "base/length.h"
-#include "cli/answer.h"
-#include "cli/beside.h"
-#include "cli/command.h"
-#include "cli/from_run.h"
-#include "cli/lecture.h"
-#include "cli/options.h"
-#include "cli/partition_view.h"
-#include "cli/scale.h"
-#include "cli/setup.h"
-#include "cli/show.h"
-#include "cli/terminal.h"
-#include "cli/textbook_view.h"
+#include "cli/input/command.h"
+#include "cli/input/options.h"
+#include "cli/input/setup.h"
+#include "cli/lecture/from_run.h"
+#include "cli/lecture/lecture.h"
+#include "cli/lecture/textbook_view.h"
+#include "cli/print/beside.h"
+#include "cli/print/scale.h"
+#include "cli/print/terminal.h"
+#include "cli/views/answer.h"
+#include "cli/views/partition_view.h"
+#include "cli/views/show.h"
 
 #include <limits.h>
 #include <stdio.h>

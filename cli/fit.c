@@ -3,12 +3,12 @@
 #include "base/file.h"
 #include "base/parallel.h"
 #include "base/text.h"
-#include "calibration/fitted_file.h"
-#include "calibration/shifts.h"
-#include "cli/command.h"
-#include "cli/fit_view.h"
-#include "cli/leave_out.h"
-#include "cli/options.h"
+#include "calibration/fit/fitted_file.h"
+#include "calibration/fit/shifts.h"
+#include "cli/input/command.h"
+#include "cli/input/options.h"
+#include "cli/score/fit_view.h"
+#include "cli/score/leave_out.h"
 
 #include <errno.h>
 #include <limits.h>

@@ -1,10 +1,10 @@
 /* cli/list.c - a registry of the program, as a table or as JSON. */
 #include "base/text.h"
 #include "base/units.h"
-#include "cli/command.h"
-#include "cli/options.h"
-#include "cli/registry.h"
-#include "cli/terminal.h"
+#include "cli/input/command.h"
+#include "cli/input/options.h"
+#include "cli/names/registry.h"
+#include "cli/print/terminal.h"
 
 #include <stdio.h>
 

@@ -1,10 +1,10 @@
 /* cli/main.c - finds the command and handles errors, help and the final flush. */
-#include "cli/command.h"
+#include "cli/input/command.h"
 
 #include "base/arena.h"
-#include "cli/help.h"
-#include "cli/infeasible.h"
-#include "cli/terminal.h"
+#include "cli/names/help.h"
+#include "cli/print/terminal.h"
+#include "cli/views/infeasible.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,7 +1,7 @@
 #include "cli/ranks.h"
 
 #include "base/arena.h"
-#include "cli/command.h"
+#include "cli/input/command.h"
 #include "exec/launch.h"
 
 #include <stdio.h>

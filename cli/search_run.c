@@ -2,8 +2,8 @@
 #include "cli/search_run.h"
 
 #include "base/text.h"
-#include "cli/answer.h"
-#include "cli/command.h"
+#include "cli/input/command.h"
+#include "cli/views/answer.h"
 #include "exec/launch.h"
 
 #include <stdio.h>

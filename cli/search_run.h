@@ -2,7 +2,7 @@
 #ifndef CLI_SEARCH_RUN_H
 #define CLI_SEARCH_RUN_H
 
-#include "cli/setup.h"
+#include "cli/input/setup.h"
 #include "search/search.h"
 
 /* Runs the best plan as `simsearch run` would from its plan file, which is -o's file, or a

@@ -1,8 +1,8 @@
 /* cli/validate.c - scores predictions against measured runs. */
 #include "base/file.h"
 #include "base/parallel.h"
-#include "cli/command.h"
-#include "cli/validation.h"
+#include "cli/input/command.h"
+#include "cli/score/validation.h"
 
 #include <limits.h>
 #include <stdio.h>

@@ -4,7 +4,7 @@
 #define EXEC_CHUNK_H
 
 #include "exec/data_lane.h"
-#include "exec/piece.h"
+#include "exec/ops/piece.h"
 #include "sim/plan/pass.h"
 
 enum { NUM_PASSES = INSTR_BACKWARD_WEIGHT + 1 };

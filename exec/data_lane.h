@@ -3,7 +3,7 @@
 #ifndef EXEC_DATA_LANE_H
 #define EXEC_DATA_LANE_H
 
-#include "exec/store.h"
+#include "exec/ops/store.h"
 
 struct data_lane {
     struct group *group; /* NULL: one data rank */

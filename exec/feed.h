@@ -7,7 +7,7 @@
 #ifndef EXEC_FEED_H
 #define EXEC_FEED_H
 
-#include "exec/machine.h"
+#include "exec/ops/machine.h"
 #include "exec/tokens.h"
 
 struct feed_setup {

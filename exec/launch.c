@@ -4,7 +4,7 @@
 #include "base/arena.h"
 #include "base/clock.h"
 #include "base/text.h"
-#include "exec/socket.h"
+#include "exec/comm/socket.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,8 +1,8 @@
 /* exec/launch.h - starts the ranks of one machine as processes.
  *
  * Each process runs this program, with the same or other arguments, and learns its place from the
- * environment (exec/place.h). They are started before the launching process has threads or uses
- * libraries, and end with it. */
+ * environment (exec/comm/place.h). They are started before the launching process has threads or
+ * uses libraries, and end with it. */
 #ifndef EXEC_LAUNCH_H
 #define EXEC_LAUNCH_H
 

@@ -60,10 +60,10 @@ static void add_loss(struct builder *b, double chunks)
 }
 
 /* Final norm, logits, loss. The logits are not counted as saved: they exist once, not per
- * microbatch in flight, and sim/cost/memory adds them for the microbatch at the loss. With a split
- * vocabulary, the loss needs the maximum, the sum and the target's logit of each token. With row
- * blocks, the tensor ranks reduce these per block: two more small messages per block, and the same
- * numbers. */
+ * microbatch in flight, and sim/memory/memory adds them for the microbatch at the loss. With a
+ * split vocabulary, the loss needs the maximum, the sum and the target's logit of each token. With
+ * row blocks, the tensor ranks reduce these per block: two more small messages per block, and the
+ * same numbers. */
 struct ops head_forward(const struct model *model, const struct layer_dims *dims,
                         const struct layer_options *options, struct arena *arena)
 {

@@ -16,7 +16,7 @@
 # permit is skipped, with the reason. build/release/gpu keeps a folder per section and result.json,
 # which is written anew after each section.
 #
-# On GPUs that are threads (tests/test_gpu_script.sh) BUILT=FOLDER has what is built, MODEL=FILE what
+# On GPUs that are threads (tests/exec/test_gpu_script.sh) BUILT=FOLDER has what is built, MODEL=FILE what
 # several ranks train, PRESETS=FOLDER the models of single GPUs, and KEPT=FOLDER keeps what would be
 # in build/release/gpu.
 # shellcheck disable=SC2317 # sections name functions
@@ -66,17 +66,17 @@ bring() {
 pack() { # KIT
     local kit=$1 plugin=$built/simsearch-cuda.so file
     local name=simsearch-gpu-kit
-    for file in "$built/simsearch" "$plugin" "$built/tests/gpu_ops" "$built/tests/gpu_step"; do
+    for file in "$built/simsearch" "$plugin" "$built/tests/gpu/gpu_ops" "$built/tests/gpu/gpu_step"; do
         [ -e "$file" ] || { echo "$file is not built: \`make gpu-kit\` builds it"; return 1; }
     done
     packing=$(mktemp -d) || return 1
     trap 'rm -rf "$packing"' EXIT
-    mkdir -p "$packing/$name/build/release/tests"
+    mkdir -p "$packing/$name/build/release/tests/gpu"
     bring >/dev/null || return 1
     git ls-files -z --cached --others --exclude-standard |
         tar c --null -T - | tar x -C "$packing/$name" || return 1
     cp "$built/simsearch" "$plugin" "$packing/$name/build/release/"
-    cp "$built/tests/gpu_ops" "$built/tests/gpu_step" "$packing/$name/build/release/tests/"
+    cp "$built/tests/gpu/gpu_ops" "$built/tests/gpu/gpu_step" "$packing/$name/build/release/tests/gpu/"
     cp -r "$brought" "$packing/$name/build/"
     if [ "${KIT_CUDA:-1}" = 1 ]; then
         libraries_of "$plugin" | xargs -r cp -L -t "$packing/$name/build/brought/lib" || return 1
@@ -348,16 +348,16 @@ build() {
 
 # --- one GPU ---------------------------------------------------------------------------------
 
-op_tests() { "$built/tests/gpu_ops"; }
-torch_tests() { CK_RUN_CASE=torch "$built/tests/gpu_step"; }
-step_tests() { CK_RUN_CASE=host "$built/tests/gpu_step"; }
+op_tests() { "$built/tests/gpu/gpu_ops"; }
+torch_tests() { CK_RUN_CASE=torch "$built/tests/gpu/gpu_step"; }
+step_tests() { CK_RUN_CASE=host "$built/tests/gpu/gpu_step"; }
 
 has_torch() { python3 -c 'import torch' 2>/dev/null || { echo "no PyTorch"; return 1; }; }
 
 # What the GPU reaches, operation by operation: the raw table of a hardware profile.
 probe() { # SECONDS
     has_torch || return 77
-    python3 tests/gpu_probe.py "$own" --seconds "$1" || return 1
+    python3 tests/gpu/gpu_probe.py "$own" --seconds "$1" || return 1
     awk -F, 'NR > 1 && $8 > best { best = $8 } END { print NR - 1, best }' "$own/gemm.csv" >"$own/best"
     figure best_product_tflops "$(cut -d' ' -f2 "$own/best")"
     echo "$(cut -d' ' -f1 "$own/best") products, the best at $(cut -d' ' -f2 "$own/best") TFLOP/s"
@@ -459,7 +459,7 @@ key_of() { sed -n "s/^ *\"$2\": \([0-9]*\),*\$/\1/p" "$1"; }
 # The same step in PyTorch, in its own process before ours: seconds, or nothing.
 torch_step_s() { # MODEL_FILE MICROBATCH MICROBATCHES
     has_torch >&2 || return
-    python3 tests/torch_gpt_step.py --layers "$(key_of "$1" layers)" --hidden "$(key_of "$1" hidden)" \
+    python3 tests/gpu/torch_gpt_step.py --layers "$(key_of "$1" layers)" --hidden "$(key_of "$1" hidden)" \
         --heads "$(key_of "$1" heads)" --seq "$(key_of "$1" seq)" --mbs "$2" --microbatches "$3" \
         --weights bf16 --steps 8 --warmup 3 --json >"$own/torch.json" || return
     sed -n 's/.*"step_s": \([-0-9.e+]*\).*/\1/p' "$own/torch.json"
@@ -522,7 +522,7 @@ sanitize() { # TOOL
     # Every status is checked by the test, and a query's usual answer, "not ready", is no error.
     [ "$1" != memcheck ] || quiet=(--report-api-errors no)
     timeout --foreground -k 5 $((most - 10)) compute-sanitizer --tool "$1" --target-processes all \
-        "${quiet[@]}" --error-exitcode 9 "$built/tests/gpu_ops"
+        "${quiet[@]}" --error-exitcode 9 "$built/tests/gpu/gpu_ops"
     code=$?
     if grep -q 'Device not supported\|not supported on this' "$own/log"; then
         echo "this machine does not let compute-sanitizer see its GPU"

@@ -17,7 +17,7 @@ with that reason: FILE | text of the line | text it becomes, or * | why.
 
 Exits 1 when one survives.
 """
-import argparse, collections, fcntl, fnmatch, os, random, re, resource, shutil, signal, subprocess, sys, threading, time
+import argparse, collections, fcntl, fnmatch, glob, os, random, re, resource, shutil, signal, subprocess, sys, threading, time
 from concurrent.futures import ThreadPoolExecutor
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
@@ -25,7 +25,7 @@ WORK = os.path.join(os.environ.get('BUILD', os.path.join(ROOT, 'build')), 'mutan
 TREE = os.path.join(WORK, 'tree')
 BUILT = os.path.join(TREE, 'build/release')
 FOLDERS = ('sim/', 'search/', 'exec/')
-ABSENT = ('exec/cuda/', 'exec/comm_mpi.c')  # need a GPU, or MPI's processes
+ABSENT = ('exec/cuda/', 'exec/mpi/comm_mpi.c')  # need a GPU, or MPI's processes
 # Scripts that need other programs than simsearch, or a machine of their own.
 LEFT_OUT = re.compile(r'cuda|gpu|install|minicluster|plugin|calibrate|nodes')
 MAKE = ['make', '-s', '-C', TREE, 'CUDA=0', 'MPI=0', 'CFLAGS=-fPIC -g0']
@@ -342,12 +342,12 @@ class Tests:
         self.seconds, self.failing = {}, []
         self.ran, self.killed = collections.Counter(), collections.Counter()
         self.sources = {}
-        self.scripts = [name[:-3] for name in sorted(os.listdir(os.path.join(TREE, 'tests')))
-                        if re.fullmatch(r'test_.*\.sh', name) and not LEFT_OUT.search(name)]
-        names = sorted(build.holds) + self.scripts
+        files = {os.path.basename(path): path for path in glob.glob(os.path.join(TREE, 'tests', '**', 'test_*'), recursive=True)}
+        self.scripts = {name[:-3]: path for name, path in sorted(files.items())
+                        if name.endswith('.sh') and not LEFT_OUT.search(name[:-3])}
+        names = sorted(build.holds) + list(self.scripts)
         for name in names:
-            suffix = '.sh' if name in self.scripts else '.c'
-            with open(os.path.join(TREE, 'tests', name + suffix)) as opened:
+            with open(self.scripts.get(name) or files[name + '.c']) as opened:
                 self.sources[name] = opened.read()
         with ThreadPoolExecutor(jobs) as pool:
             for name, (passed, seconds) in zip(names, pool.map(lambda name: self.run(name, build.base, 600), names)):
@@ -358,7 +358,7 @@ class Tests:
 
     def run(self, name, library, limit_s):
         """Whether it passed, and the seconds that it took."""
-        command = ['bash', 'tests/%s.sh' % name] if name in self.scripts else [os.path.join(self.build.programs, name)]
+        command = ['bash', self.scripts[name]] if name in self.scripts else [os.path.join(self.build.programs, name)]
         temporary = os.path.join(library, 'tmp')
         shutil.rmtree(temporary, ignore_errors=True)
         os.makedirs(temporary)

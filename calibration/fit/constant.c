@@ -1,4 +1,4 @@
-#include "calibration/constant.h"
+#include "calibration/fit/constant.h"
 
 #include "base/json.h"
 #include "base/length.h"

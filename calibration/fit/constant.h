@@ -1,10 +1,10 @@
-/* calibration/constant.h - a constant of a profile or a stack, by file and key.
+/* calibration/fit/constant.h - a constant of a profile or a stack, by file and key.
  *
  * Keys are those of the file: "gemm_efficiency", "attention.flash2.half_seq", "gemm_tiles[2]" (the
  * third tile's speed). Files that share a value are joined by a plus sign:
  * "profiles/a100-80g-sxm+a100-40g-sxm". */
-#ifndef CALIBRATION_CONSTANT_H
-#define CALIBRATION_CONSTANT_H
+#ifndef CALIBRATION_FIT_CONSTANT_H
+#define CALIBRATION_FIT_CONSTANT_H
 
 #include "base/err.h"
 #include "sim/cost/hardware.h"

@@ -1,6 +1,6 @@
-#include "calibration/curve_fit.h"
+#include "calibration/fit/curve_fit.h"
 
-#include "calibration/observation.h"
+#include "calibration/fit/observation.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -1,13 +1,13 @@
-/* calibration/curve_fit.h - a collective's curve from measured times.
+/* calibration/fit/curve_fit.h - a collective's curve from measured times.
  *
  * Log time is piecewise linear in log size between the knots of fit.json, by least squares, and
  * never falls. A few knots smooth the scatter of single sizes, and dips where NCCL changes
  * algorithms. */
-#ifndef CALIBRATION_CURVE_FIT_H
-#define CALIBRATION_CURVE_FIT_H
+#ifndef CALIBRATION_FIT_CURVE_FIT_H
+#define CALIBRATION_FIT_CURVE_FIT_H
 
-#include "calibration/fit_table.h"
-#include "calibration/score.h"
+#include "calibration/fit/fit_table.h"
+#include "calibration/score/score.h"
 
 struct curve_result {
     const struct fit_curve *of;

@@ -1,9 +1,9 @@
-#include "calibration/descent_fit.h"
+#include "calibration/fit/descent_fit.h"
 
 #include "base/arena.h"
 #include "base/length.h"
 #include "base/statistics.h"
-#include "calibration/least_squares.h"
+#include "calibration/fit/least_squares.h"
 
 #include <math.h>
 #include <stddef.h>

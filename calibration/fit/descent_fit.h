@@ -1,10 +1,11 @@
-/* calibration/descent_fit.h - the open constants of the theory of convergence, fitted on losses.
+/* calibration/fit/descent_fit.h - the open constants of the theory of convergence, fitted on
+ * losses.
  *
  * Least squares over the losses of one or a few short runs, averaged over intervals of steps that
  * grow geometrically, so that each part of the curve has the same weight. Constants that the runs
  * cannot tell apart are refused by name. Pure. */
-#ifndef CALIBRATION_DESCENT_FIT_H
-#define CALIBRATION_DESCENT_FIT_H
+#ifndef CALIBRATION_FIT_DESCENT_FIT_H
+#define CALIBRATION_FIT_DESCENT_FIT_H
 
 #include "base/err.h"
 #include "sim/campaign/descent.h"

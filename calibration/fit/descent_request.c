@@ -1,6 +1,6 @@
 /* Checks, before a fit, which constants the runs determine and which they can tell apart. */
 #include "base/arena.h"
-#include "calibration/descent_fit.h"
+#include "calibration/fit/descent_fit.h"
 
 #include <math.h>
 #include <stddef.h>

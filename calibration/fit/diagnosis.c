@@ -1,6 +1,6 @@
-#include "calibration/diagnosis.h"
+#include "calibration/fit/diagnosis.h"
 
-#include "calibration/constant.h"
+#include "calibration/fit/constant.h"
 
 #include <math.h>
 #include <stdio.h>

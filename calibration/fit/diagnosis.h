@@ -1,4 +1,4 @@
-/* calibration/diagnosis.h - which constants probably cause the errors of predictions.
+/* calibration/fit/diagnosis.h - which constants probably cause the errors of predictions.
  *
  * Each constant of the profiles and stacks is raised by 1 % in turn and all rows are predicted
  * again: d log(step) / d log(constant), its sensitivity. Errors e of rows with sensitivities s are
@@ -8,11 +8,11 @@
  *
  * A single row is explained together with its source, which gets half of the weight: a change that
  * would spoil all other rows does not explain this one. */
-#ifndef CALIBRATION_DIAGNOSIS_H
-#define CALIBRATION_DIAGNOSIS_H
+#ifndef CALIBRATION_FIT_DIAGNOSIS_H
+#define CALIBRATION_FIT_DIAGNOSIS_H
 
-#include "calibration/score.h"
-#include "calibration/trait.h"
+#include "calibration/rows/trait.h"
+#include "calibration/score/score.h"
 
 /* One constant as the explanation. */
 struct suspect {

@@ -1,7 +1,7 @@
-#include "calibration/families.h"
+#include "calibration/fit/families.h"
 
 #include "base/file.h"
-#include "calibration/shipped_runs.h"
+#include "calibration/fit/shipped_runs.h"
 #include "sim/cost/tier.h"
 #include "sim/engine/interval.h"
 
@@ -39,7 +39,7 @@ static int compare_cases(const void *a, const void *b)
 }
 
 /* A held-out row of a stack and a GPU that were measured: errors of others are shifts too, which
- * calibration/shifts.h counts. */
+ * calibration/fit/shifts.h counts. */
 static bool counts(const struct run_case *of, const char *without, const struct fit_result *results,
                    int num_results)
 {

@@ -1,12 +1,12 @@
-/* calibration/families.h - the interval widths of all shipped stacks, and their coverage.
+/* calibration/fit/families.h - the interval widths of all shipped stacks, and their coverage.
  *
- * calibration/widths.h fits them on held-out shipped runs of stacks and GPUs that were measured; a
- * stack without such rows has the widths of all. Coverage is counted twice: by these widths, and by
- * widths refitted without the row's fold, of five. */
-#ifndef CALIBRATION_FAMILIES_H
-#define CALIBRATION_FAMILIES_H
+ * calibration/fit/widths.h fits them on held-out shipped runs of stacks and GPUs that were
+ * measured; a stack without such rows has the widths of all. Coverage is counted twice: by these
+ * widths, and by widths refitted without the row's fold, of five. */
+#ifndef CALIBRATION_FIT_FAMILIES_H
+#define CALIBRATION_FIT_FAMILIES_H
 
-#include "calibration/widths.h"
+#include "calibration/fit/widths.h"
 #include "sim/cost/tier.h"
 
 struct families {

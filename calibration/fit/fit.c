@@ -1,7 +1,7 @@
-#include "calibration/fit.h"
+#include "calibration/fit/fit.h"
 
-#include "calibration/least_squares.h"
-#include "calibration/unseen.h"
+#include "calibration/fit/least_squares.h"
+#include "calibration/fit/unseen.h"
 
 #include <math.h>
 #include <stdio.h>

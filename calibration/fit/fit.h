@@ -1,13 +1,13 @@
-/* calibration/fit.h - constants of profiles and stacks from measurements.
+/* calibration/fit/fit.h - constants of profiles and stacks from measurements.
  *
  * A job of fit.json is least squares on log(predicted / measured), over the logarithms of its
  * constants, starting from their priors. The result is rounded to three digits, so that shipped
  * files are short and the same on every machine. */
-#ifndef CALIBRATION_FIT_H
-#define CALIBRATION_FIT_H
+#ifndef CALIBRATION_FIT_FIT_H
+#define CALIBRATION_FIT_FIT_H
 
-#include "calibration/observation.h"
-#include "calibration/score.h"
+#include "calibration/fit/observation.h"
+#include "calibration/score/score.h"
 
 struct fit_value {
     const struct fit_constant *of;

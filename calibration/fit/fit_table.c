@@ -1,4 +1,4 @@
-#include "calibration/fit_table.h"
+#include "calibration/fit/fit_table.h"
 
 #include "base/file.h"
 #include "base/json.h"

@@ -1,13 +1,13 @@
-/* calibration/fit_table.h - calibration/fit.json: which constants are fitted on which rows.
+/* calibration/fit/fit_table.h - calibration/fit.json: which constants are fitted on which rows.
  *
  * Jobs run in order; later ones use the results of earlier ones. A job starts from its priors,
  * never from its own constants of an earlier fit, so a fit reproduces the shipped files. */
-#ifndef CALIBRATION_FIT_TABLE_H
-#define CALIBRATION_FIT_TABLE_H
+#ifndef CALIBRATION_FIT_FIT_TABLE_H
+#define CALIBRATION_FIT_FIT_TABLE_H
 
 #include "base/arena.h"
 #include "base/json.h"
-#include "calibration/constant.h"
+#include "calibration/fit/constant.h"
 #include "sim/cost/error_widths.h"
 
 /* One constant to fit, starting at its prior, between its bounds, all above 0. */
@@ -47,21 +47,21 @@ struct fit_job {
     double prior_weight; /* weight of one unit of log(constant / prior) */
     double loss_scale;   /* larger errors count by size, not by square */
     double cutoff;       /* larger errors have no further effect */
-    bool is_middle;      /* no rows: the middle of what other stacks have (calibration/unseen.h) */
+    bool is_middle; /* no rows: the middle of what other stacks have (calibration/fit/unseen.h) */
     struct fit_constant *constants;
     int num_constants;
     struct fit_rows *rows;
     int num_rows;
 };
 
-/* A curve of a profile's "collectives" (calibration/curve_fit.h). */
+/* A curve of a profile's "collectives" (calibration/fit/curve_fit.h). */
 struct fit_curve {
     char file[64];      /* "profiles/NAME" */
     struct curve curve; /* without its times: the sizes are the knots */
     struct fit_job job; /* rows alone */
 };
 
-/* Rules of the interval widths (calibration/widths.h). */
+/* Rules of the interval widths (calibration/fit/widths.h). */
 struct width_rules {
     double prior_rows; /* number of rows that a prior counts as; 0: intervals are not fitted */
     double cutoff;     /* larger errors count as this */

@@ -1,4 +1,4 @@
-#include "calibration/fitted_file.h"
+#include "calibration/fit/fitted_file.h"
 
 #include "base/file.h"
 #include "base/json.h"

@@ -1,13 +1,13 @@
-/* calibration/fitted_file.h - the text of a profile or stack with fitted constants.
+/* calibration/fit/fitted_file.h - the text of a profile or stack with fitted constants.
  *
  * Only these parts of the file are replaced: the job's constants, "collectives", "errors",
  * "measured", "fitted_on" and "residuals". The same results always give the same bytes. */
-#ifndef CALIBRATION_FITTED_FILE_H
-#define CALIBRATION_FITTED_FILE_H
+#ifndef CALIBRATION_FIT_FITTED_FILE_H
+#define CALIBRATION_FIT_FITTED_FILE_H
 
 #include "base/text.h"
-#include "calibration/curve_fit.h"
-#include "calibration/families.h"
+#include "calibration/fit/curve_fit.h"
+#include "calibration/fit/families.h"
 
 struct fitted_files {
     const char **at; /* "profiles/a100-80g-sxm" */

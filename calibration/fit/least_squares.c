@@ -1,4 +1,4 @@
-#include "calibration/least_squares.h"
+#include "calibration/fit/least_squares.h"
 
 #include "base/arena.h"
 

@@ -1,11 +1,11 @@
-/* calibration/least_squares.h - robust nonlinear least squares between bounds.
+/* calibration/fit/least_squares.h - robust nonlinear least squares between bounds.
  *
  * Minimises sum_i w_i s^2 rho(r_i(x)^2 / s^2) + sum_j p_j^2 (x_j - prior_j)^2, with rho(z) = 2
  * (sqrt(1 + z) - 1), "soft L1": residuals well beyond the scale s count by their size, not its
  * square; beyond a cut-off they have no further effect. Pure: the same problem gives the same
  * bits. */
-#ifndef CALIBRATION_LEAST_SQUARES_H
-#define CALIBRATION_LEAST_SQUARES_H
+#ifndef CALIBRATION_FIT_LEAST_SQUARES_H
+#define CALIBRATION_FIT_LEAST_SQUARES_H
 
 #include <stdbool.h>
 

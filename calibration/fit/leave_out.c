@@ -1,7 +1,7 @@
-#include "calibration/leave_out.h"
+#include "calibration/fit/leave_out.h"
 
-#include "calibration/shipped_runs.h"
-#include "calibration/unseen.h"
+#include "calibration/fit/shipped_runs.h"
+#include "calibration/fit/unseen.h"
 #include "sim/engine/interval.h"
 
 #include <math.h>

@@ -1,11 +1,12 @@
-/* calibration/leave_out.h - errors of a source that no constant has seen.
+/* calibration/fit/leave_out.h - errors of a source that no constant has seen.
  *
  * All jobs of fit.json run without the source's rows. A stack that no other row ran on then has
- * what an unseen stack has (calibration/unseen.h), a GPU's constants fall back to their priors. */
-#ifndef CALIBRATION_LEAVE_OUT_H
-#define CALIBRATION_LEAVE_OUT_H
+ * what an unseen stack has (calibration/fit/unseen.h), a GPU's constants fall back to their priors.
+ */
+#ifndef CALIBRATION_FIT_LEAVE_OUT_H
+#define CALIBRATION_FIT_LEAVE_OUT_H
 
-#include "calibration/families.h"
+#include "calibration/fit/families.h"
 #include "sim/cost/tier.h"
 
 /* A scored configuration of the source. */

@@ -1,7 +1,7 @@
-#include "calibration/micro.h"
+#include "calibration/fit/micro.h"
 
 #include "base/length.h"
-#include "calibration/csv.h"
+#include "calibration/rows/csv.h"
 #include "sim/cost/compute.h"
 #include "sim/cost/network.h"
 

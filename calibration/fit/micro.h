@@ -1,9 +1,10 @@
-/* calibration/micro.h - micro-benchmarks: one operation of a GPU, or one collective of a group. */
-#ifndef CALIBRATION_MICRO_H
-#define CALIBRATION_MICRO_H
+/* calibration/fit/micro.h - micro-benchmarks: one operation of a GPU, or one collective of a
+ * group. */
+#ifndef CALIBRATION_FIT_MICRO_H
+#define CALIBRATION_FIT_MICRO_H
 
 #include "base/arena.h"
-#include "calibration/fit_table.h"
+#include "calibration/fit/fit_table.h"
 #include "models/op.h"
 
 struct micro {

@@ -1,10 +1,10 @@
-#include "calibration/observation.h"
+#include "calibration/fit/observation.h"
 
 #include "base/file.h"
 #include "base/length.h"
 #include "base/random.h"
 #include "base/text.h"
-#include "calibration/score.h"
+#include "calibration/score/score.h"
 
 #include <limits.h>
 #include <stdint.h>

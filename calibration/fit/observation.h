@@ -1,11 +1,11 @@
-/* calibration/observation.h - the rows that constants are fitted on: measured times, and
+/* calibration/fit/observation.h - the rows that constants are fitted on: measured times, and
  * simsearch's prediction of each. */
-#ifndef CALIBRATION_OBSERVATION_H
-#define CALIBRATION_OBSERVATION_H
+#ifndef CALIBRATION_FIT_OBSERVATION_H
+#define CALIBRATION_FIT_OBSERVATION_H
 
-#include "calibration/fit_table.h"
-#include "calibration/micro.h"
-#include "calibration/predict.h"
+#include "calibration/fit/fit_table.h"
+#include "calibration/fit/micro.h"
+#include "calibration/score/predict.h"
 
 struct observation {
     const char *source; /* rows with the same source are judged together */

@@ -1,4 +1,4 @@
-#include "calibration/shifts.h"
+#include "calibration/fit/shifts.h"
 
 #include "base/file.h"
 #include "base/json.h"
@@ -202,7 +202,7 @@ static double mean_cover(const struct source_shifts *shifts, enum tier tier, con
     return *count > 0 ? sum / *count : 0;
 }
 
-/* Rows of a measured family are judged among themselves (calibration/widths.h). */
+/* Rows of a measured family are judged among themselves (calibration/fit/widths.h). */
 double shift_width(const struct source_shifts *shifts, enum tier tier, const char *without)
 {
     static const double step = 0.005, most = 2;

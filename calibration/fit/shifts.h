@@ -1,14 +1,15 @@
-/* calibration/shifts.h - how far whole sources are off, by what was measured before them.
+/* calibration/fit/shifts.h - how far whole sources are off, by what was measured before them.
  *
- * calibration/left_out.json holds, for each source left out in turn (calibration/leave_out.h), its
- * errors, and how wide a shift its rows need beside their own scatter. The width of a tier is split
- * conformal over sources (hierarchical: Lee, Barber and Willett 2023, arXiv:2306.06342): the least
- * that covers (1 + 1/n) 0.9 of the mean source of n; of fewer than nine sources, nearly all. */
-#ifndef CALIBRATION_SHIFTS_H
-#define CALIBRATION_SHIFTS_H
+ * calibration/left_out.json holds, for each source left out in turn
+ * (calibration/fit/leave_out.h), its errors, and how wide a shift its rows need beside their own
+ * scatter. The width of a tier is split conformal over sources (hierarchical: Lee, Barber and
+ * Willett 2023, arXiv:2306.06342): the least that covers (1 + 1/n) 0.9 of the mean source of n; of
+ * fewer than nine sources, nearly all. */
+#ifndef CALIBRATION_FIT_SHIFTS_H
+#define CALIBRATION_FIT_SHIFTS_H
 
 #include "base/text.h"
-#include "calibration/leave_out.h"
+#include "calibration/fit/leave_out.h"
 
 enum { NUM_NEEDS = 21 }; /* quantiles 0, 0.05 ... 1 */
 

@@ -1,4 +1,4 @@
-#include "calibration/shipped_runs.h"
+#include "calibration/fit/shipped_runs.h"
 
 #include "base/file.h"
 #include "base/text.h"

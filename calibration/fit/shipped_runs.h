@@ -1,9 +1,9 @@
-/* calibration/shipped_runs.h - the measured runs that are shipped, predicted with constants that a
- * fit found. */
-#ifndef CALIBRATION_SHIPPED_RUNS_H
-#define CALIBRATION_SHIPPED_RUNS_H
+/* calibration/fit/shipped_runs.h - the measured runs that are shipped, predicted with constants
+ * that a fit found. */
+#ifndef CALIBRATION_FIT_SHIPPED_RUNS_H
+#define CALIBRATION_FIT_SHIPPED_RUNS_H
 
-#include "calibration/fit.h"
+#include "calibration/fit/fit.h"
 
 struct shipped_runs {
     struct run_systems *systems;

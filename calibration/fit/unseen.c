@@ -1,4 +1,4 @@
-#include "calibration/unseen.h"
+#include "calibration/fit/unseen.h"
 
 #include "base/statistics.h"
 

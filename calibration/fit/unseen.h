@@ -1,13 +1,13 @@
-/* calibration/unseen.h - constants of a stack that was never measured.
+/* calibration/fit/unseen.h - constants of a stack that was never measured.
  *
  * It is no ideal one: it has the median of what was found for stacks that were measured. The
  * median, because a family whose times were traced or composed stands far from the others, and
  * because it moves little when a source is left out. The spread between stacks is what it may be
  * off by. */
-#ifndef CALIBRATION_UNSEEN_H
-#define CALIBRATION_UNSEEN_H
+#ifndef CALIBRATION_FIT_UNSEEN_H
+#define CALIBRATION_FIT_UNSEEN_H
 
-#include "calibration/fit.h"
+#include "calibration/fit/fit.h"
 
 enum { FEWEST_STACKS = 3 }; /* fewer tell no middle: the prior stays */
 

@@ -1,4 +1,4 @@
-#include "calibration/widths.h"
+#include "calibration/fit/widths.h"
 
 #include <math.h>
 #include <stdlib.h>

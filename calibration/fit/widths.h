@@ -1,4 +1,5 @@
-/* calibration/widths.h - the interval widths needed, by software family and by part of a step.
+/* calibration/fit/widths.h - the interval widths needed, by software family and by part of a
+ * step.
  *
  * An error is modelled as a sum of independent errors: one of the whole step, and one of each part
  * in proportion to its share. So log(predicted / measured) has the variance sum of share^2 x v. The
@@ -7,10 +8,10 @@
  * as prior; a prior counts as prior_rows rows. Errors are not normal, so each family's widths are
  * then scaled to cover nine in ten of its rows (split conformal, as in interval.h); with fewer than
  * nine rows, of all families' rows. */
-#ifndef CALIBRATION_WIDTHS_H
-#define CALIBRATION_WIDTHS_H
+#ifndef CALIBRATION_FIT_WIDTHS_H
+#define CALIBRATION_FIT_WIDTHS_H
 
-#include "calibration/fit.h"
+#include "calibration/fit/fit.h"
 #include "sim/cost/error_widths.h"
 
 enum { FEWEST_TO_SCALE = 9 }; /* a family with fewer rows has the pooled scale */

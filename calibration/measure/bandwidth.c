@@ -1,11 +1,11 @@
-#include "calibration/bandwidth.h"
+#include "calibration/measure/bandwidth.h"
 
 #include "base/arena.h"
 #include "base/length.h"
 #include "base/statistics.h"
-#include "calibration/budget.h"
-#include "calibration/host_comm.h"
-#include "exec/kernels.h"
+#include "calibration/measure/budget.h"
+#include "calibration/measure/host_comm.h"
+#include "exec/device/kernels.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -1,12 +1,12 @@
-/* calibration/bandwidth.h - times of memory-bound ops by bytes moved, from 4 KiB to more than any
- * cache holds, and the two constants of their formula, fitted to all.
+/* calibration/measure/bandwidth.h - times of memory-bound ops by bytes moved, from 4 KiB to more
+ * than any cache holds, and the two constants of their formula, fitted to all.
  *
  * Every op is timed twice: `warm`, repeated on the same values, and `cold`, after a write of enough
  * other memory to push them out of every cache. */
-#ifndef CALIBRATION_BANDWIDTH_H
-#define CALIBRATION_BANDWIDTH_H
+#ifndef CALIBRATION_MEASURE_BANDWIDTH_H
+#define CALIBRATION_MEASURE_BANDWIDTH_H
 
-#include "calibration/host_rank.h"
+#include "calibration/measure/host_rank.h"
 
 #include <jansson.h>
 

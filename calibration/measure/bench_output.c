@@ -1,4 +1,4 @@
-#include "calibration/bench_output.h"
+#include "calibration/measure/bench_output.h"
 
 #include "base/file.h"
 #include "base/length.h"

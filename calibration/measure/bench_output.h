@@ -1,7 +1,8 @@
-/* calibration/bench_output.h - collectives as nccl-tests or the OSU micro-benchmarks printed them.
+/* calibration/measure/bench_output.h - collectives as nccl-tests or the OSU micro-benchmarks
+ * printed them.
  */
-#ifndef CALIBRATION_BENCH_OUTPUT_H
-#define CALIBRATION_BENCH_OUTPUT_H
+#ifndef CALIBRATION_MEASURE_BENCH_OUTPUT_H
+#define CALIBRATION_MEASURE_BENCH_OUTPUT_H
 
 #include "base/err.h"
 #include "sim/cost/curve.h"

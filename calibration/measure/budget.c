@@ -1,4 +1,4 @@
-#include "calibration/budget.h"
+#include "calibration/measure/budget.h"
 
 #include <math.h>
 

@@ -1,7 +1,7 @@
-/* calibration/budget.h - how long each part of a pass may take, so that the whole ends in time:
- * each part states its time beforehand, and gets less when others took more. */
-#ifndef CALIBRATION_BUDGET_H
-#define CALIBRATION_BUDGET_H
+/* calibration/measure/budget.h - how long each part of a pass may take, so that the whole ends in
+ * time: each part states its time beforehand, and gets less when others took more. */
+#ifndef CALIBRATION_MEASURE_BUDGET_H
+#define CALIBRATION_MEASURE_BUDGET_H
 
 #include <stdbool.h>
 

@@ -1,4 +1,4 @@
-#include "calibration/disk_rate.h"
+#include "calibration/measure/disk_rate.h"
 
 #include "base/arena.h"
 #include "base/clock.h"

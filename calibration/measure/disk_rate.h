@@ -1,9 +1,9 @@
-/* calibration/disk_rate.h - how fast all ranks together can write checkpoints, until the disk
- * confirms them. */
-#ifndef CALIBRATION_DISK_RATE_H
-#define CALIBRATION_DISK_RATE_H
+/* calibration/measure/disk_rate.h - how fast all ranks together can write checkpoints, until the
+ * disk confirms them. */
+#ifndef CALIBRATION_MEASURE_DISK_RATE_H
+#define CALIBRATION_MEASURE_DISK_RATE_H
 
-#include "calibration/host_rank.h"
+#include "calibration/measure/host_rank.h"
 
 /* All ranks together write `bytes` to files in `folder` and remove them. *bytes_per_s is their
  * total rate; 0 when a rank cannot write there, which is no error. */

@@ -1,9 +1,9 @@
-#include "calibration/gpu_profile.h"
+#include "calibration/measure/gpu_profile.h"
 
 #include "base/json.h"
 #include "base/statistics.h"
 #include "base/units.h"
-#include "calibration/host_profile_part.h"
+#include "calibration/measure/host_profile_part.h"
 #include "sim/cost/datafile.h"
 
 #include <math.h>

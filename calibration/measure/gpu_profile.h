@@ -1,11 +1,11 @@
-/* calibration/gpu_profile.h - measurements of GPUs as a cluster file: the datasheet of the GPU
- * that the driver names, its shipped profile with measured ops instead of formulas, and the
+/* calibration/measure/gpu_profile.h - measurements of GPUs as a cluster file: the datasheet of the
+ * GPU that the driver names, its shipped profile with measured ops instead of formulas, and the
  * executor's stack. */
-#ifndef CALIBRATION_GPU_PROFILE_H
-#define CALIBRATION_GPU_PROFILE_H
+#ifndef CALIBRATION_MEASURE_GPU_PROFILE_H
+#define CALIBRATION_MEASURE_GPU_PROFILE_H
 
-#include "calibration/host_profile.h"
-#include "calibration/nvml.h"
+#include "calibration/measure/host_profile.h"
+#include "calibration/measure/nvml.h"
 
 /* Clock and power over all readings while ops were timed. */
 struct gpu_log {

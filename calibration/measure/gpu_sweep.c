@@ -1,8 +1,8 @@
-#include "calibration/gpu_sweep.h"
+#include "calibration/measure/gpu_sweep.h"
 
 #include "base/arena.h"
 #include "base/statistics.h"
-#include "exec/kernels.h"
+#include "exec/device/kernels.h"
 #include "sim/plan/plan.h"
 
 #include <stdlib.h>

@@ -1,10 +1,10 @@
-#include "calibration/held_out.h"
+#include "calibration/measure/held_out.h"
 
 #include "base/arena.h"
 #include "base/core_share.h"
 #include "base/length.h"
 #include "base/statistics.h"
-#include "calibration/budget.h"
+#include "calibration/measure/budget.h"
 #include "sim/engine/simulate.h"
 
 #include <stdio.h>

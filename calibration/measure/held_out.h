@@ -1,9 +1,9 @@
-/* calibration/held_out.h - held-out measurements of whole steps and layers, which no table and no
- * constant is fitted on, beside the finished file's predictions of them. */
-#ifndef CALIBRATION_HELD_OUT_H
-#define CALIBRATION_HELD_OUT_H
+/* calibration/measure/held_out.h - held-out measurements of whole steps and layers, which no table
+ * and no constant is fitted on, beside the finished file's predictions of them. */
+#ifndef CALIBRATION_MEASURE_HELD_OUT_H
+#define CALIBRATION_MEASURE_HELD_OUT_H
 
-#include "calibration/host_rank.h"
+#include "calibration/measure/host_rank.h"
 
 #include <jansson.h>
 

@@ -1,15 +1,15 @@
-#include "calibration/host.h"
+#include "calibration/measure/host.h"
 
 #include "base/clock.h"
 #include "base/core_share.h"
 #include "base/length.h"
-#include "calibration/budget.h"
-#include "calibration/disk_rate.h"
-#include "calibration/gpu_profile.h"
-#include "calibration/gpu_sweep.h"
-#include "calibration/host_drift.h"
-#include "calibration/host_resume.h"
-#include "calibration/quiet.h"
+#include "calibration/measure/budget.h"
+#include "calibration/measure/disk_rate.h"
+#include "calibration/measure/gpu_profile.h"
+#include "calibration/measure/gpu_sweep.h"
+#include "calibration/measure/host_drift.h"
+#include "calibration/measure/host_resume.h"
+#include "calibration/measure/quiet.h"
 
 #include <limits.h>
 #include <math.h>

@@ -1,11 +1,11 @@
-/* calibration/host.h - the whole calibration of this machine, as one of its ranks. */
-#ifndef CALIBRATION_HOST_H
-#define CALIBRATION_HOST_H
+/* calibration/measure/host.h - the whole calibration of this machine, as one of its ranks. */
+#ifndef CALIBRATION_MEASURE_HOST_H
+#define CALIBRATION_MEASURE_HOST_H
 
-#include "calibration/host_profile.h"
+#include "calibration/measure/host_profile.h"
 
 struct host_calibration {
-    const char *backend; /* of exec/backend.h */
+    const char *backend; /* of exec/plugin/backend.h */
     bool is_quick; /* takes about a minute on a host's cores, two on GPUs; else 4 and 8. With other
                       programs running, shapes are skipped to keep that */
     const struct model *model; /* its shapes are measured too; NULL: none */

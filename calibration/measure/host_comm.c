@@ -1,10 +1,10 @@
-#include "calibration/host_comm.h"
+#include "calibration/measure/host_comm.h"
 
 #include "base/arena.h"
 #include "base/core_share.h"
 #include "base/statistics.h"
-#include "calibration/budget.h"
-#include "exec/kernels.h"
+#include "calibration/measure/budget.h"
+#include "exec/device/kernels.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -1,11 +1,11 @@
-/* calibration/host_comm.h - times of messages and collectives between the ranks of this machine,
- * and the rate at which a device copies within its memory.
+/* calibration/measure/host_comm.h - times of messages and collectives between the ranks of this
+ * machine, and the rate at which a device copies within its memory.
  *
  * All ranks are active in every measurement, in as many groups of a size as fit. */
-#ifndef CALIBRATION_HOST_COMM_H
-#define CALIBRATION_HOST_COMM_H
+#ifndef CALIBRATION_MEASURE_HOST_COMM_H
+#define CALIBRATION_MEASURE_HOST_COMM_H
 
-#include "calibration/host_rank.h"
+#include "calibration/measure/host_rank.h"
 #include "sim/cost/curve.h"
 
 enum { MAX_OWN_SIZES = 4 };

@@ -1,4 +1,4 @@
-#include "calibration/host_copies.h"
+#include "calibration/measure/host_copies.h"
 
 #include "base/statistics.h"
 

@@ -1,9 +1,9 @@
-/* calibration/host_copies.h - the rates of copies between a device and host memory, which bound
- * offloading and a checkpoint's copy to the host. */
-#ifndef CALIBRATION_HOST_COPIES_H
-#define CALIBRATION_HOST_COPIES_H
+/* calibration/measure/host_copies.h - the rates of copies between a device and host memory, which
+ * bound offloading and a checkpoint's copy to the host. */
+#ifndef CALIBRATION_MEASURE_HOST_COPIES_H
+#define CALIBRATION_MEASURE_HOST_COPIES_H
 
-#include "calibration/host_rank.h"
+#include "calibration/measure/host_rank.h"
 
 /* Rates of one rank's device while all ranks copy; host memory is pinned. */
 struct host_copies {

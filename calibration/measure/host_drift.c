@@ -1,7 +1,7 @@
-#include "calibration/host_drift.h"
+#include "calibration/measure/host_drift.h"
 
 #include "base/statistics.h"
-#include "calibration/host_pair.h"
+#include "calibration/measure/host_pair.h"
 #include "sim/cost/straggler.h"
 
 #include <math.h>

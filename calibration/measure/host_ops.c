@@ -1,7 +1,7 @@
-#include "calibration/host_ops.h"
+#include "calibration/measure/host_ops.h"
 
 #include "base/statistics.h"
-#include "calibration/budget.h"
+#include "calibration/measure/budget.h"
 
 #include <math.h>
 #include <stdio.h>

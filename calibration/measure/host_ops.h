@@ -1,14 +1,14 @@
-/* calibration/host_ops.h - times of the executor's ops on this machine, by shape.
+/* calibration/measure/host_ops.h - times of the executor's ops on this machine, by shape.
  *
  * All ranks at the same time, each by itself, train a few steps of small models of many shapes.
  * Each op is timed within such a step, after the op that made its input, with the caches as that op
  * left them. Time stolen by other processes is subtracted. Steps of several microbatches or ranks,
  * and whole steps, are never timed: they are held out. */
-#ifndef CALIBRATION_HOST_OPS_H
-#define CALIBRATION_HOST_OPS_H
+#ifndef CALIBRATION_MEASURE_HOST_OPS_H
+#define CALIBRATION_MEASURE_HOST_OPS_H
 
-#include "calibration/host_rank.h"
-#include "calibration/host_shapes.h"
+#include "calibration/measure/host_rank.h"
+#include "calibration/measure/host_shapes.h"
 #include "sim/cost/kernel.h"
 
 /* Seconds of one op: over the repeats, and over all ranks. */

@@ -1,9 +1,9 @@
-#include "calibration/host_overlap.h"
+#include "calibration/measure/host_overlap.h"
 
 #include "base/clock.h"
 #include "base/length.h"
 #include "base/statistics.h"
-#include "calibration/budget.h"
+#include "calibration/measure/budget.h"
 
 #include <math.h>
 

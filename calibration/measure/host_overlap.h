@@ -1,8 +1,8 @@
-/* calibration/host_overlap.h - how much compute and collectives slow each other. */
-#ifndef CALIBRATION_HOST_OVERLAP_H
-#define CALIBRATION_HOST_OVERLAP_H
+/* calibration/measure/host_overlap.h - how much compute and collectives slow each other. */
+#ifndef CALIBRATION_MEASURE_HOST_OVERLAP_H
+#define CALIBRATION_MEASURE_HOST_OVERLAP_H
 
-#include "calibration/host_pair.h"
+#include "calibration/measure/host_pair.h"
 
 #include <jansson.h>
 

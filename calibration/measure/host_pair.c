@@ -1,8 +1,8 @@
-#include "calibration/host_pair.h"
+#include "calibration/measure/host_pair.h"
 
 #include "base/length.h"
-#include "calibration/host_comm.h"
-#include "exec/kernels.h"
+#include "calibration/measure/host_comm.h"
+#include "exec/device/kernels.h"
 
 const char *const host_work_names[NUM_HOST_WORKS + 1] = { "products", "attention", "sums", NULL };
 

@@ -1,9 +1,9 @@
-/* calibration/host_pair.h - compute and collectives of a rank on separate streams, to run alone or
- * side by side. */
-#ifndef CALIBRATION_HOST_PAIR_H
-#define CALIBRATION_HOST_PAIR_H
+/* calibration/measure/host_pair.h - compute and collectives of a rank on separate streams, to run
+ * alone or side by side. */
+#ifndef CALIBRATION_MEASURE_HOST_PAIR_H
+#define CALIBRATION_MEASURE_HOST_PAIR_H
 
-#include "calibration/host_rank.h"
+#include "calibration/measure/host_rank.h"
 
 /* Kinds of compute: products are bound by arithmetic, sums by memory, attention by both. */
 enum host_work { WORK_PRODUCTS, WORK_ATTENTION, WORK_SUMS, NUM_HOST_WORKS };

@@ -1,4 +1,4 @@
-#include "calibration/host_profile_part.h"
+#include "calibration/measure/host_profile_part.h"
 
 #include "base/core_share.h"
 #include "base/statistics.h"

@@ -1,15 +1,15 @@
-/* calibration/host_profile.h - measurements of this machine, as a cluster file that holds its GPU
- * (one core), its profile and its stack. */
-#ifndef CALIBRATION_HOST_PROFILE_H
-#define CALIBRATION_HOST_PROFILE_H
+/* calibration/measure/host_profile.h - measurements of this machine, as a cluster file that holds
+ * its GPU (one core), its profile and its stack. */
+#ifndef CALIBRATION_MEASURE_HOST_PROFILE_H
+#define CALIBRATION_MEASURE_HOST_PROFILE_H
 
-#include "calibration/bandwidth.h"
-#include "calibration/held_out.h"
-#include "calibration/host_comm.h"
-#include "calibration/host_copies.h"
-#include "calibration/host_ops.h"
-#include "calibration/host_overlap.h"
-#include "calibration/launch_cost.h"
+#include "calibration/measure/bandwidth.h"
+#include "calibration/measure/held_out.h"
+#include "calibration/measure/host_comm.h"
+#include "calibration/measure/host_copies.h"
+#include "calibration/measure/host_ops.h"
+#include "calibration/measure/host_overlap.h"
+#include "calibration/measure/launch_cost.h"
 
 #include <jansson.h>
 

@@ -1,9 +1,9 @@
-/* calibration/host_profile_part.h - parts of a measured cluster file that cores and GPUs share;
- * only host_profile.c and gpu_profile.c include it. */
-#ifndef CALIBRATION_HOST_PROFILE_PART_H
-#define CALIBRATION_HOST_PROFILE_PART_H
+/* calibration/measure/host_profile_part.h - parts of a measured cluster file that cores and GPUs
+ * share; only host_profile.c and gpu_profile.c include it. */
+#ifndef CALIBRATION_MEASURE_HOST_PROFILE_PART_H
+#define CALIBRATION_MEASURE_HOST_PROFILE_PART_H
 
-#include "calibration/host_profile.h"
+#include "calibration/measure/host_profile.h"
 
 /* A text with command, date, machine and software. */
 void host_source_words(const struct host_measured *measured, char *text, size_t size);

@@ -1,6 +1,6 @@
-#include "calibration/host_rank.h"
+#include "calibration/measure/host_rank.h"
 
-#include "exec/backend.h"
+#include "exec/plugin/backend.h"
 #include "sim/plan/lowering.h"
 #include "sim/schedule/generators.h"
 

@@ -1,10 +1,11 @@
-/* calibration/host_rank.h - one process of several that measure a machine together: its device, its
- * communicator, and training steps of a plan on them. The machine's devices are cores or GPUs. */
-#ifndef CALIBRATION_HOST_RANK_H
-#define CALIBRATION_HOST_RANK_H
+/* calibration/measure/host_rank.h - one process of several that measure a machine together: its
+ * device, its communicator, and training steps of a plan on them. The machine's devices are cores
+ * or GPUs. */
+#ifndef CALIBRATION_MEASURE_HOST_RANK_H
+#define CALIBRATION_MEASURE_HOST_RANK_H
 
-#include "calibration/host_shapes.h"
-#include "exec/place.h"
+#include "calibration/measure/host_shapes.h"
+#include "exec/comm/place.h"
 #include "exec/run/rank.h"
 #include "sim/cost/hardware.h"
 
@@ -33,12 +34,12 @@ struct host_rank {
 /* The fewest repeats: `usual`, or half of that, rounded up, when other programs use the cores. */
 int host_rank_least(const struct host_rank *host, int usual);
 
-/* All ranks of the place call it together, on a backend of exec/backend.h. On failure nothing is
- * left open. */
+/* All ranks of the place call it together, on a backend of exec/plugin/backend.h. On failure
+ * nothing is left open. */
 bool host_rank_open(const struct place *place, const char *backend, size_t arena_bytes,
                     struct host_rank *out, struct err *err);
 void host_rank_close(struct host_rank *host);
-/* Device memory that is enough for calibration/host_comm.h and gpu_sweep.h. */
+/* Device memory that is enough for calibration/measure/host_comm.h and gpu_sweep.h. */
 size_t host_arena_bytes(const char *backend);
 
 /* Waits until all ranks have called it. */

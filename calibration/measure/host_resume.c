@@ -1,4 +1,4 @@
-#include "calibration/host_resume.h"
+#include "calibration/measure/host_resume.h"
 
 #include <errno.h>
 #include <jansson.h>

@@ -1,9 +1,9 @@
-/* calibration/host_resume.h - the measurements of an interrupted calibration: a line with the grid,
- * then a line of JSON for each measured shape. */
-#ifndef CALIBRATION_HOST_RESUME_H
-#define CALIBRATION_HOST_RESUME_H
+/* calibration/measure/host_resume.h - the measurements of an interrupted calibration: a line with
+ * the grid, then a line of JSON for each measured shape. */
+#ifndef CALIBRATION_MEASURE_HOST_RESUME_H
+#define CALIBRATION_MEASURE_HOST_RESUME_H
 
-#include "calibration/host_ops.h"
+#include "calibration/measure/host_ops.h"
 
 struct host_resume;
 

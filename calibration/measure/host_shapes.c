@@ -1,4 +1,4 @@
-#include "calibration/host_shapes.h"
+#include "calibration/measure/host_shapes.h"
 
 #include "base/length.h"
 

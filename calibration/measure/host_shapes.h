@@ -1,6 +1,6 @@
-/* calibration/host_shapes.h - the models that are trained to time their ops. */
-#ifndef CALIBRATION_HOST_SHAPES_H
-#define CALIBRATION_HOST_SHAPES_H
+/* calibration/measure/host_shapes.h - the models that are trained to time their ops. */
+#ifndef CALIBRATION_MEASURE_HOST_SHAPES_H
+#define CALIBRATION_MEASURE_HOST_SHAPES_H
 
 #include "base/arena.h"
 #include "models/model.h"

@@ -1,9 +1,9 @@
-#include "calibration/launch_cost.h"
+#include "calibration/measure/launch_cost.h"
 
 #include "base/clock.h"
 #include "base/length.h"
 #include "base/statistics.h"
-#include "exec/kernels.h"
+#include "exec/device/kernels.h"
 
 /* Fewer than the 1,024 calls that CUDA queues on a stream before it blocks the caller. */
 enum { REPEATS = 7, CALLS = 400, EVENTS = 150, MANY_CALLS = 2000, MOST_HOLDS = 64 };

@@ -1,9 +1,9 @@
-/* calibration/launch_cost.h - the cost of launching work on a device: the caller's time and the
- * stream's, for kernels that do nothing and for events between streams. */
-#ifndef CALIBRATION_LAUNCH_COST_H
-#define CALIBRATION_LAUNCH_COST_H
+/* calibration/measure/launch_cost.h - the cost of launching work on a device: the caller's time and
+ * the stream's, for kernels that do nothing and for events between streams. */
+#ifndef CALIBRATION_MEASURE_LAUNCH_COST_H
+#define CALIBRATION_MEASURE_LAUNCH_COST_H
 
-#include "calibration/host_rank.h"
+#include "calibration/measure/host_rank.h"
 
 struct launch_cost {
     double call_s;  /* per empty kernel, for many issued and run: the slower of caller and stream */

@@ -1,4 +1,4 @@
-#include "calibration/nvml.h"
+#include "calibration/measure/nvml.h"
 
 #include "base/arena.h"
 

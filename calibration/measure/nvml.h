@@ -1,8 +1,8 @@
-/* calibration/nvml.h - clocks and power of one GPU as its driver reports them, through NVIDIA's
- * management library. It is loaded on first use, so that the program starts without it.
+/* calibration/measure/nvml.h - clocks and power of one GPU as its driver reports them, through
+ * NVIDIA's management library. It is loaded on first use, so that the program starts without it.
  */
-#ifndef CALIBRATION_NVML_H
-#define CALIBRATION_NVML_H
+#ifndef CALIBRATION_MEASURE_NVML_H
+#define CALIBRATION_MEASURE_NVML_H
 
 #include "base/err.h"
 

@@ -1,4 +1,4 @@
-#include "calibration/quiet.h"
+#include "calibration/measure/quiet.h"
 
 #include "base/core_share.h"
 

@@ -1,7 +1,7 @@
-/* calibration/quiet.h - waits, before anything is measured, for other programs to leave the
+/* calibration/measure/quiet.h - waits, before anything is measured, for other programs to leave the
  * cores. */
-#ifndef CALIBRATION_QUIET_H
-#define CALIBRATION_QUIET_H
+#ifndef CALIBRATION_MEASURE_QUIET_H
+#define CALIBRATION_MEASURE_QUIET_H
 
 #include "base/err.h"
 

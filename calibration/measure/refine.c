@@ -1,4 +1,4 @@
-#include "calibration/refine.h"
+#include "calibration/measure/refine.h"
 
 #include "base/core_share.h"
 

@@ -1,6 +1,6 @@
-/* calibration/refine.h - scales a profile's kernel tables to a run's measurements. */
-#ifndef CALIBRATION_REFINE_H
-#define CALIBRATION_REFINE_H
+/* calibration/measure/refine.h - scales a profile's kernel tables to a run's measurements. */
+#ifndef CALIBRATION_MEASURE_REFINE_H
+#define CALIBRATION_MEASURE_REFINE_H
 
 #include "sim/cost/hardware.h"
 

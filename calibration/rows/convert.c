@@ -1,6 +1,6 @@
 #include "base/length.h"
 #include "base/text.h"
-#include "calibration/convert_part.h"
+#include "calibration/rows/convert_part.h"
 
 #include <math.h>
 #include <string.h>

@@ -1,12 +1,12 @@
-/* calibration/convert.h - a measured row -> the model, system and plan that it ran.
+/* calibration/rows/convert.h - a measured row -> the model, system and plan that it ran.
  *
  * A row is skipped, with a reason, when it lacks something that must be known; something with a
  * usual value is assumed, and the assumption is reported. */
-#ifndef CALIBRATION_CONVERT_H
-#define CALIBRATION_CONVERT_H
+#ifndef CALIBRATION_ROWS_CONVERT_H
+#define CALIBRATION_ROWS_CONVERT_H
 
 #include "base/arena.h"
-#include "calibration/runs.h"
+#include "calibration/rows/runs.h"
 #include "sim/cost/hardware.h"
 #include "sim/cost/match.h"
 #include "sim/plan/plan.h"

@@ -1,4 +1,4 @@
-#include "calibration/convert_part.h"
+#include "calibration/rows/convert_part.h"
 
 #include <stdio.h>
 #include <string.h>

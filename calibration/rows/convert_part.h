@@ -1,12 +1,12 @@
-/* calibration/convert_part.h - shared by the parts of run_convert; only convert.c and convert_*.c
- * include it.
+/* calibration/rows/convert_part.h - shared by the parts of run_convert; only convert.c and
+ * convert_*.c include it.
  *
  * Each part fills its members of the case. False when the row cannot be converted: `reason` then
  * says why. */
-#ifndef CALIBRATION_CONVERT_PART_H
-#define CALIBRATION_CONVERT_PART_H
+#ifndef CALIBRATION_ROWS_CONVERT_PART_H
+#define CALIBRATION_ROWS_CONVERT_PART_H
 
-#include "calibration/convert.h"
+#include "calibration/rows/convert.h"
 
 struct run_systems {
     struct arena arena;
@@ -38,14 +38,14 @@ bool row_skip(struct err *err, const char *column, const char *reason);
 bool row_count(double value, const char *column, int *out, struct err *err);
 bool row_count_or(double value, const char *column, int fallback, int *out, struct err *err);
 
-/* calibration/convert_system.c - the GPUs, their number and the software. `err`: a data file is
- * faulty. */
+/* calibration/rows/convert_system.c - the GPUs, their number and the software. `err`: a data file
+ * is faulty. */
 bool convert_system(struct conversion *of, struct err *reason, struct err *err);
 
-/* calibration/convert_model.c - dimensions of the row, options by the rules of match.json. */
+/* calibration/rows/convert_model.c - dimensions of the row, options by the rules of match.json. */
 bool convert_model(const struct conversion *of, struct err *reason);
 
-/* calibration/convert_plan.c - once system and model are known. */
+/* calibration/rows/convert_plan.c - once system and model are known. */
 bool convert_plan(const struct conversion *of, struct err *reason);
 
 #endif

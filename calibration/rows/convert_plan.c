@@ -1,5 +1,5 @@
 #include "base/length.h"
-#include "calibration/convert_part.h"
+#include "calibration/rows/convert_part.h"
 
 #include "base/text.h"
 #include "sim/engine/simulate.h"

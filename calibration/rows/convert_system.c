@@ -1,7 +1,7 @@
-#include "calibration/convert_part.h"
+#include "calibration/rows/convert_part.h"
 
 #include "base/text.h"
-#include "calibration/link_speed.h"
+#include "calibration/rows/link_speed.h"
 
 #include <stdlib.h>
 #include <string.h>

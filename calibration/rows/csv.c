@@ -1,4 +1,4 @@
-#include "calibration/csv.h"
+#include "calibration/rows/csv.h"
 
 #include "base/file.h"
 #include "base/plain.h"

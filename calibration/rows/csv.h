@@ -1,7 +1,7 @@
-/* calibration/csv.h - comma-separated text by RFC 4180: quoted fields, doubled quotes,
+/* calibration/rows/csv.h - comma-separated text by RFC 4180: quoted fields, doubled quotes,
  * newlines within quotes. */
-#ifndef CALIBRATION_CSV_H
-#define CALIBRATION_CSV_H
+#ifndef CALIBRATION_ROWS_CSV_H
+#define CALIBRATION_ROWS_CSV_H
 
 #include "base/arena.h"
 #include "base/err.h"

@@ -1,4 +1,4 @@
-#include "calibration/link_speed.h"
+#include "calibration/rows/link_speed.h"
 
 #include "base/length.h"
 

@@ -1,9 +1,9 @@
-/* calibration/link_speed.h - a network's speed from the words of a measured row.
+/* calibration/rows/link_speed.h - a network's speed from the words of a measured row.
  *
  * "400 Gbps per node", "4x 100 Gb/s RoCE per node", "RDMA 400Gb/s per GPU": a number of Gb/s or
  * Tb/s, per card when a number of cards precedes it, and whether it is per node or per GPU. */
-#ifndef CALIBRATION_LINK_SPEED_H
-#define CALIBRATION_LINK_SPEED_H
+#ifndef CALIBRATION_ROWS_LINK_SPEED_H
+#define CALIBRATION_ROWS_LINK_SPEED_H
 
 #include "sim/cost/hardware.h"
 

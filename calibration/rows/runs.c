@@ -1,7 +1,7 @@
-#include "calibration/runs.h"
+#include "calibration/rows/runs.h"
 
 #include "base/length.h"
-#include "calibration/csv.h"
+#include "calibration/rows/csv.h"
 
 #include <stddef.h>
 #include <stdio.h>

@@ -1,8 +1,8 @@
-/* calibration/runs.h - measured training runs: rows of a CSV with the columns of runs.csv.
+/* calibration/rows/runs.h - measured training runs: rows of a CSV with the columns of runs.csv.
  *
  * An empty field means that the source does not state it: numbers are then -1, texts "". */
-#ifndef CALIBRATION_RUNS_H
-#define CALIBRATION_RUNS_H
+#ifndef CALIBRATION_ROWS_RUNS_H
+#define CALIBRATION_ROWS_RUNS_H
 
 #include "base/arena.h"
 #include "base/err.h"

@@ -1,4 +1,4 @@
-#include "calibration/stratum.h"
+#include "calibration/rows/stratum.h"
 
 #include "base/length.h"
 

@@ -1,8 +1,8 @@
-/* calibration/stratum.h - measured runs that differ in nothing but their plan. */
-#ifndef CALIBRATION_STRATUM_H
-#define CALIBRATION_STRATUM_H
+/* calibration/rows/stratum.h - measured runs that differ in nothing but their plan. */
+#ifndef CALIBRATION_ROWS_STRATUM_H
+#define CALIBRATION_ROWS_STRATUM_H
 
-#include "calibration/convert.h"
+#include "calibration/rows/convert.h"
 
 /* For qsort over `const struct run_case *`: runs of one source, GPU and number of them, software,
  * precision, model and batch stand together, in the order of the cases. */

@@ -1,4 +1,4 @@
-#include "calibration/trait.h"
+#include "calibration/rows/trait.h"
 
 #include "base/length.h"
 

@@ -1,12 +1,12 @@
-/* calibration/trait.h - the columns of measured rows that their errors depend on.
+/* calibration/rows/trait.h - the columns of measured rows that their errors depend on.
  *
  * Columns are chosen one after the other, up to three: each time the one that best predicts a row's
  * error by the mean error of the other rows that agree with it in all chosen columns. A row that
  * agrees with no other cannot be predicted, so more columns are not always better. */
-#ifndef CALIBRATION_TRAIT_H
-#define CALIBRATION_TRAIT_H
+#ifndef CALIBRATION_ROWS_TRAIT_H
+#define CALIBRATION_ROWS_TRAIT_H
 
-#include "calibration/runs.h"
+#include "calibration/rows/runs.h"
 
 enum { MOST_TRAITS = 3, FEWEST_TRAIT_ROWS = 12 };
 

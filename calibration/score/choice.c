@@ -1,6 +1,6 @@
-#include "calibration/choice.h"
+#include "calibration/score/choice.h"
 
-#include "calibration/stratum.h"
+#include "calibration/rows/stratum.h"
 #include "sim/engine/chances.h"
 
 #include <math.h>

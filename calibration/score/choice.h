@@ -1,14 +1,14 @@
-/* calibration/choice.h - what choosing by predictions loses, on measured runs.
+/* calibration/score/choice.h - what choosing by predictions loses, on measured runs.
  *
  * A stratum is the runs of one model, batch and number of GPUs that differ in their plan. The plan
  * of least predicted time is chosen; its regret is log(its measured time / the least measured). How
  * likely it is the fastest is stated by joint draws (sim/engine/chances.h), and held against
  * whether it was: the Brier score is the mean square of the difference, 0 at best, 0.25 of a coin.
  */
-#ifndef CALIBRATION_CHOICE_H
-#define CALIBRATION_CHOICE_H
+#ifndef CALIBRATION_SCORE_CHOICE_H
+#define CALIBRATION_SCORE_CHOICE_H
 
-#include "calibration/score.h"
+#include "calibration/score/score.h"
 
 /* Over the strata of a source that have four plans or more. */
 struct choice {

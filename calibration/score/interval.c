@@ -1,4 +1,4 @@
-#include "calibration/interval.h"
+#include "calibration/score/interval.h"
 
 #include "base/statistics.h"
 

@@ -1,4 +1,4 @@
-/* calibration/interval.h - the interval widths that stacks and profiles need.
+/* calibration/score/interval.h - the interval widths that stacks and profiles need.
  *
  * With n held-out rows, the interval that contains the next row with 90 % probability reaches to
  * the ceil(0.9 (n + 1))-th smallest error (split conformal prediction; Lei et al. 2018,
@@ -6,10 +6,10 @@
  *
  * A stack is judged only on measured profiles, so that its interval contains no error of a
  * profile. */
-#ifndef CALIBRATION_INTERVAL_H
-#define CALIBRATION_INTERVAL_H
+#ifndef CALIBRATION_SCORE_INTERVAL_H
+#define CALIBRATION_SCORE_INTERVAL_H
 
-#include "calibration/score.h"
+#include "calibration/score/score.h"
 
 struct interval_need {
     const char *name; /* of the stack or profile */

@@ -1,4 +1,4 @@
-#include "calibration/predict.h"
+#include "calibration/score/predict.h"
 
 #include "base/length.h"
 #include "base/parallel.h"

@@ -1,8 +1,8 @@
-/* calibration/predict.h - step time and memory of measured rows. */
-#ifndef CALIBRATION_PREDICT_H
-#define CALIBRATION_PREDICT_H
+/* calibration/score/predict.h - step time and memory of measured rows. */
+#ifndef CALIBRATION_SCORE_PREDICT_H
+#define CALIBRATION_SCORE_PREDICT_H
 
-#include "calibration/convert.h"
+#include "calibration/rows/convert.h"
 #include "sim/engine/simulate.h"
 
 struct run_prediction {

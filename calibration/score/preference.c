@@ -1,7 +1,7 @@
-#include "calibration/preference.h"
+#include "calibration/score/preference.h"
 
 #include "base/statistics.h"
-#include "calibration/stratum.h"
+#include "calibration/rows/stratum.h"
 
 #include <math.h>
 #include <stdlib.h>

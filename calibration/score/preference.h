@@ -1,11 +1,11 @@
-/* calibration/preference.h - whether predictions rank plans as measurements do.
+/* calibration/score/preference.h - whether predictions rank plans as measurements do.
  *
  * A stratum is a set of runs on one node that differ only in their plan. Its held-out plans are
  * compared when there are at least four. */
-#ifndef CALIBRATION_PREFERENCE_H
-#define CALIBRATION_PREFERENCE_H
+#ifndef CALIBRATION_SCORE_PREFERENCE_H
+#define CALIBRATION_SCORE_PREFERENCE_H
 
-#include "calibration/score.h"
+#include "calibration/score/score.h"
 
 /* Statistics over the strata of a source. */
 struct preference {

@@ -1,4 +1,4 @@
-#include "calibration/score.h"
+#include "calibration/score/score.h"
 
 #include "base/statistics.h"
 

@@ -1,12 +1,12 @@
-/* calibration/score.h - the errors of predictions against measurements: the protocol.
+/* calibration/score/score.h - the errors of predictions against measurements: the protocol.
  *
  * Of the rows with core = 1, the last of each configuration (config_group of a source) counts; its
  * error is log(predicted / measured). Sources are scored separately, so that a large one does not
  * dominate, and fitted rows separately from held-out rows. */
-#ifndef CALIBRATION_SCORE_H
-#define CALIBRATION_SCORE_H
+#ifndef CALIBRATION_SCORE_SCORE_H
+#define CALIBRATION_SCORE_SCORE_H
 
-#include "calibration/predict.h"
+#include "calibration/score/predict.h"
 #include "sim/cost/tier.h"
 
 /* Statistics of the errors' sizes; bias is the signed median. */

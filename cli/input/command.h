@@ -1,8 +1,8 @@
-/* cli/command.h - the commands of the program, and its exit codes.
+/* cli/input/command.h - the commands of the program, and its exit codes.
  *
  * Each command lives in cli/NAME.c; `commands` in commands.c lists them. */
-#ifndef CLI_COMMAND_H
-#define CLI_COMMAND_H
+#ifndef CLI_INPUT_COMMAND_H
+#define CLI_INPUT_COMMAND_H
 
 #include "base/err.h"
 

@@ -1,4 +1,4 @@
-#include "cli/documents.h"
+#include "cli/input/documents.h"
 
 #include "base/arena.h"
 #include "base/field.h"

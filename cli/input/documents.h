@@ -1,6 +1,6 @@
-/* cli/documents.h - "--documents FILE|mean=M,cv=C": how long packed documents are. */
-#ifndef CLI_DOCUMENTS_H
-#define CLI_DOCUMENTS_H
+/* cli/input/documents.h - "--documents FILE|mean=M,cv=C": how long packed documents are. */
+#ifndef CLI_INPUT_DOCUMENTS_H
+#define CLI_INPUT_DOCUMENTS_H
 
 #include "base/err.h"
 #include "models/documents.h"

@@ -1,7 +1,7 @@
 /* All options: each row drives parsing, bounds, --help and the reference page. */
 #include "base/length.h"
-#include "cli/command.h"
-#include "cli/options.h"
+#include "cli/input/command.h"
+#include "cli/input/options.h"
 #include "search/search.h"
 #include "sim/engine/event_step.h"
 #include "sim/plan/plan.h"

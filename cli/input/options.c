@@ -1,9 +1,9 @@
-#include "cli/options.h"
+#include "cli/input/options.h"
 
 #include "base/arena.h"
 #include "base/length.h"
 #include "base/text.h"
-#include "cli/command.h"
+#include "cli/input/command.h"
 
 #include <stddef.h>
 #include <stdlib.h>

@@ -1,9 +1,9 @@
-/* cli/options.h - the options of all commands: one table that parses, checks and documents.
+/* cli/input/options.h - the options of all commands: one table that parses, checks and documents.
  *
  * A row's field reads and bounds the value. Values are as typed; the command interprets them
  * together (a cluster from a GPU, a batch from tokens). */
-#ifndef CLI_OPTIONS_H
-#define CLI_OPTIONS_H
+#ifndef CLI_INPUT_OPTIONS_H
+#define CLI_INPUT_OPTIONS_H
 
 #include "base/err.h"
 #include "base/field.h"
@@ -82,7 +82,7 @@ struct option_row {
     unsigned commands;    /* bit set of COMMAND_... that take it */
     struct field field;   /* FIELD_OTHER: unparsed text */
 };
-/* cli/option_rows.c lists them. */
+/* cli/input/option_rows.c lists them. */
 extern const struct option_row option_rows[];
 extern const int num_option_rows;
 

@@ -1,4 +1,4 @@
-#include "cli/planfile.h"
+#include "cli/input/planfile.h"
 
 #include "base/file.h"
 #include "base/length.h"

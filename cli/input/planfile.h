@@ -1,9 +1,9 @@
-/* cli/planfile.h - a plan, and the model and system that it was predicted on, in one file.
+/* cli/input/planfile.h - a plan, and the model and system that it was predicted on, in one file.
  *
  * { "format": 1, "layout", "model", "cluster", "gpu", "profile", "stack", "prediction" }. Each part
  * is an object as in its own file, or a name; all but layout may be absent. */
-#ifndef CLI_PLANFILE_H
-#define CLI_PLANFILE_H
+#ifndef CLI_INPUT_PLANFILE_H
+#define CLI_INPUT_PLANFILE_H
 
 #include "base/json.h"
 #include "sim/engine/simulate.h"

@@ -1,4 +1,4 @@
-#include "cli/rerun.h"
+#include "cli/input/rerun.h"
 
 #include "base/units.h"
 #include "search/search.h"

@@ -1,8 +1,8 @@
-/* cli/rerun.h - the options that repeat the same question, to paste after "simsearch". */
-#ifndef CLI_RERUN_H
-#define CLI_RERUN_H
+/* cli/input/rerun.h - the options that repeat the same question, to paste after "simsearch". */
+#ifndef CLI_INPUT_RERUN_H
+#define CLI_INPUT_RERUN_H
 
-#include "cli/setup.h"
+#include "cli/input/setup.h"
 
 /* "--gpus 8 --model tiny ...": model and system. */
 void add_case_options(const struct options *options, const struct setup *setup, struct text *out);

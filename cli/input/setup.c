@@ -1,8 +1,8 @@
-#include "cli/setup.h"
+#include "cli/input/setup.h"
 
 #include "base/text.h"
-#include "cli/planfile.h"
-#include "cli/setup_part.h"
+#include "cli/input/planfile.h"
+#include "cli/input/setup_part.h"
 #include "sim/cost/runtime.h"
 
 #include <stdarg.h>

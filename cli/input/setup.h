@@ -1,11 +1,11 @@
-/* cli/setup.h - the model and the system of a command line, and what was assumed.
+/* cli/input/setup.h - the model and the system of a command line, and what was assumed.
  *
  * Each part comes from its option, else from the plan file, else from a default, which is shown. */
-#ifndef CLI_SETUP_H
-#define CLI_SETUP_H
+#ifndef CLI_INPUT_SETUP_H
+#define CLI_INPUT_SETUP_H
 
 #include "base/arena.h"
-#include "cli/options.h"
+#include "cli/input/options.h"
 #include "sim/campaign/convergence_file.h"
 #include "sim/engine/simulate.h"
 

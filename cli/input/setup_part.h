@@ -1,18 +1,18 @@
-/* cli/setup_part.h - shared by the parts of setup_load; nothing else includes it.
+/* cli/input/setup_part.h - shared by the parts of setup_load; nothing else includes it.
  *
  * Each part sets its members of the setup from an option, else from the plan file (root NULL: no
  * file), else from a default, and notes its assumptions. */
-#ifndef CLI_SETUP_PART_H
-#define CLI_SETUP_PART_H
+#ifndef CLI_INPUT_SETUP_PART_H
+#define CLI_INPUT_SETUP_PART_H
 
 #include "base/json.h"
-#include "cli/setup.h"
+#include "cli/input/setup.h"
 
 /* Adds a sentence to the assumptions. */
 void setup_assume(struct setup *setup, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
-/* cli/setup_system.c - cluster, GPU, profile and stack; price and memory of the GPUs. */
+/* cli/input/setup_system.c - cluster, GPU, profile and stack; price and memory of the GPUs. */
 bool setup_set_system(const struct options *options, const struct json_file *file, int num_gpus,
                       struct setup *setup, struct err *err);
 
@@ -20,8 +20,8 @@ bool setup_set_system(const struct options *options, const struct json_file *fil
 bool setup_count_nodes(const struct options *options, const struct json_file *file, int *num_gpus,
                        struct err *err);
 
-/* cli/setup_run.c - sequence, batch and budget of tokens, once the model is known. `of_file`: the
- * plan file has chosen them. */
+/* cli/input/setup_run.c - sequence, batch and budget of tokens, once the model is known. `of_file`:
+ * the plan file has chosen them. */
 bool setup_set_run(const struct options *options, bool of_file, struct setup *setup,
                    struct err *err);
 

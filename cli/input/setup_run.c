@@ -1,7 +1,7 @@
-#include "cli/setup_part.h"
+#include "cli/input/setup_part.h"
 
 #include "base/units.h"
-#include "cli/documents.h"
+#include "cli/input/documents.h"
 #include "search/batch.h"
 
 #include <math.h>

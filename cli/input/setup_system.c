@@ -1,9 +1,9 @@
-#include "cli/setup_part.h"
+#include "cli/input/setup_part.h"
 
 #include "base/file.h"
 #include "base/units.h"
-#include "cli/planfile.h"
-#include "exec/backend.h"
+#include "cli/input/planfile.h"
+#include "exec/plugin/backend.h"
 
 #include <limits.h>
 #include <math.h>

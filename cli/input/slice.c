@@ -1,4 +1,4 @@
-#include "cli/slice.h"
+#include "cli/input/slice.h"
 
 #include "sim/plan/holding.h"
 

@@ -1,8 +1,8 @@
-/* cli/slice.h - a part of a plan that is small enough for the available ranks. */
-#ifndef CLI_SLICE_H
-#define CLI_SLICE_H
+/* cli/input/slice.h - a part of a plan that is small enough for the available ranks. */
+#ifndef CLI_INPUT_SLICE_H
+#define CLI_INPUT_SLICE_H
 
-#include "cli/setup.h"
+#include "cli/input/setup.h"
 
 /* Cuts the setup's plan to --ranks ranks, whose shapes stay those of the whole plan. Tensor ranks,
  * microbatches and layers per chunk are kept; the number of stages is reduced first, then that of

@@ -1,4 +1,4 @@
-#include "cli/from_run.h"
+#include "cli/lecture/from_run.h"
 
 #include "base/length.h"
 #include "base/units.h"

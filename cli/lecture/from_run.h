@@ -1,9 +1,9 @@
-/* cli/from_run.h - "simsearch explain --from-run": how well a past or planned run uses its GPUs, by
- * the lectures' formulas 8 TP/(N F U) and 6 TP/(N F U). */
-#ifndef CLI_FROM_RUN_H
-#define CLI_FROM_RUN_H
+/* cli/lecture/from_run.h - "simsearch explain --from-run": how well a past or planned run uses its
+ * GPUs, by the lectures' formulas 8 TP/(N F U) and 6 TP/(N F U). */
+#ifndef CLI_LECTURE_FROM_RUN_H
+#define CLI_LECTURE_FROM_RUN_H
 
-#include "cli/lecture.h"
+#include "cli/lecture/lecture.h"
 
 /* A run as papers report it. */
 struct from_run {

@@ -1,9 +1,9 @@
-#include "cli/lecture.h"
+#include "cli/lecture/lecture.h"
 
 #include "base/length.h"
 #include "base/units.h"
-#include "cli/answer.h"
-#include "cli/scale.h"
+#include "cli/print/scale.h"
+#include "cli/views/answer.h"
 
 #include <assert.h>
 #include <math.h>

@@ -1,13 +1,13 @@
-/* cli/lecture.h - the textbook's formulas on one plan: each with its numbers filled in, its value,
- * the detailed model's value, and a sentence about the gap.
+/* cli/lecture/lecture.h - the textbook's formulas on one plan: each with its numbers filled in, its
+ * value, the detailed model's value, and a sentence about the gap.
  *
  * Rows come from the lecture_*.c files, by topic. `filled` is arithmetic that the tests evaluate:
  * it must give `textbook`. */
-#ifndef CLI_LECTURE_H
-#define CLI_LECTURE_H
+#ifndef CLI_LECTURE_LECTURE_H
+#define CLI_LECTURE_LECTURE_H
 
-#include "cli/setup.h"
-#include "cli/terminal.h"
+#include "cli/input/setup.h"
+#include "cli/print/terminal.h"
 #include "sim/textbook/estimate.h"
 
 enum lecture_unit {

@@ -1,5 +1,6 @@
-/* cli/lecture_communication.c - the lecture's rows about communication of tensor and data ranks. */
-#include "cli/lecture.h"
+/* cli/lecture/lecture_communication.c - the lecture's rows about communication of tensor and data
+ * ranks. */
+#include "cli/lecture/lecture.h"
 
 #include "sim/engine/data_parallel.h"
 #include "sim/plan/state_share.h"

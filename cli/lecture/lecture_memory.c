@@ -1,6 +1,6 @@
-/* cli/lecture_memory.c - the lecture's rows about the memory of one copy of the model, and of one
- * rank. */
-#include "cli/lecture.h"
+/* cli/lecture/lecture_memory.c - the lecture's rows about the memory of one copy of the model, and
+ * of one rank. */
+#include "cli/lecture/lecture.h"
 
 #include "sim/cost/piece.h"
 #include "sim/plan/state_share.h"

@@ -1,5 +1,6 @@
-/* cli/lecture_pipeline.c - the lecture's rows about a pipeline's idle time and transfers. */
-#include "cli/lecture.h"
+/* cli/lecture/lecture_pipeline.c - the lecture's rows about a pipeline's idle time and transfers.
+ */
+#include "cli/lecture/lecture.h"
 
 #include <math.h>
 

@@ -1,8 +1,8 @@
-/* cli/lecture_run.c - the lecture's rows about the whole run: days, energy, failures. */
-#include "cli/lecture.h"
+/* cli/lecture/lecture_run.c - the lecture's rows about the whole run: days, energy, failures. */
+#include "cli/lecture/lecture.h"
 
 #include "base/units.h"
-#include "cli/answer.h"
+#include "cli/views/answer.h"
 #include "sim/textbook/energy.h"
 #include "sim/textbook/failure.h"
 

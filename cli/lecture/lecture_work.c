@@ -1,5 +1,5 @@
-/* cli/lecture_work.c - the lecture's rows about parameters, FLOPs and utilization. */
-#include "cli/lecture.h"
+/* cli/lecture/lecture_work.c - the lecture's rows about parameters, FLOPs and utilization. */
+#include "cli/lecture/lecture.h"
 
 #include "sim/cost/piece.h"
 

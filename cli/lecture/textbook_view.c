@@ -1,4 +1,4 @@
-#include "cli/textbook_view.h"
+#include "cli/lecture/textbook_view.h"
 
 #include "base/text.h"
 #include "base/units.h"

@@ -1,10 +1,10 @@
-/* cli/textbook_view.h - a plan as input of the textbook formulas, and their results. */
-#ifndef CLI_TEXTBOOK_VIEW_H
-#define CLI_TEXTBOOK_VIEW_H
+/* cli/lecture/textbook_view.h - a plan as input of the textbook formulas, and their results. */
+#ifndef CLI_LECTURE_TEXTBOOK_VIEW_H
+#define CLI_LECTURE_TEXTBOOK_VIEW_H
 
 #include "base/field.h"
-#include "cli/setup.h"
-#include "cli/terminal.h"
+#include "cli/input/setup.h"
+#include "cli/print/terminal.h"
 #include "sim/textbook/estimate.h"
 
 /* The textbook input of a plan. Its compute rate is the profile's rate of long products, so that

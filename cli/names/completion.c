@@ -1,9 +1,9 @@
-#include "cli/completion.h"
+#include "cli/names/completion.h"
 
 #include "base/length.h"
-#include "cli/command.h"
-#include "cli/options.h"
-#include "cli/registry.h"
+#include "cli/input/command.h"
+#include "cli/input/options.h"
+#include "cli/names/registry.h"
 
 #include <string.h>
 

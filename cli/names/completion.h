@@ -1,8 +1,8 @@
-/* cli/completion.h - completion scripts for shells, from the tables of commands and options.
+/* cli/names/completion.h - completion scripts for shells, from the tables of commands and options.
  *
  * `simsearch list completion-bash` prints one; `make install` puts each where its shell looks. */
-#ifndef CLI_COMPLETION_H
-#define CLI_COMPLETION_H
+#ifndef CLI_NAMES_COMPLETION_H
+#define CLI_NAMES_COMPLETION_H
 
 #include <stdio.h>
 

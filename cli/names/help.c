@@ -1,8 +1,8 @@
-#include "cli/help.h"
+#include "cli/names/help.h"
 
 #include "base/length.h"
-#include "cli/options.h"
-#include "cli/terminal.h"
+#include "cli/input/options.h"
+#include "cli/print/terminal.h"
 
 #include <stdio.h>
 #include <string.h>

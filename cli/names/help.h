@@ -1,8 +1,8 @@
-/* cli/help.h - what --help prints. */
-#ifndef CLI_HELP_H
-#define CLI_HELP_H
+/* cli/names/help.h - what --help prints. */
+#ifndef CLI_NAMES_HELP_H
+#define CLI_NAMES_HELP_H
 
-#include "cli/command.h"
+#include "cli/input/command.h"
 
 /* The commands, each in a line. */
 void help_print_all(void);

@@ -1,9 +1,9 @@
-#include "cli/reference.h"
+#include "cli/names/reference.h"
 
 #include "base/length.h"
-#include "calibration/fit_table.h"
-#include "cli/command.h"
-#include "cli/options.h"
+#include "calibration/fit/fit_table.h"
+#include "cli/input/command.h"
+#include "cli/input/options.h"
 #include "exec/supported.h"
 #include "models/corpus.h"
 #include "models/model.h"

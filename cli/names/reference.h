@@ -1,6 +1,6 @@
-/* cli/reference.h - the reference page: every table of the program as Markdown. */
-#ifndef CLI_REFERENCE_H
-#define CLI_REFERENCE_H
+/* cli/names/reference.h - the reference page: every table of the program as Markdown. */
+#ifndef CLI_NAMES_REFERENCE_H
+#define CLI_NAMES_REFERENCE_H
 
 #include <stdio.h>
 

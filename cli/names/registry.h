@@ -1,6 +1,6 @@
-/* cli/registry.h - everything that has a name in the program, as JSON entries. */
-#ifndef CLI_REGISTRY_H
-#define CLI_REGISTRY_H
+/* cli/names/registry.h - everything that has a name in the program, as JSON entries. */
+#ifndef CLI_NAMES_REGISTRY_H
+#define CLI_NAMES_REGISTRY_H
 
 #include "base/err.h"
 

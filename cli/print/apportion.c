@@ -1,4 +1,4 @@
-#include "cli/apportion.h"
+#include "cli/print/apportion.h"
 
 #include <math.h>
 

@@ -1,6 +1,6 @@
-#include "cli/beside.h"
+#include "cli/print/beside.h"
 
-#include "cli/apportion.h"
+#include "cli/print/apportion.h"
 
 #include <assert.h>
 #include <math.h>

@@ -1,8 +1,8 @@
-/* cli/beside.h - prints two values of a quantity side by side, and their difference. */
-#ifndef CLI_BESIDE_H
-#define CLI_BESIDE_H
+/* cli/print/beside.h - prints two values of a quantity side by side, and their difference. */
+#ifndef CLI_PRINT_BESIDE_H
+#define CLI_PRINT_BESIDE_H
 
-#include "cli/terminal.h"
+#include "cli/print/terminal.h"
 
 struct beside {
     const char *name;

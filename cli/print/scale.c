@@ -1,4 +1,4 @@
-#include "cli/scale.h"
+#include "cli/print/scale.h"
 
 #include <stdio.h>
 

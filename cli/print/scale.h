@@ -1,6 +1,6 @@
-/* cli/scale.h - the units that times and sizes are shown in. */
-#ifndef CLI_SCALE_H
-#define CLI_SCALE_H
+/* cli/print/scale.h - the units that times and sizes are shown in. */
+#ifndef CLI_PRINT_SCALE_H
+#define CLI_PRINT_SCALE_H
 
 /* Bytes per GiB, for memory. */
 #define GIB 0x1p30

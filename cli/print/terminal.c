@@ -1,4 +1,4 @@
-#include "cli/terminal.h"
+#include "cli/print/terminal.h"
 
 #include "base/json.h"
 

@@ -1,6 +1,6 @@
-/* cli/terminal.h - what stdout can display, and drawing on it. */
-#ifndef CLI_TERMINAL_H
-#define CLI_TERMINAL_H
+/* cli/print/terminal.h - what stdout can display, and drawing on it. */
+#ifndef CLI_PRINT_TERMINAL_H
+#define CLI_PRINT_TERMINAL_H
 
 #include "base/text.h"
 

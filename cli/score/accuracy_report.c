@@ -1,6 +1,6 @@
 #include "base/file.h"
-#include "calibration/shifts.h"
-#include "cli/validation.h"
+#include "calibration/fit/shifts.h"
+#include "cli/score/validation.h"
 
 #include <limits.h>
 #include <math.h>

@@ -1,6 +1,6 @@
-#include "cli/fit_view.h"
+#include "cli/score/fit_view.h"
 
-#include "cli/terminal.h"
+#include "cli/print/terminal.h"
 
 #include <math.h>
 #include <stdio.h>

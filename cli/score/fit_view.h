@@ -1,8 +1,8 @@
-/* cli/fit_view.h - results of fits, for people and as JSON, on stdout. */
-#ifndef CLI_FIT_VIEW_H
-#define CLI_FIT_VIEW_H
+/* cli/score/fit_view.h - results of fits, for people and as JSON, on stdout. */
+#ifndef CLI_SCORE_FIT_VIEW_H
+#define CLI_SCORE_FIT_VIEW_H
 
-#include "calibration/fitted_file.h"
+#include "calibration/fit/fitted_file.h"
 
 /* Prints each job's constants, errors and correlations, then curves and intervals. */
 void fit_print(const struct findings *found);

@@ -1,13 +1,13 @@
-/* cli/leave_out.c - fits that leave out one source at a time. */
-#include "cli/leave_out.h"
+/* cli/score/leave_out.c - fits that leave out one source at a time. */
+#include "cli/score/leave_out.h"
 
 #include "base/file.h"
 #include "base/parallel.h"
 #include "base/text.h"
-#include "calibration/shifts.h"
-#include "calibration/shipped_runs.h"
-#include "cli/command.h"
-#include "cli/terminal.h"
+#include "calibration/fit/shifts.h"
+#include "calibration/fit/shipped_runs.h"
+#include "cli/input/command.h"
+#include "cli/print/terminal.h"
 
 #include <limits.h>
 #include <math.h>

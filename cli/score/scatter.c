@@ -1,5 +1,5 @@
 #include "base/length.h"
-#include "cli/validation.h"
+#include "cli/score/validation.h"
 
 #include <math.h>
 #include <string.h>

@@ -1,5 +1,5 @@
-#include "cli/terminal.h"
-#include "cli/validation.h"
+#include "cli/print/terminal.h"
+#include "cli/score/validation.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 #include "base/units.h"
-#include "cli/validation.h"
+#include "cli/score/validation.h"
 
 #include <limits.h>
 #include <math.h>

@@ -1,5 +1,5 @@
 #include "base/arena.h"
-#include "cli/validation.h"
+#include "cli/score/validation.h"
 
 #include <stdlib.h>
 #include <string.h>

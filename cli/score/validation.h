@@ -1,16 +1,17 @@
-/* cli/validation.h - measured rows with their predictions and scores, as `validate` shows them. */
-#ifndef CLI_VALIDATION_H
-#define CLI_VALIDATION_H
+/* cli/score/validation.h - measured rows with their predictions and scores, as `validate` shows
+ * them. */
+#ifndef CLI_SCORE_VALIDATION_H
+#define CLI_SCORE_VALIDATION_H
 
 #include "base/arena.h"
 #include "base/err.h"
 #include "base/text.h"
-#include "calibration/choice.h"
-#include "calibration/diagnosis.h"
-#include "calibration/interval.h"
-#include "calibration/preference.h"
-#include "calibration/score.h"
-#include "cli/options.h"
+#include "calibration/fit/diagnosis.h"
+#include "calibration/score/choice.h"
+#include "calibration/score/interval.h"
+#include "calibration/score/preference.h"
+#include "calibration/score/score.h"
+#include "cli/input/options.h"
 
 enum { NUM_WORST = 5 };
 

@@ -1,11 +1,11 @@
-#include "cli/accuracy_view.h"
+#include "cli/views/accuracy_view.h"
 
 #include "base/units.h"
-#include "cli/answer.h"
-#include "cli/command.h"
-#include "cli/infeasible.h"
-#include "cli/progress_bar.h"
-#include "cli/show.h"
+#include "cli/input/command.h"
+#include "cli/views/answer.h"
+#include "cli/views/infeasible.h"
+#include "cli/views/progress_bar.h"
+#include "cli/views/show.h"
 #include "search/accuracy.h"
 
 #include <stdio.h>

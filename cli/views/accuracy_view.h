@@ -1,9 +1,9 @@
-/* cli/accuracy_view.h - "search --objective time-to-accuracy": searches exchange and layout
+/* cli/views/accuracy_view.h - "search --objective time-to-accuracy": searches exchange and layout
  * together. */
-#ifndef CLI_ACCURACY_VIEW_H
-#define CLI_ACCURACY_VIEW_H
+#ifndef CLI_VIEWS_ACCURACY_VIEW_H
+#define CLI_VIEWS_ACCURACY_VIEW_H
 
-#include "cli/setup.h"
+#include "cli/input/setup.h"
 #include "search/search.h"
 #include "sim/campaign/time_to_accuracy.h"
 

@@ -1,9 +1,9 @@
-#include "cli/answer.h"
+#include "cli/views/answer.h"
 
 #include "base/units.h"
-#include "cli/command.h"
-#include "cli/idle_view.h"
-#include "cli/planfile.h"
+#include "cli/input/command.h"
+#include "cli/input/planfile.h"
+#include "cli/views/idle_view.h"
 #include "sim/cost/tier.h"
 
 #include <math.h>

@@ -1,9 +1,9 @@
-/* cli/answer.h - predictions as the JSON that other programs read: docs/reference.md names the
- * keys. */
-#ifndef CLI_ANSWER_H
-#define CLI_ANSWER_H
+/* cli/views/answer.h - predictions as the JSON that other programs read: docs/reference.md names
+ * the keys. */
+#ifndef CLI_VIEWS_ANSWER_H
+#define CLI_VIEWS_ANSWER_H
 
-#include "cli/setup.h"
+#include "cli/input/setup.h"
 
 /* Days and dollars of a whole training; 0 when the tokens or the price are not known. */
 double days_to_train(const struct setup *setup, const struct prediction *prediction);

@@ -1,9 +1,9 @@
-#include "cli/breakdown.h"
+#include "cli/views/breakdown.h"
 
 #include "base/arena.h"
 #include "base/length.h"
-#include "cli/apportion.h"
-#include "cli/scale.h"
+#include "cli/print/apportion.h"
+#include "cli/print/scale.h"
 
 #include <math.h>
 #include <stdio.h>

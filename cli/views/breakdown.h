@@ -1,8 +1,8 @@
-/* cli/breakdown.h - the parts of a step's time and of a GPU's memory, as bars. */
-#ifndef CLI_BREAKDOWN_H
-#define CLI_BREAKDOWN_H
+/* cli/views/breakdown.h - the parts of a step's time and of a GPU's memory, as bars. */
+#ifndef CLI_VIEWS_BREAKDOWN_H
+#define CLI_VIEWS_BREAKDOWN_H
 
-#include "cli/terminal.h"
+#include "cli/print/terminal.h"
 #include "sim/engine/simulate.h"
 
 /* Shows the step's parts beside the memory of each stage, or above it in a narrow window. Memory

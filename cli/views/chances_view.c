@@ -1,4 +1,4 @@
-#include "cli/chances_view.h"
+#include "cli/views/chances_view.h"
 
 #include "base/arena.h"
 #include "sim/engine/chances.h"

@@ -1,6 +1,6 @@
-/* cli/chances_view.h - how likely each plan that is shown is the fastest of them. */
-#ifndef CLI_CHANCES_VIEW_H
-#define CLI_CHANCES_VIEW_H
+/* cli/views/chances_view.h - how likely each plan that is shown is the fastest of them. */
+#ifndef CLI_VIEWS_CHANCES_VIEW_H
+#define CLI_VIEWS_CHANCES_VIEW_H
 
 #include "search/search.h"
 #include "sim/cost/hardware.h"

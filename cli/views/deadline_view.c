@@ -1,8 +1,8 @@
-#include "cli/deadline_view.h"
+#include "cli/views/deadline_view.h"
 
 #include "base/text.h"
 #include "base/units.h"
-#include "cli/progress_bar.h"
+#include "cli/views/progress_bar.h"
 
 #include <stdio.h>
 

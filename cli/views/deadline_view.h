@@ -1,8 +1,9 @@
-/* cli/deadline_view.h - "search --deadline": searches on the fewest GPUs that finish in time. */
-#ifndef CLI_DEADLINE_VIEW_H
-#define CLI_DEADLINE_VIEW_H
+/* cli/views/deadline_view.h - "search --deadline": searches on the fewest GPUs that finish in time.
+ */
+#ifndef CLI_VIEWS_DEADLINE_VIEW_H
+#define CLI_VIEWS_DEADLINE_VIEW_H
 
-#include "cli/setup.h"
+#include "cli/input/setup.h"
 #include "search/deadline.h"
 
 struct deadline {

@@ -1,8 +1,8 @@
-#include "cli/finalists.h"
+#include "cli/views/finalists.h"
 
 #include "base/parallel.h"
 #include "base/text.h"
-#include "cli/scale.h"
+#include "cli/print/scale.h"
 #include "sim/engine/event_step.h"
 #include "sim/plan/lowering.h"
 

@@ -1,9 +1,10 @@
-/* cli/finalists.h - the best plans of a search, timed again by the event engine, which includes
- * contention, shared wires and each stage's waits; the search's recurrence leaves these out. */
-#ifndef CLI_FINALISTS_H
-#define CLI_FINALISTS_H
+/* cli/views/finalists.h - the best plans of a search, timed again by the event engine, which
+ * includes contention, shared wires and each stage's waits; the search's recurrence leaves these
+ * out. */
+#ifndef CLI_VIEWS_FINALISTS_H
+#define CLI_VIEWS_FINALISTS_H
 
-#include "cli/setup.h"
+#include "cli/input/setup.h"
 #include "search/search.h"
 
 enum { MOST_FINALISTS = 10 };

@@ -1,6 +1,6 @@
-#include "cli/gantt.h"
+#include "cli/views/gantt.h"
 
-#include "cli/scale.h"
+#include "cli/print/scale.h"
 
 #include <math.h>
 #include <stdio.h>

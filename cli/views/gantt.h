@@ -1,8 +1,8 @@
-/* cli/gantt.h - prints a step by the event engine: its time, and a picture of its stages. */
-#ifndef CLI_GANTT_H
-#define CLI_GANTT_H
+/* cli/views/gantt.h - prints a step by the event engine: its time, and a picture of its stages. */
+#ifndef CLI_VIEWS_GANTT_H
+#define CLI_VIEWS_GANTT_H
 
-#include "cli/terminal.h"
+#include "cli/print/terminal.h"
 #include "sim/engine/event_step.h"
 
 /* The event engine's step beside the recurrence's. */

@@ -1,4 +1,4 @@
-#include "cli/idle_view.h"
+#include "cli/views/idle_view.h"
 
 #include "sim/engine/simulate.h"
 

@@ -1,10 +1,10 @@
-/* cli/idle_view.h - how long each stage of a plan idles in a step. The step's parts are those of
- * the busiest stage. */
-#ifndef CLI_IDLE_VIEW_H
-#define CLI_IDLE_VIEW_H
+/* cli/views/idle_view.h - how long each stage of a plan idles in a step. The step's parts are those
+ * of the busiest stage. */
+#ifndef CLI_VIEWS_IDLE_VIEW_H
+#define CLI_VIEWS_IDLE_VIEW_H
 
 #include "base/json.h"
-#include "cli/setup.h"
+#include "cli/input/setup.h"
 
 /* Adds "idle_s_by_stage", and "imbalance": the busiest stage's time in a step over the mean. The
  * plan's prediction has step_s. */

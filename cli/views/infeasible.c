@@ -1,9 +1,9 @@
-#include "cli/infeasible.h"
+#include "cli/views/infeasible.h"
 
-#include "cli/answer.h"
-#include "cli/scale.h"
-#include "cli/searched.h"
-#include "cli/show.h"
+#include "cli/print/scale.h"
+#include "cli/views/answer.h"
+#include "cli/views/searched.h"
+#include "cli/views/show.h"
 
 #include <stdio.h>
 

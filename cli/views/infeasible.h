@@ -1,8 +1,8 @@
-/* cli/infeasible.h - the answer of a search that found no plan. */
-#ifndef CLI_INFEASIBLE_H
-#define CLI_INFEASIBLE_H
+/* cli/views/infeasible.h - the answer of a search that found no plan. */
+#ifndef CLI_VIEWS_INFEASIBLE_H
+#define CLI_VIEWS_INFEASIBLE_H
 
-#include "cli/relax_view.h"
+#include "cli/views/relax_view.h"
 
 /* Shows why every plan is excluded, and which changes would admit one. */
 void show_infeasible(const struct options *options, const struct setup *setup,

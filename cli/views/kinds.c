@@ -1,4 +1,4 @@
-#include "cli/kinds.h"
+#include "cli/views/kinds.h"
 
 enum { KEPT_PER_ROW = 5 };
 

@@ -1,10 +1,10 @@
-/* cli/kinds.h - the best plan of each kind, and how many are like it.
+/* cli/views/kinds.h - the best plan of each kind, and how many are like it.
  *
  * Plans are of one kind where they have the same tp, cp, ep, pp and micro-batch, and both or
  * neither shard parameters (ZeRO-3) and recompute everything. Chunks, sequence parallelism, other
  * ZeRO stages and selective recompute make plans that are alike. */
-#ifndef CLI_KINDS_H
-#define CLI_KINDS_H
+#ifndef CLI_VIEWS_KINDS_H
+#define CLI_VIEWS_KINDS_H
 
 #include "search/search.h"
 

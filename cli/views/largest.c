@@ -1,8 +1,8 @@
-#include "cli/largest.h"
+#include "cli/views/largest.h"
 
 #include "base/units.h"
-#include "cli/answer.h"
-#include "cli/progress_bar.h"
+#include "cli/views/answer.h"
+#include "cli/views/progress_bar.h"
 #include "search/depth.h"
 #include "search/probe.h"
 

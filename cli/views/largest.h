@@ -1,9 +1,10 @@
-/* cli/largest.h - "search --largest": the largest model that fits, of a family or of a shape. */
-#ifndef CLI_LARGEST_H
-#define CLI_LARGEST_H
+/* cli/views/largest.h - "search --largest": the largest model that fits, of a family or of a shape.
+ */
+#ifndef CLI_VIEWS_LARGEST_H
+#define CLI_VIEWS_LARGEST_H
 
 #include "base/text.h"
-#include "cli/setup.h"
+#include "cli/input/setup.h"
 #include "search/search.h"
 
 /* A family is the presets whose names begin with its name: "gpt3" includes gpt3-13b, "llama"

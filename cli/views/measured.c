@@ -1,12 +1,12 @@
-#include "cli/measured.h"
+#include "cli/views/measured.h"
 
 #include "base/core_share.h"
 #include "base/statistics.h"
-#include "cli/answer.h"
-#include "cli/command.h"
-#include "cli/scale.h"
-#include "cli/show.h"
-#include "cli/terminal.h"
+#include "cli/input/command.h"
+#include "cli/print/scale.h"
+#include "cli/print/terminal.h"
+#include "cli/views/answer.h"
+#include "cli/views/show.h"
 #include "sim/cost/stage_load.h"
 
 #include <math.h>

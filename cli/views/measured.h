@@ -1,9 +1,9 @@
-/* cli/measured.h - a run compared with its prediction: as a whole, by kind of op, by
+/* cli/views/measured.h - a run compared with its prediction: as a whole, by kind of op, by
  * instruction. */
-#ifndef CLI_MEASURED_H
-#define CLI_MEASURED_H
+#ifndef CLI_VIEWS_MEASURED_H
+#define CLI_VIEWS_MEASURED_H
 
-#include "cli/setup.h"
+#include "cli/input/setup.h"
 #include "exec/run/session.h"
 #include "sim/cost/piece.h"
 

@@ -1,9 +1,9 @@
-#include "cli/nearby_view.h"
+#include "cli/views/nearby_view.h"
 
 #include "base/clock.h"
 #include "base/units.h"
-#include "cli/answer.h"
-#include "cli/scale.h"
+#include "cli/print/scale.h"
+#include "cli/views/answer.h"
 
 #include <math.h>
 #include <stdio.h>

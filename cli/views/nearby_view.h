@@ -1,8 +1,8 @@
-/* cli/nearby_view.h - what a little less, or another batch, would gain. */
-#ifndef CLI_NEARBY_VIEW_H
-#define CLI_NEARBY_VIEW_H
+/* cli/views/nearby_view.h - what a little less, or another batch, would gain. */
+#ifndef CLI_VIEWS_NEARBY_VIEW_H
+#define CLI_VIEWS_NEARBY_VIEW_H
 
-#include "cli/setup.h"
+#include "cli/input/setup.h"
 #include "search/nearby.h"
 
 enum { MOST_NEARBY = 3 };

@@ -1,14 +1,14 @@
-#include "cli/pareto_view.h"
+#include "cli/views/pareto_view.h"
 
 #include "base/length.h"
 #include "base/units.h"
-#include "cli/answer.h"
-#include "cli/command.h"
-#include "cli/infeasible.h"
-#include "cli/progress_bar.h"
-#include "cli/scale.h"
-#include "cli/searched.h"
-#include "cli/show.h"
+#include "cli/input/command.h"
+#include "cli/print/scale.h"
+#include "cli/views/answer.h"
+#include "cli/views/infeasible.h"
+#include "cli/views/progress_bar.h"
+#include "cli/views/searched.h"
+#include "cli/views/show.h"
 #include "search/pareto.h"
 
 #include <stdio.h>

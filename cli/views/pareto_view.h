@@ -1,8 +1,8 @@
-/* cli/pareto_view.h - "search --pareto": plans that no other plan dominates. */
-#ifndef CLI_PARETO_VIEW_H
-#define CLI_PARETO_VIEW_H
+/* cli/views/pareto_view.h - "search --pareto": plans that no other plan dominates. */
+#ifndef CLI_VIEWS_PARETO_VIEW_H
+#define CLI_VIEWS_PARETO_VIEW_H
 
-#include "cli/setup.h"
+#include "cli/input/setup.h"
 #include "search/search.h"
 
 /* Refuses options that make no sense with several answers. */

@@ -1,7 +1,7 @@
-#include "cli/partition_view.h"
+#include "cli/views/partition_view.h"
 
-#include "cli/show.h"
-#include "cli/terminal.h"
+#include "cli/print/terminal.h"
+#include "cli/views/show.h"
 #include "search/partition/layer.h"
 
 #include <math.h>

@@ -1,9 +1,9 @@
-/* cli/partition_view.h - the best way to split a layer of a plan over its tensor ranks. */
-#ifndef CLI_PARTITION_VIEW_H
-#define CLI_PARTITION_VIEW_H
+/* cli/views/partition_view.h - the best way to split a layer of a plan over its tensor ranks. */
+#ifndef CLI_VIEWS_PARTITION_VIEW_H
+#define CLI_VIEWS_PARTITION_VIEW_H
 
-#include "cli/options.h"
-#include "cli/setup.h"
+#include "cli/input/options.h"
+#include "cli/input/setup.h"
 
 /* "simsearch explain --partition". False when the plan has one tensor rank (ERR_USAGE) or no
  * partition leaves room for the rest of the stage (ERR_INFEASIBLE). */

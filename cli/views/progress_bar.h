@@ -1,9 +1,9 @@
-/* cli/progress_bar.h - a progress bar on the terminal during a search, and Ctrl-C to end the
+/* cli/views/progress_bar.h - a progress bar on the terminal during a search, and Ctrl-C to end the
  * search. */
-#ifndef CLI_PROGRESS_BAR_H
-#define CLI_PROGRESS_BAR_H
+#ifndef CLI_VIEWS_PROGRESS_BAR_H
+#define CLI_VIEWS_PROGRESS_BAR_H
 
-#include "cli/options.h"
+#include "cli/input/options.h"
 #include "search/search.h"
 
 struct progress_bar {

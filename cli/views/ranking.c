@@ -1,14 +1,14 @@
-#include "cli/ranking.h"
+#include "cli/views/ranking.h"
 
-#include "cli/apportion.h"
-#include "cli/breakdown.h"
-#include "cli/chances_view.h"
-#include "cli/rerun.h"
-#include "cli/scale.h"
-#include "cli/searched.h"
-#include "cli/show.h"
-#include "cli/uneven_view.h"
-#include "cli/what_if.h"
+#include "cli/input/rerun.h"
+#include "cli/print/apportion.h"
+#include "cli/print/scale.h"
+#include "cli/views/breakdown.h"
+#include "cli/views/chances_view.h"
+#include "cli/views/searched.h"
+#include "cli/views/show.h"
+#include "cli/views/uneven_view.h"
+#include "cli/views/what_if.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -1,14 +1,14 @@
-/* cli/ranking.h - prints the answer of a search that found plans. */
-#ifndef CLI_RANKING_H
-#define CLI_RANKING_H
+/* cli/views/ranking.h - prints the answer of a search that found plans. */
+#ifndef CLI_VIEWS_RANKING_H
+#define CLI_VIEWS_RANKING_H
 
-#include "cli/finalists.h"
-#include "cli/kinds.h"
-#include "cli/nearby_view.h"
-#include "cli/robust_view.h"
-#include "cli/tight_view.h"
-#include "cli/tipping_view.h"
-#include "cli/wider_view.h"
+#include "cli/views/finalists.h"
+#include "cli/views/kinds.h"
+#include "cli/views/nearby_view.h"
+#include "cli/views/robust_view.h"
+#include "cli/views/tight_view.h"
+#include "cli/views/tipping_view.h"
+#include "cli/views/wider_view.h"
 
 /* The layout of --compare; `rank` is NULL when there is none. */
 struct comparison {

@@ -1,8 +1,8 @@
-#include "cli/relax_view.h"
+#include "cli/views/relax_view.h"
 
-#include "cli/answer.h"
-#include "cli/scale.h"
-#include "cli/show.h"
+#include "cli/print/scale.h"
+#include "cli/views/answer.h"
+#include "cli/views/show.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -1,8 +1,8 @@
-/* cli/relax_view.h - which changes would admit a plan when none is feasible. */
-#ifndef CLI_RELAX_VIEW_H
-#define CLI_RELAX_VIEW_H
+/* cli/views/relax_view.h - which changes would admit a plan when none is feasible. */
+#ifndef CLI_VIEWS_RELAX_VIEW_H
+#define CLI_VIEWS_RELAX_VIEW_H
 
-#include "cli/setup.h"
+#include "cli/input/setup.h"
 #include "search/relax.h"
 
 /* Searches relaxations when a complete search found nothing; otherwise `out` is empty. Release it

@@ -1,7 +1,7 @@
-#include "cli/robust_view.h"
+#include "cli/views/robust_view.h"
 
-#include "cli/answer.h"
-#include "cli/terminal.h"
+#include "cli/print/terminal.h"
+#include "cli/views/answer.h"
 
 #include <math.h>
 #include <stdio.h>

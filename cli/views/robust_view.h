@@ -1,8 +1,9 @@
-/* cli/robust_view.h - "search --robust": whether the best plan stays the best under other costs. */
-#ifndef CLI_ROBUST_VIEW_H
-#define CLI_ROBUST_VIEW_H
+/* cli/views/robust_view.h - "search --robust": whether the best plan stays the best under other
+ * costs. */
+#ifndef CLI_VIEWS_ROBUST_VIEW_H
+#define CLI_VIEWS_ROBUST_VIEW_H
 
-#include "cli/setup.h"
+#include "cli/input/setup.h"
 #include "search/robust.h"
 
 struct robust_view {

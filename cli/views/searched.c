@@ -1,6 +1,6 @@
-#include "cli/searched.h"
+#include "cli/views/searched.h"
 
-#include "cli/scale.h"
+#include "cli/print/scale.h"
 
 #include "base/units.h"
 

@@ -1,6 +1,6 @@
-/* cli/searched.h - a summary of a search in one line. */
-#ifndef CLI_SEARCHED_H
-#define CLI_SEARCHED_H
+/* cli/views/searched.h - a summary of a search in one line. */
+#ifndef CLI_VIEWS_SEARCHED_H
+#define CLI_VIEWS_SEARCHED_H
 
 #include "base/text.h"
 #include "search/search.h"

@@ -1,9 +1,9 @@
-/* cli/show.h - prints a plan and its prediction. */
-#ifndef CLI_SHOW_H
-#define CLI_SHOW_H
+/* cli/views/show.h - prints a plan and its prediction. */
+#ifndef CLI_VIEWS_SHOW_H
+#define CLI_VIEWS_SHOW_H
 
-#include "cli/setup.h"
-#include "cli/terminal.h"
+#include "cli/input/setup.h"
+#include "cli/print/terminal.h"
 #include "sim/engine/event_step.h"
 
 /* Version, model, system, batch; then what was assumed. */

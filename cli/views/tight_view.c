@@ -1,8 +1,8 @@
-#include "cli/tight_view.h"
+#include "cli/views/tight_view.h"
 
 #include "base/text.h"
-#include "cli/answer.h"
-#include "cli/scale.h"
+#include "cli/print/scale.h"
+#include "cli/views/answer.h"
 
 #include <stdio.h>
 

@@ -1,8 +1,8 @@
-/* cli/tight_view.h - a plan that fits and runs out of memory too likely, beside the best. */
-#ifndef CLI_TIGHT_VIEW_H
-#define CLI_TIGHT_VIEW_H
+/* cli/views/tight_view.h - a plan that fits and runs out of memory too likely, beside the best. */
+#ifndef CLI_VIEWS_TIGHT_VIEW_H
+#define CLI_VIEWS_TIGHT_VIEW_H
 
-#include "cli/setup.h"
+#include "cli/input/setup.h"
 #include "search/search.h"
 
 void show_tight(const struct scored_plan *tight, const struct scored_plan *best);

@@ -1,4 +1,4 @@
-#include "cli/tipping_view.h"
+#include "cli/views/tipping_view.h"
 
 #include "base/text.h"
 

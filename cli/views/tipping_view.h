@@ -1,9 +1,9 @@
-/* cli/tipping_view.h - which assumption would have to be wrong, and by how much, for another kind
- * of plan to win. */
-#ifndef CLI_TIPPING_VIEW_H
-#define CLI_TIPPING_VIEW_H
+/* cli/views/tipping_view.h - which assumption would have to be wrong, and by how much, for another
+ * kind of plan to win. */
+#ifndef CLI_VIEWS_TIPPING_VIEW_H
+#define CLI_VIEWS_TIPPING_VIEW_H
 
-#include "cli/setup.h"
+#include "cli/input/setup.h"
 #include "search/robust.h"
 
 struct tipping_view {

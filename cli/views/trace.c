@@ -1,4 +1,4 @@
-#include "cli/trace.h"
+#include "cli/views/trace.h"
 
 #include "base/file.h"
 #include "base/json.h"

@@ -1,12 +1,12 @@
-/* cli/trace.h - a timeline as the JSON that Perfetto and chrome://tracing show.
+/* cli/views/trace.h - a timeline as the JSON that Perfetto and chrome://tracing show.
  *
  * A process is a pipeline stage, a thread one of its lanes, a slice an instruction that takes time;
  * arrows lead from sends to receives, and a counter follows the activations that a stage holds. */
-#ifndef CLI_TRACE_H
-#define CLI_TRACE_H
+#ifndef CLI_VIEWS_TRACE_H
+#define CLI_VIEWS_TRACE_H
 
 #include "base/err.h"
-#include "cli/setup.h"
+#include "cli/input/setup.h"
 #include "sim/schedule/timeline.h"
 
 /* A stage's peak activations are divided equally: each forward adds a share, the end of its

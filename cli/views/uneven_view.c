@@ -1,8 +1,8 @@
-#include "cli/uneven_view.h"
+#include "cli/views/uneven_view.h"
 
 #include "base/text.h"
-#include "cli/finalists.h"
-#include "cli/scale.h"
+#include "cli/print/scale.h"
+#include "cli/views/finalists.h"
 
 #include <stdio.h>
 

@@ -1,8 +1,8 @@
-/* cli/uneven_view.h - how much faster uneven stages are than even ones. */
-#ifndef CLI_UNEVEN_VIEW_H
-#define CLI_UNEVEN_VIEW_H
+/* cli/views/uneven_view.h - how much faster uneven stages are than even ones. */
+#ifndef CLI_VIEWS_UNEVEN_VIEW_H
+#define CLI_VIEWS_UNEVEN_VIEW_H
 
-#include "cli/setup.h"
+#include "cli/input/setup.h"
 #include "search/search.h"
 
 /* Prints a line when uneven plans were searched. */

@@ -1,8 +1,8 @@
-#include "cli/what_if.h"
+#include "cli/views/what_if.h"
 
 #include "base/length.h"
 #include "base/units.h"
-#include "cli/scale.h"
+#include "cli/print/scale.h"
 #include "sim/cost/slower.h"
 
 #include <math.h>

@@ -1,7 +1,7 @@
-#include "cli/wider_view.h"
+#include "cli/views/wider_view.h"
 
 #include "base/text.h"
-#include "cli/scale.h"
+#include "cli/print/scale.h"
 
 #include <stdio.h>
 

@@ -1,8 +1,8 @@
-/* cli/wider_view.h - an option that would search a wider space to advantage. */
-#ifndef CLI_WIDER_VIEW_H
-#define CLI_WIDER_VIEW_H
+/* cli/views/wider_view.h - an option that would search a wider space to advantage. */
+#ifndef CLI_VIEWS_WIDER_VIEW_H
+#define CLI_VIEWS_WIDER_VIEW_H
 
-#include "cli/setup.h"
+#include "cli/input/setup.h"
 #include "search/wider.h"
 
 struct wider_view {

@@ -1,4 +1,4 @@
-/* exec/comm.h - how ranks communicate: groups, collectives, messages.
+/* exec/comm/comm.h - how ranks communicate: groups, collectives, messages.
  *
  * Three communicators offer this table on the host: `comm_local` (ranks are threads of one
  * process), `comm_tcp` (processes, over sockets) and MPI's (a plugin). Two of the CUDA plugin offer
@@ -15,12 +15,12 @@
  *
  * A call that fails leaves its output undefined and the communicator unusable: it and all later
  * calls end at once, and `poll` says why. */
-#ifndef EXEC_COMM_H
-#define EXEC_COMM_H
+#ifndef EXEC_COMM_COMM_H
+#define EXEC_COMM_COMM_H
 
-#include "exec/device.h"
-#include "exec/failure.h"
-#include "exec/place.h"
+#include "exec/comm/failure.h"
+#include "exec/comm/place.h"
+#include "exec/device/device.h"
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,10 +1,10 @@
-#include "exec/comm.h"
+#include "exec/comm/comm.h"
 
 #include "base/arena.h"
-#include "exec/failure.h"
-#include "exec/links.h"
-#include "exec/mesh.h"
-#include "exec/tcp_collective.h"
+#include "exec/comm/failure.h"
+#include "exec/comm/links.h"
+#include "exec/comm/mesh.h"
+#include "exec/comm/tcp_collective.h"
 
 #include <assert.h>
 #include <pthread.h>

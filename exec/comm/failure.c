@@ -1,4 +1,4 @@
-#include "exec/failure.h"
+#include "exec/comm/failure.h"
 
 void failure_init(struct failure *failure)
 {

@@ -1,9 +1,9 @@
-/* exec/failure.h - keeps the first of several concurrent failures.
+/* exec/comm/failure.h - keeps the first of several concurrent failures.
  *
  * Any thread may call these at any time; none waits for more than the copy of an error and the
  * listener. */
-#ifndef EXEC_FAILURE_H
-#define EXEC_FAILURE_H
+#ifndef EXEC_COMM_FAILURE_H
+#define EXEC_COMM_FAILURE_H
 
 #include "base/err.h"
 

@@ -1,4 +1,4 @@
-#include "exec/greeting.h"
+#include "exec/comm/greeting.h"
 
 #include "base/clock.h"
 

@@ -1,13 +1,14 @@
-/* exec/greeting.h - the first bytes on a connection between ranks, which decide who is admitted.
+/* exec/comm/greeting.h - the first bytes on a connection between ranks, which decide who is
+ * admitted.
  *
  * All callers are served concurrently: one that sends nothing, too little or something wrong is
  * rejected and delays nobody. A greeting proves that its sender knows the run's token, which is
  * sent unencrypted. One thread. */
-#ifndef EXEC_GREETING_H
-#define EXEC_GREETING_H
+#ifndef EXEC_COMM_GREETING_H
+#define EXEC_COMM_GREETING_H
 
-#include "exec/place.h"
-#include "exec/socket.h"
+#include "exec/comm/place.h"
+#include "exec/comm/socket.h"
 
 #include <stdint.h>
 

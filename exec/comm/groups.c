@@ -1,4 +1,4 @@
-#include "exec/groups.h"
+#include "exec/comm/groups.h"
 
 #include "base/arena.h"
 

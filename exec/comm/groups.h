@@ -1,13 +1,13 @@
-/* exec/groups.h - the communication groups that one rank of a plan is in.
+/* exec/comm/groups.h - the communication groups that one rank of a plan is in.
  *
  * Made from the plan alone (sim/plan/group.h), in the same order on all ranks. Each has sockets or
  * a communicator of its own, so that calls of different groups never wait for one another; a group
  * of one rank exists, and its collectives copy. On GPUs every group costs NCCL buffers, so only
  * groups that are used exist. */
-#ifndef EXEC_GROUPS_H
-#define EXEC_GROUPS_H
+#ifndef EXEC_COMM_GROUPS_H
+#define EXEC_COMM_GROUPS_H
 
-#include "exec/comm.h"
+#include "exec/comm/comm.h"
 #include "sim/plan/group.h"
 
 // clang-format off

@@ -1,4 +1,4 @@
-#include "exec/links.h"
+#include "exec/comm/links.h"
 
 #include "base/arena.h"
 

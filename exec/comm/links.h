@@ -1,8 +1,9 @@
-/* exec/links.h - sockets between the members of one group, and bytes over several of them at once.
+/* exec/comm/links.h - sockets between the members of one group, and bytes over several of them at
+ * once.
  *
  * The calling thread moves the bytes itself, and sleeps in poll() while there are none to move. */
-#ifndef EXEC_LINKS_H
-#define EXEC_LINKS_H
+#ifndef EXEC_COMM_LINKS_H
+#define EXEC_COMM_LINKS_H
 
 #include <poll.h>
 #include <stdbool.h>

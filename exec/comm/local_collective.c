@@ -1,8 +1,8 @@
-#include "exec/local_collective.h"
+#include "exec/comm/local_collective.h"
 
 #include "base/arena.h"
-#include "exec/local_meeting.h"
-#include "exec/reduce.h"
+#include "exec/comm/local_meeting.h"
+#include "exec/comm/reduce.h"
 
 #include <stdio.h>
 #include <stdlib.h>

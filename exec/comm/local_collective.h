@@ -1,8 +1,9 @@
-/* exec/local_collective.h - the calls of exec/comm.h between the threads of one process. */
-#ifndef EXEC_LOCAL_COLLECTIVE_H
-#define EXEC_LOCAL_COLLECTIVE_H
+/* exec/comm/local_collective.h - the calls of exec/comm/comm.h between the threads of one process.
+ */
+#ifndef EXEC_COMM_LOCAL_COLLECTIVE_H
+#define EXEC_COMM_LOCAL_COLLECTIVE_H
 
-#include "exec/comm.h"
+#include "exec/comm/comm.h"
 
 /* Returns when the call has run or the world has failed. It fails when members make different
  * calls. */

@@ -1,4 +1,4 @@
-#include "exec/local_meeting.h"
+#include "exec/comm/local_meeting.h"
 
 #include "base/arena.h"
 

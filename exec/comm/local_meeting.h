@@ -1,14 +1,14 @@
-/* exec/local_meeting.h - how ranks that are threads exchange data: what the groups of comm_local
- * share.
+/* exec/comm/local_meeting.h - how ranks that are threads exchange data: what the groups of
+ * comm_local share.
  *
  * Each member deposits its call; when all have, each reads what it needs directly from the others'
  * memory. Messages use mailboxes, one per sender and receiver. Only comm_local.c and
  * local_collective.c include it. */
-#ifndef EXEC_LOCAL_MEETING_H
-#define EXEC_LOCAL_MEETING_H
+#ifndef EXEC_COMM_LOCAL_MEETING_H
+#define EXEC_COMM_LOCAL_MEETING_H
 
-#include "exec/comm.h"
-#include "exec/failure.h"
+#include "exec/comm/comm.h"
+#include "exec/comm/failure.h"
 
 #include <pthread.h>
 

@@ -1,8 +1,8 @@
-#include "exec/mesh.h"
+#include "exec/comm/mesh.h"
 
 #include "base/arena.h"
 #include "base/clock.h"
-#include "exec/greeting.h"
+#include "exec/comm/greeting.h"
 
 #include <fcntl.h>
 #include <stdarg.h>

@@ -1,12 +1,13 @@
-/* exec/mesh.h - how processes find each other: every rank's address, and a connection between any
- * two on request.
+/* exec/comm/mesh.h - how processes find each other: every rank's address, and a connection between
+ * any two on request.
  *
  * Rank 0 listens at the place's meeting address; the others report their own addresses there and
- * get the table of all. Connections carry the run's token first (exec/greeting.h). One thread. */
-#ifndef EXEC_MESH_H
-#define EXEC_MESH_H
+ * get the table of all. Connections carry the run's token first (exec/comm/greeting.h). One thread.
+ */
+#ifndef EXEC_COMM_MESH_H
+#define EXEC_COMM_MESH_H
 
-#include "exec/comm.h"
+#include "exec/comm/comm.h"
 
 struct mesh;
 

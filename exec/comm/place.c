@@ -1,4 +1,4 @@
-#include "exec/place.h"
+#include "exec/comm/place.h"
 
 #include "base/length.h"
 

@@ -1,9 +1,9 @@
-/* exec/place.h - this process's rank, the number of ranks, and where they meet.
+/* exec/comm/place.h - this process's rank, the number of ranks, and where they meet.
  *
  * The launcher states it in the environment: our own launcher (exec/launch.h), mpirun
  * (OMPI_COMM_WORLD_*), srun (SLURM_*), or torchrun and compatible launchers (RANK, WORLD_SIZE). */
-#ifndef EXEC_PLACE_H
-#define EXEC_PLACE_H
+#ifndef EXEC_COMM_PLACE_H
+#define EXEC_COMM_PLACE_H
 
 #include "base/err.h"
 
@@ -29,7 +29,7 @@ struct place place_alone(void);
  * missing, is no number or contradicts another. */
 bool place_of_environment(struct place *place, struct err *err);
 
-/* The communicator for processes started this way: "mpi" or "tcp" (exec/comm.h). */
+/* The communicator for processes started this way: "mpi" or "tcp" (exec/comm/comm.h). */
 const char *place_comm(const struct place *place);
 
 #endif

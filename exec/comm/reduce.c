@@ -1,4 +1,4 @@
-#include "exec/reduce.h"
+#include "exec/comm/reduce.h"
 
 #include "kernels/host/round.h"
 

@@ -1,8 +1,8 @@
-/* exec/reduce.h - sums and maxima of arrays, element by element; pure. */
-#ifndef EXEC_REDUCE_H
-#define EXEC_REDUCE_H
+/* exec/comm/reduce.h - sums and maxima of arrays, element by element; pure. */
+#ifndef EXEC_COMM_REDUCE_H
+#define EXEC_COMM_REDUCE_H
 
-#include "exec/comm.h"
+#include "exec/comm/comm.h"
 
 /* out[i] = parts[0][i] + parts[1][i] + ..., in this order; bf16 and fp16 are summed in fp32 and
  * rounded to nearest even once. `out` may be one of the parts. num_parts >= 1; not for BYTES. */

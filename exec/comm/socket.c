@@ -1,5 +1,5 @@
 #define _GNU_SOURCE // SOCK_CLOEXEC, accept4; NOLINT(bugprone-reserved-identifier)
-#include "exec/socket.h"
+#include "exec/comm/socket.h"
 
 #include "base/clock.h"
 

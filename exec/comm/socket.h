@@ -1,8 +1,8 @@
-/* exec/socket.h - TCP connections with a time limit.
+/* exec/comm/socket.h - TCP connections with a time limit.
  *
  * Sockets are non-blocking, send small messages at once (TCP_NODELAY) and are closed on exec. */
-#ifndef EXEC_SOCKET_H
-#define EXEC_SOCKET_H
+#ifndef EXEC_COMM_SOCKET_H
+#define EXEC_COMM_SOCKET_H
 
 #include "base/err.h"
 

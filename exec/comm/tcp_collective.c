@@ -1,7 +1,7 @@
-#include "exec/tcp_collective.h"
+#include "exec/comm/tcp_collective.h"
 
 #include "base/arena.h"
-#include "exec/reduce.h"
+#include "exec/comm/reduce.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,13 +1,13 @@
-/* exec/tcp_collective.h - the calls of exec/comm.h over a group's sockets.
+/* exec/comm/tcp_collective.h - the calls of exec/comm/comm.h over a group's sockets.
  *
  * Large fp32 and fp64 messages go around a ring, others directly to all members, small sums via a
  * few members. All members together send as many bytes as comm_least_sent_bytes says, and one byte
  * each way in barriers. */
-#ifndef EXEC_TCP_COLLECTIVE_H
-#define EXEC_TCP_COLLECTIVE_H
+#ifndef EXEC_COMM_TCP_COLLECTIVE_H
+#define EXEC_COMM_TCP_COLLECTIVE_H
 
-#include "exec/comm.h"
-#include "exec/links.h"
+#include "exec/comm/comm.h"
+#include "exec/comm/links.h"
 
 /* Returns when the call has run. False when a member was lost. */
 bool tcp_collective_run(struct links *links, const struct comm_call *call,

@@ -3,7 +3,7 @@
 #ifndef EXEC_CUDA_COMMS_CUDA_H
 #define EXEC_CUDA_COMMS_CUDA_H
 
-#include "exec/comm.h"
+#include "exec/comm/comm.h"
 
 extern const struct comm_api comm_nccl; /* only when the plugin is built with NCCL */
 extern const struct comm_api comm_staged;

@@ -1,5 +1,5 @@
-/* exec/cuda/device_cuda.h - one GPU as a device of exec/device.h: an arena in its memory, and
- * streams and events of the CUDA runtime. Only the sources of exec/cuda include it.
+/* exec/cuda/device_cuda.h - one GPU as a device of exec/device/device.h: an arena in its memory,
+ * and streams and events of the CUDA runtime. Only the sources of exec/cuda include it.
  *
  * The first failed runtime call is kept as the device's failure, which stream_sync and event_sync
  * report. The runtime's current GPU is per thread, so every function that calls the runtime first
@@ -7,8 +7,8 @@
 #ifndef EXEC_CUDA_DEVICE_CUDA_H
 #define EXEC_CUDA_DEVICE_CUDA_H
 
-#include "exec/device.h"
-#include "exec/failure.h"
+#include "exec/comm/failure.h"
+#include "exec/device/device.h"
 
 #include <cuda.h>
 #include <cuda_runtime_api.h>

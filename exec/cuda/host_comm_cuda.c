@@ -1,7 +1,7 @@
 #include "exec/cuda/host_comm_cuda.h"
 
 #include "base/arena.h"
-#include "exec/plugin.h"
+#include "exec/plugin/plugin.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -3,7 +3,7 @@
 #ifndef EXEC_CUDA_HOST_COMM_CUDA_H
 #define EXEC_CUDA_HOST_COMM_CUDA_H
 
-#include "exec/comm.h"
+#include "exec/comm/comm.h"
 
 struct host_comm {
     const struct comm_api *api;

@@ -2,7 +2,7 @@
 #ifndef EXEC_CUDA_KERNELS_CUDA_H
 #define EXEC_CUDA_KERNELS_CUDA_H
 
-#include "exec/kernels.h"
+#include "exec/device/kernels.h"
 
 extern const struct kernel_api kernels_cuda; /* on streams of device_cuda */
 

@@ -1,7 +1,7 @@
 #include "exec/cuda/comms_cuda.h"
 #include "exec/cuda/device_cuda.h"
 #include "exec/cuda/kernels_cuda.h"
-#include "exec/plugin.h"
+#include "exec/plugin/plugin.h"
 
 #include <stdlib.h>
 

@@ -1,13 +1,13 @@
-/* exec/device.h - a device: memory, in-order streams of work, and events between streams.
+/* exec/device/device.h - a device: memory, in-order streams of work, and events between streams.
  *
  * The host device and the CUDA device offer this table with the same guarantees: work on a stream
  * runs in the order of issue, asynchronously; streams run concurrently, and only events order them.
  * A program that forgets an event is wrong on both. */
-#ifndef EXEC_DEVICE_H
-#define EXEC_DEVICE_H
+#ifndef EXEC_DEVICE_DEVICE_H
+#define EXEC_DEVICE_DEVICE_H
 
 #include "base/err.h"
-#include "exec/region.h"
+#include "exec/device/region.h"
 
 #include <stdatomic.h>
 #include <stddef.h>

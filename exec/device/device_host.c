@@ -1,9 +1,9 @@
 #define _GNU_SOURCE // MAP_ANONYMOUS, madvise; NOLINT(bugprone-reserved-identifier)
-#include "exec/device.h"
+#include "exec/device/device.h"
 
 #include "base/arena.h"
 #include "base/clock.h"
-#include "exec/host_graph.h"
+#include "exec/device/host_graph.h"
 
 #include <assert.h>
 #include <errno.h>

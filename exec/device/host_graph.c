@@ -1,4 +1,4 @@
-#include "exec/host_graph.h"
+#include "exec/device/host_graph.h"
 
 #include "base/arena.h"
 

@@ -1,4 +1,4 @@
-#include "exec/host_stream.h"
+#include "exec/device/host_stream.h"
 
 #include "base/arena.h"
 

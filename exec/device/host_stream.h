@@ -1,10 +1,11 @@
-/* exec/host_stream.h - the host's streams and events: a stream is a thread that runs a queue, an
- * event a count of the records reached. Only the host's device and its graphs include it. */
-#ifndef EXEC_HOST_STREAM_H
-#define EXEC_HOST_STREAM_H
+/* exec/device/host_stream.h - the host's streams and events: a stream is a thread that runs a
+ * queue, an event a count of the records reached. Only the host's device and its graphs include it.
+ */
+#ifndef EXEC_DEVICE_HOST_STREAM_H
+#define EXEC_DEVICE_HOST_STREAM_H
 
 #include "base/random.h"
-#include "exec/device.h"
+#include "exec/device/device.h"
 
 #include <pthread.h>
 #include <stdalign.h>

@@ -1,11 +1,12 @@
-/* exec/kernels.h - the compute of a step: one function per kernel that a backend runs on a stream.
+/* exec/device/kernels.h - the compute of a step: one function per kernel that a backend runs on a
+ * stream.
  *
  * Arguments (kernels/host/args.h) are copied when the call is issued; the memory they point to must
  * stay valid until it has run. */
-#ifndef EXEC_KERNELS_H
-#define EXEC_KERNELS_H
+#ifndef EXEC_DEVICE_KERNELS_H
+#define EXEC_DEVICE_KERNELS_H
 
-#include "exec/device.h"
+#include "exec/device/device.h"
 #include "kernels/host/args.h"
 #include "models/op.h"
 

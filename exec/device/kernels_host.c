@@ -1,6 +1,6 @@
 /* The host's kernels, issued on streams: each call copies its arguments to the stream's thread,
  * which calls kernels/host. */
-#include "exec/kernels.h"
+#include "exec/device/kernels.h"
 
 #include "base/arena.h"
 #include "kernels/host/stored.h"

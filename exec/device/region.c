@@ -1,4 +1,4 @@
-#include "exec/region.h"
+#include "exec/device/region.h"
 
 #include "base/arena.h"
 

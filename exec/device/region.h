@@ -1,9 +1,9 @@
-/* exec/region.h - an allocator of offsets in one block of memory.
+/* exec/device/region.h - an allocator of offsets in one block of memory.
  *
  * Hands out offsets and never touches the memory itself, so that it serves memory of any device.
  * Best fit, neighbours joined when they are freed. Not thread safe. */
-#ifndef EXEC_REGION_H
-#define EXEC_REGION_H
+#ifndef EXEC_DEVICE_REGION_H
+#define EXEC_DEVICE_REGION_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -7,8 +7,8 @@
 #ifndef EXEC_EXCHANGE_EXCHANGER_H
 #define EXEC_EXCHANGE_EXCHANGER_H
 
-#include "exec/comm.h"
-#include "exec/kernels.h"
+#include "exec/comm/comm.h"
+#include "exec/device/kernels.h"
 #include "sim/exchange/exchange.h"
 
 /* The groups that phases run over: all data ranks; neighbours that act as one; the ranks with this

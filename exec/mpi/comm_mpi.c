@@ -1,8 +1,8 @@
-#include "exec/plugin.h"
+#include "exec/plugin/plugin.h"
 
 #include "base/arena.h"
-#include "exec/failure.h"
-#include "exec/reduce.h"
+#include "exec/comm/failure.h"
+#include "exec/comm/reduce.h"
 
 #include <limits.h>
 #include <mpi.h>

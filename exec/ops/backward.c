@@ -1,4 +1,4 @@
-#include "exec/head.h"
+#include "exec/ops/head.h"
 
 /* An op reads a gradient first, then what its forward kept. */
 

@@ -1,10 +1,10 @@
-/* exec/flow.h - the state of a piece while its op list runs: what forward.c, backward.c and head.c
- * share. Only they and flow.c include it. */
-#ifndef EXEC_FLOW_H
-#define EXEC_FLOW_H
+/* exec/ops/flow.h - the state of a piece while its op list runs: what forward.c, backward.c and
+ * head.c share. Only they and flow.c include it. */
+#ifndef EXEC_OPS_FLOW_H
+#define EXEC_OPS_FLOW_H
 
-#include "exec/machine.h"
-#include "exec/piece.h"
+#include "exec/ops/machine.h"
+#include "exec/ops/piece.h"
 
 /* A range of rows of a microbatch. */
 struct rows {

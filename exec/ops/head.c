@@ -1,4 +1,4 @@
-#include "exec/head.h"
+#include "exec/ops/head.h"
 
 #include <assert.h>
 

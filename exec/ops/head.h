@@ -1,9 +1,9 @@
-/* exec/head.h - the loss of a microbatch's rows, and the head's logits in row blocks. Only
+/* exec/ops/head.h - the loss of a microbatch's rows, and the head's logits in row blocks. Only
  * forward.c and backward.c include it. */
-#ifndef EXEC_HEAD_H
-#define EXEC_HEAD_H
+#ifndef EXEC_OPS_HEAD_H
+#define EXEC_OPS_HEAD_H
 
-#include "exec/flow.h"
+#include "exec/ops/flow.h"
 
 /* Finds the maximum and the sum of each row of logits over all tensor ranks, for a reduce op or for
  * a loss without one. The logits of the rows of `flow` are contiguous. */

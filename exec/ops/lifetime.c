@@ -1,4 +1,4 @@
-#include "exec/lifetime.h"
+#include "exec/ops/lifetime.h"
 
 static enum value_form form_of(const struct ops *list, int value)
 {

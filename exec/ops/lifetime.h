@@ -1,7 +1,7 @@
-/* exec/lifetime.h - how long the values of a piece's op lists live, derived from the ops that read
- * them. */
-#ifndef EXEC_LIFETIME_H
-#define EXEC_LIFETIME_H
+/* exec/ops/lifetime.h - how long the values of a piece's op lists live, derived from the ops that
+ * read them. */
+#ifndef EXEC_OPS_LIFETIME_H
+#define EXEC_OPS_LIFETIME_H
 
 #include "sim/plan/local.h"
 

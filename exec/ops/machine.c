@@ -1,4 +1,4 @@
-#include "exec/machine.h"
+#include "exec/ops/machine.h"
 
 void *machine_take(struct machine *m, size_t bytes)
 {

@@ -1,16 +1,16 @@
-/* exec/machine.h - runs the op lists of a piece, forward and backward, on a device's streams.
+/* exec/ops/machine.h - runs the op lists of a piece, forward and backward, on a device's streams.
  *
  * The lists are the program: an op reads and makes the values that it names, and kept values have a
  * slot. The list alone determines the order, the operands and the lifetimes. Tokens of a microbatch
  * are rows [sequence x seq + position]; under sequence parallelism a tensor rank has an equal share
  * of consecutive rows. */
-#ifndef EXEC_MACHINE_H
-#define EXEC_MACHINE_H
+#ifndef EXEC_OPS_MACHINE_H
+#define EXEC_OPS_MACHINE_H
 
-#include "exec/comm.h"
-#include "exec/kernels.h"
-#include "exec/op_log.h"
-#include "exec/saved.h"
+#include "exec/comm/comm.h"
+#include "exec/device/kernels.h"
+#include "exec/ops/op_log.h"
+#include "exec/ops/saved.h"
 #include "sim/plan/local.h"
 
 struct piece;

@@ -1,4 +1,4 @@
-#include "exec/op_log.h"
+#include "exec/ops/op_log.h"
 
 void op_log_begin(struct op_log *log, const struct device_api *api, struct stream *stream,
                   const struct op *op)

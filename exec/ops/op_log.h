@@ -1,11 +1,11 @@
-/* exec/op_log.h - records when the ops of lists ran, in the order of issue.
+/* exec/ops/op_log.h - records when the ops of lists ran, in the order of issue.
  *
  * On a host it also records the CPU time of the stream's own thread: on a shared core, the rest of
  * the elapsed time went to other programs. */
-#ifndef EXEC_OP_LOG_H
-#define EXEC_OP_LOG_H
+#ifndef EXEC_OPS_OP_LOG_H
+#define EXEC_OPS_OP_LOG_H
 
-#include "exec/device.h"
+#include "exec/device/device.h"
 #include "models/op.h"
 
 struct op_time {

@@ -1,6 +1,6 @@
-#include "exec/piece.h"
+#include "exec/ops/piece.h"
 
-#include "exec/store.h"
+#include "exec/ops/store.h"
 
 static const struct store *store_of(const struct piece *piece, const struct weight *weight)
 {

@@ -1,10 +1,10 @@
-/* exec/piece.h - a layer, the embedding or the head of a chunk: its ops, its weights, and the
+/* exec/ops/piece.h - a layer, the embedding or the head of a chunk: its ops, its weights, and the
  * stores of their values and gradients. */
-#ifndef EXEC_PIECE_H
-#define EXEC_PIECE_H
+#ifndef EXEC_OPS_PIECE_H
+#define EXEC_OPS_PIECE_H
 
-#include "exec/lifetime.h"
-#include "exec/saved.h"
+#include "exec/ops/lifetime.h"
+#include "exec/ops/saved.h"
 #include "sim/plan/holding.h"
 #include "sim/plan/weights.h"
 
@@ -20,9 +20,9 @@ struct piece {
     struct saved_layout saved;
     enum keeping keeping;
     struct weights weights;
-    struct store *own,
-        *vocabulary;    /* stores of its own and of vocabulary weights (exec/store.h); NULL: none */
-    size_t value_bytes; /* of one value */
+    struct store *own, *vocabulary; /* stores of its own and of vocabulary weights
+                                       (exec/ops/store.h); NULL: none */
+    size_t value_bytes;             /* of one value */
 };
 
 /* The current addresses of an op's weight in a role, and of its gradient. NULL when the op has

@@ -1,4 +1,4 @@
-#include "exec/range.h"
+#include "exec/ops/range.h"
 
 struct range range_overlap(struct range a, struct range b)
 {

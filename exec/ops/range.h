@@ -1,6 +1,6 @@
-/* exec/range.h - a range of indices, and the overlap of two. */
-#ifndef EXEC_RANGE_H
-#define EXEC_RANGE_H
+/* exec/ops/range.h - a range of indices, and the overlap of two. */
+#ifndef EXEC_OPS_RANGE_H
+#define EXEC_OPS_RANGE_H
 
 #include <stddef.h>
 

@@ -1,4 +1,4 @@
-#include "exec/saved.h"
+#include "exec/ops/saved.h"
 
 enum { ALIGNMENT = 64 };
 

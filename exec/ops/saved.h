@@ -1,10 +1,10 @@
-/* exec/saved.h - where a piece's forward keeps what its backward reads.
+/* exec/ops/saved.h - where a piece's forward keeps what its backward reads.
  *
  * Each value that an op of the list keeps has a slot. Recompute moves values from the kept block,
  * which lives from forward to backward, to the replayed block, which lives while one piece runs.
  * Live values have no slot but memory of their own. */
-#ifndef EXEC_SAVED_H
-#define EXEC_SAVED_H
+#ifndef EXEC_OPS_SAVED_H
+#define EXEC_OPS_SAVED_H
 
 #include "base/arena.h"
 #include "models/op.h"

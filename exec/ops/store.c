@@ -1,4 +1,4 @@
-#include "exec/store.h"
+#include "exec/ops/store.h"
 
 #include "base/arena.h"
 #include "base/length.h"

@@ -1,12 +1,12 @@
-/* exec/store.h - a flat array of parameters with its gradients and optimizer state.
+/* exec/ops/store.h - a flat array of parameters with its gradients and optimizer state.
  *
  * ZeRO divides the array into one shard per data rank: the optimizer state from stage 1 on, summed
  * gradients from 2 on, values from 3 on. Arrays are padded to whole shards. */
-#ifndef EXEC_STORE_H
-#define EXEC_STORE_H
+#ifndef EXEC_OPS_STORE_H
+#define EXEC_OPS_STORE_H
 
-#include "exec/machine.h"
-#include "exec/range.h"
+#include "exec/ops/machine.h"
+#include "exec/ops/range.h"
 #include "sim/plan/state_share.h"
 #include "sim/plan/weights.h"
 

@@ -1,4 +1,4 @@
-#include "exec/backend.h"
+#include "exec/plugin/backend.h"
 
 #include "base/length.h"
 

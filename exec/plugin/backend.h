@@ -1,10 +1,10 @@
-/* exec/backend.h - devices and communicators by name: those built into the program (host, local,
- * tcp) and those of plugins. */
-#ifndef EXEC_BACKEND_H
-#define EXEC_BACKEND_H
+/* exec/plugin/backend.h - devices and communicators by name: those built into the program (host,
+ * local, tcp) and those of plugins. */
+#ifndef EXEC_PLUGIN_BACKEND_H
+#define EXEC_PLUGIN_BACKEND_H
 
-#include "exec/kernels.h"
-#include "exec/plugin.h"
+#include "exec/device/kernels.h"
+#include "exec/plugin/plugin.h"
 
 /* The backends that this version knows, available here or not; the first is the default. Each has a
  * stack of the same name (calibration/stacks). */

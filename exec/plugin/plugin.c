@@ -1,5 +1,5 @@
 #define _GNU_SOURCE // readlink; NOLINT(bugprone-reserved-identifier)
-#include "exec/plugin.h"
+#include "exec/plugin/plugin.h"
 
 #include "base/file.h"
 

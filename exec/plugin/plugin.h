@@ -1,11 +1,12 @@
-/* exec/plugin.h - parts of the program that need libraries which may be absent: simsearch-NAME.so,
- * searched only in $SIMSEARCH_PLUGINS when that is set, else beside the program, then in
+/* exec/plugin/plugin.h - parts of the program that need libraries which may be absent:
+ * simsearch-NAME.so, searched only in $SIMSEARCH_PLUGINS when that is set, else beside the program,
+ * then in
  * ../lib/simsearch. */
-#ifndef EXEC_PLUGIN_H
-#define EXEC_PLUGIN_H
+#ifndef EXEC_PLUGIN_PLUGIN_H
+#define EXEC_PLUGIN_PLUGIN_H
 
-#include "exec/comm.h"
-#include "exec/device.h"
+#include "exec/comm/comm.h"
+#include "exec/device/device.h"
 
 #include <stdint.h>
 
@@ -19,8 +20,8 @@ struct backend {
 };
 
 /* A plugin exports two symbols. The first is a digest of the headers that define the tables
- * (exec/tables.c). It is compared before anything else of the plugin is used, so that a program
- * never reads a plugin built from different headers. */
+ * (exec/plugin/tables.c). It is compared before anything else of the plugin is used, so that a
+ * program never reads a plugin built from different headers. */
 #define TABLES_SYMBOL  "simsearch_tables"
 #define BACKEND_SYMBOL "simsearch_backend"
 typedef const struct backend *backend_function(void);

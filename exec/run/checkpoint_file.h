@@ -76,7 +76,7 @@ struct checkpoint_header {
  * layer is the local chunk + 1. */
 struct checkpoint_slice {
     char name[24];          /* of the op, for messages */
-    uint32_t layer, number; /* the weight's key: that of its random draw (exec/store.h) */
+    uint32_t layer, number; /* the weight's key: that of its random draw (exec/ops/store.h) */
     uint32_t array, sum;
     uint64_t first_row, first_column, columns, from, count;
     uint64_t offset; /* of its floats in the file */

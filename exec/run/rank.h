@@ -6,12 +6,12 @@
 #define EXEC_RUN_RANK_H
 
 #include "exec/chunk.h"
+#include "exec/comm/groups.h"
 #include "exec/divergence.h"
-#include "exec/groups.h"
+#include "exec/ops/store.h"
 #include "exec/pass_graphs.h"
 #include "exec/rate.h"
 #include "exec/spike.h"
-#include "exec/store.h"
 #include "exec/tokens.h"
 #include "sim/schedule/timeline.h"
 

@@ -8,7 +8,7 @@ struct group *rank_world(struct rank *rank)
 }
 
 /* A kilobyte of numbers: few enough that every communicator adds them in rank order, so that a sum
- * does not depend on how many are reduced together (exec/comm.h). */
+ * does not depend on how many are reduced together (exec/comm/comm.h). */
 enum { TOLD_AT_ONCE = 128 };
 
 static bool reduce(struct rank *rank, double *values, size_t count, enum reduction reduction,

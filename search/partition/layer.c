@@ -1,8 +1,8 @@
 #include "search/partition/layer_part.h"
 
-#include "sim/cost/memory.h"
 #include "sim/cost/network.h"
 #include "sim/cost/piece.h"
+#include "sim/memory/memory.h"
 #include "sim/plan/lowering.h"
 #include "sim/plan/state_share.h"
 

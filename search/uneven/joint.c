@@ -92,7 +92,7 @@ static double optimizer_bytes(const struct search *search, const struct plan *pl
 }
 
 /* By the rule of offloading there is no pipeline or recompute, so one microbatch is in flight. The
- * two layers that keep the most stay on the GPU (sim/cost/memory.c). */
+ * two layers that keep the most stay on the GPU (sim/memory/memory.c). */
 static double activation_bytes(const struct search *search, const struct plan *plan,
                                const int of_kind[MAX_BLOCK_KINDS])
 {

@@ -18,7 +18,7 @@
 #include "sim/exchange/exchange.h"
 
 /* The wait of gossip over a graph, in standard deviations of a rank's step; two ranks or more.
- * Within 12 % of simulated growth (tests/test_waiting.c). */
+ * Within 12 % of simulated growth (tests/sim/cost/test_waiting.c). */
 double gossip_wait(enum mixing_graph graph, int num_ranks);
 
 /* The wait of an exchange that averages over all ranks in the share `averaging` of the steps. */

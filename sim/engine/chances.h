@@ -4,8 +4,9 @@
  * (computing, tensor collectives, the bubble ...) one factor, normal in log time, and every plan's
  * parts take it. That has a quarter of the variance of the stack's error widths, and the shift of a
  * stack or a GPU that was never measured, which is of computing. The rest is each plan's own. A
- * quarter, because on measured runs of one question (calibration/choice.h) the Brier score is 0.25
- * with it and 0.29 with three quarters: constants that were fitted have left little in common. */
+ * quarter, because on measured runs of one question (calibration/score/choice.h) the Brier score is
+ * 0.25 with it and 0.29 with three quarters: constants that were fitted have left little in common.
+ */
 #ifndef SIM_ENGINE_CHANCES_H
 #define SIM_ENGINE_CHANCES_H
 

@@ -7,11 +7,11 @@
 
 #include "base/err.h"
 #include "sim/cost/hardware.h"
-#include "sim/cost/memory.h"
 #include "sim/cost/network.h"
 #include "sim/engine/pipeline.h"
 #include "sim/engine/step_cost.h"
 #include "sim/engine/time_parts.h"
+#include "sim/memory/memory.h"
 #include "sim/plan/plan.h"
 
 struct prediction {

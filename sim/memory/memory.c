@@ -1,12 +1,12 @@
-#include "sim/cost/memory.h"
+#include "sim/memory/memory.h"
 
 #include "sim/cost/exchange.h"
 #include "sim/cost/kernel_launch.h"
-#include "sim/cost/network_memory.h"
-#include "sim/cost/pass_memory.h"
 #include "sim/cost/runtime.h"
 #include "sim/cost/stage_load.h"
-#include "sim/cost/state_memory.h"
+#include "sim/memory/network_memory.h"
+#include "sim/memory/pass_memory.h"
+#include "sim/memory/state_memory.h"
 #include "sim/plan/state_share.h"
 
 #include <math.h>

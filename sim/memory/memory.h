@@ -1,11 +1,11 @@
-/* sim/cost/memory.h - bytes that one rank of each pipeline stage holds at its peak.
+/* sim/memory/memory.h - bytes that one rank of each pipeline stage holds at its peak.
  *
  * The planning peak is that of the second step, when the optimizer's moments exist: state, the
  * activations of the microbatches in flight, and the largest transient allocation. */
-#ifndef SIM_COST_MEMORY_H
-#define SIM_COST_MEMORY_H
+#ifndef SIM_MEMORY_MEMORY_H
+#define SIM_MEMORY_MEMORY_H
 
-#include "sim/cost/memory_input.h"
+#include "sim/memory/memory_input.h"
 
 struct stage_memory {
     double weights_bytes;

@@ -1,6 +1,6 @@
-/* sim/cost/memory_input.h - all that a plan's memory depends on. */
-#ifndef SIM_COST_MEMORY_INPUT_H
-#define SIM_COST_MEMORY_INPUT_H
+/* sim/memory/memory_input.h - all that a plan's memory depends on. */
+#ifndef SIM_MEMORY_MEMORY_INPUT_H
+#define SIM_MEMORY_MEMORY_INPUT_H
 
 #include "sim/cost/piece.h"
 #include "sim/schedule/schedule.h"

@@ -1,4 +1,4 @@
-#include "sim/cost/network_memory.h"
+#include "sim/memory/network_memory.h"
 
 #include "sim/cost/nccl.h"
 #include "sim/cost/network.h"

@@ -1,4 +1,4 @@
-#include "sim/cost/pass_memory.h"
+#include "sim/memory/pass_memory.h"
 
 #include "sim/plan/pass.h"
 

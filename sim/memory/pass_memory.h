@@ -1,9 +1,9 @@
-/* sim/cost/pass_memory.h - what the executor's own allocator holds during a pass, piece by piece.
+/* sim/memory/pass_memory.h - what the executor's own allocator holds during a pass, piece by piece.
  * The host backend has neither a caching allocator's slack nor a library's workspaces. */
-#ifndef SIM_COST_PASS_MEMORY_H
-#define SIM_COST_PASS_MEMORY_H
+#ifndef SIM_MEMORY_PASS_MEMORY_H
+#define SIM_MEMORY_PASS_MEMORY_H
 
-#include "sim/cost/memory_input.h"
+#include "sim/memory/memory_input.h"
 
 /* Working memory of a layer's backward, beside what is kept: gradients between its ops, the
  * gradient of the residual stream, and messages on their way in and out. */

@@ -1,4 +1,4 @@
-#include "sim/cost/state_memory.h"
+#include "sim/memory/state_memory.h"
 
 #include "sim/cost/runtime.h"
 #include "sim/plan/state_share.h"

@@ -1,7 +1,7 @@
 /* sim/plan/group.h - who talks to whom: groups of ranks, defined by the axes they lie along.
  *
  * One definition serves the cost model, which finds the wires a group uses (sim/cost/network.h),
- * and the executor, which makes a communicator of its members (exec/groups.h).
+ * and the executor, which makes a communicator of its members (exec/comm/groups.h).
  *
  * All ranks of a job form a grid (sim/plan/layout.h). A group is the ranks that one rank reaches
  * along some axes, or along an equal part of one axis. */

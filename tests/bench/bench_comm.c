@@ -4,8 +4,8 @@
  * Then what small all-reduces take among more of them, one after another. */
 #include "base/clock.h"
 #include "base/length.h"
-#include "exec/comm.h"
-#include "exec/socket.h"
+#include "exec/comm/comm.h"
+#include "exec/comm/socket.h"
 
 #include <math.h>
 #include <pthread.h>

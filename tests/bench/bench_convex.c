@@ -1,14 +1,14 @@
-/* Loss against step of every exchange on a convex problem (tests/logistic.h): eight ranks as
- * threads, one seed, fading rates. It shows the loss above the optimum, and the bytes that all
- * ranks sent per step; nothing is timed. Then the theory's constants are fitted on the first steps
- * of one or two methods, and predict after how many steps each method is that close to the optimum.
- * Once with gradients of all samples, which differ only by the ranks' data; once with sixteen drawn
- * samples, also as a picture, exchange-loss.svg, in the given folder. */
+/* Loss against step of every exchange on a convex problem (tests/exec/exchange/logistic.h): eight
+ * ranks as threads, one seed, fading rates. It shows the loss above the optimum, and the bytes that
+ * all ranks sent per step; nothing is timed. Then the theory's constants are fitted on the first
+ * steps of one or two methods, and predict after how many steps each method is that close to the
+ * optimum. Once with gradients of all samples, which differ only by the ranks' data; once with
+ * sixteen drawn samples, also as a picture, exchange-loss.svg, in the given folder. */
 #include "base/length.h"
-#include "calibration/descent_fit.h"
+#include "calibration/fit/descent_fit.h"
 #include "sim/cost/exchange.h"
-#include "tests/chart.h"
-#include "tests/exchange_side.h"
+#include "tests/bench/chart.h"
+#include "tests/exec/exchange/exchange_side.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Exchanges of two data ranks across a link of 100 Mbit/s (tests/nodes.sh): the time of a step that
+# Exchanges of two data ranks across a link of 100 Mbit/s (tests/bench/nodes.sh): the time of a step that
 # was predicted of each beside the measured one, bytes likewise, and the loss on the shipped text.
 # EXCHANGES names some of them alone.
 # shellcheck source-path=SCRIPTDIR

@@ -6,7 +6,7 @@
 #include "base/length.h"
 #include "sim/campaign/time_to_accuracy.h"
 #include "sim/engine/simulate.h"
-#include "tests/chart.h"
+#include "tests/bench/chart.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -70,7 +70,7 @@ static const char *program(char *room, size_t size)
     if (named)
         return named;
     room[length > 0 ? length : 0] = '\0';
-    char *folder = strstr(room, "/tests/bench_loop");
+    char *folder = strstr(room, "/tests/bench/bench_loop");
     if (folder)
         snprintf(folder, size - (size_t)(folder - room), "/simsearch");
     return room;

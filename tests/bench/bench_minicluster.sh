@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The closed loop across a slow link: calibrates two nodes (tests/nodes.sh) at two rates, holds DP2,
+# The closed loop across a slow link: calibrates two nodes (tests/bench/nodes.sh) at two rates, holds DP2,
 # PP2, TP2 and what search chooses against what was predicted of them, and the choice against the
 # fastest that was measured.
 # shellcheck source-path=SCRIPTDIR

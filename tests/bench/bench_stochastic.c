@@ -4,8 +4,8 @@
  * the optimum that is the zero line. */
 #include "base/clock.h"
 #include "base/length.h"
-#include "tests/regret.h"
-#include "tests/regret_plot.h"
+#include "tests/calibration/regret.h"
+#include "tests/calibration/regret_plot.h"
 
 #include <math.h>
 #include <stdio.h>

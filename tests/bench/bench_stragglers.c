@@ -5,7 +5,7 @@
 #include "base/length.h"
 #include "base/random.h"
 #include "sim/cost/waiting.h"
-#include "tests/exchange_side.h"
+#include "tests/exec/exchange/exchange_side.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -1,4 +1,4 @@
-#include "tests/chart.h"
+#include "tests/bench/chart.h"
 
 #include <errno.h>
 #include <math.h>
@@ -8,7 +8,7 @@
 
 enum { MOST_LINES = 16, LINE_HEIGHT = 16 };
 
-/* As in cli/scatter.c: distinguishable on white and on near-black. */
+/* As in cli/score/scatter.c: distinguishable on white and on near-black. */
 const char *const chart_colours[CHART_COLOURS] = { "#0072b2", "#e69f00", "#009e73", "#d55e00",
                                                    "#cc79a7", "#56b4e9", "#7f8c9a", "#8c6bb1",
                                                    "#a6761d", "#6a9f00" };

@@ -1,9 +1,9 @@
-/* tests/chart.h - panels of lines, or of coloured cells, as a picture (SVG).
+/* tests/bench/chart.h - panels of lines, or of coloured cells, as a picture (SVG).
  *
  * Legible on white and on near-black, which the viewer's setting chooses. Lines are named at their
  * right end. All coordinates in pixels from the top left. */
-#ifndef TESTS_CHART_H
-#define TESTS_CHART_H
+#ifndef TESTS_BENCH_CHART_H
+#define TESTS_BENCH_CHART_H
 
 #include "base/text.h"
 

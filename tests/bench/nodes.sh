@@ -6,7 +6,7 @@ set -u
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-bash "$here/minicluster.sh" true || exit
+bash "$here/../minicluster.sh" true || exit
 
 # write_model BATCH LAYERS SEQ: of width 128, in model.json
 write_model() {
@@ -18,7 +18,7 @@ EOF
 }
 
 # on_nodes RATE COMMAND ARG...
-on_nodes() { bash "$here/minicluster.sh" -r "$1" "$SIMSEARCH" "${@:2}"; }
+on_nodes() { bash "$here/../minicluster.sh" -r "$1" "$SIMSEARCH" "${@:2}"; }
 
 # calibrate RATE: into RATE.json
 calibrate() {

@@ -1,4 +1,4 @@
-#include "tests/fit_tables.h"
+#include "tests/calibration/fit_tables.h"
 
 #include "base/file.h"
 #include "base/length.h"

@@ -1,8 +1,9 @@
-/* tests/fit_tables.h - tables of jobs for `fit`, and measurements whose constants are known. */
-#ifndef TESTS_FIT_TABLES_H
-#define TESTS_FIT_TABLES_H
+/* tests/calibration/fit_tables.h - tables of jobs for `fit`, and measurements whose constants are
+ * known. */
+#ifndef TESTS_CALIBRATION_FIT_TABLES_H
+#define TESTS_CALIBRATION_FIT_TABLES_H
 
-#include "calibration/fit.h"
+#include "calibration/fit/fit.h"
 
 /* Files that a test makes, in a folder of its own; make and remove are its fixture. */
 extern char fit_folder[64];

@@ -1,4 +1,4 @@
-#include "tests/plain_row.h"
+#include "tests/calibration/plain_row.h"
 
 #include "tests/check_ok.h"
 

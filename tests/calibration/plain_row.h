@@ -1,8 +1,8 @@
-/* tests/plain_row.h - a measured row, and its conversion. */
-#ifndef TESTS_PLAIN_ROW_H
-#define TESTS_PLAIN_ROW_H
+/* tests/calibration/plain_row.h - a measured row, and its conversion. */
+#ifndef TESTS_CALIBRATION_PLAIN_ROW_H
+#define TESTS_CALIBRATION_PLAIN_ROW_H
 
-#include "calibration/score.h"
+#include "calibration/score/score.h"
 
 /* GPT of 24 layers on one node of eight A100. */
 struct run_row plain_row(void);

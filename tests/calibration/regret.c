@@ -1,4 +1,4 @@
-#include "tests/regret.h"
+#include "tests/calibration/regret.h"
 
 #include "base/clock.h"
 #include "base/statistics.h"

@@ -1,6 +1,7 @@
-/* tests/regret.h - how close strategies come to a known optimum, score by score, for benches. */
-#ifndef TESTS_REGRET_H
-#define TESTS_REGRET_H
+/* tests/calibration/regret.h - how close strategies come to a known optimum, score by score, for
+ * benches. */
+#ifndef TESTS_CALIBRATION_REGRET_H
+#define TESTS_CALIBRATION_REGRET_H
 
 #include "search/stochastic/strategy.h"
 

@@ -1,4 +1,4 @@
-#include "tests/regret_plot.h"
+#include "tests/calibration/regret_plot.h"
 
 #include "base/length.h"
 
@@ -7,7 +7,7 @@
 enum { WIDTH = 960, HEIGHT = 850, LEFT = 72, PLOT_WIDTH = 660, LEGEND_LEFT = 756 };
 enum { MOST_RUNS = 256, STEPS_A_DECADE = 20 };
 
-/* As in cli/scatter.c: distinguishable on white and on near-black. */
+/* As in cli/score/scatter.c: distinguishable on white and on near-black. */
 static const char *const colours[] = { "#0072b2", "#e69f00", "#009e73", "#7f8c9a",
                                        "#d55e00", "#cc79a7", "#56b4e9", "#8c6bb1" };
 enum { NUM_COLOURS = LENGTH(colours) };

@@ -1,9 +1,9 @@
-/* tests/regret_plot.h - regret against scores and time as a picture. */
-#ifndef TESTS_REGRET_PLOT_H
-#define TESTS_REGRET_PLOT_H
+/* tests/calibration/regret_plot.h - regret against scores and time as a picture. */
+#ifndef TESTS_CALIBRATION_REGRET_PLOT_H
+#define TESTS_CALIBRATION_REGRET_PLOT_H
 
 #include "base/text.h"
-#include "tests/regret.h"
+#include "tests/calibration/regret.h"
 
 struct plot_line {
     const char *name;

@@ -1,4 +1,4 @@
-#include "calibration/bench_output.h"
+#include "calibration/measure/bench_output.h"
 
 #include "base/file.h"
 #include "tests/testing.h"
@@ -95,7 +95,7 @@ static Suite *suite(void)
     tcase_add_test(cases, nccl_tests_output_is_a_curve_of_its_ranks_and_hosts);
     tcase_add_test(cases, osu_output_is_a_curve_of_the_ranks_that_are_given);
     tcase_add_loop_test(cases, a_faulty_line_is_named, 0, LENGTH(faults));
-    Suite *s = suite_create("calibration/bench_output");
+    Suite *s = suite_create("calibration/measure/bench_output");
     suite_add_tcase(s, cases);
     return s;
 }

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
 # `simsearch calibrate` with what others' benchmarks printed, and its refusals. What it measures
-# itself takes half a minute: tests/test_host_calibration.c has its parts, tests/bench_loop.c the
+# itself takes half a minute: tests/calibration/test_host_calibration.c has its parts, tests/bench/bench_loop.c the
 # whole.
 # shellcheck source-path=SCRIPTDIR
 set -u
-. "$(dirname "$0")/program.sh"
-fixtures=$(dirname "$0")/fixtures
+. "$(dirname "$0")/../program.sh"
+fixtures=$(dirname "$0")/../fixtures
 
 run 0 calibrate --nccl-tests "$fixtures/nccl_all_reduce.txt" --cluster dgx-h100 -o "$work/here.json"
 shows 'all_reduce +of 8 '

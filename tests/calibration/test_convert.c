@@ -1,8 +1,8 @@
-#include "calibration/predict.h"
-#include "calibration/score.h"
+#include "calibration/score/predict.h"
+#include "calibration/score/score.h"
 
 #include "sim/schedule/schedule.h"
-#include "tests/plain_row.h"
+#include "tests/calibration/plain_row.h"
 #include "tests/testing.h"
 
 #include <stddef.h>

@@ -1,7 +1,7 @@
-#include "calibration/link_speed.h"
-#include "calibration/score.h"
+#include "calibration/rows/link_speed.h"
+#include "calibration/score/score.h"
 
-#include "tests/plain_row.h"
+#include "tests/calibration/plain_row.h"
 #include "tests/testing.h"
 
 #include <string.h>

@@ -1,5 +1,5 @@
 #include "base/random.h"
-#include "calibration/descent_fit.h"
+#include "calibration/fit/descent_fit.h"
 #include "tests/testing.h"
 
 #include <math.h>
@@ -217,7 +217,7 @@ static Suite *suite(void)
     tcase_add_test(tc, a_run_that_ends_too_early_is_refused);
     tcase_add_test(tc, steps_to_a_loss_are_where_the_curve_is_there);
     tcase_add_test(tc, the_transient_is_where_disagreement_is_as_much_as_noise);
-    Suite *s = suite_create("calibration/descent_fit");
+    Suite *s = suite_create("calibration/fit/descent_fit");
     suite_add_tcase(s, tc);
     return s;
 }

@@ -1,9 +1,9 @@
-#include "calibration/fit.h"
+#include "calibration/fit/fit.h"
 
 #include "base/text.h"
-#include "calibration/fitted_file.h"
+#include "calibration/fit/fitted_file.h"
+#include "tests/calibration/fit_tables.h"
 #include "tests/check_ok.h"
-#include "tests/fit_tables.h"
 #include "tests/testing.h"
 
 #include <math.h>

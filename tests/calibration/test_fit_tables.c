@@ -1,11 +1,11 @@
-/* not under asan: numbers of functions that tests/test_fit.c calls too. */
-#include "calibration/fit.h"
+/* not under asan: numbers of functions that tests/calibration/test_fit.c calls too. */
+#include "calibration/fit/fit.h"
 
 #include "base/json_layout.h"
 #include "base/text.h"
-#include "calibration/fitted_file.h"
+#include "calibration/fit/fitted_file.h"
+#include "tests/calibration/fit_tables.h"
 #include "tests/check_ok.h"
-#include "tests/fit_tables.h"
 #include "tests/testing.h"
 
 #include <stdio.h>

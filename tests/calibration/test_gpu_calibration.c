@@ -1,10 +1,10 @@
 /* A GPU calibration on this machine's threads (tests/cuda_on_host): every call of the device table
  * and every kernel is accepted. Times are those of threads and mean nothing. */
-#include "calibration/bandwidth.h"
-#include "calibration/host_pair.h"
-#include "calibration/launch_cost.h"
-#include "exec/kernels.h"
-#include "tests/plugin_on_host.h"
+#include "calibration/measure/bandwidth.h"
+#include "calibration/measure/host_pair.h"
+#include "calibration/measure/launch_cost.h"
+#include "exec/device/kernels.h"
+#include "tests/exec/plugin_on_host.h"
 #include "tests/testing.h"
 
 #include <string.h>

@@ -1,6 +1,6 @@
 /* The cluster file that a calibration on GPUs writes; what stands in for the measurement is made
  * up. */
-#include "calibration/gpu_profile.h"
+#include "calibration/measure/gpu_profile.h"
 #include "sim/engine/simulate.h"
 #include "tests/testing.h"
 
@@ -187,7 +187,7 @@ static Suite *suite(void)
     tcase_add_test(tc, what_one_rank_cannot_measure_stays_as_shipped);
     tcase_add_test(tc, plans_are_predicted_with_it);
     tcase_add_test(tc, a_gpu_without_a_datasheet_is_refused_by_name);
-    Suite *s = suite_create("calibration/gpu_profile");
+    Suite *s = suite_create("calibration/measure/gpu_profile");
     suite_add_tcase(s, tc);
     return s;
 }

@@ -1,10 +1,10 @@
 /* not under asan: it scores the shipped rows once more. */
 #include "tests/testing.h"
 
-#include "calibration/choice.h"
-#include "calibration/diagnosis.h"
-#include "calibration/interval.h"
-#include "calibration/preference.h"
+#include "calibration/fit/diagnosis.h"
+#include "calibration/score/choice.h"
+#include "calibration/score/interval.h"
+#include "calibration/score/preference.h"
 #include "sim/engine/interval.h"
 
 #include <math.h>

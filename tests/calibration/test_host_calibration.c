@@ -1,9 +1,9 @@
 /* The machinery of calibration, on one rank and one small shape. No time is expected to be any
  * number of seconds. */
-#include "calibration/budget.h"
-#include "calibration/disk_rate.h"
-#include "calibration/gpu_sweep.h"
-#include "calibration/host_profile.h"
+#include "calibration/measure/budget.h"
+#include "calibration/measure/disk_rate.h"
+#include "calibration/measure/gpu_sweep.h"
+#include "calibration/measure/host_profile.h"
 #include "sim/engine/simulate.h"
 #include "tests/testing.h"
 
@@ -506,7 +506,7 @@ static Suite *suite(void)
     tcase_add_test(cases, messages_overlap_where_they_slow_nothing_down);
     tcase_add_test(cases, shapes_of_a_model_are_those_of_its_tensor_ranks);
     tcase_add_loop_test(cases, memory_is_predicted_as_the_arena_counts_it, 0, NUM_ALONE);
-    Suite *s = suite_create("calibration/host");
+    Suite *s = suite_create("calibration/measure/host");
     suite_add_tcase(s, cases);
     return s;
 }

@@ -1,7 +1,7 @@
 /* Which ranks' clocks count when messages and collectives are timed: those that know that
  * everything has arrived. Clocks are fake: rank i measures times_s[i] seconds. */
-#include "calibration/host_comm.h"
-#include "tests/rank_job.h"
+#include "calibration/measure/host_comm.h"
+#include "tests/exec/rank_job.h"
 #include "tests/testing.h"
 
 #include <stdio.h>
@@ -76,7 +76,7 @@ static Suite *suite(void)
 {
     TCase *tc = tcase_create("comm");
     tcase_add_loop_test(tc, time_is_told_by_who_knows_that_all_has_arrived, 0, LENGTH(timings));
-    Suite *s = suite_create("calibration/host_comm");
+    Suite *s = suite_create("calibration/measure/host_comm");
     suite_add_tcase(s, tc);
     return s;
 }

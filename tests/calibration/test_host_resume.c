@@ -1,4 +1,4 @@
-#include "calibration/host_resume.h"
+#include "calibration/measure/host_resume.h"
 #include "tests/testing.h"
 
 #include <stdio.h>
@@ -127,7 +127,7 @@ static Suite *suite(void)
     tcase_add_test(tc, ops_of_another_grid_count_for_nothing);
     tcase_add_test(tc, numbers_that_are_no_op_count_for_nothing);
     tcase_add_test(tc, a_file_that_cannot_be_written_is_told);
-    Suite *s = suite_create("calibration/host_resume");
+    Suite *s = suite_create("calibration/measure/host_resume");
     suite_add_tcase(s, tc);
     return s;
 }

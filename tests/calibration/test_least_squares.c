@@ -1,6 +1,6 @@
 #include "tests/testing.h"
 
-#include "calibration/least_squares.h"
+#include "calibration/fit/least_squares.h"
 
 #include <math.h>
 #include <string.h>

@@ -1,9 +1,9 @@
 /* A fake machine shared with other programs: what a calibration waits for, and which times it
  * keeps. */
-#include "calibration/quiet.h"
+#include "calibration/measure/quiet.h"
 
 #include "base/core_share.h"
-#include "calibration/host_comm.h"
+#include "calibration/measure/host_comm.h"
 #include "tests/testing.h"
 
 #include <math.h>
@@ -124,7 +124,7 @@ static Suite *suite(void)
     tcase_add_loop_test(cases, waiting_for_peers_is_no_part_of_a_transfer, 0, LENGTH(disturbed));
     tcase_add_loop_test(cases, a_step_beside_others_is_as_long_as_on_a_core_of_its_own, 0,
                         LENGTH(steps));
-    Suite *s = suite_create("calibration/quiet");
+    Suite *s = suite_create("calibration/measure/quiet");
     suite_add_tcase(s, cases);
     return s;
 }

@@ -1,4 +1,4 @@
-#include "calibration/refine.h"
+#include "calibration/measure/refine.h"
 
 #include "tests/testing.h"
 
@@ -113,7 +113,7 @@ static Suite *suite(void)
     tcase_add_test(cases, shapes_unlike_those_that_ran_keep_their_times);
     tcase_add_test(cases, a_kind_that_is_far_off_was_disturbed);
     tcase_add_loop_test(cases, a_faulty_run_is_refused_by_its_key, 0, LENGTH(faults));
-    Suite *s = suite_create("calibration/refine");
+    Suite *s = suite_create("calibration/measure/refine");
     suite_add_tcase(s, cases);
     return s;
 }

@@ -1,6 +1,6 @@
 #include "tests/testing.h"
 
-#include "tests/regret.h"
+#include "tests/calibration/regret.h"
 
 #include <math.h>
 

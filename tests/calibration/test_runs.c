@@ -1,6 +1,6 @@
 #include "tests/testing.h"
 
-#include "calibration/runs.h"
+#include "calibration/rows/runs.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 #include "tests/testing.h"
 
-#include "calibration/score.h"
+#include "calibration/score/score.h"
 
 #include <math.h>
 

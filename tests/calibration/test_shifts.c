@@ -1,7 +1,7 @@
 #include "tests/testing.h"
 
-#include "calibration/shifts.h"
-#include "calibration/unseen.h"
+#include "calibration/fit/shifts.h"
+#include "calibration/fit/unseen.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -143,7 +143,7 @@ END_TEST
 
 static Suite *suite(void)
 {
-    Suite *s = suite_create("calibration/shifts");
+    Suite *s = suite_create("calibration/fit/shifts");
     TCase *laws = tcase_create("laws");
     tcase_add_test(laws, the_width_of_a_tier_covers_nine_in_ten_sources_and_one_more);
     tcase_add_test(laws, what_was_measured_has_no_shift);

@@ -1,6 +1,6 @@
 #include "tests/testing.h"
 
-#include "calibration/families.h"
+#include "calibration/fit/families.h"
 #include "sim/engine/interval.h"
 
 #include <math.h>
@@ -158,7 +158,7 @@ END_TEST
 
 static Suite *suite(void)
 {
-    Suite *s = suite_create("calibration/widths");
+    Suite *s = suite_create("calibration/fit/widths");
     TCase *laws = tcase_create("laws");
     tcase_add_checked_fixture(laws, NULL, release);
     tcase_add_test(laws, parts_get_the_widths_that_their_errors_have);

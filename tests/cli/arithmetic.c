@@ -1,4 +1,4 @@
-#include "tests/arithmetic.h"
+#include "tests/cli/arithmetic.h"
 
 #include "base/length.h"
 #include "base/units.h"

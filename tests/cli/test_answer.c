@@ -2,12 +2,12 @@
  * plan win. */
 #include "tests/testing.h"
 
-#include "cli/apportion.h"
-#include "cli/kinds.h"
+#include "cli/print/apportion.h"
+#include "cli/views/kinds.h"
 #include "search/robust.h"
-#include "tests/instance.h"
-#include "tests/named.h"
-#include "tests/searching.h"
+#include "tests/search/instance.h"
+#include "tests/search/searching.h"
+#include "tests/sim/named.h"
 
 #include <math.h>
 

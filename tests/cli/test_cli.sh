@@ -2,7 +2,7 @@
 # The command line keeps its contract: exit codes, messages, JSON keys, files. Reads SIMSEARCH, the
 # program that was built.
 set -u
-here=$(cd "$(dirname "$0")" && pwd)
+here=$(cd "$(dirname "$0")/.." && pwd)
 fixtures=$here/fixtures/cli
 work=$(mktemp -d)
 trap 'chmod -R u+w "$work"; rm -rf "$work"' EXIT
@@ -191,7 +191,7 @@ run 2 simulate "${tiny[@]}"
 says 'layout'
 run 2 explain "${tiny[@]}"
 
-# --- bad values (tests/test_option_values.c has more) --------------------------------------------
+# --- bad values (tests/cli/test_option_values.c has more) --------------------------------------------
 
 run 2 "${tiny[@]}" --budget 10
 says '--budget.*zo, rl and random'
@@ -713,7 +713,7 @@ says 'nothing beside it, found --layout'
 # twice in the textbook.
 textbook=$here/../sim/textbook
 {
-    grep -oh '\<textbook_[a-z0-9_]*(' "$here"/../cli/*.c | sed p
+    grep -oh '\<textbook_[a-z0-9_]*(' "$here"/../cli/*.c "$here"/../cli/*/*.c | sed p
     grep -h -oE '\<textbook_[a-z0-9_]*\(' "$textbook"/*.c
 } | sort | uniq -d >called
 grep -oh '\<textbook_[a-z0-9_]*(' "$textbook"/*.h | sort -u | comm -23 - called >uncalled

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # not under asan, tsan: shells ask the program, and only its names matter.
 # What zsh and fish offer once they have loaded the scripts that the program prints. (Bash's is tried
-# by tests/test_install.sh.)
+# by tests/cli/test_install.sh.)
 # shellcheck source-path=SCRIPTDIR
 set -u
-. "$(dirname "$0")/program.sh"
+. "$(dirname "$0")/../program.sh"
 
 if ! command -v zsh >/dev/null && ! command -v fish >/dev/null; then
     echo "zsh and fish are not here; their packages are zsh and fish"

@@ -2,12 +2,12 @@
  * one, the lecture's formulas with its numbers. */
 #include "tests/testing.h"
 
-#include "cli/command.h"
-#include "cli/from_run.h"
-#include "cli/lecture.h"
-#include "cli/textbook_view.h"
+#include "cli/input/command.h"
+#include "cli/lecture/from_run.h"
+#include "cli/lecture/lecture.h"
+#include "cli/lecture/textbook_view.h"
 #include "sim/engine/simulate.h"
-#include "tests/arithmetic.h"
+#include "tests/cli/arithmetic.h"
 #include "tests/draw.h"
 
 #include <math.h>

@@ -1,7 +1,7 @@
 /* Every option of search alone, and pairs of them, as the option table has them: no signal, an exit
  * code that says what happened, and answers that can be. */
-#include "cli/command.h"
-#include "cli/options.h"
+#include "cli/input/command.h"
+#include "cli/input/options.h"
 #include "search/search.h"
 #include "tests/draw.h"
 #include "tests/testing.h"

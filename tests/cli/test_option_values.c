@@ -1,5 +1,5 @@
 /* Values that options refuse: with the option's name, and before anything is printed. */
-#include "cli/command.h"
+#include "cli/input/command.h"
 #include "tests/testing.h"
 
 #include <stdio.h>

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# What people ask, and the answer that was read: tests/requests.txt, which says how to write it anew.
+# What people ask, and the answer that was read: tests/cli/requests.txt, which says how to write it anew.
 # shellcheck source=tests/program.sh
-here=$(cd "$(dirname "$0")" && pwd)
+here=$(cd "$(dirname "$0")/.." && pwd)
 . "$here/program.sh"
-answers=$here/requests.txt
+answers=$here/cli/requests.txt
 fresh=$work/fresh
 
 # The first of each key in the best plan: layout, step, memory; before it, the GPUs that are used.

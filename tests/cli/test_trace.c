@@ -2,8 +2,8 @@
 
 #include "base/file.h"
 #include "base/json.h"
-#include "cli/gantt.h"
-#include "cli/trace.h"
+#include "cli/views/gantt.h"
+#include "cli/views/trace.h"
 #include "sim/engine/events.h"
 
 #include <math.h>
@@ -312,7 +312,7 @@ static Suite *suite(void)
     tcase_add_test(gantt, below_each_pass_is_the_number_of_its_chunk);
     tcase_add_test(gantt, a_picture_without_utf8_is_ascii);
     tcase_add_test(gantt, rows_are_as_wide_as_the_window);
-    Suite *s = suite_create("cli/trace, cli/gantt");
+    Suite *s = suite_create("cli/views/trace, cli/views/gantt");
     suite_add_tcase(s, trace);
     suite_add_tcase(s, gantt);
     return s;

@@ -1,4 +1,4 @@
-#include "tests/checkpoint_runs.h"
+#include "tests/exec/checkpoint_runs.h"
 
 #include "tests/testing.h"
 

@@ -1,9 +1,9 @@
-/* tests/checkpoint_runs.h - runs that save checkpoints into a folder, and load them. */
-#ifndef TESTS_CHECKPOINT_RUNS_H
-#define TESTS_CHECKPOINT_RUNS_H
+/* tests/exec/checkpoint_runs.h - runs that save checkpoints into a folder, and load them. */
+#ifndef TESTS_EXEC_CHECKPOINT_RUNS_H
+#define TESTS_EXEC_CHECKPOINT_RUNS_H
 
 #include "exec/run/checkpoint.h"
-#include "tests/parity.h"
+#include "tests/exec/parity.h"
 
 /* The folder of a test; make and remove are its fixture. */
 extern char checkpoint_folder[64];

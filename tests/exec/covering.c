@@ -1,4 +1,4 @@
-#include "tests/covering.h"
+#include "tests/exec/covering.h"
 
 #include "kernels/host/philox.h"
 

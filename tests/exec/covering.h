@@ -1,11 +1,11 @@
-/* tests/covering.h - few rows that try many values together.
+/* tests/exec/covering.h - few rows that try many values together.
  *
  * Rows are assignments of values to factors, and only some assignments are possible. A covering
  * array of strength three has, for each three values of three factors that any possible row has, a
  * row that has them (Cohen, Dalal, Fredman and Patton 1997); these are rows that one begins with.
  */
-#ifndef TESTS_COVERING_H
-#define TESTS_COVERING_H
+#ifndef TESTS_EXEC_COVERING_H
+#define TESTS_EXEC_COVERING_H
 
 #include <stdint.h>
 

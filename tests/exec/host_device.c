@@ -1,4 +1,4 @@
-#include "tests/host_device.h"
+#include "tests/exec/host_device.h"
 
 #include "tests/testing.h"
 

@@ -1,9 +1,9 @@
-/* tests/host_device.h - the host's device, its streams and events, and work for them; what cannot
- * be had fails the test. */
-#ifndef TESTS_HOST_DEVICE_H
-#define TESTS_HOST_DEVICE_H
+/* tests/exec/host_device.h - the host's device, its streams and events, and work for them; what
+ * cannot be had fails the test. */
+#ifndef TESTS_EXEC_HOST_DEVICE_H
+#define TESTS_EXEC_HOST_DEVICE_H
 
-#include "exec/device.h"
+#include "exec/device/device.h"
 
 /* Of 1 MiB. */
 struct device *open_device(double delay_most_s, bool poisons);

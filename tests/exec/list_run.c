@@ -1,7 +1,7 @@
-#include "tests/list_run.h"
+#include "tests/exec/list_run.h"
 
-#include "tests/host_device.h"
-#include "tests/named.h"
+#include "tests/exec/host_device.h"
+#include "tests/sim/named.h"
 #include "tests/testing.h"
 
 #include <string.h>

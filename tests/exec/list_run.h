@@ -1,11 +1,11 @@
-/* tests/list_run.h - the host's executor on a list that a test gives as data. */
-#ifndef TESTS_LIST_RUN_H
-#define TESTS_LIST_RUN_H
+/* tests/exec/list_run.h - the host's executor on a list that a test gives as data. */
+#ifndef TESTS_EXEC_LIST_RUN_H
+#define TESTS_EXEC_LIST_RUN_H
 
-#include "exec/piece.h"
-#include "exec/store.h"
-#include "tests/listed.h"
-#include "tests/numeric.h"
+#include "exec/ops/piece.h"
+#include "exec/ops/store.h"
+#include "tests/kernels/numeric.h"
+#include "tests/sim/listed.h"
 
 enum { LIST_RUN_SEQUENCES = 2 };
 

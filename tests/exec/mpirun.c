@@ -1,7 +1,7 @@
-#include "tests/mpirun.h"
+#include "tests/exec/mpirun.h"
 
-#include "exec/backend.h"
-#include "exec/place.h"
+#include "exec/comm/place.h"
+#include "exec/plugin/backend.h"
 
 #include <stdio.h>
 #include <stdlib.h>

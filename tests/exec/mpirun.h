@@ -1,9 +1,10 @@
-/* tests/mpirun.h - a test program as the ranks of an MPI job: it starts itself again under mpirun.
+/* tests/exec/mpirun.h - a test program as the ranks of an MPI job: it starts itself again under
+ * mpirun.
  */
-#ifndef TESTS_MPIRUN_H
-#define TESTS_MPIRUN_H
+#ifndef TESTS_EXEC_MPIRUN_H
+#define TESTS_EXEC_MPIRUN_H
 
-#include "tests/parity.h"
+#include "tests/exec/parity.h"
 #include "tests/testing.h"
 
 /* False, with a message, when the plugin or mpirun is not installed. */

@@ -1,4 +1,4 @@
-#include "tests/on_gpu.h"
+#include "tests/exec/on_gpu.h"
 
 #include <stdio.h>
 #include <stdlib.h>

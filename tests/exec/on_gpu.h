@@ -1,10 +1,10 @@
-/* tests/on_gpu.h - the GPU that tests/gpu_*.c run on. CUDA state does not survive a fork, and an
- * illegal access ends CUDA in the whole process. So tests run in separate processes, and each opens
- * the GPU itself. */
-#ifndef TESTS_ON_GPU_H
-#define TESTS_ON_GPU_H
+/* tests/exec/on_gpu.h - the GPU that tests/gpu_*.c run on. CUDA state does not survive a fork, and
+ * an illegal access ends CUDA in the whole process. So tests run in separate processes, and each
+ * opens the GPU itself. */
+#ifndef TESTS_EXEC_ON_GPU_H
+#define TESTS_EXEC_ON_GPU_H
 
-#include "exec/backend.h"
+#include "exec/plugin/backend.h"
 
 /* The backend; NULL where it has no GPU. */
 const struct backend *on_gpu_backend(struct err *err);

@@ -1,4 +1,4 @@
-#include "tests/op_lists.h"
+#include "tests/exec/op_lists.h"
 #include "sim/cost/unfused.h"
 
 #include "tests/testing.h"

@@ -1,6 +1,6 @@
-/* tests/op_lists.h - lists of ops, and what tests ask of them. */
-#ifndef TESTS_OP_LISTS_H
-#define TESTS_OP_LISTS_H
+/* tests/exec/op_lists.h - lists of ops, and what tests ask of them. */
+#ifndef TESTS_EXEC_OP_LISTS_H
+#define TESTS_EXEC_OP_LISTS_H
 
 #include "models/layer.h"
 

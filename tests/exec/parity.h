@@ -1,7 +1,7 @@
-/* tests/parity.h - runs a plan, to hold layouts against each other: with threads as ranks, or as
- * one of several processes that each call it. */
-#ifndef TESTS_PARITY_H
-#define TESTS_PARITY_H
+/* tests/exec/parity.h - runs a plan, to hold layouts against each other: with threads as ranks, or
+ * as one of several processes that each call it. */
+#ifndef TESTS_EXEC_PARITY_H
+#define TESTS_EXEC_PARITY_H
 
 #include "exec/run/rank.h"
 

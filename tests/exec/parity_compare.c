@@ -1,4 +1,4 @@
-#include "tests/parity.h"
+#include "tests/exec/parity.h"
 
 #include "tests/testing.h"
 

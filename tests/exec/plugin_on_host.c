@@ -1,4 +1,4 @@
-#include "tests/plugin_on_host.h"
+#include "tests/exec/plugin_on_host.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,7 +1,8 @@
-/* tests/plugin_on_host.h - the plugin for GPUs, for one that is this machine (tests/cuda_on_host).
+/* tests/exec/plugin_on_host.h - the plugin for GPUs, for one that is this machine
+ * (tests/cuda_on_host).
  */
-#ifndef TESTS_PLUGIN_ON_HOST_H
-#define TESTS_PLUGIN_ON_HOST_H
+#ifndef TESTS_EXEC_PLUGIN_ON_HOST_H
+#define TESTS_EXEC_PLUGIN_ON_HOST_H
 
 #include <stdbool.h>
 

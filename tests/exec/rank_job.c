@@ -1,6 +1,6 @@
-#include "tests/rank_job.h"
+#include "tests/exec/rank_job.h"
 
-#include "exec/socket.h"
+#include "exec/comm/socket.h"
 #include "tests/testing.h"
 
 #include <pthread.h>

@@ -1,8 +1,8 @@
-/* tests/rank_job.h - ranks as threads of a test, over any communicator that takes them. */
-#ifndef TESTS_RANK_JOB_H
-#define TESTS_RANK_JOB_H
+/* tests/exec/rank_job.h - ranks as threads of a test, over any communicator that takes them. */
+#ifndef TESTS_EXEC_RANK_JOB_H
+#define TESTS_EXEC_RANK_JOB_H
 
-#include "exec/comm.h"
+#include "exec/comm/comm.h"
 
 enum { MOST_JOB_RANKS = 16 };
 

@@ -1,5 +1,5 @@
 /* The same run, with or without recompute, gives the same bits. */
-#include "tests/parity.h"
+#include "tests/exec/parity.h"
 #include "tests/testing.h"
 
 #include <stdio.h>

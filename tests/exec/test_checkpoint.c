@@ -1,7 +1,7 @@
 /* A saved and resumed run equals one that was never interrupted. */
 #include "exec/run/checkpoint.h"
-#include "tests/checkpoint_runs.h"
-#include "tests/parity.h"
+#include "tests/exec/checkpoint_runs.h"
+#include "tests/exec/parity.h"
 #include "tests/testing.h"
 
 #include <math.h>

@@ -3,9 +3,9 @@
 #include "exec/run/checkpoint.h"
 #include "exec/run/checkpoint_file.h"
 #include "kernels/host/philox.h"
-#include "tests/checkpoint_runs.h"
 #include "tests/draw.h"
-#include "tests/parity.h"
+#include "tests/exec/checkpoint_runs.h"
+#include "tests/exec/parity.h"
 #include "tests/testing.h"
 
 #include <dirent.h>

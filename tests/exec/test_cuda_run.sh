@@ -4,7 +4,7 @@
 # meet in shared memory. Losses are those of the host's backend.
 # shellcheck source-path=SCRIPTDIR
 set -u
-. "$(dirname "$0")/program.sh"
+. "$(dirname "$0")/../program.sh"
 
 export SIMSEARCH_PLUGINS=$SIMSEARCH_PLUGINS/on_host SIMSEARCH_GEMM_TABLE=
 if [ ! -e "$SIMSEARCH_PLUGINS/simsearch-cuda.so" ]; then

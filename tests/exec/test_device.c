@@ -1,8 +1,8 @@
 #include "tests/testing.h"
 
-#include "exec/device.h"
+#include "exec/device/device.h"
 #include "tests/draw.h"
-#include "tests/host_device.h"
+#include "tests/exec/host_device.h"
 
 #include <float.h>
 #include <stdatomic.h>
@@ -242,7 +242,7 @@ static Suite *suite(void)
     tcase_add_test(tc, arguments_are_copied_when_work_is_issued);
     tcase_add_test(tc, denormal_results_are_zero_on_a_stream);
     tcase_add_test(tc, an_abort_ends_every_wait_and_drops_what_is_queued);
-    Suite *s = suite_create("exec/device");
+    Suite *s = suite_create("exec/device/device");
     suite_add_tcase(s, tc);
     return s;
 }

@@ -1,8 +1,8 @@
 #include "tests/testing.h"
 
-#include "exec/device.h"
+#include "exec/device/device.h"
 #include "tests/draw.h"
-#include "tests/host_device.h"
+#include "tests/exec/host_device.h"
 
 #include <math.h>
 #include <stdint.h>
@@ -151,7 +151,7 @@ static Suite *suite(void)
     tcase_add_test(tc, poison_comes_in_the_order_of_the_stream);
     tcase_add_test(tc, random_allocations_never_overlap);
     tcase_add_test(tc, the_layout_is_the_same_where_the_same_memory_is_free);
-    Suite *s = suite_create("exec/device: memory");
+    Suite *s = suite_create("exec/device/device: memory");
     suite_add_tcase(s, tc);
     return s;
 }

@@ -5,7 +5,7 @@
 # which the two ways to lose a rank are all that the thread sanitizer is shown.
 # shellcheck source-path=SCRIPTDIR
 set -u
-. "$(dirname "$0")/program.sh"
+. "$(dirname "$0")/../program.sh"
 tiny=(run --model tiny --seq 16 --batch 8 --gpus 2)
 launch=() # what starts the ranks; the program itself when empty
 case ${VARIANT-} in # steps are slow there, and other tests run beside them

@@ -1,5 +1,5 @@
 /* A fused list trains like its separate ops. */
-#include "tests/parity.h"
+#include "tests/exec/parity.h"
 #include "tests/testing.h"
 
 #include <math.h>

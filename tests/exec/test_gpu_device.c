@@ -1,6 +1,6 @@
 /* The device of GPUs, on one that is this machine (tests/cuda_on_host). */
-#include "exec/backend.h"
-#include "tests/plugin_on_host.h"
+#include "exec/plugin/backend.h"
+#include "tests/exec/plugin_on_host.h"
 #include "tests/testing.h"
 
 #include <stdatomic.h>

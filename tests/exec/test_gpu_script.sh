@@ -4,7 +4,7 @@
 # is that the script runs and shows what failed; times mean nothing. A campaign runs every section.
 # shellcheck source-path=SCRIPTDIR
 set -u
-. "$(dirname "$0")/program.sh"
+. "$(dirname "$0")/../program.sh"
 
 BUILT=$(dirname "$SIMSEARCH") MODEL=$work/small.json KEPT=$work/kept
 export BUILT MODEL KEPT SIMSEARCH_PLUGINS=$SIMSEARCH_PLUGINS/on_host PATH=$work/bin:$PATH
@@ -30,7 +30,7 @@ gpu_script() {
     local expected=$1 code
     shift
     last=(tests/gpu.sh "$@")
-    "$(dirname "$0")/gpu.sh" "$@" >"$work/out" 2>"$work/err"
+    "$(dirname "$0")/../gpu.sh" "$@" >"$work/out" 2>"$work/err"
     code=$?
     [ $code = "$expected" ] || { fail "expected exit $expected, not $code"; cat "$work/out"; }
 }
@@ -40,7 +40,7 @@ gpu_script 1
 shows '^no GPU: nothing else can be run'
 
 nvidia_smi "NVIDIA H200, 0.0" 0
-if [ "${CAMPAIGN:-}" ]; then # tests/test_cuda_run.sh has two ranks too
+if [ "${CAMPAIGN:-}" ]; then # tests/exec/test_cuda_run.sh has two ranks too
     gpu_script 0 '^two ranks, NCCL$'
     shows '^two ranks, NCCL +passed .* 7 layouts of 2 ranks over nccl: 7 as on the host'
 fi
@@ -81,16 +81,16 @@ run 6 calibrate --backend cuda
 says '^simsearch: nvml: '
 
 last=(gpu_ops "bias gradient")
-"$BUILT/tests/gpu_ops" "bias gradient" >"$work/out" || fail "failed"
+"$BUILT/tests/gpu/gpu_ops" "bias gradient" >"$work/out" || fail "failed"
 shows '^1 of 1 ops as on the host'
 
 # The kit has the tree, the programs and their libraries; on a machine without a GPU it says so.
-mkdir -p "$work/built/tests"
+mkdir -p "$work/built/tests/gpu"
 cp "$SIMSEARCH" "$work/built/"
 cp "$SIMSEARCH_PLUGINS/simsearch-cuda.so" "$work/built/"
-cp "$BUILT"/tests/gpu_{ops,step} "$work/built/tests/"
+cp "$BUILT"/tests/gpu/gpu_{ops,step} "$work/built/tests/gpu/"
 last=(tests/gpu.sh pack)
-BUILT=$work/built KIT_CUDA=0 KIT_GZIP='gzip -1' "$(dirname "$0")/gpu.sh" pack "$work/kit.tar.gz" >"$work/out" || fail "no kit"
+BUILT=$work/built KIT_CUDA=0 KIT_GZIP='gzip -1' "$(dirname "$0")/../gpu.sh" pack "$work/kit.tar.gz" >"$work/out" || fail "no kit"
 shows 'tar xzf kit.tar.gz && simsearch-gpu-kit/tests/gpu.sh'
 tar xzf "$work/kit.tar.gz" -C "$work"
 nvidia_smi "No devices were found" 6

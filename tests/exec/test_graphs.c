@@ -1,6 +1,6 @@
 /* Passes that run as graphs give the bits of those that are issued op by op, and soon nothing else
  * runs. */
-#include "tests/parity.h"
+#include "tests/exec/parity.h"
 #include "tests/testing.h"
 
 #include <stdio.h>

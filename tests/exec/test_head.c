@@ -1,6 +1,6 @@
 /* The head's logits a run of rows at a time: the loss and all gradients are those of logits that
  * are made at once. */
-#include "tests/parity.h"
+#include "tests/exec/parity.h"
 #include "tests/testing.h"
 
 #include <math.h>
@@ -65,7 +65,7 @@ static Suite *suite(void)
     TCase *cases = tcase_create("head");
     tcase_set_timeout(cases, 60);
     tcase_add_loop_test(cases, runs_of_logits_train_as_all_at_once, 0, NUM_LAYOUTS * NUM_ROWS);
-    Suite *s = suite_create("exec/head");
+    Suite *s = suite_create("exec/ops/head");
     suite_add_tcase(s, cases);
     return s;
 }

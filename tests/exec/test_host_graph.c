@@ -1,7 +1,7 @@
 #include "tests/testing.h"
 
-#include "exec/device.h"
-#include "tests/host_device.h"
+#include "exec/device/device.h"
+#include "tests/exec/host_device.h"
 
 static const struct device_api *const host = &device_host;
 
@@ -99,7 +99,7 @@ static Suite *suite(void)
     tcase_add_test(tc, a_graph_runs_when_it_is_launched_and_each_time_alike);
     tcase_add_test(tc, what_is_told_again_does_not_run_and_must_be_the_same);
     tcase_add_test(tc, an_abort_ends_a_graph_between_two_of_its_pieces);
-    Suite *s = suite_create("exec/host_graph");
+    Suite *s = suite_create("exec/device/host_graph");
     suite_add_tcase(s, tc);
     return s;
 }

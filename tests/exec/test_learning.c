@@ -1,7 +1,7 @@
 /* not under asan: how fast a loss falls is the same. */
 /* Layouts learn the same from the shipped text. Single late losses are chaotic, their mean is not.
  */
-#include "tests/parity.h"
+#include "tests/exec/parity.h"
 #include "tests/testing.h"
 
 #include <math.h>

@@ -1,7 +1,7 @@
 /* Tests the parity tests: each fault injected into a run of several ranks must make it differ from
  * one rank alone. The faults sit in the tables of communicator and kernels. Ranks are threads and,
  * with MPI, also processes. */
-#include "tests/mpirun.h"
+#include "tests/exec/mpirun.h"
 
 /* --- groups ------------------------------------------------------------------------------- */
 

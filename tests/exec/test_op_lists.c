@@ -1,14 +1,14 @@
 /* Op lists of no existing model, given as data: the memory model counts them, and the host's
  * executor runs them. Outputs and gradients are compared with plain code in double. */
-#include "tests/list_run.h"
-#include "tests/machine.h"
-#include "tests/named.h"
-#include "tests/op_lists.h"
-#include "tests/reference.h"
+#include "tests/exec/list_run.h"
+#include "tests/exec/op_lists.h"
+#include "tests/kernels/reference.h"
+#include "tests/sim/machine.h"
+#include "tests/sim/named.h"
 #include "tests/testing.h"
 
 #include "sim/cost/compute.h"
-#include "sim/cost/memory.h"
+#include "sim/memory/memory.h"
 
 #include <string.h>
 

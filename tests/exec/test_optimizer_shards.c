@@ -1,6 +1,6 @@
 /* Given the same gradients, the shards of every layout come to the same parameters. */
 #include "base/random.h"
-#include "tests/parity.h"
+#include "tests/exec/parity.h"
 #include "tests/testing.h"
 
 #include <math.h>

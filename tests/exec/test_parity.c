@@ -1,6 +1,6 @@
 /* Every layout trains the same model: one rank alone is the reference. Ranks are threads, and where
  * MPI is, processes too. */
-#include "tests/mpirun.h"
+#include "tests/exec/mpirun.h"
 #include "tests/testing.h"
 
 #include <math.h>

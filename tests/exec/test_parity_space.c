@@ -3,9 +3,9 @@
  * By default it runs the first rows of a covering array, which have the most triples; rows differ
  * each time, and SEED=N repeats them. A campaign runs every layout of the space. */
 #include "exec/supported.h"
-#include "tests/covering.h"
 #include "tests/draw.h"
-#include "tests/parity.h"
+#include "tests/exec/covering.h"
+#include "tests/exec/parity.h"
 #include "tests/testing.h"
 
 #include <stdio.h>

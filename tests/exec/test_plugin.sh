@@ -3,7 +3,7 @@
 # and nothing of it runs.
 # shellcheck source-path=SCRIPTDIR
 set -u
-. "$(dirname "$0")/program.sh"
+. "$(dirname "$0")/../program.sh"
 
 command -v "${CC:-cc}" >/dev/null || { echo "no C compiler to make plugins with; its package is gcc"; exit 77; }
 export SIMSEARCH_PLUGINS=$work

@@ -1,5 +1,5 @@
 /* Values kept in 16 bits: the host computes in fp32 and rounds at the points where a GPU would. */
-#include "tests/parity.h"
+#include "tests/exec/parity.h"
 #include "tests/testing.h"
 
 #include <math.h>

@@ -2,7 +2,7 @@
 # Runs plans as a user does: ranks as processes, predicted against measured.
 # shellcheck source-path=SCRIPTDIR
 set -u
-. "$(dirname "$0")/program.sh"
+. "$(dirname "$0")/../program.sh"
 
 tiny=(--model tiny --seq 16 --batch 8 --steps 3)
 
@@ -20,7 +20,7 @@ done
 
 shows '"error": null'
 shows '"profile": null'
-run 0 run "${tiny[@]}" --gpus 1 --layout "dtype=bf16" --cluster "$(dirname "$0")/fixtures/cluster/host_core.json"
+run 0 run "${tiny[@]}" --gpus 1 --layout "dtype=bf16" --cluster "$(dirname "$0")/../fixtures/cluster/host_core.json"
 shows '^predicted for host \(profile host-core-measured\)'
 shows 'step time +[0-9.]+ +[0-9.]+ ms'
 for layout in "pp2 dtype=fp32" "tp2 sp dtype=fp32" "dp2 zero3 dtype=fp32 recompute=full"; do

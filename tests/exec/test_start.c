@@ -1,14 +1,14 @@
 /* How ranks that are processes find each other, and what ends a start that does not succeed. */
 #include "base/clock.h"
-#include "exec/greeting.h"
-#include "exec/kernels.h"
+#include "exec/comm/greeting.h"
+#include "exec/device/kernels.h"
 #include "exec/run/session.h"
 #include "exec/watchdog.h"
 #include "sim/plan/lowering.h"
 #include "sim/schedule/generators.h"
-#include "tests/checkpoint_runs.h"
-#include "tests/parity.h"
-#include "tests/rank_job.h"
+#include "tests/exec/checkpoint_runs.h"
+#include "tests/exec/parity.h"
+#include "tests/exec/rank_job.h"
 #include "tests/testing.h"
 
 #include <errno.h>

@@ -1,6 +1,6 @@
 #include "tests/testing.h"
 
-#include "exec/store.h"
+#include "exec/ops/store.h"
 
 enum { NUM_WEIGHTS = 5, ROWS = 4, COLUMNS = 3, ELEMENTS = ROWS * COLUMNS, MOST_SUMS = 8 };
 
@@ -83,7 +83,7 @@ static Suite *suite(void)
     tcase_add_test(tc, the_norm_adds_up_at_once_what_lies_side_by_side);
     tcase_add_test(tc, the_norm_of_a_shard_is_of_what_it_has_of_counted_weights);
     tcase_add_test(tc, copies_of_the_first_data_rank_add_nothing);
-    Suite *s = suite_create("exec/store");
+    Suite *s = suite_create("exec/ops/store");
     suite_add_tcase(s, tc);
     return s;
 }

@@ -1,6 +1,6 @@
-/* The same steps as PyTorch on the host; tests/gpu_step.c has them on a GPU. */
+/* The same steps as PyTorch on the host; tests/gpu/gpu_step.c has them on a GPU. */
+#include "tests/exec/torch_steps.h"
 #include "tests/testing.h"
-#include "tests/torch_steps.h"
 
 static const char *const layouts[] = { "mb2", "tp2 sp pp2 dp2 mb2", "dp2 zero2 mb1", "pp4 mb1" };
 enum { NUM_LAYOUTS = LENGTH(layouts) };

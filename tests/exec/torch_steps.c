@@ -1,4 +1,4 @@
-#include "tests/torch_steps.h"
+#include "tests/exec/torch_steps.h"
 
 #include "base/random.h"
 #include "tests/testing.h"

@@ -1,10 +1,10 @@
-/* tests/torch_steps.h - training steps compared with PyTorch's: its results for the small GPT and
- * Llama of tests/parity.h are in fixtures/torch, with their origin. Weights are the formulas of
- * draws.py there. */
-#ifndef TESTS_TORCH_STEPS_H
-#define TESTS_TORCH_STEPS_H
+/* tests/exec/torch_steps.h - training steps compared with PyTorch's: its results for the small GPT
+ * and Llama of tests/exec/parity.h are in fixtures/torch, with their origin. Weights are the
+ * formulas of draws.py there. */
+#ifndef TESTS_EXEC_TORCH_STEPS_H
+#define TESTS_EXEC_TORCH_STEPS_H
 
-#include "tests/parity.h"
+#include "tests/exec/parity.h"
 
 enum { TORCH_GPT, TORCH_LLAMA, TORCH_MODELS };
 /* Llamas with another rope_theta, or epsilon: forward.py's first loss alone. */

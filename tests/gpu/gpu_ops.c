@@ -1,8 +1,9 @@
 /* Compares every op on a GPU with the host's, through the tables that a step uses. tests/gpu.sh
- * runs it on a machine with a GPU; without one, tests/test_cuda_ops.c runs the same kernels. */
+ * runs it on a machine with a GPU; without one, tests/kernels/test_cuda_ops.c runs the same
+ * kernels. */
 #include "tests/check_ok.h"
-#include "tests/on_gpu.h"
-#include "tests/op_cases.h"
+#include "tests/exec/on_gpu.h"
+#include "tests/kernels/op_cases.h"
 #include "tests/testing.h"
 
 #include <stdio.h>

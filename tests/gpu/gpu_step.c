@@ -2,10 +2,10 @@
  * gradient norms, gradients, weights after a few updates. tests/gpu.sh runs it where there is a
  * GPU. */
 #include "sim/cost/hardware.h"
-#include "tests/on_gpu.h"
-#include "tests/parity.h"
+#include "tests/exec/on_gpu.h"
+#include "tests/exec/parity.h"
+#include "tests/exec/torch_steps.h"
 #include "tests/testing.h"
-#include "tests/torch_steps.h"
 
 #include <math.h>
 

@@ -1,4 +1,4 @@
-#include "tests/numeric.h"
+#include "tests/kernels/numeric.h"
 
 #include "tests/draw.h"
 #include "tests/testing.h"

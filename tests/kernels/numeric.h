@@ -1,9 +1,10 @@
-/* tests/numeric.h - fresh random arrays, and how far a result in fp32 is from one in double.
+/* tests/kernels/numeric.h - fresh random arrays, and how far a result in fp32 is from one in
+ * double.
  *
  * Seeds are new in each run; a failure names its seed, and SEED=n in the environment brings it
  * back. Arrays live in the arena that is passed. */
-#ifndef TESTS_NUMERIC_H
-#define TESTS_NUMERIC_H
+#ifndef TESTS_KERNELS_NUMERIC_H
+#define TESTS_KERNELS_NUMERIC_H
 
 #include "base/arena.h"
 #include "base/random.h"

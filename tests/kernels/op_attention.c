@@ -1,4 +1,4 @@
-#include "tests/op_case.h"
+#include "tests/kernels/op_case.h"
 #include "tests/testing.h"
 
 #include <stdlib.h>

@@ -1,9 +1,9 @@
-/* tests/op_case.h - one of the cases of op_cases.h: its tensors, and the ops that it runs on them.
- * Only tests/op_*.c include it. */
-#ifndef TESTS_OP_CASE_H
-#define TESTS_OP_CASE_H
+/* tests/kernels/op_case.h - one of the cases of op_cases.h: its tensors, and the ops that it runs
+ * on them. Only tests/op_*.c include it. */
+#ifndef TESTS_KERNELS_OP_CASE_H
+#define TESTS_KERNELS_OP_CASE_H
 
-#include "tests/op_cases.h"
+#include "tests/kernels/op_cases.h"
 
 /* VALUES are kept as they are stored. EXACT floats and BYTES must have the host's bits; TIES are
  * EXACT and of few values, infinities among them; TINY are EXACT and not normal, or nearly so. */
@@ -47,17 +47,17 @@ static inline void add_place(struct op_case *c)
 
 const struct op_case *op_cases(int *count);
 
-/* tests/op_attention.c */
+/* tests/kernels/op_attention.c */
 struct op_case head_norm_case(struct attention a);
 struct op_case rotary_case(struct attention a);
 struct op_case flash_case(struct attention a);
 struct op_case unfused_case(struct attention a);
 
-/* tests/op_ends.c - a shard of `columns` of the vocabulary. */
+/* tests/kernels/op_ends.c - a shard of `columns` of the vocabulary. */
 struct op_case embedding_case(long tokens, long width);
 struct op_case loss_case(long rows, long columns, long vocab);
 
-/* tests/op_update.c */
+/* tests/kernels/op_update.c */
 enum { SGD, MOMENTUM, ADAMW };
 struct op_case update_case(int optimizer, long n);
 struct op_case squares_case(long n);

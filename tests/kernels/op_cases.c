@@ -1,7 +1,7 @@
-#include "tests/op_cases.h"
+#include "tests/kernels/op_cases.h"
 
 #include "models/model.h"
-#include "tests/op_case.h"
+#include "tests/kernels/op_case.h"
 #include "tests/testing.h"
 
 #include <assert.h>

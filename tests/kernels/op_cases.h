@@ -1,11 +1,11 @@
-/* tests/op_cases.h - every op of kernels/host/args.h on awkward shapes and fresh random inputs: a
- * backend's results compared with the host's. The host computes each case twice: in fp32 from the
- * same inputs, and in the storage type. The backend's root mean square error may be slightly above
- * 1.5 times that of the host's stored result. No row's error may exceed a few roundings of its
- * largest value plus twice the host's largest error, so that a missing row is detected. Outputs are
- * NaN beforehand, and a second run must give the same bits. */
-#ifndef TESTS_OP_CASES_H
-#define TESTS_OP_CASES_H
+/* tests/kernels/op_cases.h - every op of kernels/host/args.h on awkward shapes and fresh random
+ * inputs: a backend's results compared with the host's. The host computes each case twice: in fp32
+ * from the same inputs, and in the storage type. The backend's root mean square error may be
+ * slightly above 1.5 times that of the host's stored result. No row's error may exceed a few
+ * roundings of its largest value plus twice the host's largest error, so that a missing row is
+ * detected. Outputs are NaN beforehand, and a second run must give the same bits. */
+#ifndef TESTS_KERNELS_OP_CASES_H
+#define TESTS_KERNELS_OP_CASES_H
 
 #include "kernels/host/args.h"
 #include "models/op.h"

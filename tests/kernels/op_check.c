@@ -1,8 +1,8 @@
 #include "kernels/host/attention.h"
 #include "kernels/host/round.h"
 #include "kernels/host/stored.h"
-#include "tests/numeric.h"
-#include "tests/op_case.h"
+#include "tests/kernels/numeric.h"
+#include "tests/kernels/op_case.h"
 #include "tests/testing.h"
 
 #include <float.h>

@@ -1,5 +1,5 @@
 /* Cases of the ops at a model's two ends. */
-#include "tests/op_case.h"
+#include "tests/kernels/op_case.h"
 
 enum { TABLE_ROWS = 13 }; /* ids range over twice as many */
 

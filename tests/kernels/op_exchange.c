@@ -1,7 +1,7 @@
 /* The cases of exchanges that are not all-reduce. Their tensors are fp32, however values are
  * stored.
  */
-#include "tests/op_case.h"
+#include "tests/kernels/op_case.h"
 
 /* --- weighted sums ------------------------------------------------------------------------ */
 

@@ -1,4 +1,4 @@
-#include "tests/op_case.h"
+#include "tests/kernels/op_case.h"
 
 static void run_update(const struct op_case *c, const struct op_backend *b, void *const *at)
 {

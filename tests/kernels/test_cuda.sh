@@ -3,7 +3,7 @@
 # there is a GPU, tests/gpu.sh has more to say.
 # shellcheck source-path=SCRIPTDIR
 set -u
-. "$(dirname "$0")/program.sh"
+. "$(dirname "$0")/../program.sh"
 
 plan=(--model tiny --batch 8 --layout "dtype=bf16" --steps 2)
 

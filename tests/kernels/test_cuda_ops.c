@@ -4,7 +4,7 @@
 #include "tests/check_ok.h"
 #include "tests/cuda_on_host/grid.h"
 #include "tests/draw.h"
-#include "tests/op_cases.h"
+#include "tests/kernels/op_cases.h"
 #include "tests/testing.h"
 
 #include <stdlib.h>

@@ -3,7 +3,7 @@
 #include "kernels/host/optimizer.h"
 #include "kernels/host/quantise.h"
 #include "kernels/host/top_k.h"
-#include "tests/numeric.h"
+#include "tests/kernels/numeric.h"
 #include "tests/testing.h"
 
 #include <math.h>

@@ -1,7 +1,7 @@
 #include "base/parallel.h"
 #include "kernels/host/linear.h"
-#include "tests/numeric.h"
-#include "tests/reference.h"
+#include "tests/kernels/numeric.h"
+#include "tests/kernels/reference.h"
 #include "tests/testing.h"
 
 #include <math.h>

@@ -1,7 +1,7 @@
 #include "kernels/host/cross_entropy.h"
 #include "kernels/host/embedding.h"
-#include "tests/numeric.h"
-#include "tests/reference.h"
+#include "tests/kernels/numeric.h"
+#include "tests/kernels/reference.h"
 #include "tests/testing.h"
 
 #include <float.h>

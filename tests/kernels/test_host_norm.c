@@ -1,6 +1,6 @@
 #include "kernels/host/norm.h"
-#include "tests/numeric.h"
-#include "tests/reference.h"
+#include "tests/kernels/numeric.h"
+#include "tests/kernels/reference.h"
 #include "tests/testing.h"
 
 #include <string.h>

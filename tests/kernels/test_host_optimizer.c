@@ -1,6 +1,6 @@
 #include "kernels/host/loss_scale.h"
 #include "kernels/host/optimizer.h"
-#include "tests/numeric.h"
+#include "tests/kernels/numeric.h"
 #include "tests/testing.h"
 
 #include <float.h>

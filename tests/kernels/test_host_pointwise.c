@@ -1,8 +1,8 @@
 #include "kernels/host/activation.h"
 #include "kernels/host/residual.h"
 #include "kernels/host/rotary.h"
-#include "tests/numeric.h"
-#include "tests/reference.h"
+#include "tests/kernels/numeric.h"
+#include "tests/kernels/reference.h"
 #include "tests/testing.h"
 
 #include <string.h>

@@ -2,7 +2,7 @@
 #include "kernels/host/linear.h"
 #include "kernels/host/round.h"
 #include "kernels/host/stored.h"
-#include "tests/numeric.h"
+#include "tests/kernels/numeric.h"
 #include "tests/testing.h"
 
 #include <string.h>

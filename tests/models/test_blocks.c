@@ -5,7 +5,7 @@
 #include "sim/engine/event_step.h"
 #include "sim/engine/simulate.h"
 #include "tests/check_ok.h"
-#include "tests/planned.h"
+#include "tests/sim/planned.h"
 #include "tests/testing.h"
 
 #include <math.h>

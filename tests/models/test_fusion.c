@@ -1,8 +1,8 @@
 #include "models/layer.h"
 
 #include "sim/cost/unfused.h"
-#include "tests/named.h"
-#include "tests/op_lists.h"
+#include "tests/exec/op_lists.h"
+#include "tests/sim/named.h"
 #include "tests/testing.h"
 
 static struct arena arena;

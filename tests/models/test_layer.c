@@ -1,8 +1,8 @@
 #include "models/layer.h"
 
 #include "sim/plan/local.h"
-#include "tests/named.h"
-#include "tests/op_lists.h"
+#include "tests/exec/op_lists.h"
+#include "tests/sim/named.h"
 #include "tests/testing.h"
 
 static const double gib = 1024.0 * 1024 * 1024;

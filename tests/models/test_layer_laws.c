@@ -1,6 +1,6 @@
 #include "models/layer.h"
 
-#include "tests/op_lists.h"
+#include "tests/exec/op_lists.h"
 #include "tests/testing.h"
 
 #include <math.h>

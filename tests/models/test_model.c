@@ -1,6 +1,6 @@
 #include "models/model.h"
 
-#include "tests/named.h"
+#include "tests/sim/named.h"
 #include "tests/testing.h"
 
 #include <string.h>

@@ -1,4 +1,4 @@
-#include "tests/instance.h"
+#include "tests/search/instance.h"
 
 #include "tests/testing.h"
 

@@ -1,6 +1,6 @@
-/* tests/instance.h - models and systems small enough that every plan can be looked at. */
-#ifndef TESTS_INSTANCE_H
-#define TESTS_INSTANCE_H
+/* tests/search/instance.h - models and systems small enough that every plan can be looked at. */
+#ifndef TESTS_SEARCH_INSTANCE_H
+#define TESTS_SEARCH_INSTANCE_H
 
 #include "search/search.h"
 

@@ -1,4 +1,4 @@
-#include "tests/naive_space.h"
+#include "tests/search/naive_space.h"
 
 #include "base/arena.h"
 #include "base/text.h"

@@ -1,6 +1,7 @@
-/* tests/naive_space.h - the default search space as nested loops, to hold search/ against. */
-#ifndef TESTS_NAIVE_SPACE_H
-#define TESTS_NAIVE_SPACE_H
+/* tests/search/naive_space.h - the default search space as nested loops, to hold search/ against.
+ */
+#ifndef TESTS_SEARCH_NAIVE_SPACE_H
+#define TESTS_SEARCH_NAIVE_SPACE_H
 
 #include "sim/engine/simulate.h"
 

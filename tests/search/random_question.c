@@ -1,4 +1,4 @@
-#include "tests/random_question.h"
+#include "tests/search/random_question.h"
 
 #include "base/length.h"
 #include "sim/plan/layout.h"

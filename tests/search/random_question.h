@@ -1,10 +1,11 @@
-/* tests/random_question.h - a model, a system and plans drawn at random: what laws must hold of.
+/* tests/search/random_question.h - a model, a system and plans drawn at random: what laws must hold
+ * of.
  *
  * Shipped clusters and stacks with their speeds, latencies and memory bent; models of any shape
  * that the presets' families have, small enough that a search takes milliseconds; plans of any
  * words of a layout. A seed gives the same question on every machine. */
-#ifndef TESTS_RANDOM_QUESTION_H
-#define TESTS_RANDOM_QUESTION_H
+#ifndef TESTS_SEARCH_RANDOM_QUESTION_H
+#define TESTS_SEARCH_RANDOM_QUESTION_H
 
 #include "base/random.h"
 #include "search/search.h"

@@ -1,4 +1,4 @@
-#include "tests/searching.h"
+#include "tests/search/searching.h"
 
 #include "tests/check_ok.h"
 

@@ -1,6 +1,6 @@
-/* tests/searching.h - searches that must succeed, and what tests ask of all of them. */
-#ifndef TESTS_SEARCHING_H
-#define TESTS_SEARCHING_H
+/* tests/search/searching.h - searches that must succeed, and what tests ask of all of them. */
+#ifndef TESTS_SEARCH_SEARCHING_H
+#define TESTS_SEARCH_SEARCHING_H
 
 #include "search/search.h"
 

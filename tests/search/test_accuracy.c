@@ -1,6 +1,6 @@
 #include "search/accuracy.h"
-#include "tests/instance.h"
-#include "tests/searching.h"
+#include "tests/search/instance.h"
+#include "tests/search/searching.h"
 #include "tests/testing.h"
 
 #include <math.h>

@@ -1,5 +1,5 @@
 #include "tests/draw.h"
-#include "tests/instance.h"
+#include "tests/search/instance.h"
 #include "tests/testing.h"
 
 #include <limits.h>

@@ -1,9 +1,9 @@
 #include "tests/testing.h"
 
 #include "search/deadline.h"
-#include "tests/instance.h"
-#include "tests/naive_space.h"
-#include "tests/searching.h"
+#include "tests/search/instance.h"
+#include "tests/search/naive_space.h"
+#include "tests/search/searching.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -2,9 +2,9 @@
 
 #include "search/depth.h"
 #include "search/probe.h"
-#include "tests/instance.h"
-#include "tests/naive_space.h"
-#include "tests/searching.h"
+#include "tests/search/instance.h"
+#include "tests/search/naive_space.h"
+#include "tests/search/searching.h"
 
 static struct instance instance;
 

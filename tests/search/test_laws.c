@@ -2,14 +2,14 @@
 /* Laws that hold of any question: each seed is a model, a system and plans drawn at random. The
  * message of one that fails has its seed. */
 #include "base/length.h"
-#include "cli/planfile.h"
+#include "cli/input/planfile.h"
 #include "search/orders.h"
 #include "sim/engine/event_step.h"
 #include "sim/plan/lowering.h"
 #include "tests/check_ok.h"
 #include "tests/draw.h"
-#include "tests/random_question.h"
-#include "tests/searching.h"
+#include "tests/search/random_question.h"
+#include "tests/search/searching.h"
 
 #include <math.h>
 #include <stdio.h>

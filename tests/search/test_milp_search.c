@@ -1,6 +1,6 @@
 #include "search/milp/milp.h"
 #include "search/uneven/joint.h"
-#include "tests/searching.h"
+#include "tests/search/searching.h"
 #include "tests/testing.h"
 
 #include <math.h>

@@ -2,8 +2,8 @@
 
 #include "search/batch.h"
 #include "search/nearby.h"
-#include "tests/instance.h"
-#include "tests/searching.h"
+#include "tests/search/instance.h"
+#include "tests/search/searching.h"
 
 #include <math.h>
 

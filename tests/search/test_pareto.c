@@ -3,9 +3,9 @@
 #include "search/counts.h"
 #include "search/pareto.h"
 #include "tests/draw.h"
-#include "tests/instance.h"
-#include "tests/naive_space.h"
-#include "tests/searching.h"
+#include "tests/search/instance.h"
+#include "tests/search/naive_space.h"
+#include "tests/search/searching.h"
 
 #include <limits.h>
 #include <math.h>

@@ -4,7 +4,7 @@
 #include "search/partition/layer.h"
 #include "sim/cost/piece.h"
 #include "tests/draw.h"
-#include "tests/named.h"
+#include "tests/sim/named.h"
 
 #include <math.h>
 #include <stdint.h>

@@ -2,8 +2,8 @@
 
 #include "search/probe.h"
 #include "search/relax.h"
-#include "tests/instance.h"
-#include "tests/naive_space.h"
+#include "tests/search/instance.h"
+#include "tests/search/naive_space.h"
 
 #include <string.h>
 

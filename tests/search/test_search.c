@@ -1,9 +1,9 @@
 #include "search/search.h"
 
 #include "search/splits.h"
-#include "tests/instance.h"
-#include "tests/naive_space.h"
-#include "tests/searching.h"
+#include "tests/search/instance.h"
+#include "tests/search/naive_space.h"
+#include "tests/search/searching.h"
 #include "tests/testing.h"
 
 #include <stdint.h>

@@ -2,8 +2,8 @@
 #include "search/search.h"
 #include "sim/engine/memory_interval.h"
 
-#include "tests/instance.h"
-#include "tests/searching.h"
+#include "tests/search/instance.h"
+#include "tests/search/searching.h"
 #include "tests/testing.h"
 
 #include <math.h>

@@ -1,7 +1,7 @@
 #include "tests/testing.h"
 
 #include "search/space.h"
-#include "tests/naive_space.h"
+#include "tests/search/naive_space.h"
 
 #include <stdlib.h>
 #include <string.h>

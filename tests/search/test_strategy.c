@@ -1,8 +1,8 @@
 #include "search/stochastic/strategy.h"
 
 #include "tests/check_ok.h"
-#include "tests/instance.h"
-#include "tests/naive_space.h"
+#include "tests/search/instance.h"
+#include "tests/search/naive_space.h"
 #include "tests/testing.h"
 
 #include <math.h>

@@ -6,11 +6,11 @@
 #include "sim/engine/event_step.h"
 #include "tests/check_ok.h"
 #include "tests/draw.h"
-#include "tests/instance.h"
-#include "tests/naive_space.h"
-#include "tests/searching.h"
+#include "tests/search/instance.h"
+#include "tests/search/naive_space.h"
+#include "tests/search/searching.h"
+#include "tests/search/uneven_space.h"
 #include "tests/testing.h"
-#include "tests/uneven_space.h"
 
 #include <math.h>
 #include <stdint.h>

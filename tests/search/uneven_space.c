@@ -1,6 +1,6 @@
-#include "tests/uneven_space.h"
+#include "tests/search/uneven_space.h"
 
-#include "tests/naive_space.h"
+#include "tests/search/naive_space.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
-/* tests/uneven_space.h - the space of uneven stages, and of a recompute of each stage's own, as
- * nested loops, to hold search/ against. */
-#ifndef TESTS_UNEVEN_SPACE_H
-#define TESTS_UNEVEN_SPACE_H
+/* tests/search/uneven_space.h - the space of uneven stages, and of a recompute of each stage's own,
+ * as nested loops, to hold search/ against. */
+#ifndef TESTS_SEARCH_UNEVEN_SPACE_H
+#define TESTS_SEARCH_UNEVEN_SPACE_H
 
 #include "search/search.h"
 

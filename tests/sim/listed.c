@@ -1,4 +1,4 @@
-#include "tests/listed.h"
+#include "tests/sim/listed.h"
 
 #include "tests/testing.h"
 

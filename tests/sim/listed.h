@@ -1,6 +1,6 @@
-/* tests/listed.h - a forward list as data: tables of values, weights and ops. */
-#ifndef TESTS_LISTED_H
-#define TESTS_LISTED_H
+/* tests/sim/listed.h - a forward list as data: tables of values, weights and ops. */
+#ifndef TESTS_SIM_LISTED_H
+#define TESTS_SIM_LISTED_H
 
 #include "models/layer.h"
 

@@ -1,4 +1,4 @@
-#include "tests/machine.h"
+#include "tests/sim/machine.h"
 
 #include "tests/check_ok.h"
 

@@ -1,6 +1,6 @@
-/* tests/machine.h - a cluster, and how wide its rings are. */
-#ifndef TESTS_MACHINE_H
-#define TESTS_MACHINE_H
+/* tests/sim/machine.h - a cluster, and how wide its rings are. */
+#ifndef TESTS_SIM_MACHINE_H
+#define TESTS_SIM_MACHINE_H
 
 #include "sim/cost/network.h"
 

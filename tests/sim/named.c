@@ -1,4 +1,4 @@
-#include "tests/named.h"
+#include "tests/sim/named.h"
 
 #include "tests/testing.h"
 

@@ -1,6 +1,6 @@
-/* tests/named.h - models and plans by name; what cannot be had fails the test. */
-#ifndef TESTS_NAMED_H
-#define TESTS_NAMED_H
+/* tests/sim/named.h - models and plans by name; what cannot be had fails the test. */
+#ifndef TESTS_SIM_NAMED_H
+#define TESTS_SIM_NAMED_H
 
 #include "sim/cost/hardware.h"
 #include "sim/plan/plan.h"

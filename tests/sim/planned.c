@@ -1,4 +1,4 @@
-#include "tests/planned.h"
+#include "tests/sim/planned.h"
 
 #include "tests/check_ok.h"
 

@@ -1,9 +1,9 @@
-/* tests/planned.h - a plan with everything that its memory depends on; a failure to load fails the
- * test. */
-#ifndef TESTS_PLANNED_H
-#define TESTS_PLANNED_H
+/* tests/sim/planned.h - a plan with everything that its memory depends on; a failure to load fails
+ * the test. */
+#ifndef TESTS_SIM_PLANNED_H
+#define TESTS_SIM_PLANNED_H
 
-#include "sim/cost/memory.h"
+#include "sim/memory/memory.h"
 
 struct planned {
     struct system system;

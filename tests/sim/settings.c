@@ -1,4 +1,4 @@
-#include "tests/settings.h"
+#include "tests/sim/settings.h"
 
 #include "base/file.h"
 #include "sim/cost/datafile.h"

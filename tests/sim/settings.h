@@ -1,6 +1,6 @@
-/* tests/settings.h - every cluster x some models x some plans. */
-#ifndef TESTS_SETTINGS_H
-#define TESTS_SETTINGS_H
+/* tests/sim/settings.h - every cluster x some models x some plans. */
+#ifndef TESTS_SIM_SETTINGS_H
+#define TESTS_SIM_SETTINGS_H
 
 #include "sim/engine/simulate.h"
 

@@ -1,4 +1,4 @@
-#include "tests/comm_cases.h"
+#include "tests/exec/comm/comm_cases.h"
 
 #include "base/random.h"
 #include "kernels/host/round.h"

@@ -2,13 +2,13 @@
 
 #include "base/clock.h"
 #include "base/random.h"
-#include "exec/backend.h"
-#include "exec/reduce.h"
-#include "exec/socket.h"
-#include "tests/comm_cases.h"
+#include "exec/comm/reduce.h"
+#include "exec/comm/socket.h"
+#include "exec/plugin/backend.h"
 #include "tests/draw.h"
-#include "tests/mpirun.h"
-#include "tests/rank_job.h"
+#include "tests/exec/comm/comm_cases.h"
+#include "tests/exec/mpirun.h"
+#include "tests/exec/rank_job.h"
 
 #include <math.h>
 #include <pthread.h>
@@ -510,7 +510,7 @@ static Suite *suite(void)
     tcase_add_test(tc, a_place_can_be_met_at_again);
     tcase_add_test(tc, mpi_gives_what_a_plain_loop_gives);
     tcase_add_test(tc, a_plugin_that_is_missing_is_a_missing_capability);
-    Suite *s = suite_create("exec/comm");
+    Suite *s = suite_create("exec/comm/comm");
     suite_add_tcase(s, tc);
     return s;
 }

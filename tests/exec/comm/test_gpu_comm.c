@@ -1,10 +1,10 @@
 /* The communicators of GPUs, on GPUs that are this machine (tests/cuda_on_host): ranks are threads,
  * NCCL's meet in shared memory. */
-#include "exec/backend.h"
-#include "tests/comm_cases.h"
+#include "exec/plugin/backend.h"
 #include "tests/draw.h"
-#include "tests/plugin_on_host.h"
-#include "tests/rank_job.h"
+#include "tests/exec/comm/comm_cases.h"
+#include "tests/exec/plugin_on_host.h"
+#include "tests/exec/rank_job.h"
 #include "tests/testing.h"
 
 #include <stdlib.h>

@@ -1,11 +1,11 @@
 #include "tests/testing.h"
 
 #include "base/random.h"
-#include "exec/groups.h"
+#include "exec/comm/groups.h"
 #include "exec/run/lane_status.h"
 #include "exec/run/rank_part.h"
-#include "tests/named.h"
-#include "tests/parity.h"
+#include "tests/exec/parity.h"
+#include "tests/sim/named.h"
 
 #include <pthread.h>
 #include <stdio.h>
@@ -283,7 +283,7 @@ static Suite *suite(void)
     tcase_add_loop_test(tc, groups_are_the_layouts_and_part_the_ranks, 0, NUM_LAYOUTS);
     tcase_add_loop_test(tc, both_ends_of_a_link_agree, 0, NUM_LAYOUTS);
     tcase_add_loop_test(tc, groups_that_are_made_join_the_ranks_they_name, 0, TURNS(NUM_LAYOUTS));
-    Suite *s = suite_create("exec/groups");
+    Suite *s = suite_create("exec/comm/groups");
     suite_add_tcase(s, tc);
     return s;
 }

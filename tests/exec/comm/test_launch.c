@@ -1,7 +1,7 @@
 #include "tests/testing.h"
 
 #include "base/parallel.h"
-#include "exec/comm.h"
+#include "exec/comm/comm.h"
 #include "exec/launch.h"
 #include "exec/watchdog.h"
 

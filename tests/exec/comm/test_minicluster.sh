@@ -4,7 +4,7 @@
 # when it is cut. Not run where network namespaces are not permitted.
 # shellcheck source-path=SCRIPTDIR
 set -u
-here=$(cd "$(dirname "$0")" && pwd)
+here=$(cd "$(dirname "$0")/../.." && pwd)
 . "$here/program.sh"
 
 # on_nodes CODE [OPTION...] -- LAYOUT ARG...

@@ -1,6 +1,6 @@
 #include "tests/testing.h"
 
-#include "exec/place.h"
+#include "exec/comm/place.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -197,7 +197,7 @@ static Suite *suite(void)
     tcase_add_loop_test(tc, a_token_that_is_set_is_taken_before_what_the_launcher_says, 0,
                         LENGTH(tokens));
     tcase_add_loop_test(tc, a_variable_that_is_wrong_is_named, 0, LENGTH(faults));
-    Suite *s = suite_create("exec/place");
+    Suite *s = suite_create("exec/comm/place");
     suite_add_tcase(s, tc);
     return s;
 }

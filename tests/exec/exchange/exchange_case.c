@@ -1,7 +1,7 @@
-#include "tests/exchange_case.h"
+#include "tests/exec/exchange/exchange_case.h"
 
 #include "base/random.h"
-#include "tests/rank_job.h"
+#include "tests/exec/rank_job.h"
 
 #include <stdio.h>
 

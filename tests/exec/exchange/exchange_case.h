@@ -1,8 +1,9 @@
-/* tests/exchange_case.h - an exchange that some ranks run, on values that all know. */
-#ifndef TESTS_EXCHANGE_CASE_H
-#define TESTS_EXCHANGE_CASE_H
+/* tests/exec/exchange/exchange_case.h - an exchange that some ranks run, on values that all know.
+ */
+#ifndef TESTS_EXEC_EXCHANGE_EXCHANGE_CASE_H
+#define TESTS_EXEC_EXCHANGE_EXCHANGE_CASE_H
 
-#include "tests/exchange_side.h"
+#include "tests/exec/exchange/exchange_side.h"
 
 /* The parameters that all ranks of a case share. */
 struct exchange_case {

@@ -1,4 +1,4 @@
-#include "tests/exchange_side.h"
+#include "tests/exec/exchange/exchange_side.h"
 
 #include <math.h>
 #include <stdio.h>

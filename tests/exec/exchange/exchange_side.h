@@ -1,10 +1,10 @@
-/* tests/exchange_side.h - one rank's side of an exchange: its device, communicator and exchanger,
- * and a convex problem trained over them. */
-#ifndef TESTS_EXCHANGE_SIDE_H
-#define TESTS_EXCHANGE_SIDE_H
+/* tests/exec/exchange/exchange_side.h - one rank's side of an exchange: its device, communicator
+ * and exchanger, and a convex problem trained over them. */
+#ifndef TESTS_EXEC_EXCHANGE_EXCHANGE_SIDE_H
+#define TESTS_EXEC_EXCHANGE_EXCHANGE_SIDE_H
 
 #include "exec/exchange/exchanger.h"
-#include "tests/logistic.h"
+#include "tests/exec/exchange/logistic.h"
 
 /* An open communicator, which the sides of several exchanges may use one after another. */
 struct exchange_world {

@@ -1,4 +1,4 @@
-#include "tests/logistic.h"
+#include "tests/exec/exchange/logistic.h"
 
 #include "kernels/host/philox.h"
 

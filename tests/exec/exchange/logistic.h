@@ -1,11 +1,11 @@
-/* tests/logistic.h - a convex problem whose optimum is known: logistic regression, its samples
- * shared out to ranks that see different things.
+/* tests/exec/exchange/logistic.h - a convex problem whose optimum is known: logistic regression,
+ * its samples shared out to ranks that see different things.
  *
  * f(x) = mean over ranks of f_i, f_i(x) = mean over i's samples of log(1 + exp(-y a.x)) + decay
  * |x|^2 / 2. Samples of a rank are drawn around a truth of its own, so that no gradient of one rank
  * is 0 where the mean of all is. */
-#ifndef TESTS_LOGISTIC_H
-#define TESTS_LOGISTIC_H
+#ifndef TESTS_EXEC_EXCHANGE_LOGISTIC_H
+#define TESTS_EXEC_EXCHANGE_LOGISTIC_H
 
 #include "base/arena.h"
 #include "base/random.h"

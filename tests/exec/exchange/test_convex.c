@@ -1,11 +1,11 @@
 /* not under asan: how fast a loss falls is the same. */
 #include "tests/testing.h"
 
-#include "calibration/descent_fit.h"
-#include "exec/backend.h"
-#include "tests/exchange_side.h"
-#include "tests/mpirun.h"
-#include "tests/rank_job.h"
+#include "calibration/fit/descent_fit.h"
+#include "exec/plugin/backend.h"
+#include "tests/exec/exchange/exchange_side.h"
+#include "tests/exec/mpirun.h"
+#include "tests/exec/rank_job.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -1,9 +1,9 @@
 #include "tests/testing.h"
 
-#include "exec/comm.h"
+#include "exec/comm/comm.h"
 #include "tests/draw.h"
-#include "tests/exchange_case.h"
-#include "tests/rank_job.h"
+#include "tests/exec/exchange/exchange_case.h"
+#include "tests/exec/rank_job.h"
 
 #include <math.h>
 

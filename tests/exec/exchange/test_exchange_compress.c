@@ -1,7 +1,7 @@
 #include "tests/testing.h"
 
-#include "exec/comm.h"
-#include "tests/exchange_case.h"
+#include "exec/comm/comm.h"
+#include "tests/exec/exchange/exchange_case.h"
 
 #include <math.h>
 #include <stdint.h>

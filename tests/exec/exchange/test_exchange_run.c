@@ -1,8 +1,8 @@
 #include "tests/testing.h"
 
-#include "exec/comm.h"
+#include "exec/comm/comm.h"
 #include "tests/draw.h"
-#include "tests/exchange_case.h"
+#include "tests/exec/exchange/exchange_case.h"
 
 #include <math.h>
 #include <stdio.h>

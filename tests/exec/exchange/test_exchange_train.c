@@ -1,6 +1,6 @@
 /* A model trained with exchanges other than all-reduce: exact methods give all-reduce's result, the
  * others learn, and all send the planned bytes. */
-#include "tests/parity.h"
+#include "tests/exec/parity.h"
 #include "tests/testing.h"
 
 #include <math.h>

@@ -1,4 +1,4 @@
-#include "tests/nccl_groups.h"
+#include "tests/sim/cost/nccl_groups.h"
 
 #define CALIBRATION .bandwidth_factor = 1, .latency_factor = 1
 /* Channels of ring and tree, in GB/s. */

@@ -1,9 +1,9 @@
-/* tests/nccl_groups.h - groups of ranks, with what NCCL finds of their machines.
+/* tests/sim/cost/nccl_groups.h - groups of ranks, with what NCCL finds of their machines.
  *
  * The laws hold over all of these; the published numbers are for the first few. Channels and rates
  * are those that NCCL's search settles on for the machine. */
-#ifndef TESTS_NCCL_GROUPS_H
-#define TESTS_NCCL_GROUPS_H
+#ifndef TESTS_SIM_COST_NCCL_GROUPS_H
+#define TESTS_SIM_COST_NCCL_GROUPS_H
 
 #include "sim/cost/collective.h"
 

@@ -2,11 +2,11 @@
 #include "sim/engine/simulate.h"
 #include "sim/plan/layout.h"
 #include "sim/plan/local.h"
-#include "tests/machine.h"
-#include "tests/named.h"
-#include "tests/op_lists.h"
+#include "tests/exec/op_lists.h"
+#include "tests/sim/cost/wires.h"
+#include "tests/sim/machine.h"
+#include "tests/sim/named.h"
 #include "tests/testing.h"
-#include "tests/wires.h"
 
 #include <math.h>
 #include <stdlib.h>

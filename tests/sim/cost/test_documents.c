@@ -6,7 +6,7 @@
 #include "sim/cost/packing.h"
 #include "sim/engine/simulate.h"
 #include "tests/check_ok.h"
-#include "tests/named.h"
+#include "tests/sim/named.h"
 
 #include <math.h>
 

@@ -7,8 +7,8 @@
 #include "sim/cost/waiting.h"
 #include "sim/engine/simulate.h"
 #include "sim/plan/local.h"
+#include "tests/sim/cost/wires.h"
 #include "tests/testing.h"
-#include "tests/wires.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -2,10 +2,10 @@
 
 #include "models/precision.h"
 #include "sim/cost/compute.h"
-#include "sim/cost/memory.h"
 #include "sim/engine/data_parallel.h"
 #include "sim/engine/simulate.h"
-#include "tests/named.h"
+#include "sim/memory/memory.h"
+#include "tests/sim/named.h"
 
 #include <string.h>
 

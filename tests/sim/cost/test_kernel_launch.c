@@ -1,5 +1,5 @@
 #include "sim/cost/kernel_launch.h"
-#include "tests/named.h"
+#include "tests/sim/named.h"
 #include "tests/testing.h"
 
 static const struct stack passes = {

@@ -1,9 +1,9 @@
 
 #include "base/file.h"
 #include "sim/cost/datafile.h"
-#include "tests/machine.h"
+#include "tests/sim/cost/wires.h"
+#include "tests/sim/machine.h"
 #include "tests/testing.h"
-#include "tests/wires.h"
 
 #include <limits.h>
 #include <stdlib.h>

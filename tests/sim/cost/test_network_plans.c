@@ -1,7 +1,7 @@
 
-#include "tests/machine.h"
+#include "tests/sim/cost/wires.h"
+#include "tests/sim/machine.h"
 #include "tests/testing.h"
-#include "tests/wires.h"
 
 static struct plan degrees(int tp, int dp, int pp)
 {

@@ -1,11 +1,11 @@
+#include "tests/sim/cost/wires.h"
 #include "tests/testing.h"
-#include "tests/wires.h"
 
 #include "sim/cost/compute.h"
 #include "sim/cost/piece.h"
 #include "sim/cost/straggler.h"
 #include "sim/engine/data_parallel.h"
-#include "tests/named.h"
+#include "tests/sim/named.h"
 
 #include <math.h>
 

@@ -1,6 +1,6 @@
-/* tests/wires.h - groups and pairs of ranks as tests ask for them. */
-#ifndef TESTS_WIRES_H
-#define TESTS_WIRES_H
+/* tests/sim/cost/wires.h - groups and pairs of ranks as tests ask for them. */
+#ifndef TESTS_SIM_COST_WIRES_H
+#define TESTS_SIM_COST_WIRES_H
 
 #include "sim/cost/network.h"
 

@@ -1,4 +1,4 @@
-#include "tests/random_step.h"
+#include "tests/sim/engine/random_step.h"
 
 #include "tests/draw.h"
 

@@ -1,7 +1,7 @@
-/* tests/random_step.h - a schedule and its costs, possibly random (by rand()), run by the event
- * engine. */
-#ifndef TESTS_RANDOM_STEP_H
-#define TESTS_RANDOM_STEP_H
+/* tests/sim/engine/random_step.h - a schedule and its costs, possibly random (by rand()), run by
+ * the event engine. */
+#ifndef TESTS_SIM_ENGINE_RANDOM_STEP_H
+#define TESTS_SIM_ENGINE_RANDOM_STEP_H
 
 #include "sim/engine/events.h"
 

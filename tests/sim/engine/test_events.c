@@ -2,7 +2,7 @@
 
 #include "sim/engine/pipeline.h"
 #include "tests/draw.h"
-#include "tests/random_step.h"
+#include "tests/sim/engine/random_step.h"
 
 #include <math.h>
 #include <stdlib.h>

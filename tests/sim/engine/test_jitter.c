@@ -1,6 +1,6 @@
 #include "tests/testing.h"
 
-#include "tests/random_step.h"
+#include "tests/sim/engine/random_step.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -5,8 +5,8 @@
 #include "sim/engine/event_step.h"
 #include "tests/check_ok.h"
 #include "tests/draw.h"
+#include "tests/sim/engine/time_parts.h"
 #include "tests/testing.h"
-#include "tests/time_parts.h"
 
 #include <math.h>
 #include <string.h>

@@ -1,10 +1,10 @@
 #include "sim/engine/memory_interval.h"
 #include "sim/engine/simulate.h"
 
-#include "tests/settings.h"
+#include "tests/sim/cost/wires.h"
+#include "tests/sim/engine/time_parts.h"
+#include "tests/sim/settings.h"
 #include "tests/testing.h"
-#include "tests/time_parts.h"
-#include "tests/wires.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 #include "sim/engine/simulate.h"
 
 #include "sim/plan/layout.h"
-#include "tests/settings.h"
+#include "tests/sim/settings.h"
 #include "tests/testing.h"
 
 #include <stdlib.h>

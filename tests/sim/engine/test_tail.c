@@ -6,7 +6,7 @@
 #include "sim/engine/data_parallel.h"
 #include "sim/engine/offload.h"
 #include "sim/engine/simulate.h"
-#include "tests/planned.h"
+#include "tests/sim/planned.h"
 #include "tests/testing.h"
 
 #include <math.h>

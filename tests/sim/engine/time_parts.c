@@ -1,4 +1,4 @@
-#include "tests/time_parts.h"
+#include "tests/sim/engine/time_parts.h"
 
 #include "tests/testing.h"
 

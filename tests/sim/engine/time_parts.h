@@ -1,6 +1,6 @@
-/* tests/time_parts.h - the parts of a step's time. */
-#ifndef TESTS_TIME_PARTS_H
-#define TESTS_TIME_PARTS_H
+/* tests/sim/engine/time_parts.h - the parts of a step's time. */
+#ifndef TESTS_SIM_ENGINE_TIME_PARTS_H
+#define TESTS_SIM_ENGINE_TIME_PARTS_H
 
 #include "sim/engine/simulate.h"
 

@@ -1,7 +1,7 @@
 /* Microbatches in flight, and the memory that they keep. */
 #include "tests/testing.h"
 
-#include "tests/planned.h"
+#include "tests/sim/planned.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -197,7 +197,7 @@ static Suite *suite(void)
     tcase_add_test(tc, chunks_in_flight_are_those_of_the_list_at_its_peak);
     tcase_add_test(tc, the_first_interleaved_stage_holds_pv_plus_p_less_one_chunks);
     tcase_add_test(tc, activations_are_the_most_that_the_list_holds);
-    Suite *s = suite_create("sim/cost/memory: in flight");
+    Suite *s = suite_create("sim/memory/memory: in flight");
     suite_add_tcase(s, tc);
     return s;
 }

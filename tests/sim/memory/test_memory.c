@@ -1,7 +1,7 @@
 #include "tests/testing.h"
 
 #include "base/length.h"
-#include "tests/planned.h"
+#include "tests/sim/planned.h"
 
 #include <math.h>
 
@@ -301,7 +301,7 @@ static Suite *suite(void)
     tcase_add_test(tc, gradients_of_chunks_come_one_after_the_other);
     tcase_add_test(tc, the_peak_is_the_sum_of_its_parts);
     tcase_add_test(tc, all_stages_at_once_are_what_they_are_one_by_one);
-    Suite *s = suite_create("sim/cost/memory");
+    Suite *s = suite_create("sim/memory/memory");
     suite_add_tcase(s, tc);
     return s;
 }

@@ -1,6 +1,6 @@
 #include "tests/testing.h"
 
-#include "tests/planned.h"
+#include "tests/sim/planned.h"
 
 /* --- Megatron-LM's functional tests gpt3_7b_tp4_pp1 and gpt3_7b_tp1_pp4 (cost-model.md 3.9) --- */
 
@@ -203,7 +203,7 @@ static Suite *suite(void)
                         NUM_KORTHIKANTI);
     tcase_add_loop_test(tc, techniques_save_the_activations_of_korthikanti_figure_7, 0,
                         NUM_FIGURE_7);
-    Suite *s = suite_create("sim/cost/memory: published numbers");
+    Suite *s = suite_create("sim/memory/memory: published numbers");
     suite_add_tcase(s, tc);
     return s;
 }

@@ -1,9 +1,9 @@
 #include "tests/testing.h"
 
 #include "base/arena.h"
-#include "exec/groups.h"
-#include "sim/cost/network_memory.h"
-#include "tests/planned.h"
+#include "exec/comm/groups.h"
+#include "sim/memory/network_memory.h"
+#include "tests/sim/planned.h"
 
 #include <stdlib.h>
 
@@ -94,7 +94,7 @@ static Suite *suite(void)
     tcase_add_test(tc, a_pair_has_connections_of_its_ring_and_its_messages);
     tcase_add_test(tc, a_switch_that_sums_has_buffers_for_every_member);
     tcase_add_loop_test(tc, every_group_that_the_executor_makes_is_counted, 0, 9);
-    Suite *s = suite_create("sim/cost/network_memory");
+    Suite *s = suite_create("sim/memory/network_memory");
     suite_add_tcase(s, tc);
     return s;
 }

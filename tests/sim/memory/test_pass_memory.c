@@ -1,7 +1,7 @@
 /* Memory of sharded state: the arena's own count compared with the prediction. */
-#include "sim/cost/pass_memory.h"
 #include "sim/engine/simulate.h"
-#include "tests/parity.h"
+#include "sim/memory/pass_memory.h"
+#include "tests/exec/parity.h"
 #include "tests/testing.h"
 
 #include <math.h>

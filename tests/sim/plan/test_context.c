@@ -1,9 +1,9 @@
 #include "sim/plan/context.h"
 #include "sim/plan/local.h"
 #include "sim/plan/lowering.h"
-#include "tests/machine.h"
-#include "tests/named.h"
-#include "tests/op_lists.h"
+#include "tests/exec/op_lists.h"
+#include "tests/sim/machine.h"
+#include "tests/sim/named.h"
 #include "tests/testing.h"
 
 #include <stdlib.h>

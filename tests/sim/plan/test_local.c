@@ -2,8 +2,8 @@
 
 #include "models/layer.h"
 #include "sim/plan/axis.h"
-#include "tests/named.h"
-#include "tests/op_lists.h"
+#include "tests/exec/op_lists.h"
+#include "tests/sim/named.h"
 #include "tests/testing.h"
 
 static struct arena arena;

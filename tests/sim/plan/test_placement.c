@@ -7,7 +7,7 @@
 #include "sim/engine/pipeline.h"
 #include "sim/plan/holding.h"
 #include "sim/plan/local.h"
-#include "tests/planned.h"
+#include "tests/sim/planned.h"
 #include "tests/testing.h"
 
 static struct arena arena;

@@ -4,7 +4,7 @@
 #include "sim/plan/state_share.h"
 #include "sim/plan/token.h"
 #include "sim/schedule/schedule.h"
-#include "tests/named.h"
+#include "tests/sim/named.h"
 #include "tests/testing.h"
 
 #include <stdio.h>

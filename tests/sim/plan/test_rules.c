@@ -1,6 +1,6 @@
 #include "base/random.h"
 #include "sim/plan/plan.h"
-#include "tests/named.h"
+#include "tests/sim/named.h"
 #include "tests/testing.h"
 
 #include <limits.h>

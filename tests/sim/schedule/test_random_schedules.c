@@ -1,7 +1,7 @@
 /* For random shapes: the list passes the check, trains like one rank, and has the closed form's
  * bubble in the simulator. */
 #include "tests/draw.h"
-#include "tests/parity.h"
+#include "tests/exec/parity.h"
 #include "tests/testing.h"
 
 #include "sim/engine/events.h"

@@ -1,7 +1,7 @@
 /* The zero-bubble schedules from the plan's text to the prediction. Orders are in test_schedule,
  * their times in test_pipeline. */
 #include "sim/engine/simulate.h"
-#include "tests/named.h"
+#include "tests/sim/named.h"
 #include "tests/testing.h"
 
 #include <math.h>

@@ -4,8 +4,8 @@
 #include "sim/textbook/failure.h"
 #include "sim/textbook/memory.h"
 #include "sim/textbook/pipeline.h"
+#include "tests/sim/textbook/textbook_runs.h"
 #include "tests/testing.h"
-#include "tests/textbook_runs.h"
 
 #include <math.h>
 

@@ -2,8 +2,8 @@
 
 #include "sim/textbook/pipeline.h"
 #include "sim/textbook/work.h"
+#include "tests/sim/textbook/textbook_runs.h"
 #include "tests/testing.h"
-#include "tests/textbook_runs.h"
 
 #include <math.h>
 

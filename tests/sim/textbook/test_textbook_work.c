@@ -1,7 +1,7 @@
 #include "sim/textbook/work.h"
 
+#include "tests/sim/textbook/textbook_runs.h"
 #include "tests/testing.h"
-#include "tests/textbook_runs.h"
 
 static const double day_s = 86400;
 static const double v100_flops_per_s = 125e12;

@@ -1,4 +1,4 @@
-#include "tests/textbook_runs.h"
+#include "tests/sim/textbook/textbook_runs.h"
 
 #include "tests/testing.h"
 

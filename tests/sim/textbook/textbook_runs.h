@@ -1,6 +1,6 @@
-/* tests/textbook_runs.h - published runs, to hold the textbook's formulas against. */
-#ifndef TESTS_TEXTBOOK_RUNS_H
-#define TESTS_TEXTBOOK_RUNS_H
+/* tests/sim/textbook/textbook_runs.h - published runs, to hold the textbook's formulas against. */
+#ifndef TESTS_SIM_TEXTBOOK_TEXTBOOK_RUNS_H
+#define TESTS_SIM_TEXTBOOK_TEXTBOOK_RUNS_H
 
 #include "models/model.h"
 #include "sim/textbook/memory.h"
