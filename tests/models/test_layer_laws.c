@@ -1,6 +1,7 @@
 #include "models/layer.h"
 
 #include "tests/exec/op_lists.h"
+#include "tests/sim/named.h"
 #include "tests/testing.h"
 
 #include <math.h>

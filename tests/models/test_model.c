@@ -307,8 +307,7 @@ START_TEST(a_model_that_is_only_counted_says_so)
     ck_assert_double_eq(model_active_parameters(&model), model_parameters(&model));
     static const char *const others[] = {
         "{\"kv_lora\": 8, \"qk_nope_dim\": 8, \"qk_rope_dim\": 8, \"v_head_dim\": 8}",
-        "{\"sliding_window\": 8, \"blocks\": [{\"layers\": 1, \"attention\": \"window\"},"
-        " {\"layers\": 1}]}",
+        "{\"sliding_window\": 8, \"attention\": \"window\"}",
         "{\"blocks\": [{\"layers\": 2, \"feed_forward\": \"none\"}]}",
         "{\"sinks\": true}",
         "{\"mtp\": 1}",
