@@ -344,7 +344,7 @@ $(R)/%.check: FORCE
 $(TEST_RESULTS): $(R)/%: $(B)/tests/% $(if $(MAIN_SRC),$(PROGRAM)) FORCE
 	@$(LAUNCH) $< $(keep)
 	@if [ "$$(tail -n 1 $@)" = "exit 0" ]; then grep -E '^(Running suite|[0-9]+%: Checks)' $@; \
-	  else sed '$$ s/^exit/tests\/$*: exit/' $@; fi
+	  else sed '$$ s|^exit|tests/$*: exit|' $@; fi
 
 # A test that asks is_campaign(), or a script for $CAMPAIGN, does a sample of what it could; here all.
 CAMPAIGNS = $(basename $(patsubst test_%,%,$(notdir $(shell grep -l -i campaign \
