@@ -86,6 +86,25 @@ const struct field cluster_fields[] = {
       .max = 1e18, .fallback = "40 GB/s",
       .doc = "One GPU's share of what the host's memory reaches; default: DGX A100's 16 channels of "
              "DDR4-3200 at 0.8, over 8 GPUs." },
+    { .name = "storage", QUANTITY(BYTES_PER_S, cluster, storage_bytes_per_s), .min = 0, .max = 1e18,
+      .fallback = "0 B/s",
+      .doc = "Rate at which all hosts together write checkpoints to storage and read them, at most; 0: "
+             "no limit but each host's." },
+    { .name = "storage_per_host", QUANTITY(BYTES_PER_S, cluster, host_storage_bytes_per_s),
+      .min = 0, .max = 1e18, .fallback = "0 B/s",
+      .doc = "The same of one host; 0: 2 GB/s, which the answer states as an assumption (NVIDIA DGX "
+             "SuperPOD, standard storage: 62 GB/s for 32 hosts, as recalled)." },
+    { .name = "host_mtbf", QUANTITY(SECONDS, cluster, host_mtbf_s), .min = 1, .max = 1e18,
+      .fallback = "30161 h",
+      .doc = "Mean time between failures of a host without its GPUs, with its cards, cables and "
+             "unplanned maintenance. Default: 88 on 2048 hosts in 54 days (Grattafiori et al. 2024, "
+             "table 5)." },
+    { .name = "hosts_lost", .kind = FIELD_NUMBER, AT(cluster, hosts_lost), .min = 1, .max = 1000,
+      .fallback = "1.6",
+      .doc = "Hosts that a failure of hardware takes out on average, as some fail together. Default: "
+             "OPT-175B's more than 175 in 110 restarts, as recalled." },
+    { .name = "repair", QUANTITY(SECONDS, cluster, repair_s), .min = 0, .max = 1e18,
+      .fallback = "2 d", .doc = "Until a host that failed is back. Default: assumed." },
     { .name = "stack", .kind = FIELD_OTHER, .fallback = "",
       .doc = "Name or path of the stack that runs there, or its contents, when no other is asked for." },
     { .name = "groups", .kind = FIELD_OTHER, .doc = "Groups of equal nodes; one for now." },
@@ -236,6 +255,22 @@ bool cluster_load(const char *name, struct cluster *out, struct err *err)
         json_file_blame(&file, err);
     json_file_release(&file);
     return ok;
+}
+
+const double default_host_storage_bytes_per_s = 2e9;
+
+double cluster_storage_bytes_per_s(const struct cluster *cluster, int hosts)
+{
+    double all = cluster->storage_bytes_per_s, own = cluster->host_storage_bytes_per_s;
+    double together = hosts * (own > 0 ? own : default_host_storage_bytes_per_s);
+    return all > 0 && all < together ? all : together;
+}
+
+bool cluster_assumes_storage(const struct cluster *cluster, int hosts)
+{
+    double assumed = hosts * default_host_storage_bytes_per_s;
+    return cluster->host_storage_bytes_per_s <= 0 &&
+           cluster_storage_bytes_per_s(cluster, hosts) == assumed;
 }
 
 int cluster_node_size(const struct cluster *cluster)

@@ -34,6 +34,7 @@ struct gpu {
     double l2_bytes;
     double power_w;
     double pcie_bytes_per_s;             /* host link, one direction */
+    double mtbf_s;                       /* mean time between failures of one GPU */
     double peak_flops_per_s[NUM_DTYPES]; /* dense; 0: not supported */
 };
 
@@ -70,9 +71,15 @@ struct cluster {
     int gpus_per_host; /* when levels[0] joins several hosts; 0: a node is a host */
     int num_levels;
     struct level levels[MAX_LEVELS];
-    bool amd_cpu;            /* NCCL's latencies differ */
-    double host_bytes_per_s; /* host memory bandwidth, share of one GPU's process */
-    double price_per_gpu_h;  /* dollars; 0: not stated */
+    bool amd_cpu;                    /* NCCL's latencies differ */
+    double host_bytes_per_s;         /* host memory bandwidth, share of one GPU's process */
+    double price_per_gpu_h;          /* dollars; 0: not stated */
+    double storage_bytes_per_s;      /* that all hosts together write to storage; 0: no limit */
+    double host_storage_bytes_per_s; /* that one host writes; 0: not stated */
+    double
+        host_mtbf_s;   /* mean time between failures of a host without its GPUs, and of its links */
+    double hosts_lost; /* hosts that a failure of hardware takes, mean; >= 1 */
+    double repair_s;   /* until a host that failed is back */
 };
 
 /* A tile shape of matrix products, with its speed relative to the best. */
@@ -210,6 +217,20 @@ struct stack_shards {
     int accumulate;            /* enum accumulate */
 };
 
+/* How checkpoints are taken: training stops until they are in storage; it stops while they are
+ * copied to the host; the same, and most go no further than to another host's memory. */
+enum checkpointing { CHECKPOINT_BLOCKING, CHECKPOINT_ASYNC, CHECKPOINT_MEMORY, NUM_CHECKPOINTING };
+extern const char *const checkpointing_names[NUM_CHECKPOINTING + 1];
+
+/* Failures of the software, and what a failure of any sort costs beside lost work and loading. */
+struct stack_recovery {
+    int checkpointing; /* enum checkpointing */
+    double mtbf_s;     /* mean time between failures of the software, of one host's share */
+    double detect_s;   /* until a failure is noticed */
+    double relaunch_s; /* until all processes run again: hosts replaced, communicators made */
+    double warm_up_s;  /* that the first steps take beyond the usual */
+};
+
 /* Defaults where a plan or a measured run says nothing. */
 struct stack_unstated {
     bool flash_default; /* what an absent attn= means */
@@ -231,6 +252,7 @@ struct stack {
     struct stack_host host;
     struct stack_memory memory;
     struct stack_shards shards;
+    struct stack_recovery recovery;
     struct stack_unstated unstated;
     double
         product_efficiency;  /* share of the profile's GEMM rate that the stack's libraries reach */
@@ -260,6 +282,12 @@ struct system {
 };
 
 double gpu_usable_bytes(const struct gpu *gpu);
+
+/* That `hosts` hosts together write to storage: each as much as the cluster states, or the default,
+ * up to the storage's limit; and whether that is the default's doing. */
+extern const double default_host_storage_bytes_per_s;
+double cluster_storage_bytes_per_s(const struct cluster *cluster, int hosts);
+bool cluster_assumes_storage(const struct cluster *cluster, int hosts);
 
 bool gpu_load(const char *name, struct gpu *out, struct err *err);
 bool cluster_load(const char *name, struct cluster *out, struct err *err);

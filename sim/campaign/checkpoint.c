@@ -1,0 +1,50 @@
+#include "sim/campaign/checkpoint.h"
+
+#include "sim/plan/state_share.h"
+
+#include <math.h>
+
+/* What is kept of a parameter: not the 4 bytes in which an optimizer widens fp16 gradients. */
+static double parameter_bytes(const struct model *model, const struct plan *plan)
+{
+    struct state_bytes state = plan_state_bytes(plan, model);
+    return state.weights + state.optimizer - (plan_state_widens(plan) ? 4 : 0);
+}
+
+/* The part of a rank's state that no other rank copies. An offloaded optimizer's is on the host. */
+static double own_bytes(const struct plan *plan, const struct stage_memory *stage)
+{
+    double replicas = plan_replicas(plan);
+    double weights_copies = replicas / state_share(plan, STATE_PARAMETERS).ranks;
+    double optimizer_copies = replicas / state_share(plan, STATE_OPTIMIZER).ranks;
+    return stage->weights_bytes / weights_copies + stage->optimizer_bytes / optimizer_copies;
+}
+
+/* Of one host, out. */
+static double network_bytes_per_s(const struct system *system)
+{
+    const struct cluster *cluster = &system->cluster;
+    const struct level *network = &cluster->levels[1];
+    if (cluster->num_levels < 2)
+        return 0;
+    return cluster_host_size(cluster) * network->nics_per_gpu * network->bytes_per_s;
+}
+
+struct checkpoint checkpoint_of(const struct system *system, const struct model *model,
+                                const struct plan *plan, const struct stage_memory *stages)
+{
+    int host_size = cluster_host_size(&system->cluster);
+    int hosts = (system->num_gpus + host_size - 1) / host_size;
+    double most_bytes = 0, network = network_bytes_per_s(system);
+    for (int stage = 0; stage < plan->pp; stage++)
+        most_bytes = fmax(most_bytes, own_bytes(plan, &stages[stage]));
+    struct checkpoint out = {
+        .bytes = model_parameters(model) * parameter_bytes(model, plan),
+        .storage_bytes_per_s = cluster_storage_bytes_per_s(&system->cluster, hosts),
+        .copy_s = most_bytes / system->gpu.pcie_bytes_per_s,
+    };
+    out.storage_s = out.bytes / out.storage_bytes_per_s;
+    if (hosts > 1 && network > 0)
+        out.peer_s = out.bytes / hosts / network;
+    return out;
+}

@@ -1,0 +1,402 @@
+#include "sim/campaign/goodput.h"
+
+#include "base/random.h"
+#include "base/units.h"
+#include "sim/textbook/failure.h"
+#include "tests/sim/planned.h"
+#include "tests/testing.h"
+
+#include <math.h>
+#include <stdbool.h>
+
+/* --- closed forms -------------------------------------------------------------------------------
+ */
+
+static double relative(double a, double b)
+{
+    return fabs(a - b) / fabs(b);
+}
+
+/* Young's formula leaves out terms of the order of sqrt(C/M), Daly's those of C/M. */
+START_TEST(for_short_checkpoints_the_optimum_is_youngs_and_dalys)
+{
+    for (double share = 1e-2; share > 1e-9; share /= 10) {
+        struct textbook_failure failure = { .mtbf_s = 1e4, .checkpoint_s = share * 1e4 };
+        double optimum_s = renewal_optimum_s(failure.mtbf_s, failure.checkpoint_s);
+        ck_assert_double_lt(relative(optimum_s, textbook_young_s(&failure)), sqrt(share));
+        ck_assert_double_lt(relative(optimum_s, textbook_daly_s(&failure)), share);
+    }
+}
+END_TEST
+
+/* Daly's limit: with checkpoints as long as 2 M and more there is one about every M. */
+START_TEST(for_endless_checkpoints_the_optimum_is_the_time_between_failures)
+{
+    ck_assert_double_eq_tol(renewal_optimum_s(1e4, 1e6), 1e4, 1e-9 * 1e4);
+    ck_assert_double_eq(renewal_optimum_s(1e4, 0), 0);
+}
+END_TEST
+
+START_TEST(no_other_interval_keeps_more_than_the_optimum)
+{
+    for (double share = 1e-6; share < 10; share *= 10) {
+        struct renewal renewal = { .mtbf_s = 1e4, .blocked_s = share * 1e4, .restart_s = 300 };
+        double optimum_s = renewal_optimum_s(1e4, renewal.blocked_s);
+        double most = renewal_kept(&renewal, optimum_s);
+        for (double factor = 0.9; factor < 1.11; factor += 0.199)
+            ck_assert_double_lt(renewal_kept(&renewal, factor * optimum_s), most);
+    }
+}
+END_TEST
+
+START_TEST(a_blocking_checkpoint_is_dalys_exact_formula)
+{
+    struct renewal renewal = { .mtbf_s = 11135.08, .blocked_s = 120, .restart_s = 900 };
+    struct textbook_failure failure = { 11135.08, 120, 900 };
+    double kept = renewal_kept(&renewal, 1634.75);
+    ck_assert_double_eq_tol(kept, textbook_ettr_exact(&failure, 1634.75), 1e-12);
+    ck_assert_double_eq_tol(kept, 0.7934, 5e-5);
+}
+END_TEST
+
+/* One level is two of which the second is never needed, or always. */
+START_TEST(two_levels_of_which_one_is_idle_are_one)
+{
+    struct renewal one = { .mtbf_s = 1e4, .blocked_s = 20, .restart_s = 500 };
+    struct renewal near = one, far = one;
+    near.deep.share = 1e-15;
+    near.deep.every = 7;
+    near.deep.restart_s = 1e3;
+    far.restart_s = 1;
+    far.deep.share = 1;
+    far.deep.every = 1;
+    far.deep.restart_s = 500;
+    ck_assert_double_eq_tol(renewal_kept(&near, 600), renewal_kept(&one, 600), 1e-12);
+    ck_assert_double_eq_tol(renewal_kept(&far, 600), renewal_kept(&one, 600), 1e-12);
+}
+END_TEST
+
+/* --- whole runs, drawn --------------------------------------------------------------------------
+ */
+
+/* A run between failures, told step by step: it knows nothing of the formulas. */
+struct drawn {
+    const struct renewal *of;
+    double interval_s;
+    struct random rng;
+    double now_s, failure_s;
+    int done, near, far; /* intervals: worked, held in memory, held in storage */
+    struct {
+        int intervals;
+        double at_s; /* HUGE_VAL: none is pending */
+    } to_near, to_far;
+    double restarts_s, failures;
+};
+
+static double next_failure_s(struct drawn *run)
+{
+    return run->now_s - run->of->mtbf_s * log1p(-random_unit(&run->rng));
+}
+
+static void commit(struct drawn *run)
+{
+    if (run->to_near.at_s <= run->now_s) {
+        run->near = run->to_near.intervals;
+        run->to_near.at_s = HUGE_VAL;
+    }
+    if (run->to_far.at_s <= run->now_s) {
+        run->far = run->to_far.intervals;
+        run->to_far.at_s = HUGE_VAL;
+    }
+}
+
+static void work(struct drawn *run)
+{
+    const struct renewal *of = run->of;
+    run->now_s += run->interval_s + of->blocked_s;
+    run->done++;
+    commit(run);
+    run->to_near.intervals = run->done;
+    run->to_near.at_s = run->now_s + of->pending_s;
+    if (of->deep.share > 0 && run->done % of->deep.every == 0) {
+        run->to_far.intervals = run->done;
+        run->to_far.at_s = run->now_s + of->deep.pending_s;
+    }
+    commit(run);
+}
+
+/* Copies on their way to another memory are lost; from there, those to storage go on, until a
+ * failure takes what they are copied from. */
+static void fall_back(struct drawn *run)
+{
+    const struct renewal *of = run->of;
+    run->now_s = run->failure_s;
+    commit(run);
+    run->to_near.at_s = HUGE_VAL;
+    if (run->to_far.intervals > run->near)
+        run->to_far.at_s = HUGE_VAL;
+    bool is_deep = false;
+    for (bool is_over = false; !is_over;) {
+        run->failures++;
+        is_deep |= random_unit(&run->rng) < of->deep.share;
+        if (is_deep)
+            run->to_far.at_s = HUGE_VAL;
+        double restart_s = is_deep ? of->deep.restart_s : of->restart_s;
+        double began_s = run->now_s;
+        run->failure_s = next_failure_s(run);
+        is_over = run->failure_s >= began_s + restart_s;
+        run->now_s = is_over ? began_s + restart_s : run->failure_s;
+        run->restarts_s += run->now_s - began_s;
+        commit(run);
+    }
+    if (is_deep)
+        run->near = run->far;
+    run->done = run->near;
+}
+
+static struct drawn draw(const struct renewal *of, double interval_s, int intervals, uint64_t seed)
+{
+    struct drawn run = { .of = of, .interval_s = interval_s, .rng = random_new(seed, 0) };
+    run.to_near.at_s = run.to_far.at_s = HUGE_VAL;
+    run.failure_s = next_failure_s(&run);
+    while (run.done < intervals)
+        if (run.now_s + interval_s + of->blocked_s <= run.failure_s)
+            work(&run);
+        else
+            fall_back(&run);
+    return run;
+}
+
+static const struct drawn_case {
+    struct renewal renewal;
+    double interval_s;
+} drawn_cases[] = {
+    { { .mtbf_s = 11135, .blocked_s = 120, .restart_s = 900 }, 1635 },
+    { { .mtbf_s = 1000, .blocked_s = 100, .restart_s = 300 }, 400 },
+    { { .mtbf_s = 11135, .blocked_s = 2, .pending_s = 200, .restart_s = 900 }, 210 },
+    { { .mtbf_s = 1500, .blocked_s = 5, .pending_s = 400, .restart_s = 200 }, 450 },
+    { { .mtbf_s = 5000,
+        .blocked_s = 3,
+        .pending_s = 4,
+        .restart_s = 300,
+        .deep = { 0.05, 16, 300, 700 } },
+      150 },
+    { { .mtbf_s = 3000,
+        .blocked_s = 3,
+        .pending_s = 10,
+        .restart_s = 200,
+        .deep = { 0.3, 4, 300, 600 } },
+      120 },
+};
+
+START_TEST(whole_runs_that_are_drawn_keep_what_the_formula_says)
+{
+    const struct drawn_case *of = &drawn_cases[_i];
+    int intervals = TURNS(400000);
+    struct drawn run = draw(&of->renewal, of->interval_s, intervals, 1);
+    double kept = intervals * of->interval_s / run.now_s;
+    ck_assert_double_lt(relative(renewal_kept(&of->renewal, of->interval_s), kept),
+                        IS_ASAN ? 0.02 : 0.01);
+    ck_assert_double_lt(relative(run.now_s / of->renewal.mtbf_s, run.failures), 0.03);
+}
+END_TEST
+
+/* --- failures -----------------------------------------------------------------------------------
+ */
+
+/* 419 in 54 days: 3.79 in 1000 days of a host, one in 3.09 hours. */
+START_TEST(by_default_a_job_fails_as_often_as_llama_3)
+{
+    planned_load("dgx-h100", "megatron-core", "llama3-405b", 16384);
+    struct failures failures = failures_of(&planned.system);
+    ck_assert_int_eq(failures.hosts, 2048);
+    ck_assert_double_eq_tol(failures.mtbf_s, 54.0 * DAY_S / 419, 1);
+    ck_assert_double_eq_tol(failures.hardware_share, 356.0 / 419, 1e-4);
+    planned_release();
+}
+END_TEST
+
+/* Wang et al. 2023, section 4: of 16 machines 2 are lost with 93.3 % recoverable, 3 with 80.0 %. */
+START_TEST(peers_survive_as_often_as_geminis)
+{
+    ck_assert_double_eq(lost_hosts_hold_pair(16, 1), 0);
+    ck_assert_double_eq_tol(1 - lost_hosts_hold_pair(16, 2), 0.933, 5e-4);
+    ck_assert_double_eq_tol(1 - lost_hosts_hold_pair(16, 3), 0.800, 5e-4);
+    ck_assert_double_eq(lost_hosts_hold_pair(16, 9), 1);
+    struct failures alone = { .hardware_share = 1, .hosts_lost = 1, .hosts = 16 };
+    ck_assert_double_eq(failures_lose_pair(&alone), 0);
+    alone.hosts = 1;
+    ck_assert_double_eq(failures_lose_pair(&alone), 1);
+}
+END_TEST
+
+/* 2048 hosts at 3.79 in 1000 days, out for two days each: 15.5 on average, 25 at 99 of 100 times.
+ */
+START_TEST(spares_are_the_hosts_under_repair_at_99_of_100_times)
+{
+    struct failures failures = { .mtbf_s = 2 * DAY_S / 15.52,
+                                 .hardware_share = 1,
+                                 .hosts_lost = 1 };
+    ck_assert_int_eq(failures_spare_hosts(&failures, 2 * DAY_S), 25);
+    failures.mtbf_s = HUGE_VAL;
+    ck_assert_int_eq(failures_spare_hosts(&failures, 2 * DAY_S), 0);
+    failures = (struct failures){ .mtbf_s = 1, .hardware_share = 1, .hosts_lost = 1.6 };
+    int exact = failures_spare_hosts(&failures, 300), normal = failures_spare_hosts(&failures, 301);
+    ck_assert_int_le(abs(normal - exact - 2), 3);
+}
+END_TEST
+
+/* --- runs ---------------------------------------------------------------------------------------
+ */
+
+enum { MOST_STAGES = 64 };
+static struct stage_memory stages[MOST_STAGES];
+
+/* 30 days of steps of 10 s. */
+static struct run run_of(const char *layout)
+{
+    planned_layout(layout);
+    for (int i = 0; i < planned.plan.pp; i++)
+        stages[i] = planned_memory(i);
+    return (struct run){ .system = &planned.system,
+                         .model = &planned.model,
+                         .plan = &planned.plan,
+                         .stages = stages,
+                         .work_s = 30.0 * DAY_S,
+                         .step_s = 10,
+                         .step_low_s = 9,
+                         .step_high_s = 11 };
+}
+
+/* BLOOM's checkpoints: 2.3 TiB, in 40 s. */
+START_TEST(blooms_checkpoint_has_2_3_tib_and_takes_40_s)
+{
+    planned_load("jean-zay-a100-80g", "bigscience", "bloom-176b", 384);
+    struct run run = run_of("tp4 pp12 dp8 mb2 zero1 stages=5,6x10,5");
+    struct checkpoint checkpoint = checkpoint_of(run.system, run.model, run.plan, run.stages);
+    ck_assert_double_eq_tol(checkpoint.bytes, 2.3 * 0x1p40, 0.03 * 0x1p40 * 2.3);
+    ck_assert_double_eq_tol(checkpoint.storage_s, 40, 4);
+    planned_release();
+}
+END_TEST
+
+/* Each GPU copies the same bytes where all that it holds is sharded or shared out. */
+START_TEST(copies_to_the_host_are_shared_out_over_replicas)
+{
+    static const char *const layouts[] = { "tp8 pp4 dp64 mb1", "tp8 pp4 dp64 mb1 zero1",
+                                           "tp8 dp256 mb1 zero3" };
+    planned_load("dgx-h100", "megatron-core", "gpt3-175b", 2048);
+    for (int i = 0; i < LENGTH(layouts); i++) {
+        struct run run = run_of(layouts[i]);
+        struct checkpoint checkpoint = checkpoint_of(run.system, run.model, run.plan, run.stages);
+        double share_s = checkpoint.bytes / 2048 / run.system->gpu.pcie_bytes_per_s;
+        ck_assert_double_ge(checkpoint.copy_s, share_s);
+        ck_assert_double_lt(checkpoint.copy_s, 1.05 * share_s); /* the first stage's embedding */
+    }
+    planned_release();
+}
+END_TEST
+
+START_TEST(the_less_a_checkpoint_stops_a_run_the_more_of_it_is_kept)
+{
+    double before = 0;
+    planned_load("dgx-h100", "megatron-core", "llama3-405b", 16384);
+    struct run run = run_of("tp8 pp16 vpp8 dp128 mb1 zero1 stages=0,1x126,0");
+    for (int way = 0; way < NUM_CHECKPOINTING; way++) {
+        struct goodput of = goodput_in_way(&run, (enum checkpointing)way);
+        ck_assert_double_gt(of.kept, before);
+        ck_assert_double_lt(of.kept, 1);
+        ck_assert_double_eq_tol(of.kept + of.checkpoint_share + of.restart_share + of.lost_share, 1,
+                                1e-12);
+        ck_assert_double_lt(of.lost_share, 0.05);
+        ck_assert_double_eq(of.interval_s, of.steps * run.step_s);
+        ck_assert_double_ge(of.interval_s, of.renewal.pending_s);
+        ck_assert_double_eq_tol(of.run_s.mean * of.kept, run.work_s, 1e-6 * run.work_s);
+        ck_assert_double_lt(of.run_s.low, of.run_s.mean);
+        ck_assert_double_gt(of.run_s.high, of.run_s.mean);
+        before = of.kept;
+    }
+    planned_release();
+}
+END_TEST
+
+START_TEST(a_run_that_never_fails_takes_its_steps_and_their_interval)
+{
+    planned_load("dgx-h100", "megatron-core", "gpt3-2.7b", 8);
+    struct run run = run_of("tp1 dp8 mb1 zero1");
+    planned.system.gpu.mtbf_s = planned.system.cluster.host_mtbf_s =
+        planned.system.stack.recovery.mtbf_s = 1e18;
+    struct goodput of = goodput_of(&run);
+    ck_assert_double_eq_tol(of.run_s.mean, run.work_s, 1e-4 * run.work_s);
+    ck_assert_double_eq_tol(of.run_s.low, 0.9 * run.work_s, 1e-3 * run.work_s);
+    ck_assert_double_eq_tol(of.run_s.high, 1.1 * run.work_s, 1e-3 * run.work_s);
+    ck_assert_double_le(of.interval_s, run.work_s);
+    ck_assert_double_eq(goodput_in_way(&run, CHECKPOINT_MEMORY).kept, 0); /* no other host */
+    planned_release();
+}
+END_TEST
+
+/* Failures faster than recoveries: the run never ends, and says so. */
+START_TEST(a_run_that_never_ends_is_infinite)
+{
+    planned_load("dgx-h100", "megatron-core", "gpt3-2.7b", 8);
+    struct run run = run_of("tp1 dp8 mb1 zero1");
+    planned.system.gpu.mtbf_s = 1;
+    struct goodput of = goodput_of(&run);
+    ck_assert_double_eq(of.kept, 0);
+    ck_assert(isinf(of.run_s.mean) && isinf(of.run_s.low) && isinf(of.run_s.high));
+    planned_release();
+}
+END_TEST
+
+/* Runs of 300 intervals each differ by what chance alone does. */
+START_TEST(runs_that_are_drawn_spread_as_their_interval_says)
+{
+    enum { RUNS = 400, INTERVALS = 300 };
+    planned_load("dgx-h100", "megatron-core", "llama3-405b", 16384);
+    struct run run = run_of("tp8 pp16 vpp8 dp128 mb1 zero1 stages=0,1x126,0");
+    run.step_low_s = run.step_high_s = run.step_s;
+    struct goodput of = goodput_of(&run);
+    double sum = 0, squares = 0;
+    for (int i = 0; i < RUNS; i++) {
+        double s = draw(&of.renewal, of.interval_s, INTERVALS, 1 + (uint64_t)i).now_s;
+        sum += s;
+        squares += s * s;
+    }
+    double mean = sum / RUNS, deviation = sqrt(squares / RUNS - mean * mean) / mean;
+    ck_assert_double_eq_tol(goodput_chance_deviation(&of, mean), deviation, 0.15 * deviation);
+    planned_release();
+}
+END_TEST
+
+static Suite *suite(void)
+{
+    Suite *s = suite_create("goodput");
+    TCase *forms = tcase_create("closed forms");
+    tcase_add_test(forms, for_short_checkpoints_the_optimum_is_youngs_and_dalys);
+    tcase_add_test(forms, for_endless_checkpoints_the_optimum_is_the_time_between_failures);
+    tcase_add_test(forms, no_other_interval_keeps_more_than_the_optimum);
+    tcase_add_test(forms, a_blocking_checkpoint_is_dalys_exact_formula);
+    tcase_add_test(forms, two_levels_of_which_one_is_idle_are_one);
+    TCase *drawn = tcase_create("drawn");
+    tcase_add_loop_test(drawn, whole_runs_that_are_drawn_keep_what_the_formula_says, 0,
+                        LENGTH(drawn_cases));
+    TCase *failures = tcase_create("failures");
+    tcase_add_test(failures, by_default_a_job_fails_as_often_as_llama_3);
+    tcase_add_test(failures, peers_survive_as_often_as_geminis);
+    tcase_add_test(failures, spares_are_the_hosts_under_repair_at_99_of_100_times);
+    TCase *runs = tcase_create("runs");
+    tcase_add_test(runs, blooms_checkpoint_has_2_3_tib_and_takes_40_s);
+    tcase_add_test(runs, copies_to_the_host_are_shared_out_over_replicas);
+    tcase_add_test(runs, the_less_a_checkpoint_stops_a_run_the_more_of_it_is_kept);
+    tcase_add_test(runs, a_run_that_never_fails_takes_its_steps_and_their_interval);
+    tcase_add_test(runs, a_run_that_never_ends_is_infinite);
+    tcase_add_test(runs, runs_that_are_drawn_spread_as_their_interval_says);
+    suite_add_tcase(s, failures);
+    suite_add_tcase(s, runs);
+    suite_add_tcase(s, forms);
+    suite_add_tcase(s, drawn);
+    return s;
+}
+
+TEST_MAIN(suite)
