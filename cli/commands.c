@@ -65,6 +65,15 @@ const struct command commands[] = {
       "  mpirun -n 4 simsearch run plan.json\n",
       "Ranks are processes of this machine, unless mpirun, srun or torchrun has started them.\n",
       cmd_run },
+    { "design", COMMAND_DESIGN, "find the model and the tokens that a budget trains to the lowest loss",
+      "  simsearch design --gpus 1024 --days 30\n"
+      "  simsearch design --gpus 512 --cost 1000000 --tokens 500B --json\n"
+      "  simsearch design --gpus 1024 --days 60 --inference 2T -o plan.json\n"
+      "  simsearch design --flops 5.76e23\n"
+      "  simsearch design --gpus 1024 --flops gpt3-175b\n",
+      "Size and throughput are found in turns: the time per step of each size is that of its best plan.\n"
+      "Without --gpus nothing is searched, and the published laws alone answer.\n",
+      cmd_design },
     { "list", COMMAND_LIST, "show what the program knows: models, clusters, layout words ...",
       "  simsearch list\n"
       "  simsearch list models\n"

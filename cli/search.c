@@ -1,10 +1,10 @@
 /* cli/search.c - searches for the best plans. */
 #include "search/search.h"
 
-#include "base/parallel.h"
 #include "base/text.h"
 #include "cli/input/command.h"
 #include "cli/input/options.h"
+#include "cli/input/search_request.h"
 #include "cli/input/setup.h"
 #include "cli/print/terminal.h"
 #include "cli/search_run.h"
@@ -26,9 +26,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-enum { DEFAULT_TOP = 5 };
-static const double default_oom_risk = 0.05;
 
 /* What is shown beside the best plans. */
 struct extras {
@@ -214,56 +211,6 @@ static bool check_draws(const struct options *options, struct err *err)
         return true;
     return err_set(err, ERR_USAGE, options->budget ? "--budget" : "--seed",
                    "is for the methods zo, rl and random; found %s, which draws nothing", name);
-}
-
-static const char *in_lower_case(const char *words, struct setup *setup)
-{
-    char *copy = words ? arena_text(&setup->arena, words) : NULL;
-    if (copy)
-        text_lower(copy);
-    return copy;
-}
-
-/* With --run, plans must be executable: context parallelism is not. */
-static const char *forbidden_words(const struct options *options, struct setup *setup)
-{
-    if (!options->run)
-        return options->forbid;
-    struct text words = { 0 };
-    text_add(&words, "cp %s", options->forbid ? options->forbid : "");
-    const char *copy = arena_text(&setup->arena, text_get(&words));
-    text_release(&words);
-    return copy;
-}
-
-static struct search_request request_of(const struct options *options, struct setup *setup)
-{
-    struct search_request request = {
-        .system = &setup->system,
-        .model = &setup->model,
-        .method = options->method,
-        .fix = options->fix,
-        .forbid = forbidden_words(options, setup),
-        .convergence = &setup->convergence.convergence,
-        .base = setup->plan,
-        .objective = options->objective,
-        .uneven = options->uneven,
-        .recompute_mixes = options->recompute_mixes,
-        .stage_types = options->stage_types,
-        .same_recompute = options->same_recompute,
-        .host_memory_bytes = options->host_memory_bytes,
-        .placement = options->placement,
-        .max_memory_bytes = options->max_memory_bytes,
-        .oom_risk = options->oom_risk > 0 ? options->oom_risk : default_oom_risk,
-        .top = options->top > 0 ? options->top : DEFAULT_TOP,
-        .jobs = options->jobs > 0 ? options->jobs : parallel_cores(),
-        .time_limit_s = options->time_limit_s,
-        .budget = options->budget,
-        .seed = options->seed,
-    };
-    search_set_space(&request,
-                     options->space >= 0 ? (enum search_space)options->space : SEARCH_MEGATRON);
-    return request;
 }
 
 /* An infeasible layout is an answer; an unreadable one is an error. */
@@ -487,9 +434,7 @@ static bool compare_and_widen(const struct options *options, struct setup *setup
 static int answer(struct options *options, struct setup *setup, struct largest *largest,
                   struct err *err)
 {
-    options->fix = in_lower_case(options->fix, setup);
-    options->forbid = in_lower_case(options->forbid, setup);
-    struct search_request request = request_of(options, setup);
+    struct search_request request = search_request_of(options, setup);
     if (!largest_choose(largest, options, setup, &request, err))
         return exit_code_of(err);
     if (options->pareto)

@@ -3,6 +3,8 @@
 #include "cli/input/command.h"
 #include "cli/input/options.h"
 #include "search/search.h"
+#include "sim/campaign/scaling.h"
+#include "sim/campaign/shape.h"
 #include "sim/engine/event_step.h"
 #include "sim/plan/plan.h"
 
@@ -17,7 +19,8 @@
 #define FIT       COMMAND_FIT
 #define RUN       COMMAND_RUN
 #define CALIBRATE COMMAND_CALIBRATE
-#define PREDICTS  (SEARCH | SIMULATE | EXPLAIN | RUN)
+#define DESIGN    COMMAND_DESIGN
+#define PREDICTS  (SEARCH | SIMULATE | EXPLAIN | RUN | DESIGN)
 #define ALL       (PREDICTS | VALIDATE | LIST | FIT | CALIBRATE)
 
 enum { LONGEST_SEQ = 100000000, MOST_JOBS = 1024, MOST_BUDGET = 1000000000 };
@@ -40,7 +43,9 @@ const struct option_row option_rows[] = {
     { "--model", NULL, "MODEL", PREDICTS,
       { "model", TEXT(model),
         .doc = "A preset (`list models`), a preset-style file, or a Hugging Face config.json or the "
-               "folder that holds it." } },
+               "folder that holds it."
+               "[design]Its style is taken: all but layers, width and heads; llama2-7b when not "
+               "given." } },
     { "--cluster", NULL, "CLUSTER", PREDICTS | VALIDATE | CALIBRATE,
       { "cluster", TEXT(cluster),
         .doc = "A preset (`list clusters`) or a file; dgx-h100 when not given. The name of a GPU "
@@ -55,8 +60,9 @@ const struct option_row option_rows[] = {
                "[run]The executor's own when not given." } },
     { "--batch", "--gbs", "B", PREDICTS,
       { "batch", TEXT(batch),
-        .doc = "Global batch in sequences (1536, 1536seq), or in tokens (3.2Mtok); the model's usual "
-               "one when not given." } },
+        .doc = "Global batch in sequences (1536, 1536seq), or in tokens (3.2Mtok)."
+               "[search simulate explain run]The model's usual one when not given."
+               "[design]When not given, 0.2920 C^0.3271 tokens for C FLOPs (DeepSeek LLM, 2024)." } },
     { "--seq", NULL, "TOKENS", PREDICTS,
       { "seq", .kind = FIELD_INT, F(seq), .min = 1, .max = LONGEST_SEQ,
         .quantity = QUANTITY_TOKENS,
@@ -68,7 +74,33 @@ const struct option_row option_rows[] = {
                "sequence when not given. `run` has no such mask and refuses it." } },
     { "--tokens", NULL, "T", PREDICTS,
       { "tokens", .kind = FIELD_QUANTITY, .quantity = QUANTITY_TOKENS, F(tokens), .min = 1,
-        .max = 1e18, .doc = "Tokens to train on (300B or 300Btok), for days and dollars." } },
+        .max = 1e18,
+        .doc = "[search simulate explain run]Tokens to train on (300B or 300Btok), for days and "
+               "dollars."
+               "[design]Different tokens that there are (1T): more of them are repeats, which count "
+               "less. Any number when not given." } },
+    { "--days", NULL, "D", DESIGN,
+      { "days", .kind = FIELD_NUMBER, F(days), .min = 1e-3, .max = 1e5,
+        .doc = "Days for which all GPUs train." } },
+    { "--cost", NULL, "$", DESIGN,
+      { "cost", .kind = FIELD_NUMBER, F(cost), .min = 1, .max = 1e12,
+        .doc = "Dollars for all GPU hours; beside --days, what ends first counts." } },
+    { "--flops", NULL, "C", DESIGN,
+      { "flops", TEXT(flops),
+        .doc = "FLOPs to spend in place of days (5.76e23), or a model for what it took: 6 N D of its "
+               "parameters and tokens." } },
+    { "--inference", NULL, "T", DESIGN,
+      { "inference", .kind = FIELD_QUANTITY, .quantity = QUANTITY_TOKENS, F(served_tokens),
+        .min = 1, .max = 1e18,
+        .doc = "Tokens that the model will serve (2T), on the same budget: each takes a third of the "
+               "FLOPs of training on one." } },
+    { "--law", NULL, "LAW", DESIGN,
+      { "law", .kind = FIELD_NAME, .names = loss_law_names, F(law),
+        .doc = "Loss law that chooses; corrected (Besiroglu et al. 2024) when not given." } },
+    { "--aspect", NULL, "A", DESIGN,
+      { "aspect", .kind = FIELD_NAME, .names = aspect_names, F(aspect),
+        .doc = "Layers for a width: width / 128 as in GPT-3, or Levine et al. 2020; gpt3 when not "
+               "given." } },
     { "--precision", NULL, "P", PREDICTS,
       { "precision", .kind = FIELD_NAME, .names = precision_names, F(precision),
         .doc = "What is multiplied in which type: the layout's dtype=." } },
@@ -89,21 +121,21 @@ const struct option_row option_rows[] = {
       { "from-run", TEXT(from_run),
         .doc = "A run instead of a plan: \"params=175B tokens=300B gpus=1024 gpu=a100 days=34\" "
                "gives U by 8TP and 6TP, u=0.45 in place of days= the days." } },
-    { "--fix", NULL, "WORDS", SEARCH,
+    { "--fix", NULL, "WORDS", SEARCH | DESIGN,
       { "fix", TEXT(fix), .doc = "Layout words that every plan must have: \"tp8 zero1\"." } },
-    { "--forbid", NULL, "WORDS", SEARCH,
+    { "--forbid", NULL, "WORDS", SEARCH | DESIGN,
       { "forbid", TEXT(forbid),
         .doc = "Words that no plan may have (\"tp8 sp\"), or axes (cp)." } },
-    { "--space", NULL, "SPACE", SEARCH,
+    { "--space", NULL, "SPACE", SEARCH | DESIGN,
       { "space", .kind = FIELD_NAME, .names = search_space_names, F(space),
         .doc = "even: equal chunks. megatron, when not given: also embedding and loss counted as "
                "layers, nearly equal chunks, a light last stage. all: also --uneven, "
                "--recompute-mixes and --placement." } },
-    { "--uneven", NULL, NULL, SEARCH,
+    { "--uneven", NULL, NULL, SEARCH | DESIGN,
       { "uneven", SWITCH(uneven),
         .doc = "Divides the layers unevenly over 1f1b stages too, as the embedding, the head and "
                "the memory of each make it faster." } },
-    { "--recompute-mixes", NULL, NULL, SEARCH,
+    { "--recompute-mixes", NULL, NULL, SEARCH | DESIGN,
       { "recompute-mixes", SWITCH(recompute_mixes),
         .doc = "Lets each 1f1b stage run a number of layers of its own again (recompute=block)." } },
     { "--stage-types", NULL, "Q", SEARCH,
@@ -118,7 +150,7 @@ const struct option_row option_rows[] = {
         .min = 1, .max = 1e18,
         .doc = "With the method milp: what a node's host may keep of what is offloaded "
                "(\"1 TiB\")." } },
-    { "--placement", NULL, NULL, SEARCH,
+    { "--placement", NULL, NULL, SEARCH | DESIGN,
       { "placement", SWITCH(placement),
         .doc = "Searches every rank order too, not Megatron's alone." } },
     { "--method", NULL, "METHOD", SEARCH,
@@ -139,11 +171,11 @@ const struct option_row option_rows[] = {
       { "objective", .kind = FIELD_NAME, .names = objective_names, F(objective),
         .doc = "What is best: the shortest step, the cheapest, the leanest in memory, or, over "
                "exchanges too, the shortest training to all-reduce's accuracy." } },
-    { "--max-memory", NULL, "M", SEARCH,
+    { "--max-memory", NULL, "M", SEARCH | DESIGN,
       { "max-memory", .kind = FIELD_QUANTITY, .quantity = QUANTITY_BYTES, F(max_memory_bytes),
         .min = 1, .max = 1e18,
         .doc = "What a GPU may hold (\"60 GiB\"), when less than it has." } },
-    { "--oom-risk", NULL, "X", SEARCH,
+    { "--oom-risk", NULL, "X", SEARCH | DESIGN,
       { "oom-risk", .kind = FIELD_NUMBER, F(oom_risk), .min = 0.001, .max = 1,
         .doc = "Recommends plans that run out of memory with at most this probability; 0.05 when not "
                "given. From 0.5 on, whatever is predicted to fit." } },
@@ -166,12 +198,12 @@ const struct option_row option_rows[] = {
       { "robust", .kind = FIELD_NUMBER, F(robust), .min = 0, .max = 0.9,
         .doc = "Tells whether the best plan stays that when each sort of cost is off by up to this "
                "share (0.1), and what would make another the best." } },
-    { "--time-limit", NULL, "T", SEARCH,
+    { "--time-limit", NULL, "T", SEARCH | DESIGN,
       { "time-limit", .kind = FIELD_QUANTITY, .quantity = QUANTITY_SECONDS, F(time_limit_s),
         .min = 1e-3, .max = 1e9,
         .doc = "Ends the search early (10s) and prints the best so far and how far off it "
                "may be." } },
-    { "--jobs", "-j", "N", SEARCH | VALIDATE | FIT,
+    { "--jobs", "-j", "N", SEARCH | DESIGN | VALIDATE | FIT,
       { "jobs", .kind = FIELD_INT, F(jobs), .min = 1, .max = MOST_JOBS,
         .doc = "Threads; as many as there are cores when not given. The answer is the same." } },
     { "--predictions", NULL, "FILE", VALIDATE,
@@ -292,7 +324,7 @@ const struct option_row option_rows[] = {
       { "leave-out", TEXT(leave_out),
         .doc = "Fits without this source's rows and scores them; all: each source in turn." } },
     { "--table", NULL, "FILE", FIT,
-      { "table", TEXT(table), .doc = "Another table of jobs than calibration/fit.json." } },
+      { "table", TEXT(table), .doc = "Another table of jobs than calibration/fit/fit.json." } },
     { "--gantt", NULL, NULL, SIMULATE,
       { "gantt", SWITCH(gantt),
         .doc = "Draws what each stage does from the step's start to its end, and tells the event "
@@ -305,9 +337,9 @@ const struct option_row option_rows[] = {
       { "draws", .kind = FIELD_INT, F(draws), .min = 1, .max = MOST_DRAWS,
         .doc = "Runs the step N times by the event engine, each time with other luck of chips, passes "
                "and transfers, and tells the median and the 90th percentile." } },
-    { "--output", "-o", "FILE", SEARCH | SIMULATE | FIT | CALIBRATE,
+    { "--output", "-o", "FILE", SEARCH | SIMULATE | DESIGN | FIT | CALIBRATE,
       { "output", TEXT(output),
-        .doc = "[search simulate]Writes the plan file; - is standard output."
+        .doc = "[search simulate design]Writes the plan file; - is standard output."
                "[calibrate]Writes the cluster file; - is standard output."
                "[fit]Writes the profiles and stacks into this folder." } },
     { "--json", NULL, NULL, ALL,

@@ -37,7 +37,11 @@ struct options {
     double max_memory_bytes, price, time_limit_s;
     bool pareto;
     double deadline_s; /* 0: none */
-    double robust;     /* -1: not asked */
+    double days, cost; /* design; 0: not given */
+    const char *flops;
+    double served_tokens; /* 0: none */
+    int law, aspect;
+    double robust; /* -1: not asked */
     const char *convergence;
     double least;         /* least possible loss; 0: not known */
     double heterogeneity; /* 0: shuffled data */

@@ -22,6 +22,7 @@ static const struct {
     { "How to search", { "--objective", "--method", "--top", "--time-limit", "--jobs", "--budget",
                          "--seed", "--stage-types", "--same-recompute", "--host-memory" } },
     { "Beyond one plan", { "--pareto", "--deadline", "--largest", "--robust" } },
+    { "What may be spent", { "--days", "--cost", "--flops", "--inference", "--law", "--aspect" } },
     { "Measured runs", { "--source", "--why", "--tolerance", "--predictions", "--report" } },
     { "Measuring", { "--for", "--quick", "--refine", "--convergence", "--least", "--heterogeneity",
                      "--nccl-tests", "--osu" } },

@@ -9,6 +9,7 @@
 #include "models/model.h"
 #include "search/robust.h"
 #include "sim/campaign/convergence_file.h"
+#include "sim/campaign/scaling.h"
 #include "sim/cost/collective.h"
 #include "sim/cost/hardware.h"
 #include "sim/cost/unfused.h"
@@ -146,6 +147,10 @@ static void write_methods(FILE *to)
         write_row(collective_algos[i].name, collective_algos[i].summary, collective_algos[i].source,
                   to);
     write_exchanges(to);
+    fprintf(to, "\n## Sizes for a budget\n\nWhat `design` compares.\n\n"
+                "| law | meaning | source |\n|---|---|---|\n");
+    for (int i = 0; i < num_size_laws; i++)
+        write_row(size_laws[i].name, size_laws[i].summary, size_laws[i].source, to);
     fprintf(to, "\n## Costs\n\nWhat `--robust` draws.\n\n| cost | what is scaled |\n|---|---|\n");
     for (int i = 0; i < num_cost_classes; i++)
         write_row(cost_classes[i].name, cost_classes[i].summary, NULL, to);

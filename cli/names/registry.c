@@ -13,6 +13,7 @@
 #include "models/corpus.h"
 #include "models/model.h"
 #include "search/robust.h"
+#include "sim/campaign/scaling.h"
 #include "sim/cost/collective.h"
 #include "sim/cost/datafile.h"
 #include "sim/cost/hardware.h"
@@ -45,17 +46,11 @@ static void add_model(json_t *list, const struct model_preset *preset)
         json_array_append_new(aliases, json_string(preset->aliases[i]));
     json_t *entry = add_entry(list, model->name, aliases, model->summary, model->source);
     json_t *written = model_write(model);
-    static const char *const keys[] = { "params", "active_params", "mtp_params", "layers", "hidden",
-                                        "heads",  "seq",           "batch",      "tokens" };
+    static const char *const keys[] = { "params", "active_params", "layers", "hidden",
+                                        "heads",  "seq",           "batch",  "tokens" };
     for (size_t i = 0; i < LENGTH(keys); i++)
         json_object_set(entry, keys[i], json_object_get(written, keys[i]));
     json_decref(written);
-    /* Publishers leave the input embedding or both tables out of the active ones. */
-    double active = model_active_parameters(model);
-    double table = (double)model->vocab * model->hidden;
-    json_object_set_new(entry, "active_params_without_embedding", number_json(active - table));
-    json_object_set_new(entry, "active_params_without_tables",
-                        number_json(active - (model->tied ? 1 : 2) * table));
 }
 
 static json_t *list_models(struct err *err)
@@ -268,6 +263,15 @@ static json_t *list_methods(struct err *err)
     return list;
 }
 
+static json_t *list_laws(struct err *err)
+{
+    (void)err;
+    json_t *list = json_array();
+    for (int i = 0; i < num_size_laws; i++)
+        add_entry(list, size_laws[i].name, NULL, size_laws[i].summary, size_laws[i].source);
+    return list;
+}
+
 static json_t *list_costs(struct err *err)
 {
     (void)err;
@@ -333,6 +337,7 @@ static const struct registry registries[] = {
     { "collectives", "algorithms that a collective may run as", list_collectives, NULL },
     { "exchanges", "how data ranks agree, for exchange=", list_exchanges, NULL },
     { "methods", "ways to search, for --method", list_methods, NULL },
+    { "laws", "published sizes of models for a budget, which `design` compares", list_laws, NULL },
     { "costs", "sorts of cost that --robust draws", list_costs, NULL },
     { "backends", "what a plan can run on, for --backend", list_backends, NULL },
     { "rules", "what a plan must keep", list_rules, NULL },

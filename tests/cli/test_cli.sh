@@ -56,7 +56,7 @@ done
 run 0 search --gpus 8 -h
 shows "^Options"
 # Grouped, in lines of 80 columns, and without what other commands do with an option.
-for command in search simulate explain validate fit calibrate run list; do
+for command in search simulate explain validate fit calibrate run design list; do
     COLUMNS=80 run 0 "$command" --help
     sed -n '/^Options/,/^Exit codes/p' out >options
     ! grep -E '^.{81}' options || fail "a line is wider than 80 columns"
@@ -736,10 +736,49 @@ shows 'blocks of 2 kinds'
 run 3 explain --gpus 64 --model 175b --layout "tp8 pp1 mb1" --partition
 says 'no partition'
 
+# --- design -------------------------------------------------------------------------------------
+
+run 0 design --flops 5.76e23
+shows '^  chinchilla-1 +67\.9 B +1\.41 T '
+shows '^  chinchilla-2 +63\.7 B +1\.51 T '
+shows '^  chinchilla-3 +40\.3 B +2\.38 T '
+shows '^  corrected +72\.2 B +1\.33 T '
+hides 'BEST PLAN'
+run 0 design --flops gpt3-175b --json
+shows '"flops": 3\.1[34][0-9]*e23'
+shows '"layout": null'
+run 0 design --gpus 8 --days 1 -o design.json --json
+keys params active_params tokens loss loss_low loss_high law law_source flops unique_tokens epochs \
+    inference_tokens batch model aspect_source searches laws layout days dollars gpus cluster best \
+    proved_optimal assumptions
+# The days are those of the budget, and a search for the model finds the same layout.
+shows '"days": (1\.0|0\.999|1\.000)'
+layout=$(grep -oE '"layout": "[^"]*"' out | sort -u)
+run 0 simulate design.json --json
+[ "$layout" = "$(grep -oE '"layout": "[^"]*"' out | sort -u)" ] || fail "another layout than $layout"
+run 0 design --gpus 8 --cost 500 --price 2.5 --tokens 5B --inference 10B
+shows 'times the 5\.00 B different tokens'
+shows 'of them to serve 10\.0 B tokens'
+run 2 design --gpus 8
+says '^simsearch: --days: is missing'
+run 2 design --days 3
+says '^simsearch: --gpus: is missing'
+run 2 design --gpus 8 --days 3 --flops 1e20
+says '^simsearch: --flops: is a budget as --days is'
+run 2 design --flops gophr
+says 'did you mean "gopher"\?'
+run 2 design --gpus 8 --cost 5 --price 0
+says '^simsearch: --price: is missing'
+run 3 design --flops 1e12 --inference 2T
+says 'takes all of the budget'
+run 3 design --gpus 8 --days 1 --max-memory 2GiB --json
+says "no size of llama2-7b's style"
+keys feasible reasons
+
 # --- list ---------------------------------------------------------------------------------------
 
 run 0 list
-for kind in models texts gpus clusters profiles stacks axes schedules collectives methods costs rules refusals layout; do
+for kind in models texts gpus clusters profiles stacks axes schedules collectives methods laws costs rules refusals layout; do
     grep -q "^$kind " out || fail "does not list $kind"
     "$SIMSEARCH" list "$kind" >text || fail "cannot list $kind"
     [ -s text ] || fail "lists no $kind"

@@ -1,0 +1,22 @@
+/* cli/views/design_view.h - shows the model that a budget should train. */
+#ifndef CLI_VIEWS_DESIGN_VIEW_H
+#define CLI_VIEWS_DESIGN_VIEW_H
+
+#include "cli/input/setup.h"
+#include "search/design.h"
+
+struct design_view {
+    const struct design *design;
+    enum loss_law_name law;
+    enum aspect aspect;
+    double served;
+    const struct setup *setup;          /* its model is the design's; NULL: without GPUs */
+    const struct search_result *result; /* of the design's model; NULL likewise */
+};
+
+void show_design(const struct design_view *view);
+void print_design_json(const struct design_view *view);
+/* The document of exit code 3. */
+void print_no_design_json(const struct setup *setup, const struct err *err);
+
+#endif

@@ -1,0 +1,198 @@
+#include "search/design.h"
+
+#include "base/clock.h"
+#include "search/probe.h"
+
+#include <math.h>
+#include <stddef.h>
+
+/* A search for the best size under way. */
+struct designing {
+    const struct design_request *request;
+    struct design *design;
+    double start_s;
+    double batch; /* sequences */
+};
+
+double design_flops(struct training training, double served)
+{
+    return training.parameters * (6 * training.tokens + 2 * served);
+}
+
+double design_batch(double flops, int seq, int num_gpus)
+{
+    double wanted = fmax(1, scaling_batch_tokens(flops) / seq);
+    int odd = num_gpus;
+    while (odd % 2 == 0)
+        odd /= 2;
+    return odd * exp2(fmax(0, round(log2(wanted / odd))));
+}
+
+static bool is_over(const struct design *design)
+{
+    return design->timed_out || design->was_interrupted;
+}
+
+/* Tokens that the budget trains on at this step time. Serving a token takes a third of the FLOPs
+ * of training on it, and so a third of its time at the same use of the GPUs. */
+static double tokens_of(const struct designing *of, const struct design_size *size)
+{
+    const struct design_request *request = of->request;
+    double parameters = model_parameters(&size->model);
+    if (request->time_s <= 0)
+        return scaling_tokens(request->budget, parameters);
+    double per_step = size->model.batch * size->model.seq;
+    return per_step * request->time_s / size->step_s - request->budget.served / 3;
+}
+
+/* The search of the request for this model, within what is left of its time. */
+static struct probe search_for(struct designing *of, const struct model *model)
+{
+    struct arena arena = { 0 };
+    struct search_request request = *of->request->search;
+    double limit_s = request.time_limit_s;
+    request.model = model;
+    if (limit_s > 0)
+        request.time_limit_s = fmax(1e-3, limit_s - (clock_now_s() - of->start_s));
+    struct probe probe = probe_best(&request, &arena);
+    of->design->searches++;
+    of->design->timed_out |= probe.timed_out;
+    of->design->was_interrupted |= probe.was_interrupted;
+    arena_release(&arena); /* the step time is in the probe itself */
+    return probe;
+}
+
+static bool try_size(struct designing *of, double parameters, struct design_size *out,
+                     struct err *err)
+{
+    const struct design_request *request = of->request;
+    const struct model *style = request->search->model;
+    *out = (struct design_size){ .loss = HUGE_VAL };
+    if (!shape_of_size(style, request->aspect, fmax(parameters, shape_least(style)), &out->model,
+                       err))
+        return false;
+    out->model.batch = of->batch;
+    struct probe probe = search_for(of, &out->model);
+    out->fits = probe.fits;
+    if (!probe.fits)
+        return true;
+    out->step_s = probe.best.prediction.step_s;
+    out->training = (struct training){ model_parameters(&out->model), tokens_of(of, out),
+                                       request->budget.unique };
+    if (out->training.tokens > 0)
+        out->loss = scaling_loss(request->law, out->training);
+    return true;
+}
+
+static bool have_same_shape(const struct model *a, const struct model *b)
+{
+    return a->hidden == b->hidden && a->layers == b->layers;
+}
+
+/* --- size and throughput in turns ----------------------------------------------------------- */
+
+static double stated_batch(const struct designing *of, double flops)
+{
+    const struct search_request *search = of->request->search;
+    if (of->request->batch_is_stated)
+        return search->model->batch;
+    return design_batch(flops, search->model->seq, search->system->num_gpus);
+}
+
+/* Two fifths of the GPUs' peak: only where the turns begin. */
+static double first_flops(const struct design_request *request)
+{
+    static const double share = 0.4;
+    const struct system *system = request->search->system;
+    if (request->time_s <= 0)
+        return request->budget.flops;
+    enum dtype dtype = precision_dtype(request->search->base.precision);
+    return share * system->num_gpus * system->gpu.peak_flops_per_s[dtype] * request->time_s;
+}
+
+/* The size that the law says is best for these FLOPs. */
+static double size_for(const struct design_request *request, double flops)
+{
+    struct scaling_budget budget = request->budget;
+    budget.flops = flops;
+    return scaling_best(request->law, budget).parameters;
+}
+
+static bool take_turns(struct designing *of, struct err *err)
+{
+    enum { MOST_TURNS = 8 };
+    struct design *design = of->design;
+    double flops = first_flops(of->request);
+    for (int turn = 0; turn < MOST_TURNS && !is_over(design); turn++) {
+        struct design_size size;
+        double batch = of->batch;
+        of->batch = stated_batch(of, flops);
+        if (!try_size(of, size_for(of->request, flops), &size, err))
+            return false;
+        bool is_same =
+            turn > 0 && of->batch == batch && have_same_shape(&size.model, &design->best.model);
+        design->best = size;
+        if (!size.fits || size.training.tokens <= 0 || is_same || of->request->time_s <= 0)
+            break;
+        flops = design_flops(size.training, of->request->budget.served);
+    }
+    return true;
+}
+
+/* --- sizes around it ------------------------------------------------------------------------ */
+
+/* The next shape by at least this factor; false past the smallest and the largest. */
+static bool next_shape(const struct designing *of, double factor, const struct model *from,
+                       double *parameters)
+{
+    static const double most = 1e16;
+    const struct design_request *request = of->request;
+    const struct model *style = request->search->model;
+    struct model model = *from;
+    struct err ignored = { 0 };
+    double size = model_parameters(from);
+    while (have_same_shape(&model, from)) {
+        size *= factor;
+        if (size < shape_least(style) || size > most ||
+            !shape_of_size(style, request->aspect, size, &model, &ignored))
+            return false;
+    }
+    *parameters = size;
+    return true;
+}
+
+/* Goes to other sizes as long as the loss falls. While none fits it takes four steps down at once:
+ * those that it passes are tried on the way up. */
+static bool walk_sizes(struct designing *of, double factor, struct err *err)
+{
+    struct design *design = of->design;
+    struct model at = design->best.model;
+    double parameters;
+    bool goes_on = true;
+    while (goes_on && !is_over(design)) {
+        bool descends = isinf(design->best.loss) && factor < 1;
+        struct design_size size;
+        if (!next_shape(of, descends ? pow(factor, 4) : factor, &at, &parameters))
+            break;
+        if (!try_size(of, parameters, &size, err))
+            return false;
+        bool is_better = size.loss < design->best.loss;
+        if (is_better)
+            design->best = size;
+        goes_on = is_better || descends;
+        at = size.model;
+    }
+    return true;
+}
+
+bool search_design(const struct design_request *request, struct design *out, struct err *err)
+{
+    static const double step = 1.1;
+    struct designing of = { .request = request, .design = out, .start_s = clock_now_s() };
+    *out = (struct design){ 0 };
+    if (!take_turns(&of, err) || !walk_sizes(&of, 1 / step, err) || !walk_sizes(&of, step, err))
+        return false;
+    out->best.model.tokens = out->best.training.tokens;
+    out->flops = design_flops(out->best.training, request->budget.served);
+    return true;
+}

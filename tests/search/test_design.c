@@ -1,0 +1,187 @@
+#include "search/design.h"
+
+#include "search/probe.h"
+#include "tests/search/instance.h"
+#include "tests/search/searching.h"
+#include "tests/testing.h"
+
+#include <math.h>
+
+static struct instance instance;
+static struct search_request search;
+static struct err err;
+
+static void set_up(void)
+{
+    instance_load(&instance);
+    instance.system.num_gpus = 8;
+    search = instance_request(&instance);
+    search.top = 1;
+}
+
+static void tear_down(void)
+{
+    instance_release(&instance);
+}
+
+static struct design_request asked(double days)
+{
+    return (struct design_request){ .search = &search,
+                                    .aspect = ASPECT_GPT3,
+                                    .law = &loss_laws[LAW_CORRECTED],
+                                    .time_s = 86400 * days };
+}
+
+static struct design design_of(const struct design_request *request)
+{
+    struct design design;
+    ck_assert_msg(search_design(request, &design, &err), "%s: %s", err.where, err.msg);
+    return design;
+}
+
+/* Loss of a size with its own best plan, all found anew. */
+static double loss_of(const struct design_request *request, double parameters, double batch)
+{
+    struct arena arena = { 0 };
+    struct search_request own = *request->search;
+    struct model model;
+    ck_assert(shape_of_size(&instance.model, request->aspect, parameters, &model, &err));
+    model.batch = batch;
+    own.model = &model;
+    struct probe probe = probe_best(&own, &arena);
+    arena_release(&arena);
+    if (!probe.fits)
+        return HUGE_VAL;
+    double steps = request->time_s / probe.best.prediction.step_s;
+    double tokens = steps * batch * model.seq - request->budget.served / 3;
+    return tokens > 0
+               ? scaling_loss(request->law, (struct training){ model_parameters(&model), tokens,
+                                                               request->budget.unique })
+               : HUGE_VAL;
+}
+
+/* The tokens are those of the predicted step time, and sizes around it are worse. */
+static const struct {
+    double days, served, unique, memory_bytes;
+} cases[] = {
+    { 1, 0, 0, 80e9 },    { 10, 0, 0, 80e9 }, { 10, 20e9, 0, 80e9 },
+    { 10, 0, 5e9, 80e9 }, { 300, 0, 0, 4e9 }, /* the best size by the law does not fit */
+};
+
+START_TEST(no_other_size_has_a_lower_loss)
+{
+    struct design_request request = asked(cases[_i].days);
+    request.budget.served = cases[_i].served;
+    request.budget.unique = cases[_i].unique;
+    instance.system.gpu.memory_bytes = cases[_i].memory_bytes;
+    struct design design = design_of(&request);
+    const struct design_size *best = &design.best;
+    double steps = request.time_s / best->step_s, batch = best->model.batch;
+    ck_assert(best->fits && isfinite(best->loss));
+    ck_assert_double_eq_tol(best->training.tokens + cases[_i].served / 3,
+                            steps * batch * best->model.seq, 1e-9 * best->training.tokens);
+    double parameters = model_parameters(&best->model);
+    ck_assert_double_eq(best->training.parameters, parameters);
+    for (double factor = 0.5; factor < 2.1; factor *= 1.25)
+        ck_assert_double_ge(loss_of(&request, factor * parameters, batch), best->loss - 2e-4);
+    ck_assert_double_eq_tol(design.flops,
+                            parameters * (6 * best->training.tokens + 2 * cases[_i].served), 1);
+}
+END_TEST
+
+/* The batch belongs to the FLOPs that come out, to half a power of two and what little they moved.
+ */
+START_TEST(the_batch_follows_from_the_flops)
+{
+    struct design_request request = asked(10);
+    struct design design = design_of(&request);
+    double wanted = scaling_batch_tokens(design.flops) / instance.model.seq;
+    ck_assert_double_eq_tol(log2(design.best.model.batch / wanted), 0, 0.55);
+    request.batch_is_stated = true;
+    instance.model.batch = 96;
+    ck_assert_double_eq(design_of(&request).best.model.batch, 96);
+}
+END_TEST
+
+START_TEST(a_batch_divides_over_all_gpus)
+{
+    ck_assert_double_eq(design_batch(5.76e23, 4096, 1024), 4096);
+    ck_assert_double_eq(fmod(design_batch(5.76e23, 4096, 2520), 315), 0);
+    ck_assert_double_eq(design_batch(1e9, 4096, 8), 1);
+}
+END_TEST
+
+/* As many FLOPs as the time brings give the same model and the same tokens. */
+START_TEST(flops_in_place_of_time_give_the_same)
+{
+    struct design_request request = asked(10);
+    struct design by_time = design_of(&request);
+    request.time_s = 0;
+    request.budget.flops = by_time.flops;
+    struct design by_flops = design_of(&request);
+    ck_assert_double_eq_tol(
+        log(by_flops.best.training.parameters / by_time.best.training.parameters), 0, 0.25);
+    ck_assert_double_eq_tol(by_flops.best.loss, by_time.best.loss, 0.003);
+    ck_assert_double_eq_tol(by_flops.flops / by_time.flops, 1, 1e-9);
+}
+END_TEST
+
+START_TEST(more_gpus_train_to_a_lower_loss)
+{
+    struct design_request request = asked(10);
+    double loss = HUGE_VAL;
+    for (int gpus = 2; gpus <= 8; gpus *= 2) {
+        instance.system.num_gpus = gpus;
+        struct design design = design_of(&request);
+        ck_assert_double_lt(design.best.loss, loss);
+        loss = design.best.loss;
+    }
+}
+END_TEST
+
+START_TEST(a_budget_that_serving_eats_has_no_design)
+{
+    struct design_request request = asked(1);
+    request.budget.served = 1e15;
+    ck_assert(isinf(design_of(&request).best.loss));
+}
+END_TEST
+
+START_TEST(memory_that_holds_nothing_has_no_design)
+{
+    struct design_request request = asked(1);
+    instance.system.gpu.memory_bytes = 1e6;
+    struct design design = design_of(&request);
+    ck_assert(isinf(design.best.loss));
+    ck_assert(!design.best.fits);
+}
+END_TEST
+
+START_TEST(an_interruption_ends_it)
+{
+    struct design_request request = asked(10);
+    search.interrupted = always;
+    struct design design = design_of(&request);
+    ck_assert(design.was_interrupted);
+    ck_assert_int_le(design.searches, 2);
+}
+END_TEST
+
+static Suite *design_suite(void)
+{
+    Suite *suite = suite_create("design");
+    TCase *tcase = tcase_create("design");
+    tcase_set_timeout(tcase, 120);
+    tcase_add_checked_fixture(tcase, set_up, tear_down);
+    tcase_add_loop_test(tcase, no_other_size_has_a_lower_loss, 0, LENGTH(cases));
+    tcase_add_test(tcase, the_batch_follows_from_the_flops);
+    tcase_add_test(tcase, a_batch_divides_over_all_gpus);
+    tcase_add_test(tcase, flops_in_place_of_time_give_the_same);
+    tcase_add_test(tcase, more_gpus_train_to_a_lower_loss);
+    tcase_add_test(tcase, a_budget_that_serving_eats_has_no_design);
+    tcase_add_test(tcase, memory_that_holds_nothing_has_no_design);
+    tcase_add_test(tcase, an_interruption_ends_it);
+    suite_add_tcase(suite, tcase);
+    return suite;
+}
+TEST_MAIN(design_suite)

@@ -1,0 +1,99 @@
+#include "sim/campaign/shape.h"
+
+#include "tests/testing.h"
+
+#include <math.h>
+#include <string.h>
+
+static struct err err;
+
+static struct model style_of(const char *name)
+{
+    struct model model;
+    ck_assert_msg(model_load(name, &model, &err), "%s: %s", err.where, err.msg);
+    return model;
+}
+
+static struct model shaped(const struct model *style, enum aspect aspect, double parameters)
+{
+    struct model model;
+    ck_assert_msg(shape_of_size(style, aspect, parameters, &model, &err), "%s", err.msg);
+    return model;
+}
+
+/* Levine et al. 2020, abstract: a width of 30 K for 1 T parameters, 12 layers width^2 of them. */
+START_TEST(a_trillion_parameters_are_30_thousand_wide)
+{
+    double width = 30e3, layers = aspect_layers(ASPECT_LEVINE, width);
+    ck_assert_double_eq_tol(12 * layers * width * width, 1e12, 0.03e12);
+}
+END_TEST
+
+/* Brown et al. 2020, table 2.1, and Touvron et al. 2023, table 2. */
+START_TEST(models_have_the_shape_that_their_makers_gave_them)
+{
+    static const struct {
+        const char *name;
+        int layers, width;
+    } rows[] = {
+        { "gpt3-175b", 96, 12288 },
+        { "gpt3-6.7b", 32, 4096 },
+        { "llama-7b", 32, 4096 },
+        { "llama2-13b", 40, 5120 },
+    };
+    for (int i = 0; i < LENGTH(rows); i++) {
+        struct model style = style_of(rows[i].name);
+        struct model model = shaped(&style, ASPECT_GPT3, model_parameters(&style));
+        ck_assert_int_eq(model.layers, rows[i].layers);
+        ck_assert_int_eq(model.hidden, rows[i].width);
+        ck_assert_int_eq(model.ffn, style.ffn);
+        ck_assert_double_eq(model_parameters(&model), model_parameters(&style));
+    }
+}
+END_TEST
+
+/* A step of four layers is 4 / 24 at most, half of it either way. */
+START_TEST(a_shape_has_the_size_that_was_asked)
+{
+    static const char *const styles[] = { "llama2-7b", "llama3-8b", "gpt3-175b", "tiny" };
+    struct model style = style_of(styles[_i]);
+    for (int aspect = 0; aspect < NUM_ASPECTS; aspect++)
+        for (double size = 1e9; size < 1e13; size *= 1.7) {
+            struct model model = shaped(&style, (enum aspect)aspect, size);
+            ck_assert_double_eq_tol(log(model_parameters(&model) / size), 0, 0.09);
+            ck_assert_int_eq(model.head_dim, style.head_dim);
+            ck_assert_int_eq(model.heads % model.kv_heads, 0);
+            double layers = aspect_layers((enum aspect)aspect, model.hidden);
+            ck_assert_double_eq_tol(model.layers / layers, 1, 0.45);
+            if (model.heads >= 32)
+                ck_assert_int_eq(model.heads % 8, 0);
+        }
+}
+END_TEST
+
+START_TEST(sizes_below_a_layer_and_blocks_of_several_kinds_are_refused)
+{
+    struct model style = style_of("llama2-7b"), model;
+    ck_assert(!shape_of_size(&style, ASPECT_GPT3, 1e6, &model, &err));
+    ck_assert_int_eq(err.code, ERR_USAGE);
+    ck_assert_ptr_nonnull(strstr(err.msg, "fewer than"));
+    err = (struct err){ 0 };
+    style.blocks = (struct blocks){ .num_kinds = 2, .num_runs = 2 };
+    ck_assert(!shape_of_size(&style, ASPECT_GPT3, 1e10, &model, &err));
+    ck_assert_ptr_nonnull(strstr(err.msg, "2 kinds"));
+    err = (struct err){ 0 };
+}
+END_TEST
+
+static Suite *shape_suite(void)
+{
+    Suite *suite = suite_create("shape");
+    TCase *tcase = tcase_create("shape");
+    tcase_add_test(tcase, a_trillion_parameters_are_30_thousand_wide);
+    tcase_add_test(tcase, models_have_the_shape_that_their_makers_gave_them);
+    tcase_add_loop_test(tcase, a_shape_has_the_size_that_was_asked, 0, 4);
+    tcase_add_test(tcase, sizes_below_a_layer_and_blocks_of_several_kinds_are_refused);
+    suite_add_tcase(suite, tcase);
+    return suite;
+}
+TEST_MAIN(shape_suite)
