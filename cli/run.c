@@ -1,6 +1,7 @@
 /* cli/run.c - executes a plan from the op lists that were costed, and compares prediction with
  * measurement. */
 #include "calibration/measure/host_profile.h"
+#include "cli/hostile.h"
 #include "cli/input/command.h"
 #include "cli/input/options.h"
 #include "cli/input/setup.h"
@@ -111,6 +112,7 @@ static bool make_run(const struct checkpoint_state *origin, struct setup *setup,
                      const struct token_source *tokens, struct run_setup *out, struct err *err)
 {
     *out = (struct run_setup){
+        .hostility = out->hostility,
         .plan = &setup->plan,
         .model = &setup->model,
         .options = plan_layer_options(&setup->plan, &setup->system),
@@ -244,6 +246,7 @@ static bool run_session(const struct options *options, struct setup *setup,
     };
     if (!(session.comm_api = find_comm(options, place, backend->device, err)) ||
         !find_origin(options, &origin, err) ||
+        !hostile_set(options->hostile, &setup->plan, backend->kernels, &run->hostility, err) ||
         !open_tokens(options, setup, origin.seed, &tokens, err))
         return false;
     bool ok = make_run(&origin, setup, &tokens, run, err) &&
@@ -292,16 +295,18 @@ static int tell_divergence(const struct options *options, const struct divergenc
 /* Reports the results, on the first rank only. */
 static int tell(const struct options *options, struct setup *setup, struct evaluator *evaluator,
                 const struct prediction *prediction, const struct session_result *session,
-                const struct place *place, double rate, struct err *err)
+                const struct place *place, const struct run_setup *run, struct err *err)
 {
     struct event_step events;
     struct measured measured = { .options = options,
                                  .setup = setup,
                                  .prediction = prediction,
                                  .session = session,
+                                 .hostility = &run->hostility,
+                                 .seed = run->seed,
                                  .num_ranks = place->size,
                                  .compares = compares(options, setup),
-                                 .rate = rate };
+                                 .rate = (double)run->update.rate };
     if (place->rank > 0)
         return EXIT_DONE;
     const struct divergence *divergence = &session->divergence;
@@ -328,8 +333,7 @@ static int run_rank(const struct options *options, struct setup *setup, const st
     struct session_result session = { 0 };
     int code = EXIT_FAILED;
     if (run_session(options, setup, place, &prediction, &session, &run, err))
-        code = tell(options, setup, evaluator, &prediction, &session, place,
-                    (double)run.update.rate, err);
+        code = tell(options, setup, evaluator, &prediction, &session, place, &run, err);
     else if (session.is_interrupted)
         code = LAUNCH_EXIT_LOST;
     if (session.damage.code != ERR_NONE)
@@ -358,13 +362,23 @@ static bool check_ranks(const struct options *options, const struct setup *setup
     return true;
 }
 
+/* Before any rank is started. */
+static bool check_hostile(const struct options *options, const struct setup *setup, struct err *err)
+{
+    struct hostility hostility;
+    const struct backend *backend = backend_find(options->backend, err);
+    return backend &&
+           hostile_set(options->hostile, &setup->plan, backend->kernels, &hostility, err);
+}
+
 static int run_plan(const struct options *options, struct setup *setup, int argc, char **argv,
                     struct err *err)
 {
     struct place place;
     if ((options->slice && !slice_plan(options, setup, err)) ||
         !place_of_environment(&place, err) || !check_ranks(options, setup, &place, err) ||
-        !run_supported(&setup->plan, &setup->model, err))
+        !run_supported(&setup->plan, &setup->model, err) ||
+        (options->hostile && !check_hostile(options, setup, err)))
         return exit_code_of(err);
     int ranks = plan_ranks(&setup->plan);
     if (place.launcher[0] == '\0' && ranks > 1)

@@ -40,13 +40,13 @@ static struct time_to_accuracy to_accuracy(const struct search_request *request,
  * way. */
 static bool can_win(const struct trial *trial, const struct exchange *exchange, int data_ranks)
 {
-    if (exchange_method_of(exchange)->compressor || !trial->has_best)
+    if (exchange_method_of(exchange)->compressor)
         return true;
     struct plan plan = trial->request->base;
     plan.dp = data_ranks;
     plan.exchange = *exchange;
     struct time_to_accuracy to = to_accuracy(trial->request, &plan, trial->floor_s);
-    return to.seconds <= trial->best.to.seconds;
+    return isfinite(to.seconds) && (!trial->has_best || to.seconds <= trial->best.to.seconds);
 }
 
 static void keep(struct trial *trial, const struct scored_plan *found)

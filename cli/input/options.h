@@ -62,8 +62,8 @@ struct options {
     const char *report;
     bool check; /* fit */
     const char *table, *leave_out;
-    const char *backend, *comm, *data; /* run */
-    int graphs;                        /* enum graphs */
+    const char *backend, *comm, *data, *hostile; /* run */
+    int graphs;                                  /* enum graphs */
     int ranks, steps;
     double rate, watchdog_s;
     int lr_warmup, lr_decay;        /* -1: not given */

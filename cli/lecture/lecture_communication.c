@@ -49,6 +49,7 @@ static const char *const phase_formulas[NUM_PHASE_KINDS] = {
     [PHASE_SERVERS] = "2 (n - 1) S/(K B)",
     [PHASE_REDUCE_SCATTER] = "(n - 1) (alpha + S/(n B))",
     [PHASE_ALL_GATHER] = "(n - 1) (alpha + S/(n B))",
+    [PHASE_ALL_TO_ALL] = "(n - 1) (alpha + S/(n B))",
     [PHASE_PEERS] = "d (alpha + S/B)",
 };
 
@@ -73,6 +74,7 @@ static void fill_phase(struct text *out, const struct textbook_link *link,
                  rate.text);
         return;
     case PHASE_REDUCE_SCATTER:
+    case PHASE_ALL_TO_ALL:
         text_add(out, "(%d - 1) x ", n);
         fill_part(out, link, n, phase->bytes);
         return;

@@ -29,7 +29,7 @@ static const struct {
     { "Running a plan", { "--run", "--steps", "--ranks", "--slice", "--backend", "--comm",
                           "--graphs", "--watchdog" } },
     { "Training", { "--data", "--rate", "--lr-warmup", "--lr-decay", "--min-lr", "--clip", "--spike",
-                    "--checkpoint", "--checkpoint-every", "--resume" } },
+                    "--hostile", "--checkpoint", "--checkpoint-every", "--resume" } },
     { "Fits", { "--check", "--table" } },
     { "Output", { "--output", "--json", "--gantt", "--trace", "--schedule-text", "--draws",
                   "--quiet", "--verbose" } },

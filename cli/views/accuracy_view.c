@@ -16,6 +16,8 @@ void accuracy_set_basis(json_t *object, const struct time_to_accuracy *to)
 {
     json_object_set_new(object, "steps_by", json_string(steps_basis_names[to->basis]));
     json_object_set_new(object, "steps_source", json_string(to->source));
+    if (to->gradient_error > 0)
+        json_object_set_new(object, "gradient_error", json_real(to->gradient_error));
     json_object_set_new(object, "steps_at_most", finite_json(to->most_steps));
     json_object_set_new(object, "seconds_at_most", finite_json(to->most_seconds));
 }

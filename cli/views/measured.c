@@ -220,6 +220,17 @@ static double predicted(const struct measured *m, double value)
     return m->compares ? value : (double)NAN;
 }
 
+static json_t *hostile_json(const struct measured *m)
+{
+    const struct hostility *hostility = m->hostility;
+    json_t *ranks = json_array();
+    for (int i = 0; i < m->setup->plan.dp; i++)
+        if (hostility_includes(hostility, m->seed, m->setup->plan.dp, i))
+            json_array_append_new(ranks, json_integer(i));
+    return json_pack("{s:s, s:f, s:o}", "sends", falsity_words[hostility->falsity], "strength",
+                     hostility->strength, "data_ranks", ranks);
+}
+
 void measured_print_json(const struct measured *m)
 {
     const struct prediction *p = m->prediction;
@@ -253,6 +264,8 @@ void measured_print_json(const struct measured *m)
     json_object_set_new(object, "graphs", graphs_json(&session->passes));
     if (session->exchanged.planned > 0 || !exchange_is_default(&m->setup->plan.exchange))
         json_object_set_new(object, "exchange", exchange_json(m));
+    if (m->hostility->count > 0)
+        json_object_set_new(object, "hostile", hostile_json(m));
     json_object_set_new(object, "by_kind", kinds_json(m));
     json_object_set_new(object, "by_instruction", opcodes_json(m));
     json_object_set_new(object, "profile",
@@ -354,6 +367,23 @@ static void show_change(const struct measured *m)
                method->changes);
 }
 
+static void show_hostile(const struct measured *m)
+{
+    const struct hostility *hostility = m->hostility;
+    int data_ranks = m->setup->plan.dp, shown = 0;
+    if (hostility->count == 0)
+        return;
+    printf("%d of %d data ranks are hostile (%s", hostility->count, data_ranks,
+           falsity_words[hostility->falsity]);
+    if (hostility->falsity != FALSITY_SILENCE)
+        printf(" x %g", hostility->strength);
+    printf("):");
+    for (int i = 0; i < data_ranks; i++)
+        if (hostility_includes(hostility, m->seed, data_ranks, i))
+            printf("%s %d", shown++ > 0 ? "," : "", i);
+    printf("\n");
+}
+
 static void show_exchanged(const struct measured *m)
 {
     const struct exchanged_bytes *bytes = &m->session->exchanged;
@@ -415,6 +445,7 @@ void measured_show(const struct measured *m)
     show_core_share(m);
     show_graphs(m);
     show_change(m);
+    show_hostile(m);
     show_losses(m);
     show_whole(m);
     show_exchanged(m);

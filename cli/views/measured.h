@@ -4,6 +4,7 @@
 #define CLI_VIEWS_MEASURED_H
 
 #include "cli/input/setup.h"
+#include "exec/exchange/hostile.h"
 #include "exec/run/session.h"
 #include "sim/cost/piece.h"
 
@@ -18,6 +19,8 @@ struct measured {
     const struct prediction *prediction;
     const struct session_result *session;
     const struct timeline *predicted_timeline;
+    const struct hostility *hostility;
+    uint64_t seed;
     int num_ranks;
     double rate;   /* of learning */
     bool compares; /* compare with the prediction; false when that is for another kind of machine */

@@ -196,6 +196,11 @@ static void show_accuracy(const struct terminal *terminal, const struct setup *s
     else if (isfinite(to.steps))
         text_add(&line, "%s to where all-reduce is after %s steps: %s of them (%s); at most %s",
                  time, own, steps, *to.source ? to.source : "the same sums", most);
+    else if (to.gradient_error > 0)
+        text_add(&line,
+                 "no bound: the squared error of each gradient stays below %.3g times the honest "
+                 "ranks' variance (Allouah et al. 2023), where the mean's is 1/%d of it",
+                 to.gradient_error, plan->dp);
     else
         text_add(&line, "never: what is left out and not remembered keeps it off the optimum");
     show_row(terminal, "accuracy", text_get(&line));

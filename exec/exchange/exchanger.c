@@ -8,7 +8,9 @@ bool exchanger_can_run(const struct exchange *exchange, const struct kernel_api 
                        struct err *err)
 {
     const char *name = exchange_method_of(exchange)->name;
-    if (!kernel_api->combine && exchange_runner_of(exchange)->sum != sum_by_phases)
+    bool has_kernels = exchange_method_of(exchange)->rule ? kernel_api->robust_trim != NULL
+                                                          : kernel_api->combine != NULL;
+    if (!has_kernels && exchange_runner_of(exchange)->sum != sum_by_phases)
         return err_set(err, ERR_UNAVAILABLE, "exchange",
                        "exchange=%s can't be run on %s yet, which has no kernels for it", name,
                        kernel_api->name);

@@ -34,11 +34,12 @@ struct exchanger {
     bool ends_period;
     int since; /* steps since the last average over all ranks, this one included */
     double first_loss, planned_bytes; /* first_loss: 0 while not known */
-    float *received;  /* buffer for data of another rank or of all neighbours; or NULL */
-    float *memory;    /* compressed methods: values to send, then the error left over */
-    float *own, *sum; /* EF21: the other ranks' estimate of this rank's gradient; sum of all ranks'
-                         estimates */
-    char *messages;   /* messages of all ranks, one after the other */
+    float *received;   /* buffer for data of another rank or of all neighbours; or NULL */
+    float *memory;     /* compressed methods: values to send, then the error left over */
+    float *own, *sum;  /* EF21: the other ranks' estimate of this rank's gradient; sum of all ranks'
+                          estimates */
+    double *distances; /* robust rules: squared distances between all ranks, then their weights */
+    char *messages;    /* messages of all ranks, one after the other */
     size_t message_bytes;         /* of each */
     struct power_factors *powers; /* in the arena */
 };

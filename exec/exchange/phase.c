@@ -16,6 +16,7 @@ int phase_parts(const struct exchange_phase *phase)
     switch (phase->kind) {
     case PHASE_RING:
     case PHASE_REDUCE_SCATTER:
+    case PHASE_ALL_TO_ALL:
         return phase->size;
     case PHASE_SERVERS:
         return phase->peers;
@@ -89,9 +90,10 @@ void phase_run(struct exchanger *e, const struct exchange_phase *phase, struct s
     case PHASE_ALL_GATHER:
         all_gather(e, group, span);
         return;
+    case PHASE_ALL_TO_ALL:
     case PHASE_PEERS:
     case NUM_PHASE_KINDS:
         break;
     }
-    assert(!"neighbours average, they do not sum");
+    assert(!"neighbours and robust rules have their own functions");
 }

@@ -13,6 +13,12 @@ static const struct exchange_runner averages = {
     .memory_elements = average_memory_elements,
 };
 
+static const struct exchange_runner robust = {
+    .open = robust_open,
+    .sum = robust_sum,
+    .memory_elements = robust_memory_elements,
+};
+
 // clang-format off
 static const struct exchange_runner compressed[NUM_COMPRESSIONS] = {
     [COMPRESSION_ROUNDED] = { .open = qsgd_open, .sum = qsgd_sum,
@@ -34,5 +40,7 @@ const struct exchange_runner *exchange_runner_of(const struct exchange *exchange
     const struct exchange_method *method = exchange_method_of(exchange);
     if (method->compressor)
         return &compressed[method->compressor->kind];
+    if (method->rule)
+        return &robust;
     return method->object == EXCHANGE_WEIGHTS ? &averages : &sums;
 }

@@ -8,6 +8,7 @@
 #include "exec/chunk.h"
 #include "exec/comm/groups.h"
 #include "exec/divergence.h"
+#include "exec/exchange/hostile.h"
 #include "exec/ops/store.h"
 #include "exec/pass_graphs.h"
 #include "exec/rate.h"
@@ -30,6 +31,7 @@ struct run_setup {
     double spike;             /* most standard deviations of a loss above the mean; 0: no limit */
     uint64_t seed;
     struct exchange_ranks data_ranks; /* read when the plan's exchange is not all-reduce */
+    struct hostility hostility;       /* data ranks that send something else than their gradients */
 };
 
 /* The device that a rank runs on. */

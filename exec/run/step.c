@@ -181,10 +181,30 @@ static void sum_partial(struct rank *rank, struct store **stores, int count, int
     rank->on.api->wait(stream_of(rank, instr), m->transferred[0]);
 }
 
+/* A hostile data rank's gradients become what it sends, on all ranks of that copy of the model. */
+static void falsify_gradients(struct rank *rank, const struct chunk *chunk, struct stream *stream)
+{
+    const struct hostility *hostility = &rank->setup.hostility;
+    enum { FALSE_OPS = 0xC000 };
+    if (!hostility_includes(hostility, rank->setup.seed, rank->setup.plan->dp,
+                            rank->at.at[AXIS_DATA]))
+        return;
+    for (int s = 0; s < chunk->num_stores; s++) {
+        struct store *store = chunk->stores[s];
+        struct draw draw = { .seed = rank->setup.seed + (uint64_t)rank->at.at[AXIS_DATA],
+                             .step = (uint32_t)rank->steps_begun,
+                             .layer = store->weights[0].layer,
+                             .op = (uint16_t)(FALSE_OPS + store->weights[0].number) };
+        hostility_issue(hostility, rank->on.kernel_api, rank->machine.kernels, stream, &draw,
+                        store->gradients, store->elements);
+    }
+}
+
 static void run_reduce_grad(struct rank *rank, const struct instr *instr, int i)
 {
     struct chunk *chunk = chunk_of(rank, instr);
     sum_partial(rank, chunk->stores, chunk->num_stores, i);
+    falsify_gradients(rank, chunk, stream_of(rank, instr));
     if (rank->exchanges) {
         rank_exchange_gradients(rank, chunk);
         return;

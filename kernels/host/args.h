@@ -20,6 +20,7 @@
 #include "kernels/host/optimizer.h"
 #include "kernels/host/quantise.h"
 #include "kernels/host/residual.h"
+#include "kernels/host/robust.h"
 #include "kernels/host/route.h"
 
 /* x [rows, in], weight [out, in], bias [out] or NULL, y [rows, out]. With `before_gelu`, the
@@ -337,6 +338,42 @@ struct orthogonalise_args {
     float *columns;
 };
 
+/* For robust exchanges: kernels/host/robust.h. */
+struct robust_trim_args {
+    long n;
+    int count, trim;
+    const float *x;
+    float scale;
+    float *out;
+};
+struct robust_measure_args {
+    long n;
+    int count;
+    const float *x;
+    double *squares;
+};
+struct robust_weigh_args {
+    int count, hostile;
+    bool picks_one; /* Krum; otherwise the geometric median */
+    const double *squares;
+    double *weights;
+};
+struct robust_mix_args {
+    long n;
+    int count;
+    const float *x;
+    const double *weights;
+    float scale;
+    float *out;
+};
+struct falsify_args {
+    long n;
+    enum falsity falsity;
+    float strength;
+    struct draw draw;
+    float *x;
+};
+
 // clang-format off
 #define KERNELS(X)                                                                         \
     X(linear_forward, linear_forward) X(linear_input_gradient, linear_input_gradient)      \
@@ -368,7 +405,10 @@ struct orthogonalise_args {
 #define HOST_KERNELS(X)                                                                    \
     X(route_forward, route_forward) X(route_backward, route_backward)                      \
     X(spread, passage_args) X(gather, passage_args) X(share_gradient, share_gradient)      \
-    X(cross_forward, cross_forward) X(cross_backward, cross_backward)
+    X(cross_forward, cross_forward) X(cross_backward, cross_backward)                      \
+    X(robust_trim, robust_trim_args) X(robust_measure, robust_measure_args)                \
+    X(robust_weigh, robust_weigh_args) X(robust_mix, robust_mix_args)                      \
+    X(falsify, falsify_args)
 // clang-format on
 
 #endif

@@ -1,5 +1,7 @@
 #include "sim/campaign/convergence.h"
 
+#include "sim/exchange/robust.h"
+
 #include <math.h>
 #include <string.h>
 
@@ -41,6 +43,8 @@ static double bound_of(const struct exchange_use *use)
 double convergence_noise_factor(const struct convergence *convergence,
                                 const struct exchange_use *use)
 {
+    if (robust_error(use->exchange, use->num_ranks) > 0)
+        return HUGE_VAL;
     if (!compressor_of(use) || use->num_ranks == 1)
         return 1;
     double bound = bound_of(use);

@@ -58,6 +58,11 @@ double convergence_steps_to(double sigma, double eps, int num_ranks);
  *   unbiased  1 + omega / (1 - heterogeneity): compression adds omega times a rank's second
  *             moment (at the optimum, that of its noise and of its data's deviation) to
  *             the noise alone (Alistarh et al. 2017, theorem 3.4)
+ *   robust    HUGE_VAL: the rule's result is off the mean by kappa sigma^2 at most, whatever the
+ *             step, and no rule does better than f / (n - 2 f) sigma^2 (Allouah et al. 2023,
+ *             proposition 6). A run that averages its gradients over time (momentum before the
+ * rule) does better (Karimireddy, He and Jaggi 2021), but ranks send gradients here. 1 for the
+ *             trimmed mean of f = 0, which is the mean.
  *   EF21      n / delta^3: no linear speed-up (Fatkhullin et al. 2021; Huang et al. 2022, table 1)
  */
 double convergence_noise_factor(const struct convergence *convergence,

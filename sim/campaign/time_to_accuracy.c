@@ -3,6 +3,7 @@
 #include "sim/cost/averaging.h"
 #include "sim/cost/exchange.h"
 #include "sim/cost/stage_load.h"
+#include "sim/exchange/robust.h"
 
 #include <math.h>
 
@@ -29,6 +30,7 @@ struct time_to_accuracy time_to_accuracy(const struct convergence *convergence,
         .all_reduce_steps = all_reduce_steps,
         .transient_steps = convergence_transient_steps(convergence, &use),
         .noise_factor = convergence_noise_factor(convergence, &use),
+        .gradient_error = robust_error(&plan->exchange, plan->dp),
         .basis = outlook.basis,
         .source = outlook.source,
         .steps = outlook.steps,

@@ -1,6 +1,7 @@
 #include "sim/cost/exchange.h"
 
 #include "sim/cost/compute.h"
+#include "sim/exchange/robust.h"
 #include "sim/plan/layout.h"
 
 #include <math.h>
@@ -169,12 +170,23 @@ static double servers_s(const struct wires *wires, const struct exchange_phase *
            (crossing_s(wires, far, flows, part_bytes) + inside_s(wires, in_node - 1, part_bytes));
 }
 
-static double collective_phase_s(const struct wires *wires, const struct exchange_phase *phase,
-                                 enum collective collective)
+static struct comm_group phase_group(const struct wires *wires, const struct exchange_phase *phase)
 {
     struct members part = { wires->stride * phase->stride, phase->size };
     struct rank_group ranks = group_along(part, plan_ranks(wires->plan));
-    struct comm_group group = network_group(wires->system, &ranks);
+    return network_group(wires->system, &ranks);
+}
+
+static double all_to_all_phase_s(const struct wires *wires, const struct exchange_phase *phase)
+{
+    struct comm_group group = phase_group(wires, phase);
+    return all_to_all_s(&group, phase->bytes);
+}
+
+static double collective_phase_s(const struct wires *wires, const struct exchange_phase *phase,
+                                 enum collective collective)
+{
+    struct comm_group group = phase_group(wires, phase);
     double messages = collective == COLLECTIVE_ALL_GATHER ? phase->size : 1;
     return collective_s(&group, collective, messages * phase->bytes);
 }
@@ -194,6 +206,8 @@ static double phase_s(const struct wires *wires, const struct exchange_phase *ph
         return collective_phase_s(wires, phase, COLLECTIVE_REDUCE_SCATTER);
     case PHASE_ALL_GATHER:
         return collective_phase_s(wires, phase, COLLECTIVE_ALL_GATHER);
+    case PHASE_ALL_TO_ALL:
+        return all_to_all_phase_s(wires, phase);
     case PHASE_PEERS:
         return peers_s(wires, phase, step);
     case NUM_PHASE_KINDS:
@@ -221,6 +235,8 @@ static double memory_s(const struct wires *wires, const struct exchange_load *lo
     double bytes = averaging_bytes(phases);
     if (compressor)
         bytes += compressor->traffic_bytes(exchange, load, wires->ranks.count - 1);
+    if (exchange_method_of(exchange)->rule)
+        bytes += robust_traffic_bytes(exchange, load, wires->ranks.count);
     return bytes > 0 ? traffic_s(&wires->system->gpu, &wires->system->profile, bytes, 1) : 0;
 }
 
@@ -260,8 +276,9 @@ struct exchange_cost exchange_cost(const struct system *system, const struct pla
     return mean;
 }
 
-/* The compressor's copies; messages of all ranks if they are gathered; the weights of all
- * neighbours; and, for averaging beside the backward, the average to which the update is added. */
+/* The compressor's copies; messages of all ranks if they are gathered; all ranks' gradients of a
+ * part, for a robust rule; the weights of all neighbours; and, for averaging beside the backward,
+ * the average to which the update is added. */
 double exchange_memory_bytes(const struct system *system, const struct plan *plan,
                              const struct exchange_load *load)
 {
@@ -269,15 +286,18 @@ double exchange_memory_bytes(const struct system *system, const struct plan *pla
     const struct compressor *compressor = exchange_method_of(exchange)->compressor;
     struct exchange_ranks ranks = exchange_ranks(system, plan);
     struct exchange_phases phases = exchange_phases_of(exchange, load, &ranks, false);
-    double bytes = 0;
+    const struct robust_rule *rule = exchange_method_of(exchange)->rule;
+    double bytes = 0, received = 0;
     for (int i = 0; i < phases.count; i++) {
         const struct exchange_phase *phase = &phases.at[i];
         if (phase->kind == PHASE_PEERS)
             bytes = phase->bytes * (phase->peers + (exchange->combine == COMBINE_BESIDE));
-        if (phase->kind == PHASE_ALL_GATHER && phase->object == EXCHANGE_GRADIENTS)
+        if (phase->kind == PHASE_ALL_TO_ALL)
+            received = phase->bytes;
+        if (phase->kind == PHASE_ALL_GATHER && phase->object == EXCHANGE_GRADIENTS && !rule)
             bytes = phase->bytes * phase->size;
     }
     if (compressor && exchange->memory == MEMORY_ON)
         bytes += compressor->copies * exchange_elements(load) * load->element_bytes;
-    return bytes;
+    return bytes + received;
 }

@@ -6,6 +6,7 @@
 #include "sim/cost/stage_load.h"
 #include "sim/engine/data_parallel.h"
 #include "sim/engine/offload.h"
+#include "sim/exchange/robust.h"
 #include "sim/plan/state_share.h"
 
 #include <math.h>
@@ -136,13 +137,21 @@ static double visible_mix_s(const struct work *w, int stage, double mix_s)
     return exposed_s(&w->system->profile, mix_s, work_passes_s(w, stage), HUGE_VAL);
 }
 
+/* Whether parts of a gradient can be combined before the rest is there: not where a rule weighs
+ * whole gradients. */
+static bool can_begin_early(const struct work *w)
+{
+    const struct robust_rule *rule = exchange_method_of(&w->plan->exchange)->rule;
+    return !rule || !rule->weighs_ranks;
+}
+
 /* Gradients are sent in the buckets of an overlapped reduction, each with its own messages;
  * compression is fully exposed. Returns the time on the wires, hidden or not. */
 static double add_exchange(const struct work *w, struct stage_tail *tail, int stage,
                            double parameters)
 {
     double bytes = parameters * plan_exchange_bytes(w->plan);
-    bool overlaps = plan_overlaps(w->plan, &w->system->stack, OVERLAP_GRAD);
+    bool overlaps = can_begin_early(w) && plan_overlaps(w->plan, &w->system->stack, OVERLAP_GRAD);
     double buckets = overlaps ? num_buckets(w, bytes, stage) : 1;
     struct stage_load part, whole;
     fill_stage_load(w->model, w->plan, w->pieces, stage, 1 / buckets, &part);
@@ -152,7 +161,9 @@ static double add_exchange(const struct work *w, struct stage_tail *tail, int st
     double reduce_s = buckets * bucket.gradients_s;
     double memory_s = buckets * bucket.memory_s;
     tail->mix_s = exchange_cost(w->system, w->plan, &whole.load, averaging).weights_s;
-    if (exchange_keeps_replicas_equal(&w->plan->exchange)) {
+    if (!can_begin_early(w)) {
+        tail->reduce_s = tail->visible_reduce_s = reduce_s + memory_s;
+    } else if (exchange_keeps_replicas_equal(&w->plan->exchange)) {
         tail->reduce_s = after_chunks_s(w, reduce_s, bytes, stage) + memory_s;
         tail->visible_reduce_s = visible_s(w, OVERLAP_GRAD, reduce_s, bytes, stage) + memory_s;
     } else {

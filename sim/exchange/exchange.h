@@ -30,6 +30,7 @@ struct exchange {
     int rank;     /* rank of the two factors that approximate a matrix */
     int rounds;   /* compressed messages per step */
     int memory;   /* enum exchange_memory */
+    int hostile;  /* ranks that a robust rule bears; negative: as many as it can */
     int group;    /* neighbours that average by all-reduce and act as one; 0: the ranks of a node */
     double share; /* share of the elements that are sent, above 0 */
 };
@@ -65,6 +66,7 @@ struct exchange_parameter {
     double min, max;          /* counts */
     const char *const *words; /* words of an enum; NULL-terminated */
     bool is_optional;         /* written NAME=VALUE, after the others; absent: `fallback` */
+    bool is_bare;             /* optional, but written without its name */
     int fallback;
 };
 enum { MAX_EXCHANGE_PARAMETERS = 4 };
@@ -98,6 +100,7 @@ enum exchange_phase_kind {
                       member i x size / peers, rounded down */
     PHASE_REDUCE_SCATTER, /* summed; each member gets the part of its index */
     PHASE_ALL_GATHER,     /* every member's bytes to all others */
+    PHASE_ALL_TO_ALL,     /* each member gets the part of its index from all, not summed */
     PHASE_PEERS,          /* bytes to and from each of `peers` neighbours in a graph */
     NUM_PHASE_KINDS
 };
@@ -143,6 +146,8 @@ struct exchange_method {
                    const struct exchange_ranks *ranks, bool averages, struct exchange_phases *out);
     /* NULL: messages are not compressed. */
     const struct compressor *compressor;
+    /* The rule that replaces the mean (sim/exchange/robust.h); NULL: the mean. */
+    const struct robust_rule *rule;
     bool adapts; /* its period grows as the loss falls */
 };
 extern const struct exchange_method exchange_methods[];

@@ -29,6 +29,13 @@ const char *const exchange_memory_words[NUM_MEMORIES + 1] = {
 #define GROUP(absent) { "group", "Neighbouring ranks that sum by all-reduce and act as one; 0: those of " \
                   "a node.", COUNT(group), .max = 1 << 24, OPTIONAL(absent) }
 
+/* A robust method: its name, its rule and the words of its row. */
+#define ROBUST(word, its_rule, what, from, differs) \
+    { .name = word, .tried = word, .form = word "[:F]", .summary = what, .source = from, .changes = differs, \
+      .parameters = { { "F", "Hostile ranks that it bears; absent: as many as it can.", COUNT(hostile), \
+                        .max = 1 << 24, OPTIONAL(-1), .is_bare = true } }, \
+      .accepts = robust_accepts, .phases = robust_phases, .rule = &(its_rule) }
+
 const struct exchange_method exchange_methods[] = {
     { .name = "allreduce", .tried = "allreduce", .form = "allreduce",
       .summary = "The mean of all ranks' gradients on every rank, by the library's fastest algorithm.",
@@ -107,6 +114,22 @@ const struct exchange_method exchange_methods[] = {
       .changes = "gradient matrices are sent as products of rank R, the rest later",
       .parameters = { { "R", "Rank of the factors.", COUNT(rank), .min = 1, .max = 1 << 14 }, MEMORY },
       .phases = power_phases, .compressor = &low_rank },
+    ROBUST("median", coordinate_median,
+           "The median of each gradient element over the ranks; F < n/2 ranks may be hostile.",
+           "Yin et al. 2018, algorithm 1, option I",
+           "the median of each gradient element replaces the mean"),
+    ROBUST("trimmed", trimmed_mean,
+           "The mean of each gradient element without the F largest and the F smallest, F < n/2.",
+           "Yin et al. 2018, algorithm 1, option II",
+           "each gradient element's F largest and F smallest values are left out of the mean"),
+    ROBUST("krum", krum,
+           "The one gradient that is closest to its n - F - 2 nearest; n > 2 F + 2.",
+           "Blanchard et al. 2017, section 4",
+           "one rank's gradient, the closest to its nearest, replaces the mean"),
+    ROBUST("geomedian", geometric_median,
+           "The point with the least sum of distances to all gradients; F < n/2.",
+           "Chen, Su and Xu 2017; Pillutla, Kakade and Harchaoui 2022, RFA (smoothed Weiszfeld)",
+           "the geometric median of the ranks' gradients replaces their mean"),
 };
 // clang-format on
 const int num_exchange_methods = LENGTH(exchange_methods);

@@ -3,7 +3,7 @@
 #ifndef SIM_EXCHANGE_METHODS_H
 #define SIM_EXCHANGE_METHODS_H
 
-#include "sim/exchange/exchange.h"
+#include "sim/exchange/robust.h"
 
 typedef void add_phases(const struct exchange *exchange, const struct exchange_load *load,
                         const struct exchange_ranks *ranks, bool averages,
@@ -11,10 +11,11 @@ typedef void add_phases(const struct exchange *exchange, const struct exchange_l
 typedef bool accept_ranks(const struct exchange *exchange, int num_ranks, struct err *err);
 
 add_phases all_reduce_phases, ring_phases, tree_phases, hierarchical_phases, server_phases,
-    gossip_phases, local_phases, periodic_phases, gathered_phases, power_phases;
-accept_ranks hierarchical_accepts, server_accepts, gossip_accepts;
+    gossip_phases, local_phases, periodic_phases, gathered_phases, power_phases, robust_phases;
+accept_ranks hierarchical_accepts, server_accepts, gossip_accepts, robust_accepts;
 extern const struct compressor quantiser, largest_elements, largest_changes, largest_in_rounds,
     low_rank;
+extern const struct robust_rule coordinate_median, trimmed_mean, krum, geometric_median;
 
 /* Bytes of a load, uncompressed. */
 double load_bytes(const struct exchange_load *load);

@@ -7,6 +7,7 @@ const char *const exchange_phase_words[NUM_PHASE_KINDS + 1] = {
     [PHASE_SERVERS] = "servers",
     [PHASE_REDUCE_SCATTER] = "reduce_scatter",
     [PHASE_ALL_GATHER] = "all_gather",
+    [PHASE_ALL_TO_ALL] = "all_to_all",
     [PHASE_PEERS] = "peers",
 };
 
@@ -69,6 +70,7 @@ static double group_wire_bytes(const struct exchange_phase *phase)
     case PHASE_SERVERS:
         return 2 * others * phase->bytes;
     case PHASE_REDUCE_SCATTER:
+    case PHASE_ALL_TO_ALL:
         return others * phase->bytes;
     case PHASE_ALL_GATHER:
         return others * phase->size * phase->bytes;

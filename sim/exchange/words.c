@@ -112,7 +112,7 @@ static bool read_optional(const struct exchange_method *method, char *word, unsi
     int index_of[MAX_EXCHANGE_PARAMETERS] = { 0 };
     int count = 0;
     for (int i = 0; is_parameter(method, i); i++)
-        if (method->parameters[i].is_optional) {
+        if (method->parameters[i].is_optional && !method->parameters[i].is_bare) {
             index_of[count] = i;
             names[count++] = method->parameters[i].name;
         }
@@ -130,6 +130,15 @@ static bool read_optional(const struct exchange_method *method, char *word, unsi
     return read_value(&method->parameters[index_of[found]], equals + 1, out, err);
 }
 
+/* The optional parameter that is written without its name; NULL: none. */
+static const struct exchange_parameter *bare_parameter(const struct exchange_method *method)
+{
+    for (int i = 0; is_parameter(method, i); i++)
+        if (method->parameters[i].is_bare)
+            return &method->parameters[i];
+    return NULL;
+}
+
 static bool read_parameters(const struct exchange_method *method, const char *rest,
                             struct exchange *out, struct err *err)
 {
@@ -144,6 +153,9 @@ static bool read_parameters(const struct exchange_method *method, const char *re
         else if (!read_value(parameter, word, out, err))
             return false;
     }
+    const struct exchange_parameter *bare = bare_parameter(method);
+    if (bare && rest && next_word(&rest, word) && !read_value(bare, word, out, err))
+        return false;
     unsigned seen = 0;
     while (next_word(&rest, word))
         if (!read_optional(method, word, &seen, out, err))
@@ -204,7 +216,7 @@ void exchange_write(const struct exchange *exchange, struct text *out)
         if (parameter->is_optional && is_fallback(parameter, exchange))
             continue;
         text_add(out, ":");
-        if (parameter->is_optional)
+        if (parameter->is_optional && !parameter->is_bare)
             text_add(out, "%s=", parameter->name);
         write_value(parameter, exchange, out);
     }

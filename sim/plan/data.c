@@ -1,5 +1,7 @@
 #include "sim/plan/axes.h"
 
+#include "sim/exchange/robust.h"
+
 #include <math.h>
 #include <stdio.h>
 
@@ -105,5 +107,10 @@ bool data_can_exchange(const struct plan_case *of, struct err *err)
         return err_set(err, ERR_INFEASIBLE, "exchange",
                        "exchange=%s averages weights, and offload=optimizer keeps them on the host",
                        method->name);
+    if (method->rule && method->rule->weighs_ranks && (plan->tp > 1 || plan->pp > 1))
+        return err_set(err, ERR_INFEASIBLE, "exchange",
+                       "exchange=%s needs tp 1 and pp 1, not %d and %d: it weighs whole gradients, "
+                       "and each part of the model would weigh its own",
+                       method->name, plan->tp, plan->pp);
     return !method->accepts || method->accepts(&plan->exchange, plan->dp, err);
 }

@@ -41,6 +41,8 @@ double textbook_phase_s(const struct textbook_wires *wires, const struct exchang
         return textbook_parameter_server_s(&link, phase->size, phase->peers, phase->bytes);
     case PHASE_REDUCE_SCATTER:
         return textbook_ring_reduce_scatter_s(&link, phase->size, phase->bytes);
+    case PHASE_ALL_TO_ALL:
+        return (phase->size - 1) * textbook_message_s(&link, phase->bytes / phase->size);
     case PHASE_ALL_GATHER:
         return textbook_ring_all_gather_s(&link, phase->size, phase->size * phase->bytes);
     case PHASE_PEERS:
