@@ -67,11 +67,13 @@ static bool has_alibi(const struct plan *plan, const struct model *model)
     return model->positions == POSITION_ALIBI;
 }
 
-/* Whether compression hides an overflow from the gradient norm, which is computed after it. */
+/* Whether compression, or a robust rule, hides an overflow from the gradient norm, which is
+ * computed after it. */
 static bool hides_overflow(const struct plan *plan, const struct model *model)
 {
     (void)model;
-    return exchange_method_of(&plan->exchange)->compressor && plan->precision == PRECISION_FP16;
+    const struct exchange_method *method = exchange_method_of(&plan->exchange);
+    return (method->compressor || method->rule) && plan->precision == PRECISION_FP16;
 }
 
 const struct refusal run_refusals[] = {
@@ -87,7 +89,8 @@ const struct refusal run_refusals[] = {
       keeps_gradients_in_16_bits },
     { "optimizer", "of optimizers adam, momentum and sgd can be run", has_another_optimizer },
     { "exchange",
-      "compressed gradients can't be run in fp16: an overflow would hide in what is left out",
+      "compressed gradients and robust rules can't be run in fp16: an overflow would hide in what "
+      "is left out",
       hides_overflow },
     { "model", "ALiBi positions can't be run yet", has_alibi },
 };

@@ -348,6 +348,7 @@ void parity_run(const struct model *model, const char *layout, const struct pari
                     .loss_scale = 1 },
         .rates = run->rates,
         .spike = run->spike,
+        .hostility = run->hostility,
         .seed = run->seed,
         .data_ranks = { plan.dp, 1 },
     };

@@ -23,6 +23,7 @@ struct parity_run {
     double clip;                         /* else their norm is at most this; 0: 1 */
     struct rate_course rates;            /* of the learning rate */
     double spike;                        /* as run_setup's */
+    struct hostility hostility;          /* of data ranks */
     int prefetch;                        /* of ZeRO-3 */
     bool has_graphs;                     /* as run_setup's */
     const struct layer_options *options; /* of the op lists; NULL: nothing fused but attention */

@@ -209,6 +209,15 @@ static void find_gradient(struct exchange_side *side, const struct convex_run *r
         logistic_gradient(run->problem, side->on.rank, side->weights, side->gradients);
 }
 
+static void falsify_gradient(struct exchange_side *side, const struct convex_run *run, int step)
+{
+    enum { SEED = 6 };
+    struct draw draw = { .seed = SEED + (uint64_t)side->on.rank, .step = (uint32_t)step };
+    if (hostility_includes(&run->hostility, SEED, side->on.size, side->on.rank))
+        hostility_issue(&run->hostility, &kernels_host, side->kernels, side->stream, &draw,
+                        side->gradients, (size_t)run->problem->features);
+}
+
 bool exchange_side_train(struct exchange_side *side, struct convex_run *run)
 {
     bool adapts = exchange_method_of(&side->exchange)->adapts; // each rank by the loss
@@ -220,7 +229,9 @@ bool exchange_side_train(struct exchange_side *side, struct convex_run *run)
         double loss = 1;
         double rate = run->fades > 0 ? run->rate / (1 + step / run->fades) : run->rate;
         find_gradient(side, run, &rng);
-        if (adapts || run->losses)
+        falsify_gradient(side, run, step);
+        ok = exchange_side_sync(side);
+        if (ok && (adapts || run->losses))
             ok = mean_weights(side, run->problem->features, mean);
         if (ok && finds_loss)
             loss = logistic_loss_of_floats(run->problem, mean);

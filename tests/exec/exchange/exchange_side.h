@@ -4,6 +4,7 @@
 #define TESTS_EXEC_EXCHANGE_EXCHANGE_SIDE_H
 
 #include "exec/exchange/exchanger.h"
+#include "exec/exchange/hostile.h"
 #include "tests/exec/exchange/logistic.h"
 
 /* An open communicator, which the sides of several exchanges may use one after another. */
@@ -56,6 +57,7 @@ struct convex_run {
     double rate;
     int batch;    /* samples drawn for each gradient; 0: all */
     double fades; /* steps after which the rate is half; 0: never */
+    struct hostility hostility;
     /* Found: */
     double loss;       /* of the mean of all ranks' weights, at the end */
     double apart;      /* root of the mean of ranks' squared distances from that mean */

@@ -340,6 +340,50 @@ START_TEST(mpi_trains_as_threads_do)
 }
 END_TEST
 
+/* --- hostile ranks ------------------------------------------------------------------------ */
+
+/* Eight shards around one truth, with enough samples that their gradients differ by less than they
+ * are long. */
+enum { MANY = 8, FEW = 16 };
+
+static bool train_hostile(void *job, const struct exchange_world *world)
+{
+    return train(world, job);
+}
+
+static struct convex_run trained_by_eight(const struct logistic *eight, const char *word,
+                                          const char *hostile)
+{
+    struct trial trial = { word, { .problem = eight, .steps = 150, .rate = 1 } };
+    struct err err = { 0 };
+    if (hostile)
+        ck_assert_msg(hostility_read(hostile, &trial.run.hostility, &err), "%s", err.msg);
+    ck_assert(exchange_threads_run(MANY, train_hostile, &trial));
+    return trial.run;
+}
+
+static const char *const hostile[] = { "2:flip", "2:noise:300", "2:silence" };
+static const char *const robust[] = { "median:2", "trimmed:2", "krum:2", "geomedian:2" };
+
+START_TEST(two_hostile_ranks_of_eight_hurt_the_mean_and_no_robust_rule)
+{
+    struct arena own = { 0 };
+    struct logistic eight = logistic_new(MANY, 1000, FEW, 0, 5, &own);
+    double clean = trained_by_eight(&eight, "allreduce", NULL).loss;
+    ck_assert_double_le(clean, 1.001 * eight.least);
+    for (int i = 0; i < LENGTH(robust); i++) {
+        struct convex_run run = trained_by_eight(&eight, robust[i], hostile[_i]);
+        ck_assert_msg(run.loss <= 1.02 * clean, "%s, %s: %g, where %g is clean", robust[i],
+                      hostile[_i], run.loss, clean);
+        ck_assert_double_eq(run.sent_bytes, run.planned_bytes);
+    }
+    double hurt = trained_by_eight(&eight, "allreduce", hostile[_i]).loss;
+    if (strcmp(hostile[_i], "2:silence") != 0)
+        ck_assert_double_gt(hurt, 1.1 * clean);
+    arena_release(&own);
+}
+END_TEST
+
 static Suite *suite(void)
 {
     TCase *tc = tcase_create("convex");
@@ -354,6 +398,8 @@ static Suite *suite(void)
     tcase_add_test(tc, longer_periods_leave_more);
     tcase_add_test(tc, averages_reach_the_same_optimum_as_the_rate_fades);
     tcase_add_test(tc, constants_of_one_short_run_predict_the_steps_of_other_methods);
+    tcase_add_loop_test(tc, two_hostile_ranks_of_eight_hurt_the_mean_and_no_robust_rule, 0,
+                        LENGTH(hostile));
     tcase_add_test(tc, processes_over_sockets_train_as_threads_do);
     tcase_add_test(tc, mpi_trains_as_threads_do);
     Suite *s = suite_create("exec/exchange, a convex problem");

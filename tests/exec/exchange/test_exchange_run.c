@@ -62,7 +62,8 @@ static const struct {
     { "ps:2", 6, 1 },         { "ps:5", 6, 1 },
     { "ps:4", 4, 1 },         { "hierarchical", 4, 2 },
     { "hierarchical", 6, 3 }, { "hierarchical:group=4", 8, 1 },
-    { "hierarchical", 3, 2 },
+    { "hierarchical", 3, 2 }, { "trimmed:0", 4, 1 },
+    { "trimmed:0", 5, 1 },
 };
 
 START_TEST(every_way_to_sum_gives_the_sum)
@@ -105,6 +106,11 @@ static const char *const words[] = {
     "neolithic:0.05:rounds=3",
     "powersgd:1",
     "powersgd:3:memory=off",
+    "median",
+    "trimmed:1",
+    "trimmed:0",
+    "krum",
+    "geomedian",
 };
 
 static double planned(const struct exchange_side *side, int steps)

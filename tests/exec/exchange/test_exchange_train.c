@@ -40,6 +40,8 @@ static const struct {
     { "dp2 tp2 sp", "ring" },
     { "pp2 dp2 mb2", "tree" },
     { "pp2 vpp2 dp2 mb2", "ps:1" },
+    { "dp4 mb2", "trimmed:0" },
+    { "pp2 dp2 tp2 sp mb1", "trimmed:0" },
     { "dp4 mb2", "topk:1" },
     { "pp2 dp2", "topk:1:memory=off" },
     { "dp2 tp2", "ef21:1" },
@@ -88,6 +90,10 @@ static const char *const layouts[] = {
     "dp2 tp2 sp exchange=ef21:0.1",
     "dp2 tp2 exchange=neolithic:0.05",
     "pp2 vpp2 dp2 mb2 exchange=powersgd:2",
+    "pp2 dp4 mb1 exchange=median:1",
+    "dp4 tp2 sp mb1 exchange=trimmed:1",
+    "dp4 mb2 exchange=krum",
+    "dp8 mb1 exchange=geomedian",
 };
 
 static struct parity_run adam(int steps)
@@ -243,6 +249,50 @@ START_TEST(an_exchange_has_the_same_bits_again)
 }
 END_TEST
 
+/* --- hostile ranks ------------------------------------------------------------------------ */
+
+/* The loss after a few steps of eight data ranks, two of which send ten times the opposite of their
+ * gradients; the bytes are those without them. */
+static void train_beside_hostile_ranks(const char *layout, double *first, double *last)
+{
+    enum { STEPS = 16 };
+    struct model model = parity_llama();
+    struct bytes bytes = { .mutex = PTHREAD_MUTEX_INITIALIZER };
+    struct parity_run run = adam(STEPS);
+    struct parity_result result;
+    struct err err = { 0 };
+    model.vocab = 256;
+    struct token_source text = parity_text(&model);
+    ck_assert(hostility_read("2:flip", &run.hostility, &err));
+    run.tokens = &text;
+    run.after = add_bytes;
+    run.context = &bytes;
+    parity_run(&model, layout, &run, &result);
+    *first = result.loss[0];
+    *last = result.loss[STEPS - 1];
+    ck_assert_double_eq(bytes.sum.sent, bytes.sum.planned);
+    parity_release(&result);
+    token_source_close(&text);
+}
+
+START_TEST(two_hostile_ranks_of_eight_stop_all_reduce_and_no_robust_rule)
+{
+    static const char *const robust[] = {
+        "dp8 mb1 exchange=median:2",
+        "dp8 mb1 exchange=trimmed:2",
+        "dp8 mb1 exchange=krum:2",
+        "dp8 mb1 exchange=geomedian:2",
+    };
+    double first, last;
+    train_beside_hostile_ranks("dp8 mb1", &first, &last);
+    ck_assert_double_gt(last, first);
+    for (int i = 0; i < LENGTH(robust); i++) {
+        train_beside_hostile_ranks(robust[i], &first, &last);
+        ck_assert_msg(last < first - 1, "%s: from %g to %g", robust[i], first, last);
+    }
+}
+END_TEST
+
 /* --- who waits for whom ------------------------------------------------------------------- */
 
 enum {
@@ -353,6 +403,7 @@ static Suite *suite(void)
     tcase_add_loop_test(tc, data_ranks_send_what_the_list_says, 0, LENGTH(reduced));
     tcase_add_loop_test(tc, masters_are_averaged_where_values_have_16_bits, 0, LENGTH(rounded));
     tcase_add_loop_test(tc, an_exchange_has_the_same_bits_again, 0, LENGTH(layouts));
+    tcase_add_test(tc, two_hostile_ranks_of_eight_stop_all_reduce_and_no_robust_rule);
     tcase_add_loop_test(tc, a_slow_rank_holds_up_those_alone_that_hear_it, 0, LENGTH(holdings));
     Suite *s = suite_create("exec/rank_exchange");
     suite_add_tcase(s, tc);

@@ -90,6 +90,8 @@ static const char *const all[] = {
     "ef21:0.05",
     "neolithic:0.01",
     "powersgd:4",
+    "median:3",
+    "trimmed:3",
 };
 enum { NUM_ALL = LENGTH(all) };
 
@@ -200,6 +202,19 @@ START_TEST(gathered_messages_pay_on_few_ranks_alone)
 }
 END_TEST
 
+/* Parts to their ranks and results to all, as the library's all-to-all and all-gather; with krum
+ * the distances between 64 ranks too. */
+START_TEST(a_robust_rule_is_an_all_to_all_and_a_gather)
+{
+    struct plan plan = exchanging(64, "median");
+    struct comm_group group = network_plan_group(&v100, &plan, REPLICAS);
+    double median_s = all_to_all_s(&group, 1e9) + collective_s(&group, COLLECTIVE_ALL_GATHER, 1e9);
+    double distances_s = collective_s(&group, COLLECTIVE_ALL_REDUCE, 8.0 * 64 * 64);
+    ck_assert_double_eq_tol(wire_s(64, "median", 1e9), median_s, 1e-12);
+    ck_assert_double_eq_tol(wire_s(64, "krum", 1e9), median_s + distances_s, 1e-12);
+}
+END_TEST
+
 /* --- in a step ----------------------------------------------------------------------------- */
 
 static struct model small_model(void)
@@ -264,6 +279,19 @@ static double copy_bytes(void)
                       local_head_parameters(rank_share_of(&plan), &model);
     return (1 + v100.stack.memory.allocator_slack) * 4 * elements;
 }
+
+/* The median of a bucket overlaps the rest of the backward; the geometric median needs all
+ * distances first. */
+START_TEST(a_rule_that_weighs_whole_gradients_waits_for_all_of_them)
+{
+    struct prediction geomedian = predicted("tp1 mb1 dtype=fp16 exchange=geomedian");
+    struct prediction apart = predicted("tp1 mb1 dtype=fp16 overlap=none exchange=geomedian");
+    struct prediction median = predicted("tp2 mb2 dtype=fp16 exchange=median");
+    struct prediction after = predicted("tp2 mb2 dtype=fp16 overlap=none exchange=median");
+    ck_assert_double_eq(geomedian.time.data_comm_s, apart.time.data_comm_s);
+    ck_assert_double_lt(median.time.data_comm_s, after.time.data_comm_s);
+}
+END_TEST
 
 /* 32 data ranks: two neighbours in a ring, five in the exponential graph. */
 START_TEST(there_is_room_for_the_weights_of_all_neighbours)
@@ -469,6 +497,8 @@ static Suite *suite(void)
     tcase_add_test(tc, a_servers_time_grows_with_the_ranks_and_gossips_does_not);
     tcase_add_test(tc, a_period_has_its_share_of_an_average_of_all);
     tcase_add_test(tc, gathered_messages_pay_on_few_ranks_alone);
+    tcase_add_test(tc, a_robust_rule_is_an_all_to_all_and_a_gather);
+    tcase_add_test(tc, a_rule_that_weighs_whole_gradients_waits_for_all_of_them);
     tcase_add_loop_test(tc, bounds_hold_and_parts_add_up_whatever_is_exchanged, 0, NUM_ALL);
     tcase_add_test(tc, weights_that_travel_beside_the_passes_cost_less_and_need_room);
     tcase_add_test(tc, there_is_room_for_the_weights_of_all_neighbours);

@@ -266,6 +266,10 @@ static const struct {
     { "powersgd:6", 16, 1000, STEPS_BOUND },
     { "powersgd:7:memory=off", 16, 1000, STEPS_BOUND },
     { "ef21:0.01", 8, 14074, STEPS_BOUND },
+    { "trimmed:0", 8, 14074, STEPS_EXACT },
+    { "trimmed:1", 8, 14074, STEPS_BOUND },
+    { "median:0", 8, 14074, STEPS_BOUND },
+    { "krum", 8, 14074, STEPS_BOUND },
 };
 
 START_TEST(steps_go_by_published_runs_where_these_cover_them)

@@ -1,5 +1,6 @@
 #include "sim/exchange/powersgd.h"
 #include "sim/exchange/qsgd.h"
+#include "sim/exchange/robust.h"
 #include "sim/exchange/topk.h"
 #include "sim/plan/plan.h"
 #include "tests/testing.h"
@@ -48,6 +49,11 @@ static const char *const texts[] = {
     "neolithic:0.025:rounds=4",
     "powersgd:2",
     "powersgd:2:memory=off",
+    "median",
+    "median:0",
+    "trimmed:2",
+    "krum:3",
+    "geomedian:1",
 };
 enum { NUM_TEXTS = LENGTH(texts) };
 
@@ -73,7 +79,8 @@ START_TEST(every_method_is_documented_and_has_a_text_that_is_tested)
         ck_assert_int_eq(method->summary[strlen(method->summary) - 1], '.');
         ck_assert_uint_gt(strlen(method->source), 0);
         /* Methods that equal all-reduce have no `changes`; all others have. */
-        bool is_exact = method->object == EXCHANGE_GRADIENTS && !method->compressor;
+        bool is_exact =
+            method->object == EXCHANGE_GRADIENTS && !method->compressor && !method->rule;
         ck_assert_int_eq(is_exact, method->changes == NULL);
     }
 }
@@ -123,6 +130,9 @@ static const struct {
     { "topk:nan", "found \"nan\"" },
     { "topk:1.01", "found \"1.01\"" },
     { "neolithic:0.1:rounds=9", "rounds from 1 to 8" },
+    { "median:two", "expected a whole number F from 0 to 16777216, found \"two\"" },
+    { "krum:1:2", "expected krum[:F], found \"2\" behind it" },
+    { "geomedian:F=2", "found \"F=2\"" },
 };
 
 START_TEST(a_faulty_text_is_refused_by_name)
@@ -241,6 +251,61 @@ START_TEST(compressed_messages_are_gathered_so_they_grow_with_the_ranks)
 }
 END_TEST
 
+/* As many bytes as all-reduce, and 8 n^2 of distances, summed, for rules that weigh ranks. */
+START_TEST(robust_rules_send_what_all_reduce_does)
+{
+    struct exchange_ranks ranks = { 8, 4 };
+    struct exchange median = parsed("median"), trimmed = parsed("trimmed:1");
+    struct exchange krum = parsed("krum"), geomedian = parsed("geomedian");
+    double all_reduce = 2 * 7 * 4 * elements, distances = 2 * 7 * 8 * 64;
+    ck_assert_double_eq(exchange_wire_bytes(&median, &load, &ranks, 0), all_reduce);
+    ck_assert_double_eq(exchange_wire_bytes(&trimmed, &load, &ranks, 0), all_reduce);
+    ck_assert_double_eq(exchange_wire_bytes(&krum, &load, &ranks, 0), all_reduce + distances);
+    ck_assert_double_eq(exchange_wire_bytes(&geomedian, &load, &ranks, 0), all_reduce + distances);
+}
+END_TEST
+
+/* f < n / 2; Krum: n > 2 f + 2 (Blanchard et al. 2017, proposition 1). */
+static const struct {
+    const char *text;
+    int least_ranks; /* that it accepts */
+} robust[] = {
+    { "median:0", 1 },  { "median:1", 3 }, { "median:2", 5 },    { "trimmed:3", 7 },
+    { "krum", 3 },      { "krum:0", 3 },   { "krum:1", 5 },      { "krum:2", 7 },
+    { "geomedian", 1 }, { "median", 1 },   { "geomedian:4", 9 }, { "krum:7", 17 },
+};
+
+START_TEST(a_robust_rule_refuses_more_hostile_ranks_than_it_bears)
+{
+    struct exchange exchange = parsed(robust[_i].text);
+    const struct exchange_method *method = exchange_method_of(&exchange);
+    for (int n = 1; n < 20; n++) {
+        struct err why = { 0 };
+        bool accepted = method->accepts(&exchange, n, &why);
+        ck_assert_msg(accepted == (n >= robust[_i].least_ranks), "%s on %d ranks", robust[_i].text,
+                      n);
+        if (!accepted)
+            ck_assert_ptr_nonnull(strstr(why.msg, method->rule->condition));
+    }
+}
+END_TEST
+
+/* Allouah et al. 2023, table 1, for f = 2 of 8: r = 2 / 4. */
+START_TEST(a_rules_error_is_that_of_the_papers_table)
+{
+    struct exchange median = parsed("median:2"), trimmed = parsed("trimmed:2");
+    struct exchange krum = parsed("krum:2"), geomedian = parsed("geomedian:2");
+    struct exchange mean = parsed("trimmed:0"), sum = parsed("ring"), most = parsed("krum");
+    ck_assert_double_eq(robust_error(&median, 8), 4 * 1.5 * 1.5);
+    ck_assert_double_eq(robust_error(&trimmed, 8), 6 * 0.5 * 1.5);
+    ck_assert_double_eq(robust_error(&krum, 8), 6 * 1.5);
+    ck_assert_double_eq(robust_error(&geomedian, 8), 4 * 1.5 * 1.5);
+    ck_assert_double_eq(robust_error(&mean, 8), 0);
+    ck_assert_double_eq(robust_error(&sum, 8), 0);
+    ck_assert_int_eq(robust_hostile(&most, 8), 2);
+}
+END_TEST
+
 /* Factors 2 x (512 + 256) of three matrices; vectors, and a matrix that is smaller than its
  * factors, as they are. */
 START_TEST(low_rank_factors_are_summed)
@@ -286,6 +351,10 @@ static Suite *suite(void)
     tcase_add_test(tc, periods_average_in_their_last_step);
     tcase_add_test(tc, the_share_of_averages_is_that_of_the_rule_along_the_losses);
     tcase_add_test(tc, compressed_messages_are_gathered_so_they_grow_with_the_ranks);
+    tcase_add_test(tc, robust_rules_send_what_all_reduce_does);
+    tcase_add_loop_test(tc, a_robust_rule_refuses_more_hostile_ranks_than_it_bears, 0,
+                        LENGTH(robust));
+    tcase_add_test(tc, a_rules_error_is_that_of_the_papers_table);
     tcase_add_test(tc, low_rank_factors_are_summed);
     tcase_add_test(tc, bounds_are_those_of_the_tensors_at_hand);
     Suite *s = suite_create("sim/exchange");
