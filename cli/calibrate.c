@@ -185,7 +185,8 @@ static int measure(const struct options *options, const struct place *place, str
     json_t *cluster = NULL;
     bool tells = place->rank == 0 && !options->quiet;
     bool shows = tells && isatty(STDERR_FILENO);
-    if ((options->for_model && !model_load(options->for_model, &model, err)) ||
+    if ((options->for_model &&
+         (!model_load(options->for_model, &model, err) || !model_has_costs(&model, err))) ||
         !stack_load(backend_name(options), &stack, err))
         return exit_code_of(err);
     struct text part = { 0 };

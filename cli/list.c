@@ -43,15 +43,31 @@ static void add_aliases(struct text *line, const json_t *entry)
                  json_string_value(json_array_get(aliases, i)));
 }
 
-/* " 175 B parameters, 96 layers, hidden 12288": for models. */
+/* "BEFORE 37.6 BAFTER", of the entry's count called `key`. */
+static void add_count(struct text *line, const char *before, const json_t *entry, const char *key,
+                      const char *after)
+{
+    char count[32];
+    units_show_count(json_number_value(json_object_get(entry, key)), count, sizeof count);
+    text_add(line, "%s%s%s", before, count, after);
+}
+
+/* ": 671 B parameters, 37.6 B active (36.6 B without the embedding, 35.7 B without both tables),
+ * 11.6 B more to predict later tokens, 61 layers, hidden 7168": for models. */
 static void add_dimensions(struct text *line, const json_t *entry)
 {
-    char parameters[32];
-    if (!json_object_get(entry, "params"))
+    const json_t *total = json_object_get(entry, "params");
+    if (!total)
         return;
-    units_show_count(json_number_value(json_object_get(entry, "params")), parameters,
-                     sizeof parameters);
-    text_add(line, ": %s parameters, %d layers, hidden %d", parameters,
+    add_count(line, ": ", entry, "params", " parameters");
+    if (!json_equal(total, json_object_get(entry, "active_params"))) {
+        add_count(line, ", ", entry, "active_params", " active");
+        add_count(line, " (", entry, "active_params_without_embedding", " without the embedding");
+        add_count(line, ", ", entry, "active_params_without_tables", " without both tables)");
+    }
+    if (json_object_get(entry, "mtp_params"))
+        add_count(line, ", ", entry, "mtp_params", " more to predict later tokens");
+    text_add(line, ", %d layers, hidden %d",
              (int)json_integer_value(json_object_get(entry, "layers")),
              (int)json_integer_value(json_object_get(entry, "hidden")));
 }

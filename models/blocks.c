@@ -1,17 +1,27 @@
 #include "models/blocks.h"
 
+#include "base/arena.h"
 #include "base/length.h"
 #include "models/model.h"
 
 #include <assert.h>
 #include <stddef.h>
+#include <stdlib.h>
 #include <string.h>
+
+const char *const attention_kind_names[] = { "full", "window", "chunk", "sparse", "none", NULL };
+const char *const feed_forward_names[] = { "dense", "experts", "none", NULL };
+
+/* The kind of a model's blocks where they are alike. */
+static struct block_kind own_kind(const struct model *model)
+{
+    return (struct block_kind){ model->heads, model->kv_heads,  model->head_dim,
+                                model->ffn,   model->attention, model->feed_forward };
+}
 
 struct block_kind model_kind(const struct model *model, int kind)
 {
-    if (model->blocks.num_runs > 0)
-        return model->blocks.kinds[kind];
-    return (struct block_kind){ model->heads, model->kv_heads, model->head_dim, model->ffn };
+    return model->blocks.num_runs > 0 ? model->blocks.kinds[kind] : own_kind(model);
 }
 
 struct model model_of_kind(const struct model *model, int kind)
@@ -24,6 +34,10 @@ struct model model_of_kind(const struct model *model, int kind)
     of.kv_heads = widths.kv_heads;
     of.head_dim = widths.head_dim;
     of.ffn = widths.ffn;
+    of.attention = widths.attention;
+    of.feed_forward = widths.feed_forward;
+    if (of.feed_forward != FEED_FORWARD_EXPERTS)
+        of.experts = of.topk = of.shared_ffn = 0;
     of.blocks = (struct blocks){ 0 };
     return of;
 }
@@ -79,7 +93,7 @@ void model_count_kinds(const struct model *model, int first, int layers,
 static bool kinds_are_equal(const struct block_kind *a, const struct block_kind *b)
 {
     return a->heads == b->heads && a->kv_heads == b->kv_heads && a->head_dim == b->head_dim &&
-           a->ffn == b->ffn;
+           a->ffn == b->ffn && a->attention == b->attention && a->feed_forward == b->feed_forward;
 }
 
 bool blocks_are_equal(const struct blocks *a, const struct blocks *b)
@@ -95,6 +109,79 @@ bool blocks_are_equal(const struct blocks *a, const struct blocks *b)
     return true;
 }
 
+/* The kind's index, added if new; -1: too many kinds. */
+static int find_or_add_kind(struct blocks *blocks, const struct block_kind *kind)
+{
+    for (int i = 0; i < blocks->num_kinds; i++)
+        if (kinds_are_equal(&blocks->kinds[i], kind))
+            return i;
+    if (blocks->num_kinds == MAX_BLOCK_KINDS)
+        return -1;
+    blocks->kinds[blocks->num_kinds] = *kind;
+    return blocks->num_kinds++;
+}
+
+/* --- from the kind of each layer -------------------------------------------------------------- */
+
+static bool repeats_after(const struct block_kind *layers, int count, int period)
+{
+    for (int i = period; i < count; i++)
+        if (!kinds_are_equal(&layers[i], &layers[i - period]))
+            return false;
+    return true;
+}
+
+/* The fewest first layers whose kinds repeat to the last one. */
+static int find_period(const struct block_kind *layers, int count)
+{
+    for (int period = 1; period < count; period++)
+        if (count % period == 0 && repeats_after(layers, count, period))
+            return period;
+    return count;
+}
+
+/* Adds a layer to the last run if it is of its kind, else begins a run. */
+static bool add_layer(struct blocks *blocks, const struct block_kind *kind, struct err *err)
+{
+    int index = find_or_add_kind(blocks, kind);
+    if (index < 0)
+        return err_set(err, ERR_INPUT, "blocks", "expected %d kinds of blocks or fewer",
+                       MAX_BLOCK_KINDS);
+    if (blocks->num_runs > 0 && blocks->runs[blocks->num_runs - 1].kind == index) {
+        blocks->runs[blocks->num_runs - 1].layers++;
+        return true;
+    }
+    if (blocks->num_runs == MAX_BLOCK_RUNS)
+        return err_set(err, ERR_INPUT, "blocks", "expected %d runs of equal blocks or fewer",
+                       MAX_BLOCK_RUNS);
+    blocks->runs[blocks->num_runs++] = (struct block_run){ index, 1 };
+    return true;
+}
+
+bool blocks_of_layers(const struct block_kind *layers, struct model *model, struct err *err)
+{
+    model->blocks = (struct blocks){ 0 };
+    int period = find_period(layers, model->layers);
+    for (int i = 0; i < period; i++)
+        if (!add_layer(&model->blocks, &layers[i], err))
+            return false;
+    return true;
+}
+
+bool blocks_of_experts(struct model *model, struct err *err)
+{
+    int step = model->moe_step > 0 ? model->moe_step : 1;
+    struct block_kind *layers = arena_grow(NULL, (size_t)model->layers * sizeof *layers);
+    for (int i = 0; i < model->layers; i++) {
+        bool is_dense = i < model->first_dense || (i + 1) % step != 0;
+        layers[i] = own_kind(model);
+        layers[i].feed_forward = is_dense ? FEED_FORWARD_DENSE : FEED_FORWARD_EXPERTS;
+    }
+    bool ok = blocks_of_layers(layers, model, err);
+    free(layers);
+    return ok;
+}
+
 /* --- files ------------------------------------------------------------------------------------ */
 
 struct given_run {
@@ -106,6 +193,7 @@ struct given_run {
 #define W(member)                                                                              \
 #member, .kind = FIELD_INT, .offset = offsetof(struct given_run, widths.member), .min = 0, \
              .fallback = "0"
+#define N(member) #member, .kind = FIELD_NAME, .offset = offsetof(struct given_run, widths.member)
 const struct field block_fields[] = {
     { F(layers), .min = 1, .max = 100000, .doc = "Blocks of the run." },
     { W(heads), .max = 1e6, .doc = "Query heads; 0 or absent: the model's." },
@@ -114,7 +202,12 @@ const struct field block_fields[] = {
              "has as many." },
     { W(head_dim), .max = 1e6, .doc = "Width of one head; 0 or absent: the model's." },
     { W(ffn), .max = 1e8, .doc = "Width of the feed-forward; 0 or absent: the model's." },
+    { N(attention), .names = attention_kind_names, .fallback = "full",
+      .doc = "What mixes the tokens; absent: the model's." },
+    { N(feed_forward), .names = feed_forward_names, .fallback = "dense",
+      .doc = "Dense, experts or none; absent: experts where the model has them." },
 };
+#undef N
 #undef W
 #undef F
 const size_t num_block_fields = LENGTH(block_fields);
@@ -133,18 +226,6 @@ static struct block_kind derive(const struct model *model, const struct block_ki
     return kind;
 }
 
-/* The kind's index, added if new; -1: too many kinds. */
-static int find_or_add_kind(struct blocks *blocks, const struct block_kind *kind)
-{
-    for (int i = 0; i < blocks->num_kinds; i++)
-        if (kinds_are_equal(&blocks->kinds[i], kind))
-            return i;
-    if (blocks->num_kinds == MAX_BLOCK_KINDS)
-        return -1;
-    blocks->kinds[blocks->num_kinds] = *kind;
-    return blocks->num_kinds++;
-}
-
 static bool read_run(const json_t *object, struct model *model, struct err *err)
 {
     struct blocks *blocks = &model->blocks;
@@ -152,6 +233,10 @@ static bool read_run(const json_t *object, struct model *model, struct err *err)
     if (!fields_read(block_fields, num_block_fields, object, &given, err))
         return false;
     struct block_kind kind = derive(model, &given.widths);
+    if (!json_object_get(object, "attention"))
+        kind.attention = model->attention;
+    if (!json_object_get(object, "feed_forward"))
+        kind.feed_forward = model->feed_forward;
     int index = find_or_add_kind(blocks, &kind);
     if (index < 0)
         return err_set(err, ERR_INPUT, "", "expected %d kinds of blocks or fewer; found one more",
@@ -165,6 +250,9 @@ bool blocks_read(const json_t *runs, struct model *model, struct err *err)
     model->blocks = (struct blocks){ 0 };
     if (!runs)
         return true;
+    if (model->first_dense > 0 || model->moe_step > 1)
+        return err_set(err, ERR_INPUT, model->first_dense > 0 ? "first_dense" : "moe_step",
+                       "expected to be absent, as blocks says which blocks have experts");
     size_t count = json_array_size(runs);
     if (!json_is_array(runs) || count < 1 || count > MAX_BLOCK_RUNS)
         return err_set(err, ERR_INPUT, "blocks", "expected a list of 1 to %d runs of blocks",
@@ -183,7 +271,7 @@ bool blocks_read(const json_t *runs, struct model *model, struct err *err)
 json_t *blocks_write(const struct model *model)
 {
     const struct blocks *blocks = &model->blocks;
-    if (blocks->num_runs == 0)
+    if (blocks->num_runs == 0 || model->first_dense > 0 || model->moe_step > 1)
         return NULL;
     json_t *runs = json_array();
     for (int i = 0; i < blocks->num_runs; i++) {
@@ -222,7 +310,7 @@ static bool share_angles(const struct model *model, struct err *err)
 
 bool blocks_check(const struct model *model, struct err *err)
 {
-    struct block_kind own = { model->heads, model->kv_heads, model->head_dim, model->ffn };
+    struct block_kind own = own_kind(model);
     if (!check_kind(&own, err))
         return false;
     for (int i = 0; i < model->blocks.num_runs; i++)

@@ -1,8 +1,8 @@
 /* models/blocks.h - the kinds of a model's transformer blocks, and which block is of which kind.
  *
- * Kinds differ in widths (heads, feed-forward) only; most models have one kind. Runs of equal
- * blocks follow each other from the first block and repeat after the last run: { 1 of A, 1 of B }
- * alternates A and B. */
+ * Kinds differ in what mixes tokens, in the feed-forward, and in widths (heads, feed-forward); most
+ * models have one kind. Runs of equal blocks follow each other from the first block and repeat
+ * after the last run: { 1 of A, 1 of B } alternates A and B. */
 #ifndef MODELS_BLOCKS_H
 #define MODELS_BLOCKS_H
 
@@ -14,10 +14,27 @@
 
 struct model;
 
-enum { MAX_BLOCK_KINDS = 4, MAX_BLOCK_RUNS = 16 };
+enum { MAX_BLOCK_KINDS = 4, MAX_BLOCK_RUNS = 128 };
+
+/* What mixes the tokens of a block. Latent attention (kv_lora) is of the whole model. */
+enum attention_kind {
+    ATTENTION_FULL,   /* each token sees all before it */
+    ATTENTION_WINDOW, /* the last sliding_window of them */
+    ATTENTION_CHUNK,  /* those of its own chunk of attention_chunk tokens */
+    ATTENTION_SPARSE, /* the index_topk that an indexer of its own chooses (DeepSeek-V3.2) */
+    ATTENTION_NONE,   /* the block has no attention */
+};
+enum feed_forward_kind {
+    FEED_FORWARD_DENSE,
+    FEED_FORWARD_EXPERTS, /* a router and experts, and the shared expert if there is one */
+    FEED_FORWARD_NONE,
+};
+extern const char *const attention_kind_names[], *const feed_forward_names[]; /* NULL-terminated */
 
 struct block_kind {
     int heads, kv_heads, head_dim, ffn; /* as in struct model */
+    int attention;                      /* enum attention_kind */
+    int feed_forward;                   /* enum feed_forward_kind */
 };
 
 struct block_run {
@@ -32,7 +49,7 @@ struct blocks {
 };
 
 struct block_kind model_kind(const struct model *model, int kind);
-/* The model as if all of its blocks were of this kind. */
+/* The model as if all of its blocks were of this kind; without experts where the kind has none. */
 struct model model_of_kind(const struct model *model, int kind);
 int model_kind_of(const struct model *model, int layer);
 /* Counts the blocks of each kind among `layers` blocks from `first` on. */
@@ -43,10 +60,17 @@ extern const size_t num_block_fields;
 
 bool blocks_are_equal(const struct blocks *a, const struct blocks *b);
 
-/* Reads "blocks" of a preset: [{"layers": 3, "ffn": 12288}, {"layers": 57}]; a run takes the widths
- * that it leaves out from the model, which must have been derived. `runs` NULL: one kind. */
+/* Sets the runs from the kind of each of the model's layers: the fewest blocks that repeat. */
+bool blocks_of_layers(const struct block_kind *layers, struct model *model, struct err *err);
+/* Sets the runs of a model with experts, whose first `first_dense` blocks have a plain
+ * feed-forward, and of the others all but every moe_step-th; counted from the first block of the
+ * model. */
+bool blocks_of_experts(struct model *model, struct err *err);
+
+/* Reads "blocks" of a preset: [{"layers": 3, "ffn": 12288}, {"layers": 57}]; a run takes what it
+ * leaves out from the model, which must have been derived. `runs` NULL: one kind. */
 bool blocks_read(const json_t *runs, struct model *model, struct err *err);
-/* NULL when all blocks are of one kind. */
+/* NULL when all blocks are of one kind, or follow from first_dense and moe_step. */
 json_t *blocks_write(const struct model *model);
 /* Checks the widths of all kinds, and that the layers are a multiple of the layers in all runs. */
 bool blocks_check(const struct model *model, struct err *err);

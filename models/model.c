@@ -8,6 +8,7 @@
 
 const char *const norm_names[] = { "layernorm", "rmsnorm", NULL };
 const char *const activation_names[] = { "gelu", "relu", "swiglu", "geglu", NULL };
+const char *const qk_norm_names[] = { "head", "each", "all", NULL };
 const char *const position_names[] = { "learned", "rotary", "alibi", "none", NULL };
 
 /* Bounds are far above anything trained, and low enough that widths such as (heads + 2 kv_heads)
@@ -72,6 +73,61 @@ const struct field model_fields[] = {
       .min = 0, .max = 1e16, .fallback = "0", .doc = "The same of cubes." },
     { "document_fourth", .offset = offsetof(struct model, documents.fourth), .kind = FIELD_NUMBER,
       .min = 0, .max = 1e24, .fallback = "0", .doc = "The same of fourth powers." },
+    /* Rows from here on are written only where they differ from their fallback, which is 0. */
+    { F(attention), .kind = FIELD_NAME, .names = attention_kind_names, .fallback = "full",
+      .doc = "What mixes the tokens of a block." },
+    { F(attention_chunk), .kind = FIELD_INT, .min = 0, .max = 1e8, .fallback = "0",
+      .doc = "Tokens of a chunk that attention of kind chunk stays within; 0: no chunks." },
+    { F(sinks), .kind = FIELD_BOOL, .fallback = "no",
+      .doc = "A learned score per query head that takes weight from all others." },
+    { F(attention_gate), .kind = FIELD_BOOL, .fallback = "no",
+      .doc = "A product as wide as q gates the output of attention." },
+    { F(out_bias), .kind = FIELD_BOOL, .fallback = "no",
+      .doc = "Bias on the output of attention even without linear_bias." },
+    { F(qk_norm_kind), .kind = FIELD_NAME, .names = qk_norm_names, .fallback = "head",
+      .doc = "Gains of qk_norm: shared by all heads, each head's own, or of one norm over all." },
+    { F(experts), .kind = FIELD_INT, .min = 0, .max = 1e6, .fallback = "0",
+      .doc = "Experts of a block; 0: a dense feed-forward." },
+    { F(topk), .kind = FIELD_INT, .min = 0, .max = 1e6, .fallback = "0",
+      .doc = "Experts that a token goes to." },
+    { F(expert_ffn), .kind = FIELD_INT, .min = 0, .max = 1e8, .fallback = "0",
+      .doc = "Width of an expert; 0 or absent: ffn." },
+    { F(shared_ffn), .kind = FIELD_INT, .min = 0, .max = 1e8, .fallback = "0",
+      .doc = "Width of all experts together that every token goes to; 0: none." },
+    { F(first_dense), .kind = FIELD_INT, .min = 0, .max = 100000, .fallback = "0",
+      .doc = "First blocks with a dense feed-forward in place of experts." },
+    { F(moe_step), .kind = FIELD_INT, .min = 0, .max = 100000, .fallback = "0",
+      .doc = "Experts in every so many blocks, the last of each; 0 or 1: in all." },
+    { F(expert_groups), .kind = FIELD_INT, .min = 0, .max = 1e6, .fallback = "0",
+      .doc = "Groups of experts that the router chooses first; 0: none." },
+    { F(topk_groups), .kind = FIELD_INT, .min = 0, .max = 1e6, .fallback = "0",
+      .doc = "Groups that a token's experts are in; 0: any." },
+    { F(shared_gate), .kind = FIELD_BOOL, .fallback = "no",
+      .doc = "A product hidden -> 1 scales the shared experts' output." },
+    { F(router_bias), .kind = FIELD_BOOL, .fallback = "no",
+      .doc = "Trained biases of the router." },
+    { F(score_bias), .kind = FIELD_BOOL, .fallback = "no",
+      .doc = "Biases of the choice of experts, without gradient or optimizer state." },
+    { F(expert_bias), .kind = FIELD_BOOL, .fallback = "no",
+      .doc = "Biases on the projections of experts." },
+    { F(q_lora), .kind = FIELD_INT, .min = 0, .max = 1e7, .fallback = "0",
+      .doc = "Latent attention: channels that q is made of; 0: hidden." },
+    { F(kv_lora), .kind = FIELD_INT, .min = 0, .max = 1e7, .fallback = "0",
+      .doc = "Latent attention: channels that k and v are made of; 0: plain attention." },
+    { F(qk_nope_dim), .kind = FIELD_INT, .min = 0, .max = 1e6, .fallback = "0",
+      .doc = "Latent attention: channels of a head of q and k without rotary angles." },
+    { F(qk_rope_dim), .kind = FIELD_INT, .min = 0, .max = 1e6, .fallback = "0",
+      .doc = "Latent attention: channels of a head with rotary angles; k's are shared by heads." },
+    { F(v_head_dim), .kind = FIELD_INT, .min = 0, .max = 1e6, .fallback = "0",
+      .doc = "Latent attention: channels of a head of v." },
+    { F(index_heads), .kind = FIELD_INT, .min = 0, .max = 1e6, .fallback = "0",
+      .doc = "Sparse attention: heads of the indexer that chooses keys." },
+    { F(index_dim), .kind = FIELD_INT, .min = 0, .max = 1e6, .fallback = "0",
+      .doc = "Sparse attention: width of one of its heads." },
+    { F(index_topk), .kind = FIELD_INT, .min = 0, .max = 1e8, .fallback = "0",
+      .doc = "Sparse attention: keys that a token attends to." },
+    { F(mtp), .kind = FIELD_INT, .min = 0, .max = 1000, .fallback = "0",
+      .doc = "Modules that predict later tokens; counted apart from the model." },
     { .name = "blocks",
       .kind = FIELD_OTHER,
       .fallback = "",
@@ -88,6 +144,10 @@ const struct field model_fields[] = {
       .kind = FIELD_OTHER,
       .fallback = "",
       .doc = "Written, ignored when read." },
+    { .name = "mtp_params",
+      .kind = FIELD_OTHER,
+      .fallback = "",
+      .doc = "Of the mtp modules, which params leaves out; written, ignored when read." },
 };
 const size_t num_model_fields = sizeof model_fields / sizeof model_fields[0];
 #undef TEXT
@@ -96,74 +156,6 @@ const size_t num_model_fields = sizeof model_fields / sizeof model_fields[0];
 bool model_is_gated(const struct model *model)
 {
     return model->activation == ACTIVATION_SWIGLU || model->activation == ACTIVATION_GEGLU;
-}
-
-/* LayerNorm has a gain and a bias per channel, RMSNorm only the gain. */
-static double norm_parameters(const struct model *model)
-{
-    return (model->norm == NORM_LAYER ? 2.0 : 1.0) * model->hidden;
-}
-
-/* All products and sums below are integers, so doubles are exact up to 2^53 = 9e15. */
-static double attention_parameters(const struct model *model)
-{
-    double hidden = model->hidden;
-    double q_width = (double)model->heads * model->head_dim;
-    double qkv_width = q_width + 2.0 * model->kv_heads * model->head_dim;
-    double weights = hidden * qkv_width + q_width * hidden;
-    double biases = 0;
-    if (model->linear_bias || model->qkv_bias)
-        biases += qkv_width;
-    if (model->linear_bias)
-        biases += hidden;
-    double norms = model->qk_norm ? 2.0 * model->head_dim : 0;
-    return weights + biases + norms;
-}
-
-static double ffn_parameters(const struct model *model)
-{
-    double inputs = model_is_gated(model) ? 2 : 1; /* gate and up, or up alone */
-    double weights = (inputs + 1) * model->hidden * model->ffn;
-    double biases = model->linear_bias ? inputs * model->ffn + model->hidden : 0;
-    return weights + biases;
-}
-
-double model_layer_parameters(const struct model *model)
-{
-    return attention_parameters(model) + ffn_parameters(model) + 2 * norm_parameters(model);
-}
-
-double model_embedding_parameters(const struct model *model)
-{
-    double rows = model->vocab;
-    if (model->positions == POSITION_LEARNED)
-        rows += model->max_positions;
-    double norm = model->embedding_norm ? norm_parameters(model) : 0;
-    return rows * model->hidden + norm;
-}
-
-double model_head_parameters(const struct model *model)
-{
-    double output = model->tied ? 0 : (double)model->vocab * model->hidden;
-    return norm_parameters(model) + output;
-}
-
-double model_blocks_parameters(const struct model *model)
-{
-    int counts[MAX_BLOCK_KINDS];
-    double parameters = 0;
-    model_count_kinds(model, 0, model->layers, counts);
-    for (int kind = 0; kind < model_num_kinds(model); kind++) {
-        struct model of = model_of_kind(model, kind);
-        parameters += counts[kind] * model_layer_parameters(&of);
-    }
-    return parameters;
-}
-
-double model_parameters(const struct model *model)
-{
-    return model_embedding_parameters(model) + model_blocks_parameters(model) +
-           model_head_parameters(model);
 }
 
 /* The nearest divisor of `whole` at or past `start`, walking by `step`; 0 when there is none. */
@@ -195,19 +187,30 @@ static bool derive_widths(struct model *model, struct err *err)
 {
     if (model->kv_heads == 0)
         model->kv_heads = model->heads;
+    if (model->head_dim == 0 && model->kv_lora > 0)
+        model->head_dim = model->qk_nope_dim + model->qk_rope_dim;
     if (model->head_dim == 0 && model->heads > 0) {
         if (model->hidden % model->heads != 0)
             return refuse_heads(model, err);
         model->head_dim = model->hidden / model->heads;
     }
     if (model->ffn == 0)
-        model->ffn = 4 * model->hidden;
+        model->ffn = model->expert_ffn > 0 ? model->expert_ffn : 4 * model->hidden;
+    if (model->experts > 0 && model->expert_ffn == 0)
+        model->expert_ffn = model->ffn;
+    model->feed_forward = model->experts > 0 ? FEED_FORWARD_EXPERTS : FEED_FORWARD_DENSE;
     return true;
+}
+
+static bool derive_blocks(struct model *model, struct err *err)
+{
+    bool has_steps = model->first_dense > 0 || model->moe_step > 1;
+    return !has_steps || model->blocks.num_runs > 0 || blocks_of_experts(model, err);
 }
 
 bool model_derive(struct model *model, struct err *err)
 {
-    if (!derive_widths(model, err))
+    if (!derive_widths(model, err) || !derive_blocks(model, err))
         return false;
     if (model->positions == POSITION_LEARNED && model->max_positions == 0)
         model->max_positions = model->seq;
@@ -216,69 +219,6 @@ bool model_derive(struct model *model, struct err *err)
     if (model->norm_epsilon == 0)
         model->norm_epsilon = usual_norm_epsilon;
     return model_check(model, err);
-}
-
-/* Models may come from elsewhere than fields_read. */
-static bool check_texts(const struct model *model, struct err *err)
-{
-    if (model->name[0] == '\0')
-        return err_set(err, ERR_INPUT, "name", "expected a name; found \"\"");
-    for (size_t i = 0; i < num_model_fields; i++) {
-        const struct field *field = &model_fields[i];
-        const char *text = (const char *)model + field->offset;
-        if (field->kind != FIELD_TEXT)
-            continue;
-        if (plain_fault(text))
-            return err_set(err, ERR_INPUT, field->name, "expected one line of plain text");
-    }
-    return true;
-}
-
-/* Checks the bounds of integer fields again, for models that did not come through fields_read. */
-static bool check_bounds(const struct model *model, struct err *err)
-{
-    for (size_t i = 0; i < num_model_fields; i++) {
-        const struct field *field = &model_fields[i];
-        if (field->kind != FIELD_INT)
-            continue;
-        int value;
-        memcpy(&value, (const char *)model + field->offset, sizeof value);
-        bool may_be_0 = field->offset == offsetof(struct model, max_positions) ||
-                        field->offset == offsetof(struct model, sliding_window);
-        double min = may_be_0 ? 0 : 1;
-        if (value < min || value > field->max)
-            return err_set(err, ERR_INPUT, field->name, "expected %.0f to %.0f; found %d", min,
-                           field->max, value);
-    }
-    return true;
-}
-
-static bool check_positions(const struct model *model, struct err *err)
-{
-    if (model->positions == POSITION_LEARNED && model->max_positions < model->seq)
-        return err_set(err, ERR_INPUT, "max_positions",
-                       "%d learned positions are fewer than the %d tokens of a sequence",
-                       model->max_positions, model->seq);
-    if (model->positions != POSITION_LEARNED && model->max_positions != 0)
-        return err_set(err, ERR_INPUT, "max_positions",
-                       "expected 0 with %s positions, which have no table; found %d",
-                       position_names[model->positions], model->max_positions);
-    if (model->positions != POSITION_ROTARY && model->rope_theta != 0)
-        return err_set(err, ERR_INPUT, "rope_theta",
-                       "expected 0 with %s positions, which turn nothing; found %g",
-                       position_names[model->positions], model->rope_theta);
-    return true;
-}
-
-bool model_check(const struct model *model, struct err *err)
-{
-    if (!check_texts(model, err) || !check_bounds(model, err) || !blocks_check(model, err) ||
-        !check_positions(model, err))
-        return false;
-    double parameters = model_parameters(model);
-    if (parameters > 1e18)
-        return err_set(err, ERR_INPUT, "layers", "%.3g parameters are more than 1e18", parameters);
-    return true;
 }
 
 static bool check_format(const json_t *object, struct err *err)
@@ -320,15 +260,32 @@ bool model_read(const json_t *object, struct model *out, struct err *err)
            blocks_read(json_object_get(object, "blocks"), out, err) && model_derive(out, err);
 }
 
+/* Removes rows from "attention" on whose value is the fallback: most models have none of them. */
+static void leave_out_fallbacks(json_t *object)
+{
+    struct model plain = { 0 };
+    json_t *fallbacks = fields_write(model_fields, num_model_fields, &plain);
+    const struct field *first = fields_find(model_fields, num_model_fields, "attention");
+    for (const struct field *field = first; field < model_fields + num_model_fields; field++)
+        if (json_equal(json_object_get(object, field->name),
+                       json_object_get(fallbacks, field->name)))
+            json_object_del(object, field->name);
+    json_decref(fallbacks);
+}
+
 json_t *model_write(const struct model *model)
 {
     json_t *object = fields_write(model_fields, num_model_fields, model);
-    double parameters = model_parameters(model);
+    double parameters = model_parameters(model), active = model_active_parameters(model);
     json_t *blocks = blocks_write(model);
     assert(parameters <= 1e18);
+    leave_out_fallbacks(object);
     if (blocks)
         json_object_set_new(object, "blocks", blocks);
     json_object_set_new(object, "params", json_integer((json_int_t)parameters));
-    json_object_set_new(object, "active_params", json_integer((json_int_t)parameters));
+    json_object_set_new(object, "active_params", json_integer((json_int_t)active));
+    if (model->mtp > 0)
+        json_object_set_new(object, "mtp_params",
+                            json_integer((json_int_t)model_mtp_parameters(model)));
     return object;
 }

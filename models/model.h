@@ -17,6 +17,10 @@ enum norm_kind { NORM_LAYER, NORM_RMS };
 enum activation_kind { ACTIVATION_GELU, ACTIVATION_RELU, ACTIVATION_SWIGLU, ACTIVATION_GEGLU };
 extern const char *const norm_names[], *const activation_names[], *const position_names[];
 /* NULL-terminated */
+/* Where the gain of the norm of q and k comes from: one for every head, one of its own for each
+ * head, or a norm over all heads together, with a gain for each channel. */
+enum qk_norm_kind { QK_NORM_HEAD, QK_NORM_EACH, QK_NORM_ALL };
+extern const char *const qk_norm_names[];
 enum position_kind { POSITION_LEARNED, POSITION_ROTARY, POSITION_ALIBI, POSITION_NONE };
 
 struct model {
@@ -39,17 +43,44 @@ struct model {
     int activation;     /* enum activation_kind */
     int positions;      /* enum position_kind */
     double rope_theta;  /* base of rotary angles; 0 with other positions */
-    double norm_epsilon; /* added to the variance, or the mean square, of every norm */
-    bool linear_bias;    /* biases on the projections of attention and feed-forward */
-    bool qkv_bias;       /* biases on q, k and v (implied by linear_bias) */
-    bool qk_norm;        /* RMSNorm over each head of q and k: 2 head_dim weights per layer */
-    bool embedding_norm; /* a norm after the embedding (BLOOM) */
-    bool tied;           /* output head shares the token embedding */
-    double dropout;      /* hidden and attention dropout; 0: no masks are kept */
-    double batch;        /* usual global batch, sequences; 0: not stated */
-    double tokens;       /* usual token budget; 0: not stated */
+    double norm_epsilon;        /* added to the variance, or the mean square, of every norm */
+    bool linear_bias;           /* biases on the projections of attention and feed-forward */
+    bool qkv_bias;              /* biases on q, k and v (implied by linear_bias) */
+    bool qk_norm;               /* RMSNorm of q and k; per head 2 head_dim weights a layer */
+    int qk_norm_kind;           /* enum qk_norm_kind */
+    bool embedding_norm;        /* a norm after the embedding (BLOOM) */
+    bool tied;                  /* output head shares the token embedding */
+    double dropout;             /* hidden and attention dropout; 0: no masks are kept */
+    double batch;               /* usual global batch, sequences; 0: not stated */
+    double tokens;              /* usual token budget; 0: not stated */
     struct documents documents; /* packed into a sequence of the run */
     struct blocks blocks;       /* the kinds of blocks, when there are several */
+
+    int attention;       /* enum attention_kind of all blocks, when they are of one kind */
+    int feed_forward;    /* enum feed_forward_kind, likewise; derived: experts if there are any */
+    int attention_chunk; /* tokens of a chunk that attention stays within; 0: no chunks */
+    bool sinks;          /* one learned score per query head, which takes weight from all others */
+    bool attention_gate; /* another product as wide as q gates the output of attention */
+    bool out_bias;       /* bias on the output of attention (implied by linear_bias) */
+
+    /* Experts: each token goes to topk of them, of width expert_ffn. 0: none. */
+    int experts, topk, expert_ffn;
+    int shared_ffn;  /* sum of the widths of experts that every token goes to */
+    int first_dense; /* so many first blocks have a dense feed-forward of width ffn */
+    int moe_step;    /* of the others every moe_step-th has experts, block moe_step - 1 first */
+    int expert_groups, topk_groups; /* a token's experts are of topk_groups groups; 0: of any */
+    bool shared_gate;               /* hidden weights scale the shared experts' output */
+    bool router_bias;               /* trained biases of the router, one an expert */
+    bool score_bias;                /* biases that choose experts; set without a gradient */
+    bool expert_bias;               /* biases on the projections of experts */
+
+    /* Latent attention (MLA): q from q_lora channels (0: from hidden), k and v from kv_lora. A head
+     * of q and k has qk_nope_dim channels without and qk_rope_dim with rotary angles; those of k
+     * are the same in all heads. head_dim is their sum. kv_lora 0: plain attention. */
+    int q_lora, kv_lora, qk_nope_dim, qk_rope_dim, v_head_dim;
+    int index_heads, index_dim, index_topk; /* the indexer of ATTENTION_SPARSE */
+
+    int mtp; /* modules that predict later tokens; counted apart from the model */
 };
 
 static inline int model_num_kinds(const struct model *model) /* 1 or more */
@@ -62,10 +93,18 @@ extern const size_t num_model_fields;
 
 bool model_is_gated(const struct model *model); /* feed-forward has gate and up projections */
 
-/* Exact number of trained parameters, embeddings included. */
+/* Exact number of parameters, embeddings included; modules for later tokens (mtp) are not. */
 double model_parameters(const struct model *model);
+/* Of them, those that a token meets: topk of the experts, everything else. */
+double model_active_parameters(const struct model *model);
+/* Of them, those without a gradient, and so without optimizer state: score biases. */
+double model_untrained_parameters(const struct model *model);
+/* Parameters of the mtp modules: two norms, a product 2 hidden -> hidden, a block like the last,
+ * and a norm each; embedding and head are the model's. */
+double model_mtp_parameters(const struct model *model);
 /* Parameters of one transformer block with the model's own widths. */
 double model_layer_parameters(const struct model *model);
+double model_layer_active_parameters(const struct model *model);
 /* Parameters of all blocks, each with the widths of its kind. */
 double model_blocks_parameters(const struct model *model);
 /* Parameters of the token and position embeddings, and of the norm after them if any. */
@@ -80,8 +119,12 @@ extern const double usual_rope_theta, usual_norm_epsilon;
  * do. */
 bool model_derive(struct model *model, struct err *err);
 
-/* Checks what no single field can: heads x head_dim, divisibility, positions. */
+/* Checks what no single field can: heads x head_dim, divisibility, positions (models/check.c). */
 bool model_check(const struct model *model, struct err *err);
+
+/* False when the model has a feature that is counted, but whose time and memory are not modelled
+ * (models/counted.c). The error names the feature and states the counts. */
+bool model_has_costs(const struct model *model, struct err *err);
 
 /* Finds `name`: a preset or alias, or a path to a preset-style file or a Hugging Face config.json.
  * An unknown name is ERR_USAGE with the nearest preset; a faulty file ERR_INPUT with FILE:LINE:

@@ -221,7 +221,7 @@ static bool load_all(const struct options *options, const struct json_file *file
 {
     int num_gpus;
     if (!count_gpus(options, file, &num_gpus, err) ||
-        !load_model(options, file, &setup->model, err) ||
+        !load_model(options, file, &setup->model, err) || !model_has_costs(&setup->model, err) ||
         !setup_set_system(options, file, num_gpus, setup, err))
         return false;
     bool model_of_file = !options->model && planfile_part(file, "model");

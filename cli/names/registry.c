@@ -46,11 +46,17 @@ static void add_model(json_t *list, const struct model_preset *preset)
         json_array_append_new(aliases, json_string(preset->aliases[i]));
     json_t *entry = add_entry(list, model->name, aliases, model->summary, model->source);
     json_t *written = model_write(model);
-    static const char *const keys[] = { "params", "active_params", "layers", "hidden",
-                                        "heads",  "seq",           "batch",  "tokens" };
+    static const char *const keys[] = { "params", "active_params", "mtp_params", "layers", "hidden",
+                                        "heads",  "seq",           "batch",      "tokens" };
     for (size_t i = 0; i < LENGTH(keys); i++)
         json_object_set(entry, keys[i], json_object_get(written, keys[i]));
     json_decref(written);
+    /* Publishers leave the input embedding or both tables out of the active ones. */
+    double active = model_active_parameters(model);
+    double table = (double)model->vocab * model->hidden;
+    json_object_set_new(entry, "active_params_without_embedding", number_json(active - table));
+    json_object_set_new(entry, "active_params_without_tables",
+                        number_json(active - (model->tied ? 1 : 2) * table));
 }
 
 static json_t *list_models(struct err *err)

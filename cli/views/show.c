@@ -33,15 +33,21 @@ void show_header(const struct terminal *terminal, const struct setup *setup)
     const struct model *model = &setup->model;
     const struct system *system = &setup->system;
     const char *dot = terminal_dot(terminal);
-    char parameters[32];
+    char parameters[32], active[64] = "";
     char kinds[32] = "";
     units_show_count(model_parameters(model), parameters, sizeof parameters);
+    if (model_active_parameters(model) != model_parameters(model)) {
+        char count[32];
+        units_show_count(model_active_parameters(model), count, sizeof count);
+        snprintf(active, sizeof active, ", %s active", count);
+    }
     if (model_num_kinds(model) > 1)
         snprintf(kinds, sizeof kinds, " of %d kinds", model_num_kinds(model));
-    printf("simsearch %s%smodel %s (%s parameters, %d layers%s, hidden %d, seq %d)%sbatch "
+    printf("simsearch %s%smodel %s (%s parameters%s, %d layers%s, hidden %d, seq %d)%sbatch "
            "%.0f%s%s\n",
-           SIMSEARCH_VERSION, dot, model->name, parameters, model->layers, kinds, model->hidden,
-           model->seq, dot, model->batch, dot, precision_names[setup->plan.precision]);
+           SIMSEARCH_VERSION, dot, model->name, parameters, active, model->layers, kinds,
+           model->hidden, model->seq, dot, model->batch, dot,
+           precision_names[setup->plan.precision]);
     printf("on %d %s %s in %s (profile %s)%sstack %s\n", system->num_gpus, terminal_times(terminal),
            system->gpu.name, system->cluster.name, profile_word(&system->profile), dot,
            system->stack.name);

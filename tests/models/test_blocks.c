@@ -103,8 +103,8 @@ START_TEST(a_faulty_list_of_blocks_is_refused_by_its_place)
     static const struct {
         const char *blocks, *where, *says;
     } cases[] = {
-        { "{}", "blocks", "a list of 1 to 16 runs" },
-        { "[]", "blocks", "a list of 1 to 16 runs" },
+        { "{}", "blocks", "a list of 1 to 128 runs" },
+        { "[]", "blocks", "a list of 1 to 128 runs" },
         { "[3]", "blocks[0]", "an object" },
         { "[{\"ffn\": 64}]", "blocks[0].layers", "missing" },
         { "[{\"layers\": 8}, {\"layers\": 0}]", "blocks[1].layers", "1 to 100000" },

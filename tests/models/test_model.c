@@ -17,6 +17,27 @@ static const struct {
     { "qwen2.5-7b", 7615616512 },  { "bloom-176b", 176247271424 },
 };
 
+/* Sums by hand of what the released config.json says, to the unit; they round to what publishers
+ * print where those print. DeepSeek-V3: an attention is 187,107,328 (7168 1536 + 1536 + 1536 128
+ * 192
+ * + 7168 576 + 512 + 512 128 256 + 128 128 7168). */
+static const struct {
+    const char *name;
+    double parameters, active, untrained, mtp;
+} with_experts[] = {
+    { "mixtral-8x7b", 46702792704, 12879925248, 0, 0 },
+    { "mixtral-8x22b", 140630071296, 39161468928, 0, 0 },
+    { "qwen3-30b-a3b", 30532122624, 3353032704, 0, 0 },
+    { "qwen3-235b-a22b", 235093634560, 22190763520, 0, 0 },
+    { "deepseek-v2-lite", 15706484224, 2661150208, 0, 0 },
+    { "deepseek-v2", 235741434880, 21375800320, 0, 0 },
+    { "deepseek-v3", 671026419200, 37552297472, 58 * 256, 11610068224 },
+    { "kimi-k2", 1026408232448, 32861500928, 60 * 384, 0 },
+    { "gpt-oss-20b", 20914757184, 4187440704, 0, 0 },
+    { "gpt-oss-120b", 116829156672, 5711982912, 0, 0 },
+    { "glm-4.5", 352797829024, 33632266144, 89 * 160, 3988069792 },
+};
+
 /* Billions as the papers print them. */
 static const struct {
     const char *name;
@@ -77,6 +98,16 @@ START_TEST(counts_are_those_of_the_released_checkpoints_to_the_unit)
 {
     struct model model = model_of(published[_i].name);
     ck_assert_double_eq(model_parameters(&model), published[_i].parameters);
+}
+END_TEST
+
+START_TEST(models_with_experts_count_all_and_those_that_a_token_meets)
+{
+    struct model model = model_of(with_experts[_i].name);
+    ck_assert_double_eq(model_parameters(&model), with_experts[_i].parameters);
+    ck_assert_double_eq(model_active_parameters(&model), with_experts[_i].active);
+    ck_assert_double_eq(model_untrained_parameters(&model), with_experts[_i].untrained);
+    ck_assert_double_eq(model_mtp_parameters(&model), with_experts[_i].mtp);
 }
 END_TEST
 
@@ -165,6 +196,14 @@ START_TEST(each_option_adds_its_own_parameters)
         { "{\"kv_heads\": 1}", -2 * (2 * 3 * 16) * (64 + 1) },
         { "{\"head_dim\": 32}", 2 * (4 * 64 * 64 + 3 * 64) },
         { "{\"activation\": \"relu\"}", 0 },
+        { "{\"sinks\": true}", 2 * 4 },
+        { "{\"attention_gate\": true}", 2 * 64 * 64 },
+        { "{\"linear_bias\": false, \"out_bias\": true}", -2 * (3 * 64 + 5 * 64) },
+        { "{\"qk_norm\": true, \"qk_norm_kind\": \"all\", \"kv_heads\": 2}",
+          2 * 6 * 16 - 2 * (2 * 2 * 16) * (64 + 1) },
+        { "{\"qk_norm\": true, \"qk_norm_kind\": \"each\"}", 2 * 8 * 16 },
+        { "{\"attention\": \"window\", \"sliding_window\": 8}", 0 },
+        { "{\"attention\": \"none\"}", -2 * (4 * 64 * 64 + 4 * 64 + 2 * 64) },
         { "{\"activation\": \"geglu\"}", 2 * 256 * (64 + 1) },
         { "{\"activation\": \"swiglu\"}", 2 * 256 * (64 + 1) },
     };
@@ -172,6 +211,61 @@ START_TEST(each_option_adds_its_own_parameters)
     for (int i = 0; i < LENGTH(rows); i++) {
         struct model model = changed(rows[i].changes);
         ck_assert_double_eq(model_parameters(&model) - model_parameters(&plain), rows[i].added);
+    }
+}
+END_TEST
+
+/* Each change against 4 experts of width 32 in both blocks, without biases: 2 (4 2 64 32 + 64 4).
+ */
+START_TEST(each_option_of_experts_adds_its_own_parameters)
+{
+    static const char plain[] = "\"linear_bias\": false, \"experts\": 4, \"topk\": 2, "
+                                "\"expert_ffn\": 32";
+    static const struct {
+        const char *changes;
+        double added, added_active;
+    } rows[] = {
+        { "", 0, 0 },
+        { ", \"topk\": 3", 0, 2 * 2 * 64 * 32 },
+        { ", \"router_bias\": true", 2 * 4, 2 * 4 },
+        { ", \"score_bias\": true", 2 * 4, 2 * 4 },
+        { ", \"expert_bias\": true", 2 * 4 * (32 + 64), 2 * 2 * (32 + 64) },
+        { ", \"shared_ffn\": 48", 2 * 2 * 64 * 48, 2 * 2 * 64 * 48 },
+        { ", \"shared_ffn\": 48, \"shared_gate\": true", 2 * (2 * 64 * 48 + 64),
+          2 * (2 * 64 * 48 + 64) },
+        { ", \"activation\": \"swiglu\"", 2 * 4 * 64 * 32, 2 * 2 * 64 * 32 },
+        { ", \"expert_ffn\": null", 2 * 4 * 2 * 64 * (256 - 32), 2 * 2 * 2 * 64 * (256 - 32) },
+        { ", \"first_dense\": 1", 2 * 64 * 32 - 4 * 2 * 64 * 32 - 64 * 4,
+          2 * 64 * 32 - 2 * 2 * 64 * 32 - 64 * 4 },
+        { ", \"moe_step\": 2, \"ffn\": 256", 2 * 64 * 256 - 4 * 2 * 64 * 32 - 64 * 4,
+          2 * 64 * 256 - 2 * 2 * 64 * 32 - 64 * 4 },
+        { ", \"mtp\": 3", 0, 0 },
+    };
+    double all = 0, active = 0;
+    for (int i = 0; i < LENGTH(rows); i++) {
+        char changes[256];
+        snprintf(changes, sizeof changes, "{%s%s}", plain, rows[i].changes);
+        struct model model = changed(changes);
+        if (i == 0) {
+            all = model_parameters(&model);
+            active = model_active_parameters(&model);
+            ck_assert_double_eq(all - active, 2 * 2 * 2 * 64 * 32);
+        }
+        ck_assert_double_eq(model_parameters(&model) - all, rows[i].added);
+        ck_assert_double_eq(model_active_parameters(&model) - active, rows[i].added_active);
+    }
+}
+END_TEST
+
+/* Of the first two blocks none, of the others those whose place is a multiple of 3. */
+START_TEST(experts_are_in_the_blocks_that_the_steps_say)
+{
+    struct model model = changed("{\"layers\": 9, \"experts\": 4, \"topk\": 1,"
+                                 " \"first_dense\": 3, \"moe_step\": 3}");
+    for (int layer = 0; layer < 9; layer++) {
+        struct model of = model_of_kind(&model, model_kind_of(&model, layer));
+        ck_assert_int_eq(of.experts > 0, layer == 5 || layer == 8);
+        ck_assert_int_eq(of.feed_forward == FEED_FORWARD_EXPERTS, layer == 5 || layer == 8);
     }
 }
 END_TEST
@@ -197,9 +291,56 @@ START_TEST(sizes_beyond_any_that_were_trained_are_counted)
 }
 END_TEST
 
+/* With experts, latent attention, and modules for later tokens; Llama has all that it needs. */
+START_TEST(a_model_that_is_only_counted_says_so)
+{
+    struct model model = model_of("deepseek-v3");
+    struct err err = { 0 };
+    ck_assert(!model_has_costs(&model, &err));
+    ck_assert_int_eq(err.code, ERR_UNAVAILABLE);
+    ck_assert_str_eq(err.where, "deepseek-v3");
+    ck_assert_ptr_nonnull(strstr(err.msg, "671 B parameters, 37.6 B active"));
+    ck_assert_ptr_nonnull(strstr(err.msg, "experts"));
+    model = model_of("llama3-8b");
+    err = (struct err){ 0 };
+    ck_assert(model_has_costs(&model, &err));
+    ck_assert_double_eq(model_active_parameters(&model), model_parameters(&model));
+    static const char *const others[] = {
+        "{\"kv_lora\": 8, \"qk_nope_dim\": 8, \"qk_rope_dim\": 8, \"v_head_dim\": 8}",
+        "{\"sliding_window\": 8, \"attention\": \"window\"}",
+        "{\"blocks\": [{\"layers\": 2, \"feed_forward\": \"none\"}]}",
+        "{\"sinks\": true}",
+        "{\"mtp\": 1}",
+    };
+    for (int i = 0; i < LENGTH(others); i++) {
+        model = changed(others[i]);
+        ck_assert_msg(!model_has_costs(&model, &err), "%s", others[i]);
+    }
+}
+END_TEST
+
 static const struct {
     const char *changes, *where, *msg;
 } faults[] = {
+    { "{\"topk\": 2}", "topk", "without experts" },
+    { "{\"experts\": 4}", "topk", "missing" },
+    { "{\"experts\": 4, \"topk\": 5}", "topk", "at most the 4 experts; found 5" },
+    { "{\"experts\": 4, \"topk\": 1, \"shared_gate\": true}", "shared_gate", "without shared_ffn" },
+    { "{\"experts\": 4, \"topk\": 1, \"expert_groups\": 3, \"topk_groups\": 1}", "expert_groups",
+      "3 groups do not divide 4" },
+    { "{\"first_dense\": 1}", "first_dense", "without experts" },
+    { "{\"experts\": 4, \"topk\": 1, \"first_dense\": 1, \"blocks\": [{\"layers\": 2}]}",
+      "first_dense", "blocks says" },
+    { "{\"kv_lora\": 8}", "qk_nope_dim", "missing" },
+    { "{\"kv_lora\": 8, \"qk_nope_dim\": 8, \"qk_rope_dim\": 8}", "v_head_dim", "missing" },
+    { "{\"kv_lora\": 8, \"qk_nope_dim\": 8, \"qk_rope_dim\": 8, \"v_head_dim\": 8, "
+      "\"head_dim\": 8}",
+      "head_dim", "16; found 8" },
+    { "{\"attention\": \"window\"}", "sliding_window", "missing" },
+    { "{\"attention\": \"windows\"}", "attention", "window" },
+    { "{\"blocks\": [{\"layers\": 2, \"feed_forward\": \"experts\"}]}", "experts", "missing" },
+    { "{\"blocks\": [{\"layers\": 2, \"feed_forward\": \"none\", \"attention\": \"none\"}]}",
+      "blocks", "found none" },
     { "{\"heads\": 95, \"hidden\": 12288}", "heads",
       "num heads 95 does not divide hidden 12288; nearest that do: 96, 64" },
     { "{\"heads\": 5}", "heads", "num heads 5 does not divide hidden 64; nearest that do: 4, 8" },
@@ -268,6 +409,8 @@ static Suite *model_suite(void)
     TCase *counts = tcase_create("parameters");
     tcase_add_loop_test(counts, counts_are_those_of_the_released_checkpoints_to_the_unit, 0,
                         LENGTH(published));
+    tcase_add_loop_test(counts, models_with_experts_count_all_and_those_that_a_token_meets, 0,
+                        LENGTH(with_experts));
     tcase_add_loop_test(counts, counts_round_to_those_that_papers_print, 0, LENGTH(rounded));
     tcase_add_loop_test(counts, counts_are_those_of_the_megatron_formula_and_a_final_norm, 0,
                         LENGTH(sc21));
@@ -275,6 +418,9 @@ static Suite *model_suite(void)
     tcase_add_test(counts, a_tiny_gpt_counts_as_it_does_by_hand);
     tcase_add_test(counts, a_tied_llama_counts_as_released);
     tcase_add_test(counts, each_option_adds_its_own_parameters);
+    tcase_add_test(counts, each_option_of_experts_adds_its_own_parameters);
+    tcase_add_test(counts, experts_are_in_the_blocks_that_the_steps_say);
+    tcase_add_test(counts, a_model_that_is_only_counted_says_so);
     tcase_add_test(counts, sizes_beyond_any_that_were_trained_are_counted);
     suite_add_tcase(suite, counts);
 

@@ -16,8 +16,8 @@ static void check_round_trip(const struct model *model)
     struct err err = { 0 };
     json_t *written = model_write(model);
     ck_assert(json_is_integer(json_object_get(written, "params")));
-    ck_assert(
-        json_equal(json_object_get(written, "params"), json_object_get(written, "active_params")));
+    ck_assert_double_eq(json_number_value(json_object_get(written, "active_params")),
+                        model_active_parameters(model));
     ck_assert_double_eq(json_number_value(json_object_get(written, "params")),
                         model_parameters(model));
     ck_assert_msg(model_read(written, &again, &err), "%s: %s", err.where, err.msg);
@@ -25,6 +25,16 @@ static void check_round_trip(const struct model *model)
     ck_assert(json_equal(written, rewritten));
     json_decref(written);
     json_decref(rewritten);
+}
+
+static double sum_layers(const struct model *model)
+{
+    double sum = model_embedding_parameters(model) + model_head_parameters(model);
+    for (int layer = 0; layer < model->layers; layer++) {
+        struct model of = model_of_kind(model, model_kind_of(model, layer));
+        sum += model_layer_parameters(&of);
+    }
+    return sum;
 }
 
 START_TEST(presets_are_sorted_sourced_and_survive_writing)
@@ -38,9 +48,7 @@ START_TEST(presets_are_sorted_sourced_and_survive_writing)
         ck_assert_msg(model_check(model, &err), "%s: %s", model->name, err.msg);
         ck_assert_msg(model->summary[0] && model->source[0], "%s", model->name);
         ck_assert(i == 0 || strcmp(presets[i - 1].model.name, model->name) < 0);
-        double sum = model_embedding_parameters(model) + model_head_parameters(model) +
-                     model->layers * model_layer_parameters(model);
-        ck_assert_double_eq(model_parameters(model), sum);
+        ck_assert_double_eq(model_parameters(model), sum_layers(model));
         check_round_trip(model);
     }
     free(presets);

@@ -189,7 +189,8 @@ START_TEST(an_option_is_the_fastest_of_all_that_fit_the_stage)
     instance.model.batch = 96;
     if (_i % 2 == 1)
         instance.model.blocks =
-            (struct blocks){ .kinds = { { 16, 16, 128, 16384 }, { 16, 16, 128, 8192 } },
+            (struct blocks){ .kinds = { { 16, 16, 128, 16384, ATTENTION_FULL, FEED_FORWARD_DENSE },
+                                        { 16, 16, 128, 8192, ATTENTION_FULL, FEED_FORWARD_DENSE } },
                              .runs = { { 0, 3 }, { 1, 11 } },
                              .num_kinds = 2,
                              .num_runs = 2 };

@@ -10,6 +10,12 @@ struct model model_of(const char *name)
     return model;
 }
 
+bool has_costs(const struct model *model)
+{
+    struct err ignored = { 0 };
+    return model_has_costs(model, &ignored);
+}
+
 struct plan plan_of(const char *layout, struct arena *arena)
 {
     struct plan plan;

@@ -6,6 +6,8 @@
 #include "sim/plan/plan.h"
 
 struct model model_of(const char *name);
+/* Whether times and memory of the model are predicted, and not only its parameters counted. */
+bool has_costs(const struct model *model);
 struct plan plan_of(const char *layout, struct arena *arena);
 /* On all GPUs of the system, by the rules of plans. */
 struct plan plan_on(const struct system *system, const struct model *model, const char *layout,

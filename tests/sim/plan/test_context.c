@@ -163,7 +163,7 @@ static void for_each_split(check_fn *check)
                     plan.context_comm = method;
                     model = presets[i].model;
                     struct err why = { 0 };
-                    if (plan_check(&plan, &model, 1, tp * cp, &why))
+                    if (!has_costs(&model) || plan_check(&plan, &model, 1, tp * cp, &why))
                         continue;
                     check(&plan);
                     num_checked++;

@@ -1,0 +1,184 @@
+/* Counts of parameters. All products and sums are of integers, so doubles are exact to 2^53 = 9e15.
+ */
+#include "models/model.h"
+
+/* LayerNorm has a gain and a bias per channel, RMSNorm only the gain. */
+static double norm_parameters(const struct model *model)
+{
+    return (model->norm == NORM_LAYER ? 2.0 : 1.0) * model->hidden;
+}
+
+static double qk_norm_parameters(const struct model *model)
+{
+    double gains = 0;
+    switch ((enum qk_norm_kind)model->qk_norm_kind) {
+    case QK_NORM_HEAD:
+        gains = 2;
+        break;
+    case QK_NORM_EACH:
+    case QK_NORM_ALL:
+        gains = (double)model->heads + model->kv_heads;
+        break;
+    }
+    return model->qk_norm ? gains * model->head_dim : 0;
+}
+
+/* Queries, keys and values, and the product on what they give. */
+static double plain_attention(const struct model *model)
+{
+    double hidden = model->hidden;
+    double q_width = (double)model->heads * model->head_dim;
+    double qkv_width = q_width + 2.0 * model->kv_heads * model->head_dim;
+    double gate = model->attention_gate ? hidden * q_width : 0;
+    double weights = hidden * qkv_width + q_width * hidden + gate;
+    double biases = 0;
+    if (model->linear_bias || model->qkv_bias)
+        biases += qkv_width;
+    if (model->linear_bias || model->out_bias)
+        biases += hidden;
+    double sinks = model->sinks ? model->heads : 0;
+    return weights + biases + qk_norm_parameters(model) + sinks;
+}
+
+/* DeepSeek-V2 (arXiv:2405.04434), section 2.1: hidden -> q_lora -> heads of q, with a norm between;
+ * hidden -> kv_lora and the channels of k with angles; norm; kv_lora -> k's other channels and v.
+ */
+static double latent_attention(const struct model *model)
+{
+    double hidden = model->hidden, heads = model->heads;
+    double q_lora = model->q_lora, kv_lora = model->kv_lora;
+    double q_width = heads * ((double)model->qk_nope_dim + model->qk_rope_dim);
+    double kv_width = heads * ((double)model->qk_nope_dim + model->v_head_dim);
+    double q = q_lora > 0 ? hidden * q_lora + q_lora + q_lora * q_width : hidden * q_width;
+    double kv = hidden * (kv_lora + model->qk_rope_dim) + kv_lora + kv_lora * kv_width;
+    return q + kv + heads * model->v_head_dim * hidden;
+}
+
+/* DeepSeek-V3.2's indexer: q_lora -> its heads, hidden -> one key with a LayerNorm, hidden -> a
+ * weight for each head. */
+static double indexer(const struct model *model)
+{
+    double heads = model->index_heads, dim = model->index_dim, hidden = model->hidden;
+    return model->q_lora * heads * dim + hidden * dim + 2 * dim + hidden * heads;
+}
+
+static double attention_parameters(const struct model *model)
+{
+    double of_indexer = model->attention == ATTENTION_SPARSE ? indexer(model) : 0;
+    if (model->attention == ATTENTION_NONE)
+        return 0;
+    return (model->kv_lora > 0 ? latent_attention(model) : plain_attention(model)) + of_indexer;
+}
+
+/* A feed-forward of `width`: gate and up, or up alone, and down. */
+static double ffn_parameters(const struct model *model, double width, bool has_bias)
+{
+    double inputs = model_is_gated(model) ? 2 : 1;
+    double weights = (inputs + 1) * model->hidden * width;
+    return weights + (has_bias ? inputs * width + model->hidden : 0);
+}
+
+/* `experts` of the model's, and all of the router and the shared experts. */
+static double expert_parameters(const struct model *model, double experts)
+{
+    double one = ffn_parameters(model, model->expert_ffn, model->expert_bias);
+    double shared = model->shared_ffn > 0 ? ffn_parameters(model, model->shared_ffn, false) : 0;
+    double router = (double)model->hidden * model->experts;
+    double biases =
+        (model->router_bias ? model->experts : 0.0) + (model->score_bias ? model->experts : 0.0);
+    double gate = model->shared_gate ? model->hidden : 0;
+    return experts * one + shared + router + biases + gate;
+}
+
+/* A block, with `experts` of the model's. */
+static double layer_parameters(const struct model *model, double experts)
+{
+    double norms =
+        (model->attention != ATTENTION_NONE) + (model->feed_forward != FEED_FORWARD_NONE);
+    double feed_forward = 0;
+    switch ((enum feed_forward_kind)model->feed_forward) {
+    case FEED_FORWARD_DENSE:
+        feed_forward = ffn_parameters(model, model->ffn, model->linear_bias);
+        break;
+    case FEED_FORWARD_EXPERTS:
+        feed_forward = expert_parameters(model, experts);
+        break;
+    case FEED_FORWARD_NONE:
+        break;
+    }
+    return attention_parameters(model) + feed_forward + norms * norm_parameters(model);
+}
+
+double model_layer_parameters(const struct model *model)
+{
+    return layer_parameters(model, model->experts);
+}
+
+double model_layer_active_parameters(const struct model *model)
+{
+    return layer_parameters(model, model->topk);
+}
+
+double model_embedding_parameters(const struct model *model)
+{
+    double rows = model->vocab;
+    if (model->positions == POSITION_LEARNED)
+        rows += model->max_positions;
+    double norm = model->embedding_norm ? norm_parameters(model) : 0;
+    return rows * model->hidden + norm;
+}
+
+double model_head_parameters(const struct model *model)
+{
+    double output = model->tied ? 0 : (double)model->vocab * model->hidden;
+    return norm_parameters(model) + output;
+}
+
+/* The sum of `of_layer` over all blocks. */
+static double sum_blocks(const struct model *model, double (*of_layer)(const struct model *of_kind))
+{
+    int counts[MAX_BLOCK_KINDS];
+    double parameters = 0;
+    model_count_kinds(model, 0, model->layers, counts);
+    for (int kind = 0; kind < model_num_kinds(model); kind++) {
+        struct model of = model_of_kind(model, kind);
+        parameters += counts[kind] * of_layer(&of);
+    }
+    return parameters;
+}
+
+double model_blocks_parameters(const struct model *model)
+{
+    return sum_blocks(model, model_layer_parameters);
+}
+
+double model_parameters(const struct model *model)
+{
+    return model_embedding_parameters(model) + model_blocks_parameters(model) +
+           model_head_parameters(model);
+}
+
+double model_active_parameters(const struct model *model)
+{
+    return model_embedding_parameters(model) + sum_blocks(model, model_layer_active_parameters) +
+           model_head_parameters(model);
+}
+
+static double layer_score_biases(const struct model *of_kind)
+{
+    return of_kind->score_bias ? of_kind->experts : 0;
+}
+
+double model_untrained_parameters(const struct model *model)
+{
+    return sum_blocks(model, layer_score_biases);
+}
+
+/* DeepSeek-V3 (arXiv:2412.19437), section 2.2. */
+double model_mtp_parameters(const struct model *model)
+{
+    struct model last = model_of_kind(model, model_kind_of(model, model->layers - 1));
+    double projection = 2.0 * model->hidden * model->hidden;
+    double module = 3 * norm_parameters(model) + projection + model_layer_parameters(&last);
+    return model->mtp * module;
+}
