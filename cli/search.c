@@ -437,6 +437,7 @@ static int answer(struct options *options, struct setup *setup, struct largest *
     struct search_request request = search_request_of(options, setup);
     if (!largest_choose(largest, options, setup, &request, err))
         return exit_code_of(err);
+    setup_note_storage(setup);
     if (options->pareto)
         return answer_pareto(options, setup, &request, err);
     if (options->objective == OBJECTIVE_ACCURACY)

@@ -143,6 +143,7 @@ static void print_answer(const struct options *options, const struct setup *setu
 /* Writes files first, so that a failure leaves stdout empty. */
 static bool print_prediction(const struct options *options, struct setup *setup, struct err *err)
 {
+    setup_note_storage(setup);
     struct evaluator *evaluator = evaluator_new(&setup->system, &setup->model);
     struct prediction prediction = evaluate(evaluator, &setup->plan);
     struct event_answer events = { 0 };

@@ -1,6 +1,7 @@
 #include "cli/input/setup.h"
 
 #include "base/text.h"
+#include "base/units.h"
 #include "cli/input/planfile.h"
 #include "cli/input/setup_part.h"
 #include "sim/cost/runtime.h"
@@ -46,6 +47,17 @@ void setup_note_fewer(struct setup *setup, int asked)
 {
     setup_assume(setup, "%d of %d GPUs: no plan divides batch %.0f over all",
                  setup->system.num_gpus, asked, setup->model.batch);
+}
+
+void setup_note_storage(struct setup *setup)
+{
+    const struct cluster *cluster = &setup->system.cluster;
+    char rate[32];
+    if (setup->model.tokens <= 0 || !cluster_assumes_storage(cluster, 1))
+        return;
+    units_write(default_host_storage_bytes_per_s, QUANTITY_BYTES_PER_S, rate, sizeof rate);
+    setup_assume(setup, "checkpoints go to storage at %s a host, as %s does not say", rate,
+                 cluster->name);
 }
 
 const char *setup_convergence_name(const struct setup *setup)

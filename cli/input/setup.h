@@ -37,6 +37,9 @@ void setup_note_segment(struct setup *setup, int asked);
 /* The same where no rack says how many. */
 void setup_note_fewer(struct setup *setup, int asked);
 
+/* Notes what storage takes where the cluster does not say and the run's tokens are known. */
+void setup_note_storage(struct setup *setup);
+
 /* Name of the runs behind the steps to an accuracy: "published runs". */
 const char *setup_convergence_name(const struct setup *setup);
 

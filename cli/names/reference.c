@@ -4,6 +4,7 @@
 #include "calibration/fit/fit_table.h"
 #include "cli/input/command.h"
 #include "cli/input/options.h"
+#include "cli/views/goodput_view.h"
 #include "exec/supported.h"
 #include "models/corpus.h"
 #include "models/model.h"
@@ -129,6 +130,23 @@ static void write_exchanges(FILE *to)
                     exchange_methods[i].name, exchange_methods[i].parameters[j].doc);
 }
 
+static void write_run(FILE *to)
+{
+    fprintf(to, "\n## The whole run\n\nKeys of `run`, which each plan has whose model states its "
+                "tokens; null where a run never ends.\n\n| key | meaning |\n|---|---|\n");
+    for (size_t i = 0; i < num_run_fields; i++)
+        write_row(run_fields[i].name, run_fields[i].doc, NULL, to);
+    write_row("checkpoints", "How they are taken: blocking, async or memory.", NULL, to);
+    write_row("goodput_by", "The goodput of each way; null where it is not possible.", NULL, to);
+    fprintf(to, "\nPublished rates of interruptions, whose spread is in the interval:\n\n"
+                "| run | in 1000 days of a host | source |\n|---|---|---|\n");
+    for (int i = 0; i < num_published_failure_rates; i++) {
+        char rate[16];
+        snprintf(rate, sizeof rate, "%.3g", published_failure_rates[i].per_1000_host_days);
+        write_row(published_failure_rates[i].run, rate, published_failure_rates[i].source, to);
+    }
+}
+
 static void write_methods(FILE *to)
 {
     fprintf(to, "\n## Axes\n\n| axis | meaning | source |\n|---|---|---|\n");
@@ -157,6 +175,7 @@ static void write_methods(FILE *to)
     fprintf(to, "\n## Textbook estimate\n\n| value | formula |\n|---|---|\n");
     for (size_t i = 0; i < num_textbook_estimate_fields; i++)
         write_row(textbook_estimate_fields[i].name, textbook_estimate_fields[i].doc, NULL, to);
+    write_run(to);
 }
 
 static void write_units(FILE *to)

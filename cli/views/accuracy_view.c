@@ -3,6 +3,7 @@
 #include "base/units.h"
 #include "cli/input/command.h"
 #include "cli/views/answer.h"
+#include "cli/views/goodput_view.h"
 #include "cli/views/infeasible.h"
 #include "cli/views/progress_bar.h"
 #include "cli/views/show.h"
@@ -144,6 +145,10 @@ static void show_result(const struct options *options, const struct setup *setup
                result->was_interrupted ? "INTERRUPTED" : "TIME LIMIT");
     else
         show_rows(result);
+    if (result->count > 0) {
+        const struct scored_plan *best = &result->at[0].scored;
+        show_goodput(&terminal, setup, &best->plan, &best->prediction);
+    }
 }
 
 int answer_accuracy(const struct options *options, struct setup *setup,

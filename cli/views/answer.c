@@ -3,6 +3,7 @@
 #include "base/units.h"
 #include "cli/input/command.h"
 #include "cli/input/planfile.h"
+#include "cli/views/goodput_view.h"
 #include "cli/views/idle_view.h"
 #include "sim/cost/tier.h"
 
@@ -136,6 +137,7 @@ json_t *prediction_json(const struct setup *setup, const struct plan *plan,
     json_object_set_new(object, "microbatches", json_integer(prediction->num_microbatches));
     set_real(object, "days_to_train", days_to_train(setup, prediction));
     set_real(object, "dollars", dollars_to_train(setup, prediction));
+    add_run_json(object, setup, plan, prediction);
     if (with_plan)
         json_object_set_new(object, "plan", plan_json(setup, plan, prediction));
     text_release(&layout);

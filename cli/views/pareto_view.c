@@ -5,6 +5,7 @@
 #include "cli/input/command.h"
 #include "cli/print/scale.h"
 #include "cli/views/answer.h"
+#include "cli/views/goodput_view.h"
 #include "cli/views/infeasible.h"
 #include "cli/views/progress_bar.h"
 #include "cli/views/searched.h"
@@ -144,6 +145,20 @@ static void show_front(const struct setup *setup, const struct pareto_result *re
                  i == 0 || result->at[i].num_gpus != result->at[i - 1].num_gpus);
 }
 
+/* The fastest plan, whatever its GPUs. */
+static void show_fastest_run(const struct terminal *terminal, const struct setup *setup,
+                             const struct pareto_result *result)
+{
+    const struct pareto_plan *fastest = NULL;
+    for (int i = 0; i < result->count; i++)
+        if (!fastest || result->at[i].scored.prediction.step_s < fastest->scored.prediction.step_s)
+            fastest = &result->at[i];
+    if (!fastest)
+        return;
+    struct setup other = setup_on(setup, fastest->num_gpus);
+    show_goodput(terminal, &other, &fastest->scored.plan, &fastest->scored.prediction);
+}
+
 /* --- the whole ---------------------------------------------------------------------------- */
 
 static int exit_code_of_front(const struct pareto_result *result, struct err *err)
@@ -181,6 +196,7 @@ static void print_front(const struct options *options, const struct setup *setup
         printf("%s: not every count was searched to its end\n",
                result->timed_out ? "TIME LIMIT" : "INTERRUPTED");
     show_front(setup, result);
+    show_fastest_run(&terminal, setup, result);
 }
 
 int answer_pareto(const struct options *options, const struct setup *setup,

@@ -5,6 +5,7 @@
 #include "cli/print/scale.h"
 #include "cli/views/breakdown.h"
 #include "cli/views/chances_view.h"
+#include "cli/views/goodput_view.h"
 #include "cli/views/searched.h"
 #include "cli/views/show.h"
 #include "cli/views/uneven_view.h"
@@ -239,11 +240,13 @@ void show_ranking(const struct options *options, const struct setup *setup,
     if (ranking->tight)
         show_tight(ranking->tight, &result->top[0]);
     show_nearby_requests(setup, &result->top[0].prediction, ranking->nearby);
-    if (options->quiet)
-        return;
-    show_why(&terminal, result);
-    show_tipping_point(ranking->tipping, result);
-    show_wider(ranking->wider);
-    show_what_if(&terminal, setup, &result->top[0]);
-    show_next(options, setup, result);
+    if (!options->quiet) {
+        show_why(&terminal, result);
+        show_tipping_point(ranking->tipping, result);
+        show_wider(ranking->wider);
+        show_what_if(&terminal, setup, &result->top[0]);
+    }
+    show_goodput(&terminal, setup, &result->top[0].plan, &result->top[0].prediction);
+    if (!options->quiet)
+        show_next(options, setup, result);
 }

@@ -7,6 +7,7 @@
 #include "cli/views/answer.h"
 #include "cli/views/breakdown.h"
 #include "cli/views/gantt.h"
+#include "cli/views/goodput_view.h"
 #include "cli/views/idle_view.h"
 #include "sim/campaign/time_to_accuracy.h"
 #include "sim/cost/tier.h"
@@ -278,6 +279,7 @@ void show_simulation(const struct options *options, const struct setup *setup,
         show_drawn_steps(&terminal, drawn, prediction->step_s);
     if (events && options->gantt)
         show_gantt(&terminal, events->timeline);
+    show_goodput(&terminal, setup, &setup->plan, prediction);
     if (options->quiet)
         return;
     const char *file = options->num_files > 0 ? options->files[0] : options->output;

@@ -253,6 +253,19 @@ hides 'assumed|what if|next'
 LC_ALL=C run 0 "${tiny[@]}"
 ! LC_ALL=C grep -q '[^ -~]' out || fail "the C locale has no such letters"
 
+# The whole run is told last, in as much detail as is known: without tokens not at all.
+run 0 simulate --gpus 1024 --model 175b --layout 'tp8 pp8 mb1 sp zero1' --quiet
+shows '^  whole run   300 B tokens in [0-9.]+ days .90 % interval [0-9.]+ to [0-9.]+. for '
+shows '^  goodput     9[0-9.]+ % of the time . checkpoints'
+[[ $(tail -n 1 out) = "  checkpoint  2.22 TiB every "*"blocking, stops for"*"asynchronous"*"in memory of peers"* ]] ||
+    fail "expected checkpoints in the last line"
+run 0 simulate --gpus 1024 --model 175b --layout 'tp8 pp8 mb1 sp zero1'
+shows '^ +checkpoints go to storage at 2 GB/s a host, as dgx-h100 does not say$'
+run 0 simulate --gpus 40 --model bloom --cluster jean-zay-a100-80g --layout 'tp4 pp10 mb1'
+! grep 'go to storage at' out || fail "the cluster says what storage takes"
+run 0 simulate --gpus 1 --model tiny --layout 'mb1'
+! grep 'whole run' out || fail "expected no run of unknown tokens"
+
 # Stages that idle beside the busiest one are told.
 run 0 simulate --gpus 4 --model gpt3-6.7b --layout 'pp4 mb1 stages=1,1,1,29'
 shows '^  idle +stages 0-2 97 %, stage 3 0 % of the step; the busiest stage has 3.6 times'
@@ -266,7 +279,8 @@ prediction_keys=(layout fits step_s step_s_low step_s_high tokens_per_s tokens_p
     peak_memory_bytes memory_by_stage weights_bytes gradients_bytes optimizer_bytes
     activations_bytes workspace_bytes total_bytes time compute_s recompute_s tensor_comm_s
     context_comm_s expert_comm_s pipeline_comm_s bubble_s data_comm_s optimizer_s other_s
-    days_to_train dollars plan)
+    days_to_train dollars run days days_low days_high goodput checkpoint_interval_s interruptions
+    goodput_by plan)
 search=(--gpus 64 --model llama2-7b --seq 2048 --batch 512 --tokens 1Ttok --price "2.5 $/h")
 run 0 "${search[@]}" --json --jobs 1
 keys version model cluster stack gpus method space_name best top space candidates evaluated bounded \
@@ -289,10 +303,10 @@ run 0 --gpus 8 --model 175b --max-memory "80 GiB" --gbs 3.2Mtok --fix tp8 --obje
     --gpu h200 --price "0 $/h" --model llama2-7b
 shows '"cluster": "dgx-h200"'
 
-# dollars = price x GPUs x hours, candidates = evaluated + bounded + infeasible, parts = the step.
+# days of steps = goodput x days of the run, dollars = price x GPUs x hours, candidates = evaluated + bounded + infeasible, parts = the step.
 awk -F '[:,] *' '
     function once(name) { if ($1 ~ "\"" name "\"" && !(name in value)) value[name] = $2 }
-    { n = split("step_s days_to_train dollars candidates evaluated bounded infeasible", names, " ")
+    { n = split("step_s days_to_train dollars days goodput candidates evaluated bounded infeasible", names, " ")
       for (i = 1; i <= n; i++) once(names[i]) }
     /"time": / && !timed { timed = 1; inside = 1; next }
     inside && /}/ { inside = 0 }
@@ -301,6 +315,7 @@ awk -F '[:,] *' '
     END {
         if (!near(parts, value["step_s"])) print "the parts of time do not add up to the step"
         if (!near(value["dollars"], 2.5 * 64 * 24 * value["days_to_train"])) print "dollars are not price x GPUs x hours"
+        if (!near(value["goodput"] * value["days"], value["days_to_train"])) print "goodput is not days of steps over days"
         if (value["candidates"] != value["evaluated"] + value["bounded"] + value["infeasible"]) print "candidates do not add up"
     }' one >sums
 [ ! -s sums ] || fail "$(cat sums)"

@@ -1,0 +1,286 @@
+#include "cli/views/goodput_view.h"
+
+#include "base/length.h"
+#include "base/text.h"
+#include "base/units.h"
+#include "cli/views/answer.h"
+
+#include <math.h>
+#include <stddef.h>
+#include <stdio.h>
+
+static struct run run_of(const struct setup *setup, const struct plan *plan,
+                         const struct prediction *prediction)
+{
+    return (struct run){ .system = &setup->system,
+                         .model = &setup->model,
+                         .plan = plan,
+                         .stages = prediction->stages,
+                         .work_s = setup->model.tokens / prediction->tokens_per_s,
+                         .step_s = prediction->step_s,
+                         .step_low_s = prediction->step_low_s,
+                         .step_high_s = prediction->step_high_s };
+}
+
+struct goodput goodput_of_plan(const struct setup *setup, const struct plan *plan,
+                               const struct prediction *prediction)
+{
+    struct run run = run_of(setup, plan, prediction);
+    return goodput_of(&run);
+}
+
+static double dollars_of(const struct setup *setup, double run_s)
+{
+    return run_s / 3600 * setup->system.num_gpus * setup->system.cluster.price_per_gpu_h;
+}
+
+/* --- for programs ------------------------------------------------------------------------------
+ */
+
+/* What "run" holds. */
+struct run_answer {
+    double days, days_low, days_high, dollars, dollars_low, dollars_high;
+    double goodput, checkpoint_share, restart_share, lost_share;
+    double interruptions, mtbf_s, restart_s, hardware_share, spare_hosts;
+    double checkpoint_bytes, storage_bytes_per_s, checkpoint_s, pending_s;
+    double checkpoint_interval_s, checkpoint_steps, storage_every, young_s, daly_s;
+};
+
+#define F(member) \
+    .name = #member, .kind = FIELD_NUMBER, .offset = offsetof(struct run_answer, member)
+
+// clang-format off
+const struct field run_fields[] = {
+    { F(days), .doc = "Until all tokens are trained, mean." },
+    { F(days_low), .doc = "90 % interval: the step's, the spread of published rates of failures, and chance." },
+    { F(days_high), .doc = "Its other end." },
+    { F(dollars), .doc = "For the job's GPUs in those days; spare hosts are not in it." },
+    { F(dollars_low), .doc = "For days_low." },
+    { F(dollars_high), .doc = "For days_high." },
+    { F(goodput), .doc = "Share of the time whose work is kept." },
+    { F(checkpoint_share), .doc = "In which training stops for checkpoints." },
+    { F(restart_share), .doc = "From failures to the next step." },
+    { F(lost_share), .doc = "Of work done again. The four add up to 1." },
+    { F(interruptions), .doc = "Failures in those days, mean." },
+    { F(mtbf_s), .doc = "Mean time between failures of the job." },
+    { F(restart_s), .doc = "To detect a failure, relaunch, load and warm up." },
+    { F(hardware_share), .doc = "Of failures, that take hosts out." },
+    { F(spare_hosts), .doc = "That stand in for all under repair at 99 of 100 times." },
+    { F(checkpoint_bytes), .doc = "Weights and optimizer state, once." },
+    { F(storage_bytes_per_s), .doc = "Of all hosts." },
+    { F(checkpoint_s), .doc = "Training stops so long for one." },
+    { F(pending_s), .doc = "From then until it counts." },
+    { F(checkpoint_interval_s), .doc = "Between checkpoints: the best, in whole steps." },
+    { F(checkpoint_steps), .doc = "The same in steps." },
+    { F(storage_every), .doc = "With checkpoints in memory: of so many one goes to storage." },
+    { F(young_s), .doc = "The interval by Young's formula." },
+    { F(daly_s), .doc = "By Daly's." },
+};
+// clang-format on
+const size_t num_run_fields = LENGTH(run_fields);
+
+static struct run_answer run_answer_of(const struct setup *setup, const struct goodput *of)
+{
+    return (struct run_answer){
+        .days = of->run_s.mean / DAY_S,
+        .days_low = of->run_s.low / DAY_S,
+        .days_high = of->run_s.high / DAY_S,
+        .dollars = dollars_of(setup, of->run_s.mean),
+        .dollars_low = dollars_of(setup, of->run_s.low),
+        .dollars_high = dollars_of(setup, of->run_s.high),
+        .goodput = of->kept,
+        .checkpoint_share = of->checkpoint_share,
+        .restart_share = of->restart_share,
+        .lost_share = of->lost_share,
+        .interruptions = of->interruptions,
+        .mtbf_s = of->failures.mtbf_s,
+        .restart_s = of->renewal.restart_s,
+        .hardware_share = of->failures.hardware_share,
+        .spare_hosts = of->spare_hosts,
+        .checkpoint_bytes = round(of->checkpoint.bytes),
+        .storage_bytes_per_s = of->checkpoint.storage_bytes_per_s,
+        .checkpoint_s = of->renewal.blocked_s,
+        .pending_s = of->renewal.pending_s,
+        .checkpoint_interval_s = of->interval_s,
+        .checkpoint_steps = of->steps,
+        .storage_every = of->renewal.deep.every,
+        .young_s = of->young_s,
+        .daly_s = of->daly_s,
+    };
+}
+
+/* What each way of checkpoints keeps; null where it is not possible. */
+static json_t *ways_json(const struct run *run)
+{
+    json_t *ways = json_object();
+    for (int way = 0; way < NUM_CHECKPOINTING; way++) {
+        struct goodput of = goodput_in_way(run, (enum checkpointing)way);
+        json_object_set_new(ways, checkpointing_names[way],
+                            of.kept > 0 ? json_real(of.kept) : json_null());
+    }
+    return ways;
+}
+
+void add_run_json(json_t *object, const struct setup *setup, const struct plan *plan,
+                  const struct prediction *prediction)
+{
+    if (!(setup->model.tokens > 0))
+        return;
+    struct run run = run_of(setup, plan, prediction);
+    struct goodput of = goodput_of(&run);
+    struct run_answer answer = run_answer_of(setup, &of);
+    json_t *json = json_object();
+    for (size_t i = 0; i < num_run_fields; i++) {
+        const char *at = (const char *)&answer + run_fields[i].offset;
+        json_object_set_new(json, run_fields[i].name,
+                            finite_json(*(const double *)(const void *)at));
+    }
+    json_object_set_new(json, "checkpoints", json_string(checkpointing_names[of.way]));
+    json_object_set_new(json, "goodput_by", ways_json(&run));
+    json_object_set_new(object, "run", json);
+}
+
+/* --- for people --------------------------------------------------------------------------------
+ */
+
+static const char *const way_words[NUM_CHECKPOINTING] = {
+    [CHECKPOINT_BLOCKING] = "blocking",
+    [CHECKPOINT_ASYNC] = "asynchronous",
+    [CHECKPOINT_MEMORY] = "in memory of peers",
+};
+
+static void show_row(const struct terminal *terminal, const char *name, struct text *line)
+{
+    printf("  %s%-10s%s  %s\n", terminal_dim(terminal), name, terminal_plain(terminal),
+           text_get(line));
+    text_release(line);
+}
+
+/* "9.59 s", "30.7 min", "2.06 days". */
+static void add_duration(struct text *out, double seconds)
+{
+    char text[40];
+    const double minute_s = 60, hour_s = 3600;
+    units_show_duration(seconds, text, sizeof text);
+    if (seconds >= 2 * minute_s && seconds < 2 * hour_s)
+        snprintf(text, sizeof text, "%.3g min", seconds / minute_s);
+    else if (seconds >= 2 * hour_s && seconds < 2 * DAY_S)
+        snprintf(text, sizeof text, "%.3g h", seconds / hour_s);
+    text_add(out, "%s", text);
+}
+
+/* The unit that a whole run is shown in. */
+static const struct {
+    double s;
+    const char *name;
+} run_units[] = { { DAY_S, "days" }, { 3600, "h" }, { 60, "min" }, { 1, "s" } };
+
+/* "8.0 days (90 % interval 5.7 to 11.6)". */
+static void add_run_time(struct text *out, const struct expected *run_s)
+{
+    size_t i = 0;
+    while (i + 1 < LENGTH(run_units) && run_s->mean < 2 * run_units[i].s)
+        i++;
+    double unit_s = run_units[i].s;
+    int decimals = run_s->mean < 99.95 * unit_s ? 1 : 0;
+    text_add(out, "%.*f %s (90 %% interval %.*f to ", decimals, run_s->mean / unit_s,
+             run_units[i].name, decimals, run_s->low / unit_s);
+    if (isinf(run_s->high))
+        text_add(out, "never)");
+    else
+        text_add(out, "%.*f)", decimals, run_s->high / unit_s);
+}
+
+static void add_dollars(struct text *out, const struct setup *setup, const struct expected *run_s)
+{
+    char mean[32], low[32], high[32];
+    if (!(setup->system.cluster.price_per_gpu_h > 0))
+        return;
+    units_show_count(dollars_of(setup, run_s->mean), mean, sizeof mean);
+    units_show_count(dollars_of(setup, run_s->low), low, sizeof low);
+    units_show_count(dollars_of(setup, run_s->high), high, sizeof high);
+    text_add(out, " for %s $ (%s to %s)", mean, low, high);
+}
+
+static void show_run(const struct terminal *terminal, const struct setup *setup,
+                     const struct goodput *of)
+{
+    struct text line = { 0 };
+    char tokens[32];
+    units_show_count(setup->model.tokens, tokens, sizeof tokens);
+    text_add(&line, "%s tokens ", tokens);
+    if (of->kept > 0) {
+        text_add(&line, "in ");
+        add_run_time(&line, &of->run_s);
+        add_dollars(&line, setup, &of->run_s);
+    } else {
+        text_add(&line, "never: failures come faster than recoveries");
+    }
+    show_row(terminal, "whole run", &line);
+}
+
+static void show_kept(const struct terminal *terminal, const struct goodput *of)
+{
+    struct text line = { 0 };
+    const char *dot = terminal_dot(terminal);
+    text_add(&line, "%.1f %% of the time%scheckpoints %.1f %%%srestarts %.1f %%%slost work %.1f %%",
+             100 * of->kept, dot, 100 * of->checkpoint_share, dot, 100 * of->restart_share, dot,
+             100 * of->lost_share);
+    show_row(terminal, "goodput", &line);
+}
+
+static void show_failures(const struct terminal *terminal, const struct goodput *of)
+{
+    struct text line = { 0 };
+    text_add(&line, "one in ");
+    add_duration(&line, of->failures.mtbf_s);
+    text_add(&line, ", %.3g in the run, %.0f %% of them hardware; ", of->interruptions,
+             100 * of->failures.hardware_share);
+    add_duration(&line, of->renewal.restart_s);
+    text_add(&line, " to restart; %d spare host%s at 99 %%", of->spare_hosts,
+             of->spare_hosts == 1 ? "" : "s");
+    show_row(terminal, "failures", &line);
+}
+
+/* ", one in 16 to storage". */
+static void add_storage(struct text *out, const struct goodput *of)
+{
+    if (of->way == CHECKPOINT_MEMORY)
+        text_add(out, ", one in %d to storage", of->renewal.deep.every);
+}
+
+static void show_checkpoints(const struct terminal *terminal, const struct run *run,
+                             const struct goodput *of)
+{
+    struct text line = { 0 };
+    char bytes[32];
+    units_show(of->checkpoint.bytes, QUANTITY_BYTES, bytes, sizeof bytes);
+    text_add(&line, "%s every %.0f steps, ", bytes, of->steps);
+    add_duration(&line, of->interval_s);
+    add_storage(&line, of);
+    text_add(&line, "; %s, stops for ", way_words[of->way]);
+    add_duration(&line, of->renewal.blocked_s);
+    for (int way = 0; way < NUM_CHECKPOINTING; way++) {
+        struct goodput other = goodput_in_way(run, (enum checkpointing)way);
+        if (way != (int)of->way && other.kept > 0)
+            text_add(&line, "%s%s %.1f %%", terminal_dot(terminal), way_words[way],
+                     100 * other.kept);
+    }
+    show_row(terminal, "checkpoint", &line);
+}
+
+void show_goodput(const struct terminal *terminal, const struct setup *setup,
+                  const struct plan *plan, const struct prediction *prediction)
+{
+    if (!(setup->model.tokens > 0))
+        return;
+    struct run run = run_of(setup, plan, prediction);
+    struct goodput of = goodput_of(&run);
+    printf("\n");
+    show_run(terminal, setup, &of);
+    if (of.kept <= 0)
+        return;
+    show_kept(terminal, &of);
+    show_failures(terminal, &of);
+    show_checkpoints(terminal, &run, &of);
+}

@@ -1,0 +1,25 @@
+/* cli/views/goodput_view.h - the whole run with its failures and checkpoints: the last lines of an
+ * answer, and the key "run" of a plan. */
+#ifndef CLI_VIEWS_GOODPUT_VIEW_H
+#define CLI_VIEWS_GOODPUT_VIEW_H
+
+#include "base/field.h"
+#include "cli/input/setup.h"
+#include "cli/print/terminal.h"
+#include "sim/campaign/goodput.h"
+
+/* The run of a plan whose model states its tokens. */
+struct goodput goodput_of_plan(const struct setup *setup, const struct plan *plan,
+                               const struct prediction *prediction);
+
+/* Nothing where the tokens are not known. */
+void show_goodput(const struct terminal *terminal, const struct setup *setup,
+                  const struct plan *plan, const struct prediction *prediction);
+void add_run_json(json_t *object, const struct setup *setup, const struct plan *plan,
+                  const struct prediction *prediction);
+
+/* Keys of "run", for the reference page. */
+extern const struct field run_fields[];
+extern const size_t num_run_fields;
+
+#endif
