@@ -9,7 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-const char *const attention_kind_names[] = { "full", "window", "chunk", "sparse", "none", NULL };
+const char *const attention_kind_names[] = { "full",  "window",    "chunk", "sparse",
+                                             "delta", "lightning", "mamba", "encoder",
+                                             "cross", "none",      NULL };
 const char *const feed_forward_names[] = { "dense", "experts", "none", NULL };
 
 /* The kind of a model's blocks where they are alike. */

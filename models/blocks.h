@@ -18,11 +18,16 @@ enum { MAX_BLOCK_KINDS = 4, MAX_BLOCK_RUNS = 128 };
 
 /* What mixes the tokens of a block. Latent attention (kv_lora) is of the whole model. */
 enum attention_kind {
-    ATTENTION_FULL,   /* each token sees all before it */
-    ATTENTION_WINDOW, /* the last sliding_window of them */
-    ATTENTION_CHUNK,  /* those of its own chunk of attention_chunk tokens */
-    ATTENTION_SPARSE, /* the index_topk that an indexer of its own chooses (DeepSeek-V3.2) */
-    ATTENTION_NONE,   /* the block has no attention */
+    ATTENTION_FULL,      /* each token sees all before it */
+    ATTENTION_WINDOW,    /* the last sliding_window of them */
+    ATTENTION_CHUNK,     /* those of its own chunk of attention_chunk tokens */
+    ATTENTION_SPARSE,    /* the index_topk that an indexer of its own chooses (DeepSeek-V3.2) */
+    ATTENTION_DELTA,     /* none, but a gated delta rule with a state (Qwen3-Next) */
+    ATTENTION_LIGHTNING, /* none, but linear attention with a gate and a norm (MiniMax-01) */
+    ATTENTION_MAMBA,     /* none, but a state-space scan, Mamba-2 */
+    ATTENTION_ENCODER,   /* each token sees all of the sequence */
+    ATTENTION_CROSS,     /* full, and behind it attention to the encoder's output */
+    ATTENTION_NONE,      /* the block has no attention */
 };
 enum feed_forward_kind {
     FEED_FORWARD_DENSE,

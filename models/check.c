@@ -53,6 +53,11 @@ static bool check_positions(const struct model *model, struct err *err)
         return err_set(err, ERR_INPUT, "max_positions",
                        "expected 0 with %s positions, which have no table; found %d",
                        position_names[model->positions], model->max_positions);
+    bool is_relative = model->positions == POSITION_RELATIVE;
+    if (is_relative != (model->relative_buckets > 0))
+        return err_set(err, ERR_INPUT, "relative_buckets",
+                       "expected %s with %s positions; found %d", is_relative ? "1 or more" : "0",
+                       position_names[model->positions], model->relative_buckets);
     if (model->positions != POSITION_ROTARY && model->rope_theta != 0)
         return err_set(err, ERR_INPUT, "rope_theta",
                        "expected 0 with %s positions, which turn nothing; found %g",
@@ -65,15 +70,28 @@ static const struct dependence {
     const char *field, *of;
     bool is_required; /* must not be 0 where `of` is not */
 } dependences[] = {
-    { "topk", "experts", true },           { "expert_ffn", "experts", true },
-    { "shared_ffn", "experts", false },    { "shared_gate", "shared_ffn", false },
-    { "first_dense", "experts", false },   { "moe_step", "experts", false },
-    { "expert_groups", "experts", false }, { "topk_groups", "expert_groups", true },
-    { "router_bias", "experts", false },   { "score_bias", "experts", false },
-    { "expert_bias", "experts", false },   { "q_lora", "kv_lora", false },
-    { "qk_nope_dim", "kv_lora", true },    { "qk_rope_dim", "kv_lora", true },
-    { "v_head_dim", "kv_lora", true },     { "index_heads", "q_lora", false },
-    { "index_dim", "index_heads", true },  { "index_topk", "index_heads", true },
+    { "topk", "experts", true },
+    { "expert_ffn", "experts", true },
+    { "shared_ffn", "experts", false },
+    { "shared_gate", "shared_ffn", false },
+    { "first_dense", "experts", false },
+    { "moe_step", "experts", false },
+    { "expert_groups", "experts", false },
+    { "topk_groups", "expert_groups", true },
+    { "router_bias", "experts", false },
+    { "score_bias", "experts", false },
+    { "expert_bias", "experts", false },
+    { "q_lora", "kv_lora", false },
+    { "qk_nope_dim", "kv_lora", true },
+    { "qk_rope_dim", "kv_lora", true },
+    { "v_head_dim", "kv_lora", true },
+    { "index_heads", "q_lora", false },
+    { "index_dim", "index_heads", true },
+    { "index_topk", "index_heads", true },
+    { "linear_value_heads", "linear_key_heads", true },
+    { "linear_key_dim", "linear_key_heads", true },
+    { "linear_value_dim", "linear_key_heads", true },
+    { "linear_conv", "linear_key_heads", true },
 };
 
 /* An integer, or a bool as 0 or 1. */
@@ -135,10 +153,9 @@ static bool check_kind_sizes(const struct model *model, const struct block_kind 
                              struct err *err)
 {
     static const char *const sizes[] = {
-        [ATTENTION_WINDOW] = "sliding_window",
-        [ATTENTION_CHUNK] = "attention_chunk",
-        [ATTENTION_SPARSE] = "index_heads",
-        [ATTENTION_NONE] = NULL,
+        [ATTENTION_WINDOW] = "sliding_window",  [ATTENTION_CHUNK] = "attention_chunk",
+        [ATTENTION_SPARSE] = "index_heads",     [ATTENTION_DELTA] = "linear_key_heads",
+        [ATTENTION_MAMBA] = "linear_key_heads", [ATTENTION_NONE] = NULL,
     };
     const char *size = sizes[kind->attention];
     if (size && number_of(model, size) == 0)

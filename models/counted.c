@@ -33,8 +33,33 @@ static bool has_parts_left_out(const struct model *model)
 
 static bool has_more_attention(const struct model *model)
 {
-    return model->sinks || model->attention_gate || model->out_bias ||
+    return model->sinks || model->attention_gate ||
            (model->qk_norm && model->qk_norm_kind != QK_NORM_HEAD);
+}
+
+static bool has_some_biases(const struct model *model)
+{
+    return !model->linear_bias && (model->out_bias || model->ffn_bias);
+}
+
+static bool has_head_bias(const struct model *model)
+{
+    return model->head_bias;
+}
+
+static bool has_other_norms(const struct model *model)
+{
+    return model->norm == NORM_GAIN || model->norm_place != NORMS_BEFORE;
+}
+
+static bool is_parallel(const struct model *model)
+{
+    return model->parallel != PARALLEL_NO;
+}
+
+static bool has_relative_positions(const struct model *model)
+{
+    return model->positions == POSITION_RELATIVE;
 }
 
 static bool has_mtp(const struct model *model)
@@ -48,9 +73,14 @@ static const struct {
 } features[] = {
     { "experts", has_experts },
     { "latent attention", has_latent_attention },
-    { "attention to a part of the tokens before", has_attention_kinds },
+    { "attention to other than all tokens before", has_attention_kinds },
     { "blocks without a feed-forward", has_parts_left_out },
-    { "sinks, gates, output biases or wide norms of attention", has_more_attention },
+    { "sinks, gates or wide norms of attention", has_more_attention },
+    { "biases on a part of the projections", has_some_biases },
+    { "bias of the output head", has_head_bias },
+    { "norms after attention and feed-forward, or without bias", has_other_norms },
+    { "attention and feed-forward beside each other", is_parallel },
+    { "relative positions", has_relative_positions },
     { "modules that predict later tokens", has_mtp },
 };
 

@@ -6,10 +6,12 @@
 #include <stddef.h>
 #include <string.h>
 
-const char *const norm_names[] = { "layernorm", "rmsnorm", NULL };
-const char *const activation_names[] = { "gelu", "relu", "swiglu", "geglu", NULL };
+const char *const norm_names[] = { "layernorm", "rmsnorm", "layernorm_gain", NULL };
+const char *const activation_names[] = { "gelu", "relu", "swiglu", "geglu", "relu2", NULL };
 const char *const qk_norm_names[] = { "head", "each", "all", NULL };
-const char *const position_names[] = { "learned", "rotary", "alibi", "none", NULL };
+const char *const position_names[] = { "learned", "rotary", "alibi", "none", "relative", NULL };
+const char *const norm_place_names[] = { "before", "after", "around", NULL };
+const char *const parallel_names[] = { "no", "own_norms", "one_norm", NULL };
 
 /* Bounds are far above anything trained, and low enough that widths such as (heads + 2 kv_heads)
  * head_dim stay inside an int (see check_attention_width). A fallback of "0" is filled in by
@@ -84,6 +86,15 @@ const struct field model_fields[] = {
       .doc = "A product as wide as q gates the output of attention." },
     { F(out_bias), .kind = FIELD_BOOL, .fallback = "no",
       .doc = "Bias on the output of attention even without linear_bias." },
+    { F(ffn_bias), .kind = FIELD_BOOL, .fallback = "no",
+      .doc = "Biases of a dense feed-forward even without linear_bias." },
+    { F(head_bias), .kind = FIELD_BOOL, .fallback = "no", .doc = "Bias of the output head." },
+    { F(norm_place), .kind = FIELD_NAME, .names = norm_place_names, .fallback = "before",
+      .doc = "Norms of attention and of the feed-forward: before each, after it, or both." },
+    { F(parallel), .kind = FIELD_NAME, .names = parallel_names, .fallback = "no",
+      .doc = "Attention and feed-forward read the same input: with a norm each, or one for both." },
+    { F(relative_buckets), .kind = FIELD_INT, .min = 0, .max = 1e6, .fallback = "0",
+      .doc = "Ranges of distances with a bias per head, of relative positions." },
     { F(qk_norm_kind), .kind = FIELD_NAME, .names = qk_norm_names, .fallback = "head",
       .doc = "Gains of qk_norm: shared by all heads, each head's own, or of one norm over all." },
     { F(experts), .kind = FIELD_INT, .min = 0, .max = 1e6, .fallback = "0",
@@ -126,6 +137,16 @@ const struct field model_fields[] = {
       .doc = "Sparse attention: width of one of its heads." },
     { F(index_topk), .kind = FIELD_INT, .min = 0, .max = 1e8, .fallback = "0",
       .doc = "Sparse attention: keys that a token attends to." },
+    { F(linear_key_heads), .kind = FIELD_INT, .min = 0, .max = 1e6, .fallback = "0",
+      .doc = "Heads of keys of a delta rule; of Mamba, groups of B and C." },
+    { F(linear_value_heads), .kind = FIELD_INT, .min = 0, .max = 1e6, .fallback = "0",
+      .doc = "Heads of values of a delta rule; of Mamba, its heads." },
+    { F(linear_key_dim), .kind = FIELD_INT, .min = 0, .max = 1e6, .fallback = "0",
+      .doc = "Width of a key; of Mamba, the size of the state." },
+    { F(linear_value_dim), .kind = FIELD_INT, .min = 0, .max = 1e6, .fallback = "0",
+      .doc = "Width of a value; of Mamba, of a head." },
+    { F(linear_conv), .kind = FIELD_INT, .min = 0, .max = 1e6, .fallback = "0",
+      .doc = "Tokens that the convolution before them sees." },
     { F(mtp), .kind = FIELD_INT, .min = 0, .max = 1000, .fallback = "0",
       .doc = "Modules that predict later tokens; counted apart from the model." },
     { .name = "blocks",

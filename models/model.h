@@ -13,15 +13,33 @@
 #include <jansson.h>
 #include <stdbool.h>
 
-enum norm_kind { NORM_LAYER, NORM_RMS };
-enum activation_kind { ACTIVATION_GELU, ACTIVATION_RELU, ACTIVATION_SWIGLU, ACTIVATION_GEGLU };
+enum norm_kind { NORM_LAYER, NORM_RMS, NORM_GAIN }; /* NORM_GAIN: LayerNorm without bias */
+enum activation_kind {
+    ACTIVATION_GELU,
+    ACTIVATION_RELU,
+    ACTIVATION_SWIGLU,
+    ACTIVATION_GEGLU,
+    ACTIVATION_RELU2, /* the square of relu */
+};
+/* A part of a block has a norm before it, after it, or both. */
+enum norm_place { NORMS_BEFORE, NORMS_AFTER, NORMS_AROUND };
+/* Attention and feed-forward follow each other, or both read the block's input, with a norm each or
+ * the same one. */
+enum parallel_kind { PARALLEL_NO, PARALLEL_OWN_NORMS, PARALLEL_ONE_NORM };
+extern const char *const norm_place_names[], *const parallel_names[];
 extern const char *const norm_names[], *const activation_names[], *const position_names[];
 /* NULL-terminated */
 /* Where the gain of the norm of q and k comes from: one for every head, one of its own for each
  * head, or a norm over all heads together, with a gain for each channel. */
 enum qk_norm_kind { QK_NORM_HEAD, QK_NORM_EACH, QK_NORM_ALL };
 extern const char *const qk_norm_names[];
-enum position_kind { POSITION_LEARNED, POSITION_ROTARY, POSITION_ALIBI, POSITION_NONE };
+enum position_kind {
+    POSITION_LEARNED,
+    POSITION_ROTARY,
+    POSITION_ALIBI,
+    POSITION_NONE,
+    POSITION_RELATIVE, /* a bias per head and range of distances, one table a stack (T5) */
+};
 
 struct model {
     char name[64];
@@ -56,12 +74,17 @@ struct model {
     struct documents documents; /* packed into a sequence of the run */
     struct blocks blocks;       /* the kinds of blocks, when there are several */
 
-    int attention;       /* enum attention_kind of all blocks, when they are of one kind */
-    int feed_forward;    /* enum feed_forward_kind, likewise; derived: experts if there are any */
-    int attention_chunk; /* tokens of a chunk that attention stays within; 0: no chunks */
-    bool sinks;          /* one learned score per query head, which takes weight from all others */
-    bool attention_gate; /* another product as wide as q gates the output of attention */
-    bool out_bias;       /* bias on the output of attention (implied by linear_bias) */
+    int attention;        /* enum attention_kind of all blocks, when they are of one kind */
+    int feed_forward;     /* enum feed_forward_kind, likewise; derived: experts if there are any */
+    int attention_chunk;  /* tokens of a chunk that attention stays within; 0: no chunks */
+    bool sinks;           /* one learned score per query head, which takes weight from all others */
+    bool attention_gate;  /* another product as wide as q gates the output of attention */
+    bool out_bias;        /* bias on the output of attention (implied by linear_bias) */
+    bool ffn_bias;        /* biases of a dense feed-forward (implied by linear_bias) */
+    bool head_bias;       /* bias of the output head */
+    int norm_place;       /* enum norm_place */
+    int parallel;         /* enum parallel_kind */
+    int relative_buckets; /* ranges of distances of POSITION_RELATIVE */
 
     /* Experts: each token goes to topk of them, of width expert_ffn. 0: none. */
     int experts, topk, expert_ffn;
@@ -79,6 +102,11 @@ struct model {
      * are the same in all heads. head_dim is their sum. kv_lora 0: plain attention. */
     int q_lora, kv_lora, qk_nope_dim, qk_rope_dim, v_head_dim;
     int index_heads, index_dim, index_topk; /* the indexer of ATTENTION_SPARSE */
+
+    /* Mixers with a state, ATTENTION_DELTA and ATTENTION_MAMBA: heads of keys (groups of B and C in
+     * Mamba) and of values, their widths (in Mamba the state's size and a head's), and the length
+     * of the convolution before them. */
+    int linear_key_heads, linear_value_heads, linear_key_dim, linear_value_dim, linear_conv;
 
     int mtp; /* modules that predict later tokens; counted apart from the model */
 };
@@ -107,9 +135,11 @@ double model_layer_parameters(const struct model *model);
 double model_layer_active_parameters(const struct model *model);
 /* Parameters of all blocks, each with the widths of its kind. */
 double model_blocks_parameters(const struct model *model);
-/* Parameters of the token and position embeddings, and of the norm after them if any. */
+/* Parameters of the token and position embeddings, of tables of relative positions, and of the norm
+ * after them if any. */
 double model_embedding_parameters(const struct model *model);
-/* Parameters of the final norm, and of the output head when it is not tied. */
+/* Parameters of the final norm, of the encoder's if there is one, and of the output head when it is
+ * not tied. */
 double model_head_parameters(const struct model *model);
 
 extern const double usual_rope_theta, usual_norm_epsilon;

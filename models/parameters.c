@@ -62,12 +62,74 @@ static double indexer(const struct model *model)
     return model->q_lora * heads * dim + hidden * dim + 2 * dim + hidden * heads;
 }
 
+/* Qwen3-Next: hidden -> q, k, v and a gate as wide as v; hidden -> two rates per head of values; a
+ * convolution over q, k and v; the scan's A and bias per head; a norm of a head; the output. */
+static double delta_rule(const struct model *model)
+{
+    double hidden = model->hidden, value_heads = model->linear_value_heads;
+    double keys = (double)model->linear_key_heads * model->linear_key_dim;
+    double values = value_heads * model->linear_value_dim;
+    double products = hidden * (2 * keys + 2 * values + 2 * value_heads) + values * hidden;
+    double convolution = (2 * keys + values) * model->linear_conv;
+    return products + convolution + 2 * value_heads + model->linear_value_dim;
+}
+
+/* MiniMax-01 (arXiv:2501.08313): q, k, v, the gate and the output, and a norm over all heads. */
+static double lightning_attention(const struct model *model)
+{
+    double width = (double)model->heads * model->head_dim;
+    return 5 * model->hidden * width + width;
+}
+
+/* Mamba-2 (arXiv:2405.21060): hidden -> gate, x, B, C and a step per head; a convolution with bias
+ * over x, B and C; A, D and the step's bias per head; a norm over all; the output. */
+static double state_space(const struct model *model)
+{
+    double hidden = model->hidden, heads = model->linear_value_heads;
+    double inner = heads * model->linear_value_dim;
+    double convolved = inner + 2.0 * model->linear_key_heads * model->linear_key_dim;
+    double products = hidden * (inner + convolved + heads) + inner * hidden;
+    return products + convolved * (model->linear_conv + 1.0) + 3 * heads + inner;
+}
+
+static double softmax_attention(const struct model *model)
+{
+    return model->kv_lora > 0 ? latent_attention(model) : plain_attention(model);
+}
+
 static double attention_parameters(const struct model *model)
 {
-    double of_indexer = model->attention == ATTENTION_SPARSE ? indexer(model) : 0;
-    if (model->attention == ATTENTION_NONE)
-        return 0;
-    return (model->kv_lora > 0 ? latent_attention(model) : plain_attention(model)) + of_indexer;
+    switch ((enum attention_kind)model->attention) {
+    case ATTENTION_FULL:
+    case ATTENTION_WINDOW:
+    case ATTENTION_CHUNK:
+    case ATTENTION_ENCODER:
+        return softmax_attention(model);
+    case ATTENTION_SPARSE:
+        return softmax_attention(model) + indexer(model);
+    case ATTENTION_CROSS:
+        return 2 * softmax_attention(model);
+    case ATTENTION_DELTA:
+        return delta_rule(model);
+    case ATTENTION_LIGHTNING:
+        return lightning_attention(model);
+    case ATTENTION_MAMBA:
+        return state_space(model);
+    case ATTENTION_NONE:
+        break;
+    }
+    return 0;
+}
+
+/* Each part of a block that adds to the residual stream has its norm, or two around it. */
+static double count_norms(const struct model *model)
+{
+    bool has_attention = model->attention != ATTENTION_NONE;
+    bool has_feed_forward = model->feed_forward != FEED_FORWARD_NONE;
+    bool shares_one = model->parallel == PARALLEL_ONE_NORM && has_attention && has_feed_forward;
+    int parts = has_attention + (model->attention == ATTENTION_CROSS) + has_feed_forward;
+    int norms = shares_one ? parts - 1 : parts;
+    return model->norm_place == NORMS_AROUND ? 2 * norms : norms;
 }
 
 /* A feed-forward of `width`: gate and up, or up alone, and down. */
@@ -93,12 +155,10 @@ static double expert_parameters(const struct model *model, double experts)
 /* A block, with `experts` of the model's. */
 static double layer_parameters(const struct model *model, double experts)
 {
-    double norms =
-        (model->attention != ATTENTION_NONE) + (model->feed_forward != FEED_FORWARD_NONE);
     double feed_forward = 0;
     switch ((enum feed_forward_kind)model->feed_forward) {
     case FEED_FORWARD_DENSE:
-        feed_forward = ffn_parameters(model, model->ffn, model->linear_bias);
+        feed_forward = ffn_parameters(model, model->ffn, model->linear_bias || model->ffn_bias);
         break;
     case FEED_FORWARD_EXPERTS:
         feed_forward = expert_parameters(model, experts);
@@ -106,7 +166,7 @@ static double layer_parameters(const struct model *model, double experts)
     case FEED_FORWARD_NONE:
         break;
     }
-    return attention_parameters(model) + feed_forward + norms * norm_parameters(model);
+    return attention_parameters(model) + feed_forward + count_norms(model) * norm_parameters(model);
 }
 
 double model_layer_parameters(const struct model *model)
@@ -119,19 +179,30 @@ double model_layer_active_parameters(const struct model *model)
     return layer_parameters(model, model->topk);
 }
 
+/* An encoder and a decoder, or one stack of blocks. */
+static int num_stacks(const struct model *model)
+{
+    for (int kind = 0; kind < model_num_kinds(model); kind++)
+        if (model_kind(model, kind).attention == ATTENTION_CROSS)
+            return 2;
+    return 1;
+}
+
 double model_embedding_parameters(const struct model *model)
 {
     double rows = model->vocab;
     if (model->positions == POSITION_LEARNED)
         rows += model->max_positions;
     double norm = model->embedding_norm ? norm_parameters(model) : 0;
-    return rows * model->hidden + norm;
+    double biases = (double)model->relative_buckets * model->heads * num_stacks(model);
+    return rows * model->hidden + norm + biases;
 }
 
 double model_head_parameters(const struct model *model)
 {
     double output = model->tied ? 0 : (double)model->vocab * model->hidden;
-    return norm_parameters(model) + output;
+    double bias = model->head_bias ? model->vocab : 0;
+    return num_stacks(model) * norm_parameters(model) + output + bias;
 }
 
 /* The sum of `of_layer` over all blocks. */

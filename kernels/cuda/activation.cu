@@ -51,6 +51,14 @@ struct relu {
     }
 };
 
+struct relu2 {
+    static __device__ __forceinline__ slope at(float x)
+    {
+        float positive = x > 0 ? x : 0;
+        return { positive * positive, 2 * positive };
+    }
+};
+
 /* Loads inputs [at, at + COUNT) in accesses of N; they are in one row, from `column` on. */
 template <typename T, int N, int COUNT>
 __device__ __forceinline__ void load_biased(const void *x, const void *bias, long at, long column,
@@ -139,6 +147,8 @@ static cudaError_t forward(const struct launch *on, const struct activation_args
         return run_grid(on, grid_of_elements(n, N), plain<T, N, gelu>, a);
     case ACTIVATION_RELU:
         return run_grid(on, grid_of_elements(n, N), plain<T, N, relu>, a);
+    case ACTIVATION_RELU2:
+        return run_grid(on, grid_of_elements(n, N), plain<T, N, relu2>, a);
     case ACTIVATION_SWIGLU:
         return run_grid(on, grid_of_elements(2 * n, gated_inputs<N>), gated<T, N, silu>, a);
     case ACTIVATION_GEGLU:
@@ -156,6 +166,8 @@ static cudaError_t backward(const struct launch *on, const struct activation_gra
         return run_grid(on, grid_of_elements(n, N), plain_gradient<T, N, gelu>, a);
     case ACTIVATION_RELU:
         return run_grid(on, grid_of_elements(n, N), plain_gradient<T, N, relu>, a);
+    case ACTIVATION_RELU2:
+        return run_grid(on, grid_of_elements(n, N), plain_gradient<T, N, relu2>, a);
     case ACTIVATION_SWIGLU:
         return run_grid(on, grid_of_elements(2 * n, gated_inputs<N>), gated_gradient<T, N, silu>,
                         a);

@@ -41,6 +41,12 @@ INLINED struct slope relu(float x)
     return (struct slope){ .value = x > 0 ? x : 0, .derivative = x > 0 ? 1 : 0 };
 }
 
+INLINED struct slope relu2(float x)
+{
+    float positive = x > 0 ? x : 0;
+    return (struct slope){ .value = positive * positive, .derivative = 2 * positive };
+}
+
 /* The loops over a row, for a function known at compile time. */
 #define PLAIN_ROWS(name, function)                                                              \
     EACH_MACHINE                                                                                \
@@ -84,6 +90,7 @@ INLINED struct slope relu(float x)
 
 PLAIN_ROWS(gelu_row, gelu)
 PLAIN_ROWS(relu_row, relu)
+PLAIN_ROWS(relu2_row, relu2)
 GATED_ROWS(swiglu_row, silu)
 GATED_ROWS(geglu_row, gelu)
 
@@ -101,6 +108,8 @@ static struct activation_rows rows_of(enum activation_kind kind)
         return (struct activation_rows){ 1, gelu_row_forward, gelu_row_backward };
     case ACTIVATION_RELU:
         return (struct activation_rows){ 1, relu_row_forward, relu_row_backward };
+    case ACTIVATION_RELU2:
+        return (struct activation_rows){ 1, relu2_row_forward, relu2_row_backward };
     case ACTIVATION_SWIGLU:
         return (struct activation_rows){ 2, swiglu_row_forward, swiglu_row_backward };
     case ACTIVATION_GEGLU:

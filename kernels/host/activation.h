@@ -10,7 +10,8 @@
  * nothing else may overlap.
  *
  * gelu is the tanh form of Hendrycks and Gimpel 2016, x / (1 + exp(-2 u)) with u = sqrt(2 / pi) (x
- * + 0.044715 x^3); silu is x / (1 + exp(-x)) (Shazeer 2020 for the gated). */
+ * + 0.044715 x^3); silu is x / (1 + exp(-x)) (Shazeer 2020 for the gated); relu2
+ * is the square of relu (So et al. 2021). */
 #ifndef KERNELS_HOST_ACTIVATION_H
 #define KERNELS_HOST_ACTIVATION_H
 

@@ -97,6 +97,16 @@ static inline REAL NAMED(relu_slope)(REAL x)
     return x > 0 ? 1 : 0;
 }
 
+static inline REAL NAMED(relu2)(REAL x)
+{
+    return x > 0 ? x * x : 0;
+}
+
+static inline REAL NAMED(relu2_slope)(REAL x)
+{
+    return x > 0 ? 2 * x : 0;
+}
+
 /* Sizes of attention, and what dropout keeps: keeps[sequences, heads, seq, seq], or NULL. */
 struct NAMED(attention_shape) {
     long sequences, seq, heads, kv_heads, head_dim;

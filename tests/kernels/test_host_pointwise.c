@@ -33,6 +33,7 @@ static const struct {
     [ACTIVATION_RELU] = { relu_f64, relu_slope_f64, relu_f32, relu_slope_f32, false },
     [ACTIVATION_SWIGLU] = { silu_f64, silu_slope_f64, silu_f32, silu_slope_f32, true },
     [ACTIVATION_GEGLU] = { gelu_f64, gelu_slope_f64, gelu_f32, gelu_slope_f32, true },
+    [ACTIVATION_RELU2] = { relu2_f64, relu2_slope_f64, relu2_f32, relu2_slope_f32, false },
 };
 enum { NUM_KINDS = LENGTH(functions) };
 
@@ -175,8 +176,8 @@ START_TEST(activations_of_large_values_are_finite_and_of_nan_are_nan)
     activation_backward(&shape, ones, x, NULL, dx);
     for (int i = 0; i < 4; i++)
         ck_assert(isfinite(y[i]) && isfinite(dx[i]));
-    ck_assert(fabsf(y[0]) < 1e-20F && y[1] == 1e4F && y[3] == 0);
-    ck_assert(isnan(y[4]) || _i == ACTIVATION_RELU);
+    ck_assert(fabsf(y[0]) < 1e-20F && y[1] == (_i == ACTIVATION_RELU2 ? 1e8F : 1e4F) && y[3] == 0);
+    ck_assert(isnan(y[4]) || _i == ACTIVATION_RELU || _i == ACTIVATION_RELU2);
 }
 END_TEST
 
