@@ -16,7 +16,7 @@ static const char usual_style[] = "llama2-7b";
 
 /* --- the budget ----------------------------------------------------------------------------- */
 
-/* "5.76e23", or a model's 6 N D. */
+/* "5.76e23", or a model's 6 N D, N the parameters that a token meets. */
 static bool read_flops(const char *text, double *flops, struct err *err)
 {
     char *end;
@@ -31,7 +31,7 @@ static bool read_flops(const char *text, double *flops, struct err *err)
         err_prefix(err, "--flops: ");
         return false;
     }
-    *flops = 6 * model_parameters(&model) * model.tokens;
+    *flops = 6 * model_active_parameters(&model) * model.tokens;
     if (*flops > 0)
         return true;
     return err_set(err, ERR_USAGE, "--flops", "%s does not say how many tokens it was trained on",
@@ -94,7 +94,8 @@ static int answer_by_law(const struct options *options, struct err *err)
     struct scaling_budget budget = { .served = options->served_tokens, .unique = options->tokens };
     const struct loss_law *law = &loss_laws[options->law];
     struct model style, *model = &design.best.model;
-    if (!model_load(options->model, &style, err) || !read_flops(options->flops, &budget.flops, err))
+    if (!model_load(options->model, &style, err) || !model_has_costs(&style, err) ||
+        !read_flops(options->flops, &budget.flops, err))
         return exit_code_of(err);
     if (options->seq)
         style.seq = options->seq;
