@@ -73,7 +73,8 @@ static bool hides_overflow(const struct plan *plan, const struct model *model)
 {
     (void)model;
     const struct exchange_method *method = exchange_method_of(&plan->exchange);
-    return (method->compressor || method->rule) && plan->precision == PRECISION_FP16;
+    return (method->compressor || method->rule || exchange_is_late(&plan->exchange)) &&
+           plan->precision == PRECISION_FP16;
 }
 
 const struct refusal run_refusals[] = {
@@ -89,8 +90,8 @@ const struct refusal run_refusals[] = {
       keeps_gradients_in_16_bits },
     { "optimizer", "of optimizers adam, momentum and sgd can be run", has_another_optimizer },
     { "exchange",
-      "compressed gradients and robust rules can't be run in fp16: an overflow would hide in what "
-      "is left out",
+      "compressed, robust and late gradients can't be run in fp16: an overflow would hide in what "
+      "is left out, or come late",
       hides_overflow },
     { "model", "ALiBi positions can't be run yet", has_alibi },
 };

@@ -10,7 +10,8 @@ bool exchanger_can_run(const struct exchange *exchange, const struct kernel_api 
     const char *name = exchange_method_of(exchange)->name;
     bool has_kernels = exchange_method_of(exchange)->rule ? kernel_api->robust_trim != NULL
                                                           : kernel_api->combine != NULL;
-    if (!has_kernels && exchange_runner_of(exchange)->sum != sum_by_phases)
+    if (!has_kernels && exchange_runner_of(exchange)->sum != sum_by_phases &&
+        !exchange_is_late(exchange))
         return err_set(err, ERR_UNAVAILABLE, "exchange",
                        "exchange=%s can't be run on %s yet, which has no kernels for it", name,
                        kernel_api->name);
@@ -120,6 +121,16 @@ int exchanger_num_summed(const struct exchanger *e)
 void exchanger_sum(struct exchanger *e, float *gradients)
 {
     e->runner->sum(e, gradients);
+}
+
+bool exchanger_begins_early(const struct exchanger *e)
+{
+    return e->runner->begin != NULL;
+}
+
+void exchanger_begin(struct exchanger *e)
+{
+    e->runner->begin(e);
 }
 
 bool exchanger_averages(const struct exchanger *e)

@@ -66,7 +66,11 @@ size_t exchanger_elements(const struct exchanger *exchanger);
 void exchanger_begin_step(struct exchanger *exchanger, int step);
 /* Number of ranks whose gradients are summed in this step: all, those that act as one, or 1. */
 int exchanger_num_summed(const struct exchanger *exchanger);
-/* Replaces the gradients by their sum over those ranks. */
+/* exchanger_begins_early: whether a step begins with work of earlier gradients, which can run
+ * beside its passes. exchanger_begin: does it, before exchanger_sum. */
+bool exchanger_begins_early(const struct exchanger *exchanger);
+void exchanger_begin(struct exchanger *exchanger);
+/* Replaces the gradients by their sum over those ranks, or by that of an earlier step. */
 void exchanger_sum(struct exchanger *exchanger, float *gradients);
 /* exchanger_averages: whether weights are exchanged in this step. exchanger_average: computes their
  * average; `out` must not overlap `weights`. */

@@ -34,10 +34,11 @@ struct exchanger {
     bool ends_period;
     int since; /* steps since the last average over all ranks, this one included */
     double first_loss, planned_bytes; /* first_loss: 0 while not known */
-    float *received;   /* buffer for data of another rank or of all neighbours; or NULL */
-    float *memory;     /* compressed methods: values to send, then the error left over */
-    float *own, *sum;  /* EF21: the other ranks' estimate of this rank's gradient; sum of all ranks'
-                          estimates */
+    float *received;  /* buffer for data of another rank or of all neighbours; or NULL */
+    float *memory;    /* compressed methods: values to send, then the error left over */
+    float *own, *sum; /* EF21: the other ranks' estimate of this rank's gradient; sum of all ranks'
+                         estimates */
+    float *pending, *late; /* async: gradients of the step before; sums that wait to be applied */
     double *distances; /* robust rules: squared distances between all ranks, then their weights */
     char *messages;    /* messages of all ranks, one after the other */
     size_t message_bytes;         /* of each */
@@ -49,6 +50,8 @@ struct exchange_runner {
     /* Takes the method's device memory; NULL: it needs none. */
     bool (*open)(struct exchanger *exchanger, struct err *err);
     void (*sum)(struct exchanger *exchanger, float *gradients);
+    /* What a step does beside its passes, before its gradients are there; or NULL. */
+    void (*begin)(struct exchanger *exchanger);
     void (*average)(struct exchanger *exchanger, const float *weights, float *out); /* or NULL */
     /* As exchange_keeps and exchanger_kept: NULL and 0 arrays when nothing is kept. */
     const char *keeps;

@@ -13,6 +13,14 @@ static const struct exchange_runner averages = {
     .memory_elements = average_memory_elements,
 };
 
+static const struct exchange_runner late = {
+    .open = late_open,
+    .begin = late_begin,
+    .sum = late_sum,
+    .memory_elements = late_memory_elements,
+    .keeps = "late gradients",
+    .kept = late_kept,
+};
 static const struct exchange_runner robust = {
     .open = robust_open,
     .sum = robust_sum,
@@ -40,6 +48,8 @@ const struct exchange_runner *exchange_runner_of(const struct exchange *exchange
     const struct exchange_method *method = exchange_method_of(exchange);
     if (method->compressor)
         return &compressed[method->compressor->kind];
+    if (exchange_is_late(exchange))
+        return &late;
     if (method->rule)
         return &robust;
     return method->object == EXCHANGE_WEIGHTS ? &averages : &sums;

@@ -238,6 +238,8 @@ void rank_exchange_weights(struct rank *rank, const struct chunk *chunk)
     struct chunk_exchange *at = at_chunk(rank, chunk);
     struct stream *stream = rank->streams[LANE_DATA];
     float *flat = at->flat;
+    if (exchanger_begins_early(at->exchanger))
+        exchanger_begin(at->exchanger);
     if (!exchanger_averages(at->exchanger))
         return;
     for (int s = 0; s < chunk->num_stores; flat += chunk->stores[s++]->elements)

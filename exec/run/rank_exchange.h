@@ -17,8 +17,9 @@ double rank_exchange_gradient_scale(const struct rank *rank);
 
 /* On the data lane: sums the gradients of a chunk. */
 void rank_exchange_gradients(struct rank *rank, const struct chunk *chunk);
-/* On the data lane: averages a chunk's weights. The average replaces them at once or, when it is
- * made beside the passes, in rank_exchange_before_update. */
+/* On the data lane: averages a chunk's weights, or sums its gradients of the step before. The
+ * average replaces them at once or, when it is made beside the passes, in
+ * rank_exchange_before_update. */
 void rank_exchange_weights(struct rank *rank, const struct chunk *chunk);
 void rank_exchange_before_update(struct rank *rank);
 

@@ -83,6 +83,11 @@ double convergence_noise_factor(const struct convergence *convergence,
  * lemma 3.2, squared): transients of n^3 (1 - delta)^2 / delta^4 (Huang et al. 2022, table 1:
  * MEM-SGD) others                   0; NEOLITHIC's transient has another order, see below
  *
+ * Late gradients (async) have A^2 = tau / n, tau the steps by which they are late, and so a
+ * transient of n tau^2, after the tau steps in which nothing arrives (Stich and Karimireddy 2020,
+ * theorem 9: sigma^2 / (n eps^2) + tau / eps). It holds for learning rates below 1 / (4 L tau): a
+ * rate that is close to diverging without delay diverges with it.
+ *
  * beta: sim/exchange/mixing.h. Ranks that act as one count as one. */
 double convergence_apart(const struct convergence *convergence, const struct exchange_use *use);
 

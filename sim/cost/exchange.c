@@ -227,6 +227,14 @@ static double averaging_bytes(const struct exchange_phases *phases)
     return 0;
 }
 
+/* A step's gradients are copied to where they are summed in the next, the sum to those that wait,
+ * and the oldest of these to the update: each is read and written. */
+static double late_traffic_bytes(const struct exchange_load *load)
+{
+    enum { COPIES = 3 };
+    return 2.0 * COPIES * exchange_elements(load) * load->element_bytes;
+}
+
 static double memory_s(const struct wires *wires, const struct exchange_load *load,
                        const struct exchange_phases *phases)
 {
@@ -235,6 +243,8 @@ static double memory_s(const struct wires *wires, const struct exchange_load *lo
     double bytes = averaging_bytes(phases);
     if (compressor)
         bytes += compressor->traffic_bytes(exchange, load, wires->ranks.count - 1);
+    if (exchange_is_late(exchange))
+        bytes += late_traffic_bytes(load);
     if (exchange_method_of(exchange)->rule)
         bytes += robust_traffic_bytes(exchange, load, wires->ranks.count);
     return bytes > 0 ? traffic_s(&wires->system->gpu, &wires->system->profile, bytes, 1) : 0;
@@ -276,9 +286,9 @@ struct exchange_cost exchange_cost(const struct system *system, const struct pla
     return mean;
 }
 
-/* The compressor's copies; messages of all ranks if they are gathered; all ranks' gradients of a
- * part, for a robust rule; the weights of all neighbours; and, for averaging beside the backward,
- * the average to which the update is added. */
+/* The compressor's copies; gradients that are late, and those that are summed; messages of all
+ * ranks if they are gathered; all ranks' gradients of a part, for a robust rule; the weights of all
+ * neighbours; and, for averaging beside the backward, the average to which the update is added. */
 double exchange_memory_bytes(const struct system *system, const struct plan *plan,
                              const struct exchange_load *load)
 {
@@ -299,5 +309,7 @@ double exchange_memory_bytes(const struct system *system, const struct plan *pla
     }
     if (compressor && exchange->memory == MEMORY_ON)
         bytes += compressor->copies * exchange_elements(load) * load->element_bytes;
+    if (exchange_is_late(exchange))
+        bytes += (1 + exchange->staleness) * exchange_elements(load) * load->element_bytes;
     return bytes + received;
 }

@@ -129,7 +129,8 @@ double work_passes_s(const struct work *w, int stage)
     return sum_s * w->num_microbatches;
 }
 
-/* Averaging the step's initial weights can overlap all its passes. */
+/* Averaging the step's initial weights, or summing the last step's gradients, can overlap all its
+ * passes. */
 static double visible_mix_s(const struct work *w, int stage, double mix_s)
 {
     if (exchange_start(&w->plan->exchange) != START_STEP)
@@ -151,7 +152,8 @@ static double add_exchange(const struct work *w, struct stage_tail *tail, int st
                            double parameters)
 {
     double bytes = parameters * plan_exchange_bytes(w->plan);
-    bool overlaps = can_begin_early(w) && plan_overlaps(w->plan, &w->system->stack, OVERLAP_GRAD);
+    bool overlaps = can_begin_early(w) && !exchange_is_late(&w->plan->exchange) &&
+                    plan_overlaps(w->plan, &w->system->stack, OVERLAP_GRAD);
     double buckets = overlaps ? num_buckets(w, bytes, stage) : 1;
     struct stage_load part, whole;
     fill_stage_load(w->model, w->plan, w->pieces, stage, 1 / buckets, &part);
@@ -161,7 +163,11 @@ static double add_exchange(const struct work *w, struct stage_tail *tail, int st
     double reduce_s = buckets * bucket.gradients_s;
     double memory_s = buckets * bucket.memory_s;
     tail->mix_s = exchange_cost(w->system, w->plan, &whole.load, averaging).weights_s;
-    if (!can_begin_early(w)) {
+    if (exchange_is_late(&w->plan->exchange)) {
+        tail->mix_s = reduce_s;
+        tail->visible_mix_s = visible_mix_s(w, stage, reduce_s);
+        tail->reduce_s = tail->visible_reduce_s = memory_s;
+    } else if (!can_begin_early(w)) {
         tail->reduce_s = tail->visible_reduce_s = reduce_s + memory_s;
     } else if (exchange_keeps_replicas_equal(&w->plan->exchange)) {
         tail->reduce_s = after_chunks_s(w, reduce_s, bytes, stage) + memory_s;

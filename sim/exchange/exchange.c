@@ -29,8 +29,15 @@ bool exchange_sums_in_groups(const struct exchange *exchange)
     return has_group && exchange->group != 1;
 }
 
+bool exchange_is_late(const struct exchange *exchange)
+{
+    return exchange->staleness > 0;
+}
+
 enum exchange_start exchange_start(const struct exchange *exchange)
 {
+    if (exchange_is_late(exchange))
+        return START_STEP;
     if (exchange_keeps_replicas_equal(exchange))
         return START_GRADIENTS;
     return exchange->combine == COMBINE_BESIDE ? START_STEP : START_UPDATED;

@@ -21,16 +21,17 @@
 
 /* A method and its parameters; parameters of other methods are 0. All 0: all-reduce. */
 struct exchange {
-    int method;   /* index in exchange_methods */
-    int graph;    /* enum mixing_graph: who averages with whom */
-    int combine;  /* enum exchange_combine */
-    int servers;  /* members that act as servers and make the sums */
-    int period;   /* steps from one global average to the next: H */
-    int bits;     /* of an element on the wire */
-    int rank;     /* rank of the two factors that approximate a matrix */
-    int rounds;   /* compressed messages per step */
-    int memory;   /* enum exchange_memory */
-    int hostile;  /* ranks that a robust rule bears; negative: as many as it can */
+    int method;    /* index in exchange_methods */
+    int graph;     /* enum mixing_graph: who averages with whom */
+    int combine;   /* enum exchange_combine */
+    int servers;   /* members that act as servers and make the sums */
+    int period;    /* steps from one global average to the next: H */
+    int bits;      /* of an element on the wire */
+    int rank;      /* rank of the two factors that approximate a matrix */
+    int rounds;    /* compressed messages per step */
+    int memory;    /* enum exchange_memory */
+    int staleness; /* steps by which gradients are applied late */
+    int hostile;   /* ranks that a robust rule bears; negative: as many as it can */
     int group;    /* neighbours that average by all-reduce and act as one; 0: the ranks of a node */
     double share; /* share of the elements that are sent, above 0 */
 };
@@ -51,7 +52,8 @@ enum exchange_object { EXCHANGE_GRADIENTS, EXCHANGE_WEIGHTS };
 /* When the exchange of a step can begin. */
 enum exchange_start {
     START_GRADIENTS, /* once the last backward has made its first gradients */
-    START_STEP,      /* with the step: its initial weights are averaged */
+    START_STEP,      /* with the step: its initial weights are averaged, or the gradients of the
+                        step before are summed */
     START_UPDATED,   /* after the update: fully exposed */
 };
 
@@ -192,6 +194,8 @@ bool exchange_keeps_replicas_equal(const struct exchange *exchange);
 /* Whether the method sums gradients by all-reduce among neighbours before it averages weights
  * (group=). */
 bool exchange_sums_in_groups(const struct exchange *exchange);
+/* Whether a step applies the gradients of an earlier one. */
+bool exchange_is_late(const struct exchange *exchange);
 enum exchange_start exchange_start(const struct exchange *exchange);
 
 /* Whether step `step`, from 0, ends with an average over all ranks; always true without a

@@ -5,8 +5,9 @@ bool server_accepts(const struct exchange *exchange, int num_ranks, struct err *
     if (exchange->servers <= num_ranks)
         return true;
     return err_set(err, ERR_INFEASIBLE, "exchange",
-                   "exchange=ps:%d has more servers than the %d data ranks", exchange->servers,
-                   num_ranks);
+                   "exchange=%s:%s%d has more servers than the %d data ranks",
+                   exchange_method_of(exchange)->name, exchange_is_late(exchange) ? "servers=" : "",
+                   exchange->servers, num_ranks);
 }
 
 void server_phases(const struct exchange *exchange, const struct exchange_load *load,

@@ -13,7 +13,7 @@ struct lowering plan_lowering(const struct plan *plan, const struct model *model
         .recompute = plan->recompute >= RECOMPUTE_FULL,
         .has_data_group = has_data_group && !plan_cuts(plan, STATE_GRADIENTS),
         .gather_updated = plan_gathers_updated(plan) && has_data_group,
-        .mix_beside = mixes && is_beside,
+        .mix_beside = (mixes || has_data_group) && is_beside,
         .mix_updated = mixes && !is_beside,
         .tied = model->tied && !placement_ends_meet(plan_placement(plan)),
     };

@@ -85,7 +85,7 @@ const struct plan_token plan_tokens[] = {
       .read = token_read_order, .write = token_write_order, .names = axis_words },
     { "offload", "offload=optimizer,activations", "What is kept in host memory: the optimizer, which runs there, or layers' activations.",
       .read = token_read_offload, .write = token_write_offload, .names = offload_names },
-    { "exchange", "exchange=allreduce|ring|tree|hierarchical|ps:K|gossip:GRAPH|local:H|pga:H|aga:H|qsgd:BITS|topk:R|ef21:R|neolithic:R|powersgd:R|median|trimmed|krum|geomedian",
+    { "exchange", "exchange=allreduce|ring|tree|hierarchical|ps:K|async|gossip:GRAPH|local:H|pga:H|aga:H|qsgd:BITS|topk:R|ef21:R|neolithic:R|powersgd:R|median|trimmed|krum|geomedian",
       "How data ranks agree on what a step has learned; `list exchanges` has them; absent: allreduce.",
       .read = token_read_exchange, .write = token_write_exchange },
 };

@@ -89,9 +89,10 @@ struct lowering {
     bool has_data_group; /* gradients are summed over ranks: REDUCE_GRAD after a chunk's last
                             BACKWARD or BACKWARD_WEIGHT */
     bool gather_updated; /* ZeRO-1/2: GATHER_PARAM after OPTIMIZER */
-    bool mix_beside;     /* MIX_PARAM averages the step's initial weights beside its passes */
-    bool mix_updated;    /* MIX_PARAM after OPTIMIZER */
-    bool tied;           /* first and last stage all-reduce the embedding gradient */
+    bool mix_beside; /* MIX_PARAM beside the step's passes: it averages the initial weights, or sums
+                        the gradients of the step before */
+    bool mix_updated; /* MIX_PARAM after OPTIMIZER */
+    bool tied;        /* first and last stage all-reduce the embedding gradient */
 };
 
 /* Compute order of every stage, lowered. NULL with ERR_INFEASIBLE when the generator refuses. */

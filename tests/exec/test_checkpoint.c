@@ -59,6 +59,7 @@ static const struct {
     { "pp2 vpp2 dp2 mb2 exchange=ef21:0.1", PRECISION_FP32, OPTIMIZER_ADAM },
     { "dp2 mb2 exchange=neolithic:0.05", PRECISION_BF16, OPTIMIZER_MOMENTUM },
     { "dp2 mb2 exchange=powersgd:2", PRECISION_FP32, OPTIMIZER_ADAM },
+    { "dp2 mb2 exchange=async:3", PRECISION_FP32, OPTIMIZER_ADAM },
     { "dp2 mb2 exchange=powersgd:2:memory=off", PRECISION_FP32, OPTIMIZER_SGD },
     { "dp4 mb1 exchange=gossip:ring", PRECISION_FP16, OPTIMIZER_ADAM },
     { "dp2 tp2 sp mb2 exchange=gossip:one-peer", PRECISION_BF16, OPTIMIZER_ADAM },

@@ -60,6 +60,8 @@ float exchange_case_sum(const struct exchange_case *of, int step, size_t i)
 bool exchange_case_sum_step(struct exchange_side *side, int step)
 {
     exchanger_begin_step(side->exchanger, step);
+    if (exchanger_begins_early(side->exchanger))
+        exchanger_begin(side->exchanger);
     exchanger_sum(side->exchanger, side->gradients);
     exchanger_end_step(side->exchanger, 1);
     return exchange_side_sync(side);

@@ -150,6 +150,8 @@ bool exchange_side_descend(struct exchange_side *side, int step, double rate, do
 {
     bool is_beside = exchange_start(&side->exchange) == START_STEP;
     exchanger_begin_step(side->exchanger, step);
+    if (exchanger_begins_early(side->exchanger))
+        exchanger_begin(side->exchanger);
     if (exchanger_num_summed(side->exchanger) > 1)
         exchanger_sum(side->exchanger, side->gradients);
     bool ok = exchange_side_sync(side) && (!is_beside || average(side));

@@ -340,6 +340,51 @@ START_TEST(mpi_trains_as_threads_do)
 }
 END_TEST
 
+/* --- late gradients ----------------------------------------------------------------------- */
+
+enum { LATE_STEPS = 40, MOST_LATE = 4 };
+
+static void mean_gradient(const float *x, double mean[FEATURES])
+{
+    float own[FEATURES];
+    memset(mean, 0, sizeof(double) * FEATURES);
+    for (int rank = 0; rank < RANKS; rank++) {
+        logistic_gradient(&problem, rank, x, own);
+        for (int i = 0; i < FEATURES; i++)
+            mean[i] += (double)own[i] / RANKS;
+    }
+}
+
+/* x_t+1 = x_t - rate g(x_t-S), and no step before the first gradient comes. */
+static double loss_of_late_descent(int staleness, double rate)
+{
+    double waiting[MOST_LATE + 1][FEATURES] = { { 0 } };
+    float x[FEATURES] = { 0 };
+    for (int step = 0; step < LATE_STEPS; step++) {
+        mean_gradient(x, waiting[step % (staleness + 1)]);
+        const double *oldest = waiting[(step + 1) % (staleness + 1)];
+        for (int i = 0; i < FEATURES; i++)
+            x[i] -= (float)(rate * oldest[i]);
+    }
+    return logistic_loss_of_floats(&problem, x);
+}
+
+START_TEST(an_asynchronous_server_applies_gradients_as_late_as_it_says)
+{
+    static const struct {
+        const char *word;
+        int staleness;
+    } late[] = { { "async", 1 }, { "async:3:servers=2", 3 }, { "async:4", 4 } };
+    const struct convex_run early = { .steps = LATE_STEPS, .rate = 0.1 };
+    for (int i = 0; i < LENGTH(late); i++) {
+        struct convex_run run = trained(&comm_local, late[i].word, early);
+        ck_assert_double_eq_tol(run.loss, loss_of_late_descent(late[i].staleness, 0.1), 1e-6);
+        ck_assert_double_eq(run.apart, 0);
+        ck_assert_double_eq(run.sent_bytes, run.planned_bytes);
+    }
+}
+END_TEST
+
 /* --- hostile ranks ------------------------------------------------------------------------ */
 
 /* Eight shards around one truth, with enough samples that their gradients differ by less than they
@@ -398,6 +443,7 @@ static Suite *suite(void)
     tcase_add_test(tc, longer_periods_leave_more);
     tcase_add_test(tc, averages_reach_the_same_optimum_as_the_rate_fades);
     tcase_add_test(tc, constants_of_one_short_run_predict_the_steps_of_other_methods);
+    tcase_add_test(tc, an_asynchronous_server_applies_gradients_as_late_as_it_says);
     tcase_add_loop_test(tc, two_hostile_ranks_of_eight_hurt_the_mean_and_no_robust_rule, 0,
                         LENGTH(hostile));
     tcase_add_test(tc, processes_over_sockets_train_as_threads_do);

@@ -88,6 +88,8 @@ static const char *const words[] = {
     "hierarchical:group=2",
     "ps:1",
     "ps:4",
+    "async",
+    "async:3:servers=2",
     "gossip:ring",
     "gossip:grid",
     "gossip:exp",

@@ -92,6 +92,8 @@ static const char *const layouts[] = {
     "pp2 vpp2 dp2 mb2 exchange=powersgd:2",
     "pp2 dp4 mb1 exchange=median:1",
     "dp4 tp2 sp mb1 exchange=trimmed:1",
+    "pp2 dp2 tp2 sp mb1 exchange=async",
+    "dp4 mb2 exchange=async:2:servers=4",
     "dp4 mb2 exchange=krum",
     "dp8 mb1 exchange=geomedian",
 };

@@ -76,6 +76,7 @@ static const char *const all[] = {
     "hierarchical",
     "ps:1",
     "ps:7",
+    "async:2:servers=8",
     "gossip:ring",
     "gossip:grid",
     "gossip:exp",
@@ -293,6 +294,20 @@ START_TEST(a_rule_that_weighs_whole_gradients_waits_for_all_of_them)
 }
 END_TEST
 
+/* The sums of the step before overlap all passes; a sum and its late ones have a copy each. */
+START_TEST(late_gradients_are_hidden_behind_the_passes_and_need_room)
+{
+    struct prediction now = predicted("tp8 mb1 dtype=fp16 exchange=ps:32");
+    struct prediction late = predicted("tp8 mb1 dtype=fp16 exchange=async:1:servers=32");
+    struct prediction later = predicted("tp8 mb1 dtype=fp16 exchange=async:3:servers=32");
+    ck_assert_double_lt(late.step_s, now.step_s);
+    ck_assert_double_eq_tol(late.peak_memory_bytes - now.peak_memory_bytes, 2 * copy_bytes(),
+                            1e-6 * copy_bytes());
+    ck_assert_double_eq_tol(later.peak_memory_bytes - late.peak_memory_bytes, 2 * copy_bytes(),
+                            1e-6 * copy_bytes());
+}
+END_TEST
+
 /* 32 data ranks: two neighbours in a ring, five in the exponential graph. */
 START_TEST(there_is_room_for_the_weights_of_all_neighbours)
 {
@@ -501,6 +516,7 @@ static Suite *suite(void)
     tcase_add_test(tc, a_rule_that_weighs_whole_gradients_waits_for_all_of_them);
     tcase_add_loop_test(tc, bounds_hold_and_parts_add_up_whatever_is_exchanged, 0, NUM_ALL);
     tcase_add_test(tc, weights_that_travel_beside_the_passes_cost_less_and_need_room);
+    tcase_add_test(tc, late_gradients_are_hidden_behind_the_passes_and_need_room);
     tcase_add_test(tc, there_is_room_for_the_weights_of_all_neighbours);
     tcase_add_test(tc, an_error_memory_is_a_copy_of_the_gradients);
     tcase_add_loop_test(tc, a_stages_load_is_its_parameters, 0, 4);
