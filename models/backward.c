@@ -343,13 +343,26 @@ static void push_runs(struct maker *m, const struct op *logits)
         push_leave(m, enter);
 }
 
-/* Two products of the forward's size per forward product: the gradients of its first and of its
+/* The forward's product is m x n from k: the gradient of its first operand is m x k from n. That of
+ * its second is a row of the head's width per key: n x k from m for scores, whose keys are columns,
+ * and k x n from m for the context. */
+static void turn_product(struct op *op, bool is_second)
+{
+    double m = op->m, n = op->n, k = op->k;
+    bool is_scores = op->kind == OP_SCORES;
+    op->m = !is_second ? m : is_scores ? n : k;
+    op->n = !is_second || is_scores ? k : n;
+    op->k = is_second ? m : n;
+}
+
+/* Two products of the forward's FLOPs per forward product: the gradients of its first and of its
  * last operand. The gradients of queries, keys and values are parts of one value. */
 static void push_attention_product(struct maker *m, const struct op *product)
 {
     int gradient = gradient_of(m, product);
     for (int i = 0; i < 2; i++) {
         struct op *op = push(m, product, PASS_BACKWARD_INPUT);
+        turn_product(op, i == 1);
         read_kept(op, product, gradient);
         give_gradient(m, op, product->in.at[i * (product->in.count - 1)]);
         op->adds_sum = op->sum[0] != NO_ID;

@@ -38,13 +38,15 @@ static void keep_live(struct builder *b, struct op *loss, bool keeps_logits)
     }
 }
 
+/* Messages: the maximum, the target's logit and the sum; a fused loss sends the last two as one
+ * (Megatron Core, fusions/fused_cross_entropy.py). */
 static void add_loss(struct builder *b, double chunks)
 {
     const struct layer_dims *dims = b->dims;
     struct op *reduce = add_reader(b, OP_ALL_REDUCE, "loss_reduce", dims->tokens, 3);
     add_row_sums(b, reduce);
     reduce->comm_bytes = 3 * 4 * dims->tokens;
-    reduce->kernels = 3;
+    reduce->kernels = is_fused(b, FUSION_CROSS_ENTROPY) ? 2 : 3;
     set_chunks(reduce, chunks, 0);
     struct op *loss = add_reader(b, OP_CROSS_ENTROPY, "cross_entropy", dims->tokens, dims->vocab);
     for (int i = 0; i < reduce->out.count; i++)

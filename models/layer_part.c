@@ -24,6 +24,7 @@ void set_unfused(const struct builder *b, struct op *op, enum unfused_op unfused
     op->backward_bytes = values * (of->backward_values * b->element_bytes + of->backward_bytes);
     op->kernels = of->kernels;
     op->backward_kernels = of->backward_kernels;
+    op->kept_bytes = values * (of->kept_values * b->element_bytes + of->kept_bytes);
 }
 
 struct builder layer_begin(const struct model *model, const struct layer_dims *dims,

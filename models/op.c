@@ -127,7 +127,7 @@ bool op_keeps_last(const struct ops *forward, const struct op *op, int value)
 
 double op_saved_bytes(const struct ops *forward, const struct op *op)
 {
-    double bytes = 0;
+    double bytes = op->kept_bytes;
     for (int i = 0; i < op->saved.count; i++) {
         const struct op_value *value = &forward->operands->values[op->saved.at[i]];
         if (!value->is_live && op_keeps_last(forward, op, op->saved.at[i]))
@@ -147,7 +147,7 @@ bool op_remakes(const struct ops *forward, const struct op *op, int value)
 
 double op_replayed_bytes(const struct ops *forward, const struct op *op)
 {
-    double bytes = 0;
+    double bytes = op->region == REGION_ATTENTION_CORE ? op->kept_bytes : 0;
     for (int i = 0; i < op->saved.count; i++)
         if (op_remakes(forward, op, op->saved.at[i]))
             bytes += forward->operands->values[op->saved.at[i]].bytes;

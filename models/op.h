@@ -61,6 +61,7 @@ enum op_pass { PASS_FORWARD, PASS_BACKWARD_INPUT, PASS_BACKWARD_WEIGHT };
 
 /* What selective recompute may replay: see models/replay.h. */
 enum op_region { REGION_REST, REGION_ATTENTION_CORE, REGION_FEED_FORWARD, REGION_NORM };
+enum { NUM_OP_REGIONS = REGION_NORM + 1 };
 
 enum op_stream { STREAM_COMPUTE, STREAM_TENSOR, STREAM_CONTEXT, NUM_OP_STREAMS };
 
@@ -109,6 +110,8 @@ struct op {
     double backward_bytes;   /* forward ops: traffic of the input gradient; GEMMs and marks: traffic
                                 of quantising the output's gradient */
     double backward_kernels; /* forward ops: its launches */
+    double kept_bytes;       /* forward ops of several kernels: kept from kernel to kernel for the
+                                backward;       backward ops: freed with the op */
     double chunks; /* row blocks: the ops of the list with the same number run together, block by
                       block; sizes are those of all blocks. 0: all rows at once */
     bool adds_sum; /* its own kernel adds sum[0]; else a separate kernel does */

@@ -45,7 +45,7 @@ static double inputs_bytes(const struct ops *forward, const struct op *op, unsig
 
 static double parts_freed_bytes(const struct ops *forward, const struct op *op, unsigned replays)
 {
-    double bytes = 0;
+    double bytes = is_in(op, replays) ? op->kept_bytes : 0;
     for (int i = 0; i < op->saved.count; i++) {
         int value = op->saved.at[i];
         int maker = ops_maker(forward, value);
@@ -119,9 +119,11 @@ static double kept_bytes(const struct ops *forward, const double *shares)
     for (int i = 0; i < forward->operands->num_values; i++)
         if (is_saved(forward, i) && ops_maker(forward, i) < 0)
             bytes += values[i].bytes;
-    for (int i = 0; i < forward->count; i++)
+    for (int i = 0; i < forward->count; i++) {
+        bytes += (1 - shares[i]) * forward->at[i].kept_bytes;
         for (int k = 0; k < forward->at[i].out.count; k++)
             bytes += (1 - shares[i]) * values[forward->at[i].out.at[k]].bytes;
+    }
     return bytes;
 }
 
@@ -166,7 +168,8 @@ static struct replay replay_per_op(const struct ops *forward, struct arena *aren
     for (int i = forward->count - 1; i >= 0; i--)
         if (!is_asked_for(forward, i, shares))
             shares[i] = 0;
-    return (struct replay){ some_of(forward, shares, arena), fmax(0, freed_bytes) };
+    freed_bytes = fmax(0, freed_bytes);
+    return (struct replay){ some_of(forward, shares, arena), freed_bytes, { freed_bytes } };
 }
 
 struct replay ops_replay(const struct ops *forward, unsigned replays, struct arena *arena)
@@ -174,11 +177,14 @@ struct replay ops_replay(const struct ops *forward, unsigned replays, struct are
     if (replays == REPLAYS_PER_OP)
         return replay_per_op(forward, arena);
     double *shares = ARENA_ARRAY(arena, double, (size_t)forward->count + 1);
-    double freed_bytes = 0;
+    struct replay replay = { 0 };
     for (int i = 0; i < forward->count; i++) {
-        shares[i] = is_in(&forward->at[i], replays);
-        freed_bytes += parts_freed_bytes(forward, &forward->at[i], replays) -
-                       inputs_bytes(forward, &forward->at[i], replays);
+        const struct op *op = &forward->at[i];
+        double bytes = parts_freed_bytes(forward, op, replays) - inputs_bytes(forward, op, replays);
+        shares[i] = is_in(op, replays);
+        replay.freed_bytes += bytes;
+        replay.freed_of[is_in(op, replays) ? op->region : REGION_REST] += bytes;
     }
-    return (struct replay){ some_of(forward, shares, arena), freed_bytes };
+    replay.ops = some_of(forward, shares, arena);
+    return replay;
 }

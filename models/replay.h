@@ -26,6 +26,8 @@ enum {
 struct replay {
     struct ops ops; /* the forward ops to recompute, in list order */
     double freed_bytes;
+    double freed_of[NUM_OP_REGIONS]; /* the same by the part that comes back when its own backward
+                                        begins; per op all is back when the block's does */
 };
 
 /* `forward`: a block's list, with collectives in place of marks. The result is in the arena. */

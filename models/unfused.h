@@ -13,10 +13,12 @@ enum unfused_op {
 };
 
 /* Traffic of all the kernels per value of the op: values of the list's type, and bytes of wider
- * types. Rotary's kernels are counted for queries and keys together. */
+ * types. Rotary's kernels are counted for queries and keys together. kept_values and kept_bytes:
+ * what autograd keeps from kernel to kernel for the backward, beyond what one kernel would. */
 struct unfused {
     double values, bytes, kernels;
     double backward_values, backward_bytes, backward_kernels;
+    double kept_values, kept_bytes;
 };
 struct unfused_ops {
     struct unfused of[NUM_UNFUSED_OPS];

@@ -300,10 +300,36 @@ static double ending_bytes(struct lives *lives, const struct op *op, int i)
     return bytes;
 }
 
+/* The bytes that an op makes; a sum over ranks is made in place. */
+static double made_bytes(struct lives *lives, const struct op_value *values, const struct op *op)
+{
+    double bytes = 0;
+    for (int i = 0; i < op->out.count; i++) {
+        int value = op->out.at[i];
+        if (lives->last[value] == NO_ID)
+            continue;
+        lives->bytes[value] = values[value].bytes;
+        bytes += op->kind == OP_ALL_REDUCE ? 0 : values[value].bytes;
+    }
+    return bytes;
+}
+
+/* The bytes that are gone behind an op: what it read for the last time, and what several kernels
+ * of its forward kept. A sum's input is its output. */
+static double gone_bytes(struct lives *lives, const struct op *op, int i)
+{
+    double bytes = ending_bytes(lives, op, i);
+    return op->kind == OP_ALL_REDUCE ? 0 : bytes + op->kept_bytes;
+}
+
 /* Most that a backward holds at once beside all that its forward kept: gradients, and what is
  * gathered again, from the op that makes them to the last that reads them, less the kept values
- * that nothing reads any more. */
-static double moment_bytes(const struct timer *timer, const struct local_ops *local)
+ * that nothing reads any more. Another collective reads until the op behind it has run, which
+ * frameworks start beside it (Megatron Core, tensor_parallel/layers.py: the weight's gradient
+ * beside the scattered sum of the input's) or before it. `back`: per region, bytes that a replay
+ * brings back when the region's backward begins. */
+static double moment_bytes(const struct timer *timer, const struct local_ops *local,
+                           const double back[NUM_OP_REGIONS])
 {
     const struct ops *backward = &local->backward;
     const struct op_value *values = local->forward.operands->values;
@@ -311,17 +337,17 @@ static double moment_bytes(const struct timer *timer, const struct local_ops *lo
     begin_lives(&lives, local);
     double bytes = backward->input == NO_ID ? 0 : lives.bytes[backward->input];
     double most_bytes = 0;
+    double leaving_bytes = 0; /* behind the next op */
+    bool is_back[NUM_OP_REGIONS] = { [REGION_REST] = true, [REGION_NORM] = true };
+    bytes += back[REGION_REST] + back[REGION_NORM];
     for (int i = 0; i < backward->count; i++) {
         const struct op *op = &backward->at[i];
-        for (int j = 0; j < op->out.count; j++) {
-            int value = op->out.at[j];
-            if (lives.last[value] == NO_ID)
-                continue;
-            lives.bytes[value] = values[value].bytes;
-            bytes += lives.bytes[value];
-        }
+        bytes += made_bytes(&lives, values, op) + (is_back[op->region] ? 0 : back[op->region]);
+        is_back[op->region] = true;
         most_bytes = fmax(most_bytes, bytes + matrix_gradient_bytes(timer, op));
-        bytes -= ending_bytes(&lives, op, i);
+        double gone = gone_bytes(&lives, op, i);
+        bytes -= leaving_bytes + (op_is_collective(op->kind) ? 0 : gone);
+        leaving_bytes = op_is_collective(op->kind) ? gone : 0;
     }
     return most_bytes;
 }
@@ -369,7 +395,8 @@ static struct piece_cost piece_cost(const struct timer *timer, struct local_ops 
         .frozen = frozen_parameters(local.forward.operands),
         .input_bytes = input_bytes,
         .waiting_bytes = waiting_bytes(timer, &local),
-        .moment_bytes = moment_bytes(timer, &local),
+        .moment_bytes = moment_bytes(timer, &local, (double[NUM_OP_REGIONS]){ 0 }),
+        .replayed_moment_bytes = moment_bytes(timer, &local, replay.freed_of),
     };
     if (timer->question->splits) {
         cost.backward = list_cost(timer, some_of(local.backward, is_input_half, arena));

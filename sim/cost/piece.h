@@ -36,6 +36,7 @@ struct piece_cost {
     double waiting_bytes; /* kept between the halves of a split backward: operands of the weight
                              products */
     double moment_bytes;  /* most that a backward holds at once beside what is left of those kept */
+    double replayed_moment_bytes; /* the same beside what selective recompute leaves of them */
     double working_bytes; /* most that an op's output and the gradient of its input take at once */
     double input_bytes;   /* the checkpoint at the piece's entrance */
     double parameters;    /* held by one tensor rank */

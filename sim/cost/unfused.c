@@ -11,16 +11,32 @@
  * finds the maximum, subtracts it, exponentiates and sums. Elementwise kernels of PyTorch, with
  * their copies and counted from memory, are: gelu with its bias; silu with its product; rotary
  * (apply_rotary_pos_emb: negate half, concatenate, times cosine plus times sine), for queries and
- * for keys; and a norm (square, mean, root, product, scale). */
+ * for keys; and a norm (square, mean, root, product, scale).
+ * Kept, as traced (tests/fixtures/traces): the softmax keeps its fp32 probabilities beside the
+ * narrowed ones; the product of a gate keeps silu's output beside both inputs. A norm in PyTorch's
+ * own kernels keeps the widened input and what it scales, in place of its input: 4 + 2 - 2 bytes.
+ */
 const struct unfused_ops unfused_usual = { {
-    [UNFUSED_NORM] = { .values = 6, .kernels = 5, .backward_values = 10, .backward_kernels = 10 },
+    [UNFUSED_NORM] = { .values = 6,
+                       .kernels = 5,
+                       .backward_values = 10,
+                       .backward_kernels = 10,
+                       .kept_bytes = 4 },
     [UNFUSED_ROTARY] = { .values = 8, .kernels = 10, .backward_values = 8, .backward_kernels = 10 },
-    [UNFUSED_SOFTMAX] = { .bytes = 36, .kernels = 7, .backward_bytes = 40, .backward_kernels = 5 },
+    [UNFUSED_SOFTMAX] = { .bytes = 36,
+                          .kernels = 7,
+                          .backward_bytes = 40,
+                          .backward_kernels = 5,
+                          .kept_bytes = 4 },
     [UNFUSED_ACTIVATION] = { .values = 5,
                              .kernels = 2,
                              .backward_values = 6,
                              .backward_kernels = 2 },
-    [UNFUSED_GATE] = { .values = 7, .kernels = 3, .backward_values = 9, .backward_kernels = 3 },
+    [UNFUSED_GATE] = { .values = 7,
+                       .kernels = 3,
+                       .backward_values = 9,
+                       .backward_kernels = 3,
+                       .kept_values = 1 },
     [UNFUSED_CROSS_ENTROPY] = { .values = 1,
                                 .bytes = 28,
                                 .kernels = 12,
@@ -52,6 +68,8 @@ const struct field unfused_op_fields[] = {
     { COUNT(backward_values), .doc = "As values, of the backward." },
     { COUNT(backward_bytes), .doc = "As bytes." },
     { COUNT(backward_kernels), .doc = "As kernels." },
+    { COUNT(kept_values), .doc = "Kept for the backward between the kernels, beyond what one kernel keeps, of the type that is computed with." },
+    { COUNT(kept_bytes), .doc = "The same of what is wider." },
 };
 // clang-format on
 const size_t num_unfused_fields = LENGTH(unfused_fields);
@@ -89,7 +107,8 @@ static bool are_equal(const struct unfused *a, const struct unfused *b)
 {
     return a->values == b->values && a->bytes == b->bytes && a->kernels == b->kernels &&
            a->backward_values == b->backward_values && a->backward_bytes == b->backward_bytes &&
-           a->backward_kernels == b->backward_kernels;
+           a->backward_kernels == b->backward_kernels && a->kept_values == b->kept_values &&
+           a->kept_bytes == b->kept_bytes;
 }
 
 json_t *unfused_write(const struct unfused_ops *unfused)

@@ -83,8 +83,14 @@ static double layers_saved_bytes(const struct memory_input *in, int chunk, struc
     return bytes + ceil((double)recomputed / every) * in->pieces->at[0].input_bytes;
 }
 
+static bool counts_passes(const struct memory_input *in)
+{
+    return stack_runtime(&in->system->stack)->walks_passes;
+}
+
 /* Saved bytes of the layers from `first` up to the next checkpoint, in a chunk whose recomputed
- * layers end at `end`. */
+ * layers end at `end`, but for the checkpoint itself, which is there already; the executor's
+ * replays keep a copy. */
 static double group_bytes(const struct memory_input *in, int first, int end)
 {
     int alive = in->plan->recompute == RECOMPUTE_EVERY ? in->plan->recompute_every : 1;
@@ -93,11 +99,12 @@ static double group_bytes(const struct memory_input *in, int first, int end)
     model_count_kinds(in->model, first, alive < end - first ? alive : end - first, counts);
     for (int kind = 0; kind < in->pieces->num_kinds; kind++)
         bytes += counts[kind] * in->pieces->at[kind].saved_bytes;
-    return bytes;
+    return bytes - (counts_passes(in) ? 0 : in->pieces->at[0].input_bytes);
 }
 
-/* Bytes alive while a backward recomputes: the layers between two checkpoints, or one attention
- * core; the largest such group. Groups of equal layers are the same as the first. */
+/* Bytes alive while a backward recomputes: the layers between two checkpoints, the largest such
+ * group; groups of equal layers are the same as the first. What selective recompute brings back of
+ * a layer is counted with the layer's backward, but for the executor's. */
 static double recompute_bytes(const struct memory_input *in, int chunk, const struct holding *held)
 {
     const struct plan *plan = in->plan;
@@ -105,7 +112,7 @@ static double recompute_bytes(const struct memory_input *in, int chunk, const st
     int first = in->pieces->num_kinds > 1 ? chunk_first_layer(plan, in->model, chunk) : 0;
     int end = first;
     for (int kind = 0; kind < in->pieces->num_kinds; kind++) {
-        if (plan->recompute == RECOMPUTE_SELECTIVE && held->count[kind] > 0)
+        if (plan->recompute == RECOMPUTE_SELECTIVE && held->count[kind] > 0 && counts_passes(in))
             most_bytes = fmax(most_bytes, in->pieces->at[kind].replayed_bytes);
         end += held->recomputed[kind];
     }
@@ -167,11 +174,6 @@ static void add_buckets(struct stage_memory *memory, const struct memory_input *
         memory->buckets_bytes += exchange_bytes(in, stage);
 }
 
-static bool counts_passes(const struct memory_input *in)
-{
-    return stack_runtime(&in->system->stack)->walks_passes;
-}
-
 static struct schedule_shape shape_of(const struct memory_input *in)
 {
     return (struct schedule_shape){ in->plan->pp, in->plan->vpp, in->num_microbatches, 0 };
@@ -228,13 +230,17 @@ static void add_layers(struct stage_memory *memory, const struct memory_input *i
     }
 }
 
-/* Logits of each microbatch whose loss is in flight; with row blocks, of one block only. */
+/* Logits of each microbatch whose loss is in flight; with row blocks, of one block only. The
+ * backward of one may hold more than the loss did: the logits' gradient, the gradient of the output
+ * matrix on its way to the main one, and gathered inputs. */
 static double logits_bytes(const struct memory_input *in, int held)
 {
     const struct pieces *pieces = in->pieces;
     if (pieces->logits_run_bytes > 0)
         return pieces->logits_run_bytes;
-    return held * pieces->logits * plan_logit_bytes(in->plan, &in->system->stack);
+    double each_bytes = pieces->logits * plan_logit_bytes(in->plan, &in->system->stack);
+    double backward_bytes = counts_passes(in) ? 0 : pieces->at[PIECE_HEAD].moment_bytes;
+    return (held - 1) * each_bytes + fmax(each_bytes, backward_bytes);
 }
 
 /* Adds the embedding, in its stage's first chunk, and the head, in its stage's last chunk. */
@@ -255,12 +261,17 @@ static void add_ends(struct stage_memory *memory, const struct memory_input *in,
 /* Of the kind of layer whose backward holds most beside what was kept. */
 static double backward_bytes(const struct memory_input *in)
 {
+    bool is_selective = in->plan->recompute == RECOMPUTE_SELECTIVE;
     double most_bytes = 0;
-    for (int kind = 0; kind < in->pieces->num_kinds; kind++)
-        most_bytes = fmax(most_bytes, in->pieces->at[kind].moment_bytes);
+    for (int kind = 0; kind < in->pieces->num_kinds; kind++) {
+        const struct piece_cost *layer = &in->pieces->at[kind];
+        most_bytes =
+            fmax(most_bytes, is_selective ? layer->replayed_moment_bytes : layer->moment_bytes);
+    }
     return most_bytes;
 }
 
+/* What the head has kept is gone when the layers before it run backward. */
 static void add_activations(struct stage_memory *memory, const struct memory_input *in, int stage)
 {
     struct schedule_shape shape = shape_of(in);
@@ -269,6 +280,9 @@ static void add_activations(struct stage_memory *memory, const struct memory_inp
     if (generator_splits(in->generator))
         correct_for_waiting(memory, in, stage);
     memory->recompute_bytes += counts_passes(in) ? pass_working_bytes(in) : backward_bytes(in);
+    if (stage == placement_head_stage(plan_placement(in->plan)) && !counts_passes(in))
+        memory->recompute_bytes =
+            fmax(0, memory->recompute_bytes - in->pieces->at[PIECE_HEAD].saved_bytes);
 }
 
 /* Bytes of the pass that holds the most. */

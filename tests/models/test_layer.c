@@ -16,6 +16,33 @@ static void release(void)
 
 /* --- activations ------------------------------------------------------------------------------ */
 
+/* Papers count each op as one kernel, which keeps nothing from kernel to kernel. */
+static const struct layer_options papers_flash = { .flash_attention = true,
+                                                   .dtype = DTYPE_BF16,
+                                                   .gradient_bytes = 4 };
+static const struct layer_options papers_unfused = { .dtype = DTYPE_BF16, .gradient_bytes = 4 };
+
+/* What PyTorch's own kernels keep beyond that, in bytes of bf16 a value: 4 in both norms and the
+ * final one, 4 of the softmax, and 2 of a gate. */
+START_TEST(kernels_of_one_op_keep_values_between_them)
+{
+    struct model model = model_of("llama3-8b");
+    struct layer_dims dims = layer_dims(&model, 1, 4096);
+    double norms = 2 * 4 * dims.tokens * dims.hidden, gate = 2 * dims.tokens * dims.ffn;
+    double softmax = 4 * dims.heads * dims.seq * dims.kv_seq;
+    struct ops flash = layer_forward(&model, &dims, &layer_flash, &arena);
+    struct ops one = layer_forward(&model, &dims, &papers_flash, &arena);
+    ck_assert_double_eq(activation_bytes(flash, false),
+                        activation_bytes(one, false) + norms + gate);
+    struct ops unfused = layer_forward(&model, &dims, &layer_unfused, &arena);
+    one = layer_forward(&model, &dims, &papers_unfused, &arena);
+    ck_assert_double_eq(activation_bytes(unfused, false),
+                        activation_bytes(one, false) + norms + gate + softmax);
+    ck_assert_double_eq(activation_bytes(unfused, true),
+                        activation_bytes(one, true) + norms + gate);
+}
+END_TEST
+
 /* Mean and deviation of a token in fp32, in each of two norms. */
 static const double norm_statistics_bytes = 2 * 8;
 
@@ -44,7 +71,7 @@ START_TEST(a_layer_keeps_what_korthikanti_counts)
     double expected = s * b * h * (variants[_i].rest + variants[_i].scores * a * s / h) +
                       s * b * norm_statistics_bytes / variants[_i].tokens_over_tp;
     struct ops forward =
-        local_layer(rank_share_of(&plan), &model, s, &layer_unfused, false, &arena).forward;
+        local_layer(rank_share_of(&plan), &model, s, &papers_unfused, false, &arena).forward;
     ck_assert_double_eq_tol(activation_bytes(forward, variants[_i].selective), expected,
                             1e-12 * expected);
 }
@@ -56,9 +83,9 @@ START_TEST(flash_attention_keeps_as_much_as_selective_recompute_and_a_number_a_r
     struct model model = model_of("korthikanti-22b");
     struct plan plan = plan_of("tp8 sp mb4", &arena);
     struct ops replayed =
-        local_layer(rank_share_of(&plan), &model, 2048, &layer_unfused, false, &arena).forward;
+        local_layer(rank_share_of(&plan), &model, 2048, &papers_unfused, false, &arena).forward;
     struct ops fused =
-        local_layer(rank_share_of(&plan), &model, 2048, &layer_flash, false, &arena).forward;
+        local_layer(rank_share_of(&plan), &model, 2048, &papers_flash, false, &arena).forward;
     double rows_bytes = 4.0 * 2048 * 4 * 64 / 8;
     ck_assert_double_eq(activation_bytes(fused, false),
                         activation_bytes(replayed, true) + rows_bytes);
@@ -88,12 +115,12 @@ START_TEST(first_stages_hold_the_activations_of_korthikantis_figure_1)
     double layers_gib = model.layers * (v > 1 ? 1 + (p - 1) / (p * v) : 1) / gib;
 
     struct ops none =
-        local_layer(rank_share_of(&plan), &model, 2048, &layer_unfused, false, &arena).forward;
+        local_layer(rank_share_of(&plan), &model, 2048, &papers_unfused, false, &arena).forward;
     ck_assert_double_eq_tol(layers_gib * activation_bytes(none, false), figure_1[_i].none_gib,
                             0.001 * figure_1[_i].none_gib);
     plan.sp = true;
     struct ops sharded =
-        local_layer(rank_share_of(&plan), &model, 2048, &layer_unfused, false, &arena).forward;
+        local_layer(rank_share_of(&plan), &model, 2048, &papers_unfused, false, &arena).forward;
     ck_assert_double_eq_tol(layers_gib * activation_bytes(sharded, true),
                             figure_1[_i].sp_selective_gib, 0.001 * figure_1[_i].sp_selective_gib);
 }
@@ -118,7 +145,7 @@ START_TEST(a_layer_of_megatrons_7b_test_keeps_fifteen_and_a_quarter_bytes_a_valu
     double tokens = 8192 * 2;
     double expected = 1023410176 + 4 * tokens * 32 / 4 + norm_statistics_bytes * tokens;
     struct ops forward =
-        local_layer(rank_share_of(&plan), &model, 8192, &layer_flash, false, &arena).forward;
+        local_layer(rank_share_of(&plan), &model, 8192, &papers_flash, false, &arena).forward;
     ck_assert_double_eq(activation_bytes(forward, false), expected);
 }
 END_TEST
@@ -129,7 +156,7 @@ START_TEST(a_layer_of_llama3_8b_keeps_34_bytes_a_value)
     struct model model = model_of("llama3-8b");
     struct plan plan = plan_of("tp1", &arena);
     struct ops forward =
-        local_layer(rank_share_of(&plan), &model, 8192, &layer_flash, false, &arena).forward;
+        local_layer(rank_share_of(&plan), &model, 8192, &papers_flash, false, &arena).forward;
     double expected = 8192 * (34.0 * 4096 + 4 * 32 + 2 * 4);
     ck_assert_double_eq(activation_bytes(forward, false), expected);
 }
@@ -139,7 +166,7 @@ START_TEST(the_embedding_keeps_token_ids_and_a_dropout_mask)
 {
     struct model model = model_of("gpt3-175b");
     struct layer_dims dims = layer_dims(&model, 1, 2048);
-    struct ops forward = embedding_forward(&model, &dims, &layer_flash, &arena);
+    struct ops forward = embedding_forward(&model, &dims, &papers_flash, &arena);
     ck_assert_double_eq(activation_bytes(forward, false), 2048 * (8 + 12288.0));
 }
 END_TEST
@@ -149,7 +176,7 @@ START_TEST(the_head_keeps_the_inputs_of_norm_and_logits)
 {
     struct model model = model_of("gpt3-175b");
     struct layer_dims dims = layer_dims(&model, 1, 2048);
-    struct ops forward = head_forward(&model, &dims, &layer_flash, &arena);
+    struct ops forward = head_forward(&model, &dims, &papers_flash, &arena);
     ck_assert_double_eq(activation_bytes(forward, false), 2048 * (4 * 12288.0 + 8));
 }
 END_TEST
@@ -267,6 +294,7 @@ static TCase *activations(void)
                         NUM_FIGURE_1);
     tcase_add_test(tc, a_layer_of_megatrons_7b_test_keeps_fifteen_and_a_quarter_bytes_a_value);
     tcase_add_test(tc, a_layer_of_llama3_8b_keeps_34_bytes_a_value);
+    tcase_add_test(tc, kernels_of_one_op_keep_values_between_them);
     tcase_add_test(tc, the_embedding_keeps_token_ids_and_a_dropout_mask);
     tcase_add_test(tc, the_head_keeps_the_inputs_of_norm_and_logits);
     return tc;

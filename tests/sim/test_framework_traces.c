@@ -1,0 +1,408 @@
+/* What Megatron-Core does in a step of one rank, as traced without hardware (fixtures/traces, with
+ * the scripts that made them), beside our op lists and memory: equal, or the difference has a name
+ * and a size that follows from its cause. */
+#include "tests/check_ok.h"
+#include "tests/testing.h"
+
+#include "base/json.h"
+#include "base/statistics.h"
+#include "sim/memory/memory.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+/* --- tables ---------------------------------------------------------------------------------- */
+
+/* A kind of collective, product or fused attention, and how often it ran. */
+enum { MAX_NUMBERS = 4, MAX_ROWS = 128, MAX_TEXT = 32 };
+struct row {
+    char what[MAX_TEXT]; /* kind and group; "product"; "attention" or its backward */
+    double numbers[MAX_NUMBERS];
+    double count;
+};
+struct table {
+    struct row rows[MAX_ROWS];
+    int count;
+};
+
+static struct row *row_of(struct table *table, const char *what, const double *numbers)
+{
+    for (int i = 0; i < table->count; i++)
+        if (strcmp(table->rows[i].what, what) == 0 &&
+            memcmp(table->rows[i].numbers, numbers, sizeof table->rows[i].numbers) == 0)
+            return &table->rows[i];
+    ck_assert_int_lt(table->count, MAX_ROWS);
+    struct row *row = &table->rows[table->count++];
+    *row = (struct row){ .count = 0 };
+    snprintf(row->what, sizeof row->what, "%s", what);
+    memcpy(row->numbers, numbers, sizeof row->numbers);
+    return row;
+}
+
+static void add_row(struct table *table, const char *what, const double numbers[MAX_NUMBERS],
+                    double count)
+{
+    row_of(table, what, numbers)->count += count;
+}
+
+/* A product and its transpose are the same work. */
+static void add_product(struct table *table, double batch, double m, double n, double k,
+                        double count)
+{
+    add_row(table, "product", (double[]){ batch, fmin(m, n), fmax(m, n), k }, count);
+}
+
+static void add_collective(struct table *table, const char *kind, const char *group, double bytes,
+                           double count)
+{
+    char what[MAX_TEXT];
+    snprintf(what, sizeof what, "%s %s", kind, group);
+    add_row(table, what, (double[MAX_NUMBERS]){ bytes }, count);
+}
+
+/* --- the case -------------------------------------------------------------------------------- */
+
+static struct {
+    const char *name;
+    struct arena arena;
+    struct system system;
+    struct model model;
+    struct plan plan;
+    struct pieces pieces;
+    struct layer_dims dims;
+    struct holding held;
+    int stage;
+    struct table traced, ours;
+} now;
+
+static bool fuses(enum fusion fusion)
+{
+    return (now.system.stack.fusions >> fusion & 1) != 0;
+}
+
+static double bytes_of(double values)
+{
+    return values * dtype_bytes(DTYPE_BF16);
+}
+
+static double stream_bytes(void) /* of all tokens of a microbatch */
+{
+    return bytes_of(now.dims.tokens * now.dims.hidden);
+}
+
+/* --- our lists ------------------------------------------------------------------------------- */
+
+/* The maximum; the sum of exponentials and the target's logit: apart, or as one. */
+static void add_loss_reduce(const struct op *op, double times)
+{
+    double row_bytes = op->comm_bytes / 3;
+    add_collective(&now.ours, "all_reduce", "tp", row_bytes, op->kernels == 2 ? times : 3 * times);
+    if (op->kernels == 2)
+        add_collective(&now.ours, "all_reduce", "tp", 2 * row_bytes, times);
+}
+
+static void add_op(const struct op *op, double times)
+{
+    const char *group = op->stream == STREAM_CONTEXT ? "cp" : "tp";
+    if (strcmp(op->name, "loss_reduce") == 0)
+        add_loss_reduce(op, times);
+    else if (op_is_collective(op->kind))
+        add_collective(&now.ours, op_kind_infos[op->kind].text, group, op->comm_bytes, times);
+    else if (op->kind == OP_GEMM || op->kind == OP_SCORES || op->kind == OP_CONTEXT)
+        add_product(&now.ours, op->batch, op->m, op->n, op->k, times);
+    else if (op->kind == OP_FLASH_ATTENTION)
+        add_row(&now.ours, op->pass == PASS_FORWARD ? "attention" : "attention backward",
+                (double[]){ op->batch, op->m, op->n, op->k }, times);
+}
+
+static void add_ops(struct ops ops, double times)
+{
+    for (int i = 0; i < ops.count && times > 0; i++)
+        add_op(&ops.at[i], times);
+}
+
+static void add_lists(struct local_ops lists, double times)
+{
+    add_ops(lists.forward, times);
+    add_ops(lists.backward, times);
+}
+
+static void list_ours(void)
+{
+    const struct plan *plan = &now.plan;
+    struct rank_share share = rank_share_of(plan);
+    struct layer_options options = plan_layer_options(plan, &now.system);
+    double seq = now.model.seq;
+    struct local_ops layer = local_layer(share, &now.model, seq, &options, false, &now.arena);
+    add_lists(layer, now.held.count[0]);
+    add_ops(layer.forward, now.held.recomputed[0]);
+    if (plan->recompute == RECOMPUTE_SELECTIVE)
+        add_ops(ops_replay(&layer.forward, plan_replays(plan), &now.arena).ops, now.held.count[0]);
+    add_lists(local_embedding(share, &now.model, seq, &options, false, &now.arena),
+              now.held.count[PIECE_EMBEDDING]);
+    add_lists(local_head(share, &now.model, seq, &options, false, &now.arena),
+              now.held.count[PIECE_HEAD]);
+}
+
+/* --- the trace ------------------------------------------------------------------------------- */
+
+static double number_at(const json_t *array, size_t i)
+{
+    return json_number_value(json_array_get(array, i));
+}
+
+static const char *text_at(const json_t *array, size_t i)
+{
+    return json_string_value(json_array_get(array, i));
+}
+
+static double number_of(const json_t *of, const char *key)
+{
+    return json_number_value(json_object_get(of, key));
+}
+
+static void read_tables(const json_t *of)
+{
+    size_t i;
+    json_t *row;
+    json_array_foreach (json_object_get(of, "collectives"), i, row) {
+        add_collective(&now.traced, text_at(row, 0), text_at(row, 1), number_at(row, 2),
+                       number_at(row, 3));
+    }
+    json_array_foreach (json_object_get(of, "products"), i, row) {
+        add_product(&now.traced, number_at(row, 0), number_at(row, 1), number_at(row, 2),
+                    number_at(row, 3), number_at(row, 4));
+    }
+    json_array_foreach (json_object_get(of, "attention"), i, row) {
+        double sizes[] = { number_at(row, 0), number_at(row, 1), number_at(row, 2),
+                           number_at(row, 3) };
+        add_row(&now.traced, "attention", sizes, number_at(row, 4));
+        add_row(&now.traced, "attention backward", sizes, number_at(row, 5));
+    }
+}
+
+static bool has_word(const json_t *words, const char *word)
+{
+    size_t i;
+    json_t *of;
+    json_array_foreach (words, i, of) {
+        if (strcmp(json_string_value(of), word) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* What one kernel does in the trace does so in our stack. */
+static void set_fusions(const json_t *fused)
+{
+    now.system.stack.fusions = 0;
+    for (unsigned i = 0; i < NUM_FUSIONS; i++)
+        if (has_word(fused, fusion_names[i]))
+            now.system.stack.fusions |= 1u << i;
+    now.plan.attention =
+        has_word(fused, "attention") ? PLAN_ATTENTION_FLASH : PLAN_ATTENTION_UNFUSED;
+}
+
+static void load(const json_t *of, const char *stack)
+{
+    struct err err = { 0 };
+    const char *layout = json_string_value(json_object_get(of, "plan"));
+    memset(&now, 0, sizeof now);
+    now.name = json_string_value(json_object_get(of, "name"));
+    now.stage = (int)number_of(of, "stage");
+    check_ok(model_read(json_object_get(of, "model"), &now.model, &err), &err);
+    check_ok(plan_parse(layout, &now.arena, &now.plan, &err), &err);
+    now.plan.dp = now.plan.dp > 0 ? now.plan.dp : 1;
+    check_ok(system_load("dgx-h100", stack, plan_ranks(&now.plan), &now.system, &err), &err);
+    set_fusions(json_object_get(of, "fused"));
+    now.pieces = pieces_cost(&now.system, &now.model, &now.plan, &now.arena);
+    now.dims = local_dims(rank_share_of(&now.plan), &now.model, now.model.seq);
+    now.held = stage_holding(&now.plan, &now.model, now.stage);
+    read_tables(of);
+    list_ours();
+}
+
+static void release(void)
+{
+    system_release(&now.system);
+    arena_release(&now.arena);
+}
+
+/* --- differences of lists -------------------------------------------------------------------- */
+
+/* GPTModel adds learned positions to whole tokens: the embedding's sum is not scattered, and each
+ * rank takes its part of the tokens afterwards (language_model_embedding.py,
+ * reduce_scatter_embeddings). Ours adds them to a rank's part of each sum. */
+static void explain_positions(void)
+{
+    if (now.model.positions != POSITION_LEARNED || !now.plan.sp || now.stage > 0)
+        return;
+    add_collective(&now.ours, "reduce_scatter", "tp", stream_bytes(), -1);
+    add_collective(&now.ours, "all_reduce", "tp", stream_bytes(), 1);
+}
+
+static void check_row(const struct row *row, struct table *other, const char *whose)
+{
+    double count = row_of(other, row->what, row->numbers)->count;
+    ck_assert_msg(count == row->count, "%s: %s %g %g %g %g runs %g times, %s %g", now.name,
+                  row->what, row->numbers[0], row->numbers[1], row->numbers[2], row->numbers[3],
+                  row->count, whose, count);
+}
+
+static void check_lists(void)
+{
+    explain_positions();
+    for (int i = 0; i < now.traced.count; i++)
+        check_row(&now.traced.rows[i], &now.ours, "ours");
+    for (int i = 0; i < now.ours.count; i++)
+        check_row(&now.ours.rows[i], &now.traced, "traced");
+}
+
+/* --- differences of memory ------------------------------------------------------------------- */
+
+/* Megatron's own attention repeats keys and values for each query head (dot_product_attention.py);
+ * no stack of ours has that with grouped queries. */
+static double repeated_keys_bytes(void)
+{
+    bool is_flash = now.plan.attention == PLAN_ATTENTION_FLASH;
+    double heads = now.dims.heads - now.dims.kv_heads;
+    return is_flash ? 0 : bytes_of(2 * now.dims.tokens * heads * now.dims.head_dim);
+}
+
+static double kept_keys_bytes(void)
+{
+    return plan_replays_core(&now.plan) ? 0 : now.held.count[0] * repeated_keys_bytes();
+}
+
+/* Cosines and sines of each layer, for queries and for keys (rope_utils.py). */
+static double rotary_tables_bytes(void)
+{
+    bool has_tables = now.model.positions == POSITION_ROTARY && !fuses(FUSION_ROTARY);
+    return has_tables ? now.held.count[0] * bytes_of(4.0 * now.model.seq * now.dims.head_dim) : 0;
+}
+
+/* The angles of all positions, in fp32, once (rotary_pos_embedding.py). */
+static double rotary_angles_bytes(void)
+{
+    bool has_angles = now.model.positions == POSITION_ROTARY;
+    return has_angles ? 4.0 * now.model.seq * now.dims.head_dim : 0;
+}
+
+/* Megatron's own gate adds an offset, usually 0, to its linear half, and keeps the sum (mlp.py,
+ * glu_linear_offset). */
+static double gate_offset_bytes(void)
+{
+    bool has_sum = model_is_gated(&now.model) && !fuses(FUSION_BIAS_GELU);
+    return has_sum ? now.held.count[0] * bytes_of(now.dims.tokens * now.dims.ffn) : 0;
+}
+
+/* Megatron's own linear layers gather tokens into a buffer that stays, which its attention's scores
+ * start in too (utils.py, GlobalMemoryBuffer); Transformer Engine's don't. */
+static double buffer_bytes(void)
+{
+    if (now.plan.attention == PLAN_ATTENTION_FLASH)
+        return 0;
+    double scores = now.dims.batch * now.dims.heads * now.dims.seq * now.dims.kv_seq;
+    return fmax(bytes_of(scores), now.plan.sp ? stream_bytes() : 0);
+}
+
+/* The backward of an fp32 softmax has its gradients in and out in fp32, 4 bytes each, and no narrow
+ * probabilities any more; ours has both gradients and those in 16 bits: 2 bytes fewer. It sets the
+ * peak where the attention core is replayed. */
+static double softmax_gradient_bytes(void)
+{
+    bool has_peak = plan_replays_core(&now.plan) && !fuses(FUSION_SOFTMAX) &&
+                    now.plan.attention != PLAN_ATTENTION_FLASH;
+    return has_peak ? 2 * now.dims.batch * now.dims.heads * now.dims.seq * now.dims.kv_seq : 0;
+}
+
+/* Autograd adds the gradients of a tied table before it hands them on, so the head's waits for the
+ * embedding's; not where products add to the main gradient. */
+static double waiting_gradient_bytes(void)
+{
+    bool is_tied = now.model.tied && now.plan.pp == 1 && !fuses(FUSION_WGRAD_ACCUMULATE);
+    return is_tied ? bytes_of(now.dims.vocab * now.dims.hidden) : 0;
+}
+
+static struct stage_memory memory_of(void)
+{
+    struct memory_input in = {
+        &now.system, &now.model, &now.plan, &now.pieces, generator_find(plan_schedule(&now.plan)), 1
+    };
+    return stage_memory(&in, now.stage);
+}
+
+static double error_of(double ours, double traced)
+{
+    return ours / traced - 1;
+}
+
+/* The loss keeps its softmax in fp32, as large as the logits' gradient is later. */
+static double kept_error(const struct stage_memory *memory, const json_t *of)
+{
+    double softmax = now.held.count[PIECE_HEAD] * 4 * now.pieces.logits;
+    double ours = memory->activations_bytes + softmax + kept_keys_bytes() + rotary_tables_bytes() +
+                  rotary_angles_bytes() + gate_offset_bytes();
+    return error_of(ours, number_of(of, "kept_bytes"));
+}
+
+static double peak_error(const struct stage_memory *memory, const json_t *of)
+{
+    double layer_bytes =
+        memory->recompute_bytes + waiting_gradient_bytes() + softmax_gradient_bytes();
+    double ours = memory->activations_bytes + fmax(memory->logits_bytes, layer_bytes) +
+                  kept_keys_bytes() + rotary_tables_bytes() + gate_offset_bytes() +
+                  rotary_angles_bytes() + buffer_bytes();
+    return error_of(ours, number_of(of, "peak_bytes"));
+}
+
+/* --- all cases ------------------------------------------------------------------------------- */
+
+enum { MAX_CASES = 64 };
+
+static void check_errors(double *errors, size_t count, const char *what)
+{
+    for (size_t i = 0; i < count; i++)
+        errors[i] = fabs(errors[i]);
+    double median = numbers_median(errors, (int)count);
+    ck_assert_msg(median <= 0.02, "median error of %s: %.1f %%", what, 100 * median);
+}
+
+START_TEST(megatron_core_runs_our_lists_and_holds_our_bytes)
+{
+    struct json_file file = { 0 };
+    struct err err = { 0 };
+    double kept[MAX_CASES], peak[MAX_CASES];
+    size_t i;
+    json_t *of;
+    check_ok(json_file_load(&file, "tests/fixtures/traces/megatron.json", &err), &err);
+    json_t *cases = json_object_get(file.root, "cases");
+    json_array_foreach (cases, i, of) {
+        load(of, "megatron-core");
+        check_lists();
+        struct stage_memory memory = memory_of();
+        kept[i] = kept_error(&memory, of);
+        peak[i] = peak_error(&memory, of);
+        double parameters = stage_parameters(&now.model, &now.plan, &now.pieces, now.stage);
+        ck_assert_msg(parameters == number_of(of, "parameters"), "%s: parameters", now.name);
+        ck_assert_msg(fabs(kept[i]) <= 0.08, "%s: kept bytes %+.1f %%", now.name, 100 * kept[i]);
+        ck_assert_msg(fabs(peak[i]) <= 0.08, "%s: peak %+.1f %%", now.name, 100 * peak[i]);
+        release();
+    }
+    check_errors(kept, i, "kept bytes");
+    check_errors(peak, i, "peaks");
+    json_file_release(&file);
+}
+END_TEST
+
+static Suite *suite(void)
+{
+    TCase *tc = tcase_create("traces");
+    tcase_add_test(tc, megatron_core_runs_our_lists_and_holds_our_bytes);
+    Suite *s = suite_create("sim/framework_traces");
+    suite_add_tcase(s, tc);
+    return s;
+}
+
+TEST_MAIN(suite)
