@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "models/layer.h"
 #include "search/counts.h"
+#include "search/effective.h"
 #include "search/probe.h"
 
 #include <assert.h>
@@ -20,12 +21,6 @@ struct hunt {
 static double floor_s(const struct hunt *hunt, int num_gpus)
 {
     return hunt->floor_gpu_s / num_gpus;
-}
-
-static double train_s(const struct hunt *hunt, double step_s)
-{
-    const struct model *model = hunt->request->model;
-    return model->tokens / (model->batch * model->seq / step_s);
 }
 
 /* Time left of the limit, > 0; 0: no limit. */
@@ -49,7 +44,7 @@ static void search_count(struct hunt *hunt, int num_gpus)
     result->num_searched++;
     if (!probe.fits)
         return;
-    double seconds = train_s(hunt, probe.best.prediction.step_s);
+    double seconds = effective_s(&system, request.model, &probe.best);
     bool is_faster =
         seconds < result->train_s || (seconds == result->train_s && num_gpus < result->num_gpus);
     if (result->num_gpus > 0 && !is_faster)

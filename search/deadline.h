@@ -1,4 +1,5 @@
-/* search/deadline.h - the fewest GPUs that finish the model's tokens in time. */
+/* search/deadline.h - the fewest GPUs whose fastest plan trains the model's tokens in time,
+ * failures and checkpoints included: in the mean of the whole run. */
 #ifndef SEARCH_DEADLINE_H
 #define SEARCH_DEADLINE_H
 
@@ -10,8 +11,9 @@ struct deadline_result {
      * fewest on a tie; 0: no plan fits on any count. */
     int num_gpus;
     struct scored_plan best; /* the best plan on num_gpus, when num_gpus > 0 */
-    double train_s;          /* its time for all tokens */
-    int num_searched;        /* counts searched; a step at the GPUs' peak rules out the others */
+    double
+        train_s; /* its time for all tokens, failures and checkpoints included; HUGE_VAL: never */
+    int num_searched; /* counts searched; a step at the GPUs' peak rules out the others */
     bool timed_out, was_interrupted;
     struct arena arena;
 };

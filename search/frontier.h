@@ -14,8 +14,8 @@ struct ranked_plan {
     double peak_memory_bytes;
 };
 
-/* Whether a ranks before b. On one cluster, cost ranks as time does. With OBJECTIVE_MEMORY the
- * least memory comes first, and the faster of two with equal memory. */
+/* Whether a ranks before b. Cost ranks as time does: search_run orders the best anew. With
+ * OBJECTIVE_MEMORY the least memory comes first, and the faster of two with equal memory. */
 bool ranked_before(int objective, const struct ranked_plan *a, const struct ranked_plan *b);
 
 struct frontier {

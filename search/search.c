@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "base/length.h"
 #include "base/text.h"
+#include "search/effective.h"
 #include "search/method.h"
 #include "sim/engine/memory_interval.h"
 
@@ -218,7 +219,8 @@ bool search_prepare(const struct search_request *asked, struct arena *arena, str
            system_check(&out->system, &out->space.base, err);
 }
 
-bool search_run(const struct search_request *request, struct search_result *result, struct err *err)
+static bool run_method(const struct search_request *request, struct search_result *result,
+                       struct err *err)
 {
     *result = (struct search_result){ 0 };
     const struct search_method *method = find_method(request->method, err);
@@ -234,6 +236,42 @@ bool search_run(const struct search_request *request, struct search_result *resu
     bool ok = method->run(&prepared.search, result, err);
     result->elapsed_s = clock_now_s() - prepared.search.start_s;
     return ok;
+}
+
+/* Searches for ever more of the fastest plans until one of them must be the cheapest. */
+static bool run_for_cost(const struct search_request *asked, struct search_result *result,
+                         struct err *err)
+{
+    enum { FIRST_TOP = 8 };
+    const double least_s = 1e-6;
+    struct search_request request = *asked;
+    int top = within(asked->top, 1, MAX_TOP);
+    double elapsed_s = 0;
+    request.top = top > FIRST_TOP ? top : FIRST_TOP;
+    for (;;) {
+        if (!run_method(&request, result, err))
+            return false;
+        elapsed_s = result->elapsed_s += elapsed_s;
+        bool has_more = result->num_top == request.top;
+        bool is_settled = effective_sort(&request, result) || !has_more;
+        result->proved_optimal &= is_settled;
+        if (is_settled || request.top == MAX_TOP || result->timed_out || result->was_interrupted)
+            break;
+        if (asked->time_limit_s > 0)
+            request.time_limit_s = fmax(asked->time_limit_s - elapsed_s, least_s);
+        search_result_release(result);
+        request.top = within(2 * request.top, 1, MAX_TOP);
+    }
+    if (result->num_top > top)
+        result->num_top = top;
+    return true;
+}
+
+bool search_run(const struct search_request *request, struct search_result *result, struct err *err)
+{
+    bool is_by_run = request->objective == OBJECTIVE_COST && request->model->tokens > 0 &&
+                     !request->uneven && !request->recompute_mixes;
+    return is_by_run ? run_for_cost(request, result, err) : run_method(request, result, err);
 }
 
 double search_gap(const struct search_result *result)

@@ -10,7 +10,9 @@
 #include "sim/campaign/convergence.h"
 #include "sim/engine/simulate.h"
 
-/* The last is for search_accuracy (search/accuracy.h), which also chooses the exchange. */
+/* Cost ranks by the whole run's time where the tokens are known (search/effective.h), else, and
+ * where stages are divided unevenly, as time does. The last is for search_accuracy
+ * (search/accuracy.h), which also chooses the exchange. */
 enum objective { OBJECTIVE_TIME, OBJECTIVE_COST, OBJECTIVE_MEMORY, OBJECTIVE_ACCURACY };
 extern const char *const objective_names[]; /* "time", "cost" ..., NULL */
 

@@ -169,7 +169,7 @@ const struct option_row option_rows[] = {
         .doc = "How many plans to show, the best of each kind, or in JSON of all; 5 when not given." } },
     { "--objective", NULL, "O", SEARCH,
       { "objective", .kind = FIELD_NAME, .names = objective_names, F(objective),
-        .doc = "What is best: the shortest step, the cheapest, the leanest in memory, or, over "
+        .doc = "What is best: the shortest step, the cheapest run, the leanest in memory, or, over "
                "exchanges too, the shortest training to all-reduce's accuracy." } },
     { "--max-memory", NULL, "M", SEARCH | DESIGN,
       { "max-memory", .kind = FIELD_QUANTITY, .quantity = QUANTITY_BYTES, F(max_memory_bytes),
@@ -189,7 +189,7 @@ const struct option_row option_rows[] = {
     { "--deadline", NULL, "T", SEARCH,
       { "deadline", .kind = FIELD_QUANTITY, .quantity = QUANTITY_SECONDS, F(deadline_s), .min = 1,
         .max = 1e11, .doc = "Searches on the fewest GPUs, of up to --gpus, that train on all tokens "
-               "in this time (30d, 2w)." } },
+               "in this time (30d, 2w), failures and checkpoints included." } },
     { "--largest", NULL, "FAMILY", SEARCH,
       { "largest", TEXT(largest),
         .doc = "Searches for the largest preset of a family (gpt3, llama) that fits the GPUs; "

@@ -10,6 +10,7 @@
 #include "models/model.h"
 #include "search/robust.h"
 #include "sim/campaign/convergence_file.h"
+#include "sim/campaign/failures.h"
 #include "sim/campaign/scaling.h"
 #include "sim/cost/collective.h"
 #include "sim/cost/hardware.h"

@@ -2,6 +2,7 @@
 
 #include "base/text.h"
 #include "base/units.h"
+#include "cli/views/answer.h"
 #include "cli/views/progress_bar.h"
 
 #include <stdio.h>
@@ -69,7 +70,8 @@ void show_deadline(const struct setup *setup, const struct deadline *deadline)
     units_show_duration(result->train_s, taken, sizeof taken);
     units_show_count(setup->model.tokens, tokens, sizeof tokens);
     if (result->is_met)
-        printf("DEADLINE met on %d GPUs, the fewest of up to %d: %s tokens in %s of %s\n",
+        printf("DEADLINE met on %d GPUs, the fewest of up to %d: %s tokens in %s of %s, failures "
+               "and checkpoints included\n",
                result->num_gpus, deadline->most_gpus, tokens, taken, allowed);
     else if (deadline_ended_early(deadline))
         printf("DEADLINE not met by what was searched so far: %s tokens take %s and not %s on %d "
@@ -89,7 +91,7 @@ void add_deadline_json(json_t *object, const struct deadline *deadline)
     json_object_set_new(object, "deadline_s", json_real(deadline->deadline_s));
     json_object_set_new(object, "deadline_met", json_boolean(result->is_met));
     json_object_set_new(object, "train_s",
-                        result->num_gpus > 0 ? json_real(result->train_s) : json_null());
+                        result->num_gpus > 0 ? finite_json(result->train_s) : json_null());
     json_object_set_new(object, "most_gpus", json_integer(deadline->most_gpus));
     json_object_set_new(object, "counts_searched", json_integer(result->num_searched));
 }

@@ -4,6 +4,7 @@
 #include "base/text.h"
 #include "base/units.h"
 #include "cli/views/answer.h"
+#include "search/effective.h"
 
 #include <math.h>
 #include <stddef.h>
@@ -12,21 +13,7 @@
 static struct run run_of(const struct setup *setup, const struct plan *plan,
                          const struct prediction *prediction)
 {
-    return (struct run){ .system = &setup->system,
-                         .model = &setup->model,
-                         .plan = plan,
-                         .stages = prediction->stages,
-                         .work_s = setup->model.tokens / prediction->tokens_per_s,
-                         .step_s = prediction->step_s,
-                         .step_low_s = prediction->step_low_s,
-                         .step_high_s = prediction->step_high_s };
-}
-
-struct goodput goodput_of_plan(const struct setup *setup, const struct plan *plan,
-                               const struct prediction *prediction)
-{
-    struct run run = run_of(setup, plan, prediction);
-    return goodput_of(&run);
+    return effective_run(&setup->system, &setup->model, plan, prediction);
 }
 
 static double dollars_of(const struct setup *setup, double run_s)

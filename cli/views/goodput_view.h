@@ -6,11 +6,7 @@
 #include "base/field.h"
 #include "cli/input/setup.h"
 #include "cli/print/terminal.h"
-#include "sim/campaign/goodput.h"
-
-/* The run of a plan whose model states its tokens. */
-struct goodput goodput_of_plan(const struct setup *setup, const struct plan *plan,
-                               const struct prediction *prediction);
+#include "sim/engine/simulate.h"
 
 /* Nothing where the tokens are not known. */
 void show_goodput(const struct terminal *terminal, const struct setup *setup,

@@ -140,3 +140,16 @@ struct goodput goodput_of(const struct run *run)
 {
     return goodput_in_way(run, (enum checkpointing)run->system->stack.recovery.checkpointing);
 }
+
+double goodput_most(const struct run *run)
+{
+    const struct system *system = run->system;
+    struct goodput of = { .way = (enum checkpointing)system->stack.recovery.checkpointing,
+                          .failures = failures_of(system) };
+    of.checkpoint = checkpoint_of(system, run->model, run->plan, run->stages);
+    of.checkpoint.copy_s = 0;
+    struct renewal renewal = renewal_of(run, &of);
+    const double rounding = 1 + 1e-6; /* of the search for the best interval */
+    const double shortest_s = 1e-3;
+    return fmin(1, renewal_kept(&renewal, renewal_choose(&renewal, shortest_s)) * rounding);
+}

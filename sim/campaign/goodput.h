@@ -42,6 +42,10 @@ struct goodput {
 struct goodput goodput_of(const struct run *run);
 struct goodput goodput_in_way(const struct run *run, enum checkpointing way);
 
+/* An upper bound of what any plan of this model keeps whose step is as long: copies to the host
+ * take no time, and checkpoints need not come between whole steps. */
+double goodput_most(const struct run *run);
+
 /* Standard deviation over mean of a run of this length, by the chance of how many failures there
  * are, and when. */
 double goodput_chance_deviation(const struct goodput *of, double run_s);

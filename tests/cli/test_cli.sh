@@ -359,7 +359,7 @@ run 0 --gpus 64 --model gpt3-2.7b --deadline 30d --json
 shows '^  "deadline_s": 2592000.0,$'
 shows '^  "deadline_met": true,$'
 shows '^  "most_gpus": 64,$'
-awk -F '[:,] *' '$1 ~ /^  "gpus"/ { gpus = $2 } /"days_to_train"/ && !days { days = $2 }
+awk -F '[:,] *' '$1 ~ /^  "gpus"/ { gpus = $2 } /^ +"days":/ && !days { days = $2 }
     END { exit !(gpus < 64 && days <= 30) }' out || fail "expected fewer GPUs in time"
 run 3 --gpus 64 --model gpt3-2.7b --deadline 1d
 says '^simsearch: --deadline: no plan on up to 64 GPUs takes 1 days or less; the fastest, on 64, takes'

@@ -1,6 +1,7 @@
 #include "tests/testing.h"
 
 #include "search/deadline.h"
+#include "search/effective.h"
 #include "tests/search/instance.h"
 #include "tests/search/naive_space.h"
 #include "tests/search/searching.h"
@@ -27,22 +28,24 @@ static void tear_down(void)
 enum { NUM_COUNTS = 11 };
 static const int counts[NUM_COUNTS] = { 1, 2, 3, 4, 5, 6, 7, 8, 16, 24, 32 };
 
-/* Time for all tokens by the fastest plan; HUGE_VAL when none fits. */
+/* Time for all tokens by the fastest plan, failures included; HUGE_VAL when none fits. */
 static double brute_train_s(int num_gpus)
 {
-    double fastest_s = HUGE_VAL;
+    double fastest_s = HUGE_VAL, train_s = HUGE_VAL;
     struct naive_space space = naive_space_kept(&instance.model, num_gpus);
     struct system smaller = instance.system;
     smaller.num_gpus = num_gpus;
     struct evaluator *evaluator = evaluator_new(&smaller, &instance.model);
     for (int i = 0; i < space.count; i++) {
-        struct prediction p = evaluate(evaluator, &space.at[i]);
-        if (p.fits)
-            fastest_s = fmin(fastest_s, instance.model.tokens / p.tokens_per_s);
+        struct scored_plan scored = { space.at[i], evaluate(evaluator, &space.at[i]) };
+        if (!scored.prediction.fits || scored.prediction.step_s >= fastest_s)
+            continue;
+        fastest_s = scored.prediction.step_s;
+        train_s = effective_s(&smaller, &instance.model, &scored);
     }
     evaluator_free(evaluator);
     free(space.at);
-    return fastest_s;
+    return train_s;
 }
 
 static struct deadline_result run(double deadline_s)
@@ -101,6 +104,26 @@ START_TEST(a_deadline_that_none_meets_names_the_fastest)
 }
 END_TEST
 
+/* At so many failures that a tenth of the time is kept a deadline needs more GPUs, or none meet it.
+ */
+START_TEST(failures_count_against_a_deadline)
+{
+    double train_s = brute_train_s(8);
+    struct deadline_result before = run(train_s * (1 + 1e-9));
+    instance.system.gpu.mtbf_s = 32 * 600;
+    struct deadline_result after = run(train_s * (1 + 1e-9));
+    ck_assert(before.is_met);
+    ck_assert_double_gt(after.train_s, before.train_s);
+    ck_assert(!after.is_met || after.num_gpus > before.num_gpus);
+    instance.system.gpu.mtbf_s = 1; /* never ends */
+    struct deadline_result never = run(train_s);
+    ck_assert(!never.is_met && isinf(never.train_s));
+    deadline_result_release(&before);
+    deadline_result_release(&after);
+    deadline_result_release(&never);
+}
+END_TEST
+
 START_TEST(where_nothing_fits_no_count_is_named)
 {
     instance.system.gpu.memory_bytes = 1e8;
@@ -149,6 +172,7 @@ static Suite *suite(void)
     tcase_add_checked_fixture(cases, set_up, tear_down);
     tcase_add_test(cases, the_answer_is_the_least_of_all_counts);
     tcase_add_loop_test(cases, a_deadline_that_none_meets_names_the_fastest, 0, 3);
+    tcase_add_test(cases, failures_count_against_a_deadline);
     tcase_add_test(cases, where_nothing_fits_no_count_is_named);
     tcase_add_test(cases, what_is_best_is_the_fastest_whatever_the_objective);
     tcase_add_test(cases, an_interrupted_search_meets_nothing);

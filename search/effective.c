@@ -1,0 +1,64 @@
+#include "search/effective.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+struct run effective_run(const struct system *system, const struct model *model,
+                         const struct plan *plan, const struct prediction *prediction)
+{
+    return (struct run){ .system = system,
+                         .model = model,
+                         .plan = plan,
+                         .stages = prediction->stages,
+                         .work_s = model->tokens / prediction->tokens_per_s,
+                         .step_s = prediction->step_s,
+                         .step_low_s = prediction->step_low_s,
+                         .step_high_s = prediction->step_high_s };
+}
+
+double effective_s(const struct system *system, const struct model *model,
+                   const struct scored_plan *scored)
+{
+    struct run run = effective_run(system, model, &scored->plan, &scored->prediction);
+    return goodput_of(&run).run_s.mean;
+}
+
+struct ordered {
+    struct scored_plan scored;
+    double run_s;
+    int place;
+};
+
+/* Equal runs stay in the order of their steps. */
+static int compare_runs(const void *a, const void *b)
+{
+    const struct ordered *left = a, *right = b;
+    if (left->run_s != right->run_s)
+        return left->run_s < right->run_s ? -1 : 1;
+    return left->place < right->place ? -1 : 1;
+}
+
+/* A lower bound of the run of every plan with a step like this one's. */
+static double least_run_s(const struct search_request *request, const struct scored_plan *scored)
+{
+    struct run run =
+        effective_run(request->system, request->model, &scored->plan, &scored->prediction);
+    return run.work_s / goodput_most(&run);
+}
+
+bool effective_sort(const struct search_request *request, struct search_result *result)
+{
+    int count = result->num_top;
+    if (count == 0)
+        return true;
+    double bound_s = least_run_s(request, &result->top[count - 1]);
+    struct ordered *ordered = ARENA_ARRAY(&result->arena, struct ordered, (size_t)count);
+    for (int i = 0; i < count; i++)
+        ordered[i] =
+            (struct ordered){ result->top[i],
+                              effective_s(request->system, request->model, &result->top[i]), i };
+    qsort(ordered, (size_t)count, sizeof *ordered, compare_runs);
+    for (int i = 0; i < count; i++)
+        result->top[i] = ordered[i].scored;
+    return ordered[0].run_s <= bound_s;
+}
