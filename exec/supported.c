@@ -67,6 +67,12 @@ static bool has_alibi(const struct plan *plan, const struct model *model)
     return model->positions == POSITION_ALIBI;
 }
 
+static bool has_relative_positions(const struct plan *plan, const struct model *model)
+{
+    (void)plan;
+    return model->positions == POSITION_TRANSFORMER_XL;
+}
+
 /* Whether compression, or a robust rule, hides an overflow from the gradient norm, which is
  * computed after it. */
 static bool hides_overflow(const struct plan *plan, const struct model *model)
@@ -94,6 +100,7 @@ const struct refusal run_refusals[] = {
       "is left out, or come late",
       hides_overflow },
     { "model", "ALiBi positions can't be run yet", has_alibi },
+    { "model", "relative positions can't be run yet", has_relative_positions },
 };
 const int num_run_refusals = LENGTH(run_refusals);
 

@@ -27,6 +27,38 @@ static void add_rotary(struct builder *b)
         set_unfused(b, op, UNFUSED_ROTARY, op->m * op->n);
 }
 
+/* Transformer-XL's relative positions (Dai et al. 2019, section 3.3): every block projects the
+ * sinusoids of all distances by W_k,R, hidden x heads head_dim, and queries are multiplied by these
+ * keys as by those of the tokens. The sinusoids are a constant that all blocks share, and all
+ * sequences share the keys. The two bias vectors of a head, u and v, are left out: 1e-5 of the
+ * parameters. Returns the keys. */
+static int add_relative_keys(struct builder *b)
+{
+    const struct layer_dims *d = b->dims;
+    struct linear keys = { .name = "relative_keys",
+                           .rows = d->kv_seq,
+                           .out = d->heads * d->head_dim,
+                           .in = d->hidden,
+                           .split = SPLIT_ROWS };
+    int at_hand = b->value;
+    b->value = operands_add_value(b->ops.operands, (struct op_value){ .form = VALUE_IDS });
+    ids_add(&b->ops.aside, b->value);
+    add_gemm(b, &keys);
+    int made = b->value;
+    b->value = at_hand;
+    return made;
+}
+
+/* The core also multiplies queries by the keys of distances, and keeps these. */
+static void read_relative_keys(struct builder *b, struct op *op, int keys)
+{
+    if (keys == NO_ID)
+        return;
+    ids_add(&op->in, keys);
+    keep(b, op, keys);
+    op->bytes += b->ops.operands->values[keys].bytes;
+}
+
 /* One product per head and sequence. Attention's dropout uses the layer's first draw number, which
  * a norm does not need. */
 static void set_attention_size(const struct builder *b, struct op *op)
@@ -66,17 +98,22 @@ static double masked_flops(const struct builder *b, double flops)
     return flops / 2 * (documents_attended(&b->model->documents, kv_seq) / kv_seq);
 }
 
-static void add_scores(struct builder *b, const struct attention_sizes *sizes)
+/* With relative positions the distances' scores are shifted by a copy before they are added (Dai et
+ * al. 2019, appendix B). */
+static void add_scores(struct builder *b, const struct attention_sizes *sizes, int relative_keys)
 {
     const struct layer_dims *d = b->dims;
     double element_bytes = b->element_bytes;
     struct op *scores = add_op(b, OP_SCORES, "scores", d->seq, d->kv_seq);
     set_attention_size(b, scores);
-    scores->k = d->head_dim;
-    scores->flops = 2 * sizes->probabilities * d->head_dim;
+    scores->k = (relative_keys == NO_ID ? 1 : 2) * d->head_dim;
+    scores->flops = 2 * sizes->probabilities * scores->k;
     scores->model_flops = masked_flops(b, scores->flops);
     scores->bytes = sizes->query_bytes + sizes->key_bytes + element_bytes * sizes->probabilities;
+    if (relative_keys != NO_ID)
+        scores->bytes += 2 * element_bytes * sizes->probabilities;
     keep_input(b, scores);
+    read_relative_keys(b, scores, relative_keys);
     b->ops.operands->values[b->value].bytes = element_bytes * sizes->probabilities;
 }
 
@@ -128,11 +165,11 @@ static void add_context(struct builder *b, const struct attention_sizes *sizes, 
 }
 
 /* Scores, scale + mask + softmax (+ dropout), context: the probabilities live in memory. */
-static void add_unfused_attention(struct builder *b)
+static void add_unfused_attention(struct builder *b, int relative_keys)
 {
     struct attention_sizes sizes = attention_sizes(b);
     int qkv = b->value;
-    add_scores(b, &sizes);
+    add_scores(b, &sizes, relative_keys);
     add_softmax(b, &sizes);
     add_context(b, &sizes, qkv);
 }
@@ -142,7 +179,7 @@ static void add_unfused_attention(struct builder *b)
  * backward reads five such rows and writes three, dq in fp32: 2.5 times the forward's traffic;
  * kernels before and after it prepare row sums and narrow dq (FlashAttention 2,
  * flash_bwd_launch_template.h). Keys of other documents are skipped. */
-static void add_flash_attention(struct builder *b)
+static void add_flash_attention(struct builder *b, int relative_keys)
 {
     const struct layer_dims *d = b->dims;
     double row_bytes = b->element_bytes * d->head_dim;
@@ -151,12 +188,14 @@ static void add_flash_attention(struct builder *b)
     op->variant = b->model->dropout > 0 ? "dropout" : "";
     set_attention_size(b, op);
     op->k = d->head_dim;
-    op->flops = op->model_flops = 4 * op->batch * d->seq * attended * d->head_dim / 2;
+    double products = relative_keys == NO_ID ? 2 : 3;
+    op->flops = op->model_flops = 2 * products * op->batch * d->seq * attended * d->head_dim / 2;
     op->bytes = row_bytes * d->tokens * 2 * (d->heads + d->kv_heads);
     op->backward_bytes = 2.5 * op->bytes;
     op->backward_kernels = 3;
     b->ops.operands->values[b->value].bytes = row_bytes * d->tokens * d->heads;
     keep_input(b, op);
+    read_relative_keys(b, op, relative_keys);
     keep_output(b, op, VALUE_STATISTICS, 4 * d->tokens * d->heads);
 }
 
@@ -194,11 +233,12 @@ void add_attention_block(struct builder *b)
         add_head_norm(b, "qk_norm");
     if (model->positions == POSITION_ROTARY)
         add_rotary(b);
+    int relative_keys = model->positions == POSITION_TRANSFORMER_XL ? add_relative_keys(b) : NO_ID;
     add_context_mark(b, OP_CONTEXT_ENTER, "context_enter", 2 * d->kv_heads);
     if (b->options->flash_attention)
-        add_flash_attention(b);
+        add_flash_attention(b, relative_keys);
     else
-        add_unfused_attention(b);
+        add_unfused_attention(b, relative_keys);
     leave_core(b);
     add_quantize(b, "projection_input", d->tokens, d->heads * d->head_dim);
     add_linear(b, &projection);

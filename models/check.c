@@ -62,6 +62,9 @@ static bool check_positions(const struct model *model, struct err *err)
         return err_set(err, ERR_INPUT, "rope_theta",
                        "expected 0 with %s positions, which turn nothing; found %g",
                        position_names[model->positions], model->rope_theta);
+    if (model->positions == POSITION_TRANSFORMER_XL && model->kv_lora > 0)
+        return err_set(err, ERR_INPUT, "positions",
+                       "transformer_xl has keys of full heads, and kv_lora is %d", model->kv_lora);
     return true;
 }
 

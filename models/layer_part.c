@@ -214,7 +214,8 @@ struct op *add_mark(struct builder *b, enum op_kind kind, const char *name)
 /* 2 FLOPs per multiply-add. Keeps its input, sequence-sharded if it arrived that way. */
 struct op *add_gemm(struct builder *b, const struct linear *linear)
 {
-    struct op *op = add_op(b, OP_GEMM, linear->name, b->dims->tokens, linear->out);
+    double rows = linear->rows > 0 ? linear->rows : b->dims->tokens;
+    struct op *op = add_op(b, OP_GEMM, linear->name, rows, linear->out);
     double element_bytes = b->element_bytes;
     op->k = linear->in;
     memcpy(op->matrices, linear->matrices, sizeof op->matrices);

@@ -62,6 +62,7 @@ void add_residual(struct builder *b, const char *name);
  * that reads the sum. */
 struct linear {
     const char *name;
+    double rows;    /* 0: the tokens */
     double out, in; /* widths on this rank */
     enum weight_split split;
     bool has_bias;

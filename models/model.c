@@ -9,7 +9,8 @@
 const char *const norm_names[] = { "layernorm", "rmsnorm", "layernorm_gain", NULL };
 const char *const activation_names[] = { "gelu", "relu", "swiglu", "geglu", "relu2", NULL };
 const char *const qk_norm_names[] = { "head", "each", "all", NULL };
-const char *const position_names[] = { "learned", "rotary", "alibi", "none", "relative", NULL };
+const char *const position_names[] = { "learned",  "rotary",         "alibi", "none",
+                                       "relative", "transformer_xl", NULL };
 const char *const norm_place_names[] = { "before", "after", "around", NULL };
 const char *const parallel_names[] = { "no", "own_norms", "one_norm", NULL };
 
@@ -44,7 +45,9 @@ const struct field model_fields[] = {
     { F(activation), .kind = FIELD_NAME, .names = activation_names, .fallback = "gelu",
       .doc = "Activation of the feed-forward; swiglu and geglu are gated." },
     { F(positions), .kind = FIELD_NAME, .names = position_names, .fallback = "learned",
-      .doc = "How a token's position enters." },
+      .doc =
+          "How a token's position enters; transformer_xl: every block projects the distances, and "
+          "queries are multiplied by them." },
     { F(rope_theta), .kind = FIELD_NUMBER, .min = 0, .max = 1e12, .fallback = "0",
       .doc = "Base of rotary angles; 0 or absent: 10000. Read by run." },
     { F(norm_epsilon), .kind = FIELD_NUMBER, .min = 0, .max = 1, .fallback = "0",

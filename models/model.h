@@ -38,7 +38,8 @@ enum position_kind {
     POSITION_ROTARY,
     POSITION_ALIBI,
     POSITION_NONE,
-    POSITION_RELATIVE, /* a bias per head and range of distances, one table a stack (T5) */
+    POSITION_RELATIVE,       /* a bias per head and range of distances, one table a stack (T5) */
+    POSITION_TRANSFORMER_XL, /* distances that every block projects, as keys */
 };
 
 struct model {

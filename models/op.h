@@ -71,7 +71,7 @@ double dtype_bytes(enum dtype dtype);
 bool dtype_is_quantized(enum dtype dtype); /* fewer than 16 bits */
 
 /* Ids of values or of weights; the op's kind defines their order. */
-enum { MAX_IDS = 5, NO_ID = -1 };
+enum { MAX_IDS = 6, NO_ID = -1 };
 struct ids {
     short count, at[MAX_IDS];
 };

@@ -37,6 +37,8 @@ static double plain_attention(const struct model *model)
     if (model->linear_bias || model->out_bias)
         biases += hidden;
     double sinks = model->sinks ? model->heads : 0;
+    if (model->positions == POSITION_TRANSFORMER_XL) /* W_k,R: add_relative_keys in attention.c */
+        weights += hidden * q_width;
     return weights + biases + qk_norm_parameters(model) + sinks;
 }
 

@@ -247,6 +247,11 @@ bool explain_partition(const struct options *options, const struct setup *setup,
         return err_set(err, ERR_USAGE, "--partition",
                        "divides one layer, and the blocks of %s are of %d kinds", setup->model.name,
                        model_num_kinds(&setup->model));
+    if (setup->model.positions == POSITION_TRANSFORMER_XL)
+        return err_set(err, ERR_USAGE, "--partition",
+                       "divides a chain of operators, and the relative positions of %s are beside "
+                       "it",
+                       setup->model.name);
     view.problem = layer_partition_problem(&of, &arena);
     view.num_partitions = count_partitions(&view.problem);
     bool ok = partition_by_dynamic(&view.problem, &view.best) ? confirm(&view, &arena, err)

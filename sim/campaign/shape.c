@@ -120,6 +120,10 @@ bool shape_of_size(const struct model *style, enum aspect aspect, double paramet
         return err_set(err, ERR_USAGE, "--model",
                        "expected a model whose blocks are all alike; %s has %d kinds", style->name,
                        model_num_kinds(style));
+    if (style->experts > 0 || style->kv_lora > 0)
+        return err_set(err, ERR_USAGE, "--model",
+                       "expected a dense model of full heads, of which the laws are; %s has %s",
+                       style->name, style->experts > 0 ? "experts" : "latent attention");
     double least = shape_least(style);
     if (parameters < least)
         return err_set(err, ERR_USAGE, "",

@@ -213,6 +213,33 @@ START_TEST(a_step_of_gpt_costs_the_closed_form)
 }
 END_TEST
 
+/* Relative positions project the sinusoids of s distances once for all b sequences, 2 s h^2, and
+ * multiply the queries by them, 2 b s^2 h; flash attention's mask skips half of that. The keys of a
+ * microbatch are kept: 2 s h bytes. */
+START_TEST(relative_positions_cost_a_projection_and_a_product)
+{
+    struct model relative = model_of("gopher-280b"), without = relative;
+    without.positions = POSITION_NONE;
+    struct layer_dims dims = layer_dims(&relative, 3, 2048);
+    double s = 2048, h = 16384, projection = 2 * s * h * h, product = 2 * 3 * s * s * h;
+    const struct layer_options *options[] = { &layer_unfused, &layer_flash };
+    for (int i = 0; i < 2; i++) {
+        struct ops with_keys = layer_forward(&relative, &dims, options[i], &arena);
+        struct ops plain = layer_forward(&without, &dims, options[i], &arena);
+        double flops = 0;
+        for (int j = 0; j < with_keys.count; j++)
+            flops += with_keys.at[j].flops;
+        for (int j = 0; j < plain.count; j++)
+            flops -= plain.at[j].flops;
+        ck_assert_double_eq_tol(flops, projection + product / (1 + i), 1e-9 * projection);
+        ck_assert_double_eq_tol(activation_bytes(with_keys, false) - activation_bytes(plain, false),
+                                2 * s * h, 1e-3);
+        double kept = ops_model_flops(with_keys) - ops_model_flops(plain);
+        ck_assert_double_eq_tol(kept, projection + product / 2, 1e-9 * projection);
+    }
+}
+END_TEST
+
 START_TEST(twice_the_sequences_cost_twice_the_flops)
 {
     struct model model = model_of("llama2-7b");
@@ -306,6 +333,7 @@ static TCase *flops(void)
     tcase_add_checked_fixture(tc, NULL, release);
     tcase_add_loop_test(tc, a_token_costs_the_flops_that_megatron_counts, 0, NUM_PUBLISHED);
     tcase_add_test(tc, a_step_of_gpt_costs_the_closed_form);
+    tcase_add_test(tc, relative_positions_cost_a_projection_and_a_product);
     tcase_add_test(tc, twice_the_sequences_cost_twice_the_flops);
     tcase_add_test(tc, each_product_of_a_layer_costs_two_flops_a_multiply_add);
     tcase_add_test(tc, a_fused_attention_skips_the_masked_half);

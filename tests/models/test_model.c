@@ -211,6 +211,7 @@ START_TEST(each_option_adds_its_own_parameters)
         { "{\"positions\": \"rotary\"}", -64 * 64 },
         { "{\"positions\": \"alibi\"}", -64 * 64 },
         { "{\"positions\": \"none\"}", -64 * 64 },
+        { "{\"positions\": \"transformer_xl\"}", 2 * 64 * 64 - 64 * 64 },
         { "{\"max_positions\": 66}", 2 * 64 },
         { "{\"kv_heads\": 1}", -2 * (2 * 3 * 16) * (64 + 1) },
         { "{\"head_dim\": 32}", 2 * (4 * 64 * 64 + 3 * 64) },
@@ -305,6 +306,39 @@ START_TEST(experts_are_in_the_blocks_that_the_steps_say)
         ck_assert_int_eq(of.experts > 0, layer == 5 || layer == 8);
         ck_assert_int_eq(of.feed_forward == FEED_FORWARD_EXPERTS, layer == 5 || layer == 8);
     }
+}
+END_TEST
+
+/* The family of Rae et al. 2021, table 1, and Chinchilla (Hoffmann et al. 2022, table 4). Of the
+ * 280 B, 80 x 16384^2 = 21.5 B are the projections of Transformer-XL's relative positions; without
+ * them it would be 258 B, and 7.1 B would be 6.6 B. */
+START_TEST(relative_positions_give_gophers_sizes)
+{
+    static const struct {
+        int layers, heads, head_dim, hidden;
+        double printed, digit;
+    } rows[] = {
+        { 8, 16, 32, 512, 44e6, 1e6 },       { 12, 12, 64, 768, 117e6, 1e6 },
+        { 12, 12, 128, 1536, 417e6, 1e6 },   { 24, 16, 128, 2048, 1.4e9, 0.1e9 },
+        { 32, 32, 128, 4096, 7.1e9, 0.1e9 }, { 80, 128, 128, 16384, 280e9, 1e9 },
+        { 80, 64, 128, 8192, 70e9, 1e9 },
+    };
+    for (int i = 0; i < LENGTH(rows); i++) {
+        struct model model;
+        struct err err = { 0 };
+        ck_assert(model_load(rows[i].hidden == 8192 ? "chinchilla" : "gopher", &model, &err));
+        model.layers = rows[i].layers;
+        model.heads = model.kv_heads = rows[i].heads;
+        model.head_dim = rows[i].head_dim;
+        model.hidden = rows[i].hidden;
+        model.ffn = 4 * rows[i].hidden;
+        ck_assert_double_eq_tol(model_parameters(&model), rows[i].printed, 0.5 * rows[i].digit);
+    }
+    struct model shipped;
+    struct err err = { 0 };
+    ck_assert(model_load("gopher-280b", &shipped, &err));
+    double block = 13.0 * 16384 * 16384 + (3 + 1 + 4 + 1 + 2) * 16384;
+    ck_assert_double_eq(model_parameters(&shipped), 80 * block + 32000.0 * 16384 + 16384);
 }
 END_TEST
 
@@ -463,6 +497,7 @@ static Suite *model_suite(void)
     suite_add_tcase(suite, counts);
 
     TCase *reading = tcase_create("reading");
+    tcase_add_test(reading, relative_positions_give_gophers_sizes);
     tcase_add_test(reading, what_is_left_out_is_derived);
     tcase_add_loop_test(reading, a_fault_is_located_by_its_key, 0, LENGTH(faults));
     tcase_add_test(reading, a_struct_that_no_reader_filled_is_checked_as_well);

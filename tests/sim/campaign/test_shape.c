@@ -82,6 +82,10 @@ START_TEST(sizes_below_a_layer_and_blocks_of_several_kinds_are_refused)
     ck_assert(!shape_of_size(&style, ASPECT_GPT3, 1e10, &model, &err));
     ck_assert_ptr_nonnull(strstr(err.msg, "2 kinds"));
     err = (struct err){ 0 };
+    style = style_of("mixtral-8x7b");
+    ck_assert(!shape_of_size(&style, ASPECT_GPT3, 1e10, &model, &err));
+    ck_assert_ptr_nonnull(strstr(err.msg, "experts"));
+    err = (struct err){ 0 };
 }
 END_TEST
 
