@@ -14,8 +14,7 @@ const char *const attention_kind_names[] = { "full",  "window",    "chunk", "spa
                                              "cross", "none",      NULL };
 const char *const feed_forward_names[] = { "dense", "experts", "none", NULL };
 
-/* The kind of a model's blocks where they are alike. */
-static struct block_kind own_kind(const struct model *model)
+struct block_kind model_own_kind(const struct model *model)
 {
     return (struct block_kind){ model->heads, model->kv_heads,  model->head_dim,
                                 model->ffn,   model->attention, model->feed_forward };
@@ -23,7 +22,7 @@ static struct block_kind own_kind(const struct model *model)
 
 struct block_kind model_kind(const struct model *model, int kind)
 {
-    return model->blocks.num_runs > 0 ? model->blocks.kinds[kind] : own_kind(model);
+    return model->blocks.num_runs > 0 ? model->blocks.kinds[kind] : model_own_kind(model);
 }
 
 struct model model_of_kind(const struct model *model, int kind)
@@ -92,7 +91,7 @@ void model_count_kinds(const struct model *model, int first, int layers,
     count_first(&model->blocks, first, -1, counts);
 }
 
-static bool kinds_are_equal(const struct block_kind *a, const struct block_kind *b)
+bool block_kinds_are_equal(const struct block_kind *a, const struct block_kind *b)
 {
     return a->heads == b->heads && a->kv_heads == b->kv_heads && a->head_dim == b->head_dim &&
            a->ffn == b->ffn && a->attention == b->attention && a->feed_forward == b->feed_forward;
@@ -103,7 +102,7 @@ bool blocks_are_equal(const struct blocks *a, const struct blocks *b)
     if (a->num_kinds != b->num_kinds || a->num_runs != b->num_runs)
         return false;
     for (int i = 0; i < a->num_kinds; i++)
-        if (!kinds_are_equal(&a->kinds[i], &b->kinds[i]))
+        if (!block_kinds_are_equal(&a->kinds[i], &b->kinds[i]))
             return false;
     for (int i = 0; i < a->num_runs; i++)
         if (a->runs[i].kind != b->runs[i].kind || a->runs[i].layers != b->runs[i].layers)
@@ -115,7 +114,7 @@ bool blocks_are_equal(const struct blocks *a, const struct blocks *b)
 static int find_or_add_kind(struct blocks *blocks, const struct block_kind *kind)
 {
     for (int i = 0; i < blocks->num_kinds; i++)
-        if (kinds_are_equal(&blocks->kinds[i], kind))
+        if (block_kinds_are_equal(&blocks->kinds[i], kind))
             return i;
     if (blocks->num_kinds == MAX_BLOCK_KINDS)
         return -1;
@@ -128,7 +127,7 @@ static int find_or_add_kind(struct blocks *blocks, const struct block_kind *kind
 static bool repeats_after(const struct block_kind *layers, int count, int period)
 {
     for (int i = period; i < count; i++)
-        if (!kinds_are_equal(&layers[i], &layers[i - period]))
+        if (!block_kinds_are_equal(&layers[i], &layers[i - period]))
             return false;
     return true;
 }
@@ -176,7 +175,7 @@ bool blocks_of_experts(struct model *model, struct err *err)
     struct block_kind *layers = arena_grow(NULL, (size_t)model->layers * sizeof *layers);
     for (int i = 0; i < model->layers; i++) {
         bool is_dense = i < model->first_dense || (i + 1) % step != 0;
-        layers[i] = own_kind(model);
+        layers[i] = model_own_kind(model);
         layers[i].feed_forward = is_dense ? FEED_FORWARD_DENSE : FEED_FORWARD_EXPERTS;
     }
     bool ok = blocks_of_layers(layers, model, err);
@@ -312,7 +311,7 @@ static bool share_angles(const struct model *model, struct err *err)
 
 bool blocks_check(const struct model *model, struct err *err)
 {
-    struct block_kind own = own_kind(model);
+    struct block_kind own = model_own_kind(model);
     if (!check_kind(&own, err))
         return false;
     for (int i = 0; i < model->blocks.num_runs; i++)

@@ -53,6 +53,8 @@ struct blocks {
     int num_kinds, num_runs;
 };
 
+/* The kind of a model's blocks where they are alike. */
+struct block_kind model_own_kind(const struct model *model);
 struct block_kind model_kind(const struct model *model, int kind);
 /* The model as if all of its blocks were of this kind; without experts where the kind has none. */
 struct model model_of_kind(const struct model *model, int kind);
@@ -63,6 +65,7 @@ void model_count_kinds(const struct model *model, int first, int layers,
 extern const struct field block_fields[]; /* of a run in a file */
 extern const size_t num_block_fields;
 
+bool block_kinds_are_equal(const struct block_kind *a, const struct block_kind *b);
 bool blocks_are_equal(const struct blocks *a, const struct blocks *b);
 
 /* Sets the runs from the kind of each of the model's layers: the fewest blocks that repeat. */

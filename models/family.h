@@ -18,7 +18,14 @@ enum key_kind {
     KEY_TIED,        /* bool into tied */
     KEY_TRUE,        /* bool that must be true, or left out */
     KEY_FALSE,       /* bool that must be false, or left out */
-    KEY_BIAS,        /* bool: attention_bias or mlp_bias */
+    KEY_BIAS,        /* bool: biases on attention or, called mlp_bias, on the feed-forward */
+    KEY_BOOL,        /* bool into `field` */
+    KEY_COUNT,       /* whole number from 0 on, or null, into `field` */
+    KEY_SHARED,      /* number of shared experts; `fallback` when left out */
+    KEY_PARALLEL,    /* bool: attention and feed-forward are parallel, as the family's base says */
+    KEY_FIXED,       /* the number `fallback`, or left out */
+    KEY_LAYERS,      /* says something of each block: a row of models/layer_rules.c */
+    KEY_IGNORED,     /* changes no weight, and no work or memory that we would predict */
     KEY_WINDOW,      /* how many tokens attention looks back */
     KEY_USE_WINDOW,  /* bool: the window is in use */
     KEY_FULL_BLOCKS, /* how many of the first blocks have no window when it is in use */
@@ -30,7 +37,7 @@ struct key {
     enum key_kind kind;
     const char *field; /* KEY_INT, KEY_SAME: of model_fields */
     bool is_required;  /* one of its field's keys must be present; the message asks for this one */
-    double fallback;   /* when left out; KEY_INT: 0 lets model_derive decide */
+    double fallback;   /* when left out; KEY_INT: 0 lets model_derive decide; of a bool 0 or 1 */
 };
 
 struct family {
@@ -38,8 +45,14 @@ struct family {
     const char *architecture; /* names the family in configs without model_type */
     struct model base;        /* values that no key sets */
     int extra_positions;      /* rows of the position table beyond the sequence */
-    struct key keys[24];      /* ends at the first without a name */
+    struct key keys[48];      /* ends at the first without a name; "a.b" is b of the object a */
 };
+
+/* A key's value; NULL when it is left out or null. "a.b" is b of the object a. */
+const json_t *family_value(const json_t *config, const char *name);
+
+/* Always returns false. Quotes the value found; arrays and objects are named by their kind. */
+bool family_refuse(const char *key, const char *expected, const json_t *found, struct err *err);
 
 /* The plain and the gated feed-forward of an activation; -1: not modelled. */
 struct activation {
@@ -60,5 +73,13 @@ extern const struct activation activations[];
 extern const size_t num_activations;
 extern const struct refused_key refused_keys[];
 extern const size_t num_refused_keys;
+
+/* Sets the kind of each block from the family's KEY_LAYERS (models/layer_rules.c). */
+bool family_read_layers(const json_t *config, const struct family *family, struct model *out,
+                        struct err *err);
+
+/* What some keys of a family say together, once each has been read (models/family_finish.c). */
+bool family_finish(const json_t *config, const struct family *family, struct model *out,
+                   struct err *err);
 
 #endif

@@ -1,6 +1,7 @@
 #include "models/family.h"
 
 #include "base/json.h"
+#include "base/text.h"
 
 #include <assert.h>
 #include <math.h>
@@ -8,8 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Always returns false. Quotes the value found; arrays and objects are named by their kind. */
-static bool refuse(const char *key, const char *expected, const json_t *found, struct err *err)
+bool family_refuse(const char *key, const char *expected, const json_t *found, struct err *err)
 {
     if (!found || json_is_array(found) || json_is_object(found))
         return err_set(err, ERR_INPUT, key, "expected %s; %s", expected,
@@ -22,11 +22,21 @@ static bool refuse(const char *key, const char *expected, const json_t *found, s
     return false;
 }
 
-/* The key's value; NULL when the key is left out. */
+const json_t *family_value(const json_t *config, const char *name)
+{
+    const char *dot = strchr(name, '.');
+    char outer[64];
+    if (!dot) {
+        const json_t *value = json_object_get(config, name);
+        return json_is_null(value) ? NULL : value;
+    }
+    snprintf(outer, sizeof outer, "%.*s", (int)(dot - name), name);
+    return family_value(json_object_get(config, outer), dot + 1);
+}
+
 static const json_t *value_of(const json_t *config, const struct key *key)
 {
-    const json_t *value = json_object_get(config, key->name);
-    return json_is_null(value) ? NULL : value;
+    return family_value(config, key->name);
 }
 
 static const struct key *key_of_kind(const struct family *family, enum key_kind kind)
@@ -50,6 +60,11 @@ static int *slot_of(const struct key *key, struct model *out)
     return slot_of_kind(key, FIELD_INT, out);
 }
 
+static bool *bool_slot_of(const struct key *key, struct model *out)
+{
+    return slot_of_kind(key, FIELD_BOOL, out);
+}
+
 static double *number_slot_of(const struct key *key, struct model *out)
 {
     return slot_of_kind(key, FIELD_NUMBER, out);
@@ -64,7 +79,7 @@ static bool read_int(const json_t *value, const char *key, const char *name, int
     char expected[64];
     snprintf(expected, sizeof expected, "an integer from 1 to %.0f", field->max);
     if (!json_is_integer(value) || number < 1 || (double)number > field->max)
-        return refuse(key, expected, value, err);
+        return family_refuse(key, expected, value, err);
     *out = (int)number;
     return true;
 }
@@ -84,6 +99,25 @@ static bool read_int_key(const json_t *value, const struct key *key, struct mode
     return true;
 }
 
+/* Null is 0. */
+static bool read_count(const json_t *value, const struct key *key, struct model *out,
+                       struct err *err)
+{
+    json_int_t number = json_integer_value(value);
+    if (!json_is_integer(value) || number < 0 || number > 1000000000)
+        return family_refuse(key->name, "an integer from 0 on", value, err);
+    *slot_of(key, out) = (int)number;
+    return true;
+}
+
+static bool check_fixed(const json_t *value, const struct key *key, struct err *err)
+{
+    char expected[64];
+    snprintf(expected, sizeof expected, "%g, for nothing else can be expressed", key->fallback);
+    return (json_is_number(value) && json_number_value(value) == key->fallback) ||
+           family_refuse(key->name, expected, value, err);
+}
+
 static bool check_same(const json_t *value, const struct key *key, struct model *out,
                        struct err *err)
 {
@@ -92,7 +126,7 @@ static bool check_same(const json_t *value, const struct key *key, struct model 
     snprintf(expected, sizeof expected, "%d, the same as %s", other, key->field);
     bool is_same = json_is_integer(value) && json_integer_value(value) == other;
     if (!is_same && other != 0) /* fill_in reports missing keys */
-        return refuse(key->name, expected, value, err);
+        return family_refuse(key->name, expected, value, err);
     return true;
 }
 
@@ -105,7 +139,7 @@ static bool read_positive(const json_t *value, const char *name, const struct ke
     char expected[64];
     snprintf(expected, sizeof expected, "a number above 0 and at most %g", field->max);
     if (!json_is_number(value) || !(number > 0 && number <= field->max))
-        return refuse(name, expected, value, err);
+        return family_refuse(name, expected, value, err);
     double *slot = number_slot_of(key, out);
     if (*slot != 0 && *slot != number)
         return err_set(err, ERR_INPUT, name, "expected %g, as another key of %s says; found %g",
@@ -119,7 +153,7 @@ static bool read_rope(const json_t *value, const struct key *key, struct model *
 {
     const json_t *theta = json_object_get(value, "rope_theta");
     if (!json_is_object(value))
-        return refuse(key->name, "an object", value, err);
+        return family_refuse(key->name, "an object", value, err);
     return !theta || json_is_null(theta) ||
            read_positive(theta, "rope_parameters.rope_theta", key, out, err);
 }
@@ -131,7 +165,7 @@ static bool read_dropout(const json_t *value, const struct key *key, struct mode
 {
     double rate = json_number_value(value);
     if (!json_is_number(value) || !(rate >= 0 && rate <= 0.99))
-        return refuse(key->name, "a number from 0 to 0.99", value, err);
+        return family_refuse(key->name, "a number from 0 to 0.99", value, err);
     out->dropout = fmax(out->dropout, rate);
     return true;
 }
@@ -148,18 +182,18 @@ static bool read_activation(const json_t *value, const struct key *key, struct m
         out->activation = kind;
         return true;
     }
-    return refuse(key->name, is_gated ? "silu or gelu, gated" : "gelu or relu", value, err);
+    return family_refuse(key->name, is_gated ? "silu or gelu, gated" : "gelu or relu", value, err);
 }
 
 static bool read_layer_types(const json_t *value, const struct key *key, struct err *err)
 {
     if (!json_is_array(value))
-        return refuse(key->name, "an array of names", value, err);
+        return family_refuse(key->name, "an array of names", value, err);
     for (size_t i = 0; i < json_array_size(value); i++) {
         const char *name = json_string_value(json_array_get(value, i));
         if (!name || strcmp(name, "full_attention") != 0)
-            return refuse(key->name, "full_attention in every block", json_array_get(value, i),
-                          err);
+            return family_refuse(key->name, "full_attention in every block",
+                                 json_array_get(value, i), err);
     }
     return true;
 }
@@ -167,11 +201,11 @@ static bool read_layer_types(const json_t *value, const struct key *key, struct 
 static bool read_bool(const json_t *value, const struct key *key, struct err *err)
 {
     if (!json_is_boolean(value))
-        return refuse(key->name, "true or false", value, err);
+        return family_refuse(key->name, "true or false", value, err);
     if (key->kind == KEY_TRUE && !json_is_true(value))
-        return refuse(key->name, "true, for nothing else can be expressed", value, err);
+        return family_refuse(key->name, "true, for nothing else can be expressed", value, err);
     if (key->kind == KEY_FALSE && !json_is_false(value))
-        return refuse(key->name, "false, for nothing else can be expressed", value, err);
+        return family_refuse(key->name, "false, for nothing else can be expressed", value, err);
     return true;
 }
 
@@ -195,6 +229,21 @@ static bool read_key(const json_t *value, const struct key *key, struct model *o
     case KEY_TIED:
         out->tied = json_is_true(value);
         return read_bool(value, key, err);
+    case KEY_BOOL:
+        *bool_slot_of(key, out) = json_is_true(value);
+        return read_bool(value, key, err);
+    case KEY_PARALLEL:
+        if (json_is_false(value))
+            out->parallel = PARALLEL_NO;
+        return read_bool(value, key, err);
+    case KEY_COUNT:
+        return read_count(value, key, out, err);
+    case KEY_FIXED:
+        return check_fixed(value, key, err);
+    case KEY_SHARED: /* read once an expert's width is known */
+    case KEY_LAYERS: /* read once the number of layers is known */
+    case KEY_IGNORED:
+        return true;
     case KEY_TRUE:
     case KEY_FALSE:
     case KEY_BIAS:
@@ -203,7 +252,7 @@ static bool read_key(const json_t *value, const struct key *key, struct model *o
     case KEY_WINDOW:
         return true; /* read_window reads it, once the sequence is known */
     case KEY_FULL_BLOCKS:
-        return json_is_integer(value) || refuse(key->name, "an integer", value, err);
+        return json_is_integer(value) || family_refuse(key->name, "an integer", value, err);
     }
     return false;
 }
@@ -215,10 +264,14 @@ static bool fill_in(const struct key *key, struct model *out, struct err *err)
         out->dropout = fmax(out->dropout, key->fallback);
     if (key->kind == KEY_POSITIVE && *number_slot_of(key, out) == 0)
         *number_slot_of(key, out) = key->fallback;
+    if (key->kind == KEY_BOOL && key->fallback != 0)
+        *bool_slot_of(key, out) = true;
+    if (key->kind == KEY_PARALLEL && key->fallback == 0)
+        out->parallel = PARALLEL_NO;
     if (key->kind != KEY_INT || *slot_of(key, out) != 0)
         return true;
     *slot_of(key, out) = (int)key->fallback;
-    return !key->is_required || refuse(key->name, "an integer", NULL, err);
+    return !key->is_required || family_refuse(key->name, "an integer", NULL, err);
 }
 
 static bool read_keys(const json_t *config, const struct family *family, struct model *out,
@@ -233,19 +286,36 @@ static bool read_keys(const json_t *config, const struct family *family, struct 
     return true;
 }
 
-/* attention_bias puts biases on q, k, v and the output projection, mlp_bias on the feed-forward;
- * our model has all of them or, as in Qwen2, only those on q, k and v. */
-static bool read_biases(const json_t *config, const struct family *family, struct model *out,
-                        struct err *err)
+/* mlp_bias puts biases on the feed-forward, every other on q, k, v and the output projection. */
+static bool read_biases(const json_t *config, const struct family *family, struct model *out)
 {
-    bool has_attention = false, has_ffn = false;
-    for (const struct key *key = family->keys; key->name; key++)
-        if (key->kind == KEY_BIAS && json_is_true(value_of(config, key)))
-            *(strcmp(key->name, "mlp_bias") == 0 ? &has_ffn : &has_attention) = true;
-    if (has_attention != has_ffn)
-        return err_set(err, ERR_INPUT, has_attention ? "attention_bias" : "mlp_bias",
-                       "expected biases on attention and feed-forward alike; found them on one");
-    out->linear_bias = out->linear_bias || has_attention;
+    bool on_attention = false, on_ffn = out->ffn_bias;
+    for (const struct key *key = family->keys; key->name; key++) {
+        const json_t *value = value_of(config, key);
+        if (key->kind == KEY_BIAS && (value ? json_is_true(value) : key->fallback != 0))
+            *(strcmp(key->name, "mlp_bias") == 0 ? &on_ffn : &on_attention) = true;
+    }
+    if (on_attention && on_ffn)
+        out->linear_bias = true;
+    out->qkv_bias = out->qkv_bias || (on_attention && !on_ffn);
+    out->out_bias = out->out_bias || (on_attention && !on_ffn);
+    out->ffn_bias = on_ffn && !on_attention;
+    return true;
+}
+
+/* Experts that every token goes to are as wide as the others; one group is none. */
+static bool read_routing(const json_t *config, const struct family *family, struct model *out,
+                         struct err *err)
+{
+    const struct key *shared = key_of_kind(family, KEY_SHARED);
+    const json_t *value = shared ? value_of(config, shared) : NULL;
+    double experts = !shared ? 0 : value ? json_number_value(value) : shared->fallback;
+    if (value && (!json_is_integer(value) || experts < 0 || experts > 1000))
+        return family_refuse(shared->name, "an integer from 0 to 1000", value, err);
+    if (shared)
+        out->shared_ffn = (int)experts * (out->expert_ffn > 0 ? out->expert_ffn : out->ffn);
+    if (out->expert_groups <= 1)
+        out->expert_groups = out->topk_groups = 0;
     return true;
 }
 
@@ -278,6 +348,8 @@ static bool read_window(const json_t *config, const struct family *family, struc
         return true;
     if (value && !read_int(value, key->name, "seq", &window, err))
         return false;
+    if (window == 0)
+        return true;
     out->sliding_window = window;
     if (window < out->seq)
         out->seq = window;
@@ -286,8 +358,10 @@ static bool read_window(const json_t *config, const struct family *family, struc
 
 static bool has_key(const struct family *family, const char *name)
 {
+    size_t length = strlen(name);
     for (const struct key *key = family->keys; key->name; key++)
-        if (strcmp(key->name, name) == 0)
+        if (strncmp(key->name, name, length) == 0 &&
+            (key->name[length] == '\0' || key->name[length] == '.'))
             return true;
     return false;
 }
@@ -348,13 +422,13 @@ static void read_name(const json_t *config, const struct family *family, struct 
 /* Always returns false. */
 static bool refuse_family(const char *key, const json_t *found, struct err *err)
 {
-    char expected[128] = "one of";
-    for (size_t i = 0; i < num_families; i++) {
-        size_t length = strlen(expected);
-        snprintf(expected + length, sizeof expected - length, "%s %s", i > 0 ? "," : "",
-                 families[i].model_type);
-    }
-    return refuse(key, expected, found, err);
+    struct text expected = { 0 };
+    text_add(&expected, "one of");
+    for (size_t i = 0; i < num_families; i++)
+        text_add(&expected, "%s %s", i > 0 ? "," : "", families[i].model_type);
+    family_refuse(key, text_get(&expected), found, err);
+    text_release(&expected);
+    return false;
 }
 
 static const struct family *find_family(const json_t *config, struct err *err)
@@ -382,20 +456,47 @@ static bool blame_key(const json_t *config, const struct family *family, struct 
     return false;
 }
 
-bool model_from_huggingface(const json_t *config, struct model *out, struct err *err)
+/* The text part of a config of text and images, which has a family of its own; else `config`. The
+ * caller releases it. */
+static json_t *text_part(const json_t *config)
 {
-    const struct family *family = find_family(config, err);
-    if (!family)
-        return false;
+    const json_t *text = json_object_get(config, "text_config");
+    const char *type = json_string_value(json_object_get(config, "model_type"));
+    char name[64];
+    snprintf(name, sizeof name, "%s_text", type ? type : "");
+    for (size_t i = 0; json_is_object(text) && i < num_families; i++)
+        if (strcmp(families[i].model_type, name) == 0) {
+            json_t *part = json_copy((json_t *)text);
+            json_object_set_new(part, "model_type", json_string(name));
+            return part;
+        }
+    return json_incref((json_t *)config);
+}
+
+static bool read_all(const json_t *config, const struct family *family, struct model *out,
+                     struct err *err)
+{
     *out = family->base;
     read_name(config, family, out);
     if (!refuse_others(config, family, err) || !read_keys(config, family, out, err) ||
-        !read_biases(config, family, out, err))
+        !read_biases(config, family, out) || !read_routing(config, family, out, err) ||
+        !family_finish(config, family, out, err))
         return false;
     if (out->positions == POSITION_LEARNED)
         out->max_positions = out->seq + family->extra_positions;
     assume_seq(family, out);
     if (!read_window(config, family, out, err))
         return false;
-    return model_derive(out, err) || blame_key(config, family, err);
+    bool ok = model_derive_widths(out, err) && family_read_layers(config, family, out, err) &&
+              model_derive(out, err);
+    return ok || blame_key(config, family, err);
+}
+
+bool model_from_huggingface(const json_t *whole, struct model *out, struct err *err)
+{
+    json_t *config = text_part(whole);
+    const struct family *family = find_family(config, err);
+    bool ok = family && read_all(config, family, out, err);
+    json_decref(config);
+    return ok;
 }

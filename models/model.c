@@ -207,7 +207,7 @@ static bool refuse_heads(const struct model *model, struct err *err)
 const double usual_rope_theta = 10000;  /* Su et al. 2021 */
 const double usual_norm_epsilon = 1e-5; /* PyTorch's LayerNorm, Megatron-LM, Llama 2 and 3 */
 
-static bool derive_widths(struct model *model, struct err *err)
+bool model_derive_widths(struct model *model, struct err *err)
 {
     if (model->kv_heads == 0)
         model->kv_heads = model->heads;
@@ -234,7 +234,7 @@ static bool derive_blocks(struct model *model, struct err *err)
 
 bool model_derive(struct model *model, struct err *err)
 {
-    if (!derive_widths(model, err) || !derive_blocks(model, err))
+    if (!model_derive_widths(model, err) || !derive_blocks(model, err))
         return false;
     if (model->positions == POSITION_LEARNED && model->max_positions == 0)
         model->max_positions = model->seq;
@@ -280,7 +280,7 @@ bool model_read(const json_t *object, struct model *out, struct err *err)
     *out = (struct model){ 0 };
     return check_format(object, err) &&
            fields_read(model_fields, num_model_fields, object, out, err) &&
-           check_sources(object, err) && derive_widths(out, err) &&
+           check_sources(object, err) && model_derive_widths(out, err) &&
            blocks_read(json_object_get(object, "blocks"), out, err) && model_derive(out, err);
 }
 

@@ -150,6 +150,9 @@ extern const double usual_rope_theta, usual_norm_epsilon;
  * do. */
 bool model_derive(struct model *model, struct err *err);
 
+/* The first part of model_derive: widths of heads and feed-forward that were left out. */
+bool model_derive_widths(struct model *model, struct err *err);
+
 /* Checks what no single field can: heads x head_dim, divisibility, positions (models/check.c). */
 bool model_check(const struct model *model, struct err *err);
 
@@ -167,8 +170,9 @@ bool model_read(const json_t *object, struct model *out, struct err *err);
 json_t *
 model_write(const struct model *model); /* its inverse, with params and active_params added */
 
-/* A Hugging Face config.json as a model (models/huggingface.c): GPT-2, OPT, BLOOM, Llama, Mistral,
- * Qwen2, Qwen3. A feature that we cannot express is an error that names its key. */
+/* A Hugging Face config.json as a model (models/huggingface.c), of a family in models/family.c. A
+ * feature that we cannot express is an error that names its key. Of a model of text and images the
+ * text's part is read. */
 bool model_from_huggingface(const json_t *config, struct model *out, struct err *err);
 
 /* One preset with the names it answers to. */
