@@ -11,6 +11,7 @@
 #include "cli/print/scale.h"
 #include "cli/print/terminal.h"
 #include "cli/views/answer.h"
+#include "cli/views/goodput_view.h"
 #include "cli/views/partition_view.h"
 #include "cli/views/show.h"
 
@@ -160,9 +161,16 @@ static void explain_one(const struct options *options, const struct setup *setup
         show_times(&terminal, &estimate, &prediction);
         show_memory(&terminal, &estimate, &prediction);
         show_lecture(&terminal, &lecture);
+        show_goodput(&terminal, setup, &setup->plan, &prediction);
     }
     lecture_release(&lecture);
     evaluator_free(evaluator);
+}
+
+static void explain_alone(const struct options *options, struct setup *setup)
+{
+    setup_note_storage(setup);
+    explain_one(options, setup);
 }
 
 /* --- one plan beside another -------------------------------------------------------------- */
@@ -304,7 +312,7 @@ int cmd_explain(int argc, char **argv, struct err *err)
     else if (has_second)
         explain_both(&options, &first, &second);
     else
-        explain_one(&options, &first);
+        explain_alone(&options, &first);
 done:
     setup_release(&first);
     setup_release(&second);

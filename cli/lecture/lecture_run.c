@@ -3,6 +3,7 @@
 
 #include "base/units.h"
 #include "cli/views/answer.h"
+#include "cli/views/goodput_view.h"
 #include "sim/textbook/energy.h"
 #include "sim/textbook/failure.h"
 
@@ -76,41 +77,62 @@ static const double failures_per_1000_node_days = 3.79;
 static const double restart_s = 600;
 
 static struct lecture_row *add_failure_row(struct lecture *lecture, const char *name,
-                                           enum lecture_unit unit, double value,
+                                           enum lecture_unit unit, double value, double detailed,
                                            const char *formula)
 {
     return lecture_add(
         lecture,
         (struct lecture_row){
-            .topic = topic, .name = name, .unit = unit, .textbook = value, .detailed = NAN },
+            .topic = topic, .name = name, .unit = unit, .textbook = value, .detailed = detailed },
         formula);
 }
 
-static void add_intervals(struct lecture *lecture, const struct textbook_failure *failure)
+/* A run that never ends keeps nothing and has no interval. */
+static double known(const struct goodput *goodput, double value)
 {
+    const double none = NAN;
+    return goodput->kept > 0 ? value : none;
+}
+
+static void add_kept_gap(struct lecture_row *row, const struct goodput *goodput)
+{
+    lecture_gap(
+        row, "Detailed is at its own interval and C, with R of %s%s.",
+        in_seconds(goodput->renewal.restart_s).text,
+        goodput->renewal.pending_s > 0 ? ", and checkpoints count only once they are written" : "");
+}
+
+static void add_intervals(struct lecture *lecture, const struct textbook_failure *failure,
+                          const struct goodput *goodput)
+{
+    double interval_s = known(goodput, goodput->interval_s), kept = known(goodput, goodput->kept);
     double young_s = textbook_young_s(failure);
     double x = sqrt(failure->checkpoint_s / (2 * failure->mtbf_s));
     struct lecture_number c = in_seconds(failure->checkpoint_s), m = in_seconds(failure->mtbf_s);
     struct lecture_number t = in_seconds(young_s), r = in_seconds(restart_s);
     struct lecture_row *row = add_failure_row(lecture, "between checkpoints, Young",
-                                              LECTURE_SECONDS, young_s, "sqrt(2 C M)");
+                                              LECTURE_SECONDS, young_s, interval_s, "sqrt(2 C M)");
     text_add(&row->filled, "sqrt(2 x %s x %s)", c.text, m.text);
+    lecture_gap(row, "Detailed is the exact optimum with its own C and M, in whole steps.");
     if (failure->checkpoint_s < 2 * failure->mtbf_s) {
         row = add_failure_row(lecture, "between checkpoints, Daly", LECTURE_SECONDS,
-                              textbook_daly_s(failure),
+                              textbook_daly_s(failure), interval_s,
                               "sqrt(2 C M) (1 + x/3 + x^2/9) - C, x^2 = C/(2 M)");
         text_add(&row->filled, "%s x (1 + %.4g / 3 + %.4g^2 / 9) - %s", t.text, x, x, c.text);
+        lecture_gap(row, "Detailed is as above.");
     }
-    row = add_failure_row(lecture, "time that is kept, t by Young", LECTURE_SHARE,
-                          textbook_ettr_linear(failure, young_s), "1/(1 + C/t + (t/2 + R)/M)");
+    row =
+        add_failure_row(lecture, "time that is kept, t by Young", LECTURE_SHARE,
+                        textbook_ettr_linear(failure, young_s), kept, "1/(1 + C/t + (t/2 + R)/M)");
     text_add(&row->filled, "1 / (1 + %s / %s + (%s / 2 + %s) / %s)", c.text, t.text, t.text, r.text,
              m.text);
-    row =
-        add_failure_row(lecture, "the same, failures at random", LECTURE_SHARE,
-                        textbook_ettr_exact(failure, young_s), "t/(M e^(R/M) (e^((t + C)/M) - 1))");
+    add_kept_gap(row, goodput);
+    row = add_failure_row(lecture, "the same, failures at random", LECTURE_SHARE,
+                          textbook_ettr_exact(failure, young_s), kept,
+                          "t/(M e^(R/M) (e^((t + C)/M) - 1))");
     text_add(&row->filled, "%s / (%s x exp(%s / %s) x (exp((%s + %s) / %s) - 1))", t.text, m.text,
              r.text, m.text, t.text, c.text, m.text);
-    lecture_gap(row, "The detailed step has no failures in it.");
+    add_kept_gap(row, goodput);
 }
 
 static void add_failures(struct lecture *lecture, const struct lecture_case *of)
@@ -127,17 +149,24 @@ static void add_failures(struct lecture *lecture, const struct lecture_case *of)
         .checkpoint_s = state_bytes / system->gpu.pcie_bytes_per_s,
         .restart_s = restart_s,
     };
-    struct lecture_row *row = add_failure_row(lecture, "between failures M", LECTURE_SECONDS,
-                                              failure.mtbf_s, "1000 days/(r nodes)");
+    struct goodput goodput = goodput_of_plan(of->setup, &of->setup->plan, of->prediction);
+    struct lecture_row *row =
+        add_failure_row(lecture, "between failures M", LECTURE_SECONDS, failure.mtbf_s,
+                        goodput.failures.mtbf_s, "1000 days/(r nodes)");
     text_add(&row->filled, "1000 x 24 h / (%.3g x %d)", failures_per_1000_node_days, nodes);
-    lecture_gap(row, "r is Llama 3 405B's: 3.79 failures in 1000 days of a node.");
+    lecture_gap(row, "r is Llama 3 405B's: 3.79 failures in 1000 days of a node. Detailed adds the "
+                     "rates of GPUs, hosts and software that their files state.");
     row = add_failure_row(lecture, "checkpoint C", LECTURE_SECONDS, failure.checkpoint_s,
+                          known(&goodput, goodput.renewal.blocked_s),
                           "weights and optimizer/link to the host");
     text_add(&row->filled, "%s / %s", in_bytes(state_bytes).text,
              in_bytes_per_s(system->gpu.pcie_bytes_per_s).text);
-    lecture_gap(row, "Training stops while each GPU copies its state to the host; a restart takes "
-                     "R = 10 min, an assumption.");
-    add_intervals(lecture, &failure);
+    lecture_gap(
+        row,
+        "The textbook's training stops while each GPU copies all its state to the host, and "
+        "a restart takes R = 10 min, an assumption; the detailed one's checkpoints are %s.",
+        checkpointing_names[goodput.way]);
+    add_intervals(lecture, &failure, &goodput);
 }
 
 void lecture_add_run(struct lecture *lecture, const struct lecture_case *of)

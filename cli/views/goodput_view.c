@@ -16,6 +16,13 @@ static struct run run_of(const struct setup *setup, const struct plan *plan,
     return effective_run(&setup->system, &setup->model, plan, prediction);
 }
 
+struct goodput goodput_of_plan(const struct setup *setup, const struct plan *plan,
+                               const struct prediction *prediction)
+{
+    struct run run = run_of(setup, plan, prediction);
+    return goodput_of(&run);
+}
+
 static double dollars_of(const struct setup *setup, double run_s)
 {
     return run_s / 3600 * setup->system.num_gpus * setup->system.cluster.price_per_gpu_h;

@@ -6,7 +6,12 @@
 #include "base/field.h"
 #include "cli/input/setup.h"
 #include "cli/print/terminal.h"
+#include "sim/campaign/goodput.h"
 #include "sim/engine/simulate.h"
+
+/* The run of a plan whose model states its tokens. */
+struct goodput goodput_of_plan(const struct setup *setup, const struct plan *plan,
+                               const struct prediction *prediction);
 
 /* Nothing where the tokens are not known. */
 void show_goodput(const struct terminal *terminal, const struct setup *setup,
