@@ -11,8 +11,19 @@ static bool splits_context(const struct plan *plan, const struct model *model)
 
 static bool splits_experts(const struct plan *plan, const struct model *model)
 {
-    (void)model;
-    return plan->ep > 1 || plan->etp > 1;
+    return plan->ep > 1 || plan->etp > 1 || model->experts > 0;
+}
+
+static bool attends_otherwise(const struct plan *plan, const struct model *model)
+{
+    (void)plan;
+    for (int kind = 0; kind < model_num_kinds(model); kind++)
+        if (model_kind(model, kind).attention != ATTENTION_FULL)
+            return true;
+    return model->kv_lora > 0 || model->sinks || model->out_bias || model->ffn_bias ||
+           model->norm == NORM_GAIN || model->norm_place != NORMS_BEFORE ||
+           model->activation == ACTIVATION_RELU2 ||
+           (model->qk_norm && model->qk_norm_kind != QK_NORM_HEAD);
 }
 
 static bool shards_in_part(const struct plan *plan, const struct model *model)
@@ -85,7 +96,7 @@ static bool hides_overflow(const struct plan *plan, const struct model *model)
 
 const struct refusal run_refusals[] = {
     { "cp", "context parallelism can't be run yet", splits_context },
-    { "ep", "expert parallelism can't be run yet", splits_experts },
+    { "ep", "experts can't be run yet", splits_experts },
     { "shard", "sharding over a part of the data ranks can't be run yet", shards_in_part },
     { "offload", "offloading can't be run yet", offloads },
     { "recompute", "of selective recompute only attention's core can be run yet",
@@ -101,6 +112,8 @@ const struct refusal run_refusals[] = {
       hides_overflow },
     { "model", "ALiBi positions can't be run yet", has_alibi },
     { "model", "relative positions can't be run yet", has_relative_positions },
+    { "model", "latent attention, windows, sinks, other norms and biases can't be run yet",
+      attends_otherwise },
 };
 const int num_run_refusals = LENGTH(run_refusals);
 

@@ -3,14 +3,13 @@
 
 #include <math.h>
 
-/* A mark around the attention core, which takes a rank's own queries, keys and values. */
-static void add_context_mark(struct builder *b, enum op_kind kind, const char *name,
-                             double key_value_heads)
+/* A mark around the attention core, which takes a rank's own queries, keys and values, or leaves
+ * its output: rows of `width`, of which `key_width` are of keys and values. */
+static void add_context_mark(struct builder *b, enum op_kind kind, const char *name, double width,
+                             double key_width)
 {
-    const struct layer_dims *d = b->dims;
-    struct op *op =
-        add_op_in_place(b, kind, name, d->tokens, (d->heads + key_value_heads) * d->head_dim);
-    op->k = key_value_heads * d->head_dim;
+    struct op *op = add_op_in_place(b, kind, name, b->dims->tokens, width);
+    op->k = key_width;
     op->kernels = 0;
     op->region = REGION_ATTENTION_CORE;
     op->comm_bytes = b->element_bytes * op->m * op->n;
@@ -77,7 +76,7 @@ static bool fused_softmax_accepts(const struct layer_dims *d)
 /* Sizes for a microbatch on this rank: attention's inputs, and the probabilities between its
  * products. */
 struct attention_sizes {
-    double query_bytes, key_bytes;
+    double query_bytes, key_bytes, value_bytes, output_bytes;
     double probabilities;
 };
 
@@ -87,15 +86,37 @@ static struct attention_sizes attention_sizes(const struct builder *b)
     return (struct attention_sizes){
         .query_bytes = b->element_bytes * d->tokens * d->heads * d->head_dim,
         .key_bytes = b->element_bytes * d->tokens * d->kv_heads * d->head_dim,
+        .value_bytes = b->element_bytes * d->tokens * d->kv_heads * d->value_dim,
+        .output_bytes = b->element_bytes * d->tokens * d->heads * d->value_dim,
         .probabilities = d->batch * d->heads * d->seq * d->kv_seq,
     };
 }
 
-/* FLOPs that count for MFU: under the causal mask, half of each token's own document. */
+/* Keys that are worth as much as those that a token of the sequence sees before masking: of s keys
+ * half are seen, so `attended` stands for attended / 2 of them. Of a window w a token of place t
+ * sees min(t, w), together s w - w^2 / 2; a chunk is a sequence of its own. */
+static double attended_keys(const struct builder *b)
+{
+    const struct model *model = b->model;
+    double keys = documents_attended(&model->documents, b->dims->kv_seq);
+    if (model->attention == ATTENTION_WINDOW && model->sliding_window < keys) {
+        double window = model->sliding_window;
+        return 2 * window - window * window / keys;
+    }
+    return model->attention == ATTENTION_CHUNK ? fmin(keys, model->attention_chunk) : keys;
+}
+
+/* FLOPs that count for MFU: under the causal mask, half of the attended keys. */
 static double masked_flops(const struct builder *b, double flops)
 {
-    double kv_seq = b->dims->kv_seq;
-    return flops / 2 * (documents_attended(&b->model->documents, kv_seq) / kv_seq);
+    return flops / 2 * (attended_keys(b) / b->dims->kv_seq);
+}
+
+/* One learned score per head that takes weight from all others. */
+static void add_sinks(struct builder *b, struct op *op)
+{
+    if (b->model->sinks)
+        add_weight(b, op, WEIGHT_BIAS, b->dims->heads, 1)->split = SPLIT_ROWS;
 }
 
 /* With relative positions the distances' scores are shifted by a copy before they are added (Dai et
@@ -136,6 +157,7 @@ static void add_softmax(struct builder *b, const struct attention_sizes *sizes)
     softmax->backward_bytes += sizes->probabilities * dropout_bytes;
     softmax->kernels += dropout ? 1 : 0;
     softmax->backward_kernels += dropout ? 1 : 0;
+    add_sinks(b, softmax);
     b->ops.operands->values[b->value].bytes = element_bytes * sizes->probabilities;
     ids_add(&softmax->saved, b->value);
     if (!dropout)
@@ -150,15 +172,15 @@ static void add_context(struct builder *b, const struct attention_sizes *sizes, 
 {
     const struct layer_dims *d = b->dims;
     double element_bytes = b->element_bytes;
-    struct op *context = add_op(b, OP_CONTEXT, "context", d->seq, d->head_dim);
+    struct op *context = add_op(b, OP_CONTEXT, "context", d->seq, d->value_dim);
     ids_add(&context->in, qkv);
-    b->ops.operands->values[b->value].bytes = sizes->query_bytes;
+    b->ops.operands->values[b->value].bytes = sizes->output_bytes;
     set_attention_size(b, context);
     context->k = d->kv_seq;
-    context->flops = 2 * sizes->probabilities * d->head_dim;
+    context->flops = 2 * sizes->probabilities * d->value_dim;
     context->model_flops = masked_flops(b, context->flops);
     context->bytes =
-        element_bytes * sizes->probabilities + sizes->key_bytes + 3 * sizes->query_bytes;
+        element_bytes * sizes->probabilities + sizes->value_bytes + 3 * sizes->output_bytes;
     context->kernels = 2;
     keep_input(b, context);
     keep(b, context, qkv);
@@ -182,18 +204,20 @@ static void add_unfused_attention(struct builder *b, int relative_keys)
 static void add_flash_attention(struct builder *b, int relative_keys)
 {
     const struct layer_dims *d = b->dims;
-    double row_bytes = b->element_bytes * d->head_dim;
-    double attended = documents_attended(&b->model->documents, d->kv_seq);
+    struct attention_sizes sizes = attention_sizes(b);
+    double attended = attended_keys(b);
     struct op *op = add_op(b, OP_FLASH_ATTENTION, "attention", d->seq, attended);
     op->variant = b->model->dropout > 0 ? "dropout" : "";
     set_attention_size(b, op);
     op->k = d->head_dim;
-    double products = relative_keys == NO_ID ? 2 : 3;
-    op->flops = op->model_flops = 2 * products * op->batch * d->seq * attended * d->head_dim / 2;
-    op->bytes = row_bytes * d->tokens * 2 * (d->heads + d->kv_heads);
+    double relative = relative_keys == NO_ID ? 0 : d->head_dim; /* queries by distances */
+    op->flops = op->model_flops =
+        2 * op->batch * d->seq * attended * (d->head_dim + d->value_dim + relative) / 2;
+    op->bytes = sizes.query_bytes + sizes.key_bytes + sizes.value_bytes + sizes.output_bytes;
     op->backward_bytes = 2.5 * op->bytes;
     op->backward_kernels = 3;
-    b->ops.operands->values[b->value].bytes = row_bytes * d->tokens * d->heads;
+    add_sinks(b, op);
+    b->ops.operands->values[b->value].bytes = sizes.output_bytes;
     keep_input(b, op);
     read_relative_keys(b, op, relative_keys);
     keep_output(b, op, VALUE_STATISTICS, 4 * d->tokens * d->heads);
@@ -203,12 +227,13 @@ static void add_flash_attention(struct builder *b, int relative_keys)
 static void leave_core(struct builder *b)
 {
     struct op *core = &b->ops.at[b->ops.count - 1];
-    add_context_mark(b, OP_CONTEXT_LEAVE, "context_leave", 0);
+    add_context_mark(b, OP_CONTEXT_LEAVE, "context_leave", b->dims->heads * b->dims->value_dim, 0);
     if (core->kind == OP_FLASH_ATTENTION)
         ids_add(&core->saved, b->value);
 }
 
-void add_attention_block(struct builder *b)
+/* Queries, keys and values of all heads by one product. */
+static void add_heads(struct builder *b)
 {
     const struct layer_dims *d = b->dims;
     const struct model *model = b->model;
@@ -219,29 +244,40 @@ void add_attention_block(struct builder *b)
                           .has_bias = model->linear_bias || model->qkv_bias,
                           .matrices = { d->heads * d->head_dim, d->kv_heads * d->head_dim,
                                         d->kv_heads * d->head_dim } };
-    struct linear projection = { .name = "projection",
-                                 .out = d->hidden,
-                                 .in = d->heads * d->head_dim,
-                                 .split = SPLIT_COLUMNS,
-                                 .has_bias = model->linear_bias };
-    b->value = b->stream;
-    add_norm(b, "attention_norm", d->norm_tokens, d->hidden)->region = REGION_NORM;
-    add_enter(b, "attention_enter", "qkv_input");
+    add_enter(b, "attention_enter", "qkv_input", d->hidden);
     add_linear(b, &qkv);
     b->ops.operands->values[b->value].form = VALUE_HEADS;
     if (model->qk_norm)
         add_head_norm(b, "qk_norm");
     if (model->positions == POSITION_ROTARY)
         add_rotary(b);
-    int relative_keys = model->positions == POSITION_TRANSFORMER_XL ? add_relative_keys(b) : NO_ID;
-    add_context_mark(b, OP_CONTEXT_ENTER, "context_enter", 2 * d->kv_heads);
+}
+
+void add_attention_block(struct builder *b)
+{
+    const struct layer_dims *d = b->dims;
+    double key_width = d->kv_heads * (d->head_dim + d->value_dim);
+    struct linear projection = { .name = "projection",
+                                 .out = d->hidden,
+                                 .in = d->heads * d->value_dim,
+                                 .split = SPLIT_COLUMNS,
+                                 .has_bias = b->model->linear_bias || b->model->out_bias };
+    begin_part(b, "attention_norm");
+    if (b->model->kv_lora > 0)
+        add_latent_heads(b);
+    else
+        add_heads(b);
+    int relative_keys =
+        b->model->positions == POSITION_TRANSFORMER_XL ? add_relative_keys(b) : NO_ID;
+    add_context_mark(b, OP_CONTEXT_ENTER, "context_enter", d->heads * d->head_dim + key_width,
+                     key_width);
     if (b->options->flash_attention)
         add_flash_attention(b, relative_keys);
     else
         add_unfused_attention(b, relative_keys);
     leave_core(b);
-    add_quantize(b, "projection_input", d->tokens, d->heads * d->head_dim);
+    add_quantize(b, "projection_input", d->tokens, projection.in);
     add_linear(b, &projection);
     add_leave(b, "attention_leave");
-    add_residual(b, "attention_residual");
+    end_part(b, "attention_after_norm", "attention_residual");
 }

@@ -311,6 +311,8 @@ static void push_residual(struct maker *m, const struct op *residual)
     op->weights.count = 0; /* the product that left its bias here sums its gradient */
     if (residual->in.count > 1)
         pass_gradient(m, op->in.at[0], residual->in.at[1]);
+    if (residual->in.count > 2)
+        give_gradient(m, op, residual->in.at[2]); /* of a gate */
 }
 
 static const struct op *loss_of(const struct maker *m, const struct op *logits)
@@ -380,11 +382,28 @@ static void push_flash(struct maker *m, const struct op *attention)
     op->model_flops = 2 * attention->model_flops;
 }
 
-/* Adds the gradients of the rows and of their shares. */
+/* Adds the gradients of the rows and, where it multiplied by them, of their shares. */
 static void push_combine(struct maker *m, const struct op *combine)
 {
     struct op *op = push_traffic(m, combine, PASS_BACKWARD_INPUT);
-    give_gradient(m, op, combine->in.at[1]);
+    if (combine->in.count > 2)
+        give_gradient(m, op, combine->in.at[1]);
+}
+
+/* Rows that took their shares along bring back the gradients of both. */
+static void push_dispatch(struct maker *m, const struct op *dispatch)
+{
+    struct op *op = push_traffic(m, dispatch, PASS_BACKWARD_INPUT);
+    if (dispatch->in.count > 2)
+        give_gradient(m, op, dispatch->in.at[2]);
+}
+
+/* The gradients of the queries, of keys and values, and of the key that all heads share. */
+static void push_heads(struct maker *m, const struct op *heads)
+{
+    struct op *op = push_traffic(m, heads, PASS_BACKWARD_INPUT);
+    for (int i = 1; i < heads->in.count; i++)
+        give_gradient(m, op, heads->in.at[i]);
 }
 
 /* Whether the mark's backward was already added with the gradients of the products behind it. */
@@ -422,11 +441,23 @@ static void push_backward(struct maker *m, const struct op *op)
     case OP_COMBINE:
         push_combine(m, op);
         return;
+    case OP_DISPATCH:
+        push_dispatch(m, op);
+        return;
+    case OP_HEADS:
+        push_heads(m, op);
+        return;
+    case OP_EXPERT_ENTER:
+        push_turned_mark(m, op, OP_EXPERT_LEAVE, gradient_of(m, op));
+        return;
+    case OP_EXPERT_LEAVE:
+        push_turned_mark(m, op, OP_EXPERT_ENTER, gradient_of(m, op));
+        return;
     case OP_SOFTMAX:
     case OP_ACTIVATION:
     case OP_ROTARY:
     case OP_ROUTE:
-    case OP_DISPATCH:
+    case OP_SORT:
         push_traffic(m, op, PASS_BACKWARD_INPUT);
         return;
     case OP_CROSS_ENTROPY: /* with row blocks: handled where logits are recomputed */

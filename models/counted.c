@@ -5,41 +5,33 @@
 #include "base/length.h"
 #include "base/units.h"
 
-static bool has_experts(const struct model *model)
-{
-    return model->experts > 0;
-}
-
-static bool has_latent_attention(const struct model *model)
-{
-    return model->kv_lora > 0;
-}
-
-static bool has_attention_kinds(const struct model *model)
+static bool has_other_mixers(const struct model *model)
 {
     for (int kind = 0; kind < model_num_kinds(model); kind++)
-        if (model_kind(model, kind).attention != ATTENTION_FULL)
+        switch ((enum attention_kind)model_kind(model, kind).attention) {
+        case ATTENTION_FULL:
+        case ATTENTION_WINDOW:
+        case ATTENTION_CHUNK:
+        case ATTENTION_NONE:
+            break;
+        default:
             return true;
+        }
     return false;
 }
 
 static bool has_parts_left_out(const struct model *model)
 {
     for (int kind = 0; kind < model_num_kinds(model); kind++)
-        if (model_kind(model, kind).feed_forward == FEED_FORWARD_NONE)
+        if (model_kind(model, kind).feed_forward == FEED_FORWARD_NONE ||
+            model_kind(model, kind).attention == ATTENTION_NONE)
             return true;
     return false;
 }
 
-static bool has_more_attention(const struct model *model)
+static bool has_gate(const struct model *model)
 {
-    return model->sinks || model->attention_gate ||
-           (model->qk_norm && model->qk_norm_kind != QK_NORM_HEAD);
-}
-
-static bool has_some_biases(const struct model *model)
-{
-    return !model->linear_bias && (model->out_bias || model->ffn_bias);
+    return model->attention_gate;
 }
 
 static bool has_head_bias(const struct model *model)
@@ -47,9 +39,11 @@ static bool has_head_bias(const struct model *model)
     return model->head_bias;
 }
 
-static bool has_other_norms(const struct model *model)
+/* The sum of a product's parts over tensor ranks has the bias, and here a norm comes first. */
+static bool has_bias_before_norm(const struct model *model)
 {
-    return model->norm == NORM_GAIN || model->norm_place != NORMS_BEFORE;
+    return model->norm_place != NORMS_BEFORE &&
+           (model->linear_bias || model->out_bias || model->ffn_bias);
 }
 
 static bool is_parallel(const struct model *model)
@@ -62,26 +56,17 @@ static bool has_relative_positions(const struct model *model)
     return model->positions == POSITION_RELATIVE;
 }
 
-static bool has_mtp(const struct model *model)
-{
-    return model->mtp > 0;
-}
-
 static const struct {
     const char *what;
     bool (*has)(const struct model *model);
 } features[] = {
-    { "experts", has_experts },
-    { "latent attention", has_latent_attention },
-    { "attention to other than all tokens before", has_attention_kinds },
-    { "blocks without a feed-forward", has_parts_left_out },
-    { "sinks, gates or wide norms of attention", has_more_attention },
-    { "biases on a part of the projections", has_some_biases },
+    { "attention other than to all tokens before, or to the last of them", has_other_mixers },
+    { "blocks without attention or without a feed-forward", has_parts_left_out },
+    { "gated attention", has_gate },
     { "bias of the output head", has_head_bias },
-    { "norms after attention and feed-forward, or without bias", has_other_norms },
+    { "biases before a norm", has_bias_before_norm },
     { "attention and feed-forward beside each other", is_parallel },
     { "relative positions", has_relative_positions },
-    { "modules that predict later tokens", has_mtp },
 };
 
 bool model_has_costs(const struct model *model, struct err *err)

@@ -1,11 +1,11 @@
 /* The second half of a block: norm, two linear layers around the activation, the residual. */
 #include "models/layer_part.h"
 
-static void add_activation(struct builder *b)
+struct op *add_activation(struct builder *b, const char *name, double rows, double width)
 {
     double element_bytes = b->element_bytes;
     double inputs = model_is_gated(b->model) ? 2 : 1;
-    struct op *op = add_op(b, OP_ACTIVATION, "activation", b->dims->tokens, b->dims->ffn);
+    struct op *op = add_op(b, OP_ACTIVATION, name, rows, width);
     op->which = (short)b->model->activation;
     op->variant = activation_names[b->model->activation];
     double values = op->m * op->n;
@@ -14,32 +14,47 @@ static void add_activation(struct builder *b)
     if (!is_fused(b, FUSION_BIAS_GELU))
         set_unfused(b, op, model_is_gated(b->model) ? UNFUSED_GATE : UNFUSED_ACTIVATION, values);
     keep_input(b, op);
+    return op;
+}
+
+void add_feed_forward(struct builder *b, const struct feed_forward *of)
+{
+    const struct layer_dims *d = b->dims;
+    double inputs = model_is_gated(b->model) ? 2 : 1;
+    struct linear fc1 = { .name = of->fc1,
+                          .out = inputs * of->width,
+                          .in = d->hidden,
+                          .split = SPLIT_ROWS,
+                          .has_bias = of->has_bias };
+    struct linear fc2 = { .name = of->fc2,
+                          .out = d->hidden,
+                          .in = of->width,
+                          .split = SPLIT_COLUMNS,
+                          .has_bias = of->has_bias };
+    for (int i = 0; i < (int)inputs; i++)
+        fc1.matrices[i] = of->width;
+    add_enter(b, of->enter, of->input, d->hidden);
+    add_linear(b, &fc1);
+    add_activation(b, of->activation, d->tokens, of->width);
+    add_quantize(b, of->middle, d->tokens, of->width);
+    add_linear(b, &fc2);
+    add_leave(b, of->leave);
 }
 
 void add_feed_forward_block(struct builder *b)
 {
-    const struct layer_dims *d = b->dims;
-    bool bias = b->model->linear_bias;
-    double inputs = model_is_gated(b->model) ? 2 : 1;
-    struct linear fc1 = { .name = "fc1",
-                          .out = inputs * d->ffn,
-                          .in = d->hidden,
-                          .split = SPLIT_ROWS,
-                          .has_bias = bias };
-    struct linear fc2 = {
-        .name = "fc2", .out = d->hidden, .in = d->ffn, .split = SPLIT_COLUMNS, .has_bias = bias
-    };
-    for (int i = 0; i < (int)inputs; i++)
-        fc1.matrices[i] = d->ffn;
-    b->value = b->stream;
-    add_norm(b, "ffn_norm", d->norm_tokens, d->hidden)->region = REGION_NORM;
+    struct feed_forward of = { .enter = "ffn_enter",
+                               .input = "fc1_input",
+                               .fc1 = "fc1",
+                               .activation = "activation",
+                               .middle = "fc2_input",
+                               .fc2 = "fc2",
+                               .leave = "ffn_leave",
+                               .width = b->dims->ffn,
+                               .has_bias = b->model->linear_bias || b->model->ffn_bias };
+    begin_part(b, "ffn_norm");
     b->region = REGION_FEED_FORWARD;
-    add_enter(b, "ffn_enter", "fc1_input");
-    add_linear(b, &fc1);
-    add_activation(b);
-    add_quantize(b, "fc2_input", d->tokens, d->ffn);
-    add_linear(b, &fc2);
-    add_leave(b, "ffn_leave");
+    add_feed_forward(b, &of);
     b->region = REGION_REST;
-    add_residual(b, "ffn_residual");
+    end_part(b, "ffn_after_norm", "ffn_residual");
 }

@@ -15,7 +15,10 @@ struct ops layer_forward(const struct model *model, const struct layer_dims *dim
     b.stream = add_input(&b, dims->norm_tokens, dims->hidden);
     b.ops.input = (short)b.stream;
     add_attention_block(&b);
-    add_feed_forward_block(&b);
+    if (model->feed_forward == FEED_FORWARD_EXPERTS)
+        add_expert_block(&b);
+    else
+        add_feed_forward_block(&b);
     b.ops.output = (short)b.stream;
     return b.ops;
 }
@@ -32,7 +35,12 @@ struct layer_dims layer_dims(const struct model *model, double batch, double seq
         .heads = model->heads,
         .kv_heads = model->kv_heads,
         .head_dim = model->head_dim,
+        .value_dim = model->kv_lora > 0 ? model->v_head_dim : model->head_dim,
         .ffn = model->ffn,
+        .experts = model->experts,
+        .expert_rows = batch * seq * model->topk,
+        .expert_ffn = model->expert_ffn,
+        .shared_ffn = model->shared_ffn,
         .vocab = model->vocab,
     };
 }

@@ -21,7 +21,11 @@ struct layer_dims {
     double norm_tokens; /* rows between the tensor regions: tokens, or tokens/tp under SP */
     double hidden;
     double heads, kv_heads, head_dim;
+    double value_dim; /* of a head's values and outputs: head_dim, but in latent attention */
     double ffn;
+    double experts;     /* on this rank; 0: none */
+    double expert_rows; /* rows that they get together */
+    double expert_ffn, shared_ffn;
     double vocab; /* of the output head and the embedding table, padded */
 };
 

@@ -3,7 +3,7 @@
 #include <assert.h>
 #include <string.h>
 
-enum { MAX_LAYER_OPS = 32 };
+enum { MAX_LAYER_OPS = 48 };
 
 double layer_element_bytes(const struct layer_options *options)
 {
@@ -111,6 +111,8 @@ static bool has_number(enum op_kind kind)
     case OP_CONTEXT_ENTER:
     case OP_CONTEXT_LEAVE:
     case OP_QUANTIZE:
+    case OP_EXPERT_ENTER:
+    case OP_EXPERT_LEAVE:
     case OP_SCORES:
     case OP_SOFTMAX:
         return false;
@@ -128,7 +130,7 @@ struct op *add_reader(struct builder *b, enum op_kind kind, const char *name, do
         .name = name,
         .variant = "",
         .dtype = b->options->dtype,
-        .sum = { NO_ID, NO_ID },
+        .sum = { NO_ID, NO_ID, NO_ID },
         .draw = b->draws,
         .region = b->region,
         .m = m,
@@ -175,7 +177,7 @@ static void size_norm(struct builder *b, struct op *op)
     op->backward_kernels = 2;
     if (!one_kernel)
         set_unfused(b, op, UNFUSED_NORM, op->m * op->n);
-    keep_output(b, op, VALUE_STATISTICS, op->m * (b->model->norm == NORM_LAYER ? 8 : 4));
+    keep_output(b, op, VALUE_STATISTICS, op->m * (b->model->norm == NORM_RMS ? 4 : 8));
 }
 
 struct op *add_norm(struct builder *b, const char *name, double rows, double width)
@@ -189,8 +191,22 @@ struct op *add_norm(struct builder *b, const char *name, double rows, double wid
     return op;
 }
 
+void begin_part(struct builder *b, const char *norm)
+{
+    b->value = b->stream;
+    if (b->model->norm_place != NORMS_AFTER)
+        add_norm(b, norm, b->dims->norm_tokens, b->dims->hidden)->region = REGION_NORM;
+}
+
+void end_part(struct builder *b, const char *norm, const char *residual)
+{
+    if (b->model->norm_place != NORMS_BEFORE)
+        add_norm(b, norm, b->dims->norm_tokens, b->dims->hidden);
+    add_residual(b, residual);
+}
+
 /* In place, so it keeps a copy of its input. Queries and keys have separate scales, whatever the
- * model's norm is. */
+ * model's norm is: one for all heads, or one for each. */
 void add_head_norm(struct builder *b, const char *name)
 {
     const struct layer_dims *d = b->dims;
@@ -198,12 +214,17 @@ void add_head_norm(struct builder *b, const char *name)
     struct op *op = add_op_in_place(b, OP_NORM, name, rows, d->head_dim);
     keep_output(b, op, VALUE_ROWS, b->element_bytes * rows * d->head_dim);
     size_norm(b, op);
-    add_weight(b, op, WEIGHT_SCALE, 2, d->head_dim)->summed = SUMMED_OVER_HEADS;
+    if (b->model->qk_norm_kind == QK_NORM_HEAD)
+        add_weight(b, op, WEIGHT_SCALE, 2, d->head_dim)->summed = SUMMED_OVER_HEADS;
+    else
+        add_weight(b, op, WEIGHT_SCALE, d->heads + d->kv_heads, d->head_dim)->split = SPLIT_ROWS;
 }
 
-struct op *add_mark(struct builder *b, enum op_kind kind, const char *name)
+/* A mark around rows of `width`. */
+static struct op *add_tensor_mark(struct builder *b, enum op_kind kind, const char *name,
+                                  double width)
 {
-    struct op *op = add_op(b, kind, name, b->dims->tokens, b->dims->hidden);
+    struct op *op = add_op(b, kind, name, b->dims->tokens, width);
     op->kernels = 0;
     op->comm_bytes = b->element_bytes * op->m * op->n;
     if (kind == OP_TENSOR_LEAVE) /* with the rank's rows of the stream */
@@ -211,21 +232,35 @@ struct op *add_mark(struct builder *b, enum op_kind kind, const char *name)
     return op;
 }
 
+struct op *add_mark(struct builder *b, enum op_kind kind, const char *name)
+{
+    return add_tensor_mark(b, kind, name, b->dims->hidden);
+}
+
 /* 2 FLOPs per multiply-add. Keeps its input, sequence-sharded if it arrived that way. */
 struct op *add_gemm(struct builder *b, const struct linear *linear)
 {
-    double rows = linear->rows > 0 ? linear->rows : b->dims->tokens;
-    struct op *op = add_op(b, OP_GEMM, linear->name, rows, linear->out);
     double element_bytes = b->element_bytes;
+    double groups = linear->groups > 0 ? linear->groups : 1;
+    double rows = linear->rows > 0 ? linear->rows : b->dims->tokens;
+    struct op *op = add_op(b, OP_GEMM, linear->name, rows / groups, linear->out);
     op->k = linear->in;
+    op->batch = groups;
     memcpy(op->matrices, linear->matrices, sizeof op->matrices);
-    op->flops = op->model_flops = 2 * op->m * op->n * op->k;
-    op->bytes = element_bytes * (op->m * op->k + op->k * op->n + op->m * op->n);
+    op->flops = op->model_flops = 2 * rows * op->n * op->k;
+    op->bytes = element_bytes * (rows * op->k + groups * op->k * op->n + rows * op->n);
+    b->ops.operands->values[b->value].bytes = element_bytes * rows * op->n;
     keep_input(b, op);
-    add_weight(b, op, WEIGHT_MATRIX, op->n, op->k)->split = linear->split;
-    if (linear->has_bias)
-        add_weight(b, op, WEIGHT_BIAS, op->n, 1)->split =
-            linear->split == SPLIT_COLUMNS ? SPLIT_NONE : linear->split;
+    struct op_weight *matrix = add_weight(b, op, WEIGHT_MATRIX, groups * op->n, op->k);
+    matrix->split = linear->split;
+    matrix->summed = linear->summed;
+    matrix->is_of_experts = linear->groups > 0;
+    if (!linear->has_bias)
+        return op;
+    struct op_weight *bias = add_weight(b, op, WEIGHT_BIAS, groups * op->n, 1);
+    bias->split = linear->split == SPLIT_COLUMNS ? SPLIT_NONE : linear->split;
+    bias->summed = linear->summed;
+    bias->is_of_experts = linear->groups > 0;
     return op;
 }
 
@@ -243,11 +278,15 @@ void add_quantize(struct builder *b, const char *name, double rows, double width
 
 /* Sequence-sharded tokens are quantised before they are gathered: here in the forward, and in the
  * backward the gradient of the leaving tokens. */
-void add_enter(struct builder *b, const char *name, const char *quantize_name)
+void add_enter(struct builder *b, const char *name, const char *quantize_name, double width)
 {
-    const struct layer_dims *d = b->dims;
-    add_quantize(b, quantize_name, d->norm_tokens, d->hidden);
-    struct op *op = add_mark(b, OP_TENSOR_ENTER, name);
+    add_quantize(b, quantize_name, b->dims->norm_tokens, width);
+    add_quantized_enter(b, name, width);
+}
+
+void add_quantized_enter(struct builder *b, const char *name, double width)
+{
+    struct op *op = add_tensor_mark(b, OP_TENSOR_ENTER, name, width);
     if (!b->options->recipe)
         return;
     op->dtype = b->options->recipe->products;
@@ -276,11 +315,12 @@ void add_linear(struct builder *b, const struct linear *linear)
     if (!recipe)
         return;
     op->dtype = recipe->products;
-    op->bytes = quantized_bytes(recipe) * (op->m * op->k + op->k * op->n) +
-                b->element_bytes * op->m * op->n;
+    op->bytes = op->batch * (quantized_bytes(recipe) * (op->m * op->k + op->k * op->n) +
+                             b->element_bytes * op->m * op->n);
     if (linear->split == SPLIT_COLUMNS)
         return;
-    op->backward_bytes = quantize_traffic_bytes(recipe, b->options->copies, op->m * op->n);
+    op->backward_bytes =
+        quantize_traffic_bytes(recipe, b->options->copies, op->batch * op->m * op->n);
     op->backward_kernels = recipe->kernels;
 }
 

@@ -58,13 +58,20 @@ void add_head_norm(struct builder *b, const char *name);
  * if any, which becomes the new stream. */
 void add_residual(struct builder *b, const char *name);
 
+/* Around a part of a block, which takes the stream and gives what is added to it: norms before it,
+ * after it or both, and the residual. */
+void begin_part(struct builder *b, const char *norm);
+void end_part(struct builder *b, const char *norm, const char *residual);
+
 /* A linear layer. When its columns are split it yields partial sums, and the bias is left to the op
  * that reads the sum. */
 struct linear {
     const char *name;
     double rows;    /* 0: the tokens */
     double out, in; /* widths on this rank */
+    double groups;  /* experts with a matrix and their share of the rows each; 0: not of experts */
     enum weight_split split;
+    enum weight_summed summed;
     bool has_bias;
     double matrices[MAX_MATRICES]; /* as in struct op */
 };
@@ -77,13 +84,28 @@ void add_linear(struct builder *b, const struct linear *linear);
 void add_quantize(struct builder *b, const char *name, double rows, double width);
 
 /* Marks where tokens enter or leave the tensor-parallel region. add_mark: for hidden states as they
- * are; the others: around a block's linear layers, quantised when those are. */
+ * are; the others: around a block's linear layers, quantised when those are. add_quantized_enter:
+ * what enters was quantised before. */
 struct op *add_mark(struct builder *b, enum op_kind kind, const char *name);
-void add_enter(struct builder *b, const char *name, const char *quantize_name);
+void add_enter(struct builder *b, const char *name, const char *quantize_name, double width);
+void add_quantized_enter(struct builder *b, const char *name, double width);
 void add_leave(struct builder *b, const char *name);
 
-/* The two halves of a block (attention.c, feed_forward.c). */
+/* Two linear layers around the activation, in the tensor region; the names of their ops. */
+struct feed_forward {
+    const char *enter, *input, *fc1, *activation, *middle, *fc2, *leave;
+    double width; /* on this rank */
+    bool has_bias;
+};
+struct op *add_activation(struct builder *b, const char *name, double rows, double width);
+void add_feed_forward(struct builder *b, const struct feed_forward *of);
+
+/* Latent attention's heads from hidden rows; then the core's input is at hand (latent.c). */
+void add_latent_heads(struct builder *b);
+
+/* The two halves of a block (attention.c; feed_forward.c or experts.c). */
 void add_attention_block(struct builder *b);
 void add_feed_forward_block(struct builder *b);
+void add_expert_block(struct builder *b);
 
 #endif

@@ -28,12 +28,16 @@
     X(QUANTIZE,        "quantize",       "m rows of n from 16 bits to fewer")                   \
     X(ROUTE,           "route",          "m rows of n experts, k chosen; batch places of each") \
     X(DISPATCH,        "dispatch",       "m rows of n, each to k places of experts")            \
+    X(SORT,            "sort",           "m rows of n, put in the order of batch experts")      \
     X(COMBINE,         "combine",        "m rows of n, each from k places of experts")          \
+    X(HEADS,           "heads",          "m rows of n: latent queries, keys and values as heads") \
     /* Marks that an axis replaces by its collective, or drops when it has one rank. */         \
     X(TENSOR_ENTER,    "tensor_enter",   "m rows of n from replicated or sequence-sharded")     \
     X(TENSOR_LEAVE,    "tensor_leave",   "m rows of n of partial sums")                         \
     X(CONTEXT_ENTER,   "context_enter",  "m rows of n, of which k are of keys and values")      \
     X(CONTEXT_LEAVE,   "context_leave",  "m rows of n, of which k are of keys and values")      \
+    X(EXPERT_ENTER,    "expert_enter",   "m rows of n, to the ranks of their experts")           \
+    X(EXPERT_LEAVE,    "expert_leave",   "m rows of n, back from the ranks of their experts")    \
     X(ALL_REDUCE,      "all_reduce",     "comm_bytes on every rank")                            \
     X(ALL_GATHER,      "all_gather",     "comm_bytes after gathering")                          \
     X(REDUCE_SCATTER,  "reduce_scatter", "comm_bytes before scattering")                        \
@@ -60,10 +64,19 @@ extern const struct op_kind_info op_kind_infos[NUM_OP_KINDS];
 enum op_pass { PASS_FORWARD, PASS_BACKWARD_INPUT, PASS_BACKWARD_WEIGHT };
 
 /* What selective recompute may replay: see models/replay.h. */
-enum op_region { REGION_REST, REGION_ATTENTION_CORE, REGION_FEED_FORWARD, REGION_NORM };
-enum { NUM_OP_REGIONS = REGION_NORM + 1 };
+enum op_region {
+    REGION_REST,
+    REGION_ATTENTION_CORE,
+    REGION_FEED_FORWARD,
+    REGION_NORM,
+    REGION_EXPERTS, /* from the router to the sum of each token's experts */
+    REGION_EXPERT_ACTIVATION,
+    REGION_SHARED_EXPERT,
+    REGION_LATENT_UP, /* latent attention: from the compressed rows to its heads */
+    NUM_OP_REGIONS
+};
 
-enum op_stream { STREAM_COMPUTE, STREAM_TENSOR, STREAM_CONTEXT, NUM_OP_STREAMS };
+enum op_stream { STREAM_COMPUTE, STREAM_TENSOR, STREAM_CONTEXT, STREAM_EXPERT, NUM_OP_STREAMS };
 
 enum dtype { DTYPE_FP32, DTYPE_FP16, DTYPE_BF16, DTYPE_FP8, DTYPE_FP4, NUM_DTYPES };
 extern const char *const dtype_names[NUM_DTYPES + 1]; /* NULL-terminated */
@@ -80,7 +93,7 @@ struct ids {
 enum { MAX_MATRICES = 3 };
 
 /* Outputs of a backward op that may be added to other ops' outputs. */
-enum { MAX_SUMS = 2 };
+enum { MAX_SUMS = 3 };
 
 struct op {
     enum op_kind kind;
@@ -164,11 +177,12 @@ struct op_weight {
         is_vocabulary; /* rows of the token table, or of the output matrix that may be tied to it */
     bool feeds_stream; /* its layer's output is added to the residual stream */
     bool is_frozen;    /* has no gradient */
+    bool is_of_experts; /* held by the ranks of its experts: other ranks share its gradient */
 };
 
 /* The values and weights that the ids of a list refer to. A backward adds its own to its
  * forward's. */
-enum { MAX_VALUES = 128, MAX_WEIGHTS = 24 };
+enum { MAX_VALUES = 192, MAX_WEIGHTS = 24 };
 struct operands {
     struct op_value values[MAX_VALUES];
     struct op_weight weights[MAX_WEIGHTS];

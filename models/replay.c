@@ -2,23 +2,43 @@
 
 #include <math.h>
 
-const char *const replay_names[NUM_REPLAYS + 1] = { "core_attn", "mlp", "layernorm", "op", NULL };
+const char *const replay_names[NUM_REPLAYS + 1] = { "core_attn",   "mlp",     "layernorm",
+                                                    "moe",         "moe_act", "shared_experts",
+                                                    "mla_up_proj", "op",      NULL };
 
 /* --- parts ----------------------------------------------------------------------------------- */
 
-static bool is_in(const struct op *op, unsigned replays)
+#define IN(region) (1u << (region))
+
+/* A part of a block that is recomputed together. */
+struct part {
+    unsigned regions; /* set of IN(enum op_region) */
+    bool drops_output;
+    bool keeps_inputs; /* those that nothing else keeps */
+};
+
+static const struct part parts[NUM_REPLAYS] = {
+    [REPLAY_CORE] = { IN(REGION_ATTENTION_CORE), false, false },
+    [REPLAY_MLP] = { IN(REGION_FEED_FORWARD), false, true },
+    [REPLAY_NORM] = { IN(REGION_NORM), true, false },
+    [REPLAY_EXPERTS] = { IN(REGION_EXPERTS) | IN(REGION_EXPERT_ACTIVATION) |
+                             IN(REGION_SHARED_EXPERT),
+                         false, true },
+    [REPLAY_EXPERT_ACTIVATION] = { IN(REGION_EXPERT_ACTIVATION), true, false },
+    [REPLAY_SHARED_EXPERT] = { IN(REGION_SHARED_EXPERT), false, true },
+    [REPLAY_LATENT_UP] = { IN(REGION_LATENT_UP), true, false },
+};
+
+/* The part of `replays` that a region is in, the largest first; NULL: it is not recomputed. */
+static const struct part *part_with(enum op_region region, unsigned replays)
 {
-    switch (op->region) {
-    case REGION_ATTENTION_CORE:
-        return (replays >> REPLAY_CORE & 1) != 0;
-    case REGION_FEED_FORWARD:
-        return (replays >> REPLAY_MLP & 1) != 0;
-    case REGION_NORM:
-        return (replays >> REPLAY_NORM & 1) != 0;
-    case REGION_REST:
-        break;
+    const struct part *found = NULL;
+    for (int i = 0; i < NUM_REPLAYS; i++) {
+        bool is_here = (replays >> i & 1) != 0 && (parts[i].regions & IN(region)) != 0;
+        if (is_here && (!found || (found->regions & ~parts[i].regions) == 0))
+            found = &parts[i];
     }
-    return false;
+    return found;
 }
 
 static bool is_saved(const struct ops *forward, int value)
@@ -33,11 +53,12 @@ static bool is_saved(const struct ops *forward, int value)
  * quantised value, not its source. */
 static double inputs_bytes(const struct ops *forward, const struct op *op, unsigned replays)
 {
+    const struct part *part = part_with(op->region, replays);
     double bytes = 0;
-    for (int i = 0; i < op->in.count && op->region == REGION_FEED_FORWARD; i++) {
+    for (int i = 0; part && part->keeps_inputs && i < op->in.count; i++) {
         int maker = ops_maker(forward, op->in.at[i]);
-        bool is_of_other = maker < 0 || forward->at[maker].region != op->region;
-        if (is_of_other && is_in(op, replays) && !is_saved(forward, op->in.at[i]))
+        bool is_of_other = maker < 0 || (IN(forward->at[maker].region) & part->regions) == 0;
+        if (is_of_other && !is_saved(forward, op->in.at[i]))
             bytes += forward->operands->values[op->in.at[i]].bytes;
     }
     return bytes;
@@ -45,14 +66,14 @@ static double inputs_bytes(const struct ops *forward, const struct op *op, unsig
 
 static double parts_freed_bytes(const struct ops *forward, const struct op *op, unsigned replays)
 {
-    double bytes = is_in(op, replays) ? op->kept_bytes : 0;
+    double bytes = part_with(op->region, replays) ? op->kept_bytes : 0;
     for (int i = 0; i < op->saved.count; i++) {
         int value = op->saved.at[i];
         int maker = ops_maker(forward, value);
-        if (maker < 0 || !is_in(&forward->at[maker], replays) || !op_keeps_last(forward, op, value))
+        const struct part *part = maker < 0 ? NULL : part_with(forward->at[maker].region, replays);
+        if (!part || !op_keeps_last(forward, op, value))
             continue;
-        enum op_region region = forward->at[maker].region;
-        if (region == REGION_NORM || region == op->region)
+        if (part->drops_output || (part->regions & IN(op->region)) != 0)
             bytes += forward->operands->values[value].bytes;
     }
     return bytes;
@@ -181,9 +202,10 @@ struct replay ops_replay(const struct ops *forward, unsigned replays, struct are
     for (int i = 0; i < forward->count; i++) {
         const struct op *op = &forward->at[i];
         double bytes = parts_freed_bytes(forward, op, replays) - inputs_bytes(forward, op, replays);
-        shares[i] = is_in(op, replays);
+        bool is_replayed = part_with(op->region, replays) != NULL;
+        shares[i] = is_replayed;
         replay.freed_bytes += bytes;
-        replay.freed_of[is_in(op, replays) ? op->region : REGION_REST] += bytes;
+        replay.freed_of[is_replayed ? op->region : REGION_REST] += bytes;
     }
     replay.ops = some_of(forward, shares, arena);
     return replay;

@@ -1,19 +1,29 @@
 /* models/replay.h - which ops of a block a selective recompute repeats, and what memory that frees.
  *
- * Three of Megatron's --recompute-modules, and torchtitan's per-op policy. Values that only the
- * replayed part makes and keeps are freed, and the backward recomputes them by running the part
- * again. A norm is recomputed by its reader, so that its output is freed too
- * (CheckpointWithoutOutput of Megatron Core). The per-op policy keeps the block's input, every
- * second product, fused attention and reduce-scattered values, and recomputes the rest that
- * something reads; matrices fused side by side count as separate products (torchtitan,
- * distributed/activation_checkpoint.py). */
+ * Megatron's --recompute-modules, and torchtitan's per-op policy. Values that only the replayed
+ * part makes and keeps are freed, and the backward recomputes them by running the part again.
+ * Norms, the experts' activation and latent attention's heads are recomputed by their reader, so
+ * that their output is freed too (CheckpointWithoutOutput of Megatron Core). The per-op policy
+ * keeps the block's input, every second product, fused attention and reduce-scattered values, and
+ * recomputes the rest that something reads; matrices fused side by side count as separate products
+ * (torchtitan, distributed/activation_checkpoint.py). */
 #ifndef MODELS_REPLAY_H
 #define MODELS_REPLAY_H
 
 #include "base/arena.h"
 #include "models/op.h"
 
-enum replayed { REPLAY_CORE, REPLAY_MLP, REPLAY_NORM, REPLAY_PER_OP, NUM_REPLAYS };
+enum replayed {
+    REPLAY_CORE,
+    REPLAY_MLP,
+    REPLAY_NORM,
+    REPLAY_EXPERTS, /* the whole second half, shared expert included */
+    REPLAY_EXPERT_ACTIVATION,
+    REPLAY_SHARED_EXPERT,
+    REPLAY_LATENT_UP,
+    REPLAY_PER_OP, /* the others are modules */
+    NUM_REPLAYS
+};
 /* Megatron's words, and "op"; NULL-terminated. */
 extern const char *const replay_names[NUM_REPLAYS + 1];
 

@@ -37,14 +37,24 @@ struct rank_orders orders_new(const struct plan *base, bool every, struct arena 
     return orders;
 }
 
+/* The axes that have one rank in both of the plan's grids. */
+static void find_ones(const struct plan *plan, bool is_one[NUM_AXES])
+{
+    struct grid grid = plan_grid(plan);
+    bool has_experts = plan->ep > 1 || plan->etp > 1;
+    struct grid experts = has_experts ? plan_expert_grid(plan) : grid;
+    for (int axis = 0; axis < NUM_AXES; axis++)
+        is_one[axis] = grid.degree[axis] == 1 && experts.degree[axis] == 1;
+}
+
 /* Whether both have the axes of more than one rank in the same sequence. */
-static bool places_alike(const int *a, const int *b, const struct grid *grid)
+static bool places_alike(const int *a, const int *b, const bool is_one[NUM_AXES])
 {
     int j = 0;
     for (int i = 0; i < NUM_AXES; i++) {
-        if (grid->degree[a[i]] == 1)
+        if (is_one[a[i]])
             continue;
-        while (grid->degree[b[j]] == 1)
+        while (is_one[b[j]])
             j++;
         if (a[i] != b[j++])
             return false;
@@ -54,9 +64,10 @@ static bool places_alike(const int *a, const int *b, const struct grid *grid)
 
 bool orders_is_first(const struct rank_orders *orders, int order, const struct plan *plan)
 {
-    struct grid grid = plan_grid(plan);
+    bool is_one[NUM_AXES];
+    find_ones(plan, is_one);
     for (int earlier = 0; earlier < order; earlier++)
-        if (places_alike(orders->at[earlier], orders->at[order], &grid))
+        if (places_alike(orders->at[earlier], orders->at[order], is_one))
             return false;
     return true;
 }
@@ -73,12 +84,10 @@ static int placing(const int *order, const bool is_one[NUM_AXES])
 
 int orders_apart(const struct rank_orders *orders, const struct plan *plan, int apart[][NUM_AXES])
 {
-    struct grid grid = plan_grid(plan);
     bool is_one[NUM_AXES];
     int placings[MAX_RANK_ORDERS];
     int count = 0;
-    for (int axis = 0; axis < NUM_AXES; axis++)
-        is_one[axis] = grid.degree[axis] == 1;
+    find_ones(plan, is_one);
     for (int order = 0; order < orders->count; order++) {
         int earlier = 0;
         placings[count] = placing(orders->at[order], is_one);

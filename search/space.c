@@ -86,6 +86,18 @@ static struct values list_cps(const struct space *space, struct arena *arena)
     return values;
 }
 
+static struct values list_eps(const struct space *space, struct arena *arena)
+{
+    int experts = space->model->experts;
+    return experts > 0 ? divisors(experts, space->num_gpus, arena) : one_value(1, arena);
+}
+
+static struct values list_etps(const struct space *space, struct arena *arena)
+{
+    static const int etps[] = { 1, ETP_IS_TP };
+    return space->model->experts > 0 ? copy_values(etps, LENGTH(etps), arena) : one_value(1, arena);
+}
+
 /* A word whose values are listed unless it is fixed: its own values, or those that `list` finds. */
 struct domain {
     const char *token;
@@ -100,6 +112,8 @@ struct domain {
 static const struct domain domains[] = {
     { DOMAIN("tp", tp), .list = list_tps },
     { DOMAIN("cp", cp), .list = list_cps },
+    { DOMAIN("ep", ep), .list = list_eps },
+    { DOMAIN("etp", etp), .list = list_etps },
     { DOMAIN("sp", sp), true, LENGTH(default_switch), default_switch, NULL },
     { DOMAIN("mb", microbatch), false, LENGTH(default_microbatches), default_microbatches, NULL },
     { DOMAIN("pp", pp), .list = list_pps },
@@ -375,7 +389,10 @@ static const char *name_space(const struct space *space, const struct space_requ
              space->splits_attention ? " cp" : "");
     if (!space->splits_attention)
         text_add(&name, ", cp %d", base->cp);
-    text_add(&name, ", ep %d", base->ep);
+    if (space->model->experts > 0)
+        text_add(&name, ", ep and etp folded over tp, cp and dp");
+    else
+        text_add(&name, ", ep %d", base->ep);
     if (request->fix && *words_begin(request->fix))
         text_add(&name, ", fixed %s", words_begin(request->fix));
     if (request->forbid && *words_begin(request->forbid))
@@ -494,7 +511,8 @@ static bool meet_family(const struct space *space, const struct plan *plan,
 size_t space_num_blocks(const struct space *space)
 {
     return (size_t)space->orders.count * (size_t)space->tp.count * (size_t)space->cp.count *
-           (size_t)space->sp.count * (size_t)space->microbatch.count * (size_t)space->pp.count;
+           (size_t)space->ep.count * (size_t)space->etp.count * (size_t)space->sp.count *
+           (size_t)space->microbatch.count * (size_t)space->pp.count;
 }
 
 size_t space_num_sites(const struct space *space)
@@ -509,6 +527,18 @@ static int take_digit(size_t *number, int base)
     return digit;
 }
 
+/* Puts tp in place of ETP_IS_TP; false: the list has that value already, or it is forbidden. */
+static bool choose_expert_tensor(const struct space *space, struct plan *plan)
+{
+    if (plan->etp != ETP_IS_TP)
+        return true;
+    plan->etp = plan->tp;
+    for (int i = 0; i < space->etp.count; i++)
+        if (space->etp.at[i] == plan->etp)
+            return false;
+    return forbidden_allows(&space->forbidden, "etp", plan);
+}
+
 /* False when the block is empty. */
 static bool block_plan(const struct space *space, size_t block, struct plan *plan)
 {
@@ -517,6 +547,8 @@ static bool block_plan(const struct space *space, size_t block, struct plan *pla
     *plan = space->base;
     plan->microbatch = space->microbatch.at[take_digit(&rest, space->microbatch.count)];
     plan->sp = space->sp.at[take_digit(&rest, space->sp.count)] != 0;
+    plan->etp = space->etp.at[take_digit(&rest, space->etp.count)];
+    plan->ep = space->ep.at[take_digit(&rest, space->ep.count)];
     int cp = take_digit(&rest, space->cp.count);
     int tp = take_digit(&rest, space->tp.count);
     int order = (int)rest;
@@ -524,7 +556,7 @@ static bool block_plan(const struct space *space, size_t block, struct plan *pla
     plan->cp = space->cp.at[cp];
     plan->pp = space->pp.at[pp];
     bool is_first = pp + cp + tp + order == 0;
-    if (!set_data_ranks(space, is_first, plan) ||
+    if (!choose_expert_tensor(space, plan) || !set_data_ranks(space, is_first, plan) ||
         (plan->sp && plan->tp == 1 && !space->sp_is_fixed) ||
         !orders_is_first(&space->orders, order, plan))
         return false;

@@ -2,12 +2,14 @@
  *
  * A space is a base plan and a list of values for each searched axis. A candidate is one value of
  * each such that tp x cp x pp x dp is the number of GPUs; candidates are ordered by rank order, tp,
- * cp, sp, microbatch, pp, vpp, split, recompute and zero, the last fastest, and no two have the
- * same layout. By default
+ * cp, ep, etp, sp, microbatch, pp, vpp, split, recompute and zero, the last fastest, and no two
+ * have the same layout. By default
  *
  *   order       the base's; with `placement` every order that moves ranks
  *   tp          divisors of the GPUs up to 64
  *   cp          of 1 2 4 8 those that divide the GPUs
+ *   ep          divisors of the experts; 1 without experts
+ *   etp         1, and tp where that is over 1
  *   sp          off, and on where tp is over 1
  *   microbatch  1 2 4 8 16
  *   pp          divisors of the GPUs
@@ -30,14 +32,17 @@ struct values {
     int count;
 };
 
+/* Stands among the values of etp for that of tp. */
+enum { ETP_IS_TP = 0 };
+
 struct space {
     const struct model *model;
     int num_gpus;
     struct plan base; /* the fixed words are in it */
     const char *name; /* in words */
     struct rank_orders orders;
-    struct values tp, cp, sp, microbatch, pp, recompute, zero;
-    int dp, vpp; /* 0: not fixed */
+    struct values tp, cp, ep, etp, sp, microbatch, pp, recompute, zero; /* etp: or ETP_IS_TP */
+    int dp, vpp;                                                        /* 0: not fixed */
     enum chunk_space chunks;
     struct splits *splits;   /* [pp.count] */
     const struct plan *also; /* its split is one of its pp; NULL: none */
@@ -82,7 +87,8 @@ struct visitor {
     void *context;
 };
 
-/* A block is all candidates that share order, tp, cp, sp, microbatch and pp; some are empty. False
+/* A block is all candidates that share order, tp, cp, ep, etp, sp, microbatch and pp; some are
+ * empty. False
  * when the visitor ended the walk. */
 size_t space_num_blocks(const struct space *space);
 bool space_walk_block(const struct space *space, size_t block, const struct visitor *visitor);

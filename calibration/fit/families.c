@@ -43,7 +43,7 @@ static int compare_cases(const void *a, const void *b)
 static bool counts(const struct run_case *of, const char *without, const struct fit_result *results,
                    int num_results)
 {
-    return !of->is_fitted && system_tier(of->system) == TIER_SEEN &&
+    return !of->is_fitted && system_tier(of->system, &of->model) == TIER_SEEN &&
            !is_in_results(results, num_results, of->row->id) &&
            !(without && strcmp(of->row->source_key, without) == 0);
 }

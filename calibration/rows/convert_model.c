@@ -20,6 +20,30 @@ static bool read_dimensions(const struct run_row *row, struct model *out, struct
     return row_count_or(row->ffn_hidden, "ffn_hidden", 0, &out->ffn, err);
 }
 
+/* A row has one width of feed-forwards: where there are experts, theirs. A model that was cut keeps
+ * as many of its dense first blocks as fit. Modules for later tokens are not in its parameters. */
+static bool read_experts(const struct conversion *of, int dense_ffn, struct model *out,
+                         struct err *err)
+{
+    const struct run_row *row = of->row;
+    bool has_preset = out->experts > 0;
+    memset(&out->blocks, 0, sizeof out->blocks);
+    if (!row_is_stated(row->experts) || row->experts == 0) {
+        if (has_preset)
+            return row_skip(err, "experts", "are not stated");
+        return true;
+    }
+    out->expert_ffn = out->ffn;
+    out->ffn = dense_ffn;
+    out->mtp = 0;
+    if (!has_preset)
+        convert_assume(of, "experts in every block, none shared: no preset is known for the model");
+    if (out->first_dense > out->layers)
+        out->first_dense = out->layers;
+    return row_count(row->experts, "experts", &out->experts, err) &&
+           row_count(row->topk, "topk", &out->topk, err);
+}
+
 static void take_options(const struct match_model *from, struct model *out)
 {
     out->norm = from->norm;
@@ -36,16 +60,18 @@ bool convert_model(const struct conversion *of, struct err *reason)
     const struct run_row *row = of->row;
     struct model *out = &of->out->model;
     memset(out, 0, sizeof *out);
-    if (row->experts > 0)
-        return err_set(reason, ERR_INFEASIBLE, "experts", "mixture of experts is not modelled yet");
-    if (!read_dimensions(row, out, reason))
-        return false;
     const struct match_model *rule =
         match_find_model(&of->systems->match, row->model_name, row->software, row->gated_mlp > 0);
     if (!rule)
         return err_set(reason, ERR_INFEASIBLE, "model_name",
                        "no rule of match.json knows this model");
+    if (*rule->preset && !model_load(rule->preset, out, reason))
+        return false;
+    int dense_ffn = out->ffn; /* the preset's */
+    if (!read_dimensions(row, out, reason) || !read_experts(of, dense_ffn, out, reason))
+        return false;
     snprintf(out->name, sizeof out->name, "%.*s", (int)sizeof out->name - 1, row->model_name);
-    take_options(rule, out);
+    if (!*rule->preset)
+        take_options(rule, out);
     return model_derive(out, reason);
 }

@@ -22,10 +22,9 @@ static bool read_degrees(const struct conversion *of, struct plan *plan, struct 
         !row_count(row->pp, "pp", &plan->pp, reason) ||
         !row_count_or(row->vpp, "vpp", 1, &plan->vpp, reason) ||
         !row_count_or(row->cp, "cp", 1, &plan->cp, reason) ||
-        !row_count_or(row->ep, "ep", 1, &plan->ep, reason))
+        !row_count_or(row->ep, "ep", 1, &plan->ep, reason) ||
+        !row_count_or(row->etp, "etp", 1, &plan->etp, reason))
         return false;
-    if (plan->ep > 1 || row->etp > 1)
-        return err_set(reason, ERR_INFEASIBLE, "ep", "expert parallelism is not modelled yet");
     if (plan->pp == 1)
         plan->vpp = 1; /* chunks of a single stage run one after the other */
     int layers = of->out->model.layers;

@@ -73,7 +73,7 @@ struct interval_needs runs_need(const struct run_case *cases,
         double size = fabs(run_error(of, predicted));
         double stated = log(predicted->step_high_s / predicted->step_s);
         const struct system *system = of->system;
-        if (of->is_fitted)
+        if (of->is_fitted || of->is_moe) /* experts have a width of their own, stated not fitted */
             continue;
         if (system->profile.measured)
             samples[n++] = (struct sample){ system->stack.name, true, size, stated };

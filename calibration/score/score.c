@@ -255,7 +255,8 @@ static struct score score_tier(const struct entry *entries, int n, enum tier tie
     int count = 0;
     int covered = 0;
     for (int i = 0; i < n; i++)
-        if (!entries[i].of->is_fitted && system_tier(entries[i].of->system) == tier) {
+        if (!entries[i].of->is_fitted &&
+            system_tier(entries[i].of->system, &entries[i].of->model) == tier) {
             scratch[count++] = entries[i].error;
             covered += entries[i].is_covered;
         }

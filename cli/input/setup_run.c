@@ -95,6 +95,28 @@ static bool set_seq(int seq, struct model *model, struct err *err)
     return false;
 }
 
+static bool has_windows(const struct model *model)
+{
+    for (int kind = 0; kind < model_num_kinds(model); kind++)
+        if (model_kind(model, kind).attention == ATTENTION_WINDOW)
+            return true;
+    return false;
+}
+
+/* Notes what a run with experts, or with modules for later tokens, leaves open. */
+static void assume_experts(struct setup *setup)
+{
+    const struct model *model = &setup->model;
+    char parameters[32];
+    if (model->experts > 0)
+        setup_assume(setup, "a balanced router: every expert gets as many tokens");
+    if (model->mtp == 0)
+        return;
+    units_show_count(model_mtp_parameters(model), parameters, sizeof parameters);
+    setup_assume(setup, "without the modules of %s that predict later tokens (%s parameters)",
+                 model->name, parameters);
+}
+
 /* Notes assumptions where a config.json leaves attention open, or its kind is not modelled. */
 static void assume_attention(const struct options *options, struct setup *setup)
 {
@@ -108,7 +130,7 @@ static void assume_attention(const struct options *options, struct setup *setup)
         setup_assume(setup, "sequence %d tokens, the %s of %s", model->seq,
                      model->seq == model->allowed_seq ? "most positions" : "attention window",
                      model->name);
-    if (model->sliding_window > 0 && model->seq > model->sliding_window)
+    if (model->sliding_window > 0 && model->seq > model->sliding_window && !has_windows(model))
         setup_assume(setup,
                      "attention over all %d tokens: the sliding window of %d that %s has is not "
                      "modelled, so compute and time are predicted too large",
@@ -148,6 +170,7 @@ bool setup_set_run(const struct options *options, bool of_file, struct setup *se
     if (options->seq && !set_seq(options->seq, model, err))
         return false;
     assume_attention(options, setup);
+    assume_experts(setup);
     if (!set_documents(options, setup, err))
         return false;
     if (options->tokens > 0)

@@ -120,7 +120,8 @@ json_t *prediction_json(const struct setup *setup, const struct plan *plan,
     set_real(object, "step_s", prediction->step_s);
     set_real(object, "step_s_low", prediction->step_low_s);
     set_real(object, "step_s_high", prediction->step_high_s);
-    json_object_set_new(object, "tier", json_string(tier_names[system_tier(&setup->system)]));
+    json_object_set_new(object, "tier",
+                        json_string(tier_names[system_tier(&setup->system, &setup->model)]));
     set_real(object, "tokens_per_s", prediction->tokens_per_s);
     set_real(object, "tokens_per_s_per_gpu", prediction->tokens_per_s / setup->system.num_gpus);
     set_real(object, "mfu", prediction->mfu);

@@ -143,7 +143,7 @@ static void show_step(const struct terminal *terminal, const struct setup *setup
     text_add(&line, "%s%s tokens/s", terminal_dot(terminal), rate);
     show_row(terminal, "step time", text_get(&line));
     text_release(&line);
-    tier_sentence(&setup->system, tier, sizeof tier);
+    tier_sentence(&setup->system, &setup->model, tier, sizeof tier);
     show_row(terminal, "measured", tier);
 }
 

@@ -54,6 +54,9 @@ struct encoding encoding_new(const struct space *space, struct arena *arena)
     encoding.values[FACTOR_MICROBATCH] = space->microbatch;
     encoding.values[FACTOR_RECOMPUTE] = space->recompute;
     encoding.values[FACTOR_ZERO] = space->zero;
+    encoding.values[FACTOR_EP] = space->ep;
+    encoding.values[FACTOR_ETP] = space->etp;
+    encoding.num_factors = space->model->experts > 0 ? NUM_FACTORS : (int)FACTOR_EP;
     for (int i = 0; i < NUM_FACTORS; i++)
         encoding.most_digits = larger(encoding.most_digits, encoding.values[i].count);
     return encoding;
@@ -113,6 +116,8 @@ bool encoding_allows(const struct encoding *encoding, const struct point *point,
     case FACTOR_MICROBATCH:
     case FACTOR_RECOMPUTE:
     case FACTOR_ZERO:
+    case FACTOR_EP:
+    case FACTOR_ETP:
     case NUM_FACTORS:
         break;
     }
@@ -121,8 +126,8 @@ bool encoding_allows(const struct encoding *encoding, const struct point *point,
 
 static size_t block_of(const struct encoding *encoding, const struct point *point)
 {
-    static const enum factor order[] = { FACTOR_ORDER, FACTOR_TP,         FACTOR_CP,
-                                         FACTOR_SP,    FACTOR_MICROBATCH, FACTOR_PP };
+    static const enum factor order[] = { FACTOR_ORDER, FACTOR_TP, FACTOR_CP,         FACTOR_EP,
+                                         FACTOR_ETP,   FACTOR_SP, FACTOR_MICROBATCH, FACTOR_PP };
     size_t block = 0;
     for (size_t i = 0; i < LENGTH(order); i++)
         block = block * (size_t)encoding->values[order[i]].count + (size_t)point->digit[order[i]];
@@ -177,7 +182,7 @@ static int draw_digit(const struct encoding *encoding, struct random *rng,
 bool point_draw(const struct encoding *encoding, struct random *rng, struct point *out)
 {
     *out = (struct point){ 0 };
-    for (int i = 0; i < NUM_FACTORS; i++) {
+    for (int i = 0; i < encoding->num_factors; i++) {
         int digit = draw_digit(encoding, rng, out, (enum factor)i);
         if (digit < 0)
             return false;
@@ -201,15 +206,15 @@ void point_mutate(const struct encoding *encoding, struct random *rng, struct po
 {
     int movable[NUM_FACTORS];
     int num_movable = 0;
-    for (int i = 0; i < NUM_FACTORS; i++)
+    for (int i = 0; i < encoding->num_factors; i++)
         if (encoding->values[i].count > 1)
             movable[num_movable++] = i;
     if (num_movable == 0)
         return;
     int sure = movable[random_below(rng, num_movable)];
-    for (int i = 0; i < NUM_FACTORS; i++) {
+    for (int i = 0; i < encoding->num_factors; i++) {
         int count = encoding->values[i].count;
-        if (count > 1 && (random_below(rng, NUM_FACTORS) == 0 || i == sure))
+        if (count > 1 && (random_below(rng, encoding->num_factors) == 0 || i == sure))
             move_digit(rng, count, &point->digit[i]);
     }
 }

@@ -23,6 +23,8 @@ enum factor {
     FACTOR_MICROBATCH,
     FACTOR_RECOMPUTE,
     FACTOR_ZERO,
+    FACTOR_EP, /* these two only where there are experts */
+    FACTOR_ETP,
     NUM_FACTORS
 };
 
@@ -33,6 +35,7 @@ struct point {
 struct encoding {
     const struct space *space;
     struct values values[NUM_FACTORS];
+    int num_factors; /* those that the space has */
     int most_digits; /* the most digits of any factor */
 };
 
@@ -54,7 +57,7 @@ struct point encoding_point(const struct encoding *encoding, uint64_t key);
 /* Draws each digit uniformly from the allowed ones; false at a dead end. */
 bool point_draw(const struct encoding *encoding, struct random *rng, struct point *out);
 
-/* Moves each digit with probability 1 / NUM_FACTORS, and at least one: by one step either way, and
+/* Moves each digit with probability 1 / num_factors, and at least one: by one step either way, and
  * by each further step with half the probability. A digit that would leave its range is redrawn. */
 void point_mutate(const struct encoding *encoding, struct random *rng, struct point *point);
 

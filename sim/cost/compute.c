@@ -37,12 +37,19 @@ static struct gemm_rate gemm_rate(const struct gpu *gpu, const struct profile *p
     return rate;
 }
 
-/* Whole waves of tiles: a partly filled last wave takes as long as a full one. The inner loop of a
- * tile reaches half its rate at half_k: each tile pays once for loading its first operands. */
+/* `groups` products of m x n from k in one kernel, such as one for each expert. */
+struct gemm_shape {
+    double groups, m, n, k;
+};
+
+/* Whole waves of the tiles of all groups: a partly filled last wave takes as long as a full one.
+ * The inner loop of a tile reaches half its rate at half_k: each tile pays once for loading its
+ * first operands. */
 static double tile_s(const struct gpu *gpu, const struct gemm_rate *rate,
-                     const struct gemm_tile *tile, double m, double n, double k)
+                     const struct gemm_tile *tile, struct gemm_shape shape, double split)
 {
-    double tiles = ceil(m / tile->m) * ceil(n / tile->n);
+    double k = shape.k / split;
+    double tiles = shape.groups * ceil(shape.m * split / tile->m) * ceil(shape.n / tile->n);
     double waves = ceil(tiles / gpu->num_sms);
     double sm_flops_per_s = rate->peak_flops_per_s / gpu->num_sms;
     double tile_flops = 2.0 * tile->m * tile->n * (k + rate->half_k);
@@ -51,23 +58,24 @@ static double tile_s(const struct gpu *gpu, const struct gemm_rate *rate,
 
 /* Splits the inner dimension into `split` parts, whose fp32 sums are written and read once more. */
 static double split_tile_s(const struct gpu *gpu, const struct profile *profile,
-                           const struct gemm_rate *rate, const struct gemm_tile *tile, double m,
-                           double n, double k, int split)
+                           const struct gemm_rate *rate, const struct gemm_tile *tile,
+                           struct gemm_shape shape, int split)
 {
-    double parts_s = tile_s(gpu, rate, tile, m * split, n, k / split);
-    double sums_bytes = split > 1 ? 2.0 * split * 4 * m * n : 0;
+    double parts_s = tile_s(gpu, rate, tile, shape, split);
+    double sums_bytes = split > 1 ? 2.0 * split * 4 * shape.groups * shape.m * shape.n : 0;
     return parts_s + sums_bytes / (profile->memory_efficiency * gpu->memory_bytes_per_s);
 }
 
 /* The time with the best tile and split, which a library's heuristic is assumed to find. */
 static double best_tile_s(const struct gpu *gpu, const struct profile *profile,
-                          const struct gemm_rate *rate, double m, double n, double k)
+                          const struct gemm_rate *rate, struct gemm_shape shape)
 {
     double best_s = HUGE_VAL;
     for (int t = 0; t < profile->num_gemm_tiles; t++)
-        for (int split = 1; split <= MAX_SPLIT_K && (split == 1 || k / split >= 512); split *= 2)
-            best_s = fmin(
-                best_s, split_tile_s(gpu, profile, rate, &profile->gemm_tiles[t], m, n, k, split));
+        for (int split = 1; split <= MAX_SPLIT_K && (split == 1 || shape.k / split >= 512);
+             split *= 2)
+            best_s = fmin(best_s,
+                          split_tile_s(gpu, profile, rate, &profile->gemm_tiles[t], shape, split));
     return best_s;
 }
 
@@ -97,7 +105,8 @@ static double measured_correction(const struct gpu *gpu, const struct profile *p
             continue;
         double weight = exp(-4 * distance2);
         double measured_s = 2 * p->m * p->n * p->k / p->flops_per_s;
-        double modelled_s = best_tile_s(gpu, profile, &rate, p->m, p->n, p->k);
+        double modelled_s =
+            best_tile_s(gpu, profile, &rate, (struct gemm_shape){ 1, p->m, p->n, p->k });
         weights += weight;
         sum += weight * log(measured_s / modelled_s);
     }
@@ -129,18 +138,25 @@ static double alignment_efficiency(const struct profile *profile, enum dtype dty
     return is_copied ? sqrt(odd) : odd;
 }
 
-double gemm_s(const struct gpu *gpu, const struct profile *profile, enum dtype dtype, double m,
-              double n, double k, double bytes)
+static double grouped_s(const struct gpu *gpu, const struct profile *profile, enum dtype dtype,
+                        struct gemm_shape shape, double bytes)
 {
+    double m = shape.m, n = shape.n, k = shape.k;
     struct gemm_rate rate = gemm_rate(gpu, profile, dtype);
-    rate.peak_flops_per_s *= alignment_efficiency(profile, dtype, m, n, k);
-    double multiply_s = best_tile_s(gpu, profile, &rate, m, n, k);
+    rate.peak_flops_per_s *= shape.groups > 1 ? 1 : alignment_efficiency(profile, dtype, m, n, k);
+    double multiply_s = best_tile_s(gpu, profile, &rate, shape);
     double loaded = dtype_is_quantized(dtype) ? dtype_bytes(dtype) / 2 : 1;
     if (profile->num_gemm_points > 0)
         multiply_s *= exp(measured_correction(gpu, profile, m, n, k * loaded));
     double memory_s = bytes / (profile->gemm_memory_efficiency * gpu->memory_bytes_per_s);
     double speed = profile->sustained * power_speed(gpu, profile);
     return larger(multiply_s / speed, memory_s) + profile->kernel_s;
+}
+
+double gemm_s(const struct gpu *gpu, const struct profile *profile, enum dtype dtype, double m,
+              double n, double k, double bytes)
+{
+    return grouped_s(gpu, profile, dtype, (struct gemm_shape){ 1, m, n, k }, bytes);
 }
 
 double traffic_s(const struct gpu *gpu, const struct profile *profile, double bytes, double kernels)
@@ -187,7 +203,7 @@ double measured_op_s(const struct profile *profile, const struct op *op)
     return kernel ? kernel_s(kernel, size) : -1;
 }
 
-/* One of a product's groups, which run one after the other. */
+/* One of a product's groups, which a device without grouped kernels runs one after the other. */
 static struct op group_of(const struct op *op)
 {
     struct op group = *op;
@@ -200,7 +216,7 @@ static struct op group_of(const struct op *op)
 double op_s(const struct gpu *gpu, const struct profile *profile, enum attention_kernel attention,
             const struct op *op)
 {
-    if (op->kind == OP_GEMM && op->batch > 1) {
+    if (op->kind == OP_GEMM && op->batch > 1 && profile->num_kernels > 0) {
         struct op group = group_of(op);
         return op->batch * op_s(gpu, profile, attention, &group);
     }
@@ -209,7 +225,8 @@ double op_s(const struct gpu *gpu, const struct profile *profile, enum attention
         return measured_s;
     switch (op->kind) {
     case OP_GEMM:
-        return gemm_s(gpu, profile, op->dtype, op->m, op->n, op->k, op->bytes);
+        return grouped_s(gpu, profile, op->dtype,
+                         (struct gemm_shape){ op->batch, op->m, op->n, op->k }, op->bytes);
     case OP_SCORES:
     case OP_CONTEXT:
         return batched_product_s(gpu, profile, op);
@@ -226,12 +243,16 @@ double op_s(const struct gpu *gpu, const struct profile *profile, enum attention
     case OP_QUANTIZE:
     case OP_ROUTE:
     case OP_DISPATCH:
+    case OP_SORT:
+    case OP_HEADS:
     case OP_COMBINE:
         return traffic_s(gpu, profile, op->bytes, op->kernels);
     case OP_TENSOR_ENTER:
     case OP_TENSOR_LEAVE:
     case OP_CONTEXT_ENTER:
     case OP_CONTEXT_LEAVE:
+    case OP_EXPERT_ENTER:
+    case OP_EXPERT_LEAVE:
     case OP_ALL_REDUCE:
     case OP_ALL_GATHER:
     case OP_REDUCE_SCATTER:

@@ -34,7 +34,8 @@ struct match_rules {
 /* Properties of a model that no column of a row states, by the names of model and software. */
 struct match_model {
     char model[80], software[128]; /* patterns */
-    int gated; /* 0 or 1: whether the model's feed-forward is gated; -1: either */
+    char preset[64]; /* the model whose kinds of blocks it has; "": blocks alike, without experts */
+    int gated;       /* 0 or 1: whether the model's feed-forward is gated; -1: either */
     int norm, activation, positions; /* as in struct model */
     bool linear_bias, tied, embedding_norm;
     double dropout;

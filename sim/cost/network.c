@@ -217,14 +217,23 @@ struct comm_group network_plan_group(const struct system *system, const struct p
     return network_group(system, &group);
 }
 
-struct data_groups network_data_groups(const struct system *system, const struct plan *plan)
+static struct data_groups data_groups(const struct system *system, struct rank_group shard,
+                                      struct rank_group replicas)
 {
-    struct rank_group shard = shard_ranks(plan);
-    struct rank_group replicas = shard_replicas(plan);
     struct data_groups groups = { network_group(system, &shard), { .num_ranks = 1 } };
     if (group_size(&replicas) > 1)
         groups.replicas = network_group(system, &replicas);
     return groups;
+}
+
+struct data_groups network_data_groups(const struct system *system, const struct plan *plan)
+{
+    return data_groups(system, shard_ranks(plan), shard_replicas(plan));
+}
+
+struct data_groups network_expert_data_groups(const struct system *system, const struct plan *plan)
+{
+    return data_groups(system, expert_shard_ranks(plan), expert_shard_replicas(plan));
 }
 
 static struct members only_set(const struct rank_group *group)

@@ -34,5 +34,7 @@ struct data_groups {
         replicas; /* ranks with the same shard; num_ranks 1: nothing else is filled in */
 };
 struct data_groups network_data_groups(const struct system *system, const struct plan *plan);
+/* The same of the experts' gradients and state. */
+struct data_groups network_expert_data_groups(const struct system *system, const struct plan *plan);
 
 #endif

@@ -22,10 +22,17 @@ struct timer {
     const struct recipe *recipe;
 };
 
+/* The group that runs a collective: expert ranks exchange rows, those of one expert share them. */
+static const struct comm_group *group_of(const struct piece_wires *wires, const struct op *op)
+{
+    if (op->stream == STREAM_EXPERT)
+        return op->kind == OP_ALL_TO_ALL ? &wires->expert : &wires->expert_tensor;
+    return op->stream == STREAM_CONTEXT ? &wires->context : &wires->tensor;
+}
+
 static double comm_alone_s(const struct timer *timer, const struct op *op)
 {
-    const struct comm_group *group =
-        op->stream == STREAM_CONTEXT ? &timer->wires->context : &timer->wires->tensor;
+    const struct comm_group *group = group_of(timer->wires, op);
     if (op->kind == OP_SEND_RECEIVE)
         return op->batch * point_to_point_s(&timer->wires->context_pair, op->comm_bytes);
     if (op->kind == OP_ALL_TO_ALL)
@@ -70,7 +77,7 @@ struct flight {
     double left_s[MAX_LIST_OPS]; /* remaining time when run alone */
     bool done[MAX_LIST_OPS];
     int head[NUM_OP_STREAMS];
-    double context_s; /* exposed so far */
+    double exposed_s[NUM_OP_STREAMS]; /* so far */
 };
 
 /* The stream's current op; -1 when it has none or must wait. */
@@ -98,7 +105,10 @@ static void advance(struct flight *f, int op, double alone_s)
 static double fly_to_next_end(struct flight *f, const int at[NUM_OP_STREAMS])
 {
     const struct profile *profile = &f->timer->system->profile;
-    bool both = at[STREAM_COMPUTE] >= 0 && (at[STREAM_TENSOR] >= 0 || at[STREAM_CONTEXT] >= 0);
+    bool communicates = false;
+    for (int i = STREAM_COMPUTE + 1; i < NUM_OP_STREAMS; i++)
+        communicates |= at[i] >= 0;
+    bool both = at[STREAM_COMPUTE] >= 0 && communicates;
     double slowdown[NUM_OP_STREAMS];
     double end_s[NUM_OP_STREAMS];
     double step_s = HUGE_VAL;
@@ -110,9 +120,10 @@ static double fly_to_next_end(struct flight *f, const int at[NUM_OP_STREAMS])
         step_s = fmin(step_s, end_s[i]);
     }
     /* The time that compute lost, by waiting or by slowdown, is exposed communication. */
-    if (at[STREAM_CONTEXT] >= 0)
-        f->context_s +=
-            at[STREAM_COMPUTE] < 0 ? step_s : step_s - step_s / slowdown[STREAM_COMPUTE];
+    for (int i = STREAM_COMPUTE + 1; i < NUM_OP_STREAMS; i++)
+        if (at[i] >= 0)
+            f->exposed_s[i] +=
+                at[STREAM_COMPUTE] < 0 ? step_s : step_s - step_s / slowdown[STREAM_COMPUTE];
     for (int i = 0; i < NUM_OP_STREAMS; i++)
         advance(f, at[i], end_s[i] <= step_s ? f->left_s[at[i]] : step_s / slowdown[i]);
     return step_s;
@@ -139,9 +150,19 @@ static double wait_s(const struct timer *timer, const struct op *op, double comp
 {
     if (!op_is_collective(op->kind))
         return 0;
-    const struct piece_wires *wires = timer->wires;
-    int size = op->stream == STREAM_CONTEXT ? wires->context.num_ranks : wires->tensor.num_ranks;
+    int size = group_of(timer->wires, op)->num_ranks;
     return drift_wait_s(timer->system->profile.drift_s, compute_s, size);
+}
+
+/* A stream's part of the exposed time: all of it, to the bit, where no other stream communicates.
+ */
+static double exposed_by(const struct flight *flight, const bool has_ops[NUM_OP_STREAMS],
+                         enum op_stream stream, double comm_s)
+{
+    bool has_others = false;
+    for (int i = STREAM_COMPUTE + 1; i < NUM_OP_STREAMS; i++)
+        has_others |= i != (int)stream && has_ops[i];
+    return has_others || flight->exposed_s[stream] == 0 ? flight->exposed_s[stream] : comm_s;
 }
 
 static struct list_cost list_cost(const struct timer *timer, struct ops ops)
@@ -149,14 +170,14 @@ static struct list_cost list_cost(const struct timer *timer, struct ops ops)
     assert(ops.count <= MAX_LIST_OPS);
     struct flight flight = { .timer = timer, .ops = ops };
     struct list_cost cost = { 0 };
-    bool has_tensor_ops = false;
+    bool has_ops[NUM_OP_STREAMS] = { false };
     double met_s = 0; /* compute time up to the last collective */
     for (int i = 0; i < ops.count; i++) {
         double waits_s = wait_s(timer, &ops.at[i], cost.compute_s - met_s);
         flight.left_s[i] = time_alone_s(timer, &ops.at[i]) + waits_s;
         if (op_is_collective(ops.at[i].kind))
             met_s = cost.compute_s;
-        has_tensor_ops |= ops.at[i].stream == STREAM_TENSOR;
+        has_ops[ops.at[i].stream] = true;
         if (ops.at[i].stream == STREAM_COMPUTE)
             cost.compute_s += flight.left_s[i];
         if (ops.at[i].kind == OP_FLASH_ATTENTION)
@@ -166,7 +187,8 @@ static struct list_cost list_cost(const struct timer *timer, struct ops ops)
     }
     cost.total_s = makespan_s(&flight);
     cost.comm_s = cost.total_s - cost.compute_s;
-    cost.context_s = has_tensor_ops || flight.context_s == 0 ? flight.context_s : cost.comm_s;
+    cost.context_s = exposed_by(&flight, has_ops, STREAM_CONTEXT, cost.comm_s);
+    cost.expert_s = exposed_by(&flight, has_ops, STREAM_EXPERT, cost.comm_s);
     return cost;
 }
 
@@ -383,6 +405,15 @@ static double frozen_parameters(const struct operands *operands)
     return frozen;
 }
 
+static double expert_parameters(const struct operands *operands)
+{
+    double of_experts = 0;
+    for (int i = 0; i < operands->num_weights; i++)
+        if (operands->weights[i].is_of_experts)
+            of_experts += operands->weights[i].rows * operands->weights[i].columns;
+    return of_experts;
+}
+
 static struct piece_cost piece_cost(const struct timer *timer, struct local_ops local,
                                     double parameters, double input_bytes, struct arena *arena)
 {
@@ -392,6 +423,7 @@ static struct piece_cost piece_cost(const struct timer *timer, struct local_ops 
         .replay = list_cost(timer, replay.ops),
         .replayed_bytes = replay.freed_bytes,
         .parameters = parameters,
+        .of_experts = expert_parameters(local.forward.operands),
         .frozen = frozen_parameters(local.forward.operands),
         .input_bytes = input_bytes,
         .waiting_bytes = waiting_bytes(timer, &local),
@@ -476,9 +508,15 @@ static struct piece_question question_of(const struct system *system, const stru
 
 struct piece_places piece_places_of(const struct plan *plan)
 {
-    return (struct piece_places){ .tensor_stride = layout_stride(plan, AXIS_TENSOR),
-                                  .context_stride = layout_stride(plan, AXIS_CONTEXT),
-                                  .num_ranks = plan_ranks(plan) };
+    struct piece_places places = { .tensor_stride = layout_stride(plan, AXIS_TENSOR),
+                                   .context_stride = layout_stride(plan, AXIS_CONTEXT),
+                                   .num_ranks = plan_ranks(plan) };
+    if (plan->ep > 1 || plan->etp > 1) {
+        struct grid grid = plan_expert_grid(plan);
+        places.expert_stride = grid_stride(&grid, AXIS_EXPERT);
+        places.expert_tensor_stride = grid_stride(&grid, AXIS_TENSOR);
+    }
+    return places;
 }
 
 struct piece_wires piece_wires_of(const struct system *system, struct rank_share share,
@@ -488,11 +526,22 @@ struct piece_wires piece_wires_of(const struct system *system, struct rank_share
         group_along((struct members){ places.tensor_stride, share.tp }, places.num_ranks);
     struct rank_group context =
         group_along((struct members){ places.context_stride, share.cp }, places.num_ranks);
-    return (struct piece_wires){
+    struct piece_wires wires = {
         .tensor = network_group(system, &tensor),
         .context = network_group(system, &context),
         .context_pair = network_pair(system, &context, network_crosses(system, &context)),
+        .expert = { .num_ranks = 1 },
+        .expert_tensor = { .num_ranks = 1 },
     };
+    struct rank_group expert =
+        group_along((struct members){ places.expert_stride, share.ep }, places.num_ranks);
+    struct rank_group expert_tensor =
+        group_along((struct members){ places.expert_tensor_stride, share.etp }, places.num_ranks);
+    if (share.ep > 1)
+        wires.expert = network_group(system, &expert);
+    if (share.etp > 1)
+        wires.expert_tensor = network_group(system, &expert_tensor);
+    return wires;
 }
 
 static struct piece_wires wires_of(const struct system *system, const struct plan *plan)
@@ -555,9 +604,8 @@ static struct piece_cost block_cost(const struct timer *timer, const struct mode
 {
     struct rank_share share = timer->question->share;
     struct local_ops layer = local_layer(share, model, model->seq, options, overlap, arena);
-    struct piece_cost cost =
-        piece_cost(timer, layer, local_layer_parameters(share, model), input_bytes, arena);
     struct weights weights = weights_of(&layer.forward, share, 0, arena);
+    struct piece_cost cost = piece_cost(timer, layer, (double)weights.elements, input_bytes, arena);
     add_tensors(&cost, &weights, true);
     return cost;
 }

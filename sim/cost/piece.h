@@ -8,6 +8,7 @@
 
 #include "sim/cost/collective.h"
 #include "sim/cost/hardware.h"
+#include "sim/cost/stage_weights.h"
 #include "sim/exchange/exchange.h"
 #include "sim/plan/holding.h"
 #include "sim/plan/local.h"
@@ -19,6 +20,7 @@ struct list_cost {
     double compute_s;
     double comm_s;      /* exposed: not beside compute */
     double context_s;   /* the context group's part of comm_s */
+    double expert_s;    /* the expert groups' part of comm_s */
     double attention_s; /* of compute: flash attention's */
     double kernels;     /* launches by the host, which set a floor on the time of several lists */
     double flops;
@@ -39,7 +41,8 @@ struct piece_cost {
     double replayed_moment_bytes; /* the same beside what selective recompute leaves of them */
     double working_bytes; /* most that an op's output and the gradient of its input take at once */
     double input_bytes;   /* the checkpoint at the piece's entrance */
-    double parameters;    /* held by one tensor rank */
+    double parameters;    /* held by one rank */
+    double of_experts;    /* the part of parameters that only the ranks of its experts share */
     double frozen;        /* the part of parameters without a gradient */
     int num_tensors;      /* number of tensors with gradients */
     struct exchange_tensor tensors[MAX_PIECE_TENSORS];
@@ -73,10 +76,12 @@ struct piece_question piece_question_of(const struct system *system, const struc
 /* The placement of the share's groups: all that their wires depend on in one system. Only ints. */
 struct piece_places {
     int tensor_stride, context_stride, num_ranks;
+    int expert_stride, expert_tensor_stride; /* 0: without expert ranks */
 };
 struct piece_places piece_places_of(const struct plan *plan);
 struct piece_wires {
     struct comm_group tensor, context, context_pair;
+    struct comm_group expert, expert_tensor; /* num_ranks 1: nothing else is filled in */
 };
 struct piece_wires piece_wires_of(const struct system *system, struct rank_share share,
                                   struct piece_places places);

@@ -171,6 +171,10 @@ const struct field stack_fields[] = {
       .fallback = "0",
       .doc = "Half width of the shift, in log time, that all runs of a stack have in common that "
              "nothing was fitted on, as `fit` finds it." },
+    { .name = "expert_error", .kind = FIELD_NUMBER, AT(expert_error), .min = 0, .max = 10,
+      .fallback = "0.32",
+      .doc = "The same of all runs with experts, until some are fitted. Default: that of a stack "
+             "which was never measured." },
     { .name = "errors", .kind = FIELD_OTHER, .fallback = "{}",
       .doc = "In its place, by what the step is made of, as `fit` finds them." },
     { .name = "fitted_on", .kind = FIELD_OTHER, .fallback = "[]",

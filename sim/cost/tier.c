@@ -11,23 +11,29 @@ static bool is_own_executor(const struct stack *stack)
     return stack_runtime(stack)->is_a_core;
 }
 
-enum tier system_tier(const struct system *system)
+enum tier system_tier(const struct system *system, const struct model *model)
 {
     if (!system->profile.measured)
         return TIER_NEW_GPU;
+    if (model->experts > 0)
+        return TIER_NEW_STACK;
     if (system->stack.num_fitted > 0 || is_own_executor(&system->stack))
         return TIER_SEEN;
     return TIER_NEW_STACK;
 }
 
-void tier_sentence(const struct system *system, char *text, size_t size)
+void tier_sentence(const struct system *system, const struct model *model, char *text, size_t size)
 {
-    switch (system_tier(system)) {
+    bool lacks_experts = model->experts > 0 && system->stack.num_fitted > 0;
+    switch (system_tier(system, model)) {
     case TIER_SEEN:
         snprintf(text, size, "this stack and this GPU have been measured");
         break;
     case TIER_NEW_STACK:
-        snprintf(text, size, "this stack has never been measured: %s has constants of others",
+        snprintf(text, size,
+                 lacks_experts
+                     ? "runs with experts have never been fitted: %s has been without them"
+                     : "this stack has never been measured: %s has constants of others",
                  system->stack.name);
         break;
     case TIER_NEW_GPU:

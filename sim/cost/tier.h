@@ -12,11 +12,12 @@ enum tier { TIER_SEEN, TIER_NEW_STACK, TIER_NEW_GPU, NUM_TIERS };
 
 extern const char *const tier_names[NUM_TIERS]; /* "seen", "new_stack", "new_gpu" */
 
-/* A GPU without a profile of its own runs is new whatever the stack. The project's own executor is
- * measured wherever its machine was. */
-enum tier system_tier(const struct system *system);
+/* A GPU without a profile of its own runs is new whatever the stack; a stack is new to experts
+ * until runs with them were fitted, which none is yet. The project's own executor is measured
+ * wherever its machine was. */
+enum tier system_tier(const struct system *system, const struct model *model);
 
 /* "torchtitan has never been measured ..." */
-void tier_sentence(const struct system *system, char *text, size_t size);
+void tier_sentence(const struct system *system, const struct model *model, char *text, size_t size);
 
 #endif

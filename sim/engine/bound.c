@@ -61,12 +61,11 @@ static void add_own_tail(const struct work *w, int stage, struct tails *tails)
 static void add_least_tail(const struct work *w, int stage, struct tails *tails)
 {
     struct plan plan = *w->plan;
-    double parameters = stage_parameters(w->model, &plan, w->pieces, stage);
+    struct stage_weights weights = stage_weights(w->model, &plan, w->pieces, stage);
     tails->update_s = HUGE_VAL;
     for (int cut = 0; cut < NUM_ZERO_STAGES; cut++) {
         plan.zero = cut;
-        tails->update_s =
-            fmin(tails->update_s, optimizer_s(w->system, w->model, &plan, parameters));
+        tails->update_s = fmin(tails->update_s, optimizer_s(w->system, w->model, &plan, weights));
     }
     tails->optimizer_s = fmax(tails->optimizer_s, tails->update_s);
 }

@@ -45,8 +45,9 @@ static void add_list(const struct work *w, struct pass *pass, struct time_parts 
     pass->gpu_s += times * list->total_s;
     launch(w, pass, list, times);
     parts->compute_s += times * list->compute_s;
-    parts->tensor_comm_s += times * (list->comm_s - list->context_s);
+    parts->tensor_comm_s += times * (list->comm_s - list->context_s - list->expert_s);
     parts->context_comm_s += times * list->context_s;
+    parts->expert_comm_s += times * list->expert_s;
 }
 
 static void add_piece(const struct work *w, struct pass passes[CHUNK_PASSES],
@@ -208,8 +209,9 @@ static double whole_gradients_s(const struct work *w, double parameters)
 static struct data_comm message_comm(const struct work *w, const struct piece_cost *layer)
 {
     const struct stack *stack = &w->system->stack;
-    struct data_comm comm =
-        data_comm(stack, w->plan, &w->data, layer->parameters / stack->shards.layer_messages);
+    double messages = stack->shards.layer_messages;
+    struct data_comm comm = work_data_comm(
+        w, (struct stage_weights){ layer->parameters / messages, layer->of_experts / messages });
     comm.gather_s += stack->shards.message_per_rank_s * plan_shards(w->plan);
     comm.reduce_s += stack->shards.message_per_rank_s * plan_shards(w->plan);
     if (stack_runtime(stack)->adds_whole_gradients)

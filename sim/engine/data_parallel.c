@@ -106,10 +106,10 @@ struct data_comm shard_copies(const struct system *system, const struct plan *pl
  * written, 8 each; weight written, 2. The norm reads the gradients once more. A measured kernel
  * replaces this. */
 double optimizer_s(const struct system *system, const struct model *model, const struct plan *plan,
-                   double parameters)
+                   struct stage_weights weights)
 {
     struct state_bytes state = plan_state_bytes(plan, model);
-    double owned = parameters / state_share(plan, STATE_OPTIMIZER).ranks;
+    double owned = stage_weights_share(weights, plan, STATE_OPTIMIZER);
     const struct profile *profile = &system->profile;
     const struct kernel *kernel =
         kernel_find(profile->kernels, profile->num_kernels, KERNEL_OPTIMIZER, PASS_FORWARD, "");

@@ -42,6 +42,6 @@ double quantize_weights_s(const struct system *system, const struct plan *plan,
 /* Seconds of the gradient norm and of one fused pass over the optimizer's state; the norm alone
  * when the state is in host memory. */
 double optimizer_s(const struct system *system, const struct model *model, const struct plan *plan,
-                   double parameters);
+                   struct stage_weights weights);
 
 #endif

@@ -48,7 +48,14 @@ double interval_of_widths(const struct error_widths *widths, const double shares
     return sqrt(squares);
 }
 
-double interval_half_width(const struct system *system, const struct time_parts *parts)
+double interval_source_error(const struct system *system, const struct model *model)
+{
+    double shift = fmax(system->stack.source_error, system->profile.source_error);
+    return model->experts > 0 ? fmax(shift, system->stack.expert_error) : shift;
+}
+
+double interval_half_width(const struct system *system, const struct model *model,
+                           const struct time_parts *parts)
 {
     const struct stack *stack = &system->stack;
     const struct profile *profile = &system->profile;
@@ -57,7 +64,7 @@ double interval_half_width(const struct system *system, const struct time_parts 
     double of_stack = interval_of_widths(&stack->widths, shares);
     if (!(of_stack > 0))
         of_stack = stack->error_log;
-    double with_shift = hypot(of_stack, fmax(stack->source_error, profile->source_error));
+    double with_shift = hypot(of_stack, interval_source_error(system, model));
     if (of_stack > 0 && profile->measured && !profile->is_disturbed)
         return with_shift;
     return fmax(with_shift, profile->error_log);

@@ -16,6 +16,11 @@ double interval_of_widths(const struct error_widths *widths, const double shares
  * part, or its error_log where it has no widths, which comes from whole runs, where the profile is
  * measured too; else, and where that was disturbed, the wider of that and the profile's. What was
  * never measured shifts by the wider source_error of the stack and the profile. */
-double interval_half_width(const struct system *system, const struct time_parts *parts);
+double interval_half_width(const struct system *system, const struct model *model,
+                           const struct time_parts *parts);
+
+/* Half width of the shift that all runs of this stack, GPU and sort of model have in common; 0:
+ * such runs were fitted. */
+double interval_source_error(const struct system *system, const struct model *model);
 
 #endif

@@ -13,10 +13,10 @@ double host_copy_s(const struct system *system, double bytes)
  * storage type, the host reads and writes the state once as a GPU would, and weights come back in
  * their storage type. */
 struct host_optimizer host_optimizer(const struct system *system, const struct model *model,
-                                     const struct plan *plan, double parameters)
+                                     const struct plan *plan, struct stage_weights weights)
 {
     struct state_bytes state = plan_state_bytes(plan, model);
-    double owned = parameters / state_share(plan, STATE_OPTIMIZER).ranks;
+    double owned = stage_weights_share(weights, plan, STATE_OPTIMIZER);
     double update_bytes = state.gradients + 2 * state.optimizer + state.weights;
     return (struct host_optimizer){
         .down_s = host_copy_s(system, owned * state.gradients),

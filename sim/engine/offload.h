@@ -6,6 +6,7 @@
 #define SIM_ENGINE_OFFLOAD_H
 
 #include "sim/cost/hardware.h"
+#include "sim/cost/stage_weights.h"
 #include "sim/plan/plan.h"
 
 /* Seconds of a copy of so many bytes, one way. */
@@ -18,7 +19,7 @@ struct host_optimizer {
     double up_s;     /* weights back, overlapping the update once the first are done */
 };
 struct host_optimizer host_optimizer(const struct system *system, const struct model *model,
-                                     const struct plan *plan, double parameters);
+                                     const struct plan *plan, struct stage_weights weights);
 
 /* The exposed copy time of a pass over `layers` of `layer_s` each, when copying a layer's
  * activations takes `copy_s`. The last two layers are not copied. */

@@ -16,7 +16,9 @@ static bool are_alike(const struct piece_wires *a, const struct piece_wires *b)
 {
     return comm_groups_are_alike(&a->tensor, &b->tensor) &&
            comm_groups_are_alike(&a->context, &b->context) &&
-           comm_groups_are_alike(&a->context_pair, &b->context_pair);
+           comm_groups_are_alike(&a->context_pair, &b->context_pair) &&
+           comm_groups_are_alike(&a->expert, &b->expert) &&
+           comm_groups_are_alike(&a->expert_tensor, &b->expert_tensor);
 }
 
 static bool asks_the_same(const struct known_pieces *known, const struct piece_question *question)

@@ -133,7 +133,7 @@ void fill_rates(const struct work *w, double model_flops, struct prediction *p)
     p->tokens_per_s = w->model->batch * w->model->seq / p->step_s;
     p->mfu = model_flops / peak_flops;
     p->hfu = executed_flops(w) / peak_flops;
-    double half_width = interval_half_width(system, &p->time);
+    double half_width = interval_half_width(system, w->model, &p->time);
     p->step_low_s = p->step_s * exp(-half_width);
     p->step_high_s = p->step_s * exp(half_width);
 }

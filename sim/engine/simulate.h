@@ -99,7 +99,7 @@ struct stage_score evaluate_stage(struct evaluator *evaluator, const struct plan
 /* The same in two steps, for hundreds of shares of one plan: first what all stages share (groups of
  * ranks and their buffers), then the rest. */
 struct stage_common {
-    struct data_groups data;
+    struct data_groups data, expert_data;
     const struct boundary *boundaries; /* in the arena */
     bool blocking;
     struct stage_memory memory;

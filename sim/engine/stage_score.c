@@ -35,7 +35,8 @@ struct stage_common evaluate_stage_common(struct evaluator *evaluator, const str
     struct boundary *boundaries = ARENA_ARRAY(arena, struct boundary, stages);
     work_add_links(&w);
     memcpy(boundaries, w.boundaries, stages * sizeof *boundaries);
-    return (struct stage_common){ w.data, boundaries, w.blocking, common_memory(&memory) };
+    return (struct stage_common){ w.data, w.expert_data, boundaries, w.blocking,
+                                  common_memory(&memory) };
 }
 
 static double share_bytes(const struct work *w, const struct stage_memory *common, int stage)
@@ -78,6 +79,7 @@ struct stage_score evaluate_stage_with(struct evaluator *evaluator, const struct
     struct plan given = give_share(plan, share, w.lists);
     w.plan = &given;
     w.data = common->data;
+    w.expert_data = common->expert_data;
     w.blocking = common->blocking;
     memcpy(w.boundaries, common->boundaries, (size_t)plan->pp * sizeof *w.boundaries);
     return score(&w, &common->memory, share->stage);

@@ -102,15 +102,15 @@ static double tied_reduce_s(const struct work *w, int stage)
  * hide. The update waits for the global norm. `reduction_s` is the time of all reductions, hidden
  * or not. */
 static void add_host_optimizer(const struct work *w, struct stage_tail *tail, int stage,
-                               double parameters, double reduction_s)
+                               struct stage_weights weights, double reduction_s)
 {
     if (!plan_offloads(w->plan, OFFLOAD_OPTIMIZER))
         return;
-    struct host_optimizer host = host_optimizer(w->system, w->model, w->plan, parameters);
+    struct host_optimizer host = host_optimizer(w->system, w->model, w->plan, weights);
     double down_s = host.down_s;
     if (plan_overlaps(w->plan, &w->system->stack, OVERLAP_GRAD)) {
         double buckets =
-            num_buckets(w, parameters * dtype_bytes((enum dtype)w->plan->reduce_dtype), stage);
+            num_buckets(w, weights.all * dtype_bytes((enum dtype)w->plan->reduce_dtype), stage);
         double hidden_s = window_s(w, stage, true) * (1 - 1 / buckets) + tail->visible_reduce_s;
         down_s = fmax(down_s / buckets, reduction_s / buckets + down_s - hidden_s);
     }
@@ -182,14 +182,25 @@ static double add_exchange(const struct work *w, struct stage_tail *tail, int st
     return reduce_s;
 }
 
+struct data_comm work_data_comm(const struct work *w, struct stage_weights weights)
+{
+    const struct stack *stack = &w->system->stack;
+    struct data_comm comm = data_comm(stack, w->plan, &w->data, weights.all - weights.experts);
+    if (weights.experts == 0)
+        return comm;
+    struct data_comm of_experts = data_comm(stack, w->plan, &w->expert_data, weights.experts);
+    return (struct data_comm){ comm.reduce_s + of_experts.reduce_s,
+                               comm.gather_s + of_experts.gather_s };
+}
+
 /* The library's reductions and gathers, once per step. Returns the reduction's whole time. */
 static double add_all_reduce(const struct work *w, struct stage_tail *tail, int stage,
-                             double parameters)
+                             struct stage_weights weights)
 {
     const struct plan *plan = w->plan;
-    struct data_comm comm = data_comm(&w->system->stack, plan, &w->data, parameters);
-    double gradient_bytes = parameters * dtype_bytes((enum dtype)plan->reduce_dtype);
-    double weight_bytes = parameters * gathered_weight_bytes(&w->system->stack, plan);
+    struct data_comm comm = work_data_comm(w, weights);
+    double gradient_bytes = weights.all * dtype_bytes((enum dtype)plan->reduce_dtype);
+    double weight_bytes = weights.all * gathered_weight_bytes(&w->system->stack, plan);
     double reduce_s = plan_reduces(plan) ? 0 : comm.reduce_s;
     tail->reduce_s = after_chunks_s(w, reduce_s, gradient_bytes, stage);
     tail->visible_reduce_s = visible_s(w, OVERLAP_GRAD, reduce_s, gradient_bytes, stage);
@@ -202,19 +213,21 @@ static double add_all_reduce(const struct work *w, struct stage_tail *tail, int 
 struct stage_tail stage_tail(const struct work *w, int stage)
 {
     const struct plan *plan = w->plan;
-    double parameters = stage_parameters(w->model, plan, w->pieces, stage);
+    struct stage_weights weights = stage_weights(w->model, plan, w->pieces, stage);
     struct stage_tail tail = {
         .tied_s = tied_reduce_s(w, stage),
-        .optimizer_s = optimizer_s(w->system, w->model, plan, parameters),
+        .optimizer_s = optimizer_s(w->system, w->model, plan, weights),
     };
     tail.data_comm_s = tail.tied_s;
     double layer_parameters = stage_layer_parameters(w->model, plan, w->pieces, stage);
     tail.optimizer_s += quantize_weights_s(w->system, plan, layer_parameters, w->num_microbatches);
     double reduction_s = 0;
-    if (plan_replicas(plan) > 1 && !plan_gathers(plan))
+    bool has_peers =
+        plan_replicas(plan) > 1 || (weights.experts > 0 && plan_expert_replicas(plan) > 1);
+    if (has_peers && !plan_gathers(plan))
         reduction_s = exchange_is_default(&plan->exchange)
-                          ? add_all_reduce(w, &tail, stage, parameters)
-                          : add_exchange(w, &tail, stage, parameters);
-    add_host_optimizer(w, &tail, stage, parameters, reduction_s);
+                          ? add_all_reduce(w, &tail, stage, weights)
+                          : add_exchange(w, &tail, stage, weights.all);
+    add_host_optimizer(w, &tail, stage, weights, reduction_s);
     return tail;
 }

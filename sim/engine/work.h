@@ -4,6 +4,7 @@
 #define SIM_ENGINE_WORK_H
 
 #include "sim/cost/network.h"
+#include "sim/engine/data_parallel.h"
 #include "sim/engine/simulate.h"
 
 struct work {
@@ -13,10 +14,10 @@ struct work {
     const struct pieces *pieces;
     const struct generator *generator;
     int num_microbatches;
-    double slowdown; /* factor on compute by the slowest chip */
-    bool blocking;   /* compute waits for messages */
-    bool validates;  /* a stage does not wait for the norm of all */
-    struct data_groups data;
+    double slowdown;                      /* factor on compute by the slowest chip */
+    bool blocking;                        /* compute waits for messages */
+    bool validates;                       /* a stage does not wait for the norm of all */
+    struct data_groups data, expert_data; /* of the experts: filled in when the model has some */
     struct boundary
         *boundaries;    /* [stage]: boundary to the next stage; the last entry leads to the first */
     int *lists;         /* room for two numbers a chunk */
@@ -47,6 +48,10 @@ static inline struct chunk_messages blocking_messages(const struct work *work, i
 {
     return work->blocking ? work_messages(work, chunk) : (struct chunk_messages){ 0 };
 }
+
+/* sim/engine/tail.c - the library's reductions and gathers of these weights, the experts' over
+ * their own groups. */
+struct data_comm work_data_comm(const struct work *work, struct stage_weights weights);
 
 /* sim/engine/chunk.c - one chunk and microbatch: its durations, and the time parts that they
  * consist of, without messages. */

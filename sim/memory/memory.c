@@ -28,14 +28,22 @@ double stage_layer_parameters(const struct model *model, const struct plan *plan
     return parameters;
 }
 
+struct stage_weights stage_weights(const struct model *model, const struct plan *plan,
+                                   const struct pieces *pieces, int stage)
+{
+    struct holding held = stage_holding(plan, model, stage);
+    struct stage_weights weights = { 0 };
+    for (int piece = 0; piece < NUM_PIECES; piece++) {
+        weights.all += held.count[piece] * pieces->at[piece].parameters;
+        weights.experts += held.count[piece] * pieces->at[piece].of_experts;
+    }
+    return weights;
+}
+
 double stage_parameters(const struct model *model, const struct plan *plan,
                         const struct pieces *pieces, int stage)
 {
-    struct holding held = stage_holding(plan, model, stage);
-    double parameters = 0;
-    for (int piece = 0; piece < NUM_PIECES; piece++)
-        parameters += held.count[piece] * pieces->at[piece].parameters;
-    return parameters;
+    return stage_weights(model, plan, pieces, stage).all;
 }
 
 /* Layers whose activations are on the GPU while other layers' are in host memory: one being copied,

@@ -41,6 +41,9 @@ double plan_unplaced_bytes(const struct memory_input *input);
  * its own. */
 double stage_layer_parameters(const struct model *model, const struct plan *plan,
                               const struct pieces *pieces, int stage);
+/* Of all pieces of a stage: what one rank holds, and the part of it that is of experts. */
+struct stage_weights stage_weights(const struct model *model, const struct plan *plan,
+                                   const struct pieces *pieces, int stage);
 double stage_parameters(const struct model *model, const struct plan *plan,
                         const struct pieces *pieces, int stage);
 

@@ -35,13 +35,12 @@ static double widened_bytes(const struct memory_input *in)
     return has_own && is_masters && !stack_runtime(&in->system->stack)->walks_passes ? 4 : 0;
 }
 
-/* Ranks that have a share of the gradients each; kept whole until the last microbatch's are
- * reduced, they are not cut. */
-static int gradient_ranks(const struct memory_input *in)
+/* Gradients are kept whole until the last microbatch's are reduced, or each rank has its share. */
+static double gradients_held(const struct memory_input *in, struct stage_weights gradients)
 {
     bool no_sync = in->system->stack.shards.accumulate == ACCUMULATE_NO_SYNC;
     bool are_whole = no_sync && in->num_microbatches > 1;
-    return are_whole ? 1 : state_share(in->plan, STATE_GRADIENTS).ranks;
+    return are_whole ? gradients.all : stage_weights_share(gradients, in->plan, STATE_GRADIENTS);
 }
 
 /* Quantised weights of layers live for the whole step, beside those in bf16 or in their place;
@@ -73,21 +72,24 @@ void add_state(struct stage_memory *memory, const struct memory_input *in, int s
 {
     const struct plan *plan = in->plan;
     struct holding held = stage_holding(plan, in->model, stage);
-    double parameters = 0, trained = 0; /* those that have gradients and an optimizer's state */
+    struct stage_weights whole = { 0 }, trained = { 0 };
     for (int piece = 0; piece < NUM_PIECES; piece++)
         if (held.count[piece] > 0) {
             const struct piece_cost *cost = &in->pieces->at[piece];
-            parameters += held.count[piece] * cost->parameters;
-            trained += held.count[piece] * (cost->parameters - cost->frozen);
+            whole.all += held.count[piece] * cost->parameters;
+            whole.experts += held.count[piece] * cost->of_experts;
+            trained.all += held.count[piece] * (cost->parameters - cost->frozen);
         }
+    trained.experts = whole.experts;
     struct state_bytes state = plan_state_bytes(plan, in->model);
-    double owned = trained / state_share(plan, STATE_OPTIMIZER).ranks;
+    double owned = stage_weights_share(trained, plan, STATE_OPTIMIZER);
     double widened = widened_bytes(in);
     double widened_in_state = plan_state_widens(plan) ? widened : 0;
-    memory->weights_bytes =
-        parameters * weight_bytes(in, &state) / state_share(plan, STATE_PARAMETERS).ranks;
+    memory->weights_bytes = stage_weights_share(
+        stage_weights_times(whole, weight_bytes(in, &state)), plan, STATE_PARAMETERS);
     memory->weights_bytes += quantized_weight_bytes(in, stage);
-    memory->gradients_bytes = trained * gradient_bytes(in, &state) / gradient_ranks(in);
+    memory->gradients_bytes =
+        gradients_held(in, stage_weights_times(trained, gradient_bytes(in, &state)));
     memory->optimizer_bytes = owned * (state.optimizer - widened_in_state);
     memory->step_bytes = owned * widened;
     if (plan_offloads(plan, OFFLOAD_OPTIMIZER))

@@ -28,9 +28,13 @@ const struct axis axes[NUM_AXES] = {
     [AXIS_EXPERT] = {
         .id = AXIS_EXPERT,
         .name = "ep",
-        .summary = "Data ranks hold different experts and exchange tokens.",
-        .source = "Lepikhin et al. 2020, GShard",
+        .summary = "Ranks hold different experts and exchange tokens; etp of them share an expert.",
+        .source = "Lepikhin et al. 2020, GShard; folded over the other axes: Liu et al. 2025, "
+                  "MoE Parallel Folding",
         .degree = expert_degree,
+        .shard = expert_shard,
+        .marks = MARK(OP_EXPERT_ENTER) | MARK(OP_EXPERT_LEAVE),
+        .lower = expert_lower,
     },
     [AXIS_DATA] = {
         .id = AXIS_DATA,

@@ -21,7 +21,11 @@ bool context_lower(struct rank_share share, struct ops core, struct ops *out, sh
 bool context_divides_sequence(const struct plan_case *of, struct err *err);
 
 int expert_degree(const struct plan *plan);
-bool expert_is_modelled(const struct plan_case *of, struct err *err);
+void expert_shard(struct rank_share share, const struct model *model, struct layer_dims *dims);
+bool expert_lower(struct rank_share share, struct ops span, struct ops *out, short *same_as);
+bool expert_divides(const struct plan_case *of, struct err *err);
+bool expert_fits_ranks(const struct plan_case *of, struct err *err);
+bool expert_sees_all_rows(const struct plan_case *of, struct err *err);
 
 int data_degree(const struct plan *plan);
 bool data_divides_batch(const struct plan_case *of, struct err *err);

@@ -331,9 +331,10 @@ double context_buffer_bytes(struct rank_share share, const struct layer_dims *di
 {
     if (share.cp == 1)
         return 0;
-    double head_bytes = element_bytes * dims->tokens * dims->head_dim;
-    return context_methods[share.context_comm].buffer_bytes(share.cp, head_bytes * dims->heads,
-                                                            head_bytes * 2 * dims->kv_heads);
+    double row_bytes = element_bytes * dims->tokens;
+    return context_methods[share.context_comm].buffer_bytes(
+        share.cp, row_bytes * dims->heads * dims->head_dim,
+        row_bytes * dims->kv_heads * (dims->head_dim + dims->value_dim));
 }
 
 /* --- rules ------------------------------------------------------------------------------------ */

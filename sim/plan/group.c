@@ -86,6 +86,22 @@ struct rank_group shard_replicas(const struct plan *plan)
     return group_along_both(halves[0].far, halves[1].far, plan_ranks(plan));
 }
 
+static struct halves cut_expert_replicas(const struct plan *plan)
+{
+    struct grid grid = plan_expert_grid(plan);
+    return cut(grid_members(&grid, AXIS_DATA), plan_expert_shards(plan));
+}
+
+struct rank_group expert_shard_ranks(const struct plan *plan)
+{
+    return group_along(cut_expert_replicas(plan).near, plan_ranks(plan));
+}
+
+struct rank_group expert_shard_replicas(const struct plan *plan)
+{
+    return group_along(cut_expert_replicas(plan).far, plan_ranks(plan));
+}
+
 int group_size(const struct rank_group *group)
 {
     int size = 1;

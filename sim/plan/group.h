@@ -47,6 +47,10 @@ struct rank_group group_along_both(struct members a, struct members b, int num_r
 struct rank_group shard_ranks(const struct plan *plan);
 struct rank_group shard_replicas(const struct plan *plan);
 
+/* The same for the experts, whose replicas are the data ranks of their own grid. */
+struct rank_group expert_shard_ranks(const struct plan *plan);
+struct rank_group expert_shard_replicas(const struct plan *plan);
+
 int group_size(const struct rank_group *group);
 /* The ranks of the group that `rank` is in, in rising order: room for group_size. Returns it. */
 int group_ranks(const struct rank_group *group, int rank, int *members);

@@ -229,8 +229,15 @@ static struct model model_of_rank(struct rank_share share, const struct model *m
 
 double local_layer_parameters(struct rank_share share, const struct model *model)
 {
-    struct model of_rank = model_of_rank(share, model);
-    return model_layer_parameters(&of_rank);
+    struct arena arena = { 0 };
+    struct layer_dims dims = local_dims(share, model, model->seq);
+    struct layer_options options = { .flash_attention = true, .dtype = DTYPE_BF16 };
+    struct ops layer = layer_forward(model, &dims, &options, &arena);
+    double parameters = 0;
+    for (int i = 0; i < layer.operands->num_weights; i++)
+        parameters += layer.operands->weights[i].rows * layer.operands->weights[i].columns;
+    arena_release(&arena);
+    return parameters;
 }
 
 double local_embedding_parameters(struct rank_share share, const struct model *model)

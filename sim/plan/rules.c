@@ -78,9 +78,34 @@ static bool blocks_fit(const struct plan_case *of, struct err *err)
     return true;
 }
 
+/* Modules of blocks that the model does not have (Megatron Core, TransformerConfig, refuses the
+ * same). */
+static bool replays_exist(const struct plan_case *of, struct err *err)
+{
+    const struct plan *plan = of->plan;
+    const struct model *model = of->model;
+    const struct {
+        enum replayed part;
+        bool is_there;
+    } parts[] = {
+        { REPLAY_EXPERTS, model->experts > 0 },
+        { REPLAY_EXPERT_ACTIVATION, model->experts > 0 },
+        { REPLAY_SHARED_EXPERT, model->shared_ffn > 0 },
+        { REPLAY_LATENT_UP, model->kv_lora > 0 },
+    };
+    for (size_t i = 0; i < LENGTH(parts); i++)
+        if ((plan->replays >> parts[i].part & 1) != 0 && !parts[i].is_there)
+            return err_set(err, ERR_INFEASIBLE, "recompute",
+                           "recompute=selective:%s has nothing to repeat in this model",
+                           replay_names[parts[i].part]);
+    return true;
+}
+
 static bool recompute_fits(const struct plan_case *of, struct err *err)
 {
     const struct plan *plan = of->plan;
+    if (plan->recompute == RECOMPUTE_SELECTIVE && plan->replays != 0 && !replays_exist(of, err))
+        return false;
     if (plan->recompute == RECOMPUTE_BLOCK)
         return blocks_fit(of, err);
     int every = plan->recompute_every;
@@ -174,7 +199,9 @@ const struct plan_rule plan_rules[] = {
     { "context", "cp over 1 needs flash attention and 2 cp equal slices of the sequence; cp-comm=a2a "
       "divides the heads.",
       context_divides_sequence },
-    { "expert", "Expert parallelism is not modelled yet.", expert_is_modelled },
+    { "expert", "ep and etp over 1 need experts; ep divides them, etp their width.", expert_divides },
+    { "expert_groups", "etp x ep x pp divides the GPUs.", expert_fits_ranks },
+    { "expert_sequence", "Experts with tp over 1 need sp.", expert_sees_all_rows },
     { "pipeline_layers", "The chunks hold every layer once, and at least one each.",
       pipeline_holds_all_layers },
     { "batch", "The batch is a multiple of dp x microbatch.", data_divides_batch },
@@ -183,7 +210,7 @@ const struct plan_rule plan_rules[] = {
     { "schedule", "The schedule is known and can order this many stages, chunks and microbatches.",
       pipeline_has_schedule },
     { "zero", "ZeRO needs data ranks, stages 2 and 3 no pipeline; shard=N divides dp x cp.", data_can_shard },
-    { "recompute", "Recompute asks for no more layers than a chunk has.", recompute_fits },
+    { "recompute", "Recompute asks for no more layers than a chunk has, and for parts that the model has.", recompute_fits },
     { "precision", "Gradients are in fp32 or the type of the weights.",
       precision_is_consistent },
     { "overlap", "What overlaps has something to overlap with.", overlap_is_possible },

@@ -8,7 +8,7 @@
 
 /* Members as in struct plan. Only ints, without padding: equal shares have equal bytes. */
 struct rank_share {
-    int tp, cp, microbatch;
+    int tp, cp, ep, etp, microbatch;
     int sp;           /* 0 or 1 */
     int context_comm; /* enum context_comm */
     int ends_meet;    /* 0 or 1: one stage has embedding and head, so tied tables need no copy */
@@ -18,6 +18,8 @@ static inline struct rank_share rank_share_of(const struct plan *plan)
 {
     return (struct rank_share){ .tp = plan->tp,
                                 .cp = plan->cp,
+                                .ep = plan->ep,
+                                .etp = plan->etp,
                                 .microbatch = plan->microbatch,
                                 .sp = plan->sp,
                                 .context_comm = plan->context_comm,

@@ -46,6 +46,27 @@ static inline struct state_share state_share(const struct plan *plan, enum state
     return plan_cuts(plan, what) ? plan_shard_group(plan) : (struct state_share){ 1, 1, 1 };
 }
 
+/* Ranks with the same experts: all of a stage's but those that hold others, or another part. */
+static inline int plan_expert_replicas(const struct plan *plan)
+{
+    return plan->tp * plan->cp * plan->dp / (plan->ep * plan->etp);
+}
+
+/* The ranks that one sharded copy of a rank's experts lies over; with shard=N there are as many
+ * copies as of everything else (Megatron Core, num_distributed_optimizer_instances). */
+static inline int plan_expert_shards(const struct plan *plan)
+{
+    int copies = plan_replicas(plan) / plan_shards(plan);
+    int shards = plan_expert_replicas(plan) / copies;
+    return shards > 0 ? shards : 1;
+}
+
+/* The ranks that shard `what` of the experts. */
+static inline int expert_state_ranks(const struct plan *plan, enum state what)
+{
+    return plan_cuts(plan, what) ? plan_expert_shards(plan) : 1;
+}
+
 /* Whether several groups hold the same shards. */
 static inline bool plan_repeats_shares(const struct plan *plan)
 {

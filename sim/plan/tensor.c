@@ -20,6 +20,7 @@ void tensor_shard(struct rank_share share, const struct model *model, struct lay
     dims->heads /= tp;
     dims->kv_heads = dims->kv_heads > tp ? dims->kv_heads / tp : 1;
     dims->ffn /= tp;
+    dims->shared_ffn /= tp;
     dims->vocab = padded_vocab(model, share.tp) / tp;
     if (share.sp)
         dims->norm_tokens /= tp;

@@ -461,21 +461,6 @@ START_TEST(the_memory_model_counts_a_list_as_by_hand)
 }
 END_TEST
 
-/* Each of a product's groups takes as long as if it were alone. */
-START_TEST(groups_of_a_product_take_as_long_as_one_times_their_number)
-{
-    struct arena arena = { 0 };
-    struct op group = *op_named(listed_ops(&lists[0].listed, &arena), "fc1"), one = group;
-    one.batch = 1;
-    one.flops /= EXPERTS;
-    one.bytes /= EXPERTS;
-    const struct profile *profile = &machine.profile;
-    ck_assert_double_eq(op_s(&machine.gpu, profile, ATTENTION_UNFUSED, &group),
-                        EXPERTS * op_s(&machine.gpu, profile, ATTENTION_UNFUSED, &one));
-    arena_release(&arena);
-}
-END_TEST
-
 /* --- what the executor does ----------------------------------------------------------------- */
 
 static struct plain plain_of(void)
@@ -590,7 +575,6 @@ static Suite *suite(void)
     tcase_add_checked_fixture(tc, open_machine, machine_release);
     tcase_add_loop_test(tc, every_operand_of_a_list_and_of_its_backward_is_there, 0, LENGTH(lists));
     tcase_add_loop_test(tc, the_memory_model_counts_a_list_as_by_hand, 0, LENGTH(lists));
-    tcase_add_test(tc, groups_of_a_product_take_as_long_as_one_times_their_number);
     suite_add_tcase(suite, tc);
     tc = tcase_create("executor");
     tcase_add_loop_test(tc, a_list_makes_what_plain_code_makes, 0, LENGTH(lists));

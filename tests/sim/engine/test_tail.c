@@ -47,13 +47,14 @@ static void check_near(double got_s, double expected_s)
 
 static double device_s(int stage)
 {
-    return optimizer_s(&planned.system, &planned.model, &planned.plan, planned_parameters(stage));
+    return optimizer_s(&planned.system, &planned.model, &planned.plan,
+                       (struct stage_weights){ planned_parameters(stage), 0 });
 }
 
 static struct host_optimizer host(int stage)
 {
     return host_optimizer(&planned.system, &planned.model, &planned.plan,
-                          planned_parameters(stage));
+                          (struct stage_weights){ planned_parameters(stage), 0 });
 }
 
 /* Weights are copied back during the update: only the part of the copy that is longer than the

@@ -20,13 +20,15 @@ START_TEST(a_host_updates_the_shard_of_its_gpu)
     struct plan plan = plan_default();
     plan.dp = 8;
     plan.zero = 1;
-    struct host_optimizer host = host_optimizer(&machine, &model, &plan, 1e9);
+    struct host_optimizer host =
+        host_optimizer(&machine, &model, &plan, (struct stage_weights){ 1e9, 0 });
     ck_assert_double_eq_tol(host.down_s, 0.5 / 44, 1e-12);
     ck_assert_double_eq_tol(host.update_s, 30.0 / 8 / 40, 1e-12);
     ck_assert_double_eq_tol(host.up_s, 0.25 / 44, 1e-12);
     plan.zero = 0;
-    ck_assert_double_eq_tol(host_optimizer(&machine, &model, &plan, 1e9).update_s, 30.0 / 40,
-                            1e-12);
+    ck_assert_double_eq_tol(
+        host_optimizer(&machine, &model, &plan, (struct stage_weights){ 1e9, 0 }).update_s,
+        30.0 / 40, 1e-12);
 }
 END_TEST
 

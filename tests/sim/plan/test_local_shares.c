@@ -74,8 +74,11 @@ static double copies(const struct model *model, int tp)
     return (tp - 1) * (norms + head_norms + biases) + heads * of_one_head;
 }
 
+/* Experts and latent attention have whole weights on all ranks: test_experts has them. */
 static bool can_split(const struct model *model, int tp)
 {
+    if (model->experts > 0 || model->kv_lora > 0)
+        return tp == 1;
     bool fits_kv = model->kv_heads % tp == 0 || tp % model->kv_heads == 0;
     return model->heads % tp == 0 && model->ffn % tp == 0 && fits_kv;
 }
@@ -207,6 +210,8 @@ static double forward_flops(const struct plan *plan, const struct model *model)
 /* Each rank computes its share; copied key heads are computed on each rank that has them. */
 static void check_flops(const struct plan *plan, const struct model *model)
 {
+    if (!can_split(model, plan->tp))
+        return;
     struct plan one = plan_default();
     double spare_heads = plan->tp > model->kv_heads ? plan->tp - model->kv_heads : 0;
     double copied = 2.0 * model->seq * model->hidden * 2 * spare_heads * model->head_dim;

@@ -49,6 +49,11 @@ static struct model odd(void)
     return model;
 }
 
+static struct model mixtral(void)
+{
+    return model_of("mixtral-8x7b");
+}
+
 static const struct {
     const char *layout;
     struct model (*model)(void);
@@ -101,9 +106,21 @@ static const struct {
       "cp-comm=a2a splits the 2 kv_heads of a tensor rank, not a multiple of cp 4" },
     { "tp8 pp8 cp2 dp1 mb1 zero1", gpt3, 128, 1536, NULL, "", "" },
     { "tp8 ep2 pp8 dp16 mb1", gpt3, 1024, 1536, "expert", "ep2",
-      "expert parallelism is not modelled yet" },
+      "ep 2 and etp 1 divide experts, and the model has none" },
     { "tp8 etp2 pp8 dp16 mb1", gpt3, 1024, 1536, "expert", "etp2",
-      "expert parallelism is not modelled yet" },
+      "ep 1 and etp 2 divide experts, and the model has none" },
+    { "tp1 ep16 pp8 dp8 mb1", mixtral, 64, 1536, "expert", "ep16",
+      "8 experts are not a multiple of ep 16" },
+    { "tp1 ep2 etp3 pp8 dp8 mb1", mixtral, 64, 1536, "expert", "etp3",
+      "the experts' width 14336 is not a multiple of etp 3" },
+    { "tp1 ep8 pp8 dp4 mb1", mixtral, 32, 1536, "expert_groups", "ep8",
+      "etp 1 x ep 8 does not divide the 4 ranks of a stage" },
+    { "pp8 dp8 mb1 recompute=selective:mla_up_proj", mixtral, 64, 1536, "recompute", "recompute",
+      "recompute=selective:mla_up_proj has nothing to repeat" },
+    { "tp8 pp8 dp1 mb1 recompute=selective:moe_act", gpt3, 64, 1536, "recompute", "recompute",
+      "recompute=selective:moe_act has nothing to repeat" },
+    { "tp2 ep8 pp2 dp8 mb1", mixtral, 32, 1536, "expert_sequence", "tp2",
+      "a model with experts needs sp with tp 2" },
     { "tp8 pp7 dp16 mb1", gpt3, 896, 1536, "pipeline_layers", "pp7",
       "96 layers do not divide over 7 stages" },
     { "tp8 pp8 dp16 mb1 vpp5", gpt3, 1024, 1536, "pipeline_layers", "vpp5",

@@ -1,0 +1,190 @@
+/* The second half of a block with experts: norm, router, the rows' way to their experts and back,
+ * the experts' two linear layers, a shared expert, the residual.
+ *
+ * Each token goes to topk of the experts (Shazeer et al. 2017; Fedus et al. 2021). Rows are copied
+ * once for each of their experts, sent to the experts' ranks, sorted by expert, and multiplied by
+ * all experts of the rank in one grouped product. A row takes the router's share of it along: the
+ * activation multiplies by it, so that the experts' output need not be kept for the share's
+ * gradient (Megatron Core 0.13, moe/experts.py). Sizes are those of a balanced router. */
+#include "models/layer_part.h"
+
+/* Bytes of a router's number: logits and shares are fp32, the map of chosen experts is of bytes. */
+enum { SHARE_BYTES = 4, CHOSEN_BYTES = 1, PLACE_BYTES = 4 };
+
+/* Kernels of scores, top-k, map and auxiliary loss where no kernel fuses them (Megatron Core,
+ * moe/moe_utils.py: topk_routing_with_score_function and its callers). */
+enum { ROUTE_KERNELS = 10 };
+
+/* A token's rows on this rank before they are sent: one for each of its experts. */
+static double copied_rows(const struct builder *b)
+{
+    return b->dims->norm_tokens * b->model->topk;
+}
+
+/* A product with the whole router's matrix, which all tensor ranks hold. Its logits are fp32. */
+static void add_router(struct builder *b)
+{
+    double experts = b->model->experts;
+    struct linear router = { .name = "router",
+                             .out = experts,
+                             .in = b->dims->hidden,
+                             .rows = b->dims->norm_tokens,
+                             .summed = SUMMED_OVER_TOKENS,
+                             .has_bias = b->model->router_bias };
+    struct op *op = add_gemm(b, &router);
+    b->ops.operands->values[b->value].bytes = SHARE_BYTES * op->m * experts;
+}
+
+/* Makes the shares and the places of the rows. Keeps logits, shares and the map. */
+static void add_route(struct builder *b, int *shares, int *places)
+{
+    double rows = b->dims->norm_tokens;
+    double experts = b->model->experts;
+    struct op *op = add_reader(b, OP_ROUTE, "route", rows, experts);
+    op->k = b->model->topk;
+    op->bytes = rows * experts * (3 * SHARE_BYTES + CHOSEN_BYTES);
+    op->backward_bytes = rows * experts * (3 * SHARE_BYTES + CHOSEN_BYTES);
+    op->kernels = op->backward_kernels = ROUTE_KERNELS;
+    keep_input(b, op);
+    *shares = add_output(b, op, VALUE_STATISTICS, SHARE_BYTES * rows * experts);
+    ids_add(&op->saved, *shares);
+    *places = add_output(b, op, VALUE_PLACES,
+                         CHOSEN_BYTES * rows * experts + PLACE_BYTES * copied_rows(b));
+    ids_add(&op->saved, *places);
+    if (b->model->score_bias)
+        add_weight(b, op, WEIGHT_BIAS, experts, 1)->is_frozen = true;
+}
+
+/* Copies each row to the places of its experts, with the share; the backward adds the copies up. */
+static void add_dispatch(struct builder *b, int shares, int places)
+{
+    const struct layer_dims *d = b->dims;
+    struct op *op = add_op(b, OP_DISPATCH, "dispatch", d->norm_tokens, d->hidden);
+    op->k = b->model->topk;
+    ids_add(&op->in, places);
+    ids_add(&op->in, shares);
+    op->bytes = op->backward_bytes =
+        b->element_bytes * d->hidden * (d->norm_tokens + copied_rows(b));
+    b->ops.operands->values[b->value].bytes = b->element_bytes * d->hidden * copied_rows(b);
+    ids_add(&op->saved, places);
+}
+
+/* `rows` of the value behind the mark. */
+static void add_expert_mark(struct builder *b, enum op_kind kind, const char *name, double rows)
+{
+    struct op *op = add_op(b, kind, name, copied_rows(b), b->dims->hidden);
+    op->kernels = 0;
+    op->comm_bytes = b->element_bytes * op->m * op->n;
+    b->ops.operands->values[b->value].bytes = b->element_bytes * rows * op->n;
+}
+
+/* Puts the rows of all senders in the experts' order, or back; one expert has them all. */
+static void add_sort(struct builder *b, const char *name)
+{
+    const struct layer_dims *d = b->dims;
+    if (d->experts <= 1)
+        return;
+    struct op *op = add_op(b, OP_SORT, name, d->expert_rows, d->hidden);
+    op->batch = d->experts;
+    op->bytes = op->backward_bytes = 2 * b->element_bytes * op->m * op->n;
+    keep_output(b, op, VALUE_PLACES, PLACE_BYTES * d->expert_rows);
+}
+
+static void add_expert_activation(struct builder *b)
+{
+    const struct layer_dims *d = b->dims;
+    b->region = REGION_EXPERT_ACTIVATION;
+    struct op *op = add_activation(b, "expert_activation", d->expert_rows, d->expert_ffn);
+    b->region = REGION_EXPERTS;
+    op->bytes += SHARE_BYTES * d->expert_rows;
+    op->backward_bytes += 2 * SHARE_BYTES * d->expert_rows;
+    keep_output(b, op, VALUE_STATISTICS, SHARE_BYTES * d->expert_rows);
+}
+
+static void add_routed_experts(struct builder *b)
+{
+    const struct layer_dims *d = b->dims;
+    int rows = b->value, shares, places;
+    double inputs = model_is_gated(b->model) ? 2 : 1;
+    b->region = REGION_EXPERTS;
+    add_router(b);
+    add_route(b, &shares, &places);
+    b->value = rows;
+    add_dispatch(b, shares, places);
+    add_expert_mark(b, OP_EXPERT_ENTER, "expert_enter", d->expert_rows);
+    add_sort(b, "expert_sort");
+    struct linear fc1 = { .name = "expert_fc1",
+                          .out = inputs * d->expert_ffn,
+                          .in = d->hidden,
+                          .rows = d->expert_rows,
+                          .groups = d->experts,
+                          .has_bias = b->model->expert_bias };
+    struct linear fc2 = { .name = "expert_fc2",
+                          .out = d->hidden,
+                          .in = d->expert_ffn,
+                          .rows = d->expert_rows,
+                          .groups = d->experts,
+                          .has_bias = b->model->expert_bias };
+    add_quantize(b, "expert_fc1_input", d->expert_rows, d->hidden);
+    add_linear(b, &fc1);
+    add_expert_activation(b);
+    add_quantize(b, "expert_fc2_input", d->expert_rows, d->expert_ffn);
+    add_linear(b, &fc2);
+    add_sort(b, "expert_unsort");
+    add_expert_mark(b, OP_EXPERT_LEAVE, "expert_leave", copied_rows(b));
+    struct op *op = add_op(b, OP_COMBINE, "combine", d->norm_tokens, d->hidden);
+    op->k = b->model->topk;
+    op->bytes = op->backward_bytes =
+        b->element_bytes * d->hidden * (d->norm_tokens + copied_rows(b));
+    ids_add(&op->in, places);
+    ids_add(&op->saved, places);
+    b->region = REGION_REST;
+}
+
+/* Adds the shared expert's output for `rows` to the routed one at hand, gated if the model says. */
+static void add_shared_expert(struct builder *b, int rows)
+{
+    const struct layer_dims *d = b->dims;
+    int routed = b->value, gate = NO_ID;
+    b->region = REGION_SHARED_EXPERT;
+    b->value = rows;
+    if (b->model->shared_gate) {
+        struct linear product = { .name = "shared_gate",
+                                  .out = 1,
+                                  .in = d->hidden,
+                                  .rows = d->norm_tokens,
+                                  .summed = SUMMED_OVER_TOKENS };
+        add_gemm(b, &product);
+        gate = b->value;
+        b->value = rows;
+    }
+    struct feed_forward shared = { .enter = "shared_enter",
+                                   .input = "shared_fc1_input",
+                                   .fc1 = "shared_fc1",
+                                   .activation = "shared_activation",
+                                   .middle = "shared_fc2_input",
+                                   .fc2 = "shared_fc2",
+                                   .leave = "shared_leave",
+                                   .width = d->shared_ffn };
+    add_feed_forward(b, &shared);
+    b->region = REGION_REST;
+    struct op *op = add_op(b, OP_RESIDUAL, "shared_add", d->norm_tokens, d->hidden);
+    op->bytes = 3 * b->element_bytes * op->m * op->n;
+    op->backward_kernels = 0;
+    ids_add(&op->in, routed);
+    if (gate == NO_ID)
+        return;
+    ids_add(&op->in, gate);
+    op->backward_bytes = 3 * b->element_bytes * op->m * op->n;
+    op->backward_kernels = 1;
+}
+
+void add_expert_block(struct builder *b)
+{
+    begin_part(b, "ffn_norm");
+    int rows = b->value;
+    add_routed_experts(b);
+    if (b->dims->shared_ffn > 0)
+        add_shared_expert(b, rows);
+    end_part(b, "ffn_after_norm", "ffn_residual");
+}

@@ -1,0 +1,162 @@
+/* Op lists of blocks with experts and with latent attention. */
+#include "models/layer.h"
+#include "models/replay.h"
+
+#include "tests/exec/op_lists.h"
+#include "tests/sim/named.h"
+#include "tests/testing.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static struct arena arena;
+static struct err err;
+
+static void tear_down(void)
+{
+    arena_release(&arena);
+}
+
+static struct ops block(const struct model *model, double seq)
+{
+    struct layer_dims dims = layer_dims(model, 1, seq);
+    struct layer_options options = layer_flash;
+    options.fusions = (1u << NUM_FUSIONS) - 1;
+    return layer_forward(model, &dims, &options, &arena);
+}
+
+static double weights(struct ops ops, bool of_experts)
+{
+    double elements = 0;
+    for (int i = 0; i < ops.operands->num_weights; i++) {
+        const struct op_weight *weight = &ops.operands->weights[i];
+        if (weight->is_of_experts || !of_experts)
+            elements += weight->rows * weight->columns;
+    }
+    return elements;
+}
+
+/* Two sums: of the list's weights, and the formula that is exact for whole models. */
+START_TEST(the_weights_of_a_list_are_the_parameters_of_its_kind)
+{
+    size_t count;
+    struct model_preset *presets = model_presets(&count, &err);
+    ck_assert_msg(presets, "%s", err.msg);
+    for (size_t i = 0; i < count; i++)
+        for (int kind = 0; kind < model_num_kinds(&presets[i].model); kind++) {
+            struct model of = model_of_kind(&presets[i].model, kind);
+            if (has_costs(&presets[i].model))
+                ck_assert_msg(weights(block(&of, 128), false) == model_layer_parameters(&of),
+                              "%s, kind %d", of.name, kind);
+            arena_release(&arena);
+        }
+    free(presets);
+}
+END_TEST
+
+/* DeepSeek-V3 at 4,096 tokens: a token's experts multiply 8 x 3 x 2048 x 7168 weights, twice a
+ * multiply-add; the shared one 3 x 2048 x 7168; the router 256 x 7168. */
+START_TEST(products_of_experts_are_those_of_the_chosen_ones)
+{
+    struct model model = model_of("deepseek-v3");
+    struct ops ops = block(&model, 4096);
+    double one = 3.0 * 2048 * 7168 * 2 * 4096;
+    double routed = op_named(ops, "expert_fc1")->flops + op_named(ops, "expert_fc2")->flops;
+    double shared = op_named(ops, "shared_fc1")->flops + op_named(ops, "shared_fc2")->flops;
+    ck_assert_double_eq(routed, 8 * one);
+    ck_assert_double_eq(shared, one);
+    ck_assert_double_eq(op_named(ops, "router")->flops, 2.0 * 4096 * 256 * 7168);
+    ck_assert_double_eq(weights(ops, true), 256 * 3.0 * 2048 * 7168);
+}
+END_TEST
+
+/* The 187,107,328 weights of a layer's latent attention, and its core: 128 heads of 192 + 128
+ * channels, of the causal half. */
+START_TEST(latent_attention_is_as_wide_as_its_heads)
+{
+    struct model model = model_of("deepseek-v3");
+    struct ops ops = block(&model, 4096);
+    static const char *const names[] = { "q_down",  "q_norm", "q_up",      "kv_down",
+                                         "kv_norm", "kv_up",  "projection" };
+    double elements = 0;
+    for (size_t i = 0; i < LENGTH(names); i++) {
+        const struct op *op = op_named(ops, names[i]);
+        for (int j = 0; j < op->weights.count; j++) {
+            const struct op_weight *weight = &ops.operands->weights[op->weights.at[j]];
+            elements += weight->rows * weight->columns;
+        }
+    }
+    ck_assert_double_eq(elements, 187107328);
+    const struct op *core = op_named(ops, "attention");
+    ck_assert_double_eq(core->flops, 2.0 * 128 * (192 + 128) * 4096 * 4096 / 2);
+}
+END_TEST
+
+/* Bytes a token keeps of V3's attention at tp 1: 2h of the norm, q_r and kv_r + d_r before and
+ * after their norms, q, k and v, the output twice used, 4 bytes of statistics a head; mla_up_proj
+ * drops q, k and v. */
+START_TEST(latent_attention_keeps_what_its_backward_reads)
+{
+    struct model model = model_of("deepseek-v3");
+    struct ops ops = block(&model, 1);
+    double core = 2 * 128 * (2 * 192 + 128), latent = 2 * (2 * 1536 + 2 * 576);
+    double kept = 0;
+    for (int i = 0; i < ops.count && strcmp(ops.at[i].name, "attention_residual") != 0; i++)
+        kept += op_saved_bytes(&ops, &ops.at[i]);
+    double stream = 2 * 2 * 7168 + 4; /* the norm's input and output, and its statistics */
+    ck_assert_double_eq(kept, stream + latent + 2 * 4 + core + 2 * 128 * 128 + 4 * 128);
+    ck_assert_double_eq(ops_replay(&ops, 1u << REPLAY_LATENT_UP, &arena).freed_bytes, core);
+}
+END_TEST
+
+/* A token's rows of Mixtral, 2 of 8 experts, f 14336: fc1 keeps its input, the activation fc1's two
+ * halves and the share, fc2 the activation, which moe_act drops; the router logits, shares and the
+ * map; places three times. */
+START_TEST(experts_keep_what_their_backward_reads)
+{
+    struct model model = model_of("mixtral-8x7b");
+    struct ops ops = block(&model, 1);
+    double rows = 2, f = 14336, h = 4096, experts = 8;
+    double kept = 0;
+    for (int i = 0; i < ops.count; i++)
+        if (ops.at[i].region == REGION_EXPERTS || ops.at[i].region == REGION_EXPERT_ACTIVATION)
+            kept += op_saved_bytes(&ops, &ops.at[i]);
+    double of_rows = 2 * h + 2 * 2 * f + 4 + 2 * f + 3 * 4;
+    ck_assert_double_eq(kept, 2 * h + rows * of_rows + 9 * experts);
+    ck_assert_double_eq(ops_replay(&ops, 1u << REPLAY_EXPERT_ACTIVATION, &arena).freed_bytes,
+                        rows * (2 * f + 4));
+}
+END_TEST
+
+/* Two stages of the same: what a window sees of a long sequence. */
+START_TEST(a_window_sees_no_further)
+{
+    struct model model = model_of("gpt-oss-20b");
+    struct model windowed = model_of_kind(&model, 0), full = model_of_kind(&model, 1);
+    ck_assert_int_eq(windowed.attention, ATTENTION_WINDOW);
+    double seq = 4096, window = 128;
+    double seen = op_named(block(&windowed, seq), "attention")->flops;
+    double all = op_named(block(&full, seq), "attention")->flops;
+    ck_assert_double_eq_tol(seen / all, (seq * window - window * window / 2) / (seq * seq / 2),
+                            1e-12);
+    ck_assert_double_eq(op_named(block(&windowed, 64), "attention")->flops,
+                        op_named(block(&full, 64), "attention")->flops);
+}
+END_TEST
+
+static Suite *suite(void)
+{
+    TCase *tc = tcase_create("lists");
+    tcase_add_checked_fixture(tc, NULL, tear_down);
+    tcase_add_test(tc, the_weights_of_a_list_are_the_parameters_of_its_kind);
+    tcase_add_test(tc, products_of_experts_are_those_of_the_chosen_ones);
+    tcase_add_test(tc, latent_attention_is_as_wide_as_its_heads);
+    tcase_add_test(tc, latent_attention_keeps_what_its_backward_reads);
+    tcase_add_test(tc, experts_keep_what_their_backward_reads);
+    tcase_add_test(tc, a_window_sees_no_further);
+    Suite *s = suite_create("models/experts");
+    suite_add_tcase(s, tc);
+    return s;
+}
+
+TEST_MAIN(suite)
