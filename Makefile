@@ -442,7 +442,7 @@ format:
 BIN   := $(DESTDIR)$(PREFIX)/bin
 LIB   := $(DESTDIR)$(PREFIX)/lib/simsearch
 SHARE := $(DESTDIR)$(PREFIX)/share
-DATA_FOLDERS := models/presets models/texts $(addprefix calibration/,hardware profiles clusters stacks measured)
+DATA_FOLDERS := models/presets models/texts $(addprefix calibration/,hardware profiles clusters stacks measured papers)
 DATA := $(wildcard $(addsuffix /*.json,$(DATA_FOLDERS)) calibration/match.json calibration/fit.json calibration/left_out.json \
                    calibration/measured/*.csv models/texts/*.txt)
 MAN  := $(wildcard docs/simsearch.1)

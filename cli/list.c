@@ -99,12 +99,13 @@ int cmd_list(int argc, char **argv, struct err *err)
         options.num_files > 0 ? registry_find(options.files[0], err) : NULL;
     if (err->code != ERR_NONE)
         return exit_code_of(err);
-    if (registry && registry->print && options.json)
-        err_set(err, ERR_USAGE, registry->name, "is a page of text, not JSON");
-    else if (registry && registry->print)
-        registry->print(stdout);
-    if (err->code != ERR_NONE || (registry && registry->print))
+    if (registry && (!registry->entries || (registry->print && !options.json))) {
+        if (options.json)
+            err_set(err, ERR_USAGE, registry->name, "is a page of text, not JSON");
+        else
+            registry->print(stdout);
         return exit_code_of(err);
+    }
     json_t *list = registry ? registry->entries(err) : registry_list();
     if (!list)
         return exit_code_of(err);

@@ -8,10 +8,12 @@
 #include "cli/names/completion.h"
 #include "cli/names/reference.h"
 #include "cli/views/answer.h"
+#include "cli/views/decentralised.h"
 #include "exec/plugin/backend.h"
 #include "exec/supported.h"
 #include "models/corpus.h"
 #include "models/model.h"
+#include "models/workload.h"
 #include "search/robust.h"
 #include "sim/campaign/scaling.h"
 #include "sim/cost/collective.h"
@@ -278,6 +280,20 @@ static json_t *list_laws(struct err *err)
     return list;
 }
 
+static json_t *list_workloads(struct err *err)
+{
+    (void)err;
+    json_t *list = json_array();
+    for (int i = 0; i < num_workloads; i++) {
+        const struct workload *workload = &workloads[i];
+        json_t *entry = add_entry(list, workload->name, NULL, workload->summary, workload->source);
+        json_object_set_new(entry, "parameters", json_real(workload->parameters));
+        json_object_set_new(entry, "forward_flops", json_real(workload->forward_flops));
+        json_object_set_new(entry, "sample", json_string(workload->sample));
+    }
+    return list;
+}
+
 static json_t *list_costs(struct err *err)
 {
     (void)err;
@@ -344,11 +360,15 @@ static const struct registry registries[] = {
     { "exchanges", "how data ranks agree, for exchange=", list_exchanges, NULL },
     { "methods", "ways to search, for --method", list_methods, NULL },
     { "laws", "published sizes of models for a budget, which `design` compares", list_laws, NULL },
+    { "workloads", "models that are no transformer, of the tables of decentralised training",
+      list_workloads, NULL },
     { "costs", "sorts of cost that --robust draws", list_costs, NULL },
     { "backends", "what a plan can run on, for --backend", list_backends, NULL },
     { "rules", "what a plan must keep", list_rules, NULL },
     { "refusals", "what `run` cannot run yet, by the layout's word", list_refusals, NULL },
     { "layout", "words of a layout, for --layout and --fix", list_layout, NULL },
+    { "decentralised", "published times of decentralised training beside predicted ones",
+      decentralised_entries, decentralised_print },
     { "fields", "keys of the files", NULL, reference_write_fields },
     { "reference", "all of it, as Markdown", NULL, reference_write },
     { "completion-bash", "what bash completes, as a script", NULL, completion_write_bash },

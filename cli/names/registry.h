@@ -10,7 +10,8 @@
 struct registry {
     const char *name;
     const char *summary;
-    /* An array of objects with name, aliases, summary, source and more; NULL on failure. */
+    /* An array of objects with name, aliases, summary, source and more; NULL on failure. May be
+     * NULL where there is a page. */
     json_t *(*entries)(struct err *err);
     void (*print)(FILE *to); /* a page instead; NULL: the entries as a table */
 };

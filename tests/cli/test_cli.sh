@@ -793,7 +793,7 @@ keys feasible reasons
 # --- list ---------------------------------------------------------------------------------------
 
 run 0 list
-for kind in models texts gpus clusters profiles stacks axes schedules collectives methods laws costs rules refusals layout; do
+for kind in models texts gpus clusters profiles stacks axes schedules collectives methods laws workloads costs rules refusals layout; do
     grep -q "^$kind " out || fail "does not list $kind"
     "$SIMSEARCH" list "$kind" >text || fail "cannot list $kind"
     [ -s text ] || fail "lists no $kind"
@@ -808,6 +808,11 @@ keys params active_params layers hidden heads seq
 shows '"params": [0-9]+,$'
 run 0 list models -v
 shows 'source: '
+run 0 list decentralised
+shows '^\| resnet-50 \| 256 \| `ring` \| a batch \| 2[0-9.]+ ms \| 278 ms \|'
+shows '^\| `topk:0.01` \| - \| - \| 0.01 \|'
+run 0 list decentralised --json
+shows '"published_s": 0\.278'
 run 0 list fields
 shows memory_bandwidth
 run 0 list reference

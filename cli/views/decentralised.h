@@ -1,0 +1,34 @@
+/* cli/views/decentralised.h - the lectures' tables of decentralised training, predicted beside
+ * printed: times of a batch and hours of a training of ResNet-50 and BERT-Large. */
+#ifndef CLI_VIEWS_DECENTRALISED_H
+#define CLI_VIEWS_DECENTRALISED_H
+
+#include "base/err.h"
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdio.h>
+
+/* One number of a paper. */
+struct decentralised_row {
+    const char *paper;    /* calibration/papers/PAPER.json: its network */
+    const char *workload; /* models/workload.h */
+    const char *exchange;
+    int gpus;
+    bool is_training; /* hours of a whole training; else seconds of a batch's exchange */
+    double predicted, published;
+};
+enum { MOST_DECENTRALISED_ROWS = 24 };
+struct decentralised {
+    struct decentralised_row at[MOST_DECENTRALISED_ROWS];
+    int count;
+};
+
+/* False when a shipped file is missing or faulty. */
+bool decentralised_predict(struct decentralised *out, struct err *err);
+
+/* "simsearch list decentralised": the entries, and as a page with each method's constants. */
+json_t *decentralised_entries(struct err *err);
+void decentralised_print(FILE *to);
+
+#endif
