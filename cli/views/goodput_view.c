@@ -169,26 +169,37 @@ static const struct {
     const char *name;
 } run_units[] = { { DAY_S, "days" }, { 3600, "h" }, { 60, "min" }, { 1, "s" } };
 
+/* Years and more, each in a unit of its own. */
+static void add_long_run(struct text *out, const struct expected *run_s)
+{
+    char mean[40], low[40], high[40];
+    units_show_duration(run_s->mean, mean, sizeof mean);
+    units_show_duration(run_s->low, low, sizeof low);
+    units_show_duration(run_s->high, high, sizeof high);
+    text_add(out, "%s (90 %% interval %s to %s)", mean, low, high);
+}
+
 /* "8.0 days (90 % interval 5.7 to 11.6)". */
 static void add_run_time(struct text *out, const struct expected *run_s)
 {
     size_t i = 0;
+    const double longest_s = 1000.0 * DAY_S;
+    if (run_s->high > longest_s) {
+        add_long_run(out, run_s);
+        return;
+    }
     while (i + 1 < LENGTH(run_units) && run_s->mean < 2 * run_units[i].s)
         i++;
     double unit_s = run_units[i].s;
     int decimals = run_s->mean < 99.95 * unit_s ? 1 : 0;
-    text_add(out, "%.*f %s (90 %% interval %.*f to ", decimals, run_s->mean / unit_s,
-             run_units[i].name, decimals, run_s->low / unit_s);
-    if (isinf(run_s->high))
-        text_add(out, "never)");
-    else
-        text_add(out, "%.*f)", decimals, run_s->high / unit_s);
+    text_add(out, "%.*f %s (90 %% interval %.*f to %.*f)", decimals, run_s->mean / unit_s,
+             run_units[i].name, decimals, run_s->low / unit_s, decimals, run_s->high / unit_s);
 }
 
 static void add_dollars(struct text *out, const struct setup *setup, const struct expected *run_s)
 {
     char mean[32], low[32], high[32];
-    if (!(setup->system.cluster.price_per_gpu_h > 0))
+    if (!(setup->system.cluster.price_per_gpu_h > 0) || isinf(run_s->high))
         return;
     units_show_count(dollars_of(setup, run_s->mean), mean, sizeof mean);
     units_show_count(dollars_of(setup, run_s->low), low, sizeof low);

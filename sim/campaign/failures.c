@@ -98,9 +98,11 @@ int failures_spare_hosts(const struct failures *failures, double repair_s)
     const double most_exact = 300; /* e^-a underflows beyond 700 */
     double under_repair = repair_s * failures->hardware_share / failures->mtbf_s;
     double mean = failures->hosts_lost;
-    if (under_repair <= most_exact)
-        return panjer_quantile(failures, under_repair);
+    if (under_repair <= most_exact) {
+        int spares = panjer_quantile(failures, under_repair);
+        return spares < failures->hosts ? spares : failures->hosts;
+    }
     /* a normal number: mean a E[k], variance a E[k^2] with E[k^2] = (2 - 1/g) g^2 of geometric */
     double deviation = sqrt(under_repair * (2 * mean - 1) * mean);
-    return (int)ceil(under_repair * mean + 2.326 * deviation);
+    return (int)fmin(ceil(under_repair * mean + 2.326 * deviation), failures->hosts);
 }

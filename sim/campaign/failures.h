@@ -26,7 +26,7 @@ double failures_lose_pair(const struct failures *failures);
 double lost_hosts_hold_pair(int hosts, int lost);
 
 /* The fewest spare hosts that at 99 of 100 times stand in for all that are under repair: those of a
- * Poisson number of failures (Panjer 1981). */
+ * Poisson number of failures (Panjer 1981); as many as the job has at most. */
 int failures_spare_hosts(const struct failures *failures, double repair_s);
 
 /* Published rates of interruptions of runs, of all causes. */

@@ -234,15 +234,17 @@ END_TEST
  */
 START_TEST(spares_are_the_hosts_under_repair_at_99_of_100_times)
 {
-    struct failures failures = { .mtbf_s = 2 * DAY_S / 15.52,
-                                 .hardware_share = 1,
-                                 .hosts_lost = 1 };
+    struct failures failures = {
+        .mtbf_s = 2 * DAY_S / 15.52, .hardware_share = 1, .hosts_lost = 1, .hosts = 2048
+    };
     ck_assert_int_eq(failures_spare_hosts(&failures, 2 * DAY_S), 25);
     failures.mtbf_s = HUGE_VAL;
     ck_assert_int_eq(failures_spare_hosts(&failures, 2 * DAY_S), 0);
-    failures = (struct failures){ .mtbf_s = 1, .hardware_share = 1, .hosts_lost = 1.6 };
+    failures =
+        (struct failures){ .mtbf_s = 1, .hardware_share = 1, .hosts_lost = 1.6, .hosts = 2048 };
     int exact = failures_spare_hosts(&failures, 300), normal = failures_spare_hosts(&failures, 301);
     ck_assert_int_le(abs(normal - exact - 2), 3);
+    ck_assert_int_eq(failures_spare_hosts(&failures, 1e18), 2048);
 }
 END_TEST
 
@@ -320,6 +322,19 @@ START_TEST(the_less_a_checkpoint_stops_a_run_the_more_of_it_is_kept)
 }
 END_TEST
 
+/* "higher than 90% effective training time": Grattafiori et al. 2024, section 3.3.4. */
+START_TEST(llama_3_keeps_nine_tenths_of_its_time)
+{
+    planned_load("meta-grand-teton-700w", "megatron-core", "llama3-405b", 16384);
+    struct run run = run_of("tp8 pp16 vpp8 dp128 mb1 zero1 stages=0,1x126,0");
+    struct goodput of = goodput_in_way(&run, CHECKPOINT_ASYNC);
+    ck_assert_double_gt(of.kept, 0.9);
+    ck_assert_double_lt(of.kept, 0.95);
+    ck_assert_double_eq_tol(of.interruptions / of.run_s.mean, 419 / (54.0 * DAY_S), 1e-7);
+    planned_release();
+}
+END_TEST
+
 START_TEST(a_run_that_never_fails_takes_its_steps_and_their_interval)
 {
     planned_load("dgx-h100", "megatron-core", "gpt3-2.7b", 8);
@@ -389,6 +404,7 @@ static Suite *suite(void)
     tcase_add_test(runs, blooms_checkpoint_has_2_3_tib_and_takes_40_s);
     tcase_add_test(runs, copies_to_the_host_are_shared_out_over_replicas);
     tcase_add_test(runs, the_less_a_checkpoint_stops_a_run_the_more_of_it_is_kept);
+    tcase_add_test(runs, llama_3_keeps_nine_tenths_of_its_time);
     tcase_add_test(runs, a_run_that_never_fails_takes_its_steps_and_their_interval);
     tcase_add_test(runs, a_run_that_never_ends_is_infinite);
     tcase_add_test(runs, runs_that_are_drawn_spread_as_their_interval_says);
