@@ -62,3 +62,19 @@ void draw_blocks(struct model *model, uint64_t seed)
         .num_runs = 2,
     };
 }
+
+void draw_experts(struct model *model, uint64_t seed)
+{
+    struct random rng = random_new(seed, 79);
+    model->experts = model->topk = model->expert_ffn = model->shared_ffn = 0;
+    model->feed_forward = FEED_FORWARD_DENSE;
+    if (random_below(&rng, 3) > 0)
+        return;
+    model->experts = PICK(&rng, 4, 6, 8, 16);
+    model->topk = PICK(&rng, 1, 2, 4);
+    model->expert_ffn = PICK(&rng, 1, 2, 4) * model->hidden / 2;
+    model->shared_ffn = PICK(&rng, 0, 1) * model->hidden;
+    model->feed_forward = FEED_FORWARD_EXPERTS;
+    if (model->blocks.num_kinds > 0)
+        model->blocks.kinds[1].feed_forward = FEED_FORWARD_EXPERTS;
+}

@@ -17,6 +17,8 @@ int pick(struct random *rng, const int *from, int count);
 /* Gives every third model two kinds of blocks: the first few wider, or every second narrower. */
 struct model;
 void draw_blocks(struct model *model, uint64_t seed);
+/* In a third of the draws some or all blocks get experts. */
+void draw_experts(struct model *model, uint64_t seed);
 
 double random_between(double low, double high); /* uses rand() */
 

@@ -36,6 +36,7 @@ void instance_randomize(struct instance *instance, uint64_t seed)
     model->batch = PICK(&rng, 12, 16, 32, 48, 60);
     model->blocks = (struct blocks){ 0 };
     draw_blocks(model, seed);
+    draw_experts(model, seed);
     system->num_gpus = PICK(&rng, 1, 4, 8, 12, 16, 24, 32);
     system->gpu.memory_bytes = between(&rng, 6e9, 20e9);
     system->cluster.levels[0].bytes_per_s *= between(&rng, 0.1, 2);

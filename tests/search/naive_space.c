@@ -129,6 +129,26 @@ static void add_inner(struct naive_space *space, int *capacity, struct plan plan
         }
 }
 
+/* The candidates of these tensor, context and expert ranks. */
+static void add_degrees(struct naive_space *space, int *capacity, struct plan plan, int num_gpus,
+                        const struct naive_splits *of_pp)
+{
+    for (int sp = 0; sp <= (plan.tp > 1); sp++)
+        for (plan.microbatch = 1; plan.microbatch <= 16; plan.microbatch *= 2)
+            for (plan.pp = 1; plan.pp <= num_gpus; plan.pp++)
+                for (int split = 0;
+                     num_gpus % (plan.tp * plan.cp * plan.pp) == 0 && split < of_pp[plan.pp].count;
+                     split++) {
+                    const struct naive_split *of = &of_pp[plan.pp].at[split];
+                    plan.sp = sp;
+                    plan.vpp = of->vpp;
+                    plan.chunk_layers = of->layers;
+                    plan.num_chunk_layers = of->layers ? plan.pp * of->vpp : 0;
+                    plan.dp = num_gpus / plan.tp / plan.cp / plan.pp;
+                    add_inner(space, capacity, plan);
+                }
+}
+
 struct naive_space naive_space_new(const struct model *model, int num_gpus)
 {
     struct naive_space space = { 0 };
@@ -137,26 +157,16 @@ struct naive_space naive_space_new(const struct model *model, int num_gpus)
     for (int pp = 1; pp <= num_gpus; pp++)
         if (num_gpus % pp == 0)
             of_pp[pp] = naive_splits(model, pp);
-    for (int tp = 1; tp <= 64; tp++)
-        for (int cp = 1; cp <= 8; cp *= 2)
-            for (int sp = 0; sp <= (tp > 1); sp++)
-                for (int microbatch = 1; microbatch <= 16; microbatch *= 2)
-                    for (int pp = 1; pp <= num_gpus; pp++)
-                        for (int split = 0;
-                             num_gpus % (tp * cp * pp) == 0 && split < of_pp[pp].count; split++) {
-                            const struct naive_split *of = &of_pp[pp].at[split];
-                            struct plan plan = plan_default();
-                            plan.tp = tp;
-                            plan.cp = cp;
-                            plan.sp = sp;
-                            plan.microbatch = microbatch;
-                            plan.pp = pp;
-                            plan.vpp = of->vpp;
-                            plan.chunk_layers = of->layers;
-                            plan.num_chunk_layers = of->layers ? pp * of->vpp : 0;
-                            plan.dp = num_gpus / tp / cp / pp;
-                            add_inner(&space, &capacity, plan);
-                        }
+    struct plan plan = plan_default();
+    int most_ep = model->experts > 0 ? model->experts : 1;
+    for (plan.tp = 1; plan.tp <= 64; plan.tp++)
+        for (plan.cp = 1; plan.cp <= 8; plan.cp *= 2)
+            for (plan.ep = 1; plan.ep <= most_ep && plan.ep <= num_gpus; plan.ep++)
+                for (int shared = 0; shared <= (model->experts > 0 && plan.tp > 1); shared++) {
+                    plan.etp = shared ? plan.tp : 1;
+                    if (most_ep % plan.ep == 0)
+                        add_degrees(&space, &capacity, plan, num_gpus, of_pp);
+                }
     free(of_pp);
     return space;
 }
