@@ -232,9 +232,11 @@ static const struct op *enter_of(const struct maker *m, int value)
 }
 
 /* Under sequence parallelism the saved input is a shard, which is gathered again for the weight
- * gradient. Returns the gathered value. */
+ * gradient, unless it was kept as gathered. Returns the gathered value. */
 static int push_gather(struct maker *m, const struct op *enter)
 {
+    if (m->options->keeps_gathered)
+        return enter->out.at[0];
     struct op *op = push_mark(m, enter, OP_TENSOR_ENTER, PASS_BACKWARD_WEIGHT);
     ids_add(&op->in, enter->in.at[0]);
     return make_like(m, op, enter->out.at[0]);

@@ -78,7 +78,8 @@ static bool is_enter(const struct op *op)
 void keep(struct builder *b, struct op *op, int value)
 {
     int maker = ops_maker(&b->ops, value);
-    if (maker >= 0 && is_enter(&b->ops.at[maker]))
+    bool is_gathered = maker >= 0 && b->ops.at[maker].kind == OP_TENSOR_ENTER;
+    if (maker >= 0 && is_enter(&b->ops.at[maker]) && !(is_gathered && b->options->keeps_gathered))
         value = b->ops.at[maker].in.at[0];
     ids_add(&op->saved, value);
 }

@@ -259,6 +259,7 @@ struct stack {
     double optimizer_passes; /* memory traffic of the optimizer relative to one fused pass */
     bool scatter_gather_p2p; /* pipeline messages split over tensor ranks, gathered in the node */
     bool leaves_vocab_odd;   /* a tensor rank's vocabulary is not padded */
+    bool keeps_gathered;     /* products' gathered inputs stay for the backward */
     bool tied_reduce;        /* tied embeddings are all-reduced between first and last stage */
     bool post_validation; /* with a split backward, a stage updates before the global norm is known
                            */

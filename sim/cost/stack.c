@@ -127,6 +127,9 @@ const struct field stack_fields[] = {
       .doc = "Pipeline messages are split over tensor ranks and gathered in the node." },
     { .name = "leaves_vocab_odd", .kind = FIELD_BOOL, AT(leaves_vocab_odd), .fallback = "no",
       .doc = "A tensor rank's vocabulary is the whole part of its share, not padded." },
+    { .name = "keeps_gathered", .kind = FIELD_BOOL, AT(keeps_gathered), .fallback = "no",
+      .doc = "Under sequence parallelism the tokens that products read stay gathered for the backward; "
+             "no: a rank keeps its part, and gathers again." },
     { .name = "tied_reduce", .kind = FIELD_BOOL, AT(tied_reduce), .fallback = "true",
       .doc = "Tied embeddings are all-reduced between first and last stage." },
     { .name = "post_validation", .kind = FIELD_BOOL, AT(post_validation), .fallback = "false",

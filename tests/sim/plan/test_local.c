@@ -136,6 +136,25 @@ START_TEST(a_collective_of_a_layer_carries_all_tokens)
 }
 END_TEST
 
+/* Two whole inputs instead of two parts of eight (DTensor; traced in fixtures/traces). */
+START_TEST(inputs_that_are_kept_gathered_are_not_gathered_again)
+{
+    struct model model = model_of("gpt3-175b");
+    struct plan plan = plan_of("tp8 sp", &arena);
+    struct layer_options keeps = layer_flash;
+    keeps.keeps_gathered = true;
+    struct local_ops part = layer_of("gpt3-175b", "tp8 sp", false);
+    struct local_ops whole =
+        local_layer(rank_share_of(&plan), &model, model.seq, &keeps, false, &arena);
+    check_operands(whole.forward, whole.backward);
+    ck_assert_int_eq(count_kind(part.backward, OP_ALL_GATHER), 4);
+    ck_assert_int_eq(count_kind(whole.backward, OP_ALL_GATHER), 2);
+    ck_assert_double_eq(activation_bytes(whole.forward, false),
+                        activation_bytes(part.forward, false) +
+                            2 * 2.0 * 2048 * 12288 * (1 - 1.0 / 8));
+}
+END_TEST
+
 START_TEST(the_loss_of_a_split_vocabulary_is_reduced_once_forward)
 {
     struct model model = model_of("gpt3-175b");
@@ -288,6 +307,7 @@ static TCase *op_lists(void)
     tcase_add_test(tc, one_tensor_rank_exchanges_nothing);
     tcase_add_loop_test(tc, a_layer_has_the_collectives_of_its_paper, 0, NUM_EXCHANGES);
     tcase_add_test(tc, a_collective_of_a_layer_carries_all_tokens);
+    tcase_add_test(tc, inputs_that_are_kept_gathered_are_not_gathered_again);
     tcase_add_test(tc, the_loss_of_a_split_vocabulary_is_reduced_once_forward);
     tcase_add_test(tc, an_embedding_of_a_split_vocabulary_is_summed_forward);
     tcase_add_loop_test(tc, no_mark_is_left_and_each_op_waits_for_an_earlier_one, 0, NUM_LAYOUTS);
