@@ -30,8 +30,22 @@ static bool make_space(const struct other *other, int num_gpus, struct space *sp
            system_check(other->system, &space->base, &ignored);
 }
 
+/* Whether the GPUs together are too small for what every plan keeps at least: each parameter's
+ * optimizer state once. */
+static bool is_hopeless(const struct other *other, int num_gpus)
+{
+    const struct search_request *request = other->search->request;
+    const struct model *model = request->model;
+    double trained = model_parameters(model) - model_untrained_parameters(model);
+    struct state_bytes state = plan_state_bytes(&request->base, model);
+    return !plan_offloads(&request->base, OFFLOAD_OPTIMIZER) &&
+           trained * state.optimizer > num_gpus * other->system->gpu.memory_bytes;
+}
+
 static bool any_fits(const struct other *other, int num_gpus)
 {
+    if (is_hopeless(other, num_gpus))
+        return false;
     struct arena_mark mark = arena_mark(other->arena);
     struct space space;
     if (other->asked->progress)
