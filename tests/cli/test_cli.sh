@@ -60,7 +60,7 @@ for command in search simulate explain validate fit calibrate run design list; d
     COLUMNS=80 run 0 "$command" --help
     sed -n '/^Options/,/^Exit codes/p' out >options
     ! grep -E '^.{81}' options || fail "a line is wider than 80 columns"
-    ! grep '\[' options || fail "the text of an option has parts for other commands"
+    ! grep '\[[a-z]' options || fail "the text of an option has parts for other commands"
     grep -qE "^\.(It|Nm|Cm).*( |^)$command( |\$)" "$here/../docs/simsearch.1" ||
         fail "the manual does not name the command"
 done
