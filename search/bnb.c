@@ -163,14 +163,16 @@ static bool examine_plan(void *context, const struct plan *plan)
         return true;
     }
     struct ranked_plan ranked = { .plan = *plan };
-    ranked.peak_memory_bytes = evaluate_peak_bytes(evaluator, plan);
-    if (ranked.peak_memory_bytes > bnb->search->system->gpu.memory_bytes) {
+    double memory_bytes = bnb->search->system->gpu.memory_bytes;
+    ranked.peak_memory_bytes =
+        space_peak_bytes(bnb->search->space, evaluator, memory_bytes, &ranked.plan);
+    if (ranked.peak_memory_bytes > memory_bytes) {
         tally_over_memory(tally, &ranked);
         examine_tight(at, &ranked);
     } else if (ranked.peak_memory_bytes > worst_peak_bytes(bnb)) {
         tally->bounded++;
     } else {
-        ranked.step_s = evaluate_step_s(evaluator, plan);
+        ranked.step_s = evaluate_step_s(evaluator, &ranked.plan);
         tally_evaluated(tally, &ranked);
         frontier_offer(at->kept, &ranked);
     }

@@ -283,6 +283,34 @@ bool space_may_have_plans(const struct space *space)
     return any_fits(space, may_keep_rules);
 }
 
+static bool may_group(const struct space *space, const struct plan *plan)
+{
+    return space->groups_layers && plan->recompute == RECOMPUTE_FULL;
+}
+
+double space_peak_bytes(const struct space *space, struct evaluator *evaluator, double most_bytes,
+                        struct plan *plan)
+{
+    if (!may_group(space, plan))
+        return evaluate_peak_bytes(evaluator, plan);
+    int interval = plan->recompute_every;
+    double bytes = evaluate_fitting_bytes(evaluator, plan, most_bytes);
+    if (plan->recompute == RECOMPUTE_FULL || forbidden_allows(&space->forbidden, "recompute", plan))
+        return bytes;
+    plan->recompute = RECOMPUTE_FULL;
+    plan->recompute_every = interval;
+    return evaluate_peak_bytes(evaluator, plan);
+}
+
+double space_least_bytes(const struct space *space, struct evaluator *evaluator, double most_bytes,
+                         const struct plan *plan)
+{
+    double bytes = evaluate_unplaced_bytes(evaluator, plan);
+    if (bytes <= most_bytes || !may_group(space, plan))
+        return bytes;
+    return fmin(bytes, evaluate_least_grouped_bytes(evaluator, plan));
+}
+
 /* --- splits -------------------------------------------------------------------------------- */
 
 static void divide_as(const struct split *split, struct plan *plan)
@@ -425,6 +453,8 @@ bool space_new(const struct space_request *request, struct arena *arena, struct 
     if (request->also && !words_have(fixed, "stages") && !words_have(fixed, "vpp"))
         out->also = request->also;
     take_out_forbidden(out);
+    out->groups_layers = !words_have(fixed, "recompute") &&
+                         !(request->also && request->also->recompute == RECOMPUTE_EVERY);
     space_list_splits(out, arena);
     out->fits_gpus = any_fits(out, NULL);
     out->name = name_space(out, request, arena);

@@ -14,7 +14,8 @@
  *   microbatch  1 2 4 8 16
  *   pp          divisors of the GPUs
  *   vpp, stages the splits of search/splits.h; one even chunk where there is none
- *   recompute   none selective full
+ *   recompute   none selective full; where full does not fit, full:K stands for it, as both take
+ *               as long: with the least K that fits, or else that up to which memory falls
  *   zero        0 1 2 3
  *
  * and dp takes the remaining GPUs. A fixed word replaces its list by its one value, which the list
@@ -26,6 +27,7 @@
 #include "search/splits.h"
 #include "search/words.h"
 #include "sim/cost/hardware.h"
+#include "sim/engine/simulate.h"
 
 struct values {
     int *at;
@@ -48,6 +50,7 @@ struct space {
     const struct plan *also; /* its split is one of its pp; NULL: none */
     bool sp_is_fixed;
     bool splits_attention; /* cp is searched */
+    bool groups_layers;    /* full:K may stand for full */
     struct forbidden forbidden;
     bool fits_gpus; /* false: no tp, cp and pp divide the GPUs; the first of each stand for all */
 };
@@ -77,6 +80,14 @@ void space_list_splits(struct space *space, struct arena *arena);
 /* False when no candidate can keep the rules, because no degrees divide heads, layers and batch. It
  * walks no candidates. */
 bool space_may_have_plans(const struct space *space);
+
+/* The peak of a candidate's memory in bytes. When it is over `most_bytes`, the candidate may become
+ * its full:K. */
+double space_peak_bytes(const struct space *space, struct evaluator *evaluator, double most_bytes,
+                        struct plan *plan);
+/* A lower bound of it in any rank order. */
+double space_least_bytes(const struct space *space, struct evaluator *evaluator, double most_bytes,
+                         const struct plan *plan);
 
 /* What a walk calls. */
 struct visitor {

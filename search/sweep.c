@@ -132,14 +132,16 @@ static void examine_placed(struct look *look, const struct plan *plan)
     struct evaluator *evaluator = look->worker->evaluator;
     struct tally *tally = &look->worker->tally;
     struct ranked_plan ranked = { .plan = *plan };
-    ranked.peak_memory_bytes = evaluate_peak_bytes(evaluator, plan);
-    if (ranked.peak_memory_bytes > sweep->search->system->gpu.memory_bytes) {
+    double memory_bytes = sweep->search->system->gpu.memory_bytes;
+    ranked.peak_memory_bytes =
+        space_peak_bytes(space_of(look->run), evaluator, memory_bytes, &ranked.plan);
+    if (ranked.peak_memory_bytes > memory_bytes) {
         tally->over_memory++;
     } else if (stairs_beat(sweep->stairs, ranked.peak_memory_bytes,
                            evaluate_bound_s(evaluator, plan))) {
         tally->bounded++;
     } else {
-        ranked.step_s = evaluate_step_s(evaluator, plan);
+        ranked.step_s = evaluate_step_s(evaluator, &ranked.plan);
         tally_evaluated(tally, &ranked);
         keep_plan(&look->worker->kept, &ranked);
     }
@@ -163,8 +165,9 @@ static bool examine_plan(void *context, const struct plan *plan)
     struct look *look = context;
     const struct sweep *sweep = look->run->sweep;
     struct evaluator *evaluator = look->worker->evaluator;
-    double least_bytes = evaluate_unplaced_bytes(evaluator, plan);
-    if (least_bytes > sweep->search->system->gpu.memory_bytes) {
+    double memory_bytes = sweep->search->system->gpu.memory_bytes;
+    double least_bytes = space_least_bytes(space_of(look->run), evaluator, memory_bytes, plan);
+    if (least_bytes > memory_bytes) {
         look->worker->tally.over_memory += look->orders.count;
         return true;
     }

@@ -52,12 +52,14 @@ static bool score(void *context, const struct plan *plan)
     const struct walk *walk = visit->run->walk;
     struct tally *tally = &visit->worker->tally;
     struct ranked_plan ranked = { .plan = *plan };
-    ranked.peak_memory_bytes = evaluate_peak_bytes(visit->worker->evaluator, plan);
-    if (ranked.peak_memory_bytes > walk->system->gpu.memory_bytes) {
+    double memory_bytes = walk->system->gpu.memory_bytes;
+    ranked.peak_memory_bytes =
+        space_peak_bytes(walk->space, visit->worker->evaluator, memory_bytes, &ranked.plan);
+    if (ranked.peak_memory_bytes > memory_bytes) {
         tally_over_memory(tally, &ranked);
         return true;
     }
-    ranked.step_s = evaluate_step_s(visit->worker->evaluator, plan);
+    ranked.step_s = evaluate_step_s(visit->worker->evaluator, &ranked.plan);
     tally_evaluated(tally, &ranked);
     if (walk->fits)
         walk->fits(walk->context, visit->id, &ranked);
@@ -71,16 +73,17 @@ static bool look_for_room(void *context, const struct plan *plan)
     struct evaluator *evaluator = visit->worker->evaluator;
     struct tally *tally = &visit->worker->tally;
     double memory_bytes = visit->run->walk->system->gpu.memory_bytes;
-    double least_bytes = evaluate_unplaced_bytes(evaluator, plan);
+    const struct space *space = visit->run->walk->space;
+    double least_bytes = space_least_bytes(space, evaluator, memory_bytes, plan);
     if (least_bytes > memory_bytes && tally->has_least &&
         least_bytes > tally->least.peak_memory_bytes) {
         tally->over_memory += visit->num_orders;
         return true;
     }
-    struct ranked_plan ranked = { .plan = *plan };
     for (int i = 0; i < visit->num_orders; i++) {
+        struct ranked_plan ranked = { .plan = *plan };
         memcpy(ranked.plan.order, visit->at[i], sizeof ranked.plan.order);
-        ranked.peak_memory_bytes = evaluate_peak_bytes(evaluator, &ranked.plan);
+        ranked.peak_memory_bytes = space_peak_bytes(space, evaluator, memory_bytes, &ranked.plan);
         if (ranked.peak_memory_bytes <= memory_bytes) {
             tally->evaluated++;
             atomic_store_explicit(&visit->run->stop, true, memory_order_relaxed);

@@ -31,7 +31,7 @@ static bool fits(const struct scorer *scorer, const struct met *met)
     return met->rule < 0 && met->peak_memory_bytes <= scorer->search->system->gpu.memory_bytes;
 }
 
-static struct met meet(struct scorer *scorer, uint64_t key, const struct plan *plan)
+static struct met meet(struct scorer *scorer, uint64_t key, struct plan *plan)
 {
     struct met met = { .key = key, .rule = -1 };
     const struct plan_rule *broken = space_check(scorer->encoding->space, plan);
@@ -39,7 +39,9 @@ static struct met meet(struct scorer *scorer, uint64_t key, const struct plan *p
         met.rule = (int)(broken - plan_rules);
         return met;
     }
-    met.peak_memory_bytes = evaluate_peak_bytes(scorer->evaluator, plan);
+    met.peak_memory_bytes =
+        space_peak_bytes(scorer->encoding->space, scorer->evaluator,
+                         scorer->search->system->gpu.memory_bytes, plan);
     met.step_s = fits(scorer, &met) ? evaluate_step_s(scorer->evaluator, plan)
                                     : evaluate_bound_s(scorer->evaluator, plan);
     return met;

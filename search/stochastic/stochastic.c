@@ -55,6 +55,8 @@ static void count_met(const struct parts *parts, const struct met *met, struct t
     if (met->rule >= 0) {
         tally_broken(tally, &plan_rules[met->rule], 1);
     } else if (met->peak_memory_bytes <= parts->search->system->gpu.memory_bytes) {
+        space_peak_bytes(parts->encoding.space, parts->scorer[0].evaluator,
+                         parts->search->system->gpu.memory_bytes, &ranked.plan);
         tally_evaluated(tally, &ranked);
         frontier_offer(best, &ranked);
     } else {

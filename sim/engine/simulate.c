@@ -250,6 +250,21 @@ double evaluate_peak_bytes(struct evaluator *e, const struct plan *plan)
     return plan_peak_bytes(&input);
 }
 
+double evaluate_fitting_bytes(struct evaluator *e, struct plan *plan, double most_bytes)
+{
+    struct work w = work_begin(e, plan);
+    struct memory_input input = work_memory(&w);
+    double bytes = plan_peak_bytes(&input);
+    if (plan->recompute != RECOMPUTE_FULL || bytes <= most_bytes)
+        return bytes;
+    int interval = plan_lean_interval(&input, most_bytes, &bytes);
+    if (interval > 1) {
+        plan->recompute = RECOMPUTE_EVERY;
+        plan->recompute_every = interval;
+    }
+    return bytes;
+}
+
 double evaluate_step_s(struct evaluator *e, const struct plan *plan)
 {
     struct work w = work_begin(e, plan);
@@ -278,6 +293,13 @@ double evaluate_unplaced_bytes(struct evaluator *e, const struct plan *plan)
     struct work w = work_begin(e, plan);
     struct memory_input input = work_memory(&w);
     return plan_unplaced_bytes(&input);
+}
+
+double evaluate_least_grouped_bytes(struct evaluator *e, const struct plan *plan)
+{
+    struct work w = work_begin(e, plan);
+    struct memory_input input = work_memory(&w);
+    return plan_least_grouped_bytes(&input);
 }
 
 static void lower_piece(struct piece_cost *least, const struct piece_cost *piece)

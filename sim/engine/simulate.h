@@ -48,6 +48,10 @@ void evaluate_idle(struct evaluator *evaluator, const struct plan *plan, double 
 
 /* Single numbers of the same prediction, for ranking plans; the peak is much the cheaper. */
 double evaluate_peak_bytes(struct evaluator *evaluator, const struct plan *plan);
+/* The same. When that is over `most_bytes` and every layer is recomputed, the plan becomes full:K:
+ * with the first K that is not over it, or else the K up to which memory falls. It takes as long.
+ */
+double evaluate_fitting_bytes(struct evaluator *evaluator, struct plan *plan, double most_bytes);
 double evaluate_step_s(struct evaluator *evaluator, const struct plan *plan);
 
 /* A lower bound of evaluate_step_s of the same plan that does not time its pipeline. */
@@ -69,6 +73,8 @@ struct rank_orders {
  * evaluate_step_s of plans with any of these orders that otherwise differ only in zero or recompute
  * more. */
 double evaluate_unplaced_bytes(struct evaluator *evaluator, const struct plan *plan);
+/* A lower bound of evaluate_peak_bytes with any full:K in place of full, in any order. */
+double evaluate_least_grouped_bytes(struct evaluator *evaluator, const struct plan *plan);
 double evaluate_unplaced_floor_s(struct evaluator *evaluator, const struct plan *plan,
                                  const struct rank_orders *orders);
 

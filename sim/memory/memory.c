@@ -50,6 +50,15 @@ double stage_parameters(const struct model *model, const struct plan *plan,
  * and one in use. */
 enum { OFFLOAD_BUFFERS = 2 };
 
+/* full:K's K; of a bound for every K, the least that any of them keeps: one input, and one layer
+ * while it is recomputed. */
+enum { ANY_INTERVAL = 0 };
+
+static int checkpoint_interval(const struct plan *plan)
+{
+    return plan->recompute == RECOMPUTE_EVERY ? plan->recompute_every : 1;
+}
+
 /* Saved bytes of `kept` layers of a kind that are not recomputed in full. */
 static double kept_bytes(const struct plan *plan, const struct piece_cost *layer, double kept)
 {
@@ -78,7 +87,7 @@ static void leave_offload_buffers(const struct memory_input *in, int chunk, stru
 static double layers_saved_bytes(const struct memory_input *in, int chunk, struct holding held)
 {
     const struct plan *plan = in->plan;
-    int every = plan->recompute == RECOMPUTE_EVERY ? plan->recompute_every : 1;
+    int every = checkpoint_interval(plan);
     double bytes = 0;
     int recomputed = 0;
     if (plan_offloads(plan, OFFLOAD_ACTIVATIONS))
@@ -88,7 +97,8 @@ static double layers_saved_bytes(const struct memory_input *in, int chunk, struc
         bytes += kept_bytes(plan, &in->pieces->at[kind], kept);
         recomputed += held.recomputed[kind];
     }
-    return bytes + ceil((double)recomputed / every) * in->pieces->at[0].input_bytes;
+    double inputs = every == ANY_INTERVAL ? recomputed > 0 : ceil((double)recomputed / every);
+    return bytes + inputs * in->pieces->at[0].input_bytes;
 }
 
 static bool counts_passes(const struct memory_input *in)
@@ -101,7 +111,8 @@ static bool counts_passes(const struct memory_input *in)
  * replays keep a copy. */
 static double group_bytes(const struct memory_input *in, int first, int end)
 {
-    int alive = in->plan->recompute == RECOMPUTE_EVERY ? in->plan->recompute_every : 1;
+    int every = checkpoint_interval(in->plan);
+    int alive = every == ANY_INTERVAL ? 1 : every;
     int counts[MAX_BLOCK_KINDS];
     double bytes = 0;
     model_count_kinds(in->model, first, alive < end - first ? alive : end - first, counts);
@@ -124,8 +135,8 @@ static double recompute_bytes(const struct memory_input *in, int chunk, const st
             most_bytes = fmax(most_bytes, in->pieces->at[kind].replayed_bytes);
         end += held->recomputed[kind];
     }
-    int every = plan->recompute == RECOMPUTE_EVERY ? plan->recompute_every : 1;
-    for (int layer = first; layer < end; layer += every) {
+    int every = checkpoint_interval(plan);
+    for (int layer = first; layer < end; layer += every == ANY_INTERVAL ? 1 : every) {
         most_bytes = fmax(most_bytes, group_bytes(in, layer, end));
         if (in->pieces->num_kinds == 1)
             break;
@@ -464,4 +475,45 @@ double plan_unplaced_bytes(const struct memory_input *in)
 {
     struct stage_memory common = unplaced_memory(in);
     return peak_bytes(in, &common);
+}
+
+static int most_chunk_layers(const struct plan *plan, const struct model *model)
+{
+    int most = 0;
+    int num_chunks = plan->chunk_layers ? plan->num_chunk_layers : 1;
+    for (int chunk = 0; chunk < num_chunks; chunk++) {
+        int layers = plan_chunk_layers(plan, model, chunk);
+        most = layers > most ? layers : most;
+    }
+    return most;
+}
+
+int plan_lean_interval(const struct memory_input *in, double most_bytes, double *bytes)
+{
+    struct plan grouped = *in->plan;
+    struct memory_input input = *in;
+    int layers = most_chunk_layers(in->plan, in->model), lean = 1;
+    input.plan = &grouped;
+    grouped.recompute = RECOMPUTE_EVERY;
+    struct stage_memory common = common_memory(&input);
+    for (int interval = 2; interval <= layers && *bytes > most_bytes; interval++) {
+        grouped.recompute_every = interval;
+        double now_bytes = peak_bytes(&input, &common);
+        if (now_bytes >= *bytes)
+            break;
+        lean = interval;
+        *bytes = now_bytes;
+    }
+    return lean;
+}
+
+double plan_least_grouped_bytes(const struct memory_input *in)
+{
+    struct plan grouped = *in->plan;
+    struct memory_input input = *in;
+    struct stage_memory common = unplaced_memory(in);
+    input.plan = &grouped;
+    grouped.recompute = RECOMPUTE_EVERY;
+    grouped.recompute_every = ANY_INTERVAL;
+    return peak_bytes(&input, &common);
 }

@@ -37,6 +37,13 @@ double plan_peak_bytes(const struct memory_input *input);
 /* The same without communicator buffers, the only part that depends on the rank order. */
 double plan_unplaced_bytes(const struct memory_input *input);
 
+/* For a plan that recomputes all layers in full and holds `*bytes`: the K up to which full:K holds
+ * less and less, from 1 on; not beyond the first that holds no more than `most_bytes`. `*bytes`
+ * becomes what it holds. */
+int plan_lean_interval(const struct memory_input *input, double most_bytes, double *bytes);
+/* A lower bound of plan_unplaced_bytes for every such K. */
+double plan_least_grouped_bytes(const struct memory_input *input);
+
 /* Parameters of a stage's rank in its layers, and in all; a tied head counts when it is a copy of
  * its own. */
 double stage_layer_parameters(const struct model *model, const struct plan *plan,

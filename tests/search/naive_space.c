@@ -183,13 +183,35 @@ struct naive_space naive_space_kept(const struct model *model, int num_gpus)
     return kept;
 }
 
+void naive_settle(struct evaluator *evaluator, const struct model *model, struct plan *plan)
+{
+    struct err err = { 0 };
+    struct plan grouped = *plan;
+    struct prediction now = evaluate(evaluator, plan);
+    if (plan->recompute != RECOMPUTE_FULL)
+        return;
+    grouped.recompute = RECOMPUTE_EVERY;
+    for (int every = 2; !now.fits; every++) {
+        double before_bytes = now.peak_memory_bytes;
+        grouped.recompute_every = every;
+        if (plan_check(&grouped, model, model->batch, plan_ranks(plan), &err))
+            return;
+        now = evaluate(evaluator, &grouped);
+        if (now.peak_memory_bytes >= before_bytes)
+            return;
+        *plan = grouped;
+    }
+}
+
 bool naive_space_fits(const struct system *system, const struct model *model)
 {
     struct naive_space space = naive_space_kept(model, system->num_gpus);
     struct evaluator *evaluator = evaluator_new(system, model);
     bool fits = false;
-    for (int i = 0; i < space.count && !fits; i++)
+    for (int i = 0; i < space.count && !fits; i++) {
+        naive_settle(evaluator, model, &space.at[i]);
         fits = evaluate_peak_bytes(evaluator, &space.at[i]) <= system->gpu.memory_bytes;
+    }
     evaluator_free(evaluator);
     free(space.at);
     return fits;

@@ -26,6 +26,10 @@ struct naive_space naive_space_new(const struct model *model, int num_gpus);
 /* The candidates that keep the rules of plans. */
 struct naive_space naive_space_kept(const struct model *model, int num_gpus);
 /* Whether one of those has room in the system's GPUs. */
+/* What the search makes of a candidate: where full recompute does not fit, the first full:K that
+ * does, or the one up to which memory falls. */
+void naive_settle(struct evaluator *evaluator, const struct model *model, struct plan *plan);
+
 bool naive_space_fits(const struct system *system, const struct model *model);
 
 /* The canonical layout; the caller frees. */

@@ -37,6 +37,7 @@ static double brute_train_s(int num_gpus)
     smaller.num_gpus = num_gpus;
     struct evaluator *evaluator = evaluator_new(&smaller, &instance.model);
     for (int i = 0; i < space.count; i++) {
+        naive_settle(evaluator, &instance.model, &space.at[i]);
         struct scored_plan scored = { space.at[i], evaluate(evaluator, &space.at[i]) };
         if (!scored.prediction.fits || scored.prediction.step_s >= fastest_s)
             continue;

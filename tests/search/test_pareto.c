@@ -107,8 +107,11 @@ static void add_points(int num_gpus, bool placement, struct cloud *cloud)
         struct rank_orders orders = orders_new(&plan, placement, &arena);
         for (int order = 0; order < orders.count; order++) {
             memcpy(plan.order, orders.at[order], sizeof plan.order);
-            if (orders_is_first(&orders, order, &plan))
-                add_point(evaluator, &plan, cloud);
+            if (!orders_is_first(&orders, order, &plan))
+                continue;
+            struct plan settled = plan;
+            naive_settle(evaluator, &instance.model, &settled);
+            add_point(evaluator, &settled, cloud);
         }
     }
     evaluator_free(evaluator);

@@ -77,6 +77,7 @@ static struct brute brute_force(void)
             brute.broken[rule - plan_rules]++;
             continue;
         }
+        naive_settle(evaluator, model, &space.at[i]);
         struct prediction p = evaluate(evaluator, &space.at[i]);
         char *layout = naive_layout(&space.at[i]);
         if (p.fits)
@@ -181,6 +182,89 @@ START_TEST(an_exhaustive_search_finds_what_a_brute_force_loop_finds)
     }
     brute_release(&brute);
     search_result_release(&result);
+}
+END_TEST
+
+/* The memory half-way between a plan that recomputes every layer and the same with a checkpoint
+ * each second layer, of the plan where these differ most. */
+static double memory_between(void)
+{
+    const struct model *model = &instance.model;
+    int num_gpus = instance.system.num_gpus;
+    struct naive_space space = naive_space_kept(model, num_gpus);
+    struct evaluator *evaluator = evaluator_new(&instance.system, model);
+    double between = 0, least = 1;
+    for (int i = 0; i < space.count; i++) {
+        struct err err = { 0 };
+        struct plan grouped = space.at[i];
+        grouped.recompute = RECOMPUTE_EVERY;
+        grouped.recompute_every = 2;
+        if (space.at[i].recompute != RECOMPUTE_FULL ||
+            plan_check(&grouped, model, model->batch, num_gpus, &err))
+            continue;
+        double full_bytes = evaluate_peak_bytes(evaluator, &space.at[i]);
+        double grouped_bytes = evaluate_peak_bytes(evaluator, &grouped);
+        if (grouped_bytes / full_bytes < least) {
+            least = grouped_bytes / full_bytes;
+            between = (grouped_bytes + full_bytes) / 2;
+        }
+    }
+    evaluator_free(evaluator);
+    free(space.at);
+    return between;
+}
+
+START_TEST(where_full_recompute_does_not_fit_groups_of_layers_stand_for_it)
+{
+    static const char *const methods[] = { "exhaustive", "bnb" };
+    int grouped = 0;
+    for (int i = 0; i < 6 / SPARSE; i++) {
+        make_random(300 + (uint64_t)i);
+        instance.model.seq = 8192;
+        instance.system.num_gpus = 8;
+        instance.system.gpu.memory_bytes = memory_between();
+        struct search_request request = new_request();
+        request.top = MAX_TOP;
+        struct brute brute = brute_force();
+        qsort(brute.fits, (size_t)brute.num_fits, sizeof *brute.fits, by_time);
+        for (int m = 0; m < LENGTH(methods) && instance.system.gpu.memory_bytes > 0; m++) {
+            request.method = methods[m];
+            struct search_result result = search_of(&request);
+            check_top(&result, &brute, request.top);
+            for (int j = 0; j < result.num_top; j++)
+                grouped += result.top[j].plan.recompute == RECOMPUTE_EVERY;
+            search_result_release(&result);
+        }
+        brute_release(&brute);
+    }
+    ck_assert_int_gt(grouped, 0);
+}
+END_TEST
+
+START_TEST(a_checkpoint_of_several_layers_takes_as_long_as_one_of_each)
+{
+    make_random(78);
+    const struct model *model = &instance.model;
+    struct naive_space space = naive_space_new(model, 16);
+    instance.system.num_gpus = 16;
+    struct evaluator *evaluator = evaluator_new(&instance.system, model);
+    for (int i = 0; i < space.count; i++) {
+        struct err err = { 0 };
+        struct plan grouped = space.at[i];
+        grouped.recompute = RECOMPUTE_EVERY;
+        grouped.recompute_every = 2;
+        if (space.at[i].recompute != RECOMPUTE_FULL ||
+            plan_check(&grouped, model, model->batch, 16, &err))
+            continue;
+        ck_assert_double_eq(evaluate_step_s(evaluator, &grouped),
+                            evaluate_step_s(evaluator, &space.at[i]));
+        ck_assert_double_eq(evaluate_bound_s(evaluator, &grouped),
+                            evaluate_bound_s(evaluator, &space.at[i]));
+        ck_assert_double_le(evaluate_least_grouped_bytes(evaluator, &space.at[i]),
+                            evaluate_peak_bytes(evaluator, &grouped));
+    }
+    evaluator_free(evaluator);
+    free(space.at);
 }
 END_TEST
 
@@ -370,6 +454,8 @@ static Suite *suite(void)
     tcase_add_checked_fixture(cases, set_up, tear_down);
     tcase_add_loop_test(cases, an_exhaustive_search_finds_what_a_brute_force_loop_finds, 0,
                         NUM_RANDOM);
+    tcase_add_test(cases, where_full_recompute_does_not_fit_groups_of_layers_stand_for_it);
+    tcase_add_test(cases, a_checkpoint_of_several_layers_takes_as_long_as_one_of_each);
     tcase_add_test(cases, peak_and_step_alone_are_those_of_the_whole_prediction);
     tcase_add_loop_test(cases, when_nothing_fits_the_fewest_gpus_that_do_are_found, 0, 4);
     tcase_add_test(cases, past_16_nodes_no_fewer_fit_down_to_the_doubling_that_failed);
