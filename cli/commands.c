@@ -74,6 +74,13 @@ const struct command commands[] = {
       "Size and throughput are found in turns: the time per step of each size is that of its best plan.\n"
       "Without --gpus nothing is searched, and the published laws alone answer.\n",
       cmd_design },
+    { "partition", COMMAND_PARTITION, "find the best sharding of a chain of operators in a file",
+      "  simsearch partition chain.json\n"
+      "  simsearch partition chain.json --json\n",
+      "The file holds the ranks, the tokens and width of X, and operators: products with their widths,\n"
+      "pointwise ones and norms; docs/search.md has its keys. Costs are in units of\n"
+      "S (n - 1)/n, S the bytes of X, forwards and backwards.\n",
+      cmd_partition },
     { "list", COMMAND_LIST, "show what the program knows: models, clusters, layout words ...",
       "  simsearch list\n"
       "  simsearch list models\n"

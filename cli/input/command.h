@@ -33,6 +33,7 @@ enum {
     COMMAND_RUN = 1 << 6,
     COMMAND_CALIBRATE = 1 << 7,
     COMMAND_DESIGN = 1 << 8,
+    COMMAND_PARTITION = 1 << 9,
 };
 
 /* Runs a command; argv[0] is its name. Returns the exit code. When `err` is set, main prints it as
@@ -58,7 +59,7 @@ const struct command *command_find(const char *name); /* NULL: unknown */
 bool command_refuse(const char *name, struct err *err);
 
 command_run cmd_search, cmd_simulate, cmd_explain, cmd_validate, cmd_fit, cmd_calibrate, cmd_run,
-    cmd_design, cmd_list;
+    cmd_design, cmd_partition, cmd_list;
 
 /* The exit code of an error. */
 int exit_code_of(const struct err *err);

@@ -1,4 +1,5 @@
-/* search/partition/chain.h - a chain of matrix products, with costs in units of S (n - 1) / n.
+/* search/partition/chain.h - a chain of matrix products, and what is done between them, with costs
+ * in units of S (n - 1) / n.
  *
  * Y = X W1 W2 W3 and its backward: the textbook exercise of which weights to split by columns and
  * which by rows. The lecture's numbers follow from this accounting:
@@ -25,7 +26,7 @@
 
 struct chain_product {
     const char *name;
-    unsigned allowed;   /* bit set of enum sharding: of column, row, replicated and sequence */
+    unsigned allowed;   /* bit set of enum sharding; hidden: of an operator without weights */
     double output_size; /* in S, as all sizes */
     double weight_size; /* weight gradient that sequence-sharded ranks all-reduce */
 };

@@ -13,7 +13,7 @@
 #include "search/integer_program.h"
 #include "search/partition/sharding.h"
 
-enum { MAX_OPERATORS = 16 };
+enum { MAX_OPERATORS = 64 };
 
 struct partition_score {
     double cost;  /* seconds, or units */

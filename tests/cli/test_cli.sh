@@ -56,7 +56,7 @@ done
 run 0 search --gpus 8 -h
 shows "^Options"
 # Grouped, in lines of 80 columns, and without what other commands do with an option.
-for command in search simulate explain validate fit calibrate run design list; do
+for command in search simulate explain validate fit calibrate run design partition list; do
     COLUMNS=80 run 0 "$command" --help
     sed -n '/^Options/,/^Exit codes/p' out >options
     ! grep -E '^.{81}' options || fail "a line is wider than 80 columns"
@@ -750,6 +750,22 @@ shows '8 layers of 2 kinds'
 shows 'blocks of 2 kinds'
 run 3 explain --gpus 64 --model 175b --layout "tp8 pp1 mb1" --partition
 says 'no partition'
+
+# --- partition ----------------------------------------------------------------------------------
+
+cat >chain.json <<'END'
+{ "ranks": 8, "tokens": 4096, "width": 1024, "reduce_scatter": false, "operators": [
+  { "name": "W1", "allowed": ["column", "row"] },
+  { "name": "W2", "allowed": ["column", "row"] },
+  { "name": "W3", "allowed": ["column", "row"] } ] }
+END
+run 0 partition chain.json
+shows '^  W3 +column +4 .*all-reduce forwards, all-reduce backwards$'
+shows 'the least of 8 partitions, by dynamic and by integer programming: 4 units'
+run 0 partition chain.json --json
+shows '"units_by_milp": 4'
+run 2 partition
+says 'expected a file with a chain'
 
 # --- design -------------------------------------------------------------------------------------
 

@@ -1,6 +1,8 @@
 #include "tests/testing.h"
 
-#include "search/partition/chain.h"
+#include "base/file.h"
+#include "base/text.h"
+#include "search/partition/chain_file.h"
 #include "search/partition/layer.h"
 #include "sim/cost/piece.h"
 #include "tests/draw.h"
@@ -9,7 +11,9 @@
 #include <math.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum {
     COLUMN = 1 << SHARDING_COLUMN,
@@ -199,6 +203,116 @@ static double brute_force(const struct partition_problem *problem, unsigned char
         }
     return least;
 }
+
+/* --- chains in files -------------------------------------------------------------------------- */
+
+static bool read_chain(const char *text, struct chain_file *out, struct err *err)
+{
+    char path[] = "/tmp/test_partition.XXXXXX";
+    close(mkstemp(path));
+    ck_assert(file_write(path, text, strlen(text), err));
+    bool ok = chain_file_read(path, &arena, out, err);
+    unlink(path);
+    return ok;
+}
+
+/* Products, pointwise operators and norms of random widths. */
+static void write_chain(struct random *rng, struct text *out)
+{
+    static const char *const kinds[] = { "product", "product", "pointwise", "norm" };
+    int count = within(rng, 1, 6);
+    text_add(out, "{\"ranks\": %d, \"tokens\": %d, \"width\": %d, \"reduce_scatter\": %s,",
+             within(rng, 1, 16), within(rng, 1, 64), within(rng, 1, 64),
+             within(rng, 0, 1) ? "true" : "false");
+    if (within(rng, 0, 1))
+        text_add(out, "\"memory\": \"%d kB\",", within(rng, 1, 60));
+    text_add(out, "\"operators\": [");
+    for (int i = 0; i < count; i++) {
+        const char *kind = kinds[within(rng, 0, LENGTH(kinds) - 1)];
+        text_add(out, "%s{\"name\": \"o%d\", \"kind\": \"%s\"", i ? "," : "", i, kind);
+        if (strcmp(kind, "product") == 0)
+            text_add(out, ", \"width\": %d", within(rng, 1, 64));
+        text_add(out, "}");
+    }
+    text_add(out, "]}");
+}
+
+START_TEST(both_programs_find_the_best_of_a_chain_in_a_file)
+{
+    struct random rng = random_new(told_seed(), 3);
+    int infeasible = 0;
+    for (int i = 0; i < TURNS(60); i++) {
+        struct text text = { 0 };
+        struct chain_file file;
+        struct err err = { 0 };
+        unsigned char of[MAX_OPERATORS] = { 0 };
+        struct partition dynamic;
+        write_chain(&rng, &text);
+        ck_assert_msg(read_chain(text_get(&text), &file, &err), "%s: %s", err.where, err.msg);
+        struct partition_problem problem = chain_file_problem(&file, &arena);
+        double least = brute_force(&problem, of, 0);
+        bool found = partition_by_dynamic(&problem, &dynamic);
+        infeasible += !found;
+        ck_assert_msg(found == (least < HUGE_VAL), "%s", text_get(&text));
+        double by_program = programmed(&problem).total.cost;
+        ck_assert(by_program == least || fabs(by_program - least) < 1e-9 * fmax(1, least));
+        if (found)
+            ck_assert_msg(fabs(dynamic.total.cost - least) < 1e-12 * fmax(1, least), "%s",
+                          text_get(&text));
+        text_release(&text);
+    }
+    ck_assert_int_gt(infeasible, 0);
+}
+END_TEST
+
+/* X of 4 x 2 values on 2 ranks, S = 8 values of 2 bytes: W1 of 2 x 4 has weights and an output of
+ * 2 S, of which columns keep 8 and 16 bytes. */
+START_TEST(a_file_says_sizes_in_the_units_of_x)
+{
+    struct chain_file file;
+    struct err err = { 0 };
+    ck_assert_msg(read_chain("{ \"ranks\": 2, \"tokens\": 4, \"width\": 2, \"operators\": [\n"
+                             "{ \"name\": \"W1\", \"width\": 4, \"allowed\": [\"column\"] },\n"
+                             "{ \"name\": \"W2\", \"width\": 2, \"allowed\": [\"row\"] } ] }",
+                             &file, &err),
+                  "%s: %s", err.where, err.msg);
+    ck_assert_double_eq(chain_file_unit_bytes(&file), 16);
+    ck_assert_double_eq(file.products[0].output_size, 2);
+    ck_assert_double_eq(file.products[0].weight_size, 1);
+    struct partition_problem problem = chain_file_problem(&file, &arena);
+    ck_assert_double_eq(problem.operators[0].score[SHARDING_COLUMN].bytes, 8 + 16);
+    ck_assert_double_eq(problem.operators[1].score[SHARDING_ROW].bytes, 8 + 16);
+    ck_assert_double_eq(best_of(&problem).total.units, 2);
+}
+END_TEST
+
+/* Line 2 has the operator. */
+static const struct {
+    const char *operators, *where, *says;
+} faulty[] = {
+    { "[]", "1: operators", "expected a list of 1 to 64" },
+    { "[\n{\"name\": \"a\", \"kind\": \"nrm\"}]", "2: operators[0].kind", "found \"nrm\"" },
+    { "[\n{\"name\": \"a\", \"kind\": \"norm\", \"width\": 4}]", "2: operators[0].width",
+      "a norm keeps the width of its input" },
+    { "[\n{\"name\": \"a\", \"kind\": \"norm\", \"allowed\": [\"hidden\"]}]",
+      "2: operators[0].allowed", "a norm cannot be hidden" },
+    { "[\n{\"name\": \"a\", \"size\": 4}]", "2: operators[0].size", "" },
+    { "[4]", "operators[0]", "expected an object" },
+};
+
+START_TEST(a_faulty_chain_is_refused_by_line_and_key)
+{
+    char text[300];
+    struct chain_file file;
+    struct err err = { 0 };
+    snprintf(text, sizeof text, "{\"ranks\": 2, \"tokens\": 4, \"width\": 2, \"operators\": %s}",
+             faulty[_i].operators);
+    ck_assert(!read_chain(text, &file, &err));
+    ck_assert_int_eq(err.code, ERR_INPUT);
+    ck_assert_msg(strstr(err.where, faulty[_i].where) && strstr(err.msg, faulty[_i].says), "%s: %s",
+                  err.where, err.msg);
+}
+END_TEST
 
 static struct partition_score random_score(struct random *rng, double unit)
 {
@@ -459,6 +573,9 @@ static Suite *suite(void)
     tcase_add_test(cases, two_products_pair_as_column_and_row);
     tcase_add_test(cases, small_weights_are_better_left_whole_and_tokens_split);
     tcase_add_test(cases, both_programs_find_what_trying_all_finds);
+    tcase_add_test(cases, both_programs_find_the_best_of_a_chain_in_a_file);
+    tcase_add_test(cases, a_file_says_sizes_in_the_units_of_x);
+    tcase_add_loop_test(cases, a_faulty_chain_is_refused_by_line_and_key, 0, LENGTH(faulty));
     tcase_add_loop_test(cases, megatrons_partitions_take_the_seconds_of_the_cost_models_layer, 0,
                         num_models);
     tcase_add_test(cases, a_layers_state_is_sharded_as_zero_says);
