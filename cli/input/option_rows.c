@@ -290,7 +290,7 @@ const struct option_row option_rows[] = {
       { "spike", .kind = FIELD_NUMBER, F(spike), .min = 0, .max = 1e6,
         .doc = "Stops with exit code 7 when a loss lies more than X standard deviations above the "
                "mean of about the last 50; 0, or not given: never." } },
-    { "--hostile", NULL, "N:KIND[:X]", RUN,
+    { "--hostile", NULL, "N:KIND:X", RUN,
       { "hostile", TEXT(hostile),
         .doc = "Lets N data ranks, drawn by --seed, send something else in place of their gradients: "
                "flip (-X times it), noise (normal, X times its size) or silence (zeros); X is 10 "
