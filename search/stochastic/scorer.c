@@ -39,9 +39,8 @@ static struct met meet(struct scorer *scorer, uint64_t key, struct plan *plan)
         met.rule = (int)(broken - plan_rules);
         return met;
     }
-    met.peak_memory_bytes =
-        space_peak_bytes(scorer->encoding->space, scorer->evaluator,
-                         scorer->search->system->gpu.memory_bytes, plan);
+    met.peak_memory_bytes = space_peak_bytes(scorer->encoding->space, scorer->evaluator,
+                                             scorer->search->system->gpu.memory_bytes, plan);
     met.step_s = fits(scorer, &met) ? evaluate_step_s(scorer->evaluator, plan)
                                     : evaluate_bound_s(scorer->evaluator, plan);
     return met;

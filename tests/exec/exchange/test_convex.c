@@ -399,7 +399,7 @@ static bool train_hostile(void *job, const struct exchange_world *world)
 static struct convex_run trained_by_eight(const struct logistic *eight, const char *word,
                                           const char *hostile)
 {
-    struct trial trial = { word, { .problem = eight, .steps = 150, .rate = 1 } };
+    struct trial trial = { word, { .problem = eight, .steps = 60, .rate = 2 } };
     struct err err = { 0 };
     if (hostile)
         ck_assert_msg(hostility_read(hostile, &trial.run.hostility, &err), "%s", err.msg);

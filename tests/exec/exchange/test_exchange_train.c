@@ -281,9 +281,7 @@ START_TEST(two_hostile_ranks_of_eight_stop_all_reduce_and_no_robust_rule)
 {
     static const char *const robust[] = {
         "dp8 mb1 exchange=median:2",
-        "dp8 mb1 exchange=trimmed:2",
         "dp8 mb1 exchange=krum:2",
-        "dp8 mb1 exchange=geomedian:2",
     };
     double first, last;
     train_beside_hostile_ranks("dp8 mb1", &first, &last);
