@@ -36,7 +36,7 @@ static bool has_gate(const struct model *model)
 
 static bool has_head_bias(const struct model *model)
 {
-    return model->head_bias;
+    return model->head_bias || model->head_transform;
 }
 
 /* The sum of a product's parts over tensor ranks has the bias, and here a norm comes first. */
@@ -63,7 +63,7 @@ static const struct {
     { "attention other than to all tokens before, or to the last of them", has_other_mixers },
     { "blocks without attention or without a feed-forward", has_parts_left_out },
     { "gated attention", has_gate },
-    { "bias of the output head", has_head_bias },
+    { "bias or first product of the output head", has_head_bias },
     { "biases before a norm", has_bias_before_norm },
     { "attention and feed-forward beside each other", is_parallel },
     { "relative positions", has_relative_positions },

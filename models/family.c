@@ -120,6 +120,25 @@
     DROPOUT("dropout_rate", 0.1),                         \
     IGNORED("num_decoder_layers"),                        \
     IGNORED("is_encoder_decoder")
+/* The output head is a product, a norm and the embedding with a bias. */
+#define ENCODER_MODEL                                                             \
+    LAYER_NORM_MODEL, .activation = ACTIVATION_GELU, .positions = POSITION_LEARNED, \
+    .attention = ATTENTION_ENCODER, .norm_place = NORMS_AFTER, .embedding_norm = true, \
+    .head_bias = true, .head_transform = true
+#define ENCODER_KEYS                                      \
+    NEEDED("hidden_size", "hidden"),                      \
+    NEEDED("num_hidden_layers", "layers"),                \
+    NEEDED("num_attention_heads", "heads"),               \
+    NEEDED("intermediate_size", "ffn"),                   \
+    NEEDED("vocab_size", "vocab"),                        \
+    NEEDED("max_position_embeddings", "seq"),             \
+    DEFAULTED("type_vocab_size", "token_types", 2),       \
+    SWITCH("hidden_act", KEY_ACTIVATION),                 \
+    SWITCH("tie_word_embeddings", KEY_TIED),              \
+    SWITCH("is_decoder", KEY_FALSE),                      \
+    POSITIVE("layer_norm_eps", "norm_epsilon", 1e-12),    \
+    DROPOUT("hidden_dropout_prob", 0.1),                  \
+    DROPOUT("attention_probs_dropout_prob", 0.1)
 #define GEMMA_MODEL .norm = NORM_RMS, .activation = ACTIVATION_GEGLU, \
                     .positions = POSITION_ROTARY, .tied = true
 /* attention_bias is on q, k, v and the output. Soft caps are a product and a tanh of each score. */
@@ -396,6 +415,11 @@ const struct family families[] = {
         SWITCH("dense_act_fn", KEY_ACTIVATION),
         IGNORED("num_sparse_encoder_layers"),
         IGNORED("num_sparse_decoder_layers") } },
+
+    /* --- encoders ------------------------------------------------------------------------- */
+    { "bert", "BertForMaskedLM", { ENCODER_MODEL }, 0, { ENCODER_KEYS } },
+    /* The first two rows of positions are padding's. */
+    { "roberta", "RobertaForMaskedLM", { ENCODER_MODEL }, 0, { ENCODER_KEYS } },
 
     /* --- dense ---------------------------------------------------------------------------- */
     { "gemma", "GemmaForCausalLM", { GEMMA_MODEL }, 0, { GEMMA_KEYS } },

@@ -83,6 +83,8 @@ struct model {
     bool out_bias;        /* bias on the output of attention (implied by linear_bias) */
     bool ffn_bias;        /* biases of a dense feed-forward (implied by linear_bias) */
     bool head_bias;       /* bias of the output head */
+    bool head_transform;  /* a product hidden -> hidden with bias before the last norm (BERT) */
+    int token_types;      /* rows of a table of kinds of tokens (BERT) */
     int norm_place;       /* enum norm_place */
     int parallel;         /* enum parallel_kind */
     int relative_buckets; /* ranges of distances of POSITION_RELATIVE */

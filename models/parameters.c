@@ -195,6 +195,7 @@ double model_embedding_parameters(const struct model *model)
     double rows = model->vocab;
     if (model->positions == POSITION_LEARNED)
         rows += model->max_positions;
+    rows += model->token_types;
     double norm = model->embedding_norm ? norm_parameters(model) : 0;
     double biases = (double)model->relative_buckets * model->heads * num_stacks(model);
     return rows * model->hidden + norm + biases;
@@ -204,7 +205,8 @@ double model_head_parameters(const struct model *model)
 {
     double output = model->tied ? 0 : (double)model->vocab * model->hidden;
     double bias = model->head_bias ? model->vocab : 0;
-    return num_stacks(model) * norm_parameters(model) + output + bias;
+    double hidden = model->hidden, transform = model->head_transform ? hidden * hidden + hidden : 0;
+    return num_stacks(model) * norm_parameters(model) + output + bias + transform;
 }
 
 /* The sum of `of_layer` over all blocks. */

@@ -87,6 +87,8 @@ static const struct {
     { "nemotron_h", "experts/nemotron-3-nano-30b-a3b" },
     { "t5", "random/t5-1" },
     { "switch_transformers", "random/switch_transformers-1" },
+    { "bert", "random/bert-1" },
+    { "roberta", "random/roberta-1" },
     { "gemma", "random/gemma-1" },
     { "gemma2", "random/gemma2-1" },
     { "gemma3_text", "random/gemma3-1" },

@@ -229,6 +229,8 @@ START_TEST(each_option_adds_its_own_parameters)
         { "{\"parallel\": \"own_norms\"}", 0 },
         { "{\"parallel\": \"one_norm\"}", -2 * 2 * 64 },
         { "{\"head_bias\": true}", 256 },
+        { "{\"head_transform\": true}", 64 * 64 + 64 },
+        { "{\"token_types\": 2}", 2 * 64 },
         { "{\"linear_bias\": false, \"ffn_bias\": true}", -2 * 4 * 64 },
         { "{\"positions\": \"relative\", \"relative_buckets\": 32}", 32 * 4 - 64 * 64 },
         { "{\"attention\": \"lightning\"}", 2 * (5 * 64 * 64 + 64 - 4 * 64 * 64 - 4 * 64) },
