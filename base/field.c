@@ -102,6 +102,38 @@ json_t *fields_write(const struct field *fields, size_t n, const void *in)
     return object;
 }
 
+static bool values_are_equal(const struct field *field, const void *a, const void *b)
+{
+    switch (field->kind) {
+    case FIELD_INT:
+    case FIELD_NAME:
+        return *(const int *)a == *(const int *)b;
+    case FIELD_COUNT:
+    case FIELD_NUMBER:
+    case FIELD_QUANTITY:
+        return *(const double *)a == *(const double *)b;
+    case FIELD_BOOL:
+        return *(const bool *)a == *(const bool *)b;
+    case FIELD_TEXT:
+        return strncmp(a, b, field->size) == 0;
+    case FIELD_SET:
+        return *(const unsigned *)a == *(const unsigned *)b;
+    case FIELD_OTHER:
+        break;
+    }
+    return true;
+}
+
+bool fields_are_equal(const struct field *fields, size_t n, const void *a, const void *b)
+{
+    for (size_t i = 0; i < n; i++) {
+        size_t offset = fields[i].offset;
+        if (!values_are_equal(&fields[i], (const char *)a + offset, (const char *)b + offset))
+            return false;
+    }
+    return true;
+}
+
 const struct field *fields_find(const struct field *fields, size_t n, const char *name)
 {
     for (size_t i = 0; i < n; i++)

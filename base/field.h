@@ -49,6 +49,9 @@ bool field_parse(const struct field *field, const char *text, void *out, struct 
  * text with a unit that parses back to the same bits; whole numbers as JSON integers. */
 json_t *fields_write(const struct field *fields, size_t n, const void *in);
 
+/* Whether two structs have the same values in all fields but FIELD_OTHER. */
+bool fields_are_equal(const struct field *fields, size_t n, const void *a, const void *b);
+
 const struct field *fields_find(const struct field *fields, size_t n, const char *name);
 
 /* One Markdown table row per field: name, type with unit, range or names, default, doc. */

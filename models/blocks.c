@@ -132,11 +132,11 @@ static bool repeats_after(const struct block_kind *layers, int count, int period
     return true;
 }
 
-/* The fewest first layers whose kinds repeat to the last one. */
-static int find_period(const struct block_kind *layers, int count)
+/* The fewest first layers whose kinds repeat to the last one, in whole rounds or not. */
+static int find_period(const struct block_kind *layers, int count, bool in_whole_rounds)
 {
     for (int period = 1; period < count; period++)
-        if (count % period == 0 && repeats_after(layers, count, period))
+        if ((count % period == 0 || !in_whole_rounds) && repeats_after(layers, count, period))
             return period;
     return count;
 }
@@ -159,14 +159,24 @@ static bool add_layer(struct blocks *blocks, const struct block_kind *kind, stru
     return true;
 }
 
-bool blocks_of_layers(const struct block_kind *layers, struct model *model, struct err *err)
+static bool set_runs(const struct block_kind *layers, int period, struct model *model,
+                     struct err *err)
 {
     model->blocks = (struct blocks){ 0 };
-    int period = find_period(layers, model->layers);
     for (int i = 0; i < period; i++)
         if (!add_layer(&model->blocks, &layers[i], err))
             return false;
     return true;
+}
+
+bool blocks_of_layers(const struct block_kind *layers, struct model *model, struct err *err)
+{
+    return set_runs(layers, find_period(layers, model->layers, true), model, err);
+}
+
+bool blocks_follow_experts(const struct model *model)
+{
+    return model->first_dense > 0 || model->moe_step > 1;
 }
 
 bool blocks_of_experts(struct model *model, struct err *err)
@@ -178,7 +188,7 @@ bool blocks_of_experts(struct model *model, struct err *err)
         layers[i] = model_own_kind(model);
         layers[i].feed_forward = is_dense ? FEED_FORWARD_DENSE : FEED_FORWARD_EXPERTS;
     }
-    bool ok = blocks_of_layers(layers, model, err);
+    bool ok = set_runs(layers, find_period(layers, model->layers, false), model, err);
     free(layers);
     return ok;
 }
@@ -251,7 +261,7 @@ bool blocks_read(const json_t *runs, struct model *model, struct err *err)
     model->blocks = (struct blocks){ 0 };
     if (!runs)
         return true;
-    if (model->first_dense > 0 || model->moe_step > 1)
+    if (blocks_follow_experts(model))
         return err_set(err, ERR_INPUT, model->first_dense > 0 ? "first_dense" : "moe_step",
                        "expected to be absent, as blocks says which blocks have experts");
     size_t count = json_array_size(runs);
@@ -272,7 +282,7 @@ bool blocks_read(const json_t *runs, struct model *model, struct err *err)
 json_t *blocks_write(const struct model *model)
 {
     const struct blocks *blocks = &model->blocks;
-    if (blocks->num_runs == 0 || model->first_dense > 0 || model->moe_step > 1)
+    if (blocks->num_runs == 0 || blocks_follow_experts(model))
         return NULL;
     json_t *runs = json_array();
     for (int i = 0; i < blocks->num_runs; i++) {
@@ -318,7 +328,7 @@ bool blocks_check(const struct model *model, struct err *err)
         if (!check_kind(&model->blocks.kinds[model->blocks.runs[i].kind], err))
             return err_within_item(err, "blocks", (size_t)i);
     int in_round = round_layers(&model->blocks);
-    if (in_round > 0 && model->layers % in_round != 0)
+    if (in_round > 0 && model->layers % in_round != 0 && !blocks_follow_experts(model))
         return err_set(err, ERR_INPUT, "blocks",
                        "expected runs whose layers add up to %d, or to a part that divides it; "
                        "found %d",

@@ -70,9 +70,11 @@ bool blocks_are_equal(const struct blocks *a, const struct blocks *b);
 
 /* Sets the runs from the kind of each of the model's layers: the fewest blocks that repeat. */
 bool blocks_of_layers(const struct block_kind *layers, struct model *model, struct err *err);
+/* Whether the runs of blocks follow from first_dense and moe_step. */
+bool blocks_follow_experts(const struct model *model);
 /* Sets the runs of a model with experts, whose first `first_dense` blocks have a plain
  * feed-forward, and of the others all but every moe_step-th; counted from the first block of the
- * model. */
+ * model. The last round may be cut short. */
 bool blocks_of_experts(struct model *model, struct err *err);
 
 /* Reads "blocks" of a preset: [{"layers": 3, "ffn": 12288}, {"layers": 57}]; a run takes what it

@@ -232,8 +232,8 @@ bool model_derive_widths(struct model *model, struct err *err)
 
 static bool derive_blocks(struct model *model, struct err *err)
 {
-    bool has_steps = model->first_dense > 0 || model->moe_step > 1;
-    return !has_steps || model->blocks.num_runs > 0 || blocks_of_experts(model, err);
+    return !blocks_follow_experts(model) || model->blocks.num_runs > 0 ||
+           blocks_of_experts(model, err);
 }
 
 bool model_derive(struct model *model, struct err *err)
@@ -247,6 +247,19 @@ bool model_derive(struct model *model, struct err *err)
     if (model->norm_epsilon == 0)
         model->norm_epsilon = usual_norm_epsilon;
     return model_check(model, err);
+}
+
+bool models_are_equal(const struct model *a, const struct model *b)
+{
+    const struct field *first = fields_find(model_fields, num_model_fields, "layers");
+    size_t count = (size_t)(model_fields + num_model_fields - first);
+    return fields_are_equal(first, count, a, b) && blocks_are_equal(&a->blocks, &b->blocks);
+}
+
+bool model_set_layers(struct model *model, int layers, struct err *err)
+{
+    model->layers = layers;
+    return !blocks_follow_experts(model) || blocks_of_experts(model, err);
 }
 
 static bool check_format(const json_t *object, struct err *err)

@@ -162,6 +162,14 @@ bool model_check(const struct model *model, struct err *err);
  * (models/counted.c). The error names the feature and states the counts. */
 bool model_has_costs(const struct model *model, struct err *err);
 
+/* Whether two derived models are equal in all that a file can say of them but name, summary and
+ * source: one prediction holds for both. */
+bool models_are_equal(const struct model *a, const struct model *b);
+
+/* Gives a derived model another depth: blocks with experts are placed anew by first_dense and
+ * moe_step, other runs of blocks repeat. */
+bool model_set_layers(struct model *model, int layers, struct err *err);
+
 /* Finds `name`: a preset or alias, or a path to a preset-style file or a Hugging Face config.json.
  * An unknown name is ERR_USAGE with the nearest preset; a faulty file ERR_INPUT with FILE:LINE:
  * key. */

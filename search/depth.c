@@ -12,6 +12,7 @@ struct dive {
     int layers_at_once;   /* adding this many layers keeps the model divisible */
     int most_at_once;     /* most multiples of layers_at_once in a model */
     struct depth *depth;
+    struct err *err; /* set when blocks cannot be placed in so many layers */
 };
 
 static bool fits_layers(const struct dive *dive, int layers)
@@ -19,7 +20,8 @@ static bool fits_layers(const struct dive *dive, int layers)
     struct arena arena = { 0 };
     struct model model = *dive->search->space->model;
     struct space space = *dive->search->space;
-    model.layers = layers;
+    if (!model_set_layers(&model, layers, dive->err))
+        return false;
     space.model = &model;
     space.pp.at = (int[]){ dive->num_stages };
     space.pp.count = 1;
@@ -43,9 +45,9 @@ static bool fits(const struct dive *dive, int times)
     return fits_layers(dive, times * dive->layers_at_once);
 }
 
-static bool is_over(const struct depth *depth)
+static bool is_over(const struct dive *dive)
 {
-    return depth->timed_out || depth->was_interrupted;
+    return dive->depth->timed_out || dive->depth->was_interrupted || dive->err->code != ERR_NONE;
 }
 
 /* The last doubling that fits, or 0. A rule may ask for more layers than the first doublings have.
@@ -53,7 +55,7 @@ static bool is_over(const struct depth *depth)
 static int last_doubling(const struct dive *dive)
 {
     int last = 0;
-    for (int times = 1; times <= dive->most_at_once && !is_over(dive->depth); times *= 2) {
+    for (int times = 1; times <= dive->most_at_once && !is_over(dive); times *= 2) {
         if (fits(dive, times))
             last = times;
         else if (last > 0)
@@ -68,7 +70,7 @@ static int uneven_above(const struct dive *dive, int layers)
 {
     bool is_even = dive->search->space->chunks == CHUNKS_EVEN;
     int above = is_even ? layers : layers + dive->layers_at_once - 1;
-    while (above > layers && !is_over(dive->depth) && !fits_layers(dive, above))
+    while (above > layers && !is_over(dive) && !fits_layers(dive, above))
         above--;
     return above;
 }
@@ -77,7 +79,7 @@ static void deepen(const struct dive *dive)
 {
     int low = last_doubling(dive);
     int high = 2 * low <= dive->most_at_once ? 2 * low : dive->most_at_once + 1;
-    while (low > 0 && high - low > 1 && !is_over(dive->depth)) {
+    while (low > 0 && high - low > 1 && !is_over(dive)) {
         int middle = low + (high - low) / 2;
         if (fits(dive, middle))
             low = middle;
@@ -117,15 +119,17 @@ bool search_depth(const struct search_request *asked, struct depth *out, struct 
     request.progress = NULL;
     bool ok = search_prepare(&request, &arena, &prepared, err);
     const struct space *space = &prepared.space;
-    for (int i = 0; ok && i < space->pp.count && !is_over(out); i++) {
+    for (int i = 0; ok && i < space->pp.count && !out->timed_out && !out->was_interrupted; i++) {
         int num_stages = space->pp.at[i];
         struct dive dive = { .search = &prepared.search,
                              .num_stages = num_stages,
                              .chunks_per_stage = chunks_per_stage(space),
-                             .depth = out };
+                             .depth = out,
+                             .err = err };
         dive.layers_at_once = layers_at_once(space, &dive);
         dive.most_at_once = (int)field->max / dive.layers_at_once;
         deepen(&dive);
+        ok = err->code == ERR_NONE;
     }
     arena_release(&arena);
     return ok;

@@ -7,7 +7,8 @@
 /* The most layers for which some plan of even chunks keeps the rules and fits, the model otherwise
  * unchanged; 0: not even the fewest. It bisects for each number of stages, as more layers in a
  * stage need more memory. The request's own number of layers is ignored. False only when the
- * request is wrong. When ended early, `most` is the most found so far. */
+ * request is wrong, or blocks with experts cannot be placed in a model that deep. When ended early,
+ * `most` is the most found so far. */
 struct depth {
     int most;
     bool timed_out, was_interrupted;

@@ -30,22 +30,9 @@ static int compare_cases(const void *a, const void *b)
     return differences[i];
 }
 
-/* Whether two models are equal in all that a prediction depends on; names are ignored. */
-static bool are_equal(const struct model *a, const struct model *b)
-{
-    return a->layers == b->layers && a->hidden == b->hidden && a->heads == b->heads &&
-           a->kv_heads == b->kv_heads && a->head_dim == b->head_dim && a->ffn == b->ffn &&
-           a->vocab == b->vocab && a->seq == b->seq && a->max_positions == b->max_positions &&
-           a->norm == b->norm && a->activation == b->activation && a->positions == b->positions &&
-           a->linear_bias == b->linear_bias && a->qkv_bias == b->qkv_bias &&
-           a->qk_norm == b->qk_norm && a->embedding_norm == b->embedding_norm &&
-           a->tied == b->tied && a->dropout == b->dropout && a->batch == b->batch &&
-           blocks_are_equal(&a->blocks, &b->blocks);
-}
-
 static bool share_evaluator(const struct run_case *a, const struct run_case *b)
 {
-    return a->system == b->system && are_equal(&a->model, &b->model);
+    return a->system == b->system && models_are_equal(&a->model, &b->model);
 }
 
 /* Predictable cases in order, and where each group that shares an evaluator starts. */

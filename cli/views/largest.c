@@ -142,7 +142,8 @@ static bool choose_layers(struct largest *largest, struct setup *setup,
         return false;
     largest->fits = depth.most > 0;
     largest->timed_out = depth.timed_out || depth.was_interrupted;
-    model->layers = depth.most > 0 ? depth.most : 1;
+    if (!model_set_layers(model, depth.most > 0 ? depth.most : 1, err))
+        return false;
     char name[sizeof model->name];
     snprintf(name, sizeof name, "%.40s-%d-layers", model->name, model->layers);
     snprintf(model->name, sizeof model->name, "%s", name);

@@ -2,6 +2,7 @@
 #include "calibration/score/score.h"
 
 #include "tests/calibration/plain_row.h"
+#include "tests/check_ok.h"
 #include "tests/testing.h"
 
 #include <string.h>
@@ -236,6 +237,26 @@ START_TEST(predictions_are_the_same_alone_and_in_any_company)
 }
 END_TEST
 
+/* The fields of a model that a row cannot set differ too where its preset does. */
+START_TEST(rows_whose_models_differ_only_in_their_experts_are_predicted_apart)
+{
+    struct run_row row = plain_row();
+    struct run_case both[2] = { convert_known(&row), convert_known(&row) };
+    struct run_prediction together[2], alone;
+    struct err err = { 0 };
+    struct model *model = &both[1].model;
+    model->experts = 4;
+    model->topk = 2;
+    model->feed_forward = FEED_FORWARD_EXPERTS;
+    model->expert_ffn = model->ffn;
+    check_ok(model_check(model, &err), &err);
+    runs_predict(both, 2, 1, together);
+    runs_predict(&both[1], 1, 1, &alone);
+    ck_assert_double_eq(together[1].step_s, alone.step_s);
+    ck_assert_double_gt(together[1].step_s, together[0].step_s);
+}
+END_TEST
+
 START_TEST(a_run_that_exceeds_memory_is_predicted_all_the_same)
 {
     struct run_row row = plain_row();
@@ -265,6 +286,7 @@ static Suite *suite(void)
     tcase_add_test(rows, an_unknown_stack_that_was_asked_for_is_an_error);
     tcase_add_test(rows, a_cluster_that_was_asked_for_stands_in_for_words_nobody_knows);
     tcase_add_test(rows, predictions_are_the_same_alone_and_in_any_company);
+    tcase_add_test(rows, rows_whose_models_differ_only_in_their_experts_are_predicted_apart);
     tcase_add_test(rows, a_run_that_exceeds_memory_is_predicted_all_the_same);
     suite_add_tcase(s, rows);
     return s;

@@ -1,5 +1,6 @@
 #include "models/model.h"
 
+#include "tests/check_ok.h"
 #include "tests/sim/named.h"
 #include "tests/testing.h"
 
@@ -466,6 +467,79 @@ START_TEST(a_fault_is_located_by_its_key)
 }
 END_TEST
 
+/* Changes the value of a field, whatever it is. */
+static void change(const struct field *field, struct model *model)
+{
+    char *slot = (char *)model + field->offset;
+    switch (field->kind) {
+    case FIELD_INT:
+    case FIELD_NAME:
+        ++*(int *)(void *)slot;
+        break;
+    case FIELD_BOOL:
+        *(bool *)slot = !*(bool *)slot;
+        break;
+    case FIELD_TEXT:
+        slot[0] = slot[0] == 'x' ? 'y' : 'x';
+        break;
+    case FIELD_COUNT:
+    case FIELD_NUMBER:
+    case FIELD_QUANTITY:
+        ++*(double *)(void *)slot;
+        break;
+    case FIELD_SET:
+    case FIELD_OTHER:
+        ck_abort_msg("no field of a model is one");
+    }
+}
+
+START_TEST(models_are_equal_when_all_fields_are_but_texts)
+{
+    struct model model;
+    struct err err = { 0 };
+    check_ok(read_changed("{\"experts\": 4, \"topk\": 2, \"first_dense\": 1}", &model, &err), &err);
+    for (size_t i = 0; i < num_model_fields; i++) {
+        const struct field *field = &model_fields[i];
+        if (field->kind == FIELD_OTHER)
+            continue;
+        struct model other = model;
+        ck_assert(models_are_equal(&model, &other));
+        change(field, &other);
+        ck_assert_msg(models_are_equal(&model, &other) == (field->kind == FIELD_TEXT), "%s",
+                      field->name);
+    }
+    struct model other = model;
+    other.blocks.kinds[1].feed_forward = FEED_FORWARD_DENSE;
+    ck_assert(!models_are_equal(&model, &other));
+}
+END_TEST
+
+/* 61 layers after 3 dense ones are 61 - 3 with experts; every 2nd of an odd number leaves a dense
+ * one last. */
+START_TEST(a_model_of_another_depth_places_its_experts_anew)
+{
+    static const struct {
+        int first_dense, moe_step, layers, with_experts;
+    } cases[] = { { 3, 0, 61, 58 }, { 3, 0, 2, 0 },     { 3, 0, 400, 397 }, { 0, 2, 48, 24 },
+                  { 0, 2, 49, 24 }, { 0, 2, 999, 499 }, { 0, 1, 7, 7 },     { 1, 3, 9, 3 } };
+    for (int i = 0; i < LENGTH(cases); i++) {
+        struct model model;
+        struct err err = { 0 };
+        check_ok(read_changed("{\"layers\": 8, \"experts\": 4, \"topk\": 2}", &model, &err), &err);
+        model.first_dense = cases[i].first_dense;
+        model.moe_step = cases[i].moe_step;
+        check_ok(model_derive(&model, &err), &err);
+        check_ok(model_set_layers(&model, cases[i].layers, &err), &err);
+        check_ok(model_check(&model, &err), &err);
+        int found = 0;
+        for (int layer = 0; layer < model.layers; layer++)
+            found += model_kind(&model, model_kind_of(&model, layer)).feed_forward ==
+                     FEED_FORWARD_EXPERTS;
+        ck_assert_int_eq(found, cases[i].with_experts);
+    }
+}
+END_TEST
+
 START_TEST(a_struct_that_no_reader_filled_is_checked_as_well)
 {
     struct model model = { .name = "m" };
@@ -501,6 +575,8 @@ static Suite *model_suite(void)
     tcase_add_test(reading, relative_positions_give_gophers_sizes);
     tcase_add_test(reading, what_is_left_out_is_derived);
     tcase_add_loop_test(reading, a_fault_is_located_by_its_key, 0, LENGTH(faults));
+    tcase_add_test(reading, models_are_equal_when_all_fields_are_but_texts);
+    tcase_add_test(reading, a_model_of_another_depth_places_its_experts_anew);
     tcase_add_test(reading, a_struct_that_no_reader_filled_is_checked_as_well);
     suite_add_tcase(suite, reading);
 

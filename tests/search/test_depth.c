@@ -91,6 +91,33 @@ START_TEST(the_words_of_a_request_hold_at_that_depth)
 }
 END_TEST
 
+/* Blocks after the dense first ones have experts, which need far more memory: repeating the first
+ * ones would let a model look shallower than it is. */
+START_TEST(first_dense_blocks_come_once_at_any_depth)
+{
+    struct model *model = &instance.model;
+    struct depth depth;
+    struct err err = { 0 };
+    model->layers = 4;
+    model->experts = 8;
+    model->topk = 2;
+    model->first_dense = 2;
+    ck_assert(model_derive(model, &err));
+    instance.system.num_gpus = 1;
+    instance.system.gpu.memory_bytes = 40e9;
+    struct search_request request = instance_request(&instance);
+    request.fix = "recompute=none";
+    ck_assert_msg(search_depth(&request, &depth, &err), "%s: %s", err.where, err.msg);
+    ck_assert_int_gt(depth.most, 4);
+    struct model deep = *model;
+    request.model = &deep;
+    for (int layers = depth.most; layers <= depth.most + 2; layers++) {
+        ck_assert(model_set_layers(&deep, layers, &err));
+        ck_assert(probe_fits(&request).fits == (layers == depth.most));
+    }
+}
+END_TEST
+
 START_TEST(where_one_layer_is_too_much_there_are_none)
 {
     instance.system.gpu.memory_bytes = 1e8;
@@ -124,6 +151,7 @@ static Suite *suite(void)
     tcase_add_loop_test(cases_, no_deeper_model_fits_and_that_one_does, 0, TURNS(NUM_CASES));
     tcase_add_test(cases_, fixed_words_hold);
     tcase_add_loop_test(cases_, the_words_of_a_request_hold_at_that_depth, 0, LENGTH(words));
+    tcase_add_test(cases_, first_dense_blocks_come_once_at_any_depth);
     tcase_add_test(cases_, where_one_layer_is_too_much_there_are_none);
     tcase_add_test(cases_, an_interrupted_dive_says_so);
     suite_add_tcase(s, cases_);
