@@ -53,8 +53,8 @@ const struct plan_token plan_tokens[] = {
     { "schedule", "schedule=NAME",
       "Order of the pipeline; absent: 1f1b, or interleaved when vpp is over 1.",
       .read = token_read_schedule, .write = token_write_schedule },
-    { "stages", "stages=N,NxTIMES,...", "Layers of each chunk, at chunk x pp + stage; absent: even. 0 in the first or the last: the "
-      "embedding, or the head, alone.",
+    { "stages", "stages=N,NxTIMES,...|LETTERS", "Layers of each chunk, at chunk x pp + stage; absent: even. 0 in the first or the last: the "
+      "embedding, or the head, alone. LETTERS are Megatron-Core's: \"E|(t*4|)*14tL\".",
       .read = token_read_stages, .write = token_write_stages },
     { "recompute", "recompute=none|selective[:MODULE+...]|op-selective|full|full:K|block:N,...",
       "What the backward runs again: attention's core, or core_attn, mlp and layernorm as named; all "

@@ -1,4 +1,5 @@
 #include "base/length.h"
+#include "sim/plan/stage_text.h"
 #include "sim/plan/token.h"
 
 #include "sim/schedule/schedule.h"
@@ -98,10 +99,27 @@ static bool read_list(const char *value, int min, struct arena *arena, const int
     return true;
 }
 
+/* "E|t*4|(t|)*3L". Its modules for later tokens have no place in a plan. */
+static bool read_stage_letters(const char *value, struct arena *arena, struct plan *plan,
+                               struct err *err)
+{
+    struct stage_text stages;
+    if (!stage_text_read(value, arena, &stages, err))
+        return false;
+    plan->chunk_layers = stages.layers;
+    plan->num_chunk_layers = stages.num_chunks;
+    return stages.mtp == 0 ||
+           err_set(err, ERR_USAGE, "",
+                   "modules that predict later tokens (m) are counted, but not predicted; leave "
+                   "them out");
+}
+
 bool token_read_stages(const struct plan_token *token, const char *value, struct arena *arena,
                        struct plan *plan, struct err *err)
 {
     (void)token;
+    if (isalpha((unsigned char)value[0]))
+        return read_stage_letters(value, arena, plan, err);
     return read_list(value, 0, arena, &plan->chunk_layers, &plan->num_chunk_layers, err);
 }
 

@@ -1,0 +1,38 @@
+/* sim/plan/stage_text.h - the parts of each pipeline chunk in Megatron-Core's letters, the value of
+ * its --pipeline-model-parallel-layout: "Et*3|(t*4|)*14tmL".
+ *
+ * E is the embedding, t a block of any kind, m a module that predicts a later token, L head and
+ * loss; | ends a chunk, *N repeats a letter or a part in parentheses, commas mean nothing (Megatron
+ * Core, transformer/pipeline_parallel_layer_layout.py). Chunks stand in the order of the model, as
+ * in plan.chunk_layers. */
+#ifndef SIM_PLAN_STAGE_TEXT_H
+#define SIM_PLAN_STAGE_TEXT_H
+
+#include "sim/plan/plan.h"
+
+struct stage_text {
+    int num_chunks;
+    const int *layers; /* [chunk] blocks */
+    int mtp;           /* modules that predict later tokens, */
+    int mtp_chunk;     /* all in this chunk; without any: the last */
+};
+
+/* Letters in either case; the array lives in the arena. ERR_USAGE unless E stands first, L last,
+ * both once, no block behind a module, and all modules in one chunk. */
+bool stage_text_read(const char *text, struct arena *arena, struct stage_text *out,
+                     struct err *err);
+
+/* Its inverse: a short text that reads as the same chunks. */
+void stage_text_write(const struct stage_text *stages, struct text *out);
+
+/* The plan's chunks, with `mtp` modules in the last; borrows the plan's list if it has one. */
+struct stage_text stage_text_of(const struct plan *plan, const struct model *model, int mtp,
+                                struct arena *arena);
+
+/* Megatron-Core's further conditions on the chunks: a whole number for each of pp ranks, all
+ * blocks of the model, `mtp` modules, and those in the last chunk of a rank. ERR_INFEASIBLE with
+ * both values. */
+bool stage_text_check(const struct stage_text *stages, const struct model *model, int pp, int mtp,
+                      struct err *err);
+
+#endif
