@@ -131,7 +131,7 @@ GPU_SRC    := $(wildcard tests/gpu/*.c)
 HELPER_SRC := $(filter-out $(ALL_TESTS) $(BENCH_SRC) $(GPU_SRC) tests/cuda%,$(call in_tests,*.c))
 ON_HOST_C  := $(wildcard tests/cuda_on_host/*.c)
 ALL_SRC    := $(LIB_SRC) $(MAIN_SRC) $(TEST_SRC) $(BENCH_SRC) $(GPU_SRC) $(HELPER_SRC) $(ON_HOST_C)
-HEADERS    := $(wildcard */*.h */*/*.h */*/*/*.h)
+HEADERS    := $(filter-out build/%,$(wildcard */*.h */*/*.h */*/*/*.h))
 
 LIB_OBJ    := $(LIB_SRC:%.c=$(B)/%.o)
 HELPER_OBJ := $(HELPER_SRC:%.c=$(B)/%.o)

@@ -353,6 +353,9 @@ bool context_divides_sequence(const struct plan_case *of, struct err *err)
     if (plan->attention == PLAN_ATTENTION_UNFUSED)
         return err_set(err, ERR_INFEASIBLE, token_text("cp", cp).at,
                        "context parallelism needs flash attention, and attn is unfused");
+    if (of->model->positions == POSITION_TRANSFORMER_XL)
+        return err_set(err, ERR_INFEASIBLE, token_text("cp", cp).at,
+                       "context parallelism does not split the keys of relative positions");
     const struct context_method *method = &context_methods[plan->context_comm];
     return !method->holds || method->holds(of, err);
 }

@@ -196,8 +196,8 @@ const struct plan_rule plan_rules[] = {
     { "tensor_hidden", "tp divides the hidden width.", tensor_divides_hidden },
     { "sequence_parallel", "sp needs tp over 1, and tp x cp that divides the sequence.",
       tensor_divides_sequence },
-    { "context", "cp over 1 needs flash attention and 2 cp equal slices of the sequence; cp-comm=a2a "
-      "divides the heads.",
+    { "context", "cp over 1 needs flash attention and 2 cp equal slices of the sequence; no "
+      "relative positions; cp-comm=a2a divides the heads.",
       context_divides_sequence },
     { "expert", "ep and etp over 1 need experts; ep divides them, etp their width.", expert_divides },
     { "expert_groups", "etp x ep x pp divides the GPUs.", expert_fits_ranks },

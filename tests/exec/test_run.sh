@@ -101,7 +101,7 @@ run 4 run "${tiny[@]}" --gpus 2 --layout "dp2 dtype=fp32" --checkpoint "$work/ke
 # Every rank refuses it; the one that does so first ends the others.
 says "^(\[rank [0-9]+\] )?simsearch: exchange: the checkpoint holds each rank's own error memory of exchange=topk"
 run 6 run "${tiny[@]}" --gpus 2 --layout "dp2 dtype=fp16 exchange=topk:0.1"
-says "^simsearch: exchange: compressed gradients can't be run in fp16"
+says "^simsearch: exchange: compressed, robust and late gradients can't be run in fp16"
 
 # --- what can't be run -----------------------------------------------------------------------
 

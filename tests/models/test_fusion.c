@@ -175,7 +175,7 @@ START_TEST(what_is_not_fused_costs_what_the_stack_says)
 }
 END_TEST
 
-START_TEST(a_fusion_never_adds_traffic_or_launches)
+START_TEST(a_fusion_never_adds_traffic_launches_or_kept_bytes)
 {
     struct model model = model_of(_i < NUM_FUSIONS ? "gpt3-175b" : "llama3-8b");
     struct layer_options fused = layer_unfused;
@@ -189,7 +189,7 @@ START_TEST(a_fusion_never_adds_traffic_or_launches)
         b = ops_fuse(b, &fused);
         ck_assert(traffic(b) <= traffic(a) && launches(b) <= launches(a));
         ck_assert(traffic(b_back) <= traffic(a_back) && launches(b_back) <= launches(a_back));
-        ck_assert_double_eq(activation_bytes(b, false), activation_bytes(a, false));
+        ck_assert_double_le(activation_bytes(b, false), activation_bytes(a, false));
     }
 }
 END_TEST
@@ -267,7 +267,7 @@ static Suite *suite(void)
     tcase_add_test(tc, a_run_is_its_share_of_an_op);
     tcase_add_test(tc, a_weight_gradient_that_sums_its_bias_moves_four_more_numbers_an_output);
     tcase_add_test(tc, what_is_not_fused_costs_what_the_stack_says);
-    tcase_add_loop_test(tc, a_fusion_never_adds_traffic_or_launches, 0, 2 * NUM_FUSIONS);
+    tcase_add_loop_test(tc, a_fusion_never_adds_traffic_launches_or_kept_bytes, 0, 2 * NUM_FUSIONS);
     Suite *s = suite_create("models/layer: fusions");
     suite_add_tcase(s, tc);
     return s;

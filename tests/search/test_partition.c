@@ -216,16 +216,17 @@ static bool read_chain(const char *text, struct chain_file *out, struct err *err
     return ok;
 }
 
-/* Products, pointwise operators and norms of random widths. */
-static void write_chain(struct random *rng, struct text *out)
+/* Products, pointwise operators and norms of random widths; the memory of a rank is open, tight or
+ * less than one value of each token. */
+static void write_chain(struct random *rng, int turn, struct text *out)
 {
     static const char *const kinds[] = { "product", "product", "pointwise", "norm" };
     int count = within(rng, 1, 6);
     text_add(out, "{\"ranks\": %d, \"tokens\": %d, \"width\": %d, \"reduce_scatter\": %s,",
              within(rng, 1, 16), within(rng, 1, 64), within(rng, 1, 64),
              within(rng, 0, 1) ? "true" : "false");
-    if (within(rng, 0, 1))
-        text_add(out, "\"memory\": \"%d kB\",", within(rng, 1, 60));
+    if (turn % 3 > 0)
+        text_add(out, "\"memory\": \"%d B\",", turn % 3 == 1 ? 1000 * within(rng, 1, 60) : 1);
     text_add(out, "\"operators\": [");
     for (int i = 0; i < count; i++) {
         const char *kind = kinds[within(rng, 0, LENGTH(kinds) - 1)];
@@ -247,7 +248,7 @@ START_TEST(both_programs_find_the_best_of_a_chain_in_a_file)
         struct err err = { 0 };
         unsigned char of[MAX_OPERATORS] = { 0 };
         struct partition dynamic;
-        write_chain(&rng, &text);
+        write_chain(&rng, i, &text);
         ck_assert_msg(read_chain(text_get(&text), &file, &err), "%s: %s", err.where, err.msg);
         struct partition_problem problem = chain_file_problem(&file, &arena);
         double least = brute_force(&problem, of, 0);

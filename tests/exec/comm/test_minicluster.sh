@@ -2,7 +2,7 @@
 # not under asan: networks that are made.
 # Ranks on two nodes with a slow link between them train as one rank does, and say where they stand
 # when it is cut. Not run where network namespaces are not permitted.
-# shellcheck source-path=SCRIPTDIR
+# shellcheck source-path=SCRIPTDIR/../..
 set -u
 here=$(cd "$(dirname "$0")/../.." && pwd)
 . "$here/program.sh"
