@@ -5,6 +5,8 @@
 #include <assert.h>
 #include <math.h>
 #include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
 
 static size_t options_at(const struct stage_table *table, int stage, int first)
 {
@@ -168,11 +170,11 @@ static void fill_options(const struct filler *filler, int stage, int first)
 /* --- lower bounds of any division --------------------------------------------------------------
  */
 
-/* The most layers after `first` for which `of_s` of the stage is at most `most_s`; 0: none. */
-static int most_within(const struct stage_table *table, int stage, int first,
+/* Of equal layers: the most for which `of_s` of the stage is at most `most_s`; 0: none. */
+static int most_within(const struct stage_table *table, int stage,
                        double (*of_s)(const struct stage_option *option), double most_s)
 {
-    const struct stage_option *options = stage_options(table, stage, first);
+    const struct stage_option *options = stage_options(table, stage, 0);
     for (int k = table->most_layers; k > 0; k--)
         if (options[k - 1].fits && of_s(&options[k - 1]) <= most_s)
             return k;
@@ -181,17 +183,63 @@ static int most_within(const struct stage_table *table, int stage, int first,
 
 /* Gives each stage as many layers as it can take, which leaves the fewest for later stages, as
  * fewer layers never take longer. */
-static bool holds_all(const struct stage_table *table,
-                      double (*of_s)(const struct stage_option *option), double most_s)
+static bool equal_layers_are_held(const struct stage_table *table,
+                                  double (*of_s)(const struct stage_option *option), double most_s)
 {
     int layers = 0;
     for (int stage = 0; stage < table->num_stages; stage++) {
-        int most = most_within(table, stage, layers, of_s, most_s);
+        int most = most_within(table, stage, of_s, most_s);
         if (most == 0)
             return false;
         layers += most;
     }
     return layers >= table->num_layers;
+}
+
+/* Whether a division has `layers` on the stages before each stage, by stage, then layers. */
+struct reached {
+    bool *at;
+    size_t row;
+};
+
+static bool *reached_at(const struct reached *reached, int stage, int layers)
+{
+    return &reached->at[(size_t)stage * reached->row + (size_t)layers];
+}
+
+/* The places where stages can begin. Where layers differ, the most on one stage may begin the next
+ * at a layer that is too much for it. The caller frees `at`. */
+static struct reached reach(const struct stage_table *table,
+                            double (*of_s)(const struct stage_option *option), double most_s)
+{
+    struct reached reached = { .row = (size_t)table->num_layers + 1 };
+    size_t count = ((size_t)table->num_stages + 1) * reached.row;
+    reached.at = arena_grow(NULL, count * sizeof *reached.at);
+    memset(reached.at, 0, count * sizeof *reached.at);
+    *reached_at(&reached, 0, 0) = true;
+    for (int stage = 0; stage < table->num_stages; stage++)
+        for (int first = 0; first < table->num_layers; first++) {
+            if (!*reached_at(&reached, stage, first))
+                continue;
+            const struct stage_option *options = stage_options(table, stage, first);
+            int most = table->most_layers < table->num_layers - first ? table->most_layers
+                                                                      : table->num_layers - first;
+            for (int k = 1; k <= most; k++)
+                if (options[k - 1].fits && of_s(&options[k - 1]) <= most_s)
+                    *reached_at(&reached, stage + 1, first + k) = true;
+        }
+    return reached;
+}
+
+static bool holds_all(const struct stage_table *table,
+                      double (*of_s)(const struct stage_option *option), double most_s)
+{
+    if (table->num_firsts == 1)
+        return equal_layers_are_held(table, of_s, most_s);
+    struct reached reached = reach(table, of_s, most_s);
+    bool holds = *reached_at(&reached, table->num_stages, table->num_layers);
+    free(reached.at);
+    return holds;
 }
 
 /* The least longest time of any division, which is the time of some option. */
@@ -246,13 +294,34 @@ void stage_table_close(struct stage_table *table, struct arena *arena)
     }
 }
 
+/* Gives the stages from the last to the first as few layers as they can have. */
+static void balance_kinds(const struct stage_table *table, int *layers)
+{
+    struct reached reached = reach(table, stage_pass_s, table->longest_pass_s);
+    for (int stage = table->num_stages - 1, end = table->num_layers; stage >= 0; stage--) {
+        for (int k = table->most_layers; k > 0; k--) {
+            if (k > end || !*reached_at(&reached, stage, end - k))
+                continue;
+            const struct stage_option *option = &stage_options(table, stage, end - k)[k - 1];
+            if (option->fits && stage_pass_s(option) <= table->longest_pass_s)
+                layers[stage] = k;
+        }
+        end -= layers[stage];
+    }
+    free(reached.at);
+}
+
 bool stage_table_balance(const struct stage_table *table, int *layers)
 {
     if (table->longest_pass_s == HUGE_VAL)
         return false;
+    if (table->num_firsts > 1) {
+        balance_kinds(table, layers);
+        return true;
+    }
     int excess = -table->num_layers;
-    for (int stage = 0, first = 0; stage < table->num_stages; first += layers[stage++]) {
-        layers[stage] = most_within(table, stage, first, stage_pass_s, table->longest_pass_s);
+    for (int stage = 0; stage < table->num_stages; stage++) {
+        layers[stage] = most_within(table, stage, stage_pass_s, table->longest_pass_s);
         excess += layers[stage];
     }
     /* Removes from the last stages first: fewer microbatches wait behind them. */

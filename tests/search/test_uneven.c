@@ -45,6 +45,19 @@ static void make_random(uint64_t seed)
     instance.system.cluster.levels[0].bytes_per_s *= between(&rng, 0.1, 2);
 }
 
+/* The first layers are `times` as wide as the others, as a dense feed-forward before experts. */
+static void widen_first(int times)
+{
+    struct model *model = &instance.model;
+    int first = model->layers / 2;
+    struct block_kind wide = { 16, 16, 128, 8192 * times, ATTENTION_FULL, FEED_FORWARD_DENSE };
+    struct block_kind other = { 16, 16, 128, 8192, ATTENTION_FULL, FEED_FORWARD_DENSE };
+    model->blocks = (struct blocks){ .kinds = { wide, other },
+                                     .runs = { { 0, first }, { 1, model->layers - first } },
+                                     .num_kinds = 2,
+                                     .num_runs = 2 };
+}
+
 static struct search_request new_request(void)
 {
     struct search_request request = instance_request(&instance);
@@ -61,6 +74,8 @@ START_TEST(the_best_plan_is_that_of_all_plans_listed_one_by_one)
     if (is_spared(_i, 2))
         return;
     make_random(4000 + (uint64_t)_i); /* Check prints _i when the test fails */
+    if (_i % 4 >= 2)
+        widen_first(1 + _i % 5);
     struct search_request request = new_request();
     request.recompute_mixes = _i % 3 != 0;
     request.method = _i % 2 ? "dp" : "bnb";

@@ -1,3 +1,4 @@
+#include "search/milp/division.h"
 #include "search/uneven/divided.h"
 #include "search/uneven/expand.h"
 
@@ -13,26 +14,60 @@
 
 enum { MOST_STAGES = 5, MOST_LAYERS = 9 };
 
+/* What each layer takes: 1, or on half the tables layers of several kinds, as blocks with a dense
+ * feed-forward before blocks with experts, or blocks in turn. before[i]: all layers before i. */
+struct weights {
+    bool are_equal;
+    double before[MOST_LAYERS + 1];
+};
+
+static struct weights random_weights(struct random *rng, int layers)
+{
+    enum { EQUAL, ALSO_EQUAL, FIRST_DENSE, IN_TURN };
+    int kinds = within(rng, EQUAL, IN_TURN), every = within(rng, 1, layers);
+    double first = between(rng, 0.2, 4);
+    struct weights out = { .are_equal = kinds <= ALSO_EQUAL };
+    for (int i = 0; i < layers; i++) {
+        bool is_first = kinds == FIRST_DENSE ? i < every : kinds == IN_TURN && i % every == 0;
+        out.before[i + 1] = out.before[i] + (is_first ? first : 1);
+    }
+    return out;
+}
+
+/* The numbers of layers that a stage behind `first` may have: each other stage needs one, and the
+ * last has all that are left. */
+static bool may_have(const struct stage_table *table, int stage, int first, int layers)
+{
+    int behind = table->num_stages - 1 - stage, left = table->num_layers - first;
+    if (table->num_firsts == 1)
+        return true;
+    return first >= stage && (stage > 0 || first == 0) &&
+           (behind == 0 ? layers == left : layers <= left - behind);
+}
+
 /* Stages of which some run layers again, and have an embedding, a head and reductions. */
-static void fill_stage(struct random *rng, struct stage_table *table, int stage)
+static void fill_stage(struct random *rng, struct stage_table *table, const struct weights *weights,
+                       int stage)
 {
     double start_s = stage == 0 ? between(rng, 0, 1) : 0;
     start_s += stage == table->num_stages - 1 ? between(rng, 0, 2) : 0;
-    int kept = within(rng, 0, 3) ? table->num_layers : within(rng, 0, 3);
-    int most = within(rng, 0, 4) ? table->num_layers : within(rng, 1, 4);
+    double whole = weights->before[table->num_layers];
+    double kept = within(rng, 0, 3) ? whole : between(rng, 0, 4);
+    double most = within(rng, 0, 4) ? whole : between(rng, 1, 4);
     double comm_s = within(rng, 0, 1) ? between(rng, 0, 3) : 0;
-    for (int k = 1; k <= table->most_layers; k++) {
-        int recomputed = k > kept ? k - kept : 0;
-        table->options[stage * table->most_layers + k - 1] = (struct stage_option){
-            .fits = k <= most,
-            .layers = k,
-            .recomputed = recomputed,
-            .forward_s = k + start_s,
-            .backward_s = 2 * (k + start_s) + recomputed,
-            .data_comm_s = comm_s * k,
-            .optimizer_s = 0.1 * (k + start_s),
-        };
-    }
+    for (int first = 0; first < table->num_firsts; first++)
+        for (int k = 1; k <= table->most_layers && first + k <= table->num_layers; k++) {
+            double work_s = weights->before[first + k] - weights->before[first];
+            int row = (stage * table->num_firsts + first) * table->most_layers;
+            table->options[row + k - 1] = (struct stage_option){
+                .fits = work_s <= most && may_have(table, stage, first, k),
+                .layers = k,
+                .forward_s = work_s + start_s,
+                .backward_s = 2 * (work_s + start_s) + fmax(0, work_s - kept),
+                .data_comm_s = comm_s * k,
+                .optimizer_s = 0.1 * (k + start_s),
+            };
+        }
 }
 
 static struct stage_table random_table(uint64_t seed, struct arena *arena)
@@ -40,19 +75,20 @@ static struct stage_table random_table(uint64_t seed, struct arena *arena)
     struct random rng = random_new(seed, 0);
     int stages = within(&rng, 1, MOST_STAGES);
     int layers = within(&rng, stages, MOST_LAYERS);
+    struct weights weights = random_weights(&rng, layers);
     struct stage_table table = {
         .num_stages = stages,
         .num_layers = layers,
         .num_microbatches = within(&rng, 1, 14),
         .most_layers = layers - stages + 1,
-        .num_firsts = 1,
+        .num_firsts = weights.are_equal ? 1 : layers,
         .lag_s = within(&rng, 0, 1) ? between(&rng, 0, 0.5) : 0,
         .step_s = between(&rng, 0, 0.1),
     };
-    size_t count = (size_t)stages * (size_t)table.most_layers;
+    size_t count = (size_t)(stages * table.num_firsts) * (size_t)table.most_layers;
     table.options = ARENA_ARRAY(arena, struct stage_option, count);
     for (int stage = 0; stage < stages; stage++)
-        fill_stage(&rng, &table, stage);
+        fill_stage(&rng, &table, &weights, stage);
     stage_table_close(&table, arena);
     return table;
 }
@@ -60,7 +96,12 @@ static struct stage_table random_table(uint64_t seed, struct arena *arena)
 static const struct stage_option *option_of(const struct stage_table *table, int stage,
                                             const int *layers)
 {
-    return &stage_options(table, stage, 0)[layers[stage] - 1];
+    int first = 0;
+    for (int before = 0; before < stage; before++)
+        first += layers[before];
+    if (first >= table->num_layers) /* lists on the way to the next division may be too long */
+        first = table->num_layers - 1;
+    return &stage_options(table, stage, first)[layers[stage] - 1];
 }
 
 /* Same as time_pipeline and step_s of sim/engine, by the recurrence over every microbatch. */
@@ -193,7 +234,41 @@ static void check_equal(const char *what, int seed, double got_s, double expecte
     ck_assert_msg(same, "seed %d: %s %.17g, one by one %.17g", seed, what, got_s, expected_s);
 }
 
-enum { NUM_TABLES = 800 };
+/* The integer program's choices are the table's options. */
+static double milp_s(const struct stage_table *table, struct arena *arena)
+{
+    struct stage_choices *stages =
+        ARENA_ARRAY(arena, struct stage_choices, (size_t)table->num_stages);
+    for (int stage = 0; stage < table->num_stages; stage++) {
+        size_t room = (size_t)(table->num_firsts * table->most_layers);
+        struct stage_choice *at = ARENA_ARRAY(arena, struct stage_choice, room);
+        int count = 0;
+        for (int first = 0; first < table->num_firsts; first++)
+            for (int k = 0; k < table->most_layers; k++) {
+                const struct stage_option *option = &stage_options(table, stage, first)[k];
+                if (option->fits)
+                    at[count++] = (struct stage_choice){
+                        .layers = option->layers,
+                        .first = table->num_firsts > 1 ? first : ANY_FIRST,
+                        .pass_s = stage_pass_s(option),
+                    };
+            }
+        stages[stage] = (struct stage_choices){ at, count };
+    }
+    struct division_problem problem = { .stages = stages,
+                                        .num_stages = table->num_stages,
+                                        .num_layers = table->num_layers,
+                                        .num_microbatches = table->num_microbatches,
+                                        .host_bytes = HUGE_VAL };
+    struct program_limits no_limits = { 0 };
+    struct divisions found;
+    struct err err = { 0 };
+    ck_assert_msg(divisions_best(&problem, 1, &no_limits, arena, &found, &err), "%s", err.msg);
+    ck_assert(found.is_proved);
+    return found.count > 0 ? found.at[0].surrogate_s : HUGE_VAL;
+}
+
+enum { NUM_TABLES = 800, EVERY_MILP = 4 };
 
 /* The program finds what counting through finds, for the surrogate, for the bound and, expanded,
  * for the simulated step. */
@@ -207,6 +282,8 @@ START_TEST(the_program_finds_what_all_divisions_one_by_one_have)
         struct enumerated best = enumerate(&table, seed);
         check_equal("surrogate", seed, program_s(&table, &surrogate, &arena), best.surrogate_s);
         check_equal("bound", seed, program_s(&table, &lower_bound, &arena), best.bound_s);
+        if (seed % EVERY_MILP == 0 || is_campaign())
+            check_equal("integer program", seed, milp_s(&table, &arena), best.surrogate_s);
         struct expansion_request request = {
             &table, HUGE_VAL, HUGE_VAL, simulated_s, NULL, &table
         };
