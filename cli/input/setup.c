@@ -142,6 +142,7 @@ static void add_memory(const struct setup *setup, struct err *err)
     struct err ignored = { 0 };
     struct system system = setup->system;
     system.profile.narrow[precision_dtype(setup->plan.precision)].efficiency = 1;
+    system.profile.is_missing = false;
     if (system_has_rate(&setup->system, &setup->plan, &ignored) ||
         !system_check(&system, &setup->plan, &ignored))
         return;

@@ -19,7 +19,7 @@ const struct field level_fields[] = {
     { .name = "size", .kind = FIELD_INT, AT(level, size), .min = 1, .max = 1 << 20,
       .doc = "Members of the level below that one of these joins; of the last: of a leaf block." },
     { .name = "fabric", TEXT(level, fabric), .fallback = "",
-      .doc = "Kind of link: nvlink..., nvswitch..., pcie..., ib-..., roce-..." },
+      .doc = "Kind of link: nvlink..., nvswitch..., pcie..., mesh, ib-..., roce-..." },
     { .name = "bandwidth", QUANTITY(BYTES_PER_S, level, bytes_per_s), .min = 1, .max = 1e18,
       .doc = "One direction, of a GPU in the first level, of a network card above." },
     { .name = "latency", QUANTITY(SECONDS, level, latency_s), .min = 0, .max = 1,
@@ -48,6 +48,10 @@ const struct field level_fields[] = {
       .fallback = "0.03",
       .doc = "Standard deviation of one transfer's time around its mean. For --draws alone. Default: "
              "that of whole steps on 384 GPUs, measured again (bloom_prequel)." },
+    { .name = "link_bandwidth", QUANTITY(BYTES_PER_S, level, link_bytes_per_s), .min = 0, .max = 1e18,
+      .fallback = "0 B/s",
+      .doc = "Of a mesh: of the one link between two members, one direction; `bandwidth` is that of all "
+             "links of a member. 0: any two have all of it." },
 };
 // clang-format on
 const size_t num_level_fields = LENGTH(level_fields);
@@ -56,7 +60,8 @@ const size_t num_level_fields = LENGTH(level_fields);
 const struct field group_fields[] = {
     { .name = "gpu", .kind = FIELD_OTHER, .doc = "Name or path of a GPU file, or its contents." },
     { .name = "profile", .kind = FIELD_OTHER, .fallback = "",
-      .doc = "Name or path of a profile, or its contents; absent: called like the GPU." },
+      .doc = "Name or path of a profile, or its contents; absent: called like the GPU; null: there is "
+             "none, so that plans have a memory and no time." },
     { .name = "nodes", .kind = FIELD_OTHER, .fallback = "null",
       .doc = "Number of nodes; null: as many as --gpus asks for." },
     { .name = "segment", .kind = FIELD_INT, AT(cluster, segment), .min = 0, .max = 1 << 20,
@@ -148,6 +153,19 @@ static bool read_level(const json_t *object, struct level *out, struct err *err)
 {
     if (!fields_read(level_fields, num_level_fields, object, out, err))
         return false;
+    bool is_mesh = strcmp(out->fabric, "mesh") == 0;
+    if (is_mesh != (out->link_bytes_per_s > 0))
+        return err_set(err, ERR_INPUT, "link_bandwidth",
+                       is_mesh ? "is missing; expected that of the link between two members of a "
+                                 "mesh"
+                               : "is of fabric mesh; found fabric \"%s\"",
+                       out->fabric);
+    if (out->link_bytes_per_s * (out->size - 1) > out->bytes_per_s * (1 + 1e-9))
+        return err_set(
+            err, ERR_INPUT, "link_bandwidth",
+            "expected links to %d others that have the bandwidth of a member together, or "
+            "less; found more",
+            out->size - 1);
     if (out->nvls_channels > 0 && out->nvls_intra_bytes_per_s <= 0)
         return err_set(err, ERR_INPUT, "nvls_channel_bandwidth",
                        "is missing; expected that of one of the %d channels", out->nvls_channels);
@@ -167,26 +185,29 @@ static bool read_levels(const json_t *levels, struct cluster *out, struct err *e
     return true;
 }
 
-static bool read_parts(const json_t *group, struct cluster *out, struct err *err)
+static bool read_parts(const json_t *group, bool has_profile, struct cluster *out, struct err *err)
 {
     const json_t *gpu = json_object_get(group, "gpu");
     const json_t *profile = json_object_get(group, "profile");
     return read_part_name(gpu, "gpu", out->gpu_name, sizeof out->gpu_name, err) &&
-           read_part_name(profile ? profile : gpu, profile ? "profile" : "gpu", out->profile_name,
-                          sizeof out->profile_name, err) &&
+           (!has_profile || read_part_name(profile ? profile : gpu, profile ? "profile" : "gpu",
+                                           out->profile_name, sizeof out->profile_name, err)) &&
            read_nodes(json_object_get(group, "nodes"), out, err) &&
            read_levels(json_object_get(group, "levels"), out, err);
 }
 
-/* fields_read refuses null, which here means "as many as needed", so it only sees the other
- * keys. */
+/* fields_read refuses null, which here means "as many nodes as needed", or no profile, so it only
+ * sees the other keys. */
 static bool read_group(const json_t *group, struct cluster *out, struct err *err)
 {
     json_t *stated = json_deep_copy(group);
+    bool has_profile = !json_is_null(json_object_get(stated, "profile"));
     if (json_is_null(json_object_get(stated, "nodes")))
         json_object_del(stated, "nodes");
+    if (!has_profile)
+        json_object_del(stated, "profile");
     bool ok = fields_read(group_fields, num_group_fields, stated, out, err) &&
-              read_parts(stated, out, err);
+              read_parts(stated, has_profile, out, err);
     json_decref(stated);
     return ok;
 }
@@ -236,8 +257,9 @@ json_t *cluster_write(const struct cluster *cluster)
         json_array_append_new(levels,
                               fields_write(level_fields, num_level_fields, &cluster->levels[i]));
     json_t *nodes = cluster->num_nodes > 0 ? json_integer(cluster->num_nodes) : json_null();
-    json_t *group = json_pack("{s:s, s:s, s:o, s:o}", "gpu", cluster->gpu_name, "profile",
-                              cluster->profile_name, "nodes", nodes, "levels", levels);
+    const char *profile = *cluster->profile_name ? cluster->profile_name : NULL;
+    json_t *group = json_pack("{s:s, s:s?, s:o, s:o}", "gpu", cluster->gpu_name, "profile", profile,
+                              "nodes", nodes, "levels", levels);
     json_object_set_new(group, "segment", json_integer(cluster->segment));
     json_object_set_new(group, "gpus_per_host", json_integer(cluster->gpus_per_host));
     json_object_set_new(object, "cpu", json_string(cluster->amd_cpu ? "amd" : "intel"));

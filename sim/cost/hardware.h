@@ -57,6 +57,8 @@ struct level {
     int nvls_channels;             /* 0: no NVLS */
     double nvls_intra_bytes_per_s; /* NCCL's bwIntra of an NVLS channel */
     double spread;                 /* standard deviation of one transfer's time, relative */
+    double link_bytes_per_s; /* levels[0], of a mesh: of the one link that joins two members; 0:
+                                switches give any two the whole bandwidth */
 };
 
 struct cluster {
@@ -119,6 +121,8 @@ struct profile {
     char gpu_name[48];
     char source[320];
     bool measured; /* some constant was fitted to runs of this GPU */
+    bool
+        is_missing; /* there is none: placeholders, which memory does not depend on and time does */
     struct provenance provenance;
     bool is_disturbed; /* error_log is the error of the held-out steps */
     struct disturbance disturbed;
@@ -295,6 +299,8 @@ bool gpu_load(const char *name, struct gpu *out, struct err *err);
 bool cluster_load(const char *name, struct cluster *out, struct err *err);
 bool profile_load(const char *name, struct profile *out, struct err *err);
 bool stack_load(const char *name, struct stack *out, struct err *err);
+/* Stands in where a cluster names no profile: plans have a memory and no time. */
+struct profile profile_missing(const char *gpu);
 
 /* Loads a cluster, its GPU and profile, and the stack. `stack` NULL: the one that the cluster's
  * file holds or names, ERR_USAGE when it has none. Release with system_release. */

@@ -14,13 +14,25 @@ static bool is_pci(const struct level *node)
     return strncmp(node->fabric, "pcie", 4) == 0;
 }
 
+/* The share of a GPU's bandwidth that some members of a node use among themselves: in a full mesh
+ * each has one link to every other, which its rings take turns to begin with; two GPUs have one
+ * link. */
+static double reached_of_mesh(const struct level *node, int members)
+{
+    double links = members - 1.0;
+    if (node->link_bytes_per_s <= 0 || members < 2)
+        return 1;
+    return fmin(1, links * node->link_bytes_per_s / node->bytes_per_s);
+}
+
 /* Sets a node's rings: NCCL's search result for the whole node, which holds for any subset under
- * NVSwitch. */
-static void use_node(struct comm_group *group, const struct level *node)
+ * NVSwitch, and in part in a mesh. */
+static void use_node(struct comm_group *group, const struct level *node, int members)
 {
     int channels = node->channels > 0 ? node->channels : 2;
     double channel =
         node->channel_bytes_per_s > 0 ? node->channel_bytes_per_s : node->bytes_per_s / channels;
+    channel *= reached_of_mesh(node, members);
     group->num_channels = channels;
     group->intra_bytes_per_s = group->inter_bytes_per_s = channel;
     group->in_network = node->in_network_reduction && node->nvls_channels > 0;
@@ -79,7 +91,7 @@ static bool reduces_between(const struct cluster *cluster, struct reach reach)
 static double through_node_bytes_per_s(const struct level *node, int ranks_per_node)
 {
     struct comm_group inside = { 0 };
-    use_node(&inside, node);
+    use_node(&inside, node, ranks_per_node);
     double ring = inside.num_channels * inside.intra_bytes_per_s;
     return ranks_per_node > 1 ? ring * ranks_per_node / (ranks_per_node - 1) : ring;
 }
@@ -162,7 +174,7 @@ static struct comm_group group_over(const struct system *system, int size, struc
         .ll128 = !is_pci(node),
     };
     if (span.num_nodes == 1) {
-        use_node(&group, node);
+        use_node(&group, node, size);
         group.bandwidth_factor = profile->intra_bandwidth_factor;
         group.latency_factor = profile->intra_latency_factor;
     } else {

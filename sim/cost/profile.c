@@ -5,6 +5,7 @@
 #include "sim/cost/datafile.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -391,6 +392,36 @@ bool profile_load(const char *name, struct profile *out, struct err *err)
         json_file_blame(&file, err);
     json_file_release(&file);
     return ok;
+}
+
+struct profile profile_missing(const char *gpu)
+{
+    struct attention_rate rate = { 1, 1, 0 };
+    struct profile profile = {
+        .is_missing = true,
+        .gemm_efficiency = 1,
+        .sustained = 1,
+        .gemm_unaligned_efficiency = 1,
+        .gemm_memory_efficiency = 1,
+        .batched_gemm_efficiency = 1,
+        .unaligned_efficiency = 1,
+        .memory_efficiency = 1,
+        .host_copy_efficiency = 1,
+        .intra_bandwidth_factor = 1,
+        .intra_latency_factor = 1,
+        .inter_bandwidth_factor = 1,
+        .inter_latency_factor = 1,
+        .overlap_compute_slowdown = 1,
+        .overlap_comm_slowdown = 1,
+        .num_gemm_tiles = 1,
+        .gemm_tiles = { { 256, 128, 1 } },
+    };
+    for (int i = 0; i < NUM_DTYPES; i++)
+        profile.narrow[i].efficiency = 1;
+    for (int i = ATTENTION_FLASH1; i < NUM_ATTENTION_KERNELS; i++)
+        profile.attention[i] = rate;
+    snprintf(profile.gpu_name, sizeof profile.gpu_name, "%s", gpu);
+    return profile;
 }
 
 void profile_release(struct profile *profile)

@@ -40,11 +40,16 @@ static bool resolve_gpu(const struct json_file *file, const char *name, struct g
     return gpu_load(name, out, &found) || blame_part(file, "groups[0].gpu", &found, err);
 }
 
-static bool resolve_profile(const struct json_file *file, const char *name, struct profile *out,
-                            struct err *err)
+/* Of `gpu`; name "": there is none. */
+static bool resolve_profile(const struct json_file *file, const char *name, const char *gpu,
+                            struct profile *out, struct err *err)
 {
     const json_t *part = embedded_part(file->root, "profile");
     struct err found = { 0 };
+    if (*name == '\0') {
+        *out = profile_missing(gpu);
+        return true;
+    }
     if (part)
         return profile_read(part, out, err) || blame_embedded(file, "groups[0].profile", err);
     return profile_load(name, out, &found) || blame_part(file, "groups[0].profile", &found, err);
@@ -95,7 +100,8 @@ static bool resolve(const struct json_file *file, struct system *out, struct err
     if (!cluster_read(file->root, &out->cluster, err))
         return json_file_blame(file, err);
     return resolve_gpu(file, out->cluster.gpu_name, &out->gpu, err) &&
-           resolve_profile(file, out->cluster.profile_name, &out->profile, err);
+           resolve_profile(file, out->cluster.profile_name, out->cluster.gpu_name, &out->profile,
+                           err);
 }
 
 bool system_load(const char *cluster, const char *stack, int num_gpus, struct system *out,

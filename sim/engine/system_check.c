@@ -25,6 +25,11 @@ static bool multiplies(const struct gpu *gpu, int precision, struct err *err)
 bool system_has_rate(const struct system *system, const struct plan *plan, struct err *err)
 {
     enum dtype dtype = precision_dtype(plan->precision);
+    if (system->profile.is_missing)
+        return err_set(err, ERR_INFEASIBLE, "profile",
+                       "%s was never measured, so that the plan has no time (a profile named in a "
+                       "cluster's file would give it one)",
+                       system->gpu.name);
     if (!dtype_is_quantized(dtype) || system->profile.narrow[dtype].efficiency > 0)
         return true;
     return err_set(err, ERR_INFEASIBLE, "dtype",

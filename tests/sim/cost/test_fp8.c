@@ -412,6 +412,30 @@ START_TEST(a_type_whose_rate_was_never_measured_has_no_time)
 }
 END_TEST
 
+/* What no profile tells of is the time alone. */
+START_TEST(a_gpu_without_a_profile_has_no_time)
+{
+    struct system amd = system_of("mi300x-8", "megatron-core", 8);
+    struct plan plan = replica_of("mb1");
+    ck_assert(!system_check(&amd, &plan, &err));
+    ck_assert_int_eq(err.code, ERR_INFEASIBLE);
+    ck_assert_str_eq(err.where, "profile");
+    ck_assert_ptr_nonnull(strstr(err.msg, "mi300x was never measured"));
+    struct system h100 = system_of("dgx-h100", "megatron-core", 8);
+    struct system cut = amd;
+    cut.gpu = h100.gpu;
+    cut.cluster = h100.cluster;
+    struct model model = model_of("gpt3-1.3b");
+    struct evaluator *measured = evaluator_new(&h100, &model);
+    struct evaluator *missing = evaluator_new(&cut, &model);
+    ck_assert_double_eq(evaluate_peak_bytes(measured, &plan), evaluate_peak_bytes(missing, &plan));
+    evaluator_free(measured);
+    evaluator_free(missing);
+    system_release(&amd);
+    system_release(&h100);
+}
+END_TEST
+
 static Suite *suite(void)
 {
     Suite *s = suite_create("fp8");
@@ -433,6 +457,7 @@ static Suite *suite(void)
     tcase_add_test(tc, mfu_is_the_share_of_the_fp8_peak);
     tcase_add_test(tc, a_recipe_with_finer_or_fresher_scales_is_no_faster);
     tcase_add_test(tc, a_gpu_without_the_units_is_refused);
+    tcase_add_test(tc, a_gpu_without_a_profile_has_no_time);
     tcase_add_test(tc, a_type_whose_rate_was_never_measured_has_no_time);
     suite_add_tcase(s, tc);
     return s;

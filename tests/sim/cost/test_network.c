@@ -60,6 +60,14 @@ static const struct {
     { "h800-8", 64, 1, 64, 8, 0, 160 * 8 / 7.0 },
     { "h800-8", 64, 8, 8, 8, 0, 48 },
     { "dgx-h100", 64, 1, 64, 8, 0, 384 },
+    /* A mesh: 7 links of 64 GB/s; four ranks have 3 links among them, two have one. */
+    { "mi300x-8", 64, 1, 8, 1, 0, 448 },
+    { "mi300x-8", 64, 1, 4, 1, 0, 192 },
+    { "mi300x-8", 64, 4, 2, 1, 0, 64 },
+    { "mi355x-8", 64, 2, 4, 1, 0, 230.4 },
+    /* Two ranks of a node's 8 share one link of 64, which both hops of their rings take; 2 NICs of
+     * 48 are less. */
+    { "mi300x-8", 64, 4, 16, 8, 0, 96 },
 };
 
 START_TEST(groups_have_the_rate_of_their_wires)
