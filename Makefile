@@ -81,7 +81,7 @@ NCCL      ?= $(if $(filter 1,$(CUDA)),$(if $(wildcard $(NCCL_HOME)/include/nccl.
 CUDA_ARCHS ?= 80 90a 100
 NVCC_OPT   ?= -O2
 
-FOLDERS ?= base models sim search exec kernels calibration cli
+FOLDERS ?= base models sim interchange search exec kernels calibration cli
 # These need a runtime that may be absent: they belong in plugins.
 CUDA_SRC   := $(wildcard exec/cuda/*.c kernels/cuda/*.c)
 CUDA_CU    := $(wildcard kernels/cuda/*.cu)

@@ -81,6 +81,13 @@ const struct command commands[] = {
       "pointwise ones and norms; docs/search.md has its keys. Costs are in units of\n"
       "S (n - 1)/n, S the bytes of X, forwards and backwards.\n",
       cmd_partition },
+    { "import", COMMAND_IMPORT, "read the command line or configuration of another framework as a plan",
+      "  simsearch import args.txt --from megatron --gpus 64 -o plan.json\n"
+      "  simsearch import train_llama.sh --from megatron --cluster dgx-a100-80g -o plan.json\n",
+      "A shell script is read, not run: assignments, quotes and variables are understood, and other\n"
+      "commands are not. Settings that nothing here reads are listed, and so are rules of the\n"
+      "framework that the file breaks.\n",
+      cmd_import },
     { "list", COMMAND_LIST, "show what the program knows: models, clusters, layout words ...",
       "  simsearch list\n"
       "  simsearch list models\n"

@@ -34,6 +34,8 @@ enum {
     COMMAND_CALIBRATE = 1 << 7,
     COMMAND_DESIGN = 1 << 8,
     COMMAND_PARTITION = 1 << 9,
+    COMMAND_IMPORT = 1 << 10,
+    COMMAND_EXPORT = 1 << 11,
 };
 
 /* Runs a command; argv[0] is its name. Returns the exit code. When `err` is set, main prints it as
@@ -59,7 +61,7 @@ const struct command *command_find(const char *name); /* NULL: unknown */
 bool command_refuse(const char *name, struct err *err);
 
 command_run cmd_search, cmd_simulate, cmd_explain, cmd_validate, cmd_fit, cmd_calibrate, cmd_run,
-    cmd_design, cmd_partition, cmd_list;
+    cmd_design, cmd_partition, cmd_import, cmd_list;
 
 /* The exit code of an error. */
 int exit_code_of(const struct err *err);

@@ -21,8 +21,11 @@
 #define CALIBRATE COMMAND_CALIBRATE
 #define DESIGN    COMMAND_DESIGN
 #define PARTITION COMMAND_PARTITION
+#define IMPORT    COMMAND_IMPORT
+#define EXPORT    COMMAND_EXPORT
 #define PREDICTS  (SEARCH | SIMULATE | EXPLAIN | RUN | DESIGN)
-#define ALL       (PREDICTS | VALIDATE | LIST | FIT | CALIBRATE | PARTITION)
+#define CONVERTS  (IMPORT | EXPORT)
+#define ALL       (PREDICTS | VALIDATE | LIST | FIT | CALIBRATE | PARTITION | CONVERTS)
 
 enum { LONGEST_SEQ = 100000000, MOST_JOBS = 1024, MOST_BUDGET = 1000000000 };
 
@@ -34,31 +37,32 @@ const char *const graphs_names[] = { "auto", "on", "off", NULL };
 
 // clang-format off
 const struct option_row option_rows[] = {
-    { "--gpus", NULL, "N", PREDICTS,
+    { "--gpus", NULL, "N", PREDICTS | CONVERTS,
       { "gpus", .kind = FIELD_INT, F(gpus), .min = 1, .max = MOST_GPUS,
         .doc = "GPUs to use: whole nodes, or a part of one node." } },
-    { "--nodes", NULL, "N", PREDICTS,
+    { "--nodes", NULL, "N", PREDICTS | CONVERTS,
       { "nodes", .kind = FIELD_INT, F(nodes), .min = 1, .max = MOST_GPUS,
         .doc = "Hosts to use, all GPUs of each, instead of --gpus: 8 of dgx-h100, 4 of "
                "gb200-nvl72." } },
-    { "--model", NULL, "MODEL", PREDICTS,
+    { "--model", NULL, "MODEL", PREDICTS | CONVERTS,
       { "model", TEXT(model),
         .doc = "A preset (`list models`), a preset-style file, or a Hugging Face config.json or the "
                "folder that holds it."
                "[design]Its style is taken: all but layers, width and heads; llama2-7b when not "
                "given." } },
-    { "--cluster", NULL, "CLUSTER", PREDICTS | VALIDATE | CALIBRATE,
+    { "--cluster", NULL, "CLUSTER", PREDICTS | VALIDATE | CALIBRATE | CONVERTS,
       { "cluster", TEXT(cluster),
         .doc = "A preset (`list clusters`) or a file; dgx-h100 when not given. The name of a GPU "
                "(h100) stands for the first preset that has it, which is said." } },
-    { "--gpu", NULL, "GPU", PREDICTS,
+    { "--gpu", NULL, "GPU", PREDICTS | CONVERTS,
       { "gpu", TEXT(gpu), .doc = "Takes the first cluster preset that has this GPU." } },
-    { "--stack", NULL, "STACK", PREDICTS | VALIDATE,
+    { "--stack", NULL, "STACK", PREDICTS | VALIDATE | CONVERTS,
       { "stack", TEXT(stack),
         .doc = "The software family (`list stacks`) or a file."
                "[search]megatron-core when not given, or the executor's for --backend."
                "[simulate explain validate]megatron-core when not given."
-               "[run]The executor's own when not given." } },
+               "[run]The executor's own when not given."
+               "[import]The framework's own when not given." } },
     { "--batch", "--gbs", "B", PREDICTS,
       { "batch", TEXT(batch),
         .doc = "Global batch in sequences (1536, 1536seq), or in tokens (3.2Mtok)."
@@ -343,9 +347,11 @@ const struct option_row option_rows[] = {
       { "draws", .kind = FIELD_INT, F(draws), .min = 1, .max = MOST_DRAWS,
         .doc = "Runs the step N times by the event engine, each time with other luck of chips, passes "
                "and transfers, and tells the median and the 90th percentile." } },
-    { "--output", "-o", "FILE", SEARCH | SIMULATE | DESIGN | FIT | CALIBRATE,
+    { "--from", NULL, "TARGET", IMPORT,
+      { "from", TEXT(from), .doc = "The framework that the file is of (`list targets`)." } },
+    { "--output", "-o", "FILE", SEARCH | SIMULATE | DESIGN | FIT | CALIBRATE | IMPORT,
       { "output", TEXT(output),
-        .doc = "[search simulate design]Writes the plan file; - is standard output."
+        .doc = "[search simulate design import]Writes the plan file; - is standard output."
                "[calibrate]Writes the cluster file; - is standard output."
                "[fit]Writes the profiles and stacks into this folder." } },
     { "--json", NULL, NULL, ALL,

@@ -72,6 +72,7 @@ struct options {
     const char *checkpoint;
     int checkpoint_every;
     bool resume;
+    const char *from;            /* import */
     bool run;                    /* search */
     bool quick, nccl_tests, osu; /* calibrate */
     const char *for_model, *refine;

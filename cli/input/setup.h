@@ -6,6 +6,7 @@
 
 #include "base/arena.h"
 #include "cli/input/options.h"
+#include "interchange/job.h"
 #include "sim/campaign/convergence_file.h"
 #include "sim/engine/simulate.h"
 
@@ -27,6 +28,10 @@ struct setup {
  * checks a plan with plan_check and system_check. Release it in either case. */
 bool setup_load(const struct options *options, const char *plan_path, struct setup *out,
                 struct err *err);
+/* The same of a job of another framework: its model, plan and number of GPUs, on the system of the
+ * options. The plan's arrays must outlast the setup. */
+bool setup_of_job(const struct options *options, const struct job *job, struct setup *out,
+                  struct err *err);
 void setup_release(struct setup *setup);
 
 /* Adds, as the first assumption, how the plan's exchange changes the mathematics, if it does. */

@@ -11,6 +11,7 @@
 #include "cli/views/decentralised.h"
 #include "exec/plugin/backend.h"
 #include "exec/supported.h"
+#include "interchange/target.h"
 #include "models/corpus.h"
 #include "models/model.h"
 #include "models/workload.h"
@@ -237,6 +238,24 @@ static json_t *list_schedules(struct err *err)
     return list;
 }
 
+static json_t *list_targets(struct err *err)
+{
+    (void)err;
+    json_t *list = json_array();
+    for (int i = 0; i < num_targets; i++) {
+        const struct target *target = &targets[i];
+        json_t *entry = add_entry(list, target->name, NULL, target->summary, target->source);
+        json_t *rules = json_array();
+        for (int k = 0; k < *target->num_rules; k++)
+            json_array_append_new(rules, json_pack("{s:s, s:s, s:s}", "rule", target->rules[k].id,
+                                                   "sentence", target->rules[k].sentence, "fix",
+                                                   target->rules[k].fix));
+        json_object_set_new(entry, "stack", json_string(target->stack));
+        json_object_set_new(entry, "rules", rules);
+    }
+    return list;
+}
+
 static json_t *list_collectives(struct err *err)
 {
     (void)err;
@@ -369,6 +388,8 @@ static const struct registry registries[] = {
     { "layout", "words of a layout, for --layout and --fix", list_layout, NULL },
     { "decentralised", "published times of decentralised training beside predicted ones",
       decentralised_entries, decentralised_print },
+    { "targets", "frameworks that plans are exported to and imported from, and their rules",
+      list_targets, NULL },
     { "fields", "keys of the files", NULL, reference_write_fields },
     { "reference", "all of it, as Markdown", NULL, reference_write },
     { "completion-bash", "what bash completes, as a script", NULL, completion_write_bash },

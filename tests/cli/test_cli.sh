@@ -809,7 +809,7 @@ keys feasible reasons
 # --- list ---------------------------------------------------------------------------------------
 
 run 0 list
-for kind in models texts gpus clusters profiles stacks axes schedules collectives methods laws workloads costs rules refusals layout; do
+for kind in models texts gpus clusters profiles stacks axes schedules collectives methods laws workloads targets costs rules refusals layout; do
     grep -q "^$kind " out || fail "does not list $kind"
     "$SIMSEARCH" list "$kind" >text || fail "cannot list $kind"
     [ -s text ] || fail "lists no $kind"

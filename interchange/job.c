@@ -1,0 +1,33 @@
+#include "interchange/job.h"
+
+#include "sim/cost/generation.h"
+
+struct job job_begin(const struct stack *stack, const struct gpu *gpu)
+{
+    return (struct job){ .plan = plan_default(),
+                         .usual_overlaps = stack->overlaps & ((1u << NUM_PLAN_OVERLAPS) - 1),
+                         .flash_default = stack->unstated.flash_default,
+                         .one_connection = gpu->arch < ARCH_BLACKWELL };
+}
+
+void job_set_overlaps(struct job *job, unsigned overlaps)
+{
+    struct plan *plan = &job->plan;
+    unsigned told = 1u << PLAN_OVERLAP_GRAD | 1u << PLAN_OVERLAP_TP;
+    if (plan->zero > 0)
+        told |= 1u << PLAN_OVERLAP_PARAM;
+    if (plan->vpp > 1)
+        told |= 1u << PLAN_OVERLAP_P2P;
+    plan->overlaps_given = ((overlaps ^ job->usual_overlaps) & told) != 0;
+    plan->overlaps = plan->overlaps_given ? overlaps & told : 0;
+}
+
+void job_set_chunks(struct job *job, const int *layers, int count)
+{
+    struct plan *plan = &job->plan;
+    bool is_even = true;
+    for (int i = 1; i < count; i++)
+        is_even = is_even && layers[i] == layers[0];
+    plan->chunk_layers = is_even ? NULL : layers;
+    plan->num_chunk_layers = is_even ? 0 : count;
+}

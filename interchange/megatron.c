@@ -1,0 +1,100 @@
+/* Megatron-LM as a target: how its files are read, and which of its flags change nothing here. */
+#include "interchange/megatron.h"
+#include "interchange/launcher.h"
+#include "interchange/targets.h"
+
+#include <string.h>
+
+/* An argument list begins with a flag; anything else is a shell script. */
+static bool is_list(const char *text)
+{
+    text += strspn(text, " \t\r\n");
+    while (*text == '#' && text[1] != '!') {
+        text += strcspn(text, "\n");
+        text += strspn(text, " \t\r\n");
+    }
+    return strncmp(text, "--", 2) == 0;
+}
+
+bool megatron_parse(const char *path, const char *text, struct imported *out, struct arena *arena,
+                    struct err *err)
+{
+    struct shell_script script = { .variables.arena = arena };
+    (void)path;
+    if (is_list(text)) {
+        shell_split(text, arena, &script.command);
+    } else {
+        if (!shell_read(text, arena, &script, err))
+            return false;
+        if (script.command.count == 0)
+            return err_set(err, ERR_INPUT, "",
+                           "expected a list of --flags, or a shell script that runs a .py file");
+        launcher_read(&script, out);
+    }
+    launcher_arguments(&script.command, out);
+    return true;
+}
+
+const char *const megatron_ignored[] = {
+    "--adam-",
+    "--async-save",
+    "--auto-detect-ckpt-format",
+    "--blend",
+    "--clip-grad",
+    "--data-",
+    "--dataloader-type",
+    "--dist-ckpt",
+    "--distributed-backend",
+    "--distributed-timeout",
+    "--eod-mask-loss",
+    "--eval-",
+    "--exit-",
+    "--finetune",
+    "--init-method",
+    "--initial-loss-scale",
+    "--load",
+    "--log-",
+    "--loss-scale",
+    "--lr",
+    "--make-vocab-size-divisible-by",
+    "--manual-gc",
+    "--merge-file",
+    "--min-loss-scale",
+    "--min-lr",
+    "--mock-data",
+    "--moe-aux-loss-coeff",
+    "--moe-router-bias-update-rate",
+    "--moe-router-load-balancing-type",
+    "--moe-router-topk-scaling-factor",
+    "--moe-z-loss-coeff",
+    "--no-async-tensor-model-parallel-allreduce",
+    "--no-create-attention-mask-in-dataloader",
+    "--no-load-",
+    "--no-save-",
+    "--no-rope-fusion",
+    "--num-dataset-builder-threads",
+    "--num-workers",
+    "--override-opt_param-scheduler",
+    "--rotary-percent",
+    "--rope-scaling-factor",
+    "--save",
+    "--seed",
+    "--split",
+    "--start-weight-decay",
+    "--end-weight-decay",
+    "--tensorboard-",
+    "--test-data-path",
+    "--tokenizer-model",
+    "--train-data-path",
+    "--timing-log",
+    "--use-checkpoint-args",
+    "--use-checkpoint-opt_param-scheduler",
+    "--use-mcore-models",
+    "--use-rope-scaling",
+    "--use-rotary-position-embeddings",
+    "--valid-data-path",
+    "--vocab-file",
+    "--wandb-",
+    "--weight-decay",
+    NULL,
+};

@@ -1,0 +1,29 @@
+/* interchange/rule.h - what a framework checks, or cannot express, one row each.
+ *
+ * The same rows refuse an export, bound `search --for` and tell `tune` what a command breaks. */
+#ifndef INTERCHANGE_RULE_H
+#define INTERCHANGE_RULE_H
+
+#include "interchange/job.h"
+#include "interchange/settings.h"
+
+/* A job, and the framework's arguments for it: the target's struct, as target_arguments made it
+ * from the job or target_read from a file. */
+struct rule_case {
+    const struct job *job;
+    const void *args;
+    const struct settings *environment; /* what a script sets; NULL: what an export would */
+};
+
+struct target_rule {
+    const char *id;       /* "P8"; "X1" where the target cannot express it */
+    const char *sentence; /* what must hold */
+    const char *fix;      /* what to do, for people */
+    /* False with ERR_INFEASIBLE: where = the flag or layout word, msg with the values found. */
+    bool (*holds)(const struct rule_case *of, struct err *err);
+    /* Changes the plan to the nearest one that may keep the rule; NULL: no plan of the model does,
+     * or only other degrees. */
+    void (*mend)(struct job *job, struct arena *arena);
+};
+
+#endif

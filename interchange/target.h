@@ -1,0 +1,69 @@
+/* interchange/target.h - the frameworks that plans are exported to and imported from.
+ *
+ * To add one, write its table of settings, its rules and the two functions between a job and its
+ * arguments, and add a row to targets.c. */
+#ifndef INTERCHANGE_TARGET_H
+#define INTERCHANGE_TARGET_H
+
+#include "interchange/rule.h"
+#include "interchange/settings.h"
+
+enum { MAX_TARGET_ARGS = 2048 }; /* bytes of the largest struct of arguments */
+
+/* What a file holds. */
+struct imported {
+    struct job job;
+    struct settings given;       /* every setting of the file, in order */
+    struct settings unknown;     /* those that no row reads and that may matter */
+    struct settings ignored;     /* those known to change neither the step's time nor its memory */
+    struct settings environment; /* variables that a script exports */
+    int nodes, gpus_per_node;    /* of its launcher; 0: not stated */
+    bool has_args;
+    _Alignas(max_align_t) char args[MAX_TARGET_ARGS]; /* the target's struct */
+};
+
+struct target {
+    const char *name; /* "megatron" */
+    const char *summary;
+    const char *source;
+    const char *stack; /* the shipped stack that predicts it */
+    struct setting_table table;
+    const struct target_rule *rules;
+    const int *num_rules;
+    /* A job as arguments; what cannot be expressed is left at the nearest, and a rule says so. */
+    void (*arguments)(const struct job *job, void *args, struct arena *arena);
+    /* Its inverse. The job arrives with plan_default() and the stack's habits; num_gpus from the
+     * launcher. Values that no plan holds fail with ERR_INPUT, where = the key. */
+    bool (*job)(const void *args, struct job *job, struct arena *arena, struct err *err);
+    /* Splits a file into settings. `path` names it in errors. */
+    bool (*parse)(const char *path, const char *text, struct imported *out, struct arena *arena,
+                  struct err *err);
+    /* Prefixes ("--save", "optimizer.lr") of keys that change neither time nor memory. */
+    const char *const *ignored;
+};
+extern const struct target targets[];
+extern const int num_targets;
+/* NULL with ERR_USAGE, where = the option, and the nearest name. */
+const struct target *target_find(const char *name, const char *option, struct err *err);
+
+/* The first rule that a job breaks when it is exported, or NULL. */
+const struct target_rule *target_check(const struct target *target, const struct job *job,
+                                       struct arena *arena, struct err *err);
+
+/* Changes the job to the nearest one that keeps the target's rules and plan_check's; false when
+ * none is found. */
+bool target_nearest(const struct target *target, struct job *job, struct arena *arena);
+
+/* Reads a file or, beside an args.txt, its launch script for the number of GPUs. `job` in `out`
+ * must hold the stack's habits and may hold num_gpus. Checks no rule. */
+bool target_import(const struct target *target, const char *path, struct imported *out,
+                   struct arena *arena, struct err *err);
+/* Of what was imported: the first broken rule at or behind `first`, or NULL. */
+const struct target_rule *target_check_from(const struct target *target,
+                                            const struct imported *imported,
+                                            const struct target_rule *first, struct err *err);
+/* The last steps of it: settings from anywhere (the head of a log) into args and job. */
+bool target_read(const struct target *target, struct imported *out, struct arena *arena,
+                 struct err *err);
+
+#endif
