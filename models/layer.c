@@ -92,6 +92,27 @@ double model_step_flops(const struct model *model, double sequences, double seq)
     return 3 * sequences * (flops.layers + flops.head);
 }
 
+double model_matrix_parameters(const struct model *model)
+{
+    struct arena arena = { 0 };
+    struct layer_options options = { .flash_attention = true, .dtype = DTYPE_BF16 };
+    int counts[MAX_BLOCK_KINDS];
+    double parameters = 0;
+    model_count_kinds(model, 0, model->layers, counts);
+    for (int kind = 0; kind < model_num_kinds(model); kind++) {
+        struct model of = model_of_kind(model, kind);
+        struct layer_dims widths = layer_dims(&of, 1, model->seq);
+        struct ops list = layer_forward(&of, &widths, &options, &arena);
+        for (int i = 0; i < list.operands->num_weights; i++) {
+            const struct op_weight *weight = &list.operands->weights[i];
+            if (weight->role == WEIGHT_MATRIX)
+                parameters += counts[kind] * weight->rows * weight->columns;
+        }
+    }
+    arena_release(&arena);
+    return parameters;
+}
+
 double model_head_layers(const struct model *model, double seq)
 {
     struct forward_flops flops = forward_flops(model, seq);

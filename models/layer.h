@@ -95,6 +95,8 @@ double ops_model_flops(struct ops ops);
 /* Model FLOPs of one training step over `sequences` of `seq` tokens: forward and backward once,
  * causal attention at its half and within documents, output head in, embedding look-up out. */
 double model_step_flops(const struct model *model, double sequences, double seq);
+/* Parameters of the matrices of all blocks: of linear layers, routers and experts. */
+double model_matrix_parameters(const struct model *model);
 /* Model FLOPs of the output head over those of a layer in the mean. */
 double model_head_layers(const struct model *model, double seq);
 

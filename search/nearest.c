@@ -39,7 +39,8 @@ static bool is_hopeless(const struct other *other, int num_gpus)
     double trained = model_parameters(model) - model_untrained_parameters(model);
     struct state_bytes state = plan_state_bytes(&request->base, model);
     return !plan_offloads(&request->base, OFFLOAD_OPTIMIZER) &&
-           trained * state.optimizer > num_gpus * other->system->gpu.memory_bytes;
+           trained * fmin(state.optimizer, state.matrix_optimizer) >
+               num_gpus * other->system->gpu.memory_bytes;
 }
 
 static bool any_fits(const struct other *other, int num_gpus)

@@ -125,7 +125,7 @@ static bool state_may_fit(const struct walk *walk)
     struct state_bytes state = plan_state_bytes(base, walk->space->model);
     double least_bytes = state.gradients;
     if (!plan_offloads(base, OFFLOAD_OPTIMIZER))
-        least_bytes += state.optimizer;
+        least_bytes += fmin(state.optimizer, state.matrix_optimizer);
     double room_bytes = walk->system->gpu.memory_bytes * walk->system->num_gpus;
     return model_parameters(walk->space->model) * least_bytes <= room_bytes;
 }

@@ -87,7 +87,7 @@ static struct textbook_recipe recipe_of(const struct setup *setup, const struct 
         .summary = "what the plan's dtype=, grad= and optimizer= keep",
         .parameter_bytes = weight_bytes(setup, plan),
         .gradient_bytes = state.gradients,
-        .optimizer_bytes = plan_offloads(plan, OFFLOAD_OPTIMIZER) ? 0 : state.optimizer,
+        .optimizer_bytes = plan_offloads(plan, OFFLOAD_OPTIMIZER) ? 0 : state.matrix_optimizer,
     };
 }
 

@@ -4,11 +4,15 @@
 
 #include <math.h>
 
-/* What is kept of a parameter: not the 4 bytes in which an optimizer widens fp16 gradients. */
-static double parameter_bytes(const struct model *model, const struct plan *plan)
+/* Of all parameters: not the 4 bytes in which an optimizer widens fp16 gradients. */
+static double saved_bytes(const struct model *model, const struct plan *plan)
 {
     struct state_bytes state = plan_state_bytes(plan, model);
-    return state.weights + state.optimizer - (plan_state_widens(plan) ? 4 : 0);
+    double of_each = state.weights + state.optimizer - (plan_state_widens(plan) ? 4 : 0);
+    double bytes = model_parameters(model) * of_each;
+    if (plan_matrices_apart(plan))
+        bytes -= model_matrix_parameters(model) * (state.optimizer - state.matrix_optimizer);
+    return bytes;
 }
 
 /* The part of a rank's state that no other rank copies. An offloaded optimizer's is on the host. */
@@ -39,7 +43,7 @@ struct checkpoint checkpoint_of(const struct system *system, const struct model 
     for (int stage = 0; stage < plan->pp; stage++)
         most_bytes = fmax(most_bytes, own_bytes(plan, &stages[stage]));
     struct checkpoint out = {
-        .bytes = model_parameters(model) * parameter_bytes(model, plan),
+        .bytes = saved_bytes(model, plan),
         .storage_bytes_per_s = cluster_storage_bytes_per_s(&system->cluster, hosts),
         .copy_s = most_bytes / system->gpu.pcie_bytes_per_s,
     };

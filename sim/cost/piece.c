@@ -498,6 +498,7 @@ struct piece_question piece_question_of(const struct system *system, const struc
         .overlaps_tensor = plan_overlaps(plan, &system->stack, OVERLAP_TP),
         .replays = (int)plan_replays(plan),
         .splits = generator_splits(generator),
+        .matrices_apart = plan_matrices_apart(plan),
     };
 }
 
@@ -608,6 +609,8 @@ static struct piece_cost block_cost(const struct timer *timer, const struct mode
     struct weights weights = weights_of(&layer.forward, share, 0, arena);
     struct piece_cost cost = piece_cost(timer, layer, (double)weights.elements, input_bytes, arena);
     add_tensors(&cost, &weights, true);
+    if (timer->question->matrices_apart)
+        cost.matrices = list_matrices(timer->system, &layer.forward, options->dtype);
     return cost;
 }
 

@@ -8,6 +8,7 @@
 
 #include "sim/cost/collective.h"
 #include "sim/cost/hardware.h"
+#include "sim/cost/muon.h"
 #include "sim/cost/stage_weights.h"
 #include "sim/exchange/exchange.h"
 #include "sim/plan/holding.h"
@@ -44,7 +45,8 @@ struct piece_cost {
     double parameters;    /* held by one rank */
     double of_experts;    /* the part of parameters that only the ranks of its experts share */
     double frozen;        /* the part of parameters without a gradient */
-    int num_tensors;      /* number of tensors with gradients */
+    struct held_matrices matrices; /* where the optimizer treats them apart */
+    int num_tensors;               /* number of tensors with gradients */
     struct exchange_tensor tensors[MAX_PIECE_TENSORS];
 };
 
@@ -68,6 +70,7 @@ struct piece_question {
     int overlaps_tensor; /* 0 or 1: the tensor group's collectives run beside compute */
     int replays;         /* bit set of enum replayed: what selective recompute repeats */
     int splits;          /* 0 or 1: the backward is split into two lists */
+    int matrices_apart;  /* 0 or 1: the optimizer treats matrices of blocks apart */
 };
 /* `generator`: the plan's schedule. */
 struct piece_question piece_question_of(const struct system *system, const struct plan *plan,

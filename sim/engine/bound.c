@@ -62,10 +62,13 @@ static void add_least_tail(const struct work *w, int stage, struct tails *tails)
 {
     struct plan plan = *w->plan;
     struct stage_weights weights = stage_weights(w->model, &plan, w->pieces, stage);
+    struct held_matrices matrices = stage_matrices(w->model, &plan, w->pieces, stage);
     tails->update_s = HUGE_VAL;
     for (int cut = 0; cut < NUM_ZERO_STAGES; cut++) {
         plan.zero = cut;
-        tails->update_s = fmin(tails->update_s, optimizer_s(w->system, w->model, &plan, weights));
+        tails->update_s =
+            fmin(tails->update_s,
+                 optimizer_with_matrices_s(w->system, w->model, &plan, weights, &matrices));
     }
     tails->optimizer_s = fmax(tails->optimizer_s, tails->update_s);
 }

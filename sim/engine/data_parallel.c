@@ -62,6 +62,21 @@ double quantize_weights_s(const struct system *system, const struct plan *plan,
     return times * traffic_s(&system->gpu, &system->profile, bytes, 0);
 }
 
+/* Every rank gets whole gradients, updates its own matrices and gathers the others' weights
+ * (Megatron Core, layer_wise_optimizer.py, over plain data parallelism). */
+static struct data_comm whole_gradients(const struct data_groups *groups, double gradient_bytes,
+                                        double weight_bytes)
+{
+    double replicas_s = groups->replicas.num_ranks > 1
+                            ? collective_s(&groups->replicas, COLLECTIVE_ALL_REDUCE, gradient_bytes)
+                            : 0;
+    return (struct data_comm){
+        .reduce_s =
+            collective_s(&groups->shard, COLLECTIVE_ALL_REDUCE, gradient_bytes) + replicas_s,
+        .gather_s = collective_s(&groups->shard, COLLECTIVE_ALL_GATHER, weight_bytes),
+    };
+}
+
 /* With repeated shards, gradients are reduce-scattered within the group, then each shard is
  * all-reduced with its copies (Zhao et al. 2023, PyTorch FSDP, section 3.2.2); weights never leave
  * the group. */
@@ -74,6 +89,8 @@ struct data_comm data_comm(const struct stack *stack, const struct plan *plan,
     if (!plan_cuts(plan, STATE_OPTIMIZER))
         return (struct data_comm){ .reduce_s =
                                        collective_s(shard, COLLECTIVE_ALL_REDUCE, gradient_bytes) };
+    if (plan_matrices_apart(plan))
+        return whole_gradients(groups, gradient_bytes, weight_bytes);
     double scatter_s = collective_s(shard, COLLECTIVE_REDUCE_SCATTER, gradient_bytes);
     double replicas_s = 0;
     if (groups->replicas.num_ranks > 1)
@@ -121,4 +138,24 @@ double optimizer_s(const struct system *system, const struct model *model, const
         passes = 0;
     double bytes = owned * (update_bytes * passes + state.gradients);
     return traffic_s(&system->gpu, &system->profile, bytes, 4);
+}
+
+/* The matrices' pass also writes what Newton-Schulz begins with and reads what it made, in 16 bits;
+ * gradient, master and momentum are read and written as others' are. */
+double optimizer_with_matrices_s(const struct system *system, const struct model *model,
+                                 const struct plan *plan, struct stage_weights weights,
+                                 const struct held_matrices *matrices)
+{
+    if (!plan_matrices_apart(plan))
+        return optimizer_s(system, model, plan, weights);
+    struct state_bytes state = plan_state_bytes(plan, model);
+    double of_experts = matrices->of_experts.elements.all;
+    weights.all -= matrices->shared.elements.all + of_experts;
+    weights.experts -= of_experts;
+    double pass_bytes = state.gradients + 2 * state.matrix_optimizer + state.weights;
+    double between_bytes = 2 * precision_bytes(plan->precision);
+    double bytes = matrices_owned(matrices, plan) *
+                   (pass_bytes * system->stack.optimizer_passes + between_bytes + state.gradients);
+    return optimizer_s(system, model, plan, weights) + matrices_newton_schulz_s(matrices, plan) +
+           traffic_s(&system->gpu, &system->profile, bytes, 0);
 }

@@ -43,5 +43,9 @@ double quantize_weights_s(const struct system *system, const struct plan *plan,
  * when the state is in host memory. */
 double optimizer_s(const struct system *system, const struct model *model, const struct plan *plan,
                    struct stage_weights weights);
+/* The same with matrices among them that the optimizer treats apart. */
+double optimizer_with_matrices_s(const struct system *system, const struct model *model,
+                                 const struct plan *plan, struct stage_weights weights,
+                                 const struct held_matrices *matrices);
 
 #endif

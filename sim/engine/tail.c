@@ -214,9 +214,10 @@ struct stage_tail stage_tail(const struct work *w, int stage)
 {
     const struct plan *plan = w->plan;
     struct stage_weights weights = stage_weights(w->model, plan, w->pieces, stage);
+    struct held_matrices matrices = stage_matrices(w->model, plan, w->pieces, stage);
     struct stage_tail tail = {
         .tied_s = tied_reduce_s(w, stage),
-        .optimizer_s = optimizer_s(w->system, w->model, plan, weights),
+        .optimizer_s = optimizer_with_matrices_s(w->system, w->model, plan, weights, &matrices),
     };
     tail.data_comm_s = tail.tied_s;
     double layer_parameters = stage_layer_parameters(w->model, plan, w->pieces, stage);

@@ -40,6 +40,18 @@ struct stage_weights stage_weights(const struct model *model, const struct plan 
     return weights;
 }
 
+struct held_matrices stage_matrices(const struct model *model, const struct plan *plan,
+                                    const struct pieces *pieces, int stage)
+{
+    struct held_matrices matrices = { 0 };
+    if (!plan_matrices_apart(plan))
+        return matrices;
+    struct holding held = stage_holding(plan, model, stage);
+    for (int kind = 0; kind < MAX_BLOCK_KINDS; kind++)
+        matrices_add(&matrices, &pieces->at[kind].matrices, held.count[kind]);
+    return matrices;
+}
+
 double stage_parameters(const struct model *model, const struct plan *plan,
                         const struct pieces *pieces, int stage)
 {

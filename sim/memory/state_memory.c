@@ -68,6 +68,25 @@ static double weight_bytes(const struct memory_input *in, const struct state_byt
     return is_master ? 0 : state->weights;
 }
 
+/* Bytes that the optimizer keeps, and parameters that it updates: `trained` but for the matrices
+ * that it treats apart, which are dealt to ranks whole. */
+static void add_optimizer(struct stage_memory *memory, const struct memory_input *in, int stage,
+                          struct stage_weights trained, const struct state_bytes *state)
+{
+    const struct plan *plan = in->plan;
+    struct held_matrices matrices = stage_matrices(in->model, plan, in->pieces, stage);
+    double of_experts = matrices.of_experts.elements.all;
+    trained.all -= matrices.shared.elements.all + of_experts;
+    trained.experts -= of_experts;
+    double owned = stage_weights_share(trained, plan, STATE_OPTIMIZER);
+    double whole = matrices_owned(&matrices, plan);
+    double widened = widened_bytes(in);
+    double widened_in_state = plan_state_widens(plan) ? widened : 0;
+    memory->optimizer_bytes = owned * (state->optimizer - widened_in_state);
+    memory->optimizer_bytes += whole * (state->matrix_optimizer - widened_in_state);
+    memory->step_bytes = (owned + whole) * widened;
+}
+
 void add_state(struct stage_memory *memory, const struct memory_input *in, int stage)
 {
     const struct plan *plan = in->plan;
@@ -82,16 +101,12 @@ void add_state(struct stage_memory *memory, const struct memory_input *in, int s
         }
     trained.experts = whole.experts;
     struct state_bytes state = plan_state_bytes(plan, in->model);
-    double owned = stage_weights_share(trained, plan, STATE_OPTIMIZER);
-    double widened = widened_bytes(in);
-    double widened_in_state = plan_state_widens(plan) ? widened : 0;
     memory->weights_bytes = stage_weights_share(
         stage_weights_times(whole, weight_bytes(in, &state)), plan, STATE_PARAMETERS);
     memory->weights_bytes += quantized_weight_bytes(in, stage);
     memory->gradients_bytes =
         gradients_held(in, stage_weights_times(trained, gradient_bytes(in, &state)));
-    memory->optimizer_bytes = owned * (state.optimizer - widened_in_state);
-    memory->step_bytes = owned * widened;
+    add_optimizer(memory, in, stage, trained, &state);
     if (plan_offloads(plan, OFFLOAD_OPTIMIZER))
         memory->optimizer_bytes = memory->step_bytes = 0;
 }

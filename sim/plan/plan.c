@@ -120,6 +120,7 @@ static double moment_bytes(const struct plan *plan, const struct model *model)
     double element = master_bytes(plan);
     switch ((enum optimizer)plan->optimizer) {
     case OPTIMIZER_ADAM:
+    case OPTIMIZER_MUON: /* of what is no matrix of a block */
         return 2 * element;
     case OPTIMIZER_ADAM_BF16:
         return 2 * 2;
@@ -147,16 +148,24 @@ bool plan_state_widens(const struct plan *plan)
     return plan->precision == PRECISION_FP16 && plan->gradient_dtype == DTYPE_FP16;
 }
 
+bool plan_matrices_apart(const struct plan *plan)
+{
+    return plan->optimizer == OPTIMIZER_MUON;
+}
+
 /* Recipes of Megatron-LM's dist_optimizer.md. fp16 gradients are unscaled into an fp32 copy that
  * the optimizer holds: 2 + 2 + (4 + 4 + 8) = 20 bytes with Adam. */
 struct state_bytes plan_state_bytes(const struct plan *plan, const struct model *model)
 {
     bool has_master = plan_state_has_master(plan);
     bool copies_gradients = plan_state_widens(plan);
+    double kept = (has_master ? 4 : 0) + (copies_gradients ? 4 : 0);
+    double moments = moment_bytes(plan, model);
     return (struct state_bytes){
         .weights = precision_bytes(plan->precision), /* without quantised copies */
         .gradients = dtype_bytes((enum dtype)plan->gradient_dtype),
-        .optimizer = (has_master ? 4 : 0) + (copies_gradients ? 4 : 0) + moment_bytes(plan, model),
+        .optimizer = kept + moments,
+        .matrix_optimizer = kept + (plan_matrices_apart(plan) ? master_bytes(plan) : moments),
     };
 }
 

@@ -26,6 +26,7 @@ enum optimizer {
     OPTIMIZER_MOMENTUM,
     OPTIMIZER_SGD,
     OPTIMIZER_ADAFACTOR,
+    OPTIMIZER_MUON,
     NUM_OPTIMIZERS
 };
 enum recompute {
@@ -149,7 +150,11 @@ int plan_recomputed_layers(const struct plan *plan, int chunk, int layers);
  */
 struct state_bytes {
     double weights, gradients, optimizer;
+    double matrix_optimizer; /* instead of optimizer, of what plan_matrices_apart names */
 };
+/* Whether matrices of blocks have another optimizer than everything else, which needs them whole.
+ */
+bool plan_matrices_apart(const struct plan *plan);
 bool plan_state_has_master(const struct plan *plan); /* fp32 weights beside those of 16 bits */
 bool plan_state_widens(const struct plan *plan);     /* the optimizer's 4 bytes hold gradients */
 struct state_bytes plan_state_bytes(const struct plan *plan, const struct model *model);

@@ -185,6 +185,25 @@ static bool offload_is_possible(const struct plan_case *of, struct err *err)
                    recompute_names[plan->recompute]);
 }
 
+/* A step of Muon needs the whole gradient of a matrix (Megatron Core, layer_wise_optimizer.py). */
+static bool optimizer_sees_matrices(const struct plan_case *of, struct err *err)
+{
+    const struct plan *plan = of->plan;
+    if (!plan_matrices_apart(plan))
+        return true;
+    if (plan->zero > 1)
+        return err_set(
+            err, ERR_INFEASIBLE, "optimizer",
+            "optimizer=%s updates whole matrices, whose gradients zero%d would cut; zero1 "
+            "deals whole ones to ranks",
+            optimizer_names[plan->optimizer], plan->zero);
+    return !plan_offloads(plan, OFFLOAD_OPTIMIZER) ||
+           err_set(err, ERR_INFEASIBLE, "optimizer",
+                   "optimizer=%s multiplies matrices, which the host is too slow for: not with "
+                   "offload=optimizer",
+                   optimizer_names[plan->optimizer]);
+}
+
 // clang-format off
 const struct plan_rule plan_rules[] = {
     { "degrees", "Every degree is 1 or more.", degrees_are_positive },
@@ -216,6 +235,7 @@ const struct plan_rule plan_rules[] = {
     { "overlap", "What overlaps has something to overlap with.", overlap_is_possible },
     { "order", "The rank order names every axis once.", order_names_every_axis },
     { "offload", "Activations are offloaded without pipeline or recompute.", offload_is_possible },
+    { "optimizer", "muon updates whole matrices on the GPU: ZeRO at most 1, no offload.", optimizer_sees_matrices },
     { "exchange", "What is not all-reduce joins two data ranks or more that hold all of the state, without cp.",
       data_can_exchange },
 };

@@ -5,7 +5,7 @@
 #include <ctype.h>
 
 const char *const optimizer_names[] = { "adam", "adam-bf16", "adam-8bit", "momentum",
-                                        "sgd",  "adafactor", NULL };
+                                        "sgd",  "adafactor", "muon",      NULL };
 const char *const recompute_names[] = { "none", "selective", "full", "full:K", "block:N", NULL };
 const char *const attention_words[] = { "default", "flash", "unfused", NULL };
 const char *const context_comm_words[] = { "p2p", "all-gather", "a2a", NULL };
@@ -75,8 +75,8 @@ const struct plan_token plan_tokens[] = {
     { "reduce", "reduce=fp32|fp16|bf16",
       "Type in which gradients are summed over data ranks; absent: theirs.",
       .read = token_read_name, .write = token_write_reduce, MEMBER(reduce_dtype), .names = gradient_words },
-    { "optimizer", "optimizer=adam|adam-bf16|adam-8bit|momentum|sgd|adafactor",
-      "Optimizer, and the type its moments are kept in.",
+    { "optimizer", "optimizer=adam|adam-bf16|adam-8bit|momentum|sgd|adafactor|muon",
+      "Optimizer, and the type its moments are kept in; muon: of the matrices of blocks, and Adam of the rest.",
       NAME, MEMBER(optimizer), .names = optimizer_names },
     { "overlap", "overlap=grad,param,p2p,tp|none",
       "Communication that runs beside compute; absent: the stack's.",

@@ -38,6 +38,7 @@ static const struct {
     { "recompute=op-selective", "recompute" },
     { "grad=bf16", "grad" },
     { "optimizer=adafactor", "optimizer" },
+    { "optimizer=muon", "optimizer" },
     { "dp2 dtype=fp16 exchange=topk:0.1", "exchange" },
     { "dp2 dtype=fp16 exchange=qsgd:4", "exchange" },
 };

@@ -153,7 +153,7 @@ static void add_options(struct question *question, struct text *layout)
     text_add(layout, "%s",
              or_none(question, 6,
                      WORD(question, " optimizer=adam-8bit", " optimizer=momentum", " optimizer=sgd",
-                          " optimizer=adafactor")));
+                          " optimizer=adafactor", " optimizer=muon")));
     text_add(
         layout, "%s",
         or_none(question, 6,

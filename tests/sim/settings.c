@@ -7,6 +7,7 @@
 
 #include <assert.h>
 #include <limits.h>
+#include <stdlib.h>
 #include <string.h>
 
 static const char *const models[] = { "gpt3-125m", "gpt3-1.3b", "llama3-8b", "gpt3-175b",
@@ -50,6 +51,7 @@ static const char *const layouts[] = {
     "recompute=full:2",
     "tp2 pp2 recompute=block:2 zero1",
     "optimizer=adafactor",
+    "tp2 pp2 optimizer=muon zero1",
     "optimizer=momentum pp4",
     "dtype=fp32",
     "dtype=fp16 tp4",
@@ -87,11 +89,28 @@ static size_t num_clusters;
 
 struct setting setting;
 
+/* Whether plans have a time there. */
+static bool has_profile(const char *name)
+{
+    struct cluster cluster;
+    struct err err = { 0 };
+    check_ok(cluster_load(name, &cluster, &err), &err);
+    return *cluster.profile_name != '\0';
+}
+
 int settings_num_clusters(void)
 {
     char folder[PATH_MAX];
+    size_t count = 0;
     if (file_data_folder(cluster_files.folder, folder, sizeof folder))
-        clusters = file_list_json(folder, &num_clusters);
+        clusters = file_list_json(folder, &count);
+    num_clusters = 0;
+    for (size_t i = 0; i < count; i++) {
+        if (has_profile(clusters[i]))
+            clusters[num_clusters++] = clusters[i];
+        else
+            free(clusters[i]);
+    }
     return (int)num_clusters;
 }
 
