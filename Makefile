@@ -216,6 +216,15 @@ $(B)/pic/%.cu.o: %.cu $(B)/cuda-flags
 	$(call shown,NVCC $<)
 	$(Q)nvcc $(NVCC_FLAGS) -MMD -MP -MF $(@:.o=.d) -c -o $@ $<
 
+# The kernels as PTX, as they are compiled for users, for tests/kernels/ptx; the same for every
+# VARIANT. Of sm_90a alone: the kernels are the same source for all.
+PTX_FILES := $(if $(filter 1,$(CUDA)),$(CUDA_CU:kernels/cuda/%.cu=$(BUILD)/ptx/%.ptx))
+PTX_FLAGS := -std=c++17 -O2 -I. -arch=compute_90a -ptx
+$(BUILD)/ptx/%.ptx: kernels/cuda/%.cu
+	@mkdir -p $(@D)
+	$(call shown,PTX $<)
+	$(Q)nvcc $(PTX_FLAGS) -MMD -MP -MF $(@:.ptx=.d) -MT $@ -o $@.new $< && mv $@.new $@
+
 # In one piece or not at all, and without objects whose source is gone.
 $(B)/libsimsearch.a: $(LIB_OBJ)
 $(HELPERS): $(HELPER_OBJ)
@@ -298,7 +307,7 @@ LAUNCH      = $(if $(filter tsan,$(VARIANT)$(T)),CK_INCLUDE_TAGS=threads) CK_TIM
               TSAN_OPTIONS=allocator_may_return_null=1:$$TSAN_OPTIONS \
               UBSAN_OPTIONS=print_stacktrace=1:$$UBSAN_OPTIONS \
               SIMSEARCH=$(abspath $(PROGRAM)) VARIANT=$(VARIANT) CAMPAIGN=$(CAMPAIGN) \
-              SIMSEARCH_PLUGINS=$(abspath $(B)) \
+              SIMSEARCH_PLUGINS=$(abspath $(B)) SIMSEARCH_PTX=$(if $(PTX_FILES),$(abspath $(BUILD)/ptx)) \
               $(if $(filter-out build,$(BUILD)),SIMSEARCH_DATA=$(CURDIR)) \
               $(LAUNCH_$(VARIANT)) timeout $(if $(CAMPAIGN),1d,600)
 
@@ -314,7 +323,9 @@ ON_EMULATED_GPU := $(filter $(addprefix %/,test_cuda_run.sh test_gpu_calibration
                      test_gpu_device test_gpu_script.sh),$(RESULTS))
 GPU_CHECKS      := $(B)/tests/gpu/gpu_ops $(B)/tests/gpu/gpu_step
 endif
-LOADED := $(if $(ON_EMULATED_GPU),$(ON_HOST_SO)) $(if $(filter %/test_gpu_script.sh,$(ON_EMULATED_GPU)),$(GPU_CHECKS))
+ON_PTX := $(filter %/test_cuda_ptx,$(RESULTS))
+$(ON_PTX): $(PTX_FILES)
+LOADED := $(if $(ON_PTX),$(PTX_FILES)) $(if $(ON_EMULATED_GPU),$(ON_HOST_SO)) $(if $(filter %/test_gpu_script.sh,$(ON_EMULATED_GPU)),$(GPU_CHECKS))
 
 # Everything runs, whatever fails; tests/summary.awk then counts and decides. What does not build
 # has no result, which is a failure; its errors are not shown a second time.
@@ -519,4 +530,4 @@ needed:
 .SECONDARY:
 .DELETE_ON_ERROR:
 -include $(patsubst %.c,$(B)/%.d,$(ALL_SRC)) $(CUDA_PLUGIN_SRC:%.c=$(B)/pic/%.d) \
-         $(CUDA_CU:%.cu=$(B)/pic/%.cu.d) $(ON_HOST_SO_OBJ:.o=.d)
+         $(CUDA_CU:%.cu=$(B)/pic/%.cu.d) $(PTX_FILES:.ptx=.d) $(ON_HOST_SO_OBJ:.o=.d)

@@ -84,9 +84,11 @@ __global__ void add_squares(long count, const double *sums, double *to)
         *to += sum;
 }
 
-/* Same as gradient_clip and its caller on the host. */
+/* Same as gradient_clip and its caller on the host. One thread of the warp writes. */
 __global__ void find_clip(struct clip a)
 {
+    if (threadIdx.x != 0)
+        return;
     double norm = sqrt(*a.squares) / a.loss_scale;
     bool fits = a.limit == 0 || norm + 1e-6 <= a.limit;
     float factor = fits ? 1 : (float)(a.limit / (norm + 1e-6));

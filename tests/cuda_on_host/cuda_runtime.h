@@ -76,16 +76,30 @@ template <typename Call> void grid_do_launch(void *args)
         grid_run(&launch->shape, grid_call<Call>, &launch->call);
 }
 
+inline struct grid_shape grid_shape_of(const cudaLaunchConfig_t *config)
+{
+    return { { config->grid.x, config->grid.y, config->grid.z },
+             { config->block.x, config->block.y, config->block.z },
+             config->dynamicSmemBytes };
+}
+
 template <typename Call> cudaError_t grid_issue(const cudaLaunchConfig_t *config, const Call &call)
 {
-    grid_launch<Call> launch = { { { config->grid.x, config->grid.y, config->grid.z },
-                                   { config->block.x, config->block.y, config->block.z },
-                                   config->dynamicSmemBytes },
-                                 call };
+    grid_launch<Call> launch = { grid_shape_of(config), call };
     unsigned threads = config->block.x * config->block.y * config->block.z;
     if (threads == 0 || threads > MOST_THREADS)
         return cudaErrorInvalidConfiguration;
     return runtime_issue(config->stream, grid_do_launch<Call>, &launch, sizeof launch);
+}
+
+/* At once, whatever the stream. */
+template <typename... Parameters>
+cudaError_t grid_interpret(const cudaLaunchConfig_t *config, const void *kernel,
+                           Parameters... parameters)
+{
+    const void *arguments[] = { &parameters... };
+    struct grid_shape shape = grid_shape_of(config);
+    return grid_interpreted_by(kernel, &shape, arguments) ? cudaSuccess : cudaErrorInvalidValue;
 }
 
 template <typename... Parameters, typename... Arguments>
@@ -94,6 +108,9 @@ cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t *config, void (*kernel)(
 {
     if (!grid_may_share(reinterpret_cast<void *>(kernel), config->dynamicSmemBytes))
         return cudaErrorInvalidValue;
+    if (grid_interpreted_by)
+        return grid_interpret<Parameters...>(config, reinterpret_cast<void *>(kernel),
+                                             arguments...);
     runtime_load(reinterpret_cast<uintptr_t>(kernel));
     return grid_issue(config, [=] { kernel(Parameters(arguments)...); });
 }

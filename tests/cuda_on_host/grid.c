@@ -106,6 +106,7 @@ struct grid {
 };
 
 __thread const struct grid_place *grid_now STATIC_TLS;
+grid_interpreter *grid_interpreted_by;
 static __thread struct grid *grid STATIC_TLS;
 
 static void *checked(void *memory)

@@ -40,6 +40,14 @@ int grid_may_share(const void *kernel, size_t bytes);
 
 /* Runs kernel(args) as every thread of the grid. False when a block has more than MOST_THREADS. */
 int grid_run(const struct grid_shape *shape, void (*kernel)(void *args), void *args);
+
+/* A test that runs kernels in another way than as the host's compiler has them (tests/kernels/ptx)
+ * gets all launches here: the kernel, as a function of this program, and where each of its
+ * parameters is. False fails the launch. NULL: grid_run runs them. */
+typedef int grid_interpreter(const void *kernel, const struct grid_shape *shape,
+                             const void *const *arguments);
+extern grid_interpreter *grid_interpreted_by;
+
 /* Frees what grids keep on their host thread for the next one. */
 void grid_release(void);
 

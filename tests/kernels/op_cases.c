@@ -251,9 +251,11 @@ static const struct attention tiled[] = {
 static const struct attention drawn[] = {
     { .sequences = 2, .seq = 36, .heads = 2, .kv_heads = 1, .head_dim = 64 },
     { .sequences = 1, .seq = 68, .heads = 2, .kv_heads = 2, .head_dim = 128 },
+    { .sequences = 1, .seq = 36, .heads = 1, .kv_heads = 1, .head_dim = 80 },
+    { .sequences = 1, .seq = 36, .heads = 1, .kv_heads = 1, .head_dim = 96 },
 };
 
-enum { MOST_CASES = 96 };
+enum { MOST_CASES = 112 };
 static struct case_list {
     struct op_case at[MOST_CASES];
     int count;
@@ -283,7 +285,7 @@ static void list_rows(long rows, long width)
     list(bias_gradient_case(rows, width));
     list(norm_case(NORM_LAYER, rows, width));
     list(norm_case(NORM_RMS, rows, width));
-    for (int kind = ACTIVATION_GELU; kind <= ACTIVATION_GEGLU; kind++)
+    for (int kind = ACTIVATION_GELU; kind <= ACTIVATION_RELU2; kind++)
         list(activation_case((enum activation_kind)kind, rows, width));
     list(residual_case(0, rows, width));
     list(residual_case(0.1, rows, width));
@@ -300,6 +302,9 @@ static void list_cases(void)
     list_rows(7, 13);
     list_rows(67, 24);
     list_rows(5, 2056);
+    list(residual_norm_case(NORM_LAYER, 0, 7, 13));
+    list(residual_norm_case(NORM_LAYER, 0, 7, 24));
+    list(residual_norm_case(NORM_RMS, 0.1, 7, 13));
     list(norm_case(NORM_LAYER, 3, 768)); /* of some of a block's warps */
     list(residual_norm_case(NORM_RMS, 0.1, 3, 768));
     list(embedding_case(301, 8));

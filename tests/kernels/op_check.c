@@ -232,10 +232,12 @@ static struct allowance allowance_of(const struct op_case *c, enum dtype storage
                                4 * rounding + (128 + 4 * walk) * 0x1p-25 };
 }
 
-#define CHECK(is_true, numeric, format, ...)                                                      \
-    do {                                                                                          \
-        if (!(is_true))                                                                           \
-            ck_abort_msg(format "; SEED=%llu", __VA_ARGS__, (unsigned long long)(numeric)->seed); \
+/* Returns false from the caller, with the reason, when a claim does not hold. */
+#define CHECK(is_true, numeric, err, format, ...)                                 \
+    do {                                                                          \
+        if (!(is_true))                                                           \
+            return err_set(err, ERR_INPUT, "", format "; SEED=%llu", __VA_ARGS__, \
+                           (unsigned long long)(numeric)->seed);                  \
     } while (0)
 
 static double largest_error(long n, const double *x, const double *exact)
@@ -249,8 +251,9 @@ static double largest_error(long n, const double *x, const double *exact)
 }
 
 /* `spared`: what any row may be off by beside. */
-static void check_rows(struct numeric *numeric, const struct op_case *c, const struct tensor *t,
-                       const double *got, const double *exact, double allowed, double spared)
+static bool check_rows(struct numeric *numeric, const struct op_case *c, const struct tensor *t,
+                       const double *got, const double *exact, double allowed, double spared,
+                       struct err *err)
 {
     double size = root_mean_square(elements(t), exact, NULL);
     for (long row = 0; row < t->rows; row++) {
@@ -258,18 +261,19 @@ static void check_rows(struct numeric *numeric, const struct op_case *c, const s
         for (long i = row * t->width; i < (row + 1) * t->width; i++)
             largest = fmax(largest, fabs(exact[i]));
         double worst = largest_error(t->width, got + row * t->width, exact + row * t->width);
-        CHECK(worst <= allowed * largest + spared, numeric,
+        CHECK(worst <= allowed * largest + spared, numeric, err,
               "%s, %ld x %ld %s: row %ld is off by %g of %g", c->name, t->rows, t->width, t->what,
               row, worst, largest);
     }
+    return true;
 }
 
 struct results {
     void *exact[MOST_TENSORS], *host[MOST_TENSORS], *got[MOST_TENSORS], *again[MOST_TENSORS];
 };
 
-static void check_tensor(struct numeric *numeric, const struct op_case *c, enum dtype storage,
-                         const struct results *results, int i)
+static bool check_tensor(struct numeric *numeric, const struct op_case *c, enum dtype storage,
+                         const struct results *results, int i, struct err *err)
 {
     const struct tensor *t = &c->tensors[i];
     struct allowance allowed = allowance_of(c, storage);
@@ -279,10 +283,12 @@ static void check_tensor(struct numeric *numeric, const struct op_case *c, enum 
     long n = elements(t);
     double size = root_mean_square(n, exact, NULL);
     double error = root_mean_square(n, got, exact), host_error = root_mean_square(n, host, exact);
-    check_rows(numeric, c, t, got, exact, allowed.row, 2 * largest_error(n, host, exact));
-    CHECK(error <= 1.5 * host_error + allowed.root_mean_square * size, numeric,
+    if (!check_rows(numeric, c, t, got, exact, allowed.row, 2 * largest_error(n, host, exact), err))
+        return false;
+    CHECK(error <= 1.5 * host_error + allowed.root_mean_square * size, numeric, err,
           "%s, %ld x %ld %s: error %g, the host's %g, of values of %g", c->name, t->rows, t->width,
           t->what, error, host_error, size);
+    return true;
 }
 
 static bool is_exact_float(enum tensor_kind kind)
@@ -302,20 +308,21 @@ static bool has_bits_of(const struct tensor *t, size_t bytes, const void *got, c
     return true;
 }
 
-static void check_results(struct numeric *numeric, const struct op_case *c, enum dtype storage,
-                          const struct results *results)
+static bool check_results(struct numeric *numeric, const struct op_case *c, enum dtype storage,
+                          const struct results *results, struct err *err)
 {
     for (int i = 0; i < c->count; i++) {
         const struct tensor *t = &c->tensors[i];
         size_t bytes = tensor_bytes(t, storage);
         bool is_exact = t->role == IN || t->kind == BYTES || is_exact_float(t->kind);
-        CHECK(memcmp(results->got[i], results->again[i], bytes) == 0, numeric,
+        CHECK(memcmp(results->got[i], results->again[i], bytes) == 0, numeric, err,
               "%s: a second run has other bits of %s", c->name, t->what);
-        CHECK(!is_exact || has_bits_of(t, bytes, results->got[i], results->host[i]), numeric,
+        CHECK(!is_exact || has_bits_of(t, bytes, results->got[i], results->host[i]), numeric, err,
               "%s: %s has other bits than the host's", c->name, t->what);
-        if (!is_exact)
-            check_tensor(numeric, c, storage, results, i);
+        if (!is_exact && !check_tensor(numeric, c, storage, results, i, err))
+            return false;
     }
+    return true;
 }
 
 /* --- cases -------------------------------------------------------------------------------- */
@@ -346,7 +353,7 @@ const char *op_case_name(int index)
     return cases[index % count].name;
 }
 
-void op_case_check(int index, const struct op_backend *backend)
+bool op_case_holds(int index, const struct op_backend *backend, struct err *err)
 {
     int count;
     const struct op_case *cases = op_cases(&count);
@@ -365,6 +372,27 @@ void op_case_check(int index, const struct op_backend *backend)
     run_case(&numeric, &c, storage, &stored_host, inputs, results.host);
     run_case(&numeric, &c, storage, backend, inputs, results.got);
     run_case(&numeric, &c, storage, backend, inputs, results.again);
-    check_results(&numeric, &c, storage, &results);
+    bool ok = check_results(&numeric, &c, storage, &results, err);
+    numeric_end(&numeric);
+    return ok;
+}
+
+void op_case_check(int index, const struct op_backend *backend)
+{
+    struct err err = { 0 };
+    if (!op_case_holds(index, backend, &err))
+        ck_abort_msg("%s", err.msg);
+}
+
+void op_case_run(int index, const struct op_backend *backend)
+{
+    int count;
+    const struct op_case *cases = op_cases(&count);
+    const struct op_case *c = &cases[index % count];
+    enum dtype storage = op_case_storage(index);
+    struct numeric numeric = numeric_begin((uint64_t)(index % count));
+    void *inputs[MOST_TENSORS], *out[MOST_TENSORS];
+    draw_inputs(&numeric, c, storage, inputs);
+    run_case(&numeric, c, storage, backend, inputs, out);
     numeric_end(&numeric);
 }

@@ -1,0 +1,35 @@
+/* tests/kernels/ptx/ptx_matrix.h - matrices in a warp's registers: PTX ISA 9.0, section 9.7.14,
+ * "Matrix Fragments for mma.m16n8k16 with floating point type" and "ldmatrix". */
+#ifndef TESTS_KERNELS_PTX_PTX_MATRIX_H
+#define TESTS_KERNELS_PTX_PTX_MATRIX_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum { PTX_M = 16, PTX_N = 8, PTX_K = 16 };
+
+struct ptx_place {
+    int row, column;
+};
+
+/* Where value i of a lane lies: of a (16 x 16, 8 values a lane), of b (16 x 8, 4), of the sums c
+ * and d (16 x 8, 4). Two 16-bit values share a register, the first one low. */
+struct ptx_place ptx_place_of_a(int lane, int i);
+struct ptx_place ptx_place_of_b(int lane, int i);
+struct ptx_place ptx_place_of_sum(int lane, int i);
+
+/* Where the two values lie that a lane gets of a matrix of 8 x 8, i being 0 or 1. */
+struct ptx_place ptx_place_of_loaded(int lane, int i, bool is_transposed);
+
+/* How a tensor core adds. `block` terms are added at once: each product is exact, and all of them
+ * and the sum so far are cut off below `extra_bits` bits behind the last bit that the largest of
+ * them has as a float; what they add up to is cut off to a float. A block of 0: one after the other
+ * in fp32, rounded to nearest. */
+struct ptx_numerics {
+    int block, extra_bits;
+};
+
+/* sum + a[0] b[0] + ... + a[15] b[15] */
+float ptx_dot(struct ptx_numerics numerics, float sum, const float a[PTX_K], const float b[PTX_K]);
+
+#endif

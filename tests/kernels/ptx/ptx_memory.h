@@ -1,0 +1,77 @@
+/* tests/kernels/ptx/ptx_memory.h - a GPU's memory, and who has touched it.
+ *
+ * Every byte of shared memory, and every byte of global memory during a launch, knows its last
+ * writer and the readers since. Two accesses, one of them a write, must be ordered: by the same
+ * thread; by a barrier of the block in between; or, within a warp, by a barrier of the warp.
+ * Threads of different blocks are never ordered. Atomics are ordered among themselves. Bytes that
+ * an asynchronous copy will write may not be touched until its thread has waited for it. */
+#ifndef TESTS_KERNELS_PTX_PTX_MEMORY_H
+#define TESTS_KERNELS_PTX_PTX_MEMORY_H
+
+#include "base/err.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum { PTX_BLOCK_THREADS = 1024, PTX_MOST_SHARED_BYTES = 227 << 10 };
+
+struct ptx_tag {
+    uint32_t writer, reader; /* thread of the grid + 1; 0: none */
+    uint16_t written_block_epoch, written_warp_epoch;
+    uint16_t read_block_epoch, read_warp_epoch;
+    uint8_t is_written, is_atomic, is_in_flight;
+    uint8_t has_readers; /* one, or how far apart several are */
+};
+
+/* A page's tags hold during one launch. */
+enum { PTX_PAGE_BYTES = 1 << 12 };
+struct ptx_page {
+    uint64_t launch;
+    struct ptx_tag tags[PTX_PAGE_BYTES];
+};
+
+/* What a kernel may touch of the host's memory. */
+struct ptx_range {
+    uintptr_t begin;
+    size_t bytes;
+    struct ptx_page **pages;
+};
+
+enum { PTX_MOST_RANGES = 64 };
+
+struct ptx_memory {
+    struct ptx_range ranges[PTX_MOST_RANGES];
+    int num_ranges, latest; /* the latest found */
+    uint64_t launch;
+    unsigned char *shared; /* of the running block */
+    struct ptx_tag *shared_tags;
+    size_t shared_bytes;
+};
+
+enum ptx_touch { PTX_READ, PTX_WRITE, PTX_ATOMIC, PTX_COPY_BEGINS, PTX_COPY_ENDS };
+
+/* Thread numbers are block * PTX_BLOCK_THREADS + thread; epochs count the barriers that its block
+ * and its warp have passed. */
+struct ptx_toucher {
+    uint32_t thread;
+    uint16_t block_epoch, warp_epoch;
+};
+
+/* `{ 0 }` is empty. */
+void ptx_memory_add(struct ptx_memory *memory, const void *begin, size_t bytes);
+void ptx_memory_remove(struct ptx_memory *memory, const void *begin);
+void ptx_memory_free(struct ptx_memory *memory);
+
+void ptx_memory_begin_launch(struct ptx_memory *memory);
+/* New shared memory, not written yet. False when it is more than a GPU has. */
+bool ptx_memory_begin_block(struct ptx_memory *memory, size_t shared_bytes);
+
+/* The bytes at `address` for one access of `bytes` bytes, which is noted; NULL with a sentence when
+ * it is none of the kernel's, is not aligned, or races. */
+void *ptx_touch_global(struct ptx_memory *memory, uint64_t address, size_t bytes,
+                       enum ptx_touch touch, struct ptx_toucher by, struct err *err);
+void *ptx_touch_shared(struct ptx_memory *memory, uint64_t address, size_t bytes,
+                       enum ptx_touch touch, struct ptx_toucher by, struct err *err);
+
+#endif
