@@ -3,6 +3,7 @@
 # make test            every test_*.c and test_*.sh under tests/, then layers, globals and docs
 # make test T=units    only test_units.*, in whichever folder
 # make campaign        the tests that have more to do, in full; hours. T= picks some
+# make check-certificate FILE=...   confirms what `search --certificate` wrote
 # make coverage        the tests in VARIANT=cov, then lines reached per folder
 # make gpu-kit         one tarball for a machine with a GPU: programs, libraries, tests/gpu.sh
 # make mutants N=300   bends or drops one thing of the source at a time: does a test notice? FILES= SEED=
@@ -387,6 +388,11 @@ same-answers: needed
 mutants: needed
 	@python3 tests/mutants.py $(if $(N),-n $(N)) $(if $(SEED),--seed $(SEED)) $(MUTANTS) $(FILES)
 
+# FILE: what `search --certificate` wrote, one or several.
+check-certificate: deps
+	+@$(AGAIN) $(B)/tests/search/test_certificate
+	@$(B)/tests/search/test_certificate $(FILE)
+
 bench: needed
 	+@$(AGAIN) $(BENCHES) $(if $(MAIN_SRC),$(PROGRAM))
 	@for bench in $(BENCHES); do echo "$$bench"; $$bench || exit 1; done
@@ -525,7 +531,7 @@ needed:
 	@$(call find_missing,$(NEED_PROGRAM)); [ -z "$$missing" ] || \
 	  { echo "Missing:$$missing (Debian's names). \`make deps\` installs them." >&2; exit 1; }
 
-.PHONY: all run help test campaign coverage gpu-tests gpu-kit same-answers mutants bench layers globals docs docs-current accuracy pictures lint lint-format lint-scripts lint-tidy format install \
+.PHONY: all run help test campaign check-certificate coverage gpu-tests gpu-kit same-answers mutants bench layers globals docs docs-current accuracy pictures lint lint-format lint-scripts lint-tidy format install \
         install-files uninstall clean deps deps-program needed FORCE
 .SECONDARY:
 .DELETE_ON_ERROR:

@@ -4,6 +4,7 @@
 #include "base/text.h"
 #include "cli/input/command.h"
 #include "cli/input/options.h"
+#include "cli/input/planfile.h"
 #include "cli/input/search_request.h"
 #include "cli/input/setup.h"
 #include "cli/print/terminal.h"
@@ -21,6 +22,7 @@
 #include "cli/views/relax_view.h"
 #include "cli/views/robust_view.h"
 #include "cli/views/uneven_view.h"
+#include "search/certificate.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -431,11 +433,34 @@ static bool compare_and_widen(const struct options *options, struct setup *setup
     return compare(options, setup, request, result, rank, reason, err);
 }
 
+/* The certificate, with the question as a plan file; nothing when no plan was found. */
+static bool write_certificate(const struct options *options, const struct setup *setup,
+                              const struct search_request *request,
+                              const struct search_result *result, struct err *err)
+{
+    if (!options->certificate || result->num_top == 0)
+        return true;
+    if (!result->proved_optimal)
+        return err_set(err, ERR_USAGE, "--certificate",
+                       "the answer was not proved the best, by %s in the time that it had",
+                       result->method);
+    json_t *certificate = certificate_of(request, &result->top[0], err);
+    if (!certificate)
+        return false;
+    json_object_set_new(certificate, "version", json_string(SIMSEARCH_VERSION));
+    json_object_set_new(certificate, "question",
+                        planfile_json(&setup->system, &setup->model, &result->top[0].plan, NULL));
+    bool ok = planfile_write(options->certificate, certificate, err);
+    json_decref(certificate);
+    return ok;
+}
+
 static int answer(struct options *options, struct setup *setup, struct largest *largest,
                   struct err *err)
 {
     struct search_request request = search_request_of(options, setup);
-    if (!largest_choose(largest, options, setup, &request, err))
+    if (!largest_choose(largest, options, setup, &request, err) ||
+        (options->certificate && !certificate_can_be(&request, err)))
         return exit_code_of(err);
     setup_note_storage(setup);
     if (options->pareto)
@@ -468,6 +493,8 @@ static int answer(struct options *options, struct setup *setup, struct largest *
         finalists_judge(setup, options->json ? &result : &extras.by_kind, request.jobs);
     if (options->output && result.num_top > 0 &&
         !write_plan(options->output, setup, &result.top[0].plan, &result.top[0].prediction, err))
+        goto done;
+    if (!write_certificate(options, setup, &request, &result, err))
         goto done;
     code = exit_code_of_result(setup, &result, &extras, err);
     bool is_hidden = options_answer_is_hidden(options) || (options->run && options->json);

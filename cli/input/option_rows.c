@@ -143,6 +143,10 @@ const struct option_row option_rows[] = {
     { "--recompute-mixes", NULL, NULL, SEARCH | DESIGN,
       { "recompute-mixes", SWITCH(recompute_mixes),
         .doc = "Lets each 1f1b stage run a number of layers of its own again (recompute=block)." } },
+    { "--certificate", NULL, "FILE", SEARCH,
+      { "certificate", TEXT(certificate),
+        .doc = "Writes why no plan of the space is faster: each family of plans with its floor, or "
+               "member by member the bound, the memory or the time." } },
     { "--stage-types", NULL, "Q", SEARCH,
       { "stage-types", .kind = FIELD_INT, F(stage_types), .min = 1, .max = MOST_GPUS,
         .doc = "With the method milp: at most so many kinds of stages (layers, and how many of them "

@@ -47,6 +47,7 @@ struct options {
     double heterogeneity; /* 0: shuffled data */
     const char *largest;
     const char *output;
+    const char *certificate;
     const char *trace;
     int draws;
     bool json, quiet, verbose, schedule_text, gantt;

@@ -31,7 +31,7 @@ static const struct {
     { "Training", { "--data", "--rate", "--lr-warmup", "--lr-decay", "--min-lr", "--clip", "--spike",
                     "--hostile", "--checkpoint", "--checkpoint-every", "--resume" } },
     { "Fits", { "--check", "--table" } },
-    { "Output", { "--output", "--json", "--gantt", "--trace", "--schedule-text", "--draws",
+    { "Output", { "--output", "--certificate", "--json", "--gantt", "--trace", "--schedule-text", "--draws",
                   "--quiet", "--verbose" } },
 };
 // clang-format on

@@ -26,6 +26,7 @@ bool check_pareto_options(const struct options *options, struct err *err)
     } others[] = {
         { "--compare", options->compare != NULL },
         { "--output", options->output != NULL },
+        { "--certificate", options->certificate != NULL },
         { "--deadline", options->deadline_s > 0 },
         { "--robust", options->robust >= 0 },
         { "--top", options->top > 0 },

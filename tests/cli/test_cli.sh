@@ -479,6 +479,8 @@ shows '#1 takes [0-9.]* % less; event by event [0-9.]* s and [0-9.]* % less'
 run 0 "${uneven[@]}" --recompute-mixes --method dp --json
 shows '"even_best": {'
 shows '"event_gain": 0.0'
+run 2 "${uneven[@]}" --certificate proof.json
+says '^simsearch: --uneven: does not go with --certificate'
 run 2 "${uneven[@]}" --method exhaustive
 says '^simsearch: --uneven: expected the method .*; exhaustive takes every stage alike'
 run 2 "${uneven[@]}" --objective memory

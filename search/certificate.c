@@ -1,0 +1,208 @@
+#include "search/certificate.h"
+
+#include "base/length.h"
+#include "base/text.h"
+#include "search/method.h"
+
+#include <math.h>
+
+/* Floors and bounds are summed in another order than step times. */
+static const double rounding = 1e-12;
+
+/* A space that is being walked for its certificate. */
+struct proof {
+    const struct search *search;
+    struct evaluator *evaluator;
+    double answer_s;
+    json_t *families;
+    json_t *members; /* of the family in hand */
+    struct err *err;
+};
+
+bool certificate_can_be(const struct search_request *request, struct err *err)
+{
+    const struct {
+        bool is_asked;
+        const char *option, *why;
+    } rows[] = {
+        { request->objective != OBJECTIVE_TIME, "--objective", "proves the shortest step alone" },
+        { request->forbid && *words_begin(request->forbid), "--forbid",
+          "names a space without forbidden words" },
+        { request->placement, "--placement", "names a space of one rank order" },
+        { request->uneven || request->recompute_mixes,
+          request->uneven ? "--uneven" : "--recompute-mixes",
+          "names a space of splits and of one recompute for all stages" },
+        { request->also != NULL, "--compare", "names a space without a plan of its own" },
+    };
+    for (int i = 0; i < LENGTH(rows); i++)
+        if (rows[i].is_asked)
+            return err_set(err, ERR_USAGE, rows[i].option,
+                           "does not go with --certificate, which %s", rows[i].why);
+    return true;
+}
+
+/* --- families --------------------------------------------------------------------------------- */
+
+static json_t *layout_json(const struct plan *plan)
+{
+    struct text layout = { 0 };
+    plan_write(plan, &layout);
+    json_t *json = json_string(text_get(&layout));
+    text_release(&layout);
+    return json;
+}
+
+static void add_member(struct proof *proof, const struct plan *plan, const char *why, double value)
+{
+    json_t *member = json_array();
+    json_array_append_new(member, layout_json(plan));
+    json_array_append_new(member, json_string(why));
+    json_array_append_new(member, json_real(value));
+    json_array_append_new(proof->members, member);
+}
+
+/* A bound that meets the answer proves no less than its time. */
+static bool meet_member(void *context, const struct plan *member)
+{
+    struct proof *proof = context;
+    double memory_bytes = proof->search->system->gpu.memory_bytes;
+    struct plan plan = *member;
+    double bound_s = evaluate_bound_s(proof->evaluator, &plan);
+    if (bound_s * (1 - rounding) > proof->answer_s) {
+        add_member(proof, &plan, "bound", bound_s);
+        return true;
+    }
+    double peak_bytes =
+        space_peak_bytes(proof->search->space, proof->evaluator, memory_bytes, &plan);
+    if (peak_bytes > memory_bytes) {
+        add_member(proof, member, "memory", peak_bytes);
+        return true;
+    }
+    double step_s = evaluate_step_s(proof->evaluator, &plan);
+    add_member(proof, &plan, "time", step_s);
+    if (step_s < proof->answer_s * (1 - rounding)) {
+        struct text layout = { 0 };
+        plan_write(&plan, &layout);
+        err_set(proof->err, ERR_SYSTEM, "--certificate", "%s takes %.9g s, the answer %.9g s",
+                text_get(&layout), step_s, proof->answer_s);
+        text_release(&layout);
+    }
+    return true;
+}
+
+static void exclude_member(void *context, const struct plan_rule *rule, double count)
+{
+    (void)context, (void)rule, (void)count; /* a checker finds the rule by itself */
+}
+
+static bool meet_family(void *context, const struct plan *first)
+{
+    struct proof *proof = context;
+    double floor_s = evaluate_floor_s(proof->evaluator, first);
+    json_t *family = json_object();
+    json_object_set_new(family, "first", layout_json(first));
+    json_object_set_new(family, "floor_s", json_real(floor_s));
+    if (floor_s * (1 - rounding) <= proof->answer_s) {
+        struct visitor visitor = { meet_member, exclude_member, proof };
+        proof->members = json_array();
+        space_walk_family(proof->search->space, first, &visitor);
+        json_object_set_new(family, "members", proof->members);
+    }
+    json_array_append_new(proof->families, family);
+    return true;
+}
+
+/* --- the space -------------------------------------------------------------------------------- */
+
+static json_t *numbers_json(const int *at, int count)
+{
+    json_t *list = json_array();
+    for (int i = 0; i < count; i++)
+        json_array_append_new(list, json_integer(at[i]));
+    return list;
+}
+
+static json_t *splits_json(const struct space *space)
+{
+    json_t *list = json_array();
+    for (int i = 0; i < space->pp.count; i++)
+        for (int j = 0; j < space->splits[i].count; j++) {
+            const struct split *split = &space->splits[i].at[j];
+            json_t *object = json_object();
+            json_object_set_new(object, "pp", json_integer(space->pp.at[i]));
+            json_object_set_new(object, "vpp", json_integer(split->vpp));
+            if (split->layers)
+                json_object_set_new(object, "stages",
+                                    numbers_json(split->layers, space->pp.at[i] * split->vpp));
+            json_array_append_new(list, object);
+        }
+    return list;
+}
+
+static json_t *space_json(const struct search_request *request, const struct space *space)
+{
+    const struct {
+        const char *name;
+        const struct values *values;
+    } rows[] = {
+        { "tp", &space->tp },   { "cp", &space->cp },     { "ep", &space->ep },
+        { "etp", &space->etp }, { "sp", &space->sp },     { "mb", &space->microbatch },
+        { "pp", &space->pp },   { "zero", &space->zero },
+    };
+    json_t *object = json_object(), *recompute = json_array();
+    for (int i = 0; i < LENGTH(rows); i++)
+        json_object_set_new(object, rows[i].name,
+                            numbers_json(rows[i].values->at, rows[i].values->count));
+    for (int i = 0; i < space->recompute.count; i++)
+        json_array_append_new(recompute, json_string(recompute_names[space->recompute.at[i]]));
+    json_object_set_new(object, "recompute", recompute);
+    json_object_set_new(object, "splits", splits_json(space));
+    json_object_set_new(object, "even", json_boolean(space->chunks == CHUNKS_EVEN));
+    json_object_set_new(object, "base", layout_json(&space->base));
+    json_object_set_new(object, "fixed", json_string(request->fix ? request->fix : ""));
+    return object;
+}
+
+static json_t *answer_json(const struct scored_plan *answer)
+{
+    json_t *object = json_object();
+    json_object_set_new(object, "layout", layout_json(&answer->plan));
+    json_object_set_new(object, "step_s", json_real(answer->prediction.step_s));
+    return object;
+}
+
+json_t *certificate_of(const struct search_request *request, const struct scored_plan *answer,
+                       struct err *err)
+{
+    struct prepared prepared;
+    struct arena arena = { 0 };
+    json_t *object = NULL;
+    if (certificate_can_be(request, err) && search_prepare(request, &arena, &prepared, err)) {
+        struct proof proof = {
+            .search = &prepared.search,
+            .evaluator = evaluator_new(&prepared.system, request->model),
+            .answer_s = answer->prediction.step_s,
+            .families = json_array(),
+            .err = err,
+        };
+        struct visitor visitor = { meet_family, exclude_member, &proof };
+        for (size_t i = 0; i < space_num_blocks(&prepared.space); i++)
+            space_walk_families(&prepared.space, i, &visitor);
+        evaluator_free(proof.evaluator);
+        object = json_object();
+        json_object_set_new(object, "certificate", json_integer(1));
+        json_object_set_new(object, "space_name", json_string(prepared.space.name));
+        json_object_set_new(object, "gpus", json_integer(prepared.space.num_gpus));
+        json_object_set_new(object, "oom_risk", json_real(request->oom_risk));
+        json_object_set_new(object, "max_memory_bytes", json_real(request->max_memory_bytes));
+        json_object_set_new(object, "answer", answer_json(answer));
+        json_object_set_new(object, "space", space_json(request, &prepared.space));
+        json_object_set_new(object, "families", proof.families);
+    }
+    arena_release(&arena);
+    if (err->code != ERR_NONE) {
+        json_decref(object);
+        return NULL;
+    }
+    return object;
+}

@@ -1,0 +1,314 @@
+/* With files as arguments: checks certificates of `search --certificate`, one after the other. */
+#include "search/certificate.h"
+
+#include "base/file.h"
+#include "base/json.h"
+#include "base/random.h"
+#include "cli/input/command.h"
+#include "cli/input/setup.h"
+#include "tests/search/certificate_check.h"
+#include "tests/search/instance.h"
+#include "tests/search/searching.h"
+#include "tests/testing.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+/* --- changes that a checker must not accept ----------------------------------------------------
+ */
+
+/* False when there is nothing of the kind to change. */
+typedef bool change(struct random *rng, json_t *certificate);
+
+static json_t *families_of(json_t *certificate)
+{
+    return json_object_get(certificate, "families");
+}
+
+/* A family at random from which on there is one with members, or without. */
+static json_t *a_family(struct random *rng, json_t *certificate, bool has_members)
+{
+    json_t *families = families_of(certificate);
+    size_t count = json_array_size(families);
+    size_t start = (size_t)random_below(rng, (int)count);
+    for (size_t i = 0; i < count; i++) {
+        json_t *family = json_array_get(families, (start + i) % count);
+        const json_t *members = json_object_get(family, "members");
+        if (has_members ? json_array_size(members) > 0 : members == NULL)
+            return family;
+    }
+    return NULL;
+}
+
+/* A member's row that has this word; NULL: any. */
+static json_t *a_row(struct random *rng, json_t *certificate, const char *why)
+{
+    json_t *families = families_of(certificate);
+    size_t count = json_array_size(families);
+    size_t start = (size_t)random_below(rng, (int)count), j;
+    json_t *row;
+    for (size_t i = 0; i < count; i++) {
+        json_t *family = json_array_get(families, (start + i) % count);
+        json_array_foreach (json_object_get(family, "members"), j, row)
+            if (!why || strcmp(json_string_value(json_array_get(row, 1)), why) == 0)
+                return row;
+    }
+    return NULL;
+}
+
+static json_t *answer_of(json_t *certificate)
+{
+    return json_object_get(certificate, "answer");
+}
+
+static double answer_s(json_t *certificate)
+{
+    return json_real_value(json_object_get(answer_of(certificate), "step_s"));
+}
+
+static bool set_row(json_t *row, const char *why, double value)
+{
+    if (!row)
+        return false;
+    json_array_set_new(row, 1, json_string(why));
+    json_array_set_new(row, 2, json_real(value));
+    return true;
+}
+
+static bool answer_is_faster(struct random *rng, json_t *certificate)
+{
+    (void)rng;
+    return json_object_set_new(answer_of(certificate), "step_s",
+                               json_real(0.99 * answer_s(certificate))) == 0;
+}
+
+static bool answer_is_another(struct random *rng, json_t *certificate)
+{
+    (void)rng;
+    const char *layout = json_string_value(json_object_get(answer_of(certificate), "layout"));
+    char other[512];
+    snprintf(other, sizeof other, "%s optimizer=sgd", layout);
+    json_object_set_new(answer_of(certificate), "layout", json_string(other));
+    return true;
+}
+
+static bool family_is_missing(struct random *rng, json_t *certificate)
+{
+    json_t *families = families_of(certificate);
+    return json_array_remove(families, (size_t)random_below(rng, (int)json_array_size(families))) ==
+           0;
+}
+
+static bool family_is_twice(struct random *rng, json_t *certificate)
+{
+    json_t *families = families_of(certificate);
+    json_t *copy = json_deep_copy(
+        json_array_get(families, (size_t)random_below(rng, (int)json_array_size(families))));
+    return json_array_append_new(families, copy) == 0;
+}
+
+static bool family_is_of_no_list(struct random *rng, json_t *certificate)
+{
+    json_t *family = json_deep_copy(a_family(rng, certificate, false));
+    json_object_set_new(family, "first", json_string("tp1 pp1 dp1 mb1024"));
+    return json_array_append_new(families_of(certificate), family) == 0;
+}
+
+static bool floor_is_too_high(struct random *rng, json_t *certificate)
+{
+    json_t *family = a_family(rng, certificate, false);
+    return family && json_object_set_new(family, "floor_s", json_real(1e9)) == 0;
+}
+
+static bool floor_is_under_the_answer(struct random *rng, json_t *certificate)
+{
+    json_t *family = a_family(rng, certificate, false);
+    return family &&
+           json_object_set_new(family, "floor_s", json_real(0.999 * answer_s(certificate))) == 0;
+}
+
+static bool time_is_another(struct random *rng, json_t *certificate)
+{
+    json_t *row = a_row(rng, certificate, "time");
+    return row && set_row(row, "time", 1.001 * json_real_value(json_array_get(row, 2)));
+}
+
+static bool member_is_said_not_to_fit(struct random *rng, json_t *certificate)
+{
+    return set_row(a_row(rng, certificate, "time"), "memory", 1e12);
+}
+
+static bool bound_is_made_up(struct random *rng, json_t *certificate)
+{
+    return set_row(a_row(rng, certificate, "time"), "bound", 1e9);
+}
+
+static bool bound_is_too_low(struct random *rng, json_t *certificate)
+{
+    return set_row(a_row(rng, certificate, "bound"), "bound", 0.9 * answer_s(certificate));
+}
+
+static bool member_is_missing(struct random *rng, json_t *certificate)
+{
+    json_t *family = a_family(rng, certificate, true);
+    json_t *members = json_object_get(family, "members");
+    return members && json_array_remove(
+                          members, (size_t)random_below(rng, (int)json_array_size(members))) == 0;
+}
+
+static bool members_are_ruled_out_by_the_floor(struct random *rng, json_t *certificate)
+{
+    json_t *family = a_family(rng, certificate, true);
+    return json_object_set_new(family, "floor_s", json_real(2 * answer_s(certificate))) == 0 &&
+           json_object_del(family, "members") == 0;
+}
+
+static bool list_is_shorter(struct random *rng, json_t *certificate)
+{
+    static const char *const names[] = { "tp", "cp", "sp", "mb", "pp", "zero", "recompute" };
+    json_t *space = json_object_get(certificate, "space");
+    json_t *list = json_object_get(space, names[random_below(rng, LENGTH(names))]);
+    return json_array_remove(list, json_array_size(list) - 1) == 0;
+}
+
+static bool split_is_missing(struct random *rng, json_t *certificate)
+{
+    (void)rng;
+    json_t *splits = json_object_get(json_object_get(certificate, "space"), "splits");
+    return json_array_remove(splits, 0) == 0; /* pp1, even */
+}
+
+static change *const changes[] = {
+    answer_is_faster,
+    answer_is_another,
+    family_is_missing,
+    family_is_twice,
+    family_is_of_no_list,
+    floor_is_too_high,
+    floor_is_under_the_answer,
+    time_is_another,
+    member_is_said_not_to_fit,
+    bound_is_made_up,
+    bound_is_too_low,
+    member_is_missing,
+    members_are_ruled_out_by_the_floor,
+    list_is_shorter,
+    split_is_missing,
+};
+
+/* --- certificates of searches ------------------------------------------------------------------
+ */
+
+static void check_changes(struct random *rng, const json_t *certificate,
+                          const struct instance *instance)
+{
+    int applied = 0;
+    for (int i = 0; i < LENGTH(changes); i++) {
+        struct err err = { 0 };
+        json_t *changed = json_deep_copy(certificate);
+        if (changes[i](rng, changed)) {
+            applied++;
+            ck_assert_msg(!certificate_check(changed, &instance->system, &instance->model, &err),
+                          "change %d was accepted", i);
+            ck_assert_int_eq(err.code, ERR_INPUT);
+        }
+        json_decref(changed);
+    }
+    ck_assert_int_ge(applied, 10);
+}
+
+enum { NUM_CERTIFICATES = 50, IN_THE_GATE = 3 };
+
+/* One that fits in any way is asked for; seeds without a plan are passed over. */
+static void check_one(uint64_t *seed)
+{
+    static const char *const fixed[] = { "", "", "", "mb1", "zero0", "recompute=none", "tp2 sp1" };
+    struct instance instance;
+    struct search_result result = { 0 };
+    struct search_request request;
+    struct random rng;
+    do {
+        search_result_release(&result);
+        if (*seed > 0)
+            instance_release(&instance);
+        instance_load(&instance);
+        rng = random_new(++*seed, 5);
+        instance_randomize(&instance, *seed);
+        request = instance_request(&instance);
+        request.oom_risk = *seed % 2 == 0 ? 0.05 : 0;
+        request.fix = fixed[random_below(&rng, LENGTH(fixed))];
+        request.chunks = *seed % 4 == 0;
+        result = search_of(&request);
+    } while (result.num_top == 0);
+    struct err err = { 0 };
+    json_t *certificate = certificate_of(&request, &result.top[0], &err);
+    ck_assert_msg(certificate, "seed %d: %s %s", (int)*seed, err.where, err.msg);
+    bool ok = certificate_check(certificate, &instance.system, &instance.model, &err);
+    ck_assert_msg(ok, "seed %d: %s: %s", (int)*seed, err.where, err.msg);
+    check_changes(&rng, certificate, &instance);
+    json_decref(certificate);
+    search_result_release(&result);
+}
+
+START_TEST(certificates_of_searches_hold_and_changed_ones_do_not)
+{
+    uint64_t seed = 0;
+    for (int i = 0; i < SAMPLED(NUM_CERTIFICATES, IN_THE_GATE); i++)
+        check_one(&seed);
+}
+END_TEST
+
+static Suite *suite(void)
+{
+    TCase *tc = tcase_create("certificate");
+    tcase_set_timeout(tc, 600);
+    tcase_add_test(tc, certificates_of_searches_hold_and_changed_ones_do_not);
+    Suite *s = suite_create("certificate");
+    suite_add_tcase(s, tc);
+    return s;
+}
+
+/* --- certificates in files ---------------------------------------------------------------------
+ */
+
+/* The question is a plan file in the certificate. */
+static bool load_question(const json_t *certificate, struct setup *setup, struct err *err)
+{
+    char path[] = "/tmp/simsearch-question-XXXXXX";
+    char *text = json_text(json_object_get(certificate, "question"), 0);
+    struct options options;
+    char program[] = "simulate";
+    char *no_options[] = { program, path, NULL };
+    int file = mkstemp(path);
+    bool ok = file >= 0 && file_write(path, text, strlen(text), err) &&
+              options_parse(COMMAND_SIMULATE, 1, 2, no_options, &options, err) &&
+              setup_load(&options, path, setup, err);
+    if (file >= 0) {
+        close(file);
+        unlink(path);
+    }
+    free(text);
+    return ok;
+}
+
+static bool check_file(const char *path)
+{
+    struct json_file file = { 0 };
+    struct setup setup = { 0 };
+    struct err err = { 0 };
+    bool ok = json_file_load(&file, path, &err) && load_question(file.root, &setup, &err) &&
+              certificate_check(file.root, &setup.system, &setup.model, &err);
+    printf("%s: %s%s%s%s\n", path, ok ? "holds" : "refused: ", err.where, ok ? "" : ": ", err.msg);
+    setup_release(&setup);
+    json_file_release(&file);
+    return ok;
+}
+
+int main(int argc, char **argv)
+{
+    bool ok = true;
+    for (int i = 1; i < argc; i++)
+        ok = check_file(argv[i]) && ok;
+    return argc > 1 ? !ok : run_suite(suite());
+}
