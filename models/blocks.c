@@ -79,6 +79,24 @@ static void count_first(const struct blocks *blocks, int layers, int times,
     }
 }
 
+/* Adds the kinds of blocks that end within the first round of runs, as most models' do; false,
+ * with nothing added, for others. */
+static bool count_in_round(const struct blocks *blocks, int first, int layers,
+                           int counts[MAX_BLOCK_KINDS])
+{
+    int begin = 0, end = first + layers;
+    if (end > round_layers(blocks))
+        return false;
+    for (int i = 0; i < blocks->num_runs && begin < end; i++) {
+        const struct block_run *run = &blocks->runs[i];
+        int from = first > begin ? first : begin;
+        begin += run->layers;
+        int to = end < begin ? end : begin;
+        counts[run->kind] += to > from ? to - from : 0;
+    }
+    return true;
+}
+
 void model_count_kinds(const struct model *model, int first, int layers,
                        int counts[MAX_BLOCK_KINDS])
 {
@@ -87,8 +105,10 @@ void model_count_kinds(const struct model *model, int first, int layers,
         counts[0] = layers;
         return;
     }
-    count_first(&model->blocks, first + layers, 1, counts);
-    count_first(&model->blocks, first, -1, counts);
+    if (!count_in_round(&model->blocks, first, layers, counts)) {
+        count_first(&model->blocks, first + layers, 1, counts);
+        count_first(&model->blocks, first, -1, counts);
+    }
 }
 
 bool block_kinds_are_equal(const struct block_kind *a, const struct block_kind *b)

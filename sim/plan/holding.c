@@ -29,7 +29,10 @@ struct holding chunk_holding(const struct plan *plan, const struct model *model,
     int first = chunk_first_layer(plan, model, chunk);
     held.first_kind = model_kind_of(model, first);
     model_count_kinds(model, first, held.layers, held.count);
-    model_count_kinds(model, first, recomputed, held.recomputed);
+    if (recomputed == held.layers)
+        memcpy(held.recomputed, held.count, sizeof held.recomputed);
+    else if (recomputed > 0)
+        model_count_kinds(model, first, recomputed, held.recomputed);
     return held;
 }
 

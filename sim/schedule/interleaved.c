@@ -142,18 +142,36 @@ static int passed(const struct schedule_shape *shape, int passes, int round)
     return next.first + (rest < next.size ? rest : next.size);
 }
 
-/* Later than at first, while one group follows another, a chunk may hold more. */
+/* The number of forwards, more than `passes`, at which a chunk has next done a group's. */
+static int next_end(const struct schedule_shape *shape, int passes, int round)
+{
+    struct turn turn = turn_of(shape, passes);
+    int begin = passes - turn.within;
+    if (begin + (round + 1) * turn.size <= passes) {
+        begin += turn.size * shape->chunks_per_stage;
+        turn = turn_of(shape, begin);
+    }
+    return begin + (round + 1) * turn.size;
+}
+
+/* Later than at first, while one group follows another, a chunk may hold more. It holds the most
+ * when it has done a group's forwards, or at the two ends: during them it holds no less with each,
+ * and after them no more. */
 static int most_at_last(const struct schedule_shape *shape, int stage, int round)
 {
     int chunks = shape->chunks_per_stage;
     int warmup = num_warmup(shape, stage);
     int end = shape->num_microbatches * chunks - warmup; /* backwards before the last forward */
     int first = end - 2 * interleaved_group(shape) * chunks;
-    int most = 0;
-    for (int done = first > 0 ? first : 0; done < end; done++) {
-        int held =
-            passed(shape, warmup + done + 1, round) - passed(shape, done, chunks - 1 - round);
+    int most = 0, last = end - 1;
+    for (int done = first > 0 ? first : 0; done <= last;) {
+        int forwards = warmup + done + 1;
+        int held = passed(shape, forwards, round) - passed(shape, done, chunks - 1 - round);
         most = held > most ? held : most;
+        if (done == last)
+            break;
+        int next = next_end(shape, forwards, round) - warmup - 1;
+        done = next < last ? next : last;
     }
     return most;
 }
