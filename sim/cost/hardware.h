@@ -272,6 +272,8 @@ struct stack {
     double error_log;        /* as in a profile, for this family's runs; 0: not known */
     struct error_widths widths; /* per part, instead of error_log; 0: not known */
     double source_error;        /* as a profile's */
+    double time_ratio; /* factor on all times, learned from own runs (sim/cost/learned.h); 0: none */
+    double expert_time_ratio; /* the same of models with experts */
     double expert_error;        /* the same of runs with experts, none of which was fitted */
     int num_fitted;             /* as in a profile */
     char (*fitted)[40];
@@ -286,6 +288,14 @@ struct system {
     int num_gpus;
     double fits_bytes; /* that plans are said to fit in; 0: what the GPU's programs have */
 };
+
+/* Factor on all times of a model on the system. */
+static inline double time_ratio_of(const struct system *system, const struct model *model)
+{
+    const struct stack *stack = &system->stack;
+    double ratio = model->experts > 0 ? stack->expert_time_ratio : stack->time_ratio;
+    return ratio > 0 ? ratio : 1;
+}
 
 double gpu_usable_bytes(const struct gpu *gpu);
 

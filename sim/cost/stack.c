@@ -174,6 +174,11 @@ const struct field stack_fields[] = {
       .fallback = "0",
       .doc = "Half width of the shift, in log time, that all runs of a stack have in common that "
              "nothing was fitted on, as `fit` finds it." },
+    { .name = "time_ratio", .kind = FIELD_NUMBER, AT(time_ratio), .min = 0, .max = 100,
+      .fallback = "0",
+      .doc = "Factor on all times, as `learn` finds it in one's own runs; 0: none, as shipped." },
+    { .name = "expert_time_ratio", .kind = FIELD_NUMBER, AT(expert_time_ratio), .min = 0, .max = 100,
+      .fallback = "0", .doc = "The same of models with experts." },
     { .name = "expert_error", .kind = FIELD_NUMBER, AT(expert_error), .min = 0, .max = 10,
       .fallback = "0.32",
       .doc = "The same of all runs with experts, until some are fitted. Default: that of a stack "
@@ -219,6 +224,10 @@ json_t *stack_write(const struct stack *stack)
         json_object_set_new(
             object, "errors",
             fields_write(error_width_fields, num_error_width_fields, &stack->widths));
+    if (!(stack->time_ratio > 0))
+        json_object_del(object, "time_ratio");
+    if (!(stack->expert_time_ratio > 0))
+        json_object_del(object, "expert_time_ratio");
     json_object_set_new(object, "fitted_on", fitted_write(stack->fitted, stack->num_fitted));
     return object;
 }

@@ -14,11 +14,14 @@
 static struct chunk_cost chunk_cost(const struct work *w, int chunk)
 {
     struct chunk_time time = chunk_time(w, chunk);
-    struct chunk_cost cost = { .forward_s = time.forward_s, .weight_s = time.weight_s };
+    double ratio = time_ratio_of(w->system, w->model);
+    double recompute_s = 0;
     if (w->plan->recompute >= RECOMPUTE_FULL)
-        cost.recompute_s = fmin(time.backward_s, w->slowdown * time.parts.recompute_s);
-    cost.input_s = time.backward_s - cost.recompute_s;
-    return cost;
+        recompute_s = fmin(time.backward_s, w->slowdown * time.parts.recompute_s);
+    return (struct chunk_cost){ .forward_s = ratio * time.forward_s,
+                                .recompute_s = ratio * recompute_s,
+                                .input_s = ratio * (time.backward_s - recompute_s),
+                                .weight_s = ratio * time.weight_s };
 }
 
 /* A chunk's reduction in the list is the part that its buckets do not hide. The transfers of ZeRO-2
@@ -29,11 +32,12 @@ static struct stage_cost stage_cost(const struct work *w, int stage)
     struct stage_tail tail = stage_tail(w, stage);
     bool is_beside = exchange_start(&w->plan->exchange) == START_STEP;
     double mix_s = is_beside ? tail.mix_s : tail.visible_mix_s;
-    return (struct stage_cost){ .reduce_s = tail.reduce_s / w->plan->vpp,
-                                .mix_s = mix_s / w->plan->vpp,
-                                .gather_s = tail.visible_gather_s / w->plan->vpp,
-                                .tied_s = tail.tied_s,
-                                .optimizer_s = tail.optimizer_s + tail.offload_s };
+    double ratio = time_ratio_of(w->system, w->model);
+    return (struct stage_cost){ .reduce_s = ratio * tail.reduce_s / w->plan->vpp,
+                                .mix_s = ratio * mix_s / w->plan->vpp,
+                                .gather_s = ratio * tail.visible_gather_s / w->plan->vpp,
+                                .tied_s = ratio * tail.tied_s,
+                                .optimizer_s = ratio * (tail.optimizer_s + tail.offload_s) };
 }
 
 static enum wire wire_of(const struct comm_group *group)
@@ -80,11 +84,13 @@ struct step_cost work_cost(const struct work *w, struct arena *arena)
     struct chunk_cost *chunks = ARENA_ARRAY(arena, struct chunk_cost, (size_t)plan_chunks(plan));
     struct stage_cost *stages = ARENA_ARRAY(arena, struct stage_cost, (size_t)plan->pp);
     struct boundary *boundaries = ARENA_ARRAY(arena, struct boundary, (size_t)plan->pp);
+    double ratio = time_ratio_of(w->system, w->model);
     for (int chunk = 0; chunk < plan_chunks(plan); chunk++)
         chunks[chunk] = chunk_cost(w, chunk);
     for (int stage = 0; stage < plan->pp; stage++) {
         stages[stage] = stage_cost(w, stage);
         boundaries[stage] = w->boundaries[stage];
+        boundaries[stage].message_s *= ratio;
     }
     return (struct step_cost){
         .chunks = chunks,
@@ -95,8 +101,8 @@ struct step_cost work_cost(const struct work *w, struct arena *arena)
         .blocking = w->blocking && !generator_splits(w->generator),
         .validates = w->validates,
         .reduces_last = !plan_overlaps(plan, &w->system->stack, OVERLAP_GRAD),
-        .overhead_s = w->system->stack.host.step_s + work_packing_s(w),
-        .spared_s = work_spared_s(w),
+        .overhead_s = ratio * (w->system->stack.host.step_s + work_packing_s(w)),
+        .spared_s = ratio * work_spared_s(w),
         .jitter = jitter_of(w),
     };
 }

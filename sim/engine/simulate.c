@@ -162,7 +162,8 @@ static double validated_step_s(const struct evaluator *e, const struct work *w)
     return own_s;
 }
 
-static double step_s(struct evaluator *e, const struct work *w)
+/* Before the ratio that was learned, which scales every time alike. */
+static double unscaled_step_s(struct evaluator *e, const struct work *w)
 {
     time_pipeline(e, w);
     double stages_s = w->validates ? validated_step_s(e, w) : joined_step_s(e, w);
@@ -224,14 +225,23 @@ static void time_chunks(struct work *w)
     time_passes(w);
 }
 
+static void scale_time(const struct system *system, const struct model *model, struct prediction *p)
+{
+    double ratio = time_ratio_of(system, model);
+    struct time_parts before = p->time;
+    p->step_s *= ratio;
+    time_parts_add(&p->time, &before, ratio - 1);
+}
+
 struct prediction evaluate(struct evaluator *e, const struct plan *plan)
 {
     struct work w = work_begin(e, plan);
     struct prediction p = { .num_microbatches = w.num_microbatches };
     fill_memory(&w, e->stages, &p);
     time_chunks(&w);
-    p.step_s = step_s(e, &w);
+    p.step_s = unscaled_step_s(e, &w);
     fill_time(&w, &p);
+    scale_time(e->system, e->model, &p);
     fill_rates(&w, e->model_flops, &p);
     return p;
 }
@@ -240,7 +250,9 @@ void evaluate_idle(struct evaluator *e, const struct plan *plan, double *idle_s)
 {
     struct work w = work_begin(e, plan);
     time_chunks(&w);
-    fill_idle(&w, step_s(e, &w), idle_s);
+    fill_idle(&w, unscaled_step_s(e, &w), idle_s);
+    for (int stage = 0; stage < plan->pp; stage++)
+        idle_s[stage] *= time_ratio_of(e->system, e->model);
 }
 
 double evaluate_peak_bytes(struct evaluator *e, const struct plan *plan)
@@ -269,14 +281,14 @@ double evaluate_step_s(struct evaluator *e, const struct plan *plan)
 {
     struct work w = work_begin(e, plan);
     time_chunks(&w);
-    return step_s(e, &w);
+    return time_ratio_of(e->system, e->model) * unscaled_step_s(e, &w);
 }
 
 double evaluate_bound_s(struct evaluator *e, const struct plan *plan)
 {
     struct work w = work_begin(e, plan);
     time_chunks(&w);
-    return work_bound_s(&w);
+    return time_ratio_of(e->system, e->model) * work_bound_s(&w);
 }
 
 double evaluate_floor_s(struct evaluator *e, const struct plan *plan)
@@ -285,7 +297,7 @@ double evaluate_floor_s(struct evaluator *e, const struct plan *plan)
     whole.zero = 0;
     struct work w = work_begin(e, &whole);
     time_chunks(&w);
-    return work_floor_s(&w);
+    return time_ratio_of(e->system, e->model) * work_floor_s(&w);
 }
 
 double evaluate_unplaced_bytes(struct evaluator *e, const struct plan *plan)
@@ -360,7 +372,7 @@ double evaluate_unplaced_floor_s(struct evaluator *e, const struct plan *plan,
     for (int stage = 0; stage < plan->pp; stage++)
         w.boundaries[stage].message_s = 0;
     time_passes(&w);
-    return work_floor_s(&w);
+    return time_ratio_of(e->system, e->model) * work_floor_s(&w);
 }
 
 struct step_cost evaluate_cost(struct evaluator *e, const struct plan *plan, struct arena *arena)

@@ -35,6 +35,8 @@ struct stage_common evaluate_stage_common(struct evaluator *evaluator, const str
     struct boundary *boundaries = ARENA_ARRAY(arena, struct boundary, stages);
     work_add_links(&w);
     memcpy(boundaries, w.boundaries, stages * sizeof *boundaries);
+    for (size_t i = 0; i < stages; i++)
+        boundaries[i].message_s *= time_ratio_of(w.system, w.model);
     return (struct stage_common){ w.data, w.expert_data, boundaries, w.blocking,
                                   common_memory(&memory) };
 }
@@ -52,13 +54,14 @@ static struct stage_score score(struct work *w, const struct stage_memory *commo
     work_keep_time(w, stage, &time);
     struct stage_tail tail = stage_tail(w, stage);
     const double *duration_s = &w->duration_s[CHUNK_PASSES * stage];
-    return (struct stage_score){ .forward_s = duration_s[CHUNK_FORWARD],
-                                 .backward_s = duration_s[CHUNK_BACKWARD],
-                                 .weight_s = duration_s[CHUNK_WEIGHT],
-                                 .data_comm_s = tail.data_comm_s,
-                                 .optimizer_s = tail.optimizer_s + tail.offload_s,
+    double ratio = time_ratio_of(w->system, w->model);
+    return (struct stage_score){ .forward_s = ratio * duration_s[CHUNK_FORWARD],
+                                 .backward_s = ratio * duration_s[CHUNK_BACKWARD],
+                                 .weight_s = ratio * duration_s[CHUNK_WEIGHT],
+                                 .data_comm_s = ratio * tail.data_comm_s,
+                                 .optimizer_s = ratio * (tail.optimizer_s + tail.offload_s),
                                  .memory_bytes = share_bytes(w, common, stage),
-                                 .lag_s = work_lag_s(w, stage) };
+                                 .lag_s = ratio * work_lag_s(w, stage) };
 }
 
 double evaluate_stage_bytes(struct evaluator *evaluator, const struct plan *plan,
@@ -82,6 +85,8 @@ struct stage_score evaluate_stage_with(struct evaluator *evaluator, const struct
     w.expert_data = common->expert_data;
     w.blocking = common->blocking;
     memcpy(w.boundaries, common->boundaries, (size_t)plan->pp * sizeof *w.boundaries);
+    for (int i = 0; i < plan->pp; i++)
+        w.boundaries[i].message_s /= time_ratio_of(w.system, w.model);
     return score(&w, &common->memory, share->stage);
 }
 

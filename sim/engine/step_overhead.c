@@ -70,10 +70,13 @@ double work_spared_s(const struct work *w)
 double evaluate_least_once_s(struct evaluator *evaluator, const struct plan *plan, double passes_s)
 {
     struct work w = work_begin(evaluator, plan);
+    double ratio = time_ratio_of(w.system, w.model);
+    double unscaled_s = passes_s / ratio;
     double share = spared_share(&w);
-    struct passes one = { w.num_microbatches * passes_s, w.num_microbatches * passes_s * passes_s };
-    return w.system->stack.host.step_s + work_packing_s(&w) -
-           (share > 0 ? spared_s(&w, &one, share) : 0);
+    struct passes one = { w.num_microbatches * unscaled_s,
+                          w.num_microbatches * unscaled_s * unscaled_s };
+    return ratio * (w.system->stack.host.step_s + work_packing_s(&w) -
+                    (share > 0 ? spared_s(&w, &one, share) : 0));
 }
 
 double work_once_s(const struct work *w)

@@ -141,11 +141,108 @@ START_TEST(a_plan_is_made_of_its_stages_bit_by_bit)
 }
 END_TEST
 
+/* All that is timed of a plan, in one list. */
+enum { MOST_TIMES = 128 };
+struct times {
+    double at[MOST_TIMES];
+    int count;
+};
+
+static void add_time(struct times *times, double seconds)
+{
+    ck_assert_int_lt(times->count, MOST_TIMES);
+    times->at[times->count++] = seconds;
+}
+
+static void add_stages(struct times *times, struct evaluator *evaluator, const struct plan *plan,
+                       const struct step_cost *cost)
+{
+    double idle_s[8];
+    evaluate_idle(evaluator, plan, idle_s);
+    for (int s = 0; s < plan->pp; s++) {
+        struct stage_share share = { s, plan->chunk_layers[s], 0, 0 };
+        struct stage_score score = evaluate_stage(evaluator, plan, &share);
+        add_time(times, score.forward_s);
+        add_time(times, score.backward_s);
+        add_time(times, score.data_comm_s);
+        add_time(times, score.optimizer_s);
+        add_time(times, score.lag_s);
+        add_time(times, idle_s[s]);
+        add_time(times, cost->chunks[s].forward_s + cost->chunks[s].input_s +
+                            cost->chunks[s].recompute_s + cost->chunks[s].weight_s);
+        add_time(times, cost->stages[s].reduce_s + cost->stages[s].gather_s +
+                            cost->stages[s].tied_s + cost->stages[s].optimizer_s +
+                            cost->stages[s].mix_s);
+        add_time(times, cost->boundaries[s].message_s);
+    }
+}
+
+static struct times times_of(struct evaluator *evaluator, const struct plan *plan, double ratio)
+{
+    struct times times = { 0 };
+    struct arena arena = { 0 };
+    struct rank_orders orders = { (int(*)[NUM_AXES])plan->order, 1 };
+    struct prediction p = evaluate(evaluator, plan);
+    struct step_cost cost = evaluate_cost(evaluator, plan, &arena);
+    add_time(&times, p.step_s);
+    for (int i = 0; i < num_time_parts; i++)
+        add_time(&times, time_part_s(&p.time, i));
+    add_time(&times, 1 / p.mfu);
+    add_time(&times, evaluate_step_s(evaluator, plan));
+    add_time(&times, evaluate_bound_s(evaluator, plan));
+    add_time(&times, evaluate_floor_s(evaluator, plan));
+    add_time(&times, evaluate_unplaced_floor_s(evaluator, plan, &orders));
+    add_time(&times, evaluate_least_once_s(evaluator, plan, ratio * 0.125));
+    add_time(&times, cost.overhead_s);
+    add_time(&times, cost.spared_s);
+    add_stages(&times, evaluator, plan, &cost);
+    arena_release(&arena);
+    return times;
+}
+
+/* 2, so that a scaled time has the same digits. */
+START_TEST(a_learned_ratio_scales_every_time_alike)
+{
+    static const double ratio = 2;
+    struct err err = { 0 };
+    struct model model;
+    struct system system;
+    ck_assert(model_load(runs[_i].model, &model, &err));
+    ck_assert(system_load(runs[_i].cluster, runs[_i].stack, 32, &system, &err));
+    model.batch = 96;
+    int compared = 0;
+    for (uint64_t seed = 0; seed < TURNS(NUM_PLANS) / 4; seed++) {
+        struct arena arena = { 0 };
+        struct plan plan;
+        struct random rng = random_new(seed, 0);
+        if (make_plan(&rng, &system, &model, &arena, &plan)) {
+            struct times before, after;
+            struct system learned = system;
+            learned.stack.time_ratio = ratio;
+            struct evaluator *plain = evaluator_new(&system, &model);
+            struct evaluator *scaled = evaluator_new(&learned, &model);
+            before = times_of(plain, &plan, 1);
+            after = times_of(scaled, &plan, ratio);
+            for (int i = 0; i < before.count; i++)
+                ck_assert_msg(after.at[i] == ratio * before.at[i], "seed %d, time %d: %a and %a",
+                              (int)seed, i, before.at[i], after.at[i]);
+            evaluator_free(plain);
+            evaluator_free(scaled);
+            compared++;
+        }
+        arena_release(&arena);
+    }
+    ck_assert_int_gt(compared, TURNS(NUM_PLANS) / 48);
+    system_release(&system);
+}
+END_TEST
+
 static Suite *suite(void)
 {
     Suite *s = suite_create("stage_score");
     TCase *cases = tcase_create("stage_score");
     tcase_add_loop_test(cases, a_plan_is_made_of_its_stages_bit_by_bit, 0, NUM_RUNS);
+    tcase_add_loop_test(cases, a_learned_ratio_scales_every_time_alike, 0, NUM_RUNS);
     suite_add_tcase(s, cases);
     return s;
 }
