@@ -71,6 +71,9 @@ static bool predict_rows(struct validation *v, const struct options *options, st
     v->systems = run_systems_new(options->cluster, options->stack, err);
     if (!v->systems)
         return false;
+    if (options->learned && !learned_load(options->learned, &v->learned, err))
+        return false;
+    run_systems_learn(v->systems, &v->learned);
     v->cases = ARENA_ARRAY(&v->arena, struct run_case, count);
     v->predictions = ARENA_ARRAY(&v->arena, struct run_prediction, count);
     for (int i = 0; i < v->rows.count; i++)
@@ -173,6 +176,7 @@ int cmd_validate(int argc, char **argv, struct err *err)
         return exit_code_of(err);
     int code = validate(&v, &options, err);
     run_systems_free(v.systems);
+    learned_release(&v.learned);
     arena_release(&v.arena);
     return code;
 }

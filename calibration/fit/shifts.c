@@ -30,6 +30,8 @@ static const struct field shift_fields[] = {
     { .name = "p90", NUMBER(p90), .doc = "The same." },
     { .name = "worst", NUMBER(worst), .doc = "The same." },
     { .name = "bias", NUMBER(bias), .doc = "Signed median." },
+    { .name = "scatter", NUMBER(scatter),
+      .doc = "Standard deviation of errors about the bias: their 90th percentile / 1.645." },
     { .name = "needs", .kind = FIELD_OTHER,
       .doc = "Quantiles over rows of the shift's half width that would cover them." },
 };
@@ -128,6 +130,16 @@ void source_shifts_release(struct source_shifts *shifts)
 
 /* --- from errors ----------------------------------------------------------------------------- */
 
+/* Nine in ten of normal errors lie within 1.645 standard deviations. A percentile, as the few rows
+ * that something else slowed are no scatter. */
+static double scatter_of(const double *errors, int n, double bias, double *room)
+{
+    for (int i = 0; i < n; i++)
+        room[i] = fabs(errors[i] - bias);
+    numbers_sort(room, (size_t)n);
+    return sorted_quantile(room, n, 0.9) / 1.6448536269514722;
+}
+
 /* error^2 = width^2 + shift^2 */
 static double need_of(const struct left_out_row *row)
 {
@@ -140,6 +152,7 @@ static void add_shift(const struct left_out *source, enum tier tier, struct sour
     struct arena scratch = { 0 };
     double *errors = ARENA_ARRAY(&scratch, double, (size_t)source->num_rows);
     double *needs = ARENA_ARRAY(&scratch, double, (size_t)source->num_rows);
+    double *room = ARENA_ARRAY(&scratch, double, (size_t)source->num_rows);
     int n = 0;
     for (int i = 0; i < source->num_rows; i++)
         if (source->rows[i].is_dense && source->rows[i].tier == tier) {
@@ -157,6 +170,7 @@ static void add_shift(const struct left_out *source, enum tier tier, struct sour
                                      .p90 = thousandths(score.p90),
                                      .worst = thousandths(score.worst),
                                      .bias = thousandths(score.bias) };
+        to->scatter = thousandths(scatter_of(errors, n, score.bias, room));
         snprintf(to->source, sizeof to->source, "%s", source->source);
         for (int k = 0; k < NUM_NEEDS; k++)
             to->needs[k] = thousandths(sorted_quantile(needs, n, (double)k / (NUM_NEEDS - 1)));

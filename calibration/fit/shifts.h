@@ -19,6 +19,7 @@ struct source_shift {
     int tier; /* enum tier */
     int groups;
     double median, mean, p90, worst, bias; /* of sizes of errors; bias with its sign */
+    double scatter; /* standard deviation of errors about the bias, by their 90th percentile */
     double needs[NUM_NEEDS]; /* half widths in log time of a shift that rows lie within, rising */
 };
 struct source_shifts {

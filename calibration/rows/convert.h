@@ -7,7 +7,7 @@
 
 #include "base/arena.h"
 #include "calibration/rows/runs.h"
-#include "sim/cost/hardware.h"
+#include "sim/cost/learned.h"
 #include "sim/cost/match.h"
 #include "sim/plan/plan.h"
 
@@ -39,6 +39,8 @@ struct run_systems;
 
 /* `cluster` and `stack` replace those of match.json; NULL: use match.json. */
 struct run_systems *run_systems_new(const char *cluster, const char *stack, struct err *err);
+/* Lays what was learned from own runs on systems that are loaded from now on; borrowed. */
+void run_systems_learn(struct run_systems *systems, const struct learned *learned);
 void run_systems_free(struct run_systems *systems);
 
 /* False only when a data file is faulty: a row that cannot be converted has a reason in `skip`. */

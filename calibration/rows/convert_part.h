@@ -12,6 +12,7 @@ struct run_systems {
     struct arena arena;
     struct match_table match;
     const char *cluster, *stack;
+    const struct learned *learned; /* NULL: nothing */
     struct loaded_pair *pairs;
     struct sized_system *sized;
 };

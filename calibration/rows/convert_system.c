@@ -38,6 +38,11 @@ struct run_systems *run_systems_new(const char *cluster, const char *stack, stru
     return systems;
 }
 
+void run_systems_learn(struct run_systems *systems, const struct learned *learned)
+{
+    systems->learned = learned;
+}
+
 void run_systems_free(struct run_systems *systems)
 {
     if (!systems)
@@ -62,6 +67,8 @@ static struct loaded_pair *find_pair(struct run_systems *systems, const char *cl
     pair->cluster = arena_text(&systems->arena, cluster);
     pair->stack = arena_text(&systems->arena, stack);
     pair->power_w = power_w;
+    if (systems->learned)
+        learned_apply(systems->learned, &pair->system);
     if (power_w > 0)
         pair->system.gpu.power_w = power_w;
     pair->older = systems->pairs;

@@ -23,9 +23,10 @@
 #define PARTITION COMMAND_PARTITION
 #define IMPORT    COMMAND_IMPORT
 #define EXPORT    COMMAND_EXPORT
+#define LEARN     COMMAND_LEARN
 #define PREDICTS  (SEARCH | SIMULATE | EXPLAIN | RUN | DESIGN)
 #define CONVERTS  (IMPORT | EXPORT)
-#define ALL       (PREDICTS | VALIDATE | LIST | FIT | CALIBRATE | PARTITION | CONVERTS)
+#define ALL       (PREDICTS | VALIDATE | LIST | FIT | CALIBRATE | PARTITION | LEARN | CONVERTS)
 
 enum { LONGEST_SEQ = 100000000, MOST_JOBS = 1024, MOST_BUDGET = 1000000000 };
 
@@ -50,13 +51,13 @@ const struct option_row option_rows[] = {
                "folder that holds it."
                "[design]Its style is taken: all but layers, width and heads; llama2-7b when not "
                "given." } },
-    { "--cluster", NULL, "CLUSTER", PREDICTS | VALIDATE | CALIBRATE | CONVERTS,
+    { "--cluster", NULL, "CLUSTER", PREDICTS | VALIDATE | CALIBRATE | LEARN | CONVERTS,
       { "cluster", TEXT(cluster),
         .doc = "A preset (`list clusters`) or a file; dgx-h100 when not given. The name of a GPU "
                "(h100) stands for the first preset that has it, which is said." } },
     { "--gpu", NULL, "GPU", PREDICTS | CONVERTS,
       { "gpu", TEXT(gpu), .doc = "Takes the first cluster preset that has this GPU." } },
-    { "--stack", NULL, "STACK", PREDICTS | VALIDATE | CONVERTS,
+    { "--stack", NULL, "STACK", PREDICTS | VALIDATE | LEARN | CONVERTS,
       { "stack", TEXT(stack),
         .doc = "The software family (`list stacks`) or a file."
                "[search]megatron-core when not given, or the executor's for --backend."
@@ -212,9 +213,14 @@ const struct option_row option_rows[] = {
         .min = 1e-3, .max = 1e9,
         .doc = "Ends the search early (10s) and prints the best so far and how far off it "
                "may be." } },
-    { "--jobs", "-j", "N", SEARCH | DESIGN | VALIDATE | FIT,
+    { "--jobs", "-j", "N", SEARCH | DESIGN | VALIDATE | FIT | LEARN,
       { "jobs", .kind = FIELD_INT, F(jobs), .min = 1, .max = MOST_JOBS,
         .doc = "Threads; as many as there are cores when not given. The answer is the same." } },
+    { "--learned", NULL, "FILE", PREDICTS | VALIDATE | LEARN,
+      { "learned", TEXT(learned),
+        .doc = "What own runs taught, as `learn -o` writes it: a factor on all times of a stack, and "
+               "what is left of its interval."
+               "[learn]Goes on from there." } },
     { "--predictions", NULL, "FILE", VALIDATE,
       { "predictions", TEXT(predictions), .doc = "Writes each row's prediction to a CSV file." } },
     { "--tolerance", NULL, "X", VALIDATE,
@@ -353,11 +359,12 @@ const struct option_row option_rows[] = {
                "and transfers, and tells the median and the 90th percentile." } },
     { "--from", NULL, "TARGET", IMPORT,
       { "from", TEXT(from), .doc = "The framework that the file is of (`list targets`)." } },
-    { "--output", "-o", "FILE", SEARCH | SIMULATE | DESIGN | FIT | CALIBRATE | IMPORT,
+    { "--output", "-o", "FILE", SEARCH | SIMULATE | DESIGN | FIT | CALIBRATE | IMPORT | LEARN,
       { "output", TEXT(output),
         .doc = "[search simulate design import]Writes the plan file; - is standard output."
                "[calibrate]Writes the cluster file; - is standard output."
-               "[fit]Writes the profiles and stacks into this folder." } },
+               "[fit]Writes the profiles and stacks into this folder."
+               "[learn]Writes what was learned, for --learned; - is standard output." } },
     { "--json", NULL, NULL, ALL,
       { "json", SWITCH(json), .doc = "Prints one JSON document and nothing else." } },
     { "--quiet", "-q", NULL, ALL,

@@ -56,6 +56,7 @@ struct options {
     int stage_types;
     bool same_recompute;
     double host_memory_bytes;
+    const char *learned;     /* NULL: nothing */
     const char *predictions; /* validate */
     const char *source;
     double tolerance; /* -1: not given */

@@ -4,6 +4,7 @@
 #include "base/units.h"
 #include "cli/input/planfile.h"
 #include "exec/plugin/backend.h"
+#include "sim/cost/learned.h"
 
 #include <limits.h>
 #include <math.h>
@@ -259,6 +260,34 @@ static void say_profile(struct setup *setup)
     text_release(&words);
 }
 
+static void say_learned(struct setup *setup, const struct learned_stack *of, const char *path)
+{
+    if (of)
+        setup_assume(setup, "all times%s x %.3f, as %d own run%s of %s taught (%s)",
+                     of->experts ? " of experts" : "", of->time_ratio, of->runs,
+                     of->runs == 1 ? "" : "s", of->stack, path);
+}
+
+static bool lay_learned(const struct options *options, struct setup *setup, struct err *err)
+{
+    struct learned learned;
+    const char *stack = setup->system.stack.name;
+    if (!options->learned)
+        return true;
+    bool ok = learned_load(options->learned, &learned, err);
+    if (ok) {
+        bool experts = setup->model.experts > 0;
+        const struct learned_stack *of = learned_find(&learned, stack, experts);
+        learned_apply(&learned, &setup->system);
+        say_learned(setup, of, options->learned);
+        if (!of)
+            setup_assume(setup, "%s taught nothing about stack %s%s", options->learned, stack,
+                         experts ? " with experts" : "");
+    }
+    learned_release(&learned);
+    return ok;
+}
+
 bool setup_set_system(const struct options *options, const struct json_file *file, int num_gpus,
                       struct setup *setup, struct err *err)
 {
@@ -269,6 +298,8 @@ bool setup_set_system(const struct options *options, const struct json_file *fil
         setup->system.stack.host.launch = LAUNCH_EAGER;
     if (options->price >= 0)
         setup->system.cluster.price_per_gpu_h = options->price;
+    if (!lay_learned(options, setup, err))
+        return false;
     say_profile(setup);
     return set_memory(options, setup, err);
 }

@@ -272,10 +272,11 @@ struct stack {
     double error_log;        /* as in a profile, for this family's runs; 0: not known */
     struct error_widths widths; /* per part, instead of error_log; 0: not known */
     double source_error;        /* as a profile's */
-    double time_ratio; /* factor on all times, learned from own runs (sim/cost/learned.h); 0: none */
+    double
+        time_ratio; /* factor on all times, learned from own runs (sim/cost/learned.h); 0: none */
     double expert_time_ratio; /* the same of models with experts */
-    double expert_error;        /* the same of runs with experts, none of which was fitted */
-    int num_fitted;             /* as in a profile */
+    double expert_error;      /* the same of runs with experts, none of which was fitted */
+    int num_fitted;           /* as in a profile */
     char (*fitted)[40];
 };
 

@@ -133,6 +133,7 @@ START_TEST(the_shipped_errors_are_those_of_fits_without_the_source)
                 found.at[i].tier == shipped.at[k].tier) {
                 ck_assert_double_eq_tol(found.at[i].median, shipped.at[k].median, 1e-9);
                 ck_assert_double_eq_tol(found.at[i].bias, shipped.at[k].bias, 1e-9);
+                ck_assert_double_eq_tol(found.at[i].scatter, shipped.at[k].scatter, 1e-9);
             }
     source_shifts_release(&found);
     source_shifts_release(&shipped);

@@ -1,0 +1,200 @@
+#include "calibration/learn/learn.h"
+
+#include "base/text.h"
+#include "sim/engine/interval.h"
+
+#include <math.h>
+#include <string.h>
+
+const double most_learned_factor = 3;
+
+/* Standard deviations of a normal error that this share of errors lies within. */
+static double normal_reach(double share)
+{
+    double low = 0, high = 8;
+    for (int i = 0; i < 50; i++) {
+        double middle = (low + high) / 2;
+        if (erf(middle / sqrt(2)) < share)
+            low = middle;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+/* --- the prior ------------------------------------------------------------------------------- */
+
+bool learn_prior_find(const struct source_shifts *shifts, const char *without,
+                      struct learn_prior *out, struct err *err)
+{
+    double shifts2 = 0, scatters2 = 0;
+    *out = (struct learn_prior){ 0 };
+    for (int i = 0; i < shifts->count; i++) {
+        const struct source_shift *of = &shifts->at[i];
+        if (of->groups < FEWEST_SHIFT_ROWS || (without && strcmp(of->source, without) == 0))
+            continue;
+        shifts2 += of->bias * of->bias;
+        scatters2 += of->scatter * of->scatter;
+        out->sources++;
+    }
+    if (out->sources < 2 || !(shifts2 > 0) || !(scatters2 > 0))
+        return err_set(err, ERR_INPUT, "left_out.json",
+                       "expected two sources or more of %d rows; found %d", FEWEST_SHIFT_ROWS,
+                       out->sources);
+    out->shift = sqrt(shifts2 / out->sources);
+    out->scatter = sqrt(scatters2 / out->sources);
+    return true;
+}
+
+/* --- rows that can be used ------------------------------------------------------------------- */
+
+static double log_ratio(const struct run_case *of, const struct run_prediction *predicted)
+{
+    return -run_error(of, predicted);
+}
+
+static const char *why_unusable(const struct run_case *of, const struct run_prediction *predicted,
+                                struct arena *arena)
+{
+    if (*of->skip)
+        return arena_text(arena, of->skip);
+    if (!(run_measured_s(of->row) > 0))
+        return "no time or throughput was measured";
+    double factor = exp(fabs(log_ratio(of, predicted)));
+    if (factor <= most_learned_factor)
+        return "";
+    struct text words = { 0 };
+    text_add(&words,
+             "measured %.3g s, predicted %.3g s: off by a factor of %.1f, so not the run that is "
+             "described",
+             run_measured_s(of->row), predicted->step_s, factor);
+    const char *reason = arena_text(arena, text_get(&words));
+    text_release(&words);
+    return reason;
+}
+
+static bool is_same_configuration(const struct run_row *a, const struct run_row *b)
+{
+    return *a->config_group && strcmp(a->config_group, b->config_group) == 0 &&
+           strcmp(a->source_key, b->source_key) == 0;
+}
+
+/* Of repeats of a configuration the last counts, as `validate` has it. */
+static void drop_repeats(const struct run_case *cases, int count, const char **reason)
+{
+    for (int i = 0; i < count; i++)
+        for (int k = i + 1; k < count && *reason[i] == '\0'; k++)
+            if (*reason[k] == '\0' && is_same_configuration(cases[i].row, cases[k].row))
+                reason[i] = "the same configuration was measured again, further down";
+}
+
+/* --- ratios ---------------------------------------------------------------------------------- */
+
+/* Sums over the rows of one stack and one sort of model. */
+struct sums {
+    int rows;
+    double logs;
+    double widths; /* half widths of the rows' own scatter as stated */
+};
+
+static double own_width(const struct stack *stack, const struct run_prediction *predicted)
+{
+    double shares[NUM_ERROR_PARTS];
+    interval_shares(&predicted->time, shares);
+    double width = interval_of_widths(&stack->widths, shares);
+    return width > 0 ? width : stack->error_log;
+}
+
+static void add_profile(struct learned_stack *to, const char *profile, struct arena *arena)
+{
+    for (int i = 0; i < to->num_profiles; i++)
+        if (strcmp(to->profiles[i], profile) == 0)
+            return;
+    if (to->num_profiles < MOST_LEARNED_GPUS)
+        to->profiles[to->num_profiles++] = arena_text(arena, profile);
+}
+
+/* What is left of the shift: of the ratio itself, and the scatter of a source that was never seen
+ * beyond the one that is stated of a row. Conformal over n sources, as the shift before: a reach
+ * of (1 + 1/n) 0.9 of them. */
+static double shift_left(const struct learn_prior *prior, double deviation, double width)
+{
+    double reach = normal_reach(fmin(0.9 * (1 + 1.0 / prior->sources), 0.99));
+    double scatter = reach * prior->scatter;
+    double beyond2 = fmax(0, scatter * scatter - width * width);
+    return sqrt(reach * reach * deviation * deviation + beyond2);
+}
+
+static void settle(const struct learn_prior *prior, const struct sums *sums, struct lesson *lesson)
+{
+    struct learned_stack *after = lesson->after;
+    double before2 = lesson->error_before * lesson->error_before;
+    double scatter2 = prior->scatter * prior->scatter;
+    double precision = 1 / before2 + sums->rows / scatter2;
+    double mean = (log(lesson->ratio_before) / before2 + sums->logs / scatter2) / precision;
+    after->time_ratio = exp(mean);
+    after->ratio_error = sqrt(1 / precision);
+    after->shift = shift_left(prior, after->ratio_error, sums->widths / sums->rows);
+    after->runs += sums->rows;
+}
+
+static void copy_earlier(const struct learned *earlier, struct learned *to)
+{
+    for (int i = 0; earlier && i < earlier->count; i++) {
+        struct learned_stack *entry = &to->at[to->count++];
+        *entry = earlier->at[i];
+        for (int k = 0; k < entry->num_profiles; k++)
+            entry->profiles[k] = arena_text(&to->arena, entry->profiles[k]);
+    }
+}
+
+static struct lesson *lesson_of(struct lessons *out, const struct learn_prior *prior,
+                                const char *stack, bool experts)
+{
+    struct learned *overlay = &out->overlay;
+    struct learned_stack *entry = (struct learned_stack *)learned_find(overlay, stack, experts);
+    for (int i = 0; i < out->count; i++)
+        if (out->at[i].after == entry)
+            return &out->at[i];
+    struct lesson *lesson = &out->at[out->count++];
+    *lesson = (struct lesson){ entry, 1, prior->shift };
+    if (entry) {
+        lesson->ratio_before = entry->time_ratio;
+        lesson->error_before = entry->ratio_error;
+        return lesson;
+    }
+    lesson->after = &overlay->at[overlay->count++];
+    *lesson->after = (struct learned_stack){ .experts = experts };
+    snprintf(lesson->after->stack, sizeof lesson->after->stack, "%s", stack);
+    return lesson;
+}
+
+void learn_from(const struct run_case *cases, const struct run_prediction *predictions, int count,
+                const struct learn_prior *prior, const struct learned *earlier, struct lessons *out)
+{
+    struct arena *arena = &out->overlay.arena;
+    *out = (struct lessons){ 0 };
+    size_t room = (size_t)count + (size_t)(earlier ? earlier->count : 0);
+    out->overlay.at = ARENA_ARRAY(arena, struct learned_stack, room);
+    out->at = ARENA_ARRAY(arena, struct lesson, room);
+    out->reason = ARENA_ARRAY(arena, const char *, (size_t)count);
+    struct sums *sums = ARENA_ARRAY(arena, struct sums, room);
+    copy_earlier(earlier, &out->overlay);
+    for (int i = 0; i < count; i++)
+        out->reason[i] = why_unusable(&cases[i], &predictions[i], arena);
+    drop_repeats(cases, count, out->reason);
+    for (int i = 0; i < count; i++) {
+        if (*out->reason[i])
+            continue;
+        const struct system *system = cases[i].system;
+        struct lesson *lesson = lesson_of(out, prior, system->stack.name, cases[i].is_moe);
+        struct sums *sum = &sums[lesson - out->at];
+        sum->rows++;
+        sum->logs += log_ratio(&cases[i], &predictions[i]);
+        sum->widths += own_width(&system->stack, &predictions[i]);
+        add_profile(lesson->after, system->profile.name, arena);
+        out->used++;
+    }
+    for (int i = 0; i < out->count; i++)
+        settle(prior, &sums[i], &out->at[i]);
+}

@@ -1,0 +1,199 @@
+/* cli/learn.c - updates what is known of a stack by one's own runs. */
+#include "calibration/learn/learn.h"
+#include "base/file.h"
+#include "base/json_layout.h"
+#include "base/parallel.h"
+#include "cli/input/command.h"
+#include "cli/input/options.h"
+#include "cli/print/terminal.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { MOST_SHOWN = 10 };
+
+struct learning {
+    struct arena arena;
+    struct learned earlier;
+    struct learn_prior prior;
+    struct run_systems *systems;
+    struct run_rows rows;
+    struct run_case *cases;
+    struct run_prediction *predictions;
+    struct lessons lessons;
+};
+
+/* --- runs in --------------------------------------------------------------------------------- */
+
+static bool add_rows(struct learning *l, const char *path, struct err *err)
+{
+    struct run_rows more;
+    if (!runs_load(path, &l->arena, &more, err))
+        return false;
+    struct run_row *all =
+        ARENA_ARRAY(&l->arena, struct run_row, (size_t)l->rows.count + (size_t)more.count);
+    if (l->rows.count > 0)
+        memcpy(all, l->rows.at, (size_t)l->rows.count * sizeof *all);
+    if (more.count > 0)
+        memcpy(all + l->rows.count, more.at, (size_t)more.count * sizeof *all);
+    l->rows = (struct run_rows){ all, l->rows.count + more.count };
+    return true;
+}
+
+static bool load_prior(struct learning *l, const struct options *options, struct err *err)
+{
+    struct source_shifts shifts;
+    if (options->learned && !learned_load(options->learned, &l->earlier, err))
+        return false;
+    bool ok = source_shifts_load(&shifts, err) && learn_prior_find(&shifts, NULL, &l->prior, err);
+    source_shifts_release(&shifts);
+    return ok;
+}
+
+static bool predict(struct learning *l, const struct options *options, struct err *err)
+{
+    size_t count = (size_t)l->rows.count;
+    int jobs = options->jobs > 0 ? options->jobs : parallel_cores();
+    l->systems = run_systems_new(options->cluster, options->stack, err);
+    if (!l->systems)
+        return false;
+    l->cases = ARENA_ARRAY(&l->arena, struct run_case, count);
+    l->predictions = ARENA_ARRAY(&l->arena, struct run_prediction, count);
+    for (size_t i = 0; i < count; i++)
+        if (!run_convert(l->systems, &l->rows.at[i], &l->cases[i], err))
+            return false;
+    runs_predict(l->cases, l->rows.count, jobs, l->predictions);
+    return true;
+}
+
+/* --- what is told ---------------------------------------------------------------------------- */
+
+static const char *sort_of(const struct learned_stack *entry)
+{
+    return entry->experts ? "expert_time_ratio" : "time_ratio";
+}
+
+static void print_lesson(const struct lesson *lesson)
+{
+    const struct learned_stack *after = lesson->after;
+    printf("  %s%s: all times x %.3f, before x %.3f; standard deviation %.1f %%, before %.1f %%; "
+           "%d run%s on",
+           after->stack, after->experts ? ", with experts" : "", after->time_ratio,
+           lesson->ratio_before, 100 * after->ratio_error, 100 * lesson->error_before, after->runs,
+           after->runs == 1 ? "" : "s");
+    for (int i = 0; i < after->num_profiles; i++)
+        printf("%s %s", i > 0 ? "," : "", after->profiles[i]);
+    printf("\n");
+}
+
+static void print_ignored(const struct learning *l)
+{
+    int shown = 0;
+    int ignored = l->rows.count - l->lessons.used;
+    for (int i = 0; i < l->rows.count && shown < MOST_SHOWN; i++) {
+        if (*l->lessons.reason[i] == '\0')
+            continue;
+        if (shown++ == 0)
+            printf("not used:\n");
+        printf("  %s: %s\n", l->rows.at[i].id, l->lessons.reason[i]);
+    }
+    if (ignored > shown)
+        printf("  ... and %d more; --json lists all\n", ignored - shown);
+}
+
+static void print_text(const struct learning *l, const char *output)
+{
+    const struct lessons *lessons = &l->lessons;
+    printf("learned from %d of %d runs\n", lessons->used, l->rows.count);
+    for (int i = 0; i < lessons->count; i++)
+        print_lesson(&lessons->at[i]);
+    printf(
+        "stayed prior: stacks that no run used, and every other constant\n"
+        "no run can tell: how a ratio divides between computing, communication and the host; one "
+        "factor moves all times of a stack\n"
+        "prior: sources shift by %.1f %%, their rows scatter by %.1f %% (standard deviations, %d "
+        "sources left out in turn)\n",
+        100 * l->prior.shift, 100 * l->prior.scatter, l->prior.sources);
+    print_ignored(l);
+    if (lessons->count > 0)
+        printf("\nnext  simsearch --gpus N --model MODEL --stack %s --learned %s\n",
+               lessons->at[0].after->stack, output ? output : "mine.json");
+}
+
+static json_t *lesson_json(const struct lesson *lesson)
+{
+    char constant[96];
+    snprintf(constant, sizeof constant, "stacks/%s: %s", lesson->after->stack,
+             sort_of(lesson->after));
+    return json_pack("{s:s, s:f, s:f, s:f, s:f, s:i}", "constant", constant, "before",
+                     lesson->ratio_before, "after", lesson->after->time_ratio, "sd_before",
+                     lesson->error_before, "sd_after", lesson->after->ratio_error, "runs",
+                     lesson->after->runs);
+}
+
+static void print_document(const struct learning *l)
+{
+    json_t *ignored = json_array();
+    json_t *learned = json_array();
+    for (int i = 0; i < l->rows.count; i++)
+        if (*l->lessons.reason[i])
+            json_array_append_new(ignored, json_pack("{s:s, s:s}", "id", l->rows.at[i].id, "reason",
+                                                     l->lessons.reason[i]));
+    for (int i = 0; i < l->lessons.count; i++)
+        json_array_append_new(learned, lesson_json(&l->lessons.at[i]));
+    json_t *root =
+        json_pack("{s:i, s:i, s:o, s:o, s:{s:f, s:f, s:i}}", "rows", l->rows.count, "used",
+                  l->lessons.used, "ignored", ignored, "learned", learned, "prior", "shift",
+                  l->prior.shift, "scatter", l->prior.scatter, "sources", l->prior.sources);
+    print_json(root);
+    json_decref(root);
+}
+
+static bool write_overlay(const struct learned *overlay, const char *path, struct err *err)
+{
+    struct text text = { 0 };
+    json_t *root = learned_write(overlay);
+    text_add_json(&text, root);
+    json_decref(root);
+    bool ok = file_write(path, text_get(&text), text.length, err);
+    text_release(&text);
+    return ok;
+}
+
+/* --- the command ----------------------------------------------------------------------------- */
+
+static bool learn(struct learning *l, const struct options *options, struct err *err)
+{
+    if (options->num_files == 0)
+        return err_set(err, ERR_USAGE, "learn", "expected measured runs: a CSV file");
+    if (!load_prior(l, options, err))
+        return false;
+    for (int i = 0; i < options->num_files; i++)
+        if (!add_rows(l, options->files[i], err))
+            return false;
+    if (!predict(l, options, err))
+        return false;
+    learn_from(l->cases, l->predictions, l->rows.count, &l->prior, &l->earlier, &l->lessons);
+    if (options->output && !write_overlay(&l->lessons.overlay, options->output, err))
+        return false;
+    if (options->json)
+        print_document(l);
+    else if (!options_answer_is_hidden(options))
+        print_text(l, options->output);
+    return true;
+}
+
+int cmd_learn(int argc, char **argv, struct err *err)
+{
+    struct options options;
+    struct learning l = { 0 };
+    if (!options_parse(COMMAND_LEARN, MAX_FILES, argc, argv, &options, err))
+        return exit_code_of(err);
+    learn(&l, &options, err);
+    learned_release(&l.lessons.overlay);
+    learned_release(&l.earlier);
+    run_systems_free(l.systems);
+    arena_release(&l.arena);
+    return exit_code_of(err);
+}

@@ -1,0 +1,140 @@
+#include "sim/cost/learned.h"
+
+#include "base/json.h"
+#include "base/length.h"
+
+#include <math.h>
+#include <string.h>
+
+#define AT(member) .offset = offsetof(struct learned_stack, member)
+
+// clang-format off
+const struct field learned_fields[] = {
+    { .name = "stack", .kind = FIELD_TEXT, AT(stack), .size = sizeof((struct learned_stack *)0)->stack,
+      .doc = "Name of the stack." },
+    { .name = "experts", .kind = FIELD_BOOL, AT(experts), .fallback = "no",
+      .doc = "Whether it is about models with experts; else about dense ones." },
+    { .name = "time_ratio", .kind = FIELD_NUMBER, AT(time_ratio), .min = 0.01, .max = 100,
+      .doc = "Factor on all times: measured over predicted, shrunk to 1." },
+    { .name = "ratio_error", .kind = FIELD_NUMBER, AT(ratio_error), .min = 0, .max = 10,
+      .doc = "Standard deviation of its logarithm." },
+    { .name = "shift", .kind = FIELD_NUMBER, AT(shift), .min = 0, .max = 10,
+      .doc = "Half width of 90 % of what is left of the shift of all runs, in log time." },
+    { .name = "runs", .kind = FIELD_INT, AT(runs), .min = 1, .max = 1e6,
+      .doc = "Number of runs it was learned from." },
+    { .name = "profiles", .kind = FIELD_OTHER, .doc = "Profiles of the GPUs that they ran on." },
+};
+// clang-format on
+const size_t num_learned_fields = LENGTH(learned_fields);
+
+static const struct field file_fields[] = {
+    { .name = "format", .kind = FIELD_OTHER, .doc = "Version of the file's form: 1." },
+    { .name = "source", .kind = FIELD_OTHER, .fallback = "", .doc = "What wrote it." },
+    { .name = "stacks", .kind = FIELD_OTHER, .doc = "What was learned of each." },
+};
+
+static bool read_profiles(const json_t *list, struct arena *arena, struct learned_stack *out,
+                          struct err *err)
+{
+    size_t count = json_array_size(list);
+    if (!json_is_array(list) || count == 0 || count > MOST_LEARNED_GPUS)
+        return err_set(err, ERR_INPUT, "profiles", "expected a list of 1 to %d names",
+                       MOST_LEARNED_GPUS);
+    for (size_t i = 0; i < count; i++) {
+        const char *name = json_plain_text(json_array_get(list, i));
+        if (!name)
+            return err_set(err, ERR_INPUT, "profiles", "expected names of profiles");
+        out->profiles[out->num_profiles++] = arena_text(arena, name);
+    }
+    return true;
+}
+
+static bool read_stacks(const json_t *root, struct learned *out, struct err *err)
+{
+    struct learned_stack none;
+    const json_t *list = json_object_get(root, "stacks");
+    size_t count = json_array_size(list);
+    if (!fields_read(file_fields, LENGTH(file_fields), root, &none, err))
+        return false;
+    if (json_integer_value(json_object_get(root, "format")) != 1)
+        return err_set(err, ERR_INPUT, "format", "expected 1");
+    if (!json_is_array(list) || count > MOST_LEARNED)
+        return err_set(err, ERR_INPUT, "stacks", "expected a list of at most %d", MOST_LEARNED);
+    out->at = ARENA_ARRAY(&out->arena, struct learned_stack, count);
+    for (size_t i = 0; i < count; i++) {
+        const json_t *object = json_array_get(list, i);
+        struct learned_stack *entry = &out->at[i];
+        if (!fields_read(learned_fields, num_learned_fields, object, entry, err) ||
+            !read_profiles(json_object_get(object, "profiles"), &out->arena, entry, err))
+            return err_within_item(err, "stacks", i);
+        out->count++;
+    }
+    return true;
+}
+
+bool learned_load(const char *path, struct learned *out, struct err *err)
+{
+    struct json_file file;
+    *out = (struct learned){ 0 };
+    if (!json_file_load(&file, path, err))
+        return false;
+    bool ok = read_stacks(file.root, out, err) || json_file_blame(&file, err);
+    json_file_release(&file);
+    return ok;
+}
+
+void learned_release(struct learned *learned)
+{
+    arena_release(&learned->arena);
+    *learned = (struct learned){ 0 };
+}
+
+json_t *learned_write(const struct learned *learned)
+{
+    json_t *list = json_array();
+    for (int i = 0; i < learned->count; i++) {
+        const struct learned_stack *entry = &learned->at[i];
+        json_t *object = fields_write(learned_fields, num_learned_fields, entry);
+        json_t *profiles = json_array();
+        for (int k = 0; k < entry->num_profiles; k++)
+            json_array_append_new(profiles, json_string(entry->profiles[k]));
+        json_object_set_new(object, "profiles", profiles);
+        json_array_append_new(list, object);
+    }
+    return json_pack("{s:i, s:s, s:o}", "format", 1, "source", "`simsearch learn`", "stacks", list);
+}
+
+const struct learned_stack *learned_find(const struct learned *learned, const char *stack,
+                                         bool experts)
+{
+    for (int i = 0; i < learned->count; i++)
+        if (learned->at[i].experts == experts && strcmp(learned->at[i].stack, stack) == 0)
+            return &learned->at[i];
+    return NULL;
+}
+
+static bool had_profile(const struct learned_stack *entry, const char *profile)
+{
+    for (int i = 0; i < entry->num_profiles; i++)
+        if (strcmp(entry->profiles[i], profile) == 0)
+            return true;
+    return false;
+}
+
+void learned_apply(const struct learned *learned, struct system *system)
+{
+    struct stack *stack = &system->stack;
+    struct profile *profile = &system->profile;
+    const struct learned_stack *dense = learned_find(learned, stack->name, false);
+    const struct learned_stack *expert = learned_find(learned, stack->name, true);
+    if (dense) {
+        stack->time_ratio = dense->time_ratio;
+        stack->source_error = fmin(stack->source_error, dense->shift);
+    }
+    if (dense && had_profile(dense, profile->name))
+        profile->source_error = fmin(profile->source_error, dense->shift);
+    if (expert) {
+        stack->expert_time_ratio = expert->time_ratio;
+        stack->expert_error = fmin(stack->expert_error, expert->shift);
+    }
+}
