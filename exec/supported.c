@@ -72,6 +72,12 @@ static bool has_another_optimizer(const struct plan *plan, const struct model *m
            plan->optimizer != OPTIMIZER_MOMENTUM;
 }
 
+static bool turns_back(const struct plan *plan, const struct model *model)
+{
+    (void)model;
+    return plan->placement != NULL;
+}
+
 static bool has_alibi(const struct plan *plan, const struct model *model)
 {
     (void)plan;
@@ -102,6 +108,7 @@ const struct refusal run_refusals[] = {
     { "recompute", "of selective recompute only attention's core can be run yet",
       replays_other_parts },
     { "tp", "more tensor ranks than key-value heads can't be run yet", copies_keys },
+    { "schedule", "chunks laid as a V can't be run yet", turns_back },
     { "dtype", "of precisions only fp32, bf16 and fp16 can be run yet", has_another_precision },
     { "grad", "gradients are kept and reduced in fp32; nothing else can be run yet",
       keeps_gradients_in_16_bits },

@@ -86,9 +86,8 @@ struct cursor {
 static const struct instr *running_at(struct cursor *cursor, double time_s)
 {
     const struct instrs *list = cursor->list;
-    while (cursor->next < list->count &&
-           (opcode_infos[list->at[cursor->next].op].lane != cursor->lane ||
-            cursor->times[cursor->next].end_s <= time_s))
+    while (cursor->next < list->count && (instr_lane(&list->at[cursor->next]) != cursor->lane ||
+                                          cursor->times[cursor->next].end_s <= time_s))
         cursor->next++;
     bool is_running = cursor->next < list->count && cursor->times[cursor->next].start_s <= time_s;
     return is_running ? &list->at[cursor->next] : NULL;
@@ -140,7 +139,7 @@ static void add_chunks(const struct timeline *timeline, int stage, int columns, 
     for (int column = 0; column < columns; column++) {
         const struct instr *instr = row_instr(&row, column);
         bool has_chunk = instr && instr->chunk >= 0 && instr->op != INSTR_OPTIMIZER &&
-                         opcode_infos[instr->op].lane == LANE_COMPUTE;
+                         instr_lane(instr) == LANE_COMPUTE;
         int round = has_chunk ? placement_round(placement, instr->chunk) : 0;
         text_add(out, "%c", has_chunk ? names[round % (int)(sizeof names - 1)] : ' ');
     }
@@ -198,7 +197,7 @@ static double passes_per_column(const struct timeline *timeline, int columns)
     int passes = 0;
     const struct instrs *first = &timeline->schedule->ranks[0];
     for (int i = 0; i < first->count; i++)
-        passes += opcode_infos[first->at[i].op].lane == LANE_COMPUTE;
+        passes += instr_lane(&first->at[i]) == LANE_COMPUTE;
     return (double)passes / (columns - LABEL_COLUMNS);
 }
 

@@ -18,13 +18,17 @@ struct tracer {
     int stage;
 };
 
-static const char *const lane_names[NUM_LANES] = {
+static const char *const lane_names[NUM_ALL_LANES] = {
     [LANE_COMPUTE] = "compute",
     [LANE_SEND_DOWN] = "send activations",
     [LANE_RECV_DOWN] = "receive activations",
     [LANE_SEND_UP] = "send gradients",
     [LANE_RECV_UP] = "receive gradients",
     [LANE_DATA] = "data parallel",
+    [LANE_TURNED_SEND_DOWN] = "send activations, upward chunks",
+    [LANE_TURNED_RECV_DOWN] = "receive activations, upward chunks",
+    [LANE_TURNED_SEND_UP] = "send gradients, upward chunks",
+    [LANE_TURNED_RECV_UP] = "receive gradients, upward chunks",
 };
 
 /* Whole nanoseconds, so that adjacent slices do not overlap after rounding. */
@@ -64,7 +68,7 @@ static void add_slice(struct tracer *t, int i)
     struct interval time = t->timeline->ranks[t->stage][i];
     long long start_ns = ns_of(time.start_s);
     long long end_ns = ns_of(time.end_s);
-    enum lane lane = opcode_infos[instr->op].lane;
+    enum lane lane = instr_lane(instr);
     if (end_ns == start_ns)
         return;
     begin(t, 'X', (int)lane, start_ns);
@@ -98,7 +102,7 @@ static void add_arrow(struct tracer *t, int i)
     bool ends = instr_is_receive(instr->op);
     if ((!ends && !is_send(instr->op)) || ns_of(time.end_s) == ns_of(time.start_s))
         return;
-    begin(t, ends ? 'f' : 's', (int)opcode_infos[instr->op].lane, ns_of(time.start_s));
+    begin(t, ends ? 'f' : 's', (int)instr_lane(instr), ns_of(time.start_s));
     text_add(&t->out, ",\"name\":\"message\",\"cat\":\"message\",\"id\":%lld%s}",
              message_id(t->timeline->schedule, instr) +
                  (long long)t->first_process * MESSAGES_APART,
@@ -147,7 +151,8 @@ static void add_process(struct tracer *t)
     begin(t, 'M', LANE_COMPUTE, 0);
     text_add(&t->out, ",\"name\":\"process_sort_index\",\"args\":{\"sort_index\":%d}}",
              t->first_process + t->stage);
-    for (int lane = 0; lane < NUM_LANES; lane++)
+    int lanes = t->timeline->schedule->rule ? NUM_ALL_LANES : NUM_LANES;
+    for (int lane = 0; lane < lanes; lane++)
         add_thread(t, lane);
 }
 

@@ -21,24 +21,39 @@ struct events {
     int at_norm; /* ranks whose head is NORM_GRAD */
 };
 
-static struct queue *queue_of(const struct events *e, int rank, enum opcode op)
+static struct queue *queue_of(const struct events *e, int rank, enum lane lane)
 {
-    return &e->ranks[rank].lanes.queues[opcode_infos[op].lane];
+    return &e->ranks[rank].lanes.queues[lane];
 }
 
-static enum activity_kind kind_of(const struct events *e, const struct job *job)
+static enum lane lane_of(const struct events *e, int rank, const struct queue *queue)
 {
-    switch (opcode_infos[job->op].lane) {
+    return (enum lane)(queue - e->ranks[rank].lanes.queues);
+}
+
+/* Of the other end of a queue's head. */
+static struct queue *far_queue_of(const struct events *e, int rank, const struct queue *queue)
+{
+    return queue_of(e, queue_head(queue)->peer, lane_far(lane_of(e, rank, queue)));
+}
+
+static enum activity_kind kind_of(const struct events *e, enum lane lane)
+{
+    switch (lane) {
     case LANE_COMPUTE:
         return ACTIVITY_COMPUTE;
     case LANE_SEND_DOWN:
     case LANE_RECV_DOWN:
     case LANE_SEND_UP:
     case LANE_RECV_UP:
+    case LANE_TURNED_SEND_DOWN:
+    case LANE_TURNED_RECV_DOWN:
+    case LANE_TURNED_SEND_UP:
+    case LANE_TURNED_RECV_UP:
         return e->cost->messages_are_delays ? ACTIVITY_DELAY : ACTIVITY_MESSAGE;
     case LANE_DATA:
         return ACTIVITY_EXCHANGE;
-    case NUM_LANES:
+    case NUM_ALL_LANES:
         break;
     }
     assert(!"a lane");
@@ -49,7 +64,7 @@ static enum activity_kind kind_of(const struct events *e, const struct job *job)
 
 static int slot_of(const struct events *e, int rank, const struct queue *queue)
 {
-    return rank * NUM_LANES + (int)(queue - e->ranks[rank].lanes.queues);
+    return rank * NUM_ALL_LANES + (int)lane_of(e, rank, queue);
 }
 
 static void mark_start(struct events *e, int rank, struct queue *queue)
@@ -63,7 +78,7 @@ static void start_for(struct events *e, int rank, struct queue *queue, double al
     const struct job *job = queue_head(queue);
     int slot = slot_of(e, rank, queue);
     struct activity *activity = progress_slot(e->progress, slot);
-    activity->kind = kind_of(e, job);
+    activity->kind = kind_of(e, lane_of(e, rank, queue));
     activity->rank = rank;
     activity->peer = job->peer;
     activity->wire = (enum wire)job->wire;
@@ -94,10 +109,9 @@ static bool is_leader(int rank, const struct job *job)
 static void start_pair(struct events *e, int rank, struct queue *queue)
 {
     const struct job *head = queue_head(queue);
-    enum opcode far_op = instr_far_opcode(head->op);
-    struct queue *far_queue = queue_of(e, head->peer, far_op);
+    struct queue *far_queue = far_queue_of(e, rank, queue);
     if (!queue_is_ready(&e->ranks[head->peer].lanes, far_queue) ||
-        queue_head(far_queue)->op != far_op || queue_head(far_queue)->peer != rank)
+        queue_head(far_queue)->op != instr_far_opcode(head->op))
         return;
     bool leads = is_leader(rank, head);
     if (leads)
@@ -107,26 +121,12 @@ static void start_pair(struct events *e, int rank, struct queue *queue)
     start(e, leads ? rank : head->peer, leads ? queue : far_queue);
 }
 
-/* The k-th receive of a link matches its k-th send. Where chunks change direction, a lane is the
- * end of two links. */
-static int place_of_send(const struct events *e, int rank, const struct queue *receives,
-                         const struct queue *sends)
-{
-    int left = 0, place = 0;
-    if (!e->schedule->rule)
-        return receives->head;
-    for (int i = 0; i < receives->head; i++)
-        left += receives->jobs[i].peer == queue_head(receives)->peer;
-    while (sends->jobs[place].peer != rank || left-- > 0)
-        place++;
-    return place;
-}
-
+/* The k-th receive of a link matches its k-th send. */
 static void start_delayed_receive(struct events *e, int rank, struct queue *queue)
 {
     const struct job *head = queue_head(queue);
-    const struct queue *sends = queue_of(e, head->peer, instr_far_opcode(head->op));
-    int place = place_of_send(e, rank, queue, sends);
+    const struct queue *sends = far_queue_of(e, rank, queue);
+    int place = queue->head;
     bool is_sent = sends->head > place || (sends->head == place && sends->is_running);
     if (!is_sent)
         return;
@@ -140,7 +140,7 @@ static void start_delayed_receive(struct events *e, int rank, struct queue *queu
 static void start_delayed_send(struct events *e, int rank, struct queue *queue)
 {
     const struct job *head = queue_head(queue);
-    struct queue *far = queue_of(e, head->peer, instr_far_opcode(head->op));
+    struct queue *far = far_queue_of(e, rank, queue);
     start_for(e, rank, queue, e->cost->blocking ? head->alone_s : 0);
     if (queue_is_ready(&e->ranks[head->peer].lanes, far))
         start_delayed_receive(e, head->peer, far);
@@ -158,7 +158,7 @@ static void start_norm(struct events *e, int rank, struct queue *queue)
     if (++e->at_norm < e->schedule->shape.num_stages)
         return;
     for (int stage = 0; stage < e->schedule->shape.num_stages; stage++)
-        start(e, stage, queue_of(e, stage, INSTR_NORM_GRAD));
+        start(e, stage, queue_of(e, stage, LANE_DATA));
 }
 
 static void try_to_start(struct events *e, int rank, struct queue *queue)
@@ -202,14 +202,14 @@ static void try_to_start(struct events *e, int rank, struct queue *queue)
 
 static void try_all(struct events *e, int rank)
 {
-    for (int lane = 0; lane < NUM_LANES; lane++)
+    for (int lane = 0; lane < NUM_ALL_LANES; lane++)
         try_to_start(e, rank, &e->ranks[rank].lanes.queues[lane]);
 }
 
 static void try_woken(struct events *e, int rank, enum lane ended)
 {
     unsigned woken = e->ranks[rank].lanes.wakes[ended];
-    for (int lane = 0; lane < NUM_LANES; lane++)
+    for (int lane = 0; lane < NUM_ALL_LANES; lane++)
         if (woken & 1U << lane)
             try_to_start(e, rank, &e->ranks[rank].lanes.queues[lane]);
 }
@@ -238,13 +238,13 @@ static void finish(struct events *e, int rank, struct queue *queue)
 /* Only an end can let others start: on its own rank, and on its pair's rank. */
 static void finish_slot(struct events *e, int slot)
 {
-    int rank = slot / NUM_LANES;
-    enum lane lane = (enum lane)(slot % NUM_LANES);
+    int rank = slot / NUM_ALL_LANES;
+    enum lane lane = (enum lane)(slot % NUM_ALL_LANES);
     struct queue *queue = &e->ranks[rank].lanes.queues[lane];
     const struct job *job = queue_head(queue);
     finish(e, rank, queue);
     if (is_paired(e, job)) {
-        enum lane far_lane = opcode_infos[instr_far_opcode(job->op)].lane;
+        enum lane far_lane = lane_far(lane);
         finish(e, job->peer, &e->ranks[job->peer].lanes.queues[far_lane]);
         try_woken(e, job->peer, far_lane);
     }
@@ -256,7 +256,7 @@ static void finish_slot(struct events *e, int slot)
 static int first_left(const struct job_lanes *lanes)
 {
     int first = NO_INSTR;
-    for (int lane = 0; lane < NUM_LANES; lane++) {
+    for (int lane = 0; lane < NUM_ALL_LANES; lane++) {
         const struct job *head = queue_head(&lanes->queues[lane]);
         if (head && (first == NO_INSTR || head->instr < first))
             first = head->instr;
@@ -297,7 +297,7 @@ struct timeline *events_run(const struct schedule *schedule, const struct step_c
         .schedule = schedule,
         .cost = cost,
         .timeline = timeline,
-        .progress = progress_new(num_ranks, NUM_LANES, cost->slowdowns, &scratch),
+        .progress = progress_new(num_ranks, NUM_ALL_LANES, cost->slowdowns, &scratch),
         .ranks = ARENA_ARRAY(&scratch, struct rank, (size_t)num_ranks),
     };
     for (int rank = 0; rank < num_ranks; rank++) {

@@ -8,13 +8,13 @@ struct places {
 
 static enum lane lane_of(const struct instrs *list, int instr)
 {
-    return opcode_infos[list->at[instr].op].lane;
+    return instr_lane(&list->at[instr]);
 }
 
 static struct places find_places(const struct instrs *list, struct arena *arena)
 {
     struct places places = { list, ARENA_ARRAY(arena, int, (size_t)list->count) };
-    int next[NUM_LANES] = { 0 };
+    int next[NUM_ALL_LANES] = { 0 };
     for (int i = 0; i < list->count; i++)
         places.place[i] = next[lane_of(list, i)]++;
     return places;
@@ -25,7 +25,7 @@ static void make_room(struct job_lanes *lanes, const struct instrs *list, struct
     *lanes = (struct job_lanes){ 0 };
     for (int i = 0; i < list->count; i++)
         lanes->queues[lane_of(list, i)].count++;
-    for (int lane = 0; lane < NUM_LANES; lane++) {
+    for (int lane = 0; lane < NUM_ALL_LANES; lane++) {
         struct queue *queue = &lanes->queues[lane];
         queue->jobs = ARENA_ARRAY(arena, struct job, (size_t)queue->count);
         lanes->wakes[lane] = 1U << lane;

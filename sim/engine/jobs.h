@@ -33,8 +33,8 @@ struct queue {
 };
 
 struct job_lanes {
-    struct queue queues[NUM_LANES];
-    unsigned wakes[NUM_LANES]; /* a bit per lane that the end of a job here may let start */
+    struct queue queues[NUM_ALL_LANES];
+    unsigned wakes[NUM_ALL_LANES]; /* a bit per lane that the end of a job here may let start */
 };
 
 /* Splits a stage's list into lanes, with the waits of step_holds. Arrays in the arena. */

@@ -66,7 +66,7 @@ static double luck(const struct step_cost *cost, const struct schedule *schedule
 {
     const struct instr *instr = &schedule->ranks[stage].at[index];
     const struct jitter *jitter = &cost->jitter;
-    enum lane lane = opcode_infos[instr->op].lane;
+    enum lane lane = instr_lane(instr);
     if (lane == LANE_COMPUTE)
         return timeline_is_pass(instr->op) ? jitter_pass(jitter, stage, index) : 1;
     int members = lane == LANE_DATA ? jitter->data_members : jitter->pass_ranks;
@@ -81,7 +81,7 @@ static void draw_stage(const struct step_cost *cost, const struct schedule *sche
     double chips = jitter_chips(&cost->jitter, stage);
     double squares_s2 = 0;
     for (int i = 0; i < list->count; i++) {
-        bool computes = opcode_infos[list->at[i].op].lane == LANE_COMPUTE;
+        bool computes = instr_lane(&list->at[i]) == LANE_COMPUTE;
         if (timeline_is_pass(list->at[i].op))
             squares_s2 += alone_s[i] * alone_s[i];
         if (alone_s[i] > 0)

@@ -213,14 +213,10 @@ static struct schedule_shape shape_of(const struct memory_input *in)
 /* Microbatches between the halves of a split backward keep only the operands of their weight
  * gradients and no logits; so far all were counted with everything. If the operands exceed that,
  * the peak is after the next BACKWARD_INPUT. */
-static void correct_for_waiting(struct stage_memory *memory, const struct memory_input *in,
-                                int stage)
+static double waiting_excess_bytes(const struct memory_input *in, int chunk)
 {
     const struct pieces *pieces = in->pieces;
-    struct schedule_shape shape = shape_of(in);
-    int waiting = in->generator->waiting(&shape, stage);
     double waiting_bytes = 0;
-    int chunk = placement_chunk(plan_placement(in->plan), stage, 0); /* its only one */
     struct holding held = chunk_holding(in->plan, in->model, chunk);
     double whole_bytes = layers_saved_bytes(in, chunk, held);
     for (int kind = 0; kind < MAX_BLOCK_KINDS; kind++)
@@ -232,11 +228,27 @@ static void correct_for_waiting(struct stage_memory *memory, const struct memory
     if (held.count[PIECE_HEAD] > 0) {
         whole_bytes += pieces->at[PIECE_HEAD].saved_bytes;
         waiting_bytes += pieces->at[PIECE_HEAD].waiting_bytes;
-        memory->logits_bytes -=
-            waiting * pieces->logits * plan_logit_bytes(in->plan, &in->system->stack);
     }
-    double excess_bytes = waiting_bytes - whole_bytes;
-    memory->activations_bytes += waiting * excess_bytes + fmax(0, excess_bytes);
+    return waiting_bytes - whole_bytes;
+}
+
+static void correct_for_waiting(struct stage_memory *memory, const struct memory_input *in,
+                                int stage)
+{
+    struct schedule_shape shape = shape_of(in);
+    struct placement placement = plan_placement(in->plan);
+    int waiting = in->generator->waiting(&shape, stage);
+    double next_bytes = 0;
+    for (int round = 0; round < in->plan->vpp; round++) {
+        int chunk = placement_chunk(placement, stage, round);
+        double excess_bytes = waiting_excess_bytes(in, chunk);
+        memory->activations_bytes += waiting * excess_bytes;
+        next_bytes = fmax(next_bytes, excess_bytes);
+        if (placement_has_head(placement, chunk))
+            memory->logits_bytes -=
+                waiting * in->pieces->logits * plan_logit_bytes(in->plan, &in->system->stack);
+    }
+    memory->activations_bytes += next_bytes;
 }
 
 /* Equal chunks are counted at once, with the stage's total in flight. */

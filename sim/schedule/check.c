@@ -34,7 +34,7 @@ struct instr_text proof_text(const struct proof *proof, int instr)
 
 bool proof_ordered(const struct proof *proof, int earlier, int later)
 {
-    enum lane lane = opcode_infos[proof->list->at[earlier].op].lane;
+    enum lane lane = instr_lane(&proof->list->at[earlier]);
     if (proof->known[later].finished[lane] > proof->place[earlier])
         return true;
     return proof_fail(proof, later, "%s may start before %s (instruction %d) has finished",
@@ -115,25 +115,25 @@ static void take_in(struct known *known, const struct proof *proof, int finished
 {
     if (finished == NO_INSTR)
         return;
-    for (int lane = 0; lane < NUM_LANES; lane++)
+    for (int lane = 0; lane < NUM_ALL_LANES; lane++)
         if (known->finished[lane] < proof->known[finished].finished[lane])
             known->finished[lane] = proof->known[finished].finished[lane];
-    enum lane lane = opcode_infos[proof->list->at[finished].op].lane;
+    enum lane lane = instr_lane(&proof->list->at[finished]);
     if (known->finished[lane] <= proof->place[finished])
         known->finished[lane] = proof->place[finished] + 1;
 }
 
 static bool learn_order(struct proof *proof, struct arena *scratch)
 {
-    int last[NUM_LANES];
-    for (int lane = 0; lane < NUM_LANES; lane++)
+    int last[NUM_ALL_LANES];
+    for (int lane = 0; lane < NUM_ALL_LANES; lane++)
         last[lane] = NO_INSTR;
     proof->known = ARENA_ARRAY(scratch, struct known, (size_t)proof->list->count);
     proof->place = ARENA_ARRAY(scratch, int, (size_t)proof->list->count);
     for (int i = 0; i < proof->list->count; i++) {
         if (!check_fields(proof, i))
             return false;
-        enum lane lane = opcode_infos[proof->list->at[i].op].lane;
+        enum lane lane = instr_lane(&proof->list->at[i]);
         proof->place[i] = last[lane] == NO_INSTR ? 0 : proof->place[last[lane]] + 1;
         take_in(&proof->known[i], proof, last[lane]);
         take_in(&proof->known[i], proof, proof->list->at[i].after);

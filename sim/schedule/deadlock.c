@@ -18,7 +18,7 @@ struct queue {
 
 struct run {
     const struct schedule *schedule;
-    struct queue *queues; /* num_stages x NUM_LANES */
+    struct queue *queues; /* num_stages x NUM_ALL_LANES */
     bool **done;          /* [stage][instruction] */
     struct queue **stack;
     int depth;
@@ -28,12 +28,12 @@ struct run {
 
 static struct queue *queue_of(const struct run *run, int stage, enum lane lane)
 {
-    return &run->queues[stage * NUM_LANES + (int)lane];
+    return &run->queues[stage * NUM_ALL_LANES + (int)lane];
 }
 
 static int stage_of(const struct run *run, const struct queue *queue)
 {
-    return (int)(queue - run->queues) / NUM_LANES;
+    return (int)(queue - run->queues) / NUM_ALL_LANES;
 }
 
 static const struct instr *head_of(const struct run *run, const struct queue *queue)
@@ -62,7 +62,7 @@ static void finish(struct run *run, struct queue *queue)
 {
     int stage = stage_of(run, queue);
     run->done[stage][queue->at[queue->head++]] = true;
-    for (int lane = 0; lane < NUM_LANES; lane++)
+    for (int lane = 0; lane < NUM_ALL_LANES; lane++)
         look_at(run, queue_of(run, stage, (enum lane)lane));
 }
 
@@ -83,13 +83,12 @@ static bool fail_mismatch(struct run *run, const struct queue *queue, const stru
 }
 
 /* Finishes both ends, or neither. Messages of a link keep their order, so different heads never
- * match. But where chunks change direction, a lane is the end of two links, and the other head may
- * belong to the other link; on the data lane it may be a local instruction. */
+ * match; on the data lane the other head may be a local instruction. */
 static bool meet_peer(struct run *run, struct queue *queue)
 {
     const struct instr *head = head_of(run, queue);
     enum opcode op = instr_far_opcode(head->op);
-    struct queue *far_queue = queue_of(run, head->peer, opcode_infos[op].lane);
+    struct queue *far_queue = queue_of(run, head->peer, lane_far(instr_lane(head)));
     const struct instr *far = head_of(run, far_queue);
     if (far && far->peer != stage_of(run, queue))
         far = NULL;
@@ -162,18 +161,18 @@ static void fill_queues(struct run *run, int stage, struct arena *scratch)
 {
     const struct instrs *list = &run->schedule->ranks[stage];
     for (int i = 0; i < list->count; i++)
-        queue_of(run, stage, opcode_infos[list->at[i].op].lane)->count++;
-    for (int lane = 0; lane < NUM_LANES; lane++) {
+        queue_of(run, stage, instr_lane(&list->at[i]))->count++;
+    for (int lane = 0; lane < NUM_ALL_LANES; lane++) {
         struct queue *queue = queue_of(run, stage, (enum lane)lane);
         queue->at = ARENA_ARRAY(scratch, int, (size_t)queue->count);
         queue->count = 0;
     }
     for (int i = 0; i < list->count; i++) {
-        struct queue *queue = queue_of(run, stage, opcode_infos[list->at[i].op].lane);
+        struct queue *queue = queue_of(run, stage, instr_lane(&list->at[i]));
         queue->at[queue->count++] = i;
     }
     run->done[stage] = ARENA_ARRAY(scratch, bool, (size_t)list->count);
-    for (int lane = 0; lane < NUM_LANES; lane++)
+    for (int lane = 0; lane < NUM_ALL_LANES; lane++)
         look_at(run, queue_of(run, stage, (enum lane)lane));
 }
 
@@ -181,8 +180,8 @@ bool schedule_finishes(const struct schedule *schedule, struct arena *scratch, s
 {
     size_t num_stages = (size_t)schedule->shape.num_stages;
     struct run run = { .schedule = schedule, .err = err };
-    run.queues = ARENA_ARRAY(scratch, struct queue, num_stages * NUM_LANES);
-    run.stack = ARENA_ARRAY(scratch, struct queue *, num_stages * NUM_LANES);
+    run.queues = ARENA_ARRAY(scratch, struct queue, num_stages * NUM_ALL_LANES);
+    run.stack = ARENA_ARRAY(scratch, struct queue *, num_stages * NUM_ALL_LANES);
     run.done = ARENA_ARRAY(scratch, bool *, num_stages);
     for (int stage = 0; stage < schedule->shape.num_stages; stage++)
         fill_queues(&run, stage, scratch);

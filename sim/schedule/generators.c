@@ -57,6 +57,21 @@ const struct generator generators[] = {
         .in_flight = zb_h2_in_flight,
         .waiting = zb_h2_waiting,
     },
+    {
+        .name = "zb-v",
+        .summary =
+            "Two chunks a stage, down and back up: stages never wait, and hold what 1F1B's first "
+            "holds.",
+        .source = "Qi et al. 2024, Zero Bubble Pipeline Parallelism, section 6, ZB-V; order of "
+                  "PyTorch's ScheduleZBVZeroBubble",
+        .rule = &placement_v,
+        .accepts = v_accepts,
+        .emit = zb_v_emit,
+        .in_flight = zb_v_in_flight,
+        .of_round = zb_v_of_round,
+        .most_of_round = zb_v_most_of_round,
+        .waiting = v_waiting,
+    },
 };
 const int num_generators = LENGTH(generators);
 

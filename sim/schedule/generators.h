@@ -36,4 +36,12 @@ void zb_h2_emit(const struct schedule_shape *shape, int stage, struct instrs *ou
 int zb_h2_in_flight(const struct schedule_shape *shape, int stage);
 int zb_h2_waiting(const struct schedule_shape *shape, int stage);
 
+bool v_accepts(const struct schedule_shape *shape, struct err *err);
+int v_waiting(const struct schedule_shape *shape, int stage);
+
+void zb_v_emit(const struct schedule_shape *shape, int stage, struct instrs *out);
+int zb_v_in_flight(const struct schedule_shape *shape, int stage);
+int zb_v_of_round(const struct schedule_shape *shape, int stage, int round);
+int zb_v_most_of_round(const struct schedule_shape *shape, int stage, int round);
+
 #endif

@@ -14,7 +14,8 @@
 /* In-order queues of one rank. Down is towards the loss, up is back. Every pipeline lane is one end
  * of one directed link. Sends and receives never share a lane: interleaved chunks close the
  * pipeline to a ring, where every stage could block on a send whose receive is queued behind the
- * neighbour's own blocked send. */
+ * neighbour's own blocked send. Where chunks go back up the stages, "down" of those chunks is
+ * another link, with lanes of its own, which come behind the lanes that every step has. */
 enum lane {
     LANE_COMPUTE,
     LANE_SEND_DOWN,
@@ -22,7 +23,12 @@ enum lane {
     LANE_SEND_UP,
     LANE_RECV_UP,
     LANE_DATA,
-    NUM_LANES
+    NUM_LANES,
+    LANE_TURNED_SEND_DOWN = NUM_LANES,
+    LANE_TURNED_RECV_DOWN,
+    LANE_TURNED_SEND_UP,
+    LANE_TURNED_RECV_UP,
+    NUM_ALL_LANES
 };
 
 // clang-format off
@@ -94,6 +100,16 @@ struct instr {
     int microbatch; /* 0-based; -1 where the opcode has none */
     int peer;       /* pipeline rank for sends, receives and REDUCE_TIED; -1 otherwise */
     int after;      /* index in this rank's list, or NO_INSTR */
+    int is_turned;  /* a message of a chunk whose round goes back up the stages */
 };
+
+static inline enum lane instr_lane(const struct instr *instr)
+{
+    enum lane lane = opcode_infos[instr->op].lane;
+    return instr->is_turned ? lane - LANE_SEND_DOWN + LANE_TURNED_SEND_DOWN : lane;
+}
+
+/* The lane of the other end, on the peer. */
+enum lane lane_far(enum lane lane);
 
 #endif

@@ -35,6 +35,12 @@ struct lowerer {
     int *backwards_left; /* backwards left per chunk of the stage */
 };
 
+static bool is_turned(const struct lowerer *to, int chunk)
+{
+    return placement_direction(to->placement, placement_round(to->placement, chunk)) ==
+           DIRECTION_UP;
+}
+
 static struct instr of_chunk(enum opcode op, int chunk)
 {
     return (
@@ -72,6 +78,7 @@ static int receive_of(struct lowerer *to, int slot, int during)
         .chunk = maker,
         .microbatch = compute->microbatch,
         .peer = peer,
+        .is_turned = is_turned(to, maker),
     };
     return add(to, receive, during < 1 ? NO_INSTR : to->slots[during - 1].computed);
 }
@@ -144,6 +151,7 @@ static void add_send(struct lowerer *to, int slot)
     if (send.peer == to->stage)
         return;
     send.op = down ? INSTR_SEND_ACT : INSTR_SEND_GRAD;
+    send.is_turned = is_turned(to, send.chunk);
     add(to, send, to->slots[slot].computed);
 }
 

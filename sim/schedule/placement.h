@@ -18,6 +18,9 @@ struct placement_rule {
     enum direction (*direction)(int round);
 };
 
+/* Every second round goes back up: with two, stage 0 has the first chunk and the last. */
+extern const struct placement_rule placement_v;
+
 struct placement {
     int num_stages, chunks_per_stage;
     const struct placement_rule *rule; /* NULL: all rounds go down */

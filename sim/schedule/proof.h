@@ -7,7 +7,7 @@
 /* What one instruction can rely on whatever the times are: how many instructions of each lane of
  * its rank have finished when it starts. Lane order and `after` imply it. */
 struct known {
-    int finished[NUM_LANES];
+    int finished[NUM_ALL_LANES];
 };
 
 /* One stage under proof. Tables by microbatch are indexed by slot_key of this stage's chunk that

@@ -57,8 +57,8 @@ struct generator {
     int (*of_round)(const struct schedule_shape *shape, int stage, int round);
     /* The most of the stage's chunk in a round at any time. NULL: as many as of_round. */
     int (*most_of_round)(const struct schedule_shape *shape, int stage, int round);
-    /* At the peak, how many of those wait only for BACKWARD_WEIGHT and need less room. The
-     * BACKWARD_INPUT that follows adds one. NULL: the backward is not split. */
+    /* At the peak, how many of those of each chunk wait only for BACKWARD_WEIGHT and need less
+     * room. The BACKWARD_INPUT that follows adds one. NULL: the backward is not split. */
     int (*waiting)(const struct schedule_shape *shape, int stage);
 };
 extern const struct generator generators[];

@@ -182,7 +182,34 @@ static int count_lines(const char *text)
     return lines;
 }
 
-/* The text does not state the shape: the highest chunk and microbatch do. */
+static bool is_message(const struct instr *instr)
+{
+    return instr->peer >= 0 && instr->chunk >= 0;
+}
+
+/* The text does not state the placement: a forward on another stage than in rounds that all go down
+ * does. */
+static void infer_rule(struct schedule *schedule)
+{
+    int stages = schedule->shape.num_stages;
+    for (int stage = 0; stage < stages; stage++)
+        for (int i = 0; i < schedule->ranks[stage].count; i++) {
+            const struct instr *instr = &schedule->ranks[stage].at[i];
+            if (instr->op == INSTR_FORWARD && instr->chunk % stages != stage)
+                schedule->rule = &placement_v;
+        }
+    struct placement placement = schedule_placement(schedule);
+    for (int stage = 0; schedule->rule && stage < stages; stage++)
+        for (int i = 0; i < schedule->ranks[stage].count; i++) {
+            struct instr *instr = &schedule->ranks[stage].at[i];
+            instr->is_turned =
+                is_message(instr) &&
+                placement_direction(placement, placement_round(placement, instr->chunk)) ==
+                    DIRECTION_UP;
+        }
+}
+
+/* Nor the shape: the highest chunk and microbatch do. */
 static void infer_shape(struct schedule *schedule)
 {
     struct schedule_shape *shape = &schedule->shape;
@@ -214,6 +241,7 @@ struct schedule *schedule_parse(const char *text, struct arena *arena, struct er
         err_set(err, ERR_INPUT, "line 1", "expected \"0:\", found the end of the text");
         return NULL;
     }
+    infer_rule(schedule);
     infer_shape(schedule);
     return schedule;
 }

@@ -50,7 +50,7 @@ double timeline_busy_s(const struct timeline *timeline, int rank, enum lane lane
     const struct instrs *list = &timeline->schedule->ranks[rank];
     double busy_s = 0;
     for (int i = 0; i < list->count; i++)
-        if (opcode_infos[list->at[i].op].lane == lane)
+        if (instr_lane(&list->at[i]) == lane)
             busy_s += timeline->ranks[rank][i].end_s - timeline->ranks[rank][i].start_s;
     return busy_s;
 }
@@ -101,7 +101,7 @@ static bool check_instr(const struct timeline *timeline, int rank, int i, const 
 {
     const struct instr *instr = &timeline->schedule->ranks[rank].at[i];
     const struct interval *times = timeline->ranks[rank];
-    int before = last[opcode_infos[instr->op].lane];
+    int before = last[instr_lane(instr)];
     char where[64];
     snprintf(where, sizeof where, "stage %d, instruction %d", rank, i);
     if (times[i].end_s < times[i].start_s - slack_s)
@@ -121,13 +121,13 @@ bool timeline_check(const struct timeline *timeline, double slack_s, struct err 
 {
     for (int rank = 0; rank < timeline->schedule->shape.num_stages; rank++) {
         const struct instrs *list = &timeline->schedule->ranks[rank];
-        int last[NUM_LANES];
-        for (int lane = 0; lane < NUM_LANES; lane++)
+        int last[NUM_ALL_LANES];
+        for (int lane = 0; lane < NUM_ALL_LANES; lane++)
             last[lane] = NO_INSTR;
         for (int i = 0; i < list->count; i++) {
             if (!check_instr(timeline, rank, i, last, slack_s, err))
                 return false;
-            last[opcode_infos[list->at[i].op].lane] = i;
+            last[instr_lane(&list->at[i])] = i;
         }
     }
     return true;

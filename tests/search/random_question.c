@@ -132,7 +132,7 @@ static void add_degrees(struct question *question, struct text *layout)
     if (pp > 1)
         text_add(layout, "%s",
                  WORD(question, "", "", "", " vpp2", " vpp3", " schedule=gpipe", " schedule=naive",
-                      " schedule=zb-h1", " schedule=zb-h2"));
+                      " schedule=zb-h1", " schedule=zb-h2", " vpp2 schedule=zb-v"));
     if (cp > 1)
         text_add(layout, "%s", WORD(question, "", " cp-comm=all-gather", " cp-comm=a2a"));
 }

@@ -17,6 +17,12 @@ struct step {
     struct step_cost cost;
 };
 
+static inline struct placement step_placement(const struct step *step)
+{
+    return (struct placement){ step->shape.num_stages, step->shape.chunks_per_stage,
+                               step->generator->rule };
+}
+
 /* The step must stay where it is: the cost points into it. */
 void step_init(struct step *step, const char *generator, int p, int v, int m);
 

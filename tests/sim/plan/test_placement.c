@@ -1,5 +1,5 @@
-/* Placements, and one that no layout asks for yet: a V, whose second round goes back up, so that
- * stage 0 has the first and the last chunk. It is a rule and a generator, both here. */
+/* Placements: rounds that all go down, and a V, whose second round goes back up, so that stage 0
+ * has the first and the last chunk. The order of its passes here is the simplest. */
 #include "sim/schedule/placement.h"
 
 #include "base/text.h"
@@ -19,14 +19,7 @@ static void release(void)
 
 /* --- the V ------------------------------------------------------------------------------------ */
 
-static enum direction down_and_up(int round)
-{
-    return round % 2 == 0 ? DIRECTION_DOWN : DIRECTION_UP;
-}
-
-static const struct placement_rule v_rule = { "v", down_and_up };
-
-static bool v_accepts(const struct schedule_shape *shape, struct err *err)
+static bool any_accepts(const struct schedule_shape *shape, struct err *err)
 {
     (void)shape, (void)err;
     return true;
@@ -35,13 +28,13 @@ static bool v_accepts(const struct schedule_shape *shape, struct err *err)
 static void v_add(enum opcode op, int chunk, const struct schedule_shape *shape, struct instrs *out)
 {
     for (int i = 0; i < shape->num_microbatches; i++)
-        out->at[out->count++] = (struct instr){ op, chunk, i, -1, NO_INSTR };
+        out->at[out->count++] = (struct instr){ op, chunk, i, -1, NO_INSTR, 0 };
 }
 
 /* All forwards, round by round, then all backwards. */
 static void v_emit(const struct schedule_shape *shape, int stage, struct instrs *out)
 {
-    struct placement placement = { shape->num_stages, shape->chunks_per_stage, &v_rule };
+    struct placement placement = { shape->num_stages, shape->chunks_per_stage, &placement_v };
     for (int round = 0; round < shape->chunks_per_stage; round++)
         v_add(INSTR_FORWARD, placement_chunk(placement, stage, round), shape, out);
     for (int round = shape->chunks_per_stage - 1; round >= 0; round--)
@@ -61,8 +54,8 @@ static int v_of_round(const struct schedule_shape *shape, int stage, int round)
 }
 
 static const struct generator v = { .name = "v",
-                                    .rule = &v_rule,
-                                    .accepts = v_accepts,
+                                    .rule = &placement_v,
+                                    .accepts = any_accepts,
                                     .emit = v_emit,
                                     .in_flight = v_in_flight,
                                     .of_round = v_of_round };
@@ -84,16 +77,16 @@ static const struct {
     bool ends_meet, uses_last_boundary;
 } cases[] = {
     { { 4, 2, NULL }, { 0, 1, 2, 3, 0, 1, 2, 3 }, { 0, 1, 2, 3, 0, 1, 2 }, { 0 }, false, true },
-    { { 4, 2, &v_rule },
+    { { 4, 2, &placement_v },
       { 0, 1, 2, 3, 3, 2, 1, 0 },
       { 0, 1, 2, NO_BOUNDARY, 2, 1, 0 },
       { DIRECTION_DOWN, DIRECTION_UP },
       true,
       false },
     { { 4, 1, NULL }, { 0, 1, 2, 3 }, { 0, 1, 2 }, { 0 }, false, false },
-    { { 4, 1, &v_rule }, { 0, 1, 2, 3 }, { 0, 1, 2 }, { 0 }, false, false },
+    { { 4, 1, &placement_v }, { 0, 1, 2, 3 }, { 0, 1, 2 }, { 0 }, false, false },
     { { 1, 2, NULL }, { 0, 0 }, { NO_BOUNDARY }, { 0 }, true, false },
-    { { 2, 4, &v_rule },
+    { { 2, 4, &placement_v },
       { 0, 1, 1, 0, 0, 1, 1, 0 },
       { 0, NO_BOUNDARY, 0, NO_BOUNDARY, 0, NO_BOUNDARY, 0 },
       { DIRECTION_DOWN, DIRECTION_UP },
@@ -134,7 +127,7 @@ static void place_as_v(void)
     planned_load("dgx-a100-80g", "megatron-core", "gpt2-124m", 2);
     planned.model.batch = 4;
     planned_layout("pp2 vpp2 mb1 overlap=p2p");
-    planned.plan.placement = &v_rule;
+    planned.plan.placement = &placement_v;
     planned.model.batch = 5; /* which an interleaved schedule could not do */
     planned.pieces = pieces_cost(&planned.system, &planned.model, &planned.plan, &planned.arena);
 }
@@ -241,7 +234,7 @@ START_TEST(the_checker_refuses_a_message_to_ones_own_stage)
     struct err err = { 0 };
     struct schedule *schedule =
         v_schedule((struct schedule_shape){ 2, 2, 1, 0 }, (struct lowering){ 0 });
-    schedule->ranks[1].at[3] = (struct instr){ INSTR_SEND_ACT, 1, 0, 1, NO_INSTR };
+    schedule->ranks[1].at[3] = (struct instr){ INSTR_SEND_ACT, 1, 0, 1, NO_INSTR, 0 };
     ck_assert(!schedule_check(schedule, &err));
     ck_assert_str_eq(err.msg, "SA1.0>1 stays on stage 1");
 }

@@ -344,10 +344,11 @@ static int expected_count(const struct generator *generator, const struct schedu
 {
     int chunks = shape->num_stages * shape->chunks_per_stage;
     int m = shape->num_microbatches;
-    int count = (generator_splits(generator) ? 3 : 2) * chunks * m + 4 * (chunks - 1) * m;
+    int ways = generator->rule ? chunks - shape->chunks_per_stage : chunks - 1; /* a V turns */
+    int count = (generator_splits(generator) ? 3 : 2) * chunks * m + 4 * ways * m;
     count += lowering->recompute ? chunks * m : 0;
     count += lowering->has_data_group ? chunks : 0;
-    count += lowering->tied && shape->num_stages > 1 ? 2 : 0;
+    count += lowering->tied && shape->num_stages > 1 && !generator->rule ? 2 : 0;
     count += 2 * shape->num_stages;
     count += lowering->mix_beside || lowering->mix_updated ? chunks : 0;
     return count + (lowering->gather_updated ? chunks : 0);

@@ -129,6 +129,9 @@ static const char *const layouts[] = {
     "tp4 pp2 mb4 sp recompute=selective schedule=zb-h1",
     "tp1 pp4 mb1 stages=9,8,8,7 schedule=zb-h2",
     "cp2 pp4 mb1 zero1 schedule=zb-h1",
+    "pp4 vpp2 mb1 schedule=zb-v",
+    "tp2 pp4 vpp2 mb2 sp zero1 recompute=selective schedule=zb-v",
+    "pp4 vpp2 mb1 stages=3,5,4,4,4,4,5,3 schedule=zb-v",
 };
 enum { NUM_LAYOUTS = LENGTH(layouts) };
 
@@ -195,6 +198,21 @@ START_TEST(zb_h1_holds_on_every_stage_what_1f1b_holds_on_the_first)
 }
 END_TEST
 
+/* Every stage holds pp microbatches of the model's layers, and stage 0 both ends. */
+START_TEST(zb_v_holds_on_every_stage_what_1f1b_holds_on_the_first)
+{
+    load("gpt3-6.7b", 64, 16);
+    struct prediction plain = predict("pp8 mb1");
+    struct prediction v = predict("pp8 vpp2 mb1 schedule=zb-v");
+    for (int stage = 1; stage < 8; stage++)
+        ck_assert_double_eq_tol(v.stages[stage].activations_bytes,
+                                plain.stages[1].activations_bytes * 8 / 7,
+                                0.02 * plain.stages[1].activations_bytes);
+    ck_assert_double_lt(v.time.bubble_s, plain.time.bubble_s / 4);
+    ck_assert_double_gt(v.stages[0].weights_bytes, plain.stages[0].weights_bytes);
+}
+END_TEST
+
 static Suite *suite(void)
 {
     TCase *tc = tcase_create("zero bubble");
@@ -209,6 +227,7 @@ static Suite *suite(void)
     tcase_add_test(tc, splitting_the_backward_changes_no_flops);
     tcase_add_test(tc, the_bubble_of_1f1b_shrinks_to_less_than_half);
     tcase_add_test(tc, zb_h1_holds_on_every_stage_what_1f1b_holds_on_the_first);
+    tcase_add_test(tc, zb_v_holds_on_every_stage_what_1f1b_holds_on_the_first);
     Suite *s = suite_create("zero-bubble schedules");
     suite_add_tcase(s, tc);
     return s;
