@@ -13,6 +13,7 @@
 #include "cli/views/answer.h"
 #include "cli/views/goodput_view.h"
 #include "cli/views/partition_view.h"
+#include "cli/views/routing_view.h"
 #include "cli/views/show.h"
 
 #include <limits.h>
@@ -151,6 +152,7 @@ static void explain_one(const struct options *options, const struct setup *setup
                             difference_json(seconds, prediction.step_s - estimate.step_s));
         json_object_set_new(json, "lecture", lecture_json(&lecture));
         json_object_set(json, "assumptions", setup->assumptions);
+        add_routing_json(json, setup);
         print_json(json);
         json_decref(json);
     } else {
@@ -160,6 +162,7 @@ static void explain_one(const struct options *options, const struct setup *setup
         show_textbook_setup(&terminal, &textbook);
         show_times(&terminal, &estimate, &prediction);
         show_memory(&terminal, &estimate, &prediction);
+        show_routing(&terminal, setup);
         show_lecture(&terminal, &lecture);
         show_goodput(&terminal, setup, &setup->plan, &prediction);
     }

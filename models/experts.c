@@ -5,8 +5,11 @@
  * once for each of their experts, sent to the experts' ranks, sorted by expert, and multiplied by
  * all experts of the rank in one grouped product. A row takes the router's share of it along: the
  * activation multiplies by it, so that the experts' output need not be kept for the share's
- * gradient (Megatron Core 0.13, moe/experts.py). Sizes are those of a balanced router. */
+ * gradient (Megatron Core 0.13, moe/experts.py). `dims` says how unevenly the router spreads them.
+ */
 #include "models/layer_part.h"
+
+#include <math.h>
 
 /* Bytes of a router's number: logits and shares are fp32, the map of chosen experts is of bytes. */
 enum { SHARE_BYTES = 4, CHOSEN_BYTES = 1, PLACE_BYTES = 4 };
@@ -14,12 +17,6 @@ enum { SHARE_BYTES = 4, CHOSEN_BYTES = 1, PLACE_BYTES = 4 };
 /* Kernels of scores, top-k, map and auxiliary loss where no kernel fuses them (Megatron Core,
  * moe/moe_utils.py: topk_routing_with_score_function and its callers). */
 enum { ROUTE_KERNELS = 10 };
-
-/* A token's rows on this rank before they are sent: one for each of its experts. */
-static double copied_rows(const struct builder *b)
-{
-    return b->dims->norm_tokens * b->model->topk;
-}
 
 /* A product with the whole router's matrix, which all tensor ranks hold. Its logits are fp32. */
 static void add_router(struct builder *b)
@@ -49,7 +46,7 @@ static void add_route(struct builder *b, int *shares, int *places)
     *shares = add_output(b, op, VALUE_STATISTICS, SHARE_BYTES * rows * experts);
     ids_add(&op->saved, *shares);
     *places = add_output(b, op, VALUE_PLACES,
-                         CHOSEN_BYTES * rows * experts + PLACE_BYTES * copied_rows(b));
+                         CHOSEN_BYTES * rows * experts + PLACE_BYTES * b->dims->sent_rows);
     ids_add(&op->saved, *places);
     if (b->model->score_bias)
         add_weight(b, op, WEIGHT_BIAS, experts, 1)->is_frozen = true;
@@ -64,17 +61,17 @@ static void add_dispatch(struct builder *b, int shares, int places)
     ids_add(&op->in, places);
     ids_add(&op->in, shares);
     op->bytes = op->backward_bytes =
-        b->element_bytes * d->hidden * (d->norm_tokens + copied_rows(b));
-    b->ops.operands->values[b->value].bytes = b->element_bytes * d->hidden * copied_rows(b);
+        b->element_bytes * d->hidden * (d->norm_tokens + b->dims->sent_rows);
+    b->ops.operands->values[b->value].bytes = b->element_bytes * d->hidden * b->dims->sent_rows;
     ids_add(&op->saved, places);
 }
 
 /* `rows` of the value behind the mark. */
 static void add_expert_mark(struct builder *b, enum op_kind kind, const char *name, double rows)
 {
-    struct op *op = add_op(b, kind, name, copied_rows(b), b->dims->hidden);
+    struct op *op = add_op(b, kind, name, b->dims->sent_rows, b->dims->hidden);
     op->kernels = 0;
-    op->comm_bytes = b->element_bytes * op->m * op->n;
+    op->comm_bytes = b->element_bytes * b->dims->message_rows * op->n;
     b->ops.operands->values[b->value].bytes = b->element_bytes * rows * op->n;
 }
 
@@ -90,21 +87,35 @@ static void add_sort(struct builder *b, const char *name)
     keep_output(b, op, VALUE_PLACES, PLACE_BYTES * d->expert_rows);
 }
 
-static void add_expert_activation(struct builder *b)
+static void add_expert_activation(struct builder *b, double rows)
 {
-    const struct layer_dims *d = b->dims;
     b->region = REGION_EXPERT_ACTIVATION;
-    struct op *op = add_activation(b, "expert_activation", d->expert_rows, d->expert_ffn);
+    struct op *op = add_activation(b, "expert_activation", rows, b->dims->expert_ffn);
     b->region = REGION_EXPERTS;
-    op->bytes += SHARE_BYTES * d->expert_rows;
-    op->backward_bytes += 2 * SHARE_BYTES * d->expert_rows;
-    keep_output(b, op, VALUE_STATISTICS, SHARE_BYTES * d->expert_rows);
+    op->bytes += SHARE_BYTES * rows;
+    op->backward_bytes += 2 * SHARE_BYTES * rows;
+    keep_output(b, op, VALUE_STATISTICS, SHARE_BYTES * rows);
+}
+
+/* The experts' rows as they are multiplied: each expert's are padded to a multiple of a, by
+ * (a - 1)/2 in the mean where they are as many as come. */
+static double padded_rows(const struct builder *b)
+{
+    const struct recipe *recipe = b->options->recipe;
+    const struct layer_dims *d = b->dims;
+    if (!recipe || d->experts <= 0)
+        return d->expert_rows;
+    double aligned = recipe->aligned_rows;
+    if (b->model->routing.kind != ROUTING_BALANCED)
+        return d->expert_rows + d->experts * (aligned - 1) / 2;
+    return d->experts * aligned * ceil(d->expert_rows / d->experts / aligned);
 }
 
 static void add_routed_experts(struct builder *b)
 {
     const struct layer_dims *d = b->dims;
     int rows = b->value, shares, places;
+    double padded = padded_rows(b);
     double inputs = model_is_gated(b->model) ? 2 : 1;
     b->region = REGION_EXPERTS;
     add_router(b);
@@ -116,26 +127,26 @@ static void add_routed_experts(struct builder *b)
     struct linear fc1 = { .name = "expert_fc1",
                           .out = inputs * d->expert_ffn,
                           .in = d->hidden,
-                          .rows = d->expert_rows,
+                          .rows = padded,
                           .groups = d->experts,
                           .has_bias = b->model->expert_bias };
     struct linear fc2 = { .name = "expert_fc2",
                           .out = d->hidden,
                           .in = d->expert_ffn,
-                          .rows = d->expert_rows,
+                          .rows = padded,
                           .groups = d->experts,
                           .has_bias = b->model->expert_bias };
-    add_quantize(b, "expert_fc1_input", d->expert_rows, d->hidden);
+    add_quantize(b, "expert_fc1_input", padded, d->hidden);
     add_linear(b, &fc1);
-    add_expert_activation(b);
-    add_quantize(b, "expert_fc2_input", d->expert_rows, d->expert_ffn);
+    add_expert_activation(b, padded);
+    add_quantize(b, "expert_fc2_input", padded, d->expert_ffn);
     add_linear(b, &fc2);
     add_sort(b, "expert_unsort");
-    add_expert_mark(b, OP_EXPERT_LEAVE, "expert_leave", copied_rows(b));
+    add_expert_mark(b, OP_EXPERT_LEAVE, "expert_leave", b->dims->sent_rows);
     struct op *op = add_op(b, OP_COMBINE, "combine", d->norm_tokens, d->hidden);
     op->k = b->model->topk;
     op->bytes = op->backward_bytes =
-        b->element_bytes * d->hidden * (d->norm_tokens + copied_rows(b));
+        b->element_bytes * d->hidden * (d->norm_tokens + b->dims->sent_rows);
     ids_add(&op->in, places);
     ids_add(&op->saved, places);
     b->region = REGION_REST;

@@ -38,6 +38,8 @@ struct layer_dims layer_dims(const struct model *model, double batch, double seq
         .value_dim = model->kv_lora > 0 ? model->v_head_dim : model->head_dim,
         .ffn = model->ffn,
         .experts = model->experts,
+        .sent_rows = batch * seq * model->topk,
+        .message_rows = batch * seq * model->topk,
         .expert_rows = batch * seq * model->topk,
         .expert_ffn = model->expert_ffn,
         .shared_ffn = model->shared_ffn,

@@ -23,8 +23,10 @@ struct layer_dims {
     double heads, kv_heads, head_dim;
     double value_dim; /* of a head's values and outputs: head_dim, but in latent attention */
     double ffn;
-    double experts;     /* on this rank; 0: none */
-    double expert_rows; /* rows that they get together */
+    double experts;      /* on this rank; 0: none */
+    double sent_rows;    /* rows that this rank sends to experts, a place for each choice */
+    double message_rows; /* rows of the fullest rank in an exchange of them */
+    double expert_rows;  /* rows that the experts here get together */
     double expert_ffn, shared_ffn;
     double vocab; /* of the output head and the embedding table, padded */
 };

@@ -124,6 +124,16 @@ const struct field model_fields[] = {
       .doc = "A product hidden -> 1 scales the shared experts' output." },
     { F(router_bias), .kind = FIELD_BOOL, .fallback = "no",
       .doc = "Trained biases of the router." },
+    { "routing", .offset = offsetof(struct model, routing.kind), .kind = FIELD_NAME,
+      .names = routing_names, .fallback = "balanced",
+      .doc = "How tokens spread over experts: equally, at random, by a popularity with deviation "
+             "routing_cv, or so that the fullest rank has routing_factor times the mean. Written "
+             "by --routing, as are the next two." },
+    { "routing_cv", .offset = offsetof(struct model, routing.cv), .kind = FIELD_NUMBER, .min = 0,
+      .max = 10, .fallback = "0",
+      .doc = "Standard deviation of experts' popularity over its mean." },
+    { "routing_factor", .offset = offsetof(struct model, routing.factor), .kind = FIELD_NUMBER,
+      .min = 0, .max = 1e6, .fallback = "0", .doc = "Largest load of a rank over the mean." },
     { F(score_bias), .kind = FIELD_BOOL, .fallback = "no",
       .doc = "Biases of the choice of experts, without gradient or optimizer state." },
     { F(expert_bias), .kind = FIELD_BOOL, .fallback = "no",

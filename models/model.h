@@ -9,6 +9,7 @@
 #include "base/field.h"
 #include "models/blocks.h"
 #include "models/documents.h"
+#include "models/routing.h"
 
 #include <jansson.h>
 #include <stdbool.h>
@@ -99,6 +100,7 @@ struct model {
     bool router_bias;               /* trained biases of the router, one an expert */
     bool score_bias;                /* biases that choose experts; set without a gradient */
     bool expert_bias;               /* biases on the projections of experts */
+    struct routing routing;         /* of the run */
 
     /* Latent attention (MLA): q from q_lora channels (0: from hidden), k and v from kv_lora. A head
      * of q and k has qk_nope_dim channels without and qk_rope_dim with rotary angles; those of k

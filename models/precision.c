@@ -6,8 +6,9 @@ const char *const precision_names[NUM_PRECISIONS + 1] = {
 #undef X
 };
 
-/* Relative rates of products are typical, not measured: on Hopper, scales along the inner dimension
- * are applied outside the tensor cores, row scales in the epilogue. */
+/* Rows of experts: Megatron Core, moe/moe_utils.py, get_align_size_for_quantization: 16 in fp8, 32
+ * in mxfp8 and fp4. Relative rates of products are typical, not measured: on Hopper, scales along
+ * the inner dimension are applied outside the tensor cores, row scales in the epilogue. */
 static const struct recipe delayed = {
     .products = DTYPE_FP8,
     .scaling = SCALING_TENSOR,
@@ -15,6 +16,7 @@ static const struct recipe delayed = {
     .kernels = 1,
     .product_efficiency = 1,
     .keeps_weights = true,
+    .aligned_rows = 16,
 };
 /* Finds the largest value and the scale, then reads the tensor again. */
 static const struct recipe current = {
@@ -24,6 +26,7 @@ static const struct recipe current = {
     .kernels = 3,
     .product_efficiency = 1,
     .keeps_weights = true,
+    .aligned_rows = 16,
 };
 /* Rows for one copy, columns for the other. */
 static const struct recipe rowwise = {
@@ -32,6 +35,7 @@ static const struct recipe rowwise = {
     .reads = 2,
     .kernels = 2,
     .product_efficiency = 0.9,
+    .aligned_rows = 16,
 };
 static const struct recipe microscaled = {
     .products = DTYPE_FP8,
@@ -42,6 +46,7 @@ static const struct recipe microscaled = {
     .product_efficiency = 1,
     .scales_in_products = true,
     .keeps_weights = true,
+    .aligned_rows = 32,
 };
 static const struct recipe blockwise = {
     .products = DTYPE_FP8,
@@ -51,6 +56,7 @@ static const struct recipe blockwise = {
     .kernels = 2,
     .product_efficiency = 0.85,
     .keeps_weights = true,
+    .aligned_rows = 16,
 };
 /* One 8-bit scale per 16 values, and one fp32 scale per tensor, for which the largest value is
  * found first. Inputs of weight gradients pass a Hadamard transform of 16 values, so a cast costs
@@ -63,6 +69,7 @@ static const struct recipe nvfp4 = {
     .kernels = 3,
     .product_efficiency = 1,
     .scales_in_products = true,
+    .aligned_rows = 32,
 };
 
 const struct precision_row precision_rows[NUM_PRECISIONS] = {

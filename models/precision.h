@@ -44,6 +44,7 @@ struct recipe {
     double product_efficiency; /* rate of products relative to one scale per tensor */
     bool scales_in_products;   /* the matrix units apply the scales, if they can
                                   (sim/cost/generation.h) */
+    int aligned_rows;          /* an expert's rows are padded to a multiple of these */
     bool keeps_weights;        /* weights can be kept and gathered quantised between steps */
 };
 

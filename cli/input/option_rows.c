@@ -78,6 +78,11 @@ const struct option_row option_rows[] = {
         .doc = "Lengths of the documents packed into a sequence, whose tokens see no other: a file "
                "with one on each line, or their mean and relative deviation (mean=8k,cv=1); one a "
                "sequence when not given. `run` has no such mask and refuses it." } },
+    { "--routing", NULL, "balanced|random|cv=C|factor=F", PREDICTS,
+      { "routing", TEXT(routing),
+        .doc = "How tokens spread over experts: equally, at random, by a popularity of experts with "
+               "deviation C of the mean, or so that the fullest rank has F times the mean; balanced "
+               "when not given." } },
     { "--tokens", NULL, "T", PREDICTS,
       { "tokens", .kind = FIELD_QUANTITY, .quantity = QUANTITY_TOKENS, F(tokens), .min = 1,
         .max = 1e18,

@@ -23,7 +23,7 @@ struct options {
     const char *model, *cluster, *gpu, *stack;
     int gpus, nodes;   /* 0: not given */
     const char *batch; /* "1536", or "3.2 Mtok" */
-    const char *documents;
+    const char *documents, *routing;
     int seq;
     double tokens;
     int precision, optimizer; /* -1: not given */

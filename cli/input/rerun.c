@@ -32,6 +32,7 @@ void add_case_options(const struct options *options, const struct setup *setup, 
     if (options->seq)
         text_add(out, " --seq %d", options->seq);
     add_option(out, "--documents", options->documents);
+    add_option(out, "--routing", options->routing);
     add_option(out, "--precision", name_of(precision_names, options->precision));
     add_option(out, "--optimizer", name_of(optimizer_names, options->optimizer));
 }

@@ -121,6 +121,22 @@ bool setup_parse(struct setup *setup, const struct options *options, const char 
     return false;
 }
 
+/* Notes what a plan's experts leave out; the sizes are those of the padded whole. */
+static void note_capacity(struct setup *setup)
+{
+    const struct plan *plan = &setup->plan;
+    const struct model *model = &setup->model;
+    if (plan->capacity == 0)
+        return;
+    double tokens = (double)plan->microbatch * model->seq / (plan->cp * plan->tp);
+    struct routed routed = { tokens, model->experts, model->topk, model->experts };
+    double capacity = plan->capacity / 100.0;
+    setup_assume(setup,
+                 "experts padded to %g times the mean: %.2g %% of the rows are dropped by this "
+                 "routing",
+                 capacity, 100 * routing_dropped_share(&model->routing, &routed, capacity));
+}
+
 /* The host computes in fp32 whatever the storage type, so other types get fp32's rate. */
 static void widen_rate(struct setup *setup)
 {
@@ -226,7 +242,10 @@ static bool load_plan(const struct options *options, const struct json_file *fil
     if (!is_read)
         return !options->layout && planfile_blame(file, "layout", err);
     setup_note_exchange(setup, &setup->plan);
-    return check_plan(setup, err);
+    if (!check_plan(setup, err))
+        return false;
+    note_capacity(setup);
+    return true;
 }
 
 static bool load_all(const struct options *options, const struct json_file *file,

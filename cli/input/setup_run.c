@@ -2,6 +2,7 @@
 
 #include "base/units.h"
 #include "cli/input/documents.h"
+#include "cli/input/routing.h"
 #include "search/batch.h"
 
 #include <math.h>
@@ -103,13 +104,43 @@ static bool has_windows(const struct model *model)
     return false;
 }
 
-/* Notes what a run with experts, or with modules for later tokens, leaves open. */
-static void assume_experts(struct setup *setup)
+/* Notes how tokens spread over the experts. */
+static bool set_routing(const struct options *options, struct setup *setup, struct err *err)
+{
+    struct model *model = &setup->model;
+    struct routing *routing = &model->routing;
+    if (options->routing && model->experts == 0)
+        return err_set(err, ERR_USAGE, "--routing", "%s has no experts", model->name);
+    if (options->routing && !routing_read(options->routing, routing, err))
+        return false;
+    if (model->experts == 0)
+        return true;
+    switch ((enum routing_kind)routing->kind) {
+    case ROUTING_BALANCED:
+        setup_assume(setup, "a balanced router: every expert gets as many tokens");
+        break;
+    case ROUTING_RANDOM:
+        setup_assume(setup, "a router that chooses at random: ranks wait for the fullest of them");
+        break;
+    case ROUTING_SKEWED:
+        setup_assume(setup,
+                     "experts whose popularity has deviation %g of the mean: ranks wait for the "
+                     "fullest of them",
+                     routing->cv);
+        break;
+    case ROUTING_FACTOR:
+        setup_assume(setup, "a router whose fullest rank gets %g times the mean, if it can",
+                     routing->factor);
+        break;
+    }
+    return true;
+}
+
+/* Notes what a run with modules for later tokens leaves open. */
+static void assume_modules(struct setup *setup)
 {
     const struct model *model = &setup->model;
     char parameters[32];
-    if (model->experts > 0)
-        setup_assume(setup, "a balanced router: every expert gets as many tokens");
     if (model->mtp == 0)
         return;
     units_show_count(model_mtp_parameters(model), parameters, sizeof parameters);
@@ -170,7 +201,9 @@ bool setup_set_run(const struct options *options, bool of_file, struct setup *se
     if (options->seq && !set_seq(options->seq, model, err))
         return false;
     assume_attention(options, setup);
-    assume_experts(setup);
+    if (!set_routing(options, setup, err))
+        return false;
+    assume_modules(setup);
     if (!set_documents(options, setup, err))
         return false;
     if (options->tokens > 0)

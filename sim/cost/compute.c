@@ -40,6 +40,7 @@ static struct gemm_rate gemm_rate(const struct gpu *gpu, const struct profile *p
 /* `groups` products of m x n from k in one kernel, such as one for each expert. */
 struct gemm_shape {
     double groups, m, n, k;
+    double efficiency; /* share of the rate that its alignment leaves */
 };
 
 /* Whole waves of the tiles of all groups: a partly filled last wave takes as long as a full one.
@@ -106,7 +107,7 @@ static double measured_correction(const struct gpu *gpu, const struct profile *p
         double weight = exp(-4 * distance2);
         double measured_s = 2 * p->m * p->n * p->k / p->flops_per_s;
         double modelled_s =
-            best_tile_s(gpu, profile, &rate, (struct gemm_shape){ 1, p->m, p->n, p->k });
+            best_tile_s(gpu, profile, &rate, (struct gemm_shape){ 1, p->m, p->n, p->k, 1 });
         weights += weight;
         sum += weight * log(measured_s / modelled_s);
     }
@@ -138,12 +139,12 @@ static double alignment_efficiency(const struct profile *profile, enum dtype dty
     return is_copied ? sqrt(odd) : odd;
 }
 
-static double grouped_s(const struct gpu *gpu, const struct profile *profile, enum dtype dtype,
+static double product_s(const struct gpu *gpu, const struct profile *profile, enum dtype dtype,
                         struct gemm_shape shape, double bytes)
 {
     double m = shape.m, n = shape.n, k = shape.k;
     struct gemm_rate rate = gemm_rate(gpu, profile, dtype);
-    rate.peak_flops_per_s *= shape.groups > 1 ? 1 : alignment_efficiency(profile, dtype, m, n, k);
+    rate.peak_flops_per_s *= shape.efficiency;
     double multiply_s = best_tile_s(gpu, profile, &rate, shape);
     double loaded = dtype_is_quantized(dtype) ? dtype_bytes(dtype) / 2 : 1;
     if (profile->num_gemm_points > 0)
@@ -156,7 +157,16 @@ static double grouped_s(const struct gpu *gpu, const struct profile *profile, en
 double gemm_s(const struct gpu *gpu, const struct profile *profile, enum dtype dtype, double m,
               double n, double k, double bytes)
 {
-    return grouped_s(gpu, profile, dtype, (struct gemm_shape){ 1, m, n, k }, bytes);
+    double aligned = alignment_efficiency(profile, dtype, m, n, k);
+    return product_s(gpu, profile, dtype, (struct gemm_shape){ 1, m, n, k, aligned }, bytes);
+}
+
+/* The rows of an expert are as many as come: rows of memory are along its widths, which are
+ * aligned. */
+static double experts_s(const struct gpu *gpu, const struct profile *profile, const struct op *op)
+{
+    return product_s(gpu, profile, op->dtype,
+                     (struct gemm_shape){ op->batch, op->m, op->n, op->k, 1 }, op->bytes);
 }
 
 double traffic_s(const struct gpu *gpu, const struct profile *profile, double bytes, double kernels)
@@ -225,8 +235,9 @@ double op_s(const struct gpu *gpu, const struct profile *profile, enum attention
         return measured_s;
     switch (op->kind) {
     case OP_GEMM:
-        return grouped_s(gpu, profile, op->dtype,
-                         (struct gemm_shape){ op->batch, op->m, op->n, op->k }, op->bytes);
+        return op->region == REGION_EXPERTS
+                   ? experts_s(gpu, profile, op)
+                   : gemm_s(gpu, profile, op->dtype, op->m, op->n, op->k, op->bytes);
     case OP_SCORES:
     case OP_CONTEXT:
         return batched_product_s(gpu, profile, op);

@@ -599,10 +599,31 @@ static double logits_run_bytes(const struct piece_question *question, const stru
            (question->share.sp && question->share.tp > 1 ? 2 : 1) * whole_bytes;
 }
 
+/* The model as the fullest rank of all layers sees it, whose memory is the peak. */
+static struct model model_of_peak(struct rank_share share, const struct model *model)
+{
+    struct model peak = *model;
+    struct layer_dims dims = local_dims(share, model, model->seq);
+    struct routed routed = expert_routed(share, model, dims.norm_tokens);
+    double factor = routing_peak_factor(&model->routing, &routed, model->layers);
+    peak.routing = (struct routing){ .kind = ROUTING_FACTOR, .factor = factor };
+    return peak;
+}
+
+/* The memory of one piece with the times of another. */
+static struct piece_cost with_times(struct piece_cost cost, const struct piece_cost *times)
+{
+    cost.forward = times->forward;
+    cost.backward = times->backward;
+    cost.weight = times->weight;
+    cost.replay = times->replay;
+    return cost;
+}
+
 /* The cost of a layer of a model with one kind of blocks. */
-static struct piece_cost block_cost(const struct timer *timer, const struct model *model,
-                                    const struct layer_options *options, bool overlap,
-                                    double input_bytes, struct arena *arena)
+static struct piece_cost even_block_cost(const struct timer *timer, const struct model *model,
+                                         const struct layer_options *options, bool overlap,
+                                         double input_bytes, struct arena *arena)
 {
     struct rank_share share = timer->question->share;
     struct local_ops layer = local_layer(share, model, model->seq, options, overlap, arena);
@@ -612,6 +633,19 @@ static struct piece_cost block_cost(const struct timer *timer, const struct mode
     if (timer->question->matrices_apart)
         cost.matrices = list_matrices(timer->system, &layer.forward, options->dtype);
     return cost;
+}
+
+/* The same, where loads of ranks may differ. */
+static struct piece_cost block_cost(const struct timer *timer, const struct model *model,
+                                    const struct layer_options *options, bool overlap,
+                                    double input_bytes, struct arena *arena)
+{
+    struct piece_cost cost = even_block_cost(timer, model, options, overlap, input_bytes, arena);
+    struct rank_share share = timer->question->share;
+    if (model->experts == 0 || model->routing.kind == ROUTING_BALANCED || share.capacity > 0)
+        return cost;
+    struct model peak = model_of_peak(share, model);
+    return with_times(even_block_cost(timer, &peak, options, overlap, input_bytes, arena), &cost);
 }
 
 struct pieces pieces_answer(const struct system *system, const struct model *model,

@@ -1,18 +1,41 @@
 #include "sim/plan/axes.h"
+#include "sim/plan/local.h"
+
+#include <math.h>
 
 int expert_degree(const struct plan *plan)
 {
     return plan->ep;
 }
 
+struct routed expert_routed(struct rank_share share, const struct model *model, double tokens)
+{
+    return (struct routed){ .tokens = tokens * share.ep * share.etp,
+                            .experts = model->experts,
+                            .topk = model->topk,
+                            .ranks = share.ep };
+}
+
 /* Each rank brings the rows of its own tokens, topk copies of each, and with a balanced router gets
- * as many. The ranks that share an expert gather each other's, so that each of them has all rows
- * and multiplies by its part of the expert. */
+ * as many; all wait for the rank that gets most. A padded expert gets its capacity of every rank.
+ * The ranks that share an expert gather each other's rows, so that each of them has all rows and
+ * multiplies by its part of the expert. */
 void expert_shard(struct rank_share share, const struct model *model, struct layer_dims *dims)
 {
+    struct routed routed = expert_routed(share, model, dims->norm_tokens);
     dims->experts /= share.ep;
     dims->expert_ffn /= share.etp;
-    dims->expert_rows = dims->norm_tokens * model->topk * share.etp;
+    dims->sent_rows = dims->norm_tokens * model->topk;
+    dims->message_rows = dims->sent_rows;
+    if (model->experts == 0)
+        return;
+    if (share.capacity > 0)
+        dims->sent_rows = dims->message_rows =
+            model->experts * routing_capacity_rows(dims->norm_tokens, model->experts, model->topk,
+                                                   share.capacity / 100.0);
+    else
+        dims->message_rows = ceil(dims->sent_rows * routing_rank_factor(&model->routing, &routed));
+    dims->expert_rows = dims->message_rows * share.etp;
 }
 
 /* --- ops -------------------------------------------------------------------------------------- */
@@ -82,6 +105,9 @@ bool expert_divides(const struct plan_case *of, struct err *err)
 {
     const struct plan *plan = of->plan;
     const struct model *model = of->model;
+    if (plan->capacity > 0 && model->experts == 0)
+        return err_set(err, ERR_INFEASIBLE, "capacity",
+                       "capacity=%g is of experts, and the model has none", plan->capacity / 100.0);
     if (plan->ep == 1 && plan->etp == 1)
         return true;
     if (model->experts == 0)

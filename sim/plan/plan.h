@@ -65,7 +65,9 @@ struct plan {
     int tp, cp, ep, etp, pp; /* tensor, context, expert, expert-tensor, pipeline ranks */
     int dp;                  /* data ranks; 0 in a parsed text: to be derived */
     int vpp;                 /* chunks per stage */
-    int microbatch;          /* sequences */
+    int capacity; /* hundredths of the mean that an expert takes of a rank's rows, padded to it; 0:
+                     all that come */
+    int microbatch; /* sequences */
     bool sp;
     int zero;          /* 0-3 */
     int shard;         /* data and context ranks that ZeRO shards over; 0: all of them */

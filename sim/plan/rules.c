@@ -218,7 +218,7 @@ const struct plan_rule plan_rules[] = {
     { "context", "cp over 1 needs flash attention and 2 cp equal slices of the sequence; no "
       "relative positions; cp-comm=a2a divides the heads.",
       context_divides_sequence },
-    { "expert", "ep and etp over 1 need experts; ep divides them, etp their width.", expert_divides },
+    { "expert", "ep and etp over 1, and capacity, need experts; ep divides them, etp their width.", expert_divides },
     { "expert_groups", "etp x ep x pp divides the GPUs.", expert_fits_ranks },
     { "expert_sequence", "Experts with tp over 1 need sp.", expert_sees_all_rows },
     { "pipeline_layers", "The chunks hold every layer once, and at least one each.",

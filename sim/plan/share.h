@@ -11,6 +11,7 @@ struct rank_share {
     int tp, cp, ep, etp, microbatch;
     int sp;           /* 0 or 1 */
     int context_comm; /* enum context_comm */
+    int capacity;     /* hundredths; 0: experts take all rows */
     int ends_meet;    /* 0 or 1: one stage has embedding and head, so tied tables need no copy */
 };
 
@@ -23,6 +24,7 @@ static inline struct rank_share rank_share_of(const struct plan *plan)
                                 .microbatch = plan->microbatch,
                                 .sp = plan->sp,
                                 .context_comm = plan->context_comm,
+                                .capacity = plan->capacity,
                                 .ends_meet = placement_ends_meet(plan_placement(plan)) };
 }
 

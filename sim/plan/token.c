@@ -34,6 +34,10 @@ const struct plan_token plan_tokens[] = {
       NUMBER, MEMBER(ep), .min = 1, .fallback = 1 },
     { "etp", "etpN", "Tensor-parallel ranks of each expert.",
       NUMBER, MEMBER(etp), .min = 1, .fallback = 1 },
+    { "capacity", "capacity=F",
+      "Rows an expert takes of each rank's tokens, as a multiple of the mean, padded to it; further "
+      "ones are dropped; absent: all.",
+      .read = token_read_capacity, .write = token_write_capacity },
     { "pp", "ppN", "Pipeline stages.",
       NUMBER, MEMBER(pp), .min = 1 },
     { "dp", "dpN", "Data-parallel ranks; absent: what the GPUs leave.",

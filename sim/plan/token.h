@@ -42,10 +42,11 @@ enum dtype plan_default_gradient_dtype(int precision);
 /* Readers and writers that the table refers to. */
 plan_token_read token_read_number, token_read_sp, token_read_name, token_read_schedule,
     token_read_stages, token_read_recompute;
-plan_token_read token_read_overlap, token_read_order, token_read_offload, token_read_exchange;
+plan_token_read token_read_overlap, token_read_order, token_read_offload, token_read_exchange,
+    token_read_capacity;
 plan_token_write token_write_number, token_write_sp, token_write_name, token_write_shard,
     token_write_grad, token_write_reduce, token_write_schedule;
 plan_token_write token_write_stages, token_write_recompute, token_write_overlap, token_write_order,
-    token_write_offload, token_write_exchange;
+    token_write_offload, token_write_exchange, token_write_capacity;
 
 #endif

@@ -5,7 +5,9 @@
 #include "sim/schedule/schedule.h"
 
 #include <ctype.h>
+#include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* Schedules that the grammar knows and no generator makes yet; a rule refuses them by name. */
@@ -311,4 +313,23 @@ bool token_read_exchange(const struct plan_token *token, const char *value, stru
     (void)token;
     (void)arena;
     return exchange_read(value, &plan->exchange, err);
+}
+
+/* "1.25": whole hundredths, so that a plan holds no fraction. */
+bool token_read_capacity(const struct plan_token *token, const char *value, struct arena *arena,
+                         struct plan *plan, struct err *err)
+{
+    (void)token;
+    (void)arena;
+    char *end;
+    double factor = isdigit((unsigned char)*value) ? strtod(value, &end) : 0;
+    double hundredths = round(factor * 100);
+    bool is_whole = fabs(factor * 100 - hundredths) < 1e-6;
+    if (factor > 0 && *end == '\0' && is_whole && hundredths >= 1 && hundredths <= 100000) {
+        plan->capacity = (int)hundredths;
+        return true;
+    }
+    return err_set(err, ERR_USAGE, "",
+                   "expected 0.01 to 1000 with at most two decimals, like 1.25; found \"%s\"",
+                   value);
 }

@@ -193,3 +193,11 @@ void token_write_exchange(const struct plan_token *token, const struct plan *pla
     write_word(token, "", out);
     exchange_write(&plan->exchange, out);
 }
+
+void token_write_capacity(const struct plan_token *token, const struct plan *plan, struct text *out)
+{
+    if (plan->capacity == 0)
+        return;
+    write_word(token, "", out);
+    text_add(out, "%g", plan->capacity / 100.0);
+}

@@ -1,0 +1,106 @@
+#include "models/routing.h"
+
+#include "base/normal.h"
+
+#include <math.h>
+
+const char *const routing_names[] = { "balanced", "random", "cv", "factor", 0 };
+
+/* Popularity of an expert, of mean 1: deviation and skewness of a lognormal. */
+struct popularity {
+    double cv, skewness;
+};
+
+/* A token never chooses an expert twice, so the load of a popular one grows less than its
+ * popularity. Of k choices in turn among E experts of weight 1, one of weight w is left out with
+ * the product of (E - j)/(w + E - j), j = 1 to k. At w = 1 the elasticity of its load, (1 - that),
+ * is (1 - k/E) (sum of 1/(E - j + 1)) / (k/E), and 1 - 1/E for k = 1, where only the sum of the
+ * shares holds it: their quotient is the slope. */
+static double slope_of_choice(double experts, double topk)
+{
+    double sum = 0;
+    if (topk >= experts)
+        return 0;
+    for (int j = 1; j <= (int)topk; j++)
+        sum += 1 / (experts - j + 1);
+    return (1 - topk / experts) * sum / (topk / experts) / (1 - 1 / experts);
+}
+
+static struct popularity popularity_of(const struct routing *routing, const struct routed *routed)
+{
+    double cv = routing->kind == ROUTING_SKEWED ? routing->cv : 0;
+    return (struct popularity){ cv * slope_of_choice(routed->experts, routed->topk),
+                                cv * (3 + cv * cv) };
+}
+
+/* The largest of `draws` loads, each the sum of experts / ranks experts' loads. Its variance is
+ * that of their mean popularity, and that of the T k / e rows which choose it or another. The
+ * expected maximum of draws with a little skewness s is z + s (z^2 - 1)/6 deviations above the mean
+ * (Cornish and Fisher 1938), z the maximum of as many normals. */
+static double largest_load(const struct popularity *popularity, const struct routed *routed,
+                           double ranks, double draws)
+{
+    double of_rank = routed->experts / ranks;
+    double z = expected_maximum(draws);
+    double popular = popularity->cv * popularity->cv / of_rank;
+    double counted = (ranks - 1) / (routed->tokens * routed->topk);
+    double skewness = popularity->skewness / sqrt(of_rank) *
+                      (popular > 0 ? pow(popular / (popular + counted), 1.5) : 0);
+    return 1 + sqrt(popular + counted) * (z + skewness * (z * z - 1) / 6);
+}
+
+/* A token sends a rank no more rows than it has choices, or the rank experts. */
+static double most_load(const struct routed *routed, double ranks)
+{
+    return ranks * fmin(1, routed->experts / ranks / routed->topk);
+}
+
+/* The factor of `ranks` equal parts of the experts, the largest of so many times as many. */
+static double factor_of(const struct routing *routing, const struct routed *routed, double ranks,
+                        double times)
+{
+    struct popularity popularity = popularity_of(routing, routed);
+    if (routing->kind == ROUTING_BALANCED || ranks <= 1)
+        return 1;
+    double load = routing->kind == ROUTING_FACTOR
+                      ? routing->factor
+                      : largest_load(&popularity, routed, ranks, ranks * times);
+    return fmax(1, fmin(load, most_load(routed, ranks)));
+}
+
+double routing_rank_factor(const struct routing *routing, const struct routed *routed)
+{
+    return factor_of(routing, routed, routed->ranks, 1);
+}
+
+double routing_expert_factor(const struct routing *routing, const struct routed *routed)
+{
+    double factor = factor_of(routing, routed, routed->experts, 1);
+    return fmax(factor, routing_rank_factor(routing, routed));
+}
+
+double routing_peak_factor(const struct routing *routing, const struct routed *routed,
+                           double layers)
+{
+    return factor_of(routing, routed, routed->ranks, layers);
+}
+
+double routing_capacity_rows(double tokens, double experts, double topk, double capacity)
+{
+    return ceil(tokens * topk / experts * capacity);
+}
+
+/* Loads of mean 1 are about normal: E max(0, X - F) = v (phi(a) - a (1 - Phi(a))), a = (F - 1)/v. A
+ * token counts once for an expert, so counts have (1 - k/E) of a Poisson's variance. */
+double routing_dropped_share(const struct routing *routing, const struct routed *routed,
+                             double capacity)
+{
+    struct popularity popularity = popularity_of(routing, routed);
+    double mean = routed->tokens * routed->topk / routed->experts;
+    double counted = (1 - routed->topk / routed->experts) / mean;
+    double deviation = sqrt(popularity.cv * popularity.cv + counted);
+    if (routing->kind == ROUTING_BALANCED || deviation <= 0)
+        return fmax(0, 1 - capacity);
+    double above = (capacity - 1) / deviation;
+    return deviation * (normal_density(above) - above * (1 - normal_cdf(above)));
+}
