@@ -91,8 +91,10 @@ const struct command commands[] = {
     { "learn", COMMAND_LEARN, "update what is known of a stack by own runs",
       "  simsearch learn runs.csv -o mine.json\n"
       "  simsearch --gpus 64 --model llama3-70b --learned mine.json\n"
-      "  simsearch learn more.csv --learned mine.json -o better.json\n",
-      "Runs are rows with the columns that `validate` reads. One ratio of times a stack is learned,\n"
+      "  simsearch learn more.csv --learned mine.json -o better.json\n"
+      "  simsearch learn plan.json train.log -o mine.json\n",
+      "Runs are rows with the columns that `validate` reads, or logs of Megatron-LM, Megatron-Bridge,\n"
+      "torchtitan, DeepSpeed or transformers' Trainer, whose plan a plan file or options say. One ratio of times a stack is learned,\n"
       "shrunk to 1 as far as few runs tell; --learned lays it on any prediction.\n",
       cmd_learn },
     { "list", COMMAND_LIST, "show what the program knows: models, clusters, layout words ...",

@@ -3,8 +3,10 @@
 #include "base/file.h"
 #include "base/json_layout.h"
 #include "base/parallel.h"
+#include "calibration/learn/train_log.h"
 #include "cli/input/command.h"
 #include "cli/input/options.h"
+#include "cli/input/setup.h"
 #include "cli/print/terminal.h"
 
 #include <math.h>
@@ -18,13 +20,27 @@ struct learning {
     struct learned earlier;
     struct learn_prior prior;
     struct run_systems *systems;
-    struct run_rows rows;
+    struct run_rows rows; /* those of CSV files, then a row for each log */
+    int num_csv_rows;
+    struct setup described; /* what the logs are of; loaded when there are any */
+    bool has_logs;
     struct run_case *cases;
     struct run_prediction *predictions;
     struct lessons lessons;
 };
 
 /* --- runs in --------------------------------------------------------------------------------- */
+
+static bool has_end(const char *path, const char *end)
+{
+    size_t length = strlen(path), n = strlen(end);
+    return length >= n && strcmp(path + length - n, end) == 0;
+}
+
+static bool is_log(const char *path)
+{
+    return !has_end(path, ".csv") && !has_end(path, ".json");
+}
 
 static bool add_rows(struct learning *l, const char *path, struct err *err)
 {
@@ -51,6 +67,97 @@ static bool load_prior(struct learning *l, const struct options *options, struct
     return ok;
 }
 
+/* --- logs ------------------------------------------------------------------------------------ */
+
+/* The run that the logs are of: from the options and, if there is one, a plan file. */
+static bool load_described(struct learning *l, const struct options *options, struct err *err)
+{
+    const char *plan_path = NULL;
+    struct options alone = *options;
+    alone.learned = NULL; /* what was learned before is the prior, not the prediction */
+    for (int i = 0; i < options->num_files; i++)
+        plan_path = has_end(options->files[i], ".json") ? options->files[i] : plan_path;
+    l->has_logs = true;
+    if (!setup_load(&alone, plan_path, &l->described, err))
+        return false;
+    return l->described.has_plan ||
+           err_set(err, ERR_USAGE, "--layout",
+                   "is missing: a log does not say the whole plan; give a plan file, or --model, "
+                   "--gpus and --layout");
+}
+
+/* Why the log is not of the run that was described; "": it may be. */
+static const char *why_another(struct learning *l, const struct train_log *log)
+{
+    const struct model *model = &l->described.model;
+    struct text words = { 0 };
+    if (log->layers > 0 && log->layers != model->layers)
+        text_add(&words, "of another model: num_layers %d, and %s has %d", log->layers, model->name,
+                 model->layers);
+    else if (log->hidden > 0 && log->hidden != model->hidden)
+        text_add(&words, "of another model: hidden_size %d, and %s has %d", log->hidden,
+                 model->name, model->hidden);
+    else if (log->seq > 0 && log->seq != model->seq)
+        text_add(&words, "of another run: seq_length %d, not %d", log->seq, model->seq);
+    else if (log->batch > 0 && log->batch != model->batch)
+        text_add(&words, "of another run: global_batch_size %d, not %.0f", log->batch,
+                 model->batch);
+    const char *why = arena_text(&l->arena, text_get(&words));
+    text_release(&words);
+    return why;
+}
+
+/* A log that cannot be read is a row that cannot be used. */
+static void add_log(struct learning *l, const char *path, struct run_row *row, struct run_case *out)
+{
+    const struct setup *run = &l->described;
+    struct train_log log;
+    struct err err = { 0 };
+    *row = (struct run_row){ .id = path,
+                             .source_key = path,
+                             .config_group = "",
+                             .measured_tokens_per_s_per_gpu = -1,
+                             .derived_iter_s = -1 };
+    *out = (struct run_case){ .row = row,
+                              .skip = "",
+                              .system = &l->described.system,
+                              .model = run->model,
+                              .plan = run->plan,
+                              .is_moe = run->model.experts > 0 };
+    if (!train_log_read(path, &log, &err)) {
+        out->skip = arena_text(&l->arena, err.msg);
+        return;
+    }
+    out->skip = why_another(l, &log);
+    row->measured_iter_s =
+        train_log_step_s(&log, run->model.batch, run->model.seq, run->system.num_gpus);
+}
+
+static bool add_logs(struct learning *l, const struct options *options, struct err *err)
+{
+    int logs = 0;
+    for (int i = 0; i < options->num_files; i++)
+        logs += is_log(options->files[i]);
+    l->num_csv_rows = l->rows.count;
+    size_t room = (size_t)l->rows.count + (size_t)logs;
+    struct run_row *all = ARENA_ARRAY(&l->arena, struct run_row, room);
+    l->cases = ARENA_ARRAY(&l->arena, struct run_case, room);
+    if (l->rows.count > 0)
+        memcpy(all, l->rows.at, (size_t)l->rows.count * sizeof *all);
+    l->rows.at = all;
+    if (logs > 0 && !load_described(l, options, err))
+        return false;
+    for (int i = 0; i < options->num_files; i++) {
+        if (!is_log(options->files[i]))
+            continue;
+        if (!file_exists(options->files[i]))
+            return err_set(err, ERR_INPUT, options->files[i], "no such file");
+        add_log(l, options->files[i], &l->rows.at[l->rows.count], &l->cases[l->rows.count]);
+        l->rows.count++;
+    }
+    return true;
+}
+
 static bool predict(struct learning *l, const struct options *options, struct err *err)
 {
     size_t count = (size_t)l->rows.count;
@@ -58,9 +165,8 @@ static bool predict(struct learning *l, const struct options *options, struct er
     l->systems = run_systems_new(options->cluster, options->stack, err);
     if (!l->systems)
         return false;
-    l->cases = ARENA_ARRAY(&l->arena, struct run_case, count);
     l->predictions = ARENA_ARRAY(&l->arena, struct run_prediction, count);
-    for (size_t i = 0; i < count; i++)
+    for (int i = 0; i < l->num_csv_rows; i++)
         if (!run_convert(l->systems, &l->rows.at[i], &l->cases[i], err))
             return false;
     runs_predict(l->cases, l->rows.count, jobs, l->predictions);
@@ -166,13 +272,13 @@ static bool write_overlay(const struct learned *overlay, const char *path, struc
 static bool learn(struct learning *l, const struct options *options, struct err *err)
 {
     if (options->num_files == 0)
-        return err_set(err, ERR_USAGE, "learn", "expected measured runs: a CSV file");
+        return err_set(err, ERR_USAGE, "learn", "expected measured runs: CSV files or logs");
     if (!load_prior(l, options, err))
         return false;
     for (int i = 0; i < options->num_files; i++)
-        if (!add_rows(l, options->files[i], err))
+        if (has_end(options->files[i], ".csv") && !add_rows(l, options->files[i], err))
             return false;
-    if (!predict(l, options, err))
+    if (!add_logs(l, options, err) || !predict(l, options, err))
         return false;
     learn_from(l->cases, l->predictions, l->rows.count, &l->prior, &l->earlier, &l->lessons);
     if (options->output && !write_overlay(&l->lessons.overlay, options->output, err))
@@ -194,6 +300,8 @@ int cmd_learn(int argc, char **argv, struct err *err)
     learned_release(&l.lessons.overlay);
     learned_release(&l.earlier);
     run_systems_free(l.systems);
+    if (l.has_logs)
+        setup_release(&l.described);
     arena_release(&l.arena);
     return exit_code_of(err);
 }

@@ -38,14 +38,14 @@ const char *const graphs_names[] = { "auto", "on", "off", NULL };
 
 // clang-format off
 const struct option_row option_rows[] = {
-    { "--gpus", NULL, "N", PREDICTS | CONVERTS,
+    { "--gpus", NULL, "N", PREDICTS | CONVERTS | LEARN,
       { "gpus", .kind = FIELD_INT, F(gpus), .min = 1, .max = MOST_GPUS,
         .doc = "GPUs to use: whole nodes, or a part of one node." } },
     { "--nodes", NULL, "N", PREDICTS | CONVERTS,
       { "nodes", .kind = FIELD_INT, F(nodes), .min = 1, .max = MOST_GPUS,
         .doc = "Hosts to use, all GPUs of each, instead of --gpus: 8 of dgx-h100, 4 of "
                "gb200-nvl72." } },
-    { "--model", NULL, "MODEL", PREDICTS | CONVERTS,
+    { "--model", NULL, "MODEL", PREDICTS | CONVERTS | LEARN,
       { "model", TEXT(model),
         .doc = "A preset (`list models`), a preset-style file, or a Hugging Face config.json or the "
                "folder that holds it."
@@ -55,7 +55,7 @@ const struct option_row option_rows[] = {
       { "cluster", TEXT(cluster),
         .doc = "A preset (`list clusters`) or a file; dgx-h100 when not given. The name of a GPU "
                "(h100) stands for the first preset that has it, which is said." } },
-    { "--gpu", NULL, "GPU", PREDICTS | CONVERTS,
+    { "--gpu", NULL, "GPU", PREDICTS | CONVERTS | LEARN,
       { "gpu", TEXT(gpu), .doc = "Takes the first cluster preset that has this GPU." } },
     { "--stack", NULL, "STACK", PREDICTS | VALIDATE | LEARN | CONVERTS,
       { "stack", TEXT(stack),
@@ -64,12 +64,12 @@ const struct option_row option_rows[] = {
                "[simulate explain validate]megatron-core when not given."
                "[run]The executor's own when not given."
                "[import]The framework's own when not given." } },
-    { "--batch", "--gbs", "B", PREDICTS,
+    { "--batch", "--gbs", "B", PREDICTS | LEARN,
       { "batch", TEXT(batch),
         .doc = "Global batch in sequences (1536, 1536seq), or in tokens (3.2Mtok)."
                "[search simulate explain run]The model's usual one when not given."
                "[design]When not given, 0.2920 C^0.3271 tokens for C FLOPs (DeepSeek LLM, 2024)." } },
-    { "--seq", NULL, "TOKENS", PREDICTS,
+    { "--seq", NULL, "TOKENS", PREDICTS | LEARN,
       { "seq", .kind = FIELD_INT, F(seq), .min = 1, .max = LONGEST_SEQ,
         .quantity = QUANTITY_TOKENS,
         .doc = "Sequence length (8k is 8192); the model's usual one when not given." } },
@@ -118,7 +118,7 @@ const struct option_row option_rows[] = {
     { "--optimizer", NULL, "O", PREDICTS,
       { "optimizer", .kind = FIELD_NAME, .names = optimizer_names, F(optimizer),
         .doc = "The optimizer, and the types of its state." } },
-    { "--layout", NULL, "LAYOUT", SIMULATE | EXPLAIN | RUN,
+    { "--layout", NULL, "LAYOUT", SIMULATE | EXPLAIN | RUN | LEARN,
       { "layout", TEXT(layout), .doc = "The plan as text: \"tp8 pp16 mb1 sp zero1\"." } },
     { "--compare", NULL, "LAYOUT", SEARCH | EXPLAIN,
       { "compare", TEXT(compare),
