@@ -217,6 +217,7 @@ enum { NUM_DRAWS = 50, MOST_PICKS = 3, FEWEST_ROWS = 10 };
 
 /* A source that was left out, its dense rows at the front. */
 struct judged {
+    struct fit_table table;
     struct left_out left;
     struct shipped_runs runs;
     struct arena arena;
@@ -230,12 +231,11 @@ struct judged {
 
 static void judged_load(const char *name, struct judged *out)
 {
-    struct fit_table table;
     struct source_shifts shifts;
     struct err err = { 0 };
     *out = (struct judged){ 0 };
-    ck_assert_msg(fit_table_load(NULL, &table, &err), "%s", err.msg);
-    ck_assert_msg(leave_out(&table, name, 2, &out->left, &err), "%s", err.msg);
+    ck_assert_msg(fit_table_load(NULL, &out->table, &err), "%s", err.msg);
+    ck_assert_msg(leave_out(&out->table, name, 2, &out->left, &err), "%s", err.msg);
     ck_assert_msg(shipped_runs_predict(name, out->left.results, out->left.num_results, 2,
                                        &out->arena, &out->runs, &err),
                   "%s", err.msg);
@@ -262,6 +262,7 @@ static void judged_release(struct judged *judged)
 {
     shipped_runs_release(&judged->runs);
     left_out_release(&judged->left);
+    fit_table_release(&judged->table);
     arena_release(&judged->arena);
 }
 
