@@ -52,7 +52,10 @@ WARNINGS := -Wall -Wextra -Wshadow -Wconversion -Wdouble-promotion -Wstrict-prot
 # -ffp-contract=off and no -ffast-math: the same plan gets the same bits everywhere.
 ALL_CFLAGS := -std=c17 -D_POSIX_C_SOURCE=200809L -I. -ffp-contract=off -fno-common -pthread \
               $(WARNINGS) $(CFLAGS_$(VARIANT)) $(CPPFLAGS) $(CFLAGS)
-LIBS := -ljansson -lglpk -lm -ldl -pthread
+# Reads YAML for `import`; found or left out.
+YAML ?= $(shell echo '\#include <yaml.h>' | $(CC) $(CPPFLAGS) $(CFLAGS) -E -x c - >/dev/null 2>&1 && echo 1 || echo 0)
+YAML := $(YAML)
+LIBS := -ljansson -lglpk $(if $(filter 1,$(YAML)),-lyaml) -lm -ldl -pthread
 
 # Debian's Check wants the _pic archive, and subunit and rt beside it; others have -lcheck alone.
 # Expanded when the first test is linked: `make test` may have installed Check just before.
@@ -237,6 +240,7 @@ $(B)/libsimsearch.a $(HELPERS): $(B)/sources
 # bits are the same.
 $(B)/kernels/host/%.o $(B)/simsearch-mpi.so: VECTOR_CFLAGS := \
     -fno-math-errno -fno-trapping-math $(if $(filter release clang,$(VARIANT)),-O3)
+$(B)/interchange/yaml.o: private ALL_CFLAGS += $(if $(filter 1,$(YAML)),-DHAS_YAML)
 # Tests are compiled more often than they are run: what they hold to account is optimised, they are
 # not. Helpers are, which have loops.
 $(TEST_SRC:%.c=$(B)/%.o): private TEST_CFLAGS := $(if $(filter cov,$(VARIANT)),,-O0 -g1)
@@ -499,6 +503,7 @@ clean:
 NEED_PROGRAM := stdlib.h:libc6-dev jansson.h:libjansson-dev glpk.h:libglpk-dev
 NEED_TESTS   := check.h:check
 NEED_SPEED   := libopenblas.so.0:libopenblas0-pthread
+NEED_YAML    := yaml.h:libyaml-dev
 find_missing = missing=; command -v $(firstword $(CC)) >/dev/null || \
 	    case "$(firstword $(CC))" in *clang*) missing=" clang" ;; *) missing=" gcc" ;; esac; \
 	for need in $1; do header=$${need%:*}; \
@@ -521,11 +526,15 @@ install_missing = $(find_missing); \
 	rm -f $$log
 install_speed = ( $(call install_missing,$(NEED_SPEED)) ) || echo "Going on without: products on the host take twice as long."
 
+install_yaml  = ( $(call install_missing,$(NEED_YAML)) ) || echo "Going on without: import reads no YAML."
+
 deps:
 	@$(call install_missing,$(NEED_PROGRAM) $(NEED_TESTS))
+	@$(install_yaml)
 	@$(install_speed)
 deps-program:
 	@$(call install_missing,$(NEED_PROGRAM))
+	@$(install_yaml)
 	@$(install_speed)
 needed:
 	@$(call find_missing,$(NEED_PROGRAM)); [ -z "$$missing" ] || \

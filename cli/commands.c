@@ -81,6 +81,14 @@ const struct command commands[] = {
       "pointwise ones and norms; docs/search.md has its keys. Costs are in units of\n"
       "S (n - 1)/n, S the bytes of X, forwards and backwards.\n",
       cmd_partition },
+    { "export", COMMAND_EXPORT, "write a plan as the arguments and launch script of a framework",
+      "  simsearch export plan.json --to megatron -o plan\n"
+      "  simsearch export plan.json --to torchtitan --torchrun -o plan\n"
+      "  simsearch export --model 175b --gpus 1024 --layout \"tp8 pp16 mb1 sp zero1\" --to megatron\n",
+      "The folder gets args.txt with an argument on each line, env.sh, a launch script and plan.json;\n"
+      "without -o the arguments are printed. What the framework refuses or has no words for is named,\n"
+      "with the nearest plan that it can run.\n",
+      cmd_export },
     { "import", COMMAND_IMPORT, "read the command line or configuration of another framework as a plan",
       "  simsearch import args.txt --from megatron --gpus 64 -o plan.json\n"
       "  simsearch import train_llama.sh --from megatron --cluster dgx-a100-80g -o plan.json\n",

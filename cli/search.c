@@ -1,5 +1,6 @@
 /* cli/search.c - searches for the best plans. */
 #include "search/search.h"
+#include "interchange/target.h"
 
 #include "base/text.h"
 #include "cli/input/command.h"
@@ -278,9 +279,97 @@ static void print_result(const struct options *options, const struct setup *setu
         show_infeasible(options, setup, result, &extras->relaxations);
 }
 
-static bool find_plans(const struct options *options, struct search_request *request,
-                       const struct deadline *deadline, struct search_result *result,
-                       struct relaxations *relaxations, struct err *err)
+/* Leaves the plans that the framework can run, in their order. */
+static void keep_runnable(const struct target *target, const struct setup *setup,
+                          struct search_result *result)
+{
+    struct arena arena = { 0 };
+    struct job job = job_begin(&setup->system.stack, &setup->system.gpu);
+    int kept = 0;
+    job.model = setup->model;
+    job.num_gpus = setup->system.num_gpus;
+    for (int i = 0; i < result->num_top; i++) {
+        struct arena_mark mark = arena_mark(&arena);
+        struct err ignored = { 0 };
+        job.plan = result->top[i].plan;
+        if (!target_check(target, &job, &arena, &ignored)) {
+            job_tidy(&job);
+            result->top[kept] = result->top[i];
+            result->top[kept++].plan = job.plan;
+        }
+        arena_reset(&arena, mark);
+    }
+    result->num_top = kept;
+    arena_release(&arena);
+}
+
+/* Searches for plans that the framework of --for can run. The list is exact and in order, so that
+ * its first runnable plan is the best of all; it grows until there is one for each line shown, or
+ * it holds the whole space. */
+static bool search_runnable(const struct options *options, const struct setup *setup,
+                            const struct search_request *request, struct search_result *result,
+                            struct err *err)
+{
+    enum { DEFAULT_TOP = 5, GROWTH = 4 };
+    struct search_request wider = *request;
+    int wanted = options->top > 0 ? options->top : DEFAULT_TOP;
+    const struct target *target = target_find(options->for_model, "--for", err);
+    if (!target)
+        return false;
+    for (;;) {
+        if (!search_run(&wider, result, err))
+            return false;
+        int listed = result->num_top;
+        keep_runnable(target, setup, result);
+        bool is_all = listed < wider.top || wider.top >= MAX_TOP;
+        if (result->num_top >= wanted || is_all || result->timed_out || result->was_interrupted)
+            return result->num_top > 0 || listed == 0 ||
+                   err_set(err, ERR_INFEASIBLE, "--for",
+                           "%s can run none of the %d fastest plans; --fix or --space may lead to "
+                           "others",
+                           target->name, listed);
+        search_result_release(result);
+        *result = (struct search_result){ 0 };
+        wider.top = wider.top * GROWTH < MAX_TOP ? wider.top * GROWTH : MAX_TOP;
+    }
+}
+
+/* The stack of the framework, how its context ranks share keys, and a note. */
+static bool begin_for_target(struct options *options, struct err *err)
+{
+    const struct target *target =
+        options->for_model ? target_find(options->for_model, "--for", err) : NULL;
+    if (target &&
+        (options->pareto || options->certificate || options->objective == OBJECTIVE_ACCURACY))
+        return err_set(err, ERR_USAGE, "--for",
+                       "does not go with --pareto, --certificate or time-to-accuracy");
+    if (target && !options->stack)
+        options->stack = target->stack;
+    return target || !options->for_model;
+}
+
+static void ask_for_target(const struct options *options, struct setup *setup,
+                           struct search_request *request)
+{
+    struct err ignored = { 0 };
+    struct text words = { 0 };
+    if (!options->for_model)
+        return;
+    const struct target *target = target_find(options->for_model, "--for", &ignored);
+    request->base.context_comm = target->context_comm;
+    text_add(&words, "%s %s", target->forbids, request->forbid ? request->forbid : "");
+    if (*target->forbids)
+        request->forbid = arena_text(&setup->arena, text_get(&words));
+    text_release(&words);
+    text_add(&words, "only plans that keep the %d rules of %s", *target->num_rules, target->name);
+    json_array_append_new(setup->assumptions, json_string(text_get(&words)));
+    text_release(&words);
+}
+
+static bool find_plans(const struct options *options, const struct setup *setup,
+                       struct search_request *request, const struct deadline *deadline,
+                       struct search_result *result, struct relaxations *relaxations,
+                       struct err *err)
 {
     struct progress_bar progress_bar;
     if (deadline_ended_early(deadline)) {
@@ -288,7 +377,8 @@ static bool find_plans(const struct options *options, struct search_request *req
         return true;
     }
     progress_bar_begin(&progress_bar, options, request);
-    bool ok = search_run(request, result, err);
+    bool ok = options->for_model ? search_runnable(options, setup, request, result, err)
+                                 : search_run(request, result, err);
     if (ok)
         relax_find(request, result, relaxations);
     progress_bar_end(&progress_bar);
@@ -312,7 +402,7 @@ static bool take_segments(const struct options *options, struct setup *setup,
     setup->system.num_gpus = asked / node * cluster->segment;
     cluster->levels[0].size = cluster_node_share(cluster, setup->system.num_gpus);
     struct relaxations unneeded = { 0 };
-    bool ok = find_plans(options, request, &extras->deadline, &found, &unneeded, err);
+    bool ok = find_plans(options, setup, request, &extras->deadline, &found, &unneeded, err);
     relaxations_release(&unneeded);
     if (ok && found.num_top > 0) {
         search_result_release(result);
@@ -371,7 +461,7 @@ static bool take_fewer(const struct options *options, struct setup *setup,
     extras->asked_gpus = nearby->asked_gpus;
     setup_note_fewer(setup, nearby->asked_gpus);
     struct relaxations unneeded = { 0 };
-    bool ok = find_plans(options, request, &extras->deadline, result, &unneeded, err);
+    bool ok = find_plans(options, setup, request, &extras->deadline, result, &unneeded, err);
     relaxations_release(&unneeded);
     return ok;
 }
@@ -421,7 +511,7 @@ static bool compare_and_widen(const struct options *options, struct setup *setup
     *request = search_including(request, compared);
     struct search_result wider = { 0 };
     struct relaxations unneeded = { 0 };
-    bool ok = find_plans(options, request, &extras->deadline, &wider, &unneeded, err);
+    bool ok = find_plans(options, setup, request, &extras->deadline, &wider, &unneeded, err);
     relaxations_release(&unneeded);
     if (!ok || wider.num_top == 0) {
         search_result_release(&wider);
@@ -459,6 +549,7 @@ static int answer(struct options *options, struct setup *setup, struct largest *
                   struct err *err)
 {
     struct search_request request = search_request_of(options, setup);
+    ask_for_target(options, setup, &request);
     if (!largest_choose(largest, options, setup, &request, err) ||
         (options->certificate && !certificate_can_be(&request, err)))
         return exit_code_of(err);
@@ -475,7 +566,8 @@ static int answer(struct options *options, struct setup *setup, struct largest *
     int shown = request.top;
     request.top = robust_top(options, kinds_top(shown));
     if (!deadline_choose_gpus(options, setup, &request, &extras.deadline, err) ||
-        !find_plans(options, &request, &extras.deadline, &result, &extras.relaxations, err) ||
+        !find_plans(options, setup, &request, &extras.deadline, &result, &extras.relaxations,
+                    err) ||
         !take_segments(options, setup, &request, &extras, &result, err) ||
         !take_fewer(options, setup, &request, &extras, &result, err) ||
         !compare_and_widen(options, setup, &request, &result, &rank, &extras, &reason, err))
@@ -520,7 +612,8 @@ int cmd_search(int argc, char **argv, struct err *err)
         !check_pareto_options(&options, err) || !check_robust_options(&options, err))
         return exit_code_of(err);
     int code = EXIT_FAILED;
-    if (largest_name_model(&options, &largest, err) && setup_load(&options, NULL, &setup, err))
+    if (begin_for_target(&options, err) && largest_name_model(&options, &largest, err) &&
+        setup_load(&options, NULL, &setup, err))
         code = answer(&options, &setup, &largest, err);
     setup_release(&setup);
     largest_release(&largest);

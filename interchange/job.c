@@ -13,7 +13,9 @@ struct job job_begin(const struct stack *stack, const struct gpu *gpu)
 void job_set_overlaps(struct job *job, unsigned overlaps)
 {
     struct plan *plan = &job->plan;
-    unsigned told = 1u << PLAN_OVERLAP_GRAD | 1u << PLAN_OVERLAP_TP;
+    unsigned told = 1u << PLAN_OVERLAP_GRAD;
+    if (plan->sp)
+        told |= 1u << PLAN_OVERLAP_TP;
     if (plan->zero > 0)
         told |= 1u << PLAN_OVERLAP_PARAM;
     if (plan->vpp > 1)
@@ -30,4 +32,11 @@ void job_set_chunks(struct job *job, const int *layers, int count)
         is_even = is_even && layers[i] == layers[0];
     plan->chunk_layers = is_even ? NULL : layers;
     plan->num_chunk_layers = is_even ? 0 : count;
+}
+
+void job_tidy(struct job *job)
+{
+    if (job->plan.cp == 1)
+        job->plan.context_comm = CONTEXT_COMM_P2P;
+    job_set_overlaps(job, job_overlaps(job));
 }

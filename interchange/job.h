@@ -32,6 +32,10 @@ static inline unsigned job_overlaps(const struct job *job)
  * what this plan has none of (gathers of parameters without ZeRO). */
 void job_set_overlaps(struct job *job, unsigned overlaps);
 
+/* Takes words out of the plan that say nothing of it: how context ranks share keys where there are
+ * none, what overlaps where there is nothing to. */
+void job_tidy(struct job *job);
+
 /* The layers of each chunk, `count` of them, as the plan's: NULL where they are even. The array
  * must outlast the plan. */
 void job_set_chunks(struct job *job, const int *layers, int count);

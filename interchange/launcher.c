@@ -64,7 +64,8 @@ void launcher_read(const struct shell_script *script, struct imported *out)
 {
     static const char *const node_options[] = { "--nnodes", "--num-nodes", "--nodes", "-N", NULL };
     static const char *const gpu_options[] = { "--nproc-per-node", "--num-gpus", "--gpus-per-node",
-                                               "--ntasks-per-node", NULL };
+                                               NULL };
+    static const char *const task_options[] = { "--ntasks-per-node", NULL };
     static const char *const node_names[] = { "NNODES", "NUM_NODES",    "N_NODES",
                                               "NODES",  "SLURM_NNODES", "SLURM_JOB_NUM_NODES",
                                               NULL };
@@ -76,6 +77,8 @@ void launcher_read(const struct shell_script *script, struct imported *out)
                           variable_of(variables, node_names));
     out->gpus_per_node = first_of(option_of(&script->command, gpu_options), script->gpus_per_node,
                                   variable_of(variables, gpu_names));
+    if (out->gpus_per_node == 0)
+        out->gpus_per_node = option_of(&script->command, task_options);
     for (int i = 0; i < variables->count; i++) {
         const struct setting *from = &variables->at[i];
         if (from->num_values != 1)

@@ -35,6 +35,26 @@ bool megatron_parse(const char *path, const char *text, struct imported *out, st
     return true;
 }
 
+/* Each flag and each value is an argument of its own. */
+void megatron_write(const struct job *job, struct exported *out, struct arena *arena)
+{
+    bool is_fsdp = job->plan.zero > 1;
+    (void)arena;
+    for (int i = 0; i < out->settings.count; i++) {
+        settings_add(&out->arguments, out->settings.at[i].key, 0);
+        for (int k = 0; k < out->settings.at[i].num_values; k++)
+            settings_add(&out->arguments, out->settings.at[i].values[k], 0);
+    }
+    if (job->one_connection && !is_fsdp && (job->plan.tp > 1 || job->plan.cp > 1)) {
+        struct setting *one = settings_add(&out->environment, "CUDA_DEVICE_MAX_CONNECTIONS", 0);
+        setting_add_value(&out->environment, one, "1");
+    }
+    out->script = "${MEGATRON:-.}/pretrain_gpt.py";
+    out->trial = "--mock-data --tokenizer-type NullTokenizer --train-iters 20 --lr 1e-4";
+    out->remark = "MEGATRON is the folder of Megatron-LM. Data, tokenizer, learning rate and "
+                  "length of the run are arguments of this script.";
+}
+
 const char *const megatron_ignored[] = {
     "--adam-",
     "--async-save",

@@ -71,6 +71,7 @@ struct megatron_args {
     double rotary_base;
     int normalization;
     double norm_epsilon;
+    int activation; /* Bridge's word */
     bool swiglu, squared_relu, untied, linear_bias, qkv_bias, qk_norm;
     double attention_dropout, hidden_dropout;
     /* experts */

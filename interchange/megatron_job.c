@@ -64,6 +64,8 @@ static void read_degrees(const struct megatron_args *from, struct job *job)
     plan->etp = from->experts == 0 ? 1 : from->etp > 0 ? from->etp : from->tp;
     plan->sp = from->sp && from->tp > 1; /* Megatron switches it off, with a warning */
     plan->context_comm = from->context_comm;
+    if (from->pad_to_capacity && from->capacity > 0 && from->capacity < 1e4)
+        plan->capacity = (int)(from->capacity * 100 + 0.5);
     if (from->tp_pp_dp)
         memcpy(plan->order, tp_pp_dp_order, sizeof plan->order);
     plan->microbatch = from->micro_batch > 0 ? from->micro_batch : 1;
@@ -393,6 +395,8 @@ static void write_experts(const struct job *job, struct megatron_args *to, struc
     to->router_score = model->score_bias;
     to->pre_softmax = model->topk == 1 && !model->score_bias;
     to->dispatcher = DISPATCHER_ALLTOALL;
+    to->capacity = job->plan.capacity / 100.0;
+    to->pad_to_capacity = job->plan.capacity > 0;
     to->router_groups = model->expert_groups;
     to->router_group_topk = model->topk_groups;
 }
@@ -429,7 +433,7 @@ static void read_block(const struct megatron_args *from, struct model *model)
                         : from->squared_relu ? ACTIVATION_RELU2
                                              : ACTIVATION_GELU;
     model->linear_bias = from->linear_bias;
-    model->qkv_bias = from->qkv_bias || from->linear_bias;
+    model->qkv_bias = from->qkv_bias && !from->linear_bias; /* implied */
     model->qk_norm = from->qk_norm && !from->latent;
     model->dropout = from->hidden_dropout > from->attention_dropout ? from->hidden_dropout
                                                                     : from->attention_dropout;

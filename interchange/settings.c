@@ -51,9 +51,9 @@ const struct setting *settings_find(const struct settings *settings, const char 
 
 /* --- writing --------------------------------------------------------------------------------- */
 
-static void *member(const struct setting_row *row, const void *args)
+static const void *member(const struct setting_row *row, const void *args)
 {
-    return (char *)(size_t)args + row->offset;
+    return (const char *)args + row->offset;
 }
 
 static int int_of(const struct setting_row *row, const void *args)
@@ -169,10 +169,19 @@ static void write_row(const struct setting_row *row, const void *args, struct se
     }
 }
 
+static bool is_always(const struct setting_table *table, const char *key)
+{
+    for (const char *const *at = table->always; at && *at; at++)
+        if (strcmp(*at, key) == 0)
+            return true;
+    return false;
+}
+
 void settings_write(const struct setting_table *table, const void *args, struct settings *out)
 {
     for (int i = 0; i < *table->num_rows; i++)
-        if (is_changed(&table->rows[i], args, table->defaults))
+        if (is_changed(&table->rows[i], args, table->defaults) ||
+            is_always(table, table->rows[i].key))
             write_row(&table->rows[i], args, out);
 }
 
@@ -309,7 +318,7 @@ static bool takes_word_none(const struct setting_row *row, const struct setting 
 static bool read_row(const struct setting_row *row, const struct setting *from, void *args,
                      struct err *err)
 {
-    void *to = member(row, args);
+    void *to = (char *)args + row->offset;
     bool is_switch = row->kind == SETTING_ON || row->kind == SETTING_OFF;
     if (says_nothing(from) && !takes_word_none(row, from))
         return true;

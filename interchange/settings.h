@@ -60,6 +60,7 @@ struct setting_table {
     const int *num_rows;
     const void *defaults;
     size_t size;
+    const char *const *always; /* keys that are written in any case; NULL: none. NULL-terminated */
 };
 
 struct setting *settings_add(struct settings *settings, const char *key, int line);

@@ -254,8 +254,10 @@ static void add_dollar(struct growing *word, bool quoted, struct reader *reader)
     text[length] = '\0';
     const struct setting *found = settings_find(&reader->out->variables, text);
     if (length == 0) {
-        add_value(word, "$", true, reader);
-        reader->at += 1 + (*at == '@' || *at == '*' || *at == '#' || *at == '?');
+        bool is_special = *at && strchr("@*#?", *at) != NULL;
+        if (!is_special)
+            add_value(word, "$", true, reader);
+        reader->at += 1 + is_special;
         return;
     }
     if (found && found->num_values > 0)
@@ -311,6 +313,8 @@ static bool read_word(struct reader *reader, struct words *into)
     while (ok && *reader->at && !strchr(" \t\r\n;&|<>()", *reader->at)) {
         if (word.text.length > MOST_BYTES || into->count > MOST_WORDS)
             ok = false;
+        else if (strncmp(reader->at, "\"$@\"", 4) == 0)
+            reader->at += 4; /* a script's own arguments: there are none */
         else if (*reader->at == '\'')
             ok = read_single(&word, reader);
         else if (*reader->at == '"')
@@ -570,7 +574,9 @@ static void split_line(const char *at, int line, struct words *words, struct are
         at += strspn(at, " \t");
         if (at >= end || *at == '\\')
             return;
-        char quote = *at == '"' || *at == '\'' ? *at : '\0';
+        char quote = '\0';
+        if (*at == '"' || *at == '\'')
+            quote = *at;
         at += quote != '\0';
         const char *stop = at;
         while (stop < end && (quote ? *stop != quote : !strchr(" \t", *stop)))

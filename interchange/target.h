@@ -22,6 +22,28 @@ struct imported {
     _Alignas(max_align_t) char args[MAX_TARGET_ARGS]; /* the target's struct */
 };
 
+/* How the job is started. */
+enum job_launcher { LAUNCH_TORCHRUN, LAUNCH_SLURM };
+
+struct exported_file {
+    const char *name; /* "args.txt" */
+    const char *text;
+    bool is_script;
+};
+enum { MAX_EXPORTED_FILES = 8 };
+
+/* What is written for a job; texts are in the arena. */
+struct exported {
+    struct settings settings;    /* as the target names them */
+    struct settings arguments;   /* of the command line: a key for each, no values */
+    struct settings environment; /* one value each */
+    struct exported_file files[MAX_EXPORTED_FILES];
+    int num_files;
+    const char *script; /* what the launcher starts: "${MEGATRON:-.}/pretrain_gpt.py" */
+    const char *trial;  /* arguments of a trial, where the user gives none; "" */
+    const char *remark; /* for the head of the launch script: what the user must bring */
+};
+
 struct target {
     const char *name; /* "megatron" */
     const char *summary;
@@ -38,6 +60,10 @@ struct target {
     /* Splits a file into settings. `path` names it in errors. */
     bool (*parse)(const char *path, const char *text, struct imported *out, struct arena *arena,
                   struct err *err);
+    /* Adds the command line, the environment and the target's own files. */
+    void (*write)(const struct job *job, struct exported *out, struct arena *arena);
+    const char *forbids; /* layout words and axes that it never has; "" */
+    int context_comm;    /* enum context_comm: what its context ranks do unasked */
     /* Prefixes ("--save", "optimizer.lr") of keys that change neither time nor memory. */
     const char *const *ignored;
 };
@@ -50,9 +76,19 @@ const struct target *target_find(const char *name, const char *option, struct er
 const struct target_rule *target_check(const struct target *target, const struct job *job,
                                        struct arena *arena, struct err *err);
 
+/* The same from the rule `first` on. */
+const struct target_rule *target_check_behind(const struct target *target, const struct job *job,
+                                              const struct target_rule *first, struct arena *arena,
+                                              struct err *err);
+
 /* Changes the job to the nearest one that keeps the target's rules and plan_check's; false when
  * none is found. */
 bool target_nearest(const struct target *target, struct job *job, struct arena *arena);
+
+/* Everything that is written for a job that keeps the rules: the settings, args.txt, env.sh and
+ * train.sh or train.sbatch, and the target's own files. */
+void target_export(const struct target *target, const struct job *job, enum job_launcher launch,
+                   struct exported *out, struct arena *arena);
 
 /* Reads a file or, beside an args.txt, its launch script for the number of GPUs. `job` in `out`
  * must hold the stack's habits and may hold num_gpus. Checks no rule. */

@@ -3,8 +3,11 @@
 #include "base/file.h"
 #include "base/length.h"
 #include "base/text.h"
+#include "interchange/bridge.h"
+#include "interchange/deepspeed.h"
 #include "interchange/launcher.h"
 #include "interchange/megatron.h"
+#include "interchange/titan.h"
 
 #include <assert.h>
 #include <stdio.h>
@@ -19,13 +22,58 @@ const struct target targets[] = {
       .source = "NVIDIA/Megatron-LM@d98e8a6 megatron/training/arguments.py, megatron-core 0.16.1",
       .stack = "megatron-core",
       .table = { megatron_rows, &num_megatron_rows, &megatron_defaults,
-                 sizeof(struct megatron_args) },
+                 sizeof(struct megatron_args), NULL },
       .rules = megatron_rules,
       .num_rules = &num_megatron_rules,
       .arguments = megatron_arguments,
       .job = megatron_job,
       .parse = megatron_parse,
+      .write = megatron_write,
+      .forbids = "",
       .ignored = megatron_ignored },
+    { .name = "bridge",
+      .summary = "Megatron-Bridge and NeMo: YAML files and overrides",
+      .source = "NVIDIA-NeMo/Megatron-Bridge@067f987, NeMo's YAML; megatron-core 0.16.1",
+      .stack = "megatron-core",
+      .table = { bridge_rows, &num_bridge_rows, &bridge_defaults, sizeof(struct megatron_args),
+                 NULL },
+      .rules = megatron_rules,
+      .num_rules = &num_megatron_rules,
+      .arguments = bridge_arguments,
+      .job = bridge_job,
+      .parse = bridge_parse,
+      .write = bridge_write,
+      .forbids = "",
+      .ignored = bridge_ignored },
+    { .name = "torchtitan",
+      .summary = "torchtitan: a Python function, TOML of older releases, and overrides",
+      .source = "pytorch/torchtitan@b5bcd76c6 torchtitan/config, distributed/parallel_dims.py",
+      .stack = "torchtitan",
+      .table = { titan_rows, &num_titan_rows, &titan_defaults, sizeof(struct titan_args),
+                 titan_always },
+      .rules = titan_rules,
+      .num_rules = &num_titan_rules,
+      .arguments = titan_arguments,
+      .job = titan_job,
+      .parse = torchtitan_parse,
+      .write = torchtitan_write,
+      .forbids = "zero1",
+      .context_comm = CONTEXT_COMM_ALL_GATHER,
+      .ignored = torchtitan_ignored },
+    { .name = "deepspeed",
+      .summary = "DeepSpeed: ZeRO, tensor ranks, batch and pipeline stages as JSON",
+      .source = "deepspeedai/DeepSpeed@edaa72212 runtime/config.py, runtime/zero/config.py",
+      .stack = "megatron-deepspeed",
+      .table = { deepspeed_rows, &num_deepspeed_rows, &deepspeed_defaults,
+                 sizeof(struct deepspeed_args), NULL },
+      .rules = deepspeed_rules,
+      .num_rules = &num_deepspeed_rules,
+      .arguments = deepspeed_arguments,
+      .job = deepspeed_job,
+      .parse = deepspeed_parse,
+      .write = deepspeed_write,
+      .forbids = "cp ep vpp sp",
+      .ignored = deepspeed_ignored },
 };
 const int num_targets = LENGTH(targets);
 
@@ -60,20 +108,32 @@ static const struct target_rule *first_broken(const struct target *target,
     return NULL;
 }
 
-const struct target_rule *target_check(const struct target *target, const struct job *job,
-                                       struct arena *arena, struct err *err)
+const struct target_rule *target_check_behind(const struct target *target, const struct job *job,
+                                              const struct target_rule *first, struct arena *arena,
+                                              struct err *err)
 {
     _Alignas(max_align_t) char args[MAX_TARGET_ARGS];
     target->arguments(job, args, arena);
-    return first_broken(target, &(struct rule_case){ job, args, NULL }, target->rules, err);
+    return first_broken(target, &(struct rule_case){ job, args, NULL }, first, err);
 }
 
+const struct target_rule *target_check(const struct target *target, const struct job *job,
+                                       struct arena *arena, struct err *err)
+{
+    return target_check_behind(target, job, target->rules, arena, err);
+}
+
+/* Rules of what a target cannot express say nothing of a file that is its own. */
 const struct target_rule *target_check_from(const struct target *target,
                                             const struct imported *imported,
                                             const struct target_rule *first, struct err *err)
 {
     struct rule_case of = { &imported->job, imported->args, &imported->environment };
-    return first_broken(target, &of, first ? first : target->rules, err);
+    const struct target_rule *end = target->rules + *target->num_rules;
+    for (const struct target_rule *rule = first ? first : target->rules; rule < end; rule++)
+        if (!strchr(rule->id, 'X') && !rule->holds(&of, err))
+            return rule;
+    return NULL;
 }
 
 bool target_nearest(const struct target *target, struct job *job, struct arena *arena)
@@ -81,6 +141,8 @@ bool target_nearest(const struct target *target, struct job *job, struct arena *
     for (int turn = 0; turn <= *target->num_rules; turn++) {
         struct err ignored = { 0 };
         const struct target_rule *broken = target_check(target, job, arena, &ignored);
+        if (!broken)
+            job_tidy(job);
         if (!broken)
             return !plan_check(&job->plan, &job->model, job->model.batch, job->num_gpus, &ignored);
         if (!broken->mend)

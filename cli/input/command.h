@@ -62,7 +62,7 @@ const struct command *command_find(const char *name); /* NULL: unknown */
 bool command_refuse(const char *name, struct err *err);
 
 command_run cmd_search, cmd_simulate, cmd_explain, cmd_validate, cmd_fit, cmd_calibrate, cmd_run,
-    cmd_design, cmd_partition, cmd_import, cmd_learn, cmd_list;
+    cmd_design, cmd_partition, cmd_export, cmd_import, cmd_learn, cmd_list;
 
 /* The exit code of an error. */
 int exit_code_of(const struct err *err);

@@ -64,12 +64,12 @@ const struct option_row option_rows[] = {
                "[simulate explain validate]megatron-core when not given."
                "[run]The executor's own when not given."
                "[import]The framework's own when not given." } },
-    { "--batch", "--gbs", "B", PREDICTS | LEARN,
+    { "--batch", "--gbs", "B", PREDICTS | CONVERTS | LEARN,
       { "batch", TEXT(batch),
         .doc = "Global batch in sequences (1536, 1536seq), or in tokens (3.2Mtok)."
                "[search simulate explain run]The model's usual one when not given."
                "[design]When not given, 0.2920 C^0.3271 tokens for C FLOPs (DeepSeek LLM, 2024)." } },
-    { "--seq", NULL, "TOKENS", PREDICTS | LEARN,
+    { "--seq", NULL, "TOKENS", PREDICTS | CONVERTS | LEARN,
       { "seq", .kind = FIELD_INT, F(seq), .min = 1, .max = LONGEST_SEQ,
         .quantity = QUANTITY_TOKENS,
         .doc = "Sequence length (8k is 8192); the model's usual one when not given." } },
@@ -112,13 +112,13 @@ const struct option_row option_rows[] = {
       { "aspect", .kind = FIELD_NAME, .names = aspect_names, F(aspect),
         .doc = "Layers for a width: width / 128 as in GPT-3, or Levine et al. 2020; gpt3 when not "
                "given." } },
-    { "--precision", NULL, "P", PREDICTS,
+    { "--precision", NULL, "P", PREDICTS | CONVERTS,
       { "precision", .kind = FIELD_NAME, .names = precision_names, F(precision),
         .doc = "What is multiplied in which type: the layout's dtype=." } },
-    { "--optimizer", NULL, "O", PREDICTS,
+    { "--optimizer", NULL, "O", PREDICTS | CONVERTS,
       { "optimizer", .kind = FIELD_NAME, .names = optimizer_names, F(optimizer),
         .doc = "The optimizer, and the types of its state." } },
-    { "--layout", NULL, "LAYOUT", SIMULATE | EXPLAIN | RUN | LEARN,
+    { "--layout", NULL, "LAYOUT", SIMULATE | EXPLAIN | RUN | EXPORT | LEARN,
       { "layout", TEXT(layout), .doc = "The plan as text: \"tp8 pp16 mb1 sp zero1\"." } },
     { "--compare", NULL, "LAYOUT", SEARCH | EXPLAIN,
       { "compare", TEXT(compare),
@@ -255,8 +255,10 @@ const struct option_row option_rows[] = {
       { "quick", SWITCH(quick),
         .doc = "Fewer shapes, sizes and repeats: about a minute, of GPUs two; else four and "
                "eight. Beside other programs shapes are left out, and the file says so." } },
-    { "--for", NULL, "MODEL", CALIBRATE,
-      { "for", TEXT(for_model), .doc = "Measures the shapes of this model too." } },
+    { "--for", NULL, "NAME", SEARCH | CALIBRATE,
+      { "for", TEXT(for_model),
+        .doc = "[search]Only plans that this framework can run (`list targets`), on its stack."
+               "[calibrate]Measures the shapes of this model too." } },
     { "--refine", NULL, "RUN.json", CALIBRATE,
       { "refine", TEXT(refine),
         .doc = "Scales the profile of the plan file that follows to what `run --json` measured of "
@@ -364,12 +366,20 @@ const struct option_row option_rows[] = {
                "and transfers, and tells the median and the 90th percentile." } },
     { "--from", NULL, "TARGET", IMPORT,
       { "from", TEXT(from), .doc = "The framework that the file is of (`list targets`)." } },
-    { "--output", "-o", "FILE", SEARCH | SIMULATE | DESIGN | FIT | CALIBRATE | IMPORT | LEARN,
+    { "--to", NULL, "TARGET", EXPORT,
+      { "to", TEXT(to), .doc = "The framework to write for (`list targets`)." } },
+    { "--slurm", NULL, NULL, EXPORT,
+      { "slurm", SWITCH(slurm),
+        .doc = "Writes train.sbatch for Slurm, which several nodes get when nothing is given." } },
+    { "--torchrun", NULL, NULL, EXPORT,
+      { "torchrun", SWITCH(torchrun),
+        .doc = "Writes train.sh, which torchrun starts on each node." } },
+    { "--output", "-o", "FILE", SEARCH | SIMULATE | DESIGN | FIT | CALIBRATE | CONVERTS | LEARN,
       { "output", TEXT(output),
         .doc = "[search simulate design import]Writes the plan file; - is standard output."
                "[calibrate]Writes the cluster file; - is standard output."
                "[fit]Writes the profiles and stacks into this folder."
-               "[learn]Writes what was learned, for --learned; - is standard output." } },
+               "[export]Writes the files into this folder." } },
     { "--json", NULL, NULL, ALL,
       { "json", SWITCH(json), .doc = "Prints one JSON document and nothing else." } },
     { "--quiet", "-q", NULL, ALL,

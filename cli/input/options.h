@@ -74,7 +74,9 @@ struct options {
     const char *checkpoint;
     int checkpoint_every;
     bool resume;
-    const char *from;            /* import */
+    const char *from; /* import */
+    const char *to;   /* export */
+    bool slurm, torchrun;
     bool run;                    /* search */
     bool quick, nccl_tests, osu; /* calibrate */
     const char *for_model, *refine;

@@ -50,6 +50,7 @@ void add_search_options(const struct options *options, struct text *out)
         text_add(out, " --fix '%s'", options->fix);
     if (options->forbid)
         text_add(out, " --forbid '%s'", options->forbid);
+    add_option(out, "--for", options->for_model);
     if (options->space >= 0)
         text_add(out, " --space %s", search_space_names[options->space]);
     if (options->uneven)

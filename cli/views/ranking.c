@@ -204,14 +204,17 @@ static void show_next(const struct options *options, const struct setup *setup,
     add_case_options(options, setup, &again);
     add_search_options(options, &search);
     plan_write(&result->top[0].plan, &layout);
+    const char *target = options->for_model ? options->for_model : "megatron";
     if (options->output)
-        printf("\nnext  simsearch explain %s\n      simsearch simulate %s --schedule-text\n",
-               options->output, options->output);
+        printf("\nnext  simsearch explain %s\n      simsearch simulate %s --schedule-text\n"
+               "      simsearch export %s --to %s -o plan\n",
+               options->output, options->output, options->output, target);
     else if (options->largest) /* its model may have no name */
         printf("\nnext  simsearch %s%s -o plan.json\n", text_get(&again), text_get(&search));
     else
-        printf("\nnext  simsearch explain %s --layout \"%s\"\n      simsearch %s%s -o plan.json\n",
-               text_get(&again), text_get(&layout), text_get(&again), text_get(&search));
+        printf("\nnext  simsearch explain %s --layout \"%s\"\n      simsearch %s%s -o plan.json\n"
+               "      simsearch export plan.json --to %s -o plan\n",
+               text_get(&again), text_get(&layout), text_get(&again), text_get(&search), target);
     text_release(&search);
     text_release(&again);
     text_release(&layout);

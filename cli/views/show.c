@@ -288,9 +288,12 @@ void show_simulation(const struct options *options, const struct setup *setup,
     add_case_options(options, setup, &next);
     printf("\nnext  simsearch %s\n", text_get(&next));
     if (file)
-        printf("      simsearch explain %s\n", file);
+        printf("      simsearch explain %s\n      simsearch export %s --to megatron -o plan\n",
+               file, file);
     else
-        printf("      simsearch explain %s --layout \"%s\"\n", text_get(&next), text_get(&layout));
+        printf("      simsearch explain %s --layout \"%s\"\n"
+               "      simsearch export %s --layout \"%s\" --to megatron -o plan\n",
+               text_get(&next), text_get(&layout), text_get(&next), text_get(&layout));
     text_release(&next);
     text_release(&layout);
 }

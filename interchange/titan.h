@@ -1,0 +1,55 @@
+/* interchange/titan.h - torchtitan's configuration, with the keys of August 2026 and older ones. */
+#ifndef INTERCHANGE_TITAN_H
+#define INTERCHANGE_TITAN_H
+
+#include "interchange/rule.h"
+#include "interchange/settings.h"
+
+enum titan_reshard { RESHARD_DEFAULT, RESHARD_ALWAYS, RESHARD_NEVER };
+enum titan_recompute { TITAN_UNSET, TITAN_NONE, TITAN_FULL, TITAN_SELECTIVE };
+
+struct titan_args {
+    const char *base;     /* function of the registry */
+    int replicate, shard; /* shard -1: the ranks that are left */
+    int reshard;
+    int tp;
+    bool sp, async_tp;
+    int pp;
+    const char *schedule;
+    int layers_per_stage, first_less, last_less;
+    const char *parts; /* module names of each chunk, as a Python list */
+    int pp_microbatches, pp_microbatch_size;
+    int cp, rotate, ep;
+    int microbatch_tokens, step_tokens, context; /* 0: older keys say it */
+    bool no_graphs;
+    int local_batch, global_batch, seq;
+    int dtype, param_dtype; /* 0: float32 */
+    bool offload;
+    int recompute, mode;
+    const char *selective;
+    bool compile;
+    const char *model, *flavor, *converters;
+};
+
+extern const struct titan_args titan_defaults;
+extern const struct setting_row titan_rows[];
+extern const int num_titan_rows;
+/* The function that is begun with may have set these. */
+extern const char *const titan_always[];
+extern const struct target_rule titan_rules[];
+extern const int num_titan_rules;
+
+/* A model of torchtitan's registry. */
+struct titan_model {
+    const char *module, *function, *flavor;
+    const char *preset; /* the same model here */
+    int layers, hidden, ffn, vocab;
+};
+/* NULL: the registry has none like it. */
+const struct titan_model *titan_model_of(const struct model *model);
+
+/* Of struct target. */
+void titan_arguments(const struct job *job, void *args, struct arena *arena);
+bool titan_job(const void *args, struct job *job, struct arena *arena, struct err *err);
+
+#endif
