@@ -313,8 +313,6 @@ static void push_residual(struct maker *m, const struct op *residual)
     op->weights.count = 0; /* the product that left its bias here sums its gradient */
     if (residual->in.count > 1)
         pass_gradient(m, op->in.at[0], residual->in.at[1]);
-    if (residual->in.count > 2)
-        give_gradient(m, op, residual->in.at[2]); /* of a gate */
 }
 
 static const struct op *loss_of(const struct maker *m, const struct op *logits)
@@ -408,6 +406,13 @@ static void push_heads(struct maker *m, const struct op *heads)
         give_gradient(m, op, heads->in.at[i]);
 }
 
+static void push_activation(struct maker *m, const struct op *activation)
+{
+    struct op *op = push_traffic(m, activation, PASS_BACKWARD_INPUT);
+    if (activation->in.count > 1)
+        give_gradient(m, op, activation->in.at[1]); /* of a gate */
+}
+
 /* Whether the mark's backward was already added with the gradients of the products behind it. */
 static bool is_left_by_product(const struct maker *m, const struct op *enter)
 {
@@ -455,8 +460,10 @@ static void push_backward(struct maker *m, const struct op *op)
     case OP_EXPERT_LEAVE:
         push_turned_mark(m, op, OP_EXPERT_ENTER, gradient_of(m, op));
         return;
-    case OP_SOFTMAX:
     case OP_ACTIVATION:
+        push_activation(m, op);
+        return;
+    case OP_SOFTMAX:
     case OP_ROTARY:
     case OP_ROUTE:
     case OP_SORT:

@@ -24,7 +24,7 @@ struct ops embedding_forward(const struct model *model, const struct layer_dims 
     table->is_vocabulary = true;
     if (has_positions)
         add_weight(&b, op, WEIGHT_POSITIONS, model->max_positions, op->n);
-    add_mark(&b, OP_TENSOR_LEAVE, "embedding_leave");
+    add_mark(&b, OP_TENSOR_LEAVE, "embedding_leave", dims->hidden);
     if (model->embedding_norm)
         add_norm(&b, "embedding_norm", dims->norm_tokens, dims->hidden);
     if (model->dropout > 0)

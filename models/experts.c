@@ -32,6 +32,16 @@ static void add_router(struct builder *b)
     b->ops.operands->values[b->value].bytes = SHARE_BYTES * op->m * experts;
 }
 
+/* The auxiliary loss is of the tokens of all tensor ranks (and context ranks, left out here), which
+ * add up how many chose each expert: 8 bytes an expert (Megatron Core, moe/moe_utils.py,
+ * get_tokens_per_expert_and_token_count). */
+static void add_loss_counts(struct builder *b)
+{
+    enum { COUNT_BYTES = 8 };
+    struct op *op = add_reader(b, OP_ALL_REDUCE, "router_counts", 1, b->model->experts);
+    op->comm_bytes = COUNT_BYTES * op->n;
+}
+
 /* Makes the shares and the places of the rows. Keeps logits, shares and the map. */
 static void add_route(struct builder *b, int *shares, int *places)
 {
@@ -50,6 +60,8 @@ static void add_route(struct builder *b, int *shares, int *places)
     ids_add(&op->saved, *places);
     if (b->model->score_bias)
         add_weight(b, op, WEIGHT_BIAS, experts, 1)->is_frozen = true;
+    b->value = *places;
+    add_loss_counts(b);
 }
 
 /* Copies each row to the places of its experts, with the share; the backward adds the copies up. */
@@ -70,6 +82,7 @@ static void add_dispatch(struct builder *b, int shares, int places)
 static void add_expert_mark(struct builder *b, enum op_kind kind, const char *name, double rows)
 {
     struct op *op = add_op(b, kind, name, b->dims->sent_rows, b->dims->hidden);
+    op->k = b->model->experts;
     op->kernels = 0;
     op->comm_bytes = b->element_bytes * b->dims->message_rows * op->n;
     b->ops.operands->values[b->value].bytes = b->element_bytes * rows * op->n;
@@ -152,6 +165,19 @@ static void add_routed_experts(struct builder *b)
     b->region = REGION_REST;
 }
 
+/* The rows at hand times their gates, one number each; keeps both factors. */
+static void add_gated(struct builder *b, int gate)
+{
+    const struct layer_dims *d = b->dims;
+    double values = d->norm_tokens * d->hidden;
+    struct op *op = add_op(b, OP_ACTIVATION, "shared_gated", d->norm_tokens, d->hidden);
+    op->bytes = 2 * b->element_bytes * values;
+    op->backward_bytes = 3 * b->element_bytes * values;
+    ids_add(&op->in, gate);
+    keep_input(b, op);
+    keep(b, op, gate);
+}
+
 /* Adds the shared expert's output for `rows` to the routed one at hand, gated if the model says. */
 static void add_shared_expert(struct builder *b, int rows)
 {
@@ -178,16 +204,13 @@ static void add_shared_expert(struct builder *b, int rows)
                                    .leave = "shared_leave",
                                    .width = d->shared_ffn };
     add_feed_forward(b, &shared);
+    if (gate != NO_ID)
+        add_gated(b, gate);
     b->region = REGION_REST;
     struct op *op = add_op(b, OP_RESIDUAL, "shared_add", d->norm_tokens, d->hidden);
     op->bytes = 3 * b->element_bytes * op->m * op->n;
     op->backward_kernels = 0;
     ids_add(&op->in, routed);
-    if (gate == NO_ID)
-        return;
-    ids_add(&op->in, gate);
-    op->backward_bytes = 3 * b->element_bytes * op->m * op->n;
-    op->backward_kernels = 1;
 }
 
 void add_expert_block(struct builder *b)

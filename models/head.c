@@ -75,7 +75,7 @@ struct ops head_forward(const struct model *model, const struct layer_dims *dims
     };
     b.ops.input = (short)add_input(&b, dims->norm_tokens, dims->hidden);
     add_norm(&b, "final_norm", dims->norm_tokens, dims->hidden);
-    add_mark(&b, OP_TENSOR_ENTER, "head_enter");
+    add_mark(&b, OP_TENSOR_ENTER, "head_enter", dims->hidden);
     double chunks = head_chunks(dims, options);
     struct op *logits = add_gemm(&b, &output);
     b.ops.operands->weights[logits->weights.at[0]].is_vocabulary = true;

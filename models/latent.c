@@ -4,7 +4,8 @@
  * The products down to the compressed widths are whole on each tensor rank and take its own rows;
  * their outputs enter the tensor region, not the hidden rows (Megatron Core,
  * transformer/multi_latent_attention.py). Rotary angles turn qk_rope_dim channels of each query
- * head, and of one key that all heads share. */
+ * head, and of one key that all heads share. That key enters by itself, as no product reads it: its
+ * gather is not repeated for a weight's gradient, nor where the products up are replayed. */
 #include "models/layer_part.h"
 
 /* Kernels that turn queries, turn the shared key, and put keys and values together. */
@@ -22,14 +23,14 @@ static void add_down(struct builder *b, const char *name, double width)
 }
 
 /* The product from `width` channels of entered rows to the heads of this rank. */
-static void add_up(struct builder *b, const char *name, double width, double head_width)
+static int add_up(struct builder *b, const char *name, double width, double head_width)
 {
     struct linear up = {
         .name = name, .out = b->dims->heads * head_width, .in = width, .split = SPLIT_ROWS
     };
-    b->region = REGION_LATENT_UP;
     add_linear(b, &up);
     b->region = REGION_REST;
+    return b->value;
 }
 
 /* Queries from the hidden rows at hand, which are quantised if anything is. */
@@ -38,45 +39,56 @@ static int add_queries(struct builder *b)
     const struct layer_dims *d = b->dims;
     double width = b->model->q_lora;
     if (width == 0) {
+        b->region = REGION_LATENT_UP;
         add_quantized_enter(b, "q_enter", d->hidden);
-        add_up(b, "q", d->hidden, d->head_dim);
-        return b->value;
+        return add_up(b, "q", d->hidden, d->head_dim);
     }
     add_down(b, "q_down", width);
     add_norm(b, "q_norm", d->norm_tokens, width);
+    b->region = REGION_LATENT_UP;
     add_enter(b, "q_enter", "q_input", width);
-    add_up(b, "q_up", width, d->head_dim);
-    return b->value;
+    return add_up(b, "q_up", width, d->head_dim);
 }
 
-/* Norms the compressed channels in place; the shared key behind them stays as it is. */
-static void add_latent_norm(struct builder *b, double width)
+/* The compressed channels' keys and values from what the product down made. */
+static int add_keys(struct builder *b, int down)
 {
-    double rows_bytes = b->element_bytes * b->dims->norm_tokens * width;
-    add_norm(b, "kv_norm", b->dims->norm_tokens, b->model->kv_lora);
-    b->ops.operands->values[b->value].bytes = rows_bytes;
+    double width = b->model->kv_lora;
+    b->value = down;
+    add_norm(b, "kv_norm", b->dims->norm_tokens, width);
+    b->region = REGION_LATENT_UP;
+    add_enter(b, "kv_enter", "kv_input", width);
+    return add_up(b, "kv_up", width, b->model->qk_nope_dim + b->dims->value_dim);
+}
+
+/* The key that all heads share is the rest of what the product down made. No product reads it, so
+ * it is not quantised. */
+static int add_shared_key(struct builder *b, int down)
+{
+    b->value = down;
+    add_mark(b, OP_TENSOR_ENTER, "key_enter", b->model->qk_rope_dim);
+    return b->value;
 }
 
 void add_latent_heads(struct builder *b)
 {
     const struct layer_dims *d = b->dims;
     const struct model *model = b->model;
-    double width = model->kv_lora + model->qk_rope_dim;
     double up_width = model->qk_nope_dim + d->value_dim;
+    double head_width = 2 * d->head_dim + d->value_dim;
     add_quantize(b, "latent_input", d->norm_tokens, d->hidden);
     int rows = b->value;
     int queries = add_queries(b);
     b->value = rows;
-    add_down(b, "kv_down", width);
-    add_latent_norm(b, width);
-    add_enter(b, "kv_enter", "kv_input", width);
-    int latent = b->value;
-    add_up(b, "kv_up", model->kv_lora, up_width);
-    double head_width = 2 * d->head_dim + d->value_dim;
+    add_down(b, "kv_down", model->kv_lora + model->qk_rope_dim);
+    int down = b->value;
+    int keys = add_keys(b, down);
+    int shared = add_shared_key(b, down);
+    b->value = keys;
     b->region = REGION_LATENT_UP;
     struct op *op = add_op(b, OP_HEADS, "latent_heads", d->tokens, d->heads * head_width);
     ids_add(&op->in, queries);
-    ids_add(&op->in, latent);
+    ids_add(&op->in, shared);
     op->bytes = op->backward_bytes =
         b->element_bytes * d->tokens *
         (d->heads * (d->head_dim + up_width + head_width) + model->qk_rope_dim);

@@ -221,9 +221,7 @@ void add_head_norm(struct builder *b, const char *name)
         add_weight(b, op, WEIGHT_SCALE, d->heads + d->kv_heads, d->head_dim)->split = SPLIT_ROWS;
 }
 
-/* A mark around rows of `width`. */
-static struct op *add_tensor_mark(struct builder *b, enum op_kind kind, const char *name,
-                                  double width)
+struct op *add_mark(struct builder *b, enum op_kind kind, const char *name, double width)
 {
     struct op *op = add_op(b, kind, name, b->dims->tokens, width);
     op->kernels = 0;
@@ -231,11 +229,6 @@ static struct op *add_tensor_mark(struct builder *b, enum op_kind kind, const ch
     if (kind == OP_TENSOR_LEAVE) /* with the rank's rows of the stream */
         b->ops.operands->values[b->value].bytes = b->element_bytes * b->dims->norm_tokens * op->n;
     return op;
-}
-
-struct op *add_mark(struct builder *b, enum op_kind kind, const char *name)
-{
-    return add_tensor_mark(b, kind, name, b->dims->hidden);
 }
 
 /* 2 FLOPs per multiply-add. Keeps its input, sequence-sharded if it arrived that way. */
@@ -287,7 +280,7 @@ void add_enter(struct builder *b, const char *name, const char *quantize_name, d
 
 void add_quantized_enter(struct builder *b, const char *name, double width)
 {
-    struct op *op = add_tensor_mark(b, OP_TENSOR_ENTER, name, width);
+    struct op *op = add_mark(b, OP_TENSOR_ENTER, name, width);
     if (!b->options->recipe)
         return;
     op->dtype = b->options->recipe->products;
@@ -298,7 +291,7 @@ void add_quantized_enter(struct builder *b, const char *name, double width)
 void add_leave(struct builder *b, const char *name)
 {
     const struct layer_dims *d = b->dims;
-    struct op *op = add_mark(b, OP_TENSOR_LEAVE, name);
+    struct op *op = add_mark(b, OP_TENSOR_LEAVE, name, d->hidden);
     if (!b->options->recipe)
         return;
     op->dtype = b->options->recipe->products;

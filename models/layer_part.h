@@ -83,10 +83,10 @@ void add_linear(struct builder *b, const struct linear *linear);
 /* Quantises the input of the next product; does nothing without a recipe. */
 void add_quantize(struct builder *b, const char *name, double rows, double width);
 
-/* Marks where tokens enter or leave the tensor-parallel region. add_mark: for hidden states as they
- * are; the others: around a block's linear layers, quantised when those are. add_quantized_enter:
- * what enters was quantised before. */
-struct op *add_mark(struct builder *b, enum op_kind kind, const char *name);
+/* Marks where tokens enter or leave the tensor-parallel region. add_mark: for rows of `width` as
+ * they are; the others: around a block's linear layers, quantised when those are.
+ * add_quantized_enter: what enters was quantised before. */
+struct op *add_mark(struct builder *b, enum op_kind kind, const char *name, double width);
 void add_enter(struct builder *b, const char *name, const char *quantize_name, double width);
 void add_quantized_enter(struct builder *b, const char *name, double width);
 void add_leave(struct builder *b, const char *name);

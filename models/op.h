@@ -36,7 +36,7 @@
     X(TENSOR_LEAVE,    "tensor_leave",   "m rows of n of partial sums")                         \
     X(CONTEXT_ENTER,   "context_enter",  "m rows of n, of which k are of keys and values")      \
     X(CONTEXT_LEAVE,   "context_leave",  "m rows of n, of which k are of keys and values")      \
-    X(EXPERT_ENTER,    "expert_enter",   "m rows of n, to the ranks of their experts")           \
+    X(EXPERT_ENTER,    "expert_enter",   "m rows of n, to the ranks of their experts, k in all") \
     X(EXPERT_LEAVE,    "expert_leave",   "m rows of n, back from the ranks of their experts")    \
     X(ALL_REDUCE,      "all_reduce",     "comm_bytes on every rank")                            \
     X(ALL_GATHER,      "all_gather",     "comm_bytes after gathering")                          \
@@ -127,8 +127,9 @@ struct op {
                                 backward;       backward ops: freed with the op */
     double chunks; /* row blocks: the ops of the list with the same number run together, block by
                       block; sizes are those of all blocks. 0: all rows at once */
-    bool adds_sum; /* its own kernel adds sum[0]; else a separate kernel does */
-    int after;     /* index of an op of the same list that must have finished, or -1 */
+    bool spans_experts; /* a collective of all ranks that share experts or hold others */
+    bool adds_sum;      /* its own kernel adds sum[0]; else a separate kernel does */
+    int after;          /* index of an op of the same list that must have finished, or -1 */
 };
 
 /* The kinds of values that ops exchange. */

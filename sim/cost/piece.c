@@ -22,9 +22,13 @@ struct timer {
     const struct recipe *recipe;
 };
 
-/* The group that runs a collective: expert ranks exchange rows, those of one expert share them. */
+/* The group that runs a collective: expert ranks exchange rows, those of one expert share them. A
+ * few kilobytes among both are timed as among the expert ranks, which are neighbours of the others.
+ */
 static const struct comm_group *group_of(const struct piece_wires *wires, const struct op *op)
 {
+    if (op->spans_experts)
+        return wires->expert.num_ranks > 1 ? &wires->expert : &wires->expert_tensor;
     if (op->stream == STREAM_EXPERT)
         return op->kind == OP_ALL_TO_ALL ? &wires->expert : &wires->expert_tensor;
     return op->stream == STREAM_CONTEXT ? &wires->context : &wires->tensor;

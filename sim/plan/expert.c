@@ -44,19 +44,46 @@ void expert_shard(struct rank_share share, const struct model *model, struct lay
 struct passage {
     struct op mark;
     struct ops *out;
+    double share_bytes; /* of the rows' shares of the router, which travel on their own */
+    double part_bytes;  /* of the rows between the ranks that share an expert */
 };
 
-static void put(struct passage *passage, enum op_kind kind, short in, short made, double bytes)
+static struct op *put(struct passage *passage, enum op_kind kind, double bytes)
 {
-    struct op op = passage->mark;
-    op.kind = kind;
-    op.stream = STREAM_EXPERT;
-    op.kernels = 1;
-    op.comm_bytes = bytes;
-    op.in = (struct ids){ 1, { in } };
-    op.out = (struct ids){ 1, { made } };
-    op.after = passage->out->count - 1;
-    passage->out->at[passage->out->count++] = op;
+    struct op *op = &passage->out->at[passage->out->count];
+    *op = passage->mark;
+    op->kind = kind;
+    op->stream = STREAM_EXPERT;
+    op->kernels = 1;
+    op->comm_bytes = bytes;
+    op->in = op->out = op->saved = (struct ids){ 0 };
+    op->after = passage->out->count - 1;
+    passage->out->count++;
+    return op;
+}
+
+static void put_rows(struct passage *passage, enum op_kind kind, short in, short made, double bytes)
+{
+    struct op *op = put(passage, kind, bytes);
+    op->in = (struct ids){ 1, { in } };
+    op->out = (struct ids){ 1, { made } };
+}
+
+static void put_shares(struct passage *passage, enum op_kind kind, double bytes)
+{
+    if (passage->share_bytes > 0)
+        put(passage, kind, bytes)->name = "expert_shares";
+}
+
+/* Every rank tells all others how many rows it sends to each expert, before it sends them: 8 bytes
+ * an expert. */
+static void put_counts(struct rank_share share, struct passage *passage)
+{
+    enum { COUNT_BYTES = 8 };
+    double ranks = (double)share.ep * share.etp;
+    struct op *op = put(passage, OP_ALL_GATHER, COUNT_BYTES * passage->mark.k * ranks);
+    op->name = "expert_counts";
+    op->spans_experts = true;
 }
 
 /* A rank's rows between the two collectives: as many as it sends. */
@@ -69,33 +96,62 @@ static short rows_between(struct passage *passage)
     return (short)operands_add_value(operands, operands->values[like]);
 }
 
+static void enter(struct rank_share share, struct passage *passage)
+{
+    short in = passage->mark.in.at[0], made = passage->mark.out.at[0];
+    short between = share.ep > 1 && share.etp > 1 ? rows_between(passage) : NO_ID;
+    if (share.ep > 1) {
+        put_rows(passage, OP_ALL_TO_ALL, in, between == NO_ID ? made : between,
+                 passage->mark.comm_bytes);
+        put_shares(passage, OP_ALL_TO_ALL, passage->share_bytes);
+    }
+    if (share.etp > 1) {
+        put_rows(passage, OP_ALL_GATHER, between == NO_ID ? in : between, made,
+                 passage->part_bytes);
+        put_shares(passage, OP_ALL_GATHER, passage->share_bytes * share.etp);
+    }
+}
+
+static void leave(struct rank_share share, struct passage *passage)
+{
+    short in = passage->mark.in.at[0], made = passage->mark.out.at[0];
+    short between = share.ep > 1 && share.etp > 1 ? rows_between(passage) : NO_ID;
+    if (share.etp > 1) {
+        put_rows(passage, OP_REDUCE_SCATTER, in, between == NO_ID ? made : between,
+                 passage->part_bytes);
+        put_shares(passage, OP_REDUCE_SCATTER, passage->share_bytes * share.etp);
+    }
+    if (share.ep > 1) {
+        put_rows(passage, OP_ALL_TO_ALL, between == NO_ID ? in : between, made,
+                 passage->mark.comm_bytes);
+        put_shares(passage, OP_ALL_TO_ALL, passage->share_bytes);
+    }
+}
+
 /* Rows go to the ranks of their experts, then to all ranks that share each expert; back, the parts
- * of each row are summed, then sent home (Megatron Core, moe/token_dispatcher.py,
+ * of each row are summed, in fp32 as the shares are, then sent home. A row's share goes with it, as
+ * a message of its own, and its gradient comes back (Megatron Core, moe/token_dispatcher.py,
  * MoEAlltoAllTokenDispatcher). The backward's marks are already swapped. */
 bool expert_lower(struct rank_share share, struct ops span, struct ops *out, short *same_as)
 {
+    enum { SHARE_BYTES = 4 };
     (void)same_as;
-    struct passage passage = { span.at[0], out };
-    short in = passage.mark.in.at[0], made = passage.mark.out.at[0];
-    double bytes = passage.mark.comm_bytes, whole_bytes = bytes * share.etp;
-    bool enters = passage.mark.kind == OP_EXPERT_ENTER;
-    enum op_kind join = enters ? OP_ALL_GATHER : OP_REDUCE_SCATTER;
+    struct op mark = span.at[0];
+    bool enters = mark.kind == OP_EXPERT_ENTER, is_forward = mark.pass == PASS_FORWARD;
+    bool dispatches = enters == is_forward;
+    double value_bytes = dtype_bytes(mark.dtype), values = mark.comm_bytes / value_bytes;
+    struct passage passage = { mark, out,
+                               .share_bytes = dispatches ? SHARE_BYTES * values / mark.n : 0,
+                               .part_bytes =
+                                   (dispatches ? value_bytes : SHARE_BYTES) * values * share.etp };
     if (share.ep == 1 && share.etp == 1)
         return false;
-    if (share.etp == 1) {
-        put(&passage, OP_ALL_TO_ALL, in, made, bytes);
-    } else if (share.ep == 1) {
-        put(&passage, join, in, made, whole_bytes);
-    } else {
-        short between = rows_between(&passage);
-        if (enters) {
-            put(&passage, OP_ALL_TO_ALL, in, between, bytes);
-            put(&passage, join, between, made, whole_bytes);
-        } else {
-            put(&passage, join, in, between, whole_bytes);
-            put(&passage, OP_ALL_TO_ALL, between, made, bytes);
-        }
-    }
+    if (enters && is_forward)
+        put_counts(share, &passage);
+    if (enters)
+        enter(share, &passage);
+    else
+        leave(share, &passage);
     return true;
 }
 

@@ -24,6 +24,10 @@ static const struct axis *owner(enum op_kind kind)
     return NULL;
 }
 
+/* Most places of a list where several ops replace fewer: the attention core, and the experts' rows
+ * on their way there and back. */
+enum { MAX_WIDENED = 3 };
+
 /* The state of lowering marks to collectives. */
 struct lowering {
     struct rank_share share;
@@ -63,6 +67,8 @@ static void leave_out(struct lowering *l, struct ops *ops, const struct op *op, 
         l->same_as[op->out.at[0]] = op->in.at[0];
         return;
     }
+    if (op->out.count == 0)
+        return;
     struct op *reader = &ops->at[ops_next_reader(ops, op->out.at[0], i)];
     reader->in.count = (short)(reader->in.count - op->out.count);
     reader->out = op->out;
@@ -74,7 +80,7 @@ static struct ops lower(struct lowering *l, struct ops ops)
 {
     struct ops out = ops;
     out.count = 0;
-    out.at = ARENA_ARRAY(l->arena, struct op, (size_t)ops.count + MAX_LOWERED_OPS);
+    out.at = ARENA_ARRAY(l->arena, struct op, (size_t)ops.count + MAX_WIDENED * MAX_LOWERED_OPS);
     for (int i = 0; i < ops.count;) {
         const struct axis *axis = owner(ops.at[i].kind);
         int length = axis && axis->span ? axis->span(l->share, &ops, i) : 1;

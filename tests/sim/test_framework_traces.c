@@ -80,6 +80,26 @@ static struct {
     struct table traced, ours;
 } now;
 
+/* The model as if all of its blocks were of this kind, and a rank's share of it. */
+static struct model kind_model(int kind)
+{
+    return model_of_kind(&now.model, kind);
+}
+
+static struct layer_dims kind_dims(int kind)
+{
+    struct model of = kind_model(kind);
+    return local_dims(rank_share_of(&now.plan), &of, of.seq);
+}
+
+static int blocks_with_experts(void)
+{
+    int blocks = 0;
+    for (int kind = 0; kind < model_num_kinds(&now.model); kind++)
+        blocks += kind_model(kind).experts > 0 ? now.held.count[kind] : 0;
+    return blocks;
+}
+
 static bool fuses(enum fusion fusion)
 {
     return (now.system.stack.fusions >> fusion & 1) != 0;
@@ -112,10 +132,11 @@ static void add_loss_reduce(const struct op *op, double times)
 static void add_gemm(const struct op *op, double times)
 {
     double sum = op->matrices[0] + op->matrices[1] + op->matrices[2];
+    bool is_grouped = op->batch > 1;
     bool is_input = op->pass == PASS_BACKWARD_INPUT, is_weight = op->pass == PASS_BACKWARD_WEIGHT;
     double width = is_input ? op->k : is_weight ? op->m : op->n;
-    if (!now.keeps_apart || sum != width) {
-        add_product(&now.ours, op->batch, op->m, op->n, op->k, times);
+    if (!now.keeps_apart || sum != width || is_grouped) { /* of experts: each has its line */
+        add_product(&now.ours, 1, op->m, op->n, op->k, times * op->batch);
         return;
     }
     for (int i = 0; i < MAX_MATRICES && op->matrices[i] > 0; i++)
@@ -124,9 +145,24 @@ static void add_gemm(const struct op *op, double times)
                     is_input ? op->matrices[i] : op->k, times);
 }
 
+static bool replays_experts(void)
+{
+    return now.plan.recompute == RECOMPUTE_SELECTIVE &&
+           (plan_replays(&now.plan) >> REPLAY_EXPERTS & 1) != 0;
+}
+
+static const char *group_of(const struct op *op)
+{
+    if (op->spans_experts)
+        return "etp-ep";
+    if (op->stream == STREAM_EXPERT)
+        return op->kind == OP_ALL_TO_ALL ? "ep" : "etp";
+    return op->stream == STREAM_CONTEXT ? "cp" : "tp";
+}
+
 static void add_op(const struct op *op, double times)
 {
-    const char *group = op->stream == STREAM_CONTEXT ? "cp" : "tp";
+    const char *group = group_of(op);
     if (strcmp(op->name, "loss_reduce") == 0)
         add_loss_reduce(op, times);
     else if (op_is_collective(op->kind))
@@ -187,13 +223,16 @@ static void list_ours(void)
     struct rank_share share = rank_share_of(plan);
     struct layer_options options = plan_layer_options(plan, &now.system);
     double seq = now.model.seq;
-    struct local_ops layer = local_layer(share, &now.model, seq, &options, false, &now.arena);
     double times = now.microbatches;
-    add_lists(layer, times * now.held.count[0]);
-    add_ops(layer.forward, times * now.held.recomputed[0]);
-    if (plan->recompute == RECOMPUTE_SELECTIVE)
-        add_ops(ops_replay(&layer.forward, plan_replays(plan), &now.arena).ops,
-                times * now.held.count[0]);
+    for (int kind = 0; kind < model_num_kinds(&now.model); kind++) {
+        struct model of = kind_model(kind);
+        struct local_ops layer = local_layer(share, &of, seq, &options, false, &now.arena);
+        add_lists(layer, times * now.held.count[kind]);
+        add_ops(layer.forward, times * now.held.recomputed[kind]);
+        if (plan->recompute == RECOMPUTE_SELECTIVE)
+            add_ops(ops_replay(&layer.forward, plan_replays(plan), &now.arena).ops,
+                    times * now.held.count[kind]);
+    }
     add_lists(local_embedding(share, &now.model, seq, &options, false, &now.arena),
               times * now.held.count[PIECE_EMBEDDING]);
     add_lists(local_head(share, &now.model, seq, &options, false, &now.arena),
@@ -333,6 +372,17 @@ static void explain_projection(void)
                     now.dims.heads * now.dims.head_dim, now.held.count[0]);
 }
 
+/* Megatron leaves the auxiliary loss out of a forward whose inside it drops, as no gradient is
+ * asked for there (router.py, torch.is_grad_enabled), so only the replay counts the router's
+ * choices. */
+static void explain_router_counts(void)
+{
+    bool drops = now.plan.recompute == RECOMPUTE_FULL || replays_experts();
+    if (drops && now.plan.tp > 1 && blocks_with_experts() > 0)
+        add_collective(&now.ours, "all_reduce", "tp", 8.0 * now.model.experts,
+                       -now.microbatches * blocks_with_experts());
+}
+
 static void check_row(const struct row *row, struct table *other, const char *whose)
 {
     double count = row_of(other, row->what, row->numbers)->count;
@@ -347,6 +397,7 @@ static void check_lists(void)
     explain_units();
     explain_norms();
     explain_projection();
+    explain_router_counts();
     for (int i = 0; i < now.traced.count; i++)
         check_row(&now.traced.rows[i], &now.ours, "ours");
     for (int i = 0; i < now.ours.count; i++)
@@ -355,32 +406,72 @@ static void check_lists(void)
 
 /* --- differences of memory ------------------------------------------------------------------- */
 
-/* Megatron's own attention repeats keys and values for each query head (dot_product_attention.py);
- * no stack of ours has that with grouped queries. */
-static double repeated_keys_bytes(void)
+/* Blocks whose attention or feed-forward keeps what it makes: all of a kind but the recomputed. */
+static double kept_layers(int kind)
 {
-    bool is_flash = now.plan.attention == PLAN_ATTENTION_FLASH;
-    double heads = now.dims.heads - now.dims.kv_heads;
-    return is_flash ? 0 : bytes_of(2 * now.dims.tokens * heads * now.dims.head_dim);
+    return now.held.count[kind] - now.held.recomputed[kind];
 }
 
-static double kept_keys_bytes(void)
+static double sum_kept(double (*bytes)(int kind))
 {
-    return plan_replays_core(&now.plan) ? 0 : now.held.count[0] * repeated_keys_bytes();
+    double sum = 0;
+    for (int kind = 0; kind < model_num_kinds(&now.model); kind++)
+        sum += kept_layers(kind) * bytes(kind);
+    return sum;
+}
+
+/* Megatron's own attention repeats keys and values for each query head (dot_product_attention.py);
+ * no stack of ours has that with grouped queries. */
+static double repeated_keys_bytes(int kind)
+{
+    struct layer_dims dims = kind_dims(kind);
+    bool is_kept = now.plan.attention != PLAN_ATTENTION_FLASH && !plan_replays_core(&now.plan);
+    return is_kept ? bytes_of(2 * dims.tokens * (dims.heads - dims.kv_heads) * dims.head_dim) : 0;
+}
+
+/* Keys and values are slices of what one product made, and who keeps a slice keeps it all: a
+ * checkpoint of the core its values, beside the turned queries and keys; norms of queries and keys
+ * the keys, beside a copy of the queries, unless there is one head of keys (attention.py). */
+static double slices_bytes(int kind)
+{
+    struct layer_dims dims = kind_dims(kind);
+    bool turns = now.model.positions == POSITION_ROTARY && now.model.kv_lora == 0;
+    bool has_values = turns && plan_replays_core(&now.plan);
+    bool has_keys = turns && now.model.qk_norm;
+    double heads = has_values || dims.kv_heads > 1 ? dims.heads + dims.kv_heads : 1;
+    return has_values || has_keys ? bytes_of(dims.tokens * heads * dims.head_dim) : 0;
+}
+
+/* Without a kernel for routing, chosen experts are numbers of 8 bytes, kept for the shares, for the
+ * auxiliary loss and for the rows' order, and so are their scores (moe_utils.py). Ours has places
+ * of 4 bytes once. Scores of all experts are kept again where they are made before the choice. */
+static double routing_bytes(int kind)
+{
+    struct model of = kind_model(kind);
+    struct layer_dims dims = kind_dims(kind);
+    bool scores_first = of.score_bias || of.topk == 1;
+    double bytes = of.topk * (3 * 8 + 4 - 4) + (scores_first ? 4 * of.experts : 0);
+    return of.experts > 0 && !replays_experts() ? dims.norm_tokens * bytes : 0;
+}
+
+static double rotary_dim(void)
+{
+    return now.model.kv_lora > 0 ? now.model.qk_rope_dim : now.dims.head_dim;
 }
 
 /* Cosines and sines of each layer, for queries and for keys (rope_utils.py). */
 static double rotary_tables_bytes(void)
 {
     bool has_tables = now.model.positions == POSITION_ROTARY && !fuses(FUSION_ROTARY);
-    return has_tables ? now.held.count[0] * bytes_of(4.0 * now.model.seq * now.dims.head_dim) : 0;
+    return has_tables ? now.held.layers * bytes_of(4.0 * now.model.seq * rotary_dim()) : 0;
 }
 
-/* The angles of all positions, in fp32, once (rotary_pos_embedding.py). */
+/* The angles of all positions, in fp32, once (rotary_pos_embedding.py). Latent attention's kernels
+ * have tables of their own, kept between steps. */
 static double rotary_angles_bytes(void)
 {
-    bool has_angles = now.model.positions == POSITION_ROTARY;
-    return has_angles ? 4.0 * now.model.seq * now.dims.head_dim : 0;
+    bool has_angles = now.model.positions == POSITION_ROTARY && now.model.kv_lora == 0;
+    return has_angles ? 4.0 * now.model.seq * rotary_dim() : 0;
 }
 
 /* Megatron's own gate adds an offset, usually 0, to its linear half, and keeps the sum (mlp.py,
@@ -436,7 +527,8 @@ static double error_of(double ours, double traced)
 static double kept_error(const struct stage_memory *memory, const json_t *of)
 {
     double softmax = now.held.count[PIECE_HEAD] * 4 * now.pieces.logits;
-    double ours = memory->activations_bytes + softmax + kept_keys_bytes() + rotary_tables_bytes() +
+    double ours = memory->activations_bytes + softmax + sum_kept(repeated_keys_bytes) +
+                  sum_kept(slices_bytes) + sum_kept(routing_bytes) + rotary_tables_bytes() +
                   rotary_angles_bytes() + gate_offset_bytes();
     return error_of(ours, number_of(of, "kept_bytes"));
 }
@@ -446,14 +538,21 @@ static double peak_error(const struct stage_memory *memory, const json_t *of)
     double layer_bytes =
         memory->recompute_bytes + waiting_gradient_bytes() + softmax_gradient_bytes();
     double ours = memory->activations_bytes + fmax(memory->logits_bytes, layer_bytes) +
-                  kept_keys_bytes() + rotary_tables_bytes() + gate_offset_bytes() +
-                  rotary_angles_bytes() + buffer_bytes();
+                  sum_kept(repeated_keys_bytes) + sum_kept(slices_bytes) + sum_kept(routing_bytes) +
+                  rotary_tables_bytes() + gate_offset_bytes() + rotary_angles_bytes() +
+                  buffer_bytes();
     return error_of(ours, number_of(of, "peak_bytes"));
+}
+
+/* Of experts or latent attention: traced once all that differs was known. */
+static bool is_new_family(void)
+{
+    return now.model.experts > 0 || now.model.kv_lora > 0;
 }
 
 /* --- all cases ------------------------------------------------------------------------------- */
 
-enum { MAX_CASES = 64 };
+enum { MAX_CASES = 256 };
 
 static void check_errors(double *errors, size_t count, const char *what)
 {
@@ -468,7 +567,7 @@ START_TEST(megatron_core_runs_our_lists_and_holds_our_bytes)
     struct json_file file = { 0 };
     struct err err = { 0 };
     double kept[MAX_CASES], peak[MAX_CASES];
-    size_t i;
+    size_t i, dense = 0;
     json_t *of;
     check_ok(json_file_load(&file, "tests/fixtures/traces/megatron.json", &err), &err);
     json_t *cases = json_object_get(file.root, "cases");
@@ -477,15 +576,20 @@ START_TEST(megatron_core_runs_our_lists_and_holds_our_bytes)
         check_lists();
         struct stage_memory memory = memory_of();
         kept[i] = kept_error(&memory, of);
-        peak[i] = peak_error(&memory, of);
         double parameters = stage_parameters(&now.model, &now.plan, &now.pieces, now.stage);
         ck_assert_msg(parameters == number_of(of, "parameters"), "%s: parameters", now.name);
-        ck_assert_msg(fabs(kept[i]) <= 0.08, "%s: kept bytes %+.1f %%", now.name, 100 * kept[i]);
-        ck_assert_msg(fabs(peak[i]) <= 0.08, "%s: peak %+.1f %%", now.name, 100 * peak[i]);
+        double most = is_new_family() ? 0.02 : 0.08;
+        ck_assert_msg(fabs(kept[i]) <= most, "%s: kept bytes %+.1f %%", now.name, 100 * kept[i]);
+        if (json_object_get(of, "peak_bytes")) {
+            peak[dense] = peak_error(&memory, of);
+            ck_assert_msg(fabs(peak[dense]) <= 0.08, "%s: peak %+.1f %%", now.name,
+                          100 * peak[dense]);
+            dense++;
+        }
         release();
     }
     check_errors(kept, i, "kept bytes");
-    check_errors(peak, i, "peaks");
+    check_errors(peak, dense, "peaks");
     json_file_release(&file);
 }
 END_TEST
