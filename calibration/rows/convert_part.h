@@ -23,6 +23,7 @@ struct conversion {
     const struct run_row *row;
     struct run_case *out;
     const char *recompute; /* match.json's correction, else the row's own */
+    int optimizer;         /* enum optimizer, which match.json says */
 };
 
 /* Reports an assumption, unless it is "". `text` lives forever. */

@@ -293,6 +293,7 @@ bool convert_plan(const struct conversion *of, struct err *reason)
     const struct model *model = &of->out->model;
     const struct system *system = of->out->system;
     *plan = plan_default();
+    plan->optimizer = of->optimizer;
     if (!read_degrees(of, plan, reason) || !read_schedule(of, plan, reason) ||
         !read_precision(of, plan, reason) || !read_sharding(of, plan, reason))
         return false;

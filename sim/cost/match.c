@@ -6,6 +6,7 @@
 #include "base/length.h"
 #include "models/model.h"
 #include "sim/cost/datafile.h"
+#include "sim/plan/plan.h"
 
 #include <limits.h>
 #include <stdio.h>
@@ -39,6 +40,8 @@ const struct field match_fields[] = {
       .doc = "Of clusters: the network's words say nothing: half of the cluster's speed between nodes." },
     { .name = "recompute", TEXT(recompute), .fallback = "",
       .doc = "Of stacks: what such rows recomputed, where they are known to say it wrongly." },
+    { .name = "optimizer", .kind = FIELD_NAME, AT(match_rule, optimizer), .names = optimizer_names,
+      .fallback = "adam", .doc = "Of stacks: optimizer of such rows, which no column says." },
     { .name = "assumption", TEXT(assumption), .fallback = "",
       .doc = "What the row does not say and is assumed." },
     { .name = "skip", TEXT(skip), .fallback = "", .doc = "Why such rows cannot be predicted." },
@@ -232,6 +235,7 @@ bool match_find(const struct match_table *table, const struct match_row *row, st
                            .cluster_assumption = cluster->assumption,
                            .stack_assumption = stack->assumption,
                            .recompute = stack->recompute,
+                           .optimizer = stack->optimizer,
                            .memory = stack->memory,
                            .power_w = cluster->power_w,
                            .unknown_network = cluster->unknown_network,

@@ -20,6 +20,7 @@ struct match_rule {
     char use[48];                              /* the cluster or stack */
     char memory[48];      /* of stacks: the one whose memory it was; "": its own */
     char recompute[48];   /* rules for stacks: replaces the row's recompute; "": keeps it */
+    int optimizer;        /* rules for stacks: enum optimizer of the row's plan */
     char assumption[160]; /* what the rule assumes; "": nothing */
     char skip[160];       /* why there is no match; "": there is one */
     double power_w;       /* of clusters: the GPU's limit; 0: its own */
@@ -67,6 +68,7 @@ struct match {
     const char *memory;    /* the stack whose memory such rows had; "": that of `stack` */
     const char *recompute; /* the recompute that really ran, when the row is known to be wrong; "":
                               the row's */
+    int optimizer;         /* enum optimizer */
     const char *skip;      /* why the row cannot be predicted; "" */
     double power_w;        /* limit of the GPUs; 0: their own */
     bool unknown_network;  /* nobody knows its words: half of the cluster's speed */

@@ -25,14 +25,19 @@ static double gradient_bytes(const struct memory_input *in, const struct state_b
 }
 
 /* Of a parameter, while the optimizer runs: gradients of 16 bits are widened for it, all at once
- * (Megatron's _copy_model_grads_to_main_grads, DeepSpeed's ZeRO step), and let go behind it. The
- * executor's arena holds room for them all the time. */
+ * (Megatron's _copy_model_grads_to_main_grads, DeepSpeed's ZeRO step), and let go behind it; but
+ * Adam with narrow moments reads them as they are (distrib_optimizer.py, decoupled_grad with
+ * --use-precision-aware-optimizer). The executor's arena holds room for them all the time. */
 static double widened_bytes(const struct memory_input *in)
 {
     const struct plan *plan = in->plan;
+    bool reads_narrow = plan->optimizer == OPTIMIZER_ADAM_BF16;
     bool has_own = plan->gradient_dtype != DTYPE_FP32 || keeps_own_gradients(in);
     bool is_masters = plan_state_has_master(plan);
-    return has_own && is_masters && !stack_runtime(&in->system->stack)->walks_passes ? 4 : 0;
+    return has_own && is_masters && !reads_narrow &&
+                   !stack_runtime(&in->system->stack)->walks_passes
+               ? 4
+               : 0;
 }
 
 /* Gradients are kept whole until the last microbatch's are reduced, or each rank has its share. */

@@ -2,6 +2,7 @@
 
 #include "models/model.h"
 #include "sim/cost/hardware.h"
+#include "sim/plan/plan.h"
 #include "tests/check_ok.h"
 #include "tests/testing.h"
 
@@ -151,6 +152,27 @@ START_TEST(a_measured_row_means_a_cluster_and_a_stack)
 }
 END_TEST
 
+START_TEST(a_rule_says_what_optimizer_a_source_had)
+{
+    static const struct {
+        const char *source;
+        int optimizer;
+    } rows[] = { { "bridge_moonlight_memory", OPTIMIZER_ADAM_BF16 },
+                 { "bridge_sft_memory", OPTIMIZER_ADAM } };
+    struct match_table table;
+    struct err err = { 0 };
+    check_ok(match_load(NULL, &table, &err), &err);
+    for (size_t i = 0; i < LENGTH(rows); i++) {
+        struct match_row row = { "H100-80GB-SXM", "", "Megatron-Bridge", 8, rows[i].source, -1 };
+        struct match match;
+        ck_assert(match_find(&table, &row, &match));
+        ck_assert_str_eq(match.stack, "nemo");
+        ck_assert_int_eq(match.optimizer, rows[i].optimizer);
+    }
+    match_release(&table);
+}
+END_TEST
+
 START_TEST(every_rule_names_a_file_that_is_there)
 {
     struct match_table table;
@@ -234,6 +256,7 @@ static Suite *suite(void)
     setenv("SIMSEARCH_DATA", ".", 0);
     tcase_add_test(words, a_pattern_is_found_anywhere_in_any_case);
     tcase_add_loop_test(words, a_measured_row_means_a_cluster_and_a_stack, 0, LENGTH(matches));
+    tcase_add_test(words, a_rule_says_what_optimizer_a_source_had);
     tcase_add_test(words, every_rule_names_a_file_that_is_there);
     tcase_add_test(words, words_that_no_rule_knows_are_skipped_with_a_reason);
     tcase_add_loop_test(words, options_of_a_model_go_by_its_name_and_software, 0, LENGTH(models));

@@ -186,6 +186,17 @@ START_TEST(gradients_of_16_bits_are_widened_when_activations_are_gone)
 }
 END_TEST
 
+/* Adam with narrow moments reads gradients as they are: 2 + 2 + 4 + 2 + 2 bytes all the time. */
+START_TEST(adam_with_narrow_moments_widens_no_gradients)
+{
+    planned_load("dgx-h100", "megatron-core", "gpt3-1.3b", 1);
+    planned_layout("grad=bf16 mb1 recompute=full optimizer=adam-bf16");
+    struct stage_memory memory = planned_memory(0);
+    ck_assert_double_eq_tol(state_bytes(&memory) / planned_parameters(0), 12, 1e-12);
+    ck_assert_double_eq(memory.step_bytes, 0);
+}
+END_TEST
+
 /* Bytes of bf16 weights' gradients: fp32; their own, as the stack keeps them; both; and as the
  * layout says, whatever the stack does. */
 START_TEST(gradients_are_of_the_type_that_the_stack_keeps)
@@ -299,6 +310,7 @@ static Suite *suite(void)
     tcase_add_test(tc, recompute_keeps_a_checkpoint_for_every_few_layers);
     tcase_add_test(tc, a_backward_holds_gradients_until_they_are_read);
     tcase_add_test(tc, gradients_of_16_bits_are_widened_when_activations_are_gone);
+    tcase_add_test(tc, adam_with_narrow_moments_widens_no_gradients);
     tcase_add_test(tc, gradients_are_of_the_type_that_the_stack_keeps);
     tcase_add_test(tc, fsdp_keeps_masters_and_makes_gradients_in_the_backward);
     tcase_add_test(tc, gradients_of_chunks_come_one_after_the_other);
