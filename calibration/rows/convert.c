@@ -80,7 +80,7 @@ static bool is_listed(char (*fitted)[40], int count, const struct run_row *row)
 bool run_convert(struct run_systems *systems, const struct run_row *row, struct run_case *out,
                  struct err *err)
 {
-    struct conversion of = { systems, row, out, row->recompute };
+    struct conversion of = { systems, row, out, row->recompute, OPTIMIZER_ADAM };
     struct err reason = { 0 };
     memset(out, 0, sizeof *out);
     out->row = row;
