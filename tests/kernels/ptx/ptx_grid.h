@@ -25,7 +25,6 @@ struct ptx_launch {
     unsigned blocks[3], threads[3];
     size_t shared_bytes;
     const void *const *arguments; /* one of each parameter's size */
-    uint8_t *is_executed;         /* NULL, or a flag for each instruction, which is set */
 };
 
 /* False with the thread, the line of the text, and what is wrong. */

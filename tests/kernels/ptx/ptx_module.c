@@ -457,6 +457,7 @@ static bool take_body(struct parser *p)
     if (!find_labels(p))
         return false;
     p->kernel->insns = ARENA_ARRAY(p->arena, struct ptx_insn, (size_t)p->most_insns);
+    p->kernel->is_executed = ARENA_ARRAY(p->arena, uint8_t, (size_t)p->most_insns);
     for (;;) {
         skip_space(p);
         if (take(p, "}")) {

@@ -97,6 +97,7 @@ struct ptx_kernel {
     int body_line;
     struct ptx_insn *insns; /* NULL until ptx_decode */
     int num_insns;
+    uint8_t *is_executed; /* a flag for each, set by ptx_run */
     struct ptx_constant *constants;
     int num_constants;
     size_t register_bytes;

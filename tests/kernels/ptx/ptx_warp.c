@@ -508,8 +508,7 @@ static enum ptx_stop run_group(struct ptx_block *block, struct ptx_warp *warp, u
             break;
         if (!may_run(&s, group))
             return stop_at(&s, PTX_FAILED);
-        if (block->launch->is_executed)
-            block->launch->is_executed[pc] = 1;
+        kernel->is_executed[pc] = 1;
         if (s.lanes && !run_step(&s))
             return stop_at(&s, PTX_FAILED);
         --*steps;
