@@ -39,6 +39,7 @@ static const struct {
     { "grad=bf16", "grad" },
     { "optimizer=adafactor", "optimizer" },
     { "optimizer=muon", "optimizer" },
+    { "pp2 vpp2 schedule=zb-v", "schedule" },
     { "dp2 dtype=fp16 exchange=topk:0.1", "exchange" },
     { "dp2 dtype=fp16 exchange=qsgd:4", "exchange" },
 };

@@ -143,6 +143,8 @@ static const struct {
       "vpp 2 needs pp of 2 or more, not 1" },
     { "tp8 pp12 dp1 mb1 vpp2", gpt3, 96, 11, "interleave", "vpp2",
       "interleaving needs as many microbatches as pp 12, not 11" },
+    { "tp8 dp128 mb1 zero2 optimizer=muon", gpt3, 1024, 1536, "optimizer", "optimizer",
+      "updates whole matrices, whose gradients zero2 would cut" },
     { "tp8 pp8 dp16 mb1 schedule=v-half", gpt3, 1024, 1536, "schedule", "schedule",
       "schedule v-half is not modelled yet" },
     { "tp8 pp8 dp16 mb1 schedule=zb-v", gpt3, 1024, 1536, "schedule", "schedule",
