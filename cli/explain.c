@@ -265,6 +265,9 @@ static bool check_run_alone(const struct options *options, struct err *err)
         { "--tokens", options->tokens > 0 },
         { "--precision", options->precision >= 0 },
         { "--optimizer", options->optimizer >= 0 },
+        { "--train", options->train != NULL },
+        { "--reference", options->reference },
+        { "--reserve", options->reserve_bytes > 0 },
         { "--price", options->price > 0 },
     };
     for (size_t i = 0; i < LENGTH(others); i++)

@@ -1,6 +1,7 @@
 #include "exec/supported.h"
 
 #include "base/length.h"
+#include "models/training.h"
 #include "sim/plan/state_share.h"
 
 static bool splits_context(const struct plan *plan, const struct model *model)
@@ -78,6 +79,12 @@ static bool turns_back(const struct plan *plan, const struct model *model)
     return plan->placement != NULL;
 }
 
+static bool trains_in_part(const struct plan *plan, const struct model *model)
+{
+    (void)plan;
+    return !model_trains_all(model) || model->reference;
+}
+
 static bool has_alibi(const struct plan *plan, const struct model *model)
 {
     (void)plan;
@@ -117,6 +124,7 @@ const struct refusal run_refusals[] = {
       "compressed, robust and late gradients can't be run in fp16: an overflow would hide in what "
       "is left out, or come late",
       hides_overflow },
+    { "model", "frozen weights, adapters and reference models can't be run yet", trains_in_part },
     { "model", "ALiBi positions can't be run yet", has_alibi },
     { "model", "relative positions can't be run yet", has_relative_positions },
     { "model", "latent attention, windows, sinks, other norms and biases can't be run yet",

@@ -48,6 +48,8 @@ static void find_learnt(struct maker *m)
     const struct operands *operands = m->forward->operands;
     for (int i = 0; i < operands->num_values; i++)
         m->is_learnt[i] = operands->values[i].form != VALUE_IDS;
+    if (m->forward->is_input_constant)
+        m->is_learnt[m->forward->input] = false;
     for (int i = 0; i < m->forward->count; i++) {
         const struct op *op = &m->forward->at[i];
         for (int j = 0; j < op->out.count; j++)
@@ -338,10 +340,11 @@ static void push_runs(struct maker *m, const struct op *logits)
     int made = make_like(m, again, logits->out.at[0]);
     struct op *loss = push_traffic(m, loss_of(m, logits), PASS_BACKWARD_INPUT);
     ids_add(&loss->in, made);
-    push_input_gradient(m, logits, gradient_of(m, logits));
+    if (m->is_learnt[input])
+        push_input_gradient(m, logits, gradient_of(m, logits));
     if (is_trained(m, logits->weights.at[0]))
         push_weight_gradient(m, logits, gradient_of(m, logits), kept);
-    if (enter)
+    if (enter && m->is_learnt[input])
         push_leave(m, enter);
 }
 
@@ -548,9 +551,31 @@ struct ops ops_backward(struct ops forward, const struct layer_options *options,
     for (int i = forward.count - 1; i >= 0; i--)
         if (is_asked(&m, &forward.at[i]))
             push_backward(&m, &forward.at[i]);
-    if (forward.input != NO_ID)
+    if (forward.input != NO_ID && !forward.is_input_constant)
         m.out.output = m.gradient[forward.input];
     for (int i = 0; i < forward.aside.count; i++)
         ids_add(&m.out.aside, m.gradient[forward.aside.at[i]]);
     return m.out;
+}
+
+static bool has_backward(const struct ops *backward, const struct op *op)
+{
+    for (int i = 0; i < backward->count; i++)
+        if (backward->at[i].name == op->name)
+            return true;
+    return false;
+}
+
+void ops_drop_unread(struct ops *forward, const struct ops *backward)
+{
+    for (int i = 0; i < forward->count; i++) {
+        struct op *op = &forward->at[i];
+        struct ids kept = { 0 };
+        for (int j = 0; j < op->saved.count; j++)
+            if (ops_next_reader(backward, op->saved.at[j], -1) < backward->count)
+                ids_add(&kept, op->saved.at[j]);
+        op->saved = kept;
+        if (!has_backward(backward, op))
+            op->kept_bytes = 0;
+    }
 }

@@ -16,8 +16,8 @@ const char *const feed_forward_names[] = { "dense", "experts", "none", NULL };
 
 struct block_kind model_own_kind(const struct model *model)
 {
-    return (struct block_kind){ model->heads, model->kv_heads,  model->head_dim,
-                                model->ffn,   model->attention, model->feed_forward };
+    return (struct block_kind){ model->heads,     model->kv_heads,     model->head_dim, model->ffn,
+                                model->attention, model->feed_forward, model->gradient };
 }
 
 struct block_kind model_kind(const struct model *model, int kind)
@@ -37,6 +37,7 @@ struct model model_of_kind(const struct model *model, int kind)
     of.ffn = widths.ffn;
     of.attention = widths.attention;
     of.feed_forward = widths.feed_forward;
+    of.gradient = widths.gradient;
     if (of.feed_forward != FEED_FORWARD_EXPERTS)
         of.experts = of.topk = of.shared_ffn = 0;
     of.blocks = (struct blocks){ 0 };
@@ -114,7 +115,19 @@ void model_count_kinds(const struct model *model, int first, int layers,
 bool block_kinds_are_equal(const struct block_kind *a, const struct block_kind *b)
 {
     return a->heads == b->heads && a->kv_heads == b->kv_heads && a->head_dim == b->head_dim &&
-           a->ffn == b->ffn && a->attention == b->attention && a->feed_forward == b->feed_forward;
+           a->ffn == b->ffn && a->attention == b->attention && a->feed_forward == b->feed_forward &&
+           a->gradient == b->gradient;
+}
+
+bool blocks_have_one_width(const struct blocks *blocks)
+{
+    for (int i = 1; i < blocks->num_kinds; i++) {
+        struct block_kind kind = blocks->kinds[i];
+        kind.gradient = blocks->kinds[0].gradient;
+        if (!block_kinds_are_equal(&kind, &blocks->kinds[0]))
+            return false;
+    }
+    return true;
 }
 
 bool blocks_are_equal(const struct blocks *a, const struct blocks *b)
@@ -302,7 +315,7 @@ bool blocks_read(const json_t *runs, struct model *model, struct err *err)
 json_t *blocks_write(const struct model *model)
 {
     const struct blocks *blocks = &model->blocks;
-    if (blocks->num_runs == 0 || blocks_follow_experts(model))
+    if (blocks->num_runs == 0 || blocks_follow_experts(model) || blocks_have_one_width(blocks))
         return NULL;
     json_t *runs = json_array();
     for (int i = 0; i < blocks->num_runs; i++) {

@@ -40,6 +40,7 @@ struct block_kind {
     int heads, kv_heads, head_dim, ffn; /* as in struct model */
     int attention;                      /* enum attention_kind */
     int feed_forward;                   /* enum feed_forward_kind */
+    int gradient;                       /* enum block_gradient (models/training.h); derived */
 };
 
 struct block_run {
@@ -66,6 +67,8 @@ extern const struct field block_fields[]; /* of a run in a file */
 extern const size_t num_block_fields;
 
 bool block_kinds_are_equal(const struct block_kind *a, const struct block_kind *b);
+/* Whether the kinds differ in their gradients alone. */
+bool blocks_have_one_width(const struct blocks *blocks);
 bool blocks_are_equal(const struct blocks *a, const struct blocks *b);
 
 /* Sets the runs from the kind of each of the model's layers: the fewest blocks that repeat. */

@@ -36,7 +36,8 @@ static void fuse_norm(struct ops *ops, int i, const struct layer_options *option
 {
     struct op *sum = &ops->at[i];
     int norm = ops_next_reader(ops, sum->out.at[0], i);
-    if (sum->pass != PASS_FORWARD || !is_kind(ops, norm, OP_NORM))
+    if (sum->pass != PASS_FORWARD || !is_kind(ops, norm, OP_NORM) ||
+        ops->at[norm].m * ops->at[norm].n != sum->m * sum->n)
         return;
     sum->variant = sum->variant[0] ? "dropout_norm" : "norm";
     sum->which = ops->at[norm].which;

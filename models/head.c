@@ -1,4 +1,5 @@
 #include "models/layer_part.h"
+#include "models/training.h"
 
 #include <math.h>
 
@@ -74,6 +75,7 @@ struct ops head_forward(const struct model *model, const struct layer_dims *dims
         .name = "logits", .out = dims->vocab, .in = dims->hidden, .split = SPLIT_ROWS
     };
     b.ops.input = (short)add_input(&b, dims->norm_tokens, dims->hidden);
+    b.ops.is_input_constant = model_trains_head_alone(model);
     add_norm(&b, "final_norm", dims->norm_tokens, dims->hidden);
     add_mark(&b, OP_TENSOR_ENTER, "head_enter", dims->hidden);
     double chunks = head_chunks(dims, options);

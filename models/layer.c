@@ -1,6 +1,7 @@
 #include "models/layer.h"
 
 #include "models/layer_part.h"
+#include "models/training.h"
 
 const char *const fusion_names[NUM_FUSIONS + 1] = {
     "bias_gelu", "residual",         "residual_norm", "softmax",    "cross_entropy",
@@ -14,6 +15,7 @@ struct ops layer_forward(const struct model *model, const struct layer_dims *dim
     struct builder b = layer_begin(model, dims, options, arena);
     b.stream = add_input(&b, dims->norm_tokens, dims->hidden);
     b.ops.input = (short)b.stream;
+    b.ops.is_input_constant = model->gradient != GRADIENT_WHOLE;
     add_attention_block(&b);
     if (model->feed_forward == FEED_FORWARD_EXPERTS)
         add_expert_block(&b);
@@ -87,9 +89,38 @@ static struct forward_flops forward_flops(const struct model *model, double seq)
     return flops;
 }
 
-/* The backward has twice the forward's FLOPs: each product has two gradients. */
+/* Forward and backward of a list where gradients of some weights alone are made. */
+static double both_flops(struct ops forward, const struct layer_options *options,
+                         struct arena *arena)
+{
+    return ops_model_flops(forward) + ops_model_flops(ops_backward(forward, options, arena));
+}
+
+/* Of one sequence. */
+static double partial_flops(const struct model *model, double seq)
+{
+    struct arena arena = { 0 };
+    struct layer_dims dims = layer_dims(model, 1, seq);
+    struct layer_options options = { .flash_attention = true, .dtype = DTYPE_BF16 };
+    int counts[MAX_BLOCK_KINDS];
+    model_count_kinds(model, 0, model->layers, counts);
+    double flops = both_flops(head_forward(model, &dims, &options, &arena), &options, &arena);
+    for (int kind = 0; kind < model_num_kinds(model); kind++) {
+        struct model of = model_of_kind(model, kind);
+        struct layer_dims widths = layer_dims(&of, 1, seq);
+        flops += counts[kind] *
+                 both_flops(layer_forward(&of, &widths, &options, &arena), &options, &arena);
+    }
+    arena_release(&arena);
+    return flops;
+}
+
+/* The backward has twice the forward's FLOPs: each product has two gradients, where all are made.
+ */
 double model_step_flops(const struct model *model, double sequences, double seq)
 {
+    if (!model_trains_all(model))
+        return sequences * partial_flops(model, seq);
     struct forward_flops flops = forward_flops(model, seq);
     return 3 * sequences * (flops.layers + flops.head);
 }

@@ -84,6 +84,8 @@ double head_chunks(const struct layer_dims *dims, const struct layer_options *op
  * the forward's operands. */
 struct ops ops_backward(struct ops forward, const struct layer_options *options,
                         struct arena *arena);
+/* Lets the forward keep nothing that its backward does not read, as where weights are frozen. */
+void ops_drop_unread(struct ops *forward, const struct ops *backward);
 
 /* A forward or backward list after the FOLDING_FUSIONS: one op does the work and the writes of two.
  * A product's input gradient then reads the input of the activation before it. Derive the backward

@@ -1,9 +1,11 @@
 #include "models/layer_part.h"
 
+#include "models/training.h"
+
 #include <assert.h>
 #include <string.h>
 
-enum { MAX_LAYER_OPS = 48 };
+enum { MAX_LAYER_OPS = 80 };
 
 double layer_element_bytes(const struct layer_options *options)
 {
@@ -94,8 +96,11 @@ struct op_weight *add_weight(struct builder *b, struct op *op, enum weight_role 
 {
     struct operands *operands = b->ops.operands;
     int id = operands_add_weight(
-        operands,
-        (struct op_weight){ .name = op->name, .role = role, .rows = rows, .columns = columns });
+        operands, (struct op_weight){ .name = op->name,
+                                      .role = role,
+                                      .rows = rows,
+                                      .columns = columns,
+                                      .is_frozen = !model_trains(b->model, op->name) });
     ids_add(&op->weights, id);
     return &operands->weights[id];
 }
@@ -300,9 +305,43 @@ void add_leave(struct builder *b, const char *name)
     op->backward_kernels = b->options->recipe->kernels;
 }
 
+/* A narrow product down to the adapter's rank from what the layer reads, one up to its width, and
+ * their scaled sum with its output: two kernels, of five values each element, and one of two in the
+ * backward (peft, tuners/lora/layer.py). Where a layer's columns are split, its partial sums and
+ * the adapter's are added up together; what tensor ranks hold whole has partial gradients. */
+static void add_adapter(struct builder *b, const struct linear *linear, int input)
+{
+    int product = b->value;
+    bool is_split = linear->split != SPLIT_NONE;
+    bool is_partial = linear->split == SPLIT_COLUMNS;
+    struct linear down = { .name = "adapter_down",
+                           .out = b->model->lora,
+                           .in = linear->in,
+                           .rows = linear->rows,
+                           .groups = linear->groups,
+                           .split = is_partial ? SPLIT_COLUMNS : SPLIT_NONE,
+                           .summed = is_split && !is_partial ? SUMMED_OVER_HEADS : linear->summed };
+    struct linear up = { .name = "adapter_up",
+                         .out = linear->out,
+                         .in = b->model->lora,
+                         .rows = linear->rows,
+                         .groups = linear->groups,
+                         .split = is_split && !is_partial ? SPLIT_ROWS : SPLIT_NONE,
+                         .summed = is_partial ? SUMMED_OVER_HEADS : linear->summed };
+    b->value = input;
+    add_gemm(b, &down);
+    add_gemm(b, &up);
+    double rows = linear->rows > 0 ? linear->rows : b->dims->tokens;
+    struct op *op = add_op(b, OP_RESIDUAL, "adapter_add", rows, linear->out);
+    ids_add(&op->in, product);
+    op->bytes = 5 * b->element_bytes * op->m * op->n;
+    op->backward_bytes = 2 * b->element_bytes * op->m * op->n;
+    op->kernels = 2;
+}
+
 /* Keeps the quantised input along columns. The gradient of a whole output is quantised locally,
  * that of partial sums before it is gathered. */
-void add_linear(struct builder *b, const struct linear *linear)
+static void add_product(struct builder *b, const struct linear *linear)
 {
     const struct recipe *recipe = b->options->recipe;
     struct op *op = add_gemm(b, linear);
@@ -316,6 +355,14 @@ void add_linear(struct builder *b, const struct linear *linear)
     op->backward_bytes =
         quantize_traffic_bytes(recipe, b->options->copies, op->batch * op->m * op->n);
     op->backward_kernels = recipe->kernels;
+}
+
+void add_linear(struct builder *b, const struct linear *linear)
+{
+    int input = b->value;
+    add_product(b, linear);
+    if (model_adapts(b->model, linear->name))
+        add_adapter(b, linear, input);
 }
 
 /* The product that made the current value, directly or through a sum over tensor ranks; NULL:

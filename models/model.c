@@ -1,6 +1,7 @@
 #include "models/model.h"
 
 #include "base/plain.h"
+#include "models/training.h"
 
 #include <assert.h>
 #include <stddef.h>
@@ -166,6 +167,17 @@ const struct field model_fields[] = {
       .doc = "Tokens that the convolution before them sees." },
     { F(mtp), .kind = FIELD_INT, .min = 0, .max = 1000, .fallback = "0",
       .doc = "Modules that predict later tokens; counted apart from the model." },
+    { F(lora), .kind = FIELD_INT, .min = 0, .max = 1e6, .fallback = "0",
+      .doc = "Rank of adapters beside linear layers, which alone are trained; 0: none. Written by "
+             "--train, as are the next two." },
+    { F(trained_layers), .kind = FIELD_INT, .min = 0, .max = 100000, .fallback = "0",
+      .doc = "Last blocks that are trained, with the head; 0: all." },
+    { TEXT(trained), .kind = FIELD_TEXT, .fallback = "",
+      .doc =
+          "Names of the weights that are trained, or with lora of the layers that have adapters, "
+          "with commas between and * for anything; empty: all." },
+    { F(reference), .kind = FIELD_BOOL, .fallback = "no",
+      .doc = "A model that is not trained runs forward over each batch beside this one." },
     { .name = "blocks",
       .kind = FIELD_OTHER,
       .fallback = "",
@@ -248,7 +260,8 @@ static bool derive_blocks(struct model *model, struct err *err)
 
 bool model_derive(struct model *model, struct err *err)
 {
-    if (!model_derive_widths(model, err) || !derive_blocks(model, err))
+    if (!model_derive_widths(model, err) || !derive_blocks(model, err) ||
+        !blocks_of_training(model, err))
         return false;
     if (model->positions == POSITION_LEARNED && model->max_positions == 0)
         model->max_positions = model->seq;
@@ -268,8 +281,13 @@ bool models_are_equal(const struct model *a, const struct model *b)
 
 bool model_set_layers(struct model *model, int layers, struct err *err)
 {
+    bool were_alike = !model_trains_all(model) && !blocks_follow_experts(model) &&
+                      blocks_have_one_width(&model->blocks);
     model->layers = layers;
-    return !blocks_follow_experts(model) || blocks_of_experts(model, err);
+    if (were_alike)
+        model->blocks = (struct blocks){ 0 };
+    return (!blocks_follow_experts(model) || blocks_of_experts(model, err)) &&
+           blocks_of_training(model, err);
 }
 
 static bool check_format(const json_t *object, struct err *err)

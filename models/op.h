@@ -183,7 +183,7 @@ struct op_weight {
 
 /* The values and weights that the ids of a list refer to. A backward adds its own to its
  * forward's. */
-enum { MAX_VALUES = 192, MAX_WEIGHTS = 24 };
+enum { MAX_VALUES = 384, MAX_WEIGHTS = 48 };
 struct operands {
     struct op_value values[MAX_VALUES];
     struct op_weight weights[MAX_WEIGHTS];
@@ -195,6 +195,7 @@ struct ops {
     int count;
     struct operands *operands;
     short input, output; /* the value from the list before, and for the list behind; NO_ID: none */
+    bool is_input_constant; /* nothing that is trained comes before: its gradient is not needed */
     struct ids aside; /* further values from other lists; in a backward: their gradients, if any */
 };
 

@@ -1,5 +1,7 @@
 #include "search/method.h"
 
+#include "models/training.h"
+
 /* Tries these numbers of GPUs: the divisors of a node, each number of nodes up to NODES_IN_A_ROW,
  * then doublings up to MOST_GPUS. Then it searches the gap between the last that failed and the
  * first that fits in STEPS steps. */
@@ -36,7 +38,7 @@ static bool is_hopeless(const struct other *other, int num_gpus)
 {
     const struct search_request *request = other->search->request;
     const struct model *model = request->model;
-    double trained = model_parameters(model) - model_untrained_parameters(model);
+    double trained = model_trained_parameters(model);
     struct state_bytes state = plan_state_bytes(&request->base, model);
     return !plan_offloads(&request->base, OFFLOAD_OPTIMIZER) &&
            trained * fmin(state.optimizer, state.matrix_optimizer) >

@@ -1,6 +1,7 @@
 #include "search/walk.h"
 
 #include "base/parallel.h"
+#include "models/training.h"
 
 #include <stdatomic.h>
 #include <string.h>
@@ -127,7 +128,7 @@ static bool state_may_fit(const struct walk *walk)
     if (!plan_offloads(base, OFFLOAD_OPTIMIZER))
         least_bytes += fmin(state.optimizer, state.matrix_optimizer);
     double room_bytes = walk->system->gpu.memory_bytes * walk->system->num_gpus;
-    return model_parameters(walk->space->model) * least_bytes <= room_bytes;
+    return model_trained_parameters(walk->space->model) * least_bytes <= room_bytes;
 }
 
 struct tally walk_run(const struct walk *walk, struct arena *arena)

@@ -118,6 +118,18 @@ const struct option_row option_rows[] = {
     { "--optimizer", NULL, "O", PREDICTS | CONVERTS,
       { "optimizer", .kind = FIELD_NAME, .names = optimizer_names, F(optimizer),
         .doc = "The optimizer, and the types of its state." } },
+    { "--train", NULL, "WHAT", SEARCH | SIMULATE | EXPLAIN,
+      { "train", TEXT(train),
+        .doc = "What is trained: lora:R or lora:R:NAMES, adapters of that rank beside all linear layers of "
+               "blocks or those named; last:N, the last blocks and the head; or names of weights, with "
+               "* (\"*norm,logits\"). All when not given." } },
+    { "--reference", NULL, NULL, SEARCH | SIMULATE | EXPLAIN,
+      { "reference", SWITCH(reference),
+        .doc = "A copy of the model that is not trained runs forward over each batch too; with "
+               "adapters it is the model without them." } },
+    { "--reserve", NULL, "M", SEARCH | SIMULATE | EXPLAIN,
+      { "reserve", .kind = FIELD_QUANTITY, .quantity = QUANTITY_BYTES, F(reserve_bytes), .min = 1,
+        .max = 1e18, .doc = "Memory of each GPU that something else has, such as an inference engine (\"20 GiB\")." } },
     { "--layout", NULL, "LAYOUT", SIMULATE | EXPLAIN | RUN | EXPORT | LEARN,
       { "layout", TEXT(layout), .doc = "The plan as text: \"tp8 pp16 mb1 sp zero1\"." } },
     { "--compare", NULL, "LAYOUT", SEARCH | EXPLAIN,

@@ -27,6 +27,9 @@ struct options {
     int seq;
     double tokens;
     int precision, optimizer; /* -1: not given */
+    const char *train;
+    bool reference;
+    double reserve_bytes; /* 0: none */
     const char *layout;
     const char *fix, *forbid, *compare, *method;
     int objective;

@@ -19,6 +19,13 @@ static const char *name_of(const char *const *names, int index)
     return index >= 0 ? names[index] : NULL;
 }
 
+static void add_quantity(struct text *out, const char *name, double value, enum quantity quantity)
+{
+    char text[64];
+    units_write(value, quantity, text, sizeof text);
+    text_add(out, " %s '%s'", name, text);
+}
+
 void add_case_options(const struct options *options, const struct setup *setup, struct text *out)
 {
     text_add(out, "--gpus %d", setup->system.num_gpus);
@@ -35,13 +42,12 @@ void add_case_options(const struct options *options, const struct setup *setup, 
     add_option(out, "--routing", options->routing);
     add_option(out, "--precision", name_of(precision_names, options->precision));
     add_option(out, "--optimizer", name_of(optimizer_names, options->optimizer));
-}
-
-static void add_quantity(struct text *out, const char *name, double value, enum quantity quantity)
-{
-    char text[64];
-    units_write(value, quantity, text, sizeof text);
-    text_add(out, " %s '%s'", name, text);
+    if (options->train)
+        text_add(out, " --train '%s'", options->train);
+    if (options->reference)
+        text_add(out, " --reference");
+    if (options->reserve_bytes > 0)
+        add_quantity(out, "--reserve", options->reserve_bytes, QUANTITY_BYTES);
 }
 
 void add_search_options(const struct options *options, struct text *out)

@@ -4,6 +4,7 @@
 #include "base/units.h"
 #include "cli/input/planfile.h"
 #include "cli/input/setup_part.h"
+#include "models/training.h"
 #include "sim/cost/runtime.h"
 
 #include <stdarg.h>
@@ -248,6 +249,24 @@ static bool load_plan(const struct options *options, const struct json_file *fil
     return true;
 }
 
+static bool set_training(const struct options *options, struct setup *setup, struct err *err)
+{
+    struct model *model = &setup->model;
+    char trained[32];
+    if (options->train && !training_parse(options->train, model, err))
+        return false;
+    model->reference = model->reference || options->reference;
+    if (!model_trains_all(model)) {
+        units_show_count(model_trained_parameters(model), trained, sizeof trained);
+        setup_assume(setup, "%s parameters of %s are trained, and no others", trained, model->name);
+    }
+    if (model->reference)
+        setup_assume(setup,
+                     "a model that is not trained runs forward over each batch before the step%s",
+                     model->lora > 0 ? ": the same without adapters" : ", split as the other");
+    return true;
+}
+
 static bool load_all(const struct options *options, const struct json_file *file,
                      struct setup *setup, struct err *err)
 {
@@ -255,6 +274,8 @@ static bool load_all(const struct options *options, const struct json_file *file
     if (!count_gpus(options, file, &num_gpus, err) ||
         !load_model(options, file, &setup->model, err) || !model_has_costs(&setup->model, err) ||
         !setup_set_system(options, file, num_gpus, setup, err))
+        return false;
+    if (!set_training(options, setup, err))
         return false;
     bool model_of_file = !options->model && planfile_part(file, "model");
     return setup_set_run(options, model_of_file, setup, err) &&

@@ -223,8 +223,27 @@ static bool check_nodes(const struct system *system, struct err *err)
                    node, below, below + node, system->num_gpus);
 }
 
+/* Something else on each GPU has a part of its memory: an inference engine, say. */
+static bool reserve_memory(const struct options *options, struct setup *setup, struct err *err)
+{
+    struct gpu *gpu = &setup->system.gpu;
+    char reserved[64];
+    double left_bytes = gpu_usable_bytes(gpu) - options->reserve_bytes;
+    if (options->reserve_bytes <= 0)
+        return true;
+    if (left_bytes <= 0)
+        return err_set(err, ERR_USAGE, "--reserve", "leaves nothing of the %.1f GiB that %s has",
+                       gpu_usable_bytes(gpu) / 0x1p30, gpu->name);
+    gpu->usable_bytes = left_bytes;
+    units_write(options->reserve_bytes, QUANTITY_BYTES, reserved, sizeof reserved);
+    setup_assume(setup, "%s of each GPU are something else's", reserved);
+    return true;
+}
+
 static bool set_memory(const struct options *options, struct setup *setup, struct err *err)
 {
+    if (!reserve_memory(options, setup, err))
+        return false;
     const struct gpu *gpu = &setup->system.gpu;
     char has[64];
     double usable_bytes = gpu_usable_bytes(gpu);

@@ -16,7 +16,8 @@ static const struct {
     const char *names[MOST_IN_GROUP];
 } groups[] = {
     { "What is asked", { "--gpus", "--nodes", "--model", "--cluster", "--gpu", "--stack", "--batch",
-                         "--seq", "--tokens", "--precision", "--optimizer", "--price" } },
+                         "--seq", "--tokens", "--precision", "--optimizer", "--train", "--reference", "--reserve",
+                         "--price" } },
     { "Which plans", { "--layout", "--compare", "--partition", "--from-run", "--fix", "--forbid",
                        "--max-memory", "--space", "--uneven", "--recompute-mixes", "--placement" } },
     { "How to search", { "--objective", "--method", "--top", "--time-limit", "--jobs", "--budget",

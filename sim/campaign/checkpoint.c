@@ -1,5 +1,7 @@
 #include "sim/campaign/checkpoint.h"
 
+#include "models/training.h"
+
 #include "sim/plan/state_share.h"
 
 #include <math.h>
@@ -10,6 +12,8 @@ static double saved_bytes(const struct model *model, const struct plan *plan)
     struct state_bytes state = plan_state_bytes(plan, model);
     double of_each = state.weights + state.optimizer - (plan_state_widens(plan) ? 4 : 0);
     double bytes = model_parameters(model) * of_each;
+    if (!model_trains_all(model)) /* the frozen weights are saved elsewhere */
+        return model_trained_parameters(model) * of_each;
     if (plan_matrices_apart(plan))
         bytes -= model_matrix_parameters(model) * (state.optimizer - state.matrix_optimizer);
     return bytes;

@@ -12,7 +12,7 @@
 #include <assert.h>
 #include <math.h>
 
-enum { MAX_LIST_OPS = 128 };
+enum { MAX_LIST_OPS = 192 };
 
 /* All that the time of a list depends on. */
 struct timer {
@@ -400,13 +400,29 @@ static void add_tensors(struct piece_cost *cost, const struct weights *weights, 
     }
 }
 
-static double frozen_parameters(const struct operands *operands)
+static double all_parameters(const struct operands *operands)
 {
-    double frozen = 0;
+    double all = 0;
     for (int i = 0; i < operands->num_weights; i++)
-        if (operands->weights[i].is_frozen)
-            frozen += operands->weights[i].rows * operands->weights[i].columns;
-    return frozen;
+        all += operands->weights[i].rows * operands->weights[i].columns;
+    return all;
+}
+
+/* Of `parameters` that are held, those with gradients. A tied table that another piece holds is not
+ * among them, though the list has it. */
+static struct stage_weights trained_parameters(const struct operands *operands, double parameters)
+{
+    struct stage_weights trained = { parameters, 0 };
+    bool shares_table = parameters < all_parameters(operands);
+    for (int i = 0; i < operands->num_weights; i++) {
+        const struct op_weight *weight = &operands->weights[i];
+        double elements = weight->rows * weight->columns;
+        if (weight->is_frozen && !(weight->is_vocabulary && shares_table))
+            trained.all -= elements;
+        else if (weight->is_of_experts && !weight->is_frozen)
+            trained.experts += elements;
+    }
+    return trained;
 }
 
 static double expert_parameters(const struct operands *operands)
@@ -428,7 +444,7 @@ static struct piece_cost piece_cost(const struct timer *timer, struct local_ops 
         .replayed_bytes = replay.freed_bytes,
         .parameters = parameters,
         .of_experts = expert_parameters(local.forward.operands),
-        .frozen = frozen_parameters(local.forward.operands),
+        .trained = trained_parameters(local.forward.operands, parameters),
         .input_bytes = input_bytes,
         .waiting_bytes = waiting_bytes(timer, &local),
         .moment_bytes = moment_bytes(timer, &local, (double[NUM_OP_REGIONS]){ 0 }),
@@ -445,6 +461,8 @@ static struct piece_cost piece_cost(const struct timer *timer, struct local_ops 
         cost.saved_bytes += op_saved_bytes(&local.forward, op);
         cost.working_bytes = fmax(cost.working_bytes, working_bytes(&local.forward, op));
     }
+    if (local.backward.count == 0)
+        cost.replay = (struct list_cost){ 0 };
     return cost;
 }
 

@@ -27,7 +27,7 @@ struct list_cost {
     double flops;
 };
 
-enum { MAX_PIECE_TENSORS = 24 };
+enum { MAX_PIECE_TENSORS = 48 };
 
 struct piece_cost {
     struct list_cost forward;
@@ -44,7 +44,7 @@ struct piece_cost {
     double input_bytes;   /* the checkpoint at the piece's entrance */
     double parameters;    /* held by one rank */
     double of_experts;    /* the part of parameters that only the ranks of its experts share */
-    double frozen;        /* the part of parameters without a gradient */
+    struct stage_weights trained;  /* the part of both with gradients */
     struct held_matrices matrices; /* where the optimizer treats them apart */
     int num_tensors;               /* number of tensors with gradients */
     struct exchange_tensor tensors[MAX_PIECE_TENSORS];

@@ -61,7 +61,7 @@ static void add_own_tail(const struct work *w, int stage, struct tails *tails)
 static void add_least_tail(const struct work *w, int stage, struct tails *tails)
 {
     struct plan plan = *w->plan;
-    struct stage_weights weights = stage_weights(w->model, &plan, w->pieces, stage);
+    struct stage_weights weights = stage_trained(w->model, &plan, w->pieces, stage);
     struct held_matrices matrices = stage_matrices(w->model, &plan, w->pieces, stage);
     tails->update_s = HUGE_VAL;
     for (int cut = 0; cut < NUM_ZERO_STAGES; cut++) {

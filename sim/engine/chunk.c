@@ -39,6 +39,12 @@ static void launch(const struct work *w, struct pass *pass, const struct list_co
         pass->waiting_s += times * waiting_s(list->compute_s, issue_s);
 }
 
+/* Not below the lowest trained weight. */
+static bool has_backward(const struct piece_cost *piece)
+{
+    return piece->backward.total_s + piece->weight.total_s > 0;
+}
+
 static void add_list(const struct work *w, struct pass *pass, struct time_parts *parts,
                      const struct list_cost *list, double times)
 {
@@ -66,6 +72,8 @@ static void add_recompute(const struct work *w, struct pass *backward, struct ti
     bool selective = w->plan->recompute == RECOMPUTE_SELECTIVE;
     const struct list_cost *replay = selective ? &layer->replay : &layer->forward;
     int times = selective ? held->count[kind] : held->recomputed[kind];
+    if (!has_backward(layer))
+        return;
     backward->gpu_s += times * replay->total_s;
     backward->issue_s += times * w->system->stack.host.checkpoint_s;
     launch(w, backward, replay, times);
@@ -100,6 +108,8 @@ static struct layers spread(const struct work *w, const struct holding *held,
         of_list_s[kind] = is_forward ? piece->forward.total_s : piece->backward.total_s;
     }
     for (int kind = 0; kind < w->pieces->num_kinds; kind++) {
+        if (of_list_s[kind] <= 0)
+            continue;
         double as_many =
             held->count[kind]; /* number of layers of this kind with the same total time */
         for (int other = 0; other < w->pieces->num_kinds; other++)
@@ -210,12 +220,15 @@ static struct data_comm message_comm(const struct work *w, const struct piece_co
 {
     const struct stack *stack = &w->system->stack;
     double messages = stack->shards.layer_messages;
-    struct data_comm comm = work_data_comm(
-        w, (struct stage_weights){ layer->parameters / messages, layer->of_experts / messages });
+    struct stage_weights all = { layer->parameters / messages, layer->of_experts / messages };
+    struct data_comm comm = {
+        .reduce_s = work_data_comm(w, stage_weights_times(layer->trained, 1 / messages)).reduce_s,
+        .gather_s = work_data_comm(w, all).gather_s,
+    };
     comm.gather_s += stack->shards.message_per_rank_s * plan_shards(w->plan);
     comm.reduce_s += stack->shards.message_per_rank_s * plan_shards(w->plan);
     if (stack_runtime(stack)->adds_whole_gradients)
-        comm.reduce_s += whole_gradients_s(w, layer->parameters);
+        comm.reduce_s += whole_gradients_s(w, layer->trained.all);
     return comm;
 }
 
@@ -233,6 +246,8 @@ static void add_sharding(const struct work *w, struct chunk_time *time, const st
         struct data_comm comm = message_comm(w, &w->pieces->at[kind]);
         double gather_s = plan_gathers(plan) ? stack->shards.layer_messages * comm.gather_s : 0;
         gather.of_kind[kind].gather_s = gather_s;
+        if (!has_backward(&w->pieces->at[kind]))
+            continue;
         again.of_kind[kind].gather_s = stack->shards.reshard ? gather_s : 0;
         both.of_kind[kind].gather_s = again.of_kind[kind].gather_s;
         both.of_kind[kind].reduce_s = stack->shards.layer_messages * comm.reduce_s;

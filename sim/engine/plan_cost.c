@@ -101,7 +101,8 @@ struct step_cost work_cost(const struct work *w, struct arena *arena)
         .blocking = w->blocking && !generator_splits(w->generator),
         .validates = w->validates,
         .reduces_last = !plan_overlaps(plan, &w->system->stack, OVERLAP_GRAD),
-        .overhead_s = ratio * (w->system->stack.host.step_s + work_packing_s(w)),
+        .overhead_s =
+            ratio * (w->system->stack.host.step_s + work_packing_s(w) + work_reference_s(w)),
         .spared_s = ratio * work_spared_s(w),
         .jitter = jitter_of(w),
     };

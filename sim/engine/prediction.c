@@ -83,7 +83,8 @@ void fill_time(const struct work *w, struct prediction *p)
     struct stage_tail tail = stage_tail(w, p->busiest_stage);
     p->time.data_comm_s += tail.data_comm_s;
     p->time.optimizer_s += tail.optimizer_s;
-    p->time.other_s += tail.offload_s + w->system->stack.host.step_s + work_packing_s(w);
+    p->time.other_s +=
+        tail.offload_s + w->system->stack.host.step_s + work_packing_s(w) + work_reference_s(w);
     p->time.bubble_s = stage_idle_s(w, p->step_s, p->busiest_stage, &tail);
 }
 

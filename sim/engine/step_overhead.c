@@ -79,7 +79,25 @@ double evaluate_least_once_s(struct evaluator *evaluator, const struct plan *pla
                     (share > 0 ? spared_s(&w, &one, share) : 0));
 }
 
+/* A reference model's passes over the batch before the step: forwards alone, in a pipeline like the
+ * step's, which the busiest stage paces once it is full. */
+double work_reference_s(const struct work *w)
+{
+    double fill_s = 0, most_s = 0;
+    if (!w->model->reference)
+        return 0;
+    for (int stage = 0; stage < w->plan->pp; stage++) {
+        double forward_s = 0;
+        for (int round = 0; round < w->plan->vpp; round++)
+            forward_s += w->duration_s[CHUNK_PASSES * work_chunk(w, stage, round) + CHUNK_FORWARD];
+        fill_s += forward_s;
+        most_s = fmax(most_s, forward_s);
+    }
+    return fill_s + (w->num_microbatches - 1) * most_s;
+}
+
 double work_once_s(const struct work *w)
 {
-    return w->system->stack.host.step_s + work_packing_s(w) - work_spared_s(w);
+    return w->system->stack.host.step_s + work_packing_s(w) + work_reference_s(w) -
+           work_spared_s(w);
 }

@@ -1,5 +1,7 @@
 #include "sim/engine/work.h"
 
+#include "models/training.h"
+
 #include "sim/cost/averaging.h"
 #include "sim/cost/exchange.h"
 #include "sim/cost/network.h"
@@ -84,8 +86,8 @@ static double tied_reduce_s(const struct work *w, int stage)
 {
     const struct plan *plan = w->plan;
     struct placement placement = plan_placement(plan);
-    if (!w->model->tied || !w->system->stack.tied_reduce || placement_ends_meet(placement) ||
-        !placement_is_end_stage(placement, stage))
+    if (!w->model->tied || !model_trains(w->model, "embedding") || !w->system->stack.tied_reduce ||
+        placement_ends_meet(placement) || !placement_is_end_stage(placement, stage))
         return 0;
     struct rank_group stages = plan_group(plan, PIPELINE_RANKS);
     int boundary = placement_last_boundary(placement);
@@ -213,7 +215,7 @@ static double add_all_reduce(const struct work *w, struct stage_tail *tail, int 
 struct stage_tail stage_tail(const struct work *w, int stage)
 {
     const struct plan *plan = w->plan;
-    struct stage_weights weights = stage_weights(w->model, plan, w->pieces, stage);
+    struct stage_weights weights = stage_trained(w->model, plan, w->pieces, stage);
     struct held_matrices matrices = stage_matrices(w->model, plan, w->pieces, stage);
     struct stage_tail tail = {
         .tied_s = tied_reduce_s(w, stage),

@@ -94,6 +94,7 @@ double work_once_s(const struct work *work);
  * evenly over the stages, so that it is the same however they are divided. */
 double work_packing_s(const struct work *work);
 double work_spared_s(const struct work *work);
+double work_reference_s(const struct work *work);
 
 /* sim/engine/bound.c - a lower bound over all orders of these chunks, in closed form: a few
  * additions per stage. */

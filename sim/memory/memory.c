@@ -1,5 +1,7 @@
 #include "sim/memory/memory.h"
 
+#include "models/training.h"
+
 #include "sim/cost/exchange.h"
 #include "sim/cost/kernel_launch.h"
 #include "sim/cost/runtime.h"
@@ -38,6 +40,18 @@ struct stage_weights stage_weights(const struct model *model, const struct plan 
         weights.experts += held.count[piece] * pieces->at[piece].of_experts;
     }
     return weights;
+}
+
+struct stage_weights stage_trained(const struct model *model, const struct plan *plan,
+                                   const struct pieces *pieces, int stage)
+{
+    struct holding held = stage_holding(plan, model, stage);
+    struct stage_weights trained = { 0 };
+    for (int piece = 0; piece < NUM_PIECES; piece++) {
+        trained.all += held.count[piece] * pieces->at[piece].trained.all;
+        trained.experts += held.count[piece] * pieces->at[piece].trained.experts;
+    }
+    return trained;
 }
 
 struct held_matrices stage_matrices(const struct model *model, const struct plan *plan,
@@ -143,6 +157,8 @@ static double recompute_bytes(const struct memory_input *in, int chunk, const st
     int first = in->pieces->num_kinds > 1 ? chunk_first_layer(plan, in->model, chunk) : 0;
     int end = first;
     for (int kind = 0; kind < in->pieces->num_kinds; kind++) {
+        if (in->pieces->num_kinds > 1 && model_kind(in->model, kind).gradient == GRADIENT_NONE)
+            end = first += held->count[kind]; /* these come first, and keep nothing */
         if (plan->recompute == RECOMPUTE_SELECTIVE && held->count[kind] > 0 && counts_passes(in))
             most_bytes = fmax(most_bytes, in->pieces->at[kind].replayed_bytes);
         end += held->recomputed[kind];
@@ -350,7 +366,7 @@ static double whole_gradient_bytes(const struct memory_input *in, bool is_layer)
     double most = 0;
     for (int piece = 0; piece < NUM_PIECES; piece++)
         if (!is_layer || piece_is_layer(piece))
-            most = fmax(most, in->pieces->at[piece].parameters);
+            most = fmax(most, in->pieces->at[piece].trained.all);
     return plan_cuts(in->plan, STATE_GRADIENTS) ? most * bytes : 0;
 }
 

@@ -51,6 +51,9 @@ double stage_layer_parameters(const struct model *model, const struct plan *plan
 /* Of all pieces of a stage: what one rank holds, and the part of it that is of experts. */
 struct stage_weights stage_weights(const struct model *model, const struct plan *plan,
                                    const struct pieces *pieces, int stage);
+/* The part of them that has gradients. */
+struct stage_weights stage_trained(const struct model *model, const struct plan *plan,
+                                   const struct pieces *pieces, int stage);
 /* Of all layers of a stage, where the optimizer treats matrices apart; else none. */
 struct held_matrices stage_matrices(const struct model *model, const struct plan *plan,
                                     const struct pieces *pieces, int stage);

@@ -95,19 +95,14 @@ static void add_optimizer(struct stage_memory *memory, const struct memory_input
 void add_state(struct stage_memory *memory, const struct memory_input *in, int stage)
 {
     const struct plan *plan = in->plan;
-    struct holding held = stage_holding(plan, in->model, stage);
-    struct stage_weights whole = { 0 }, trained = { 0 };
-    for (int piece = 0; piece < NUM_PIECES; piece++)
-        if (held.count[piece] > 0) {
-            const struct piece_cost *cost = &in->pieces->at[piece];
-            whole.all += held.count[piece] * cost->parameters;
-            whole.experts += held.count[piece] * cost->of_experts;
-            trained.all += held.count[piece] * (cost->parameters - cost->frozen);
-        }
-    trained.experts = whole.experts;
+    struct stage_weights whole = stage_weights(in->model, plan, in->pieces, stage);
+    struct stage_weights trained = stage_trained(in->model, plan, in->pieces, stage);
     struct state_bytes state = plan_state_bytes(plan, in->model);
     memory->weights_bytes = stage_weights_share(
         stage_weights_times(whole, weight_bytes(in, &state)), plan, STATE_PARAMETERS);
+    if (in->model->reference && in->model->lora == 0)
+        memory->weights_bytes += stage_weights_share(
+            stage_weights_times(whole, precision_bytes(plan->precision)), plan, STATE_PARAMETERS);
     memory->weights_bytes += quantized_weight_bytes(in, stage);
     memory->gradients_bytes =
         gradients_held(in, stage_weights_times(trained, gradient_bytes(in, &state)));

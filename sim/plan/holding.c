@@ -1,5 +1,7 @@
 #include "sim/plan/holding.h"
 
+#include "models/training.h"
+
 #include <string.h>
 
 int chunk_first_layer(const struct plan *plan, const struct model *model, int chunk)
@@ -23,7 +25,7 @@ struct holding chunk_holding(const struct plan *plan, const struct model *model,
     int recomputed = plan_recomputed_layers(plan, chunk, held.layers);
     if (model_num_kinds(model) == 1) {
         held.count[0] = held.layers;
-        held.recomputed[0] = recomputed;
+        held.recomputed[0] = model_kind(model, 0).gradient == GRADIENT_NONE ? 0 : recomputed;
         return held;
     }
     int first = chunk_first_layer(plan, model, chunk);
@@ -33,6 +35,9 @@ struct holding chunk_holding(const struct plan *plan, const struct model *model,
         memcpy(held.recomputed, held.count, sizeof held.recomputed);
     else if (recomputed > 0)
         model_count_kinds(model, first, recomputed, held.recomputed);
+    for (int kind = 0; kind < model->blocks.num_kinds; kind++)
+        if (model->blocks.kinds[kind].gradient == GRADIENT_NONE)
+            held.recomputed[kind] = 0;
     return held;
 }
 

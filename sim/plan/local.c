@@ -179,6 +179,7 @@ struct local_ops local_lists(struct rank_share share, struct ops forward,
                              struct arena *arena)
 {
     struct ops backward = ops_backward(forward, options, arena);
+    ops_drop_unread(&forward, &backward);
     struct local_ops local = { ops_fuse(forward, options), ops_fuse(backward, options) };
     struct lowering lowering = { .share = share, .arena = arena };
     lower_both(&lowering, &local);

@@ -26,6 +26,7 @@ static const struct {
     { "GPU", { "a100-40g-sxm" } },
     { "STACK", { "torchtitan" } },
     { "B", { "32", "131072tok" } },
+    { "WHAT", { "lora:8", "last:2" } },
     { "LAYOUT", { "tp2 pp2 mb1", "dp8 mb1 zero3" } },
     { "WORDS", { "tp2", "pp4 exchange=local:4", "sp" } },
     { "METHOD", { "exhaustive", "dp", "milp", "zo" } },

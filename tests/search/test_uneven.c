@@ -50,8 +50,8 @@ static void widen_first(int times)
 {
     struct model *model = &instance.model;
     int first = model->layers / 2;
-    struct block_kind wide = { 16, 16, 128, 8192 * times, ATTENTION_FULL, FEED_FORWARD_DENSE };
-    struct block_kind other = { 16, 16, 128, 8192, ATTENTION_FULL, FEED_FORWARD_DENSE };
+    struct block_kind wide = { 16, 16, 128, 8192 * times, ATTENTION_FULL, FEED_FORWARD_DENSE, 0 };
+    struct block_kind other = { 16, 16, 128, 8192, ATTENTION_FULL, FEED_FORWARD_DENSE, 0 };
     model->blocks = (struct blocks){ .kinds = { wide, other },
                                      .runs = { { 0, first }, { 1, model->layers - first } },
                                      .num_kinds = 2,
@@ -203,12 +203,13 @@ START_TEST(an_option_is_the_fastest_of_all_that_fit_the_stage)
     instance.model.layers = 14;
     instance.model.batch = 96;
     if (_i % 2 == 1)
-        instance.model.blocks =
-            (struct blocks){ .kinds = { { 16, 16, 128, 16384, ATTENTION_FULL, FEED_FORWARD_DENSE },
-                                        { 16, 16, 128, 8192, ATTENTION_FULL, FEED_FORWARD_DENSE } },
-                             .runs = { { 0, 3 }, { 1, 11 } },
-                             .num_kinds = 2,
-                             .num_runs = 2 };
+        instance.model.blocks = (struct blocks){
+            .kinds = { { 16, 16, 128, 16384, ATTENTION_FULL, FEED_FORWARD_DENSE, 0 },
+                       { 16, 16, 128, 8192, ATTENTION_FULL, FEED_FORWARD_DENSE, 0 } },
+            .runs = { { 0, 3 }, { 1, 11 } },
+            .num_kinds = 2,
+            .num_runs = 2
+        };
     int tight = 0;
     struct evaluator *evaluator = evaluator_new(&instance.system, &instance.model);
     for (double memory_bytes = 6e9; memory_bytes < 40e9; memory_bytes *= 1.3) {
