@@ -278,8 +278,8 @@ static void write_precision(const struct plan *plan, struct megatron_args *to)
         if ((int)precisions[i].precision == plan->precision) {
             to->bf16 = precisions[i].bf16;
             to->fp16 = precisions[i].fp16;
-            to->fp8 = precisions[i].fp8;
-            to->fp8_recipe = precisions[i].recipe;
+            to->fp8 = (int)precisions[i].fp8;
+            to->fp8_recipe = (int)precisions[i].recipe;
             to->fp4 = precisions[i].fp4;
         }
     to->reduce_in_bf16 = to->bf16 && plan->gradient_dtype == DTYPE_BF16;

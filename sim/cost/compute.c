@@ -161,12 +161,15 @@ double gemm_s(const struct gpu *gpu, const struct profile *profile, enum dtype d
     return product_s(gpu, profile, dtype, (struct gemm_shape){ 1, m, n, k, aligned }, bytes);
 }
 
-/* The rows of an expert are as many as come: rows of memory are along its widths, which are
- * aligned. */
-static double experts_s(const struct gpu *gpu, const struct profile *profile, const struct op *op)
+/* An op's products. The rows of an expert are as many as come: rows of memory are along its widths,
+ * which are aligned. */
+static double groups_s(const struct gpu *gpu, const struct profile *profile, const struct op *op)
 {
+    double aligned = op->region == REGION_EXPERTS
+                         ? 1
+                         : alignment_efficiency(profile, op->dtype, op->m, op->n, op->k);
     return product_s(gpu, profile, op->dtype,
-                     (struct gemm_shape){ op->batch, op->m, op->n, op->k, 1 }, op->bytes);
+                     (struct gemm_shape){ op->batch, op->m, op->n, op->k, aligned }, op->bytes);
 }
 
 double traffic_s(const struct gpu *gpu, const struct profile *profile, double bytes, double kernels)
@@ -235,9 +238,7 @@ double op_s(const struct gpu *gpu, const struct profile *profile, enum attention
         return measured_s;
     switch (op->kind) {
     case OP_GEMM:
-        return op->region == REGION_EXPERTS
-                   ? experts_s(gpu, profile, op)
-                   : gemm_s(gpu, profile, op->dtype, op->m, op->n, op->k, op->bytes);
+        return groups_s(gpu, profile, op);
     case OP_SCORES:
     case OP_CONTEXT:
         return batched_product_s(gpu, profile, op);

@@ -230,7 +230,8 @@ static void scale_time(const struct system *system, const struct model *model, s
     double ratio = time_ratio_of(system, model);
     struct time_parts before = p->time;
     p->step_s *= ratio;
-    time_parts_add(&p->time, &before, ratio - 1);
+    p->time = (struct time_parts){ 0 };
+    time_parts_add(&p->time, &before, ratio);
 }
 
 struct prediction evaluate(struct evaluator *e, const struct plan *plan)
