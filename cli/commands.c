@@ -105,6 +105,14 @@ const struct command commands[] = {
       "torchtitan, DeepSpeed or transformers' Trainer, whose plan a plan file or options say. One ratio of times a stack is learned,\n"
       "shrunk to 1 as far as few runs tell; --learned lays it on any prediction.\n",
       cmd_learn },
+    { "tune", COMMAND_TUNE, "find the few settings of a job that exists that gain most",
+      "  simsearch tune train_llama.sh --gpus 256\n"
+      "  simsearch tune args.txt train.log --gpus 256 --cluster dgx-a100-80g\n"
+      "  simsearch tune job.toml --from torchtitan --model llama3-8b --gpus 64 --json\n",
+      "Names the rules and habits that the command breaks, each with its fix; predicts its step, beside\n"
+      "the logs where there are any; and tells the flags to change, with gain, its probability and the\n"
+      "risk of running out of memory. Exit code 0 also where rules are broken.\n",
+      cmd_tune },
     { "list", COMMAND_LIST, "show what the program knows: models, clusters, layout words ...",
       "  simsearch list\n"
       "  simsearch list models\n"

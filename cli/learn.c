@@ -8,6 +8,7 @@
 #include "cli/input/options.h"
 #include "cli/input/setup.h"
 #include "cli/print/terminal.h"
+#include "cli/run_log.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -86,27 +87,6 @@ static bool load_described(struct learning *l, const struct options *options, st
                    "--gpus and --layout");
 }
 
-/* Why the log is not of the run that was described; "": it may be. */
-static const char *why_another(struct learning *l, const struct train_log *log)
-{
-    const struct model *model = &l->described.model;
-    struct text words = { 0 };
-    if (log->layers > 0 && log->layers != model->layers)
-        text_add(&words, "of another model: num_layers %d, and %s has %d", log->layers, model->name,
-                 model->layers);
-    else if (log->hidden > 0 && log->hidden != model->hidden)
-        text_add(&words, "of another model: hidden_size %d, and %s has %d", log->hidden,
-                 model->name, model->hidden);
-    else if (log->seq > 0 && log->seq != model->seq)
-        text_add(&words, "of another run: seq_length %d, not %d", log->seq, model->seq);
-    else if (log->batch > 0 && log->batch != model->batch)
-        text_add(&words, "of another run: global_batch_size %d, not %.0f", log->batch,
-                 model->batch);
-    const char *why = arena_text(&l->arena, text_get(&words));
-    text_release(&words);
-    return why;
-}
-
 /* A log that cannot be read is a row that cannot be used. */
 static void add_log(struct learning *l, const char *path, struct run_row *row, struct run_case *out)
 {
@@ -128,7 +108,7 @@ static void add_log(struct learning *l, const char *path, struct run_row *row, s
         out->skip = arena_text(&l->arena, err.msg);
         return;
     }
-    out->skip = why_another(l, &log);
+    out->skip = run_log_why_another(&log, &run->model, &l->arena);
     row->measured_iter_s =
         train_log_step_s(&log, run->model.batch, run->model.seq, run->system.num_gpus);
 }

@@ -9,6 +9,7 @@
 #include "cli/input/search_request.h"
 #include "cli/input/setup.h"
 #include "cli/print/terminal.h"
+#include "cli/runnable.h"
 #include "cli/search_run.h"
 #include "cli/views/accuracy_view.h"
 #include "cli/views/answer.h"
@@ -279,61 +280,6 @@ static void print_result(const struct options *options, const struct setup *setu
         show_infeasible(options, setup, result, &extras->relaxations);
 }
 
-/* Leaves the plans that the framework can run, in their order. */
-static void keep_runnable(const struct target *target, const struct setup *setup,
-                          struct search_result *result)
-{
-    struct arena arena = { 0 };
-    struct job job = job_begin(&setup->system.stack, &setup->system.gpu);
-    int kept = 0;
-    job.model = setup->model;
-    job.num_gpus = setup->system.num_gpus;
-    for (int i = 0; i < result->num_top; i++) {
-        struct arena_mark mark = arena_mark(&arena);
-        struct err ignored = { 0 };
-        job.plan = result->top[i].plan;
-        if (!target_check(target, &job, &arena, &ignored)) {
-            job_tidy(&job);
-            result->top[kept] = result->top[i];
-            result->top[kept++].plan = job.plan;
-        }
-        arena_reset(&arena, mark);
-    }
-    result->num_top = kept;
-    arena_release(&arena);
-}
-
-/* Searches for plans that the framework of --for can run. The list is exact and in order, so that
- * its first runnable plan is the best of all; it grows until there is one for each line shown, or
- * it holds the whole space. */
-static bool search_runnable(const struct options *options, const struct setup *setup,
-                            const struct search_request *request, struct search_result *result,
-                            struct err *err)
-{
-    enum { DEFAULT_TOP = 5, GROWTH = 4 };
-    struct search_request wider = *request;
-    int wanted = options->top > 0 ? options->top : DEFAULT_TOP;
-    const struct target *target = target_find(options->for_model, "--for", err);
-    if (!target)
-        return false;
-    for (;;) {
-        if (!search_run(&wider, result, err))
-            return false;
-        int listed = result->num_top;
-        keep_runnable(target, setup, result);
-        bool is_all = listed < wider.top || wider.top >= MAX_TOP;
-        if (result->num_top >= wanted || is_all || result->timed_out || result->was_interrupted)
-            return result->num_top > 0 || listed == 0 ||
-                   err_set(err, ERR_INFEASIBLE, "--for",
-                           "%s can run none of the %d fastest plans; --fix or --space may lead to "
-                           "others",
-                           target->name, listed);
-        search_result_release(result);
-        *result = (struct search_result){ 0 };
-        wider.top = wider.top * GROWTH < MAX_TOP ? wider.top * GROWTH : MAX_TOP;
-    }
-}
-
 /* The stack of the framework, how its context ranks share keys, and a note. */
 static bool begin_for_target(struct options *options, struct err *err)
 {
@@ -356,14 +302,20 @@ static void ask_for_target(const struct options *options, struct setup *setup,
     if (!options->for_model)
         return;
     const struct target *target = target_find(options->for_model, "--for", &ignored);
-    request->base.context_comm = target->context_comm;
-    text_add(&words, "%s %s", target->forbids, request->forbid ? request->forbid : "");
-    if (*target->forbids)
-        request->forbid = arena_text(&setup->arena, text_get(&words));
-    text_release(&words);
+    runnable_ask(target, request, &setup->arena);
     text_add(&words, "only plans that keep the %d rules of %s", *target->num_rules, target->name);
     json_array_append_new(setup->assumptions, json_string(text_get(&words)));
     text_release(&words);
+}
+
+static bool search_runnable(const struct options *options, const struct setup *setup,
+                            const struct search_request *request, struct search_result *result,
+                            struct err *err)
+{
+    enum { DEFAULT_TOP = 5 };
+    const struct target *target = target_find(options->for_model, "--for", err);
+    return target && runnable_search(target, setup, request,
+                                     options->top > 0 ? options->top : DEFAULT_TOP, result, err);
 }
 
 static bool find_plans(const struct options *options, const struct setup *setup,

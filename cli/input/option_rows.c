@@ -24,9 +24,10 @@
 #define IMPORT    COMMAND_IMPORT
 #define EXPORT    COMMAND_EXPORT
 #define LEARN     COMMAND_LEARN
+#define TUNE      COMMAND_TUNE
 #define PREDICTS  (SEARCH | SIMULATE | EXPLAIN | RUN | DESIGN)
 #define CONVERTS  (IMPORT | EXPORT)
-#define ALL       (PREDICTS | VALIDATE | LIST | FIT | CALIBRATE | PARTITION | LEARN | CONVERTS)
+#define ALL       (PREDICTS | VALIDATE | LIST | FIT | CALIBRATE | PARTITION | LEARN | TUNE | CONVERTS)
 
 enum { LONGEST_SEQ = 100000000, MOST_JOBS = 1024, MOST_BUDGET = 1000000000 };
 
@@ -38,38 +39,38 @@ const char *const graphs_names[] = { "auto", "on", "off", NULL };
 
 // clang-format off
 const struct option_row option_rows[] = {
-    { "--gpus", NULL, "N", PREDICTS | CONVERTS | LEARN,
+    { "--gpus", NULL, "N", PREDICTS | CONVERTS | TUNE | LEARN,
       { "gpus", .kind = FIELD_INT, F(gpus), .min = 1, .max = MOST_GPUS,
         .doc = "GPUs to use: whole nodes, or a part of one node." } },
-    { "--nodes", NULL, "N", PREDICTS | CONVERTS,
+    { "--nodes", NULL, "N", PREDICTS | CONVERTS | TUNE,
       { "nodes", .kind = FIELD_INT, F(nodes), .min = 1, .max = MOST_GPUS,
         .doc = "Hosts to use, all GPUs of each, instead of --gpus: 8 of dgx-h100, 4 of "
                "gb200-nvl72." } },
-    { "--model", NULL, "MODEL", PREDICTS | CONVERTS | LEARN,
+    { "--model", NULL, "MODEL", PREDICTS | CONVERTS | TUNE | LEARN,
       { "model", TEXT(model),
         .doc = "A preset (`list models`), a preset-style file, or a Hugging Face config.json or the "
                "folder that holds it."
                "[design]Its style is taken: all but layers, width and heads; llama2-7b when not "
                "given." } },
-    { "--cluster", NULL, "CLUSTER", PREDICTS | VALIDATE | CALIBRATE | LEARN | CONVERTS,
+    { "--cluster", NULL, "CLUSTER", PREDICTS | VALIDATE | CALIBRATE | LEARN | CONVERTS | TUNE,
       { "cluster", TEXT(cluster),
         .doc = "A preset (`list clusters`) or a file; dgx-h100 when not given. The name of a GPU "
                "(h100) stands for the first preset that has it, which is said." } },
-    { "--gpu", NULL, "GPU", PREDICTS | CONVERTS | LEARN,
+    { "--gpu", NULL, "GPU", PREDICTS | CONVERTS | TUNE | LEARN,
       { "gpu", TEXT(gpu), .doc = "Takes the first cluster preset that has this GPU." } },
-    { "--stack", NULL, "STACK", PREDICTS | VALIDATE | LEARN | CONVERTS,
+    { "--stack", NULL, "STACK", PREDICTS | VALIDATE | LEARN | CONVERTS | TUNE,
       { "stack", TEXT(stack),
         .doc = "The software family (`list stacks`) or a file."
                "[search]megatron-core when not given, or the executor's for --backend."
                "[simulate explain validate]megatron-core when not given."
                "[run]The executor's own when not given."
-               "[import]The framework's own when not given." } },
-    { "--batch", "--gbs", "B", PREDICTS | CONVERTS | LEARN,
+               "[import tune]The framework's own when not given." } },
+    { "--batch", "--gbs", "B", PREDICTS | CONVERTS | TUNE | LEARN,
       { "batch", TEXT(batch),
         .doc = "Global batch in sequences (1536, 1536seq), or in tokens (3.2Mtok)."
                "[search simulate explain run]The model's usual one when not given."
                "[design]When not given, 0.2920 C^0.3271 tokens for C FLOPs (DeepSeek LLM, 2024)." } },
-    { "--seq", NULL, "TOKENS", PREDICTS | CONVERTS | LEARN,
+    { "--seq", NULL, "TOKENS", PREDICTS | CONVERTS | TUNE | LEARN,
       { "seq", .kind = FIELD_INT, F(seq), .min = 1, .max = LONGEST_SEQ,
         .quantity = QUANTITY_TOKENS,
         .doc = "Sequence length (8k is 8192); the model's usual one when not given." } },
@@ -202,7 +203,7 @@ const struct option_row option_rows[] = {
       { "max-memory", .kind = FIELD_QUANTITY, .quantity = QUANTITY_BYTES, F(max_memory_bytes),
         .min = 1, .max = 1e18,
         .doc = "What a GPU may hold (\"60 GiB\"), when less than it has." } },
-    { "--oom-risk", NULL, "X", SEARCH | DESIGN,
+    { "--oom-risk", NULL, "X", SEARCH | DESIGN | TUNE,
       { "oom-risk", .kind = FIELD_NUMBER, F(oom_risk), .min = 0.001, .max = 1,
         .doc = "Recommends plans that run out of memory with at most this probability; 0.05 when not "
                "given. From 0.5 on, whatever is predicted to fit." } },
@@ -230,10 +231,10 @@ const struct option_row option_rows[] = {
         .min = 1e-3, .max = 1e9,
         .doc = "Ends the search early (10s) and prints the best so far and how far off it "
                "may be." } },
-    { "--jobs", "-j", "N", SEARCH | DESIGN | VALIDATE | FIT | LEARN,
+    { "--jobs", "-j", "N", SEARCH | DESIGN | VALIDATE | FIT | LEARN | TUNE,
       { "jobs", .kind = FIELD_INT, F(jobs), .min = 1, .max = MOST_JOBS,
         .doc = "Threads; as many as there are cores when not given. The answer is the same." } },
-    { "--learned", NULL, "FILE", PREDICTS | VALIDATE | LEARN,
+    { "--learned", NULL, "FILE", PREDICTS | VALIDATE | LEARN | TUNE,
       { "learned", TEXT(learned),
         .doc = "What own runs taught, as `learn -o` writes it: a factor on all times of a stack, and "
                "what is left of its interval."
@@ -376,8 +377,9 @@ const struct option_row option_rows[] = {
       { "draws", .kind = FIELD_INT, F(draws), .min = 1, .max = MOST_DRAWS,
         .doc = "Runs the step N times by the event engine, each time with other luck of chips, passes "
                "and transfers, and tells the median and the 90th percentile." } },
-    { "--from", NULL, "TARGET", IMPORT,
-      { "from", TEXT(from), .doc = "The framework that the file is of (`list targets`)." } },
+    { "--from", NULL, "TARGET", IMPORT | TUNE,
+      { "from", TEXT(from), .doc = "The framework that the file is of (`list targets`)."
+               "[tune]megatron when not given." } },
     { "--to", NULL, "TARGET", EXPORT,
       { "to", TEXT(to), .doc = "The framework to write for (`list targets`)." } },
     { "--slurm", NULL, NULL, EXPORT,

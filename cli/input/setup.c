@@ -305,8 +305,8 @@ bool setup_load(const struct options *options, const char *plan_path, struct set
     return ok;
 }
 
-bool setup_of_job(const struct options *options, const struct job *job, struct setup *out,
-                  struct err *err)
+bool setup_of_unchecked(const struct options *options, const struct job *job, struct setup *out,
+                        struct err *err)
 {
     struct json_file none = { 0 };
     *out = (struct setup){ .assumptions = json_array(),
@@ -316,7 +316,13 @@ bool setup_of_job(const struct options *options, const struct job *job, struct s
                            .has_plan = true };
     return model_has_costs(&out->model, err) &&
            setup_set_system(options, &none, job->num_gpus, out, err) &&
-           setup_set_run(options, true, out, err) && check_plan(out, err);
+           setup_set_run(options, true, out, err);
+}
+
+bool setup_of_job(const struct options *options, const struct job *job, struct setup *out,
+                  struct err *err)
+{
+    return setup_of_unchecked(options, job, out, err) && check_plan(out, err);
 }
 
 void setup_release(struct setup *setup)

@@ -32,6 +32,9 @@ bool setup_load(const struct options *options, const char *plan_path, struct set
  * options. The plan's arrays must outlast the setup. */
 bool setup_of_job(const struct options *options, const struct job *job, struct setup *out,
                   struct err *err);
+/* The same of a job whose plan may break rules: nothing is checked of it. */
+bool setup_of_unchecked(const struct options *options, const struct job *job, struct setup *out,
+                        struct err *err);
 void setup_release(struct setup *setup);
 
 /* Adds, as the first assumption, how the plan's exchange changes the mathematics, if it does. */

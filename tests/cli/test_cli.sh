@@ -56,7 +56,7 @@ done
 run 0 search --gpus 8 -h
 shows "^Options"
 # Grouped, in lines of 80 columns, and without what other commands do with an option.
-for command in search simulate explain validate fit calibrate run design partition learn list; do
+for command in search simulate explain validate fit calibrate run design partition learn tune list; do
     COLUMNS=80 run 0 "$command" --help
     sed -n '/^Options/,/^Exit codes/p' out >options
     ! grep -E '^.{81}' options || fail "a line is wider than 80 columns"

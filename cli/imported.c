@@ -1,0 +1,111 @@
+#include "cli/imported.h"
+
+#include "sim/cost/generation.h"
+
+#include <stdio.h>
+
+/* The framework's own stack, unless another is asked for; what it does by itself decides which
+ * words a layout needs. */
+static bool begin(struct options *options, const char *from, struct imported_job *out,
+                  struct err *err)
+{
+    struct stack stack;
+    struct gpu unknown = { 0 };
+    out->target = target_find(from, "--from", err);
+    if (!out->target)
+        return false;
+    if (!options->stack)
+        options->stack = out->target->stack;
+    if (!stack_load(options->stack, &stack, err))
+        return false;
+    out->start = job_begin(&stack, &unknown);
+    stack_release(&stack);
+    out->start.num_gpus = options->gpus;
+    return !options->model || model_load(options->model, &out->start.model, err);
+}
+
+bool imported_load(struct options *options, const char *from, bool is_checked,
+                   struct imported_job *out, struct err *err)
+{
+    const char *path = options->files[0];
+    out->imported = ARENA_NEW(&out->arena, struct imported);
+    if (!begin(options, from, out, err))
+        return false;
+    struct imported *imported = out->imported;
+    imported->job = out->start;
+    if (!target_import(out->target, path, imported, &out->arena, err))
+        return false;
+    if (imported->job.num_gpus == 0)
+        return err_set(err, ERR_USAGE, "--gpus",
+                       "is missing, and %s does not say how many GPUs it is for", path);
+    bool ok = is_checked ? setup_of_job(options, &imported->job, &out->setup, err)
+                         : setup_of_unchecked(options, &imported->job, &out->setup, err);
+    if (!ok)
+        return false;
+    imported->job.one_connection = out->setup.system.gpu.arch < ARCH_BLACKWELL;
+    return true;
+}
+
+void imported_release(struct imported_job *job)
+{
+    setup_release(&job->setup);
+    arena_release(&job->arena);
+}
+
+/* --- views ----------------------------------------------------------------------------------- */
+
+json_t *imported_settings_json(const struct settings *settings)
+{
+    json_t *list = json_array();
+    for (int i = 0; i < settings->count; i++) {
+        const struct setting *setting = &settings->at[i];
+        json_t *values = json_array();
+        for (int k = 0; k < setting->num_values; k++)
+            json_array_append_new(values, json_string(setting->values[k]));
+        json_array_append_new(list, json_pack("{s:s, s:o, s:i}", "setting", setting->key, "values",
+                                              values, "line", setting->line));
+    }
+    return list;
+}
+
+json_t *imported_broken_json(const struct imported_job *answer)
+{
+    json_t *list = json_array();
+    const struct target_rule *rule = NULL;
+    for (;;) {
+        struct err found = { 0 };
+        rule = target_check_from(answer->target, answer->imported, rule, &found);
+        if (!rule)
+            return list;
+        json_array_append_new(list, json_pack("{s:s, s:s, s:s, s:s, s:s}", "rule", rule->id,
+                                              "sentence", rule->sentence, "where", found.where,
+                                              "found", found.msg, "fix", rule->fix));
+        if (++rule == answer->target->rules + *answer->target->num_rules)
+            return list;
+    }
+}
+
+void imported_print_settings(const char *title, const struct settings *settings, bool with_lines)
+{
+    for (int i = 0; i < settings->count; i++) {
+        const struct setting *setting = &settings->at[i];
+        printf("%-10s%s", i == 0 ? title : "", setting->key);
+        for (int k = 0; k < setting->num_values; k++)
+            printf(" %s", setting->values[k]);
+        if (with_lines && setting->line > 0)
+            printf("  (line %d)", setting->line);
+        printf("\n");
+    }
+}
+
+void imported_print_broken(const json_t *list)
+{
+    const json_t *rule;
+    size_t i;
+    json_array_foreach (list, i, rule)
+        printf("%-10s%s: %s %s; %s\n", i == 0 ? "broken" : "",
+               json_string_value(json_object_get(rule, "rule")),
+               json_string_value(json_object_get(rule, "where")),
+               json_string_value(json_object_get(rule, "found")),
+               json_string_value(json_object_get(rule, "fix")));
+}

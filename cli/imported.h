@@ -1,0 +1,31 @@
+/* cli/imported.h - another framework's file as a job on a system, and what is told of it. */
+#ifndef CLI_IMPORTED_H
+#define CLI_IMPORTED_H
+
+#include "cli/input/setup.h"
+#include "interchange/target.h"
+
+#include <jansson.h>
+
+/* What was read, and its plan on a system. */
+struct imported_job {
+    const struct target *target;
+    struct imported *imported;
+    struct job start; /* the job that the file was read into: the stack's habits */
+    struct setup setup;
+    struct arena arena;
+};
+
+/* Reads files[0] of the options. is_checked: a plan that breaks the simulator's own rules fails.
+ * Release in either case. */
+bool imported_load(struct options *options, const char *from, bool is_checked,
+                   struct imported_job *out, struct err *err);
+void imported_release(struct imported_job *job);
+
+json_t *imported_settings_json(const struct settings *settings);
+/* [{"rule", "sentence", "where", "found", "fix"}] */
+json_t *imported_broken_json(const struct imported_job *answer);
+void imported_print_settings(const char *title, const struct settings *settings, bool with_lines);
+void imported_print_broken(const json_t *list);
+
+#endif

@@ -1,0 +1,73 @@
+/* cli/tune.h - what a framework's command could do better: what `tune` knows and finds. */
+#ifndef CLI_TUNE_H
+#define CLI_TUNE_H
+
+#include "cli/imported.h"
+#include "search/search.h"
+
+struct tuning {
+    struct imported_job job;
+    struct job now;             /* the job that is tuned: model, batch and plan of the run */
+    struct err unsound;         /* why its plan cannot be predicted; ERR_NONE: it can */
+    const char *rule_id;        /* of the rule behind `unsound` */
+    const char *sentence;       /* likewise */
+    struct scored_plan present; /* its prediction, unless unsound */
+    struct evaluator *evaluator;
+    double oom_risk;
+    double measured_s, measured_bytes; /* of the logs; -1: not said */
+    int jobs;
+    struct arena arena;
+};
+
+/* --- flags: cli/tune_flags.c --- */
+
+/* What to change in the file: settings to give, and keys to take out. */
+struct flag_change {
+    struct settings give, drop;
+};
+
+/* The changes of the file that lead to the plan. They are tried on the file's own settings: false
+ * where these do not read back as the plan, or break a rule that the file keeps. */
+bool tune_flags(struct tuning *t, const struct plan *plan, struct flag_change *out);
+/* Whether the target's own settings for the present plan have the key. */
+bool tune_needs(struct tuning *t, const char *key);
+/* "set --sequence-parallel, drop --recompute-granularity" */
+const char *flag_change_words(const struct flag_change *change, struct arena *arena);
+
+/* --- changes: cli/tune_changes.c --- */
+
+enum { MOST_CHANGES = 7 };
+
+struct change {
+    struct scored_plan plan;
+    struct flag_change flags;
+    int settings; /* that differ; 0: the best of a search, which may differ in any */
+    double step_s;
+    double gain; /* share of the step's time that is saved; NaN: nothing to compare with */
+    double p_gain;
+};
+
+struct changes {
+    struct change at[MOST_CHANGES];
+    int count;
+    bool is_searched; /* the best plan was found and is no faster than these, or among them */
+};
+
+/* The fastest plans that differ from the present one in one, two and three settings, and the best
+ * of all that the framework can run; those that gain most first. All fit, and keep the rules. */
+void tune_find_changes(struct tuning *t, struct search_request *request, struct changes *out);
+
+/* The present plan, from which others are made: a single replica has no optimizer to share, and
+ * says nothing of what more would do. */
+struct plan tune_start(const struct tuning *t);
+/* The prediction of the plan on the system; false when it breaks a rule. dp is derived. */
+bool tune_score(struct tuning *t, struct plan *plan, struct scored_plan *out);
+/* Whether it may be offered: it fits, with a risk that was asked for, and the framework runs it. */
+bool tune_may_offer(struct tuning *t, const struct scored_plan *scored);
+
+/* --- advice: cli/tune_advice.c --- */
+
+/* [{"rule", "sentence", "where", "found", "fix"}] of habits that cost time or memory. */
+void tune_add_advice(struct tuning *t, json_t *broken);
+
+#endif

@@ -1,0 +1,339 @@
+/* Habits that a framework accepts and that cost time or memory, one row each. */
+#include "base/length.h"
+#include "base/text.h"
+#include "base/units.h"
+#include "cli/tune.h"
+
+#include <math.h>
+#include <string.h>
+
+/* A row looks at the plan. `mend` changes it to what the row asks for; the advice is given only
+ * where the framework can run that plan and it fits, and where `must_gain`, only where it is also
+ * predicted to be faster. Rows without `mend` write their fix themselves. */
+struct advice {
+    const char *id, *sentence;
+    bool (*is_seen)(struct tuning *t, struct text *where, struct text *found, struct text *fix);
+    void (*mend)(struct tuning *t, struct plan *plan);
+    bool must_gain;
+};
+
+/* --- the plan -------------------------------------------------------------------------------- */
+
+#define SEEN(name) \
+    static bool name(struct tuning *t, struct text *where, struct text *found, struct text *fix)
+
+SEEN(sp_is_off)
+{
+    const struct plan *plan = &t->now.plan;
+    (void)fix;
+    text_add(where, "sp");
+    text_add(found, "is off with tp%d", plan->tp);
+    return plan->tp > 1 && !plan->sp;
+}
+
+static void take_sp(struct tuning *t, struct plan *plan)
+{
+    (void)t;
+    plan->sp = true;
+}
+
+SEEN(tp_leaves_node)
+{
+    int tp = t->now.plan.tp, node = cluster_node_size(&t->job.setup.system.cluster);
+    (void)fix;
+    text_add(where, "tp");
+    text_add(found, "is %d, and a node joins %d GPUs", tp, node);
+    return tp > node;
+}
+
+static void take_node(struct tuning *t, struct plan *plan)
+{
+    plan->tp = cluster_node_size(&t->job.setup.system.cluster);
+}
+
+SEEN(recomputes)
+{
+    (void)fix;
+    text_add(where, "recompute");
+    text_add(found, "is %s, and memory has room for less", recompute_names[t->now.plan.recompute]);
+    return t->now.plan.recompute != RECOMPUTE_NONE;
+}
+
+static void keep_less(struct plan *plan, int recompute)
+{
+    plan->recompute = recompute;
+    plan->replays = 0;
+    plan->recompute_every = 0;
+    plan->recompute_layers = NULL;
+    plan->num_recompute_layers = 0;
+}
+
+static void recompute_nothing(struct tuning *t, struct plan *plan)
+{
+    (void)t;
+    keep_less(plan, RECOMPUTE_NONE);
+}
+
+SEEN(recomputes_all)
+{
+    const struct plan *plan = &t->now.plan;
+    return recomputes(t, where, found, fix) && plan->recompute != RECOMPUTE_SELECTIVE;
+}
+
+static void recompute_attention(struct tuning *t, struct plan *plan)
+{
+    (void)t;
+    keep_less(plan, RECOMPUTE_SELECTIVE);
+}
+
+SEEN(state_is_whole)
+{
+    const struct plan *plan = &t->now.plan;
+    (void)fix;
+    text_add(where, "zero");
+    text_add(found, "is 0, and %d replicas each keep the whole optimizer", plan_replicas(plan));
+    return plan->zero == 0 && plan_replicas(plan) > 1;
+}
+
+static void shard_state(struct tuning *t, struct plan *plan)
+{
+    (void)t;
+    plan->zero = 1;
+}
+
+SEEN(overlap_is_off)
+{
+    unsigned lacks = t->now.usual_overlaps & ~job_overlaps(&t->now);
+    (void)fix;
+    text_add(where, "overlap");
+    text_add(found, "leaves out");
+    for (int i = 0; i < NUM_PLAN_OVERLAPS; i++)
+        if (lacks >> i & 1)
+            text_add(found, " %s", overlap_words[i]);
+    return t->now.plan.overlaps_given && lacks != 0;
+}
+
+static void overlap_as_usual(struct tuning *t, struct plan *plan)
+{
+    (void)t;
+    plan->overlaps_given = false;
+    plan->overlaps = 0;
+}
+
+SEEN(attention_is_unfused)
+{
+    const struct plan *plan = &t->now.plan;
+    (void)fix;
+    text_add(where, "attn");
+    text_add(found, "writes all scores of %d tokens to memory", t->now.model.seq);
+    return plan->attention == PLAN_ATTENTION_UNFUSED ||
+           (plan->attention == PLAN_ATTENTION_DEFAULT && !t->now.flash_default);
+}
+
+static void fuse_attention(struct tuning *t, struct plan *plan)
+{
+    plan->attention = t->now.flash_default ? PLAN_ATTENTION_DEFAULT : PLAN_ATTENTION_FLASH;
+}
+
+SEEN(context_is_split)
+{
+    (void)fix;
+    text_add(where, "cp");
+    text_add(found, "is %d for sequences of %d tokens, and memory has room without", t->now.plan.cp,
+             t->now.model.seq);
+    return t->now.plan.cp > 1;
+}
+
+static void join_context(struct tuning *t, struct plan *plan)
+{
+    (void)t;
+    plan->cp = 1;
+}
+
+SEEN(state_is_offloaded)
+{
+    (void)fix;
+    text_add(where, "offload");
+    text_add(found, "copies over the host's bus, and memory has room without");
+    return t->now.plan.offloads != 0;
+}
+
+static void offload_nothing(struct tuning *t, struct plan *plan)
+{
+    (void)t;
+    plan->offloads = 0;
+}
+
+SEEN(pipeline_starves)
+{
+    const struct plan *plan = &t->now.plan;
+    int microbatches = plan_microbatches(plan, t->now.model.batch);
+    text_add(where, "pp");
+    text_add(found, "is %d with %d microbatches a step", plan->pp, microbatches);
+    text_add(fix,
+             "take fewer pipeline stages or a smaller micro-batch, or raise the global batch "
+             "to %.0f",
+             (double)plan->microbatch * plan->dp * plan->pp * 4);
+    return plan->pp > 1 && microbatches < plan->pp;
+}
+
+/* --- batch, memory, precision ---------------------------------------------------------------- */
+
+/* Largest odd part of a batch that still divides well (search/nearby.h). */
+enum { MOST_ODD_PART = 31 };
+
+SEEN(batch_is_odd)
+{
+    double batch = t->now.model.batch, step = 1;
+    while (round(batch / step) > MOST_ODD_PART)
+        step *= 2;
+    bool divides = fmod(batch, step) == 0.0;
+    text_add(where, "batch");
+    text_add(found, "is %.0f, which few layouts divide", batch);
+    text_add(fix, "take a global batch of %.0f", round(batch / step) * step);
+    return !divides;
+}
+
+static void add_bytes(struct text *to, const char *words, double bytes)
+{
+    char text[48];
+    units_show(bytes, QUANTITY_BYTES, text, sizeof text);
+    text_add(to, words, text);
+}
+
+SEEN(memory_is_short)
+{
+    const struct prediction *p = &t->present.prediction;
+    text_add(where, "memory");
+    add_bytes(found, "needs %s", p->peak_memory_bytes);
+    add_bytes(found, " of %s", t->job.setup.memory_bytes);
+    if (t->measured_bytes > 0)
+        add_bytes(found, " by prediction; the log says %s", t->measured_bytes);
+    text_add(fix, "take one of the changes, which fit");
+    return !p->fits;
+}
+
+SEEN(memory_is_near_edge)
+{
+    const struct prediction *p = &t->present.prediction;
+    text_add(where, "memory");
+    add_bytes(found, "is %s", p->peak_memory_bytes);
+    add_bytes(found, " of %s", t->job.setup.memory_bytes);
+    text_add(found, ", P(out of memory) %.0f %%", 100 * p->p_oom);
+    text_add(fix, "take a change with less risk, or a smaller micro-batch, or more recompute");
+    return p->fits && p->p_oom > t->oom_risk;
+}
+
+SEEN(precision_is_slow)
+{
+    int precision = t->now.plan.precision;
+    text_add(where, "precision");
+    text_add(found, "is %s", precision_names[precision]);
+    text_add(fix,
+             "train in bf16, or in fp16 where the GPU has no bf16 (for Megatron --bf16, --fp16)");
+    return precision == PRECISION_FP32;
+}
+
+// clang-format off
+static const struct advice advice[] = {
+    { "memory", "The plan fits in the memory of a GPU.", memory_is_short, NULL, false },
+    { "memory-edge", "The risk of running out of memory is small.", memory_is_near_edge, NULL, false },
+    { "tp-across-nodes", "Tensor ranks stay within a node.", tp_leaves_node, take_node, false },
+    { "sp-off", "Tensor ranks share the rest by tokens: less memory for the same messages.", sp_is_off, take_sp, false },
+    { "recompute", "Nothing is recomputed that memory has room for.", recomputes, recompute_nothing, true },
+    { "recompute-full", "Whole layers are not recomputed where attention's core is enough.", recomputes_all, recompute_attention, true },
+    { "optimizer-whole", "Replicas share the optimizer's state.", state_is_whole, shard_state, false },
+    { "overlap-off", "Messages overlap with computing.", overlap_is_off, overlap_as_usual, true },
+    { "attention-unfused", "Attention is fused.", attention_is_unfused, fuse_attention, true },
+    { "context-split", "Sequences are split only where they do not fit otherwise.", context_is_split, join_context, true },
+    { "offload", "State leaves the GPU only where it must.", state_is_offloaded, offload_nothing, true },
+    { "pipeline-starved", "Each pipeline stage has a microbatch to work on.", pipeline_starves, NULL, false },
+    { "batch-odd", "The global batch divides well.", batch_is_odd, NULL, false },
+    { "precision", "Products are of 16 bits or fewer.", precision_is_slow, NULL, false },
+};
+
+/* Settings of a file, or variables of its environment, that cost time and are in no plan. Megatron
+ * and PyTorch name them; value NULL: any. */
+static const struct {
+    const char *key, *value, *sentence, *fix;
+} costly[] = {
+    { "--no-gradient-accumulation-fusion", NULL, "Weight gradients are added up in the product itself.", "drop it" },
+    { "--no-masked-softmax-fusion", NULL, "Mask and softmax are one kernel.", "drop it" },
+    { "--no-bias-swiglu-fusion", NULL, "Bias and activation are one kernel.", "drop it" },
+    { "--no-bias-gelu-fusion", NULL, "Bias and activation are one kernel.", "drop it" },
+    { "--no-bias-dropout-fusion", NULL, "Bias and dropout are one kernel.", "drop it" },
+    { "--no-persist-layer-norm", NULL, "Norms take the persistent kernel.", "drop it" },
+    { "--no-rope-fusion", NULL, "Rotary positions are one kernel.", "drop it" },
+    { "--deterministic-mode", NULL, "Kernels need not repeat bit by bit.", "drop it" },
+    { "--empty-unused-memory-level", "2", "The allocator keeps its memory between steps.", "drop it" },
+    { "--timing-log-level", "2", "Timers do not stop the GPU in every layer.", "set it to 0" },
+    { "CUDA_LAUNCH_BLOCKING", "1", "Kernels are launched ahead.", "unset it" },
+    { "TORCH_DISTRIBUTED_DEBUG", "DETAIL", "Collectives are not checked one by one.", "unset it" },
+    { "NCCL_P2P_DISABLE", "1", "GPUs of a node write to each other's memory.", "unset it" },
+    { "NCCL_IB_DISABLE", "1", "Nodes talk over InfiniBand where there is one.", "unset it" },
+};
+// clang-format on
+
+/* --- telling --------------------------------------------------------------------------------- */
+
+static void add_row(json_t *broken, const char *id, const char *sentence, const char *where,
+                    const char *found, const char *fix)
+{
+    json_array_append_new(broken, json_pack("{s:s, s:s, s:s, s:s, s:s}", "rule", id, "sentence",
+                                            sentence, "where", where, "found", found, "fix", fix));
+}
+
+/* Writes the flags that lead to the mended plan; false where it is no better. */
+static bool write_fix(struct tuning *t, const struct advice *row, struct text *fix)
+{
+    struct plan plan = tune_start(t);
+    struct scored_plan mended;
+    struct flag_change flags;
+    if (!row->mend)
+        return true;
+    row->mend(t, &plan);
+    bool is_sound = tune_score(t, &plan, &mended);
+    const struct prediction *now = &t->present.prediction;
+    bool fits = is_sound &&
+                (tune_may_offer(t, &mended) ||
+                 (!row->must_gain && mended.prediction.peak_memory_bytes <=
+                                         fmax(now->peak_memory_bytes, t->job.setup.memory_bytes)));
+    bool gains = is_sound && mended.prediction.step_s < now->step_s;
+    if (row->must_gain && (!fits || !gains))
+        return false;
+    if (fits && tune_flags(t, &plan, &flags)) {
+        text_add(fix, "%s", flag_change_words(&flags, &t->arena));
+        return true;
+    }
+    text_add(fix, "take one of the changes");
+    return !row->must_gain && row->mend == take_node;
+}
+
+static void add_costly(struct tuning *t, json_t *broken)
+{
+    const struct imported *imported = t->job.imported;
+    for (int i = 0; i < LENGTH(costly); i++) {
+        const struct setting *found = settings_find(&imported->given, costly[i].key);
+        found = found ? found : settings_find(&imported->environment, costly[i].key);
+        const char *value = found && found->num_values > 0 ? found->values[0] : "";
+        bool is_costly = found && (!costly[i].value || strcmp(value, costly[i].value) == 0);
+        bool is_needed = is_costly && t->unsound.code == ERR_NONE && tune_needs(t, costly[i].key);
+        if (is_costly && !is_needed)
+            add_row(broken, "slow-setting", costly[i].sentence, costly[i].key,
+                    *value ? value : "is given", costly[i].fix);
+    }
+}
+
+void tune_add_advice(struct tuning *t, json_t *broken)
+{
+    for (int i = 0; i < LENGTH(advice) && t->unsound.code == ERR_NONE; i++) {
+        struct text where = { 0 }, found = { 0 }, fix = { 0 };
+        if (advice[i].is_seen(t, &where, &found, &fix) && write_fix(t, &advice[i], &fix))
+            add_row(broken, advice[i].id, advice[i].sentence, text_get(&where), text_get(&found),
+                    text_get(&fix));
+        text_release(&where);
+        text_release(&found);
+        text_release(&fix);
+    }
+    add_costly(t, broken);
+}

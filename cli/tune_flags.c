@@ -1,0 +1,167 @@
+/* The settings of a file that change for another plan, tried on the file itself. */
+#include "base/text.h"
+#include "cli/tune.h"
+
+#include <string.h>
+
+static bool is_equal(const struct setting *a, const struct setting *b)
+{
+    if (!a || !b || a->num_values != b->num_values)
+        return !a && !b;
+    for (int i = 0; i < a->num_values; i++)
+        if (strcmp(a->values[i], b->values[i]) != 0)
+            return false;
+    return true;
+}
+
+static void copy_setting(struct settings *to, const struct setting *from)
+{
+    struct setting *added = settings_add(to, from->key, 0);
+    for (int i = 0; i < from->num_values; i++)
+        setting_add_value(to, added, from->values[i]);
+}
+
+/* The target's settings for the job with this plan. */
+static struct settings settings_of(struct tuning *t, const struct plan *plan)
+{
+    _Alignas(max_align_t) char args[MAX_TARGET_ARGS];
+    struct settings out = { .arena = &t->arena };
+    struct job job = t->now;
+    job.plan = *plan;
+    job_tidy(&job);
+    t->job.target->arguments(&job, args, &t->arena);
+    settings_write(&t->job.target->table, args, &out);
+    return out;
+}
+
+/* The file's settings with the change. */
+static struct settings changed_file(struct tuning *t, const struct settings *file,
+                                    const struct flag_change *change)
+{
+    struct settings out = { .arena = &t->arena };
+    for (int i = 0; i < file->count; i++)
+        if (!settings_find(&change->drop, file->at[i].key) &&
+            !settings_find(&change->give, file->at[i].key))
+            copy_setting(&out, &file->at[i]);
+    for (int i = 0; i < change->give.count; i++)
+        copy_setting(&out, &change->give.at[i]);
+    return out;
+}
+
+/* Whether a rule is broken that the file as it is keeps. */
+static bool breaks_more(struct tuning *t, const struct imported *changed)
+{
+    const struct target *target = t->job.target;
+    const struct target_rule *end = target->rules + *target->num_rules, *rule = NULL;
+    do {
+        struct err found = { 0 };
+        rule = target_check_from(target, changed, rule, &found);
+        if (rule && target_check_from(target, t->job.imported, rule, &found) != rule)
+            return true;
+    } while (rule && ++rule < end);
+    return false;
+}
+
+static bool reads_as(struct tuning *t, const struct settings *file,
+                     const struct flag_change *change, const struct plan *plan)
+{
+    struct imported *changed = ARENA_NEW(&t->arena, struct imported);
+    struct err ignored = { 0 };
+    struct job wanted = t->now;
+    *changed = (struct imported){ .job = t->job.start,
+                                  .given = changed_file(t, file, change),
+                                  .unknown.arena = &t->arena,
+                                  .ignored.arena = &t->arena,
+                                  .nodes = t->job.imported->nodes,
+                                  .gpus_per_node = t->job.imported->gpus_per_node };
+    changed->job.num_gpus = t->now.num_gpus;
+    if (!target_read(t->job.target, changed, &t->arena, &ignored))
+        return false;
+    changed->job.one_connection = t->now.one_connection;
+    wanted.plan = *plan;
+    job_tidy(&wanted);
+    job_tidy(&changed->job);
+    double more = changed->job.model.batch - t->job.imported->job.model.batch;
+    return plan_equal(&changed->job.plan, &wanted.plan) && !(more < 0) && !(more > 0) &&
+           !breaks_more(t, changed);
+}
+
+/* What differs between the target's settings of two plans, as far as the file does not have it. */
+static void compare(struct tuning *t, const struct settings *file, const struct settings *before,
+                    const struct settings *after, struct flag_change *out)
+{
+    *out = (struct flag_change){ { .arena = &t->arena }, { .arena = &t->arena } };
+    for (int i = 0; i < after->count; i++) {
+        const struct setting *to = &after->at[i];
+        if (!is_equal(to, settings_find(before, to->key)) &&
+            !is_equal(to, settings_find(file, to->key)))
+            copy_setting(&out->give, to);
+    }
+    for (int i = 0; i < before->count; i++)
+        if (!settings_find(after, before->at[i].key) && settings_find(file, before->at[i].key))
+            copy_setting(&out->drop, &before->at[i]);
+}
+
+/* A file may say a thing by another key than the target's own settings: each key of the file that
+ * these lack is taken out in turn, then each that the file lacks is given. */
+static bool find_other_key(struct tuning *t, const struct settings *file,
+                           const struct settings *after, const struct plan *plan,
+                           struct flag_change *out)
+{
+    for (int i = 0; i < file->count; i++) {
+        if (settings_find(after, file->at[i].key) || settings_find(&out->drop, file->at[i].key))
+            continue;
+        copy_setting(&out->drop, &file->at[i]);
+        if (reads_as(t, file, out, plan))
+            return true;
+        out->drop.count--;
+    }
+    for (int i = 0; i < after->count; i++) {
+        if (is_equal(&after->at[i], settings_find(file, after->at[i].key)) ||
+            settings_find(&out->give, after->at[i].key))
+            continue;
+        copy_setting(&out->give, &after->at[i]);
+        if (reads_as(t, file, out, plan))
+            return true;
+        out->give.count--;
+    }
+    return false;
+}
+
+bool tune_flags(struct tuning *t, const struct plan *plan, struct flag_change *out)
+{
+    struct settings file = { .arena = &t->arena };
+    settings_write(&t->job.target->table, t->job.imported->args, &file);
+    struct settings after = settings_of(t, plan);
+    struct settings before = t->unsound.code == ERR_NONE ? settings_of(t, &t->now.plan) : file;
+    compare(t, &file, &before, &after, out);
+    if (t->unsound.code != ERR_NONE)
+        out->drop.count = 0; /* what the file has beyond the plan stays */
+    return reads_as(t, &file, out, plan) || find_other_key(t, &file, &after, plan, out);
+}
+
+bool tune_needs(struct tuning *t, const char *key)
+{
+    struct settings own = settings_of(t, &t->now.plan);
+    return settings_find(&own, key) != NULL;
+}
+
+const char *flag_change_words(const struct flag_change *change, struct arena *arena)
+{
+    struct text words = { 0 };
+    for (int i = 0; i < change->give.count; i++) {
+        const struct setting *setting = &change->give.at[i];
+        text_add(&words, "%s%s", i > 0 ? " " : "set ", setting->key);
+        for (int k = 0; k < setting->num_values; k++)
+            text_add(&words, " %s", setting->values[k]);
+    }
+    for (int i = 0; i < change->drop.count; i++)
+        text_add(&words, "%s%s",
+                 i > 0                    ? " "
+                 : change->give.count > 0 ? ", drop "
+                                          : "drop ",
+                 change->drop.at[i].key);
+    const char *copy = arena_text(arena, text_get(&words));
+    text_release(&words);
+    return copy;
+}

@@ -1,0 +1,114 @@
+#!/usr/bin/env bash
+# Seeded mistakes, each found with its fix; a log beside the command; changes that paste; files that
+# are missing or hostile.
+# shellcheck source-path=SCRIPTDIR
+set -u
+. "$(dirname "$0")/../program.sh"
+cd "$work" || exit 1
+
+run 0 export --model llama2-7b --gpus 16 --gbs 128 --layout "tp4 pp2 mb1 sp zero1" --to megatron -o base
+last=()
+
+# mistake RULE FIX DROPPED ADDED...: the base's arguments, without a flag and its values, with more
+# at the end, break the rule, and the fix is named. DROPPED may be "".
+mistake() {
+    local rule=$1 fix=$2 dropped=$3
+    shift 3
+    awk -v drop="$dropped" '/^--/ { skip = index(drop " ", $0 " ") > 0 } !skip' base/args.txt >mine.txt
+    printf '%s\n' "$@" >>mine.txt
+    run 0 tune mine.txt --gpus 16 --json
+    found=$(awk -v rule="\"rule\": \"$rule\"" '
+        /^  "broken"/ { inside = 1 } /^  "unknown"/ { inside = 0 }
+        inside && index($0, rule) { mine = 1 } inside && mine && /"fix"/ { print; exit }' "$work/out")
+    [[ $found =~ $fix ]] || fail "$rule: expected the fix /$fix/, found: $found"
+}
+
+mistake P1 'degrees that divide' "" --tensor-model-parallel-size 3
+mistake P2 'global-batch-size' "" --global-batch-size 129
+mistake P3 'keep one' "" --num-layers-per-virtual-pipeline-stage 2 --num-virtual-stages-per-pipeline-rank 2
+mistake P4 'pipeline-model-parallel' "" --num-layers 31
+mistake P5 'num-layers-per-virtual' "" --num-layers-per-virtual-pipeline-stage 3
+mistake P6 'virtual stages' "" --pipeline-model-parallel-size 1 --num-layers-per-virtual-pipeline-stage 2
+mistake P9 'use-distributed-optimizer' --overlap-grad-reduce --overlap-param-gather
+mistake P11 'divisors of the heads' "" --num-attention-heads 30 --tensor-model-parallel-size 4
+mistake P12 'divisors of the groups' "" --num-attention-heads 48 --kv-channels 128 --group-query-attention --num-query-groups 6
+mistake P13 'context-parallel' "" --context-parallel-size 2 --seq-length 4094 --max-position-embeddings 4094
+mistake P14 'max-position' "" --seq-length 8192
+mistake P15 'recompute-method' "" --recompute-granularity full
+mistake P16 'drop --sequence-parallel' "" --tensor-model-parallel-size 1
+mistake P18 'cpu-offloading' "" --cpu-offloading --cpu-offloading-num-layers 2
+mistake P20 'ckpt-format' "" --use-megatron-fsdp --data-parallel-sharding-strategy optim_grads --ckpt-format torch
+mistake P21 'drop one' "" --train-iters 10 --train-samples 100
+mistake P22 'distributed-optimizer' "--use-distributed-optimizer --overlap-param-gather" --use-precision-aware-optimizer --exp-avg-dtype bf16
+mistake R5 'rampup' "" --rampup-batch-size 3 3 1000
+mistake sp-off 'sequence-parallel' --sequence-parallel
+mistake tp-across-nodes 'tensor-model-parallel-size 8' "" --tensor-model-parallel-size 16 --pipeline-model-parallel-size 1
+mistake recompute 'drop --recompute-granularity' "" --recompute-granularity full --recompute-method uniform --recompute-num-layers 1
+mistake recompute-full 'selective' "" --recompute-granularity full --recompute-method uniform --recompute-num-layers 1
+mistake optimizer-whole 'use-distributed-optimizer' "--use-distributed-optimizer --overlap-param-gather"
+mistake overlap-off 'overlap-grad-reduce' "--overlap-grad-reduce --overlap-param-gather" --tensor-model-parallel-size 2 --pipeline-model-parallel-size 1
+mistake context-split 'context-parallel' "" --context-parallel-size 2
+mistake pipeline-starved 'fewer pipeline stages' "" --pipeline-model-parallel-size 4 --global-batch-size 2
+mistake batch-odd 'batch of 12[68]' "" --pipeline-model-parallel-size 4 --global-batch-size 127
+mistake memory 'changes' "" --pipeline-model-parallel-size 1 --tensor-model-parallel-size 1 --micro-batch-size 8
+mistake precision 'bf16' --bf16
+mistake attention-unfused 'attention-backend' "" --attention-backend unfused
+mistake slow-setting 'drop it' "" --no-masked-softmax-fusion
+
+# A sound command breaks nothing. Its changes read back as plans that keep all rules.
+run 0 tune base/args.txt --gpus 16 --json
+shows '"broken": \[\]'
+for key in plan broken prediction measured_s explained changes flags step_s gain p_gain p_oom; do
+    shows "\"$key\":"
+done
+if shows '"measured_s": null' && grep -q '"propose"' "$work/out"; then fail "proposes unasked"; fi
+
+# The first change, pasted, is the plan that was promised.
+run 0 tune mine.txt --gpus 16 --json
+python3 - "$work/out" mine.txt <<'PY' >pasted.txt || fail "no change to paste"
+import json, sys
+change = json.load(open(sys.argv[1]))["changes"][0]
+drop = set(change["drop"]) | {flag.split()[0] for flag in change["flags"]}
+skip = False
+for line in open(sys.argv[2]).read().split("\n"):
+    skip = line in drop if line.startswith("--") else skip
+    if line and not skip:
+        print(line)
+for flag in change["flags"]:
+    print("\n".join(flag.split()))
+open("promised", "w").write('"layout": "%s"' % change["layout"])
+PY
+run 0 import pasted.txt --from megatron --gpus 16 --json
+grep -qF "$(cat promised)" "$work/out" || fail "the pasted change is another plan"
+shows '"broken": \[\]'
+
+# Logs: the middle of several; of another model; none; too short.
+for i in 1 2 3 4 5; do
+    echo " [2026-01-01 00:00:00] iteration $i/ 100 | consumed samples: 64 | elapsed time per iteration (ms): 8300.0 | throughput per GPU (TFLOP/s/GPU): 400.0 | learning rate: 1.0E-04 | global batch size: 128 | lm loss: 9.0 | loss scale: 1.0 |"
+done >train.log
+run 0 tune base/args.txt train.log --gpus 16 --json
+shows '"measured_s": 8.3'
+shows '"term": "not_explained_s"'
+run 0 tune base/args.txt train.log --gpus 16
+shows 'measured  8.3 s, explained'
+head -c 300 train.log >short.log
+run 4 tune base/args.txt short.log --gpus 16
+says 'short.log'
+sed 's/^/  num_layers ............... 80\n/' train.log >other.log
+run 4 tune base/args.txt other.log --gpus 16
+run 4 tune base/args.txt missing.log --gpus 16
+run 4 tune missing.txt --gpus 16
+run 4 tune /dev/null --gpus 16
+run 2 tune
+run 2 tune base/args.txt --gpus 16 --from megatrom
+says 'did you mean "megatron"'
+for value in 0 -1 99999999999 x; do
+    sed "/^--tensor-model-parallel-size/{n;s/.*/$value/}" base/args.txt >hostile.txt
+    "$SIMSEARCH" tune hostile.txt --gpus 16 --json >"$work/out" 2>"$work/err"
+    [ $? -le 4 ] || fail "tp $value: a signal"
+done
+# Flags that nothing reads are listed.
+printf '%s\n' --no-such-flag 3 >>base/args.txt
+run 0 tune base/args.txt --gpus 16
+shows 'unknown +--no-such-flag 3'
+exit $failed
