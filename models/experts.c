@@ -64,6 +64,13 @@ static void add_route(struct builder *b, int *shares, int *places)
     add_loss_counts(b);
 }
 
+/* The library that sends the rows does this on the way. */
+static void leave_to_dispatcher(struct op *op)
+{
+    op->bytes = op->backward_bytes = 0;
+    op->kernels = op->backward_kernels = 0;
+}
+
 /* Copies each row to the places of its experts, with the share; the backward adds the copies up. */
 static void add_dispatch(struct builder *b, int shares, int places)
 {
@@ -76,6 +83,10 @@ static void add_dispatch(struct builder *b, int shares, int places)
         b->element_bytes * d->hidden * (d->norm_tokens + b->dims->sent_rows);
     b->ops.operands->values[b->value].bytes = b->element_bytes * d->hidden * b->dims->sent_rows;
     ids_add(&op->saved, places);
+    if (!b->options->sends_tokens)
+        return;
+    leave_to_dispatcher(op);
+    b->ops.operands->values[b->value].bytes = b->element_bytes * d->hidden * d->norm_tokens;
 }
 
 /* `rows` of the value behind the mark. */
@@ -85,6 +96,8 @@ static void add_expert_mark(struct builder *b, enum op_kind kind, const char *na
     op->k = b->model->experts;
     op->kernels = 0;
     op->comm_bytes = b->element_bytes * b->dims->message_rows * op->n;
+    op->choice = (struct expert_choice){ b->model->experts, b->model->topk, b->model->expert_groups,
+                                         b->model->topk_groups };
     b->ops.operands->values[b->value].bytes = b->element_bytes * rows * op->n;
 }
 
@@ -92,12 +105,14 @@ static void add_expert_mark(struct builder *b, enum op_kind kind, const char *na
 static void add_sort(struct builder *b, const char *name)
 {
     const struct layer_dims *d = b->dims;
-    if (d->experts <= 1)
+    if (d->experts <= 1 && !b->options->sends_tokens)
         return;
     struct op *op = add_op(b, OP_SORT, name, d->expert_rows, d->hidden);
     op->batch = d->experts;
     op->bytes = op->backward_bytes = 2 * b->element_bytes * op->m * op->n;
     keep_output(b, op, VALUE_PLACES, PLACE_BYTES * d->expert_rows);
+    if (b->options->sorts_in_flight)
+        leave_to_dispatcher(op);
 }
 
 static void add_expert_activation(struct builder *b, double rows)
@@ -162,6 +177,8 @@ static void add_routed_experts(struct builder *b)
         b->element_bytes * d->hidden * (d->norm_tokens + b->dims->sent_rows);
     ids_add(&op->in, places);
     ids_add(&op->saved, places);
+    if (b->options->sends_tokens)
+        leave_to_dispatcher(op);
     b->region = REGION_REST;
 }
 

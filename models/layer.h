@@ -61,6 +61,8 @@ struct layer_options {
     int copies;                  /* quantised copies for the two products that read them: 1 or 2 */
     bool keeps_gathered;   /* products keep gathered inputs; else a rank's part, gathered again */
     bool leaves_vocab_odd; /* a rank's vocabulary is not padded to whole tiles */
+    bool sends_tokens;     /* rows go to experts without a copy for each choice before */
+    bool sorts_in_flight;  /* and arrive in the experts' order */
     double gradient_bytes; /* of one element of the weight gradient's accumulator */
     double logits_rows;    /* most rows of logits that the head computes at once; 0: all */
 };

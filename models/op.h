@@ -8,6 +8,7 @@
 #ifndef MODELS_OP_H
 #define MODELS_OP_H
 
+#include "models/routing.h"
 #include <stdbool.h>
 
 // clang-format off
@@ -123,8 +124,9 @@ struct op {
     double backward_bytes;   /* forward ops: traffic of the input gradient; GEMMs and marks: traffic
                                 of quantising the output's gradient */
     double backward_kernels; /* forward ops: its launches */
-    double kept_bytes;       /* forward ops of several kernels: kept from kernel to kernel for the
-                                backward;       backward ops: freed with the op */
+    struct expert_choice choice; /* marks and exchanges of experts' rows */
+    double kept_bytes; /* forward ops of several kernels: kept from kernel to kernel for the
+                          backward;       backward ops: freed with the op */
     double chunks; /* row blocks: the ops of the list with the same number run together, block by
                       block; sizes are those of all blocks. 0: all rows at once */
     bool spans_experts; /* a collective of all ranks that share experts or hold others */

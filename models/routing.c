@@ -104,3 +104,26 @@ double routing_dropped_share(const struct routing *routing, const struct routed 
     double above = (capacity - 1) / deviation;
     return deviation * (normal_density(above) - above * (1 - normal_cdf(above)));
 }
+
+/* Of `experts` experts, k are chosen without repetition: C(E - a, k)/C(E, k) is the chance that
+ * none of `a` certain ones is. */
+static double chance_of_none(double experts, double part, int topk)
+{
+    double chance = 1;
+    for (int i = 0; i < topk; i++)
+        chance *= fmax(0, experts - part - i) / (experts - i);
+    return chance;
+}
+
+/* Bounded to M of G groups, a token chooses among E M/G experts on M/G of the parts, or on M where
+ * a part has several groups (DeepEP, elastic.py, has the same form). */
+double routing_distinct(const struct expert_choice *choice, double parts)
+{
+    double experts = choice->experts, reached = parts;
+    if (choice->topk_groups > 0 && choice->topk_groups < choice->groups) {
+        experts *= (double)choice->topk_groups / choice->groups;
+        reached =
+            fmin(parts, fmax(choice->topk_groups, parts * choice->topk_groups / choice->groups));
+    }
+    return reached * (1 - chance_of_none(experts, experts / reached, choice->topk));
+}

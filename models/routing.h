@@ -18,6 +18,15 @@ struct routing {
     double factor; /* factor: the largest load of a rank over the mean; >= 1 */
 };
 
+/* What a token chooses from: topk experts, of topk_groups groups of them; 0 groups: of any. */
+struct expert_choice {
+    int experts, topk, groups, topk_groups;
+};
+
+/* How many of `parts` equal parts of the experts a token goes to in the mean, choosing at random.
+ */
+double routing_distinct(const struct expert_choice *choice, double parts);
+
 /* What tokens are spread over: `ranks` hold experts / ranks each. */
 struct routed {
     double tokens; /* of one layer's microbatch, of all ranks together */

@@ -84,6 +84,10 @@ const struct option_row option_rows[] = {
         .doc = "How tokens spread over experts: equally, at random, by a popularity of experts with "
                "deviation C of the mean, or so that the fullest rank has F times the mean; balanced "
                "when not given." } },
+    { "--dispatcher", NULL, "D", PREDICTS,
+      { "dispatcher", .kind = FIELD_NAME, .names = dispatcher_names, F(dispatcher),
+        .doc = "How rows go to the ranks of their experts: alltoall, allgather, deepep or hybridep; "
+               "the stack's when not given." } },
     { "--tokens", NULL, "T", PREDICTS,
       { "tokens", .kind = FIELD_QUANTITY, .quantity = QUANTITY_TOKENS, F(tokens), .min = 1,
         .max = 1e18,

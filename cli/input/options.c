@@ -219,6 +219,7 @@ bool options_parse(unsigned command, int max_files, int argc, char **argv, struc
     *out = (struct options){ .space = -1,
                              .precision = -1,
                              .optimizer = -1,
+                             .dispatcher = -1,
                              .tolerance = -1,
                              .price = -1,
                              .robust = -1,

@@ -24,6 +24,7 @@ struct options {
     int gpus, nodes;   /* 0: not given */
     const char *batch; /* "1536", or "3.2 Mtok" */
     const char *documents, *routing;
+    int dispatcher; /* -1: not given */
     int seq;
     double tokens;
     int precision, optimizer; /* -1: not given */

@@ -165,6 +165,10 @@ static void write_methods(FILE *to)
     for (int i = 0; i < num_collective_algos; i++)
         write_row(collective_algos[i].name, collective_algos[i].summary, collective_algos[i].source,
                   to);
+    fprintf(to, "\n## Dispatchers\n\nHow rows go to the ranks of their experts and back: the "
+                "`dispatcher` of a stack.\n\n| dispatcher | meaning | source |\n|---|---|---|\n");
+    for (int i = 0; i < NUM_DISPATCHERS; i++)
+        write_row(dispatchers[i].name, dispatchers[i].summary, dispatchers[i].source, to);
     write_exchanges(to);
     fprintf(to, "\n## Sizes for a budget\n\nWhat `design` compares.\n\n"
                 "| law | meaning | source |\n|---|---|---|\n");

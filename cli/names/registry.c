@@ -266,6 +266,15 @@ static json_t *list_collectives(struct err *err)
     return list;
 }
 
+static json_t *list_dispatchers(struct err *err)
+{
+    (void)err;
+    json_t *list = json_array();
+    for (int i = 0; i < NUM_DISPATCHERS; i++)
+        add_entry(list, dispatchers[i].name, NULL, dispatchers[i].summary, dispatchers[i].source);
+    return list;
+}
+
 static json_t *list_exchanges(struct err *err)
 {
     (void)err;
@@ -376,6 +385,7 @@ static const struct registry registries[] = {
     { "axes", "the ways a step can be split", list_axes, NULL },
     { "schedules", "orders of the pipeline, for schedule=", list_schedules, NULL },
     { "collectives", "algorithms that a collective may run as", list_collectives, NULL },
+    { "dispatchers", "ways of rows to the ranks of their experts", list_dispatchers, NULL },
     { "exchanges", "how data ranks agree, for exchange=", list_exchanges, NULL },
     { "methods", "ways to search, for --method", list_methods, NULL },
     { "laws", "published sizes of models for a budget, which `design` compares", list_laws, NULL },

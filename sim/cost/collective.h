@@ -38,6 +38,7 @@ struct comm_group {
     bool crosses_rails; /* hops between nodes first take NVLink to the receiver's rail (PXN) */
     bool sharp;         /* switches between nodes reduce, and NCCL is told to use them */
     int num_channels;   /* of ring and tree */
+    double link_bytes_per_s;                               /* of a GPU's links inside a node */
     double intra_bytes_per_s;                              /* of one channel inside a node */
     double inter_bytes_per_s;                              /* of one channel between nodes */
     int nvls_channels;                                     /* 0: none */

@@ -22,6 +22,7 @@ bool comm_groups_are_alike(const struct comm_group *a, const struct comm_group *
            a->intra == b->intra && a->amd_cpu == b->amd_cpu && a->ll128 == b->ll128 &&
            a->in_network == b->in_network && a->crosses_rails == b->crosses_rails &&
            a->sharp == b->sharp && a->num_channels == b->num_channels &&
+           a->link_bytes_per_s == b->link_bytes_per_s &&
            a->intra_bytes_per_s == b->intra_bytes_per_s &&
            a->inter_bytes_per_s == b->inter_bytes_per_s && a->nvls_channels == b->nvls_channels &&
            a->nvls_intra_bytes_per_s == b->nvls_intra_bytes_per_s &&

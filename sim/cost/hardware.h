@@ -15,6 +15,7 @@
 #include "models/op.h"
 #include "sim/cost/collective.h"
 #include "sim/cost/curve.h"
+#include "sim/cost/dispatcher.h"
 #include "sim/cost/error_widths.h"
 #include "sim/cost/generation.h"
 #include "sim/cost/kernel.h"
@@ -164,7 +165,7 @@ struct profile {
     char (*fitted)[40];
 };
 
-enum overlap { OVERLAP_GRAD, OVERLAP_PARAM, OVERLAP_P2P, OVERLAP_TP, NUM_OVERLAPS };
+enum overlap { OVERLAP_GRAD, OVERLAP_PARAM, OVERLAP_P2P, OVERLAP_TP, OVERLAP_EP, NUM_OVERLAPS };
 extern const char *const overlap_names[NUM_OVERLAPS + 1];
 
 enum launch { LAUNCH_EAGER, LAUNCH_GRAPHS, LAUNCH_PASSES };
@@ -252,6 +253,7 @@ struct stack {
     unsigned fusions;           /* bit set of enum fusion */
     struct unfused_ops unfused; /* cost of ops that are not fused */
     unsigned overlaps;          /* bit set of enum overlap: what an absent overlap= means */
+    int dispatcher;             /* enum dispatcher_kind */
     int runtime;                /* index of runtimes[] (sim/cost/runtime.h) */
     struct stack_host host;
     struct stack_memory memory;

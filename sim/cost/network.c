@@ -171,6 +171,7 @@ static struct comm_group group_over(const struct system *system, int size, struc
         .arch = (enum gpu_arch)system->gpu.arch,
         .intra = is_pci(node) ? LINK_PCI : LINK_NVLINK,
         .amd_cpu = system->cluster.amd_cpu,
+        .link_bytes_per_s = node->bytes_per_s,
         .ll128 = !is_pci(node),
     };
     if (span.num_nodes == 1) {

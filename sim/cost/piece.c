@@ -11,6 +11,7 @@
 
 #include <assert.h>
 #include <math.h>
+#include <string.h>
 
 enum { MAX_LIST_OPS = 192 };
 
@@ -34,11 +35,30 @@ static const struct comm_group *group_of(const struct piece_wires *wires, const 
     return op->stream == STREAM_CONTEXT ? &wires->context : &wires->tensor;
 }
 
+/* Rows that go to experts, or their sums back; the host reads how many come, unless experts are
+ * padded to their capacity. */
+static double expert_rows_s(const struct timer *timer, const struct op *op)
+{
+    double row_bytes = op->n * dtype_bytes(op->dtype);
+    bool is_combine = strcmp(op->variant, "combine") == 0;
+    struct dispatch dispatch = {
+        .row_bytes = row_bytes,
+        .rows = op->comm_bytes / row_bytes,
+        .choice = op->choice,
+        .is_combine = is_combine,
+        .waits = !is_combine && op->pass == PASS_FORWARD && timer->question->share.capacity == 0,
+    };
+    enum dispatcher_kind kind = (enum dispatcher_kind)timer->system->stack.dispatcher;
+    return dispatch_s(kind, &timer->wires->expert, &dispatch);
+}
+
 static double comm_alone_s(const struct timer *timer, const struct op *op)
 {
     const struct comm_group *group = group_of(timer->wires, op);
     if (op->kind == OP_SEND_RECEIVE)
         return op->batch * point_to_point_s(&timer->wires->context_pair, op->comm_bytes);
+    if (op->kind == OP_ALL_TO_ALL && op->stream == STREAM_EXPERT)
+        return expert_rows_s(timer, op);
     if (op->kind == OP_ALL_TO_ALL)
         return op->batch * all_to_all_s(group, op->comm_bytes);
     if (op->kind == OP_ALL_GATHER)
@@ -576,12 +596,15 @@ static struct layer_options options_of(const struct piece_question *question,
                                        const struct system *system)
 {
     int precision = question->precision;
+    const struct dispatcher *dispatcher = &dispatchers[system->stack.dispatcher];
     const struct recipe *recipe = precision_recipe(precision);
     return (struct layer_options){
         .flash_attention = question->attention != ATTENTION_UNFUSED,
         .fusions = system->stack.fusions,
         .unfused = &system->stack.unfused,
         .keeps_gathered = system->stack.keeps_gathered,
+        .sends_tokens = question->share.ep > 1 && dispatcher->sends_tokens,
+        .sorts_in_flight = question->share.ep > 1 && dispatcher->sorts,
         .leaves_vocab_odd = system->stack.leaves_vocab_odd,
         .logits_rows = logits_rows(question->splits, &system->stack),
         .dtype = precision_value_dtype(precision),

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-const char *const overlap_names[NUM_OVERLAPS + 1] = { "grad", "param", "p2p", "tp", NULL };
+const char *const overlap_names[NUM_OVERLAPS + 1] = { "grad", "param", "p2p", "tp", "ep", NULL };
 static const char *const launch_names[] = { "eager", "graphs", "passes", NULL };
 static const char *const pipeline_buckets_names[] = { "none", "first", "all", NULL };
 static const char *const accumulate_names[] = { "reduce", "no_sync", NULL };
@@ -38,6 +38,9 @@ const struct field stack_fields[] = {
       .doc = "What ops cost that are not: traffic and launches, by op." },
     { .name = "overlap", .kind = FIELD_SET, AT(overlaps), .names = overlap_names,
       .doc = "Communication beside compute when a layout does not say." },
+    { .name = "dispatcher", .kind = FIELD_NAME, AT(dispatcher), .names = dispatcher_names,
+      .fallback = "alltoall",
+      .doc = "How rows go to the ranks of their experts (`list dispatchers`)." },
     { .name = "runtime", .kind = FIELD_NAME, AT(runtime), .names = runtime_names,
       .fallback = "cuda",
       .doc = "CUDA and NCCL, which keep workspaces and buffers of their own, or the executor's host "

@@ -267,6 +267,12 @@ static void correct_for_waiting(struct stage_memory *memory, const struct memory
     memory->activations_bytes += next_bytes;
 }
 
+/* With overlap=ep one more chunk's forward has run when a backward begins beside the next. */
+static int chunks_beside(const struct memory_input *in)
+{
+    return in->plan->pp > 1 && plan_overlaps(in->plan, &in->system->stack, OVERLAP_EP) ? 1 : 0;
+}
+
 /* Equal chunks are counted at once, with the stage's total in flight. */
 static void add_layers(struct stage_memory *memory, const struct memory_input *in,
                        const struct schedule_shape *shape, int stage)
@@ -274,7 +280,7 @@ static void add_layers(struct stage_memory *memory, const struct memory_input *i
     if (plan_is_even(in->plan) && in->pieces->num_kinds == 1) {
         int first = placement_chunk(plan_placement(in->plan), stage, 0);
         struct holding layers = chunk_holding(in->plan, in->model, first);
-        int held = in->generator->in_flight(shape, stage);
+        int held = in->generator->in_flight(shape, stage) + chunks_beside(in);
         memory->activations_bytes += held * layers_saved_bytes(in, first, layers);
         memory->recompute_bytes = recompute_bytes(in, first, &layers);
         return;
@@ -282,7 +288,8 @@ static void add_layers(struct stage_memory *memory, const struct memory_input *i
     for (int round = 0; round < in->plan->vpp; round++) {
         int chunk = placement_chunk(plan_placement(in->plan), stage, round);
         struct holding layers = chunk_holding(in->plan, in->model, chunk);
-        int held = chunk_in_flight(in->generator, shape, stage, round);
+        int held = chunk_in_flight(in->generator, shape, stage, round) +
+                   (round == 0 ? chunks_beside(in) : 0);
         memory->activations_bytes += held * layers_saved_bytes(in, chunk, layers);
         memory->recompute_bytes =
             fmax(memory->recompute_bytes, recompute_bytes(in, chunk, &layers));

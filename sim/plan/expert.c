@@ -65,6 +65,7 @@ static struct op *put(struct passage *passage, enum op_kind kind, double bytes)
 static void put_rows(struct passage *passage, enum op_kind kind, short in, short made, double bytes)
 {
     struct op *op = put(passage, kind, bytes);
+    op->variant = passage->mark.kind == OP_EXPERT_ENTER ? "dispatch" : "combine";
     op->in = (struct ids){ 1, { in } };
     op->out = (struct ids){ 1, { made } };
 }

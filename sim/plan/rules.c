@@ -140,6 +140,25 @@ static bool overlaps(const struct plan *plan, enum plan_overlap overlap)
     return plan->overlaps >> overlap & 1;
 }
 
+/* Megatron Core refuses the same (transformer_config.py, overlap_moe_expert_parallel_comm): two
+ * microbatches share the GPU, so what the backward replays must not send rows, and a pipeline needs
+ * chunks. */
+static bool expert_overlap_is_possible(const struct plan *plan, struct err *err)
+{
+    bool replays_rows =
+        plan->recompute == RECOMPUTE_SELECTIVE &&
+        (plan->replays == REPLAYS_PER_OP || plan_replays(plan) >> REPLAY_EXPERTS & 1);
+    const char *why =
+        plan->ep == 1                    ? "ep over 1"
+        : plan->pp > 1 && plan->vpp == 1 ? "vpp over 1 with pp over 1"
+        : *plan->schedule && plan->pp > 1 && strcmp(plan->schedule, "interleaved") != 0
+            ? "schedule=interleaved"
+        : plan->recompute > RECOMPUTE_SELECTIVE || replays_rows
+            ? "recompute that sends no rows again"
+            : NULL;
+    return !why || err_set(err, ERR_INFEASIBLE, "overlap", "overlap=ep needs %s", why);
+}
+
 /* Megatron-LM refuses the same: overlapped parameter gathers need the distributed optimizer and its
  * gradient buckets, and two interleaved stages need receives posted early. */
 static bool overlap_is_possible(const struct plan_case *of, struct err *err)
@@ -156,7 +175,7 @@ static bool overlap_is_possible(const struct plan_case *of, struct err *err)
     if (plan->vpp > 1 && plan->pp == 2 && !overlaps(plan, PLAN_OVERLAP_P2P))
         return err_set(err, ERR_INFEASIBLE, "overlap",
                        "vpp %d on pp 2 needs overlap=p2p, or pp of 3 or more", plan->vpp);
-    return true;
+    return !overlaps(plan, PLAN_OVERLAP_EP) || expert_overlap_is_possible(plan, err);
 }
 
 static bool order_names_every_axis(const struct plan_case *of, struct err *err)

@@ -9,7 +9,7 @@ const char *const optimizer_names[] = { "adam", "adam-bf16", "adam-8bit", "momen
 const char *const recompute_names[] = { "none", "selective", "full", "full:K", "block:N", NULL };
 const char *const attention_words[] = { "default", "flash", "unfused", NULL };
 const char *const context_comm_words[] = { "p2p", "all-gather", "a2a", NULL };
-const char *const overlap_words[] = { "grad", "param", "p2p", "tp", NULL };
+const char *const overlap_words[] = { "grad", "param", "p2p", "tp", "ep", NULL };
 const char *const offload_names[] = { "optimizer", "activations", NULL };
 
 /* Types of gradients and their reduction. */
@@ -82,8 +82,9 @@ const struct plan_token plan_tokens[] = {
     { "optimizer", "optimizer=adam|adam-bf16|adam-8bit|momentum|sgd|adafactor|muon",
       "Optimizer, and the type its moments are kept in; muon: of the matrices of blocks, and Adam of the rest.",
       NAME, MEMBER(optimizer), .names = optimizer_names },
-    { "overlap", "overlap=grad,param,p2p,tp|none",
-      "Communication that runs beside compute; absent: the stack's.",
+    { "overlap", "overlap=grad,param,p2p,tp,ep|none",
+      "Communication that runs beside compute; ep: experts' rows beside another microbatch; absent: "
+      "the stack's.",
       .read = token_read_overlap, .write = token_write_overlap, .names = overlap_words },
     { "order", "order=tp-cp-dp-pp", "Axes from neighbouring ranks to distant ones.",
       .read = token_read_order, .write = token_write_order, .names = axis_words },

@@ -136,6 +136,20 @@ START_TEST(formulas_say_what_draws_do)
 }
 END_TEST
 
+/* DeepSeek-V3 on eight nodes: 8 of 256 experts, free or of 4 of 8 groups, a group a node
+ * (DeepSeek-V3, arXiv:2412.19437, limits tokens to four nodes). Eight ranks with an expert each and
+ * two choices: two ranks. */
+START_TEST(tokens_go_to_distinct_nodes)
+{
+    struct expert_choice free_choice = { 256, 8, 8, 8 }, limited = { 256, 8, 8, 4 },
+                         two = { 8, 2, 0, 0 };
+    ck_assert_double_eq_tol(routing_distinct(&free_choice, 8), 5.2947, 5e-5);
+    ck_assert_double_eq_tol(routing_distinct(&limited, 8), 3.6290, 5e-5);
+    ck_assert_double_eq_tol(routing_distinct(&two, 8), 2, 1e-12);
+    ck_assert_double_eq_tol(routing_distinct(&limited, 1), 1, 1e-12);
+}
+END_TEST
+
 /* Equal loads, a given factor, and no more than all rows. */
 START_TEST(a_given_factor_is_taken)
 {
@@ -236,6 +250,7 @@ static Suite *suite(void)
 {
     TCase *tc = tcase_create("factors");
     tcase_add_loop_test(tc, formulas_say_what_draws_do, 0, LENGTH(cases));
+    tcase_add_test(tc, tokens_go_to_distinct_nodes);
     tcase_add_test(tc, a_given_factor_is_taken);
     tcase_add_test(tc, capacity_bounds_the_rows);
     tcase_add_test(tc, a_full_rank_works_sends_and_keeps_more);

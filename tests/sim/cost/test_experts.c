@@ -1,13 +1,12 @@
 /* Blocks with experts: their products, messages and times. */
 #include "sim/cost/piece.h"
+#include "sim/engine/simulate.h"
 #include "tests/exec/op_lists.h"
 #include "tests/sim/machine.h"
 #include "tests/sim/named.h"
 #include "tests/testing.h"
 
 #include <math.h>
-#include <stdio.h>
-#include <string.h>
 
 static struct arena arena;
 
@@ -38,29 +37,51 @@ static struct ops of_experts(struct ops ops)
 }
 
 /* Megatron-LM's functional tests moe_perf (golden values, tests/functional_tests): one layer with
- * experts on 8 H100, ep8, 4,096 tokens a rank, forced balance, plain gelu, no shared expert; the
- * all-to-all dispatcher in bf16. Milliseconds. */
+ * experts on 8 H100, ep8, 4,096 tokens a rank, forced balance, plain gelu, no shared expert. */
+enum { MIXTRAL, DEEPSEEK, NUM_LAYERS };
 static const struct {
-    const char *name;
-    int hidden, expert_ffn, experts, topk;
+    int hidden, expert_ffn, experts, topk, groups, topk_groups;
+} layers[NUM_LAYERS] = {
+    [MIXTRAL] = { 4096, 14336, 8, 2, 0, 0 },
+    [DEEPSEEK] = { 7168, 2048, 32, 8, 8, 4 },
+};
+static const struct {
+    int layer;
+    enum precision precision;
+    enum dispatcher_kind dispatcher;
     double forward_ms, backward_ms;
 } measured[] = {
-    { "Mixtral", 4096, 14336, 8, 2, 4.327, 7.684 },
-    { "DeepSeek", 7168, 2048, 32, 8, 7.119, 10.483 },
+    { MIXTRAL, PRECISION_BF16, DISPATCHER_ALL_TO_ALL, 4.327, 7.684 },
+    { MIXTRAL, PRECISION_BF16, DISPATCHER_DEEPEP, 4.636, 7.854 },
+    { MIXTRAL, PRECISION_BF16, DISPATCHER_HYBRIDEP, 4.343, 7.741 },
+    { MIXTRAL, PRECISION_FP8_BLOCK, DISPATCHER_ALL_TO_ALL, 3.788, 6.618 },
+    { MIXTRAL, PRECISION_FP8_BLOCK, DISPATCHER_DEEPEP, 4.101, 6.827 },
+    { MIXTRAL, PRECISION_FP8_BLOCK, DISPATCHER_HYBRIDEP, 3.701, 6.572 },
+    { DEEPSEEK, PRECISION_BF16, DISPATCHER_ALL_TO_ALL, 7.119, 10.483 },
+    { DEEPSEEK, PRECISION_BF16, DISPATCHER_DEEPEP, 5.682, 9.055 },
+    { DEEPSEEK, PRECISION_BF16, DISPATCHER_HYBRIDEP, 5.391, 8.795 },
+    { DEEPSEEK, PRECISION_FP8_BLOCK, DISPATCHER_ALL_TO_ALL, 7.609, 10.126 },
+    { DEEPSEEK, PRECISION_FP8_BLOCK, DISPATCHER_DEEPEP, 6.035, 8.602 },
+    { DEEPSEEK, PRECISION_FP8_BLOCK, DISPATCHER_HYBRIDEP, 5.143, 7.687 },
 };
 
-static struct piece_cost layer_cost(int i)
+static struct piece_cost layer_cost(size_t i)
 {
+    int layer = measured[i].layer;
     struct model model = model_of("mixtral-8x7b");
-    model.hidden = measured[i].hidden;
-    model.expert_ffn = measured[i].expert_ffn;
-    model.experts = measured[i].experts;
-    model.topk = measured[i].topk;
+    model.hidden = layers[layer].hidden;
+    model.expert_ffn = layers[layer].expert_ffn;
+    model.experts = layers[layer].experts;
+    model.topk = layers[layer].topk;
+    model.expert_groups = layers[layer].groups;
+    model.topk_groups = layers[layer].topk_groups;
     model.activation = ACTIVATION_GELU;
     model.seq = 4096;
     struct plan plan = plan_default();
     plan.ep = 8;
     plan.dp = 8;
+    plan.precision = (int)measured[i].precision;
+    machine.stack.dispatcher = (int)measured[i].dispatcher;
     struct layer_options options = plan_layer_options(&plan, &machine);
     struct local_ops local =
         local_layer(rank_share_of(&plan), &model, model.seq, &options, false, &arena);
@@ -69,14 +90,64 @@ static struct piece_cost layer_cost(int i)
     return lists_cost(&machine, &plan, local, 0, &arena);
 }
 
+static double error_of(double predicted_s, double measured_ms)
+{
+    return fabs(log(predicted_s * 1e3 / measured_ms));
+}
+
+/* DeepSeek's layer in bf16 within 8 %; nothing was fitted on these. Mixtral's wide products are up
+ * to 16 % too fast, and all in fp8 up to 25 %, as their casts are. */
 START_TEST(a_layer_takes_what_was_measured)
 {
     machine_load("dgx-h100", 8);
-    struct piece_cost cost = layer_cost(_i);
-    printf("%s forward %.3f of %.3f, comm %.3f; backward %.3f of %.3f comm %.3f; saved %.0f\n",
-           measured[_i].name, cost.forward.total_s * 1e3, measured[_i].forward_ms,
-           cost.forward.comm_s * 1e3, cost.backward.total_s * 1e3, measured[_i].backward_ms,
-           cost.backward.comm_s * 1e3, cost.saved_bytes);
+    for (size_t i = 0; i < LENGTH(measured); i++) {
+        struct piece_cost cost = layer_cost(i);
+        bool is_near = measured[i].layer == DEEPSEEK && measured[i].precision == PRECISION_BF16;
+        double most = is_near ? 0.08 : 0.26;
+        ck_assert_double_le(error_of(cost.forward.total_s, measured[i].forward_ms), most);
+        ck_assert_double_le(error_of(cost.backward.total_s, measured[i].backward_ms), most);
+    }
+}
+END_TEST
+
+/* Many choices of few ranks: NCCL's rows take longest, and copies cost DeepEP more than hybrid-EP.
+ */
+START_TEST(dispatchers_of_many_choices_are_in_order)
+{
+    machine_load("dgx-h100", 8);
+    for (size_t i = 6; i < LENGTH(measured); i += 3) {
+        double time_s[3];
+        for (size_t j = 0; j < 3; j++)
+            time_s[j] = layer_cost(i + j).forward.total_s;
+        ck_assert_double_gt(time_s[0], time_s[1]);
+        ck_assert_double_gt(time_s[1], time_s[2]);
+    }
+}
+END_TEST
+
+/* overlap=ep spares no more than the rows' exposed time, and in a step of one microbatch, which has
+ * no other beside it, nothing. */
+START_TEST(rows_travel_beside_another_microbatch)
+{
+    struct model model = model_of("mixtral-8x7b");
+    machine_load("dgx-h100", 64);
+    double spared_s[2];
+    for (int i = 0; i < 2; i++) {
+        model.batch = i == 0 ? 64 : 64 * 32;
+        struct evaluator *evaluator = evaluator_new(&machine, &model);
+        struct plan alone =
+            plan_on(&machine, &model, "tp1 ep8 pp1 mb1 zero1 overlap=grad,param", &arena);
+        struct plan beside =
+            plan_on(&machine, &model, "tp1 ep8 pp1 mb1 zero1 overlap=grad,param,ep", &arena);
+        struct prediction without = evaluate(evaluator, &alone),
+                          with = evaluate(evaluator, &beside);
+        spared_s[i] = without.step_s - with.step_s;
+        ck_assert_double_le(spared_s[i], without.time.expert_comm_s * 1.001);
+        if (i == 1)
+            ck_assert_double_gt(spared_s[i], 0.5 * without.time.expert_comm_s);
+        evaluator_free(evaluator);
+    }
+    ck_assert_double_eq(spared_s[0], 0);
 }
 END_TEST
 
@@ -85,7 +156,9 @@ static Suite *suite(void)
     Suite *s = suite_create("sim/cost: experts");
     TCase *tc = tcase_create("times");
     tcase_add_checked_fixture(tc, NULL, tear_down);
-    tcase_add_loop_test(tc, a_layer_takes_what_was_measured, 0, LENGTH(measured));
+    tcase_add_test(tc, a_layer_takes_what_was_measured);
+    tcase_add_test(tc, dispatchers_of_many_choices_are_in_order);
+    tcase_add_test(tc, rows_travel_beside_another_microbatch);
     suite_add_tcase(s, tc);
     return s;
 }
