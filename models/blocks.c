@@ -273,7 +273,7 @@ static struct block_kind derive(const struct model *model, const struct block_ki
 static bool read_run(const json_t *object, struct model *model, struct err *err)
 {
     struct blocks *blocks = &model->blocks;
-    struct given_run given;
+    struct given_run given = { 0 };
     if (!fields_read(block_fields, num_block_fields, object, &given, err))
         return false;
     struct block_kind kind = derive(model, &given.widths);
