@@ -423,6 +423,15 @@ static bool is_left_by_product(const struct maker *m, const struct op *enter)
     return first < m->forward->count && m->forward->at[first].kind == OP_GEMM;
 }
 
+/* The gradient of what left enters again. */
+static void push_enter(struct maker *m, const struct op *op)
+{
+    int gradient = gradient_of(m, op);
+    if (op->backward_bytes > 0)
+        gradient = push_quantize(m, op, gradient);
+    push_turned_mark(m, op, OP_TENSOR_ENTER, gradient);
+}
+
 static void push_backward(struct maker *m, const struct op *op)
 {
     switch (op->kind) {
@@ -476,13 +485,9 @@ static void push_backward(struct maker *m, const struct op *op)
         if (op->chunks <= 1)
             push_traffic(m, op, PASS_BACKWARD_INPUT);
         return;
-    case OP_TENSOR_LEAVE: {
-        int gradient = gradient_of(m, op);
-        if (op->backward_bytes > 0)
-            gradient = push_quantize(m, op, gradient);
-        push_turned_mark(m, op, OP_TENSOR_ENTER, gradient);
+    case OP_TENSOR_LEAVE:
+        push_enter(m, op);
         return;
-    }
     case OP_TENSOR_ENTER:
         if (!is_left_by_product(m, op))
             push_leave(m, op);

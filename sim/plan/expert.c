@@ -62,12 +62,12 @@ static struct op *put(struct passage *passage, enum op_kind kind, double bytes)
     return op;
 }
 
-static void put_rows(struct passage *passage, enum op_kind kind, short in, short made, double bytes)
+static void put_rows(struct passage *passage, enum op_kind kind, int in, int made, double bytes)
 {
     struct op *op = put(passage, kind, bytes);
     op->variant = passage->mark.kind == OP_EXPERT_ENTER ? "dispatch" : "combine";
-    op->in = (struct ids){ 1, { in } };
-    op->out = (struct ids){ 1, { made } };
+    op->in = (struct ids){ 1, { (short)in } };
+    op->out = (struct ids){ 1, { (short)made } };
 }
 
 static void put_shares(struct passage *passage, enum op_kind kind, double bytes)
@@ -88,19 +88,19 @@ static void put_counts(struct rank_share share, struct passage *passage)
 }
 
 /* A rank's rows between the two collectives: as many as it sends. */
-static short rows_between(struct passage *passage)
+static int rows_between(struct passage *passage)
 {
     bool enters = passage->mark.kind == OP_EXPERT_ENTER;
     const struct ids *alike = enters ? &passage->mark.in : &passage->mark.out;
     short like = alike->at[0];
     struct operands *operands = passage->out->operands;
-    return (short)operands_add_value(operands, operands->values[like]);
+    return operands_add_value(operands, operands->values[like]);
 }
 
 static void enter(struct rank_share share, struct passage *passage)
 {
-    short in = passage->mark.in.at[0], made = passage->mark.out.at[0];
-    short between = share.ep > 1 && share.etp > 1 ? rows_between(passage) : NO_ID;
+    int in = passage->mark.in.at[0], made = passage->mark.out.at[0];
+    int between = share.ep > 1 && share.etp > 1 ? rows_between(passage) : NO_ID;
     if (share.ep > 1) {
         put_rows(passage, OP_ALL_TO_ALL, in, between == NO_ID ? made : between,
                  passage->mark.comm_bytes);
@@ -115,8 +115,8 @@ static void enter(struct rank_share share, struct passage *passage)
 
 static void leave(struct rank_share share, struct passage *passage)
 {
-    short in = passage->mark.in.at[0], made = passage->mark.out.at[0];
-    short between = share.ep > 1 && share.etp > 1 ? rows_between(passage) : NO_ID;
+    int in = passage->mark.in.at[0], made = passage->mark.out.at[0];
+    int between = share.ep > 1 && share.etp > 1 ? rows_between(passage) : NO_ID;
     if (share.etp > 1) {
         put_rows(passage, OP_REDUCE_SCATTER, in, between == NO_ID ? made : between,
                  passage->part_bytes);

@@ -321,11 +321,11 @@ bool token_read_capacity(const struct plan_token *token, const char *value, stru
 {
     (void)token;
     (void)arena;
-    char *end;
+    char *end = NULL;
     double factor = isdigit((unsigned char)*value) ? strtod(value, &end) : 0;
     double hundredths = round(factor * 100);
     bool is_whole = fabs(factor * 100 - hundredths) < 1e-6;
-    if (factor > 0 && *end == '\0' && is_whole && hundredths >= 1 && hundredths <= 100000) {
+    if (end && factor > 0 && *end == '\0' && is_whole && hundredths >= 1 && hundredths <= 100000) {
         plan->capacity = (int)hundredths;
         return true;
     }
