@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# not under asan: it asks many questions of code that other tests run there.
 # Seeded mistakes, each found with its fix; a log beside the command; changes that paste; files that
 # are missing or hostile.
 # shellcheck source-path=SCRIPTDIR
