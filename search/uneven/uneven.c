@@ -17,7 +17,7 @@ enum { ROUND = 8, SEED_ROUND = 64 };
 static const double most_timed = 500;
 
 /* The result of a point of the round. */
-struct looked {
+struct point_result {
     struct arena arena;
     struct tally tally;
     struct stage_table table;
@@ -41,7 +41,7 @@ struct rounds {
     size_t next;
     double limit_s;                /* the best before the round */
     struct evaluator **evaluators; /* by worker */
-    struct looked looked[ROUND];
+    struct point_result results[ROUND];
 };
 
 /* A point whose divisions are being timed. */
@@ -50,7 +50,7 @@ struct timing {
     const struct lattice_point *point;
     const struct seed *seed;
     struct evaluator *evaluator;
-    struct looked *looked;
+    struct point_result *result;
     int *recomputed; /* [stage] */
 };
 
@@ -119,20 +119,20 @@ static void read_recomputed(const struct stage_table *table, const int *layers, 
 static double time_division(void *context, const int *layers, const int *recomputed)
 {
     struct timing *timing = context;
-    read_recomputed(&timing->looked->table, layers, recomputed, timing->recomputed);
+    read_recomputed(&timing->result->table, layers, recomputed, timing->recomputed);
     struct ranked_plan ranked = { division_plan(&timing->point->plan, layers, timing->recomputed),
                                   0, 0 };
     ranked.step_s = evaluate_step_s(timing->evaluator, &ranked.plan);
     if (!division_is_known(timing->search->space, &ranked.plan) &&
         !is_seed(timing->seed, &ranked.plan))
-        tally_evaluated(&timing->looked->tally, &ranked);
+        tally_evaluated(&timing->result->tally, &ranked);
     return ranked.step_s;
 }
 
 static bool must_stop(void *context)
 {
     struct timing *timing = context;
-    return tally_must_stop(&timing->looked->tally, timing->search->request,
+    return tally_must_stop(&timing->result->tally, timing->search->request,
                            timing->search->start_s);
 }
 
@@ -142,7 +142,7 @@ static void look_into(void *context, size_t index, int worker)
     const struct search *search = rounds->search;
     const struct lattice_point *point = &rounds->lattice.at[rounds->next + index];
     struct evaluator *evaluator = evaluator_of(rounds, worker);
-    struct looked *looked = &rounds->looked[index];
+    struct point_result *result = &rounds->results[index];
     struct stage_request stages = { .model = search->space->model,
                                     .plan = &point->plan,
                                     .layers = lattice_stage_layers(search, &point->plan),
@@ -151,23 +151,23 @@ static void look_into(void *context, size_t index, int worker)
                                     .step_s =
                                         lattice_once_s(evaluator, search->space->model,
                                                        &search->system->stack, &point->plan) };
-    looked->tally = tally_new(&looked->arena);
-    looked->table = stage_table_new(evaluator, &stages, &looked->arena);
-    looked->never_fits = looked->table.longest_pass_s == HUGE_VAL && !looked->table.is_limited;
+    result->tally = tally_new(&result->arena);
+    result->table = stage_table_new(evaluator, &stages, &result->arena);
+    result->never_fits = result->table.longest_pass_s == HUGE_VAL && !result->table.is_limited;
     struct timing timing = {
         search,    point,  &rounds->seeds[rounds->next + index],
-        evaluator, looked, ARENA_ARRAY(&looked->arena, int, (size_t)point->plan.pp)
+        evaluator, result, ARENA_ARRAY(&result->arena, int, (size_t)point->plan.pp)
     };
     struct divided_point request = { .search = search,
                                      .plan = &point->plan,
                                      .evaluator = evaluator,
-                                     .expansion = { .table = &looked->table,
+                                     .expansion = { .table = &result->table,
                                                     .limit_s = rounds->limit_s,
                                                     .most_timed = most_timed,
                                                     .time_s = time_division,
                                                     .must_stop = must_stop,
                                                     .context = &timing } };
-    looked->expansion = rounds->way->divide(&request, &looked->arena, &looked->err);
+    result->expansion = rounds->way->divide(&request, &result->arena, &result->err);
 }
 
 /* --- rounds ----------------------------------------------------------------------------------- */
@@ -180,14 +180,15 @@ static int *copy_list(const int *list, int count, struct arena *arena)
 }
 
 static void offer_best(struct rounds *rounds, const struct lattice_point *point,
-                       const struct looked *looked, struct frontier *best, struct arena *arena)
+                       const struct point_result *result, struct frontier *best,
+                       struct arena *arena)
 {
     int pp = point->plan.pp;
-    int *layers = copy_list(looked->expansion.layers, pp, arena);
+    int *layers = copy_list(result->expansion.layers, pp, arena);
     int *recomputed = ARENA_ARRAY(arena, int, (size_t)pp);
-    read_recomputed(&looked->table, layers, looked->expansion.recomputed, recomputed);
+    read_recomputed(&result->table, layers, result->expansion.recomputed, recomputed);
     struct ranked_plan ranked = { .plan = division_plan(&point->plan, layers, recomputed),
-                                  .step_s = looked->expansion.step_s };
+                                  .step_s = result->expansion.step_s };
     if (division_is_known(rounds->search->space, &ranked.plan) ||
         is_seed(&rounds->seeds[point - rounds->lattice.at], &ranked.plan))
         return;
@@ -206,27 +207,27 @@ static size_t round_length(const struct rounds *rounds, size_t most)
     return length;
 }
 
-static void keep_looked(struct rounds *rounds, size_t index, struct uneven *out,
+static void keep_result(struct rounds *rounds, size_t index, struct uneven *out,
                         struct tally *tally, struct frontier *best, struct arena *arena)
 {
     const struct lattice_point *point = &rounds->lattice.at[rounds->next + index];
-    struct looked *looked = &rounds->looked[index];
-    double evaluated = looked->tally.evaluated;
-    if (looked->never_fits)
-        looked->tally.over_memory = point->divisions;
-    else if (looked->expansion.is_proved)
-        looked->tally.bounded = point->divisions - evaluated;
-    tally_add(tally, &looked->tally);
+    struct point_result *result = &rounds->results[index];
+    double evaluated = result->tally.evaluated;
+    if (result->never_fits)
+        result->tally.over_memory = point->divisions;
+    else if (result->expansion.is_proved)
+        result->tally.bounded = point->divisions - evaluated;
+    tally_add(tally, &result->tally);
     if (out->err.code == ERR_NONE)
-        out->err = looked->err;
-    if (looked->expansion.found)
-        offer_best(rounds, point, looked, best, arena);
-    if (!looked->expansion.is_proved) {
+        out->err = result->err;
+    if (result->expansion.found)
+        offer_best(rounds, point, result, best, arena);
+    if (!result->expansion.is_proved) {
         out->is_proved = false;
-        out->open_s = fmin(out->open_s, looked->expansion.open_s);
+        out->open_s = fmin(out->open_s, result->expansion.open_s);
     }
-    arena_release(&looked->arena);
-    *looked = (struct looked){ 0 };
+    arena_release(&result->arena);
+    *result = (struct point_result){ 0 };
 }
 
 /* Points whose divisions were not searched. */
@@ -289,7 +290,7 @@ static struct uneven run_rounds(struct rounds *rounds, struct tally *tally, stru
             break;
         parallel_for(jobs, length, 1, look_into, rounds);
         for (size_t i = 0; i < length; i++)
-            keep_looked(rounds, i, &out, tally, best, arena);
+            keep_result(rounds, i, &out, tally, best, arena);
         rounds->next += length;
     }
     leave_rest(rounds, &out, tally);
