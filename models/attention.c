@@ -172,7 +172,7 @@ static void add_context(struct builder *b, const struct attention_sizes *sizes, 
 {
     const struct layer_dims *d = b->dims;
     double element_bytes = b->element_bytes;
-    struct op *context = add_op(b, OP_CONTEXT, "context", d->seq, d->value_dim);
+    struct op *context = add_op(b, OP_ATTENTION_VALUES, "context", d->seq, d->value_dim);
     ids_add(&context->in, qkv);
     b->ops.operands->values[b->value].bytes = sizes->output_bytes;
     set_attention_size(b, context);
@@ -227,7 +227,7 @@ static void add_flash_attention(struct builder *b, int relative_keys)
 static void leave_core(struct builder *b)
 {
     struct op *core = &b->ops.at[b->ops.count - 1];
-    add_context_mark(b, OP_CONTEXT_LEAVE, "context_leave", b->dims->heads * b->dims->value_dim, 0);
+    add_context_mark(b, OP_CP_LEAVE, "context_leave", b->dims->heads * b->dims->value_dim, 0);
     if (core->kind == OP_FLASH_ATTENTION)
         ids_add(&core->saved, b->value);
 }
@@ -269,7 +269,7 @@ void add_attention_block(struct builder *b)
         add_heads(b);
     int relative_keys =
         b->model->positions == POSITION_TRANSFORMER_XL ? add_relative_keys(b) : NO_ID;
-    add_context_mark(b, OP_CONTEXT_ENTER, "context_enter", d->heads * d->head_dim + key_width,
+    add_context_mark(b, OP_CP_ENTER, "context_enter", d->heads * d->head_dim + key_width,
                      key_width);
     if (b->options->flash_attention)
         add_flash_attention(b, relative_keys);

@@ -442,7 +442,7 @@ static void push_backward(struct maker *m, const struct op *op)
             push_gemm(m, op);
         return;
     case OP_SCORES:
-    case OP_CONTEXT:
+    case OP_ATTENTION_VALUES:
         push_attention_product(m, op);
         return;
     case OP_FLASH_ATTENTION:
@@ -495,11 +495,11 @@ static void push_backward(struct maker *m, const struct op *op)
     case OP_QUANTIZE:
         pass_gradient(m, gradient_of(m, op), op->in.at[0]);
         return;
-    case OP_CONTEXT_LEAVE:
-        push_turned_mark(m, op, OP_CONTEXT_ENTER, gradient_of(m, op));
+    case OP_CP_LEAVE:
+        push_turned_mark(m, op, OP_CP_ENTER, gradient_of(m, op));
         return;
-    case OP_CONTEXT_ENTER:
-        push_turned_mark(m, op, OP_CONTEXT_LEAVE, gradient_of(m, op));
+    case OP_CP_ENTER:
+        push_turned_mark(m, op, OP_CP_LEAVE, gradient_of(m, op));
         return;
     case OP_ALL_REDUCE: /* for the loss: its gradient needs no exchange */
         return;

@@ -74,7 +74,7 @@ void keep_output(struct builder *b, struct op *op, enum value_form form, double 
 
 static bool is_enter(const struct op *op)
 {
-    return op->kind == OP_TENSOR_ENTER || op->kind == OP_CONTEXT_ENTER;
+    return op->kind == OP_TENSOR_ENTER || op->kind == OP_CP_ENTER;
 }
 
 void keep(struct builder *b, struct op *op, int value)
@@ -114,8 +114,8 @@ static bool has_number(enum op_kind kind)
     switch (kind) {
     case OP_TENSOR_ENTER:
     case OP_TENSOR_LEAVE:
-    case OP_CONTEXT_ENTER:
-    case OP_CONTEXT_LEAVE:
+    case OP_CP_ENTER:
+    case OP_CP_LEAVE:
     case OP_QUANTIZE:
     case OP_EXPERT_ENTER:
     case OP_EXPERT_LEAVE:

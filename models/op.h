@@ -17,7 +17,7 @@
     X(GEMM,            "gemm",           "batch m x n from k: a linear layer, or a gradient")    \
     X(SCORES,          "scores",         "batch products m x n from k: q by k transposed")      \
     X(SOFTMAX,         "softmax",        "batch of m rows of n: scale, mask, softmax, dropout") \
-    X(CONTEXT,         "context",        "batch products m x n from k: probabilities by v")     \
+    X(ATTENTION_VALUES,"context",        "batch products m x n from k: probabilities by v")     \
     X(FLASH_ATTENTION, "flash_attention","batch heads, m queries by n keys of k dimensions")    \
     X(NORM,            "norm",           "m rows of n")                                         \
     X(ACTIVATION,      "activation",     "m rows of n outputs: gelu, relu or gated silu")       \
@@ -35,8 +35,8 @@
     /* Marks that an axis replaces by its collective, or drops when it has one rank. */         \
     X(TENSOR_ENTER,    "tensor_enter",   "m rows of n from replicated or sequence-sharded")     \
     X(TENSOR_LEAVE,    "tensor_leave",   "m rows of n of partial sums")                         \
-    X(CONTEXT_ENTER,   "context_enter",  "m rows of n, of which k are of keys and values")      \
-    X(CONTEXT_LEAVE,   "context_leave",  "m rows of n, of which k are of keys and values")      \
+    X(CP_ENTER,        "context_enter",  "m rows of n, of which k are of keys and values")      \
+    X(CP_LEAVE,        "context_leave",  "m rows of n, of which k are of keys and values")      \
     X(EXPERT_ENTER,    "expert_enter",   "m rows of n, to the ranks of their experts, k in all") \
     X(EXPERT_LEAVE,    "expert_leave",   "m rows of n, back from the ranks of their experts")    \
     X(ALL_REDUCE,      "all_reduce",     "comm_bytes on every rank")                            \

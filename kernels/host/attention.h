@@ -1,5 +1,5 @@
 /* kernels/host/attention.h - causal attention over whole sequences (OP_FLASH_ATTENTION; OP_SCORES,
- * OP_SOFTMAX, OP_CONTEXT).
+ * OP_SOFTMAX, OP_ATTENTION_VALUES).
  *
  * Packing. The qkv linear writes qkv[tokens, kv_heads, heads / kv_heads + 2, head_dim]: for each
  * key-value head: the query heads that share it, the key, the value, as in Megatron-LM. A tensor

@@ -30,8 +30,8 @@ static void build_lists(struct scorer *scorer)
 
 static bool is_mark(const struct op *op)
 {
-    return op->kind == OP_TENSOR_ENTER || op->kind == OP_TENSOR_LEAVE ||
-           op->kind == OP_CONTEXT_ENTER || op->kind == OP_CONTEXT_LEAVE;
+    return op->kind == OP_TENSOR_ENTER || op->kind == OP_TENSOR_LEAVE || op->kind == OP_CP_ENTER ||
+           op->kind == OP_CP_LEAVE;
 }
 
 static enum value_form form_of(const struct scorer *scorer, int value)

@@ -240,7 +240,7 @@ double op_s(const struct gpu *gpu, const struct profile *profile, enum attention
     case OP_GEMM:
         return groups_s(gpu, profile, op);
     case OP_SCORES:
-    case OP_CONTEXT:
+    case OP_ATTENTION_VALUES:
         return batched_product_s(gpu, profile, op);
     case OP_FLASH_ATTENTION:
         return flash_s(gpu, profile, attention, op);
@@ -261,8 +261,8 @@ double op_s(const struct gpu *gpu, const struct profile *profile, enum attention
         return traffic_s(gpu, profile, op->bytes, op->kernels);
     case OP_TENSOR_ENTER:
     case OP_TENSOR_LEAVE:
-    case OP_CONTEXT_ENTER:
-    case OP_CONTEXT_LEAVE:
+    case OP_CP_ENTER:
+    case OP_CP_LEAVE:
     case OP_EXPERT_ENTER:
     case OP_EXPERT_LEAVE:
     case OP_ALL_REDUCE:

@@ -39,8 +39,8 @@ const size_t num_kernel_fields = LENGTH(kernel_fields);
  * table's rows. */
 static double work_of(int kind, const double size[NUM_KERNEL_SIZES])
 {
-    bool multiplies =
-        kind == OP_GEMM || kind == OP_SCORES || kind == OP_CONTEXT || kind == OP_FLASH_ATTENTION;
+    bool multiplies = kind == OP_GEMM || kind == OP_SCORES || kind == OP_ATTENTION_VALUES ||
+                      kind == OP_FLASH_ATTENTION;
     return size[0] * size[1] * size[3] * (multiplies ? size[2] : 1);
 }
 

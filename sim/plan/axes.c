@@ -21,7 +21,7 @@ const struct axis axes[NUM_AXES] = {
         .source = "Liu et al. 2023, Ring Attention",
         .degree = context_degree,
         .shard = context_shard,
-        .marks = MARK(OP_CONTEXT_ENTER) | MARK(OP_CONTEXT_LEAVE),
+        .marks = MARK(OP_CP_ENTER) | MARK(OP_CP_LEAVE),
         .span = context_span,
         .lower = context_lower,
     },

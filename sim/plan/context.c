@@ -298,7 +298,7 @@ const struct context_method context_methods[NUM_CONTEXT_COMMS] = {
 int context_span(struct rank_share share, const struct ops *ops, int i)
 {
     int end = i;
-    while (share.cp > 1 && ops->at[end].kind != OP_CONTEXT_LEAVE)
+    while (share.cp > 1 && ops->at[end].kind != OP_CP_LEAVE)
         end++;
     return end - i + 1;
 }

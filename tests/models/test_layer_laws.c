@@ -83,7 +83,8 @@ END_TEST
 
 static bool is_product(enum op_kind kind)
 {
-    return kind == OP_GEMM || kind == OP_SCORES || kind == OP_CONTEXT || kind == OP_FLASH_ATTENTION;
+    return kind == OP_GEMM || kind == OP_SCORES || kind == OP_ATTENTION_VALUES ||
+           kind == OP_FLASH_ATTENTION;
 }
 
 /* Only products have FLOPs, and m n k of a matrix product are all there is to them. */
@@ -93,7 +94,7 @@ static void check_op(const struct op *op)
     if (op->kind == OP_GEMM)
         ck_assert_double_eq(op->flops, 2 * op->batch * op->m * op->n * op->k);
     bool is_mark = op->kind == OP_TENSOR_ENTER || op->kind == OP_TENSOR_LEAVE ||
-                   op->kind == OP_CONTEXT_ENTER || op->kind == OP_CONTEXT_LEAVE ||
+                   op->kind == OP_CP_ENTER || op->kind == OP_CP_LEAVE ||
                    op->kind == OP_EXPERT_ENTER || op->kind == OP_EXPERT_LEAVE ||
                    op_is_collective(op->kind);
     bool is_free = is_mark || strcmp(op->name, "shared_add") == 0; /* a sum's gradient is its own */

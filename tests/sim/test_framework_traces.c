@@ -169,7 +169,7 @@ static void add_op(const struct op *op, double times)
         add_collective(&now.ours, op_kind_infos[op->kind].text, group, op->comm_bytes, times);
     else if (op->kind == OP_GEMM)
         add_gemm(op, times);
-    else if (op->kind == OP_SCORES || op->kind == OP_CONTEXT)
+    else if (op->kind == OP_SCORES || op->kind == OP_ATTENTION_VALUES)
         add_product(&now.ours, op->batch, op->m, op->n, op->k, times);
     else if (op->kind == OP_FLASH_ATTENTION)
         add_row(&now.ours, op->pass == PASS_FORWARD ? "attention" : "attention backward",

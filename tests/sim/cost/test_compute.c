@@ -155,7 +155,9 @@ START_TEST(short_heads_waste_part_of_a_batched_products_tiles)
     struct profile profile = round_profile();
     profile.batched_gemm_half_dim = 64;
     struct op scores = { .kind = OP_SCORES, .dtype = DTYPE_BF16, .m = 2048, .n = 2048, .k = 64 };
-    struct op context = { .kind = OP_CONTEXT, .dtype = DTYPE_BF16, .m = 2048, .n = 64, .k = 2048 };
+    struct op context = {
+        .kind = OP_ATTENTION_VALUES, .dtype = DTYPE_BF16, .m = 2048, .n = 64, .k = 2048
+    };
     scores.flops = context.flops = 1e9;
     ck_assert_double_eq_tol(op_s(&gpu, &profile, ATTENTION_UNFUSED, &scores), 40e-6, 1e-12);
     ck_assert_double_eq_tol(op_s(&gpu, &profile, ATTENTION_UNFUSED, &context), 40e-6, 1e-12);

@@ -230,7 +230,7 @@ static void check_list(struct ops ops)
 {
     for (int i = 0; i < ops.count; i++) {
         const struct op *op = &ops.at[i];
-        ck_assert(op->kind != OP_CONTEXT_ENTER && op->kind != OP_CONTEXT_LEAVE);
+        ck_assert(op->kind != OP_CP_ENTER && op->kind != OP_CP_LEAVE);
         ck_assert(op->after >= -1 && op->after < i);
         if (op->stream == STREAM_CONTEXT) {
             ck_assert(op_is_collective(op->kind) && op->comm_bytes > 0 && op->batch >= 1);
