@@ -111,7 +111,7 @@ static int gradient_of(const struct maker *m, const struct op *forward)
 /* How many times operands without rows (weights) are read or written: once per row block. */
 static double runs_of(const struct op *op)
 {
-    return op->chunks > 1 ? op->chunks : 1;
+    return op->row_blocks > 1 ? op->row_blocks : 1;
 }
 
 /* Bytes of an element of a product's input. */
@@ -436,7 +436,7 @@ static void push_backward(struct maker *m, const struct op *op)
 {
     switch (op->kind) {
     case OP_GEMM:
-        if (op->chunks > 1)
+        if (op->row_blocks > 1)
             push_runs(m, op);
         else
             push_gemm(m, op);
@@ -482,7 +482,7 @@ static void push_backward(struct maker *m, const struct op *op)
         push_traffic(m, op, PASS_BACKWARD_INPUT);
         return;
     case OP_CROSS_ENTROPY: /* with row blocks: handled where logits are recomputed */
-        if (op->chunks <= 1)
+        if (op->row_blocks <= 1)
             push_traffic(m, op, PASS_BACKWARD_INPUT);
         return;
     case OP_TENSOR_LEAVE:
@@ -519,7 +519,7 @@ static bool is_asked(const struct maker *m, const struct op *op)
     bool learns = false;
     for (int i = 0; i < op->out.count; i++)
         learns |= m->is_learnt[op->out.at[i]];
-    return op->kind == OP_CROSS_ENTROPY || op->chunks > 1 ||
+    return op->kind == OP_CROSS_ENTROPY || op->row_blocks > 1 ||
            (learns && gradient_of(m, op) != NO_ID);
 }
 

@@ -3,21 +3,21 @@
 
 #include <math.h>
 
-double head_chunks(const struct layer_dims *dims, const struct layer_options *options)
+double head_row_blocks(const struct layer_dims *dims, const struct layer_options *options)
 {
     double rows = options->logits_rows;
     return rows > 0 && rows < dims->tokens ? ceil(dims->tokens / rows) : 0;
 }
 
 /* Each row block launches the op's kernels and reads the shared operands again. */
-static void set_chunks(struct op *op, double chunks, double shared_bytes)
+static void set_row_blocks(struct op *op, double row_blocks, double shared_bytes)
 {
-    if (chunks == 0)
+    if (row_blocks == 0)
         return;
-    op->chunks = chunks;
-    op->kernels *= chunks;
-    op->backward_kernels *= chunks;
-    op->bytes += (chunks - 1) * shared_bytes;
+    op->row_blocks = row_blocks;
+    op->kernels *= row_blocks;
+    op->backward_kernels *= row_blocks;
+    op->bytes += (row_blocks - 1) * shared_bytes;
 }
 
 /* Adds the reduced numbers of each row of logits: the maximum; the sum of exponentials and the
@@ -41,25 +41,25 @@ static void keep_live(struct builder *b, struct op *loss, bool keeps_logits)
 
 /* Messages: the maximum, the target's logit and the sum; a fused loss sends the last two as one
  * (Megatron Core, fusions/fused_cross_entropy.py). */
-static void add_loss(struct builder *b, double chunks)
+static void add_loss(struct builder *b, double row_blocks)
 {
     const struct layer_dims *dims = b->dims;
     struct op *reduce = add_reader(b, OP_ALL_REDUCE, "loss_reduce", dims->tokens, 3);
     add_row_sums(b, reduce);
     reduce->comm_bytes = 3 * 4 * dims->tokens;
     reduce->kernels = is_fused(b, FUSION_CROSS_ENTROPY) ? 2 : 3;
-    set_chunks(reduce, chunks, 0);
+    set_row_blocks(reduce, row_blocks, 0);
     struct op *loss = add_reader(b, OP_CROSS_ENTROPY, "cross_entropy", dims->tokens, dims->vocab);
     for (int i = 0; i < reduce->out.count; i++)
         ids_add(&loss->in, reduce->out.at[i]);
-    keep_live(b, loss, chunks == 0);
+    keep_live(b, loss, row_blocks == 0);
     double values = loss->m * loss->n;
     loss->bytes = values * b->element_bytes;
     loss->backward_bytes = values * 2 * b->element_bytes;
     loss->kernels = 2;
     if (!is_fused(b, FUSION_CROSS_ENTROPY))
         set_unfused(b, loss, UNFUSED_CROSS_ENTROPY, values);
-    set_chunks(loss, chunks, 0);
+    set_row_blocks(loss, row_blocks, 0);
 }
 
 /* Final norm, logits, loss. The logits are not counted as saved: they exist once, not per
@@ -78,10 +78,10 @@ struct ops head_forward(const struct model *model, const struct layer_dims *dims
     b.ops.is_input_constant = model_trains_head_alone(model);
     add_norm(&b, "final_norm", dims->norm_tokens, dims->hidden);
     add_mark(&b, OP_TENSOR_ENTER, "head_enter", dims->hidden);
-    double chunks = head_chunks(dims, options);
+    double row_blocks = head_row_blocks(dims, options);
     struct op *logits = add_gemm(&b, &output);
     b.ops.operands->weights[logits->weights.at[0]].is_vocabulary = true;
-    set_chunks(logits, chunks, b.element_bytes * logits->k * logits->n);
-    add_loss(&b, chunks);
+    set_row_blocks(logits, row_blocks, b.element_bytes * logits->k * logits->n);
+    add_loss(&b, row_blocks);
     return b.ops;
 }

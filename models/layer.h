@@ -80,7 +80,7 @@ struct ops head_forward(const struct model *model, const struct layer_dims *dims
 /* Number of row blocks, equal to within one row, in which the head computes its logits; 0: all at
  * once. With blocks the forward keeps no logits, and the backward recomputes them block by
  * block. */
-double head_chunks(const struct layer_dims *dims, const struct layer_options *options);
+double head_row_blocks(const struct layer_dims *dims, const struct layer_options *options);
 
 /* The backward of a forward list, in reverse order, each op tagged B or W. Its values are added to
  * the forward's operands. */

@@ -44,16 +44,16 @@ bool op_is_collective(enum op_kind kind)
 struct op op_run(const struct op *op)
 {
     struct op run = *op;
-    if (op->chunks <= 1)
+    if (op->row_blocks <= 1)
         return run;
     double *rows = op->kind == OP_GEMM && op->pass == PASS_BACKWARD_WEIGHT ? &run.k : &run.m;
-    *rows /= op->chunks;
-    run.flops /= op->chunks;
-    run.model_flops /= op->chunks;
-    run.bytes /= op->chunks;
-    run.comm_bytes /= op->chunks;
-    run.kernels /= op->chunks;
-    run.chunks = 0;
+    *rows /= op->row_blocks;
+    run.flops /= op->row_blocks;
+    run.model_flops /= op->row_blocks;
+    run.bytes /= op->row_blocks;
+    run.comm_bytes /= op->row_blocks;
+    run.kernels /= op->row_blocks;
+    run.row_blocks = 0;
     return run;
 }
 

@@ -125,10 +125,10 @@ struct op {
                                 of quantising the output's gradient */
     double backward_kernels; /* forward ops: its launches */
     struct expert_choice choice; /* marks and exchanges of experts' rows */
-    double kept_bytes; /* forward ops of several kernels: kept from kernel to kernel for the
-                          backward;       backward ops: freed with the op */
-    double chunks; /* row blocks: the ops of the list with the same number run together, block by
-                      block; sizes are those of all blocks. 0: all rows at once */
+    double kept_bytes;  /* forward ops of several kernels: kept from kernel to kernel for the
+                           backward;       backward ops: freed with the op */
+    double row_blocks;  /* ops of the list with the same number run together, block by block;
+                           sizes are those of all blocks. 0: all rows at once */
     bool spans_experts; /* a collective of all ranks that share experts or hold others */
     bool adds_sum;      /* its own kernel adds sum[0]; else a separate kernel does */
     int after;          /* index of an op of the same list that must have finished, or -1 */

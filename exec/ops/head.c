@@ -101,16 +101,16 @@ static void free_read(const struct runs *runs, int i, bool is_last_run)
 static int each_run(struct flow *flow, int i, flow_op *const handlers[NUM_OP_KINDS])
 {
     const struct ops *list = flow->list;
-    long chunks = (long)list->at[i].chunks, rows = (long)flow->machine->dims.tokens;
+    long blocks = (long)list->at[i].row_blocks, rows = (long)flow->machine->dims.tokens;
     struct runs runs = { flow, i, i };
-    while (runs.end < list->count && list->at[runs.end].chunks > 1)
+    while (runs.end < list->count && list->at[runs.end].row_blocks > 1)
         runs.end++;
-    for (long chunk = 0; chunk < chunks; chunk++) {
-        long first = rows * chunk / chunks;
-        flow->rows = (struct rows){ first, rows * (chunk + 1) / chunks - first };
+    for (long block = 0; block < blocks; block++) {
+        long first = rows * block / blocks;
+        flow->rows = (struct rows){ first, rows * (block + 1) / blocks - first };
         for (int j = i; j < runs.end; j++) {
             flow_run(flow, j, handlers);
-            free_read(&runs, j, chunk + 1 == chunks);
+            free_read(&runs, j, block + 1 == blocks);
         }
     }
     return runs.end;

@@ -85,7 +85,7 @@ static double run_alone_s(const struct timer *timer, const struct op *op)
 
 static double runs_of(const struct op *op)
 {
-    return op->chunks > 1 ? op->chunks : 1;
+    return op->row_blocks > 1 ? op->row_blocks : 1;
 }
 
 static double time_alone_s(const struct timer *timer, const struct op *op)
@@ -636,11 +636,11 @@ static struct timer timer_of(const struct system *system, const struct piece_que
 static double logits_run_bytes(const struct piece_question *question, const struct layer_dims *dims,
                                const struct layer_options *options, const struct stack *stack)
 {
-    double chunks = head_chunks(dims, options);
-    if (chunks == 0)
+    double row_blocks = head_row_blocks(dims, options);
+    if (row_blocks == 0)
         return 0;
     double whole_bytes = dims->tokens * dims->hidden * dtype_bytes(options->dtype);
-    return ceil(dims->tokens / chunks) * dims->vocab * logit_bytes(question->precision, stack) +
+    return ceil(dims->tokens / row_blocks) * dims->vocab * logit_bytes(question->precision, stack) +
            (question->share.sp && question->share.tp > 1 ? 2 : 1) * whole_bytes;
 }
 

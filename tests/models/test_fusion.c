@@ -210,7 +210,7 @@ START_TEST(logits_made_again_are_one_product_more_for_every_row)
     struct ops runs = head_forward(&model, &dims, &options, &arena);
     struct ops back = ops_backward(runs, &options, &arena);
     double product_flops = 2 * 2048.0 * 4096 * dims.vocab, weight_bytes = 4096 * dims.vocab;
-    ck_assert_double_eq(head_chunks(&dims, &options), 7);
+    ck_assert_double_eq(head_row_blocks(&dims, &options), 7);
     ck_assert_double_eq(ops_flops(runs), ops_flops(once));
     ck_assert_double_eq(ops_flops(back), ops_flops(once_back) + product_flops);
     ck_assert_double_eq(ops_model_flops(back), ops_model_flops(once_back));
@@ -230,11 +230,11 @@ START_TEST(as_many_rows_as_there_are_tokens_are_all_at_once)
     struct layer_dims dims = layer_dims(&model, 1, 2048);
     struct layer_options options = layer_flash;
     options.logits_rows = 2048;
-    ck_assert_double_eq(head_chunks(&dims, &options), 0);
+    ck_assert_double_eq(head_row_blocks(&dims, &options), 0);
     options.logits_rows = 2047;
-    ck_assert_double_eq(head_chunks(&dims, &options), 2);
+    ck_assert_double_eq(head_row_blocks(&dims, &options), 2);
     options.logits_rows = 1;
-    ck_assert_double_eq(head_chunks(&dims, &options), 2048);
+    ck_assert_double_eq(head_row_blocks(&dims, &options), 2048);
 }
 END_TEST
 
@@ -245,10 +245,10 @@ START_TEST(a_run_is_its_share_of_an_op)
     };
     struct op same = op_run(&op);
     ck_assert_double_eq(same.m, 12);
-    op.chunks = 3;
+    op.row_blocks = 3;
     struct op run = op_run(&op);
     ck_assert(run.m == 4 && run.n == 5 && run.k == 9 && run.flops == 2 && run.bytes == 10);
-    ck_assert(run.kernels == 1 && run.chunks == 0);
+    ck_assert(run.kernels == 1 && run.row_blocks == 0);
     op.pass = PASS_BACKWARD_WEIGHT;
     run = op_run(&op);
     ck_assert(run.m == 12 && run.k == 3);
