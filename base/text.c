@@ -57,6 +57,13 @@ void text_release(struct text *text)
     *text = (struct text){ 0 };
 }
 
+char *text_keep(struct text *text, struct arena *arena)
+{
+    char *kept = arena_text(arena, text_get(text));
+    text_release(text);
+    return kept;
+}
+
 void text_lower(char *text)
 {
     for (; *text; text++)

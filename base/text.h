@@ -6,6 +6,8 @@
 
 #include <stddef.h>
 
+struct arena;
+
 struct text {
     char *at; /* NUL-terminated once anything was added; NULL while empty */
     size_t length;
@@ -16,6 +18,8 @@ void text_add(struct text *text, const char *format, ...) __attribute__((format(
 void text_add_padded(struct text *text, const char *word, int width); /* width < 0: right-aligned */
 const char *text_get(const struct text *text);                        /* "" when empty */
 void text_release(struct text *text);
+/* Copies the text to the arena, and releases it. */
+char *text_keep(struct text *text, struct arena *arena);
 void text_lower(char *text);        /* of ASCII letters, in any locale */
 int text_columns(const char *utf8); /* code points */
 

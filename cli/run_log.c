@@ -17,7 +17,5 @@ const char *run_log_why_another(const struct train_log *log, const struct model 
     else if (log->batch > 0 && log->batch != model->batch)
         text_add(&words, "of another run: global_batch_size %d, not %.0f", log->batch,
                  model->batch);
-    const char *why = arena_text(arena, text_get(&words));
-    text_release(&words);
-    return why;
+    return text_keep(&words, arena);
 }

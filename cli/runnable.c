@@ -6,10 +6,10 @@ void runnable_ask(const struct target *target, struct search_request *request, s
 {
     struct text words = { 0 };
     request->base.context_comm = target->context_comm;
+    if (!*target->forbids)
+        return;
     text_add(&words, "%s %s", target->forbids, request->forbid ? request->forbid : "");
-    if (*target->forbids)
-        request->forbid = arena_text(arena, text_get(&words));
-    text_release(&words);
+    request->forbid = text_keep(&words, arena);
 }
 
 /* Leaves the plans that the framework can run, in their order. */

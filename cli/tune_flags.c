@@ -161,7 +161,5 @@ const char *flag_change_words(const struct flag_change *change, struct arena *ar
                  : change->give.count > 0 ? ", drop "
                                           : "drop ",
                  change->drop.at[i].key);
-    const char *copy = arena_text(arena, text_get(&words));
-    text_release(&words);
-    return copy;
+    return text_keep(&words, arena);
 }

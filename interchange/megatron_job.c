@@ -48,8 +48,7 @@ static void write_chunks(const struct job *job, struct megatron_args *to, struct
         struct stage_text stages = stage_text_of(plan, &job->model, 0, arena);
         struct text text = { 0 };
         stage_text_write(&stages, &text);
-        to->layout = arena_text(arena, text_get(&text));
-        text_release(&text);
+        to->layout = text_keep(&text, arena);
     } else if (plan->vpp > 1)
         to->lpvs = job->model.layers / plan_chunks(plan);
 }

@@ -75,9 +75,7 @@ static const char *write_parts(const struct plan *plan, struct arena *arena)
         text_add(&out, "]");
     }
     text_add(&out, "]");
-    const char *kept = arena_text(arena, text_get(&out));
-    text_release(&out);
-    return kept;
+    return text_keep(&out, arena);
 }
 
 static bool read_parts(const char *text, struct job *job, struct arena *arena, struct err *err)

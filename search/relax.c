@@ -171,9 +171,7 @@ static const char *words_without(const char *words, int index, struct arena *are
     for (int i = 0; (word = words_next(&words, arena)) != NULL; i++)
         if (i != index)
             text_add(&kept, "%s%s", kept.length > 0 ? " " : "", word);
-    const char *copy = arena_text(arena, text_get(&kept));
-    text_release(&kept);
-    return copy;
+    return text_keep(&kept, arena);
 }
 
 static bool drop_words(const struct search_request *request, struct relaxation relaxation,

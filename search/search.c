@@ -118,9 +118,7 @@ const char *search_leaves_out(const struct search_request *request, struct arena
     for (size_t i = 0; i < LENGTH(rows); i++)
         if (rows[i].is_out)
             text_add(&out, "%s%s", out.length > 0 ? ", " : "", rows[i].words);
-    const char *copy = arena_text(arena, text_get(&out));
-    text_release(&out);
-    return copy;
+    return text_keep(&out, arena);
 }
 
 struct search_request search_including(const struct search_request *request,

@@ -68,9 +68,7 @@ static const char *why_unusable(const struct run_case *of, const struct run_pred
              "measured %.3g s, predicted %.3g s: off by a factor of %.1f, so not the run that is "
              "described",
              run_measured_s(of->row), predicted->step_s, factor);
-    const char *reason = arena_text(arena, text_get(&words));
-    text_release(&words);
-    return reason;
+    return text_keep(&words, arena);
 }
 
 static bool is_same_configuration(const struct run_row *a, const struct run_row *b)

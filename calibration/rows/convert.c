@@ -65,8 +65,7 @@ static void read_inferred(const struct conversion *of)
     if (!*of->row->inferred)
         return;
     text_add(&words, "inferred by who collected the row: %.100s", of->row->inferred);
-    convert_assume(of, arena_text(&of->systems->arena, text_get(&words)));
-    text_release(&words);
+    convert_assume(of, text_keep(&words, &of->systems->arena));
 }
 
 static bool is_listed(char (*fitted)[40], int count, const struct run_row *row)

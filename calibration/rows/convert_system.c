@@ -145,8 +145,7 @@ static void assume_cluster(const struct conversion *of, const char *assumption,
         return;
     }
     text_add(&words, "network as fast as stated, otherwise that of %s", cluster->name);
-    convert_assume(of, arena_text(&of->systems->arena, text_get(&words)));
-    text_release(&words);
+    convert_assume(of, text_keep(&words, &of->systems->arena));
 }
 
 bool convert_system(struct conversion *of, struct err *reason, struct err *err)

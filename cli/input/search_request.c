@@ -21,9 +21,7 @@ static const char *forbidden_words(const struct options *options, struct setup *
         return options->forbid;
     struct text words = { 0 };
     text_add(&words, "cp %s", options->forbid ? options->forbid : "");
-    const char *copy = arena_text(&setup->arena, text_get(&words));
-    text_release(&words);
-    return copy;
+    return text_keep(&words, &setup->arena);
 }
 
 struct search_request search_request_of(struct options *options, struct setup *setup)

@@ -25,9 +25,7 @@ static const char *space_name(const struct search *search, const struct search_r
     }
     text_add(&name, "; of each of these the %d with the least sum + (m-1) longest pass are timed",
              MILP_TIMED);
-    const char *copy = arena_text(arena, text_get(&name));
-    text_release(&name);
-    return copy;
+    return text_keep(&name, arena);
 }
 
 static bool check_host_memory(const struct search *search, struct err *err)

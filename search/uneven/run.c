@@ -28,9 +28,7 @@ static const char *name_space(const struct search *search, struct arena *arena)
         text_add(&name, "in 1f1b also %s%s%s", search->request->uneven ? "uneven chunks" : "",
                  search->request->uneven && search->request->recompute_mixes ? " and " : "",
                  search->request->recompute_mixes ? "recompute of each stage's own" : "");
-    const char *copy = arena_text(arena, text_get(&name));
-    text_release(&name);
-    return copy;
+    return text_keep(&name, arena);
 }
 
 static struct expansion divide(const struct divided_point *point, struct arena *arena,

@@ -1,3 +1,4 @@
+#include "base/arena.h"
 #include "base/text.h"
 #include "tests/testing.h"
 
@@ -39,6 +40,17 @@ START_TEST(adding_nothing_makes_an_empty_string)
     text_add(&text, "%s", "");
     ck_assert_ptr_nonnull(text.at);
     ck_assert_str_eq(text.at, "");
+}
+END_TEST
+
+START_TEST(a_text_that_is_kept_outlives_its_own_memory)
+{
+    struct arena arena = { 0 };
+    text_add(&text, "%d ranks", 8);
+    ck_assert_str_eq(text_keep(&text, &arena), "8 ranks");
+    ck_assert_ptr_null(text.at);
+    ck_assert_str_eq(text_keep(&text, &arena), "");
+    arena_release(&arena);
 }
 END_TEST
 
@@ -121,6 +133,7 @@ static Suite *suite(void)
     tcase_add_test(tc, what_is_added_is_appended);
     tcase_add_test(tc, text_grows_past_any_first_size);
     tcase_add_test(tc, adding_nothing_makes_an_empty_string);
+    tcase_add_test(tc, a_text_that_is_kept_outlives_its_own_memory);
     tcase_add_test(tc, columns_count_letters_and_not_bytes);
     tcase_add_test(tc, words_are_padded_to_columns_on_the_side_of_the_sign);
     tcase_add_test(tc, a_released_text_is_empty_and_usable);

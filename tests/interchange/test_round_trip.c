@@ -50,9 +50,7 @@ static const char *layout_of(const struct plan *plan)
 {
     struct text text = { 0 };
     plan_write(plan, &text);
-    const char *kept = arena_text(&arena, text_get(&text));
-    text_release(&text);
-    return kept;
+    return text_keep(&text, &arena);
 }
 
 /* The model's text without what no argument says. */

@@ -47,9 +47,7 @@ static const char *layout_of(struct checker *c, const struct plan *plan)
 {
     struct text text = { 0 };
     plan_write(plan, &text);
-    const char *layout = arena_text(c->arena, text_get(&text));
-    text_release(&text);
-    return layout;
+    return text_keep(&text, c->arena);
 }
 
 static const struct plan_rule *broken_by(const struct checker *c, const struct plan *plan)

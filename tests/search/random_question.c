@@ -211,9 +211,7 @@ const char *question_layout(struct question *question, const struct plan *plan)
 {
     struct text layout = { 0 };
     plan_write(plan, &layout);
-    const char *kept = arena_text(&question->arena, text_get(&layout));
-    text_release(&layout);
-    return kept;
+    return text_keep(&layout, &question->arena);
 }
 
 struct search_request question_request(struct question *question)
