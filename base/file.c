@@ -1,6 +1,7 @@
 #include "base/file.h"
 
 #include "base/arena.h"
+#include "base/text.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -29,9 +30,7 @@ const char *file_shown(const char *path)
 
 bool file_is_path(const char *name, const char *suffix)
 {
-    size_t length = strlen(name), end = strlen(suffix);
-    return is_standard(name) || strchr(name, '/') ||
-           (length >= end && strcmp(name + length - end, suffix) == 0);
+    return is_standard(name) || strchr(name, '/') || text_ends_in(name, suffix);
 }
 
 /* O_NONBLOCK: opening a FIFO would otherwise wait for a writer before it can be refused. */

@@ -71,6 +71,12 @@ void text_lower(char *text)
             *text = (char)(*text - 'A' + 'a');
 }
 
+bool text_ends_in(const char *text, const char *end)
+{
+    size_t length = strlen(text), tail = strlen(end);
+    return length >= tail && strcmp(text + length - tail, end) == 0;
+}
+
 int text_columns(const char *utf8)
 {
     int columns = 0;

@@ -4,6 +4,7 @@
 #ifndef BASE_TEXT_H
 #define BASE_TEXT_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 struct arena;
@@ -22,6 +23,7 @@ void text_release(struct text *text);
 char *text_keep(struct text *text, struct arena *arena);
 void text_lower(char *text);        /* of ASCII letters, in any locale */
 int text_columns(const char *utf8); /* code points */
+bool text_ends_in(const char *text, const char *end);
 
 /* The entry of `names` nearest to `word` by edit distance, or NULL when none is close (more than a
  * third of the letters differ). For "did you mean". */

@@ -3,6 +3,7 @@
 #include "base/file.h"
 #include "base/json_layout.h"
 #include "base/parallel.h"
+#include "base/text.h"
 #include "calibration/learn/train_log.h"
 #include "cli/input/command.h"
 #include "cli/input/options.h"
@@ -32,15 +33,9 @@ struct learning {
 
 /* --- runs in --------------------------------------------------------------------------------- */
 
-static bool has_end(const char *path, const char *end)
-{
-    size_t length = strlen(path), n = strlen(end);
-    return length >= n && strcmp(path + length - n, end) == 0;
-}
-
 static bool is_log(const char *path)
 {
-    return !has_end(path, ".csv") && !has_end(path, ".json");
+    return !text_ends_in(path, ".csv") && !text_ends_in(path, ".json");
 }
 
 static bool add_rows(struct learning *l, const char *path, struct err *err)
@@ -77,7 +72,7 @@ static bool load_described(struct learning *l, const struct options *options, st
     struct options alone = *options;
     alone.learned = NULL; /* what was learned before is the prior, not the prediction */
     for (int i = 0; i < options->num_files; i++)
-        plan_path = has_end(options->files[i], ".json") ? options->files[i] : plan_path;
+        plan_path = text_ends_in(options->files[i], ".json") ? options->files[i] : plan_path;
     l->has_logs = true;
     if (!setup_load(&alone, plan_path, &l->described, err))
         return false;
@@ -256,7 +251,7 @@ static bool learn(struct learning *l, const struct options *options, struct err 
     if (!load_prior(l, options, err))
         return false;
     for (int i = 0; i < options->num_files; i++)
-        if (has_end(options->files[i], ".csv") && !add_rows(l, options->files[i], err))
+        if (text_ends_in(options->files[i], ".csv") && !add_rows(l, options->files[i], err))
             return false;
     if (!add_logs(l, options, err) || !predict(l, options, err))
         return false;

@@ -428,12 +428,6 @@ static bool read_assignment(struct reader *reader, size_t length)
     return ok || err_set(reader->err, ERR_INPUT, name, "grows beyond %d bytes", MOST_BYTES);
 }
 
-static bool ends_in_py(const char *word)
-{
-    size_t length = strlen(word);
-    return length > 3 && strcmp(word + length - 3, ".py") == 0;
-}
-
 static int num_flags(const struct words *words)
 {
     int count = 0;
@@ -452,7 +446,7 @@ static bool keep_command(struct reader *reader, const struct words *words)
     int script = -1;
     for (int i = 0; i < words->count && script < 0; i++) {
         const char *word = words->at[i];
-        if (ends_in_py(word))
+        if (text_ends_in(word, ".py"))
             script = i;
         else if (strchr(word, ' ') && strstr(word, ".py") && reader->depth < DEEPEST) {
             struct reader inner = *reader;

@@ -212,23 +212,17 @@ static bool parse_beside(const char *path, const struct shell_command *command,
     return true;
 }
 
-static bool ends_in(const char *path, const char *suffix)
-{
-    size_t length = strlen(path), tail = strlen(suffix);
-    return length >= tail && strcmp(path + length - tail, suffix) == 0;
-}
-
 bool torchtitan_parse(const char *path, const char *text, struct imported *out, struct arena *arena,
                       struct err *err)
 {
     struct shell_script script = { .variables.arena = arena };
-    if (ends_in(path, ".toml"))
+    if (text_ends_in(path, ".toml"))
         return toml_read(text, &out->given, err);
     if (strncmp(text + strspn(text, " \t\r\n"), "--", 2) == 0) {
         shell_split(text, arena, &script.command);
         return parse_beside(path, &script.command, out, err);
     }
-    if (ends_in(path, ".py") || strstr(text, "    config.")) {
+    if (text_ends_in(path, ".py") || strstr(text, "    config.")) {
         parse_python(text, out);
         return true;
     }

@@ -125,6 +125,14 @@ START_TEST(among_no_names_none_is_near)
 }
 END_TEST
 
+START_TEST(the_end_of_a_text_is_at_most_all_of_it)
+{
+    ck_assert(text_ends_in("plan.json", ".json") && text_ends_in(".json", ".json"));
+    ck_assert(!text_ends_in("json", ".json") && !text_ends_in("plan.json5", ".json"));
+    ck_assert(text_ends_in("", ""));
+}
+END_TEST
+
 static Suite *suite(void)
 {
     TCase *tc = tcase_create("text");
@@ -140,6 +148,7 @@ static Suite *suite(void)
     tcase_add_loop_test(tc, a_slip_finds_the_name_that_was_meant, 0, NUM_SLIPS);
     tcase_add_test(tc, a_word_of_a_thousand_letters_is_near_nothing);
     tcase_add_test(tc, among_no_names_none_is_near);
+    tcase_add_test(tc, the_end_of_a_text_is_at_most_all_of_it);
     Suite *s = suite_create("base/text");
     suite_add_tcase(s, tc);
     return s;

@@ -1,6 +1,7 @@
 #include "tests/kernels/ptx/ptx_library.h"
 
 #include "base/file.h"
+#include "base/text.h"
 
 #include <ctype.h>
 #include <dirent.h>
@@ -155,11 +156,9 @@ bool ptx_library_open(struct ptx_library *library, const char *folder, struct er
     bool ok = files != NULL;
     if (!files)
         return err_set(err, ERR_UNAVAILABLE, folder, "no such folder");
-    for (const struct dirent *file; ok && (file = readdir(files));) {
-        size_t length = strlen(file->d_name);
-        if (length > 4 && strcmp(file->d_name + length - 4, ".ptx") == 0)
+    for (const struct dirent *file; ok && (file = readdir(files));)
+        if (text_ends_in(file->d_name, ".ptx"))
             ok = add_file(library, folder, file->d_name, err);
-    }
     closedir(files);
     if (ok && !library->kernels)
         return err_set(err, ERR_UNAVAILABLE, folder, "holds no PTX");
