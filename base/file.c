@@ -28,6 +28,12 @@ const char *file_shown(const char *path)
     return is_standard(path) ? "standard input" : path;
 }
 
+const char *file_own_name(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash ? slash + 1 : path;
+}
+
 bool file_is_path(const char *name, const char *suffix)
 {
     return is_standard(name) || strchr(name, '/') || text_ends_in(name, suffix);
@@ -163,8 +169,7 @@ static int create_beside(const char *path, char *name, size_t size)
  * complete either way, so failures are ignored. */
 static void sync_folder_of(const char *path)
 {
-    const char *slash = strrchr(path, '/');
-    size_t length = slash ? (size_t)(slash - path) + 1 : 0;
+    size_t length = (size_t)(file_own_name(path) - path);
     char *folder = arena_grow(NULL, length + 2);
     memcpy(folder, path, length);
     memcpy(folder + length, ".", 2);

@@ -30,6 +30,9 @@ bool file_is_folder(const char *path);
  * at its end. */
 bool file_is_path(const char *name, const char *suffix);
 
+/* What stands behind the path's last slash; the path itself without one. */
+const char *file_own_name(const char *path);
+
 /* The path as messages show it: "standard input" for "-". */
 const char *file_shown(const char *path);
 

@@ -397,8 +397,7 @@ static bool parse_named(const char *path, const struct shell_command *command, s
     if (!name)
         return err_set(err, ERR_INPUT, "", "expected a JSON file, or --deepspeed_config FILE");
     struct text beside = { 0 };
-    const char *slash = strrchr(path, '/');
-    text_add(&beside, "%.*s%s", slash && name[0] != '/' ? (int)(slash + 1 - path) : 0, path, name);
+    text_add(&beside, "%.*s%s", name[0] == '/' ? 0 : (int)(file_own_name(path) - path), path, name);
     char *text = file_read(text_get(&beside), FILE_MAX_BYTES, NULL, err);
     text_release(&beside);
     bool ok = text && parse_json(text, out, err);

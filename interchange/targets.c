@@ -187,10 +187,8 @@ static bool read_beside(const char *path, struct imported *out, struct arena *ar
                         struct err *err)
 {
     static const char *const names[] = { "train.sbatch", "train.sh" };
-    const char *slash = strrchr(path, '/');
-    const char *base = slash ? slash + 1 : path;
-    int folder = (int)(base - path);
-    if (strcmp(base, "args.txt") != 0)
+    int folder = (int)(file_own_name(path) - path);
+    if (strcmp(file_own_name(path), "args.txt") != 0)
         return true;
     for (int i = 0; i < LENGTH(names); i++) {
         struct text beside = { 0 };

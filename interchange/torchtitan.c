@@ -198,8 +198,7 @@ static bool parse_beside(const char *path, const struct shell_command *command,
             strcmp(command->words[i + 1], "simsearch_config") != 0)
             continue;
         struct text beside = { 0 };
-        const char *slash = strrchr(path, '/');
-        text_add(&beside, "%.*ssimsearch_config.py", slash ? (int)(slash + 1 - path) : 0, path);
+        text_add(&beside, "%.*ssimsearch_config.py", (int)(file_own_name(path) - path), path);
         char *text = file_read(text_get(&beside), FILE_MAX_BYTES, NULL, err);
         text_release(&beside);
         if (!text)

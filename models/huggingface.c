@@ -1,5 +1,6 @@
 #include "models/family.h"
 
+#include "base/file.h"
 #include "base/json.h"
 #include "base/text.h"
 
@@ -409,8 +410,7 @@ static bool refuse_others(const json_t *config, const struct family *family, str
 static void read_name(const json_t *config, const struct family *family, struct model *out)
 {
     const char *path = json_string_value(json_object_get(config, "_name_or_path"));
-    const char *slash = path ? strrchr(path, '/') : NULL;
-    const char *name = slash ? slash + 1 : path;
+    const char *name = path ? file_own_name(path) : NULL;
     bool is_plain = name && *name && strlen(name) < sizeof out->name;
     for (size_t i = 0; is_plain && name[i]; i++)
         is_plain = name[i] > ' ' && name[i] <= '~';

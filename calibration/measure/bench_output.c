@@ -80,12 +80,6 @@ static int find_kind(const char *text)
     return -1;
 }
 
-static const char *file_name(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-    return slash ? slash + 1 : path;
-}
-
 /* --- rows ----------------------------------------------------------------------------------- */
 
 static bool read_number(const char *word, double *out)
@@ -142,7 +136,7 @@ static bool read_file(const char *path, read_line *read, void *context, struct c
     struct lines lines = { path, text, 0 };
     bool ok = true;
     out->num_nodes = 1;
-    out->collective = find_kind(file_name(path));
+    out->collective = find_kind(file_own_name(path));
     for (char *line = next_line(&lines); line && ok; line = next_line(&lines))
         ok = read(&lines, line, out, context, err);
     ok = ok && check_curve(&lines, out, err);

@@ -292,8 +292,7 @@ bool validation_write_report(const struct validation *v, const char *prefix, str
         source_shifts_release(&shifts);
         return false;
     }
-    const char *slash = strrchr(prefix, '/');
-    text_add(&picture, "%s.svg", slash ? slash + 1 : prefix);
+    text_add(&picture, "%s.svg", file_own_name(prefix));
     add_page(&page, v, &shifts, text_get(&picture));
     scatter_draw(v, &svg);
     bool ok = write_file(prefix, ".svg", &svg, err) && write_file(prefix, ".md", &page, err);

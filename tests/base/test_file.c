@@ -213,6 +213,9 @@ START_TEST(paths_are_told_from_names)
     ck_assert(file_is_path("-", ".json") && file_is_path("a/b", ".json") &&
               file_is_path("b.json", ".json"));
     ck_assert(!file_is_path("b.json", ".txt") && !file_is_path("h100", ".json"));
+    ck_assert_str_eq(file_own_name("a/b/c.json"), "c.json");
+    ck_assert_str_eq(file_own_name("c.json"), "c.json");
+    ck_assert_str_eq(file_own_name("a/"), "");
     ck_assert_str_eq(file_shown("-"), "standard input");
     ck_assert_str_eq(file_shown("a"), "a");
 }
