@@ -59,19 +59,10 @@ SEEN(recomputes)
     return t->now.plan.recompute != RECOMPUTE_NONE;
 }
 
-static void keep_less(struct plan *plan, int recompute)
-{
-    plan->recompute = recompute;
-    plan->replays = 0;
-    plan->recompute_every = 0;
-    plan->recompute_layers = NULL;
-    plan->num_recompute_layers = 0;
-}
-
 static void recompute_nothing(struct tuning *t, struct plan *plan)
 {
     (void)t;
-    keep_less(plan, RECOMPUTE_NONE);
+    plan_set_recompute(plan, RECOMPUTE_NONE);
 }
 
 SEEN(recomputes_all)
@@ -83,7 +74,7 @@ SEEN(recomputes_all)
 static void recompute_attention(struct tuning *t, struct plan *plan)
 {
     (void)t;
-    keep_less(plan, RECOMPUTE_SELECTIVE);
+    plan_set_recompute(plan, RECOMPUTE_SELECTIVE);
 }
 
 SEEN(state_is_whole)

@@ -18,24 +18,18 @@ static void set_tp(struct plan *plan, int value)
     plan->sp = plan->sp && value > 1;
 }
 
-static void set_even(struct plan *plan)
-{
-    plan->chunk_layers = NULL;
-    plan->num_chunk_layers = 0;
-}
-
 static void set_pp(struct plan *plan, int value)
 {
     plan->pp = value;
     plan->vpp = value > 1 ? plan->vpp : 1;
-    set_even(plan);
+    plan_set_even(plan);
 }
 
 static void set_vpp(struct plan *plan, int value)
 {
     plan->vpp = value;
     plan_set_schedule(plan, "");
-    set_even(plan);
+    plan_set_even(plan);
 }
 
 static void set_cp(struct plan *plan, int value)
@@ -66,11 +60,7 @@ static void set_zero(struct plan *plan, int value)
 
 static void set_recompute(struct plan *plan, int value)
 {
-    plan->recompute = value;
-    plan->replays = 0;
-    plan->recompute_every = 0;
-    plan->recompute_layers = NULL;
-    plan->num_recompute_layers = 0;
+    plan_set_recompute(plan, (enum recompute)value);
 }
 
 /* 1: what the framework overlaps by itself. */

@@ -274,8 +274,7 @@ static void mend_degrees(struct job *job, struct arena *arena)
     plan->etp = job->model.experts > 0 ? plan->tp : 1;
     plan->vpp = 1;
     plan_set_schedule(plan, "");
-    plan->chunk_layers = NULL;
-    plan->num_chunk_layers = 0;
+    plan_set_even(plan);
 }
 
 static void mend_plain(struct job *job, struct arena *arena)
@@ -304,13 +303,8 @@ static void mend_precision(struct job *job, struct arena *arena)
 
 static void mend_recompute(struct job *job, struct arena *arena)
 {
-    struct plan *plan = &job->plan;
     (void)arena;
-    plan->recompute = RECOMPUTE_FULL;
-    plan->replays = 0;
-    plan->recompute_every = 0;
-    plan->recompute_layers = NULL;
-    plan->num_recompute_layers = 0;
+    plan_set_recompute(&job->plan, RECOMPUTE_FULL);
 }
 
 static void mend_shards(struct job *job, struct arena *arena)

@@ -461,11 +461,8 @@ static void mend_recompute(struct job *job, struct arena *arena)
     struct plan *plan = &job->plan;
     bool some = plan->recompute == RECOMPUTE_SELECTIVE;
     (void)arena;
-    plan->recompute = some ? RECOMPUTE_SELECTIVE : RECOMPUTE_FULL;
+    plan_set_recompute(plan, some ? RECOMPUTE_SELECTIVE : RECOMPUTE_FULL);
     plan->replays = some ? REPLAYS_PER_OP : 0;
-    plan->recompute_layers = NULL;
-    plan->num_recompute_layers = 0;
-    plan->recompute_every = 0;
 }
 
 /* Gradients sharded too where there is no pipeline, else nothing. */

@@ -96,8 +96,7 @@ static void keep_point(struct collector *collector, const struct plan *plan, dou
                                      .nearly_even = plan->chunk_layers,
                                      .divisions = divisions,
                                      .number = collector->next_number++ };
-    point->plan.chunk_layers = NULL;
-    point->plan.num_chunk_layers = 0;
+    plan_set_even(&point->plan);
     point->floor_s = lattice_floor_s(collector->finder->evaluator, search->space->model,
                                      &search->system->stack, &point->plan);
 }

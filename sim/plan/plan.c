@@ -73,6 +73,21 @@ const char *plan_schedule(const struct plan *plan)
     return plan->vpp > 1 ? "interleaved" : "1f1b";
 }
 
+void plan_set_recompute(struct plan *plan, enum recompute recompute)
+{
+    plan->recompute = (int)recompute;
+    plan->replays = 0;
+    plan->recompute_every = 0;
+    plan->recompute_layers = NULL;
+    plan->num_recompute_layers = 0;
+}
+
+void plan_set_even(struct plan *plan)
+{
+    plan->chunk_layers = NULL;
+    plan->num_chunk_layers = 0;
+}
+
 int plan_microbatches(const struct plan *plan, double global_batch)
 {
     double microbatches = floor(global_batch / ((double)plan->dp * plan->microbatch));

@@ -124,6 +124,9 @@ int plan_replicas(const struct plan *plan); /* dp x cp: ranks with the same weig
 int plan_shards(const struct plan *plan);
 const char *plan_schedule(const struct plan *plan); /* the generator's name, default resolved */
 void plan_set_schedule(struct plan *plan, const char *name); /* "": the default */
+/* Recompute of this kind with nothing else said of it: no parts, groups or layers of chunks. */
+void plan_set_recompute(struct plan *plan, enum recompute recompute);
+void plan_set_even(struct plan *plan); /* every chunk the same number of layers */
 static inline struct placement plan_placement(const struct plan *plan)
 {
     return (struct placement){ plan->pp, plan->vpp, plan->placement };
