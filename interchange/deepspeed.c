@@ -14,8 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define BIT(x)             (1u << (x))
-#define BROKEN(where, ...) err_set(err, ERR_INFEASIBLE, where, __VA_ARGS__)
+#define BIT(x) (1u << (x))
 
 /* --- the table ------------------------------------------------------------------------------- */
 
@@ -178,14 +177,10 @@ static bool degrees_exist(const struct rule_case *of, struct err *err)
 
 static bool plan_is_plain(const struct rule_case *of, struct err *err)
 {
-    const struct plan *plan = &of->job->plan, usual = plan_default();
+    const struct plan *plan = &of->job->plan;
     unsigned apart = job_overlaps(of->job) ^ of->job->usual_overlaps;
-    if (memcmp(plan->order, usual.order, sizeof usual.order) != 0)
-        return BROKEN("order", "ranks are in order tp-cp-dp-pp alone");
-    if (!exchange_is_default(&plan->exchange))
-        return BROKEN("exchange", "gradients are exchanged exactly");
-    if (plan->capacity > 0)
-        return BROKEN("capacity", "experts take all of their tokens");
+    if (!job_is_plain(of->job, err))
+        return false;
     if (plan->optimizer != OPTIMIZER_ADAM && plan->optimizer != OPTIMIZER_MOMENTUM)
         return BROKEN("optimizer", "optimizer=%s is not written", optimizer_names[plan->optimizer]);
     if (plan->sp)
@@ -279,17 +274,10 @@ static void mend_degrees(struct job *job, struct arena *arena)
 
 static void mend_plain(struct job *job, struct arena *arena)
 {
-    struct plan *plan = &job->plan, usual = plan_default();
     (void)arena;
-    memcpy(plan->order, usual.order, sizeof usual.order);
-    plan->exchange = usual.exchange;
-    plan->capacity = 0;
-    plan->optimizer = usual.optimizer;
-    plan->sp = false;
-    plan->offloads &= BIT(OFFLOAD_OPTIMIZER);
-    plan->attention = usual.attention;
-    plan->overlaps_given = false;
-    plan->overlaps = 0;
+    job_make_plain(job);
+    job->plan.sp = false;
+    job->plan.offloads &= BIT(OFFLOAD_OPTIMIZER);
 }
 
 static void mend_precision(struct job *job, struct arena *arena)

@@ -2,6 +2,8 @@
 
 #include "sim/cost/generation.h"
 
+#include <string.h>
+
 struct job job_begin(const struct stack *stack, const struct gpu *gpu)
 {
     return (struct job){ .plan = plan_default(),
@@ -32,6 +34,29 @@ void job_set_chunks(struct job *job, const int *layers, int count)
         is_even = is_even && layers[i] == layers[0];
     plan->chunk_layers = is_even ? NULL : layers;
     plan->num_chunk_layers = is_even ? 0 : count;
+}
+
+bool job_is_plain(const struct job *job, struct err *err)
+{
+    const struct plan *plan = &job->plan, usual = plan_default();
+    if (memcmp(plan->order, usual.order, sizeof usual.order) != 0)
+        return err_set(err, ERR_INFEASIBLE, "order", "ranks are in order tp-cp-dp-pp alone");
+    if (!exchange_is_default(&plan->exchange))
+        return err_set(err, ERR_INFEASIBLE, "exchange", "gradients are exchanged exactly");
+    return plan->capacity == 0 ||
+           err_set(err, ERR_INFEASIBLE, "capacity", "experts take all of their tokens");
+}
+
+void job_make_plain(struct job *job)
+{
+    struct plan *plan = &job->plan, usual = plan_default();
+    memcpy(plan->order, usual.order, sizeof usual.order);
+    plan->exchange = usual.exchange;
+    plan->capacity = usual.capacity;
+    plan->optimizer = usual.optimizer;
+    plan->attention = usual.attention;
+    plan->overlaps_given = false;
+    plan->overlaps = 0;
 }
 
 void job_tidy(struct job *job)

@@ -36,6 +36,12 @@ void job_set_overlaps(struct job *job, unsigned overlaps);
  * none, what overlaps where there is nothing to. */
 void job_tidy(struct job *job);
 
+/* Whether rank order, exchange and capacity are those of plan_default(), the only ones that most
+ * frameworks have; else ERR_INFEASIBLE, where = the layout word. */
+bool job_is_plain(const struct job *job, struct err *err);
+/* Makes it so; optimizer, attention and overlaps too are then the framework's own. */
+void job_make_plain(struct job *job);
+
 /* The layers of each chunk, `count` of them, as the plan's: NULL where they are even. The array
  * must outlast the plan. */
 void job_set_chunks(struct job *job, const int *layers, int count);

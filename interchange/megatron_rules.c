@@ -11,8 +11,6 @@
 #include <math.h>
 #include <string.h>
 
-#define BROKEN(where, ...) err_set(err, ERR_INFEASIBLE, where, __VA_ARGS__)
-
 static const struct megatron_args *args_of(const struct rule_case *of)
 {
     return of->args;

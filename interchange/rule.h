@@ -7,6 +7,9 @@
 #include "interchange/job.h"
 #include "interchange/settings.h"
 
+/* How a check fails: where = the flag or layout word, then a format and the values found. */
+#define BROKEN(where, ...) err_set(err, ERR_INFEASIBLE, where, __VA_ARGS__)
+
 /* A job, and the framework's arguments for it: the target's struct, as target_arguments made it
  * from the job or target_read from a file. */
 struct rule_case {

@@ -7,8 +7,7 @@
 #include <limits.h>
 #include <string.h>
 
-#define BIT(x)             (1u << (x))
-#define BROKEN(where, ...) err_set(err, ERR_INFEASIBLE, where, __VA_ARGS__)
+#define BIT(x) (1u << (x))
 
 /* Functions of config_registry.py, and the presets with the same dimensions. */
 static const struct titan_model models[] = {
@@ -291,14 +290,10 @@ static bool schedule_exists(const struct rule_case *of, struct err *err)
 
 static bool plan_is_plain(const struct rule_case *of, struct err *err)
 {
-    const struct plan *plan = &of->job->plan, usual = plan_default();
+    const struct plan *plan = &of->job->plan;
     unsigned apart = job_overlaps(of->job) ^ of->job->usual_overlaps;
-    if (memcmp(plan->order, usual.order, sizeof usual.order) != 0)
-        return BROKEN("order", "ranks are in order tp-cp-dp-pp alone");
-    if (!exchange_is_default(&plan->exchange))
-        return BROKEN("exchange", "gradients are exchanged exactly");
-    if (plan->capacity > 0)
-        return BROKEN("capacity", "experts take all of their tokens");
+    if (!job_is_plain(of->job, err))
+        return false;
     if (plan->optimizer != OPTIMIZER_ADAM)
         return BROKEN("optimizer", "the optimizer is AdamW");
     if (plan->offloads)
@@ -434,16 +429,9 @@ static void mend_schedule(struct job *job, struct arena *arena)
 
 static void mend_plain(struct job *job, struct arena *arena)
 {
-    struct plan *plan = &job->plan, usual = plan_default();
     (void)arena;
-    memcpy(plan->order, usual.order, sizeof usual.order);
-    plan->exchange = usual.exchange;
-    plan->capacity = 0;
-    plan->optimizer = usual.optimizer;
-    plan->offloads = 0;
-    plan->attention = usual.attention;
-    plan->overlaps_given = false;
-    plan->overlaps = 0;
+    job_make_plain(job);
+    job->plan.offloads = 0;
 }
 
 static void mend_precision(struct job *job, struct arena *arena)
