@@ -5,6 +5,7 @@
 #include "base/text.h"
 #include "interchange/launcher.h"
 #include "interchange/megatron.h"
+#include "interchange/setting_rows.h"
 #include "interchange/targets.h"
 #include "interchange/yaml.h"
 
@@ -40,35 +41,7 @@ const struct megatron_args bridge_defaults = {
 static const char *const activation_words[] = { "default", "silu", "gelu", "squared_relu", NULL };
 enum { ACTIVATION_WORD_SILU = 1, ACTIVATION_WORD_SQUARED_RELU = 3 };
 
-#define AT(member) offsetof(struct megatron_args, member)
-#define INT(key, member)                         \
-    {                                            \
-        key, SETTING_INT, AT(member), NULL, NULL \
-    }
-#define BOOL(key, member)                         \
-    {                                             \
-        key, SETTING_BOOL, AT(member), NULL, NULL \
-    }
-#define NOT(key, member)                         \
-    {                                            \
-        key, SETTING_NOT, AT(member), NULL, NULL \
-    }
-#define NUMBER(key, member)                         \
-    {                                               \
-        key, SETTING_NUMBER, AT(member), NULL, NULL \
-    }
-#define WORD(key, member, names)                   \
-    {                                              \
-        key, SETTING_WORD, AT(member), names, NULL \
-    }
-#define TEXT(key, member)                         \
-    {                                             \
-        key, SETTING_TEXT, AT(member), NULL, NULL \
-    }
-#define SAME(key, kind, member, as)     \
-    {                                   \
-        key, kind, AT(member), NULL, as \
-    }
+#define ARGUMENTS struct megatron_args
 
 // clang-format off
 const struct setting_row bridge_rows[] = {
@@ -84,13 +57,13 @@ const struct setting_row bridge_rows[] = {
     INT("model.microbatch_group_size_per_vp_stage", microbatch_group),
     INT("model.context_parallel_size", cp),
     WORD("model.cp_comm_type", context_comm, megatron_context_names),
-    { "model.hierarchical_context_parallel_sizes", SETTING_INTS, AT(hierarchy), NULL, NULL },
+    INTS("model.hierarchical_context_parallel_sizes", hierarchy),
     INT("model.expert_model_parallel_size", ep),
     INT("model.expert_tensor_parallel_size", etp),
-    { "model.recompute_granularity", SETTING_WORD, AT(granularity), megatron_granularity_names, "model.activations_checkpoint_granularity" },
-    { "model.recompute_method", SETTING_WORD, AT(method), megatron_method_names, "model.activations_checkpoint_method" },
-    SAME("model.recompute_num_layers", SETTING_INT, recompute_layers, "model.activations_checkpoint_num_layers"),
-    { "model.recompute_modules", SETTING_SET, AT(recompute_modules), megatron_module_names, NULL },
+    ROW("model.recompute_granularity", SETTING_WORD, granularity, megatron_granularity_names, "model.activations_checkpoint_granularity"),
+    ROW("model.recompute_method", SETTING_WORD, method, megatron_method_names, "model.activations_checkpoint_method"),
+    ROW("model.recompute_num_layers", SETTING_INT, recompute_layers, NULL, "model.activations_checkpoint_num_layers"),
+    SET("model.recompute_modules", recompute_modules, megatron_module_names),
     BOOL("model.cpu_offloading", offload_activations),
     INT("model.cpu_offloading_num_layers", offload_layers),
     BOOL("model.bf16", bf16),
@@ -106,7 +79,7 @@ const struct setting_row bridge_rows[] = {
     INT("model.num_attention_heads", heads),
     INT("model.kv_channels", kv_channels),
     INT("model.num_query_groups", query_groups),
-    SAME("model.seq_length", SETTING_INT, seq, "model.encoder_seq_length"),
+    ROW("model.seq_length", SETTING_INT, seq, NULL, "model.encoder_seq_length"),
     INT("model.max_position_embeddings", max_positions),
     INT("model.vocab_size", vocab),
     WORD("model.position_embedding_type", position, megatron_position_names),
@@ -144,8 +117,8 @@ const struct setting_row bridge_rows[] = {
     INT("model.qk_pos_emb_head_dim", qk_rope_dim),
     INT("model.v_head_dim", v_head_dim),
     INT("model.mtp_num_layers", mtp),
-    SAME("train.micro_batch_size", SETTING_INT, micro_batch, "model.micro_batch_size"),
-    SAME("train.global_batch_size", SETTING_INT, global_batch, "model.global_batch_size"),
+    ROW("train.micro_batch_size", SETTING_INT, micro_batch, NULL, "model.micro_batch_size"),
+    ROW("train.global_batch_size", SETTING_INT, global_batch, NULL, "model.global_batch_size"),
     INT("train.train_iters", train_iters),
     BOOL("ddp.use_distributed_optimizer", distributed_optimizer),
     INT("ddp.num_distributed_optimizer_instances", optimizer_instances),

@@ -6,6 +6,7 @@
 #include "base/length.h"
 #include "base/text.h"
 #include "interchange/launcher.h"
+#include "interchange/setting_rows.h"
 #include "interchange/targets.h"
 
 #include <jansson.h>
@@ -25,24 +26,25 @@ static const char *const device_words[] = { "none", "cpu", "nvme", NULL };
 
 const struct deepspeed_args deepspeed_defaults = { .tp = 1, .stages = 1 };
 
-#define AT(member) offsetof(struct deepspeed_args, member)
+#define ARGUMENTS struct deepspeed_args
+
 // clang-format off
 const struct setting_row deepspeed_rows[] = {
-    { "train_batch_size", SETTING_INT, AT(train_batch), NULL, NULL },
-    { "train_micro_batch_size_per_gpu", SETTING_INT, AT(micro_batch), NULL, NULL },
-    { "gradient_accumulation_steps", SETTING_INT, AT(accumulation), NULL, NULL },
-    { "bf16.enabled", SETTING_BOOL, AT(bf16), NULL, NULL },
-    { "fp16.enabled", SETTING_BOOL, AT(fp16), NULL, NULL },
-    { "communication_data_type", SETTING_WORD, AT(communication), communication_words, NULL },
-    { "zero_optimization.stage", SETTING_INT, AT(stage), NULL, NULL },
-    { "zero_optimization.overlap_comm", SETTING_BOOL, AT(overlap), NULL, NULL },
-    { "zero_optimization.mics_shard_size", SETTING_INT, AT(shard), NULL, NULL },
-    { "zero_optimization.offload_optimizer.device", SETTING_WORD, AT(offload_optimizer), device_words, NULL },
-    { "zero_optimization.offload_param.device", SETTING_WORD, AT(offload_parameters), device_words, NULL },
-    { "tensor_parallel.autotp_size", SETTING_INT, AT(tp), NULL, NULL },
-    { "pipeline.stages", SETTING_INT, AT(stages), NULL, NULL },
-    { "optimizer.type", SETTING_TEXT, AT(optimizer), NULL, NULL },
-    { "activation_checkpointing.number_checkpoints", SETTING_INT, AT(checkpoints), NULL, NULL },
+    INT("train_batch_size", train_batch),
+    INT("train_micro_batch_size_per_gpu", micro_batch),
+    INT("gradient_accumulation_steps", accumulation),
+    BOOL("bf16.enabled", bf16),
+    BOOL("fp16.enabled", fp16),
+    WORD("communication_data_type", communication, communication_words),
+    INT("zero_optimization.stage", stage),
+    BOOL("zero_optimization.overlap_comm", overlap),
+    INT("zero_optimization.mics_shard_size", shard),
+    WORD("zero_optimization.offload_optimizer.device", offload_optimizer, device_words),
+    WORD("zero_optimization.offload_param.device", offload_parameters, device_words),
+    INT("tensor_parallel.autotp_size", tp),
+    INT("pipeline.stages", stages),
+    TEXT("optimizer.type", optimizer),
+    INT("activation_checkpointing.number_checkpoints", checkpoints),
 };
 // clang-format on
 const int num_deepspeed_rows = LENGTH(deepspeed_rows);

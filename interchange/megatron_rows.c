@@ -2,6 +2,7 @@
 #include "interchange/megatron.h"
 
 #include "base/length.h"
+#include "interchange/setting_rows.h"
 
 const char *const megatron_granularity_names[] = { "none", "full", "selective", NULL };
 const char *const megatron_method_names[] = { "none", "uniform", "block", NULL };
@@ -50,31 +51,7 @@ const struct megatron_args megatron_defaults = {
     .v_head_dim = 128,
 };
 
-#define AT(member) offsetof(struct megatron_args, member)
-#define INT(flag, member)                         \
-    {                                             \
-        flag, SETTING_INT, AT(member), NULL, NULL \
-    }
-#define ON(flag, member)                         \
-    {                                            \
-        flag, SETTING_ON, AT(member), NULL, NULL \
-    }
-#define OFF(flag, member)                         \
-    {                                             \
-        flag, SETTING_OFF, AT(member), NULL, NULL \
-    }
-#define NUMBER(flag, member)                         \
-    {                                                \
-        flag, SETTING_NUMBER, AT(member), NULL, NULL \
-    }
-#define WORD(flag, member, names)                   \
-    {                                               \
-        flag, SETTING_WORD, AT(member), names, NULL \
-    }
-#define TEXT(flag, member)                         \
-    {                                              \
-        flag, SETTING_TEXT, AT(member), NULL, NULL \
-    }
+#define ARGUMENTS struct megatron_args
 
 // clang-format off
 const struct setting_row megatron_rows[] = {
@@ -92,7 +69,7 @@ const struct setting_row megatron_rows[] = {
     OFF("--no-overlap-p2p-communication", overlap_p2p),
     INT("--context-parallel-size", cp),
     WORD("--cp-comm-type", context_comm, megatron_context_names),
-    { "--hierarchical-context-parallel-sizes", SETTING_INTS, AT(hierarchy), NULL, NULL },
+    INTS("--hierarchical-context-parallel-sizes", hierarchy),
     INT("--expert-model-parallel-size", ep),
     INT("--expert-tensor-parallel-size", etp),
     ON("--use-tp-pp-dp-mapping", tp_pp_dp),
@@ -112,7 +89,7 @@ const struct setting_row megatron_rows[] = {
     WORD("--recompute-granularity", granularity, megatron_granularity_names),
     WORD("--recompute-method", method, megatron_method_names),
     INT("--recompute-num-layers", recompute_layers),
-    { "--recompute-modules", SETTING_SET, AT(recompute_modules), megatron_module_names, NULL },
+    SET("--recompute-modules", recompute_modules, megatron_module_names),
     ON("--recompute-activations", recompute_activations),
     ON("--optimizer-cpu-offload", offload_optimizer),
     ON("--cpu-offloading", offload_activations),
@@ -121,7 +98,7 @@ const struct setting_row megatron_rows[] = {
     ON("--fp16", fp16),
     ON("--accumulate-allreduce-grads-in-fp32", grads_in_fp32),
     ON("--grad-reduce-in-bf16", reduce_in_bf16),
-    { "--fp8-format", SETTING_WORD, AT(fp8), megatron_fp8_names, "--fp8" },
+    ROW("--fp8-format", SETTING_WORD, fp8, megatron_fp8_names, "--fp8"),
     WORD("--fp8-recipe", fp8_recipe, megatron_recipe_names),
     WORD("--fp4-format", fp4, megatron_fp4_names),
     WORD("--optimizer", optimizer, megatron_optimizer_names),
@@ -145,7 +122,7 @@ const struct setting_row megatron_rows[] = {
     WORD("--position-embedding-type", position, megatron_position_names),
     NUMBER("--rotary-base", rotary_base),
     WORD("--normalization", normalization, megatron_norm_names),
-    { "--norm-epsilon", SETTING_NUMBER, AT(norm_epsilon), NULL, "--layernorm-epsilon" },
+    ROW("--norm-epsilon", SETTING_NUMBER, norm_epsilon, NULL, "--layernorm-epsilon"),
     ON("--swiglu", swiglu),
     ON("--squared-relu", squared_relu),
     ON("--untie-embeddings-and-output-weights", untied),
@@ -179,7 +156,7 @@ const struct setting_row megatron_rows[] = {
     INT("--qk-pos-emb-head-dim", qk_rope_dim),
     INT("--v-head-dim", v_head_dim),
     INT("--mtp-num-layers", mtp),
-    { "--rampup-batch-size", SETTING_INTS, AT(ramp_up), NULL, NULL },
+    INTS("--rampup-batch-size", ramp_up),
     INT("--train-iters", train_iters),
     INT("--train-samples", train_samples),
     TEXT("--save", save),

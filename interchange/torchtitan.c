@@ -5,6 +5,7 @@
 #include "base/length.h"
 #include "base/text.h"
 #include "interchange/launcher.h"
+#include "interchange/setting_rows.h"
 #include "interchange/targets.h"
 #include "interchange/titan.h"
 #include "interchange/toml.h"
@@ -42,23 +43,7 @@ const struct titan_args titan_defaults = {
     .param_dtype = 1,
 };
 
-#define AT(member) offsetof(struct titan_args, member)
-#define INT(key, member)                         \
-    {                                            \
-        key, SETTING_INT, AT(member), NULL, NULL \
-    }
-#define BOOL(key, member)                         \
-    {                                             \
-        key, SETTING_BOOL, AT(member), NULL, NULL \
-    }
-#define WORD(key, member, names)                   \
-    {                                              \
-        key, SETTING_WORD, AT(member), names, NULL \
-    }
-#define TEXT(key, member)                         \
-    {                                             \
-        key, SETTING_TEXT, AT(member), NULL, NULL \
-    }
+#define ARGUMENTS struct titan_args
 
 // clang-format off
 const struct setting_row titan_rows[] = {
@@ -84,7 +69,7 @@ const struct setting_row titan_rows[] = {
     INT("training.num_tokens_per_train_step", step_tokens),
     INT("training.max_context_length", context),
     BOOL("training.disable_cuda_graphs", no_graphs),
-    { "training.local_batch_size", SETTING_INT, AT(local_batch), NULL, "training.batch_size" },
+    ROW("training.local_batch_size", SETTING_INT, local_batch, NULL, "training.batch_size"),
     INT("training.global_batch_size", global_batch),
     INT("training.seq_len", seq),
     WORD("training.dtype", dtype, dtype_words),
@@ -93,7 +78,7 @@ const struct setting_row titan_rows[] = {
     WORD("activation_checkpoint", recompute, recompute_words),
     WORD("activation_checkpoint.mode", mode, mode_words),
     TEXT("activation_checkpoint.selective_ac_option", selective),
-    { "compile.enable", SETTING_BOOL, AT(compile), NULL, "training.compile" },
+    ROW("compile.enable", SETTING_BOOL, compile, NULL, "training.compile"),
     TEXT("model.name", model),
     TEXT("model.flavor", flavor),
     TEXT("model.converters", converters),
