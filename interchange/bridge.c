@@ -14,28 +14,10 @@
 
 /* --- the table ------------------------------------------------------------------------------- */
 
-/* Defaults of its dataclasses; where they are Megatron-LM's, the values are the same. */
+/* Defaults of its dataclasses. */
 const struct megatron_args bridge_defaults = {
-    .tp = 1,
-    .pp = 1,
-    .cp = 1,
-    .ep = 1,
-    .overlap_p2p = true,
-    .optimizer_instances = 1,
-    .checkpoint_format = "torch_dist",
-    .fuses_wgrad = true,
-    .fp8_recipe = RECIPE_DELAYED,
-    .sgd_momentum = 0.9,
-    .rotary_base = 10000,
-    .norm_epsilon = 1e-5,
-    .linear_bias = true,
-    .attention_dropout = 0.1,
-    .hidden_dropout = 0.1,
-    .topk = 2,
+    MEGATRON_CORE_DEFAULTS,
     .kv_lora = 512,
-    .qk_head_dim = 128,
-    .qk_rope_dim = 64,
-    .v_head_dim = 128,
 };
 
 static const char *const activation_words[] = { "default", "silu", "gelu", "squared_relu", NULL };

@@ -94,6 +94,16 @@ struct megatron_args {
     int save_interval;
 };
 
+/* What Megatron-LM's parser and the dataclasses of megatron-core 0.16.1 both default to. */
+// clang-format off
+#define MEGATRON_CORE_DEFAULTS                                                             \
+    .tp = 1, .pp = 1, .cp = 1, .ep = 1, .overlap_p2p = true, .optimizer_instances = 1,     \
+    .checkpoint_format = "torch_dist", .fuses_wgrad = true, .fp8_recipe = RECIPE_DELAYED,  \
+    .sgd_momentum = 0.9, .rotary_base = 10000, .norm_epsilon = 1e-5, .linear_bias = true,  \
+    .attention_dropout = 0.1, .hidden_dropout = 0.1, .topk = 2, .qk_head_dim = 128,        \
+    .qk_rope_dim = 64, .v_head_dim = 128
+// clang-format on
+
 extern const struct megatron_args megatron_defaults;
 extern const struct setting_row megatron_rows[];
 extern const int num_megatron_rows;

@@ -28,27 +28,9 @@ const char *const megatron_context_names[] = { "p2p", "all_gather", "a2a", NULL 
 /* The parser's own defaults (arguments.py; dataclasses of megatron-core 0.16.1 where it takes them
  * from there). */
 const struct megatron_args megatron_defaults = {
-    .tp = 1,
-    .pp = 1,
-    .cp = 1,
-    .ep = 1,
-    .overlap_p2p = true,
-    .optimizer_instances = 1,
-    .checkpoint_format = "torch_dist",
-    .fuses_wgrad = true,
-    .fp8_recipe = RECIPE_DELAYED,
-    .sgd_momentum = 0.9,
+    MEGATRON_CORE_DEFAULTS,
     .query_groups = 1,
-    .rotary_base = 10000,
-    .norm_epsilon = 1e-5,
-    .linear_bias = true,
-    .attention_dropout = 0.1,
-    .hidden_dropout = 0.1,
-    .topk = 2,
     .kv_lora = 32,
-    .qk_head_dim = 128,
-    .qk_rope_dim = 64,
-    .v_head_dim = 128,
 };
 
 #define ARGUMENTS struct megatron_args
