@@ -60,9 +60,9 @@ static void print_answer(const struct options *options, const struct imported_jo
     json_t *broken = imported_broken_json(answer);
     imported_print_broken(broken);
     json_decref(broken);
-    imported_print_settings("unknown", &imported->unknown, true);
+    imported_print_settings("unknown", &imported->unknown);
     if (options->verbose)
-        imported_print_settings("ignored", &imported->ignored, true);
+        imported_print_settings("ignored", &imported->ignored);
     else if (imported->ignored.count > 0)
         printf("ignored   %d settings that change neither time nor memory (-v lists them)\n",
                imported->ignored.count);

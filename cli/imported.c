@@ -85,14 +85,15 @@ json_t *imported_broken_json(const struct imported_job *answer)
     }
 }
 
-void imported_print_settings(const char *title, const struct settings *settings, bool with_lines)
+void imported_print_settings(const char *title, const struct settings *settings)
 {
     for (int i = 0; i < settings->count; i++) {
         const struct setting *setting = &settings->at[i];
-        printf("%-10s%s", i == 0 ? title : "", setting->key);
-        for (int k = 0; k < setting->num_values; k++)
-            printf(" %s", setting->values[k]);
-        if (with_lines && setting->line > 0)
+        struct text words = { 0 };
+        setting_write(setting, &words);
+        printf("%-10s%s", i == 0 ? title : "", text_get(&words));
+        text_release(&words);
+        if (setting->line > 0)
             printf("  (line %d)", setting->line);
         printf("\n");
     }

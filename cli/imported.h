@@ -25,7 +25,7 @@ void imported_release(struct imported_job *job);
 json_t *imported_settings_json(const struct settings *settings);
 /* [{"rule", "sentence", "where", "found", "fix"}] */
 json_t *imported_broken_json(const struct imported_job *answer);
-void imported_print_settings(const char *title, const struct settings *settings, bool with_lines);
+void imported_print_settings(const char *title, const struct settings *settings);
 void imported_print_broken(const json_t *list);
 
 #endif

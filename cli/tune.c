@@ -172,9 +172,7 @@ static json_t *flags_json(const struct settings *settings)
     json_t *list = json_array();
     for (int i = 0; i < settings->count; i++) {
         struct text words = { 0 };
-        text_add(&words, "%s", settings->at[i].key);
-        for (int k = 0; k < settings->at[i].num_values; k++)
-            text_add(&words, " %s", settings->at[i].values[k]);
+        setting_write(&settings->at[i], &words);
         json_array_append_new(list, json_string(text_get(&words)));
         text_release(&words);
     }
@@ -273,7 +271,7 @@ static void print_answer(struct tune_answer *answer)
     printf("run       %d GPUs of %s, batch %.0f sequences of %d tokens\n", setup->system.num_gpus,
            setup->system.cluster.name, setup->model.batch, setup->model.seq);
     imported_print_broken(answer->broken);
-    imported_print_settings("unknown", &t->job.imported->unknown, true);
+    imported_print_settings("unknown", &t->job.imported->unknown);
     print_step(t);
     for (int i = 0; i < answer->changes.count; i++)
         print_change(&answer->changes.at[i], i + 1, &t->arena);

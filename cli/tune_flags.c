@@ -14,13 +14,6 @@ static bool is_equal(const struct setting *a, const struct setting *b)
     return true;
 }
 
-static void copy_setting(struct settings *to, const struct setting *from)
-{
-    struct setting *added = settings_add(to, from->key, 0);
-    for (int i = 0; i < from->num_values; i++)
-        setting_add_value(to, added, from->values[i]);
-}
-
 /* The target's settings for the job with this plan. */
 static struct settings settings_of(struct tuning *t, const struct plan *plan)
 {
@@ -42,9 +35,9 @@ static struct settings changed_file(struct tuning *t, const struct settings *fil
     for (int i = 0; i < file->count; i++)
         if (!settings_find(&change->drop, file->at[i].key) &&
             !settings_find(&change->give, file->at[i].key))
-            copy_setting(&out, &file->at[i]);
+            settings_copy(&out, &file->at[i]);
     for (int i = 0; i < change->give.count; i++)
-        copy_setting(&out, &change->give.at[i]);
+        settings_copy(&out, &change->give.at[i]);
     return out;
 }
 
@@ -95,11 +88,11 @@ static void compare(struct tuning *t, const struct settings *file, const struct 
         const struct setting *to = &after->at[i];
         if (!is_equal(to, settings_find(before, to->key)) &&
             !is_equal(to, settings_find(file, to->key)))
-            copy_setting(&out->give, to);
+            settings_copy(&out->give, to);
     }
     for (int i = 0; i < before->count; i++)
         if (!settings_find(after, before->at[i].key) && settings_find(file, before->at[i].key))
-            copy_setting(&out->drop, &before->at[i]);
+            settings_copy(&out->drop, &before->at[i]);
 }
 
 /* A file may say a thing by another key than the target's own settings: each key of the file that
@@ -111,7 +104,7 @@ static bool find_other_key(struct tuning *t, const struct settings *file,
     for (int i = 0; i < file->count; i++) {
         if (settings_find(after, file->at[i].key) || settings_find(&out->drop, file->at[i].key))
             continue;
-        copy_setting(&out->drop, &file->at[i]);
+        settings_copy(&out->drop, &file->at[i]);
         if (reads_as(t, file, out, plan))
             return true;
         out->drop.count--;
@@ -120,7 +113,7 @@ static bool find_other_key(struct tuning *t, const struct settings *file,
         if (is_equal(&after->at[i], settings_find(file, after->at[i].key)) ||
             settings_find(&out->give, after->at[i].key))
             continue;
-        copy_setting(&out->give, &after->at[i]);
+        settings_copy(&out->give, &after->at[i]);
         if (reads_as(t, file, out, plan))
             return true;
         out->give.count--;
@@ -150,10 +143,8 @@ const char *flag_change_words(const struct flag_change *change, struct arena *ar
 {
     struct text words = { 0 };
     for (int i = 0; i < change->give.count; i++) {
-        const struct setting *setting = &change->give.at[i];
-        text_add(&words, "%s%s", i > 0 ? " " : "set ", setting->key);
-        for (int k = 0; k < setting->num_values; k++)
-            text_add(&words, " %s", setting->values[k]);
+        text_add(&words, i > 0 ? " " : "set ");
+        setting_write(&change->give.at[i], &words);
     }
     for (int i = 0; i < change->drop.count; i++)
         text_add(&words, "%s%s",

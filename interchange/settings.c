@@ -1,7 +1,6 @@
 #include "interchange/settings.h"
 
 #include "base/length.h"
-#include "base/text.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -39,6 +38,20 @@ void setting_add_value(struct settings *settings, struct setting *setting, const
         setting->values = values;
     }
     setting->values[setting->num_values++] = arena_text(settings->arena, value);
+}
+
+void settings_copy(struct settings *settings, const struct setting *setting)
+{
+    struct setting *added = settings_add(settings, setting->key, setting->line);
+    for (int i = 0; i < setting->num_values; i++)
+        setting_add_value(settings, added, setting->values[i]);
+}
+
+void setting_write(const struct setting *setting, struct text *out)
+{
+    text_add(out, "%s", setting->key);
+    for (int i = 0; i < setting->num_values; i++)
+        text_add(out, " %s", setting->values[i]);
 }
 
 const struct setting *settings_find(const struct settings *settings, const char *key)
@@ -362,14 +375,10 @@ bool settings_read(const struct setting_table *table, const struct settings *in,
     for (int i = 0; i < in->count; i++) {
         const struct setting *from = &in->at[i];
         const struct setting_row *row = row_of(table, from->key);
-        if (row) {
-            if (!read_row(row, from, args, err))
-                return false;
-            continue;
-        }
-        struct setting *left = settings_add(unknown, from->key, from->line);
-        for (int k = 0; k < from->num_values; k++)
-            setting_add_value(unknown, left, from->values[k]);
+        if (!row)
+            settings_copy(unknown, from);
+        else if (!read_row(row, from, args, err))
+            return false;
     }
     return true;
 }

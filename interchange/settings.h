@@ -9,6 +9,7 @@
 
 #include "base/arena.h"
 #include "base/err.h"
+#include "base/text.h"
 
 #include <stddef.h>
 
@@ -65,6 +66,10 @@ struct setting_table {
 
 struct setting *settings_add(struct settings *settings, const char *key, int line);
 void setting_add_value(struct settings *settings, struct setting *setting, const char *value);
+/* Adds the setting with its values and its line. */
+void settings_copy(struct settings *settings, const struct setting *setting);
+/* "--cp-comm-type p2p p2p": the key and its values. */
+void setting_write(const struct setting *setting, struct text *out);
 /* The last one of the key; NULL: none. */
 const struct setting *settings_find(const struct settings *settings, const char *key);
 

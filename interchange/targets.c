@@ -170,12 +170,9 @@ bool target_read(const struct target *target, struct imported *out, struct arena
     memcpy(out->args, table->defaults, table->size);
     if (!settings_read(table, &out->given, out->args, &left, err))
         return false;
-    for (int i = 0; i < left.count; i++) {
-        struct settings *to = is_ignored(target, left.at[i].key) ? &out->ignored : &out->unknown;
-        struct setting *added = settings_add(to, left.at[i].key, left.at[i].line);
-        for (int k = 0; k < left.at[i].num_values; k++)
-            setting_add_value(to, added, left.at[i].values[k]);
-    }
+    for (int i = 0; i < left.count; i++)
+        settings_copy(is_ignored(target, left.at[i].key) ? &out->ignored : &out->unknown,
+                      &left.at[i]);
     out->has_args = true;
     if (out->nodes > 0 && out->gpus_per_node > 0)
         out->job.gpus_per_node = out->gpus_per_node;
