@@ -295,9 +295,7 @@ void bridge_write(const struct job *job, struct exported *out, struct arena *are
     megatron_write(job, &flags, arena);
     out->environment = flags.environment;
     add_yaml(&out->settings, &yaml);
-    out->files[out->num_files++] =
-        (struct exported_file){ "config.yaml", arena_text(arena, text_get(&yaml)), false };
-    text_release(&yaml);
+    exported_add(out, "config.yaml", &yaml, false, arena);
     for (int i = 0; i < out->settings.count; i++) {
         const struct setting *setting = &out->settings.at[i];
         struct text word = { 0 };

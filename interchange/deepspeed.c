@@ -434,9 +434,7 @@ void deepspeed_write(const struct job *job, struct exported *out, struct arena *
     char *text = json_dumps(root, JSON_INDENT(2));
     struct text file = { 0 };
     text_add(&file, "%s\n", text);
-    out->files[out->num_files++] =
-        (struct exported_file){ "ds_config.json", arena_text(arena, text_get(&file)), false };
-    text_release(&file);
+    exported_add(out, "ds_config.json", &file, false, arena);
     free(text);
     json_decref(root);
     for (int i = 0; i < LENGTH(words); i++)

@@ -32,13 +32,12 @@ static void add_name(struct text *out, const char *name)
                  isalnum((unsigned char)name[i]) || strchr("._-", name[i]) ? name[i] : '-');
 }
 
-static void add_file(struct exported *out, const char *name, struct text *text, bool is_script,
-                     struct arena *arena)
+void exported_add(struct exported *out, const char *name, struct text *text, bool is_script,
+                  struct arena *arena)
 {
     assert(out->num_files < MAX_EXPORTED_FILES);
     out->files[out->num_files++] =
-        (struct exported_file){ name, arena_text(arena, text_get(text)), is_script };
-    text_release(text);
+        (struct exported_file){ name, text_keep(text, arena), is_script };
 }
 
 static void add_environment(const struct exported *out, struct text *text)
@@ -55,7 +54,7 @@ static void write_arguments(struct exported *out, struct arena *arena)
     struct text text = { 0 };
     for (int i = 0; i < out->arguments.count; i++)
         text_add(&text, "%s\n", out->arguments.at[i].key);
-    add_file(out, "args.txt", &text, false, arena);
+    exported_add(out, "args.txt", &text, false, arena);
 }
 
 static void write_environment(struct exported *out, struct arena *arena)
@@ -63,7 +62,7 @@ static void write_environment(struct exported *out, struct arena *arena)
     struct text text = { 0 };
     text_add(&text, "# shellcheck shell=bash\n");
     add_environment(out, &text);
-    add_file(out, "env.sh", &text, false, arena);
+    exported_add(out, "env.sh", &text, false, arena);
 }
 
 static void add_head(const struct job *job, const struct exported *out, const char *name,
@@ -110,7 +109,7 @@ static void write_torchrun(const struct job *job, int nodes, int gpus_per_node,
              "    --master-port \"${MASTER_PORT:-6000}\" \\\n"
              "    \"%s\" \"${arguments[@]}\" \"$@\"\n",
              out->script);
-    add_file(out, "train.sh", &text, true, arena);
+    exported_add(out, "train.sh", &text, true, arena);
 }
 
 /* One task a node, which starts a process for each GPU: NVIDIA's own template for Megatron Core. */
@@ -142,7 +141,7 @@ static void write_slurm(const struct job *job, int nodes, int gpus_per_node, str
              "trap 'kill -TERM \"$job\"; scontrol requeue \"$SLURM_JOB_ID\"' USR1\n"
              "wait \"$job\"\n",
              out->script);
-    add_file(out, "train.sbatch", &text, true, arena);
+    exported_add(out, "train.sbatch", &text, true, arena);
 }
 
 void target_export(const struct target *target, const struct job *job, enum job_launcher launch,

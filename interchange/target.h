@@ -44,6 +44,10 @@ struct exported {
     const char *remark; /* for the head of the launch script: what the user must bring */
 };
 
+/* Adds a file and releases its text. */
+void exported_add(struct exported *out, const char *name, struct text *text, bool is_script,
+                  struct arena *arena);
+
 struct target {
     const char *name; /* "megatron" */
     const char *summary;

@@ -257,9 +257,7 @@ void torchtitan_write(const struct job *job, struct exported *out, struct arena 
         text_add(&text, "\n");
     }
     text_add(&text, "    return config\n");
-    out->files[out->num_files++] =
-        (struct exported_file){ "simsearch_config.py", arena_text(arena, text_get(&text)), false };
-    text_release(&text);
+    exported_add(out, "simsearch_config.py", &text, false, arena);
     for (int i = 0; i < LENGTH(words); i++)
         settings_add(&out->arguments, words[i], 0);
     out->script = "${TORCHTITAN:-.}/torchtitan/train.py";
