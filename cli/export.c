@@ -1,6 +1,7 @@
 /* cli/export.c - a plan as another framework's command line, environment and launch script. */
 #include "base/file.h"
 #include "base/text.h"
+#include "cli/imported.h"
 #include "cli/input/command.h"
 #include "cli/input/options.h"
 #include "cli/input/planfile.h"
@@ -34,18 +35,16 @@ static json_t *refusals(const struct target *target, const struct job *job, stru
     struct text layout = { 0 };
     if (target_nearest(target, &nearest, arena))
         plan_write(&nearest.plan, &layout);
-    const struct target_rule *rule = target->rules;
-    const struct target_rule *end = target->rules + *target->num_rules;
-    while (rule && rule < end) {
+    const struct target_rule *rule = NULL;
+    for (;;) {
         struct err found = { 0 };
-        rule = target_check_behind(target, job, rule, arena, &found);
-        if (rule)
-            json_array_append_new(
-                list, json_pack("{s:s, s:s, s:s, s:s, s:s, s:o}", "rule", rule->id, "sentence",
-                                rule->sentence, "where", found.where, "found", found.msg, "fix",
-                                rule->fix, "nearest",
-                                layout.length > 0 ? json_string(text_get(&layout)) : json_null()));
-        rule = rule ? rule + 1 : NULL;
+        rule = target_check_job(target, job, rule, arena, &found);
+        if (!rule)
+            break;
+        json_t *refusal = broken_rule_json(rule++, &found);
+        json_object_set_new(refusal, "nearest",
+                            layout.length > 0 ? json_string(text_get(&layout)) : json_null());
+        json_array_append_new(list, refusal);
     }
     text_release(&layout);
     return list;

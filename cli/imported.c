@@ -68,20 +68,29 @@ json_t *imported_settings_json(const struct settings *settings)
     return list;
 }
 
+json_t *broken_json(const struct broken *broken)
+{
+    return json_pack("{s:s, s:s, s:s, s:s, s:s}", "rule", broken->rule, "sentence",
+                     broken->sentence, "where", broken->where, "found", broken->found, "fix",
+                     broken->fix);
+}
+
+json_t *broken_rule_json(const struct target_rule *rule, const struct err *found)
+{
+    struct broken broken = { rule->id, rule->sentence, found->where, found->msg, rule->fix };
+    return broken_json(&broken);
+}
+
 json_t *imported_broken_json(const struct imported_job *answer)
 {
     json_t *list = json_array();
     const struct target_rule *rule = NULL;
     for (;;) {
         struct err found = { 0 };
-        rule = target_check_from(answer->target, answer->imported, rule, &found);
+        rule = target_check_file(answer->target, answer->imported, rule, &found);
         if (!rule)
             return list;
-        json_array_append_new(list, json_pack("{s:s, s:s, s:s, s:s, s:s}", "rule", rule->id,
-                                              "sentence", rule->sentence, "where", found.where,
-                                              "found", found.msg, "fix", rule->fix));
-        if (++rule == answer->target->rules + *answer->target->num_rules)
-            return list;
+        json_array_append_new(list, broken_rule_json(rule++, &found));
     }
 }
 

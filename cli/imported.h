@@ -23,7 +23,14 @@ bool imported_load(struct options *options, const char *from, bool is_checked,
 void imported_release(struct imported_job *job);
 
 json_t *imported_settings_json(const struct settings *settings);
-/* [{"rule", "sentence", "where", "found", "fix"}] */
+/* A rule that does not hold, or a habit that costs: {"rule", "sentence", "where", "found", "fix"}.
+ */
+struct broken {
+    const char *rule, *sentence, *where, *found, *fix;
+};
+json_t *broken_json(const struct broken *broken);
+json_t *broken_rule_json(const struct target_rule *rule, const struct err *found);
+/* The list of all that the file breaks. */
 json_t *imported_broken_json(const struct imported_job *answer);
 void imported_print_settings(const char *title, const struct settings *settings);
 void imported_print_broken(const json_t *list);

@@ -25,7 +25,7 @@ static void keep_runnable(const struct target *target, const struct setup *setup
         struct arena_mark mark = arena_mark(&arena);
         struct err ignored = { 0 };
         job.plan = result->top[i].plan;
-        if (!target_check(target, &job, &arena, &ignored)) {
+        if (!target_check_job(target, &job, NULL, &arena, &ignored)) {
             job_tidy(&job);
             result->top[kept] = result->top[i];
             result->top[kept++].plan = job.plan;

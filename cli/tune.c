@@ -84,12 +84,11 @@ static void find_broken(struct tune_answer *answer)
 {
     struct tuning *t = &answer->t;
     answer->broken = imported_broken_json(&t->job);
-    if (t->unsound.code != ERR_NONE && json_array_size(answer->broken) == 0)
-        json_array_append_new(answer->broken,
-                              json_pack("{s:s, s:s, s:s, s:s, s:s}", "rule", t->rule_id, "sentence",
-                                        t->sentence, "where", t->unsound.where, "found",
-                                        t->unsound.msg, "fix",
-                                        "take one of the changes, which keep it"));
+    if (t->unsound.code != ERR_NONE && json_array_size(answer->broken) == 0) {
+        struct broken broken = { t->rule_id, t->sentence, t->unsound.where, t->unsound.msg,
+                                 "take one of the changes, which keep it" };
+        json_array_append_new(answer->broken, broken_json(&broken));
+    }
     tune_add_advice(t, answer->broken);
 }
 

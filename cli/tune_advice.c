@@ -267,13 +267,6 @@ static const struct {
 
 /* --- telling --------------------------------------------------------------------------------- */
 
-static void add_row(json_t *broken, const char *id, const char *sentence, const char *where,
-                    const char *found, const char *fix)
-{
-    json_array_append_new(broken, json_pack("{s:s, s:s, s:s, s:s, s:s}", "rule", id, "sentence",
-                                            sentence, "where", where, "found", found, "fix", fix));
-}
-
 /* Writes the flags that lead to the mended plan; false where it is no better. */
 static bool write_fix(struct tuning *t, const struct advice *row, struct text *fix)
 {
@@ -309,9 +302,10 @@ static void add_costly(struct tuning *t, json_t *broken)
         const char *value = found && found->num_values > 0 ? found->values[0] : "";
         bool is_costly = found && (!costly[i].value || strcmp(value, costly[i].value) == 0);
         bool is_needed = is_costly && t->unsound.code == ERR_NONE && tune_needs(t, costly[i].key);
+        struct broken row = { "slow-setting", costly[i].sentence, costly[i].key,
+                              *value ? value : "is given", costly[i].fix };
         if (is_costly && !is_needed)
-            add_row(broken, "slow-setting", costly[i].sentence, costly[i].key,
-                    *value ? value : "is given", costly[i].fix);
+            json_array_append_new(broken, broken_json(&row));
     }
 }
 
@@ -319,9 +313,11 @@ void tune_add_advice(struct tuning *t, json_t *broken)
 {
     for (int i = 0; i < LENGTH(advice) && t->unsound.code == ERR_NONE; i++) {
         struct text where = { 0 }, found = { 0 }, fix = { 0 };
-        if (advice[i].is_seen(t, &where, &found, &fix) && write_fix(t, &advice[i], &fix))
-            add_row(broken, advice[i].id, advice[i].sentence, text_get(&where), text_get(&found),
-                    text_get(&fix));
+        if (advice[i].is_seen(t, &where, &found, &fix) && write_fix(t, &advice[i], &fix)) {
+            struct broken row = { advice[i].id, advice[i].sentence, text_get(&where),
+                                  text_get(&found), text_get(&fix) };
+            json_array_append_new(broken, broken_json(&row));
+        }
         text_release(&where);
         text_release(&found);
         text_release(&fix);

@@ -127,7 +127,7 @@ bool tune_may_offer(struct tuning *t, const struct scored_plan *scored)
     struct job job = t->now;
     job.plan = scored->plan;
     return scored->prediction.fits && scored->prediction.p_oom <= t->oom_risk &&
-           !target_check(t->job.target, &job, &t->arena, &ignored);
+           !target_check_job(t->job.target, &job, NULL, &t->arena, &ignored);
 }
 
 static bool is_present_sound(const struct tuning *t)

@@ -45,13 +45,11 @@ static struct settings changed_file(struct tuning *t, const struct settings *fil
 static bool breaks_more(struct tuning *t, const struct imported *changed)
 {
     const struct target *target = t->job.target;
-    const struct target_rule *end = target->rules + *target->num_rules, *rule = NULL;
-    do {
-        struct err found = { 0 };
-        rule = target_check_from(target, changed, rule, &found);
-        if (rule && target_check_from(target, t->job.imported, rule, &found) != rule)
+    struct err found = { 0 };
+    const struct target_rule *rule = target_check_file(target, changed, NULL, &found);
+    for (; rule; rule = target_check_file(target, changed, rule + 1, &found))
+        if (target_check_file(target, t->job.imported, rule, &found) != rule)
             return true;
-    } while (rule && ++rule < end);
     return false;
 }
 

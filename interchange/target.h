@@ -76,14 +76,11 @@ extern const int num_targets;
 /* NULL with ERR_USAGE, where = the option, and the nearest name. */
 const struct target *target_find(const char *name, const char *option, struct err *err);
 
-/* The first rule that a job breaks when it is exported, or NULL. */
-const struct target_rule *target_check(const struct target *target, const struct job *job,
-                                       struct arena *arena, struct err *err);
-
-/* The same from the rule `first` on. */
-const struct target_rule *target_check_behind(const struct target *target, const struct job *job,
-                                              const struct target_rule *first, struct arena *arena,
-                                              struct err *err);
+/* The first rule from `first` on (NULL: of all) that a job breaks when it is exported, or NULL. The
+ * search for the next one begins at rule + 1, also behind the last. */
+const struct target_rule *target_check_job(const struct target *target, const struct job *job,
+                                           const struct target_rule *first, struct arena *arena,
+                                           struct err *err);
 
 /* Changes the job to the nearest one that keeps the target's rules and plan_check's; false when
  * none is found. */
@@ -98,11 +95,11 @@ void target_export(const struct target *target, const struct job *job, enum job_
  * must hold the stack's habits and may hold num_gpus. Checks no rule. */
 bool target_import(const struct target *target, const char *path, struct imported *out,
                    struct arena *arena, struct err *err);
-/* Of what was imported: the first broken rule at or behind `first`, or NULL. */
-const struct target_rule *target_check_from(const struct target *target,
+/* As target_check_job, for a file: rules about what the target cannot express do not apply. */
+const struct target_rule *target_check_file(const struct target *target,
                                             const struct imported *imported,
                                             const struct target_rule *first, struct err *err);
-/* The last steps of it: settings from anywhere (the head of a log) into args and job. */
+/* The last steps of target_import: settings from anywhere (the head of a log) into args and job. */
 bool target_read(const struct target *target, struct imported *out, struct arena *arena,
                  struct err *err);
 

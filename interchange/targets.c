@@ -97,54 +97,49 @@ const struct target *target_find(const char *name, const char *option, struct er
 
 /* --- rules ----------------------------------------------------------------------------------- */
 
+/* X in its id: a rule about what the target cannot express. */
+static bool is_of_exports(const struct target_rule *rule)
+{
+    return strchr(rule->id, 'X') != NULL;
+}
+
 static const struct target_rule *first_broken(const struct target *target,
-                                              const struct rule_case *of,
+                                              const struct rule_case *of, bool is_export,
                                               const struct target_rule *first, struct err *err)
 {
     const struct target_rule *end = target->rules + *target->num_rules;
-    for (const struct target_rule *rule = first; rule < end; rule++)
-        if (!rule->holds(of, err))
+    for (const struct target_rule *rule = first ? first : target->rules; rule < end; rule++)
+        if ((is_export || !is_of_exports(rule)) && !rule->holds(of, err))
             return rule;
     return NULL;
 }
 
-const struct target_rule *target_check_behind(const struct target *target, const struct job *job,
-                                              const struct target_rule *first, struct arena *arena,
-                                              struct err *err)
+const struct target_rule *target_check_job(const struct target *target, const struct job *job,
+                                           const struct target_rule *first, struct arena *arena,
+                                           struct err *err)
 {
     _Alignas(max_align_t) char args[MAX_TARGET_ARGS];
     target->arguments(job, args, arena);
-    return first_broken(target, &(struct rule_case){ job, args, NULL }, first, err);
+    return first_broken(target, &(struct rule_case){ job, args, NULL }, true, first, err);
 }
 
-const struct target_rule *target_check(const struct target *target, const struct job *job,
-                                       struct arena *arena, struct err *err)
-{
-    return target_check_behind(target, job, target->rules, arena, err);
-}
-
-/* Rules of what a target cannot express say nothing of a file that is its own. */
-const struct target_rule *target_check_from(const struct target *target,
+const struct target_rule *target_check_file(const struct target *target,
                                             const struct imported *imported,
                                             const struct target_rule *first, struct err *err)
 {
     struct rule_case of = { &imported->job, imported->args, &imported->environment };
-    const struct target_rule *end = target->rules + *target->num_rules;
-    for (const struct target_rule *rule = first ? first : target->rules; rule < end; rule++)
-        if (!strchr(rule->id, 'X') && !rule->holds(&of, err))
-            return rule;
-    return NULL;
+    return first_broken(target, &of, false, first, err);
 }
 
 bool target_nearest(const struct target *target, struct job *job, struct arena *arena)
 {
     for (int turn = 0; turn <= *target->num_rules; turn++) {
         struct err ignored = { 0 };
-        const struct target_rule *broken = target_check(target, job, arena, &ignored);
-        if (!broken)
+        const struct target_rule *broken = target_check_job(target, job, NULL, arena, &ignored);
+        if (!broken) {
             job_tidy(job);
-        if (!broken)
             return !plan_check(&job->plan, &job->model, job->model.batch, job->num_gpus, &ignored);
+        }
         if (!broken->mend)
             return false;
         broken->mend(job, arena);

@@ -232,7 +232,7 @@ START_TEST(each_rule_finds_its_mistake)
     begin(64);
     ck_assert(megatron()->parse("", text, &imported, &arena, &err));
     bool is_read = target_read(megatron(), &imported, &arena, &err);
-    const struct target_rule *rule = target_check_from(megatron(), &imported, NULL, &found);
+    const struct target_rule *rule = target_check_file(megatron(), &imported, NULL, &found);
     ck_assert_msg(rule && strcmp(rule->id, broken[_i].rule) == 0, "%s found %s %s %s (%s)",
                   broken[_i].rule, rule ? rule->id : "none", found.where, found.msg,
                   is_read ? "read" : err.msg);

@@ -104,7 +104,7 @@ static void go_round(const struct target *target, const struct job *job, bool kn
                   "%s %s:\n%s\n%s", target->name, words, model_text(&job->model),
                   model_text(&back->job.model));
     ck_assert_int_eq(back->unknown.count, 0);
-    const struct target_rule *rule = target_check_from(target, back, NULL, &err);
+    const struct target_rule *rule = target_check_file(target, back, NULL, &err);
     ck_assert_msg(!rule, "%s %s %s breaks %s: %s", target->name, words, layout,
                   rule ? rule->id : "", err.msg);
 }
