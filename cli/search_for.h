@@ -1,0 +1,21 @@
+/* cli/search_for.h - `search --for TARGET`: only plans that a framework can run. */
+#ifndef CLI_SEARCH_FOR_H
+#define CLI_SEARCH_FOR_H
+
+#include "cli/input/options.h"
+#include "cli/input/setup.h"
+#include "search/search.h"
+
+/* Takes the framework's stack unless another was asked for. */
+bool begin_for_target(struct options *options, struct err *err);
+
+/* Leaves out what the framework never has, and notes its rules; nothing without --for. */
+void ask_for_target(const struct options *options, struct setup *setup,
+                    struct search_request *request);
+
+/* The best plans that the framework of --for can run. */
+bool search_runnable(const struct options *options, const struct setup *setup,
+                     const struct search_request *request, struct search_result *result,
+                     struct err *err);
+
+#endif
