@@ -1,6 +1,7 @@
 #include "cli/search_for.h"
 
 #include "base/text.h"
+#include "cli/input/search_request.h"
 #include "cli/runnable.h"
 
 bool begin_for_target(struct options *options, struct err *err)
@@ -34,8 +35,7 @@ bool search_runnable(const struct options *options, const struct setup *setup,
                      const struct search_request *request, struct search_result *result,
                      struct err *err)
 {
-    enum { DEFAULT_TOP = 5 };
     const struct target *target = target_find(options->for_model, "--for", err);
-    return target && runnable_search(target, setup, request,
-                                     options->top > 0 ? options->top : DEFAULT_TOP, result, err);
+    return target &&
+           runnable_search(target, setup, request, search_request_top(options), result, err);
 }

@@ -3,7 +3,6 @@
 #include "base/parallel.h"
 #include "base/text.h"
 
-enum { DEFAULT_TOP = 5 };
 static const double default_oom_risk = 0.05;
 
 static const char *in_lower_case(const char *words, struct setup *setup)
@@ -22,6 +21,12 @@ static const char *forbidden_words(const struct options *options, struct setup *
     struct text words = { 0 };
     text_add(&words, "cp %s", options->forbid ? options->forbid : "");
     return text_keep(&words, &setup->arena);
+}
+
+int search_request_top(const struct options *options)
+{
+    enum { DEFAULT_TOP = 5 };
+    return options->top > 0 ? options->top : DEFAULT_TOP;
 }
 
 struct search_request search_request_of(struct options *options, struct setup *setup)
@@ -45,7 +50,7 @@ struct search_request search_request_of(struct options *options, struct setup *s
         .placement = options->placement,
         .max_memory_bytes = options->max_memory_bytes,
         .oom_risk = options->oom_risk > 0 ? options->oom_risk : default_oom_risk,
-        .top = options->top > 0 ? options->top : DEFAULT_TOP,
+        .top = search_request_top(options),
         .jobs = options->jobs > 0 ? options->jobs : parallel_cores(),
         .time_limit_s = options->time_limit_s,
         .budget = options->budget,

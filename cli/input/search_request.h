@@ -8,4 +8,6 @@
 /* Borrows from the setup, whose arena holds its words. The options' words are put in lower case. */
 struct search_request search_request_of(struct options *options, struct setup *setup);
 
+int search_request_top(const struct options *options); /* plans to list */
+
 #endif
