@@ -11,11 +11,6 @@
 #include <math.h>
 #include <string.h>
 
-static const struct megatron_args *args_of(const struct rule_case *of)
-{
-    return of->args;
-}
-
 /* --- what has no arguments ------------------------------------------------------------------- */
 
 static bool schedule_exists(const struct rule_case *of, struct err *err)
@@ -223,7 +218,7 @@ static bool model_exists(const struct rule_case *of, struct err *err)
 /* Data ranks; 0 where the degrees do not divide the GPUs. */
 static int data_ranks(const struct rule_case *of)
 {
-    const struct megatron_args *a = args_of(of);
+    const struct megatron_args *a = of->args;
     long long ways = (long long)a->tp * a->pp * a->cp;
     if (ways < 1 || of->job->num_gpus % ways != 0)
         return 0;
@@ -232,7 +227,7 @@ static int data_ranks(const struct rule_case *of)
 
 static bool degrees_divide_world(const struct rule_case *of, struct err *err)
 {
-    const struct megatron_args *a = args_of(of);
+    const struct megatron_args *a = of->args;
     const struct {
         const char *flag;
         int value;
@@ -251,7 +246,7 @@ static bool degrees_divide_world(const struct rule_case *of, struct err *err)
 
 static bool batch_divides(const struct rule_case *of, struct err *err)
 {
-    const struct megatron_args *a = args_of(of);
+    const struct megatron_args *a = of->args;
     int dp = data_ranks(of);
     return dp == 0 || a->global_batch == 0 || a->global_batch % (a->micro_batch * dp) == 0 ||
            BROKEN("--global-batch-size", "%d is no multiple of micro-batch %d x dp %d",
@@ -260,7 +255,7 @@ static bool batch_divides(const struct rule_case *of, struct err *err)
 
 static bool stages_are_given_once(const struct rule_case *of, struct err *err)
 {
-    const struct megatron_args *a = args_of(of);
+    const struct megatron_args *a = of->args;
     return (a->lpvs > 0) + (a->nvs > 0) + (a->layout != NULL) <= 1 ||
            BROKEN("--num-layers-per-virtual-pipeline-stage",
                   "is given together with another of --num-virtual-stages-per-pipeline-rank and "
@@ -274,7 +269,7 @@ static int counted_layers(const struct megatron_args *a)
 
 static bool layers_divide(const struct rule_case *of, struct err *err)
 {
-    const struct megatron_args *a = args_of(of);
+    const struct megatron_args *a = of->args;
     bool is_even = !a->layout && a->nvs == 0 && a->first_layers == 0 && a->last_layers == 0;
     return !is_even || a->layers == 0 || counted_layers(a) % a->pp == 0 ||
            BROKEN("--pipeline-model-parallel-size", "%d layers do not divide over %d stages",
@@ -283,7 +278,7 @@ static bool layers_divide(const struct rule_case *of, struct err *err)
 
 static bool virtual_layers_divide(const struct rule_case *of, struct err *err)
 {
-    const struct megatron_args *a = args_of(of);
+    const struct megatron_args *a = of->args;
     if (a->lpvs == 0)
         return true;
     if (a->first_layers > 0 || a->last_layers > 0)
@@ -298,13 +293,13 @@ static bool virtual_layers_divide(const struct rule_case *of, struct err *err)
 
 static int vpp_of(const struct rule_case *of)
 {
-    const struct megatron_args *a = args_of(of);
+    const struct megatron_args *a = of->args;
     return a->layout ? of->job->plan.vpp : megatron_vpp(a);
 }
 
 static bool interleaving_has_stages(const struct rule_case *of, struct err *err)
 {
-    const struct megatron_args *a = args_of(of);
+    const struct megatron_args *a = of->args;
     int vpp = vpp_of(of);
     if (vpp == 1)
         return true;
@@ -318,7 +313,7 @@ static bool interleaving_has_stages(const struct rule_case *of, struct err *err)
 
 static bool ends_have_layers(const struct rule_case *of, struct err *err)
 {
-    const struct megatron_args *a = args_of(of);
+    const struct megatron_args *a = of->args;
     int vpp = vpp_of(of);
     if (a->first_layers == 0 && a->last_layers == 0)
         return true;
@@ -341,7 +336,7 @@ static bool ends_have_layers(const struct rule_case *of, struct err *err)
 static bool layout_holds_layers(const struct rule_case *of, struct err *err)
 {
     static const char where[] = "--pipeline-model-parallel-layout";
-    const struct megatron_args *a = args_of(of);
+    const struct megatron_args *a = of->args;
     struct stage_text stages;
     struct arena arena = { 0 };
     struct model model = of->job->model;
@@ -361,7 +356,7 @@ static bool layout_holds_layers(const struct rule_case *of, struct err *err)
 
 static bool gathers_can_overlap(const struct rule_case *of, struct err *err)
 {
-    const struct megatron_args *a = args_of(of);
+    const struct megatron_args *a = of->args;
     if (!a->overlap_param)
         return true;
     if (!a->distributed_optimizer && !a->megatron_fsdp)
@@ -384,7 +379,7 @@ static void mend_overlap(struct job *job, struct arena *arena)
 
 static bool heads_divide_hidden(const struct rule_case *of, struct err *err)
 {
-    const struct megatron_args *a = args_of(of);
+    const struct megatron_args *a = of->args;
     return a->kv_channels > 0 || a->latent || a->heads < 1 || a->hidden % a->heads == 0 ||
            BROKEN("--num-attention-heads",
                   "%d does not divide --hidden-size %d, and there is no "
@@ -394,7 +389,7 @@ static bool heads_divide_hidden(const struct rule_case *of, struct err *err)
 
 static bool tensor_divides_heads(const struct rule_case *of, struct err *err)
 {
-    const struct megatron_args *a = args_of(of);
+    const struct megatron_args *a = of->args;
     return a->heads % a->tp == 0 ||
            BROKEN("--tensor-model-parallel-size", "%d does not divide the %d attention heads",
                   a->tp, a->heads);
@@ -402,7 +397,7 @@ static bool tensor_divides_heads(const struct rule_case *of, struct err *err)
 
 static bool tensor_fits_groups(const struct rule_case *of, struct err *err)
 {
-    const struct megatron_args *a = args_of(of);
+    const struct megatron_args *a = of->args;
     int groups = a->query_groups;
     return !a->grouped_query || groups < 1 || groups % a->tp == 0 || a->tp % groups == 0 ||
            BROKEN("--tensor-model-parallel-size",
@@ -412,7 +407,7 @@ static bool tensor_fits_groups(const struct rule_case *of, struct err *err)
 
 static bool context_divides_sequence(const struct rule_case *of, struct err *err)
 {
-    const struct megatron_args *a = args_of(of);
+    const struct megatron_args *a = of->args;
     int product = 1;
     for (int i = 0; i < a->hierarchy.count; i++)
         product *= a->hierarchy.at[i] > 0 && product < INT_MAX / a->hierarchy.at[i]
@@ -428,7 +423,7 @@ static bool context_divides_sequence(const struct rule_case *of, struct err *err
 
 static bool positions_cover_sequence(const struct rule_case *of, struct err *err)
 {
-    const struct megatron_args *a = args_of(of);
+    const struct megatron_args *a = of->args;
     return a->max_positions == 0 || a->max_positions >= a->seq ||
            BROKEN("--max-position-embeddings", "%d is less than the sequence of %d",
                   a->max_positions, a->seq);
@@ -442,7 +437,7 @@ static bool replays_module(const struct megatron_args *a, enum replayed module)
 
 static bool recompute_is_whole(const struct rule_case *of, struct err *err)
 {
-    const struct megatron_args *a = args_of(of);
+    const struct megatron_args *a = of->args;
     bool is_full = a->granularity == GRANULARITY_FULL && !a->recompute_activations;
     if (is_full && a->method == METHOD_NONE)
         return BROKEN("--recompute-granularity", "full needs --recompute-method");
@@ -474,7 +469,7 @@ static void mend_modules(struct job *job, struct arena *arena)
 
 static bool sequence_parallel_has_ranks(const struct rule_case *of, struct err *err)
 {
-    const struct megatron_args *a = args_of(of);
+    const struct megatron_args *a = of->args;
     if (a->sp && a->tp == 1)
         return BROKEN("--sequence-parallel", "is switched off, as tp is 1");
     return !a->overlap_tp || a->sp ||
@@ -483,7 +478,7 @@ static bool sequence_parallel_has_ranks(const struct rule_case *of, struct err *
 
 static bool experts_divide(const struct rule_case *of, struct err *err)
 {
-    const struct megatron_args *a = args_of(of);
+    const struct megatron_args *a = of->args;
     if (a->ep > 1 && a->experts == 0)
         return BROKEN("--expert-model-parallel-size", "is %d, and the model has no experts", a->ep);
     return a->experts == 0 || a->experts % a->ep == 0 ||
@@ -493,7 +488,7 @@ static bool experts_divide(const struct rule_case *of, struct err *err)
 
 static bool offload_stands_alone(const struct rule_case *of, struct err *err)
 {
-    const struct megatron_args *a = args_of(of);
+    const struct megatron_args *a = of->args;
     if (!a->offload_activations)
         return true;
     if (a->pp > 1)
@@ -513,7 +508,7 @@ static bool is_fsdp(const struct megatron_args *a)
 static bool connections_are_right(const struct rule_case *of, struct err *err)
 {
     static const char name[] = "CUDA_DEVICE_MAX_CONNECTIONS";
-    const struct megatron_args *a = args_of(of);
+    const struct megatron_args *a = of->args;
     if (!of->environment || of->environment->count == 0)
         return true; /* the exporter sets it; of an argument list nothing is known */
     const struct setting *found = settings_find(of->environment, name);
@@ -528,7 +523,7 @@ static bool connections_are_right(const struct rule_case *of, struct err *err)
 
 static bool fsdp_stands_alone(const struct rule_case *of, struct err *err)
 {
-    const struct megatron_args *a = args_of(of);
+    const struct megatron_args *a = of->args;
     const char *where = a->torch_fsdp2 ? "--use-torch-fsdp2" : "--use-megatron-fsdp";
     const char *format = a->checkpoint_format ? a->checkpoint_format : "";
     if (!is_fsdp(a))
@@ -552,7 +547,7 @@ static bool fsdp_stands_alone(const struct rule_case *of, struct err *err)
 
 static bool run_is_stated_once(const struct rule_case *of, struct err *err)
 {
-    const struct megatron_args *a = args_of(of);
+    const struct megatron_args *a = of->args;
     if (a->train_iters > 0 && a->train_samples > 0)
         return BROKEN("--train-iters", "and --train-samples exclude each other");
     if (a->save && a->save_interval < 1)
@@ -565,7 +560,7 @@ static bool run_is_stated_once(const struct rule_case *of, struct err *err)
 
 static bool optimizer_state_fits(const struct rule_case *of, struct err *err)
 {
-    const struct megatron_args *a = args_of(of);
+    const struct megatron_args *a = of->args;
     if (a->offload_optimizer && !a->precision_aware)
         return BROKEN("--optimizer-cpu-offload", "needs --use-precision-aware-optimizer");
     if (a->precision_aware && !a->distributed_optimizer)
@@ -587,7 +582,7 @@ static void mend_state(struct job *job, struct arena *arena)
 
 static bool virtual_stages_divide(const struct rule_case *of, struct err *err)
 {
-    const struct megatron_args *a = args_of(of);
+    const struct megatron_args *a = of->args;
     bool is_even = a->first_layers == 0 && a->last_layers == 0;
     if (a->nvs < 2 || !is_even || a->layers == 0)
         return true;
@@ -602,7 +597,7 @@ static bool virtual_stages_divide(const struct rule_case *of, struct err *err)
 static bool microbatches_fill_groups(const struct rule_case *of, struct err *err)
 {
     static const char where[] = "--microbatch-group-size-per-virtual-pipeline-stage";
-    const struct megatron_args *a = args_of(of);
+    const struct megatron_args *a = of->args;
     int dp = data_ranks(of), group = a->microbatch_group > 0 ? a->microbatch_group : a->pp;
     if (vpp_of(of) == 1 || dp == 0 || a->global_batch == 0)
         return true;
@@ -619,7 +614,7 @@ static bool microbatches_fill_groups(const struct rule_case *of, struct err *err
 
 static bool experts_divide_world(const struct rule_case *of, struct err *err)
 {
-    const struct megatron_args *a = args_of(of);
+    const struct megatron_args *a = of->args;
     long long ways = (long long)(a->etp > 0 ? a->etp : a->tp) * a->ep * a->pp;
     return a->experts == 0 || of->job->num_gpus == 0 || of->job->num_gpus % ways == 0 ||
            BROKEN("--expert-model-parallel-size", "etp %d x ep %d x pp %d does not divide %d GPUs",
@@ -628,7 +623,7 @@ static bool experts_divide_world(const struct rule_case *of, struct err *err)
 
 static bool experts_see_all_rows(const struct rule_case *of, struct err *err)
 {
-    const struct megatron_args *a = args_of(of);
+    const struct megatron_args *a = of->args;
     return a->experts == 0 || a->tp == 1 || a->sp ||
            BROKEN("--sequence-parallel", "is missing; experts with tp %d need it", a->tp);
 }
@@ -641,7 +636,7 @@ static void mend_sp(struct job *job, struct arena *arena)
 
 static bool ramp_up_divides(const struct rule_case *of, struct err *err)
 {
-    const struct megatron_args *a = args_of(of);
+    const struct megatron_args *a = of->args;
     int dp = data_ranks(of);
     if (a->ramp_up.count == 0 || dp == 0)
         return true;
@@ -658,7 +653,7 @@ static bool ramp_up_divides(const struct rule_case *of, struct err *err)
 
 static bool expert_bias_is_whole(const struct rule_case *of, struct err *err)
 {
-    const struct megatron_args *a = args_of(of);
+    const struct megatron_args *a = of->args;
     int etp = a->etp > 0 ? a->etp : a->tp;
     return a->experts == 0 || !a->linear_bias || etp == 1 ||
            BROKEN("--expert-tensor-parallel-size", "is %d, and experts with biases need 1", etp);
@@ -672,7 +667,7 @@ static void mend_etp(struct job *job, struct arena *arena)
 
 static bool router_is_sound(const struct rule_case *of, struct err *err)
 {
-    const struct megatron_args *a = args_of(of);
+    const struct megatron_args *a = of->args;
     if (a->experts == 0)
         return true;
     if (a->expert_bias && a->router_score == 0)
@@ -689,7 +684,7 @@ static bool router_is_sound(const struct rule_case *of, struct err *err)
 
 static bool expert_overlap_is_sound(const struct rule_case *of, struct err *err)
 {
-    const struct megatron_args *a = args_of(of);
+    const struct megatron_args *a = of->args;
     static const char where[] = "--overlap-moe-expert-parallel-comm";
     bool recomputes_all = a->granularity == GRANULARITY_FULL || replays_module(a, REPLAY_EXPERTS);
     if (a->overlap_shared && a->dispatcher == DISPATCHER_ALLGATHER)
@@ -714,14 +709,14 @@ static bool expert_overlap_is_sound(const struct rule_case *of, struct err *err)
 
 static bool capacity_is_sound(const struct rule_case *of, struct err *err)
 {
-    const struct megatron_args *a = args_of(of);
+    const struct megatron_args *a = of->args;
     return !a->pad_to_capacity || a->capacity > 0 ||
            BROKEN("--moe-pad-expert-input-to-capacity", "needs --moe-expert-capacity-factor");
 }
 
 static bool later_tokens_are_possible(const struct rule_case *of, struct err *err)
 {
-    const struct megatron_args *a = args_of(of);
+    const struct megatron_args *a = of->args;
     return a->mtp == 0 || a->position != EMBEDDING_LEARNED ||
            BROKEN("--mtp-num-layers", "does not go with learned positions");
 }
