@@ -8,15 +8,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_WORDS = 1 << 14, MOST_BYTES = 1 << 20, DEEPEST = 16 };
+enum { MOST_SHELL_WORDS = 1 << 14, MOST_SHELL_BYTES = 1 << 20, DEEPEST_SHELL = 16 };
 
-struct words {
+struct shell_words {
     const char **at;
     int *lines;
     int count, capacity;
 };
 
-struct reader {
+struct shell_reader {
     const char *at;
     int line;
     int depth; /* of scripts within words: bash -c "..." */
@@ -25,7 +25,8 @@ struct reader {
     struct err *err;
 };
 
-static void add_word(struct words *words, const char *word, int line, struct arena *arena)
+static void shell_add_word(struct shell_words *words, const char *word, int line,
+                           struct arena *arena)
 {
     enum { FIRST = 64 };
     if (words->count == words->capacity) {
@@ -44,42 +45,42 @@ static void add_word(struct words *words, const char *word, int line, struct are
     words->at[words->count++] = arena_text(arena, word);
 }
 
-static char *copy_span(const char *at, size_t length, struct arena *arena)
+static char *shell_span(const char *at, size_t length, struct arena *arena)
 {
     char *copy = arena_array(arena, 1, length + 1);
     memcpy(copy, at, length);
     return copy;
 }
 
-static bool is_name(char c)
+static bool shell_is_name(char c)
 {
     return isalnum((unsigned char)c) || c == '_';
 }
 
 /* --- variables ------------------------------------------------------------------------------- */
 
-static long long sum(const char **at, struct reader *reader);
+static long long sum(const char **at, struct shell_reader *reader);
 
-static const char *value_of(const struct reader *reader, const char *name)
+static const char *value_of(const struct shell_reader *reader, const char *name)
 {
     const struct setting *found = settings_find(&reader->out->variables, name);
     return found && found->num_values > 0 ? found->values[0] : NULL;
 }
 
-static void skip_blanks(const char **at)
+static void shell_skip_blanks(const char **at)
 {
     while (**at == ' ' || **at == '\t')
         ++*at;
 }
 
 /* Reads a number, a variable or a sum in brackets. */
-static long long factor(const char **at, struct reader *reader)
+static long long factor(const char **at, struct shell_reader *reader)
 {
-    skip_blanks(at);
+    shell_skip_blanks(at);
     if (**at == '(') {
         ++*at;
-        long long inner = reader->depth < DEEPEST ? sum(at, reader) : 0;
-        skip_blanks(at);
+        long long inner = reader->depth < DEEPEST_SHELL ? sum(at, reader) : 0;
+        shell_skip_blanks(at);
         *at += **at == ')';
         return inner;
     }
@@ -91,7 +92,7 @@ static long long factor(const char **at, struct reader *reader)
         braces = true;
         ++*at;
     }
-    while (is_name(**at)) {
+    while (shell_is_name(**at)) {
         if (length + 1 < sizeof name)
             name[length++] = **at;
         ++*at;
@@ -107,10 +108,10 @@ static long long bounded(double value)
     return value > -1e15 && value < 1e15 ? (long long)value : 0;
 }
 
-static long long term(const char **at, struct reader *reader)
+static long long term(const char **at, struct shell_reader *reader)
 {
     long long product = factor(at, reader);
-    for (skip_blanks(at); **at == '*' || **at == '/' || **at == '%'; skip_blanks(at)) {
+    for (shell_skip_blanks(at); **at == '*' || **at == '/' || **at == '%'; shell_skip_blanks(at)) {
         char op = *(*at)++;
         long long right = factor(at, reader);
         if (op == '*')
@@ -123,11 +124,11 @@ static long long term(const char **at, struct reader *reader)
     return product;
 }
 
-static long long sum(const char **at, struct reader *reader)
+static long long sum(const char **at, struct shell_reader *reader)
 {
     reader->depth++;
     long long total = term(at, reader);
-    for (skip_blanks(at); **at == '+' || **at == '-'; skip_blanks(at)) {
+    for (shell_skip_blanks(at); **at == '+' || **at == '-'; shell_skip_blanks(at)) {
         char op = *(*at)++;
         double right = (double)term(at, reader);
         total = bounded((double)total + (op == '+' ? right : -right));
@@ -142,19 +143,19 @@ static long long sum(const char **at, struct reader *reader)
 struct growing {
     struct text text;
     bool has_begun;
-    struct words *into;
+    struct shell_words *into;
 };
 
-static void end_word(struct growing *word, struct reader *reader)
+static void end_word(struct growing *word, struct shell_reader *reader)
 {
     if (word->has_begun)
-        add_word(word->into, text_get(&word->text), reader->line, reader->arena);
+        shell_add_word(word->into, text_get(&word->text), reader->line, reader->arena);
     text_release(&word->text);
     word->text = (struct text){ 0 };
     word->has_begun = false;
 }
 
-static void add_split(struct growing *word, const char *value, struct reader *reader)
+static void add_split(struct growing *word, const char *value, struct shell_reader *reader)
 {
     for (; *value; value++) {
         if (isspace((unsigned char)*value)) {
@@ -166,7 +167,8 @@ static void add_split(struct growing *word, const char *value, struct reader *re
     }
 }
 
-static void add_value(struct growing *word, const char *value, bool quoted, struct reader *reader)
+static void add_value(struct growing *word, const char *value, bool quoted,
+                      struct shell_reader *reader)
 {
     if (!quoted) {
         add_split(word, value, reader);
@@ -179,7 +181,7 @@ static void add_value(struct growing *word, const char *value, bool quoted, stru
 /* "${ARR[@]}": each element is a word of its own; "${ARR[*]}" too, which differs where an element
  * has blanks. */
 static void add_elements(struct growing *word, const struct setting *array, bool quoted,
-                         struct reader *reader)
+                         struct shell_reader *reader)
 {
     for (int i = 0; i < array->num_values; i++) {
         if (i > 0)
@@ -201,11 +203,12 @@ static const char *closing(const char *at, char open, char close)
 }
 
 /* ${NAME}, ${NAME:-WORD}, ${NAME[@]}. Other forms (${NAME//a/b}) give the value unchanged. */
-static void add_braces(struct growing *word, const char *inner, bool quoted, struct reader *reader)
+static void add_braces(struct growing *word, const char *inner, bool quoted,
+                       struct shell_reader *reader)
 {
     char name[64] = "";
     size_t length = 0;
-    while (is_name(inner[length]) && length + 1 < sizeof name) {
+    while (shell_is_name(inner[length]) && length + 1 < sizeof name) {
         name[length] = inner[length];
         length++;
     }
@@ -224,7 +227,7 @@ static void add_braces(struct growing *word, const char *inner, bool quoted, str
 }
 
 /* Expands what follows a $. */
-static void add_dollar(struct growing *word, bool quoted, struct reader *reader)
+static void add_dollar(struct growing *word, bool quoted, struct shell_reader *reader)
 {
     const char *at = reader->at + 1;
     char text[64];
@@ -239,7 +242,7 @@ static void add_dollar(struct growing *word, bool quoted, struct reader *reader)
     if (*at == '{' || *at == '(') {
         const char *end = closing(at, *at, *at == '{' ? '}' : ')');
         size_t length = end ? (size_t)(end - at) - 1 : strlen(at) - 1;
-        const char *inner = copy_span(at + 1, length, reader->arena);
+        const char *inner = shell_span(at + 1, length, reader->arena);
         if (*at == '{')
             add_braces(word, inner, quoted, reader);
         else
@@ -248,7 +251,7 @@ static void add_dollar(struct growing *word, bool quoted, struct reader *reader)
         return;
     }
     size_t length = 0;
-    while (is_name(at[length]) && length + 1 < sizeof text)
+    while (shell_is_name(at[length]) && length + 1 < sizeof text)
         length++;
     memcpy(text, at, length);
     text[length] = '\0';
@@ -265,7 +268,7 @@ static void add_dollar(struct growing *word, bool quoted, struct reader *reader)
     reader->at = at + length;
 }
 
-static bool read_single(struct growing *word, struct reader *reader)
+static bool read_single(struct growing *word, struct shell_reader *reader)
 {
     word->has_begun = true;
     for (reader->at++; *reader->at != '\''; reader->at++) {
@@ -278,7 +281,7 @@ static bool read_single(struct growing *word, struct reader *reader)
     return true;
 }
 
-static bool read_double(struct growing *word, struct reader *reader)
+static bool read_double(struct growing *word, struct shell_reader *reader)
 {
     word->has_begun = true;
     reader->at++;
@@ -297,7 +300,7 @@ static bool read_double(struct growing *word, struct reader *reader)
             reader->line += *reader->at == '\n';
             text_add(&word->text, "%c", *reader->at++);
         }
-        if (word->text.length > MOST_BYTES)
+        if (word->text.length > MOST_SHELL_BYTES)
             return false;
     }
     reader->at++;
@@ -306,12 +309,12 @@ static bool read_double(struct growing *word, struct reader *reader)
 
 /* Reads one word into `into`, or several where variables split it. It ends at a blank or an
  * operator. */
-static bool read_word(struct reader *reader, struct words *into)
+static bool shell_read_word(struct shell_reader *reader, struct shell_words *into)
 {
     struct growing word = { .into = into };
     bool ok = true;
     while (ok && *reader->at && !strchr(" \t\r\n;&|<>()", *reader->at)) {
-        if (word.text.length > MOST_BYTES || into->count > MOST_WORDS)
+        if (word.text.length > MOST_SHELL_BYTES || into->count > MOST_SHELL_WORDS)
             ok = false;
         else if (strncmp(reader->at, "\"$@\"", 4) == 0)
             reader->at += 4; /* a script's own arguments: there are none */
@@ -343,10 +346,10 @@ static bool read_word(struct reader *reader, struct words *into)
 /* --- commands -------------------------------------------------------------------------------- */
 
 /* Skips blanks, continued lines and comments; not ends of lines. */
-static void skip_to_word(struct reader *reader)
+static void skip_to_word(struct shell_reader *reader)
 {
     for (;;) {
-        skip_blanks(&reader->at);
+        shell_skip_blanks(&reader->at);
         if (*reader->at == '\r')
             reader->at++;
         else if (reader->at[0] == '\\' && reader->at[1] == '\n') {
@@ -368,7 +371,7 @@ static void skip_to_word(struct reader *reader)
 static size_t assignment(const char *at)
 {
     size_t length = 0;
-    while (is_name(at[length]))
+    while (shell_is_name(at[length]))
         length++;
     if (length == 0 || isdigit((unsigned char)at[0]))
         return 0;
@@ -377,7 +380,7 @@ static size_t assignment(const char *at)
     return at[length] == '+' && at[length + 1] == '=' ? length + 2 : 0;
 }
 
-static bool read_array(struct reader *reader, struct words *words)
+static bool read_array(struct shell_reader *reader, struct shell_words *words)
 {
     for (reader->at++;;) {
         skip_to_word(reader);
@@ -391,23 +394,23 @@ static bool read_array(struct reader *reader, struct words *words)
             return true;
         } else if (strchr(";&|<>(", *reader->at)) {
             reader->at++; /* stands in an array only by mistake */
-        } else if (!read_word(reader, words)) {
+        } else if (!shell_read_word(reader, words)) {
             return false;
         }
     }
 }
 
-static bool read_assignment(struct reader *reader, size_t length)
+static bool read_assignment(struct shell_reader *reader, size_t length)
 {
     struct settings *variables = &reader->out->variables;
     bool adds = reader->at[length - 2] == '+';
     bool is_array = reader->at[length] == '(';
-    const char *name = copy_span(reader->at, length - (adds ? 2 : 1), reader->arena);
-    struct words words = { 0 };
+    const char *name = shell_span(reader->at, length - (adds ? 2 : 1), reader->arena);
+    struct shell_words words = { 0 };
     const struct setting *before = adds ? settings_find(variables, name) : NULL;
     int line = reader->line;
     reader->at += length;
-    if (is_array ? !read_array(reader, &words) : !read_word(reader, &words))
+    if (is_array ? !read_array(reader, &words) : !shell_read_word(reader, &words))
         return false;
     struct text whole = { 0 };
     for (int i = 0; !is_array && before && i < before->num_values; i++)
@@ -423,12 +426,12 @@ static bool read_assignment(struct reader *reader, size_t length)
         setting_add_value(variables, added, words.at[i]);
     if (!is_array)
         setting_add_value(variables, added, text_get(&whole));
-    bool ok = whole.length <= MOST_BYTES;
+    bool ok = whole.length <= MOST_SHELL_BYTES;
     text_release(&whole);
-    return ok || err_set(reader->err, ERR_INPUT, name, "grows beyond %d bytes", MOST_BYTES);
+    return ok || err_set(reader->err, ERR_INPUT, name, "grows beyond %d bytes", MOST_SHELL_BYTES);
 }
 
-static int num_flags(const struct words *words)
+static int num_flags(const struct shell_words *words)
 {
     int count = 0;
     for (int i = 0; i < words->count; i++)
@@ -436,20 +439,20 @@ static int num_flags(const struct words *words)
     return count;
 }
 
-static bool read_script(struct reader *reader);
+static bool read_script(struct shell_reader *reader);
 
 /* Keeps the command that runs a .py with the most flags; looks into bash -c "...". */
-static bool keep_command(struct reader *reader, const struct words *words)
+static bool keep_command(struct shell_reader *reader, const struct shell_words *words)
 {
     struct shell_command *best = &reader->out->command;
-    struct words kept = { best->words, best->lines, best->count, best->count };
+    struct shell_words kept = { best->words, best->lines, best->count, best->count };
     int script = -1;
     for (int i = 0; i < words->count && script < 0; i++) {
         const char *word = words->at[i];
         if (text_ends_in(word, ".py"))
             script = i;
-        else if (strchr(word, ' ') && strstr(word, ".py") && reader->depth < DEEPEST) {
-            struct reader inner = *reader;
+        else if (strchr(word, ' ') && strstr(word, ".py") && reader->depth < DEEPEST_SHELL) {
+            struct shell_reader inner = *reader;
             inner.at = word;
             inner.line = words->lines[i];
             inner.depth++;
@@ -475,9 +478,9 @@ static bool is_prefix(const char *word)
 }
 
 /* Reads up to the end of a simple command. Assignments count where a command begins. */
-static bool read_command(struct reader *reader)
+static bool read_command(struct shell_reader *reader)
 {
-    struct words words = { 0 };
+    struct shell_words words = { 0 };
     for (;;) {
         skip_to_word(reader);
         bool at_start = words.count == 0 || is_prefix(words.at[words.count - 1]);
@@ -488,18 +491,18 @@ static bool read_command(struct reader *reader)
             continue;
         }
         if (*reader->at == '<' || *reader->at == '>') { /* a redirection: skip it and its file */
-            struct words file = { 0 };
+            struct shell_words file = { 0 };
             while (*reader->at && strchr("<>&", *reader->at))
                 reader->at++;
             skip_to_word(reader);
-            if (*reader->at && !strchr("\n;&|()", *reader->at) && !read_word(reader, &file))
+            if (*reader->at && !strchr("\n;&|()", *reader->at) && !shell_read_word(reader, &file))
                 return false;
             continue;
         }
         if (!*reader->at || strchr("\n;&|()", *reader->at))
             break;
         const char *from = reader->at;
-        if (!read_word(reader, &words))
+        if (!shell_read_word(reader, &words))
             return false;
         bool is_number = words.count > 0 && isdigit((unsigned char)*from) &&
                          reader->at == from + strspn(from, "0123456789");
@@ -513,7 +516,7 @@ static bool read_command(struct reader *reader)
     return keep_command(reader, &words);
 }
 
-static bool read_script(struct reader *reader)
+static bool read_script(struct shell_reader *reader)
 {
     while (*reader->at)
         if (!read_command(reader))
@@ -554,14 +557,14 @@ static void read_batch_lines(const char *text, struct shell_script *out)
 bool shell_read(const char *text, struct arena *arena, struct shell_script *out, struct err *err)
 {
     *out = (struct shell_script){ .variables.arena = arena };
-    struct reader reader = { .at = text, .line = 1, .arena = arena, .out = out, .err = err };
+    struct shell_reader reader = { .at = text, .line = 1, .arena = arena, .out = out, .err = err };
     read_batch_lines(text, out);
     return read_script(&reader);
 }
 
 /* --- plain lists ----------------------------------------------------------------------------- */
 
-static void split_line(const char *at, int line, struct words *words, struct arena *arena)
+static void split_line(const char *at, int line, struct shell_words *words, struct arena *arena)
 {
     const char *end = at + strcspn(at, "\r\n");
     while (at < end) {
@@ -575,16 +578,16 @@ static void split_line(const char *at, int line, struct words *words, struct are
         const char *stop = at;
         while (stop < end && (quote ? *stop != quote : !strchr(" \t", *stop)))
             stop++;
-        add_word(words, copy_span(at, (size_t)(stop - at), arena), line, arena);
+        shell_add_word(words, shell_span(at, (size_t)(stop - at), arena), line, arena);
         at = stop + (quote != '\0' && stop < end);
     }
 }
 
 void shell_split(const char *text, struct arena *arena, struct shell_command *out)
 {
-    struct words words = { 0 };
+    struct shell_words words = { 0 };
     int line = 0;
-    for (const char *at = text; at && words.count < MOST_WORDS;
+    for (const char *at = text; at && words.count < MOST_SHELL_WORDS;
          at = strchr(at, '\n'), at = at ? at + 1 : NULL) {
         line++;
         if (at[strspn(at, " \t")] != '#')
