@@ -4,20 +4,6 @@
 
 #include <stdbool.h>
 
-INLINED uint32_t bits_of(float value)
-{
-    uint32_t bits;
-    memcpy(&bits, &value, sizeof bits);
-    return bits;
-}
-
-INLINED float float_of(uint32_t bits)
-{
-    float value;
-    memcpy(&value, &bits, sizeof value);
-    return value;
-}
-
 static const uint32_t infinity_bits = 0x7f800000u;
 
 /* Branch-free, so that loops can be vectorised. */
@@ -27,7 +13,7 @@ INLINED uint32_t choose(bool first, uint32_t a, uint32_t b)
     return (a & mask) | (b & ~mask);
 }
 
-INLINED uint16_t bf16_of(float value)
+INLINED uint16_t to_bf16(float value)
 {
     uint32_t bits = bits_of(value);
     uint32_t odd = bits >> 16 & 1;
@@ -38,7 +24,7 @@ INLINED uint16_t bf16_of(float value)
 
 /* Below 2^-14 the halves are 2^-24 apart, as floats are in [0.5, 1): adding 0.5 rounds. Above, the
  * exponent is rebased and 13 bits are rounded off; overflow gives infinity. */
-INLINED uint16_t fp16_of(float value)
+INLINED uint16_t to_fp16(float value)
 {
     uint32_t bits = bits_of(value);
     uint32_t sign = bits >> 16 & 0x8000u;
@@ -71,28 +57,28 @@ EACH_MACHINE
 void bf16_round(long n, float *x)
 {
     for (long i = 0; i < n; i++)
-        x[i] = bf16_value(bf16_of(x[i]));
+        x[i] = bf16_value(to_bf16(x[i]));
 }
 
 EACH_MACHINE
 void fp16_round(long n, float *x)
 {
     for (long i = 0; i < n; i++)
-        x[i] = fp16_value(fp16_of(x[i]));
+        x[i] = fp16_value(to_fp16(x[i]));
 }
 
 EACH_MACHINE
 void bf16_pack(long n, const float *restrict x, uint16_t *restrict out)
 {
     for (long i = 0; i < n; i++)
-        out[i] = bf16_of(x[i]);
+        out[i] = to_bf16(x[i]);
 }
 
 EACH_MACHINE
 void fp16_pack(long n, const float *restrict x, uint16_t *restrict out)
 {
     for (long i = 0; i < n; i++)
-        out[i] = fp16_of(x[i]);
+        out[i] = to_fp16(x[i]);
 }
 
 EACH_MACHINE

@@ -11,23 +11,17 @@ extern "C" {
 
 inline uint16_t bf16_bits_of(float value)
 {
-    uint16_t bits;
-    bf16_pack(1, &value, &bits);
-    return bits;
+    return bf16_of(value);
 }
 
 inline uint16_t fp16_bits_of(float value)
 {
-    uint16_t bits;
-    fp16_pack(1, &value, &bits);
-    return bits;
+    return fp16_of(value);
 }
 
 inline float float_of_fp16_bits(uint16_t bits)
 {
-    float value;
-    fp16_unpack(1, &bits, &value);
-    return value;
+    return float_of_fp16(bits);
 }
 
 inline uint32_t bf16_pair_of(float low, float high)

@@ -5,20 +5,6 @@
 #include <math.h>
 #include <string.h>
 
-static uint32_t bits_of(float value)
-{
-    uint32_t bits;
-    memcpy(&bits, &value, sizeof bits);
-    return bits;
-}
-
-static float float_of(uint32_t bits)
-{
-    float value;
-    memcpy(&value, &bits, sizeof value);
-    return value;
-}
-
 /* A format of 16 bits: `fraction` of them behind the exponent. */
 struct format {
     int fraction, least_exponent; /* of the smallest normal number */

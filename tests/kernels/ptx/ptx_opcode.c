@@ -13,41 +13,6 @@
 
 /* --- what opcodes compute ----------------------------------------------------------------- */
 
-static uint32_t bits_of(float value)
-{
-    uint32_t bits;
-    memcpy(&bits, &value, sizeof bits);
-    return bits;
-}
-
-static float float_of(uint32_t bits)
-{
-    float value;
-    memcpy(&value, &bits, sizeof value);
-    return value;
-}
-
-static uint16_t bf16_of(float value)
-{
-    uint16_t bits;
-    bf16_pack(1, &value, &bits);
-    return bits;
-}
-
-static uint16_t fp16_of(float value)
-{
-    uint16_t bits;
-    fp16_pack(1, &value, &bits);
-    return bits;
-}
-
-static float of_fp16(uint16_t bits)
-{
-    float value;
-    fp16_unpack(1, &bits, &value);
-    return value;
-}
-
 /* Division by zero gives all ones, and the remainder is then the dividend: what GPUs do; the ISA
  * leaves it open. The smallest number by -1 is itself. */
 static int64_t divided(int64_t a, int64_t b)
@@ -289,7 +254,7 @@ typedef int none;
     X(cvt_s32_s16, "cvt.s32.s16", s32, s16, none, none, a)                          \
     X(cvt_u64_u16, "cvt.u64.u16", u64, u16, none, none, a)                          \
     X(cvt_u16_u32, "cvt.u16.u32", u16, u32, none, none, a)                          \
-    X(cvt_f32_f16, "cvt.f32.f16", f32, u16, none, none, of_fp16(a))                 \
+    X(cvt_f32_f16, "cvt.f32.f16", f32, u16, none, none, float_of_fp16(a))                 \
     X(cvt_rn_f16_f32, "cvt.rn.f16.f32", u16, f32, none, none, fp16_of(a))           \
     X(cvt_rn_bf16_f32, "cvt.rn.bf16.f32", u16, f32, none, none, bf16_of(a))         \
     X(cvt_rn_f16x2_f32, "cvt.rn.f16x2.f32", u32, f32, f32, none, (u32)fp16_of(a) << 16 | fp16_of(b))    \
