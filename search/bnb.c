@@ -46,6 +46,7 @@ struct examination {
     const struct bnb *bnb;
     struct worker *worker;
     struct frontier *kept, *tight;
+    struct block_floors floors;
 };
 
 static bool must_stop(const struct bnb *bnb, struct worker *worker)
@@ -151,6 +152,14 @@ static void examine_tight(struct examination *at, struct ranked_plan *ranked)
     frontier_offer(at->tight, ranked);
 }
 
+/* Whether a plan does not fit, at no risk, and cannot be the leanest, by its state alone. */
+static bool has_no_room(struct examination *at, const struct plan *plan)
+{
+    double floor_bytes = space_floor_bytes(&at->floors, at->worker->evaluator, plan);
+    return floor_bytes > at->bnb->search->system->fits_bytes &&
+           tally_has_leaner(&at->worker->tally, floor_bytes);
+}
+
 static bool examine_plan(void *context, const struct plan *plan)
 {
     struct examination *at = context;
@@ -160,6 +169,10 @@ static bool examine_plan(void *context, const struct plan *plan)
     double worst_s = worst_step_s(bnb);
     if (worst_s < HUGE_VAL && evaluate_bound_s(evaluator, plan) * (1 - rounding) > worst_s) {
         tally->bounded++;
+        return true;
+    }
+    if (has_no_room(at, plan)) {
+        tally->over_memory++;
         return true;
     }
     struct ranked_plan ranked = { .plan = *plan };
@@ -188,8 +201,8 @@ static void exclude_plan(void *context, const struct plan_rule *rule, double cou
 static void examine_family(void *context, size_t index, int id)
 {
     struct bnb *bnb = context;
-    struct examination at = { bnb, &bnb->workers[id], &bnb->round[index],
-                              &bnb->round_tight[index] };
+    struct examination at = { bnb, &bnb->workers[id], &bnb->round[index], &bnb->round_tight[index],
+                              .floors = { { 0 } } };
     const struct family *family = &bnb->families.at[bnb->next + index];
     bnb->is_open[index] = must_stop(bnb, at.worker);
     if (bnb->is_open[index])

@@ -311,6 +311,17 @@ double space_least_bytes(const struct space *space, struct evaluator *evaluator,
     return fmin(bytes, evaluate_least_grouped_bytes(evaluator, plan));
 }
 
+/* A sum over all stages, in another order than that of a stage's parts. */
+double space_floor_bytes(struct block_floors *floors, struct evaluator *evaluator,
+                         const struct plan *plan)
+{
+    const double rounding = 1e-12;
+    double *bytes = &floors->bytes[plan->zero];
+    if (*bytes == 0)
+        *bytes = evaluate_state_floor_bytes(evaluator, plan) * (1 - rounding);
+    return *bytes;
+}
+
 /* --- splits -------------------------------------------------------------------------------- */
 
 static void divide_as(const struct split *split, struct plan *plan)

@@ -28,6 +28,7 @@
 #include "search/words.h"
 #include "sim/cost/hardware.h"
 #include "sim/engine/simulate.h"
+#include "sim/plan/state_share.h"
 
 struct values {
     int *at;
@@ -87,6 +88,14 @@ double space_peak_bytes(const struct space *space, struct evaluator *evaluator, 
                         struct plan *plan);
 /* A lower bound of it in any rank order. */
 double space_least_bytes(const struct space *space, struct evaluator *evaluator, double most_bytes,
+                         const struct plan *plan);
+
+/* Lower bounds of the peaks of one block's candidates, by zero, in any rank order. Begin with 0. */
+struct block_floors {
+    double bytes[NUM_ZERO_STAGES]; /* 0: not known yet */
+};
+/* That of a candidate, which must keep the rules. */
+double space_floor_bytes(struct block_floors *floors, struct evaluator *evaluator,
                          const struct plan *plan);
 
 /* What a walk calls. */

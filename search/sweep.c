@@ -65,6 +65,7 @@ struct look {
     int at[MAX_RANK_ORDERS][NUM_AXES];
     struct rank_orders orders; /* views `at` */
     double family_floor_s;
+    struct block_floors floors;
     int recompute; /* of floor_s */
     double floor_s;
 };
@@ -78,6 +79,7 @@ static void look_begin(struct look *look, struct run *run, struct worker *worker
     look->orders =
         (struct rank_orders){ look->at, space_site_orders(space_of(run), site, look->at) };
     look->recompute = -1;
+    look->floors = (struct block_floors){ 0 };
 }
 
 static bool list_family(void *context, const struct plan *first)
@@ -166,7 +168,9 @@ static bool examine_plan(void *context, const struct plan *plan)
     const struct sweep *sweep = look->run->sweep;
     struct evaluator *evaluator = look->worker->evaluator;
     double memory_bytes = sweep->search->system->gpu.memory_bytes;
-    double least_bytes = space_least_bytes(space_of(look->run), evaluator, memory_bytes, plan);
+    double least_bytes = space_floor_bytes(&look->floors, evaluator, plan);
+    if (least_bytes <= memory_bytes)
+        least_bytes = space_least_bytes(space_of(look->run), evaluator, memory_bytes, plan);
     if (least_bytes > memory_bytes) {
         look->worker->tally.over_memory += look->orders.count;
         return true;

@@ -26,6 +26,11 @@ void tally_over_memory(struct tally *tally, const struct ranked_plan *plan)
     keep_least(tally, plan);
 }
 
+bool tally_has_leaner(const struct tally *tally, double floor_bytes)
+{
+    return tally->has_least && floor_bytes > tally->least.peak_memory_bytes;
+}
+
 static void keep_fastest(struct tally *tally, double step_s)
 {
     if (tally->evaluated == 0 || step_s < tally->fastest_s)

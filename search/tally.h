@@ -21,6 +21,8 @@ struct tally tally_new(struct arena *arena); /* its counts live in the arena */
 void tally_add(struct tally *sum, const struct tally *more);
 void tally_broken(struct tally *tally, const struct plan_rule *rule, double count);
 void tally_over_memory(struct tally *tally, const struct ranked_plan *plan);
+/* Whether a plan that needs at least this much cannot be the leanest. */
+bool tally_has_leaner(const struct tally *tally, double floor_bytes);
 void tally_evaluated(struct tally *tally, const struct ranked_plan *plan);
 
 /* Whether a search that began at start_s must end early; recorded in the tally. */

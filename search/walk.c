@@ -27,6 +27,7 @@ struct visit {
     int id;
     int at[MAX_RANK_ORDERS][NUM_AXES];
     int num_orders; /* orders per candidate: 1, or those in `at` */
+    struct block_floors floors;
 };
 
 int walk_jobs(const struct search_request *request)
@@ -54,6 +55,11 @@ static bool score(void *context, const struct plan *plan)
     struct tally *tally = &visit->worker->tally;
     struct ranked_plan ranked = { .plan = *plan };
     double memory_bytes = walk->system->gpu.memory_bytes;
+    double floor_bytes = space_floor_bytes(&visit->floors, visit->worker->evaluator, plan);
+    if (floor_bytes > memory_bytes && tally_has_leaner(tally, floor_bytes)) {
+        tally->over_memory++;
+        return true;
+    }
     ranked.peak_memory_bytes =
         space_peak_bytes(walk->space, visit->worker->evaluator, memory_bytes, &ranked.plan);
     if (ranked.peak_memory_bytes > memory_bytes) {
@@ -67,6 +73,15 @@ static bool score(void *context, const struct plan *plan)
     return true;
 }
 
+/* Whether a plan that needs at least this much can be left out: it does not fit, and where the
+ * leanest is asked for, it is not that. */
+static bool is_too_large(const struct visit *visit, double floor_bytes)
+{
+    const struct walk *walk = visit->run->walk;
+    return floor_bytes > walk->system->gpu.memory_bytes &&
+           (!walk->tells_why || tally_has_leaner(&visit->worker->tally, floor_bytes));
+}
+
 /* Checks all orders at once: most plans are over memory even without an order's buffers. */
 static bool look_for_room(void *context, const struct plan *plan)
 {
@@ -75,9 +90,8 @@ static bool look_for_room(void *context, const struct plan *plan)
     struct tally *tally = &visit->worker->tally;
     double memory_bytes = visit->run->walk->system->gpu.memory_bytes;
     const struct space *space = visit->run->walk->space;
-    double least_bytes = space_least_bytes(space, evaluator, memory_bytes, plan);
-    if (least_bytes > memory_bytes && tally->has_least &&
-        least_bytes > tally->least.peak_memory_bytes) {
+    if (is_too_large(visit, space_floor_bytes(&visit->floors, evaluator, plan)) ||
+        is_too_large(visit, space_least_bytes(space, evaluator, memory_bytes, plan))) {
         tally->over_memory += visit->num_orders;
         return true;
     }

@@ -61,8 +61,9 @@ static void add_own_tail(const struct work *w, int stage, struct tails *tails)
 static void add_least_tail(const struct work *w, int stage, struct tails *tails)
 {
     struct plan plan = *w->plan;
-    struct stage_weights weights = stage_trained(w->model, &plan, w->pieces, stage);
-    struct held_matrices matrices = stage_matrices(w->model, &plan, w->pieces, stage);
+    struct holding held = stage_holding(&plan, w->model, stage);
+    struct stage_weights weights = held_trained(&held, w->pieces);
+    struct held_matrices matrices = held_matrices(&plan, &held, w->pieces);
     tails->update_s = HUGE_VAL;
     for (int cut = 0; cut < NUM_ZERO_STAGES; cut++) {
         plan.zero = cut;

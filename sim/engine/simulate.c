@@ -308,6 +308,17 @@ double evaluate_unplaced_bytes(struct evaluator *e, const struct plan *plan)
     return plan_unplaced_bytes(&input);
 }
 
+double evaluate_state_floor_bytes(struct evaluator *e, const struct plan *plan)
+{
+    struct plan small = *plan;
+    small.microbatch = 1; /* whose pieces have the same weights, and are shared by more plans */
+    struct work w = work_begin(e, &small);
+    struct memory_input input = work_memory(&w);
+    input.plan = plan;
+    input.num_microbatches = plan_microbatches(plan, e->model->batch);
+    return plan_state_floor_bytes(&input);
+}
+
 double evaluate_least_grouped_bytes(struct evaluator *e, const struct plan *plan)
 {
     struct work w = work_begin(e, plan);

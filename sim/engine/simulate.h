@@ -73,6 +73,10 @@ struct rank_orders {
  * evaluate_step_s of plans with any of these orders that otherwise differ only in zero or recompute
  * more. */
 double evaluate_unplaced_bytes(struct evaluator *evaluator, const struct plan *plan);
+/* A lower bound of it for plans that divide the model otherwise into chunks, or recompute
+ * otherwise.
+ */
+double evaluate_state_floor_bytes(struct evaluator *evaluator, const struct plan *plan);
 /* A lower bound of evaluate_peak_bytes with any full:K in place of full, in any order. */
 double evaluate_least_grouped_bytes(struct evaluator *evaluator, const struct plan *plan);
 double evaluate_unplaced_floor_s(struct evaluator *evaluator, const struct plan *plan,

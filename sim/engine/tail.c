@@ -215,14 +215,15 @@ static double add_all_reduce(const struct work *w, struct stage_tail *tail, int 
 struct stage_tail stage_tail(const struct work *w, int stage)
 {
     const struct plan *plan = w->plan;
-    struct stage_weights weights = stage_trained(w->model, plan, w->pieces, stage);
-    struct held_matrices matrices = stage_matrices(w->model, plan, w->pieces, stage);
+    struct holding held = stage_holding(plan, w->model, stage);
+    struct stage_weights weights = held_trained(&held, w->pieces);
+    struct held_matrices matrices = held_matrices(plan, &held, w->pieces);
     struct stage_tail tail = {
         .tied_s = tied_reduce_s(w, stage),
         .optimizer_s = optimizer_with_matrices_s(w->system, w->model, plan, weights, &matrices),
     };
     tail.data_comm_s = tail.tied_s;
-    double layer_parameters = stage_layer_parameters(w->model, plan, w->pieces, stage);
+    double layer_parameters = held_layer_parameters(&held, w->pieces);
     tail.optimizer_s += quantize_weights_s(w->system, plan, layer_parameters, w->num_microbatches);
     double reduction_s = 0;
     bool has_peers =

@@ -20,56 +20,48 @@ static double library_bytes(const struct system *system)
     return has_workspaces ? generations[system->gpu.arch].workspace_bytes : 0;
 }
 
-double stage_layer_parameters(const struct model *model, const struct plan *plan,
-                              const struct pieces *pieces, int stage)
+double held_layer_parameters(const struct holding *held, const struct pieces *pieces)
 {
-    struct holding held = stage_holding(plan, model, stage);
     double parameters = 0;
     for (int kind = 0; kind < MAX_BLOCK_KINDS; kind++)
-        parameters += held.count[kind] * pieces->at[kind].parameters;
+        parameters += held->count[kind] * pieces->at[kind].parameters;
     return parameters;
 }
 
-struct stage_weights stage_weights(const struct model *model, const struct plan *plan,
-                                   const struct pieces *pieces, int stage)
+struct stage_weights held_weights(const struct holding *held, const struct pieces *pieces)
 {
-    struct holding held = stage_holding(plan, model, stage);
     struct stage_weights weights = { 0 };
     for (int piece = 0; piece < NUM_PIECES; piece++) {
-        weights.all += held.count[piece] * pieces->at[piece].parameters;
-        weights.experts += held.count[piece] * pieces->at[piece].of_experts;
+        weights.all += held->count[piece] * pieces->at[piece].parameters;
+        weights.experts += held->count[piece] * pieces->at[piece].of_experts;
     }
     return weights;
 }
 
-struct stage_weights stage_trained(const struct model *model, const struct plan *plan,
-                                   const struct pieces *pieces, int stage)
+struct stage_weights held_trained(const struct holding *held, const struct pieces *pieces)
 {
-    struct holding held = stage_holding(plan, model, stage);
     struct stage_weights trained = { 0 };
     for (int piece = 0; piece < NUM_PIECES; piece++) {
-        trained.all += held.count[piece] * pieces->at[piece].trained.all;
-        trained.experts += held.count[piece] * pieces->at[piece].trained.experts;
+        trained.all += held->count[piece] * pieces->at[piece].trained.all;
+        trained.experts += held->count[piece] * pieces->at[piece].trained.experts;
     }
     return trained;
 }
 
-struct held_matrices stage_matrices(const struct model *model, const struct plan *plan,
-                                    const struct pieces *pieces, int stage)
+struct held_matrices held_matrices(const struct plan *plan, const struct holding *held,
+                                   const struct pieces *pieces)
 {
     struct held_matrices matrices = { 0 };
-    if (!plan_matrices_apart(plan))
-        return matrices;
-    struct holding held = stage_holding(plan, model, stage);
-    for (int kind = 0; kind < MAX_BLOCK_KINDS; kind++)
-        matrices_add(&matrices, &pieces->at[kind].matrices, held.count[kind]);
+    for (int kind = 0; kind < MAX_BLOCK_KINDS && plan_matrices_apart(plan); kind++)
+        matrices_add(&matrices, &pieces->at[kind].matrices, held->count[kind]);
     return matrices;
 }
 
 double stage_parameters(const struct model *model, const struct plan *plan,
                         const struct pieces *pieces, int stage)
 {
-    return stage_weights(model, plan, pieces, stage).all;
+    struct holding held = stage_holding(plan, model, stage);
+    return held_weights(&held, pieces).all;
 }
 
 /* Layers whose activations are on the GPU while other layers' are in host memory: one being copied,
@@ -213,9 +205,10 @@ static double exchange_bytes(const struct memory_input *in, int stage)
     return exchange_memory_bytes(in->system, in->plan, &whole.load);
 }
 
-static void add_buckets(struct stage_memory *memory, const struct memory_input *in, int stage)
+static void add_buckets(struct stage_memory *memory, const struct memory_input *in, int stage,
+                        const struct holding *held)
 {
-    double parameters = stage_parameters(in->model, in->plan, in->pieces, stage);
+    double parameters = held_weights(held, in->pieces).all;
     memory->buckets_bytes = buckets_bytes(in, parameters) + in->pieces->context_buffer_bytes;
     if (!exchange_is_default(&in->plan->exchange))
         memory->buckets_bytes += exchange_bytes(in, stage);
@@ -447,8 +440,9 @@ struct stage_memory stage_memory_with(const struct memory_input *in, int stage,
                                       const struct stage_memory *common)
 {
     struct stage_memory memory = *common;
-    add_state(&memory, in, stage);
-    add_buckets(&memory, in, stage);
+    struct holding held = stage_holding(in->plan, in->model, stage);
+    add_state(&memory, in, &held);
+    add_buckets(&memory, in, stage, &held);
     add_activations(&memory, in, stage);
     if (counts_passes(in) && plan_cuts(in->plan, STATE_GRADIENTS))
         memory.buckets_bytes =
@@ -522,6 +516,13 @@ double plan_unplaced_bytes(const struct memory_input *in)
 {
     struct stage_memory common = unplaced_memory(in);
     return peak_bytes(in, &common);
+}
+
+double plan_state_floor_bytes(const struct memory_input *in)
+{
+    struct stage_memory common = unplaced_memory(in);
+    double held_bytes = mean_state_bytes(in) + common.library_bytes;
+    return held_bytes * (1 + in->system->stack.memory.allocator_slack) + common.context_bytes;
 }
 
 static int most_chunk_layers(const struct plan *plan, const struct model *model)

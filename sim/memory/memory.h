@@ -36,6 +36,9 @@ void plan_memory(const struct memory_input *input, struct stage_memory *stages);
 double plan_peak_bytes(const struct memory_input *input);
 /* The same without communicator buffers, the only part that depends on the rank order. */
 double plan_unplaced_bytes(const struct memory_input *input);
+/* A lower bound of it for every plan with these tp, cp, ep, etp, pp, dp and zero: state alone, as
+ * it would be if all stages held equally much, since the fullest holds no less than the mean. */
+double plan_state_floor_bytes(const struct memory_input *input);
 
 /* For a plan that recomputes all layers in full and holds `*bytes`: the K up to which full:K holds
  * less and less, from 1 on; not beyond the first that holds no more than `most_bytes`. `*bytes`
@@ -44,19 +47,17 @@ int plan_lean_interval(const struct memory_input *input, double most_bytes, doub
 /* A lower bound of plan_unplaced_bytes for every such K. */
 double plan_least_grouped_bytes(const struct memory_input *input);
 
-/* Parameters of a stage's rank in its layers, and in all; a tied head counts when it is a copy of
- * its own. */
-double stage_layer_parameters(const struct model *model, const struct plan *plan,
-                              const struct pieces *pieces, int stage);
-/* Of all pieces of a stage: what one rank holds, and the part of it that is of experts. */
-struct stage_weights stage_weights(const struct model *model, const struct plan *plan,
-                                   const struct pieces *pieces, int stage);
+/* Of what a stage holds, or the whole model: parameters of one tensor rank in layers. */
+double held_layer_parameters(const struct holding *held, const struct pieces *pieces);
+/* In all pieces, and the part of it that is of experts; a tied head counts when it is a copy of its
+ * own. */
+struct stage_weights held_weights(const struct holding *held, const struct pieces *pieces);
 /* The part of them that has gradients. */
-struct stage_weights stage_trained(const struct model *model, const struct plan *plan,
-                                   const struct pieces *pieces, int stage);
-/* Of all layers of a stage, where the optimizer treats matrices apart; else none. */
-struct held_matrices stage_matrices(const struct model *model, const struct plan *plan,
-                                    const struct pieces *pieces, int stage);
+struct stage_weights held_trained(const struct holding *held, const struct pieces *pieces);
+/* In layers, where the optimizer treats matrices apart; else none. */
+struct held_matrices held_matrices(const struct plan *plan, const struct holding *held,
+                                   const struct pieces *pieces);
+/* held_weights of a stage. */
 double stage_parameters(const struct model *model, const struct plan *plan,
                         const struct pieces *pieces, int stage);
 

@@ -3,6 +3,8 @@
 #include "sim/cost/runtime.h"
 #include "sim/plan/state_share.h"
 
+#include <math.h>
+
 /* --- gradients ------------------------------------------------------------------------------- */
 
 /* Kept in the type of the weights though the plan says fp32, as it does where a layout is silent.
@@ -50,7 +52,7 @@ static double gradients_held(const struct memory_input *in, struct stage_weights
 
 /* Quantised weights of layers live for the whole step, beside those in bf16 or in their place;
  * ZeRO-3 that drops them makes them anew each time it has gathered a layer. */
-static double quantized_weight_bytes(const struct memory_input *in, int stage)
+static double quantized_weight_bytes(const struct memory_input *in, const struct holding *held)
 {
     const struct system *system = in->system;
     const struct recipe *recipe = precision_recipe(in->plan->precision);
@@ -58,7 +60,7 @@ static double quantized_weight_bytes(const struct memory_input *in, int stage)
         return 0;
     bool in_place = system->stack.keeps_quantized && recipe->keeps_weights;
     double bytes = quantized_copies(&system->gpu, recipe) * quantized_bytes(recipe);
-    return stage_layer_parameters(in->model, in->plan, in->pieces, stage) *
+    return held_layer_parameters(held, in->pieces) *
            (bytes - (in_place ? precision_bytes(in->plan->precision) : 0));
 }
 
@@ -73,40 +75,68 @@ static double weight_bytes(const struct memory_input *in, const struct state_byt
     return is_master ? 0 : state->weights;
 }
 
-/* Bytes that the optimizer keeps, and parameters that it updates: `trained` but for the matrices
- * that it treats apart, which are dealt to ranks whole. */
-static void add_optimizer(struct stage_memory *memory, const struct memory_input *in, int stage,
-                          struct stage_weights trained, const struct state_bytes *state)
+/* Bytes that the optimizer keeps, of `owned` parameters and of `whole` matrices that it treats
+ * apart. */
+static void add_optimizer(struct stage_memory *memory, const struct memory_input *in, double owned,
+                          double whole, const struct state_bytes *state)
 {
-    const struct plan *plan = in->plan;
-    struct held_matrices matrices = stage_matrices(in->model, plan, in->pieces, stage);
-    double of_experts = matrices.of_experts.elements.all;
-    trained.all -= matrices.shared.elements.all + of_experts;
-    trained.experts -= of_experts;
-    double owned = stage_weights_share(trained, plan, STATE_OPTIMIZER);
-    double whole = matrices_owned(&matrices, plan);
     double widened = widened_bytes(in);
-    double widened_in_state = plan_state_widens(plan) ? widened : 0;
+    double widened_in_state = plan_state_widens(in->plan) ? widened : 0;
     memory->optimizer_bytes = owned * (state->optimizer - widened_in_state);
     memory->optimizer_bytes += whole * (state->matrix_optimizer - widened_in_state);
     memory->step_bytes = (owned + whole) * widened;
+    if (plan_offloads(in->plan, OFFLOAD_OPTIMIZER))
+        memory->optimizer_bytes = memory->step_bytes = 0;
 }
 
-void add_state(struct stage_memory *memory, const struct memory_input *in, int stage)
+/* Parameters that the optimizer updates: `trained` but for the matrices that it treats apart. */
+static double owned_parameters(const struct plan *plan, struct stage_weights trained,
+                               const struct held_matrices *matrices)
+{
+    double of_experts = matrices->of_experts.elements.all;
+    trained.all -= matrices->shared.elements.all + of_experts;
+    trained.experts -= of_experts;
+    return stage_weights_share(trained, plan, STATE_OPTIMIZER);
+}
+
+static void add_weights_and_gradients(struct stage_memory *memory, const struct memory_input *in,
+                                      const struct holding *held, const struct state_bytes *state)
 {
     const struct plan *plan = in->plan;
-    struct stage_weights whole = stage_weights(in->model, plan, in->pieces, stage);
-    struct stage_weights trained = stage_trained(in->model, plan, in->pieces, stage);
-    struct state_bytes state = plan_state_bytes(plan, in->model);
-    memory->weights_bytes = stage_weights_share(
-        stage_weights_times(whole, weight_bytes(in, &state)), plan, STATE_PARAMETERS);
+    struct stage_weights whole = held_weights(held, in->pieces);
+    struct stage_weights trained = held_trained(held, in->pieces);
+    memory->weights_bytes = stage_weights_share(stage_weights_times(whole, weight_bytes(in, state)),
+                                                plan, STATE_PARAMETERS);
     if (in->model->reference && in->model->lora == 0)
         memory->weights_bytes += stage_weights_share(
             stage_weights_times(whole, precision_bytes(plan->precision)), plan, STATE_PARAMETERS);
-    memory->weights_bytes += quantized_weight_bytes(in, stage);
+    memory->weights_bytes += quantized_weight_bytes(in, held);
     memory->gradients_bytes =
-        gradients_held(in, stage_weights_times(trained, gradient_bytes(in, &state)));
-    add_optimizer(memory, in, stage, trained, &state);
-    if (plan_offloads(plan, OFFLOAD_OPTIMIZER))
-        memory->optimizer_bytes = memory->step_bytes = 0;
+        gradients_held(in, stage_weights_times(trained, gradient_bytes(in, state)));
+}
+
+void add_state(struct stage_memory *memory, const struct memory_input *in,
+               const struct holding *held)
+{
+    struct state_bytes state = plan_state_bytes(in->plan, in->model);
+    struct held_matrices matrices = held_matrices(in->plan, held, in->pieces);
+    double owned = owned_parameters(in->plan, held_trained(held, in->pieces), &matrices);
+    add_weights_and_gradients(memory, in, held, &state);
+    add_optimizer(memory, in, owned, matrices_owned(&matrices, in->plan), &state);
+}
+
+/* Matrices that are dealt to ranks whole are counted as if they could be cut: the rank that is
+ * dealt the most has no less. All else is in proportion to what a stage holds. */
+double mean_state_bytes(const struct memory_input *in)
+{
+    struct stage_memory all = { 0 };
+    struct state_bytes state = plan_state_bytes(in->plan, in->model);
+    struct holding held = model_holding(in->plan, in->model);
+    struct held_matrices none = { 0 };
+    double owned = owned_parameters(in->plan, held_trained(&held, in->pieces), &none);
+    state.optimizer = fmin(state.optimizer, state.matrix_optimizer);
+    add_weights_and_gradients(&all, in, &held, &state);
+    add_optimizer(&all, in, owned, 0, &state);
+    return (all.weights_bytes + all.gradients_bytes + all.optimizer_bytes + all.step_bytes) /
+           in->plan->pp;
 }

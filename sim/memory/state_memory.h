@@ -5,6 +5,11 @@
 
 #include "sim/memory/memory.h"
 
-void add_state(struct stage_memory *memory, const struct memory_input *input, int stage);
+/* Of a stage that holds `held`. */
+void add_state(struct stage_memory *memory, const struct memory_input *input,
+               const struct holding *held);
+/* The mean over stages of the state while the optimizer runs, or less; it is the same for all ways
+ * to divide the model into chunks. */
+double mean_state_bytes(const struct memory_input *input);
 
 #endif

@@ -417,8 +417,10 @@ static void bounds_hold(struct evaluator *evaluator, const struct plan *plan)
     check_at_most(evaluate_floor_s(evaluator, plan), bound_s, plan, "floor");
     check_at_most(evaluate_unplaced_floor_s(evaluator, plan, &all), step_s, plan,
                   "floor of all rank orders");
-    check_at_most(evaluate_unplaced_bytes(evaluator, plan), evaluate_peak_bytes(evaluator, plan),
-                  plan, "memory of all rank orders");
+    double unplaced_bytes = evaluate_unplaced_bytes(evaluator, plan);
+    check_at_most(unplaced_bytes, evaluate_peak_bytes(evaluator, plan), plan,
+                  "memory of all rank orders");
+    check_at_most(evaluate_state_floor_bytes(evaluator, plan), unplaced_bytes, plan, "state");
     ck_assert_double_gt(bound_s, 0);
     struct plan less = *plan;
     for (less.zero = 0; less.zero <= 3; less.zero++)

@@ -1,11 +1,12 @@
 #include "search/search.h"
 
-#include "search/splits.h"
+#include "search/space.h"
 #include "tests/search/instance.h"
 #include "tests/search/naive_space.h"
 #include "tests/search/searching.h"
 #include "tests/testing.h"
 
+#include <math.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -268,6 +269,82 @@ START_TEST(a_checkpoint_of_several_layers_takes_as_long_as_one_of_each)
 }
 END_TEST
 
+/* Each block's floors against its candidates: recompute, splits and groups of layers must not
+ * matter. */
+struct floored {
+    const struct space *space;
+    struct evaluator *evaluator;
+    struct block_floors floors;
+    double tightest; /* the least part of a candidate's memory that is no state, of all */
+    int count;
+};
+
+static bool check_floor(void *context, const struct plan *plan)
+{
+    struct floored *floored = context;
+    double floor_bytes = space_floor_bytes(&floored->floors, floored->evaluator, plan);
+    double least_bytes = space_least_bytes(floored->space, floored->evaluator, 0, plan);
+    ck_assert_double_gt(floor_bytes, 0);
+    ck_assert_double_le(floor_bytes, least_bytes);
+    floored->tightest = fmin(floored->tightest, 1 - floor_bytes / least_bytes);
+    floored->count++;
+    return true;
+}
+
+static void ignore(void *context, const struct plan_rule *rule, double count)
+{
+    (void)context, (void)rule, (void)count;
+}
+
+static const struct {
+    const char *stack, *words;
+} kept_by[] = {
+    { "megatron-core", "" },
+    { "megatron-core", "optimizer=muon" },
+    { "megatron-core", "grad=bf16 optimizer=adam-bf16" },
+    { "torchtitan", "shard=2" },
+    { "megatron-core", "dtype=fp8" },
+    { "megatron-deepspeed", "offload=optimizer" },
+    { "megatron-core", "schedule=zb-h2" },
+    { "megatron-core", "vpp2 schedule=zb-v" },
+    { "torch-ddp", "" },
+};
+
+START_TEST(no_candidate_holds_less_than_the_state_of_its_block)
+{
+    if (is_spared(_i, 3))
+        return;
+    struct arena arena = { 0 };
+    struct err err = { 0 };
+    instance_release(&instance);
+    instance_load_with(&instance, "dgx-h100", kept_by[_i / 3].stack);
+    make_random(700 + (uint64_t)_i);
+    instance.system.num_gpus = 8;
+    struct plan base = plan_default();
+    struct space_request request = { .model = &instance.model,
+                                     .num_gpus = 8,
+                                     .base = &base,
+                                     .fix = kept_by[_i / 3].words,
+                                     .chunks = CHUNKS_MEGATRON,
+                                     .system = &instance.system };
+    struct space space;
+    ck_assert(space_new(&request, &arena, &space, &err));
+    struct floored floored = {
+        &space, evaluator_new(&instance.system, &instance.model), { { 0 } }, 1, 0
+    };
+    struct visitor visitor = { check_floor, ignore, &floored };
+    for (size_t block = 0; block < space_num_blocks(&space); block++) {
+        floored.floors = (struct block_floors){ { 0 } };
+        if (!is_spared((int)block, 3))
+            space_walk_block(&space, block, &visitor);
+    }
+    ck_assert_int_gt(floored.count, 0);
+    ck_assert_double_lt(floored.tightest, 0.5); /* and it is worth having */
+    evaluator_free(floored.evaluator);
+    arena_release(&arena);
+}
+END_TEST
+
 START_TEST(peak_and_step_alone_are_those_of_the_whole_prediction)
 {
     make_random(77);
@@ -457,6 +534,8 @@ static Suite *suite(void)
     tcase_add_test(cases, where_full_recompute_does_not_fit_groups_of_layers_stand_for_it);
     tcase_add_test(cases, a_checkpoint_of_several_layers_takes_as_long_as_one_of_each);
     tcase_add_test(cases, peak_and_step_alone_are_those_of_the_whole_prediction);
+    tcase_add_loop_test(cases, no_candidate_holds_less_than_the_state_of_its_block, 0,
+                        3 * LENGTH(kept_by));
     tcase_add_loop_test(cases, when_nothing_fits_the_fewest_gpus_that_do_are_found, 0, 4);
     tcase_add_test(cases, past_16_nodes_no_fewer_fit_down_to_the_doubling_that_failed);
     tcase_add_test(cases, nothing_fits_where_no_number_of_gpus_helps);
