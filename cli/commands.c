@@ -96,7 +96,7 @@ const struct command commands[] = {
       "commands are not. Settings that nothing here reads are listed, and so are rules of the\n"
       "framework that the file breaks.\n",
       cmd_import },
-    { "learn", COMMAND_LEARN, "update what is known of a stack by own runs",
+    { "learn", COMMAND_LEARN, "adapt the predictions for a stack to your own runs",
       "  simsearch learn runs.csv -o mine.json\n"
       "  simsearch --gpus 64 --model llama3-70b --learned mine.json\n"
       "  simsearch learn more.csv --learned mine.json -o better.json\n"
@@ -105,7 +105,7 @@ const struct command commands[] = {
       "torchtitan, DeepSpeed or transformers' Trainer, whose plan a plan file or options say. One ratio of times a stack is learned,\n"
       "shrunk to 1 as far as few runs tell; --learned lays it on any prediction.\n",
       cmd_learn },
-    { "tune", COMMAND_TUNE, "find the few settings of a job that exists that gain most",
+    { "tune", COMMAND_TUNE, "find the few changes to a framework's job that save most time",
       "  simsearch tune train_llama.sh --gpus 256\n"
       "  simsearch tune args.txt train.log --gpus 256 --cluster dgx-a100-80g\n"
       "  simsearch tune job.toml --from torchtitan --model llama3-8b --gpus 64 --json\n",

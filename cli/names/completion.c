@@ -50,14 +50,8 @@ static const char *quoted_for_fish(char character)
     return character == '\'' ? "\\'" : character == '\\' ? "\\\\" : NULL;
 }
 
-/* Writes the first sentence of an option's text. */
-static void write_doc(const struct option_row *row, unsigned command, quoting *quoted, FILE *to)
+static void write_quoted(const char *text, size_t length, quoting *quoted, FILE *to)
 {
-    struct text doc = { 0 };
-    options_add_doc(row, command, &doc);
-    const char *text = text_get(&doc);
-    const char *end = strstr(text, ". ");
-    size_t length = end ? (size_t)(end - text) : strcspn(text, "\n");
     for (size_t i = 0; i < length; i++) {
         const char *other = quoted(text[i]);
         if (other)
@@ -65,6 +59,16 @@ static void write_doc(const struct option_row *row, unsigned command, quoting *q
         else
             fputc(text[i], to);
     }
+}
+
+/* Writes the first sentence of an option's text. */
+static void write_doc(const struct option_row *row, unsigned command, quoting *quoted, FILE *to)
+{
+    struct text doc = { 0 };
+    options_add_doc(row, command, &doc);
+    const char *text = text_get(&doc);
+    const char *end = strstr(text, ". ");
+    write_quoted(text, end ? (size_t)(end - text) : strcspn(text, "\n"), quoted, to);
     text_release(&doc);
 }
 
@@ -254,10 +258,13 @@ void completion_write_fish(FILE *to)
                 "    end\n"
                 "    contains -- $command $argv\n"
                 "end\n\n"
-                "complete -c simsearch -n __fish_use_subcommand -a help -d 'tells of a command'\n");
-    for (int i = 0; i < num_commands; i++)
-        fprintf(to, "complete -c simsearch -n __fish_use_subcommand -a %s -d '%s'\n",
-                commands[i].name, commands[i].summary);
+                "complete -c simsearch -n __fish_use_subcommand -a help -d 'explain a command'\n");
+    for (int i = 0; i < num_commands; i++) {
+        const struct command *command = &commands[i];
+        fprintf(to, "complete -c simsearch -n __fish_use_subcommand -a %s -d '", command->name);
+        write_quoted(command->summary, strlen(command->summary), quoted_for_fish, to);
+        fprintf(to, "'\n");
+    }
     fprintf(to, "complete -c simsearch -n '__simsearch_is list' -f -a '");
     write_kinds(to);
     fprintf(to, "'\ncomplete -c simsearch -n '__simsearch_is help' -f -a '");

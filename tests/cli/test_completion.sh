@@ -56,6 +56,8 @@ fish_offers() {
             printf "complete -C '%s' | string match -q -r '^%s(\\\\t|$)'; or echo '%s'\n" \
                 "${line%|*}" "${line#*|}" "${line%|*}"
         done
+        printf "complete -C 'simsearch tun' | string match -q %s; or echo 'the summary of tune'\n" \
+            "\"*a framework's job*\""
     } >"$work/try.fish"
     timeout 20 fish --no-config "$work/try.fish" >"$work/out" 2>"$work/err" || fail "fish ends with $?"
     [ ! -s "$work/out" ] || fail "fish does not complete: $(head -n 1 "$work/out")"
