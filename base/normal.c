@@ -13,7 +13,7 @@ double normal_density(double z)
 }
 
 /* The quantile by bisection; speed is unimportant, as it is called once per search. */
-static double normal_quantile(double probability)
+double normal_quantile(double probability)
 {
     double low = 0;
     double high = 10;

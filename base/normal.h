@@ -4,6 +4,7 @@
 
 double normal_cdf(double z);
 double normal_density(double z);
+double normal_quantile(double probability); /* of 1/2 to 1 */
 
 /* Expected maximum of n standard normals (Blom 1958); 0 for one. */
 double expected_maximum(double n);

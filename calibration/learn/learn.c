@@ -1,5 +1,6 @@
 #include "calibration/learn/learn.h"
 
+#include "base/normal.h"
 #include "base/text.h"
 #include "sim/engine/interval.h"
 
@@ -11,15 +12,7 @@ const double most_learned_factor = 3;
 /* Standard deviations of a normal error that this share of errors lies within. */
 static double normal_reach(double share)
 {
-    double low = 0, high = 8;
-    for (int i = 0; i < 50; i++) {
-        double middle = (low + high) / 2;
-        if (erf(middle / sqrt(2)) < share)
-            low = middle;
-        else
-            high = middle;
-    }
-    return low;
+    return normal_quantile((1 + share) / 2);
 }
 
 /* --- the prior ------------------------------------------------------------------------------- */
