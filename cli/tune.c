@@ -1,6 +1,7 @@
 /* cli/tune.c - from a framework's command and its logs to a better command. */
 #include "cli/tune.h"
 #include "base/length.h"
+#include "base/statistics.h"
 #include "base/text.h"
 #include "base/units.h"
 #include "calibration/learn/train_log.h"
@@ -14,7 +15,6 @@
 
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 
 struct tune_answer {
     struct tuning t;
@@ -49,12 +49,6 @@ static void predict_present(struct tuning *t)
     t->now.plan = plan;
 }
 
-static int by_value(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 /* The middle of the logs' step times, and the most memory of any. */
 static bool read_logs(struct tuning *t, const struct options *options, struct err *err)
 {
@@ -74,9 +68,9 @@ static bool read_logs(struct tuning *t, const struct options *options, struct er
             step_s[count++] = s;
         t->measured_bytes = fmax(t->measured_bytes, log.memory_bytes);
     }
-    qsort(step_s, (size_t)count, sizeof *step_s, by_value);
+    numbers_sort(step_s, (size_t)count);
     if (count > 0)
-        t->measured_s = (step_s[(count - 1) / 2] + step_s[count / 2]) / 2;
+        t->measured_s = sorted_quantile(step_s, count, 0.5);
     return true;
 }
 
