@@ -81,7 +81,7 @@ bool model_trains_head_alone(const struct model *model)
 /* --- parameters ------------------------------------------------------------------------------- */
 
 struct counted {
-    double all, trained, adapters;
+    double trained, adapters;
 };
 
 static struct counted count_list(struct ops list)
@@ -90,7 +90,6 @@ static struct counted count_list(struct ops list)
     for (int i = 0; i < list.operands->num_weights; i++) {
         const struct op_weight *weight = &list.operands->weights[i];
         double parameters = weight->rows * weight->columns;
-        counted.all += parameters;
         counted.trained += weight->is_frozen ? 0 : parameters;
         counted.adapters += is_of_adapter(weight->name) ? parameters : 0;
     }
