@@ -40,6 +40,8 @@ void op_host_release(void *self, void *memory);
 /* Every case in every type that values are stored as, one type after another. */
 int op_case_count(void);
 enum dtype op_case_storage(int index);
+/* True in one of the types for each case: another for the next case and the next seed. */
+bool op_case_is_drawn(int index, uint64_t seed);
 const char *op_case_name(int index); /* the op's; several cases have one */
 
 /* `self` runs values that are stored as the case wants it. Ends the test at the first difference,

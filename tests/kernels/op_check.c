@@ -346,6 +346,13 @@ enum dtype op_case_storage(int index)
     return storages[index / cases_of_a_storage()];
 }
 
+bool op_case_is_drawn(int index, uint64_t seed)
+{
+    int count = cases_of_a_storage();
+    uint64_t turn = (uint64_t)(index % count + index / count);
+    return turn % LENGTH(storages) == seed % LENGTH(storages);
+}
+
 const char *op_case_name(int index)
 {
     int count;

@@ -67,13 +67,8 @@ END_TEST
 /* Each case in one of the ways numbers are stored, drawn anew each time; a campaign has all. */
 static void add_cases(TCase *ops)
 {
-    int of_a_storage = 0, storages;
-    while (of_a_storage < op_case_count() && op_case_storage(of_a_storage) == op_case_storage(0))
-        of_a_storage++;
-    storages = op_case_count() / of_a_storage;
-    int drawn = (int)(told_seed() % (uint64_t)storages);
     for (int i = 0; i < op_case_count(); i++)
-        if (is_campaign() || (i % of_a_storage + i / of_a_storage) % storages == drawn)
+        if (is_campaign() || op_case_is_drawn(i, told_seed()))
             tcase_add_loop_test(ops, ops_are_those_of_the_host, i, i + 1);
 }
 

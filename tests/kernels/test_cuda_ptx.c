@@ -348,15 +348,10 @@ END_TEST
  * all. */
 static void add_cases(TCase *ops)
 {
-    int of_a_storage = 0, storages;
-    while (of_a_storage < op_case_count() && op_case_storage(of_a_storage) == op_case_storage(0))
-        of_a_storage++;
-    storages = op_case_count() / of_a_storage;
-    int drawn = (int)(rig.seed % (uint64_t)storages), listed = (int)(rig.seed / 4 % 2);
+    int listed = (int)(rig.seed / 4 % 2);
     for (int i = 0; i < op_case_count(); i++)
         if (!is_product(i) &&
-            (is_campaign() ||
-             ((i % of_a_storage + i / of_a_storage) % storages == drawn && listed++ % 2 == 0)))
+            (is_campaign() || (op_case_is_drawn(i, rig.seed) && listed++ % 2 == 0)))
             tcase_add_loop_test(ops, ops_are_those_of_the_host, i, i + 1);
 }
 
