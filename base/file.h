@@ -30,7 +30,7 @@ bool file_is_folder(const char *path);
  * at its end. */
 bool file_is_path(const char *name, const char *suffix);
 
-/* What stands behind the path's last slash; the path itself without one. */
+/* The part of the path behind its last slash, or all of it. */
 const char *file_own_name(const char *path);
 
 /* The path as messages show it: "standard input" for "-". */

@@ -1,4 +1,4 @@
-/* cli/imported.h - another framework's file as a job on a system, and what is told of it. */
+/* cli/imported.h - another framework's file as a job on a system, and its views. */
 #ifndef CLI_IMPORTED_H
 #define CLI_IMPORTED_H
 
@@ -7,7 +7,7 @@
 
 #include <jansson.h>
 
-/* What was read, and its plan on a system. */
+/* A file that was read, and its plan on a system. */
 struct imported_job {
     const struct target *target;
     struct imported *imported;
@@ -30,7 +30,7 @@ struct broken {
 };
 json_t *broken_json(const struct broken *broken);
 json_t *broken_rule_json(const struct target_rule *rule, const struct err *found);
-/* The list of all that the file breaks. */
+/* All rules that the file breaks. */
 json_t *imported_broken_json(const struct imported_job *answer);
 void imported_print_settings(const char *title, const struct settings *settings);
 void imported_print_broken(const json_t *list);

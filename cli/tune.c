@@ -86,7 +86,8 @@ static void find_broken(struct tune_answer *answer)
     tune_add_advice(t, answer->broken);
 }
 
-/* What is not searched stays as in the file; overlaps are the framework's own. */
+/* The search keeps the file's own precision, attention, optimizer and offloads, and takes the
+ * framework's usual overlaps. */
 static struct search_request request_of(struct options *options, struct tuning *t)
 {
     struct plan base = plan_default();

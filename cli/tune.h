@@ -1,4 +1,4 @@
-/* cli/tune.h - what a framework's command could do better: what `tune` knows and finds. */
+/* cli/tune.h - the state of `tune`, and its three parts: flags, changes and advice. */
 #ifndef CLI_TUNE_H
 #define CLI_TUNE_H
 
@@ -21,15 +21,15 @@ struct tuning {
 
 /* --- flags: cli/tune_flags.c --- */
 
-/* What to change in the file: settings to give, and keys to take out. */
+/* A change of the file: settings to give, and keys to take out. */
 struct flag_change {
     struct settings give, drop;
 };
 
-/* The changes of the file that lead to the plan. They are tried on the file's own settings: false
- * where these do not read back as the plan, or break a rule that the file keeps. */
+/* Finds the change of the file that leads to the plan, and tries it on the file's own settings.
+ * False if the result does not read back as the plan, or breaks a rule that the file keeps. */
 bool tune_flags(struct tuning *t, const struct plan *plan, struct flag_change *out);
-/* Whether the target's own settings for the present plan have the key. */
+/* True if an export of the present plan would set the key. */
 bool tune_needs(struct tuning *t, const char *key);
 /* "set --sequence-parallel, drop --recompute-granularity" */
 const char *flag_change_words(const struct flag_change *change, struct arena *arena);
@@ -57,12 +57,12 @@ struct changes {
  * of all that the framework can run; those that gain most first. All fit, and keep the rules. */
 void tune_find_changes(struct tuning *t, struct search_request *request, struct changes *out);
 
-/* The present plan, from which others are made: a single replica has no optimizer to share, and
- * says nothing of what more would do. */
+/* The plan from which changes start: the present one, with zero1 where it has a single replica, so
+ * that plans with more replicas share the optimizer. */
 struct plan tune_start(const struct tuning *t);
 /* The prediction of the plan on the system; false when it breaks a rule. dp is derived. */
 bool tune_score(struct tuning *t, struct plan *plan, struct scored_plan *out);
-/* Whether it may be offered: it fits, with a risk that was asked for, and the framework runs it. */
+/* True if the plan fits within the --oom-risk that was asked for and the framework can run it. */
 bool tune_may_offer(struct tuning *t, const struct scored_plan *scored);
 
 /* --- advice: cli/tune_advice.c --- */

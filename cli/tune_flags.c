@@ -41,7 +41,7 @@ static struct settings changed_file(struct tuning *t, const struct settings *fil
     return out;
 }
 
-/* Whether a rule is broken that the file as it is keeps. */
+/* True if the changed file breaks a rule that the present one keeps. */
 static bool breaks_more(struct tuning *t, const struct imported *changed)
 {
     const struct target *target = t->job.target;
@@ -77,7 +77,7 @@ static bool reads_as(struct tuning *t, const struct settings *file,
            !breaks_more(t, changed);
 }
 
-/* What differs between the target's settings of two plans, as far as the file does not have it. */
+/* The settings that two plans differ in, without those that the file already has. */
 static void compare(struct tuning *t, const struct settings *file, const struct settings *before,
                     const struct settings *after, struct flag_change *out)
 {

@@ -1,5 +1,5 @@
-/* interchange/deepspeed.h - DeepSpeed's JSON, which says how state is split and how the batch, and
- * nothing of the model. */
+/* interchange/deepspeed.h - DeepSpeed's JSON: the division of state and batch, without the model.
+ */
 #ifndef INTERCHANGE_DEEPSPEED_H
 #define INTERCHANGE_DEEPSPEED_H
 
@@ -25,7 +25,7 @@ extern const int num_deepspeed_rows;
 extern const struct target_rule deepspeed_rules[];
 extern const int num_deepspeed_rules;
 
-/* Of struct target. */
+/* Members of struct target. */
 void deepspeed_arguments(const struct job *job, void *args, struct arena *arena);
 bool deepspeed_job(const void *args, struct job *job, struct arena *arena, struct err *err);
 

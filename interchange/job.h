@@ -13,37 +13,37 @@ struct job {
     struct plan plan;   /* arrays are in the arena of whoever filled it in */
     int num_gpus;       /* 0: not stated */
     int gpus_per_node;  /* 0: not stated */
-    /* What the stack overlaps where the plan does not say: bit set of enum plan_overlap. */
+    /* Bit set of enum plan_overlap: the stack's own overlaps, for plans without overlap=. */
     unsigned usual_overlaps;
-    bool flash_default;  /* what the stack's absent attn= means */
+    bool flash_default;  /* the stack's attention is fused where attn= is absent */
     bool one_connection; /* GPUs before Blackwell: CUDA_DEVICE_MAX_CONNECTIONS matters */
 };
 
 /* A job of defaults, with the habits of this software on this GPU. */
 struct job job_begin(const struct stack *stack, const struct gpu *gpu);
 
-/* What the job overlaps: the plan's own words, else the stack's. */
+/* The plan's own overlaps if it names them, else the stack's. */
 static inline unsigned job_overlaps(const struct job *job)
 {
     return job->plan.overlaps_given ? job->plan.overlaps : job->usual_overlaps;
 }
 
-/* Gives the plan these overlaps, without the word overlap= where the stack's own differ only in
- * what this plan has none of (gathers of parameters without ZeRO). */
+/* Gives the plan these overlaps. The plan gets no overlap= where the stack's own overlaps differ
+ * only in communication that the plan lacks (gathers of parameters without ZeRO). */
 void job_set_overlaps(struct job *job, unsigned overlaps);
 
-/* Takes words out of the plan that say nothing of it: how context ranks share keys where there are
- * none, what overlaps where there is nothing to. */
+/* Removes words without effect from the plan: cp-comm= without context ranks, and overlaps of
+ * absent communication. */
 void job_tidy(struct job *job);
 
-/* Whether rank order, exchange and capacity are those of plan_default(), the only ones that most
+/* True if rank order, exchange and capacity are those of plan_default(), the only ones that most
  * frameworks have; else ERR_INFEASIBLE, where = the layout word. */
 bool job_is_plain(const struct job *job, struct err *err);
-/* Makes it so; optimizer, attention and overlaps too are then the framework's own. */
+/* Sets these three to plan_default()'s; also optimizer, attention and overlaps. */
 void job_make_plain(struct job *job);
 
-/* The layers of each chunk, `count` of them, as the plan's: NULL where they are even. The array
- * must outlast the plan. */
+/* Sets the layers of each of `count` chunks; an even division becomes NULL. The array must outlast
+ * the plan. */
 void job_set_chunks(struct job *job, const int *layers, int count);
 
 #endif

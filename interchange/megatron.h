@@ -94,7 +94,7 @@ struct megatron_args {
     int save_interval;
 };
 
-/* What Megatron-LM's parser and the dataclasses of megatron-core 0.16.1 both default to. */
+/* The defaults that Megatron-LM's parser and the dataclasses of megatron-core 0.16.1 share. */
 // clang-format off
 #define MEGATRON_CORE_DEFAULTS                                                             \
     .tp = 1, .pp = 1, .cp = 1, .ep = 1, .overlap_p2p = true, .optimizer_instances = 1,     \
@@ -123,7 +123,7 @@ extern const char *const megatron_granularity_names[],
                                                     *const megatron_score_names[],
                                                         *const megatron_context_names[];
 
-/* Of struct target. */
+/* Members of struct target. */
 void megatron_arguments(const struct job *job, void *args, struct arena *arena);
 bool megatron_job(const void *args, struct job *job, struct arena *arena, struct err *err);
 

@@ -1,4 +1,4 @@
-/* What Megatron-LM has no arguments for (X). */
+/* Checks for plans and models that Megatron-LM has no arguments for (X). */
 #include "interchange/megatron_checks.h"
 
 #include "base/length.h"

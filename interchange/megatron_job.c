@@ -252,7 +252,8 @@ static void read_offload(const struct megatron_args *from, struct plan *plan)
 
 /* --- precision and optimizer ----------------------------------------------------------------- */
 
-/* What each precision is in Megatron; rows of bf16 first, so that a search by flags finds them. */
+/* Each precision in Megatron's flags. Rows of bf16 come first, so that a search by flags finds
+ * them. */
 static const struct {
     enum precision precision;
     bool bf16, fp16;

@@ -1,4 +1,4 @@
-/* The model's own sizes by the degrees that divide them, and its experts. */
+/* Checks of degrees against the model's sizes, and of its experts. */
 #include "interchange/megatron_checks.h"
 
 #include <limits.h>

@@ -1,7 +1,7 @@
-/* What Megatron-LM checks when it starts (P), only once the job runs (R), about experts (E), and
- * what it has no arguments for (X). P and R: its validate_args, TransformerConfig, and the calls
- * that raise later, NVIDIA/Megatron-LM@d98e8a6. Rows are checked in order; a rule may rely on those
- * above it. */
+/* Megatron-LM's rules: P is checked when it starts, R fails only once the job runs, E is about
+ * experts, and X names what it has no arguments for. P and R come from its validate_args,
+ * TransformerConfig, and the calls that raise later, NVIDIA/Megatron-LM@d98e8a6. Rows are checked
+ * in order; a rule may rely on those above it. */
 #include "interchange/megatron_checks.h"
 
 #include "base/length.h"

@@ -1,4 +1,5 @@
-/* How degrees divide GPUs, batch and layers: pipeline stages, virtual stages, microbatches. */
+/* Checks of degrees against GPUs, batch and layers: pipeline stages, virtual stages, microbatches.
+ */
 #include "interchange/megatron_checks.h"
 
 #include "base/length.h"

@@ -1,4 +1,4 @@
-/* State and its overlap, recompute, offload and what is stated of a run. */
+/* Checks of sharded state and overlap, recompute, offload, environment and run. */
 #include "interchange/megatron_checks.h"
 
 #include <string.h>

@@ -1,13 +1,13 @@
-/* interchange/rule.h - what a framework checks, or cannot express, one row each.
+/* interchange/rule.h - rules that a framework checks, or plans that it cannot express, a row each.
  *
- * The same rows refuse an export, bound `search --for` and tell `tune` what a command breaks. */
+ * `export` refuses what breaks a row, `search --for` skips it, `import` and `tune` report it. */
 #ifndef INTERCHANGE_RULE_H
 #define INTERCHANGE_RULE_H
 
 #include "interchange/job.h"
 #include "interchange/settings.h"
 
-/* How a check fails: where = the flag or layout word, then a format and the values found. */
+/* Fails a check: where = the flag or layout word, then a format and the values found. */
 #define BROKEN(where, ...) err_set(err, ERR_INFEASIBLE, where, __VA_ARGS__)
 
 /* A job, and the framework's arguments for it: the target's struct, as target_arguments made it

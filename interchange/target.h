@@ -10,19 +10,19 @@
 
 enum { MAX_TARGET_ARGS = 2048 }; /* bytes of the largest struct of arguments */
 
-/* What a file holds. */
+/* The contents of an imported file. */
 struct imported {
     struct job job;
     struct settings given;       /* every setting of the file, in order */
-    struct settings unknown;     /* those that no row reads and that may matter */
-    struct settings ignored;     /* those known to change neither the step's time nor its memory */
+    struct settings unknown;     /* settings that no row reads and that may matter */
+    struct settings ignored;     /* settings that change neither the step's time nor its memory */
     struct settings environment; /* variables that a script exports */
     int nodes, gpus_per_node;    /* of its launcher; 0: not stated */
     bool has_args;
     _Alignas(max_align_t) char args[MAX_TARGET_ARGS]; /* the target's struct */
 };
 
-/* How the job is started. */
+/* The program that starts the job. */
 enum job_launcher { LAUNCH_TORCHRUN, LAUNCH_SLURM };
 
 struct exported_file {
@@ -32,7 +32,7 @@ struct exported_file {
 };
 enum { MAX_EXPORTED_FILES = 8 };
 
-/* What is written for a job; texts are in the arena. */
+/* The files and settings of an exported job; texts are in the arena. */
 struct exported {
     struct settings settings;    /* as the target names them */
     struct settings arguments;   /* of the command line: a key for each, no values */
@@ -56,10 +56,11 @@ struct target {
     struct setting_table table;
     const struct target_rule *rules;
     const int *num_rules;
-    /* A job as arguments; what cannot be expressed is left at the nearest, and a rule says so. */
+    /* Converts a job to arguments. Where the target cannot express it, they hold the nearest, and a
+     * rule reports it. */
     void (*arguments)(const struct job *job, void *args, struct arena *arena);
-    /* Its inverse. The job arrives with plan_default() and the stack's habits; num_gpus from the
-     * launcher. Values that no plan holds fail with ERR_INPUT, where = the key. */
+    /* Converts arguments to a job, which arrives with plan_default(), the stack's habits and the
+     * launcher's num_gpus. Values that no plan holds fail with ERR_INPUT, where = the key. */
     bool (*job)(const void *args, struct job *job, struct arena *arena, struct err *err);
     /* Splits a file into settings. `path` names it in errors. */
     bool (*parse)(const char *path, const char *text, struct imported *out, struct arena *arena,
@@ -67,7 +68,7 @@ struct target {
     /* Adds the command line, the environment and the target's own files. */
     void (*write)(const struct job *job, struct exported *out, struct arena *arena);
     const char *forbids; /* layout words and axes that it never has; "" */
-    int context_comm;    /* enum context_comm: what its context ranks do unasked */
+    int context_comm;    /* enum context_comm: its default */
     /* Prefixes ("--save", "optimizer.lr") of keys that change neither time nor memory. */
     const char *const *ignored;
 };

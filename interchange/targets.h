@@ -1,5 +1,5 @@
-/* interchange/targets.h - what the targets' files give to the table in targets.c; nothing else
- * includes it. */
+/* interchange/targets.h - the functions of each target for the table in targets.c, which alone
+ * includes it beside the targets. */
 #ifndef INTERCHANGE_TARGETS_H
 #define INTERCHANGE_TARGETS_H
 

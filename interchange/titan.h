@@ -34,7 +34,7 @@ struct titan_args {
 extern const struct titan_args titan_defaults;
 extern const struct setting_row titan_rows[];
 extern const int num_titan_rows;
-/* The function that is begun with may have set these. */
+/* Keys that are always written, because the registry's function may set them. */
 extern const char *const titan_always[];
 extern const struct target_rule titan_rules[];
 extern const int num_titan_rules;
@@ -48,7 +48,7 @@ struct titan_model {
 /* NULL: the registry has none like it. */
 const struct titan_model *titan_model_of(const struct model *model);
 
-/* Of struct target. */
+/* Members of struct target. */
 void titan_arguments(const struct job *job, void *args, struct arena *arena);
 bool titan_job(const void *args, struct job *job, struct arena *arena, struct err *err);
 

@@ -95,8 +95,8 @@ static bool read_parts(const char *text, struct job *job, struct arena *arena, s
     return true;
 }
 
-/* How torchtitan fills chunks: embedding and head count as `less` layers, and what is left over
- * goes to the first chunks (generate_llm_fqn_per_model_part). */
+/* torchtitan counts embedding and head as `less` layers and gives the remainder to the first chunks
+ * (generate_llm_fqn_per_model_part). */
 static void read_inferred(const struct titan_args *from, struct job *job, struct arena *arena)
 {
     int total = job->model.layers + from->first_less + from->last_less;

@@ -20,7 +20,7 @@ bool yaml_read(const char *text, struct settings *out, struct err *err)
 
 enum { DEEPEST = 32, MOST_SETTINGS = 1 << 16 };
 
-/* Where a reader is: the path of keys, and what the innermost collection is. */
+/* The reader's position: the path of keys, and the kind of each collection on it. */
 struct reader {
     yaml_parser_t parser;
     struct settings *out;

@@ -89,14 +89,14 @@ static struct forward_flops forward_flops(const struct model *model, double seq)
     return flops;
 }
 
-/* Forward and backward of a list where gradients of some weights alone are made. */
+/* FLOPs of the forward, and of a backward that makes the gradients of trained weights only. */
 static double both_flops(struct ops forward, const struct layer_options *options,
                          struct arena *arena)
 {
     return ops_model_flops(forward) + ops_model_flops(ops_backward(forward, options, arena));
 }
 
-/* Of one sequence. */
+/* FLOPs of a step per sequence when only some weights are trained. */
 static double partial_flops(const struct model *model, double seq)
 {
     struct arena arena = { 0 };

@@ -305,10 +305,11 @@ void add_leave(struct builder *b, const char *name)
     op->backward_kernels = b->options->recipe->kernels;
 }
 
-/* A narrow product down to the adapter's rank from what the layer reads, one up to its width, and
- * their scaled sum with its output: two kernels, of five values each element, and one of two in the
- * backward (peft, tuners/lora/layer.py). Where a layer's columns are split, its partial sums and
- * the adapter's are added up together; what tensor ranks hold whole has partial gradients. */
+/* An adapter is a narrow product from the layer's input down to the adapter's rank, one up to the
+ * layer's width, and their scaled sum with its output: two kernels that move five values per
+ * element, and one of two in the backward (peft, tuners/lora/layer.py). A layer with split columns
+ * reduces its partial sums and the adapter's together; weights that every tensor rank holds whole
+ * get partial gradients. */
 static void add_adapter(struct builder *b, const struct linear *linear, int input)
 {
     int product = b->value;

@@ -113,9 +113,9 @@ struct model {
      * of the convolution before them. */
     int linear_key_heads, linear_value_heads, linear_key_dim, linear_value_dim, linear_conv;
 
-    /* What is trained (models/training.h): adapters of rank `lora` beside linear layers, or beside
-     * those that `trained` names; else what `trained` names, or the last trained_layers blocks and
-     * the head; all empty: everything. */
+    /* Trained weights (models/training.h). lora > 0: adapters of that rank, beside the linear
+     * layers that `trained` names or beside all. Else the weights that `trained` names, or the last
+     * trained_layers blocks and the head. All empty: every weight. */
     int lora, trained_layers;
     char trained[96];
     int gradient;   /* enum block_gradient of all blocks, when they are of one kind; derived */

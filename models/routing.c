@@ -105,8 +105,8 @@ double routing_dropped_share(const struct routing *routing, const struct routed 
     return deviation * (normal_density(above) - above * (1 - normal_cdf(above)));
 }
 
-/* Of `experts` experts, k are chosen without repetition: C(E - a, k)/C(E, k) is the chance that
- * none of `a` certain ones is. */
+/* A token chooses k of E experts without repetition. It misses all of `a` given experts with the
+ * probability C(E - a, k)/C(E, k). */
 static double chance_of_none(double experts, double part, int topk)
 {
     double chance = 1;

@@ -18,16 +18,16 @@ struct routing {
     double factor; /* factor: the largest load of a rank over the mean; >= 1 */
 };
 
-/* What a token chooses from: topk experts, of topk_groups groups of them; 0 groups: of any. */
+/* A token chooses topk experts, all within topk_groups groups; 0 groups: any experts. */
 struct expert_choice {
     int experts, topk, groups, topk_groups;
 };
 
-/* How many of `parts` equal parts of the experts a token goes to in the mean, choosing at random.
- */
+/* Mean number of parts that a token reaches when the experts are divided into `parts` equal parts
+ * and it chooses at random. */
 double routing_distinct(const struct expert_choice *choice, double parts);
 
-/* What tokens are spread over: `ranks` hold experts / ranks each. */
+/* The tokens of a layer and the experts they are spread over; each rank holds experts / ranks. */
 struct routed {
     double tokens; /* of one layer's microbatch, of all ranks together */
     double experts, topk, ranks;
@@ -35,9 +35,9 @@ struct routed {
 
 /* The largest load of a rank over the mean; 1 or more. */
 double routing_rank_factor(const struct routing *routing, const struct routed *routed);
-/* The same of single experts. */
+/* The largest load of a single expert over the mean. */
 double routing_expert_factor(const struct routing *routing, const struct routed *routed);
-/* The same of ranks over `layers` layers, whose loads are independent. */
+/* The largest load that a rank has in any of `layers` layers, whose loads are independent. */
 double routing_peak_factor(const struct routing *routing, const struct routed *routed,
                            double layers);
 

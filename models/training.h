@@ -9,23 +9,23 @@
 
 #include "models/model.h"
 
-/* What the backward of a block makes. */
+/* The gradients that the backward of a block makes. */
 enum block_gradient {
-    GRADIENT_WHOLE,     /* gradients of its input and of what is trained in it */
-    GRADIENT_FROM_HERE, /* of what is trained alone: nothing before the block is */
-    GRADIENT_NONE,      /* nothing: it has no backward */
+    GRADIENT_WHOLE,     /* of its input and of its trained weights */
+    GRADIENT_FROM_HERE, /* of its trained weights only: nothing before it is trained */
+    GRADIENT_NONE,      /* none: it has no backward */
 };
 
-/* Whether everything that can have a gradient does. */
+/* True if every weight that can have a gradient is trained. */
 bool model_trains_all(const struct model *model);
-/* Whether weights of this name are trained in a block like `model`, in the embedding or the head.
+/* True if weights of this name are trained in a block like `model`, in the embedding or the head.
  */
 bool model_trains(const struct model *model, const char *name);
-/* Whether a linear layer of a block has an adapter. */
+/* True if the linear layer of this name has an adapter. */
 bool model_adapts(const struct model *model, const char *name);
-/* Whether nothing before the output head is trained. */
+/* True if nothing before the output head is trained. */
 bool model_trains_head_alone(const struct model *model);
-/* Parameters that are trained, those of adapters among them; and those of adapters. */
+/* All trained parameters, adapters included; then adapters only. */
 double model_trained_parameters(const struct model *model);
 double model_adapter_parameters(const struct model *model);
 

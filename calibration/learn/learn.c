@@ -70,7 +70,7 @@ static bool is_same_configuration(const struct run_row *a, const struct run_row 
            strcmp(a->source_key, b->source_key) == 0;
 }
 
-/* Of repeats of a configuration the last counts, as `validate` has it. */
+/* Drops earlier measurements of a configuration that was measured again, as `validate` does. */
 static void drop_repeats(const struct run_case *cases, int count, const char **reason)
 {
     for (int i = 0; i < count; i++)
@@ -105,9 +105,9 @@ static void add_profile(struct learned_stack *to, const char *profile, struct ar
         to->profiles[to->num_profiles++] = arena_text(arena, profile);
 }
 
-/* What is left of the shift: of the ratio itself, and the scatter of a source that was never seen
- * beyond the one that is stated of a row. Conformal over n sources, as the shift before: a reach
- * of (1 + 1/n) 0.9 of them. */
+/* The half width that a source's shift keeps after learning. Two parts add in squares: the learned
+ * ratio's own error, and a new source's scatter beyond a row's stated width. Both reach
+ * (1 + 1/n) 0.9 of the errors, which is conformal over n sources, as the shift before. */
 static double shift_left(const struct learn_prior *prior, double deviation, double width)
 {
     double reach = normal_reach(fmin(0.9 * (1 + 1.0 / prior->sources), 0.99));

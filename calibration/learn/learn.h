@@ -1,8 +1,8 @@
-/* calibration/learn/learn.h - what one's own runs teach about a stack: one ratio of times.
+/* calibration/learn/learn.h - a stack's ratio of times, learned from the user's own runs.
  *
- * The logarithm of measured / predicted of a row is its source's shift plus the row's own scatter,
- * both normal. Their variances are those between the sources that were left out in turn, and within
- * them (calibration/left_out.json). n rows with mean y then shrink to the prior m as
+ * The logarithm of a row's measured / predicted time is its source's shift plus the row's own
+ * scatter, both normal. Leaving sources out in turn gives both variances: between sources, and
+ * within them (calibration/left_out.json). n rows with mean y then shrink to the prior m as
  * (m / shift^2 + n y / scatter^2) / (1 / shift^2 + n / scatter^2), the normal-normal posterior
  * (Gelman et al., Bayesian Data Analysis, 2.5). Dense models and those with experts are learned
  * apart. */

@@ -148,7 +148,7 @@ static void add_step(struct steps *steps, const struct step *step, bool is_time,
         steps->at = arena_grow(steps->at, (size_t)steps->room * sizeof *steps->at);
     }
     steps->at[steps->count++] = *step;
-    /* What a start compiles and allocates is in its first step. */
+    /* The first step after a start also compiles and allocates. */
     if (steps->count - 1 == steps->segment) {
         steps->at[steps->count - 1].is_bad = true;
         out->warm_up++;

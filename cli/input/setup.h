@@ -28,11 +28,11 @@ struct setup {
  * checks a plan with plan_check and system_check. Release it in either case. */
 bool setup_load(const struct options *options, const char *plan_path, struct setup *out,
                 struct err *err);
-/* The same of a job of another framework: its model, plan and number of GPUs, on the system of the
+/* Loads a job of another framework: its model, plan and number of GPUs, on the system of the
  * options. The plan's arrays must outlast the setup. */
 bool setup_of_job(const struct options *options, const struct job *job, struct setup *out,
                   struct err *err);
-/* The same of a job whose plan may break rules: nothing is checked of it. */
+/* As setup_of_job, without checks: the plan may break rules. */
 bool setup_of_unchecked(const struct options *options, const struct job *job, struct setup *out,
                         struct err *err);
 void setup_release(struct setup *setup);

@@ -170,7 +170,7 @@ static void fill_options(const struct filler *filler, int stage, int first)
 /* --- lower bounds of any division --------------------------------------------------------------
  */
 
-/* Of equal layers: the most for which `of_s` of the stage is at most `most_s`; 0: none. */
+/* Most equal layers for which the stage's `of_s` is at most `most_s`; 0: none. */
 static int most_within(const struct stage_table *table, int stage,
                        double (*of_s)(const struct stage_option *option), double most_s)
 {
@@ -207,8 +207,8 @@ static bool *reached_at(const struct reached *reached, int stage, int layers)
     return &reached->at[(size_t)stage * reached->row + (size_t)layers];
 }
 
-/* The places where stages can begin. Where layers differ, the most on one stage may begin the next
- * at a layer that is too much for it. The caller frees `at`. */
+/* Finds the layers at which each stage can begin. Layers differ, so filling one stage to its most
+ * may begin the next at a layer that does not fit there. The caller frees `at`. */
 static struct reached reach(const struct stage_table *table,
                             double (*of_s)(const struct stage_option *option), double most_s)
 {

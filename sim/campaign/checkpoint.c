@@ -6,7 +6,8 @@
 
 #include <math.h>
 
-/* Of all parameters: not the 4 bytes in which an optimizer widens fp16 gradients. */
+/* Saved bytes of all parameters, without the 4 bytes in which an optimizer widens fp16 gradients.
+ */
 static double saved_bytes(const struct model *model, const struct plan *plan)
 {
     struct state_bytes state = plan_state_bytes(plan, model);

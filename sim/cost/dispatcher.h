@@ -1,8 +1,8 @@
 /* sim/cost/dispatcher.h - how rows travel to the ranks of their experts and back.
  *
- * Libraries differ in what they send, and in how fast: NCCL's all-to-all sends a row for every
- * choice of a token, others send a token once to each rank or node that wants it. Those with rates
- * of their own were measured by who published them; NCCL's follow from the group's wires. */
+ * Libraries differ in their messages and rates. NCCL's all-to-all sends a row for every choice of a
+ * token; others send a token once to each rank or node that needs it. Their rates are published
+ * measurements; NCCL's follow from the group's wires. */
 #ifndef SIM_COST_DISPATCHER_H
 #define SIM_COST_DISPATCHER_H
 

@@ -14,7 +14,7 @@
 
 /* A quantity of whole matrices that are dealt to ranks. */
 struct dealt {
-    double all, largest; /* the sum over all matrices, and of the largest */
+    double all, largest; /* summed over all matrices; of the largest matrix */
 };
 
 /* Most that one of the ranks gets when each next matrix, largest first, goes to the rank with
@@ -49,7 +49,7 @@ struct held_matrices list_matrices(const struct system *system, const struct ops
 /* Adds `times` the matrices of `of`. */
 void matrices_add(struct held_matrices *sum, const struct held_matrices *of, double times);
 
-/* Of what one rank updates, the most. */
+/* Elements, and seconds, of the rank that updates most. */
 double matrices_owned(const struct held_matrices *held, const struct plan *plan);
 double matrices_newton_schulz_s(const struct held_matrices *held, const struct plan *plan);
 

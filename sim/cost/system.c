@@ -40,7 +40,7 @@ static bool resolve_gpu(const struct json_file *file, const char *name, struct g
     return gpu_load(name, out, &found) || blame_part(file, "groups[0].gpu", &found, err);
 }
 
-/* Of `gpu`; name "": there is none. */
+/* Loads the profile of `gpu`; name "": it has none. */
 static bool resolve_profile(const struct json_file *file, const char *name, const char *gpu,
                             struct profile *out, struct err *err)
 {

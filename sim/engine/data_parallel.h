@@ -43,7 +43,7 @@ double quantize_weights_s(const struct system *system, const struct plan *plan,
  * when the state is in host memory. */
 double optimizer_s(const struct system *system, const struct model *model, const struct plan *plan,
                    struct stage_weights weights);
-/* The same with matrices among them that the optimizer treats apart. */
+/* As optimizer_s, where the optimizer treats some matrices apart. */
 double optimizer_with_matrices_s(const struct system *system, const struct model *model,
                                  const struct plan *plan, struct stage_weights weights,
                                  const struct held_matrices *matrices);

@@ -31,7 +31,7 @@ static enum lane lane_of(const struct events *e, int rank, const struct queue *q
     return (enum lane)(queue - e->ranks[rank].lanes.queues);
 }
 
-/* Of the other end of a queue's head. */
+/* The queue at the other end of the head's link. */
 static struct queue *far_queue_of(const struct events *e, int rank, const struct queue *queue)
 {
     return queue_of(e, queue_head(queue)->peer, lane_far(lane_of(e, rank, queue)));

@@ -54,7 +54,7 @@ double held_layer_parameters(const struct holding *held, const struct pieces *pi
 struct stage_weights held_weights(const struct holding *held, const struct pieces *pieces);
 /* The part of them that has gradients. */
 struct stage_weights held_trained(const struct holding *held, const struct pieces *pieces);
-/* In layers, where the optimizer treats matrices apart; else none. */
+/* The matrices of the held layers that the optimizer treats apart; else none. */
 struct held_matrices held_matrices(const struct plan *plan, const struct holding *held,
                                    const struct pieces *pieces);
 /* held_weights of a stage. */

@@ -12,7 +12,7 @@ struct local_ops {
     struct ops backward; /* B and W ops, in issue order */
 };
 
-/* What a router spreads over the share's expert ranks, each of which brings `tokens`. */
+/* The tokens and experts of the share's expert ranks, each of which brings `tokens`. */
 struct routed expert_routed(struct rank_share share, const struct model *model, double tokens);
 
 /* One rank's sizes for a microbatch of share.microbatch sequences of `seq` tokens. */

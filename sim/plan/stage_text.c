@@ -159,7 +159,7 @@ static bool is_plain(const struct stage_text *stages, int chunk)
            (stages->mtp == 0 || chunk != stages->mtp_chunk);
 }
 
-/* How many chunks from this one on are alike and have blocks alone. */
+/* Number of equal chunks from this one on that hold blocks only. */
 static int run_length(const struct stage_text *stages, int chunk)
 {
     int run = is_plain(stages, chunk) ? 1 : 0;

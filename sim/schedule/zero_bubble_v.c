@@ -5,7 +5,7 @@
  * of the missing ones are left out. */
 #include "sim/schedule/generators.h"
 
-/* What a stage has emitted so far, by round. */
+/* Passes that a stage has emitted so far, by round. */
 struct emitted {
     const struct schedule_shape *shape;
     int stage;
