@@ -42,7 +42,7 @@ for target in megatron bridge torchtitan deepspeed; do
             fail "$target: shellcheck"
         PATH=$work/bin:$PATH SLURM_JOB_NODELIST=node0 bash "$target-$launch/$script" --mine "a b" >argv ||
             fail "$target: $script does not run"
-        # What the program gets: its arguments, each whole and in order, then the user's own.
+        # The program gets its arguments, each whole and in order, then the user's own.
         grep -A 100000 '\.py$' argv | tail -n +2 | head -n -2 | cmp -s - "$target-$launch/args.txt" ||
             fail "$target: the program gets other arguments than args.txt"
         [ "$(tail -n 1 argv)" = "a b" ] || fail "$target: the user's arguments are lost"

@@ -174,7 +174,7 @@ START_TEST(faults_are_named)
 }
 END_TEST
 
-/* What is wrong with arguments behind a model's, on 64 GPUs. */
+/* Arguments that break a rule when they follow a model's, on 64 GPUs. */
 static const struct {
     const char *arguments, *rule;
 } broken[] = {

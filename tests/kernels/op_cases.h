@@ -48,7 +48,7 @@ const char *op_case_name(int index); /* the op's; several cases have one */
  * with the seed of the inputs: SEED=n in the environment brings it back. */
 void op_case_check(int index, const struct op_backend *backend);
 
-/* The same, with a verdict in place of a failing test. */
+/* As op_case_check, but returns false where that ends the test. */
 bool op_case_holds(int index, const struct op_backend *backend, struct err *err);
 
 /* Runs the case once, and compares nothing. */

@@ -159,10 +159,10 @@ END_TEST
 
 /* --- how tensor cores add ----------------------------------------------------------------- */
 
-/* In place of one after the other in fp32: 16 terms at once with two bits more than a float, as
- * Hopper's tensor cores are modelled; 8 with one, as Ampere's; and 4 with none, Volta's, which is
- * the coarsest (Fasi et al. 2021, "Numerical behavior of NVIDIA tensor cores"; arXiv 2502.15999 and
- * 2512.07004). What GPUs really do is not promised: results must be good enough in each of them. */
+/* Models of tensor cores: Hopper's add 16 terms at once with two bits more than a float, Ampere's 8
+ * with one, and Volta's, the coarsest, 4 with none (Fasi et al. 2021, "Numerical behavior of NVIDIA
+ * tensor cores"; arXiv 2502.15999 and 2512.07004). GPUs promise none of them, so results must be
+ * good enough in each. */
 static const struct ptx_numerics numerics[] = { { 16, 2 }, { 8, 1 }, { 4, 0 } };
 
 static bool is_on_tensor_cores(int index)

@@ -126,10 +126,10 @@ static const char frame[] =
 #define READ_NEXT "ld.shared.u32 %r10, [%r5]; st.global.u32 [%rd3], %r10; "
 #define COPY      "cp.async.cg.shared.global [%r8], [%rd4], 16, 16; "
 #define READ_COPY "ld.shared.u32 %r10, [%r8]; "
-/* Of a thread of the other warp. */
+/* Reads a word of the other warp. */
 #define READ_OTHER "ld.shared.u32 %r10, [%r9]; "
 
-/* Where the error is "reads w", the other warp has written already or has not. */
+/* "reads w" begins two errors: the other warp may have written already, or not yet. */
 static const struct hand hands[] = {
     { "a barrier", WRITE "bar.sync 0; " READ_NEXT, 64, 1, 256, NULL, 4 },
     { "none", WRITE READ_NEXT, 64, 1, 256, "reads without a barrier what was written", 0 },

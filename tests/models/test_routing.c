@@ -1,4 +1,4 @@
-/* How unevenly a router spreads tokens over experts: the formulas against draws. */
+/* The formulas for uneven routing against random draws. */
 #include "models/routing.h"
 
 #include "base/random.h"
@@ -54,8 +54,8 @@ static void drawn_shares(struct random *rng, const struct routed *routed, const 
         shares[i] /= sample * routed->topk;
 }
 
-/* The same among many experts: of exponential clocks of these rates, topk have rung at time t,
- * where the sum of 1 - exp(-w t) is topk. */
+/* The shares among many experts. Each expert has an exponential clock with its weight as rate; topk
+ * clocks have rung on average at the time t at which the sum of 1 - exp(-w t) is topk. */
 static void limit_shares(const struct routed *routed, const double *weights, double *shares)
 {
     double low = 0, high = 1e3;

@@ -110,7 +110,7 @@ struct passes {
     int backward_ops;
 };
 
-/* Of block `layer`, for one sequence. */
+/* Passes of block `layer` for one sequence. */
 static struct passes passes_of(const struct model *model, int layer)
 {
     struct model of = model_of_kind(model, model_kind_of(model, layer));

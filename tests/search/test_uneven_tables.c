@@ -14,8 +14,9 @@
 
 enum { MOST_STAGES = 5, MOST_LAYERS = 9 };
 
-/* What each layer takes: 1, or on half the tables layers of several kinds, as blocks with a dense
- * feed-forward before blocks with experts, or blocks in turn. before[i]: all layers before i. */
+/* Weights of layers. On half the tables all are 1; on the others layers have several kinds, as a
+ * few dense blocks before blocks with experts, or two kinds in turn. before[i]: the sum over all
+ * layers before i. */
 struct weights {
     bool are_equal;
     double before[MOST_LAYERS + 1];

@@ -544,7 +544,8 @@ static double peak_error(const struct stage_memory *memory, const json_t *of)
     return error_of(ours, number_of(of, "peak_bytes"));
 }
 
-/* Of experts or latent attention: traced once all that differs was known. */
+/* True for models with experts or latent attention, which were traced after the differences between
+ * the lists were known. */
 static bool is_new_family(void)
 {
     return now.model.experts > 0 || now.model.kv_lora > 0;

@@ -106,7 +106,7 @@ static struct symbols symbols_of(const struct ptx_library *library)
                              library->program + section(library, table->sh_link)->sh_offset };
 }
 
-/* How far the program lies from where its file has it. */
+/* The distance of the loaded program from the addresses in its file. */
 static uintptr_t moved_by(const struct symbols *symbols)
 {
     bool (*known)(struct ptx_library *, const char *, struct err *) = ptx_library_open;

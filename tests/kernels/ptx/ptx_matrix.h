@@ -12,19 +12,18 @@ struct ptx_place {
     int row, column;
 };
 
-/* Where value i of a lane lies: of a (16 x 16, 8 values a lane), of b (16 x 8, 4), of the sums c
- * and d (16 x 8, 4). Two 16-bit values share a register, the first one low. */
+/* The place of a lane's value i in a (16 x 16, 8 values a lane), in b (16 x 8, 4), and in the sums
+ * c and d (16 x 8, 4). Two 16-bit values share a register, the first one low. */
 struct ptx_place ptx_place_of_a(int lane, int i);
 struct ptx_place ptx_place_of_b(int lane, int i);
 struct ptx_place ptx_place_of_sum(int lane, int i);
 
-/* Where the two values lie that a lane gets of a matrix of 8 x 8, i being 0 or 1. */
+/* The place of value i, 0 or 1, that ldmatrix gives a lane of an 8 x 8 matrix. */
 struct ptx_place ptx_place_of_loaded(int lane, int i, bool is_transposed);
 
-/* How a tensor core adds. `block` terms are added at once: each product is exact, and all of them
- * and the sum so far are cut off below `extra_bits` bits behind the last bit that the largest of
- * them has as a float; what they add up to is cut off to a float. A block of 0: one after the other
- * in fp32, rounded to nearest. */
+/* The arithmetic of a tensor core. It adds `block` exact products and the sum so far at once. Each
+ * is truncated `extra_bits` bits behind the last bit of the largest as a float, and the total is
+ * truncated to a float. A block of 0: one product after the other in fp32, rounded to nearest. */
 struct ptx_numerics {
     int block, extra_bits;
 };

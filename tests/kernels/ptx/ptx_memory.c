@@ -152,7 +152,7 @@ static void note_writer(struct ptx_tag *tag, const struct ptx_toucher *by)
     tag->is_written = 1;
 }
 
-/* What is wrong with the access, or NULL. */
+/* Records the access. Returns a sentence if it races, else NULL. */
 static const char *note(struct ptx_tag *tag, enum ptx_touch touch, const struct ptx_toucher *by)
 {
     if (touch == PTX_COPY_ENDS) {

@@ -31,7 +31,7 @@ struct ptx_page {
     struct ptx_tag tags[PTX_PAGE_BYTES];
 };
 
-/* What a kernel may touch of the host's memory. */
+/* A range of the host's memory that kernels may access. */
 struct ptx_range {
     uintptr_t begin;
     size_t bytes;
@@ -67,8 +67,8 @@ void ptx_memory_begin_launch(struct ptx_memory *memory);
 /* New shared memory, not written yet. False when it is more than a GPU has. */
 bool ptx_memory_begin_block(struct ptx_memory *memory, size_t shared_bytes);
 
-/* The bytes at `address` for one access of `bytes` bytes, which is noted; NULL with a sentence when
- * it is none of the kernel's, is not aligned, or races. */
+/* Records an access of `bytes` bytes and returns a pointer to them. NULL with a sentence when the
+ * address is not the kernel's or not aligned, or the access races. */
 void *ptx_touch_global(struct ptx_memory *memory, uint64_t address, size_t bytes,
                        enum ptx_touch touch, struct ptx_toucher by, struct err *err);
 void *ptx_touch_shared(struct ptx_memory *memory, uint64_t address, size_t bytes,

@@ -545,7 +545,7 @@ static bool take_limits(struct parser *p)
     return true;
 }
 
-/* Behind the body's last brace. */
+/* Moves behind the body's last brace. */
 static bool skip_body(struct parser *p)
 {
     for (int depth = 1; depth > 0; p->at++) {

@@ -45,7 +45,7 @@ enum ptx_space { PTX_GLOBAL, PTX_SHARED, PTX_PARAM };
 
 struct ptx_insn;
 
-/* What an opcode with its modifiers does. */
+/* The meaning of an opcode with its modifiers. */
 struct ptx_opcode {
     const char *name;
     /* Operands as the text groups them: h, w, d have 16, 32, 64 bits, p is a predicate, * a
@@ -57,7 +57,7 @@ struct ptx_opcode {
     int count, bytes; /* of a memory access: values, and bytes of each */
 };
 
-/* False when the opcode is none of those that the interpreter knows. */
+/* False when the interpreter does not know the opcode. */
 bool ptx_find_opcode(const char *name, struct ptx_opcode *out);
 
 struct ptx_operand {

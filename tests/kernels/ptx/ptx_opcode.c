@@ -63,7 +63,7 @@ static float exp2_approximate(float a)
     return float_of(bits_of(exact) + drawn % 5 - 2);
 }
 
-/* Of the upper 32 bits of a, and with lower ones that are zero. */
+/* Reads the upper 32 bits of a, and clears the lower ones of the result. */
 static double reciprocal_approximate(double a)
 {
     uint64_t bits;
@@ -152,7 +152,7 @@ typedef int none;
     X(setp_le_##type, "setp.le." text, pred, type, type, none, a <= b) \
     X(setp_gt_##type, "setp.gt." text, pred, type, type, none, a > b)  \
     X(setp_ge_##type, "setp.ge." text, pred, type, type, none, a >= b)
-/* Those that NaN satisfies; `ne` is not one of them. */
+/* Comparisons of floats. NaN satisfies only the unordered ones; `ne` is not one of them. */
 #define COMPARED_FLOATS(X, type, text)                                              \
     X(setp_eq_##type,  "setp.eq."  text, pred, type, type, none, a == b)             \
     X(setp_ne_##type,  "setp.ne."  text, pred, type, type, none, a < b || a > b)     \

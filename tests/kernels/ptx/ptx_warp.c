@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What an instruction needs to run. */
+/* An instruction on the lanes that execute it. */
 struct step {
     struct ptx_block *block;
     struct ptx_warp *warp;

@@ -412,7 +412,7 @@ START_TEST(a_type_whose_rate_was_never_measured_has_no_time)
 }
 END_TEST
 
-/* What no profile tells of is the time alone. */
+/* Without a profile only the time is unknown. */
 START_TEST(a_gpu_without_a_profile_has_no_time)
 {
     struct system amd = system_of("mi300x-8", "megatron-core", 8);

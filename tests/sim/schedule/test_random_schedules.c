@@ -57,7 +57,7 @@ static double zb_h2_s(const struct schedule_shape *shape, const struct passes *p
     return (shape->num_stages - 1) * passes->forward_s;
 }
 
-/* The same over a V, section 6: chunks of half the length. */
+/* The bubble of a V, section 6: chunks have half the length. */
 static double v_s(const struct schedule_shape *shape, const struct passes *passes)
 {
     return (shape->num_stages - 1) * passes->forward_s / shape->chunks_per_stage;
