@@ -86,15 +86,14 @@ const struct command commands[] = {
       "  simsearch export plan.json --to torchtitan --torchrun -o plan\n"
       "  simsearch export --model 175b --gpus 1024 --layout \"tp8 pp16 mb1 sp zero1\" --to megatron\n",
       "The folder gets args.txt with an argument on each line, env.sh, a launch script and plan.json;\n"
-      "without -o the arguments are printed. What the framework refuses or has no words for is named,\n"
-      "with the nearest plan that it can run.\n",
+      "without -o the arguments are printed. A plan that the framework refuses or cannot express is not\n"
+      "written; the answer names the rules that it breaks and the nearest plan that keeps them.\n",
       cmd_export },
     { "import", COMMAND_IMPORT, "read the command line or configuration of another framework as a plan",
       "  simsearch import args.txt --from megatron --gpus 64 -o plan.json\n"
       "  simsearch import train_llama.sh --from megatron --cluster dgx-a100-80g -o plan.json\n",
-      "A shell script is read, not run: assignments, quotes and variables are understood, and other\n"
-      "commands are not. Settings that nothing here reads are listed, and so are rules of the\n"
-      "framework that the file breaks.\n",
+      "A shell script is read, not run: assignments, quotes and variables are understood, other commands\n"
+      "are not. The answer lists unknown settings and the rules of the framework that the file breaks.\n",
       cmd_import },
     { "learn", COMMAND_LEARN, "adapt the predictions for a stack to your own runs",
       "  simsearch learn runs.csv -o mine.json\n"
@@ -102,16 +101,17 @@ const struct command commands[] = {
       "  simsearch learn more.csv --learned mine.json -o better.json\n"
       "  simsearch learn plan.json train.log -o mine.json\n",
       "Runs are rows with the columns that `validate` reads, or logs of Megatron-LM, Megatron-Bridge,\n"
-      "torchtitan, DeepSpeed or transformers' Trainer, whose plan a plan file or options say. One ratio of times a stack is learned,\n"
-      "shrunk to 1 as far as few runs tell; --learned lays it on any prediction.\n",
+      "torchtitan, DeepSpeed or transformers' Trainer. A plan file or options give the plan of the logs.\n"
+      "Each stack gets one ratio of measured to predicted time; the fewer runs, the closer to 1. --learned\n"
+      "applies it to any prediction.\n",
       cmd_learn },
     { "tune", COMMAND_TUNE, "find the few changes to a framework's job that save most time",
       "  simsearch tune train_llama.sh --gpus 256\n"
       "  simsearch tune args.txt train.log --gpus 256 --cluster dgx-a100-80g\n"
       "  simsearch tune job.toml --from torchtitan --model llama3-8b --gpus 64 --json\n",
-      "Names the rules and habits that the command breaks, each with its fix; predicts its step, beside\n"
-      "the logs where there are any; and tells the flags to change, with gain, its probability and the\n"
-      "risk of running out of memory. Exit code 0 also where rules are broken.\n",
+      "Shows the rules and habits that the command breaks, each with its fix; the predicted step, beside\n"
+      "the logged one if logs are given; and the flags to change, with gain, its probability and the risk\n"
+      "of running out of memory. Broken rules do not change the exit code.\n",
       cmd_tune },
     { "list", COMMAND_LIST, "show what the program knows: models, clusters, layout words ...",
       "  simsearch list\n"

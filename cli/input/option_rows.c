@@ -81,13 +81,13 @@ const struct option_row option_rows[] = {
                "sequence when not given. `run` has no such mask and refuses it." } },
     { "--routing", NULL, "balanced|random|cv=C|factor=F", PREDICTS,
       { "routing", TEXT(routing),
-        .doc = "How tokens spread over experts: equally, at random, by a popularity of experts with "
-               "deviation C of the mean, or so that the fullest rank has F times the mean; balanced "
-               "when not given." } },
+        .doc = "Spread of tokens over experts: equal, random, by a popularity of experts with standard "
+               "deviation C of the mean, or with F times the mean on the fullest rank; balanced when not "
+               "given." } },
     { "--dispatcher", NULL, "D", PREDICTS,
       { "dispatcher", .kind = FIELD_NAME, .names = dispatcher_names, F(dispatcher),
-        .doc = "How rows go to the ranks of their experts: alltoall, allgather, deepep or hybridep; "
-               "the stack's when not given." } },
+        .doc = "Library that moves rows to the ranks of their experts: alltoall, allgather, deepep or "
+               "hybridep; the stack's when not given." } },
     { "--tokens", NULL, "T", PREDICTS,
       { "tokens", .kind = FIELD_QUANTITY, .quantity = QUANTITY_TOKENS, F(tokens), .min = 1,
         .max = 1e18,
@@ -125,16 +125,16 @@ const struct option_row option_rows[] = {
         .doc = "The optimizer, and the types of its state." } },
     { "--train", NULL, "WHAT", SEARCH | SIMULATE | EXPLAIN,
       { "train", TEXT(train),
-        .doc = "What is trained: lora:R or lora:R:NAMES, adapters of that rank beside all linear layers of "
-               "blocks or those named; last:N, the last blocks and the head; or names of weights, with "
-               "* (\"*norm,logits\"). All when not given." } },
+        .doc = "Weights to train: lora:R or lora:R:NAMES, adapters of rank R beside all linear layers of "
+               "blocks or the named ones; last:N, the last N blocks and the head; or names of weights, "
+               "with * (\"*norm,logits\"). All when not given." } },
     { "--reference", NULL, NULL, SEARCH | SIMULATE | EXPLAIN,
       { "reference", SWITCH(reference),
-        .doc = "A copy of the model that is not trained runs forward over each batch too; with "
-               "adapters it is the model without them." } },
+        .doc = "Also runs the forward of an untrained copy of the model over each batch; with adapters "
+               "the copy is the model without them." } },
     { "--reserve", NULL, "M", SEARCH | SIMULATE | EXPLAIN,
       { "reserve", .kind = FIELD_QUANTITY, .quantity = QUANTITY_BYTES, F(reserve_bytes), .min = 1,
-        .max = 1e18, .doc = "Memory of each GPU that something else has, such as an inference engine (\"20 GiB\")." } },
+        .max = 1e18, .doc = "Memory of each GPU that other programs hold, such as an inference engine (\"20 GiB\")." } },
     { "--layout", NULL, "LAYOUT", SIMULATE | EXPLAIN | RUN | EXPORT | LEARN,
       { "layout", TEXT(layout), .doc = "The plan as text: \"tp8 pp16 mb1 sp zero1\"." } },
     { "--compare", NULL, "LAYOUT", SEARCH | EXPLAIN,
@@ -168,8 +168,8 @@ const struct option_row option_rows[] = {
         .doc = "Lets each 1f1b stage run a number of layers of its own again (recompute=block)." } },
     { "--certificate", NULL, "FILE", SEARCH,
       { "certificate", TEXT(certificate),
-        .doc = "Writes why no plan of the space is faster: each family of plans with its floor, or "
-               "member by member the bound, the memory or the time." } },
+        .doc = "Writes a proof that no plan of the space is faster: a floor for each family of plans, or "
+               "a bound, the memory or the time for each of its plans." } },
     { "--stage-types", NULL, "Q", SEARCH,
       { "stage-types", .kind = FIELD_INT, F(stage_types), .min = 1, .max = MOST_GPUS,
         .doc = "With the method milp: at most so many kinds of stages (layers, and how many of them "
@@ -240,9 +240,8 @@ const struct option_row option_rows[] = {
         .doc = "Threads; as many as there are cores when not given. The answer is the same." } },
     { "--learned", NULL, "FILE", PREDICTS | VALIDATE | LEARN | TUNE,
       { "learned", TEXT(learned),
-        .doc = "What own runs taught, as `learn -o` writes it: a factor on all times of a stack, and "
-               "what is left of its interval."
-               "[learn]Goes on from there." } },
+        .doc = "Applies the file of `learn -o`: a factor on all times of a stack, and a narrower interval."
+               "[learn]Continues from it." } },
     { "--predictions", NULL, "FILE", VALIDATE,
       { "predictions", TEXT(predictions), .doc = "Writes each row's prediction to a CSV file." } },
     { "--tolerance", NULL, "X", VALIDATE,
@@ -382,13 +381,13 @@ const struct option_row option_rows[] = {
         .doc = "Runs the step N times by the event engine, each time with other luck of chips, passes "
                "and transfers, and tells the median and the 90th percentile." } },
     { "--from", NULL, "TARGET", IMPORT | TUNE,
-      { "from", TEXT(from), .doc = "The framework that the file is of (`list targets`)."
+      { "from", TEXT(from), .doc = "The framework of the file (`list targets`)."
                "[tune]megatron when not given." } },
     { "--to", NULL, "TARGET", EXPORT,
       { "to", TEXT(to), .doc = "The framework to write for (`list targets`)." } },
     { "--slurm", NULL, NULL, EXPORT,
       { "slurm", SWITCH(slurm),
-        .doc = "Writes train.sbatch for Slurm, which several nodes get when nothing is given." } },
+        .doc = "Writes train.sbatch for Slurm, as is usual for several nodes." } },
     { "--torchrun", NULL, NULL, EXPORT,
       { "torchrun", SWITCH(torchrun),
         .doc = "Writes train.sh, which torchrun starts on each node." } },
