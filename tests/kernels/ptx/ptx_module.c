@@ -12,21 +12,26 @@ const char *const ptx_special_names[PTX_NUM_SPECIALS] = { "%tid.x",    "%tid.y",
                                                           "%ctaid.x",  "%ctaid.y",  "%ctaid.z",
                                                           "%nctaid.x", "%nctaid.y", "%nctaid.z" };
 
-enum { MOST_NAME = 256, MOST_DECLARED = 64, MOST_STATEMENT = 1024, MOST_LABELS = 4096 };
+enum {
+    PTX_MOST_NAME = 256,
+    PTX_MOST_DECLARED = 64,
+    PTX_MOST_STATEMENT = 1024,
+    PTX_MOST_LABELS = 4096
+};
 
 /* `.reg .b32 %r<7>` declares %r0 to %r6, and `.reg .b32 %temp` one register. */
-struct declared {
+struct ptx_declared {
     char prefix[32];
     int count; /* 0: the prefix is the whole name */
     int bits, first_slot;
 };
 
-struct label {
+struct ptx_label {
     const char *name;
     int at; /* instruction */
 };
 
-struct parser {
+struct ptx_parser {
     struct arena *arena;
     struct err *err;
     const char *file, *at;
@@ -34,13 +39,13 @@ struct parser {
     char shared[64]; /* the name of dynamic shared memory */
     struct ptx_kernel *kernel;
     int most_insns, most_constants;
-    struct declared declared[MOST_DECLARED];
+    struct ptx_declared declared[PTX_MOST_DECLARED];
     int num_declared;
-    struct label labels[MOST_LABELS];
+    struct ptx_label labels[PTX_MOST_LABELS];
     int num_labels;
 };
 
-static bool fail(struct parser *p, const char *what, const char *text)
+static bool ptx_fail(struct ptx_parser *p, const char *what, const char *text)
 {
     char where[200];
     snprintf(where, sizeof where, "%s:%d", p->file, p->line);
@@ -49,17 +54,17 @@ static bool fail(struct parser *p, const char *what, const char *text)
 
 /* --- text --------------------------------------------------------------------------------- */
 
-static void skip_line(struct parser *p)
+static void ptx_skip_line(struct ptx_parser *p)
 {
     while (*p->at && *p->at != '\n')
         p->at++;
 }
 
-static void skip_space(struct parser *p)
+static void ptx_skip_space(struct ptx_parser *p)
 {
     for (;; p->at++)
         if (p->at[0] == '/' && p->at[1] == '/') {
-            skip_line(p);
+            ptx_skip_line(p);
             p->line += *p->at == '\n';
             if (!*p->at)
                 return;
@@ -75,51 +80,52 @@ static bool is_of_word(char c)
 }
 
 /* The word at the parser's place, which moves behind it. */
-static void take_word(struct parser *p, char word[MOST_NAME])
+static void ptx_take_word(struct ptx_parser *p, char word[PTX_MOST_NAME])
 {
     int n = 0;
-    skip_space(p);
-    while (is_of_word(*p->at) && n < MOST_NAME - 1)
+    ptx_skip_space(p);
+    while (is_of_word(*p->at) && n < PTX_MOST_NAME - 1)
         word[n++] = *p->at++;
     word[n] = '\0';
 }
 
-static bool take(struct parser *p, const char *mark)
+static bool ptx_take(struct ptx_parser *p, const char *mark)
 {
-    skip_space(p);
+    ptx_skip_space(p);
     if (strncmp(p->at, mark, strlen(mark)) != 0)
         return false;
     p->at += strlen(mark);
     return true;
 }
 
-static bool expect(struct parser *p, const char *mark)
+static bool ptx_expect(struct ptx_parser *p, const char *mark)
 {
     char here[24];
-    if (take(p, mark))
+    if (ptx_take(p, mark))
         return true;
     snprintf(here, sizeof here, "%.20s", p->at);
-    return fail(p, "another mark is expected at", here);
+    return ptx_fail(p, "another mark is expected at", here);
 }
 
 /* Up to the mark, without space. */
-static bool take_until(struct parser *p, char mark, char text[MOST_STATEMENT])
+static bool ptx_take_until(struct ptx_parser *p, char mark, char text[PTX_MOST_STATEMENT])
 {
     int n = 0;
-    for (skip_space(p); *p->at && *p->at != mark && n < MOST_STATEMENT - 1; skip_space(p))
+    for (ptx_skip_space(p); *p->at && *p->at != mark && n < PTX_MOST_STATEMENT - 1;
+         ptx_skip_space(p))
         text[n++] = *p->at++;
     text[n] = '\0';
-    return *p->at == mark ? (p->at++, true) : fail(p, "no end of", text);
+    return *p->at == mark ? (p->at++, true) : ptx_fail(p, "no end of", text);
 }
 
 /* --- registers ---------------------------------------------------------------------------- */
 
-static int bits_of_type(const char *type)
+static int ptx_bits_of_type(const char *type)
 {
     return strcmp(type, ".pred") == 0 ? 1 : atoi(type + strcspn(type, "0123456789"));
 }
 
-static int new_slot(struct parser *p, int bits)
+static int new_slot(struct ptx_parser *p, int bits)
 {
     int slot = (int)p->kernel->register_bytes, bytes = bits < 16 ? 4 : bits / 8;
     size_t size = bits == 1 ? 4 : (size_t)PTX_LANES * (size_t)bytes;
@@ -127,12 +133,12 @@ static int new_slot(struct parser *p, int bits)
     return slot;
 }
 
-static bool declare(struct parser *p, int bits, const char *name)
+static bool declare(struct ptx_parser *p, int bits, const char *name)
 {
-    struct declared *d = &p->declared[p->num_declared];
+    struct ptx_declared *d = &p->declared[p->num_declared];
     size_t length = strcspn(name, "<");
-    if (p->num_declared == MOST_DECLARED || length >= sizeof d->prefix)
-        return fail(p, "too many registers at", name);
+    if (p->num_declared == PTX_MOST_DECLARED || length >= sizeof d->prefix)
+        return ptx_fail(p, "too many registers at", name);
     memcpy(d->prefix, name, length);
     d->prefix[length] = '\0';
     d->count = name[length] ? atoi(name + length + 1) : 0;
@@ -145,15 +151,15 @@ static bool declare(struct parser *p, int bits, const char *name)
 }
 
 /* .reg .TYPE NAME, NAME...; behind `.reg`. */
-static bool take_registers(struct parser *p)
+static bool ptx_take_registers(struct ptx_parser *p)
 {
-    char type[MOST_NAME], names[MOST_STATEMENT];
-    take_word(p, type);
-    if (!take_until(p, ';', names))
+    char type[PTX_MOST_NAME], names[PTX_MOST_STATEMENT];
+    ptx_take_word(p, type);
+    if (!ptx_take_until(p, ';', names))
         return false;
-    int bits = bits_of_type(type);
+    int bits = ptx_bits_of_type(type);
     if (bits != 1 && bits != 16 && bits != 32 && bits != 64)
-        return fail(p, "unknown type of registers", type);
+        return ptx_fail(p, "unknown type of registers", type);
     for (char *rest = NULL, *name = strtok_r(names, ",", &rest); name;
          name = strtok_r(NULL, ",", &rest))
         if (!declare(p, bits, name))
@@ -162,7 +168,7 @@ static bool take_registers(struct parser *p)
 }
 
 /* The latest declaration, which is of the innermost scope. */
-static bool find_register(const struct parser *p, const char *name, struct ptx_operand *out)
+static bool ptx_find_register(const struct ptx_parser *p, const char *name, struct ptx_operand *out)
 {
     for (int i = 0; i < PTX_NUM_SPECIALS; i++)
         if (strcmp(name, ptx_special_names[i]) == 0) {
@@ -171,7 +177,7 @@ static bool find_register(const struct parser *p, const char *name, struct ptx_o
         }
     size_t letters = strcspn(name, "0123456789");
     for (int i = p->num_declared - 1; i >= 0; i--) {
-        const struct declared *d = &p->declared[i];
+        const struct ptx_declared *d = &p->declared[i];
         size_t length = d->count ? letters : strlen(name);
         int number = d->count ? atoi(name + letters) : 0;
         if (strlen(d->prefix) != length || strncmp(d->prefix, name, length) != 0 ||
@@ -184,7 +190,7 @@ static bool find_register(const struct parser *p, const char *name, struct ptx_o
     return false;
 }
 
-static int constant_slot(struct parser *p, int bits, uint64_t value)
+static int constant_slot(struct ptx_parser *p, int bits, uint64_t value)
 {
     struct ptx_kernel *k = p->kernel;
     for (int i = 0; i < k->num_constants; i++)
@@ -219,7 +225,7 @@ static bool read_number(const char *text, uint64_t *out)
 }
 
 /* Shared memory and parameters: where they are in their space. */
-static bool find_address(const struct parser *p, const char *name, uint64_t *out)
+static bool find_address(const struct ptx_parser *p, const char *name, uint64_t *out)
 {
     if (p->shared[0] && strcmp(name, p->shared) == 0) {
         *out = PTX_SHARED_BASE;
@@ -233,15 +239,15 @@ static bool find_address(const struct parser *p, const char *name, uint64_t *out
     return false;
 }
 
-static bool read_value(struct parser *p, const char *text, int bits, struct ptx_operand *out)
+static bool read_value(struct ptx_parser *p, const char *text, int bits, struct ptx_operand *out)
 {
     uint64_t value;
-    if (find_register(p, text, out)) {
+    if (ptx_find_register(p, text, out)) {
         bool fits = bits == 0 || out->bits == bits;
-        return fits || fail(p, "a register of another width is expected than", text);
+        return fits || ptx_fail(p, "a register of another width is expected than", text);
     }
     if (!read_number(text, &value) && !find_address(p, text, &value))
-        return fail(p, "neither register nor number:", text);
+        return ptx_fail(p, "neither register nor number:", text);
     if (bits < 64 && bits > 0)
         value &= (1ull << bits) - 1;
     *out = (struct ptx_operand){ constant_slot(p, bits ? bits : 32, value), bits ? bits : 32, 0 };
@@ -249,18 +255,18 @@ static bool read_value(struct parser *p, const char *text, int bits, struct ptx_
 }
 
 /* [base], [base+8], [base+-8] */
-static bool read_address(struct parser *p, char *text, struct ptx_operand *out)
+static bool read_address(struct ptx_parser *p, char *text, struct ptx_operand *out)
 {
     size_t length = strlen(text);
     uint64_t offset = 0;
     if (length < 3 || text[0] != '[' || text[length - 1] != ']')
-        return fail(p, "no address:", text);
+        return ptx_fail(p, "no address:", text);
     text[length - 1] = '\0';
     char *plus = strchr(text, '+');
     if (plus)
         *plus++ = '\0';
     if (plus && !read_number(plus, &offset))
-        return fail(p, "no offset:", plus);
+        return ptx_fail(p, "no offset:", plus);
     bool is_symbol = text[1] != '%';
     if (!read_value(p, text + 1, is_symbol ? 64 : 0, out))
         return false;
@@ -268,7 +274,7 @@ static bool read_address(struct parser *p, char *text, struct ptx_operand *out)
     return true;
 }
 
-static bool read_operand(struct parser *p, char kind, char *text, struct ptx_operand *out)
+static bool read_operand(struct ptx_parser *p, char kind, char *text, struct ptx_operand *out)
 {
     uint64_t value;
     switch (kind) {
@@ -286,7 +292,7 @@ static bool read_operand(struct parser *p, char kind, char *text, struct ptx_ope
         return read_address(p, text, out);
     case 'i':
         if (!read_number(text, &value))
-            return fail(p, "no number:", text);
+            return ptx_fail(p, "no number:", text);
         out->value = (int64_t)value;
         return true;
     case 'l':
@@ -295,9 +301,9 @@ static bool read_operand(struct parser *p, char kind, char *text, struct ptx_ope
                 out->value = p->labels[i].at;
                 return true;
             }
-        return fail(p, "no such label:", text);
+        return ptx_fail(p, "no such label:", text);
     }
-    return fail(p, "no kind of operand for", text);
+    return ptx_fail(p, "no kind of operand for", text);
 }
 
 /* Splits at commas that are not within {} into groups, and groups at commas or bars. */
@@ -338,14 +344,14 @@ static bool has_shape(const char *operands, const char *shape)
     return *operands == *shape;
 }
 
-static bool read_operands(struct parser *p, struct ptx_insn *insn, char *text)
+static bool ptx_read_operands(struct ptx_parser *p, struct ptx_insn *insn, char *text)
 {
     char *items[PTX_MOST_OPERANDS + 1], shape[64];
-    char copy[MOST_STATEMENT];
+    char copy[PTX_MOST_STATEMENT];
     memcpy(copy, text, strlen(text) + 1);
     insn->count = split_operands(text, items, shape);
     if (!has_shape(insn->op.operands, shape) || insn->count > PTX_MOST_OPERANDS)
-        return fail(p, "other operands are expected than", copy);
+        return ptx_fail(p, "other operands are expected than", copy);
     const char *kind = insn->op.operands;
     for (int i = 0; i < insn->count; i++, kind++) {
         kind += *kind == ' ';
@@ -356,7 +362,7 @@ static bool read_operands(struct parser *p, struct ptx_insn *insn, char *text)
 }
 
 /* A pack's parts are operands like others. */
-static void remove_braces(char *text)
+static void ptx_remove_braces(char *text)
 {
     char *to = text;
     for (const char *from = text; *from; from++)
@@ -368,35 +374,35 @@ static void remove_braces(char *text)
 /* --- statements --------------------------------------------------------------------------- */
 
 /* A conversion may take the low half of a register that is wider than what it converts. */
-static bool reads_part_of_wide(const struct parser *p, const char *opcode, const char *operands,
+static bool reads_part_of_wide(const struct ptx_parser *p, const char *opcode, const char *operands,
                                const char *text)
 {
     struct ptx_operand from;
     const char *comma = strchr(text, ',');
-    return strncmp(opcode, "cvt.", 4) == 0 && comma && find_register(p, comma + 1, &from) &&
+    return strncmp(opcode, "cvt.", 4) == 0 && comma && ptx_find_register(p, comma + 1, &from) &&
            from.bits == 64 && operands[strlen(operands) - 1] == 'w';
 }
 
-static bool take_instruction(struct parser *p, const char *first)
+static bool take_instruction(struct ptx_parser *p, const char *first)
 {
     struct ptx_kernel *k = p->kernel;
-    char word[MOST_NAME], opcode[MOST_NAME + 8], text[MOST_STATEMENT];
+    char word[PTX_MOST_NAME], opcode[PTX_MOST_NAME + 8], text[PTX_MOST_STATEMENT];
     struct ptx_insn *insn = &k->insns[k->num_insns];
     struct ptx_operand guard = { 0 };
     snprintf(word, sizeof word, "%s", first);
     insn->guard = -1;
     insn->line = p->line;
-    if (!*word && take(p, "@")) {
-        insn->guard_is_negated = take(p, "!");
-        take_word(p, word);
-        if (!find_register(p, word, &guard) || guard.bits != 1)
-            return fail(p, "no predicate:", word);
+    if (!*word && ptx_take(p, "@")) {
+        insn->guard_is_negated = ptx_take(p, "!");
+        ptx_take_word(p, word);
+        if (!ptx_find_register(p, word, &guard) || guard.bits != 1)
+            return ptx_fail(p, "no predicate:", word);
         insn->guard = guard.slot;
-        take_word(p, word);
+        ptx_take_word(p, word);
     }
-    skip_space(p);
+    ptx_skip_space(p);
     bool unpacks = *p->at == '{';
-    if (!take_until(p, ';', text))
+    if (!ptx_take_until(p, ';', text))
         return false;
     bool packs = strncmp(word, "mov.", 4) == 0 && !unpacks && strchr(text, '{');
     snprintf(opcode, sizeof opcode, "%s%s",
@@ -405,79 +411,79 @@ static bool take_instruction(struct parser *p, const char *first)
                                                         : "",
              word);
     if (!ptx_find_opcode(opcode, &insn->op))
-        return fail(p, "unknown opcode", opcode);
+        return ptx_fail(p, "unknown opcode", opcode);
     if (reads_part_of_wide(p, opcode, insn->op.operands, text)) {
         snprintf(opcode, sizeof opcode, "%s of 64", word);
         if (!ptx_find_opcode(opcode, &insn->op))
-            return fail(p, "unknown opcode", opcode);
+            return ptx_fail(p, "unknown opcode", opcode);
     }
     insn->op.name = arena_text(p->arena, word);
     if (packs)
-        remove_braces(text);
-    if (!read_operands(p, insn, text))
+        ptx_remove_braces(text);
+    if (!ptx_read_operands(p, insn, text))
         return false;
     k->num_insns++;
     return true;
 }
 
 /* Positions of labels first, since branches go forward too: instructions end in ';'. */
-static bool find_labels(struct parser *p)
+static bool find_labels(struct ptx_parser *p)
 {
-    struct parser scan = *p;
+    struct ptx_parser scan = *p;
     int depth = 1, count = 0;
-    char word[MOST_NAME], text[MOST_STATEMENT];
+    char word[PTX_MOST_NAME], text[PTX_MOST_STATEMENT];
     p->num_labels = 0;
     while (depth > 0) {
-        skip_space(&scan);
+        ptx_skip_space(&scan);
         if (!*scan.at)
-            return fail(p, "no end of", p->kernel->name);
-        if (take(&scan, "{") || take(&scan, "}")) {
+            return ptx_fail(p, "no end of", p->kernel->name);
+        if (ptx_take(&scan, "{") || ptx_take(&scan, "}")) {
             depth += scan.at[-1] == '{' ? 1 : -1;
             continue;
         }
-        take_word(&scan, word);
-        if (word[0] && take(&scan, ":")) {
-            if (p->num_labels == MOST_LABELS)
-                return fail(p, "too many labels at", word);
-            p->labels[p->num_labels++] = (struct label){ arena_text(p->arena, word), count };
+        ptx_take_word(&scan, word);
+        if (word[0] && ptx_take(&scan, ":")) {
+            if (p->num_labels == PTX_MOST_LABELS)
+                return ptx_fail(p, "too many labels at", word);
+            p->labels[p->num_labels++] = (struct ptx_label){ arena_text(p->arena, word), count };
             continue;
         }
-        if (!take_until(&scan, ';', text))
-            return fail(p, "no end of", text);
+        if (!ptx_take_until(&scan, ';', text))
+            return ptx_fail(p, "no end of", text);
         count += word[0] != '.';
     }
     p->most_insns = count + 1;
     return true;
 }
 
-static bool take_body(struct parser *p)
+static bool take_body(struct ptx_parser *p)
 {
-    char word[MOST_NAME], hint[MOST_STATEMENT];
+    char word[PTX_MOST_NAME], hint[PTX_MOST_STATEMENT];
     int marks[8], depth = 0;
     if (!find_labels(p))
         return false;
     p->kernel->insns = ARENA_ARRAY(p->arena, struct ptx_insn, (size_t)p->most_insns);
     p->kernel->is_executed = ARENA_ARRAY(p->arena, uint8_t, (size_t)p->most_insns);
     for (;;) {
-        skip_space(p);
-        if (take(p, "}")) {
+        ptx_skip_space(p);
+        if (ptx_take(p, "}")) {
             if (depth == 0)
                 return true;
             p->num_declared = marks[--depth];
             continue;
         }
-        if (take(p, "{")) {
+        if (ptx_take(p, "{")) {
             if (depth == LENGTH(marks))
-                return fail(p, "too many scopes in", p->kernel->name);
+                return ptx_fail(p, "too many scopes in", p->kernel->name);
             marks[depth++] = p->num_declared;
             continue;
         }
-        take_word(p, word);
-        if (word[0] && take(p, ":"))
+        ptx_take_word(p, word);
+        if (word[0] && ptx_take(p, ":"))
             continue;
-        bool ok = strcmp(word, ".reg") == 0      ? take_registers(p)
-                  : strcmp(word, ".pragma") == 0 ? take_until(p, ';', hint)
-                  : word[0] == '.'               ? fail(p, "unknown directive", word)
+        bool ok = strcmp(word, ".reg") == 0      ? ptx_take_registers(p)
+                  : strcmp(word, ".pragma") == 0 ? ptx_take_until(p, ';', hint)
+                  : word[0] == '.'               ? ptx_fail(p, "unknown directive", word)
                                                  : take_instruction(p, word);
         if (!ok)
             return false;
@@ -485,30 +491,30 @@ static bool take_body(struct parser *p)
 }
 
 /* .param .align 8 .b8 NAME[48], or .param .u64 NAME */
-static bool take_param(struct parser *p)
+static bool take_param(struct ptx_parser *p)
 {
     struct ptx_kernel *k = p->kernel;
     struct ptx_param *param = &k->params[k->num_params];
-    char word[MOST_NAME], number[MOST_STATEMENT];
+    char word[PTX_MOST_NAME], number[PTX_MOST_STATEMENT];
     size_t align = 0, count = 1;
     if (k->num_params == PTX_MOST_PARAMS)
-        return fail(p, "too many parameters of", k->name);
-    take_word(p, word);
+        return ptx_fail(p, "too many parameters of", k->name);
+    ptx_take_word(p, word);
     if (strcmp(word, ".align") == 0) {
-        take_word(p, word);
+        ptx_take_word(p, word);
         align = (size_t)atoi(word);
-        take_word(p, word);
+        ptx_take_word(p, word);
     }
-    size_t bytes = (size_t)bits_of_type(word) / 8;
-    take_word(p, word);
-    if (take(p, "[")) {
-        if (!take_until(p, ']', number))
+    size_t bytes = (size_t)ptx_bits_of_type(word) / 8;
+    ptx_take_word(p, word);
+    if (ptx_take(p, "[")) {
+        if (!ptx_take_until(p, ']', number))
             return false;
         count = (size_t)atoi(number);
     }
     align = align ? align : bytes;
     if (bytes == 0 || count == 0)
-        return fail(p, "no size of parameter", word);
+        return ptx_fail(p, "no size of parameter", word);
     k->param_bytes = (k->param_bytes + align - 1) / align * align;
     *param = (struct ptx_param){ arena_text(p->arena, word), k->param_bytes, bytes * count };
     k->param_bytes += param->bytes;
@@ -516,51 +522,51 @@ static bool take_param(struct parser *p)
     return true;
 }
 
-static bool take_params(struct parser *p)
+static bool take_params(struct ptx_parser *p)
 {
-    if (!expect(p, "("))
+    if (!ptx_expect(p, "("))
         return false;
-    while (!take(p, ")")) {
-        if (!expect(p, ".param") || !take_param(p))
+    while (!ptx_take(p, ")")) {
+        if (!ptx_expect(p, ".param") || !take_param(p))
             return false;
-        take(p, ",");
+        ptx_take(p, ",");
     }
     return true;
 }
 
 /* .maxntid 128, 1, 1 and .minnctapersm 4 */
-static bool take_limits(struct parser *p)
+static bool take_limits(struct ptx_parser *p)
 {
-    char word[MOST_NAME], x[MOST_NAME];
-    while (!take(p, "{")) {
-        take_word(p, word);
+    char word[PTX_MOST_NAME], x[PTX_MOST_NAME];
+    while (!ptx_take(p, "{")) {
+        ptx_take_word(p, word);
         if (strcmp(word, ".maxntid") != 0 && strcmp(word, ".minnctapersm") != 0)
-            return fail(p, "unknown directive", word);
-        take_word(p, x);
+            return ptx_fail(p, "unknown directive", word);
+        ptx_take_word(p, x);
         if (strcmp(word, ".maxntid") == 0)
             p->kernel->most_threads = atoi(x);
-        while (take(p, ","))
-            take_word(p, x);
+        while (ptx_take(p, ","))
+            ptx_take_word(p, x);
     }
     return true;
 }
 
 /* Moves behind the body's last brace. */
-static bool skip_body(struct parser *p)
+static bool skip_body(struct ptx_parser *p)
 {
     for (int depth = 1; depth > 0; p->at++) {
         if (!*p->at)
-            return fail(p, "no end of", p->kernel->name);
+            return ptx_fail(p, "no end of", p->kernel->name);
         p->line += *p->at == '\n';
         depth += (*p->at == '{') - (*p->at == '}');
     }
     return true;
 }
 
-static struct ptx_kernel *take_kernel(struct parser *p)
+static struct ptx_kernel *take_kernel(struct ptx_parser *p)
 {
-    char name[MOST_NAME];
-    take_word(p, name);
+    char name[PTX_MOST_NAME];
+    ptx_take_word(p, name);
     p->kernel = ARENA_NEW(p->arena, struct ptx_kernel);
     p->kernel->name = arena_text(p->arena, name);
     p->kernel->file = p->file;
@@ -574,14 +580,14 @@ static struct ptx_kernel *take_kernel(struct parser *p)
 }
 
 /* .extern .shared .align 16 .b8 NAME[]; behind `.extern` */
-static bool take_shared(struct parser *p)
+static bool take_shared(struct ptx_parser *p)
 {
-    char text[MOST_STATEMENT];
-    if (!expect(p, ".shared") || !expect(p, ".align") || !take_until(p, ';', text))
+    char text[PTX_MOST_STATEMENT];
+    if (!ptx_expect(p, ".shared") || !ptx_expect(p, ".align") || !ptx_take_until(p, ';', text))
         return false;
     char *name = strstr(text, ".b8"), *end = strstr(text, "[]");
     if (!name || !end || end - name - 3 >= (long)sizeof p->shared)
-        return fail(p, "no dynamic shared memory:", text);
+        return ptx_fail(p, "no dynamic shared memory:", text);
     *end = '\0';
     snprintf(p->shared, sizeof p->shared, "%s", name + 3);
     return true;
@@ -591,8 +597,8 @@ bool ptx_decode(struct arena *arena, struct ptx_kernel *kernel, struct err *err)
 {
     if (kernel->insns)
         return true;
-    struct parser *p = ARENA_NEW(arena, struct parser);
-    *p = (struct parser){ .arena = arena, .err = err, .file = kernel->file, .kernel = kernel };
+    struct ptx_parser *p = ARENA_NEW(arena, struct ptx_parser);
+    *p = (struct ptx_parser){ .arena = arena, .err = err, .file = kernel->file, .kernel = kernel };
     p->at = kernel->body;
     p->line = kernel->body_line;
     snprintf(p->shared, sizeof p->shared, "%s", kernel->shared);
@@ -602,16 +608,16 @@ bool ptx_decode(struct arena *arena, struct ptx_kernel *kernel, struct err *err)
 struct ptx_kernel *ptx_parse(struct arena *arena, const char *file, const char *text,
                              struct err *err)
 {
-    struct parser *p = ARENA_NEW(arena, struct parser);
+    struct ptx_parser *p = ARENA_NEW(arena, struct ptx_parser);
     struct ptx_kernel *first = NULL, **last = &first;
-    char word[MOST_NAME];
-    *p = (struct parser){ .arena = arena, .err = err, .at = text, .line = 1 };
+    char word[PTX_MOST_NAME];
+    *p = (struct ptx_parser){ .arena = arena, .err = err, .at = text, .line = 1 };
     p->file = arena_text(arena, file);
-    for (skip_space(p); *p->at; skip_space(p)) {
-        take_word(p, word);
+    for (ptx_skip_space(p); *p->at; ptx_skip_space(p)) {
+        ptx_take_word(p, word);
         if (strcmp(word, ".version") == 0 || strcmp(word, ".target") == 0 ||
             strcmp(word, ".address_size") == 0)
-            skip_line(p);
+            ptx_skip_line(p);
         else if (strcmp(word, ".extern") == 0) {
             if (!take_shared(p))
                 return NULL;
@@ -620,9 +626,9 @@ struct ptx_kernel *ptx_parse(struct arena *arena, const char *file, const char *
                 return NULL;
             last = &(*last)->next;
         } else if (strcmp(word, ".visible") != 0 && strcmp(word, ".weak") != 0)
-            return fail(p, "unknown directive", word), NULL;
+            return ptx_fail(p, "unknown directive", word), NULL;
     }
     if (!first)
-        fail(p, "no kernel in", file);
+        ptx_fail(p, "no kernel in", file);
     return first;
 }
