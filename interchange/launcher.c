@@ -79,13 +79,9 @@ void launcher_read(const struct shell_script *script, struct imported *out)
                                   variable_of(variables, gpu_names));
     if (out->gpus_per_node == 0)
         out->gpus_per_node = option_of(&script->command, task_options);
-    for (int i = 0; i < variables->count; i++) {
-        const struct setting *from = &variables->at[i];
-        if (from->num_values != 1)
-            continue;
-        struct setting *to = settings_add(&out->environment, from->key, from->line);
-        setting_add_value(&out->environment, to, from->values[0]);
-    }
+    for (int i = 0; i < variables->count; i++)
+        if (variables->at[i].num_values == 1)
+            settings_copy(&out->environment, &variables->at[i]);
     static const char *const world_names[] = { "WORLD_SIZE", "WORLD", NULL };
     int world = variable_of(variables, world_names);
     if (out->nodes > 0 && out->gpus_per_node > 0)
