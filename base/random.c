@@ -1,5 +1,7 @@
 #include "base/random.h"
 
+#include <math.h>
+
 static uint64_t mix(uint64_t z)
 {
     z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
@@ -27,4 +29,11 @@ double random_unit(struct random *rng)
 int random_below(struct random *rng, int n)
 {
     return (int)((random_bits(rng) >> 32) * (uint64_t)n >> 32);
+}
+
+double random_normal(struct random *rng)
+{
+    const double pi = 3.14159265358979323846;
+    double radius = sqrt(-2 * log(1 - random_unit(rng)));
+    return radius * cos(2 * pi * random_unit(rng));
 }

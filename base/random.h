@@ -20,5 +20,6 @@ uint64_t random_bits(struct random *rng);
 double random_unit(struct random *rng); /* in [0, 1), 53 bits */
 /* In [0, n), n in [1, 2^31); bias at most 2^-32. */
 int random_below(struct random *rng, int n);
+double random_normal(struct random *rng); /* mean 0, variance 1: Box and Muller 1958 */
 
 #endif

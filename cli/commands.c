@@ -108,7 +108,9 @@ const struct command commands[] = {
     { "tune", COMMAND_TUNE, "find the few changes to a framework's job that save most time",
       "  simsearch tune train_llama.sh --gpus 256\n"
       "  simsearch tune args.txt train.log --gpus 256 --cluster dgx-a100-80g\n"
-      "  simsearch tune job.toml --from torchtitan --model llama3-8b --gpus 64 --json\n",
+      "  simsearch tune job.toml --from torchtitan --model llama3-8b --gpus 64 --json\n"
+      "  simsearch tune args.txt --gpus 256 --propose -o runs.json\n"
+      "  simsearch tune args.txt runs.json --gpus 256 --propose\n",
       "Shows the rules and habits that the command breaks, each with its fix; the predicted step, beside\n"
       "the logged one if logs are given; and the flags to change, with gain, its probability and the risk\n"
       "of running out of memory. Broken rules do not change the exit code.\n",

@@ -1,26 +1,17 @@
 /* cli/tune.c - from a framework's command and its logs to a better command. */
 #include "cli/tune.h"
+#include "base/file.h"
+#include "base/json_layout.h"
 #include "base/length.h"
 #include "base/statistics.h"
 #include "base/text.h"
-#include "base/units.h"
 #include "calibration/learn/train_log.h"
 #include "cli/input/command.h"
 #include "cli/input/options.h"
-#include "cli/input/planfile.h"
 #include "cli/input/search_request.h"
-#include "cli/print/terminal.h"
 #include "cli/run_log.h"
-#include "cli/views/answer.h"
 
 #include <math.h>
-#include <stdio.h>
-
-struct tune_answer {
-    struct tuning t;
-    json_t *broken;
-    struct changes changes;
-};
 
 /* --- what there is --------------------------------------------------------------------------- */
 
@@ -58,6 +49,11 @@ static bool read_logs(struct tuning *t, const struct options *options, struct er
     t->measured_bytes = -1;
     for (int i = 1; i < options->num_files; i++) {
         struct train_log log;
+        if (text_ends_in(options->files[i], ".json")) {
+            if (!tune_read_results(t, options->files[i], err))
+                return false;
+            continue;
+        }
         if (!train_log_read(options->files[i], &log, err))
             return false;
         const char *why = run_log_why_another(&log, &t->now.model, &t->arena);
@@ -106,6 +102,22 @@ static struct search_request request_of(struct options *options, struct tuning *
     return request;
 }
 
+/* The runs to make, for their times to be filled in. */
+static bool write_results(const struct tune_answer *answer, const char *path, struct err *err)
+{
+    if (!path)
+        return true;
+    if (!answer->is_asked)
+        return err_set(err, ERR_USAGE, "--output", "needs --propose, whose runs it takes");
+    struct text text = { 0 };
+    json_t *root = tune_results_json(&answer->t, &answer->proposals);
+    text_add_json(&text, root);
+    json_decref(root);
+    bool ok = file_write(path, text_get(&text), text.length, err);
+    text_release(&text);
+    return ok;
+}
+
 /* Degrees that are no numbers of ranks are no plan, and rules divide by them. */
 static bool check_degrees(const struct plan *plan, const char *path, struct err *err)
 {
@@ -140,140 +152,10 @@ static bool find(struct tune_answer *answer, struct options *options, struct err
         return false;
     find_broken(answer);
     tune_find_changes(t, &request, &answer->changes);
-    return true;
-}
-
-/* --- JSON ------------------------------------------------------------------------------------ */
-
-/* The terms of the predicted step, and what they leave of the measured one. */
-static json_t *explained_json(const struct tuning *t)
-{
-    json_t *list = json_array();
-    const struct prediction *p = &t->present.prediction;
-    if (t->unsound.code != ERR_NONE)
-        return list;
-    for (int i = 0; i < num_time_parts; i++)
-        json_array_append_new(list, json_pack("{s:s, s:f}", "term", time_part_table[i].name,
-                                              "seconds", time_part_s(&p->time, i)));
-    if (t->measured_s > 0)
-        json_array_append_new(list, json_pack("{s:s, s:f}", "term", "not_explained_s", "seconds",
-                                              t->measured_s - p->step_s));
-    return list;
-}
-
-static json_t *flags_json(const struct settings *settings)
-{
-    json_t *list = json_array();
-    for (int i = 0; i < settings->count; i++) {
-        struct text words = { 0 };
-        setting_write(&settings->at[i], &words);
-        json_array_append_new(list, json_string(text_get(&words)));
-        text_release(&words);
-    }
-    return list;
-}
-
-static json_t *keys_json(const struct settings *settings)
-{
-    json_t *list = json_array();
-    for (int i = 0; i < settings->count; i++)
-        json_array_append_new(list, json_string(settings->at[i].key));
-    return list;
-}
-
-static json_t *changes_json(const struct changes *changes)
-{
-    json_t *list = json_array();
-    for (int i = 0; i < changes->count; i++) {
-        const struct change *change = &changes->at[i];
-        struct text layout = { 0 };
-        plan_write(&change->plan.plan, &layout);
-        json_array_append_new(
-            list, json_pack("{s:o, s:o, s:s, s:f, s:o, s:o, s:f}", "flags",
-                            flags_json(&change->flags.give), "drop", keys_json(&change->flags.drop),
-                            "layout", text_get(&layout), "step_s", change->step_s, "gain",
-                            finite_json(change->gain), "p_gain", finite_json(change->p_gain),
-                            "p_oom", change->plan.prediction.p_oom));
-        text_release(&layout);
-    }
-    return list;
-}
-
-static void print_answer_json(const struct tune_answer *answer)
-{
-    const struct tuning *t = &answer->t;
-    const struct setup *setup = &t->job.setup;
-    bool is_sound = t->unsound.code == ERR_NONE;
-    json_t *json = json_pack(
-        "{s:s, s:o, s:O, s:o, s:o, s:o, s:o, s:o, s:o, s:O}", "target", t->job.target->name, "plan",
-        planfile_json(&setup->system, &setup->model, &t->now.plan, NULL), "broken", answer->broken,
-        "unknown", imported_settings_json(&t->job.imported->unknown), "prediction",
-        is_sound ? prediction_json(setup, &t->now.plan, &t->present.prediction, false)
-                 : json_null(),
-        "measured_s", t->measured_s > 0 ? json_real(t->measured_s) : json_null(), "measured_bytes",
-        t->measured_bytes > 0 ? json_real(t->measured_bytes) : json_null(), "explained",
-        explained_json(t), "changes", changes_json(&answer->changes), "assumptions",
-        setup->assumptions);
-    print_json(json);
-    json_decref(json);
-}
-
-/* --- text ------------------------------------------------------------------------------------ */
-
-static void print_step(const struct tuning *t)
-{
-    const struct prediction *p = &t->present.prediction;
-    char memory[48], room[48];
-    if (t->unsound.code != ERR_NONE) {
-        printf("predicted nothing: %s %s\n", t->unsound.where, t->unsound.msg);
-        return;
-    }
-    units_show(p->peak_memory_bytes, QUANTITY_BYTES, memory, sizeof memory);
-    units_show(t->job.setup.memory_bytes, QUANTITY_BYTES, room, sizeof room);
-    printf("predicted %.3g s (90 %% interval %.3g to %.3g), %s of %s, P(out of memory) %.2g %%%s\n",
-           p->step_s, p->step_low_s, p->step_high_s, memory, room, 100 * p->p_oom,
-           p->fits ? "" : "; it does not fit");
-    if (t->measured_s > 0)
-        printf("measured  %.3g s, explained %.3g s\n", t->measured_s, p->step_s);
-    printf("          ");
-    for (int i = 0; i < num_time_parts; i++)
-        if (time_part_s(&p->time, i) > 0)
-            printf("%s %.3g s, ", time_part_table[i].label, time_part_s(&p->time, i));
-    if (t->measured_s > 0)
-        printf("not explained %.3g s\n", t->measured_s - p->step_s);
-    else
-        printf("in all %.3g s\n", p->step_s);
-}
-
-static void print_change(const struct change *change, int number, struct arena *arena)
-{
-    printf("change %d  %.3g s", number, change->step_s);
-    if (isfinite(change->gain))
-        printf(", gains %.1f %%, P(gain) %.0f %%", 100 * change->gain, 100 * change->p_gain);
-    printf(", P(out of memory) %.2g %%\n          %s\n", 100 * change->plan.prediction.p_oom,
-           flag_change_words(&change->flags, arena));
-}
-
-static void print_answer(struct tune_answer *answer)
-{
-    struct tuning *t = &answer->t;
-    const struct setup *setup = &t->job.setup;
-    struct text layout = { 0 };
-    plan_write(&t->now.plan, &layout);
-    printf("layout    %s\n", text_get(&layout));
-    text_release(&layout);
-    printf("run       %d GPUs of %s, batch %.0f sequences of %d tokens\n", setup->system.num_gpus,
-           setup->system.cluster.name, setup->model.batch, setup->model.seq);
-    imported_print_broken(answer->broken);
-    imported_print_settings("unknown", &t->job.imported->unknown);
-    print_step(t);
-    for (int i = 0; i < answer->changes.count; i++)
-        print_change(&answer->changes.at[i], i + 1, &t->arena);
-    if (answer->changes.count == 0)
-        printf("change    none: %s\n",
-               t->unsound.code == ERR_NONE && t->present.prediction.fits
-                   ? "no plan that the framework can run is predicted to be faster"
-                   : "no plan near this one fits and keeps the rules");
+    answer->is_asked = options->propose;
+    if (options->propose || t->num_results > 0)
+        tune_propose(t, &answer->changes, options->propose, &answer->proposals);
+    return write_results(answer, options->output, err);
 }
 
 int cmd_tune(int argc, char **argv, struct err *err)
@@ -287,9 +169,9 @@ int cmd_tune(int argc, char **argv, struct err *err)
                 "expected the file of a job, like \"tune args.sh train.log --gpus 256\"");
     else if (find(&answer, &options, err)) {
         if (options.json)
-            print_answer_json(&answer);
+            tune_print_json(&answer);
         else
-            print_answer(&answer);
+            tune_print(&answer, &options);
     }
     json_decref(answer.broken);
     evaluator_free(answer.t.evaluator);

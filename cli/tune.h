@@ -3,7 +3,17 @@
 #define CLI_TUNE_H
 
 #include "cli/imported.h"
-#include "search/search.h"
+#include "cli/input/options.h"
+#include "search/trial.h"
+
+enum { MOST_RESULTS = 32 };
+
+/* A run of one of the plans, or of one near them, that was measured. */
+struct tune_result {
+    struct scored_plan plan;
+    int gpus;
+    double batch, step_s;
+};
 
 struct tuning {
     struct imported_job job;
@@ -14,8 +24,9 @@ struct tuning {
     struct scored_plan present; /* its prediction, unless unsound */
     struct evaluator *evaluator;
     double oom_risk;
-    double measured_s, measured_bytes; /* of the logs; -1: not said */
-    int jobs;
+    double measured_s, measured_bytes;        /* of the logs; -1: not said */
+    struct tune_result results[MOST_RESULTS]; /* of files of results */
+    int num_results;
     struct arena arena;
 };
 
@@ -29,6 +40,8 @@ struct flag_change {
 /* Finds the change of the file that leads to the plan, and tries it on the file's own settings.
  * False if the result does not read back as the plan, or breaks a rule that the file keeps. */
 bool tune_flags(struct tuning *t, const struct plan *plan, struct flag_change *out);
+/* The same for a job of other GPUs and batch. */
+bool tune_job_flags(struct tuning *t, const struct job *job, struct flag_change *out);
 /* True if an export of the present plan would set the key. */
 bool tune_needs(struct tuning *t, const char *key);
 /* "set --sequence-parallel, drop --recompute-granularity" */
@@ -64,6 +77,46 @@ struct plan tune_start(const struct tuning *t);
 bool tune_score(struct tuning *t, struct plan *plan, struct scored_plan *out);
 /* True if the plan fits within the --oom-risk that was asked for and the framework can run it. */
 bool tune_may_offer(struct tuning *t, const struct scored_plan *scored);
+
+/* --- proposals: cli/tune_propose.c --- */
+
+/* The present plan, where it is sound and fits, and the changes; which of them to take by all that
+ * was measured, and the short runs that would make it surer. */
+struct proposals {
+    int rivals;
+    int change[MOST_RIVALS]; /* that a rival is; -1: the present plan */
+    struct scored_plan plan[MOST_RIVALS];
+    struct belief belief;
+    int choice; /* a rival; -1: there are none */
+    double p_best;
+    struct trial trials[2 * MOST_RIVALS];
+    struct flag_change flags[2 * MOST_RIVALS]; /* that make the file a trial */
+    int runs[2 * MOST_RIVALS];                 /* of the trials in the belief */
+    int num_trials;
+    struct proposal next[MOST_TRIALS];
+    int num_next;
+};
+
+/* { "format": 1, "runs": [ { "layout", "gpus", "batch", "step_s" or "log" } ] }, those without a
+ * time yet left out. Adds to t->results; a fault is FILE:LINE: key. */
+bool tune_read_results(struct tuning *t, const char *path, struct err *err);
+/* With times: the changes take what they teach. is_asked: finds the next runs too. */
+void tune_propose(struct tuning *t, struct changes *changes, bool is_asked, struct proposals *out);
+/* The results and the next runs as such a file, their times to be filled in. */
+json_t *tune_results_json(const struct tuning *t, const struct proposals *proposals);
+
+/* --- what is told: cli/tune_view.c --- */
+
+struct tune_answer {
+    struct tuning t;
+    json_t *broken;
+    struct changes changes;
+    bool is_asked; /* for runs to make */
+    struct proposals proposals;
+};
+
+void tune_print_json(struct tune_answer *answer);
+void tune_print(struct tune_answer *answer, const struct options *options);
 
 /* --- advice: cli/tune_advice.c --- */
 

@@ -14,13 +14,11 @@ static bool is_equal(const struct setting *a, const struct setting *b)
     return true;
 }
 
-/* The target's settings for the job with this plan. */
-static struct settings settings_of(struct tuning *t, const struct plan *plan)
+/* The target's settings for a job. */
+static struct settings settings_of(struct tuning *t, struct job job)
 {
     _Alignas(max_align_t) char args[MAX_TARGET_ARGS];
     struct settings out = { .arena = &t->arena };
-    struct job job = t->now;
-    job.plan = *plan;
     job_tidy(&job);
     t->job.target->arguments(&job, args, &t->arena);
     settings_write(&t->job.target->table, args, &out);
@@ -54,25 +52,26 @@ static bool breaks_more(struct tuning *t, const struct imported *changed)
 }
 
 static bool reads_as(struct tuning *t, const struct settings *file,
-                     const struct flag_change *change, const struct plan *plan)
+                     const struct flag_change *change, const struct job *job)
 {
     struct imported *changed = ARENA_NEW(&t->arena, struct imported);
     struct err ignored = { 0 };
-    struct job wanted = t->now;
+    struct job wanted = *job;
     *changed = (struct imported){ .job = t->job.start,
                                   .given = changed_file(t, file, change),
                                   .unknown.arena = &t->arena,
                                   .ignored.arena = &t->arena,
                                   .nodes = t->job.imported->nodes,
                                   .gpus_per_node = t->job.imported->gpus_per_node };
-    changed->job.num_gpus = t->now.num_gpus;
+    changed->job.num_gpus = job->num_gpus;
     if (!target_read(t->job.target, changed, &t->arena, &ignored))
         return false;
     changed->job.one_connection = t->now.one_connection;
-    wanted.plan = *plan;
     job_tidy(&wanted);
     job_tidy(&changed->job);
-    double more = changed->job.model.batch - t->job.imported->job.model.batch;
+    /* A file may leave the batch to the options. */
+    double batch = t->job.imported->job.model.batch / t->now.model.batch * job->model.batch;
+    double more = changed->job.model.batch - batch;
     return plan_equal(&changed->job.plan, &wanted.plan) && !(more < 0) && !(more > 0) &&
            !breaks_more(t, changed);
 }
@@ -96,14 +95,14 @@ static void compare(struct tuning *t, const struct settings *file, const struct 
 /* A file may say a thing by another key than the target's own settings: each key of the file that
  * these lack is taken out in turn, then each that the file lacks is given. */
 static bool find_other_key(struct tuning *t, const struct settings *file,
-                           const struct settings *after, const struct plan *plan,
+                           const struct settings *after, const struct job *job,
                            struct flag_change *out)
 {
     for (int i = 0; i < file->count; i++) {
         if (settings_find(after, file->at[i].key) || settings_find(&out->drop, file->at[i].key))
             continue;
         settings_copy(&out->drop, &file->at[i]);
-        if (reads_as(t, file, out, plan))
+        if (reads_as(t, file, out, job))
             return true;
         out->drop.count--;
     }
@@ -112,28 +111,35 @@ static bool find_other_key(struct tuning *t, const struct settings *file,
             settings_find(&out->give, after->at[i].key))
             continue;
         settings_copy(&out->give, &after->at[i]);
-        if (reads_as(t, file, out, plan))
+        if (reads_as(t, file, out, job))
             return true;
         out->give.count--;
     }
     return false;
 }
 
-bool tune_flags(struct tuning *t, const struct plan *plan, struct flag_change *out)
+bool tune_job_flags(struct tuning *t, const struct job *job, struct flag_change *out)
 {
     struct settings file = { .arena = &t->arena };
     settings_write(&t->job.target->table, t->job.imported->args, &file);
-    struct settings after = settings_of(t, plan);
-    struct settings before = t->unsound.code == ERR_NONE ? settings_of(t, &t->now.plan) : file;
+    struct settings after = settings_of(t, *job);
+    struct settings before = t->unsound.code == ERR_NONE ? settings_of(t, t->now) : file;
     compare(t, &file, &before, &after, out);
     if (t->unsound.code != ERR_NONE)
         out->drop.count = 0; /* what the file has beyond the plan stays */
-    return reads_as(t, &file, out, plan) || find_other_key(t, &file, &after, plan, out);
+    return reads_as(t, &file, out, job) || find_other_key(t, &file, &after, job, out);
+}
+
+bool tune_flags(struct tuning *t, const struct plan *plan, struct flag_change *out)
+{
+    struct job job = t->now;
+    job.plan = *plan;
+    return tune_job_flags(t, &job, out);
 }
 
 bool tune_needs(struct tuning *t, const char *key)
 {
-    struct settings own = settings_of(t, &t->now.plan);
+    struct settings own = settings_of(t, t->now);
     return settings_find(&own, key) != NULL;
 }
 

@@ -242,6 +242,10 @@ const struct option_row option_rows[] = {
       { "learned", TEXT(learned),
         .doc = "Applies the file of `learn -o`: a factor on all times of a stack, and a narrower interval."
                "[learn]Continues from it." } },
+    { "--propose", NULL, NULL, TUNE,
+      { "propose", SWITCH(propose),
+        .doc = "Also lists the two or three short runs, on few GPUs, that best settle which change to "
+               "take. -o writes them; fill in their times and give the file with the logs." } },
     { "--predictions", NULL, "FILE", VALIDATE,
       { "predictions", TEXT(predictions), .doc = "Writes each row's prediction to a CSV file." } },
     { "--tolerance", NULL, "X", VALIDATE,
@@ -391,12 +395,13 @@ const struct option_row option_rows[] = {
     { "--torchrun", NULL, NULL, EXPORT,
       { "torchrun", SWITCH(torchrun),
         .doc = "Writes train.sh, which torchrun starts on each node." } },
-    { "--output", "-o", "FILE", SEARCH | SIMULATE | DESIGN | FIT | CALIBRATE | CONVERTS | LEARN,
+    { "--output", "-o", "FILE", SEARCH | SIMULATE | DESIGN | FIT | CALIBRATE | CONVERTS | LEARN | TUNE,
       { "output", TEXT(output),
         .doc = "[search simulate design import]Writes the plan file; - is standard output."
                "[calibrate]Writes the cluster file; - is standard output."
                "[fit]Writes the profiles and stacks into this folder."
-               "[export]Writes the files into this folder." } },
+               "[export]Writes the files into this folder."
+               "[tune]Writes the runs that --propose names, for their times; - is standard output." } },
     { "--json", NULL, NULL, ALL,
       { "json", SWITCH(json), .doc = "Prints one JSON document and nothing else." } },
     { "--quiet", "-q", NULL, ALL,

@@ -61,6 +61,7 @@ struct options {
     bool same_recompute;
     double host_memory_bytes;
     const char *learned;     /* NULL: nothing */
+    bool propose;            /* tune */
     const char *predictions; /* validate */
     const char *source;
     double tolerance; /* -1: not given */

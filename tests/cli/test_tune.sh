@@ -83,6 +83,42 @@ run 0 import pasted.txt --from megatron --gpus 16 --json
 grep -qF "$(cat promised)" "$work/out" || fail "the pasted change is another plan"
 shows '"broken": \[\]'
 
+# Runs to make, on fewer GPUs; their times, taken back, make the choice surer.
+run 0 tune base/args.txt --gpus 16 --propose -o runs.json --json
+for key in propose plan layout gpus batch command gain_bits p_best best; do
+    shows "\"$key\":"
+done
+chance() { awk '/^  "best"/ { mine = 1 } mine && /"p_best"/ { sub(/.*: /, ""); print int(100 * $0) }' "$work/out"; }
+before=$(chance)
+python3 - "$work/out" <<'PY' || fail "runs.json is not what was proposed"
+import json, sys
+asked = json.load(open(sys.argv[1]))["propose"]
+mine = json.load(open("runs.json"))
+for run, of in zip(mine["runs"], asked, strict=True):
+    assert run["layout"] == of["layout"] == of["plan"]["layout"] and run["step_s"] is None
+    run["step_s"] = of["step_s"]
+assert asked and asked[0]["gpus"] < 16
+json.dump(mine, open("done.json", "w"))
+PY
+run 0 tune base/args.txt done.json --gpus 16 --json
+[ "$(chance)" -gt "$before" ] || fail "runs teach nothing: $before %, then $(chance) %"
+run 0 tune base/args.txt done.json --gpus 16 --propose -o more.json
+shows 'best +change [1-9], P\(fastest, or within 2 % of it\)'
+[ "$(grep -c '"layout"' more.json)" -ge "$(grep -c '"layout"' done.json)" ] || fail "more.json forgets runs"
+run 2 tune base/args.txt --gpus 16 -o runs.json
+says 'needs --propose'
+results() {
+    printf '{ "format": 1, "runs": [ { %s } ] }\n' "$1" >faulty.json
+    run 4 tune base/args.txt faulty.json --gpus 16
+    says "$2"
+}
+results '"layout": "tp3 mb1"' 'faulty.json:1: runs\[0\].layout: '
+results '"gpus": 8' 'layout: expected the layout that ran'
+results '"layout": "tp2 mb1", "gpus": 7.5' 'gpus: expected a whole number'
+results '"layout": "tp2 mb1", "step_s": -1' 'step_s: expected a number above 0'
+results '"layout": "tp2 mb1", "step": 1' 'step_s'
+results '"layout": "tp2 mb1", "log": "missing.log"' 'missing.log'
+
 # Logs: the middle of several; of another model; none; too short.
 for i in 1 2 3 4 5; do
     echo " [2026-01-01 00:00:00] iteration $i/ 100 | consumed samples: 64 | elapsed time per iteration (ms): 8300.0 | throughput per GPU (TFLOP/s/GPU): 400.0 | learning rate: 1.0E-04 | global batch size: 128 | lm loss: 9.0 | loss scale: 1.0 |"

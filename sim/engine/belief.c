@@ -1,0 +1,271 @@
+#include "sim/engine/belief.h"
+
+#include "base/random.h"
+#include "sim/engine/chances.h"
+#include "sim/engine/interval.h"
+
+#include <math.h>
+#include <stddef.h>
+#include <string.h>
+
+/* Draws of rivals' times, and of what runs may show. */
+enum { DRAWS = 400, OUTLOOK_DRAWS = 200, OUTLOOKS = 60, MOST_TOLD = 8 };
+
+/* --- before any run -------------------------------------------------------------------------- */
+
+#define CLASS(name) ((int)(offsetof(struct error_widths, name) / sizeof(double)))
+
+/* Rows and columns of products: tokens of a microbatch on a rank, and tensor ranks. */
+static bool has_same_shapes(const struct plan *a, const struct plan *b)
+{
+    return a->tp == b->tp && a->ep == b->ep && a->etp == b->etp &&
+           (long long)a->microbatch * b->cp == (long long)b->microbatch * a->cp &&
+           a->attention == b->attention && a->precision == b->precision;
+}
+
+bool plans_are_alike(const struct plan *a, const struct plan *b, int class)
+{
+    if (class == CLASS(tensor))
+        return has_same_shapes(a, b) && a->sp == b->sp;
+    if (class == CLASS(context))
+        return has_same_shapes(a, b) && a->cp == b->cp && a->context_comm == b->context_comm;
+    if (class == CLASS(pipeline) || class == CLASS(bubble))
+        return a->pp == b->pp && a->vpp == b->vpp && has_same_shapes(a, b);
+    if (class == CLASS(data) || class == CLASS(optimizer))
+        return a->zero == b->zero && a->tp == b->tp && a->pp == b->pp && a->ep == b->ep;
+    return has_same_shapes(a, b);
+}
+
+/* A run's standard deviations by class. */
+struct errors {
+    double shared[NUM_ERROR_PARTS]; /* what the class's factor moves it by */
+    double own[NUM_ERROR_PARTS];
+};
+
+void belief_own_errors(const struct system *system, const struct believed *run,
+                       double own[NUM_ERROR_PARTS])
+{
+    const struct stack *stack = &system->stack;
+    double shares[NUM_ERROR_PARTS], sum2 = 0;
+    interval_shares(run->parts, shares);
+    for (int k = 0; k < NUM_ERROR_PARTS; k++) {
+        struct error_widths alone = { 0 };
+        error_width_set(&alone, k, error_width(&stack->widths, k));
+        own[k] = chance_own_width(&alone, shares) / normal_90;
+        sum2 += own[k] * own[k];
+    }
+    if (!(sum2 > 0)) /* no widths */
+        own[0] = stack->error_log / normal_90;
+}
+
+static struct errors errors_of(const struct system *system, const struct believed *run)
+{
+    struct errors out = { { 0 }, { 0 } };
+    double shares[NUM_ERROR_PARTS];
+    interval_shares(run->parts, shares);
+    for (int k = 1; k < NUM_ERROR_PARTS; k++)
+        out.shared[k] = shares[k] * chance_class_width(system, k) / normal_90;
+    belief_own_errors(system, run, out.own);
+    return out;
+}
+
+static double covariance(const struct errors *a, const struct errors *b, const struct believed *of,
+                         const struct believed *with)
+{
+    double sum = 0;
+    for (int k = 0; k < NUM_ERROR_PARTS; k++) {
+        sum += a->shared[k] * b->shared[k];
+        if (of->rival == with->rival || plans_are_alike(of->plan, with->plan, k))
+            sum += a->own[k] * b->own[k];
+    }
+    if (of == with && of->is_slice)
+        sum += SD_OF_SLICE * SD_OF_SLICE;
+    return sum;
+}
+
+void belief_begin(const struct system *system, const struct believed *runs, int count, int rivals,
+                  struct belief *out)
+{
+    struct errors errors[MOST_BELIEVED];
+    out->count = count;
+    out->rivals = rivals;
+    for (int i = 0; i < count; i++) {
+        errors[i] = errors_of(system, &runs[i]);
+        out->mean[i] = log(runs[i].step_s);
+        for (int k = 0; k <= i; k++)
+            out->cov[i][k] = out->cov[k][i] =
+                covariance(&errors[i], &errors[k], &runs[i], &runs[k]);
+    }
+}
+
+/* --- a run ----------------------------------------------------------------------------------- */
+
+/* Standard deviation of what the run will show, noise included. */
+static double sd_shown(const struct belief *belief, int run)
+{
+    return sqrt(belief->cov[run][run] + SD_OF_NOISE * SD_OF_NOISE);
+}
+
+/* moves[i]: how far run i's mean goes for each standard deviation that the run shows. The
+ * covariance loses the product of what it moves. */
+static void condition(struct belief *belief, int run, double *moves)
+{
+    double sd = sd_shown(belief, run);
+    for (int i = 0; i < belief->count; i++)
+        moves[i] = belief->cov[i][run] / sd;
+    for (int i = 0; i < belief->count; i++)
+        for (int k = 0; k < belief->count; k++)
+            belief->cov[i][k] -= moves[i] * moves[k];
+}
+
+void belief_learn(struct belief *belief, int run, double measured_s)
+{
+    double moves[MOST_BELIEVED];
+    double surprise = (log(measured_s) - belief->mean[run]) / sd_shown(belief, run);
+    condition(belief, run, moves);
+    for (int i = 0; i < belief->count; i++)
+        belief->mean[i] += moves[i] * surprise;
+}
+
+/* --- chances --------------------------------------------------------------------------------- */
+
+/* Lower triangle whose product with its transpose is the rivals' covariance (Cholesky). */
+static void take_root(const struct belief *belief, double root[MOST_RIVALS][MOST_RIVALS])
+{
+    for (int i = 0; i < belief->rivals; i++)
+        for (int k = 0; k <= i; k++) {
+            double rest = belief->cov[i][k];
+            for (int j = 0; j < k; j++)
+                rest -= root[i][j] * root[k][j];
+            if (i == k)
+                root[i][i] = sqrt(fmax(rest, 0));
+            else
+                root[i][k] = root[k][k] > 1e-9 ? rest / root[k][k] : 0;
+        }
+}
+
+struct shares {
+    double fastest[MOST_RIVALS], close[MOST_RIVALS];
+};
+
+static void add_draw(int rivals, const double *log_s, struct shares *to)
+{
+    const double close = log(1 + CLOSE_TO_BEST);
+    int least = 0;
+    for (int i = 1; i < rivals; i++)
+        least = log_s[i] < log_s[least] ? i : least;
+    to->fastest[least]++;
+    for (int i = 0; i < rivals; i++)
+        to->close[i] += log_s[i] <= log_s[least] + close;
+}
+
+/* Draws of the rivals' errors, the same for all means. */
+struct draws {
+    int count;
+    double log_s[DRAWS][MOST_RIVALS];
+};
+
+static void draw_errors(const struct belief *belief, int count, struct draws *out)
+{
+    double root[MOST_RIVALS][MOST_RIVALS];
+    struct random rng = random_new(1, 0);
+    take_root(belief, root);
+    memset(out, 0, sizeof *out);
+    out->count = count;
+    for (int draw = 0; draw < count; draw++)
+        for (int k = 0; k < belief->rivals; k++) {
+            double z = random_normal(&rng);
+            for (int i = k; i < belief->rivals; i++)
+                out->log_s[draw][i] += root[i][k] * z;
+        }
+}
+
+static void find_shares(int rivals, const double *mean, const struct draws *draws,
+                        struct shares *out)
+{
+    memset(out, 0, sizeof *out);
+    for (int draw = 0; draw < draws->count; draw++) {
+        double log_s[MOST_RIVALS];
+        for (int i = 0; i < rivals; i++)
+            log_s[i] = mean[i] + draws->log_s[draw][i];
+        add_draw(rivals, log_s, out);
+    }
+    for (int i = 0; i < rivals; i++) {
+        out->fastest[i] /= draws->count;
+        out->close[i] /= draws->count;
+    }
+}
+
+void belief_chances(const struct belief *belief, double *chance)
+{
+    struct draws draws;
+    struct shares shares;
+    draw_errors(belief, DRAWS, &draws);
+    find_shares(belief->rivals, belief->mean, &draws, &shares);
+    memcpy(chance, shares.close, (size_t)belief->rivals * sizeof *chance);
+}
+
+static int likeliest(const struct belief *belief, const double *mean, const double *close)
+{
+    int best = 0;
+    for (int i = 1; i < belief->rivals; i++)
+        if (close[i] > close[best] || (!(close[i] < close[best]) && mean[i] < mean[best]))
+            best = i;
+    return best;
+}
+
+int belief_choice(const struct belief *belief, double *chance)
+{
+    double close[MOST_RIVALS];
+    belief_chances(belief, close);
+    int best = likeliest(belief, belief->mean, close);
+    *chance = close[best];
+    return best;
+}
+
+double belief_prefers(const struct belief *belief, int a, int b)
+{
+    double variance = belief->cov[a][a] + belief->cov[b][b] - 2 * belief->cov[a][b];
+    double gap = belief->mean[b] - belief->mean[a];
+    return variance > 1e-12 ? (1 + erf(gap / sqrt(2 * variance))) / 2 : gap > 0;
+}
+
+/* --- outlook --------------------------------------------------------------------------------- */
+
+static double entropy_bits(int count, const double *shares)
+{
+    double sum = 0;
+    for (int i = 0; i < count; i++)
+        sum -= shares[i] > 0 ? shares[i] * log2(shares[i]) : 0;
+    return sum;
+}
+
+struct outlook belief_outlook(const struct belief *belief, const int *runs, int count)
+{
+    struct belief after = *belief;
+    double moves[MOST_TOLD][MOST_BELIEVED];
+    struct draws draws;
+    struct shares shares;
+    struct outlook out = { 0, 0 };
+    struct random rng = random_new(2, 0);
+    int told = count < MOST_TOLD ? count : MOST_TOLD;
+    draw_errors(belief, OUTLOOK_DRAWS, &draws);
+    find_shares(belief->rivals, belief->mean, &draws, &shares);
+    out.bits = entropy_bits(belief->rivals, shares.fastest);
+    for (int i = 0; i < told; i++)
+        condition(&after, runs[i], moves[i]);
+    draw_errors(&after, OUTLOOK_DRAWS, &draws);
+    for (int turn = 0; turn < OUTLOOKS; turn++) {
+        double mean[MOST_RIVALS];
+        memcpy(mean, belief->mean, sizeof mean);
+        for (int k = 0; k < told; k++) {
+            double z = random_normal(&rng);
+            for (int i = 0; i < belief->rivals; i++)
+                mean[i] += moves[k][i] * z;
+        }
+        find_shares(after.rivals, mean, &draws, &shares);
+        out.p_best += shares.close[likeliest(&after, mean, shares.close)] / OUTLOOKS;
+        out.bits -= entropy_bits(belief->rivals, shares.fastest) / OUTLOOKS;
+    }
+    return out;
+}

@@ -1,0 +1,425 @@
+#include "base/random.h"
+#include "search/robust.h"
+#include "search/trial.h"
+#include "sim/engine/chances.h"
+#include "sim/engine/interval.h"
+#include "tests/check_ok.h"
+#include "tests/testing.h"
+
+#include <math.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+/* --- a belief -------------------------------------------------------------------------------- */
+
+enum { RIVALS = 3 };
+static struct system made;
+static const struct time_parts computing = { .compute_s = 1 };
+static struct plan plans[RIVALS];
+static struct believed items[RIVALS];
+static struct belief belief;
+
+static void begin(void)
+{
+    belief_begin(&made, items, RIVALS, RIVALS, &belief);
+}
+
+/* Errors of 10 % of computing and 5 % in common; plans of 1, 1.01 and 1.02 s, of other products. */
+static void make(void)
+{
+    made = (struct system){ .stack.widths = { .common = 0.05, .compute = 0.1 } };
+    for (int i = 0; i < RIVALS; i++) {
+        plans[i] = plan_default();
+        plans[i].microbatch = 1 + i;
+        items[i] = (struct believed){ 1 + 0.01 * i, &computing, &plans[i], i, false };
+    }
+    begin();
+}
+
+/* Own variance (0.05^2 + 0.75 0.1^2) / 1.645^2 and shared 0.25 0.1^2 / 1.645^2. */
+START_TEST(errors_are_those_of_chances)
+{
+    double per_width2 = 1 / (normal_90 * normal_90);
+    ck_assert_double_eq_tol(belief.cov[0][0], (0.0025 + 0.01) * per_width2, 1e-12);
+    ck_assert_double_eq_tol(belief.cov[0][1], 0.0025 * per_width2, 1e-12);
+}
+END_TEST
+
+/* A run shows mean + z sd, and moves another by its covariance over its variance with noise. */
+START_TEST(a_run_moves_what_shares_its_error)
+{
+    double before = belief.mean[1], variance = belief.cov[0][0], shared = belief.cov[0][1];
+    double gain = shared / (variance + SD_OF_NOISE * SD_OF_NOISE);
+    belief_learn(&belief, 0, 1.1);
+    ck_assert_double_eq_tol(belief.mean[1], before + gain * log(1.1), 1e-12);
+    ck_assert_double_eq_tol(belief.cov[1][1], variance - gain * shared, 1e-12);
+    ck_assert_double_lt(belief.cov[0][0], SD_OF_NOISE * SD_OF_NOISE);
+}
+END_TEST
+
+START_TEST(equal_products_share_all_but_a_little)
+{
+    plans[1].microbatch = plans[0].microbatch;
+    plans[1].recompute = RECOMPUTE_FULL;
+    begin();
+    double apart = belief.cov[0][0] + belief.cov[1][1] - 2 * belief.cov[0][1];
+    ck_assert_double_eq_tol(apart, 0, 1e-12);
+    belief_learn(&belief, 0, 1.2);
+    ck_assert_double_gt(belief_prefers(&belief, 2, 1), 0.95);
+}
+END_TEST
+
+START_TEST(orders_of_runs_teach_the_same)
+{
+    struct belief other = belief;
+    belief_learn(&belief, 0, 1.1);
+    belief_learn(&belief, 2, 0.95);
+    belief_learn(&other, 2, 0.95);
+    belief_learn(&other, 0, 1.1);
+    for (int i = 0; i < RIVALS; i++) {
+        ck_assert_double_eq_tol(belief.mean[i], other.mean[i], 1e-12);
+        ck_assert_double_eq_tol(belief.cov[i][i], other.cov[i][i], 1e-12);
+    }
+}
+END_TEST
+
+/* Of two plans, the chance in closed form: P(x0 - x1 < log 1.02) for the first. */
+START_TEST(chances_are_those_of_the_normal)
+{
+    double chance[MOST_RIVALS];
+    belief.rivals = 2;
+    belief_chances(&belief, chance);
+    double sd = sqrt(belief.cov[0][0] + belief.cov[1][1] - 2 * belief.cov[0][1]);
+    double reach = log(1 + CLOSE_TO_BEST) + log(1.01);
+    ck_assert_double_eq_tol(chance[0], (1 + erf(reach / sd / sqrt(2))) / 2, 0.06);
+    ck_assert_double_eq_tol(belief_prefers(&belief, 0, 1), (1 + erf(log(1.01) / sd / sqrt(2))) / 2,
+                            1e-12);
+}
+END_TEST
+
+/* What is expected of a run is the mean of what it then teaches. */
+START_TEST(an_outlook_is_the_mean_of_what_runs_show)
+{
+    struct random rng = random_new(3, 0);
+    int run = 0;
+    double mean = 0, sd = sqrt(belief.cov[0][0] + SD_OF_NOISE * SD_OF_NOISE);
+    enum { TURNS_TAKEN = 200 };
+    for (int i = 0; i < TURNS_TAKEN; i++) {
+        struct belief after = belief;
+        double chance;
+        belief_learn(&after, run, exp(belief.mean[run] + sd * random_normal(&rng)));
+        belief_choice(&after, &chance);
+        mean += chance / TURNS_TAKEN;
+    }
+    struct outlook outlook = belief_outlook(&belief, &run, 1);
+    double before;
+    belief_choice(&belief, &before);
+    ck_assert_double_eq_tol(outlook.p_best, mean, 0.04);
+    ck_assert_double_gt(outlook.p_best, before);
+    ck_assert_double_gt(outlook.bits, 0);
+}
+END_TEST
+
+/* --- simulated truths ------------------------------------------------------------------------ */
+
+/* Commands as people have them, and the changes that `tune` offers for each. */
+enum { TRUTHS = 23, MOST_TOP = 8, MOST_ITEMS = 2 * MOST_TOP };
+static const struct question {
+    const char *model, *cluster;
+    int gpus;
+    double batch;
+    const char *layouts[MOST_TOP];
+} questions[] = {
+    { "llama3-70b",
+      "dgx-h100",
+      256,
+      512,
+      { "tp8 pp4 dp8 mb1 vpp5 sp zero1 recompute=full", "tp2 cp2 pp1 dp64 mb1 sp zero3",
+        "tp4 cp2 pp4 dp8 mb1 vpp5 sp zero1",
+        "tp4 cp2 pp4 dp8 mb1 vpp5 sp zero1 recompute=selective", "tp8 pp2 dp16 mb1 vpp5 sp zero1",
+        "tp8 pp4 dp8 mb2 vpp5 sp zero1", "tp8 pp4 dp8 mb1 vpp5 sp zero1",
+        "tp8 pp4 dp8 mb1 vpp5 sp zero1 recompute=selective" } },
+    { "llama3-8b",
+      "dgx-h100",
+      64,
+      256,
+      { "tp4 pp2 dp8 mb1 sp zero1", "tp1 pp1 dp64 mb1 zero2", "tp1 pp1 dp64 mb1 zero3",
+        "tp1 pp2 dp32 mb1 vpp8 zero1", "tp1 pp2 dp32 mb1 vpp4 zero1", "tp1 pp2 dp32 mb1 zero1",
+        "tp2 pp2 dp16 mb1 sp zero1" } },
+    { "qwen3-30b-a3b",
+      "dgx-h100",
+      64,
+      512,
+      { "tp2 ep8 pp2 dp16 mb1 sp zero1", "tp1 pp1 dp64 mb8 zero3 recompute=full",
+        "tp1 ep8 pp1 dp64 mb1 zero1", "tp1 ep8 pp2 dp32 mb1 vpp8 zero1",
+        "tp1 ep8 pp2 dp32 mb1 zero1", "tp2 ep8 pp2 dp16 mb1 vpp8 sp zero1" } },
+    { "gpt3-175b",
+      "dgx-a100-80g",
+      512,
+      1536,
+      { "tp8 pp8 dp8 mb1 vpp3 sp zero1 recompute=full", "tp4 pp8 dp16 mb1 vpp12 sp zero1",
+        "tp4 pp8 dp16 mb1 vpp6 sp zero1", "tp4 pp8 dp16 mb1 vpp6 sp zero1 recompute=selective",
+        "tp4 pp8 dp16 mb1 vpp3 sp zero1", "tp4 pp8 dp16 mb1 vpp3 sp zero1 recompute=selective",
+        "tp8 pp8 dp8 mb1 vpp3 sp zero1", "tp8 pp8 dp8 mb1 vpp3 sp zero1 recompute=selective" } },
+    { "gpt3-13b",
+      "dgx-a100-80g",
+      64,
+      512,
+      { "tp4 pp4 dp4 mb2 sp zero1 recompute=selective", "tp1 pp1 dp64 mb4 zero3",
+        "tp1 pp1 dp64 mb2 zero2 recompute=selective", "tp1 pp1 dp64 mb2 zero3 recompute=selective",
+        "tp2 pp1 dp32 mb2 sp zero1 recompute=selective",
+        "tp1 pp4 dp16 mb2 vpp10 zero1 recompute=selective",
+        "tp4 pp1 dp16 mb2 sp zero1 recompute=selective",
+        "tp2 pp4 dp8 mb2 sp zero1 recompute=selective" } },
+    { "llama2-7b",
+      "dgx-a100-80g",
+      16,
+      128,
+      { "tp4 pp2 dp2 mb1 sp zero1", "tp1 pp1 dp16 mb2 zero2", "tp1 pp1 dp16 mb1 zero1",
+        "tp1 pp2 dp8 mb1 vpp8 zero1", "tp1 pp2 dp8 mb1 zero1", "tp2 pp2 dp4 mb1 sp zero1" } },
+    { "gpt3-6.7b",
+      "dgx-h100",
+      64,
+      512,
+      { "tp2 pp1 dp32 mb4 sp zero1", "tp1 pp1 dp64 mb4 zero2", "tp1 pp1 dp64 mb2 zero1",
+        "tp2 pp1 dp32 mb8 sp zero1" } },
+    { "llama2-70b",
+      "dgx-a100-80g",
+      128,
+      512,
+      { "tp8 pp4 dp4 mb1 sp zero1", "tp2 cp2 pp8 dp4 mb1 vpp10 sp zero1",
+        "tp4 pp4 dp8 mb1 vpp10 sp zero1", "tp4 pp4 dp8 mb1 vpp5 sp zero1",
+        "tp4 pp4 dp8 mb1 sp zero1", "tp8 pp4 dp4 mb2 sp zero1" } },
+    { "mixtral-8x7b",
+      "dgx-h100",
+      64,
+      256,
+      { "tp2 ep4 pp2 dp16 mb1 sp zero1", "tp1 ep8 pp2 dp32 mb1 vpp16 zero1",
+        "tp1 ep8 pp2 dp32 mb1 vpp8 zero1", "tp1 ep8 pp2 dp32 mb1 vpp4 zero1",
+        "tp2 ep8 pp2 dp16 mb1 vpp8 sp zero1", "tp2 ep8 pp2 dp16 mb1 vpp4 sp zero1",
+        "tp2 ep4 pp2 dp16 mb1 vpp8 sp zero1", "tp2 ep4 pp2 dp16 mb1 vpp4 sp zero1" } },
+};
+
+struct scene {
+    struct arena arena;
+    struct system system;
+    struct model model;
+    int rivals;
+    struct scored_plan plans[MOST_TOP];
+    struct trial trials[MOST_ITEMS]; /* the rivals as they are, then on fewer GPUs */
+    int numbers[MOST_ITEMS];         /* of the trials in the belief */
+    struct believed items[MOST_ITEMS];
+};
+
+static void add_rival(struct scene *scene, const char *layout)
+{
+    struct err err = { 0 };
+    struct trial_place place = { &scene->system, &scene->model, 1 };
+    int n = scene->rivals++;
+    struct plan plan;
+    check_ok(plan_parse(layout, &scene->arena, &plan, &err), &err);
+    check_ok(trial_predict(&place, &plan, scene->system.num_gpus, scene->model.batch, &scene->arena,
+                           &scene->plans[n], &err),
+             &err);
+    scene->items[n] =
+        (struct believed){ scene->plans[n].prediction.step_s, &scene->plans[n].prediction.time,
+                           &scene->plans[n].plan, n, false };
+}
+
+static void scene_load(const struct question *of, struct scene *out)
+{
+    struct err err = { 0 };
+    memset(out, 0, sizeof *out);
+    check_ok(model_load(of->model, &out->model, &err), &err);
+    check_ok(system_load(of->cluster, "megatron-core", of->gpus, &out->system, &err), &err);
+    out->model.batch = of->batch;
+    for (int i = 0; i < MOST_TOP && of->layouts[i]; i++)
+        add_rival(out, of->layouts[i]);
+    struct trial_place place = { &out->system, &out->model, 1 };
+    for (int i = 0; i < out->rivals; i++) {
+        int n = out->rivals + i;
+        struct trial *trial = &out->trials[n];
+        out->trials[i] = (struct trial){ i, of->gpus, of->batch, out->plans[i] };
+        *trial = trial_of(&place, &out->plans[i].plan, i, &out->arena);
+        out->items[n] =
+            (struct believed){ trial->plan.prediction.step_s, &trial->plan.prediction.time,
+                               &trial->plan.plan, i, trial->gpus < of->gpus };
+        out->numbers[i] = i;
+        out->numbers[n] = n;
+    }
+}
+
+static void scene_release(struct scene *scene)
+{
+    system_release(&scene->system);
+    arena_release(&scene->arena);
+}
+
+/* What each class of the system's constants moves in a step's time. */
+static const struct {
+    const char *cost_class;
+    size_t part;
+} moved[] = {
+    { "products", offsetof(struct error_widths, compute) },
+    { "attention", offsetof(struct error_widths, compute) },
+    { "memory", offsetof(struct error_widths, compute) },
+    { "node", offsetof(struct error_widths, tensor) },
+    { "network", offsetof(struct error_widths, data) },
+    { "host", offsetof(struct error_widths, other) },
+};
+
+static void draw_constants(const struct system *known, struct random *rng, struct system *out,
+                           struct arena *arena)
+{
+    *out = *known;
+    for (int i = 0; i < num_cost_classes; i++)
+        for (size_t k = 0; k < LENGTH(moved); k++)
+            if (strcmp(cost_classes[i].name, moved[k].cost_class) == 0) {
+                int part = (int)(moved[k].part / sizeof(double));
+                double sd = chance_class_width(known, part) / normal_90;
+                cost_classes[i].scale(out, exp(sd * random_normal(rng)), arena);
+            }
+}
+
+/* Log errors of the rivals' own, shared by those that do the same in a class. */
+static void draw_own(const struct scene *scene, struct random *rng, double *error)
+{
+    double z[MOST_TOP][NUM_ERROR_PARTS], own[NUM_ERROR_PARTS];
+    for (int i = 0; i < scene->rivals; i++) {
+        belief_own_errors(&scene->system, &scene->items[i], own);
+        error[i] = 0;
+        for (int k = 0; k < NUM_ERROR_PARTS; k++) {
+            z[i][k] = random_normal(rng);
+            for (int j = i - 1; j >= 0; j--)
+                if (plans_are_alike(&scene->plans[i].plan, &scene->plans[j].plan, k))
+                    z[i][k] = z[j][k];
+            error[i] += own[k] * z[i][k];
+        }
+    }
+}
+
+/* The scene's plans as they are in truth: other constants, and their own errors. */
+static void draw_truth(const struct scene *scene, struct random *rng, double *truth_s)
+{
+    struct arena arena = { 0 };
+    struct system system;
+    double own[MOST_TOP];
+    draw_constants(&scene->system, rng, &system, &arena);
+    draw_own(scene, rng, own);
+    struct trial_place place = { &system, &scene->model, 1 };
+    for (int i = 0; i < 2 * scene->rivals; i++) {
+        const struct believed *item = &scene->items[i];
+        const struct trial *trial = &scene->trials[i];
+        struct scored_plan scored;
+        bool is_trial = i >= scene->rivals;
+        struct err err = { 0 };
+        check_ok(trial_predict(&place, item->plan, is_trial ? trial->gpus : system.num_gpus,
+                               is_trial ? trial->batch : scene->model.batch, &arena, &scored, &err),
+                 &err);
+        double slice = item->is_slice ? SD_OF_SLICE * random_normal(rng) : 0;
+        truth_s[i] = scored.prediction.step_s * exp(own[item->rival] + slice);
+    }
+    arena_release(&arena);
+}
+
+struct course {
+    int runs; /* until the choice is sure enough; MOST_ITEMS: never */
+    bool is_close;
+};
+
+static struct course follow(const struct scene *scene, const double *truth_s, bool at_random,
+                            struct random *rng)
+{
+    struct course course = { 0, false };
+    int left[MOST_ITEMS], num_left = 2 * scene->rivals, choice = 0;
+    double chance = 0, least_s = HUGE_VAL;
+    belief_begin(&scene->system, scene->items, 2 * scene->rivals, scene->rivals, &belief);
+    for (int i = 0; i < num_left; i++)
+        left[i] = i;
+    for (; (choice = belief_choice(&belief, &chance), chance < sure_enough) && num_left > 0;
+         course.runs++) {
+        struct proposal proposed[MOST_TRIALS];
+        int at = random_below(rng, num_left), trial = left[at];
+        if (at_random) {
+            left[at] = left[--num_left];
+        } else {
+            if (trials_propose(&belief, scene->trials, scene->numbers, 2 * scene->rivals,
+                               proposed) == 0 ||
+                course.runs == MOST_ITEMS)
+                break;
+            trial = proposed[0].trial;
+        }
+        int run = scene->numbers[trial];
+        belief_learn(&belief, run, truth_s[run] * exp(SD_OF_NOISE * random_normal(rng)));
+    }
+    if (chance < sure_enough)
+        course.runs = MOST_ITEMS;
+    for (int i = 0; i < scene->rivals; i++)
+        least_s = fmin(least_s, truth_s[i]);
+    course.is_close = truth_s[choice] <= least_s * (1 + CLOSE_TO_BEST);
+    return course;
+}
+
+START_TEST(few_trials_make_a_choice_sure)
+{
+    static struct scene scene;
+    int cases = 0, sure = 0, close = 0, planned_runs = 0, random_runs = 0, asked = 0;
+    int num_questions = is_campaign() ? (int)LENGTH(questions) : 1;
+    int truths = SAMPLED(TRUTHS, 4);
+    for (int q = 0; q < num_questions; q++) {
+        scene_load(&questions[q], &scene);
+        int before_sure = sure, before_runs = planned_runs, before_random = random_runs;
+        for (int t = 0; t < truths; t++) {
+            struct random rng = random_new((uint64_t)q, (uint64_t)t);
+            double truth_s[MOST_ITEMS];
+            draw_truth(&scene, &rng, truth_s);
+            struct course planned = follow(&scene, truth_s, false, &rng);
+            struct course blind = follow(&scene, truth_s, true, &rng);
+            cases++;
+            sure += planned.runs <= MOST_TRIALS;
+            close += planned.is_close;
+            if (planned.runs > 0) {
+                asked++;
+                planned_runs += planned.runs;
+                random_runs += blind.runs;
+            }
+        }
+        if (is_campaign())
+            printf("%-14s %d rivals, sure %d, runs %d, random %d\n", questions[q].model,
+                   scene.rivals, sure - before_sure, planned_runs - before_runs,
+                   random_runs - before_random);
+        scene_release(&scene);
+    }
+    if (is_campaign())
+        printf("%d cases: sure after 3 trials %.0f %%, within 2 %% of the best %.0f %%; %d with a "
+               "choice: %.2f trials, at random %.2f\n",
+               cases, 100.0 * sure / cases, 100.0 * close / cases, asked,
+               (double)planned_runs / asked, (double)random_runs / asked);
+    fflush(stdout);
+    /* Of a few cases, less is sure. */
+    ck_assert_int_ge(10 * sure, (is_campaign() ? 9 : 5) * cases);
+    ck_assert_int_ge(10 * close, (is_campaign() ? 9 : 5) * cases);
+    ck_assert_int_ge(random_runs, (is_campaign() ? 2 : 1) * planned_runs);
+}
+END_TEST
+
+static Suite *suite(void)
+{
+    Suite *s = suite_create("search/trial");
+    TCase *laws = tcase_create("laws");
+    tcase_add_checked_fixture(laws, make, NULL);
+    tcase_add_test(laws, errors_are_those_of_chances);
+    tcase_add_test(laws, a_run_moves_what_shares_its_error);
+    tcase_add_test(laws, equal_products_share_all_but_a_little);
+    tcase_add_test(laws, orders_of_runs_teach_the_same);
+    tcase_add_test(laws, chances_are_those_of_the_normal);
+    tcase_add_test(laws, an_outlook_is_the_mean_of_what_runs_show);
+    suite_add_tcase(s, laws);
+    TCase *truths = tcase_create("truths");
+    tcase_add_test(truths, few_trials_make_a_choice_sure);
+    suite_add_tcase(s, truths);
+    return s;
+}
+
+TEST_MAIN(suite)
