@@ -372,7 +372,7 @@ START_TEST(few_trials_make_a_choice_sure)
         int before_sure = sure, before_runs = planned_runs, before_random = random_runs;
         for (int t = 0; t < truths; t++) {
             struct random rng = random_new((uint64_t)q, (uint64_t)t);
-            double truth_s[MOST_ITEMS];
+            double truth_s[MOST_ITEMS] = { 0 };
             draw_truth(&scene, &rng, truth_s);
             struct course planned = follow(&scene, truth_s, false, &rng);
             struct course blind = follow(&scene, truth_s, true, &rng);
