@@ -24,7 +24,7 @@ void megatron_mend_schedule(struct job *job, struct arena *arena)
 
 bool megatron_order_exists(const struct rule_case *of, struct err *err)
 {
-    static const int other[NUM_AXES] = { AXIS_TENSOR, AXIS_CONTEXT, AXIS_PIPELINE, AXIS_EXPERT,
+    static const int other[MAX_AXES] = { AXIS_TENSOR, AXIS_CONTEXT, AXIS_PIPELINE, AXIS_EXPERT,
                                          AXIS_DATA };
     const struct plan usual = plan_default(), *plan = &of->job->plan;
     return memcmp(plan->order, usual.order, sizeof usual.order) == 0 ||

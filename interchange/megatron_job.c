@@ -13,7 +13,7 @@
 
 /* --- degrees and chunks ---------------------------------------------------------------------- */
 
-static const int tp_pp_dp_order[NUM_AXES] = { AXIS_TENSOR, AXIS_CONTEXT, AXIS_PIPELINE, AXIS_EXPERT,
+static const int tp_pp_dp_order[MAX_AXES] = { AXIS_TENSOR, AXIS_CONTEXT, AXIS_PIPELINE, AXIS_EXPERT,
                                               AXIS_DATA };
 
 static void write_group(const struct job *job, struct megatron_args *to)

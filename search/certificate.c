@@ -3,6 +3,7 @@
 #include "base/length.h"
 #include "base/text.h"
 #include "search/method.h"
+#include "sim/plan/axis.h"
 
 #include <math.h>
 
@@ -156,6 +157,9 @@ static json_t *space_json(const struct search_request *request, const struct spa
     for (int i = 0; i < space->recompute.count; i++)
         json_array_append_new(recompute, json_string(recompute_names[space->recompute.at[i]]));
     json_object_set_new(object, "recompute", recompute);
+    for (int i = NUM_NAMED_AXES; i < num_axes; i++)
+        json_object_set_new(object, axes[i]->name,
+                            numbers_json(space->degree[i].at, space->degree[i].count));
     json_object_set_new(object, "splits", splits_json(space));
     json_object_set_new(object, "even", json_boolean(space->chunks == CHUNKS_EVEN));
     json_object_set_new(object, "base", layout_json(&space->base));

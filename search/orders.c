@@ -1,20 +1,39 @@
 #include "search/orders.h"
 
+#include "sim/plan/axis.h"
 #include "sim/plan/layout.h"
 
+#include <assert.h>
 #include <string.h>
 
-/* Axes that have ranks of their own; the expert axis is right before the data axis. */
-enum { NUM_PLACED = 4, NUM_ORDERS = MAX_RANK_ORDERS - 1 };
-static const int placed[NUM_PLACED] = { AXIS_TENSOR, AXIS_CONTEXT, AXIS_DATA, AXIS_PIPELINE };
-
-/* The permutation whose Lehmer code is `number`. */
-static void permute(int number, int order[NUM_AXES])
+/* The axes that have ranks of their own, in their default order. Returns their number. */
+static int list_placed(int placed[MAX_AXES])
 {
-    int left[NUM_PLACED];
+    struct plan usual = plan_default();
     int count = 0;
-    memcpy(left, placed, sizeof left);
-    for (int n = NUM_PLACED, base = NUM_ORDERS / NUM_PLACED; n > 0; n--) {
+    for (int i = 0; i < num_axes; i++)
+        if (!axes[usual.order[i]]->is_folded)
+            placed[count++] = usual.order[i];
+    return count;
+}
+
+static int num_orders(int num_placed)
+{
+    int orders = 1;
+    for (int n = 2; n <= num_placed; n++)
+        orders *= n;
+    assert(orders < MAX_RANK_ORDERS);
+    return orders;
+}
+
+/* The permutation whose Lehmer code is `number`; the expert axis is right before the data axis. */
+static void permute(int number, int order[MAX_AXES])
+{
+    int left[MAX_AXES];
+    int num_placed = list_placed(left);
+    int count = 0;
+    memset(order, 0, MAX_AXES * sizeof *order);
+    for (int n = num_placed, base = num_orders(num_placed - 1); n > 0; n--) {
         int pick = number / base;
         number %= base;
         base /= n > 1 ? n - 1 : 1;
@@ -27,9 +46,11 @@ static void permute(int number, int order[NUM_AXES])
 
 struct rank_orders orders_new(const struct plan *base, bool every, struct arena *arena)
 {
-    struct rank_orders orders = { arena_alloc(arena, (NUM_ORDERS + 1) * sizeof *orders.at), 1 };
+    int placed[MAX_AXES];
+    int count = every ? num_orders(list_placed(placed)) : 0;
+    struct rank_orders orders = { arena_alloc(arena, ((size_t)count + 1) * sizeof *orders.at), 1 };
     memcpy(orders.at[0], base->order, sizeof base->order);
-    for (int number = 0; every && number < NUM_ORDERS; number++) {
+    for (int number = 0; number < count; number++) {
         permute(number, orders.at[orders.count]);
         if (memcmp(orders.at[orders.count], base->order, sizeof base->order) != 0)
             orders.count++;
@@ -38,20 +59,20 @@ struct rank_orders orders_new(const struct plan *base, bool every, struct arena 
 }
 
 /* The axes that have one rank in both of the plan's grids. */
-static void find_ones(const struct plan *plan, bool is_one[NUM_AXES])
+static void find_ones(const struct plan *plan, bool is_one[MAX_AXES])
 {
     struct grid grid = plan_grid(plan);
     bool has_experts = plan->ep > 1 || plan->etp > 1;
     struct grid experts = has_experts ? plan_expert_grid(plan) : grid;
-    for (int axis = 0; axis < NUM_AXES; axis++)
+    for (int axis = 0; axis < num_axes; axis++)
         is_one[axis] = grid.degree[axis] == 1 && experts.degree[axis] == 1;
 }
 
 /* Whether both have the axes of more than one rank in the same sequence. */
-static bool places_alike(const int *a, const int *b, const bool is_one[NUM_AXES])
+static bool places_alike(const int *a, const int *b, const bool is_one[MAX_AXES])
 {
     int j = 0;
-    for (int i = 0; i < NUM_AXES; i++) {
+    for (int i = 0; i < num_axes; i++) {
         if (is_one[a[i]])
             continue;
         while (is_one[b[j]])
@@ -64,7 +85,7 @@ static bool places_alike(const int *a, const int *b, const bool is_one[NUM_AXES]
 
 bool orders_is_first(const struct rank_orders *orders, int order, const struct plan *plan)
 {
-    bool is_one[NUM_AXES];
+    bool is_one[MAX_AXES];
     find_ones(plan, is_one);
     for (int earlier = 0; earlier < order; earlier++)
         if (places_alike(orders->at[earlier], orders->at[order], is_one))
@@ -73,18 +94,18 @@ bool orders_is_first(const struct rank_orders *orders, int order, const struct p
 }
 
 /* The axes of more than one rank in their sequence, as the digits of a number. */
-static int placing(const int *order, const bool is_one[NUM_AXES])
+static int placing(const int *order, const bool is_one[MAX_AXES])
 {
     int number = 0;
-    for (int i = 0; i < NUM_AXES; i++)
+    for (int i = 0; i < num_axes; i++)
         if (!is_one[order[i]])
-            number = number * (NUM_AXES + 1) + order[i] + 1;
+            number = number * (MAX_AXES + 1) + order[i] + 1;
     return number;
 }
 
-int orders_apart(const struct rank_orders *orders, const struct plan *plan, int apart[][NUM_AXES])
+int orders_apart(const struct rank_orders *orders, const struct plan *plan, int apart[][MAX_AXES])
 {
-    bool is_one[NUM_AXES];
+    bool is_one[MAX_AXES];
     int placings[MAX_RANK_ORDERS];
     int count = 0;
     find_ones(plan, is_one);

@@ -15,6 +15,6 @@ struct rank_orders orders_new(const struct plan *base, bool every, struct arena 
 bool orders_is_first(const struct rank_orders *orders, int order, const struct plan *plan);
 
 /* One order for each distinct placement of the plan's ranks, at most MAX_RANK_ORDERS. */
-int orders_apart(const struct rank_orders *orders, const struct plan *plan, int apart[][NUM_AXES]);
+int orders_apart(const struct rank_orders *orders, const struct plan *plan, int apart[][MAX_AXES]);
 
 #endif

@@ -58,7 +58,7 @@ static void count_tally(const struct tally *tally, struct pareto_result *result)
     result->evaluated += tally->evaluated;
     result->bounded += tally->bounded;
     result->candidates += tally->evaluated + tally->bounded + tally->over_memory;
-    for (int i = 0; i < num_plan_rules; i++)
+    for (int i = 0; i < plan_num_rules(); i++)
         result->candidates += tally->broken[i];
     result->timed_out |= tally->timed_out;
     result->was_interrupted |= tally->was_interrupted;

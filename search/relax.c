@@ -100,18 +100,15 @@ static void add_multiples(double asked, double at_once, struct batches *batches)
 
 static void list_batches(const struct space *space, double asked, struct batches *batches)
 {
-    for (int i = 0; i < space->tp.count; i++)
-        for (int j = 0; j < space->cp.count; j++)
-            for (int k = 0; k < space->pp.count; k++) {
-                long long others = (long long)space->tp.at[i] * space->cp.at[j] * space->pp.at[k];
-                if (others > space->num_gpus || space->num_gpus % others != 0)
-                    continue;
-                long long data_ranks = space->num_gpus / others;
-                double at_once = (double)(data_ranks * space->microbatch.at[0]);
-                add_multiples(asked, at_once, batches);
-                if (space->vpp > 1) /* the fewest that interleaving takes */
-                    add_batch(at_once * space->pp.at[k], batches);
-            }
+    struct plan plan = space->base;
+    for (size_t i = 0, count = space_num_degrees(space); i < count; i++) {
+        if (!space_degrees(space, i, &plan))
+            continue;
+        double at_once = (double)plan.dp * space->microbatch.at[0];
+        add_multiples(asked, at_once, batches);
+        if (space->vpp > 1) /* the fewest that interleaving takes */
+            add_batch(at_once * plan.pp, batches);
+    }
 }
 
 static int compare_batches(const void *a, const void *b)

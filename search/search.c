@@ -6,6 +6,7 @@
 #include "search/effective.h"
 #include "search/method.h"
 #include "sim/engine/memory_interval.h"
+#include "sim/plan/axis.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -34,10 +35,10 @@ static void add_exclusion(struct search_result *result, const char *rule, const 
 
 void search_fill_counts(const struct tally *tally, struct search_result *result)
 {
-    size_t most = (size_t)num_plan_rules + 1;
+    size_t most = (size_t)plan_num_rules() + 1;
     result->exclusions = ARENA_ARRAY(&result->arena, struct exclusion, most);
-    for (int i = 0; i < num_plan_rules; i++)
-        add_exclusion(result, plan_rules[i].name, plan_rules[i].summary, tally->broken[i]);
+    for (int i = 0; i < plan_num_rules(); i++)
+        add_exclusion(result, plan_rule_at(i)->name, plan_rule_at(i)->summary, tally->broken[i]);
     add_exclusion(result, "memory", "Every stage fits in the GPU's memory.", tally->over_memory);
     qsort(result->exclusions, (size_t)result->num_exclusions, sizeof *result->exclusions,
           compare_exclusions);
@@ -128,10 +129,9 @@ struct search_request search_including(const struct search_request *request,
     const struct plan *base = &request->base;
     wider.also = plan;
     wider.base = *plan;
-    wider.base.tp = base->tp;
-    wider.base.cp = base->cp;
-    wider.base.pp = base->pp;
-    wider.base.dp = base->dp;
+    for (int axis = 0; axis < num_axes; axis++)
+        if (!axes[axis]->is_folded)
+            wider.base.degree[axis] = base->degree[axis];
     wider.base.vpp = base->vpp;
     wider.base.microbatch = base->microbatch;
     wider.base.sp = base->sp;

@@ -64,7 +64,7 @@ struct scored_plan {
 /* A deep copy in the arena, which outlasts its result. */
 struct scored_plan scored_plan_copy(const struct scored_plan *from, struct arena *arena);
 
-/* Excluded candidates by rule: a name in plan_rules, or "memory". */
+/* Excluded candidates by rule: that of a rule, or "memory". */
 struct exclusion {
     const char *rule;
     const char *summary;

@@ -4,6 +4,7 @@
 #include "base/text.h"
 #include "models/layer.h"
 #include "sim/cost/piece.h"
+#include "sim/plan/axis.h"
 #include "sim/plan/token.h"
 
 #include <assert.h>
@@ -25,71 +26,35 @@ static struct values copy_values(const int *from, int count, struct arena *arena
     return values;
 }
 
-/* The smallest divisor of n above d, or n + 1. Divisors above the root are found as quotients. */
-static int next_divisor(int n, int d)
+static int take_digit(size_t *number, int base)
 {
-    for (d++; d <= n / d; d++)
-        if (n % d == 0)
-            return d;
-    for (int quotient = n / d; quotient > 0; quotient--)
-        if (n % quotient == 0)
-            return n / quotient;
-    return n + 1;
+    int digit = (int)(*number % (size_t)base);
+    *number /= (size_t)base;
+    return digit;
 }
 
-/* The divisors of n up to `most`, rising. */
-static struct values divisors(int n, int most, struct arena *arena)
-{
-    struct values values = { 0 };
-    for (int pass = 0; pass < 2; pass++) {
-        int count = 0;
-        for (int d = 1; d <= n && d <= most; d = next_divisor(n, d)) {
-            if (pass == 1)
-                values.at[count] = d;
-            count++;
-        }
-        if (pass == 0)
-            values = (struct values){ ARENA_ARRAY(arena, int, (size_t)count), count };
-    }
-    return values;
-}
-
-static const int default_cps[] = { 1, 2, 4, 8 };
 static const int default_switch[] = { 0, 1 };
 static const int default_microbatches[] = { 1, 2, 4, 8, 16 };
 static const int default_recomputes[] = { RECOMPUTE_NONE, RECOMPUTE_SELECTIVE, RECOMPUTE_FULL };
 static const int default_zeros[] = { 0, 1, 2, 3 };
-enum { MAX_TP = 64 };
 
 /* --- domains ---------------------------------------------------------------------------------- */
 
-static struct values list_tps(const struct space *space, struct arena *arena)
+/* The degrees that the axis names, rising. */
+static struct values list_degrees(const struct axis *axis, const struct space *space,
+                                  struct arena *arena)
 {
-    return divisors(space->num_gpus, MAX_TP, arena);
-}
-
-static struct values list_pps(const struct space *space, struct arena *arena)
-{
-    return divisors(space->num_gpus, space->num_gpus, arena);
-}
-
-static struct values list_cps(const struct space *space, struct arena *arena)
-{
-    if (!space->splits_attention)
-        return one_value(space->base.cp, arena);
-    struct values values = copy_values(default_cps, LENGTH(default_cps), arena);
-    int kept = 0;
-    for (int i = 0; i < values.count; i++)
-        if (space->num_gpus % values.at[i] == 0)
-            values.at[kept++] = values.at[i];
-    values.count = kept;
+    struct axis_case of = { space->model, space->num_gpus, &space->base, space->splits_attention };
+    struct values values = { 0 };
+    for (int pass = 0; pass < 2; pass++) {
+        int count = 0;
+        for (int degree = 0; (degree = axis->next_degree(&of, degree)) > 0; count++)
+            if (pass == 1)
+                values.at[count] = degree;
+        if (pass == 0)
+            values = (struct values){ ARENA_ARRAY(arena, int, (size_t)count), count };
+    }
     return values;
-}
-
-static struct values list_eps(const struct space *space, struct arena *arena)
-{
-    int experts = space->model->experts;
-    return experts > 0 ? divisors(experts, space->num_gpus, arena) : one_value(1, arena);
 }
 
 static struct values list_etps(const struct space *space, struct arena *arena)
@@ -98,7 +63,8 @@ static struct values list_etps(const struct space *space, struct arena *arena)
     return space->model->experts > 0 ? copy_values(etps, LENGTH(etps), arena) : one_value(1, arena);
 }
 
-/* A word whose values are listed unless it is fixed: its own values, or those that `list` finds. */
+/* A word whose values are listed unless it is fixed: its own values, those that `list` finds, or
+ * those of an axis. */
 struct domain {
     const char *token;
     size_t values; /* its list's offset in struct space */
@@ -107,21 +73,43 @@ struct domain {
     int count;
     const int *defaults;
     struct values (*list)(const struct space *space, struct arena *arena);
+    const struct axis *axis;
 };
 #define DOMAIN(token, name) token, offsetof(struct space, name), offsetof(struct plan, name)
-static const struct domain domains[] = {
-    { DOMAIN("tp", tp), .list = list_tps },
-    { DOMAIN("cp", cp), .list = list_cps },
-    { DOMAIN("ep", ep), .list = list_eps },
+#define LISTED(values)      .count = LENGTH(values), .defaults = values
+static const struct domain domains_of_words[] = {
     { DOMAIN("etp", etp), .list = list_etps },
-    { DOMAIN("sp", sp), true, LENGTH(default_switch), default_switch, NULL },
-    { DOMAIN("mb", microbatch), false, LENGTH(default_microbatches), default_microbatches, NULL },
-    { DOMAIN("pp", pp), .list = list_pps },
-    { DOMAIN("recompute", recompute), false, LENGTH(default_recomputes), default_recomputes, NULL },
-    { DOMAIN("zero", zero), false, LENGTH(default_zeros), default_zeros, NULL },
+    { DOMAIN("sp", sp), .is_flag = true, LISTED(default_switch) },
+    { DOMAIN("mb", microbatch), LISTED(default_microbatches) },
+    { DOMAIN("recompute", recompute), LISTED(default_recomputes) },
+    { DOMAIN("zero", zero), LISTED(default_zeros) },
 };
 /* Words that follow from others, or are checked when a plan is complete. */
 static const char *const derived[] = { "dp", "vpp", "stages", "schedule" };
+
+/* The axes' come first. */
+static int num_domains(void)
+{
+    return num_axes + LENGTH(domains_of_words);
+}
+
+static struct domain domain_at(int number)
+{
+    if (number >= num_axes)
+        return domains_of_words[number - num_axes];
+    return (struct domain){
+        .token = axes[number]->name,
+        .values = offsetof(struct space, degree) + (size_t)number * sizeof(struct values),
+        .member = offsetof(struct plan, degree) + (size_t)number * sizeof(int),
+        .axis = axes[number],
+    };
+}
+
+/* Not of an axis whose degree follows from the others. */
+static bool has_values(const struct domain *domain)
+{
+    return !domain->axis || domain->axis->next_degree;
+}
 
 static int value_in(const struct domain *domain, const struct plan *plan)
 {
@@ -143,6 +131,8 @@ static struct values list_domain(const struct domain *domain, const struct space
 {
     if (is_fixed)
         return one_value(value_in(domain, &space->base), arena);
+    if (domain->axis)
+        return list_degrees(domain->axis, space, arena);
     return domain->list ? domain->list(space, arena)
                         : copy_values(domain->defaults, domain->count, arena);
 }
@@ -183,9 +173,11 @@ static void add_value(struct values *values, int value, struct arena *arena)
 static void add_values_of(struct space *space, const struct plan *also, unsigned fixed,
                           struct arena *arena)
 {
-    for (size_t i = 0; i < LENGTH(domains); i++)
-        if (!words_have(fixed, domains[i].token))
-            add_value(values_of(&domains[i], space), value_in(&domains[i], also), arena);
+    for (int i = 0; i < num_domains(); i++) {
+        struct domain domain = domain_at(i);
+        if (has_values(&domain) && !words_have(fixed, domain.token))
+            add_value(values_of(&domain, space), value_in(&domain, also), arena);
+    }
     if (words_have(fixed, "recompute"))
         return;
     space->base.recompute_every = also->recompute_every;
@@ -197,9 +189,12 @@ static void list_values(struct space *space, unsigned fixed, bool placement, str
 {
     const struct plan *base = &space->base;
     space->orders = orders_new(base, placement && !words_have(fixed, "order"), arena);
-    for (size_t i = 0; i < LENGTH(domains); i++)
-        *values_of(&domains[i], space) =
-            list_domain(&domains[i], space, words_have(fixed, domains[i].token), arena);
+    for (int i = 0; i < num_domains(); i++) {
+        struct domain domain = domain_at(i);
+        if (has_values(&domain))
+            *values_of(&domain, space) =
+                list_domain(&domain, space, words_have(fixed, domain.token), arena);
+    }
     space->sp_is_fixed = words_have(fixed, "sp");
     space->dp = words_have(fixed, "dp") ? base->dp : 0;
     space->vpp = words_have(fixed, "vpp") ? base->vpp : 0;
@@ -207,8 +202,8 @@ static void list_values(struct space *space, unsigned fixed, bool placement, str
 
 static bool is_searched(const char *token)
 {
-    for (size_t i = 0; i < LENGTH(domains); i++)
-        if (strcmp(domains[i].token, token) == 0)
+    for (int i = 0; i < num_domains(); i++)
+        if (strcmp(domain_at(i).token, token) == 0)
             return true;
     for (size_t i = 0; i < LENGTH(derived); i++)
         if (strcmp(derived[i], token) == 0)
@@ -220,38 +215,67 @@ static bool is_searched(const char *token)
  * candidate is left. */
 static void take_out_forbidden(struct space *space)
 {
-    for (size_t i = 0; i < LENGTH(domains); i++)
-        keep_allowed(space, &domains[i], values_of(&domains[i], space));
-    for (int i = 0; i < num_plan_tokens; i++)
-        if (!is_searched(plan_tokens[i].name) &&
-            !forbidden_allows(&space->forbidden, plan_tokens[i].name, &space->base))
+    for (int i = 0; i < num_domains(); i++) {
+        struct domain domain = domain_at(i);
+        keep_allowed(space, &domain, values_of(&domain, space));
+    }
+    for (int i = 0, count = plan_num_tokens(); i < count; i++) {
+        const char *name = plan_token_at(i)->name;
+        if (!is_searched(name) && !forbidden_allows(&space->forbidden, name, &space->base))
             space->tp.count = 0;
+    }
 }
 
-/* Sets dp. tp x cp x pp must divide the GPUs, and leave the fixed dp if there is one. */
-static bool find_data_ranks(const struct space *space, struct plan *plan)
+/* Sets dp to what the other axes leave, if they divide the GPUs. */
+static bool take_rest(const struct space *space, struct plan *plan)
 {
-    long long others = (long long)plan->tp * plan->cp * plan->pp;
+    int others = plan_ranks_but_data(plan);
     if (others > space->num_gpus || space->num_gpus % others != 0)
         return false;
-    plan->dp = (int)(space->num_gpus / others);
-    return space->dp == 0 || space->dp == plan->dp;
+    plan->dp = space->num_gpus / others;
+    return true;
 }
 
-/* Whether any tp, cp and pp divide the GPUs in a way that `accepts` takes; NULL takes all. */
+/* The same; it must be the fixed dp if there is one. */
+static bool find_data_ranks(const struct space *space, struct plan *plan)
+{
+    return take_rest(space, plan) && (space->dp == 0 || space->dp == plan->dp);
+}
+
+/* An axis whose listed degrees multiply to the GPUs. */
+static bool has_own_degrees(int axis)
+{
+    return axes[axis]->next_degree && !axes[axis]->is_folded;
+}
+
+size_t space_num_degrees(const struct space *space)
+{
+    size_t count = 1;
+    for (int axis = 0; axis < num_axes; axis++)
+        if (has_own_degrees(axis))
+            count *= (size_t)space->degree[axis].count;
+    return count;
+}
+
+bool space_degrees(const struct space *space, size_t number, struct plan *out)
+{
+    for (int axis = num_axes - 1; axis >= 0; axis--)
+        if (has_own_degrees(axis)) {
+            struct values degrees = space->degree[axis];
+            out->degree[axis] = degrees.at[take_digit(&number, degrees.count)];
+        }
+    return take_rest(space, out);
+}
+
+/* Whether any degrees divide the GPUs in a way that `accepts` takes; NULL takes all. */
 static bool any_fits(const struct space *space,
                      bool (*accepts)(const struct space *space, const struct plan *plan))
 {
     struct plan plan = space->base;
-    for (int i = 0; i < space->tp.count; i++)
-        for (int j = 0; j < space->cp.count; j++)
-            for (int k = 0; k < space->pp.count; k++) {
-                plan.tp = space->tp.at[i];
-                plan.cp = space->cp.at[j];
-                plan.pp = space->pp.at[k];
-                if (find_data_ranks(space, &plan) && (!accepts || accepts(space, &plan)))
-                    return true;
-            }
+    for (size_t i = 0, count = space_num_degrees(space); i < count; i++)
+        if (space_degrees(space, i, &plan) && find_data_ranks(space, &plan) &&
+            (!accepts || accepts(space, &plan)))
+            return true;
     return false;
 }
 
@@ -426,6 +450,8 @@ static const char *name_space(const struct space *space, const struct space_requ
              : megatron_order        ? "Megatron"
                                      : "given",
              space->splits_attention ? " cp" : "");
+    for (int axis = NUM_NAMED_AXES; axis < num_axes; axis++)
+        text_add(&name, " %s", axes[axis]->name);
     if (!space->splits_attention)
         text_add(&name, ", cp %d", base->cp);
     if (space->model->experts > 0)
@@ -551,21 +577,17 @@ static bool meet_family(const struct space *space, const struct plan *plan,
 
 size_t space_num_blocks(const struct space *space)
 {
-    return (size_t)space->orders.count * (size_t)space->tp.count * (size_t)space->cp.count *
-           (size_t)space->ep.count * (size_t)space->etp.count * (size_t)space->sp.count *
-           (size_t)space->microbatch.count * (size_t)space->pp.count;
+    size_t count = (size_t)space->orders.count * (size_t)space->etp.count *
+                   (size_t)space->sp.count * (size_t)space->microbatch.count;
+    for (int axis = 0; axis < num_axes; axis++)
+        if (axes[axis]->next_degree)
+            count *= (size_t)space->degree[axis].count;
+    return count;
 }
 
 size_t space_num_sites(const struct space *space)
 {
     return space_num_blocks(space) / (size_t)space->orders.count;
-}
-
-static int take_digit(size_t *number, int base)
-{
-    int digit = (int)(*number % (size_t)base);
-    *number /= (size_t)base;
-    return digit;
 }
 
 /* Puts tp in place of ETP_IS_TP; false: the list has that value already, or it is forbidden. */
@@ -589,14 +611,17 @@ static bool block_plan(const struct space *space, size_t block, struct plan *pla
     plan->microbatch = space->microbatch.at[take_digit(&rest, space->microbatch.count)];
     plan->sp = space->sp.at[take_digit(&rest, space->sp.count)] != 0;
     plan->etp = space->etp.at[take_digit(&rest, space->etp.count)];
-    plan->ep = space->ep.at[take_digit(&rest, space->ep.count)];
-    int cp = take_digit(&rest, space->cp.count);
-    int tp = take_digit(&rest, space->tp.count);
-    int order = (int)rest;
-    plan->tp = space->tp.at[tp];
-    plan->cp = space->cp.at[cp];
     plan->pp = space->pp.at[pp];
-    bool is_first = pp + cp + tp + order == 0;
+    int sum = pp;
+    for (int axis = num_axes - 1; axis >= 0; axis--) {
+        if (axis == AXIS_PIPELINE || !axes[axis]->next_degree)
+            continue;
+        int digit = take_digit(&rest, space->degree[axis].count);
+        plan->degree[axis] = space->degree[axis].at[digit];
+        sum += axes[axis]->is_folded ? 0 : digit;
+    }
+    int order = (int)rest;
+    bool is_first = sum + order == 0;
     if (!choose_expert_tensor(space, plan) || !set_data_ranks(space, is_first, plan) ||
         (plan->sp && plan->tp == 1 && !space->sp_is_fixed) ||
         !orders_is_first(&space->orders, order, plan))
@@ -608,7 +633,7 @@ static bool block_plan(const struct space *space, size_t block, struct plan *pla
 }
 
 /* When no axes fit the GPUs, one candidate in one order represents all. */
-int space_site_orders(const struct space *space, size_t site, int orders[][NUM_AXES])
+int space_site_orders(const struct space *space, size_t site, int orders[][MAX_AXES])
 {
     struct plan plan;
     struct rank_orders walked = space->orders;

@@ -2,8 +2,8 @@
  *
  * A space is a base plan and a list of values for each searched axis. A candidate is one value of
  * each such that tp x cp x pp x dp is the number of GPUs; candidates are ordered by rank order, tp,
- * cp, ep, etp, sp, microbatch, pp, vpp, split, recompute and zero, the last fastest, and no two
- * have the same layout. By default
+ * cp, ep, further axes (sim/plan/axis.h), etp, sp, microbatch, pp, vpp, split, recompute and zero,
+ * the last fastest, and no two have the same layout. By default
  *
  *   order       the base's; with `placement` every order that moves ranks
  *   tp          divisors of the GPUs up to 64
@@ -44,8 +44,14 @@ struct space {
     struct plan base; /* the fixed words are in it */
     const char *name; /* in words */
     struct rank_orders orders;
-    struct values tp, cp, ep, etp, sp, microbatch, pp, recompute, zero; /* etp: or ETP_IS_TP */
-    int dp, vpp;                                                        /* 0: not fixed */
+    union {
+        struct values degree[MAX_AXES]; /* as in struct plan; none of dp */
+        struct {
+            struct values tp, cp, ep, pp;
+        };
+    };
+    struct values etp, sp, microbatch, recompute, zero; /* etp: or ETP_IS_TP */
+    int dp, vpp;                                        /* 0: not fixed */
     enum chunk_space chunks;
     struct splits *splits;   /* [pp.count] */
     const struct plan *also; /* its split is one of its pp; NULL: none */
@@ -74,6 +80,11 @@ struct space_request {
 /* Lists live in the arena. False when a word is unknown: where = the word. */
 bool space_new(const struct space_request *request, struct arena *arena, struct space *out,
                struct err *err);
+
+/* All choices of a degree for each axis but data with ranks of its own, in the order of `axes`, the
+ * last fastest. space_degrees sets them and dp; false: they do not divide the GPUs. */
+size_t space_num_degrees(const struct space *space);
+bool space_degrees(const struct space *space, size_t number, struct plan *out);
 
 /* Lists the splits anew, after the space's model, pp, vpp or the base's chunks were changed. */
 void space_list_splits(struct space *space, struct arena *arena);
@@ -107,8 +118,8 @@ struct visitor {
     void *context;
 };
 
-/* A block is all candidates that share order, tp, cp, ep, etp, sp, microbatch and pp; some are
- * empty. False
+/* A block is all candidates that share order, the degrees of all axes, etp, sp and microbatch; some
+ * are empty. False
  * when the visitor ended the walk. */
 size_t space_num_blocks(const struct space *space);
 bool space_walk_block(const struct space *space, size_t block, const struct visitor *visitor);
@@ -128,7 +139,7 @@ bool space_walk_family(const struct space *space, const struct plan *first,
  * that differ from it only in order, as no rule depends on the order. space_site_orders returns the
  * number of its orders, at most MAX_RANK_ORDERS; 0: the site is empty. */
 size_t space_num_sites(const struct space *space);
-int space_site_orders(const struct space *space, size_t site, int orders[][NUM_AXES]);
+int space_site_orders(const struct space *space, size_t site, int orders[][MAX_AXES]);
 
 /* A split among those of its pp; rises with vpp. */
 static inline int split_number(const struct split *split)

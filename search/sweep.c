@@ -62,7 +62,7 @@ struct look {
     struct worker *worker;
     struct families *found; /* by that worker */
     size_t site;
-    int at[MAX_RANK_ORDERS][NUM_AXES];
+    int at[MAX_RANK_ORDERS][MAX_AXES];
     struct rank_orders orders; /* views `at` */
     double family_floor_s;
     struct block_floors floors;

@@ -4,12 +4,12 @@
 
 struct tally tally_new(struct arena *arena)
 {
-    return (struct tally){ .broken = ARENA_ARRAY(arena, double, (size_t)num_plan_rules) };
+    return (struct tally){ .broken = ARENA_ARRAY(arena, double, (size_t)plan_num_rules()) };
 }
 
 void tally_broken(struct tally *tally, const struct plan_rule *rule, double count)
 {
-    tally->broken[rule - plan_rules] += count;
+    tally->broken[plan_rule_number(rule)] += count;
 }
 
 /* Memory has its own total order: bytes, then layout. */
@@ -45,7 +45,7 @@ void tally_evaluated(struct tally *tally, const struct ranked_plan *plan)
 
 void tally_add(struct tally *sum, const struct tally *more)
 {
-    for (int i = 0; i < num_plan_rules; i++)
+    for (int i = 0; i < plan_num_rules(); i++)
         sum->broken[i] += more->broken[i];
     sum->over_memory += more->over_memory;
     if (more->evaluated > 0)

@@ -7,7 +7,7 @@
 #include "search/frontier.h"
 
 struct tally {
-    double *broken; /* candidates per first broken rule, indexed as plan_rules */
+    double *broken; /* candidates per first broken rule, by number of rule */
     double over_memory;
     double evaluated; /* step times computed: plans that fit */
     double bounded; /* skipped because a bound shows that they are no better than the kept plans */

@@ -25,7 +25,7 @@ struct visit {
     struct run *run;
     struct worker *worker;
     int id;
-    int at[MAX_RANK_ORDERS][NUM_AXES];
+    int at[MAX_RANK_ORDERS][MAX_AXES];
     int num_orders; /* orders per candidate: 1, or those in `at` */
     struct block_floors floors;
 };

@@ -3,6 +3,7 @@
 #include "base/length.h"
 #include "search/probe.h"
 #include "search/words.h"
+#include "sim/plan/axis.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -55,9 +56,14 @@ static void add_placement(struct search_request *request)
 static void fix_degrees(const struct plan *best, bool mixes, char *text, size_t size)
 {
     bool is_plain = !mixes && best->recompute <= RECOMPUTE_FULL;
-    snprintf(text, size, "tp%d cp%d pp%d dp%d mb%d sp%d zero%d vpp%d%s%s", best->tp, best->cp,
-             best->pp, best->dp, best->microbatch, best->sp, best->zero, best->vpp,
-             is_plain ? " recompute=" : "", is_plain ? recompute_names[best->recompute] : "");
+    int length = 0;
+    for (int i = 0; i < num_axes; i++)
+        if (!axes[i]->is_folded)
+            length += snprintf(text + length, size - (size_t)length, "%s%d ", axes[i]->name,
+                               best->degree[i]);
+    snprintf(text + length, size - (size_t)length, "mb%d sp%d zero%d vpp%d%s%s", best->microbatch,
+             best->sp, best->zero, best->vpp, is_plain ? " recompute=" : "",
+             is_plain ? recompute_names[best->recompute] : "");
 }
 
 static int by_gain(const void *a, const void *b)

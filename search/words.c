@@ -35,29 +35,26 @@ char *words_next(const char **rest, struct arena *arena)
 /* The token whose name the word begins with, NULL when there is none. */
 static const struct plan_token *token_of(const char *word)
 {
-    size_t letters = plan_token_length(word);
-    for (int i = 0; i < num_plan_tokens; i++)
-        if (strlen(plan_tokens[i].name) == letters &&
-            memcmp(plan_tokens[i].name, word, letters) == 0)
-            return &plan_tokens[i];
-    return NULL;
+    int number = plan_token_find(word, plan_token_length(word));
+    return number < 0 ? NULL : plan_token_at(number);
 }
 
-static unsigned token_bit(const struct plan_token *token)
+static unsigned token_bit(const char *word)
 {
-    return token ? 1u << (token - plan_tokens) : 0;
+    int number = plan_token_find(word, plan_token_length(word));
+    return number < 0 ? 0 : 1u << number;
 }
 
 bool words_have(unsigned tokens, const char *name)
 {
-    return (tokens & token_bit(token_of(name))) != 0;
+    return (tokens & token_bit(name)) != 0;
 }
 
 unsigned words_tokens(const char *words, struct arena *arena)
 {
     unsigned tokens = 0;
     for (char *word; (word = words_next(&words, arena));)
-        tokens |= token_bit(token_of(word));
+        tokens |= token_bit(word);
     return tokens;
 }
 
@@ -72,7 +69,7 @@ bool words_apply(const struct plan *base, const char *fix, unsigned fixed, struc
     plan_write(base, &own);
     const char *rest = text_get(&own);
     for (char *word; (word = words_next(&rest, arena));)
-        if (!(fixed & token_bit(token_of(word))))
+        if (!(fixed & token_bit(word)))
             text_add(&merged, "%s ", word);
     text_add(&merged, "%s", fix);
     bool ok = plan_parse(text_get(&merged), arena, out, err);

@@ -14,7 +14,7 @@ const char *words_begin(const char *words);
 /* A copy, in the arena, of the next word of *rest, which advances; NULL past the last. */
 char *words_next(const char **rest, struct arena *arena);
 
-/* The set of tokens that the words name: bit i is plan_tokens[i]. Unknown words add none. */
+/* The set of tokens that the words name: bit i is token number i. Unknown words add none. */
 unsigned words_tokens(const char *words, struct arena *arena);
 bool words_have(unsigned tokens, const char *name);
 

@@ -4,6 +4,7 @@
 #include "base/units.h"
 #include "sim/cost/compute.h"
 #include "sim/cost/network.h"
+#include "sim/plan/axis.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -98,7 +99,7 @@ struct textbook_setup textbook_of(const struct setup *setup, const struct plan *
     struct comm_group tensor = network_plan_group(system, plan, TENSOR_RANKS);
     struct rank_group stages = plan_group(plan, PIPELINE_RANKS);
     struct comm_group pair = network_pair(system, &stages, network_crosses(system, &stages));
-    struct comm_group data = network_plan_group(system, plan, REPLICAS);
+    struct comm_group data = network_plan_group(system, plan, replicated_axes());
     const struct level *node = &system->cluster.levels[0];
     bool has_network = system->cluster.num_levels > 1;
     struct comm_group apart = { .num_ranks = 2, .num_nodes = has_network ? 2 : 1 };

@@ -104,12 +104,12 @@ static void write_layout(FILE *to)
 {
     fprintf(to, "\n## Layout words\n\nIn any order; what is absent takes its default.\n\n"
                 "| word | meaning |\n|---|---|\n");
-    for (int i = 0; i < num_plan_tokens; i++)
-        write_row(plan_tokens[i].form, plan_tokens[i].doc, NULL, to);
+    for (int i = 0; i < plan_num_tokens(); i++)
+        write_row(plan_token_at(i)->form, plan_token_at(i)->doc, NULL, to);
     fprintf(to, "\n## Rules\n\nWhat a plan must keep, in the order that it is checked.\n\n"
                 "| rule | meaning |\n|---|---|\n");
-    for (int i = 0; i < num_plan_rules; i++)
-        write_row(plan_rules[i].name, plan_rules[i].summary, NULL, to);
+    for (int i = 0; i < plan_num_rules(); i++)
+        write_row(plan_rule_at(i)->name, plan_rule_at(i)->summary, NULL, to);
     fprintf(to, "\n## What `run` refuses\n\nBy the word of the layout; all else is run.\n\n"
                 "| word | why |\n|---|---|\n");
     for (int i = 0; i < num_run_refusals; i++)
@@ -151,8 +151,11 @@ static void write_run(FILE *to)
 static void write_methods(FILE *to)
 {
     fprintf(to, "\n## Axes\n\n| axis | meaning | source |\n|---|---|---|\n");
-    for (int i = 0; i < NUM_AXES; i++)
-        write_row(axes[i].name, axes[i].summary, axes[i].source, to);
+    struct plan usual = plan_default();
+    for (int i = 0; i < num_axes; i++) {
+        const struct axis *axis = axes[usual.order[i]];
+        write_row(axis->name, axis->summary, axis->source, to);
+    }
     fprintf(to, "\n## Context methods\n\nWhat `cp-comm=` names.\n\n"
                 "| method | meaning | source |\n|---|---|---|\n");
     for (int i = 0; i < NUM_CONTEXT_COMMS; i++)

@@ -224,8 +224,11 @@ static json_t *list_axes(struct err *err)
 {
     (void)err;
     json_t *list = json_array();
-    for (int i = 0; i < NUM_AXES; i++)
-        add_entry(list, axes[i].name, NULL, axes[i].summary, axes[i].source);
+    struct plan usual = plan_default();
+    for (int i = 0; i < num_axes; i++) {
+        const struct axis *axis = axes[usual.order[i]];
+        add_entry(list, axis->name, NULL, axis->summary, axis->source);
+    }
     return list;
 }
 
@@ -349,8 +352,8 @@ static json_t *list_rules(struct err *err)
 {
     (void)err;
     json_t *list = json_array();
-    for (int i = 0; i < num_plan_rules; i++)
-        add_entry(list, plan_rules[i].name, NULL, plan_rules[i].summary, NULL);
+    for (int i = 0; i < plan_num_rules(); i++)
+        add_entry(list, plan_rule_at(i)->name, NULL, plan_rule_at(i)->summary, NULL);
     return list;
 }
 
@@ -367,8 +370,8 @@ static json_t *list_layout(struct err *err)
 {
     (void)err;
     json_t *list = json_array();
-    for (int i = 0; i < num_plan_tokens; i++) {
-        const struct plan_token *token = &plan_tokens[i];
+    for (int i = 0; i < plan_num_tokens(); i++) {
+        const struct plan_token *token = plan_token_at(i);
         json_t *entry = add_entry(list, token->name, NULL, token->doc, NULL);
         json_object_set_new(entry, "form", json_string(token->form));
     }

@@ -1,6 +1,7 @@
 #include "exec/comm/groups.h"
 
 #include "base/arena.h"
+#include "sim/plan/axis.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -14,9 +15,9 @@ const char *const group_kind_names[NUM_GROUP_KINDS + 1] = {
 // clang-format on
 
 /* Ranks along the axes of the set, in ascending order. */
-static int ranks_across(const struct plan *plan, int rank, unsigned axes, int *members)
+static int ranks_across(const struct plan *plan, int rank, unsigned along, int *members)
 {
-    struct rank_group group = plan_group(plan, axes);
+    struct rank_group group = plan_group(plan, along);
     return group_ranks(&group, rank, members);
 }
 
@@ -82,9 +83,9 @@ int group_members(const struct plan *plan, int rank, enum group_kind kind, int *
     case GROUP_TENSOR:
         return ranks_across(plan, rank, TENSOR_RANKS, members);
     case GROUP_DATA:
-        return ranks_across(plan, rank, REPLICAS, members);
+        return ranks_across(plan, rank, replicated_axes(), members);
     case GROUP_MODEL:
-        return ranks_across(plan, rank, MODEL_RANKS, members);
+        return ranks_across(plan, rank, model_axes(), members);
     case GROUP_EMBEDDING:
         return embedding_members(plan, rank, members);
     case GROUP_SEND_DOWN:

@@ -15,9 +15,9 @@ static double state_bytes_of(const struct layer_partition *of)
     const struct plan *plan = of->plan;
     struct state_bytes state = plan_state_bytes(plan, of->model);
     double optimizer = plan_offloads(plan, OFFLOAD_OPTIMIZER) ? 0 : state.matrix_optimizer;
-    return state.weights / state_share(plan, STATE_PARAMETERS).ranks +
-           state.gradients / state_share(plan, STATE_GRADIENTS).ranks +
-           optimizer / state_share(plan, STATE_OPTIMIZER).ranks;
+    return state.weights / state_ranks(plan, STATE_PARAMETERS) +
+           state.gradients / state_ranks(plan, STATE_GRADIENTS) +
+           optimizer / state_ranks(plan, STATE_OPTIMIZER);
 }
 
 /* Microbatches in flight on the first stage, averaged over its chunks. */

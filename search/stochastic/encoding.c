@@ -1,6 +1,7 @@
 #include "search/stochastic/encoding.h"
 
 #include "base/length.h"
+#include "sim/plan/axis.h"
 
 #include <stdlib.h>
 
@@ -42,6 +43,13 @@ static struct values list_indices(int count, struct arena *arena)
     return values;
 }
 
+static struct values list_one(struct arena *arena)
+{
+    struct values values = { ARENA_NEW(arena, int), 1 };
+    values.at[0] = 1;
+    return values;
+}
+
 struct encoding encoding_new(const struct space *space, struct arena *arena)
 {
     struct encoding encoding = { .space = space };
@@ -56,7 +64,14 @@ struct encoding encoding_new(const struct space *space, struct arena *arena)
     encoding.values[FACTOR_ZERO] = space->zero;
     encoding.values[FACTOR_EP] = space->ep;
     encoding.values[FACTOR_ETP] = space->etp;
-    encoding.num_factors = space->model->experts > 0 ? NUM_FACTORS : (int)FACTOR_EP;
+    int num_further = num_axes - NUM_NAMED_AXES;
+    for (int i = 0; i < MAX_AXES - NUM_NAMED_AXES; i++)
+        encoding.values[FACTOR_FURTHER + i] =
+            i < num_further ? space->degree[NUM_NAMED_AXES + i] : list_one(arena);
+    encoding.num_digits = FACTOR_FURTHER + num_further;
+    encoding.num_factors = num_further > 0             ? encoding.num_digits
+                           : space->model->experts > 0 ? (int)FACTOR_FURTHER
+                                                       : (int)FACTOR_EP;
     for (int i = 0; i < NUM_FACTORS; i++)
         encoding.most_digits = larger(encoding.most_digits, encoding.values[i].count);
     return encoding;
@@ -67,11 +82,18 @@ static int value_of(const struct encoding *encoding, const struct point *point, 
     return encoding->values[factor].at[point->digit[factor]];
 }
 
-static bool divides_gpus(const struct encoding *encoding, const struct point *point,
-                         enum factor last)
+/* Whether a factor is a degree that the GPUs are divided by. */
+static bool is_divisor(int factor)
+{
+    return factor <= FACTOR_PP || factor >= FACTOR_FURTHER;
+}
+
+static bool divides_gpus(const struct encoding *encoding, const struct point *point, int last)
 {
     long long ranks = 1;
-    for (int i = FACTOR_TP; i <= (int)last; i++) {
+    for (int i = FACTOR_TP; i <= last; i++) {
+        if (!is_divisor(i))
+            continue;
         ranks *= value_of(encoding, point, (enum factor)i);
         if (ranks > encoding->space->num_gpus)
             return false;
@@ -100,11 +122,9 @@ bool encoding_allows(const struct encoding *encoding, const struct point *point,
     const struct space *space = encoding->space;
     struct point next = *point;
     next.digit[factor] = digit;
+    if (is_divisor((int)factor))
+        return space->fits_gpus ? divides_gpus(encoding, &next, (int)factor) : digit == 0;
     switch (factor) {
-    case FACTOR_TP:
-    case FACTOR_CP:
-    case FACTOR_PP:
-        return space->fits_gpus ? divides_gpus(encoding, &next, factor) : digit == 0;
     case FACTOR_ORDER:
         return is_first_order(encoding, &next);
     case FACTOR_SPLIT:
@@ -118,19 +138,29 @@ bool encoding_allows(const struct encoding *encoding, const struct point *point,
     case FACTOR_ZERO:
     case FACTOR_EP:
     case FACTOR_ETP:
-    case NUM_FACTORS:
+    default: /* degrees */
         break;
     }
     return true;
 }
 
+static void add_digit(const struct encoding *encoding, const struct point *point, int factor,
+                      size_t *block)
+{
+    *block = *block * (size_t)encoding->values[factor].count + (size_t)point->digit[factor];
+}
+
 static size_t block_of(const struct encoding *encoding, const struct point *point)
 {
-    static const enum factor order[] = { FACTOR_ORDER, FACTOR_TP, FACTOR_CP,         FACTOR_EP,
-                                         FACTOR_ETP,   FACTOR_SP, FACTOR_MICROBATCH, FACTOR_PP };
+    static const enum factor slow[] = { FACTOR_ORDER, FACTOR_TP, FACTOR_CP, FACTOR_EP };
+    static const enum factor fast[] = { FACTOR_ETP, FACTOR_SP, FACTOR_MICROBATCH, FACTOR_PP };
     size_t block = 0;
-    for (size_t i = 0; i < LENGTH(order); i++)
-        block = block * (size_t)encoding->values[order[i]].count + (size_t)point->digit[order[i]];
+    for (size_t i = 0; i < LENGTH(slow); i++)
+        add_digit(encoding, point, (int)slow[i], &block);
+    for (int i = FACTOR_FURTHER; i < encoding->num_factors; i++)
+        add_digit(encoding, point, i, &block);
+    for (size_t i = 0; i < LENGTH(fast); i++)
+        add_digit(encoding, point, (int)fast[i], &block);
     return block;
 }
 

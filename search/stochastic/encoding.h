@@ -25,7 +25,8 @@ enum factor {
     FACTOR_ZERO,
     FACTOR_EP, /* these two only where there are experts */
     FACTOR_ETP,
-    NUM_FACTORS
+    FACTOR_FURTHER, /* degrees of axes that are not named here, if there are any */
+    NUM_FACTORS = FACTOR_FURTHER + MAX_AXES - NUM_NAMED_AXES
 };
 
 struct point {
@@ -36,6 +37,7 @@ struct encoding {
     const struct space *space;
     struct values values[NUM_FACTORS];
     int num_factors; /* those that the space has */
+    int num_digits;  /* and those of one value before them; any further one is 0 */
     int most_digits; /* the most digits of any factor */
 };
 

@@ -7,7 +7,7 @@
 
 struct met {
     uint64_t key; /* encoding_key */
-    int rule;     /* index in plan_rules of the first broken rule; -1: none */
+    int rule;     /* number of the first broken rule; -1: none */
     /* 0 when it breaks a rule; for a plan over memory the time is a lower bound. */
     double step_s, peak_memory_bytes;
 };

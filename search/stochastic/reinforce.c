@@ -74,7 +74,7 @@ static int draw_digit(const struct policy *policy, int factor, struct random *rn
 static bool draw_point(struct policy *policy, struct random *rng, struct point *out)
 {
     *out = (struct point){ 0 };
-    for (int factor = 0; factor < NUM_FACTORS; factor++) {
+    for (int factor = 0; factor < policy->encoding->num_digits; factor++) {
         if (!find_shares(policy, out, factor))
             return false;
         out->digit[factor] = draw_digit(policy, factor, rng);
@@ -143,7 +143,7 @@ static double entropy_of(const double *share, int count)
 static void add_gradient(struct policy *policy, const struct point *point, double advantage,
                          double entropy_weight)
 {
-    for (int factor = 0; factor < NUM_FACTORS; factor++) {
+    for (int factor = 0; factor < policy->encoding->num_digits; factor++) {
         int count = policy->encoding->values[factor].count;
         double *gradient = &policy->gradient[row_of(policy, factor)];
         find_shares(policy, point, factor);

@@ -36,7 +36,7 @@ static struct met meet(struct scorer *scorer, uint64_t key, struct plan *plan)
     struct met met = { .key = key, .rule = -1 };
     const struct plan_rule *broken = space_check(scorer->encoding->space, plan);
     if (broken) {
-        met.rule = (int)(broken - plan_rules);
+        met.rule = plan_rule_number(broken);
         return met;
     }
     met.peak_memory_bytes = space_peak_bytes(scorer->encoding->space, scorer->evaluator,

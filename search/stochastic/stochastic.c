@@ -53,7 +53,7 @@ static void count_met(const struct parts *parts, const struct met *met, struct t
     struct point point = encoding_point(&parts->encoding, met->key);
     encoding_plan(&parts->encoding, &point, &ranked.plan);
     if (met->rule >= 0) {
-        tally_broken(tally, &plan_rules[met->rule], 1);
+        tally_broken(tally, plan_rule_at(met->rule), 1);
     } else if (met->peak_memory_bytes <= parts->search->system->gpu.memory_bytes) {
         space_peak_bytes(parts->encoding.space, parts->scorer[0].evaluator,
                          parts->search->system->gpu.memory_bytes, &ranked.plan);

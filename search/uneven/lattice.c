@@ -28,7 +28,7 @@ struct stages_space {
 /* Skipped points of one number of stages. Sums of that many divisions would be inexact, so workers
  * count points, and the product is taken once. */
 struct left_out {
-    double *broken;    /* points by the first rule they break, indexed as plan_rules */
+    double *broken;    /* points by the first rule they break, by number of rule */
     double bounded[2]; /* of one recompute, of block:N */
 };
 
@@ -115,7 +115,7 @@ static bool meet_point(void *context, const struct plan *plan)
 static void count_broken(void *context, const struct plan_rule *rule, double count)
 {
     const struct collector *collector = context;
-    collector->left_out->broken[rule - plan_rules] += count;
+    collector->left_out->broken[plan_rule_number(rule)] += count;
 }
 
 /* Rules hold for all divisions or for none. Recomputes that are excluded one by one each count with
@@ -138,11 +138,11 @@ static void count_left_out(const struct listing *listing, int jobs, int space, s
             bounded[mixes] += listing->finders[i].left_out[space].bounded[mixes];
     for (int mixes = 0; mixes < 2; mixes++)
         tally->bounded += bounded[mixes] * of->divisions[mixes];
-    for (int rule = 0; rule < num_plan_rules; rule++) {
+    for (int rule = 0; rule < plan_num_rules(); rule++) {
         double points = 0;
         for (int i = 0; i < jobs; i++)
             points += listing->finders[i].left_out[space].broken[rule];
-        tally_broken(tally, &plan_rules[rule], points * mean_divisions(of));
+        tally_broken(tally, plan_rule_at(rule), points * mean_divisions(of));
     }
 }
 
@@ -299,7 +299,7 @@ static void begin_finders(struct listing *listing, int jobs, struct arena *arena
         finder->tally = tally_new(arena);
         finder->left_out = ARENA_ARRAY(arena, struct left_out, (size_t)listing->num_spaces);
         for (int j = 0; j < listing->num_spaces; j++)
-            finder->left_out[j].broken = ARENA_ARRAY(arena, double, (size_t)num_plan_rules);
+            finder->left_out[j].broken = ARENA_ARRAY(arena, double, (size_t)plan_num_rules());
     }
 }
 

@@ -24,8 +24,8 @@ static double saved_bytes(const struct model *model, const struct plan *plan)
 static double own_bytes(const struct plan *plan, const struct stage_memory *stage)
 {
     double replicas = plan_replicas(plan);
-    double weights_copies = replicas / state_share(plan, STATE_PARAMETERS).ranks;
-    double optimizer_copies = replicas / state_share(plan, STATE_OPTIMIZER).ranks;
+    double weights_copies = replicas / state_ranks(plan, STATE_PARAMETERS);
+    double optimizer_copies = replicas / state_ranks(plan, STATE_OPTIMIZER);
     return stage->weights_bytes / weights_copies + stage->optimizer_bytes / optimizer_copies;
 }
 

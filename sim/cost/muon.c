@@ -81,7 +81,7 @@ struct held_matrices list_matrices(const struct system *system, const struct ops
 double matrices_owned(const struct held_matrices *held, const struct plan *plan)
 {
     return dealt_most(held->shared.elements, held->shared.count,
-                      state_share(plan, STATE_OPTIMIZER).ranks) +
+                      state_ranks(plan, STATE_OPTIMIZER)) +
            dealt_most(held->of_experts.elements, held->of_experts.count,
                       expert_state_ranks(plan, STATE_OPTIMIZER));
 }
@@ -89,7 +89,7 @@ double matrices_owned(const struct held_matrices *held, const struct plan *plan)
 double matrices_newton_schulz_s(const struct held_matrices *held, const struct plan *plan)
 {
     return dealt_most(held->shared.newton_schulz_s, held->shared.count,
-                      state_share(plan, STATE_OPTIMIZER).ranks) +
+                      state_ranks(plan, STATE_OPTIMIZER)) +
            dealt_most(held->of_experts.newton_schulz_s, held->of_experts.count,
                       expert_state_ranks(plan, STATE_OPTIMIZER));
 }

@@ -224,9 +224,9 @@ struct comm_group network_group(const struct system *system, const struct rank_g
 }
 
 struct comm_group network_plan_group(const struct system *system, const struct plan *plan,
-                                     unsigned axes)
+                                     unsigned along)
 {
-    struct rank_group group = plan_group(plan, axes);
+    struct rank_group group = plan_group(plan, along);
     return network_group(system, &group);
 }
 

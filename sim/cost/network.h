@@ -12,9 +12,9 @@
  * node's NICs. When groups do not align with nodes, this is the worst placed one: the step waits
  * for it. */
 struct comm_group network_group(const struct system *system, const struct rank_group *group);
-/* The same for a plan's group along `axes`, a set of enum axis_set. */
+/* The same for the group of a plan along a set of axes (enum axis_set). */
 struct comm_group network_plan_group(const struct system *system, const struct plan *plan,
-                                     unsigned axes);
+                                     unsigned along);
 
 /* The pair of a rank and the next of its group, which has one set of members: on one node, or on
  * two (`crosses`). */

@@ -20,7 +20,7 @@ static inline struct stage_weights stage_weights_times(struct stage_weights weig
 static inline double stage_weights_share(struct stage_weights weights, const struct plan *plan,
                                          enum state what)
 {
-    return (weights.all - weights.experts) / state_share(plan, what).ranks +
+    return (weights.all - weights.experts) / state_ranks(plan, what) +
            weights.experts / expert_state_ranks(plan, what);
 }
 

@@ -33,7 +33,7 @@ struct evaluator {
     struct least {
         const struct pieces *of; /* pieces in the plan's own order; NULL: none yet */
         int pp, dp, ep, num_orders;
-        int orders[MAX_RANK_ORDERS][NUM_AXES];
+        int orders[MAX_RANK_ORDERS][MAX_AXES];
         struct pieces pieces;
     } least;
 };

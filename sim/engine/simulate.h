@@ -60,11 +60,11 @@ double evaluate_bound_s(struct evaluator *evaluator, const struct plan *plan);
 /* A lower bound of evaluate_step_s for every plan that differs only in zero, or recomputes more. */
 double evaluate_floor_s(struct evaluator *evaluator, const struct plan *plan);
 
-/* Rank orders, as plan.order: the 4! orders of the axes with ranks of their own, and one given
- * order. */
-enum { MAX_RANK_ORDERS = 25 };
+/* Rank orders, as plan.order: all orders of the axes with ranks of their own, of which there are
+ * MAX_AXES - 1 at most, and one given order. */
+enum { MAX_RANK_ORDERS = 5 * 4 * 3 * 2 + 1 };
 struct rank_orders {
-    int (*at)[NUM_AXES];
+    int (*at)[MAX_AXES];
     int count;
 };
 

@@ -4,6 +4,7 @@
 #include "sim/cost/network.h"
 #include "sim/cost/runtime.h"
 #include "sim/exchange/exchange.h"
+#include "sim/plan/axis.h"
 
 /* --- communicators of axes ------------------------------------------------------------------ */
 
@@ -15,9 +16,9 @@ static double ring_bytes(const struct comm_group *group)
     return group->num_ranks < 2 ? 0 : group->num_channels * buffers_bytes;
 }
 
-static double axis_bytes(const struct system *system, const struct plan *plan, unsigned axes)
+static double axis_bytes(const struct system *system, const struct plan *plan, unsigned along)
 {
-    struct rank_group ranks = plan_group(plan, axes);
+    struct rank_group ranks = plan_group(plan, along);
     if (group_size(&ranks) < 2)
         return 0;
     struct comm_group group = network_group(system, &ranks);
@@ -34,8 +35,11 @@ static double data_bytes(const struct system *system, const struct plan *plan)
 
 static double axes_bytes(const struct system *system, const struct plan *plan)
 {
-    return axis_bytes(system, plan, TENSOR_RANKS) + axis_bytes(system, plan, CONTEXT_RANKS) +
-           data_bytes(system, plan) + axis_bytes(system, plan, PIPELINE_RANKS);
+    double bytes = data_bytes(system, plan);
+    for (int axis = 0; axis < num_axes; axis++)
+        if (axis != AXIS_DATA)
+            bytes += axis_bytes(system, plan, 1u << axis);
+    return bytes;
 }
 
 /* --- a communicator for every group --------------------------------------------------------- */
@@ -102,8 +106,8 @@ static double groups_bytes(const struct system *system, const struct plan *plan)
         return 0;
     struct comm_group world = network_plan_group(system, plan, ALL_RANKS);
     struct comm_group tensor = network_plan_group(system, plan, TENSOR_RANKS);
-    struct comm_group data = network_plan_group(system, plan, REPLICAS);
-    struct comm_group model = network_plan_group(system, plan, MODEL_RANKS);
+    struct comm_group data = network_plan_group(system, plan, replicated_axes());
+    struct comm_group model = network_plan_group(system, plan, model_axes());
     int num_data = exchange_is_default(&plan->exchange) ? 1 : 2;
     return root_bytes(&world) + communicator_bytes(&world) + communicator_bytes(&tensor) +
            num_data * communicator_bytes(&data) + communicator_bytes(&model) +

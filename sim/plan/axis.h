@@ -1,22 +1,58 @@
 /* sim/plan/axis.h - the ways a step can be split, one row each.
  *
- * An axis says what its degree divides and which marks of a layer's op list become its collectives.
- * Add yours to `axes` in axes.c: layout, space, flags and docs follow. */
+ * A row owns the axis' words in a layout, its rules, the degrees that a search tries, what its
+ * ranks divide and hold, the marks of a layer's op list that become its collectives, and the groups
+ * that run these. Yours is a file with a row, and a line in axes.c: the grammar, the rank order,
+ * grids and groups, the costs, the spaces of searches, help and docs follow.
+ *
+ * Not in a row, since they are about several axes, or are no axis' degree:
+ * - words that say how a plan runs and not over how many ranks (mb, vpp, sp, zero, schedule ...)
+ *   and their rules: their place in a layout's text and among the rules is fixed (token.c,
+ * rules.c);
+ * - the data axis takes the ranks that all others leave, in the job's grid and in the experts';
+ * - etp and its values: a word of the expert axis, searched as 1 or as tp (search/space.c);
+ * - names of groups in the executor, which are by use and not by axis (exec/comm/groups.h); it
+ *   refuses degrees of axes that it cannot run (exec/supported.c);
+ * - keys of answers and of data files, and settings of other frameworks, which have names of their
+ *   own for the axes they know. */
 #ifndef SIM_PLAN_AXIS_H
 #define SIM_PLAN_AXIS_H
 
 #include "models/layer.h"
 #include "sim/plan/share.h"
+#include "sim/plan/token.h"
 
 #define MARK(kind) (1ull << (kind))
 enum { MAX_LOWERED_OPS = 8 };
 
+/* What the degrees that a search tries depend on. */
+struct axis_case {
+    const struct model *model;
+    int num_gpus;
+    const struct plan *base;
+    bool splits_attention; /* the attention kernel can have its sequence divided */
+};
+
 struct axis {
-    enum axis_id id;
-    const char *name;    /* the layout token: "tp" */
+    const char *name;    /* the word of its degree: "tp" */
     const char *summary; /* one sentence */
     const char *source;
-    int (*degree)(const struct plan *plan);
+    int place;      /* in the default rank order: that of the least has neighbours as ranks */
+    bool is_folded; /* its ranks are among those of other axes: it has none in the job's grid */
+    bool
+        is_replicated; /* its ranks hold the same weights: they sum gradients and may shard state */
+
+    const struct plan_token *words; /* the first has its degree; in canonical order */
+    int num_words;
+    const struct plan_rule *rules;
+    int num_rules;
+    /* The next degree above `degree` that a search tries; 0: no more. NULL: it follows from the
+     * others. The first is asked for with 0. */
+    int (*next_degree)(const struct axis_case *of, int degree);
+
+    /* Ranks among those of a layer's experts (plan_expert_grid); NULL: 1. */
+    int (*expert_degree)(const struct plan *plan);
+
     /* Divides sizes among ranks; NULL: divides none. */
     void (*shard)(struct rank_share share, const struct model *model, struct layer_dims *dims);
     unsigned long long marks; /* set of MARK(enum op_kind): the marks that become its collectives */
@@ -27,7 +63,15 @@ struct axis {
      * more. NULL: the axis owns no mark. */
     bool (*lower)(struct rank_share share, struct ops span, struct ops *out, short *same_as);
 };
-extern const struct axis axes[NUM_AXES]; /* indexed by enum axis_id */
+extern const struct axis *const axes[];
+extern const int num_axes; /* at most MAX_AXES */
+
+/* The next divisor of n above d, or 0. */
+int next_divisor(int n, int d);
+
+/* Sets of axes, a bit each: all whose ranks hold the same weights, and the others. */
+unsigned replicated_axes(void);
+unsigned model_axes(void);
 
 /* Vocabulary rows that a rank group of `tp` holds together: a multiple of 128 tp (Megatron). */
 double padded_vocab(const struct model *model, int tp);

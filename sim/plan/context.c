@@ -1,16 +1,13 @@
 #include "sim/plan/context.h"
 
+#include "base/length.h"
 #include "sim/plan/axes.h"
 
 #include <assert.h>
 
-int context_degree(const struct plan *plan)
-{
-    return plan->cp;
-}
-
 /* Divides queries and per-token work; every rank may need all keys. */
-void context_shard(struct rank_share share, const struct model *model, struct layer_dims *dims)
+static void context_shard(struct rank_share share, const struct model *model,
+                          struct layer_dims *dims)
 {
     (void)model;
     dims->seq /= share.cp;
@@ -295,7 +292,7 @@ const struct context_method context_methods[NUM_CONTEXT_COMMS] = {
 /* In a backward the marks are swapped, so the keys' width may be on either. A rule refuses unfused
  * attention. */
 /* The length of an attention core on several ranks: from one mark to the other. */
-int context_span(struct rank_share share, const struct ops *ops, int i)
+static int context_span(struct rank_share share, const struct ops *ops, int i)
 {
     int end = i;
     while (share.cp > 1 && ops->at[end].kind != OP_CP_LEAVE)
@@ -303,7 +300,7 @@ int context_span(struct rank_share share, const struct ops *ops, int i)
     return end - i + 1;
 }
 
-bool context_lower(struct rank_share share, struct ops core, struct ops *out, short *same_as)
+static bool context_lower(struct rank_share share, struct ops core, struct ops *out, short *same_as)
 {
     if (share.cp == 1)
         return false;
@@ -341,7 +338,7 @@ double context_buffer_bytes(struct rank_share share, const struct layer_dims *di
 
 /* Megatron-LM gives every rank one slice from each end for all methods, and splits only fused
  * attention. */
-bool context_divides_sequence(const struct plan_case *of, struct err *err)
+static bool context_divides_sequence(const struct plan_case *of, struct err *err)
 {
     const struct plan *plan = of->plan;
     int cp = plan->cp;
@@ -359,3 +356,49 @@ bool context_divides_sequence(const struct plan_case *of, struct err *err)
     const struct context_method *method = &context_methods[plan->context_comm];
     return !method->holds || method->holds(of, err);
 }
+
+/* 1, 2, 4 and 8 of those that divide the GPUs. */
+static int next_degree(const struct axis_case *of, int degree)
+{
+    enum { MOST_RANKS = 8 };
+    if (!of->splits_attention)
+        return degree < of->base->cp ? of->base->cp : 0;
+    for (int next = 1; next <= MOST_RANKS; next *= 2)
+        if (next > degree && of->num_gpus % next == 0)
+            return next;
+    return 0;
+}
+
+/* --- the row ---------------------------------------------------------------------------------- */
+
+static const struct plan_token words[] = {
+    { "cp", "cpN", "Context-parallel ranks: each holds a slice of every sequence.", TOKEN_NUMBER,
+      TOKEN_MEMBER(cp), .min = 1, .fallback = 1 },
+    { "cp-comm", "cp-comm=p2p|all-gather|a2a",
+      "How context ranks share keys and values: a ring, all at once, or heads for tokens.",
+      TOKEN_NAME, TOKEN_MEMBER(context_comm), .names = context_comm_words },
+};
+
+static const struct plan_rule rules[] = {
+    { "context",
+      "cp over 1 needs flash attention and 2 cp equal slices of the sequence; no "
+      "relative positions; cp-comm=a2a divides the heads.",
+      context_divides_sequence },
+};
+
+const struct axis context_axis = {
+    .name = "cp",
+    .summary = "Each rank holds a slice of every sequence; keys and values travel round.",
+    .source = "Liu et al. 2023, Ring Attention",
+    .place = 20,
+    .is_replicated = true,
+    .words = words,
+    .num_words = LENGTH(words),
+    .rules = rules,
+    .num_rules = LENGTH(rules),
+    .next_degree = next_degree,
+    .shard = context_shard,
+    .marks = MARK(OP_CP_ENTER) | MARK(OP_CP_LEAVE),
+    .span = context_span,
+    .lower = context_lower,
+};

@@ -1,5 +1,6 @@
 #include "sim/plan/axes.h"
 
+#include "base/length.h"
 #include "sim/exchange/robust.h"
 
 #include <math.h>
@@ -7,11 +8,6 @@
 
 /* More than any schedule is simulated with; a larger number is a typing error. */
 static const double max_microbatches = 1 << 24;
-
-int data_degree(const struct plan *plan)
-{
-    return plan->dp;
-}
 
 static bool refuse_batch(const struct plan *plan, double batch, double at_once, struct err *err)
 {
@@ -28,7 +24,7 @@ static bool refuse_batch(const struct plan *plan, double batch, double at_once, 
                    plan->microbatch, nearest);
 }
 
-bool data_divides_batch(const struct plan_case *of, struct err *err)
+static bool data_divides_batch(const struct plan_case *of, struct err *err)
 {
     const struct plan *plan = of->plan;
     double at_once = (double)plan->dp * plan->microbatch;
@@ -74,7 +70,7 @@ bool data_can_shard(const struct plan_case *of, struct err *err)
         return false;
     if (plan->zero == 0)
         return true;
-    if (plan->dp == 1 && plan->cp == 1)
+    if (plan_replicas(plan) == 1)
         return err_set(err, ERR_INFEASIBLE, token_text("zero", plan->zero).at,
                        "ZeRO stage %d shards over data ranks, and dp is 1", plan->zero);
     if (plan->zero >= 2 && plan->pp > 1)
@@ -114,3 +110,26 @@ bool data_can_exchange(const struct plan_case *of, struct err *err)
                        method->name, plan->tp, plan->pp);
     return !method->accepts || method->accepts(&plan->exchange, plan->dp, err);
 }
+
+/* --- the row ---------------------------------------------------------------------------------- */
+
+static const struct plan_token words[] = {
+    { "dp", "dpN", "Data-parallel ranks; absent: what the GPUs leave.", TOKEN_NUMBER,
+      TOKEN_MEMBER(dp), .min = 1 },
+};
+
+static const struct plan_rule rules[] = {
+    { "batch", "The batch is a multiple of dp x microbatch.", data_divides_batch },
+};
+
+const struct axis data_axis = {
+    .name = "dp",
+    .summary = "Each rank trains on other sequences; gradients are summed once a step.",
+    .source = "Rajbhandari et al. 2020, ZeRO, for what the ranks may shard",
+    .place = 40,
+    .is_replicated = true,
+    .words = words,
+    .num_words = LENGTH(words),
+    .rules = rules,
+    .num_rules = LENGTH(rules),
+};

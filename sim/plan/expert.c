@@ -1,12 +1,8 @@
+#include "base/length.h"
 #include "sim/plan/axes.h"
 #include "sim/plan/local.h"
 
 #include <math.h>
-
-int expert_degree(const struct plan *plan)
-{
-    return plan->ep;
-}
 
 struct routed expert_routed(struct rank_share share, const struct model *model, double tokens)
 {
@@ -20,7 +16,8 @@ struct routed expert_routed(struct rank_share share, const struct model *model, 
  * as many; all wait for the rank that gets most. A padded expert gets its capacity of every rank.
  * The ranks that share an expert gather each other's rows, so that each of them has all rows and
  * multiplies by its part of the expert. */
-void expert_shard(struct rank_share share, const struct model *model, struct layer_dims *dims)
+static void expert_shard(struct rank_share share, const struct model *model,
+                         struct layer_dims *dims)
 {
     struct routed routed = expert_routed(share, model, dims->norm_tokens);
     dims->experts /= share.ep;
@@ -133,7 +130,7 @@ static void leave(struct rank_share share, struct passage *passage)
  * of each row are summed, in fp32 as the shares are, then sent home. A row's share goes with it, as
  * a message of its own, and its gradient comes back (Megatron Core, moe/token_dispatcher.py,
  * MoEAlltoAllTokenDispatcher). The backward's marks are already swapped. */
-bool expert_lower(struct rank_share share, struct ops span, struct ops *out, short *same_as)
+static bool expert_lower(struct rank_share share, struct ops span, struct ops *out, short *same_as)
 {
     enum { SHARE_BYTES = 4 };
     (void)same_as;
@@ -158,7 +155,7 @@ bool expert_lower(struct rank_share share, struct ops span, struct ops *out, sho
 
 /* --- rules ------------------------------------------------------------------------------------ */
 
-bool expert_divides(const struct plan_case *of, struct err *err)
+static bool expert_divides(const struct plan_case *of, struct err *err)
 {
     const struct plan *plan = of->plan;
     const struct model *model = of->model;
@@ -183,27 +180,78 @@ bool expert_divides(const struct plan_case *of, struct err *err)
 
 /* Stages must be the same ranks in both grids, which holds when pipeline ranks are the slowest
  * (Megatron Core, parallel_state.py). */
-bool expert_fits_ranks(const struct plan_case *of, struct err *err)
+static bool expert_fits_ranks(const struct plan_case *of, struct err *err)
 {
     const struct plan *plan = of->plan;
     if (plan->ep == 1 && plan->etp == 1)
         return true;
-    long long of_stage = (long long)plan->tp * plan->cp * plan->dp;
+    int of_stage = plan_stage_ranks(plan);
     if (of_stage % ((long long)plan->etp * plan->ep) != 0)
         return err_set(err, ERR_INFEASIBLE, token_text("ep", plan->ep).at,
-                       "etp %d x ep %d does not divide the %lld ranks of a stage", plan->etp,
+                       "etp %d x ep %d does not divide the %d ranks of a stage", plan->etp,
                        plan->ep, of_stage);
-    return plan->pp == 1 || plan->order[NUM_AXES - 1] == AXIS_PIPELINE ||
+    return plan->pp == 1 || plan->order[num_axes - 1] == AXIS_PIPELINE ||
            err_set(err, ERR_INFEASIBLE, "order",
                    "experts over pipelines need pp last in the rank order");
 }
 
 /* Megatron Core refuses the same in training (transformer/moe/moe_layer.py): without sequence
  * parallelism each tensor rank would send all rows. */
-bool expert_sees_all_rows(const struct plan_case *of, struct err *err)
+static bool expert_sees_all_rows(const struct plan_case *of, struct err *err)
 {
     const struct plan *plan = of->plan;
     return of->model->experts == 0 || plan->tp == 1 || plan->sp ||
            err_set(err, ERR_INFEASIBLE, token_text("tp", plan->tp).at,
                    "a model with experts needs sp with tp %d", plan->tp);
 }
+
+static int next_degree(const struct axis_case *of, int degree)
+{
+    int experts = of->model->experts > 0 ? of->model->experts : 1;
+    int next = next_divisor(experts, degree);
+    return next <= of->num_gpus ? next : 0;
+}
+
+static int expert_degree(const struct plan *plan)
+{
+    return plan->ep;
+}
+
+/* --- the row ---------------------------------------------------------------------------------- */
+
+static const struct plan_token words[] = {
+    { "ep", "epN", "Expert-parallel ranks, inside the data-parallel ones.", TOKEN_NUMBER,
+      TOKEN_MEMBER(ep), .min = 1, .fallback = 1 },
+    { "etp", "etpN", "Tensor-parallel ranks of each expert.", TOKEN_NUMBER, TOKEN_MEMBER(etp),
+      .min = 1, .fallback = 1 },
+    { "capacity", "capacity=F",
+      "Rows an expert takes of each rank's tokens, as a multiple of the mean, padded to it; "
+      "further "
+      "ones are dropped; absent: all.",
+      .read = token_read_capacity, .write = token_write_capacity },
+};
+
+static const struct plan_rule rules[] = {
+    { "expert", "ep and etp over 1, and capacity, need experts; ep divides them, etp their width.",
+      expert_divides },
+    { "expert_groups", "etp x ep x pp divides the GPUs.", expert_fits_ranks },
+    { "expert_sequence", "Experts with tp over 1 need sp.", expert_sees_all_rows },
+};
+
+const struct axis expert_axis = {
+    .name = "ep",
+    .summary = "Ranks hold different experts and exchange tokens; etp of them share an expert.",
+    .source = "Lepikhin et al. 2020, GShard; folded over the other axes: Liu et al. 2025, "
+              "MoE Parallel Folding",
+    .place = 30,
+    .is_folded = true,
+    .words = words,
+    .num_words = LENGTH(words),
+    .rules = rules,
+    .num_rules = LENGTH(rules),
+    .next_degree = next_degree,
+    .expert_degree = expert_degree,
+    .shard = expert_shard,
+    .marks = MARK(OP_EXPERT_ENTER) | MARK(OP_EXPERT_LEAVE),
+    .lower = expert_lower,
+};

@@ -6,23 +6,16 @@
 
 static const char blanks[] = " \t\r\n";
 
-static const struct plan_token *token_find(const char *name, size_t length)
-{
-    for (int i = 0; i < num_plan_tokens; i++)
-        if (strlen(plan_tokens[i].name) == length && memcmp(plan_tokens[i].name, name, length) == 0)
-            return &plan_tokens[i];
-    return NULL;
-}
-
 /* The names are copied to an array in the arena, as text_nearest needs one. */
 static bool refuse_token(const char *token, size_t letters, struct arena *arena, struct err *err)
 {
-    const char **names = ARENA_ARRAY(arena, const char *, (size_t)num_plan_tokens);
-    for (int i = 0; i < num_plan_tokens; i++)
-        names[i] = plan_tokens[i].name;
+    int count = plan_num_tokens();
+    const char **names = ARENA_ARRAY(arena, const char *, (size_t)count);
+    for (int i = 0; i < count; i++)
+        names[i] = plan_token_at(i)->name;
     char *name = arena_text(arena, token);
     name[letters] = '\0';
-    const char *nearest = text_nearest(name, names, (size_t)num_plan_tokens);
+    const char *nearest = text_nearest(name, names, (size_t)count);
     if (nearest)
         return err_set(err, ERR_USAGE, token, "unknown word \"%s\"; did you mean \"%s\"?",
                        name[0] ? name : token, nearest);
@@ -36,12 +29,13 @@ static bool read_token(const char *text, unsigned *seen, struct arena *arena, st
                        struct err *err)
 {
     size_t letters = plan_token_length(text);
-    const struct plan_token *token = token_find(text, letters);
-    if (!token)
+    int number = plan_token_find(text, letters);
+    if (number < 0)
         return refuse_token(text, letters, arena, err);
-    if (*seen >> (token - plan_tokens) & 1)
+    const struct plan_token *token = plan_token_at(number);
+    if (*seen >> number & 1)
         return err_set(err, ERR_USAGE, text, "%s is given twice", token->name);
-    *seen |= 1u << (token - plan_tokens);
+    *seen |= 1u << number;
 
     const char *value = text + letters;
     bool has_equals = *value == '=';
@@ -56,7 +50,7 @@ static bool read_token(const char *text, unsigned *seen, struct arena *arena, st
 
 static bool was_seen(unsigned seen, const char *name)
 {
-    return seen >> (token_find(name, strlen(name)) - plan_tokens) & 1;
+    return seen >> plan_token_find(name, strlen(name)) & 1;
 }
 
 /* Words are read in lower case, but errors show the word as typed. */
@@ -95,8 +89,10 @@ bool plan_parse(const char *text, struct arena *arena, struct plan *out, struct 
 
 void plan_write(const struct plan *plan, struct text *out)
 {
-    for (int i = 0; i < num_plan_tokens; i++)
-        plan_tokens[i].write(&plan_tokens[i], plan, out);
+    for (int i = 0, count = plan_num_tokens(); i < count; i++) {
+        const struct plan_token *token = plan_token_at(i);
+        token->write(token, plan, out);
+    }
 }
 
 bool plan_equal(const struct plan *a, const struct plan *b)

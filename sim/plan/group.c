@@ -1,5 +1,6 @@
 #include "sim/plan/group.h"
 
+#include "sim/plan/axis.h"
 #include "sim/plan/state_share.h"
 
 #include <assert.h>
@@ -9,7 +10,7 @@ static void add_set(struct rank_group *group, struct members set)
     if (set.size <= 1)
         return;
     int i = group->num_sets++;
-    assert(i < NUM_AXES);
+    assert(i < MAX_AXES);
     for (; i > 0 && group->sets[i - 1].stride > set.stride; i--)
         group->sets[i] = group->sets[i - 1];
     group->sets[i] = set;
@@ -20,13 +21,13 @@ struct members grid_members(const struct grid *grid, enum axis_id axis)
     return (struct members){ grid_stride(grid, axis), grid->degree[axis] };
 }
 
-struct rank_group grid_group(const struct grid *grid, unsigned axes)
+struct rank_group grid_group(const struct grid *grid, unsigned along)
 {
     struct rank_group group = { 0 };
     int stride = 1;
-    for (int i = 0; i < NUM_AXES; i++) {
+    for (int i = 0; i < num_axes; i++) {
         int axis = grid->order[i], degree = grid->degree[axis];
-        if (degree > 1 && (axes >> axis & 1))
+        if (degree > 1 && (along >> axis & 1))
             group.sets[group.num_sets++] = (struct members){ stride, degree };
         stride *= degree;
     }
@@ -34,10 +35,10 @@ struct rank_group grid_group(const struct grid *grid, unsigned axes)
     return group;
 }
 
-struct rank_group plan_group(const struct plan *plan, unsigned axes)
+struct rank_group plan_group(const struct plan *plan, unsigned along)
 {
     struct grid grid = plan_grid(plan);
-    return grid_group(&grid, axes);
+    return grid_group(&grid, along);
 }
 
 struct rank_group group_along_both(struct members a, struct members b, int num_ranks)
@@ -63,27 +64,38 @@ static struct halves cut(struct members set, int size)
     return (struct halves){ { set.stride, size }, { set.stride * size, set.size / size } };
 }
 
-/* Divides the replicas: context first, then data. */
-static void cut_replicas(const struct plan *plan, struct halves halves[2])
+/* Both groups of a rank: those that shard a copy of the state with it, and those of its share. */
+struct shard_groups {
+    struct rank_group near, far;
+};
+
+static struct shard_groups cut_replicas(const struct plan *plan)
 {
     struct grid grid = plan_grid(plan);
-    struct state_share shares = plan_shard_group(plan);
-    halves[0] = cut(grid_members(&grid, AXIS_CONTEXT), shares.context);
-    halves[1] = cut(grid_members(&grid, AXIS_DATA), shares.data);
+    struct shard_groups groups = { { .num_ranks = plan_ranks(plan) },
+                                   { .num_ranks = plan_ranks(plan) } };
+    int rest = plan_shards(plan);
+    for (int axis = 0; axis < num_axes; axis++) {
+        if (!axes[axis]->is_replicated)
+            continue;
+        struct members set = grid_members(&grid, (enum axis_id)axis);
+        int size = rest < set.size ? rest : set.size;
+        struct halves halves = cut(set, size);
+        add_set(&groups.near, halves.near);
+        add_set(&groups.far, halves.far);
+        rest /= size;
+    }
+    return groups;
 }
 
 struct rank_group shard_ranks(const struct plan *plan)
 {
-    struct halves halves[2];
-    cut_replicas(plan, halves);
-    return group_along_both(halves[0].near, halves[1].near, plan_ranks(plan));
+    return cut_replicas(plan).near;
 }
 
 struct rank_group shard_replicas(const struct plan *plan)
 {
-    struct halves halves[2];
-    cut_replicas(plan, halves);
-    return group_along_both(halves[0].far, halves[1].far, plan_ranks(plan));
+    return cut_replicas(plan).far;
 }
 
 static struct halves cut_expert_replicas(const struct plan *plan)

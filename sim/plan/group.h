@@ -19,31 +19,30 @@ struct members {
 struct rank_group {
     int num_ranks; /* of the job */
     int num_sets;
-    struct members sets[NUM_AXES];
+    struct members sets[MAX_AXES];
 };
 
+/* Sets of axes; more in sim/plan/axis.h. */
 enum axis_set {
     TENSOR_RANKS = 1u << AXIS_TENSOR,
     CONTEXT_RANKS = 1u << AXIS_CONTEXT,
     EXPERT_RANKS = 1u << AXIS_EXPERT,
     DATA_RANKS = 1u << AXIS_DATA,
     PIPELINE_RANKS = 1u << AXIS_PIPELINE,
-    REPLICAS = DATA_RANKS | CONTEXT_RANKS, /* ranks with the same weights */
-    MODEL_RANKS = TENSOR_RANKS | PIPELINE_RANKS,
-    ALL_RANKS = REPLICAS | MODEL_RANKS | EXPERT_RANKS,
+    ALL_RANKS = (1u << MAX_AXES) - 1,
 };
 
 struct members grid_members(const struct grid *grid, enum axis_id axis);
-/* `axes`: a set of enum axis_set. */
-struct rank_group grid_group(const struct grid *grid, unsigned axes);
-struct rank_group plan_group(const struct plan *plan, unsigned axes); /* of its grid */
+/* `along`: a set of enum axis_set. */
+struct rank_group grid_group(const struct grid *grid, unsigned along);
+struct rank_group plan_group(const struct plan *plan, unsigned along); /* of its grid */
 /* The group of one set of members, and of two. */
 struct rank_group group_along(struct members set, int num_ranks);
 struct rank_group group_along_both(struct members a, struct members b, int num_ranks);
 
-/* shard_ranks: the neighbours that shard the state, context ranks first as they are nearest, then
- * data ranks. shard_replicas: the ranks with the same shard; one rank, unless the plan says
- * shard=N. */
+/* shard_ranks: the neighbours that shard the state, along replicated axes in the order of `axes`:
+ * context ranks, which are nearest, then data ranks. shard_replicas: the ranks with the same shard;
+ * one rank, unless the plan says shard=N. */
 struct rank_group shard_ranks(const struct plan *plan);
 struct rank_group shard_replicas(const struct plan *plan);
 

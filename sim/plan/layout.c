@@ -8,27 +8,27 @@ struct grid plan_grid(const struct plan *plan)
 {
     struct grid grid;
     memcpy(grid.order, plan->order, sizeof grid.order);
-    for (int axis = 0; axis < NUM_AXES; axis++)
-        grid.degree[axis] = axes[axis].degree(plan);
-    grid.degree[AXIS_EXPERT] = 1; /* they are among the other ranks */
+    for (int axis = 0; axis < num_axes; axis++)
+        grid.degree[axis] = axes[axis]->is_folded ? 1 : plan->degree[axis];
     return grid;
 }
 
 struct grid plan_expert_grid(const struct plan *plan)
 {
     struct grid grid = plan_grid(plan);
-    int one_copy = plan->etp * plan->ep * plan->pp;
+    int one_copy = 1;
+    for (int axis = 0; axis < num_axes; axis++) {
+        grid.degree[axis] = axes[axis]->expert_degree ? axes[axis]->expert_degree(plan) : 1;
+        one_copy *= grid.degree[axis];
+    }
     grid.degree[AXIS_DATA] = plan_ranks(plan) / one_copy;
-    grid.degree[AXIS_TENSOR] = plan->etp;
-    grid.degree[AXIS_CONTEXT] = 1;
-    grid.degree[AXIS_EXPERT] = plan->ep;
     return grid;
 }
 
 int grid_ranks(const struct grid *grid)
 {
     int ranks = 1;
-    for (int axis = 0; axis < NUM_AXES; axis++)
+    for (int axis = 0; axis < num_axes; axis++)
         ranks *= grid->degree[axis];
     return ranks;
 }
@@ -36,7 +36,7 @@ int grid_ranks(const struct grid *grid)
 int grid_stride(const struct grid *grid, enum axis_id axis)
 {
     int stride = 1;
-    for (int i = 0; i < NUM_AXES && grid->order[i] != (int)axis; i++)
+    for (int i = 0; i < num_axes && grid->order[i] != (int)axis; i++)
         stride *= grid->degree[grid->order[i]];
     return stride;
 }
@@ -45,7 +45,7 @@ int grid_stride(const struct grid *grid, enum axis_id axis)
 int grid_rank_of(const struct grid *grid, struct coordinates at)
 {
     int rank = 0;
-    for (int i = NUM_AXES - 1; i >= 0; i--)
+    for (int i = num_axes - 1; i >= 0; i--)
         rank = rank * grid->degree[grid->order[i]] + at.at[grid->order[i]];
     return rank;
 }
@@ -53,7 +53,7 @@ int grid_rank_of(const struct grid *grid, struct coordinates at)
 struct coordinates grid_coordinates_of(const struct grid *grid, int rank)
 {
     struct coordinates at = { 0 };
-    for (int i = 0; i < NUM_AXES; i++) {
+    for (int i = 0; i < num_axes; i++) {
         int axis = grid->order[i];
         at.at[axis] = rank % grid->degree[axis];
         rank /= grid->degree[axis];
@@ -64,9 +64,9 @@ struct coordinates grid_coordinates_of(const struct grid *grid, int rank)
 int layout_stride(const struct plan *plan, enum axis_id axis)
 {
     int stride = 1;
-    for (int i = 0; i < NUM_AXES && plan->order[i] != (int)axis; i++)
-        if (plan->order[i] != AXIS_EXPERT)
-            stride *= axes[plan->order[i]].degree(plan);
+    for (int i = 0; i < num_axes && plan->order[i] != (int)axis; i++)
+        if (!axes[plan->order[i]]->is_folded)
+            stride *= plan->degree[plan->order[i]];
     return stride;
 }
 

@@ -5,20 +5,20 @@
 #include "sim/plan/plan.h"
 
 struct coordinates {
-    int at[NUM_AXES]; /* indexed by enum axis_id */
+    int at[MAX_AXES]; /* indexed as `axes` */
 };
 
 /* The ranks of a job by coordinates; `order` lists the axes from the fastest (neighbouring ranks)
  * to the slowest. */
 struct grid {
-    int order[NUM_AXES];
-    int degree[NUM_AXES]; /* indexed by enum axis_id */
+    int order[MAX_AXES];
+    int degree[MAX_AXES]; /* indexed as `axes` */
 };
-/* The grid of everything but experts: tensor, context, data and pipeline ranks; expert is 1. */
+/* The grid of all axes with ranks of their own; the expert axis is 1. */
 struct grid plan_grid(const struct plan *plan);
 /* The grid of experts, over the same ranks in the same order (Megatron-Core's folding):
- * expert-tensor, expert and pipeline ranks; its data ranks hold the same experts; context is 1. The
- * plan's ranks must be a multiple of etp x ep x pp. */
+ * expert-tensor, expert and pipeline ranks; its data ranks are all others, and hold the same
+ * experts. The plan's ranks must be a multiple of etp x ep x pp. */
 struct grid plan_expert_grid(const struct plan *plan);
 
 int grid_ranks(const struct grid *grid);

@@ -4,12 +4,26 @@
 
 #include <math.h>
 
+struct rank_share rank_share_of(const struct plan *plan)
+{
+    struct rank_share share = { .etp = plan->etp,
+                                .microbatch = plan->microbatch,
+                                .sp = plan->sp,
+                                .context_comm = plan->context_comm,
+                                .capacity = plan->capacity,
+                                .ends_meet = placement_ends_meet(plan_placement(plan)) };
+    for (int i = 0; i < num_axes; i++)
+        if (axes[i]->shard || axes[i]->lower)
+            share.degree[i] = plan->degree[i];
+    return share;
+}
+
 struct layer_dims local_dims(struct rank_share share, const struct model *model, double seq)
 {
     struct layer_dims dims = layer_dims(model, share.microbatch, seq);
-    for (int i = 0; i < NUM_AXES; i++)
-        if (axes[i].shard)
-            axes[i].shard(share, model, &dims);
+    for (int i = 0; i < num_axes; i++)
+        if (axes[i]->shard)
+            axes[i]->shard(share, model, &dims);
     return dims;
 }
 
@@ -18,9 +32,9 @@ struct layer_dims local_dims(struct rank_share share, const struct model *model,
 /* The axis that owns this mark; NULL for compute. */
 static const struct axis *owner(enum op_kind kind)
 {
-    for (int i = 0; i < NUM_AXES; i++)
-        if (axes[i].marks & MARK(kind))
-            return &axes[i];
+    for (int i = 0; i < num_axes; i++)
+        if (axes[i]->marks & MARK(kind))
+            return axes[i];
     return NULL;
 }
 

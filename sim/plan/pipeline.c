@@ -1,3 +1,4 @@
+#include "base/length.h"
 #include "sim/plan/axes.h"
 #include "sim/schedule/schedule.h"
 
@@ -9,11 +10,6 @@ void plan_set_schedule(struct plan *plan, const char *name)
     const struct generator *generator = generator_find(name);
     snprintf(plan->schedule, sizeof plan->schedule, "%s", name);
     plan->placement = generator ? generator->rule : NULL;
-}
-
-int pipeline_degree(const struct plan *plan)
-{
-    return plan->pp;
 }
 
 static bool chunks_are_even(const struct plan_case *of, struct err *err)
@@ -36,7 +32,7 @@ static bool has_more_than_layers(const struct plan *plan, int chunk)
     return plan_chunks(plan) > 1 && placement_has_end(plan_placement(plan), chunk);
 }
 
-bool pipeline_holds_all_layers(const struct plan_case *of, struct err *err)
+static bool pipeline_holds_all_layers(const struct plan_case *of, struct err *err)
 {
     const struct plan *plan = of->plan;
     if (!plan->chunk_layers)
@@ -107,3 +103,38 @@ bool pipeline_has_schedule(const struct plan_case *of, struct err *err)
     struct schedule_shape shape = { plan->pp, plan->vpp, microbatches, 0 };
     return generator->accepts(&shape, err);
 }
+
+static int next_degree(const struct axis_case *of, int degree)
+{
+    return next_divisor(of->num_gpus, degree);
+}
+
+/* Stages of experts are those of everything else. */
+static int expert_degree(const struct plan *plan)
+{
+    return plan->pp;
+}
+
+/* --- the row ---------------------------------------------------------------------------------- */
+
+static const struct plan_token words[] = {
+    { "pp", "ppN", "Pipeline stages.", TOKEN_NUMBER, TOKEN_MEMBER(pp), .min = 1 },
+};
+
+static const struct plan_rule rules[] = {
+    { "pipeline_layers", "The chunks hold every layer once, and at least one each.",
+      pipeline_holds_all_layers },
+};
+
+const struct axis pipeline_axis = {
+    .name = "pp",
+    .summary = "Each rank holds some of the layers; microbatches pass from one to the next.",
+    .source = "Huang et al. 2019, GPipe; Narayanan et al. 2021",
+    .place = 50,
+    .words = words,
+    .num_words = LENGTH(words),
+    .rules = rules,
+    .num_rules = LENGTH(rules),
+    .next_degree = next_degree,
+    .expert_degree = expert_degree,
+};

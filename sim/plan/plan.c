@@ -1,25 +1,29 @@
 #include "sim/plan/plan.h"
 
+#include "sim/plan/axis.h"
+
 #include <limits.h>
 #include <math.h>
 #include <stdint.h>
 
 struct plan plan_default(void)
 {
-    return (struct plan){
-        .tp = 1,
-        .cp = 1,
-        .ep = 1,
+    struct plan plan = {
         .etp = 1,
-        .pp = 1,
-        .dp = 1,
         .vpp = 1,
         .microbatch = 1,
         .precision = PRECISION_BF16,
         .gradient_dtype = DTYPE_FP32,
         .reduce_dtype = DTYPE_FP32,
-        .order = { AXIS_TENSOR, AXIS_CONTEXT, AXIS_EXPERT, AXIS_DATA, AXIS_PIPELINE },
     };
+    for (int i = 0; i < num_axes; i++) {
+        int before = i;
+        for (; before > 0 && axes[plan.order[before - 1]]->place > axes[i]->place; before--)
+            plan.order[before] = plan.order[before - 1];
+        plan.order[before] = i;
+        plan.degree[i] = 1;
+    }
+    return plan;
 }
 
 /* Stops at INT_MAX, which no GPU count reaches. */
@@ -29,19 +33,38 @@ static int capped_product(int a, int b)
     return product < INT_MAX ? (int)product : INT_MAX;
 }
 
-static int model_ranks(const struct plan *plan)
+/* Ranks along all axes but one, and but those whose ranks are among the others'. */
+static int ranks_without(const struct plan *plan, enum axis_id axis)
 {
-    return capped_product(capped_product(plan->tp, plan->cp), plan->pp);
+    int ranks = 1;
+    for (int i = 0; i < num_axes; i++)
+        if (i != (int)axis && !axes[i]->is_folded)
+            ranks = capped_product(ranks, plan->degree[i]);
+    return ranks;
+}
+
+int plan_ranks_but_data(const struct plan *plan)
+{
+    return ranks_without(plan, AXIS_DATA);
+}
+
+int plan_stage_ranks(const struct plan *plan)
+{
+    return ranks_without(plan, AXIS_PIPELINE);
 }
 
 int plan_ranks(const struct plan *plan)
 {
-    return capped_product(model_ranks(plan), plan->dp);
+    return capped_product(plan_ranks_but_data(plan), plan->dp);
 }
 
 int plan_replicas(const struct plan *plan)
 {
-    return capped_product(plan->dp, plan->cp);
+    int ranks = 1;
+    for (int i = 0; i < num_axes; i++)
+        if (axes[i]->is_replicated)
+            ranks = capped_product(ranks, plan->degree[i]);
+    return ranks;
 }
 
 int plan_shards(const struct plan *plan)
@@ -49,21 +72,40 @@ int plan_shards(const struct plan *plan)
     return plan->shard > 0 ? plan->shard : plan_replicas(plan);
 }
 
+/* "tp 8 x cp 1 x pp 4". */
+static void write_others(const struct plan *plan, struct text *out)
+{
+    for (int i = 0; i < num_axes; i++)
+        if (i != AXIS_DATA && !axes[i]->is_folded)
+            text_add(out, "%s%s %d", i > 0 ? " x " : "", axes[i]->name, plan->degree[i]);
+}
+
+static bool refuse_gpus(const struct plan *plan, int num_gpus, struct err *err)
+{
+    struct text others = { 0 };
+    if (err->code != ERR_NONE) /* already set, so the text would not be used */
+        return false;
+    write_others(plan, &others);
+    if (plan->dp == 0)
+        err_set(err, ERR_INFEASIBLE, "dp", "%d GPUs do not divide by the %d of %s", num_gpus,
+                plan_ranks_but_data(plan), text_get(&others));
+    else
+        err_set(err, ERR_INFEASIBLE, "dp", "%s x dp %d is %d GPUs, not %d", text_get(&others),
+                plan->dp, plan_ranks(plan), num_gpus);
+    text_release(&others);
+    return false;
+}
+
 bool plan_derive_data(struct plan *plan, int num_gpus, struct err *err)
 {
-    int others = model_ranks(plan);
+    int others = plan_ranks_but_data(plan);
     if (plan->dp == 0 && num_gpus > 0 && num_gpus % others == 0) {
         plan->dp = num_gpus / others;
         return true;
     }
-    if (plan->dp == 0)
-        return err_set(err, ERR_INFEASIBLE, "dp",
-                       "%d GPUs do not divide by the %d of tp %d x cp %d x pp %d", num_gpus, others,
-                       plan->tp, plan->cp, plan->pp);
-    if (plan_ranks(plan) == num_gpus)
+    if (plan->dp > 0 && plan_ranks(plan) == num_gpus)
         return true;
-    return err_set(err, ERR_INFEASIBLE, "dp", "tp %d x cp %d x pp %d x dp %d is %d GPUs, not %d",
-                   plan->tp, plan->cp, plan->pp, plan->dp, plan_ranks(plan), num_gpus);
+    return refuse_gpus(plan, num_gpus, err);
 }
 
 const char *plan_schedule(const struct plan *plan)

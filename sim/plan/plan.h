@@ -43,7 +43,17 @@ enum context_comm {
     CONTEXT_COMM_ALL_TO_ALL,
     NUM_CONTEXT_COMMS
 };
-enum axis_id { AXIS_TENSOR, AXIS_CONTEXT, AXIS_EXPERT, AXIS_DATA, AXIS_PIPELINE, NUM_AXES };
+/* Indices of `axes` (sim/plan/axis.h) that are named here and there; a further row needs no name.
+ */
+enum axis_id {
+    AXIS_TENSOR,
+    AXIS_CONTEXT,
+    AXIS_EXPERT,
+    AXIS_PIPELINE,
+    AXIS_DATA,
+    NUM_NAMED_AXES,
+    MAX_AXES = 6
+};
 enum plan_overlap {
     PLAN_OVERLAP_GRAD,
     PLAN_OVERLAP_PARAM,
@@ -63,9 +73,14 @@ extern const char *const overlap_words[];
 extern const char *const offload_names[];
 
 struct plan {
-    int tp, cp, ep, etp, pp; /* tensor, context, expert, expert-tensor, pipeline ranks */
-    int dp;                  /* data ranks; 0 in a parsed text: to be derived */
-    int vpp;                 /* chunks per stage */
+    union {
+        int degree[MAX_AXES]; /* ranks of each of `axes`; dp is 0 in a parsed text: to be derived */
+        struct {
+            int tp, cp, ep, pp, dp, further_degrees[MAX_AXES - NUM_NAMED_AXES];
+        };
+    };
+    int etp;      /* tensor ranks of each expert */
+    int vpp;      /* chunks per stage */
     int capacity; /* hundredths of the mean that an expert takes of a rank's rows, padded to it; 0:
                      all that come */
     int microbatch; /* sequences */
@@ -92,7 +107,7 @@ struct plan {
     bool overlaps_given;
     unsigned overlaps;   /* bit set of enum plan_overlap, where the text gives it */
     unsigned offloads;   /* bit set of enum offload */
-    int order[NUM_AXES]; /* enum axis_id, fastest first; Megatron's: tp cp ep dp pp. ep has no
+    int order[MAX_AXES]; /* indices of `axes`, fastest first; Megatron's: tp cp ep dp pp. ep has no
                             ranks of its own and stands right before dp, whatever the text says */
 };
 
@@ -108,11 +123,14 @@ void plan_write(const struct plan *plan, struct text *out);
 void plan_write_replays(unsigned replays, struct text *out);
 bool plan_equal(const struct plan *a, const struct plan *b);
 
-/* Fills in an absent dp: num_gpus / (tp cp pp). Fails (ERR_INFEASIBLE, naming both values) when the
- * division leaves a remainder, or when dp was given and the product is not num_gpus. */
+/* Fills in an absent dp: num_gpus over the ranks of all other axes. Fails (ERR_INFEASIBLE, naming
+ * both values) when the division leaves a remainder, or when dp was given and the product is not
+ * num_gpus. */
 bool plan_derive_data(struct plan *plan, int num_gpus, struct err *err);
 
-int plan_ranks(const struct plan *plan); /* tp x cp x pp x dp; INT_MAX when it is more */
+int plan_ranks(const struct plan *plan); /* of all axes; INT_MAX when it is more */
+int plan_ranks_but_data(const struct plan *plan);
+int plan_stage_ranks(const struct plan *plan); /* of all axes but the pipeline */
 static inline int plan_chunks(const struct plan *plan)
 {
     long long chunks = (long long)plan->pp * plan->vpp;
@@ -177,15 +195,17 @@ struct plan_case {
     int num_gpus;
 };
 
-/* A constraint that a plan can break; `name` is its key under "infeasible_by". Rows are checked in
- * order, so a rule may rely on those above it. */
+/* A constraint that a plan can break; `name` is its key under "infeasible_by". They are checked in
+ * order, so a rule may rely on those before it. */
 struct plan_rule {
     const char *name;    /* "tensor_heads" */
     const char *summary; /* one sentence */
     bool (*holds)(const struct plan_case *of, struct err *err);
 };
-extern const struct plan_rule plan_rules[];
-extern const int num_plan_rules;
+/* By number, in that order: degrees, then the axes' own, then those of the other words. */
+int plan_num_rules(void);
+const struct plan_rule *plan_rule_at(int number);
+int plan_rule_number(const struct plan_rule *rule);
 
 /* The first rule that the plan breaks (ERR_INFEASIBLE, where = the layout token, msg a sentence
  * with both values), or NULL. dp must have been derived. */

@@ -1,6 +1,7 @@
 #include "base/length.h"
 #include "sim/plan/axes.h"
 
+#include <assert.h>
 #include <string.h>
 
 /* Avoids printf, as rules make one text per plan of a search and most are never shown. */
@@ -25,21 +26,20 @@ struct token_text token_text(const char *name, int value)
     return token;
 }
 
+static bool is_positive(const char *name, int value, struct err *err)
+{
+    return value >= 1 ||
+           err_set(err, ERR_INFEASIBLE, name, "%s is %d, and must be 1 or more", name, value);
+}
+
 static bool degrees_are_positive(const struct plan_case *of, struct err *err)
 {
     const struct plan *plan = of->plan;
-    const struct {
-        const char *name;
-        int value;
-    } degrees[] = {
-        { "tp", plan->tp }, { "cp", plan->cp }, { "ep", plan->ep },   { "etp", plan->etp },
-        { "pp", plan->pp }, { "dp", plan->dp }, { "vpp", plan->vpp }, { "mb", plan->microbatch },
-    };
-    for (size_t i = 0; i < LENGTH(degrees); i++)
-        if (degrees[i].value < 1)
-            return err_set(err, ERR_INFEASIBLE, degrees[i].name, "%s is %d, and must be 1 or more",
-                           degrees[i].name, degrees[i].value);
-    return true;
+    for (int i = 0; i < num_axes; i++)
+        if (!is_positive(axes[i]->name, plan->degree[i], err))
+            return false;
+    return is_positive("etp", plan->etp, err) && is_positive("vpp", plan->vpp, err) &&
+           is_positive("mb", plan->microbatch, err);
 }
 
 static bool uses_all_gpus(const struct plan_case *of, struct err *err)
@@ -181,10 +181,10 @@ static bool overlap_is_possible(const struct plan_case *of, struct err *err)
 static bool order_names_every_axis(const struct plan_case *of, struct err *err)
 {
     unsigned seen = 0;
-    for (int i = 0; i < NUM_AXES; i++)
-        if (of->plan->order[i] >= 0 && of->plan->order[i] < NUM_AXES)
+    for (int i = 0; i < num_axes; i++)
+        if (of->plan->order[i] >= 0 && of->plan->order[i] < num_axes)
             seen |= 1u << of->plan->order[i];
-    return seen == (1u << NUM_AXES) - 1 ||
+    return seen == (1u << num_axes) - 1 ||
            err_set(err, ERR_INFEASIBLE, "order", "the rank order does not name every axis once");
 }
 
@@ -224,25 +224,12 @@ static bool optimizer_sees_matrices(const struct plan_case *of, struct err *err)
 }
 
 // clang-format off
-const struct plan_rule plan_rules[] = {
+static const struct plan_rule rules_of_degrees[] = {
     { "degrees", "Every degree is 1 or more.", degrees_are_positive },
     { "gpus", "tp x cp x pp x dp is the number of GPUs.", uses_all_gpus },
-    { "tensor_heads", "tp divides the query heads.", tensor_divides_heads },
-    { "tensor_kv_heads", "tp divides the key and value heads, or is a multiple of them.",
-      tensor_fits_kv_heads },
-    { "tensor_ffn", "tp divides the feed-forward's width.", tensor_divides_ffn },
-    { "tensor_hidden", "tp divides the hidden width.", tensor_divides_hidden },
-    { "sequence_parallel", "sp needs tp over 1, and tp x cp that divides the sequence.",
-      tensor_divides_sequence },
-    { "context", "cp over 1 needs flash attention and 2 cp equal slices of the sequence; no "
-      "relative positions; cp-comm=a2a divides the heads.",
-      context_divides_sequence },
-    { "expert", "ep and etp over 1, and capacity, need experts; ep divides them, etp their width.", expert_divides },
-    { "expert_groups", "etp x ep x pp divides the GPUs.", expert_fits_ranks },
-    { "expert_sequence", "Experts with tp over 1 need sp.", expert_sees_all_rows },
-    { "pipeline_layers", "The chunks hold every layer once, and at least one each.",
-      pipeline_holds_all_layers },
-    { "batch", "The batch is a multiple of dp x microbatch.", data_divides_batch },
+};
+/* Those of the axes stand between; then those of words that are no axis' degree. */
+static const struct plan_rule rules_of_words[] = {
     { "interleave", "vpp over 1 needs pp over 1, and pp microbatches or more.",
       pipeline_can_interleave },
     { "schedule", "The schedule is known and can order this many stages, chunks and microbatches.",
@@ -259,7 +246,55 @@ const struct plan_rule plan_rules[] = {
       data_can_exchange },
 };
 // clang-format on
-const int num_plan_rules = LENGTH(plan_rules);
+
+struct rules {
+    const struct plan_rule *at;
+    int count;
+};
+
+/* Consecutive rules: part 0 is of degrees, then come the axes', one part each. */
+static struct rules part_of(int part)
+{
+    if (part == 0)
+        return (struct rules){ rules_of_degrees, LENGTH(rules_of_degrees) };
+    if (part <= num_axes)
+        return (struct rules){ axes[part - 1]->rules, axes[part - 1]->num_rules };
+    return (struct rules){ rules_of_words, LENGTH(rules_of_words) };
+}
+
+static int num_parts(void)
+{
+    return num_axes + 2;
+}
+
+int plan_num_rules(void)
+{
+    int count = 0;
+    for (int part = 0; part < num_parts(); part++)
+        count += part_of(part).count;
+    return count;
+}
+
+const struct plan_rule *plan_rule_at(int number)
+{
+    int part = 0;
+    for (; number >= part_of(part).count; part++)
+        number -= part_of(part).count;
+    return &part_of(part).at[number];
+}
+
+int plan_rule_number(const struct plan_rule *rule)
+{
+    int number = 0;
+    for (int part = 0; part < num_parts(); part++) {
+        struct rules rules = part_of(part);
+        if (rule >= rules.at && rule < rules.at + rules.count)
+            return number + (int)(rule - rules.at);
+        number += rules.count;
+    }
+    assert(!"a rule is one of the table's");
+    return -1;
+}
 
 const struct plan_rule *plan_check(const struct plan *plan, const struct model *model,
                                    double global_batch, int num_gpus, struct err *err)
@@ -267,8 +302,11 @@ const struct plan_rule *plan_check(const struct plan *plan, const struct model *
     struct plan_case of = {
         .plan = plan, .model = model, .global_batch = global_batch, .num_gpus = num_gpus
     };
-    for (int i = 0; i < num_plan_rules; i++)
-        if (!plan_rules[i].holds(&of, err))
-            return &plan_rules[i];
+    for (int part = 0; part < num_parts(); part++) {
+        struct rules rules = part_of(part);
+        for (int i = 0; i < rules.count; i++)
+            if (!rules.at[i].holds(&of, err))
+                return &rules.at[i];
+    }
     return NULL;
 }

@@ -26,30 +26,16 @@ static inline bool plan_cuts(const struct plan *plan, enum state what)
     return zero_cuts(plan->zero, what);
 }
 
-/* The neighbouring ranks that hold one shard each: context ranks x data ranks. */
-struct state_share {
-    int ranks;
-    int context, data;
-};
-
-/* The ranks that one sharded copy lies over, whether or not anything is sharded. */
-static inline struct state_share plan_shard_group(const struct plan *plan)
-{
-    int ranks = plan_shards(plan);
-    int context = ranks < plan->cp ? ranks : plan->cp;
-    return (struct state_share){ ranks, context, ranks / context };
-}
-
 /* The ranks that shard `what`: each keeps 1 / ranks of it. */
-static inline struct state_share state_share(const struct plan *plan, enum state what)
+static inline int state_ranks(const struct plan *plan, enum state what)
 {
-    return plan_cuts(plan, what) ? plan_shard_group(plan) : (struct state_share){ 1, 1, 1 };
+    return plan_cuts(plan, what) ? plan_shards(plan) : 1;
 }
 
 /* Ranks with the same experts: all of a stage's but those that hold others, or another part. */
 static inline int plan_expert_replicas(const struct plan *plan)
 {
-    return plan->tp * plan->cp * plan->dp / (plan->ep * plan->etp);
+    return plan_stage_ranks(plan) / (plan->ep * plan->etp);
 }
 
 /* The ranks that one sharded copy of a rank's experts lies over; with shard=N there are as many

@@ -1,11 +1,7 @@
+#include "base/length.h"
 #include "sim/plan/axes.h"
 
 #include <math.h>
-
-int tensor_degree(const struct plan *plan)
-{
-    return plan->tp;
-}
 
 double padded_vocab(const struct model *model, int tp)
 {
@@ -14,7 +10,8 @@ double padded_vocab(const struct model *model, int tp)
 }
 
 /* When there are more ranks than key and value heads, ranks hold copies. */
-void tensor_shard(struct rank_share share, const struct model *model, struct layer_dims *dims)
+static void tensor_shard(struct rank_share share, const struct model *model,
+                         struct layer_dims *dims)
 {
     double tp = share.tp;
     dims->heads /= tp;
@@ -38,7 +35,7 @@ static void become(struct op *op, enum op_kind kind)
 /* Megatron's f and g: without sequence parallelism, entering a region is a copy and leaving it a
  * sum; with it, entering gathers the tokens and leaving sums and scatters them. The backward's
  * marks are already swapped, so the same two lines apply. */
-bool tensor_lower(struct rank_share share, struct ops span, struct ops *out, short *same_as)
+static bool tensor_lower(struct rank_share share, struct ops span, struct ops *out, short *same_as)
 {
     (void)same_as;
     struct op op = span.at[0];
@@ -62,7 +59,7 @@ static bool divides(const struct plan_case *of, const char *what, int size, stru
                                      "%s %d is not a multiple of tp %d", what, size, tp);
 }
 
-bool tensor_divides_heads(const struct plan_case *of, struct err *err)
+static bool tensor_divides_heads(const struct plan_case *of, struct err *err)
 {
     for (int kind = 0; kind < model_num_kinds(of->model); kind++)
         if (!divides(of, "heads", model_kind(of->model, kind).heads, err))
@@ -70,7 +67,7 @@ bool tensor_divides_heads(const struct plan_case *of, struct err *err)
     return true;
 }
 
-bool tensor_divides_ffn(const struct plan_case *of, struct err *err)
+static bool tensor_divides_ffn(const struct plan_case *of, struct err *err)
 {
     for (int kind = 0; kind < model_num_kinds(of->model); kind++)
         if (!divides(of, "ffn", model_kind(of->model, kind).ffn, err))
@@ -78,12 +75,12 @@ bool tensor_divides_ffn(const struct plan_case *of, struct err *err)
     return true;
 }
 
-bool tensor_divides_hidden(const struct plan_case *of, struct err *err)
+static bool tensor_divides_hidden(const struct plan_case *of, struct err *err)
 {
     return divides(of, "hidden", of->model->hidden, err);
 }
 
-bool tensor_fits_kv_heads(const struct plan_case *of, struct err *err)
+static bool tensor_fits_kv_heads(const struct plan_case *of, struct err *err)
 {
     int tp = of->plan->tp;
     for (int kind = 0; kind < model_num_kinds(of->model); kind++) {
@@ -96,7 +93,7 @@ bool tensor_fits_kv_heads(const struct plan_case *of, struct err *err)
     return true;
 }
 
-bool tensor_divides_sequence(const struct plan_case *of, struct err *err)
+static bool tensor_divides_sequence(const struct plan_case *of, struct err *err)
 {
     const struct plan *plan = of->plan;
     if (!plan->sp)
@@ -113,3 +110,53 @@ bool tensor_divides_sequence(const struct plan_case *of, struct err *err)
                        plan->tp, plan->cp);
     return true;
 }
+
+enum { MOST_RANKS = 64 };
+
+static int next_degree(const struct axis_case *of, int degree)
+{
+    int next = next_divisor(of->num_gpus, degree);
+    return next <= MOST_RANKS ? next : 0;
+}
+
+/* Of an expert; with experts, tp divides everything else. */
+static int expert_degree(const struct plan *plan)
+{
+    return plan->etp;
+}
+
+/* --- the row ---------------------------------------------------------------------------------- */
+
+static const struct plan_token words[] = {
+    { "tp", "tpN", "Tensor-parallel ranks: each holds a slice of every layer.", TOKEN_NUMBER,
+      TOKEN_MEMBER(tp), .min = 1 },
+};
+
+static const struct plan_rule rules[] = {
+    { "tensor_heads", "tp divides the query heads.", tensor_divides_heads },
+    { "tensor_kv_heads", "tp divides the key and value heads, or is a multiple of them.",
+      tensor_fits_kv_heads },
+    { "tensor_ffn", "tp divides the feed-forward's width.", tensor_divides_ffn },
+    { "tensor_hidden", "tp divides the hidden width.", tensor_divides_hidden },
+    { "sequence_parallel", "sp needs tp over 1, and tp x cp that divides the sequence.",
+      tensor_divides_sequence },
+};
+
+const struct axis tensor_axis = {
+    .name = "tp",
+    .summary = "Each rank holds a slice of every layer's weights; sums or shards of activations "
+               "are exchanged four times a layer.",
+    .source = "Shoeybi et al. 2019, Megatron-LM; sequence parallel: Korthikanti et al. 2022",
+    .place = 10,
+    .words = words,
+    .num_words = LENGTH(words),
+    .rules = rules,
+    .num_rules = LENGTH(rules),
+    .next_degree = next_degree,
+    .expert_degree = expert_degree,
+    .shard = tensor_shard,
+    .marks = MARK(OP_TENSOR_ENTER) | MARK(OP_TENSOR_LEAVE) | MARK(OP_ALL_REDUCE) |
+             MARK(OP_ALL_GATHER) | MARK(OP_REDUCE_SCATTER) | MARK(OP_ALL_TO_ALL) |
+             MARK(OP_SEND_RECEIVE),
+    .lower = tensor_lower,
+};

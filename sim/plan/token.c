@@ -1,8 +1,10 @@
 #include "sim/plan/token.h"
 
 #include "base/length.h"
+#include "sim/plan/axis.h"
 
 #include <ctype.h>
+#include <string.h>
 
 const char *const optimizer_names[] = { "adam", "adam-bf16", "adam-8bit", "momentum",
                                         "sgd",  "adafactor", "muon",      NULL };
@@ -15,45 +17,20 @@ const char *const offload_names[] = { "optimizer", "activations", NULL };
 /* Types of gradients and their reduction. */
 static const char *const gradient_words[] = { "fp32", "fp16", "bf16", NULL };
 
-/* Indexed by enum axis_id. */
-static const char *const axis_words[] = { "tp", "cp", "ep", "dp", "pp", NULL };
-
 // clang-format off
-#define MEMBER(name) .member = offsetof(struct plan, name)
-#define NUMBER       .read = token_read_number, .write = token_write_number, .max = PLAN_MAX_NUMBER
-#define NAME         .read = token_read_name, .write = token_write_name
-const struct plan_token plan_tokens[] = {
-    { "tp", "tpN", "Tensor-parallel ranks: each holds a slice of every layer.",
-      NUMBER, MEMBER(tp), .min = 1 },
-    { "cp", "cpN", "Context-parallel ranks: each holds a slice of every sequence.",
-      NUMBER, MEMBER(cp), .min = 1, .fallback = 1 },
-    { "cp-comm", "cp-comm=p2p|all-gather|a2a",
-      "How context ranks share keys and values: a ring, all at once, or heads for tokens.",
-      NAME, MEMBER(context_comm), .names = context_comm_words },
-    { "ep", "epN", "Expert-parallel ranks, inside the data-parallel ones.",
-      NUMBER, MEMBER(ep), .min = 1, .fallback = 1 },
-    { "etp", "etpN", "Tensor-parallel ranks of each expert.",
-      NUMBER, MEMBER(etp), .min = 1, .fallback = 1 },
-    { "capacity", "capacity=F",
-      "Rows an expert takes of each rank's tokens, as a multiple of the mean, padded to it; further "
-      "ones are dropped; absent: all.",
-      .read = token_read_capacity, .write = token_write_capacity },
-    { "pp", "ppN", "Pipeline stages.",
-      NUMBER, MEMBER(pp), .min = 1 },
-    { "dp", "dpN", "Data-parallel ranks; absent: what the GPUs leave.",
-      NUMBER, MEMBER(dp), .min = 1 },
+static const struct plan_token other_tokens[] = {
     { "mb", "mbN", "Sequences of a microbatch.",
-      NUMBER, MEMBER(microbatch), .min = 1 },
+      TOKEN_NUMBER, TOKEN_MEMBER(microbatch), .min = 1 },
     { "vpp", "vppN", "Chunks of layers on each stage, interleaved.",
-      NUMBER, MEMBER(vpp), .min = 1, .fallback = 1 },
+      TOKEN_NUMBER, TOKEN_MEMBER(vpp), .min = 1, .fallback = 1 },
     { "sp", "sp", "Sequence parallel: tensor ranks split norms and dropout by tokens.",
       .read = token_read_sp, .write = token_write_sp },
     { "zero", "zeroN", "What data ranks shard: 1 optimizer, 2 and gradients, 3 and weights.",
-      .read = token_read_number, .write = token_write_number, MEMBER(zero), .max = 3 },
+      .read = token_read_number, .write = token_write_number, TOKEN_MEMBER(zero), .max = 3 },
     { "shard", "shard=N",
       "Data ranks that ZeRO shards over, neighbours first; groups of them repeat one another (HSDP); "
       "absent: all.",
-      .read = token_read_number, .write = token_write_shard, MEMBER(shard), .min = 1, .max = PLAN_MAX_NUMBER },
+      .read = token_read_number, .write = token_write_shard, TOKEN_MEMBER(shard), .min = 1, .max = PLAN_MAX_NUMBER },
     { "schedule", "schedule=NAME",
       "Order of the pipeline; absent: 1f1b, or interleaved when vpp is over 1.",
       .read = token_read_schedule, .write = token_write_schedule },
@@ -64,30 +41,30 @@ const struct plan_token plan_tokens[] = {
       "What the backward runs again: attention's core, or core_attn, mlp and layernorm as named; all "
       "but fused attention and every other product; every layer with a checkpoint each K; the first N "
       "of each chunk.",
-      .read = token_read_recompute, .write = token_write_recompute, MEMBER(recompute),
+      .read = token_read_recompute, .write = token_write_recompute, TOKEN_MEMBER(recompute),
       .names = recompute_names },
     { "attn", "attn=flash|unfused", "Attention kernels; absent: the stack's.",
-      NAME, MEMBER(attention), .names = attention_words },
+      TOKEN_NAME, TOKEN_MEMBER(attention), .names = attention_words },
     { "dtype", "dtype=fp32|fp16|bf16|bf16-pure|fp8|fp8-cs|fp8-rowwise|fp8-mx|fp8-block|nvfp4",
       "Type of the products; bf16-pure keeps no fp32 master weights; fp8 multiplies linear layers "
       "in fp8: delayed scales, or current ones, one a row, MX, one a block. Of nvfp4 the memory is "
       "known and the time is not.",
-      NAME, MEMBER(precision), .names = precision_names, .fallback = PRECISION_BF16 },
+      TOKEN_NAME, TOKEN_MEMBER(precision), .names = precision_names, .fallback = PRECISION_BF16 },
     { "grad", "grad=fp32|fp16|bf16",
       "Type of the main gradients; absent: fp32, or bf16 with bf16-pure.",
-      .read = token_read_name, .write = token_write_grad, MEMBER(gradient_dtype), .names = gradient_words },
+      .read = token_read_name, .write = token_write_grad, TOKEN_MEMBER(gradient_dtype), .names = gradient_words },
     { "reduce", "reduce=fp32|fp16|bf16",
       "Type in which gradients are summed over data ranks; absent: theirs.",
-      .read = token_read_name, .write = token_write_reduce, MEMBER(reduce_dtype), .names = gradient_words },
+      .read = token_read_name, .write = token_write_reduce, TOKEN_MEMBER(reduce_dtype), .names = gradient_words },
     { "optimizer", "optimizer=adam|adam-bf16|adam-8bit|momentum|sgd|adafactor|muon",
       "Optimizer, and the type its moments are kept in; muon: of the matrices of blocks, and Adam of the rest.",
-      NAME, MEMBER(optimizer), .names = optimizer_names },
+      TOKEN_NAME, TOKEN_MEMBER(optimizer), .names = optimizer_names },
     { "overlap", "overlap=grad,param,p2p,tp,ep|none",
       "Communication that runs beside compute; ep: experts' rows beside another microbatch; absent: "
       "the stack's.",
       .read = token_read_overlap, .write = token_write_overlap, .names = overlap_words },
     { "order", "order=tp-cp-dp-pp", "Axes from neighbouring ranks to distant ones.",
-      .read = token_read_order, .write = token_write_order, .names = axis_words },
+      .read = token_read_order, .write = token_write_order },
     { "offload", "offload=optimizer,activations", "What is kept in host memory: the optimizer, which runs there, or layers' activations.",
       .read = token_read_offload, .write = token_write_offload, .names = offload_names },
     { "exchange", "exchange=allreduce|ring|tree|hierarchical|ps:K|async|gossip:GRAPH|local:H|pga:H|aga:H|qsgd:BITS|topk:R|ef21:R|neolithic:R|powersgd:R|median|trimmed|krum|geomedian",
@@ -95,10 +72,34 @@ const struct plan_token plan_tokens[] = {
       .read = token_read_exchange, .write = token_write_exchange },
 };
 // clang-format on
-#undef MEMBER
-#undef NUMBER
-#undef NAME
-const int num_plan_tokens = LENGTH(plan_tokens);
+
+int plan_num_tokens(void)
+{
+    int count = LENGTH(other_tokens);
+    for (int i = 0; i < num_axes; i++)
+        count += axes[i]->num_words;
+    return count;
+}
+
+const struct plan_token *plan_token_at(int number)
+{
+    for (int i = 0; i < num_axes; i++) {
+        if (number < axes[i]->num_words)
+            return &axes[i]->words[number];
+        number -= axes[i]->num_words;
+    }
+    return &other_tokens[number];
+}
+
+int plan_token_find(const char *name, size_t length)
+{
+    for (int i = 0, count = plan_num_tokens(); i < count; i++) {
+        const char *its = plan_token_at(i)->name;
+        if (strlen(its) == length && memcmp(its, name, length) == 0)
+            return i;
+    }
+    return -1;
+}
 
 size_t plan_token_length(const char *word)
 {

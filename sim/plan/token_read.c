@@ -1,7 +1,6 @@
 #include "base/length.h"
+#include "sim/plan/axis.h"
 #include "sim/plan/stage_text.h"
-#include "sim/plan/token.h"
-
 #include "sim/schedule/schedule.h"
 
 #include <ctype.h>
@@ -276,19 +275,47 @@ bool token_read_offload(const struct plan_token *token, const char *value, struc
     return read_set(token->names, value, &plan->offloads, err);
 }
 
+/* "tp, cp, dp and pp": the axes with ranks of their own, in their default order. */
+static void name_placed(struct text *out)
+{
+    struct plan usual = plan_default();
+    int left = 0;
+    for (int i = 0; i < num_axes; i++)
+        left += !axes[i]->is_folded;
+    for (int i = 0; i < num_axes; i++) {
+        const struct axis *axis = axes[usual.order[i]];
+        if (!axis->is_folded)
+            text_add(out, "%s%s", axis->name, --left == 0 ? "" : left == 1 ? " and " : ", ");
+    }
+}
+
+static bool refuse_order(const char *value, struct err *err)
+{
+    struct text names = { 0 };
+    name_placed(&names);
+    err_set(err, ERR_USAGE, "", "expected %s once each, and ep only right before dp, found \"%s\"",
+            text_get(&names), value);
+    text_release(&names);
+    return false;
+}
+
 /* ep may be left out: it divides dp, so it is placed right before dp. */
 bool token_read_order(const struct plan_token *token, const char *value, struct arena *arena,
                       struct plan *plan, struct err *err)
 {
+    (void)token;
     (void)arena;
+    const char *names[MAX_AXES + 1] = { 0 };
     char word[32];
     unsigned seen = 0;
     int count = 0;
     int previous = -1;
+    for (int i = 0; i < num_axes; i++)
+        names[i] = axes[i]->name;
     for (const char *rest = value; next_word(&rest, '-', word);) {
-        int axis = name_index(word, token->names);
+        int axis = name_index(word, names);
         if (axis < 0)
-            return refuse_word(word, token->names, err);
+            return refuse_word(word, names, err);
         if (seen >> axis & 1)
             return err_set(err, ERR_USAGE, "", "\"%s\" is given twice", word);
         if (previous == AXIS_EXPERT && axis != AXIS_DATA)
@@ -300,11 +327,7 @@ bool token_read_order(const struct plan_token *token, const char *value, struct 
         seen |= 1u << axis;
         previous = axis;
     }
-    if (count == NUM_AXES && previous != AXIS_EXPERT)
-        return true;
-    return err_set(
-        err, ERR_USAGE, "",
-        "expected tp, cp, dp and pp once each, and ep only right before dp, found \"%s\"", value);
+    return (count == num_axes && previous != AXIS_EXPERT) || refuse_order(value, err);
 }
 
 bool token_read_exchange(const struct plan_token *token, const char *value, struct arena *arena,

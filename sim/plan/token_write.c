@@ -1,4 +1,4 @@
-#include "sim/plan/token.h"
+#include "sim/plan/axis.h"
 
 #include <string.h>
 
@@ -11,7 +11,7 @@ static int value_of(const struct plan_token *token, const struct plan *plan)
 
 static void begin(const struct plan_token *token, struct text *out)
 {
-    text_add(out, "%s%s", token == plan_tokens ? "" : " ", token->name);
+    text_add(out, "%s%s", token == plan_token_at(0) ? "" : " ", token->name);
 }
 
 void token_write_number(const struct plan_token *token, const struct plan *plan, struct text *out)
@@ -178,10 +178,11 @@ void token_write_order(const struct plan_token *token, const struct plan *plan, 
         return;
     write_word(token, "", out);
     bool is_first = true;
-    for (int i = 0; i < NUM_AXES; i++) {
-        if (plan->order[i] == AXIS_EXPERT)
+    for (int i = 0; i < num_axes; i++) {
+        const struct axis *axis = axes[plan->order[i]];
+        if (axis->is_folded)
             continue;
-        text_add(out, "%s%s", is_first ? "" : "-", token->names[plan->order[i]]);
+        text_add(out, "%s%s", is_first ? "" : "-", axis->name);
         is_first = false;
     }
 }

@@ -75,7 +75,7 @@ static struct brute brute_force(void)
         const struct plan_rule *rule =
             plan_check(&space.at[i], model, model->batch, system->num_gpus, &err);
         if (rule) {
-            brute.broken[rule - plan_rules]++;
+            brute.broken[plan_rule_number(rule)]++;
             continue;
         }
         naive_settle(evaluator, model, &space.at[i]);
@@ -144,8 +144,8 @@ static void check_counts(const struct search_result *result, const struct brute 
     ck_assert_double_eq(result->evaluated, brute->num_fits);
     ck_assert_double_eq(result->candidates,
                         result->evaluated + result->bounded + result->infeasible);
-    for (int i = 0; i < num_plan_rules; i++)
-        ck_assert_double_eq(exclusion_of(result, plan_rules[i].name), brute->broken[i]);
+    for (int i = 0; i < plan_num_rules(); i++)
+        ck_assert_double_eq(exclusion_of(result, plan_rule_at(i)->name), brute->broken[i]);
     ck_assert_double_eq(exclusion_of(result, "memory"), brute->over_memory);
     double sum = 0;
     for (int i = 0; i < result->num_exclusions; i++) {

@@ -6,6 +6,7 @@
 #include "sim/cost/straggler.h"
 #include "sim/cost/waiting.h"
 #include "sim/engine/simulate.h"
+#include "sim/plan/axis.h"
 #include "sim/plan/local.h"
 #include "tests/sim/cost/wires.h"
 #include "tests/testing.h"
@@ -196,7 +197,7 @@ START_TEST(gathered_messages_pay_on_few_ranks_alone)
     ck_assert_double_lt(wire_s(16, "topk:0.01", 1e9), 0.2 * wire_s(16, "allreduce", 1e9));
     ck_assert_double_gt(wire_s(256, "topk:0.01", 1e9), wire_s(256, "allreduce", 1e9));
     struct plan plan = exchanging(64, "topk:0.01");
-    struct comm_group group = network_plan_group(&v100, &plan, REPLICAS);
+    struct comm_group group = network_plan_group(&v100, &plan, replicated_axes());
     double message_bytes = 8 * ceil(0.01 * 25e7);
     ck_assert_double_eq_tol(wire_s(64, "topk:0.01", 1e9),
                             collective_s(&group, COLLECTIVE_ALL_GATHER, 64 * message_bytes), 1e-12);
@@ -208,7 +209,7 @@ END_TEST
 START_TEST(a_robust_rule_is_an_all_to_all_and_a_gather)
 {
     struct plan plan = exchanging(64, "median");
-    struct comm_group group = network_plan_group(&v100, &plan, REPLICAS);
+    struct comm_group group = network_plan_group(&v100, &plan, replicated_axes());
     double median_s = all_to_all_s(&group, 1e9) + collective_s(&group, COLLECTIVE_ALL_GATHER, 1e9);
     double distances_s = collective_s(&group, COLLECTIVE_ALL_REDUCE, 8.0 * 64 * 64);
     ck_assert_double_eq_tol(wire_s(64, "median", 1e9), median_s, 1e-12);

@@ -1,4 +1,5 @@
 
+#include "sim/plan/axis.h"
 #include "tests/sim/cost/wires.h"
 #include "tests/sim/machine.h"
 #include "tests/testing.h"
@@ -23,7 +24,7 @@ START_TEST(a_group_of_an_axis_lies_where_faster_axes_leave_it)
     machine_load("dgx-h100", 64);
     struct plan plan = degrees(4, 8, 2);
     ck_assert_int_eq(network_plan_group(&machine, &plan, TENSOR_RANKS).num_nodes, 1);
-    struct comm_group data = network_plan_group(&machine, &plan, REPLICAS);
+    struct comm_group data = network_plan_group(&machine, &plan, replicated_axes());
     ck_assert_int_eq(data.num_ranks, 8);
     ck_assert_int_eq(data.num_nodes, 4); /* 2 ranks on each */
     ck_assert_double_eq_tol(between_gb_per_s(&data), 96, 1e-9);
@@ -59,8 +60,8 @@ START_TEST(data_groups_take_in_context_ranks)
             struct plan plan = degrees(tp, 64 / tp / cp, 1);
             struct plan without = degrees(tp, 64 / tp, 1);
             plan.cp = cp;
-            struct comm_group group = network_plan_group(&machine, &plan, REPLICAS);
-            struct comm_group same = network_plan_group(&machine, &without, REPLICAS);
+            struct comm_group group = network_plan_group(&machine, &plan, replicated_axes());
+            struct comm_group same = network_plan_group(&machine, &without, replicated_axes());
             ck_assert_int_eq(group.num_ranks, 64 / tp);
             ck_assert_int_eq(group.num_nodes, same.num_nodes);
             ck_assert_double_eq(between_gb_per_s(&group), between_gb_per_s(&same));
@@ -74,11 +75,11 @@ START_TEST(data_and_context_ranks_need_not_be_neighbours)
     machine_load("dgx-h100", 64);
     struct plan plan = degrees(4, 8, 1);
     plan.cp = 2;
-    static const int order[NUM_AXES] = { AXIS_EXPERT, AXIS_DATA, AXIS_TENSOR, AXIS_CONTEXT,
+    static const int order[MAX_AXES] = { AXIS_EXPERT, AXIS_DATA, AXIS_TENSOR, AXIS_CONTEXT,
                                          AXIS_PIPELINE };
-    for (int i = 0; i < NUM_AXES; i++)
+    for (int i = 0; i < MAX_AXES; i++)
         plan.order[i] = order[i];
-    struct comm_group group = network_plan_group(&machine, &plan, REPLICAS);
+    struct comm_group group = network_plan_group(&machine, &plan, replicated_axes());
     ck_assert_int_eq(group.num_ranks, 16);
     ck_assert_int_eq(group.num_nodes, 2);
     ck_assert_double_eq_tol(between_gb_per_s(&group), 8 * 48, 1e-9);
@@ -180,9 +181,9 @@ START_TEST(stages_that_come_before_data_ranks_share_a_node)
     machine_load("dgx-h100", 64);
     struct plan plan = degrees(2, 8, 4);
     ck_assert_int_eq(axis_pair(&machine, &plan, PIPELINE_RANKS).num_nodes, 2);
-    static const int order[NUM_AXES] = { AXIS_TENSOR, AXIS_CONTEXT, AXIS_PIPELINE, AXIS_EXPERT,
+    static const int order[MAX_AXES] = { AXIS_TENSOR, AXIS_CONTEXT, AXIS_PIPELINE, AXIS_EXPERT,
                                          AXIS_DATA };
-    for (int i = 0; i < NUM_AXES; i++)
+    for (int i = 0; i < MAX_AXES; i++)
         plan.order[i] = order[i];
     ck_assert_int_eq(axis_pair(&machine, &plan, PIPELINE_RANKS).num_nodes, 1);
 }
@@ -193,9 +194,9 @@ START_TEST(stages_of_some_replica_that_cross_nodes_make_the_pair_cross)
 {
     machine_load("dgx-h100", 24);
     struct plan plan = degrees(2, 4, 3);
-    static const int order[NUM_AXES] = { AXIS_TENSOR, AXIS_CONTEXT, AXIS_PIPELINE, AXIS_EXPERT,
+    static const int order[MAX_AXES] = { AXIS_TENSOR, AXIS_CONTEXT, AXIS_PIPELINE, AXIS_EXPERT,
                                          AXIS_DATA };
-    for (int i = 0; i < NUM_AXES; i++)
+    for (int i = 0; i < MAX_AXES; i++)
         plan.order[i] = order[i];
     ck_assert_int_eq(axis_pair(&machine, &plan, PIPELINE_RANKS).num_nodes, 2);
 }
@@ -224,11 +225,11 @@ START_TEST(a_group_that_some_block_boundary_cuts_is_oversubscribed)
     machine.cluster.levels[1].size = 16;
     machine.cluster.levels[1].oversubscription = 7 * 16;
     struct plan cut = degrees(8, 12, 2), fits = degrees(8, 8, 3), alone = degrees(8, 12, 1);
-    struct comm_group data = network_plan_group(&machine, &cut, REPLICAS);
+    struct comm_group data = network_plan_group(&machine, &cut, replicated_axes());
     ck_assert_double_eq_tol(between_gb_per_s(&data), 24 / 7.0, 1e-9);
-    data = network_plan_group(&machine, &fits, REPLICAS);
+    data = network_plan_group(&machine, &fits, replicated_axes());
     ck_assert_double_eq_tol(between_gb_per_s(&data), 24, 1e-9);
-    data = network_plan_group(&machine, &alone, REPLICAS);
+    data = network_plan_group(&machine, &alone, replicated_axes());
     ck_assert_double_eq_tol(between_gb_per_s(&data), 24, 1e-9);
 }
 END_TEST
@@ -257,7 +258,7 @@ START_TEST(groups_that_do_not_line_up_with_nodes_cross_rails)
     ck_assert(!group_at(&machine, 3, 2).crosses_rails); /* in a node */
     struct plan cut = degrees(3, 16, 1), whole = degrees(8, 6, 1);
     ck_assert(network_plan_group(&machine, &cut, TENSOR_RANKS).crosses_rails);
-    ck_assert(!network_plan_group(&machine, &whole, REPLICAS).crosses_rails);
+    ck_assert(!network_plan_group(&machine, &whole, replicated_axes()).crosses_rails);
 }
 END_TEST
 

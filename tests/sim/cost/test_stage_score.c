@@ -181,7 +181,7 @@ static struct times times_of(struct evaluator *evaluator, const struct plan *pla
 {
     struct times times = { 0 };
     struct arena arena = { 0 };
-    struct rank_orders orders = { (int(*)[NUM_AXES])plan->order, 1 };
+    struct rank_orders orders = { (int(*)[MAX_AXES])plan->order, 1 };
     struct prediction p = evaluate(evaluator, plan);
     struct step_cost cost = evaluate_cost(evaluator, plan, &arena);
     add_time(&times, p.step_s);

@@ -1,6 +1,7 @@
 #include "sim/plan/plan.h"
 
 #include "base/random.h"
+#include "sim/plan/group.h"
 #include "sim/plan/state_share.h"
 #include "sim/plan/token.h"
 #include "sim/schedule/schedule.h"
@@ -269,12 +270,12 @@ END_TEST
 
 START_TEST(every_word_is_documented_and_named_once)
 {
-    for (int i = 0; i < num_plan_tokens; i++) {
-        const struct plan_token *token = &plan_tokens[i];
+    for (int i = 0; i < plan_num_tokens(); i++) {
+        const struct plan_token *token = plan_token_at(i);
         ck_assert_int_eq(strncmp(token->form, token->name, strlen(token->name)), 0);
         ck_assert_int_eq(token->doc[strlen(token->doc) - 1], '.');
         for (int j = 0; j < i; j++)
-            ck_assert_str_ne(plan_tokens[j].name, token->name);
+            ck_assert_str_ne(plan_token_at(j)->name, token->name);
     }
 }
 END_TEST
@@ -357,30 +358,35 @@ END_TEST
 static const struct {
     const char *layout;
     int ranks[NUM_STATES]; /* optimizer, gradients, parameters */
-    int context, data;     /* group sizes of what is sharded */
+    int group[2];          /* context and data ranks of a copy, or data ranks alone */
     bool updated, gathers, reduces, repeats;
 } shares[] = {
-    { "dp8 mb1", { 1, 1, 1 }, 1, 1, false, false, false, false },
-    { "dp8 mb1 zero1", { 8, 1, 1 }, 1, 8, true, false, false, false },
-    { "dp8 mb1 zero2", { 8, 8, 1 }, 1, 8, true, false, true, false },
-    { "dp8 mb1 zero3", { 8, 8, 8 }, 1, 8, false, true, true, false },
-    { "dp8 cp2 mb1 zero1", { 16, 1, 1 }, 2, 8, true, false, false, false },
-    { "dp8 cp2 mb1 zero3 shard=4", { 4, 4, 4 }, 2, 2, false, true, true, true },
-    { "dp2 cp8 mb1 zero1 shard=4", { 4, 1, 1 }, 4, 1, true, false, false, true },
-    { "dp8 mb1 zero1 shard=8", { 8, 1, 1 }, 1, 8, true, false, false, false },
+    { "dp8 mb1", { 1, 1, 1 }, { 8, 1 }, false, false, false, false },
+    { "dp8 mb1 zero1", { 8, 1, 1 }, { 8, 1 }, true, false, false, false },
+    { "dp8 mb1 zero2", { 8, 8, 1 }, { 8, 1 }, true, false, true, false },
+    { "dp8 mb1 zero3", { 8, 8, 8 }, { 8, 1 }, false, true, true, false },
+    { "dp8 cp2 mb1 zero1", { 16, 1, 1 }, { 2, 8 }, true, false, false, false },
+    { "dp8 cp2 mb1 zero3 shard=4", { 4, 4, 4 }, { 2, 2 }, false, true, true, true },
+    { "dp2 cp8 mb1 zero1 shard=4", { 4, 1, 1 }, { 4, 1 }, true, false, false, true },
+    { "dp8 mb1 zero1 shard=8", { 8, 1, 1 }, { 8, 1 }, true, false, false, false },
 };
+
+static int size_along(const struct rank_group *group, int set)
+{
+    return set < group->num_sets ? group->sets[set].size : 1;
+}
 
 START_TEST(a_stage_of_zero_cuts_state_over_neighbours)
 {
     struct plan plan = plan_of(shares[_i].layout, &arena);
     for (int what = 0; what < NUM_STATES; what++) {
-        struct state_share share = state_share(&plan, (enum state)what);
-        bool is_cut = plan_cuts(&plan, (enum state)what);
-        ck_assert_int_eq(share.ranks, shares[_i].ranks[what]);
-        ck_assert_int_eq(is_cut, share.ranks > 1);
-        ck_assert_int_eq(share.context, is_cut ? shares[_i].context : 1);
-        ck_assert_int_eq(share.data, is_cut ? shares[_i].data : 1);
+        int ranks = state_ranks(&plan, (enum state)what);
+        ck_assert_int_eq(ranks, shares[_i].ranks[what]);
+        ck_assert_int_eq(plan_cuts(&plan, (enum state)what), ranks > 1);
     }
+    struct rank_group group = shard_ranks(&plan);
+    ck_assert_int_eq(size_along(&group, 0), shares[_i].group[0]);
+    ck_assert_int_eq(size_along(&group, 1), shares[_i].group[1]);
     ck_assert_int_eq(plan_gathers_updated(&plan), shares[_i].updated);
     ck_assert_int_eq(plan_gathers(&plan), shares[_i].gathers);
     ck_assert_int_eq(plan_reduces(&plan), shares[_i].reduces);
