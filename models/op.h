@@ -77,7 +77,9 @@ enum op_region {
     NUM_OP_REGIONS
 };
 
-enum op_stream { STREAM_COMPUTE, STREAM_TENSOR, STREAM_CONTEXT, STREAM_EXPERT, NUM_OP_STREAMS };
+/* That of compute, then those of the axes' collectives, by index (sim/plan/axis.h): the named ones,
+ * and further. */
+enum op_stream { STREAM_COMPUTE, STREAM_TENSOR, STREAM_CONTEXT, STREAM_EXPERT };
 
 enum dtype { DTYPE_FP32, DTYPE_FP16, DTYPE_BF16, DTYPE_FP8, DTYPE_FP4, NUM_DTYPES };
 extern const char *const dtype_names[NUM_DTYPES + 1]; /* NULL-terminated */

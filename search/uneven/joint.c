@@ -87,8 +87,7 @@ static double optimizer_bytes(const struct search *search, const struct plan *pl
         parameters += local_embedding_parameters(share, model);
     if (stage == placement_head_stage(placement))
         parameters += local_head_parameters(share, model);
-    return parameters * (state.optimizer + state.gradients) /
-           state_ranks(plan, STATE_OPTIMIZER);
+    return parameters * (state.optimizer + state.gradients) / state_ranks(plan, STATE_OPTIMIZER);
 }
 
 /* By the rule of offloading there is no pipeline or recompute, so one microbatch is in flight. The

@@ -13,7 +13,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { MAX_LIST_OPS = 192 };
+enum { MAX_LIST_OPS = 192, MAX_STREAMS = STREAM_COMPUTE + 1 + MAX_AXES };
 
 /* All that the time of a list depends on. */
 struct timer {
@@ -23,16 +23,11 @@ struct timer {
     const struct recipe *recipe;
 };
 
-/* The group that runs a collective: expert ranks exchange rows, those of one expert share them. A
- * few kilobytes among both are timed as among the expert ranks, which are neighbours of the others.
- */
-static const struct comm_group *group_of(const struct piece_wires *wires, const struct op *op)
+static const struct comm_group *group_of(const struct timer *timer, const struct op *op)
 {
-    if (op->spans_experts)
-        return wires->expert.num_ranks > 1 ? &wires->expert : &wires->expert_tensor;
-    if (op->stream == STREAM_EXPERT)
-        return op->kind == OP_ALL_TO_ALL ? &wires->expert : &wires->expert_tensor;
-    return op->stream == STREAM_CONTEXT ? &wires->context : &wires->tensor;
+    int axis = stream_axis(op->stream);
+    int which = axes[axis]->group_of ? axes[axis]->group_of(timer->question->share, op) : 0;
+    return &timer->wires->group[axis][which];
 }
 
 /* Rows that go to experts, or their sums back; the host reads how many come, unless experts are
@@ -49,14 +44,16 @@ static double expert_rows_s(const struct timer *timer, const struct op *op)
         .waits = !is_combine && op->pass == PASS_FORWARD && timer->question->share.capacity == 0,
     };
     enum dispatcher_kind kind = (enum dispatcher_kind)timer->system->stack.dispatcher;
-    return dispatch_s(kind, &timer->wires->expert, &dispatch);
+    return dispatch_s(kind, &timer->wires->group[AXIS_EXPERT][0], &dispatch);
 }
 
 static double comm_alone_s(const struct timer *timer, const struct op *op)
 {
-    const struct comm_group *group = group_of(timer->wires, op);
-    if (op->kind == OP_SEND_RECEIVE)
-        return op->batch * point_to_point_s(&timer->wires->context_pair, op->comm_bytes);
+    const struct comm_group *group = group_of(timer, op);
+    if (op->kind == OP_SEND_RECEIVE) {
+        const struct comm_group *pair = &timer->wires->pair[stream_axis(op->stream)];
+        return op->batch * point_to_point_s(pair, op->comm_bytes);
+    }
     if (op->kind == OP_ALL_TO_ALL && op->stream == STREAM_EXPERT)
         return expert_rows_s(timer, op);
     if (op->kind == OP_ALL_TO_ALL)
@@ -100,8 +97,9 @@ struct flight {
     struct ops ops;
     double left_s[MAX_LIST_OPS]; /* remaining time when run alone */
     bool done[MAX_LIST_OPS];
-    int head[NUM_OP_STREAMS];
-    double exposed_s[NUM_OP_STREAMS]; /* so far */
+    int num_streams; /* up to the last that has ops */
+    int head[MAX_STREAMS];
+    double exposed_s[MAX_STREAMS]; /* so far */
 };
 
 /* The stream's current op; -1 when it has none or must wait. */
@@ -126,17 +124,17 @@ static void advance(struct flight *f, int op, double alone_s)
 
 /* Time until one of the running ops ends. While compute and another stream are both busy, each
  * slows the other. */
-static double fly_to_next_end(struct flight *f, const int at[NUM_OP_STREAMS])
+static double fly_to_next_end(struct flight *f, const int at[MAX_STREAMS])
 {
     const struct profile *profile = &f->timer->system->profile;
     bool communicates = false;
-    for (int i = STREAM_COMPUTE + 1; i < NUM_OP_STREAMS; i++)
+    for (int i = STREAM_COMPUTE + 1; i < f->num_streams; i++)
         communicates |= at[i] >= 0;
     bool both = at[STREAM_COMPUTE] >= 0 && communicates;
-    double slowdown[NUM_OP_STREAMS];
-    double end_s[NUM_OP_STREAMS];
+    double slowdown[MAX_STREAMS];
+    double end_s[MAX_STREAMS];
     double step_s = HUGE_VAL;
-    for (int i = 0; i < NUM_OP_STREAMS; i++) {
+    for (int i = 0; i < f->num_streams; i++) {
         slowdown[i] = !both                 ? 1
                       : i == STREAM_COMPUTE ? profile->overlap_compute_slowdown
                                             : profile->overlap_comm_slowdown;
@@ -144,11 +142,11 @@ static double fly_to_next_end(struct flight *f, const int at[NUM_OP_STREAMS])
         step_s = fmin(step_s, end_s[i]);
     }
     /* The time that compute lost, by waiting or by slowdown, is exposed communication. */
-    for (int i = STREAM_COMPUTE + 1; i < NUM_OP_STREAMS; i++)
+    for (int i = STREAM_COMPUTE + 1; i < f->num_streams; i++)
         if (at[i] >= 0)
             f->exposed_s[i] +=
                 at[STREAM_COMPUTE] < 0 ? step_s : step_s - step_s / slowdown[STREAM_COMPUTE];
-    for (int i = 0; i < NUM_OP_STREAMS; i++)
+    for (int i = 0; i < f->num_streams; i++)
         advance(f, at[i], end_s[i] <= step_s ? f->left_s[at[i]] : step_s / slowdown[i]);
     return step_s;
 }
@@ -157,9 +155,9 @@ static double makespan_s(struct flight *f)
 {
     double now_s = 0;
     for (;;) {
-        int at[NUM_OP_STREAMS];
+        int at[MAX_STREAMS];
         bool is_idle = true;
-        for (int i = 0; i < NUM_OP_STREAMS; i++) {
+        for (int i = 0; i < f->num_streams; i++) {
             at[i] = running(f, (enum op_stream)i);
             is_idle &= at[i] < 0;
         }
@@ -174,17 +172,17 @@ static double wait_s(const struct timer *timer, const struct op *op, double comp
 {
     if (!op_is_collective(op->kind))
         return 0;
-    int size = group_of(timer->wires, op)->num_ranks;
+    int size = group_of(timer, op)->num_ranks;
     return drift_wait_s(timer->system->profile.drift_s, compute_s, size);
 }
 
 /* A stream's part of the exposed time: all of it, to the bit, where no other stream communicates.
  */
-static double exposed_by(const struct flight *flight, const bool has_ops[NUM_OP_STREAMS],
+static double exposed_by(const struct flight *flight, const bool has_ops[MAX_STREAMS],
                          enum op_stream stream, double comm_s)
 {
     bool has_others = false;
-    for (int i = STREAM_COMPUTE + 1; i < NUM_OP_STREAMS; i++)
+    for (int i = STREAM_COMPUTE + 1; i < flight->num_streams; i++)
         has_others |= i != (int)stream && has_ops[i];
     return has_others || flight->exposed_s[stream] == 0 ? flight->exposed_s[stream] : comm_s;
 }
@@ -194,7 +192,7 @@ static struct list_cost list_cost(const struct timer *timer, struct ops ops)
     assert(ops.count <= MAX_LIST_OPS);
     struct flight flight = { .timer = timer, .ops = ops };
     struct list_cost cost = { 0 };
-    bool has_ops[NUM_OP_STREAMS] = { false };
+    bool has_ops[MAX_STREAMS] = { false };
     double met_s = 0; /* compute time up to the last collective */
     for (int i = 0; i < ops.count; i++) {
         double waits_s = wait_s(timer, &ops.at[i], cost.compute_s - met_s);
@@ -202,6 +200,8 @@ static struct list_cost list_cost(const struct timer *timer, struct ops ops)
         if (op_is_collective(ops.at[i].kind))
             met_s = cost.compute_s;
         has_ops[ops.at[i].stream] = true;
+        if (flight.num_streams <= (int)ops.at[i].stream)
+            flight.num_streams = (int)ops.at[i].stream + 1;
         if (ops.at[i].stream == STREAM_COMPUTE)
             cost.compute_s += flight.left_s[i];
         if (ops.at[i].kind == OP_FLASH_ATTENTION)
@@ -551,45 +551,45 @@ static struct piece_question question_of(const struct system *system, const stru
 
 struct piece_places piece_places_of(const struct plan *plan)
 {
-    struct piece_places places = { .tensor_stride = layout_stride(plan, AXIS_TENSOR),
-                                   .context_stride = layout_stride(plan, AXIS_CONTEXT),
-                                   .num_ranks = plan_ranks(plan) };
-    if (plan->ep > 1 || plan->etp > 1) {
-        struct grid grid = plan_expert_grid(plan);
-        places.expert_stride = grid_stride(&grid, AXIS_EXPERT);
-        places.expert_tensor_stride = grid_stride(&grid, AXIS_TENSOR);
+    struct piece_places places = { .num_ranks = plan_ranks(plan) };
+    for (int axis = 0; axis < num_axes; axis++) {
+        struct members groups[MAX_AXIS_GROUPS];
+        for (int i = axis_groups(plan, axis, groups) - 1; i >= 0; i--)
+            places.stride[axis][i] = groups[i].size > 1 ? groups[i].stride : 0;
     }
     return places;
 }
 
-struct piece_wires piece_wires_of(const struct system *system, struct rank_share share,
-                                  struct piece_places places)
+struct piece_wires piece_wires_of(const struct system *system, const struct plan *plan)
 {
-    struct rank_group tensor =
-        group_along((struct members){ places.tensor_stride, share.tp }, places.num_ranks);
-    struct rank_group context =
-        group_along((struct members){ places.context_stride, share.cp }, places.num_ranks);
-    struct piece_wires wires = {
-        .tensor = network_group(system, &tensor),
-        .context = network_group(system, &context),
-        .context_pair = network_pair(system, &context, network_crosses(system, &context)),
-        .expert = { .num_ranks = 1 },
-        .expert_tensor = { .num_ranks = 1 },
-    };
-    struct rank_group expert =
-        group_along((struct members){ places.expert_stride, share.ep }, places.num_ranks);
-    struct rank_group expert_tensor =
-        group_along((struct members){ places.expert_tensor_stride, share.etp }, places.num_ranks);
-    if (share.ep > 1)
-        wires.expert = network_group(system, &expert);
-    if (share.etp > 1)
-        wires.expert_tensor = network_group(system, &expert_tensor);
+    struct piece_wires wires = { 0 };
+    int num_ranks = plan_ranks(plan);
+    for (int axis = 0; axis < num_axes; axis++) {
+        struct members groups[MAX_AXIS_GROUPS];
+        int count = axis_groups(plan, axis, groups);
+        for (int i = 0; i < MAX_AXIS_GROUPS; i++) {
+            wires.group[axis][i].num_ranks = 1;
+            if (i >= count || groups[i].size == 1)
+                continue;
+            struct rank_group group = group_along(groups[i], num_ranks);
+            wires.group[axis][i] = network_group(system, &group);
+            if (i == 0 && axes[axis]->sends_messages)
+                wires.pair[axis] = network_pair(system, &group, network_crosses(system, &group));
+        }
+    }
     return wires;
 }
 
-static struct piece_wires wires_of(const struct system *system, const struct plan *plan)
+bool piece_wires_are_alike(const struct piece_wires *a, const struct piece_wires *b)
 {
-    return piece_wires_of(system, rank_share_of(plan), piece_places_of(plan));
+    for (int axis = 0; axis < num_axes; axis++) {
+        for (int i = 0; i < MAX_AXIS_GROUPS; i++)
+            if (!comm_groups_are_alike(&a->group[axis][i], &b->group[axis][i]))
+                return false;
+        if (axes[axis]->sends_messages && !comm_groups_are_alike(&a->pair[axis], &b->pair[axis]))
+            return false;
+    }
+    return true;
 }
 
 static struct layer_options options_of(const struct piece_question *question,
@@ -736,7 +736,7 @@ struct pieces pieces_cost(const struct system *system, const struct model *model
                           const struct plan *plan, struct arena *arena)
 {
     struct piece_question question = question_of(system, plan);
-    struct piece_wires wires = wires_of(system, plan);
+    struct piece_wires wires = piece_wires_of(system, plan);
     return pieces_answer(system, model, &question, &wires, arena);
 }
 
@@ -744,7 +744,7 @@ struct piece_cost lists_cost(const struct system *system, const struct plan *pla
                              struct local_ops lists, double input_bytes, struct arena *arena)
 {
     struct piece_question question = question_of(system, plan);
-    struct piece_wires wires = wires_of(system, plan);
+    struct piece_wires wires = piece_wires_of(system, plan);
     struct timer timer = timer_of(system, &question, &wires);
     struct weights weights = weights_of(&lists.forward, question.share, 0, arena);
     double parameters = (double)(weights.elements + weights.vocabulary_elements);
@@ -778,13 +778,13 @@ struct kind_totals plan_kind_totals(const struct system *system, const struct mo
     struct kind_totals totals = { 0 };
     struct arena arena = { 0 };
     struct piece_question question = question_of(system, plan);
-    struct piece_wires wires = wires_of(system, plan);
+    struct piece_wires wires = piece_wires_of(system, plan);
     struct rank_share share = question.share;
     struct timer timer = timer_of(system, &question, &wires);
     struct layer_options options = options_of(&question, system);
     bool overlap = question.overlaps_tensor;
     double seq = model->seq;
-    double times = (double)plan_microbatches(plan, model->batch) * plan->tp * plan->cp * plan->dp;
+    double times = (double)plan_microbatches(plan, model->batch) * plan_stage_ranks(plan);
     struct holding held = model_holding(plan, model);
     struct local_ops layers[MAX_BLOCK_KINDS];
     for (int kind = 0; kind < model_num_kinds(model); kind++) {

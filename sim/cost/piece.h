@@ -11,6 +11,7 @@
 #include "sim/cost/muon.h"
 #include "sim/cost/stage_weights.h"
 #include "sim/exchange/exchange.h"
+#include "sim/plan/axis.h"
 #include "sim/plan/holding.h"
 #include "sim/plan/local.h"
 #include "sim/schedule/schedule.h"
@@ -76,18 +77,21 @@ struct piece_question {
 struct piece_question piece_question_of(const struct system *system, const struct plan *plan,
                                         const struct generator *generator);
 
-/* The placement of the share's groups: all that their wires depend on in one system. Only ints. */
+/* The placement of the share's groups: all that their wires depend on in one system, beside their
+ * sizes. Only ints. */
 struct piece_places {
-    int tensor_stride, context_stride, num_ranks;
-    int expert_stride, expert_tensor_stride; /* 0: without expert ranks */
+    int num_ranks;
+    int stride[MAX_AXES][MAX_AXIS_GROUPS]; /* 0: of a group of one rank */
 };
 struct piece_places piece_places_of(const struct plan *plan);
+
+/* By axis. num_ranks 1: nothing else is filled in. */
 struct piece_wires {
-    struct comm_group tensor, context, context_pair;
-    struct comm_group expert, expert_tensor; /* num_ranks 1: nothing else is filled in */
+    struct comm_group group[MAX_AXES][MAX_AXIS_GROUPS];
+    struct comm_group pair[MAX_AXES]; /* of axes that send messages */
 };
-struct piece_wires piece_wires_of(const struct system *system, struct rank_share share,
-                                  struct piece_places places);
+struct piece_wires piece_wires_of(const struct system *system, const struct plan *plan);
+bool piece_wires_are_alike(const struct piece_wires *a, const struct piece_wires *b);
 
 /* Depends on no plan, and on neither the system's number of GPUs nor their memory. Lists are built
  * in the arena. */

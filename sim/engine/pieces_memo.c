@@ -12,15 +12,6 @@ struct known_pieces {
                                              own their pieces */
 };
 
-static bool are_alike(const struct piece_wires *a, const struct piece_wires *b)
-{
-    return comm_groups_are_alike(&a->tensor, &b->tensor) &&
-           comm_groups_are_alike(&a->context, &b->context) &&
-           comm_groups_are_alike(&a->context_pair, &b->context_pair) &&
-           comm_groups_are_alike(&a->expert, &b->expert) &&
-           comm_groups_are_alike(&a->expert_tensor, &b->expert_tensor);
-}
-
 static bool asks_the_same(const struct known_pieces *known, const struct piece_question *question)
 {
     return memcmp(&known->question, question, sizeof *question) == 0;
@@ -37,7 +28,7 @@ static const struct pieces *over_same_wires(const struct known_pieces *known,
                                             const struct piece_wires *wires)
 {
     for (; known; known = known->older_elsewhere)
-        if (asks_the_same(known, question) && are_alike(&known->wires, wires))
+        if (asks_the_same(known, question) && piece_wires_are_alike(&known->wires, wires))
             return known->pieces;
     return NULL;
 }
@@ -76,7 +67,7 @@ const struct pieces *pieces_memo_find(struct pieces_memo *memo, const struct sys
     struct known_pieces **wired = &memo->wired[bucket_of(anywhere)];
     found->question = question;
     found->places = places;
-    found->wires = piece_wires_of(system, question.share, places);
+    found->wires = piece_wires_of(system, plan);
     found->pieces = over_same_wires(*wired, &question, &found->wires);
     if (!found->pieces) {
         struct pieces *pieces = ARENA_NEW(&memo->arena, struct pieces);

@@ -123,7 +123,11 @@ static double executed_flops(const struct work *w)
             of_chunk = chunk_flops(w, chunk);
         flops += of_chunk;
     }
-    return flops * w->num_microbatches * w->plan->tp * w->plan->cp * w->plan->dp;
+    flops *= w->num_microbatches;
+    for (int axis = 0; axis < num_axes; axis++)
+        if (axis != AXIS_PIPELINE && !axes[axis]->is_folded)
+            flops *= w->plan->degree[axis];
+    return flops;
 }
 
 void fill_rates(const struct work *w, double model_flops, struct prediction *p)

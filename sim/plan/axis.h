@@ -19,11 +19,12 @@
 #define SIM_PLAN_AXIS_H
 
 #include "models/layer.h"
+#include "sim/plan/group.h"
 #include "sim/plan/share.h"
 #include "sim/plan/token.h"
 
 #define MARK(kind) (1ull << (kind))
-enum { MAX_LOWERED_OPS = 8 };
+enum { MAX_LOWERED_OPS = 8, MAX_AXIS_GROUPS = 2 };
 
 /* What the degrees that a search tries depend on. */
 struct axis_case {
@@ -62,12 +63,32 @@ struct axis {
      * none, the mark is dropped. same_as[value]: the value that replaces one that no op makes any
      * more. NULL: the axis owns no mark. */
     bool (*lower)(struct rank_share share, struct ops span, struct ops *out, short *same_as);
+    /* The groups that run its collectives; returns their number. NULL: one, along the axis. */
+    int (*groups)(const struct plan *plan, struct members groups[MAX_AXIS_GROUPS]);
+    int (*group_of)(struct rank_share share, const struct op *op); /* NULL: the first */
+    bool sends_messages; /* neighbours in the first group exchange messages too */
 };
 extern const struct axis *const axes[];
 extern const int num_axes; /* at most MAX_AXES */
 
 /* The next divisor of n above d, or 0. */
 int next_divisor(int n, int d);
+
+/* Its ops' stream, and back: compute is nobody's. */
+static inline enum op_stream axis_stream(int axis)
+{
+    return (enum op_stream)(STREAM_COMPUTE + 1 + axis);
+}
+static inline int stream_axis(enum op_stream stream)
+{
+    return (int)stream - STREAM_COMPUTE - 1;
+}
+_Static_assert((int)STREAM_TENSOR == 1 + AXIS_TENSOR && (int)STREAM_CONTEXT == 1 + AXIS_CONTEXT &&
+                   (int)STREAM_EXPERT == 1 + AXIS_EXPERT,
+               "streams are in the order of the axes");
+
+/* The groups of axis number `axis` that run collectives; returns their number. */
+int axis_groups(const struct plan *plan, int axis, struct members groups[MAX_AXIS_GROUPS]);
 
 /* Sets of axes, a bit each: all whose ranks hold the same weights, and the others. */
 unsigned replicated_axes(void);

@@ -401,4 +401,5 @@ const struct axis context_axis = {
     .marks = MARK(OP_CP_ENTER) | MARK(OP_CP_LEAVE),
     .span = context_span,
     .lower = context_lower,
+    .sends_messages = true,
 };

@@ -217,6 +217,27 @@ static int expert_degree(const struct plan *plan)
     return plan->ep;
 }
 
+/* Of the ranks that exchange rows, and of those that share an expert. */
+static int groups_of(const struct plan *plan, struct members groups[MAX_AXIS_GROUPS])
+{
+    groups[0] = groups[1] = (struct members){ 0, 1 };
+    if (plan->ep > 1 || plan->etp > 1) {
+        struct grid grid = plan_expert_grid(plan);
+        groups[0] = grid_members(&grid, AXIS_EXPERT);
+        groups[1] = grid_members(&grid, AXIS_TENSOR);
+    }
+    return 2;
+}
+
+/* A few kilobytes among both are timed as among the expert ranks, which are neighbours of the
+ * others. */
+static int group_of(struct rank_share share, const struct op *op)
+{
+    if (op->spans_experts)
+        return share.ep > 1 ? 0 : 1;
+    return op->kind == OP_ALL_TO_ALL ? 0 : 1;
+}
+
 /* --- the row ---------------------------------------------------------------------------------- */
 
 static const struct plan_token words[] = {
@@ -254,4 +275,6 @@ const struct axis expert_axis = {
     .shard = expert_shard,
     .marks = MARK(OP_EXPERT_ENTER) | MARK(OP_EXPERT_LEAVE),
     .lower = expert_lower,
+    .groups = groups_of,
+    .group_of = group_of,
 };

@@ -355,11 +355,11 @@ static void restraints_help_nobody(void)
 {
     static const char *const words[] = { "tp2",   "pp2",  "mb1", "zero1", "recompute=full",
                                          "zero3", "vpp2", "tp1", "mb4",   "recompute=none" };
-    static const char *const axes[] = { "tp",   "pp",  "mb", "zero", "recompute",
-                                        "zero", "vpp", "tp", "mb",   "recompute" };
+    static const char *const searched[] = { "tp",   "pp",  "mb", "zero", "recompute",
+                                            "zero", "vpp", "tp", "mb",   "recompute" };
     struct search_request freely = question_request(&question), bound = freely;
     int which = random_below(&question.rng, LENGTH(words));
-    if (!is_free(&freely, axes[which]))
+    if (!is_free(&freely, searched[which]))
         return;
     if (random_below(&question.rng, 2))
         bound.fix = joined(freely.fix, words[which]);
