@@ -2,6 +2,7 @@
 
 #include "base/length.h"
 #include "models/training.h"
+#include "sim/plan/axis.h"
 #include "sim/plan/state_share.h"
 
 static bool splits_context(const struct plan *plan, const struct model *model)
@@ -134,6 +135,10 @@ const int num_run_refusals = LENGTH(run_refusals);
 
 bool run_supported(const struct plan *plan, const struct model *model, struct err *err)
 {
+    for (int i = NUM_NAMED_AXES; i < num_axes; i++)
+        if (plan->degree[i] > 1)
+            return err_set(err, ERR_UNAVAILABLE, axes[i]->name, "%s can't be run yet",
+                           axes[i]->name);
     for (int i = 0; i < num_run_refusals; i++)
         if (run_refusals[i].asks(plan, model))
             return err_set(err, ERR_UNAVAILABLE, run_refusals[i].where, "%s",

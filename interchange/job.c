@@ -1,6 +1,7 @@
 #include "interchange/job.h"
 
 #include "sim/cost/generation.h"
+#include "sim/plan/axis.h"
 
 #include <string.h>
 
@@ -36,9 +37,20 @@ void job_set_chunks(struct job *job, const int *layers, int count)
     plan->num_chunk_layers = is_even ? 0 : count;
 }
 
+bool job_has_named_axes(const struct job *job, struct err *err)
+{
+    for (int i = NUM_NAMED_AXES; i < num_axes; i++)
+        if (job->plan.degree[i] > 1)
+            return err_set(err, ERR_INFEASIBLE, axes[i]->name, "no setting means %s",
+                           axes[i]->name);
+    return true;
+}
+
 bool job_is_plain(const struct job *job, struct err *err)
 {
     const struct plan *plan = &job->plan, usual = plan_default();
+    if (!job_has_named_axes(job, err))
+        return false;
     if (memcmp(plan->order, usual.order, sizeof usual.order) != 0)
         return err_set(err, ERR_INFEASIBLE, "order", "ranks are in order tp-cp-dp-pp alone");
     if (!exchange_is_default(&plan->exchange))

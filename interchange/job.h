@@ -36,8 +36,12 @@ void job_set_overlaps(struct job *job, unsigned overlaps);
  * absent communication. */
 void job_tidy(struct job *job);
 
-/* True if rank order, exchange and capacity are those of plan_default(), the only ones that most
- * frameworks have; else ERR_INFEASIBLE, where = the layout word. */
+/* True if only axes that have names in other frameworks have several ranks: those of enum axis_id;
+ * else ERR_INFEASIBLE, where = the layout word. */
+bool job_has_named_axes(const struct job *job, struct err *err);
+
+/* True if that holds, and rank order, exchange and capacity are those of plan_default(), the only
+ * ones that most frameworks have; else ERR_INFEASIBLE, where = the layout word. */
 bool job_is_plain(const struct job *job, struct err *err);
 /* Sets these three to plan_default()'s; also optimizer, attention and overlaps. */
 void job_make_plain(struct job *job);

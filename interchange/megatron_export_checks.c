@@ -27,6 +27,8 @@ bool megatron_order_exists(const struct rule_case *of, struct err *err)
     static const int other[MAX_AXES] = { AXIS_TENSOR, AXIS_CONTEXT, AXIS_PIPELINE, AXIS_EXPERT,
                                          AXIS_DATA };
     const struct plan usual = plan_default(), *plan = &of->job->plan;
+    if (!job_has_named_axes(of->job, err))
+        return false;
     return memcmp(plan->order, usual.order, sizeof usual.order) == 0 ||
            memcmp(plan->order, other, sizeof other) == 0 ||
            BROKEN("order", "ranks can be in order tp-cp-dp-pp or tp-cp-pp-dp alone");

@@ -710,6 +710,7 @@ struct pieces pieces_answer(const struct system *system, const struct model *mod
     struct local_ops head = local_head(share, model, model->seq, &options, overlap, arena);
     struct pieces pieces = {
         .num_kinds = model_num_kinds(model),
+        .tokens = dims.tokens,
         .logits = dims.tokens * dims.vocab,
         .logits_run_bytes = logits_run_bytes(question, &dims, &options, &system->stack),
     };

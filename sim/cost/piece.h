@@ -55,6 +55,7 @@ struct piece_cost {
 struct pieces {
     struct piece_cost at[NUM_PIECES]; /* one layer per kind of block, the embedding, the head */
     int num_kinds;
+    double tokens;           /* of one microbatch on one rank, before tensor ranks divide them */
     double logits;           /* number of logits of one microbatch on one tensor and context rank */
     double logits_run_bytes; /* further bytes while the head computes logits in row blocks; 0: all
                                 at once */

@@ -8,8 +8,7 @@ static double message_s(const struct work *w, const struct rank_group *stages, b
 {
     const struct plan *plan = w->plan;
     double element_bytes = precision_bytes(plan->precision);
-    double tokens = (double)plan->microbatch * w->model->seq / plan->cp;
-    double bytes = element_bytes * tokens * w->model->hidden;
+    double bytes = element_bytes * w->pieces->tokens * w->model->hidden;
     struct comm_group pair = network_pair(w->system, stages, crosses);
     if (plan->sp)
         return point_to_point_s(&pair, bytes / plan->tp);

@@ -93,7 +93,7 @@ static double tied_reduce_s(const struct work *w, int stage)
     int boundary = placement_last_boundary(placement);
     struct comm_group pair =
         network_pair(w->system, &stages, network_boundary_crosses(w->system, &stages, boundary));
-    double rows = w->pieces->logits * plan->cp / ((double)plan->microbatch * w->model->seq);
+    double rows = w->pieces->logits / w->pieces->tokens;
     return collective_s(&pair, COLLECTIVE_ALL_REDUCE,
                         rows * w->model->hidden * dtype_bytes((enum dtype)plan->gradient_dtype));
 }

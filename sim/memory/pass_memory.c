@@ -43,8 +43,7 @@ static int kind_of(const struct walk *walk, int piece)
 /* Parameters of one rank's vocabulary rows: one row per logit of a token. */
 static double vocabulary_parameters(const struct memory_input *in)
 {
-    double tokens = in->plan->microbatch * (double)in->model->seq / in->plan->cp;
-    return in->pieces->logits / tokens * in->model->hidden;
+    return in->pieces->logits / in->pieces->tokens * in->model->hidden;
 }
 
 static double unit_parameters(const struct walk *walk, int unit)

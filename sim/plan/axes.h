@@ -1,5 +1,5 @@
 /* sim/plan/axes.h - what the axis files provide to the tables in axes.c and rules.c; nothing else
- * includes it. */
+ * includes it but a test with a table of its own. */
 #ifndef SIM_PLAN_AXES_H
 #define SIM_PLAN_AXES_H
 

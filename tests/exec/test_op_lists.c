@@ -450,7 +450,7 @@ START_TEST(the_memory_model_counts_a_list_as_by_hand)
     ck_assert_double_eq(cost.trained.all, trained);
     struct model model = { .layers = 2 };
     struct plan plan = plan_of("dtype=fp32", &arena);
-    struct pieces pieces = { .at[0] = cost, .num_kinds = 1 };
+    struct pieces pieces = { .at[0] = cost, .num_kinds = 1, .tokens = 1 };
     struct memory_input in = { &machine, &model, &plan, &pieces, generator_find("1f1b"), 1 };
     struct stage_memory memory = stage_memory(&in, 0);
     ck_assert_double_eq(memory.weights_bytes, 2 * 4 * lists[_i].parameters);
