@@ -115,6 +115,12 @@ const struct command commands[] = {
       "the logged one if logs are given; and the flags to change, with gain, its probability and the risk\n"
       "of running out of memory. Broken rules do not change the exit code.\n",
       cmd_tune },
+    { "mcp", COMMAND_MCP, "serve the commands as tools of an agent, over stdin and stdout",
+      "  simsearch mcp\n",
+      "Speaks the Model Context Protocol: one JSON-RPC message a line. The tools are search, simulate,\n"
+      "explain, tune, export, import and list, with the options of each and \"files\"; they answer with\n"
+      "the document of --json. docs/agents.md shows how to register it.\n",
+      cmd_mcp },
     { "list", COMMAND_LIST, "show what the program knows: models, clusters, layout words ...",
       "  simsearch list\n"
       "  simsearch list models\n"

@@ -38,6 +38,7 @@ enum {
     COMMAND_EXPORT = 1 << 11,
     COMMAND_LEARN = 1 << 12,
     COMMAND_TUNE = 1 << 13,
+    COMMAND_MCP = 1 << 14,
 };
 
 /* Runs a command; argv[0] is its name. Returns the exit code. When `err` is set, main prints it as
@@ -63,7 +64,7 @@ const struct command *command_find(const char *name); /* NULL: unknown */
 bool command_refuse(const char *name, struct err *err);
 
 command_run cmd_search, cmd_simulate, cmd_explain, cmd_validate, cmd_fit, cmd_calibrate, cmd_run,
-    cmd_design, cmd_partition, cmd_export, cmd_import, cmd_learn, cmd_tune, cmd_list;
+    cmd_design, cmd_partition, cmd_export, cmd_import, cmd_learn, cmd_tune, cmd_mcp, cmd_list;
 
 /* The exit code of an error. */
 int exit_code_of(const struct err *err);
