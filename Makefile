@@ -32,8 +32,11 @@ PROGRAM := $(B)/simsearch
 
 CFLAGS_release := -O2 -g1
 CFLAGS_clang   := -O2 -g
+# Four checks of every access, which the address sanitizer sees more of, are a third of clang's time;
+# with CAMPAIGN=1 they are there too.
 CFLAGS_asan    := -O1 -g1 -fno-omit-frame-pointer \
-                  -fsanitize=address,undefined,float-cast-overflow -fno-sanitize-recover=all
+                  -fsanitize=address,undefined,float-cast-overflow -fno-sanitize-recover=all \
+                  $(if $(CAMPAIGN),,-fno-sanitize=null,alignment,object-size,pointer-overflow)
 CFLAGS_tsan    := -O1 -g1 -fsanitize=thread
 CFLAGS_cov     := -O1 -g --coverage
 ifeq ($(CFLAGS_$(VARIANT)),)
@@ -83,7 +86,8 @@ NCCL      ?= $(if $(filter 1,$(CUDA)),$(if $(wildcard $(NCCL_HOME)/include/nccl.
 # that is older than an architecture leaves it out; the last one without a letter is kept as PTX
 # too, which the driver compiles for GPUs that come later.
 CUDA_ARCHS ?= 80 90a 100
-NVCC_OPT   ?= -O2
+# sm: for these GPUs. compute: PTX alone, which the driver compiles; much quicker.
+CUDA_CODE  ?= sm
 
 FOLDERS ?= base models sim interchange search exec kernels calibration cli
 # These need a runtime that may be absent: they belong in plugins.
@@ -198,36 +202,35 @@ CUDA_C_FLAGS  = -isystem $(CUDA_HOME)/include -isystem $(NCCL_HOME)/include \
 KNOWN_ARCHS   = $(subst compute_,,$(shell nvcc --list-gpu-arch))
 ARCHS_HERE    = $(foreach arch,$(CUDA_ARCHS),$(if $(filter $(KNOWN_ARCHS),$(arch:%a=%)),$(arch)))
 PTX_ARCH      = $(lastword $(foreach arch,$(ARCHS_HERE),$(if $(filter %a,$(arch)),,$(arch))))
-NVCC_FLAGS    = -std=c++17 $(NVCC_OPT) -t0 -I. -Xcompiler -fPIC,-fvisibility=hidden,-Wall,-Wextra \
+NVCC_FLAGS    = -std=c++17 -O2 -t0 -I. -Xcompiler -fPIC,-fvisibility=hidden,-Wall,-Wextra \
                 $(if $(CI),-Werror all-warnings) $(CPPFLAGS) \
-                $(foreach arch,$(ARCHS_HERE),-gencode arch=compute_$(arch),code=sm_$(arch)) \
+                $(foreach arch,$(ARCHS_HERE),-gencode arch=compute_$(arch),code=$(CUDA_CODE)_$(arch)) \
                 $(foreach arch,$(PTX_ARCH),-gencode arch=compute_$(arch),code=compute_$(arch))
 found_in      = $(foreach folder,$(wildcard $1/lib64 $1/lib),-L$(folder) -Wl,-rpath,$(folder))
 NCCL_LIBS     = $(call found_in,$(NCCL_HOME)) -lnccl
 CUDA_LIBS     = $(call found_in,$(CUDA_HOME)) -lcublasLt -lcudart_static \
                 $(if $(filter 1,$(NCCL)),$(NCCL_LIBS)) -lstdc++ -lm -lpthread -ldl -lrt
-$(B)/simsearch-cuda.so: $(CUDA_PLUGIN_SRC:%.c=$(B)/pic/%.o) $(CUDA_CU:%.cu=$(B)/pic/%.cu.o)
+$(B)/simsearch-cuda.so: $(CUDA_PLUGIN_SRC:%.c=$(B)/pic/%.o) $(CUDA_CU:%.cu=$(BUILD)/nvcc/%.cu.o)
 	$(call shown,PLUGIN $@)
 	$(Q)$(CC) $(ALL_CFLAGS) $(LDFLAGS) -shared -Wl,--no-undefined -o $@ $^ $(CUDA_LIBS)
 
-$(B)/pic/%.o: %.c $(B)/cuda-flags $(B)/flags
+$(B)/pic/%.o: %.c $(BUILD)/nvcc/flags $(B)/flags
 	@mkdir -p $(@D)
 	$(call shown,CC $< for the plugin)
 	$(Q)$(CC) $(ALL_CFLAGS) $(CUDA_C_FLAGS) -fPIC -fvisibility=hidden -MMD -MP -c -o $@ $<
 
-$(B)/pic/%.cu.o: %.cu $(B)/cuda-flags
-	@mkdir -p $(@D)
+# One call for a kernel's object and the PTX that it was made of, which tests/kernels/ptx runs; the same
+# for every VARIANT. Of one GPU alone: the kernels are the same source for all.
+PTX_OF    := 90a
+PTX_FILES := $(if $(filter 1,$(CUDA)),$(if $(filter $(PTX_OF),$(ARCHS_HERE)),$(CUDA_CU:%.cu=$(BUILD)/nvcc/%.ptx)))
+$(BUILD)/nvcc/%.cu.o: %.cu $(BUILD)/nvcc/flags
+	@mkdir -p $@.kept
 	$(call shown,NVCC $<)
-	$(Q)nvcc $(NVCC_FLAGS) -MMD -MP -MF $(@:.o=.d) -c -o $@ $<
-
-# The kernels as PTX, as they are compiled for users, for tests/kernels/ptx; the same for every
-# VARIANT. Of sm_90a alone: the kernels are the same source for all.
-PTX_FILES := $(if $(filter 1,$(CUDA)),$(CUDA_CU:kernels/cuda/%.cu=$(BUILD)/ptx/%.ptx))
-PTX_FLAGS := -std=c++17 -O2 -I. -arch=compute_90a -ptx
-$(BUILD)/ptx/%.ptx: kernels/cuda/%.cu
-	@mkdir -p $(@D)
-	$(call shown,PTX $<)
-	$(Q)nvcc $(PTX_FLAGS) -MMD -MP -MF $(@:.ptx=.d) -MT $@ -o $@.new $< && mv $@.new $@
+	$(Q)nvcc $(NVCC_FLAGS) --keep --keep-dir $@.kept -MMD -MP -MF $(@:.o=.d) -MT $@ -c -o $@.new $<
+	@for ptx in $@.kept/$(*F).ptx $@.kept/$(*F).compute_$(PTX_OF).ptx; do \
+	    [ ! -f $$ptx ] || mv $$ptx $(@:.cu.o=.ptx); done
+	@$(RM) -r $@.kept && mv $@.new $@
+$(BUILD)/nvcc/%.ptx: $(BUILD)/nvcc/%.cu.o ;
 
 # In one piece or not at all, and without objects whose source is gone.
 $(B)/libsimsearch.a: $(LIB_OBJ)
@@ -241,6 +244,11 @@ $(B)/libsimsearch.a $(HELPERS): $(B)/sources
 $(B)/kernels/host/%.o $(B)/simsearch-mpi.so: VECTOR_CFLAGS := \
     -fno-math-errno -fno-trapping-math $(if $(filter release clang,$(VARIANT)),-O3)
 $(B)/interchange/yaml.o: private ALL_CFLAGS += $(if $(filter 1,$(YAML)),-DHAS_YAML)
+# These folders start no thread and write nothing that threads share, so the thread sanitizer does not
+# watch them.
+ifeq ($(VARIANT),tsan)
+$(patsubst %.c,$(B)/%.o,$(filter models/% interchange/% cli/%,$(LIB_SRC))): private CFLAGS_tsan := -O1 -g1
+endif
 # Tests are compiled more often than they are run: what they hold to account is optimised, they are
 # not. Helpers are, which have loops.
 $(TEST_SRC:%.c=$(B)/%.o): private TEST_CFLAGS := $(if $(filter cov,$(VARIANT)),,-O0 -g1)
@@ -294,7 +302,7 @@ $(BENCHES): %: %.o $(HELPERS) $(B)/libsimsearch.a
 stamp = @mkdir -p $(@D); echo '$1' | cmp -s - $@ || echo '$1' >$@
 $(B)/flags: FORCE
 	$(call stamp,$(CC) $(ALL_CFLAGS))
-$(B)/cuda-flags: FORCE
+$(BUILD)/nvcc/flags: FORCE
 	$(call stamp,$(CUDA_C_FLAGS) $(NVCC_FLAGS))
 $(B)/sources: FORCE
 	$(call stamp,$(LIB_SRC) $(HELPER_SRC))
@@ -312,7 +320,7 @@ LAUNCH      = $(if $(filter tsan,$(VARIANT)$(T)),CK_INCLUDE_TAGS=threads) CK_TIM
               TSAN_OPTIONS=allocator_may_return_null=1:$$TSAN_OPTIONS \
               UBSAN_OPTIONS=print_stacktrace=1:$$UBSAN_OPTIONS \
               SIMSEARCH=$(abspath $(PROGRAM)) VARIANT=$(VARIANT) CAMPAIGN=$(CAMPAIGN) \
-              SIMSEARCH_PLUGINS=$(abspath $(B)) SIMSEARCH_PTX=$(if $(PTX_FILES),$(abspath $(BUILD)/ptx)) \
+              SIMSEARCH_PLUGINS=$(abspath $(B)) SIMSEARCH_PTX=$(if $(PTX_FILES),$(abspath $(BUILD)/nvcc/kernels/cuda)) \
               $(if $(filter-out build,$(BUILD)),SIMSEARCH_DATA=$(CURDIR)) \
               $(LAUNCH_$(VARIANT)) timeout $(if $(CAMPAIGN),1d,600)
 
@@ -545,4 +553,4 @@ needed:
 .SECONDARY:
 .DELETE_ON_ERROR:
 -include $(patsubst %.c,$(B)/%.d,$(ALL_SRC)) $(CUDA_PLUGIN_SRC:%.c=$(B)/pic/%.d) \
-         $(CUDA_CU:%.cu=$(B)/pic/%.cu.d) $(PTX_FILES:.ptx=.d) $(ON_HOST_SO_OBJ:.o=.d)
+         $(CUDA_CU:%.cu=$(BUILD)/nvcc/%.cu.d) $(ON_HOST_SO_OBJ:.o=.d)

@@ -141,12 +141,12 @@ START_TEST(rows_of_vtrain_are_straight_lines_in_their_microbatches)
 }
 END_TEST
 
-/* One row in five: a diagnosis predicts each row once a constant. */
+/* One row in ten: a diagnosis predicts each row once a constant. */
 START_TEST(diagnoses_leave_systems_as_they_were)
 {
     int count = 0;
     for (int i = 0; i < rows.count; i++)
-        if (!is_spared(i, 5)) {
+        if (!is_spared(i, 10)) {
             predictions[count] = predictions[i];
             cases[count++] = cases[i];
         }
@@ -166,7 +166,7 @@ START_TEST(a_constant_that_was_spoilt_is_found)
     int own = 0;
     for (int i = 0; i < rows.count; i++)
         if (!*cases[i].skip && strcmp(rows.at[i].source_key, "vtrain_single") == 0 &&
-            !is_spared(i, 5)) {
+            !is_spared(i, 10)) {
             rows.at[i].measured_iter_s = predictions[i].step_s;
             cases[own++] = cases[i];
         }
@@ -332,7 +332,7 @@ static Suite *suite(void)
 {
     Suite *s = suite_create("honesty");
     TCase *shipped = tcase_create("shipped");
-    tcase_add_checked_fixture(shipped, load, release);
+    tcase_add_unchecked_fixture(shipped, load, release);
     tcase_add_test(shipped, nine_in_ten_measured_times_lie_in_their_intervals);
     tcase_add_test(shipped, no_interval_of_a_stack_is_narrower_than_its_rows_need);
     tcase_add_test(shipped, plans_of_one_node_are_ordered_nearly_as_measured);

@@ -165,7 +165,7 @@ static void no_plan_is_slower(void)
 
 START_TEST(a_better_machine_slows_no_plan)
 {
-    each_question(_i, 240, 4000, no_plan_is_slower);
+    each_question(_i, 120, 4000, no_plan_is_slower);
 }
 END_TEST
 
@@ -206,7 +206,7 @@ static void no_best_is_worse(void)
 
 START_TEST(a_better_machine_has_no_worse_best)
 {
-    each_question(_i, 60, 2000, no_best_is_worse);
+    each_question(_i, 32, 2000, no_best_is_worse);
 }
 END_TEST
 
@@ -251,7 +251,7 @@ static void all_agree(void)
 
 START_TEST(branch_and_bound_is_exhaustive)
 {
-    each_question(_i, 100, 3000, all_agree);
+    each_question(_i, 52, 3000, all_agree);
 }
 END_TEST
 
@@ -308,7 +308,7 @@ static void simulation_says_the_same(void)
 
 START_TEST(a_simulation_says_what_the_search_said)
 {
-    each_question(_i, 60, 2000, simulation_says_the_same);
+    each_question(_i, 32, 2000, simulation_says_the_same);
 }
 END_TEST
 
@@ -331,7 +331,7 @@ static void workers_change_nothing(void)
 
 START_TEST(the_number_of_workers_cannot_be_seen)
 {
-    each_question(_i, 40, 1000, workers_change_nothing);
+    each_question(_i, 20, 1000, workers_change_nothing);
 }
 END_TEST
 
@@ -370,7 +370,7 @@ static void restraints_help_nobody(void)
 
 START_TEST(what_is_fixed_or_forbidden_is_never_better)
 {
-    each_question(_i, 80, 2000, restraints_help_nobody);
+    each_question(_i, 40, 2000, restraints_help_nobody);
 }
 END_TEST
 
@@ -400,7 +400,7 @@ static void its_own_words_leave_the_best(void)
 
 START_TEST(what_the_best_has_can_be_fixed)
 {
-    each_question(_i, 40, 1000, its_own_words_leave_the_best);
+    each_question(_i, 20, 1000, its_own_words_leave_the_best);
 }
 END_TEST
 
@@ -434,7 +434,7 @@ static void bounds_hold_of_plans(void)
 
 START_TEST(no_step_is_shorter_than_its_bounds)
 {
-    each_question(_i, 240, 4000, bounds_hold_of_plans);
+    each_question(_i, 120, 4000, bounds_hold_of_plans);
 }
 END_TEST
 
@@ -487,7 +487,7 @@ static void engines_agree_on_plans(void)
 
 START_TEST(events_agree_with_the_recurrence)
 {
-    each_question(_i, 100, 4000, engines_agree_on_plans);
+    each_question(_i, 52, 4000, engines_agree_on_plans);
 }
 END_TEST
 
@@ -535,7 +535,7 @@ static void memories_change_nothing(void)
 
 START_TEST(what_was_asked_before_changes_no_answer)
 {
-    each_question(_i, 100, 4000, memories_change_nothing);
+    each_question(_i, 52, 4000, memories_change_nothing);
 }
 END_TEST
 
@@ -614,7 +614,7 @@ START_TEST(a_plan_file_reads_back_to_the_bit)
     int file = mkstemp(path);
     ck_assert_int_ge(file, 0);
     close(file);
-    each_question(_i, 32, 2000, plans_read_back);
+    each_question(_i, 16, 2000, plans_read_back);
     unlink(path);
 }
 END_TEST
@@ -637,7 +637,7 @@ static void layouts_read_back(void)
 
 START_TEST(a_layout_reads_back_to_the_bit)
 {
-    each_question(_i, 120, 4000, layouts_read_back);
+    each_question(_i, 60, 4000, layouts_read_back);
 }
 END_TEST
 

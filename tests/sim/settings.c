@@ -150,7 +150,7 @@ void settings_each(int i, void (*claim)(void))
 {
     int num_plans = 0, num_settings = 0;
     for (int m = 0; m < NUM_MODELS; m++) {
-        if (is_spared(i * NUM_MODELS + m, 2))
+        if (is_spared(i * NUM_MODELS + m, NUM_MODELS))
             continue;
         setting_load(clusters[i], stacks[(i + m) % NUM_STACKS], models[m], SETTING_GPUS,
                      SETTING_BATCH);
@@ -165,7 +165,7 @@ void settings_each(int i, void (*claim)(void))
 void settings_each_prediction(int i, void (*claim)(const struct prediction *, const char *))
 {
     for (int m = 0; m < NUM_MODELS; m++) {
-        if (is_spared(i * NUM_MODELS + m, 2))
+        if (is_spared(i * NUM_MODELS + m, NUM_MODELS))
             continue;
         setting_load(clusters[i], stacks[(i + m) % NUM_STACKS], models[m], SETTING_GPUS,
                      SETTING_BATCH);

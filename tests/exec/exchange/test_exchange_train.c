@@ -57,7 +57,7 @@ static const struct {
 
 START_TEST(what_changes_nothing_gives_what_all_reduce_gives)
 {
-    if (is_spared(_i, 2))
+    if (is_spared(_i, 4))
         return;
     char layout[100];
     struct model model = model_of(alike[_i].plain);
@@ -125,7 +125,7 @@ static bool add_bytes(struct rank *rank, const struct parity_run *run, struct er
 /* The loss starts at that of a uniform guess among 256 bytes. */
 START_TEST(every_method_learns_and_sends_what_was_planned)
 {
-    if (is_spared(_i, 2))
+    if (is_spared(_i, 4))
         return;
     enum { STEPS = 16 };
     struct model model = model_of(layouts[_i]);
@@ -237,7 +237,7 @@ END_TEST
 /* With random pauses before pieces of work the second time: a forgotten event changes a bit. */
 START_TEST(an_exchange_has_the_same_bits_again)
 {
-    if (is_spared(_i, 3))
+    if (is_spared(_i, 5))
         return;
     struct model model = model_of(layouts[_i]);
     struct parity_run run = adam(3), delayed = adam(3);

@@ -57,7 +57,7 @@ START_TEST(delayed_messages_take_as_long_as_the_recurrence)
 {
     struct step step;
     srand(20261120);
-    for (int i = 0; i < SAMPLED(4000, 1000); i++) {
+    for (int i = 0; i < SAMPLED(4000, 500); i++) {
         step_randomise(&step);
         double expected_s = recurrence_s(&step);
         check_same(&step, step_run_s(&step), expected_s);
@@ -69,7 +69,7 @@ START_TEST(blocking_delays_take_as_long_as_the_recurrence)
 {
     struct step step;
     srand(20261121);
-    for (int i = 0; i < SAMPLED(4000, 1000); i++) {
+    for (int i = 0; i < SAMPLED(4000, 500); i++) {
         step_randomise(&step);
         step.cost.blocking = !step.generator->rule;
         double expected_s = recurrence_s(&step);
@@ -115,7 +115,7 @@ START_TEST(recompute_delays_the_backward)
 {
     struct step step;
     srand(5);
-    for (int i = 0; i < SAMPLED(500, 125); i++) {
+    for (int i = 0; i < SAMPLED(500, 60); i++) {
         step_randomise(&step);
         step.lowering.recompute = true;
         for (int c = 0; c < step.shape.num_stages * step.shape.chunks_per_stage; c++)
@@ -131,7 +131,7 @@ START_TEST(no_schedule_deadlocks_and_no_lane_does_two_things_at_once)
 {
     struct step step;
     srand(20261122);
-    for (int i = 0; i < SAMPLED(10000, 2500); i++) {
+    for (int i = 0; i < SAMPLED(10000, 1200); i++) {
         struct arena arena = { 0 };
         struct err err = { 0 };
         step_randomise_whole(&step);
@@ -160,7 +160,7 @@ START_TEST(busy_and_idle_add_up_to_the_step_on_every_lane)
 {
     struct step step;
     srand(20261123);
-    for (int i = 0; i < SAMPLED(500, 125); i++) {
+    for (int i = 0; i < SAMPLED(500, 60); i++) {
         struct arena arena = { 0 };
         step_randomise_whole(&step);
         struct timeline *timeline = step_run(&step, &arena);
@@ -208,7 +208,7 @@ START_TEST(a_rendezvous_is_never_faster_than_a_delay)
 {
     struct step step;
     srand(20261124);
-    for (int i = 0; i < SAMPLED(2000, 500); i++) {
+    for (int i = 0; i < SAMPLED(2000, 250); i++) {
         step_randomise(&step);
         double delayed_s = step_run_s(&step);
         step.cost.messages_are_delays = false;
@@ -245,7 +245,7 @@ START_TEST(a_step_scales_with_all_that_it_is_made_of)
 {
     struct step step;
     srand(20261125);
-    for (int i = 0; i < SAMPLED(500, 125); i++) {
+    for (int i = 0; i < SAMPLED(500, 60); i++) {
         step_randomise_whole(&step);
         double once_s = step_run_s(&step);
         scale_compute(&step, 4);
@@ -269,7 +269,7 @@ START_TEST(faster_is_never_slower_where_nothing_is_shared)
     void (*const scales[])(struct step *, double) = { scale_compute, scale_comm };
     struct step step;
     srand(20261126);
-    for (int i = 0; i < SAMPLED(4000, 1000); i++) {
+    for (int i = 0; i < SAMPLED(4000, 500); i++) {
         step_randomise_whole(&step);
         step.cost.messages_are_delays = true;
         step.cost.slowdowns = (struct slowdowns){ 1, 1 };
@@ -287,7 +287,7 @@ START_TEST(faster_is_hardly_ever_slower_where_transfers_meet)
     struct step step;
     int anomalies = 0;
     srand(20261127);
-    for (int i = 0; i < SAMPLED(4000, 1000); i++) {
+    for (int i = 0; i < SAMPLED(4000, 500); i++) {
         step_randomise_whole(&step);
         double slower = slower_by(&step, scales[i % 2]);
         anomalies += slower > 1e-9;
@@ -301,7 +301,7 @@ START_TEST(contention_makes_no_step_one_percent_shorter)
 {
     struct step step;
     srand(20261128);
-    for (int i = 0; i < SAMPLED(2000, 500); i++) {
+    for (int i = 0; i < SAMPLED(2000, 250); i++) {
         step_randomise_whole(&step);
         double slowed_s = step_run_s(&step);
         step.cost.slowdowns = (struct slowdowns){ 1, 1 };

@@ -258,7 +258,7 @@ static struct machine random_machine(uint64_t seed)
 START_TEST(parts_add_up_under_random_constants)
 {
     int checked = 0;
-    for (int seed = 0; seed < SAMPLED(20000, 60); seed++) {
+    for (int seed = 0; seed < SAMPLED(20000, 30); seed++) {
         struct machine machine = random_machine((uint64_t)seed);
         char what[40];
         snprintf(what, sizeof what, "seed %d", seed);

@@ -1,3 +1,4 @@
+/* not under asan: test_simulate predicts the same plans there. */
 #include "sim/engine/simulate.h"
 
 #include "sim/plan/layout.h"
