@@ -3,6 +3,7 @@
 #include "base/length.h"
 #include "models/training.h"
 #include "sim/plan/axis.h"
+#include "sim/plan/fold.h"
 #include "sim/plan/state_share.h"
 
 static bool splits_context(const struct plan *plan, const struct model *model)
@@ -74,10 +75,16 @@ static bool has_another_optimizer(const struct plan *plan, const struct model *m
            plan->optimizer != OPTIMIZER_MOMENTUM;
 }
 
-static bool turns_back(const struct plan *plan, const struct model *model)
+static bool has_two_copies(const struct plan *plan, const struct model *model)
 {
     (void)model;
-    return plan->placement != NULL;
+    return plan_is_mirrored(plan);
+}
+
+/* Both ends of a V add to one table's gradients, which an exchange would send twice. */
+static bool exchanges_one_table_twice(const struct plan *plan, const struct model *model)
+{
+    return model->tied && plan->placement && !exchange_is_default(&plan->exchange);
 }
 
 static bool trains_in_part(const struct plan *plan, const struct model *model)
@@ -116,7 +123,9 @@ const struct refusal run_refusals[] = {
     { "recompute", "of selective recompute only attention's core can be run yet",
       replays_other_parts },
     { "tp", "more tensor ranks than key-value heads can't be run yet", copies_keys },
-    { "schedule", "chunks laid as a V can't be run yet", turns_back },
+    { "schedule", "two copies of a stage can't be run yet", has_two_copies },
+    { "exchange", "compressed or sparse sums of a tied table can't be run over a V yet",
+      exchanges_one_table_twice },
     { "dtype", "of precisions only fp32, bf16 and fp16 can be run yet", has_another_precision },
     { "grad", "gradients are kept and reduced in fp32; nothing else can be run yet",
       keeps_gradients_in_16_bits },

@@ -170,6 +170,15 @@ static bool has_op(const struct timeline *timeline, enum opcode op)
     return false;
 }
 
+static bool has_pair(const struct timeline *timeline)
+{
+    const struct instrs *first = &timeline->schedule->ranks[0];
+    for (int i = 0; i < first->count; i++)
+        if (first->at[i].is_paired)
+            return true;
+    return false;
+}
+
 /* Shows the key in lines of at most 80 columns; the second and third only when needed. */
 static void show_key(const struct terminal *terminal, const struct timeline *timeline)
 {
@@ -178,6 +187,8 @@ static void show_key(const struct terminal *terminal, const struct timeline *tim
         text_add(&more, ", w weight gradients");
     if (has_op(timeline, INSTR_RECOMPUTE))
         text_add(&more, ", r recompute");
+    if (has_pair(timeline))
+        text_add(&more, ", a pair shows as its backward");
     if (has_op(timeline, INSTR_REDUCE_GRAD) || has_op(timeline, INSTR_REDUCE_TIED) ||
         has_op(timeline, INSTR_MIX_PARAM))
         text_add(&more, ", = gradients or parameters on the wire");

@@ -3,7 +3,6 @@
 #include "base/arena.h"
 #include "sim/plan/axis.h"
 
-#include <assert.h>
 #include <stdlib.h>
 
 // clang-format off
@@ -32,14 +31,36 @@ static int rank_on_stage(const struct plan *plan, int rank, int stage)
 
 static bool is_link(enum group_kind kind)
 {
-    return kind == GROUP_SEND_DOWN || kind == GROUP_RECV_DOWN || kind == GROUP_SEND_UP ||
-           kind == GROUP_RECV_UP;
+    return kind >= GROUP_SEND_DOWN && kind <= GROUP_TURNED_RECV_UP;
+}
+
+static bool is_turned(enum group_kind kind)
+{
+    return kind >= GROUP_TURNED_SEND_DOWN && kind <= GROUP_TURNED_RECV_UP;
+}
+
+/* The link between the same stages in the same direction, of chunks that go down. */
+static enum group_kind straight(enum group_kind kind)
+{
+    switch ((int)kind) {
+    case GROUP_TURNED_SEND_DOWN:
+        return GROUP_SEND_UP;
+    case GROUP_TURNED_RECV_DOWN:
+        return GROUP_RECV_UP;
+    case GROUP_TURNED_SEND_UP:
+        return GROUP_SEND_DOWN;
+    case GROUP_TURNED_RECV_UP:
+        return GROUP_RECV_DOWN;
+    default:
+        return kind;
+    }
 }
 
 /* The boundary that the link of `kind` at `rank` crosses. */
 static int boundary_of(const struct plan *plan, int rank, enum group_kind kind)
 {
     int stage = layout_coordinates_of(plan, rank).at[AXIS_PIPELINE];
+    kind = straight(kind);
     bool is_upper = kind == GROUP_SEND_DOWN || kind == GROUP_RECV_UP;
     return is_upper ? stage : placement_boundary_before(plan_placement(plan), stage);
 }
@@ -48,8 +69,8 @@ static int link_members(const struct plan *plan, int rank, enum group_kind kind,
 {
     struct placement placement = plan_placement(plan);
     int boundary = boundary_of(plan, rank, kind);
-    bool goes_down = kind == GROUP_SEND_DOWN || kind == GROUP_RECV_DOWN;
-    if (!placement_uses_boundary(placement, boundary))
+    bool goes_down = straight(kind) == GROUP_SEND_DOWN || straight(kind) == GROUP_RECV_DOWN;
+    if (!placement_uses_boundary(placement, boundary) || (is_turned(kind) && !plan->placement))
         return 0;
     members[!goes_down] = rank_on_stage(plan, rank, boundary);
     members[goes_down] = rank_on_stage(plan, rank, placement_stage_behind(placement, boundary));
@@ -92,6 +113,10 @@ int group_members(const struct plan *plan, int rank, enum group_kind kind, int *
     case GROUP_RECV_DOWN:
     case GROUP_SEND_UP:
     case GROUP_RECV_UP:
+    case GROUP_TURNED_SEND_DOWN:
+    case GROUP_TURNED_RECV_DOWN:
+    case GROUP_TURNED_SEND_UP:
+    case GROUP_TURNED_RECV_UP:
         return link_members(plan, rank, kind, members);
     case GROUP_WORLD:
         return ranks_across(plan, rank, ALL_RANKS, members);
@@ -141,13 +166,15 @@ static bool make_links(const struct making *making, struct err *err)
     for (int round = 0; round < NUM_LINK_ROUNDS && making->plan->pp > 1; round++)
         ok = ok && make_link(making, GROUP_SEND_DOWN, GROUP_RECV_DOWN, round, err) &&
              make_link(making, GROUP_SEND_UP, GROUP_RECV_UP, round, err);
+    for (int round = 0; round < NUM_LINK_ROUNDS && making->plan->placement; round++)
+        ok = ok && make_link(making, GROUP_TURNED_SEND_DOWN, GROUP_TURNED_RECV_DOWN, round, err) &&
+             make_link(making, GROUP_TURNED_SEND_UP, GROUP_TURNED_RECV_UP, round, err);
     return ok;
 }
 
 bool groups_new(const struct comm_api *api, struct comm *comm, const struct plan *plan, int rank,
                 struct groups *out, struct err *err)
 {
-    assert(!plan->placement && "a lane of messages is one end of one link");
     *out = (struct groups){ .api = api };
     int *members = arena_grow(NULL, ((size_t)plan_ranks(plan) + 1) * sizeof *members);
     struct making making = { out, comm, plan, rank, members };

@@ -12,7 +12,8 @@
 
 // clang-format off
 /* Members are in the order of their ranks; a link's are its sender, then its receiver. A stage has
- * up to four links, one for each pipeline lane of sim/schedule/instr.h: on a communicator shared by
+ * up to four links, and four more where chunks go back up, one for each pipeline lane of
+ * sim/schedule/instr.h: on a communicator shared by
  * both directions, a send would wait for a receive that was issued before it. */
 #define GROUP_KINDS(X)                                                                             \
     /* name         text          members */                                                       \
@@ -24,6 +25,10 @@
     X(RECV_DOWN,    "recv_down",  "the stage before and this one: activations")                    \
     X(SEND_UP,      "send_up",    "this stage and the one before: activation gradients")           \
     X(RECV_UP,      "recv_up",    "the next stage and this one: activation gradients")             \
+    X(TURNED_SEND_DOWN, "turned_send_down", "this stage and the one before: activations, going up") \
+    X(TURNED_RECV_DOWN, "turned_recv_down", "the next stage and this one: activations, going up")  \
+    X(TURNED_SEND_UP,   "turned_send_up",   "this stage and the next: their gradients")            \
+    X(TURNED_RECV_UP,   "turned_recv_up",   "the stage before and this one: their gradients")      \
     X(WORLD,        "world",      "all ranks")
 
 enum group_kind {

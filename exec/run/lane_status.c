@@ -15,11 +15,7 @@ static const char *const opcode_names[NUM_OPCODES] = {
 /* The peer rank of a message. */
 static int peer_of(const struct rank *rank, const struct instr *instr)
 {
-    static const enum group_kind links[NUM_LANES] = { [LANE_SEND_DOWN] = GROUP_SEND_DOWN,
-                                                      [LANE_RECV_DOWN] = GROUP_RECV_DOWN,
-                                                      [LANE_SEND_UP] = GROUP_SEND_UP,
-                                                      [LANE_RECV_UP] = GROUP_RECV_UP };
-    const struct group *link = rank->groups.of[links[opcode_infos[instr->op].lane]];
+    const struct group *link = rank->groups.of[rank_link(instr)];
     return link->ranks[!instr_is_receive(instr->op)];
 }
 
@@ -76,7 +72,7 @@ static const char *name_at(const struct rank *rank, uint32_t arrival)
 static void look(void *context)
 {
     struct rank *rank = context;
-    for (int lane = 0; lane < NUM_LANES; lane++) {
+    for (int lane = 0; lane < NUM_ALL_LANES; lane++) {
         uint32_t arrival = atomic_load(&rank->arrivals[lane]);
         if (arrival != rank->arrivals_seen[lane])
             watchdog_enter(rank->on.watchdog, lane, name_at(rank, arrival));
@@ -86,7 +82,7 @@ static void look(void *context)
 
 static void post(struct rank *rank, struct stream *stream, int i, uint32_t arrival)
 {
-    enum lane lane = opcode_infos[rank->list->at[i].op].lane;
+    enum lane lane = instr_lane(&rank->list->at[i]);
     rank->on.api->post(stream, &rank->arrivals[lane], arrival);
 }
 
@@ -118,8 +114,8 @@ bool lane_status_open(struct rank *rank, struct err *err)
     rank->names = ARENA_ARRAY(&rank->arena, const char *, (size_t)rank->list->count);
     for (int i = 0; i < rank->list->count; i++)
         rank->names[i] = name_of(rank, &rank->list->at[i]);
-    rank->arrivals = on->api->pinned_alloc(on->device, NUM_LANES * sizeof *rank->arrivals, err);
-    for (int lane = 0; lane < NUM_LANES && rank->arrivals; lane++)
+    rank->arrivals = on->api->pinned_alloc(on->device, NUM_ALL_LANES * sizeof *rank->arrivals, err);
+    for (int lane = 0; lane < NUM_ALL_LANES && rank->arrivals; lane++)
         atomic_init(&rank->arrivals[lane], 0);
     if (rank->arrivals)
         watchdog_look_with(on->watchdog, look, rank);

@@ -10,7 +10,7 @@
 #include "exec/run/rank.h"
 #include "exec/watchdog.h"
 
-enum { LANE_OF_ISSUER = NUM_LANES, NUM_WATCHED_LANES };
+enum { LANE_OF_ISSUER = NUM_ALL_LANES, NUM_WATCHED_LANES };
 
 /* Names the instructions of the rank's list ("RECV_ACT c1 mb7 from 1"), whose groups must exist,
  * and makes the watchdog read the streams' positions. False with err. Like all functions below, it

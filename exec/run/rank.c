@@ -38,8 +38,16 @@ struct machine *rank_machine(struct rank *rank)
 
 /* --- streams and events ------------------------------------------------------------------- */
 
-static const char *const lane_names[NUM_LANES] = { "compute", "send_down", "recv_down",
-                                                   "send_up", "recv_up",   "data" };
+static const char *const lane_names[NUM_ALL_LANES] = {
+    "compute", "send_down",        "recv_down",        "send_up",        "recv_up",
+    "data",    "turned_send_down", "turned_recv_down", "turned_send_up", "turned_recv_up"
+};
+
+/* Lanes of the plan: the others come last. */
+static int num_lanes(const struct rank *rank)
+{
+    return rank->setup.plan->placement ? NUM_ALL_LANES : NUM_LANES;
+}
 
 static bool open_streams(struct rank *rank, struct err *err)
 {
@@ -47,7 +55,7 @@ static bool open_streams(struct rank *rank, struct err *err)
     struct device *device = rank->on.device;
     struct machine *m = &rank->machine;
     bool ok = true;
-    for (int lane = 0; lane < NUM_LANES && ok; lane++)
+    for (int lane = 0; lane < num_lanes(rank) && ok; lane++)
         ok = (rank->streams[lane] = api->stream_new(device, lane_names[lane], err)) != NULL;
     m->compute = rank->streams[LANE_COMPUTE];
     m->tensor_stream = m->compute; /* a separate stream would gain nothing */
@@ -67,7 +75,7 @@ static void close_streams(struct rank *rank)
     const struct device_api *api = rank->on.api;
     if (rank->machine.tensor_stream != rank->machine.compute)
         api->stream_free(rank->machine.tensor_stream);
-    for (int lane = 0; lane < NUM_LANES; lane++)
+    for (int lane = 0; lane < num_lanes(rank); lane++)
         api->stream_free(rank->streams[lane]);
     for (int i = 0; rank->done && i < rank->list->count; i++)
         api->event_free(rank->done[i]);

@@ -36,12 +36,12 @@ struct rank {
     struct coordinates at;
     int stage;
     const struct instrs *list;
-    struct stream *streams[NUM_LANES];
-    struct event **done; /* by instruction */
-    const char **names;  /* names of instructions, for the watchdog */
+    struct stream *streams[NUM_ALL_LANES]; /* NULL: the plan has no such lane */
+    struct event **done;                   /* by instruction */
+    const char **names;                    /* names of instructions, for the watchdog */
     _Atomic uint32_t
         *arrivals; /* pinned: per lane, the number of the place it has reached; NULL: no watchdog */
-    uint32_t arrivals_seen[NUM_LANES];
+    uint32_t arrivals_seen[NUM_ALL_LANES];
     struct data_lane data;
     struct chunk *chunks;       /* vpp */
     struct pass_graphs *graphs; /* NULL: passes are issued op by op */
@@ -69,6 +69,9 @@ struct rank {
     long steps_begun; /* by this process */
     double told_s;    /* when it last told the others that it is still working */
 };
+
+/* exec/run/step.c - the link that a message takes. */
+enum group_kind rank_link(const struct instr *instr);
 
 /* The round, among this rank's chunks, of a chunk of the model. */
 static inline int rank_round(const struct rank *rank, int chunk)

@@ -10,8 +10,16 @@
 #include <math.h>
 #include <stdio.h>
 
-/* Passes that compute may run ahead of a stream that still reads its memory. */
-enum { PASSES_AHEAD = 2 };
+/* Passes that compute may run ahead of a stream that still reads its memory. Over a V the stages
+ * behind take a message only once the pipeline has filled down and up: without buffers a stage that
+ * waited sooner would wait for itself. */
+enum { PASSES_AHEAD = 2, PASSES_AHEAD_OF_V = 8 };
+
+static int passes_ahead(const struct rank *rank)
+{
+    const struct plan *plan = rank->setup.plan;
+    return plan->placement ? PASSES_AHEAD_OF_V * plan->pp : PASSES_AHEAD;
+}
 
 static int slot_of(const struct rank *rank, const struct instr *instr)
 {
@@ -25,7 +33,22 @@ static struct chunk *chunk_of(const struct rank *rank, const struct instr *instr
 
 static struct stream *stream_of(const struct rank *rank, const struct instr *instr)
 {
-    return rank->streams[opcode_infos[instr->op].lane];
+    return rank->streams[instr_lane(instr)];
+}
+
+enum group_kind rank_link(const struct instr *instr)
+{
+    static const enum group_kind links[NUM_ALL_LANES] = {
+        [LANE_SEND_DOWN] = GROUP_SEND_DOWN,
+        [LANE_RECV_DOWN] = GROUP_RECV_DOWN,
+        [LANE_SEND_UP] = GROUP_SEND_UP,
+        [LANE_RECV_UP] = GROUP_RECV_UP,
+        [LANE_TURNED_SEND_DOWN] = GROUP_TURNED_SEND_DOWN,
+        [LANE_TURNED_RECV_DOWN] = GROUP_TURNED_RECV_DOWN,
+        [LANE_TURNED_SEND_UP] = GROUP_TURNED_SEND_UP,
+        [LANE_TURNED_RECV_UP] = GROUP_TURNED_RECV_UP,
+    };
+    return links[instr_lane(instr)];
 }
 
 /* --- memory that other streams read ------------------------------------------------------- */
@@ -57,7 +80,7 @@ static void take_back(struct rank *rank, int passes)
 
 static void *run_pass(struct rank *rank, const struct instr *instr, void *flow)
 {
-    take_back(rank, PASSES_AHEAD);
+    take_back(rank, passes_ahead(rank));
     feed_enter(&rank->feed, instr->microbatch);
     struct chunk_call call = { .chunk = chunk_of(rank, instr),
                                .record = &rank->records[slot_of(rank, instr)],
@@ -67,12 +90,31 @@ static void *run_pass(struct rank *rank, const struct instr *instr, void *flow)
     return rank->graphs ? pass_graphs_run(rank->graphs, &call) : chunk_pass(&rank->machine, &call);
 }
 
+/* The messages of the same microbatch in the chunk `chunks_on` further. */
+static struct messages *messages_for(struct rank *rank, const struct instr *instr, int chunks_on)
+{
+    struct instr other = *instr;
+    other.chunk += chunks_on;
+    return &rank->messages[slot_of(rank, &other)];
+}
+
+/* Whether the chunk behind is on the same stage: at the turn of a V. */
+static bool stays_behind(const struct rank *rank, int chunk)
+{
+    struct chunk_place place = placement_of(plan_placement(rank->setup.plan), chunk);
+    return place.next_stage == place.stage && rank->setup.plan->placement;
+}
+
 static void run_forward(struct rank *rank, const struct instr *instr, int i)
 {
     (void)i;
     struct messages *at = &rank->messages[slot_of(rank, instr)];
     at->output = run_pass(rank, instr, at->input);
     at->input = NULL;
+    if (!stays_behind(rank, instr->chunk))
+        return;
+    messages_for(rank, instr, 1)->input = at->output;
+    at->output = NULL;
 }
 
 static void run_backward(struct rank *rank, const struct instr *instr, int i)
@@ -81,6 +123,10 @@ static void run_backward(struct rank *rank, const struct instr *instr, int i)
     struct messages *at = &rank->messages[slot_of(rank, instr)];
     at->input_gradient = run_pass(rank, instr, at->output_gradient);
     at->output_gradient = NULL;
+    if (instr->chunk == 0 || !stays_behind(rank, instr->chunk - 1))
+        return;
+    messages_for(rank, instr, -1)->output_gradient = at->input_gradient;
+    at->input_gradient = NULL;
 }
 
 /* Its result is unused: the other half gave the gradient of the input. */
@@ -98,13 +144,12 @@ static void run_nothing(struct rank *rank, const struct instr *instr, int i)
 
 /* --- messages ----------------------------------------------------------------------------- */
 
-static void issue_message(struct rank *rank, const struct instr *instr, enum group_kind kind,
-                          void *at)
+static void issue_message(struct rank *rank, const struct instr *instr, void *at)
 {
     bool sends = !instr_is_receive(instr->op);
     const struct layer_dims *dims = &rank->machine.dims;
     struct comm_call call = { .kind = sends ? COMM_SEND : COMM_RECV,
-                              .group = rank->groups.of[kind],
+                              .group = rank->groups.of[rank_link(instr)],
                               .stream = stream_of(rank, instr),
                               .in = sends ? at : NULL,
                               .out = sends ? NULL : at,
@@ -117,32 +162,25 @@ static void issue_message(struct rank *rank, const struct instr *instr, enum gro
 static void run_send_act(struct rank *rank, const struct instr *instr, int i)
 {
     void **at = &rank->messages[slot_of(rank, instr)].output;
-    issue_message(rank, instr, GROUP_SEND_DOWN, *at);
+    issue_message(rank, instr, *at);
     lend(rank, at, i);
 }
 
 static void run_send_grad(struct rank *rank, const struct instr *instr, int i)
 {
     void **at = &rank->messages[slot_of(rank, instr)].input_gradient;
-    issue_message(rank, instr, GROUP_SEND_UP, *at);
+    issue_message(rank, instr, *at);
     lend(rank, at, i);
 }
 
-/* The messages of the chunk that consumes them. An instruction names the chunk that makes them. */
-static struct messages *messages_for(struct rank *rank, const struct instr *instr, int chunks_on)
-{
-    struct instr consumer = *instr;
-    consumer.chunk += chunks_on;
-    return &rank->messages[slot_of(rank, &consumer)];
-}
-
+/* Messages are of the chunk that consumes them; an instruction names the one that makes them. */
 static void run_recv_act(struct rank *rank, const struct instr *instr, int i)
 {
     (void)i;
     struct messages *at = messages_for(rank, instr, 1);
     at->input = machine_take(&rank->machine, machine_stream_bytes(&rank->machine));
     machine_follow(&rank->machine, stream_of(rank, instr));
-    issue_message(rank, instr, GROUP_RECV_DOWN, at->input);
+    issue_message(rank, instr, at->input);
 }
 
 static void run_recv_grad(struct rank *rank, const struct instr *instr, int i)
@@ -151,7 +189,7 @@ static void run_recv_grad(struct rank *rank, const struct instr *instr, int i)
     struct messages *at = messages_for(rank, instr, -1);
     at->output_gradient = machine_take(&rank->machine, machine_stream_bytes(&rank->machine));
     machine_follow(&rank->machine, stream_of(rank, instr));
-    issue_message(rank, instr, GROUP_RECV_UP, at->output_gradient);
+    issue_message(rank, instr, at->output_gradient);
 }
 
 /* --- data ranks --------------------------------------------------------------------------- */
@@ -166,6 +204,25 @@ static void run_gather_param(struct rank *rank, const struct instr *instr, int i
                      stream_of(rank, instr));
 }
 
+static bool has_store(const struct chunk *chunk, const struct store *store)
+{
+    for (int s = 0; s < chunk->num_stores; s++)
+        if (chunk->stores[s] == store)
+            return true;
+    return false;
+}
+
+/* Whether another chunk adds to the same gradients, and is reduced behind instruction i: a table is
+ * that of both ends where a stage has both. */
+static bool is_reduced_later(const struct rank *rank, const struct store *store, int i)
+{
+    for (int later = i + 1; rank->setup.plan->placement && later < rank->list->count; later++)
+        if (rank->list->at[later].op == INSTR_REDUCE_GRAD &&
+            has_store(chunk_of(rank, &rank->list->at[later]), store))
+            return true;
+    return false;
+}
+
 /* Sums over the tensor ranks on the stream of their collectives, between the data lane's work. */
 static void sum_partial(struct rank *rank, struct store **stores, int count, int i)
 {
@@ -176,7 +233,8 @@ static void sum_partial(struct rank *rank, struct store **stores, int count, int
     if (instr->after != NO_INSTR)
         rank->on.api->wait(m->tensor_stream, rank->done[instr->after]);
     for (int s = 0; s < count; s++)
-        store_sum_partial(m, stores[s], m->tensor, m->tensor_stream);
+        if (!is_reduced_later(rank, stores[s], i))
+            store_sum_partial(m, stores[s], m->tensor, m->tensor_stream);
     rank->on.api->record(m->tensor_stream, m->transferred[0]);
     rank->on.api->wait(stream_of(rank, instr), m->transferred[0]);
 }
@@ -210,8 +268,9 @@ static void run_reduce_grad(struct rank *rank, const struct instr *instr, int i)
         return;
     }
     for (int s = 0; s < chunk->num_stores; s++)
-        store_reduce(&rank->machine, chunk->stores[s], rank_group(rank, GROUP_DATA),
-                     stream_of(rank, instr));
+        if (!is_reduced_later(rank, chunk->stores[s], i))
+            store_reduce(&rank->machine, chunk->stores[s], rank_group(rank, GROUP_DATA),
+                         stream_of(rank, instr));
 }
 
 static void run_mix_param(struct rank *rank, const struct instr *instr, int i)
@@ -356,8 +415,8 @@ static double counted_loss(const struct rank *rank)
 static bool sync(struct rank *rank, struct err *err)
 {
     bool ok = true;
-    for (int lane = 0; lane < NUM_LANES && ok; lane++)
-        ok = rank->on.api->stream_sync(rank->streams[lane], err);
+    for (int lane = 0; lane < NUM_ALL_LANES && ok; lane++)
+        ok = !rank->streams[lane] || rank->on.api->stream_sync(rank->streams[lane], err);
     ok = ok && rank->on.api->stream_sync(rank->machine.tensor_stream, err);
     if (rank->machine.err.code != ERR_NONE)
         *err = rank->machine.err;

@@ -21,8 +21,8 @@ static inline struct pass_sums stage_passes(const struct work *w, int stage)
         backward_s += chunk_s[CHUNK_BACKWARD];
         weight_s += chunk_s[CHUNK_WEIGHT];
     }
-    double times = w->num_microbatches;
-    return (struct pass_sums){ forward_s * times, backward_s * times, weight_s * times };
+    double times = w->num_microbatches, spared_s = work_spared_by_pairs_s(w, stage);
+    return (struct pass_sums){ forward_s * times - spared_s, backward_s * times, weight_s * times };
 }
 
 /* What stages add once per step, as lower bounds. */

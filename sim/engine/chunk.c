@@ -297,18 +297,6 @@ static void add_offload(const struct work *w, struct chunk_time *time, const str
     time->parts.other_s += down_s + up_s;
 }
 
-/* Exposed time of the experts' rows in one pass over a chunk. */
-static double expert_comm_s(const struct work *w, const struct holding *held, bool is_forward)
-{
-    double sum_s = 0;
-    for (int kind = 0; kind < w->pieces->num_kinds; kind++) {
-        const struct piece_cost *piece = &w->pieces->at[kind];
-        sum_s +=
-            held->count[kind] * (is_forward ? piece->forward.expert_s : piece->backward.expert_s);
-    }
-    return sum_s;
-}
-
 /* Share of a chunk's passes that run beside one of another microbatch: all but those that fill a
  * pipeline, one more than without overlap, and empty it: 2 (p - i - 1) + (v - 1) p + 1 on stage i
  * (Megatron Core, schedules.py and combined_1f1b.py), here in the mean over stages. */
@@ -320,31 +308,18 @@ static double paired_share(const struct work *w)
     return fmax(0, 1 - alone / passes);
 }
 
-/* Time of compute and of messages beside it, where the kernels that send take multiprocessors. */
-static double beside_s(const struct work *w, double compute_s, double comm_s)
-{
-    const struct gpu *gpu = &w->system->gpu;
-    struct profile profile = w->system->profile;
-    int taken = dispatchers[w->system->stack.dispatcher].sms;
-    double left = taken < gpu->num_sms ? (double)gpu->num_sms / (gpu->num_sms - taken) : 1;
-    profile.overlap_compute_slowdown = fmax(profile.overlap_compute_slowdown, left);
-    return overlapped_s(&profile, compute_s, comm_s);
-}
-
-/* overlap=ep: a forward and the backward of another microbatch run layer by layer together, and the
- * rows of one travel while the other computes. The first message and the last have nothing beside
- * them: of four messages a layer, one of the chunk's. */
+/* overlap=ep: a forward and the backward of another microbatch run layer by layer together. Where
+ * the schedule says which, pair.c times them. */
 static void add_expert_overlap(const struct work *w, struct chunk_time *time,
                                const struct holding *held)
 {
-    double forward_s = expert_comm_s(w, held, true), backward_s = expert_comm_s(w, held, false);
+    double forward_s = work_expert_comm_s(w, held, true);
+    double backward_s = work_expert_comm_s(w, held, false);
     double comm_s = forward_s + backward_s;
-    if (comm_s <= 0 || !plan_overlaps(w->plan, &w->system->stack, OVERLAP_EP))
+    if (comm_s <= 0 || w->generator->pairs)
         return;
     double compute_s = time->forward_s + time->backward_s - comm_s;
-    double end_s = comm_s / (4.0 * held->layers);
-    double pair_s = beside_s(w, compute_s, comm_s - end_s) + end_s;
-    double spared_s = paired_share(w) * fmax(0, compute_s + comm_s - pair_s);
+    double spared_s = paired_share(w) * work_spared_beside_s(w, compute_s, comm_s, held->layers);
     time->forward_s -= spared_s * forward_s / comm_s;
     time->backward_s -= spared_s * backward_s / comm_s;
     time->parts.expert_comm_s -= spared_s;

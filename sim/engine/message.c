@@ -37,6 +37,8 @@ void fill_boundaries(const struct work *w, struct boundary *boundaries)
 static inline double message_behind_s(const struct work *w, struct placement placement, int chunk)
 {
     int boundary = placement_boundary(placement, chunk);
+    if (boundary == NO_BOUNDARY && work_is_folded(w))
+        boundary = work_turn(w);
     return boundary == NO_BOUNDARY ? 0 : w->boundaries[boundary].message_s;
 }
 

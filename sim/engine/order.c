@@ -6,6 +6,7 @@
 struct sorter {
     struct order *order;
     const struct schedule *schedule;
+    bool pairs;                /* the schedule has pairs */
     int *next;                 /* per stage: first instruction not yet sorted */
     int *sorted[CHUNK_PASSES]; /* per stage: number of sorted passes of each kind */
     int *done_at; /* per chunk, microbatch and direction: index in ops + 1; 0: not yet */
@@ -25,14 +26,16 @@ static int *done_slot(const struct sorter *s, int chunk, int microbatch, bool ba
 }
 
 /* The boundary that a pass's input crosses; NO_BOUNDARY: it needs nothing from another stage. */
-static int boundary_before(struct placement placement, const struct instr *instr)
+static int boundary_before(const struct sorter *s, const struct instr *instr)
 {
+    struct placement placement = schedule_placement(s->schedule);
     bool backward = instr_starts_backward(instr->op);
     if (instr->op == INSTR_BACKWARD_WEIGHT ||
         (backward ? placement_has_head(placement, instr->chunk)
                   : placement_has_embedding(placement, instr->chunk)))
         return NO_BOUNDARY;
-    return placement_boundary(placement, instr->chunk - !backward);
+    int boundary = placement_boundary(placement, instr->chunk - !backward);
+    return boundary == NO_BOUNDARY && s->pairs ? order_turn(&s->order->shape) : boundary;
 }
 
 /* Index + 1 of the op on another stage that `instr` waits for: the same microbatch in the chunk
@@ -43,17 +46,37 @@ static int needed(const struct sorter *s, const struct instr *instr)
     return *done_slot(s, instr->chunk + (backward ? 1 : -1), instr->microbatch, backward);
 }
 
+static int slot_of(const struct sorter *s, const struct instr *instr)
+{
+    const struct schedule_shape *shape = &s->order->shape;
+    if (instr->is_paired)
+        return instr->op == INSTR_FORWARD ? order_empty_slot(shape)
+                                          : order_pair_slot(shape, instr->chunk);
+    if (s->pairs && instr->op == INSTR_BACKWARD)
+        return order_whole_slot(shape, instr->chunk);
+    return CHUNK_PASSES * instr->chunk + (int)pass_of(instr);
+}
+
+/* What follows the forward of a pair follows the backward, which is the next pass. */
+static void keep_done(struct sorter *s, const struct instr *instr, int index)
+{
+    if (instr->is_paired && instr->op == INSTR_FORWARD)
+        return;
+    *done_slot(s, instr->chunk, instr->microbatch, pass_of(instr) == CHUNK_BACKWARD) = index + 1;
+    if (instr->is_paired)
+        *done_slot(s, instr[-1].chunk, instr[-1].microbatch, false) = index + 1;
+}
+
 static void sort_one(struct sorter *s, int stage, const struct instr *instr, int from, int boundary)
 {
     struct order *order = s->order;
     enum chunk_pass pass = pass_of(instr);
     int index = order->count++;
-    order->ops[index] = (struct order_op){ .stage = stage,
-                                           .slot = CHUNK_PASSES * instr->chunk + (int)pass,
-                                           .from = from,
-                                           .boundary = boundary };
+    order->ops[index] = (struct order_op){
+        .stage = stage, .slot = slot_of(s, instr), .from = from, .boundary = boundary
+    };
     if (pass != CHUNK_WEIGHT)
-        *done_slot(s, instr->chunk, instr->microbatch, pass == CHUNK_BACKWARD) = index + 1;
+        keep_done(s, instr, index);
     order->at[pass][stage * order->per_stage + s->sorted[pass][stage]++] = index;
 }
 
@@ -61,11 +84,10 @@ static void sort_one(struct sorter *s, int stage, const struct instr *instr, int
 static bool sort_stage(struct sorter *s, int stage)
 {
     const struct instrs *list = &s->schedule->ranks[stage];
-    struct placement placement = schedule_placement(s->schedule);
     int before = s->next[stage];
     for (; s->next[stage] < list->count; s->next[stage]++) {
         const struct instr *instr = &list->at[s->next[stage]];
-        int boundary = boundary_before(placement, instr);
+        int boundary = boundary_before(s, instr);
         int from = boundary == NO_BOUNDARY ? -1 : needed(s, instr);
         if (from == 0)
             break;
@@ -141,6 +163,7 @@ struct order *order_new(const struct generator *generator, const struct schedule
     struct sorter sorter = {
         .order = order,
         .schedule = schedule,
+        .pairs = generator->pairs != NULL,
         .next = ARENA_ARRAY(arena, int, stages),
         .done_at = ARENA_ARRAY(arena, int, 2 * stages * (size_t)order->per_stage),
     };
@@ -152,7 +175,7 @@ struct order *order_new(const struct generator *generator, const struct schedule
             order->put_off[s] = count_put_off(&schedule->ranks[s]);
     }
     sort_stages(&sorter);
-    assert(order->count == passes_of(order) * shape->num_stages * order->per_stage);
+    assert(sorter.pairs || order->count == passes_of(order) * shape->num_stages * order->per_stage);
     arena_reset(arena, scratch);
     return order;
 }

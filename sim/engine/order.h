@@ -21,6 +21,30 @@ struct order_op {
     int boundary; /* the boundary that the result crosses (sim/schedule/placement.h) */
 };
 
+/* Orders with pairs need more durations, behind those of all chunks, and one more lag. An op takes
+ * the slot of the whole backward of a chunk where others are split, of the backward of a pair,
+ * which is the time of both, or none, as the forward of a pair; and a result that stays on its
+ * stage at the turn takes the lag behind those of all boundaries. */
+static inline int order_whole_slot(const struct schedule_shape *shape, int chunk)
+{
+    return CHUNK_PASSES * shape->num_stages * shape->chunks_per_stage + chunk;
+}
+
+static inline int order_pair_slot(const struct schedule_shape *shape, int chunk)
+{
+    return order_whole_slot(shape, chunk) + shape->num_stages * shape->chunks_per_stage;
+}
+
+static inline int order_empty_slot(const struct schedule_shape *shape)
+{
+    return order_pair_slot(shape, shape->num_stages * shape->chunks_per_stage);
+}
+
+static inline int order_turn(const struct schedule_shape *shape)
+{
+    return shape->num_stages;
+}
+
 struct order {
     struct schedule_shape shape;
     int count;

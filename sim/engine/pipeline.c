@@ -2,6 +2,7 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* A sorted shape. They are in a list, as there are about a hundred and neighbouring plans share
  * one. */
@@ -14,6 +15,7 @@ struct pipeline_shape {
 void pipeline_cache_release(struct pipeline_cache *cache)
 {
     free(cache->done_s);
+    free(cache->table_s);
     arena_release(&cache->arena);
     *cache = (struct pipeline_cache){ 0 };
 }
@@ -47,6 +49,45 @@ static void make_room(struct pipeline_cache *cache, int count)
     cache->done_s = arena_grow(cache->done_s, sizeof(double) * (size_t)cache->done_capacity);
 }
 
+static void make_table_room(struct pipeline_cache *cache, int count)
+{
+    if (count <= cache->table_capacity)
+        return;
+    cache->table_capacity = 2 * count;
+    cache->table_s = arena_grow(cache->table_s, sizeof(double) * (size_t)cache->table_capacity);
+}
+
+/* Fills in the durations and the lag that orders with pairs add (sim/engine/order.h). */
+static void fill_table(const struct pipeline *pipeline, double *duration_s, double *lag_s)
+{
+    const struct schedule_shape *shape = &pipeline->shape;
+    int chunks = shape->num_stages * shape->chunks_per_stage;
+    memcpy(duration_s, pipeline->duration_s, sizeof(double) * CHUNK_PASSES * (size_t)chunks);
+    for (int chunk = 0; chunk < chunks; chunk++) {
+        const double *of_s = &pipeline->duration_s[CHUNK_PASSES * chunk];
+        duration_s[order_whole_slot(shape, chunk)] = of_s[CHUNK_BACKWARD] + of_s[CHUNK_WEIGHT];
+        duration_s[order_pair_slot(shape, chunk)] = pipeline->pair_s[chunk];
+    }
+    duration_s[order_empty_slot(shape)] = 0;
+    memcpy(lag_s, pipeline->lag_s, sizeof(double) * (size_t)shape->num_stages);
+    lag_s[order_turn(shape)] = pipeline->turn_s;
+}
+
+static double time_order(struct pipeline_cache *cache, const struct pipeline *pipeline,
+                         const struct order *order, double *end_s)
+{
+    const double *duration_s = pipeline->duration_s, *lag_s = pipeline->lag_s;
+    make_room(cache, order->count);
+    if (pipeline->generator->pairs) {
+        int durations = order_empty_slot(&pipeline->shape) + 1;
+        make_table_room(cache, durations + order_turn(&pipeline->shape) + 1);
+        fill_table(pipeline, cache->table_s, cache->table_s + durations);
+        duration_s = cache->table_s;
+        lag_s = cache->table_s + durations;
+    }
+    return order_time(order, duration_s, lag_s, cache->done_s, end_s);
+}
+
 /* Runs `num_microbatches` of the pipeline, in the same groups. */
 static double run(struct pipeline_cache *cache, const struct pipeline *pipeline,
                   int num_microbatches, const struct order **order, double *end_s)
@@ -56,8 +97,7 @@ static double run(struct pipeline_cache *cache, const struct pipeline *pipeline,
         shape.group = interleaved_group(&shape);
     shape.num_microbatches = num_microbatches;
     *order = find_order(cache, pipeline->generator, &shape);
-    make_room(cache, (*order)->count);
-    return order_time(*order, pipeline->duration_s, pipeline->lag_s, cache->done_s, end_s);
+    return time_order(cache, pipeline, *order, end_s);
 }
 
 /* Whether done[r] - done[r - period] is `shift_s` for the last `window` rounds before `rounds`;
@@ -121,9 +161,7 @@ double pipeline_full_s(struct pipeline_cache *cache, const struct pipeline *pipe
         return run(cache, pipeline, shape->num_microbatches, &order, end_s);
     struct arena_mark mark = arena_mark(&cache->arena);
     order = order_new(pipeline->generator, shape, &cache->arena);
-    make_room(cache, order->count);
-    double makespan_s =
-        order_time(order, pipeline->duration_s, pipeline->lag_s, cache->done_s, end_s);
+    double makespan_s = time_order(cache, pipeline, order, end_s);
     arena_reset(&cache->arena, mark);
     return makespan_s;
 }

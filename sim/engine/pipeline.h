@@ -16,6 +16,8 @@ struct pipeline_cache {
     struct pipeline_shape *shapes;
     double *done_s;
     int done_capacity;
+    double *table_s; /* durations and lags of an order with pairs */
+    int table_capacity;
 };
 void pipeline_cache_release(struct pipeline_cache *cache);
 
@@ -26,6 +28,10 @@ struct pipeline {
     /* [stage]: lag from the end of an op there to its successor on the next stage, or back; the
      * last entry is from the last stage to the first. */
     const double *lag_s;
+    /* Where the generator has pairs: the time of the pair of each chunk's backward, and the lag
+     * from the last stage to itself at the turn. */
+    const double *pair_s;
+    double turn_s;
 };
 
 /* Seconds from the first forward to the end of the last backward; end_s[stage] (room for

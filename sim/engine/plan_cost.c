@@ -4,6 +4,7 @@
 #include "sim/cost/network.h"
 #include "sim/cost/waiting.h"
 #include "sim/engine/data_parallel.h"
+#include "sim/plan/fold.h"
 #include "sim/plan/lowering.h"
 
 #include <math.h>
@@ -22,6 +23,37 @@ static struct chunk_cost chunk_cost(const struct work *w, int chunk)
                                 .recompute_s = ratio * recompute_s,
                                 .input_s = ratio * (time.backward_s - recompute_s),
                                 .weight_s = ratio * time.weight_s };
+}
+
+/* Without the messages and the recompute of its passes. */
+static void add_pairs(const struct work *w, struct chunk_cost *chunks)
+{
+    double ratio = time_ratio_of(w->system, w->model);
+    for (int stage = 0; w->generator->pairs && stage < w->plan->pp; stage++)
+        for (int round = 0; round < 2; round++) {
+            int backward = work_chunk(w, stage, round), forward = work_chunk(w, stage, 1 - round);
+            chunks[backward].pair_s = chunks[forward].forward_s + chunks[backward].input_s +
+                                      chunks[backward].weight_s - ratio * w->spared_s[backward];
+        }
+}
+
+/* The costs of a mirrored plan's own stages, from those of its V. */
+static void unfold(const struct work *w, struct step_cost *cost, struct arena *arena)
+{
+    int stages = w->given->pp, last = w->plan->pp - 1;
+    struct chunk_cost *chunks = ARENA_ARRAY(arena, struct chunk_cost, 2 * (size_t)stages);
+    struct stage_cost *once = ARENA_ARRAY(arena, struct stage_cost, (size_t)stages);
+    struct boundary *boundaries = ARENA_ARRAY(arena, struct boundary, (size_t)stages);
+    for (int chunk = 0; chunk < 2 * stages; chunk++)
+        chunks[chunk] = cost->chunks[chunk % stages];
+    for (int stage = 0; stage < stages; stage++) {
+        int near = stage <= last ? stage : stages - 2 - stage; /* of the boundary behind it */
+        once[stage] = cost->stages[folded_stage(stages, stage)];
+        boundaries[stage] = cost->boundaries[near < 0 || near == last ? work_turn(w) : near];
+    }
+    cost->chunks = chunks;
+    cost->stages = once;
+    cost->boundaries = boundaries;
 }
 
 /* A chunk's reduction in the list is the part that its buckets do not hide. The transfers of ZeRO-2
@@ -67,7 +99,7 @@ static struct jitter jitter_of(const struct work *w)
         .wire_spread = { cluster->levels[0].spread,
                          cluster->levels[cluster->num_levels > 1 ? 1 : 0].spread },
         .num_gpus = w->system->num_gpus,
-        .stage_ranks = plan_stage_ranks(plan),
+        .stage_ranks = plan_stage_ranks(w->given),
         .pass_ranks = plan_stage_ranks(plan) / plan->dp,
         .data_members = data_members(&w->data),
         .data_replicas = exchange_waits_for(&plan->exchange, plan->dp,
@@ -87,12 +119,13 @@ struct step_cost work_cost(const struct work *w, struct arena *arena)
     double ratio = time_ratio_of(w->system, w->model);
     for (int chunk = 0; chunk < plan_chunks(plan); chunk++)
         chunks[chunk] = chunk_cost(w, chunk);
+    add_pairs(w, chunks);
     for (int stage = 0; stage < plan->pp; stage++) {
         stages[stage] = stage_cost(w, stage);
         boundaries[stage] = w->boundaries[stage];
         boundaries[stage].message_s *= ratio;
     }
-    return (struct step_cost){
+    struct step_cost cost = {
         .chunks = chunks,
         .stages = stages,
         .boundaries = boundaries,
@@ -106,4 +139,7 @@ struct step_cost work_cost(const struct work *w, struct arena *arena)
         .spared_s = ratio * work_spared_s(w),
         .jitter = jitter_of(w),
     };
+    if (work_is_folded(w))
+        unfold(w, &cost, arena);
+    return cost;
 }

@@ -1,6 +1,7 @@
 #include "sim/engine/interval.h"
 #include "sim/engine/memory_interval.h"
 #include "sim/engine/work.h"
+#include "sim/plan/fold.h"
 
 #include <math.h>
 
@@ -16,6 +17,11 @@ void fill_memory(const struct work *w, struct stage_memory *stages, struct predi
     p->num_stages = w->plan->pp;
     p->stages = stages;
     plan_memory(&input, p->stages);
+    if (work_is_folded(w)) {
+        p->num_stages = w->given->pp;
+        for (int stage = w->plan->pp; stage < p->num_stages; stage++)
+            p->stages[stage] = p->stages[folded_stage(p->num_stages, stage)];
+    }
     for (int stage = 0; stage < w->plan->pp; stage++)
         if (p->stages[stage].total_bytes > p->peak_memory_bytes) {
             p->peak_memory_bytes = p->stages[stage].total_bytes;
@@ -58,6 +64,8 @@ void fill_idle(const struct work *w, double step_s, double *idle_s)
         struct stage_tail tail = stage_tail(w, stage);
         idle_s[stage] = stage_idle_s(w, step_s, stage, &tail);
     }
+    for (int stage = w->plan->pp; stage < w->given->pp; stage++)
+        idle_s[stage] = idle_s[folded_stage(w->given->pp, stage)];
 }
 
 /* Subtracts the waiting that an exchange saves from the measured passes: from every part in
@@ -79,6 +87,7 @@ void fill_time(const struct work *w, struct prediction *p)
         time.parts.pipeline_comm_s += messages.down_s + messages.up_s;
         time_parts_add(&p->time, &time.parts, w->num_microbatches);
     }
+    p->time.expert_comm_s -= work_spared_by_pairs_s(w, p->busiest_stage);
     spare(&p->time, work_spared_s(w), work_passes_s(w, p->busiest_stage));
     struct stage_tail tail = stage_tail(w, p->busiest_stage);
     p->time.data_comm_s += tail.data_comm_s;

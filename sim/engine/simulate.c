@@ -5,6 +5,7 @@
 #include "sim/cost/straggler.h"
 #include "sim/engine/pieces_memo.h"
 #include "sim/engine/work.h"
+#include "sim/plan/fold.h"
 
 #include <assert.h>
 #include <math.h>
@@ -22,12 +23,14 @@ struct evaluator {
     int num_chunks;
     int *lists;
     double *duration_s;
+    double *pair_s, *spared_s;
     double *end_s, *lag_s;
     struct boundary *boundaries;
     struct stage_memory *stages;
+    struct plan folded; /* of a mirrored plan */
     /* The last timed pipeline; plans that differ only in sharding share it. */
     struct pipeline last;
-    double *last_duration_s, *last_lag_s;
+    double *last_duration_s, *last_lag_s, *last_pair_s;
     double last_makespan_s;
     /* The last result of evaluate_unplaced_floor_s, and what it depends on. */
     struct least {
@@ -65,6 +68,9 @@ void evaluator_free(struct evaluator *e)
     pieces_memo_release(&e->pieces);
     free(e->lists);
     free(e->duration_s);
+    free(e->pair_s);
+    free(e->spared_s);
+    free(e->last_pair_s);
     free(e->last_duration_s);
     free(e->last_lag_s);
     free(e->end_s);
@@ -82,6 +88,9 @@ static void make_room(struct evaluator *e, int num_chunks)
     e->num_chunks = num_chunks;
     e->lists = arena_grow(e->lists, 2 * n * sizeof *e->lists);
     e->duration_s = arena_grow(e->duration_s, CHUNK_PASSES * n * sizeof *e->duration_s);
+    e->pair_s = arena_grow(e->pair_s, n * sizeof *e->pair_s);
+    e->spared_s = arena_grow(e->spared_s, n * sizeof *e->spared_s);
+    e->last_pair_s = arena_grow(e->last_pair_s, n * sizeof *e->last_pair_s);
     e->last_duration_s =
         arena_grow(e->last_duration_s, CHUNK_PASSES * n * sizeof *e->last_duration_s);
     e->end_s = arena_grow(e->end_s, n * sizeof *e->end_s);
@@ -94,11 +103,15 @@ static void make_room(struct evaluator *e, int num_chunks)
 
 static bool same_pipeline(const struct evaluator *e, const struct pipeline *p)
 {
-    size_t durations = CHUNK_PASSES * (size_t)(p->shape.num_stages * p->shape.chunks_per_stage);
+    size_t chunks = (size_t)(p->shape.num_stages * p->shape.chunks_per_stage);
+    size_t durations = CHUNK_PASSES * chunks;
+    bool has_pairs = p->generator->pairs != NULL;
     return e->last.generator == p->generator &&
            memcmp(&e->last.shape, &p->shape, sizeof p->shape) == 0 &&
            memcmp(e->last_lag_s, p->lag_s, (size_t)p->shape.num_stages * sizeof(double)) == 0 &&
-           memcmp(e->last_duration_s, p->duration_s, durations * sizeof(double)) == 0;
+           memcmp(e->last_duration_s, p->duration_s, durations * sizeof(double)) == 0 &&
+           (!has_pairs || (e->last.turn_s == p->turn_s &&
+                           memcmp(e->last_pair_s, p->pair_s, chunks * sizeof(double)) == 0));
 }
 
 double work_lag_s(const struct work *w, int stage)
@@ -113,6 +126,8 @@ static double time_pipeline(struct evaluator *e, const struct work *w)
         .shape = { w->plan->pp, w->plan->vpp, w->num_microbatches, 0 },
         .duration_s = e->duration_s,
         .lag_s = e->lag_s,
+        .pair_s = e->pair_s,
+        .turn_s = work_is_folded(w) ? work_lag_s(w, work_turn(w)) : 0,
     };
     for (int stage = 0; stage < w->plan->pp; stage++)
         e->lag_s[stage] = work_lag_s(w, stage);
@@ -123,6 +138,8 @@ static double time_pipeline(struct evaluator *e, const struct work *w)
     size_t durations = CHUNK_PASSES * (size_t)plan_chunks(w->plan);
     memcpy(e->last_lag_s, e->lag_s, (size_t)w->plan->pp * sizeof(double));
     memcpy(e->last_duration_s, e->duration_s, durations * sizeof(double));
+    if (w->generator->pairs)
+        memcpy(e->last_pair_s, e->pair_s, (size_t)plan_chunks(w->plan) * sizeof(double));
     return e->last_makespan_s;
 }
 
@@ -179,14 +196,21 @@ static bool waits_for_sends(const struct plan *plan, const struct stack *stack)
 }
 
 /* Fills what memory depends on; times are filled on demand. */
-struct work work_begin(struct evaluator *e, const struct plan *plan)
+struct work work_begin(struct evaluator *e, const struct plan *given)
 {
-    const struct generator *generator = generator_find(plan_schedule(plan));
+    const struct generator *generator = generator_find(plan_schedule(given));
+    const struct plan *plan = given;
+    if (generator->rule && generator->rule->is_mirrored) {
+        e->folded = plan_folded(given);
+        plan = &e->folded;
+        generator = generator_find(plan_schedule(plan));
+    }
     make_room(e, plan_chunks(plan));
     return (struct work){
         .system = e->system,
         .model = e->model,
         .plan = plan,
+        .given = given,
         .pieces = pieces_memo_find(&e->pieces, e->system, e->model, plan, generator),
         .generator = generator,
         .num_microbatches = plan_microbatches(plan, e->model->batch),
@@ -194,6 +218,8 @@ struct work work_begin(struct evaluator *e, const struct plan *plan)
         .lists = e->lists,
         .boundaries = e->boundaries,
         .duration_s = e->duration_s,
+        .pair_s = e->pair_s,
+        .spared_s = e->spared_s,
     };
 }
 
@@ -217,6 +243,7 @@ static void time_passes(struct work *w)
             time = chunk_time(w, chunk);
         work_keep_time(w, chunk, &time);
     }
+    work_time_pairs(w);
 }
 
 static void time_chunks(struct work *w)
@@ -237,7 +264,7 @@ static void scale_time(const struct system *system, const struct model *model, s
 struct prediction evaluate(struct evaluator *e, const struct plan *plan)
 {
     struct work w = work_begin(e, plan);
-    struct prediction p = { .num_microbatches = w.num_microbatches };
+    struct prediction p = { .num_microbatches = plan_microbatches(plan, e->model->batch) };
     fill_memory(&w, e->stages, &p);
     time_chunks(&w);
     p.step_s = unscaled_step_s(e, &w);

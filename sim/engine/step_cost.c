@@ -24,9 +24,9 @@ static double instr_alone_s(const struct step_cost *cost, struct placement place
     const struct chunk_cost *chunk = &cost->chunks[instr->chunk >= 0 ? instr->chunk : 0];
     switch (instr->op) {
     case INSTR_FORWARD:
-        return chunk->forward_s;
+        return instr->is_paired ? 0 : chunk->forward_s;
     case INSTR_BACKWARD:
-        return chunk->input_s + chunk->weight_s;
+        return instr->is_paired ? chunk->pair_s : chunk->input_s + chunk->weight_s;
     case INSTR_BACKWARD_INPUT:
         return chunk->input_s;
     case INSTR_BACKWARD_WEIGHT:

@@ -17,6 +17,7 @@ struct chunk_cost {
     double recompute_s; /* RECOMPUTE, when the lists have it */
     double input_s;     /* BACKWARD_INPUT */
     double weight_s;    /* BACKWARD_WEIGHT; BACKWARD takes both */
+    double pair_s;      /* the BACKWARD of a pair: both its passes, without RECOMPUTE */
 };
 
 /* Seconds of what a stage does once a step. */

@@ -20,6 +20,7 @@ static struct passes stage_passes(const struct work *w, int stage)
             passes.sum_s += w->num_microbatches * pass_s;
             passes.squares_s2 += w->num_microbatches * pass_s * pass_s;
         }
+    passes.sum_s -= work_spared_by_pairs_s(w, stage);
     return passes;
 }
 

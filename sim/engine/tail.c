@@ -128,7 +128,7 @@ double work_passes_s(const struct work *w, int stage)
     for (int round = 0; round < w->plan->vpp; round++)
         for (int pass = 0; pass < CHUNK_PASSES; pass++)
             sum_s += w->duration_s[CHUNK_PASSES * work_chunk(w, stage, round) + pass];
-    return sum_s * w->num_microbatches;
+    return sum_s * w->num_microbatches - work_spared_by_pairs_s(w, stage);
 }
 
 /* Averaging the step's initial weights, or summing the last step's gradients, can overlap all its

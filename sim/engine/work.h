@@ -6,11 +6,13 @@
 #include "sim/cost/network.h"
 #include "sim/engine/data_parallel.h"
 #include "sim/engine/simulate.h"
+#include "sim/plan/holding.h"
 
 struct work {
     const struct system *system;
     const struct model *model;
-    const struct plan *plan;
+    const struct plan *plan;  /* of a mirrored plan its V (sim/plan/fold.h) */
+    const struct plan *given; /* the plan itself */
     const struct pieces *pieces;
     const struct generator *generator;
     int num_microbatches;
@@ -22,7 +24,22 @@ struct work {
         *boundaries;    /* [stage]: boundary to the next stage; the last entry leads to the first */
     int *lists;         /* room for two numbers a chunk */
     double *duration_s; /* [CHUNK_PASSES x chunk + pass]; CHUNK_WEIGHT is 0 in a whole backward */
+    /* [chunk], where the schedule has pairs: the time of the pair of its backward, and how much
+     * less that is than the two passes take. */
+    double *pair_s, *spared_s;
 };
+
+/* Whether stages stand for two each. */
+static inline bool work_is_folded(const struct work *work)
+{
+    return work->given != work->plan;
+}
+
+/* The boundary of the message at a folded plan's turn, which is like its neighbours. */
+static inline int work_turn(const struct work *work)
+{
+    return work->plan->pp > 1 ? work->plan->pp - 2 : 0;
+}
 
 /* sim/engine/simulate.c - work_begin fills what memory depends on, the second function what the
  * chunks' times depend on. The durations, which include blocking messages, are the evaluator's
@@ -36,6 +53,15 @@ static inline int work_chunk(const struct work *work, int stage, int round)
 {
     return placement_chunk(plan_placement(work->plan), stage, round);
 }
+
+/* sim/engine/pair.c - times the pairs, once all chunks are; what they spare on a stage in a step.
+ * Then of one forward and one backward whose layers run together, and of a pass over a chunk, the
+ * experts' rows. */
+void work_time_pairs(struct work *work);
+double work_spared_by_pairs_s(const struct work *work, int stage);
+double work_spared_beside_s(const struct work *work, double compute_s, double comm_s,
+                            double layers);
+double work_expert_comm_s(const struct work *work, const struct holding *held, bool is_forward);
 
 /* sim/engine/message.c - fills plan->pp boundaries; a chunk's messages, down and up. */
 void fill_boundaries(const struct work *work, struct boundary *boundaries);

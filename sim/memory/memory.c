@@ -263,7 +263,11 @@ static void correct_for_waiting(struct stage_memory *memory, const struct memory
 /* With overlap=ep one more chunk's forward has run when a backward begins beside the next. */
 static int chunks_beside(const struct memory_input *in)
 {
-    return in->plan->pp > 1 && plan_overlaps(in->plan, &in->system->stack, OVERLAP_EP) ? 1 : 0;
+    bool counts_pairs = in->generator->pairs != NULL;
+    return !counts_pairs && in->plan->pp > 1 &&
+                   plan_overlaps(in->plan, &in->system->stack, OVERLAP_EP)
+               ? 1
+               : 0;
 }
 
 /* Equal chunks are counted at once, with the stage's total in flight. */

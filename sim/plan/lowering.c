@@ -1,10 +1,12 @@
 #include "sim/plan/lowering.h"
 
+#include "sim/plan/fold.h"
 #include "sim/plan/state_share.h"
 
 struct lowering plan_lowering(const struct plan *plan, const struct model *model)
 {
-    bool has_data_group = (double)plan->dp * plan->cp > 1;
+    bool is_mirrored = plan_is_mirrored(plan);
+    bool has_data_group = is_mirrored || (double)plan->dp * plan->cp > 1;
     bool mixes = has_data_group && !exchange_keeps_replicas_equal(&plan->exchange);
     bool is_beside = exchange_start(&plan->exchange) == START_STEP;
     if (mixes)
@@ -15,13 +17,15 @@ struct lowering plan_lowering(const struct plan *plan, const struct model *model
         .gather_updated = plan_gathers_updated(plan) && has_data_group,
         .mix_beside = (mixes || has_data_group) && is_beside,
         .mix_updated = mixes && !is_beside,
-        .tied = model->tied && !placement_ends_meet(plan_placement(plan)),
+        .tied = model->tied && !is_mirrored && !placement_ends_meet(plan_placement(plan)),
     };
 }
 
 struct schedule_shape plan_shape(const struct plan *plan, double global_batch)
 {
-    return (struct schedule_shape){ plan->pp, plan->vpp, plan_microbatches(plan, global_batch), 0 };
+    int copies = plan_is_mirrored(plan) ? 2 : 1;
+    return (struct schedule_shape){ plan->pp, copies * plan->vpp,
+                                    plan_microbatches(plan, global_batch) / copies, 0 };
 }
 
 double plan_instructions(const struct plan *plan, double global_batch)

@@ -1,5 +1,7 @@
 #include "base/length.h"
 #include "sim/plan/axes.h"
+#include "sim/plan/fold.h"
+#include "sim/plan/lowering.h"
 #include "sim/schedule/schedule.h"
 
 #include <stdint.h>
@@ -9,7 +11,8 @@ void plan_set_schedule(struct plan *plan, const char *name)
 {
     const struct generator *generator = generator_find(name);
     snprintf(plan->schedule, sizeof plan->schedule, "%s", name);
-    plan->placement = generator ? generator->rule : NULL;
+    bool is_laid = generator && generator->rule && !generator->rule->is_mirrored;
+    plan->placement = is_laid ? generator->rule : NULL;
 }
 
 static bool chunks_are_even(const struct plan_case *of, struct err *err)
@@ -100,7 +103,11 @@ bool pipeline_has_schedule(const struct plan_case *of, struct err *err)
                        microbatches, (double)plan->pp * plan->vpp, MAX_SCHEDULE_PASSES);
     if (generator_splits(generator) && !keeps_for_two_halves(plan, err))
         return false;
-    struct schedule_shape shape = { plan->pp, plan->vpp, microbatches, 0 };
+    if (plan_is_mirrored(plan) && microbatches % 2 != 0)
+        return err_set(err, ERR_INFEASIBLE, "schedule",
+                       "schedule %s sends half the microbatches from each end, and %d are odd",
+                       name, microbatches);
+    struct schedule_shape shape = plan_shape(plan, of->global_batch);
     return generator->accepts(&shape, err);
 }
 

@@ -88,8 +88,10 @@ struct plan {
     int zero;          /* 0-3 */
     int shard;         /* data and context ranks that ZeRO shards over; 0: all of them */
     char schedule[16]; /* generator name; "" = 1f1b, or interleaved when vpp > 1 */
-    const struct placement_rule *placement; /* that of the schedule: plan_set_schedule sets both */
-    int recompute;                          /* enum recompute */
+    /* That of the schedule: plan_set_schedule sets both. Of a mirrored schedule that of one copy.
+     */
+    const struct placement_rule *placement;
+    int recompute;               /* enum recompute */
     unsigned replays;            /* selective: bit set of enum replayed; 0: attention's core */
     int recompute_every;         /* full:K */
     const int *recompute_layers; /* block: first N layers of each chunk; one number for all chunks,

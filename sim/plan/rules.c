@@ -1,5 +1,6 @@
 #include "base/length.h"
 #include "sim/plan/axes.h"
+#include "sim/schedule/schedule.h"
 
 #include <assert.h>
 #include <string.h>
@@ -140,6 +141,12 @@ static bool overlaps(const struct plan *plan, enum plan_overlap overlap)
     return plan->overlaps >> overlap & 1;
 }
 
+static bool has_pairs(const struct plan *plan)
+{
+    const struct generator *generator = generator_find(plan_schedule(plan));
+    return generator && generator->pairs;
+}
+
 /* Megatron Core refuses the same (transformer_config.py, overlap_moe_expert_parallel_comm): two
  * microbatches share the GPU, so what the backward replays must not send rows, and a pipeline needs
  * chunks. */
@@ -148,14 +155,15 @@ static bool expert_overlap_is_possible(const struct plan *plan, struct err *err)
     bool replays_rows =
         plan->recompute == RECOMPUTE_SELECTIVE &&
         (plan->replays == REPLAYS_PER_OP || plan_replays(plan) >> REPLAY_EXPERTS & 1);
-    const char *why =
-        plan->ep == 1                    ? "ep over 1"
-        : plan->pp > 1 && plan->vpp == 1 ? "vpp over 1 with pp over 1"
-        : *plan->schedule && plan->pp > 1 && strcmp(plan->schedule, "interleaved") != 0
-            ? "schedule=interleaved"
-        : plan->recompute > RECOMPUTE_SELECTIVE || replays_rows
-            ? "recompute that sends no rows again"
-            : NULL;
+    const char *why = plan->ep == 1 ? "ep over 1"
+                      : plan->pp > 1 && plan->vpp == 1 && !has_pairs(plan)
+                          ? "vpp over 1 with pp over 1"
+                      : *plan->schedule && plan->pp > 1 && !has_pairs(plan) &&
+                              strcmp(plan->schedule, "interleaved") != 0
+                          ? "schedule=interleaved"
+                      : plan->recompute > RECOMPUTE_SELECTIVE || replays_rows
+                          ? "recompute that sends no rows again"
+                          : NULL;
     return !why || err_set(err, ERR_INFEASIBLE, "overlap", "overlap=ep needs %s", why);
 }
 

@@ -78,9 +78,11 @@ static bool check_chunk(const struct proof *proof, int i)
     int chunks = placement_chunks(placement);
     int own = own_chunk(instr);
     int other = other_chunk(instr);
-    if (own < 0 || other < 0 || own >= chunks || other >= chunks)
+    bool is_last = own < other && own >= 0 && placement_has_head(placement, own);
+    bool is_first = own > other && own < chunks && placement_has_embedding(placement, own);
+    if (own < 0 || other < 0 || own >= chunks || other >= chunks || is_last || is_first)
         return proof_fail(proof, i, "%s reaches beyond the %d chunks", proof_text(proof, i).at,
-                          chunks);
+                          placement_part(placement, chunks - 1) + 1);
     int stage = placement_stage(placement, own), peer = placement_stage(placement, other);
     if (stage != proof->stage)
         return proof_fail(proof, i, "%s belongs to stage %d", proof_text(proof, i).at, stage);
@@ -194,7 +196,13 @@ static bool splits(const struct proof *proof)
     return proof->totals[INSTR_BACKWARD_INPUT] + proof->totals[INSTR_BACKWARD_WEIGHT] > 0;
 }
 
-static bool needs(const struct proof *proof, enum opcode op, int chunk)
+/* A backward is whole or in two halves; other backwards of the schedule may differ. */
+static bool is_split_at(const struct proof *proof, size_t key)
+{
+    return splits(proof) && proof->found[INSTR_BACKWARD][key] == NO_INSTR;
+}
+
+static bool needs(const struct proof *proof, enum opcode op, int chunk, size_t key)
 {
     struct chunk_place place = placement_of(schedule_placement(proof->schedule), chunk);
     if (op == INSTR_RECV_ACT || op == INSTR_SEND_GRAD)
@@ -205,7 +213,7 @@ static bool needs(const struct proof *proof, enum opcode op, int chunk)
         return proof->totals[INSTR_RECOMPUTE] > 0;
     bool is_half = op == INSTR_BACKWARD_INPUT || op == INSTR_BACKWARD_WEIGHT;
     if (is_half || op == INSTR_BACKWARD)
-        return is_half == splits(proof);
+        return is_half == is_split_at(proof, key);
     return has_microbatch(op);
 }
 
@@ -213,13 +221,59 @@ static bool check_all_there(const struct proof *proof, int chunk, int microbatch
 {
     size_t key = slot_key(proof, chunk, microbatch);
     for (int op = 0; op < NUM_OPCODES; op++)
-        if (needs(proof, (enum opcode)op, chunk) && proof->found[op][key] == NO_INSTR)
+        if (needs(proof, (enum opcode)op, chunk, key) && proof->found[op][key] == NO_INSTR)
             return proof_fail(proof, NO_INSTR, "expected %s for chunk %d, microbatch %d: none",
                               opcode_infos[op].text, chunk, microbatch);
     int whole = proof->found[INSTR_BACKWARD][key];
-    return !splits(proof) || whole == NO_INSTR ||
-           proof_fail(proof, whole, "%s is whole where other backwards are split",
-                      proof_text(proof, whole).at);
+    int half = proof->found[INSTR_BACKWARD_INPUT][key];
+    half = half == NO_INSTR ? proof->found[INSTR_BACKWARD_WEIGHT][key] : half;
+    return whole == NO_INSTR || half == NO_INSTR ||
+           proof_fail(proof, whole, "%s is whole, and %s is a half of it",
+                      proof_text(proof, whole).at, proof_text(proof, half).at);
+}
+
+/* The pass behind an instruction on the compute lane, or NO_INSTR. */
+static int next_pass(const struct proof *proof, int i)
+{
+    for (i++; i < proof->list->count; i++) {
+        enum opcode op = proof->list->at[i].op;
+        if (op == INSTR_FORWARD || instr_starts_backward(op) || op == INSTR_BACKWARD_WEIGHT)
+            return i;
+    }
+    return NO_INSTR;
+}
+
+/* The backward that a forward runs with, or NO_INSTR. */
+static int partner(const struct proof *proof, int forward)
+{
+    const struct instr *pass = &proof->list->at[forward];
+    return pass->is_paired && pass->op == INSTR_FORWARD ? next_pass(proof, forward) : NO_INSTR;
+}
+
+/* A pair is a forward and, right behind it, the whole backward of another chunk. */
+static bool check_pairs(const struct proof *proof)
+{
+    bool is_expected = false;
+    for (int i = next_pass(proof, -1); i != NO_INSTR; i = next_pass(proof, i)) {
+        const struct instr *pass = &proof->list->at[i];
+        bool is_joined = pass->is_paired && pass->op == INSTR_BACKWARD;
+        if (is_joined != is_expected)
+            return proof_fail(proof, i, "%s is not half of a pair, of a forward and a backward",
+                              proof_text(proof, i).at);
+        is_expected = pass->is_paired && pass->op == INSTR_FORWARD;
+        int second = is_expected ? partner(proof, i) : NO_INSTR;
+        if (is_expected && (second == NO_INSTR || proof->list->at[second].chunk == pass->chunk))
+            return proof_fail(proof, i, "%s is paired with no backward of another chunk",
+                              proof_text(proof, i).at);
+    }
+    return true;
+}
+
+/* What has ended when a pass has: the end of a pair, where it is the first half of one. */
+static int end_of(const struct proof *proof, int pass)
+{
+    int second = pass == NO_INSTR ? NO_INSTR : partner(proof, pass);
+    return second == NO_INSTR ? pass : second;
 }
 
 static bool ordered_if_any(const struct proof *proof, int earlier, int later)
@@ -234,28 +288,48 @@ static bool check_recompute(const struct proof *proof, int recompute, int backwa
                       proof_text(proof, recompute).at, proof_text(proof, backward).at, backward);
 }
 
+/* The instruction that starts a backward. */
+static int backward_of(const struct proof *proof, size_t key)
+{
+    return proof->found[is_split_at(proof, key) ? INSTR_BACKWARD_INPUT : INSTR_BACKWARD][key];
+}
+
+/* The one behind which a pass begins: a backward of a pair begins with its forward. */
+static int begin_of(const struct proof *proof, int pass)
+{
+    if (pass == NO_INSTR || !proof->list->at[pass].is_paired)
+        return pass;
+    while (proof->list->at[pass].op != INSTR_FORWARD)
+        pass--;
+    return pass;
+}
+
+static bool begins_behind(const struct proof *proof, int earlier, int pass)
+{
+    return ordered_if_any(proof, end_of(proof, earlier), begin_of(proof, pass));
+}
+
 /* Checks the order of consecutive chunks on one stage, which no message enforces. */
 static bool check_turn(const struct proof *proof, int chunk, int microbatch)
 {
     struct chunk_place place = placement_of(schedule_placement(proof->schedule), chunk);
-    enum opcode backward = splits(proof) ? INSTR_BACKWARD_INPUT : INSTR_BACKWARD;
     if (place.previous_stage != place.stage)
         return true;
     size_t key = slot_key(proof, chunk, microbatch);
     size_t before = slot_key(proof, chunk - 1, microbatch);
-    return ordered_if_any(proof, proof->found[INSTR_FORWARD][before],
+    return ordered_if_any(proof, end_of(proof, proof->found[INSTR_FORWARD][before]),
                           proof->found[INSTR_FORWARD][key]) &&
-           ordered_if_any(proof, proof->found[backward][key], proof->found[backward][before]);
+           begins_behind(proof, backward_of(proof, key), backward_of(proof, before));
 }
 
 static bool check_slot(const struct proof *proof, int chunk, int microbatch)
 {
     size_t key = slot_key(proof, chunk, microbatch);
     int forward = proof->found[INSTR_FORWARD][key];
-    int backward = proof->found[splits(proof) ? INSTR_BACKWARD_INPUT : INSTR_BACKWARD][key];
+    int backward = backward_of(proof, key);
     return ordered_if_any(proof, proof->found[INSTR_RECV_ACT][key], forward) &&
-           ordered_if_any(proof, forward, proof->found[INSTR_SEND_ACT][key]) &&
-           ordered_if_any(proof, forward, backward) &&
+           ordered_if_any(proof, end_of(proof, forward), proof->found[INSTR_SEND_ACT][key]) &&
+           begins_behind(proof, forward, backward) &&
            ordered_if_any(proof, proof->found[INSTR_RECV_GRAD][key], backward) &&
            ordered_if_any(proof, backward, proof->found[INSTR_SEND_GRAD][key]) &&
            ordered_if_any(proof, backward, proof->found[INSTR_BACKWARD_WEIGHT][key]) &&
@@ -282,10 +356,11 @@ struct openings {
 };
 
 /* A receive that waits holds a buffer and, on a GPU, multiprocessors: it may be posted while the
- * compute before the one that it feeds runs, and not earlier; or as much earlier as it leads. */
+ * compute before the one that it feeds runs, and not earlier; or as much earlier as it leads. Of a
+ * pair, both may come as early as that of the first. */
 static bool check_receives(const struct proof *proof, struct arena *scratch)
 {
-    int before[2] = { NO_INSTR, NO_INSTR }; /* the last two computes, newest first */
+    int before[3] = { NO_INSTR, NO_INSTR, NO_INSTR }; /* the last computes, newest first */
     struct openings of[2] = { { ARENA_ARRAY(scratch, int, (size_t)proof->list->count), 0 },
                               { ARENA_ARRAY(scratch, int, (size_t)proof->list->count), 0 } };
     for (int i = 0; i < proof->list->count; i++) {
@@ -300,11 +375,15 @@ static bool check_receives(const struct proof *proof, struct arena *scratch)
             struct openings *openings = &of[down];
             int lead = schedule_lead(proof->schedule, proof->stage, instr);
             int first = openings->count - 1 - lead;
-            int opening = lead == 0 ? before[1] : first < 0 ? NO_INSTR : openings->before[first];
+            bool joins = up && instr->is_paired;
+            int opening = lead == 0   ? before[joins ? 2 : 1]
+                          : first < 0 ? NO_INSTR
+                                      : openings->before[first];
             if (!ordered_if_any(proof, opening, receive))
                 return false;
             openings->before[openings->count++] = before[0];
         }
+        before[2] = before[1];
         before[1] = before[0];
         before[0] = i;
     }
@@ -313,9 +392,10 @@ static bool check_receives(const struct proof *proof, struct arena *scratch)
 
 static bool check_stage(struct proof *proof, struct arena *scratch)
 {
-    return learn_order(proof, scratch) && find_instrs(proof, scratch) && check_slots(proof) &&
-           check_receives(proof, scratch) && proof_parameters(proof, scratch) &&
-           proof_reductions(proof, scratch) && proof_update(proof, scratch);
+    return learn_order(proof, scratch) && find_instrs(proof, scratch) && check_pairs(proof) &&
+           check_slots(proof) && check_receives(proof, scratch) &&
+           proof_parameters(proof, scratch) && proof_reductions(proof, scratch) &&
+           proof_update(proof, scratch);
 }
 
 static void count_opcodes(const struct schedule *schedule, long long totals[NUM_OPCODES])
@@ -323,6 +403,36 @@ static void count_opcodes(const struct schedule *schedule, long long totals[NUM_
     for (int stage = 0; stage < schedule->shape.num_stages; stage++)
         for (int i = 0; i < schedule->ranks[stage].count; i++)
             totals[schedule->ranks[stage].at[i].op]++;
+}
+
+/* The k-th reduction of a stage, or NO_INSTR. */
+static int reduction_at(const struct instrs *list, int k)
+{
+    for (int i = 0; i < list->count; i++)
+        if (list->at[i].op == INSTR_REDUCE_GRAD && k-- == 0)
+            return i;
+    return NO_INSTR;
+}
+
+/* The two stages that have copies of the same parts reduce their gradients together, so in one
+ * order. */
+static bool check_mirrors(const struct schedule *schedule, struct err *err)
+{
+    struct placement placement = schedule_placement(schedule);
+    int stages = schedule->shape.num_stages;
+    for (int stage = 0; placement_is_mirrored(placement) && stage < stages; stage++) {
+        const struct instrs *list = &schedule->ranks[stage];
+        const struct instrs *far = &schedule->ranks[stages - 1 - stage];
+        struct proof proof = { .schedule = schedule, .stage = stage, .list = list, .err = err };
+        for (int k = 0; reduction_at(list, k) != NO_INSTR; k++) {
+            int own = reduction_at(list, k), other = reduction_at(far, k);
+            if (other == NO_INSTR || placement_part(placement, list->at[own].chunk) !=
+                                         placement_part(placement, far->at[other].chunk))
+                return proof_fail(&proof, own, "%s meets another part on stage %d, its mirror",
+                                  proof_text(&proof, own).at, stages - 1 - stage);
+        }
+    }
+    return true;
 }
 
 bool schedule_check(const struct schedule *schedule, struct err *err)
@@ -343,7 +453,7 @@ bool schedule_check(const struct schedule *schedule, struct err *err)
         ok = check_stage(&proof, &scratch);
         arena_reset(&scratch, mark);
     }
-    ok = ok && schedule_finishes(schedule, &scratch, err);
+    ok = ok && check_mirrors(schedule, err) && schedule_finishes(schedule, &scratch, err);
     arena_release(&scratch);
     return ok;
 }

@@ -17,6 +17,17 @@ static struct indices all_of(const struct proof *proof, enum opcode op, struct a
     return out;
 }
 
+/* Those whose opcode is of a kind. */
+static struct indices all_that(const struct proof *proof, bool (*is)(enum opcode op),
+                               struct arena *scratch)
+{
+    struct indices out = { .at = ARENA_ARRAY(scratch, int, (size_t)proof->list->count) };
+    for (int i = 0; i < proof->list->count; i++)
+        if (is(proof->list->at[i].op))
+            out.at[out.count++] = i;
+    return out;
+}
+
 static int chunk_at(const struct proof *proof, int instr)
 {
     return proof->list->at[instr].chunk;
@@ -47,9 +58,7 @@ bool proof_parameters(const struct proof *proof, struct arena *scratch)
 static int *backwards_by_chunk(const struct proof *proof, struct arena *scratch)
 {
     const struct schedule_shape *shape = &proof->schedule->shape;
-    bool is_split = proof->totals[INSTR_BACKWARD_WEIGHT] > 0;
-    struct indices backwards =
-        all_of(proof, is_split ? INSTR_BACKWARD_WEIGHT : INSTR_BACKWARD, scratch);
+    struct indices backwards = all_that(proof, instr_ends_backward, scratch);
     int *out = ARENA_ARRAY(scratch, int, (size_t)backwards.count);
     int *done = ARENA_ARRAY(scratch, int, (size_t)shape->chunks_per_stage);
     for (int i = 0; i < backwards.count; i++) {

@@ -72,6 +72,31 @@ const struct generator generators[] = {
         .most_of_round = zb_v_most_of_round,
         .waiting = v_waiting,
     },
+    {
+        .name = "dualpipev",
+        .summary = "A V in which a forward and the backward of another microbatch run as one pair.",
+        .source = "DeepSeek, DualPipe, dualpipev.py; Qi, cut-in-half DualPipe",
+        .rule = &placement_v,
+        .accepts = dualpipev_accepts,
+        .emit = dualpipev_emit,
+        .in_flight = dualpipev_in_flight,
+        .of_round = dualpipev_of_round,
+        .waiting = v_waiting,
+        .pairs = dualpipev_pairs,
+    },
+    {
+        .name = "dualpipe",
+        .summary =
+            "Microbatches enter at both ends of the pipeline, and every stage is held twice.",
+        .source = "DeepSeek-V3 technical report, section 3.2.1; DualPipe, dualpipe.py",
+        .rule = &placement_mirrored,
+        .accepts = dualpipe_accepts,
+        .emit = dualpipe_emit,
+        .in_flight = dualpipe_in_flight,
+        .of_round = dualpipe_of_round,
+        .waiting = v_waiting,
+        .pairs = dualpipe_pairs,
+    },
 };
 const int num_generators = LENGTH(generators);
 
@@ -112,6 +137,13 @@ static void emit(struct instrs *out, enum opcode op, int chunk, int microbatch)
 void emit_forward(struct instrs *out, int chunk, int microbatch)
 {
     emit(out, INSTR_FORWARD, chunk, microbatch);
+}
+
+void emit_pair(struct instrs *out, int chunk, int microbatch, int back_chunk, int back_microbatch)
+{
+    emit(out, INSTR_FORWARD, chunk, microbatch);
+    emit(out, INSTR_BACKWARD, back_chunk, back_microbatch);
+    out->at[out->count - 2].is_paired = out->at[out->count - 1].is_paired = true;
 }
 
 void emit_backward(struct instrs *out, int chunk, int microbatch)

@@ -6,6 +6,7 @@
 
 /* Appends to a list that has room. */
 void emit_forward(struct instrs *out, int chunk, int microbatch);
+void emit_pair(struct instrs *out, int chunk, int microbatch, int back_chunk, int back_microbatch);
 void emit_backward(struct instrs *out, int chunk, int microbatch);
 void emit_backward_input(struct instrs *out, int chunk, int microbatch);
 void emit_backward_weight(struct instrs *out, int chunk, int microbatch);
@@ -43,5 +44,17 @@ void zb_v_emit(const struct schedule_shape *shape, int stage, struct instrs *out
 int zb_v_in_flight(const struct schedule_shape *shape, int stage);
 int zb_v_of_round(const struct schedule_shape *shape, int stage, int round);
 int zb_v_most_of_round(const struct schedule_shape *shape, int stage, int round);
+
+bool dualpipev_accepts(const struct schedule_shape *shape, struct err *err);
+void dualpipev_emit(const struct schedule_shape *shape, int stage, struct instrs *out);
+int dualpipev_in_flight(const struct schedule_shape *shape, int stage);
+int dualpipev_of_round(const struct schedule_shape *shape, int stage, int round);
+int dualpipev_pairs(const struct schedule_shape *shape, int stage, int round);
+
+bool dualpipe_accepts(const struct schedule_shape *shape, struct err *err);
+void dualpipe_emit(const struct schedule_shape *shape, int stage, struct instrs *out);
+int dualpipe_in_flight(const struct schedule_shape *shape, int stage);
+int dualpipe_of_round(const struct schedule_shape *shape, int stage, int round);
+int dualpipe_pairs(const struct schedule_shape *shape, int stage, int round);
 
 #endif

@@ -5,7 +5,11 @@
  * same rank that must have finished. A message is named by the chunk that makes it: SEND_ACT c.m on
  * one rank matches RECV_ACT c.m on its peer, which feeds FORWARD c+1.m there; SEND_GRAD c.m matches
  * RECV_GRAD c.m, which feeds BACKWARD c-1.m. A schedule may split a BACKWARD: BACKWARD_INPUT is
- * what the chunk before waits for, BACKWARD_WEIGHT can follow at any time. */
+ * what the chunk before waits for, BACKWARD_WEIGHT can follow at any time.
+ *
+ * A FORWARD and the BACKWARD of another chunk behind it may be a pair, which runs as one: both
+ * begin when both inputs are there, and end together. The FORWARD of a pair takes no time of its
+ * own, and the BACKWARD takes that of both; what follows from either follows the BACKWARD. */
 #ifndef SIM_SCHEDULE_INSTR_H
 #define SIM_SCHEDULE_INSTR_H
 
@@ -101,6 +105,7 @@ struct instr {
     int peer;       /* pipeline rank for sends, receives and REDUCE_TIED; -1 otherwise */
     int after;      /* index in this rank's list, or NO_INSTR */
     int is_turned;  /* a message of a chunk whose round goes back up the stages */
+    int is_paired;  /* a FORWARD or BACKWARD of a pair */
 };
 
 static inline enum lane instr_lane(const struct instr *instr)

@@ -2,8 +2,9 @@
  * by the receive of slot k + 1, which then runs during k's compute and never earlier, and followed
  * by its own send. When the pipeline holds only one microbatch at a time, that receive depends on k
  * itself, and comes after both: on a GPU a pending receive may delay the first launch of a kernel.
- * So every edge points to a producer or backwards in compute order, and whenever the compute order
- * alone can finish, the lowered lists can. */
+ * A pair's slots begin together, so both its receives come before the slot in front of it, and its
+ * sends behind it. So every edge points to a producer or backwards in compute order, and whenever
+ * the compute order alone can finish, the lowered lists can. */
 #include "sim/schedule/schedule.h"
 
 #include <assert.h>
@@ -88,10 +89,10 @@ static int lead_of(const struct lowerer *to, int slot)
     return schedule_lead(to->schedule, to->stage, &to->order->at[slot]);
 }
 
-static void add_receive(struct lowerer *to, int slot)
+static void add_receive(struct lowerer *to, int slot, int during)
 {
     if (slot < to->order->count && lead_of(to, slot) == 0)
-        to->slots[slot].received = receive_of(to, slot, slot - 1);
+        to->slots[slot].received = receive_of(to, slot, during);
 }
 
 /* Receives that are due during a slot, ahead of their passes. */
@@ -122,6 +123,24 @@ static void find_passes(struct lowerer *to)
     }
 }
 
+/* Whether a slot begins with the one before. */
+static bool joins(const struct lowerer *to, int slot)
+{
+    const struct instr *compute = &to->order->at[slot];
+    return compute->is_paired && compute->op == INSTR_BACKWARD;
+}
+
+/* Receives of the slots that begin together behind this one. */
+static void add_next_receives(struct lowerer *to, int slot)
+{
+    int next = slot + 1;
+    if (next < to->order->count && joins(to, next))
+        return; /* they are there */
+    add_receive(to, next, slot);
+    if (next + 1 < to->order->count && joins(to, next + 1))
+        add_receive(to, next + 1, slot);
+}
+
 /* Recompute starts when the gradient has arrived, as in Megatron, where it is part of the
  * backward. */
 static void add_compute(struct lowerer *to, int slot)
@@ -132,13 +151,15 @@ static void add_compute(struct lowerer *to, int slot)
     if (instr_starts_backward(compute.op) && to->lowering->recompute) {
         struct instr recompute = compute;
         recompute.op = INSTR_RECOMPUTE;
+        recompute.is_paired = false;
         add(to, recompute, after);
         after = NO_INSTR;
     }
     at->computed = add(to, compute, after);
 }
 
-static void add_send(struct lowerer *to, int slot)
+/* `after`: the slot behind which it leaves. */
+static void add_send(struct lowerer *to, int slot, int after)
 {
     struct instr send = to->order->at[slot];
     bool down = send.op == INSTR_FORWARD;
@@ -152,7 +173,17 @@ static void add_send(struct lowerer *to, int slot)
         return;
     send.op = down ? INSTR_SEND_ACT : INSTR_SEND_GRAD;
     send.is_turned = is_turned(to, send.chunk);
-    add(to, send, to->slots[slot].computed);
+    send.is_paired = false;
+    add(to, send, to->slots[after].computed);
+}
+
+static void add_sends(struct lowerer *to, int slot)
+{
+    if (joins(to, slot))
+        add_send(to, slot - 1, slot);
+    else if (to->order->at[slot].is_paired)
+        return; /* with the other of the pair */
+    add_send(to, slot, slot);
 }
 
 /* Adds a chunk's reduction after its last backward. */
@@ -226,17 +257,17 @@ static void lower_stage(struct lowerer *to)
     if (to->lowering->mix_beside)
         add_all_chunks(to, INSTR_MIX_PARAM, NO_INSTR);
     find_passes(to);
-    add_receive(to, 0);
+    add_receive(to, 0, NO_INSTR);
     for (int slot = 0; slot < num_slots; slot++) {
         add_leading(to, slot, &to->forwards);
         add_leading(to, slot, &to->backwards);
         if (!to->is_chain)
-            add_receive(to, slot + 1);
+            add_next_receives(to, slot);
         add_compute(to, slot);
-        add_send(to, slot);
+        add_sends(to, slot);
         add_reduction(to, slot);
         if (to->is_chain)
-            add_receive(to, slot + 1);
+            add_next_receives(to, slot);
     }
     add_tied(to);
     add_update(to);

@@ -5,7 +5,8 @@ static enum direction down_and_up(int round)
     return round % 2 == 0 ? DIRECTION_DOWN : DIRECTION_UP;
 }
 
-const struct placement_rule placement_v = { "v", down_and_up };
+const struct placement_rule placement_v = { "v", down_and_up, false };
+const struct placement_rule placement_mirrored = { "mirrored", down_and_up, true };
 
 /* An upward round is a downward round seen from the other end. */
 static int turned(const struct placement_rule *rule, int num_stages, int place, int round)

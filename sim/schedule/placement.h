@@ -3,7 +3,7 @@
  *
  * Chunks follow one another through the model: the first has the embedding, the last the head. They
  * are laid over the stages in rounds, one chunk per stage and round. The first round goes down,
- * from stage 0 to the last. */
+ * from stage 0 to the last. Under a mirrored rule each round is a copy of the whole model. */
 #ifndef SIM_SCHEDULE_PLACEMENT_H
 #define SIM_SCHEDULE_PLACEMENT_H
 
@@ -16,10 +16,15 @@ enum direction { DIRECTION_DOWN, DIRECTION_UP }; /* to the next stage, to the on
 struct placement_rule {
     const char *name;
     enum direction (*direction)(int round);
+    bool is_mirrored; /* a round is the whole model, with both its ends */
 };
 
 /* Every second round goes back up: with two, stage 0 has the first chunk and the last. */
 extern const struct placement_rule placement_v;
+
+/* Two copies of the model, one down the stages and one up: stage s has part s of the first, and
+ * part pp - 1 - s of the second. */
+extern const struct placement_rule placement_mirrored;
 
 struct placement {
     int num_stages, chunks_per_stage;
@@ -70,15 +75,27 @@ static inline int placement_stage(struct placement placement, int chunk)
                           : chunk % placement.num_stages;
 }
 
+static inline bool placement_is_mirrored(struct placement placement)
+{
+    return placement.rule && placement.rule->is_mirrored;
+}
+
+/* The part of the model that a chunk is a copy of. */
+static inline int placement_part(struct placement placement, int chunk)
+{
+    return placement_is_mirrored(placement) ? chunk % placement.num_stages : chunk;
+}
+
 static inline bool placement_has_embedding(struct placement placement, int chunk)
 {
-    (void)placement;
-    return chunk == 0;
+    return placement_part(placement, chunk) == 0;
 }
 
 static inline bool placement_has_head(struct placement placement, int chunk)
 {
-    return chunk == placement_chunks(placement) - 1;
+    int after = chunk + 1;
+    return after == placement_chunks(placement) ||
+           (placement_is_mirrored(placement) && after % placement.num_stages == 0);
 }
 
 static inline bool placement_has_end(struct placement placement, int chunk)
@@ -86,7 +103,7 @@ static inline bool placement_has_end(struct placement placement, int chunk)
     return placement_has_embedding(placement, chunk) || placement_has_head(placement, chunk);
 }
 
-/* The stages of the embedding and of the head. */
+/* The stages of the embedding and of the head; of a mirrored model, those that stage 0 has. */
 static inline int placement_embedding_stage(struct placement placement)
 {
     (void)placement;

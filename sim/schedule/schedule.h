@@ -21,7 +21,7 @@ struct instrs {
 struct schedule_shape {
     int num_stages;       /* pp */
     int chunks_per_stage; /* vpp */
-    int num_microbatches;
+    int num_microbatches; /* of each copy of the model */
     int group; /* of interleaving: microbatches that pass a chunk in a row; 0: the fewest allowed */
 };
 
@@ -46,8 +46,8 @@ struct generator {
     /* Whether it can order this shape; if not, `err` says why (ERR_INFEASIBLE). */
     bool (*accepts)(const struct schedule_shape *shape, struct err *err);
     /* The compute of one stage in order: FORWARD and BACKWARD of every chunk and microbatch, or,
-     * when it splits the backward, FORWARD, BACKWARD_INPUT and BACKWARD_WEIGHT; `out` has room for
-     * them.
+     * when it splits the backward, FORWARD, and of some or all BACKWARD_INPUT and BACKWARD_WEIGHT;
+     * `out` has room for them.
      */
     void (*emit)(const struct schedule_shape *shape, int stage, struct instrs *out);
     /* Most microbatch-chunks between their forward and the end of their backward on a stage, in
@@ -60,6 +60,9 @@ struct generator {
     /* At the peak, how many of those of each chunk wait only for BACKWARD_WEIGHT and need less
      * room. The BACKWARD_INPUT that follows adds one. NULL: the backward is not split. */
     int (*waiting)(const struct schedule_shape *shape, int stage);
+    /* How many backwards of the stage's chunk in a round are paired with a forward, which is then
+     * of the stage's other chunk. NULL: none, on no stage. */
+    int (*pairs)(const struct schedule_shape *shape, int stage, int round);
 };
 extern const struct generator generators[];
 extern const int num_generators;
@@ -105,19 +108,20 @@ struct schedule *schedule_compute_order(const struct generator *generator,
                                         struct err *err);
 
 /* Text form, one line per stage: "0: F0.0 SA0.0>1@0 F0.1 ... B0.0@7 ...": opcode, chunk.microbatch,
- * >peer or <peer (from), @after. schedule_parse is its exact inverse (the shape is that of the
- * highest chunk and microbatch); where = "line N". */
+ * >peer or <peer (from), & (the first of a pair), @after. schedule_parse is its exact inverse (the
+ * shape is that of the highest chunk and microbatch); where = "line N". */
 void schedule_write(const struct schedule *schedule, struct text *out);
 struct schedule *schedule_parse(const char *text, struct arena *arena, struct err *err);
 
 /* Proves a lowered schedule well-formed (sim/schedule/check.c): each chunk and microbatch runs
- * forward once, then backward once (whole, or inputs before weights), on its own stage; sends match
- * receives in order on each directed link; `after` names earlier instructions; receives posted at
- * most one compute ahead; parameters are gathered before use, at most one chunk ahead, and freed;
- * reductions follow the backwards that they reduce, then the tied reduction, the norm and the
- * update; parameters are averaged once, all before the update ends or all after it; and free of
- * deadlock when no send completes before its receive is posted (zero buffers), lanes of a rank
- * running in order. where = "stage S, instruction I", or "stage S" when one is missing. */
+ * forward once, then backward once (whole, or inputs before weights), on its own stage; pairs are
+ * of two chunks; sends match receives in order on each directed link; `after` names earlier
+ * instructions; receives posted at most one compute ahead; parameters are gathered before use, at
+ * most one chunk ahead, and freed; reductions follow the backwards that they reduce, on mirrored
+ * stages in one order, then the tied reduction, the norm and the update; parameters are averaged
+ * once, all before the update ends or all after it; and free of deadlock when no send completes
+ * before its receive is posted (zero buffers), lanes of a rank running in order. where = "stage S,
+ * instruction I", or "stage S" when one is missing. */
 bool schedule_check(const struct schedule *schedule, struct err *err);
 
 /* Most chunk activations alive at once on a stage, counted from its list; with a split backward

@@ -23,6 +23,8 @@ void instr_write(const struct instr *instr, struct text *out)
         else
             text_add(out, "%c", *form);
     }
+    if (instr->is_paired && instr->op == INSTR_FORWARD)
+        text_add(out, "&");
     if (instr->after != NO_INSTR)
         text_add(out, "@%d", instr->after);
 }
@@ -118,6 +120,8 @@ static bool read_instr(struct reader *in, struct instr *out)
              opcode_infos[out->op].form);
     if (!read_form(&in->at, out))
         return fail(in, word, expected);
+    out->is_paired = out->op == INSTR_FORWARD && *in->at == '&';
+    in->at += out->is_paired;
     if (*in->at == '@') {
         in->at++;
         if (!read_number(&in->at, &out->after))
@@ -187,8 +191,35 @@ static bool is_message(const struct instr *instr)
     return instr->peer >= 0 && instr->chunk >= 0;
 }
 
+/* A stage's first forward of a chunk in this round, or its length. */
+static int first_forward(const struct schedule *schedule, int stage, int round)
+{
+    const struct instrs *list = &schedule->ranks[stage];
+    int i = 0;
+    while (i < list->count && (list->at[i].op != INSTR_FORWARD ||
+                               list->at[i].chunk / schedule->shape.num_stages != round))
+        i++;
+    return i;
+}
+
+/* Only the forward of a pair is marked. */
+static void infer_pairs(struct schedule *schedule)
+{
+    for (int stage = 0; stage < schedule->shape.num_stages; stage++) {
+        bool is_open = false;
+        for (int i = 0; i < schedule->ranks[stage].count; i++) {
+            struct instr *instr = &schedule->ranks[stage].at[i];
+            if (instr_lane(instr) != LANE_COMPUTE || instr->op == INSTR_RECOMPUTE)
+                continue;
+            if (is_open)
+                instr->is_paired = true;
+            is_open = instr->is_paired && instr->op == INSTR_FORWARD;
+        }
+    }
+}
+
 /* The text does not state the placement: a forward on another stage than in rounds that all go down
- * does. */
+ * does. At the turn of a V a microbatch runs in the first round before the second. */
 static void infer_rule(struct schedule *schedule)
 {
     int stages = schedule->shape.num_stages;
@@ -198,6 +229,9 @@ static void infer_rule(struct schedule *schedule)
             if (instr->op == INSTR_FORWARD && instr->chunk % stages != stage)
                 schedule->rule = &placement_v;
         }
+    if (schedule->rule &&
+        first_forward(schedule, stages - 1, 1) < first_forward(schedule, stages - 1, 0))
+        schedule->rule = &placement_mirrored;
     struct placement placement = schedule_placement(schedule);
     for (int stage = 0; schedule->rule && stage < stages; stage++)
         for (int i = 0; i < schedule->ranks[stage].count; i++) {
@@ -241,6 +275,7 @@ struct schedule *schedule_parse(const char *text, struct arena *arena, struct er
         err_set(err, ERR_INPUT, "line 1", "expected \"0:\", found the end of the text");
         return NULL;
     }
+    infer_pairs(schedule);
     infer_rule(schedule);
     infer_shape(schedule);
     return schedule;

@@ -36,6 +36,10 @@ static const char *const layouts[] = {
     "dp2 zero2 tp2 sp recompute=block:2",
     "pp2 stages=0,4",
     "pp2 vpp2 stages=0,2,1,1",
+    "pp2 vpp2 schedule=zb-v",
+    "pp2 vpp2 dp2 zero1 schedule=dualpipev recompute=selective",
+    "tp2 sp pp2 vpp2 dp2 schedule=zb-v stages=0,2,1,1",
+    "pp2 vpp2 schedule=dualpipev",
     "pp3 vpp2 stages=0,1,1,1,1,0", /* 8 microbatches in groups of 4 */
 };
 enum { NUM_LAYOUTS = LENGTH(layouts), NUM_MODELS = 3 };

@@ -39,7 +39,8 @@ static const struct {
     { "grad=bf16", "grad" },
     { "optimizer=adafactor", "optimizer" },
     { "optimizer=muon", "optimizer" },
-    { "pp2 vpp2 schedule=zb-v", "schedule" },
+    { "pp4 schedule=dualpipe", "schedule" },
+    { "pp2 vpp2 schedule=zb-v exchange=topk:0.1", "exchange" },
     { "dp2 dtype=fp16 exchange=topk:0.1", "exchange" },
     { "dp2 dtype=fp16 exchange=qsgd:4", "exchange" },
 };
@@ -78,7 +79,8 @@ END_TEST
 static const char *const run[] = {
     "tp2 sp pp2 vpp2 dp2 zero1", "dp2 zero3 recompute=full",       "recompute=full:2",
     "recompute=block:1",         "dtype=fp16 recompute=selective", "dtype=fp32 optimizer=sgd",
-    "pp2 schedule=zb-h1",        "dp2 exchange=topk:0.1",          "dp2 exchange=local:4",
+    "pp2 vpp2 schedule=zb-v",    "pp2 vpp2 schedule=dualpipev",    "pp2 schedule=zb-h1",
+    "dp2 exchange=topk:0.1",     "dp2 exchange=local:4",
 };
 enum { NUM_RUN = LENGTH(run) };
 

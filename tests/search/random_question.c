@@ -132,7 +132,8 @@ static void add_degrees(struct question *question, struct text *layout)
     if (pp > 1)
         text_add(layout, "%s",
                  WORD(question, "", "", "", " vpp2", " vpp3", " schedule=gpipe", " schedule=naive",
-                      " schedule=zb-h1", " schedule=zb-h2", " vpp2 schedule=zb-v"));
+                      " schedule=zb-h1", " schedule=zb-h2", " vpp2 schedule=zb-v",
+                      " vpp2 schedule=dualpipev", " schedule=dualpipe"));
     if (cp > 1)
         text_add(layout, "%s", WORD(question, "", " cp-comm=all-gather", " cp-comm=a2a"));
 }

@@ -38,7 +38,8 @@ static const struct lattice {
 enum { NUM_LATTICES = LENGTH(lattices) };
 
 static const char *const recompute_words[] = { "", " recompute=selective", " recompute=full" };
-static const char *const schedule_words[] = { "", " schedule=zb-h1", " schedule=zb-h2" };
+static const char *const schedule_words[] = { "", " schedule=zb-h1", " schedule=zb-h2",
+                                              " schedule=dualpipev", " schedule=dualpipe" };
 
 /* Every layout text of a shape; returns whether the plan is valid there. */
 static bool next_plan(const struct lattice *l, const struct model *model, int code,
@@ -55,7 +56,7 @@ static bool next_plan(const struct lattice *l, const struct model *model, int co
     return plan_parse(text, arena, plan, &err) && plan_derive_data(plan, l->gpus, &err) &&
            !plan_check(plan, model, l->batch, l->gpus, &err);
 }
-enum { NUM_CODES = 1728 * 2 * 3 };
+enum { NUM_CODES = 1728 * 2 * LENGTH(schedule_words) };
 
 /* Floors of plans that recompute less are also lower bounds of it. */
 static void check_floors(struct evaluator *evaluator, struct plan plan, double step_s)

@@ -122,10 +122,10 @@ static double simulated_s(void *context, const int *layers, const int *recompute
     for (int stage = 0; stage < table->num_stages; stage++)
         lag_s[stage] = table->lag_s;
     struct pipeline_cache cache = { 0 };
-    struct pipeline pipeline = { generator_find("1f1b"),
-                                 { table->num_stages, 1, table->num_microbatches, 0 },
-                                 duration_s,
-                                 lag_s };
+    struct pipeline pipeline = { .generator = generator_find("1f1b"),
+                                 .shape = { table->num_stages, 1, table->num_microbatches, 0 },
+                                 .duration_s = duration_s,
+                                 .lag_s = lag_s };
     pipeline_full_s(&cache, &pipeline, end_s);
     pipeline_cache_release(&cache);
     double reduced_s = 0, optimizer_s = 0;

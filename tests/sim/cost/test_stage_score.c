@@ -91,10 +91,10 @@ static struct assembled assemble(struct evaluator *evaluator, const struct syste
         lag_s[s] = score.lag_s;
     }
     struct pipeline_cache cache = { 0 };
-    struct pipeline pipeline = { generator_find(plan_schedule(plan)),
-                                 { plan->pp, 1, plan_microbatches(plan, model->batch), 0 },
-                                 duration_s,
-                                 lag_s };
+    struct pipeline pipeline = { .generator = generator_find(plan_schedule(plan)),
+                                 .shape = { plan->pp, 1, plan_microbatches(plan, model->batch), 0 },
+                                 .duration_s = duration_s,
+                                 .lag_s = lag_s };
     pipeline_s(&cache, &pipeline, end_s);
     for (int s = 0; s < plan->pp; s++)
         reduced_s = fmax(reduced_s, end_s[s] + comm_s[s]);

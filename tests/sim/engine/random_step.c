@@ -8,7 +8,8 @@ void step_init(struct step *step, const char *generator, int p, int v, int m)
 {
     *step = (struct step){ .generator = generator_find(generator), .shape = { p, v, m, 0 } };
     for (int c = 0; c < p * v; c++)
-        step->chunks[c] = (struct chunk_cost){ 1.0 / v, 0, 1.0 / v, 1.0 / v };
+        step->chunks[c] =
+            (struct chunk_cost){ .forward_s = 1.0 / v, .input_s = 1.0 / v, .weight_s = 1.0 / v };
     step->cost = (struct step_cost){ .chunks = step->chunks,
                                      .stages = step->stages,
                                      .boundaries = step->boundaries,
@@ -56,6 +57,7 @@ void step_randomise(struct step *step)
             .forward_s = random_between(1 - spread, 1 + spread),
             .input_s = random_between(1 - spread, 1 + spread),
             .weight_s = random_between(1 - spread, 1 + spread),
+            .pair_s = random_between(1, 3),
         };
     bool has_messages = rand() % 4;
     for (int s = 0; has_messages && s < p; s++)

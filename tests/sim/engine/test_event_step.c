@@ -27,6 +27,9 @@ static const char *const layouts[] = {
     "pp4 stages=1,11,11,1 mb1",
     "pp4 mb1 schedule=zb-h1",
     "pp8 mb1 schedule=zb-h2",
+    "pp4 vpp2 mb1 schedule=zb-v",
+    "pp4 vpp2 mb1 schedule=dualpipev zero1",
+    "pp8 mb1 schedule=dualpipe zero1",
     "tp2 mb1 exchange=gossip:one-peer",
     "tp2 pp4 mb1 exchange=pga:4:group=2",
     "tp2 mb1 exchange=topk:0.01",
@@ -125,6 +128,9 @@ START_TEST(a_step_without_data_ranks_equals_the_recurrence)
         "pp8 mb1 schedule=zb-h1",
         "tp2 pp4 mb1 schedule=zb-h2",
         "pp4 mb1 stages=1,11,11,1 recompute=block:1,2,3,0",
+        "pp4 vpp2 mb1 schedule=zb-v",
+        "tp2 pp4 vpp2 mb2 schedule=dualpipev recompute=selective",
+        "pp4 vpp2 mb1 schedule=dualpipev stages=2,4,3,3,3,3,5,1",
     };
     for (size_t i = 0; i < LENGTH(alone); i++) {
         struct fixture f;

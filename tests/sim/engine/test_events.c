@@ -20,7 +20,7 @@ static double recurrence_s(const struct step *step)
     int num_chunks = step->shape.num_stages * step->shape.chunks_per_stage;
     int p = step->shape.num_stages;
     struct placement placement = step_placement(step);
-    double lag_s[MAX_STAGES] = { 0 };
+    double lag_s[MAX_STAGES] = { 0 }, pair_s[MAX_CHUNKS];
     for (int s = 0; s < p && !step->cost.blocking; s++)
         lag_s[s] = step->boundaries[s].message_s;
     for (int c = 0; c < num_chunks; c++) {
@@ -35,9 +35,14 @@ static double recurrence_s(const struct step *step)
             of[CHUNK_BACKWARD] += chunk->recompute_s;
         if (!is_split)
             of[CHUNK_BACKWARD] += chunk->weight_s;
+        pair_s[c] = chunk->pair_s + (step->lowering.recompute ? chunk->recompute_s : 0);
     }
     struct pipeline_cache cache = { 0 };
-    struct pipeline pipeline = { step->generator, step->shape, duration_s, lag_s };
+    struct pipeline pipeline = { .generator = step->generator,
+                                 .shape = step->shape,
+                                 .duration_s = duration_s,
+                                 .lag_s = lag_s,
+                                 .pair_s = pair_s };
     double time_s = pipeline_full_s(&cache, &pipeline, end_s);
     pipeline_cache_release(&cache);
     return time_s;
@@ -177,6 +182,23 @@ START_TEST(busy_and_idle_add_up_to_the_step_on_every_lane)
 }
 END_TEST
 
+/* Seconds of all passes of a stage, alone. */
+static double passes_s(const struct step *step, int stage)
+{
+    const struct generator *generator = step->generator;
+    double sum_s = 0;
+    for (int round = 0; round < step->shape.chunks_per_stage; round++) {
+        int c = placement_chunk(step_placement(step), stage, round);
+        int pairs = generator->pairs ? generator->pairs(&step->shape, stage, round) : 0;
+        int other = generator->pairs ? placement_chunk(step_placement(step), stage, 1 - round) : c;
+        const struct chunk_cost *chunk = &step->chunks[c];
+        double backward_s = chunk->input_s + chunk->weight_s;
+        sum_s += step->shape.num_microbatches * (chunk->forward_s + backward_s) +
+                 pairs * (chunk->pair_s - step->chunks[other].forward_s - backward_s);
+    }
+    return sum_s;
+}
+
 /* Without contention a lane is as busy as its instructions take alone. */
 START_TEST(compute_is_as_busy_as_its_passes_take)
 {
@@ -188,13 +210,7 @@ START_TEST(compute_is_as_busy_as_its_passes_take)
         step.cost.messages_are_delays = false;
         struct timeline *timeline = step_run(&step, &arena);
         for (int rank = 0; rank < step.shape.num_stages; rank++) {
-            double alone_s = 0;
-            for (int round = 0; round < step.shape.chunks_per_stage; round++) {
-                int c = placement_chunk(step_placement(&step), rank, round);
-                alone_s +=
-                    step.chunks[c].forward_s + step.chunks[c].input_s + step.chunks[c].weight_s;
-            }
-            alone_s *= step.shape.num_microbatches;
+            double alone_s = passes_s(&step, rank);
             ck_assert_double_eq_tol(timeline_busy_s(timeline, rank, LANE_COMPUTE), alone_s,
                                     1e-9 * alone_s);
         }
@@ -226,6 +242,7 @@ static void scale_compute(struct step *step, double by)
         step->chunks[c].recompute_s *= by;
         step->chunks[c].input_s *= by;
         step->chunks[c].weight_s *= by;
+        step->chunks[c].pair_s *= by;
     }
     for (int s = 0; s < step->shape.num_stages; s++)
         step->stages[s].optimizer_s *= by;

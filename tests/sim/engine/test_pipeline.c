@@ -27,9 +27,10 @@ static double time_uniform(const struct uniform *u)
         duration_s[CHUNK_PASSES * c + CHUNK_BACKWARD] = u->b / u->v;
     }
     struct pipeline_cache cache = { 0 };
-    struct pipeline pipeline = {
-        generator_find(u->generator), { u->p, u->v, u->m, 0 }, duration_s, lag_s
-    };
+    struct pipeline pipeline = { .generator = generator_find(u->generator),
+                                 .shape = { u->p, u->v, u->m, 0 },
+                                 .duration_s = duration_s,
+                                 .lag_s = lag_s };
     double time_s = pipeline_s(&cache, &pipeline, end_s);
     pipeline_cache_release(&cache);
     return time_s;
@@ -73,9 +74,10 @@ static double time_split(const struct split *u, double *longest_s)
         duration_s[CHUNK_PASSES * c + CHUNK_WEIGHT] = u->w;
     }
     struct pipeline_cache cache = { 0 };
-    struct pipeline pipeline = {
-        generator_find(u->generator), { u->p, 1, u->m, 0 }, duration_s, no_lags
-    };
+    struct pipeline pipeline = { .generator = generator_find(u->generator),
+                                 .shape = { u->p, 1, u->m, 0 },
+                                 .duration_s = duration_s,
+                                 .lag_s = no_lags };
     double time_s = pipeline_s(&cache, &pipeline, end_s);
     *longest_s = 0;
     for (int s = 0; s < u->p; s++)
@@ -111,6 +113,78 @@ START_TEST(zb_h1_equals_its_closed_form)
         double expected_s = u.m * (u.f + u.b + u.w) + (p - 1) * (u.f + u.b - u.w);
         ck_assert_double_eq_tol(time_split(&u, &longest_s), expected_s, 1e-9 * expected_s);
     }
+}
+END_TEST
+
+/* A pipeline of pairs whose stages are equal. */
+struct paired {
+    int ranks, microbatches; /* of DualPipe, both directions */
+    double forward_s, input_s, weight_s, pair_s;
+    double step_s, most_idle_s; /* expected */
+};
+
+static double time_paired(const struct paired *of, const char *name, double lag_s, double turn_s,
+                          double *most_idle_s)
+{
+    double duration_s[CHUNK_PASSES * MAX_CHUNKS], pair_s[MAX_CHUNKS];
+    double lags_s[MAX_CHUNKS], end_s[MAX_CHUNKS];
+    const struct generator *generator = generator_find(name);
+    bool is_folded = generator->rule == &placement_v;
+    int stages = is_folded ? of->ranks / 2 : of->ranks;
+    for (int c = 0; c < 2 * stages; c++) {
+        duration_s[CHUNK_PASSES * c + CHUNK_FORWARD] = of->forward_s;
+        duration_s[CHUNK_PASSES * c + CHUNK_BACKWARD] = of->input_s;
+        duration_s[CHUNK_PASSES * c + CHUNK_WEIGHT] = of->weight_s;
+        pair_s[c] = of->pair_s;
+        lags_s[c] = lag_s;
+    }
+    struct pipeline_cache cache = { 0 };
+    struct pipeline pipeline = { .generator = generator,
+                                 .shape = { stages, 2, of->microbatches / 2, 0 },
+                                 .duration_s = duration_s,
+                                 .lag_s = lags_s,
+                                 .pair_s = pair_s,
+                                 .turn_s = turn_s };
+    double step_s = pipeline_s(&cache, &pipeline, end_s);
+    double all_s = of->forward_s + of->input_s + of->weight_s;
+    *most_idle_s = 0;
+    for (int stage = 0; stage < stages; stage++) {
+        int pairs = generator->pairs(&pipeline.shape, stage, 0) +
+                    generator->pairs(&pipeline.shape, stage, 1);
+        double busy_s = of->microbatches * all_s - pairs * (all_s - of->pair_s);
+        *most_idle_s = fmax(*most_idle_s, step_s - busy_s);
+    }
+    pipeline_cache_release(&cache);
+    return step_s;
+}
+
+/* Worked out by hand from dualpipe.py; ZB1P takes 67, 67, 375, 213 and 150.5. */
+static const struct paired paired[] = {
+    { 8, 20, 1, 1, 1, 3, 66, 6 },      { 8, 20, 1, 1, 1, 2.4, 57.6, 4.2 },
+    { 16, 120, 1, 1, 1, 3, 374, 14 },  { 16, 64, 1, 1.2, 0.8, 2.6, 187.6, 14.4 },
+    { 8, 40, 1, 1.5, 1, 3, 131, 6.5 },
+};
+
+START_TEST(dualpipe_takes_as_long_as_its_pairs_say)
+{
+    static const char *const names[] = { "dualpipe", "dualpipev" };
+    for (int i = 0; i < LENGTH(names); i++) {
+        double idle_s;
+        double step_s = time_paired(&paired[_i], names[i], 0, 0, &idle_s);
+        ck_assert_double_eq_tol(step_s, paired[_i].step_s, 1e-9);
+        ck_assert_double_eq_tol(idle_s, paired[_i].most_idle_s, 1e-9);
+    }
+}
+END_TEST
+
+/* DualPipe's middle is a message where DualPipeV has its turn. */
+START_TEST(dualpipe_is_a_v_of_half_the_stages)
+{
+    double idle_s;
+    double whole_s = time_paired(&paired[_i], "dualpipe", 0.125, 0, &idle_s);
+    ck_assert_double_eq_tol(time_paired(&paired[_i], "dualpipev", 0.125, 0.125, &idle_s), whole_s,
+                            1e-9);
+    ck_assert_double_lt(time_paired(&paired[_i], "dualpipev", 0.125, 0, &idle_s), whole_s);
 }
 END_TEST
 
@@ -174,7 +248,10 @@ static void check_random_jump(const char *name, int v)
     duration_s[CHUNK_PASSES * (p * v - 1) + CHUNK_FORWARD] *= random_between(1, 1.6);
     duration_s[CHUNK_PASSES * (p * v - 1) + CHUNK_BACKWARD] *= random_between(1, 1.6);
     struct pipeline_cache cache = { 0 };
-    struct pipeline pipeline = { generator_find(name), { p, v, m, 0 }, duration_s, lag_s };
+    struct pipeline pipeline = { .generator = generator_find(name),
+                                 .shape = { p, v, m, 0 },
+                                 .duration_s = duration_s,
+                                 .lag_s = lag_s };
     double jumped_s = pipeline_s(&cache, &pipeline, end_s);
     double full_s = pipeline_full_s(&cache, &pipeline, full_end_s);
     ck_assert_double_eq_tol(jumped_s, full_s, 1e-9 * full_s);
@@ -213,7 +290,10 @@ START_TEST(gpipe_equals_its_closed_form)
             max_b = fmax(max_b, b);
         }
         struct pipeline_cache cache = { 0 };
-        struct pipeline pipeline = { generator_find("gpipe"), { p, 1, m, 0 }, duration_s, no_lags };
+        struct pipeline pipeline = { .generator = generator_find("gpipe"),
+                                     .shape = { p, 1, m, 0 },
+                                     .duration_s = duration_s,
+                                     .lag_s = no_lags };
         double expected_s = sum + (m - 1) * (max_f + max_b);
         ck_assert_double_eq_tol(pipeline_s(&cache, &pipeline, end_s), expected_s,
                                 1e-9 * expected_s);
@@ -235,7 +315,10 @@ START_TEST(a_slow_last_stage_meets_the_1f1b_closed_form)
             duration_s[CHUNK_PASSES * c + CHUNK_BACKWARD] = c == p - 1 ? 3 : 2;
         }
         struct pipeline_cache cache = { 0 };
-        struct pipeline pipeline = { generator_find("1f1b"), { p, 1, m, 0 }, duration_s, no_lags };
+        struct pipeline pipeline = { .generator = generator_find("1f1b"),
+                                     .shape = { p, 1, m, 0 },
+                                     .duration_s = duration_s,
+                                     .lag_s = no_lags };
         double expected_s = 3 * (p - 1) + 4.5 * m;
         ck_assert_double_eq_tol(pipeline_s(&cache, &pipeline, end_s), expected_s,
                                 1e-9 * expected_s);
@@ -250,6 +333,8 @@ static Suite *suite(void)
     tcase_set_timeout(tc, 60);
     tcase_add_test(tc, gpipe_and_1f1b_have_the_same_bubble);
     tcase_add_test(tc, chunks_divide_the_bubble);
+    tcase_add_loop_test(tc, dualpipe_takes_as_long_as_its_pairs_say, 0, LENGTH(paired));
+    tcase_add_loop_test(tc, dualpipe_is_a_v_of_half_the_stages, 0, LENGTH(paired));
     tcase_add_test(tc, zb_h1_has_a_third_of_the_bubble_of_1f1b);
     tcase_add_test(tc, zb_h1_equals_its_closed_form);
     tcase_add_test(tc, zb_h2_has_no_bubble_on_any_stage);

@@ -28,7 +28,9 @@ static bool any_accepts(const struct schedule_shape *shape, struct err *err)
 static void v_add(enum opcode op, int chunk, const struct schedule_shape *shape, struct instrs *out)
 {
     for (int i = 0; i < shape->num_microbatches; i++)
-        out->at[out->count++] = (struct instr){ op, chunk, i, -1, NO_INSTR, 0 };
+        out->at[out->count++] = (struct instr){
+            .op = op, .chunk = chunk, .microbatch = i, .peer = -1, .after = NO_INSTR
+        };
 }
 
 /* All forwards, round by round, then all backwards. */
@@ -234,7 +236,8 @@ START_TEST(the_checker_refuses_a_message_to_ones_own_stage)
     struct err err = { 0 };
     struct schedule *schedule =
         v_schedule((struct schedule_shape){ 2, 2, 1, 0 }, (struct lowering){ 0 });
-    schedule->ranks[1].at[3] = (struct instr){ INSTR_SEND_ACT, 1, 0, 1, NO_INSTR, 0 };
+    schedule->ranks[1].at[3] =
+        (struct instr){ .op = INSTR_SEND_ACT, .chunk = 1, .peer = 1, .after = NO_INSTR };
     ck_assert(!schedule_check(schedule, &err));
     ck_assert_str_eq(err.msg, "SA1.0>1 stays on stage 1");
 }
@@ -280,7 +283,8 @@ START_TEST(the_recurrence_agrees_with_events_on_a_v)
         double *of_s = &duration_s[CHUNK_PASSES * i];
         of_s[CHUNK_FORWARD] = chunks[i].forward_s = 1 + 0.1 * i;
         of_s[CHUNK_BACKWARD] = 2 - 0.1 * i;
-        chunks[i] = (struct chunk_cost){ of_s[CHUNK_FORWARD], 0, of_s[CHUNK_BACKWARD], 0 };
+        chunks[i] = (struct chunk_cost){ .forward_s = of_s[CHUNK_FORWARD],
+                                         .input_s = of_s[CHUNK_BACKWARD] };
     }
     for (int i = 0; i < 3; i++)
         lag_s[i] = v_boundaries[i].message_s;
@@ -289,7 +293,9 @@ START_TEST(the_recurrence_agrees_with_events_on_a_v)
                               .boundaries = v_boundaries,
                               .slowdowns = { 1, 1 },
                               .messages_are_delays = true };
-    struct pipeline pipeline = { &v, { 3, 2, 7, 0 }, duration_s, lag_s };
+    struct pipeline pipeline = {
+        .generator = &v, .shape = { 3, 2, 7, 0 }, .duration_s = duration_s, .lag_s = lag_s
+    };
     struct schedule *schedule =
         v_schedule((struct schedule_shape){ 3, 2, 7, 0 }, (struct lowering){ 0 });
     struct timeline *timeline = events_run(schedule, &cost, &arena, &err);

@@ -1,4 +1,5 @@
 #include "sim/schedule/schedule.h"
+#include "tests/draw.h"
 #include "tests/testing.h"
 
 #include <string.h>
@@ -64,6 +65,25 @@ START_TEST(what_any_generator_emits_passes_under_any_lowering)
 }
 END_TEST
 
+/* Orders over two rounds of chunks: half of them need no more than twice as many microbatches as
+ * stages. */
+START_TEST(a_random_shape_of_two_directions_is_free_of_deadlock)
+{
+    static const char *const names[] = { "zb-v", "dualpipev", "dualpipe" };
+    struct random rng = random_new(told_seed(), 0);
+    for (int i = 0; i < SAMPLED(10000, 60); i++) {
+        const struct generator *generator = generator_find(names[i % LENGTH(names)]);
+        struct err ignored = { 0 };
+        struct schedule_shape shape = { .chunks_per_stage = 2 };
+        do {
+            shape.num_stages = within(&rng, 2, 16);
+            shape.num_microbatches = within(&rng, 1, shape.num_stages * within(&rng, 2, 4));
+        } while (!generator->accepts(&shape, &ignored));
+        assert_passes(generator, shape, within(&rng, 0, NUM_LOWERINGS - 1));
+    }
+}
+END_TEST
+
 START_TEST(a_schedule_of_a_million_instructions_is_proved)
 {
     assert_passes(generator_find("interleaved"), (struct schedule_shape){ 64, 2, 512, 0 },
@@ -82,6 +102,7 @@ static const struct specimen {
     { "interleaved", { 3, 2, 3, 0 }, 3 }, { "gpipe", { 2, 1, 3, 0 }, 14 },
     { "naive", { 2, 1, 2, 0 }, 11 },      { "zb-h1", { 3, 1, 4, 0 }, 2 },
     { "zb-h2", { 2, 1, 4, 0 }, 15 },      { "zb-h1", { 2, 1, 3, 0 }, 14 },
+    { "dualpipev", { 2, 2, 4, 0 }, 3 },   { "dualpipe", { 4, 2, 4, 0 }, 2 },
 };
 
 static struct schedule *specimen(int i)
@@ -306,7 +327,13 @@ static const struct fault {
     { "0: F0.0 BI0.0 BW0.0 BW0.0 DN@3 OPT@4\n", "stage 0, instruction 3",
       "BW0.0 repeats instruction 2" },
     { "0: F0.0 BI0.0 BW0.0 B0.0 DN@3 OPT@4\n", "stage 0, instruction 3",
-      "B0.0 is whole where other backwards are split" },
+      "B0.0 is whole, and BI0.0 is a half of it" },
+    { "0: F0.0& F1.0 B1.0 B0.0 DN@3 OPT@4\n", "stage 0, instruction 1",
+      "F1.0& is not half of a pair, of a forward and a backward" },
+    { "0: F0.0& B0.0 DN@1 OPT@2\n", "stage 0, instruction 0",
+      "F0.0& is paired with no backward of another chunk" },
+    { "0: F0.0& B1.0 F1.0 B0.0 DN@3 OPT@4\n", "stage 0, instruction 0",
+      "F0.0& may start before F1.0 (instruction 2) has finished" },
     { "0: F0.0 BI0.0 BW0.0 DN@1 OPT@3\n", "stage 0, instruction 3",
       "DN@1 may start before BW0.0 (instruction 2) has finished" },
     { "0: F0.0 BI0.0 DG0@1 BW0.0 DN@3 OPT@4\n", "stage 0, instruction 2",
@@ -375,6 +402,7 @@ static Suite *suite(void)
     tcase_add_checked_fixture(tc, NULL, release);
     tcase_add_loop_test(tc, what_any_generator_emits_passes_under_any_lowering, 0,
                         TURNS(NUM_LOWERINGS));
+    tcase_add_test(tc, a_random_shape_of_two_directions_is_free_of_deadlock);
     tcase_add_test(tc, a_schedule_of_a_million_instructions_is_proved);
     tcase_add_loop_test(tc, a_schedule_without_any_one_of_its_instructions_fails, 0,
                         LENGTH(specimens));

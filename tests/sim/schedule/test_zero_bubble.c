@@ -132,6 +132,11 @@ static const char *const layouts[] = {
     "pp4 vpp2 mb1 schedule=zb-v",
     "tp2 pp4 vpp2 mb2 sp zero1 recompute=selective schedule=zb-v",
     "pp4 vpp2 mb1 stages=3,5,4,4,4,4,5,3 schedule=zb-v",
+    "pp4 vpp2 mb1 schedule=dualpipev",
+    "tp2 pp4 vpp2 mb1 sp zero1 recompute=selective schedule=dualpipev",
+    "pp4 vpp2 mb1 stages=3,5,4,4,4,4,5,3 schedule=dualpipev",
+    "pp8 mb1 zero1 schedule=dualpipe",
+    "tp2 pp8 mb1 sp stages=3,5,4,4,4,4,5,3 schedule=dualpipe",
 };
 enum { NUM_LAYOUTS = LENGTH(layouts) };
 
@@ -214,6 +219,44 @@ START_TEST(zb_v_holds_on_every_stage_what_1f1b_holds_on_the_first)
 }
 END_TEST
 
+/* Two copies of every stage: twice the weights, but no more optimizer state, which both shard. The
+ * activations are those of pp + 1 microbatches, where the first stage of 1F1B has pp. */
+START_TEST(dualpipe_holds_two_stages_and_one_microbatch_more)
+{
+    load("gpt3-6.7b", 64, 16);
+    model.tied = false; /* one stage would keep one table for both ends */
+    struct prediction p = predict("pp8 mb1 zero1");
+    double middle_bytes = p.stages[3].weights_bytes, ends_bytes = p.stages[0].weights_bytes;
+    double last_bytes = p.stages[7].weights_bytes, state_bytes = p.stages[3].optimizer_bytes;
+    double each_bytes = p.stages[1].activations_bytes / 7;
+    p = predict("pp8 mb1 zero1 schedule=dualpipe");
+    ck_assert_int_eq(p.num_stages, 8);
+    ck_assert_double_eq(p.stages[3].weights_bytes, 2 * middle_bytes);
+    ck_assert_double_eq(p.stages[0].weights_bytes, ends_bytes + last_bytes);
+    ck_assert_double_eq_tol(p.stages[3].optimizer_bytes, state_bytes, 1);
+    for (int stage = 1; stage < 7; stage++)
+        ck_assert_double_eq_tol(p.stages[stage].activations_bytes, 9 * each_bytes,
+                                0.02 * each_bytes);
+    for (int stage = 0; stage < 4; stage++)
+        ck_assert_double_eq(p.stages[7 - stage].total_bytes, p.stages[stage].total_bytes);
+}
+END_TEST
+
+/* At equal stages DualPipeV holds as many microbatches, of chunks half as long, and one copy. */
+START_TEST(dualpipev_holds_one_copy)
+{
+    load("gpt3-6.7b", 64, 16);
+    struct prediction p = predict("pp8 mb1 zero1");
+    double weights_bytes = p.stages[3].weights_bytes;
+    double each_bytes = p.stages[1].activations_bytes / 7;
+    p = predict("pp8 vpp2 mb1 zero1 schedule=dualpipev");
+    ck_assert_double_eq(p.stages[3].weights_bytes, weights_bytes);
+    for (int stage = 1; stage < 8; stage++)
+        ck_assert_double_eq_tol(p.stages[stage].activations_bytes, 8.5 * each_bytes,
+                                0.02 * each_bytes);
+}
+END_TEST
+
 static Suite *suite(void)
 {
     TCase *tc = tcase_create("zero bubble");
@@ -229,6 +272,8 @@ static Suite *suite(void)
     tcase_add_test(tc, the_bubble_of_1f1b_shrinks_to_less_than_half);
     tcase_add_test(tc, zb_h1_holds_on_every_stage_what_1f1b_holds_on_the_first);
     tcase_add_test(tc, zb_v_holds_on_every_stage_what_1f1b_holds_on_the_first);
+    tcase_add_test(tc, dualpipe_holds_two_stages_and_one_microbatch_more);
+    tcase_add_test(tc, dualpipev_holds_one_copy);
     Suite *s = suite_create("zero-bubble schedules");
     suite_add_tcase(s, tc);
     return s;

@@ -1,0 +1,82 @@
+/* A forward and a backward that run as a pair: rows of experts of each travel while the other
+ * computes. */
+#include "sim/engine/work.h"
+
+#include "sim/cost/dispatcher.h"
+
+#include <math.h>
+
+/* Exposed time of the experts' rows in one pass over a chunk. */
+double work_expert_comm_s(const struct work *w, const struct holding *held, bool is_forward)
+{
+    double sum_s = 0;
+    for (int kind = 0; kind < w->pieces->num_kinds; kind++) {
+        const struct piece_cost *piece = &w->pieces->at[kind];
+        sum_s +=
+            held->count[kind] * (is_forward ? piece->forward.expert_s : piece->backward.expert_s);
+    }
+    return sum_s;
+}
+
+/* Time of compute and of messages beside it, where the kernels that send take multiprocessors. */
+static double beside_s(const struct work *w, double compute_s, double comm_s)
+{
+    const struct gpu *gpu = &w->system->gpu;
+    struct profile profile = w->system->profile;
+    int taken = dispatchers[w->system->stack.dispatcher].sms;
+    double left = taken < gpu->num_sms ? (double)gpu->num_sms / (gpu->num_sms - taken) : 1;
+    profile.overlap_compute_slowdown = fmax(profile.overlap_compute_slowdown, left);
+    return overlapped_s(&profile, compute_s, comm_s);
+}
+
+/* The first message of a pair and the last have nothing beside them: of four messages a layer, one
+ * of the chunk's. */
+double work_spared_beside_s(const struct work *w, double compute_s, double comm_s, double layers)
+{
+    if (comm_s <= 0 || !plan_overlaps(w->plan, &w->system->stack, OVERLAP_EP))
+        return 0;
+    double end_s = comm_s / (4.0 * layers);
+    double pair_s = beside_s(w, compute_s, comm_s - end_s) + end_s;
+    return fmax(0, compute_s + comm_s - pair_s);
+}
+
+/* How much less a pair takes than its two passes: the backward of the stage's chunk in `round`, and
+ * a forward of the other. */
+static double pair_spares_s(const struct work *w, int stage, int round)
+{
+    int backward = work_chunk(w, stage, round), forward = work_chunk(w, stage, 1 - round);
+    struct holding held = chunk_holding(w->plan, w->model, backward);
+    struct holding other = chunk_holding(w->plan, w->model, forward);
+    double comm_s = work_expert_comm_s(w, &other, true) + work_expert_comm_s(w, &held, false);
+    if (comm_s <= 0)
+        return 0;
+    const double *backward_s = &w->duration_s[CHUNK_PASSES * backward];
+    double both_s = w->duration_s[CHUNK_PASSES * forward + CHUNK_FORWARD] +
+                    backward_s[CHUNK_BACKWARD] + backward_s[CHUNK_WEIGHT];
+    double messages_s = blocking_messages(w, forward).down_s + blocking_messages(w, backward).up_s;
+    return work_spared_beside_s(w, both_s - messages_s - comm_s, comm_s,
+                                0.5 * (held.layers + other.layers));
+}
+
+void work_time_pairs(struct work *w)
+{
+    for (int stage = 0; w->generator->pairs && stage < w->plan->pp; stage++)
+        for (int round = 0; round < 2; round++) {
+            int backward = work_chunk(w, stage, round), forward = work_chunk(w, stage, 1 - round);
+            const double *backward_s = &w->duration_s[CHUNK_PASSES * backward];
+            w->spared_s[backward] = pair_spares_s(w, stage, round);
+            w->pair_s[backward] = w->duration_s[CHUNK_PASSES * forward + CHUNK_FORWARD] +
+                                  backward_s[CHUNK_BACKWARD] + backward_s[CHUNK_WEIGHT] -
+                                  w->spared_s[backward];
+        }
+}
+
+double work_spared_by_pairs_s(const struct work *w, int stage)
+{
+    struct schedule_shape shape = { w->plan->pp, w->plan->vpp, w->num_microbatches, 0 };
+    double spared_s = 0;
+    for (int round = 0; w->generator->pairs && round < 2; round++)
+        spared_s += fmax(0, w->generator->pairs(&shape, stage, round)) *
+                    w->spared_s[work_chunk(w, stage, round)];
+    return spared_s;
+}

@@ -1,0 +1,22 @@
+#include "sim/plan/fold.h"
+
+#include "sim/schedule/schedule.h"
+
+bool plan_is_mirrored(const struct plan *plan)
+{
+    if (!plan->schedule[0])
+        return false;
+    const struct generator *generator = generator_find(plan->schedule);
+    return generator && generator->rule && generator->rule->is_mirrored;
+}
+
+/* Rules refuse an odd number of stages, and fewer than 4; bounds may ask about any. */
+struct plan plan_folded(const struct plan *plan)
+{
+    struct plan folded = *plan;
+    folded.pp = plan->pp > 1 ? plan->pp / 2 : 1;
+    folded.vpp = 2 * plan->vpp;
+    folded.dp = 2 * plan->dp;
+    plan_set_schedule(&folded, "dualpipev");
+    return folded;
+}
