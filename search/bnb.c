@@ -152,12 +152,20 @@ static void examine_tight(struct examination *at, struct ranked_plan *ranked)
     frontier_offer(at->tight, ranked);
 }
 
-/* Whether a plan does not fit, at no risk, and cannot be the leanest, by its state alone. */
-static bool has_no_room(struct examination *at, const struct plan *plan)
+/* Whether a plan that needs at least this much can neither fit, at whatever risk, nor be the
+ * leanest.
+ */
+static bool is_too_large(const struct examination *at, double floor_bytes)
 {
-    double floor_bytes = space_floor_bytes(&at->floors, at->worker->evaluator, plan);
     return floor_bytes > at->bnb->search->system->fits_bytes &&
            tally_has_leaner(&at->worker->tally, floor_bytes);
+}
+
+static bool has_no_room(struct examination *at, const struct plan *plan)
+{
+    struct evaluator *evaluator = at->worker->evaluator;
+    return is_too_large(at, space_floor_bytes(&at->floors, evaluator, plan)) ||
+           is_too_large(at, evaluate_first_stage_bytes(evaluator, plan));
 }
 
 static bool examine_plan(void *context, const struct plan *plan)

@@ -346,6 +346,13 @@ double evaluate_state_floor_bytes(struct evaluator *e, const struct plan *plan)
     return plan_state_floor_bytes(&input);
 }
 
+double evaluate_first_stage_bytes(struct evaluator *e, const struct plan *plan)
+{
+    struct work w = work_begin(e, plan);
+    struct memory_input input = work_memory(&w);
+    return plan_first_stage_bytes(&input);
+}
+
 double evaluate_least_grouped_bytes(struct evaluator *e, const struct plan *plan)
 {
     struct work w = work_begin(e, plan);

@@ -77,6 +77,8 @@ double evaluate_unplaced_bytes(struct evaluator *evaluator, const struct plan *p
  * otherwise.
  */
 double evaluate_state_floor_bytes(struct evaluator *evaluator, const struct plan *plan);
+/* A lower bound of evaluate_peak_bytes in any order, by one stage, with full or any full:K. */
+double evaluate_first_stage_bytes(struct evaluator *evaluator, const struct plan *plan);
 /* A lower bound of evaluate_peak_bytes with any full:K in place of full, in any order. */
 double evaluate_least_grouped_bytes(struct evaluator *evaluator, const struct plan *plan);
 double evaluate_unplaced_floor_s(struct evaluator *evaluator, const struct plan *plan,

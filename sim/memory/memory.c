@@ -270,6 +270,14 @@ static int chunks_beside(const struct memory_input *in)
                : 0;
 }
 
+/* Whether a chunk keeps as much as another of the same stage; -1: there is none. */
+static bool is_alike(const struct memory_input *in, int chunk, int other)
+{
+    return other >= 0 && in->pieces->num_kinds == 1 && in->plan->num_recompute_layers <= 1 &&
+           plan_chunk_layers(in->plan, in->model, chunk) ==
+               plan_chunk_layers(in->plan, in->model, other);
+}
+
 /* Equal chunks are counted at once, with the stage's total in flight. */
 static void add_layers(struct stage_memory *memory, const struct memory_input *in,
                        const struct schedule_shape *shape, int stage)
@@ -282,14 +290,20 @@ static void add_layers(struct stage_memory *memory, const struct memory_input *i
         memory->recompute_bytes = recompute_bytes(in, first, &layers);
         return;
     }
+    double saved_bytes = 0;
+    int before = -1;
     for (int round = 0; round < in->plan->vpp; round++) {
         int chunk = placement_chunk(plan_placement(in->plan), stage, round);
-        struct holding layers = chunk_holding(in->plan, in->model, chunk);
+        if (!is_alike(in, chunk, before)) {
+            struct holding layers = chunk_holding(in->plan, in->model, chunk);
+            saved_bytes = layers_saved_bytes(in, chunk, layers);
+            memory->recompute_bytes =
+                fmax(memory->recompute_bytes, recompute_bytes(in, chunk, &layers));
+        }
         int held = chunk_in_flight(in->generator, shape, stage, round) +
                    (round == 0 ? chunks_beside(in) : 0);
-        memory->activations_bytes += held * layers_saved_bytes(in, chunk, layers);
-        memory->recompute_bytes =
-            fmax(memory->recompute_bytes, recompute_bytes(in, chunk, &layers));
+        memory->activations_bytes += held * saved_bytes;
+        before = chunk;
     }
 }
 
@@ -568,4 +582,17 @@ double plan_least_grouped_bytes(const struct memory_input *in)
     grouped.recompute = RECOMPUTE_EVERY;
     grouped.recompute_every = ANY_INTERVAL;
     return peak_bytes(&input, &common);
+}
+
+double plan_first_stage_bytes(const struct memory_input *in)
+{
+    struct plan plan = *in->plan;
+    struct memory_input input = *in;
+    struct stage_memory common = unplaced_memory(in);
+    input.plan = &plan;
+    if (plan.recompute == RECOMPUTE_FULL) {
+        plan.recompute = RECOMPUTE_EVERY;
+        plan.recompute_every = ANY_INTERVAL;
+    }
+    return stage_memory_with(&input, 0, &common).total_bytes;
 }

@@ -46,6 +46,8 @@ double plan_state_floor_bytes(const struct memory_input *input);
 int plan_lean_interval(const struct memory_input *input, double most_bytes, double *bytes);
 /* A lower bound of plan_unplaced_bytes for every such K. */
 double plan_least_grouped_bytes(const struct memory_input *input);
+/* A lower bound of plan_unplaced_bytes, by one stage: also with any such K in place of full. */
+double plan_first_stage_bytes(const struct memory_input *input);
 
 /* Of what a stage holds, or the whole model: parameters of one tensor rank in layers. */
 double held_layer_parameters(const struct holding *held, const struct pieces *pieces);

@@ -14,6 +14,12 @@ int chunk_first_layer(const struct plan *plan, const struct model *model, int ch
     return layers;
 }
 
+/* Of a model with one kind of block. */
+static bool has_backward(const struct model *model)
+{
+    return model_kind(model, 0).gradient != GRADIENT_NONE;
+}
+
 struct holding chunk_holding(const struct plan *plan, const struct model *model, int chunk)
 {
     struct placement placement = plan_placement(plan);
@@ -25,7 +31,7 @@ struct holding chunk_holding(const struct plan *plan, const struct model *model,
     int recomputed = plan_recomputed_layers(plan, chunk, held.layers);
     if (model_num_kinds(model) == 1) {
         held.count[0] = held.layers;
-        held.recomputed[0] = model_kind(model, 0).gradient == GRADIENT_NONE ? 0 : recomputed;
+        held.recomputed[0] = has_backward(model) ? recomputed : 0;
         return held;
     }
     int first = chunk_first_layer(plan, model, chunk);
@@ -56,38 +62,64 @@ static void add(struct holding *to, const struct holding *chunk)
         to->recomputed[kind] += chunk->recomputed[kind];
 }
 
+/* Of a chunk of a model with one kind of block; the ends are left out. */
+static void add_layers(struct holding *to, const struct plan *plan, const struct model *model,
+                       int chunk)
+{
+    int layers = plan_chunk_layers(plan, model, chunk);
+    to->layers += layers;
+    to->count[0] += layers;
+    if (has_backward(model))
+        to->recomputed[0] += plan_recomputed_layers(plan, chunk, layers);
+}
+
 struct holding stage_holding(const struct plan *plan, const struct model *model, int stage)
 {
     struct placement placement = plan_placement(plan);
     struct holding held = chunk_holding(plan, model, placement_chunk(placement, stage, 0));
+    bool is_one_kind = model_num_kinds(model) == 1;
     if (are_all_alike(plan, model)) {
         held.layers *= plan->vpp;
         held.count[0] *= plan->vpp;
         held.recomputed[0] *= plan->vpp;
+    }
+    for (int round = 1; round < plan->vpp && !are_all_alike(plan, model); round++) {
+        int chunk = placement_chunk(placement, stage, round);
+        if (is_one_kind) {
+            add_layers(&held, plan, model, chunk);
+        } else {
+            struct holding next = chunk_holding(plan, model, chunk);
+            add(&held, &next);
+        }
+    }
+    if (is_one_kind)
         held.count[PIECE_HEAD] = stage == placement_head_stage(placement);
-        return held;
-    }
-    for (int round = 1; round < plan->vpp; round++) {
-        struct holding next = chunk_holding(plan, model, placement_chunk(placement, stage, round));
-        add(&held, &next);
-    }
     return held;
 }
 
 struct holding model_holding(const struct plan *plan, const struct model *model)
 {
-    struct holding held = chunk_holding(plan, model, 0);
-    for (int chunk = 1; chunk < plan_chunks(plan); chunk++) {
-        struct holding next = chunk_holding(plan, model, chunk);
+    struct holding held = stage_holding(plan, model, 0);
+    for (int stage = 1; stage < plan->pp; stage++) {
+        struct holding next = stage_holding(plan, model, stage);
         add(&held, &next);
     }
     return held;
 }
 
-static bool are_alike(const struct holding *a, const struct holding *b)
+/* Chunks without the model's ends. */
+static bool are_alike(const struct plan *plan, const struct model *model, int a, int b)
 {
-    return a->first_kind == b->first_kind && memcmp(a->count, b->count, sizeof a->count) == 0 &&
-           memcmp(a->recomputed, b->recomputed, sizeof a->recomputed) == 0;
+    if (model_num_kinds(model) == 1) {
+        int layers = plan_chunk_layers(plan, model, a);
+        return layers == plan_chunk_layers(plan, model, b) &&
+               plan_recomputed_layers(plan, a, layers) == plan_recomputed_layers(plan, b, layers);
+    }
+    struct holding left = chunk_holding(plan, model, a);
+    struct holding right = chunk_holding(plan, model, b);
+    return left.first_kind == right.first_kind &&
+           memcmp(left.count, right.count, sizeof left.count) == 0 &&
+           memcmp(left.recomputed, right.recomputed, sizeof left.recomputed) == 0;
 }
 
 bool chunk_is_as_before(const struct plan *plan, const struct model *model, int chunk)
@@ -97,9 +129,7 @@ bool chunk_is_as_before(const struct plan *plan, const struct model *model, int 
         return false;
     if (are_all_alike(plan, model))
         return true;
-    struct holding held = chunk_holding(plan, model, chunk);
-    struct holding before = chunk_holding(plan, model, chunk - 1);
-    return are_alike(&held, &before);
+    return are_alike(plan, model, chunk, chunk - 1);
 }
 
 bool stage_is_as_before(const struct plan *plan, const struct model *model, int stage)
@@ -110,12 +140,9 @@ bool stage_is_as_before(const struct plan *plan, const struct model *model, int 
         return false;
     if (are_all_alike(plan, model))
         return true;
-    for (int round = 0; round < plan->vpp; round++) {
-        struct holding held = chunk_holding(plan, model, placement_chunk(placement, stage, round));
-        struct holding before =
-            chunk_holding(plan, model, placement_chunk(placement, stage - 1, round));
-        if (!are_alike(&held, &before))
+    for (int round = 0; round < plan->vpp; round++)
+        if (!are_alike(plan, model, placement_chunk(placement, stage, round),
+                       placement_chunk(placement, stage - 1, round)))
             return false;
-    }
     return true;
 }

@@ -421,6 +421,7 @@ static void bounds_hold(struct evaluator *evaluator, const struct plan *plan)
     check_at_most(unplaced_bytes, evaluate_peak_bytes(evaluator, plan), plan,
                   "memory of all rank orders");
     check_at_most(evaluate_state_floor_bytes(evaluator, plan), unplaced_bytes, plan, "state");
+    check_at_most(evaluate_first_stage_bytes(evaluator, plan), unplaced_bytes, plan, "first stage");
     ck_assert_double_gt(bound_s, 0);
     struct plan less = *plan;
     for (less.zero = 0; less.zero <= 3; less.zero++)

@@ -286,6 +286,7 @@ static bool check_floor(void *context, const struct plan *plan)
     double least_bytes = space_least_bytes(floored->space, floored->evaluator, 0, plan);
     ck_assert_double_gt(floor_bytes, 0);
     ck_assert_double_le(floor_bytes, least_bytes);
+    ck_assert_double_le(evaluate_first_stage_bytes(floored->evaluator, plan), least_bytes);
     floored->tightest = fmin(floored->tightest, 1 - floor_bytes / least_bytes);
     floored->count++;
     return true;
