@@ -107,7 +107,7 @@ CUDA_SHARED_SRC := $(addprefix exec/comm/,comm.c comm_tcp.c failure.c greeting.c
                   $(addprefix exec/device/,device_host.c host_graph.c host_stream.c region.c) \
                   exec/plugin/plugin.c exec/plugin/tables.c \
                   kernels/host/round.c \
-                  $(addprefix base/,arena.c clock.c err.c file.c plain.c random.c)
+                  $(addprefix base/,arena.c clock.c err.c file.c plain.c random.c text.c)
 CUDA_PLUGIN_SRC := $(filter-out $(if $(filter 1,$(NCCL)),,exec/cuda/comm_nccl.c),$(CUDA_SRC)) \
                   $(CUDA_SHARED_SRC)
 LIB_SRC    := $(sort $(filter-out $(PLUGIN_SRC) cli/main.c, \
