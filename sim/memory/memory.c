@@ -222,7 +222,12 @@ static struct schedule_shape shape_of(const struct memory_input *in)
 /* Microbatches between the halves of a split backward keep only the operands of their weight
  * gradients and no logits; so far all were counted with everything. If the operands exceed that,
  * the peak is after the next BACKWARD_INPUT. */
-static double waiting_excess_bytes(const struct memory_input *in, int chunk)
+struct between_halves {
+    double whole_bytes;  /* of a microbatch until its input gradients */
+    double excess_bytes; /* how much more it keeps from there on */
+};
+
+static struct between_halves between_halves(const struct memory_input *in, int chunk)
 {
     const struct pieces *pieces = in->pieces;
     double waiting_bytes = 0;
@@ -238,7 +243,19 @@ static double waiting_excess_bytes(const struct memory_input *in, int chunk)
         whole_bytes += pieces->at[PIECE_HEAD].saved_bytes;
         waiting_bytes += pieces->at[PIECE_HEAD].waiting_bytes;
     }
-    return waiting_bytes - whole_bytes;
+    return (struct between_halves){ whole_bytes, waiting_bytes - whole_bytes };
+}
+
+/* What a BACKWARD_INPUT adds to the peak. Where forwards and whole backwards run in pairs the peak
+ * is while a pair runs, with one microbatch more than at any earlier BACKWARD_INPUT, and pp
+ * + 1 more than when the last pp of them are split. */
+static double next_half_bytes(const struct memory_input *in, struct between_halves of)
+{
+    int stages = in->plan->pp;
+    if (!in->generator->pairs)
+        return fmax(0, of.excess_bytes);
+    double last_bytes = stages * of.excess_bytes - (stages + 1) * of.whole_bytes;
+    return fmax(0, fmax(of.excess_bytes - of.whole_bytes, last_bytes));
 }
 
 static void correct_for_waiting(struct stage_memory *memory, const struct memory_input *in,
@@ -250,9 +267,9 @@ static void correct_for_waiting(struct stage_memory *memory, const struct memory
     double next_bytes = 0;
     for (int round = 0; round < in->plan->vpp; round++) {
         int chunk = placement_chunk(placement, stage, round);
-        double excess_bytes = waiting_excess_bytes(in, chunk);
-        memory->activations_bytes += waiting * excess_bytes;
-        next_bytes = fmax(next_bytes, excess_bytes);
+        struct between_halves of = between_halves(in, chunk);
+        memory->activations_bytes += waiting * of.excess_bytes;
+        next_bytes = fmax(next_bytes, next_half_bytes(in, of));
         if (placement_has_head(placement, chunk))
             memory->logits_bytes -=
                 waiting * in->pieces->logits * plan_logit_bytes(in->plan, &in->system->stack);

@@ -5,6 +5,7 @@
 #include "tests/testing.h"
 
 #include <math.h>
+#include <stdio.h>
 
 static struct system hardware;
 static struct model model;
@@ -257,6 +258,31 @@ START_TEST(dualpipev_holds_one_copy)
 }
 END_TEST
 
+/* The plan of DeepSeek-V3's report: 16 stages, experts over 64 ranks of 8 nodes, no tensor ranks.
+ * Over an NCCL all-to-all their rows take longer than the compute beside which pairs hide them. */
+START_TEST(the_plan_of_deepseek_v3_is_accepted)
+{
+    static const char layout[] = "pp16 dp128 ep64 mb1 zero1 schedule=dualpipe "
+                                 "stages=4,4,4,4,4,4,4,4,4,4,4,4,4,3,3,3 dtype=fp8-block "
+                                 "recompute=selective:mla_up_proj+layernorm";
+    char hidden[sizeof layout + sizeof " overlap=ep"];
+    struct err err = { 0 };
+    ck_assert(model_load("deepseek-v3", &model, &err));
+    ck_assert(system_load("h800-8", "megatron-core", 2048, &hardware, &err));
+    model.batch = 15360;
+    evaluator = evaluator_new(&hardware, &model);
+    struct prediction shown = predict(layout);
+    ck_assert_int_eq(shown.num_stages, 16);
+    ck_assert_int_eq(shown.num_microbatches, 120);
+    snprintf(hidden, sizeof hidden, "%s overlap=ep", layout);
+    struct prediction beside = predict(hidden);
+    ck_assert_double_lt(beside.time.expert_comm_s, 0.8 * shown.time.expert_comm_s);
+    ck_assert_double_gt(beside.time.expert_comm_s, 0);
+    ck_assert_double_lt(beside.step_s, shown.step_s);
+    ck_assert_double_ge(beside.time.bubble_s, 0);
+}
+END_TEST
+
 static Suite *suite(void)
 {
     TCase *tc = tcase_create("zero bubble");
@@ -274,6 +300,7 @@ static Suite *suite(void)
     tcase_add_test(tc, zb_v_holds_on_every_stage_what_1f1b_holds_on_the_first);
     tcase_add_test(tc, dualpipe_holds_two_stages_and_one_microbatch_more);
     tcase_add_test(tc, dualpipev_holds_one_copy);
+    tcase_add_test(tc, the_plan_of_deepseek_v3_is_accepted);
     Suite *s = suite_create("zero-bubble schedules");
     suite_add_tcase(s, tc);
     return s;
