@@ -8,15 +8,19 @@ set -u
 cd "$work" || exit 1
 
 run 0 export --model llama2-7b --gpus 16 --gbs 128 --layout "tp4 pp2 mb1 sp zero1" --to megatron -o base
-last=()
+run 0 export --model mixtral-8x7b --gpus 16 --gbs 128 --layout "tp2 ep4 pp2 mb1 sp zero1" --to megatron -o moe
+mistakes=0 base=base
 
+# Of the seeded mistakes, 62 in all, every second is left to a campaign.
 # mistake RULE FIX DROPPED ADDED...: the base's arguments, without a flag and its values, with more
 # at the end, break the rule, and the fix is named. DROPPED may be "".
 mistake() {
     local rule=$1 fix=$2 dropped=$3
     shift 3
-    awk -v drop="$dropped" '/^--/ { skip = index(drop " ", $0 " ") > 0 } !skip' base/args.txt >mine.txt
-    printf '%s\n' "$@" >>mine.txt
+    mistakes=$((mistakes + 1))
+    [ -n "${CAMPAIGN:-}" ] || [ $((mistakes % 2)) = 1 ] || return
+    awk -v drop="$dropped" '/^--/ { skip = index(drop " ", $0 " ") > 0 } !skip' "$base/args.txt" >mine.txt
+    [ $# = 0 ] || printf '%s\n' "$@" >>mine.txt
     run 0 tune mine.txt --gpus 16 --json
     found=$(awk -v rule="\"rule\": \"$rule\"" '
         /^  "broken"/ { inside = 1 } /^  "unknown"/ { inside = 0 }
@@ -54,7 +58,53 @@ mistake batch-odd 'batch of 12[68]' "" --pipeline-model-parallel-size 4 --global
 mistake memory 'changes' "" --pipeline-model-parallel-size 1 --tensor-model-parallel-size 1 --micro-batch-size 8
 mistake precision 'bf16' --bf16
 mistake attention-unfused 'attention-backend' "" --attention-backend unfused
-mistake slow-setting 'drop it' "" --no-masked-softmax-fusion
+mistake offload 'drop --optimizer-cpu-offload' "" --optimizer-cpu-offload
+mistake P6 'drop --no-overlap-p2p-communication' "" --num-layers-per-virtual-pipeline-stage 4 --no-overlap-p2p-communication
+mistake P7 'pipeline-model-parallel-layout' "" --decoder-first-pipeline-num-layers 40
+mistake P8 'count the t' "" --pipeline-model-parallel-layout 'Et*15|t*16L'
+mistake P9 'add --use-distributed-optimizer' --use-distributed-optimizer
+mistake P15 'or drop both' "" --recompute-granularity selective --recompute-method uniform --recompute-num-layers 1
+mistake P16 'sequence-parallel' --sequence-parallel --tp-comm-overlap
+mistake P20 'ckpt-format' "" --use-torch-fsdp2
+mistake P21 'drop one of the two' "" --fp16
+mistake P21 'save-interval' "" --save checkpoints
+mistake R1 'among the divisors' "" --num-virtual-stages-per-pipeline-rank 3
+mistake R2 'multiple of pp' --global-batch-size --global-batch-size 10 --num-layers-per-virtual-pipeline-stage 4
+base=moe
+mistake P17 'divisors of --num-experts' --expert-model-parallel-size --expert-model-parallel-size 3
+mistake R3 'so that it divides' --expert-model-parallel-size --expert-model-parallel-size 16
+mistake R4 'add --sequence-parallel' --sequence-parallel
+mistake E3 'drop --overlap-moe-expert-parallel-comm' "" --overlap-moe-expert-parallel-comm
+mistake E4 'add --moe-expert-capacity-factor' "" --moe-pad-expert-input-to-capacity
+base=base
+
+# Settings that cost time and are in no plan, and variables of a script, all at once.
+grep -v -x -e --overlap-param-gather base/args.txt >slow.txt
+printf '%s\n' --no-gradient-accumulation-fusion --no-masked-softmax-fusion --no-bias-swiglu-fusion \
+    --no-bias-gelu-fusion --no-bias-dropout-fusion --no-persist-layer-norm --no-rope-fusion \
+    --deterministic-mode --empty-unused-memory-level 2 --timing-log-level 2 >>slow.txt
+{
+    printf 'export %s\n' CUDA_DEVICE_MAX_CONNECTIONS=8 CUDA_LAUNCH_BLOCKING=1 NCCL_P2P_DISABLE=1 \
+        TORCH_DISTRIBUTED_DEBUG=DETAIL NCCL_IB_DISABLE=1
+    echo "torchrun --nnodes 2 --nproc-per-node 8 pretrain_gpt.py $(paste -sd' ' slow.txt)"
+} >slow.sh
+run 0 tune slow.sh --json
+python3 - "$work/out" <<'PY' || fail "slow settings are not all found"
+import json, sys
+rows = json.load(open(sys.argv[1]))["broken"]
+found = {row["where"].lstrip("$"): row["fix"] for row in rows}
+wanted = {"--no-" + name: "drop it" for name in (
+    "gradient-accumulation-fusion", "masked-softmax-fusion", "bias-swiglu-fusion", "bias-gelu-fusion",
+    "bias-dropout-fusion", "persist-layer-norm", "rope-fusion")}
+wanted.update({"--deterministic-mode": "drop it", "--empty-unused-memory-level": "drop it",
+               "--timing-log-level": "set it to 0", "CUDA_LAUNCH_BLOCKING": "unset it",
+               "TORCH_DISTRIBUTED_DEBUG": "unset it", "NCCL_P2P_DISABLE": "unset it",
+               "NCCL_IB_DISABLE": "unset it"})
+missed = {key: fix for key, fix in wanted.items() if found.get(key) != fix}
+assert not missed, (missed, found)
+assert any(row["rule"] == "P19" for row in rows), rows
+PY
+[ "$mistakes" -ge 47 ] || fail "$mistakes mistakes"
 
 # A sound command breaks nothing. Its changes read back as plans that keep all rules.
 run 0 tune base/args.txt --gpus 16 --json
@@ -65,6 +115,7 @@ done
 if shows '"measured_s": null' && grep -q '"propose"' "$work/out"; then fail "proposes unasked"; fi
 
 # The first change, pasted, is the plan that was promised.
+cp base/args.txt mine.txt
 run 0 tune mine.txt --gpus 16 --json
 python3 - "$work/out" mine.txt <<'PY' >pasted.txt || fail "no change to paste"
 import json, sys
