@@ -238,7 +238,7 @@ const struct option_row option_rows[] = {
     { "--jobs", "-j", "N", SEARCH | DESIGN | VALIDATE | FIT | LEARN | TUNE,
       { "jobs", .kind = FIELD_INT, F(jobs), .min = 1, .max = MOST_JOBS,
         .doc = "Threads; as many as there are cores when not given. The answer is the same." } },
-    { "--learned", NULL, "FILE", PREDICTS | VALIDATE | LEARN | TUNE,
+    { "--learned", NULL, "FILE", PREDICTS | VALIDATE | LEARN | TUNE | CONVERTS,
       { "learned", TEXT(learned),
         .doc = "Applies the file of `learn -o`: a factor on all times of a stack, and a narrower interval."
                "[learn]Continues from it." } },

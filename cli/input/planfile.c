@@ -28,10 +28,23 @@ static bool check(const json_t *root, struct err *err)
     return true;
 }
 
+/* The plan in what `search --json` or `simulate --json` printed takes the document's place. */
+static void unwrap(struct json_file *file)
+{
+    const json_t *best = json_object_get(file->root, "best");
+    json_t *plan = json_object_get(best ? best : file->root, "plan");
+    if (!json_is_object(plan))
+        return;
+    json_incref(plan);
+    json_decref(file->root);
+    file->root = plan;
+}
+
 bool planfile_open(struct json_file *file, const char *path, struct err *err)
 {
     if (!json_file_load(file, path, err))
         return false;
+    unwrap(file);
     if (check(file->root, err))
         return true;
     json_file_blame(file, err);

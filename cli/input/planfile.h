@@ -1,7 +1,8 @@
 /* cli/input/planfile.h - a plan, and the model and system that it was predicted on, in one file.
  *
  * { "format": 1, "layout", "model", "cluster", "gpu", "profile", "stack", "prediction" }. Each part
- * is an object as in its own file, or a name; all but layout may be absent. */
+ * is an object as in its own file, or a name; all but layout may be absent. The document of
+ * `search --json` stands for its best plan, that of `simulate --json` for its plan. */
 #ifndef CLI_INPUT_PLANFILE_H
 #define CLI_INPUT_PLANFILE_H
 

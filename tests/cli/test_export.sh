@@ -17,6 +17,19 @@ run() { # EXIT ARGUMENTS...
     [ $code = "$expected" ] || fail "exit $code, not $expected: simsearch $*: $(head -n 3 errors)"
 }
 
+parses() { # FILE
+    local read=
+    case $1 in
+        *.json) read='json, sys; json.load(open(sys.argv[1]))' ;;
+        *.yaml) read='yaml, sys; assert isinstance(yaml.safe_load(open(sys.argv[1])), dict)' ;;
+        *.toml) read='tomllib, sys; tomllib.load(open(sys.argv[1], "rb"))' ;;
+        *.py) read='ast, sys; ast.parse(open(sys.argv[1]).read())' ;;
+        *) return 0 ;;
+    esac
+    ! "$real_python" -c "import ${read%%,*}" 2>/dev/null || "$real_python" -c "import $read" "$1"
+}
+real_python=$(command -v python3 || echo false)
+
 # Stand-ins for Slurm and Python: they print the arguments that they get.
 mkdir bin
 # shellcheck disable=SC2016
@@ -42,6 +55,10 @@ for target in megatron bridge torchtitan deepspeed; do
             fail "$target: shellcheck"
         PATH=$work/bin:$PATH SLURM_JOB_NODELIST=node0 bash "$target-$launch/$script" --mine "a b" >argv ||
             fail "$target: $script does not run"
+        # What others read is read by others' parsers, where they are installed.
+        for file in "$target-$launch"/*; do
+            parses "$file" || fail "$target: $file is not read"
+        done
         # The program gets its arguments, each whole and in order, then the user's own.
         grep -A 100000 '\.py$' argv | tail -n +2 | head -n -2 | cmp -s - "$target-$launch/args.txt" ||
             fail "$target: the program gets other arguments than args.txt"
@@ -52,6 +69,24 @@ for target in megatron bridge torchtitan deepspeed; do
         grep -q "\"layout\": \"$layout\"" "$target.json" || fail "$target: $layout came back"
     done
 done
+
+# A document of search stands for its best plan; one without a plan is refused.
+run 0 search --gpus 16 --model llama3-8b --for megatron --json
+mv out found.json
+run 0 export found.json --to megatron --json
+mv out from-found
+run 0 export plan.json --to megatron --json
+cmp -s out from-found || fail "search --json leads to another export than its plan file"
+run 3 search --gpus 1 --model 175b --json
+mv out nothing.json
+run 4 export nothing.json --to megatron
+grep -q 'nothing.json' errors || fail "a document without a plan is not named"
+
+# What was learned is said of a job that is read.
+printf '{ "format": 1, "stacks": [ { "stack": "megatron-core", "time_ratio": 1.1, "ratio_error": 0.1, "shift": 0.1, "runs": 1, "profiles": [ "h100-80g-sxm" ] } ] }' >mine.json
+run 0 import megatron-slurm/args.txt --from megatron --learned mine.json --json
+grep -q 'mine.json' out || fail "import --learned says nothing of what was learned"
+run 0 export plan.json --to megatron --learned mine.json --json
 
 # Refusals name the rule and the nearest plan.
 run 3 export --model 175b --gpus 1024 --layout "tp8 pp16 mb1 sp schedule=gpipe" --to megatron --json
