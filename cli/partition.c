@@ -47,7 +47,7 @@ static bool solve(struct answer *answer, struct arena *arena, struct err *err)
                    answer->best.total.cost, answer->by_program.total.cost);
 }
 
-/* What is sent before operator i, forwards and backwards, and by itself. */
+/* Units sent before operator i and by it, forwards and backwards. */
 static double units_of(const struct answer *answer, int i)
 {
     const unsigned char *of = answer->best.of;

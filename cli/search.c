@@ -30,7 +30,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What is shown beside the best plans. */
+/* Answers shown beside the best plans. */
 struct extras {
     struct comparison comparison;
     struct deadline deadline;

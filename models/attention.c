@@ -93,8 +93,8 @@ static struct attention_sizes attention_sizes(const struct builder *b)
 }
 
 /* Keys that are worth as much as those that a token of the sequence sees before masking: of s keys
- * half are seen, so `attended` stands for attended / 2 of them. Of a window w a token of place t
- * sees min(t, w), together s w - w^2 / 2; a chunk is a sequence of its own. */
+ * half are seen, so `attended` stands for attended / 2 of them. In a window w the token at place t
+ * sees min(t, w) keys, all tokens together s w - w^2 / 2; a chunk is a sequence of its own. */
 static double attended_keys(const struct builder *b)
 {
     const struct model *model = b->model;

@@ -15,12 +15,13 @@ struct documents {
     double square, cube, fourth; /* E l^k / mean^k; >= 1 */
 };
 
-/* Of these lengths, > 0, each so many times; what is longer than `seq` is cut into pieces of it. */
+/* Documents of the given lengths, > 0, each times[i] times. Longer ones are cut into pieces of
+ * `seq`. */
 struct documents documents_of_lengths(const double *lengths, const double *times, size_t count,
                                       double seq);
 
-/* Of a gamma distribution, of all with this mean and relative deviation the one that a product of
- * mean and logarithm decides: E l^k / mean^k = product over j < k of 1 + j cv^2. */
+/* Gamma-distributed lengths, the distribution of greatest entropy with a given mean and mean
+ * logarithm: E l^k / mean^k = product over j < k of 1 + j cv^2. */
 struct documents documents_of_spread(double mean, double cv);
 
 /* Keys that are worth as much as those that a token of `seq` sees before masking: sum l^2 / sum l,

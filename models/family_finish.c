@@ -43,8 +43,9 @@ static bool finish_falcon(const json_t *config, struct model *model, struct err 
     return true;
 }
 
-/* Of a stack of `count` blocks the second of every count / sparse, or all. With `sparse` 0, the
- * second block alone: transformers takes the whole stack for a step, and so builds one. */
+/* True for the second of every count / sparse blocks in a stack of `count`, or for all. With
+ * `sparse` 0 it is the second block alone: transformers takes the whole stack for a step, and so
+ * builds one. */
 static bool is_sparse(int layer, int count, int sparse)
 {
     int step = sparse > 0 ? count / sparse : count;

@@ -17,13 +17,13 @@ struct layers {
 
 /* --- names of kinds ------------------------------------------------------------------------- */
 
-/* A name in a list, one per block. Of a part that it does not speak of, -1. */
+/* A name in a list, one per block; -1 for a part that it leaves open. */
 struct layer_name {
     const char *name;
     int attention, feed_forward;
 };
 
-/* layer_types. Of linear_attention, the mixer is the one that the family's base has. */
+/* layer_types. For linear_attention the family's base has the mixer. */
 static const struct layer_name attention_types[] = {
     { "full_attention", ATTENTION_FULL, -1 },
     { "sliding_attention", ATTENTION_WINDOW, -1 },

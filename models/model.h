@@ -136,9 +136,9 @@ bool model_is_gated(const struct model *model); /* feed-forward has gate and up 
 
 /* Exact number of parameters, embeddings included; modules for later tokens (mtp) are not. */
 double model_parameters(const struct model *model);
-/* Of them, those that a token meets: topk of the experts, everything else. */
+/* Parameters that a token uses: topk of the experts, and everything else. */
 double model_active_parameters(const struct model *model);
-/* Of them, those without a gradient, and so without optimizer state: score biases. */
+/* Parameters without a gradient, and so without optimizer state: score biases. */
 double model_untrained_parameters(const struct model *model);
 /* Parameters of the mtp modules: two norms, a product 2 hidden -> hidden, a block like the last,
  * and a norm each; embedding and head are the model's. */
@@ -191,8 +191,8 @@ json_t *
 model_write(const struct model *model); /* its inverse, with params and active_params added */
 
 /* A Hugging Face config.json as a model (models/huggingface.c), of a family in models/family.c. A
- * feature that we cannot express is an error that names its key. Of a model of text and images the
- * text's part is read. */
+ * feature that we cannot express is an error that names its key. A model of text and images is read
+ * as its text part. */
 bool model_from_huggingface(const json_t *config, struct model *out, struct err *err);
 
 /* One preset with the names it answers to. */

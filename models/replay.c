@@ -82,7 +82,7 @@ static double parts_freed_bytes(const struct ops *forward, const struct op *op, 
 /* --- per op ---------------------------------------------------------------------------------- */
 
 /* Columns of a product that are recomputed. Matrices that a framework keeps apart count as separate
- * products. Of all products in a block the first, third ... are kept. */
+ * products. The first, third ... product of a block is kept. */
 static double columns_again(const struct op *op, int *products)
 {
     double again = 0;

@@ -42,7 +42,7 @@ struct pareto_result {
 };
 
 /* The front over the numbers of GPUs up to the system's (counts_usual), otherwise as in search_run.
- * Of plans with the same three numbers, the first by layout is kept. On one number of GPUs a slower
+ * If plans have the same three numbers, the first by layout is kept. On one number of GPUs a slower
  * plan is dropped unless it saves `least_saving_bytes` over each faster plan kept. False only when
  * the request is wrong. Release the result in either case. */
 bool search_pareto(const struct search_request *request, double least_saving_bytes,

@@ -34,7 +34,7 @@ struct split {
     const int *layers; /* of each of pp x vpp chunks; NULL: even, or given */
 };
 
-/* Of one pp, by rising vpp, then kind. No two have the same layers. */
+/* The splits of one pp, by rising vpp, then kind. No two have the same layers. */
 struct splits {
     struct split *at;
     int count;

@@ -33,7 +33,7 @@ bool leave_out(const struct fit_table *table, const char *source, int jobs, stru
                struct err *err);
 void left_out_release(struct left_out *left_out);
 
-/* Of most of its dense rows. */
+/* The tier of most of the source's dense rows. */
 enum tier left_out_tier(const struct left_out *of);
 
 #endif

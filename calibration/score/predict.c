@@ -56,7 +56,7 @@ static double stage_bytes(const struct stage_memory *stage, enum memory_kind kin
     return stage->total_bytes;
 }
 
-/* Of the stage whose memory the run's log shows. */
+/* The peak of the stage whose memory the run's log shows. */
 static double peak_bytes(const struct prediction *prediction, const struct run_case *of)
 {
     enum memory_kind kind = of->memory_kind;

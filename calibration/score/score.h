@@ -1,6 +1,6 @@
 /* calibration/score/score.h - the errors of predictions against measurements: the protocol.
  *
- * Of the rows with core = 1, the last of each configuration (config_group of a source) counts; its
+ * Rows with core = 1 are scored, the last of each configuration (config_group of a source). A row's
  * error is log(predicted / measured). Sources are scored separately, so that a large one does not
  * dominate, and fitted rows separately from held-out rows. */
 #ifndef CALIBRATION_SCORE_SCORE_H

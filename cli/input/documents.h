@@ -7,8 +7,8 @@
 
 #include <stdbool.h>
 
-/* "mean=8192,cv=1.2" (cv=0 when absent), or a file with a length in tokens on each line, and after
- * it, if there are several, how many: "8192 40". What is after a # is not read. */
+/* "mean=8192,cv=1.2" (cv=0 when absent), or a file whose lines have a length in tokens and, for
+ * several documents, their number: "8192 40". A # begins a comment. */
 bool documents_read(const char *text, int seq, struct documents *out, struct err *err);
 
 #endif

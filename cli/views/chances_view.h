@@ -5,7 +5,7 @@
 #include "search/search.h"
 #include "sim/cost/hardware.h"
 
-/* Of result->top; the caller frees. */
+/* The chance of each plan of result->top to be the fastest; the caller frees. */
 double *top_chances(const struct system *system, const struct search_result *result);
 
 /* "fastest of these with 41, 22 and 10 % ..." */

@@ -31,8 +31,8 @@ __device__ __forceinline__ uint32_t draw_runs(const struct dropper &dropper, con
 }
 
 /* For [16 queries, COLUMNS keys]: bit 4 n + i % 2 of kept[i / 2] is for value i of entry n.
- * `number` is that of the lane's first value. Of two lanes that share groups, one draws for row g,
- * the other for g + 8. */
+ * `number` is that of the lane's first value. Two lanes share groups; one draws for row g, the other
+ * for g + 8. */
 template <int COLUMNS>
 __device__ __forceinline__ void draw_by_query(const struct dropper &dropper, uint64_t number,
                                               long seq, uint32_t kept[2])
@@ -46,8 +46,8 @@ __device__ __forceinline__ void draw_by_query(const struct dropper &dropper, uin
     kept[1] = is_second ? drawn >> 2 : other;
 }
 
-/* For [16 keys, COLUMNS queries]: bit 4 n of kept[i] is for value i of entry n. Of the four lanes
- * that share groups, each draws for one of their values. */
+/* For [16 keys, COLUMNS queries]: bit 4 n of kept[i] is for value i of entry n. Four lanes
+ * share groups; each draws for one of their values. */
 template <int COLUMNS>
 __device__ __forceinline__ void draw_by_key(const struct dropper &dropper, uint64_t number,
                                             long seq, uint32_t kept[4])

@@ -101,7 +101,7 @@ static bool divides_gpus(const struct encoding *encoding, const struct point *po
     return encoding->space->num_gpus % ranks == 0;
 }
 
-/* Of orders that place these degrees the same way, only the first is used. */
+/* True for the first of all orders that place these degrees the same way; only it is used. */
 static bool is_first_order(const struct encoding *encoding, const struct point *point)
 {
     const struct space *space = encoding->space;

@@ -29,7 +29,7 @@ static double own_bytes(const struct plan *plan, const struct stage_memory *stag
     return stage->weights_bytes / weights_copies + stage->optimizer_bytes / optimizer_copies;
 }
 
-/* Of one host, out. */
+/* A host's rate into the network. */
 static double network_bytes_per_s(const struct system *system)
 {
     const struct cluster *cluster = &system->cluster;

@@ -19,7 +19,7 @@ enum loss_law_name { LAW_CORRECTED, LAW_CHINCHILLA, LAW_C4, NUM_LOSS_LAWS };
 extern const char *const loss_law_names[]; /* "corrected", "chinchilla", "c4", NULL */
 extern const struct loss_law loss_laws[NUM_LOSS_LAWS];
 
-/* What is trained: `unique` tokens exist, 0: any number; the rest of `tokens` repeats them. */
+/* A model and its tokens: `unique` different ones (0: all), which the rest of `tokens` repeats. */
 struct training {
     double parameters, tokens, unique;
 };

@@ -14,7 +14,7 @@ static double skewed(double deviation, double normal)
     return 0.5 * expm1(sqrt(s2) * normal - s2 / 2);
 }
 
-/* Of the largest of n, which is as monotone as w is in z. */
+/* The deviation of the largest of n. It follows from quantiles of z, as w grows with z. */
 static double skewed_spread(double deviation, double n)
 {
     double above = maximum_quantile(n, 0.841345), below = maximum_quantile(n, 0.158655);
@@ -28,8 +28,8 @@ static double skewed_spread(double deviation, double n)
  *
  *   E T = m + f (1 + x)      Var T = d^2 (m + 2 f) + f^2 v^2
  *
- * as the covariance of a sum and its maximum is one term's variance. Of all data ranks' T the
- * largest counts. */
+ * as the covariance of a sum and its maximum is one term's variance. The step waits for the largest
+ * T of all data ranks. */
 static double pipeline_wait(double deviation, const struct packing *p)
 {
     double largest = skewed(deviation, expected_maximum(p->microbatches));

@@ -3,7 +3,7 @@
 #include "base/statistics.h"
 #include "sim/plan/lowering.h"
 
-/* What is the same for all runs of a step. */
+/* The lists and costs that all runs of a step share. */
 struct lists {
     const struct schedule *schedule;
     struct step_cost cost;

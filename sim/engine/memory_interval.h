@@ -12,10 +12,11 @@
 /* 90 % of peaks lie between bytes / factor and bytes x factor. */
 double memory_factor(const struct stack *stack);
 
-/* What a predicted peak fits in: programs' share of the GPU, or what is left of it. */
+/* The memory that a predicted peak must fit in: programs' share of the GPU, or fits_bytes if set.
+ */
 double memory_fits_bytes(const struct system *system);
 
-/* Of running out of memory, where this peak is predicted. */
+/* The probability of running out of memory when this peak is predicted. */
 double memory_risk(const struct system *system, double bytes);
 
 /* The predicted peak whose risk is `risk`, or all that programs have where that is less. Risks grow

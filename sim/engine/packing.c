@@ -10,7 +10,7 @@ static int ranks_by_place(const struct plan *plan)
     return plan->context_comm == CONTEXT_COMM_ALL_GATHER ? plan->cp : 1;
 }
 
-/* Of one microbatch, both ways, on a stage with its share of the layers. */
+/* Attention of one microbatch, forward and backward, on a stage with its share of the layers. */
 static double attention_s(const struct work *w)
 {
     int counts[MAX_BLOCK_KINDS];

@@ -36,7 +36,7 @@ struct exchange {
     double share; /* share of the elements that are sent, above 0 */
 };
 
-/* Which weights a gossip step averages: the updated ones (adapt then combine), or the step's
+/* The weights that a gossip step averages: the updated ones (adapt then combine), or the step's
  * initial ones while the backward runs, to which each rank then adds its own update (adapt while
  * combining; decentralised gradient descent). */
 enum exchange_combine { COMBINE_UPDATED, COMBINE_BESIDE, NUM_COMBINES };

@@ -352,7 +352,7 @@ static void add_ends(struct stage_memory *memory, const struct memory_input *in,
     }
 }
 
-/* Of the kind of layer whose backward holds most beside what was kept. */
+/* The most that a backward of any kind of layer holds beside the kept activations. */
 static double backward_bytes(const struct memory_input *in)
 {
     bool is_selective = in->plan->recompute == RECOMPUTE_SELECTIVE;

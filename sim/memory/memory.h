@@ -49,9 +49,9 @@ double plan_least_grouped_bytes(const struct memory_input *input);
 /* A lower bound of plan_unplaced_bytes, by one stage: also with any such K in place of full. */
 double plan_first_stage_bytes(const struct memory_input *input);
 
-/* Of what a stage holds, or the whole model: parameters of one tensor rank in layers. */
+/* Parameters of one tensor rank in the layers that a stage, or the whole model, holds. */
 double held_layer_parameters(const struct holding *held, const struct pieces *pieces);
-/* In all pieces, and the part of it that is of experts; a tied head counts when it is a copy of its
+/* Parameters in all held pieces, and the experts' part. A tied head counts if it is a copy of its
  * own. */
 struct stage_weights held_weights(const struct holding *held, const struct pieces *pieces);
 /* The part of them that has gradients. */

@@ -7,8 +7,7 @@
 
 /* --- gradients ------------------------------------------------------------------------------- */
 
-/* Kept in the type of the weights though the plan says fp32, as it does where a layout is silent.
- */
+/* True if gradients have the weights' type although the plan, which defaults to fp32, says fp32. */
 static bool keeps_own_gradients(const struct memory_input *in)
 {
     const struct plan *plan = in->plan;
@@ -16,7 +15,8 @@ static bool keeps_own_gradients(const struct memory_input *in)
            plan->gradient_dtype == DTYPE_FP32 && plan_state_has_master(plan);
 }
 
-/* Of a parameter. DeepSpeed's BF16_Optimizer keeps what a backward makes beside what it adds to. */
+/* Bytes per parameter. DeepSpeed's BF16_Optimizer keeps the gradients of a backward beside the sums
+ * that it adds them to. */
 static double gradient_bytes(const struct memory_input *in, const struct state_bytes *state)
 {
     double own_bytes = precision_bytes(in->plan->precision);
@@ -26,8 +26,8 @@ static double gradient_bytes(const struct memory_input *in, const struct state_b
     return state->gradients + (has_both ? own_bytes : 0);
 }
 
-/* Of a parameter, while the optimizer runs: gradients of 16 bits are widened for it, all at once
- * (Megatron's _copy_model_grads_to_main_grads, DeepSpeed's ZeRO step), and let go behind it; but
+/* Bytes per parameter while the optimizer runs. It widens gradients of 16 bits, all at once
+ * (Megatron's _copy_model_grads_to_main_grads, DeepSpeed's ZeRO step), and frees them afterwards.
  * Adam with narrow moments reads them as they are (distrib_optimizer.py, decoupled_grad with
  * --use-precision-aware-optimizer). The executor's arena holds room for them all the time. */
 static double widened_bytes(const struct memory_input *in)
@@ -50,8 +50,8 @@ static double gradients_held(const struct memory_input *in, struct stage_weights
     return are_whole ? gradients.all : stage_weights_share(gradients, in->plan, STATE_GRADIENTS);
 }
 
-/* Quantised weights of layers live for the whole step, beside those in bf16 or in their place;
- * ZeRO-3 that drops them makes them anew each time it has gathered a layer. */
+/* Quantised weights of layers live for the whole step, beside or instead of those in bf16. ZeRO-3
+ * with resharding drops them and quantises again after each gather of a layer. */
 static double quantized_weight_bytes(const struct memory_input *in, const struct holding *held)
 {
     const struct system *system = in->system;

@@ -5,7 +5,7 @@
 
 #include "sim/memory/memory.h"
 
-/* Of a stage that holds `held`. */
+/* Adds the state of a stage that holds `held`. */
 void add_state(struct stage_memory *memory, const struct memory_input *input,
                const struct holding *held);
 /* The mean over stages of the state while the optimizer runs, or less; it is the same for all ways

@@ -131,8 +131,8 @@ int interleaved_in_flight(const struct schedule_shape *shape, int stage)
     return held < total ? held : total;
 }
 
-/* Of the first `passes` forwards of a stage, those of one chunk; of its first backwards, those of
- * the chunk as far from the last. */
+/* The number of a stage's first `passes` forwards that belong to one chunk. Among its first
+ * backwards it is the number for the chunk as far from the last. */
 static int passed(const struct schedule_shape *shape, int passes, int round)
 {
     struct turn next = turn_of(shape, passes);
@@ -176,8 +176,8 @@ static int most_at_last(const struct schedule_shape *shape, int stage, int round
     return most;
 }
 
-/* Of the forwards that are held, which are in a row, those of one chunk: a group of a chunk, then
- * the same group of the next. */
+/* The number of held forwards that belong to one chunk. Held forwards follow each other: a group of
+ * a chunk, then the same group of the next. */
 int interleaved_of_round(const struct schedule_shape *shape, int stage, int round)
 {
     return passed(shape, interleaved_in_flight(shape, stage), round);

@@ -45,7 +45,7 @@ double textbook_data_parallel_bytes(double parameters, double values_per_sequenc
 /* Bytes of gradients that such a rank all-reduces. */
 double textbook_data_parallel_traffic_bytes(double parameters);
 
-/* Which activations a layer keeps. */
+/* The activations that a layer keeps. */
 enum textbook_keep {
     TEXTBOOK_KEEP_ALL,                /* tensor parallelism (or none) */
     TEXTBOOK_KEEP_SEQUENCE,           /* and sequence parallelism */
