@@ -23,7 +23,7 @@ const struct command commands[] = {
       "A plan file (search -o) holds the model, cluster and all else; options change parts of it.\n"
       "A plan that exceeds memory is predicted all the same.\n",
       cmd_simulate },
-    { "explain", COMMAND_EXPLAIN, "set textbook formulas beside the prediction, or one plan beside another",
+    { "explain", COMMAND_EXPLAIN, "compare a prediction with textbook formulas, or one plan with another",
       "  simsearch explain --model 175b --gpus 1024 --layout \"tp8 pp16 mb1 sp zero1\"\n"
       "  simsearch explain plan.json\n"
       "  simsearch explain plan.json other.json\n"
@@ -57,7 +57,7 @@ const struct command commands[] = {
       "profile and stack. What nccl-tests or OSU's benchmarks printed becomes part of the profile of\n"
       "--cluster instead.\n",
       cmd_calibrate },
-    { "run", COMMAND_RUN, "execute a plan, and hold what was measured against what was predicted",
+    { "run", COMMAND_RUN, "execute a plan, and compare the measurement with the prediction",
       "  simsearch run plan.json\n"
       "  simsearch run plan.json --steps 20 --data workshop --trace run.json\n"
       "  simsearch run --model tiny --gpus 2 --layout \"pp2 dtype=fp32\"\n"
@@ -121,7 +121,7 @@ const struct command commands[] = {
       "explain, tune, export, import and list, with the options of each and \"files\"; they answer with\n"
       "the document of --json. docs/agents.md shows how to register it.\n",
       cmd_mcp },
-    { "list", COMMAND_LIST, "show what the program knows: models, clusters, layout words ...",
+    { "list", COMMAND_LIST, "list models, clusters, layout words ...",
       "  simsearch list\n"
       "  simsearch list models\n"
       "  simsearch list clusters --json\n",

@@ -201,7 +201,7 @@ static bool check_method(const char *name, struct err *err)
     if (nearest)
         return err_set(err, ERR_USAGE, "--method", "there is no \"%.60s\"; did you mean \"%s\"?",
                        name, nearest);
-    return err_set(err, ERR_USAGE, "--method", "there is no \"%.60s\"; `list methods` tells which",
+    return err_set(err, ERR_USAGE, "--method", "there is no \"%.60s\"; `list methods` names them",
                    name);
 }
 

@@ -48,14 +48,14 @@ const struct option_row option_rows[] = {
                "gb200-nvl72." } },
     { "--model", NULL, "MODEL", PREDICTS | CONVERTS | TUNE | LEARN,
       { "model", TEXT(model),
-        .doc = "A preset (`list models`), a preset-style file, or a Hugging Face config.json or the "
-               "folder that holds it."
-               "[design]Its style is taken: all but layers, width and heads; llama2-7b when not "
-               "given." } },
+        .doc = "A preset (`list models`), a preset-style file, or a Hugging Face config.json "
+               "or the folder that holds it."
+               "[design]Gives the style, which is all but layers, width and heads; llama2-7b "
+               "when not given." } },
     { "--cluster", NULL, "CLUSTER", PREDICTS | VALIDATE | CALIBRATE | LEARN | CONVERTS | TUNE,
       { "cluster", TEXT(cluster),
-        .doc = "A preset (`list clusters`) or a file; dgx-h100 when not given. The name of a GPU "
-               "(h100) stands for the first preset that has it, which is said." } },
+        .doc = "A preset (`list clusters`) or a file; dgx-h100 when not given. The name of a "
+               "GPU (h100) takes the first preset that has it, and the answer says so." } },
     { "--gpu", NULL, "GPU", PREDICTS | CONVERTS | TUNE | LEARN,
       { "gpu", TEXT(gpu), .doc = "Takes the first cluster preset that has this GPU." } },
     { "--stack", NULL, "STACK", PREDICTS | VALIDATE | LEARN | CONVERTS | TUNE,
@@ -76,9 +76,10 @@ const struct option_row option_rows[] = {
         .doc = "Sequence length (8k is 8192); the model's usual one when not given." } },
     { "--documents", NULL, "FILE|mean=M,cv=C", PREDICTS,
       { "documents", TEXT(documents),
-        .doc = "Lengths of the documents packed into a sequence, whose tokens see no other: a file "
-               "with one on each line, or their mean and relative deviation (mean=8k,cv=1); one a "
-               "sequence when not given. `run` has no such mask and refuses it." } },
+        .doc = "Lengths of the documents packed into a sequence, which do not attend to each "
+               "other: a file with a length on each line, or their mean and relative "
+               "deviation (mean=8k,cv=1); one document per sequence when not given. `run` has "
+               "no such mask and refuses it." } },
     { "--routing", NULL, "balanced|random|cv=C|factor=F", PREDICTS,
       { "routing", TEXT(routing),
         .doc = "Spread of tokens over experts: equal, random, by a popularity of experts with standard "
@@ -91,20 +92,20 @@ const struct option_row option_rows[] = {
     { "--tokens", NULL, "T", PREDICTS,
       { "tokens", .kind = FIELD_QUANTITY, .quantity = QUANTITY_TOKENS, F(tokens), .min = 1,
         .max = 1e18,
-        .doc = "[search simulate explain run]Tokens to train on (300B or 300Btok), for days and "
-               "dollars."
-               "[design]Different tokens that there are (1T): more of them are repeats, which count "
-               "less. Any number when not given." } },
+        .doc = "[search simulate explain run]Tokens to train on (300B or 300Btok), for days "
+               "and dollars."
+               "[design]Unique tokens that exist (1T); training on more repeats tokens, which "
+               "count less. Unlimited when not given." } },
     { "--days", NULL, "D", DESIGN,
       { "days", .kind = FIELD_NUMBER, F(days), .min = 1e-3, .max = 1e5,
         .doc = "Days for which all GPUs train." } },
     { "--cost", NULL, "$", DESIGN,
       { "cost", .kind = FIELD_NUMBER, F(cost), .min = 1, .max = 1e12,
-        .doc = "Dollars for all GPU hours; beside --days, what ends first counts." } },
+        .doc = "Dollars for all GPU hours; with --days, the first limit to be reached counts." } },
     { "--flops", NULL, "C", DESIGN,
       { "flops", TEXT(flops),
-        .doc = "FLOPs to spend in place of days (5.76e23), or a model for what it took: 6 N D of its "
-               "parameters and tokens." } },
+        .doc = "FLOPs to spend in place of days (5.76e23), or the name of a model, for the 6 "
+               "N D FLOPs of its parameters and tokens." } },
     { "--inference", NULL, "T", DESIGN,
       { "inference", .kind = FIELD_QUANTITY, .quantity = QUANTITY_TOKENS, F(served_tokens),
         .min = 1, .max = 1e18,
@@ -119,7 +120,7 @@ const struct option_row option_rows[] = {
                "given." } },
     { "--precision", NULL, "P", PREDICTS | CONVERTS,
       { "precision", .kind = FIELD_NAME, .names = precision_names, F(precision),
-        .doc = "What is multiplied in which type: the layout's dtype=." } },
+        .doc = "Type of the products, as the layout's dtype=." } },
     { "--optimizer", NULL, "O", PREDICTS | CONVERTS,
       { "optimizer", .kind = FIELD_NAME, .names = optimizer_names, F(optimizer),
         .doc = "The optimizer, and the types of its state." } },
@@ -139,16 +140,17 @@ const struct option_row option_rows[] = {
       { "layout", TEXT(layout), .doc = "The plan as text: \"tp8 pp16 mb1 sp zero1\"." } },
     { "--compare", NULL, "LAYOUT", SEARCH | EXPLAIN,
       { "compare", TEXT(compare),
-        .doc = "[search]Tells where another layout ranks and what it loses."
-               "[explain]Tells the difference from another layout term by term." } },
+        .doc = "[search]Shows the rank of another layout and what it loses."
+               "[explain]Shows the difference from another layout term by term." } },
     { "--partition", NULL, NULL, EXPLAIN,
       { "partition", SWITCH(partition),
-        .doc = "Shows how a layer's operators are best split over the plan's tensor ranks, and what "
-               "that saves against Megatron's and others' ways." } },
+        .doc = "Shows how a layer's operators are best split over the plan's tensor ranks, "
+               "and the saving over Megatron's split and others." } },
     { "--from-run", NULL, "WORDS", EXPLAIN,
       { "from-run", TEXT(from_run),
-        .doc = "A run instead of a plan: \"params=175B tokens=300B gpus=1024 gpu=a100 days=34\" "
-               "gives U by 8TP and 6TP, u=0.45 in place of days= the days." } },
+        .doc = "A published run instead of a plan: \"params=175B tokens=300B gpus=1024 "
+               "gpu=a100 days=34\" gives the utilisation U by 8TP and 6TP; u=0.45 in place of "
+               "days= gives the days." } },
     { "--fix", NULL, "WORDS", SEARCH | DESIGN,
       { "fix", TEXT(fix), .doc = "Layout words that every plan must have: \"tp8 zero1\"." } },
     { "--forbid", NULL, "WORDS", SEARCH | DESIGN,
@@ -161,30 +163,30 @@ const struct option_row option_rows[] = {
                "--recompute-mixes and --placement." } },
     { "--uneven", NULL, NULL, SEARCH | DESIGN,
       { "uneven", SWITCH(uneven),
-        .doc = "Divides the layers unevenly over 1f1b stages too, as the embedding, the head and "
-               "the memory of each make it faster." } },
+        .doc = "Also divides the layers unevenly over 1f1b stages, where embedding, head or "
+               "memory make that faster." } },
     { "--recompute-mixes", NULL, NULL, SEARCH | DESIGN,
       { "recompute-mixes", SWITCH(recompute_mixes),
-        .doc = "Lets each 1f1b stage run a number of layers of its own again (recompute=block)." } },
+        .doc = "Lets each 1f1b stage recompute a different number of layers (recompute=block)." } },
     { "--certificate", NULL, "FILE", SEARCH,
       { "certificate", TEXT(certificate),
         .doc = "Writes a proof that no plan of the space is faster: a floor for each family of plans, or "
                "a bound, the memory or the time for each of its plans." } },
     { "--stage-types", NULL, "Q", SEARCH,
       { "stage-types", .kind = FIELD_INT, F(stage_types), .min = 1, .max = MOST_GPUS,
-        .doc = "With the method milp: at most so many kinds of stages (layers, and how many of them "
-               "run again)." } },
+        .doc = "With the method milp: the most kinds of stages, each with its number of "
+               "layers and of recomputed layers." } },
     { "--same-recompute", NULL, NULL, SEARCH,
       { "same-recompute", SWITCH(same_recompute),
-        .doc = "With the method milp: all stages run as many layers again, or all of theirs." } },
+        .doc = "With the method milp: all stages recompute the same number of layers, or all "
+               "of their layers." } },
     { "--host-memory", NULL, "M", SEARCH,
       { "host-memory", .kind = FIELD_QUANTITY, .quantity = QUANTITY_BYTES, F(host_memory_bytes),
         .min = 1, .max = 1e18,
-        .doc = "With the method milp: what a node's host may keep of what is offloaded "
-               "(\"1 TiB\")." } },
+        .doc = "With the method milp: memory of a node's host for offloaded data (\"1 TiB\")." } },
     { "--placement", NULL, NULL, SEARCH | DESIGN,
       { "placement", SWITCH(placement),
-        .doc = "Searches every rank order too, not Megatron's alone." } },
+        .doc = "Also searches every rank order besides Megatron's." } },
     { "--method", NULL, "METHOD", SEARCH,
       { "method", TEXT(method), .doc = "How to search (`list methods`); bnb when not given." } },
     { "--budget", NULL, "N", SEARCH,
@@ -193,43 +195,45 @@ const struct option_row option_rows[] = {
     { "--seed", NULL, "N", SEARCH | SIMULATE | RUN,
       { "seed", .kind = FIELD_INT, F(seed), .min = 1, .max = INT_MAX,
         .doc = "The same seed gives the same answer."
-               "[search]Other chances for zo, rl, random and --robust."
-               "[simulate]Other chances for --draws."
-               "[run]Other weights, tokens and dropout." } },
+               "[search]Seeds zo, rl, random and --robust."
+               "[simulate]Seeds --draws."
+               "[run]Seeds weights, tokens and dropout." } },
     { "--top", NULL, "K", SEARCH,
       { "top", .kind = FIELD_INT, F(top), .min = 1, .max = MAX_TOP,
-        .doc = "How many plans to show, the best of each kind, or in JSON of all; 5 when not given." } },
+        .doc = "Number of plans to show, the best of each kind, or in JSON the best of all; 5 "
+               "when not given." } },
     { "--objective", NULL, "O", SEARCH,
       { "objective", .kind = FIELD_NAME, .names = objective_names, F(objective),
-        .doc = "What is best: the shortest step, the cheapest run, the leanest in memory, or, over "
-               "exchanges too, the shortest training to all-reduce's accuracy." } },
+        .doc = "The best plan has the shortest step, the cheapest run, the least memory or, "
+               "over exchanges too, the shortest training to all-reduce's accuracy." } },
     { "--max-memory", NULL, "M", SEARCH | DESIGN,
       { "max-memory", .kind = FIELD_QUANTITY, .quantity = QUANTITY_BYTES, F(max_memory_bytes),
         .min = 1, .max = 1e18,
-        .doc = "What a GPU may hold (\"60 GiB\"), when less than it has." } },
+        .doc = "Memory of a GPU that a plan may use (\"60 GiB\"), if less than it has." } },
     { "--oom-risk", NULL, "X", SEARCH | DESIGN | TUNE,
       { "oom-risk", .kind = FIELD_NUMBER, F(oom_risk), .min = 0.001, .max = 1,
-        .doc = "Recommends plans that run out of memory with at most this probability; 0.05 when not "
-               "given. From 0.5 on, whatever is predicted to fit." } },
+        .doc = "Recommends plans that run out of memory with at most this probability; 0.05 "
+               "when not given. From 0.5 on, all plans that are predicted to fit." } },
     { "--price", NULL, "P", PREDICTS,
       { "price", .kind = FIELD_QUANTITY, .quantity = QUANTITY_DOLLARS_PER_HOUR, F(price),
-        .min = 0, .max = 1e9, .doc = "Of one GPU, in $/h (2.5); the cluster's when not given." } },
+        .min = 0, .max = 1e9, .doc = "Price of one GPU in $/h (2.5); the cluster's when not given." } },
     { "--pareto", NULL, NULL, SEARCH,
       { "pareto", SWITCH(pareto),
-        .doc = "Tells the plans that no other beats in GPUs, step time and memory at once, on the "
-               "usual counts up to --gpus." } },
+        .doc = "Shows the plans that no other plan beats in GPUs, step time and memory at "
+               "once, on the usual counts up to --gpus." } },
     { "--deadline", NULL, "T", SEARCH,
       { "deadline", .kind = FIELD_QUANTITY, .quantity = QUANTITY_SECONDS, F(deadline_s), .min = 1,
-        .max = 1e11, .doc = "Searches on the fewest GPUs, of up to --gpus, that train on all tokens "
-               "in this time (30d, 2w), failures and checkpoints included." } },
+        .max = 1e11, .doc = "Searches on the fewest GPUs, at most --gpus, that train on all tokens in this "
+               "time (30d, 2w), failures and checkpoints included." } },
     { "--largest", NULL, "FAMILY", SEARCH,
       { "largest", TEXT(largest),
         .doc = "Searches for the largest preset of a family (gpt3, llama) that fits the GPUs; "
                "`layers`: for the --model with as many layers as fit." } },
     { "--robust", NULL, "X", SEARCH,
       { "robust", .kind = FIELD_NUMBER, F(robust), .min = 0, .max = 0.9,
-        .doc = "Tells whether the best plan stays that when each sort of cost is off by up to this "
-               "share (0.1), and what would make another the best." } },
+        .doc = "Shows how often the best plan stays the best when each kind of cost is off by "
+               "up to this share (0.1), and the smallest change that makes another plan the "
+               "best." } },
     { "--time-limit", NULL, "T", SEARCH | DESIGN,
       { "time-limit", .kind = FIELD_QUANTITY, .quantity = QUANTITY_SECONDS, F(time_limit_s),
         .min = 1e-3, .max = 1e9,
@@ -237,7 +241,7 @@ const struct option_row option_rows[] = {
                "may be." } },
     { "--jobs", "-j", "N", SEARCH | DESIGN | VALIDATE | FIT | LEARN | TUNE,
       { "jobs", .kind = FIELD_INT, F(jobs), .min = 1, .max = MOST_JOBS,
-        .doc = "Threads; as many as there are cores when not given. The answer is the same." } },
+        .doc = "Threads; one per core when not given. The answer does not depend on it." } },
     { "--learned", NULL, "FILE", PREDICTS | VALIDATE | LEARN | TUNE | CONVERTS,
       { "learned", TEXT(learned),
         .doc = "Applies the file of `learn -o`: a factor on all times of a stack, and a narrower interval."
@@ -255,47 +259,49 @@ const struct option_row option_rows[] = {
       { "source", TEXT(source), .doc = "Scores the rows of one source_key alone." } },
     { "--why", NULL, NULL, VALIDATE,
       { "why", SWITCH(why),
-        .doc = "Says where errors come from: parts of the step, and constants that would explain "
-               "them." } },
+        .doc = "Shows the sources of errors: parts of the step, and constants that would "
+               "explain them." } },
     { "--report", NULL, "PREFIX", VALIDATE,
       { "report", TEXT(report), .doc = "Writes PREFIX.md and PREFIX.svg about accuracy." } },
     { "--run", NULL, NULL, SEARCH,
       { "run", SWITCH(run),
-        .doc = "Runs the best plan at once, and holds it against its prediction; with --json only "
-               "that is printed." } },
+        .doc = "Runs the best plan at once and compares it with its prediction; --json prints "
+               "only the comparison." } },
     { "--steps", NULL, "N", RUN | SEARCH,
       { "steps", .kind = FIELD_INT, F(steps), .min = 1, .max = 1000000,
         .doc = "Training steps; 10 when not given. The first two are not timed." } },
     { "--ranks", NULL, "N", RUN | CALIBRATE,
       { "ranks", .kind = FIELD_INT, F(ranks), .min = 1, .max = MOST_GPUS,
-        .doc = "[run]Processes to start: as many as the plan has ranks, or with --slice fewer."
-               "[calibrate]Processes that measure, as many as there are cores when not given; "
-               "with --osu how many the benchmark had." } },
+        .doc = "[run]Processes to start: one per rank of the plan, or with --slice fewer."
+               "[calibrate]Processes that measure, one per core when not given; with --osu "
+               "the number that the benchmark had." } },
     { "--quick", NULL, NULL, CALIBRATE,
       { "quick", SWITCH(quick),
-        .doc = "Fewer shapes, sizes and repeats: about a minute, of GPUs two; else four and "
-               "eight. Beside other programs shapes are left out, and the file says so." } },
+        .doc = "Fewer shapes, sizes and repeats: about one minute, or two on GPUs, instead of "
+               "four and eight. If other programs run, shapes are left out, and the file says "
+               "so." } },
     { "--for", NULL, "NAME", SEARCH | CALIBRATE,
       { "for", TEXT(for_model),
         .doc = "[search]Only plans that this framework can run (`list targets`), on its stack."
                "[calibrate]Measures the shapes of this model too." } },
     { "--refine", NULL, "RUN.json", CALIBRATE,
       { "refine", TEXT(refine),
-        .doc = "Scales the profile of the plan file that follows to what `run --json` measured of "
-               "it, by kind of op. A run that got less than 80 % of its cores is refused." } },
+        .doc = "Scales the profile of the following plan file, by kind of op, to the times "
+               "that `run --json` measured. A run that got less than 80 % of its cores is "
+               "refused." } },
     { "--convergence", NULL, "FILE", SEARCH | SIMULATE | CALIBRATE,
       { "convergence", TEXT(convergence),
-        .doc = "[search simulate]Judges exchanges by the constants of this file instead of the "
-               "shipped ones."
-               "[calibrate]Fits the constants of convergence on this, which `run --json` told, "
-               "and on the files that follow." } },
+        .doc = "[search simulate]Judges exchanges by the constants of this file instead of "
+               "the shipped ones."
+               "[calibrate]Fits the constants of convergence to this file of `run --json`, "
+               "and to the files that follow." } },
     { "--least", NULL, "L", CALIBRATE,
       { "least", .kind = FIELD_NUMBER, F(least), .min = 0, .max = 1e9,
-        .doc = "The least loss there is, for --convergence; fitted too when not given." } },
+        .doc = "The lowest possible loss, for --convergence; also fitted when not given." } },
     { "--heterogeneity", NULL, "H", CALIBRATE,
       { "heterogeneity", .kind = FIELD_NUMBER, F(heterogeneity), .min = 0, .max = 0.999,
-        .doc = "For --convergence: the share of what makes one rank's gradients differ that is its "
-               "data's, and stays; 0, of shuffled data, when not given." } },
+        .doc = "For --convergence: the share of the difference between ranks' gradients that "
+               "comes from their data and stays; 0, as for shuffled data, when not given." } },
     { "--nccl-tests", NULL, NULL, CALIBRATE,
       { "nccl-tests", SWITCH(nccl_tests),
         .doc = "Reads collectives from files that nccl-tests printed." } },
@@ -304,8 +310,8 @@ const struct option_row option_rows[] = {
         .doc = "Reads collectives from files that the OSU micro-benchmarks printed." } },
     { "--slice", NULL, NULL, RUN,
       { "slice", SWITCH(slice),
-        .doc = "Runs a part of the plan on --ranks ranks: the same shapes, fewer stages, layers "
-               "and replicas, against the prediction of that part." } },
+        .doc = "Runs a part of the plan on --ranks ranks: the same shapes with fewer stages, "
+               "layers and replicas, compared with the prediction of that part." } },
     { "--data", NULL, "TEXT", RUN | SEARCH,
       { "data", TEXT(data),
         .doc = "Trains on the bytes of a shipped text (`list texts`) or of a file; on random tokens "
@@ -315,11 +321,11 @@ const struct option_row option_rows[] = {
         .doc = "The learning rate, or its peak; 0.001 when not given." } },
     { "--lr-warmup", "--lr-warmup-iters", "N", RUN | SEARCH,
       { "lr-warmup", .kind = FIELD_INT, F(lr_warmup), .min = 0, .max = 1000000000,
-        .doc = "Steps in which the learning rate rises along a line from 0 to its peak." } },
+        .doc = "Steps in which the learning rate rises linearly from 0 to its peak." } },
     { "--lr-decay", "--lr-decay-iters", "N", RUN | SEARCH,
       { "lr-decay", .kind = FIELD_INT, F(lr_decay), .min = 0, .max = 1000000000,
-        .doc = "The step, counted from the first, at which a cosine has brought the rate down to "
-               "--min-lr; 0, or not given: it stays." } },
+        .doc = "The step, counted from the first, at which a cosine has lowered the rate to "
+               "--min-lr; 0, or not given: no decay." } },
     { "--min-lr", NULL, "R", RUN | SEARCH,
       { "min-lr", .kind = FIELD_NUMBER, F(least_rate), .min = 0, .max = 1e6,
         .doc = "The learning rate at the end of --lr-decay; 0 when not given." } },
@@ -333,57 +339,60 @@ const struct option_row option_rows[] = {
                "mean of about the last 50; 0, or not given: never." } },
     { "--hostile", NULL, "N:KIND:X", RUN,
       { "hostile", TEXT(hostile),
-        .doc = "Lets N data ranks, drawn by --seed, send something else in place of their gradients: "
-               "flip (-X times it), noise (normal, X times its size) or silence (zeros); X is 10 "
-               "when not given. exchange=median, trimmed, krum and geomedian bear some." } },
+        .doc = "Lets N data ranks, drawn by --seed, send something else in place of their "
+               "gradient: flip (-X times it), noise (normal, X times its size) or silence "
+               "(zeros); X is 10 when not given. exchange=median, trimmed, krum and geomedian "
+               "tolerate some." } },
     { "--checkpoint", NULL, "DIR", RUN,
       { "checkpoint", TEXT(checkpoint),
         .doc = "Saves the run in this folder after the last step; the newest two stay." } },
     { "--checkpoint-every", NULL, "N", RUN,
       { "checkpoint_every", .kind = FIELD_INT, F(checkpoint_every), .min = 1, .max = 1000000,
-        .doc = "And after every N steps." } },
+        .doc = "Also saves after every N steps." } },
     { "--resume", NULL, NULL, RUN,
       { "resume", SWITCH(resume),
-        .doc = "Goes on from the newest whole checkpoint of --checkpoint, on this layout or another; "
-               "--rate, --clip and the like win over the saved ones." } },
+        .doc = "Continues from the newest complete checkpoint of --checkpoint, on this layout "
+               "or another; --rate, --clip and the like override the saved ones." } },
     { "--backend", NULL, "NAME", RUN | SEARCH | CALIBRATE,
-      { "backend", TEXT(backend), .doc = "What runs it: host (the usual one), or cuda." } },
+      { "backend", TEXT(backend), .doc = "The backend that runs the plan: host, the default, or cuda." } },
     { "--comm", NULL, "NAME", RUN | SEARCH,
       { "comm", TEXT(comm),
-        .doc = "What ranks talk through: tcp, or mpi, which mpirun implies; on cuda nccl, or "
-               "staged, by way of the host." } },
+        .doc = "Communication between ranks: tcp, or mpi, which mpirun implies; on cuda nccl, "
+               "or staged through the host." } },
     { "--graphs", NULL, "WHEN", RUN | SEARCH,
       { "graphs", .kind = FIELD_NAME, .names = graphs_names, F(graphs),
-        .doc = "A chunk's passes run as graphs, issued once and launched from then on; auto: on "
-               "cuda with one pipeline stage. With tensor ranks, ZeRO-2 and 3 they never do." } },
+        .doc = "Captures a chunk's passes once and launches them as graphs; auto: on cuda "
+               "with one pipeline stage. Never with tensor ranks, ZeRO-2 or ZeRO-3." } },
     { "--watchdog", NULL, "T", RUN | SEARCH,
       { "watchdog", .kind = FIELD_QUANTITY, .quantity = QUANTITY_SECONDS, F(watchdog_s),
         .min = 0.01, .max = 1e9,
-        .doc = "Ends a run that makes no progress for so long (30s) with exit code 75, each rank "
-               "naming what it waits in; 60 s when not given." } },
+        .doc = "Ends a run without progress for this long (30s) with exit code 75; each rank "
+               "names what it waits in. 60 s when not given." } },
     { "--schedule-text", NULL, NULL, SIMULATE,
       { "schedule-text", SWITCH(schedule_text),
         .doc = "Prints the instruction list of every stage instead." } },
     { "--check", NULL, NULL, FIT,
       { "check", SWITCH(check),
-        .doc = "Writes nothing; says which shipped files would change, and exits 1 if any does." } },
+        .doc = "Writes nothing; names the shipped files that would change, and exits with 1 "
+               "if any would." } },
     { "--leave-out", NULL, "SOURCE", FIT,
       { "leave-out", TEXT(leave_out),
         .doc = "Fits without this source's rows and scores them; all: each source in turn." } },
     { "--table", NULL, "FILE", FIT,
-      { "table", TEXT(table), .doc = "Another table of jobs than calibration/fit/fit.json." } },
+      { "table", TEXT(table), .doc = "Table of jobs in place of calibration/fit/fit.json." } },
     { "--gantt", NULL, NULL, SIMULATE,
       { "gantt", SWITCH(gantt),
-        .doc = "Draws what each stage does from the step's start to its end, and tells the event "
-               "engine's step time." } },
+        .doc = "Draws what each stage does from the step's start to its end, and shows the "
+               "event engine's step time." } },
     { "--trace", NULL, "FILE", SIMULATE | RUN,
       { "trace", TEXT(trace),
-        .doc = "Writes the step's timeline for Perfetto (ui.perfetto.dev): a process a stage, a "
-               "thread a lane." } },
+        .doc = "Writes the step's timeline for Perfetto (ui.perfetto.dev): a process per "
+               "stage, a thread per lane." } },
     { "--draws", NULL, "N", SIMULATE,
       { "draws", .kind = FIELD_INT, F(draws), .min = 1, .max = MOST_DRAWS,
-        .doc = "Runs the step N times by the event engine, each time with other luck of chips, passes "
-               "and transfers, and tells the median and the 90th percentile." } },
+        .doc = "Simulates the step N times with the event engine, each time with other "
+               "variation of chips, passes and transfers, and shows the median and the 90th "
+               "percentile." } },
     { "--from", NULL, "TARGET", IMPORT | TUNE,
       { "from", TEXT(from), .doc = "The framework of the file (`list targets`)."
                "[tune]megatron when not given." } },
@@ -405,7 +414,7 @@ const struct option_row option_rows[] = {
     { "--json", NULL, NULL, ALL,
       { "json", SWITCH(json), .doc = "Prints one JSON document and nothing else." } },
     { "--quiet", "-q", NULL, ALL,
-      { "quiet", SWITCH(quiet), .doc = "Leaves out what is not the answer itself." } },
+      { "quiet", SWITCH(quiet), .doc = "Prints only the answer itself." } },
     { "--verbose", "-v", NULL, ALL,
       { "verbose", SWITCH(verbose), .doc = "Shows more: all stages, sources." } },
 };

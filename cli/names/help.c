@@ -102,7 +102,7 @@ void help_print_all(void)
     }
     printf("\n");
     terminal_print_words(
-        "simsearch COMMAND --help tells the options of each, `man simsearch` all of them. "
+        "simsearch COMMAND --help shows the options of each, `man simsearch` all of them. "
         "Without a command's name it is search.",
         0, 0, width());
 }

@@ -106,7 +106,7 @@ static void write_layout(FILE *to)
                 "| word | meaning |\n|---|---|\n");
     for (int i = 0; i < plan_num_tokens(); i++)
         write_row(plan_token_at(i)->form, plan_token_at(i)->doc, NULL, to);
-    fprintf(to, "\n## Rules\n\nWhat a plan must keep, in the order that it is checked.\n\n"
+    fprintf(to, "\n## Rules\n\nA plan must keep these rules. They are checked in this order.\n\n"
                 "| rule | meaning |\n|---|---|\n");
     for (int i = 0; i < plan_num_rules(); i++)
         write_row(plan_rule_at(i)->name, plan_rule_at(i)->summary, NULL, to);

@@ -432,6 +432,7 @@ const struct registry *registry_find(const char *name, struct err *err)
         err_set(err, ERR_USAGE, name, "nothing is listed under that; did you mean \"%s\"?",
                 nearest);
     else
-        err_set(err, ERR_USAGE, name, "nothing is listed under that; `simsearch list` tells what");
+        err_set(err, ERR_USAGE, name,
+                "nothing is listed under that; `simsearch list` has the names");
     return NULL;
 }

@@ -114,7 +114,7 @@ bool data_can_exchange(const struct plan_case *of, struct err *err)
 /* --- the row ---------------------------------------------------------------------------------- */
 
 static const struct plan_token words[] = {
-    { "dp", "dpN", "Data-parallel ranks; absent: what the GPUs leave.", TOKEN_NUMBER,
+    { "dp", "dpN", "Data-parallel ranks; absent: the remaining GPUs.", TOKEN_NUMBER,
       TOKEN_MEMBER(dp), .min = 1 },
 };
 

@@ -246,11 +246,11 @@ static const struct plan_rule rules_of_words[] = {
     { "recompute", "Recompute asks for no more layers than a chunk has, and for parts that the model has.", recompute_fits },
     { "precision", "Gradients are in fp32 or the type of the weights.",
       precision_is_consistent },
-    { "overlap", "What overlaps has something to overlap with.", overlap_is_possible },
+    { "overlap", "Every word of overlap= names communication that the plan has.", overlap_is_possible },
     { "order", "The rank order names every axis once.", order_names_every_axis },
     { "offload", "Activations are offloaded without pipeline or recompute.", offload_is_possible },
     { "optimizer", "muon updates whole matrices on the GPU: ZeRO at most 1, no offload.", optimizer_sees_matrices },
-    { "exchange", "What is not all-reduce joins two data ranks or more that hold all of the state, without cp.",
+    { "exchange", "Exchanges other than all-reduce join two or more data ranks with the whole state, without cp.",
       data_can_exchange },
 };
 // clang-format on

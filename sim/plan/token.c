@@ -25,10 +25,10 @@ static const struct plan_token other_tokens[] = {
       TOKEN_NUMBER, TOKEN_MEMBER(vpp), .min = 1, .fallback = 1 },
     { "sp", "sp", "Sequence parallel: tensor ranks split norms and dropout by tokens.",
       .read = token_read_sp, .write = token_write_sp },
-    { "zero", "zeroN", "What data ranks shard: 1 optimizer, 2 and gradients, 3 and weights.",
+    { "zero", "zeroN", "State that data ranks shard: 1 the optimizer, 2 also gradients, 3 also weights.",
       .read = token_read_number, .write = token_write_number, TOKEN_MEMBER(zero), .max = 3 },
     { "shard", "shard=N",
-      "Data ranks that ZeRO shards over, neighbours first; groups of them repeat one another (HSDP); "
+      "Data ranks that ZeRO shards over, neighbours first; each group has a copy (HSDP); "
       "absent: all.",
       .read = token_read_number, .write = token_write_shard, TOKEN_MEMBER(shard), .min = 1, .max = PLAN_MAX_NUMBER },
     { "schedule", "schedule=NAME",
@@ -38,17 +38,17 @@ static const struct plan_token other_tokens[] = {
       "embedding, or the head, alone. LETTERS are Megatron-Core's: \"E|(t*4|)*14tL\".",
       .read = token_read_stages, .write = token_write_stages },
     { "recompute", "recompute=none|selective[:MODULE+...]|op-selective|full|full:K|block:N,...",
-      "What the backward runs again: attention's core, or core_attn, mlp and layernorm as named; all "
-      "but fused attention and every other product; every layer with a checkpoint each K; the first N "
-      "of each chunk.",
+      "Ops that the backward recomputes. selective: attention's core, or the named modules (core_attn, "
+      "mlp, layernorm ...); op-selective: all but fused attention and every other product; full: every "
+      "layer, with a checkpoint each K layers; block: the first N layers of each chunk.",
       .read = token_read_recompute, .write = token_write_recompute, TOKEN_MEMBER(recompute),
       .names = recompute_names },
     { "attn", "attn=flash|unfused", "Attention kernels; absent: the stack's.",
       TOKEN_NAME, TOKEN_MEMBER(attention), .names = attention_words },
     { "dtype", "dtype=fp32|fp16|bf16|bf16-pure|fp8|fp8-cs|fp8-rowwise|fp8-mx|fp8-block|nvfp4",
       "Type of the products; bf16-pure keeps no fp32 master weights; fp8 multiplies linear layers "
-      "in fp8: delayed scales, or current ones, one a row, MX, one a block. Of nvfp4 the memory is "
-      "known and the time is not.",
+      "in fp8 with delayed scales, or current ones, per row, MX or per block. Plans in nvfp4 have a "
+      "memory but no time.",
       TOKEN_NAME, TOKEN_MEMBER(precision), .names = precision_names, .fallback = PRECISION_BF16 },
     { "grad", "grad=fp32|fp16|bf16",
       "Type of the main gradients; absent: fp32, or bf16 with bf16-pure.",
@@ -57,7 +57,7 @@ static const struct plan_token other_tokens[] = {
       "Type in which gradients are summed over data ranks; absent: theirs.",
       .read = token_read_name, .write = token_write_reduce, TOKEN_MEMBER(reduce_dtype), .names = gradient_words },
     { "optimizer", "optimizer=adam|adam-bf16|adam-8bit|momentum|sgd|adafactor|muon",
-      "Optimizer, and the type its moments are kept in; muon: of the matrices of blocks, and Adam of the rest.",
+      "Optimizer and the type of its moments; muon updates the matrices of blocks, and Adam the rest.",
       TOKEN_NAME, TOKEN_MEMBER(optimizer), .names = optimizer_names },
     { "overlap", "overlap=grad,param,p2p,tp,ep|none",
       "Communication that runs beside compute; ep: experts' rows beside another microbatch; absent: "
@@ -65,10 +65,10 @@ static const struct plan_token other_tokens[] = {
       .read = token_read_overlap, .write = token_write_overlap, .names = overlap_words },
     { "order", "order=tp-cp-dp-pp", "Axes from neighbouring ranks to distant ones.",
       .read = token_read_order, .write = token_write_order },
-    { "offload", "offload=optimizer,activations", "What is kept in host memory: the optimizer, which runs there, or layers' activations.",
+    { "offload", "offload=optimizer,activations", "State in host memory: the optimizer, which runs there, or layers' activations.",
       .read = token_read_offload, .write = token_write_offload, .names = offload_names },
     { "exchange", "exchange=allreduce|ring|tree|hierarchical|ps:K|async|gossip:GRAPH|local:H|pga:H|aga:H|qsgd:BITS|topk:R|ef21:R|neolithic:R|powersgd:R|median|trimmed|krum|geomedian",
-      "How data ranks agree on what a step has learned; `list exchanges` has them; absent: allreduce.",
+      "How data ranks combine their gradients or weights (`list exchanges`); absent: allreduce.",
       .read = token_read_exchange, .write = token_write_exchange },
 };
 // clang-format on
