@@ -105,6 +105,12 @@ static bool has_relative_positions(const struct plan *plan, const struct model *
     return model->positions == POSITION_TRANSFORMER_XL;
 }
 
+static bool predicts_later(const struct plan *plan, const struct model *model)
+{
+    (void)plan;
+    return model->mtp > 0;
+}
+
 /* Whether compression, or a robust rule, hides an overflow from the gradient norm, which is
  * computed after it. */
 static bool hides_overflow(const struct plan *plan, const struct model *model)
@@ -118,6 +124,7 @@ static bool hides_overflow(const struct plan *plan, const struct model *model)
 const struct refusal run_refusals[] = {
     { "cp", "context parallelism can't be run yet", splits_context },
     { "ep", "experts can't be run yet", splits_experts },
+    { "model", "modules that predict later tokens can't be run yet", predicts_later },
     { "shard", "sharding over a part of the data ranks can't be run yet", shards_in_part },
     { "offload", "offloading can't be run yet", offloads },
     { "recompute", "of selective recompute only attention's core can be run yet",

@@ -45,7 +45,7 @@ static void write_chunks(const struct job *job, struct megatron_args *to, struct
 {
     const struct plan *plan = &job->plan;
     if (plan->chunk_layers) {
-        struct stage_text stages = stage_text_of(plan, &job->model, 0, arena);
+        struct stage_text stages = stage_text_of(plan, &job->model, job->model.mtp, arena);
         struct text text = { 0 };
         stage_text_write(&stages, &text);
         to->layout = text_keep(&text, arena);
@@ -371,6 +371,7 @@ static void write_ends(const struct model *model, struct megatron_args *to)
     to->seq = model->seq;
     to->max_positions = model->max_positions > model->seq ? model->max_positions : model->seq;
     to->vocab = model->vocab;
+    to->mtp = model->mtp;
     to->untied = !model->tied;
     to->position = model->positions == POSITION_LEARNED  ? EMBEDDING_LEARNED
                    : model->positions == POSITION_ROTARY ? EMBEDDING_ROPE

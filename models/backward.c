@@ -401,12 +401,13 @@ static void push_dispatch(struct maker *m, const struct op *dispatch)
         give_gradient(m, op, dispatch->in.at[2]);
 }
 
-/* The gradients of the queries, of keys and values, and of the key that all heads share. */
-static void push_heads(struct maker *m, const struct op *heads)
+/* The gradients of all that was put together: of the queries, of keys and values, and of the key
+ * that all heads share; or of two values side by side. */
+static void push_parts(struct maker *m, const struct op *whole)
 {
-    struct op *op = push_traffic(m, heads, PASS_BACKWARD_INPUT);
-    for (int i = 1; i < heads->in.count; i++)
-        give_gradient(m, op, heads->in.at[i]);
+    struct op *op = push_traffic(m, whole, PASS_BACKWARD_INPUT);
+    for (int i = 1; i < whole->in.count; i++)
+        give_gradient(m, op, whole->in.at[i]);
 }
 
 static void push_activation(struct maker *m, const struct op *activation)
@@ -464,7 +465,8 @@ static void push_backward(struct maker *m, const struct op *op)
         push_dispatch(m, op);
         return;
     case OP_HEADS:
-        push_heads(m, op);
+    case OP_JOIN:
+        push_parts(m, op);
         return;
     case OP_EXPERT_ENTER:
         push_turned_mark(m, op, OP_EXPERT_LEAVE, gradient_of(m, op));
@@ -494,6 +496,9 @@ static void push_backward(struct maker *m, const struct op *op)
         return;
     case OP_QUANTIZE:
         pass_gradient(m, gradient_of(m, op), op->in.at[0]);
+        return;
+    case OP_TENSOR_JOIN: /* of a rank's rows; each then takes its columns */
+        push_turned_mark(m, op, OP_TENSOR_ENTER, gradient_of(m, op));
         return;
     case OP_CP_LEAVE:
         push_turned_mark(m, op, OP_CP_ENTER, gradient_of(m, op));

@@ -44,6 +44,11 @@ struct model model_of_kind(const struct model *model, int kind)
     return of;
 }
 
+struct model model_of_later(const struct model *model)
+{
+    return model_of_kind(model, model_kind_of(model, model->layers - 1));
+}
+
 /* Number of blocks until the runs repeat; 0: no runs. */
 static int round_layers(const struct blocks *blocks)
 {

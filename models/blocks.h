@@ -59,6 +59,8 @@ struct block_kind model_own_kind(const struct model *model);
 struct block_kind model_kind(const struct model *model, int kind);
 /* The model as if all of its blocks were of this kind; without experts where the kind has none. */
 struct model model_of_kind(const struct model *model, int kind);
+/* The same for the blocks of modules that predict later tokens, which are like the last. */
+struct model model_of_later(const struct model *model);
 int model_kind_of(const struct model *model, int layer);
 /* Counts the blocks of each kind among `layers` blocks from `first` on. */
 void model_count_kinds(const struct model *model, int first, int layers,

@@ -9,19 +9,24 @@ const char *const fusion_names[NUM_FUSIONS + 1] = {
     NULL,
 };
 
+void layer_add_block(struct builder *b)
+{
+    b->stream = b->value;
+    add_attention_block(b);
+    if (b->model->feed_forward == FEED_FORWARD_EXPERTS)
+        add_expert_block(b);
+    else
+        add_feed_forward_block(b);
+    b->ops.output = (short)b->stream;
+}
+
 struct ops layer_forward(const struct model *model, const struct layer_dims *dims,
                          const struct layer_options *options, struct arena *arena)
 {
     struct builder b = layer_begin(model, dims, options, arena);
-    b.stream = add_input(&b, dims->norm_tokens, dims->hidden);
-    b.ops.input = (short)b.stream;
+    b.ops.input = (short)add_input(&b, dims->norm_tokens, dims->hidden);
     b.ops.is_input_constant = model->gradient != GRADIENT_WHOLE;
-    add_attention_block(&b);
-    if (model->feed_forward == FEED_FORWARD_EXPERTS)
-        add_expert_block(&b);
-    else
-        add_feed_forward_block(&b);
-    b.ops.output = (short)b.stream;
+    layer_add_block(&b);
     return b.ops;
 }
 
@@ -34,6 +39,7 @@ struct layer_dims layer_dims(const struct model *model, double batch, double seq
         .tokens = batch * seq,
         .norm_tokens = batch * seq,
         .hidden = model->hidden,
+        .hidden_columns = model->hidden,
         .heads = model->heads,
         .kv_heads = model->kv_heads,
         .head_dim = model->head_dim,
@@ -67,6 +73,7 @@ double ops_model_flops(struct ops ops)
 
 struct forward_flops {
     double layers, head;
+    double later; /* of all modules that predict later tokens, their heads included */
 };
 
 /* Forward FLOPs of one sequence. */
@@ -85,6 +92,12 @@ static struct forward_flops forward_flops(const struct model *model, double seq)
             counts[kind] * ops_model_flops(layer_forward(&of, &widths, &options, &arena));
     }
     flops.head = ops_model_flops(head_forward(model, &dims, &options, &arena));
+    if (model->mtp > 0) {
+        struct model of = model_of_later(model);
+        struct layer_dims widths = layer_dims(&of, 1, seq);
+        double module = ops_model_flops(later_forward(&of, &widths, &options, &arena));
+        flops.later = model->mtp * (module + flops.head);
+    }
     arena_release(&arena);
     return flops;
 }
@@ -104,7 +117,14 @@ static double partial_flops(const struct model *model, double seq)
     struct layer_options options = { .flash_attention = true, .dtype = DTYPE_BF16 };
     int counts[MAX_BLOCK_KINDS];
     model_count_kinds(model, 0, model->layers, counts);
-    double flops = both_flops(head_forward(model, &dims, &options, &arena), &options, &arena);
+    double head = both_flops(head_forward(model, &dims, &options, &arena), &options, &arena);
+    double flops = (1 + model->mtp) * head;
+    if (model->mtp > 0) {
+        struct model of = model_of_later(model);
+        struct layer_dims widths = layer_dims(&of, 1, seq);
+        flops += model->mtp *
+                 both_flops(later_forward(&of, &widths, &options, &arena), &options, &arena);
+    }
     for (int kind = 0; kind < model_num_kinds(model); kind++) {
         struct model of = model_of_kind(model, kind);
         struct layer_dims widths = layer_dims(&of, 1, seq);
@@ -122,7 +142,7 @@ double model_step_flops(const struct model *model, double sequences, double seq)
     if (!model_trains_all(model))
         return sequences * partial_flops(model, seq);
     struct forward_flops flops = forward_flops(model, seq);
-    return 3 * sequences * (flops.layers + flops.head);
+    return 3 * sequences * (flops.layers + flops.head + flops.later);
 }
 
 double model_matrix_parameters(const struct model *model)

@@ -20,6 +20,7 @@ struct layer_dims {
     double tokens;      /* batch x seq */
     double norm_tokens; /* rows between the tensor regions: tokens, or tokens/tp under SP */
     double hidden;
+    double hidden_columns; /* of a product as wide as that whose columns are split */
     double heads, kv_heads, head_dim;
     double value_dim; /* of a head's values and outputs: head_dim, but in latent attention */
     double ffn;
@@ -76,6 +77,10 @@ struct ops embedding_forward(const struct model *model, const struct layer_dims 
                              const struct layer_options *options, struct arena *arena);
 struct ops head_forward(const struct model *model, const struct layer_dims *dims,
                         const struct layer_options *options, struct arena *arena);
+/* A module that predicts a later token, between an embedding and a head; `model`: as if all blocks
+ * were of its kind. The embedding's rows are the list's value aside. */
+struct ops later_forward(const struct model *model, const struct layer_dims *dims,
+                         const struct layer_options *options, struct arena *arena);
 
 /* Number of row blocks, equal to within one row, in which the head computes its logits; 0: all at
  * once. With blocks the forward keeps no logits, and the backward recomputes them block by

@@ -114,6 +114,7 @@ static bool has_number(enum op_kind kind)
     switch (kind) {
     case OP_TENSOR_ENTER:
     case OP_TENSOR_LEAVE:
+    case OP_TENSOR_JOIN:
     case OP_CP_ENTER:
     case OP_CP_LEAVE:
     case OP_QUANTIZE:

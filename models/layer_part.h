@@ -103,6 +103,9 @@ void add_feed_forward(struct builder *b, const struct feed_forward *of);
 /* Latent attention's heads from hidden rows; then the core's input is at hand (latent.c). */
 void add_latent_heads(struct builder *b);
 
+/* A block that reads the value at hand. */
+void layer_add_block(struct builder *b);
+
 /* The two halves of a block (attention.c; feed_forward.c or experts.c). */
 void add_attention_block(struct builder *b);
 void add_feed_forward_block(struct builder *b);

@@ -32,9 +32,11 @@
     X(SORT,            "sort",           "m rows of n, put in the order of batch experts")      \
     X(COMBINE,         "combine",        "m rows of n, each from k places of experts")          \
     X(HEADS,           "heads",          "m rows of n: latent queries, keys and values as heads") \
+    X(JOIN,            "join",           "m rows of n, of two values side by side")              \
     /* Marks that an axis replaces by its collective, or drops when it has one rank. */         \
     X(TENSOR_ENTER,    "tensor_enter",   "m rows of n from replicated or sequence-sharded")     \
     X(TENSOR_LEAVE,    "tensor_leave",   "m rows of n of partial sums")                         \
+    X(TENSOR_JOIN,     "tensor_join",    "m rows of n, of which each rank has columns")         \
     X(CP_ENTER,        "context_enter",  "m rows of n, of which k are of keys and values")      \
     X(CP_LEAVE,        "context_leave",  "m rows of n, of which k are of keys and values")      \
     X(EXPERT_ENTER,    "expert_enter",   "m rows of n, to the ranks of their experts, k in all") \

@@ -252,7 +252,7 @@ double model_untrained_parameters(const struct model *model)
 /* DeepSeek-V3 (arXiv:2412.19437), section 2.2. */
 double model_mtp_parameters(const struct model *model)
 {
-    struct model last = model_of_kind(model, model_kind_of(model, model->layers - 1));
+    struct model last = model_of_later(model);
     double projection = 2.0 * model->hidden * model->hidden;
     double module = 3 * norm_parameters(model) + projection + model_layer_parameters(&last);
     return model->mtp * module;

@@ -136,7 +136,7 @@ static bool set_routing(const struct options *options, struct setup *setup, stru
     return true;
 }
 
-/* Notes what a run with modules for later tokens leaves open. */
+/* Notes what modules for later tokens add to the model's parameters. */
 static void assume_modules(struct setup *setup)
 {
     const struct model *model = &setup->model;
@@ -144,8 +144,9 @@ static void assume_modules(struct setup *setup)
     if (model->mtp == 0)
         return;
     units_show_count(model_mtp_parameters(model), parameters, sizeof parameters);
-    setup_assume(setup, "without the modules of %s that predict later tokens (%s parameters)",
-                 model->name, parameters);
+    setup_assume(
+        setup, "%d module%s of %s that predict%s later tokens, beside the head: %s parameters more",
+        model->mtp, model->mtp > 1 ? "s" : "", model->name, model->mtp > 1 ? "" : "s", parameters);
 }
 
 /* Notes assumptions where a config.json leaves attention open, or its kind is not modelled. */

@@ -257,10 +257,12 @@ double op_s(const struct gpu *gpu, const struct profile *profile, enum attention
     case OP_DISPATCH:
     case OP_SORT:
     case OP_HEADS:
+    case OP_JOIN:
     case OP_COMBINE:
         return traffic_s(gpu, profile, op->bytes, op->kernels);
     case OP_TENSOR_ENTER:
     case OP_TENSOR_LEAVE:
+    case OP_TENSOR_JOIN:
     case OP_CP_ENTER:
     case OP_CP_LEAVE:
     case OP_EXPERT_ENTER:

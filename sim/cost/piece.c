@@ -665,13 +665,19 @@ static struct piece_cost with_times(struct piece_cost cost, const struct piece_c
     return cost;
 }
 
-/* The cost of a layer of a model with one kind of blocks. */
-static struct piece_cost even_block_cost(const struct timer *timer, const struct model *model,
+/* The lists of a piece that is a block, or has one. */
+typedef struct local_ops block_lists(struct rank_share share, const struct model *model, double seq,
+                                     const struct layer_options *options, bool overlap_tp,
+                                     struct arena *arena);
+
+/* The cost of a block of a model with one kind of blocks. */
+static struct piece_cost even_block_cost(const struct timer *timer, block_lists *lists,
+                                         const struct model *model,
                                          const struct layer_options *options, bool overlap,
                                          double input_bytes, struct arena *arena)
 {
     struct rank_share share = timer->question->share;
-    struct local_ops layer = local_layer(share, model, model->seq, options, overlap, arena);
+    struct local_ops layer = lists(share, model, model->seq, options, overlap, arena);
     struct weights weights = weights_of(&layer.forward, share, 0, arena);
     struct piece_cost cost = piece_cost(timer, layer, (double)weights.elements, input_bytes, arena);
     add_tensors(&cost, &weights, true);
@@ -681,16 +687,54 @@ static struct piece_cost even_block_cost(const struct timer *timer, const struct
 }
 
 /* The same, where loads of ranks may differ. */
-static struct piece_cost block_cost(const struct timer *timer, const struct model *model,
-                                    const struct layer_options *options, bool overlap,
-                                    double input_bytes, struct arena *arena)
+static struct piece_cost block_cost(const struct timer *timer, block_lists *lists,
+                                    const struct model *model, const struct layer_options *options,
+                                    bool overlap, double input_bytes, struct arena *arena)
 {
-    struct piece_cost cost = even_block_cost(timer, model, options, overlap, input_bytes, arena);
+    struct piece_cost cost =
+        even_block_cost(timer, lists, model, options, overlap, input_bytes, arena);
     struct rank_share share = timer->question->share;
     if (model->experts == 0 || model->routing.kind == ROUTING_BALANCED || share.capacity > 0)
         return cost;
     struct model peak = model_of_peak(share, model);
-    return with_times(even_block_cost(timer, &peak, options, overlap, input_bytes, arena), &cost);
+    struct piece_cost fullest =
+        even_block_cost(timer, lists, &peak, options, overlap, input_bytes, arena);
+    return with_times(fullest, &cost);
+}
+
+static struct list_cost both_lists(const struct list_cost *a, const struct list_cost *b)
+{
+    return (struct list_cost){
+        .total_s = a->total_s + b->total_s,
+        .compute_s = a->compute_s + b->compute_s,
+        .comm_s = a->comm_s + b->comm_s,
+        .context_s = a->context_s + b->context_s,
+        .expert_s = a->expert_s + b->expert_s,
+        .attention_s = a->attention_s + b->attention_s,
+        .kernels = a->kernels + b->kernels,
+        .flops = a->flops + b->flops,
+    };
+}
+
+/* Embedding and head once more, around a module that predicts a later token. The tables are those
+ * of the model; the norm is the module's own. */
+static struct piece_cost later_ends(const struct pieces *pieces, const struct weights *of_head)
+{
+    const struct piece_cost *embedding = &pieces->at[PIECE_EMBEDDING];
+    const struct piece_cost *head = &pieces->at[PIECE_HEAD];
+    double own = (double)of_head->elements;
+    struct piece_cost cost = {
+        .forward = both_lists(&embedding->forward, &head->forward),
+        .backward = both_lists(&embedding->backward, &head->backward),
+        .weight = both_lists(&embedding->weight, &head->weight),
+        .saved_bytes = embedding->saved_bytes + head->saved_bytes,
+        .waiting_bytes = embedding->waiting_bytes + head->waiting_bytes,
+        .input_bytes = head->input_bytes,
+        .parameters = own,
+        .trained = { fmin(own, head->trained.all), 0 },
+    };
+    add_tensors(&cost, of_head, false);
+    return cost;
 }
 
 struct pieces pieces_answer(const struct system *system, const struct model *model,
@@ -723,12 +767,19 @@ struct pieces pieces_answer(const struct system *system, const struct model *mod
         struct layer_dims widths = local_dims(share, &of, of.seq);
         pieces.context_buffer_bytes =
             fmax(pieces.context_buffer_bytes, context_buffer_bytes(share, &widths, element_bytes));
-        pieces.at[kind] = block_cost(&timer, &of, &options, overlap, input_bytes, arena);
+        pieces.at[kind] =
+            block_cost(&timer, local_layer, &of, &options, overlap, input_bytes, arena);
     }
     struct weights of_embedding = weights_of(&embedding.forward, share, 0, arena);
     struct weights of_head = weights_of(&head.forward, share, 0, arena);
     add_tensors(&pieces.at[PIECE_EMBEDDING], &of_embedding, true);
     add_tensors(&pieces.at[PIECE_HEAD], &of_head, !model->tied || !share.ends_meet);
+    if (model->mtp > 0) {
+        struct model of = model_of_later(model);
+        pieces.at[PIECE_LATER] =
+            block_cost(&timer, local_later, &of, &options, overlap, input_bytes, arena);
+        pieces.at[PIECE_LATER_ENDS] = later_ends(&pieces, &of_head);
+    }
     arena_reset(arena, mark);
     return pieces;
 }
@@ -793,8 +844,12 @@ struct kind_totals plan_kind_totals(const struct system *system, const struct mo
         layers[kind] = local_layer(share, &of, seq, &options, overlap, &arena);
         add_both(&totals, &timer, layers[kind], times * held.count[kind]);
     }
-    add_both(&totals, &timer, local_embedding(share, model, seq, &options, overlap, &arena), times);
-    add_both(&totals, &timer, local_head(share, model, seq, &options, overlap, &arena), times);
+    double ends = times * (1 + model->mtp);
+    add_both(&totals, &timer, local_embedding(share, model, seq, &options, overlap, &arena), ends);
+    add_both(&totals, &timer, local_head(share, model, seq, &options, overlap, &arena), ends);
+    if (model->mtp > 0)
+        add_both(&totals, &timer, local_later(share, model, seq, &options, overlap, &arena),
+                 times * model->mtp);
     for (int kind = 0; kind < model_num_kinds(model); kind++) {
         bool is_selective = plan->recompute == RECOMPUTE_SELECTIVE;
         int replayed = is_selective ? held.count[kind] : held.recomputed[kind];

@@ -53,7 +53,7 @@ struct piece_cost {
 
 /* The costs of a plan's pieces, and what they share. */
 struct pieces {
-    struct piece_cost at[NUM_PIECES]; /* one layer per kind of block, the embedding, the head */
+    struct piece_cost at[NUM_PIECES]; /* one layer per kind of block, the embedding ... */
     int num_kinds;
     double tokens;           /* of one microbatch on one rank, before tensor ranks divide them */
     double logits;           /* number of logits of one microbatch on one tensor and context rank */

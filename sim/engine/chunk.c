@@ -80,6 +80,22 @@ static void add_recompute(const struct work *w, struct pass *backward, struct ti
     parts->recompute_s += times * replay->total_s;
 }
 
+/* The same for the modules that predict later tokens. */
+static void add_later_recompute(const struct work *w, struct pass *backward,
+                                struct time_parts *parts, const struct holding *held)
+{
+    const struct piece_cost *later = &w->pieces->at[PIECE_LATER];
+    bool selective = w->plan->recompute == RECOMPUTE_SELECTIVE;
+    const struct list_cost *replay = selective ? &later->replay : &later->forward;
+    int times = selective || plan_recomputes_later(w->plan) ? held->count[PIECE_LATER] : 0;
+    if (times == 0 || !has_backward(later))
+        return;
+    backward->gpu_s += times * replay->total_s;
+    backward->issue_s += times * w->system->stack.host.checkpoint_s;
+    launch(w, backward, replay, times);
+    parts->recompute_s += times * replay->total_s;
+}
+
 /* Time of a pass: the slowest chip sets the pace. `host_s` is the host's overhead per pass. */
 static double pass_s(const struct work *w, const struct pass *pass, double host_s,
                      struct time_parts *parts)
@@ -232,6 +248,14 @@ static struct data_comm message_comm(const struct work *w, const struct piece_co
     return comm;
 }
 
+/* With the blocks of modules that predict later tokens, which are like the model's last. */
+static struct holding all_blocks(const struct model *model, const struct holding *held)
+{
+    struct holding blocks = *held;
+    blocks.count[model_kind_of(model, model->layers - 1)] += held->count[PIECE_LATER];
+    return blocks;
+}
+
 /* ZeRO-3 gathers each layer for its forward, and again for its backward if it drops the weights in
  * between. ZeRO-2 and 3 reduce after every microbatch's backward, or only after the last one's
  * (no_sync). */
@@ -241,6 +265,8 @@ static void add_sharding(const struct work *w, struct chunk_time *time, const st
     const struct stack *stack = &w->system->stack;
     if (!plan_reduces(plan) || held->layers == 0)
         return;
+    struct holding blocks = all_blocks(w->model, held);
+    held = &blocks;
     struct layer_comms none = { 0 }, gather = { 0 }, again = { 0 }, both = { 0 };
     for (int kind = 0; kind < w->pieces->num_kinds; kind++) {
         struct data_comm comm = message_comm(w, &w->pieces->at[kind]);
@@ -336,6 +362,7 @@ struct chunk_time chunk_time(const struct work *w, int chunk)
             add_piece(w, passes, &time.parts, &w->pieces->at[piece], held.count[piece]);
     for (int kind = 0; kind < w->pieces->num_kinds; kind++)
         add_recompute(w, &passes[CHUNK_BACKWARD], &time.parts, &held, kind);
+    add_later_recompute(w, &passes[CHUNK_BACKWARD], &time.parts, &held);
     time.forward_s = pass_s(w, &passes[CHUNK_FORWARD], host_s, &time.parts);
     time.backward_s = pass_s(w, &passes[CHUNK_BACKWARD], host_s, &time.parts);
     if (generator_splits(w->generator))

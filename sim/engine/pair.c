@@ -10,10 +10,9 @@
 double work_expert_comm_s(const struct work *w, const struct holding *held, bool is_forward)
 {
     double sum_s = 0;
-    for (int kind = 0; kind < w->pieces->num_kinds; kind++) {
-        const struct piece_cost *piece = &w->pieces->at[kind];
-        sum_s +=
-            held->count[kind] * (is_forward ? piece->forward.expert_s : piece->backward.expert_s);
+    for (int i = 0; i < NUM_PIECES; i++) {
+        const struct piece_cost *piece = &w->pieces->at[i];
+        sum_s += held->count[i] * (is_forward ? piece->forward.expert_s : piece->backward.expert_s);
     }
     return sum_s;
 }

@@ -125,7 +125,11 @@ static double chunk_flops(const struct work *w, int chunk)
 static double executed_flops(const struct work *w)
 {
     const struct pieces *pieces = w->pieces;
+    const struct piece_cost *later = &pieces->at[PIECE_LATER];
+    bool recomputes_later = plan_recomputes_later(w->plan);
     double flops = piece_flops(&pieces->at[PIECE_HEAD]);
+    flops += w->model->mtp * piece_flops(&pieces->at[PIECE_LATER_ENDS]);
+    flops += layers_flops(w->plan, later, w->model->mtp, recomputes_later ? w->model->mtp : 0);
     double of_chunk = 0;
     for (int chunk = 0, chunks = plan_chunks(w->plan); chunk < chunks; chunk++) {
         if (!chunk_is_as_before(w->plan, w->model, chunk))

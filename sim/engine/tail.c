@@ -80,14 +80,15 @@ static double after_chunks_s(const struct work *w, double reduce_s, double bytes
                               chunk_window_s(w, stage, true), buckets);
 }
 
-/* Tied embeddings: the stages of the first and the last chunk add up their gradients of the table.
- */
+/* Tied embeddings: the stages of the first and the last chunk add up their gradients of the table,
+ * as they do where modules on the last stage embed later tokens. */
 static double tied_reduce_s(const struct work *w, int stage)
 {
     const struct plan *plan = w->plan;
     struct placement placement = plan_placement(plan);
-    if (!w->model->tied || !model_trains(w->model, "embedding") || !w->system->stack.tied_reduce ||
-        placement_ends_meet(placement) || !placement_is_end_stage(placement, stage))
+    if (!(w->model->tied || w->model->mtp > 0) || !model_trains(w->model, "embedding") ||
+        !w->system->stack.tied_reduce || placement_ends_meet(placement) ||
+        !placement_is_end_stage(placement, stage))
         return 0;
     struct rank_group stages = plan_group(plan, PIPELINE_RANKS);
     int boundary = placement_last_boundary(placement);

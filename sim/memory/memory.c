@@ -25,7 +25,7 @@ double held_layer_parameters(const struct holding *held, const struct pieces *pi
     double parameters = 0;
     for (int kind = 0; kind < MAX_BLOCK_KINDS; kind++)
         parameters += held->count[kind] * pieces->at[kind].parameters;
-    return parameters;
+    return parameters + held->count[PIECE_LATER] * pieces->at[PIECE_LATER].parameters;
 }
 
 struct stage_weights held_weights(const struct holding *held, const struct pieces *pieces)
@@ -52,8 +52,8 @@ struct held_matrices held_matrices(const struct plan *plan, const struct holding
                                    const struct pieces *pieces)
 {
     struct held_matrices matrices = { 0 };
-    for (int kind = 0; kind < MAX_BLOCK_KINDS && plan_matrices_apart(plan); kind++)
-        matrices_add(&matrices, &pieces->at[kind].matrices, held->count[kind]);
+    for (int piece = 0; piece < NUM_PIECES && plan_matrices_apart(plan); piece++)
+        matrices_add(&matrices, &pieces->at[piece].matrices, held->count[piece]);
     return matrices;
 }
 
@@ -82,6 +82,15 @@ static double kept_bytes(const struct plan *plan, const struct piece_cost *layer
 {
     double bytes = kept * layer->saved_bytes;
     return plan->recompute == RECOMPUTE_SELECTIVE ? bytes - kept * layer->replayed_bytes : bytes;
+}
+
+/* Kept of a module that predicts a later token, ends apart: recomputed in full, the rows that it
+ * takes from the blocks and from the embedding, less the input of its last norm, which the ends
+ * count and which is repeated too. */
+static double later_kept_bytes(const struct memory_input *in)
+{
+    const struct piece_cost *later = &in->pieces->at[PIECE_LATER];
+    return plan_recomputes_later(in->plan) ? later->input_bytes : kept_bytes(in->plan, later, 1);
 }
 
 /* With offloading, two layers stay on the GPU: those that keep the most. */
@@ -183,7 +192,8 @@ static double buckets_bytes(const struct memory_input *in, double parameters)
     const struct plan *plan = in->plan;
     const struct stack *stack = &in->system->stack;
     struct state_bytes state = plan_state_bytes(plan, in->model);
-    double largest = in->pieces->at[PIECE_EMBEDDING].parameters;
+    double largest =
+        fmax(in->pieces->at[PIECE_EMBEDDING].parameters, in->pieces->at[PIECE_LATER].parameters);
     for (int kind = 0; kind < in->pieces->num_kinds; kind++)
         largest = fmax(largest, in->pieces->at[kind].parameters);
     if (plan_cuts(plan, STATE_PARAMETERS)) {
@@ -219,6 +229,13 @@ static struct schedule_shape shape_of(const struct memory_input *in)
     return (struct schedule_shape){ in->plan->pp, in->plan->vpp, in->num_microbatches, 0 };
 }
 
+/* What the loss of a later token keeps while the other losses are computed: its softmax, in fp32
+ * (Megatron Core, tensor_parallel/cross_entropy.py). */
+static double waiting_logits_bytes(const struct memory_input *in)
+{
+    return in->pieces->logits * fmin(4, plan_logit_bytes(in->plan, &in->system->stack));
+}
+
 /* Microbatches between the halves of a split backward keep only the operands of their weight
  * gradients and no logits; so far all were counted with everything. If the operands exceed that,
  * the peak is after the next BACKWARD_INPUT. */
@@ -235,13 +252,14 @@ static struct between_halves between_halves(const struct memory_input *in, int c
     double whole_bytes = layers_saved_bytes(in, chunk, held);
     for (int kind = 0; kind < MAX_BLOCK_KINDS; kind++)
         waiting_bytes += held.count[kind] * pieces->at[kind].waiting_bytes;
-    if (held.count[PIECE_EMBEDDING] > 0) {
-        whole_bytes += pieces->at[PIECE_EMBEDDING].saved_bytes;
-        waiting_bytes += pieces->at[PIECE_EMBEDDING].waiting_bytes;
+    static const int ends[] = { PIECE_EMBEDDING, PIECE_HEAD, PIECE_LATER_ENDS };
+    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
+        whole_bytes += held.count[ends[i]] * pieces->at[ends[i]].saved_bytes;
+        waiting_bytes += held.count[ends[i]] * pieces->at[ends[i]].waiting_bytes;
     }
-    if (held.count[PIECE_HEAD] > 0) {
-        whole_bytes += pieces->at[PIECE_HEAD].saved_bytes;
-        waiting_bytes += pieces->at[PIECE_HEAD].waiting_bytes;
+    if (held.count[PIECE_LATER] > 0) {
+        whole_bytes += held.count[PIECE_LATER] * later_kept_bytes(in);
+        waiting_bytes += held.count[PIECE_LATER] * pieces->at[PIECE_LATER].waiting_bytes;
     }
     return (struct between_halves){ whole_bytes, waiting_bytes - whole_bytes };
 }
@@ -272,7 +290,8 @@ static void correct_for_waiting(struct stage_memory *memory, const struct memory
         next_bytes = fmax(next_bytes, next_half_bytes(in, of));
         if (placement_has_head(placement, chunk))
             memory->logits_bytes -=
-                waiting * in->pieces->logits * plan_logit_bytes(in->plan, &in->system->stack);
+                waiting * (in->pieces->logits * plan_logit_bytes(in->plan, &in->system->stack) +
+                           in->model->mtp * waiting_logits_bytes(in));
     }
     memory->activations_bytes += next_bytes;
 }
@@ -334,7 +353,20 @@ static double logits_bytes(const struct memory_input *in, int held)
         return pieces->logits_run_bytes;
     double each_bytes = pieces->logits * plan_logit_bytes(in->plan, &in->system->stack);
     double backward_bytes = counts_passes(in) ? 0 : pieces->at[PIECE_HEAD].moment_bytes;
-    return (held - 1) * each_bytes + fmax(each_bytes, backward_bytes);
+    double others = held * in->model->mtp;
+    double at_loss_bytes = each_bytes;
+    if (others > 0) /* the last of them has a name until the model's own are made (gpt_model.py) */
+        at_loss_bytes += pieces->logits * precision_bytes(in->plan->precision);
+    return (held - 1) * each_bytes + others * waiting_logits_bytes(in) +
+           fmax(at_loss_bytes, backward_bytes);
+}
+
+/* Of all modules that predict later tokens. */
+static double laters_kept_bytes(const struct memory_input *in)
+{
+    if (in->model->mtp == 0)
+        return 0;
+    return in->model->mtp * (later_kept_bytes(in) + in->pieces->at[PIECE_LATER_ENDS].saved_bytes);
 }
 
 /* Adds the embedding, in its stage's first chunk, and the head, in its stage's last chunk. */
@@ -347,7 +379,8 @@ static void add_ends(struct stage_memory *memory, const struct memory_input *in,
                                      in->pieces->at[PIECE_EMBEDDING].saved_bytes;
     if (stage == placement_head_stage(placement)) {
         int held = chunk_most_in_flight(in->generator, shape, stage, in->plan->vpp - 1);
-        memory->activations_bytes += held * in->pieces->at[PIECE_HEAD].saved_bytes;
+        memory->activations_bytes +=
+            held * (in->pieces->at[PIECE_HEAD].saved_bytes + laters_kept_bytes(in));
         memory->logits_bytes = logits_bytes(in, held);
     }
 }
@@ -365,7 +398,23 @@ static double backward_bytes(const struct memory_input *in)
     return most_bytes;
 }
 
-/* What the head has kept is gone when the layers before it run backward. */
+/* The same for a module that predicts a later token, when the heads have run backward, beside the
+ * gradient that the model's own head gives the blocks. Recomputed in full, all that it keeps is
+ * back, and what its last norm reads and makes. */
+static double later_backward_bytes(const struct memory_input *in)
+{
+    const struct piece_cost *later = &in->pieces->at[PIECE_LATER];
+    bool is_selective = in->plan->recompute == RECOMPUTE_SELECTIVE;
+    double back = later->input_bytes;
+    if (plan_recomputes_later(in->plan))
+        back += later->saved_bytes - later_kept_bytes(in) + 2 * later->input_bytes;
+    double gone = in->pieces->at[PIECE_HEAD].saved_bytes +
+                  in->model->mtp * in->pieces->at[PIECE_LATER_ENDS].saved_bytes;
+    return back + (is_selective ? later->replayed_moment_bytes : later->moment_bytes) - gone;
+}
+
+/* What the head has kept is gone when the layers before it run backward, and so is what modules
+ * between them kept. */
 static void add_activations(struct stage_memory *memory, const struct memory_input *in, int stage)
 {
     struct schedule_shape shape = shape_of(in);
@@ -376,7 +425,10 @@ static void add_activations(struct stage_memory *memory, const struct memory_inp
     memory->recompute_bytes += counts_passes(in) ? pass_working_bytes(in) : backward_bytes(in);
     if (stage == placement_head_stage(plan_placement(in->plan)) && !counts_passes(in))
         memory->recompute_bytes =
-            fmax(0, memory->recompute_bytes - in->pieces->at[PIECE_HEAD].saved_bytes);
+            fmax(0, memory->recompute_bytes - in->pieces->at[PIECE_HEAD].saved_bytes -
+                        laters_kept_bytes(in));
+    if (stage == placement_head_stage(plan_placement(in->plan)) && in->model->mtp > 0)
+        memory->recompute_bytes = fmax(memory->recompute_bytes, later_backward_bytes(in));
 }
 
 /* Bytes of the pass that holds the most. */

@@ -20,10 +20,18 @@ static bool has_backward(const struct model *model)
     return model_kind(model, 0).gradient != GRADIENT_NONE;
 }
 
+bool plan_recomputes_later(const struct plan *plan)
+{
+    return plan->recompute == RECOMPUTE_FULL || plan->recompute == RECOMPUTE_EVERY;
+}
+
 struct holding chunk_holding(const struct plan *plan, const struct model *model, int chunk)
 {
     struct placement placement = plan_placement(plan);
+    int later = placement_has_head(placement, chunk) ? model->mtp : 0;
     struct holding held = {
+        .count[PIECE_LATER] = later,
+        .count[PIECE_LATER_ENDS] = later,
         .count[PIECE_EMBEDDING] = placement_has_embedding(placement, chunk),
         .count[PIECE_HEAD] = placement_has_head(placement, chunk),
         .layers = plan_chunk_layers(plan, model, chunk),
@@ -92,8 +100,11 @@ struct holding stage_holding(const struct plan *plan, const struct model *model,
             add(&held, &next);
         }
     }
-    if (is_one_kind)
+    if (is_one_kind) {
         held.count[PIECE_HEAD] = stage == placement_head_stage(placement);
+        held.count[PIECE_LATER] = held.count[PIECE_HEAD] * model->mtp;
+        held.count[PIECE_LATER_ENDS] = held.count[PIECE_LATER];
+    }
     return held;
 }
 

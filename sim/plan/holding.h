@@ -8,11 +8,12 @@
 
 #include "sim/plan/plan.h"
 
-/* The pieces of a chunk: blocks, by kind, and the model's two ends. */
-enum { PIECE_EMBEDDING = MAX_BLOCK_KINDS, PIECE_HEAD, NUM_PIECES };
+/* The pieces of a chunk: blocks, by kind, the model's two ends, and with the head the modules that
+ * predict later tokens: their blocks, and the two ends once more for each of them. */
+enum { PIECE_EMBEDDING = MAX_BLOCK_KINDS, PIECE_HEAD, PIECE_LATER, PIECE_LATER_ENDS, NUM_PIECES };
 
 struct holding {
-    int count[NUM_PIECES]; /* number of each piece: layers per kind, the embedding, the head */
+    int count[NUM_PIECES];           /* number of each piece: layers per kind, the embedding ... */
     int recomputed[MAX_BLOCK_KINDS]; /* layers per kind that the backward recomputes in full */
     int layers;                      /* of all kinds */
     int first_kind;                  /* kind of the first layer of the (stage's first) chunk */
@@ -22,6 +23,11 @@ static inline bool piece_is_layer(int piece)
 {
     return piece < MAX_BLOCK_KINDS;
 }
+
+/* Whether the backward recomputes a module that predicts later tokens in full, but for its
+ * embedding and its head; where some first blocks of a chunk are recomputed, it is not (Megatron
+ * Core, transformer/multi_token_prediction.py, _checkpointed_forward). */
+bool plan_recomputes_later(const struct plan *plan);
 
 struct holding chunk_holding(const struct plan *plan, const struct model *model, int chunk);
 /* The holding of all chunks of a stage. */

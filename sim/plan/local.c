@@ -233,6 +233,14 @@ struct local_ops local_head(struct rank_share share, const struct model *model, 
     return build(head_forward, share, model, seq, options, overlap_tp, arena);
 }
 
+struct local_ops local_later(struct rank_share share, const struct model *model, double seq,
+                             const struct layer_options *options, bool overlap_tp,
+                             struct arena *arena)
+{
+    struct model of = model_of_later(model);
+    return build(later_forward, share, &of, seq, options, overlap_tp, arena);
+}
+
 /* --- parameters ------------------------------------------------------------------------------- */
 
 /* The model with the widths of a rank's share; norms, and biases added after a sum, stay whole. The
@@ -271,5 +279,7 @@ double local_head_parameters(struct rank_share share, const struct model *model)
 {
     struct model of_rank = model_of_rank(share, model);
     of_rank.tied = model->tied && share.ends_meet;
-    return model_head_parameters(&of_rank);
+    bool has_table = model->mtp > 0 && !model->tied && !share.ends_meet;
+    double table = has_table ? (double)of_rank.vocab * of_rank.hidden : 0;
+    return model_head_parameters(&of_rank) + table;
 }

@@ -32,12 +32,17 @@ struct local_ops local_embedding(struct rank_share share, const struct model *mo
 struct local_ops local_head(struct rank_share share, const struct model *model, double seq,
                             const struct layer_options *options, bool overlap_tp,
                             struct arena *arena);
+/* A module that predicts a later token, without embedding and head. */
+struct local_ops local_later(struct rank_share share, const struct model *model, double seq,
+                             const struct layer_options *options, bool overlap_tp,
+                             struct arena *arena);
 
 /* Parameters one tensor rank holds. */
 double local_layer_parameters(struct rank_share share, const struct model *model);
 double local_embedding_parameters(struct rank_share share, const struct model *model);
 /* Final norm and head. A tied head shares the embedding's table; when the last chunk is on another
- * stage than the first, that stage holds a copy of the table. */
+ * stage than the first, that stage holds a copy of the table; so do modules that predict later
+ * tokens. */
 double local_head_parameters(struct rank_share share, const struct model *model);
 
 #endif

@@ -17,7 +17,8 @@ struct lowering plan_lowering(const struct plan *plan, const struct model *model
         .gather_updated = plan_gathers_updated(plan) && has_data_group,
         .mix_beside = (mixes || has_data_group) && is_beside,
         .mix_updated = mixes && !is_beside,
-        .tied = model->tied && !is_mirrored && !placement_ends_meet(plan_placement(plan)),
+        .tied = (model->tied || model->mtp > 0) && !is_mirrored &&
+                !placement_ends_meet(plan_placement(plan)),
     };
 }
 

@@ -53,9 +53,13 @@ static bool pipeline_holds_all_layers(const struct plan_case *of, struct err *er
                            "1 or more",
                            i, plan->chunk_layers[i]);
     }
-    return sum == of->model->layers ||
-           err_set(err, ERR_INFEASIBLE, "stages", "stages= sums to %lld of %d layers",
-                   (long long)sum, of->model->layers);
+    if (sum != of->model->layers)
+        return err_set(err, ERR_INFEASIBLE, "stages", "stages= sums to %lld of %d layers",
+                       (long long)sum, of->model->layers);
+    return plan->stage_modules == 0 || plan->stage_modules == of->model->mtp ||
+           err_set(err, ERR_INFEASIBLE, "stages",
+                   "stages= has %d modules that predict later tokens, and the model %d",
+                   plan->stage_modules, of->model->mtp);
 }
 
 bool pipeline_can_interleave(const struct plan_case *of, struct err *err)

@@ -99,6 +99,8 @@ struct plan {
     int num_recompute_layers;
     const int *chunk_layers; /* stages=: layers of each chunk; NULL: even */
     int num_chunk_layers;
+    int stage_modules;  /* modules for later tokens that stages= places beside the head; 0: it does
+                           not say how many. Not in the text, as they are always there */
     int attention;      /* enum plan_attention */
     int context_comm;   /* enum context_comm: how context ranks share keys */
     int precision;      /* enum precision */

@@ -14,6 +14,7 @@ static void tensor_shard(struct rank_share share, const struct model *model,
                          struct layer_dims *dims)
 {
     double tp = share.tp;
+    dims->hidden_columns /= tp;
     dims->heads /= tp;
     dims->kv_heads = dims->kv_heads > tp ? dims->kv_heads / tp : 1;
     dims->ffn /= tp;
@@ -41,7 +42,7 @@ static bool tensor_lower(struct rank_share share, struct ops span, struct ops *o
     struct op op = span.at[0];
     if (share.tp == 1 || (op.kind == OP_TENSOR_ENTER && !share.sp))
         return false;
-    if (op.kind == OP_TENSOR_ENTER)
+    if (op.kind == OP_TENSOR_ENTER || op.kind == OP_TENSOR_JOIN)
         become(&op, OP_ALL_GATHER);
     else if (op.kind == OP_TENSOR_LEAVE)
         become(&op, share.sp ? OP_REDUCE_SCATTER : OP_ALL_REDUCE);
@@ -155,8 +156,8 @@ const struct axis tensor_axis = {
     .next_degree = next_degree,
     .expert_degree = expert_degree,
     .shard = tensor_shard,
-    .marks = MARK(OP_TENSOR_ENTER) | MARK(OP_TENSOR_LEAVE) | MARK(OP_ALL_REDUCE) |
-             MARK(OP_ALL_GATHER) | MARK(OP_REDUCE_SCATTER) | MARK(OP_ALL_TO_ALL) |
-             MARK(OP_SEND_RECEIVE),
+    .marks = MARK(OP_TENSOR_ENTER) | MARK(OP_TENSOR_LEAVE) | MARK(OP_TENSOR_JOIN) |
+             MARK(OP_ALL_REDUCE) | MARK(OP_ALL_GATHER) | MARK(OP_REDUCE_SCATTER) |
+             MARK(OP_ALL_TO_ALL) | MARK(OP_SEND_RECEIVE),
     .lower = tensor_lower,
 };

@@ -100,7 +100,7 @@ static bool read_list(const char *value, int min, struct arena *arena, const int
     return true;
 }
 
-/* "E|t*4|(t|)*3L". Its modules for later tokens have no place in a plan. */
+/* "E|t*4|(t|)*3mL". Modules for later tokens stand beside the head. */
 static bool read_stage_letters(const char *value, struct arena *arena, struct plan *plan,
                                struct err *err)
 {
@@ -109,10 +109,12 @@ static bool read_stage_letters(const char *value, struct arena *arena, struct pl
         return false;
     plan->chunk_layers = stages.layers;
     plan->num_chunk_layers = stages.num_chunks;
-    return stages.mtp == 0 ||
+    plan->stage_modules = stages.mtp;
+    return stages.mtp == 0 || stages.mtp_chunk == stages.num_chunks - 1 ||
            err_set(err, ERR_USAGE, "",
-                   "modules that predict later tokens (m) are counted, but not predicted; leave "
-                   "them out");
+                   "modules that predict later tokens (m) are predicted in the chunk of the head "
+                   "(L) alone, not in chunk %d",
+                   stages.mtp_chunk);
 }
 
 bool token_read_stages(const struct plan_token *token, const char *value, struct arena *arena,

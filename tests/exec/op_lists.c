@@ -12,7 +12,8 @@ const struct layer_options layer_unfused = { .unfused = &unfused_usual,
                                              .dtype = DTYPE_BF16,
                                              .gradient_bytes = 4 };
 
-build_fn *const builders[NUM_BUILDERS] = { layer_forward, embedding_forward, head_forward };
+build_fn *const builders[NUM_BUILDERS] = { layer_forward, embedding_forward, head_forward,
+                                           later_forward };
 
 int count_kind(struct ops ops, enum op_kind kind)
 {

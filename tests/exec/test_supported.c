@@ -64,6 +64,11 @@ START_TEST(a_model_that_cannot_be_run_is_refused)
     model.positions = POSITION_ALIBI;
     ck_assert(!is_supported("mb1", &model, &err));
     ck_assert_str_eq(err.where, "model");
+    err = (struct err){ 0 };
+    model = model_of();
+    model.mtp = 1;
+    ck_assert(!is_supported("mb1", &model, &err));
+    ck_assert_msg(strstr(err.msg, "later tokens"), "%s", err.msg);
 }
 END_TEST
 

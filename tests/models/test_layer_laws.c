@@ -94,9 +94,9 @@ static void check_op(const struct op *op)
     if (op->kind == OP_GEMM)
         ck_assert_double_eq(op->flops, 2 * op->batch * op->m * op->n * op->k);
     bool is_mark = op->kind == OP_TENSOR_ENTER || op->kind == OP_TENSOR_LEAVE ||
-                   op->kind == OP_CP_ENTER || op->kind == OP_CP_LEAVE ||
-                   op->kind == OP_EXPERT_ENTER || op->kind == OP_EXPERT_LEAVE ||
-                   op_is_collective(op->kind);
+                   op->kind == OP_TENSOR_JOIN || op->kind == OP_CP_ENTER ||
+                   op->kind == OP_CP_LEAVE || op->kind == OP_EXPERT_ENTER ||
+                   op->kind == OP_EXPERT_LEAVE || op_is_collective(op->kind);
     bool is_free = is_mark || strcmp(op->name, "shared_add") == 0; /* a sum's gradient is its own */
     ck_assert_msg(is_free || (op->bytes > 0 && op->kernels > 0), "%s", op->name);
     ck_assert_msg(!is_mark || op->comm_bytes > 0, "%s", op->name);
