@@ -2,11 +2,11 @@
 #include "search/design.h"
 
 #include "base/arena.h"
+#include "cli/design_view.h"
 #include "cli/input/command.h"
 #include "cli/input/search_request.h"
 #include "cli/input/setup_part.h"
 #include "cli/views/answer.h"
-#include "cli/views/design_view.h"
 #include "cli/views/progress_bar.h"
 
 #include <math.h>

@@ -7,12 +7,12 @@
 #include "cli/lecture/from_run.h"
 #include "cli/lecture/lecture.h"
 #include "cli/lecture/textbook_view.h"
+#include "cli/partition_view.h"
 #include "cli/print/beside.h"
 #include "cli/print/scale.h"
 #include "cli/print/terminal.h"
 #include "cli/views/answer.h"
 #include "cli/views/goodput_view.h"
-#include "cli/views/partition_view.h"
 #include "cli/views/routing_view.h"
 #include "cli/views/show.h"
 

@@ -1,6 +1,6 @@
-/* cli/views/design_view.h - shows the model that a budget should train. */
-#ifndef CLI_VIEWS_DESIGN_VIEW_H
-#define CLI_VIEWS_DESIGN_VIEW_H
+/* cli/design_view.h - shows the model that a budget should train. */
+#ifndef CLI_DESIGN_VIEW_H
+#define CLI_DESIGN_VIEW_H
 
 #include "cli/input/setup.h"
 #include "search/design.h"

@@ -1,4 +1,4 @@
-#include "cli/views/design_view.h"
+#include "cli/design_view.h"
 
 #include "base/units.h"
 #include "cli/input/command.h"

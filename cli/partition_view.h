@@ -1,6 +1,6 @@
-/* cli/views/partition_view.h - the best way to split a layer of a plan over its tensor ranks. */
-#ifndef CLI_VIEWS_PARTITION_VIEW_H
-#define CLI_VIEWS_PARTITION_VIEW_H
+/* cli/partition_view.h - the best way to split a layer of a plan over its tensor ranks. */
+#ifndef CLI_PARTITION_VIEW_H
+#define CLI_PARTITION_VIEW_H
 
 #include "cli/input/options.h"
 #include "cli/input/setup.h"

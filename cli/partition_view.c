@@ -1,4 +1,4 @@
-#include "cli/views/partition_view.h"
+#include "cli/partition_view.h"
 
 #include "cli/print/terminal.h"
 #include "cli/views/show.h"
