@@ -6,10 +6,10 @@
  * as they consist of it, and each run's own, class by class. Its own error of a class a run shares
  * with those that do the same there: products of the same shapes, collectives of the same group and
  * size. On the shipped runs plans that differ in pp alone are off by 1.4 % (vtrain_single, rms of
- * 8160 differences), which is two runs' noise; in tp or microbatch, and so in shapes, by 14 and
- * 11 %. SD_OF_SLICE is that of fewer GPUs: the same plan on other numbers of data ranks is off by
- * 1.7 % (the median of 7 sources, 3555 pairs), of which noise explains 1.4. Step times of 30
- * configurations that were measured again scatter by 0.7 and 0.9 % (dgxc_h100, nemo2407_h100).
+ * 8160 differences), in tp or microbatch, and so in shapes, by 14 and 11 %. SD_OF_SLICE is that of
+ * fewer GPUs: the same plan on other numbers of data ranks is off by 1.7 % (the median of 7
+ * sources, 3555 pairs), of which noise explains 1.4. Step times of 30 configurations that were
+ * measured again scatter by 0.7 and 0.9 % (dgxc_h100, nemo2407_h100).
  * A measured time conditions the normal (Rasmussen and Williams 2006, A.2). */
 #ifndef SIM_ENGINE_BELIEF_H
 #define SIM_ENGINE_BELIEF_H
