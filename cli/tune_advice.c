@@ -3,6 +3,7 @@
 #include "base/text.h"
 #include "base/units.h"
 #include "cli/tune.h"
+#include "sim/plan/state_share.h"
 
 #include <math.h>
 #include <string.h>
@@ -83,7 +84,7 @@ SEEN(state_is_whole)
     (void)fix;
     text_add(where, "zero");
     text_add(found, "is 0, and %d replicas each keep the whole optimizer", plan_replicas(plan));
-    return plan->zero == 0 && plan_replicas(plan) > 1;
+    return !plan_cuts(plan, STATE_OPTIMIZER) && plan_replicas(plan) > 1;
 }
 
 static void shard_state(struct tuning *t, struct plan *plan)

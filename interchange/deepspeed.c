@@ -8,6 +8,7 @@
 #include "interchange/launcher.h"
 #include "interchange/setting_rows.h"
 #include "interchange/targets.h"
+#include "sim/plan/state_share.h"
 
 #include <jansson.h>
 #include <limits.h>
@@ -98,7 +99,8 @@ void deepspeed_arguments(const struct job *job, void *args, struct arena *arena)
         to->communication = COMMUNICATION_FP32;
     to->stage = plan->zero;
     to->overlap = overlaps_grad(job);
-    to->shard = plan->zero == 3 && plan->shard < plan_replicas(plan) ? plan->shard : 0;
+    to->shard =
+        plan_cuts(plan, STATE_PARAMETERS) && plan->shard < plan_replicas(plan) ? plan->shard : 0;
     to->tp = plan->tp;
     to->stages = plan->pp;
     to->optimizer = plan->optimizer == OPTIMIZER_ADAM ? "AdamW" : "SGD";
@@ -142,7 +144,7 @@ bool deepspeed_job(const void *args, struct job *job, struct arena *arena, struc
     plan->pp = from->stages;
     plan->dp = job->num_gpus / (plan->tp * plan->pp);
     plan->zero = plan->dp == 1 ? 0 : from->stage;
-    if (plan->zero == 3 && from->shard > 0 && from->shard < plan->dp)
+    if (plan_cuts(plan, STATE_PARAMETERS) && from->shard > 0 && from->shard < plan->dp)
         plan->shard = from->shard;
     plan->precision = from->bf16 ? PRECISION_BF16 : from->fp16 ? PRECISION_FP16 : PRECISION_FP32;
     bool narrow = from->fp16 || from->bf16;
@@ -216,7 +218,8 @@ static bool recompute_exists(const struct rule_case *of, struct err *err)
 static bool shards_exist(const struct rule_case *of, struct err *err)
 {
     const struct plan *plan = &of->job->plan;
-    return plan->zero == 3 || plan->shard == 0 || plan->shard == plan_replicas(plan) ||
+    return plan_cuts(plan, STATE_PARAMETERS) || plan->shard == 0 ||
+           plan->shard == plan_replicas(plan) ||
            BROKEN("shard", "shard=%d needs zero3 (MiCS)", plan->shard);
 }
 

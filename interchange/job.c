@@ -2,6 +2,7 @@
 
 #include "sim/cost/generation.h"
 #include "sim/plan/axis.h"
+#include "sim/plan/state_share.h"
 
 #include <string.h>
 
@@ -19,7 +20,7 @@ void job_set_overlaps(struct job *job, unsigned overlaps)
     unsigned told = 1u << PLAN_OVERLAP_GRAD;
     if (plan->sp)
         told |= 1u << PLAN_OVERLAP_TP;
-    if (plan->zero > 0)
+    if (plan_cuts(plan, STATE_OPTIMIZER))
         told |= 1u << PLAN_OVERLAP_PARAM;
     if (plan->vpp > 1)
         told |= 1u << PLAN_OVERLAP_P2P;

@@ -2,6 +2,7 @@
 #include "interchange/megatron.h"
 #include "interchange/launcher.h"
 #include "interchange/targets.h"
+#include "sim/plan/state_share.h"
 
 #include <string.h>
 
@@ -38,7 +39,7 @@ bool megatron_parse(const char *path, const char *text, struct imported *out, st
 /* Each flag and each value is an argument of its own. */
 void megatron_write(const struct job *job, struct exported *out, struct arena *arena)
 {
-    bool is_fsdp = job->plan.zero > 1;
+    bool is_fsdp = plan_cuts(&job->plan, STATE_GRADIENTS);
     (void)arena;
     for (int i = 0; i < out->settings.count; i++) {
         settings_add(&out->arguments, out->settings.at[i].key, 0);

@@ -4,6 +4,7 @@
 
 #include "base/length.h"
 #include "sim/plan/stage_text.h"
+#include "sim/plan/state_share.h"
 #include "sim/schedule/schedule.h"
 
 #include <stdio.h>
@@ -144,17 +145,18 @@ static void write_state(const struct job *job, struct megatron_args *to)
 {
     const struct plan *plan = &job->plan;
     unsigned overlaps = job_overlaps(job);
-    to->distributed_optimizer = plan->zero > 0;
-    if (plan->zero > 1) {
+    to->distributed_optimizer = plan_cuts(plan, STATE_OPTIMIZER);
+    if (plan_cuts(plan, STATE_GRADIENTS)) {
         to->megatron_fsdp = true;
         to->sharding = plan->zero;
         to->checkpoint_format = "fsdp_dtensor";
         to->fuses_wgrad = false;
     }
-    if (plan->zero > 0 && plan->shard > 0 && plan_replicas(plan) % plan->shard == 0)
+    if (plan_cuts(plan, STATE_OPTIMIZER) && plan->shard > 0 &&
+        plan_replicas(plan) % plan->shard == 0)
         to->optimizer_instances = plan_replicas(plan) / plan->shard;
     to->overlap_grad = overlaps & BIT(PLAN_OVERLAP_GRAD);
-    to->overlap_param = plan->zero > 0 && (overlaps & BIT(PLAN_OVERLAP_PARAM));
+    to->overlap_param = plan_cuts(plan, STATE_OPTIMIZER) && (overlaps & BIT(PLAN_OVERLAP_PARAM));
     to->overlap_p2p = overlaps & BIT(PLAN_OVERLAP_P2P);
     to->overlap_tp = plan->sp && (overlaps & BIT(PLAN_OVERLAP_TP));
 }
@@ -169,7 +171,8 @@ static void read_state(const struct megatron_args *from, struct job *job)
                                                : 0;
     if (replicas == 1 && job->num_gpus > 0)
         plan->zero = 0; /* there is no one to share with */
-    if (plan->zero > 0 && from->optimizer_instances > 1 && replicas > from->optimizer_instances)
+    if (plan_cuts(plan, STATE_OPTIMIZER) && from->optimizer_instances > 1 &&
+        replicas > from->optimizer_instances)
         plan->shard = replicas / from->optimizer_instances;
     unsigned overlaps = from->overlap_grad * BIT(PLAN_OVERLAP_GRAD) |
                         from->overlap_param * BIT(PLAN_OVERLAP_PARAM) |

@@ -3,6 +3,7 @@
 #include "base/length.h"
 #include "base/text.h"
 #include "interchange/titan.h"
+#include "sim/plan/state_share.h"
 
 #include <limits.h>
 #include <string.h>
@@ -141,10 +142,10 @@ static int tokens_of(double sequences, int seq)
 static void write_state(const struct plan *plan, struct titan_args *to)
 {
     int shards = plan_shards(plan) / plan->cp;
-    to->replicate = plan->zero > 0 && shards > 0 ? plan->dp / shards : plan->dp;
-    to->shard = plan->zero > 0 && shards > 0 ? shards : 1;
-    if (plan->zero > 0)
-        to->reshard = plan->zero == 3 ? RESHARD_ALWAYS : RESHARD_NEVER;
+    to->replicate = plan_cuts(plan, STATE_OPTIMIZER) && shards > 0 ? plan->dp / shards : plan->dp;
+    to->shard = plan_cuts(plan, STATE_OPTIMIZER) && shards > 0 ? shards : 1;
+    if (plan_cuts(plan, STATE_OPTIMIZER))
+        to->reshard = plan_cuts(plan, STATE_PARAMETERS) ? RESHARD_ALWAYS : RESHARD_NEVER;
 }
 
 void titan_arguments(const struct job *job, void *args, struct arena *arena)
@@ -209,7 +210,7 @@ static void read_state(const struct titan_args *from, struct job *job)
         from->reshard == RESHARD_NEVER || (from->reshard == RESHARD_DEFAULT && plan->pp > 1);
     if (shards * plan->cp > 1)
         plan->zero = never ? 2 : 3;
-    if (plan->zero > 0 && shards > 0 && shards < plan->dp)
+    if (plan_cuts(plan, STATE_OPTIMIZER) && shards > 0 && shards < plan->dp)
         plan->shard = shards * plan->cp;
 }
 
@@ -329,12 +330,12 @@ static bool recompute_exists(const struct rule_case *of, struct err *err)
 static bool state_is_sharded(const struct rule_case *of, struct err *err)
 {
     const struct plan *plan = &of->job->plan;
-    if (plan->zero == 1)
+    if (plan_cuts(plan, STATE_OPTIMIZER) && !plan_cuts(plan, STATE_GRADIENTS))
         return BROKEN("zero", "zero1 shards states alone, and FSDP shards gradients too");
-    if (plan->zero == 0 && plan->cp > 1)
+    if (!plan_cuts(plan, STATE_OPTIMIZER) && plan->cp > 1)
         return BROKEN("zero", "zero0 with cp %d: context ranks are among those that shard",
                       plan->cp);
-    return plan->zero == 0 || plan->shard == 0 || plan->shard % plan->cp == 0 ||
+    return !plan_cuts(plan, STATE_OPTIMIZER) || plan->shard == 0 || plan->shard % plan->cp == 0 ||
            BROKEN("shard", "shard=%d is no multiple of cp %d", plan->shard, plan->cp);
 }
 

@@ -1,4 +1,6 @@
 #include "cli/views/kinds.h"
+#include "sim/plan/axis.h"
+#include "sim/plan/state_share.h"
 
 enum { KEPT_PER_ROW = 5 };
 
@@ -12,10 +14,14 @@ static bool recomputes_all(const struct plan *plan)
     return plan->recompute == RECOMPUTE_FULL || plan->recompute == RECOMPUTE_EVERY;
 }
 
+/* Data ranks are what the others leave. */
 static bool are_alike(const struct plan *a, const struct plan *b)
 {
-    return a->tp == b->tp && a->cp == b->cp && a->ep == b->ep && a->pp == b->pp &&
-           a->microbatch == b->microbatch && (a->zero == 3) == (b->zero == 3) &&
+    for (int axis = 0; axis < num_axes; axis++)
+        if (axis != AXIS_DATA && a->degree[axis] != b->degree[axis])
+            return false;
+    return a->microbatch == b->microbatch &&
+           plan_cuts(a, STATE_PARAMETERS) == plan_cuts(b, STATE_PARAMETERS) &&
            recomputes_all(a) == recomputes_all(b);
 }
 
