@@ -103,12 +103,13 @@ static int stage_layers(const struct megatron_args *args, int stage)
 /* Chunks of first/last numbers, or of embedding and loss counted as layers. */
 static void read_uneven(const struct megatron_args *from, struct job *job, struct arena *arena)
 {
-    int vpp = job->plan.vpp, pp = job->plan.pp, count = pp * vpp;
+    struct placement placement = plan_placement(&job->plan);
+    int vpp = job->plan.vpp, count = placement_chunks(placement);
     int *layers = ARENA_ARRAY(arena, int, (size_t)count);
     int counted = from->layers + from->account_embedding + from->account_loss;
     bool own = from->first_layers > 0 || from->last_layers > 0;
     for (int i = 0; i < count; i++)
-        layers[i] = own ? stage_layers(from, i % pp) / vpp : counted / count;
+        layers[i] = own ? stage_layers(from, placement_stage(placement, i)) / vpp : counted / count;
     if (!own) {
         layers[0] -= from->account_embedding;
         layers[count - 1] -= from->account_loss;
@@ -127,7 +128,7 @@ static bool read_chunks(const struct megatron_args *from, struct job *job, struc
             return err_within(err, "--pipeline-model-parallel-layout");
         }
         bool is_whole = plan->pp > 0 && stages.num_chunks >= plan->pp;
-        plan->vpp = is_whole ? stages.num_chunks / plan->pp : 1;
+        plan->vpp = is_whole ? placement_rounds_of(stages.num_chunks, plan->pp) : 1;
         job_set_chunks(job, stages.layers, stages.num_chunks);
         return true;
     }

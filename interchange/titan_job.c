@@ -125,7 +125,8 @@ static bool read_chunks(const struct titan_args *from, struct job *job, struct a
     int total = job->model.layers + from->first_less + from->last_less;
     plan->vpp = is_looped ? 2 : 1; /* what it takes where nothing is said */
     if (from->layers_per_stage > 0)
-        plan->vpp = (total + from->layers_per_stage - 1) / from->layers_per_stage / plan->pp;
+        plan->vpp = placement_rounds_of(
+            (total + from->layers_per_stage - 1) / from->layers_per_stage, plan->pp);
     plan->vpp = plan->vpp > 0 ? plan->vpp : 1;
     read_inferred(from, job, arena);
     return true;

@@ -1,5 +1,7 @@
 #include "search/splits.h"
 
+#include "sim/schedule/placement.h"
+
 #include <math.h>
 #include <string.h>
 
@@ -83,9 +85,10 @@ static const int *light_last(struct list *list, int vpp)
     }
     if (first < least_end || last >= middle)
         return NULL;
+    struct placement placement = { pp, vpp, NULL };
     int *layers = ARENA_ARRAY(list->arena, int, (size_t)(pp * vpp));
     for (int chunk = 0; chunk < pp * vpp; chunk++) {
-        int stage = chunk % pp;
+        int stage = placement_stage(placement, chunk);
         layers[chunk] = (stage == 0 ? first : stage == pp - 1 ? last : middle) / vpp;
     }
     return layers;

@@ -206,7 +206,8 @@ struct stage_text stage_text_of(const struct plan *plan, const struct model *mod
 bool stage_text_check(const struct stage_text *stages, const struct model *model, int pp, int mtp,
                       struct err *err)
 {
-    if (stages->num_chunks % pp != 0)
+    struct placement placement = { pp, placement_rounds_of(stages->num_chunks, pp), NULL };
+    if (placement_chunks(placement) != stages->num_chunks)
         return err_set(err, ERR_INFEASIBLE, "stages", "%d chunks are not a multiple of pp %d",
                        stages->num_chunks, pp);
     long long layers = 0;
@@ -219,10 +220,11 @@ bool stage_text_check(const struct stage_text *stages, const struct model *model
         return err_set(err, ERR_INFEASIBLE, "stages",
                        "%d modules that predict later tokens are laid out, not %d", stages->mtp,
                        mtp);
-    int round = stages->mtp_chunk / pp, last_round = stages->num_chunks / pp - 1;
+    int round = placement_round(placement, stages->mtp_chunk);
+    int last_round = placement.chunks_per_stage - 1;
     return mtp == 0 || round == last_round ||
            err_set(err, ERR_INFEASIBLE, "stages",
                    "modules that predict later tokens are in chunk %d of rank %d; they need the "
                    "rank's last, chunk %d",
-                   round, stages->mtp_chunk % pp, last_round);
+                   round, placement_stage(placement, stages->mtp_chunk), last_round);
 }

@@ -47,6 +47,12 @@ static inline int placement_chunks(struct placement placement)
     return placement.num_stages * placement.chunks_per_stage;
 }
 
+/* How many chunks each stage gets of so many; what does not divide is left over. */
+static inline int placement_rounds_of(int num_chunks, int num_stages)
+{
+    return num_chunks / num_stages;
+}
+
 static inline int placement_round(struct placement placement, int chunk)
 {
     return chunk / placement.num_stages;
