@@ -160,7 +160,7 @@ static float attempt_ms(const struct launch *on, const struct attempt *attempt)
 static size_t result_bytes(const struct gemm_product *p)
 {
     long values = (p->batch - 1) * p->c_step + (p->m - 1) * p->c_stride + p->n;
-    return (size_t)values * (p->c_dtype == DTYPE_FP32 ? 4 : 2);
+    return (size_t)values * stored_bytes(p->c_dtype);
 }
 
 /* Finds memory for a result to discard. It uses stream-ordered allocation, as other allocation

@@ -12,6 +12,7 @@
 #include "models/op.h"
 
 #include <cuda_runtime_api.h>
+#include <stddef.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -23,6 +24,24 @@ enum {
     SUMS_BYTES = 1 << 20,
     WORKSPACE_BYTES = PRODUCT_BYTES + SUMS_BYTES
 };
+
+/* Bytes of a value in device memory. */
+static inline size_t stored_bytes(enum dtype storage)
+{
+    switch (storage) {
+    case DTYPE_FP32:
+        return 4;
+    case DTYPE_FP16:
+    case DTYPE_BF16:
+        return 2;
+    case DTYPE_FP8:
+        return 1;
+    case DTYPE_FP4: /* two share a byte */
+    case NUM_DTYPES:
+        break;
+    }
+    return 0;
+}
 
 struct gemm; /* handles and tuned algorithms: gemm.h */
 

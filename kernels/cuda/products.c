@@ -205,7 +205,7 @@ static struct rows rows_of_matrix(const struct batch *b)
 /* Address of value `first`. */
 static void *at(const struct launch *on, const void *values, long first)
 {
-    return (char *)values + first * (on->storage == DTYPE_FP32 ? 4 : 2);
+    return (char *)values + (size_t)first * stored_bytes(on->storage);
 }
 
 /* matrix[seq, seq] = x[seq, head_dim] y[seq, head_dim]^T */

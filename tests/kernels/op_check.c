@@ -71,7 +71,7 @@ static size_t element_bytes(const struct tensor *t, enum dtype storage)
 {
     switch (t->kind) {
     case VALUES:
-        return storage == DTYPE_FP32 ? 4 : 2;
+        return (size_t)dtype_bytes(storage);
     case FLOATS:
     case POSITIVE:
     case EXACT:
