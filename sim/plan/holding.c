@@ -118,19 +118,30 @@ struct holding model_holding(const struct plan *plan, const struct model *model)
     return held;
 }
 
+/* Whether as many layers from there on are of the same kinds. */
+static bool are_same_kinds(const struct model *model, int layers, int first, int other_first)
+{
+    int counts[MAX_BLOCK_KINDS], others[MAX_BLOCK_KINDS];
+    model_count_kinds(model, first, layers, counts);
+    model_count_kinds(model, other_first, layers, others);
+    return memcmp(counts, others, sizeof counts) == 0;
+}
+
 /* Chunks without the model's ends. */
 static bool are_alike(const struct plan *plan, const struct model *model, int a, int b)
 {
-    if (model_num_kinds(model) == 1) {
-        int layers = plan_chunk_layers(plan, model, a);
-        return layers == plan_chunk_layers(plan, model, b) &&
-               plan_recomputed_layers(plan, a, layers) == plan_recomputed_layers(plan, b, layers);
-    }
-    struct holding left = chunk_holding(plan, model, a);
-    struct holding right = chunk_holding(plan, model, b);
-    return left.first_kind == right.first_kind &&
-           memcmp(left.count, right.count, sizeof left.count) == 0 &&
-           memcmp(left.recomputed, right.recomputed, sizeof left.recomputed) == 0;
+    int layers = plan_chunk_layers(plan, model, a);
+    int recomputed = plan_recomputed_layers(plan, a, layers);
+    if (layers != plan_chunk_layers(plan, model, b) ||
+        recomputed != plan_recomputed_layers(plan, b, layers))
+        return false;
+    if (model_num_kinds(model) == 1)
+        return true;
+    int first = chunk_first_layer(plan, model, a), other_first = chunk_first_layer(plan, model, b);
+    return model_kind_of(model, first) == model_kind_of(model, other_first) &&
+           are_same_kinds(model, layers, first, other_first) &&
+           (recomputed == 0 || recomputed == layers ||
+            are_same_kinds(model, recomputed, first, other_first));
 }
 
 bool chunk_is_as_before(const struct plan *plan, const struct model *model, int chunk)
