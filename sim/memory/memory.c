@@ -431,11 +431,13 @@ static void add_activations(struct stage_memory *memory, const struct memory_inp
         memory->recompute_bytes = fmax(memory->recompute_bytes, later_backward_bytes(in));
 }
 
-/* Bytes of the pass that holds the most. */
+/* Bytes of the pass that holds the most; of a bound for every K none, as no pass has such a K. */
 static double passes_bytes(const struct memory_input *in, int stage,
                            const struct stage_memory *memory)
 {
     double most_bytes = 0;
+    if (checkpoint_interval(in->plan) == ANY_INTERVAL)
+        return 0;
     for (int round = 0; round < in->plan->vpp; round++) {
         int chunk = placement_chunk(plan_placement(in->plan), stage, round);
         most_bytes = fmax(most_bytes, pass_most_bytes(in, chunk, memory->logits_bytes));

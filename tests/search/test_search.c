@@ -309,6 +309,7 @@ static const struct {
     { "megatron-core", "schedule=zb-h2" },
     { "megatron-core", "vpp2 schedule=zb-v" },
     { "torch-ddp", "" },
+    { "host", "" },
 };
 
 START_TEST(no_candidate_holds_less_than_the_state_of_its_block)
