@@ -144,7 +144,12 @@ START_TEST(every_schedule_of_the_registry_is_known_in_rows)
 {
     struct run_row row = plain_row();
     row.schedule = generators[_i].name;
-    row.vpp = generators[_i].of_round ? 2 : 1; /* several chunks a stage */
+    bool is_mirrored = generators[_i].rule && generators[_i].rule->is_mirrored;
+    row.vpp = generators[_i].of_round && !is_mirrored ? 2 : 1; /* several chunks a stage */
+    if (is_mirrored) {
+        row.dp = row.dp * row.pp / 4; /* at least 4 stages */
+        row.pp = 4;
+    }
     ck_assert_str_eq(convert_known(&row).plan.schedule, generators[_i].name);
 }
 END_TEST

@@ -14,7 +14,7 @@
 /* Two stages of two chunks and two microbatches, interleaved, with a data group: forward 1 s,
  * backward 2 s, messages 0.25 s, reductions 1 s on another wire, update 0.5 s. */
 static const struct chunk_cost chunks[4] = {
-    { 1, 0, 1, 1 }, { 1, 0, 1, 1 }, { 1, 0, 1, 1 }, { 1, 0, 1, 1 }
+    { 1, 0, 1, 1, 0 }, { 1, 0, 1, 1, 0 }, { 1, 0, 1, 1, 0 }, { 1, 0, 1, 1, 0 }
 };
 static const struct stage_cost stages[2] = { { .reduce_s = 1, .optimizer_s = 0.5 },
                                              { .reduce_s = 1, .optimizer_s = 0.5 } };

@@ -156,7 +156,7 @@ static void check_rounds(const struct generator *generator, const struct order *
                       strcmp(generator->name, "naive") != 0 && !generator->rule;
     for (int i = 0; i < order->count; i++) {
         int s = order->ops[i].stage;
-        int pass = seen_at(order, i).pass;
+        int pass = (int)seen_at(order, i).pass;
         ck_assert_int_eq(order->at[pass][s * order->per_stage + done[pass][s]++], i);
         int forwards = done[CHUNK_FORWARD][s];
         int backwards = done[CHUNK_BACKWARD][s];
