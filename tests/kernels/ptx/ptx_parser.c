@@ -309,7 +309,7 @@ static bool has_shape(const char *operands, const char *shape)
 
 bool ptx_read_operands(struct ptx_parser *p, struct ptx_insn *insn, char *text)
 {
-    char *items[PTX_MOST_OPERANDS + 1], shape[64];
+    char *items[PTX_MOST_OPERANDS + 1] = { 0 }, shape[64];
     char copy[PTX_MOST_STATEMENT];
     memcpy(copy, text, strlen(text) + 1);
     insn->count = split_operands(text, items, shape);
