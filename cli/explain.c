@@ -239,7 +239,7 @@ static bool load_second(const struct options *options, struct setup *second, str
     struct options other = *options;
     if (options->num_files > 1)
         return setup_load(&other, options->files[1], second, err);
-    other.layout = options->compare;
+    other.layout = options->search.compare;
     return setup_load(&other, options->num_files > 0 ? options->files[0] : NULL, second, err);
 }
 
@@ -253,7 +253,7 @@ static bool check_run_alone(const struct options *options, struct err *err)
     } others[] = {
         { plan, plan != NULL },
         { "--layout", options->layout != NULL },
-        { "--compare", options->compare != NULL },
+        { "--compare", options->search.compare != NULL },
         { "--partition", options->partition },
         { "--gpus", options->gpus > 0 },
         { "--model", options->model != NULL },
@@ -286,8 +286,8 @@ static bool check_arguments(const struct options *options, struct err *err)
         return err_set(err, ERR_USAGE, "--layout",
                        "is missing; expected a layout like \"tp8 pp16 mb1 sp zero1\", or a plan "
                        "file");
-    if (options->num_files > 1 && (options->compare || options->layout))
-        return err_set(err, ERR_USAGE, options->compare ? "--compare" : "--layout",
+    if (options->num_files > 1 && (options->search.compare || options->layout))
+        return err_set(err, ERR_USAGE, options->search.compare ? "--compare" : "--layout",
                        "expected at most two plans; found more");
     return true;
 }
@@ -303,7 +303,7 @@ int cmd_explain(int argc, char **argv, struct err *err)
         explain_from_run(&options, err);
         return exit_code_of(err);
     }
-    bool has_second = options.num_files > 1 || options.compare;
+    bool has_second = options.num_files > 1 || options.search.compare;
     if (has_second && options.partition)
         err_set(err, ERR_USAGE, "--partition", "expected one plan; found two");
     if (err->code != ERR_NONE ||

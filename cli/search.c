@@ -208,11 +208,11 @@ static bool check_method(const char *name, struct err *err)
 /* Refuses options of random methods with other methods, which would ignore them. */
 static bool check_draws(const struct options *options, struct err *err)
 {
-    const char *name = options->method ? options->method : search_methods[0].name;
-    bool seeds = options->seed && options->robust < 0;
-    if (search_method_find(name)->is_drawn || (!options->budget && !seeds))
+    const char *name = options->search.method ? options->search.method : search_methods[0].name;
+    bool seeds = options->seed && options->search.robust < 0;
+    if (search_method_find(name)->is_drawn || (!options->search.budget && !seeds))
         return true;
-    return err_set(err, ERR_USAGE, options->budget ? "--budget" : "--seed",
+    return err_set(err, ERR_USAGE, options->search.budget ? "--budget" : "--seed",
                    "is for the methods zo, rl and random; found %s, which draws nothing", name);
 }
 
@@ -223,7 +223,7 @@ static bool compare(const struct options *options, struct setup *setup,
 {
     struct plan plan;
     struct err broken = { 0 };
-    if (!setup_parse(setup, options, "--compare", options->compare, &plan, err))
+    if (!setup_parse(setup, options, "--compare", options->search.compare, &plan, err))
         return false;
     if (!search_rank(request, result, &plan, &setup->arena, rank, &broken))
         return err_pass(err, &broken);
@@ -310,7 +310,7 @@ static bool take_segments(const struct options *options, struct setup *setup,
     int asked = setup->system.num_gpus, node = cluster_node_size(cluster);
     bool has_ended_early = result->timed_out || result->was_interrupted;
     if (result->num_top > 0 || has_ended_early || cluster->segment <= 0 || asked % node != 0 ||
-        cluster->segment >= node || options->deadline_s > 0 || extras->largest->family)
+        cluster->segment >= node || options->search.deadline_s > 0 || extras->largest->family)
         return true;
     setup->system.num_gpus = asked / node * cluster->segment;
     cluster->levels[0].size = cluster_node_share(cluster, setup->system.num_gpus);
@@ -350,7 +350,7 @@ static bool may_take_fewer(const struct options *options, const struct setup *se
     bool has_ended_early = result->timed_out || result->was_interrupted;
     return result->num_top == 0 && result->proved_optimal && !has_ended_early &&
            result->fewest_gpus > 0 && result->fewest_gpus < setup->system.num_gpus &&
-           options->deadline_s <= 0 && !options->run && !extras->largest->family &&
+           options->search.deadline_s <= 0 && !options->run && !extras->largest->family &&
            !words_are_to_blame(&extras->relaxations);
 }
 
@@ -387,10 +387,10 @@ static void look_beside(const struct options *options, const struct search_reque
     bool is_usual = !request->method && request->objective != OBJECTIVE_MEMORY &&
                     !request->uneven && !request->recompute_mixes && !request->placement;
     if (result->num_top > 0 && result->proved_optimal && is_usual && extras->asked_gpus == 0 &&
-        options->deadline_s <= 0 && !extras->largest->family)
+        options->search.deadline_s <= 0 && !extras->largest->family)
         nearby_better(request, &result->top[0], &extras->nearby);
     if (result->proved_optimal && is_usual && request->objective == OBJECTIVE_TIME &&
-        options->deadline_s <= 0)
+        options->search.deadline_s <= 0)
         extras->tight = result->tight;
 }
 
@@ -409,7 +409,7 @@ static bool compare_and_widen(const struct options *options, struct setup *setup
                               struct rank_result *rank, struct extras *extras, struct err *reason,
                               struct err *err)
 {
-    if (!options->compare || result->num_top == 0)
+    if (!options->search.compare || result->num_top == 0)
         return true;
     if (!compare(options, setup, request, result, rank, reason, err))
         return false;
@@ -441,7 +441,7 @@ static bool write_certificate(const struct options *options, const struct setup 
                               const struct search_request *request,
                               const struct search_result *result, struct err *err)
 {
-    if (!options->certificate || result->num_top == 0)
+    if (!options->search.certificate || result->num_top == 0)
         return true;
     if (!result->proved_optimal)
         return err_set(err, ERR_USAGE, "--certificate",
@@ -453,7 +453,7 @@ static bool write_certificate(const struct options *options, const struct setup 
     json_object_set_new(certificate, "version", json_string(SIMSEARCH_VERSION));
     json_object_set_new(certificate, "question",
                         planfile_json(&setup->system, &setup->model, &result->top[0].plan, NULL));
-    bool ok = planfile_write(options->certificate, certificate, err);
+    bool ok = planfile_write(options->search.certificate, certificate, err);
     json_decref(certificate);
     return ok;
 }
@@ -464,12 +464,12 @@ static int answer(struct options *options, struct setup *setup, struct largest *
     struct search_request request = search_request_of(options, setup);
     ask_for_target(options, setup, &request);
     if (!largest_choose(largest, options, setup, &request, err) ||
-        (options->certificate && !certificate_can_be(&request, err)))
+        (options->search.certificate && !certificate_can_be(&request, err)))
         return exit_code_of(err);
     setup_note_storage(setup);
-    if (options->pareto)
+    if (options->search.pareto)
         return answer_pareto(options, setup, &request, err);
-    if (options->objective == OBJECTIVE_ACCURACY)
+    if (options->search.objective == OBJECTIVE_ACCURACY)
         return answer_accuracy(options, setup, &request, err);
     struct search_result result = { 0 };
     struct rank_result rank;
@@ -521,7 +521,7 @@ int cmd_search(int argc, char **argv, struct err *err)
     struct setup setup = { 0 };
     struct largest largest = { 0 };
     if (!options_parse(COMMAND_SEARCH, 0, argc, argv, &options, err) ||
-        !check_method(options.method, err) || !check_draws(&options, err) ||
+        !check_method(options.search.method, err) || !check_draws(&options, err) ||
         !check_pareto_options(&options, err) || !check_robust_options(&options, err))
         return exit_code_of(err);
     int code = EXIT_FAILED;

@@ -8,8 +8,8 @@ bool begin_for_target(struct options *options, struct err *err)
 {
     const struct target *target =
         options->for_model ? target_find(options->for_model, "--for", err) : NULL;
-    if (target &&
-        (options->pareto || options->certificate || options->objective == OBJECTIVE_ACCURACY))
+    if (target && (options->search.pareto || options->search.certificate ||
+                   options->search.objective == OBJECTIVE_ACCURACY))
         return err_set(err, ERR_USAGE, "--for",
                        "does not go with --pareto, --certificate or time-to-accuracy");
     if (target && !options->stack)

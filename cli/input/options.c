@@ -216,13 +216,13 @@ static bool check_stdout(const struct options *options, struct err *err)
 bool options_parse(unsigned command, int max_files, int argc, char **argv, struct options *out,
                    struct err *err)
 {
-    *out = (struct options){ .space = -1,
+    *out = (struct options){ .search.space = -1,
                              .precision = -1,
                              .optimizer = -1,
                              .dispatcher = -1,
                              .tolerance = -1,
                              .price = -1,
-                             .robust = -1,
+                             .search.robust = -1,
                              .lr_warmup = -1,
                              .lr_decay = -1,
                              .least_rate = -1,

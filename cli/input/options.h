@@ -18,6 +18,24 @@ enum { MAX_FILES = 64, MOST_GPUS = 1 << 24 };
 enum graphs { GRAPHS_AUTO, GRAPHS_ON, GRAPHS_OFF };
 extern const char *const graphs_names[];
 
+/* What is searched and how. */
+struct search_options {
+    const char *fix, *forbid, *compare, *method;
+    int objective;
+    int space; /* -1: not given */
+    bool uneven, recompute_mixes, placement;
+    int budget;
+    double oom_risk; /* 0: not given */
+    double time_limit_s;
+    bool pareto;
+    double deadline_s; /* 0: none */
+    double robust;     /* -1: not asked */
+    const char *largest, *certificate;
+    int stage_types;
+    bool same_recompute;
+    double host_memory_bytes;
+};
+
 /* Texts are borrowed from argv; NULL, 0 or -1 when not given. */
 struct options {
     const char *model, *cluster, *gpu, *stack;
@@ -32,34 +50,21 @@ struct options {
     bool reference;
     double reserve_bytes; /* 0: none */
     const char *layout;
-    const char *fix, *forbid, *compare, *method;
-    int objective;
-    int space; /* -1: not given */
-    bool uneven, recompute_mixes, placement;
-    int top, jobs, budget, seed;
-    double oom_risk; /* 0: not given */
-    double max_memory_bytes, price, time_limit_s;
-    bool pareto;
-    double deadline_s; /* 0: none */
+    int top, jobs, seed;
+    double max_memory_bytes, price;
     double days, cost; /* design; 0: not given */
     const char *flops;
     double served_tokens; /* 0: none */
     int law, aspect;
-    double robust; /* -1: not asked */
     const char *convergence;
     double least;         /* least possible loss; 0: not known */
     double heterogeneity; /* 0: shuffled data */
-    const char *largest;
     const char *output;
-    const char *certificate;
     const char *trace;
     int draws;
     bool json, quiet, verbose, schedule_text, gantt;
     bool partition; /* explain */
     const char *from_run;
-    int stage_types;
-    bool same_recompute;
-    double host_memory_bytes;
     const char *learned;     /* NULL: nothing */
     bool propose;            /* tune */
     const char *predictions; /* validate */
@@ -85,6 +90,7 @@ struct options {
     bool run;                    /* search */
     bool quick, nccl_tests, osu; /* calibrate */
     const char *for_model, *refine;
+    struct search_options search;
     const char *files[MAX_FILES];
     int num_files;
 };

@@ -53,40 +53,40 @@ void add_case_options(const struct options *options, const struct setup *setup, 
 
 void add_search_options(const struct options *options, struct text *out)
 {
-    if (options->fix)
-        text_add(out, " --fix '%s'", options->fix);
-    if (options->forbid)
-        text_add(out, " --forbid '%s'", options->forbid);
+    if (options->search.fix)
+        text_add(out, " --fix '%s'", options->search.fix);
+    if (options->search.forbid)
+        text_add(out, " --forbid '%s'", options->search.forbid);
     add_option(out, "--for", options->for_model);
-    if (options->space >= 0)
-        text_add(out, " --space %s", search_space_names[options->space]);
-    if (options->uneven)
+    if (options->search.space >= 0)
+        text_add(out, " --space %s", search_space_names[options->search.space]);
+    if (options->search.uneven)
         text_add(out, " --uneven");
-    if (options->recompute_mixes)
+    if (options->search.recompute_mixes)
         text_add(out, " --recompute-mixes");
-    if (options->stage_types > 0)
-        text_add(out, " --stage-types %d", options->stage_types);
-    if (options->same_recompute)
+    if (options->search.stage_types > 0)
+        text_add(out, " --stage-types %d", options->search.stage_types);
+    if (options->search.same_recompute)
         text_add(out, " --same-recompute");
-    if (options->host_memory_bytes > 0)
-        add_quantity(out, "--host-memory", options->host_memory_bytes, QUANTITY_BYTES);
-    if (options->placement)
+    if (options->search.host_memory_bytes > 0)
+        add_quantity(out, "--host-memory", options->search.host_memory_bytes, QUANTITY_BYTES);
+    if (options->search.placement)
         text_add(out, " --placement");
-    add_option(out, "--method", options->method);
-    if (options->budget)
-        text_add(out, " --budget %d", options->budget);
+    add_option(out, "--method", options->search.method);
+    if (options->search.budget)
+        text_add(out, " --budget %d", options->search.budget);
     if (options->seed)
         text_add(out, " --seed %d", options->seed);
-    if (options->objective != OBJECTIVE_TIME)
-        text_add(out, " --objective %s", objective_names[options->objective]);
+    if (options->search.objective != OBJECTIVE_TIME)
+        text_add(out, " --objective %s", objective_names[options->search.objective]);
     if (options->max_memory_bytes > 0)
         add_quantity(out, "--max-memory", options->max_memory_bytes, QUANTITY_BYTES);
-    if (options->oom_risk > 0)
-        text_add(out, " --oom-risk %g", options->oom_risk);
+    if (options->search.oom_risk > 0)
+        text_add(out, " --oom-risk %g", options->search.oom_risk);
     add_option(out, "--convergence", options->convergence);
     if (options->tokens > 0)
         add_quantity(out, "--tokens", options->tokens, QUANTITY_TOKENS);
-    if (options->largest && strcmp(options->largest, "layers") == 0)
+    if (options->search.largest && strcmp(options->search.largest, "layers") == 0)
         text_add(out, " --largest layers");
     if (options->price >= 0)
         add_quantity(out, "--price", options->price, QUANTITY_DOLLARS_PER_HOUR);

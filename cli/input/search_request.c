@@ -17,9 +17,9 @@ static const char *in_lower_case(const char *words, struct setup *setup)
 static const char *forbidden_words(const struct options *options, struct setup *setup)
 {
     if (!options->run)
-        return options->forbid;
+        return options->search.forbid;
     struct text words = { 0 };
-    text_add(&words, "cp %s", options->forbid ? options->forbid : "");
+    text_add(&words, "cp %s", options->search.forbid ? options->search.forbid : "");
     return text_keep(&words, &setup->arena);
 }
 
@@ -31,32 +31,32 @@ int search_request_top(const struct options *options)
 
 struct search_request search_request_of(struct options *options, struct setup *setup)
 {
-    options->fix = in_lower_case(options->fix, setup);
-    options->forbid = in_lower_case(options->forbid, setup);
+    options->search.fix = in_lower_case(options->search.fix, setup);
+    options->search.forbid = in_lower_case(options->search.forbid, setup);
     struct search_request request = {
         .system = &setup->system,
         .model = &setup->model,
-        .method = options->method,
-        .fix = options->fix,
+        .method = options->search.method,
+        .fix = options->search.fix,
         .forbid = forbidden_words(options, setup),
         .convergence = &setup->convergence.convergence,
         .base = setup->plan,
-        .objective = options->objective,
-        .uneven = options->uneven,
-        .recompute_mixes = options->recompute_mixes,
-        .stage_types = options->stage_types,
-        .same_recompute = options->same_recompute,
-        .host_memory_bytes = options->host_memory_bytes,
-        .placement = options->placement,
+        .objective = options->search.objective,
+        .uneven = options->search.uneven,
+        .recompute_mixes = options->search.recompute_mixes,
+        .stage_types = options->search.stage_types,
+        .same_recompute = options->search.same_recompute,
+        .host_memory_bytes = options->search.host_memory_bytes,
+        .placement = options->search.placement,
         .max_memory_bytes = options->max_memory_bytes,
-        .oom_risk = options->oom_risk > 0 ? options->oom_risk : default_oom_risk,
+        .oom_risk = options->search.oom_risk > 0 ? options->search.oom_risk : default_oom_risk,
         .top = search_request_top(options),
         .jobs = options->jobs > 0 ? options->jobs : parallel_cores(),
-        .time_limit_s = options->time_limit_s,
-        .budget = options->budget,
+        .time_limit_s = options->search.time_limit_s,
+        .budget = options->search.budget,
         .seed = options->seed,
     };
-    search_set_space(&request,
-                     options->space >= 0 ? (enum search_space)options->space : SEARCH_MEGATRON);
+    search_set_space(&request, options->search.space >= 0 ? (enum search_space)options->search.space
+                                                          : SEARCH_MEGATRON);
     return request;
 }

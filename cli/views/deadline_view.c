@@ -9,13 +9,13 @@
 
 bool check_deadline(const struct options *options, const struct setup *setup, struct err *err)
 {
-    if (options->deadline_s <= 0)
+    if (options->search.deadline_s <= 0)
         return true;
     if (setup->model.tokens <= 0)
         return err_set(err, ERR_USAGE, "--deadline",
                        "needs a number of tokens, and %s states none: --tokens 300Btok",
                        setup->model.name);
-    if (options->objective == OBJECTIVE_MEMORY)
+    if (options->search.objective == OBJECTIVE_MEMORY)
         return err_set(err, ERR_USAGE, "--deadline",
                        "expected --objective time or cost; found memory: the leanest plan is not "
                        "the one in time");
@@ -25,13 +25,13 @@ bool check_deadline(const struct options *options, const struct setup *setup, st
 bool deadline_choose_gpus(const struct options *options, struct setup *setup,
                           struct search_request *request, struct deadline *out, struct err *err)
 {
-    *out =
-        (struct deadline){ .deadline_s = options->deadline_s, .most_gpus = setup->system.num_gpus };
-    if (!check_deadline(options, setup, err) || options->deadline_s <= 0)
+    *out = (struct deadline){ .deadline_s = options->search.deadline_s,
+                              .most_gpus = setup->system.num_gpus };
+    if (!check_deadline(options, setup, err) || options->search.deadline_s <= 0)
         return err->code == ERR_NONE;
     struct progress_bar progress_bar;
     progress_bar_begin(&progress_bar, options, request);
-    bool ok = search_deadline(request, options->deadline_s, &out->result, err);
+    bool ok = search_deadline(request, options->search.deadline_s, &out->result, err);
     progress_bar_end(&progress_bar);
     if (ok && out->result.num_gpus > 0)
         setup->system.num_gpus = out->result.num_gpus;

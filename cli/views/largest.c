@@ -81,15 +81,15 @@ static bool check_options(const struct options *options, const struct largest *l
     if (!is_layers(largest) && options->model)
         return err_set(err, ERR_USAGE, "--model",
                        "is what --largest %.40s chooses; leave one of them out", largest->family);
-    if (options->pareto || options->deadline_s > 0)
-        return err_set(err, ERR_USAGE, options->pareto ? "--pareto" : "--deadline",
+    if (options->search.pareto || options->search.deadline_s > 0)
+        return err_set(err, ERR_USAGE, options->search.pareto ? "--pareto" : "--deadline",
                        "chooses GPUs, and --largest a model for all of them; leave one out");
     return true;
 }
 
 bool largest_name_model(struct options *options, struct largest *out, struct err *err)
 {
-    *out = (struct largest){ .family = options->largest };
+    *out = (struct largest){ .family = options->search.largest };
     if (!out->family)
         return true;
     if (!check_options(options, out, err))

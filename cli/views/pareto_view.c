@@ -24,18 +24,18 @@ bool check_pareto_options(const struct options *options, struct err *err)
         const char *name;
         bool is_given;
     } others[] = {
-        { "--compare", options->compare != NULL },
+        { "--compare", options->search.compare != NULL },
         { "--output", options->output != NULL },
-        { "--certificate", options->certificate != NULL },
-        { "--deadline", options->deadline_s > 0 },
-        { "--robust", options->robust >= 0 },
+        { "--certificate", options->search.certificate != NULL },
+        { "--deadline", options->search.deadline_s > 0 },
+        { "--robust", options->search.robust >= 0 },
         { "--top", options->top > 0 },
-        { "--uneven", options->uneven },
-        { "--recompute-mixes", options->recompute_mixes },
-        { "--objective", options->objective != OBJECTIVE_TIME },
-        { "--method", options->method && strcmp(options->method, "exhaustive") != 0 },
+        { "--uneven", options->search.uneven },
+        { "--recompute-mixes", options->search.recompute_mixes },
+        { "--objective", options->search.objective != OBJECTIVE_TIME },
+        { "--method", options->search.method && strcmp(options->search.method, "exhaustive") != 0 },
     };
-    for (size_t i = 0; options->pareto && i < LENGTH(others); i++)
+    for (size_t i = 0; options->search.pareto && i < LENGTH(others); i++)
         if (others[i].is_given)
             return err_set(
                 err, ERR_USAGE, others[i].name,

@@ -209,7 +209,7 @@ static void show_next(const struct options *options, const struct setup *setup,
         printf("\nnext  simsearch explain %s\n      simsearch simulate %s --schedule-text\n"
                "      simsearch export %s --to %s -o plan\n",
                options->output, options->output, options->output, target);
-    else if (options->largest) /* its model may have no name */
+    else if (options->search.largest) /* its model may have no name */
         printf("\nnext  simsearch %s%s -o plan.json\n", text_get(&again), text_get(&search));
     else
         printf("\nnext  simsearch explain %s --layout \"%s\"\n      simsearch %s%s -o plan.json\n"
@@ -233,8 +233,8 @@ void show_ranking(const struct options *options, const struct setup *setup,
         show_proof(result);
     show_plan(&terminal, setup, "BEST PLAN", &result->top[0].plan, &result->top[0].prediction,
               options->verbose);
-    show_table(&terminal, ranking, options->objective == OBJECTIVE_TIME);
-    if (options->objective == OBJECTIVE_TIME)
+    show_table(&terminal, ranking, options->search.objective == OBJECTIVE_TIME);
+    if (options->search.objective == OBJECTIVE_TIME)
         show_chances(&setup->system, result);
     show_finalists(ranking->finalists);
     show_even_best(setup, result);

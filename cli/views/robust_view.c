@@ -10,7 +10,7 @@ enum { NUM_RIVALS = 256, NUM_DRAWS = 200, DEFAULT_SEED = 1 };
 
 bool check_robust_options(const struct options *options, struct err *err)
 {
-    if (options->robust >= 0 && options->objective == OBJECTIVE_MEMORY)
+    if (options->search.robust >= 0 && options->search.objective == OBJECTIVE_MEMORY)
         return err_set(err, ERR_USAGE, "--robust",
                        "expected --objective time or cost; found memory: what is drawn are times");
     return true;
@@ -18,14 +18,14 @@ bool check_robust_options(const struct options *options, struct err *err)
 
 int robust_top(const struct options *options, int top)
 {
-    return options->robust >= 0 && top < NUM_RIVALS ? NUM_RIVALS : top;
+    return options->search.robust >= 0 && top < NUM_RIVALS ? NUM_RIVALS : top;
 }
 
 struct robust_view robust_find(const struct options *options, const struct setup *setup,
                                const struct search_request *request,
                                const struct search_result *result)
 {
-    struct robust_view view = { .is_asked = options->robust >= 0 && result->num_top > 0,
+    struct robust_view view = { .is_asked = options->search.robust >= 0 && result->num_top > 0,
                                 .seed = options->seed > 0 ? options->seed : DEFAULT_SEED,
                                 .result = result };
     struct system system = setup->system;
@@ -34,7 +34,7 @@ struct robust_view robust_find(const struct options *options, const struct setup
                                     .model = &setup->model,
                                     .rivals = result->top,
                                     .num_rivals = result->num_top,
-                                    .spread = options->robust,
+                                    .spread = options->search.robust,
                                     .num_draws = NUM_DRAWS,
                                     .seed = (uint64_t)view.seed,
                                     .jobs = request->jobs };
