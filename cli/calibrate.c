@@ -173,7 +173,7 @@ static int tell(json_t *cluster, const struct options *options, struct err *err)
 
 static const char *backend_name(const struct options *options)
 {
-    return options->backend ? options->backend : device_host.name;
+    return options->training.backend ? options->training.backend : device_host.name;
 }
 
 /* An interrupted pass leaves its measurements beside the output file; the next one resumes from
@@ -219,7 +219,9 @@ static int measure_machine(const struct options *options, int argc, char **argv,
     struct place place;
     const struct backend *backend = backend_find(backend_name(options), err);
     bool uses_cores = backend && backend->device->uses_cores;
-    int num_ranks = options->ranks > 0 ? options->ranks : uses_cores ? parallel_cores() : 1;
+    int num_ranks = options->training.ranks > 0 ? options->training.ranks
+                    : uses_cores                ? parallel_cores()
+                                                : 1;
     if (!backend || !place_of_environment(&place, err))
         return exit_code_of(err);
     if (*place.launcher != '\0' || num_ranks == 1)
@@ -258,7 +260,7 @@ static bool read_output(const struct options *options, const char *path, struct 
 {
     struct curve curve;
     const struct cluster *cluster = &system->cluster;
-    bool ok = options->osu ? bench_output_read_osu(path, options->ranks, &curve, err)
+    bool ok = options->osu ? bench_output_read_osu(path, options->training.ranks, &curve, err)
                            : bench_output_read_nccl(path, &curve, err);
     if (!ok)
         return false;

@@ -64,18 +64,18 @@ static void take_given(const struct options *options, struct checkpoint_state *o
 {
     if (options->seed > 0)
         origin->seed = (uint64_t)options->seed;
-    if (options->rate > 0)
-        origin->rate = (float)options->rate;
-    if (options->lr_warmup >= 0)
-        origin->rates.warmup = options->lr_warmup;
-    if (options->lr_decay >= 0)
-        origin->rates.decay = options->lr_decay;
-    if (options->least_rate >= 0)
-        origin->rates.least = options->least_rate;
-    if (options->clip >= 0)
-        origin->clip = options->clip;
-    if (options->spike >= 0)
-        origin->spike = options->spike;
+    if (options->training.rate > 0)
+        origin->rate = (float)options->training.rate;
+    if (options->training.lr_warmup >= 0)
+        origin->rates.warmup = options->training.lr_warmup;
+    if (options->training.lr_decay >= 0)
+        origin->rates.decay = options->training.lr_decay;
+    if (options->training.least_rate >= 0)
+        origin->rates.least = options->training.least_rate;
+    if (options->training.clip >= 0)
+        origin->clip = options->training.clip;
+    if (options->training.spike >= 0)
+        origin->spike = options->training.spike;
 }
 
 static bool check_rates(const struct checkpoint_state *origin, struct err *err)
@@ -100,9 +100,10 @@ static bool find_origin(const struct options *options, struct checkpoint_state *
     *out = (struct checkpoint_state){ .seed = DEFAULT_SEED,
                                       .rate = (float)default_rate,
                                       .clip = default_clip };
-    if (options->resume && !checkpoint_newest(options->checkpoint, out, err))
+    if (options->training.resume && !checkpoint_newest(options->training.checkpoint, out, err))
         return false;
-    if (!options->resume && options->checkpoint && !check_is_fresh(options->checkpoint, err))
+    if (!options->training.resume && options->training.checkpoint &&
+        !check_is_fresh(options->training.checkpoint, err))
         return false;
     take_given(options, out);
     return check_rates(out, err);
@@ -142,8 +143,8 @@ static bool open_tokens(const struct options *options, const struct setup *setup
     *out =
         (struct token_source){ .vocab = setup->model.vocab, .seq = setup->model.seq, .seed = seed };
     char path[PATH_MAX];
-    return !options->data ||
-           (corpus_path(options->data, path, err) &&
+    return !options->training.data ||
+           (corpus_path(options->training.data, path, err) &&
             token_source_open(path, setup->model.vocab, setup->model.seq, seed, out, err));
 }
 
@@ -151,9 +152,10 @@ static bool open_tokens(const struct options *options, const struct setup *setup
 
 static enum launch launch_wanted(const struct options *options, const char *refusal)
 {
-    if (options->graphs == GRAPHS_ON)
+    if (options->training.graphs == GRAPHS_ON)
         return refusal ? LAUNCH_EAGER : LAUNCH_GRAPHS;
-    bool is_usual = options->graphs == GRAPHS_AUTO && strcmp(options->backend, "cuda") == 0;
+    bool is_usual =
+        options->training.graphs == GRAPHS_AUTO && strcmp(options->training.backend, "cuda") == 0;
     return is_usual ? LAUNCH_PASSES : LAUNCH_EAGER;
 }
 
@@ -164,7 +166,7 @@ static bool choose_graphs(const struct options *options, struct setup *setup,
 {
     const char *refusal = plan_capture_refusal(&setup->plan);
     setup->system.stack.host.launch = (int)launch_wanted(options, refusal);
-    if (options->graphs == GRAPHS_ON && refusal && place->rank == 0)
+    if (options->training.graphs == GRAPHS_ON && refusal && place->rank == 0)
         fprintf(stderr, "simsearch: --graphs: passes are issued op by op: %s\n", refusal);
     return plan_launch(&setup->plan, &setup->system.stack) == LAUNCH_GRAPHS;
 }
@@ -175,14 +177,14 @@ static bool choose_graphs(const struct options *options, struct setup *setup,
 static const struct backend *find_backend(const struct options *options, int local_rank,
                                           struct err *err)
 {
-    const struct backend *backend = backend_find(options->backend, err);
+    const struct backend *backend = backend_find(options->training.backend, err);
     return backend && backend->device->is_there(local_rank, err) ? backend : NULL;
 }
 
 static const struct comm_api *find_comm(const struct options *options, const struct place *place,
                                         const struct device_api *device, struct err *err)
 {
-    const char *name = options->comm ? options->comm : comm_usual(device, place);
+    const char *name = options->training.comm ? options->training.comm : comm_usual(device, place);
     const struct comm_api *comm = comm_find(name, err);
     if (!comm || strcmp(comm->device, device->name) == 0)
         return comm;
@@ -229,7 +231,7 @@ static bool run_session(const struct options *options, struct setup *setup,
         return false;
     struct token_source tokens;
     struct checkpoint_state origin;
-    int steps = options->steps > 0 ? options->steps : DEFAULT_STEPS;
+    int steps = options->training.steps > 0 ? options->training.steps : DEFAULT_STEPS;
     struct session_options session = {
         .setup = run,
         .device_api = backend->device,
@@ -238,15 +240,17 @@ static bool run_session(const struct options *options, struct setup *setup,
         .arena_bytes = arena_bytes(setup, prediction),
         .steps = steps,
         .warmups = steps / 3 < MOST_WARMUPS ? steps / 3 : MOST_WARMUPS,
-        .watchdog_s = options->watchdog_s > 0 ? options->watchdog_s : default_watchdog_s,
+        .watchdog_s =
+            options->training.watchdog_s > 0 ? options->training.watchdog_s : default_watchdog_s,
         .is_traced = true,
-        .checkpoint = options->checkpoint,
-        .checkpoint_every = options->checkpoint_every,
-        .resumes = options->resume,
+        .checkpoint = options->training.checkpoint,
+        .checkpoint_every = options->training.checkpoint_every,
+        .resumes = options->training.resume,
     };
     if (!(session.comm_api = find_comm(options, place, backend->device, err)) ||
         !find_origin(options, &origin, err) ||
-        !hostile_set(options->hostile, &setup->plan, backend->kernels, &run->hostility, err) ||
+        !hostile_set(options->training.hostile, &setup->plan, backend->kernels, &run->hostility,
+                     err) ||
         !open_tokens(options, setup, origin.seed, &tokens, err))
         return false;
     bool ok = make_run(&origin, setup, &tokens, run, err) &&
@@ -274,8 +278,8 @@ static bool write_traces(const struct options *options, const struct measured *m
 /* A host's time says nothing about a GPU's prediction, so it is compared only on request. */
 static bool compares(const struct options *options, const struct setup *setup)
 {
-    return strcmp(options->backend, device_host.name) != 0 || options->cluster || options->gpu ||
-           strcmp(setup->system.gpu.name, host_gpu_name) == 0;
+    return strcmp(options->training.backend, device_host.name) != 0 || options->cluster ||
+           options->gpu || strcmp(setup->system.gpu.name, host_gpu_name) == 0;
 }
 
 /* Reports a divergence after the answer, which has the losses. */
@@ -284,11 +288,12 @@ static int tell_divergence(const struct options *options, const struct divergenc
 {
     struct checkpoint_state saved;
     divergence_tell(divergence, err);
-    if (options->checkpoint && checkpoint_newest(options->checkpoint, &saved, &(struct err){ 0 }))
+    if (options->training.checkpoint &&
+        checkpoint_newest(options->training.checkpoint, &saved, &(struct err){ 0 }))
         fprintf(stderr,
                 "simsearch: %s holds step %ld: --resume goes on from there, and --rate or --clip "
                 "can be lower\n",
-                options->checkpoint, saved.step);
+                options->training.checkpoint, saved.step);
     return EXIT_DIVERGED;
 }
 
@@ -352,10 +357,10 @@ static bool check_ranks(const struct options *options, const struct setup *setup
                         const struct place *place, struct err *err)
 {
     int ranks = plan_ranks(&setup->plan);
-    if (options->ranks > 0 && options->ranks != ranks)
+    if (options->training.ranks > 0 && options->training.ranks != ranks)
         return err_set(err, ERR_USAGE, "--ranks",
                        "this plan has %d ranks, not %d; --slice cuts a plan to that many", ranks,
-                       options->ranks);
+                       options->training.ranks);
     if (place->launcher[0] != '\0' && place->size != ranks)
         return err_set(err, ERR_USAGE, place->launcher, "started %d ranks, this plan has %d",
                        place->size, ranks);
@@ -366,19 +371,19 @@ static bool check_ranks(const struct options *options, const struct setup *setup
 static bool check_hostile(const struct options *options, const struct setup *setup, struct err *err)
 {
     struct hostility hostility;
-    const struct backend *backend = backend_find(options->backend, err);
+    const struct backend *backend = backend_find(options->training.backend, err);
     return backend &&
-           hostile_set(options->hostile, &setup->plan, backend->kernels, &hostility, err);
+           hostile_set(options->training.hostile, &setup->plan, backend->kernels, &hostility, err);
 }
 
 static int run_plan(const struct options *options, struct setup *setup, int argc, char **argv,
                     struct err *err)
 {
     struct place place;
-    if ((options->slice && !slice_plan(options, setup, err)) ||
+    if ((options->training.slice && !slice_plan(options, setup, err)) ||
         !place_of_environment(&place, err) || !check_ranks(options, setup, &place, err) ||
         !run_supported(&setup->plan, &setup->model, err) ||
-        (options->hostile && !check_hostile(options, setup, err)))
+        (options->training.hostile && !check_hostile(options, setup, err)))
         return exit_code_of(err);
     int ranks = plan_ranks(&setup->plan);
     if (place.launcher[0] == '\0' && ranks > 1)
@@ -392,8 +397,9 @@ static bool check_words(const struct options *options, struct err *err)
 {
     if (options->num_files == 0 && !options->layout)
         return err_set(err, ERR_USAGE, "run", "expected a plan file, or --model and --layout");
-    if ((options->resume || options->checkpoint_every > 0) && !options->checkpoint)
-        return err_set(err, ERR_USAGE, options->resume ? "--resume" : "--checkpoint-every",
+    if ((options->training.resume || options->training.checkpoint_every > 0) &&
+        !options->training.checkpoint)
+        return err_set(err, ERR_USAGE, options->training.resume ? "--resume" : "--checkpoint-every",
                        "needs --checkpoint DIR");
     return true;
 }
@@ -414,8 +420,8 @@ int cmd_run(int argc, char **argv, struct err *err)
     if (!options_parse(COMMAND_RUN, 1, argc, argv, &options, err) || !check_words(&options, err))
         return exit_code_of(err);
     int code = EXIT_FAILED;
-    if (!options.backend)
-        options.backend = backend_names[0];
+    if (!options.training.backend)
+        options.training.backend = backend_names[0];
     if (setup_load(&options, options.num_files > 0 ? options.files[0] : NULL, &setup, err) &&
         check_documents(&setup, err))
         code = run_plan(&options, &setup, argc, argv, err);

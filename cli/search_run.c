@@ -47,20 +47,21 @@ static void add_number(struct words *words, const char *option, double value)
 
 static void add_options(struct words *words, const struct options *options)
 {
-    add_number(words, "--steps", options->steps);
-    add_number(words, "--rate", options->rate);
-    add_given(words, "--lr-warmup", options->lr_warmup);
-    add_given(words, "--lr-decay", options->lr_decay);
-    add_given(words, "--min-lr", options->least_rate);
-    add_given(words, "--clip", options->clip);
-    add_given(words, "--spike", options->spike);
+    add_number(words, "--steps", options->training.steps);
+    add_number(words, "--rate", options->training.rate);
+    add_given(words, "--lr-warmup", options->training.lr_warmup);
+    add_given(words, "--lr-decay", options->training.lr_decay);
+    add_given(words, "--min-lr", options->training.least_rate);
+    add_given(words, "--clip", options->training.clip);
+    add_given(words, "--spike", options->training.spike);
     add_number(words, "--seed", options->seed);
-    add(words, "--data", options->data);
-    add(words, "--backend", options->backend);
-    add(words, "--comm", options->comm);
-    add(words, "--graphs", options->graphs == GRAPHS_AUTO ? NULL : graphs_names[options->graphs]);
-    if (options->watchdog_s > 0) {
-        snprintf(words->watchdog, WORD_BYTES, "%.9g s", options->watchdog_s);
+    add(words, "--data", options->training.data);
+    add(words, "--backend", options->training.backend);
+    add(words, "--comm", options->training.comm);
+    add(words, "--graphs",
+        options->training.graphs == GRAPHS_AUTO ? NULL : graphs_names[options->training.graphs]);
+    if (options->training.watchdog_s > 0) {
+        snprintf(words->watchdog, WORD_BYTES, "%.9g s", options->training.watchdog_s);
         add(words, "--watchdog", words->watchdog);
     }
     if (options->json)

@@ -223,11 +223,11 @@ bool options_parse(unsigned command, int max_files, int argc, char **argv, struc
                              .tolerance = -1,
                              .price = -1,
                              .search.robust = -1,
-                             .lr_warmup = -1,
-                             .lr_decay = -1,
-                             .least_rate = -1,
-                             .clip = -1,
-                             .spike = -1 };
+                             .training.lr_warmup = -1,
+                             .training.lr_decay = -1,
+                             .training.least_rate = -1,
+                             .training.clip = -1,
+                             .training.spike = -1 };
     struct arguments left = { argc - 1, argv + 1 };
     bool options_end = false;
     while (left.count > 0) {

@@ -36,6 +36,20 @@ struct search_options {
     double host_memory_bytes;
 };
 
+/* Of run. */
+struct training_options {
+    const char *backend, *comm, *data, *hostile;
+    int graphs; /* enum graphs */
+    int ranks, steps;
+    double rate, watchdog_s;
+    int lr_warmup, lr_decay;        /* -1: not given */
+    double least_rate, clip, spike; /* likewise */
+    bool slice;
+    const char *checkpoint;
+    int checkpoint_every;
+    bool resume;
+};
+
 /* Texts are borrowed from argv; NULL, 0 or -1 when not given. */
 struct options {
     const char *model, *cluster, *gpu, *stack;
@@ -74,16 +88,6 @@ struct options {
     const char *report;
     bool check; /* fit */
     const char *table, *leave_out;
-    const char *backend, *comm, *data, *hostile; /* run */
-    int graphs;                                  /* enum graphs */
-    int ranks, steps;
-    double rate, watchdog_s;
-    int lr_warmup, lr_decay;        /* -1: not given */
-    double least_rate, clip, spike; /* likewise */
-    bool slice;
-    const char *checkpoint;
-    int checkpoint_every;
-    bool resume;
     const char *from; /* import */
     const char *to;   /* export */
     bool slurm, torchrun;
@@ -91,6 +95,7 @@ struct options {
     bool quick, nccl_tests, osu; /* calibrate */
     const char *for_model, *refine;
     struct search_options search;
+    struct training_options training;
     const char *files[MAX_FILES];
     int num_files;
 };

@@ -60,8 +60,8 @@ static bool read_system(const struct json_file *file, struct system *out, struct
 /* The default stack: the executor's on the plan's backend. */
 static const char *usual_stack(const struct options *options)
 {
-    for (int i = 0; options->backend && backend_names[i]; i++)
-        if (strcmp(backend_names[i], options->backend) == 0)
+    for (int i = 0; options->training.backend && backend_names[i]; i++)
+        if (strcmp(backend_names[i], options->training.backend) == 0)
             return backend_names[i];
     return DEFAULT_STACK;
 }
@@ -313,7 +313,7 @@ bool setup_set_system(const struct options *options, const struct json_file *fil
     if (!load_system(options, file, num_gpus, setup, err) ||
         !check_gpu_option(options, &setup->system, err) || !check_nodes(&setup->system, err))
         return false;
-    if (options->graphs == GRAPHS_OFF && setup->system.stack.host.launch == LAUNCH_PASSES)
+    if (options->training.graphs == GRAPHS_OFF && setup->system.stack.host.launch == LAUNCH_PASSES)
         setup->system.stack.host.launch = LAUNCH_EAGER;
     if (options->dispatcher >= 0)
         setup->system.stack.dispatcher = options->dispatcher;

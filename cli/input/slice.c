@@ -31,15 +31,15 @@ static void cut_replicas(struct setup *setup, int replicas, int num_microbatches
 
 static bool check(const struct options *options, const struct plan *plan, struct err *err)
 {
-    if (options->ranks == 0)
+    if (options->training.ranks == 0)
         return err_set(err, ERR_USAGE, "--slice", "needs --ranks, the ranks to cut the plan to");
     if (plan->chunk_layers)
         return err_set(err, ERR_USAGE, "--slice", "can't cut stages that are given one by one");
     int unit = plan->tp * plan->cp;
-    return options->ranks % unit == 0 ||
+    return options->training.ranks % unit == 0 ||
            err_set(err, ERR_USAGE, "--ranks",
                    "expected a multiple of the %d tensor ranks, which a slice keeps; found %d",
-                   unit, options->ranks);
+                   unit, options->training.ranks);
 }
 
 bool slice_plan(const struct options *options, struct setup *setup, struct err *err)
@@ -47,11 +47,11 @@ bool slice_plan(const struct options *options, struct setup *setup, struct err *
     struct plan *plan = &setup->plan;
     if (!check(options, plan, err))
         return false;
-    int ranks = options->ranks / (plan->tp * plan->cp);
+    int ranks = options->training.ranks / (plan->tp * plan->cp);
     int microbatches = plan_microbatches(plan, setup->model.batch);
     int stages = largest_common_divisor(plan->pp, ranks);
     cut_stages(setup, stages);
     cut_replicas(setup, ranks / stages, microbatches);
-    setup->system.num_gpus = options->ranks;
-    return !plan_check(plan, &setup->model, setup->model.batch, options->ranks, err);
+    setup->system.num_gpus = options->training.ranks;
+    return !plan_check(plan, &setup->model, setup->model.batch, options->training.ranks, err);
 }

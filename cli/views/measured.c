@@ -240,7 +240,7 @@ void measured_print_json(const struct measured *m)
     plan_write(&m->setup->plan, &layout);
     json_t *object = json_object();
     json_object_set_new(object, "layout", json_string(text_get(&layout)));
-    json_object_set_new(object, "backend", json_string(m->options->backend));
+    json_object_set_new(object, "backend", json_string(m->options->training.backend));
     json_object_set_new(object, "ranks", json_integer(m->num_ranks));
     json_object_set_new(object, "loss", numbers_json(session->losses, steps));
     json_object_set_new(object, "gradient_norm", numbers_json(session->gradient_norms, steps));
@@ -438,7 +438,7 @@ void measured_show(const struct measured *m)
     if (!m->options->quiet)
         printf("simsearch %s · ran %s on %d rank%s of the %s, %d steps, %d of them timed\n",
                SIMSEARCH_VERSION, text_get(&layout), m->num_ranks, m->num_ranks > 1 ? "s" : "",
-               m->options->backend, m->session->num_steps, m->session->num_timed);
+               m->options->training.backend, m->session->num_steps, m->session->num_timed);
     text_release(&layout);
     if (!m->options->quiet)
         show_profile(m);
