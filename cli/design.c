@@ -40,12 +40,12 @@ static bool read_flops(const char *text, double *flops, struct err *err)
 
 static bool check_budget(const struct options *options, struct err *err)
 {
-    bool has_time = options->days > 0 || options->cost > 0;
+    bool has_time = options->design.days > 0 || options->design.cost > 0;
     bool has_gpus = options->gpus > 0 || options->nodes > 0;
-    const char *time = options->days > 0 ? "--days" : "--cost";
-    if (options->flops && has_time)
+    const char *time = options->design.days > 0 ? "--days" : "--cost";
+    if (options->design.flops && has_time)
         return err_set(err, ERR_USAGE, "--flops", "is a budget as %s is; leave one out", time);
-    if (!options->flops && !has_time)
+    if (!options->design.flops && !has_time)
         return err_set(err, ERR_USAGE, "--days",
                        "is missing: the budget is --days or --cost of --gpus, or --flops");
     if (has_time && !has_gpus)
@@ -59,30 +59,30 @@ static bool check_budget(const struct options *options, struct err *err)
 static bool read_time(const struct options *options, const struct setup *setup, double *time_s,
                       struct err *err)
 {
-    double price = setup->system.cluster.price_per_gpu_h, days_s = options->days * DAY_S;
-    *time_s = options->days > 0 ? days_s : HUGE_VAL;
-    if (options->cost <= 0)
+    double price = setup->system.cluster.price_per_gpu_h, days_s = options->design.days * DAY_S;
+    *time_s = options->design.days > 0 ? days_s : HUGE_VAL;
+    if (options->design.cost <= 0)
         return true;
     if (price <= 0)
         return err_set(err, ERR_USAGE, "--price", "is missing: %s has none for --cost",
                        setup->system.cluster.name);
-    *time_s = fmin(*time_s, options->cost / (price * setup->system.num_gpus) * 3600);
+    *time_s = fmin(*time_s, options->design.cost / (price * setup->system.num_gpus) * 3600);
     return true;
 }
 
 static struct design_view view_of(const struct options *options, const struct design *design)
 {
     return (struct design_view){ .design = design,
-                                 .law = (enum loss_law_name)options->law,
-                                 .aspect = (enum aspect)options->aspect,
-                                 .served = options->served_tokens };
+                                 .law = (enum loss_law_name)options->design.law,
+                                 .aspect = (enum aspect)options->design.aspect,
+                                 .served = options->design.served_tokens };
 }
 
 static bool refuse_serving(const struct options *options, struct err *err)
 {
     return err_set(err, ERR_INFEASIBLE, "--inference",
                    "serving %.3g tokens takes all of the budget and leaves none to train on",
-                   options->served_tokens);
+                   options->design.served_tokens);
 }
 
 /* --- without GPUs --------------------------------------------------------------------------- */
@@ -91,18 +91,19 @@ static bool refuse_serving(const struct options *options, struct err *err)
 static int answer_by_law(const struct options *options, struct err *err)
 {
     struct design design = { 0 };
-    struct scaling_budget budget = { .served = options->served_tokens, .unique = options->tokens };
-    const struct loss_law *law = &loss_laws[options->law];
+    struct scaling_budget budget = { .served = options->design.served_tokens,
+                                     .unique = options->tokens };
+    const struct loss_law *law = &loss_laws[options->design.law];
     struct model style, *model = &design.best.model;
     if (!model_load(options->model, &style, err) || !model_has_costs(&style, err) ||
-        !read_flops(options->flops, &budget.flops, err))
+        !read_flops(options->design.flops, &budget.flops, err))
         return exit_code_of(err);
     if (options->seq)
         style.seq = options->seq;
     if (style.positions == POSITION_LEARNED)
         style.max_positions = style.seq;
     double size = fmax(scaling_best(law, budget).parameters, shape_least(&style));
-    if (!shape_of_size(&style, (enum aspect)options->aspect, size, model, err))
+    if (!shape_of_size(&style, (enum aspect)options->design.aspect, size, model, err))
         return exit_code_of(err);
     double parameters = model_parameters(model), tokens = scaling_tokens(budget, parameters);
     design.best.training = (struct training){ parameters, tokens, budget.unique };
@@ -127,7 +128,7 @@ static int answer_by_law(const struct options *options, struct err *err)
 static bool refuse_all(const struct options *options, const struct setup *setup,
                        const struct design *design, struct err *err)
 {
-    if (design->best.fits && options->served_tokens > 0)
+    if (design->best.fits && options->design.served_tokens > 0)
         return refuse_serving(options, err);
     return err_set(err, ERR_INFEASIBLE, "", "no size of %s's style has a plan on %d GPUs",
                    options->model, setup->system.num_gpus);
@@ -141,10 +142,10 @@ static void assume(const struct options *options, struct setup *setup)
                      "batch %.0f sequences (%.3g tokens), the power of two near 0.2920 C^0.3271 "
                      "tokens (DeepSeek LLM, 2024) that divides over the GPUs",
                      model->batch, model->batch * model->seq);
-    if (options->tokens > 0 && options->law != LAW_C4)
+    if (options->tokens > 0 && options->design.law != LAW_C4)
         setup_assume(
             setup, "repeats count as those of C4 did (Muennighoff et al. 2023), whatever the law");
-    if (options->served_tokens > 0)
+    if (options->design.served_tokens > 0)
         setup_assume(setup,
                      "serving uses the GPUs as well as training does: a token takes a third of the "
                      "time");
@@ -179,15 +180,15 @@ static int answer_on_gpus(struct options *options, struct setup *setup, struct e
 {
     struct search_request request = search_request_of(options, setup);
     struct design_request asked = { .search = &request,
-                                    .aspect = (enum aspect)options->aspect,
-                                    .law = &loss_laws[options->law],
-                                    .budget = { .served = options->served_tokens,
+                                    .aspect = (enum aspect)options->design.aspect,
+                                    .law = &loss_laws[options->design.law],
+                                    .budget = { .served = options->design.served_tokens,
                                                 .unique = options->tokens },
                                     .batch_is_stated = options->batch != NULL };
     struct design design;
     struct progress_bar progress_bar;
-    if (options->flops ? !read_flops(options->flops, &asked.budget.flops, err)
-                       : !read_time(options, setup, &asked.time_s, err))
+    if (options->design.flops ? !read_flops(options->design.flops, &asked.budget.flops, err)
+                              : !read_time(options, setup, &asked.time_s, err))
         return exit_code_of(err);
     request.top = 1;
     progress_bar_begin(&progress_bar, options, &request);

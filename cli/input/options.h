@@ -50,6 +50,14 @@ struct training_options {
     bool resume;
 };
 
+/* Of design. */
+struct design_options {
+    double days, cost; /* 0: not given */
+    const char *flops;
+    double served_tokens; /* 0: none */
+    int law, aspect;
+};
+
 /* Texts are borrowed from argv; NULL, 0 or -1 when not given. */
 struct options {
     const char *model, *cluster, *gpu, *stack;
@@ -66,10 +74,6 @@ struct options {
     const char *layout;
     int top, jobs, seed;
     double max_memory_bytes, price;
-    double days, cost; /* design; 0: not given */
-    const char *flops;
-    double served_tokens; /* 0: none */
-    int law, aspect;
     const char *convergence;
     double least;         /* least possible loss; 0: not known */
     double heterogeneity; /* 0: shuffled data */
@@ -96,6 +100,7 @@ struct options {
     const char *for_model, *refine;
     struct search_options search;
     struct training_options training;
+    struct design_options design;
     const char *files[MAX_FILES];
     int num_files;
 };
