@@ -453,7 +453,7 @@ int cmd_calibrate(int argc, char **argv, struct err *err)
         return exit_code_of(err);
     if (options.refine)
         return refine(&options, err);
-    if (options.convergence)
+    if (options.accuracy.convergence)
         return calibrate_convergence(&options, err);
     if (options.nccl_tests || options.osu)
         return take_outputs(&options, err);

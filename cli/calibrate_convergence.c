@@ -108,8 +108,8 @@ static bool read_run(const json_t *root, const struct options *options, const ch
     struct exchange_use use =
         exchange_use_of(&plan->exchange, load, ranks < 1 << 24 ? (int)ranks : 1 << 24);
     runs->at[runs->count++] =
-        (struct loss_run){ name, descent_run_of(&use, options->heterogeneity, rate, 0), losses,
-                           steps };
+        (struct loss_run){ name, descent_run_of(&use, options->accuracy.heterogeneity, rate, 0),
+                           losses, steps };
     return true;
 }
 
@@ -127,7 +127,7 @@ static bool load_run(const char *path, const struct options *options, struct los
 
 static bool load_runs(const struct options *options, struct loss_runs *runs, struct err *err)
 {
-    bool ok = load_run(options->convergence, options, runs, err);
+    bool ok = load_run(options->accuracy.convergence, options, runs, err);
     for (int i = 0; i < options->num_files && ok; i++)
         ok = load_run(options->files[i], options, runs, err);
     return ok;
@@ -268,8 +268,10 @@ int calibrate_convergence(const struct options *options, struct err *err)
     if (load_runs(options, &runs, err)) {
         struct descent_request request = { .runs = runs.at,
                                            .num_runs = runs.count,
-                                           .least = options->least > 0 ? options->least : -1,
-                                           .heterogeneity = options->heterogeneity };
+                                           .least = options->accuracy.least > 0
+                                                        ? options->accuracy.least
+                                                        : -1,
+                                           .heterogeneity = options->accuracy.heterogeneity };
         if (descent_fit(&request, &fit, err) && check_noise(&fit, err))
             code = tell(options, &runs, &fit, err);
     }

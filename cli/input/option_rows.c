@@ -290,16 +290,16 @@ const struct option_row option_rows[] = {
                "that `run --json` measured. A run that got less than 80 % of its cores is "
                "refused." } },
     { "--convergence", NULL, "FILE", SEARCH | SIMULATE | CALIBRATE,
-      { "convergence", TEXT(convergence),
+      { "convergence", TEXT(accuracy.convergence),
         .doc = "[search simulate]Judges exchanges by the constants of this file instead of "
                "the shipped ones."
                "[calibrate]Fits the constants of convergence to this file of `run --json`, "
                "and to the files that follow." } },
     { "--least", NULL, "L", CALIBRATE,
-      { "least", .kind = FIELD_NUMBER, F(least), .min = 0, .max = 1e9,
+      { "least", .kind = FIELD_NUMBER, F(accuracy.least), .min = 0, .max = 1e9,
         .doc = "The lowest possible loss, for --convergence; also fitted when not given." } },
     { "--heterogeneity", NULL, "H", CALIBRATE,
-      { "heterogeneity", .kind = FIELD_NUMBER, F(heterogeneity), .min = 0, .max = 0.999,
+      { "heterogeneity", .kind = FIELD_NUMBER, F(accuracy.heterogeneity), .min = 0, .max = 0.999,
         .doc = "For --convergence: the share of the difference between ranks' gradients that "
                "comes from their data and stays; 0, as for shuffled data, when not given." } },
     { "--nccl-tests", NULL, NULL, CALIBRATE,

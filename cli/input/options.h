@@ -58,6 +58,13 @@ struct design_options {
     int law, aspect;
 };
 
+/* Time to accuracy. */
+struct accuracy_options {
+    const char *convergence;
+    double least;         /* least possible loss; 0: not known */
+    double heterogeneity; /* 0: shuffled data */
+};
+
 /* Texts are borrowed from argv; NULL, 0 or -1 when not given. */
 struct options {
     const char *model, *cluster, *gpu, *stack;
@@ -74,9 +81,6 @@ struct options {
     const char *layout;
     int top, jobs, seed;
     double max_memory_bytes, price;
-    const char *convergence;
-    double least;         /* least possible loss; 0: not known */
-    double heterogeneity; /* 0: shuffled data */
     const char *output;
     const char *trace;
     int draws;
@@ -101,6 +105,7 @@ struct options {
     struct search_options search;
     struct training_options training;
     struct design_options design;
+    struct accuracy_options accuracy;
     const char *files[MAX_FILES];
     int num_files;
 };

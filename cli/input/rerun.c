@@ -83,7 +83,7 @@ void add_search_options(const struct options *options, struct text *out)
         add_quantity(out, "--max-memory", options->max_memory_bytes, QUANTITY_BYTES);
     if (options->search.oom_risk > 0)
         text_add(out, " --oom-risk %g", options->search.oom_risk);
-    add_option(out, "--convergence", options->convergence);
+    add_option(out, "--convergence", options->accuracy.convergence);
     if (options->tokens > 0)
         add_quantity(out, "--tokens", options->tokens, QUANTITY_TOKENS);
     if (options->search.largest && strcmp(options->search.largest, "layers") == 0)

@@ -284,11 +284,11 @@ static bool load_all(const struct options *options, const struct json_file *file
 
 static bool set_convergence(const struct options *options, struct setup *setup, struct err *err)
 {
-    if (!options->convergence)
+    if (!options->accuracy.convergence)
         return true;
-    if (!convergence_load(options->convergence, &setup->convergence, err))
+    if (!convergence_load(options->accuracy.convergence, &setup->convergence, err))
         return false;
-    setup_assume(setup, "constants of convergence from %s, %s", options->convergence,
+    setup_assume(setup, "constants of convergence from %s, %s", options->accuracy.convergence,
                  setup->convergence.source);
     return true;
 }
