@@ -55,7 +55,7 @@ static bool run_jobs(struct fitting *f, const struct options *options, struct er
             continue;
         int earlier = f->num_results++;
         if (!fit_run(&f->table, job, f->results, earlier, threads,
-                     !options->check && !options->quiet, &f->results[earlier], err))
+                     !options->fit.check && !options->quiet, &f->results[earlier], err))
             return false;
     }
     return true;
@@ -168,13 +168,13 @@ static int check_files(const struct fitting *f, struct err *err)
 
 static int fit(struct fitting *f, const struct options *options, struct err *err)
 {
-    if (!fit_table_load(options->table, &f->table, err))
+    if (!fit_table_load(options->fit.table, &f->table, err))
         return exit_code_of(err);
-    if (options->leave_out)
+    if (options->fit.leave_out)
         return leave_out_show(&f->table, options, err) ? EXIT_DONE : exit_code_of(err);
     if (!run_jobs(f, options, err) || !find_rest(f, options, err) || !make_texts(f, err))
         return exit_code_of(err);
-    if (options->check)
+    if (options->fit.check)
         return check_files(f, err);
     if (options->output && !write_files(f, options->output, err))
         return exit_code_of(err);

@@ -85,7 +85,7 @@ static bool predict_rows(struct validation *v, const struct options *options, st
     v->preferences = runs_prefer(v->cases, v->predictions, &v->scores, &v->arena);
     v->choices = runs_choose(v->cases, v->predictions, &v->scores, &v->arena);
     v->intervals = runs_need(v->cases, v->predictions, &v->scores, &v->arena);
-    if (options->why || options->report)
+    if (options->fit.why || options->fit.report)
         v->why = runs_diagnose(v->cases, v->predictions, &v->scores, jobs, &v->arena);
     return true;
 }
@@ -156,16 +156,17 @@ static int judge(const struct scores *scores, double tolerance, struct err *err)
 
 static int validate(struct validation *v, const struct options *options, struct err *err)
 {
-    if (!load_rows(v, options, err) || (options->source && !keep_source(v, options->source, err)) ||
+    if (!load_rows(v, options, err) ||
+        (options->fit.source && !keep_source(v, options->fit.source, err)) ||
         !predict_rows(v, options, err) ||
-        (options->predictions && !write_predictions(v, options->predictions, err)) ||
-        (options->report && !validation_write_report(v, options->report, err)))
+        (options->fit.predictions && !write_predictions(v, options->fit.predictions, err)) ||
+        (options->fit.report && !validation_write_report(v, options->fit.report, err)))
         return exit_code_of(err);
     if (options->json)
         validation_print_json(v);
     else if (!options_answer_is_hidden(options))
         validation_print_text(v, options);
-    return options->tolerance < 0 ? EXIT_DONE : judge(&v->scores, options->tolerance, err);
+    return options->fit.tolerance < 0 ? EXIT_DONE : judge(&v->scores, options->fit.tolerance, err);
 }
 
 int cmd_validate(int argc, char **argv, struct err *err)

@@ -185,7 +185,7 @@ static bool is_stdout(const char *path)
 bool options_answer_is_hidden(const struct options *options)
 {
     return is_stdout(options->output) || is_stdout(options->trace) ||
-           is_stdout(options->predictions);
+           is_stdout(options->fit.predictions);
 }
 
 /* Refuses more than one output on standard output, so that other programs can read it. */
@@ -197,7 +197,7 @@ static bool check_stdout(const struct options *options, struct err *err)
     } all[] = {
         { "--output -", is_stdout(options->output) },
         { "--trace -", is_stdout(options->trace) },
-        { "--predictions -", is_stdout(options->predictions) },
+        { "--predictions -", is_stdout(options->fit.predictions) },
         { "--json", options->json },
         { "--gantt", options->gantt },
         { "--schedule-text", options->schedule_text },
@@ -220,7 +220,7 @@ bool options_parse(unsigned command, int max_files, int argc, char **argv, struc
                              .precision = -1,
                              .optimizer = -1,
                              .dispatcher = -1,
-                             .tolerance = -1,
+                             .fit.tolerance = -1,
                              .price = -1,
                              .search.robust = -1,
                              .training.lr_warmup = -1,

@@ -65,6 +65,16 @@ struct accuracy_options {
     double heterogeneity; /* 0: shuffled data */
 };
 
+/* Of validate and fit. */
+struct fit_options {
+    const char *predictions, *source;
+    double tolerance; /* -1: not given */
+    bool why;
+    const char *report;
+    bool check;
+    const char *table, *leave_out;
+};
+
 /* Texts are borrowed from argv; NULL, 0 or -1 when not given. */
 struct options {
     const char *model, *cluster, *gpu, *stack;
@@ -87,17 +97,10 @@ struct options {
     bool json, quiet, verbose, schedule_text, gantt;
     bool partition; /* explain */
     const char *from_run;
-    const char *learned;     /* NULL: nothing */
-    bool propose;            /* tune */
-    const char *predictions; /* validate */
-    const char *source;
-    double tolerance; /* -1: not given */
-    bool why;
-    const char *report;
-    bool check; /* fit */
-    const char *table, *leave_out;
-    const char *from; /* import */
-    const char *to;   /* export */
+    const char *learned; /* NULL: nothing */
+    bool propose;        /* tune */
+    const char *from;    /* import */
+    const char *to;      /* export */
     bool slurm, torchrun;
     bool run;                    /* search */
     bool quick, nccl_tests, osu; /* calibrate */
@@ -106,6 +109,7 @@ struct options {
     struct training_options training;
     struct design_options design;
     struct accuracy_options accuracy;
+    struct fit_options fit;
     const char *files[MAX_FILES];
     int num_files;
 };

@@ -117,9 +117,9 @@ bool leave_out_show(const struct fit_table *table, const struct options *options
 {
     struct arena arena = { 0 };
     struct source_shifts found = { 0 }, shipped = { 0 };
-    const char *one[] = { options->leave_out };
+    const char *one[] = { options->fit.leave_out };
     struct names names = { one, 1 };
-    bool is_all = strcmp(options->leave_out, "all") == 0;
+    bool is_all = strcmp(options->fit.leave_out, "all") == 0;
     int jobs = options->jobs > 0 ? options->jobs : parallel_cores();
     if (is_all)
         names = (struct names){ 0 };

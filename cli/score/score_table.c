@@ -304,7 +304,7 @@ void validation_print_text(const struct validation *v, const struct options *opt
     add_tiers(&out, scores);
     add_preferences(&out, &v->preferences, widest_source(scores));
     add_regret(&out, &v->choices, widest_source(scores));
-    if (options->verbose || options->why)
+    if (options->verbose || options->fit.why)
         add_intervals(&out, &v->intervals);
     if (!options->quiet) {
         add_skipped(&out, v, options->verbose);
