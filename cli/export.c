@@ -159,8 +159,9 @@ static void export_plan(const struct options *options, const struct setup *setup
     json_t *paths = json_array(), *refused = refusals(target, &job, arena);
     bool ok = json_array_size(refused) == 0;
     bool many = job.num_gpus > job.gpus_per_node;
-    enum job_launcher launch =
-        options->slurm || (many && !options->torchrun) ? LAUNCH_SLURM : LAUNCH_TORCHRUN;
+    enum job_launcher launch = options->conversion.slurm || (many && !options->conversion.torchrun)
+                                   ? LAUNCH_SLURM
+                                   : LAUNCH_TORCHRUN;
     if (ok)
         target_export(target, &job, launch, &exported, arena);
     if (!ok || !options->output || write_all(options->output, setup, &exported, paths, err))
@@ -183,12 +184,12 @@ int cmd_export(int argc, char **argv, struct err *err)
     if (!path && !options.layout)
         err_set(err, ERR_USAGE, "",
                 "expected a plan file, like \"export plan.json --to megatron -o plan\"");
-    else if (!options.to)
+    else if (!options.conversion.to)
         err_set(err, ERR_USAGE, "--to", "is missing; for example: --to megatron");
-    else if (options.slurm && options.torchrun)
+    else if (options.conversion.slurm && options.conversion.torchrun)
         err_set(err, ERR_USAGE, "--slurm", "and --torchrun exclude each other");
     else
-        target = target_find(options.to, "--to", err);
+        target = target_find(options.conversion.to, "--to", err);
     if (target && setup_load(&options, path, &setup, err))
         export_plan(&options, &setup, target, &arena, err);
     setup_release(&setup);

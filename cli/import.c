@@ -80,9 +80,9 @@ int cmd_import(int argc, char **argv, struct err *err)
         return exit_code_of(err);
     if (options.num_files == 0)
         err_set(err, ERR_USAGE, "", "expected a file, like \"import args.txt --from megatron\"");
-    else if (!options.from)
+    else if (!options.conversion.from)
         err_set(err, ERR_USAGE, "--from", "is missing; for example: --from megatron");
-    else if (imported_load(&options, options.from, true, &answer, err) &&
+    else if (imported_load(&options, options.conversion.from, true, &answer, err) &&
              (!options.output || write_output(options.output, &answer.setup, err)) &&
              !options_answer_is_hidden(&options)) {
         if (options.json)

@@ -137,7 +137,8 @@ static bool check_degrees(const struct plan *plan, const char *path, struct err 
 static bool find(struct tune_answer *answer, struct options *options, struct err *err)
 {
     struct tuning *t = &answer->t;
-    if (!imported_load(options, options->from ? options->from : "megatron", false, &t->job, err) ||
+    if (!imported_load(options, options->conversion.from ? options->conversion.from : "megatron",
+                       false, &t->job, err) ||
         !check_degrees(&t->job.imported->job.plan, options->files[0], err))
         return false;
     t->now = t->job.imported->job;

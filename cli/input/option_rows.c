@@ -394,15 +394,15 @@ const struct option_row option_rows[] = {
                "variation of chips, passes and transfers, and shows the median and the 90th "
                "percentile." } },
     { "--from", NULL, "TARGET", IMPORT | TUNE,
-      { "from", TEXT(from), .doc = "The framework of the file (`list targets`)."
+      { "from", TEXT(conversion.from), .doc = "The framework of the file (`list targets`)."
                "[tune]megatron when not given." } },
     { "--to", NULL, "TARGET", EXPORT,
-      { "to", TEXT(to), .doc = "The framework to write for (`list targets`)." } },
+      { "to", TEXT(conversion.to), .doc = "The framework to write for (`list targets`)." } },
     { "--slurm", NULL, NULL, EXPORT,
-      { "slurm", SWITCH(slurm),
+      { "slurm", SWITCH(conversion.slurm),
         .doc = "Writes train.sbatch for Slurm, as is usual for several nodes." } },
     { "--torchrun", NULL, NULL, EXPORT,
-      { "torchrun", SWITCH(torchrun),
+      { "torchrun", SWITCH(conversion.torchrun),
         .doc = "Writes train.sh, which torchrun starts on each node." } },
     { "--output", "-o", "FILE", SEARCH | SIMULATE | DESIGN | FIT | CALIBRATE | CONVERTS | LEARN | TUNE,
       { "output", TEXT(output),

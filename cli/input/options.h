@@ -75,6 +75,12 @@ struct fit_options {
     const char *table, *leave_out;
 };
 
+/* Of import and export. */
+struct conversion_options {
+    const char *from, *to;
+    bool slurm, torchrun;
+};
+
 /* Texts are borrowed from argv; NULL, 0 or -1 when not given. */
 struct options {
     const char *model, *cluster, *gpu, *stack;
@@ -97,11 +103,8 @@ struct options {
     bool json, quiet, verbose, schedule_text, gantt;
     bool partition; /* explain */
     const char *from_run;
-    const char *learned; /* NULL: nothing */
-    bool propose;        /* tune */
-    const char *from;    /* import */
-    const char *to;      /* export */
-    bool slurm, torchrun;
+    const char *learned;         /* NULL: nothing */
+    bool propose;                /* tune */
     bool run;                    /* search */
     bool quick, nccl_tests, osu; /* calibrate */
     const char *for_model, *refine;
@@ -110,6 +113,7 @@ struct options {
     struct design_options design;
     struct accuracy_options accuracy;
     struct fit_options fit;
+    struct conversion_options conversion;
     const char *files[MAX_FILES];
     int num_files;
 };
