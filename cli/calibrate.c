@@ -185,8 +185,9 @@ static int measure(const struct options *options, const struct place *place, str
     json_t *cluster = NULL;
     bool tells = place->rank == 0 && !options->quiet;
     bool shows = tells && isatty(STDERR_FILENO);
-    if ((options->for_model &&
-         (!model_load(options->for_model, &model, err) || !model_has_costs(&model, err))) ||
+    if ((options->calibration.for_model &&
+         (!model_load(options->calibration.for_model, &model, err) ||
+          !model_has_costs(&model, err))) ||
         !stack_load(backend_name(options), &stack, err))
         return exit_code_of(err);
     struct text part = { 0 };
@@ -195,8 +196,8 @@ static int measure(const struct options *options, const struct place *place, str
         text_add(&part, "%s.part", options->output);
     struct host_calibration calibration = { .backend = backend_name(options),
                                             .resume_path = resumes ? text_get(&part) : NULL,
-                                            .is_quick = options->quick,
-                                            .model = options->for_model ? &model : NULL,
+                                            .is_quick = options->calibration.quick,
+                                            .model = options->calibration.for_model ? &model : NULL,
                                             .stack = &stack,
                                             .progress = shows   ? show_progress
                                                         : tells ? log_progress
@@ -260,12 +261,13 @@ static bool read_output(const struct options *options, const char *path, struct 
 {
     struct curve curve;
     const struct cluster *cluster = &system->cluster;
-    bool ok = options->osu ? bench_output_read_osu(path, options->training.ranks, &curve, err)
-                           : bench_output_read_nccl(path, &curve, err);
+    bool ok = options->calibration.osu
+                  ? bench_output_read_osu(path, options->training.ranks, &curve, err)
+                  : bench_output_read_nccl(path, &curve, err);
     if (!ok)
         return false;
     int node = cluster_node_size(cluster);
-    if (options->osu && curve.num_ranks > node)
+    if (options->calibration.osu && curve.num_ranks > node)
         curve.num_nodes = (curve.num_ranks + node - 1) / node;
     const struct level *wires = &cluster->levels[curve.num_nodes > 1 && cluster->num_levels > 1];
     snprintf(curve.fabric, sizeof curve.fabric, "%s", wires->fabric);
@@ -286,10 +288,10 @@ static json_t *whole_cluster(const struct system *system)
 
 static bool check_output_words(const struct options *options, struct err *err)
 {
-    if (options->nccl_tests && options->osu)
+    if (options->calibration.nccl_tests && options->calibration.osu)
         return err_set(err, ERR_USAGE, "--osu", "expected one of --nccl-tests and --osu");
     if (options->num_files == 0)
-        return err_set(err, ERR_USAGE, options->osu ? "--osu" : "--nccl-tests",
+        return err_set(err, ERR_USAGE, options->calibration.osu ? "--osu" : "--nccl-tests",
                        "expected files that the benchmark printed");
     if (!options->cluster)
         return err_set(err, ERR_USAGE, "--cluster", "is missing; it says where that was measured");
@@ -436,7 +438,7 @@ static int refine(const struct options *options, struct err *err)
     int code = EXIT_USAGE;
     if (options->num_files != 1)
         err_set(err, ERR_USAGE, "--refine", "expected the plan file that was run behind it");
-    else if (json_file_load(&run, options->refine, err) &&
+    else if (json_file_load(&run, options->calibration.refine, err) &&
              setup_load(options, options->files[0], &setup, err))
         code = refine_with(options, &setup, &run, err);
     setup_release(&setup);
@@ -451,11 +453,11 @@ int cmd_calibrate(int argc, char **argv, struct err *err)
     struct options options;
     if (!options_parse(COMMAND_CALIBRATE, MAX_FILES, argc, argv, &options, err))
         return exit_code_of(err);
-    if (options.refine)
+    if (options.calibration.refine)
         return refine(&options, err);
     if (options.accuracy.convergence)
         return calibrate_convergence(&options, err);
-    if (options.nccl_tests || options.osu)
+    if (options.calibration.nccl_tests || options.calibration.osu)
         return take_outputs(&options, err);
     if (options.num_files > 0) {
         err_set(err, ERR_USAGE, options.files[0], "expected --nccl-tests or --osu before files");

@@ -290,8 +290,8 @@ static bool find_plans(const struct options *options, const struct setup *setup,
         return true;
     }
     progress_bar_begin(&progress_bar, options, request);
-    bool ok = options->for_model ? search_runnable(options, setup, request, result, err)
-                                 : search_run(request, result, err);
+    bool ok = options->calibration.for_model ? search_runnable(options, setup, request, result, err)
+                                             : search_run(request, result, err);
     if (ok)
         relax_find(request, result, relaxations);
     progress_bar_end(&progress_bar);

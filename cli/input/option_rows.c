@@ -276,16 +276,16 @@ const struct option_row option_rows[] = {
                "[calibrate]Processes that measure, one per core when not given; with --osu "
                "the number that the benchmark had." } },
     { "--quick", NULL, NULL, CALIBRATE,
-      { "quick", SWITCH(quick),
+      { "quick", SWITCH(calibration.quick),
         .doc = "Fewer shapes, sizes and repeats: about one minute, or two on GPUs, instead of "
                "four and eight. If other programs run, shapes are left out, and the file says "
                "so." } },
     { "--for", NULL, "NAME", SEARCH | CALIBRATE,
-      { "for", TEXT(for_model),
+      { "for", TEXT(calibration.for_model),
         .doc = "[search]Only plans that this framework can run (`list targets`), on its stack."
                "[calibrate]Measures the shapes of this model too." } },
     { "--refine", NULL, "RUN.json", CALIBRATE,
-      { "refine", TEXT(refine),
+      { "refine", TEXT(calibration.refine),
         .doc = "Scales the profile of the following plan file, by kind of op, to the times "
                "that `run --json` measured. A run that got less than 80 % of its cores is "
                "refused." } },
@@ -303,10 +303,10 @@ const struct option_row option_rows[] = {
         .doc = "For --convergence: the share of the difference between ranks' gradients that "
                "comes from their data and stays; 0, as for shuffled data, when not given." } },
     { "--nccl-tests", NULL, NULL, CALIBRATE,
-      { "nccl-tests", SWITCH(nccl_tests),
+      { "nccl-tests", SWITCH(calibration.nccl_tests),
         .doc = "Reads collectives from files that nccl-tests printed." } },
     { "--osu", NULL, NULL, CALIBRATE,
-      { "osu", SWITCH(osu),
+      { "osu", SWITCH(calibration.osu),
         .doc = "Reads collectives from files that the OSU micro-benchmarks printed." } },
     { "--slice", NULL, NULL, RUN,
       { "slice", SWITCH(training.slice),

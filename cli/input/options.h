@@ -81,6 +81,12 @@ struct conversion_options {
     bool slurm, torchrun;
 };
 
+/* Of calibrate. */
+struct calibration_options {
+    bool quick, nccl_tests, osu;
+    const char *for_model, *refine;
+};
+
 /* Texts are borrowed from argv; NULL, 0 or -1 when not given. */
 struct options {
     const char *model, *cluster, *gpu, *stack;
@@ -103,17 +109,16 @@ struct options {
     bool json, quiet, verbose, schedule_text, gantt;
     bool partition; /* explain */
     const char *from_run;
-    const char *learned;         /* NULL: nothing */
-    bool propose;                /* tune */
-    bool run;                    /* search */
-    bool quick, nccl_tests, osu; /* calibrate */
-    const char *for_model, *refine;
+    const char *learned; /* NULL: nothing */
+    bool propose;        /* tune */
+    bool run;            /* search */
     struct search_options search;
     struct training_options training;
     struct design_options design;
     struct accuracy_options accuracy;
     struct fit_options fit;
     struct conversion_options conversion;
+    struct calibration_options calibration;
     const char *files[MAX_FILES];
     int num_files;
 };

@@ -57,7 +57,7 @@ void add_search_options(const struct options *options, struct text *out)
         text_add(out, " --fix '%s'", options->search.fix);
     if (options->search.forbid)
         text_add(out, " --forbid '%s'", options->search.forbid);
-    add_option(out, "--for", options->for_model);
+    add_option(out, "--for", options->calibration.for_model);
     if (options->search.space >= 0)
         text_add(out, " --space %s", search_space_names[options->search.space]);
     if (options->search.uneven)

@@ -204,7 +204,8 @@ static void show_next(const struct options *options, const struct setup *setup,
     add_case_options(options, setup, &again);
     add_search_options(options, &search);
     plan_write(&result->top[0].plan, &layout);
-    const char *target = options->for_model ? options->for_model : "megatron";
+    const char *target =
+        options->calibration.for_model ? options->calibration.for_model : "megatron";
     if (options->output)
         printf("\nnext  simsearch explain %s\n      simsearch simulate %s --schedule-text\n"
                "      simsearch export %s --to %s -o plan\n",
