@@ -17,8 +17,8 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Questions of one law, in BATCHES parts; a campaign asks ten and more times as many. */
-enum { BATCHES = 4, PLANS = 12 };
+/* Questions of one law, in BATCHES parts of LEAST or more; a campaign asks ten and more times as many. */
+enum { BATCHES = 4, LEAST = 4, PLANS = 12 };
 
 static struct question question;
 static int num_claims;
@@ -26,6 +26,7 @@ static int num_claims;
 static void each_question(int batch, int count, int in_campaign, void (*claim)(void))
 {
     int turns = (is_campaign() ? in_campaign : TURNS(count)) / BATCHES;
+    turns = turns < LEAST ? LEAST : turns;
     num_claims = 0;
     for (int i = 0; i < turns; i++) {
         question_draw((uint64_t)(turns * batch + i), &question);
