@@ -56,8 +56,10 @@ void megatron_mend_exchange(struct job *job, struct arena *arena)
 bool megatron_optimizer_exists(const struct rule_case *of, struct err *err)
 {
     int optimizer = of->job->plan.optimizer;
-    return (optimizer != OPTIMIZER_ADAM_8BIT && optimizer != OPTIMIZER_ADAFACTOR) ||
-           BROKEN("optimizer", "optimizer=%s is not in Megatron-LM", optimizer_names[optimizer]);
+    bool is_written = optimizer != OPTIMIZER_ADAM_8BIT && optimizer != OPTIMIZER_ADAFACTOR &&
+                      optimizer != OPTIMIZER_MUON;
+    return is_written || BROKEN("optimizer", "optimizer=%s is not written for Megatron-LM",
+                                optimizer_names[optimizer]);
 }
 
 void megatron_mend_optimizer(struct job *job, struct arena *arena)

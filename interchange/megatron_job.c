@@ -172,6 +172,8 @@ static void read_state(const struct megatron_args *from, struct job *job)
                                                : 0;
     if (replicas == 1 && job->num_gpus > 0)
         plan->zero = 0; /* there is no one to share with */
+    if (plan_cuts(plan, STATE_GRADIENTS) && plan->pp > 1)
+        plan->reshard = RESHARD_EACH_GRADIENT;
     if (plan_cuts(plan, STATE_OPTIMIZER) && from->optimizer_instances > 1 &&
         replicas > from->optimizer_instances)
         plan->shard = replicas / from->optimizer_instances;

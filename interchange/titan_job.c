@@ -146,7 +146,9 @@ static void write_state(const struct plan *plan, struct titan_args *to)
     to->replicate = plan_cuts(plan, STATE_OPTIMIZER) && shards > 0 ? plan->dp / shards : plan->dp;
     to->shard = plan_cuts(plan, STATE_OPTIMIZER) && shards > 0 ? shards : 1;
     if (plan_cuts(plan, STATE_OPTIMIZER))
-        to->reshard = plan_cuts(plan, STATE_PARAMETERS) ? RESHARD_ALWAYS : RESHARD_NEVER;
+        to->reshard = plan_cuts(plan, STATE_PARAMETERS) && plan_reshards_passes(plan)
+                          ? RESHARD_ALWAYS
+                          : RESHARD_NEVER;
 }
 
 void titan_arguments(const struct job *job, void *args, struct arena *arena)
@@ -211,6 +213,8 @@ static void read_state(const struct titan_args *from, struct job *job)
         from->reshard == RESHARD_NEVER || (from->reshard == RESHARD_DEFAULT && plan->pp > 1);
     if (shards * plan->cp > 1)
         plan->zero = never ? 2 : 3;
+    if (plan_cuts(plan, STATE_PARAMETERS) && plan->pp > 1)
+        plan->reshard = RESHARD_EACH_PASS;
     if (plan_cuts(plan, STATE_OPTIMIZER) && shards > 0 && shards < plan->dp)
         plan->shard = shards * plan->cp;
 }
@@ -333,6 +337,8 @@ static bool state_is_sharded(const struct rule_case *of, struct err *err)
     const struct plan *plan = &of->job->plan;
     if (plan_cuts(plan, STATE_OPTIMIZER) && !plan_cuts(plan, STATE_GRADIENTS))
         return BROKEN("zero", "zero1 shards states alone, and FSDP shards gradients too");
+    if (plan->reshard == RESHARD_EACH_GRADIENT)
+        return BROKEN("reshard", "PyTorch's pipelines reduce gradients once a step");
     if (!plan_cuts(plan, STATE_OPTIMIZER) && plan->cp > 1)
         return BROKEN("zero", "zero0 with cp %d: context ranks are among those that shard",
                       plan->cp);
@@ -455,12 +461,13 @@ static void mend_recompute(struct job *job, struct arena *arena)
     plan->replays = some ? REPLAYS_PER_OP : 0;
 }
 
-/* Gradients sharded too where there is no pipeline, else nothing. */
+/* Gradients sharded too where there are ranks for it, else nothing. */
 static void mend_state(struct job *job, struct arena *arena)
 {
     struct plan *plan = &job->plan;
     (void)arena;
-    plan->zero = plan->pp == 1 && plan->dp * plan->cp > 1 ? 2 : 0;
+    plan->zero = plan->dp * plan->cp > 1 ? 2 : 0;
+    plan->reshard = RESHARD_EACH_STEP;
     plan->shard = 0;
 }
 

@@ -471,6 +471,17 @@ static const char *name_space(const struct space *space, const struct space_requ
     return copy;
 }
 
+/* That of the stack; all that a plan says that is to be in the space, or words of reshard=. */
+static int pipeline_zero_of(const struct space_request *request, const struct plan *base)
+{
+    enum { HIGHEST_ZERO = 3 };
+    const struct plan *also = request->also;
+    bool is_asked = base->reshard != RESHARD_EACH_STEP || (also && also->pp > 1 && also->zero > 1);
+    if (is_asked || !request->system)
+        return is_asked ? HIGHEST_ZERO : 1;
+    return request->system->stack.shards.pipeline_zero;
+}
+
 bool space_new(const struct space_request *request, struct arena *arena, struct space *out,
                struct err *err)
 {
@@ -482,6 +493,7 @@ bool space_new(const struct space_request *request, struct arena *arena, struct 
     if (!words_apply(request->base, fix, fixed, arena, &out->base, err) ||
         !forbidden_read(request->forbid ? request->forbid : "", arena, &out->forbidden, err))
         return false;
+    out->pipeline_zero = pipeline_zero_of(request, &out->base);
     out->splits_attention =
         !request->system || plan_attention_kernel(&out->base, request->system) != ATTENTION_UNFUSED;
     list_values(out, fixed, request->placement, arena);
@@ -522,7 +534,13 @@ const struct plan_rule *space_check(const struct space *space, const struct plan
 {
     struct err ignored;
     ignored.code = ERR_INFEASIBLE; /* already set, so that no text is formatted */
-    return plan_check(plan, space->model, space->model->batch, space->num_gpus, &ignored);
+    const struct plan_rule *broken =
+        plan_check(plan, space->model, space->model->batch, space->num_gpus, &ignored);
+    if (plan->pp == 1 || plan->zero <= space->pipeline_zero)
+        return broken;
+    const struct plan_rule *zero = plan_rule_named("zero");
+    bool is_earlier = broken && plan_rule_number(broken) < plan_rule_number(zero);
+    return is_earlier ? broken : zero; /* rules are checked in order */
 }
 
 double space_family_size(const struct space *space)

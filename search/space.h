@@ -59,6 +59,7 @@ struct space {
     bool splits_attention; /* cp is searched */
     bool groups_layers;    /* full:K may stand for full */
     struct forbidden forbidden;
+    int pipeline_zero; /* highest ZeRO stage with a pipeline */
     bool fits_gpus; /* false: no tp, cp and pp divide the GPUs; the first of each stand for all */
 };
 

@@ -6,6 +6,7 @@
 #include "cli/input/setup_part.h"
 #include "models/training.h"
 #include "sim/cost/runtime.h"
+#include "sim/plan/state_share.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -178,12 +179,26 @@ static void add_memory(const struct setup *setup, struct err *err)
     evaluator_free(evaluator);
 }
 
+/* With one data rank every software has ZeRO's flags do nothing; experts may have ranks that hold
+ * the same all the same. */
+static void leave_out_zero(struct setup *setup)
+{
+    struct plan *plan = &setup->plan;
+    if (plan->zero == 0 || plan_replicas(plan) > 1 || plan->shard > 1 ||
+        (setup->model.experts > 0 && plan_expert_replicas(plan) > 1))
+        return;
+    setup_assume(setup, "zero%d has no effect: dp x cp is 1, so there is no rank to shard over",
+                 plan->zero);
+    plan->zero = plan->shard = 0;
+}
+
 static bool check_plan(struct setup *setup, struct err *err)
 {
     const struct plan_rule *broken = NULL;
     widen_rate(setup);
     if (!plan_derive_data(&setup->plan, setup->system.num_gpus, err))
         return false;
+    leave_out_zero(setup);
     broken =
         plan_check(&setup->plan, &setup->model, setup->model.batch, setup->system.num_gpus, err);
     if (broken)

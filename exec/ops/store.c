@@ -192,6 +192,8 @@ bool store_new(struct machine *m, struct store *store, int optimizer)
 bool store_set(struct machine *m, struct store *store, const float *values, float *const moments[2],
                struct err *err)
 {
+    if (store_cuts(store, STATE_PARAMETERS) && store->values) /* gathered before */
+        store_drop_values(m, store);
     set_values(m, store, values);
     for (int i = 0; i < 2; i++)
         copy_fp32(m, store->moments[i], moments[i], store_updated(store));

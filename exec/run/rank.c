@@ -120,7 +120,8 @@ static void place_records(struct rank *rank)
     size_t pieces = (size_t)most_pieces(rank);
     rank->records = ARENA_ARRAY(&rank->arena, struct chunk_record, count);
     rank->messages = ARENA_ARRAY(&rank->arena, struct messages, count);
-    rank->lent = ARENA_ARRAY(&rank->arena, struct borrowed_buffer, (size_t)rank->list->count + 64);
+    size_t most_lent = (size_t)rank->list->count + 64 + (size_t)rank->num_stores;
+    rank->lent = ARENA_ARRAY(&rank->arena, struct borrowed_buffer, most_lent);
     for (size_t i = 0; i < count; i++) {
         rank->records[i].pieces = ARENA_ARRAY(&rank->arena, struct record, pieces);
         rank->records[i].microbatch = &rank->feed.now;

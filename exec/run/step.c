@@ -194,14 +194,25 @@ static void run_recv_grad(struct rank *rank, const struct instr *instr, int i)
 
 /* --- data ranks --------------------------------------------------------------------------- */
 
-/* Gathers parameters after the update, with ZeRO-1 and 2. */
+/* Gathers parameters after the update: in place, or where ZeRO-3 keeps them for a step's passes. */
 static void run_gather_param(struct rank *rank, const struct instr *instr, int i)
 {
     (void)i;
     struct chunk *chunk = chunk_of(rank, instr);
     for (int s = 0; s < chunk->num_stores; s++)
-        store_gather(&rank->machine, chunk->stores[s], rank_group(rank, GROUP_DATA),
-                     stream_of(rank, instr));
+        if (store_cuts(chunk->stores[s], STATE_PARAMETERS))
+            data_lane_gather(&rank->data, &rank->machine, chunk->stores[s]);
+        else
+            store_gather(&rank->machine, chunk->stores[s], rank_group(rank, GROUP_DATA),
+                         stream_of(rank, instr));
+}
+
+/* Before the first step, and after weights were set anew, no update has gathered them. */
+static void gather_missing(struct rank *rank)
+{
+    for (int s = 0; s < rank->num_stores; s++)
+        if (plan_keeps_gathered(rank->setup.plan) && !rank->stores[s].values)
+            data_lane_gather(&rank->data, &rank->machine, &rank->stores[s]);
 }
 
 static bool has_store(const struct chunk *chunk, const struct store *store)
@@ -258,6 +269,15 @@ static void falsify_gradients(struct rank *rank, const struct chunk *chunk, stru
     }
 }
 
+/* Behind the last backward ZeRO-2 and 3 keep their shards alone. */
+static void drop_whole(struct rank *rank, struct store *store, int i)
+{
+    if (store_cuts(store, STATE_GRADIENTS))
+        lend(rank, (void **)&store->gradients, i);
+    if (store_cuts(store, STATE_PARAMETERS) && store->values)
+        store_drop_values(&rank->machine, store);
+}
+
 static void run_reduce_grad(struct rank *rank, const struct instr *instr, int i)
 {
     struct chunk *chunk = chunk_of(rank, instr);
@@ -267,10 +287,13 @@ static void run_reduce_grad(struct rank *rank, const struct instr *instr, int i)
         rank_exchange_gradients(rank, chunk);
         return;
     }
-    for (int s = 0; s < chunk->num_stores; s++)
-        if (!is_reduced_later(rank, chunk->stores[s], i))
-            store_reduce(&rank->machine, chunk->stores[s], rank_group(rank, GROUP_DATA),
-                         stream_of(rank, instr));
+    for (int s = 0; s < chunk->num_stores; s++) {
+        if (is_reduced_later(rank, chunk->stores[s], i))
+            continue;
+        store_reduce(&rank->machine, chunk->stores[s], rank_group(rank, GROUP_DATA),
+                     stream_of(rank, instr));
+        drop_whole(rank, chunk->stores[s], i);
+    }
 }
 
 static void run_mix_param(struct rank *rank, const struct instr *instr, int i)
@@ -390,6 +413,7 @@ static void begin_step(struct rank *rank, long step)
     feed_make(&rank->feed, (uint32_t)step);
     feed_begin_step(&rank->feed, (uint32_t)step);
     m->device_api->fill(m->compute, rank->loss, 0, sizeof *rank->loss);
+    gather_missing(rank);
 }
 
 static void read_back(struct rank *rank)

@@ -220,6 +220,7 @@ struct stack_shards {
     bool reshard;              /* ZeRO-3 drops a layer's weights after its forward */
     int prefetch;              /* layers that ZeRO-3 gathers ahead of the running one */
     int accumulate;            /* enum accumulate */
+    int pipeline_zero;         /* highest ZeRO stage that the software has with a pipeline */
 };
 
 /* How checkpoints are taken: training stops until they are in storage; it stops while they are

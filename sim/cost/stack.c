@@ -123,6 +123,10 @@ const struct field stack_fields[] = {
       .fallback = "reduce",
       .doc = "ZeRO-2 and 3 reduce gradients of every microbatch, or once a step (no_sync), keeping "
              "them whole until then." },
+    { .name = "pipeline_zero", .kind = FIELD_INT, AT(shards.pipeline_zero), .min = 0, .max = 3,
+      .fallback = "1",
+      .doc = "Highest ZeRO stage with pipeline stages: searches leave out the others, and layouts that "
+             "name one are predicted all the same." },
     { .name = "optimizer_passes", .kind = FIELD_NUMBER, AT(optimizer_passes), .min = 0.1,
       .max = 100, .fallback = "1",
       .doc = "Traffic of the optimizer step relative to one fused pass." },

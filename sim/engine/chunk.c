@@ -223,9 +223,7 @@ static double mean_sharded_s(const struct work *w, double compute_s, const struc
     return without_s + share * (with_s - without_s);
 }
 
-/* The executor clears a layer's whole gradients before each backward, then adds the reduced shard
- * to the sum: two reads and a write. */
-static double whole_gradients_s(const struct work *w, double parameters)
+double work_whole_gradients_s(const struct work *w, double parameters)
 {
     double bytes = 4 * parameters * (1 + 3 / (double)plan_shards(w->plan));
     return traffic_s(&w->system->gpu, &w->system->profile, bytes, 0);
@@ -244,7 +242,7 @@ static struct data_comm message_comm(const struct work *w, const struct piece_co
     comm.gather_s += stack->shards.message_per_rank_s * plan_shards(w->plan);
     comm.reduce_s += stack->shards.message_per_rank_s * plan_shards(w->plan);
     if (stack_runtime(stack)->adds_whole_gradients)
-        comm.reduce_s += whole_gradients_s(w, layer->trained.all);
+        comm.reduce_s += work_whole_gradients_s(w, layer->trained.all);
     return comm;
 }
 
@@ -256,6 +254,13 @@ static struct holding all_blocks(const struct model *model, const struct holding
     return blocks;
 }
 
+/* Whether ZeRO-3 gathers a layer again for its backward. With a pipeline other microbatches' passes
+ * are in between. */
+static bool gathers_again(const struct work *w)
+{
+    return w->system->stack.shards.reshard || w->plan->pp > 1;
+}
+
 /* ZeRO-3 gathers each layer for its forward, and again for its backward if it drops the weights in
  * between. ZeRO-2 and 3 reduce after every microbatch's backward, or only after the last one's
  * (no_sync). */
@@ -263,7 +268,7 @@ static void add_sharding(const struct work *w, struct chunk_time *time, const st
 {
     const struct plan *plan = w->plan;
     const struct stack *stack = &w->system->stack;
-    if (!plan_reduces(plan) || held->layers == 0)
+    if (!(plan_reduces(plan) || plan_gathers(plan)) || held->layers == 0)
         return;
     struct holding blocks = all_blocks(w->model, held);
     held = &blocks;
@@ -274,12 +279,13 @@ static void add_sharding(const struct work *w, struct chunk_time *time, const st
         gather.of_kind[kind].gather_s = gather_s;
         if (!has_backward(&w->pieces->at[kind]))
             continue;
-        again.of_kind[kind].gather_s = stack->shards.reshard ? gather_s : 0;
+        again.of_kind[kind].gather_s = gathers_again(w) ? gather_s : 0;
         both.of_kind[kind].gather_s = again.of_kind[kind].gather_s;
-        both.of_kind[kind].reduce_s = stack->shards.layer_messages * comm.reduce_s;
+        both.of_kind[kind].reduce_s =
+            plan_reduces(plan) ? stack->shards.layer_messages * comm.reduce_s : 0;
     }
     double m = w->num_microbatches;
-    bool no_sync = stack->shards.accumulate == ACCUMULATE_NO_SYNC;
+    bool no_sync = stack->shards.accumulate == ACCUMULATE_NO_SYNC && plan->pp == 1;
     struct layers forward = spread(w, held, time, true), backward = spread(w, held, time, false);
     double forward_s = mean_sharded_s(w, time->forward_s, &forward, &gather, &none,
                                       no_sync && !stack->shards.reshard ? 1 : m);
@@ -295,10 +301,13 @@ static void add_shard_copies(const struct work *w, struct chunk_time *time,
                              const struct holding *held)
 {
     double parameters = 0;
+    if (!plan_gathers(w->plan))
+        return;
     for (int piece = 0; piece < NUM_PIECES; piece++)
         parameters += held->count[piece] * w->pieces->at[piece].parameters;
     struct data_comm copies = shard_copies(w->system, w->plan, parameters);
-    double backward_s = copies.reduce_s + (w->system->stack.shards.reshard ? copies.gather_s : 0);
+    double backward_s = plan_reduces(w->plan) ? copies.reduce_s : 0;
+    backward_s += gathers_again(w) ? copies.gather_s : 0;
     time->forward_s += copies.gather_s;
     time->backward_s += backward_s;
     time->parts.data_comm_s += copies.gather_s + backward_s;

@@ -41,9 +41,9 @@ double gathered_weight_bytes(const struct stack *stack, const struct plan *plan)
  * after the forward (PyTorch, ShardingStrategy.SHARD_GRAD_OP). */
 double weight_gathers(const struct stack *stack, const struct plan *plan, int num_microbatches)
 {
-    if (!plan_cuts(plan, STATE_PARAMETERS))
+    if (!plan_cuts(plan, STATE_PARAMETERS) || plan_keeps_gathered(plan))
         return 1;
-    if (stack->shards.reshard)
+    if (stack->shards.reshard || plan->pp > 1)
         return 2.0 * num_microbatches;
     return stack->shards.accumulate == ACCUMULATE_NO_SYNC ? 1 : num_microbatches;
 }
@@ -108,7 +108,8 @@ struct data_comm data_comm(const struct stack *stack, const struct plan *plan,
 struct data_comm shard_copies(const struct system *system, const struct plan *plan,
                               double parameters)
 {
-    if (!system->stack.shards.copies || !plan_gathers(plan))
+    if (!system->stack.shards.copies || !plan_cuts(plan, STATE_PARAMETERS) ||
+        plan_replicas(plan) == 1)
         return (struct data_comm){ 0 };
     double out_bytes = 2 * gathered_weight_bytes(&system->stack, plan);
     double in_bytes =

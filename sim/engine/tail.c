@@ -5,6 +5,7 @@
 #include "sim/cost/averaging.h"
 #include "sim/cost/exchange.h"
 #include "sim/cost/network.h"
+#include "sim/cost/runtime.h"
 #include "sim/cost/stage_load.h"
 #include "sim/engine/data_parallel.h"
 #include "sim/engine/offload.h"
@@ -18,6 +19,8 @@
  * backward_maybe_with_nosync); Megatron's pipelines use buckets on no stage, or on the first. */
 static bool has_buckets(const struct work *w, int stage)
 {
+    if (plan_keeps_sums(w->plan)) /* FSDP's are called when the last backward has ended */
+        return false;
     switch ((enum pipeline_buckets)w->system->stack.shards.pipeline_buckets) {
     case PIPELINE_BUCKETS_NONE:
         return w->plan->pp == 1;
@@ -196,6 +199,32 @@ struct data_comm work_data_comm(const struct work *w, struct stage_weights weigh
                                comm.gather_s + of_experts.gather_s };
 }
 
+/* ZeRO-3 gathers layer by layer beside a step's first forwards, one layer ahead. */
+static double visible_gather_s(const struct work *w, double gather_s, double bytes, int stage)
+{
+    if (!plan_keeps_gathered(w->plan))
+        return visible_s(w, OVERLAP_PARAM, gather_s, bytes, stage);
+    if (!plan_overlaps(w->plan, &w->system->stack, OVERLAP_PARAM))
+        return gather_s;
+    struct holding held = stage_holding(w->plan, w->model, stage);
+    return exposed_s(&w->system->profile, gather_s, window_s(w, stage, false),
+                     fmax(1, held.layers));
+}
+
+/* What sharded state costs beside the messages, where passes do not gather or reduce it. */
+static struct data_comm copies_once(const struct work *w, struct stage_weights weights)
+{
+    const struct plan *plan = w->plan;
+    struct data_comm copies = shard_copies(w->system, plan, weights.all);
+    if (!plan_keeps_gathered(plan))
+        copies.gather_s = 0;
+    if (!plan_keeps_sums(plan))
+        copies.reduce_s = 0;
+    else if (stack_runtime(&w->system->stack)->adds_whole_gradients)
+        copies.reduce_s += work_whole_gradients_s(w, weights.all);
+    return copies;
+}
+
 /* The library's reductions and gathers, once per step. Returns the reduction's whole time. */
 static double add_all_reduce(const struct work *w, struct stage_tail *tail, int stage,
                              struct stage_weights weights)
@@ -204,10 +233,13 @@ static double add_all_reduce(const struct work *w, struct stage_tail *tail, int 
     struct data_comm comm = work_data_comm(w, weights);
     double gradient_bytes = weights.all * dtype_bytes((enum dtype)plan->reduce_dtype);
     double weight_bytes = weights.all * gathered_weight_bytes(&w->system->stack, plan);
+    struct data_comm copies = copies_once(w, weights);
     double reduce_s = plan_reduces(plan) ? 0 : comm.reduce_s;
-    tail->reduce_s = after_chunks_s(w, reduce_s, gradient_bytes, stage);
-    tail->visible_reduce_s = visible_s(w, OVERLAP_GRAD, reduce_s, gradient_bytes, stage);
-    tail->visible_gather_s = visible_s(w, OVERLAP_PARAM, comm.gather_s, weight_bytes, stage);
+    double gather_s = plan_gathers(plan) ? 0 : comm.gather_s;
+    tail->reduce_s = after_chunks_s(w, reduce_s, gradient_bytes, stage) + copies.reduce_s;
+    tail->visible_reduce_s =
+        visible_s(w, OVERLAP_GRAD, reduce_s, gradient_bytes, stage) + copies.reduce_s;
+    tail->visible_gather_s = visible_gather_s(w, gather_s, weight_bytes, stage) + copies.gather_s;
     tail->data_comm_s += tail->visible_reduce_s;
     tail->data_comm_s += tail->visible_gather_s;
     return reduce_s;
@@ -229,7 +261,7 @@ struct stage_tail stage_tail(const struct work *w, int stage)
     double reduction_s = 0;
     bool has_peers =
         plan_replicas(plan) > 1 || (weights.experts > 0 && plan_expert_replicas(plan) > 1);
-    if (has_peers && !plan_gathers(plan))
+    if (has_peers && !(plan_gathers(plan) && plan_reduces(plan)))
         reduction_s = exchange_is_default(&plan->exchange)
                           ? add_all_reduce(w, &tail, stage, weights)
                           : add_exchange(w, &tail, stage, weights.all);

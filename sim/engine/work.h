@@ -97,6 +97,10 @@ static inline void work_keep_time(struct work *work, int chunk, const struct chu
     duration_s[CHUNK_WEIGHT] = time->weight_s;
 }
 
+/* The executor clears whole gradients before the backwards that make them, then adds the reduced
+ * shard to the sum: two reads and a write. */
+double work_whole_gradients_s(const struct work *work, double parameters);
+
 /* sim/engine/tail.c - what a stage adds once per step to its microbatches: exposed data-parallel
  * transfers, and the optimizer. */
 struct stage_tail {

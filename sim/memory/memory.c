@@ -185,8 +185,8 @@ static double blocks_parameters(const struct memory_input *in)
 }
 
 /* ZeRO-3 holds the gathered weights of this layer and of the prefetched ones, or keeps all for the
- * backward, and one layer's whole gradient. Overlapped reductions of sharded gradients hold two
- * buckets. */
+ * backward, or for a pipeline's passes of a step, and one layer's whole gradient. Overlapped
+ * reductions of sharded gradients hold two buckets. */
 static double buckets_bytes(const struct memory_input *in, double parameters)
 {
     const struct plan *plan = in->plan;
@@ -196,14 +196,16 @@ static double buckets_bytes(const struct memory_input *in, double parameters)
         fmax(in->pieces->at[PIECE_EMBEDDING].parameters, in->pieces->at[PIECE_LATER].parameters);
     for (int kind = 0; kind < in->pieces->num_kinds; kind++)
         largest = fmax(largest, in->pieces->at[kind].parameters);
+    if (plan_keeps_gathered(plan))
+        return parameters * state.weights;
     if (plan_cuts(plan, STATE_PARAMETERS)) {
-        double gathered = stack->shards.reshard
-                              ? fmin((1 + stack->shards.prefetch) * largest, parameters)
-                              : parameters;
-        return gathered * state.weights +
-               (stack->memory.frees_gradients ? 0 : largest * state.gradients);
+        bool drops = stack->shards.reshard || plan->pp > 1;
+        bool has_own_gradients = !stack->memory.frees_gradients && !plan_keeps_sums(plan);
+        double gathered =
+            drops ? fmin((1 + stack->shards.prefetch) * largest, parameters) : parameters;
+        return gathered * state.weights + (has_own_gradients ? largest * state.gradients : 0);
     }
-    if (plan_cuts(plan, STATE_GRADIENTS))
+    if (plan_cuts(plan, STATE_GRADIENTS) && !plan_keeps_sums(plan))
         return fmin(2 * stack->shards.bucket_bytes, blocks_parameters(in) * state.gradients);
     return 0;
 }
@@ -447,28 +449,52 @@ static double passes_bytes(const struct memory_input *in, int stage,
 
 /* --- the peak --------------------------------------------------------------------------------- */
 
-/* The whole gradients of one layer, or of the embedding or the head, while a backward makes them.
- */
-static double whole_gradient_bytes(const struct memory_input *in, bool is_layer)
+/* The whole gradients of one layer, or of the embedding or the head. */
+static double piece_gradient_bytes(const struct memory_input *in, bool is_layer)
 {
-    double bytes = plan_state_bytes(in->plan, in->model).gradients;
     double most = 0;
     for (int piece = 0; piece < NUM_PIECES; piece++)
         if (!is_layer || piece_is_layer(piece))
             most = fmax(most, in->pieces->at[piece].trained.all);
-    return plan_cuts(in->plan, STATE_GRADIENTS) ? most * bytes : 0;
+    return most * plan_state_bytes(in->plan, in->model).gradients;
 }
 
-/* Share of a stage's gradients that are there when most of its passes are in flight for the last
- * time: those of the chunks whose backwards have begun. Backwards take a chunk's microbatches in
- * groups of pp, as the forwards do. */
-static double gradient_share(const struct memory_input *in, int stage)
+/* The same while a backward makes them, where they are then reduced and dropped. */
+static double whole_gradient_bytes(const struct memory_input *in, bool is_layer)
+{
+    bool are_dropped = plan_cuts(in->plan, STATE_GRADIENTS) && !plan_keeps_sums(in->plan);
+    return are_dropped ? piece_gradient_bytes(in, is_layer) : 0;
+}
+
+static int most_in_flight(const struct memory_input *in, int stage)
 {
     struct schedule_shape shape = shape_of(in);
-    int passes = in->num_microbatches * in->plan->vpp;
-    int ended = passes - in->generator->in_flight(&shape, stage);
+    return in->generator->in_flight(&shape, stage);
+}
+
+/* Share of a stage's gradients that are there when as many of its passes are in flight for the last
+ * time: those of the chunks whose backwards have begun. Backwards take a chunk's microbatches in
+ * groups of pp, as the forwards do. */
+static double gradient_share(const struct memory_input *in, int in_flight)
+{
+    int ended = in->num_microbatches * in->plan->vpp - in_flight;
     double chunks = ceil((double)ended / in->plan->pp);
     return fmin(1, chunks / in->plan->vpp);
+}
+
+static double stage_summed_bytes(const struct memory_input *in, int stage)
+{
+    struct holding held = stage_holding(in->plan, in->model, stage);
+    return summed_gradients_bytes(in, &held);
+}
+
+/* Bytes of them; the executor's shards are there all the time. */
+static double gradients_there(const struct memory_input *in, int stage,
+                              const struct stage_memory *memory, int in_flight)
+{
+    bool has_shards = plan_keeps_sums(in->plan) && counts_passes(in);
+    double shards_bytes = has_shards ? stage_summed_bytes(in, stage) : 0;
+    return shards_bytes + (memory->gradients_bytes - shards_bytes) * gradient_share(in, in_flight);
 }
 
 static double held_bytes(const struct stage_memory *memory)
@@ -478,10 +504,14 @@ static double held_bytes(const struct stage_memory *memory)
            memory->buckets_bytes + memory->library_bytes;
 }
 
-/* While the optimizer runs, there are no activations. */
-static struct stage_memory at_step(const struct stage_memory *memory)
+/* While the optimizer runs, there are no activations; a pipeline's weights and gradients are shards
+ * again. */
+static struct stage_memory at_step(const struct memory_input *in, int stage,
+                                   const struct stage_memory *memory)
 {
     struct stage_memory step = *memory;
+    if (plan_keeps_sums(in->plan))
+        step.gradients_bytes = stage_summed_bytes(in, stage);
     step.optimizer_bytes += step.step_bytes;
     step.activations_bytes = step.logits_bytes = step.recompute_bytes = step.buckets_bytes = 0;
     return step;
@@ -493,9 +523,23 @@ static struct stage_memory at_most_in_flight(const struct memory_input *in, int 
                                              const struct stage_memory *memory)
 {
     struct stage_memory most = *memory;
-    most.gradients_bytes *= gradient_share(in, stage);
+    most.gradients_bytes = gradients_there(in, stage, memory, most_in_flight(in, stage));
     most.recompute_bytes += whole_gradient_bytes(in, true);
+    if (plan_keeps_sums(in->plan))
+        most.gradients_bytes =
+            fmin(memory->gradients_bytes, most.gradients_bytes + piece_gradient_bytes(in, false));
     return most;
+}
+
+/* Behind the next backward there is a pass less in flight, and the gradients that it made. */
+static struct stage_memory at_next_backward(const struct memory_input *in, int stage,
+                                            const struct stage_memory *memory)
+{
+    struct stage_memory next = *memory;
+    int most = most_in_flight(in, stage);
+    next.gradients_bytes = gradients_there(in, stage, memory, most - 1);
+    next.activations_bytes *= 1 - 1.0 / most;
+    return next;
 }
 
 /* All gradients are, when one layer's activations are left. */
@@ -520,9 +564,11 @@ static struct stage_memory at_peak(const struct memory_input *in, int stage,
 {
     const struct stack *stack = &in->system->stack;
     struct stage_memory peak = *memory;
-    if (stack->memory.frees_gradients)
+    if (stack->memory.frees_gradients || plan_keeps_sums(in->plan))
         peak = larger(at_most_in_flight(in, stage, memory), at_last_backward(in, memory));
-    return larger(peak, at_step(memory));
+    if (plan_keeps_sums(in->plan))
+        peak = larger(peak, at_next_backward(in, stage, memory));
+    return larger(peak, at_step(in, stage, memory));
 }
 
 struct stage_memory stage_memory_with(const struct memory_input *in, int stage,
@@ -533,7 +579,7 @@ struct stage_memory stage_memory_with(const struct memory_input *in, int stage,
     add_state(&memory, in, &held);
     add_buckets(&memory, in, stage, &held);
     add_activations(&memory, in, stage);
-    if (counts_passes(in) && plan_cuts(in->plan, STATE_GRADIENTS))
+    if (counts_passes(in) && (plan_gathers(in->plan) || plan_reduces(in->plan)))
         memory.buckets_bytes =
             passes_bytes(in, stage, &memory) - fmax(memory.logits_bytes, memory.recompute_bytes);
     memory = at_peak(in, stage, &memory);
@@ -586,7 +632,7 @@ static double peak_bytes(const struct memory_input *in, const struct stage_memor
     int last = in->plan->pp - 1;
     bool middle_is_alike = plan_is_even(in->plan) && in->pieces->num_kinds == 1 &&
                            !generator_splits(in->generator) &&
-                           !in->system->stack.memory.frees_gradients;
+                           !in->system->stack.memory.frees_gradients && !plan_keeps_sums(in->plan);
     for (int stage = 0; stage <= last; stage++) {
         if (middle_is_alike && stage == 2 && stage < last)
             stage = last;

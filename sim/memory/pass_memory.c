@@ -117,8 +117,9 @@ static void take_step(struct walk *walk, const struct pass_step *step)
     case STEP_DROP:
         walk->shared_bytes -= walk->state.weights * unit_parameters(walk, step->index);
         break;
-    case STEP_OPEN:
-        walk->shared_bytes += walk->state.gradients * unit_parameters(walk, step->index);
+    case STEP_OPEN: /* counted with the state where they are kept */
+        walk->shared_bytes +=
+            walk->chunk.keeps ? 0 : walk->state.gradients * unit_parameters(walk, step->index);
         break;
     case STEP_SETTLE:
         walk->shared_bytes -= walk->state.gradients * unit_parameters(walk, step->index);

@@ -42,12 +42,24 @@ static double widened_bytes(const struct memory_input *in)
                : 0;
 }
 
-/* Gradients are kept whole until the last microbatch's are reduced, or each rank has its share. */
+/* Gradients are kept whole until the last microbatch's are reduced, or each rank has its share. The
+ * executor has its share all the time. */
 static double gradients_held(const struct memory_input *in, struct stage_weights gradients)
 {
     bool no_sync = in->system->stack.shards.accumulate == ACCUMULATE_NO_SYNC;
     bool are_whole = no_sync && in->num_microbatches > 1;
-    return are_whole ? gradients.all : stage_weights_share(gradients, in->plan, STATE_GRADIENTS);
+    double share = stage_weights_share(gradients, in->plan, STATE_GRADIENTS);
+    if (plan_keeps_sums(in->plan))
+        return gradients.all + (stack_runtime(&in->system->stack)->walks_passes ? share : 0);
+    return are_whole ? gradients.all : share;
+}
+
+double summed_gradients_bytes(const struct memory_input *in, const struct holding *held)
+{
+    struct stage_weights trained = held_trained(held, in->pieces);
+    struct state_bytes state = plan_state_bytes(in->plan, in->model);
+    return stage_weights_share(stage_weights_times(trained, gradient_bytes(in, &state)), in->plan,
+                               STATE_GRADIENTS);
 }
 
 /* Quantised weights of layers live for the whole step, beside or instead of those in bf16. ZeRO-3
@@ -56,7 +68,8 @@ static double quantized_weight_bytes(const struct memory_input *in, const struct
 {
     const struct system *system = in->system;
     const struct recipe *recipe = precision_recipe(in->plan->precision);
-    if (!recipe || (plan_cuts(in->plan, STATE_PARAMETERS) && in->system->stack.shards.reshard))
+    bool drops = in->plan->pp > 1 ? plan_gathers(in->plan) : in->system->stack.shards.reshard;
+    if (!recipe || (plan_cuts(in->plan, STATE_PARAMETERS) && drops))
         return 0;
     bool in_place = system->stack.keeps_quantized && recipe->keeps_weights;
     double bytes = quantized_copies(&system->gpu, recipe) * quantized_bytes(recipe);
@@ -137,6 +150,8 @@ double mean_state_bytes(const struct memory_input *in)
     state.optimizer = fmin(state.optimizer, state.matrix_optimizer);
     add_weights_and_gradients(&all, in, &held, &state);
     add_optimizer(&all, in, owned, 0, &state);
+    if (plan_keeps_sums(in->plan))
+        all.gradients_bytes = summed_gradients_bytes(in, &held);
     return (all.weights_bytes + all.gradients_bytes + all.optimizer_bytes + all.step_bytes) /
            in->plan->pp;
 }

@@ -5,6 +5,9 @@
 
 #include "sim/memory/memory.h"
 
+/* Of gradients that are reduced: a rank's share. */
+double summed_gradients_bytes(const struct memory_input *input, const struct holding *held);
+
 /* Adds the state of a stage that holds `held`. */
 void add_state(struct stage_memory *memory, const struct memory_input *input,
                const struct holding *held);

@@ -61,22 +61,30 @@ static bool shard_is_possible(const struct plan *plan, struct err *err)
     return true;
 }
 
-/* A pipeline runs many backwards before it reduces, so gradients would be sharded and gathered for
- * each microbatch. */
+static bool reshard_is_possible(const struct plan *plan, struct err *err)
+{
+    bool has_effect = plan->pp > 1 && plan->zero >= 2;
+    if (plan->reshard == RESHARD_EACH_STEP)
+        return true;
+    if (!has_effect)
+        return err_set(err, ERR_INFEASIBLE, "reshard",
+                       "reshard= needs a pipeline and ZeRO stage 2 or 3, not pp %d and stage %d",
+                       plan->pp, plan->zero);
+    return plan->reshard != RESHARD_EACH_PASS || plan->zero == 3 ||
+           err_set(err, ERR_INFEASIBLE, "reshard",
+                   "reshard=pass gathers weights, which ZeRO stage 2 does not shard");
+}
+
 bool data_can_shard(const struct plan_case *of, struct err *err)
 {
     const struct plan *plan = of->plan;
-    if (!shard_is_possible(plan, err))
+    if (!shard_is_possible(plan, err) || !reshard_is_possible(plan, err))
         return false;
     if (plan->zero == 0)
         return true;
     if (plan_replicas(plan) == 1)
         return err_set(err, ERR_INFEASIBLE, token_text("zero", plan->zero).at,
                        "ZeRO stage %d shards over data ranks, and dp is 1", plan->zero);
-    if (plan->zero >= 2 && plan->pp > 1)
-        return err_set(err, ERR_INFEASIBLE, token_text("zero", plan->zero).at,
-                       "ZeRO stage %d needs pp 1, not %d: gradients accumulate across microbatches",
-                       plan->zero, plan->pp);
     return true;
 }
 

@@ -13,7 +13,7 @@ struct lowering plan_lowering(const struct plan *plan, const struct model *model
         has_data_group = exchange_sums_in_groups(&plan->exchange);
     return (struct lowering){
         .recompute = plan->recompute >= RECOMPUTE_FULL,
-        .has_data_group = has_data_group && !plan_cuts(plan, STATE_GRADIENTS),
+        .has_data_group = has_data_group && !plan_reduces(plan),
         .gather_updated = plan_gathers_updated(plan) && has_data_group,
         .mix_beside = (mixes || has_data_group) && is_beside,
         .mix_updated = mixes && !is_beside,

@@ -17,6 +17,8 @@ const char *plan_capture_refusal(const struct plan *plan)
         return "tensor ranks' collectives are between its kernels";
     if (plan_gathers(plan))
         return "ZeRO-3 gathers parameters within it";
+    if (plan_keeps_gathered(plan) || plan_keeps_sums(plan))
+        return "ZeRO-2 and 3 make its weights and gradients anew each step";
     return plan_reduces(plan) ? "ZeRO-2 reduces gradients within it" : NULL;
 }
 
@@ -33,6 +35,7 @@ struct pass_chunk pass_chunk_of(const struct plan *plan, const struct model *mod
         .every = plan->recompute == RECOMPUTE_EVERY ? plan->recompute_every : 1,
         .gathers = plan_gathers(plan),
         .reduces = plan_reduces(plan),
+        .keeps = plan_keeps_sums(plan),
         .prefetch = prefetch,
     };
 }
@@ -241,11 +244,10 @@ static void add_sharing(struct builder *to, int run)
         find_wanted(to, run);
         add_drops(to, run);
     }
-    if (chunk->reduces) {
+    if (chunk->reduces)
         add_settlements(to);
-        if (!is_over)
-            add_openings(to, &to->runs[run]);
-    }
+    if ((chunk->reduces || chunk->keeps) && !is_over)
+        add_openings(to, &to->runs[run]);
     if (chunk->gathers)
         add_gathers(to, run);
     if (chunk->reduces)

@@ -25,6 +25,7 @@ struct pass_chunk {
     bool gathers;   /* plan_gathers */
     bool reduces;   /* plan_reduces */
     int prefetch;   /* pieces that are gathered ahead of the one that runs */
+    bool keeps; /* plan_keeps_sums: whole gradients are opened, and reduced after the last pass */
 };
 struct pass_chunk pass_chunk_of(const struct plan *plan, const struct model *model, int chunk,
                                 int prefetch);

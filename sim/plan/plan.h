@@ -62,6 +62,10 @@ enum plan_overlap {
     PLAN_OVERLAP_EP,
     NUM_PLAN_OVERLAPS
 };
+/* With a pipeline, how often ZeRO-3 gathers and ZeRO-2 and 3 reduce: once a step, keeping
+ * parameters gathered and gradients whole in between; gathering for each pass; and reducing behind
+ * each backward too. */
+enum reshard_rule { RESHARD_EACH_STEP, RESHARD_EACH_PASS, RESHARD_EACH_GRADIENT };
 enum offload { OFFLOAD_OPTIMIZER, OFFLOAD_ACTIVATIONS, NUM_OFFLOADS };
 
 /* The words of each enum, indexed by it, NULL-terminated. */
@@ -87,6 +91,7 @@ struct plan {
     bool sp;
     int zero;          /* 0-3 */
     int shard;         /* data and context ranks that ZeRO shards over; 0: all of them */
+    int reshard;       /* enum reshard_rule */
     char schedule[16]; /* generator name; "" = 1f1b, or interleaved when vpp > 1 */
     /* That of the schedule: plan_set_schedule sets both. Of a mirrored schedule that of one copy.
      */
@@ -210,6 +215,8 @@ struct plan_rule {
 int plan_num_rules(void);
 const struct plan_rule *plan_rule_at(int number);
 int plan_rule_number(const struct plan_rule *rule);
+
+const struct plan_rule *plan_rule_named(const char *name); /* NULL: none */
 
 /* The first rule that the plan breaks (ERR_INFEASIBLE, where = the layout token, msg a sentence
  * with both values), or NULL. dp must have been derived. */

@@ -242,7 +242,8 @@ static const struct plan_rule rules_of_words[] = {
       pipeline_can_interleave },
     { "schedule", "The schedule is known and can order this many stages, chunks and microbatches.",
       pipeline_has_schedule },
-    { "zero", "ZeRO needs data ranks, stages 2 and 3 no pipeline; shard=N divides dp x cp.", data_can_shard },
+    { "zero", "ZeRO needs data ranks; shard=N divides dp x cp; reshard= needs a pipeline, and stage 2 or 3. "
+      "Searches leave out stages 2 and 3 with a pipeline where the stack has none.", data_can_shard },
     { "recompute", "Recompute asks for no more layers than a chunk has, and for parts that the model has.", recompute_fits },
     { "precision", "Gradients are in fp32 or the type of the weights.",
       precision_is_consistent },
@@ -302,6 +303,14 @@ int plan_rule_number(const struct plan_rule *rule)
     }
     assert(!"a rule is one of the table's");
     return -1;
+}
+
+const struct plan_rule *plan_rule_named(const char *name)
+{
+    for (int i = 0; i < plan_num_rules(); i++)
+        if (strcmp(plan_rule_at(i)->name, name) == 0)
+            return plan_rule_at(i);
+    return NULL;
 }
 
 const struct plan_rule *plan_check(const struct plan *plan, const struct model *model,

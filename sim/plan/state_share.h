@@ -59,22 +59,52 @@ static inline bool plan_repeats_shares(const struct plan *plan)
     return plan_cuts(plan, STATE_OPTIMIZER) && plan_shards(plan) != plan_replicas(plan);
 }
 
-/* Whether all parameters are gathered once per step, after the update: parameters are whole, the
- * optimizer is sharded. */
+/* Whether sharded parameters are gathered pass by pass, and sharded gradients reduced so. PyTorch's
+ * pipelines keep gradients whole until a stage's last backward, and torchtitan's keep parameters
+ * gathered until then (reshard=step; torch/distributed/pipelining/stage.py, _post_backward;
+ * torchtitan's apply_fsdp, where fsdp_reshard_after_forward=always is reshard=pass). Megatron-FSDP
+ * does both in each pass (reshard=gradients; its mfsdp_v2_vpp2_1f1b_schedule.md). */
+static inline bool plan_reshards_passes(const struct plan *plan)
+{
+    return plan->pp == 1 || plan->reshard != RESHARD_EACH_STEP;
+}
+
+static inline bool plan_sums_passes(const struct plan *plan)
+{
+    return plan->pp == 1 || plan->reshard == RESHARD_EACH_GRADIENT;
+}
+
+/* Whether all parameters are gathered once per step: the optimizer is sharded, and passes find
+ * parameters whole. */
 static inline bool plan_gathers_updated(const struct plan *plan)
 {
-    return plan_cuts(plan, STATE_OPTIMIZER) && !plan_cuts(plan, STATE_PARAMETERS);
+    return plan_cuts(plan, STATE_OPTIMIZER) &&
+           !(plan_cuts(plan, STATE_PARAMETERS) && plan_reshards_passes(plan));
 }
 
 /* Whether parameters are gathered before each piece of a pass, and gradients reduced behind it. */
 static inline bool plan_gathers(const struct plan *plan)
 {
-    return plan_cuts(plan, STATE_PARAMETERS) && plan_replicas(plan) > 1;
+    return plan_cuts(plan, STATE_PARAMETERS) && plan_replicas(plan) > 1 &&
+           plan_reshards_passes(plan);
 }
 
 static inline bool plan_reduces(const struct plan *plan)
 {
-    return plan_cuts(plan, STATE_GRADIENTS) && plan_replicas(plan) > 1;
+    return plan_cuts(plan, STATE_GRADIENTS) && plan_replicas(plan) > 1 && plan_sums_passes(plan);
+}
+
+/* Whether passes keep what is sharded between steps: parameters gathered at the first, gradients
+ * whole until the last. */
+static inline bool plan_keeps_gathered(const struct plan *plan)
+{
+    return plan_cuts(plan, STATE_PARAMETERS) && plan_replicas(plan) > 1 &&
+           !plan_reshards_passes(plan);
+}
+
+static inline bool plan_keeps_sums(const struct plan *plan)
+{
+    return plan_cuts(plan, STATE_GRADIENTS) && plan_replicas(plan) > 1 && !plan_sums_passes(plan);
 }
 
 #endif

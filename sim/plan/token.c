@@ -12,6 +12,7 @@ const char *const recompute_names[] = { "none", "selective", "full", "full:K", "
 const char *const attention_words[] = { "default", "flash", "unfused", NULL };
 const char *const context_comm_words[] = { "p2p", "all-gather", "a2a", NULL };
 const char *const overlap_words[] = { "grad", "param", "p2p", "tp", "ep", NULL };
+static const char *const reshard_words[] = { "step", "pass", "gradients", NULL };
 const char *const offload_names[] = { "optimizer", "activations", NULL };
 
 /* Types of gradients and their reduction. */
@@ -31,6 +32,10 @@ static const struct plan_token other_tokens[] = {
       "Data ranks that ZeRO shards over, neighbours first; each group has a copy (HSDP); "
       "absent: all.",
       .read = token_read_number, .write = token_write_shard, TOKEN_MEMBER(shard), .min = 1, .max = PLAN_MAX_NUMBER },
+    { "reshard", "reshard=step|pass|gradients",
+      "ZeRO-2 and 3 with a pipeline: gather weights and reduce gradients once a step; gather for each "
+      "pass; and reduce behind each backward too.",
+      TOKEN_NAME, TOKEN_MEMBER(reshard), .names = reshard_words },
     { "schedule", "schedule=NAME",
       "Order of the pipeline; absent: 1f1b, or interleaved when vpp is over 1.",
       .read = token_read_schedule, .write = token_write_schedule },

@@ -41,6 +41,14 @@ static const char *const layouts[] = {
     "tp2 sp pp2 vpp2 dp2 schedule=zb-v stages=0,2,1,1",
     "pp2 vpp2 schedule=dualpipev",
     "pp3 vpp2 stages=0,1,1,1,1,0", /* 8 microbatches in groups of 4 */
+    "pp2 dp2 zero2",
+    "pp2 dp2 zero3",
+    "pp2 dp2 zero3 reshard=pass",
+    "pp2 dp2 zero3 reshard=gradients",
+    "pp2 dp2 zero2 reshard=gradients schedule=zb-h1",
+    "tp2 sp pp2 dp2 zero3 recompute=full",
+    "pp2 vpp2 dp2 zero3 reshard=gradients recompute=selective",
+    "pp2 dp2 zero3 stages=0,4 schedule=zb-h1",
 };
 enum { NUM_LAYOUTS = LENGTH(layouts), NUM_MODELS = 3 };
 

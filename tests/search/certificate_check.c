@@ -53,7 +53,10 @@ static const char *layout_of(struct checker *c, const struct plan *plan)
 static const struct plan_rule *broken_by(const struct checker *c, const struct plan *plan)
 {
     struct err ignored = { .code = ERR_INFEASIBLE };
-    return plan_check(plan, c->model, c->model->batch, c->system->num_gpus, &ignored);
+    const struct plan_rule *broken =
+        plan_check(plan, c->model, c->model->batch, c->system->num_gpus, &ignored);
+    bool is_gone = plan->pp > 1 && plan->zero > c->system->stack.shards.pipeline_zero;
+    return !broken && is_gone ? plan_rule_named("zero") : broken;
 }
 
 static bool is_over_memory(const struct checker *c, const struct plan *plan)

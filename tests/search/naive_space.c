@@ -171,13 +171,27 @@ struct naive_space naive_space_new(const struct model *model, int num_gpus)
     return space;
 }
 
-struct naive_space naive_space_kept(const struct model *model, int num_gpus)
+const struct plan_rule *naive_rule(const struct plan *plan, const struct model *model, int num_gpus,
+                                   const struct system *system)
+{
+    struct err err = { 0 };
+    const struct plan_rule *broken = plan_check(plan, model, model->batch, num_gpus, &err);
+    int most_zero = system ? system->stack.shards.pipeline_zero : 1;
+    if (plan->pp == 1 || plan->zero <= most_zero)
+        return broken;
+    for (int i = 0; i < plan_num_rules() && broken != plan_rule_at(i); i++)
+        if (strcmp(plan_rule_at(i)->name, "zero") == 0)
+            return plan_rule_at(i);
+    return broken;
+}
+
+struct naive_space naive_space_kept(const struct model *model, int num_gpus,
+                                    const struct system *system)
 {
     struct naive_space all = naive_space_new(model, num_gpus);
     struct naive_space kept = { .at = all.at };
     for (int i = 0; i < all.count; i++) {
-        struct err err = { 0 };
-        if (!plan_check(&all.at[i], model, model->batch, num_gpus, &err))
+        if (!naive_rule(&all.at[i], model, num_gpus, system))
             kept.at[kept.count++] = all.at[i];
     }
     return kept;
@@ -205,7 +219,7 @@ void naive_settle(struct evaluator *evaluator, const struct model *model, struct
 
 bool naive_space_fits(const struct system *system, const struct model *model)
 {
-    struct naive_space space = naive_space_kept(model, system->num_gpus);
+    struct naive_space space = naive_space_kept(model, system->num_gpus, system);
     struct evaluator *evaluator = evaluator_new(system, model);
     bool fits = false;
     for (int i = 0; i < space.count && !fits; i++) {

@@ -23,8 +23,13 @@ struct naive_space {
 
 /* All candidates in search/space.h's order, those that break rules too. */
 struct naive_space naive_space_new(const struct model *model, int num_gpus);
-/* The candidates that keep the rules of plans. */
-struct naive_space naive_space_kept(const struct model *model, int num_gpus);
+/* The first rule that a candidate breaks, or NULL; a pipeline takes no ZeRO stage above that of the
+ * system's stack (NULL: above 1), which breaks the rule of ZeRO. */
+const struct plan_rule *naive_rule(const struct plan *plan, const struct model *model, int num_gpus,
+                                   const struct system *system);
+/* The candidates that keep the rules. */
+struct naive_space naive_space_kept(const struct model *model, int num_gpus,
+                                    const struct system *system);
 /* Whether one of those has room in the system's GPUs. */
 /* What the search makes of a candidate: where full recompute does not fit, the first full:K that
  * does, or the one up to which memory falls. */

@@ -32,7 +32,7 @@ static const int counts[NUM_COUNTS] = { 1, 2, 3, 4, 5, 6, 7, 8, 16, 24, 32 };
 static double brute_train_s(int num_gpus)
 {
     double fastest_s = HUGE_VAL, train_s = HUGE_VAL;
-    struct naive_space space = naive_space_kept(&instance.model, num_gpus);
+    struct naive_space space = naive_space_kept(&instance.model, num_gpus, &instance.system);
     struct system smaller = instance.system;
     smaller.num_gpus = num_gpus;
     struct evaluator *evaluator = evaluator_new(&smaller, &instance.model);

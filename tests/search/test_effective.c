@@ -35,7 +35,8 @@ static void tear_down(void)
 static double brute_s(void)
 {
     double shortest_s = HUGE_VAL;
-    struct naive_space space = naive_space_kept(&instance.model, instance.system.num_gpus);
+    struct naive_space space =
+        naive_space_kept(&instance.model, instance.system.num_gpus, &instance.system);
     struct evaluator *evaluator = evaluator_new(&instance.system, &instance.model);
     for (int i = 0; i < space.count; i++) {
         struct scored_plan scored = { space.at[i], evaluate(evaluator, &space.at[i]) };

@@ -98,7 +98,7 @@ static void add_point(struct evaluator *evaluator, const struct plan *plan, stru
 static void add_points(int num_gpus, bool placement, struct cloud *cloud)
 {
     struct arena arena = { 0 };
-    struct naive_space space = naive_space_kept(&instance.model, num_gpus);
+    struct naive_space space = naive_space_kept(&instance.model, num_gpus, &instance.system);
     struct system smaller = instance.system;
     smaller.num_gpus = num_gpus;
     struct evaluator *evaluator = evaluator_new(&smaller, &instance.model);

@@ -71,9 +71,7 @@ static struct brute brute_force(void)
     struct brute brute = { .fits = calloc((size_t)space.count, sizeof *brute.fits),
                            .candidates = space.count };
     for (int i = 0; i < space.count; i++) {
-        struct err err = { 0 };
-        const struct plan_rule *rule =
-            plan_check(&space.at[i], model, model->batch, system->num_gpus, &err);
+        const struct plan_rule *rule = naive_rule(&space.at[i], model, system->num_gpus, system);
         if (rule) {
             brute.broken[plan_rule_number(rule)]++;
             continue;
@@ -192,7 +190,7 @@ static double memory_between(void)
 {
     const struct model *model = &instance.model;
     int num_gpus = instance.system.num_gpus;
-    struct naive_space space = naive_space_kept(model, num_gpus);
+    struct naive_space space = naive_space_kept(model, num_gpus, &instance.system);
     struct evaluator *evaluator = evaluator_new(&instance.system, model);
     double between = 0, least = 1;
     for (int i = 0; i < space.count; i++) {

@@ -291,6 +291,7 @@ static struct plan random_plan(struct random *rng)
     plan.sp = random_below(rng, 2);
     plan.zero = random_below(rng, 4);
     plan.shard = random_below(rng, 5);
+    plan.reshard = random_below(rng, 3);
     if (random_below(rng, 2))
         snprintf(plan.schedule, sizeof plan.schedule, "%s",
                  generators[random_below(rng, num_generators)].name);
@@ -370,6 +371,11 @@ static const struct {
     { "dp8 cp2 mb1 zero3 shard=4", { 4, 4, 4 }, { 2, 2 }, false, true, true, true },
     { "dp2 cp8 mb1 zero1 shard=4", { 4, 1, 1 }, { 4, 1 }, true, false, false, true },
     { "dp8 mb1 zero1 shard=8", { 8, 1, 1 }, { 8, 1 }, true, false, false, false },
+    { "pp2 dp8 mb1 zero2", { 8, 8, 1 }, { 8, 1 }, true, false, false, false },
+    { "pp2 dp8 mb1 zero3", { 8, 8, 8 }, { 8, 1 }, true, false, false, false },
+    { "pp2 dp8 mb1 zero3 reshard=pass", { 8, 8, 8 }, { 8, 1 }, false, true, false, false },
+    { "pp2 dp8 mb1 zero3 reshard=gradients", { 8, 8, 8 }, { 8, 1 }, false, true, true, false },
+    { "pp2 dp8 mb1 zero2 reshard=gradients", { 8, 8, 1 }, { 8, 1 }, true, false, true, false },
 };
 
 static int size_along(const struct rank_group *group, int set)
