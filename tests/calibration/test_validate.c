@@ -129,7 +129,7 @@ START_TEST(the_shipped_rows_are_scored_when_no_file_is_named)
     for (int i = 0; i < LENGTH(sources); i++)
         ck_assert_ptr_nonnull(json_object_get(json_object_get(root, "dense"), sources[i]));
     ck_assert_int_eq(json_integer_value(json_object_get(root, "rows")), 2272);
-    ck_assert_int_eq(json_integer_value(json_object_get(root, "scored")), 2091);
+    ck_assert_int_eq(json_integer_value(json_object_get(root, "scored")), 2094);
     check_memory(json_object_get(root, "memory"));
     json_decref(root);
 }
