@@ -121,7 +121,14 @@ static bool hides_overflow(const struct plan *plan, const struct model *model)
            plan->precision == PRECISION_FP16;
 }
 
+static bool shards_along_a_v(const struct plan *plan, const struct model *model)
+{
+    (void)model;
+    return plan->zero >= 2 && plan->placement;
+}
+
 const struct refusal run_refusals[] = {
+    { "zero", "ZeRO-2 and 3 of chunks laid as a V can't be run yet", shards_along_a_v },
     { "cp", "context parallelism can't be run yet", splits_context },
     { "ep", "experts can't be run yet", splits_experts },
     { "model", "modules that predict later tokens can't be run yet", predicts_later },

@@ -2,6 +2,7 @@
 
 #include "base/length.h"
 #include "sim/exchange/robust.h"
+#include "sim/plan/fold.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -85,6 +86,10 @@ bool data_can_shard(const struct plan_case *of, struct err *err)
     if (plan_replicas(plan) == 1)
         return err_set(err, ERR_INFEASIBLE, token_text("zero", plan->zero).at,
                        "ZeRO stage %d shards over data ranks, and dp is 1", plan->zero);
+    if (plan->zero >= 2 && plan_is_mirrored(plan))
+        return err_set(err, ERR_INFEASIBLE, token_text("zero", plan->zero).at,
+                       "ZeRO stage %d needs one copy of each stage, and schedule=%s has two",
+                       plan->zero, plan_schedule(plan));
     return true;
 }
 

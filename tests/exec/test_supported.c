@@ -40,6 +40,7 @@ static const struct {
     { "optimizer=adafactor", "optimizer" },
     { "optimizer=muon", "optimizer" },
     { "pp4 schedule=dualpipe", "schedule" },
+    { "pp2 vpp2 dp2 zero2 schedule=zb-v", "zero" },
     { "pp2 vpp2 schedule=zb-v exchange=topk:0.1", "exchange" },
     { "dp2 dtype=fp16 exchange=topk:0.1", "exchange" },
     { "dp2 dtype=fp16 exchange=qsgd:4", "exchange" },

@@ -166,6 +166,8 @@ static const struct {
     { "tp8 pp8 dp16 mb1 zero2", gpt3, 1024, 1536, NULL, "", "" },
     { "tp8 pp8 dp16 mb1 zero3 reshard=pass", gpt3, 1024, 1536, NULL, "", "" },
     { "tp8 pp8 dp16 mb1 zero2 reshard=gradients", gpt3, 1024, 1536, NULL, "", "" },
+    { "tp8 pp8 dp16 mb1 zero2 schedule=dualpipe", gpt3, 1024, 1536, "zero", "zero2",
+      "ZeRO stage 2 needs one copy of each stage, and schedule=dualpipe has two" },
     { "tp8 pp8 dp16 mb1 zero2 reshard=pass", gpt3, 1024, 1536, "zero", "reshard",
       "reshard=pass gathers weights, which ZeRO stage 2 does not shard" },
     { "tp8 dp16 mb1 zero3 reshard=pass", gpt3, 128, 1536, "zero", "reshard",
