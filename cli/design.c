@@ -1,5 +1,5 @@
 /* cli/design.c - the model that a budget should train. */
-#include "search/design.h"
+#include "search/questions/design.h"
 
 #include "base/arena.h"
 #include "cli/design_view.h"

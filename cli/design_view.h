@@ -3,7 +3,7 @@
 #define CLI_DESIGN_VIEW_H
 
 #include "cli/input/setup.h"
-#include "search/design.h"
+#include "search/questions/design.h"
 
 struct design_view {
     const struct design *design;

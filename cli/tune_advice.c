@@ -171,7 +171,7 @@ SEEN(pipeline_starves)
 
 /* --- batch, memory, precision ---------------------------------------------------------------- */
 
-/* Largest odd part of a batch that still divides well (search/nearby.h). */
+/* Largest odd part of a batch that still divides well (search/questions/nearby.h). */
 enum { MOST_ODD_PART = 31 };
 
 SEEN(batch_is_odd)

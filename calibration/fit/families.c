@@ -2,8 +2,8 @@
 
 #include "base/file.h"
 #include "calibration/fit/shipped_runs.h"
-#include "sim/cost/tier.h"
 #include "sim/engine/interval.h"
+#include "sim/engine/tier.h"
 
 #include <limits.h>
 #include <math.h>

@@ -7,7 +7,7 @@
 #define CALIBRATION_FIT_FAMILIES_H
 
 #include "calibration/fit/widths.h"
-#include "sim/cost/tier.h"
+#include "sim/engine/tier.h"
 
 struct families {
     struct arena arena;

@@ -7,7 +7,7 @@
 #define CALIBRATION_FIT_LEAVE_OUT_H
 
 #include "calibration/fit/families.h"
-#include "sim/cost/tier.h"
+#include "sim/engine/tier.h"
 
 /* A scored configuration of the source. */
 struct left_out_row {

@@ -7,7 +7,7 @@
 #define CALIBRATION_SCORE_SCORE_H
 
 #include "calibration/score/predict.h"
-#include "sim/cost/tier.h"
+#include "sim/engine/tier.h"
 
 /* Statistics of the errors' sizes; bias is the signed median. */
 struct score {

@@ -5,7 +5,7 @@
 #include "cli/input/planfile.h"
 #include "cli/views/goodput_view.h"
 #include "cli/views/idle_view.h"
-#include "sim/cost/tier.h"
+#include "sim/engine/tier.h"
 
 #include <math.h>
 

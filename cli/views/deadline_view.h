@@ -4,7 +4,7 @@
 #define CLI_VIEWS_DEADLINE_VIEW_H
 
 #include "cli/input/setup.h"
-#include "search/deadline.h"
+#include "search/questions/deadline.h"
 
 struct deadline {
     double deadline_s; /* 0: none was given */

@@ -3,8 +3,8 @@
 #include "base/units.h"
 #include "cli/views/answer.h"
 #include "cli/views/progress_bar.h"
-#include "search/depth.h"
 #include "search/probe.h"
+#include "search/questions/depth.h"
 
 #include <ctype.h>
 #include <stdio.h>

@@ -3,7 +3,7 @@
 #define CLI_VIEWS_NEARBY_VIEW_H
 
 #include "cli/input/setup.h"
-#include "search/nearby.h"
+#include "search/questions/nearby.h"
 
 enum { MOST_NEARBY = 3 };
 

@@ -10,7 +10,7 @@
 #include "cli/views/progress_bar.h"
 #include "cli/views/searched.h"
 #include "cli/views/show.h"
-#include "search/pareto.h"
+#include "search/questions/pareto.h"
 
 #include <stdio.h>
 #include <string.h>

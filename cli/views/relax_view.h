@@ -3,7 +3,7 @@
 #define CLI_VIEWS_RELAX_VIEW_H
 
 #include "cli/input/setup.h"
-#include "search/relax.h"
+#include "search/questions/relax.h"
 
 /* Searches relaxations when a complete search found nothing; otherwise `out` is empty. Release it
  * with relaxations_release. */

@@ -10,7 +10,7 @@
 #include "cli/views/goodput_view.h"
 #include "cli/views/idle_view.h"
 #include "sim/campaign/time_to_accuracy.h"
-#include "sim/cost/tier.h"
+#include "sim/engine/tier.h"
 #include "sim/plan/state_share.h"
 
 #include <math.h>

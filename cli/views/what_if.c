@@ -3,7 +3,7 @@
 #include "base/length.h"
 #include "base/units.h"
 #include "cli/print/scale.h"
-#include "sim/cost/slower.h"
+#include "sim/engine/slower.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -3,7 +3,7 @@
 #define CLI_VIEWS_WIDER_VIEW_H
 
 #include "cli/input/setup.h"
-#include "search/wider.h"
+#include "search/questions/wider.h"
 
 struct wider_view {
     struct wider at[MOST_WIDER];

@@ -1,8 +1,8 @@
 #include "sim/campaign/time_to_accuracy.h"
 
-#include "sim/cost/averaging.h"
 #include "sim/cost/exchange.h"
 #include "sim/cost/stage_load.h"
+#include "sim/exchange/averaging.h"
 #include "sim/exchange/robust.h"
 
 #include <math.h>

@@ -1,9 +1,9 @@
 #include "sim/engine/work.h"
 
-#include "sim/cost/averaging.h"
 #include "sim/cost/network.h"
 #include "sim/cost/waiting.h"
 #include "sim/engine/data_parallel.h"
+#include "sim/exchange/averaging.h"
 #include "sim/plan/fold.h"
 #include "sim/plan/lowering.h"
 

@@ -1,7 +1,7 @@
-#include "sim/cost/averaging.h"
 #include "sim/cost/straggler.h"
 #include "sim/cost/waiting.h"
 #include "sim/engine/work.h"
+#include "sim/exchange/averaging.h"
 
 #include <math.h>
 

@@ -2,13 +2,13 @@
 
 #include "models/training.h"
 
-#include "sim/cost/averaging.h"
 #include "sim/cost/exchange.h"
 #include "sim/cost/network.h"
 #include "sim/cost/runtime.h"
 #include "sim/cost/stage_load.h"
 #include "sim/engine/data_parallel.h"
 #include "sim/engine/offload.h"
+#include "sim/exchange/averaging.h"
 #include "sim/exchange/robust.h"
 #include "sim/plan/state_share.h"
 

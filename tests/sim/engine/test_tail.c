@@ -1,11 +1,11 @@
 /* not under tsan: one thread. */
 /* The time that a stage adds once per step, compared with sums by hand. */
-#include "sim/cost/averaging.h"
 #include "sim/cost/exchange.h"
 #include "sim/cost/stage_load.h"
 #include "sim/engine/data_parallel.h"
 #include "sim/engine/offload.h"
 #include "sim/engine/simulate.h"
+#include "sim/exchange/averaging.h"
 #include "tests/sim/planned.h"
 #include "tests/testing.h"
 

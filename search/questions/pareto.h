@@ -1,10 +1,10 @@
-/* search/pareto.h - plans that no other plan dominates.
+/* search/questions/pareto.h - plans that no other plan dominates.
  *
  * Plans are compared by the number of GPUs, the step time and the memory of the heaviest stage;
  * less of each is better. Days follow from the step time, and dollars from GPUs x step time, so a
  * plan that is no worse in these three costs no more either. */
-#ifndef SEARCH_PARETO_H
-#define SEARCH_PARETO_H
+#ifndef SEARCH_QUESTIONS_PARETO_H
+#define SEARCH_QUESTIONS_PARETO_H
 
 #include "search/search.h"
 

@@ -1,7 +1,7 @@
 #include "tests/testing.h"
 
 #include "search/batch.h"
-#include "search/nearby.h"
+#include "search/questions/nearby.h"
 #include "tests/search/instance.h"
 #include "tests/search/searching.h"
 

@@ -1,4 +1,4 @@
-#include "search/depth.h"
+#include "search/questions/depth.h"
 
 #include "search/method.h"
 

@@ -1,4 +1,4 @@
-#include "search/pareto.h"
+#include "search/questions/pareto.h"
 
 #include "base/clock.h"
 #include "search/counts.h"

@@ -1,4 +1,4 @@
-#include "search/nearby.h"
+#include "search/questions/nearby.h"
 
 #include "base/clock.h"
 #include "search/batch.h"

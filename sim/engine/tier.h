@@ -1,10 +1,10 @@
-/* sim/cost/tier.h - whether what a prediction rests on was ever measured.
+/* sim/engine/tier.h - whether what a prediction rests on was ever measured.
  *
  * An error is the shift of a whole source and the scatter of its rows. A stack or a GPU that
  * nothing was fitted on shifts all of its predictions alike, by what those differ in that were
  * measured. */
-#ifndef SIM_COST_TIER_H
-#define SIM_COST_TIER_H
+#ifndef SIM_ENGINE_TIER_H
+#define SIM_ENGINE_TIER_H
 
 #include "sim/cost/hardware.h"
 

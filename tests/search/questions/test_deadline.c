@@ -1,7 +1,7 @@
 #include "tests/testing.h"
 
-#include "search/deadline.h"
 #include "search/effective.h"
+#include "search/questions/deadline.h"
 #include "tests/search/instance.h"
 #include "tests/search/naive_space.h"
 #include "tests/search/searching.h"

@@ -1,6 +1,7 @@
-/* sim/cost/averaging.h - how often the data ranks of a training run average over all of them. */
-#ifndef SIM_COST_AVERAGING_H
-#define SIM_COST_AVERAGING_H
+/* sim/exchange/averaging.h - how often the data ranks of a training run average over all of them.
+ */
+#ifndef SIM_EXCHANGE_AVERAGING_H
+#define SIM_EXCHANGE_AVERAGING_H
 
 #include "models/model.h"
 #include "sim/exchange/exchange.h"

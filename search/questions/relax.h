@@ -1,6 +1,7 @@
-/* search/relax.h - when no plan is feasible: the smallest changes of the request that admit one. */
-#ifndef SEARCH_RELAX_H
-#define SEARCH_RELAX_H
+/* search/questions/relax.h - when no plan is feasible: the smallest changes of the request that
+ * admit one. */
+#ifndef SEARCH_QUESTIONS_RELAX_H
+#define SEARCH_QUESTIONS_RELAX_H
 
 #include "search/search.h"
 

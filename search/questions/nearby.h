@@ -1,9 +1,9 @@
-/* search/nearby.h - the best plan of a request that is nearly the one that was asked for.
+/* search/questions/nearby.h - the best plan of a request that is nearly the one that was asked for.
  *
  * A count of GPUs with a large odd part, 1000 = 8 x 125, or such a batch, leaves few ways to divide
  * a model, or none. A little less of either can be much faster. */
-#ifndef SEARCH_NEARBY_H
-#define SEARCH_NEARBY_H
+#ifndef SEARCH_QUESTIONS_NEARBY_H
+#define SEARCH_QUESTIONS_NEARBY_H
 
 #include "search/search.h"
 

@@ -1,7 +1,7 @@
-/* search/deadline.h - the fewest GPUs whose fastest plan trains the model's tokens in time,
- * failures and checkpoints included: in the mean of the whole run. */
-#ifndef SEARCH_DEADLINE_H
-#define SEARCH_DEADLINE_H
+/* search/questions/deadline.h - the fewest GPUs whose fastest plan trains the model's tokens in
+ * time, failures and checkpoints included: in the mean of the whole run. */
+#ifndef SEARCH_QUESTIONS_DEADLINE_H
+#define SEARCH_QUESTIONS_DEADLINE_H
 
 #include "search/search.h"
 

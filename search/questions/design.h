@@ -1,11 +1,11 @@
-/* search/design.h - the size of model and the tokens that a budget of GPUs trains to the lowest
- * predicted loss.
+/* search/questions/design.h - the size of model and the tokens that a budget of GPUs trains to the
+ * lowest predicted loss.
  *
  * How many tokens a model sees in a time follows from the fastest plan for it, which a search
  * finds; how large the best model is follows from the FLOPs that this comes to. The two are
  * repeated until neither changes, and then sizes around the answer are tried. */
-#ifndef SEARCH_DESIGN_H
-#define SEARCH_DESIGN_H
+#ifndef SEARCH_QUESTIONS_DESIGN_H
+#define SEARCH_QUESTIONS_DESIGN_H
 
 #include "search/search.h"
 #include "sim/campaign/scaling.h"

@@ -1,6 +1,7 @@
-/* sim/cost/slower.h - the same system with slower devices: synchronous training waits for them. */
-#ifndef SIM_COST_SLOWER_H
-#define SIM_COST_SLOWER_H
+/* sim/engine/slower.h - the same system with slower devices: synchronous training waits for them.
+ */
+#ifndef SIM_ENGINE_SLOWER_H
+#define SIM_ENGINE_SLOWER_H
 
 #include "sim/cost/hardware.h"
 

@@ -1,4 +1,4 @@
-#include "search/wider.h"
+#include "search/questions/wider.h"
 
 #include "base/length.h"
 #include "search/probe.h"

@@ -1,7 +1,7 @@
 #include "tests/testing.h"
 
 #include "search/counts.h"
-#include "search/pareto.h"
+#include "search/questions/pareto.h"
 #include "tests/draw.h"
 #include "tests/search/instance.h"
 #include "tests/search/naive_space.h"

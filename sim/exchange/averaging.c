@@ -1,4 +1,4 @@
-#include "sim/cost/averaging.h"
+#include "sim/exchange/averaging.h"
 
 #include "models/learning_curve.h"
 

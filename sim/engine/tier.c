@@ -1,4 +1,4 @@
-#include "sim/cost/tier.h"
+#include "sim/engine/tier.h"
 
 #include "sim/cost/runtime.h"
 

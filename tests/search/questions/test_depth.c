@@ -1,7 +1,7 @@
 #include "tests/testing.h"
 
-#include "search/depth.h"
 #include "search/probe.h"
+#include "search/questions/depth.h"
 #include "tests/search/instance.h"
 #include "tests/search/naive_space.h"
 #include "tests/search/searching.h"

@@ -1,6 +1,6 @@
-/* search/depth.h - how many layers of a model's shape fit. */
-#ifndef SEARCH_DEPTH_H
-#define SEARCH_DEPTH_H
+/* search/questions/depth.h - how many layers of a model's shape fit. */
+#ifndef SEARCH_QUESTIONS_DEPTH_H
+#define SEARCH_QUESTIONS_DEPTH_H
 
 #include "search/search.h"
 

@@ -1,7 +1,7 @@
 #include "tests/testing.h"
 
 #include "search/probe.h"
-#include "search/relax.h"
+#include "search/questions/relax.h"
 #include "tests/search/instance.h"
 #include "tests/search/naive_space.h"
 

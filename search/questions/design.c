@@ -1,4 +1,4 @@
-#include "search/design.h"
+#include "search/questions/design.h"
 
 #include "base/clock.h"
 #include "search/probe.h"

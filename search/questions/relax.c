@@ -1,4 +1,4 @@
-#include "search/relax.h"
+#include "search/questions/relax.h"
 
 #include "base/clock.h"
 #include "base/text.h"

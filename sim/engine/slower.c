@@ -1,4 +1,4 @@
-#include "sim/cost/slower.h"
+#include "sim/engine/slower.h"
 
 #include "base/arena.h"
 #include "sim/cost/runtime.h"

@@ -1,4 +1,4 @@
-#include "search/deadline.h"
+#include "search/questions/deadline.h"
 
 #include "base/clock.h"
 #include "models/layer.h"

@@ -1,9 +1,10 @@
-/* search/wider.h - a short look beyond the space of a request, around the best plan found in it.
+/* search/questions/wider.h - a short look beyond the space of a request, around the best plan found
+ * in it.
  *
  * What the space leaves out is searched with the best plan's degrees fixed. That proves nothing
  * about the wider space: it shows when searching it is worth the time. */
-#ifndef SEARCH_WIDER_H
-#define SEARCH_WIDER_H
+#ifndef SEARCH_QUESTIONS_WIDER_H
+#define SEARCH_QUESTIONS_WIDER_H
 
 #include "search/search.h"
 

@@ -1,6 +1,6 @@
 /* A device that is 5 % slower takes 1 / 0.95 times as long for everything that it does itself. */
-#include "sim/cost/slower.h"
 #include "sim/engine/simulate.h"
+#include "sim/engine/slower.h"
 #include "tests/testing.h"
 
 #include <stdlib.h>
@@ -75,7 +75,7 @@ static Suite *suite(void)
 {
     TCase *tcase = tcase_create("slower");
     tcase_add_loop_test(tcase, all_that_a_slower_device_does_takes_longer, 0, LENGTH(cases));
-    Suite *s = suite_create("sim/cost/slower");
+    Suite *s = suite_create("sim/engine/slower");
     suite_add_tcase(s, tcase);
     return s;
 }

@@ -1,4 +1,4 @@
-#include "search/pareto.h"
+#include "search/questions/pareto.h"
 
 #include <math.h>
 #include <stdlib.h>
