@@ -118,13 +118,13 @@ static bool can_run(const struct pass_chunk *chunk, enum opcode op, const struct
                  !(is_backward && chunk->has_embedding && step->index == 0);
     for (int u = units_of(chunk, step->index, units) - 1; u >= 0; u--) {
         ok &= !reads || state->gathered[units[u]];
-        ok &= !is_backward || !chunk->reduces ||
+        ok &= !is_backward || !(chunk->reduces || chunk->keeps) ||
               (state->open[units[u]] && !state->reducing[units[u]]);
     }
     /* The piece itself and those ahead have two units at most; so do gradients, of two pieces,
-     * beside the table of a tied head, which waits for the embedding. */
+     * beside the table of a tied head, which waits for the embedding; kept sums all stay. */
     return ok && state->num_gathered <= 2 * (chunk->prefetch + 1) &&
-           (op == INSTR_BACKWARD_INPUT || state->num_open <= 5);
+           (op == INSTR_BACKWARD_INPUT || chunk->keeps || state->num_open <= 5);
 }
 
 static bool take_step(const struct pass_chunk *chunk, enum opcode op, struct state *state,
@@ -174,8 +174,8 @@ static bool is_right(const struct pass_chunk *chunk, enum opcode op, struct aren
         ok = take_step(chunk, op, &state, &steps.at[i]);
         runs += steps.at[i].op == STEP_FORWARD || steps.at[i].op == STEP_BACKWARD;
     }
-    bool opens = chunk->reduces && op != INSTR_FORWARD;
-    bool reduces = opens && op != INSTR_BACKWARD_INPUT;
+    bool opens = (chunk->reduces || chunk->keeps) && op != INSTR_FORWARD;
+    bool reduces = opens && chunk->reduces && op != INSTR_BACKWARD_INPUT;
     return ok && runs == pass_pieces(chunk) && state.num_gathered == 0 &&
            state.num_reduced == (reduces ? num_units(chunk) : 0) &&
            state.num_open == (opens && !reduces ? num_units(chunk) : 0);
@@ -184,14 +184,14 @@ static bool is_right(const struct pass_chunk *chunk, enum opcode op, struct aren
 START_TEST(every_run_has_what_it_needs_and_a_pass_leaves_nothing)
 {
     struct arena arena = { 0 };
-    for (int bits = 0; bits < 1 << 5; bits++)
+    for (int bits = 0; bits < 3 << 4; bits++) /* those that reduce keep nothing */
         for (int layers = 0; layers <= MOST_LAYERS; layers++)
             for (int recomputed = 0; recomputed <= layers; recomputed++)
                 for (int every = 1; every <= 3; every++)
                     for (int prefetch = 0; prefetch <= 3; prefetch++) {
-                        struct pass_chunk chunk = { layers,   bits & 1,   bits & 2,
-                                                    bits & 4, recomputed, every,
-                                                    bits & 8, bits & 16,  prefetch };
+                        struct pass_chunk chunk = { layers,     bits & 1, bits & 2, bits & 4,
+                                                    recomputed, every,    bits & 8, bits & 16,
+                                                    prefetch,   bits & 32 };
                         if (!is_right(&chunk, passes[_i], &arena))
                             ck_abort_msg("layers %d, bits %d, recomputed %d, every %d, prefetch %d",
                                          layers, bits, recomputed, every, prefetch);
