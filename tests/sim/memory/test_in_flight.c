@@ -167,8 +167,32 @@ static void weigh_chunks(int stage, double *whole_bytes, double *waiting_bytes)
     }
 }
 
+/* The most that a stage's list holds: weight[] of a local chunk's microbatch until its input
+ * gradients, waiting[] from there until its weight gradients. */
+static double most_held_bytes(const struct generator *generator, const struct schedule_shape *shape,
+                              int stage, const double *weight, const double *waiting)
+{
+    struct arena arena = { 0 };
+    struct err err = { 0 };
+    struct schedule *schedule = schedule_compute_order(generator, shape, &arena, &err);
+    const struct instrs *list = &schedule->ranks[stage];
+    double held_bytes = 0, most_bytes = 0;
+    for (size_t i = 0; i < (size_t)list->count; i++) {
+        int local = list->at[i].chunk / shape->num_stages;
+        enum opcode op = list->at[i].op;
+        held_bytes += op == INSTR_FORWARD          ? weight[local]
+                      : op == INSTR_BACKWARD       ? -weight[local]
+                      : op == INSTR_BACKWARD_INPUT ? waiting[local] - weight[local]
+                                                   : -waiting[local];
+        most_bytes = fmax(most_bytes, held_bytes);
+    }
+    arena_release(&arena);
+    return most_bytes;
+}
+
 /* Walks the list, with separate weights for embedding and head. A V's weight gradients follow at
- * once, and one microbatch waits for them where they need more than was saved. When an interleaved
+ * once, and one microbatch waits for them where they need more than was saved; where pairs mix with
+ * split backwards, the list says. When an interleaved
  * first stage first reaches its peak, its first chunk may hold one microbatch less than later; the
  * closed form leaves that one embedding out where groups are of pp. */
 static void check_activations(const struct generator *generator, const struct schedule_shape *shape)
@@ -190,6 +214,8 @@ static void check_activations(const struct generator *generator, const struct sc
             next_bytes = fmax(next_bytes, waiting[local] - weight[local]);
         struct walk peak = walk_to_peak(generator, shape, stage, weight);
         double walked_bytes = weigh(&peak, weight) + next_bytes;
+        if (generator->pairs)
+            walked_bytes = most_held_bytes(generator, shape, stage, weight, waiting);
         double closed_bytes = planned_memory(stage).activations_bytes;
         int short_of = generator->rule || interleaved_group(shape) == shape->num_stages;
         double later_bytes =
