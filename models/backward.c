@@ -433,6 +433,24 @@ static void push_enter(struct maker *m, const struct op *op)
     push_turned_mark(m, op, OP_TENSOR_ENTER, gradient);
 }
 
+/* The mark of a backward in place of a forward's. */
+static enum op_kind turned(enum op_kind mark)
+{
+    switch (mark) {
+    case OP_EXPERT_ENTER:
+        return OP_EXPERT_LEAVE;
+    case OP_EXPERT_LEAVE:
+        return OP_EXPERT_ENTER;
+    case OP_CP_ENTER:
+        return OP_CP_LEAVE;
+    case OP_CP_LEAVE:
+        return OP_CP_ENTER;
+    default:
+        assert(mark == OP_TENSOR_JOIN); /* of a rank's rows; each then takes its columns */
+        return OP_TENSOR_ENTER;
+    }
+}
+
 static void push_backward(struct maker *m, const struct op *op)
 {
     switch (op->kind) {
@@ -468,12 +486,6 @@ static void push_backward(struct maker *m, const struct op *op)
     case OP_JOIN:
         push_parts(m, op);
         return;
-    case OP_EXPERT_ENTER:
-        push_turned_mark(m, op, OP_EXPERT_LEAVE, gradient_of(m, op));
-        return;
-    case OP_EXPERT_LEAVE:
-        push_turned_mark(m, op, OP_EXPERT_ENTER, gradient_of(m, op));
-        return;
     case OP_ACTIVATION:
         push_activation(m, op);
         return;
@@ -497,14 +509,12 @@ static void push_backward(struct maker *m, const struct op *op)
     case OP_QUANTIZE:
         pass_gradient(m, gradient_of(m, op), op->in.at[0]);
         return;
-    case OP_TENSOR_JOIN: /* of a rank's rows; each then takes its columns */
-        push_turned_mark(m, op, OP_TENSOR_ENTER, gradient_of(m, op));
-        return;
-    case OP_CP_LEAVE:
-        push_turned_mark(m, op, OP_CP_ENTER, gradient_of(m, op));
-        return;
+    case OP_TENSOR_JOIN:
+    case OP_EXPERT_ENTER:
+    case OP_EXPERT_LEAVE:
     case OP_CP_ENTER:
-        push_turned_mark(m, op, OP_CP_LEAVE, gradient_of(m, op));
+    case OP_CP_LEAVE:
+        push_turned_mark(m, op, turned(op->kind), gradient_of(m, op));
         return;
     case OP_ALL_REDUCE: /* for the loss: its gradient needs no exchange */
         return;

@@ -31,8 +31,8 @@ __device__ __forceinline__ uint32_t draw_runs(const struct dropper &dropper, con
 }
 
 /* For [16 queries, COLUMNS keys]: bit 4 n + i % 2 of kept[i / 2] is for value i of entry n.
- * `number` is that of the lane's first value. Two lanes share groups; one draws for row g, the other
- * for g + 8. */
+ * `number` is that of the lane's first value. Two lanes share groups; one draws for row g, the
+ * other for g + 8. */
 template <int COLUMNS>
 __device__ __forceinline__ void draw_by_query(const struct dropper &dropper, uint64_t number,
                                               long seq, uint32_t kept[2])

@@ -103,7 +103,7 @@ static void make_room(struct evaluator *e, int num_chunks)
 
 static bool same_pipeline(const struct evaluator *e, const struct pipeline *p)
 {
-    size_t chunks = (size_t)(p->shape.num_stages * p->shape.chunks_per_stage);
+    size_t chunks = (size_t)p->shape.num_stages * (size_t)p->shape.chunks_per_stage;
     size_t durations = CHUNK_PASSES * chunks;
     bool has_pairs = p->generator->pairs != NULL;
     return e->last.generator == p->generator &&

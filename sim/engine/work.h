@@ -44,7 +44,7 @@ static inline int work_turn(const struct work *work)
 /* sim/engine/simulate.c - work_begin fills what memory depends on, the second function what the
  * chunks' times depend on. The durations, which include blocking messages, are the evaluator's
  * scratch space. */
-struct work work_begin(struct evaluator *evaluator, const struct plan *plan);
+struct work work_begin(struct evaluator *evaluator, const struct plan *given);
 void work_add_links(struct work *work);
 /* The lag of a non-blocking message over the boundary behind a stage. */
 double work_lag_s(const struct work *work, int stage);

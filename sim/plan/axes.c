@@ -8,4 +8,4 @@ const struct axis *const axes[] = {
     [AXIS_TENSOR] = &tensor_axis,     [AXIS_CONTEXT] = &context_axis, [AXIS_EXPERT] = &expert_axis,
     [AXIS_PIPELINE] = &pipeline_axis, [AXIS_DATA] = &data_axis,
 };
-const int num_axes = LENGTH(axes);
+const int num_axes = LENGTH(axes); // pointers; NOLINT(bugprone-sizeof-expression)

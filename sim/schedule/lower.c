@@ -131,14 +131,14 @@ static bool joins(const struct lowerer *to, int slot)
 }
 
 /* Receives of the slots that begin together behind this one. */
-static void add_next_receives(struct lowerer *to, int slot)
+static void add_next_receives(struct lowerer *to, int present)
 {
-    int next = slot + 1;
+    int next = present + 1;
     if (next < to->order->count && joins(to, next))
         return; /* they are there */
-    add_receive(to, next, slot);
+    add_receive(to, next, present);
     if (next + 1 < to->order->count && joins(to, next + 1))
-        add_receive(to, next + 1, slot);
+        add_receive(to, next + 1, present);
 }
 
 /* Recompute starts when the gradient has arrived, as in Megatron, where it is part of the

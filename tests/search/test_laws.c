@@ -17,7 +17,8 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Questions of one law, in BATCHES parts of LEAST or more; a campaign asks ten and more times as many. */
+/* Questions of one law, in BATCHES parts of LEAST or more; a campaign asks ten and more times as
+ * many. */
 enum { BATCHES = 4, LEAST = 4, PLANS = 12 };
 
 static struct question question;
