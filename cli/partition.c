@@ -16,25 +16,13 @@ struct answer {
     double num_partitions;
 };
 
-static double count_partitions(const struct partition_problem *problem)
-{
-    double count = 1;
-    for (int i = 0; i < problem->num_operators; i++) {
-        int choices = 0;
-        for (int j = 0; j < NUM_SHARDINGS; j++)
-            choices += partition_allows(problem, i, (enum sharding)j);
-        count *= choices;
-    }
-    return count;
-}
-
 static bool solve(struct answer *answer, struct arena *arena, struct err *err)
 {
     struct program_limits limits = { 0 };
     struct program_result result;
     const double tolerance = 1e-6; /* GLPK's */
     answer->problem = chain_file_problem(&answer->file, arena);
-    answer->num_partitions = count_partitions(&answer->problem);
+    answer->num_partitions = partition_count(&answer->problem);
     if (!partition_by_dynamic(&answer->problem, &answer->best))
         return err_set(err, ERR_INFEASIBLE, "memory",
                        "no partition keeps as little as %.4g bytes on a rank",

@@ -18,18 +18,6 @@ struct view {
 
 static const double gib = 1024.0 * 1024 * 1024;
 
-static double count_partitions(const struct partition_problem *problem)
-{
-    double count = 1;
-    for (int i = 0; i < problem->num_operators; i++) {
-        int choices = 0;
-        for (int j = 0; j < NUM_SHARDINGS; j++)
-            choices += partition_allows(problem, i, (enum sharding)j);
-        count *= choices;
-    }
-    return count;
-}
-
 /* The cost of passing a tensor to this operator, and its gradient back. */
 struct passing {
     const char *before, *after;
@@ -253,7 +241,7 @@ bool explain_partition(const struct options *options, const struct setup *setup,
                        "it",
                        setup->model.name);
     view.problem = layer_partition_problem(&of, &arena);
-    view.num_partitions = count_partitions(&view.problem);
+    view.num_partitions = partition_count(&view.problem);
     bool ok = partition_by_dynamic(&view.problem, &view.best) ? confirm(&view, &arena, err)
                                                               : refuse_budget(&view, err);
     if (ok && options->json)

@@ -14,6 +14,18 @@ bool partition_allows(const struct partition_problem *problem, int operator_inde
     return (problem->operators[operator_index].allowed >> sharding & 1) != 0;
 }
 
+double partition_count(const struct partition_problem *problem)
+{
+    double count = 1;
+    for (int i = 0; i < problem->num_operators; i++) {
+        int choices = 0;
+        for (int j = 0; j < NUM_SHARDINGS; j++)
+            choices += partition_allows(problem, i, (enum sharding)j);
+        count *= choices;
+    }
+    return count;
+}
+
 static struct partition_score sum(struct partition_score a, struct partition_score b)
 {
     return (struct partition_score){ a.cost + b.cost, a.comm + b.comm, a.units + b.units,

@@ -59,6 +59,8 @@ struct partition {
 
 bool partition_allows(const struct partition_problem *problem, int operator_index,
                       enum sharding sharding);
+/* How many partitions there are, memory aside. */
+double partition_count(const struct partition_problem *problem);
 
 /* Sums operators in order, then edges; both methods compute their total this way. */
 struct partition_score partition_score(const struct partition_problem *problem,
