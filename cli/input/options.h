@@ -18,7 +18,7 @@ enum { MAX_FILES = 64, MOST_GPUS = 1 << 24 };
 enum graphs { GRAPHS_AUTO, GRAPHS_ON, GRAPHS_OFF };
 extern const char *const graphs_names[];
 
-/* What is searched and how. */
+/* The plans to search, and the way. */
 struct search_options {
     const char *fix, *forbid, *compare, *method;
     int objective;

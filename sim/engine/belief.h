@@ -53,7 +53,7 @@ int belief_choice(const struct belief *belief, double *chance);
 /* That rival `a` is faster than `b`. */
 double belief_prefers(const struct belief *belief, int a, int b);
 
-/* What is expected of runs before they are measured, in the mean over what they may show. */
+/* The gain that runs promise before they are measured: the mean over the times they may show. */
 struct outlook {
     double p_best; /* of the rival that is then chosen */
     double bits;   /* of which rival is the fastest, that are then known */

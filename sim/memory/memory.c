@@ -231,7 +231,7 @@ static struct schedule_shape shape_of(const struct memory_input *in)
     return (struct schedule_shape){ in->plan->pp, in->plan->vpp, in->num_microbatches, 0 };
 }
 
-/* What the loss of a later token keeps while the other losses are computed: its softmax, in fp32
+/* The loss of a later token keeps its softmax while the other losses are computed, in fp32
  * (Megatron Core, tensor_parallel/cross_entropy.py). */
 static double waiting_logits_bytes(const struct memory_input *in)
 {
@@ -266,8 +266,8 @@ static struct between_halves between_halves(const struct memory_input *in, int c
     return (struct between_halves){ whole_bytes, waiting_bytes - whole_bytes };
 }
 
-/* What a BACKWARD_INPUT adds to the peak. Where forwards and whole backwards run in pairs the peak
- * is while a pair runs, with one microbatch more than at any earlier BACKWARD_INPUT, and pp
+/* Bytes that a BACKWARD_INPUT adds to the peak. Where forwards and whole backwards run in pairs the
+ * peak is while a pair runs, with one microbatch more than at any earlier BACKWARD_INPUT, and pp
  * + 1 more than when the last pp of them are split. */
 static double next_half_bytes(const struct memory_input *in, struct between_halves of)
 {
@@ -415,8 +415,8 @@ static double later_backward_bytes(const struct memory_input *in)
     return back + (is_selective ? later->replayed_moment_bytes : later->moment_bytes) - gone;
 }
 
-/* What the head has kept is gone when the layers before it run backward, and so is what modules
- * between them kept. */
+/* The head's kept values are gone when the layers before it run backward, and so are those of the
+ * modules between them. */
 static void add_activations(struct stage_memory *memory, const struct memory_input *in, int stage)
 {
     struct schedule_shape shape = shape_of(in);

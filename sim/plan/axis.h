@@ -26,7 +26,7 @@
 #define MARK(kind) (1ull << (kind))
 enum { MAX_LOWERED_OPS = 8, MAX_AXIS_GROUPS = 2 };
 
-/* What the degrees that a search tries depend on. */
+/* The question on which the degrees that a search tries depend. */
 struct axis_case {
     const struct model *model;
     int num_gpus;
@@ -40,8 +40,8 @@ struct axis {
     const char *source;
     int place;      /* in the default rank order: that of the least has neighbours as ranks */
     bool is_folded; /* its ranks are among those of other axes: it has none in the job's grid */
-    bool
-        is_replicated; /* its ranks hold the same weights: they sum gradients and may shard state */
+    /* Its ranks hold the same weights: they sum gradients and may shard state. */
+    bool is_replicated;
 
     const struct plan_token *words; /* the first has its degree; in canonical order */
     int num_words;

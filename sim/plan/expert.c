@@ -217,7 +217,7 @@ static int expert_degree(const struct plan *plan)
     return plan->ep;
 }
 
-/* Of the ranks that exchange rows, and of those that share an expert. */
+/* The first group exchanges rows, the second shares an expert. */
 static int groups_of(const struct plan *plan, struct members groups[MAX_AXIS_GROUPS])
 {
     groups[0] = groups[1] = (struct members){ 0, 1 };
@@ -247,8 +247,7 @@ static const struct plan_token words[] = {
       .min = 1, .fallback = 1 },
     { "capacity", "capacity=F",
       "Rows an expert takes of each rank's tokens, as a multiple of the mean, padded to it; "
-      "further "
-      "ones are dropped; absent: all.",
+      "further ones are dropped; absent: all.",
       .read = token_read_capacity, .write = token_write_capacity },
 };
 

@@ -14,7 +14,7 @@ int chunk_first_layer(const struct plan *plan, const struct model *model, int ch
     return layers;
 }
 
-/* Of a model with one kind of block. */
+/* Whether the blocks of a model with one kind run backward at all. */
 static bool has_backward(const struct model *model)
 {
     return model_kind(model, 0).gradient != GRADIENT_NONE;
