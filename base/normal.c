@@ -2,6 +2,8 @@
 
 #include <math.h>
 
+const double normal_90 = 1.6448536269514722;
+
 double normal_cdf(double z)
 {
     return 0.5 * erfc(-z / sqrt(2.0));

@@ -2,6 +2,9 @@
 #ifndef BASE_NORMAL_H
 #define BASE_NORMAL_H
 
+/* Nine in ten lie within so many standard deviations of the mean. */
+extern const double normal_90;
+
 double normal_cdf(double z);
 double normal_density(double z);
 double normal_quantile(double probability); /* of 1/2 to 1 */

@@ -4,6 +4,7 @@
 #include "base/json.h"
 #include "base/json_layout.h"
 #include "base/length.h"
+#include "base/normal.h"
 #include "base/statistics.h"
 
 #include <limits.h>
@@ -137,7 +138,7 @@ static double scatter_of(const double *errors, int n, double bias, double *room)
     for (int i = 0; i < n; i++)
         room[i] = fabs(errors[i] - bias);
     numbers_sort(room, (size_t)n);
-    return sorted_quantile(room, n, 0.9) / 1.6448536269514722;
+    return sorted_quantile(room, n, 0.9) / normal_90;
 }
 
 /* error^2 = width^2 + shift^2 */

@@ -1,5 +1,7 @@
 #include "calibration/fit/widths.h"
 
+#include "base/normal.h"
+
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,8 +9,6 @@
 enum { STEPS = 200 };
 /* A family's rows count as at most this many when all are pooled. */
 static const double most_weight = 20;
-/* Nine in ten normal errors lie within this many standard deviations. */
-static const double normal_90 = 1.6448536269514722;
 
 /* --- variances ------------------------------------------------------------------------------- */
 

@@ -1,5 +1,6 @@
 #include "sim/engine/belief.h"
 
+#include "base/normal.h"
 #include "base/random.h"
 #include "sim/engine/chances.h"
 #include "sim/engine/interval.h"

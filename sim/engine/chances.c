@@ -1,6 +1,7 @@
 #include "sim/engine/chances.h"
 
 #include "base/arena.h"
+#include "base/normal.h"
 #include "base/random.h"
 #include "sim/engine/interval.h"
 
@@ -8,7 +9,6 @@
 #include <stddef.h>
 #include <stdlib.h>
 
-const double normal_90 = 1.6448536269514722;
 static const double in_common = 0.25; /* share of an error's variance */
 
 /* What of a rival's time each class has, and the half width of the rest of its error. */

@@ -30,6 +30,5 @@ void chances_of_best(const struct system *system, const struct rival_time *rival
  * k > 0, and of what is a rival's own, by its interval_shares. */
 double chance_class_width(const struct system *system, int k);
 double chance_own_width(const struct error_widths *widths, const double shares[NUM_ERROR_PARTS]);
-extern const double normal_90; /* standard deviations within which nine in ten normal errors lie */
 
 #endif

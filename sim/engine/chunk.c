@@ -64,31 +64,16 @@ static void add_piece(const struct work *w, struct pass passes[CHUNK_PASSES],
     add_list(w, &passes[CHUNK_WEIGHT], parts, &piece->weight, times);
 }
 
-/* Adds the recompute of layers of a kind, or of parts of them, before their backward. */
+/* Adds the recompute of a piece, or of parts of it, before its backward; `in_full` of the chunk's
+ * are recomputed where whole ones are. */
 static void add_recompute(const struct work *w, struct pass *backward, struct time_parts *parts,
-                          const struct holding *held, int kind)
+                          const struct holding *held, int piece, int in_full)
 {
-    const struct piece_cost *layer = &w->pieces->at[kind];
+    const struct piece_cost *cost = &w->pieces->at[piece];
     bool selective = w->plan->recompute == RECOMPUTE_SELECTIVE;
-    const struct list_cost *replay = selective ? &layer->replay : &layer->forward;
-    int times = selective ? held->count[kind] : held->recomputed[kind];
-    if (!has_backward(layer))
-        return;
-    backward->gpu_s += times * replay->total_s;
-    backward->issue_s += times * w->system->stack.host.checkpoint_s;
-    launch(w, backward, replay, times);
-    parts->recompute_s += times * replay->total_s;
-}
-
-/* The same for the modules that predict later tokens. */
-static void add_later_recompute(const struct work *w, struct pass *backward,
-                                struct time_parts *parts, const struct holding *held)
-{
-    const struct piece_cost *later = &w->pieces->at[PIECE_LATER];
-    bool selective = w->plan->recompute == RECOMPUTE_SELECTIVE;
-    const struct list_cost *replay = selective ? &later->replay : &later->forward;
-    int times = selective || plan_recomputes_later(w->plan) ? held->count[PIECE_LATER] : 0;
-    if (times == 0 || !has_backward(later))
+    const struct list_cost *replay = selective ? &cost->replay : &cost->forward;
+    int times = selective ? held->count[piece] : in_full;
+    if (!has_backward(cost))
         return;
     backward->gpu_s += times * replay->total_s;
     backward->issue_s += times * w->system->stack.host.checkpoint_s;
@@ -370,8 +355,9 @@ struct chunk_time chunk_time(const struct work *w, int chunk)
         if (held.count[piece] > 0)
             add_piece(w, passes, &time.parts, &w->pieces->at[piece], held.count[piece]);
     for (int kind = 0; kind < w->pieces->num_kinds; kind++)
-        add_recompute(w, &passes[CHUNK_BACKWARD], &time.parts, &held, kind);
-    add_later_recompute(w, &passes[CHUNK_BACKWARD], &time.parts, &held);
+        add_recompute(w, &passes[CHUNK_BACKWARD], &time.parts, &held, kind, held.recomputed[kind]);
+    int later_in_full = plan_recomputes_later(w->plan) ? held.count[PIECE_LATER] : 0;
+    add_recompute(w, &passes[CHUNK_BACKWARD], &time.parts, &held, PIECE_LATER, later_in_full);
     time.forward_s = pass_s(w, &passes[CHUNK_FORWARD], host_s, &time.parts);
     time.backward_s = pass_s(w, &passes[CHUNK_BACKWARD], host_s, &time.parts);
     if (generator_splits(w->generator))

@@ -1,9 +1,8 @@
 #include "sim/engine/memory_interval.h"
 
-#include <math.h>
+#include "base/normal.h"
 
-/* Half width of 90 % of a normal distribution, in its standard deviations. */
-static const double normal_90 = 1.6448536269514722;
+#include <math.h>
 
 double memory_factor(const struct stack *stack)
 {
@@ -22,11 +21,6 @@ static double deviation(const struct system *system)
     return system->stack.memory.error / normal_90;
 }
 
-static double normal_above(double z)
-{
-    return erfc(z / sqrt(2)) / 2;
-}
-
 /* A peak that is known to the byte fits or does not. */
 double memory_risk(const struct system *system, double bytes)
 {
@@ -34,17 +28,17 @@ double memory_risk(const struct system *system, double bytes)
     double sigma = deviation(system);
     if (!(sigma > 0) || !(bytes > 0))
         return bytes > usable ? 1 : 0;
-    return normal_above(log(usable / bytes) / sigma);
+    return normal_cdf(-log(usable / bytes) / sigma);
 }
 
 /* The z that a normal variable is above with this probability, by bisection: no plan waits for it.
- */
-static double normal_quantile(double risk)
+ * normal_quantile(1 - risk) would know no risk below the last digit of 1. */
+static double exceeded_with(double risk)
 {
     double low = 0, high = 40;
     for (int i = 0; i < 100; i++) {
         double middle = (low + high) / 2;
-        *(normal_above(middle) > risk ? &low : &high) = middle;
+        *(normal_cdf(-middle) > risk ? &low : &high) = middle;
     }
     return low;
 }
@@ -52,5 +46,5 @@ static double normal_quantile(double risk)
 double memory_planned_bytes(const struct system *system, double risk)
 {
     double usable = gpu_usable_bytes(&system->gpu);
-    return risk >= 0.5 ? usable : usable * exp(-normal_quantile(risk) * deviation(system));
+    return risk >= 0.5 ? usable : usable * exp(-exceeded_with(risk) * deviation(system));
 }

@@ -1,3 +1,4 @@
+#include "base/normal.h"
 #include "base/random.h"
 #include "search/robust.h"
 #include "search/trial.h"
