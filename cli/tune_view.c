@@ -1,4 +1,4 @@
-/* What `tune` found, as JSON and as text. */
+/* The findings of `tune`, as JSON and as text. */
 #include "base/text.h"
 #include "base/units.h"
 #include "cli/input/planfile.h"

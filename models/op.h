@@ -79,7 +79,7 @@ enum op_region {
     NUM_OP_REGIONS
 };
 
-/* That of compute, then those of the axes' collectives, by index (sim/plan/axis.h): the named ones,
+/* Compute's stream, then those of the axes' collectives by index (sim/plan/axis.h): the named ones,
  * and further. */
 enum op_stream { STREAM_COMPUTE, STREAM_TENSOR, STREAM_CONTEXT, STREAM_EXPERT };
 

@@ -471,7 +471,8 @@ static const char *name_space(const struct space *space, const struct space_requ
     return copy;
 }
 
-/* That of the stack; all that a plan says that is to be in the space, or words of reshard=. */
+/* The stack's highest stage; all of them where a plan that joins the space, or words of reshard=,
+ * ask for them. */
 static int pipeline_zero_of(const struct space_request *request, const struct plan *base)
 {
     enum { HIGHEST_ZERO = 3 };

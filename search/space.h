@@ -106,7 +106,7 @@ double space_least_bytes(const struct space *space, struct evaluator *evaluator,
 struct block_floors {
     double bytes[NUM_ZERO_STAGES]; /* 0: not known yet */
 };
-/* That of a candidate, which must keep the rules. */
+/* The floor of a candidate, which must keep the rules. */
 double space_floor_bytes(struct block_floors *floors, struct evaluator *evaluator,
                          const struct plan *plan);
 

@@ -16,7 +16,7 @@ struct trial {
     struct scored_plan plan;
 };
 
-/* What runs are judged by. */
+/* The question that runs are judged by. */
 struct trial_place {
     const struct system *system;
     const struct model *model; /* with the batch of the whole run */

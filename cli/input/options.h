@@ -36,7 +36,7 @@ struct search_options {
     double host_memory_bytes;
 };
 
-/* Of run. */
+/* Options of run. */
 struct training_options {
     const char *backend, *comm, *data, *hostile;
     int graphs; /* enum graphs */
@@ -50,7 +50,7 @@ struct training_options {
     bool resume;
 };
 
-/* Of design. */
+/* Options of design. */
 struct design_options {
     double days, cost; /* 0: not given */
     const char *flops;
@@ -65,7 +65,7 @@ struct accuracy_options {
     double heterogeneity; /* 0: shuffled data */
 };
 
-/* Of validate and fit. */
+/* Options of validate and fit. */
 struct fit_options {
     const char *predictions, *source;
     double tolerance; /* -1: not given */
@@ -75,13 +75,13 @@ struct fit_options {
     const char *table, *leave_out;
 };
 
-/* Of import and export. */
+/* Options of import and export. */
 struct conversion_options {
     const char *from, *to;
     bool slurm, torchrun;
 };
 
-/* Of calibrate. */
+/* Options of calibrate. */
 struct calibration_options {
     bool quick, nccl_tests, osu;
     const char *for_model, *refine;

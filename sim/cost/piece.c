@@ -428,8 +428,8 @@ static double all_parameters(const struct operands *operands)
     return all;
 }
 
-/* Of `parameters` that are held, those with gradients. A tied table that another piece holds is not
- * among them, though the list has it. */
+/* The part of the held `parameters` that has gradients. A tied table that another piece holds is
+ * not among them, though the list has it. */
 static struct stage_weights trained_parameters(const struct operands *operands, double parameters)
 {
     struct stage_weights trained = { parameters, 0 };

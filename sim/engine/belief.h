@@ -50,7 +50,7 @@ void belief_learn(struct belief *belief, int run, double measured_s);
 void belief_chances(const struct belief *belief, double *chance);
 /* The rival to take: the likeliest, and how likely. */
 int belief_choice(const struct belief *belief, double *chance);
-/* That rival `a` is faster than `b`. */
+/* The chance that rival `a` is faster than `b`. */
 double belief_prefers(const struct belief *belief, int a, int b);
 
 /* The gain that runs promise before they are measured: the mean over the times they may show. */

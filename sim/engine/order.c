@@ -57,7 +57,7 @@ static int slot_of(const struct sorter *s, const struct instr *instr)
     return CHUNK_PASSES * instr->chunk + (int)pass_of(instr);
 }
 
-/* What follows the forward of a pair follows the backward, which is the next pass. */
+/* A pair ends with its backward, the next pass: whatever waits for its forward waits for that. */
 static void keep_done(struct sorter *s, const struct instr *instr, int index)
 {
     if (instr->is_paired && instr->op == INSTR_FORWARD)

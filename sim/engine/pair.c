@@ -39,8 +39,8 @@ double work_spared_beside_s(const struct work *w, double compute_s, double comm_
     return fmax(0, compute_s + comm_s - pair_s);
 }
 
-/* How much less a pair takes than its two passes: the backward of the stage's chunk in `round`, and
- * a forward of the other. */
+/* The time that a pair saves against its two passes: the backward of the stage's chunk in `round`,
+ * and a forward of the other. */
 static double pair_spares_s(const struct work *w, int stage, int round)
 {
     int backward = work_chunk(w, stage, round), forward = work_chunk(w, stage, 1 - round);

@@ -25,7 +25,7 @@ static struct chunk_cost chunk_cost(const struct work *w, int chunk)
                                 .weight_s = ratio * time.weight_s };
 }
 
-/* Without the messages and the recompute of its passes. */
+/* Times of the pairs, without the messages and the recompute of their passes. */
 static void add_pairs(const struct work *w, struct chunk_cost *chunks)
 {
     double ratio = time_ratio_of(w->system, w->model);

@@ -211,7 +211,7 @@ static double visible_gather_s(const struct work *w, double gather_s, double byt
                      fmax(1, held.layers));
 }
 
-/* What sharded state costs beside the messages, where passes do not gather or reduce it. */
+/* The cost of sharded state beside the messages, where passes do not gather or reduce it. */
 static struct data_comm copies_once(const struct work *w, struct stage_weights weights)
 {
     const struct plan *plan = w->plan;

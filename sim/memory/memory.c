@@ -363,7 +363,7 @@ static double logits_bytes(const struct memory_input *in, int held)
            fmax(at_loss_bytes, backward_bytes);
 }
 
-/* Of all modules that predict later tokens. */
+/* Bytes that all modules for later tokens keep. */
 static double laters_kept_bytes(const struct memory_input *in)
 {
     if (in->model->mtp == 0)

@@ -5,7 +5,7 @@
 
 #include "sim/memory/memory.h"
 
-/* Of gradients that are reduced: a rank's share. */
+/* A rank's share of the gradients that are reduced. */
 double summed_gradients_bytes(const struct memory_input *input, const struct holding *held);
 
 /* Adds the state of a stage that holds `held`. */

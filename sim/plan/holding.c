@@ -70,7 +70,7 @@ static void add(struct holding *to, const struct holding *chunk)
         to->recomputed[kind] += chunk->recomputed[kind];
 }
 
-/* Of a chunk of a model with one kind of block; the ends are left out. */
+/* Adds a chunk of a model with one kind of block, but not the ends. */
 static void add_layers(struct holding *to, const struct plan *plan, const struct model *model,
                        int chunk)
 {

@@ -93,8 +93,7 @@ struct plan {
     int shard;         /* data and context ranks that ZeRO shards over; 0: all of them */
     int reshard;       /* enum reshard_rule */
     char schedule[16]; /* generator name; "" = 1f1b, or interleaved when vpp > 1 */
-    /* That of the schedule: plan_set_schedule sets both. Of a mirrored schedule that of one copy.
-     */
+    /* The schedule's, of one copy where it mirrors the model; plan_set_schedule sets both. */
     const struct placement_rule *placement;
     int recompute;               /* enum recompute */
     unsigned replays;            /* selective: bit set of enum replayed; 0: attention's core */

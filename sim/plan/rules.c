@@ -236,7 +236,7 @@ static const struct plan_rule rules_of_degrees[] = {
     { "degrees", "Every degree is 1 or more.", degrees_are_positive },
     { "gpus", "tp x cp x pp x dp is the number of GPUs.", uses_all_gpus },
 };
-/* Those of the axes stand between; then those of words that are no axis' degree. */
+/* The axes' rules stand between; these are of words that are no axis' degree. */
 static const struct plan_rule rules_of_words[] = {
     { "interleave", "vpp over 1 needs pp over 1, and pp microbatches or more.",
       pipeline_can_interleave },

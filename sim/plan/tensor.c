@@ -120,7 +120,7 @@ static int next_degree(const struct axis_case *of, int degree)
     return next <= MOST_RANKS ? next : 0;
 }
 
-/* Of an expert; with experts, tp divides everything else. */
+/* An expert's tensor ranks are etp; tp divides everything else. */
 static int expert_degree(const struct plan *plan)
 {
     return plan->etp;

@@ -269,7 +269,7 @@ static bool check_pairs(const struct proof *proof)
     return true;
 }
 
-/* What has ended when a pass has: the end of a pair, where it is the first half of one. */
+/* The pass with whose end a pass counts as ended: the second of a pair, for the first. */
 static int end_of(const struct proof *proof, int pass)
 {
     int second = pass == NO_INSTR ? NO_INSTR : partner(proof, pass);

@@ -17,7 +17,7 @@ static struct indices all_of(const struct proof *proof, enum opcode op, struct a
     return out;
 }
 
-/* Those whose opcode is of a kind. */
+/* The instructions whose opcode is of a kind. */
 static struct indices all_that(const struct proof *proof, bool (*is)(enum opcode op),
                                struct arena *scratch)
 {

@@ -60,8 +60,8 @@ struct generator {
     /* At the peak, how many of those of each chunk wait only for BACKWARD_WEIGHT and need less
      * room. The BACKWARD_INPUT that follows adds one. NULL: the backward is not split. */
     int (*waiting)(const struct schedule_shape *shape, int stage);
-    /* How many backwards of the stage's chunk in a round are paired with a forward, which is then
-     * of the stage's other chunk. NULL: none, on no stage. */
+    /* The number of backwards of the stage's chunk in a round that are paired with a forward of
+     * the stage's other chunk. NULL: none, on no stage. */
     int (*pairs)(const struct schedule_shape *shape, int stage, int round);
 };
 extern const struct generator generators[];

@@ -69,7 +69,7 @@ static void add_plan(const struct shipped_runs *shipped, const struct run_case *
     to->runs[i] = i;
 }
 
-/* Of large strata, as many plans as a belief holds, drawn anew for each run. */
+/* A large stratum gives as many plans as a belief holds, drawn anew for each run. */
 static void ask_stratum(const struct shipped_runs *shipped, const struct run_case **of, int n,
                         struct random *rng, struct tally *to)
 {

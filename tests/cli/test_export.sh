@@ -55,7 +55,7 @@ for target in megatron bridge torchtitan deepspeed; do
             fail "$target: shellcheck"
         PATH=$work/bin:$PATH SLURM_JOB_NODELIST=node0 bash "$target-$launch/$script" --mine "a b" >argv ||
             fail "$target: $script does not run"
-        # What others read is read by others' parsers, where they are installed.
+        # Parsers that are not ours read the files too, where they are installed.
         for file in "$target-$launch"/*; do
             parses "$file" || fail "$target: $file is not read"
         done
@@ -82,7 +82,7 @@ mv out nothing.json
 run 4 export nothing.json --to megatron
 grep -q 'nothing.json' errors || fail "a document without a plan is not named"
 
-# What was learned is said of a job that is read.
+# An imported job says that a learned factor was applied.
 printf '{ "format": 1, "stacks": [ { "stack": "megatron-core", "time_ratio": 1.1, "ratio_error": 0.1, "shift": 0.1, "runs": 1, "profiles": [ "h100-80g-sxm" ] } ] }' >mine.json
 run 0 import megatron-slurm/args.txt --from megatron --learned mine.json --json
 grep -q 'mine.json' out || fail "import --learned says nothing of what was learned"

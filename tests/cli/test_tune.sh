@@ -11,7 +11,7 @@ run 0 export --model llama2-7b --gpus 16 --gbs 128 --layout "tp4 pp2 mb1 sp zero
 run 0 export --model mixtral-8x7b --gpus 16 --gbs 128 --layout "tp2 ep4 pp2 mb1 sp zero1" --to megatron -o moe
 mistakes=0 base=base
 
-# Of the seeded mistakes, 62 in all, every second is left to a campaign.
+# There are 62 seeded mistakes; every second is left to a campaign.
 # mistake RULE FIX DROPPED ADDED...: the base's arguments, without a flag and its values, with more
 # at the end, break the rule, and the fix is named. DROPPED may be "".
 mistake() {

@@ -85,7 +85,7 @@ START_TEST(orders_of_runs_teach_the_same)
 }
 END_TEST
 
-/* Of two plans, the chance in closed form: P(x0 - x1 < log 1.02) for the first. */
+/* The chance of two plans in closed form: P(x0 - x1 < log 1.02) for the first. */
 START_TEST(chances_are_those_of_the_normal)
 {
     double chance[MOST_RIVALS];
@@ -99,7 +99,7 @@ START_TEST(chances_are_those_of_the_normal)
 }
 END_TEST
 
-/* What is expected of a run is the mean of what it then teaches. */
+/* The expected gain of a run is the mean of the gains that it then brings. */
 START_TEST(an_outlook_is_the_mean_of_what_runs_show)
 {
     struct random rng = random_new(3, 0);
@@ -257,7 +257,7 @@ static void scene_release(struct scene *scene)
     arena_release(&scene->arena);
 }
 
-/* What each class of the system's constants moves in a step's time. */
+/* The part of a step's time that each class of the system's constants moves. */
 static const struct {
     const char *cost_class;
     size_t part;
@@ -398,7 +398,7 @@ START_TEST(few_trials_make_a_choice_sure)
                cases, 100.0 * sure / cases, 100.0 * close / cases, asked,
                (double)planned_runs / asked, (double)random_runs / asked);
     fflush(stdout);
-    /* Of a few cases, less is sure. */
+    /* A few cases show less. */
     ck_assert_int_ge(10 * sure, (is_campaign() ? 9 : 5) * cases);
     ck_assert_int_ge(10 * close, (is_campaign() ? 9 : 5) * cases);
     ck_assert_int_ge(random_runs, (is_campaign() ? 2 : 1) * planned_runs);

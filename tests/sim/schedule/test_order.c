@@ -33,7 +33,7 @@ static int chunks(const struct order *order)
     return order->shape.num_stages * order->shape.chunks_per_stage;
 }
 
-/* What an op is: of pairs the forward has no chunk in its slot. */
+/* An op as its slot says; the forward of a pair has no chunk there. */
 struct seen {
     enum chunk_pass pass;
     int chunk;
