@@ -134,6 +134,7 @@ struct op {
     double row_blocks;  /* ops of the list with the same number run together, block by block;
                            sizes are those of all blocks. 0: all rows at once */
     bool spans_experts; /* a collective of all ranks that share experts or hold others */
+    bool is_combine;    /* an exchange of experts' rows on their way back */
     bool adds_sum;      /* its own kernel adds sum[0]; else a separate kernel does */
     int after;          /* index of an op of the same list that must have finished, or -1 */
 };

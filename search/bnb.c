@@ -152,9 +152,7 @@ static void examine_tight(struct examination *at, struct ranked_plan *ranked)
     frontier_offer(at->tight, ranked);
 }
 
-/* Whether a plan that needs at least this much can neither fit, at whatever risk, nor be the
- * leanest.
- */
+/* Whether a plan of at least this size can neither fit, at whatever risk, nor be the leanest. */
 static bool is_too_large(const struct examination *at, double floor_bytes)
 {
     return floor_bytes > at->bnb->search->system->fits_bytes &&

@@ -466,9 +466,7 @@ static const char *name_space(const struct space *space, const struct space_requ
         text_add(&name, ", with the values of ");
         plan_write(request->also, &name);
     }
-    const char *copy = arena_text(arena, text_get(&name));
-    text_release(&name);
-    return copy;
+    return text_keep(&name, arena);
 }
 
 /* The stack's highest stage; all of them where a plan that joins the space, or words of reshard=,

@@ -120,8 +120,7 @@ struct visitor {
 };
 
 /* A block is all candidates that share order, the degrees of all axes, etp, sp and microbatch; some
- * are empty. False
- * when the visitor ended the walk. */
+ * are empty. False when the visitor ended the walk. */
 size_t space_num_blocks(const struct space *space);
 bool space_walk_block(const struct space *space, size_t block, const struct visitor *visitor);
 

@@ -11,7 +11,6 @@
 
 #include <assert.h>
 #include <math.h>
-#include <string.h>
 
 enum { MAX_LIST_OPS = 192, MAX_STREAMS = STREAM_COMPUTE + 1 + MAX_AXES };
 
@@ -35,13 +34,13 @@ static const struct comm_group *group_of(const struct timer *timer, const struct
 static double expert_rows_s(const struct timer *timer, const struct op *op)
 {
     double row_bytes = op->n * dtype_bytes(op->dtype);
-    bool is_combine = strcmp(op->variant, "combine") == 0;
     struct dispatch dispatch = {
         .row_bytes = row_bytes,
         .rows = op->comm_bytes / row_bytes,
         .choice = op->choice,
-        .is_combine = is_combine,
-        .waits = !is_combine && op->pass == PASS_FORWARD && timer->question->share.capacity == 0,
+        .is_combine = op->is_combine,
+        .waits =
+            !op->is_combine && op->pass == PASS_FORWARD && timer->question->share.capacity == 0,
     };
     enum dispatcher_kind kind = (enum dispatcher_kind)timer->system->stack.dispatcher;
     return dispatch_s(kind, &timer->wires->group[AXIS_EXPERT][0], &dispatch);

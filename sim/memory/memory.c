@@ -1,7 +1,7 @@
 #include "sim/memory/memory.h"
 
+#include "base/length.h"
 #include "models/training.h"
-
 #include "sim/cost/exchange.h"
 #include "sim/cost/kernel_launch.h"
 #include "sim/cost/runtime.h"
@@ -255,7 +255,7 @@ static struct between_halves between_halves(const struct memory_input *in, int c
     for (int kind = 0; kind < MAX_BLOCK_KINDS; kind++)
         waiting_bytes += held.count[kind] * pieces->at[kind].waiting_bytes;
     static const int ends[] = { PIECE_EMBEDDING, PIECE_HEAD, PIECE_LATER_ENDS };
-    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
+    for (size_t i = 0; i < LENGTH(ends); i++) {
         whole_bytes += held.count[ends[i]] * pieces->at[ends[i]].saved_bytes;
         waiting_bytes += held.count[ends[i]] * pieces->at[ends[i]].waiting_bytes;
     }
@@ -301,11 +301,8 @@ static void correct_for_waiting(struct stage_memory *memory, const struct memory
 /* With overlap=ep one more chunk's forward has run when a backward begins beside the next. */
 static int chunks_beside(const struct memory_input *in)
 {
-    bool counts_pairs = in->generator->pairs != NULL;
-    return !counts_pairs && in->plan->pp > 1 &&
-                   plan_overlaps(in->plan, &in->system->stack, OVERLAP_EP)
-               ? 1
-               : 0;
+    return !in->generator->pairs && in->plan->pp > 1 &&
+           plan_overlaps(in->plan, &in->system->stack, OVERLAP_EP);
 }
 
 /* Whether a chunk keeps as much as another of the same stage; -1: there is none. */

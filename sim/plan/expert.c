@@ -62,7 +62,7 @@ static struct op *put(struct passage *passage, enum op_kind kind, double bytes)
 static void put_rows(struct passage *passage, enum op_kind kind, int in, int made, double bytes)
 {
     struct op *op = put(passage, kind, bytes);
-    op->variant = passage->mark.kind == OP_EXPERT_ENTER ? "dispatch" : "combine";
+    op->is_combine = passage->mark.kind != OP_EXPERT_ENTER;
     op->in = (struct ids){ 1, { (short)in } };
     op->out = (struct ids){ 1, { (short)made } };
 }
