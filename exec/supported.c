@@ -124,7 +124,7 @@ static bool hides_overflow(const struct plan *plan, const struct model *model)
 static bool shards_along_a_v(const struct plan *plan, const struct model *model)
 {
     (void)model;
-    return plan->zero >= 2 && plan->placement;
+    return plan_cuts(plan, STATE_GRADIENTS) && plan->placement;
 }
 
 const struct refusal run_refusals[] = {

@@ -475,7 +475,8 @@ static int pipeline_zero_of(const struct space_request *request, const struct pl
 {
     enum { HIGHEST_ZERO = 3 };
     const struct plan *also = request->also;
-    bool is_asked = base->reshard != RESHARD_EACH_STEP || (also && also->pp > 1 && also->zero > 1);
+    bool is_asked = base->reshard != RESHARD_EACH_STEP ||
+                    (also && also->pp > 1 && plan_cuts(also, STATE_GRADIENTS));
     if (is_asked || !request->system)
         return is_asked ? HIGHEST_ZERO : 1;
     return request->system->stack.shards.pipeline_zero;
