@@ -130,6 +130,8 @@ static bool refuse_all(const struct options *options, const struct setup *setup,
 {
     if (design->best.fits && options->design.served_tokens > 0)
         return refuse_serving(options, err);
+    if (design->best.fits)
+        return err_set(err, ERR_INFEASIBLE, "", "failures come faster than recoveries");
     return err_set(err, ERR_INFEASIBLE, "", "no size of %s's style has a plan on %d GPUs",
                    options->model, setup->system.num_gpus);
 }
@@ -149,6 +151,7 @@ static void assume(const struct options *options, struct setup *setup)
         setup_assume(setup,
                      "serving uses the GPUs as well as training does: a token takes a third of the "
                      "time");
+    setup_note_storage(setup);
 }
 
 /* Searches for the plan of the model that was found, prints both and writes the plan. */

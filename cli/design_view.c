@@ -3,6 +3,7 @@
 #include "base/units.h"
 #include "cli/input/command.h"
 #include "cli/views/answer.h"
+#include "cli/views/goodput_view.h"
 #include "cli/views/infeasible.h"
 #include "cli/views/searched.h"
 #include "cli/views/show.h"
@@ -106,6 +107,7 @@ void show_design(const struct design_view *view)
         return;
     const struct scored_plan *best = &view->result->top[0];
     show_plan(&terminal, view->setup, "BEST PLAN", &best->plan, &best->prediction, false);
+    show_goodput(&terminal, view->setup, &best->plan, &best->prediction);
     printf("\nsizes tried by a search each: %d\n", view->design->searches);
     show_searched(view->result);
     show_proof(view->result);
@@ -141,12 +143,12 @@ static void add_plan_json(json_t *object, const struct design_view *view)
     if (best)
         plan_write(&best->plan, &layout);
     json_object_set_new(object, "layout", best ? json_string(text_get(&layout)) : json_null());
-    json_object_set_new(object, "days",
-                        best ? json_real(days_to_train(setup, &best->prediction)) : json_null());
+    double run_s = best ? goodput_of_plan(setup, &best->plan, &best->prediction).run_s.mean : 0;
+    json_object_set_new(object, "days", best ? finite_json(run_s / DAY_S) : json_null());
     text_release(&layout);
     if (!best)
         return;
-    json_object_set_new(object, "dollars", json_real(dollars_to_train(setup, &best->prediction)));
+    json_object_set_new(object, "dollars", finite_json(dollars_of(setup, run_s)));
     json_object_set_new(object, "gpus", json_integer(setup->system.num_gpus));
     json_object_set_new(object, "cluster", json_string(setup->system.cluster.name));
     json_object_set_new(object, "best",

@@ -23,6 +23,19 @@ double effective_s(const struct system *system, const struct model *model,
     return goodput_of(&run).run_s.mean;
 }
 
+/* How much is kept depends on the run's length through the interval between checkpoints alone, and
+ * only where one interval is the whole run. */
+double effective_tokens(const struct system *system, const struct model *model,
+                        const struct scored_plan *scored, double time_s)
+{
+    enum { TURNS = 4 };
+    struct run run = effective_run(system, model, &scored->plan, &scored->prediction);
+    run.work_s = time_s;
+    for (int turn = 0; turn < TURNS && run.work_s > 0; turn++)
+        run.work_s = goodput_of(&run).kept * time_s;
+    return run.work_s * scored->prediction.tokens_per_s;
+}
+
 struct ordered {
     struct scored_plan scored;
     double run_s;

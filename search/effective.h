@@ -16,6 +16,10 @@ struct run effective_run(const struct system *system, const struct model *model,
 double effective_s(const struct system *system, const struct model *model,
                    const struct scored_plan *scored);
 
+/* The tokens that a run trains on whose mean length is `time_s`; 0: it never ends. */
+double effective_tokens(const struct system *system, const struct model *model,
+                        const struct scored_plan *scored, double time_s);
+
 /* Orders the top by it. False when a plan that is not in the top might still be the best: one whose
  * step takes as long as the last's, and whose copies take no time. */
 bool effective_sort(const struct search_request *request, struct search_result *result);

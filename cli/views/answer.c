@@ -14,10 +14,14 @@ double days_to_train(const struct setup *setup, const struct prediction *predict
     return setup->model.tokens / prediction->tokens_per_s / DAY_S;
 }
 
+double dollars_of(const struct setup *setup, double run_s)
+{
+    return run_s / 3600 * setup->system.num_gpus * setup->system.cluster.price_per_gpu_h;
+}
+
 double dollars_to_train(const struct setup *setup, const struct prediction *prediction)
 {
-    double gpu_hours = days_to_train(setup, prediction) * 24 * setup->system.num_gpus;
-    return gpu_hours * setup->system.cluster.price_per_gpu_h;
+    return dollars_of(setup, days_to_train(setup, prediction) * DAY_S);
 }
 
 json_t *number_json(double value)

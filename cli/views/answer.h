@@ -7,6 +7,8 @@
 
 /* Days and dollars of a whole training; 0 when the tokens or the price are not known. */
 double days_to_train(const struct setup *setup, const struct prediction *prediction);
+/* Of all GPUs for so long. */
+double dollars_of(const struct setup *setup, double run_s);
 double dollars_to_train(const struct setup *setup, const struct prediction *prediction);
 
 /* The object of one plan. with_plan: includes the plan file's object as "plan". */

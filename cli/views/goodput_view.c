@@ -23,11 +23,6 @@ struct goodput goodput_of_plan(const struct setup *setup, const struct plan *pla
     return goodput_of(&run);
 }
 
-static double dollars_of(const struct setup *setup, double run_s)
-{
-    return run_s / 3600 * setup->system.num_gpus * setup->system.cluster.price_per_gpu_h;
-}
-
 /* --- for programs ------------------------------------------------------------------------------
  */
 

@@ -1,6 +1,7 @@
 #include "search/questions/design.h"
 
 #include "base/clock.h"
+#include "search/effective.h"
 #include "search/probe.h"
 
 #include <math.h>
@@ -33,32 +34,32 @@ static bool is_over(const struct design *design)
     return design->timed_out || design->was_interrupted;
 }
 
-/* Tokens that the budget trains on at this step time. Serving a token takes a third of the FLOPs
- * of training on it, and so a third of its time at the same use of the GPUs. */
-static double tokens_of(const struct designing *of, const struct design_size *size)
+/* Tokens that the budget trains on with this plan. Serving a token takes a third of the FLOPs of
+ * training on it, and so a third of its time at the same use of the GPUs; the rest of the time
+ * trains, between failures and checkpoints. */
+static double tokens_of(const struct designing *of, const struct model *model,
+                        const struct scored_plan *best)
 {
     const struct design_request *request = of->request;
-    double parameters = model_parameters(&size->model);
     if (request->time_s <= 0)
-        return scaling_tokens(request->budget, parameters);
-    double per_step = size->model.batch * size->model.seq;
-    return per_step * request->time_s / size->step_s - request->budget.served / 3;
+        return scaling_tokens(request->budget, model_parameters(model));
+    double serving_s = request->budget.served / 3 / best->prediction.tokens_per_s;
+    double training_s = request->time_s - serving_s;
+    return training_s > 0 ? effective_tokens(request->search->system, model, best, training_s) : 0;
 }
 
 /* The search of the request for this model, within what is left of its time. */
-static struct probe search_for(struct designing *of, const struct model *model)
+static struct probe search_for(struct designing *of, const struct model *model, struct arena *arena)
 {
-    struct arena arena = { 0 };
     struct search_request request = *of->request->search;
     double limit_s = request.time_limit_s;
     request.model = model;
     if (limit_s > 0)
         request.time_limit_s = fmax(1e-3, limit_s - (clock_now_s() - of->start_s));
-    struct probe probe = probe_best(&request, &arena);
+    struct probe probe = probe_best(&request, arena);
     of->design->searches++;
     of->design->timed_out |= probe.timed_out;
     of->design->was_interrupted |= probe.was_interrupted;
-    arena_release(&arena); /* the step time is in the probe itself */
     return probe;
 }
 
@@ -72,15 +73,16 @@ static bool try_size(struct designing *of, double parameters, struct design_size
                        err))
         return false;
     out->model.batch = of->batch;
-    struct probe probe = search_for(of, &out->model);
+    struct arena arena = { 0 };
+    struct probe probe = search_for(of, &out->model, &arena);
     out->fits = probe.fits;
-    if (!probe.fits)
-        return true;
-    out->step_s = probe.best.prediction.step_s;
-    out->training = (struct training){ model_parameters(&out->model), tokens_of(of, out),
-                                       request->budget.unique };
+    if (probe.fits)
+        out->training =
+            (struct training){ model_parameters(&out->model),
+                               tokens_of(of, &out->model, &probe.best), request->budget.unique };
     if (out->training.tokens > 0)
         out->loss = scaling_loss(request->law, out->training);
+    arena_release(&arena);
     return true;
 }
 

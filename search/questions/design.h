@@ -2,8 +2,9 @@
  * lowest predicted loss.
  *
  * How many tokens a model sees in a time follows from the fastest plan for it, which a search
- * finds; how large the best model is follows from the FLOPs that this comes to. The two are
- * repeated until neither changes, and then sizes around the answer are tried. */
+ * finds, and from the share of the time that failures and checkpoints leave; how large the best
+ * model is follows from the FLOPs that this comes to. The two are repeated until neither changes,
+ * and then sizes around the answer are tried. */
 #ifndef SEARCH_QUESTIONS_DESIGN_H
 #define SEARCH_QUESTIONS_DESIGN_H
 
@@ -24,9 +25,8 @@ struct design_request {
 struct design_size {
     struct model model;
     bool fits;
-    double step_s;
     struct training training;
-    double loss; /* HUGE_VAL: it does not fit, or serving leaves no tokens to train on */
+    double loss; /* HUGE_VAL: it does not fit, or serving or failures leave no tokens to train on */
 };
 
 struct design {

@@ -794,8 +794,10 @@ run 0 design --gpus 8 --days 1 -o design.json --json
 keys params active_params tokens loss loss_low loss_high law law_source flops unique_tokens epochs \
     inference_tokens batch model aspect_source searches laws layout days dollars gpus cluster best \
     proved_optimal assumptions
-# The days are those of the budget, and a search for the model finds the same layout.
-shows '"days": (1\.0|0\.999|1\.000)'
+# The days are those of the budget, failures and checkpoints included, and a search for the model finds
+# the same layout.
+shows '^  "days": (1\.0|0\.99999|1\.00000)'
+shows '"goodput": 0\.9'
 layout=$(grep -oE '"layout": "[^"]*"' out | sort -u)
 run 0 simulate design.json --json
 [ "$layout" = "$(grep -oE '"layout": "[^"]*"' out | sort -u)" ] || fail "another layout than $layout"

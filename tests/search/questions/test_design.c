@@ -1,5 +1,6 @@
 #include "search/questions/design.h"
 
+#include "search/effective.h"
 #include "search/probe.h"
 #include "tests/search/instance.h"
 #include "tests/search/searching.h"
@@ -39,6 +40,20 @@ static struct design design_of(const struct design_request *request)
     return design;
 }
 
+/* The share of the budget's time that this size's run takes, failures included, with what serving
+ * takes at the same use of the GPUs. */
+static double share_of_time(const struct design_request *request, const struct model *model)
+{
+    struct arena arena = { 0 };
+    struct search_request own = *request->search;
+    own.model = model;
+    struct probe probe = probe_best(&own, &arena);
+    double run_s = effective_s(own.system, model, &probe.best);
+    double serving_s = request->budget.served / 3 / probe.best.prediction.tokens_per_s;
+    arena_release(&arena);
+    return (run_s + serving_s) / request->time_s;
+}
+
 /* Loss of a size with its own best plan, all found anew. */
 static double loss_of(const struct design_request *request, double parameters, double batch)
 {
@@ -49,23 +64,25 @@ static double loss_of(const struct design_request *request, double parameters, d
     model.batch = batch;
     own.model = &model;
     struct probe probe = probe_best(&own, &arena);
+    double tokens = 0;
+    if (probe.fits) {
+        double serving_s = request->budget.served / 3 / probe.best.prediction.tokens_per_s;
+        tokens = effective_tokens(own.system, &model, &probe.best, request->time_s - serving_s);
+    }
     arena_release(&arena);
-    if (!probe.fits)
-        return HUGE_VAL;
-    double steps = request->time_s / probe.best.prediction.step_s;
-    double tokens = steps * batch * model.seq - request->budget.served / 3;
     return tokens > 0
                ? scaling_loss(request->law, (struct training){ model_parameters(&model), tokens,
                                                                request->budget.unique })
                : HUGE_VAL;
 }
 
-/* The tokens are those of the predicted step time, and sizes around it are worse. */
+/* The run takes the time of the budget, and sizes around it are worse. */
 static const struct {
-    double days, served, unique, memory_bytes;
+    double days, served, unique, memory_bytes, mtbf_s; /* of a GPU */
 } cases[] = {
-    { 1, 0, 0, 80e9 },    { 10, 0, 0, 80e9 }, { 10, 20e9, 0, 80e9 },
-    { 10, 0, 5e9, 80e9 }, { 300, 0, 0, 4e9 }, /* the best size by the law does not fit */
+    { 1, 0, 0, 80e9, 1e8 },    { 10, 0, 0, 80e9, 1e8 }, { 10, 20e9, 0, 80e9, 1e8 },
+    { 10, 0, 5e9, 80e9, 1e8 }, { 300, 0, 0, 4e9, 1e8 }, /* the best size by the law does not fit */
+    { 10, 0, 0, 80e9, 8e4 },                            /* a failure each three hours */
 };
 
 START_TEST(no_other_size_has_a_lower_loss)
@@ -74,12 +91,12 @@ START_TEST(no_other_size_has_a_lower_loss)
     request.budget.served = cases[_i].served;
     request.budget.unique = cases[_i].unique;
     instance.system.gpu.memory_bytes = cases[_i].memory_bytes;
+    instance.system.gpu.mtbf_s = cases[_i].mtbf_s;
     struct design design = design_of(&request);
     const struct design_size *best = &design.best;
-    double steps = request.time_s / best->step_s, batch = best->model.batch;
+    double batch = best->model.batch;
     ck_assert(best->fits && isfinite(best->loss));
-    ck_assert_double_eq_tol(best->training.tokens + cases[_i].served / 3,
-                            steps * batch * best->model.seq, 1e-9 * best->training.tokens);
+    ck_assert_double_eq_tol(share_of_time(&request, &best->model), 1, 1e-6);
     double parameters = model_parameters(&best->model);
     ck_assert_double_eq(best->training.parameters, parameters);
     for (double factor = 0.5; factor < 2.1; factor *= 1.25)
@@ -139,6 +156,21 @@ START_TEST(more_gpus_train_to_a_lower_loss)
 }
 END_TEST
 
+/* A failure each three hours takes a share of the time, and as large a share of the tokens. */
+START_TEST(failures_leave_fewer_tokens)
+{
+    struct design_request request = asked(10);
+    instance.system.gpu.mtbf_s = 1e18;
+    struct design rare = design_of(&request);
+    instance.system.gpu.mtbf_s = 8e4;
+    struct design frequent = design_of(&request);
+    ck_assert_double_gt(frequent.best.loss, rare.best.loss);
+    ck_assert_double_lt(frequent.flops, 0.95 * rare.flops);
+    instance.system.gpu.mtbf_s = 1;
+    ck_assert(isinf(design_of(&request).best.loss));
+}
+END_TEST
+
 START_TEST(a_budget_that_serving_eats_has_no_design)
 {
     struct design_request request = asked(1);
@@ -178,6 +210,7 @@ static Suite *design_suite(void)
     tcase_add_test(tcase, a_batch_divides_over_all_gpus);
     tcase_add_test(tcase, flops_in_place_of_time_give_the_same);
     tcase_add_test(tcase, more_gpus_train_to_a_lower_loss);
+    tcase_add_test(tcase, failures_leave_fewer_tokens);
     tcase_add_test(tcase, a_budget_that_serving_eats_has_no_design);
     tcase_add_test(tcase, memory_that_holds_nothing_has_no_design);
     tcase_add_test(tcase, an_interruption_ends_it);
