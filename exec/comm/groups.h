@@ -13,8 +13,8 @@
 // clang-format off
 /* Members are in the order of their ranks; a link's are its sender, then its receiver. A stage has
  * up to four links, and four more where chunks go back up, one for each pipeline lane of
- * sim/schedule/instr.h: on a communicator shared by
- * both directions, a send would wait for a receive that was issued before it. */
+ * sim/schedule/instr.h: on a communicator shared by both directions, a send would wait for a
+ * receive that was issued before it. */
 #define GROUP_KINDS(X)                                                                             \
     /* name         text          members */                                                       \
     X(TENSOR,       "tensor",     "tensor ranks, which are the sequence ranks too")                \

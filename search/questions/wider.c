@@ -1,11 +1,11 @@
 #include "search/questions/wider.h"
 
 #include "base/length.h"
+#include "base/text.h"
 #include "search/probe.h"
 #include "search/words.h"
 #include "sim/plan/axis.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 
 static bool is_fixed(const struct search_request *request, const char *token)
@@ -53,17 +53,15 @@ static void add_placement(struct search_request *request)
 
 /* Writes the best plan's words that its neighbours share; recompute is left free when it is
  * mixed. */
-static void fix_degrees(const struct plan *best, bool mixes, char *text, size_t size)
+static void add_fixed(const struct plan *best, bool mixes, struct text *fix)
 {
     bool is_plain = !mixes && best->recompute <= RECOMPUTE_FULL;
-    int length = 0;
     for (int i = 0; i < num_axes; i++)
         if (!axes[i]->is_folded)
-            length += snprintf(text + length, size - (size_t)length, "%s%d ", axes[i]->name,
-                               best->degree[i]);
-    snprintf(text + length, size - (size_t)length, "mb%d sp%d zero%d vpp%d%s%s", best->microbatch,
-             best->sp, best->zero, best->vpp, is_plain ? " recompute=" : "",
-             is_plain ? recompute_names[best->recompute] : "");
+            text_add(fix, "%s%d ", axes[i]->name, best->degree[i]);
+    text_add(fix, "mb%d sp%d zero%d vpp%d", best->microbatch, best->sp, best->zero, best->vpp);
+    if (is_plain)
+        text_add(fix, " recompute=%s", recompute_names[best->recompute]);
 }
 
 static int by_gain(const void *a, const void *b)
@@ -89,13 +87,14 @@ int search_wider(const struct search_request *request, const struct scored_plan 
     for (size_t i = 0; i < LENGTH(rows); i++) {
         if (!rows[i].may_gain(request, &best->plan))
             continue;
-        char fix[256];
+        struct text fix = { 0 };
         struct search_request wider = search_including(request, &best->plan);
-        fix_degrees(&best->plan, rows[i].mixes, fix, sizeof fix);
-        wider.fix = fix;
+        add_fixed(&best->plan, rows[i].mixes, &fix);
+        wider.fix = text_get(&fix);
         wider.top = 1;
         rows[i].add(&wider);
         struct probe probe = probe_best(&wider, arena);
+        text_release(&fix);
         double gain = probe.fits ? 1 - probe.best.prediction.step_s / best->prediction.step_s : 0;
         if (gain >= wider_least_gain)
             out[count++] = (struct wider){ rows[i].option, gain, probe.best };

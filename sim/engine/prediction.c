@@ -136,11 +136,7 @@ static double executed_flops(const struct work *w)
             of_chunk = chunk_flops(w, chunk);
         flops += of_chunk;
     }
-    flops *= w->num_microbatches;
-    for (int axis = 0; axis < num_axes; axis++)
-        if (axis != AXIS_PIPELINE && !axes[axis]->is_folded)
-            flops *= w->plan->degree[axis];
-    return flops;
+    return flops * w->num_microbatches * plan_stage_ranks(w->plan);
 }
 
 void fill_rates(const struct work *w, double model_flops, struct prediction *p)

@@ -85,13 +85,13 @@ struct holding stage_holding(const struct plan *plan, const struct model *model,
 {
     struct placement placement = plan_placement(plan);
     struct holding held = chunk_holding(plan, model, placement_chunk(placement, stage, 0));
-    bool is_one_kind = model_num_kinds(model) == 1;
-    if (are_all_alike(plan, model)) {
+    bool is_one_kind = model_num_kinds(model) == 1, is_sum = !are_all_alike(plan, model);
+    if (!is_sum) {
         held.layers *= plan->vpp;
         held.count[0] *= plan->vpp;
         held.recomputed[0] *= plan->vpp;
     }
-    for (int round = 1; round < plan->vpp && !are_all_alike(plan, model); round++) {
+    for (int round = 1; is_sum && round < plan->vpp; round++) {
         int chunk = placement_chunk(placement, stage, round);
         if (is_one_kind) {
             add_layers(&held, plan, model, chunk);

@@ -147,24 +147,30 @@ static bool has_pairs(const struct plan *plan)
     return generator && generator->pairs;
 }
 
-/* Megatron Core refuses the same (transformer_config.py, overlap_moe_expert_parallel_comm): two
- * microbatches share the GPU, so what the backward replays must not send rows, and a pipeline needs
- * chunks. */
-static bool expert_overlap_is_possible(const struct plan *plan, struct err *err)
+/* What a plan lacks for overlap=ep; NULL: nothing. Megatron Core asks the same
+ * (transformer_config.py, overlap_moe_expert_parallel_comm): two microbatches share the GPU, so
+ * what the backward replays must not send rows, and a pipeline needs chunks. */
+static const char *expert_overlap_lacks(const struct plan *plan)
 {
     bool replays_rows =
         plan->recompute == RECOMPUTE_SELECTIVE &&
         (plan->replays == REPLAYS_PER_OP || plan_replays(plan) >> REPLAY_EXPERTS & 1);
-    const char *why = plan->ep == 1 ? "ep over 1"
-                      : plan->pp > 1 && plan->vpp == 1 && !has_pairs(plan)
-                          ? "vpp over 1 with pp over 1"
-                      : *plan->schedule && plan->pp > 1 && !has_pairs(plan) &&
-                              strcmp(plan->schedule, "interleaved") != 0
-                          ? "schedule=interleaved"
-                      : plan->recompute > RECOMPUTE_SELECTIVE || replays_rows
-                          ? "recompute that sends no rows again"
-                          : NULL;
-    return !why || err_set(err, ERR_INFEASIBLE, "overlap", "overlap=ep needs %s", why);
+    bool is_unpaired = plan->pp > 1 && !has_pairs(plan);
+    if (plan->ep == 1)
+        return "ep over 1";
+    if (is_unpaired && plan->vpp == 1)
+        return "vpp over 1 with pp over 1";
+    if (is_unpaired && *plan->schedule && strcmp(plan->schedule, "interleaved") != 0)
+        return "schedule=interleaved";
+    if (plan->recompute > RECOMPUTE_SELECTIVE || replays_rows)
+        return "recompute that sends no rows again";
+    return NULL;
+}
+
+static bool expert_overlap_is_possible(const struct plan *plan, struct err *err)
+{
+    const char *lacks = expert_overlap_lacks(plan);
+    return !lacks || err_set(err, ERR_INFEASIBLE, "overlap", "overlap=ep needs %s", lacks);
 }
 
 /* Megatron-LM refuses the same: overlapped parameter gathers need the distributed optimizer and its
