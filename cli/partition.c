@@ -8,19 +8,43 @@
 #include <math.h>
 #include <stdio.h>
 
-/* The problem, and what both methods found. */
+enum {
+    MOST_TRIED = 100000, /* partitions that are tried one by one */
+    MOST_LISTED = 8
+};
+
+/* The problem, and what the methods found. */
 struct answer {
     struct chain_file file;
     struct partition_problem problem;
     struct partition best, by_program;
     double num_partitions;
+    struct partition cheapest[MOST_LISTED]; /* by trying all, where they are few */
+    int num_cheapest;
 };
+
+static bool agrees(const struct answer *answer, double cost)
+{
+    const double tolerance = 1e-6; /* GLPK's */
+    double best = answer->best.total.cost;
+    return fabs(best - cost) <= tolerance * fmax(1, best);
+}
+
+/* Tries all where they are few. */
+static bool try_all(struct answer *answer, struct err *err)
+{
+    if (answer->num_partitions > MOST_TRIED)
+        return true;
+    answer->num_cheapest = partition_cheapest(&answer->problem, MOST_LISTED, answer->cheapest);
+    return agrees(answer, answer->cheapest[0].total.cost) ||
+           err_set(err, ERR_SYSTEM, "", "dp found %.9g units and trying all %.9g",
+                   answer->best.total.cost, answer->cheapest[0].total.cost);
+}
 
 static bool solve(struct answer *answer, struct arena *arena, struct err *err)
 {
     struct program_limits limits = { 0 };
     struct program_result result;
-    const double tolerance = 1e-6; /* GLPK's */
     answer->problem = chain_file_problem(&answer->file, arena);
     answer->num_partitions = partition_count(&answer->problem);
     if (!partition_by_dynamic(&answer->problem, &answer->best))
@@ -29,10 +53,10 @@ static bool solve(struct answer *answer, struct arena *arena, struct err *err)
                        answer->problem.budget_bytes);
     if (!partition_by_program(&answer->problem, &limits, arena, &answer->by_program, &result, err))
         return false;
-    double apart = fabs(answer->best.total.cost - answer->by_program.total.cost);
-    return apart <= tolerance * fmax(1, answer->best.total.cost) ||
-           err_set(err, ERR_SYSTEM, "", "dp found %.9g units and milp %.9g",
-                   answer->best.total.cost, answer->by_program.total.cost);
+    if (!agrees(answer, answer->by_program.total.cost))
+        return err_set(err, ERR_SYSTEM, "", "dp found %.9g units and milp %.9g",
+                       answer->best.total.cost, answer->by_program.total.cost);
+    return try_all(answer, err);
 }
 
 /* Units sent before operator i and by it, forwards and backwards. */
@@ -83,17 +107,48 @@ static json_t *operators_json(const struct answer *answer)
     return rows;
 }
 
+/* Null where there are too many to try. */
+static json_t *cheapest_json(const struct answer *answer)
+{
+    json_t *rows = answer->num_cheapest > 0 ? json_array() : json_null();
+    for (int i = 0; i < answer->num_cheapest; i++) {
+        const struct partition *at = &answer->cheapest[i];
+        json_t *names = json_array();
+        for (int j = 0; j < answer->problem.num_operators; j++)
+            json_array_append_new(names, json_string(shardings[at->of[j]].name));
+        json_array_append_new(rows, json_pack("{s:o, s:f, s:f}", "shardings", names, "units",
+                                              at->total.units, "kept_bytes", at->total.bytes));
+    }
+    return rows;
+}
+
 static void print_answer(const struct answer *answer)
 {
     json_t *object = json_pack(
-        "{s:s, s:i, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:o}", "version", SIMSEARCH_VERSION, "ranks",
-        answer->file.ranks, "unit_bytes", sent_bytes(answer, 1), "partitions",
+        "{s:s, s:i, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:o, s:o}", "version", SIMSEARCH_VERSION,
+        "ranks", answer->file.ranks, "unit_bytes", sent_bytes(answer, 1), "partitions",
         answer->num_partitions, "units", answer->best.total.units, "units_by_milp",
         answer->by_program.total.units, "sent_bytes", sent_bytes(answer, answer->best.total.units),
         "kept_bytes", answer->best.total.bytes, "budget_bytes", answer->file.memory_bytes,
-        "operators", operators_json(answer));
+        "operators", operators_json(answer), "cheapest", cheapest_json(answer));
     print_json(object);
     json_decref(object);
+}
+
+static void show_cheapest(const struct answer *answer)
+{
+    if (answer->num_cheapest < 2)
+        return;
+    printf("\n  %9s %12s  %s\n", "units", "kept, MiB",
+           answer->num_cheapest < answer->num_partitions ? "the cheapest, of all tried one by one"
+                                                         : "all, tried one by one");
+    for (int i = 0; i < answer->num_cheapest; i++) {
+        const struct partition *at = &answer->cheapest[i];
+        printf("  %9.4g %12.4g ", at->total.units, at->total.bytes / (1 << 20));
+        for (int j = 0; j < answer->problem.num_operators; j++)
+            printf(" %s", shardings[at->of[j]].name);
+        printf("\n");
+    }
 }
 
 static void show_answer(const struct answer *answer)
@@ -115,6 +170,7 @@ static void show_answer(const struct answer *answer)
            answer->num_partitions, answer->best.total.units,
            sent_bytes(answer, answer->best.total.units) / (1 << 20), answer->file.ranks,
            answer->best.total.bytes / (1 << 20));
+    show_cheapest(answer);
 }
 
 int cmd_partition(int argc, char **argv, struct err *err)

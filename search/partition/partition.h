@@ -70,6 +70,10 @@ bool partition_fits(const struct partition_problem *problem, const struct partit
 /* Exact; ties are broken the same way every time. False when nothing fits the budget. */
 bool partition_by_dynamic(const struct partition_problem *problem, struct partition *out);
 
+/* The `most` cheapest that fit, by trying all, cheapest first, and how many: for problems of few
+ * partitions (partition_count). */
+int partition_cheapest(const struct partition_problem *problem, int most, struct partition *out);
+
 /* The same optimum by integer programming: a binary for each operator and sharding, a flow for each
  * pair of shardings along an edge. `out` is filled when result->value is not NULL. */
 bool partition_by_program(const struct partition_problem *problem,

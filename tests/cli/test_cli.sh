@@ -774,8 +774,12 @@ END
 run 0 partition chain.json
 shows '^  W3 +column +4 .*all-reduce forwards, all-reduce backwards$'
 shows 'the least of 8 partitions, by dynamic and by integer programming: 4 units'
+shows '^ +4 .* column row column$'
+shows '^ +5 .* column column row$'
+shows '^ +8 .* row row row$'
 run 0 partition chain.json --json
 shows '"units_by_milp": 4'
+shows '"cheapest": \[$'
 run 2 partition
 says 'expected a file with a chain'
 

@@ -204,6 +204,24 @@ static double brute_force(const struct partition_problem *problem, unsigned char
     return least;
 }
 
+/* Counts from the cheapest up are below all that are not listed, and each is what it says. */
+static void check_cheapest(const struct partition_problem *problem, double least)
+{
+    enum { MOST = 5 };
+    struct partition listed[MOST], all[6000];
+    int count = partition_cheapest(problem, MOST, listed);
+    int num_all = partition_cheapest(problem, LENGTH(all), all);
+    ck_assert_int_eq(count, num_all < MOST ? num_all : MOST);
+    ck_assert(num_all == 0 ? least == HUGE_VAL : listed[0].total.cost == least);
+    ck_assert(num_all <= partition_count(problem));
+    for (int i = 0; i < num_all; i++) {
+        ck_assert(i == 0 || all[i].total.cost >= all[i - 1].total.cost);
+        ck_assert(i >= count || memcmp(listed[i].of, all[i].of, sizeof all[i].of) == 0);
+        ck_assert(partition_score(problem, all[i].of).cost == all[i].total.cost);
+        ck_assert(partition_fits(problem, &all[i].total));
+    }
+}
+
 /* --- chains in files -------------------------------------------------------------------------- */
 
 static bool read_chain(const char *text, struct chain_file *out, struct err *err)
@@ -255,6 +273,7 @@ START_TEST(both_programs_find_the_best_of_a_chain_in_a_file)
         bool found = partition_by_dynamic(&problem, &dynamic);
         infeasible += !found;
         ck_assert_msg(found == (least < HUGE_VAL), "%s", text_get(&text));
+        check_cheapest(&problem, least);
         double by_program = programmed(&problem).total.cost;
         ck_assert(by_program == least || fabs(by_program - least) < 1e-9 * fmax(1, least));
         if (found)
