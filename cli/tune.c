@@ -134,12 +134,31 @@ static bool check_degrees(const struct plan *plan, const char *path, struct err 
     return true;
 }
 
+/* Whether the rules that a file breaks explain why it could not be read as a plan. Then they are
+ * the answer, and `err` moves there. */
+static bool is_explained(struct tune_answer *answer, const char *path, struct err *err)
+{
+    struct imported_job *job = &answer->t.job;
+    struct err ignored = { 0 };
+    if (err->code != ERR_INPUT || !job->imported->has_args ||
+        !check_degrees(&job->imported->job.plan, path, &ignored))
+        return false;
+    answer->broken = imported_broken_json(job);
+    answer->is_unread = json_array_size(answer->broken) > 0;
+    if (answer->is_unread) {
+        answer->t.unsound = *err;
+        *err = (struct err){ 0 };
+    }
+    return answer->is_unread;
+}
+
 static bool find(struct tune_answer *answer, struct options *options, struct err *err)
 {
     struct tuning *t = &answer->t;
-    if (!imported_load(options, options->conversion.from ? options->conversion.from : "megatron",
-                       false, &t->job, err) ||
-        !check_degrees(&t->job.imported->job.plan, options->files[0], err))
+    const char *from = options->conversion.from ? options->conversion.from : "megatron";
+    if (!imported_load(options, from, false, &t->job, err))
+        return is_explained(answer, options->files[0], err);
+    if (!check_degrees(&t->job.imported->job.plan, options->files[0], err))
         return false;
     t->now = t->job.imported->job;
     t->now.model = t->job.setup.model;
@@ -154,8 +173,7 @@ static bool find(struct tune_answer *answer, struct options *options, struct err
     find_broken(answer);
     tune_find_changes(t, &request, &answer->changes);
     answer->is_asked = options->propose;
-    if (options->propose || t->num_results > 0)
-        tune_propose(t, &answer->changes, options->propose, &answer->proposals);
+    tune_propose(t, &answer->changes, options->propose, &answer->proposals);
     return write_results(answer, options->output, err);
 }
 

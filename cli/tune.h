@@ -109,6 +109,7 @@ json_t *tune_results_json(const struct tuning *t, const struct proposals *propos
 
 struct tune_answer {
     struct tuning t;
+    bool is_unread; /* the file holds no plan, and t.unsound says why */
     json_t *broken;
     struct changes changes;
     bool is_asked; /* for runs to make */

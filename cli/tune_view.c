@@ -91,16 +91,26 @@ static json_t *proposal_json(struct tune_answer *answer, const struct proposal *
 static void add_proposals_json(json_t *json, struct tune_answer *answer)
 {
     const struct proposals *of = &answer->proposals;
-    if (answer->is_asked) {
-        json_t *list = json_array();
-        for (int i = 0; i < of->num_next; i++)
-            json_array_append_new(list, proposal_json(answer, &of->next[i]));
-        json_object_set_new(json, "propose", list);
-    }
-    if ((answer->is_asked || answer->t.num_results > 0) && of->choice >= 0)
+    json_t *list = json_array();
+    for (int i = 0; i < of->num_next; i++)
+        json_array_append_new(list, proposal_json(answer, &of->next[i]));
+    json_object_set_new(json, "propose", list);
+    if (of->choice >= 0)
         json_object_set_new(
             json, "best",
             json_pack("{s:i, s:f}", "change", of->change[of->choice] + 1, "p_best", of->p_best));
+}
+
+/* The same keys, with nothing behind those that need a plan. */
+static void print_unread_json(const struct tune_answer *answer)
+{
+    const struct tuning *t = &answer->t;
+    json_t *json = json_pack("{s:s, s:n, s:O, s:o, s:n, s:n, s:n, s:[], s:[], s:[]}", "target",
+                             t->job.target->name, "plan", "broken", answer->broken, "unknown",
+                             imported_settings_json(&t->job.imported->unknown), "prediction",
+                             "measured_s", "measured_bytes", "explained", "changes", "propose");
+    print_json(json);
+    json_decref(json);
 }
 
 void tune_print_json(struct tune_answer *answer)
@@ -108,6 +118,10 @@ void tune_print_json(struct tune_answer *answer)
     const struct tuning *t = &answer->t;
     const struct setup *setup = &t->job.setup;
     bool is_sound = t->unsound.code == ERR_NONE;
+    if (answer->is_unread) {
+        print_unread_json(answer);
+        return;
+    }
     json_t *json = json_pack(
         "{s:s, s:o, s:O, s:o, s:o, s:o, s:o, s:o, s:o, s:O}", "target", t->job.target->name, "plan",
         planfile_json(&setup->system, &setup->model, &t->now.plan, NULL), "broken", answer->broken,
@@ -194,11 +208,23 @@ static void print_change(const struct change *change, int number, struct arena *
            flag_change_words(&change->flags, arena));
 }
 
+static void print_unread(const struct tune_answer *answer)
+{
+    const struct tuning *t = &answer->t;
+    imported_print_broken(answer->broken);
+    imported_print_settings("unknown", &t->job.imported->unknown);
+    print_step(t);
+}
+
 void tune_print(struct tune_answer *answer, const struct options *options)
 {
     struct tuning *t = &answer->t;
     const struct setup *setup = &t->job.setup;
     struct text layout = { 0 };
+    if (answer->is_unread) {
+        print_unread(answer);
+        return;
+    }
     plan_write(&t->now.plan, &layout);
     printf("layout    %s\n", text_get(&layout));
     text_release(&layout);

@@ -120,7 +120,7 @@ static bool read_batch(const struct deepspeed_args *from, struct job *job, struc
         return err_set(err, ERR_INPUT, "train_micro_batch_size_per_gpu",
                        "expected it or train_batch_size");
     if (micro <= 0 && plan->dp > 0)
-        micro = from->train_batch / (accumulation * plan->dp);
+        micro = (int)(from->train_batch / ((long long)accumulation * plan->dp));
     plan->microbatch = micro > 0 ? micro : 1;
     job->model.batch = from->train_batch > 0 ? from->train_batch
                                              : (double)plan->microbatch * accumulation *
@@ -142,7 +142,7 @@ bool deepspeed_job(const void *args, struct job *job, struct arena *arena, struc
     plan->tp = from->tp;
     plan->etp = job->model.experts > 0 ? from->tp : 1;
     plan->pp = from->stages;
-    plan->dp = job->num_gpus / (plan->tp * plan->pp);
+    plan->dp = (int)(job->num_gpus / ((long long)plan->tp * plan->pp));
     plan->zero = plan->dp == 1 ? 0 : from->stage;
     if (plan_cuts(plan, STATE_PARAMETERS) && from->shard > 0 && from->shard < plan->dp)
         plan->shard = from->shard;

@@ -69,8 +69,9 @@ static void read_degrees(const struct megatron_args *from, struct job *job)
     if (from->tp_pp_dp)
         memcpy(plan->order, tp_pp_dp_order, sizeof plan->order);
     plan->microbatch = from->micro_batch > 0 ? from->micro_batch : 1;
-    int ways = plan->tp > 0 && plan->pp > 0 && plan->cp > 0 ? plan->tp * plan->pp * plan->cp : 1;
-    plan->dp = job->num_gpus / ways;
+    plan->dp = 0;
+    if (plan->tp > 0 && plan->pp > 0 && plan->cp > 0)
+        plan->dp = (int)(job->num_gpus / ((long long)plan->tp * plan->pp * plan->cp));
     if (from->global_batch > 0)
         job->model.batch = from->global_batch;
     else if (plan->dp > 0)

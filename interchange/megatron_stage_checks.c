@@ -15,6 +15,13 @@ static int data_ranks(const struct rule_case *of)
     return (int)(of->job->num_gpus / ways);
 }
 
+/* Sequences of a microbatch of all data ranks; 0 where either is none. */
+static long long sequences_at_once(const struct rule_case *of)
+{
+    const struct megatron_args *a = of->args;
+    return a->micro_batch < 1 ? 0 : (long long)a->micro_batch * data_ranks(of);
+}
+
 bool megatron_degrees_divide_world(const struct rule_case *of, struct err *err)
 {
     const struct megatron_args *a = of->args;
@@ -37,10 +44,10 @@ bool megatron_degrees_divide_world(const struct rule_case *of, struct err *err)
 bool megatron_batch_divides(const struct rule_case *of, struct err *err)
 {
     const struct megatron_args *a = of->args;
-    int dp = data_ranks(of);
-    return dp == 0 || a->global_batch == 0 || a->global_batch % (a->micro_batch * dp) == 0 ||
+    long long at_once = sequences_at_once(of);
+    return at_once == 0 || a->global_batch % at_once == 0 ||
            BROKEN("--global-batch-size", "%d is no multiple of micro-batch %d x dp %d",
-                  a->global_batch, a->micro_batch, dp);
+                  a->global_batch, a->micro_batch, data_ranks(of));
 }
 
 bool megatron_stages_are_given_once(const struct rule_case *of, struct err *err)
@@ -138,6 +145,8 @@ bool megatron_layout_holds_layers(const struct rule_case *of, struct err *err)
     bool ok = (is_alone || BROKEN(where, "does not go with other ways to divide layers")) &&
               stage_text_read(a->layout, &arena, &stages, err) &&
               stage_text_check(&stages, &model, a->pp, a->mtp, err);
+    if (!ok && !*err->where)
+        err_prefix(err, where);
     if (!ok)
         err->code = ERR_INFEASIBLE;
     arena_release(&arena);
@@ -162,10 +171,11 @@ bool megatron_microbatches_fill_groups(const struct rule_case *of, struct err *e
 {
     static const char where[] = "--microbatch-group-size-per-virtual-pipeline-stage";
     const struct megatron_args *a = of->args;
-    int dp = data_ranks(of), group = a->microbatch_group > 0 ? a->microbatch_group : a->pp;
-    if (megatron_vpp_of(of) == 1 || dp == 0 || a->global_batch == 0)
+    long long at_once = sequences_at_once(of);
+    int group = a->microbatch_group > 0 ? a->microbatch_group : a->pp;
+    if (megatron_vpp_of(of) == 1 || at_once == 0 || a->global_batch == 0)
         return true;
-    int microbatches = a->global_batch / (a->micro_batch * dp);
+    int microbatches = (int)(a->global_batch / at_once);
     if (group < a->pp)
         return BROKEN(where, "%d is less than the %d stages", group, a->pp);
     if (microbatches < group)
@@ -179,14 +189,14 @@ bool megatron_microbatches_fill_groups(const struct rule_case *of, struct err *e
 bool megatron_ramp_up_divides(const struct rule_case *of, struct err *err)
 {
     const struct megatron_args *a = of->args;
-    int dp = data_ranks(of);
-    if (a->ramp_up.count == 0 || dp == 0)
+    long long at_once = sequences_at_once(of);
+    if (a->ramp_up.count == 0 || at_once == 0)
         return true;
     if (a->ramp_up.count != 3)
         return BROKEN("--rampup-batch-size", "expected a first batch, an increment and samples");
     for (int i = 0; i < 2; i++)
-        if (a->ramp_up.at[i] % (a->micro_batch * dp) != 0)
+        if (a->ramp_up.at[i] % at_once != 0)
             return BROKEN("--rampup-batch-size", "%d is no multiple of micro-batch %d x dp %d",
-                          a->ramp_up.at[i], a->micro_batch, dp);
+                          a->ramp_up.at[i], a->micro_batch, data_ranks(of));
     return true;
 }

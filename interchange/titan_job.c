@@ -187,14 +187,19 @@ void titan_arguments(const struct job *job, void *args, struct arena *arena)
     to->recompute = recomputes[plan->recompute];
 }
 
+static int sequence_of(const struct titan_args *from)
+{
+    return from->context > 0 ? from->context : from->seq;
+}
+
 static void read_batch(const struct titan_args *from, struct job *job)
 {
     struct plan *plan = &job->plan;
-    int seq = from->context > 0 ? from->context : from->seq;
+    int seq = sequence_of(from);
     job->model.seq = seq;
     if (from->microbatch_tokens > 0) {
         plan->microbatch = from->microbatch_tokens / seq > 0 ? from->microbatch_tokens / seq : 1;
-        int per_step = plan->microbatch * from->pp_microbatches * plan->dp;
+        double per_step = (double)plan->microbatch * from->pp_microbatches * plan->dp;
         job->model.batch = from->step_tokens > 0 ? (double)from->step_tokens / seq : per_step;
         return;
     }
@@ -255,13 +260,16 @@ bool titan_job(const void *args, struct job *job, struct arena *arena, struct er
         return false;
     if (from->tp < 1 || from->pp < 1 || from->cp < 1 || from->ep < 1)
         return err_set(err, ERR_INPUT, "parallelism", "expected degrees of 1 or more");
+    if (sequence_of(from) < 1)
+        return err_set(err, ERR_INPUT, "training.seq_len", "expected 1 or more, found %d",
+                       sequence_of(from));
     plan->tp = from->tp;
     plan->pp = from->pp;
     plan->cp = from->cp;
     plan->ep = from->ep;
     plan->etp = job->model.experts > 0 && from->ep == 1 ? from->tp : 1;
     plan->sp = from->sp && from->tp > 1;
-    plan->dp = job->num_gpus / (plan->tp * plan->pp * plan->cp);
+    plan->dp = (int)(job->num_gpus / ((long long)plan->tp * plan->pp * plan->cp));
     if (plan->cp > 1)
         plan->context_comm = from->rotate == 0 ? CONTEXT_COMM_ALL_GATHER : CONTEXT_COMM_P2P;
     if (!read_chunks(from, job, arena, err))
