@@ -108,6 +108,21 @@ START_TEST(kaplan_wants_a_trillion_parameters_for_ten_thousand_petaflop_days)
 }
 END_TEST
 
+/* Appendix A, as recalled: N = 1.3e9 C^0.73 parameters, in batches of 2.0e6 C^0.24 tokens for 5.4e3
+ * C^0.03 steps; at that batch twice the FLOPs are spent, and 2e10 C^0.27 tokens read. */
+START_TEST(kaplans_tokens_are_the_printed_batches_times_steps)
+{
+    const struct size_law *law = law_named("kaplan");
+    for (double pf_days = 1; pf_days < 1e5; pf_days *= 10) {
+        double flops = pf_days * 8.64e19, size = scaling_law_size(law, flops);
+        double printed = 2.0e6 * pow(pf_days, 0.24) * 5.4e3 * pow(pf_days, 0.03);
+        ck_assert_double_eq_tol(flops / (6 * size) / printed, 1, 0.034); /* of 2.0 and 5.4 */
+        double read = 2 * flops / (6 * size);
+        ck_assert_double_eq_tol(read / (2e10 * pow(pf_days, 0.27)), 1, 0.25); /* of one digit */
+    }
+}
+END_TEST
+
 /* --- losses --------------------------------------------------------------------------------- */
 
 /* The rounded constants of the learning curve are the same law. */
@@ -269,6 +284,7 @@ static Suite *scaling_suite(void)
     tcase_add_test(tcase, sizes_grow_by_the_printed_powers);
     tcase_add_test(tcase, gophers_budget_should_have_trained_67_63_or_40_billion);
     tcase_add_test(tcase, the_corrected_fit_agrees_with_the_first_two_approaches);
+    tcase_add_test(tcase, kaplans_tokens_are_the_printed_batches_times_steps);
     tcase_add_test(tcase, kaplan_wants_a_trillion_parameters_for_ten_thousand_petaflop_days);
     tcase_add_test(tcase, the_published_law_is_the_learning_curve);
     tcase_add_test(tcase, the_loss_interval_has_both_fits);
