@@ -57,7 +57,7 @@ void setup_note_storage(struct setup *setup)
     char rate[32];
     if (setup->model.tokens <= 0 || !cluster_assumes_storage(cluster, 1))
         return;
-    units_write(default_host_storage_bytes_per_s, QUANTITY_BYTES_PER_S, rate, sizeof rate);
+    units_write(cluster_host_storage_bytes_per_s(cluster), QUANTITY_BYTES_PER_S, rate, sizeof rate);
     setup_assume(setup, "checkpoints go to storage at %s a host, as %s does not say", rate,
                  cluster->name);
 }

@@ -29,22 +29,12 @@ static double own_bytes(const struct plan *plan, const struct stage_memory *stag
     return stage->weights_bytes / weights_copies + stage->optimizer_bytes / optimizer_copies;
 }
 
-/* A host's rate into the network. */
-static double network_bytes_per_s(const struct system *system)
-{
-    const struct cluster *cluster = &system->cluster;
-    const struct level *network = &cluster->levels[1];
-    if (cluster->num_levels < 2)
-        return 0;
-    return cluster_host_size(cluster) * network->nics_per_gpu * network->bytes_per_s;
-}
-
 struct checkpoint checkpoint_of(const struct system *system, const struct model *model,
                                 const struct plan *plan, const struct stage_memory *stages)
 {
     int host_size = cluster_host_size(&system->cluster);
     int hosts = (system->num_gpus + host_size - 1) / host_size;
-    double most_bytes = 0, network = network_bytes_per_s(system);
+    double most_bytes = 0, network = cluster_host_network_bytes_per_s(&system->cluster);
     for (int stage = 0; stage < plan->pp; stage++)
         most_bytes = fmax(most_bytes, own_bytes(plan, &stages[stage]));
     struct checkpoint out = {

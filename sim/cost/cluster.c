@@ -97,8 +97,9 @@ const struct field cluster_fields[] = {
              "no limit but each host's." },
     { .name = "storage_per_host", QUANTITY(BYTES_PER_S, cluster, host_storage_bytes_per_s),
       .min = 0, .max = 1e18, .fallback = "0 B/s",
-      .doc = "The same of one host; 0: 2 GB/s, which the answer states as an assumption (NVIDIA DGX "
-             "SuperPOD, standard storage: 62 GB/s for 32 hosts, as recalled)." },
+      .doc = "The same of one host; 0: 2 GB/s, or what its network cards take if that is less, which the "
+             "answer states as an assumption (NVIDIA DGX SuperPOD, standard storage: 62 GB/s for 32 "
+             "hosts, as recalled)." },
     { .name = "host_mtbf", QUANTITY(SECONDS, cluster, host_mtbf_s), .min = 1, .max = 1e18,
       .fallback = "30161 h",
       .doc = "Mean time between failures of a host without its GPUs, with its cards, cables and "
@@ -279,18 +280,33 @@ bool cluster_load(const char *name, struct cluster *out, struct err *err)
     return ok;
 }
 
-const double default_host_storage_bytes_per_s = 2e9;
+double cluster_host_network_bytes_per_s(const struct cluster *cluster)
+{
+    const struct level *network = &cluster->levels[1];
+    if (cluster->num_levels < 2)
+        return 0;
+    return cluster_host_size(cluster) * network->nics_per_gpu * network->bytes_per_s;
+}
+
+double cluster_host_storage_bytes_per_s(const struct cluster *cluster)
+{
+    static const double usual = 2e9;
+    double network = cluster_host_network_bytes_per_s(cluster);
+    if (cluster->host_storage_bytes_per_s > 0)
+        return cluster->host_storage_bytes_per_s;
+    return network > 0 && network < usual ? network : usual;
+}
 
 double cluster_storage_bytes_per_s(const struct cluster *cluster, int hosts)
 {
-    double all = cluster->storage_bytes_per_s, own = cluster->host_storage_bytes_per_s;
-    double together = hosts * (own > 0 ? own : default_host_storage_bytes_per_s);
+    double all = cluster->storage_bytes_per_s;
+    double together = hosts * cluster_host_storage_bytes_per_s(cluster);
     return all > 0 && all < together ? all : together;
 }
 
 bool cluster_assumes_storage(const struct cluster *cluster, int hosts)
 {
-    double assumed = hosts * default_host_storage_bytes_per_s;
+    double assumed = hosts * cluster_host_storage_bytes_per_s(cluster);
     return cluster->host_storage_bytes_per_s <= 0 &&
            cluster_storage_bytes_per_s(cluster, hosts) == assumed;
 }

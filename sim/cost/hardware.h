@@ -303,9 +303,14 @@ static inline double time_ratio_of(const struct system *system, const struct mod
 
 double gpu_usable_bytes(const struct gpu *gpu);
 
-/* That `hosts` hosts together write to storage: each as much as the cluster states, or the default,
- * up to the storage's limit; and whether that is the default's doing. */
-extern const double default_host_storage_bytes_per_s;
+/* A host's rate into the network; 0 without one. */
+double cluster_host_network_bytes_per_s(const struct cluster *cluster);
+
+/* That a host writes to storage: what the cluster states, or 2 GB/s, if its network cards take as
+ * much. */
+double cluster_host_storage_bytes_per_s(const struct cluster *cluster);
+/* That `hosts` hosts together write, up to the storage's limit; and whether the 2 GB/s of each
+ * determine it. */
 double cluster_storage_bytes_per_s(const struct cluster *cluster, int hosts);
 bool cluster_assumes_storage(const struct cluster *cluster, int hosts);
 

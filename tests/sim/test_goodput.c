@@ -230,6 +230,60 @@ START_TEST(peers_survive_as_often_as_geminis)
 }
 END_TEST
 
+/* Failures drawn one by one: each takes a geometric number of hosts, drawn at random. */
+START_TEST(drawn_failures_lose_pairs_as_often_as_the_formula_says)
+{
+    enum { HOSTS = 24 };
+    struct failures failures = { .hardware_share = 0.8, .hosts_lost = 2.5, .hosts = HOSTS };
+    struct random rng = random_new(1, 0);
+    int count = TURNS(400000), lost_pairs = 0;
+    for (int i = 0; i < count; i++) {
+        int hosts[HOSTS], lost = 1;
+        bool is_lost[HOSTS] = { false }, loses_pair = false;
+        while (lost < HOSTS && random_unit(&rng) < 1 - 1 / failures.hosts_lost)
+            lost++;
+        for (int k = 0; k < HOSTS; k++)
+            hosts[k] = k;
+        for (int k = 0; k < lost; k++) {
+            int drawn = k + random_below(&rng, HOSTS - k), host = hosts[drawn];
+            hosts[drawn] = hosts[k];
+            loses_pair |= is_lost[host ^ 1];
+            is_lost[host] = true;
+        }
+        lost_pairs += loses_pair && random_unit(&rng) < failures.hardware_share;
+    }
+    ck_assert_double_lt(relative(failures_lose_pair(&failures), (double)lost_pairs / count),
+                        IS_ASAN ? 0.04 : 0.01);
+}
+END_TEST
+
+/* Spare hosts are all in use in at most one moment of a hundred, and with one fewer in more:
+ * moments drawn of failures in a window as long as the repair. */
+START_TEST(at_drawn_moments_spares_stand_in_99_of_100_times)
+{
+    struct failures failures = {
+        .mtbf_s = DAY_S, .hardware_share = 0.85, .hosts_lost = 1.6, .hosts = 200
+    };
+    double repair_s = 6.0 * DAY_S;
+    int spares = failures_spare_hosts(&failures, repair_s);
+    struct random rng = random_new(2, 0);
+    int count = TURNS(100000), short_of = 0, short_of_fewer = 0;
+    for (int i = 0; i < count; i++) {
+        int out = 0;
+        double at_s = -failures.mtbf_s * log1p(-random_unit(&rng));
+        for (; at_s < repair_s; at_s -= failures.mtbf_s * log1p(-random_unit(&rng)))
+            if (random_unit(&rng) < failures.hardware_share)
+                for (out++; random_unit(&rng) < 1 - 1 / failures.hosts_lost;)
+                    out++;
+        short_of += out > spares;
+        short_of_fewer += out > spares - 1;
+    }
+    double chance = sqrt(0.01 / count);
+    ck_assert_double_le((double)short_of / count, 0.01 + 4 * chance);
+    ck_assert_double_ge((double)short_of_fewer / count, 0.01 - 4 * chance);
+}
+END_TEST
+
 /* 2048 hosts at 3.79 in 1000 days, out for two days each: 15.5 on average, 25 at 99 of 100 times.
  */
 START_TEST(spares_are_the_hosts_under_repair_at_99_of_100_times)
@@ -278,6 +332,33 @@ START_TEST(blooms_checkpoint_has_2_3_tib_and_takes_40_s)
     struct checkpoint checkpoint = checkpoint_of(run.system, run.model, run.plan, run.stages);
     ck_assert_double_eq_tol(checkpoint.bytes, 2.3 * 0x1p40, 0.03 * 0x1p40 * 2.3);
     ck_assert_double_eq_tol(checkpoint.storage_s, 40, 4);
+    planned_release();
+}
+END_TEST
+
+/* The rates that the cluster's file states; a host writes no faster than its cards where it states
+ * none. Peers take what the cards do. */
+START_TEST(checkpoints_go_over_the_storage_and_the_cards_of_the_cluster)
+{
+    enum { HOSTS = 4 };
+    static const struct {
+        double storage, of_host, cards, expected; /* bytes/s, of all hosts but `of_host`, `cards` */
+    } rows[] = {
+        { 0, 0, 400e9, HOSTS * 2e9 }, { 0, 5e9, 400e9, HOSTS * 5e9 }, { 7e9, 5e9, 400e9, 7e9 },
+        { 0, 0, 1e9, HOSTS * 1e9 },   { 0, 5e9, 1e9, HOSTS * 5e9 },   { 3e9, 0, 1e9, 3e9 },
+    };
+    planned_load("dgx-h100", "megatron-core", "gpt3-2.7b", 8 * HOSTS);
+    struct run run = run_of("tp1 dp32 mb1 zero1");
+    struct cluster *cluster = &planned.system.cluster;
+    for (int i = 0; i < LENGTH(rows); i++) {
+        cluster->storage_bytes_per_s = rows[i].storage;
+        cluster->host_storage_bytes_per_s = rows[i].of_host;
+        cluster->levels[1].bytes_per_s = rows[i].cards / 8 / cluster->levels[1].nics_per_gpu;
+        struct checkpoint of = checkpoint_of(run.system, run.model, run.plan, run.stages);
+        ck_assert_double_eq_tol(of.storage_bytes_per_s, rows[i].expected, 1);
+        ck_assert_double_eq_tol(of.storage_s, of.bytes / rows[i].expected, 1e-9);
+        ck_assert_double_eq_tol(of.peer_s, of.bytes / HOSTS / rows[i].cards, 1e-9);
+    }
     planned_release();
 }
 END_TEST
@@ -399,9 +480,12 @@ static Suite *suite(void)
     TCase *failures = tcase_create("failures");
     tcase_add_test(failures, by_default_a_job_fails_as_often_as_llama_3);
     tcase_add_test(failures, peers_survive_as_often_as_geminis);
+    tcase_add_test(failures, drawn_failures_lose_pairs_as_often_as_the_formula_says);
+    tcase_add_test(failures, at_drawn_moments_spares_stand_in_99_of_100_times);
     tcase_add_test(failures, spares_are_the_hosts_under_repair_at_99_of_100_times);
     TCase *runs = tcase_create("runs");
     tcase_add_test(runs, blooms_checkpoint_has_2_3_tib_and_takes_40_s);
+    tcase_add_test(runs, checkpoints_go_over_the_storage_and_the_cards_of_the_cluster);
     tcase_add_test(runs, copies_to_the_host_are_shared_out_over_replicas);
     tcase_add_test(runs, the_less_a_checkpoint_stops_a_run_the_more_of_it_is_kept);
     tcase_add_test(runs, llama_3_keeps_nine_tenths_of_its_time);
