@@ -1,5 +1,6 @@
 #include "cli/imported.h"
 
+#include "base/length.h"
 #include "sim/cost/generation.h"
 
 #include <stdio.h>
@@ -24,6 +25,22 @@ static bool begin(struct options *options, const char *from, struct imported_job
     return !options->model || model_load(options->model, &out->start.model, err);
 }
 
+bool imported_check_degrees(const struct imported *imported, const char *path, struct err *err)
+{
+    const struct plan *plan = &imported->job.plan;
+    const struct {
+        const char *name;
+        int value;
+    } degrees[] = { { "tp", plan->tp },        { "cp", plan->cp }, { "ep", plan->ep },
+                    { "etp", plan->etp },      { "pp", plan->pp }, { "vpp", plan->vpp },
+                    { "mb", plan->microbatch } };
+    for (int i = 0; i < LENGTH(degrees); i++)
+        if (degrees[i].value < 1 || degrees[i].value > MOST_GPUS)
+            return err_set(err, ERR_INPUT, path, "expected %s from 1 to %d, found %d",
+                           degrees[i].name, MOST_GPUS, degrees[i].value);
+    return true;
+}
+
 bool imported_load(struct options *options, const char *from, bool is_checked,
                    struct imported_job *out, struct err *err)
 {
@@ -33,7 +50,8 @@ bool imported_load(struct options *options, const char *from, bool is_checked,
         return false;
     struct imported *imported = out->imported;
     imported->job = out->start;
-    if (!target_import(out->target, path, imported, &out->arena, err))
+    if (!target_import(out->target, path, imported, &out->arena, err) ||
+        !imported_check_degrees(imported, path, err))
         return false;
     if (imported->job.num_gpus == 0)
         return err_set(err, ERR_USAGE, "--gpus",

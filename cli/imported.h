@@ -21,6 +21,8 @@ struct imported_job {
 bool imported_load(struct options *options, const char *from, bool is_checked,
                    struct imported_job *out, struct err *err);
 void imported_release(struct imported_job *job);
+/* Whether the file's degrees are numbers of ranks: no plan has others, and rules divide by them. */
+bool imported_check_degrees(const struct imported *imported, const char *path, struct err *err);
 
 json_t *imported_settings_json(const struct settings *settings);
 /* A rule that does not hold, or a habit that costs: {"rule", "sentence", "where", "found", "fix"}.

@@ -2,7 +2,6 @@
 #include "cli/tune.h"
 #include "base/file.h"
 #include "base/json_layout.h"
-#include "base/length.h"
 #include "base/statistics.h"
 #include "base/text.h"
 #include "calibration/learn/train_log.h"
@@ -118,22 +117,6 @@ static bool write_results(const struct tune_answer *answer, const char *path, st
     return ok;
 }
 
-/* Degrees that are no numbers of ranks are no plan, and rules divide by them. */
-static bool check_degrees(const struct plan *plan, const char *path, struct err *err)
-{
-    const struct {
-        const char *name;
-        int value;
-    } degrees[] = { { "tp", plan->tp },        { "cp", plan->cp }, { "ep", plan->ep },
-                    { "etp", plan->etp },      { "pp", plan->pp }, { "vpp", plan->vpp },
-                    { "mb", plan->microbatch } };
-    for (int i = 0; i < LENGTH(degrees); i++)
-        if (degrees[i].value < 1 || degrees[i].value > MOST_GPUS)
-            return err_set(err, ERR_INPUT, path, "expected %s from 1 to %d, found %d",
-                           degrees[i].name, MOST_GPUS, degrees[i].value);
-    return true;
-}
-
 /* Whether the rules that a file breaks explain why it could not be read as a plan. Then they are
  * the answer, and `err` moves there. */
 static bool is_explained(struct tune_answer *answer, const char *path, struct err *err)
@@ -141,7 +124,7 @@ static bool is_explained(struct tune_answer *answer, const char *path, struct er
     struct imported_job *job = &answer->t.job;
     struct err ignored = { 0 };
     if (err->code != ERR_INPUT || !job->imported->has_args ||
-        !check_degrees(&job->imported->job.plan, path, &ignored))
+        !imported_check_degrees(job->imported, path, &ignored))
         return false;
     answer->broken = imported_broken_json(job);
     answer->is_unread = json_array_size(answer->broken) > 0;
@@ -158,8 +141,6 @@ static bool find(struct tune_answer *answer, struct options *options, struct err
     const char *from = options->conversion.from ? options->conversion.from : "megatron";
     if (!imported_load(options, from, false, &t->job, err))
         return is_explained(answer, options->files[0], err);
-    if (!check_degrees(&t->job.imported->job.plan, options->files[0], err))
-        return false;
     t->now = t->job.imported->job;
     t->now.model = t->job.setup.model;
     t->now.num_gpus = t->job.setup.system.num_gpus;
