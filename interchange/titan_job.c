@@ -97,10 +97,12 @@ static bool read_parts(const char *text, struct job *job, struct arena *arena, s
 }
 
 /* torchtitan counts embedding and head as `less` layers and gives the remainder to the first chunks
- * (generate_llm_fqn_per_model_part). */
+ * (generate_llm_fqn_per_model_part). More chunks than layers stay even, which a rule refuses. */
 static void read_inferred(const struct titan_args *from, struct job *job, struct arena *arena)
 {
     int total = job->model.layers + from->first_less + from->last_less;
+    if (job->plan.pp > total / job->plan.vpp)
+        return;
     int count = job->plan.pp * job->plan.vpp;
     int *layers = ARENA_ARRAY(arena, int, (size_t)count);
     for (int i = 0; i < count; i++)
