@@ -267,6 +267,16 @@ static void print_method(const struct exchange_method *method, const struct exch
     fprintf(to, "\n");
 }
 
+static void print_origins(FILE *to)
+{
+    fprintf(
+        to,
+        "\nEach paper's network was fitted on its times (calibration/papers). BERT-Large's steps "
+        "and\ncompute follow from the printed hours and batches of ring and gossip, ResNet-50's "
+        "compute and\nwhat it hides of an exchange from its eight hours; pga and aga are in no "
+        "fit.\n");
+}
+
 /* Constants on matrices of 2048 x 1000, the largest of ResNet-50's. */
 static void print_constants(FILE *to)
 {
@@ -303,5 +313,6 @@ void decentralised_print(FILE *to)
     }
     fprintf(to, "- times: %s; %s\n\n", source_of("chen2021"), source_of("ying2021"));
     print_times(&table, to);
+    print_origins(to);
     print_constants(to);
 }

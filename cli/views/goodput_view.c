@@ -30,7 +30,7 @@ struct goodput goodput_of_plan(const struct setup *setup, const struct plan *pla
 struct run_answer {
     double days, days_low, days_high, dollars, dollars_low, dollars_high;
     double goodput, checkpoint_share, restart_share, lost_share;
-    double interruptions, mtbf_s, restart_s, hardware_share, spare_hosts;
+    double interruptions, mtbf_s, restart_s, hardware_share, hosts_lost, spare_hosts;
     double checkpoint_bytes, storage_bytes_per_s, checkpoint_s, pending_s;
     double checkpoint_interval_s, checkpoint_steps, storage_every, young_s, daly_s;
 };
@@ -54,6 +54,7 @@ const struct field run_fields[] = {
     { F(mtbf_s), .doc = "Mean time between failures of the job." },
     { F(restart_s), .doc = "To detect a failure, relaunch, load and warm up." },
     { F(hardware_share), .doc = "Of failures, that take hosts out." },
+    { F(hosts_lost), .doc = "Hosts that those of hardware take out in those days, mean." },
     { F(spare_hosts), .doc = "That stand in for all under repair at 99 of 100 times." },
     { F(checkpoint_bytes), .doc = "Weights and optimizer state, once." },
     { F(storage_bytes_per_s), .doc = "Of all hosts." },
@@ -85,6 +86,7 @@ static struct run_answer run_answer_of(const struct setup *setup, const struct g
         .mtbf_s = of->failures.mtbf_s,
         .restart_s = of->renewal.restart_s,
         .hardware_share = of->failures.hardware_share,
+        .hosts_lost = of->hosts_lost,
         .spare_hosts = of->spare_hosts,
         .checkpoint_bytes = round(of->checkpoint.bytes),
         .storage_bytes_per_s = of->checkpoint.storage_bytes_per_s,
@@ -234,8 +236,8 @@ static void show_failures(const struct terminal *terminal, const struct goodput 
     struct text line = { 0 };
     text_add(&line, "one in ");
     add_duration(&line, of->failures.mtbf_s);
-    text_add(&line, ", %.3g in the run, %.0f %% of them hardware; ", of->interruptions,
-             100 * of->failures.hardware_share);
+    text_add(&line, ", %.3g in the run, %.0f %% of them hardware, %.3g hosts lost; ",
+             of->interruptions, 100 * of->failures.hardware_share, of->hosts_lost);
     add_duration(&line, of->renewal.restart_s);
     text_add(&line, " to restart; %d spare host%s at 99 %%", of->spare_hosts,
              of->spare_hosts == 1 ? "" : "s");

@@ -132,6 +132,7 @@ struct goodput goodput_in_way(const struct run *run, enum checkpointing way)
     fill_shares(&out);
     out.run_s = run_time(run, &out);
     out.interruptions = out.run_s.mean / out.renewal.mtbf_s;
+    out.hosts_lost = out.interruptions * out.failures.hardware_share * out.failures.hosts_lost;
     out.spare_hosts = failures_spare_hosts(&out.failures, system->cluster.repair_s);
     return out;
 }

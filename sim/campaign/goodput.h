@@ -34,6 +34,7 @@ struct goodput {
     double young_s, daly_s; /* the intervals by Young's and by Daly's formula */
     double kept, checkpoint_share, restart_share, lost_share; /* add up to 1; kept: goodput */
     double interruptions;                                     /* of the run, mean */
+    double hosts_lost;                                        /* in it, mean */
     struct expected run_s;
     int spare_hosts; /* that stand in at 99 of 100 times */
 };

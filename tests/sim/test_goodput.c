@@ -412,6 +412,9 @@ START_TEST(llama_3_keeps_nine_tenths_of_its_time)
     ck_assert_double_gt(of.kept, 0.9);
     ck_assert_double_lt(of.kept, 0.95);
     ck_assert_double_eq_tol(of.interruptions / of.run_s.mean, 419 / (54.0 * DAY_S), 1e-7);
+    planned.system.cluster.hosts_lost = 1.5; /* by each of 356 of the 419 */
+    of = goodput_in_way(&run, CHECKPOINT_ASYNC);
+    ck_assert_double_eq_tol(of.hosts_lost / of.interruptions, 1.5 * 356 / 419, 1e-4);
     planned_release();
 }
 END_TEST
