@@ -1,4 +1,5 @@
 #include "models/model.h"
+#include "models/workload.h"
 
 #include "tests/check_ok.h"
 #include "tests/sim/named.h"
@@ -16,7 +17,7 @@ static const struct {
     { "gpt2-xl", 1557611200 },     { "llama-7b", 6738415616 },      { "llama2-7b", 6738415616 },
     { "llama2-13b", 13015864320 }, { "llama2-70b", 68976648192 },   { "llama3-8b", 8030261248 },
     { "llama3-70b", 70553706496 }, { "llama3-405b", 405853388800 }, { "mistral-7b", 7241732096 },
-    { "qwen2.5-7b", 7615616512 },  { "bloom-176b", 176247271424 },
+    { "qwen2.5-7b", 7615616512 },  { "bloom-176b", 176247271424 },  { "bert-large", 335174458 },
 };
 
 /* Sums by hand of what the released config.json says, to the unit; they round to what publishers
@@ -119,6 +120,16 @@ START_TEST(counts_are_those_of_the_released_checkpoints_to_the_unit)
 {
     struct model model = model_of(published[_i].name);
     ck_assert_double_eq(model_parameters(&model), published[_i].parameters);
+}
+END_TEST
+
+/* The workload has a pooler, h^2 + h, where the preset has a head for masked words: h^2 + h, a norm
+ * of 2 h and a bias for each of the vocabulary. */
+START_TEST(bert_large_is_the_same_model_with_its_pooler)
+{
+    struct model model = model_of("bert-large");
+    double beyond = 2.0 * model.hidden + model.vocab;
+    ck_assert_double_eq(model_parameters(&model) - beyond, workload_find("bert-large")->parameters);
 }
 END_TEST
 
@@ -557,6 +568,7 @@ static Suite *model_suite(void)
     TCase *counts = tcase_create("parameters");
     tcase_add_loop_test(counts, counts_are_those_of_the_released_checkpoints_to_the_unit, 0,
                         LENGTH(published));
+    tcase_add_test(counts, bert_large_is_the_same_model_with_its_pooler);
     tcase_add_loop_test(counts, models_with_experts_count_all_and_those_that_a_token_meets, 0,
                         LENGTH(with_experts));
     tcase_add_loop_test(counts, counts_round_to_those_that_papers_print, 0, LENGTH(rounded));
