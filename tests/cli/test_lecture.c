@@ -26,7 +26,13 @@ static void copy_code(const char *cell, size_t length, char *out)
     out[count] = '\0';
 }
 
-/* Splits a line at its bars; false: it is no row of the table. */
+/* The two lines above the rows. */
+static bool is_heading(const char *line)
+{
+    return strncmp(line, "| of the lectures |", 19) == 0 || strncmp(line, "|---|", 5) == 0;
+}
+
+/* Splits a line at its bars; false: it is no row of the table. A row has words to look for. */
 static bool read_row(const char *line, struct row *row)
 {
     const char *cells[CELLS + 1];
@@ -34,13 +40,16 @@ static bool read_row(const char *line, struct row *row)
     for (const char *at = line; *at && count <= CELLS; at++)
         if (*at == '|' && (at == line || at[-1] != '\\'))
             cells[count++] = at + 1;
-    if (line[0] != '|' || count <= CELLS || !memchr(cells[2], '`', (size_t)(cells[3] - cells[2])))
+    if (line[0] != '|' || is_heading(line))
         return false;
+    ck_assert_msg(count == CELLS + 1, "a row with other than %d cells: %s", CELLS, line);
+    ck_assert_msg(memchr(cells[2], '`', (size_t)(cells[3] - cells[2])), "no words: %s", line);
     char command[MOST_TEXT];
     copy_code(cells[1], (size_t)(cells[2] - cells[1]), command);
     if (*command)
         snprintf(row->command, sizeof row->command, "%s", command);
     copy_code(cells[2], (size_t)(cells[3] - cells[2]), row->printed);
+    ck_assert_msg(*row->printed, "no words: %s", line);
     return true;
 }
 
