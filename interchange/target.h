@@ -35,12 +35,12 @@ enum { MAX_EXPORTED_FILES = 8 };
 /* The files and settings of an exported job; texts are in the arena. */
 struct exported {
     struct settings settings;    /* as the target names them */
-    struct settings arguments;   /* of the command line: a key for each, no values */
+    struct settings arguments;   /* words of the command line, each a key without values */
     struct settings environment; /* one value each */
     struct exported_file files[MAX_EXPORTED_FILES];
     int num_files;
     const char *script; /* what the launcher starts: "${MEGATRON:-.}/pretrain_gpt.py" */
-    const char *trial;  /* arguments of a trial, where the user gives none; "" */
+    const char *trial;  /* arguments of a short trial run, for a launch script that gets none */
     const char *remark; /* for the head of the launch script: what the user must bring */
 };
 
@@ -59,26 +59,27 @@ struct target {
     /* Converts a job to arguments. Where the target cannot express it, they hold the nearest, and a
      * rule reports it. */
     void (*arguments)(const struct job *job, void *args, struct arena *arena);
-    /* Converts arguments to a job, which arrives with plan_default(), the stack's habits and the
-     * launcher's num_gpus. Values that no plan holds fail with ERR_INPUT, where = the key. */
+    /* Converts arguments to a job, in which the caller has put plan_default(), the stack's defaults
+     * and the launcher's num_gpus. A value that no plan can hold fails with ERR_INPUT, and
+     * err->where names its key. */
     bool (*job)(const void *args, struct job *job, struct arena *arena, struct err *err);
     /* Splits a file into settings. `path` names it in errors. */
     bool (*parse)(const char *path, const char *text, struct imported *out, struct arena *arena,
                   struct err *err);
     /* Adds the command line, the environment and the target's own files. */
     void (*write)(const struct job *job, struct exported *out, struct arena *arena);
-    const char *forbids; /* layout words and axes that it never has; "" */
+    const char *forbids; /* words of a layout that it cannot express, separated by spaces */
     int context_comm;    /* enum context_comm: its default */
     /* Prefixes ("--save", "optimizer.lr") of keys that change neither time nor memory. */
     const char *const *ignored;
 };
 extern const struct target targets[];
 extern const int num_targets;
-/* NULL with ERR_USAGE, where = the option, and the nearest name. */
+/* NULL: no target has this name, and ERR_USAGE suggests the nearest; `option` is err->where. */
 const struct target *target_find(const char *name, const char *option, struct err *err);
 
-/* The first rule from `first` on (NULL: of all) that a job breaks when it is exported, or NULL. The
- * search for the next one begins at rule + 1, also behind the last. */
+/* The first rule from `first` on (NULL: of all) that a job breaks when it is exported, or NULL. To
+ * find the next one, pass rule + 1 as `first`; it may point one past the last rule. */
 const struct target_rule *target_check_job(const struct target *target, const struct job *job,
                                            const struct target_rule *first, struct arena *arena,
                                            struct err *err);
@@ -92,15 +93,15 @@ bool target_nearest(const struct target *target, struct job *job, struct arena *
 void target_export(const struct target *target, const struct job *job, enum job_launcher launch,
                    struct exported *out, struct arena *arena);
 
-/* Reads a file or, beside an args.txt, its launch script for the number of GPUs. `job` in `out`
- * must hold the stack's habits and may hold num_gpus. Checks no rule. */
+/* Reads a file; beside an args.txt also the launch script in its folder, for the number of GPUs.
+ * `out->job` must hold the stack's defaults and may hold num_gpus. Checks no rule. */
 bool target_import(const struct target *target, const char *path, struct imported *out,
                    struct arena *arena, struct err *err);
 /* As target_check_job, for a file: rules about what the target cannot express do not apply. */
 const struct target_rule *target_check_file(const struct target *target,
                                             const struct imported *imported,
                                             const struct target_rule *first, struct err *err);
-/* The last steps of target_import: settings from anywhere (the head of a log) into args and job. */
+/* Converts settings, from a file or the head of a log, to args and job. */
 bool target_read(const struct target *target, struct imported *out, struct arena *arena,
                  struct err *err);
 

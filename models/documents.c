@@ -49,15 +49,16 @@ double documents_attended(const struct documents *documents, double seq)
     return documents->mean > 0 ? fmin(seq, documents->mean * documents->square) : seq;
 }
 
-/* The work of a token is its place a in its document. Over many documents it is a renewal process
- * whose cycle l earns l^2/2, and the variance of the earnings of c tokens is (c/M) Var(l^2 - L l)/4
- * with L = E l^2/E l (Smith 1955, renewal-reward); less than a document has nearly one place, whose
- * mean is L/2 and mean square E l^3/(3 E l). Relative to the mean's square, (c L/2)^2, with M = E l
- * and r_k = E l^k/M^k:
+/* A token's attention work is its position in its document. Let l be a document's length, M = E l,
+ * L = E l^2/M and r_k = E l^k/M^k. The work of c tokens has the mean c L/2.
+ *
+ * c tokens of many documents are a renewal process in which a document earns l^2/2; the variance of
+ * the sum is (c/M) Var(l^2 - L l)/4 (Smith 1955, renewal-reward). c tokens within one document have
+ * nearly the same position, of mean L/2 and mean square E l^3/(3 M). Divided by the squared mean:
  *
  *   many  (M/c) (r_4 - 2 r_2 r_3 + r_2^3) / r_2^2      few  4 r_3/(3 r_2^2) - 1
  *
- * and in between the inverse of the sum of the inverses. */
+ * Both limits are joined as 1 / (1/many + 1/few). */
 double documents_variance(const struct documents *d, double tokens)
 {
     if (d->mean <= 0)

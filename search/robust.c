@@ -97,7 +97,8 @@ static int best_at(const struct robust_request *request, int cost_class, double 
 static const double flip_steps[] = { 0.01, 0.02, 0.05, 0.1, 0.2, 0.3, LARGEST_FLIP };
 enum { NUM_FLIP_STEPS = LENGTH(flip_steps), BISECTIONS = 8 };
 
-/* Bisects between `low`, where the choice is the best, and `high`, where `to` is. */
+/* Bisects between the factor `low`, at which the chosen plan is the best, and `high`, at which
+ * rival `to` is. */
 static struct flip refine(const struct robust_request *request, int cost_class, double low,
                           double high, int to)
 {

@@ -114,8 +114,8 @@ static bool check_curve(struct lines *lines, const struct curve *out, struct err
         err_set(err, ERR_INPUT, "", "expected rows of sizes and times; found none");
     else if (out->collective < 0)
         err_set(err, ERR_INPUT, "",
-                "does not say which collective it is of, nor does the file's name: expected "
-                "all_reduce, all_gather, reduce_scatter, broadcast or sendrecv in it");
+                "neither the file nor its name says which collective was measured; expected "
+                "all_reduce, all_gather, reduce_scatter, broadcast or sendrecv in one of them");
     else if (out->num_ranks < 2)
         err_set(err, ERR_INPUT, "", "expected at least 2 ranks; found %d", out->num_ranks);
     else
@@ -171,8 +171,8 @@ static void read_rank(char *line, struct curve *out, struct hosts *hosts)
     }
 }
 
-/* size, count, type, redop (not for all), root (likewise), then time, algbw, busbw and #wrong: out
- * of place and, with another four, in place. */
+/* Columns: size, count, type, for some collectives redop and root, then twice time, algbw, busbw
+ * and #wrong: first out of place, then in place. */
 static bool read_nccl_row(struct lines *lines, char *line, struct curve *out, struct err *err)
 {
     char *words[MOST_WORDS];
@@ -186,8 +186,8 @@ static bool read_nccl_row(struct lines *lines, char *line, struct curve *out, st
     if (!isdigit((unsigned char)words[0][0]))
         return true; /* ignore messages of mpirun or a driver */
     err_set(err, ERR_INPUT, "",
-            "expected size, count, type, redop, root and twice time, algbw, busbw, #wrong; found "
-            "%d columns",
+            "expected 11 columns or more: size, count, type, perhaps redop and root, then twice "
+            "time, algbw, busbw and #wrong; found %d columns",
             count);
     return blame(lines, err);
 }

@@ -21,7 +21,7 @@ struct nvml_words {
 /* "": the driver does not report it. */
 struct nvml_words nvml_words(struct nvml *nvml);
 
-/* At this moment; 0: the driver does not report it. */
+/* The GPU's clocks and power at the moment of the call; 0: the driver does not report it. */
 struct nvml_reading {
     double sm_hz, memory_hz, power_w;
 };

@@ -14,7 +14,7 @@
 #define DEFAULT_CLUSTER "dgx-h100"
 #define DEFAULT_STACK   "megatron-core"
 
-/* The first cluster preset, by name, that has the GPU. */
+/* Finds the cluster preset that has this GPU; of several, the alphabetically first. */
 static bool find_cluster(const char *gpu, char *name, size_t size, struct err *err)
 {
     struct gpu found;
@@ -57,7 +57,8 @@ static bool read_system(const struct json_file *file, struct system *out, struct
     return ok || planfile_blame(file, "profile", err);
 }
 
-/* The default stack: the executor's on the plan's backend. */
+/* The stack that is taken where none is named: the executor's own for the requested backend, which
+ * has the backend's name, else DEFAULT_STACK. */
 static const char *usual_stack(const struct options *options)
 {
     for (int i = 0; options->training.backend && backend_names[i]; i++)
@@ -76,7 +77,7 @@ static bool read_stack(const struct options *options, const struct json_file *fi
     return ok || planfile_blame(file, "stack", err);
 }
 
-/* Checks an embedded system as system_load does. */
+/* Makes system_load's checks on a system whose parts were read from a plan file. */
 static bool check_embedded(const struct system *system, struct err *err)
 {
     double most = (double)system->cluster.num_nodes * cluster_node_size(&system->cluster);
@@ -96,7 +97,8 @@ static bool is_gpu_alone(const char *name)
            unknown.code == ERR_USAGE && gpu_load(name, &gpu, &ignored);
 }
 
-/* The requested cluster's name or path. NULL: that of the plan file, or an error. */
+/* The requested cluster's name or path. NULL: the plan file contains the cluster itself, or `err`
+ * is set. */
 static const char *choose_cluster(const struct options *options, const struct json_file *file,
                                   char *room, size_t size, struct setup *setup, struct err *err)
 {
@@ -123,7 +125,7 @@ static const char *choose_cluster(const struct options *options, const struct js
     return DEFAULT_CLUSTER;
 }
 
-/* The stack for a cluster given by name or path, by default NULL: that of the cluster's file. */
+/* The stack to use when the options name none. NULL: the one that the cluster's file names. */
 static const char *stack_for(const struct options *options, const char *cluster, bool has_stack,
                              struct setup *setup)
 {
@@ -133,7 +135,9 @@ static const char *stack_for(const struct options *options, const char *cluster,
     if (!has_stack && cluster && cluster_load(cluster, &found, &ignored) && *found.stack_name)
         return NULL;
     if (!has_stack && strcmp(usual, DEFAULT_STACK) != 0)
-        setup_assume(setup, "stack %s, the executor's on that backend, as none was named", usual);
+        setup_assume(
+            setup, "stack %s, this program's executor on the requested backend, as none was named",
+            usual);
     else if (!has_stack)
         setup_assume(setup, "stack " DEFAULT_STACK ", as none was named");
     return usual;
@@ -162,11 +166,12 @@ bool setup_count_nodes(const struct options *options, const struct json_file *fi
     int host = cluster_host_size(&cluster);
     double gpus = (double)options->nodes * host;
     if (gpus > MOST_GPUS)
-        return err_set(err, ERR_USAGE, "--nodes", "expected at most %d of %d GPUs; found %d",
+        return err_set(err, ERR_USAGE, "--nodes", "expected at most %d nodes of %d GPUs; found %d",
                        MOST_GPUS / host, host, options->nodes);
     if (options->gpus > 0 && options->gpus != gpus)
-        return err_set(err, ERR_USAGE, "--nodes", "%d of %s have %.0f GPUs, and --gpus says %d",
-                       options->nodes, cluster.name, gpus, options->gpus);
+        return err_set(err, ERR_USAGE, "--nodes",
+                       "%d nodes of %s have %.0f GPUs, but --gpus says %d", options->nodes,
+                       cluster.name, gpus, options->gpus);
     *num_gpus = (int)gpus;
     return true;
 }
@@ -236,7 +241,8 @@ static bool reserve_memory(const struct options *options, struct setup *setup, s
                        gpu_usable_bytes(gpu) / 0x1p30, gpu->name);
     gpu->usable_bytes = left_bytes;
     units_write(options->reserve_bytes, QUANTITY_BYTES, reserved, sizeof reserved);
-    setup_assume(setup, "%s of each GPU are something else's", reserved);
+    setup_assume(setup, "%s of each GPU's memory is reserved for other programs (--reserve)",
+                 reserved);
     return true;
 }
 
@@ -261,10 +267,12 @@ static void say_disturbed(struct setup *setup, const struct profile *profile)
     const struct disturbance *seen = &profile->disturbed;
     if (!profile->is_disturbed)
         return;
-    setup_assume(setup,
-                 "profile %s was disturbed: a rank got %.0f %% of its core, steps held out were up "
-                 "to %.0f %% off, and no interval is narrower",
-                 profile->name, 100 * seen->core_share, 100 * seen->held_out_error);
+    setup_assume(
+        setup,
+        "other programs disturbed the calibration of profile %s: a rank got only %.0f %% of its "
+        "core. Predictions of held-out steps were up to %.0f %% off, and every interval is "
+        "at least that wide",
+        profile->name, 100 * seen->core_share, 100 * seen->held_out_error);
 }
 
 static void say_profile(struct setup *setup)
@@ -282,7 +290,8 @@ static void say_profile(struct setup *setup)
 static void say_learned(struct setup *setup, const struct learned_stack *of, const char *path)
 {
     if (of)
-        setup_assume(setup, "all times%s x %.3f, as %d own run%s of %s taught (%s)",
+        setup_assume(setup,
+                     "all times%s multiplied by %.3f, learned from %d run%s with stack %s (%s)",
                      of->experts ? " of experts" : "", of->time_ratio, of->runs,
                      of->runs == 1 ? "" : "s", of->stack, path);
 }

@@ -22,8 +22,9 @@ const struct field *textbook_field(const char *name)
     return fields_find(textbook_estimate_fields, num_textbook_estimate_fields, name);
 }
 
-/* The link that carries a ring through the group: the one inside the node, or the NICs of the ranks
- * on one node, as only one rank sends to the next node. */
+/* The link that limits a ring through the group. Within a node it is the node's own. Across nodes
+ * it is the NICs of the group's ranks on one node together: only one of these ranks sends to the
+ * next node, so it has all their NICs, up to the node's link. */
 static struct textbook_link link_of(const struct system *system, const struct comm_group *group)
 {
     const struct cluster *cluster = &system->cluster;
@@ -169,7 +170,7 @@ void show_textbook_setup(const struct terminal *terminal, const struct textbook_
     struct text line = { 0 };
     char peak[32];
     units_show(setup->peak_flops_per_s, QUANTITY_FLOPS_PER_S, peak, sizeof peak);
-    text_add(&line, "N %d GPUs%sF %s%sU %.2f, the profile's rate of long products%s", //
+    text_add(&line, "N %d GPUs%sF %s%sU %.2f, the share of peak of large products%s", //
              setup->tensor * setup->pipeline * setup->data, dot, peak, dot, setup->utilization,
              dot);
     text_add(&line, "state in %s\n  alpha and B: ", setup->recipe.name);

@@ -132,7 +132,7 @@ static bool map_memory(struct device *device, size_t bytes, struct err *err)
         cudaGetLastError(); /* so that no later call reports it */
         cudaMemGetInfo(&free_bytes, &all_bytes);
         return err_set(err, ERR_SYSTEM, "memory",
-                       "%zu bytes are not to be had of the GPU's %zu, of which %zu are free: %s",
+                       "cannot allocate %zu bytes; the GPU has %zu, of which %zu are free: %s",
                        bytes, all_bytes, free_bytes, cudaGetErrorString(status));
     }
     device->memory = memory;
@@ -190,7 +190,7 @@ static void *pinned_alloc(struct device *device, size_t bytes, struct err *err)
     if (status == cudaSuccess)
         return memory;
     cudaGetLastError(); /* so that no later call reports it */
-    err_set(err, ERR_SYSTEM, "memory", "%zu bytes of the host's cannot be pinned: %s", bytes,
+    err_set(err, ERR_SYSTEM, "memory", "cannot pin %zu bytes of host memory: %s", bytes,
             cudaGetErrorString(status));
     return NULL;
 }
@@ -201,7 +201,8 @@ static void pinned_free(struct device *device, void *memory)
         cudaFreeHost(memory);
 }
 
-/* --- a life ------------------------------------------------------------------------------- */
+/* --- opening and closing
+ * ------------------------------------------------------------------------------- */
 
 /* After an abort kernels may still run, so nothing is freed; the process is about to end. */
 static void close_device(struct device *device)

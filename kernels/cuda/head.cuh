@@ -1,5 +1,5 @@
 /* kernels/cuda/head.cuh - offsets of heads in the packed arrays of kernels/host/attention.h, and
- * numbers of their probabilities for dropout. */
+ * indices of their probabilities in dropout's random numbers. */
 #ifndef KERNELS_CUDA_HEAD_CUH
 #define KERNELS_CUDA_HEAD_CUH
 
@@ -29,7 +29,7 @@ __host__ __device__ inline head_place head_at(const struct attention &a, long se
     };
 }
 
-/* The number of a query's first probability, counted over the whole model and global batch. */
+/* The index of a query's first probability, counted over the whole model and global batch. */
 __device__ __forceinline__ uint64_t first_probability(const struct attention &a, long sequence,
                                                       long head, long query)
 {

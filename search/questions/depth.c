@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-/* A space of plans with one number of stages, of a model that is made deeper. */
+/* The search for the deepest model that fits with a given number of pipeline stages. */
 struct dive {
     const struct search *search;
     int num_stages;
@@ -64,8 +64,8 @@ static int last_doubling(const struct dive *dive)
     return last;
 }
 
-/* The deepest model that fits with fewer than one further layer per chunk; not all such models can
- * be divided. */
+/* The deepest model that fits with `layers` or some more, so that some chunks have a layer more
+ * than others. Each depth is tried, as some cannot be split into chunks. */
 static int uneven_above(const struct dive *dive, int layers)
 {
     bool is_even = dive->search->space->chunks == CHUNKS_EVEN;
@@ -93,8 +93,8 @@ static void deepen(const struct dive *dive)
         dive->depth->most = layers;
 }
 
-/* One chunk per stage is enough, as more chunks hold more activations and have further rules;
- * except when words fix the schedule or forbid the default one. */
+/* The chunks per stage to try; 0: any. One is enough, as more chunks hold more activations and obey
+ * more rules, unless the user fixed the schedule or forbade layouts. */
 static int chunks_per_stage(const struct space *space)
 {
     bool is_usual = space->base.schedule[0] == '\0' && space->forbidden.count == 0;

@@ -1,7 +1,7 @@
 /* sim/campaign/goodput.h - how long a whole training takes, failures included.
  *
  * Goodput is the share of the run's time whose work is kept; the rest goes into checkpoints,
- * restarts and work that is done again. The run takes its steps' time over it. */
+ * restarts and work that is done again. The run takes the time of its steps divided by goodput. */
 #ifndef SIM_CAMPAIGN_GOODPUT_H
 #define SIM_CAMPAIGN_GOODPUT_H
 
@@ -30,25 +30,26 @@ struct goodput {
     struct checkpoint checkpoint;
     struct renewal renewal;
     double interval_s;      /* between checkpoints, whole steps */
-    double steps;           /* in it */
+    double steps;           /* per interval */
     double young_s, daly_s; /* the intervals by Young's and by Daly's formula */
     double kept, checkpoint_share, restart_share, lost_share; /* add up to 1; kept: goodput */
     double interruptions;                                     /* of the run, mean */
-    double hosts_lost;                                        /* in it, mean */
+    double hosts_lost;                                        /* in the run, mean */
     struct expected run_s;
-    int spare_hosts; /* that stand in at 99 of 100 times */
+    int spare_hosts; /* enough, with probability 99 %, for all hosts under repair */
 };
 
-/* In the stack's way of checkpoints, or in another. CHECKPOINT_MEMORY without a peer: kept is 0. */
+/* goodput_of checkpoints in the stack's way, goodput_in_way in the given one. CHECKPOINT_MEMORY
+ * without a peer: kept is 0. */
 struct goodput goodput_of(const struct run *run);
 struct goodput goodput_in_way(const struct run *run, enum checkpointing way);
 
-/* An upper bound of what any plan of this model keeps whose step is as long: copies to the host
- * take no time, and checkpoints need not come between whole steps. */
+/* An upper bound on the goodput of any plan of this model whose step takes as long as this run's:
+ * copies to the host take no time, and a checkpoint may fall within a step. */
 double goodput_most(const struct run *run);
 
-/* Standard deviation over mean of a run of this length, by the chance of how many failures there
- * are, and when. */
+/* Standard deviation of the run's time divided by its mean `run_s`, from the random number and
+ * times of failures alone. */
 double goodput_chance_deviation(const struct goodput *of, double run_s);
 
 #endif

@@ -56,8 +56,9 @@ static void emit_stage(const struct schedule_shape *shape, int stage, enum depth
         emit_backward_weight(out, stage, weights++);
 }
 
-/* The peak is after the forward of the last round without a weight gradient if there are that many
- * rounds; when the warm-up has all microbatches, at its end. */
+/* Microbatches whose weight gradients wait while the stage holds the most: after the forward of the
+ * first round that ends with a weight gradient, or of the last round if none does. 0: the warm-up
+ * takes all microbatches, and the peak is at its end. */
 static int waiting_at_peak(const struct schedule_shape *shape, int stage, enum depth depth)
 {
     int rounds = shape->num_microbatches - num_warmup(shape, stage, depth);

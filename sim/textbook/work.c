@@ -63,9 +63,9 @@ double textbook_causal_flops(const struct model *model, struct textbook_batch ba
     return layer_flops(model, batch, 3) * (1 + attention + head);
 }
 
-/* 72 B s l h^2 (1 + s/(3h) + V/(12 l h)). Korthikanti et al. 2022, appendix A. It counts
- * attention twice as often as model FLOPs do (s/3h against s/6h), but replaying its forward adds
- * only a third of it, s/18h: their hardware FLOPs are overstated by s/9h. */
+/* 72 B s l h^2 (1 + s/(3h) + V/(12 l h)). Korthikanti et al. 2022, appendix A. Its attention term,
+ * s/3h, is twice that of the model FLOPs, s/6h. A replay of attention's forward adds only a third
+ * of s/6h, so the paper's hardware FLOPs are s/9h too high. */
 double textbook_selective_flops(const struct model *model, struct textbook_batch batch)
 {
     double h = model->hidden;

@@ -27,7 +27,7 @@ run 0 simulate --model gpt3-13b --gpus 8 --cluster "$work/busy-here.json" --layo
 shows '\(profile disturbed\)'
 shows 'profile disturbed, typical error 20.5 %'
 run 0 simulate --model gpt3-13b --gpus 8 --cluster "$work/busy-here.json" --layout "tp8 mb1" --json
-shows 'was disturbed: a rank got 12 % of its core, steps held out were up to 50 % off'
+shows 'a rank got only 12 % of its core. Predictions of held-out steps were up to 50 % off'
 
 # What a run measured goes into the profile of the plan that was run, and of no other.
 run 0 --model tiny --gpus 1 --precision fp32 --stack host -o "$work/plan.json" --quiet

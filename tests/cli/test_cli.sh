@@ -117,7 +117,7 @@ same "$llama --nodes 2 --fix TP8 --forbid SP" "$llama --gpus 16 --fix tp8 --forb
 same "$llama --nodes 18 --cluster gb200-nvl72" "$llama --gpus 72 --cluster gb200-nvl72"
 same "$llama --gpus 64 --tokens 1T --deadline 4w" "$llama --gpus 64 --tokens 1T --deadline 28d"
 run 2 "${tiny[@]}" --nodes 2
-says '^simsearch: --nodes: 2 of dgx-h100 have 16 GPUs, and --gpus says 2'
+says '^simsearch: --nodes: 2 nodes of dgx-h100 have 16 GPUs, but --gpus says 2'
 run 0 --gpus 8 --model tiny --cluster h100
 shows '^assumed: cluster dgx-h100, the first preset that has the GPU h100$'
 run 0 simulate "${tiny[@]}" --layout "DP2 MB1 ZeRO1 DTYPE=FP16"

@@ -17,7 +17,7 @@ fi
 
 run 0 --model tiny --gpus 1 --backend cuda
 shows 'stack cuda'
-shows "stack cuda, the executor's on that backend"
+shows "stack cuda, this program's executor on the requested backend"
 run 0 --model tiny --gpus 1 --backend cuda --stack megatron-core
 shows 'stack megatron-core'
 run 0 --model tiny --gpus 1 --precision fp32 --stack torch-ddp -o "$work/plan.json" --quiet
@@ -26,7 +26,7 @@ shows 'stack torch-ddp'
 run 0 --model tiny --gpus 1
 shows 'stack megatron-core'
 run 0 run "${plan[@]}" --gpus 1 --json
-shows "stack host, the executor's on that backend"
+shows "stack host, this program's executor on the requested backend"
 
 # --- no plugin -------------------------------------------------------------------------------
 
