@@ -6,36 +6,10 @@
 #define BASE_FIELD_H
 
 #include "base/err.h"
-#include "base/units.h"
+#include "base/field_row.h"
 
 #include <jansson.h>
-#include <stddef.h>
 #include <stdio.h>
-
-enum field_kind {
-    FIELD_INT,      /* int */
-    FIELD_COUNT,    /* double that holds a whole number up to 1e18 */
-    FIELD_NUMBER,   /* double without unit */
-    FIELD_BOOL,     /* bool; JSON true/false; text yes/no/true/false/on/off/1/0 */
-    FIELD_TEXT,     /* char[size]; too long is an error */
-    FIELD_NAME,     /* enum stored as int; JSON string out of `names` */
-    FIELD_SET,      /* unsigned bit set; JSON array of strings out of `names`; bit i = names[i] */
-    FIELD_QUANTITY, /* double in the base unit of `quantity`; text with its unit */
-    FIELD_OTHER,    /* known key that the caller reads itself (arrays, nested objects) */
-};
-
-struct field {
-    const char *name;
-    enum field_kind kind;
-    enum quantity quantity; /* FIELD_QUANTITY; FIELD_INT: what it counts, where given */
-    size_t offset;
-    size_t size;              /* FIELD_TEXT: bytes of the array */
-    double min, max;          /* inclusive, base units; both 0: no bounds */
-    const char *const *names; /* FIELD_NAME, FIELD_SET: NULL-terminated */
-    const char *fallback;     /* text of the value when the key is absent; NULL: required.
-                                 FIELD_OTHER: non-NULL means optional */
-    const char *doc;          /* one sentence */
-};
 
 /* Fills `out` from `object`. A missing, unknown (with "did you mean"), null or out-of-range key is
  * an error whose `where` is the key and whose msg says what was expected and what was found. */

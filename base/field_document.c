@@ -1,4 +1,5 @@
 /* The reference page's rows of a table of fields. */
+#include "base/field.h"
 #include "base/field_form.h"
 
 static void document_values(const struct field *field, FILE *to)

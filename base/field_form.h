@@ -4,8 +4,11 @@
 #ifndef BASE_FIELD_FORM_H
 #define BASE_FIELD_FORM_H
 
-#include "base/field.h"
+#include "base/err.h"
+#include "base/field_row.h"
 #include "base/text.h"
+
+#include <jansson.h>
 
 /* One row a kind. `slot` is the member itself; `read` reports with where = "". */
 struct field_form {
