@@ -3,7 +3,8 @@
 #ifndef SIM_EXCHANGE_METHODS_H
 #define SIM_EXCHANGE_METHODS_H
 
-#include "sim/exchange/robust.h"
+#include "sim/exchange/exchange.h"
+#include "sim/exchange/robust_rule.h"
 
 typedef void add_phases(const struct exchange *exchange, const struct exchange_load *load,
                         const struct exchange_ranks *ranks, bool averages,
