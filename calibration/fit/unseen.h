@@ -7,7 +7,7 @@
 #ifndef CALIBRATION_FIT_UNSEEN_H
 #define CALIBRATION_FIT_UNSEEN_H
 
-#include "calibration/fit/fit.h"
+#include "calibration/fit/fit_result.h"
 
 enum { FEWEST_STACKS = 3 }; /* fewer tell no middle: the prior stays */
 
