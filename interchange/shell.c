@@ -1,6 +1,7 @@
-#include "interchange/shell_words.h"
+#include "interchange/shell.h"
 
 #include "base/text.h"
+#include "interchange/shell_words.h"
 
 #include <ctype.h>
 #include <stdio.h>

@@ -6,20 +6,7 @@
 #ifndef INTERCHANGE_SHELL_H
 #define INTERCHANGE_SHELL_H
 
-#include "interchange/settings.h"
-
-struct shell_command {
-    const char **words; /* launcher, script and arguments; in the arena */
-    int *lines;         /* of each word */
-    int count;
-    int script; /* index of the word that ends in .py; -1: there is none, all words are arguments */
-};
-
-struct shell_script {
-    struct shell_command command;
-    struct settings variables; /* every assignment, in order; exported or not */
-    int nodes, gpus_per_node;  /* of #SBATCH lines; 0: not stated */
-};
+#include "interchange/shell_script.h"
 
 /* where = "LINE" on a quote that does not end. A script without a training command has count 0. */
 bool shell_read(const char *text, struct arena *arena, struct shell_script *out, struct err *err);

@@ -2,7 +2,7 @@
 #ifndef INTERCHANGE_SHELL_WORDS_H
 #define INTERCHANGE_SHELL_WORDS_H
 
-#include "interchange/shell.h"
+#include "interchange/shell_script.h"
 
 enum { MOST_SHELL_WORDS = 1 << 14, MOST_SHELL_BYTES = 1 << 20, DEEPEST_SHELL = 16 };
 

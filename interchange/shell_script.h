@@ -1,0 +1,21 @@
+/* interchange/shell_script.h - what is read of a shell script: its training command and its
+ * variables. */
+#ifndef INTERCHANGE_SHELL_SCRIPT_H
+#define INTERCHANGE_SHELL_SCRIPT_H
+
+#include "interchange/settings.h"
+
+struct shell_command {
+    const char **words; /* launcher, script and arguments; in the arena */
+    int *lines;         /* of each word */
+    int count;
+    int script; /* index of the word that ends in .py; -1: there is none, all words are arguments */
+};
+
+struct shell_script {
+    struct shell_command command;
+    struct settings variables; /* every assignment, in order; exported or not */
+    int nodes, gpus_per_node;  /* of #SBATCH lines; 0: not stated */
+};
+
+#endif
