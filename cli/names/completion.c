@@ -3,7 +3,6 @@
 #include "base/length.h"
 #include "cli/input/command.h"
 #include "cli/input/options.h"
-#include "cli/names/registry.h"
 
 #include <string.h>
 
@@ -84,13 +83,11 @@ static void write_commands(FILE *to)
         fprintf(to, "%s%s", i > 0 ? " " : "", commands[i].name);
 }
 
-static void write_kinds(FILE *to)
+static void write_kinds(FILE *to, const json_t *kinds)
 {
-    json_t *list = registry_list();
-    for (size_t i = 0; i < json_array_size(list); i++)
+    for (size_t i = 0; i < json_array_size(kinds); i++)
         fprintf(to, "%s%s", i > 0 ? " " : "",
-                json_string_value(json_object_get(json_array_get(list, i), "name")));
-    json_decref(list);
+                json_string_value(json_object_get(json_array_get(kinds, i), "name")));
 }
 
 /* --- bash ----------------------------------------------------------------------------------- */
@@ -124,7 +121,7 @@ static void write_bash_options(FILE *to)
     }
 }
 
-void completion_write_bash(FILE *to)
+void completion_write_bash(FILE *to, const json_t *kinds)
 {
     fprintf(to, "# bash completion for simsearch, from `simsearch list completion-bash`.\n\n"
                 "_simsearch_names() {\n"
@@ -141,7 +138,7 @@ void completion_write_bash(FILE *to)
     fprintf(to, "        esac\n    else\n        case $before in\n");
     write_bash_values(to);
     fprintf(to, "        list) words=\"");
-    write_kinds(to);
+    write_kinds(to, kinds);
     fprintf(to, "\" ;;\n        help) words=\"");
     write_commands(to);
     fprintf(to, "\" ;;\n        *) ((COMP_CWORD > 1)) || words=\"help ");
@@ -174,7 +171,7 @@ static void write_zsh_option(const struct option_row *row, const char *name, uns
     fprintf(to, "'");
 }
 
-void completion_write_zsh(FILE *to)
+void completion_write_zsh(FILE *to, const json_t *kinds)
 {
     fprintf(to, "#compdef simsearch\n"
                 "# zsh completion for simsearch, from `simsearch list completion-zsh`.\n\n"
@@ -207,7 +204,7 @@ void completion_write_zsh(FILE *to)
         fprintf(to, " \\\n            '--help[Shows this]' \\\n            '*:file:");
         if (commands[i].bit == COMMAND_LIST) {
             fprintf(to, "(list ");
-            write_kinds(to);
+            write_kinds(to, kinds);
             fprintf(to, ")");
         } else {
             fprintf(to, "_files");
@@ -243,7 +240,7 @@ static void write_fish_option(const struct option_row *row, FILE *to)
     fprintf(to, "'\n");
 }
 
-void completion_write_fish(FILE *to)
+void completion_write_fish(FILE *to, const json_t *kinds)
 {
     fprintf(to, "# fish completion for simsearch, from `simsearch list completion-fish`.\n\n"
                 "function __simsearch_names\n"
@@ -266,7 +263,7 @@ void completion_write_fish(FILE *to)
         fprintf(to, "'\n");
     }
     fprintf(to, "complete -c simsearch -n '__simsearch_is list' -f -a '");
-    write_kinds(to);
+    write_kinds(to, kinds);
     fprintf(to, "'\ncomplete -c simsearch -n '__simsearch_is help' -f -a '");
     write_commands(to);
     fprintf(to, "'\n");

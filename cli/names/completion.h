@@ -4,10 +4,11 @@
 #ifndef CLI_NAMES_COMPLETION_H
 #define CLI_NAMES_COMPLETION_H
 
+#include <jansson.h>
 #include <stdio.h>
 
-void completion_write_bash(FILE *to);
-void completion_write_zsh(FILE *to);
-void completion_write_fish(FILE *to);
+/* `kinds`: what `list` lists, as entries. */
+typedef void completion_write(FILE *to, const json_t *kinds);
+completion_write completion_write_bash, completion_write_zsh, completion_write_fish;
 
 #endif

@@ -378,6 +378,28 @@ static json_t *list_layout(struct err *err)
     return list;
 }
 
+static void print_completion(completion_write *write, FILE *to)
+{
+    json_t *kinds = registry_list();
+    write(to, kinds);
+    json_decref(kinds);
+}
+
+static void print_bash(FILE *to)
+{
+    print_completion(completion_write_bash, to);
+}
+
+static void print_zsh(FILE *to)
+{
+    print_completion(completion_write_zsh, to);
+}
+
+static void print_fish(FILE *to)
+{
+    print_completion(completion_write_fish, to);
+}
+
 static const struct registry registries[] = {
     { "models", "presets for --model", list_models, NULL },
     { "texts", "texts to train on, for --data", list_texts, NULL },
@@ -405,9 +427,9 @@ static const struct registry registries[] = {
       list_targets, NULL },
     { "fields", "keys of the files", NULL, reference_write_fields },
     { "reference", "all of it, as Markdown", NULL, reference_write },
-    { "completion-bash", "what bash completes, as a script", NULL, completion_write_bash },
-    { "completion-zsh", "what zsh completes, as a script", NULL, completion_write_zsh },
-    { "completion-fish", "what fish completes, as a script", NULL, completion_write_fish },
+    { "completion-bash", "what bash completes, as a script", NULL, print_bash },
+    { "completion-zsh", "what zsh completes, as a script", NULL, print_zsh },
+    { "completion-fish", "what fish completes, as a script", NULL, print_fish },
 };
 enum { NUM_REGISTRIES = LENGTH(registries) };
 

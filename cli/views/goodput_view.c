@@ -3,7 +3,7 @@
 #include "base/length.h"
 #include "base/text.h"
 #include "base/units.h"
-#include "cli/views/answer.h"
+#include "cli/views/amounts.h"
 #include "search/effective.h"
 
 #include <math.h>
