@@ -1,5 +1,6 @@
 #include "sim/engine/data_parallel.h"
 #include "sim/engine/work.h"
+#include "sim/memory/held.h"
 #include "sim/plan/holding.h"
 #include "sim/plan/state_share.h"
 

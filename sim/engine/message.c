@@ -33,6 +33,11 @@ void fill_boundaries(const struct work *w, struct boundary *boundaries)
     }
 }
 
+double work_lag_s(const struct work *w, int stage)
+{
+    return w->blocking ? 0 : w->boundaries[stage].message_s;
+}
+
 /* Time of a message between a chunk and the next. */
 static inline double message_behind_s(const struct work *w, struct placement placement, int chunk)
 {

@@ -1,6 +1,8 @@
+#include "sim/engine/prediction_part.h"
+
 #include "sim/engine/interval.h"
 #include "sim/engine/memory_interval.h"
-#include "sim/engine/work.h"
+#include "sim/memory/memory.h"
 #include "sim/plan/fold.h"
 
 #include <math.h>

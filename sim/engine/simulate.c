@@ -1,10 +1,10 @@
-#include "sim/engine/simulate.h"
+#include "sim/engine/simulate_part.h"
 
 #include "sim/cost/network.h"
 #include "sim/cost/runtime.h"
 #include "sim/cost/straggler.h"
 #include "sim/engine/pieces_memo.h"
-#include "sim/engine/work.h"
+#include "sim/engine/prediction_part.h"
 #include "sim/plan/fold.h"
 
 #include <assert.h>
@@ -114,11 +114,6 @@ static bool same_pipeline(const struct evaluator *e, const struct pipeline *p)
                            memcmp(e->last_pair_s, p->pair_s, chunks * sizeof(double)) == 0));
 }
 
-double work_lag_s(const struct work *w, int stage)
-{
-    return w->blocking ? 0 : w->boundaries[stage].message_s;
-}
-
 static double time_pipeline(struct evaluator *e, const struct work *w)
 {
     struct pipeline pipeline = {
@@ -195,7 +190,6 @@ static bool waits_for_sends(const struct plan *plan, const struct stack *stack)
     return !can_overlap || !plan_overlaps(plan, stack, OVERLAP_P2P);
 }
 
-/* Fills what memory depends on; times are filled on demand. */
 struct work work_begin(struct evaluator *e, const struct plan *given)
 {
     const struct generator *generator = generator_find(plan_schedule(given));

@@ -9,27 +9,11 @@
 #include "sim/cost/hardware.h"
 #include "sim/cost/network.h"
 #include "sim/engine/pipeline.h"
+#include "sim/engine/prediction.h"
 #include "sim/engine/step_cost.h"
 #include "sim/engine/time_parts.h"
 #include "sim/memory/memory.h"
 #include "sim/plan/plan.h"
-
-struct prediction {
-    bool fits;
-    double step_s;
-    double step_low_s, step_high_s; /* 90 % interval, of interval_half_width */
-    double tokens_per_s;
-    double mfu, hfu;
-    double peak_memory_bytes;
-    double memory_low_bytes, memory_high_bytes; /* 90 % interval, of memory_factor */
-    double p_oom;                               /* of running out of memory */
-    int peak_stage;
-    int busiest_stage;
-    int num_microbatches;
-    struct time_parts time;
-    int num_stages;
-    struct stage_memory *stages; /* the evaluator's, until its next prediction */
-};
 
 /* Caches what plans share, and holds scratch space; one per worker. */
 struct evaluator;

@@ -1,6 +1,4 @@
-#include "sim/engine/simulate.h"
-
-#include "sim/engine/work.h"
+#include "sim/engine/simulate_part.h"
 
 #include <assert.h>
 #include <string.h>

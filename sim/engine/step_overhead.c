@@ -1,6 +1,6 @@
 #include "sim/cost/straggler.h"
 #include "sim/cost/waiting.h"
-#include "sim/engine/work.h"
+#include "sim/engine/simulate_part.h"
 #include "sim/exchange/averaging.h"
 
 #include <math.h>

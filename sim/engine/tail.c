@@ -10,6 +10,7 @@
 #include "sim/engine/offload.h"
 #include "sim/exchange/averaging.h"
 #include "sim/exchange/robust.h"
+#include "sim/memory/held.h"
 #include "sim/plan/state_share.h"
 
 #include <math.h>

@@ -1,11 +1,14 @@
-/* sim/engine/work.h - one plan under evaluation: what chunk.c, tail.c, bound.c,
- * plan_cost.c, prediction.c, stage_score.c and simulate.c share. Nothing else includes it. */
+/* sim/engine/work.h - one plan under evaluation: what the sources of this folder that time parts of
+ * it share. */
 #ifndef SIM_ENGINE_WORK_H
 #define SIM_ENGINE_WORK_H
 
 #include "sim/cost/network.h"
 #include "sim/engine/data_parallel.h"
-#include "sim/engine/simulate.h"
+#include "sim/engine/pipeline.h"
+#include "sim/engine/step_cost.h"
+#include "sim/engine/time_parts.h"
+#include "sim/memory/memory_input.h"
 #include "sim/plan/holding.h"
 
 struct work {
@@ -41,14 +44,6 @@ static inline int work_turn(const struct work *work)
     return work->plan->pp > 1 ? work->plan->pp - 2 : 0;
 }
 
-/* sim/engine/simulate.c - work_begin fills what memory depends on, the second function what the
- * chunks' times depend on. The durations, which include blocking messages, are the evaluator's
- * scratch space. */
-struct work work_begin(struct evaluator *evaluator, const struct plan *given);
-void work_add_links(struct work *work);
-/* The lag of a non-blocking message over the boundary behind a stage. */
-double work_lag_s(const struct work *work, int stage);
-
 static inline int work_chunk(const struct work *work, int stage, int round)
 {
     return placement_chunk(plan_placement(work->plan), stage, round);
@@ -65,6 +60,8 @@ double work_expert_comm_s(const struct work *work, const struct holding *held, b
 
 /* sim/engine/message.c - fills plan->pp boundaries; a chunk's messages, down and up. */
 void fill_boundaries(const struct work *work, struct boundary *boundaries);
+/* The lag of a non-blocking message over the boundary behind a stage. */
+double work_lag_s(const struct work *work, int stage);
 struct chunk_messages {
     double down_s, up_s;
 };
@@ -136,13 +133,7 @@ double work_floor_s(const struct work *work);
 /* sim/engine/plan_cost.c - the same durations and tails by instruction, for the event engine. */
 struct step_cost work_cost(const struct work *work, struct arena *arena);
 
-/* sim/engine/prediction.c - the answer about a plan: memory, which needs no times, then the parts
- * of step_s and what follows from it. `model_flops` counts a whole step. */
+/* sim/engine/prediction.c - what memory depends on, without times. */
 struct memory_input work_memory(const struct work *work);
-void fill_memory(const struct work *work, struct stage_memory *stages,
-                 struct prediction *prediction);
-void fill_time(const struct work *work, struct prediction *prediction);
-void fill_idle(const struct work *work, double step_s, double *idle_s);
-void fill_rates(const struct work *work, double model_flops, struct prediction *prediction);
 
 #endif

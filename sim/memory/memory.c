@@ -6,6 +6,7 @@
 #include "sim/cost/kernel_launch.h"
 #include "sim/cost/runtime.h"
 #include "sim/cost/stage_load.h"
+#include "sim/memory/held.h"
 #include "sim/memory/network_memory.h"
 #include "sim/memory/pass_memory.h"
 #include "sim/memory/state_memory.h"
@@ -18,50 +19,6 @@ static double library_bytes(const struct system *system)
 {
     bool has_workspaces = stack_runtime(&system->stack)->has_workspaces;
     return has_workspaces ? generations[system->gpu.arch].workspace_bytes : 0;
-}
-
-double held_layer_parameters(const struct holding *held, const struct pieces *pieces)
-{
-    double parameters = 0;
-    for (int kind = 0; kind < MAX_BLOCK_KINDS; kind++)
-        parameters += held->count[kind] * pieces->at[kind].parameters;
-    return parameters + held->count[PIECE_LATER] * pieces->at[PIECE_LATER].parameters;
-}
-
-struct stage_weights held_weights(const struct holding *held, const struct pieces *pieces)
-{
-    struct stage_weights weights = { 0 };
-    for (int piece = 0; piece < NUM_PIECES; piece++) {
-        weights.all += held->count[piece] * pieces->at[piece].parameters;
-        weights.experts += held->count[piece] * pieces->at[piece].of_experts;
-    }
-    return weights;
-}
-
-struct stage_weights held_trained(const struct holding *held, const struct pieces *pieces)
-{
-    struct stage_weights trained = { 0 };
-    for (int piece = 0; piece < NUM_PIECES; piece++) {
-        trained.all += held->count[piece] * pieces->at[piece].trained.all;
-        trained.experts += held->count[piece] * pieces->at[piece].trained.experts;
-    }
-    return trained;
-}
-
-struct held_matrices held_matrices(const struct plan *plan, const struct holding *held,
-                                   const struct pieces *pieces)
-{
-    struct held_matrices matrices = { 0 };
-    for (int piece = 0; piece < NUM_PIECES && plan_matrices_apart(plan); piece++)
-        matrices_add(&matrices, &pieces->at[piece].matrices, held->count[piece]);
-    return matrices;
-}
-
-double stage_parameters(const struct model *model, const struct plan *plan,
-                        const struct pieces *pieces, int stage)
-{
-    struct holding held = stage_holding(plan, model, stage);
-    return held_weights(&held, pieces).all;
 }
 
 /* Layers whose activations are on the GPU while other layers' are in host memory: one being copied,

@@ -1,6 +1,7 @@
 #include "sim/memory/state_memory.h"
 
 #include "sim/cost/runtime.h"
+#include "sim/memory/held.h"
 #include "sim/plan/state_share.h"
 
 #include <math.h>

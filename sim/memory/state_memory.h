@@ -3,7 +3,8 @@
 #ifndef SIM_MEMORY_STATE_MEMORY_H
 #define SIM_MEMORY_STATE_MEMORY_H
 
-#include "sim/memory/memory.h"
+#include "sim/memory/memory_input.h"
+#include "sim/memory/stage_memory.h"
 
 /* A rank's share of the gradients that are reduced. */
 double summed_gradients_bytes(const struct memory_input *input, const struct holding *held);

@@ -1,5 +1,6 @@
 #include "tests/sim/planned.h"
 
+#include "sim/memory/held.h"
 #include "tests/check_ok.h"
 
 struct planned planned;

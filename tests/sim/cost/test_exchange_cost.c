@@ -6,6 +6,7 @@
 #include "sim/cost/waiting.h"
 #include "sim/engine/simulate.h"
 #include "sim/exchange/averaging.h"
+#include "sim/memory/held.h"
 #include "sim/plan/axis.h"
 #include "sim/plan/local.h"
 #include "tests/sim/cost/wires.h"

@@ -1,0 +1,21 @@
+/* sim/memory/held.h - the parameters and matrices that a stage holds. */
+#ifndef SIM_MEMORY_HELD_H
+#define SIM_MEMORY_HELD_H
+
+#include "sim/cost/piece.h"
+
+/* Parameters of one tensor rank in the layers that a stage, or the whole model, holds. */
+double held_layer_parameters(const struct holding *held, const struct pieces *pieces);
+/* Parameters in all held pieces, and the experts' part. A tied head counts if it is a copy of its
+ * own. */
+struct stage_weights held_weights(const struct holding *held, const struct pieces *pieces);
+/* The part of them that has gradients. */
+struct stage_weights held_trained(const struct holding *held, const struct pieces *pieces);
+/* The matrices of the held layers that the optimizer treats apart; else none. */
+struct held_matrices held_matrices(const struct plan *plan, const struct holding *held,
+                                   const struct pieces *pieces);
+/* held_weights of a stage. */
+double stage_parameters(const struct model *model, const struct plan *plan,
+                        const struct pieces *pieces, int stage);
+
+#endif

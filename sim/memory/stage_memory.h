@@ -1,0 +1,22 @@
+/* sim/memory/stage_memory.h - the bytes that one rank of a stage holds, part by part. */
+#ifndef SIM_MEMORY_STAGE_MEMORY_H
+#define SIM_MEMORY_STAGE_MEMORY_H
+
+struct stage_memory {
+    double weights_bytes;
+    double gradients_bytes;
+    double optimizer_bytes;   /* all the time */
+    double step_bytes;        /* of it during its step alone, when no activations are there */
+    double activations_bytes; /* of all chunks in flight, or their checkpoints */
+    double logits_bytes;      /* at the loss, for the microbatches whose loss is in flight */
+    double recompute_bytes; /* activations of one layer while it is recomputed, and its gradients */
+    double buckets_bytes;   /* gathered parameters, reduction buckets, other ranks' keys */
+    double library_bytes;   /* workspaces of matrix libraries */
+    double allocated_bytes; /* the sum of the above at the peak: what the framework allocates */
+    double slack_bytes;     /* reserved by the allocator beyond allocated_bytes */
+    double network_bytes;   /* communicators' buffers */
+    double context_bytes;   /* context and code of the runtime, pools of captured graphs */
+    double total_bytes;     /* reserved, network and context: this must fit the GPU */
+};
+
+#endif
