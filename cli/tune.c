@@ -9,6 +9,7 @@
 #include "cli/input/options.h"
 #include "cli/input/search_request.h"
 #include "cli/run_log.h"
+#include "sim/plan/ranks.h"
 
 #include <math.h>
 

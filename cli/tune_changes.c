@@ -3,6 +3,7 @@
 #include "cli/runnable.h"
 #include "cli/tune.h"
 #include "sim/engine/chances.h"
+#include "sim/plan/ranks.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -4,6 +4,7 @@
 #include "base/text.h"
 #include "calibration/learn/train_log.h"
 #include "cli/tune.h"
+#include "sim/plan/ranks.h"
 
 #include <math.h>
 

@@ -4,6 +4,7 @@
 #include "base/text.h"
 #include "search/method.h"
 #include "sim/plan/axis.h"
+#include "sim/plan/layout.h"
 
 #include <math.h>
 

@@ -1,4 +1,5 @@
 #include "search/method.h"
+#include "sim/plan/ranks.h"
 
 /* Plans that come before one, counted by each worker. */
 struct counter {

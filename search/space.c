@@ -5,7 +5,8 @@
 #include "models/layer.h"
 #include "sim/cost/piece.h"
 #include "sim/plan/axis.h"
-#include "sim/plan/token.h"
+#include "sim/plan/ranks.h"
+#include "sim/plan/tokens.h"
 
 #include <assert.h>
 #include <math.h>

@@ -1,5 +1,7 @@
 #include "search/trial.h"
 
+#include "sim/plan/ranks.h"
+
 #include <math.h>
 
 const double sure_enough = 0.95;

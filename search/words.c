@@ -1,7 +1,7 @@
 #include "search/words.h"
 
 #include "base/text.h"
-#include "sim/plan/token.h"
+#include "sim/plan/tokens.h"
 
 #include <string.h>
 

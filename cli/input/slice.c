@@ -1,6 +1,7 @@
 #include "cli/input/slice.h"
 
 #include "sim/plan/holding.h"
+#include "sim/plan/ranks.h"
 
 static int largest_common_divisor(int a, int b)
 {

@@ -5,6 +5,8 @@
 #include "sim/cost/compute.h"
 #include "sim/cost/network.h"
 #include "sim/plan/axis.h"
+#include "sim/plan/group.h"
+#include "sim/plan/ranks.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -17,7 +17,7 @@
 #include "sim/cost/unfused.h"
 #include "sim/plan/axes.h"
 #include "sim/plan/context.h"
-#include "sim/plan/token.h"
+#include "sim/plan/tokens.h"
 #include "sim/schedule/schedule.h"
 #include "sim/textbook/estimate.h"
 

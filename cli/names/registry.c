@@ -21,7 +21,7 @@
 #include "sim/cost/datafile.h"
 #include "sim/cost/hardware.h"
 #include "sim/plan/axes.h"
-#include "sim/plan/token.h"
+#include "sim/plan/tokens.h"
 #include "sim/schedule/schedule.h"
 
 #include <limits.h>

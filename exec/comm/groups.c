@@ -2,6 +2,8 @@
 
 #include "base/arena.h"
 #include "sim/plan/axis.h"
+#include "sim/plan/group.h"
+#include "sim/plan/ranks.h"
 
 #include <stdlib.h>
 

@@ -9,6 +9,7 @@
 
 #include "exec/comm/comm.h"
 #include "sim/plan/group.h"
+#include "sim/plan/ranks.h"
 
 // clang-format off
 /* Members are in the order of their ranks; a link's are its sender, then its receiver. A stage has

@@ -4,6 +4,7 @@
 #include "exec/run/checkpoint_file.h"
 #include "exec/run/checkpoint_folder.h"
 #include "exec/run/rank_exchange.h"
+#include "sim/plan/ranks.h"
 
 #include <limits.h>
 #include <stdlib.h>

@@ -4,6 +4,7 @@
 #include "exec/run/checkpoint_file.h"
 #include "exec/run/checkpoint_folder.h"
 #include "exec/run/rank_part.h"
+#include "sim/plan/ranks.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,5 +1,7 @@
 #include "exec/run/rank_store.h"
 
+#include "sim/plan/ranks.h"
+
 #include <math.h>
 
 /* What equal pieces share: embedding, head, or layers of one kind. */

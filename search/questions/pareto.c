@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "search/counts.h"
 #include "search/sweep.h"
+#include "sim/plan/ranks.h"
 
 #include <stdlib.h>
 

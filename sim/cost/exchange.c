@@ -3,6 +3,7 @@
 #include "sim/cost/compute.h"
 #include "sim/exchange/robust.h"
 #include "sim/plan/layout.h"
+#include "sim/plan/ranks.h"
 
 #include <math.h>
 

@@ -6,6 +6,7 @@
 #include "sim/cost/straggler.h"
 #include "sim/plan/context.h"
 #include "sim/plan/layout.h"
+#include "sim/plan/ranks.h"
 #include "sim/plan/weights.h"
 #include "sim/schedule/schedule.h"
 

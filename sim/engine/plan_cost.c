@@ -6,6 +6,7 @@
 #include "sim/exchange/averaging.h"
 #include "sim/plan/fold.h"
 #include "sim/plan/lowering.h"
+#include "sim/plan/ranks.h"
 
 #include <math.h>
 

@@ -5,6 +5,8 @@
 #include "sim/cost/runtime.h"
 #include "sim/exchange/exchange.h"
 #include "sim/plan/axis.h"
+#include "sim/plan/group.h"
+#include "sim/plan/ranks.h"
 
 /* --- communicators of axes ------------------------------------------------------------------ */
 

@@ -12,16 +12,6 @@ int next_divisor(int n, int d)
     return 0;
 }
 
-int axis_groups(const struct plan *plan, int axis, struct members groups[MAX_AXIS_GROUPS])
-{
-    if (!axes[axis]->lower)
-        return 0;
-    if (axes[axis]->groups)
-        return axes[axis]->groups(plan, groups);
-    groups[0] = (struct members){ layout_stride(plan, (enum axis_id)axis), plan->degree[axis] };
-    return 1;
-}
-
 unsigned replicated_axes(void)
 {
     unsigned set = 0;

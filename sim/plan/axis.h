@@ -7,7 +7,7 @@
  *
  * Not in a row, since they are about several axes, or are no axis' degree:
  * - words that say how a plan runs and not over how many ranks (mb, vpp, sp, zero, schedule ...)
- *   and their rules: their place in a layout's text and among the rules is fixed (token.c,
+ *   and their rules: their place in a layout's text and among the rules is fixed (tokens.c,
  * rules.c);
  * - the data axis takes the ranks that all others leave, in the job's grid and in the experts';
  * - etp and its values: a word of the expert axis, searched as 1 or as tp (search/space.c);
@@ -19,7 +19,7 @@
 #define SIM_PLAN_AXIS_H
 
 #include "models/layer.h"
-#include "sim/plan/group.h"
+#include "sim/plan/members.h"
 #include "sim/plan/share.h"
 #include "sim/plan/token.h"
 
@@ -86,9 +86,6 @@ static inline int stream_axis(enum op_stream stream)
 _Static_assert((int)STREAM_TENSOR == 1 + AXIS_TENSOR && (int)STREAM_CONTEXT == 1 + AXIS_CONTEXT &&
                    (int)STREAM_EXPERT == 1 + AXIS_EXPERT,
                "streams are in the order of the axes");
-
-/* The groups of axis number `axis` that run collectives; returns their number. */
-int axis_groups(const struct plan *plan, int axis, struct members groups[MAX_AXIS_GROUPS]);
 
 /* Sets of axes, a bit each: all whose ranks hold the same weights, and the others. */
 unsigned replicated_axes(void);

@@ -3,6 +3,7 @@
 #include "base/length.h"
 #include "sim/exchange/robust.h"
 #include "sim/plan/fold.h"
+#include "sim/plan/ranks.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -1,6 +1,8 @@
 #include "base/length.h"
 #include "sim/plan/axes.h"
+#include "sim/plan/group.h"
 #include "sim/plan/local.h"
+#include "sim/plan/ranks.h"
 
 #include <math.h>
 

@@ -1,4 +1,5 @@
-#include "sim/plan/token.h"
+#include "sim/plan/axis.h"
+#include "sim/plan/tokens.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -59,6 +60,26 @@ static void show_as_typed(struct err *err, const char *token, const char *typed)
     size_t length = strlen(token);
     if (strncmp(err->where, token, length) == 0 && length < sizeof err->where)
         memcpy(err->where, typed, length);
+}
+
+struct plan plan_default(void)
+{
+    struct plan plan = {
+        .etp = 1,
+        .vpp = 1,
+        .microbatch = 1,
+        .precision = PRECISION_BF16,
+        .gradient_dtype = DTYPE_FP32,
+        .reduce_dtype = DTYPE_FP32,
+    };
+    for (int i = 0; i < num_axes; i++) {
+        int before = i;
+        for (; before > 0 && axes[plan.order[before - 1]]->place > axes[i]->place; before--)
+            plan.order[before] = plan.order[before - 1];
+        plan.order[before] = i;
+        plan.degree[i] = 1;
+    }
+    return plan;
 }
 
 bool plan_parse(const char *text, struct arena *arena, struct plan *out, struct err *err)

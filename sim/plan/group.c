@@ -1,6 +1,5 @@
 #include "sim/plan/group.h"
 
-#include "sim/plan/axis.h"
 #include "sim/plan/state_share.h"
 
 #include <assert.h>
@@ -39,6 +38,16 @@ struct rank_group plan_group(const struct plan *plan, unsigned along)
 {
     struct grid grid = plan_grid(plan);
     return grid_group(&grid, along);
+}
+
+int axis_groups(const struct plan *plan, int axis, struct members groups[MAX_AXIS_GROUPS])
+{
+    if (!axes[axis]->lower)
+        return 0;
+    if (axes[axis]->groups)
+        return axes[axis]->groups(plan, groups);
+    groups[0] = (struct members){ layout_stride(plan, (enum axis_id)axis), plan->degree[axis] };
+    return 1;
 }
 
 struct rank_group group_along_both(struct members a, struct members b, int num_ranks)

@@ -8,12 +8,8 @@
 #ifndef SIM_PLAN_GROUP_H
 #define SIM_PLAN_GROUP_H
 
+#include "sim/plan/axis.h"
 #include "sim/plan/layout.h"
-
-/* `size` ranks, `stride` apart, along an axis or an equal part of one. */
-struct members {
-    int stride, size;
-};
 
 /* The product of sets of members. Sets of one rank are left out; the longest stride comes last. */
 struct rank_group {
@@ -36,6 +32,8 @@ struct members grid_members(const struct grid *grid, enum axis_id axis);
 /* `along`: a set of enum axis_set. */
 struct rank_group grid_group(const struct grid *grid, unsigned along);
 struct rank_group plan_group(const struct plan *plan, unsigned along); /* of its grid */
+/* The groups of axis number `axis` that run collectives; returns their number. */
+int axis_groups(const struct plan *plan, int axis, struct members groups[MAX_AXIS_GROUPS]);
 /* The group of one set of members, and of two. */
 struct rank_group group_along(struct members set, int num_ranks);
 struct rank_group group_along_both(struct members a, struct members b, int num_ranks);

@@ -1,6 +1,7 @@
 #include "sim/plan/layout.h"
 
 #include "sim/plan/axis.h"
+#include "sim/plan/ranks.h"
 
 #include <string.h>
 

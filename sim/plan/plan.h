@@ -123,7 +123,7 @@ struct plan {
 struct plan plan_default(void);
 
 /* Layout text -> plan; arrays live in the arena. where = the token; unknown words get the nearest.
- * The words are in sim/plan/token.h. */
+ * The words are in sim/plan/tokens.h. */
 bool plan_parse(const char *text, struct arena *arena, struct plan *out, struct err *err);
 /* tp, pp, dp and mb always; the rest where it differs from the default. */
 void plan_write(const struct plan *plan, struct text *out);
@@ -131,23 +131,11 @@ void plan_write(const struct plan *plan, struct text *out);
 void plan_write_replays(unsigned replays, struct text *out);
 bool plan_equal(const struct plan *a, const struct plan *b);
 
-/* Fills in an absent dp: num_gpus over the ranks of all other axes. Fails (ERR_INFEASIBLE, naming
- * both values) when the division leaves a remainder, or when dp was given and the product is not
- * num_gpus. */
-bool plan_derive_data(struct plan *plan, int num_gpus, struct err *err);
-
-int plan_ranks(const struct plan *plan); /* of all axes; INT_MAX when it is more */
-int plan_ranks_but_data(const struct plan *plan);
-int plan_stage_ranks(const struct plan *plan); /* of all axes but the pipeline */
 static inline int plan_chunks(const struct plan *plan)
 {
     long long chunks = (long long)plan->pp * plan->vpp;
     return chunks < INT_MAX ? (int)chunks : INT_MAX;
 }
-int plan_replicas(const struct plan *plan); /* dp x cp: ranks with the same weights */
-/* Number of replicas that share one copy of the state, a shard each; other groups hold further
- * copies (HSDP). */
-int plan_shards(const struct plan *plan);
 const char *plan_schedule(const struct plan *plan); /* the generator's name, default resolved */
 void plan_set_schedule(struct plan *plan, const char *name); /* "": the default */
 /* Recompute of this kind with nothing else said of it: no parts, groups or layers of chunks. */

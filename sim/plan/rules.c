@@ -1,5 +1,6 @@
 #include "base/length.h"
 #include "sim/plan/axes.h"
+#include "sim/plan/ranks.h"
 #include "sim/schedule/schedule.h"
 
 #include <assert.h>

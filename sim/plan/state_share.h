@@ -8,7 +8,7 @@
 #ifndef SIM_PLAN_STATE_SHARE_H
 #define SIM_PLAN_STATE_SHARE_H
 
-#include "sim/plan/plan.h"
+#include "sim/plan/ranks.h"
 
 /* OPTIMIZER: master weights and moments. */
 enum state { STATE_OPTIMIZER, STATE_GRADIENTS, STATE_PARAMETERS, NUM_STATES };

@@ -1,7 +1,7 @@
-/* sim/plan/token.h - the words of the layout grammar, one row each, in canonical order.
+/* sim/plan/token.h - one word of the layout grammar.
  *
  * A row reads, writes and documents its word; parsing, printing, --help and the reference page walk
- * them: first those of each axis (axis.h), then the rest. A word is its name, then its value: "tp8"
+ * them in canonical order (tokens.h). A word is its name, then its value: "tp8"
  * or "tp=8", "schedule=gpipe". */
 #ifndef SIM_PLAN_TOKEN_H
 #define SIM_PLAN_TOKEN_H
@@ -31,22 +31,11 @@ struct plan_token {
     int fallback;  /* numbers and names: the value that plan_write omits; below min: none */
     const char *const *names; /* for names and sets of names */
 };
-/* By number. */
-int plan_num_tokens(void);
-const struct plan_token *plan_token_at(int number);
-/* The number of the token of this name, which has `length` letters; -1: there is none. */
-int plan_token_find(const char *name, size_t length);
 
 /* Parts of rows. */
 #define TOKEN_MEMBER(name) .member = offsetof(struct plan, name)
 #define TOKEN_NUMBER       .read = token_read_number, .write = token_write_number, .max = PLAN_MAX_NUMBER
 #define TOKEN_NAME         .read = token_read_name, .write = token_write_name
-
-/* Length of the name at the start of a word: 2 in "tp8", 7 in "cp-comm=a2a". */
-size_t plan_token_length(const char *word);
-
-/* The default of grad=. */
-enum dtype plan_default_gradient_dtype(int precision);
 
 /* Readers and writers that the table refers to. */
 plan_token_read token_read_number, token_read_sp, token_read_name, token_read_schedule,

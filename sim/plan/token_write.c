@@ -1,4 +1,6 @@
 #include "sim/plan/axis.h"
+#include "sim/plan/ranks.h"
+#include "sim/plan/tokens.h"
 
 #include <string.h>
 

@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "base/length.h"
 #include "sim/engine/event_step.h"
+#include "sim/plan/ranks.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -7,6 +7,7 @@
 #include "cli/lecture/lecture.h"
 #include "cli/lecture/textbook_view.h"
 #include "sim/engine/simulate.h"
+#include "sim/plan/ranks.h"
 #include "tests/cli/arithmetic.h"
 #include "tests/draw.h"
 

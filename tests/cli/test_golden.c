@@ -3,6 +3,7 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "sim/engine/simulate.h"
+#include "sim/plan/ranks.h"
 #include "tests/check_ok.h"
 
 #include <math.h>

@@ -2,6 +2,7 @@
 
 #include "models/corpus.h"
 #include "sim/plan/lowering.h"
+#include "sim/plan/ranks.h"
 #include "tests/testing.h"
 
 #include <limits.h>

@@ -3,6 +3,7 @@
  * By default it runs the first rows of a covering array, which have the most triples; rows differ
  * each time, and SEED=N repeats them. A campaign runs every layout of the space. */
 #include "exec/supported.h"
+#include "sim/plan/ranks.h"
 #include "tests/draw.h"
 #include "tests/exec/covering.h"
 #include "tests/exec/parity.h"

@@ -3,6 +3,7 @@
 #include "base/arena.h"
 #include "base/text.h"
 #include "models/layer.h"
+#include "sim/plan/ranks.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -2,6 +2,7 @@
 
 #include "base/length.h"
 #include "sim/plan/layout.h"
+#include "sim/plan/ranks.h"
 #include "tests/check_ok.h"
 #include "tests/draw.h"
 

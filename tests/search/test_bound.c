@@ -1,6 +1,7 @@
 #include "sim/engine/simulate.h"
 
 #include "search/orders.h"
+#include "sim/plan/ranks.h"
 #include "tests/testing.h"
 
 #include <stdio.h>

@@ -6,6 +6,7 @@
 #include "search/orders.h"
 #include "sim/engine/event_step.h"
 #include "sim/plan/lowering.h"
+#include "sim/plan/ranks.h"
 #include "tests/check_ok.h"
 #include "tests/draw.h"
 #include "tests/search/random_question.h"

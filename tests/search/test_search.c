@@ -1,6 +1,7 @@
 #include "search/search.h"
 
 #include "search/space.h"
+#include "sim/plan/ranks.h"
 #include "tests/search/instance.h"
 #include "tests/search/naive_space.h"
 #include "tests/search/searching.h"

@@ -4,6 +4,7 @@
 #include "search/uneven/expand.h"
 #include "search/uneven/lattice.h"
 #include "sim/engine/event_step.h"
+#include "sim/plan/ranks.h"
 #include "tests/check_ok.h"
 #include "tests/draw.h"
 #include "tests/search/instance.h"

@@ -1,5 +1,6 @@
 #include "tests/sim/named.h"
 
+#include "sim/plan/ranks.h"
 #include "tests/testing.h"
 
 struct model model_of(const char *name)

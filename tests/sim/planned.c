@@ -1,6 +1,7 @@
 #include "tests/sim/planned.h"
 
 #include "sim/memory/held.h"
+#include "sim/plan/ranks.h"
 #include "tests/check_ok.h"
 
 struct planned planned;

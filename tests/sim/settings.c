@@ -2,6 +2,7 @@
 
 #include "base/file.h"
 #include "sim/cost/datafile.h"
+#include "sim/plan/ranks.h"
 #include "tests/check_ok.h"
 #include "tests/testing.h"
 

@@ -4,6 +4,7 @@
 #include "exec/comm/groups.h"
 #include "exec/run/lane_status.h"
 #include "exec/run/rank_part.h"
+#include "sim/plan/ranks.h"
 #include "tests/exec/parity.h"
 #include "tests/sim/named.h"
 

@@ -2,6 +2,7 @@
 
 #include "search/effective.h"
 #include "search/questions/deadline.h"
+#include "sim/plan/ranks.h"
 #include "tests/search/instance.h"
 #include "tests/search/naive_space.h"
 #include "tests/search/searching.h"

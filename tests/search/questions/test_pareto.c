@@ -2,6 +2,7 @@
 
 #include "search/counts.h"
 #include "search/questions/pareto.h"
+#include "sim/plan/ranks.h"
 #include "tests/draw.h"
 #include "tests/search/instance.h"
 #include "tests/search/naive_space.h"

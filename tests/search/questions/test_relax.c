@@ -2,6 +2,7 @@
 
 #include "search/probe.h"
 #include "search/questions/relax.h"
+#include "sim/plan/ranks.h"
 #include "tests/search/instance.h"
 #include "tests/search/naive_space.h"
 

@@ -2,6 +2,7 @@
 #include "sim/engine/simulate.h"
 #include "sim/plan/layout.h"
 #include "sim/plan/local.h"
+#include "sim/plan/ranks.h"
 #include "tests/exec/op_lists.h"
 #include "tests/sim/cost/wires.h"
 #include "tests/sim/machine.h"

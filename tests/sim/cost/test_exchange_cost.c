@@ -8,7 +8,9 @@
 #include "sim/exchange/averaging.h"
 #include "sim/memory/held.h"
 #include "sim/plan/axis.h"
+#include "sim/plan/group.h"
 #include "sim/plan/local.h"
+#include "sim/plan/ranks.h"
 #include "tests/sim/cost/wires.h"
 #include "tests/testing.h"
 

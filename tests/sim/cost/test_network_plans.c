@@ -1,5 +1,6 @@
 
 #include "sim/plan/axis.h"
+#include "sim/plan/group.h"
 #include "tests/sim/cost/wires.h"
 #include "tests/sim/machine.h"
 #include "tests/testing.h"

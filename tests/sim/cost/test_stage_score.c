@@ -1,5 +1,6 @@
 #include "base/random.h"
 #include "sim/engine/simulate.h"
+#include "sim/plan/ranks.h"
 #include "tests/draw.h"
 #include "tests/testing.h"
 

@@ -2,6 +2,7 @@
 
 #include "sim/engine/event_step.h"
 #include "sim/plan/lowering.h"
+#include "sim/plan/ranks.h"
 
 #include <math.h>
 #include <string.h>

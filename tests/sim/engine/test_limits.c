@@ -3,6 +3,7 @@
 #include "sim/engine/simulate.h"
 
 #include "sim/engine/event_step.h"
+#include "sim/plan/ranks.h"
 #include "tests/check_ok.h"
 #include "tests/draw.h"
 #include "tests/sim/engine/time_parts.h"

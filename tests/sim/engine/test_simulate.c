@@ -1,5 +1,6 @@
 #include "sim/engine/memory_interval.h"
 #include "sim/engine/simulate.h"
+#include "sim/plan/ranks.h"
 
 #include "tests/sim/cost/wires.h"
 #include "tests/sim/engine/time_parts.h"

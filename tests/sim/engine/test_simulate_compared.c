@@ -2,6 +2,7 @@
 #include "sim/engine/simulate.h"
 
 #include "sim/plan/layout.h"
+#include "sim/plan/ranks.h"
 #include "tests/sim/settings.h"
 #include "tests/testing.h"
 

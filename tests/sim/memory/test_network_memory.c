@@ -3,6 +3,7 @@
 #include "base/arena.h"
 #include "exec/comm/groups.h"
 #include "sim/memory/network_memory.h"
+#include "sim/plan/ranks.h"
 #include "tests/sim/planned.h"
 
 #include <stdlib.h>

@@ -1,6 +1,7 @@
 /* Memory of sharded state: the arena's own count compared with the prediction. */
 #include "sim/engine/simulate.h"
 #include "sim/memory/pass_memory.h"
+#include "sim/plan/ranks.h"
 #include "tests/exec/parity.h"
 #include "tests/testing.h"
 

@@ -1,5 +1,6 @@
 #include "sim/plan/axis.h"
 #include "sim/plan/group.h"
+#include "sim/plan/ranks.h"
 #include "tests/testing.h"
 
 #include <string.h>

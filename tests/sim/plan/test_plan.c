@@ -3,7 +3,7 @@
 #include "base/random.h"
 #include "sim/plan/group.h"
 #include "sim/plan/state_share.h"
-#include "sim/plan/token.h"
+#include "sim/plan/tokens.h"
 #include "sim/schedule/schedule.h"
 #include "tests/sim/named.h"
 #include "tests/testing.h"

@@ -1,5 +1,6 @@
 #include "base/random.h"
 #include "sim/plan/plan.h"
+#include "sim/plan/ranks.h"
 #include "tests/sim/named.h"
 #include "tests/testing.h"
 

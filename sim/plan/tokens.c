@@ -1,4 +1,4 @@
-#include "sim/plan/token.h"
+#include "sim/plan/tokens.h"
 
 #include "base/length.h"
 #include "sim/plan/axis.h"
