@@ -6,7 +6,6 @@
 #include "interchange/launcher.h"
 #include "interchange/megatron.h"
 #include "interchange/setting_rows.h"
-#include "interchange/targets.h"
 #include "interchange/yaml.h"
 
 #include <stdio.h>

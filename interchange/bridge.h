@@ -11,5 +11,8 @@ extern const int num_bridge_rows;
 /* Members of struct target. */
 void bridge_arguments(const struct job *job, void *args, struct arena *arena);
 bool bridge_job(const void *args, struct job *job, struct arena *arena, struct err *err);
+target_parse bridge_parse;
+target_write bridge_write;
+extern const char *const bridge_ignored[];
 
 #endif

@@ -7,7 +7,6 @@
 #include "base/text.h"
 #include "interchange/launcher.h"
 #include "interchange/setting_rows.h"
-#include "interchange/targets.h"
 #include "sim/plan/state_share.h"
 
 #include <jansson.h>

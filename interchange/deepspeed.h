@@ -3,8 +3,7 @@
 #ifndef INTERCHANGE_DEEPSPEED_H
 #define INTERCHANGE_DEEPSPEED_H
 
-#include "interchange/rule.h"
-#include "interchange/settings.h"
+#include "interchange/target.h"
 
 struct deepspeed_args {
     int train_batch, micro_batch, accumulation; /* 0: not given */
@@ -28,5 +27,8 @@ extern const int num_deepspeed_rules;
 /* Members of struct target. */
 void deepspeed_arguments(const struct job *job, void *args, struct arena *arena);
 bool deepspeed_job(const void *args, struct job *job, struct arena *arena, struct err *err);
+target_parse deepspeed_parse;
+target_write deepspeed_write;
+extern const char *const deepspeed_ignored[];
 
 #endif

@@ -1,7 +1,6 @@
 /* Megatron-LM as a target: how its files are read, and which of its flags change nothing here. */
 #include "interchange/megatron.h"
 #include "interchange/launcher.h"
-#include "interchange/targets.h"
 #include "sim/plan/state_share.h"
 
 #include <string.h>

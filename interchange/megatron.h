@@ -6,8 +6,7 @@
 #ifndef INTERCHANGE_MEGATRON_H
 #define INTERCHANGE_MEGATRON_H
 
-#include "interchange/rule.h"
-#include "interchange/settings.h"
+#include "interchange/target.h"
 
 enum megatron_granularity { GRANULARITY_NONE, GRANULARITY_FULL, GRANULARITY_SELECTIVE };
 enum megatron_method { METHOD_NONE, METHOD_UNIFORM, METHOD_BLOCK };
@@ -126,6 +125,9 @@ extern const char *const megatron_granularity_names[],
 /* Members of struct target. */
 void megatron_arguments(const struct job *job, void *args, struct arena *arena);
 bool megatron_job(const void *args, struct job *job, struct arena *arena, struct err *err);
+target_parse megatron_parse;
+target_write megatron_write;
+extern const char *const megatron_ignored[];
 
 extern const struct target_rule megatron_rules[];
 extern const int num_megatron_rules;

@@ -48,6 +48,10 @@ struct exported {
 void exported_add(struct exported *out, const char *name, struct text *text, bool is_script,
                   struct arena *arena);
 
+typedef bool target_parse(const char *path, const char *text, struct imported *out,
+                          struct arena *arena, struct err *err);
+typedef void target_write(const struct job *job, struct exported *out, struct arena *arena);
+
 struct target {
     const char *name; /* "megatron" */
     const char *summary;
@@ -64,10 +68,9 @@ struct target {
      * err->where names its key. */
     bool (*job)(const void *args, struct job *job, struct arena *arena, struct err *err);
     /* Splits a file into settings. `path` names it in errors. */
-    bool (*parse)(const char *path, const char *text, struct imported *out, struct arena *arena,
-                  struct err *err);
+    target_parse *parse;
     /* Adds the command line, the environment and the target's own files. */
-    void (*write)(const struct job *job, struct exported *out, struct arena *arena);
+    target_write *write;
     const char *forbids; /* words of a layout that it cannot express, separated by spaces */
     int context_comm;    /* enum context_comm: its default */
     /* Prefixes ("--save", "optimizer.lr") of keys that change neither time nor memory. */

@@ -1,4 +1,4 @@
-#include "interchange/targets.h"
+#include "interchange/target.h"
 
 #include "base/file.h"
 #include "base/length.h"

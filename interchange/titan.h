@@ -2,8 +2,7 @@
 #ifndef INTERCHANGE_TITAN_H
 #define INTERCHANGE_TITAN_H
 
-#include "interchange/rule.h"
-#include "interchange/settings.h"
+#include "interchange/target.h"
 
 enum titan_reshard { RESHARD_DEFAULT, RESHARD_ALWAYS, RESHARD_NEVER };
 enum titan_recompute { TITAN_UNSET, TITAN_NONE, TITAN_FULL, TITAN_SELECTIVE };
@@ -51,5 +50,8 @@ const struct titan_model *titan_model_of(const struct model *model);
 /* Members of struct target. */
 void titan_arguments(const struct job *job, void *args, struct arena *arena);
 bool titan_job(const void *args, struct job *job, struct arena *arena, struct err *err);
+target_parse torchtitan_parse;
+target_write torchtitan_write;
+extern const char *const torchtitan_ignored[];
 
 #endif

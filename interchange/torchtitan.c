@@ -6,7 +6,6 @@
 #include "base/text.h"
 #include "interchange/launcher.h"
 #include "interchange/setting_rows.h"
-#include "interchange/targets.h"
 #include "interchange/titan.h"
 #include "interchange/toml.h"
 
