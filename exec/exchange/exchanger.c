@@ -1,4 +1,4 @@
-#include "exec/exchange/methods.h"
+#include "exec/exchange/exchanger_part.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -10,8 +10,7 @@ bool exchanger_can_run(const struct exchange *exchange, const struct kernel_api 
     const char *name = exchange_method_of(exchange)->name;
     bool has_kernels = exchange_method_of(exchange)->rule ? kernel_api->robust_trim != NULL
                                                           : kernel_api->combine != NULL;
-    if (!has_kernels && exchange_runner_of(exchange)->sum != sum_by_phases &&
-        !exchange_is_late(exchange))
+    if (!has_kernels && exchange_runner_of(exchange)->combines)
         return err_set(err, ERR_UNAVAILABLE, "exchange",
                        "exchange=%s can't be run on %s yet, which has no kernels for it", name,
                        kernel_api->name);
@@ -22,7 +21,7 @@ bool exchanger_can_run(const struct exchange *exchange, const struct kernel_api 
 const char *exchange_keeps(const struct exchange *exchange)
 {
     const struct exchange_runner *runner = exchange_runner_of(exchange);
-    bool forgets = exchange->memory == MEMORY_OFF && runner->kept == memory_kept;
+    bool forgets = exchange->memory == MEMORY_OFF && runner->keeps_memory_alone;
     return forgets ? NULL : runner->keeps;
 }
 
@@ -115,7 +114,7 @@ void exchanger_begin_step(struct exchanger *e, int step)
 
 int exchanger_num_summed(const struct exchanger *e)
 {
-    return e->runner->average ? average_num_summed(e) : e->on.ranks.count;
+    return e->runner->num_summed ? e->runner->num_summed(e) : e->on.ranks.count;
 }
 
 void exchanger_sum(struct exchanger *e, float *gradients)

@@ -50,12 +50,16 @@ struct exchange_runner {
     /* Takes the method's device memory; NULL: it needs none. */
     bool (*open)(struct exchanger *exchanger, struct err *err);
     void (*sum)(struct exchanger *exchanger, float *gradients);
+    bool combines; /* it needs kernels that combine arrays, or those of robust rules */
+    /* The number of ranks whose gradients a step sums; NULL: all. */
+    int (*num_summed)(const struct exchanger *exchanger);
     /* What a step does beside its passes, before its gradients are there; or NULL. */
     void (*begin)(struct exchanger *exchanger);
     void (*average)(struct exchanger *exchanger, const float *weights, float *out); /* or NULL */
     /* As exchange_keeps and exchanger_kept: NULL and 0 arrays when nothing is kept. */
     const char *keeps;
     int (*kept)(const struct exchanger *exchanger, struct kept *out);
+    bool keeps_memory_alone; /* so that nothing is kept with memory=off */
     /* The memory that `open` takes, in elements. */
     double (*memory_elements)(const struct exchange *exchange, const struct exchange_load *load,
                               const struct exchange_ranks *ranks);

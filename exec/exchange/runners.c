@@ -9,6 +9,8 @@ static const struct exchange_runner sums = {
 static const struct exchange_runner averages = {
     .open = average_open,
     .sum = average_sum,
+    .combines = true,
+    .num_summed = average_num_summed,
     .average = average_weights,
     .memory_elements = average_memory_elements,
 };
@@ -24,20 +26,22 @@ static const struct exchange_runner late = {
 static const struct exchange_runner robust = {
     .open = robust_open,
     .sum = robust_sum,
+    .combines = true,
     .memory_elements = robust_memory_elements,
 };
 
 // clang-format off
 static const struct exchange_runner compressed[NUM_COMPRESSIONS] = {
-    [COMPRESSION_ROUNDED] = { .open = qsgd_open, .sum = qsgd_sum,
+    [COMPRESSION_ROUNDED] = { .open = qsgd_open, .sum = qsgd_sum, .combines = true,
                               .memory_elements = message_memory_elements },
-    [COMPRESSION_LARGEST] = { .open = top_k_open, .sum = top_k_sum,
+    [COMPRESSION_LARGEST] = { .open = top_k_open, .sum = top_k_sum, .combines = true,
                               .memory_elements = top_k_memory_elements,
-                              .keeps = "error memory", .kept = memory_kept },
-    [COMPRESSION_CHANGES] = { .open = ef21_open, .sum = ef21_sum,
+                              .keeps = "error memory", .kept = memory_kept,
+                              .keeps_memory_alone = true },
+    [COMPRESSION_CHANGES] = { .open = ef21_open, .sum = ef21_sum, .combines = true,
                               .memory_elements = ef21_memory_elements,
                               .keeps = "last gradient", .kept = ef21_kept },
-    [COMPRESSION_FACTORS] = { .open = power_open, .sum = power_sum,
+    [COMPRESSION_FACTORS] = { .open = power_open, .sum = power_sum, .combines = true,
                               .memory_elements = power_memory_elements,
                               .keeps = "error memory and factors", .kept = power_kept },
 };
