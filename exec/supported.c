@@ -1,6 +1,7 @@
 #include "exec/supported.h"
 
 #include "base/length.h"
+#include "models/blocks.h"
 #include "models/training.h"
 #include "sim/plan/axis.h"
 #include "sim/plan/fold.h"

@@ -2,6 +2,7 @@
 #include "interchange/megatron_checks.h"
 
 #include "base/length.h"
+#include "models/blocks.h"
 
 #include <limits.h>
 #include <math.h>

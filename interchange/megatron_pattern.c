@@ -1,6 +1,7 @@
 #include "interchange/megatron.h"
 
 #include "base/text.h"
+#include "models/blocks.h"
 
 #include <ctype.h>
 #include <stdlib.h>

@@ -2,7 +2,6 @@
 
 #include "base/arena.h"
 #include "base/length.h"
-#include "models/model.h"
 
 #include <assert.h>
 #include <stddef.h>

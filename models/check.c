@@ -3,6 +3,7 @@
 
 #include "base/length.h"
 #include "base/plain.h"
+#include "models/blocks.h"
 
 #include <stddef.h>
 #include <string.h>

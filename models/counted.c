@@ -4,6 +4,7 @@
 
 #include "base/length.h"
 #include "base/units.h"
+#include "models/blocks.h"
 
 static bool has_other_mixers(const struct model *model)
 {

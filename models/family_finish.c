@@ -3,6 +3,7 @@
 
 #include "base/arena.h"
 #include "base/length.h"
+#include "models/blocks.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 #include "models/layer_part.h"
-#include "models/training.h"
+#include "models/trained.h"
 
 #include <math.h>
 

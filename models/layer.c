@@ -1,7 +1,8 @@
 #include "models/layer.h"
 
+#include "models/blocks.h"
 #include "models/layer_part.h"
-#include "models/training.h"
+#include "models/trained.h"
 
 const char *const fusion_names[NUM_FUSIONS + 1] = {
     "bias_gelu", "residual",         "residual_norm", "softmax",    "cross_entropy",

@@ -1,6 +1,6 @@
 #include "models/layer_part.h"
 
-#include "models/training.h"
+#include "models/trained.h"
 
 #include <assert.h>
 #include <string.h>

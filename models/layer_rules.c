@@ -3,6 +3,7 @@
 
 #include "base/arena.h"
 #include "base/length.h"
+#include "models/blocks.h"
 
 #include <assert.h>
 #include <stdio.h>

@@ -7,7 +7,7 @@
 
 #include "base/err.h"
 #include "base/field.h"
-#include "models/blocks.h"
+#include "models/block_kind.h"
 #include "models/documents.h"
 #include "models/routing.h"
 
@@ -113,7 +113,7 @@ struct model {
      * of the convolution before them. */
     int linear_key_heads, linear_value_heads, linear_key_dim, linear_value_dim, linear_conv;
 
-    /* Trained weights (models/training.h). lora > 0: adapters of that rank, beside the linear
+    /* Trained weights (models/trained.h). lora > 0: adapters of that rank, beside the linear
      * layers that `trained` names or beside all. Else the weights that `trained` names, or the last
      * trained_layers blocks and the head. All empty: every weight. */
     int lora, trained_layers;

@@ -1,5 +1,6 @@
 /* Counts of parameters. All products and sums are of integers, so doubles are exact to 2^53 = 9e15.
  */
+#include "models/blocks.h"
 #include "models/model.h"
 
 /* LayerNorm has a gain and a bias per channel, RMSNorm only the gain. */

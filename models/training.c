@@ -1,82 +1,12 @@
 #include "models/training.h"
 
 #include "base/arena.h"
+#include "models/blocks.h"
 #include "models/layer.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-/* --- names ------------------------------------------------------------------------------------ */
-
-/* Whether a pattern of `length` bytes, in which * stands for anything, is the whole name. */
-static bool pattern_matches(const char *pattern, size_t length, const char *name)
-{
-    if (length == 0)
-        return *name == '\0';
-    if (*pattern == '*')
-        return pattern_matches(pattern + 1, length - 1, name) ||
-               (*name && pattern_matches(pattern, length, name + 1));
-    return *pattern == *name && pattern_matches(pattern + 1, length - 1, name + 1);
-}
-
-static bool list_matches(const char *patterns, const char *name)
-{
-    while (*patterns) {
-        size_t length = strcspn(patterns, ",");
-        if (pattern_matches(patterns, length, name))
-            return true;
-        patterns += length + (patterns[length] == ',');
-    }
-    return false;
-}
-
-bool model_trains_all(const struct model *model)
-{
-    return model->lora == 0 && model->trained_layers == 0 && *model->trained == '\0';
-}
-
-static bool is_of_adapter(const char *name)
-{
-    return strncmp(name, "adapter_", strlen("adapter_")) == 0;
-}
-
-bool model_adapts(const struct model *model, const char *name)
-{
-    return model->lora > 0 && (*model->trained == '\0' || list_matches(model->trained, name));
-}
-
-/* A tied head is the embedding's table. */
-bool model_trains(const struct model *model, const char *name)
-{
-    if (model_trains_all(model))
-        return true;
-    if (model->gradient == GRADIENT_NONE)
-        return false;
-    if (model->lora > 0)
-        return is_of_adapter(name);
-    if (model->tied && strcmp(name, "logits") == 0)
-        name = "embedding";
-    if (model->trained_layers > 0)
-        return strcmp(name, "embedding") != 0 && strcmp(name, "embedding_norm") != 0;
-    return list_matches(model->trained, name);
-}
-
-static bool trains_embedding(const struct model *model)
-{
-    return model_trains(model, "embedding") ||
-           (model->embedding_norm && model_trains(model, "embedding_norm"));
-}
-
-bool model_trains_head_alone(const struct model *model)
-{
-    if (model_trains_all(model) || trains_embedding(model))
-        return false;
-    for (int kind = 0; kind < model_num_kinds(model); kind++)
-        if (model_kind(model, kind).gradient != GRADIENT_NONE)
-            return false;
-    return true;
-}
 
 /* --- parameters ------------------------------------------------------------------------------- */
 
@@ -91,7 +21,7 @@ static struct counted count_list(struct ops list)
         const struct op_weight *weight = &list.operands->weights[i];
         double parameters = weight->rows * weight->columns;
         counted.trained += weight->is_frozen ? 0 : parameters;
-        counted.adapters += is_of_adapter(weight->name) ? parameters : 0;
+        counted.adapters += weight_is_of_adapter(weight->name) ? parameters : 0;
     }
     return counted;
 }
@@ -182,7 +112,7 @@ bool blocks_of_training(struct model *model, struct err *err)
         layers[i] = model_kind(model, model_kind_of(model, i));
         layers[i].gradient = GRADIENT_WHOLE;
     }
-    int first = trains_embedding(model) ? -1 : first_trained(model, layers);
+    int first = model_trains_embedding(model) ? -1 : first_trained(model, layers);
     for (int i = 0; i < model->layers; i++)
         layers[i].gradient = i < first    ? GRADIENT_NONE
                              : i == first ? GRADIENT_FROM_HERE

@@ -2,6 +2,7 @@
 
 #include "base/length.h"
 #include "base/text.h"
+#include "models/blocks.h"
 #include "models/layer.h"
 #include "sim/cost/piece.h"
 #include "sim/plan/axis.h"

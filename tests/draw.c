@@ -1,5 +1,6 @@
 #include "tests/draw.h"
 
+#include "models/blocks.h"
 #include "models/model.h"
 
 #include <stdio.h>

@@ -3,6 +3,7 @@
 #include "base/units.h"
 #include "cli/input/documents.h"
 #include "cli/input/routing.h"
+#include "models/blocks.h"
 #include "search/batch.h"
 
 #include <math.h>

@@ -6,6 +6,7 @@
 #include "cli/input/options.h"
 #include "cli/views/goodput_view.h"
 #include "exec/supported.h"
+#include "models/blocks.h"
 #include "models/corpus.h"
 #include "models/model.h"
 #include "search/robust.h"

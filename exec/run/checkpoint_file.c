@@ -2,6 +2,7 @@
 
 #include "base/arena.h"
 #include "base/crc32c.h"
+#include "models/blocks.h"
 
 #include <assert.h>
 #include <errno.h>

@@ -1,5 +1,6 @@
 #include "exec/run/rank_store.h"
 
+#include "models/blocks.h"
 #include "sim/plan/ranks.h"
 
 #include <math.h>

@@ -1,5 +1,6 @@
 /* One point of the lattice: its divisions by integer programming, the few best of them timed. */
 #include "base/clock.h"
+#include "models/blocks.h"
 #include "search/milp/milp.h"
 #include "search/uneven/fronts.h"
 #include "search/uneven/joint.h"

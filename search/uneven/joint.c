@@ -1,5 +1,6 @@
 #include "search/uneven/joint.h"
 
+#include "models/blocks.h"
 #include "sim/cost/piece.h"
 #include "sim/plan/layout.h"
 #include "sim/plan/local.h"

@@ -1,5 +1,6 @@
 #include "sim/cost/piece.h"
 
+#include "models/blocks.h"
 #include "sim/cost/compute.h"
 #include "sim/cost/network.h"
 #include "sim/cost/runtime.h"

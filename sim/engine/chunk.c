@@ -1,5 +1,6 @@
 #include "sim/engine/work.h"
 
+#include "models/blocks.h"
 #include "sim/cost/compute.h"
 #include "sim/cost/kernel_launch.h"
 #include "sim/cost/network.h"

@@ -1,5 +1,6 @@
 #include "sim/cost/packing.h"
 
+#include "models/blocks.h"
 #include "sim/engine/work.h"
 
 /* Frameworks that send keys round a ring cut every document into the ranks' slices, and those that

@@ -1,6 +1,7 @@
 #include "sim/memory/memory.h"
 
 #include "base/length.h"
+#include "models/blocks.h"
 #include "models/training.h"
 #include "sim/cost/exchange.h"
 #include "sim/cost/kernel_launch.h"

@@ -1,5 +1,6 @@
 #include "sim/memory/pass_memory.h"
 
+#include "models/blocks.h"
 #include "sim/plan/pass.h"
 
 #include <math.h>

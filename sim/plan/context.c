@@ -1,6 +1,7 @@
 #include "sim/plan/context.h"
 
 #include "base/length.h"
+#include "models/blocks.h"
 #include "sim/plan/axes.h"
 
 #include <assert.h>

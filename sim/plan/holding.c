@@ -1,5 +1,6 @@
 #include "sim/plan/holding.h"
 
+#include "models/blocks.h"
 #include "models/training.h"
 
 #include <string.h>

@@ -1,5 +1,6 @@
 #include "sim/plan/local.h"
 
+#include "models/blocks.h"
 #include "sim/plan/axis.h"
 
 #include <math.h>

@@ -1,4 +1,5 @@
 #include "base/length.h"
+#include "models/blocks.h"
 #include "sim/plan/axes.h"
 
 #include <math.h>

@@ -1,5 +1,6 @@
 #include "tests/exec/parity.h"
 
+#include "models/blocks.h"
 #include "models/corpus.h"
 #include "sim/plan/lowering.h"
 #include "sim/plan/ranks.h"

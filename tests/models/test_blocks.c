@@ -1,6 +1,7 @@
 /* Models whose blocks are of several kinds: what a file says, and what follows from which block is
  * where: sums by hand of parameters, FLOPs, times and memory. */
 #include "exec/run/checkpoint_file.h"
+#include "models/blocks.h"
 #include "models/layer.h"
 #include "sim/engine/event_step.h"
 #include "sim/engine/simulate.h"

@@ -1,4 +1,5 @@
 /* Op lists of blocks with experts and with latent attention. */
+#include "models/blocks.h"
 #include "models/layer.h"
 #include "models/replay.h"
 

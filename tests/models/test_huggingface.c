@@ -1,6 +1,7 @@
 #include "models/model.h"
 
 #include "base/file.h"
+#include "models/blocks.h"
 #include "models/family.h"
 
 #include "tests/testing.h"

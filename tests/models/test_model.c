@@ -1,6 +1,7 @@
 #include "models/model.h"
 #include "models/workload.h"
 
+#include "models/blocks.h"
 #include "tests/check_ok.h"
 #include "tests/sim/named.h"
 #include "tests/testing.h"

@@ -1,5 +1,6 @@
 #include "models/model.h"
 
+#include "models/blocks.h"
 #include "tests/sim/named.h"
 #include "tests/testing.h"
 

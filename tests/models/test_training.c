@@ -2,6 +2,7 @@
  * counted by hand. */
 #include "models/training.h"
 
+#include "models/blocks.h"
 #include "sim/engine/simulate.h"
 #include "tests/check_ok.h"
 #include "tests/exec/op_lists.h"

@@ -1,3 +1,4 @@
+#include "models/blocks.h"
 #include "search/milp/milp.h"
 #include "search/uneven/joint.h"
 #include "tests/search/searching.h"

@@ -1,6 +1,7 @@
 /* Published runs of models with experts: state and peak of Megatron-LM's functional tests (golden
  * values of tests/functional_tests/test_cases/moe, at the end of an iteration on the last rank),
  * and times and peaks of its pull requests 6311 and 6429. */
+#include "models/blocks.h"
 #include "sim/memory/held.h"
 #include "tests/sim/planned.h"
 #include "tests/testing.h"

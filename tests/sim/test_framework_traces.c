@@ -1,6 +1,7 @@
 /* What Megatron-Core and torchtitan do in a step of one rank, as traced without hardware
  * (fixtures/traces, with the scripts that made them), beside our op lists and memory: equal, or the
  * difference has a name and a size that follows from its cause. */
+#include "models/blocks.h"
 #include "sim/memory/held.h"
 #include "tests/check_ok.h"
 #include "tests/testing.h"

@@ -1,0 +1,30 @@
+/* models/trained.h - which of a model's weights are trained.
+ *
+ * Weights are named as the ops that use them: qkv, projection, fc1, ffn_norm, embedding, logits ...
+ * With adapters (LoRA, Hu et al. 2021, arXiv:2106.09685) a linear layer of a block has two narrow
+ * products beside its own, and they alone are trained. */
+#ifndef MODELS_TRAINED_H
+#define MODELS_TRAINED_H
+
+#include "models/model.h"
+
+/* The gradients that the backward of a block makes. */
+enum block_gradient {
+    GRADIENT_WHOLE,     /* of its input and of its trained weights */
+    GRADIENT_FROM_HERE, /* of its trained weights only: nothing before it is trained */
+    GRADIENT_NONE,      /* none: it has no backward */
+};
+
+/* True if every weight that can have a gradient is trained. */
+bool model_trains_all(const struct model *model);
+/* True if weights of this name are trained in a block like `model`, in the embedding or the head.
+ */
+bool model_trains(const struct model *model, const char *name);
+/* True if the linear layer of this name has an adapter. */
+bool model_adapts(const struct model *model, const char *name);
+bool weight_is_of_adapter(const char *name);
+bool model_trains_embedding(const struct model *model);
+/* True if nothing before the output head is trained. */
+bool model_trains_head_alone(const struct model *model);
+
+#endif
