@@ -10,7 +10,7 @@
 #define EXEC_RUN_CHECKPOINT_EXCHANGE_H
 
 #include "exec/run/checkpoint_file.h"
-#include "exec/run/rank_part.h"
+#include "exec/run/rank_state.h"
 
 /* Fills in the layout, exchange, replicas and position in the period. */
 void checkpoint_tell_exchange(const struct rank *rank, struct checkpoint_header *header);

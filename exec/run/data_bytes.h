@@ -3,7 +3,7 @@
 #ifndef EXEC_RUN_DATA_BYTES_H
 #define EXEC_RUN_DATA_BYTES_H
 
-#include "exec/run/rank_part.h"
+#include "exec/run/rank_state.h"
 
 /* Bytes that all members of this rank's data group together should send, by its instruction list
  * and passes: sim/exchange's count for each call, with arrays padded to whole shards. */

@@ -1,6 +1,6 @@
 #include "exec/run/lane_status.h"
 
-#include "exec/run/rank_part.h"
+#include "exec/run/rank_state.h"
 
 #include <stdio.h>
 

@@ -1,4 +1,4 @@
-#include "exec/run/rank_part.h"
+#include "exec/run/rank_state.h"
 
 #include "exec/run/lane_status.h"
 #include "exec/run/rank_exchange.h"

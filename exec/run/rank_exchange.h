@@ -3,7 +3,7 @@
 #ifndef EXEC_RUN_RANK_EXCHANGE_H
 #define EXEC_RUN_RANK_EXCHANGE_H
 
-#include "exec/run/rank_part.h"
+#include "exec/run/rank_state.h"
 
 /* All ranks together, after stores and groups exist; does nothing when the plan all-reduces. */
 bool rank_exchange_new(struct rank *rank, struct err *err);

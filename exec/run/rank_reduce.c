@@ -1,6 +1,6 @@
 #include "base/clock.h"
 #include "exec/run/lane_status.h"
-#include "exec/run/rank_part.h"
+#include "exec/run/rank_state.h"
 
 struct group *rank_world(struct rank *rank)
 {

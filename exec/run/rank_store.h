@@ -3,7 +3,7 @@
 #ifndef EXEC_RUN_RANK_STORE_H
 #define EXEC_RUN_RANK_STORE_H
 
-#include "exec/run/rank_part.h"
+#include "exec/run/rank_state.h"
 
 /* Fills the rank's chunks, their pieces with ops and weights, and the list of stores, for which no
  * memory is allocated yet. */

@@ -2,7 +2,7 @@
 #include "base/clock.h"
 #include "exec/run/lane_status.h"
 #include "exec/run/rank_exchange.h"
-#include "exec/run/rank_part.h"
+#include "exec/run/rank_state.h"
 #include "exec/run/rank_store.h"
 #include "sim/plan/pass.h"
 #include "sim/plan/state_share.h"

@@ -3,7 +3,7 @@
 #include "base/random.h"
 #include "exec/comm/groups.h"
 #include "exec/run/lane_status.h"
-#include "exec/run/rank_part.h"
+#include "exec/run/rank_state.h"
 #include "sim/plan/ranks.h"
 #include "tests/exec/parity.h"
 #include "tests/sim/named.h"

@@ -1,7 +1,7 @@
-/* exec/run/rank_part.h - the internals of a rank: rank.c sets them up, step.c runs them,
+/* exec/run/rank_state.h - the internals of a rank: rank.c sets them up, step.c runs them,
  * checkpoints save them. Nothing else includes it. */
-#ifndef EXEC_RUN_RANK_PART_H
-#define EXEC_RUN_RANK_PART_H
+#ifndef EXEC_RUN_RANK_STATE_H
+#define EXEC_RUN_RANK_STATE_H
 
 #include "exec/exchange/exchanger.h"
 #include "exec/feed.h"
