@@ -3,6 +3,7 @@
 #include "base/crc32c.h"
 #include "base/text.h"
 #include "exec/run/rank_exchange.h"
+#include "sim/plan/layout.h"
 
 #include <assert.h>
 #include <stdio.h>

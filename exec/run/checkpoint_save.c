@@ -3,6 +3,7 @@
 #include "exec/run/checkpoint_exchange.h"
 #include "exec/run/checkpoint_file.h"
 #include "exec/run/checkpoint_folder.h"
+#include "exec/run/rank.h"
 #include "exec/run/rank_state.h"
 #include "sim/plan/ranks.h"
 

@@ -7,8 +7,11 @@
 #ifndef EXEC_RUN_LANE_STATUS_H
 #define EXEC_RUN_LANE_STATUS_H
 
-#include "exec/run/rank.h"
 #include "exec/watchdog.h"
+#include "sim/schedule/instr.h"
+
+struct rank;
+struct stream;
 
 enum { LANE_OF_ISSUER = NUM_ALL_LANES, NUM_WATCHED_LANES };
 

@@ -1,19 +1,14 @@
-#include "exec/run/rank_state.h"
+#include "exec/run/rank.h"
 
 #include "exec/run/lane_status.h"
 #include "exec/run/rank_exchange.h"
+#include "exec/run/rank_state.h"
 #include "exec/run/rank_store.h"
 #include "kernels/host/rotary.h"
 #include "sim/plan/pass.h"
 
 #include <assert.h>
 #include <stdlib.h>
-
-struct group *rank_group(const struct rank *rank, enum group_kind kind)
-{
-    struct group *group = rank->groups.of[kind];
-    return group && group->size > 1 ? group : NULL;
-}
 
 const struct instrs *rank_list(const struct rank *rank)
 {

@@ -1,6 +1,8 @@
 #include "exec/run/rank_exchange.h"
 
 #include "exec/run/data_bytes.h"
+#include "exec/run/exchanged_bytes.h"
+#include "exec/run/rank_reduce.h"
 
 /* A chunk's weights or gradients in one array, as methods take them. */
 struct chunk_exchange {

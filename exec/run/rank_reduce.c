@@ -1,3 +1,5 @@
+#include "exec/run/rank_reduce.h"
+
 #include "base/clock.h"
 #include "exec/run/lane_status.h"
 #include "exec/run/rank_state.h"

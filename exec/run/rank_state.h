@@ -1,11 +1,13 @@
-/* exec/run/rank_state.h - the internals of a rank: rank.c sets them up, step.c runs them,
- * checkpoints save them. Nothing else includes it. */
+/* exec/run/rank_state.h - the state of a rank, for the sources of this folder that run it. */
 #ifndef EXEC_RUN_RANK_STATE_H
 #define EXEC_RUN_RANK_STATE_H
 
+#include "exec/comm/groups.h"
 #include "exec/exchange/exchanger.h"
 #include "exec/feed.h"
-#include "exec/run/rank.h"
+#include "exec/pass_graphs.h"
+#include "exec/run/run_setup.h"
+#include "exec/spike.h"
 #include "kernels/host/loss_scale.h"
 
 #include <stdatomic.h>
@@ -70,7 +72,7 @@ struct rank {
     double told_s;    /* when it last told the others that it is still working */
 };
 
-/* exec/run/step.c - the link that a message takes. */
+/* The link that a message takes. */
 enum group_kind rank_link(const struct instr *instr);
 
 /* The round, among this rank's chunks, of a chunk of the model. */
@@ -81,14 +83,5 @@ static inline int rank_round(const struct rank *rank, int chunk)
 
 /* The group, or NULL when this rank is alone in it. */
 struct group *rank_group(const struct rank *rank, enum group_kind kind);
-
-/* For work between steps that takes ranks unequally long, such as writing a checkpoint. A working
- * rank calls rank_goes_on after each piece; a rank that is finished calls rank_is_done, which
- * returns when all are. Meanwhile ranks signal each other regularly, which counts as progress for
- * the watchdogs. `what` is as in lane_status_wait. */
-bool rank_goes_on(struct rank *rank, const char *what, struct err *err);
-bool rank_is_done(struct rank *rank, const char *what, struct err *err);
-/* Whether rank_goes_on would signal the others; if not, it returns at once. */
-bool rank_is_due(const struct rank *rank);
 
 #endif

@@ -1,6 +1,7 @@
 /* One training step: every instruction of the stage's list issued on its lane's stream. */
 #include "base/clock.h"
 #include "exec/run/lane_status.h"
+#include "exec/run/rank.h"
 #include "exec/run/rank_exchange.h"
 #include "exec/run/rank_state.h"
 #include "exec/run/rank_store.h"
@@ -34,21 +35,6 @@ static struct chunk *chunk_of(const struct rank *rank, const struct instr *instr
 static struct stream *stream_of(const struct rank *rank, const struct instr *instr)
 {
     return rank->streams[instr_lane(instr)];
-}
-
-enum group_kind rank_link(const struct instr *instr)
-{
-    static const enum group_kind links[NUM_ALL_LANES] = {
-        [LANE_SEND_DOWN] = GROUP_SEND_DOWN,
-        [LANE_RECV_DOWN] = GROUP_RECV_DOWN,
-        [LANE_SEND_UP] = GROUP_SEND_UP,
-        [LANE_RECV_UP] = GROUP_RECV_UP,
-        [LANE_TURNED_SEND_DOWN] = GROUP_TURNED_SEND_DOWN,
-        [LANE_TURNED_RECV_DOWN] = GROUP_TURNED_RECV_DOWN,
-        [LANE_TURNED_SEND_UP] = GROUP_TURNED_SEND_UP,
-        [LANE_TURNED_RECV_UP] = GROUP_TURNED_RECV_UP,
-    };
-    return links[instr_lane(instr)];
 }
 
 /* --- memory that other streams read ------------------------------------------------------- */

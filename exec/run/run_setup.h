@@ -1,0 +1,43 @@
+/* exec/run/run_setup.h - a run that a rank takes part in, and the device that it has. */
+#ifndef EXEC_RUN_RUN_SETUP_H
+#define EXEC_RUN_RUN_SETUP_H
+
+#include "exec/comm/comm.h"
+#include "exec/device/kernels.h"
+#include "exec/exchange/hostile.h"
+#include "exec/rate.h"
+#include "exec/tokens.h"
+#include "sim/schedule/schedule.h"
+
+struct watchdog;
+
+/* The definition of a run: the plan, and the options of its op lists. */
+struct run_setup {
+    const struct plan *plan;
+    const struct model *model; /* seq and batch are the run's */
+    const struct schedule *schedule;
+    struct layer_options options; /* options of the op lists; dtype is that of the plan's values */
+    bool overlaps_tensor;
+    int prefetch;    /* pieces that ZeRO-3 gathers ahead of the one that runs */
+    bool has_graphs; /* passes run as graphs, unless plan_capture_refusal says otherwise */
+    const struct token_source *tokens;
+    struct update update;     /* the run sets step and, in fp16, loss scale; rate is the peak */
+    struct rate_course rates; /* zeros: the peak stays */
+    double spike;             /* most standard deviations of a loss above the mean; 0: no limit */
+    uint64_t seed;
+    struct exchange_ranks data_ranks; /* read when the plan's exchange is not all-reduce */
+    struct hostility hostility;       /* data ranks that send something else than their gradients */
+};
+
+/* The device that a rank runs on. */
+struct rank_device {
+    const struct device_api *api;
+    struct device *device;
+    const struct kernel_api *kernel_api;
+    const struct comm_api *comm_api;
+    struct comm *comm;
+    int rank;
+    struct watchdog *watchdog; /* with the lanes of exec/run/lane_status.h; NULL: none */
+};
+
+#endif
