@@ -2,6 +2,7 @@
 
 #include "base/clock.h"
 #include "search/method.h"
+#include "search/search.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -6,7 +6,8 @@
 #ifndef SEARCH_EFFECTIVE_H
 #define SEARCH_EFFECTIVE_H
 
-#include "search/search.h"
+#include "search/request.h"
+#include "search/result.h"
 #include "sim/campaign/goodput.h"
 
 /* The run of the model's tokens, which must be known, by a plan that was predicted. */

@@ -6,7 +6,7 @@
 #define SEARCH_FRONTIER_H
 
 #include "base/arena.h"
-#include "search/search.h"
+#include "search/request.h"
 
 struct ranked_plan {
     struct plan plan;

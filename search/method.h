@@ -2,6 +2,7 @@
 #ifndef SEARCH_METHOD_H
 #define SEARCH_METHOD_H
 
+#include "search/result.h"
 #include "search/walk.h"
 
 struct search {

@@ -1,5 +1,6 @@
 #include "base/length.h"
 #include "search/method.h"
+#include "search/search.h"
 
 #include <string.h>
 

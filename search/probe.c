@@ -1,6 +1,7 @@
 #include "search/probe.h"
 
 #include "search/method.h"
+#include "search/search.h"
 
 struct probe probe_fits(const struct search_request *asked)
 {

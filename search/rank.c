@@ -1,4 +1,5 @@
 #include "search/method.h"
+#include "search/search.h"
 #include "sim/plan/ranks.h"
 
 /* Plans that come before one, counted by each worker. */

@@ -1,4 +1,4 @@
-#include "search/search.h"
+#include "search/scored_plan.h"
 
 #include <string.h>
 

@@ -3,6 +3,7 @@
 #include "base/length.h"
 #include "base/text.h"
 #include "search/probe.h"
+#include "search/search.h"
 #include "search/words.h"
 #include "sim/plan/axis.h"
 

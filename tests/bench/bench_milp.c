@@ -8,6 +8,7 @@
 #include "base/length.h"
 #include "base/parallel.h"
 #include "search/milp/milp.h"
+#include "search/search.h"
 #include "search/uneven/fronts.h"
 
 #include <math.h>

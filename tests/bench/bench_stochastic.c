@@ -4,6 +4,7 @@
  * the optimum that is the zero line. */
 #include "base/clock.h"
 #include "base/length.h"
+#include "search/search.h"
 #include "tests/calibration/regret.h"
 #include "tests/calibration/regret_plot.h"
 

@@ -2,6 +2,7 @@
  * bench_stochastic does not report. Every strategy gets the same number of settings; tuning_default
  * has those with the least mean regret. Prints Markdown. */
 #include "base/parallel.h"
+#include "search/search.h"
 #include "tests/calibration/regret.h"
 
 #include <math.h>

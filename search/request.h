@@ -1,0 +1,55 @@
+/* search/request.h - what a search is asked. */
+#ifndef SEARCH_REQUEST_H
+#define SEARCH_REQUEST_H
+
+#include "sim/campaign/convergence.h"
+#include "sim/cost/hardware.h"
+#include "sim/plan/plan.h"
+
+/* Cost ranks by the whole run's time where the tokens are known (search/effective.h), else, and
+ * where stages are divided unevenly, as time does. The last is for search_accuracy
+ * (search/accuracy.h), which also chooses the exchange. */
+enum objective { OBJECTIVE_TIME, OBJECTIVE_COST, OBJECTIVE_MEMORY, OBJECTIVE_ACCURACY };
+extern const char *const objective_names[]; /* "time", "cost" ..., NULL */
+
+/* Named spaces of plans. */
+enum search_space { SEARCH_EVEN, SEARCH_MEGATRON, SEARCH_ALL };
+extern const char *const search_space_names[]; /* "even", "megatron", "all", NULL */
+
+enum { MAX_TOP = 1000 };
+
+struct search_request {
+    const struct system *system; /* num_gpus in it */
+    const struct model *model;   /* seq and batch are the run's */
+    const char *method;          /* name in search_methods; NULL: the default */
+    const char *fix;      /* layout words that every candidate must have: "tp8 zero1"; NULL: none */
+    const char *forbid;   /* words no candidate may have: "tp8 sp", or a whole axis: "pp"; NULL */
+    bool placement;       /* search every rank order that moves ranks */
+    int chunks;           /* enum chunk_space (search/divisions.h) */
+    bool uneven;          /* also divide the layers unevenly over stages */
+    bool recompute_mixes; /* let each stage recompute a different number of layers */
+    /* Constraints on all stages of a plan together; for methods that know them (milp). */
+    int stage_types;     /* most distinct pairs (layers, recomputed layers); 0: any number */
+    bool same_recompute; /* all stages recompute the same number of layers, or all stages recompute
+                            all */
+    double host_memory_bytes;              /* of a node's host, for offloaded state; 0: no limit */
+    const struct convergence *convergence; /* for OBJECTIVE_ACCURACY; NULL: the published one */
+    const struct plan *also; /* a plan whose own values are in the space too; NULL: none */
+    struct plan
+        base;      /* everything that is not searched: precision, optimizer, dtypes, overlap ... */
+    int objective; /* enum objective */
+    double max_memory_bytes; /* per GPU; 0: the GPU's own */
+    double oom_risk;         /* most P(out of memory) of a plan; 0: whatever is predicted to fit */
+    int top;                 /* plans wanted */
+    int jobs;
+    double time_limit_s; /* 0: none */
+    double budget;       /* scores that a random method may spend; 0: its default */
+    int seed;            /* seed of random methods; 0: the default */
+    /* Polled regularly by any worker; true ends the search early (Ctrl-C). NULL: never. */
+    bool (*interrupted)(void);
+    /* Called with progress in [0, 1] by the calling thread's worker. May be NULL. */
+    void (*progress)(double done, void *context);
+    void *progress_context;
+};
+
+#endif
