@@ -10,7 +10,7 @@
 # make same-answers BASE=COMMIT   a hundred and more questions, also to the program of that commit
 # make bench           every tests/bench/bench_*.c and bench_*.sh
 # make lint | format   clang-tidy, clang-format and shellcheck, where they are installed
-# make layers          who includes whom, against tests/layers.txt
+# make layers          who includes whom, against tests/layers.txt; no circles between files
 # make globals         base, models, sim and search hold no mutable state
 # make docs            docs/reference.md, from the tables in the program
 # make accuracy        docs/accuracy.md and .svg, from the measured runs that are shipped
@@ -413,8 +413,10 @@ bench: needed
 	    $(if $(filter-out build,$(BUILD)),SIMSEARCH_DATA=$(CURDIR)) bash $$bench || \
 	    [ $$? = 77 ] || exit 1; done
 
+EVERY_SOURCE = $(ALL_SRC) $(PLUGIN_SRC) $(KERNEL_SRC) $(HEADERS)
 layers:
-	@awk -f tests/layers.awk tests/layers.txt $(ALL_SRC) $(PLUGIN_SRC) $(KERNEL_SRC) $(HEADERS)
+	@awk -f tests/layers.awk tests/layers.txt $(EVERY_SOURCE)
+	@awk -f tests/circles.awk $(EVERY_SOURCE)
 
 # Release only: sanitizers and coverage add objects of their own.
 globals: $(filter $(addprefix $(B)/,base/% models/% sim/% search/%),$(LIB_OBJ))

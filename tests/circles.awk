@@ -1,31 +1,52 @@
-# usage: awk -f tests/circles.awk $(git ls-files '*.[ch]' '*.cu' '*.cuh')
-# Units include each other in one direction. A unit is a source with its header: X.c, X.h and
-# X_part.h, what it shares with the sources that implement parts of it. Takes away units that
-# include none that is left, then units that no one left includes: what stays are circles.
-function unit_of(path) {
-    sub(/\.[a-z]+$/, "", path); sub(/_part$/, "", path)
+# usage: awk -f tests/circles.awk $(git ls-files '*.[ch]')
+# No circles between files. A file is a source with its header: X.c and X.h; X_part.h, which X.c
+# shares with sources that do a part of its work, belongs to it. Includes that lead nowhere further
+# are taken away until none is left but those of circles and between them.
+function file_of(path) {
+    sub(/\.[a-z]+$/, "", path)
+    sub(/_part$/, "", path)
     return path
 }
-function strip(from, to,    edge, ends, has, unit, gone) {
-    for (edge in where) {
+function take_away(    edge, ends, includes, taken) {
+    for (edge in at) {
         split(edge, ends, SUBSEP)
-        has[ends[from]]
+        includes[ends[1]]
     }
-    gone = 0
-    for (edge in where) {
+    for (edge in at) {
         split(edge, ends, SUBSEP)
-        if (!(ends[to] in has)) { delete where[edge]; gone++ }
+        if (!(ends[2] in includes)) {
+            delete at[edge]
+            taken++
+        }
     }
-    return gone
+    return taken
+}
+# Whether includes lead from one file to another.
+function leads(from, to,    edge, ends, found) {
+    if (from == to) return 1
+    seen[from]
+    for (edge in at) {
+        split(edge, ends, SUBSEP)
+        if (ends[1] == from && !(ends[2] in seen) && leads(ends[2], to)) return 1
+    }
+    return 0
 }
 /^#include "/ {
-    target = $2; gsub(/"/, "", target)
-    from = unit_of(FILENAME); to = unit_of(target)
-    if (from != to && !((from, to) in where)) where[from, to] = FILENAME ":" FNR ": " target
+    target = $2
+    gsub(/"/, "", target)
+    from = file_of(FILENAME)
+    to = file_of(target)
+    if (from != to && !((from, to) in at)) at[from, to] = sprintf("%s:%d: %s", FILENAME, FNR, target)
 }
 END {
-    while (strip(1, 2)) { }
-    while (strip(2, 1)) { }
-    for (edge in where) { print where[edge] " closes a circle of includes"; bad = 1 }
+    while (take_away()) { }
+    for (edge in at) {
+        split(edge, ends, SUBSEP)
+        split("", seen)
+        if (leads(ends[2], ends[1])) {
+            print at[edge] " includes it in turn"
+            bad = 1
+        }
+    }
     exit bad
 }

@@ -3,7 +3,7 @@
 #ifndef TESTS_KERNELS_OP_CASE_H
 #define TESTS_KERNELS_OP_CASE_H
 
-#include "tests/kernels/op_cases.h"
+#include "tests/kernels/op_backend.h"
 
 /* VALUES are kept as they are stored. EXACT floats and BYTES must have the host's bits; TIES are
  * EXACT and of few values, infinities among them; TINY are EXACT and not normal, or nearly so. */

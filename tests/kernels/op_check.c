@@ -3,6 +3,7 @@
 #include "kernels/host/stored.h"
 #include "tests/kernels/numeric.h"
 #include "tests/kernels/op_case.h"
+#include "tests/kernels/op_cases.h"
 #include "tests/testing.h"
 
 #include <float.h>

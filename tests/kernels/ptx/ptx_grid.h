@@ -8,24 +8,7 @@
 #ifndef TESTS_KERNELS_PTX_PTX_GRID_H
 #define TESTS_KERNELS_PTX_PTX_GRID_H
 
-#include "base/random.h"
-#include "tests/kernels/ptx/ptx_matrix.h"
-#include "tests/kernels/ptx/ptx_memory.h"
-#include "tests/kernels/ptx/ptx_module.h"
-
-struct ptx_machine {
-    struct ptx_memory memory;
-    struct ptx_numerics numerics;
-    struct random random;
-    uint64_t num_instructions; /* of warps, executed so far */
-};
-
-struct ptx_launch {
-    const struct ptx_kernel *kernel; /* decoded */
-    unsigned blocks[3], threads[3];
-    size_t shared_bytes;
-    const void *const *arguments; /* one of each parameter's size */
-};
+#include "tests/kernels/ptx/ptx_machine.h"
 
 /* False with the thread, the line of the text, and what is wrong. */
 bool ptx_run(struct ptx_machine *machine, const struct ptx_launch *launch, struct err *err);

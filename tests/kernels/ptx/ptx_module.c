@@ -1,6 +1,7 @@
-#include "tests/kernels/ptx/ptx_parser.h"
+#include "tests/kernels/ptx/ptx_module.h"
 
 #include "base/length.h"
+#include "tests/kernels/ptx/ptx_parser.h"
 
 #include <ctype.h>
 #include <stdio.h>

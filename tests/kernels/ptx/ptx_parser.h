@@ -3,7 +3,8 @@
 #ifndef TESTS_KERNELS_PTX_PTX_PARSER_H
 #define TESTS_KERNELS_PTX_PTX_PARSER_H
 
-#include "tests/kernels/ptx/ptx_module.h"
+#include "base/arena.h"
+#include "tests/kernels/ptx/ptx_kernel.h"
 
 enum {
     PTX_MOST_NAME = 256,

@@ -2,7 +2,7 @@
 #ifndef TESTS_KERNELS_PTX_PTX_WARP_H
 #define TESTS_KERNELS_PTX_PTX_WARP_H
 
-#include "tests/kernels/ptx/ptx_grid.h"
+#include "tests/kernels/ptx/ptx_machine.h"
 
 /* An asynchronous copy that is under way; it writes `bytes` bytes of `from`, and zeros up to 16. */
 struct ptx_copy {

@@ -1,0 +1,120 @@
+/* tests/kernels/ptx/ptx_kernel.h - a decoded kernel: its instructions, and the slots of its
+ * registers.
+ *
+ * All lanes of a warp keep a register side by side: a slot is where the lanes begin in the warp's
+ * registers. Constants and special registers have slots too, which are filled before a kernel
+ * starts, so that an instruction only ever reads slots. */
+#ifndef TESTS_KERNELS_PTX_PTX_KERNEL_H
+#define TESTS_KERNELS_PTX_PTX_KERNEL_H
+
+#include "base/err.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum {
+    PTX_LANES = 32,
+    PTX_MOST_OPERANDS = 14,
+    PTX_SHARED_BASE = 1024 /* a GPU keeps the first KiB of the shared window to itself */
+};
+
+enum ptx_kind {
+    PTX_EACH_LANE, /* run() does it all */
+    PTX_LOAD,
+    PTX_STORE,
+    PTX_ATOMIC_ADD,
+    PTX_ATOMIC_MIN,
+    PTX_COPY_ASYNC,
+    PTX_COPY_COMMIT,
+    PTX_COPY_WAIT,
+    PTX_LOAD_MATRICES,
+    PTX_LOAD_MATRICES_TRANSPOSED,
+    PTX_MULTIPLY_BF16,
+    PTX_MULTIPLY_FP16,
+    PTX_SHUFFLE_XOR,
+    PTX_SHUFFLE_INDEX,
+    PTX_BALLOT,
+    PTX_BARRIER,
+    PTX_WARP_BARRIER,
+    PTX_BRANCH,
+    PTX_RETURN
+};
+
+enum ptx_space { PTX_GLOBAL, PTX_SHARED, PTX_PARAM };
+
+struct ptx_insn;
+
+/* The meaning of an opcode with its modifiers. */
+struct ptx_opcode {
+    const char *name;
+    /* Operands as the text groups them: h, w, d have 16, 32, 64 bits, p is a predicate, * a
+     * register of any width, m an address, i a number, l a label. */
+    const char *operands;
+    enum ptx_kind kind;
+    void (*run)(const struct ptx_insn *insn, char *registers, uint32_t lanes);
+    enum ptx_space space;
+    int count, bytes; /* of a memory access: values, and bytes of each */
+};
+
+/* False when the interpreter does not know the opcode. */
+bool ptx_find_opcode(const char *name, struct ptx_opcode *out);
+
+struct ptx_operand {
+    int slot, bits; /* of a register; a predicate has 1 */
+    int64_t value;  /* of a number, of an address's offset, or a label's instruction */
+};
+
+struct ptx_insn {
+    struct ptx_opcode op;
+    struct ptx_operand at[PTX_MOST_OPERANDS];
+    int count;
+    int guard; /* slot of the predicate, or -1 */
+    bool guard_is_negated;
+    int line; /* in the text */
+};
+
+struct ptx_param {
+    const char *name;
+    size_t offset, bytes;
+};
+
+/* A slot that is filled before a kernel starts. */
+struct ptx_constant {
+    int slot, bits;
+    uint64_t value;
+};
+
+enum { PTX_MOST_PARAMS = 8 };
+
+struct ptx_kernel {
+    const char *name, *file;
+    struct ptx_param params[PTX_MOST_PARAMS];
+    int num_params;
+    size_t param_bytes;
+    const char *shared; /* what the text calls dynamic shared memory */
+    const char *body;   /* where in the text it begins */
+    int body_line;
+    struct ptx_insn *insns; /* NULL until ptx_decode */
+    int num_insns;
+    uint8_t *is_executed; /* a flag for each, set by ptx_run */
+    struct ptx_constant *constants;
+    int num_constants;
+    size_t register_bytes;
+    int most_threads; /* of .maxntid; 0 when it does not say */
+    struct ptx_kernel *next;
+};
+
+/* Slots of the special registers, 32 bits each, in the order of ptx_special_names. */
+enum {
+    PTX_TID,
+    PTX_NTID = PTX_TID + 3,
+    PTX_CTAID = PTX_NTID + 3,
+    PTX_NCTAID = PTX_CTAID + 3,
+    PTX_NUM_SPECIALS = PTX_NCTAID + 3
+};
+extern const char *const ptx_special_names[PTX_NUM_SPECIALS];
+enum { PTX_WORD_SLOT = PTX_LANES * 4 };
+#define PTX_SPECIAL_SLOT(i) ((i)*PTX_WORD_SLOT)
+
+#endif
