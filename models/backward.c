@@ -66,6 +66,8 @@ static struct op *push(struct maker *m, const struct op *forward, enum op_pass p
     for (int i = 0; i < MAX_SUMS; i++)
         op->sum[i] = NO_ID;
     op->backward_bytes = op->backward_kernels = 0;
+    op->of = (int)(forward - m->forward->at);
+    assert(op->of >= 0 && op->of < m->forward->count);
     op->after = m->out.count - 1;
     m->out.count++;
     return op;
@@ -578,10 +580,10 @@ struct ops ops_backward(struct ops forward, const struct layer_options *options,
     return m.out;
 }
 
-static bool has_backward(const struct ops *backward, const struct op *op)
+static bool has_backward(const struct ops *backward, int op)
 {
     for (int i = 0; i < backward->count; i++)
-        if (backward->at[i].name == op->name)
+        if (backward->at[i].of == op)
             return true;
     return false;
 }
@@ -595,7 +597,7 @@ void ops_drop_unread(struct ops *forward, const struct ops *backward)
             if (ops_next_reader(backward, op->saved.at[j], -1) < backward->count)
                 ids_add(&kept, op->saved.at[j]);
         op->saved = kept;
-        if (!has_backward(backward, op))
+        if (!has_backward(backward, i))
             op->kept_bytes = 0;
     }
 }

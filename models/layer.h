@@ -91,7 +91,8 @@ double head_row_blocks(const struct layer_dims *dims, const struct layer_options
  * the forward's operands. */
 struct ops ops_backward(struct ops forward, const struct layer_options *options,
                         struct arena *arena);
-/* Lets the forward keep nothing that its backward does not read, as where weights are frozen. */
+/* Lets the forward keep nothing that its backward does not read, as where weights are frozen. Both
+ * are as ops_backward took and made them. */
 void ops_drop_unread(struct ops *forward, const struct ops *backward);
 
 /* A forward or backward list after the FOLDING_FUSIONS: one op does the work and the writes of two.

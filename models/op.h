@@ -137,6 +137,8 @@ struct op {
     bool is_combine;    /* an exchange of experts' rows on their way back */
     bool adds_sum;      /* its own kernel adds sum[0]; else a separate kernel does */
     int after;          /* index of an op of the same list that must have finished, or -1 */
+    /* Backward ops: index of the op whose backward it is, in the list given to ops_backward. */
+    int of;
 };
 
 /* The kinds of values that ops exchange. */
