@@ -24,9 +24,9 @@ enum intra_link { LINK_NVLINK, LINK_PCI };
 struct curve;
 
 /* What NCCL's topology search knows of a group, the same for all collectives. Ranks are spread over
- * the nodes as evenly as possible. Bandwidths are positive where they are read: intra for up to two
- * nodes (NCCL's search gives such a group one rate, so over two nodes it is the network's), inter
- * for more nodes and for sends across nodes, nvls if nvls_channels > 0. */
+ * the nodes as evenly as possible. A bandwidth must be positive if it is read. `intra` is read for
+ * up to two nodes (NCCL's search gives such a group one rate, so over two nodes it is the
+ * network's), `inter` for more nodes and for sends across nodes, `nvls` if nvls_channels > 0. */
 struct comm_group {
     int num_ranks; /* up to 1e8 */
     int num_nodes; /* 1 to num_ranks */
@@ -47,7 +47,7 @@ struct comm_group {
      * bandwidth_factor > 0; latency_factor 0 drops the latency part. */
     double bandwidth_factor, latency_factor;
     /* Borrowed; NULL: not measured. Within its measured sizes a curve replaces the model; beyond
-     * them the model is scaled to meet its end. */
+     * them the model is scaled to meet the curve's end. */
     const struct curve *curves[NUM_COLLECTIVES];
     const struct curve *message_curve; /* the same for a send and its receive */
 };

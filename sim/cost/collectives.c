@@ -179,12 +179,13 @@ double point_to_point_s(const struct comm_group *group, double message_bytes)
            modelled_message_s(group, end_bytes);
 }
 
-/* Share of NCCL's rate of a NIC that many simultaneous sends reach. */
+/* Share of a NIC's rate in NCCL's model that many simultaneous sends reach. */
 static const double all_to_all_nic_share = 0.8 / 0.96;
 
-/* Modelled as simultaneous sends to each rank, as NCCL has no algorithm for it. Inside a node the
- * channels are the 0.8 of NVLink that exchanges reach. Between nodes a rank has its share of the
- * NICs for the bytes that leave its node; bytes within the node are faster and overlap. */
+/* NCCL has no algorithm for an all-to-all, so it is modelled as simultaneous sends to each rank.
+ * Inside a node the channels carry about 0.8 of NVLink, which is what such exchanges reach. Between
+ * nodes a rank has an equal share of its node's NICs for the bytes that leave the node; bytes
+ * within the node are faster and overlap. */
 double all_to_all_s(const struct comm_group *group, double message_bytes)
 {
     check(group, message_bytes);

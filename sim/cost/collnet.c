@@ -33,14 +33,14 @@ bool collnet_chain_available(const struct comm_group *group, enum collective col
     return switches_available(group, protocol) && collective == COLLECTIVE_ALL_REDUCE;
 }
 
-/* NCCL uses the rate inside the node for both, for any number of nodes. */
+/* NCCL uses the rate inside the node for both algorithms and any number of nodes. */
 static double bus_bytes_per_s(const struct comm_group *group)
 {
     return group->num_channels * group->intra_bytes_per_s;
 }
 
-/* Full speed when each rank has a NIC; with f ranks per NIC 2/(f + 1) of it [factor -= (factor - 1)
- * / 2], and since Hopper 0.85 of that. */
+/* All-reduce runs at full speed when each rank has a NIC. With f ranks per NIC it reaches 2/(f + 1)
+ * of that [factor -= (factor - 1) / 2], and from Hopper on 0.85 of the result. */
 static double direct_all_reduce_bytes_per_s(const struct comm_group *group)
 {
     double ranks_per_nic = (double)nccl_ranks_per_node(group) / group->num_channels;
@@ -48,7 +48,8 @@ static double direct_all_reduce_bytes_per_s(const struct comm_group *group)
     return nccl_rates(group)->collnet_efficiency * bus * 0.5;
 }
 
-/* Each rank of a node sends its part by its own NIC and takes the others' over the node's links. */
+/* Each rank of a node sends its part by its own NIC and gets the other ranks' parts over the node's
+ * links. */
 void collnet_direct_cost(const struct comm_group *group, enum collective collective,
                          enum protocol protocol, double message_bytes, double *latency_s,
                          double *bytes_per_s)

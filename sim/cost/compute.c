@@ -4,7 +4,8 @@
 
 #include <math.h>
 
-/* Ways to split the inner dimension over thread blocks when there are few output tiles. */
+/* The largest number of parts into which the inner dimension is split when there are few output
+ * tiles, so that each part has its own thread blocks. */
 enum { MAX_SPLIT_K = 8 };
 
 static double larger(double a, double b)
@@ -23,8 +24,8 @@ double gemm_efficiency(const struct profile *profile, enum dtype dtype)
            (dtype_is_quantized(dtype) ? profile->narrow[dtype].efficiency : 1);
 }
 
-/* half_k scales with the rate: a tile's first operands take the same time to load, in which a type
- * with twice the rate does twice the inner dimension. */
+/* half_k grows with a type's rate. Loading a tile's first operands takes the same time, in which a
+ * type with twice the rate covers twice the inner dimension. */
 static struct gemm_rate gemm_rate(const struct gpu *gpu, const struct profile *profile,
                                   enum dtype dtype)
 {
@@ -37,15 +38,16 @@ static struct gemm_rate gemm_rate(const struct gpu *gpu, const struct profile *p
     return rate;
 }
 
-/* `groups` products of m x n from k in one kernel, such as one for each expert. */
+/* `groups` products in one kernel, such as one for each expert. Each has an m x n result and inner
+ * dimension k. */
 struct gemm_shape {
     double groups, m, n, k;
-    double efficiency; /* share of the rate that its alignment leaves */
+    double efficiency; /* share of the rate that is left with its rows' alignment */
 };
 
-/* Whole waves of the tiles of all groups: a partly filled last wave takes as long as a full one.
- * The inner loop of a tile reaches half its rate at half_k: each tile pays once for loading its
- * first operands. */
+/* Tiles of all groups run in whole waves: a partly filled last wave takes as long as a full one.
+ * Each tile pays once for loading its first operands, so its inner loop reaches half its rate at
+ * half_k. */
 static double tile_s(const struct gpu *gpu, const struct gemm_rate *rate,
                      const struct gemm_tile *tile, struct gemm_shape shape, double split)
 {
@@ -80,8 +82,9 @@ static double best_tile_s(const struct gpu *gpu, const struct profile *profile,
     return best_s;
 }
 
-/* The rate of the 16-bit type in which points were measured. Other types deviate from their own
- * model by the same factor; a narrower type as at the inner dimension that loads the same bytes. */
+/* The rate of the 16-bit type in which points were measured. Other types are assumed to deviate
+ * from their model by the same factor; for a narrower type it is the factor at the inner dimension
+ * that has as many bytes in 16 bits. */
 static struct gemm_rate measured_rate(const struct gpu *gpu, const struct profile *profile)
 {
     bool has_bf16 = gpu->peak_flops_per_s[DTYPE_BF16] > 0;
@@ -161,8 +164,8 @@ double gemm_s(const struct gpu *gpu, const struct profile *profile, enum dtype d
     return product_s(gpu, profile, dtype, (struct gemm_shape){ 1, m, n, k, aligned }, bytes);
 }
 
-/* An op's products. The rows of an expert are as many as come: rows of memory are along its widths,
- * which are aligned. */
+/* An op's products. An expert gets any number of tokens, but its rows in memory run along its
+ * widths, which are aligned. */
 static double groups_s(const struct gpu *gpu, const struct profile *profile, const struct op *op)
 {
     double aligned = op->region == REGION_EXPERTS
@@ -178,9 +181,9 @@ double traffic_s(const struct gpu *gpu, const struct profile *profile, double by
            kernels * profile->kernel_s;
 }
 
-/* Batched products of unfused attention. The head dimension is the inner one of the scores and the
- * narrow one of the context: a short one wastes part of each tile in both. The time is at least
- * that of the probabilities' traffic. */
+/* Batched products of unfused attention. The head dimension is the inner dimension of the scores'
+ * product and the narrow one of the context's, so a short one wastes part of each tile in both. The
+ * time is at least that of the probabilities' traffic. */
 static double batched_product_s(const struct gpu *gpu, const struct profile *profile,
                                 const struct op *op)
 {
@@ -216,7 +219,8 @@ double measured_op_s(const struct profile *profile, const struct op *op)
     return kernel ? kernel_s(kernel, size) : -1;
 }
 
-/* One of a product's groups, which a device without grouped kernels runs one after the other. */
+/* One of a product's groups. A device with measured kernels has no grouped ones and runs the groups
+ * one after the other. */
 static struct op group_of(const struct op *op)
 {
     struct op group = *op;

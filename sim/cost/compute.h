@@ -7,7 +7,8 @@
 
 #include "sim/cost/hardware.h"
 
-/* Seconds of a product m x n from k, with `bytes` of traffic. */
+/* Seconds of a product with an m x n result and inner dimension k, with `bytes` of memory
+ * traffic. */
 double gemm_s(const struct gpu *gpu, const struct profile *profile, enum dtype dtype, double m,
               double n, double k, double bytes);
 
@@ -21,8 +22,8 @@ double traffic_s(const struct gpu *gpu, const struct profile *profile, double by
 /* Measured seconds of an op; negative when the profile has no table of its kind. */
 double measured_op_s(const struct profile *profile, const struct op *op);
 
-/* Seconds of any op but a collective; marks take no time. `attention` is the kernel that runs flash
- * attention. */
+/* Seconds of an op on the GPU. It is 0 for collectives and for the marks that stand for them.
+ * `attention` is the kernel that runs flash attention. */
 double op_s(const struct gpu *gpu, const struct profile *profile, enum attention_kernel attention,
             const struct op *op);
 

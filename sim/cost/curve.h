@@ -29,7 +29,7 @@ struct curve {
  * the time of the nearer end. */
 double curve_s(const struct curve *curve, double message_bytes);
 
-/* An object of a profile's "collectives". */
+/* Reads and writes an object of a profile's "collectives". */
 bool curve_read(const json_t *object, struct curve *out, struct err *err);
 json_t *curve_write(const struct curve *curve);
 

@@ -1,7 +1,7 @@
 /* sim/cost/datafile.h - what the files of GPUs, clusters, profiles and stacks share.
  *
- * One thing per file, `"format": 1`, found by file name, by one of its "words" (ignoring case), or
- * by path. */
+ * Each file describes one thing and has `"format": 1`. It is found by file name, by one of its
+ * "words" (ignoring case), or by path. */
 #ifndef SIM_COST_DATAFILE_H
 #define SIM_COST_DATAFILE_H
 
@@ -9,7 +9,7 @@
 #include "base/field.h"
 #include "base/json.h"
 
-/* Where the files of one noun lie. */
+/* One kind of file. */
 struct datafile_kind {
     const char *noun;   /* "GPU": for messages */
     const char *folder; /* "calibration/hardware" */
@@ -20,13 +20,13 @@ struct datafile_kind {
 extern const struct datafile_kind gpu_files, cluster_files, profile_files, stack_files;
 
 /* Opens the file called `name` and checks its format; the caller releases it. An unknown name is
- * ERR_USAGE, where = the name, with the nearest file; a faulty file is ERR_INPUT. A file found by
- * name must have that name as "name". */
+ * ERR_USAGE with err->where = the name and a message that suggests the nearest file; a faulty file
+ * is ERR_INPUT. A file found by name must have that name as "name". */
 bool datafile_open(const struct datafile_kind *kind, const char *name, struct json_file *file,
                    struct err *err);
 
-/* Checks that "format" is 1, that "sources", if present, gives a text for keys of `fields`, and
- * that "residuals" is an object. */
+/* Checks that "format" is 1 and, if they are present, that "sources" is an object of texts whose
+ * keys are in `fields` and that "residuals" is an object. */
 bool datafile_check(const struct field *fields, size_t n, const json_t *object, struct err *err);
 
 /* A new object: "format", then the `fields` of `in`. */

@@ -5,21 +5,23 @@
 
 #include <math.h>
 
-/* Rates of a library's kernels, per rank, of the rows that it sends, in 16 bits: a token once for
- * each rank within NVLink, or for each node over the network, its own included. */
+/* Measured rates of a library's kernels, in GB/s that one rank sends. The bytes are those of 16-bit
+ * values. Within NVLink a token counts once for each rank that it goes to, over the network once
+ * for each node; the sender's own rank or node counts too. */
 struct dispatch_rate {
     enum dispatcher_kind of;
     enum gpu_arch arch;
     bool over_nodes;
     int ranks;
     double dispatch_gb_per_s, combine_gb_per_s;
-    double link_gb_per_s; /* NVLink of the GPU that it was measured on */
+    double link_gb_per_s; /* NVLink of the GPU on which the rate was measured */
 };
 
-/* DeepEP@dd758ca docs/legacy.md (V1, 4,096 tokens of 7168, the dispatch in fp8): on H800, whose
- * NVLink has 200 GB/s one way; and hybrid-ep@94a9f8f docs/README_Hybrid-EP.md (8 SMs with H100 and
- * InfiniBand; 24 and 32 with B200 and GB200, of 900 GB/s). Within NVLink rates are in proportion to
- * its own. */
+/* Sources: DeepEP@dd758ca docs/legacy.md (V1; 4,096 tokens of 7168 values; dispatch in fp8), on
+ * H800, whose NVLink moves 200 GB/s in one direction; hybrid-ep@94a9f8f docs/README_Hybrid-EP.md,
+ * on H100 with InfiniBand (8 SMs), B200 (24 SMs) and GB200 (32 SMs), the last two with NVLink of
+ * 900 GB/s. Rates within NVLink are scaled by the NVLink bandwidth of the group's GPU over that of
+ * the measured GPU. */
 static const struct dispatch_rate rates[] = {
     { DISPATCHER_DEEPEP, ARCH_HOPPER, false, 8, 153, 158, 200 },
     { DISPATCHER_DEEPEP, ARCH_HOPPER, true, 16, 43, 43, 0 },
@@ -37,7 +39,8 @@ static const struct dispatch_rate rates[] = {
     { DISPATCHER_HYBRIDEP, ARCH_BLACKWELL, false, 36, 479, 448, 900 },
 };
 
-/* Until all ranks know what comes, and have met: 20 to 60 us (an estimate, not measured). */
+/* Time until all ranks have exchanged counts of tokens and synchronised. It lies between 20 and 60
+ * us; 40 us is an estimate, not measured. */
 static const double notify_s = 40e-6;
 
 static bool is_alike(const struct dispatch_rate *rate, enum dispatcher_kind kind,
@@ -55,8 +58,8 @@ static double gb_per_s(const struct dispatch_rate *rate, const struct comm_group
                             : measured * group->link_bytes_per_s / (1e9 * rate->link_gb_per_s);
 }
 
-/* Between two measured numbers of ranks in the logarithm, beyond them as at the end; 0: no curve.
- */
+/* The rate for the group's size: interpolated linearly in log(ranks) between two measured sizes,
+ * and the nearest measured rate outside them. 0: nothing was measured on such a GPU and network. */
 static double rate_bytes_per_s(enum dispatcher_kind kind, const struct comm_group *group,
                                bool is_combine)
 {
@@ -83,7 +86,8 @@ static double all_to_all_cost_s(const struct comm_group *group, const struct dis
     return all_to_all_s(group, dispatch->rows * dispatch->row_bytes);
 }
 
-/* Every rank gets all tokens, and keeps what is its own; back, all ranks' parts are summed. */
+/* Dispatch all-gathers the tokens, and each rank keeps those of its experts. Combine is a
+ * reduce-scatter of all ranks' partial sums. */
 static double all_gather_cost_s(const struct comm_group *group, const struct dispatch *dispatch)
 {
     double tokens = dispatch->rows / dispatch->choice.topk;
@@ -92,8 +96,9 @@ static double all_gather_cost_s(const struct comm_group *group, const struct dis
         group, dispatch->is_combine ? COLLECTIVE_REDUCE_SCATTER : COLLECTIVE_ALL_GATHER, bytes);
 }
 
-/* A token once for each distinct rank, or each distinct node and from there by NVLink to the ranks,
- * which is faster. Without a curve of the GPU: NCCL's rate for as many bytes. */
+/* Each token is sent once to each distinct rank or, over nodes, once to each distinct node. NVLink
+ * then forwards it to the node's ranks; that is faster than the network and costs nothing here.
+ * Without measured rates for the GPU, NCCL's time for as many bytes is taken. */
 static double tokens_cost_s(enum dispatcher_kind kind, const struct comm_group *group,
                             const struct dispatch *dispatch)
 {
@@ -116,8 +121,8 @@ static double hybridep_cost_s(const struct comm_group *group, const struct dispa
 }
 
 /* Indexed by enum dispatcher_kind. A host that waits for counts of rows loses about 20 us (an
- * estimate, not measured). DeepEP's transfers take 20 of an H800's multiprocessors (DeepSeek's
- * profile-data@4496024: grids of 20); hybrid-EP's 8 over the network. */
+ * estimate, not measured). DeepEP's transfers occupy 20 of an H800's multiprocessors (DeepSeek's
+ * profile-data@4496024: grids of 20), hybrid-EP's transfers over the network 8. */
 const struct dispatcher dispatchers[NUM_DISPATCHERS] = {
     { "alltoall", "NCCL's all-to-all: a row for each of a token's choices",
       "Megatron Core, moe/token_dispatcher.py, MoEAlltoAllTokenDispatcher", all_to_all_cost_s,

@@ -1,8 +1,9 @@
-/* sim/cost/dispatcher.h - how rows travel to the ranks of their experts and back.
+/* sim/cost/dispatcher.h - how rows travel to the ranks of their experts and back. A row is a
+ * token's activations on the way to one of the experts that it chose.
  *
  * Libraries differ in their messages and rates. NCCL's all-to-all sends a row for every choice of a
- * token; others send a token once to each rank or node that needs it. Their rates are published
- * measurements; NCCL's follow from the group's wires. */
+ * token; DeepEP and hybrid-EP send a token once to each rank or node that needs it. The rates of
+ * these two are published measurements; NCCL's follow from the group's links. */
 #ifndef SIM_COST_DISPATCHER_H
 #define SIM_COST_DISPATCHER_H
 
@@ -17,13 +18,14 @@ enum dispatcher_kind {
     NUM_DISPATCHERS
 };
 
-/* A message of one rank: all its rows, or their sums on the way back. */
+/* What one rank exchanges: all its rows on the way to the experts (dispatch), or the experts'
+ * outputs on the way back (combine). */
 struct dispatch {
-    double row_bytes; /* of one choice of one token */
-    double rows;      /* as many as the fullest rank exchanges */
+    double row_bytes; /* of one row */
+    double rows;      /* rows that the busiest rank exchanges: tokens x experts per token */
     struct expert_choice choice;
     bool is_combine;
-    bool waits; /* the host must read how many rows come before it can go on */
+    bool waits; /* the host must read how many rows arrive before it can go on */
 };
 
 struct dispatcher {
@@ -31,10 +33,10 @@ struct dispatcher {
     const char *summary;
     const char *source;
     double (*cost_s)(const struct comm_group *group, const struct dispatch *dispatch);
-    bool sends_tokens; /* no copy of a token for each choice is made before */
+    bool sends_tokens; /* sends the token itself, so no copy is made first for each chosen expert */
     bool sorts;        /* rows arrive in the experts' order */
     int sms;           /* multiprocessors that a transfer takes from compute */
-    double sync_s;     /* until the host has read the counts of rows */
+    double sync_s;     /* time until the host has read the counts of rows */
 };
 extern const struct dispatcher dispatchers[NUM_DISPATCHERS];
 extern const char *const dispatcher_names[NUM_DISPATCHERS + 1];

@@ -6,13 +6,13 @@
 #include "base/field.h"
 
 /* Half widths in log time, out of sample, of the 90 % interval of a step that consists of one part
- * alone. A step's half width is sqrt(sum of (share x width)^2), with `common` at share 1: the
- * errors of parts are independent. */
+ * alone. A step's half width is sqrt(sum of (share x width)^2), with `common` at share 1, as the
+ * errors of parts are taken as independent. */
 struct error_widths {
     double common;
     double compute; /* products, attention and memory traffic, with recompute */
     double tensor, context, pipeline, bubble;
-    double data; /* data and expert groups: what crosses nodes in large groups */
+    double data; /* exposed collectives of data and expert groups */
     double optimizer;
     double other; /* host, stragglers */
 };

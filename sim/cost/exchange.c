@@ -12,7 +12,7 @@ struct wires {
     const struct system *system;
     const struct plan *plan;
     struct exchange_ranks ranks;
-    int stride;    /* ranks of the job from one data rank to the next */
+    int stride;    /* distance between neighbouring data ranks, in ranks of the job */
     int node_size; /* ranks of the job in a node */
 };
 
@@ -36,7 +36,7 @@ static struct wires wires_of(const struct system *system, const struct plan *pla
 
 /* --- messages ------------------------------------------------------------------------------- */
 
-/* The group of two data ranks. */
+/* A group of two data ranks, in different nodes if `crosses`. */
 static struct comm_group pair_of(const struct wires *wires, bool crosses)
 {
     struct rank_group data = plan_group(wires->plan, DATA_RANKS);
@@ -50,9 +50,9 @@ static double nics_per_gpu(const struct wires *wires)
     return nics > 0 ? nics : 1;
 }
 
-/* Time of `count` successive messages of a rank while its node sends `flows` in all. A pair is
- * timed as if every rank of its node sent; fewer senders share the NICs among themselves, but a
- * rank gets at most one NIC. */
+/* Time of `count` messages that a rank sends one after another to other nodes, while all ranks of
+ * its node together send `flows`. point_to_point_s gives a rank its share of the node's NICs as if
+ * every rank sent. With fewer senders each gets a larger share, but at most one NIC. */
 static double crossing_s(const struct wires *wires, double count, double flows, double bytes)
 {
     if (count <= 0)
@@ -127,7 +127,8 @@ static bool crosses(const struct wires *wires, const struct exchange_phase *phas
     return false;
 }
 
-/* Time of one message between such members. Each group on a node has one message that leaves it. */
+/* Time of one message between members `hop` places apart. Each group with ranks on a node has one
+ * message that leaves the node. */
 static double hop_s(const struct wires *wires, const struct exchange_phase *phase, int hop,
                     int every, double bytes)
 {
@@ -137,15 +138,15 @@ static double hop_s(const struct wires *wires, const struct exchange_phase *phas
     return crossing_s(wires, 1, flows, bytes);
 }
 
-/* Each round moves 1/n of the bytes over every link of the ring at once, and all wait for its
- * slowest. */
+/* Each round moves 1/n of the bytes over every link of the ring at once, and all ranks wait for the
+ * slowest link. */
 static double ring_s(const struct wires *wires, const struct exchange_phase *phase)
 {
     double rounds = 2.0 * (phase->size - 1);
     return rounds * hop_s(wires, phase, 1, 1, phase->bytes / phase->size);
 }
 
-/* Members 2^k apart exchange in round k; then the rounds run back. */
+/* In round k, members 2^k apart exchange; then the rounds run in reverse. */
 static double tree_s(const struct wires *wires, const struct exchange_phase *phase)
 {
     double up_s = 0;
@@ -228,8 +229,9 @@ static double averaging_bytes(const struct exchange_phases *phases)
     return 0;
 }
 
-/* A step's gradients are copied to where they are summed in the next, the sum to those that wait,
- * and the oldest of these to the update: each is read and written. */
+/* Late gradients are copied three times in a step: this step's gradients to the buffer that is
+ * summed during the next step, the finished sum to the queue of waiting gradients, and the oldest
+ * of the queue to the update. Each copy reads and writes. */
 static double late_traffic_bytes(const struct exchange_load *load)
 {
     enum { COPIES = 3 };
@@ -251,7 +253,7 @@ static double memory_s(const struct wires *wires, const struct exchange_load *lo
     return bytes > 0 ? traffic_s(&wires->system->gpu, &wires->system->profile, bytes, 1) : 0;
 }
 
-/* Adds `weight` times the cost of a step that does, or does not, average over all ranks. */
+/* Adds `weight` times the cost of one step, which averages over all ranks if `averages`. */
 static void add_step(const struct wires *wires, const struct exchange_load *load, bool averages,
                      int step, double weight, struct exchange_cost *sum)
 {
@@ -271,8 +273,8 @@ static int num_groups(const struct wires *wires)
     return group > 0 ? wires->ranks.count / group : wires->ranks.count;
 }
 
-/* The mean over steps: the share `averaging` averages over all ranks, and changing graphs take
- * turns. */
+/* The mean over steps. The share `averaging` of them averages over all ranks, and a gossip graph
+ * that changes goes through all its turns. */
 struct exchange_cost exchange_cost(const struct system *system, const struct plan *plan,
                                    const struct exchange_load *load, double averaging)
 {
@@ -287,9 +289,10 @@ struct exchange_cost exchange_cost(const struct system *system, const struct pla
     return mean;
 }
 
-/* The compressor's copies; gradients that are late, and those that are summed; messages of all
- * ranks if they are gathered; all ranks' gradients of a part, for a robust rule; the weights of all
- * neighbours; and, for averaging beside the backward, the average to which the update is added. */
+/* Counts the compressor's copies; late gradients, both waiting and being summed; the messages of
+ * all ranks if gradients are all-gathered; for a robust rule, all ranks' gradients of one part; for
+ * gossip, the weights of all neighbours and, if averaging runs beside the backward, the average to
+ * which the update is added. */
 double exchange_memory_bytes(const struct system *system, const struct plan *plan,
                              const struct exchange_load *load)
 {

@@ -1,7 +1,7 @@
-/* sim/cost/exchange.h - the time of an exchange other than the library's all-reduce.
+/* sim/cost/exchange.h - the time of a gradient exchange other than the library's all-reduce.
  *
- * Phases (sim/exchange/exchange.h) are timed as collectives and messages over the wires of a plan's
- * data ranks; compression is timed as device memory traffic. */
+ * Phases (sim/exchange/exchange.h) are timed as collectives and messages over the links between a
+ * plan's data ranks; compression is timed as device memory traffic. */
 #ifndef SIM_COST_EXCHANGE_H
 #define SIM_COST_EXCHANGE_H
 
@@ -10,8 +10,8 @@
 
 struct exchange_ranks exchange_ranks(const struct system *system, const struct plan *plan);
 
-/* The mean time of one exchange of a load over steps, of which the share `averaging`
- * (averaging_share) ends a period. */
+/* The mean time per step to exchange a load. `averaging` is the share of steps that average over
+ * all ranks (averaging_share). */
 struct exchange_cost {
     double gradients_s; /* on the wire, of gradients */
     double weights_s;   /* on the wire, of weights */

@@ -22,16 +22,17 @@ extern const char *const attention_names[NUM_ATTENTION_KERNELS + 1]; /* "unfused
 /* NCCL's tables distinguish groups on one node, on two, and on more. */
 enum { NUM_NODE_CLASSES = 3 };
 
-/* Most that a channel carries, by NCCL 2.30.7's own model (src/graph/tuning.cc, its names
- * beside). */
+/* The most that a channel carries in NCCL 2.30.7's own model (src/graph/tuning.cc; NCCL's names
+ * stand beside). */
 struct nccl_rates {
     double ll_bytes_per_s[NUM_NODE_CLASSES];         /* llMaxBws */
     double ring_ll128_bytes_per_s;                   /* perChMaxRingLL128Bws */
     double tree_bytes_per_s[NUM_NODE_CLASSES];       /* perChMaxTreeBws */
     double tree_ll128_bytes_per_s[NUM_NODE_CLASSES]; /* perChMaxTreeLL128Bws */
     double ring_plateau;       /* factor on a ring's latency between nodes: ring.c */
-    double collnet_efficiency; /* of NICs, with CollNet's direct algorithm */
-    double nvls_efficiency;    /* of a channel, with multicast; 0: no NVSwitch multicast */
+    double collnet_efficiency; /* share of the NICs' rate that CollNet's direct algorithm reaches */
+    double nvls_efficiency;    /* share of a channel's rate that multicast reaches; 0: no NVSwitch
+                                  multicast */
     double nvls_tree_bytes_per_s[NUM_NODE_CLASSES]; /* perChMaxNVLSTreeBws */
 };
 

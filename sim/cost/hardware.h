@@ -5,7 +5,7 @@
  *   cluster  calibration/clusters/   groups of equal nodes and their network levels
  *   profile  calibration/profiles/   the share of the datasheet that a GPU and its fabric reach
  *   stack    calibration/stacks/     a software family: its fusion, overlap, launching and memory
- * All are values, found by name (file name or alias) or by path. */
+ * Each is loaded by name (file name or alias) or by path. */
 #ifndef SIM_COST_HARDWARE_H
 #define SIM_COST_HARDWARE_H
 
@@ -24,11 +24,12 @@
 struct gpu {
     char name[48]; /* "a100-80g-sxm" */
     char source[256];
-    char words[6][40]; /* aliases, and the names that measured rows use: "A100-80GB-SXM" */
+    char words[6][40]; /* aliases, also the names in measured rows: "A100-80GB-SXM" */
     int arch;          /* enum gpu_arch */
     char die[24];      /* "gh100": GPUs with the same die share its measurements; "": not stated */
-    double memory_bytes; /* in a search's own copy: what its plans may be predicted to take */
-    double usable_bytes; /* that programs have of it: nvidia-smi's less the driver's; 0: all */
+    double memory_bytes; /* in a search's own copy: the largest peak that its plans may have */
+    double
+        usable_bytes; /* usable by programs: what nvidia-smi shows less the driver's part; 0: all */
     double memory_bytes_per_s;
     int num_sms;
     double clock_hz;
@@ -45,7 +46,8 @@ enum { MAX_LEVELS = 6 };
 struct level {
     char name[24];
     int size;           /* members of the level below that one unit of this level joins */
-    char fabric[32];    /* "nvswitch3", "ib-hdr", "pcie4" ... a word for people */
+    char fabric[32];    /* "nvswitch3", "ib-hdr" ...; "pcie..." and "mesh" change the model, and
+                           measured curves must have the same */
     double bytes_per_s; /* one direction: of a GPU (levels[0]), of a NIC (above) */
     double latency_s;
     bool in_network_reduction; /* NVLS within a node, SHARP above */
@@ -58,8 +60,8 @@ struct level {
     int nvls_channels;             /* 0: no NVLS */
     double nvls_intra_bytes_per_s; /* NCCL's bwIntra of an NVLS channel */
     double spread;                 /* standard deviation of one transfer's time, relative */
-    double link_bytes_per_s; /* levels[0], of a mesh: of the one link that joins two members; 0:
-                                switches give any two the whole bandwidth */
+    double link_bytes_per_s; /* levels[0] of a mesh: bandwidth of the one link between two members;
+                                0: no mesh, switches give any two members the whole bandwidth */
 };
 
 struct cluster {
@@ -74,15 +76,15 @@ struct cluster {
     int gpus_per_host; /* when levels[0] joins several hosts; 0: a node is a host */
     int num_levels;
     struct level levels[MAX_LEVELS];
-    bool amd_cpu;                    /* NCCL's latencies differ */
-    double host_bytes_per_s;         /* host memory bandwidth, share of one GPU's process */
-    double price_per_gpu_h;          /* dollars; 0: not stated */
-    double storage_bytes_per_s;      /* that all hosts together write to storage; 0: no limit */
-    double host_storage_bytes_per_s; /* that one host writes; 0: not stated */
+    bool amd_cpu;               /* NCCL's model has other latencies for AMD CPUs */
+    double host_bytes_per_s;    /* host memory bandwidth that one GPU's process gets */
+    double price_per_gpu_h;     /* dollars; 0: not stated */
+    double storage_bytes_per_s; /* rate at which all hosts together write to storage; 0: no limit */
+    double host_storage_bytes_per_s; /* rate at which one host writes to storage; 0: not stated */
     double
         host_mtbf_s;   /* mean time between failures of a host without its GPUs, and of its links */
-    double hosts_lost; /* hosts that a failure of hardware takes, mean; >= 1 */
-    double repair_s;   /* until a host that failed is back */
+    double hosts_lost; /* mean number of hosts that a hardware failure takes out; >= 1 */
+    double repair_s;   /* time until a failed host is back */
 };
 
 /* A tile shape of matrix products, with its speed relative to the best. */
@@ -97,12 +99,14 @@ struct gemm_point {
     double m, n, k, flops_per_s;
 };
 
-/* rate = efficiency x peak x s / (s + half_seq), of the causal half's FLOPs. */
+/* At sequence length s the rate is efficiency x peak x s / (s + half_seq). FLOPs are those of the
+ * causal half. */
 struct attention_rate {
     double forward_efficiency, backward_efficiency, half_seq;
 };
 
-/* How much other programs disturbed a calibration, and its error on held-out steps. */
+/* How much other programs disturbed a calibration, and the error of its predictions of held-out
+ * steps. */
 struct disturbance {
     double
         core_share; /* smallest share of its core that a rank got while ops and steps were timed */
@@ -110,34 +114,36 @@ struct disturbance {
     double waited_s;       /* time waited for a quiet machine beforehand */
 };
 
-/* Products of a type with fewer than 16 bits. */
+/* Rates of matrix products in a type with fewer than 16 bits. */
 struct narrow_rate {
-    double efficiency; /* share of their peak that is reached, relative to gemm_efficiency; 0: not
-                          known */
-    double half_k;     /* 0: gemm_half_k at as many bytes */
+    double efficiency; /* share of the type's peak that is reached, relative to gemm_efficiency; 0:
+                          not known */
+    double
+        half_k; /* as gemm_half_k; 0: the k that has as many bytes as gemm_half_k has in 16 bits */
 };
 
 struct profile {
     char name[48];
     char gpu_name[48];
     char source[320];
-    bool measured; /* some constant was fitted to runs of this GPU */
-    bool
-        is_missing; /* there is none: placeholders, which memory does not depend on and time does */
+    bool measured;   /* some constant was fitted to runs of this GPU */
+    bool is_missing; /* no profile exists and values are placeholders, so that memory can be
+                        predicted but no time */
     struct provenance provenance;
-    bool is_disturbed; /* error_log is the error of the held-out steps */
+    bool is_disturbed; /* by other programs; error_log is then the error of the held-out steps */
     struct disturbance disturbed;
-    double gemm_efficiency; /* of peak, long inner dimension, sustained clock */
+    double gemm_efficiency; /* share of peak with a long inner dimension, in short runs */
     double sustained;       /* share of the short-run product rate that the power limit sustains */
-    double power_w;         /* limit that rates were found at (sim/cost/power.h); 0: not said */
-    double gemm_half_k;     /* inner dimension at which half of gemm_efficiency is reached */
+    double power_w; /* power limit at which rates were measured (sim/cost/power.h); 0: not stated */
+    double gemm_half_k; /* inner dimension at which half of gemm_efficiency is reached */
     struct narrow_rate narrow[NUM_DTYPES]; /* of products of fewer than 16 bits */
     double gemm_unaligned_efficiency; /* share of the rate left when a dimension is no multiple of
                                          16 bytes */
     double gemm_memory_efficiency;    /* share of memory bandwidth a thin product reaches */
-    double batched_gemm_efficiency;   /* scores and context of unfused attention, of peak */
-    double batched_gemm_half_dim;     /* head dimension at which half of that is reached */
-    double unaligned_efficiency; /* share of the rate left when a head's row is no multiple of 16
+    double batched_gemm_efficiency; /* share of peak that the products of unfused attention (scores,
+                                       context) reach */
+    double batched_gemm_half_dim;   /* head dimension at which half of that is reached */
+    double unaligned_efficiency; /* share of that rate left when a head's row is no multiple of 16
                                     bytes */
     double memory_efficiency;    /* share of memory bandwidth that large pointwise kernels reach */
     double kernel_s; /* shortest time from the start of a queued kernel to the start of the next */
@@ -145,14 +151,15 @@ struct profile {
     double intra_bandwidth_factor,
         intra_latency_factor; /* from NCCL's model to measured times, within a node */
     double inter_bandwidth_factor, inter_latency_factor; /* ... between nodes */
-    double overlap_compute_slowdown; /* factor on compute time beside a collective */
+    double overlap_compute_slowdown; /* factor on compute time while a collective runs */
     double overlap_comm_slowdown;
     double chip_spread;  /* standard deviation of sustained speed between chips */
     double pass_spread;  /* relative standard deviation of one chip's passes over a chunk */
     double drift_s;      /* variance of a rank's compute time per second: see drift_wait_s */
     double error_log;    /* half width of the 90 % interval, in log time, out of sample */
-    double source_error; /* half width of a shift of all its runs, where it was never measured */
-    struct attention_rate attention[NUM_ATTENTION_KERNELS]; /* unfused unused */
+    double source_error; /* half width of the shift (in log time) that all runs of a GPU that was
+                            never measured have in common */
+    struct attention_rate attention[NUM_ATTENTION_KERNELS]; /* [ATTENTION_UNFUSED] is not used */
     int num_gemm_tiles;
     struct gemm_tile gemm_tiles[MAX_GEMM_TILES];
     int num_gemm_points;
@@ -161,7 +168,8 @@ struct profile {
     struct kernel *kernels; /* measured ops, used instead of the formulas; owned */
     int num_curves;
     struct curve *curves; /* of collectives; owned */
-    int num_fitted;       /* number of rows that constants were fitted on: "SOURCE" or row ids */
+    int num_fitted;       /* measured rows that constants were fitted on: row ids, or the source of
+                             several rows */
     char (*fitted)[40];
 };
 
@@ -170,43 +178,49 @@ extern const char *const overlap_names[NUM_OVERLAPS + 1];
 
 enum launch { LAUNCH_EAGER, LAUNCH_GRAPHS, LAUNCH_PASSES };
 
-/* When gradients that ZeRO shards are reduced: after each microbatch, or once per step, kept whole
- * until then. */
+/* When gradients that ZeRO shards are reduced: after each microbatch, or once per step, with the
+ * whole gradients kept until then. */
 enum accumulate { ACCUMULATE_REDUCED, ACCUMULATE_NO_SYNC };
-/* Pipeline stages whose chunks are reduced in buckets; the other stages reduce whole chunks. */
+/* Which pipeline stages reduce the gradients of a chunk in buckets; the other stages reduce a whole
+ * chunk at once. */
 enum pipeline_buckets { PIPELINE_BUCKETS_NONE, PIPELINE_BUCKETS_FIRST, PIPELINE_BUCKETS_ALL };
 
 /* When and how the host launches kernels, and its other overheads. */
 struct stack_host {
     int launch;            /* enum launch */
-    bool launches_ahead;   /* launches run ahead of the GPU: also across layers, and beside a
+    bool launches_ahead;   /* launches run ahead of the GPU, also across layers and during a
                               collective */
-    double issue_s;        /* to launch one kernel, eager */
+    double issue_s;        /* time to launch one kernel, eager */
     double graph_kernel_s; /* instead of issue_s when launch is graphs: time from one kernel to the
                               next */
-    double checkpoint_s;   /* to save and restore the state of a recomputed layer */
+    double checkpoint_s;   /* time to save and restore the state of a recomputed layer */
     double microbatch_s;   /* overhead of one forward-backward of a chunk */
     double step_s;         /* overhead and logging per step */
 };
 
-/* What memory holds of 16-bit weights' gradients where a plan does not say: fp32, or their own. */
+/* The type in which gradients of 16-bit weights are kept when a plan does not say: fp32, or the
+ * weights' own type. */
 enum main_gradients { MAIN_GRADIENTS_FP32, MAIN_GRADIENTS_OWN };
-/* The rank whose memory a family's log shows: that of the stage with most, or the last. */
+/* The rank whose memory the logs of a software family show: one of the stage with the most memory,
+ * or of the last stage. */
 enum logged_stage { LOGGED_MOST, LOGGED_LAST };
 
 /* Memory beside a model's state and activations. */
 struct stack_memory {
     double allocator_slack; /* fragments: reserved / allocated - 1 */
-    double error;           /* half width of 90 % of log(peak / predicted) */
+    double error;           /* half width of the 90 % interval of log(peak / predicted) */
     double context_bytes;   /* CUDA context, kernels, workspaces of libraries */
     double graph_bytes;     /* pools of captured graphs, when launch is graphs */
     int main_gradients;     /* enum main_gradients */
-    bool low_gradients;     /* those in the weights' type stay, beside the fp32 ones they add to */
-    bool frees_gradients;   /* a step's gradients are there once they are made; else all the time */
-    bool shards_are_master; /* ZeRO-3's shards are fp32 masters, narrowed as they are gathered */
+    bool low_gradients;   /* gradients in the weights' type stay beside the fp32 ones to which they
+                             are added */
+    bool frees_gradients; /* gradients are freed after the optimizer; else their buffers stay all
+                             the time */
+    bool shards_are_master; /* ZeRO-3 shards the fp32 master weights and narrows them when it
+                               gathers them */
     bool connects_groups;   /* opens a communicator for each group of ranks, connected for all
                                algorithms */
-    double logits_bytes;    /* per logit held at the loss */
+    double logits_bytes;    /* bytes held per logit at the loss */
     int logits_rows;        /* most rows of logits computed at once; 0: all */
 };
 
@@ -214,27 +228,29 @@ struct stack_memory {
 struct stack_shards {
     double bucket_bytes;       /* gradient bucket for overlapped reductions; 0: a whole chunk */
     int pipeline_buckets;      /* enum pipeline_buckets */
-    int layer_messages;        /* collectives that a layer's parameters travel in (ZeRO-3) */
+    int layer_messages;        /* collectives in which a layer's parameters are gathered (ZeRO-3) */
     double message_per_rank_s; /* host time of each message, per member of the group */
-    bool copies;               /* parameters are sharded one by one: shard_copies() */
-    bool reshard;              /* ZeRO-3 drops a layer's weights after its forward */
-    int prefetch;              /* layers that ZeRO-3 gathers ahead of the running one */
-    int accumulate;            /* enum accumulate */
-    int pipeline_zero;         /* highest ZeRO stage that the software has with a pipeline */
+    bool copies;       /* parameters are sharded one by one, which costs copies: shard_copies() */
+    bool reshard;      /* ZeRO-3 drops a layer's weights after its forward */
+    int prefetch;      /* layers that ZeRO-3 gathers ahead of the running one */
+    int accumulate;    /* enum accumulate */
+    int pipeline_zero; /* highest ZeRO stage that the software supports with a pipeline */
 };
 
-/* How checkpoints are taken: training stops until they are in storage; it stops while they are
- * copied to the host; the same, and most go no further than to another host's memory. */
+/* How checkpoints are taken. BLOCKING: training stops until a checkpoint is in storage. ASYNC:
+ * training stops only while it is copied to the host. MEMORY: as ASYNC, but most checkpoints go
+ * only to another host's memory. */
 enum checkpointing { CHECKPOINT_BLOCKING, CHECKPOINT_ASYNC, CHECKPOINT_MEMORY, NUM_CHECKPOINTING };
 extern const char *const checkpointing_names[NUM_CHECKPOINTING + 1];
 
-/* Failures of the software, and what a failure of any sort costs beside lost work and loading. */
+/* How often the software fails, and the time that any failure costs beside lost work and
+ * loading. */
 struct stack_recovery {
     int checkpointing; /* enum checkpointing */
-    double mtbf_s;     /* mean time between failures of the software, of one host's share */
-    double detect_s;   /* until a failure is noticed */
-    double relaunch_s; /* until all processes run again: hosts replaced, communicators made */
-    double warm_up_s;  /* that the first steps take beyond the usual */
+    double mtbf_s;     /* mean time between software failures, for one host */
+    double detect_s;   /* time until a failure is noticed */
+    double relaunch_s; /* time until all processes run again: hosts replaced, communicators made */
+    double warm_up_s;  /* extra time of the first steps */
 };
 
 /* Defaults where a plan or a measured run says nothing. */
@@ -242,8 +258,8 @@ struct stack_unstated {
     bool flash_default; /* what an absent attn= means */
     bool sp_default;    /* a measured run with tp has sequence parallelism */
     int zero_default;   /* ZeRO stage of a measured run */
-    int logged_stage;   /* enum logged_stage: of its memory */
-    int fp8_default;    /* enum precision of a measured run in fp8 of no stated recipe */
+    int logged_stage;   /* enum logged_stage: whose memory a measured run states */
+    int fp8_default;    /* enum precision of a measured run in fp8 that states no recipe */
 };
 
 struct stack {
@@ -266,31 +282,31 @@ struct stack {
     double optimizer_passes; /* memory traffic of the optimizer relative to one fused pass */
     bool scatter_gather_p2p; /* pipeline messages split over tensor ranks, gathered in the node */
     bool leaves_vocab_odd;   /* a tensor rank's vocabulary is not padded */
-    bool keeps_gathered;     /* products' gathered inputs stay for the backward */
-    bool tied_reduce;        /* tied embeddings are all-reduced between first and last stage */
+    bool keeps_gathered;  /* inputs of products that were gathered stay gathered for the backward */
+    bool tied_reduce;     /* tied embeddings are all-reduced between first and last stage */
     bool post_validation; /* with a split backward, a stage updates before the global norm is known
                            */
     bool gradients_in_dtype; /* fp16 gradients accumulate and are reduced in fp16; bf16 in fp32 */
-    bool keeps_quantized;    /* weights are kept and gathered quantised, where the recipe can */
-    double error_log;        /* as in a profile, for this family's runs; 0: not known */
-    struct error_widths widths; /* per part, instead of error_log; 0: not known */
-    double source_error;        /* as a profile's */
-    double
-        time_ratio; /* factor on all times, learned from own runs (sim/cost/learned.h); 0: none */
-    double expert_time_ratio; /* the same of models with experts */
-    double expert_error;      /* the same of runs with experts, none of which was fitted */
+    bool keeps_quantized; /* weights are kept and gathered quantised where the recipe allows it */
+    double error_log;     /* as in a profile, but of this family's runs; 0: not known */
+    struct error_widths widths; /* by part of the step, instead of error_log; 0: not known */
+    double source_error;        /* as in a profile, but of a stack on which nothing was fitted */
+    double time_ratio; /* factor on all times, learned from the user's runs (sim/cost/learned.h); 0:
+                          none */
+    double expert_time_ratio; /* time_ratio for models with experts */
+    double expert_error;      /* source_error of runs with experts, none of which was fitted */
     int num_fitted;           /* as in a profile */
     char (*fitted)[40];
 };
 
-/* What a plan is costed on: every part resolved. */
+/* The system that a plan is costed on, with all parts loaded. */
 struct system {
     struct gpu gpu;
     struct cluster cluster;
     struct profile profile;
     struct stack stack;
     int num_gpus;
-    double fits_bytes; /* that plans are said to fit in; 0: what the GPU's programs have */
+    double fits_bytes; /* memory that plans must fit in; 0: what programs can use of the GPU */
 };
 
 /* Factor on all times of a model on the system. */
@@ -306,11 +322,11 @@ double gpu_usable_bytes(const struct gpu *gpu);
 /* A host's rate into the network; 0 without one. */
 double cluster_host_network_bytes_per_s(const struct cluster *cluster);
 
-/* That a host writes to storage: what the cluster states, or 2 GB/s, if its network cards take as
- * much. */
+/* A host's rate of writing to storage: as the cluster states, or else 2 GB/s, but at most the rate
+ * of the host's network cards. */
 double cluster_host_storage_bytes_per_s(const struct cluster *cluster);
-/* That `hosts` hosts together write, up to the storage's limit; and whether the 2 GB/s of each
- * determine it. */
+/* The rate at which `hosts` hosts together write, at most the storage's limit; and whether that
+ * rate rests on the assumed 2 GB/s per host. */
 double cluster_storage_bytes_per_s(const struct cluster *cluster, int hosts);
 bool cluster_assumes_storage(const struct cluster *cluster, int hosts);
 
@@ -318,7 +334,7 @@ bool gpu_load(const char *name, struct gpu *out, struct err *err);
 bool cluster_load(const char *name, struct cluster *out, struct err *err);
 bool profile_load(const char *name, struct profile *out, struct err *err);
 bool stack_load(const char *name, struct stack *out, struct err *err);
-/* Stands in where a cluster names no profile: plans have a memory and no time. */
+/* A placeholder for a cluster without a profile: memory can then be predicted, but no time. */
 struct profile profile_missing(const char *gpu);
 
 /* Loads a cluster, its GPU and profile, and the stack. `stack` NULL: the one that the cluster's
@@ -331,7 +347,7 @@ void system_release(struct system *system);
  * attention kernel that its stack uses. */
 bool system_check_attention(const struct system *system, struct err *err);
 
-/* Read and write the objects of a plan file. where = the key. */
+/* Read and write the objects of a plan file. If reading fails, err->where is the key. */
 bool gpu_read(const json_t *object, struct gpu *out, struct err *err);
 bool cluster_read(const json_t *object, struct cluster *out, struct err *err);
 bool profile_read(const json_t *object, struct profile *out, struct err *err);
@@ -353,8 +369,9 @@ extern const size_t num_gpu_fields, num_cluster_fields, num_group_fields, num_le
 /* GPUs of a node, which is all that levels[0] joins: for NVL72, a rack. */
 int cluster_node_size(const struct cluster *cluster);
 int cluster_host_size(const struct cluster *cluster); /* GPUs of one operating system */
-/* GPUs that a job of `num_gpus` gets on each node. Racks of several hosts give equal shares of
- * whole hosts, at least half a rack, so that groups align: 64 of 72. Otherwise the node's size. */
+/* GPUs that a job of `num_gpus` gets on each node. Racks of several hosts give whole hosts, at
+ * least half a rack, and equally many from each rack, so that groups align: 64 of 72. If no such
+ * share divides the job, it gets the whole node. */
 int cluster_node_share(const struct cluster *cluster, int num_gpus);
 
 /* The kernel that runs for attn=flash on this GPU: the stack's, or an older one if the GPU cannot

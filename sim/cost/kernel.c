@@ -35,8 +35,8 @@ const size_t num_kernel_fields = LENGTH(kernel_fields);
 
 /* --- the fit ------------------------------------------------------------------------------ */
 
-/* The work of a size: products use all four sizes, other ops rows and columns only, as k may be a
- * table's rows. */
+/* The work of an op of this size. Products multiply all four sizes. Other ops leave out k, which
+ * may be the number of rows of a table. */
 static double work_of(int kind, const double size[NUM_KERNEL_SIZES])
 {
     bool multiplies = kind == OP_GEMM || kind == OP_SCORES || kind == OP_ATTENTION_VALUES ||
@@ -101,8 +101,8 @@ static void solve(double a[NUM_KERNEL_SIZES][NUM_KERNEL_SIZES + 1], double *x)
     }
 }
 
-/* Least squares with a prior of slope 0, of one point's weight, so that sizes that were not varied,
- * or only together, get no arbitrary slopes. */
+/* Least squares with a prior of slope 0 that weighs as much as one point. Without it, sizes that
+ * were not varied, or only together with others, would get arbitrary slopes. */
 static void find_slope(struct kernel *kernel)
 {
     double sums[NUM_KERNEL_SIZES][NUM_KERNEL_SIZES + 1] = { 0 };

@@ -17,7 +17,7 @@ extern const char *const kernel_names[NUM_KERNEL_KINDS + 1]; /* kinds of ops, an
 extern const char *const pass_names[];                       /* by enum op_pass */
 
 /* One measurement. Sizes are an op's m, n, k and batch; for the optimizer m is the number of
- * parameters that a rank updates and the others are 1. All above 0. */
+ * parameters that a rank updates and the others are 1. All values are above 0. */
 struct kernel_point {
     double size[NUM_KERNEL_SIZES];
     double time_s;
@@ -44,16 +44,16 @@ void kernel_size_of(const struct op *op, double size[NUM_KERNEL_SIZES]);
 bool kernel_sizes_equal(const double a[NUM_KERNEL_SIZES], const double b[NUM_KERNEL_SIZES]);
 
 /* Seconds at a size: the measured time if there is one, otherwise the trend corrected by the
- * nearest points' deviations from it. Outside the measured range the seconds per unit of work stay
- * those at its edge. */
+ * nearest points' deviations from it. Outside the measured range, the seconds per unit of work are
+ * those at the range's edge. */
 double kernel_s(const struct kernel *kernel, const double size[NUM_KERNEL_SIZES]);
 
-/* The table for an op: that of the same variant, else the first of its kind and pass; NULL:
- * none. */
+/* The table for an op: the one with the same variant, else the first with the same kind and pass;
+ * NULL: none. */
 const struct kernel *kernel_find(const struct kernel *kernels, int num_kernels, int kind, int pass,
                                  const char *variant);
 
-/* An object of a profile's "kernels". */
+/* Reads and writes an object of a profile's "kernels". */
 bool kernel_read(const json_t *object, struct kernel *out, struct err *err);
 json_t *kernel_write(const struct kernel *kernel);
 void kernel_release(struct kernel *kernel);

@@ -1,7 +1,9 @@
-/* sim/cost/learned.h - what one's own runs taught about a stack: `learn -o mine.json`.
+/* sim/cost/learned.h - corrections to a stack, learned from the user's own runs by `learn -o
+ * mine.json`.
  *
- * An overlay on the shipped constants: a factor on all times of a stack, and how much of its shift
- * is left. `--learned mine.json` lays it on a system once the stack is loaded. */
+ * They replace two sorts of shipped constants: a factor on all times of a stack, and the shift (the
+ * error that all runs of a stack or GPU have in common), of which less is left. `--learned
+ * mine.json` applies them to a system after its stack is loaded. */
 #ifndef SIM_COST_LEARNED_H
 #define SIM_COST_LEARNED_H
 
@@ -10,15 +12,16 @@
 
 enum { MOST_LEARNED = 256, MOST_LEARNED_GPUS = 16 };
 
-/* One stack, with models of one sort. */
+/* What was learned about one stack, with models of one sort. */
 struct learned_stack {
     char stack[48];
-    bool experts;       /* of models with experts; else of dense ones */
+    bool experts;       /* learned from models with experts; else from dense ones */
     double time_ratio;  /* measured / predicted */
-    double ratio_error; /* standard deviation of its logarithm */
-    double shift;       /* half width of 90 % that a whole source may still be off, in log time */
-    int runs;           /* it was learned from */
-    const char *profiles[MOST_LEARNED_GPUS]; /* of the GPUs that they ran on */
+    double ratio_error; /* standard deviation of log(time_ratio) */
+    double shift;       /* half width of the 90 % interval of the shift that is left, in log time */
+    int runs;           /* number of runs that it was learned from */
+    const char
+        *profiles[MOST_LEARNED_GPUS]; /* names of the profiles of the GPUs that the runs used */
     int num_profiles;
 };
 
@@ -28,17 +31,18 @@ struct learned {
     int count;
 };
 
-/* ERR_INPUT with FILE:LINE: key. Release in either case. */
+/* A faulty file gives ERR_INPUT with FILE:LINE: key. Call learned_release in either case. */
 bool learned_load(const char *path, struct learned *out, struct err *err);
 void learned_release(struct learned *learned);
 json_t *learned_write(const struct learned *learned);
 
-/* NULL: nothing was learned of the stack with such models. */
+/* NULL: nothing was learned about the stack with such models. */
 const struct learned_stack *learned_find(const struct learned *learned, const char *stack,
                                          bool experts);
 
-/* Sets the stack's ratios. A shift that was assumed shrinks to what is left of it, never grows; of
- * the GPU only where the runs had it. Applying it twice changes nothing. */
+/* Sets the stack's time ratios and lowers the shifts of stack and GPU to what is left of them; a
+ * shift never grows. The GPU's shift is lowered only if the runs used the same profile. Applying it
+ * twice changes nothing. */
 void learned_apply(const struct learned *learned, struct system *system);
 
 extern const struct field learned_fields[];

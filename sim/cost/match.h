@@ -5,7 +5,7 @@
  * "stacks": the first rule whose words all match wins, and its assumptions are reported.
  *
  * A pattern is looked for anywhere in the text, whatever the case of letters; `*` in it stands for
- * any text, `|` parts alternatives, and an empty pattern matches an empty text only. */
+ * any text, `|` separates alternatives, and an empty pattern matches an empty text only. */
 #ifndef SIM_COST_MATCH_H
 #define SIM_COST_MATCH_H
 
@@ -18,13 +18,14 @@ struct match_rule {
     int gpus_per_node;                         /* 0: any */
     int compiled;                              /* 0 or 1; -1: any */
     char use[48];                              /* the cluster or stack */
-    char memory[48];      /* of stacks: the one whose memory it was; "": its own */
+    char memory[48];      /* rules for stacks: the stack whose memory such rows had; "": `use` */
     char recompute[48];   /* rules for stacks: replaces the row's recompute; "": keeps it */
     int optimizer;        /* rules for stacks: enum optimizer of the row's plan */
     char assumption[160]; /* what the rule assumes; "": nothing */
-    char skip[160];       /* why there is no match; "": there is one */
-    double power_w;       /* of clusters: the GPU's limit; 0: its own */
-    bool unknown_network; /* of clusters: words that nobody knows are no fast fabric */
+    char skip[160];       /* why such rows cannot be predicted; "": they can */
+    double power_w; /* rules for clusters: power limit of each GPU; 0: that of the GPU's file */
+    bool unknown_network; /* rules for clusters: the network's words are unknown, so half of the
+                             cluster's speed between nodes is assumed */
 };
 
 struct match_rules {
@@ -32,10 +33,12 @@ struct match_rules {
     int count;
 };
 
-/* Properties of a model that no column of a row states, by the names of model and software. */
+/* Properties of a model that no column of a measured row states. They are found by the names of the
+ * model and the software. */
 struct match_model {
     char model[80], software[128]; /* patterns */
-    char preset[64]; /* the model whose kinds of blocks it has; "": blocks alike, without experts */
+    char preset[64]; /* preset with the same kinds of blocks; "": all blocks are alike, without
+                        experts */
     int gated;       /* 0 or 1: whether the model's feed-forward is gated; -1: either */
     int norm, activation, positions; /* as in struct model */
     bool linear_bias, tied, embedding_norm;
@@ -57,8 +60,8 @@ struct match_table {
 struct match_row {
     const char *gpu, *network, *software;
     int gpus_per_node;
-    const char *source; /* the key of its source; NULL: none */
-    int compiled;       /* whether its kernels were compiled, 0 or 1; -1: not stated */
+    const char *source; /* the key of the row's source; NULL: none */
+    int compiled;       /* whether kernels were compiled, 0 or 1; -1: not stated */
 };
 
 /* Texts are borrowed from the table. */
@@ -69,9 +72,10 @@ struct match {
     const char *recompute; /* the recompute that really ran, when the row is known to be wrong; "":
                               the row's */
     int optimizer;         /* enum optimizer */
-    const char *skip;      /* why the row cannot be predicted; "" */
-    double power_w;        /* limit of the GPUs; 0: their own */
-    bool unknown_network;  /* nobody knows its words: half of the cluster's speed */
+    const char *skip;      /* why the row cannot be predicted; "": it can */
+    double power_w;        /* power limit of each GPU; 0: that of the GPU's file */
+    bool unknown_network;  /* the network's words are unknown: half of the cluster's speed between
+                              nodes */
 };
 
 /* Loads `path`, or calibration/match.json when it is NULL. Release with match_release. */

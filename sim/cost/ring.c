@@ -17,7 +17,8 @@ bool ring_available(const struct comm_group *group, enum collective collective,
 }
 
 /* LL sends a flag with every four bytes, so half of the traffic is data; LL128 has a flag in every
- * 128 bytes, and NCCL reaches 0.92 with it. Threads copy both, which limits their bandwidth. */
+ * 128 bytes and reaches 0.92 of the bandwidth in NCCL's model. Threads copy both, which limits
+ * their bandwidth. */
 static double bus_bytes_per_s(const struct comm_group *group, enum protocol protocol)
 {
     double bus = nccl_bus_bytes_per_s(group);
@@ -52,9 +53,9 @@ static double rounds_latency_s(const struct comm_group *group, enum collective c
 }
 
 /* In one node every channel visits the ranks in the same order [sameChannels], so the message
- * streams and only one hop's latency counts. Between nodes the channels enter at different NICs and
- * so differ, and NCCL counts one hop per rank; with Simple, that of a whole chunk, as in its
- * tree. */
+ * streams and only one hop's latency counts. Between nodes the channels enter at different NICs, so
+ * their orders differ, and NCCL counts one hop per rank. With Simple, a hop has the latency of a
+ * whole chunk, as in NCCL's tree. */
 static double broadcast_latency_s(const struct comm_group *group, enum protocol protocol)
 {
     if (group->num_nodes == 1)

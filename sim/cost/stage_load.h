@@ -9,7 +9,8 @@ struct stage_load {
     struct exchange_tensor tensors[NUM_PIECES * MAX_PIECE_TENSORS];
 };
 
-/* The stage's parameters times `share`, taken equally of each tensor: counts may be fractions. */
+/* Fills in the share `share` of the stage's parameters. It is taken equally from each tensor, so
+ * counts may be fractions. */
 void fill_stage_load(const struct model *model, const struct plan *plan,
                      const struct pieces *pieces, int stage, double share, struct stage_load *out);
 

@@ -76,7 +76,7 @@ static bool check_count(const struct cluster *cluster, int num_gpus, struct err 
     double node_gpus = cluster_node_size(cluster);
     double num_nodes = cluster->num_nodes;
     if (cluster->num_levels == 1 && cluster->num_nodes == 0)
-        num_nodes = 1; /* nothing joins a second one */
+        num_nodes = 1; /* no level joins a second node */
     if (num_gpus < 1)
         return err_set(err, ERR_USAGE, "gpus", "expected at least 1; found %d", num_gpus);
     if (num_nodes > 0 && num_gpus > num_nodes * node_gpus)

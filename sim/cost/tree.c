@@ -54,8 +54,8 @@ static double correction(enum protocol protocol, double message_bytes)
     return size_class < NUM_SIZE_CLASSES ? size_correction[protocol][size_class] : 1;
 }
 
-/* Up and down again: a chain through the ranks of a node, a binary tree over the nodes. Each byte
- * crosses a link once each way, so the message sees half of the bus. */
+/* The message goes up and down again through a chain of the ranks of each node and a binary tree
+ * over the nodes. Each byte crosses a link once each way, so the message gets half of the bus. */
 void tree_cost(const struct comm_group *group, enum collective collective, enum protocol protocol,
                double message_bytes, double *latency_s, double *bytes_per_s)
 {

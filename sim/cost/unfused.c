@@ -4,18 +4,18 @@
 
 #include <string.h>
 
-/* Counted from the kernels that run: each read or write of a value is one. In Megatron-LM's
- * FusedScaleMaskSoftmax.forward_torch_softmax fp16 is widened (6 bytes), scaled, masked, normalised
- * (8 each) and narrowed (6), and two kernels make the mask; the backward does the same, and its
- * softmax also reads its output. Its cross entropy (core/tensor_parallel/cross_entropy.py) widens,
- * finds the maximum, subtracts it, exponentiates and sums. Elementwise kernels of PyTorch, with
- * their copies and counted from memory, are: gelu with its bias; silu with its product; rotary
- * (apply_rotary_pos_emb: negate half, concatenate, times cosine plus times sine), for queries and
- * for keys; and a norm (square, mean, root, product, scale).
- * Kept, as traced (tests/fixtures/traces): the softmax keeps its fp32 probabilities beside the
- * narrowed ones; the product of a gate keeps silu's output beside both inputs. A norm in PyTorch's
- * own kernels keeps the widened input and what it scales, in place of its input: 4 + 2 - 2 bytes.
- */
+/* Traffic is counted from the kernels that run, each read or write of a value as one. In
+ * Megatron-LM's FusedScaleMaskSoftmax.forward_torch_softmax fp16 is widened (6 bytes), scaled,
+ * masked, normalised (8 each) and narrowed (6), and two kernels make the mask; the backward does
+ * the same, and its softmax also reads its output. Its cross entropy
+ * (core/tensor_parallel/cross_entropy.py) widens, finds the maximum, subtracts it, exponentiates
+ * and sums. PyTorch's elementwise kernels and their copies are counted as recalled: gelu with its
+ * bias; silu with its product; rotary (apply_rotary_pos_emb: negate half, concatenate, times cosine
+ * plus times sine), for queries and for keys; and a norm (square, mean, root, product, scale). What
+ * is kept for the backward was traced (tests/fixtures/traces): the softmax keeps its fp32
+ * probabilities beside the narrowed ones; the product of a gate keeps silu's output beside both
+ * inputs. A norm in PyTorch's own kernels keeps the widened input and the values that it scales, in
+ * place of its input: 4 + 2 - 2 bytes. */
 const struct unfused_ops unfused_usual = { {
     [UNFUSED_NORM] = { .values = 6,
                        .kernels = 5,

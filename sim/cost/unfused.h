@@ -1,7 +1,7 @@
 /* sim/cost/unfused.h - how a stack file states the cost of ops that it does not fuse.
  *
- * { "norm": { "bytes": 36, "kernels": 8, ... }, ... }: an op that it leaves out costs as much as
- * PyTorch's and Megatron-LM's own kernels. */
+ * { "norm": { "bytes": 36, "kernels": 8, ... }, ... }: an op that the file leaves out costs as much
+ * as with PyTorch's and Megatron-LM's own kernels. */
 #ifndef SIM_COST_UNFUSED_H
 #define SIM_COST_UNFUSED_H
 
@@ -13,7 +13,7 @@
 
 extern const struct unfused_ops unfused_usual;
 
-/* `object` NULL: all ops have their defaults. where = unfused.OP.KEY. */
+/* `object` NULL: all ops have their defaults. If reading fails, err->where is unfused.OP.KEY. */
 bool unfused_read(const json_t *object, struct unfused_ops *out, struct err *err);
 /* Only the ops that differ from the default; NULL: none do. */
 json_t *unfused_write(const struct unfused_ops *unfused);

@@ -11,9 +11,10 @@ static double deviation_of_maximum(double n)
     return (maximum_quantile(n, 0.841345) - maximum_quantile(n, 0.158655)) / 2;
 }
 
-/* If the times of a rank and its neighbours were independent with deviation s, the largest of m
- * would be s E above their mean with deviation s d, and the rank's own step adds variance 1: s^2 =
- * s^2 d^2 + 1. So the times grow by E / sqrt(1 - d^2) per step. */
+/* Let E and d be the mean and the standard deviation of the maximum of m standard normals. If the
+ * end times of a rank and its neighbours, m in all, were independent with deviation s, the latest
+ * would be s E after their mean, with deviation s d. The rank's own step adds variance 1, so s^2 =
+ * s^2 d^2 + 1, and the times grow by s E = E / sqrt(1 - d^2) per step. */
 static double endless_wait(double m)
 {
     double deviation = deviation_of_maximum(m);
@@ -42,8 +43,8 @@ static double mean_met(enum mixing_graph graph, int num_ranks)
     return (double)met / cycle;
 }
 
-/* With few ranks, neighbours share neighbours; the wait is then at most that for the maximum of n.
- * The two limits are joined with the power that fits simulations best. */
+/* With few ranks, neighbours share neighbours, and the wait is at most the one for all n ranks, the
+ * expected maximum of n. The two limits are joined with the power that fits simulations best. */
 double gossip_wait(enum mixing_graph graph, int num_ranks)
 {
     static const double power = 3;
@@ -52,7 +53,8 @@ double gossip_wait(enum mixing_graph graph, int num_ranks)
     return pow(pow(endless, -power) + pow(all, -power), -1 / power);
 }
 
-/* Ranks that act as one wait for each other in every step; the slowest of them is the group's. */
+/* The ranks of a group gossip as one: they wait for each other in every step, so the group is as
+ * slow as its slowest rank. */
 static double group_wait(const struct exchange *exchange, int num_ranks)
 {
     int group = exchange->group > 1 ? exchange->group : 1;
@@ -63,8 +65,9 @@ static double group_wait(const struct exchange *exchange, int num_ranks)
     return fmin(wait, expected_maximum(num_ranks));
 }
 
-/* Without messages between averages, the deviations of H steps add up to sqrt(H), and all ranks
- * wait once in H steps; otherwise one step in H waits for all, the others for neighbours. */
+/* Let one step in H average over all ranks. Without messages in the other steps, the deviations of
+ * H steps add up to sqrt(H), and all ranks wait once in H steps. Otherwise one step in H waits for
+ * all ranks and the others wait for neighbours. */
 double exchange_wait(const struct exchange *exchange, int num_ranks, double averaging)
 {
     const struct exchange_load one = { &(struct exchange_tensor){ 1, 1, 1 }, 1, 1 };

@@ -4,11 +4,11 @@
  * The time x of each rank's step is random, independent of other ranks and steps, with standard
  * deviation 1 here. A rank begins its next step when it and all ranks that it sends to or receives
  * from have ended this one: weights are too large to be buffered, so a message needs both ends. The
- * end times thus follow the max-plus recursion t_i <- max of t_j + x_j over i and these ranks.
- * Their growth per step, above the mean of x, is the waiting (Baccelli et al. 1992,
- * "Synchronization and Linearity", chapter 7). With all ranks it is the expected maximum of n. With
- * neighbours it exceeds the expected maximum of those alone, as each of them has waited too, but it
- * stays bounded as n grows.
+ * end times thus follow the max-plus recursion t_i <- max over j of (t_j + x_j), where j is i or
+ * one of these ranks. Their growth per step, above the mean of x, is the waiting (Baccelli et al.
+ * 1992, "Synchronization and Linearity", chapter 7). With all ranks it is the expected maximum of
+ * n. With neighbours alone it exceeds the expected maximum of these few, as each of them has waited
+ * too, but it stays bounded as n grows.
  *
  * A permanently slow chip is no random delay: it holds up every rank that a chain of neighbours
  * joins to it, in the end as much as with all-reduce (straggler_slowdown). */

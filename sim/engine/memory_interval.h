@@ -1,26 +1,26 @@
-/* sim/engine/memory_interval.h - how sure a predicted peak is, and how much of a GPU a search plans
- * with.
+/* sim/engine/memory_interval.h - how certain a predicted memory peak is, and how much of a GPU's
+ * memory a search plans with.
  *
- * The peak that a rank reaches is taken as log-normal around the predicted one; the stack's
- * memory_error is the half width of 90 % of it, from measured runs. A GPU's programs have what
- * nvidia-smi shows less the driver's part. */
+ * A rank's real peak is assumed to be log-normal around the predicted one. The stack's memory_error
+ * is the half width of its 90 % interval in log bytes, from measured runs. Programs can use the
+ * memory that nvidia-smi shows, less the driver's part. */
 #ifndef SIM_ENGINE_MEMORY_INTERVAL_H
 #define SIM_ENGINE_MEMORY_INTERVAL_H
 
 #include "sim/cost/hardware.h"
 
-/* 90 % of peaks lie between bytes / factor and bytes x factor. */
+/* 90 % of real peaks lie between predicted bytes / factor and predicted bytes x factor. */
 double memory_factor(const struct stack *stack);
 
-/* The memory that a predicted peak must fit in: programs' share of the GPU, or fits_bytes if set.
- */
+/* The memory that a predicted peak must fit in: system->fits_bytes if set, or else what programs
+ * can use of the GPU. */
 double memory_fits_bytes(const struct system *system);
 
-/* The probability of running out of memory when this peak is predicted. */
+/* The probability of running out of memory when `bytes` are predicted. */
 double memory_risk(const struct system *system, double bytes);
 
-/* The predicted peak whose risk is `risk`, or all that programs have where that is less. Risks grow
- * with predicted bytes, so that this is what a search may plan with. */
+/* The largest predicted peak that a search may plan with: its risk is at most `risk`, and it is at
+ * most the memory that programs can use. */
 double memory_planned_bytes(const struct system *system, double risk);
 
 #endif
