@@ -7,7 +7,7 @@
 
 extern const struct axis tensor_axis, context_axis, expert_axis, pipeline_axis, data_axis;
 
-/* Rules of words that are no axis' degree. */
+/* Rules about words that give no degree. */
 bool data_can_shard(const struct plan_case *of, struct err *err);
 bool data_can_exchange(const struct plan_case *of, struct err *err);
 bool pipeline_can_interleave(const struct plan_case *of, struct err *err);

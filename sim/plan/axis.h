@@ -38,7 +38,7 @@ struct axis {
     const char *name;    /* the word of its degree: "tp" */
     const char *summary; /* one sentence */
     const char *source;
-    int place;      /* in the default rank order: that of the least has neighbours as ranks */
+    int place; /* in the default rank order: the axis of the lowest place has neighbouring ranks */
     bool is_folded; /* its ranks are among those of other axes: it has none in the job's grid */
     /* Its ranks hold the same weights: they sum gradients and may shard state. */
     bool is_replicated;
@@ -74,7 +74,7 @@ extern const int num_axes; /* at most MAX_AXES */
 /* The next divisor of n above d, or 0. */
 int next_divisor(int n, int d);
 
-/* Its ops' stream, and back: compute is nobody's. */
+/* The stream of an axis' ops, and the axis of a stream; no axis owns the compute stream. */
 static inline enum op_stream axis_stream(int axis)
 {
     return (enum op_stream)(STREAM_COMPUTE + 1 + axis);
@@ -87,7 +87,7 @@ _Static_assert((int)STREAM_TENSOR == 1 + AXIS_TENSOR && (int)STREAM_CONTEXT == 1
                    (int)STREAM_EXPERT == 1 + AXIS_EXPERT,
                "streams are in the order of the axes");
 
-/* Sets of axes, a bit each: all whose ranks hold the same weights, and the others. */
+/* Sets of axes, a bit each: those whose ranks hold the same weights, and those whose do not. */
 unsigned replicated_axes(void);
 unsigned model_axes(void);
 

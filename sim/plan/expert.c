@@ -43,8 +43,8 @@ static void expert_shard(struct rank_share share, const struct model *model,
 struct passage {
     struct op mark;
     struct ops *out;
-    double share_bytes; /* of the rows' shares of the router, which travel on their own */
-    double part_bytes;  /* of the rows between the ranks that share an expert */
+    double share_bytes; /* the router's weights of the rows, a message of their own */
+    double part_bytes;  /* rows exchanged between the ranks that share an expert */
 };
 
 static struct op *put(struct passage *passage, enum op_kind kind, double bytes)
@@ -231,8 +231,8 @@ static int groups_of(const struct plan *plan, struct members groups[MAX_AXIS_GRO
     return 2;
 }
 
-/* A few kilobytes among both are timed as among the expert ranks, which are neighbours of the
- * others. */
+/* The loss's counts go to the ranks of both groups. They are a few kilobytes, timed as a message of
+ * the expert ranks alone. */
 static int group_of(struct rank_share share, const struct op *op)
 {
     if (op->spans_experts)

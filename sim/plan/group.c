@@ -73,7 +73,7 @@ static struct halves cut(struct members set, int size)
     return (struct halves){ { set.stride, size }, { set.stride * size, set.size / size } };
 }
 
-/* Both groups of a rank: those that shard a copy of the state with it, and those of its share. */
+/* Two groups of a rank: `near` shard one copy of the state, `far` hold the same shard. */
 struct shard_groups {
     struct rank_group near, far;
 };

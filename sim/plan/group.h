@@ -44,7 +44,7 @@ struct rank_group group_along_both(struct members a, struct members b, int num_r
 struct rank_group shard_ranks(const struct plan *plan);
 struct rank_group shard_replicas(const struct plan *plan);
 
-/* The same for the experts, whose replicas are the data ranks of their own grid. */
+/* Both groups for the experts' weights, whose replicas are the data ranks of the experts' grid. */
 struct rank_group expert_shard_ranks(const struct plan *plan);
 struct rank_group expert_shard_replicas(const struct plan *plan);
 

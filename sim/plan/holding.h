@@ -40,8 +40,8 @@ int chunk_first_layer(const struct plan *plan, const struct model *model, int ch
 /* Whether a chunk holds and recomputes the same as the one before, so that its passes cost the
  * same. */
 bool chunk_is_as_before(const struct plan *plan, const struct model *model, int chunk);
-/* The same for all chunks of a stage. Always false for uneven plans and for a stage with or behind
- * an end of the model. */
+/* Whether all chunks of a stage hold and recompute the same as those of the stage before. Always
+ * false for uneven plans, and where either stage has the embedding or the head. */
 bool stage_is_as_before(const struct plan *plan, const struct model *model, int stage);
 
 #endif

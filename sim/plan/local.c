@@ -39,8 +39,8 @@ static const struct axis *owner(enum op_kind kind)
     return NULL;
 }
 
-/* Most places of a list where several ops replace fewer: the attention core, and the experts' rows
- * on their way there and back. */
+/* A list grows in at most this many places, where several ops replace fewer: the attention core,
+ * the dispatch and the combine of experts' rows. */
 enum { MAX_WIDENED = 3 };
 
 /* The state of lowering marks to collectives. */

@@ -145,7 +145,7 @@ static bool is_wanted(const struct builder *b, int unit, int run)
     return b->wanted[unit] == run + 1;
 }
 
-/* Units that a run uses, and those of the pieces that come next. */
+/* Marks the units that run `first` uses, and those of the pieces that are prefetched behind it. */
 static void find_wanted(struct builder *b, int first)
 {
     int pieces = 0;

@@ -72,7 +72,7 @@ static double moment_bytes(const struct plan *plan, const struct model *model)
     double element = master_bytes(plan);
     switch ((enum optimizer)plan->optimizer) {
     case OPTIMIZER_ADAM:
-    case OPTIMIZER_MUON: /* of what is no matrix of a block */
+    case OPTIMIZER_MUON: /* Adam's moments: of embedding, head, norms and biases */
         return 2 * element;
     case OPTIMIZER_ADAM_BF16:
         return 2 * 2;

@@ -12,7 +12,7 @@ static int capped_product(int a, int b)
     return product < INT_MAX ? (int)product : INT_MAX;
 }
 
-/* Ranks along all axes but one, and but those whose ranks are among the others'. */
+/* Ranks along all axes but `axis` and the folded ones, which have no ranks of their own. */
 static int ranks_without(const struct plan *plan, enum axis_id axis)
 {
     int ranks = 1;

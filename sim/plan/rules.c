@@ -243,7 +243,7 @@ static const struct plan_rule rules_of_degrees[] = {
     { "degrees", "Every degree is 1 or more.", degrees_are_positive },
     { "gpus", "tp x cp x pp x dp is the number of GPUs.", uses_all_gpus },
 };
-/* The axes' rules stand between; these are of words that are no axis' degree. */
+/* The axes' own rules stand between these two tables. These are about words that give no degree. */
 static const struct plan_rule rules_of_words[] = {
     { "interleave", "vpp over 1 needs pp over 1, and pp microbatches or more.",
       pipeline_can_interleave },
@@ -268,7 +268,8 @@ struct rules {
     int count;
 };
 
-/* Consecutive rules: part 0 is of degrees, then come the axes', one part each. */
+/* Part 0 has the rules about degrees, parts 1 to num_axes those of each axis, the last those about
+ * words. */
 static struct rules part_of(int part)
 {
     if (part == 0)

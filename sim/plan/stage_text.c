@@ -59,7 +59,7 @@ static bool expand_part(const char **at, const char *end, bool is_part, struct t
     return ok;
 }
 
-/* All letters in lower case, each as often as it stands for. */
+/* Writes the letters one by one in lower case: "t*3" becomes "ttt". */
 static bool expand(const char *at, const char *end, bool is_part, struct text *out, struct err *err)
 {
     while (at < end) {

@@ -74,7 +74,7 @@ bool generator_splits(const struct generator *generator); /* splits the backward
 int chunk_in_flight(const struct generator *generator, const struct schedule_shape *shape,
                     int stage, int round);
 
-/* The same of that chunk alone, when it holds the most. */
+/* The most microbatches it holds of that chunk at any time, not only at the stage's peak. */
 int chunk_most_in_flight(const struct generator *generator, const struct schedule_shape *shape,
                          int stage, int round);
 
