@@ -8,6 +8,7 @@
 #include "cli/views/answer.h"
 #include "cli/views/show.h"
 #include "sim/cost/stage_load.h"
+#include "sim/exchange/robust.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -220,6 +221,14 @@ static double predicted(const struct measured *m, double value)
     return m->compares ? value : (double)NAN;
 }
 
+/* Hostile ranks that the plan's exchange tolerates; a mean tolerates none. */
+static int tolerated(const struct measured *m)
+{
+    const struct plan *plan = &m->setup->plan;
+    bool is_mean = !exchange_method_of(&plan->exchange)->rule;
+    return is_mean ? 0 : robust_hostile(&plan->exchange, plan->dp);
+}
+
 static json_t *hostile_json(const struct measured *m)
 {
     const struct hostility *hostility = m->hostility;
@@ -227,8 +236,8 @@ static json_t *hostile_json(const struct measured *m)
     for (int i = 0; i < m->setup->plan.dp; i++)
         if (hostility_includes(hostility, m->seed, m->setup->plan.dp, i))
             json_array_append_new(ranks, json_integer(i));
-    return json_pack("{s:s, s:f, s:o}", "sends", falsity_words[hostility->falsity], "strength",
-                     hostility->strength, "data_ranks", ranks);
+    return json_pack("{s:s, s:f, s:o, s:i}", "sends", falsity_words[hostility->falsity], "strength",
+                     hostility->strength, "data_ranks", ranks, "tolerated", tolerated(m));
 }
 
 void measured_print_json(const struct measured *m)
@@ -381,7 +390,8 @@ static void show_hostile(const struct measured *m)
     for (int i = 0; i < data_ranks; i++)
         if (hostility_includes(hostility, m->seed, data_ranks, i))
             printf("%s %d", shown++ > 0 ? "," : "", i);
-    printf("\n");
+    printf("; exchange=%s tolerates %d\n", exchange_method_of(&m->setup->plan.exchange)->name,
+           tolerated(m));
 }
 
 static void show_exchanged(const struct measured *m)

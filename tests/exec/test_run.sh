@@ -103,6 +103,17 @@ says "^(\[rank [0-9]+\] )?simsearch: exchange: the checkpoint holds each rank's 
 run 6 run "${tiny[@]}" --gpus 2 --layout "dp2 dtype=fp16 exchange=topk:0.1"
 says "^simsearch: exchange: compressed, robust and late gradients can't be run in fp16"
 
+# --- hostile ranks ---------------------------------------------------------------------------
+
+run 0 run "${tiny[@]}" --gpus 4 --layout "dp4 dtype=fp32 exchange=median:1" --hostile 1:silence
+shows '^1 of 4 data ranks are hostile \(silence\): [0-3]; exchange=median tolerates 1$'
+run 0 run "${tiny[@]}" --gpus 4 --layout "dp4 dtype=fp32 exchange=trimmed:1" --hostile 2:noise --json
+shows '"sends": "noise"'
+shows '"tolerated": 1'
+sends_what_is_predicted "hostile ranks"
+run 2 run "${tiny[@]}" --gpus 4 --layout "dp4 dtype=fp32" --hostile 4:flip
+says '^simsearch: --hostile: expected fewer than the 4 data ranks'
+
 # --- what can't be run -----------------------------------------------------------------------
 
 run 6 run --model tiny --gpus 2 --layout "cp2 dtype=fp32"

@@ -298,8 +298,10 @@ START_TEST(two_hostile_ranks_of_eight_stop_all_reduce_and_no_robust_rule)
     static const struct {
         const char *exchange, *hostile;
     } rows[] = {
-        { "median:2", "2:flip" },       { "trimmed:2", "2:noise" }, { "krum:2", "2:silence" },
-        { "geomedian:2", "2:silence" }, { "krum:2", "2:flip" },
+        { "median:2", "2:flip" },
+        { "trimmed:2", "2:noise" },
+        { "krum:2", "2:silence" },
+        { "geomedian:2", "2:silence" },
     };
     double clean = last_loss("allreduce", NULL, 32);
     ck_assert_double_lt(clean, 4);
