@@ -102,6 +102,16 @@ void arena_reset(struct arena *arena, struct arena_mark mark)
         mark.block->used = mark.used;
 }
 
+void arena_rewind(struct arena *arena)
+{
+    struct arena_block *newest = arena->newest;
+    if (!newest)
+        return;
+    arena_reset(&(struct arena){ newest->older }, (struct arena_mark){ 0 });
+    newest->older = NULL;
+    newest->used = 0;
+}
+
 void arena_release(struct arena *arena)
 {
     arena_reset(arena, (struct arena_mark){ 0 });

@@ -31,6 +31,8 @@ char *arena_text(struct arena *arena, const char *text);       /* a copy */
 struct arena_mark arena_mark(const struct arena *arena);
 void arena_reset(struct arena *arena, struct arena_mark mark); /* frees all that came after */
 void arena_release(struct arena *arena);                       /* frees all; usable again */
+/* The same, but the newest block, the largest, is kept for what comes next. */
+void arena_rewind(struct arena *arena);
 
 /* Called when the system has no memory left; must not return. One per process, set by main. */
 void arena_on_exhaustion(void (*hook)(size_t bytes));

@@ -58,15 +58,20 @@ static int round_layers(const struct blocks *blocks)
     return layers;
 }
 
+/* The run that holds a block, and how many blocks of it are left from there on. */
+static const struct block_run *run_at(const struct blocks *blocks, int layer, int *left)
+{
+    const struct block_run *run = blocks->runs;
+    for (layer %= round_layers(blocks); layer >= run->layers; run++)
+        layer -= run->layers;
+    *left = run->layers - layer;
+    return run;
+}
+
 int model_kind_of(const struct model *model, int layer)
 {
-    const struct blocks *blocks = &model->blocks;
-    if (blocks->num_runs == 0)
-        return 0;
-    int run = 0;
-    for (layer %= round_layers(blocks); layer >= blocks->runs[run].layers; run++)
-        layer -= blocks->runs[run].layers;
-    return blocks->runs[run].kind;
+    int left;
+    return model->blocks.num_runs == 0 ? 0 : run_at(&model->blocks, layer, &left)->kind;
 }
 
 /* Adds `times` to the count of each of the first `layers` blocks' kinds. */
@@ -114,6 +119,19 @@ void model_count_kinds(const struct model *model, int first, int layers,
         count_first(&model->blocks, first + layers, 1, counts);
         count_first(&model->blocks, first, -1, counts);
     }
+}
+
+bool model_blocks_repeat(const struct model *model, int first, int other, int layers)
+{
+    const struct blocks *blocks = &model->blocks;
+    if (blocks->num_runs == 0)
+        return true;
+    for (int done = 0, left, other_left; done < layers;
+         done += left < other_left ? left : other_left)
+        if (run_at(blocks, first + done, &left)->kind !=
+            run_at(blocks, other + done, &other_left)->kind)
+            return false;
+    return true;
 }
 
 bool block_kinds_are_equal(const struct block_kind *a, const struct block_kind *b)

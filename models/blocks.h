@@ -20,6 +20,8 @@ int model_kind_of(const struct model *model, int layer);
 /* Counts the blocks of each kind among `layers` blocks from `first` on. */
 void model_count_kinds(const struct model *model, int first, int layers,
                        int counts[MAX_BLOCK_KINDS]);
+/* Whether the blocks from `first` on are, one by one, of the kinds of those from `other` on. */
+bool model_blocks_repeat(const struct model *model, int first, int other, int layers);
 extern const struct field block_fields[]; /* of a run in a file */
 extern const size_t num_block_fields;
 

@@ -1,6 +1,7 @@
 #include "search/accuracy.h"
 
 #include "base/clock.h"
+#include "search/evaluators.h"
 #include "search/method.h"
 #include "search/search.h"
 
@@ -11,6 +12,7 @@
 /* The fastest plan of one exchange so far. */
 struct trial {
     const struct search_request *request;
+    struct evaluators evaluators; /* of all searches: no piece's cost depends on the exchange */
     struct accuracy_result *result;
     struct accurate_plan best; /* of this exchange */
     bool has_best;
@@ -81,6 +83,8 @@ static bool search_ranks(struct trial *trial, const struct exchange *exchange, i
     request.fix = text_get(&fix);
     request.objective = OBJECTIVE_TIME;
     request.top = 1;
+    request.evaluators = &trial->evaluators;
+    request.without_hints = true;
     request.time_limit_s = time_left_s(trial);
     bool ok = search_run(&request, &found, err);
     trial->result->searches++;
@@ -151,12 +155,15 @@ bool search_accuracy(const struct search_request *request, struct accuracy_resul
                            .floor_s = search_peak_floor_s(&prepared.search),
                            .start_s = start_s };
     result->at = ARENA_ARRAY(&result->arena, struct accurate_plan, (size_t)num_exchange_methods);
-    for (int i = 0; i < num_exchange_methods; i++) {
+    bool ok = true;
+    for (int i = 0; ok && i < num_exchange_methods; i++) {
         struct exchange exchange;
-        if (!exchange_read(exchange_methods[i].tried, &exchange, err) ||
-            !try_exchange(&trial, &exchange, err))
-            return false;
+        ok = exchange_read(exchange_methods[i].tried, &exchange, err) &&
+             try_exchange(&trial, &exchange, err);
     }
+    evaluators_release(&trial.evaluators);
+    if (!ok)
+        return false;
     qsort(result->at, (size_t)result->count, sizeof *result->at, compare_seconds);
     result->elapsed_s = clock_now_s() - start_s;
     return true;

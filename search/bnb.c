@@ -8,6 +8,7 @@
 
 #include "base/clock.h"
 #include "base/parallel.h"
+#include "search/evaluators.h"
 #include "search/families.h"
 
 #include <math.h>
@@ -20,13 +21,15 @@ enum { FIRST_ROUND = 4, LONGEST_ROUND = 128 };
 static const double rounding = 1e-12;
 
 struct worker {
-    struct evaluator *evaluator;
+    struct evaluator *evaluator; /* since it has had work */
     struct tally tally;
     bool was_late; /* did not list all its blocks */
 };
 
 struct bnb {
     const struct search *search;
+    struct evaluators own; /* where the request has none */
+    struct evaluators *evaluators;
     struct worker *workers;
     int jobs;
     struct families *found;   /* by each worker */
@@ -57,7 +60,7 @@ static bool must_stop(const struct bnb *bnb, struct worker *worker)
 static struct evaluator *evaluator_of(const struct bnb *bnb, struct worker *worker)
 {
     if (!worker->evaluator)
-        worker->evaluator = evaluator_new(bnb->search->system, bnb->search->space->model);
+        worker->evaluator = evaluators_of(bnb->evaluators, (int)(worker - bnb->workers));
     return worker->evaluator;
 }
 
@@ -279,10 +282,9 @@ static void run_rounds(struct bnb *bnb)
 static struct tally close_workers(struct bnb *bnb, struct arena *arena)
 {
     struct tally sum = tally_new(arena);
-    for (int i = 0; i < bnb->jobs; i++) {
+    for (int i = 0; i < bnb->jobs; i++)
         tally_add(&sum, &bnb->workers[i].tally);
-        evaluator_free(bnb->workers[i].evaluator);
-    }
+    evaluators_release(&bnb->own);
     sum.timed_out |= !bnb->is_listed && !sum.was_interrupted;
     size_t left = bnb->families.count - bnb->next;
     if (tally_is_complete(&sum))
@@ -355,6 +357,8 @@ static struct tally find_best(const struct search *search, struct arena *arena,
     if (nothing_fits(search, arena, &why))
         return why;
     struct bnb bnb = bnb_new(search, search->request->top, arena);
+    bnb.evaluators = search->request->evaluators ? search->request->evaluators : &bnb.own;
+    evaluators_begin(bnb.evaluators, bnb.jobs, search->system, search->space->model);
     list_families(&bnb, arena);
     run_rounds(&bnb);
     if (search->request->progress)
@@ -397,7 +401,7 @@ bool bnb_run(const struct search *search, struct search_result *result, struct e
     fill_tight(search, &tight, result);
     result->proved_optimal = tally_is_complete(&tally);
     result->lower_bound_s = least_s;
-    if (result->num_top == 0 && result->proved_optimal)
+    if (result->num_top == 0 && result->proved_optimal && !search->request->without_hints)
         search_fill_nearest(search, &tally, result);
     return true;
 }

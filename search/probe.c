@@ -37,6 +37,7 @@ struct probe probe_best(const struct search_request *asked, struct arena *arena)
     struct search_result result;
     struct err ignored = { 0 };
     request.progress = NULL;
+    request.without_hints = true;
     request.method = NULL;
     request.top = 1;
     if (search_run(&request, &result, &ignored) && result.num_top > 0)

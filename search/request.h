@@ -18,6 +18,8 @@ extern const char *const search_space_names[]; /* "even", "megatron", "all", NUL
 
 enum { MAX_TOP = 1000 };
 
+struct evaluators; /* search/evaluators.h */
+
 struct search_request {
     const struct system *system; /* num_gpus in it */
     const struct model *model;   /* seq and batch are the run's */
@@ -42,9 +44,11 @@ struct search_request {
     double oom_risk;         /* most P(out of memory) of a plan; 0: whatever is predicted to fit */
     int top;                 /* plans wanted */
     int jobs;
-    double time_limit_s; /* 0: none */
-    double budget;       /* scores that a random method may spend; 0: its default */
-    int seed;            /* seed of random methods; 0: the default */
+    double time_limit_s;           /* 0: none */
+    double budget;                 /* scores that a random method may spend; 0: its default */
+    int seed;                      /* seed of random methods; 0: the default */
+    struct evaluators *evaluators; /* shared with other searches of a question; NULL: its own */
+    bool without_hints;            /* when nothing fits, do not look for what would */
     /* Polled regularly by any worker; true ends the search early (Ctrl-C). NULL: never. */
     bool (*interrupted)(void);
     /* Called with progress in [0, 1] by the calling thread's worker. May be NULL. */

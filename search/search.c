@@ -4,6 +4,7 @@
 #include "base/length.h"
 #include "base/text.h"
 #include "search/effective.h"
+#include "search/evaluators.h"
 #include "search/method.h"
 #include "sim/engine/memory_interval.h"
 #include "sim/plan/axis.h"
@@ -231,7 +232,11 @@ static bool run_method(const struct search_request *request, struct search_resul
     result->oom_risk = request->oom_risk;
     result->planned_bytes = prepared.system.gpu.memory_bytes;
     result->leaves_out = search_leaves_out(request, &result->arena);
+    struct evaluators own = { 0 };
+    if (!request->evaluators)
+        prepared.request.evaluators = &own;
     bool ok = method->run(&prepared.search, result, err);
+    evaluators_release(&own);
     result->elapsed_s = clock_now_s() - prepared.search.start_s;
     return ok;
 }

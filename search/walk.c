@@ -2,6 +2,7 @@
 
 #include "base/parallel.h"
 #include "models/training.h"
+#include "search/evaluators.h"
 
 #include <stdatomic.h>
 #include <string.h>
@@ -15,6 +16,7 @@ struct worker {
 struct run {
     const struct walk *walk;
     struct worker *workers;
+    struct evaluators *evaluators;
     size_t num_blocks;
     atomic_size_t blocks_done;
     atomic_bool stop;
@@ -116,8 +118,7 @@ static void walk_block(void *context, size_t block, int id)
     const struct walk *walk = run->walk;
     if (must_stop(run, &worker->tally))
         return;
-    if (!worker->evaluator)
-        worker->evaluator = evaluator_new(walk->system, walk->space->model);
+    worker->evaluator = evaluators_of(run->evaluators, id);
     struct visit visit = { .run = run, .worker = worker, .id = id, .num_orders = 1 };
     struct visitor visitor = { score, count_broken, &visit };
     if (walk->only_whether_any_fits) {
@@ -151,17 +152,19 @@ struct tally walk_run(const struct walk *walk, struct arena *arena)
         !(state_may_fit(walk) && space_may_have_plans(walk->space)))
         return tally_new(arena);
     int jobs = walk_jobs(walk->request);
+    struct evaluators own = { 0 };
     struct run run = { .walk = walk,
+                       .evaluators = walk->request->evaluators ? walk->request->evaluators : &own,
                        .workers = ARENA_ARRAY(arena, struct worker, (size_t)jobs),
                        .num_blocks = walk->only_whether_any_fits ? space_num_sites(walk->space)
                                                                  : space_num_blocks(walk->space) };
     for (int i = 0; i < jobs; i++)
         run.workers[i].tally = tally_new(arena);
+    evaluators_begin(run.evaluators, jobs, walk->system, walk->space->model);
     parallel_for(jobs, run.num_blocks, 1, walk_block, &run);
+    evaluators_release(&own);
     struct tally sum = tally_new(arena);
-    for (int i = 0; i < jobs; i++) {
+    for (int i = 0; i < jobs; i++)
         tally_add(&sum, &run.workers[i].tally);
-        evaluator_free(run.workers[i].evaluator);
-    }
     return sum;
 }

@@ -4,6 +4,7 @@
 #include "models/layer.h"
 #include "search/counts.h"
 #include "search/effective.h"
+#include "search/evaluators.h"
 #include "search/probe.h"
 
 #include <assert.h>
@@ -107,7 +108,11 @@ bool search_deadline(const struct search_request *asked, double deadline_s,
                          .result = result };
     struct values counts =
         counts_all(&request.system->cluster, request.system->num_gpus, &result->arena);
+    struct evaluators evaluators = { 0 };
+    if (!request.evaluators)
+        request.evaluators = &evaluators;
     walk_counts(&hunt, &counts);
+    evaluators_release(&evaluators);
     return true;
 }
 

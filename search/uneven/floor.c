@@ -1,5 +1,7 @@
 #include "search/uneven/lattice.h"
 
+#include "models/blocks.h"
+
 #include <math.h>
 
 /* The least times of a stage at any place, with this number of layers and the least recompute that
@@ -20,11 +22,17 @@ static double least_messages_s(const struct plan *plan, const struct stage_commo
     return common->blocking ? least_s - boundaries[1].message_s - boundaries[0].message_s : 0;
 }
 
-/* Number of places where `layers` consecutive layers can begin; 1 when all layers are of one
- * kind. */
-static int num_firsts(const struct model *model, int layers)
+/* The next layer behind `first` where `layers` consecutive layers can begin that are not, one by
+ * one, like those one layer earlier, and so may take another time; past the model's: none. Begin
+ * with 0. */
+static int next_first(const struct model *model, int layers, int first)
 {
-    return model_num_kinds(model) > 1 ? model->layers - layers + 1 : 1;
+    if (model_num_kinds(model) == 1)
+        return model->layers;
+    do
+        first++;
+    while (first + layers <= model->layers && model_blocks_repeat(model, first, first - 1, layers));
+    return first;
 }
 
 static void lower(struct least_stage *least, const struct stage_score *score, double messages_s)
@@ -45,7 +53,8 @@ static struct least_stage least_stage(struct evaluator *evaluator, const struct 
             continue;
         bool is_middle = places[i] > 0 && places[i] < plan->pp - 1;
         double messages_s = is_middle ? least_messages_s(plan, common) : 0;
-        for (int first = 0; first < num_firsts(model, layers); first++) {
+        for (int first = 0; first + layers <= model->layers;
+             first = next_first(model, layers, first)) {
             struct stage_share share = { places[i], layers, 0, first };
             struct stage_score score = evaluate_stage_with(evaluator, plan, common, &share);
             lower(&least, &score, messages_s);
@@ -98,7 +107,7 @@ double lattice_once_s(struct evaluator *evaluator, const struct model *model,
     double passes_s = 0;
     int most = model->layers - plan->pp + 1;
     for (int stage = 0; stage < plan->pp; stage++)
-        for (int first = 0; first < num_firsts(model, most); first++) {
+        for (int first = 0; first + most <= model->layers; first = next_first(model, most, first)) {
             struct stage_share share = { stage, most, most, first };
             struct stage_score score = evaluate_stage_with(evaluator, &longest, &common, &share);
             passes_s = fmax(passes_s, score.forward_s + score.backward_s);

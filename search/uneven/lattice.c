@@ -1,6 +1,7 @@
 #include "search/uneven/lattice.h"
 
 #include "base/parallel.h"
+#include "search/evaluators.h"
 #include "search/tally.h"
 
 #include <stdlib.h>
@@ -46,6 +47,7 @@ struct listing {
     int num_spaces;
     size_t num_blocks;
     struct finder *finders; /* by worker */
+    struct evaluators *evaluators;
 };
 
 /* A block whose points are being listed. */
@@ -268,8 +270,7 @@ static void list_block(void *context, size_t block, int worker)
     struct finder *finder = &listing->finders[worker];
     if (tally_must_stop(&finder->tally, search->request, search->start_s))
         return;
-    if (!finder->evaluator)
-        finder->evaluator = evaluator_new(search->system, search->space->model);
+    finder->evaluator = evaluators_of(listing->evaluators, worker);
     const struct stages_space *of = &listing->spaces[listing->num_spaces - 1];
     while (of->first_block > block)
         of--;
@@ -316,7 +317,6 @@ static struct lattice gather(struct listing *listing, int jobs, struct tally *ta
         for (size_t j = 0; j < finder->found.count; j++)
             all.at[all.count++] = finder->found.at[j];
         tally_add(tally, &finder->tally);
-        evaluator_free(finder->evaluator);
         free(finder->found.at);
     }
     for (int space = 0; space < listing->num_spaces; space++)
@@ -326,11 +326,11 @@ static struct lattice gather(struct listing *listing, int jobs, struct tally *ta
     return all;
 }
 
-struct lattice lattice_new(const struct search *search, double limit_s, struct tally *tally,
-                           struct arena *arena)
+struct lattice lattice_new(const struct search *search, struct evaluators *evaluators,
+                           double limit_s, struct tally *tally, struct arena *arena)
 {
     int jobs = walk_jobs(search->request);
-    struct listing listing = { .search = search, .limit_s = limit_s };
+    struct listing listing = { .search = search, .limit_s = limit_s, .evaluators = evaluators };
     begin_listing(&listing, arena);
     begin_finders(&listing, jobs, arena);
     parallel_for(jobs, listing.num_blocks, 8, list_block, &listing);

@@ -24,10 +24,11 @@ struct lattice {
 /* Why no chunk of the space can be uneven, or NULL when some can. */
 const char *lattice_lacks(const struct space *space);
 
-/* The points with a bound below limit_s, in the arena. The tally counts the divisions of all other
- * points, and of those that break a rule. When ended early, some points are missing. */
-struct lattice lattice_new(const struct search *search, double limit_s, struct tally *tally,
-                           struct arena *arena);
+/* The points with a bound below limit_s, in the arena. The evaluators must have begun. The tally
+ * counts the divisions of all other points, and of those that break a rule. When ended early, some
+ * points are missing. */
+struct lattice lattice_new(const struct search *search, struct evaluators *evaluators,
+                           double limit_s, struct tally *tally, struct arena *arena);
 
 /* Layers of every stage of the plan; 0: any number, as the request asks for `uneven`. */
 int lattice_stage_layers(const struct search *search, const struct plan *plan);

@@ -61,7 +61,7 @@ bool uneven_run_by(const struct search *search, const struct uneven_way *way,
     result->space_name = name_space(search, &result->arena);
     result->proved_optimal = tally_is_complete(&tally) && uneven.is_proved;
     result->lower_bound_s = result->proved_optimal ? tally.fastest_s : fmin(uneven.open_s, least_s);
-    if (result->num_top == 0 && result->proved_optimal)
+    if (result->num_top == 0 && result->proved_optimal && !search->request->without_hints)
         search_fill_nearest(search, &tally, result);
     return true;
 }

@@ -1,6 +1,7 @@
 #include "search/uneven/stages.h"
 
 #include "base/statistics.h"
+#include "models/blocks.h"
 
 #include <assert.h>
 #include <math.h>
@@ -104,6 +105,16 @@ static bool is_as_before(const struct stage_table *table, int stage,
     return stage > 1 && stage < table->num_stages - 1 && before->fits && before->recomputed == 0;
 }
 
+/* A share that holds, one by one, the kinds of layers that the same share holds one layer earlier
+ * takes as long and needs as much. */
+static bool is_as_earlier(const struct filler *filler, struct stage_share share,
+                          const struct stage_option *earlier)
+{
+    return share.first_layer > 0 && earlier->fits && earlier->layers == share.layers &&
+           model_blocks_repeat(filler->request->model, share.first_layer, share.first_layer - 1,
+                               share.layers);
+}
+
 /* Time of a message over the boundary behind a stage, where messages block. */
 static double message_s(const struct filler *filler, int stage)
 {
@@ -151,12 +162,15 @@ static void fill_options(const struct filler *filler, int stage, int first)
     struct stage_option *options = &table->options[options_at(table, stage, first)];
     const struct stage_option *before =
         stage > 0 ? stage_options(table, stage - 1, first) : options;
+    const struct stage_option *earlier =
+        first > 0 ? stage_options(table, stage, first - 1) : options;
     double limit_s = filler->request->limit_s;
     int least, most = range_of(filler, stage, first, &least);
     for (int i = least - 1; i < most; i++) {
         struct stage_share share = { .stage = stage, .layers = i + 1, .first_layer = first };
         options[i] = is_as_before(table, stage, &before[i]) ? next_middle(filler, stage, &before[i])
-                                                            : find_option(filler, share);
+                     : is_as_earlier(filler, share, &earlier[i]) ? earlier[i]
+                                                                 : find_option(filler, share);
         if (!options[i].fits)
             break;
         if (table->num_microbatches * stage_pass_s(&options[i]) < limit_s)

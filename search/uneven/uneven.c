@@ -1,6 +1,7 @@
 #include "search/uneven/uneven.h"
 
 #include "base/parallel.h"
+#include "search/evaluators.h"
 #include "search/uneven/divided.h"
 #include "search/uneven/expand.h"
 #include "search/uneven/joint.h"
@@ -39,8 +40,8 @@ struct rounds {
     bool is_listed;     /* the lattice has every point */
     struct seed *seeds; /* of each point */
     size_t next;
-    double limit_s;                /* the best before the round */
-    struct evaluator **evaluators; /* by worker */
+    double limit_s; /* the best before the round */
+    struct evaluators *evaluators;
     struct point_result results[ROUND];
 };
 
@@ -80,10 +81,7 @@ static bool seed_fits(struct rounds *rounds, struct evaluator *evaluator, struct
 
 static struct evaluator *evaluator_of(struct rounds *rounds, int worker)
 {
-    const struct search *search = rounds->search;
-    if (!rounds->evaluators[worker])
-        rounds->evaluators[worker] = evaluator_new(search->system, search->space->model);
-    return rounds->evaluators[worker];
+    return evaluators_of(rounds->evaluators, worker);
 }
 
 static void time_seed(void *context, size_t index, int worker)
@@ -226,8 +224,8 @@ static void keep_result(struct rounds *rounds, size_t index, struct uneven *out,
         out->is_proved = false;
         out->open_s = fmin(out->open_s, result->expansion.open_s);
     }
-    arena_release(&result->arena);
-    *result = (struct point_result){ 0 };
+    arena_rewind(&result->arena);
+    *result = (struct point_result){ .arena = result->arena };
 }
 
 /* Points whose divisions were not searched. */
@@ -318,15 +316,18 @@ struct uneven uneven_search(const struct search *search, const struct uneven_way
     struct rounds *rounds = ARENA_NEW(arena, struct rounds);
     rounds->search = search;
     rounds->way = way;
-    rounds->lattice =
-        lattice_new(search, frontier_fastest_s(best) * (1 - proof_tolerance), tally, arena);
+    struct evaluators own = { 0 };
+    rounds->evaluators = search->request->evaluators ? search->request->evaluators : &own;
+    evaluators_begin(rounds->evaluators, jobs, search->system, search->space->model);
+    rounds->lattice = lattice_new(search, rounds->evaluators,
+                                  frontier_fastest_s(best) * (1 - proof_tolerance), tally, arena);
     rounds->is_listed = tally_is_complete(tally);
-    rounds->evaluators = ARENA_ARRAY(arena, struct evaluator *, (size_t)jobs);
     rounds->seeds = ARENA_ARRAY(arena, struct seed, rounds->lattice.count);
     run_seeds(rounds, tally, &merged);
     struct uneven out = run_rounds(rounds, tally, &merged, arena);
-    for (int i = 0; i < jobs; i++)
-        evaluator_free(rounds->evaluators[i]);
+    for (int i = 0; i < ROUND; i++)
+        arena_release(&rounds->results[i].arena);
+    evaluators_release(&own);
     frontier_sort(&merged);
     *best = merged;
     return out;

@@ -2,35 +2,51 @@
 
 #include <string.h>
 
-struct known_pieces {
+/* A placement's pieces. */
+struct placed_pieces {
     struct piece_question question;
     struct piece_places places;
-    struct piece_wires wires;
     const struct pieces *pieces;
-    struct known_pieces *older;           /* next in the bucket by question and placement */
-    struct known_pieces *older_elsewhere; /* next in the bucket by question alone, among those that
-                                             own their pieces */
+    struct placed_pieces *older; /* next in the bucket */
 };
 
-static bool asks_the_same(const struct known_pieces *known, const struct piece_question *question)
+/* The same over any placement with these wires. */
+struct wired_pieces {
+    struct piece_question question;
+    struct piece_wires wires;
+    struct pieces pieces;
+    struct wired_pieces *older; /* next in the bucket */
+};
+
+static bool is_same(const struct piece_question *a, const struct piece_question *b)
 {
-    return memcmp(&known->question, question, sizeof *question) == 0;
+    return memcmp(a, b, sizeof *a) == 0;
 }
 
-static bool lies_there_too(const struct known_pieces *known, const struct piece_places *places)
+static bool lies_there(const struct placed_pieces *known, const struct piece_question *question,
+                       const struct piece_places *places)
 {
-    return memcmp(&known->places, places, sizeof *places) == 0;
+    return is_same(&known->question, question) &&
+           memcmp(&known->places, places, sizeof *places) == 0;
 }
 
-/* Known pieces over the same wires, as other placements often have the same; NULL: none. */
-static const struct pieces *over_same_wires(const struct known_pieces *known,
-                                            const struct piece_question *question,
-                                            const struct piece_wires *wires)
+/* The pieces over these wires, as other placements often have the same; computed where they are not
+ * known. */
+static const struct pieces *over_wires(struct pieces_memo *memo, struct wired_pieces **bucket,
+                                       const struct system *system, const struct model *model,
+                                       const struct piece_question *question,
+                                       const struct piece_wires *wires)
 {
-    for (; known; known = known->older_elsewhere)
-        if (asks_the_same(known, question) && piece_wires_are_alike(&known->wires, wires))
-            return known->pieces;
-    return NULL;
+    for (struct wired_pieces *known = *bucket; known; known = known->older)
+        if (is_same(&known->question, question) && piece_wires_are_alike(&known->wires, wires))
+            return &known->pieces;
+    struct wired_pieces *found = ARENA_NEW(&memo->arena, struct wired_pieces);
+    found->question = *question;
+    found->wires = *wires;
+    found->pieces = pieces_answer(system, model, question, wires, &memo->arena);
+    found->older = *bucket;
+    *bucket = found;
+    return &found->pieces;
 }
 
 /* Multiplicative hashing (Knuth, The Art of Computer Programming 3, 6.4), int by int. */
@@ -53,29 +69,22 @@ const struct pieces *pieces_memo_find(struct pieces_memo *memo, const struct sys
 {
     struct piece_question question = piece_question_of(system, plan, generator);
     struct piece_places places = piece_places_of(plan);
-    struct known_pieces *last = memo->last;
-    if (last && asks_the_same(last, &question) && lies_there_too(last, &places))
+    struct placed_pieces *last = memo->last;
+    if (last && lies_there(last, &question, &places))
         return last->pieces;
     unsigned anywhere = hash(0, &question, sizeof question);
-    struct known_pieces **here = &memo->placed[bucket_of(hash(anywhere, &places, sizeof places))];
-    for (struct known_pieces *k = *here; k; k = k->older)
-        if (asks_the_same(k, &question) && lies_there_too(k, &places)) {
-            memo->last = k;
-            return k->pieces;
+    struct placed_pieces **here = &memo->placed[bucket_of(hash(anywhere, &places, sizeof places))];
+    for (struct placed_pieces *known = *here; known; known = known->older)
+        if (lies_there(known, &question, &places)) {
+            memo->last = known;
+            return known->pieces;
         }
-    struct known_pieces *found = ARENA_NEW(&memo->arena, struct known_pieces);
-    struct known_pieces **wired = &memo->wired[bucket_of(anywhere)];
+    struct piece_wires wires = piece_wires_of(system, plan);
+    struct placed_pieces *found = ARENA_NEW(&memo->places, struct placed_pieces);
     found->question = question;
     found->places = places;
-    found->wires = piece_wires_of(system, plan);
-    found->pieces = over_same_wires(*wired, &question, &found->wires);
-    if (!found->pieces) {
-        struct pieces *pieces = ARENA_NEW(&memo->arena, struct pieces);
-        *pieces = pieces_answer(system, model, &question, &found->wires, &memo->arena);
-        found->pieces = pieces;
-        found->older_elsewhere = *wired;
-        *wired = found;
-    }
+    found->pieces =
+        over_wires(memo, &memo->wired[bucket_of(anywhere)], system, model, &question, &wires);
     found->older = *here;
     *here = memo->last = found;
     return found->pieces;
@@ -83,11 +92,13 @@ const struct pieces *pieces_memo_find(struct pieces_memo *memo, const struct sys
 
 void pieces_memo_forget_places(struct pieces_memo *memo)
 {
+    arena_release(&memo->places);
     memset(memo->placed, 0, sizeof memo->placed);
     memo->last = NULL;
 }
 
 void pieces_memo_release(struct pieces_memo *memo)
 {
+    arena_release(&memo->places);
     arena_release(&memo->arena);
 }

@@ -9,12 +9,13 @@
 
 enum { PIECES_BUCKET_BITS = 12, NUM_PIECES_BUCKETS = 1 << PIECES_BUCKET_BITS };
 
-/* Costs of the pieces of one system and model. Zero-initialise; its arena holds the entries. */
+/* Costs of the pieces of one system and model. Zero-initialise. */
 struct pieces_memo {
-    struct arena arena;
-    struct known_pieces *placed[NUM_PIECES_BUCKETS]; /* by question and placement */
-    struct known_pieces *wired[NUM_PIECES_BUCKETS];  /* by question alone, for any placement */
-    struct known_pieces *last;                       /* neighbouring plans often share it */
+    struct arena places;                              /* holds what is in `placed` */
+    struct arena arena;                               /* holds the pieces */
+    struct placed_pieces *placed[NUM_PIECES_BUCKETS]; /* by question and placement */
+    struct wired_pieces *wired[NUM_PIECES_BUCKETS];   /* by question alone, for any placement */
+    struct placed_pieces *last;                       /* neighbouring plans often share it */
 };
 
 /* Valid until the memo is released. */

@@ -15,6 +15,7 @@
 struct evaluator {
     const struct system *system;
     const struct model *model;
+    int num_gpus;       /* of the system, which may be gone when the next comes */
     double model_flops; /* of a step */
     double slowdown;    /* factor on compute by the slowest chip */
     struct pieces_memo pieces;
@@ -54,9 +55,10 @@ struct evaluator *evaluator_new(const struct system *system, const struct model 
 
 void evaluator_turn_to(struct evaluator *e, const struct system *system)
 {
-    if (e->system)
+    if (e->system && e->num_gpus != system->num_gpus)
         pieces_memo_forget_places(&e->pieces);
     e->system = system;
+    e->num_gpus = system->num_gpus;
     e->slowdown = straggler_slowdown(system->profile.chip_spread, system->num_gpus);
 }
 

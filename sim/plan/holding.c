@@ -119,13 +119,19 @@ struct holding model_holding(const struct plan *plan, const struct model *model)
     return held;
 }
 
-/* Whether as many layers from there on are of the same kinds. */
+/* Whether as many layers from there on are of the same kinds, each as often. */
 static bool are_same_kinds(const struct model *model, int layers, int first, int other_first)
 {
     int counts[MAX_BLOCK_KINDS], others[MAX_BLOCK_KINDS];
     model_count_kinds(model, first, layers, counts);
     model_count_kinds(model, other_first, layers, others);
     return memcmp(counts, others, sizeof counts) == 0;
+}
+
+/* The first layer of the chunk before: no need to count the layers of all chunks again. */
+static int first_before(const struct plan *plan, const struct model *model, int first, int chunk)
+{
+    return first - plan_chunk_layers(plan, model, chunk - 1);
 }
 
 /* Chunks without the model's ends. */
@@ -138,7 +144,11 @@ static bool are_alike(const struct plan *plan, const struct model *model, int a,
         return false;
     if (model_num_kinds(model) == 1)
         return true;
-    int first = chunk_first_layer(plan, model, a), other_first = chunk_first_layer(plan, model, b);
+    int first = chunk_first_layer(plan, model, a);
+    int other_first =
+        b == a - 1 ? first_before(plan, model, first, a) : chunk_first_layer(plan, model, b);
+    if (model_blocks_repeat(model, first, other_first, layers))
+        return true;
     return model_kind_of(model, first) == model_kind_of(model, other_first) &&
            are_same_kinds(model, layers, first, other_first) &&
            (recomputed == 0 || recomputed == layers ||

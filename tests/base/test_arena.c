@@ -89,6 +89,21 @@ START_TEST(a_released_arena_is_usable_again)
 }
 END_TEST
 
+START_TEST(a_rewound_arena_gives_its_newest_block_again)
+{
+    arena_alloc(&arena, 8);
+    char *large = arena_alloc(&arena, 1 << 20);
+    memset(large, 1, 1 << 20);
+    arena_rewind(&arena);
+    char *again = arena_alloc(&arena, 1 << 20);
+    ck_assert_ptr_eq(again, large);
+    ck_assert_int_eq(again[0] | again[(1 << 20) - 1], 0);
+    arena_release(&arena);
+    arena_rewind(&arena);
+    ck_assert_ptr_null(arena.newest);
+}
+END_TEST
+
 START_TEST(typed_macros_give_room_for_all_elements)
 {
     double *numbers = ARENA_ARRAY(&arena, double, 1000);
@@ -152,6 +167,7 @@ static Suite *suite(void)
     tcase_add_test(tc, a_reset_keeps_what_came_before_the_mark);
     tcase_add_test(tc, a_mark_of_an_empty_arena_resets_to_empty);
     tcase_add_test(tc, a_released_arena_is_usable_again);
+    tcase_add_test(tc, a_rewound_arena_gives_its_newest_block_again);
     tcase_add_test(tc, typed_macros_give_room_for_all_elements);
     tcase_add_test(tc, growing_keeps_the_contents);
     tcase_add_exit_test(tc, exhaustion_calls_the_hook, 3);

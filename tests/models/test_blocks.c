@@ -60,6 +60,10 @@ START_TEST(a_block_is_of_the_kind_that_its_run_says)
                 model_count_kinds(&model, first, layers, counts);
                 ck_assert_int_eq(counts[0], expected[0]);
                 ck_assert_int_eq(counts[1], expected[1]);
+                for (int other = 0; other + layers <= 8; other++)
+                    ck_assert_int_eq(model_blocks_repeat(&model, first, other, layers),
+                                     memcmp(&cases[i].of[first], &cases[i].of[other],
+                                            (size_t)layers * sizeof(int)) == 0);
             }
     }
 }
