@@ -218,11 +218,11 @@ static int answer_on_gpus(struct options *options, struct setup *setup, struct e
     return err->code != ERR_NONE ? exit_code_of(err) : code;
 }
 
-/* The batch follows from the size, so setup is given one and does not assume the style's. */
+/* The batch follows from the model's size, so the setup gets a placeholder and assumes none. */
 static bool load_setup(const struct options *options, struct setup *setup, struct err *err)
 {
     struct options given = *options;
-    given.tokens = 0; /* these are not those to train on */
+    given.tokens = 0; /* --tokens here belongs to the budget, not to the run */
     if (!given.batch)
         given.batch = "1seq";
     return setup_load(&given, NULL, setup, err);

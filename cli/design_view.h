@@ -10,8 +10,8 @@ struct design_view {
     enum loss_law_name law;
     enum aspect aspect;
     double served;
-    const struct setup *setup;          /* its model is the design's; NULL: without GPUs */
-    const struct search_result *result; /* of the design's model; NULL likewise */
+    const struct setup *setup;          /* with the designed model; NULL: no GPUs were given */
+    const struct search_result *result; /* the plans for that model; NULL: no GPUs were given */
 };
 
 void show_design(const struct design_view *view);

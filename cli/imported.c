@@ -5,8 +5,8 @@
 
 #include <stdio.h>
 
-/* The framework's own stack, unless another is asked for; what it does by itself decides which
- * words a layout needs. */
+/* Loads the framework's own stack, unless the options name another. Its defaults decide which words
+ * an imported layout needs. */
 static bool begin(struct options *options, const char *from, struct imported_job *out,
                   struct err *err)
 {

@@ -11,7 +11,7 @@
 struct imported_job {
     const struct target *target;
     struct imported *imported;
-    struct job start; /* the job that the file was read into: the stack's habits */
+    struct job start; /* the job before the file was read: the stack's defaults */
     struct setup setup;
     struct arena arena;
 };

@@ -1,4 +1,4 @@
-/* cli/learn.c - updates what is known of a stack by one's own runs. */
+/* cli/learn.c - adapts a stack's constants to the user's own runs. */
 #include "calibration/learn/learn.h"
 #include "base/file.h"
 #include "base/json_layout.h"
@@ -22,9 +22,9 @@ struct learning {
     struct learned earlier;
     struct learn_prior prior;
     struct run_systems *systems;
-    struct run_rows rows; /* those of CSV files, then a row for each log */
+    struct run_rows rows; /* the rows of CSV files, then one row for each log */
     int num_csv_rows;
-    struct setup described; /* what the logs are of; loaded when there are any */
+    struct setup described; /* model and system of the logged runs; loaded when there are logs */
     bool has_logs;
     struct run_case *cases;
     struct run_prediction *predictions;
@@ -65,7 +65,7 @@ static bool load_prior(struct learning *l, const struct options *options, struct
 
 /* --- logs ------------------------------------------------------------------------------------ */
 
-/* The run that the logs are of: from the options and, if there is one, a plan file. */
+/* Loads the run that the logs describe, from the options and, if there is one, a plan file. */
 static bool load_described(struct learning *l, const struct options *options, struct err *err)
 {
     const char *plan_path = NULL;

@@ -142,7 +142,7 @@ static bool drain(int from[2], struct text out[2])
     return true;
 }
 
-/* The child reads no messages of the agent. */
+/* Runs in the child. Its standard input is closed, so that it cannot read the agent's messages. */
 _Noreturn static void become(struct call *call, int out, int err)
 {
     int in = open("/dev/null", O_RDONLY);

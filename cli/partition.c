@@ -19,18 +19,19 @@ struct answer {
     struct partition_problem problem;
     struct partition best, by_program;
     double num_partitions;
-    struct partition cheapest[MOST_LISTED]; /* by trying all, where they are few */
+    struct partition
+        cheapest[MOST_LISTED]; /* the cheapest of all, where they are few enough to try */
     int num_cheapest;
 };
 
 static bool agrees(const struct answer *answer, double cost)
 {
-    const double tolerance = 1e-6; /* GLPK's */
+    const double tolerance = 1e-6; /* of GLPK's optimum */
     double best = answer->best.total.cost;
     return fabs(best - cost) <= tolerance * fmax(1, best);
 }
 
-/* Tries all where they are few. */
+/* Tries every partition, if there are at most MOST_TRIED. */
 static bool try_all(struct answer *answer, struct err *err)
 {
     if (answer->num_partitions > MOST_TRIED)

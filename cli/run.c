@@ -405,7 +405,7 @@ static bool check_words(const struct options *options, struct err *err)
     return true;
 }
 
-/* Its attention is causal over the whole sequence. */
+/* Refuses packed documents: the executor's attention is causal over the whole sequence. */
 static bool check_documents(const struct setup *setup, struct err *err)
 {
     return setup->model.documents.mean <= 0 ||

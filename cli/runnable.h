@@ -6,7 +6,8 @@
 #include "interchange/target.h"
 #include "search/search.h"
 
-/* Leaves out what the framework never has, and takes its way to share keys. */
+/* Restricts the request to what the framework can run, and sets its method of context parallelism.
+ */
 void runnable_ask(const struct target *target, struct search_request *request, struct arena *arena);
 
 /* The best `wanted` plans that the framework can run. The list is exact and in order, so that its

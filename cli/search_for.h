@@ -9,7 +9,8 @@
 /* Takes the framework's stack unless another was asked for. */
 bool begin_for_target(struct options *options, struct err *err);
 
-/* Leaves out what the framework never has, and notes its rules; nothing without --for. */
+/* Restricts the request to what the framework of --for can run, and notes its rules as assumptions.
+ * Does nothing without --for. */
 void ask_for_target(const struct options *options, struct setup *setup,
                     struct search_request *request);
 

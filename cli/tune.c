@@ -15,7 +15,7 @@
 
 /* --- what there is --------------------------------------------------------------------------- */
 
-/* Predicts the plan of the file, or keeps why that cannot be. */
+/* Predicts the file's plan, or notes in t->unsound why it cannot be predicted. */
 static void predict_present(struct tuning *t)
 {
     const struct setup *setup = &t->job.setup;
@@ -40,7 +40,7 @@ static void predict_present(struct tuning *t)
     t->now.plan = plan;
 }
 
-/* The middle of the logs' step times, and the most memory of any. */
+/* Reads the median step time of the logs and the highest memory of any. */
 static bool read_logs(struct tuning *t, const struct options *options, struct err *err)
 {
     double step_s[MAX_FILES];
@@ -102,7 +102,7 @@ static struct search_request request_of(struct options *options, struct tuning *
     return request;
 }
 
-/* The runs to make, for their times to be filled in. */
+/* Writes the proposed runs with empty times, which the user fills in. */
 static bool write_results(const struct tune_answer *answer, const char *path, struct err *err)
 {
     if (!path)

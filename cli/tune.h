@@ -8,7 +8,7 @@
 
 enum { MOST_RESULTS = 32 };
 
-/* A run of one of the plans, or of one near them, that was measured. */
+/* A measured run of one of the plans, or of a plan near them. */
 struct tune_result {
     struct scored_plan plan;
     int gpus;
@@ -19,20 +19,20 @@ struct tuning {
     struct imported_job job;
     struct job now;             /* the job that is tuned: model, batch and plan of the run */
     struct err unsound;         /* why its plan cannot be predicted; ERR_NONE: it can */
-    const char *rule_id;        /* of the rule behind `unsound` */
-    const char *sentence;       /* likewise */
+    const char *rule_id;        /* the rule that `unsound` breaks */
+    const char *sentence;       /* what that rule says */
     struct scored_plan present; /* its prediction, unless unsound */
     struct evaluator *evaluator;
     double oom_risk;
-    double measured_s, measured_bytes;        /* of the logs; -1: not said */
-    struct tune_result results[MOST_RESULTS]; /* of files of results */
+    double measured_s, measured_bytes;        /* from the logs; -1: not in them */
+    struct tune_result results[MOST_RESULTS]; /* from --propose's files */
     int num_results;
     struct arena arena;
 };
 
 /* --- flags: cli/tune_flags.c --- */
 
-/* A change of the file: settings to give, and keys to take out. */
+/* A change to the file: settings to add or replace, and keys to remove. */
 struct flag_change {
     struct settings give, drop;
 };
@@ -40,7 +40,7 @@ struct flag_change {
 /* Finds the change of the file that leads to the plan, and tries it on the file's own settings.
  * False if the result does not read back as the plan, or breaks a rule that the file keeps. */
 bool tune_flags(struct tuning *t, const struct plan *plan, struct flag_change *out);
-/* The same for a job of other GPUs and batch. */
+/* tune_flags for a job with another number of GPUs and batch. */
 bool tune_job_flags(struct tuning *t, const struct job *job, struct flag_change *out);
 /* True if an export of the present plan would set the key. */
 bool tune_needs(struct tuning *t, const char *key);
@@ -54,7 +54,7 @@ enum { MOST_CHANGES = 7 };
 struct change {
     struct scored_plan plan;
     struct flag_change flags;
-    int settings; /* that differ; 0: the best of a search, which may differ in any */
+    int settings; /* number that differ; 0: the best plan of a search, which may differ in all */
     double step_s;
     double gain; /* share of the step's time that is saved; NaN: nothing to compare with */
     double p_gain;
@@ -80,18 +80,18 @@ bool tune_may_offer(struct tuning *t, const struct scored_plan *scored);
 
 /* --- proposals: cli/tune_propose.c --- */
 
-/* The present plan, where it is sound and fits, and the changes; which of them to take by all that
- * was measured, and the short runs that would make it surer. */
+/* The rivals are the present plan, if it is sound and fits, and the changes. `choice` is the one to
+ * take by all measurements; `next` are short runs that would make the choice surer. */
 struct proposals {
     int rivals;
-    int change[MOST_RIVALS]; /* that a rival is; -1: the present plan */
+    int change[MOST_RIVALS]; /* index of the change that each rival is; -1: the present plan */
     struct scored_plan plan[MOST_RIVALS];
     struct belief belief;
-    int choice; /* a rival; -1: there are none */
+    int choice; /* index of a rival; -1: there are none */
     double p_best;
     struct trial trials[2 * MOST_RIVALS];
-    struct flag_change flags[2 * MOST_RIVALS]; /* that make the file a trial */
-    int runs[2 * MOST_RIVALS];                 /* of the trials in the belief */
+    struct flag_change flags[2 * MOST_RIVALS]; /* that turn the file into each trial */
+    int runs[2 * MOST_RIVALS];                 /* index of each trial's run in the belief */
     int num_trials;
     struct proposal next[MOST_TRIALS];
     int num_next;
@@ -100,9 +100,10 @@ struct proposals {
 /* { "format": 1, "runs": [ { "layout", "gpus", "batch", "step_s" or "log" } ] }, those without a
  * time yet left out. Adds to t->results; a fault is FILE:LINE: key. */
 bool tune_read_results(struct tuning *t, const char *path, struct err *err);
-/* With times: the changes take what they teach. is_asked: finds the next runs too. */
+/* Chooses among the rivals. Measured runs, if there are any, correct the changes' times and gains.
+ * is_asked: proposes the next runs too. */
 void tune_propose(struct tuning *t, struct changes *changes, bool is_asked, struct proposals *out);
-/* The results and the next runs as such a file, their times to be filled in. */
+/* A file of results with those known, and the next runs with empty times. */
 json_t *tune_results_json(const struct tuning *t, const struct proposals *proposals);
 
 /* --- what is told: cli/tune_view.c --- */
@@ -112,7 +113,7 @@ struct tune_answer {
     bool is_unread; /* the file holds no plan, and t.unsound says why */
     json_t *broken;
     struct changes changes;
-    bool is_asked; /* for runs to make */
+    bool is_asked; /* --propose was given */
     struct proposals proposals;
 };
 

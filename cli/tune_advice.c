@@ -8,8 +8,8 @@
 #include <math.h>
 #include <string.h>
 
-/* A row looks at the plan. `mend` changes it to what the row asks for; the advice is given only
- * where the framework can run that plan and it fits, and where `must_gain`, only where it is also
+/* A row looks at the plan. `mend` makes the change that the row advises. The advice is given only
+ * if the framework can run the changed plan and it fits; with `must_gain`, only if it is also
  * predicted to be faster. Rows without `mend` write their fix themselves. */
 struct advice {
     const char *id, *sentence;

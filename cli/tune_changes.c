@@ -64,7 +64,7 @@ static void set_recompute(struct plan *plan, int value)
     plan_set_recompute(plan, (enum recompute)value);
 }
 
-/* 1: what the framework overlaps by itself. */
+/* value 1: the overlaps that the framework does without being told. */
 static void set_overlap(struct plan *plan, int value)
 {
     plan->overlaps_given = plan->overlaps_given && value == 0;
@@ -144,7 +144,7 @@ struct near {
     int count[MOST_SETTINGS_CHANGED + 1];
 };
 
-/* Time that a plan with so many changes must be below to be kept. */
+/* A plan with this many changed settings is kept only if its step is shorter than this. */
 static double limit_s(const struct near *near, int settings)
 {
     double limit = is_present_sound(near->t) ? near->t->present.prediction.step_s : HUGE_VAL;
@@ -188,7 +188,7 @@ static void consider(struct near *near, const struct plan *candidate, int settin
         arena_reset(&t->arena, mark);
 }
 
-/* All plans with exactly `left` more settings changed, of those from `first` on. */
+/* Considers all plans in which exactly `left` of the settings from `first` on are changed. */
 static void vary(struct near *near, const struct plan *plan, int first, int left, int settings)
 {
     if (left == 0) {
@@ -232,8 +232,8 @@ static bool is_known(const struct changes *all, const struct plan *plan)
     return false;
 }
 
-/* A factor that both plans share leaves the gain as it is; the step's time takes that of the logs.
- */
+/* Fills in gain, chance and time of a change. The ratio of measured to predicted time is taken to
+ * be the same for both plans: it scales the time and cancels in the gain. */
 static void judge(const struct tuning *t, struct change *change)
 {
     const struct prediction *after = &change->plan.prediction, *now = &t->present.prediction;

@@ -1,4 +1,4 @@
-/* The settings of a file that change for another plan, tried on the file itself. */
+/* The settings that turn a file's plan into another plan, tried on the file itself. */
 #include "base/text.h"
 #include "cli/tune.h"
 
@@ -92,8 +92,8 @@ static void compare(struct tuning *t, const struct settings *file, const struct 
             settings_copy(&out->drop, &before->at[i]);
 }
 
-/* A file may say a thing by another key than the target's own settings: each key of the file that
- * these lack is taken out in turn, then each that the file lacks is given. */
+/* A file may use another key for a setting than the target's own. First each key of the file that
+ * `after` lacks is dropped in turn, then each setting that the file lacks is given in turn. */
 static bool find_other_key(struct tuning *t, const struct settings *file,
                            const struct settings *after, const struct job *job,
                            struct flag_change *out)

@@ -1,4 +1,4 @@
-/* The short runs that would settle which change to take, and what those that were made teach. */
+/* Proposes short runs that show which change to take, and learns from those that were made. */
 #include "base/json.h"
 #include "base/length.h"
 #include "base/text.h"
@@ -18,7 +18,7 @@ static bool read_number(const json_t *run, const char *key, double fallback, dou
     return (*out > 0 && *out <= 1e9) || err_set(err, ERR_INPUT, key, "expected a number above 0");
 }
 
-/* Its time: given, or the middle of a log's; -1 where neither is there yet. */
+/* The run's step time: as given, or the median of its log; -1 where it has neither yet. */
 static bool read_time(const struct tuning *t, const json_t *run, struct tune_result *out,
                       struct err *err)
 {
@@ -109,7 +109,7 @@ static struct believed believed_of(const struct scored_plan *plan, int rival, bo
                               is_slice };
 }
 
-/* The rival that a result ran, on however many GPUs; -1: none. */
+/* The rival whose plan a result ran, on any number of GPUs; -1: none. */
 static int rival_of(const struct proposals *of, const struct plan *plan)
 {
     for (int i = 0; i < of->rivals; i++)
@@ -137,7 +137,8 @@ static void add_trials(struct tuning *t, struct proposals *out)
     }
 }
 
-/* Rivals first, then their slices, then what was measured. */
+/* Sets up the belief about all runs: first the rivals, then the rivals on fewer GPUs (slices), then
+ * the measured runs. */
 static void begin(struct tuning *t, struct proposals *out)
 {
     struct believed items[MOST_BELIEVED];
@@ -165,7 +166,8 @@ static void begin(struct tuning *t, struct proposals *out)
         belief_learn(&out->belief, first + i, t->results[i].step_s);
 }
 
-/* Step times and gains as believed. The order stays that of the predictions. */
+/* Sets step times and gains to what is believed after the measurements. Changes keep the order of
+ * their predictions. */
 static void judge_again(const struct proposals *of, struct changes *changes)
 {
     bool has_present = of->rivals > 0 && of->change[0] < 0;

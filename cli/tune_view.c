@@ -11,7 +11,7 @@
 
 /* --- JSON ------------------------------------------------------------------------------------ */
 
-/* The terms of the predicted step, and what they leave of the measured one. */
+/* The terms of the predicted step, then the part of the measured step that they do not explain. */
 static json_t *explained_json(const struct tuning *t)
 {
     json_t *list = json_array();
@@ -101,7 +101,7 @@ static void add_proposals_json(json_t *json, struct tune_answer *answer)
             json_pack("{s:i, s:f}", "change", of->change[of->choice] + 1, "p_best", of->p_best));
 }
 
-/* The same keys, with nothing behind those that need a plan. */
+/* The document for a file without a plan: all keys, those about a plan null or empty. */
 static void print_unread_json(const struct tune_answer *answer)
 {
     const struct tuning *t = &answer->t;

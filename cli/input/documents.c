@@ -42,7 +42,7 @@ static bool read_word(char *word, struct spread *out, struct err *err)
 {
     char *equals = strchr(word, '='), *last = word + strlen(word) - 1;
     bool takes_thousands = strncmp(word, "mean=", 5) == 0 && (*last == 'k' || *last == 'K');
-    if (takes_thousands) /* as --seq: 8k is 8192 */
+    if (takes_thousands) /* 8k is 8192, as for --seq */
         *last = '\0';
     if (equals)
         *equals = '\0';

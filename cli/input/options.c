@@ -100,7 +100,7 @@ static bool read_value(const struct option_row *row, const char *typed, struct o
     return false;
 }
 
-/* The arguments that are left. */
+/* The arguments that have not been read yet. */
 struct arguments {
     int count;
     char **at;

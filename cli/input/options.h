@@ -18,7 +18,7 @@ enum { MAX_FILES = 64, MOST_GPUS = 1 << 24 };
 enum graphs { GRAPHS_AUTO, GRAPHS_ON, GRAPHS_OFF };
 extern const char *const graphs_names[];
 
-/* The plans to search, and the way. */
+/* Options of search: which plans, by which method. */
 struct search_options {
     const char *fix, *forbid, *compare, *method;
     int objective;

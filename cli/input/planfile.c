@@ -28,7 +28,7 @@ static bool check(const json_t *root, struct err *err)
     return true;
 }
 
-/* The plan in what `search --json` or `simulate --json` printed takes the document's place. */
+/* Replaces a document that `search --json` or `simulate --json` printed by the plan in it. */
 static void unwrap(struct json_file *file)
 {
     const json_t *best = json_object_get(file->root, "best");

@@ -123,7 +123,8 @@ bool setup_parse(struct setup *setup, const struct options *options, const char 
     return false;
 }
 
-/* Notes what a plan's experts leave out; the sizes are those of the padded whole. */
+/* Notes the share of rows that a plan's expert capacity drops. Sizes are those of padded experts.
+ */
 static void note_capacity(struct setup *setup)
 {
     const struct plan *plan = &setup->plan;
@@ -179,8 +180,8 @@ static void add_memory(const struct setup *setup, struct err *err)
     evaluator_free(evaluator);
 }
 
-/* With one data rank every software has ZeRO's flags do nothing; experts may have ranks that hold
- * the same all the same. */
+/* With one data rank ZeRO's flags do nothing in any framework, so zero becomes 0, unless the
+ * experts have replicas to shard over. */
 static void leave_out_zero(struct setup *setup)
 {
     struct plan *plan = &setup->plan;

@@ -42,10 +42,11 @@ void setup_note_exchange(struct setup *setup, const struct plan *plan);
 
 /* Notes that a job takes a segment of each rack, so fewer than the `asked` GPUs. */
 void setup_note_segment(struct setup *setup, int asked);
-/* The same where no rack says how many. */
+/* Notes that the job takes fewer than the `asked` GPUs for another reason than racks. */
 void setup_note_fewer(struct setup *setup, int asked);
 
-/* Notes what storage takes where the cluster does not say and the run's tokens are known. */
+/* Notes the default bandwidth of storage, if the cluster states none and the run's length is known.
+ */
 void setup_note_storage(struct setup *setup);
 
 /* Name of the runs behind the steps to an accuracy: "published runs". */
