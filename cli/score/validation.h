@@ -18,7 +18,7 @@ enum { NUM_WORST = 5 };
 struct validation {
     struct arena arena;
     struct run_systems *systems;
-    struct learned learned; /* by own runs; empty without --learned */
+    struct learned learned; /* constants learned from the user's runs; empty without --learned */
     struct run_rows rows;
     struct run_case *cases;
     struct run_prediction *predictions;

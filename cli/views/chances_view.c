@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* Smaller chances are not told. */
+/* Smaller chances are not shown. */
 static const double least_told = 0.05;
 
 double *top_chances(const struct system *system, const struct search_result *result)

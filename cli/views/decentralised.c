@@ -43,8 +43,8 @@ static void network_release(struct network *network)
     arena_release(&network->arena);
 }
 
-/* Seconds of a batch's exchange of fp32 gradients, in the stack's buckets, with the time before
- * anything is sent. */
+/* The exchange of one batch's fp32 gradients in the stack's buckets: its seconds, the start of the
+ * messages included, and the number of buckets. */
 struct sent {
     double seconds, buckets;
 };
@@ -93,9 +93,10 @@ static bool add_batches(const char *workload, int gpus, double ring_s, double go
     return ok;
 }
 
-/* Steps and compute are those that the paper's hours and exchange times of all-reduce and gossip
- * imply: (59.02 - 29.7) h over the difference of the exchanges. Averages over all ranks come every
- * H steps; AGA starts with 4, and its loss falls from 11 to 1.77. */
+/* The number of steps follows from the paper's hours and exchange times for all-reduce and gossip:
+ * (59.02 - 29.7) h divided by the difference of the exchange times; the rest of the hours is
+ * compute. Ranks average over all every H steps; AGA starts with H = 4, and its loss falls from 11
+ * to 1.77. */
 static bool add_bert_hours(struct decentralised *out, struct err *err)
 {
     static const double ring_h = 59.02, gossip_h = 29.7, ring_s = 1.4688, gossip_s = 0.5665;
@@ -232,7 +233,8 @@ static void print_cell(double value, FILE *to)
         fprintf(to, " %.3g |", value);
 }
 
-/* Steps until it is where all-reduce is; none are known of a rule whose error stays. */
+/* Steps until a method has caught up with all-reduce; no number for a robust rule, whose error
+ * stays. */
 static double transient(double heterogeneity, const struct exchange_use *use)
 {
     struct convergence convergence = convergence_published;

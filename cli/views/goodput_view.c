@@ -26,7 +26,7 @@ struct goodput goodput_of_plan(const struct setup *setup, const struct plan *pla
 /* --- for programs ------------------------------------------------------------------------------
  */
 
-/* What "run" holds. */
+/* The content of the key "run". */
 struct run_answer {
     double days, days_low, days_high, dollars, dollars_low, dollars_high;
     double goodput, checkpoint_share, restart_share, lost_share;
@@ -100,7 +100,7 @@ static struct run_answer run_answer_of(const struct setup *setup, const struct g
     };
 }
 
-/* What each way of checkpoints keeps; null where it is not possible. */
+/* The goodput with each way of checkpointing; null where the way is not possible. */
 static json_t *ways_json(const struct run *run)
 {
     json_t *ways = json_object();

@@ -14,7 +14,7 @@ static bool recomputes_all(const struct plan *plan)
     return plan->recompute == RECOMPUTE_FULL || plan->recompute == RECOMPUTE_EVERY;
 }
 
-/* Data ranks are what the others leave. */
+/* Whether two plans are of one kind. dp is not compared, as it follows from the other degrees. */
 static bool are_alike(const struct plan *a, const struct plan *b)
 {
     for (int axis = 0; axis < num_axes; axis++)

@@ -14,7 +14,7 @@ struct kinds {
     int of; /* plans of the ranking */
     int count;
     int first[MOST_KINDS]; /* index of the kind's best in the ranking, rising */
-    int alike[MOST_KINDS]; /* plans of the ranking beside it */
+    int alike[MOST_KINDS]; /* other plans of the ranking that are of this kind */
 };
 
 /* How many plans a search should keep, so that as many kinds may be shown. */
@@ -23,7 +23,7 @@ int kinds_top(int shown);
 /* The first `most` kinds of a ranking. */
 struct kinds kinds_of(const struct search_result *result, int most);
 
-/* A ranking of these alone. All else is the result's own; `rows` must have room for them. */
+/* A copy of the result whose ranking has only the best plan of each kind, written to `rows`. */
 struct search_result kinds_result(const struct kinds *kinds, const struct search_result *result,
                                   struct scored_plan *rows);
 

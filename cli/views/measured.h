@@ -23,7 +23,8 @@ struct measured {
     uint64_t seed;
     int num_ranks;
     double rate;   /* of learning */
-    bool compares; /* compare with the prediction; false when that is for another kind of machine */
+    bool compares; /* times are compared with the prediction; false: it is for another kind of
+                      machine */
     /* Filled by measured_fill. */
     /* Median and percentiles of the timed steps, or of their means per period of the exchange. */
     double step_s, step_p10_s, step_p90_s;

@@ -13,19 +13,19 @@ struct nearby_view {
     double asked_batch;
     struct nearby at[MOST_NEARBY];
     int count;
-    double least;   /* tokens per second that fewer GPUs must have */
-    double start_s; /* of the time limit, by clock_now_s() */
+    double least;   /* fewer GPUs are shown if they train at least so many tokens per second */
+    double start_s; /* when the time limit began, by clock_now_s() */
     struct arena arena;
 };
 
-/* Where all the GPUs have no plan: fewer of them with the batch that was asked for (none: the count
- * is 0), all of them with another batch, and both. */
+/* For a request without a plan: the nearest with fewer GPUs, with another batch, and with both.
+ * Count 0: none of them has a plan either. */
 void nearby_instead(const struct search_request *request, struct nearby_view *out);
-/* Where `num_gpus` of the `asked` are taken already, with this plan: the same. */
+/* The same alternatives when the answer already takes fewer GPUs, `num_gpus`, with this plan. */
 void nearby_beside(const struct search_request *request, int num_gpus,
                    const struct scored_plan *taken, struct nearby_view *out);
-/* A batch close by, and fewer GPUs, that train clearly more tokens per second than this plan, if
- * any. */
+/* A batch close to the requested one, and a smaller number of GPUs, if they train clearly more
+ * tokens per second than this plan. */
 void nearby_better(const struct search_request *request, const struct scored_plan *best,
                    struct nearby_view *out);
 void nearby_release(struct nearby_view *view);

@@ -14,10 +14,10 @@
 struct comparison {
     const struct rank_result *rank;
     const char *reason; /* why it is not valid */
-    bool left_out;      /* it was faster than the best of the space, which has it now */
+    bool left_out;      /* the space left it out, though it is faster; it has been added */
 };
 
-/* All that is told of the plans. */
+/* Everything that is shown about the plans. */
 struct ranking {
     const struct search_result *result; /* the best plan of each kind */
     const struct kinds *kinds;
