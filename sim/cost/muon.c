@@ -9,7 +9,8 @@ double newton_schulz_flops(double rows, double columns)
     return NEWTON_SCHULZ_STEPS * (4 * a * a * b + 2 * a * a * a);
 }
 
-/* Three products a step: a x a from b, a x a from a, a x b from a. Each reads its operands and
+/* Each step has three products. With the short side a and the long side b, their outputs are a x a
+ * (inner dimension b), a x a (inner a) and a x b (inner a). Each product reads its operands and
  * writes its output once; the last two also read what they add to. */
 double newton_schulz_s(const struct system *system, enum dtype dtype, double rows, double columns)
 {

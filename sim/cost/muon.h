@@ -1,8 +1,9 @@
-/* sim/cost/muon.h - matrices that Muon updates: whole, as a step of Newton-Schulz needs all of one.
+/* sim/cost/muon.h - the matrices that Muon updates. A rank updates whole matrices, as a
+ * Newton-Schulz step needs all of a matrix.
  *
  * Muon (Jordan et al. 2024; Moonlight, arXiv:2502.16982) keeps one momentum and makes the update of
  * a matrix nearly orthogonal. It updates the matrices of blocks, experts and routers among them;
- * embedding, head, norms and biases have Adam. Tensor ranks each update their own part (Megatron
+ * Adam updates embedding, head, norms and biases. Tensor ranks each update their own part (Megatron
  * Core's blockwise mode); data ranks that share the state take whole matrices. */
 #ifndef SIM_COST_MUON_H
 #define SIM_COST_MUON_H
@@ -12,14 +13,15 @@
 
 #include <math.h>
 
-/* A quantity of whole matrices that are dealt to ranks. */
+/* A quantity (elements, or seconds) of matrices that are dealt to ranks whole. */
 struct dealt {
     double all, largest; /* summed over all matrices; of the largest matrix */
 };
 
-/* Most that one of the ranks gets when each next matrix, largest first, goes to the rank with
- * least: when the last one came, that rank had no more than the mean of the others (Graham 1969).
- * With as many ranks as matrices it is the largest. */
+/* An upper bound of what one rank gets when matrices are dealt, largest first, each to the rank
+ * that has least so far. When a rank gets its last matrix, it has no more than the mean per rank of
+ * all other matrices (Graham 1969). With at least as many ranks as matrices it is the largest
+ * matrix. */
 static inline double dealt_most(struct dealt dealt, double count, int ranks)
 {
     double others = (dealt.all - dealt.largest) / ranks;
@@ -31,7 +33,7 @@ struct matrices {
     struct dealt elements, newton_schulz_s;
 };
 
-/* Experts are dealt to the ranks that hold the same ones. */
+/* Matrices of experts are dealt only among the ranks that hold the same experts. */
 struct held_matrices {
     struct matrices shared, of_experts;
 };
@@ -42,14 +44,16 @@ enum { NEWTON_SCHULZ_STEPS = 5 };
 double newton_schulz_flops(double rows, double columns);
 double newton_schulz_s(const struct system *system, enum dtype dtype, double rows, double columns);
 
-/* The trained matrices of a list's products; queries, keys and values are apart, as are experts. */
+/* The trained weight matrices of the products in an op list. Queries, keys and values are separate
+ * matrices, and so is each expert's. */
 struct held_matrices list_matrices(const struct system *system, const struct ops *forward,
                                    enum dtype dtype);
 
 /* Adds `times` the matrices of `of`. */
 void matrices_add(struct held_matrices *sum, const struct held_matrices *of, double times);
 
-/* Elements, and seconds, of the rank that updates most. */
+/* The elements that the rank with the most updates, and the seconds of the rank that takes
+ * longest. */
 double matrices_owned(const struct held_matrices *held, const struct plan *plan);
 double matrices_newton_schulz_s(const struct held_matrices *held, const struct plan *plan);
 

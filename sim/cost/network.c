@@ -14,9 +14,9 @@ static bool is_pci(const struct level *node)
     return strncmp(node->fabric, "pcie", 4) == 0;
 }
 
-/* The share of a GPU's bandwidth that some members of a node use among themselves: in a full mesh
- * each has one link to every other, which its rings take turns to begin with; two GPUs have one
- * link. */
+/* The share of a GPU's bandwidth that `members` GPUs of a node can use among themselves. In a full
+ * mesh each GPU has one link to every other, and its rings start over different links; two GPUs
+ * have only one link. */
 static double reached_of_mesh(const struct level *node, int members)
 {
     double links = members - 1.0;
@@ -25,8 +25,8 @@ static double reached_of_mesh(const struct level *node, int members)
     return fmin(1, links * node->link_bytes_per_s / node->bytes_per_s);
 }
 
-/* Sets a node's rings: NCCL's search result for the whole node, which holds for any subset under
- * NVSwitch, and in part in a mesh. */
+/* Sets the rings inside a node to NCCL's search result for the whole node. With NVSwitch it holds
+ * for any subset of the node's GPUs; in a mesh a subset gets a part of the bandwidth. */
 static void use_node(struct comm_group *group, const struct level *node, int members)
 {
     int channels = node->channels > 0 ? node->channels : 2;
@@ -49,8 +49,9 @@ struct reach {
     bool crosses_rails;
 };
 
-/* Groups that do not fill blocks evenly cross a block's boundary somewhere, and all wait for those:
- * 12 nodes in blocks of 16 as well as 20. */
+/* Whether some group's traffic leaves a block, which is all that lies below one switch of a level.
+ * Groups that do not fill blocks evenly cross a block's boundary somewhere, and all groups wait for
+ * those: groups of 12 nodes with blocks of 16, and also groups of 20. */
 static bool leaves_blocks(struct reach reach, double block_ranks)
 {
     return reach.total > block_ranks && fmod(block_ranks, reach.ranks) > 0;
@@ -58,8 +59,9 @@ static bool leaves_blocks(struct reach reach, double block_ranks)
 
 /* The factor by which bandwidth falls for traffic that leaves blocks. All ranks of a block send one
  * hop ahead, so the NICs within a hop of the block's end send out of it: a share f = hop / block.
- * They share the block's uplinks, 1/o of its NICs' bandwidth. Each gets B / (o f), at most its own
- * B: rings over neighbouring nodes leave a pod once. */
+ * With oversubscription o they share uplinks that have 1/o of the bandwidth of the block's NICs. So
+ * a NIC of bandwidth B gets B / (o f), at most B. Rings over neighbouring nodes leave a block once,
+ * so their f is small. */
 static double oversubscription(const struct cluster *cluster, struct reach reach)
 {
     double factor = 1;
@@ -85,9 +87,9 @@ static bool reduces_between(const struct cluster *cluster, struct reach reach)
     return cluster->num_levels > 1;
 }
 
-/* Bandwidth of rings over nodes inside one node: all hops of its members but the one over the NIC
- * share the node's ring wires. A single member needs them not at all, or once to reach another
- * rail. */
+/* Bandwidth inside a node that rings over several nodes get. The node's members share its rings for
+ * all their hops except the one over the NIC. A single member uses the node's rings at most once,
+ * to reach another rail. */
 static double through_node_bytes_per_s(const struct level *node, int ranks_per_node)
 {
     struct comm_group inside = { 0 };
@@ -109,9 +111,9 @@ static void use_nvls_over_nodes(struct comm_group *group, const struct level *no
 }
 
 /* The bandwidth of rings over nodes per NIC. A channel uses one NIC, so a NIC carries its equal
- * share of the channels, at least one. NCCL's search gives them the highest speed of its table that
- * all NICs support [speedArrayInter: 48 GB/s of NDR's 50], and splits that of a single NIC over two
- * [ncclTopoDupChannels halves bwInter] (NCCL 2.30.7 src/graph/search.cc). */
+ * share of the channels, at least one. NCCL's search gives a channel the highest speed of its table
+ * that all NICs support [speedArrayInter: 48 GB/s of NDR's 50], and splits the speed of a single
+ * NIC over two channels [ncclTopoDupChannels halves bwInter] (NCCL 2.30.7 src/graph/search.cc). */
 static double nic_bytes_per_s(const struct level *net, double nics_of_node)
 {
     if (net->channel_bytes_per_s <= 0)
@@ -119,8 +121,9 @@ static double nic_bytes_per_s(const struct level *net, double nics_of_node)
     return fmax(1, net->channels / nics_of_node) * net->channel_bytes_per_s;
 }
 
-/* Sets rings over nodes: each member's share of the NICs, as at least two channels; the node with
- * the fewest members decides. A channel has the same rate inside a node as on its NIC. */
+/* Sets rings over nodes. Their bandwidth is the members' share of a node's NICs, divided over at
+ * least two channels; the node with the fewest members decides. A channel has the same rate inside
+ * a node as on its NIC. */
 static void use_nics(struct comm_group *group, const struct system *system, struct span span,
                      struct reach reach)
 {
@@ -143,7 +146,7 @@ static void use_nics(struct comm_group *group, const struct system *system, stru
         use_nvls_over_nodes(group, &cluster->levels[0], total);
 }
 
-/* Sets the curves measured for such groups on such wires, if any. */
+/* Sets the curves that were measured with as many ranks and nodes on the same fabric, if any. */
 static void use_curves(struct comm_group *group, const struct system *system)
 {
     const struct profile *profile = &system->profile;
@@ -187,7 +190,7 @@ static struct comm_group group_over(const struct system *system, int size, struc
     return group;
 }
 
-/* When groups align with nodes, all are like the first. */
+/* Whether groups align with nodes, so that all of them lie on nodes as the first one does. */
 static bool are_aligned(struct members of, int node_size)
 {
     long long block = (long long)of.stride * of.size;
@@ -203,8 +206,8 @@ static struct span worst_span(struct members of, int num_ranks, int node_size)
     return layout_worst_span(of.stride, of.size, num_ranks, node_size);
 }
 
-/* When sets share nodes, a node's ranks of the group are the product of the sets' numbers. The set
- * with the longest reach spans the others. */
+/* A group is the product of its sets of members. So its number of ranks on a node, and of nodes, is
+ * the product of the sets' numbers. The set with the longest reach spans the others. */
 struct comm_group network_group(const struct system *system, const struct rank_group *group)
 {
     int node_size = system->cluster.levels[0].size;
@@ -260,8 +263,8 @@ bool network_crosses(const struct system *system, const struct rank_group *group
     return worst_span(only_set(group), group->num_ranks, node_size).num_nodes > 1;
 }
 
-/* The pair is on one rail only if whole nodes lie between; it leaves a block as soon as any pair
- * does. */
+/* The two ranks are on one rail only if they are whole nodes apart. The pair counts as leaving a
+ * block if any pair of the group does. */
 struct comm_group network_pair(const struct system *system, const struct rank_group *group,
                                bool crosses)
 {

@@ -1,4 +1,4 @@
-/* sim/cost/network.h - the wires that a group of ranks uses.
+/* sim/cost/network.h - the links that a group of ranks communicates over.
  *
  * It turns the cluster's levels, the places of the group's members and the profile's calibrated
  * factors into the input of the collective model. */
@@ -9,21 +9,22 @@
 #include "sim/plan/group.h"
 
 /* All groups along the same axes communicate at once, so each rank gets only its own share of the
- * node's NICs. When groups do not align with nodes, this is the worst placed one: the step waits
- * for it. */
+ * node's NICs. When groups do not align with nodes, the result is the worst placed one, as the step
+ * waits for it. */
 struct comm_group network_group(const struct system *system, const struct rank_group *group);
-/* The same for the group of a plan along a set of axes (enum axis_set). */
+/* The same for a plan's group along a set of axes (enum axis_set). */
 struct comm_group network_plan_group(const struct system *system, const struct plan *plan,
                                      unsigned along);
 
-/* The pair of a rank and the next of its group, which has one set of members: on one node, or on
- * two (`crosses`). */
+/* The pair of a rank and the next one in `group`, which must have one set of members. The pair lies
+ * on one node or, if `crosses`, on two. */
 struct comm_group network_pair(const struct system *system, const struct rank_group *group,
                                bool crosses);
 /* Whether some such pair lies on two nodes. */
 bool network_crosses(const struct system *system, const struct rank_group *group);
 /* Whether the pair of a stage and the next, or of the last and the first, lies on two nodes. When
- * stages do not align with nodes every boundary crosses, as it does for some replica. */
+ * stages do not align with nodes, every boundary counts as crossing, as it does for some data
+ * replica. */
 bool network_boundary_crosses(const struct system *system, const struct rank_group *stages,
                               int stage);
 
@@ -34,7 +35,7 @@ struct data_groups {
         replicas; /* ranks with the same shard; num_ranks 1: nothing else is filled in */
 };
 struct data_groups network_data_groups(const struct system *system, const struct plan *plan);
-/* The same of the experts' gradients and state. */
+/* The same for the experts' gradients and state. */
 struct data_groups network_expert_data_groups(const struct system *system, const struct plan *plan);
 
 #endif

@@ -38,7 +38,7 @@ bool nvls_tree_available(const struct comm_group *group, enum collective collect
            switch_available(group, protocol);
 }
 
-/* Bandwidth of one channel inside a node. One in num_channels is lost [(nChannels - 1) /
+/* Bandwidth of one channel inside a node. One part in num_channels of it is lost [(nChannels - 1) /
  * nChannels]. An all-reduce has its two halves in flight at once; the other collectives do not send
  * the rank's own share. */
 static double channel_bytes_per_s(const struct comm_group *group, enum collective collective)
@@ -51,7 +51,8 @@ static double channel_bytes_per_s(const struct comm_group *group, enum collectiv
                                                : one_way * (num_ranks - 1) / num_ranks;
 }
 
-/* An all-reduce's bus bandwidth is converted as a ring's; the others' is not converted. */
+/* An all-reduce's bus bandwidth is converted to algorithm bandwidth as a ring's is; for other
+ * collectives it is not converted. */
 void nvls_cost(const struct comm_group *group, enum collective collective, enum protocol protocol,
                double message_bytes, double *latency_s, double *bytes_per_s)
 {
@@ -78,8 +79,8 @@ double nvls_reached(const struct comm_group *group, enum collective collective)
     return fmin((num_ranks - 1) / (num_ranks + 1) / full, 1);
 }
 
-/* NVLS inside the nodes, a binary tree over them, up and down. NCCL doubles the rate between
- * nodes when there are just two. */
+/* The message goes up and down a binary tree over the nodes, with NVLS inside each node. NCCL
+ * doubles the rate between nodes when there are just two. */
 void nvls_tree_cost(const struct comm_group *group, enum collective collective,
                     enum protocol protocol, double message_bytes, double *latency_s,
                     double *bytes_per_s)

@@ -4,17 +4,18 @@
 
 #include "models/model.h"
 
-/* How microbatches of attention work w_j, independent, with mean 1, meet. */
+/* How microbatches meet. The attention work w_j of microbatch j is independent of the others and
+ * has mean 1. */
 struct packing {
-    double sequences;    /* of a microbatch */
-    double microbatches; /* one behind the other, of each data rank */
-    double data_ranks;   /* of which the step waits for the last */
-    double fill; /* (stages - 1) / chunks of each: passes that fill and drain the pipeline */
-    double context_ranks; /* among which a sequence's tokens are cut by their place; 1: none are */
+    double sequences;    /* per microbatch */
+    double microbatches; /* per data rank, one after another */
+    double data_ranks;   /* the step waits for the slowest of them */
+    double fill; /* passes that fill and drain the pipeline: (stages - 1) / chunks per stage */
+    double context_ranks; /* over which a sequence's tokens are divided; 1: they are not */
 };
 
-/* What a step waits for the last, in units of the mean attention of one microbatch; 0 for one
- * document a sequence. */
+/* How long a step waits for its slowest ranks, in units of the mean attention work of one
+ * microbatch; 0 with one document per sequence. */
 double packing_wait(const struct model *model, const struct packing *packing);
 
 #endif

@@ -13,8 +13,9 @@ bool pat_available(const struct comm_group *group, enum collective collective,
            protocol == PROTOCOL_SIMPLE && group->num_ranks == group->num_nodes;
 }
 
-/* Parallel aggregated trees: log2(n) steps whose hop is a tree's (one rank per node) over 3.5,
- * at three quarters of the bus, not converted to algorithm bandwidth. */
+/* Parallel aggregated trees take log2(n) steps; the latency of a step is that of a tree's hop (one
+ * rank per node) divided by 3.5. The bandwidth is three quarters of the bus bandwidth and is not
+ * converted to algorithm bandwidth. */
 void pat_cost(const struct comm_group *group, enum collective collective, enum protocol protocol,
               double message_bytes, double *latency_s, double *bytes_per_s)
 {

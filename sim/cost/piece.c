@@ -16,7 +16,7 @@
 
 enum { MAX_LIST_OPS = 192, MAX_STREAMS = STREAM_COMPUTE + 1 + MAX_AXES };
 
-/* All that the time of a list depends on. */
+/* All that the time of an op list depends on. */
 struct timer {
     const struct system *system;
     const struct piece_question *question;
@@ -31,8 +31,8 @@ static const struct comm_group *group_of(const struct timer *timer, const struct
     return &timer->wires->group[axis][which];
 }
 
-/* Rows that go to experts, or their sums back; the host reads how many come, unless experts are
- * padded to their capacity. */
+/* Time to send rows to their experts, or the experts' outputs back. The host reads how many rows
+ * arrive, unless experts are padded to their capacity. */
 static double expert_rows_s(const struct timer *timer, const struct op *op)
 {
     double row_bytes = op->n * dtype_bytes(op->dtype);
@@ -92,13 +92,14 @@ static double time_alone_s(const struct timer *timer, const struct op *op)
     return runs_of(op) * run_alone_s(timer, &run);
 }
 
-/* A running list: each stream runs its ops in order, each op after its `after`. */
+/* A list that is being run. Each stream runs its ops in order, and an op starts only when the op
+ * numbered `after` has ended. */
 struct flight {
     const struct timer *timer;
     struct ops ops;
     double left_s[MAX_LIST_OPS]; /* remaining time when run alone */
     bool done[MAX_LIST_OPS];
-    int num_streams; /* up to the last that has ops */
+    int num_streams; /* streams up to the last that has ops */
     int head[MAX_STREAMS];
     double exposed_s[MAX_STREAMS]; /* so far */
 };
@@ -177,8 +178,7 @@ static double wait_s(const struct timer *timer, const struct op *op, double comp
     return drift_wait_s(timer->system->profile.drift_s, compute_s, size);
 }
 
-/* A stream's part of the exposed time: all of it, to the bit, where no other stream communicates.
- */
+/* A stream's part of the exposed time. If no other stream communicates it is exactly `comm_s`. */
 static double exposed_by(const struct flight *flight, const bool has_ops[MAX_STREAMS],
                          enum op_stream stream, double comm_s)
 {
@@ -227,8 +227,8 @@ static bool is_weight_half(const struct op *op)
     return op->pass == PASS_BACKWARD_WEIGHT;
 }
 
-/* Some of a list's ops as a separate list. Each waits for the last op in it that is no later than
- * its original `after`. Ops that overlapped the removed ones overlap nothing any more. */
+/* Some of a list's ops as a separate list. Each op waits for the last op of the new list up to its
+ * original `after`. Ops that overlapped removed ones now overlap nothing. */
 static struct ops some_of(struct ops ops, bool (*is_in)(const struct op *op), struct arena *arena)
 {
     struct ops some = { .at = ARENA_ARRAY(arena, struct op, (size_t)ops.count + 1) };
@@ -267,8 +267,9 @@ static bool is_read_by_weight_half(const struct ops *backward, int value)
     return false;
 }
 
-/* The executor's host backend frees all activations of a microbatch after its weight gradients;
- * other runtimes free those that no weight gradient reads after the input gradients. */
+/* Bytes kept between the halves of a split backward. The executor's host backend frees a
+ * microbatch's activations only after its weight gradients. Other runtimes free activations that no
+ * weight gradient reads already after the input gradients. */
 static double waiting_bytes(const struct timer *timer, const struct local_ops *local)
 {
     const struct operands *operands = local->forward.operands;
@@ -288,7 +289,8 @@ static double waiting_bytes(const struct timer *timer, const struct local_ops *l
     return bytes;
 }
 
-/* The values of a list of a backward: what there is of each, and the last op that reads it. */
+/* The values in a backward's op list: the bytes that each holds now, and the last op that reads
+ * it. */
 struct lives {
     double bytes[MAX_VALUES];
     short last[MAX_VALUES];
@@ -300,7 +302,8 @@ static void read_value(struct lives *lives, int value, int op)
         lives->last[value] = (short)op;
 }
 
-/* Kept values are there from the start, as is the gradient that comes; the output stays. */
+/* Values that the forward kept and the incoming gradient are there from the start. The output stays
+ * to the end. */
 static void begin_lives(struct lives *lives, const struct local_ops *local)
 {
     const struct op_value *values = local->forward.operands->values;
@@ -324,8 +327,8 @@ static void begin_lives(struct lives *lives, const struct local_ops *local)
     read_value(lives, backward->output, backward->count);
 }
 
-/* A product adds to the main gradient of its matrix itself where that is fused, else through a
- * tensor that is there for a moment. */
+/* A weight gradient's product adds to the main gradient itself if that is fused. Otherwise it makes
+ * a temporary tensor of these bytes. */
 static double matrix_gradient_bytes(const struct timer *timer, const struct op *op)
 {
     bool adds = (timer->system->stack.fusions >> FUSION_WGRAD_ACCUMULATE & 1) != 0;
@@ -333,7 +336,7 @@ static double matrix_gradient_bytes(const struct timer *timer, const struct op *
     return is_product && !adds ? op->m * op->n * element_bytes(op) : 0;
 }
 
-/* The bytes that go when op `i` has read them for the last time. */
+/* The bytes of values that op `i` is the last to read. */
 static double ending_bytes(struct lives *lives, const struct op *op, int i)
 {
     double bytes = 0;
@@ -347,7 +350,7 @@ static double ending_bytes(struct lives *lives, const struct op *op, int i)
     return bytes;
 }
 
-/* The bytes that an op makes; a sum over ranks is made in place. */
+/* The bytes that an op allocates for its outputs; an all-reduce works in place. */
 static double made_bytes(struct lives *lives, const struct op_value *values, const struct op *op)
 {
     double bytes = 0;
@@ -361,20 +364,21 @@ static double made_bytes(struct lives *lives, const struct op_value *values, con
     return bytes;
 }
 
-/* The bytes that are gone behind an op: what it read for the last time, and what several kernels
- * of its forward kept. A sum's input is its output. */
+/* The bytes that are freed after an op: values that it is the last to read, and what the several
+ * kernels of an unfused forward kept. An all-reduce frees nothing, as its input is its output. */
 static double gone_bytes(struct lives *lives, const struct op *op, int i)
 {
     double bytes = ending_bytes(lives, op, i);
     return op->kind == OP_ALL_REDUCE ? 0 : bytes + op->kept_bytes;
 }
 
-/* Most that a backward holds at once beside all that its forward kept: gradients, and what is
- * gathered again, from the op that makes them to the last that reads them, less the kept values
- * that nothing reads any more. Another collective reads until the op behind it has run, which
- * frameworks start beside it (Megatron Core, tensor_parallel/layers.py: the weight's gradient
- * beside the scattered sum of the input's) or before it. `back`: per region, bytes that a replay
- * brings back when the region's backward begins. */
+/* The most bytes that a backward holds at once beyond what its forward kept. Gradients and inputs
+ * that are gathered again count from the op that makes them to the last op that reads them; kept
+ * values that no later op reads are subtracted. A collective other than an all-reduce keeps its
+ * input until the next op has run, as frameworks start that op beside it (Megatron Core,
+ * tensor_parallel/layers.py: the weight's gradient beside the reduce-scatter of the input's
+ * gradient) or before it. `back` has, for each region of the layer, the bytes that selective
+ * recompute brings back when the region's backward begins. */
 static double moment_bytes(const struct timer *timer, const struct local_ops *local,
                            const double back[NUM_OP_REGIONS])
 {
@@ -384,7 +388,7 @@ static double moment_bytes(const struct timer *timer, const struct local_ops *lo
     begin_lives(&lives, local);
     double bytes = backward->input == NO_ID ? 0 : lives.bytes[backward->input];
     double most_bytes = 0;
-    double leaving_bytes = 0; /* behind the next op */
+    double leaving_bytes = 0; /* freed after the next op */
     bool is_back[NUM_OP_REGIONS] = { [REGION_REST] = true, [REGION_NORM] = true };
     bytes += back[REGION_REST] + back[REGION_NORM];
     for (int i = 0; i < backward->count; i++) {
@@ -408,7 +412,7 @@ static double working_bytes(const struct ops *forward, const struct op *op)
     return op->kind == OP_ACTIVATION ? out_bytes + op_saved_bytes(forward, op) : 0;
 }
 
-/* Tied vocabulary rows count for the embedding, unless the head holds a copy. */
+/* Rows of a tied vocabulary count with the embedding, and with the head only if it holds a copy. */
 static void add_tensors(struct piece_cost *cost, const struct weights *weights, bool has_vocabulary)
 {
     assert(weights->count <= MAX_PIECE_TENSORS);
@@ -429,8 +433,8 @@ static double all_parameters(const struct operands *operands)
     return all;
 }
 
-/* The part of the held `parameters` that has gradients. A tied table that another piece holds is
- * not among them, though the list has it. */
+/* The part of the held `parameters` that has gradients. `parameters` does not count a tied table
+ * that another piece holds, although the op list uses it. */
 static struct stage_weights trained_parameters(const struct operands *operands, double parameters)
 {
     struct stage_weights trained = { parameters, 0 };
@@ -506,7 +510,7 @@ int quantized_copies(const struct gpu *gpu, const struct recipe *recipe)
     return generations[gpu->arch].reads_either_way && recipe->scaling == SCALING_TENSOR ? 1 : 2;
 }
 
-/* All logits at once for a split backward, which reads their gradients twice. */
+/* A split backward needs all logits at once (0), as it reads their gradients twice. */
 static double logits_rows(bool splits, const struct stack *stack)
 {
     return splits ? 0 : stack->memory.logits_rows;
@@ -632,8 +636,8 @@ static struct timer timer_of(const struct system *system, const struct piece_que
                            .recipe = precision_recipe(question->precision) };
 }
 
-/* Logits of the largest row block, the whole gradient that blocks write their rows to, and under
- * sequence parallelism the gathered input that they read. */
+/* Bytes of the logits of the largest row block, of the whole gradient to which the blocks write
+ * their rows, and under sequence parallelism of the gathered input that they read. */
 static double logits_run_bytes(const struct piece_question *question, const struct layer_dims *dims,
                                const struct layer_options *options, const struct stack *stack)
 {
@@ -645,7 +649,7 @@ static double logits_run_bytes(const struct piece_question *question, const stru
            (question->share.sp && question->share.tp > 1 ? 2 : 1) * whole_bytes;
 }
 
-/* The model as the fullest rank of all layers sees it, whose memory is the peak. */
+/* The model with the expert load of the busiest rank over all layers, whose memory is the peak. */
 static struct model model_of_peak(struct rank_share share, const struct model *model)
 {
     struct model peak = *model;
@@ -666,7 +670,7 @@ static struct piece_cost with_times(struct piece_cost cost, const struct piece_c
     return cost;
 }
 
-/* The lists of a piece that is a block, or has one. */
+/* Makes the op lists of a piece that is a block or contains one. */
 typedef struct local_ops block_lists(struct rank_share share, const struct model *model, double seq,
                                      const struct layer_options *options, bool overlap_tp,
                                      struct arena *arena);
@@ -687,7 +691,7 @@ static struct piece_cost even_block_cost(const struct timer *timer, block_lists 
     return cost;
 }
 
-/* The same, where loads of ranks may differ. */
+/* The same when experts may be loaded unequally: the memory is that of the busiest rank. */
 static struct piece_cost block_cost(const struct timer *timer, block_lists *lists,
                                     const struct model *model, const struct layer_options *options,
                                     bool overlap, double input_bytes, struct arena *arena)
@@ -717,8 +721,8 @@ static struct list_cost both_lists(const struct list_cost *a, const struct list_
     };
 }
 
-/* Embedding and head once more, around a module that predicts a later token. The tables are those
- * of the model; the norm is the module's own. */
+/* The embedding and the head that run once more around a module that predicts a later token. They
+ * use the model's tables, but a norm of the module's own. */
 static struct piece_cost later_ends(const struct pieces *pieces, const struct weights *of_head)
 {
     const struct piece_cost *embedding = &pieces->at[PIECE_EMBEDDING];

@@ -2,7 +2,7 @@
  * microbatch.
  *
  * Everything is computed from the op lists of sim/plan/local. A list's time is its makespan over
- * the compute, tensor and context streams. */
+ * the compute stream and one communication stream per axis. */
 #ifndef SIM_COST_PIECE_H
 #define SIM_COST_PIECE_H
 
@@ -23,7 +23,7 @@ struct list_cost {
     double comm_s;      /* exposed: not beside compute */
     double context_s;   /* the context group's part of comm_s */
     double expert_s;    /* the expert groups' part of comm_s */
-    double attention_s; /* of compute: flash attention's */
+    double attention_s; /* flash attention's part of compute_s */
     double kernels;     /* launches by the host, which set a floor on the time of several lists */
     double flops;
 };
@@ -32,38 +32,40 @@ enum { MAX_PIECE_TENSORS = 48 };
 
 struct piece_cost {
     struct list_cost forward;
-    struct list_cost backward; /* input gradients alone when the schedule splits the backward */
-    struct list_cost weight;   /* weight gradients then, else nothing */
+    struct list_cost backward; /* if the schedule splits the backward: input gradients alone */
+    struct list_cost weight;   /* if it splits the backward: weight gradients; else nothing */
     struct list_cost replay;   /* the ops of the forward that selective recompute repeats */
-    double saved_bytes;        /* kept for the backward without recompute */
-    double replayed_bytes;     /* the part that selective recompute frees */
+    double saved_bytes;        /* kept from forward to backward without recompute */
+    double replayed_bytes;     /* the part of saved_bytes that selective recompute frees */
     double waiting_bytes; /* kept between the halves of a split backward: operands of the weight
                              products */
-    double moment_bytes;  /* most that a backward holds at once beside what is left of those kept */
-    double replayed_moment_bytes; /* the same beside what selective recompute leaves of them */
-    double working_bytes; /* most that an op's output and the gradient of its input take at once */
-    double input_bytes;   /* the checkpoint at the piece's entrance */
+    double moment_bytes;  /* most that a backward holds at once beyond saved_bytes */
+    double replayed_moment_bytes; /* the same with selective recompute, beyond saved_bytes -
+                                     replayed_bytes */
+    double working_bytes; /* most that the gradients of one op's output and input take at once */
+    double input_bytes;   /* the piece's input, which full recompute keeps as a checkpoint */
     double parameters;    /* held by one rank */
-    double of_experts;    /* the part of parameters that only the ranks of its experts share */
-    struct stage_weights trained;  /* the part of both with gradients */
-    struct held_matrices matrices; /* where the optimizer treats them apart */
-    int num_tensors;               /* number of tensors with gradients */
+    double of_experts;    /* the part of `parameters` that belongs to experts */
+    struct stage_weights trained; /* the parts of both that have gradients */
+    struct held_matrices
+        matrices;    /* if matrices have an optimizer of their own (plan_matrices_apart) */
+    int num_tensors; /* number of tensors with gradients */
     struct exchange_tensor tensors[MAX_PIECE_TENSORS];
 };
 
-/* The costs of a plan's pieces, and what they share. */
+/* The costs of a plan's pieces, and quantities that the pieces share. */
 struct pieces {
     struct piece_cost at[NUM_PIECES]; /* one layer per kind of block, the embedding ... */
     int num_kinds;
-    double tokens;           /* of one microbatch on one rank, before tensor ranks divide them */
-    double logits;           /* number of logits of one microbatch on one tensor and context rank */
+    double tokens; /* of one microbatch on one rank, before sequence parallelism divides them */
+    double logits; /* number of logits of one microbatch on one tensor and context rank */
     double logits_run_bytes; /* further bytes while the head computes logits in row blocks; 0: all
                                 at once */
     double context_buffer_bytes; /* buffers for other ranks' tokens while an attention core runs */
 };
 
-/* All that the pieces' costs depend on in a plan, except its wires. Only ints, without padding:
- * equal questions have equal bytes. */
+/* All that the pieces' costs depend on in a plan, except the links between ranks (piece_wires). It
+ * has only ints and no padding, so equal questions have equal bytes. */
 struct piece_question {
     struct rank_share share;
     int attention;       /* enum attention_kernel */
@@ -72,30 +74,31 @@ struct piece_question {
     int overlaps_tensor; /* 0 or 1: the tensor group's collectives run beside compute */
     int replays;         /* bit set of enum replayed: what selective recompute repeats */
     int splits;          /* 0 or 1: the backward is split into two lists */
-    int matrices_apart;  /* 0 or 1: the optimizer treats matrices of blocks apart */
+    int matrices_apart;  /* 0 or 1: matrices of blocks have an optimizer of their own */
 };
 /* `generator`: the plan's schedule. */
 struct piece_question piece_question_of(const struct system *system, const struct plan *plan,
                                         const struct generator *generator);
 
-/* The placement of the share's groups: all that their wires depend on in one system, beside their
- * sizes. Only ints. */
+/* The placement of the groups that communicate: in one system their links depend only on it and on
+ * the groups' sizes. It has only ints. */
 struct piece_places {
     int num_ranks;
-    int stride[MAX_AXES][MAX_AXIS_GROUPS]; /* 0: of a group of one rank */
+    int stride[MAX_AXES][MAX_AXIS_GROUPS]; /* 0: the group has one rank */
 };
 struct piece_places piece_places_of(const struct plan *plan);
 
-/* By axis. num_ranks 1: nothing else is filled in. */
+/* The links of the groups along each axis. In a group with num_ranks 1 nothing else is filled
+ * in. */
 struct piece_wires {
     struct comm_group group[MAX_AXES][MAX_AXIS_GROUPS];
-    struct comm_group pair[MAX_AXES]; /* of axes that send messages */
+    struct comm_group pair[MAX_AXES]; /* neighbours on an axis that sends messages */
 };
 struct piece_wires piece_wires_of(const struct system *system, const struct plan *plan);
 bool piece_wires_are_alike(const struct piece_wires *a, const struct piece_wires *b);
 
-/* Depends on no plan, and on neither the system's number of GPUs nor their memory. Lists are built
- * in the arena. */
+/* The costs of all pieces. They depend on the plan only through `question` and `wires`, and not on
+ * the system's number of GPUs or on their memory. Op lists are built in the arena. */
 struct pieces pieces_answer(const struct system *system, const struct model *model,
                             const struct piece_question *question, const struct piece_wires *wires,
                             struct arena *arena);
@@ -103,7 +106,7 @@ struct pieces pieces_answer(const struct system *system, const struct model *mod
 struct pieces pieces_cost(const struct system *system, const struct model *model,
                           const struct plan *plan, struct arena *arena);
 
-/* The cost of given lists that belong to no model. `input_bytes` arrive from the piece before.
+/* The cost of given op lists that belong to no model. `input_bytes` arrive from the piece before.
  * Temporaries are in the arena. */
 struct piece_cost lists_cost(const struct system *system, const struct plan *plan,
                              struct local_ops lists, double input_bytes, struct arena *arena);
@@ -122,10 +125,11 @@ double plan_logits_rows(const struct plan *plan, const struct stack *stack);
 /* Bytes per logit held at the loss: the stack's number, but at least a value of the plan's type. */
 double plan_logit_bytes(const struct plan *plan, const struct stack *stack);
 
-/* The op lists' options by stack and plan. */
+/* The options with which op lists are made, from stack and plan. */
 struct layer_options plan_layer_options(const struct plan *plan, const struct system *system);
 
-/* Whether the plan's collectives of a kind overlap compute: the plan's word, else the stack's. */
+/* Whether the plan's collectives of a kind overlap compute: as the plan says, else as the stack
+ * does. */
 bool plan_overlaps(const struct plan *plan, const struct stack *stack, enum overlap overlap);
 /* Copies of quantised operands, along rows and along columns. Blackwell reads either way, so one
  * copy is enough when both have the same scales. */

@@ -22,12 +22,12 @@ static double library_bytes(const struct system *system)
     return has_workspaces ? generations[system->gpu.arch].workspace_bytes : 0;
 }
 
-/* Layers whose activations are on the GPU while other layers' are in host memory: one being copied,
- * and one in use. */
+/* Number of layers whose activations are on the GPU when activations are offloaded to host memory:
+ * one being copied, and one in use. */
 enum { OFFLOAD_BUFFERS = 2 };
 
-/* full:K's K; of a bound for every K, the least that any of them keeps: one input, and one layer
- * while it is recomputed. */
+/* Stands for the K of full:K (one checkpoint per K layers) in a lower bound for every K. The bound
+ * counts the least that any K keeps: one input, and one layer while it is recomputed. */
 enum { ANY_INTERVAL = 0 };
 
 static int checkpoint_interval(const struct plan *plan)
@@ -42,9 +42,10 @@ static double kept_bytes(const struct plan *plan, const struct piece_cost *layer
     return plan->recompute == RECOMPUTE_SELECTIVE ? bytes - kept * layer->replayed_bytes : bytes;
 }
 
-/* Kept of a module that predicts a later token, ends apart: recomputed in full, the rows that it
- * takes from the blocks and from the embedding, less the input of its last norm, which the ends
- * count and which is repeated too. */
+/* Bytes that a module which predicts a later token keeps, without its embedding and head. If it is
+ * recomputed in full, it keeps the rows that it takes from the blocks and from the embedding. The
+ * input of its last norm is subtracted: the module's head counts it as kept, but it is recomputed
+ * too. */
 static double later_kept_bytes(const struct memory_input *in)
 {
     const struct piece_cost *later = &in->pieces->at[PIECE_LATER];
@@ -66,7 +67,7 @@ static void leave_offload_buffers(const struct memory_input *in, int chunk, stru
     held->recomputed[most] = plan_recomputed_layers(in->plan, chunk, buffers);
 }
 
-/* Bytes kept of a chunk's layers from forward to backward. A recomputed layer keeps its input
+/* Bytes that a chunk's layers keep from forward to backward. A recomputed layer keeps its input
  * (full:K: one input per K layers), a selectively recomputed layer everything but the inside of its
  * attention. Inputs have the width of the residual stream for every kind. */
 static double layers_saved_bytes(const struct memory_input *in, int chunk, struct holding held)
@@ -91,9 +92,9 @@ static bool counts_passes(const struct memory_input *in)
     return stack_runtime(&in->system->stack)->walks_passes;
 }
 
-/* Saved bytes of the layers from `first` up to the next checkpoint, in a chunk whose recomputed
- * layers end at `end`, but for the checkpoint itself, which is there already; the executor's
- * replays keep a copy. */
+/* Saved bytes of the layers from `first` up to the next checkpoint, or to the end of the chunk's
+ * recomputed layers, `end`. The checkpoint itself is not counted, as it is there already; but the
+ * executor recomputes from a copy of it, which counts. */
 static double group_bytes(const struct memory_input *in, int first, int end)
 {
     int every = checkpoint_interval(in->plan);
@@ -106,9 +107,10 @@ static double group_bytes(const struct memory_input *in, int first, int end)
     return bytes - (counts_passes(in) ? 0 : in->pieces->at[0].input_bytes);
 }
 
-/* Bytes alive while a backward recomputes: the layers between two checkpoints, the largest such
- * group; groups of equal layers are the same as the first. What selective recompute brings back of
- * a layer is counted with the layer's backward, but for the executor's. */
+/* Bytes alive while a backward recomputes: those of the largest group of layers between two
+ * checkpoints. If all layers are equal, the first group is the largest. What selective recompute
+ * brings back is counted here for the executor, and with the layer's backward for other
+ * runtimes. */
 static double recompute_bytes(const struct memory_input *in, int chunk, const struct holding *held)
 {
     const struct plan *plan = in->plan;
@@ -117,7 +119,8 @@ static double recompute_bytes(const struct memory_input *in, int chunk, const st
     int end = first;
     for (int kind = 0; kind < in->pieces->num_kinds; kind++) {
         if (in->pieces->num_kinds > 1 && model_kind(in->model, kind).gradient == GRADIENT_NONE)
-            end = first += held->count[kind]; /* these come first, and keep nothing */
+            end = first +=
+                held->count[kind]; /* layers without gradients come first, and keep nothing */
         if (plan->recompute == RECOMPUTE_SELECTIVE && held->count[kind] > 0 && counts_passes(in))
             most_bytes = fmax(most_bytes, in->pieces->at[kind].replayed_bytes);
         end += held->recomputed[kind];
@@ -142,9 +145,10 @@ static double blocks_parameters(const struct memory_input *in)
     return parameters;
 }
 
-/* ZeRO-3 holds the gathered weights of this layer and of the prefetched ones, or keeps all for the
- * backward, or for a pipeline's passes of a step, and one layer's whole gradient. Overlapped
- * reductions of sharded gradients hold two buckets. */
+/* ZeRO-3 holds the gathered weights of the running layer and of the prefetched ones, and one
+ * layer's whole gradient. It holds all gathered weights if it keeps them for the backward, or for
+ * all passes of a step in a pipeline. Overlapped reductions of sharded gradients hold two
+ * buckets. */
 static double buckets_bytes(const struct memory_input *in, double parameters)
 {
     const struct plan *plan = in->plan;
@@ -189,19 +193,19 @@ static struct schedule_shape shape_of(const struct memory_input *in)
     return (struct schedule_shape){ in->plan->pp, in->plan->vpp, in->num_microbatches, 0 };
 }
 
-/* The loss of a later token keeps its softmax while the other losses are computed, in fp32
- * (Megatron Core, tensor_parallel/cross_entropy.py). */
+/* The loss of a later token keeps its softmax in fp32 while the other losses are computed (Megatron
+ * Core, tensor_parallel/cross_entropy.py). */
 static double waiting_logits_bytes(const struct memory_input *in)
 {
     return in->pieces->logits * fmin(4, plan_logit_bytes(in->plan, &in->system->stack));
 }
 
-/* Microbatches between the halves of a split backward keep only the operands of their weight
- * gradients and no logits; so far all were counted with everything. If the operands exceed that,
- * the peak is after the next BACKWARD_INPUT. */
+/* Corrects for a split backward. A microbatch between BACKWARD_INPUT and BACKWARD_WEIGHT keeps only
+ * the operands of its weight gradients and no logits, but so far it was counted with all that its
+ * forward kept. If the operands take more than that, the peak is after the next BACKWARD_INPUT. */
 struct between_halves {
-    double whole_bytes;  /* of a microbatch until its input gradients */
-    double excess_bytes; /* how much more it keeps from there on */
+    double whole_bytes;  /* that a microbatch keeps until its input gradients are made */
+    double excess_bytes; /* how much more it keeps after that; may be negative */
 };
 
 static struct between_halves between_halves(const struct memory_input *in, int chunk)
@@ -224,9 +228,9 @@ static struct between_halves between_halves(const struct memory_input *in, int c
     return (struct between_halves){ whole_bytes, waiting_bytes - whole_bytes };
 }
 
-/* Bytes that a BACKWARD_INPUT adds to the peak. Where forwards and whole backwards run in pairs the
- * peak is while a pair runs, with one microbatch more than at any earlier BACKWARD_INPUT, and pp
- * + 1 more than when the last pp of them are split. */
+/* Bytes that the next BACKWARD_INPUT adds to the peak. In a schedule that runs forwards and whole
+ * backwards in pairs, the peak is while a pair runs. Then there is one microbatch more than at any
+ * earlier BACKWARD_INPUT, and pp + 1 more than when the last pp backwards are split. */
 static double next_half_bytes(const struct memory_input *in, struct between_halves of)
 {
     int stages = in->plan->pp;
@@ -256,14 +260,15 @@ static void correct_for_waiting(struct stage_memory *memory, const struct memory
     memory->activations_bytes += next_bytes;
 }
 
-/* With overlap=ep one more chunk's forward has run when a backward begins beside the next. */
+/* With overlap=ep one more chunk's forward has run when a backward begins beside the next
+ * forward. */
 static int chunks_beside(const struct memory_input *in)
 {
     return !in->generator->pairs && in->plan->pp > 1 &&
            plan_overlaps(in->plan, &in->system->stack, OVERLAP_EP);
 }
 
-/* Whether a chunk keeps as much as another of the same stage; -1: there is none. */
+/* Whether a chunk keeps as much as chunk `other` of the same stage; -1: there is no other. */
 static bool is_alike(const struct memory_input *in, int chunk, int other)
 {
     return other >= 0 && in->pieces->num_kinds == 1 && in->plan->num_recompute_layers <= 1 &&
@@ -271,7 +276,7 @@ static bool is_alike(const struct memory_input *in, int chunk, int other)
                plan_chunk_layers(in->plan, in->model, other);
 }
 
-/* Equal chunks are counted at once, with the stage's total in flight. */
+/* If all chunks are equal they are counted at once, with the stage's total number in flight. */
 static void add_layers(struct stage_memory *memory, const struct memory_input *in,
                        const struct schedule_shape *shape, int stage)
 {
@@ -300,9 +305,9 @@ static void add_layers(struct stage_memory *memory, const struct memory_input *i
     }
 }
 
-/* Logits of each microbatch whose loss is in flight; with row blocks, of one block only. The
- * backward of one may hold more than the loss did: the logits' gradient, the gradient of the output
- * matrix on its way to the main one, and gathered inputs. */
+/* Logits of the `held` microbatches that are in flight at the head; with row blocks, of one block
+ * only. The backward of one microbatch may hold more than its loss did: the logits' gradient, the
+ * gradient of the output matrix before it is added to the main gradient, and gathered inputs. */
 static double logits_bytes(const struct memory_input *in, int held)
 {
     const struct pieces *pieces = in->pieces;
@@ -312,7 +317,8 @@ static double logits_bytes(const struct memory_input *in, int held)
     double backward_bytes = counts_passes(in) ? 0 : pieces->at[PIECE_HEAD].moment_bytes;
     double others = held * in->model->mtp;
     double at_loss_bytes = each_bytes;
-    if (others > 0) /* the last of them has a name until the model's own are made (gpt_model.py) */
+    if (others > 0) /* the last of these logits stay referenced until the model's own are made
+                       (gpt_model.py) */
         at_loss_bytes += pieces->logits * precision_bytes(in->plan->precision);
     return (held - 1) * each_bytes + others * waiting_logits_bytes(in) +
            fmax(at_loss_bytes, backward_bytes);
@@ -355,9 +361,10 @@ static double backward_bytes(const struct memory_input *in)
     return most_bytes;
 }
 
-/* The same for a module that predicts a later token, when the heads have run backward, beside the
- * gradient that the model's own head gives the blocks. Recomputed in full, all that it keeps is
- * back, and what its last norm reads and makes. */
+/* The same for the backward of a module that predicts a later token. The heads have run backward by
+ * then, so what they kept is subtracted; the gradient from the model's own head to the blocks is
+ * there. If the module is recomputed in full, all that it saves is there again, and so are the
+ * input and the output of its last norm. */
 static double later_backward_bytes(const struct memory_input *in)
 {
     const struct piece_cost *later = &in->pieces->at[PIECE_LATER];
@@ -370,8 +377,8 @@ static double later_backward_bytes(const struct memory_input *in)
     return back + (is_selective ? later->replayed_moment_bytes : later->moment_bytes) - gone;
 }
 
-/* The head's kept values are gone when the layers before it run backward, and so are those of the
- * modules between them. */
+/* When layers on the head's stage run backward, the values that the head and the modules for later
+ * tokens kept are gone. */
 static void add_activations(struct stage_memory *memory, const struct memory_input *in, int stage)
 {
     struct schedule_shape shape = shape_of(in);
@@ -388,7 +395,7 @@ static void add_activations(struct stage_memory *memory, const struct memory_inp
         memory->recompute_bytes = fmax(memory->recompute_bytes, later_backward_bytes(in));
 }
 
-/* Bytes of the pass that holds the most; of a bound for every K none, as no pass has such a K. */
+/* Bytes of the pass that holds the most; 0 in a bound for every K, as no pass has such a K. */
 static double passes_bytes(const struct memory_input *in, int stage,
                            const struct stage_memory *memory)
 {
@@ -404,7 +411,7 @@ static double passes_bytes(const struct memory_input *in, int stage,
 
 /* --- the peak --------------------------------------------------------------------------------- */
 
-/* The whole gradients of one layer, or of the embedding or the head. */
+/* Bytes of the whole gradients of the largest layer or, unless `is_layer`, of the largest piece. */
 static double piece_gradient_bytes(const struct memory_input *in, bool is_layer)
 {
     double most = 0;
@@ -414,7 +421,8 @@ static double piece_gradient_bytes(const struct memory_input *in, bool is_layer)
     return most * plan_state_bytes(in->plan, in->model).gradients;
 }
 
-/* The same while a backward makes them, where they are then reduced and dropped. */
+/* The same if they are dropped once they are reduced, and so exist only during a backward; else
+ * 0. */
 static double whole_gradient_bytes(const struct memory_input *in, bool is_layer)
 {
     bool are_dropped = plan_cuts(in->plan, STATE_GRADIENTS) && !plan_keeps_sums(in->plan);
@@ -427,7 +435,7 @@ static int most_in_flight(const struct memory_input *in, int stage)
     return in->generator->in_flight(&shape, stage);
 }
 
-/* Share of a stage's gradients that are there when as many of its passes are in flight for the last
+/* Share of a stage's gradients that exist when `in_flight` of its passes are in flight for the last
  * time: those of the chunks whose backwards have begun. Backwards take a chunk's microbatches in
  * groups of pp, as the forwards do. */
 static double gradient_share(const struct memory_input *in, int in_flight)
@@ -443,7 +451,7 @@ static double stage_summed_bytes(const struct memory_input *in, int stage)
     return summed_gradients_bytes(in, &held);
 }
 
-/* Bytes of them; the executor's shards are there all the time. */
+/* Bytes of the gradients that exist then; the executor's shards exist all the time. */
 static double gradients_there(const struct memory_input *in, int stage,
                               const struct stage_memory *memory, int in_flight)
 {
@@ -472,8 +480,8 @@ static struct stage_memory at_step(const struct memory_input *in, int stage,
     return step;
 }
 
-/* Where the backwards of a step make its gradients, those of passes that are still in flight are
- * not there yet. */
+/* The moment with the most passes in flight. If the backwards of a step allocate its gradients,
+ * those of passes that are still in flight do not exist yet. */
 static struct stage_memory at_most_in_flight(const struct memory_input *in, int stage,
                                              const struct stage_memory *memory)
 {
@@ -486,7 +494,8 @@ static struct stage_memory at_most_in_flight(const struct memory_input *in, int 
     return most;
 }
 
-/* Behind the next backward there is a pass less in flight, and the gradients that it made. */
+/* The moment after the next backward: one pass fewer is in flight, and the gradients that the
+ * backward made exist. */
 static struct stage_memory at_next_backward(const struct memory_input *in, int stage,
                                             const struct stage_memory *memory)
 {
@@ -497,7 +506,7 @@ static struct stage_memory at_next_backward(const struct memory_input *in, int s
     return next;
 }
 
-/* All gradients are, when one layer's activations are left. */
+/* The moment of the last backward: all gradients exist, and one layer's activations are left. */
 static struct stage_memory at_last_backward(const struct memory_input *in,
                                             const struct stage_memory *memory)
 {
@@ -513,7 +522,7 @@ static struct stage_memory larger(struct stage_memory a, struct stage_memory b)
 }
 
 /* The parts at the moment that holds most. The logits are freed before the first layer is
- * recomputed, so the larger counts. */
+ * recomputed, so only the larger of logits and recompute counts. */
 static struct stage_memory at_peak(const struct memory_input *in, int stage,
                                    const struct stage_memory *memory)
 {
@@ -577,10 +586,11 @@ void plan_memory(const struct memory_input *in, struct stage_memory *stages)
         stages[stage] = stage_memory_with(in, stage, &common);
 }
 
-/* Even middle stages differ in nothing but the microbatches in flight, of which no schedule holds
- * more on a later stage than on an earlier: the second stands for them all. But where the backward
- * is split, more of them wait for weight gradients on later stages, which may take more, and where
- * backwards make the gradients, later stages have more of those. */
+/* In an even plan the middle stages differ only in their microbatches in flight. No schedule has
+ * more of these on a later stage than on an earlier one, so the second stage stands for all middle
+ * stages. There are two exceptions. If the backward is split, more microbatches wait for weight
+ * gradients on later stages, and these may take more. If backwards allocate the gradients, later
+ * stages have more of them. */
 static double peak_bytes(const struct memory_input *in, const struct stage_memory *common)
 {
     double most_bytes = 0;

@@ -1,6 +1,6 @@
 /* sim/memory/memory.h - bytes that one rank of each pipeline stage holds at its peak.
  *
- * The planning peak is that of the second step, when the optimizer's moments exist: state, the
+ * The peak is that of the second step, when the optimizer's moments exist. It has the state, the
  * activations of the microbatches in flight, and the largest transient allocation. */
 #ifndef SIM_MEMORY_MEMORY_H
 #define SIM_MEMORY_MEMORY_H
@@ -14,23 +14,24 @@ struct stage_memory stage_memory(const struct memory_input *input, int stage);
 struct stage_memory common_memory(const struct memory_input *input);
 struct stage_memory stage_memory_with(const struct memory_input *input, int stage,
                                       const struct stage_memory *common);
-/* The memory of all stages at once, which is cheaper than one by one; room for pp. */
+/* The memory of all stages at once, which is cheaper than one by one. `stages` has room for pp. */
 void plan_memory(const struct memory_input *input, struct stage_memory *stages);
 /* The largest total_bytes of any stage. */
 double plan_peak_bytes(const struct memory_input *input);
 /* The same without communicator buffers, the only part that depends on the rank order. */
 double plan_unplaced_bytes(const struct memory_input *input);
-/* A lower bound of it for every plan with these tp, cp, ep, etp, pp, dp and zero: state alone, as
- * it would be if all stages held equally much, since the fullest holds no less than the mean. */
+/* A lower bound of plan_unplaced_bytes for every plan with these tp, cp, ep, etp, pp, dp and zero:
+ * the state alone, averaged over stages, as the fullest stage holds no less than the mean. */
 double plan_state_floor_bytes(const struct memory_input *input);
 
-/* For a plan that recomputes all layers in full and holds `*bytes`: the K up to which full:K holds
- * less and less, from 1 on; not beyond the first that holds no more than `most_bytes`. `*bytes`
- * becomes what it holds. */
+/* For a plan that recomputes all layers in full and takes `*bytes`: finds a K with which full:K
+ * (one checkpoint per K layers) takes less. K rises from 1 while the memory falls, and stops at the
+ * first that takes no more than `most_bytes`. `*bytes` becomes that K's memory. */
 int plan_lean_interval(const struct memory_input *input, double most_bytes, double *bytes);
-/* A lower bound of plan_unplaced_bytes for every such K. */
+/* A lower bound of plan_unplaced_bytes for full:K with every K. */
 double plan_least_grouped_bytes(const struct memory_input *input);
-/* A lower bound of plan_unplaced_bytes, by one stage: also with any such K in place of full. */
+/* A lower bound of plan_unplaced_bytes, from the first stage alone. For full recompute it holds for
+ * full:K with every K. */
 double plan_first_stage_bytes(const struct memory_input *input);
 
 #endif

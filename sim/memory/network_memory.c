@@ -46,12 +46,13 @@ static double axes_bytes(const struct system *system, const struct plan *plan)
 
 /* --- a communicator for every group --------------------------------------------------------- */
 
-/* The same with counters, in whole pages of 2 MiB at each end (p2p.cc: CUDA_IPC_MIN): 2 and 10 MiB
- * when the sender writes, 6 and 6 when the receiver reads. */
+/* The same buffers with their counters, in whole pages of 2 MiB at each end of a connection
+ * (p2p.cc: CUDA_IPC_MIN): 2 and 10 MiB when the sender writes, 6 and 6 when the receiver reads. */
 static const double connection_bytes = 12 * 1024 * 1024;
 
-/* Connections from the ring's previous rank, and from the tree's ranks: the previous, the next, and
- * one on another node. Two ranks share one for ring and tree, and have one for messages. */
+/* A rank's connections per channel: from the previous rank, for ring and tree, from the tree's next
+ * rank, and over several nodes from a rank on another node. A group of two ranks has one connection
+ * for ring and tree and one for messages. */
 static double num_connections(const struct comm_group *group)
 {
     if (group->num_ranks == 2)
@@ -83,8 +84,8 @@ static double root_bytes(const struct comm_group *world)
     return communicator_bytes(&root);
 }
 
-/* Number of pairs: up to four links of a middle stage, and the tied embedding's on the end
- * stages. */
+/* Number of communicators between pairs of stages: up to four for the links of a middle stage, and
+ * one for the tied embedding on the end stages. */
 static int num_pairs(const struct plan *plan)
 {
     if (plan->vpp > 1)
@@ -101,7 +102,7 @@ static double pipeline_bytes(const struct system *system, const struct plan *pla
     return num_pairs(plan) * communicator_bytes(&pair);
 }
 
-/* An exchange adds a communicator of all data ranks. */
+/* A gradient exchange other than the default adds a communicator of all data ranks. */
 static double groups_bytes(const struct system *system, const struct plan *plan)
 {
     if (plan_ranks(plan) < 2)

@@ -8,9 +8,10 @@
 #include "sim/cost/hardware.h"
 #include "sim/plan/plan.h"
 
-/* Bytes on every rank of the plan. When the stack opens communicators for its axes: those of their
- * rings, as NCCL connects only what is called. When it connects a communicator for every group
- * (exec/comm/groups.h): those of all algorithms, on the stage with the most groups. */
+/* Bytes on every rank of the plan. If the stack opens a communicator for each axis, only the
+ * buffers of its rings count, as NCCL connects only the algorithms that are used. If the stack
+ * connects a communicator for every group (exec/comm/groups.h), the buffers of all algorithms
+ * count, on the stage with the most groups. */
 double network_memory_bytes(const struct system *system, const struct plan *plan);
 
 #endif

@@ -23,7 +23,7 @@ struct walk {
     const struct memory_input *in;
     struct pass_chunk chunk;
     int first_layer;          /* index in the model of the chunk's first layer */
-    struct state_bytes state; /* of a parameter */
+    struct state_bytes state; /* bytes per parameter */
     double logits_bytes;
     double shared_bytes;   /* gathered parameters and whole gradients */
     double replayed_bytes; /* of recomputed layers */
@@ -118,7 +118,7 @@ static void take_step(struct walk *walk, const struct pass_step *step)
     case STEP_DROP:
         walk->shared_bytes -= walk->state.weights * unit_parameters(walk, step->index);
         break;
-    case STEP_OPEN: /* counted with the state where they are kept */
+    case STEP_OPEN: /* gradients that are kept for the whole step are counted with the state */
         walk->shared_bytes +=
             walk->chunk.keeps ? 0 : walk->state.gradients * unit_parameters(walk, step->index);
         break;

@@ -8,7 +8,8 @@
 
 /* --- gradients ------------------------------------------------------------------------------- */
 
-/* True if gradients have the weights' type although the plan, which defaults to fp32, says fp32. */
+/* Whether the stack keeps gradients in the weights' type although the plan says fp32, which is the
+ * default. */
 static bool keeps_own_gradients(const struct memory_input *in)
 {
     const struct plan *plan = in->plan;
@@ -16,8 +17,8 @@ static bool keeps_own_gradients(const struct memory_input *in)
            plan->gradient_dtype == DTYPE_FP32 && plan_state_has_master(plan);
 }
 
-/* Bytes per parameter. DeepSpeed's BF16_Optimizer keeps the gradients of a backward beside the sums
- * that it adds them to. */
+/* Bytes of gradients per parameter. DeepSpeed's BF16_Optimizer keeps the gradients of a backward
+ * beside the sums that it adds them to. */
 static double gradient_bytes(const struct memory_input *in, const struct state_bytes *state)
 {
     double own_bytes = precision_bytes(in->plan->precision);
@@ -27,10 +28,11 @@ static double gradient_bytes(const struct memory_input *in, const struct state_b
     return state->gradients + (has_both ? own_bytes : 0);
 }
 
-/* Bytes per parameter while the optimizer runs. It widens gradients of 16 bits, all at once
- * (Megatron's _copy_model_grads_to_main_grads, DeepSpeed's ZeRO step), and frees them afterwards.
- * Adam with narrow moments reads them as they are (distrib_optimizer.py, decoupled_grad with
- * --use-precision-aware-optimizer). The executor's arena holds room for them all the time. */
+/* Further bytes per parameter while the optimizer runs. It copies 16-bit gradients to fp32, all at
+ * once (Megatron's _copy_model_grads_to_main_grads, DeepSpeed's ZeRO step), and frees the copies
+ * afterwards. Adam with narrow moments reads 16-bit gradients as they are (distrib_optimizer.py,
+ * decoupled_grad with --use-precision-aware-optimizer). The executor's arena holds room for the
+ * copies all the time, so they are not counted here. */
 static double widened_bytes(const struct memory_input *in)
 {
     const struct plan *plan = in->plan;
@@ -43,8 +45,9 @@ static double widened_bytes(const struct memory_input *in)
                : 0;
 }
 
-/* Gradients are kept whole until the last microbatch's are reduced, or each rank has its share. The
- * executor has its share all the time. */
+/* Gradients are kept whole until those of the last microbatch are reduced (no_sync,
+ * plan_keeps_sums), or else each rank keeps only its share. The executor has its share all the
+ * time, also beside whole gradients. */
 static double gradients_held(const struct memory_input *in, struct stage_weights gradients)
 {
     bool no_sync = in->system->stack.shards.accumulate == ACCUMULATE_NO_SYNC;
@@ -89,8 +92,8 @@ static double weight_bytes(const struct memory_input *in, const struct state_byt
     return is_master ? 0 : state->weights;
 }
 
-/* Bytes that the optimizer keeps, of `owned` parameters and of `whole` matrices that it treats
- * apart. */
+/* Adds the bytes that the optimizer keeps for `owned` parameters, and for the `whole` elements of
+ * matrices with an optimizer of their own. */
 static void add_optimizer(struct stage_memory *memory, const struct memory_input *in, double owned,
                           double whole, const struct state_bytes *state)
 {
@@ -103,7 +106,8 @@ static void add_optimizer(struct stage_memory *memory, const struct memory_input
         memory->optimizer_bytes = memory->step_bytes = 0;
 }
 
-/* Parameters that the optimizer updates: `trained` but for the matrices that it treats apart. */
+/* A rank's share of the parameters that the usual optimizer updates: `trained` without the matrices
+ * that have an optimizer of their own. */
 static double owned_parameters(const struct plan *plan, struct stage_weights trained,
                                const struct held_matrices *matrices)
 {
@@ -139,8 +143,9 @@ void add_state(struct stage_memory *memory, const struct memory_input *in,
     add_optimizer(memory, in, owned, matrices_owned(&matrices, in->plan), &state);
 }
 
-/* Matrices that are dealt to ranks whole are counted as if they could be cut: the rank that is
- * dealt the most has no less. All else is in proportion to what a stage holds. */
+/* This is a lower bound: matrices that are dealt to ranks whole are counted as if they could be
+ * divided, and the rank that gets the most has no less than that. All else is in proportion to what
+ * a stage holds. */
 double mean_state_bytes(const struct memory_input *in)
 {
     struct stage_memory all = { 0 };

@@ -6,14 +6,14 @@
 #include "sim/memory/memory_input.h"
 #include "sim/memory/stage_memory.h"
 
-/* A rank's share of the gradients that are reduced. */
+/* Bytes of a rank's share of the reduced gradients. */
 double summed_gradients_bytes(const struct memory_input *input, const struct holding *held);
 
 /* Adds the state of a stage that holds `held`. */
 void add_state(struct stage_memory *memory, const struct memory_input *input,
                const struct holding *held);
-/* The mean over stages of the state while the optimizer runs, or less; it is the same for all ways
- * to divide the model into chunks. */
+/* A lower bound of the state while the optimizer runs, averaged over stages. It is the same for all
+ * ways to divide the model into chunks. */
 double mean_state_bytes(const struct memory_input *input);
 
 #endif
