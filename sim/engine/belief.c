@@ -9,14 +9,15 @@
 #include <stddef.h>
 #include <string.h>
 
-/* Draws of rivals' times, and of what runs may show. */
+/* Numbers of random draws: of rivals' times, and of the times that further runs may show. */
 enum { DRAWS = 400, OUTLOOK_DRAWS = 200, OUTLOOKS = 60, MOST_TOLD = 8 };
 
 /* --- before any run -------------------------------------------------------------------------- */
 
 #define CLASS(name) ((int)(offsetof(struct error_widths, name) / sizeof(double)))
 
-/* Rows and columns of products: tokens of a microbatch on a rank, and tensor ranks. */
+/* Whether matrix products have the same shapes. Shapes follow from a rank's tokens per microbatch
+ * and the number of tensor ranks. */
 static bool has_same_shapes(const struct plan *a, const struct plan *b)
 {
     return a->tp == b->tp && a->ep == b->ep && a->etp == b->etp &&
@@ -39,7 +40,7 @@ bool plans_are_alike(const struct plan *a, const struct plan *b, int class)
 
 /* A run's standard deviations by class. */
 struct errors {
-    double shared[NUM_ERROR_PARTS]; /* what the class's factor moves it by */
+    double shared[NUM_ERROR_PARTS]; /* from the class's factor, which all runs share */
     double own[NUM_ERROR_PARTS];
 };
 
@@ -55,7 +56,7 @@ void belief_own_errors(const struct system *system, const struct believed *run,
         own[k] = chance_own_width(&alone, shares) / normal_90;
         sum2 += own[k] * own[k];
     }
-    if (!(sum2 > 0)) /* no widths */
+    if (!(sum2 > 0)) /* the stack has no widths */
         own[0] = stack->error_log / normal_90;
 }
 
@@ -107,8 +108,8 @@ static double sd_shown(const struct belief *belief, int run)
     return sqrt(belief->cov[run][run] + SD_OF_NOISE * SD_OF_NOISE);
 }
 
-/* moves[i]: how far run i's mean goes for each standard deviation that the run shows. The
- * covariance loses the product of what it moves. */
+/* moves[i] is how far the mean of run i moves if `run` is measured one standard deviation off. The
+ * covariance falls by the product of the moves. */
 static void condition(struct belief *belief, int run, double *moves)
 {
     double sd = sd_shown(belief, run);

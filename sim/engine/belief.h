@@ -1,16 +1,18 @@
-/* sim/engine/belief.h - what is believed of the step times of several runs, and what measured ones
- * teach about the others.
+/* sim/engine/belief.h - a joint distribution of the step times of several runs, and what a measured
+ * run teaches about the others.
  *
- * Logarithms of times are jointly normal. Their errors are those of sim/engine/chances.h: a factor
- * for each class of a step's time (computing, tensor collectives ...), which all runs share as far
- * as they consist of it, and each run's own, class by class. Its own error of a class a run shares
- * with those that do the same there: products of the same shapes, collectives of the same group and
- * size. On the shipped runs plans that differ in pp alone are off by 1.4 % (vtrain_single, rms of
- * 8160 differences), in tp or microbatch, and so in shapes, by 14 and 11 %. SD_OF_SLICE is that of
- * fewer GPUs: the same plan on other numbers of data ranks is off by 1.7 % (the median of 7
- * sources, 3555 pairs), of which noise explains 1.4. Step times of 30 configurations that were
- * measured again scatter by 0.7 and 0.9 % (dgxc_h100, nemo2407_h100).
- * A measured time conditions the normal (Rasmussen and Williams 2006, A.2). */
+ * Logarithms of step times are jointly normal. A run's error has two parts, as in
+ * sim/engine/chances.h. Each class of a step's time (computing, tensor collectives ...) has a
+ * factor that all runs share, weighted by the class's share of the run's step. Beside it each run
+ * has an error of its own in each class. Two runs share even that error if they do the same in the
+ * class: products of the same shapes, collectives of the same group and size. Evidence: on the
+ * shipped runs, errors of plans that differ in pp alone differ by 1.4 % (vtrain_single, rms of 8160
+ * differences); errors of plans that differ in tp or microbatch, and so in shapes, differ by 14 and
+ * 11 %. SD_OF_SLICE is for runs on fewer GPUs: errors of the same plan on other numbers of data
+ * ranks differ by 1.7 % (the median of 7 sources, 3555 pairs), of which noise explains 1.4 %.
+ * SD_OF_NOISE: step times of 30 configurations that were measured again scatter by 0.7 and 0.9 %
+ * (dgxc_h100, nemo2407_h100). A measured time conditions the normal distribution (Rasmussen and
+ * Williams 2006, A.2). */
 #ifndef SIM_ENGINE_BELIEF_H
 #define SIM_ENGINE_BELIEF_H
 
@@ -21,20 +23,21 @@
 /* Standard deviations in log time. */
 #define SD_OF_SLICE 0.01
 #define SD_OF_NOISE 0.01
-/* A plan is as good as the fastest when it takes so much longer: what runs cannot tell apart. */
+/* A plan counts as good as the fastest if it takes at most this share longer, as runs cannot tell
+ * such plans apart. */
 #define CLOSE_TO_BEST 0.02
 
 struct believed {
     double step_s; /* predicted */
     const struct time_parts *parts;
     const struct plan *plan; /* as it ran */
-    int rival;               /* equal numbers: one plan, on whatever number of GPUs */
-    bool is_slice;           /* on fewer GPUs than that rival */
+    int rival;     /* number of the plan; runs of one plan on other numbers of GPUs have the same */
+    bool is_slice; /* ran on fewer GPUs than the rival is meant for */
 };
 
 enum { MOST_BELIEVED = 64, MOST_RIVALS = 16 };
 
-/* The first `rivals` are those that compete. */
+/* The first `rivals` runs are the plans that compete. */
 struct belief {
     int count, rivals;
     double mean[MOST_BELIEVED]; /* of log seconds */
@@ -43,24 +46,25 @@ struct belief {
 
 void belief_begin(const struct system *system, const struct believed *runs, int count, int rivals,
                   struct belief *out);
-/* A run was measured. */
+/* Updates the belief after a run was measured. */
 void belief_learn(struct belief *belief, int run, double measured_s);
 
-/* chance[rival]: that it is within CLOSE_TO_BEST of the fastest, itself included. */
+/* chance[i] is the chance that rival i is the fastest or within CLOSE_TO_BEST of it. */
 void belief_chances(const struct belief *belief, double *chance);
-/* The rival to take: the likeliest, and how likely. */
+/* The rival with the highest such chance, and that chance. */
 int belief_choice(const struct belief *belief, double *chance);
 /* The chance that rival `a` is faster than `b`. */
 double belief_prefers(const struct belief *belief, int a, int b);
 
-/* The gain that runs promise before they are measured: the mean over the times they may show. */
+/* What some further runs are expected to bring before they are measured: the mean over the times
+ * that they may show. */
 struct outlook {
-    double p_best; /* of the rival that is then chosen */
-    double bits;   /* of which rival is the fastest, that are then known */
+    double p_best; /* chance of the rival that is then chosen (belief_choice) */
+    double bits;   /* information gained about which rival is the fastest */
 };
 struct outlook belief_outlook(const struct belief *belief, const int *runs, int count);
 
-/* Own standard deviations of a run, by class; [0]: of what is common to its classes. */
+/* A run's own standard deviations by class; [0] is common to all classes. */
 void belief_own_errors(const struct system *system, const struct believed *run,
                        double own[NUM_ERROR_PARTS]);
 /* Whether two plans do the same in a class of a step's time, and so share their error there. */

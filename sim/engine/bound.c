@@ -6,7 +6,7 @@
 
 #include <math.h>
 
-/* Sums over all passes of a stage. */
+/* Time of all passes of a stage. */
 struct pass_sums {
     double forward_s, backward_s, weight_s;
 };
@@ -29,16 +29,16 @@ static inline struct pass_sums stage_passes(const struct work *w, int stage)
 /* What stages add once per step, as lower bounds. */
 struct tails {
     double stage_s, first_s; /* transfers after the last backward */
-    double update_s;         /* of the stage */
+    double update_s;         /* the stage's optimizer and offloading */
     double optimizer_s;      /* the longest optimizer time so far */
 };
 typedef void add_tail_fn(const struct work *w, int stage, struct tails *tails);
 
-/* Bound by one stage: its own work in a row, which begins only after the first microbatch has
- * passed the chunks before, and after which the last must go back through them. The stage's
- * reduction follows its own last backward; the first stage's reduction follows all backwards.
- * Weight gradients delay no other stage, and the first stage has one left when the last gradient
- * has come back. */
+/* A lower bound from one stage. Its own work runs in a row: it begins only after the first
+ * microbatch has passed the chunks before, and after it the last microbatch must go back through
+ * them. The stage's reduction follows its own last backward; the first stage's reduction follows
+ * all backwards. Weight gradients delay no other stage, and the first stage has one left when the
+ * last gradient has come back. */
 static double stage_bound_s(const struct work *w, int stage, double before_s, double after_s,
                             const struct tails *tails)
 {
@@ -58,7 +58,8 @@ static void add_own_tail(const struct work *w, int stage, struct tails *tails)
     tails->optimizer_s = fmax(tails->optimizer_s, tails->update_s);
 }
 
-/* The least tail: all transfers are hidden, and the state is sharded the most. */
+/* The least tail: all transfers are hidden, and the optimizer takes the least time of all ZeRO
+ * stages. */
 static void add_least_tail(const struct work *w, int stage, struct tails *tails)
 {
     struct plan plan = *w->plan;

@@ -9,9 +9,10 @@
 #include <stddef.h>
 #include <stdlib.h>
 
-static const double in_common = 0.25; /* share of an error's variance */
+static const double in_common =
+    0.25; /* share of an error's variance that all plans have in common */
 
-/* What of a rival's time each class has, and the half width of the rest of its error. */
+/* Each class's share of a rival's time, and the half width of the rival's own error. */
 struct shares {
     double of[NUM_ERROR_PARTS];
     double own;
@@ -34,7 +35,7 @@ double chance_own_width(const struct error_widths *widths, const double shares[N
     return sqrt(squares);
 }
 
-/* One factor a class. */
+/* Draws one factor per class. */
 static void draw_factors(const struct system *system, struct random *rng,
                          double factor[NUM_ERROR_PARTS])
 {
@@ -42,7 +43,7 @@ static void draw_factors(const struct system *system, struct random *rng,
         factor[k] = exp(random_normal(rng) * chance_class_width(system, k) / normal_90);
 }
 
-/* The first of the fastest in one draw. */
+/* The fastest rival in one draw; of equally fast ones the first. */
 static int fastest(const struct system *system, const struct rival_time *rivals,
                    const struct shares *shares, int count, int draw)
 {

@@ -11,11 +11,11 @@
 
 #include <math.h>
 
-/* A pass over a chunk: its lists on the GPU, and the host that must launch them in that time. */
+/* A pass over a chunk: the GPU's time for its op lists, and the host's time to launch them. */
 struct pass {
     double gpu_s;
     double issue_s;
-    double waiting_s; /* waiting of lists that were launched alone */
+    double waiting_s; /* the GPU's waiting for lists that are launched one by one */
 };
 
 /* How long the GPU waits for a host that needs `issue_s` to launch work of `gpu_s`. Both vary, so
@@ -40,7 +40,7 @@ static void launch(const struct work *w, struct pass *pass, const struct list_co
         pass->waiting_s += times * waiting_s(list->compute_s, issue_s);
 }
 
-/* Not below the lowest trained weight. */
+/* Pieces below the lowest trained weight have no backward. */
 static bool has_backward(const struct piece_cost *piece)
 {
     return piece->backward.total_s + piece->weight.total_s > 0;
@@ -65,8 +65,8 @@ static void add_piece(const struct work *w, struct pass passes[CHUNK_PASSES],
     add_list(w, &passes[CHUNK_WEIGHT], parts, &piece->weight, times);
 }
 
-/* Adds the recompute of a piece, or of parts of it, before its backward; `in_full` of the chunk's
- * are recomputed where whole ones are. */
+/* Adds the recompute of a piece, or of parts of it, before its backward. Unless recompute is
+ * selective, `in_full` of the chunk's pieces of this sort are recomputed. */
 static void add_recompute(const struct work *w, struct pass *backward, struct time_parts *parts,
                           const struct holding *held, int piece, int in_full)
 {
@@ -96,7 +96,7 @@ static double pass_s(const struct work *w, const struct pass *pass, double host_
 /* The layers of a pass, kind by kind. */
 struct layers {
     const struct holding *held;
-    double compute_s[MAX_BLOCK_KINDS]; /* a layer's part of the whole pass */
+    double compute_s[MAX_BLOCK_KINDS]; /* one layer's part of the whole pass */
 };
 
 /* Spreads embedding and head over the layers, in proportion to the layers' own times. */
@@ -112,8 +112,8 @@ static struct layers spread(const struct work *w, const struct holding *held,
     for (int kind = 0; kind < w->pieces->num_kinds; kind++) {
         if (of_list_s[kind] <= 0)
             continue;
-        double as_many =
-            held->count[kind]; /* number of layers of this kind with the same total time */
+        double as_many = held->count[kind]; /* number of layers of this kind that would take as long
+                                               as all layers */
         for (int other = 0; other < w->pieces->num_kinds; other++)
             if (other != kind)
                 as_many += held->count[other] * of_list_s[other] / of_list_s[kind];
@@ -122,7 +122,7 @@ static struct layers spread(const struct work *w, const struct holding *held,
     return layers;
 }
 
-/* Transfers of a layer of each kind. */
+/* The data-parallel transfers of one layer of each kind. */
 struct layer_comms {
     struct data_comm of_kind[MAX_BLOCK_KINDS];
 };
@@ -215,7 +215,7 @@ double work_whole_gradients_s(const struct work *w, double parameters)
     return traffic_s(&w->system->gpu, &w->system->profile, bytes, 0);
 }
 
-/* One message's gather, and its reduction. */
+/* The gather and the reduction of one message of a layer. */
 static struct data_comm message_comm(const struct work *w, const struct piece_cost *layer)
 {
     const struct stack *stack = &w->system->stack;
@@ -232,7 +232,8 @@ static struct data_comm message_comm(const struct work *w, const struct piece_co
     return comm;
 }
 
-/* With the blocks of modules that predict later tokens, which are like the model's last. */
+/* `held` together with the blocks of modules that predict later tokens, which are like the model's
+ * last block. */
 static struct holding all_blocks(const struct model *model, const struct holding *held)
 {
     struct holding blocks = *held;
@@ -282,7 +283,7 @@ static void add_sharding(const struct work *w, struct chunk_time *time, const st
     time->backward_s = backward_s;
 }
 
-/* On the stream that computes, so that nothing hides them. */
+/* The copies run on the compute stream, so nothing hides them. */
 static void add_shard_copies(const struct work *w, struct chunk_time *time,
                              const struct holding *held)
 {
@@ -299,9 +300,9 @@ static void add_shard_copies(const struct work *w, struct chunk_time *time,
     time->parts.data_comm_s += copies.gather_s + backward_s;
 }
 
-/* Activations go to the host as layers run forward and come back before their backward, beside
- * equal parts of the whole pass: embedding and head are spread over the layers, and the copies of
- * layers of several kinds count with their mean. */
+/* Activations go to the host as layers run forward and come back before their backward. Each
+ * layer's copy runs beside an equal part of the whole pass, so embedding and head are spread over
+ * the layers. With several kinds of layers, the copies count with their mean. */
 static void add_offload(const struct work *w, struct chunk_time *time, const struct holding *held)
 {
     if (!plan_offloads(w->plan, OFFLOAD_ACTIVATIONS) || held->layers == 0)
@@ -318,9 +319,10 @@ static void add_offload(const struct work *w, struct chunk_time *time, const str
     time->parts.other_s += down_s + up_s;
 }
 
-/* Share of a chunk's passes that run beside one of another microbatch: all but those that fill a
- * pipeline, one more than without overlap, and empty it: 2 (p - i - 1) + (v - 1) p + 1 on stage i
- * (Megatron Core, schedules.py and combined_1f1b.py), here in the mean over stages. */
+/* Share of a chunk's passes that run beside a pass of another microbatch: all but those that fill
+ * the pipeline (one more than without overlap) and those that empty it. On stage i of p, with v
+ * chunks per stage, these are 2 (p - i - 1) + (v - 1) p + 1 (Megatron Core, schedules.py and
+ * combined_1f1b.py). Here the mean over stages is taken. */
 static double paired_share(const struct work *w)
 {
     const struct plan *plan = w->plan;
@@ -329,8 +331,8 @@ static double paired_share(const struct work *w)
     return fmax(0, 1 - alone / passes);
 }
 
-/* overlap=ep: a forward and the backward of another microbatch run layer by layer together. Where
- * the schedule says which, pair.c times them. */
+/* With overlap=ep, a forward and the backward of another microbatch run together, layer by layer.
+ * If the schedule itself says which passes pair, pair.c times them instead. */
 static void add_expert_overlap(const struct work *w, struct chunk_time *time,
                                const struct holding *held)
 {

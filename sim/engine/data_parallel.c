@@ -16,7 +16,7 @@ double overlapped_s(const struct profile *profile, double compute_s, double comm
 
 /* Bucket j of n is ready at j/n of the window. So at least the last bucket is sent after the
  * window, and the window except its first n-th can hide transfers. Slowdown applies only to the
- * hidden part; with many buckets this is overlapped_s. */
+ * hidden part; with many buckets the result agrees with overlapped_s. */
 double exposed_s(const struct profile *profile, double comm_s, double window_s, double pieces)
 {
     double x = profile->overlap_compute_slowdown;
@@ -37,8 +37,8 @@ double gathered_weight_bytes(const struct stack *stack, const struct plan *plan)
                                           : precision_bytes(plan->precision);
 }
 
-/* FSDP drops gathered weights after the backward; within no_sync it keeps those that it also keeps
- * after the forward (PyTorch, ShardingStrategy.SHARD_GRAD_OP). */
+/* FSDP drops gathered weights after the backward; within no_sync it keeps the weights if it also
+ * keeps them after the forward (PyTorch, ShardingStrategy.SHARD_GRAD_OP). */
 double weight_gathers(const struct stack *stack, const struct plan *plan, int num_microbatches)
 {
     if (!plan_cuts(plan, STATE_PARAMETERS) || plan_keeps_gathered(plan))
@@ -62,8 +62,9 @@ double quantize_weights_s(const struct system *system, const struct plan *plan,
     return times * traffic_s(&system->gpu, &system->profile, bytes, 0);
 }
 
-/* Every rank gets whole gradients, updates its own matrices and gathers the others' weights
- * (Megatron Core, layer_wise_optimizer.py, over plain data parallelism). */
+/* Matrices are updated whole, so every rank gets whole gradients, updates its own matrices and
+ * gathers the others' weights (Megatron Core, layer_wise_optimizer.py, over plain data
+ * parallelism). */
 static struct data_comm whole_gradients(const struct data_groups *groups, double gradient_bytes,
                                         double weight_bytes)
 {
@@ -102,9 +103,9 @@ struct data_comm data_comm(const struct stack *stack, const struct plan *plan,
     };
 }
 
-/* FSDP2 (torch/distributed/fsdp/_fully_shard/_fsdp_collectives.py): what arrives is read and
- * written by split_with_sizes_copy; gradients are read as they are and written in the reduction's
- * type by chunk_cat. FSDP1's one flat parameter is gathered and reduced in place. */
+/* FSDP2 (torch/distributed/fsdp/_fully_shard/_fsdp_collectives.py): split_with_sizes_copy reads and
+ * writes the gathered weights; chunk_cat reads gradients in their type and writes them in the
+ * reduction's type. FSDP1's one flat parameter is gathered and reduced in place. */
 struct data_comm shard_copies(const struct system *system, const struct plan *plan,
                               double parameters)
 {
@@ -141,8 +142,8 @@ double optimizer_s(const struct system *system, const struct model *model, const
     return traffic_s(&system->gpu, &system->profile, bytes, 4);
 }
 
-/* The matrices' pass also writes what Newton-Schulz begins with and reads what it made, in 16 bits;
- * gradient, master and momentum are read and written as others' are. */
+/* The update of Muon's matrices also writes the input of Newton-Schulz and reads its result, in 16
+ * bits. Gradient, master and momentum are read and written as for other parameters. */
 double optimizer_with_matrices_s(const struct system *system, const struct model *model,
                                  const struct plan *plan, struct stage_weights weights,
                                  const struct held_matrices *matrices)

@@ -14,7 +14,7 @@ double overlapped_s(const struct profile *profile, double compute_s, double comm
  * produces the buckets one by one (reductions) or consumes them one by one (gathers). */
 double exposed_s(const struct profile *profile, double comm_s, double window_s, double pieces);
 
-/* Seconds that one rank's gradients and parameters take on the wires. */
+/* Seconds to communicate one rank's gradients and parameters. */
 struct data_comm {
     double reduce_s; /* gradients: all-reduce, or reduce-scatter when they are sharded */
     double gather_s; /* parameters: all-gather after a sharded optimizer, or before use (ZeRO-3) */
@@ -22,8 +22,8 @@ struct data_comm {
 struct data_comm data_comm(const struct stack *stack, const struct plan *plan,
                            const struct data_groups *groups, double parameters);
 
-/* Copies out of a gather's buffer, and into a reduction's, of a stack that shards each parameter by
- * itself (`shard_copies`); else nothing. */
+/* Time of the copies out of a gather's buffer and into a reduction's buffer, if the stack shards
+ * each parameter by itself (`shard_copies`); else 0. */
 struct data_comm shard_copies(const struct system *system, const struct plan *plan,
                               double parameters);
 
@@ -43,7 +43,8 @@ double quantize_weights_s(const struct system *system, const struct plan *plan,
  * when the state is in host memory. */
 double optimizer_s(const struct system *system, const struct model *model, const struct plan *plan,
                    struct stage_weights weights);
-/* As optimizer_s, where the optimizer treats some matrices apart. */
+/* As optimizer_s, but also for plans whose matrices have an optimizer of their own
+ * (plan_matrices_apart). */
 double optimizer_with_matrices_s(const struct system *system, const struct model *model,
                                  const struct plan *plan, struct stage_weights weights,
                                  const struct held_matrices *matrices);

@@ -12,8 +12,8 @@ struct event_step {
     double step_s; /* including the host's overhead per step */
 };
 
-/* The plan must have passed plan_check and system_check. All in the arena. Fails (ERR_INFEASIBLE)
- * on a plan of more than MOST_EVENTS instructions. */
+/* The plan must have passed plan_check and system_check. The results are in the arena. Fails
+ * (ERR_INFEASIBLE) on a plan of more than MOST_EVENTS instructions. */
 enum { MOST_EVENTS = 4000000 };
 bool event_step_run(struct evaluator *evaluator, const struct model *model, const struct plan *plan,
                     struct arena *arena, struct event_step *out, struct err *err);

@@ -135,8 +135,8 @@ static void start_delayed_receive(struct events *e, int rank, struct queue *queu
     start_for(e, rank, queue, fmax(0, arrives_s - progress_now_s(e->progress)));
 }
 
-/* A message that is a delay starts at once, and its receive knows its arrival; the stage continues
- * unless sends block. */
+/* A message that is a mere delay starts at once, and its receive takes the arrival time from it.
+ * The sending stage continues at once unless sends block. */
 static void start_delayed_send(struct events *e, int rank, struct queue *queue)
 {
     const struct job *head = queue_head(queue);
@@ -235,7 +235,7 @@ static void finish(struct events *e, int rank, struct queue *queue)
     fetch_ahead(&e->ranks[rank], queue);
 }
 
-/* Only an end can let others start: on its own rank, and on its pair's rank. */
+/* Only the end of a job can let others start: on its own rank, and on the rank of its pair. */
 static void finish_slot(struct events *e, int slot)
 {
     int rank = slot / NUM_ALL_LANES;

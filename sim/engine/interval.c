@@ -4,7 +4,7 @@
 
 #include <math.h>
 
-/* The width for a row of time_part_table. */
+/* The index of the error width of a row of time_part_table. */
 static int width_of(size_t part_offset)
 {
     static const struct {

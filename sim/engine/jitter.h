@@ -32,7 +32,8 @@ double jitter_chips(const struct jitter *jitter, int stage);
  * is part of the measured pass. */
 double jitter_pass(const struct jitter *jitter, int stage, int index);
 
-/* Slowdown of one transfer by the slowest of its members. A receive has its send's. */
+/* Slowdown of one transfer by the slowest of its members. A receive has the slowdown of its
+ * send. */
 double jitter_transfer(const struct jitter *jitter, int stage, int index, enum wire wire,
                        int members);
 

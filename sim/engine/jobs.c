@@ -32,7 +32,7 @@ static void make_room(struct job_lanes *lanes, const struct instrs *list, struct
     }
 }
 
-/* Open when `instr` is done. */
+/* The gate that opens when `instr` is done. */
 static struct gate gate_behind(const struct places *places, int instr)
 {
     if (instr == NO_INSTR)

@@ -1,7 +1,8 @@
-/* sim/engine/jobs.h - the instructions of a rank as its lanes run them, side by side in memory.
+/* sim/engine/jobs.h - the instructions of a rank, as jobs of its lanes. A lane runs its jobs one
+ * after another: compute, the sends and receives of each direction, or the data-parallel exchange.
  *
- * A job waits until a lane of its rank has finished a given number of jobs: lanes run in order, so
- * no state per instruction is needed. */
+ * A job waits until a lane of its rank has finished a given number of jobs. As lanes run in order,
+ * no state per instruction is needed. The jobs of a lane lie side by side in memory. */
 #ifndef SIM_ENGINE_JOBS_H
 #define SIM_ENGINE_JOBS_H
 
@@ -34,7 +35,8 @@ struct queue {
 
 struct job_lanes {
     struct queue queues[NUM_ALL_LANES];
-    unsigned wakes[NUM_ALL_LANES]; /* a bit per lane that the end of a job here may let start */
+    unsigned wakes[NUM_ALL_LANES]; /* bit set of the lanes that may start a job when a job of this
+                                      lane ends */
 };
 
 /* Splits a stage's list into lanes, with the waits of step_holds. Arrays in the arena. */
