@@ -202,7 +202,7 @@ static bool parse_overrides(const char *text, struct imported *out, struct arena
     return true;
 }
 
-/* A list of 0 and 1 for the layers is text to its row. */
+/* Joins a list of one 0 or 1 per layer to text, which is what its row reads. */
 static void join_frequency(struct imported *out)
 {
     for (int i = 0; i < out->given.count; i++) {
@@ -219,7 +219,7 @@ static void join_frequency(struct imported *out)
     }
 }
 
-/* NeMo's files say how many nodes and devices they are for. */
+/* Reads the numbers of nodes and devices from a NeMo file. */
 static void read_trainer(struct imported *out)
 {
     const struct setting *nodes = settings_find(&out->given, "trainer.num_nodes");
@@ -249,8 +249,8 @@ bool bridge_parse(const char *path, const char *text, struct imported *out, stru
     return true;
 }
 
-/* A scalar of YAML 1.1: numbers with an exponent need a point, and words that hold its own letters
- * need quotes. */
+/* Writes a scalar of YAML 1.1. A number with an exponent needs a point; a word with characters that
+ * mean something to YAML needs quotes. */
 static void add_scalar(struct text *out, const char *value)
 {
     static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-";

@@ -109,7 +109,8 @@ void deepspeed_arguments(const struct job *job, void *args, struct arena *arena)
         to->checkpoints = job->model.layers;
 }
 
-/* Two of batch, micro-batch and accumulation say the third (config.py, _set_batch_related). */
+/* Any two of batch, micro-batch and accumulation determine the third (config.py,
+ * _set_batch_related). */
 static bool read_batch(const struct deepspeed_args *from, struct job *job, struct err *err)
 {
     struct plan *plan = &job->plan;
@@ -346,7 +347,8 @@ static void add_json(const char *path, const json_t *value, struct imported *out
         return;
     }
     bool is_auto = json_is_string(value) && strcmp(json_string_value(value), "auto") == 0;
-    struct settings *list = is_auto ? &out->ignored : &out->given; /* the trainer fills it in */
+    struct settings *list =
+        is_auto ? &out->ignored : &out->given; /* "auto": the trainer fills it in */
     struct setting *to = settings_add(list, path, 0);
     char *text = json_dumps(value, JSON_ENCODE_ANY | JSON_COMPACT);
     setting_add_value(list, to, json_is_string(value) ? json_string_value(value) : text);
@@ -368,7 +370,7 @@ static bool parse_json(const char *text, struct imported *out, struct err *err)
     return true;
 }
 
-/* The JSON file that an argument list or a script names, beside it. */
+/* Reads the JSON file that an argument list or a script names, from the same folder. */
 static bool parse_named(const char *path, const struct shell_command *command, struct imported *out,
                         struct err *err)
 {
@@ -408,7 +410,7 @@ bool deepspeed_parse(const char *path, const char *text, struct imported *out, s
     return parse_named(path, &script.command, out, err);
 }
 
-/* "a.b.c" into objects within objects. */
+/* Sets the value at a path like "a.b.c", making the objects on the way. */
 static void set_path(json_t *root, const char *path, json_t *value)
 {
     const char *dot = strchr(path, '.');

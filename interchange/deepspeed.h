@@ -12,7 +12,7 @@ struct deepspeed_args {
     int shard; /* mics_shard_size; 0: all ranks */
     int tp, stages;
     bool bf16, fp16;
-    int communication; /* type of the reduction */
+    int communication; /* type in which gradients are reduced */
     const char *optimizer;
     int offload_optimizer, offload_parameters;
     int checkpoints; /* activations of so many layers are kept; 0: all */

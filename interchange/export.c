@@ -11,7 +11,7 @@
 static const char plain_letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
                                     "_./:=,+@%-";
 
-/* A word of a shell: bare where every letter is plain, else in single quotes. */
+/* Writes a word for a shell: bare if every letter is plain, else in single quotes. */
 static void add_quoted(struct text *out, const char *word)
 {
     if (*word && word[strspn(word, plain_letters)] == '\0') {
@@ -112,7 +112,8 @@ static void write_torchrun(const struct job *job, int nodes, int gpus_per_node,
     exported_add(out, "train.sh", &text, true, arena);
 }
 
-/* One task a node, which starts a process for each GPU: NVIDIA's own template for Megatron Core. */
+/* Slurm starts one task per node, and torchrun in it one process per GPU, as in NVIDIA's own
+ * template for Megatron Core. */
 static void write_slurm(const struct job *job, int nodes, int gpus_per_node, struct exported *out,
                         struct arena *arena)
 {

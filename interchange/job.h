@@ -19,7 +19,7 @@ struct job {
     bool one_connection; /* GPUs before Blackwell: CUDA_DEVICE_MAX_CONNECTIONS matters */
 };
 
-/* A job of defaults, with the habits of this software on this GPU. */
+/* A job with default values and the defaults of this stack on this GPU. */
 struct job job_begin(const struct stack *stack, const struct gpu *gpu);
 
 /* The plan's own overlaps if it names them, else the stack's. */
@@ -36,14 +36,16 @@ void job_set_overlaps(struct job *job, unsigned overlaps);
  * absent communication. */
 void job_tidy(struct job *job);
 
-/* True if only axes that have names in other frameworks have several ranks: those of enum axis_id;
- * else ERR_INFEASIBLE, where = the layout word. */
+/* True if every axis with several ranks is one that other frameworks name, which are those of enum
+ * axis_id; else ERR_INFEASIBLE, where = the layout word. */
 bool job_has_named_axes(const struct job *job, struct err *err);
 
-/* True if that holds, and rank order, exchange and capacity are those of plan_default(), the only
- * ones that most frameworks have; else ERR_INFEASIBLE, where = the layout word. */
+/* True if job_has_named_axes(), and rank order, exchange and capacity are those of plan_default(),
+ * the only ones that most frameworks have; else ERR_INFEASIBLE, where = the layout word. */
 bool job_is_plain(const struct job *job, struct err *err);
-/* Sets these three to plan_default()'s; also optimizer, attention and overlaps. */
+/* Sets rank order, exchange and capacity to plan_default()'s; also optimizer, attention and
+ * overlaps.
+ */
 void job_make_plain(struct job *job);
 
 /* Sets the layers of each of `count` chunks; an even division becomes NULL. The array must outlast

@@ -9,8 +9,8 @@
  * deepspeed, srun), else from #SBATCH lines, else from variables with usual names. */
 void launcher_read(const struct shell_script *script, struct imported *out);
 
-/* Arguments behind the script, or all of them: "--key value ...", "--key=value". Others, which no
- * flag is in front of, go to `unknown`. */
+/* Reads the arguments behind the script (without a script, all): "--key value ...", "--key=value".
+ * Words that follow no flag go to `unknown`. */
 void launcher_arguments(const struct shell_command *command, struct imported *out);
 
 #endif

@@ -117,7 +117,8 @@ bool megatron_recompute_exists(const struct rule_case *of, struct err *err)
            BROKEN("recompute", "recompute=block:0 recomputes nothing");
 }
 
-/* The most layers that any chunk recomputes, for all of them; it fits wherever the list did. */
+/* Recomputes in all chunks as many layers as the chunk that recomputes most. Memory can only fall.
+ */
 void megatron_mend_recompute(struct job *job, struct arena *arena)
 {
     struct plan *plan = &job->plan;
@@ -180,7 +181,7 @@ HAS(has_other_expert_bias, model->experts > 0 && model->expert_bias != model->li
 HAS(has_indexer, model->index_heads > 0)
 // clang-format on
 
-/* Features of models, by what a user calls them. */
+/* Features of models, with the names that users know. */
 static const struct {
     const char *name;
     bool (*is_there)(const struct model *model);

@@ -88,7 +88,7 @@ int megatron_vpp(const struct megatron_args *args)
     return 1;
 }
 
-/* Layers of each stage where the first or the last has a number of its own. */
+/* Layers of a stage, when the first or the last stage has a stated number. */
 static int stage_layers(const struct megatron_args *args, int stage)
 {
     int last = args->pp - 1;
@@ -101,7 +101,8 @@ static int stage_layers(const struct megatron_args *args, int stage)
     return middle_stages > 0 ? middle_layers / middle_stages : 0;
 }
 
-/* Chunks of first/last numbers, or of embedding and loss counted as layers. */
+/* Sets the chunks when the first or last stage has a stated number of layers, or embedding and loss
+ * count as layers. */
 static void read_uneven(const struct megatron_args *from, struct job *job, struct arena *arena)
 {
     struct placement placement = plan_placement(&job->plan);
@@ -172,7 +173,7 @@ static void read_state(const struct megatron_args *from, struct job *job)
                  : from->distributed_optimizer ? 1
                                                : 0;
     if (replicas == 1 && job->num_gpus > 0)
-        plan->zero = 0; /* there is no one to share with */
+        plan->zero = 0; /* no other rank to shard with */
     if (plan_cuts(plan, STATE_GRADIENTS) && plan->pp > 1)
         plan->reshard = RESHARD_EACH_GRADIENT;
     if (plan_cuts(plan, STATE_OPTIMIZER) && from->optimizer_instances > 1 &&
@@ -235,7 +236,8 @@ static void read_recompute(const struct megatron_args *from, struct job *job, st
     if (granularity != GRANULARITY_SELECTIVE)
         return;
     plan->recompute = RECOMPUTE_SELECTIVE;
-    if ((unsigned)from->recompute_modules != REPLAYS_CORE) /* also what none means */
+    if ((unsigned)from->recompute_modules !=
+        REPLAYS_CORE) /* which is the default when no module is named */
         plan->replays = (unsigned)from->recompute_modules;
 }
 
@@ -247,7 +249,8 @@ static void write_offload(const struct job *job, struct megatron_args *to)
     }
     if (plan_offloads(&job->plan, OFFLOAD_ACTIVATIONS)) {
         to->offload_activations = true;
-        to->offload_layers = job->model.layers - 1; /* the last one's are needed at once */
+        to->offload_layers =
+            job->model.layers - 1; /* the backward needs the last layer's at once */
     }
 }
 
@@ -280,7 +283,7 @@ static const struct {
 
 static void write_precision(const struct plan *plan, struct megatron_args *to)
 {
-    to->bf16 = true; /* of a precision that Megatron has no word for */
+    to->bf16 = true; /* the nearest to a precision that Megatron has no word for */
     for (int i = 0; i < LENGTH(precisions); i++)
         if ((int)precisions[i].precision == plan->precision) {
             to->bf16 = precisions[i].bf16;
@@ -447,7 +450,7 @@ static void read_block(const struct megatron_args *from, struct model *model)
                                                                     : from->attention_dropout;
 }
 
-/* Vocabularies of tokenizers that have one only. */
+/* Vocabulary sizes of tokenizers that come with one vocabulary. */
 static int tokenizer_vocab(const char *tokenizer)
 {
     static const struct {
@@ -512,7 +515,7 @@ static void read_latent(const struct megatron_args *from, struct model *model)
     model->kv_heads = 0;
 }
 
-/* A model that the caller has already is kept; the file then says only its sequence. */
+/* Keeps a model that the caller has given; the file then only sets its sequence length. */
 static bool read_model(const struct megatron_args *from, struct model *model, struct err *err)
 {
     bool is_known = model->layers > 0;

@@ -118,7 +118,8 @@ static bool is_pattern(const char *letters, int layers, int first_dense, int ste
     return true;
 }
 
-/* Our words for it: so many dense layers first, then every step-th, counted from layer step - 1. */
+/* Sets the model's pattern: the first layers are dense, then every step-th layer has experts,
+ * counted from layer step - 1. */
 static bool set_pattern(const char *letters, struct model *model, struct err *err)
 {
     int dense = (int)strspn(letters, "0");

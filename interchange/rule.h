@@ -24,8 +24,8 @@ struct target_rule {
     const char *fix;      /* what to do, for people */
     /* False with ERR_INFEASIBLE: where = the flag or layout word, msg with the values found. */
     bool (*holds)(const struct rule_case *of, struct err *err);
-    /* Changes the plan to the nearest one that may keep the rule; NULL: no plan of the model does,
-     * or only other degrees. */
+    /* Changes the plan to the nearest one that may keep the rule. NULL: no plan of the model keeps
+     * it, or only one with other degrees. */
     void (*mend)(struct job *job, struct arena *arena);
 };
 

@@ -315,7 +315,7 @@ static bool read_ints(const struct setting *from, struct setting_ints *out, stru
     return true;
 }
 
-/* "null" and "None": the key is there and says nothing. */
+/* "null" and "None" leave the key at its default. */
 static bool says_nothing(const struct setting *from)
 {
     return from->num_values == 1 &&

@@ -20,7 +20,7 @@ struct setting {
     const char *key;     /* "--tensor-model-parallel-size", "model.num_layers" */
     const char **values; /* none: a switch */
     int num_values;
-    int line; /* of the file; 0: not known */
+    int line; /* of the file it was read from; 0: not known */
 };
 
 struct settings {
@@ -35,7 +35,7 @@ enum setting_kind {
     SETTING_ON,     /* bool that the key sets; also "key true" */
     SETTING_OFF,    /* bool that the key clears; "key true" clears it too */
     SETTING_BOOL,   /* bool, always with a value */
-    SETTING_NOT,    /* the same with the opposite value */
+    SETTING_NOT,    /* bool with a value, written inverted */
     SETTING_WORD,   /* enum stored as int; one of `names` */
     SETTING_SET,    /* unsigned bit set; several of `names`, one value each */
     SETTING_TEXT,   /* const char *; NULL: not given */
@@ -52,10 +52,10 @@ struct setting_row {
     enum setting_kind kind;
     size_t offset;
     const char *const *names; /* SETTING_WORD, SETTING_SET: NULL-terminated */
-    const char *alias;        /* another name of the same; NULL: none. Never written */
+    const char *alias;        /* another name of the key, only read; NULL: none */
 };
 
-/* The rows of a framework, and its defaults: a struct of the size. */
+/* The rows of a framework, and a struct of `size` bytes with its defaults. */
 struct setting_table {
     const struct setting_row *rows;
     const int *num_rows;

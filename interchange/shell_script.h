@@ -1,5 +1,4 @@
-/* interchange/shell_script.h - what is read of a shell script: its training command and its
- * variables. */
+/* interchange/shell_script.h - the training command and the variables of a shell script. */
 #ifndef INTERCHANGE_SHELL_SCRIPT_H
 #define INTERCHANGE_SHELL_SCRIPT_H
 

@@ -16,10 +16,10 @@
 struct learn_prior {
     double shift;   /* between sources */
     double scatter; /* of rows within a source */
-    int sources;    /* they were measured on */
+    int sources;    /* number of sources both were measured on */
 };
 
-enum { FEWEST_SHIFT_ROWS = 4 }; /* a source with fewer tells no scatter */
+enum { FEWEST_SHIFT_ROWS = 4 }; /* fewer rows of a source show no scatter */
 /* A run this many times as fast or slow as predicted is not the run that was described. */
 extern const double most_learned_factor;
 

@@ -15,14 +15,14 @@ enum { MOST_LOG_BYTES = 256 << 20, FEWEST_LOG_STEPS = 3 };
 
 struct train_log {
     const char *format; /* "megatron"; names are in log_formats */
-    /* The middle of the steps that count; -1: the log does not say. A throughput becomes a time
-     * with the batch: train_log_step_s. */
+    /* Medians of the steps that count; -1: not in the log. train_log_step_s converts a throughput
+     * to a time. */
     double step_s, tokens_per_s_per_gpu, samples_per_s;
     double memory_bytes; /* the most that any rank had reserved or, failing that, allocated; -1 */
     double last_loss;    /* of the last finite one; NaN: none */
-    int steps;           /* that count */
-    int warm_up, stragglers, bad, repeats, restarts; /* left out, and why */
-    int layers, hidden, seq, batch;                  /* dumped at its head; 0: not */
+    int steps;           /* number of steps that count */
+    int warm_up, stragglers, bad, repeats, restarts; /* steps left out, by reason */
+    int layers, hidden, seq, batch; /* from the arguments at its head; 0: not there */
 };
 
 struct log_format {

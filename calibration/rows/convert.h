@@ -22,8 +22,8 @@ struct run_case {
     const struct run_row *row;
     const char *skip; /* why it cannot be predicted; "": all members below are set */
     struct system *system;
-    const char *memory_stack; /* whose memory the system's stack has; its own, but where match.json
-                                 names another */
+    const char *memory_stack; /* the stack whose memory constants are used: the row's own, unless
+                                 match.json names another */
     struct model model;       /* with the batch and sequence length of the run */
     struct plan plan;         /* has passed plan_check and system_check */
     bool is_moe;
@@ -39,7 +39,8 @@ struct run_systems;
 
 /* `cluster` and `stack` replace those of match.json; NULL: use match.json. */
 struct run_systems *run_systems_new(const char *cluster, const char *stack, struct err *err);
-/* Lays what was learned from own runs on systems that are loaded from now on; borrowed. */
+/* Applies what was learned from the user's runs to systems that are loaded from now on; borrowed.
+ */
 void run_systems_learn(struct run_systems *systems, const struct learned *learned);
 void run_systems_free(struct run_systems *systems);
 

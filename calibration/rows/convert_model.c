@@ -20,8 +20,9 @@ static bool read_dimensions(const struct run_row *row, struct model *out, struct
     return row_count_or(row->ffn_hidden, "ffn_hidden", 0, &out->ffn, err);
 }
 
-/* A row has one width of feed-forwards: where there are experts, theirs. A model that was cut keeps
- * as many of its dense first blocks as fit. Modules for later tokens are not in its parameters. */
+/* A row states one feed-forward width; with experts it is theirs. A preset that the row cuts to
+ * fewer layers keeps as many of its dense first blocks as fit. Modules that predict later tokens
+ * are not counted in the row's parameters. */
 static bool read_experts(const struct conversion *of, int dense_ffn, struct model *out,
                          struct err *err)
 {

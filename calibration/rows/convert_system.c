@@ -14,14 +14,14 @@ struct loaded_pair {
     struct loaded_pair *older;
 };
 
-/* The same for a number of GPUs and a node size. */
+/* A loaded pair with a number of GPUs and a node size. */
 struct sized_system {
     struct system system;
     const struct loaded_pair *pair;
-    const struct loaded_pair *memory; /* whose stack's memory it has; its own: the pair's */
+    const struct loaded_pair *memory; /* the pair whose stack's memory constants are used */
     int node_size;                    /* as stated by the row; 0: the cluster's own */
     double link_bytes_per_s;          /* per GPU, as stated by the row; 0: the cluster's own */
-    int cards;                        /* the same */
+    int cards;                        /* network cards per host; 0: the cluster's own */
     struct sized_system *older;
 };
 
@@ -99,7 +99,8 @@ static struct stated_link read_link(const struct conversion *of, const struct lo
     return link;
 }
 
-/* Words that nobody knows are never the fastest fabric: half as many cards are as usual. */
+/* An unknown name of a network must not become the fastest fabric, so half the
+ * cluster's own bandwidth is assumed. */
 static struct stated_link slower_link(const struct cluster *cluster)
 {
     const struct level *rail = &cluster->levels[cluster->num_levels > 1];

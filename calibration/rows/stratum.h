@@ -8,7 +8,7 @@
  * precision, model and batch stand together, in the order of the cases. */
 int stratum_compare_cases(const void *a, const void *b);
 
-/* Behind the last of n sorted cases that is in the stratum of case `first`. */
+/* One past the last of the n sorted cases in the stratum of case `first`. */
 int stratum_end(const struct run_case *const *of, int n, int first);
 
 #endif

@@ -18,7 +18,7 @@ struct choice {
         close; /* share of strata whose chosen plan was measured within CLOSE_CHOICE of the best */
     double mean, worst; /* regret */
     double stated;      /* mean chance that the chosen plan is the fastest */
-    double was;         /* share of strata where it was */
+    double was;         /* share of strata in which it was the fastest */
     double brier;
 };
 #define CLOSE_CHOICE 0.02

@@ -8,7 +8,7 @@
 
 const char new_sources[] = "sources not fitted";
 
-/* An error, and the name that it counts for. */
+/* An error, and the stack or profile that it is counted for. */
 struct sample {
     const char *name;
     bool is_of_stack;

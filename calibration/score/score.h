@@ -35,7 +35,7 @@ struct scores {
     struct source_score *sources; /* in order of first appearance, skipped ones too */
     int num_sources;
     struct score
-        tiers[NUM_TIERS];   /* times that nothing was fitted on, by what their systems rest on */
+        tiers[NUM_TIERS];   /* held-out times, by tier: the stack and GPU were measured, or not */
     double mean_of_medians; /* over dense sources; NaN: none */
     struct split_score all; /* times of all sources, each group with the same weight */
     const int *worst;       /* the num_scored cases by size of error, largest first */
