@@ -28,7 +28,7 @@ void show_chances(const struct system *system, const struct search_result *resul
     if (result->num_top < 2)
         return;
     double *chance = top_chances(system, result);
-    printf("  fastest of these, by joint draws of what costs are off by:");
+    printf("  chance that each is the fastest, if the errors of all costs are drawn at random:");
     for (int i = 0, told = 0; i < result->num_top; i++)
         if (i == 0 || chance[i] >= least_told)
             printf("%s #%d %.0f %%", told++ > 0 ? "," : "", i + 1, 100 * chance[i]);

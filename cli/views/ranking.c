@@ -81,7 +81,7 @@ static void show_table(const struct terminal *terminal, const struct ranking *ra
     for (int i = 0; i < result->num_top; i++)
         any_alike |= ranking->kinds->alike[i] > 0;
     if (any_alike)
-        printf("  alike: of the best %d plans, with the same TP, CP, PP and micro-batch\n",
+        printf("  +N alike: of the best %d plans, N more have its TP, CP, PP and micro-batch\n",
                ranking->kinds->of);
     if (!by_time)
         return;

@@ -27,17 +27,19 @@ void tier_sentence(const struct system *system, const struct model *model, char 
     bool lacks_experts = model->experts > 0 && system->stack.num_fitted > 0;
     switch (system_tier(system, model)) {
     case TIER_SEEN:
-        snprintf(text, size, "this stack and this GPU have been measured");
+        snprintf(text, size, "runs of this stack and of this GPU have been measured");
         break;
     case TIER_NEW_STACK:
         snprintf(text, size,
                  lacks_experts
-                     ? "runs with experts have never been fitted: %s has been without them"
-                     : "this stack has never been measured: %s has constants of others",
+                     ? "constants of %s were fitted on runs without experts: none with experts was "
+                       "fitted"
+                     : "no run of %s has been measured: its constants come from other stacks",
                  system->stack.name);
         break;
     case TIER_NEW_GPU:
-        snprintf(text, size, "this GPU has never been measured: %s has constants of others",
+        snprintf(text, size,
+                 "no run on %s has been measured: its constants come from datasheets or other GPUs",
                  system->profile.name);
         break;
     case NUM_TIERS:

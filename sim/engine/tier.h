@@ -17,7 +17,7 @@ extern const char *const tier_names[NUM_TIERS]; /* "seen", "new_stack", "new_gpu
  * wherever its machine was. */
 enum tier system_tier(const struct system *system, const struct model *model);
 
-/* "torchtitan has never been measured ..." */
+/* "no run of torchtitan has been measured ..." */
 void tier_sentence(const struct system *system, const struct model *model, char *text, size_t size);
 
 #endif
