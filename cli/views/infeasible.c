@@ -12,12 +12,12 @@ void add_infeasible_sentence(const struct setup *setup, const struct search_resu
 {
     double capacity = result->planned_bytes;
     text_add(out, "no plan %s", result->proved_optimal ? "" : "was met that ");
-    if (result->has_nearest)
+    if (result->has_nearest) {
         text_add(out, "fits: the leanest needs %.1f GiB per GPU, and there are %.1f",
                  result->nearest.prediction.peak_memory_bytes / GIB, capacity / GIB);
-    if (result->has_nearest && capacity < setup->memory_bytes)
-        text_add(out, " at P(out of memory) <= %s", risk_words(result->oom_risk).text);
-    else if (result->num_exclusions > 0)
+        if (capacity < setup->memory_bytes)
+            text_add(out, " at P(out of memory) <= %s", risk_words(result->oom_risk).text);
+    } else if (result->num_exclusions > 0)
         text_add(out, "is feasible: %.0f of %.0f break the rule %s", result->exclusions[0].count,
                  result->candidates, result->exclusions[0].rule);
     else

@@ -434,6 +434,7 @@ if asks_large; then
     shows '"to": 1540'
 fi
 run 3 --gpus 8 --model gpt3-13b --max-memory "1 GiB"
+says 'GiB per GPU, and there are 1\.0(;| at P|$)'
 says 'what helps: [0-9.]+ GiB of memory'
 run 3 --gpus 2 --model tiny --fix "tp3 zero1" --json
 shows '"without": "tp3"'
