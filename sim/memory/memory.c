@@ -481,16 +481,18 @@ static struct stage_memory at_step(const struct memory_input *in, int stage,
 }
 
 /* The moment with the most passes in flight. If the backwards of a step allocate its gradients,
- * those of passes that are still in flight do not exist yet. */
+ * those of passes that are still in flight do not exist yet; the next backward makes a piece's, if
+ * it is the first of its chunk, before any of its activations is freed. */
 static struct stage_memory at_most_in_flight(const struct memory_input *in, int stage,
                                              const struct stage_memory *memory)
 {
     struct stage_memory most = *memory;
-    most.gradients_bytes = gradients_there(in, stage, memory, most_in_flight(in, stage));
+    int in_flight = most_in_flight(in, stage);
+    most.gradients_bytes = gradients_there(in, stage, memory, in_flight);
     most.recompute_bytes += whole_gradient_bytes(in, true);
     if (plan_keeps_sums(in->plan))
-        most.gradients_bytes =
-            fmin(memory->gradients_bytes, most.gradients_bytes + piece_gradient_bytes(in, false));
+        most.gradients_bytes = fmin(gradients_there(in, stage, memory, in_flight - 1),
+                                    most.gradients_bytes + piece_gradient_bytes(in, false));
     return most;
 }
 
@@ -506,13 +508,26 @@ static struct stage_memory at_next_backward(const struct memory_input *in, int s
     return next;
 }
 
-/* The moment of the last backward: all gradients exist, and one layer's activations are left. */
-static struct stage_memory at_last_backward(const struct memory_input *in,
+/* Whether a chunk's whole gradients are reduced and freed behind its last backward, beside the next
+ * chunk's backward. */
+static bool frees_chunks(const struct memory_input *in)
+{
+    return plan_keeps_sums(in->plan) && !counts_passes(in) && in->plan->vpp > 2 &&
+           plan_overlaps(in->plan, &in->system->stack, OVERLAP_GRAD);
+}
+
+/* The moment of the last backward, with one layer's activations: all gradients exist, or two
+ * chunks' of them, as one is reduced while the other is made. */
+static struct stage_memory at_last_backward(const struct memory_input *in, int stage,
                                             const struct stage_memory *memory)
 {
     struct stage_memory last = *memory;
     last.activations_bytes = last.logits_bytes = 0;
     last.recompute_bytes += whole_gradient_bytes(in, false);
+    if (frees_chunks(in))
+        last.gradients_bytes =
+            fmin(memory->gradients_bytes,
+                 stage_summed_bytes(in, stage) + 2 * memory->gradients_bytes / in->plan->vpp);
     return last;
 }
 
@@ -529,9 +544,9 @@ static struct stage_memory at_peak(const struct memory_input *in, int stage,
     const struct stack *stack = &in->system->stack;
     struct stage_memory peak = *memory;
     if (stack->memory.frees_gradients || plan_keeps_sums(in->plan))
-        peak = larger(at_most_in_flight(in, stage, memory), at_last_backward(in, memory));
-    if (plan_keeps_sums(in->plan))
-        peak = larger(peak, at_next_backward(in, stage, memory));
+        peak = larger(
+            larger(at_most_in_flight(in, stage, memory), at_next_backward(in, stage, memory)),
+            at_last_backward(in, stage, memory));
     return larger(peak, at_step(in, stage, memory));
 }
 

@@ -243,17 +243,53 @@ START_TEST(fsdp_keeps_masters_and_makes_gradients_in_the_backward)
 END_TEST
 
 /* 16 microbatches of 8 chunks on stage q of 16: 30 - 2q + 112 + 1 are in flight, at most all 128.
- * The first eight stages have no gradient then, those behind them one chunk's of eight. */
+ * One backward of a chunk has begun then, of the first eight stages the next one: fp32 gradients of
+ * one chunk in eight, beside weights of two bytes, and of the 128 kept passes as many as are left.
+ */
 START_TEST(gradients_of_chunks_come_one_after_the_other)
 {
     planned_load("dgx-h100", "torchtitan", "llama3-405b", 16384);
     planned.model.batch = 2048;
     planned_layout("tp8 pp16 mb1 vpp8 sp zero1 stages=0,1x126,0");
     double weights_bytes = planned_memory(1).weights_bytes;
-    ck_assert_double_eq(planned_memory(1).gradients_bytes, 0);
-    ck_assert_double_eq(planned_memory(7).gradients_bytes, 0);
-    ck_assert_double_eq_tol(planned_memory(8).gradients_bytes / weights_bytes, 2.0 / 8, 1e-12);
-    ck_assert_double_eq_tol(planned_memory(14).gradients_bytes / weights_bytes, 2.0 / 8, 1e-12);
+    static const int stages[] = { 1, 7, 8, 14 }, left[] = { 127, 127, 127, 115 };
+    double pass_bytes = planned_memory(1).activations_bytes / 127;
+    for (size_t i = 0; i < LENGTH(stages); i++) {
+        struct stage_memory memory = planned_memory(stages[i]);
+        ck_assert_double_eq_tol(memory.gradients_bytes / weights_bytes, 2.0 / 8, 1e-12);
+        ck_assert_double_eq_tol(memory.activations_bytes / pass_bytes, left[i], 1e-9);
+    }
+}
+END_TEST
+
+/* Llama 3 405B ran so on GPUs of 80 GB (arXiv 2407.21783, section 3.3.2 and table 4). */
+START_TEST(the_layout_of_llama_3_fits_the_software_that_ran_it)
+{
+    static const char *const layouts[] = { "tp8 pp16 mb1 vpp8 sp zero1 stages=0,1x126,0",
+                                           "tp8 pp16 mb1 vpp8 sp zero2 stages=0,1x126,0" };
+    planned_load("meta-grand-teton-700w", "llama3", "llama3-405b", 16384);
+    planned.model.batch = 2048;
+    for (size_t i = 0; i < LENGTH(layouts); i++) {
+        planned_layout(layouts[i]);
+        for (int stage = 0; stage < 16; stage++)
+            ck_assert_double_le(planned_memory(stage).total_bytes, planned.system.gpu.usable_bytes);
+    }
+}
+END_TEST
+
+/* With little kept, the end of a step's backwards is the peak: gradients of two chunks of eight are
+ * whole, of all of them without the overlap. */
+START_TEST(reduced_gradients_of_chunks_are_freed)
+{
+    planned_load("meta-grand-teton-700w", "llama3", "llama3-405b", 16384);
+    planned.model.batch = 512;
+    planned_layout("tp8 cp4 pp16 mb1 vpp8 sp zero1 stages=0,1x126,0 recompute=full");
+    double whole_bytes = planned_memory(1).gradients_bytes;
+    planned_layout("tp8 cp4 pp16 mb1 vpp8 sp zero2 stages=0,1x126,0 recompute=full");
+    ck_assert_double_eq_tol(planned_memory(1).gradients_bytes / whole_bytes, 2.0 / 8 + 1.0 / 128,
+                            1e-12);
+    planned_layout("tp8 cp4 pp16 mb1 vpp8 sp zero2 stages=0,1x126,0 recompute=full overlap=p2p");
+    ck_assert_double_eq_tol(planned_memory(1).gradients_bytes, whole_bytes, 1);
 }
 END_TEST
 
@@ -314,6 +350,8 @@ static Suite *suite(void)
     tcase_add_test(tc, gradients_are_of_the_type_that_the_stack_keeps);
     tcase_add_test(tc, fsdp_keeps_masters_and_makes_gradients_in_the_backward);
     tcase_add_test(tc, gradients_of_chunks_come_one_after_the_other);
+    tcase_add_test(tc, the_layout_of_llama_3_fits_the_software_that_ran_it);
+    tcase_add_test(tc, reduced_gradients_of_chunks_are_freed);
     tcase_add_test(tc, the_peak_is_the_sum_of_its_parts);
     tcase_add_test(tc, all_stages_at_once_are_what_they_are_one_by_one);
     Suite *s = suite_create("sim/memory/memory");

@@ -1,0 +1,57 @@
+#!/usr/bin/env bash
+# Answers are no slower than layouts that were published or run. tests/cli/requests.txt has more models
+# whose layers no number of stages divides.
+# shellcheck source=tests/program.sh
+here=$(cd "$(dirname "$0")/.." && pwd)
+. "$here/program.sh"
+[ "${VARIANT-}" = asan ] && exit 0 # searches of a large space, of code that test_cli.sh runs too
+
+# The first number of a key, of a document that is asked for.
+number() { grep -m 1 -Eo "\"$1\": [0-9.e+-]+" "$work/out" | cut -d' ' -f2; }
+holds() { awk "BEGIN { exit !($1) }" || fail "expected $1"; }
+
+# best ARGS...: the numbers of the answer
+best() {
+    run 0 "$@" --top 1 --json
+    sed -i '1,/^  "best": {$/d' "$work/out"
+    step=$(number step_s) mfu=$(number mfu) risk=$(number p_oom)
+}
+
+# --- Llama 3 405B on its cluster's number of GPUs ---------------------------------------------------
+
+# Section 3.3.2 and table 4 of arXiv 2407.21783; NVIDIA's recipe of 2025, whose runs are dgxc_h100's.
+paper="tp8 pp16 mb1 vpp8 sp zero1 stages=0,1x126,0"
+llama=(--gpus 16384 --model llama3-405b --seq 8192 --gbs 2048)
+layouts=("$paper" "tp8 cp2 pp16 mb1 vpp8 sp zero1 stages=0,1x126,0"
+    "tp8 cp2 pp8 mb1 vpp8 sp zero1 stages=1,2x62,1")
+for stack in megatron-core llama3; do
+    best "${llama[@]}" --stack $stack
+    holds "$risk <= 0.05"
+    answer=$step
+    for layout in "${layouts[@]}"; do
+        run 0 simulate "${llama[@]}" --stack $stack --layout "$layout" --json
+        holds "$answer <= 1.005 * $(number step_s)"
+    done
+done
+
+# The layout that ran fits where gradients are freed, and has a rank.
+for zero in zero1 zero2; do
+    run 0 simulate "${llama[@]}" --stack llama3 --layout "${paper/zero1/$zero}" --json
+    shows '"fits": true'
+done
+run 0 "${llama[@]}" --stack llama3 --compare "$paper"
+shows '^    rank [0-9]+ of [0-9 ]+ that fit, '
+
+# --- layers that nothing divides --------------------------------------------------------------------
+
+for layers in 61 92 94; do
+    cat >"$work/$layers.json" <<END
+{ "architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_size": 12288, "intermediate_size": 32768,
+  "num_hidden_layers": $layers, "num_attention_heads": 96, "num_key_value_heads": 8, "vocab_size": 128256,
+  "max_position_embeddings": 8192, "rms_norm_eps": 1e-5, "rope_theta": 500000, "tie_word_embeddings": false,
+  "hidden_act": "silu", "torch_dtype": "bfloat16" }
+END
+    best --model "$work/$layers.json" --gpus 1024 --gbs 1024 --seq 8192
+    holds "$risk <= 0.05 && $mfu > 0.45"
+done
+exit $failed
