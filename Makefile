@@ -336,7 +336,7 @@ ON_EMULATED_GPU := $(filter $(addprefix %/,test_cuda_run.sh test_gpu_calibration
                      test_gpu_device test_gpu_script.sh),$(RESULTS))
 GPU_CHECKS      := $(B)/tests/gpu/gpu_ops $(B)/tests/gpu/gpu_step
 endif
-ON_PTX := $(filter %/test_cuda_ptx,$(RESULTS))
+ON_PTX := $(filter %/test_cuda_ptx %/test_cuda_sass,$(RESULTS))
 $(ON_PTX): $(PTX_FILES)
 LOADED := $(if $(ON_PTX),$(PTX_FILES)) $(if $(ON_EMULATED_GPU),$(ON_HOST_SO)) $(if $(filter %/test_gpu_script.sh,$(ON_EMULATED_GPU)),$(GPU_CHECKS))
 

@@ -89,6 +89,7 @@ enum { PTX_MOST_PARAMS = 8 };
 
 struct ptx_kernel {
     const char *name, *file;
+    const char *full_name; /* as in the text; ptx_library.h shortens the other */
     struct ptx_param params[PTX_MOST_PARAMS];
     int num_params;
     size_t param_bytes;

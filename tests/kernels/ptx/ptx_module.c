@@ -205,7 +205,7 @@ static struct ptx_kernel *take_kernel(struct ptx_parser *p)
     char name[PTX_MOST_NAME];
     ptx_take_word(p, name);
     p->kernel = ARENA_NEW(p->arena, struct ptx_kernel);
-    p->kernel->name = arena_text(p->arena, name);
+    p->kernel->name = p->kernel->full_name = arena_text(p->arena, name);
     p->kernel->file = p->file;
     p->kernel->register_bytes = (size_t)PTX_SPECIAL_SLOT(PTX_NUM_SPECIALS);
     if (!take_params(p) || !take_limits(p))
