@@ -11,8 +11,12 @@
 namespace
 {
 
-/* A warp has 16 rows of its block: keys in one pass, queries in the other. */
-enum { WARPS = 4, BLOCK = WARPS * LANES, ROWS = WARPS * MMA_ROWS, COLUMNS = 32 };
+enum { WARPS = 4, BLOCK = WARPS * LANES, COLUMNS = 32 };
+
+/* A warp has MATRICES runs of 16 rows of its block: keys in one pass, queries in the other. Columns
+ * that are read from shared memory serve all of them, so it has two where the registers suffice. */
+template <int HEAD_DIM, bool drops> constexpr int MATRICES = HEAD_DIM > 64 || drops ? 1 : 2;
+template <int HEAD_DIM, bool drops> constexpr int ROWS = WARPS *MATRICES<HEAD_DIM, drops> *MMA_ROWS;
 
 /* Arguments of both passes; columns are keys when rows are queries, and vice versa. */
 struct backward_args {
@@ -67,20 +71,27 @@ __device__ __forceinline__ void copy_keys(Tiles *to, const backward_args &b, con
     copy_tile<LINES, HEAD_DIM, BLOCK>(to->values, qkv + at.value, at.qkv_stride, left);
 }
 
-/* Writes the warp's 16 rows of a gradient through its own tile, which is no longer needed. */
-template <int HEAD_DIM, typename T>
-__device__ __forceinline__ void write_gradient(T *to, long stride, T *tile, const accumulator *d,
+/* Writes the warp's rows of a gradient through its own tile, which is no longer needed. */
+template <int M, int HEAD_DIM, typename T>
+__device__ __forceinline__ void write_gradient(T *to, long stride, T *tile,
+                                               const accumulator (*d)[HEAD_DIM / MMA_COLUMNS],
                                                float scale, long rows_left)
 {
-    store_rows<HEAD_DIM>(tile, d, [&](int) { return scale; });
-    __syncwarp();
-    write_rows<HEAD_DIM>(to, stride, tile, rows_left);
+#pragma unroll
+    for (int m = 0; m < M; m++) {
+        int first = m * MMA_ROWS;
+        T *rows = tile + first * tile_stride<HEAD_DIM>;
+        store_rows<HEAD_DIM>(rows, d[m], [&](int) { return scale; });
+        __syncwarp();
+        write_rows<HEAD_DIM>(to + first * stride, stride, rows, rows_left - first);
+    }
 }
 
 /* --- keys and values ---------------------------------------------------------------------- */
 
-template <typename T, int HEAD_DIM> struct key_tiles {
-    T keys[tile_values<HEAD_DIM>(ROWS)], values[tile_values<HEAD_DIM>(ROWS)];
+template <typename T, int HEAD_DIM, bool drops> struct key_tiles {
+    T keys[tile_values<HEAD_DIM>(ROWS<HEAD_DIM, drops>)],
+        values[tile_values<HEAD_DIM>(ROWS<HEAD_DIM, drops>)];
     struct stage {
         T queries[tile_values<HEAD_DIM>(COLUMNS)], dcontext[tile_values<HEAD_DIM>(COLUMNS)];
         float log2_sums[COLUMNS], row_dots[COLUMNS];
@@ -153,14 +164,16 @@ __device__ __forceinline__ void score_gradients(const backward_args &b, const St
 template <typename T, int HEAD_DIM, bool drops>
 __global__ void __launch_bounds__(BLOCK) key_gradients(backward_args b)
 {
+    constexpr int M = MATRICES<HEAD_DIM, drops>;
     const struct attention &a = b.a.attention;
-    auto *shared = (key_tiles<T, HEAD_DIM> *)shared_memory();
-    long groups = a.sequences * a.kv_heads, tiles = (a.seq + ROWS - 1) / ROWS;
+    auto *shared = (key_tiles<T, HEAD_DIM, drops> *)shared_memory();
+    long groups = a.sequences * a.kv_heads,
+         tiles = (a.seq + ROWS<HEAD_DIM, drops> - 1) / ROWS<HEAD_DIM, drops>;
     long group = blockIdx.x % groups, sequence = group / a.kv_heads;
-    long key0 =
-        blockIdx.x / groups % tiles * ROWS; /* the first keys, which most queries see, come first */
+    long key0 = blockIdx.x / groups % tiles *
+                ROWS<HEAD_DIM, drops>; /* the first keys, which most queries see, come first */
     group %= a.kv_heads;
-    int warp_row = (int)threadIdx.x / LANES * MMA_ROWS;
+    int warp_row = (int)threadIdx.x / LANES * M * MMA_ROWS;
     T *keys = shared->keys + warp_row * tile_stride<HEAD_DIM>;
     T *values = shared->values + warp_row * tile_stride<HEAD_DIM>;
     long key = key0 + warp_row + own_lane() / 4;
@@ -174,12 +187,12 @@ __global__ void __launch_bounds__(BLOCK) key_gradients(backward_args b)
         number = first_probability(a, sequence, 0, 0);
     }
 
-    copy_keys<ROWS, HEAD_DIM, T>(shared, b, at, key0);
+    copy_keys<ROWS<HEAD_DIM, drops>, HEAD_DIM, T>(shared, b, at, key0);
     copy_queries<COLUMNS, HEAD_DIM, T>(&shared->stages[0], b, at, key0);
     copies_commit();
     keep_row(&shared->stages[0], fetch_row(b, step));
 
-    accumulator dkeys[1][HEAD_DIM / MMA_COLUMNS] = {}, dvalues[1][HEAD_DIM / MMA_COLUMNS] = {};
+    accumulator dkeys[M][HEAD_DIM / MMA_COLUMNS] = {}, dvalues[M][HEAD_DIM / MMA_COLUMNS] = {};
     for (long i = 0; i < steps; i++) {
         auto *stage = &shared->stages[i % 2], *next = &shared->stages[(i + 1) % 2];
         query_step present = step;
@@ -192,52 +205,86 @@ __global__ void __launch_bounds__(BLOCK) key_gradients(backward_args b)
             row = fetch_row(b, step);
         }
         copies_commit();
-        accumulator scores[1][COLUMNS / MMA_COLUMNS] = {};
-        accumulator gradients[1][COLUMNS / MMA_COLUMNS] = {};
-        multiply_by_rows<1, COLUMNS, HEAD_DIM>(scores, keys, stage->queries);
-        multiply_by_rows<1, COLUMNS, HEAD_DIM>(gradients, values, stage->dcontext);
+        accumulator scores[M][COLUMNS / MMA_COLUMNS] = {};
+        accumulator gradients[M][COLUMNS / MMA_COLUMNS] = {};
+        multiply_by_rows<M, COLUMNS, HEAD_DIM>(scores, keys, stage->queries);
+        multiply_by_rows<M, COLUMNS, HEAD_DIM>(gradients, values, stage->dcontext);
         long query = present.query0 + own_lane() % 4 * 2;
-        score_gradients<drops>(b, stage, (int)(key - present.query0),
-                               number + (uint64_t)((present.head * a.seq + query) * a.seq + key),
-                               scores[0], gradients[0]);
-        multiply_by_columns<1, COLUMNS, HEAD_DIM>(dvalues, scores, stage->dcontext);
-        multiply_by_columns<1, COLUMNS, HEAD_DIM>(dkeys, gradients, stage->queries);
+#pragma unroll
+        for (int m = 0; m < M; m++) {
+            long own = key + m * MMA_ROWS;
+            score_gradients<drops>(b, stage, (int)(own - present.query0),
+                                   number +
+                                       (uint64_t)((present.head * a.seq + query) * a.seq + own),
+                                   scores[m], gradients[m]);
+        }
+        multiply_by_columns<M, COLUMNS, HEAD_DIM>(dvalues, scores, stage->dcontext);
+        multiply_by_columns<M, COLUMNS, HEAD_DIM>(dkeys, gradients, stage->queries);
         keep_row(next, row);
     }
     __syncwarp(); /* its tiles are no longer read */
 
     T *dqkv = (T *)b.a.dqkv + (key0 + warp_row) * at.qkv_stride;
     long left = a.seq - key0 - warp_row;
-    write_gradient<HEAD_DIM>(dqkv + at.key, at.qkv_stride, keys, dkeys[0], b.scale, left);
-    write_gradient<HEAD_DIM>(dqkv + at.value, at.qkv_stride, values, dvalues[0], 1, left);
+    write_gradient<M, HEAD_DIM>(dqkv + at.key, at.qkv_stride, keys, dkeys, b.scale, left);
+    write_gradient<M, HEAD_DIM>(dqkv + at.value, at.qkv_stride, values, dvalues, 1, left);
 }
 
 /* --- queries ------------------------------------------------------------------------------ */
 
-template <typename T, int HEAD_DIM> struct query_tiles {
-    T queries[tile_values<HEAD_DIM>(ROWS)], dcontext[tile_values<HEAD_DIM>(ROWS)];
+template <typename T, int HEAD_DIM, bool drops> struct query_tiles {
+    T queries[tile_values<HEAD_DIM>(ROWS<HEAD_DIM, drops>)];
+    T dcontext[tile_values<HEAD_DIM>(ROWS<HEAD_DIM, drops>)];
     struct stage {
         T keys[tile_values<HEAD_DIM>(COLUMNS)], values[tile_values<HEAD_DIM>(COLUMNS)];
     } stages[2];
 };
 
+/* As score_gradients, of [16 queries, COLUMNS keys], without what dropout makes of probabilities.
+ * The query of row g sees the columns up to last_seen; the numbers are those of rows g and g + 8.
+ */
+template <bool drops>
+__device__ __forceinline__ void
+query_score_gradients(const backward_args &b, const float *log2_sums, const float *row_dots,
+                      int last_seen, uint64_t number, accumulator *scores, accumulator *gradients)
+{
+    uint32_t kept[2];
+    if (drops)
+        draw_by_query<COLUMNS>(b.dropper, number, b.a.attention.seq, kept);
+#pragma unroll
+    for (int n = 0; n < COLUMNS / MMA_COLUMNS; n++)
+#pragma unroll
+        for (int i = 0; i < 4; i++) {
+            int column = n * MMA_COLUMNS + own_lane() % 4 * 2 + i % 2;
+            float p =
+                probability(b, scores[n][i], log2_sums[i / 2], column <= last_seen + i / 2 * 8);
+            if (drops)
+                drop(b, kept[i / 2] >> (4 * n + i % 2) & 1, &gradients[n][i], &scores[n][i]);
+            gradients[n][i] = p * (gradients[n][i] - row_dots[i / 2]);
+        }
+}
+
 template <typename T, int HEAD_DIM, bool drops>
 __global__ void __launch_bounds__(BLOCK) query_gradients(backward_args b)
 {
+    constexpr int M = MATRICES<HEAD_DIM, drops>;
     const struct attention &a = b.a.attention;
-    auto *shared = (query_tiles<T, HEAD_DIM> *)shared_memory();
-    long heads = a.sequences * a.heads, tiles = (a.seq + ROWS - 1) / ROWS;
+    auto *shared = (query_tiles<T, HEAD_DIM, drops> *)shared_memory();
+    long heads = a.sequences * a.heads,
+         tiles = (a.seq + ROWS<HEAD_DIM, drops> - 1) / ROWS<HEAD_DIM, drops>;
     long head = blockIdx.x % heads, sequence = head / a.heads;
     long query0 = (tiles - 1 - blockIdx.x / heads) *
-                  ROWS; /* the last queries, which see most keys, come first */
+                  ROWS<HEAD_DIM, drops>; /* the last queries, which see most keys, come first */
     head %= a.heads;
     head_place at = head_at(a, sequence, head);
-    int warp_row = (int)threadIdx.x / LANES * MMA_ROWS;
+    int warp_row = (int)threadIdx.x / LANES * M * MMA_ROWS;
     T *queries = shared->queries + warp_row * tile_stride<HEAD_DIM>;
     const T *dcontext = shared->dcontext + warp_row * tile_stride<HEAD_DIM>;
-    long query = query0 + warp_row + own_lane() / 4, end = last_of(query0 + ROWS, a.seq);
-    float log2_sums[2], row_dots[2];
-    for (int half = 0; half < 2; half++) {
+    long query = query0 + warp_row + own_lane() / 4,
+         end = last_of(query0 + ROWS<HEAD_DIM, drops>, a.seq);
+    float log2_sums[2 * M], row_dots[2 * M]; /* of the lane's rows, 8 apart */
+#pragma unroll
+    for (int half = 0; half < 2 * M; half++) {
         bool is_there = query + 8 * half < a.seq;
         log2_sums[half] = is_there ? b.a.log_sums[at.row + query + 8 * half] * LOG2_E : 0;
         row_dots[half] = is_there ? b.row_dots[at.row + query + 8 * half] : 0;
@@ -249,11 +296,11 @@ __global__ void __launch_bounds__(BLOCK) query_gradients(backward_args b)
         number = first_probability(a, sequence, head, query) + (uint64_t)(own_lane() % 4 * 2);
     }
 
-    copy_queries<ROWS, HEAD_DIM, T>(shared, b, at, query0);
+    copy_queries<ROWS<HEAD_DIM, drops>, HEAD_DIM, T>(shared, b, at, query0);
     copy_keys<COLUMNS, HEAD_DIM, T>(&shared->stages[0], b, at, 0);
     copies_commit();
 
-    accumulator dqueries[1][HEAD_DIM / MMA_COLUMNS] = {};
+    accumulator dqueries[M][HEAD_DIM / MMA_COLUMNS] = {};
     for (long key0 = 0; key0 < end; key0 += COLUMNS) {
         auto *stage = &shared->stages[key0 / COLUMNS % 2];
         copies_wait<0>();
@@ -262,56 +309,44 @@ __global__ void __launch_bounds__(BLOCK) query_gradients(backward_args b)
             copy_keys<COLUMNS, HEAD_DIM, T>(&shared->stages[(key0 / COLUMNS + 1) % 2], b, at,
                                             key0 + COLUMNS);
         copies_commit();
-        if (key0 <
-            query0 + warp_row + MMA_ROWS) { /* some of the warp's queries see some of these keys */
-            accumulator scores[1][COLUMNS / MMA_COLUMNS] = {};
-            accumulator gradients[1][COLUMNS / MMA_COLUMNS] = {};
-            multiply_by_rows<1, COLUMNS, HEAD_DIM>(scores, queries, stage->keys);
-            multiply_by_rows<1, COLUMNS, HEAD_DIM>(gradients, dcontext, stage->values);
-            uint32_t kept[2];
-            if (drops)
-                draw_by_query<COLUMNS>(b.dropper, number + (uint64_t)key0, a.seq, kept);
-            int last_seen = (int)(query - key0); /* last visible column of row g */
+        if (key0 < query0 + warp_row +
+                       M * MMA_ROWS) { /* some of the warp's queries see some of these keys */
+            accumulator scores[M][COLUMNS / MMA_COLUMNS] = {};
+            accumulator gradients[M][COLUMNS / MMA_COLUMNS] = {};
+            multiply_by_rows<M, COLUMNS, HEAD_DIM>(scores, queries, stage->keys);
+            multiply_by_rows<M, COLUMNS, HEAD_DIM>(gradients, dcontext, stage->values);
 #pragma unroll
-            for (int n = 0; n < COLUMNS / MMA_COLUMNS; n++)
-#pragma unroll
-                for (int i = 0; i < 4; i++) {
-                    int column = n * MMA_COLUMNS + own_lane() % 4 * 2 + i % 2;
-                    float p = probability(b, scores[0][n][i], log2_sums[i / 2],
-                                          column <= last_seen + i / 2 * 8);
-                    if (drops)
-                        drop(b, kept[i / 2] >> (4 * n + i % 2) & 1, &gradients[0][n][i],
-                             &scores[0][n][i]);
-                    gradients[0][n][i] = p * (gradients[0][n][i] - row_dots[i / 2]);
-                }
-            multiply_by_columns<1, COLUMNS, HEAD_DIM>(dqueries, gradients, stage->keys);
+            for (int m = 0; m < M; m++)
+                query_score_gradients<drops>(
+                    b, &log2_sums[2 * m], &row_dots[2 * m], (int)(query + m * MMA_ROWS - key0),
+                    number + (uint64_t)(m * MMA_ROWS * a.seq + key0), scores[m], gradients[m]);
+            multiply_by_columns<M, COLUMNS, HEAD_DIM>(dqueries, gradients, stage->keys);
         }
     }
     __syncwarp();
-    write_gradient<HEAD_DIM>((T *)b.a.dqkv + at.query + (query0 + warp_row) * at.qkv_stride,
-                             at.qkv_stride, queries, dqueries[0], b.scale,
-                             a.seq - query0 - warp_row);
+    write_gradient<M, HEAD_DIM>((T *)b.a.dqkv + at.query + (query0 + warp_row) * at.qkv_stride,
+                                at.qkv_stride, queries, dqueries, b.scale,
+                                a.seq - query0 - warp_row);
 }
 
-template <typename T, int HEAD_DIM>
+template <typename T, int HEAD_DIM, bool drops>
 cudaError_t backward(const struct launch *on, const backward_args &b)
 {
-    static_assert(sizeof(key_tiles<T, HEAD_DIM>) <= MOST_SHARED_BYTES, "");
-    static_assert(sizeof(query_tiles<T, HEAD_DIM>) <= MOST_SHARED_BYTES, "");
+    typedef key_tiles<T, HEAD_DIM, drops> of_keys;
+    typedef query_tiles<T, HEAD_DIM, drops> of_queries;
+    static_assert(sizeof(of_keys) <= MOST_SHARED_BYTES, "");
+    static_assert(sizeof(of_queries) <= MOST_SHARED_BYTES, "");
     const struct attention &a = b.a.attention;
-    bool drops = a.dropout.dropout > 0;
-    auto of_keys = drops ? key_gradients<T, HEAD_DIM, true> : key_gradients<T, HEAD_DIM, false>;
-    auto of_queries =
-        drops ? query_gradients<T, HEAD_DIM, true> : query_gradients<T, HEAD_DIM, false>;
-    long tiles = ceil_div(a.seq, ROWS);
+    long tiles = ceil_div(a.seq, ROWS<HEAD_DIM, drops>);
     struct grid keys = { .blocks = tiles * a.sequences * a.kv_heads,
                          .threads = BLOCK,
-                         .shared_bytes = sizeof(key_tiles<T, HEAD_DIM>) };
+                         .shared_bytes = sizeof(of_keys) };
     struct grid queries = { .blocks = tiles * a.sequences * a.heads,
                             .threads = BLOCK,
-                            .shared_bytes = sizeof(query_tiles<T, HEAD_DIM>) };
-    cudaError_t error = run_grid(on, keys, of_keys, b);
-    return error == cudaSuccess ? run_grid(on, queries, of_queries, b) : error;
+                            .shared_bytes = sizeof(of_queries) };
+    cudaError_t error = run_grid(on, keys, key_gradients<T, HEAD_DIM, drops>, b);
+    return error == cudaSuccess ? run_grid(on, queries, query_gradients<T, HEAD_DIM, drops>, b)
+                                : error;
 }
 
 } // namespace
@@ -323,6 +358,9 @@ cudaError_t flash_tiles_backward(const struct launch *on, const struct flash_bac
     backward_args b = { a, row_dots, scale, scale * LOG2_E,
                         dropper_of(a.attention.dropout.draw, a.attention.dropout.dropout) };
     return by_tile(on->storage, a.attention.head_dim, [&](auto type, auto head_dim) {
-        return backward<decltype(type), head_dim.count>(on, b);
+        using T = decltype(type);
+        constexpr int HEAD_DIM = head_dim.count;
+        return a.attention.dropout.dropout > 0 ? backward<T, HEAD_DIM, true>(on, b)
+                                               : backward<T, HEAD_DIM, false>(on, b);
     });
 }

@@ -14,14 +14,20 @@ namespace
 /* A warp has MATRICES runs of 16 queries. */
 enum { WARPS = 4, BLOCK = WARPS * LANES, MATRICES = 2, ROWS = WARPS * MATRICES * MMA_ROWS };
 
-template <int HEAD_DIM> constexpr int KEYS = HEAD_DIM > 64 ? 32 : 64;
+template <int HEAD_DIM, bool drops> constexpr int KEYS = HEAD_DIM > 64 || drops ? 32 : 64;
+
+/* A warp's queries, read from shared memory once where the registers suffice. */
+template <int HEAD_DIM> struct kept_queries {
+    static constexpr bool are_kept = HEAD_DIM <= 64;
+    fragment at[MATRICES][are_kept ? HEAD_DIM / MMA_DEPTH : 1];
+};
 
 /* Queries, and two stages of keys and values. */
-template <typename T, int HEAD_DIM> struct shared_tiles {
+template <typename T, int HEAD_DIM, bool drops> struct shared_tiles {
     T queries[tile_values<HEAD_DIM>(ROWS)];
     struct stage {
-        T keys[tile_values<HEAD_DIM>(KEYS<HEAD_DIM>)];
-        T values[tile_values<HEAD_DIM>(KEYS<HEAD_DIM>)];
+        T keys[tile_values<HEAD_DIM>(KEYS<HEAD_DIM, drops>)];
+        T values[tile_values<HEAD_DIM>(KEYS<HEAD_DIM, drops>)];
     } stages[2];
 };
 
@@ -37,14 +43,13 @@ __device__ __forceinline__ work own_work(const struct attention &a)
     return { head / a.heads, head % a.heads, (tiles - 1 - blockIdx.x / heads) * ROWS };
 }
 
-template <int HEAD_DIM, typename T, typename Stage>
+template <int COLUMNS, int HEAD_DIM, typename T, typename Stage>
 __device__ __forceinline__ void copy_stage(Stage *to, const struct attention &a,
                                            const head_place &at, const T *qkv, long key0)
 {
     long first = key0 * at.qkv_stride, left = a.seq - key0;
-    copy_tile<KEYS<HEAD_DIM>, HEAD_DIM, BLOCK>(to->keys, qkv + at.key + first, at.qkv_stride, left);
-    copy_tile<KEYS<HEAD_DIM>, HEAD_DIM, BLOCK>(to->values, qkv + at.value + first, at.qkv_stride,
-                                               left);
+    copy_tile<COLUMNS, HEAD_DIM, BLOCK>(to->keys, qkv + at.key + first, at.qkv_stride, left);
+    copy_tile<COLUMNS, HEAD_DIM, BLOCK>(to->values, qkv + at.value + first, at.qkv_stride, left);
 }
 
 /* Running state for 16 queries, for this lane's rows g and g + 8: the largest raw score, and the
@@ -52,6 +57,36 @@ __device__ __forceinline__ void copy_stage(Stage *to, const struct attention &a,
 struct running {
     float most[2], sum[2];
 };
+
+template <int HEAD_DIM, typename T>
+__device__ __forceinline__ void keep_queries(kept_queries<HEAD_DIM> *kept, const T *queries)
+{
+    const T *row = fragment_at<HEAD_DIM>(queries);
+#pragma unroll
+    for (int m = 0; m < MATRICES; m++)
+#pragma unroll
+        for (int k = 0; k < (kept->are_kept ? HEAD_DIM / MMA_DEPTH : 0); k++)
+            load_matrices(kept->at[m][k],
+                          row + m * MMA_ROWS * tile_stride<HEAD_DIM> + k * MMA_DEPTH);
+}
+
+template <int COLUMNS, int HEAD_DIM, typename T>
+__device__ __forceinline__ void multiply_queries(accumulator (*scores)[COLUMNS / MMA_COLUMNS],
+                                                 const kept_queries<HEAD_DIM> &kept,
+                                                 const T *queries, const T *keys)
+{
+    if constexpr (kept_queries<HEAD_DIM>::are_kept)
+        multiply_fragments<MATRICES, COLUMNS, HEAD_DIM>(
+            scores,
+            [&](int m, int k, fragment to) {
+#pragma unroll
+                for (int i = 0; i < 4; i++)
+                    to[i] = kept.at[m][k / MMA_DEPTH][i];
+            },
+            keys);
+    else
+        multiply_by_rows<MATRICES, COLUMNS, HEAD_DIM>(scores, queries, keys);
+}
 
 /* Sets scores of keys after the query to -infinity; this lane's first query is `ahead` of its first
  * key. Every row sees the first key, so a row's maximum is finite. */
@@ -104,27 +139,24 @@ __device__ __forceinline__ void rescale_rows(accumulator *out, const float resca
             out[n][i] *= rescale[i / 2];
 }
 
-/* `number` is that of the lane's first probability. */
+/* `kept`: of draw_by_query. */
 template <int COLUMNS>
-__device__ __forceinline__ void drop(accumulator *p, const struct dropper &dropper, uint64_t number,
-                                     long seq)
+__device__ __forceinline__ void drop(accumulator *p, float kept_scale, const uint32_t kept[2])
 {
-    uint32_t kept[2];
-    draw_by_query<COLUMNS>(dropper, number, seq, kept);
 #pragma unroll
     for (int n = 0; n < COLUMNS / MMA_COLUMNS; n++)
 #pragma unroll
         for (int i = 0; i < 4; i++)
-            p[n][i] = kept[i / 2] >> (4 * n + i % 2) & 1 ? p[n][i] * dropper.kept_scale : 0;
+            p[n][i] = kept[i / 2] >> (4 * n + i % 2) & 1 ? p[n][i] * kept_scale : 0;
 }
 
 template <typename T, int HEAD_DIM, bool drops>
 __global__ void __launch_bounds__(BLOCK)
     forward_tile(struct flash_forward a, float scale2, struct dropper dropper)
 {
-    constexpr int COLUMNS = KEYS<HEAD_DIM>;
+    constexpr int COLUMNS = KEYS<HEAD_DIM, drops>;
     const struct attention &attention = a.attention;
-    auto *shared = (shared_tiles<T, HEAD_DIM> *)shared_memory();
+    auto *shared = (shared_tiles<T, HEAD_DIM, drops> *)shared_memory();
     work w = own_work(attention);
     head_place at = head_at(attention, w.sequence, w.head);
     const T *qkv = (const T *)a.qkv;
@@ -137,11 +169,12 @@ __global__ void __launch_bounds__(BLOCK)
 
     copy_tile<ROWS, HEAD_DIM, BLOCK>(shared->queries, qkv + at.query + w.query0 * at.qkv_stride,
                                      at.qkv_stride, attention.seq - w.query0);
-    copy_stage<HEAD_DIM>(&shared->stages[0], attention, at, qkv, 0);
+    copy_stage<COLUMNS, HEAD_DIM>(&shared->stages[0], attention, at, qkv, 0);
     copies_commit();
 
     accumulator out[MATRICES][HEAD_DIM / MMA_COLUMNS] = {};
     running run[MATRICES];
+    kept_queries<HEAD_DIM> kept;
     uint64_t number = 0; /* number of the lane's first probability */
     if (drops) {
         dropper = settled(dropper);
@@ -150,19 +183,31 @@ __global__ void __launch_bounds__(BLOCK)
     }
     for (int m = 0; m < MATRICES; m++)
         run[m] = { { -INFINITY, -INFINITY }, { 0, 0 } };
+    if (kept_queries<HEAD_DIM>::are_kept) {
+        copies_wait<0>();
+        __syncthreads(); /* the queries have arrived */
+        keep_queries(&kept, queries);
+    }
     for (int key0 = 0; key0 < end; key0 += COLUMNS) {
         auto *stage = &shared->stages[key0 / COLUMNS % 2];
+        /* Some of the warp's queries see some of these keys. */
+        bool is_seen = key0 < own_query + MATRICES * MMA_ROWS;
+        uint32_t drawn[MATRICES][2]; /* here: what a draw needs would not fit beside the scores */
+        if (drops && is_seen)
+#pragma unroll
+            for (int m = 0; m < MATRICES; m++)
+                draw_by_query<COLUMNS>(dropper,
+                                       number + (uint64_t)(m * MMA_ROWS * attention.seq + key0),
+                                       attention.seq, drawn[m]);
         copies_wait<0>();
         __syncthreads(); /* the current stage has arrived; the other stage is no longer read */
         if (key0 + COLUMNS < end)
-            copy_stage<HEAD_DIM>(&shared->stages[(key0 / COLUMNS + 1) % 2], attention, at, qkv,
-                                 key0 + COLUMNS);
+            copy_stage<COLUMNS, HEAD_DIM>(&shared->stages[(key0 / COLUMNS + 1) % 2], attention, at,
+                                          qkv, key0 + COLUMNS);
         copies_commit();
-        if (key0 <
-            own_query +
-                MATRICES * MMA_ROWS) { /* some of the warp's queries see some of these keys */
+        if (is_seen) {
             accumulator scores[MATRICES][COLUMNS / MMA_COLUMNS] = {};
-            multiply_by_rows<MATRICES, COLUMNS, HEAD_DIM>(scores, queries, stage->keys);
+            multiply_queries<COLUMNS>(scores, kept, queries, stage->keys);
 #pragma unroll
             for (int m = 0; m < MATRICES; m++) {
                 int query = own_query + m * MMA_ROWS + g, key = key0 + 2 * t;
@@ -174,9 +219,7 @@ __global__ void __launch_bounds__(BLOCK)
                     rescale[half] = exponentials<COLUMNS>(scores[m], half, scale2, &run[m]);
                 rescale_rows<HEAD_DIM>(out[m], rescale);
                 if (drops)
-                    drop<COLUMNS>(scores[m], dropper,
-                                  number + (uint64_t)(m * MMA_ROWS * attention.seq + key0),
-                                  attention.seq);
+                    drop<COLUMNS>(scores[m], dropper.kept_scale, drawn[m]);
             }
             multiply_by_columns<MATRICES, COLUMNS, HEAD_DIM>(out, scores, stage->values);
         }
@@ -201,19 +244,17 @@ __global__ void __launch_bounds__(BLOCK)
     }
 }
 
-template <typename T, int HEAD_DIM>
+template <typename T, int HEAD_DIM, bool drops>
 cudaError_t forward(const struct launch *on, const struct flash_forward &a)
 {
-    static_assert(sizeof(shared_tiles<T, HEAD_DIM>) <= MOST_SHARED_BYTES, "");
+    static_assert(sizeof(shared_tiles<T, HEAD_DIM, drops>) <= MOST_SHARED_BYTES, "");
     const struct attention &attention = a.attention;
     struct grid grid = {
         .blocks = attention.sequences * attention.heads * ceil_div(attention.seq, ROWS),
         .threads = BLOCK,
-        .shared_bytes = sizeof(shared_tiles<T, HEAD_DIM>),
+        .shared_bytes = sizeof(shared_tiles<T, HEAD_DIM, drops>),
     };
-    bool drops = attention.dropout.dropout > 0;
-    auto kernel = drops ? forward_tile<T, HEAD_DIM, true> : forward_tile<T, HEAD_DIM, false>;
-    return run_grid(on, grid, kernel, a, score_scale(attention) * LOG2_E,
+    return run_grid(on, grid, forward_tile<T, HEAD_DIM, drops>, a, score_scale(attention) * LOG2_E,
                     dropper_of(attention.dropout.draw, attention.dropout.dropout));
 }
 
@@ -222,6 +263,9 @@ cudaError_t forward(const struct launch *on, const struct flash_forward &a)
 cudaError_t flash_tiles_forward(const struct launch *on, const struct flash_forward &a)
 {
     return by_tile(on->storage, a.attention.head_dim, [&](auto type, auto head_dim) {
-        return forward<decltype(type), head_dim.count>(on, a);
+        using T = decltype(type);
+        constexpr int HEAD_DIM = head_dim.count;
+        return a.attention.dropout.dropout > 0 ? forward<T, HEAD_DIM, true>(on, a)
+                                               : forward<T, HEAD_DIM, false>(on, a);
     });
 }

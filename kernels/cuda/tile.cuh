@@ -73,22 +73,27 @@ __device__ __forceinline__ uint32_t pair_of(float low, float high, fp16)
     return fp16_pair_of(low, high);
 }
 
-/* d[16, COLUMNS] += a[16 rows, HEAD_DIM] b[COLUMNS rows, HEAD_DIM]^T, both tiles; for each of
- * MATRICES groups of 16 rows of a. */
-template <int MATRICES, int COLUMNS, int HEAD_DIM, typename T>
-__device__ __forceinline__ void multiply_by_rows(accumulator (*d)[COLUMNS / MMA_COLUMNS],
-                                                 const T *a, const T *b)
+/* The first fragment of 16 rows of a tile; the others lie MMA_DEPTH columns apart. */
+template <int HEAD_DIM, typename T> __device__ __forceinline__ const T *fragment_at(const T *rows)
+{
+    return rows + own_lane() % 16 * tile_stride<HEAD_DIM> + own_lane() / 16 * CHUNK;
+}
+
+/* d[16, COLUMNS] += a[16 rows, HEAD_DIM] b[COLUMNS rows, HEAD_DIM]^T for each of MATRICES groups of
+ * 16 rows of a; b is a tile, and load(m, k, to) gives a's fragment of group m from column k on. */
+template <int MATRICES, int COLUMNS, int HEAD_DIM, typename T, typename Load>
+__device__ __forceinline__ void multiply_fragments(accumulator (*d)[COLUMNS / MMA_COLUMNS],
+                                                   const Load &load, const T *b)
 {
     constexpr int STRIDE = tile_stride<HEAD_DIM>;
     int lane = own_lane();
-    const T *a_row = a + lane % 16 * STRIDE + lane / 16 * CHUNK;
     const T *b_row = b + (lane / 16 * 8 + lane % 8) * STRIDE + lane / 8 % 2 * CHUNK;
 #pragma unroll
     for (int k = 0; k < HEAD_DIM; k += MMA_DEPTH) {
         fragment left[MATRICES];
 #pragma unroll
         for (int m = 0; m < MATRICES; m++)
-            load_matrices(left[m], a_row + m * MMA_ROWS * STRIDE + k);
+            load(m, k, left[m]);
 #pragma unroll
         for (int n = 0; n < COLUMNS / 16; n++) {
             fragment right; /* two groups of 8 columns */
@@ -100,6 +105,20 @@ __device__ __forceinline__ void multiply_by_rows(accumulator (*d)[COLUMNS / MMA_
             }
         }
     }
+}
+
+/* The same, where a is a tile too. */
+template <int MATRICES, int COLUMNS, int HEAD_DIM, typename T>
+__device__ __forceinline__ void multiply_by_rows(accumulator (*d)[COLUMNS / MMA_COLUMNS],
+                                                 const T *a, const T *b)
+{
+    const T *a_row = fragment_at<HEAD_DIM>(a);
+    multiply_fragments<MATRICES, COLUMNS, HEAD_DIM>(
+        d,
+        [&](int m, int k, fragment to) {
+            load_matrices(to, a_row + m * MMA_ROWS * tile_stride<HEAD_DIM> + k);
+        },
+        b);
 }
 
 /* d[16, HEAD_DIM] += a[16, DEPTH] b[DEPTH rows, HEAD_DIM]: a is an accumulator, rounded to T, and b

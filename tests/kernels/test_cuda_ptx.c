@@ -229,7 +229,7 @@ static const struct slip {
     { { FORWARD, "cvt.rn.bf16x2.f32", PTX_SWAP, 1, 2, NULL, 0.3 }, AT_FORWARD },
     { { FORWARD, "ex2.approx.ftz.f32", PTX_BECOME, 0, 0, "mov.f32", 0.5 }, AT_FORWARD },
     { { FORWARD, "st.shared.u32", PTX_SHIFT, 0, 4, NULL, 0.5 }, AT_FORWARD },
-    { { FORWARD, "bar.warp.sync", PTX_DROP, 0, 0, NULL, 0 }, AT_FORWARD },
+    { { FORWARD, "bar.warp.sync", PTX_DROP, 0, 0, NULL, 0.9 }, AT_FORWARD },
     { { KEYS, MMA_BF16, PTX_SWAP, 6, 7, NULL, 0.1 }, AT_FORWARD },
     { { KEYS, MMA_BF16, PTX_SWAP, 8, 9, NULL, 0.9 }, AT_FORWARD },
     { { KEYS, LDMATRIX_TRANS, PTX_SWAP, 0, 3, NULL, 0.6 }, AT_FORWARD },

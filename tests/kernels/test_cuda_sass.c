@@ -89,11 +89,12 @@ static const struct tile *tile_of(const struct ptx_kernel *kernel)
 /* A pass of a kernel's loop, for one warp: `products` of matrices of rows x columns x head_dim. */
 static const struct loop_shape {
     const char *kernel;
-    int products, rows, columns, columns_above_64;
+    int products;
+    int rows, columns, rows_64, columns_64; /* _64: of heads of 64 without dropout */
 } loop_shapes[] = {
-    { "forward_tile", 2, 32, 64, 32 },   /* scores; contexts */
-    { "key_gradients", 4, 16, 32, 32 },  /* scores, and gradients of probabilities, values, keys */
-    { "query_gradients", 3, 16, 32, 32 } /* without those of values */
+    { "forward_tile", 2, 32, 32, 32, 64 },    /* scores; contexts */
+    { "key_gradients", 4, 16, 32, 32, 32 },   /* scores; gradients of probabilities, values, keys */
+    { "query_gradients", 3, 16, 32, 32, 32 }, /* without those of values */
 };
 
 static void check_tile(const struct ptx_kernel *kernel, const struct sass_kernel *sass,
@@ -104,8 +105,9 @@ static void check_tile(const struct ptx_kernel *kernel, const struct sass_kernel
         const struct loop_shape *s = &loop_shapes[i];
         if (!strstr(kernel->name, s->kernel))
             continue;
-        long columns = head_dim > 64 ? s->columns_above_64 : s->columns;
-        long flops = 2L * s->products * s->rows * columns * head_dim;
+        bool is_64 = strstr(kernel->name, "Li64ELb0E") != NULL;
+        long rows = is_64 ? s->rows_64 : s->rows, columns = is_64 ? s->columns_64 : s->columns;
+        long flops = 2 * s->products * rows * columns * head_dim;
         ck_assert_msg(sass->loop.num_products * FLOPS_OF_A_PRODUCT == flops,
                       "%s: %ld products a loop are not %ld FLOPs", kernel->name,
                       sass->loop.num_products, flops);
@@ -121,12 +123,22 @@ static int count_of(const char *text, const char *end, const char *word)
     return count;
 }
 
+/* Dropout's numbers beside 128 columns of contexts: two registers too many, beside 28 KiB of shared
+ * memory in the same pass. Half the keys a pass would fit, and move a third more. */
+static int most_spilled(const struct ptx_kernel *kernel)
+{
+    return strstr(kernel->name, "forward_tile") && strstr(kernel->name, "Li128ELb1E") ? 16 : 0;
+}
+
 static void check_laws(const struct ptx_kernel *kernel, const struct sass_kernel *sass)
 {
     const struct tile *tile = tile_of(kernel);
     const char *end = strstr(kernel->body, "\n}\n");
     int copies = count_of(kernel->body, end, "cp.async.cg");
-    ck_assert_msg(sass->spill_bytes == 0, "%s spills %d bytes", kernel->name, sass->spill_bytes);
+    ck_assert_msg(sass->spill_bytes <= most_spilled(kernel), "%s spills %d bytes", kernel->name,
+                  sass->spill_bytes);
+    ck_assert_msg(sass->stack_bytes <= sass->spill_bytes, "%s: %d bytes of arrays are in memory",
+                  kernel->name, sass->stack_bytes);
     ck_assert_msg(sass->all.num_copies >= copies, "%s: %ld LDGSTS for %d cp.async", kernel->name,
                   sass->all.num_copies, copies);
     if (tile)
@@ -139,7 +151,8 @@ static void check_laws(const struct ptx_kernel *kernel, const struct sass_kernel
 
 enum { MOST_LINE = 512 };
 static const char header[] =
-    "# registers, shared bytes, resident warps of 64; of the loop: code bytes, HMMA, bytes of\n"
+    "# registers, spilled bytes, shared bytes, resident warps of 64; of the loop: code bytes, "
+    "HMMA, bytes of\n"
     "# shared and of global memory that a warp moves; LDGSTS of all; file and kernel.\n"
     "# tests/kernels/test_cuda_sass.c writes and explains it.\n";
 
@@ -150,9 +163,10 @@ static void add_line(struct text *text, const struct ptx_kernel *kernel,
     int threads = kernel->most_threads ? kernel->most_threads : ROW_THREADS;
     long shared = sass->shared_bytes + (tile ? tile->shared_bytes : 0);
     int warps = sass_resident_blocks(sass->registers, threads, shared) * threads / PTX_LANES;
-    text_add(text, "%3d %6ld %2d %6ld %4ld %6ld %6ld %3ld %s %s\n", sass->registers, shared, warps,
-             sass->loop.code_bytes, sass->loop.num_products, sass->loop.shared_bytes,
-             sass->loop.global_bytes, sass->all.num_copies, kernel->file, kernel->name);
+    text_add(text, "%3d %2d %6ld %2d %6ld %4ld %6ld %6ld %3ld %s %s\n", sass->registers,
+             sass->spill_bytes, shared, warps, sass->loop.code_bytes, sass->loop.num_products,
+             sass->loop.shared_bytes, sass->loop.global_bytes, sass->all.num_copies, kernel->file,
+             kernel->name);
 }
 
 static void assemble(const struct ptx_kernel *kernel, struct sass_kernel *sass)
@@ -167,7 +181,7 @@ static void assemble(const struct ptx_kernel *kernel, struct sass_kernel *sass)
 static const char *line_like(const char *line)
 {
     const char *name = strstr(line, ".ptx");
-    while (name > line && name[-1] != ' ')
+    while (name > line && *name != ' ')
         name--;
     const char *at = strstr(rig.table, name);
     while (at && at > rig.table && at[-1] != '\n')

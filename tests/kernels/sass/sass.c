@@ -172,6 +172,7 @@ static void read_report(const char *report, struct sass_kernel *out)
     out->registers = number_before(report, " registers");
     out->spill_bytes =
         number_before(report, " bytes spill stores") + number_before(report, " bytes spill loads");
+    out->stack_bytes = number_before(report, " bytes stack frame");
     out->shared_bytes = number_before(report, " bytes smem");
 }
 

@@ -21,7 +21,8 @@ struct sass_work {
 };
 
 struct sass_kernel {
-    int registers, spill_bytes, shared_bytes; /* the shared memory is what ptxas knows of */
+    int registers, spill_bytes /* stored and loaded */, stack_bytes;
+    int shared_bytes; /* without what a launch adds */
     struct sass_work all;
     /* The shortest loop with all the products that any has; without products, the innermost loop
      * with the most bytes of global memory. Zeros: no loop. */
