@@ -53,7 +53,7 @@ struct match_models {
 /* `{ 0 }` is empty: nothing matches. */
 struct match_table {
     struct match_rules clusters, stacks; /* owned */
-    struct match_models models;          /* the same */
+    struct match_models models;          /* owned */
 };
 
 /* The words of a measured row. Texts may be empty but not NULL; 0 GPUs per node: not stated. */

@@ -19,7 +19,7 @@ static double message_s(const struct work *w, const struct rank_group *stages, b
            collective_s(&tensor, COLLECTIVE_ALL_GATHER, bytes);
 }
 
-/* There are at most two kinds of boundaries; each is timed once. */
+/* There are at most two kinds of boundaries, inside a node and across nodes; each is timed once. */
 void fill_boundaries(const struct work *w, struct boundary *boundaries)
 {
     struct boundary sorts[2] = { { -1, WIRE_NODE }, { -1, WIRE_NETWORK } };

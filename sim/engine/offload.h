@@ -15,7 +15,7 @@ double host_copy_s(const struct system *system, double bytes);
 /* One step of an optimizer that runs on the host. */
 struct host_optimizer {
     double down_s;   /* gradients to the host */
-    double update_s; /* there */
+    double update_s; /* the update on the host */
     double up_s;     /* weights back, overlapping the update once the first are done */
 };
 struct host_optimizer host_optimizer(const struct system *system, const struct model *model,

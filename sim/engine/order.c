@@ -6,7 +6,7 @@
 struct sorter {
     struct order *order;
     const struct schedule *schedule;
-    bool pairs;                /* the schedule has pairs */
+    bool pairs;                /* the schedule pairs forwards with backwards */
     int *next;                 /* per stage: first instruction not yet sorted */
     int *sorted[CHUNK_PASSES]; /* per stage: number of sorted passes of each kind */
     int *done_at; /* per chunk, microbatch and direction: index in ops + 1; 0: not yet */
@@ -57,7 +57,8 @@ static int slot_of(const struct sorter *s, const struct instr *instr)
     return CHUNK_PASSES * instr->chunk + (int)pass_of(instr);
 }
 
-/* A pair ends with its backward, the next pass: whatever waits for its forward waits for that. */
+/* A pair of a forward and a backward ends with its backward, which is the next instruction. Ops
+ * that need its forward wait for that end. */
 static void keep_done(struct sorter *s, const struct instr *instr, int index)
 {
     if (instr->is_paired && instr->op == INSTR_FORWARD)

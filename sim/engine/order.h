@@ -21,10 +21,11 @@ struct order_op {
     int boundary; /* the boundary that the result crosses (sim/schedule/placement.h) */
 };
 
-/* Orders with pairs need more durations, behind those of all chunks, and one more lag. An op takes
- * the slot of the whole backward of a chunk where others are split, of the backward of a pair,
- * which is the time of both, or none, as the forward of a pair; and a result that stays on its
- * stage at the turn takes the lag behind those of all boundaries. */
+/* Further slots of schedules that run a forward and a backward as a pair. Durations, after those of
+ * all chunks: order_whole_slot for the whole backward of a chunk, when other backwards are split;
+ * order_pair_slot for the backward of a pair, with the time of both its passes; order_empty_slot
+ * for the forward of a pair, with time 0. Lags, after those of all boundaries: order_turn for a
+ * result that stays on its stage where the pipeline turns around. */
 static inline int order_whole_slot(const struct schedule_shape *shape, int chunk)
 {
     return CHUNK_PASSES * shape->num_stages * shape->chunks_per_stage + chunk;

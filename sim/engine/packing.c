@@ -3,15 +3,18 @@
 #include "models/blocks.h"
 #include "sim/engine/work.h"
 
-/* Frameworks that send keys round a ring cut every document into the ranks' slices, and those that
- * exchange heads cut none (Transformer Engine, context parallelism of packed sequences); gathered
- * keys are cut by their place in the sequence (Llama 3 paper, section 3.3.2). */
+/* The number of context ranks whose load documents make unequal. Frameworks that send keys around a
+ * ring divide every document equally over the ranks, and those that exchange heads divide none
+ * (Transformer Engine, context parallelism of packed sequences). With gathered keys, tokens are
+ * divided by their place in the sequence (Llama 3 paper, section 3.3.2), so ranks get unequal
+ * work. */
 static int ranks_by_place(const struct plan *plan)
 {
     return plan->context_comm == CONTEXT_COMM_ALL_GATHER ? plan->cp : 1;
 }
 
-/* Attention of one microbatch, forward and backward, on a stage with its share of the layers. */
+/* Attention time of one microbatch, forward and backward, on a stage with an equal share of the
+ * layers. */
 static double attention_s(const struct work *w)
 {
     int counts[MAX_BLOCK_KINDS];

@@ -1,5 +1,5 @@
-/* A forward and a backward that run as a pair: rows of experts of each travel while the other
- * computes. */
+/* A forward and a backward that run as a pair: the rows that one exchanges with experts travel
+ * while the other computes. */
 #include "sim/engine/work.h"
 
 #include "sim/cost/dispatcher.h"
@@ -17,7 +17,8 @@ double work_expert_comm_s(const struct work *w, const struct holding *held, bool
     return sum_s;
 }
 
-/* Time of compute and of messages beside it, where the kernels that send take multiprocessors. */
+/* Time of compute with messages beside it. The kernels that send take multiprocessors from
+ * compute. */
 static double beside_s(const struct work *w, double compute_s, double comm_s)
 {
     const struct gpu *gpu = &w->system->gpu;
@@ -28,8 +29,8 @@ static double beside_s(const struct work *w, double compute_s, double comm_s)
     return overlapped_s(&profile, compute_s, comm_s);
 }
 
-/* The first message of a pair and the last have nothing beside them: of four messages a layer, one
- * of the chunk's. */
+/* The time saved when messages run beside compute. A pair's first and last message have nothing
+ * beside them. Together they count as one of the pair's four messages per layer. */
 double work_spared_beside_s(const struct work *w, double compute_s, double comm_s, double layers)
 {
     if (comm_s <= 0 || !plan_overlaps(w->plan, &w->system->stack, OVERLAP_EP))
@@ -39,8 +40,8 @@ double work_spared_beside_s(const struct work *w, double compute_s, double comm_
     return fmax(0, compute_s + comm_s - pair_s);
 }
 
-/* The time that a pair saves against its two passes: the backward of the stage's chunk in `round`,
- * and a forward of the other. */
+/* The time that a pair saves over running its two passes one after the other: the backward of the
+ * stage's chunk in `round`, and a forward of the stage's other chunk. */
 static double pair_spares_s(const struct work *w, int stage, int round)
 {
     int backward = work_chunk(w, stage, round), forward = work_chunk(w, stage, 1 - round);

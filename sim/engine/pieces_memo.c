@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-/* A placement's pieces. */
+/* The pieces of one placement of the ranks. */
 struct placed_pieces {
     struct piece_question question;
     struct piece_places places;
@@ -10,7 +10,7 @@ struct placed_pieces {
     struct placed_pieces *older; /* next in the bucket */
 };
 
-/* The same over any placement with these wires. */
+/* Pieces that hold for any placement whose ranks have these links. */
 struct wired_pieces {
     struct piece_question question;
     struct piece_wires wires;
@@ -30,8 +30,8 @@ static bool lies_there(const struct placed_pieces *known, const struct piece_que
            memcmp(&known->places, places, sizeof *places) == 0;
 }
 
-/* The pieces over these wires, as other placements often have the same; computed where they are not
- * known. */
+/* The pieces for ranks with these links. They are often known already, as other placements have the
+ * same links; otherwise they are computed. */
 static const struct pieces *over_wires(struct pieces_memo *memo, struct wired_pieces **bucket,
                                        const struct system *system, const struct model *model,
                                        const struct piece_question *question,

@@ -15,7 +15,7 @@ struct pieces_memo {
     struct arena arena;                               /* holds the pieces */
     struct placed_pieces *placed[NUM_PIECES_BUCKETS]; /* by question and placement */
     struct wired_pieces *wired[NUM_PIECES_BUCKETS];   /* by question alone, for any placement */
-    struct placed_pieces *last;                       /* neighbouring plans often share it */
+    struct placed_pieces *last; /* the last answer, which the next plan often needs again */
 };
 
 /* Valid until the memo is released. */

@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A sorted shape. They are in a list, as there are about a hundred and neighbouring plans share
- * one. */
+/* A sorted shape. Shapes are in a list, as there are only about a hundred and successive plans
+ * often share one. */
 struct pipeline_shape {
     const struct generator *generator;
     struct order *order;
@@ -131,10 +131,11 @@ static bool stage_repeats(const struct order *order, const double *done_s, int s
 }
 
 /* The time that one more cycle of `period` rounds adds, or -1 when the rounds of all stages don't
- * repeat. An op depends on nothing older than `window` rounds: on the previous stage's same
- * forward, one or two rounds ago; on the next stage's backward of this round or, around the ring,
- * of as many rounds ago as a group has microbatches. So once `window` rounds equal those a cycle
- * ago plus a shift, all later rounds do, up to the `last_rounds` of a smaller group. */
+ * repeat. An op depends on nothing older than `window` rounds. A forward needs the previous stage's
+ * forward of one or two rounds ago. A backward needs the next stage's backward of this round or,
+ * from the last stage to the first, of as many rounds ago as a group has microbatches. So once
+ * `window` rounds equal those of a cycle ago plus a shift, all later rounds do, except the
+ * `last_rounds` of a smaller last group. */
 static double cycle_s(const struct order *order, const double *done_s, int window, int period,
                       int last_rounds)
 {

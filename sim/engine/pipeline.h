@@ -1,9 +1,10 @@
 /* sim/engine/pipeline.h - the exact time of a step's pipelined part, without simulating all of it.
  *
- * The recurrence over the compute order is the definition (order_time over every microbatch). Its
- * steady state repeats: once two cycles in a row shift every op by the same time, each further
- * cycle of microbatches adds exactly that, so only a few are run (max-plus linearity; tests check
- * that both agree to 1e-9). When nothing repeats, all microbatches are run. */
+ * The time is defined by the recurrence over the compute order (order_time over every microbatch).
+ * The steady state of the recurrence repeats: once two cycles in a row shift every op by the same
+ * time, each further cycle of microbatches adds exactly that, so only a few are run (max-plus
+ * linearity; tests check that both agree to 1e-9). When nothing repeats, all microbatches are
+ * run. */
 #ifndef SIM_ENGINE_PIPELINE_H
 #define SIM_ENGINE_PIPELINE_H
 
@@ -28,8 +29,8 @@ struct pipeline {
     /* [stage]: lag from the end of an op there to its successor on the next stage, or back; the
      * last entry is from the last stage to the first. */
     const double *lag_s;
-    /* Where the generator has pairs: the time of the pair of each chunk's backward, and the lag
-     * from the last stage to itself at the turn. */
+    /* If the generator has pairs: for each chunk the time of the pair that its backward belongs to,
+     * and the lag from the last stage to itself where the pipeline turns around. */
     const double *pair_s;
     double turn_s;
 };

@@ -38,7 +38,7 @@ static void add_pairs(const struct work *w, struct chunk_cost *chunks)
         }
 }
 
-/* The costs of a mirrored plan's own stages, from those of its V. */
+/* The costs of a mirrored plan's own stages, from those of its folded plan (sim/plan/fold.h). */
 static void unfold(const struct work *w, struct step_cost *cost, struct arena *arena)
 {
     int stages = w->given->pp, last = w->plan->pp - 1;
@@ -48,7 +48,9 @@ static void unfold(const struct work *w, struct step_cost *cost, struct arena *a
     for (int chunk = 0; chunk < 2 * stages; chunk++)
         chunks[chunk] = cost->chunks[chunk % stages];
     for (int stage = 0; stage < stages; stage++) {
-        int near = stage <= last ? stage : stages - 2 - stage; /* of the boundary behind it */
+        int near =
+            stage <= last ? stage : stages - 2 - stage; /* the folded plan's boundary that stands
+                                                           for the one after this stage */
         once[stage] = cost->stages[folded_stage(stages, stage)];
         boundaries[stage] = cost->boundaries[near < 0 || near == last ? work_turn(w) : near];
     }
@@ -57,9 +59,9 @@ static void unfold(const struct work *w, struct step_cost *cost, struct arena *a
     cost->boundaries = boundaries;
 }
 
-/* A chunk's reduction in the list is the part that its buckets do not hide. The transfers of ZeRO-2
- * and 3, layer by layer, are inside the chunks' times. Gathers overlap the next step's first
- * forwards: the list has the exposed rest. */
+/* A chunk's reduction in the instruction list is the part that its buckets do not hide. The
+ * transfers of ZeRO-2 and 3, layer by layer, are inside the chunks' times. Gathers overlap the next
+ * step's first forwards, so the list has only the exposed rest. */
 static struct stage_cost stage_cost(const struct work *w, int stage)
 {
     struct stage_tail tail = stage_tail(w, stage);
@@ -108,8 +110,9 @@ static struct jitter jitter_of(const struct work *w)
     };
 }
 
-/* The recurrence adds a blocking message to its pass. Without buffers that fails for zero-bubble
- * orders, whose stages run further ahead than one message, so sends do not block there. */
+/* The recurrence (pipeline.h) adds a blocking message to its pass. The event engine has no buffers,
+ * so there blocking would fail for zero-bubble orders, whose stages run further ahead than one
+ * message. For them sends do not block. */
 struct step_cost work_cost(const struct work *w, struct arena *arena)
 {
     const struct plan *plan = w->plan;

@@ -70,8 +70,8 @@ void fill_idle(const struct work *w, double step_s, double *idle_s)
         idle_s[stage] = idle_s[folded_stage(w->given->pp, stage)];
 }
 
-/* Subtracts the waiting that an exchange saves from the measured passes: from every part in
- * proportion, but never below 0. */
+/* Measured passes contain the waiting that an exchange saves. Subtracts it from every part in
+ * proportion. */
 static void spare(struct time_parts *passes, double spared_s, double busy_s)
 {
     struct time_parts all = *passes;

@@ -10,18 +10,19 @@
 struct prediction {
     bool fits;
     double step_s;
-    double step_low_s, step_high_s; /* 90 % interval, of interval_half_width */
+    double step_low_s, step_high_s; /* 90 % interval (interval_half_width) */
     double tokens_per_s;
     double mfu, hfu;
     double peak_memory_bytes;
-    double memory_low_bytes, memory_high_bytes; /* 90 % interval, of memory_factor */
-    double p_oom;                               /* of running out of memory */
+    double memory_low_bytes, memory_high_bytes; /* 90 % interval (memory_factor) */
+    double p_oom;                               /* probability of running out of memory */
     int peak_stage;
     int busiest_stage;
     int num_microbatches;
     struct time_parts time;
     int num_stages;
-    struct stage_memory *stages; /* the evaluator's, until its next prediction */
+    struct stage_memory
+        *stages; /* the evaluator owns them and overwrites them in its next prediction */
 };
 
 #endif

@@ -158,7 +158,8 @@ static double free_rate(const struct progress *p, const struct activity *a)
     return is_computing(p, a->rank) || is_computing(p, a->peer) ? 1 / p->slowdowns.comm : 1;
 }
 
-/* A rate of 1 fills the wires that it uses: each stage has its own share of the node's NICs. */
+/* A transfer at rate 1 fills the links that it uses, as each stage has its own share of the node's
+ * NICs. */
 static void fill_flow(const struct progress *p, const struct activity *a, struct flow *flow)
 {
     bool both_ways = a->kind == ACTIVITY_EXCHANGE;
@@ -173,7 +174,7 @@ static void fill_flow(const struct progress *p, const struct activity *a, struct
         add_share(p, flow, a->peer, a->wire, OUT);
 }
 
-/* Shares the wires among the transfers that were seen, which may slow each other down. */
+/* Shares the links among the transfers that were seen, which may slow each other down. */
 static void share_wires(struct progress *p)
 {
     for (int i = 0; i < p->num_slots_seen; i++)

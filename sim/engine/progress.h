@@ -1,14 +1,14 @@
 /* sim/engine/progress.h - what runs at one moment, how fast, and what ends next.
  *
  * Rates hold from one event to the next. A stage's compute and its transfers slow each other while
- * both run; transfers over the same wires share them max-min fairly. Activities that end at the
+ * both run; transfers over the same links share them max-min fairly. Activities that end at the
  * same time are ordered by slot, so no answer depends on addresses or on the order of arrival. */
 #ifndef SIM_ENGINE_PROGRESS_H
 #define SIM_ENGINE_PROGRESS_H
 
 #include "base/arena.h"
 
-/* What joins the GPUs of a node, and what joins nodes. */
+/* The links inside a node, and the network between nodes. */
 enum wire { WIRE_NODE, WIRE_NETWORK, NUM_WIRES };
 
 enum activity_kind {

@@ -3,7 +3,7 @@
 #include <math.h>
 #include <stdbool.h>
 
-/* One run of progressive filling. A negative rate is still rising. */
+/* One run of progressive filling. A flow with a negative rate is still rising. */
 struct filling {
     const struct shared_wires *wires;
     double *rate;

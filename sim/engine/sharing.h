@@ -1,4 +1,4 @@
-/* sim/engine/sharing.h - the rates of transfers that share wires: max-min fair.
+/* sim/engine/sharing.h - the rates of transfers that share links, max-min fairly.
  *
  * In a max-min fair allocation, no flow can go faster without slowing a flow that is no faster.
  * Rates rise together from zero; a flow stops rising at its own bound, or when a resource that it

@@ -28,7 +28,7 @@ struct evaluator {
     double *end_s, *lag_s;
     struct boundary *boundaries;
     struct stage_memory *stages;
-    struct plan folded; /* of a mirrored plan */
+    struct plan folded; /* the folded form of a mirrored plan (sim/plan/fold.h) */
     /* The last timed pipeline; plans that differ only in sharding share it. */
     struct pipeline last;
     double *last_duration_s, *last_lag_s, *last_pair_s;
@@ -157,8 +157,8 @@ static double joined_step_s(const struct evaluator *e, const struct work *w)
 }
 
 /* No stage waits for the global norm: each starts its next step after its own update. A step takes
- * the longest stage's time from its first forward on. Tied tables join the first and the last
- * stage. */
+ * as long as the slowest stage from its first forward to the end of its update. With tied tables
+ * the first stage's update also waits for the last stage. */
 static double validated_step_s(const struct evaluator *e, const struct work *w)
 {
     double own_s = 0;
@@ -176,7 +176,7 @@ static double validated_step_s(const struct evaluator *e, const struct work *w)
     return own_s;
 }
 
-/* Before the ratio that was learned, which scales every time alike. */
+/* The step's time without the learned ratio (time_ratio_of), which scales all times alike. */
 static double unscaled_step_s(struct evaluator *e, const struct work *w)
 {
     time_pipeline(e, w);
@@ -334,7 +334,7 @@ double evaluate_unplaced_bytes(struct evaluator *e, const struct plan *plan)
 double evaluate_state_floor_bytes(struct evaluator *e, const struct plan *plan)
 {
     struct plan small = *plan;
-    small.microbatch = 1; /* whose pieces have the same weights, and are shared by more plans */
+    small.microbatch = 1; /* its pieces have the same weights, and more plans share them */
     struct work w = work_begin(e, &small);
     struct memory_input input = work_memory(&w);
     input.plan = plan;
@@ -372,7 +372,8 @@ static bool is_least_of(const struct least *least, const struct work *w,
            memcmp(least->orders, orders->at, (size_t)orders->count * sizeof *orders->at) == 0;
 }
 
-/* Pieces with each list at its fastest; everything else is the same in every order. */
+/* Pieces whose op lists take their least time over the given rank orders; everything else is the
+ * same in every order. */
 static const struct pieces *least_pieces(struct evaluator *e, const struct work *w,
                                          const struct rank_orders *orders)
 {

@@ -30,22 +30,24 @@ struct prediction evaluate(struct evaluator *evaluator, const struct plan *plan)
  * reductions of others. The busiest stage's value is the prediction's bubble_s. */
 void evaluate_idle(struct evaluator *evaluator, const struct plan *plan, double *idle_s);
 
-/* Single numbers of the same prediction, for ranking plans; the peak is much the cheaper. */
+/* Single numbers of the same prediction, for ranking plans; the peak is much cheaper than the
+ * time. */
 double evaluate_peak_bytes(struct evaluator *evaluator, const struct plan *plan);
-/* The same. When that is over `most_bytes` and every layer is recomputed, the plan becomes full:K:
- * with the first K that is not over it, or else the K up to which memory falls. It takes as long.
- */
+/* The same, but it may change the plan. If the peak is over `most_bytes` and every layer is
+ * recomputed in full, the plan becomes full:K (one checkpoint per K layers), with the first K whose
+ * peak is not over `most_bytes`, or else with the K up to which memory falls. The step takes as
+ * long as before. */
 double evaluate_fitting_bytes(struct evaluator *evaluator, struct plan *plan, double most_bytes);
 double evaluate_step_s(struct evaluator *evaluator, const struct plan *plan);
 
-/* A lower bound of evaluate_step_s of the same plan that does not time its pipeline. */
+/* A lower bound of evaluate_step_s of the same plan, found without timing its pipeline. */
 double evaluate_bound_s(struct evaluator *evaluator, const struct plan *plan);
 
 /* A lower bound of evaluate_step_s for every plan that differs only in zero, or recomputes more. */
 double evaluate_floor_s(struct evaluator *evaluator, const struct plan *plan);
 
-/* Rank orders, as plan.order: all orders of the axes with ranks of their own, of which there are
- * MAX_AXES - 1 at most, and one given order. */
+/* A list of rank orders (plan.order). There is room for all orders of the axes with ranks of their
+ * own, at most MAX_AXES - 1 axes, and one given order. */
 enum { MAX_RANK_ORDERS = 5 * 4 * 3 * 2 + 1 };
 struct rank_orders {
     int (*at)[MAX_AXES];
@@ -57,13 +59,13 @@ struct rank_orders {
  * evaluate_step_s of plans with any of these orders that otherwise differ only in zero or recompute
  * more. */
 double evaluate_unplaced_bytes(struct evaluator *evaluator, const struct plan *plan);
-/* A lower bound of it for plans that divide the model otherwise into chunks, or recompute
- * otherwise.
- */
+/* A lower bound of evaluate_unplaced_bytes that also holds for plans with another division into
+ * chunks or with other recompute. */
 double evaluate_state_floor_bytes(struct evaluator *evaluator, const struct plan *plan);
-/* A lower bound of evaluate_peak_bytes in any order, by one stage, with full or any full:K. */
+/* A lower bound of evaluate_peak_bytes for any rank order, from the first stage alone. For full
+ * recompute it also holds with any full:K. */
 double evaluate_first_stage_bytes(struct evaluator *evaluator, const struct plan *plan);
-/* A lower bound of evaluate_peak_bytes with any full:K in place of full, in any order. */
+/* A lower bound of evaluate_peak_bytes for any rank order and any full:K in place of full. */
 double evaluate_least_grouped_bytes(struct evaluator *evaluator, const struct plan *plan);
 double evaluate_unplaced_floor_s(struct evaluator *evaluator, const struct plan *plan,
                                  const struct rank_orders *orders);
@@ -84,9 +86,9 @@ struct stage_share {
 struct stage_score {
     double forward_s, backward_s, weight_s; /* of one microbatch, blocking messages included */
     double data_comm_s;                     /* once, after its last backward */
-    double
-        optimizer_s; /* once, with copies to a host optimizer; the step takes the longest stage's */
-    double memory_bytes; /* its total at the peak */
+    double optimizer_s;  /* once, with copies to a host optimizer; the step takes the longest of all
+                            stages */
+    double memory_bytes; /* the stage's total_bytes at its peak */
     double lag_s; /* from the end of a pass to the start of its successor on the next stage */
 };
 struct stage_score evaluate_stage(struct evaluator *evaluator, const struct plan *plan,
@@ -105,7 +107,7 @@ struct stage_common evaluate_stage_common(struct evaluator *evaluator, const str
 struct stage_score evaluate_stage_with(struct evaluator *evaluator, const struct plan *plan,
                                        const struct stage_common *common,
                                        const struct stage_share *share);
-/* memory_bytes alone, which is much the cheaper. */
+/* memory_bytes alone, which is much cheaper. */
 double evaluate_stage_bytes(struct evaluator *evaluator, const struct plan *plan,
                             const struct stage_common *common, const struct stage_share *share);
 
@@ -118,8 +120,8 @@ struct step_cost evaluate_cost(struct evaluator *evaluator, const struct plan *p
  * nodes. */
 bool system_check(const struct system *system, const struct plan *plan, struct err *err);
 
-/* Its last check alone: false when products of the plan's type have a peak but no measured rate.
- * Such a plan has a memory prediction but no time. */
+/* The last check of system_check alone: false when products of the plan's type have a peak but no
+ * measured rate. Such a plan has a memory prediction but no time. */
 bool system_has_rate(const struct system *system, const struct plan *plan, struct err *err);
 
 #endif

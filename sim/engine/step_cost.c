@@ -16,7 +16,7 @@ static const struct boundary *boundary_of(const struct step_cost *cost, struct p
     return &cost->boundaries[boundary];
 }
 
-/* Seconds of one instruction of a stage; a receive takes its send's. */
+/* Seconds of one instruction of a stage; a receive takes as long as its send. */
 static double instr_alone_s(const struct step_cost *cost, struct placement placement, int stage,
                             const struct instr *instr)
 {

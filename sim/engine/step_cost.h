@@ -1,7 +1,7 @@
 /* sim/engine/step_cost.h - the time of each instruction of a step when it runs alone, and what may
  * overlap.
  *
- * A value: evaluate_cost (simulate.h) fills it for a plan, tests by hand. */
+ * evaluate_cost (simulate.h) fills struct step_cost for a plan; tests fill it by hand. */
 #ifndef SIM_ENGINE_STEP_COST_H
 #define SIM_ENGINE_STEP_COST_H
 
@@ -20,7 +20,7 @@ struct chunk_cost {
     double pair_s;      /* the BACKWARD of a pair: both its passes, without RECOMPUTE */
 };
 
-/* Seconds of what a stage does once a step. */
+/* Seconds of what a stage does once per step, or once per step and chunk (each ...). */
 struct stage_cost {
     double reduce_s; /* each REDUCE_GRAD */
     double gather_s; /* each GATHER_PARAM */
@@ -29,7 +29,7 @@ struct stage_cost {
     double mix_s; /* each MIX_PARAM */
 };
 
-/* Time and wire of each message between two stages. */
+/* Time of each message between two stages, and the sort of link that it takes. */
 struct boundary {
     double message_s;
     enum wire wire;
@@ -41,8 +41,8 @@ struct step_cost {
     const struct boundary *boundaries; /* behind each stage (sim/schedule/placement.h) */
     enum wire data_wire;
     struct slowdowns slowdowns;
-    /* As in the recurrence: a message is a fixed delay that needs neither a posted receive nor a
-     * wire. */
+    /* As in the recurrence of pipeline.h: a message is a fixed delay that needs neither a posted
+     * receive nor a free link. */
     bool messages_are_delays;
     bool blocking;     /* sends block: no pass runs beside a send of its own stage */
     bool validates;    /* no stage waits for the global norm: a step is then timeline_own_s */
@@ -55,17 +55,17 @@ struct step_cost {
     struct jitter jitter;
 };
 
-/* Seconds of each instruction of a stage, with its drawn deviation if any; a receive takes its
- * send's. */
+/* Seconds of each instruction of a stage, with its drawn deviation if any; a receive takes as long
+ * as its send. */
 void step_alone_s(const struct step_cost *cost, const struct schedule *schedule, int stage,
                   double *alone_s);
 
-/* The wire of a transfer; any value for other instructions. */
+/* The sort of link that a transfer takes; any value for other instructions. */
 enum wire instr_wire(const struct step_cost *cost, struct placement placement,
                      const struct instr *instr);
 
-/* held[i]: a further instruction of the list that i must wait for because the two may not overlap,
- * or NO_INSTR. Room for list->count. */
+/* held[i] is a further instruction of the list that instruction i must wait for, because the two
+ * may not overlap; NO_INSTR: none. `held` has room for list->count. */
 void step_holds(const struct step_cost *cost, const struct instrs *list, int *held);
 
 #endif

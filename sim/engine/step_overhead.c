@@ -24,11 +24,12 @@ static struct passes stage_passes(const struct work *w, int stage)
     return passes;
 }
 
-/* The share f of passes' time that is not waiting. Measured with all-reduce, passes take T = f T +
- * E sd, with E the expected maximum over all replicas. Without waiting, each pass deviates by
- * pass_spread, and all together by drift_s per second; these are independent, so sd^2 = f^2 A + f
- * B. f is the root of (T^2 - E^2 A) f^2 - (2 T^2 + E^2 B) f + T^2 = 0 in (0, 1], in a form without
- * cancellation. */
+/* The share f of the passes' time T that is work and not waiting. Passes were measured with
+ * all-reduce, so T = f T + E sd: E is the expected maximum of as many standard normals as there are
+ * replicas, and sd is the deviation of one replica's work. Each pass deviates by pass_spread, and
+ * the work as a whole has a variance of drift_s per second. These are independent, so sd^2 = f^2 A
+ * + f B, with A = pass_spread^2 x the sum of squared pass times and B = drift_s T. f is the root of
+ * (T^2 - E^2 A) f^2 - (2 T^2 + E^2 B) f + T^2 = 0 in (0, 1], in a form without cancellation. */
 static double working_share(const struct profile *profile, const struct passes *passes,
                             double expected)
 {
@@ -56,7 +57,7 @@ static double spared_s(const struct work *w, const struct passes *passes, double
     return share * passes->sum_s * (1 - working);
 }
 
-/* The stage that waits longest represents its replica. */
+/* The stage that saves the most waiting stands for its replica. */
 double work_spared_s(const struct work *w)
 {
     double share = spared_share(w), most_s = 0;
@@ -80,8 +81,8 @@ double evaluate_least_once_s(struct evaluator *evaluator, const struct plan *pla
                     (share > 0 ? spared_s(&w, &one, share) : 0));
 }
 
-/* A reference model's passes over the batch before the step: forwards alone, in a pipeline like the
- * step's, which the busiest stage paces once it is full. */
+/* Time of a reference model's passes over the batch before the step. They are forwards alone, in a
+ * pipeline like the step's; once it is full, the busiest stage sets the pace. */
 double work_reference_s(const struct work *w)
 {
     double fill_s = 0, most_s = 0;

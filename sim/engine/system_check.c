@@ -1,6 +1,6 @@
 #include "sim/engine/simulate.h"
 
-/* The widest type narrower than `dtype` that the GPU supports, in words. */
+/* The name of the narrowest type that is wider than `dtype` and that the GPU supports. */
 static const char *nearest_type(const struct gpu *gpu, enum dtype dtype)
 {
     int wider = (int)dtype - 1;

@@ -15,12 +15,12 @@
 
 #include <math.h>
 
-/* Whether a chunk is cut into buckets. PyTorch's pipelines let DDP and FSDP reduce theirs in the
- * last microbatch's backward, on every stage (torch/distributed/pipelining/stage.py,
+/* Whether a chunk is cut into buckets. PyTorch's pipelines let DDP and FSDP reduce their buckets in
+ * the last microbatch's backward, on every stage (torch/distributed/pipelining/stage.py,
  * backward_maybe_with_nosync); Megatron's pipelines use buckets on no stage, or on the first. */
 static bool has_buckets(const struct work *w, int stage)
 {
-    if (plan_keeps_sums(w->plan)) /* FSDP's are called when the last backward has ended */
+    if (plan_keeps_sums(w->plan)) /* FSDP then reduces only when the last backward has ended */
         return false;
     switch ((enum pipeline_buckets)w->system->stack.shards.pipeline_buckets) {
     case PIPELINE_BUCKETS_NONE:
@@ -72,8 +72,8 @@ static double visible_s(const struct work *w, enum overlap overlap, double comm_
                      num_buckets(w, bytes, stage));
 }
 
-/* Exposed time of reductions when each chunk's overlap its last backward; everything is exposed
- * when a chunk is at most one bucket. */
+/* Exposed time of reductions if each chunk's reduction overlaps the chunk's last backward. All of
+ * it is exposed if a chunk is at most one bucket. */
 static double after_chunks_s(const struct work *w, double reduce_s, double bytes, int stage)
 {
     int chunks = w->plan->vpp;
@@ -84,8 +84,8 @@ static double after_chunks_s(const struct work *w, double reduce_s, double bytes
                               chunk_window_s(w, stage, true), buckets);
 }
 
-/* Tied embeddings: the stages of the first and the last chunk add up their gradients of the table,
- * as they do where modules on the last stage embed later tokens. */
+/* Time to all-reduce tied embeddings: the stages of the first and the last chunk add up their
+ * gradients of the table. They also do so if modules on the last stage embed later tokens. */
 static double tied_reduce_s(const struct work *w, int stage)
 {
     const struct plan *plan = w->plan;
@@ -104,10 +104,10 @@ static double tied_reduce_s(const struct work *w, int stage)
 }
 
 /* Gradients are copied out bucket by bucket if they are reduced in buckets. A bucket is copied
- * after its reduction, during the next one's. Exposed is the last copy after the reductions, or the
- * part of all copies, from the first bucket's reduction on, that backward and reductions do not
- * hide. The update waits for the global norm. `reduction_s` is the time of all reductions, hidden
- * or not. */
+ * after its reduction, during the next one's. The exposed time is the last copy after the
+ * reductions or, if longer, the part of all copies, from the first bucket's reduction on, that
+ * backward and reductions do not hide. The update waits for the global norm. `reduction_s` is the
+ * time of all reductions, hidden or not. */
 static void add_host_optimizer(const struct work *w, struct stage_tail *tail, int stage,
                                struct stage_weights weights, double reduction_s)
 {
@@ -136,8 +136,8 @@ double work_passes_s(const struct work *w, int stage)
     return sum_s * w->num_microbatches - work_spared_by_pairs_s(w, stage);
 }
 
-/* Averaging the step's initial weights, or summing the last step's gradients, can overlap all its
- * passes. */
+/* Exposed time of mixing with data peers. Averaging the step's initial weights, or summing the last
+ * step's gradients, can overlap all passes of the step; other mixing is exposed. */
 static double visible_mix_s(const struct work *w, int stage, double mix_s)
 {
     if (exchange_start(&w->plan->exchange) != START_STEP)
@@ -145,8 +145,8 @@ static double visible_mix_s(const struct work *w, int stage, double mix_s)
     return exposed_s(&w->system->profile, mix_s, work_passes_s(w, stage), HUGE_VAL);
 }
 
-/* Whether parts of a gradient can be combined before the rest is there: not where a rule weighs
- * whole gradients. */
+/* Whether parts of a gradient can be combined before the rest is there. A robust rule that weighs
+ * whole gradients does not allow it. */
 static bool can_begin_early(const struct work *w)
 {
     const struct robust_rule *rule = exchange_method_of(&w->plan->exchange)->rule;
@@ -154,7 +154,7 @@ static bool can_begin_early(const struct work *w)
 }
 
 /* Gradients are sent in the buckets of an overlapped reduction, each with its own messages;
- * compression is fully exposed. Returns the time on the wires, hidden or not. */
+ * compression is fully exposed. Returns the time of the messages, hidden or not. */
 static double add_exchange(const struct work *w, struct stage_tail *tail, int stage,
                            double parameters)
 {
@@ -212,7 +212,8 @@ static double visible_gather_s(const struct work *w, double gather_s, double byt
                      fmax(1, held.layers));
 }
 
-/* The cost of sharded state beside the messages, where passes do not gather or reduce it. */
+/* Time of the copies of sharded state that is gathered or reduced once per step and not in each
+ * pass. */
 static struct data_comm copies_once(const struct work *w, struct stage_weights weights)
 {
     const struct plan *plan = w->plan;

@@ -1,8 +1,8 @@
-/* sim/engine/tier.h - whether what a prediction rests on was ever measured.
+/* sim/engine/tier.h - whether the stack and the GPU of a prediction were ever measured.
  *
- * An error is the shift of a whole source and the scatter of its rows. A stack or a GPU that
- * nothing was fitted on shifts all of its predictions alike, by what those differ in that were
- * measured. */
+ * The error of a prediction is a shift that all runs of a source have in common, and the scatter of
+ * single runs. If nothing was fitted on a stack or a GPU, all predictions for it are shifted alike,
+ * by as much as measured stacks or GPUs differ from each other. */
 #ifndef SIM_ENGINE_TIER_H
 #define SIM_ENGINE_TIER_H
 
@@ -12,9 +12,9 @@ enum tier { TIER_SEEN, TIER_NEW_STACK, TIER_NEW_GPU, NUM_TIERS };
 
 extern const char *const tier_names[NUM_TIERS]; /* "seen", "new_stack", "new_gpu" */
 
-/* A GPU without a profile of its own runs is new whatever the stack; a stack is new to experts
- * until runs with them were fitted, which none is yet. The project's own executor is measured
- * wherever its machine was. */
+/* A GPU whose profile was not fitted to its own runs is new, whatever the stack. Every stack is new
+ * for models with experts, as no runs with experts have been fitted yet. The project's own executor
+ * counts as measured on every machine that has been measured. */
 enum tier system_tier(const struct system *system, const struct model *model);
 
 /* "no run of torchtitan has been measured ..." */

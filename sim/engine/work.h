@@ -1,5 +1,5 @@
-/* sim/engine/work.h - one plan under evaluation: what the sources of this folder that time parts of
- * it share. */
+/* sim/engine/work.h - one plan under evaluation, shared by the sources of this folder that time
+ * parts of it. */
 #ifndef SIM_ENGINE_WORK_H
 #define SIM_ENGINE_WORK_H
 
@@ -14,31 +14,34 @@
 struct work {
     const struct system *system;
     const struct model *model;
-    const struct plan *plan;  /* of a mirrored plan its V (sim/plan/fold.h) */
-    const struct plan *given; /* the plan itself */
+    const struct plan *plan; /* the plan that is timed: for a mirrored plan, its folded form of half
+                                the stages (sim/plan/fold.h) */
+    const struct plan *given; /* the plan as it was given */
     const struct pieces *pieces;
     const struct generator *generator;
     int num_microbatches;
-    double slowdown;                      /* factor on compute by the slowest chip */
-    bool blocking;                        /* compute waits for messages */
-    bool validates;                       /* a stage does not wait for the norm of all */
-    struct data_groups data, expert_data; /* of the experts: filled in when the model has some */
+    double slowdown; /* factor on compute by the slowest chip */
+    bool blocking;   /* compute waits for messages */
+    bool validates;  /* a stage does not wait for the gradient norm of all stages */
+    struct data_groups data,
+        expert_data; /* expert_data is filled in only for models with experts */
     struct boundary
         *boundaries;    /* [stage]: boundary to the next stage; the last entry leads to the first */
     int *lists;         /* room for two numbers a chunk */
     double *duration_s; /* [CHUNK_PASSES x chunk + pass]; CHUNK_WEIGHT is 0 in a whole backward */
-    /* [chunk], where the schedule has pairs: the time of the pair of its backward, and how much
-     * less that is than the two passes take. */
+    /* [chunk], if the schedule runs a forward and a backward as a pair: the time of the pair that
+     * the chunk's backward belongs to, and how much less that is than the two passes take. */
     double *pair_s, *spared_s;
 };
 
-/* Whether stages stand for two each. */
+/* Whether each stage stands for two stages of the given plan. */
 static inline bool work_is_folded(const struct work *work)
 {
     return work->given != work->plan;
 }
 
-/* The boundary of the message at a folded plan's turn, which is like its neighbours. */
+/* The boundary that stands for a folded plan's turn. There the given plan has a message between its
+ * middle stages, which is like that over the neighbouring boundary. */
 static inline int work_turn(const struct work *work)
 {
     return work->plan->pp > 1 ? work->plan->pp - 2 : 0;
@@ -49,16 +52,18 @@ static inline int work_chunk(const struct work *work, int stage, int round)
     return placement_chunk(plan_placement(work->plan), stage, round);
 }
 
-/* sim/engine/pair.c - times the pairs, once all chunks are; what they spare on a stage in a step.
- * Then of one forward and one backward whose layers run together, and of a pass over a chunk, the
- * experts' rows. */
+/* sim/engine/pair.c - work_time_pairs times the pairs after all chunks were timed.
+ * work_spared_by_pairs_s is the time that pairs save on a stage in a step, work_spared_beside_s the
+ * time that one forward and one backward save when their layers run together. work_expert_comm_s is
+ * the exposed time of the experts' rows in a pass over a chunk. */
 void work_time_pairs(struct work *work);
 double work_spared_by_pairs_s(const struct work *work, int stage);
 double work_spared_beside_s(const struct work *work, double compute_s, double comm_s,
                             double layers);
 double work_expert_comm_s(const struct work *work, const struct holding *held, bool is_forward);
 
-/* sim/engine/message.c - fills plan->pp boundaries; a chunk's messages, down and up. */
+/* sim/engine/message.c - fill_boundaries fills plan->pp boundaries; work_messages gives a chunk's
+ * messages, down (activations) and up (gradients). */
 void fill_boundaries(const struct work *work, struct boundary *boundaries);
 /* The lag of a non-blocking message over the boundary behind a stage. */
 double work_lag_s(const struct work *work, int stage);
@@ -72,8 +77,8 @@ static inline struct chunk_messages blocking_messages(const struct work *work, i
     return work->blocking ? work_messages(work, chunk) : (struct chunk_messages){ 0 };
 }
 
-/* sim/engine/tail.c - the library's reductions and gathers of these weights, the experts' over
- * their own groups. */
+/* sim/engine/tail.c - time of the library's reductions and gathers of these weights; experts'
+ * weights use groups of their own. */
 struct data_comm work_data_comm(const struct work *work, struct stage_weights weights);
 
 /* sim/engine/chunk.c - one chunk and microbatch: its durations, and the time parts that they
@@ -81,7 +86,7 @@ struct data_comm work_data_comm(const struct work *work, struct stage_weights we
 struct chunk_time {
     double forward_s;
     double backward_s; /* input gradients alone when the schedule splits the backward */
-    double weight_s;   /* of weight gradients then, else 0 */
+    double weight_s;   /* weight gradients if the schedule splits the backward, else 0 */
     struct time_parts parts;
 };
 struct chunk_time chunk_time(const struct work *work, int chunk);
@@ -94,8 +99,8 @@ static inline void work_keep_time(struct work *work, int chunk, const struct chu
     duration_s[CHUNK_WEIGHT] = time->weight_s;
 }
 
-/* The executor clears whole gradients before the backwards that make them, then adds the reduced
- * shard to the sum: two reads and a write. */
+/* Time that the executor spends on whole gradients beside the reduction. It clears them before the
+ * backwards that make them, then adds the reduced shard to the sum: two reads and a write. */
 double work_whole_gradients_s(const struct work *work, double parameters);
 
 /* sim/engine/tail.c - what a stage adds once per step to its microbatches: exposed data-parallel
@@ -113,18 +118,19 @@ struct stage_tail stage_tail(const struct work *work, int stage);
 /* Seconds of all passes of a stage in a step, with the messages that they wait for. */
 double work_passes_s(const struct work *work, int stage);
 
-/* sim/engine/step_overhead.c - a step's fixed cost: host overhead minus spared waiting. An exchange
- * that does not need all data ranks spares waiting that all-reduce has, which profiles were
- * measured with. */
+/* sim/engine/step_overhead.c - a step's fixed cost: host overhead minus spared waiting. Profiles
+ * were measured with all-reduce, so passes contain the waiting for all data ranks. A gradient
+ * exchange that does not need all of them saves a part of it. */
 double work_once_s(const struct work *work);
-/* sim/engine/packing.c - and the waiting for ranks with longer documents: as if layers were spread
- * evenly over the stages, so that it is the same however they are divided. */
+/* sim/engine/packing.c - a further part of the fixed cost, the waiting for ranks with longer
+ * documents. Layers count as spread evenly over the stages, so the wait is the same however they
+ * are divided. */
 double work_packing_s(const struct work *work);
 double work_spared_s(const struct work *work);
 double work_reference_s(const struct work *work);
 
-/* sim/engine/bound.c - a lower bound over all orders of these chunks, in closed form: a few
- * additions per stage. */
+/* sim/engine/bound.c - a lower bound of the step over all orders of these chunks' passes, in closed
+ * form: a few additions per stage. */
 double work_bound_s(const struct work *work);
 /* The same bound for any ZeRO stage. The work must be timed at zero 0, which adds nothing to
  * passes. */

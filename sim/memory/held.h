@@ -6,12 +6,13 @@
 
 /* Parameters of one tensor rank in the layers that a stage, or the whole model, holds. */
 double held_layer_parameters(const struct holding *held, const struct pieces *pieces);
-/* Parameters in all held pieces, and the experts' part. A tied head counts if it is a copy of its
- * own. */
+/* Parameters in all held pieces, and the experts' part. A tied head counts only if it is a separate
+ * copy. */
 struct stage_weights held_weights(const struct holding *held, const struct pieces *pieces);
-/* The part of them that has gradients. */
+/* The part of held_weights that has gradients. */
 struct stage_weights held_trained(const struct holding *held, const struct pieces *pieces);
-/* The matrices of the held layers that the optimizer treats apart; else none. */
+/* The matrices of the held layers that have an optimizer of their own (plan_matrices_apart), if
+ * any. */
 struct held_matrices held_matrices(const struct plan *plan, const struct holding *held,
                                    const struct pieces *pieces);
 /* held_weights of a stage. */

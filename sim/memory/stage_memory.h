@@ -5,13 +5,14 @@
 struct stage_memory {
     double weights_bytes;
     double gradients_bytes;
-    double optimizer_bytes;   /* all the time */
-    double step_bytes;        /* of it during its step alone, when no activations are there */
+    double optimizer_bytes;   /* held all the time */
+    double step_bytes;        /* further bytes during the optimizer's step alone, when there are no
+                                 activations */
     double activations_bytes; /* of all chunks in flight, or their checkpoints */
     double logits_bytes;      /* at the loss, for the microbatches whose loss is in flight */
     double recompute_bytes; /* activations of one layer while it is recomputed, and its gradients */
-    double buckets_bytes;   /* gathered parameters, reduction buckets, other ranks' keys */
-    double library_bytes;   /* workspaces of matrix libraries */
+    double buckets_bytes; /* gathered parameters, reduction buckets, other ranks' keys and values */
+    double library_bytes; /* workspaces of matrix libraries */
     double allocated_bytes; /* the sum of the above at the peak: what the framework allocates */
     double slack_bytes;     /* reserved by the allocator beyond allocated_bytes */
     double network_bytes;   /* communicators' buffers */
