@@ -60,7 +60,7 @@ bool imported_load(struct options *options, const char *from, bool is_checked,
                          : setup_of_unchecked(options, &imported->job, &out->setup, err);
     if (!ok)
         return false;
-    imported->job.one_connection = out->setup.system.gpu.arch < ARCH_BLACKWELL;
+    imported->job.one_connection = generations[out->setup.system.gpu.arch].shares_queue;
     return true;
 }
 

@@ -11,7 +11,7 @@ struct job job_begin(const struct stack *stack, const struct gpu *gpu)
     return (struct job){ .plan = plan_default(),
                          .usual_overlaps = stack->overlaps & ((1u << NUM_PLAN_OVERLAPS) - 1),
                          .flash_default = stack->unstated.flash_default,
-                         .one_connection = gpu->arch < ARCH_BLACKWELL };
+                         .one_connection = generations[gpu->arch].shares_queue };
 }
 
 void job_set_overlaps(struct job *job, unsigned overlaps)

@@ -47,7 +47,7 @@ static bool is_alike(const struct dispatch_rate *rate, enum dispatcher_kind kind
                      const struct comm_group *group)
 {
     return rate->of == kind && rate->over_nodes == (group->num_nodes > 1) &&
-           (rate->arch == ARCH_BLACKWELL) == (group->arch >= ARCH_BLACKWELL);
+           rate->arch == generations[group->arch].dispatches_as;
 }
 
 static double gb_per_s(const struct dispatch_rate *rate, const struct comm_group *group,

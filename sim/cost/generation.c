@@ -16,11 +16,15 @@ const char *const attention_names[NUM_ATTENTION_KERNELS + 1] = { "unfused", "fla
  * Turing run neither. Workspaces of cuBLAS and Transformer Engine are 32 MiB each on Hopper and
  * newer; before, Transformer Engine's is 4 MiB (Megatron-LM's golden values differ by exactly 28
  * MiB; PyTorch, CUBLAS_WORKSPACE_CONFIG). Before Blackwell, 8-bit products read both operands along
- * the inner dimension (cuBLAS, "TN" format). Multicast came with Hopper's NVSwitch. */
+ * the inner dimension (cuBLAS, "TN" format). Multicast came with Hopper's NVSwitch. Before
+ * Blackwell, Megatron-LM asks for one hardware queue (megatron/training/arguments.py). Dispatchers
+ * were measured on Hopper and Blackwell only (sim/cost/dispatcher.c). */
 const struct generation generations[NUM_GPU_ARCHS] = {
     [ARCH_VOLTA] = {
         .attention = ATTENTION_UNFUSED,
         .workspace_bytes = MIB(36),
+        .shares_queue = true,
+        .dispatches_as = ARCH_HOPPER,
         .nccl = { .ll_bytes_per_s = { GB_PER_S(39.0), GB_PER_S(39.0), GB_PER_S(20.4) },
                   .ring_ll128_bytes_per_s = GB_PER_S(20.0),
                   .tree_bytes_per_s = { GB_PER_S(26.5), GB_PER_S(18.5), GB_PER_S(10.0) },
@@ -31,6 +35,8 @@ const struct generation generations[NUM_GPU_ARCHS] = {
     [ARCH_AMPERE] = {
         .attention = ATTENTION_FLASH2,
         .workspace_bytes = MIB(36),
+        .shares_queue = true,
+        .dispatches_as = ARCH_HOPPER,
         .nccl = { .ll_bytes_per_s = { GB_PER_S(87.7), GB_PER_S(22.5), GB_PER_S(19.0) },
                   .ring_ll128_bytes_per_s = GB_PER_S(20.0),
                   .tree_bytes_per_s = { GB_PER_S(24.0), GB_PER_S(23.6), GB_PER_S(17.8) },
@@ -41,6 +47,8 @@ const struct generation generations[NUM_GPU_ARCHS] = {
     [ARCH_HOPPER] = {
         .attention = ATTENTION_FLASH3,
         .workspace_bytes = MIB(64),
+        .shares_queue = true,
+        .dispatches_as = ARCH_HOPPER,
         .nccl = { .ll_bytes_per_s = { GB_PER_S(141.0), GB_PER_S(45.0), GB_PER_S(35.0) },
                   .ring_ll128_bytes_per_s = GB_PER_S(36.7),
                   .tree_bytes_per_s = { GB_PER_S(38.7), GB_PER_S(41.4), GB_PER_S(36.0) },
@@ -55,6 +63,7 @@ const struct generation generations[NUM_GPU_ARCHS] = {
         .workspace_bytes = MIB(64),
         .reads_either_way = true,
         .scales_blocks = true,
+        .dispatches_as = ARCH_BLACKWELL,
         .nccl = { .ll_bytes_per_s = { GB_PER_S(282.0), GB_PER_S(90.0), GB_PER_S(70.0) },
                   .ring_ll128_bytes_per_s = GB_PER_S(40.0),
                   .tree_bytes_per_s = { GB_PER_S(70.0), GB_PER_S(42.8), GB_PER_S(24.0) },

@@ -41,6 +41,9 @@ struct generation {
     double workspace_bytes;          /* of cuBLAS and Transformer Engine */
     bool reads_either_way;           /* 8-bit products read one copy along rows or columns */
     bool scales_blocks;              /* its matrix units apply one scale per block of values */
+    bool shares_queue;               /* kernels and transfers overlap only in one hardware queue:
+                                        CUDA_DEVICE_MAX_CONNECTIONS=1 */
+    enum gpu_arch dispatches_as;     /* whose measured rates of experts' rows stand for it */
     struct nccl_rates nccl;
 };
 extern const struct generation generations[NUM_GPU_ARCHS]; /* indexed by enum gpu_arch */
