@@ -4,6 +4,7 @@
 #include "cli/tune.h"
 #include "sim/engine/chances.h"
 #include "sim/plan/ranks.h"
+#include "sim/plan/state_share.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -56,7 +57,7 @@ static void set_sp(struct plan *plan, int value)
 static void set_zero(struct plan *plan, int value)
 {
     plan->zero = value;
-    plan->shard = value > 0 ? plan->shard : 0;
+    plan->shard = zero_cuts(value, STATE_OPTIMIZER) ? plan->shard : 0;
 }
 
 static void set_recompute(struct plan *plan, int value)

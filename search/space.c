@@ -538,7 +538,7 @@ const struct plan_rule *space_check(const struct space *space, const struct plan
     ignored.code = ERR_INFEASIBLE; /* already set, so that no text is formatted */
     const struct plan_rule *broken =
         plan_check(plan, space->model, space->model->batch, space->num_gpus, &ignored);
-    if (plan->pp == 1 || plan->zero <= space->pipeline_zero)
+    if (plan->pp == 1 || !plan_cuts_beyond(plan, space->pipeline_zero))
         return broken;
     const struct plan_rule *zero = plan_rule_named("zero");
     bool is_earlier = broken && plan_rule_number(broken) < plan_rule_number(zero);

@@ -185,7 +185,7 @@ static void add_memory(const struct setup *setup, struct err *err)
 static void leave_out_zero(struct setup *setup)
 {
     struct plan *plan = &setup->plan;
-    if (plan->zero == 0 || plan_replicas(plan) > 1 || plan->shard > 1 ||
+    if (!plan_cuts(plan, STATE_OPTIMIZER) || plan_replicas(plan) > 1 || plan->shard > 1 ||
         (setup->model.experts > 0 && plan_expert_replicas(plan) > 1))
         return;
     setup_assume(setup, "zero%d has no effect: dp x cp is 1, so there is no rank to shard over",

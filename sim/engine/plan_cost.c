@@ -42,11 +42,12 @@ static void add_pairs(const struct work *w, struct chunk_cost *chunks)
 static void unfold(const struct work *w, struct step_cost *cost, struct arena *arena)
 {
     int stages = w->given->pp, last = w->plan->pp - 1;
+    struct placement both = { stages, 2, &placement_mirrored };
     struct chunk_cost *chunks = ARENA_ARRAY(arena, struct chunk_cost, 2 * (size_t)stages);
     struct stage_cost *once = ARENA_ARRAY(arena, struct stage_cost, (size_t)stages);
     struct boundary *boundaries = ARENA_ARRAY(arena, struct boundary, (size_t)stages);
     for (int chunk = 0; chunk < 2 * stages; chunk++)
-        chunks[chunk] = cost->chunks[chunk % stages];
+        chunks[chunk] = cost->chunks[placement_part(both, chunk)];
     for (int stage = 0; stage < stages; stage++) {
         int near =
             stage <= last ? stage : stages - 2 - stage; /* the folded plan's boundary that stands

@@ -26,6 +26,12 @@ static inline bool plan_cuts(const struct plan *plan, enum state what)
     return zero_cuts(plan->zero, what);
 }
 
+/* Whether it shards something that stage `most` does not. */
+static inline bool plan_cuts_beyond(const struct plan *plan, int most)
+{
+    return plan->zero > most;
+}
+
 /* The ranks that shard `what`: each keeps 1 / ranks of it. */
 static inline int state_ranks(const struct plan *plan, enum state what)
 {

@@ -223,10 +223,11 @@ static void infer_pairs(struct schedule *schedule)
 static void infer_rule(struct schedule *schedule)
 {
     int stages = schedule->shape.num_stages;
+    struct placement down = { stages, schedule->shape.chunks_per_stage, NULL };
     for (int stage = 0; stage < stages; stage++)
         for (int i = 0; i < schedule->ranks[stage].count; i++) {
             const struct instr *instr = &schedule->ranks[stage].at[i];
-            if (instr->op == INSTR_FORWARD && instr->chunk % stages != stage)
+            if (instr->op == INSTR_FORWARD && placement_stage(down, instr->chunk) != stage)
                 schedule->rule = &placement_v;
         }
     if (schedule->rule &&
