@@ -8,7 +8,8 @@
  * gather is not repeated for a weight's gradient, nor where the products up are replayed. */
 #include "models/layer_part.h"
 
-/* Kernels that turn queries, turn the shared key, and put keys and values together. */
+/* Two that turn queries and the shared key, two that join the channels with and without angles, of
+ * queries and of keys (Megatron Core, transformer/multi_latent_attention.py). */
 enum { HEADS_KERNELS = 4 };
 
 /* A product of the rank's own rows with a matrix that all tensor ranks hold. */

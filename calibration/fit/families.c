@@ -146,7 +146,7 @@ static bool states_errors(const char *name, bool *out, struct err *err)
     struct stack stack;
     if (!stack_load(name, &stack, err))
         return false;
-    *out = stack.error_log > 0 || stack.widths.common > 0;
+    *out = stack.errors.log > 0 || stack.errors.widths.common > 0;
     stack_release(&stack);
     return true;
 }

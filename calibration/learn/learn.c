@@ -92,8 +92,8 @@ static double own_width(const struct stack *stack, const struct run_prediction *
 {
     double shares[NUM_ERROR_PARTS];
     interval_shares(&predicted->time, shares);
-    double width = interval_of_widths(&stack->widths, shares);
-    return width > 0 ? width : stack->error_log;
+    double width = interval_of_widths(&stack->errors.widths, shares);
+    return width > 0 ? width : stack->errors.log;
 }
 
 static void add_profile(struct learned_stack *to, const char *profile, struct arena *arena)

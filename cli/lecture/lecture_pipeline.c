@@ -93,7 +93,7 @@ static void add_transfers(struct lecture *lecture, const struct lecture_case *of
         text_add(&row->filled, " x %d", pipeline.microbatches);
     fill_message(row, of->textbook);
     lecture_gap(row, "Detailed is what the busiest stage itself spends on messages%s.",
-                system->stack.scatter_gather_p2p && of->textbook->tensor > 1
+                system->stack.pipeline.scatter_gather_p2p && of->textbook->tensor > 1
                     ? ", each in t parts over t links"
                     : "");
     if (naive)

@@ -262,6 +262,27 @@ struct stack_unstated {
     int fp8_default;    /* enum precision of a measured run in fp8 that states no recipe */
 };
 
+/* Between pipeline stages. */
+struct stack_pipeline {
+    bool scatter_gather_p2p; /* messages split over tensor ranks, gathered in the node */
+    bool tied_reduce;        /* tied embeddings are all-reduced between first and last stage */
+    bool post_validation;    /* with a split backward, stages do not wait for the global norm */
+};
+
+/* Half widths of 90 % intervals in log time; 0: not known. */
+struct stack_errors {
+    double log;                 /* as a profile's error_log, but of this family's runs */
+    struct error_widths widths; /* by part of the step, instead of log */
+    double source;              /* as in a profile, but of a stack on which nothing was fitted */
+    double of_experts;          /* of runs with experts, none of which was fitted */
+};
+
+/* Factors on all times, learned from the user's runs (sim/cost/learned.h); 0: none. */
+struct stack_learned {
+    double time_ratio;
+    double expert_time_ratio; /* for models with experts */
+};
+
 struct stack {
     char name[48];
     char source[320];
@@ -280,22 +301,14 @@ struct stack {
     double
         product_efficiency;  /* share of the profile's GEMM rate that the stack's libraries reach */
     double optimizer_passes; /* memory traffic of the optimizer relative to one fused pass */
-    bool scatter_gather_p2p; /* pipeline messages split over tensor ranks, gathered in the node */
     bool leaves_vocab_odd;   /* a tensor rank's vocabulary is not padded */
     bool keeps_gathered;  /* inputs of products that were gathered stay gathered for the backward */
-    bool tied_reduce;     /* tied embeddings are all-reduced between first and last stage */
-    bool post_validation; /* with a split backward, a stage updates before the global norm is known
-                           */
-    bool gradients_in_dtype; /* fp16 gradients accumulate and are reduced in fp16; bf16 in fp32 */
     bool keeps_quantized; /* weights are kept and gathered quantised where the recipe allows it */
-    double error_log;     /* as in a profile, but of this family's runs; 0: not known */
-    struct error_widths widths; /* by part of the step, instead of error_log; 0: not known */
-    double source_error;        /* as in a profile, but of a stack on which nothing was fitted */
-    double time_ratio; /* factor on all times, learned from the user's runs (sim/cost/learned.h); 0:
-                          none */
-    double expert_time_ratio; /* time_ratio for models with experts */
-    double expert_error;      /* source_error of runs with experts, none of which was fitted */
-    int num_fitted;           /* as in a profile */
+    bool gradients_in_dtype; /* fp16 gradients accumulate and are reduced in fp16; bf16 in fp32 */
+    struct stack_pipeline pipeline;
+    struct stack_errors errors;
+    struct stack_learned learned;
+    int num_fitted; /* as in a profile */
     char (*fitted)[40];
 };
 
@@ -313,7 +326,8 @@ struct system {
 static inline double time_ratio_of(const struct system *system, const struct model *model)
 {
     const struct stack *stack = &system->stack;
-    double ratio = model->experts > 0 ? stack->expert_time_ratio : stack->time_ratio;
+    double ratio =
+        model->experts > 0 ? stack->learned.expert_time_ratio : stack->learned.time_ratio;
     return ratio > 0 ? ratio : 1;
 }
 

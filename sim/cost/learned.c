@@ -128,13 +128,13 @@ void learned_apply(const struct learned *learned, struct system *system)
     const struct learned_stack *dense = learned_find(learned, stack->name, false);
     const struct learned_stack *expert = learned_find(learned, stack->name, true);
     if (dense) {
-        stack->time_ratio = dense->time_ratio;
-        stack->source_error = fmin(stack->source_error, dense->shift);
+        stack->learned.time_ratio = dense->time_ratio;
+        stack->errors.source = fmin(stack->errors.source, dense->shift);
     }
     if (dense && had_profile(dense, profile->name))
         profile->source_error = fmin(profile->source_error, dense->shift);
     if (expert) {
-        stack->expert_time_ratio = expert->time_ratio;
-        stack->expert_error = fmin(stack->expert_error, expert->shift);
+        stack->learned.expert_time_ratio = expert->time_ratio;
+        stack->errors.of_experts = fmin(stack->errors.of_experts, expert->shift);
     }
 }

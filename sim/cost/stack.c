@@ -130,16 +130,16 @@ const struct field stack_fields[] = {
     { .name = "optimizer_passes", .kind = FIELD_NUMBER, AT(optimizer_passes), .min = 0.1,
       .max = 100, .fallback = "1",
       .doc = "Traffic of the optimizer step relative to one fused pass." },
-    { .name = "scatter_gather_p2p", .kind = FIELD_BOOL, AT(scatter_gather_p2p), .fallback = "false",
+    { .name = "scatter_gather_p2p", .kind = FIELD_BOOL, AT(pipeline.scatter_gather_p2p), .fallback = "false",
       .doc = "Pipeline messages are split over tensor ranks and gathered in the node." },
     { .name = "leaves_vocab_odd", .kind = FIELD_BOOL, AT(leaves_vocab_odd), .fallback = "no",
       .doc = "A tensor rank's vocabulary is the whole part of its share, not padded." },
     { .name = "keeps_gathered", .kind = FIELD_BOOL, AT(keeps_gathered), .fallback = "no",
       .doc = "Under sequence parallelism the tokens that products read stay gathered for the backward; "
              "no: a rank keeps its part, and gathers again." },
-    { .name = "tied_reduce", .kind = FIELD_BOOL, AT(tied_reduce), .fallback = "true",
+    { .name = "tied_reduce", .kind = FIELD_BOOL, AT(pipeline.tied_reduce), .fallback = "true",
       .doc = "Tied embeddings are all-reduced between first and last stage." },
-    { .name = "post_validation", .kind = FIELD_BOOL, AT(post_validation), .fallback = "false",
+    { .name = "post_validation", .kind = FIELD_BOOL, AT(pipeline.post_validation), .fallback = "false",
       .doc = "Schedules that split the backward update each stage before the gradients' norm of all is "
              "known, and undo it where that was wrong (Qi et al. 2024, section 4)." },
     { .name = "gradients_in_dtype", .kind = FIELD_BOOL, AT(gradients_in_dtype), .fallback = "false",
@@ -174,19 +174,19 @@ const struct field stack_fields[] = {
              "quarter of an hour that MegaScale's did." },
     { .name = "warm_up", QUANTITY(SECONDS, recovery.warm_up_s), .min = 0, .max = 1e9,
       .fallback = "1 min", .doc = "That the first steps take beyond the usual. Default: assumed." },
-    { .name = "error_log", .kind = FIELD_NUMBER, AT(error_log), .min = 0, .max = 10,
+    { .name = "error_log", .kind = FIELD_NUMBER, AT(errors.log), .min = 0, .max = 10,
       .fallback = "0",
       .doc = "Half width of the 90 % interval of log time, of this family's runs; 0: not known." },
-    { .name = "source_error", .kind = FIELD_NUMBER, AT(source_error), .min = 0, .max = 10,
+    { .name = "source_error", .kind = FIELD_NUMBER, AT(errors.source), .min = 0, .max = 10,
       .fallback = "0",
       .doc = "Half width of the shift, in log time, that all runs of a stack have in common that "
              "nothing was fitted on, as `fit` finds it." },
-    { .name = "time_ratio", .kind = FIELD_NUMBER, AT(time_ratio), .min = 0, .max = 100,
+    { .name = "time_ratio", .kind = FIELD_NUMBER, AT(learned.time_ratio), .min = 0, .max = 100,
       .fallback = "0",
       .doc = "Factor on all times, as `learn` finds it in one's own runs; 0: none, as shipped." },
-    { .name = "expert_time_ratio", .kind = FIELD_NUMBER, AT(expert_time_ratio), .min = 0, .max = 100,
+    { .name = "expert_time_ratio", .kind = FIELD_NUMBER, AT(learned.expert_time_ratio), .min = 0, .max = 100,
       .fallback = "0", .doc = "The same of models with experts." },
-    { .name = "expert_error", .kind = FIELD_NUMBER, AT(expert_error), .min = 0, .max = 10,
+    { .name = "expert_error", .kind = FIELD_NUMBER, AT(errors.of_experts), .min = 0, .max = 10,
       .fallback = "0.32",
       .doc = "The same of all runs with experts, until some are fitted. Default: that of a stack "
              "which was never measured." },
@@ -217,7 +217,7 @@ bool stack_read(const json_t *object, struct stack *out, struct err *err)
     return fields_read(stack_fields, num_stack_fields, object, out, err) &&
            datafile_check(stack_fields, num_stack_fields, object, err) &&
            unfused_read(json_object_get(object, "unfused"), &out->unfused, err) &&
-           read_widths(json_object_get(object, "errors"), &out->widths, err) &&
+           read_widths(json_object_get(object, "errors"), &out->errors.widths, err) &&
            fitted_read(json_object_get(object, "fitted_on"), &out->fitted, &out->num_fitted, err);
 }
 
@@ -227,13 +227,13 @@ json_t *stack_write(const struct stack *stack)
     json_t *unfused = unfused_write(&stack->unfused);
     if (unfused)
         json_object_set_new(object, "unfused", unfused);
-    if (stack->widths.common > 0)
+    if (stack->errors.widths.common > 0)
         json_object_set_new(
             object, "errors",
-            fields_write(error_width_fields, num_error_width_fields, &stack->widths));
-    if (!(stack->time_ratio > 0))
+            fields_write(error_width_fields, num_error_width_fields, &stack->errors.widths));
+    if (!(stack->learned.time_ratio > 0))
         json_object_del(object, "time_ratio");
-    if (!(stack->expert_time_ratio > 0))
+    if (!(stack->learned.expert_time_ratio > 0))
         json_object_del(object, "expert_time_ratio");
     json_object_set_new(object, "fitted_on", fitted_write(stack->fitted, stack->num_fitted));
     return object;

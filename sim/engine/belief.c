@@ -52,12 +52,12 @@ void belief_own_errors(const struct system *system, const struct believed *run,
     interval_shares(run->parts, shares);
     for (int k = 0; k < NUM_ERROR_PARTS; k++) {
         struct error_widths alone = { 0 };
-        error_width_set(&alone, k, error_width(&stack->widths, k));
+        error_width_set(&alone, k, error_width(&stack->errors.widths, k));
         own[k] = chance_own_width(&alone, shares) / normal_90;
         sum2 += own[k] * own[k];
     }
     if (!(sum2 > 0)) /* the stack has no widths */
-        own[0] = stack->error_log / normal_90;
+        own[0] = stack->errors.log / normal_90;
 }
 
 static struct errors errors_of(const struct system *system, const struct believed *run)

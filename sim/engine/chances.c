@@ -22,8 +22,8 @@ enum { COMPUTE = offsetof(struct error_widths, compute) / sizeof(double) };
 
 double chance_class_width(const struct system *system, int k)
 {
-    double shift = fmax(system->stack.source_error, system->profile.source_error);
-    double width = sqrt(in_common) * error_width(&system->stack.widths, k);
+    double shift = fmax(system->stack.errors.source, system->profile.source_error);
+    double width = sqrt(in_common) * error_width(&system->stack.errors.widths, k);
     return k == COMPUTE ? hypot(width, shift) : width;
 }
 
@@ -72,7 +72,7 @@ void chances_of_best(const struct system *system, const struct rival_time *rival
     struct shares *shares = arena_grow(NULL, (size_t)(count > 0 ? count : 1) * sizeof *shares);
     for (int i = 0; i < count; i++) {
         interval_shares(rivals[i].parts, shares[i].of);
-        shares[i].own = chance_own_width(&system->stack.widths, shares[i].of);
+        shares[i].own = chance_own_width(&system->stack.errors.widths, shares[i].of);
         out[i] = 0;
     }
     for (int draw = 0; draw < CHANCE_DRAWS && count > 0; draw++)

@@ -50,8 +50,8 @@ double interval_of_widths(const struct error_widths *widths, const double shares
 
 double interval_source_error(const struct system *system, const struct model *model)
 {
-    double shift = fmax(system->stack.source_error, system->profile.source_error);
-    return model->experts > 0 ? fmax(shift, system->stack.expert_error) : shift;
+    double shift = fmax(system->stack.errors.source, system->profile.source_error);
+    return model->experts > 0 ? fmax(shift, system->stack.errors.of_experts) : shift;
 }
 
 double interval_half_width(const struct system *system, const struct model *model,
@@ -61,9 +61,9 @@ double interval_half_width(const struct system *system, const struct model *mode
     const struct profile *profile = &system->profile;
     double shares[NUM_ERROR_PARTS];
     interval_shares(parts, shares);
-    double of_stack = interval_of_widths(&stack->widths, shares);
+    double of_stack = interval_of_widths(&stack->errors.widths, shares);
     if (!(of_stack > 0))
-        of_stack = stack->error_log;
+        of_stack = stack->errors.log;
     double with_shift = hypot(of_stack, interval_source_error(system, model));
     if (of_stack > 0 && profile->measured && !profile->is_disturbed)
         return with_shift;

@@ -12,7 +12,7 @@ static double message_s(const struct work *w, const struct rank_group *stages, b
     struct comm_group pair = network_pair(w->system, stages, crosses);
     if (plan->sp)
         return point_to_point_s(&pair, bytes / plan->tp);
-    if (!w->system->stack.scatter_gather_p2p || plan->tp == 1)
+    if (!w->system->stack.pipeline.scatter_gather_p2p || plan->tp == 1)
         return point_to_point_s(&pair, bytes);
     struct comm_group tensor = network_plan_group(w->system, plan, TENSOR_RANKS);
     return point_to_point_s(&pair, bytes / plan->tp) +

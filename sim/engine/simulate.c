@@ -223,7 +223,7 @@ void work_add_links(struct work *w)
 {
     const struct plan *plan = w->plan;
     w->blocking = waits_for_sends(plan, &w->system->stack);
-    w->validates = w->system->stack.post_validation && generator_splits(w->generator);
+    w->validates = w->system->stack.pipeline.post_validation && generator_splits(w->generator);
     w->data = network_data_groups(w->system, plan);
     if (w->model->experts > 0)
         w->expert_data = network_expert_data_groups(w->system, plan);

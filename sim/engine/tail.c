@@ -91,7 +91,7 @@ static double tied_reduce_s(const struct work *w, int stage)
     const struct plan *plan = w->plan;
     struct placement placement = plan_placement(plan);
     if (!(w->model->tied || w->model->mtp > 0) || !model_trains(w->model, "embedding") ||
-        !w->system->stack.tied_reduce || placement_ends_meet(placement) ||
+        !w->system->stack.pipeline.tied_reduce || placement_ends_meet(placement) ||
         !placement_is_end_stage(placement, stage))
         return 0;
     struct rank_group stages = plan_group(plan, PIPELINE_RANKS);

@@ -264,7 +264,7 @@ static struct system made_system(bool measured, double of_profile, double of_sta
     struct system system = { 0 };
     system.profile.measured = measured;
     system.profile.error_log = of_profile;
-    system.stack.error_log = of_stack;
+    system.stack.errors.log = of_stack;
     return system;
 }
 
@@ -286,7 +286,7 @@ START_TEST(the_wider_interval_counts_where_the_profile_was_not_measured)
 {
     struct system system = made_system(false, 0.2, 0.1);
     ck_assert_double_eq(interval_half_width(&system, &model, &half_data), 0.2);
-    system.stack.error_log = 0.3;
+    system.stack.errors.log = 0.3;
     ck_assert_double_eq(interval_half_width(&system, &model, &half_data), 0.3);
 }
 END_TEST
@@ -297,7 +297,7 @@ START_TEST(a_disturbed_profile_is_no_surer_than_its_check_whatever_the_stack)
     struct system system = made_system(true, 0.3, 0.1);
     system.profile.is_disturbed = true;
     ck_assert_double_eq(interval_half_width(&system, &model, &half_data), 0.3);
-    system.stack.error_log = 0.4;
+    system.stack.errors.log = 0.4;
     ck_assert_double_eq(interval_half_width(&system, &model, &half_data), 0.4);
 }
 END_TEST
@@ -305,7 +305,8 @@ END_TEST
 START_TEST(parts_count_by_their_shares_and_each_for_itself)
 {
     struct system system = made_system(true, 0.2, 0.1);
-    system.stack.widths = (struct error_widths){ .common = 0.03, .compute = 0.08, .data = 0.24 };
+    system.stack.errors.widths =
+        (struct error_widths){ .common = 0.03, .compute = 0.08, .data = 0.24 };
     /* sqrt(0.03^2 + 0.04^2 + 0.12^2) */
     ck_assert_double_eq_tol(interval_half_width(&system, &model, &half_data), 0.13, TINY);
 }

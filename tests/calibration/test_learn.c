@@ -31,7 +31,7 @@ static void make(const double *factor, int count)
     memset(&made, 0, sizeof made);
     snprintf(made.system.stack.name, sizeof made.system.stack.name, "megatron-core");
     snprintf(made.system.profile.name, sizeof made.system.profile.name, "h100-80g-sxm");
-    made.system.stack.widths.common = 0.06;
+    made.system.stack.errors.widths.common = 0.06;
     for (int i = 0; i < count; i++) {
         made.row[i] = (struct run_row){ .id = "row",
                                         .source_key = "mine",
@@ -123,23 +123,23 @@ START_TEST(an_overlay_narrows_what_was_never_measured_and_lies_on_it_once)
     make((double[]){ 1.1, 1.1, 1.1 }, 3);
     const struct learned_stack *got = learn(3, NULL);
     struct system system = made.system;
-    system.stack.source_error = 0.32;
+    system.stack.errors.source = 0.32;
     system.profile.source_error = 0.335;
-    system.stack.expert_error = 0.32;
+    system.stack.errors.of_experts = 0.32;
     for (int times = 0; times < 2; times++) {
         learned_apply(&made.lessons.overlay, &system);
-        ck_assert_double_eq(system.stack.time_ratio, got->time_ratio);
-        ck_assert_double_eq(system.stack.source_error, got->shift);
+        ck_assert_double_eq(system.stack.learned.time_ratio, got->time_ratio);
+        ck_assert_double_eq(system.stack.errors.source, got->shift);
         ck_assert_double_eq(system.profile.source_error, got->shift);
-        ck_assert_double_eq(system.stack.expert_error, 0.32);
-        ck_assert_double_eq(system.stack.expert_time_ratio, 0);
+        ck_assert_double_eq(system.stack.errors.of_experts, 0.32);
+        ck_assert_double_eq(system.stack.learned.expert_time_ratio, 0);
     }
     ck_assert_double_lt(got->shift, 0.15);
     struct system seen = made.system;
     snprintf(seen.profile.name, sizeof seen.profile.name, "b200-sxm");
     seen.profile.source_error = 0.335;
     learned_apply(&made.lessons.overlay, &seen);
-    ck_assert_double_eq(seen.stack.source_error, 0);
+    ck_assert_double_eq(seen.stack.errors.source, 0);
     ck_assert_double_eq(seen.profile.source_error, 0.335);
     learned_release(&made.lessons.overlay);
 }

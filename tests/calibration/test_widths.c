@@ -136,7 +136,8 @@ START_TEST(the_shipped_stacks_have_these_widths)
         struct err err = { 0 };
         ck_assert_msg(stack_load(families.at[i].stack, &stack, &err), "%s", err.msg);
         for (int k = 0; k < NUM_ERROR_PARTS; k++)
-            ck_assert_msg(error_width(&stack.widths, k) == error_width(&families.at[i].widths, k),
+            ck_assert_msg(error_width(&stack.errors.widths, k) ==
+                              error_width(&families.at[i].widths, k),
                           "%s: %s", families.at[i].stack, error_width_fields[k].name);
         ck_assert_double_eq(stack.memory.error, families.at[i].memory);
         stack_release(&stack);

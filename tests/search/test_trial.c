@@ -29,7 +29,7 @@ static void begin(void)
 /* Errors of 10 % of computing and 5 % in common; plans of 1, 1.01 and 1.02 s, of other products. */
 static void make(void)
 {
-    made = (struct system){ .stack.widths = { .common = 0.05, .compute = 0.1 } };
+    made = (struct system){ .stack.errors.widths = { .common = 0.05, .compute = 0.1 } };
     for (int i = 0; i < RIVALS; i++) {
         plans[i] = plan_default();
         plans[i].microbatch = 1 + i;

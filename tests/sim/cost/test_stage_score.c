@@ -219,7 +219,7 @@ START_TEST(a_learned_ratio_scales_every_time_alike)
         if (make_plan(&rng, &system, &model, &arena, &plan)) {
             struct times before, after;
             struct system learned = system;
-            learned.stack.time_ratio = ratio;
+            learned.stack.learned.time_ratio = ratio;
             struct evaluator *plain = evaluator_new(&system, &model);
             struct evaluator *scaled = evaluator_new(&learned, &model);
             before = times_of(plain, &plan, 1);

@@ -13,7 +13,8 @@ static double chance[PLANS];
 /* Plans that compute alone, of 1 s each; errors of 10 %. */
 static void make(void)
 {
-    made = (struct system){ .stack.widths = { .common = 0.02, .compute = 0.1, .data = 0.3 } };
+    made =
+        (struct system){ .stack.errors.widths = { .common = 0.02, .compute = 0.1, .data = 0.3 } };
     for (int i = 0; i < PLANS; i++) {
         parts[i] = (struct time_parts){ .compute_s = 1 };
         rivals[i] = (struct rival_time){ 1, &parts[i] };
@@ -60,14 +61,14 @@ START_TEST(a_shift_of_all_plans_changes_no_order)
     rivals[0].step_s = 0.95;
     chances_of_best(&made, rivals, PLANS, chance);
     double before = chance[0];
-    made.stack.source_error = 0.3;
+    made.stack.errors.source = 0.3;
     chances_of_best(&made, rivals, PLANS, chance);
     ck_assert_double_eq(chance[0], before);
     parts[1] = (struct time_parts){ .data_comm_s = 1 };
-    made.stack.source_error = 0;
+    made.stack.errors.source = 0;
     chances_of_best(&made, rivals, 2, chance);
     before = chance[0];
-    made.stack.source_error = 0.3;
+    made.stack.errors.source = 0.3;
     chances_of_best(&made, rivals, 2, chance);
     ck_assert_double_lt(chance[0], before);
 }

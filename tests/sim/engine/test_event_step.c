@@ -159,7 +159,7 @@ START_TEST(a_step_that_is_validated_later_equals_the_recurrence)
         struct fixture f;
         setup(&f, "gpt3-1.3b", split[i], gpus[i]);
         double joined_s = recurrence_step_s(&f);
-        f.system.stack.post_validation = true;
+        f.system.stack.pipeline.post_validation = true;
         f.model.tied = false;
         double own_s = recurrence_step_s(&f);
         check_equal(&f, quiet_step_s(&f), own_s);

@@ -39,7 +39,7 @@ static const struct table {
     { TABLE(attention, system.profile.attention[ATTENTION_FLASH2]) },
     { TABLE(attention, system.profile.attention[ATTENTION_FLASH3]) },
     { TABLE(stack, system.stack) },
-    { TABLE(error_width, system.stack.widths) },
+    { TABLE(error_width, system.stack.errors.widths) },
     { TABLE(model, model) },
 #undef TABLE
 };

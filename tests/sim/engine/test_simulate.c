@@ -297,7 +297,7 @@ static double messages_s(const char *stack, const char *layout, double *expected
     struct comm_group pair = axis_pair(&setting.system, plan, PIPELINE_RANKS);
     double bytes = 2.0 * 2 * 2048 * 2048;
     double tp = plan->tp;
-    bool is_split = plan->sp || setting.system.stack.scatter_gather_p2p;
+    bool is_split = plan->sp || setting.system.stack.pipeline.scatter_gather_p2p;
     double message_s = point_to_point_s(&pair, is_split ? bytes / tp : bytes);
     if (!plan->sp && is_split) {
         struct comm_group tensor = network_plan_group(&setting.system, plan, TENSOR_RANKS);
