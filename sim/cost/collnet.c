@@ -2,8 +2,8 @@
 
 #include <math.h>
 
-/* The network's switches reduce (SHARP), so a message crosses it once, whatever the number of
- * nodes. Only the Simple protocol exists. */
+/* The network's switches reduce (SHARP), so a message crosses the network once, whatever the number
+ * of nodes. Only the Simple protocol exists. */
 static const double direct_intra_latency_s = US(3.7);
 static const double chain_intra_latency_s = US(2.8);
 static const double direct_net_latency_s = US(31.0);
@@ -12,7 +12,7 @@ static const double chain_net_latency_s = US(30.0);
 /* "Arity serialization latency", per other rank of the node. */
 static const double arity_latency_s = US(0.4);
 
-/* Most ranks of a node [NCCL_MAX_DIRECT_ARITY + 1, device.h]. */
+/* The most ranks per node for these algorithms [NCCL_MAX_DIRECT_ARITY + 1, device.h]. */
 enum { MAX_RANKS_PER_NODE = 8 };
 
 static bool switches_available(const struct comm_group *group, enum protocol protocol)
@@ -64,7 +64,7 @@ void collnet_direct_cost(const struct comm_group *group, enum collective collect
                              fmin(group->intra_bytes_per_s, 0.9 * group->inter_bytes_per_s);
 }
 
-/* A chain through the ranks of a node to the one at the NIC, and back. */
+/* Data goes along a chain through the ranks of a node to the one at the NIC, and back. */
 void collnet_chain_cost(const struct comm_group *group, enum collective collective,
                         enum protocol protocol, double message_bytes, double *latency_s,
                         double *bytes_per_s)

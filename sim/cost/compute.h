@@ -1,7 +1,8 @@
 /* sim/cost/compute.h - seconds of one op on one GPU.
  *
- * A roofline with the profile's efficiencies: products by tiles and waves, attention by its
- * kernel's generation, everything else by its traffic. Pure functions. */
+ * The model is a roofline with the profile's efficiencies. Products are timed by tiles and waves,
+ * attention by its kernel's generation, everything else by its memory traffic. All functions are
+ * pure. */
 #ifndef SIM_COST_COMPUTE_H
 #define SIM_COST_COMPUTE_H
 

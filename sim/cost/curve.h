@@ -21,7 +21,7 @@ struct curve {
     int collective; /* enum collective, or CURVE_POINT_TO_POINT */
     int num_ranks, num_nodes;
     char fabric[32]; /* the fabric the traffic crosses, named as in the cluster's level */
-    int num_points;  /* one at least, of rising size */
+    int num_points;  /* at least one; their sizes rise */
     struct curve_point points[MAX_CURVE_POINTS];
 };
 

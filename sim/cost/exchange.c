@@ -98,7 +98,7 @@ static int num_crossing(const struct wires *wires, const struct exchange_phase *
     return crossing;
 }
 
-/* Ranks send to all neighbours at once over shared wires; the step waits for the rank that sends
+/* Ranks send to all neighbours at once over shared links; the step waits for the rank that sends
  * the most over the network. */
 static double peers_s(const struct wires *wires, const struct exchange_phase *phase, int step)
 {
@@ -220,7 +220,8 @@ static double phase_s(const struct wires *wires, const struct exchange_phase *ph
 
 /* --- a step --------------------------------------------------------------------------------- */
 
-/* Averaging reads a rank's own weights and its neighbours', and writes them. */
+/* Memory traffic of averaging, which reads a rank's own weights and those of its neighbours and
+ * writes the average. */
 static double averaging_bytes(const struct exchange_phases *phases)
 {
     for (int i = 0; i < phases->count; i++)

@@ -13,8 +13,8 @@ struct exchange_ranks exchange_ranks(const struct system *system, const struct p
 /* The mean time per step to exchange a load. `averaging` is the share of steps that average over
  * all ranks (averaging_share). */
 struct exchange_cost {
-    double gradients_s; /* on the wire, of gradients */
-    double weights_s;   /* on the wire, of weights */
+    double gradients_s; /* of messages with gradients */
+    double weights_s;   /* of messages with weights */
     double memory_s;    /* in device memory: messages made and read, weights averaged */
 };
 struct exchange_cost exchange_cost(const struct system *system, const struct plan *plan,

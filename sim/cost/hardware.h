@@ -72,7 +72,8 @@ struct cluster {
     char profile_name[48];
     char stack_name[48]; /* stack that the file names; "": none */
     int num_nodes;       /* 0: as many as --gpus asks for */
-    int segment;       /* GPUs of levels[0] that a job takes when it needs fewer than all; 0: all */
+    int segment; /* GPUs of a node or rack that a job uses if no plan divides evenly over all of
+                    them; 0: all */
     int gpus_per_host; /* when levels[0] joins several hosts; 0: a node is a host */
     int num_levels;
     struct level levels[MAX_LEVELS];
@@ -149,7 +150,7 @@ struct profile {
     double kernel_s; /* shortest time from the start of a queued kernel to the start of the next */
     double host_copy_efficiency; /* share of the host link reached each way, with both ways busy */
     double intra_bandwidth_factor,
-        intra_latency_factor; /* from NCCL's model to measured times, within a node */
+        intra_latency_factor; /* measured over NCCL's model, within a node */
     double inter_bandwidth_factor, inter_latency_factor; /* ... between nodes */
     double overlap_compute_slowdown; /* factor on compute time while a collective runs */
     double overlap_comm_slowdown;
@@ -194,7 +195,7 @@ struct stack_host {
     double graph_kernel_s; /* instead of issue_s when launch is graphs: time from one kernel to the
                               next */
     double checkpoint_s;   /* time to save and restore the state of a recomputed layer */
-    double microbatch_s;   /* overhead of one forward-backward of a chunk */
+    double microbatch_s;   /* overhead of one forward and backward of a chunk */
     double step_s;         /* overhead and logging per step */
 };
 
@@ -255,7 +256,7 @@ struct stack_recovery {
 
 /* Defaults where a plan or a measured run says nothing. */
 struct stack_unstated {
-    bool flash_default; /* what an absent attn= means */
+    bool flash_default; /* whether a plan without attn= uses flash attention */
     bool sp_default;    /* a measured run with tp has sequence parallelism */
     int zero_default;   /* ZeRO stage of a measured run */
     int logged_stage;   /* enum logged_stage: whose memory a measured run states */
@@ -290,7 +291,7 @@ struct stack {
     int attention;              /* enum attention_kernel when the plan says attn=flash */
     unsigned fusions;           /* bit set of enum fusion */
     struct unfused_ops unfused; /* cost of ops that are not fused */
-    unsigned overlaps;          /* bit set of enum overlap: what an absent overlap= means */
+    unsigned overlaps;          /* bit set of enum overlap, for plans without overlap= */
     int dispatcher;             /* enum dispatcher_kind */
     int runtime;                /* index of runtimes[] (sim/cost/runtime.h) */
     struct stack_host host;

@@ -7,7 +7,7 @@ static const double intra_latency_s = US(25.0);
 static const double net_latency_s = US(18.0);
 static const double tree_net_latency_s = US(20.9);
 
-/* Most ranks of a node for an all-gather or reduce-scatter [NCCL_MAX_NVLS_ARITY, device.h]. */
+/* The most ranks per node for an all-gather or reduce-scatter [NCCL_MAX_NVLS_ARITY, device.h]. */
 enum { MAX_ARITY = 32 };
 
 /* NCCL requires more than two ranks in the node (ncclNvlsInit) and two channels. */
@@ -18,7 +18,7 @@ static bool switch_available(const struct comm_group *group, enum protocol proto
            nccl_ranks_per_node(group) > 2 && protocol == PROTOCOL_SIMPLE;
 }
 
-/* Over several nodes it needs SHARP in the network's switches too. */
+/* Over several nodes NVLS needs SHARP in the network's switches too. */
 bool nvls_available(const struct comm_group *group, enum collective collective,
                     enum protocol protocol)
 {

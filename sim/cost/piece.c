@@ -101,7 +101,7 @@ struct flight {
     bool done[MAX_LIST_OPS];
     int num_streams; /* streams up to the last that has ops */
     int head[MAX_STREAMS];
-    double exposed_s[MAX_STREAMS]; /* so far */
+    double exposed_s[MAX_STREAMS]; /* exposed time of each stream so far */
 };
 
 /* The stream's current op; -1 when it has none or must wait. */

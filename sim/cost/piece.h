@@ -48,7 +48,7 @@ struct piece_cost {
     double of_experts;    /* the part of `parameters` that belongs to experts */
     struct stage_weights trained; /* the parts of both that have gradients */
     struct held_matrices
-        matrices;    /* if matrices have an optimizer of their own (plan_matrices_apart) */
+        matrices; /* empty unless matrices have an optimizer of their own (plan_matrices_apart) */
     int num_tensors; /* number of tensors with gradients */
     struct exchange_tensor tensors[MAX_PIECE_TENSORS];
 };

@@ -78,9 +78,9 @@ static struct data_comm whole_gradients(const struct data_groups *groups, double
     };
 }
 
-/* With repeated shards, gradients are reduce-scattered within the group, then each shard is
- * all-reduced with its copies (Zhao et al. 2023, PyTorch FSDP, section 3.2.2); weights never leave
- * the group. */
+/* With repeated shards (shard=N), gradients are reduce-scattered within the group, then each shard
+ * is all-reduced with its copies (Zhao et al. 2023, PyTorch FSDP, section 3.2.2); weights never
+ * leave the group. */
 struct data_comm data_comm(const struct stack *stack, const struct plan *plan,
                            const struct data_groups *groups, double parameters)
 {

@@ -1,7 +1,8 @@
-/* sim/engine/order.h - the compute order of a pipeline shape, sorted so that one pass times it.
+/* sim/engine/order.h - the compute order of a pipeline shape, sorted so that one loop over it gives
+ * all times.
  *
- * Dependencies do not depend on durations, so a shape is sorted once and timed for every layout
- * that shares it. */
+ * Dependencies do not depend on durations, so a shape is sorted once and timed for every plan that
+ * has it. */
 #ifndef SIM_ENGINE_ORDER_H
 #define SIM_ENGINE_ORDER_H
 

@@ -15,7 +15,8 @@
 struct evaluator {
     const struct system *system;
     const struct model *model;
-    int num_gpus;       /* of the system, which may be gone when the next comes */
+    int num_gpus; /* system->num_gpus; `system` may be gone when evaluator_turn_to gets the next one
+                   */
     double model_flops; /* of a step */
     double slowdown;    /* factor on compute by the slowest chip */
     struct pieces_memo pieces;

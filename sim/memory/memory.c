@@ -481,8 +481,8 @@ static struct stage_memory at_step(const struct memory_input *in, int stage,
 }
 
 /* The moment with the most passes in flight. If the backwards of a step allocate its gradients,
- * those of passes that are still in flight do not exist yet; the next backward makes a piece's, if
- * it is the first of its chunk, before any of its activations is freed. */
+ * those of passes that are still in flight do not exist yet. If the next backward is the first of
+ * its chunk, it allocates a piece's gradients before it frees any activations. */
 static struct stage_memory at_most_in_flight(const struct memory_input *in, int stage,
                                              const struct stage_memory *memory)
 {
@@ -508,16 +508,16 @@ static struct stage_memory at_next_backward(const struct memory_input *in, int s
     return next;
 }
 
-/* Whether a chunk's whole gradients are reduced and freed behind its last backward, beside the next
- * chunk's backward. */
+/* Whether a chunk's whole gradients are reduced and freed after the chunk's last backward, beside
+ * the next chunk's backward. */
 static bool frees_chunks(const struct memory_input *in)
 {
     return plan_keeps_sums(in->plan) && !counts_passes(in) && in->plan->vpp > 2 &&
            plan_overlaps(in->plan, &in->system->stack, OVERLAP_GRAD);
 }
 
-/* The moment of the last backward, with one layer's activations: all gradients exist, or two
- * chunks' of them, as one is reduced while the other is made. */
+/* The moment of the last backward, with one layer's activations left. All gradients exist or, if
+ * chunks are freed, those of two chunks, as one chunk's are reduced while the other's are made. */
 static struct stage_memory at_last_backward(const struct memory_input *in, int stage,
                                             const struct stage_memory *memory)
 {

@@ -9,7 +9,7 @@
 #include "sim/memory/stage_memory.h"
 
 struct stage_memory stage_memory(const struct memory_input *input, int stage);
-/* The same in two steps, for many stages of one plan: first what all stages share, then the
+/* stage_memory in two steps, for many stages of one plan: first what all stages share, then the
  * rest. */
 struct stage_memory common_memory(const struct memory_input *input);
 struct stage_memory stage_memory_with(const struct memory_input *input, int stage,

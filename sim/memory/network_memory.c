@@ -60,7 +60,8 @@ static double num_connections(const struct comm_group *group)
     return group->num_nodes > 1 ? 3 : 2;
 }
 
-/* Buffers both ways: NCCL_STEPS x NVLS_CHUNKSIZE per member (nvls.cc: ncclNvlsBufferSetup). */
+/* NVLS has buffers both ways, of NCCL_STEPS x NVLS_CHUNKSIZE per member (nvls.cc:
+ * ncclNvlsBufferSetup). */
 static double switch_bytes(const struct comm_group *group)
 {
     static const double steps_bytes = 8 * 128 * 1024.0;

@@ -26,7 +26,7 @@ struct walk {
     struct state_bytes state; /* bytes per parameter */
     double logits_bytes;
     double shared_bytes;   /* gathered parameters and whole gradients */
-    double replayed_bytes; /* of recomputed layers */
+    double replayed_bytes; /* activations of recomputed layers */
     double most_bytes;
 };
 
@@ -74,7 +74,7 @@ static double kept_bytes(const struct walk *walk, int piece)
     return cost->saved_bytes - (is_selective ? cost->replayed_bytes : 0);
 }
 
-/* The bytes of pieces that a forward has not reached yet, or a backward has finished. */
+/* Kept bytes of the pieces that a forward has not reached yet, or a backward has finished. */
 static double absent_bytes(const struct walk *walk, int piece)
 {
     double bytes = 0;

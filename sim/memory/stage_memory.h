@@ -17,7 +17,7 @@ struct stage_memory {
     double slack_bytes;     /* reserved by the allocator beyond allocated_bytes */
     double network_bytes;   /* communicators' buffers */
     double context_bytes;   /* context and code of the runtime, pools of captured graphs */
-    double total_bytes;     /* reserved, network and context: this must fit the GPU */
+    double total_bytes; /* allocated, slack, network and context together; this must fit the GPU */
 };
 
 #endif
