@@ -1,5 +1,5 @@
-/* sim/cost/piece.h - seconds and bytes of a layer, the embedding or the head on one rank, for one
- * microbatch.
+/* sim/cost/piece.h - seconds and bytes of a piece (a layer, the embedding or the head) on one rank,
+ * for one microbatch.
  *
  * Everything is computed from the op lists of sim/plan/local. A list's time is its makespan over
  * the compute stream and one communication stream per axis. */

@@ -92,7 +92,7 @@ static bool tail_is_as_before(const struct work *w, int stage)
     return true;
 }
 
-/* Holds for any order of the passes, so for every generator. */
+/* The bound holds for any order of the passes, so for every schedule. */
 static double bound_s(const struct work *w, add_tail_fn *add_tail)
 {
     double most_s = 0, before_s = 0, after_s = 0;
@@ -109,7 +109,8 @@ static double bound_s(const struct work *w, add_tail_fn *add_tail)
     return most_s + tails.optimizer_s + work_once_s(w);
 }
 
-/* The bound when stages do not wait for the norm: each has its own work and update. */
+/* The bound if stages do not wait for the gradient norm: each stage has only its own work and
+ * update. */
 static double own_bound_s(const struct work *w, add_tail_fn *add_tail)
 {
     double most_s = 0;
