@@ -36,6 +36,7 @@ struct bnb {
     struct families families; /* of all, by floor */
     bool is_listed;           /* every family is there */
     size_t next;              /* families before it were looked at */
+    size_t known;             /* families before it have no rough floors */
     struct frontier best;
     struct frontier *round; /* of each family of a round, the plans that may be kept */
     /* The fastest plan whose risk of running out of memory is too high, and of each family. */
@@ -77,7 +78,7 @@ struct listing {
 static bool list_family(void *context, const struct plan *first)
 {
     struct listing *listing = context;
-    double floor_s = evaluate_floor_s(evaluator_of(listing->bnb, listing->worker), first);
+    double floor_s = evaluate_work_floor_s(evaluator_of(listing->bnb, listing->worker), first);
     families_add(listing->found,
                  (struct family){ listing->block,
                                   space_split_of(listing->bnb->search->space, first), floor_s });
@@ -126,12 +127,15 @@ static bool ranks_by_memory(const struct bnb *bnb)
     return bnb->best.objective == OBJECTIVE_MEMORY;
 }
 
-/* A plan above these cannot be kept. */
+/* A plan above these cannot be kept, or need not be found. */
 static double worst_step_s(const struct bnb *bnb)
 {
     const struct frontier *best = &bnb->best;
-    bool all_go = best->count < best->capacity || ranks_by_memory(bnb);
-    return all_go ? HUGE_VAL : best->at[0].step_s;
+    double limit_s = bnb->search->request->limit_s;
+    if (ranks_by_memory(bnb))
+        return HUGE_VAL;
+    double worst_s = best->count < best->capacity ? HUGE_VAL : best->at[0].step_s;
+    return limit_s > 0 ? fmin(worst_s, limit_s) : worst_s;
 }
 
 static double worst_peak_bytes(const struct bnb *bnb)
@@ -225,12 +229,61 @@ static void examine_family(void *context, size_t index, int id)
 
 /* --- rounds ------------------------------------------------------------------------------- */
 
+static bool is_stopped(const struct bnb *bnb)
+{
+    for (int i = 0; i < bnb->jobs; i++)
+        if (!tally_is_complete(&bnb->workers[i].tally))
+            return true;
+    return false;
+}
+
+static void find_floor(void *context, size_t index, int id)
+{
+    struct bnb *bnb = context;
+    struct worker *worker = &bnb->workers[id];
+    struct family *family = &bnb->families.at[bnb->known + index];
+    struct plan first;
+    if (must_stop(bnb, worker))
+        return;
+    space_family(bnb->search->space, family->block, family->split, &first);
+    family->floor_s = evaluate_floor_s(evaluator_of(bnb, worker), &first);
+}
+
+/* Whether the next families, `most` or all that may hold a plan to be kept, stand in the order of
+ * their floors: a family with a rough floor comes no earlier than that. */
+static bool is_in_order(const struct bnb *bnb, size_t most)
+{
+    const struct families *families = &bnb->families;
+    if (bnb->known == families->count)
+        return true;
+    double rough_s = families->at[bnb->known].floor_s * (1 - rounding);
+    if (rough_s > worst_step_s(bnb))
+        return true;
+    return bnb->known >= bnb->next + most && rough_s > families->at[bnb->next + most - 1].floor_s;
+}
+
+/* Replaces rough floors until the next families stand in order. Floors do not depend on the number
+ * of workers, so the order does not either. */
+static void put_in_order(struct bnb *bnb, size_t most)
+{
+    enum { AT_ONCE = 128 };
+    while (!is_stopped(bnb) && !is_in_order(bnb, most)) {
+        size_t left = bnb->families.count - bnb->known;
+        size_t waiting = (bnb->known - bnb->next) / 4;
+        size_t more = waiting > AT_ONCE ? waiting : AT_ONCE;
+        more = more < left ? more : left;
+        parallel_for(bnb->jobs, more, 1, find_floor, bnb);
+        bnb->known += more;
+        families_sort(&bnb->families.at[bnb->next], bnb->known - bnb->next);
+    }
+}
+
 /* Families of the next round: those that may hold a plan to be kept. */
 static size_t round_length(const struct bnb *bnb, size_t most)
 {
     double worst_s = worst_step_s(bnb);
     size_t length = 0;
-    while (length < most && bnb->next + length < bnb->families.count &&
+    while (length < most && bnb->next + length < bnb->known &&
            bnb->families.at[bnb->next + length].floor_s * (1 - rounding) <= worst_s)
         length++;
     return length;
@@ -253,28 +306,24 @@ static void keep_round(struct bnb *bnb, size_t length)
     bnb->next += length;
 }
 
-static bool is_stopped(const struct bnb *bnb)
-{
-    for (int i = 0; i < bnb->jobs; i++)
-        if (!tally_is_complete(&bnb->workers[i].tally))
-            return true;
-    return false;
-}
-
 static void run_rounds(struct bnb *bnb)
 {
     const struct search_request *request = bnb->search->request;
     size_t length;
-    for (size_t most = FIRST_ROUND; !is_stopped(bnb) && (length = round_length(bnb, most)) > 0;
-         most = most < LONGEST_ROUND ? 2 * most : LONGEST_ROUND) {
+    for (size_t most = FIRST_ROUND;; most = most < LONGEST_ROUND ? 2 * most : LONGEST_ROUND) {
+        put_in_order(bnb, most);
+        if (is_stopped(bnb) || (length = round_length(bnb, most)) == 0)
+            break;
         parallel_for(bnb->jobs, length, 1, examine_family, bnb);
         keep_round(bnb, length);
         if (request->progress)
             request->progress((double)bnb->next / (double)bnb->families.count,
                               request->progress_context);
     }
-    if (bnb->next < bnb->families.count)
-        bnb->open_floor_s = fmin(bnb->open_floor_s, bnb->families.at[bnb->next].floor_s);
+    size_t firsts[] = { bnb->next, bnb->known };
+    for (int i = 0; i < 2; i++)
+        if (firsts[i] < bnb->families.count)
+            bnb->open_floor_s = fmin(bnb->open_floor_s, bnb->families.at[firsts[i]].floor_s);
 }
 
 /* --- the answer --------------------------------------------------------------------------- */

@@ -23,6 +23,12 @@ static int compare_families(const void *a, const void *b)
     return left->split - right->split;
 }
 
+void families_sort(struct family *at, size_t count)
+{
+    if (count > 0)
+        qsort(at, count, sizeof *at, compare_families);
+}
+
 struct families families_join(struct families *found, int jobs, struct arena *arena)
 {
     struct families all = { 0 };
@@ -36,7 +42,6 @@ struct families families_join(struct families *found, int jobs, struct arena *ar
         free(found[i].at);
         found[i] = (struct families){ 0 };
     }
-    if (all.count > 0)
-        qsort(all.at, all.count, sizeof *all.at, compare_families);
+    families_sort(all.at, all.count);
     return all;
 }

@@ -24,4 +24,7 @@ void families_add(struct families *families, struct family family);
  * depend on which worker found which family. In the arena; the workers' lists are freed. */
 struct families families_join(struct families *found, int jobs, struct arena *arena);
 
+/* Sorts `count` families in that order. */
+void families_sort(struct family *at, size_t count);
+
 #endif

@@ -49,6 +49,7 @@ struct search_request {
     int seed;                      /* seed of random methods; 0: the default */
     struct evaluators *evaluators; /* shared with other searches of a question; NULL: its own */
     bool without_hints;            /* when nothing fits, do not look for what would */
+    double limit_s; /* plans with a longer step need not be found, by time or cost; 0: no limit */
     /* Polled regularly by any worker; true ends the search early (Ctrl-C). NULL: never. */
     bool (*interrupted)(void);
     /* Called with progress in [0, 1] by the calling thread's worker. May be NULL. */

@@ -32,17 +32,26 @@ static double time_left_s(const struct hunt *hunt)
     return limit_s > 0 ? fmax(hunt->start_s + limit_s - clock_now_s(), least_s) : 0;
 }
 
-/* Searches one number of GPUs, and keeps its best plan when it is faster than those so far. */
-static void search_count(struct hunt *hunt, int num_gpus)
+/* The longest step with which a plan trains in `train_s`: failures and checkpoints only add. */
+static double step_within_s(const struct hunt *hunt, double train_s)
+{
+    const double rounding = 1e-9;
+    const struct model *model = hunt->request->model;
+    return train_s / (model->tokens / model->batch / model->seq) * (1 + rounding);
+}
+
+/* Searches one number of GPUs for plans that train within limit_s, HUGE_VAL: any, and keeps its
+ * best plan when it is faster than those so far. */
+static void search_count(struct hunt *hunt, int num_gpus, double limit_s)
 {
     struct deadline_result *result = hunt->result;
     struct system system;
     struct search_request request = probe_on(hunt->request, num_gpus, &system);
     request.time_limit_s = time_left_s(hunt);
+    request.limit_s = isinf(limit_s) ? 0 : step_within_s(hunt, limit_s);
     struct probe probe = probe_best(&request, &result->arena);
     result->timed_out |= probe.timed_out;
     result->was_interrupted |= probe.was_interrupted;
-    result->num_searched++;
     if (!probe.fits)
         return;
     double seconds = effective_s(&system, request.model, &probe.best);
@@ -68,22 +77,49 @@ static void show_progress(const struct hunt *hunt, int done, int count)
         request->progress((double)done / count, request->progress_context);
 }
 
-/* Goes up from the first number of GPUs that could meet the deadline to one that does. If none
- * does, the fastest plan may be on fewer GPUs: goes down until even the peak is slower than the
- * fastest. */
+/* A plan that takes longer than the fastest so far is not of interest. */
+static double fastest_s(const struct hunt *hunt)
+{
+    return hunt->result->num_gpus > 0 ? hunt->result->train_s : HUGE_VAL;
+}
+
+/* Goes up from the first number of GPUs that could meet the deadline to one that does. Before any
+ * plan is timed, bounds tell of most counts that none does. Under a time limit, what is found on
+ * the way may be the answer, so that slower plans count too. */
+static void look_for_one_in_time(struct hunt *hunt, const struct values *counts, int first)
+{
+    struct deadline_result *result = hunt->result;
+    bool may_end_early = hunt->request->time_limit_s > 0;
+    for (int i = first; i < counts->count && !result->is_met && !is_over(hunt); i++) {
+        show_progress(hunt, i, counts->count);
+        search_count(hunt, counts->at[i], may_end_early ? fastest_s(hunt) : hunt->deadline_s);
+        result->num_searched++;
+    }
+}
+
+/* The fastest of all counts. The most GPUs come first, as they are often the fastest; bounds then
+ * rule out most others. Ends when even the peak is slower than the fastest. */
+static void look_for_fastest(struct hunt *hunt, const struct values *counts, int first)
+{
+    struct deadline_result *result = hunt->result;
+    bool has_first = hunt->request->time_limit_s > 0; /* and all after */
+    for (int i = has_first ? first - 1 : counts->count - 1; i >= 0 && !is_over(hunt); i--) {
+        bool may_be_faster =
+            result->num_gpus == 0 || floor_s(hunt, counts->at[i]) <= result->train_s;
+        if (may_be_faster)
+            search_count(hunt, counts->at[i], fastest_s(hunt));
+        result->num_searched += may_be_faster && i < first;
+    }
+}
+
 static void walk_counts(struct hunt *hunt, const struct values *counts)
 {
-    const struct deadline_result *result = hunt->result;
     int first = 0;
     while (first < counts->count && floor_s(hunt, counts->at[first]) > hunt->deadline_s)
         first++;
-    for (int i = first; i < counts->count && !result->is_met && !is_over(hunt); i++) {
-        show_progress(hunt, i, counts->count);
-        search_count(hunt, counts->at[i]);
-    }
-    for (int i = first - 1; i >= 0 && !result->is_met && !is_over(hunt); i--)
-        if (result->num_gpus == 0 || floor_s(hunt, counts->at[i]) <= result->train_s)
-            search_count(hunt, counts->at[i]);
+    look_for_one_in_time(hunt, counts, first);
+    if (!hunt->result->is_met)
+        look_for_fastest(hunt, counts, first);
 }
 
 bool search_deadline(const struct search_request *asked, double deadline_s,

@@ -55,6 +55,14 @@ struct timing {
     int *recomputed; /* [stage] */
 };
 
+/* A plan that takes longer need not be found. */
+static double limit_of(const struct search *search, const struct frontier *best)
+{
+    double limit_s = search->request->limit_s;
+    double fastest_s = frontier_fastest_s(best);
+    return limit_s > 0 ? fmin(fastest_s, limit_s) : fastest_s;
+}
+
 /* --- seeds ------------------------------------------------------------------------------------ */
 
 /* The nearly even division of a point; with block:N without recompute, or with all layers
@@ -265,7 +273,7 @@ static void run_seeds(struct rounds *rounds, struct tally *tally, struct frontie
 {
     int jobs = walk_jobs(rounds->search->request);
     for (size_t length; !must_stop_now(rounds, tally); rounds->next += length) {
-        rounds->limit_s = frontier_fastest_s(best);
+        rounds->limit_s = limit_of(rounds->search, best);
         length = round_length(rounds, SEED_ROUND);
         if (length == 0)
             break;
@@ -282,7 +290,7 @@ static struct uneven run_rounds(struct rounds *rounds, struct tally *tally, stru
     struct uneven out = { .is_proved = true, .open_s = HUGE_VAL };
     int jobs = walk_jobs(rounds->search->request);
     while (tally_is_complete(tally) && out.err.code == ERR_NONE) {
-        rounds->limit_s = frontier_fastest_s(best);
+        rounds->limit_s = limit_of(rounds->search, best);
         size_t length = round_length(rounds, ROUND);
         if (length == 0)
             break;
@@ -320,7 +328,7 @@ struct uneven uneven_search(const struct search *search, const struct uneven_way
     rounds->evaluators = search->request->evaluators ? search->request->evaluators : &own;
     evaluators_begin(rounds->evaluators, jobs, search->system, search->space->model);
     rounds->lattice = lattice_new(search, rounds->evaluators,
-                                  frontier_fastest_s(best) * (1 - proof_tolerance), tally, arena);
+                                  limit_of(search, best) * (1 - proof_tolerance), tally, arena);
     rounds->is_listed = tally_is_complete(tally);
     rounds->seeds = ARENA_ARRAY(arena, struct seed, rounds->lattice.count);
     run_seeds(rounds, tally, &merged);

@@ -1,3 +1,4 @@
+#include "models/blocks.h"
 #include "sim/engine/data_parallel.h"
 #include "sim/engine/work.h"
 #include "sim/memory/held.h"
@@ -133,4 +134,49 @@ double work_bound_s(const struct work *w)
 double work_floor_s(const struct work *w)
 {
     return w->validates ? own_bound_s(w, add_least_tail) : bound_s(w, add_least_tail);
+}
+
+/* --- all stages together ------------------------------------------------------------------- */
+
+/* Passes of one microbatch over a piece, at least: rows of experts may travel beside a paired pass,
+ * and the host only adds. */
+static double least_piece_s(const struct work *w, int piece)
+{
+    const struct piece_cost *cost = &w->pieces->at[piece];
+    bool hides_rows = plan_overlaps(w->plan, &w->system->stack, OVERLAP_EP);
+    double rows_s = hides_rows ? cost->forward.expert_s + cost->backward.expert_s : 0;
+    double lists_s = cost->forward.total_s + cost->backward.total_s + cost->weight.total_s;
+    return w->slowdown * lists_s - rows_s;
+}
+
+/* Passes of one microbatch over the whole model. */
+static double least_passes_s(const struct work *w)
+{
+    int counts[MAX_BLOCK_KINDS];
+    double host_s = plan_chunks(w->plan) * w->system->stack.host.microbatch_s;
+    double sum_s = host_s + least_piece_s(w, PIECE_EMBEDDING) + least_piece_s(w, PIECE_HEAD);
+    model_count_kinds(w->model, 0, w->model->layers, counts);
+    for (int kind = 0; kind < w->pieces->num_kinds; kind++)
+        sum_s += counts[kind] * least_piece_s(w, kind);
+    if (w->model->mtp > 0)
+        sum_s +=
+            w->model->mtp * (least_piece_s(w, PIECE_LATER) + least_piece_s(w, PIECE_LATER_ENDS));
+    return sum_s;
+}
+
+/* No stage's bound is above the longest, M, and the stages' passes w of a microbatch sum to W, so
+ * that M >= m W / p, the mean over p stages.
+ * With one chunk per stage, stage s also waits for the first microbatch on its way there and back:
+ * M >= P(s) + m w(s), with P(s) the sum of w before s. So P(s + 1) <= (1 - 1 / m) P(s) + M / m,
+ * and W = P(p) <= M (1 - (1 - 1 / m)^p). */
+double work_mean_floor_s(const struct work *w)
+{
+    const double rounding = 1e-9;
+    const struct plan *plan = w->plan;
+    double m = w->num_microbatches;
+    bool is_whole = plan->vpp == 1 && !generator_splits(w->generator);
+    if (w->generator->pairs || work_is_folded(w) || !exchange_keeps_replicas_equal(&plan->exchange))
+        return 0;
+    double passes_s = (1 - rounding) * least_passes_s(w);
+    return is_whole ? passes_s / (1 - pow(1 - 1 / m, plan->pp)) : passes_s * m / plan->pp;
 }

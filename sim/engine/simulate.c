@@ -325,6 +325,12 @@ double evaluate_floor_s(struct evaluator *e, const struct plan *plan)
     return time_ratio_of(e->system, e->model) * work_floor_s(&w);
 }
 
+double evaluate_work_floor_s(struct evaluator *e, const struct plan *plan)
+{
+    struct work w = work_begin(e, plan);
+    return time_ratio_of(e->system, e->model) * work_mean_floor_s(&w);
+}
+
 double evaluate_unplaced_bytes(struct evaluator *e, const struct plan *plan)
 {
     struct work w = work_begin(e, plan);

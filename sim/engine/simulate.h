@@ -45,6 +45,8 @@ double evaluate_bound_s(struct evaluator *evaluator, const struct plan *plan);
 
 /* A lower bound of evaluate_step_s for every plan that differs only in zero, or recomputes more. */
 double evaluate_floor_s(struct evaluator *evaluator, const struct plan *plan);
+/* A lower bound of that, by the layers of all stages together: much the cheaper. 0: none. */
+double evaluate_work_floor_s(struct evaluator *evaluator, const struct plan *plan);
 
 /* A list of rank orders (plan.order). There is room for all orders of the axes with ranks of their
  * own, at most MAX_AXES - 1 axes, and one given order. */

@@ -135,6 +135,8 @@ double work_bound_s(const struct work *work);
 /* The same bound for any ZeRO stage. The work must be timed at zero 0, which adds nothing to
  * passes. */
 double work_floor_s(const struct work *work);
+/* A lower bound of it for the same layers divided in any way; needs no times. 0: none. */
+double work_mean_floor_s(const struct work *work);
 
 /* sim/engine/plan_cost.c - the same durations and tails by instruction, for the event engine. */
 struct step_cost work_cost(const struct work *work, struct arena *arena);

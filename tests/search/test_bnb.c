@@ -1,3 +1,4 @@
+#include "search/evaluators.h"
 #include "tests/draw.h"
 #include "tests/search/instance.h"
 #include "tests/testing.h"
@@ -65,6 +66,28 @@ static void check_same(const struct search_result *a, const struct search_result
     ck_assert(a->proved_optimal && b->proved_optimal);
 }
 
+/* With a limit the plans within it are found, and no other need be; also by evaluators that
+ * searched before. */
+static void check_limit(const struct search_request *request, const struct search_result *all,
+                        uint64_t seed)
+{
+    struct evaluators evaluators = { 0 };
+    struct search_request limited = *request;
+    limited.evaluators = &evaluators;
+    for (int last = all->num_top - 1; last >= 0; last /= 2) {
+        struct search_result within;
+        limited.limit_s = all->top[last].prediction.step_s;
+        find(&limited, "bnb", &within, seed);
+        ck_assert_int_gt(within.num_top, last);
+        for (int i = 0; i <= last; i++)
+            ck_assert_double_eq(within.top[i].prediction.step_s, all->top[i].prediction.step_s);
+        search_result_release(&within);
+        if (last == 0)
+            break;
+    }
+    evaluators_release(&evaluators);
+}
+
 START_TEST(branch_and_bound_finds_what_a_loop_over_everything_finds)
 {
     if (is_spared(_i, 1))
@@ -84,8 +107,10 @@ START_TEST(branch_and_bound_finds_what_a_loop_over_everything_finds)
         ck_assert_double_eq(bnb.candidates, bnb.evaluated + bnb.bounded + bnb.infeasible);
         if (all.num_top > 0)
             ck_assert_msg(bnb.lower_bound_s <= all.lower_bound_s, "seed %d", (int)seed);
-        if (all.num_top > 0 && request.objective == OBJECTIVE_TIME)
+        if (all.num_top > 0 && request.objective == OBJECTIVE_TIME) {
             ck_assert_double_eq(bnb.lower_bound_s, all.top[0].prediction.step_s);
+            check_limit(&request, &all, seed);
+        }
         bounded += bnb.bounded;
         fits += all.evaluated;
         search_result_release(&bnb);

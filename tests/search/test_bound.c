@@ -63,8 +63,11 @@ enum { NUM_CODES = 1728 * 2 * LENGTH(schedule_words) };
 static void check_floors(struct evaluator *evaluator, struct plan plan, double step_s)
 {
     for (int most = plan.recompute; plan.recompute >= RECOMPUTE_NONE; plan.recompute--)
-        if (plan.recompute == most || plan.recompute == RECOMPUTE_NONE)
-            ck_assert_double_le(evaluate_floor_s(evaluator, &plan), step_s * (1 + 1e-12));
+        if (plan.recompute == most || plan.recompute == RECOMPUTE_NONE) {
+            double floor_s = evaluate_floor_s(evaluator, &plan);
+            ck_assert_double_le(floor_s, step_s * (1 + 1e-12));
+            ck_assert_double_le(evaluate_work_floor_s(evaluator, &plan), floor_s);
+        }
 }
 
 /* Bounds for every rank order hold for this one. */

@@ -417,7 +417,9 @@ static void bounds_hold(struct evaluator *evaluator, const struct plan *plan)
     double step_s = evaluate_step_s(evaluator, plan);
     double bound_s = evaluate_bound_s(evaluator, plan);
     check_at_most(bound_s, step_s, plan, "bound");
-    check_at_most(evaluate_floor_s(evaluator, plan), bound_s, plan, "floor");
+    double floor_s = evaluate_floor_s(evaluator, plan);
+    check_at_most(floor_s, bound_s, plan, "floor");
+    check_at_most(evaluate_work_floor_s(evaluator, plan), floor_s, plan, "floor of all stages");
     check_at_most(evaluate_unplaced_floor_s(evaluator, plan, &all), step_s, plan,
                   "floor of all rank orders");
     double unplaced_bytes = evaluate_unplaced_bytes(evaluator, plan);
