@@ -17,12 +17,13 @@ struct dispatch_rate {
     double link_gb_per_s; /* NVLink of the GPU on which the rate was measured */
 };
 
-/* Sources: DeepEP@dd758ca docs/legacy.md (V1; 4,096 tokens of 7168 values; dispatch in fp8), on
- * H800, whose NVLink moves 200 GB/s in one direction; hybrid-ep@94a9f8f docs/README_Hybrid-EP.md
- * for all other rows. These were measured on H100 over InfiniBand (8 SMs), and within the NVLink of
- * B200 (DeepEP, 24 SMs) and GB200 (hybrid-EP, 32 SMs), which moves 900 GB/s. Hybrid-EP was not
- * measured within an H100's NVLink, so its Hopper row is that of B200 with 16 SMs. Rates within
- * NVLink are scaled by the NVLink bandwidth of the group's GPU over that of the measured GPU. */
+/* DeepEP's Hopper rows are from DeepEP@dd758ca docs/legacy.md (V1; 4,096 tokens of 7168 values;
+ * dispatch in fp8), measured on H800, whose NVLink moves 200 GB/s in one direction. All other rows
+ * are from hybrid-ep@94a9f8f docs/README_Hybrid-EP.md, measured on H100 over InfiniBand (8 SMs),
+ * and within the NVLink of B200 (DeepEP, 24 SMs) and GB200 (hybrid-EP, 32 SMs), which moves 900
+ * GB/s. Hybrid-EP was not measured within an H100's NVLink, so its Hopper row is that of B200 with
+ * 16 SMs. Rates within NVLink are scaled by the NVLink bandwidth of the group's GPU over that of
+ * the measured GPU. */
 static const struct dispatch_rate rates[] = {
     { DISPATCHER_DEEPEP, ARCH_HOPPER, false, 8, 153, 158, 200 },
     { DISPATCHER_DEEPEP, ARCH_HOPPER, true, 16, 43, 43, 0 },
