@@ -521,17 +521,6 @@ static bool set_data_ranks(const struct space *space, bool is_first, struct plan
     return stands && forbidden_allows(&space->forbidden, "dp", plan);
 }
 
-/* Rules that depend on recompute or zero. Any other rule holds for all candidates of a family or
- * for none. */
-static bool reads_inner_values(const struct plan_rule *rule)
-{
-    static const char *const names[] = { "zero", "recompute", "overlap", "offload" };
-    for (int i = 0; i < LENGTH(names); i++)
-        if (strcmp(rule->name, names[i]) == 0)
-            return true;
-    return false;
-}
-
 const struct plan_rule *space_check(const struct space *space, const struct plan *plan)
 {
     struct err ignored;
@@ -540,7 +529,7 @@ const struct plan_rule *space_check(const struct space *space, const struct plan
         plan_check(plan, space->model, space->model->batch, space->num_gpus, &ignored);
     if (plan->pp == 1 || !plan_cuts_beyond(plan, space->pipeline_zero))
         return broken;
-    const struct plan_rule *zero = plan_rule_named("zero");
+    const struct plan_rule *zero = plan_shard_rule();
     bool is_earlier = broken && plan_rule_number(broken) < plan_rule_number(zero);
     return is_earlier ? broken : zero; /* rules are checked in order */
 }
@@ -586,7 +575,7 @@ static bool meet_family(const struct space *space, const struct plan *plan,
                         const struct visitor *visitor)
 {
     const struct plan_rule *broken = space_check(space, plan);
-    bool may_stand = !broken || reads_inner_values(broken);
+    bool may_stand = !broken || plan_rule_reads_state(broken);
     if (may_stand && broken && plan->shard > 0 && !has_possible(space, plan))
         return space_walk_family(space, plan, visitor); /* reports the rules, and visits nothing */
     if (may_stand)

@@ -203,7 +203,10 @@ int plan_num_rules(void);
 const struct plan_rule *plan_rule_at(int number);
 int plan_rule_number(const struct plan_rule *rule);
 
-const struct plan_rule *plan_rule_named(const char *name); /* NULL: none */
+/* Whether it reads ZeRO's stage or what is recomputed: then a plan may break it, and one that
+ * differs in these alone may not. */
+bool plan_rule_reads_state(const struct plan_rule *rule);
+const struct plan_rule *plan_shard_rule(void); /* what state the data ranks may shard */
 
 /* The first rule that the plan breaks (ERR_INFEASIBLE, where = the layout token, msg a sentence
  * with both values), or NULL. dp must have been derived. */

@@ -313,12 +313,18 @@ int plan_rule_number(const struct plan_rule *rule)
     return -1;
 }
 
-const struct plan_rule *plan_rule_named(const char *name)
+bool plan_rule_reads_state(const struct plan_rule *rule)
 {
-    for (int i = 0; i < plan_num_rules(); i++)
-        if (strcmp(plan_rule_at(i)->name, name) == 0)
-            return plan_rule_at(i);
-    return NULL;
+    return rule->holds == data_can_shard || rule->holds == recompute_fits ||
+           rule->holds == overlap_is_possible || rule->holds == offload_is_possible;
+}
+
+const struct plan_rule *plan_shard_rule(void)
+{
+    const struct plan_rule *rule = rules_of_words;
+    while (rule->holds != data_can_shard)
+        rule++;
+    return rule;
 }
 
 const struct plan_rule *plan_check(const struct plan *plan, const struct model *model,

@@ -56,7 +56,7 @@ static const struct plan_rule *broken_by(const struct checker *c, const struct p
     const struct plan_rule *broken =
         plan_check(plan, c->model, c->model->batch, c->system->num_gpus, &ignored);
     bool is_gone = plan->pp > 1 && plan->zero > c->system->stack.shards.pipeline_zero;
-    return !broken && is_gone ? plan_rule_named("zero") : broken;
+    return !broken && is_gone ? plan_shard_rule() : broken;
 }
 
 static bool is_over_memory(const struct checker *c, const struct plan *plan)
