@@ -105,6 +105,8 @@ bool megatron_recompute_exists(const struct rule_case *of, struct err *err)
     const struct plan *plan = &of->job->plan;
     if (plan->recompute == RECOMPUTE_SELECTIVE && (plan_replays(plan) & REPLAYS_PER_OP) != 0)
         return BROKEN("recompute", "recompute=op-selective is not in Megatron-LM");
+    if (plan->recompute == RECOMPUTE_SHARE)
+        return BROKEN("recompute", "recompute=block-share: is not in Megatron-LM; block: is");
     if (plan->recompute != RECOMPUTE_BLOCK)
         return true;
     for (int i = 1; i < plan->num_recompute_layers; i++)
@@ -127,8 +129,14 @@ void megatron_mend_recompute(struct job *job, struct arena *arena)
         plan->replays = 0;
         return;
     }
-    for (int i = 0; i < plan->num_recompute_layers; i++)
-        *most = plan->recompute_layers[i] > *most ? plan->recompute_layers[i] : *most;
+    bool is_share = plan->recompute == RECOMPUTE_SHARE;
+    int count = is_share ? plan_chunks(plan) : plan->num_recompute_layers;
+    for (int i = 0; i < count; i++) {
+        int asked = is_share
+                        ? plan_recomputed_layers(plan, i, plan_chunk_layers(plan, &job->model, i))
+                        : plan->recompute_layers[i];
+        *most = asked > *most ? asked : *most;
+    }
     plan->recompute = *most > 0 ? RECOMPUTE_BLOCK : RECOMPUTE_NONE;
     plan->recompute_layers = most;
     plan->num_recompute_layers = 1;

@@ -193,6 +193,7 @@ static void write_recompute(const struct job *job, struct megatron_args *to)
     const struct plan *plan = &job->plan;
     switch ((enum recompute)plan->recompute) {
     case RECOMPUTE_NONE:
+    case RECOMPUTE_SHARE: /* megatron_recompute_exists refuses it */
         return;
     case RECOMPUTE_SELECTIVE:
         to->granularity = GRANULARITY_SELECTIVE;

@@ -185,6 +185,7 @@ static void add_values_of(struct space *space, const struct plan *also, unsigned
     space->base.recompute_every = also->recompute_every;
     space->base.recompute_layers = also->recompute_layers;
     space->base.num_recompute_layers = also->num_recompute_layers;
+    space->base.recompute_share = also->recompute_share;
 }
 
 static void list_values(struct space *space, unsigned fixed, bool placement, struct arena *arena)

@@ -159,37 +159,16 @@ static bool read_precision(const struct conversion *of, struct plan *plan, struc
     return read_reduction(of, plan, reason);
 }
 
-/* "block-share:0.5": that share of each chunk's layers, rounded. */
-static bool read_share(const struct conversion *of, const char *text, struct plan *plan,
-                       struct err *reason)
-{
-    char *end;
-    double share = strtod(text, &end);
-    if (end == text || *end != '\0' || !(share >= 0) || share > 1)
-        return err_set(reason, ERR_INFEASIBLE, "recompute",
-                       "recompute block-share:%.40s is not a share from 0 to 1", text);
-    int num_chunks = plan_chunks(plan);
-    int *layers = ARENA_ARRAY(&of->systems->arena, int, (size_t)num_chunks);
-    for (int i = 0; i < num_chunks; i++)
-        layers[i] = (int)lround(share * plan_chunk_layers(plan, &of->out->model, i));
-    plan->recompute = RECOMPUTE_BLOCK;
-    plan->recompute_layers = layers;
-    plan->num_recompute_layers = num_chunks;
-    return true;
-}
-
 /* Rows separate Megatron's modules by a space ("selective mlp"), layouts by a colon. The grammar of
  * layouts reads the rest: recompute=full:4. */
 static bool read_recompute(const struct conversion *of, struct plan *plan, struct err *reason)
 {
-    static const char share[] = "block-share:", modules[] = "selective ";
+    static const char modules[] = "selective ";
     const char *word = of->recompute;
     if (*word == '\0') {
         convert_assume(of, "recompute not stated: none");
         return true;
     }
-    if (strncmp(word, share, strlen(share)) == 0)
-        return read_share(of, word + strlen(share), plan, reason);
     bool has_modules = strncmp(word, modules, strlen(modules)) == 0;
     const char *rest = has_modules ? word + strlen(modules) : word;
     struct text layout = { 0 };
@@ -206,6 +185,7 @@ static bool read_recompute(const struct conversion *of, struct plan *plan, struc
     plan->recompute_every = parsed.recompute_every;
     plan->recompute_layers = parsed.recompute_layers;
     plan->num_recompute_layers = parsed.num_recompute_layers;
+    plan->recompute_share = parsed.recompute_share;
     return true;
 }
 

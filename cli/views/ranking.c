@@ -22,6 +22,8 @@ static void add_recompute_word(const struct plan *plan, struct text *out)
         text_add(out, "full:%d", plan->recompute_every);
     else if (plan->recompute == RECOMPUTE_BLOCK)
         text_add(out, "block");
+    else if (plan->recompute == RECOMPUTE_SHARE)
+        text_add(out, "block-share:%g", plan->recompute_share);
     else if (plan->recompute == RECOMPUTE_SELECTIVE)
         plan_write_replays(plan_replays(plan), out);
     else

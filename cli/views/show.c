@@ -79,6 +79,7 @@ static void add_recompute(struct text *out, const char *dot, const struct plan *
         text_add(out, "%sfull recompute, a checkpoint every %d layers", dot, plan->recompute_every);
         break;
     case RECOMPUTE_BLOCK:
+    case RECOMPUTE_SHARE:
         text_add(out, "%sfull recompute of some layers", dot);
         break;
     }

@@ -17,6 +17,7 @@ void plan_set_recompute(struct plan *plan, enum recompute recompute)
     plan->recompute_every = 0;
     plan->recompute_layers = NULL;
     plan->num_recompute_layers = 0;
+    plan->recompute_share = 0;
 }
 
 void plan_set_even(struct plan *plan)
@@ -54,6 +55,8 @@ int plan_recomputed_layers(const struct plan *plan, int chunk, int layers)
         int asked = plan->recompute_layers[plan->num_recompute_layers == 1 ? 0 : chunk];
         return asked < layers ? asked : layers;
     }
+    case RECOMPUTE_SHARE:
+        return (int)lround(plan->recompute_share * layers);
     }
     return 0;
 }

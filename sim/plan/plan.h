@@ -34,7 +34,8 @@ enum recompute {
     RECOMPUTE_SELECTIVE,
     RECOMPUTE_FULL,
     RECOMPUTE_EVERY,
-    RECOMPUTE_BLOCK
+    RECOMPUTE_BLOCK,
+    RECOMPUTE_SHARE
 };
 enum plan_attention { PLAN_ATTENTION_DEFAULT, PLAN_ATTENTION_FLASH, PLAN_ATTENTION_UNFUSED };
 enum context_comm {
@@ -101,6 +102,7 @@ struct plan {
     const int *recompute_layers; /* block: first N layers of each chunk; one number for all chunks,
                                     or one per chunk */
     int num_recompute_layers;
+    double recompute_share;  /* block-share: of each chunk's layers, rounded, the first ones */
     const int *chunk_layers; /* stages=: layers of each chunk; NULL: even */
     int num_chunk_layers;
     int stage_modules;  /* modules for later tokens that stages= places beside the head; 0: it does

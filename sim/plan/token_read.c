@@ -214,6 +214,17 @@ static bool read_replays(const char *value, struct plan *plan, struct err *err)
     return true;
 }
 
+/* "0.25", of each chunk's layers. */
+static bool read_share(const char *value, struct plan *plan, struct err *err)
+{
+    char *end;
+    double share = strtod(value, &end);
+    plan->recompute = RECOMPUTE_SHARE;
+    plan->recompute_share = share;
+    return (end > value && *end == '\0' && share >= 0 && share <= 1) ||
+           err_set(err, ERR_USAGE, "", "expected a share from 0 to 1, found \"%s\"", value);
+}
+
 bool token_read_recompute(const struct plan_token *token, const char *value, struct arena *arena,
                           struct plan *plan, struct err *err)
 {
@@ -222,6 +233,8 @@ bool token_read_recompute(const struct plan_token *token, const char *value, str
         return read_list(value + 6, 0, arena, &plan->recompute_layers, &plan->num_recompute_layers,
                          err);
     }
+    if (strncmp(value, "block-share:", 12) == 0)
+        return read_share(value + 12, plan, err);
     if (strncmp(value, "full:", 5) == 0) {
         const char *end = value + 5;
         plan->recompute = RECOMPUTE_EVERY;

@@ -146,6 +146,10 @@ void token_write_recompute(const struct plan_token *token, const struct plan *pl
         write_list(plan->recompute_layers, one ? 1 : count, out);
         return;
     }
+    case RECOMPUTE_SHARE:
+        write_word(token, "block-share:", out);
+        text_add(out, "%.15g", plan->recompute_share);
+        return;
     }
 }
 

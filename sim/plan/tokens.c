@@ -8,7 +8,8 @@
 
 const char *const optimizer_names[] = { "adam", "adam-bf16", "adam-8bit", "momentum",
                                         "sgd",  "adafactor", "muon",      NULL };
-const char *const recompute_names[] = { "none", "selective", "full", "full:K", "block:N", NULL };
+const char *const recompute_names[] = { "none",    "selective",     "full", "full:K",
+                                        "block:N", "block-share:P", NULL };
 const char *const attention_words[] = { "default", "flash", "unfused", NULL };
 const char *const context_comm_words[] = { "p2p", "all-gather", "a2a", NULL };
 const char *const overlap_words[] = { "grad", "param", "p2p", "tp", "ep", NULL };
@@ -42,10 +43,11 @@ static const struct plan_token other_tokens[] = {
     { "stages", "stages=N,NxTIMES,...|LETTERS", "Layers of each chunk, at chunk x pp + stage; absent: even. 0 in the first or the last: the "
       "embedding, or the head, alone. LETTERS are Megatron-Core's: \"E|(t*4|)*14tL\".",
       .read = token_read_stages, .write = token_write_stages },
-    { "recompute", "recompute=none|selective[:MODULE+...]|op-selective|full|full:K|block:N,...",
+    { "recompute", "recompute=none|selective[:MODULE+...]|op-selective|full|full:K|block:N,...|block-share:P",
       "Ops that the backward recomputes. selective: attention's core, or the named modules (core_attn, "
       "mlp, layernorm ...); op-selective: all but fused attention and every other product; full: every "
-      "layer, with a checkpoint each K layers; block: the first N layers of each chunk.",
+      "layer, with a checkpoint each K layers; block: the first N layers of each "
+      "chunk, or a share of them, from 0 to 1.",
       .read = token_read_recompute, .write = token_write_recompute, TOKEN_MEMBER(recompute),
       .names = recompute_names },
     { "attn", "attn=flash|unfused", "Attention kernels; absent: the stack's.",

@@ -23,6 +23,7 @@ static const char *const layouts[] = {
     "recompute=full",
     "recompute=selective",
     "recompute=block:1 mb2",
+    "pp2 dp2 recompute=block-share:0.5",
     "tp2 sp pp2 dp2 zero1",
     "tp2 pp2 recompute=full",
     "tp2 sp overlap=tp",
