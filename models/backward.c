@@ -204,6 +204,8 @@ static void push_weight_gradient(struct maker *m, const struct op *gemm, int gra
         2 * options->gradient_bytes + (accumulates ? 0 : 2 * layer_element_bytes(options));
     op->bytes = op->batch * (input_bytes(gemm, options) * op->k * (op->m + op->n) +
                              runs_of(gemm) * written_bytes * op->m * op->n);
+    op->sum_bytes =
+        accumulates ? op->batch * runs_of(gemm) * 2 * options->gradient_bytes * op->m * op->n : 0;
     op->kernels = runs_of(gemm) * (accumulates ? 1 : 2);
     op->variant = with_bias ? "bias_grad" : "";
     ids_add(&op->in, gradient);

@@ -96,6 +96,7 @@ static void add_expert_mark(struct builder *b, enum op_kind kind, const char *na
     op->k = b->model->experts;
     op->kernels = 0;
     op->comm_bytes = b->element_bytes * b->dims->message_rows * op->n;
+    op->row_sum_bytes = b->options->sums_rows_in_dtype ? b->element_bytes : SHARE_BYTES;
     op->choice = (struct expert_choice){ b->model->experts, b->model->topk, b->model->expert_groups,
                                          b->model->topk_groups };
     b->ops.operands->values[b->value].bytes = b->element_bytes * rows * op->n;

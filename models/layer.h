@@ -60,12 +60,14 @@ struct layer_options {
     enum dtype dtype;            /* type of activations and of GEMM inputs that are not quantised */
     const struct recipe *recipe; /* of the linear layers of a block; NULL: none */
     int copies;                  /* quantised copies for the two products that read them: 1 or 2 */
-    bool keeps_gathered;   /* products keep gathered inputs; else a rank's part, gathered again */
-    bool leaves_vocab_odd; /* a rank's vocabulary is not padded to whole tiles */
-    bool sends_tokens;     /* rows go to experts without a copy for each choice before */
-    bool sorts_in_flight;  /* and arrive in the experts' order */
-    double gradient_bytes; /* of one element of the weight gradient's accumulator */
-    double logits_rows;    /* most rows of logits that the head computes at once; 0: all */
+    bool keeps_gathered;     /* products keep gathered inputs; else a rank's part, gathered again */
+    bool leaves_vocab_odd;   /* a rank's vocabulary is not padded to whole tiles */
+    bool sends_tokens;       /* rows go to experts without a copy for each choice before */
+    bool sorts_in_flight;    /* and arrive in the experts' order */
+    bool sums_rows_in_dtype; /* ranks with one expert add up their parts of its rows in `dtype`;
+                                else in fp32 */
+    double gradient_bytes;   /* of one element of the weight gradient's accumulator */
+    double logits_rows;      /* most rows of logits that the head computes at once; 0: all */
 };
 
 struct layer_dims layer_dims(const struct model *model, double batch, double seq);

@@ -51,6 +51,7 @@ struct op op_run(const struct op *op)
     run.flops /= op->row_blocks;
     run.model_flops /= op->row_blocks;
     run.bytes /= op->row_blocks;
+    run.sum_bytes /= op->row_blocks;
     run.comm_bytes /= op->row_blocks;
     run.kernels /= op->row_blocks;
     run.row_blocks = 0;

@@ -123,20 +123,24 @@ struct op {
     double flops;               /* executed */
     double model_flops;         /* as MFU counts them: attention under a causal mask counts half */
     double bytes;               /* least traffic to and from device memory */
-    double kernels;             /* launches */
-    double comm_bytes;          /* collectives: payload, see the table */
+    double sum_bytes;        /* weight gradients: the part of it that reads and writes the sum that
+                                the product itself adds to */
+    double kernels;          /* launches */
+    double comm_bytes;       /* collectives: payload, see the table */
     double backward_bytes;   /* forward ops: traffic of the input gradient; GEMMs and marks: traffic
                                 of quantising the output's gradient */
     double backward_kernels; /* forward ops: its launches */
     struct expert_choice choice; /* marks and exchanges of experts' rows */
-    double kept_bytes;  /* forward ops of several kernels: kept from kernel to kernel for the
-                           backward;       backward ops: freed with the op */
-    double row_blocks;  /* ops of the list with the same number run together, block by block;
-                           sizes are those of all blocks. 0: all rows at once */
-    bool spans_experts; /* a collective of all ranks that share experts or hold others */
-    bool is_combine;    /* an exchange of experts' rows on their way back */
-    bool adds_sum;      /* its own kernel adds sum[0]; else a separate kernel does */
-    int after;          /* index of an op of the same list that must have finished, or -1 */
+    double kept_bytes;    /* forward ops of several kernels: kept from kernel to kernel for the
+                             backward;       backward ops: freed with the op */
+    double row_blocks;    /* ops of the list with the same number run together, block by block;
+                             sizes are those of all blocks. 0: all rows at once */
+    bool spans_experts;   /* a collective of all ranks that share experts or hold others */
+    bool is_combine;      /* an exchange of experts' rows on their way back */
+    double row_sum_bytes; /* marks of experts' rows: of an element of the parts that ranks with one
+                             expert add up */
+    bool adds_sum;        /* its own kernel adds sum[0]; else a separate kernel does */
+    int after;            /* index of an op of the same list that must have finished, or -1 */
     /* Backward ops: index of the op whose backward it is, in the list given to ops_backward. */
     int of;
 };

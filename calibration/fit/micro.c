@@ -5,6 +5,7 @@
 #include "sim/cost/compute.h"
 #include "sim/cost/network.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -136,26 +137,38 @@ static bool load(const char *path, const struct fit_rows *rows, struct system *s
 
 /* --- matrix products ------------------------------------------------------------------------- */
 
+/* Bytes of an element of the sum that a product adds to, by its layout's words; 0: it adds to none.
+ */
+static double sum_element_bytes(const char *layout)
+{
+    if (strstr(layout, "accumulate fp32"))
+        return 4;
+    return strstr(layout, "accumulate bf16") ? 2 : 0;
+}
+
 /* Measured points, which would correct the formula near themselves, are removed: the formula alone
  * is fitted. */
 static bool read_product(const struct table *table, struct micro *out, bool *known, struct err *err)
 {
     struct op *op = &out->op;
-    double time_us, tflops;
-    *op = (struct op){ .kind = OP_GEMM, .batch = 1, .kernels = 1 };
+    double time_us, tflops, groups;
+    *op = (struct op){ .kind = OP_GEMM, .kernels = 1 };
     if (!number_in(table, "m", &op->m, err) || !number_in(table, "n", &op->n, err) ||
-        !number_in(table, "k", &op->k, err) || !number_in(table, "time_us", &time_us, err) ||
-        !number_in(table, "tflops", &tflops, err))
+        !number_in(table, "k", &op->k, err) || !number_in(table, "groups", &groups, err) ||
+        !number_in(table, "time_us", &time_us, err) || !number_in(table, "tflops", &tflops, err))
         return false;
     *known = read_dtype(table, &op->dtype) && op->m >= 1 && op->n >= 1 && op->k >= 1 &&
              out->system->gpu.peak_flops_per_s[op->dtype] > 0;
-    op->flops = 2 * op->m * op->n * op->k;
+    op->batch = fmax(groups, 1);
+    op->region = groups > 0 ? REGION_EXPERTS : REGION_REST;
+    op->flops = 2 * op->batch * op->m * op->n * op->k;
     out->measured_s = time_us / 1e6;
     if (time_us == 0 && tflops > 0)
         out->measured_s = op->flops / (tflops * 1e12);
-    bool adds_fp32 = strstr(text_in(table, "layout"), "fp32") != NULL;
-    double element = dtype_bytes(op->dtype);
-    op->bytes = element * (op->m + op->n) * op->k + (adds_fp32 ? 8 : element) * op->m * op->n;
+    double element = dtype_bytes(op->dtype), outputs = op->batch * op->m * op->n;
+    op->sum_bytes = 2 * sum_element_bytes(text_in(table, "layout")) * outputs;
+    op->bytes = element * op->batch * (op->m + op->n) * op->k +
+                (op->sum_bytes > 0 ? op->sum_bytes : element * outputs);
     return true;
 }
 

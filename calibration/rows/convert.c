@@ -79,7 +79,11 @@ static bool is_listed(char (*fitted)[40], int count, const struct run_row *row)
 bool run_convert(struct run_systems *systems, const struct run_row *row, struct run_case *out,
                  struct err *err)
 {
-    struct conversion of = { systems, row, out, row->recompute, OPTIMIZER_ADAM };
+    struct conversion of = { .systems = systems,
+                             .row = row,
+                             .out = out,
+                             .recompute = row->recompute,
+                             .optimizer = OPTIMIZER_ADAM };
     struct err reason = { 0 };
     memset(out, 0, sizeof *out);
     out->row = row;

@@ -23,6 +23,7 @@ struct conversion {
     const struct run_row *row;
     struct run_case *out;
     const char *recompute; /* match.json's correction, else the row's own */
+    bool spreads_experts;  /* match.json's, of a row that does not say ep */
     int optimizer;         /* enum optimizer, which match.json says */
 };
 

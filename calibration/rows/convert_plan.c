@@ -22,7 +22,7 @@ static bool read_degrees(const struct conversion *of, struct plan *plan, struct 
         !row_count(row->pp, "pp", &plan->pp, reason) ||
         !row_count_or(row->vpp, "vpp", 1, &plan->vpp, reason) ||
         !row_count_or(row->cp, "cp", 1, &plan->cp, reason) ||
-        !row_count_or(row->ep, "ep", 1, &plan->ep, reason) ||
+        !row_count_or(row->ep, "ep", of->spreads_experts ? plan->dp : 1, &plan->ep, reason) ||
         !row_count_or(row->etp, "etp", 1, &plan->etp, reason))
         return false;
     if (plan->pp == 1)

@@ -167,6 +167,7 @@ bool convert_system(struct conversion *of, struct err *reason, struct err *err)
         convert_assume(of, found.stack_assumption);
     if (*found.recompute)
         of->recompute = found.recompute;
+    of->spreads_experts = found.spreads_experts;
     of->optimizer = found.optimizer;
     const struct loaded_pair *pair = find_pair(
         systems, systems->cluster ? systems->cluster : found.cluster,

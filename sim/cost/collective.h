@@ -46,6 +46,7 @@ struct comm_group {
     /* Calibrated: measured time = latency part x latency_factor + size part / bandwidth_factor.
      * bandwidth_factor > 0; latency_factor 0 drops the latency part. */
     double bandwidth_factor, latency_factor;
+    double expert_wait_s; /* of an all-to-all of experts' rows, beside its messages */
     /* Borrowed; NULL: not measured. Within its measured sizes a curve replaces the model; beyond
      * them the model is scaled to meet the curve's end. */
     const struct curve *curves[NUM_COLLECTIVES];

@@ -28,7 +28,7 @@ bool comm_groups_are_alike(const struct comm_group *a, const struct comm_group *
            a->nvls_intra_bytes_per_s == b->nvls_intra_bytes_per_s &&
            a->nvls_inter_bytes_per_s == b->nvls_inter_bytes_per_s &&
            a->bandwidth_factor == b->bandwidth_factor && a->latency_factor == b->latency_factor &&
-           have_same_curves(a, b);
+           a->expert_wait_s == b->expert_wait_s && have_same_curves(a, b);
 }
 
 const char *const collective_names[NUM_COLLECTIVES + 1] = {

@@ -142,8 +142,10 @@ static double alignment_efficiency(const struct profile *profile, enum dtype dty
     return is_copied ? sqrt(odd) : odd;
 }
 
+/* `sum_bytes` of `bytes` are of sums that the product adds to. A tile reads and writes its part
+ * when its multiplications are done; other tiles hide what they can of that. */
 static double product_s(const struct gpu *gpu, const struct profile *profile, enum dtype dtype,
-                        struct gemm_shape shape, double bytes)
+                        struct gemm_shape shape, double bytes, double sum_bytes)
 {
     double m = shape.m, n = shape.n, k = shape.k;
     struct gemm_rate rate = gemm_rate(gpu, profile, dtype);
@@ -152,16 +154,18 @@ static double product_s(const struct gpu *gpu, const struct profile *profile, en
     double loaded = dtype_is_quantized(dtype) ? dtype_bytes(dtype) / 2 : 1;
     if (profile->num_gemm_points > 0)
         multiply_s *= exp(measured_correction(gpu, profile, m, n, k * loaded));
-    double memory_s = bytes / (profile->gemm_memory_efficiency * gpu->memory_bytes_per_s);
+    double bytes_per_s = profile->gemm_memory_efficiency * gpu->memory_bytes_per_s;
+    double exposed_bytes = profile->gemm_sum_exposed * sum_bytes;
     double speed = profile->sustained * power_speed(gpu, profile);
-    return larger(multiply_s / speed, memory_s) + profile->kernel_s;
+    return larger(multiply_s / speed, (bytes - exposed_bytes) / bytes_per_s) +
+           exposed_bytes / bytes_per_s + profile->kernel_s;
 }
 
 double gemm_s(const struct gpu *gpu, const struct profile *profile, enum dtype dtype, double m,
               double n, double k, double bytes)
 {
     double aligned = alignment_efficiency(profile, dtype, m, n, k);
-    return product_s(gpu, profile, dtype, (struct gemm_shape){ 1, m, n, k, aligned }, bytes);
+    return product_s(gpu, profile, dtype, (struct gemm_shape){ 1, m, n, k, aligned }, bytes, 0);
 }
 
 /* An op's products. An expert gets any number of tokens, but its rows in memory run along its
@@ -172,7 +176,8 @@ static double groups_s(const struct gpu *gpu, const struct profile *profile, con
                          ? 1
                          : alignment_efficiency(profile, op->dtype, op->m, op->n, op->k);
     return product_s(gpu, profile, op->dtype,
-                     (struct gemm_shape){ op->batch, op->m, op->n, op->k, aligned }, op->bytes);
+                     (struct gemm_shape){ op->batch, op->m, op->n, op->k, aligned }, op->bytes,
+                     op->sum_bytes);
 }
 
 double traffic_s(const struct gpu *gpu, const struct profile *profile, double bytes, double kernels)
@@ -227,6 +232,7 @@ static struct op group_of(const struct op *op)
     group.batch = 1;
     group.flops /= op->batch;
     group.bytes /= op->batch;
+    group.sum_bytes /= op->batch;
     return group;
 }
 

@@ -85,7 +85,7 @@ static double rate_bytes_per_s(enum dispatcher_kind kind, const struct comm_grou
 
 static double all_to_all_cost_s(const struct comm_group *group, const struct dispatch *dispatch)
 {
-    return all_to_all_s(group, dispatch->rows * dispatch->row_bytes);
+    return group->expert_wait_s + all_to_all_s(group, dispatch->rows * dispatch->row_bytes);
 }
 
 /* Dispatch all-gathers the tokens, and each rank keeps those of its experts. Combine is a

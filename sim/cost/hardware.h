@@ -141,6 +141,7 @@ struct profile {
     double gemm_unaligned_efficiency; /* share of the rate left when a dimension is no multiple of
                                          16 bytes */
     double gemm_memory_efficiency;    /* share of memory bandwidth a thin product reaches */
+    double gemm_sum_exposed;          /* share of the traffic of added-to sums that is not hidden */
     double batched_gemm_efficiency; /* share of peak that the products of unfused attention (scores,
                                        context) reach */
     double batched_gemm_half_dim;   /* head dimension at which half of that is reached */
@@ -152,6 +153,7 @@ struct profile {
     double intra_bandwidth_factor,
         intra_latency_factor; /* measured over NCCL's model, within a node */
     double inter_bandwidth_factor, inter_latency_factor; /* ... between nodes */
+    double expert_wait_s; /* of an all-to-all of experts' rows between nodes, beside its messages */
     double overlap_compute_slowdown; /* factor on compute time while a collective runs */
     double overlap_comm_slowdown;
     double chip_spread;  /* standard deviation of sustained speed between chips */
@@ -303,6 +305,7 @@ struct stack {
         product_efficiency;  /* share of the profile's GEMM rate that the stack's libraries reach */
     double optimizer_passes; /* memory traffic of the optimizer relative to one fused pass */
     bool leaves_vocab_odd;   /* a tensor rank's vocabulary is not padded */
+    bool sums_rows_in_dtype; /* ranks with one expert add up their parts of its rows in 16 bits */
     bool keeps_gathered;  /* inputs of products that were gathered stay gathered for the backward */
     bool keeps_quantized; /* weights are kept and gathered quantised where the recipe allows it */
     bool gradients_in_dtype; /* fp16 gradients accumulate and are reduced in fp16; bf16 in fp32 */

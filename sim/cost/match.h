@@ -20,6 +20,7 @@ struct match_rule {
     char use[48];                              /* the cluster or stack */
     char memory[48];      /* rules for stacks: the stack whose memory such rows had; "": `use` */
     char recompute[48];   /* rules for stacks: replaces the row's recompute; "": keeps it */
+    bool spreads_experts; /* rules for stacks: ep not stated is as many as data ranks */
     int optimizer;        /* rules for stacks: enum optimizer of the row's plan */
     char assumption[160]; /* what the rule assumes; "": nothing */
     char skip[160];       /* why such rows cannot be predicted; "": they can */
@@ -71,6 +72,7 @@ struct match {
     const char *memory;    /* the stack whose memory such rows had; "": that of `stack` */
     const char *recompute; /* the recompute that really ran, when the row is known to be wrong; "":
                               the row's */
+    bool spreads_experts;  /* ep is as many as data ranks, when the row does not say */
     int optimizer;         /* enum optimizer */
     const char *skip;      /* why the row cannot be predicted; "": it can */
     double power_w;        /* power limit of each GPU; 0: that of the GPU's file */

@@ -185,6 +185,7 @@ static struct comm_group group_over(const struct system *system, int size, struc
         use_nics(&group, system, span, reach);
         group.bandwidth_factor = profile->inter_bandwidth_factor;
         group.latency_factor = profile->inter_latency_factor;
+        group.expert_wait_s = profile->expert_wait_s;
     }
     use_curves(&group, system);
     return group;

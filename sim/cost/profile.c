@@ -55,6 +55,10 @@ const struct field profile_fields[] = {
       .fallback = "0.4", .doc = "Share of its rate left when 16 bytes do not divide a dimension." },
     { .name = "gemm_memory_efficiency", NUMBER(profile, gemm_memory_efficiency), SHARE,
       .fallback = "0.9", .doc = "Share of the memory bandwidth that thin products reach." },
+    { .name = "gemm_sum_exposed", NUMBER(profile, gemm_sum_exposed), .min = 0, .max = 1,
+      .fallback = "0",
+      .doc = "Share of the traffic of the sums that a product adds to which its multiplications do not "
+             "hide." },
     { .name = "batched_gemm_efficiency", NUMBER(profile, batched_gemm_efficiency), SHARE,
       .fallback = "0.35", .doc = "Share of the peak in scores and context of unfused attention." },
     { .name = "batched_gemm_half_dim", NUMBER(profile, batched_gemm_half_dim), .min = 0,
@@ -82,6 +86,9 @@ const struct field profile_fields[] = {
       .fallback = "1", .doc = "Measured over NCCL's latency, within a node." },
     { .name = "inter_bandwidth_factor", NUMBER(profile, inter_bandwidth_factor), .min = 1e-2,
       .max = 1e2, .fallback = "1", .doc = "Measured over NCCL's bandwidth, between nodes." },
+    { .name = "expert_wait", QUANTITY(SECONDS, expert_wait_s), .min = 0, .max = 1, .fallback = "0 s",
+      .doc = "What an all-to-all of experts' rows between nodes takes beside its messages: ranks come "
+             "late, and their messages differ in size." },
     { .name = "inter_latency_factor", NUMBER(profile, inter_latency_factor), .min = 0, .max = 1e2,
       .fallback = "1", .doc = "Measured over NCCL's latency, between nodes." },
     { .name = "collectives", .kind = FIELD_OTHER, .fallback = "[]",

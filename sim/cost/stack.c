@@ -41,6 +41,9 @@ const struct field stack_fields[] = {
     { .name = "dispatcher", .kind = FIELD_NAME, AT(dispatcher), .names = dispatcher_names,
       .fallback = "alltoall",
       .doc = "How rows go to the ranks of their experts (`list dispatchers`)." },
+    { .name = "row_sums_in_dtype", .kind = FIELD_BOOL, AT(sums_rows_in_dtype), .fallback = "false",
+      .doc = "Ranks that share an expert add up their parts of its rows in the activations' type, as "
+             "where the router's is no other; no: in fp32." },
     { .name = "runtime", .kind = FIELD_NAME, AT(runtime), .names = runtime_names,
       .fallback = "cuda",
       .doc = "CUDA and NCCL, which keep workspaces and buffers of their own, or the executor's host "

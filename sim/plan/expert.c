@@ -129,9 +129,10 @@ static void leave(struct rank_share share, struct passage *passage)
 }
 
 /* Rows go to the ranks of their experts, then to all ranks that share each expert; back, the parts
- * of each row are summed, in fp32 as the shares are, then sent home. A row's share goes with it, as
- * a message of its own, and its gradient comes back (Megatron Core, moe/token_dispatcher.py,
- * MoEAlltoAllTokenDispatcher). The backward's marks are already swapped. */
+ * of each row are summed, in the type of the router's shares, then sent home. A row's share goes
+ * with it, as a message of its own, and its gradient comes back (Megatron Core,
+ * moe/token_dispatcher.py, MoEAlltoAllTokenDispatcher). The backward's marks are already swapped.
+ */
 static bool expert_lower(struct rank_share share, struct ops span, struct ops *out, short *same_as)
 {
     enum { SHARE_BYTES = 4 };
@@ -142,8 +143,8 @@ static bool expert_lower(struct rank_share share, struct ops span, struct ops *o
     double value_bytes = dtype_bytes(mark.dtype), values = mark.comm_bytes / value_bytes;
     struct passage passage = { mark, out,
                                .share_bytes = dispatches ? SHARE_BYTES * values / mark.n : 0,
-                               .part_bytes =
-                                   (dispatches ? value_bytes : SHARE_BYTES) * values * share.etp };
+                               .part_bytes = (dispatches ? value_bytes : mark.row_sum_bytes) *
+                                             values * share.etp };
     if (share.ep == 1 && share.etp == 1)
         return false;
     if (enters && is_forward)
