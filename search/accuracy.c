@@ -12,11 +12,12 @@
 /* The fastest plan of one exchange so far. */
 struct trial {
     const struct search_request *request;
-    struct evaluators evaluators; /* of all searches: no piece's cost depends on the exchange */
+    struct evaluators
+        evaluators; /* shared by all searches, as no piece's cost depends on the exchange */
     struct accuracy_result *result;
     struct accurate_plan best; /* of this exchange */
     bool has_best;
-    double floor_s; /* no step is shorter */
+    double floor_s; /* a lower bound of every step */
     double start_s;
 };
 

@@ -21,28 +21,28 @@ enum { FIRST_ROUND = 4, LONGEST_ROUND = 128 };
 static const double rounding = 1e-12;
 
 struct worker {
-    struct evaluator *evaluator; /* since it has had work */
+    struct evaluator *evaluator; /* NULL until the worker gets work */
     struct tally tally;
-    bool was_late; /* did not list all its blocks */
+    bool was_late; /* it left blocks unlisted when time was short */
 };
 
 struct bnb {
     const struct search *search;
-    struct evaluators own; /* where the request has none */
+    struct evaluators own; /* used when the request brings none */
     struct evaluators *evaluators;
     struct worker *workers;
     int jobs;
-    struct families *found;   /* by each worker */
-    struct families families; /* of all, by floor */
-    bool is_listed;           /* every family is there */
-    size_t next;              /* families before it were looked at */
-    size_t known;             /* families before it have no rough floors */
+    struct families *found;   /* [worker] */
+    struct families families; /* of all workers, by rising floor */
+    bool is_listed;           /* `families` has every family of the space */
+    size_t next;              /* families before this index were examined */
+    size_t known;             /* families before this index have no rough floors */
     struct frontier best;
-    struct frontier *round; /* of each family of a round, the plans that may be kept */
+    struct frontier *round; /* per family of a round: the plans that may be kept */
     /* The fastest plan whose risk of running out of memory is too high, and of each family. */
     struct frontier tight, *round_tight;
-    bool *is_open;       /* of each family of a round: not examined to the end */
-    double open_floor_s; /* least floor of those */
+    bool *is_open; /* per family of a round: time ran out before all its plans were examined */
+    double open_floor_s; /* least floor of these families */
 };
 
 /* One family, examined by one worker. */
@@ -127,7 +127,7 @@ static bool ranks_by_memory(const struct bnb *bnb)
     return bnb->best.objective == OBJECTIVE_MEMORY;
 }
 
-/* A plan above these cannot be kept, or need not be found. */
+/* A plan whose bound is above this time cannot be kept, or need not be found. */
 static double worst_step_s(const struct bnb *bnb)
 {
     const struct frontier *best = &bnb->best;

@@ -26,7 +26,7 @@ static void scale_memory_bandwidth(struct system *system, double factor, struct 
     system->gpu.memory_bytes_per_s *= factor;
 }
 
-/* Measured collectives, inside a node or across several. */
+/* Scales the measured curves of collectives inside a node, or of those across nodes. */
 static void scale_curves(struct profile *profile, bool in_node, double factor, struct arena *arena)
 {
     if (profile->num_curves == 0)

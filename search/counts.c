@@ -14,7 +14,7 @@ struct values counts_all(const struct cluster *cluster, int most, struct arena *
     return counts;
 }
 
-/* 2^k or 3 x 2^k. */
+/* Whether the number is 2^k or 3 x 2^k. */
 static bool is_round(int nodes)
 {
     while (nodes % 2 == 0)

@@ -42,7 +42,7 @@ struct ordered {
     int place;
 };
 
-/* Equal runs stay in the order of their steps. */
+/* Sorts by the run's time; plans with equal times stay in the order of their steps. */
 static int compare_runs(const void *a, const void *b)
 {
     const struct ordered *left = a, *right = b;

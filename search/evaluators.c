@@ -7,7 +7,7 @@
 
 struct worker_evaluator {
     struct evaluator *evaluator;
-    int search; /* the last that it was turned to */
+    int search; /* number of the search it was last prepared for */
 };
 
 void evaluators_release(struct evaluators *evaluators)
@@ -19,7 +19,7 @@ void evaluators_release(struct evaluators *evaluators)
     *evaluators = (struct evaluators){ 0 };
 }
 
-/* Bytes tell: equal models that differ in padding only cost time. */
+/* Compares bytes. Models that differ in padding alone count as different, which only costs time. */
 static bool knows(const struct evaluators *evaluators, const struct model *model)
 {
     return evaluators->model && memcmp(evaluators->model, model, sizeof *model) == 0;

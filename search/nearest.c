@@ -7,7 +7,7 @@
  * first that fits in STEPS steps. */
 enum { NODES_IN_A_ROW = 16, MOST_GPUS = 65536, STEPS = 16 };
 
-/* The same request on another number of GPUs. */
+/* The request on another number of GPUs. */
 struct other {
     const struct search *search;
     const struct search_request *asked; /* its progress callback shows that the search continues */

@@ -137,7 +137,7 @@ static void find_flip(void *context, size_t index, int worker)
     }
 }
 
-/* The smaller change of the two. */
+/* The one of two changes that is nearer to factor 1. */
 static struct flip nearer_flip(struct flip up, struct flip down)
 {
     if (up.factor == 0 || down.factor == 0)
@@ -222,7 +222,7 @@ struct tipping {
     struct flip *flips;
 };
 
-/* One class and direction at a time, as find_flip. */
+/* Handles one class and direction, numbered as for find_flip. */
 static void find_tipping(void *context, size_t index, int worker)
 {
     (void)worker;

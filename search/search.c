@@ -151,7 +151,7 @@ static const struct search_method *find_method(const char *name, struct err *err
     return method;
 }
 
-/* Options that the method does not know are refused, not ignored. */
+/* Refuses options about stages that the method would ignore. */
 static bool can_divide(const struct search_method *method, const struct search_request *request,
                        struct err *err)
 {
@@ -179,9 +179,9 @@ static int within(int value, int least, int most)
     return value < least ? least : value > most ? most : value;
 }
 
-/* The one place that says what plans of a search may take. The risk grows with what is predicted:
- * plans below the peak that has it are those of less risk, so that bounds and proofs of all methods
- * hold for them. */
+/* Sets the memory that plans of this search may take; no other place does. The risk of running out
+ * of memory grows with the predicted peak, so the plans within the accepted risk are those below
+ * one peak, and the bounds and proofs of all methods hold for them. */
 static void plan_memory_of(const struct search_request *asked, struct system *system)
 {
     struct gpu *gpu = &system->gpu;

@@ -42,7 +42,7 @@ static const int default_zeros[] = { 0, 1, 2, 3 };
 
 /* --- domains ---------------------------------------------------------------------------------- */
 
-/* The degrees that the axis names, rising. */
+/* The degrees that the axis' next_degree() names, in rising order. */
 static struct values list_degrees(const struct axis *axis, const struct space *space,
                                   struct arena *arena)
 {
@@ -69,8 +69,8 @@ static struct values list_etps(const struct space *space, struct arena *arena)
  * those of an axis. */
 struct domain {
     const char *token;
-    size_t values; /* its list's offset in struct space */
-    size_t member; /* its offset in struct plan */
+    size_t values; /* offset of its list in struct space */
+    size_t member; /* offset of its member in struct plan */
     bool is_flag;  /* the member is a bool, else an int */
     int count;
     const int *defaults;
@@ -89,7 +89,7 @@ static const struct domain domains_of_words[] = {
 /* Words that follow from others, or are checked when a plan is complete. */
 static const char *const derived[] = { "dp", "vpp", "stages", "schedule" };
 
-/* The axes' come first. */
+/* Domains of axes come first, then the other words'. */
 static int num_domains(void)
 {
     return num_axes + LENGTH(domains_of_words);
@@ -107,7 +107,7 @@ static struct domain domain_at(int number)
     };
 }
 
-/* Not of an axis whose degree follows from the others. */
+/* False for an axis whose degree follows from the others. */
 static bool has_values(const struct domain *domain)
 {
     return !domain->axis || domain->axis->next_degree;
@@ -157,7 +157,7 @@ static struct values *values_of(const struct domain *domain, struct space *space
     return (struct values *)((char *)space + domain->values);
 }
 
-/* In its place among rising values; lists are the enum's order where they are of words. */
+/* Adds the value in rising order; values of words are in the order of their enum. */
 static void add_value(struct values *values, int value, struct arena *arena)
 {
     int *at = ARENA_ARRAY(arena, int, (size_t)values->count + 1);
@@ -239,13 +239,13 @@ static bool take_rest(const struct space *space, struct plan *plan)
     return true;
 }
 
-/* The same; it must be the fixed dp if there is one. */
+/* take_rest(), and whether dp is the fixed one if there is one. */
 static bool find_data_ranks(const struct space *space, struct plan *plan)
 {
     return take_rest(space, plan) && (space->dp == 0 || space->dp == plan->dp);
 }
 
-/* An axis whose listed degrees multiply to the GPUs. */
+/* Whether the axis has a list of degrees and ranks of its own. */
 static bool has_own_degrees(int axis)
 {
     return axes[axis]->next_degree && !axes[axis]->is_folded;
@@ -578,7 +578,8 @@ static bool meet_family(const struct space *space, const struct plan *plan,
     const struct plan_rule *broken = space_check(space, plan);
     bool may_stand = !broken || plan_rule_reads_state(broken);
     if (may_stand && broken && plan->shard > 0 && !has_possible(space, plan))
-        return space_walk_family(space, plan, visitor); /* reports the rules, and visits nothing */
+        return space_walk_family(space, plan,
+                                 visitor); /* this reports the rules, and visits no plan */
     if (may_stand)
         return visitor->visit(visitor->context, plan);
     visitor->exclude(visitor->context, broken, space_family_size(space));

@@ -24,7 +24,8 @@ void stairs_add(struct stairs *stairs, double bytes, double step_s)
         return;
     if (index > 0 && stairs->at[index - 1].bytes == bytes)
         index--;
-    size_t end = index; /* the stairs from here on that it beats are removed */
+    /* Stairs from `index` to `end` need no less memory and are slower: they are removed. */
+    size_t end = index;
     while (end < stairs->count && stairs->at[end].step_s >= step_s)
         end++;
     if (stairs->count == stairs->capacity) {

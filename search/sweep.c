@@ -23,9 +23,9 @@ struct run {
     const struct sweep *sweep;
     struct worker *workers;
     int jobs;
-    struct families *found;   /* by each worker */
-    struct families families; /* of all, by floor; each in all rank orders of its site */
-    size_t next;              /* families before it were looked at */
+    struct families *found;   /* [worker] */
+    struct families families; /* of all workers, by rising floor; each in all orders of its site */
+    size_t next;              /* families before this index were examined */
 };
 
 static const struct space *space_of(const struct run *run)
@@ -60,13 +60,13 @@ static bool must_stop(const struct run *run, struct worker *worker)
 struct look {
     const struct run *run;
     struct worker *worker;
-    struct families *found; /* by that worker */
+    struct families *found; /* of the worker that examines it */
     size_t site;
     int at[MAX_RANK_ORDERS][MAX_AXES];
     struct rank_orders orders; /* views `at` */
     double family_floor_s;
     struct block_floors floors;
-    int recompute; /* of floor_s */
+    int recompute; /* the recompute that floor_s is for */
     double floor_s;
 };
 

@@ -5,7 +5,8 @@
 #include <math.h>
 
 const double sure_enough = 0.95;
-/* Fewer GPUs are worth this much of the chance, and what is expected beyond that much. */
+/* A trial on fewer GPUs is preferred if its chance is at most `as_good` lower. Beyond `plenty` a
+ * higher chance counts for nothing. */
 static const double as_good = 0.005, plenty = 0.97;
 
 bool trial_predict(const struct trial_place *place, const struct plan *plan, int gpus, double batch,
@@ -24,7 +25,7 @@ bool trial_predict(const struct trial_place *place, const struct plan *plan, int
     return true;
 }
 
-/* With so many replicas; a group that ZeRO shards over has no more than there are. */
+/* The plan with `dp` replicas; its sharding group is cut to as many. */
 static struct plan with_replicas(const struct plan *rival, int dp)
 {
     struct plan plan = *rival;
@@ -72,7 +73,7 @@ struct pick {
     const struct trial *trials;
     const int *runs;
     int count;
-    int chosen[MOST_TRIALS]; /* trials */
+    int chosen[MOST_TRIALS]; /* indices of trials */
     int n;
 };
 
@@ -92,8 +93,8 @@ static bool is_chosen(const struct pick *pick, int trial)
     return false;
 }
 
-/* Puts the best trial at place `at` of n. Of those as good the one on the fewest GPUs, and of these
- * the one that tells most. */
+/* Puts the best trial at place `at` of n. Among trials that are about as good it takes those on the
+ * fewest GPUs, and of these the most informative. */
 static struct outlook fill(struct pick *pick, int at, int n)
 {
     struct outlook best = { -1, 0 };
@@ -123,7 +124,7 @@ static struct outlook fill(struct pick *pick, int at, int n)
     return best;
 }
 
-/* Takes out what the others make up for. */
+/* Removes trials without which the others are as good. */
 static void drop_idle(struct pick *pick, double p_best)
 {
     for (int i = pick->n - 1; i >= 0 && pick->n > 1; i--) {
@@ -139,7 +140,8 @@ static void drop_idle(struct pick *pick, double p_best)
     }
 }
 
-/* First what tells most alone, then what tells most beside it. */
+/* Orders the trials: first the one that is most informative alone, then the one that adds most to
+ * it. */
 static void put_in_order(const struct pick *pick, struct proposal *out)
 {
     int chosen[MOST_TRIALS] = { 0 };
@@ -172,7 +174,7 @@ int trials_propose(const struct belief *belief, const struct trial *trials, cons
         outlook = fill(&pick, pick.n, pick.n + 1);
         pick.n++;
     }
-    /* One that was best alone may not be best beside the others. */
+    /* a trial that was best alone may not be best together with the others */
     for (int i = 0; i < pick.n && pick.n > 1; i++)
         outlook = fill(&pick, i, pick.n);
     drop_idle(&pick, outlook.p_best);

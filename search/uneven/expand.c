@@ -18,8 +18,8 @@ struct expander {
     struct fronts fronts;
     struct expansion best;
     int *layers; /* layers of the current node; num_stages long */
-    int *kept;   /* layers of the fastest */
-    int *seed;   /* timed before */
+    int *kept;   /* layers of the fastest division so far */
+    int *seed;   /* the division that was timed first */
     struct node *nodes;
     int num_nodes, node_capacity;
     int *heap; /* open nodes, the least bound first */

@@ -21,8 +21,9 @@ const char *lattice_lacks(const struct space *space)
 
 /* Blocks of plans with one number of stages. */
 struct stages_space {
-    struct space space;  /* with one pp and given chunks */
-    double divisions[2]; /* new ones with one recompute, and with block:N */
+    struct space space; /* the space with this pp and given chunks */
+    double
+        divisions[2]; /* divisions that only this space has: with one recompute, and with block:N */
     size_t first_block;
 };
 
@@ -30,13 +31,13 @@ struct stages_space {
  * count points, and the product is taken once. */
 struct left_out {
     double *broken;    /* points by the first rule they break, by number of rule */
-    double bounded[2]; /* of one recompute, of block:N */
+    double bounded[2]; /* points ruled out by bounds: with one recompute, and with block:N */
 };
 
 struct finder {
     struct evaluator *evaluator;
     struct tally tally;        /* whether it was ended early */
-    struct left_out *left_out; /* indexed as the listing's spaces */
+    struct left_out *left_out; /* [index of the listing's spaces] */
     struct lattice found;
 };
 

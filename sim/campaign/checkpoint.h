@@ -10,10 +10,11 @@
 
 struct checkpoint {
     double bytes;
-    double storage_bytes_per_s; /* of all hosts */
-    double copy_s;              /* from each GPU to its host, the longest */
-    double storage_s;           /* to storage, or from it */
-    double peer_s; /* from each host to its peer's memory, over all of its cards; 0: no peer */
+    double storage_bytes_per_s; /* of all hosts together */
+    double copy_s;              /* from a GPU to its host, for the GPU that takes longest */
+    double storage_s;           /* to write to storage, or to read from it */
+    double
+        peer_s; /* from each host to its peer's memory, over all of its network cards; 0: no peer */
 };
 
 /* stages: memory of the plan's stages. */

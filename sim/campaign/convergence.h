@@ -105,7 +105,7 @@ double convergence_steps(const struct convergence *convergence, const struct exc
 /* The evidence for a number of steps. */
 enum steps_basis {
     STEPS_EXACT,     /* the same sums as all-reduce's */
-    STEPS_FITTED,    /* the theorems' orders with constants fitted on one's own runs */
+    STEPS_FITTED,    /* the theorems' orders with constants fitted on the user's runs */
     STEPS_PUBLISHED, /* published runs that matched all-reduce's accuracy in the same steps */
     STEPS_BOUND,     /* the theorems' worst case alone */
 };

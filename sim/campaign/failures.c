@@ -51,7 +51,7 @@ double lost_hosts_hold_pair(int hosts, int lost)
     return 1 - none;
 }
 
-/* Chance that one of them takes `hosts` hosts: geometric. */
+/* Chance that one hardware failure takes out `hosts` hosts, which is geometrically distributed. */
 static double takes(const struct failures *failures, int hosts)
 {
     double goes_on = 1 - 1 / failures->hosts_lost;
@@ -69,7 +69,8 @@ double failures_lose_pair(const struct failures *failures)
         share += chance * lost_hosts_hold_pair(n, lost);
         rest -= chance;
     }
-    return failures->hardware_share * (share + fmax(0, rest)); /* the rest loses all hosts */
+    return failures->hardware_share *
+           (share + fmax(0, rest)); /* the remaining probability is that of losing all hosts */
 }
 
 /* p_0 = e^-a, p_k = a/k times the sum over j of j f_j p_(k-j); a failures are under repair on

@@ -11,8 +11,8 @@
 
 struct failures {
     double mtbf_s;         /* of the whole job */
-    double hardware_share; /* of its failures, that take hosts out */
-    double hosts_lost;     /* by one of those, mean; >= 1 */
+    double hardware_share; /* share of its failures that take hosts out */
+    double hosts_lost;     /* mean number of hosts that such a failure takes out; >= 1 */
     int hosts;
 };
 struct failures failures_of(const struct system *system);
@@ -22,11 +22,12 @@ struct failures failures_of(const struct system *system);
  * at random: k of n hosts hold no pair with chance C(n/2, k) 2^k / C(n, k) (Wang et al. 2023,
  * Gemini, section 4). 1 without another host. */
 double failures_lose_pair(const struct failures *failures);
-/* The same of k lost hosts out of n. */
+/* The chance that k lost hosts out of n include a host and its peer. */
 double lost_hosts_hold_pair(int hosts, int lost);
 
-/* The fewest spare hosts that at 99 of 100 times stand in for all that are under repair: those of a
- * Poisson number of failures (Panjer 1981); as many as the job has at most. */
+/* The fewest spare hosts that replace all hosts under repair with probability 99 %. The number of
+ * failures is Poisson, that of hosts follows by Panjer's recursion (1981); at most the job's hosts.
+ */
 int failures_spare_hosts(const struct failures *failures, double repair_s);
 
 /* Published rates of interruptions of runs, of all causes. */

@@ -43,14 +43,14 @@ static struct renewal renewal_of(const struct run *run, const struct goodput *go
 /* --- where the time goes -----------------------------------------------------------------------
  */
 
-/* Mean length of a recovery that ends, or that a failure ends. */
+/* Mean length of a recovery, which ends by itself or by the next failure. */
 static double attempt_s(double mtbf_s, double restart_s)
 {
     return -mtbf_s * expm1(-restart_s / mtbf_s);
 }
 
-/* Each failure, those in recoveries too, begins a recovery, so recoveries take their mean length
- * times the rate. */
+/* Share of the time in recoveries: their mean length times the rate of failures, as each failure
+ * begins one, also a failure within a recovery. */
 static double restart_share(const struct renewal *renewal)
 {
     double q = renewal->deep.share, mtbf_s = renewal->mtbf_s;
@@ -70,8 +70,8 @@ static void fill_shares(struct goodput *out)
 /* --- the run -----------------------------------------------------------------------------------
  */
 
-/* A sum of n losses has the variance n E[loss^2], and a loss is R + W and a part of the interval
- * that is as likely to be short as long. */
+/* A sum of a Poisson number of losses, n in the mean, has the variance n E[loss^2]. A loss is R + W
+ * and a uniformly distributed part of the interval. */
 double goodput_chance_deviation(const struct goodput *of, double run_s)
 {
     const struct renewal *renewal = &of->renewal;
@@ -88,8 +88,9 @@ static double kept_at_rate(const struct goodput *of, double factor)
     return renewal_kept(&renewal, of->interval_s);
 }
 
-/* 90 % of the error in the step's time, in the rate of failures and by chance: independent, so
- * their squares add, in log time. The interval between checkpoints stays as it is. */
+/* The 90 % interval of the run's time. The errors of the step time, of the failure rate and of
+ * chance are independent, so the squares of their logarithms add. The interval between checkpoints
+ * is fixed. */
 static struct expected run_time(const struct run *run, const struct goodput *of)
 {
     if (of->kept <= 0)

@@ -15,7 +15,7 @@ struct run {
     const struct model *model;
     const struct plan *plan;
     const struct stage_memory *stages;
-    double work_s; /* of all its steps */
+    double work_s; /* time of all its steps */
     double step_s, step_low_s, step_high_s;
 };
 

@@ -39,8 +39,8 @@ const struct loss_law loss_laws[NUM_LOSS_LAWS] = {
 /* Muennighoff et al. 2023, appendix A: R*_D and R*_N. */
 static const double lasting_repeats = 15.387756, lasting_excess = 5.309743;
 
-/* What `amount` is worth when all of it beyond `base` is worth less: the share that a unit adds
- * falls as e^(-R/R*), R units of `base` having been added. */
+/* The effective amount when everything beyond `base` counts less: after R times `base` has been
+ * added, a further unit counts e^(-R/R*). */
 static double with_decay(double base, double amount, double lasting)
 {
     double repeats = amount / base - 1;
@@ -123,8 +123,8 @@ static double loss_at(const struct loss_law *law, struct scaling_budget budget, 
     return training.tokens > 0 ? scaling_loss(law, training) : HUGE_VAL;
 }
 
-/* Sizes from 1 to those that the FLOPs show a single token: a grid finds the valley, and a golden
- * section its floor. */
+/* Tries sizes from 1 to the largest that the FLOPs can train on one token: a grid brackets the
+ * minimum, and a golden section finds it. */
 struct training scaling_best(const struct loss_law *law, struct scaling_budget budget)
 {
     enum { CELLS = 400, TURNS = 60 };

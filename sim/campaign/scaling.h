@@ -7,7 +7,7 @@
 #define SIM_CAMPAIGN_SCALING_H
 
 struct loss_law {
-    double least;                   /* E: what no size and no data removes */
+    double least;                   /* E: the loss that remains at any size and with any data */
     double of_size, of_tokens;      /* A, B */
     double size_power, token_power; /* alpha, beta */
     double least_deviation;         /* standard error of E; 0: not published */
@@ -19,7 +19,7 @@ enum loss_law_name { LAW_CORRECTED, LAW_CHINCHILLA, LAW_C4, NUM_LOSS_LAWS };
 extern const char *const loss_law_names[]; /* "corrected", "chinchilla", "c4", NULL */
 extern const struct loss_law loss_laws[NUM_LOSS_LAWS];
 
-/* A model and its tokens: `unique` different ones (0: all), which the rest of `tokens` repeats. */
+/* A model and its tokens, of which `unique` (0: all) are different and the rest repeat them. */
 struct training {
     double parameters, tokens, unique;
 };
@@ -47,8 +47,8 @@ struct loss_interval scaling_loss_interval(const struct loss_law *law, struct tr
 double scaling_best_size(const struct loss_law *law, double product);
 double scaling_size_for_tokens(const struct loss_law *law, double tokens);
 
-/* What FLOPs pay for. Serving a token takes a forward pass, 2 N FLOPs, a third of training on it
- * (Sardana et al. 2024, equation 2). */
+/* The FLOPs to spend, and on what. Serving a token takes a forward pass, 2 N FLOPs, a third of
+ * training on it (Sardana et al. 2024, equation 2). */
 struct scaling_budget {
     double flops;  /* of training and serving */
     double served; /* tokens that the model will serve; 0: none */

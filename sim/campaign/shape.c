@@ -67,7 +67,7 @@ static struct model widened(const struct model *style, int heads)
     return model;
 }
 
-/* Whole layers that bring a width nearest to a size. */
+/* The whole number of layers at which a model of this width is nearest to a size. */
 static int layers_for(const struct model *model, double parameters)
 {
     double fixed = model_embedding_parameters(model) + model_head_parameters(model);
@@ -75,7 +75,7 @@ static int layers_for(const struct model *model, double parameters)
     return multiple_of(layers, layers >= 24 ? 4 : layers >= 8 ? 2 : 1);
 }
 
-/* Size at the aspect's own number of layers, whole or not. */
+/* The size when the number of layers follows the aspect exactly, whole or not. */
 static double size_at(const struct model *model, enum aspect aspect)
 {
     double layers = fmax(1, aspect_layers(aspect, model->hidden));
@@ -83,8 +83,8 @@ static double size_at(const struct model *model, enum aspect aspect)
            layers * model_layer_parameters(model);
 }
 
-/* Heads that come in units of the largest power of two, up to 8, that is a quarter of them or
- * less. */
+/* The unit that heads are a multiple of: the largest power of two, up to 8, that is at most a
+ * quarter of them. */
 static int head_unit(int heads)
 {
     int unit = 1;

@@ -12,12 +12,12 @@
 struct time_to_accuracy {
     double all_reduce_steps; /* tokens over those of a batch */
     double transient_steps;  /* steps that the exchange's transient adds */
-    double noise_factor;     /* factor on all-reduce's steps, besides; HUGE_VAL: never reached */
+    double noise_factor;     /* a further factor on all-reduce's steps; HUGE_VAL: never reached */
     double gradient_error;   /* kappa of a robust rule (sim/exchange/robust.h); 0: none */
     enum steps_basis basis;  /* of `steps` */
     const char *source;
-    double steps;                    /* to go by */
-    double seconds;                  /* of them */
+    double steps;                    /* the expected number */
+    double seconds;                  /* the time of these steps */
     double most_steps, most_seconds; /* by the theorems' worst case; HUGE_VAL: never reached */
 };
 

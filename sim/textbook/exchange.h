@@ -18,7 +18,7 @@ struct textbook_wires {
  * as only one member sends to the next node. */
 struct textbook_link textbook_ring_link(const struct textbook_wires *wires, int size, int stride);
 
-/* The same for a phase; neighbours in a graph each use only their own share. */
+/* The link of a phase: a ring's, but neighbours in a graph each use only a rank's own share. */
 struct textbook_link textbook_phase_link(const struct textbook_wires *wires,
                                          const struct exchange_phase *phase);
 double textbook_phase_s(const struct textbook_wires *wires, const struct exchange_phase *phase);

@@ -10,7 +10,7 @@ enum textbook_schedule {
     TEXTBOOK_GPIPE, /* all forwards, then all backwards */
     TEXTBOOK_NAIVE, /* one microbatch after another, each through all stages and back */
     TEXTBOOK_ZB_H1, /* split weight gradients, within 1F1B's memory */
-    TEXTBOOK_ZB_H2, /* the same within twice that memory */
+    TEXTBOOK_ZB_H2, /* split weight gradients, within twice 1F1B's memory */
     NUM_TEXTBOOK_SCHEDULES
 };
 
