@@ -4,6 +4,7 @@
 #include "base/random.h"
 #include "sim/engine/chances.h"
 #include "sim/engine/interval.h"
+#include "sim/plan/state_share.h"
 
 #include <math.h>
 #include <stddef.h>
@@ -34,7 +35,7 @@ bool plans_are_alike(const struct plan *a, const struct plan *b, int class)
     if (class == CLASS(pipeline) || class == CLASS(bubble))
         return a->pp == b->pp && a->vpp == b->vpp && has_same_shapes(a, b);
     if (class == CLASS(data) || class == CLASS(optimizer))
-        return a->zero == b->zero && a->tp == b->tp && a->pp == b->pp && a->ep == b->ep;
+        return plans_cut_alike(a, b) && a->tp == b->tp && a->pp == b->pp && a->ep == b->ep;
     return has_same_shapes(a, b);
 }
 

@@ -173,10 +173,10 @@ double work_mean_floor_s(const struct work *w)
 {
     const double rounding = 1e-9;
     const struct plan *plan = w->plan;
-    double m = w->num_microbatches;
+    double m = w->num_microbatches, p = plan->pp;
     bool is_whole = plan->vpp == 1 && !generator_splits(w->generator);
     if (w->generator->pairs || work_is_folded(w) || !exchange_keeps_replicas_equal(&plan->exchange))
         return 0;
     double passes_s = (1 - rounding) * least_passes_s(w);
-    return is_whole ? passes_s / (1 - pow(1 - 1 / m, plan->pp)) : passes_s * m / plan->pp;
+    return is_whole ? passes_s / (1 - pow(1 - 1 / m, p)) : passes_s * m / p;
 }

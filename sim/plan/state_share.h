@@ -32,6 +32,12 @@ static inline bool plan_cuts_beyond(const struct plan *plan, int most)
     return plan->zero > most;
 }
 
+/* Whether two plans shard the same parts. */
+static inline bool plans_cut_alike(const struct plan *a, const struct plan *b)
+{
+    return a->zero == b->zero;
+}
+
 /* The ranks that shard `what`: each keeps 1 / ranks of it. */
 static inline int state_ranks(const struct plan *plan, enum state what)
 {
