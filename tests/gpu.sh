@@ -465,11 +465,34 @@ torch_step_s() { # MODEL_FILE MICROBATCH MICROBATCHES
     sed -n 's/.*"step_s": \([-0-9.e+]*\).*/\1/p' "$own/torch.json"
 }
 
+# part FILE KIND...: milliseconds that a run measured of these kinds of ops
+part() {
+    local file=$1 kind
+    shift
+    for kind; do
+        sed -n "/^    \"$kind\": {/,/}/ s/^ *\"measured_s\": \([-0-9.e+]*\),*/\1/p" "$file"
+    done | awk '{ sum += $1 } END { printf "%.1f", 1e3 * sum }'
+}
+
+# beside_registered MODEL FILE: what docs/performance.md said beforehand, part by part, on this GPU
+beside_registered() {
+    local gpu row
+    gpu=$(nvidia-smi --query-gpu=name --format=csv,noheader | grep -Eo 'H[12]00' | head -n 1)
+    row=$(grep "^| $1 | ${gpu:-none} |" docs/performance.md)
+    [ "$row" ] || { echo "nothing is registered for $1 on ${gpu:-this GPU}"; return; }
+    awk -F ' *[|] *' -v step="$(number "$2" measured step_s)" -v mfu="$(number "$2" measured mfu)" \
+        -v products="$(part "$2" gemm)" -v attention="$(part "$2" flash_attention)" \
+        -v bandwidth="$(part "$2" norm residual activation embedding cross_entropy bias_grad rotary OPT)" '{
+            printf "measured (registered), ms: step %.1f (%s), products %s (%s), attention %s (%s), ",
+                1e3 * step, $4, products, $6, attention, $7
+            printf "bandwidth %s (%s); MFU %.1f (%s) %%\n", bandwidth, $8, 100 * mfu, $5 }' <<<"$row"
+}
+
 # speed MODEL MICROBATCH MICROBATCHES: a step without dropout, as PyTorch's is
 speed() {
     local cluster=() torch_s code batch=$(($2 * $3))
     if [ -e "$here" ]; then cluster=(--cluster "$here"); else echo "not calibrated"; fi
-    sed 's/"dropout": [0-9.]*/"dropout": 0/' "$presets/$1.json" >"$own/model.json"
+    sed 's/"dropout": [0-9][0-9.]*/"dropout": 0/' "$presets/$1.json" >"$own/model.json"
     torch_s=$(torch_step_s "$own/model.json" "$2" "$3")
     "$program" run --model "$own/model.json" --gpus 1 "${cluster[@]}" --batch "$batch" \
         --layout "mb$2" --backend cuda --steps 8 --json >"$own/run.json"
@@ -480,6 +503,7 @@ speed() {
     figure step_s "$(number "$own/run.json" measured step_s)"
     figure predicted_step_s "$(number "$own/run.json" predicted step_s)"
     figure torch_step_s "$torch_s"
+    beside_registered "$1" "$own/run.json"
     awk -v mfu="$(number "$own/run.json" measured mfu)" -v step="$(number "$own/run.json" measured step_s)" \
         -v predicted="$(number "$own/run.json" predicted step_s)" -v torch="$torch_s" 'BEGIN {
             printf "MFU measured %.1f %%, predicted %.1f %%", 100 * mfu, 100 * mfu * step / predicted

@@ -33,27 +33,21 @@ __global__ void norm_backward_row(struct norm_backward a)
     const T *stream = a.stream ? (const T *)a.stream + row * width : NULL;
     T *dx = (T *)a.dx + row * width;
     row_statistics s = statistics_at<is_centered>(a, row);
-    float mean_g = 0;
-    if (is_centered)
-        mean_g = sum_row<N>(width, parts,
-                            [&](long i) {
-                                float d[N], g[N], sum = 0;
-                                load_values<N>(dy + i, d);
-                                load_values<N>(gamma + i, g);
-                                for (int j = 0; j < N; j++)
-                                    sum += d[j] * g[j];
-                                return sum;
-                            }) /
-                 (float)width;
-    float covariance = sum_row<N>(width, parts, [&](long i) {
-        float d[N], g[N], v[N], sum = 0;
+    float sum_g = 0, covariance = 0;
+    for (long i = (long)threadIdx.x * N; i < width; i += (long)blockDim.x * N) {
+        float d[N], g[N], v[N], sum = 0, products = 0;
         load_values<N>(dy + i, d);
         load_values<N>(gamma + i, g);
         load_values<N>(x + i, v);
-        for (int j = 0; j < N; j++)
-            sum += d[j] * g[j] * (v[j] - s.mean);
-        return sum;
-    });
+        for (int j = 0; j < N; j++) {
+            sum += d[j] * g[j];
+            products += d[j] * g[j] * (v[j] - s.mean);
+        }
+        sum_g += sum;
+        covariance += products;
+    }
+    float mean_g = is_centered ? reduce_block(sum_g, 0.0F, add(), parts) / (float)width : 0;
+    covariance = reduce_block(covariance, 0.0F, add(), parts);
     float mean_g_xhat = covariance * s.rstd / (float)width;
     for (long i = (long)threadIdx.x * N; i < width; i += (long)blockDim.x * N) {
         float d[N], g[N], v[N], others[N] = {};

@@ -66,6 +66,15 @@ static double comm_alone_s(const struct timer *timer, const struct op *op)
     return collective_s(group, COLLECTIVE_ALL_REDUCE, op->comm_bytes);
 }
 
+/* Where the profile has measured the kernel, its time is the stack's own. */
+static double attention_efficiency(const struct system *system, const struct op *op)
+{
+    if (measured_op_s(&system->profile, op) >= 0)
+        return 1;
+    return op->pass == PASS_FORWARD ? system->stack.attention_forward_efficiency
+                                    : system->stack.attention_backward_efficiency;
+}
+
 static double run_alone_s(const struct timer *timer, const struct op *op)
 {
     if (op_is_collective(op->kind))
@@ -73,6 +82,8 @@ static double run_alone_s(const struct timer *timer, const struct op *op)
     const struct system *system = timer->system;
     enum attention_kernel attention = (enum attention_kernel)timer->question->attention;
     double alone_s = op_s(&system->gpu, &system->profile, attention, op);
+    if (op->kind == OP_FLASH_ATTENTION)
+        return alone_s / attention_efficiency(system, op);
     if (op->kind != OP_GEMM)
         return alone_s;
     double efficiency = system->stack.product_efficiency;

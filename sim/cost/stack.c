@@ -57,6 +57,13 @@ const struct field stack_fields[] = {
     { .name = "product_efficiency", .kind = FIELD_NUMBER, AT(product_efficiency), .min = 0.01,
       .max = 2, .fallback = "1",
       .doc = "Share of the profile's rate of matrix products that the family's libraries reach." },
+    { .name = "attention_forward_efficiency", .kind = FIELD_NUMBER, AT(attention_forward_efficiency),
+      .min = 0.01, .max = 2, .fallback = "1",
+      .doc = "Share of the profile's rate of its attention kernel that the family's own reaches; not where "
+             "the profile has measured kernels." },
+    { .name = "attention_backward_efficiency", .kind = FIELD_NUMBER,
+      AT(attention_backward_efficiency), .min = 0.01, .max = 2, .fallback = "1",
+      .doc = "The same in the backward." },
     { .name = "issue", QUANTITY(SECONDS, host.issue_s), .min = 0, .max = 1, .fallback = "5 us",
       .doc = "Host time to launch one kernel, eager." },
     { .name = "graph_kernel", QUANTITY(SECONDS, host.graph_kernel_s), .min = 0, .max = 1,

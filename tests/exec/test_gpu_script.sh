@@ -58,6 +58,7 @@ EOM
 chmod +x "$work/bin/python3"
 SIMSEARCH_HOLLOW_GPUS=1 gpu_script 0 '^(graphs|gpt2, bf16|calibrate --refine)$'
 shows '^graphs +passed .* the same losses'
+shows '^measured \(registered\), ms: step [0-9.]+ \([0-9.]+ \([0-9.]+ to .* products [0-9.]+ \([0-9.]+ .* MFU '
 shows '^calibrate --refine +skipped .* not calibrated'
 shows '^gpt2, bf16 +passed .* PyTorch [0-9.]+ %; step .* PyTorch 0\.2500 s'
 grep -q '"title": "gpt2, bf16", "verdict": "passed".* "torch_step_s": 0.25 }' "$KEPT/result.json" ||
