@@ -1,6 +1,7 @@
 #include "search/evaluators.h"
 
 #include "base/arena.h"
+#include "models/blocks.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -19,20 +20,33 @@ void evaluators_release(struct evaluators *evaluators)
     *evaluators = (struct evaluators){ 0 };
 }
 
-/* Compares bytes. Models that differ in padding alone count as different, which only costs time. */
-static bool knows(const struct evaluators *evaluators, const struct model *model)
+/* Whether the models differ in depth alone, with blocks of the same kinds. Under unequal loads the
+ * fullest rank of all layers needs the most, so that a piece's memory depends on their number.
+ * Compares bytes. Models that differ in padding alone count as different, which only costs time. */
+static bool have_same_pieces(const struct model *a, const struct model *b)
 {
-    return evaluators->model && memcmp(evaluators->model, model, sizeof *model) == 0;
+    struct model deepened;
+    bool depth_matters = b->experts > 0 && b->routing.kind != ROUTING_BALANCED;
+    if (a->blocks.num_kinds != b->blocks.num_kinds ||
+        memcmp(a->blocks.kinds, b->blocks.kinds, sizeof a->blocks.kinds) != 0 ||
+        model_num_kinds(a) != model_num_kinds(b) ||
+        model_kind_of(a, a->layers - 1) != model_kind_of(b, b->layers - 1) ||
+        (depth_matters && a->layers != b->layers))
+        return false;
+    memcpy(&deepened, a, sizeof deepened);
+    memcpy(&deepened.blocks, &b->blocks, sizeof deepened.blocks);
+    deepened.layers = b->layers;
+    return memcmp(&deepened, b, sizeof deepened) == 0;
 }
 
 void evaluators_begin(struct evaluators *evaluators, int workers, const struct system *system,
                       const struct model *model)
 {
-    if (!knows(evaluators, model)) {
+    if (evaluators->model && !have_same_pieces(evaluators->model, model))
         evaluators_release(evaluators);
+    if (!evaluators->model)
         evaluators->model = arena_grow(NULL, sizeof *model);
-        memcpy(evaluators->model, model, sizeof *model);
-    }
+    memcpy(evaluators->model, model, sizeof *model);
     if (workers > evaluators->count) {
         evaluators->at = arena_grow(evaluators->at, (size_t)workers * sizeof *evaluators->at);
         for (int i = evaluators->count; i < workers; i++)

@@ -17,8 +17,8 @@ struct evaluators {
     int search;                  /* its number */
 };
 
-/* Call before a search's workers start: what they got before is for earlier searches. Another model
- * begins anew. `system` must outlast the search. */
+/* Call before a search's workers start; what they got before is for earlier searches. A model that
+ * differs in more than its depth begins anew. `system` must outlast the search. */
 void evaluators_begin(struct evaluators *evaluators, int workers, const struct system *system,
                       const struct model *model);
 /* The worker's own, until the next search begins. */

@@ -1,5 +1,6 @@
 #include "search/questions/depth.h"
 
+#include "search/evaluators.h"
 #include "search/method.h"
 
 #include <string.h>
@@ -117,7 +118,10 @@ bool search_depth(const struct search_request *asked, struct depth *out, struct 
     struct search_request request = *asked;
     *out = (struct depth){ 0 };
     request.progress = NULL;
+    struct evaluators evaluators = { 0 };
     bool ok = search_prepare(&request, &arena, &prepared, err);
+    if (!request.evaluators)
+        prepared.request.evaluators = &evaluators;
     const struct space *space = &prepared.space;
     for (int i = 0; ok && i < space->pp.count && !out->timed_out && !out->was_interrupted; i++) {
         int num_stages = space->pp.at[i];
@@ -131,6 +135,7 @@ bool search_depth(const struct search_request *asked, struct depth *out, struct 
         deepen(&dive);
         ok = err->code == ERR_NONE;
     }
+    evaluators_release(&evaluators);
     arena_release(&arena);
     return ok;
 }

@@ -46,10 +46,7 @@ struct evaluator {
 struct evaluator *evaluator_new(const struct system *system, const struct model *model)
 {
     struct evaluator *e = arena_grow(NULL, sizeof *e);
-    *e = (struct evaluator){
-        .model = model,
-        .model_flops = model_step_flops(model, model->batch, model->seq),
-    };
+    *e = (struct evaluator){ .model = model };
     evaluator_turn_to(e, system);
     return e;
 }
@@ -60,6 +57,7 @@ void evaluator_turn_to(struct evaluator *e, const struct system *system)
         pieces_memo_forget_places(&e->pieces);
     e->system = system;
     e->num_gpus = system->num_gpus;
+    e->model_flops = model_step_flops(e->model, e->model->batch, e->model->seq);
     e->slowdown = straggler_slowdown(system->profile.chip_spread, system->num_gpus);
 }
 

@@ -19,7 +19,8 @@
 struct evaluator;
 struct evaluator *evaluator_new(const struct system *system, const struct model *model);
 /* Switches to a system that differs from the first only in the number of GPUs and their memory, so
- * that cached costs of pieces still hold. */
+ * that cached costs of pieces still hold. Before, the model may have been given another depth in
+ * place, with blocks of the same kinds and balanced routing. */
 void evaluator_turn_to(struct evaluator *evaluator, const struct system *system);
 void evaluator_free(struct evaluator *evaluator);
 
