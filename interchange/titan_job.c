@@ -155,8 +155,11 @@ static void write_state(const struct plan *plan, struct titan_args *to)
 
 void titan_arguments(const struct job *job, void *args, struct arena *arena)
 {
-    static const int recomputes[] = { TITAN_NONE, TITAN_SELECTIVE, TITAN_FULL, TITAN_FULL,
-                                      TITAN_FULL };
+    static const int recomputes[] = {
+        [RECOMPUTE_NONE] = TITAN_NONE,  [RECOMPUTE_SELECTIVE] = TITAN_SELECTIVE,
+        [RECOMPUTE_FULL] = TITAN_FULL,  [RECOMPUTE_EVERY] = TITAN_FULL,
+        [RECOMPUTE_BLOCK] = TITAN_FULL, [RECOMPUTE_SHARE] = TITAN_FULL,
+    };
     struct titan_args *to = args;
     const struct plan *plan = &job->plan;
     const struct titan_model *model = titan_model_of(&job->model);

@@ -94,6 +94,12 @@ grep -q '"rule": "X1"' out || fail "X1 is not named"
 grep -q '"nearest": "tp8 pp16 dp8 mb1 sp"' out || fail "no nearest plan"
 [ -s errors ] || fail "a refusal says nothing"
 run 3 export --model llama2-7b --gpus 8 --layout "tp2 mb1 zero1" --to torchtitan
+# A share of each chunk's layers: no framework has it, and the nearest recomputes no less.
+share="pp2 mb1 recompute=block-share:0.3"
+run 3 export --model llama3-8b --gpus 8 --layout "$share" --to megatron --json
+grep -q '"nearest": "tp1 pp2 dp4 mb1 recompute=block:5"' out || fail "no nearest plan of a share"
+run 3 export --model llama3-8b --gpus 8 --layout "$share" --to torchtitan --json
+grep -q '"nearest": "tp1 pp2 dp4 mb1 recompute=full' out || fail "no nearest plan of a share"
 run 2 export plan.json --to megatrom
 grep -q 'did you mean "megatron"' errors || fail "no nearest target"
 run 2 export plan.json
