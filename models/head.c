@@ -40,7 +40,9 @@ static void keep_live(struct builder *b, struct op *loss, bool keeps_logits)
 }
 
 /* Messages: the maximum, the target's logit and the sum; a fused loss sends the last two as one
- * (Megatron Core, fusions/fused_cross_entropy.py). */
+ * (Megatron Core, fusions/fused_cross_entropy.py). Fused, the loss is two kernels: one finds each
+ * row's maximum and sum, the other its loss and gradient (TransformerEngine,
+ * common/triton/cross_entropy.py: online_softmax_kernel, cross_entropy_kernel). */
 static void add_loss(struct builder *b, double row_blocks)
 {
     const struct layer_dims *dims = b->dims;
