@@ -3,8 +3,9 @@
 
 #include <math.h>
 
-/* A mark around the attention core, which takes a rank's own queries, keys and values, or leaves
- * its output: rows of `width`, of which `key_width` are of keys and values. */
+/* Adds a context-parallel mark before or after the attention core. Before it, the rows are queries,
+ * keys and values of the rank's tokens; after it, the output. Rows have `width` channels, of which
+ * `key_width` belong to keys and values. */
 static void add_context_mark(struct builder *b, enum op_kind kind, const char *name, double width,
                              double key_width)
 {
@@ -21,16 +22,16 @@ static void add_rotary(struct builder *b)
     struct op *op =
         add_op_in_place(b, OP_ROTARY, "rotary", d->tokens, (d->heads + d->kv_heads) * d->head_dim);
     op->bytes = op->backward_bytes = 2 * b->element_bytes * op->m * op->n;
-    op->kernels = op->backward_kernels = 2; /* queries and keys */
+    op->kernels = op->backward_kernels = 2; /* one for queries, one for keys */
     if (!is_fused(b, FUSION_ROTARY))
         set_unfused(b, op, UNFUSED_ROTARY, op->m * op->n);
 }
 
 /* Transformer-XL's relative positions (Dai et al. 2019, section 3.3): every block projects the
- * sinusoids of all distances by W_k,R, hidden x heads head_dim, and queries are multiplied by these
- * keys as by those of the tokens. The sinusoids are a constant that all blocks share, and all
- * sequences share the keys. The two bias vectors of a head, u and v, are left out: 1e-5 of the
- * parameters. Returns the keys. */
+ * sinusoids of all distances by W_k,R, hidden x heads head_dim, to further keys, and queries are
+ * multiplied by these as by the tokens' keys. The sinusoids are a constant that all blocks share,
+ * and all sequences share the keys. Each head's two bias vectors, u and v, are left out: they are
+ * 1e-5 of the parameters. Returns the id of the keys. */
 static int add_relative_keys(struct builder *b)
 {
     const struct layer_dims *d = b->dims;
@@ -48,7 +49,7 @@ static int add_relative_keys(struct builder *b)
     return made;
 }
 
-/* The core also multiplies queries by the keys of distances, and keeps these. */
+/* Makes the attention core also read and keep the keys of distances, if there are any. */
 static void read_relative_keys(struct builder *b, struct op *op, int keys)
 {
     if (keys == NO_ID)
@@ -58,8 +59,8 @@ static void read_relative_keys(struct builder *b, struct op *op, int keys)
     op->bytes += b->ops.operands->values[keys].bytes;
 }
 
-/* One product per head and sequence. Attention's dropout uses the layer's first draw number, which
- * a norm does not need. */
+/* One product per head and sequence. Attention's dropout uses the layer's first draw number (the
+ * index that selects its random numbers), which is free, as the norm that has it draws none. */
 static void set_attention_size(const struct builder *b, struct op *op)
 {
     op->batch = b->dims->batch * b->dims->heads;
@@ -73,8 +74,8 @@ static bool fused_softmax_accepts(const struct layer_dims *d)
     return fmod(d->batch * d->heads, 4) == 0 && d->kv_seq <= 2048;
 }
 
-/* Sizes for a microbatch on this rank: attention's inputs, and the probabilities between its
- * products. */
+/* Sizes for one microbatch on this rank: attention's inputs and output in bytes, and the number of
+ * probabilities. */
 struct attention_sizes {
     double query_bytes, key_bytes, value_bytes, output_bytes;
     double probabilities;
@@ -92,9 +93,9 @@ static struct attention_sizes attention_sizes(const struct builder *b)
     };
 }
 
-/* Keys that are worth as much as those that a token of the sequence sees before masking: of s keys
- * half are seen, so `attended` stands for attended / 2 of them. In a window w the token at place t
- * sees min(t, w) keys, all tokens together s w - w^2 / 2; a chunk is a sequence of its own. */
+/* Twice the number of keys that a token sees on average, so that plain causal attention over s keys
+ * gives s. In a window w the token at position t sees min(t, w) keys, which is s w - w^2 / 2 for
+ * all tokens together. A chunk counts as a separate sequence. */
 static double attended_keys(const struct builder *b)
 {
     const struct model *model = b->model;
@@ -106,7 +107,7 @@ static double attended_keys(const struct builder *b)
     return model->attention == ATTENTION_CHUNK ? fmin(keys, model->attention_chunk) : keys;
 }
 
-/* FLOPs that count for MFU: under the causal mask, half of the attended keys. */
+/* FLOPs that count for MFU: under the causal mask a token sees half of attended_keys(). */
 static double masked_flops(const struct builder *b, double flops)
 {
     return flops / 2 * (attended_keys(b) / b->dims->kv_seq);
@@ -119,7 +120,7 @@ static void add_sinks(struct builder *b, struct op *op)
         add_weight(b, op, WEIGHT_BIAS, b->dims->heads, 1)->split = SPLIT_ROWS;
 }
 
-/* With relative positions the distances' scores are shifted by a copy before they are added (Dai et
+/* With relative positions, a copy shifts the scores of the distances before they are added (Dai et
  * al. 2019, appendix B). */
 static void add_scores(struct builder *b, const struct attention_sizes *sizes, int relative_keys)
 {
@@ -138,7 +139,8 @@ static void add_scores(struct builder *b, const struct attention_sizes *sizes, i
     b->ops.operands->values[b->value].bytes = element_bytes * sizes->probabilities;
 }
 
-/* The fused kernel is causal: it reads the lower triangle and writes the whole. */
+/* The fused kernel is causal: it reads the lower triangle of the scores and writes all
+ * probabilities. */
 static void add_softmax(struct builder *b, const struct attention_sizes *sizes)
 {
     const struct layer_dims *d = b->dims;
@@ -186,7 +188,8 @@ static void add_context(struct builder *b, const struct attention_sizes *sizes, 
     keep(b, context, qkv);
 }
 
-/* Scores, scale + mask + softmax (+ dropout), context: the probabilities live in memory. */
+/* Attention as separate kernels: scores; scale, mask, softmax and dropout; context. The
+ * probabilities are written to memory. */
 static void add_unfused_attention(struct builder *b, int relative_keys)
 {
     struct attention_sizes sizes = attention_sizes(b);
@@ -196,11 +199,12 @@ static void add_unfused_attention(struct builder *b, int relative_keys)
     add_context(b, &sizes, qkv);
 }
 
-/* One kernel forward; the backward recomputes the scores: five products for two. Keeps the
- * log-sum-exp of each row, and its output; the projection keeps that output too, except in fp8. The
- * backward reads five such rows and writes three, dq in fp32: 2.5 times the forward's traffic;
- * kernels before and after it prepare row sums and narrow dq (FlashAttention 2,
- * flash_bwd_launch_template.h). Keys of other documents are skipped. */
+/* The forward is one kernel with two products. The backward recomputes the scores and has five. The
+ * op keeps the log-sum-exp of each row and its output; the projection keeps that output too, except
+ * in fp8. The backward reads five tensors of that size and writes three, dq in fp32: 2.5 times the
+ * forward's traffic. One kernel before it computes row sums, and one after it converts dq to 16
+ * bits (FlashAttention 2, flash_bwd_launch_template.h). The kernels skip keys of other
+ * documents. */
 static void add_flash_attention(struct builder *b, int relative_keys)
 {
     const struct layer_dims *d = b->dims;
@@ -210,7 +214,8 @@ static void add_flash_attention(struct builder *b, int relative_keys)
     op->variant = b->model->dropout > 0 ? "dropout" : "";
     set_attention_size(b, op);
     op->k = d->head_dim;
-    double relative = relative_keys == NO_ID ? 0 : d->head_dim; /* queries by distances */
+    double relative =
+        relative_keys == NO_ID ? 0 : d->head_dim; /* the product of queries and distances */
     op->flops = op->model_flops =
         2 * op->batch * d->seq * attended * (d->head_dim + d->value_dim + relative) / 2;
     op->bytes = sizes.query_bytes + sizes.key_bytes + sizes.value_bytes + sizes.output_bytes;
@@ -223,7 +228,8 @@ static void add_flash_attention(struct builder *b, int relative_keys)
     keep_output(b, op, VALUE_STATISTICS, 4 * d->tokens * d->heads);
 }
 
-/* Flash attention's backward reads its output as it is after the context ranks' exchange. */
+/* Flash attention's backward reads the output in the form that it has after the exchange between
+ * context ranks, so that form is kept. */
 static void leave_core(struct builder *b)
 {
     struct op *core = &b->ops.at[b->ops.count - 1];
@@ -232,7 +238,7 @@ static void leave_core(struct builder *b)
         ids_add(&core->saved, b->value);
 }
 
-/* Queries, keys and values of all heads by one product. */
+/* Adds one product that makes queries, keys and values of all heads. */
 static void add_heads(struct builder *b)
 {
     const struct layer_dims *d = b->dims;

@@ -1,21 +1,22 @@
-/* The backward of a forward list: one rule per op kind, so that there is no second list to
- * maintain. */
+/* Derives the backward from a forward list by one rule per op kind, so that no second list must be
+ * maintained. */
 #include "models/layer_part.h"
 
 #include <assert.h>
 
-/* Backward ops per forward op. A product has at most six: bias gradient, quantised gradient, input
- * gradient, its collective, the re-gathered input, weight gradient. Other ops have two. */
+/* Most backward ops per forward op. A product has at most six: bias gradient, quantised gradient,
+ * input gradient, the collective of that, the gather of the saved input, weight gradient. Other ops
+ * have at most two. */
 enum { MOST_OF_PRODUCT = 6, MOST_OF_OTHER = 2 };
 
-/* A backward under construction. */
+/* A backward list under construction. */
 struct maker {
     const struct layer_options *options;
     const struct ops *forward;
     struct ops out;
     short gradient[MAX_VALUES]; /* per forward value: its gradient so far; NO_ID: none yet */
-    bool is_learnt[MAX_VALUES]; /* per forward value: it depends on something that needs a gradient
-                                 */
+    bool is_learnt[MAX_VALUES]; /* per forward value: it depends on a trained weight or on an input
+                                   that needs a gradient */
 };
 
 static bool is_fused_in(const struct layer_options *options, enum fusion fusion)
@@ -41,8 +42,7 @@ static bool is_made_of_learnt(const struct maker *m, const struct op *op)
     return false;
 }
 
-/* Finds the values that depend on something learnt. Inputs from the list before do, except token
- * ids. */
+/* Sets is_learnt. Inputs from the list before need gradients, except token ids. */
 static void find_learnt(struct maker *m)
 {
     const struct operands *operands = m->forward->operands;
@@ -110,7 +110,8 @@ static int gradient_of(const struct maker *m, const struct op *forward)
 
 /* --- ops -------------------------------------------------------------------------------------- */
 
-/* How many times operands without rows (weights) are read or written: once per row block. */
+/* How many times operands without rows (weights) are read or written: once per row block, or
+ * once. */
 static double runs_of(const struct op *op)
 {
     return op->row_blocks > 1 ? op->row_blocks : 1;
@@ -123,8 +124,8 @@ static double input_bytes(const struct op *op, const struct layer_options *optio
                                          : layer_element_bytes(options);
 }
 
-/* Adds the backward of a mark: a gather becomes a sum and vice versa. Gathered values are
- * quantised, sums are in 16 bits. */
+/* Adds the backward of a mark: a gather becomes a sum and vice versa. Gathered values move
+ * quantised if there is a recipe; sums move in 16 bits. */
 static struct op *push_mark(struct maker *m, const struct op *mark, enum op_kind kind,
                             enum op_pass pass)
 {
@@ -146,8 +147,8 @@ static void push_turned_mark(struct maker *m, const struct op *mark, enum op_kin
     give_gradient(m, op, mark->in.at[0]);
 }
 
-/* Quantises the output's gradient, which both gradients are computed from. Returns the quantised
- * value. */
+/* Quantises the gradient of a product's output, from which the input gradient and the weight
+ * gradient are computed. Returns the quantised value. */
 static int push_quantize(struct maker *m, const struct op *forward, int gradient)
 {
     struct op *op = push(m, forward, PASS_BACKWARD_INPUT);
@@ -160,7 +161,7 @@ static int push_quantize(struct maker *m, const struct op *forward, int gradient
     return make_like(m, op, gradient);
 }
 
-/* dY (m x n) . W^T: m x k from n. */
+/* The input gradient dY (m x n) . W^T, a product of m x k from n. */
 static void push_input_gradient(struct maker *m, const struct op *gemm, int gradient)
 {
     struct op *op = push(m, gemm, PASS_BACKWARD_INPUT);
@@ -174,23 +175,25 @@ static void push_input_gradient(struct maker *m, const struct op *gemm, int grad
     give_gradient(m, op, gemm->in.at[0]);
 }
 
-/* A product's bias, if it is trained; NO_ID: none. */
+/* The id of a product's bias, if it has a trained one; else NO_ID. */
 static int bias_of(const struct maker *m, const struct op *gemm)
 {
     return gemm->weights.count > 1 && is_trained(m, gemm->weights.at[1]) ? gemm->weights.at[1]
                                                                          : NO_ID;
 }
 
-/* Whether the weight gradient's op also sums the bias; not when it reads the gradient quantised. */
+/* Whether the weight gradient's op also sums the bias gradient; it does not when it reads a
+ * quantised gradient. */
 static bool sums_bias(const struct maker *m, const struct op *gemm)
 {
     return bias_of(m, gemm) != NO_ID && is_trained(m, gemm->weights.at[0]) &&
            !dtype_is_quantized(gemm->dtype) && is_fused_in(m->options, FUSION_WGRAD_BIAS);
 }
 
-/* X^T . dY: n x k from m, added to the main gradient: by the product itself, which then reads and
- * writes the accumulator, or by a second kernel that also reads the product's output. The product
- * cannot add the bias's sums: a small kernel does. */
+/* The weight gradient X^T . dY, a product of n x k from m, and its addition to the main gradient.
+ * Either the product adds, and then reads and writes the accumulator, or a second kernel adds,
+ * which also reads the product's output. The product cannot add the bias gradient's sums; a small
+ * kernel does. */
 static void push_weight_gradient(struct maker *m, const struct op *gemm, int gradient, int input)
 {
     const struct layer_options *options = m->options;
@@ -229,7 +232,8 @@ static void push_bias_gradient(struct maker *m, const struct op *gemm, int gradi
     ids_add(&op->weights, gemm->weights.at[1]);
 }
 
-/* The mark through which a value entered the tensor region; NULL: it was made inside. */
+/* The mark through which a value entered the tensor-parallel region; NULL: it was made inside the
+ * region. */
 static const struct op *enter_of(const struct maker *m, int value)
 {
     int maker = ops_maker(m->forward, value);
@@ -260,7 +264,8 @@ static void push_leave(struct maker *m, const struct op *enter)
     push_turned_mark(m, enter, OP_TENSOR_LEAVE, m->gradient[enter->out.at[0]]);
 }
 
-/* Puts the mark between the two gradients, so that its collective may run beside the second. */
+/* Puts the mark between the input gradient and the weight gradient, so that its collective can
+ * overlap with the weight gradient. */
 static void push_gemm(struct maker *m, const struct op *gemm)
 {
     int gradient = gradient_of(m, gemm), input = gemm->in.at[0], kept = input;
@@ -280,7 +285,8 @@ static void push_gemm(struct maker *m, const struct op *gemm)
         push_weight_gradient(m, gemm, gradient, kept);
 }
 
-/* The op reads the gradient of the forward's output, and the values that the forward kept. */
+/* Makes the op read the gradient of the forward op's output, and the values that the forward op
+ * kept. */
 static void read_kept(struct op *op, const struct op *forward, int gradient)
 {
     if (gradient != NO_ID)
@@ -301,7 +307,7 @@ static struct op *push_traffic(struct maker *m, const struct op *forward, enum o
     return op;
 }
 
-/* A norm that also adds the stream's gradient reads it too. */
+/* A norm whose kernel adds the residual stream's gradient also reads that gradient. */
 static void push_norm(struct maker *m, const struct op *norm)
 {
     struct op *op = push_traffic(m, norm, PASS_BACKWARD_INPUT);
@@ -312,11 +318,11 @@ static void push_norm(struct maker *m, const struct op *norm)
     op->bytes += layer_element_bytes(m->options) * op->m * op->n;
 }
 
-/* The stream's gradient is passed on unchanged. */
+/* The gradient of the residual stream is passed on unchanged. */
 static void push_residual(struct maker *m, const struct op *residual)
 {
     struct op *op = push_traffic(m, residual, PASS_BACKWARD_INPUT);
-    op->weights.count = 0; /* the product that left its bias here sums its gradient */
+    op->weights.count = 0; /* the product to which the bias belongs sums the bias gradient */
     if (residual->in.count > 1)
         pass_gradient(m, op->in.at[0], residual->in.at[1]);
 }
@@ -329,9 +335,9 @@ static const struct op *loss_of(const struct maker *m, const struct op *logits)
     return &m->forward->at[i];
 }
 
-/* The backward of a head with row blocks, which kept no logits: per block it recomputes the logits
- * (not counted as model FLOPs), then makes their gradients and the gradients that depend on
- * these. */
+/* The backward of a head with row blocks, which kept no logits: for each row block it recomputes
+ * the logits (not counted as model FLOPs), then makes the gradients of the logits, of the input and
+ * of the weight. */
 static void push_runs(struct maker *m, const struct op *logits)
 {
     int input = logits->in.at[0];
@@ -352,9 +358,9 @@ static void push_runs(struct maker *m, const struct op *logits)
         push_leave(m, enter);
 }
 
-/* The forward's product is m x n from k: the gradient of its first operand is m x k from n. That of
- * its second is a row of the head's width per key: n x k from m for scores, whose keys are columns,
- * and k x n from m for the context. */
+/* Sets the sizes of a gradient of a forward product of m x n from k. The first operand's gradient
+ * is m x k from n. The second operand's gradient has a row of the head's width per key: it is n x k
+ * from m for scores, whose columns are keys, and k x n from m for the context. */
 static void turn_product(struct op *op, bool is_second)
 {
     double m = op->m, n = op->n, k = op->k;
@@ -364,8 +370,8 @@ static void turn_product(struct op *op, bool is_second)
     op->k = is_second ? m : n;
 }
 
-/* Two products of the forward's FLOPs per forward product: the gradients of its first and of its
- * last operand. The gradients of queries, keys and values are parts of one value. */
+/* Each forward product has two backward products with as many FLOPs: the gradients of its first and
+ * of its last operand. The gradients of queries, keys and values are parts of one value. */
 static void push_attention_product(struct maker *m, const struct op *product)
 {
     int gradient = gradient_of(m, product);
@@ -378,8 +384,8 @@ static void push_attention_product(struct maker *m, const struct op *product)
     }
 }
 
-/* Five products for the forward's two. With keys and values of another sequence, it makes the
- * gradients of queries and of key-values. */
+/* Five products, where the forward has two. If keys and values come from another sequence, queries
+ * and key-values have separate gradients. */
 static void push_flash(struct maker *m, const struct op *attention)
 {
     struct op *op = push_traffic(m, attention, PASS_BACKWARD_INPUT);
@@ -389,7 +395,8 @@ static void push_flash(struct maker *m, const struct op *attention)
     op->model_flops = 2 * attention->model_flops;
 }
 
-/* Adds the gradients of the rows and, where it multiplied by them, of their shares. */
+/* Makes the gradients of the experts' rows and, if the combine multiplied by their shares, of
+ * these. */
 static void push_combine(struct maker *m, const struct op *combine)
 {
     struct op *op = push_traffic(m, combine, PASS_BACKWARD_INPUT);
@@ -397,7 +404,7 @@ static void push_combine(struct maker *m, const struct op *combine)
         give_gradient(m, op, combine->in.at[1]);
 }
 
-/* Rows that took their shares along bring back the gradients of both. */
+/* If rows were sent with their shares, the gradients of both come back. */
 static void push_dispatch(struct maker *m, const struct op *dispatch)
 {
     struct op *op = push_traffic(m, dispatch, PASS_BACKWARD_INPUT);
@@ -405,8 +412,8 @@ static void push_dispatch(struct maker *m, const struct op *dispatch)
         give_gradient(m, op, dispatch->in.at[2]);
 }
 
-/* The gradients of all that was put together: of the queries, of keys and values, and of the key
- * that all heads share; or of two values side by side. */
+/* The gradients of all inputs of an op that puts values together: queries, keys and values, and the
+ * key that all heads share; or two values side by side. */
 static void push_parts(struct maker *m, const struct op *whole)
 {
     struct op *op = push_traffic(m, whole, PASS_BACKWARD_INPUT);
@@ -418,7 +425,7 @@ static void push_activation(struct maker *m, const struct op *activation)
 {
     struct op *op = push_traffic(m, activation, PASS_BACKWARD_INPUT);
     if (activation->in.count > 1)
-        give_gradient(m, op, activation->in.at[1]); /* of a gate */
+        give_gradient(m, op, activation->in.at[1]); /* the gate's gradient */
 }
 
 /* Whether the mark's backward was already added with the gradients of the products behind it. */
@@ -428,7 +435,7 @@ static bool is_left_by_product(const struct maker *m, const struct op *enter)
     return first < m->forward->count && m->forward->at[first].kind == OP_GEMM;
 }
 
-/* The gradient of what left enters again. */
+/* Where rows left the region in the forward, their gradient enters it. */
 static void push_enter(struct maker *m, const struct op *op)
 {
     int gradient = gradient_of(m, op);
@@ -437,7 +444,7 @@ static void push_enter(struct maker *m, const struct op *op)
     push_turned_mark(m, op, OP_TENSOR_ENTER, gradient);
 }
 
-/* The mark of a backward in place of a forward's. */
+/* The mark in the backward that corresponds to a mark of the forward. */
 static enum op_kind turned(enum op_kind mark)
 {
     switch (mark) {
@@ -450,7 +457,8 @@ static enum op_kind turned(enum op_kind mark)
     case OP_CP_LEAVE:
         return OP_CP_ENTER;
     default:
-        assert(mark == OP_TENSOR_JOIN); /* of a rank's rows; each then takes its columns */
+        assert(mark ==
+               OP_TENSOR_JOIN); /* the gradient enters, and each rank uses its columns of it */
         return OP_TENSOR_ENTER;
     }
 }
@@ -499,7 +507,7 @@ static void push_backward(struct maker *m, const struct op *op)
     case OP_SORT:
         push_traffic(m, op, PASS_BACKWARD_INPUT);
         return;
-    case OP_CROSS_ENTROPY: /* with row blocks: handled where logits are recomputed */
+    case OP_CROSS_ENTROPY: /* with row blocks: push_runs makes it */
         if (op->row_blocks <= 1)
             push_traffic(m, op, PASS_BACKWARD_INPUT);
         return;
@@ -520,7 +528,7 @@ static void push_backward(struct maker *m, const struct op *op)
     case OP_CP_LEAVE:
         push_turned_mark(m, op, turned(op->kind), gradient_of(m, op));
         return;
-    case OP_ALL_REDUCE: /* for the loss: its gradient needs no exchange */
+    case OP_ALL_REDUCE: /* the loss's all-reduce: its gradient needs no exchange */
         return;
     case OP_BIAS_GRAD:
     case OP_ALL_GATHER:
@@ -532,7 +540,7 @@ static void push_backward(struct maker *m, const struct op *op)
     assert(0 && "not a forward op");
 }
 
-/* Whether a gradient of the op's output or of its weights is needed. */
+/* Whether the op needs a backward, for its inputs or its weights. */
 static bool is_asked(const struct maker *m, const struct op *op)
 {
     bool learns = false;

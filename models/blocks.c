@@ -48,7 +48,7 @@ struct model model_of_later(const struct model *model)
     return model_of_kind(model, model_kind_of(model, model->layers - 1));
 }
 
-/* Number of blocks until the runs repeat; 0: no runs. */
+/* Number of blocks after which the runs repeat; 0: no runs. */
 static int round_layers(const struct blocks *blocks)
 {
     int layers = 0;
@@ -58,7 +58,8 @@ static int round_layers(const struct blocks *blocks)
     return layers;
 }
 
-/* The run that holds a block, and how many blocks of it are left from there on. */
+/* The run that contains block `layer`. `left`: how many of the run's blocks there are from `layer`
+ * on. */
 static const struct block_run *run_at(const struct blocks *blocks, int layer, int *left)
 {
     const struct block_run *run = blocks->runs;
@@ -74,7 +75,7 @@ int model_kind_of(const struct model *model, int layer)
     return model->blocks.num_runs == 0 ? 0 : run_at(&model->blocks, layer, &left)->kind;
 }
 
-/* Adds `times` to the count of each of the first `layers` blocks' kinds. */
+/* For each of the first `layers` blocks, adds `times` to the count of its kind. */
 static void count_first(const struct blocks *blocks, int layers, int times,
                         int counts[MAX_BLOCK_KINDS])
 {
@@ -89,8 +90,8 @@ static void count_first(const struct blocks *blocks, int layers, int times,
     }
 }
 
-/* Adds the kinds of blocks that end within the first round of runs, as most models' do; false,
- * with nothing added, for others. */
+/* Counts the kinds of the `layers` blocks from `first` on, if all are within the first round of
+ * runs, as in most models. Otherwise adds nothing and returns false. */
 static bool count_in_round(const struct blocks *blocks, int first, int layers,
                            int counts[MAX_BLOCK_KINDS])
 {
@@ -187,7 +188,8 @@ static bool repeats_after(const struct block_kind *layers, int count, int period
     return true;
 }
 
-/* The fewest first layers whose kinds repeat to the last one, in whole rounds or not. */
+/* The shortest prefix of layers whose kinds, repeated, give the kinds of all layers. The last round
+ * must be whole if in_whole_rounds. */
 static int find_period(const struct block_kind *layers, int count, bool in_whole_rounds)
 {
     for (int period = 1; period < count; period++)

@@ -1,4 +1,5 @@
-/* models/blocks.h - which block of a model is of which kind. */
+/* models/blocks.h - which kind each block of a model has. A kind is a set of widths and of
+ * attention and feed-forward types (block_kind.h); a run is a number of equal blocks in a row. */
 #ifndef MODELS_BLOCKS_H
 #define MODELS_BLOCKS_H
 
@@ -9,42 +10,48 @@
 #include <jansson.h>
 #include <stdbool.h>
 
-/* The kind of a model's blocks where they are alike. */
+/* The kind made from the fields of struct model itself, which all blocks have if they are alike. */
 struct block_kind model_own_kind(const struct model *model);
 struct block_kind model_kind(const struct model *model, int kind);
-/* The model as if all of its blocks were of this kind; without experts where the kind has none. */
+/* A copy of the model in which all blocks are of this kind, and which has no experts if the kind
+ * has none. */
 struct model model_of_kind(const struct model *model, int kind);
-/* The same for the blocks of modules that predict later tokens, which are like the last. */
+/* A copy of the model in which all blocks are like its last one, as the blocks of
+ * multi-token-prediction modules are. */
 struct model model_of_later(const struct model *model);
 int model_kind_of(const struct model *model, int layer);
 /* Counts the blocks of each kind among `layers` blocks from `first` on. */
 void model_count_kinds(const struct model *model, int first, int layers,
                        int counts[MAX_BLOCK_KINDS]);
-/* Whether the blocks from `first` on are, one by one, of the kinds of those from `other` on. */
+/* Whether the `layers` blocks from `first` on have, one by one, the same kinds as those from
+ * `other` on. */
 bool model_blocks_repeat(const struct model *model, int first, int other, int layers);
-extern const struct field block_fields[]; /* of a run in a file */
+extern const struct field block_fields[]; /* the fields of a run in a preset file */
 extern const size_t num_block_fields;
 
 bool block_kinds_are_equal(const struct block_kind *a, const struct block_kind *b);
-/* Whether the kinds differ in their gradients alone. */
+/* Whether the kinds differ only in which gradients are made. */
 bool blocks_have_one_width(const struct blocks *blocks);
 bool blocks_are_equal(const struct blocks *a, const struct blocks *b);
 
-/* Sets the runs from the kind of each of the model's layers: the fewest blocks that repeat. */
+/* Sets the model's runs from the kind of each layer, as the shortest pattern that repeats. */
 bool blocks_of_layers(const struct block_kind *layers, struct model *model, struct err *err);
 /* Whether the runs of blocks follow from first_dense and moe_step. */
 bool blocks_follow_experts(const struct model *model);
-/* Sets the runs of a model with experts, whose first `first_dense` blocks have a plain
- * feed-forward, and of the others all but every moe_step-th; counted from the first block of the
- * model. The last round may be cut short. */
+/* Sets the runs of a model with experts. A plain feed-forward is in the first `first_dense` blocks
+ * and, of the others, in all but every moe_step-th, counted from the model's first block. The last
+ * round of runs may be cut short. */
 bool blocks_of_experts(struct model *model, struct err *err);
 
-/* Reads "blocks" of a preset: [{"layers": 3, "ffn": 12288}, {"layers": 57}]; a run takes what it
- * leaves out from the model, which must have been derived. `runs` NULL: one kind. */
+/* Reads "blocks" of a preset: [{"layers": 3, "ffn": 12288}, {"layers": 57}]; values that a run
+ * leaves out are the model's, which must have been derived. `runs` NULL: all blocks are of one
+ * kind. */
 bool blocks_read(const json_t *runs, struct model *model, struct err *err);
-/* NULL when all blocks are of one kind, or follow from first_dense and moe_step. */
+/* Writes "blocks". NULL when all blocks are of one kind, or when the runs follow from first_dense
+ * and moe_step. */
 json_t *blocks_write(const struct model *model);
-/* Checks the widths of all kinds, and that the layers are a multiple of the layers in all runs. */
+/* Checks the widths of all kinds, and that the number of layers is a multiple of the layers in one
+ * round of runs. */
 bool blocks_check(const struct model *model, struct err *err);
 
 #endif

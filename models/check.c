@@ -1,4 +1,4 @@
-/* Checks of a model that no single field can make. */
+/* Checks of a model that concern more than one field. */
 #include "models/model.h"
 
 #include "base/length.h"
@@ -8,7 +8,7 @@
 #include <stddef.h>
 #include <string.h>
 
-/* Models may come from elsewhere than fields_read. */
+/* Checks the texts again, for models that did not come through fields_read. */
 static bool check_texts(const struct model *model, struct err *err)
 {
     if (model->name[0] == '\0')
@@ -69,10 +69,10 @@ static bool check_positions(const struct model *model, struct err *err)
     return true;
 }
 
-/* A field that means nothing without another, or that the other asks for. */
+/* The field `field` has a meaning only where the field `of` is not 0. */
 static const struct dependence {
     const char *field, *of;
-    bool is_required; /* must not be 0 where `of` is not */
+    bool is_required; /* `field` must not be 0 where `of` is not 0 */
 } dependences[] = {
     { "topk", "experts", true },
     { "expert_ffn", "experts", true },
@@ -152,7 +152,7 @@ static bool check_latent(const struct model *model, struct err *err)
     return true;
 }
 
-/* Each kind of block needs the sizes of what it is made of. */
+/* Each kind of block needs the sizes of its attention and feed-forward. */
 static bool check_kind_sizes(const struct model *model, const struct block_kind *kind,
                              struct err *err)
 {

@@ -1,4 +1,4 @@
-/* models/corpus.h - the text to train on: shipped under a name, or a file of one's own.
+/* models/corpus.h - the text to train on: one shipped under a name, or a user's file.
  *
  * A shipped text is models/texts/NAME.txt; NAME.json beside it says where it is from. */
 #ifndef MODELS_CORPUS_H

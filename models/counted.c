@@ -1,5 +1,5 @@
-/* Features of models that are counted, but whose time and memory no op list has yet. Lift a row
- * when models/layer.c makes the operations. */
+/* Features of models whose parameters are counted, but whose time and memory are not modelled, as
+ * no op list has their ops yet. Delete a row when models/layer.c makes the ops. */
 #include "models/model.h"
 
 #include "base/length.h"
@@ -40,7 +40,8 @@ static bool has_head_bias(const struct model *model)
     return model->head_bias || model->head_transform;
 }
 
-/* The sum of a product's parts over tensor ranks has the bias, and here a norm comes first. */
+/* The op that adds a product's partial sums over tensor ranks also adds the bias; with these norm
+ * places a norm would come before that op. */
 static bool has_bias_before_norm(const struct model *model)
 {
     return model->norm_place != NORMS_BEFORE &&

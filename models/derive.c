@@ -1,4 +1,4 @@
-/* A model from what its file says, and back. */
+/* Fills in what a model's file leaves out; reads and writes such files. */
 #include "models/blocks.h"
 #include "models/training.h"
 
@@ -94,7 +94,7 @@ static bool check_format(const json_t *object, struct err *err)
     return true;
 }
 
-/* `sources` documents other keys, so a slip in one of its keys is a slip in a file. */
+/* `sources` gives the source of each other key, so each of its keys must be the name of a field. */
 static bool check_sources(const json_t *object, struct err *err)
 {
     json_t *sources = json_object_get(object, "sources");
@@ -125,7 +125,8 @@ bool model_read(const json_t *object, struct model *out, struct err *err)
            blocks_read(json_object_get(object, "blocks"), out, err) && model_derive(out, err);
 }
 
-/* Removes rows from "attention" on whose value is the fallback: most models have none of them. */
+/* Removes the keys from "attention" on whose value is the fallback, as most models do not use
+ * them. */
 static void leave_out_fallbacks(json_t *object)
 {
     struct model plain = { 0 };

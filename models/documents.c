@@ -2,7 +2,7 @@
 
 #include <math.h>
 
-/* Sums of powers of lengths. */
+/* Sums of powers of the documents' lengths. */
 struct sums {
     double count, first, second, third, fourth;
 };
@@ -50,7 +50,7 @@ double documents_attended(const struct documents *documents, double seq)
 }
 
 /* A token's attention work is its position in its document. Let l be a document's length, M = E l,
- * L = E l^2/M and r_k = E l^k/M^k. The work of c tokens has the mean c L/2.
+ * L = E l^2/M and r_k = E l^k/M^k. The work of c consecutive tokens has the mean c L/2.
  *
  * c tokens of many documents are a renewal process in which a document earns l^2/2; the variance of
  * the sum is (c/M) Var(l^2 - L l)/4 (Smith 1955, renewal-reward). c tokens within one document have

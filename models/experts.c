@@ -1,24 +1,25 @@
-/* The second half of a block with experts: norm, router, the rows' way to their experts and back,
- * the experts' two linear layers, a shared expert, the residual.
+/* The second half of a block with experts: norm, router, the transfer of rows to their experts and
+ * back, the experts' two linear layers, a shared expert, the residual.
  *
  * Each token goes to topk of the experts (Shazeer et al. 2017; Fedus et al. 2021). Rows are copied
  * once for each of their experts, sent to the experts' ranks, sorted by expert, and multiplied by
- * all experts of the rank in one grouped product. A row takes the router's share of it along: the
- * activation multiplies by it, so that the experts' output need not be kept for the share's
- * gradient (Megatron Core 0.13, moe/experts.py). `dims` says how unevenly the router spreads them.
- */
+ * all experts of the rank in one grouped product. The router's share (the weight of an expert in a
+ * token's output) travels with the row. The activation multiplies by the share, so the experts'
+ * output need not be kept for the share's gradient (Megatron Core 0.13, moe/experts.py). `dims`
+ * says how unevenly the router spreads them. */
 #include "models/layer_part.h"
 
 #include <math.h>
 
-/* Bytes of a router's number: logits and shares are fp32, the map of chosen experts is of bytes. */
+/* Bytes per number: logits and shares are fp32, the map of chosen experts has one byte for each. */
 enum { SHARE_BYTES = 4, CHOSEN_BYTES = 1, PLACE_BYTES = 4 };
 
-/* Kernels of scores, top-k, map and auxiliary loss where no kernel fuses them (Megatron Core,
+/* Kernels of scores, top-k, map and auxiliary loss when these are not fused (Megatron Core,
  * moe/moe_utils.py: topk_routing_with_score_function and its callers). */
 enum { ROUTE_KERNELS = 10 };
 
-/* A product with the whole router's matrix, which all tensor ranks hold. Its logits are fp32. */
+/* Adds the product with the router's matrix, which every tensor rank holds whole. Its logits are
+ * fp32. */
 static void add_router(struct builder *b)
 {
     double experts = b->model->experts;
@@ -32,9 +33,9 @@ static void add_router(struct builder *b)
     b->ops.operands->values[b->value].bytes = SHARE_BYTES * op->m * experts;
 }
 
-/* The auxiliary loss is of the tokens of all tensor ranks (and context ranks, left out here), which
- * add up how many chose each expert: 8 bytes an expert (Megatron Core, moe/moe_utils.py,
- * get_tokens_per_expert_and_token_count). */
+/* The auxiliary loss covers the tokens of all tensor ranks (and context ranks, left out here). So
+ * these add up how many tokens chose each expert: 8 bytes per expert (Megatron Core,
+ * moe/moe_utils.py, get_tokens_per_expert_and_token_count). */
 static void add_loss_counts(struct builder *b)
 {
     enum { COUNT_BYTES = 8 };
@@ -42,7 +43,8 @@ static void add_loss_counts(struct builder *b)
     op->comm_bytes = COUNT_BYTES * op->n;
 }
 
-/* Makes the shares and the places of the rows. Keeps logits, shares and the map. */
+/* Adds the op that makes the shares and the places of the rows (their positions in the experts'
+ * order). It keeps logits, shares and the map. */
 static void add_route(struct builder *b, int *shares, int *places)
 {
     double rows = b->dims->norm_tokens;
@@ -64,14 +66,15 @@ static void add_route(struct builder *b, int *shares, int *places)
     add_loss_counts(b);
 }
 
-/* The library that sends the rows does this on the way. */
+/* Sets an op's cost to 0, as the library that sends the rows does its work. */
 static void leave_to_dispatcher(struct op *op)
 {
     op->bytes = op->backward_bytes = 0;
     op->kernels = op->backward_kernels = 0;
 }
 
-/* Copies each row to the places of its experts, with the share; the backward adds the copies up. */
+/* Copies each row, with its share, once for each of its experts; the backward adds the copies
+ * up. */
 static void add_dispatch(struct builder *b, int shares, int places)
 {
     const struct layer_dims *d = b->dims;
@@ -89,7 +92,7 @@ static void add_dispatch(struct builder *b, int shares, int places)
     b->ops.operands->values[b->value].bytes = b->element_bytes * d->hidden * d->norm_tokens;
 }
 
-/* `rows` of the value behind the mark. */
+/* Adds a mark whose output has `rows` rows. */
 static void add_expert_mark(struct builder *b, enum op_kind kind, const char *name, double rows)
 {
     struct op *op = add_op(b, kind, name, b->dims->sent_rows, b->dims->hidden);
@@ -102,7 +105,8 @@ static void add_expert_mark(struct builder *b, enum op_kind kind, const char *na
     b->ops.operands->values[b->value].bytes = b->element_bytes * rows * op->n;
 }
 
-/* Puts the rows of all senders in the experts' order, or back; one expert has them all. */
+/* Puts the rows of all senders in the experts' order, or back. With one expert on the rank there is
+ * nothing to sort. */
 static void add_sort(struct builder *b, const char *name)
 {
     const struct layer_dims *d = b->dims;
@@ -126,8 +130,8 @@ static void add_expert_activation(struct builder *b, double rows)
     keep_output(b, op, VALUE_STATISTICS, SHARE_BYTES * rows);
 }
 
-/* The experts' rows as they are multiplied: each expert's are padded to a multiple of a, by
- * (a - 1)/2 in the mean where they are as many as come. */
+/* The rows in the experts' products: each expert's rows are padded to a multiple of
+ * recipe->aligned_rows, a. If their number varies, that adds (a - 1)/2 rows on average. */
 static double padded_rows(const struct builder *b)
 {
     const struct recipe *recipe = b->options->recipe;
@@ -183,7 +187,7 @@ static void add_routed_experts(struct builder *b)
     b->region = REGION_REST;
 }
 
-/* The rows at hand times their gates, one number each; keeps both factors. */
+/* Multiplies the current rows by their gates, one number for each row; keeps both factors. */
 static void add_gated(struct builder *b, int gate)
 {
     const struct layer_dims *d = b->dims;
@@ -196,7 +200,8 @@ static void add_gated(struct builder *b, int gate)
     keep(b, op, gate);
 }
 
-/* Adds the shared expert's output for `rows` to the routed one at hand, gated if the model says. */
+/* Adds the shared expert's output for `rows` to the current value, the routed experts' output. The
+ * model may gate the shared output first. */
 static void add_shared_expert(struct builder *b, int rows)
 {
     const struct layer_dims *d = b->dims;

@@ -21,7 +21,7 @@
 #define SHARED(name, number)           { name, KEY_SHARED, NULL, false, number }
 #define IGNORED(name)                  { name, KEY_IGNORED, NULL, false, 0 }
 
-/* Keys of Llama and its successors; differences are in their own rows. */
+/* Keys of Llama and its successors. A family that differs has its own rows after these. */
 #define LLAMA_KEYS                                \
     NEEDED("hidden_size", "hidden"),              \
     NEEDED("num_hidden_layers", "layers"),        \
@@ -41,7 +41,8 @@
     { "rope_parameters", KEY_ROPE, "rope_theta", false, 0 },                  \
     POSITIVE("rope_theta", "rope_theta", 10000)
 
-/* Experts, by the names of most families; the number of shared ones and dense blocks are their own. */
+/* The expert keys of most families. The keys for shared experts and for dense blocks differ, so
+ * each family lists its own. */
 #define EXPERT_KEYS                               \
     NEEDED("num_experts_per_tok", "topk"),        \
     NEEDED("moe_intermediate_size", "expert_ffn")
@@ -49,8 +50,8 @@
     COUNT("n_group", "expert_groups"),  \
     COUNT("topk_group", "topk_groups")
 
-/* DeepSeek's, which Kimi K2 has as well. A head_dim is of rotary angles alone there, and how files
- * are quantised is not how models are trained. */
+/* DeepSeek's keys, which Kimi K2 has as well. There head_dim is the rotary width only, so it is
+ * ignored. quantization_config says how files are stored, not how models are trained. */
 #define LATENT_KEYS                                \
     LLAMA_KEYS,                                    \
     NEEDED("n_routed_experts", "experts"),         \
@@ -120,7 +121,7 @@
     DROPOUT("dropout_rate", 0.1),                         \
     IGNORED("num_decoder_layers"),                        \
     IGNORED("is_encoder_decoder")
-/* The output head is a product, a norm and the embedding with a bias. */
+/* The output head is a linear layer, a norm and the tied embedding with a bias. */
 #define ENCODER_MODEL                                                             \
     LAYER_NORM_MODEL, .activation = ACTIVATION_GELU, .positions = POSITION_LEARNED, \
     .attention = ATTENTION_ENCODER, .norm_place = NORMS_AFTER, .embedding_norm = true, \
@@ -141,7 +142,8 @@
     DROPOUT("attention_probs_dropout_prob", 0.1)
 #define GEMMA_MODEL .norm = NORM_RMS, .activation = ACTIVATION_GEGLU, \
                     .positions = POSITION_ROTARY, .tied = true
-/* attention_bias is on q, k, v and the output. Soft caps are a product and a tanh of each score. */
+/* attention_bias puts biases on q, k, v and the output. Soft caps cost a multiplication and a tanh
+ * for each score. */
 #define GEMMA_KEYS                                        \
     LLAMA_KEYS,                                           \
     NEEDED("num_key_value_heads", "kv_heads"),            \
@@ -342,7 +344,7 @@ const struct family families[] = {
         LAYERS("interleave_moe_layer_step", 1),
         LAYERS("moe_layers", 0),
         BIAS("attention_bias", 0),
-        IGNORED("use_qk_norm") } }, /* without weights */
+        IGNORED("use_qk_norm") } }, /* this norm has no weights */
     { "minimax", "MiniMaxForCausalLM", { LLAMA_MODEL, .attention = ATTENTION_LIGHTNING }, 0,
       { MINIMAX_KEYS } },
     { "minimax_m1", "MiniMaxM1ForCausalLM", { LLAMA_MODEL, .attention = ATTENTION_LIGHTNING }, 0,
@@ -418,7 +420,7 @@ const struct family families[] = {
 
     /* --- encoders ------------------------------------------------------------------------- */
     { "bert", "BertForMaskedLM", { ENCODER_MODEL }, 0, { ENCODER_KEYS } },
-    /* The first two rows of positions are padding's. */
+    /* The first two rows of the position table are for padding. */
     { "roberta", "RobertaForMaskedLM", { ENCODER_MODEL }, 0, { ENCODER_KEYS } },
 
     /* --- dense ---------------------------------------------------------------------------- */
@@ -587,7 +589,8 @@ const struct family families[] = {
         OPTIONAL("num_key_value_heads", "kv_heads"),
         BIAS("attention_bias", 0),
         BIAS("mlp_bias", 0) } },
-    /* transformers' MPT has ALiBi always, no bias in its norms, and a feed-forward of 4 hidden. */
+    /* In transformers, MPT always has ALiBi, norms without bias, and a feed-forward 4 hidden
+     * wide. */
     { "mpt", "MptForCausalLM",
       { .norm = NORM_GAIN, .activation = ACTIVATION_GELU, .positions = POSITION_ALIBI,
         .tied = true }, 0,
@@ -621,8 +624,8 @@ const struct activation activations[] = {
 };
 const size_t num_activations = LENGTH(activations);
 
-/* These keys change costs in ways that are not modelled. Keys in no list (token ids, dtypes,
- * initialisers, rope_scaling, versions) change no cost. */
+/* These keys change costs in ways that are not modelled. Keys that no list names (token ids,
+ * dtypes, initialisers, rope_scaling, versions) change no cost. */
 const struct refused_key refused_keys[] = {
     { "num_experts", 0 },                 { "num_local_experts", 0 },
     { "n_routed_experts", 0 },            { "n_shared_experts", 0 },

@@ -1,43 +1,46 @@
 /* models/family.h - the keys that transformers' configuration classes read, as tables.
  *
- * One row per family and key. Keys and their default values are those of transformers 4.x,
- * models/FAMILY/configuration_FAMILY.py. Add a family in family.c; models/huggingface.c and its
- * tests find it there. */
+ * One row per family and key. The table says how each key sets struct model. Keys and their default
+ * values are those of transformers 4.x, models/FAMILY/configuration_FAMILY.py. Add a family in
+ * family.c; models/huggingface.c and its tests find it there. */
 #ifndef MODELS_FAMILY_H
 #define MODELS_FAMILY_H
 
 #include "models/model.h"
 
 enum key_kind {
-    KEY_INT,         /* whole number into `field` */
-    KEY_SAME,        /* whole number that must equal `field` */
-    KEY_POSITIVE,    /* number above 0 into `field`, a FIELD_NUMBER */
-    KEY_ROPE,        /* object of rotary positions, whose rope_theta is a number into `field` */
-    KEY_DROPOUT,     /* the model's dropout is the largest of them */
-    KEY_ACTIVATION,  /* name out of `activations` */
-    KEY_TIED,        /* bool into tied */
-    KEY_TRUE,        /* bool that must be true, or left out */
-    KEY_FALSE,       /* bool that must be false, or left out */
-    KEY_BIAS,        /* bool: biases on attention or, called mlp_bias, on the feed-forward */
-    KEY_BOOL,        /* bool into `field` */
-    KEY_COUNT,       /* whole number from 0 on, or null, into `field` */
-    KEY_SHARED,      /* number of shared experts; `fallback` when left out */
-    KEY_PARALLEL,    /* bool: attention and feed-forward are parallel, as the family's base says */
-    KEY_FIXED,       /* the number `fallback`, or left out */
-    KEY_LAYERS,      /* says something of each block: a row of models/layer_rules.c */
-    KEY_IGNORED,     /* changes no weight, and no work or memory that we would predict */
-    KEY_WINDOW,      /* how many tokens attention looks back */
+    KEY_INT,        /* whole number into `field` */
+    KEY_SAME,       /* whole number that must equal `field` */
+    KEY_POSITIVE,   /* number above 0 into `field`, a FIELD_NUMBER */
+    KEY_ROPE,       /* object of rotary positions, whose rope_theta is a number into `field` */
+    KEY_DROPOUT,    /* a dropout rate; the model's dropout is the largest of the config's */
+    KEY_ACTIVATION, /* name out of `activations` */
+    KEY_TIED,       /* bool into tied */
+    KEY_TRUE,       /* bool that must be true, or left out */
+    KEY_FALSE,      /* bool that must be false, or left out */
+    KEY_BIAS,       /* bool: biases on attention or, if the key is mlp_bias, on the feed-forward */
+    KEY_BOOL,       /* bool into `field` */
+    KEY_COUNT,      /* whole number from 0 on, or null, into `field` */
+    KEY_SHARED,     /* number of shared experts; `fallback` when left out */
+    KEY_PARALLEL, /* bool: attention and feed-forward are parallel, in the way that family.base says
+                   */
+    KEY_FIXED,    /* the number `fallback`, or left out */
+    KEY_LAYERS,   /* sets the kind of each block, by a rule in models/layer_rules.c */
+    KEY_IGNORED,  /* changes no weight, and no time or memory that is modelled */
+    KEY_WINDOW,   /* how many tokens attention looks back */
     KEY_USE_WINDOW,  /* bool: the window is in use */
     KEY_FULL_BLOCKS, /* how many of the first blocks have no window when it is in use */
-    KEY_LAYER_TYPES, /* names, one per block */
+    KEY_LAYER_TYPES, /* the kind of each block, as a list of names */
 };
 
 struct key {
     const char *name;
     enum key_kind kind;
     const char *field; /* KEY_INT, KEY_SAME: of model_fields */
-    bool is_required;  /* one of its field's keys must be present; the message asks for this one */
-    double fallback;   /* when left out; KEY_INT: 0 lets model_derive decide; of a bool 0 or 1 */
+    bool is_required;  /* at least one key for this field must be present; the message asks for this
+                          one */
+    double fallback; /* value of a key that is left out; KEY_INT: 0 lets model_derive decide; bool:
+                        0 or 1 */
 };
 
 struct family {
@@ -45,16 +48,18 @@ struct family {
     const char *architecture; /* names the family in configs without model_type */
     struct model base;        /* values that no key sets */
     int extra_positions;      /* rows of the position table beyond the sequence */
-    struct key keys[48];      /* ends at the first without a name; "a.b" is b of the object a */
+    struct key keys[48];      /* ends at the first without a name; "a.b" means key b of object a */
 };
 
-/* A key's value; NULL when it is left out or null. "a.b" is b of the object a. */
+/* A key's value; NULL when it is left out or null. The name "a.b" means key b of object a. */
 const json_t *family_value(const json_t *config, const char *name);
 
-/* Always returns false. Quotes the value found; arrays and objects are named by their kind. */
+/* Always returns false. Sets an error that quotes the value found, or says that it is an array or
+ * an object. */
 bool family_refuse(const char *key, const char *expected, const json_t *found, struct err *err);
 
-/* The plain and the gated feed-forward of an activation; -1: not modelled. */
+/* An activation's name, and the activation_kind of its plain and of its gated feed-forward; -1: not
+ * modelled. */
 struct activation {
     const char *name;
     int plain, gated;
@@ -78,7 +83,8 @@ extern const size_t num_refused_keys;
 bool family_read_layers(const json_t *config, const struct family *family, struct model *out,
                         struct err *err);
 
-/* What some keys of a family say together, once each has been read (models/family_finish.c). */
+/* Sets what depends on several of a family's keys together, after each has been read
+ * (models/family_finish.c). */
 bool family_finish(const json_t *config, const struct family *family, struct model *out,
                    struct err *err);
 

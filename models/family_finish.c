@@ -1,4 +1,4 @@
-/* Families whose keys say something only together. */
+/* Families in which the meaning of a key depends on other keys. */
 #include "models/family.h"
 
 #include "base/arena.h"
@@ -23,8 +23,9 @@ static int integer_of(const json_t *config, const char *name, int fallback)
     return json_is_integer(value) && number >= 0 && number <= 50000 ? (int)number : -1;
 }
 
-/* The new architecture groups keys and values; the older one has one key head, or as many as
- * queries. Parallel parts of the new one have a norm each unless it says that they share one. */
+/* The new Falcon architecture has grouped keys and values; the older one has one key head, or as
+ * many as query heads. In the new one, parallel attention and feed-forward have a norm each, unless
+ * the config says that they share one. */
 static bool finish_falcon(const json_t *config, struct model *model, struct err *err)
 {
     bool is_new = is_true(config, "new_decoder_architecture", false);
@@ -44,16 +45,17 @@ static bool finish_falcon(const json_t *config, struct model *model, struct err 
     return true;
 }
 
-/* True for the second of every count / sparse blocks in a stack of `count`, or for all. With
- * `sparse` 0 it is the second block alone: transformers takes the whole stack for a step, and so
- * builds one. */
+/* Whether a block has experts in a stack of `count` blocks of which `sparse` should: the second of
+ * every count / sparse blocks, or all if that is 1. With `sparse` 0 the step is the whole stack, so
+ * transformers builds one such block, the second. */
 static bool is_sparse(int layer, int count, int sparse)
 {
     int step = sparse > 0 ? count / sparse : count;
     return step == 1 || (step > 1 && layer % step == 1);
 }
 
-/* `layers` has those of the encoder; the decoder has as many unless it says. */
+/* model->layers is the number of encoder blocks so far. The decoder has as many unless the config
+ * gives another number. */
 static bool finish_t5(const json_t *config, struct model *model, struct err *err)
 {
     int of_encoder = model->layers;

@@ -1,9 +1,9 @@
-/* Fuses ops that one kernel does together; they are found by their operands, in a forward and in
- * its backward. */
+/* Fuses ops that one kernel does together, in a forward list and in its backward. Such ops are
+ * found by their operands. */
 #include "models/layer_part.h"
 
-/* Merges the op at `what`, which reads the output of the one at `by`, into that: it then writes
- * both outputs. */
+/* Merges the op at `what` into the op at `by`, whose output it reads. The merged op writes both
+ * outputs. */
 static void take_in(struct ops *ops, int by, int what)
 {
     struct op *op = &ops->at[by];
@@ -31,7 +31,7 @@ static bool is_kind(const struct ops *ops, int i, enum op_kind kind)
     return i < ops->count && ops->at[i].kind == kind;
 }
 
-/* Fuses a norm into the sum before it. */
+/* Fuses a norm into the residual sum before it. */
 static void fuse_norm(struct ops *ops, int i, const struct layer_options *options)
 {
     struct op *sum = &ops->at[i];
@@ -76,8 +76,8 @@ static void fuse_gelu(struct ops *ops, int i, const struct layer_options *option
     take_in(ops, i, gelu);
 }
 
-/* Fuses gelu's derivative into the epilogue of the input gradient, which then reads [gradient, the
- * activation's input]. */
+/* Fuses gelu's derivative into the epilogue of the input gradient's product. The product then reads
+ * the gradient and the activation's input, in this order. */
 static void fuse_derivative(struct ops *ops, int i, const struct layer_options *options)
 {
     struct op *product = &ops->at[i];

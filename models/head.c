@@ -20,8 +20,8 @@ static void set_row_blocks(struct op *op, double row_blocks, double shared_bytes
     op->bytes += (row_blocks - 1) * shared_bytes;
 }
 
-/* Adds the reduced numbers of each row of logits: the maximum; the sum of exponentials and the
- * target's logit. */
+/* Adds two outputs with numbers per row of logits: the maximum; and the sum of exponentials with
+ * the target's logit. */
 static void add_row_sums(struct builder *b, struct op *reduce)
 {
     double rows = b->dims->tokens;
@@ -29,8 +29,8 @@ static void add_row_sums(struct builder *b, struct op *reduce)
     add_output(b, reduce, VALUE_STATISTICS, 2 * 4 * rows);
 }
 
-/* Keeps the loss's inputs for its backward, once for all microbatches in flight; logits made in row
- * blocks are not kept. */
+/* Keeps the loss's inputs for its backward. They are live for one microbatch at a time, not for all
+ * in flight. Logits made in row blocks are not kept. */
 static void keep_live(struct builder *b, struct op *loss, bool keeps_logits)
 {
     for (int i = keeps_logits ? 0 : 1; i < loss->in.count; i++) {
@@ -39,10 +39,11 @@ static void keep_live(struct builder *b, struct op *loss, bool keeps_logits)
     }
 }
 
-/* Messages: the maximum, the target's logit and the sum; a fused loss sends the last two as one
- * (Megatron Core, fusions/fused_cross_entropy.py). Fused, the loss is two kernels: one finds each
- * row's maximum and sum, the other its loss and gradient (TransformerEngine,
- * common/triton/cross_entropy.py: online_softmax_kernel, cross_entropy_kernel). */
+/* With a split vocabulary, tensor ranks exchange the maximum, the target's logit and the sum of
+ * exponentials. A fused loss sends the last two in one message (Megatron Core,
+ * fusions/fused_cross_entropy.py). Fused, the loss is two kernels: one finds each row's maximum and
+ * sum, the other its loss and gradient (TransformerEngine, common/triton/cross_entropy.py:
+ * online_softmax_kernel, cross_entropy_kernel). */
 static void add_loss(struct builder *b, double row_blocks)
 {
     const struct layer_dims *dims = b->dims;
@@ -64,11 +65,10 @@ static void add_loss(struct builder *b, double row_blocks)
     set_row_blocks(loss, row_blocks, 0);
 }
 
-/* Final norm, logits, loss. The logits are not counted as saved: they exist once, not per
- * microbatch in flight, and sim/memory/memory adds them for the microbatch at the loss. With a
- * split vocabulary, the loss needs the maximum, the sum and the target's logit of each token. With
- * row blocks, the tensor ranks reduce these per block: two more small messages per block, and the
- * same numbers. */
+/* Final norm, logits, loss. The logits are not counted as saved: they exist for one microbatch
+ * only, the one at the loss, and sim/memory/memory adds them there. With a split vocabulary, the
+ * loss needs the maximum, the sum and the target's logit of each token. With row blocks, the tensor
+ * ranks reduce these in each block: the total volume is the same, in more and smaller messages. */
 struct ops head_forward(const struct model *model, const struct layer_dims *dims,
                         const struct layer_options *options, struct arena *arena)
 {

@@ -71,7 +71,8 @@ static double *number_slot_of(const struct key *key, struct model *out)
     return slot_of_kind(key, FIELD_NUMBER, out);
 }
 
-/* Checks the bounds of the field called `name`, and refuses 0, which means "left out" there. */
+/* Reads an integer within the bounds of the model field `name`. Refuses 0, as in that field it
+ * means "left out". */
 static bool read_int(const json_t *value, const char *key, const char *name, int *out,
                      struct err *err)
 {
@@ -100,7 +101,7 @@ static bool read_int_key(const json_t *value, const struct key *key, struct mode
     return true;
 }
 
-/* Null is 0. */
+/* JSON null is read as 0. */
 static bool read_count(const json_t *value, const struct key *key, struct model *out,
                        struct err *err)
 {
@@ -131,7 +132,7 @@ static bool check_same(const json_t *value, const struct key *key, struct model 
     return true;
 }
 
-/* Messages name the number `name`. */
+/* Reads a number above 0; messages call it `name`. */
 static bool read_positive(const json_t *value, const char *name, const struct key *key,
                           struct model *out, struct err *err)
 {
@@ -287,7 +288,8 @@ static bool read_keys(const json_t *config, const struct family *family, struct 
     return true;
 }
 
-/* mlp_bias puts biases on the feed-forward, every other on q, k, v and the output projection. */
+/* The key mlp_bias puts biases on the feed-forward; every other KEY_BIAS key puts them on q, k, v
+ * and the output projection. */
 static bool read_biases(const json_t *config, const struct family *family, struct model *out)
 {
     bool on_attention = false, on_ffn = out->ffn_bias;
@@ -304,7 +306,7 @@ static bool read_biases(const json_t *config, const struct family *family, struc
     return true;
 }
 
-/* Experts that every token goes to are as wide as the others; one group is none. */
+/* Shared experts are as wide as routed ones. One group of experts is the same as no groups. */
 static bool read_routing(const json_t *config, const struct family *family, struct model *out,
                          struct err *err)
 {
@@ -320,8 +322,9 @@ static bool read_routing(const json_t *config, const struct family *family, stru
     return true;
 }
 
-/* Whether the window is in use. It is not when layer_types calls all blocks full (that key alone
- * decides), when use_sliding_window is false, or when all blocks are full. */
+/* Whether the window is in use. It is not in use when the config has layer_types (a KEY_LAYER_TYPES
+ * alone then decides), when use_sliding_window is false, or when all blocks are among those without
+ * a window. */
 static bool window_acts(const json_t *config, const struct family *family, const struct model *out)
 {
     const struct key *use = key_of_kind(family, KEY_USE_WINDOW);
@@ -334,9 +337,9 @@ static bool window_acts(const json_t *config, const struct family *family, const
     return num_full < out->layers;
 }
 
-/* Each token attends to at most `window` before it. On a sequence no longer than the window, that
- * is plain causal attention, the only kind modelled. So the default sequence is limited to the
- * window, and a longer one gets a warning. */
+/* Each token attends to at most `window` tokens before it. On a sequence no longer than the window,
+ * this is plain causal attention, the only kind that is modelled here. So the default sequence is
+ * limited to the window, and a longer one gets a warning. */
 static bool read_window(const json_t *config, const struct family *family, struct model *out,
                         struct err *err)
 {
@@ -367,10 +370,10 @@ static bool has_key(const struct family *family, const char *name)
     return false;
 }
 
-/* A config states the longest allowed sequence, not that of training. Most training uses at most
- * 8192 tokens per sequence, with longer ones in a short final stage: Llama 3 had 8192 before 128K
- * (Llama 3 model card; Grattafiori et al. 2024, section 3.4), Qwen2.5 and DeepSeek-V3 4096 before
- * 32K and more (their reports, sections 3.3 and 4.3). */
+/* A config states the longest allowed sequence, not the training sequence. Most training uses at
+ * most 8192 tokens per sequence, with longer ones in a short final stage: Llama 3 had 8192 before
+ * 128K (Llama 3 model card; Grattafiori et al. 2024, section 3.4), Qwen2.5 and DeepSeek-V3 4096
+ * before 32K and more (their reports, sections 3.3 and 4.3). */
 enum { USUAL_SEQ = 8192 };
 
 static void assume_seq(const struct family *family, struct model *out)
@@ -444,7 +447,7 @@ static const struct family *find_family(const json_t *config, struct err *err)
     return NULL;
 }
 
-/* Replaces the model field that model_derive blames by the config's key. */
+/* Where model_derive's error names a model field, puts in the config's key for that field. */
 static bool blame_key(const json_t *config, const struct family *family, struct err *err)
 {
     for (const struct key *key = family->keys; key->name; key++) {
@@ -456,8 +459,8 @@ static bool blame_key(const json_t *config, const struct family *family, struct 
     return false;
 }
 
-/* The text part of a config of text and images, which has a family of its own; else `config`. The
- * caller releases it. */
+/* Of a config for text and images, the part for text, which names its own family; else `config`.
+ * The caller releases it. */
 static json_t *text_part(const json_t *config)
 {
     const json_t *text = json_object_get(config, "text_config");

@@ -1,18 +1,20 @@
-/* Latent attention (MLA): queries, keys and values from compressed rows (DeepSeek-AI 2024,
- * DeepSeek-V2, 2.1), as it is trained: no product is absorbed into another.
+/* Latent attention (MLA): queries, keys and values are projected from compressed rows (DeepSeek-AI
+ * 2024, DeepSeek-V2, 2.1). This is the training form: no product is absorbed into another.
  *
- * The products down to the compressed widths are whole on each tensor rank and take its own rows;
- * their outputs enter the tensor region, not the hidden rows (Megatron Core,
+ * Each tensor rank has the whole down-projections and applies them to its own rows; not the hidden
+ * rows but the compressed rows enter the tensor-parallel region (Megatron Core,
  * transformer/multi_latent_attention.py). Rotary angles turn qk_rope_dim channels of each query
- * head, and of one key that all heads share. That key enters by itself, as no product reads it: its
- * gather is not repeated for a weight's gradient, nor where the products up are replayed. */
+ * head, and of one key that all heads share. That key enters separately, as no product reads it:
+ * its gather is not repeated for a weight gradient, nor when the up-projections are recomputed. */
 #include "models/layer_part.h"
 
-/* Two that turn queries and the shared key, two that join the channels with and without angles, of
- * queries and of keys (Megatron Core, transformer/multi_latent_attention.py). */
+/* Two kernels rotate queries and the shared key. Two more join the channels with and without rotary
+ * angles, one for queries and one for keys (Megatron Core,
+ * transformer/multi_latent_attention.py). */
 enum { HEADS_KERNELS = 4 };
 
-/* A product of the rank's own rows with a matrix that all tensor ranks hold. */
+/* A down-projection: a product of the rank's own rows with a matrix that every tensor rank holds
+ * whole. */
 static void add_down(struct builder *b, const char *name, double width)
 {
     struct linear down = { .name = name,
@@ -23,7 +25,8 @@ static void add_down(struct builder *b, const char *name, double width)
     add_linear(b, &down);
 }
 
-/* The product from `width` channels of entered rows to the heads of this rank. */
+/* An up-projection: the product from rows of `width`, which entered the tensor region, to this
+ * rank's heads. */
 static int add_up(struct builder *b, const char *name, double width, double head_width)
 {
     struct linear up = {
@@ -34,7 +37,7 @@ static int add_up(struct builder *b, const char *name, double width, double head
     return b->value;
 }
 
-/* Queries from the hidden rows at hand, which are quantised if anything is. */
+/* Makes queries from the current hidden rows, which are quantised already if there is a recipe. */
 static int add_queries(struct builder *b)
 {
     const struct layer_dims *d = b->dims;
@@ -51,7 +54,7 @@ static int add_queries(struct builder *b)
     return add_up(b, "q_up", width, d->head_dim);
 }
 
-/* The compressed channels' keys and values from what the product down made. */
+/* Makes keys and values from the compressed channels of the down-projection's output, `down`. */
 static int add_keys(struct builder *b, int down)
 {
     double width = b->model->kv_lora;
@@ -62,8 +65,8 @@ static int add_keys(struct builder *b, int down)
     return add_up(b, "kv_up", width, b->model->qk_nope_dim + b->dims->value_dim);
 }
 
-/* The key that all heads share is the rest of what the product down made. No product reads it, so
- * it is not quantised. */
+/* The key that all heads share is the other channels of the down-projection's output. No product
+ * reads it, so it is not quantised. */
 static int add_shared_key(struct builder *b, int down)
 {
     b->value = down;

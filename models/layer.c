@@ -74,7 +74,7 @@ double ops_model_flops(struct ops ops)
 
 struct forward_flops {
     double layers, head;
-    double later; /* of all modules that predict later tokens, their heads included */
+    double later; /* of all multi-token-prediction modules, with their heads */
 };
 
 /* Forward FLOPs of one sequence. */
@@ -103,7 +103,8 @@ static struct forward_flops forward_flops(const struct model *model, double seq)
     return flops;
 }
 
-/* FLOPs of the forward, and of a backward that makes the gradients of trained weights only. */
+/* FLOPs of the forward and of the backward; the latter makes only the gradients that trained
+ * weights need. */
 static double both_flops(struct ops forward, const struct layer_options *options,
                          struct arena *arena)
 {
@@ -136,8 +137,8 @@ static double partial_flops(const struct model *model, double seq)
     return flops;
 }
 
-/* The backward has twice the forward's FLOPs: each product has two gradients, where all are made.
- */
+/* If all weights are trained, the backward has twice the forward's FLOPs, as each product has two
+ * gradients. */
 double model_step_flops(const struct model *model, double sequences, double seq)
 {
     if (!model_trains_all(model))

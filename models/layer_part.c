@@ -107,8 +107,9 @@ struct op_weight *add_weight(struct builder *b, struct op *op, enum weight_role 
 
 /* --- ops -------------------------------------------------------------------------------------- */
 
-/* Whether an op counts for the draw numbers. Collectives and the ops inside attention do not, so
- * that every layout, every stack and both kinds of attention draw the same. */
+/* Whether an op gets a draw number, the index that selects its random numbers. Collectives,
+ * quantisation and the ops inside attention do not, so every layout, every stack and both flash and
+ * plain attention draw the same numbers. */
 static bool has_number(enum op_kind kind)
 {
     switch (kind) {
@@ -171,8 +172,8 @@ struct op *add_op_in_place(struct builder *b, enum op_kind kind, const char *nam
     return op;
 }
 
-/* Reads the residual stream, writes the same size, and keeps fp32 statistics. The backward reads
- * input and gradient and writes a gradient; weight gradients are a small second kernel. */
+/* A norm reads the residual stream, writes as much, and keeps fp32 statistics. The backward reads
+ * input and gradient and writes a gradient; a small second kernel makes the weight gradients. */
 static void size_norm(struct builder *b, struct op *op)
 {
     double values_bytes = b->element_bytes * op->m * op->n;
@@ -212,8 +213,8 @@ void end_part(struct builder *b, const char *norm, const char *residual)
     add_residual(b, residual);
 }
 
-/* In place, so it keeps a copy of its input. Queries and keys have separate scales, whatever the
- * model's norm is: one for all heads, or one for each. */
+/* The norm runs in place, so it keeps a copy of its input. Queries and keys have separate scales,
+ * whatever kind of norm the model has: one scale shared by all heads, or one for each head. */
 void add_head_norm(struct builder *b, const char *name)
 {
     const struct layer_dims *d = b->dims;
@@ -232,12 +233,13 @@ struct op *add_mark(struct builder *b, enum op_kind kind, const char *name, doub
     struct op *op = add_op(b, kind, name, b->dims->tokens, width);
     op->kernels = 0;
     op->comm_bytes = b->element_bytes * op->m * op->n;
-    if (kind == OP_TENSOR_LEAVE) /* with the rank's rows of the stream */
+    if (kind == OP_TENSOR_LEAVE) /* of the residual stream, of which the rank has these rows */
         b->ops.operands->values[b->value].bytes = b->element_bytes * b->dims->norm_tokens * op->n;
     return op;
 }
 
-/* 2 FLOPs per multiply-add. Keeps its input, sequence-sharded if it arrived that way. */
+/* 2 FLOPs per multiply-add. The product keeps its input, sequence-sharded if that is how it
+ * arrived. */
 struct op *add_gemm(struct builder *b, const struct linear *linear)
 {
     double element_bytes = b->element_bytes;
@@ -306,11 +308,12 @@ void add_leave(struct builder *b, const char *name)
     op->backward_kernels = b->options->recipe->kernels;
 }
 
-/* An adapter is a narrow product from the layer's input down to the adapter's rank, one up to the
- * layer's width, and their scaled sum with its output: two kernels that move five values per
- * element, and one of two in the backward (peft, tuners/lora/layer.py). A layer with split columns
- * reduces its partial sums and the adapter's together; weights that every tensor rank holds whole
- * get partial gradients. */
+/* An adapter is a narrow product from the layer's input down to the adapter's rank, a second one up
+ * to the layer's width, and a scaled sum with the layer's output. The sum is two kernels that move
+ * five values per element, and in the backward one kernel that moves two (peft,
+ * tuners/lora/layer.py). A layer split by columns reduces its own partial sums and the adapter's
+ * together. Adapter weights that every tensor rank holds whole get partial gradients, which are
+ * summed. */
 static void add_adapter(struct builder *b, const struct linear *linear, int input)
 {
     int product = b->value;
@@ -341,8 +344,9 @@ static void add_adapter(struct builder *b, const struct linear *linear, int inpu
     op->kernels = 2;
 }
 
-/* Keeps the quantised input along columns. The gradient of a whole output is quantised locally,
- * that of partial sums before it is gathered. */
+/* The product keeps the copy of its input that is quantised along columns. The gradient of a whole
+ * output is quantised by this op's backward; the gradient of partial sums was quantised before it
+ * was gathered. */
 static void add_product(struct builder *b, const struct linear *linear)
 {
     const struct recipe *recipe = b->options->recipe;
@@ -368,7 +372,7 @@ void add_linear(struct builder *b, const struct linear *linear)
 }
 
 /* The product that made the current value, directly or through a sum over tensor ranks; NULL:
- * another kind of op did. */
+ * another kind of op made it. */
 static const struct op *product_behind(const struct builder *b)
 {
     int maker = ops_maker(&b->ops, b->value);
@@ -377,7 +381,7 @@ static const struct op *product_behind(const struct builder *b)
     return maker >= 0 && b->ops.at[maker].kind == OP_GEMM ? &b->ops.at[maker] : NULL;
 }
 
-/* Takes over the bias that a product left to its reader; returns whether there was one. */
+/* Gives `op` the bias that the product before left to its reader; returns whether there was one. */
 static bool read_product(struct builder *b, const struct op *product, struct op *op)
 {
     struct op_weight *weights = b->ops.operands->weights;
@@ -391,8 +395,9 @@ static bool read_product(struct builder *b, const struct op *product, struct op 
     return has_bias;
 }
 
-/* Bias, dropout, add to the residual stream. Its backward unmasks the branch's gradient and adds
- * the two branches' gradients; when norms add them, it copies one for the branch. */
+/* Bias, dropout, and the sum with the residual stream. The backward applies the dropout mask to the
+ * branch's gradient and adds the gradients of the two branches. Where norms' kernels add these, it
+ * only copies the stream's gradient for the branch. */
 void add_residual(struct builder *b, const char *name)
 {
     double element_bytes = b->element_bytes;

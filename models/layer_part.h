@@ -1,22 +1,23 @@
-/* models/layer_part.h - how the op lists of layer.h are built; only their sources include it.
+/* models/layer_part.h - how the op lists of layer.h are built; only the files that build them
+ * include it.
  *
- * Every add_... appends one op that waits for the one before, reads the current value and makes its
- * output the current value. */
+ * Every add_... appends one op, which waits for the one before, reads the current value and makes
+ * its output the current value. */
 #ifndef MODELS_LAYER_PART_H
 #define MODELS_LAYER_PART_H
 
 #include "models/layer.h"
 
-/* A list under construction, and what its ops share. */
+/* An op list under construction, and the settings that its ops share. */
 struct builder {
     const struct model *model;
     const struct layer_dims *dims;
     const struct layer_options *options;
-    double element_bytes; /* of an activation */
+    double element_bytes; /* bytes of an activation's element */
     struct arena *arena;
     struct ops ops;
-    int value;             /* at hand */
-    enum op_region region; /* of the ops that are added */
+    int value;             /* the current value */
+    enum op_region region; /* region that new ops get */
     int stream;            /* the residual stream; NO_ID: the list has none */
     short draws;
 };
@@ -24,11 +25,11 @@ struct builder {
 /* Bytes of an element that is not quantised. */
 double layer_element_bytes(const struct layer_options *options);
 
-/* An empty list in the arena, with room for a block. */
+/* Starts an empty list in the arena, with room for one block's ops. */
 struct builder layer_begin(const struct model *model, const struct layer_dims *dims,
                            const struct layer_options *options, struct arena *arena);
 bool is_fused(const struct builder *b, enum fusion fusion);
-/* Sets the cost of an op of `values` values, forward and backward, when several kernels do it. */
+/* Sets the forward and backward cost of an op over `values` values that several kernels do. */
 void set_unfused(const struct builder *b, struct op *op, enum unfused_op unfused, double values);
 
 /* Adds an input of the list, `rows` of `width`, and makes it the current value. */
@@ -36,9 +37,10 @@ int add_input(struct builder *b, double rows, double width);
 /* Adds a further output of the op; keep_output also keeps it for the backward. */
 int add_output(struct builder *b, struct op *op, enum value_form form, double bytes);
 void keep_output(struct builder *b, struct op *op, enum value_form form, double bytes);
-/* The op keeps a value that it reads, as it was before the mark in between. */
+/* Makes the op keep a value that it reads for its backward. If a mark made the value, the op keeps
+ * the mark's input instead, unless gathered inputs are kept. */
 void keep(struct builder *b, struct op *op, int value);
-void keep_input(struct builder *b, struct op *op); /* the first */
+void keep_input(struct builder *b, struct op *op); /* keeps the op's first input */
 struct op_weight *add_weight(struct builder *b, struct op *op, enum weight_role role, double rows,
                              double columns);
 
@@ -46,7 +48,7 @@ struct op_weight *add_weight(struct builder *b, struct op *op, enum weight_role 
 struct op *add_reader(struct builder *b, enum op_kind kind, const char *name, double m, double n);
 /* An op with an output of m x n values, and neither FLOPs nor bytes yet. */
 struct op *add_op(struct builder *b, enum op_kind kind, const char *name, double m, double n);
-/* The same in place: the output overwrites m x n values of the input. */
+/* Like add_op, but in place: the output overwrites m x n values of the input. */
 struct op *add_op_in_place(struct builder *b, enum op_kind kind, const char *name, double m,
                            double n);
 
@@ -54,44 +56,46 @@ struct op *add_norm(struct builder *b, const char *name, double rows, double wid
 /* A norm of each head of the current queries and keys. */
 void add_head_norm(struct builder *b, const char *name);
 
-/* Dropout, with the bias that the product before left to it, then the sum with the residual stream,
- * if any, which becomes the new stream. */
+/* Adds the bias that the product before left to its reader, if any, then dropout, then the sum with
+ * the residual stream, if any. The result is the new stream. */
 void add_residual(struct builder *b, const char *name);
 
-/* Around a part of a block, which takes the stream and gives what is added to it: norms before it,
- * after it or both, and the residual. */
+/* Called before and after a part of a block (attention or feed-forward). They add the norms before
+ * it, after it or both, and the residual. */
 void begin_part(struct builder *b, const char *norm);
 void end_part(struct builder *b, const char *norm, const char *residual);
 
-/* A linear layer. When its columns are split it yields partial sums, and the bias is left to the op
- * that reads the sum. */
+/* A linear layer. When its matrix is split by columns it yields partial sums, and the op that reads
+ * their total adds the bias. */
 struct linear {
     const char *name;
-    double rows;    /* 0: the tokens */
+    double rows;    /* 0: one row per token */
     double out, in; /* widths on this rank */
-    double groups;  /* experts with a matrix and their share of the rows each; 0: not of experts */
+    double groups;  /* number of experts; each has its own matrix and its share of the rows. 0: no
+                       experts */
     enum weight_split split;
     enum weight_summed summed;
     bool has_bias;
     double matrices[MAX_MATRICES]; /* as in struct op */
 };
-/* add_gemm: a product in the list's dtype. add_linear: a linear layer of a block, quantised when
- * there is a recipe, with a 16-bit output. */
+/* add_gemm: a product in the list's dtype. add_linear: a linear layer of a block, quantised if the
+ * options have a recipe, with a 16-bit output. */
 struct op *add_gemm(struct builder *b, const struct linear *linear);
 void add_linear(struct builder *b, const struct linear *linear);
 
-/* Quantises the input of the next product; does nothing without a recipe. */
+/* Adds an op that quantises the next product's input; does nothing without a recipe. */
 void add_quantize(struct builder *b, const char *name, double rows, double width);
 
-/* Marks where tokens enter or leave the tensor-parallel region. add_mark: for rows of `width` as
- * they are; the others: around a block's linear layers, quantised when those are.
- * add_quantized_enter: what enters was quantised before. */
+/* Marks where tokens enter or leave the tensor-parallel region. add_mark: for rows of `width` that
+ * are not quantised. The others stand around a block's linear layers and quantise if these do.
+ * add_quantized_enter: the rows were quantised before the mark. */
 struct op *add_mark(struct builder *b, enum op_kind kind, const char *name, double width);
 void add_enter(struct builder *b, const char *name, const char *quantize_name, double width);
 void add_quantized_enter(struct builder *b, const char *name, double width);
 void add_leave(struct builder *b, const char *name);
 
-/* Two linear layers around the activation, in the tensor region; the names of their ops. */
+/* Two linear layers around an activation, inside the tensor-parallel region: the names of their
+ * ops, and the width. */
 struct feed_forward {
     const char *enter, *input, *fc1, *activation, *middle, *fc2, *leave;
     double width; /* on this rank */
@@ -100,10 +104,11 @@ struct feed_forward {
 struct op *add_activation(struct builder *b, const char *name, double rows, double width);
 void add_feed_forward(struct builder *b, const struct feed_forward *of);
 
-/* Latent attention's heads from hidden rows; then the core's input is at hand (latent.c). */
+/* Makes latent attention's heads from hidden rows; the current value is then the attention core's
+ * input (latent.c). */
 void add_latent_heads(struct builder *b);
 
-/* A block that reads the value at hand. */
+/* Adds a whole block, which reads the current value. */
 void layer_add_block(struct builder *b);
 
 /* The two halves of a block (attention.c; feed_forward.c or experts.c). */

@@ -1,4 +1,5 @@
-/* What keys of a config.json say of each block: its attention and its feed-forward. */
+/* Reads the keys of a config.json that set each block's kind: its attention and its
+ * feed-forward. */
 #include "models/family.h"
 
 #include "base/arena.h"
@@ -10,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The blocks of `model`, all of its own kind before the first rule. */
+/* The kind of each block of `model`. Before the first rule all have the kind of `model` itself. */
 struct layers {
     const struct model *model;
     struct block_kind *at;
@@ -18,13 +19,14 @@ struct layers {
 
 /* --- names of kinds ------------------------------------------------------------------------- */
 
-/* A name in a list, one per block; -1 for a part that it leaves open. */
+/* A name that a config's list has for a block, and the attention and feed-forward that it means;
+ * -1: it does not say. */
 struct layer_name {
     const char *name;
     int attention, feed_forward;
 };
 
-/* layer_types. For linear_attention the family's base has the mixer. */
+/* Names in layer_types. What linear_attention means is in the family's base. */
 static const struct layer_name attention_types[] = {
     { "full_attention", ATTENTION_FULL, -1 },
     { "sliding_attention", ATTENTION_WINDOW, -1 },
@@ -33,14 +35,15 @@ static const struct layer_name attention_types[] = {
     { NULL, 0, 0 },
 };
 
-/* mlp_layer_types. */
+/* Names in mlp_layer_types. */
 static const struct layer_name feed_forward_types[] = {
     { "dense", -1, FEED_FORWARD_DENSE },
     { "sparse", -1, FEED_FORWARD_EXPERTS },
     { NULL, 0, 0 },
 };
 
-/* layers_block_type and hybrid_override_pattern of Nemotron-H: a block is one part. */
+/* Names in layers_block_type and hybrid_override_pattern of Nemotron-H, where a block is either
+ * attention or feed-forward. */
 static const struct layer_name single_parts[] = {
     { "linear_attention", ATTENTION_MAMBA, FEED_FORWARD_NONE },
     { "mamba", ATTENTION_MAMBA, FEED_FORWARD_NONE },
@@ -136,7 +139,7 @@ static bool of_pattern(const json_t *value, const struct key *key, struct layers
     return true;
 }
 
-/* The value, or the family's default. */
+/* Reads the step, or takes the family's default if the key is left out. */
 static bool read_step(const json_t *value, const struct key *key, int *step, struct err *err)
 {
     *step = value ? (int)json_integer_value(value) : (int)key->fallback;
@@ -145,7 +148,7 @@ static bool read_step(const json_t *value, const struct key *key, int *step, str
     return true;
 }
 
-/* The last of every `step` blocks looks at all, the others at what `attention` says. */
+/* The last of every `step` blocks has full attention; the others have `attention`. */
 static bool every_step_full(const json_t *value, const struct key *key, int attention,
                             struct layers *layers, struct err *err)
 {
@@ -175,7 +178,8 @@ static bool of_no_rope_interval(const json_t *value, const struct key *key, stru
     return every_step_full(value, key, ATTENTION_CHUNK, layers, err);
 }
 
-/* Numbers, one per block: `if_0` and `if_1`. An empty list says nothing. */
+/* A list with a number for each block: 0 selects the kind `if_0`, 1 selects `if_1`. An empty list
+ * changes nothing. */
 static bool read_flags(const json_t *value, const struct key *key, int if_0, int if_1,
                        struct layers *layers, struct err *err)
 {
@@ -217,7 +221,7 @@ static bool of_first_dense(const json_t *value, const struct key *key, struct la
     return true;
 }
 
-/* Qwen: experts where (i + 1) % step is 0. */
+/* Qwen: block i has experts where (i + 1) % step is 0. */
 static bool of_sparse_step(const json_t *value, const struct key *key, struct layers *layers,
                            struct err *err)
 {
@@ -252,7 +256,7 @@ static bool of_dense_list(const json_t *value, const struct key *key, struct lay
     return set_listed(value, key, FEED_FORWARD_DENSE, layers, err);
 }
 
-/* Llama 4 has it in place of interleave_moe_layer_step. */
+/* A list of the blocks with experts, which Llama 4 has instead of interleave_moe_layer_step. */
 static bool of_expert_list(const json_t *value, const struct key *key, struct layers *layers,
                            struct err *err)
 {
@@ -264,11 +268,11 @@ static bool of_expert_list(const json_t *value, const struct key *key, struct la
 typedef bool layer_rule(const json_t *value, const struct key *key, struct layers *layers,
                         struct err *err);
 
-/* In order: a later rule has the last word. */
+/* The rules are applied in this order; a later one overrides an earlier one. */
 static const struct {
     const char *key;
     layer_rule *apply;
-    bool is_optional; /* does nothing when the key is left out */
+    bool is_optional; /* the rule is skipped when the key is left out */
 } rules[] = {
     { "sliding_window_pattern", of_window_pattern, false },
     { "_sliding_window_pattern", of_window_pattern, true },
@@ -317,7 +321,7 @@ static bool any_has(const struct layers *layers, int attention, int feed_forward
     return false;
 }
 
-/* Whether the window is of all blocks, with a key of its own kind. */
+/* Whether the family has a KEY_WINDOW, a window for all blocks that another function reads. */
 static bool reads_window(const struct family *family)
 {
     for (const struct key *key = family->keys; key->name; key++)
@@ -326,7 +330,8 @@ static bool reads_window(const struct family *family)
     return false;
 }
 
-/* Sizes of what no block has say nothing, and chunks of 0 tokens are none. */
+/* Clears the sizes of parts that no block has. Attention in chunks of 0 tokens is full
+ * attention. */
 static void leave_out(const struct family *family, struct layers *layers, struct model *out)
 {
     for (int i = 0; i < out->layers; i++)

@@ -40,7 +40,7 @@ bool op_is_collective(enum op_kind kind)
            kind == OP_ALL_TO_ALL || kind == OP_SEND_RECEIVE;
 }
 
-/* In a weight gradient, k is the rows, which it sums over. */
+/* A weight gradient sums over the rows, so there k is the number of rows. */
 struct op op_run(const struct op *op)
 {
     struct op run = *op;

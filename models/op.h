@@ -1,10 +1,10 @@
 /* models/op.h - one operation of a training step, with its size and its operands.
  *
  * Op lists are the only description of the work in a layer: FLOPs, time, memory and the executor's
- * calls are all read off them. An op refers to the values it reads, writes and keeps and to its
- * weights by ids of its list's operands. Dependencies follow from these ids, never from an op's
- * name or place. Sizes are those of one rank. Rows of a matrix are tokens; a multiply-add is 2
- * FLOPs. */
+ * calls all come from them. An op refers by id to the values that it reads, writes and keeps, and
+ * to its weights; the ids index its list's operands. Dependencies follow from these ids, never from
+ * an op's name or its position in the list. Sizes are those of one rank. Rows of a matrix are
+ * tokens; a multiply-add is 2 FLOPs. */
 #ifndef MODELS_OP_H
 #define MODELS_OP_H
 
@@ -66,7 +66,8 @@ extern const struct op_kind_info op_kind_infos[NUM_OP_KINDS];
 /* FORWARD, or which half of the backward: input gradients (B) or weight gradients (W). */
 enum op_pass { PASS_FORWARD, PASS_BACKWARD_INPUT, PASS_BACKWARD_WEIGHT };
 
-/* What selective recompute may replay: see models/replay.h. */
+/* The part of a block that an op belongs to; selective recompute chooses among these parts
+ * (models/replay.h). */
 enum op_region {
     REGION_REST,
     REGION_ATTENTION_CORE,
@@ -79,8 +80,8 @@ enum op_region {
     NUM_OP_REGIONS
 };
 
-/* Compute's stream, then those of the axes' collectives by index (sim/plan/axis.h): the named ones,
- * and further. */
+/* The compute stream, then one stream for each parallel axis's collectives, in the order of
+ * sim/plan/axis.h. Later axes have streams without a name here. */
 enum op_stream { STREAM_COMPUTE, STREAM_TENSOR, STREAM_CONTEXT, STREAM_EXPERT };
 
 enum dtype { DTYPE_FP32, DTYPE_FP16, DTYPE_BF16, DTYPE_FP8, DTYPE_FP4, NUM_DTYPES };
@@ -88,16 +89,17 @@ extern const char *const dtype_names[NUM_DTYPES + 1]; /* NULL-terminated */
 double dtype_bytes(enum dtype dtype);
 bool dtype_is_quantized(enum dtype dtype); /* fewer than 16 bits */
 
-/* Ids of values or of weights; the op's kind defines their order. */
+/* Ids of values or weights, in an order that depends on the op's kind. */
 enum { MAX_IDS = 6, NO_ID = -1 };
 struct ids {
     short count, at[MAX_IDS];
 };
 
-/* Matrices of a product that frameworks may keep apart: those of queries, keys and values. */
+/* Most matrices that make up one product's weight and that some frameworks keep as separate
+ * products: queries, keys and values. */
 enum { MAX_MATRICES = 3 };
 
-/* Outputs of a backward op that may be added to other ops' outputs. */
+/* Most outputs of a backward op that may be added to other ops' outputs. */
 enum { MAX_SUMS = 3 };
 
 struct op {
@@ -110,38 +112,39 @@ struct op {
     const char *variant; /* a further choice of kernel: "gelu", "dropout"; "": none */
     struct ids in, out;
     struct ids
-        weights; /* weights it reads; for a weight gradient: weights whose gradients it adds to */
+        weights; /* weights it reads; a weight gradient: the weights to whose gradients it adds */
     struct ids saved;    /* forward ops: values kept for their backward */
-    short sum[MAX_SUMS]; /* per output: the value it is added to, such as another reader's gradient;
-                            or NO_ID */
+    short sum[MAX_SUMS]; /* for each output: the value that it is added to, such as the gradient
+                            from another reader; or NO_ID */
     short
         which;  /* enum activation_kind or enum norm_kind of the op, or of the part fused into it */
-    short draw; /* its index among the ops that draw random numbers from a seed */
+    short draw; /* the op's index among the ops that draw random numbers (dropout) */
     double m, n, k, batch;
-    double
-        matrices[MAX_MATRICES]; /* columns of the output that belong to each; all 0: one matrix */
-    double flops;               /* executed */
-    double model_flops;         /* as MFU counts them: attention under a causal mask counts half */
-    double bytes;               /* least traffic to and from device memory */
+    double matrices[MAX_MATRICES]; /* output columns of each separate matrix; all 0: one matrix */
+    double flops;                  /* executed */
+    double model_flops;      /* as MFU counts them: attention under a causal mask counts half */
+    double bytes;            /* least traffic to and from device memory */
     double sum_bytes;        /* weight gradients: the part of it that reads and writes the sum that
                                 the product itself adds to */
     double kernels;          /* launches */
-    double comm_bytes;       /* collectives: payload, see the table */
+    double comm_bytes;       /* collectives: payload, as the table above defines it */
     double backward_bytes;   /* forward ops: traffic of the input gradient; GEMMs and marks: traffic
                                 of quantising the output's gradient */
-    double backward_kernels; /* forward ops: its launches */
-    struct expert_choice choice; /* marks and exchanges of experts' rows */
-    double kept_bytes;    /* forward ops of several kernels: kept from kernel to kernel for the
-                             backward;       backward ops: freed with the op */
-    double row_blocks;    /* ops of the list with the same number run together, block by block;
-                             sizes are those of all blocks. 0: all rows at once */
-    bool spans_experts;   /* a collective of all ranks that share experts or hold others */
+    double backward_kernels; /* forward ops: launches of the input gradient */
+    struct expert_choice choice; /* of marks and exchanges of experts' rows */
+    double kept_bytes;    /* forward ops of several kernels: bytes that these keep for the backward;
+                             backward ops: bytes freed when the op ends */
+    double row_blocks;    /* number of row blocks; ops of a list with the same number run together,
+                             block by block. Sizes are totals over all blocks. 0: all rows at once */
+    bool spans_experts;   /* the collective joins all ranks of the expert group, with the same or
+                             other experts */
     bool is_combine;      /* an exchange of experts' rows on their way back */
     double row_sum_bytes; /* marks of experts' rows: of an element of the parts that ranks with one
                              expert add up */
-    bool adds_sum;        /* its own kernel adds sum[0]; else a separate kernel does */
+    bool adds_sum;        /* the op's own kernel adds sum[0]; else a separate kernel does */
     int after;            /* index of an op of the same list that must have finished, or -1 */
-    /* Backward ops: index of the op whose backward it is, in the list given to ops_backward. */
+    /* Backward ops: index of the forward op that this op belongs to, in the list given to
+     * ops_backward. */
     int of;
 };
 
@@ -150,15 +153,16 @@ enum value_form {
     VALUE_ROWS,       /* m rows of n */
     VALUE_HEADS,      /* queries, keys and values, packed by heads (kernels/host/attention.h) */
     VALUE_STATISTICS, /* fp32 per row: of a norm, of attention, of a loss */
-    VALUE_MASK,       /* a byte of each value */
-    VALUE_IDS,        /* of tokens, 8 bytes each */
-    VALUE_PLACES,     /* places of routed tokens at experts, 4 bytes each */
+    VALUE_MASK,       /* one byte for each value */
+    VALUE_IDS,        /* token ids, 8 bytes each */
+    VALUE_PLACES,     /* positions of routed tokens in the experts' order, 4 bytes each */
 };
 
 struct op_value {
     double bytes; /* on this rank */
     enum value_form form;
-    bool is_live; /* saved only while its microbatch is at the loss: memory counts it once */
+    bool is_live; /* saved only while its microbatch is at the loss, so memory counts it once, not
+                     for each microbatch */
 };
 
 enum weight_role {
@@ -170,32 +174,35 @@ enum weight_role {
     WEIGHT_POSITIONS,
 };
 
-/* How tensor ranks hold a weight: all the same, or each some rows or columns of the whole. */
+/* How tensor ranks hold a weight: each has the whole weight, or each has some of its rows or
+ * columns. */
 enum weight_split { SPLIT_NONE, SPLIT_ROWS, SPLIT_COLUMNS };
 
-/* Whether the gradient of a weight that all tensor ranks hold must be summed over them. */
+/* Whether the gradient of a weight that every tensor rank holds whole must be summed over these
+ * ranks. */
 enum weight_summed {
     SUMMED_NEVER,
-    SUMMED_OVER_TOKENS, /* under sequence parallelism: each rank sees its own */
+    SUMMED_OVER_TOKENS, /* under sequence parallelism, as each rank sees only its own tokens */
     SUMMED_OVER_HEADS,
 };
 
-/* A weight; each row of a matrix makes one output. */
+/* A weight of a layer. Each row of a matrix makes one output. */
 struct op_weight {
-    const char *name; /* of its layer, in checkpoints: "qkv" */
+    const char *name; /* the layer's name in checkpoints: "qkv" */
     enum weight_role role;
     enum weight_split split;
     enum weight_summed summed;
     double rows, columns; /* on this rank */
     bool
         is_vocabulary; /* rows of the token table, or of the output matrix that may be tied to it */
-    bool feeds_stream; /* its layer's output is added to the residual stream */
+    bool feeds_stream; /* the output of the weight's layer is added to the residual stream */
     bool is_frozen;    /* has no gradient */
-    bool is_of_experts; /* held by the ranks of its experts: other ranks share its gradient */
+    bool is_of_experts; /* an expert's weight: its gradient is reduced over other ranks than those
+                           of dense weights */
 };
 
-/* The values and weights that the ids of a list refer to. A backward adds its own to its
- * forward's. */
+/* The values and weights that the ids of a list refer to. A backward list shares its forward's
+ * operands and adds values to them. */
 enum { MAX_VALUES = 384, MAX_WEIGHTS = 48 };
 struct operands {
     struct op_value values[MAX_VALUES];
@@ -207,9 +214,12 @@ struct ops {
     struct op *at;
     int count;
     struct operands *operands;
-    short input, output; /* the value from the list before, and for the list behind; NO_ID: none */
-    bool is_input_constant; /* nothing that is trained comes before: its gradient is not needed */
-    struct ids aside; /* further values from other lists; in a backward: their gradients, if any */
+    short input,
+        output; /* the value from the previous list, and the value for the next list; NO_ID: none */
+    bool is_input_constant; /* nothing before this list is trained, so the input's gradient is not
+                               needed */
+    struct ids aside;       /* further inputs from other lists; in a backward list: the gradients of
+                               these, if any */
 };
 
 bool op_is_collective(enum op_kind kind);
@@ -217,30 +227,33 @@ bool op_is_collective(enum op_kind kind);
 /* One row block of an op that has several; any other op unchanged. */
 struct op op_run(const struct op *op);
 
-/* ids_have: whether `id` is among them. ids_add: appends it. */
+/* ids_have: whether `ids` contains `id`. ids_add: appends `id`. */
 bool ids_have(const struct ids *ids, int id);
 void ids_add(struct ids *ids, int id);
 
-/* Adds one, and returns its id. */
+/* Adds a value or a weight, and returns its id. */
 int operands_add_value(struct operands *operands, struct op_value value);
 int operands_add_weight(struct operands *operands, struct op_weight weight);
 
 /* Whether the op reads the value, as an operand or to add to it. */
 bool op_reads(const struct op *op, int value);
 
-/* Index of the op that makes a value; -1: an input of the list. */
+/* Index of the op that makes a value; -1: the value is an input of the list. */
 int ops_maker(const struct ops *ops, int value);
-/* ops_next_reader: index of the first op behind `after` that reads a value; `count`: none.
+/* ops_next_reader: index of the first op after index `after` that reads a value; ops->count: none.
  * ops_readers: how many ops read it. */
 int ops_next_reader(const struct ops *ops, int value, int after);
 int ops_readers(const struct ops *ops, int value);
 
-/* Whether `op` is the last to keep a value. Here and below, `op` is in the list. */
+/* Whether `op` is the last op that keeps a value. Here and below, `op` must be an op of the
+ * list. */
 bool op_keeps_last(const struct ops *forward, const struct op *op, int value);
-/* Whether a replay of the attention core recomputes the value, as only ops of the core keep it. */
+/* Whether recompute of the attention core recomputes the value; it does when only ops of the core
+ * keep it. */
 bool op_remakes(const struct ops *forward, const struct op *op, int value);
-/* op_saved_bytes: bytes kept from forward to backward, live values apart; each value counts at the
- * last op that keeps it. op_replayed_bytes: the part that a replay of the core recomputes. */
+/* op_saved_bytes: bytes kept from forward to backward, without is_live values; each value counts at
+ * the last op that keeps it. op_replayed_bytes: the part of these that recompute of the attention
+ * core makes again. */
 double op_saved_bytes(const struct ops *forward, const struct op *op);
 double op_replayed_bytes(const struct ops *forward, const struct op *op);
 

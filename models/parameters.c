@@ -24,7 +24,7 @@ static double qk_norm_parameters(const struct model *model)
     return model->qk_norm ? gains * model->head_dim : 0;
 }
 
-/* Queries, keys and values, and the product on what they give. */
+/* The projections to queries, keys and values, and the output projection. */
 static double plain_attention(const struct model *model)
 {
     double hidden = model->hidden;
@@ -44,8 +44,7 @@ static double plain_attention(const struct model *model)
 }
 
 /* DeepSeek-V2 (arXiv:2405.04434), section 2.1: hidden -> q_lora -> heads of q, with a norm between;
- * hidden -> kv_lora and the channels of k with angles; norm; kv_lora -> k's other channels and v.
- */
+ * hidden -> kv_lora and k's rotary channels; norm; kv_lora -> k's other channels and v. */
 static double latent_attention(const struct model *model)
 {
     double hidden = model->hidden, heads = model->heads;
@@ -135,7 +134,7 @@ static double count_norms(const struct model *model)
     return model->norm_place == NORMS_AROUND ? 2 * norms : norms;
 }
 
-/* A feed-forward of `width`: gate and up, or up alone, and down. */
+/* A feed-forward of `width`: up and down projections, and a gate if gated. */
 static double ffn_parameters(const struct model *model, double width, bool has_bias)
 {
     double inputs = model_is_gated(model) ? 2 : 1;
@@ -143,7 +142,7 @@ static double ffn_parameters(const struct model *model, double width, bool has_b
     return weights + (has_bias ? inputs * width + model->hidden : 0);
 }
 
-/* `experts` of the model's, and all of the router and the shared experts. */
+/* Parameters of `experts` experts, the whole router and all shared experts. */
 static double expert_parameters(const struct model *model, double experts)
 {
     double one = ffn_parameters(model, model->expert_ffn, model->expert_bias);
@@ -155,7 +154,7 @@ static double expert_parameters(const struct model *model, double experts)
     return experts * one + shared + router + biases + gate;
 }
 
-/* A block, with `experts` of the model's. */
+/* Parameters of a block, if it has `experts` experts. */
 static double layer_parameters(const struct model *model, double experts)
 {
     double feed_forward = 0;
@@ -182,7 +181,7 @@ double model_layer_active_parameters(const struct model *model)
     return layer_parameters(model, model->topk);
 }
 
-/* An encoder and a decoder, or one stack of blocks. */
+/* 2 for an encoder and a decoder, else 1. */
 static int num_stacks(const struct model *model)
 {
     for (int kind = 0; kind < model_num_kinds(model); kind++)
@@ -250,7 +249,7 @@ double model_untrained_parameters(const struct model *model)
     return sum_blocks(model, layer_score_biases);
 }
 
-/* DeepSeek-V3 (arXiv:2412.19437), section 2.2. */
+/* Source: DeepSeek-V3 (arXiv:2412.19437), section 2.2. */
 double model_mtp_parameters(const struct model *model)
 {
     struct model last = model_of_later(model);

@@ -6,9 +6,10 @@ const char *const precision_names[NUM_PRECISIONS + 1] = {
 #undef X
 };
 
-/* Rows of experts: Megatron Core, moe/moe_utils.py, get_align_size_for_quantization: 16 in fp8, 32
- * in mxfp8 and fp4. Relative rates of products are typical, not measured: on Hopper, scales along
- * the inner dimension are applied outside the tensor cores, row scales in the epilogue. */
+/* aligned_rows: 16 in fp8, 32 in mxfp8 and fp4 (Megatron Core, moe/moe_utils.py,
+ * get_align_size_for_quantization). product_efficiency holds typical values, not measured ones: on
+ * Hopper, scales along the inner dimension are applied outside the tensor cores, row scales in the
+ * epilogue. */
 static const struct recipe delayed = {
     .products = DTYPE_FP8,
     .scaling = SCALING_TENSOR,
@@ -18,7 +19,7 @@ static const struct recipe delayed = {
     .keeps_weights = true,
     .aligned_rows = 16,
 };
-/* Finds the largest value and the scale, then reads the tensor again. */
+/* Reads the tensor once for its largest value, which sets the scale, then again to quantise it. */
 static const struct recipe current = {
     .products = DTYPE_FP8,
     .scaling = SCALING_TENSOR,
@@ -28,7 +29,7 @@ static const struct recipe current = {
     .keeps_weights = true,
     .aligned_rows = 16,
 };
-/* Rows for one copy, columns for the other. */
+/* One copy has a scale per row, the other a scale per column. */
 static const struct recipe rowwise = {
     .products = DTYPE_FP8,
     .scaling = SCALING_ROW,
@@ -58,9 +59,9 @@ static const struct recipe blockwise = {
     .keeps_weights = true,
     .aligned_rows = 16,
 };
-/* One 8-bit scale per 16 values, and one fp32 scale per tensor, for which the largest value is
- * found first. Inputs of weight gradients pass a Hadamard transform of 16 values, so a cast costs
- * about twice one to fp8 (an estimate, not measured). */
+/* One 8-bit scale per 16 values, and one fp32 scale per tensor, for which a first pass finds the
+ * largest value. Inputs of weight gradients pass a Hadamard transform of 16 values, so quantising
+ * costs about twice as much as to fp8 (an estimate, not measured). */
 static const struct recipe nvfp4 = {
     .products = DTYPE_FP4,
     .scaling = SCALING_BLOCK,

@@ -1,10 +1,11 @@
-/* models/precision.h - the types that values are stored and multiplied in, one row per precision.
+/* models/precision.h - the number types that values are stored and multiplied in, one row per
+ * precision.
  *
  * To add a precision, add a word to PRECISIONS and a row to precision.c: all differences between
  * precisions are in that table. With a recipe, the linear layers of blocks multiply in fewer than
  * 16 bits: separate kernels quantise their inputs, weights and output gradients from 16 bits, while
- * attention, norms and the output head stay in 16 bits. A copy along rows serves the forward and
- * the input gradient, a copy along columns the weight gradient. */
+ * attention, norms and the output head stay in 16 bits. A copy with scales along rows serves the
+ * forward and the input gradient, a copy with scales along columns the weight gradient. */
 #ifndef MODELS_PRECISION_H
 #define MODELS_PRECISION_H
 
@@ -12,7 +13,7 @@
 
 #include <stdbool.h>
 
-/* name, the layout grammar's word */
+/* name, word in a plan's layout */
 #define PRECISIONS(X)             \
     X(FP32, "fp32")               \
     X(FP16, "fp16")               \
@@ -32,17 +33,17 @@ enum precision {
 };
 extern const char *const precision_names[NUM_PRECISIONS + 1]; /* NULL-terminated */
 
-/* The values that share a scale. */
+/* Which values share a scale. */
 enum scaling { SCALING_TENSOR, SCALING_ROW, SCALING_BLOCK };
 
 struct recipe {
     enum dtype products; /* type of a linear layer's inputs, weights and output gradients */
     enum scaling scaling;
-    double scale_bytes;        /* scale bytes per value */
-    double reads;              /* times the 16-bit tensor is read to quantise it, scales included */
-    double kernels;            /* launches to quantise one tensor */
+    double scale_bytes; /* scale bytes per value */
+    double reads;       /* how often the 16-bit tensor is read to find its scales and quantise it */
+    double kernels;     /* launches to quantise one tensor */
     double product_efficiency; /* rate of products relative to one scale per tensor */
-    bool scales_in_products;   /* the matrix units apply the scales, if they can
+    bool scales_in_products;   /* the matrix units apply the scales where the GPU can
                                   (sim/cost/generation.h) */
     int aligned_rows;          /* an expert's rows are padded to a multiple of these */
     bool keeps_weights;        /* weights can be kept and gathered quantised between steps */
@@ -58,10 +59,10 @@ struct precision_row {
 extern const struct precision_row precision_rows[NUM_PRECISIONS]; /* indexed by enum precision */
 
 const struct recipe *precision_recipe(int precision); /* NULL: nothing is quantised */
-enum dtype precision_value_dtype(int precision);      /* of activations and kept weights */
+enum dtype precision_value_dtype(int precision);      /* type of activations and stored weights */
 enum dtype
 precision_dtype(int precision); /* type of most products' inputs, which defines the peak of MFU */
-double precision_bytes(int precision); /* of a value_dtype */
+double precision_bytes(int precision); /* bytes of one value of precision_value_dtype() */
 
 /* Bytes of one quantised value with its share of the scales. */
 double quantized_bytes(const struct recipe *recipe);

@@ -74,7 +74,7 @@ static bool read_preset(const json_t *object, const char *file_name, struct mode
     return true;
 }
 
-/* No name may stand for two models, among `presets` so far and `preset` itself. */
+/* Checks that no name of `preset` occurs twice, in it or in the presets before it. */
 static bool check_names(const struct model_preset *presets, size_t count,
                         const struct model_preset *preset, struct err *err)
 {
@@ -92,7 +92,7 @@ static bool check_names(const struct model_preset *presets, size_t count,
     return true;
 }
 
-/* Reads presets[count], given those before it. */
+/* Reads presets[count] and checks its names against the presets before it. */
 static bool load_preset(const char *folder, const char *name, struct model_preset *presets,
                         size_t count, struct err *err)
 {
@@ -155,7 +155,8 @@ done:
     return presets;
 }
 
-/* transformers' files have model_type and architectures; ours have format. */
+/* Files of transformers have model_type and architectures; files in the preset form have
+ * `format`. */
 static bool is_huggingface(const json_t *object)
 {
     return !json_object_get(object, "format") &&

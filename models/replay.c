@@ -10,11 +10,11 @@ const char *const replay_names[NUM_REPLAYS + 1] = { "core_attn",   "mlp",     "l
 
 #define IN(region) (1u << (region))
 
-/* A part of a block that is recomputed together. */
+/* A part of a block that selective recompute handles as a whole. */
 struct part {
-    unsigned regions; /* set of IN(enum op_region) */
+    unsigned regions; /* bit set of IN(enum op_region) */
     bool drops_output;
-    bool keeps_inputs; /* those that nothing else keeps */
+    bool keeps_inputs; /* the part keeps its inputs for its replay if no other op keeps them */
 };
 
 static const struct part parts[NUM_REPLAYS] = {
@@ -29,7 +29,8 @@ static const struct part parts[NUM_REPLAYS] = {
     [REPLAY_LATENT_UP] = { IN(REGION_LATENT_UP), true, false },
 };
 
-/* The part of `replays` that a region is in, the largest first; NULL: it is not recomputed. */
+/* The part in the set `replays` that contains the region; of several, the largest. NULL: the region
+ * is not recomputed. */
 static const struct part *part_with(enum op_region region, unsigned replays)
 {
     const struct part *found = NULL;
@@ -49,8 +50,8 @@ static bool is_saved(const struct ops *forward, int value)
     return false;
 }
 
-/* Bytes of a part's inputs that nothing keeps, so that its replay must: fp8 products keep the
- * quantised value, not its source. */
+/* Bytes of a part's inputs that no op keeps, so that they must be kept for the replay. For example,
+ * fp8 products keep the quantised value, not its source. */
 static double inputs_bytes(const struct ops *forward, const struct op *op, unsigned replays)
 {
     const struct part *part = part_with(op->region, replays);
@@ -82,7 +83,7 @@ static double parts_freed_bytes(const struct ops *forward, const struct op *op, 
 /* --- per op ---------------------------------------------------------------------------------- */
 
 /* Columns of a product that are recomputed. Matrices that a framework keeps apart count as separate
- * products. The first, third ... product of a block is kept. */
+ * products. Of a block's products the first, third ... are kept. */
 static double columns_again(const struct op *op, int *products)
 {
     double again = 0;
@@ -118,7 +119,7 @@ static bool is_asked_for(const struct ops *forward, int i, const double *shares)
     return false;
 }
 
-/* The part of an op for some of its matrices, with its own input. */
+/* A copy of the op, reduced to a share of its matrices. */
 static struct op part_of(const struct op *op, double share)
 {
     struct op part = *op;
@@ -159,7 +160,7 @@ static double all_saved_bytes(const struct ops *forward)
 /* --- both ------------------------------------------------------------------------------------ */
 
 /* The recomputed ops as a list. Each waits for the last op in it that is no later than its original
- * `after`. Nothing overlaps any more. */
+ * `after`. In the recomputed list no collective overlaps with compute. */
 static struct ops some_of(const struct ops *forward, const double *shares, struct arena *arena)
 {
     struct ops some = { .at = ARENA_ARRAY(arena, struct op, (size_t)forward->count + 1),

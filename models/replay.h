@@ -1,12 +1,13 @@
-/* models/replay.h - which ops of a block a selective recompute repeats, and what memory that frees.
+/* models/replay.h - which ops of a block selective recompute replays (runs again in the backward),
+ * and what memory that frees.
  *
- * Megatron's --recompute-modules, and torchtitan's per-op policy. Values that only the replayed
- * part makes and keeps are freed, and the backward recomputes them by running the part again.
- * Norms, the experts' activation and latent attention's heads are recomputed by their reader, so
- * that their output is freed too (CheckpointWithoutOutput of Megatron Core). The per-op policy
- * keeps the block's input, every second product, fused attention and reduce-scattered values, and
- * recomputes the rest that something reads; matrices fused side by side count as separate products
- * (torchtitan, distributed/activation_checkpoint.py). */
+ * It models Megatron's --recompute-modules and torchtitan's per-op policy. Values that only the
+ * replayed part makes and keeps are freed, and the backward makes them by running the part again.
+ * Norms, the experts' activation and latent attention's heads are recomputed just before their
+ * reader's backward, so that their output is freed too (CheckpointWithoutOutput of Megatron Core).
+ * The per-op policy keeps the block's input, every second product, fused attention and
+ * reduce-scattered values, and recomputes the other values that some op reads; matrices fused side
+ * by side count as separate products (torchtitan, distributed/activation_checkpoint.py). */
 #ifndef MODELS_REPLAY_H
 #define MODELS_REPLAY_H
 
@@ -17,11 +18,11 @@ enum replayed {
     REPLAY_CORE,
     REPLAY_MLP,
     REPLAY_NORM,
-    REPLAY_EXPERTS, /* the whole second half, shared expert included */
+    REPLAY_EXPERTS, /* the block's whole second half, with the shared expert */
     REPLAY_EXPERT_ACTIVATION,
     REPLAY_SHARED_EXPERT,
     REPLAY_LATENT_UP,
-    REPLAY_PER_OP, /* the others are modules */
+    REPLAY_PER_OP, /* torchtitan's policy; the others are Megatron's modules */
     NUM_REPLAYS
 };
 /* Megatron's words, and "op"; NULL-terminated. */
@@ -30,17 +31,19 @@ extern const char *const replay_names[NUM_REPLAYS + 1];
 /* Bit sets of enum replayed. */
 enum {
     REPLAYS_CORE = 1u << REPLAY_CORE,
-    REPLAYS_PER_OP = 1u << REPLAY_PER_OP, /* alone */
+    REPLAYS_PER_OP = 1u << REPLAY_PER_OP, /* cannot be combined with others */
 };
 
 struct replay {
     struct ops ops; /* the forward ops to recompute, in list order */
     double freed_bytes;
-    double freed_of[NUM_OP_REGIONS]; /* the same by the part that comes back when its own backward
-                                        begins; per op all is back when the block's does */
+    double freed_of[NUM_OP_REGIONS]; /* freed_bytes divided by region: a region's bytes are
+                                        allocated again when its backward begins; with REPLAY_PER_OP
+                                        all are when the block's backward begins */
 };
 
-/* `forward`: a block's list, with collectives in place of marks. The result is in the arena. */
+/* `forward`: a block's list, in which collectives have replaced the marks. The result is in the
+ * arena. */
 struct replay ops_replay(const struct ops *forward, unsigned replays, struct arena *arena);
 
 #endif

@@ -6,16 +6,18 @@
 
 const char *const routing_names[] = { "balanced", "random", "cv", "factor", 0 };
 
-/* Popularity of an expert, of mean 1: deviation and skewness of a lognormal. */
+/* An expert's popularity (its share of choices, scaled to mean 1): standard deviation and skewness
+ * of a lognormal. */
 struct popularity {
     double cv, skewness;
 };
 
-/* A token never chooses an expert twice, so the load of a popular one grows less than its
- * popularity. Of k choices in turn among E experts of weight 1, one of weight w is left out with
- * the product of (E - j)/(w + E - j), j = 1 to k. At w = 1 the elasticity of its load, (1 - that),
- * is (1 - k/E) (sum of 1/(E - j + 1)) / (k/E), and 1 - 1/E for k = 1, where only the sum of the
- * shares holds it: their quotient is the slope. */
+/* How fast an expert's load grows with its popularity: more slowly than in proportion, as a token
+ * never chooses an expert twice. Among E experts of weight 1, an expert of weight w is missed by k
+ * choices in turn with the probability P = product over j = 1..k of (E - j)/(w + E - j). At w = 1
+ * the elasticity of the load 1 - P is (1 - k/E) (sum over j of 1/(E - j + 1)) / (k/E). For k = 1 it
+ * is 1 - 1/E, less than 1 only because shares must sum to 1. The slope is the quotient of the
+ * two. */
 static double slope_of_choice(double experts, double topk)
 {
     double sum = 0;
@@ -33,10 +35,11 @@ static struct popularity popularity_of(const struct routing *routing, const stru
                                 cv * (3 + cv * cv) };
 }
 
-/* The largest of `draws` loads, each the sum of experts / ranks experts' loads. Its variance is
- * that of their mean popularity, and that of the T k / e rows which choose it or another. The
- * expected maximum of draws with a little skewness s is z + s (z^2 - 1)/6 deviations above the mean
- * (Cornish and Fisher 1938), z the maximum of as many normals. */
+/* The expected largest of `draws` loads of a rank, each the sum over its experts / ranks experts,
+ * with mean 1. The variance of a load is that of its experts' mean popularity, plus that of
+ * counting how many of the rows choose this rank and not another. The expected maximum of draws
+ * with a small skewness s is z + s (z^2 - 1)/6 standard deviations above the mean (Cornish and
+ * Fisher 1938), where z is the expected maximum of as many standard normals. */
 static double largest_load(const struct popularity *popularity, const struct routed *routed,
                            double ranks, double draws)
 {
@@ -49,13 +52,15 @@ static double largest_load(const struct popularity *popularity, const struct rou
     return 1 + sqrt(popular + counted) * (z + skewness * (z * z - 1) / 6);
 }
 
-/* A token sends a rank no more rows than it has choices, or the rank experts. */
+/* The largest possible load: a token sends a rank no more rows than the token has choices or the
+ * rank has experts. */
 static double most_load(const struct routed *routed, double ranks)
 {
     return ranks * fmin(1, routed->experts / ranks / routed->topk);
 }
 
-/* The factor of `ranks` equal parts of the experts, the largest of so many times as many. */
+/* The largest load over the mean when the experts are divided into `ranks` equal parts; the largest
+ * of ranks x times loads. */
 static double factor_of(const struct routing *routing, const struct routed *routed, double ranks,
                         double times)
 {
@@ -90,8 +95,9 @@ double routing_capacity_rows(double tokens, double experts, double topk, double 
     return ceil(tokens * topk / experts * capacity);
 }
 
-/* Loads of mean 1 are about normal: E max(0, X - F) = v (phi(a) - a (1 - Phi(a))), a = (F - 1)/v. A
- * token counts once for an expert, so counts have (1 - k/E) of a Poisson's variance. */
+/* A load X of mean 1 is about normal with standard deviation v. With capacity F, E max(0, X - F) =
+ * v (phi(a) - a (1 - Phi(a))), where a = (F - 1)/v. A token chooses an expert at most once, so
+ * counts have (1 - k/E) of a Poisson's variance. */
 double routing_dropped_share(const struct routing *routing, const struct routed *routed,
                              double capacity)
 {
@@ -105,8 +111,8 @@ double routing_dropped_share(const struct routing *routing, const struct routed 
     return deviation * (normal_density(above) - above * (1 - normal_cdf(above)));
 }
 
-/* A token chooses k of E experts without repetition. It misses all of `a` given experts with the
- * probability C(E - a, k)/C(E, k). */
+/* The probability that a token, which chooses k of E experts without repetition, chooses none of
+ * `a` given experts: C(E - a, k)/C(E, k). */
 static double chance_of_none(double experts, double part, int topk)
 {
     double chance = 1;
@@ -115,8 +121,8 @@ static double chance_of_none(double experts, double part, int topk)
     return chance;
 }
 
-/* Bounded to M of G groups, a token chooses among E M/G experts on M/G of the parts, or on M where
- * a part has several groups (DeepEP, elastic.py, has the same form). */
+/* A token limited to M of G groups chooses among E M/G experts. These are on M/G of the parts, or
+ * on M parts where a part has several groups (DeepEP, elastic.py, has the same form). */
 double routing_distinct(const struct expert_choice *choice, double parts)
 {
     double experts = choice->experts, reached = parts;

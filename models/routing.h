@@ -1,20 +1,21 @@
 /* models/routing.h - how unevenly a router spreads tokens over experts.
  *
- * All ranks of an expert group wait for the one with most rows, so work and messages of a layer are
- * the mean's times the rank factor: the largest load of a rank over the mean. Memory follows the
- * largest load that any layer ever has. The factors are expectations. */
+ * A load is the number of rows (tokens times chosen experts) that a rank or expert gets. All ranks
+ * of an expert group wait for the one with most rows. So a layer's time and messages are those of
+ * the mean load times the rank factor, the largest load of a rank over the mean. Memory follows the
+ * largest load in any layer. The factors are expected values. */
 #ifndef MODELS_ROUTING_H
 #define MODELS_ROUTING_H
 
-/* Equal loads; tokens that choose at random among equal experts; experts whose popularity differs;
- * a given rank factor. */
+/* In order: equal loads; tokens choose at random among equally popular experts; experts differ in
+ * popularity; the rank factor is given. */
 enum routing_kind { ROUTING_BALANCED, ROUTING_RANDOM, ROUTING_SKEWED, ROUTING_FACTOR };
 extern const char *const routing_names[]; /* NULL-terminated */
 
 /* All 0: balanced. */
 struct routing {
     int kind;      /* enum routing_kind */
-    double cv;     /* skewed: standard deviation of popularity over its mean, lognormal */
+    double cv;     /* skewed: standard deviation over mean of the experts' lognormal popularity */
     double factor; /* factor: the largest load of a rank over the mean; >= 1 */
 };
 
@@ -29,7 +30,7 @@ double routing_distinct(const struct expert_choice *choice, double parts);
 
 /* The tokens of a layer and the experts they are spread over; each rank holds experts / ranks. */
 struct routed {
-    double tokens; /* of one layer's microbatch, of all ranks together */
+    double tokens; /* of one microbatch, all ranks together */
     double experts, topk, ranks;
 };
 
@@ -37,14 +38,16 @@ struct routed {
 double routing_rank_factor(const struct routing *routing, const struct routed *routed);
 /* The largest load of a single expert over the mean. */
 double routing_expert_factor(const struct routing *routing, const struct routed *routed);
-/* The largest load that a rank has in any of `layers` layers, whose loads are independent. */
+/* The largest load that a rank has in any of `layers` layers, over the mean. Layers' loads are
+ * taken as independent. */
 double routing_peak_factor(const struct routing *routing, const struct routed *routed,
                            double layers);
 
-/* Rows that each expert takes from `tokens` tokens of one rank when it takes no more than
- * `capacity` times the mean (Megatron Core, moe/moe_utils.py: get_capacity). */
+/* Most rows that each expert takes from one rank's `tokens` tokens when its capacity factor is
+ * `capacity`, that is `capacity` times the mean (Megatron Core, moe/moe_utils.py: get_capacity). */
 double routing_capacity_rows(double tokens, double experts, double topk, double capacity);
-/* The share of rows that find their expert full; `routed` is one rank's tokens. */
+/* The share of rows that are dropped because their expert is full; `routed` describes one rank's
+ * tokens. */
 double routing_dropped_share(const struct routing *routing, const struct routed *routed,
                              double capacity);
 

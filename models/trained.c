@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-/* Whether a pattern of `length` bytes, in which * stands for anything, is the whole name. */
+/* Whether a pattern of `length` bytes, in which * stands for any text, matches the whole name. */
 static bool pattern_matches(const char *pattern, size_t length, const char *name)
 {
     if (length == 0)
@@ -41,7 +41,7 @@ bool model_adapts(const struct model *model, const char *name)
     return model->lora > 0 && (*model->trained == '\0' || list_matches(model->trained, name));
 }
 
-/* A tied head is the embedding's table. */
+/* A tied head's matrix is the embedding's table, so its name stands for the embedding. */
 bool model_trains(const struct model *model, const char *name)
 {
     if (model_trains_all(model))

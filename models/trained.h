@@ -1,8 +1,8 @@
 /* models/trained.h - which of a model's weights are trained.
  *
- * Weights are named as the ops that use them: qkv, projection, fc1, ffn_norm, embedding, logits ...
- * With adapters (LoRA, Hu et al. 2021, arXiv:2106.09685) a linear layer of a block has two narrow
- * products beside its own, and they alone are trained. */
+ * A weight has the name of the op that uses it: qkv, projection, fc1, ffn_norm, embedding, logits
+ * ... With adapters (LoRA, Hu et al. 2021, arXiv:2106.09685) a linear layer of a block has two
+ * narrow products beside its main one, and only the two are trained. */
 #ifndef MODELS_TRAINED_H
 #define MODELS_TRAINED_H
 

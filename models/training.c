@@ -60,7 +60,7 @@ double model_trained_parameters(const struct model *model)
     double trained = count_blocks(model).trained + count(embedding_forward, model).trained;
     trained += count(head_forward, model).trained;
     if (model->tied && model_trains(model, "logits"))
-        trained -= (double)model->vocab * model->hidden; /* once */
+        trained -= (double)model->vocab * model->hidden; /* a tied table counts once */
     return trained;
 }
 
@@ -132,7 +132,7 @@ static bool refuse(const char *text, struct err *err)
                    text);
 }
 
-/* A whole number from 1 on, up to `end`. */
+/* Reads a whole number, 1 or more, up to the character `end` or the end of the text. */
 static bool read_number(const char *text, char end, int *out, const char **rest)
 {
     char *behind;

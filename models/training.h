@@ -1,7 +1,8 @@
-/* models/training.h - the trained weights of a model: their number, and the backwards they need.
+/* models/training.h - the trained weights of a model: how many there are, and which backward passes
+ * they need.
  *
- * Blocks below the lowest trained weight need no backward, and the lowest trained one no gradient
- * of its input. */
+ * Blocks below the lowest trained weight need no backward. The lowest block with a trained weight
+ * needs no gradient of its input. */
 #ifndef MODELS_TRAINING_H
 #define MODELS_TRAINING_H
 
@@ -11,12 +12,12 @@
 double model_trained_parameters(const struct model *model);
 double model_adapter_parameters(const struct model *model);
 
-/* Sets which gradients each block makes, as the last part of model_derive. Fails when no weight is
- * trained. */
+/* Sets which gradients each block's backward makes. model_derive calls this last. Fails when no
+ * weight is trained. */
 bool blocks_of_training(struct model *model, struct err *err);
 
-/* "lora:16", "lora:16:qkv,projection", "last:4", or names with * such as "*norm,logits": changes a
- * derived model. */
+/* Sets the trained weights of a derived model from "lora:16", "lora:16:qkv,projection", "last:4",
+ * or weight names with * such as "*norm,logits". */
 bool training_parse(const char *text, struct model *model, struct err *err);
 
 #endif

@@ -12,9 +12,9 @@ enum unfused_op {
     NUM_UNFUSED_OPS
 };
 
-/* Traffic of all the kernels per value of the op: values of the list's type, and bytes of wider
- * types. Rotary's kernels are counted for queries and keys together. kept_values and kept_bytes:
- * what autograd keeps from kernel to kernel for the backward, beyond what one kernel would. */
+/* Memory traffic of all of an op's kernels, per value of the op: a number of values of the list's
+ * type, and bytes of wider types. Rotary counts queries and keys together. kept_values and
+ * kept_bytes: what autograd keeps for the backward beyond what one fused kernel would keep. */
 struct unfused {
     double values, bytes, kernels;
     double backward_values, backward_bytes, backward_kernels;

@@ -1,5 +1,5 @@
-/* models/workload.h - models that are no transformer of ours, as tables of data parallelism need
- * them: what is exchanged, and the work of a sample. */
+/* models/workload.h - models other than struct model's transformers, for tables about data
+ * parallelism: their parameters, whose gradients are exchanged, and the FLOPs of a sample. */
 #ifndef MODELS_WORKLOAD_H
 #define MODELS_WORKLOAD_H
 
@@ -8,7 +8,7 @@ struct workload {
     const char *summary;
     const char *source;
     double parameters;
-    double forward_flops; /* of one sample; training takes three times that */
+    double forward_flops; /* for one sample; a training step takes three times as many */
     const char *sample;
 };
 extern const struct workload workloads[];
