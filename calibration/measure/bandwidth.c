@@ -25,7 +25,7 @@ struct traffic {
     double element_bytes;
 };
 
-/* One op on `rows` rows of `width` values. */
+/* One op to time: how to issue it on `rows` rows of `width` values, and its traffic. */
 struct traffic_op {
     const char *name;
     int num_kernels;
@@ -166,8 +166,8 @@ static bool fill_area(const struct traffic *t, char *area, struct err *err)
     return api->stream_sync(t->stream, err);
 }
 
-/* Row numbers of a table in scattered order; each of `rows` occurs once when `rows` is a power of
- * two. */
+/* Fills `ids` with row numbers of a table in scattered order; each number below `rows` occurs once
+ * if `rows` is a power of two. */
 static void put_ids(const struct traffic *t, long rows)
 {
     for (long i = 0; i < rows; i++)
@@ -219,14 +219,15 @@ static struct size size_of(const struct traffic *t, const struct traffic_op *op,
     return (struct size){ values / width, width };
 }
 
-/* Pushes an op's data out of the caches by writing the half that small ops do not touch. Work
- * issued after it queues on the stream, so its time excludes the caller's. */
+/* Pushes an op's data out of the caches by writing the half of the output area that small ops do
+ * not touch. Work issued after it queues on the stream, so its measured time excludes the time to
+ * issue it. */
 static void push_out(const struct traffic *t)
 {
     t->host->api->fill(t->stream, t->to + t->bytes / 2, 0, t->bytes / 2);
 }
 
-/* Takes the median time; without an op, that of the notes alone. */
+/* Takes the median time of an op; without an op, the time between two notes. */
 static bool time_op(const struct traffic *t, const struct traffic_op *op, struct size size,
                     bool is_cold, int repeats, double *typical_s, struct err *err)
 {
@@ -268,9 +269,9 @@ static bool measure_point(const struct traffic *t, const struct traffic_op *op, 
     return true;
 }
 
-/* Repeats that fit, from the time of one op of the largest size: sizes fall by a factor of 4, so
- * all together take a third more, warm and cold, and each cold one waits for a write of half an
- * area. */
+/* How many repeats fit, from the time of one op of the largest size. Sizes fall by a factor of 4,
+ * so all sizes together take a third more than the largest. Each is timed warm and cold, and each
+ * cold op waits for a write of half an area. */
 static int repeats_in(double seconds, double largest_s, int num_sizes)
 {
     double turn_s = NUM_OPS * (2.7 * largest_s + 0.25 * num_sizes * largest_s) + 1e-9;
@@ -309,7 +310,7 @@ bool bandwidth_measure(struct host_rank *host, double most_bytes, double seconds
 
 /* --- the fit -------------------------------------------------------------------------------- */
 
-/* The op's time without the notes; at least 0. */
+/* The cold op's time minus note_s; at least 0. */
 static double own_s(const struct bandwidths *measured, int i)
 {
     return fmax(0, measured->at[i].cold_s - measured->note_s);
@@ -330,9 +331,10 @@ static double median_error(const struct bandwidths *measured, const struct bandw
     return count > 0 ? numbers_median(errors, count) : 0;
 }
 
-/* Each equation k a + b c = t is divided by t, so that small ops count as much as large ones: least
- * squares of u a + v c = 1 with u = k / t and v = b / t. When the fitted latency is negative, the
- * rate is fitted alone. */
+/* An op with k kernels and b bytes takes t = k a + b c, with a the latency and c the seconds per
+ * byte. Each equation is divided by t, so that small ops count as much as large ones: least squares
+ * of u a + v c = 1 with u = k / t and v = b / t. When the fitted latency is negative, the rate is
+ * fitted alone. */
 struct bandwidth_fit bandwidth_fit(const struct bandwidths *measured)
 {
     double uu = 0, uv = 0, vv = 0, u1 = 0, v1 = 0;

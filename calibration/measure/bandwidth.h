@@ -1,5 +1,5 @@
-/* calibration/measure/bandwidth.h - times of memory-bound ops by bytes moved, from 4 KiB to more
- * than any cache holds, and the two constants of their formula, fitted to all.
+/* calibration/measure/bandwidth.h - measures the times of memory-bound ops for sizes from 4 KiB to
+ * more than any cache holds, and fits the two constants of their time formula to all of them.
  *
  * Every op is timed twice: `warm`, repeated on the same values, and `cold`, after a write of enough
  * other memory to push them out of every cache. */
@@ -22,17 +22,18 @@ struct bandwidth_point {
 struct bandwidths {
     struct bandwidth_point at[MOST_BANDWIDTH_POINTS];
     int count;
-    double note_s; /* time between two consecutive notes, included in every time */
+    double note_s; /* time between two consecutive notes (timestamps on the stream), which every
+                      measured time includes */
 };
 
-/* Measures up to `most_bytes` of traffic, with twice that in device memory, for about `seconds` in
- * all. The results are means over the ranks, which all call it together. */
+/* Measures ops with up to `most_bytes` of traffic, in twice as much device memory, for about
+ * `seconds` in all. The results are means over the ranks, which all call it together. */
 bool bandwidth_measure(struct host_rank *host, double most_bytes, double seconds,
                        struct bandwidths *out, struct err *err);
 
-/* seconds = num_kernels kernel_s + bytes / bytes_per_s, the formula of sim/cost/compute.c, fitted
- * on the cold ops, minus note_s, by least squares of relative errors. Neither constant is negative;
- * the rate is 0 when nothing was measured. */
+/* seconds = num_kernels kernel_s + bytes / bytes_per_s, the formula of sim/cost/compute.c. It is
+ * fitted to the times of cold ops minus note_s, by least squares of relative errors. Neither
+ * constant is negative; the rate is 0 when nothing was measured. */
 struct bandwidth_fit {
     double kernel_s, bytes_per_s;
     double median_error; /* median of |log(predicted / measured)| */

@@ -123,7 +123,7 @@ static bool check_curve(struct lines *lines, const struct curve *out, struct err
     return blame(lines, err);
 }
 
-/* Called for each line; a format's own reader interprets it. */
+/* Called for each line of the file; each format has one such function. */
 typedef bool read_line(struct lines *lines, char *line, struct curve *out, void *context,
                        struct err *err);
 
@@ -217,7 +217,7 @@ bool bench_output_read_nccl(const char *path, struct curve *out, struct err *err
 
 /* --- OSU ------------------------------------------------------------------------------------ */
 
-/* In OSU's all-gather the size is that of one rank's part. */
+/* The size of the whole buffer. For all-gather, OSU prints the size of one rank's part. */
 static double whole_bytes(const struct curve *curve, double bytes)
 {
     return curve->collective == COLLECTIVE_ALL_GATHER ? bytes * curve->num_ranks : bytes;

@@ -7,9 +7,10 @@
 #include "base/err.h"
 #include "sim/cost/curve.h"
 
-/* Fills all but the fabric; nodes are counted from the named hosts. Times are the out-of-place
- * ones; a repeated size keeps its first. The output or the file's name names the collective. A
- * faulty line is ERR_INPUT, where = "FILE:LINE". */
+/* Fills the whole curve except the fabric; the number of nodes is that of different host names.
+ * Times are the out-of-place ones; if a size is repeated, the first counts. The output or the
+ * file's name must name the collective. A faulty line gives ERR_INPUT with err->where =
+ * "FILE:LINE". */
 bool bench_output_read_nccl(const char *path, struct curve *out, struct err *err);
 
 /* OSU prints neither ranks nor hosts: `num_ranks` took part, and one node is assumed.

@@ -1,35 +1,36 @@
-/* calibration/measure/budget.h - how long each part of a pass may take, so that the whole ends in
- * time: each part states its time beforehand, and gets less when others took more. */
+/* calibration/measure/budget.h - how long each part of a calibration pass may take, so that the
+ * pass ends in time. Each part states its expected time beforehand, and gets less when earlier
+ * parts took longer than expected. */
 #ifndef CALIBRATION_MEASURE_BUDGET_H
 #define CALIBRATION_MEASURE_BUDGET_H
 
 #include <stdbool.h>
 
 struct budget {
-    double start_s, end_s; /* on base/clock.h's clock; the first part begins at the start */
+    double start_s, end_s; /* times of base/clock.h; the first part begins at start_s */
     double all_s, ahead_s; /* expected for all parts, and for those not yet begun */
     double begun_s;        /* expected for the parts begun */
 };
 
-/* States a part's time, before any part begins. */
+/* Adds a part's expected time; call it before any part begins. */
 void budget_expect(struct budget *budget, double seconds);
 
-/* Time granted to the next part: what it asked for, scaled down when the rest no longer fits; 0
- * when no time is left. */
+/* Time granted to the next part: its expected time, scaled down when the remaining parts no longer
+ * fit; 0 when no time is left. */
 double budget_take(struct budget *budget, double now_s, double expected_s);
 
-/* Skips a part instead of taking its time. */
+/* Skips a part, so that its expected time is not used. */
 void budget_leave_out(struct budget *budget, double expected_s);
 
 /* Time taken by the parts so far relative to the expected time, at least 1. Call it between
  * parts. */
 double budget_pace(const struct budget *budget, double now_s);
 
-/* Whether parts that expect `expected_s` end in time at this pace. */
+/* Whether parts with an expected time of `expected_s` would end in time at the pace so far. */
 bool budget_affords(const struct budget *budget, double now_s, double expected_s);
 
-/* The remaining time of the pass at this pace, at most until its end, as parts can be skipped to
- * keep that. Call it between parts. */
+/* The remaining time of the pass at the pace so far, but at most until end_s, as parts are skipped
+ * to end by then. Call it between parts. */
 double budget_left_s(const struct budget *budget, double now_s);
 
 /* The number of repeats that fit into a part's time, between `least` and `most`. */

@@ -1,5 +1,5 @@
-/* calibration/measure/disk_rate.h - how fast all ranks together can write checkpoints, until the
- * disk confirms them. */
+/* calibration/measure/disk_rate.h - how fast all ranks together can write checkpoints, timed until
+ * fsync returns. */
 #ifndef CALIBRATION_MEASURE_DISK_RATE_H
 #define CALIBRATION_MEASURE_DISK_RATE_H
 

@@ -46,8 +46,8 @@ bool gpu_is_known(const struct nvml_words *words, struct err *err)
 
 /* --- what was measured ---------------------------------------------------------------------- */
 
-/* The bandwidth fitted on all memory-bound ops, or else that of one large copy. kernel_s is at
- * least the time of an empty kernel. */
+/* Writes the bandwidth that was fitted to all memory-bound ops, or else the bandwidth of one large
+ * copy. kernel_s is at least the time of an empty kernel. */
 static void put_bandwidth(const struct host_measured *m, const struct gpu *gpu,
                           struct profile *profile)
 {
@@ -57,8 +57,8 @@ static void put_bandwidth(const struct host_measured *m, const struct gpu *gpu,
     profile->memory_efficiency = fmin(1, bytes_per_s / gpu->memory_bytes_per_s);
 }
 
-/* The efficiency of the slowest case, including both ways at once, as offloading copies that
- * way. */
+/* Writes the efficiency of the slowest case, including copies in both directions at once, as
+ * offloading makes these. */
 static void put_copies(const struct host_copies *copies, const struct gpu *gpu,
                        struct profile *profile)
 {

@@ -1,6 +1,6 @@
-/* calibration/measure/gpu_profile.h - measurements of GPUs as a cluster file: the datasheet of the
- * GPU that the driver names, its shipped profile with measured ops instead of formulas, and the
- * executor's stack. */
+/* calibration/measure/gpu_profile.h - writes measurements of GPUs as a cluster file. It contains
+ * the datasheet of the GPU that the driver names, the profile shipped for that GPU with measured
+ * ops instead of formulas, and the executor's stack. */
 #ifndef CALIBRATION_MEASURE_GPU_PROFILE_H
 #define CALIBRATION_MEASURE_GPU_PROFILE_H
 
@@ -10,12 +10,12 @@
 /* Clock and power over all readings while ops were timed. */
 struct gpu_log {
     struct nvml_words words;
-    double *sm_hz, *power_w; /* num_readings each */
+    double *sm_hz, *power_w; /* arrays of num_readings */
     int num_readings;
 };
 
-/* Whether a file can be made: ERR_UNAVAILABLE when no file of calibration/hardware has the GPU's
- * name among its words. */
+/* Whether a cluster file can be made: ERR_UNAVAILABLE when no file in calibration/hardware lists
+ * the GPU's name. */
 bool gpu_is_known(const struct nvml_words *words, struct err *err);
 
 /* The cluster file; NULL when the GPU is not known. The caller frees. */

@@ -19,7 +19,7 @@ struct sweep {
     struct host_rank *host;
     struct kernels *kernels;
     struct stream *stream;
-    void *arrays[NUM_ARRAYS]; /* random values: operands and results */
+    void *arrays[NUM_ARRAYS]; /* operands and results; operands have random values */
     float *numbers[4];        /* fp32, zeroed: weight gradients, statistics, moments */
     void *scratch;
     size_t array_bytes, number_bytes, scratch_bytes;
@@ -31,12 +31,13 @@ struct sweep {
 
 /* --- memory --------------------------------------------------------------------------------- */
 
-/* Bytes per element of a square of the load's side: arrays of four sides by three sides in 16 bits,
- * products of two squares in fp32. On a GPU with side 4096: 400 and 512 MiB. */
+/* Sizes of the arrays in bytes, divided by the square of load->side. ARRAY_BYTES: four sides by
+ * three sides of 16-bit values; NUMBER_BYTES: eight sides by one side of fp32 values. On a GPU with
+ * side 4096 that is 400 and 512 MiB. */
 enum { ARRAY_BYTES = 25, NUMBER_BYTES = 32, SCRATCH_BYTES = 32 };
 
-/* Nearly normal numbers with deviation 1: sums of three uniform numbers. Zeros would run faster, as
- * a chip draws less power for them. */
+/* Nearly normal numbers with standard deviation 1, each the sum of three uniform numbers. Ops on
+ * zeros would run faster, as a chip draws less power for them. */
 static float *random_numbers(size_t count)
 {
     float *numbers = arena_grow(NULL, count * sizeof *numbers);
@@ -51,7 +52,7 @@ static float *random_numbers(size_t count)
     return numbers;
 }
 
-/* Repeats a piece that was made on the host. */
+/* Fills a device array by repeating `piece`, which was made on the host. */
 static void fill_array(struct sweep *s, void *array, const float *piece, size_t count)
 {
     const struct device_api *api = s->host->api;
@@ -193,7 +194,7 @@ static bool measure(struct sweep *s, struct swept op)
     const struct device_api *api = s->host->api;
     if (s->ops->count == s->ops->room || !has_room(s, &op))
         return true;
-    for (int i = 0; i < WARM_UPS; i++) /* the first one may tune and wait */
+    for (int i = 0; i < WARM_UPS; i++) /* the first call of an op may tune it and wait */
         issue(s, &op);
     api->fill(s->stream, s->scratch, 0, s->scratch_bytes); /* queues later work on the stream */
     for (int i = 0; i < repeats; i++) {
@@ -229,8 +230,9 @@ static bool measure_passes(struct sweep *s, int kind, long m, long n, long k, lo
     return true;
 }
 
-/* On a GPU: widths in steps of 64, half a tile; rows first in steps of 128, a wave of tiles each,
- * then in steps of an eighth; inner dimensions double from 64, squares from 256. */
+/* On a GPU with side 4096: widths grow in steps of 64, half a tile. Rows grow first in steps of
+ * 128, each of which adds a wave of tiles, then by an eighth. Inner dimensions double from 64,
+ * square products from 256. */
 static bool sweep_products(struct sweep *s)
 {
     bool ok = true;

@@ -19,7 +19,8 @@ struct held_out_row {
     bool is_llama, is_quick;
     const char *layout;
 };
-/* Shapes between the grids' rows, all with several microbatches, some with recompute. */
+/* Shapes between those of the grids in host_shapes.c, all with several microbatches, some with
+ * recompute. */
 static const struct held_out_row core_rows[] = {
     { 384,  64,  192, 2, 4, 1024,  false, true,  "mb2" },
     { 320,  64,  160, 2, 4, 768,   true,  false, "mb2 recompute=full" },
@@ -69,7 +70,7 @@ static size_t arena_bytes_of(const struct model *model)
     return (size_t)bytes + (64 << 20);
 }
 
-/* Time of a step of this rank alone, minus the time stolen by other processes. */
+/* Time of a step that this rank runs by itself, minus the time stolen by other processes. */
 static bool quiet_step(struct host_rank *host, struct host_run *run, long step, double *step_s,
                        struct err *err)
 {
@@ -157,7 +158,7 @@ bool held_out_measure(struct host_rank *host, const struct stack *stack, bool is
 
 /* --- against the file ----------------------------------------------------------------------- */
 
-/* The system of one device of the file. */
+/* Reads the cluster file as a system of one device. */
 static bool read_system(const json_t *cluster, struct system *out, struct err *err)
 {
     const json_t *group = json_array_get(json_object_get(cluster, "groups"), 0);

@@ -34,16 +34,16 @@ struct work {
 
 /* --- time ----------------------------------------------------------------------------------- */
 
-/* The time limit of a pass and the expected time of each part. The times for host cores were
- * measured on one host, those for GPUs are estimates. A part that gets less time repeats less
- * often. */
+/* The time limit of a calibration pass and the expected time of each part, in seconds. The numbers
+ * for host cores were measured on one host; the numbers for GPUs are estimates. A part that gets
+ * less time repeats less often. */
 // clang-format off
 struct part_times {
     double all_s;
-    double quiet_s; /* part of it to wait for a quiet machine */
+    double quiet_s; /* part of the limit that may be spent waiting for a quiet machine */
     double machine_s, bandwidth_s, disk_s, overlap_s; /* overlap_s: overlaps and drift of several ranks */
-    double size_s;  /* per size of a curve */
-    double shape_s; /* per shape: its steps, and making its weights */
+    double size_s;  /* for each message size of a curve */
+    double shape_s; /* for each shape: making its weights and running its steps */
     double weights_s, sweep_s, held_out_s;
 };
 static const struct part_times times_of[2][2] = {
@@ -96,7 +96,8 @@ static int num_sizes(int num_ranks)
     return count;
 }
 
-/* Bytes that stages send and tensor ranks reduce, per sequence. */
+/* Bytes of one sequence in the residual stream, which pipeline stages send and tensor ranks
+ * reduce. */
 static double stream_bytes(const struct model *model)
 {
     return (double)model->seq * model->hidden * sizeof(float);
@@ -135,10 +136,10 @@ static bool measure_curves(struct work *w, struct err *err)
 
 /* --- other programs ------------------------------------------------------------------------- */
 
-/* Longer than a scheduler's time slice. */
+/* How long want_core spins: longer than a scheduler's time slice. */
 static const double wanting_s = 0.06;
 
-/* Spins for that time and returns the share of a core that the thread got. */
+/* Spins for wanting_s and returns the share of a core that the thread got. */
 static double want_core(void)
 {
     double start_s = clock_now_s(), own_s = clock_thread_s(), took_s;
@@ -215,12 +216,14 @@ static bool measure_bandwidth(struct work *w, struct err *err)
 {
     double seconds, all_bytes = (double)w->host.load->copied_bytes;
     double most_bytes =
-        w->host.is_busy ? all_bytes / 16 : all_bytes; /* on a host it determines no constant */
+        w->host.is_busy
+            ? all_bytes / 16
+            : all_bytes; /* large sizes set no constant on a host, so a busy one skips them */
     return begin(w, "ops bound by memory", times(w)->bandwidth_s, &seconds, err) &&
            bandwidth_measure(&w->host, most_bytes, seconds, &w->measured.traffic, err);
 }
 
-/* Measures the disk beside the output file. */
+/* Measures the disk in the folder of the resume file, which is beside the output file. */
 static bool measure_disk(struct work *w, struct err *err)
 {
     double unused_s, bytes = w->options->is_quick ? 32 << 20 : 256 << 20;
@@ -278,8 +281,8 @@ static bool has_time(struct work *w, int measured, bool *out, struct err *err)
     return ok;
 }
 
-/* Measures a shape's ops, unless an interrupted pass has them. Clocks are read after its last
- * step. */
+/* Measures a shape's ops, unless an interrupted pass has measured them. Clocks are read after the
+ * shape's last step. */
 static bool measure_shape(struct work *w, int i, struct err *err)
 {
     double seconds, all_s = whole_shape_s(w);
@@ -339,7 +342,7 @@ static bool measure_held_out(struct work *w, struct err *err)
                             &w->measured.held_out, err);
 }
 
-/* Only one stream computes here, so time without a core was taken by other programs. */
+/* In these parts one stream computes, so any time without a core was taken by other programs. */
 static bool measure_steps(struct work *w, struct err *err)
 {
     struct core_time before = core_time_now();
@@ -376,7 +379,7 @@ static void describe(struct work *w, double start_s)
              w->options->model ? " --for " : "", w->options->model ? w->options->model->name : "");
 }
 
-/* The first rank writes the file; it checks before measuring that it can. */
+/* The first rank writes the resume file; it checks before the first measurement that it can. */
 static bool open_log(struct work *w, struct err *err)
 {
     struct err unheard = { 0 };

@@ -6,14 +6,14 @@
 
 struct host_calibration {
     const char *backend; /* of exec/plugin/backend.h */
-    bool is_quick; /* takes about a minute on a host's cores, two on GPUs; else 4 and 8. With other
-                      programs running, shapes are skipped to keep that */
-    const struct model *model; /* its shapes are measured too; NULL: none */
+    bool is_quick; /* the pass takes about a minute on a host's cores, two on GPUs; else 4 and 8. If
+                      other programs run, shapes are skipped to keep to that */
+    const struct model *model; /* the shapes of this model's ops are measured too; NULL: none */
     const struct stack *stack; /* the executor's stack on that backend */
     const char *resume_path; /* file of the shapes already measured, so that an interrupted pass can
                                 be resumed; NULL: none */
-    /* Called on rank 0 before each part, with the share done (0 to 1), the expected remaining time
-     * and the next part. May be NULL. */
+    /* Called on rank 0 before each part, with the share of the pass that is done (0 to 1), the
+     * expected remaining time and the name of the next part. May be NULL. */
     void (*progress)(double share, double left_s, const char *what);
 };
 

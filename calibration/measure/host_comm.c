@@ -13,8 +13,8 @@
 
 enum { WARM_UPS = 3, LEAST_REPEATS = 7, MOST_REPEATS = 201 };
 
-/* More than a core's own cache holds: in training a rank computes between two exchanges, so socket
- * buffers are no longer cached. */
+/* Bytes that a rank writes before each exchange to empty its core's cache. In training a rank
+ * computes between two exchanges, so socket buffers are no longer cached. */
 enum { PASSING_BYTES = 8 << 20 };
 
 /* --- what others take ----------------------------------------------------------------------- */
@@ -27,7 +27,7 @@ static double lost_s(const struct exchange_time *time)
     return time->waited_s + time->kept_s;
 }
 
-/* No message takes less. */
+/* A lower limit for corrected times: no message takes less. */
 static const double least_exchange_s = 1e-6;
 
 double exchange_quiet_s(const struct exchange_time *times, int count)
@@ -47,7 +47,7 @@ double exchange_quiet_s(const struct exchange_time *times, int count)
 
 /* --- collectives and messages --------------------------------------------------------------- */
 
-/* What the repeats of one measurement share. */
+/* The settings that all repeats of one measurement share. */
 struct timed_call {
     struct host_rank *host;
     struct group *group;
@@ -83,7 +83,7 @@ static void open_core_time(void *args)
     **thread = core_time_open();
 }
 
-/* A stream of a GPU is no thread. */
+/* Finds the stream's thread; a GPU's stream has none. */
 static bool find_thread(struct timed_call *x, struct err *err)
 {
     int *thread = &x->thread;
@@ -100,7 +100,8 @@ static const enum comm_kind comm_kinds[NUM_COLLECTIVES] = {
     [COLLECTIVE_BROADCAST] = COMM_BROADCAST,
 };
 
-/* Sizes are of the whole buffer, as in sim/cost/collective.h. */
+/* Number of elements per rank for `bytes`, the size of the whole buffer as in
+ * sim/cost/collective.h. */
 static size_t count_of(const struct timed_call *x, double bytes)
 {
     bool has_parts = x->kind == COLLECTIVE_ALL_GATHER || x->kind == COLLECTIVE_REDUCE_SCATTER;
@@ -122,7 +123,8 @@ static void issue(const struct timed_call *x, enum comm_kind kind, size_t count)
     x->host->comm_api->issue(&call);
 }
 
-/* There and back, twice one way, so that the two ends' clocks are not compared. */
+/* A message there and one back, which count as two messages, so that the clocks of the two ends are
+ * not compared. */
 static void issue_ping(const struct timed_call *x, size_t count)
 {
     bool begins = x->group->index == 0;
@@ -132,7 +134,7 @@ static void issue_ping(const struct timed_call *x, size_t count)
     issue(x, begins ? COMM_RECV : COMM_SEND, count);
 }
 
-/* An exchange's own times, by the machine's clock. */
+/* This rank's times of an exchange, by the machine's clock. */
 struct own_times {
     double start_s, end_s, kept_s;
 };
@@ -164,8 +166,8 @@ static int ways(const struct timed_call *x)
     return x->kind == CURVE_POINT_TO_POINT ? 2 : 1;
 }
 
-/* Shares start and end times among ranks of one machine, which have a common clock; across
- * machines, lateness is unknown. */
+/* Finds how long members waited for the last to start, which needs the common clock of one machine;
+ * across machines, no waiting is assumed. */
 static bool share_times(const struct timed_call *x, const struct own_times *own, int count,
                         struct exchange_time *out, struct err *err)
 {
@@ -188,9 +190,9 @@ static bool share_times(const struct timed_call *x, const struct own_times *own,
 }
 
 /* Whether this member's time counts. A sender is done when the last bytes are in the socket
- * buffers, up to a megabyte before they arrive. So for messages the member that began counts, when
- * the answer has arrived; for a broadcast, the receivers. In the other collectives nobody is done
- * before all have sent. */
+ * buffers, up to a megabyte before they arrive. So for messages the first sender counts, whose time
+ * ends when the answer has arrived, and for a broadcast the receivers count. In the other
+ * collectives no member is done before all have sent, so all count. */
 static bool tells_time(const struct timed_call *x)
 {
     if (x->kind == CURVE_POINT_TO_POINT)
@@ -198,7 +200,7 @@ static bool tells_time(const struct timed_call *x)
     return x->kind != COLLECTIVE_BROADCAST || x->group->index > 0 || x->group->size == 1;
 }
 
-/* The mean over the members that count; every rank gets it. */
+/* The mean time of the members that count; every rank gets it. */
 static bool average_time(const struct timed_call *x, double *time_s, struct err *err)
 {
     double sums[] = { tells_time(x) ? *time_s : 0, tells_time(x) };
@@ -279,7 +281,7 @@ void host_fill_even(float *values, size_t count)
     }
 }
 
-/* A device's arrays are written by its stream. */
+/* The device's stream writes the array. */
 float *host_random_values(struct host_rank *host, size_t count, struct err *err)
 {
     float *values = arena_grow(NULL, count * sizeof *values);
@@ -293,7 +295,8 @@ float *host_random_values(struct host_rank *host, size_t count, struct err *err)
     return at;
 }
 
-/* A group of neighbours; remaining ranks form a smaller group, which disturbs nobody. */
+/* A group of `num_ranks` neighbours. Remaining ranks form a smaller group, which does not affect
+ * the others. */
 static struct group *neighbours(struct host_rank *host, int num_ranks, struct err *err)
 {
     int members[1024], count = 0;

@@ -1,7 +1,8 @@
 /* calibration/measure/host_comm.h - times of messages and collectives between the ranks of this
  * machine, and the rate at which a device copies within its memory.
  *
- * All ranks are active in every measurement, in as many groups of a size as fit. */
+ * All ranks take part in every measurement, divided into as many groups of the measured size as
+ * fit. */
 #ifndef CALIBRATION_MEASURE_HOST_COMM_H
 #define CALIBRATION_MEASURE_HOST_COMM_H
 
@@ -10,12 +11,13 @@
 
 enum { MAX_OWN_SIZES = 4 };
 
-/* Sizes double from the least to the most, with the caller's own in between, ascending (0: none).
- * They end once one takes most_s: beyond it the link's rate dominates. */
+/* The message sizes to measure. They double from the least to the most; the caller's further sizes,
+ * in ascending order (0: none), come in between. Measuring ends with the first size that takes
+ * most_s, as beyond it the link's rate dominates. */
 struct host_sizes {
     double least_bytes, most_bytes;
     double own_bytes[MAX_OWN_SIZES];
-    double seconds; /* spent on each size */
+    double seconds; /* time to spend on each size */
     double most_s;
 };
 
@@ -23,12 +25,12 @@ struct host_sizes {
 struct exchange_time {
     double took_s;   /* between this rank's own start and end */
     double waited_s; /* the part spent waiting for a late member */
-    double kept_s;   /* the longest time that any member lacked a core meanwhile */
+    double kept_s;   /* the longest time that any member was without a core meanwhile */
 };
 
-/* The time of an exchange without late members or missing cores: the lower quartile of the
- * undisturbed ones, as disturbance only adds time. If all were disturbed: their median minus the
- * time lost. */
+/* The time of an exchange without late members or missing cores. It is the lower quartile of the
+ * undisturbed exchanges, as disturbance only adds time. If all were disturbed, each has its lost
+ * time subtracted, and the median counts. */
 double exchange_quiet_s(const struct exchange_time *times, int count);
 
 /* Fills `curve` with the lower quartiles of one collective, or of one-way messages, in groups of
@@ -39,11 +41,11 @@ bool host_curve_measure(struct host_rank *host, int kind, int num_ranks,
 /* Fills in random numbers, uniform over -0.5 to 0.5, the same each time. */
 void host_fill_even(float *values, size_t count);
 
-/* Device memory with `count` such numbers; the caller frees it when no work uses it any more. NULL
- * with err. */
+/* Device memory with `count` numbers of host_fill_even; the caller frees it once no work uses it.
+ * NULL with err. */
 float *host_random_values(struct host_rank *host, size_t count, struct err *err);
 
-/* Bytes read plus bytes written per second, in a copy too large for any cache. */
+/* Measures bytes read plus bytes written per second, in a copy too large for any cache. */
 bool host_copy_bytes_per_s(struct host_rank *host, double *bytes_per_s, struct err *err);
 
 #endif

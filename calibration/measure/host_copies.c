@@ -6,7 +6,7 @@
 
 enum { REPEATS = 5, NUM_WAYS = 2 };
 
-/* One direction between the memories: the first is up, the second down. */
+/* One direction of copies: the first in the array is up (to the device), the second down. */
 struct way {
     struct stream *stream;
     void *on_device, *on_host;

@@ -13,7 +13,7 @@ struct round {
     double start_s, end_s; /* CPU time of the stream: time stolen by other processes is not drift */
 };
 
-/* Products, each followed by a pass over memory, as in a layer; then the ranks meet. */
+/* Issues products, each followed by a pass over memory, as in a layer; then the ranks meet. */
 static void issue_round(const struct host_pair *p, struct round *round)
 {
     const struct host_load *load = p->host->load;
@@ -27,7 +27,8 @@ static void issue_round(const struct host_pair *p, struct round *round)
     p->host->comm_api->issue(&call);
 }
 
-/* Means over the rounds: of all ranks, and of the slowest one of each round. */
+/* Means over the rounds: *compute_s of all ranks' times, *slowest_s of the slowest rank's time in
+ * each round. */
 static bool time_rounds(const struct host_pair *p, double *compute_s, double *slowest_s,
                         struct err *err)
 {

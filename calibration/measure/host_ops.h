@@ -1,9 +1,9 @@
 /* calibration/measure/host_ops.h - times of the executor's ops on this machine, by shape.
  *
- * All ranks at the same time, each by itself, train a few steps of small models of many shapes.
- * Each op is timed within such a step, after the op that made its input, with the caches as that op
- * left them. Time stolen by other processes is subtracted. Steps of several microbatches or ranks,
- * and whole steps, are never timed: they are held out. */
+ * All ranks train at the same time, each by itself, a few steps of small models of many shapes.
+ * Each op is timed within such a step, so that the caches are as the op before it left them. Time
+ * stolen by other processes is subtracted. Steps with several microbatches or ranks, and whole
+ * steps, are never used here: they are held out for checking. */
 #ifndef CALIBRATION_MEASURE_HOST_OPS_H
 #define CALIBRATION_MEASURE_HOST_OPS_H
 
@@ -11,7 +11,7 @@
 #include "calibration/measure/host_shapes.h"
 #include "sim/cost/kernel.h"
 
-/* Seconds of one op: over the repeats, and over all ranks. */
+/* Seconds of one op, from all repeats on all ranks. */
 struct host_time {
     double median_s, p10_s, p90_s;
 };
@@ -27,7 +27,7 @@ struct host_op {
 struct host_ops {
     struct host_op *at;
     int count, room;
-    double outside_s; /* median time per pass that no op and no update accounts for */
+    double outside_s; /* median time per pass outside all ops and the update */
 };
 
 /* Adds the ops of one shape. All ranks call it together, in the same order. */

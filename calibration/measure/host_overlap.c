@@ -36,7 +36,7 @@ static bool time_pair(const struct host_pair *p, bool computes, bool exchanges, 
     return ok;
 }
 
-/* Sets the repeats so that both take the same time alone. */
+/* Sets the repeats so that compute and collectives, each running alone, take the same time. */
 static bool balance(struct host_pair *p, double *alone_s, struct err *err)
 {
     double compute_s, comm_s, unused_s;
@@ -53,8 +53,8 @@ static bool balance(struct host_pair *p, double *alone_s, struct err *err)
     return true;
 }
 
-/* While both run, each progresses at its slowed rate; the one that remains then finishes at full
- * speed. */
+/* Finds the slowdowns from the end times: while both run, each progresses at its slowed rate; when
+ * one has ended, the other finishes at full speed. */
 static bool measure_pair(struct host_pair *p, int repeats, struct host_slowdown *out,
                          struct err *err)
 {
@@ -104,8 +104,9 @@ static bool measure_works(struct host_pair *p, int most_blocks, int repeats,
                           struct host_overlaps *out, struct err *err)
 {
     bool ok = true;
-    int works = p->host->is_busy ? WORK_PRODUCTS + 1
-                                 : NUM_HOST_WORKS; /* only products, whose slowdown a profile has */
+    int works = p->host->is_busy
+                    ? WORK_PRODUCTS + 1
+                    : NUM_HOST_WORKS; /* only products, as a profile stores only their slowdown */
     for (int work = 0; work < works && ok; work++) {
         p->work = (enum host_work)work;
         ok = measure_one(p, most_blocks, repeats, out, err);

@@ -6,7 +6,7 @@
 
 #include <jansson.h>
 
-/* Factors on the time of each. */
+/* Factors by which the times of compute and of collectives grow when both run. */
 struct host_slowdown {
     double compute, comm;
 };
@@ -14,7 +14,7 @@ struct host_slowdown {
 struct host_overlap {
     enum host_work work;
     enum comm_kind collective;
-    int most_blocks; /* of struct comm_options */
+    int most_blocks; /* most thread blocks of a collective (struct comm_options) */
     struct host_slowdown slowdown;
 };
 enum { MOST_OVERLAPS = 24 };
@@ -23,7 +23,7 @@ struct host_overlaps {
     int count;
 };
 
-/* Measures each kind of compute beside an all-reduce; unless `is_quick`, also beside the other
+/* Measures each kind of compute together with an all-reduce. Unless `is_quick`, also with the other
  * collectives and, on GPUs, with several limits on thread blocks. Takes about `seconds`. All ranks,
  * at least two, call it together. */
 bool host_overlaps_measure(struct host_rank *host, bool is_quick, double seconds,

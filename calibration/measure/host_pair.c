@@ -11,7 +11,8 @@ static long area_of(const struct host_pair *p)
     return p->host->load->side * p->host->load->side;
 }
 
-/* One sequence whose queries, keys and values fill a part of the matrix. */
+/* The sizes of attention over one sequence, whose queries, keys and values fill a part of the
+ * matrix. */
 static struct attention attention_of(const struct host_pair *p)
 {
     enum { HEAD_DIM = 64 };
@@ -47,7 +48,7 @@ void host_pair_work(const struct host_pair *p)
     }
 }
 
-/* In place: gathers and scatters use this rank's part of the same array. */
+/* Collectives run in place: gathers and scatters use this rank's part of the same array. */
 void host_pair_exchange(const struct host_pair *p)
 {
     bool has_parts = p->collective != COMM_ALL_REDUCE;

@@ -1,5 +1,5 @@
-/* calibration/measure/host_pair.h - compute and collectives of a rank on separate streams, to run
- * alone or side by side. */
+/* calibration/measure/host_pair.h - runs compute and collectives of a rank on separate streams,
+ * alone or at the same time. */
 #ifndef CALIBRATION_MEASURE_HOST_PAIR_H
 #define CALIBRATION_MEASURE_HOST_PAIR_H
 
@@ -19,10 +19,12 @@ struct host_pair {
     float *sums, *values;
     enum host_work work;
     enum comm_kind collective;
-    int works, exchanges; /* repeats of each that take the same time alone */
+    int works,
+        exchanges; /* repeats of compute and of collectives; alone, both take the same time */
 };
 
-/* Starts with products, all-reduce and all ranks. Close it in either case. */
+/* Initially compute is products, and the collective is an all-reduce over all ranks. Close it even
+ * after a failure. */
 bool host_pair_open(struct host_rank *host, struct host_pair *p, struct err *err);
 void host_pair_close(struct host_pair *p);
 

@@ -56,7 +56,8 @@ struct kernel *host_kernels(const struct host_ops *ops, int *count)
     return kernels;
 }
 
-/* The leave-one-out error of a point; points of the same shape are left out together. */
+/* The leave-one-out error of a point: how far off it is when predicted without the points of its
+ * shape. */
 static double left_out(const struct kernel *kernel, const struct kernel_point *point)
 {
     struct kernel rest = *kernel;
@@ -193,7 +194,7 @@ static json_t *gpu_json(const struct host_measured *m, const char *source)
     return gpu;
 }
 
-/* Rates for the formula, although the tables take precedence. */
+/* Rates for attention's formula, which is used only where the tables do not apply. */
 static json_t *attention_json(const struct host_measured *m)
 {
     double forward = 1e-3, backward = 1e-3;
@@ -303,8 +304,8 @@ bool host_add_held_out(const struct host_measured *m, json_t *cluster, struct er
     return true;
 }
 
-/* Taken from the errors of single ops. They average out over a step, but a run adds errors of its
- * own of at least that size. */
+/* The interval comes from the errors of single ops. These average out over a step, but each run has
+ * further errors of at least that size. */
 double host_interval_of(const struct kernel *kernels, int num_kernels)
 {
     int count;
@@ -361,8 +362,8 @@ static const struct curve *message_curve(const struct host_measured *m)
     return NULL;
 }
 
-/* Constants for the formulas beyond the curves: the rate of the largest message and the time of the
- * smallest. */
+/* Constants for sizes outside the measured curves: the rate of the largest message and the time of
+ * the smallest. */
 json_t *host_level_json(const struct host_measured *m)
 {
     const struct curve *curve = message_curve(m);

@@ -1,5 +1,5 @@
-/* calibration/measure/host_profile.h - measurements of this machine, as a cluster file that holds
- * its GPU (one core), its profile and its stack. */
+/* calibration/measure/host_profile.h - writes measurements of this machine as a cluster file, which
+ * contains a "GPU" (one core), its profile and its stack. */
 #ifndef CALIBRATION_MEASURE_HOST_PROFILE_H
 #define CALIBRATION_MEASURE_HOST_PROFILE_H
 
@@ -14,7 +14,7 @@
 #include <jansson.h>
 
 struct host_measured {
-    int num_ranks; /* that measured together */
+    int num_ranks; /* ranks that took part */
     struct host_ops ops;
     struct curve *curves;
     int num_curves;
@@ -25,31 +25,32 @@ struct host_measured {
     double disk_bytes_per_s; /* total of all ranks; 0: not measured */
     struct host_overlaps overlaps;
     double drift_s;
-    enum precision precision; /* of the training steps */
+    enum precision precision; /* precision of the timed training steps */
     struct held_out_steps held_out;
-    struct disturbance disturbed; /* as measured; held_out_error is added with the file */
+    struct disturbance disturbed; /* how other programs disturbed the measurements;
+                                     host_add_held_out adds held_out_error */
     int left_out;                 /* shapes skipped for lack of time */
     double elapsed_s;
     char options[64]; /* as given: "--quick" */
 };
 
-/* Name of a core as a GPU in the cluster file. */
+/* Name of the "GPU" that stands for a core in the cluster file. */
 extern const char host_gpu_name[];
 
-/* The cluster file, which system_load reads back. `stack` is the host's; its costs are filled in.
- * The caller frees. */
+/* The cluster file, which system_load reads back. `stack` is the host's; the file gets it with
+ * measured costs. The caller frees. */
 json_t *host_cluster_json(const struct host_measured *measured, const struct stack *stack);
 
 /* Adds the predictions of the held-out steps to the residuals of the cluster file's profile. The
- * profile's interval becomes as wide as their errors. The profile is marked as disturbed when that
- * is wider than the tables' own errors or when other programs had the cores. */
+ * profile's interval becomes as wide as their errors. The profile is marked as disturbed when these
+ * errors exceed the tables' leave-one-out errors or when other programs used the cores. */
 bool host_add_held_out(const struct host_measured *m, json_t *cluster, struct err *err);
 
 /* Leave-one-out errors of the tables of a kind, or of all kinds (-1): |log(predicted / measured)|
  * of each point, predicted from the table's other points. Sorted. The caller frees. */
 double *host_left_out(const struct kernel *kernels, int num_kernels, int kind, int *count);
 
-/* The ops as tables. The caller releases each table and frees the array. */
+/* The ops' times as kernel tables. The caller releases each table and frees the array. */
 struct kernel *host_kernels(const struct host_ops *ops, int *count);
 
 #endif

@@ -1,5 +1,5 @@
-/* calibration/measure/host_profile_part.h - parts of a measured cluster file that cores and GPUs
- * share; only host_profile.c and gpu_profile.c include it. */
+/* calibration/measure/host_profile_part.h - parts of a measured cluster file that are the same for
+ * cores and GPUs; only host_profile.c and gpu_profile.c include it. */
 #ifndef CALIBRATION_MEASURE_HOST_PROFILE_PART_H
 #define CALIBRATION_MEASURE_HOST_PROFILE_PART_H
 
@@ -11,10 +11,10 @@ void host_source_words(const struct host_measured *measured, char *text, size_t 
  * profile. */
 json_t *host_residuals_json(const struct host_measured *m, const struct kernel *kernels,
                             int num_kernels);
-/* Half width of the predictions' interval, in log time. */
+/* Half the width of a prediction's interval, in the logarithm of the time. */
 double host_interval_of(const struct kernel *kernels, int num_kernels);
 json_t *host_curves_json(const struct host_measured *m);
-/* The machine as a level of the network. */
+/* The machine as the innermost level of the network. */
 json_t *host_level_json(const struct host_measured *m);
 
 #endif

@@ -1,5 +1,5 @@
-/* calibration/measure/host_rank.h - one process of several that measure a machine together: its
- * device, its communicator, and training steps of a plan on them. The machine's devices are cores
+/* calibration/measure/host_rank.h - one of the processes that measure a machine together: its
+ * device, its communicator, and training steps of a plan on these. The machine's devices are cores
  * or GPUs. */
 #ifndef CALIBRATION_MEASURE_HOST_RANK_H
 #define CALIBRATION_MEASURE_HOST_RANK_H
@@ -13,7 +13,7 @@
 struct host_load {
     size_t copied_bytes; /* more than any cache holds */
     long side;           /* side of the square products that run beside messages */
-    size_t exchanged;    /* fp32 numbers in one of those messages */
+    size_t exchanged;    /* fp32 numbers in one of these messages */
     enum host_grid grid; /* models whose ops are timed */
 };
 
@@ -23,19 +23,20 @@ struct host_rank {
     const struct kernel_api *kernel_api;
     const struct comm_api *comm_api;
     const struct host_load *load;
-    enum precision precision; /* of the training steps */
+    enum precision precision; /* precision of the timed training steps */
     struct device *device;
-    struct comm *comm;   /* all ranks of the place */
-    struct group *world; /* all of them */
+    struct comm *comm;   /* communicator of all ranks */
+    struct group *world; /* group of all ranks */
     struct comm *self;   /* communicator of this rank alone */
     bool is_busy;        /* other programs use the cores: fewer repeats */
 };
 
-/* The fewest repeats: `usual`, or half of that, rounded up, when other programs use the cores. */
+/* The least number of repeats: `usual`, or half of it, rounded up, when other programs use the
+ * cores. */
 int host_rank_least(const struct host_rank *host, int usual);
 
-/* All ranks of the place call it together, on a backend of exec/plugin/backend.h. On failure
- * nothing is left open. */
+/* Opens the device and communicators. All ranks call it together; `backend` is a name in
+ * exec/plugin/backend.h. On failure nothing is left open. */
 bool host_rank_open(const struct place *place, const char *backend, size_t arena_bytes,
                     struct host_rank *out, struct err *err);
 void host_rank_close(struct host_rank *host);
@@ -47,12 +48,12 @@ bool host_rank_meet(struct host_rank *host, struct stream *stream, struct err *e
 
 /* Replaces each of `count` numbers by its mean over the ranks. */
 bool host_rank_average(struct host_rank *host, double *numbers, size_t count, struct err *err);
-/* Replaces each by its maximum over a group, whose ranks call it together. */
+/* Replaces each number by its maximum over a group, all ranks of which call it together. */
 bool host_rank_most(struct host_rank *host, struct group *group, double *numbers, size_t count,
                     struct err *err);
 
-/* A plan ready to run steps of random tokens with AdamW, on a device of its own beside the
- * rank's. */
+/* A plan that is ready to run steps on random tokens with AdamW. It has a separate device handle,
+ * besides the rank's. */
 struct host_run {
     const struct device_api *api;
     struct device *device;
@@ -71,14 +72,14 @@ struct host_run_options {
     bool is_alone; /* every rank runs the whole plan by itself; the plan has one rank */
 };
 
-/* ERR_INFEASIBLE when the plan cannot run; where begins with the layout. Release with
+/* ERR_INFEASIBLE when the plan cannot run; err->where then begins with the layout. Release with
  * host_run_close. */
 bool host_run_open(struct host_rank *host, const struct model *model,
                    const struct host_run_options *options, struct host_run *out, struct err *err);
 void host_run_close(struct host_run *run);
 
-/* The options of the op lists of a stack's runs on the host. All logits are computed at once, so
- * that an op is timed once. */
+/* Options for the op lists that match a stack's runs on the host. The head computes all logits at
+ * once, so that each op is timed once per step. */
 struct layer_options host_layer_options(const struct stack *stack, const struct plan *plan);
 
 #endif

@@ -8,8 +8,8 @@
 
 struct host_resume {
     const char *path;
-    json_t *header; /* the grid's names */
-    json_t *shapes; /* ops by shape number, as text */
+    json_t *header; /* names the grid of shapes */
+    json_t *shapes; /* each measured shape's ops; the key is the shape's number as text */
 };
 
 static json_t *header_of(const struct host_shapes *shapes)
@@ -33,7 +33,7 @@ static bool append(const struct host_resume *resume, const char *mode, const jso
     return ok || err_set(err, ERR_SYSTEM, resume->path, "cannot be written: %s", strerror(errno));
 }
 
-/* False when the file is missing or of another grid. */
+/* False when the file is missing or was written for another grid. */
 static bool read_lines(struct host_resume *resume)
 {
     char *line = NULL;

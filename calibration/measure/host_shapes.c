@@ -38,7 +38,7 @@ static const struct grid_row core_rows[] = {
     { 1024, 64, 512, 1, 0.5, 1024, false, false, false, true },
     { 1024,128, 512, 2, 1,   2048, true,  false, false, false },
 };
-/* Widths of GPT-2 to GPT-3 and of Llama, as divided over 1 to 8 tensor ranks. */
+/* Widths of GPT-2 to GPT-3 and of Llama, divided over 1 to 8 tensor ranks. */
 static const struct grid_row gpu_rows[] = {
     { 768,   64,  1024, 4, 1,     50304, false, false, false, true },
     { 768,   64,  1024, 16, 1,    50304, false, true,  false, true },
@@ -164,7 +164,8 @@ static bool have_common_divisor(int a, int b)
     return a > 1;
 }
 
-/* A stride near the golden ratio of the count visits each once and keeps the gaps even. */
+/* Visits the shapes with a stride of about the golden ratio of their number, which reaches each
+ * once and keeps the gaps even. */
 int host_shapes_turn(const struct host_shapes *shapes, int i)
 {
     int grid = shapes->count - shapes->num_own;

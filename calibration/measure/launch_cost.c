@@ -13,12 +13,12 @@ struct launcher {
     struct kernels *kernels;
     struct stream *stream, *other;
     struct event *there, *back;
-    struct graph *graph; /* of CALLS kernels */
-    float *memory;       /* the load's copied_bytes */
+    struct graph *graph; /* a graph of CALLS kernels */
+    float *memory;       /* load->copied_bytes of device memory */
     int holds;
 };
 
-/* Issues kernels that add one number. */
+/* Issues `count` kernels, each of which adds one number. */
 static void issue_calls(const struct launcher *l, int count)
 {
     struct gradient_sum args = { 1, l->memory, l->memory + 1 };
@@ -26,7 +26,7 @@ static void issue_calls(const struct launcher *l, int count)
         l->host->kernel_api->gradient_sum(l->kernels, l->stream, &args);
 }
 
-/* Issues events from stream to stream and back. */
+/* Issues events from one stream to the other and back. */
 static void issue_events(const struct launcher *l, int count)
 {
     const struct device_api *api = l->host->api;
@@ -52,7 +52,7 @@ static void hold(const struct launcher *l)
 }
 
 struct timed {
-    double issue_s, stream_s; /* of one */
+    double issue_s, stream_s; /* time for one kernel or event */
 };
 
 static bool time_held(const struct launcher *l, void (*issue)(const struct launcher *, int),
@@ -115,7 +115,7 @@ static bool measure_graph(struct launcher *l, struct timed *out, struct err *err
     issue_calls(l, CALLS);
     l->graph = l->host->api->capture_end(l->stream);
     if (!l->graph)
-        return l->host->api->stream_sync(l->stream, err); /* tells why */
+        return l->host->api->stream_sync(l->stream, err); /* sets err */
     return measure_held(l, issue_graph, CALLS, out, err);
 }
 
@@ -123,7 +123,7 @@ static bool measure(struct launcher *l, struct launch_cost *out, struct err *err
 {
     struct timed call, graph = { 0, 0 }, event;
     l->holds = 1;
-    hold(l); /* zeros to add */
+    hold(l); /* fills the memory with zeros, which the kernels then add */
     if (!measure_calls(l, &out->call_s, err) || !measure_held(l, issue_calls, CALLS, &call, err) ||
         !measure_graph(l, &graph, err) || !measure_held(l, issue_events, EVENTS, &event, err))
         return false;

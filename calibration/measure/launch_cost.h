@@ -1,14 +1,15 @@
-/* calibration/measure/launch_cost.h - the cost of launching work on a device: the caller's time and
- * the stream's, for kernels that do nothing and for events between streams. */
+/* calibration/measure/launch_cost.h - the cost of launching work on a device: the times that the
+ * caller and the stream need for kernels that do nothing and for events between streams. */
 #ifndef CALIBRATION_MEASURE_LAUNCH_COST_H
 #define CALIBRATION_MEASURE_LAUNCH_COST_H
 
 #include "calibration/measure/host_rank.h"
 
 struct launch_cost {
-    double call_s;  /* per empty kernel, for many issued and run: the slower of caller and stream */
-    double issue_s; /* caller's time for one kernel */
-    double kernel_s;       /* stream's time from start to start of queued kernels */
+    double call_s;   /* time per empty kernel when many are issued and run; the slower of caller and
+                        stream sets it */
+    double issue_s;  /* caller's time for one kernel */
+    double kernel_s; /* stream's time from start to start of queued kernels */
     double graph_issue_s;  /* caller's time per kernel of a graph of hundreds */
     double graph_kernel_s; /* stream's time from start to start in such a graph */
     double event_issue_s;  /* caller's time for a record and a wait */

@@ -6,7 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Declarations of nvml.h, whose ABI is stable, so that the build does not need the header. */
+/* Declarations from NVIDIA's nvml.h, so that the build does not need that header; its ABI is
+ * stable. */
 enum { NVML_CLOCK_SM = 1, NVML_CLOCK_MEM = 2 };
 typedef void *nvml_device;
 

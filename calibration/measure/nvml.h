@@ -18,10 +18,11 @@ struct nvml_words {
     char gpu[96];    /* "NVIDIA H200" */
     char driver[80]; /* "580.159.04" */
 };
-/* "": the driver does not report it. */
+/* A text is "" when the driver does not report it. */
 struct nvml_words nvml_words(struct nvml *nvml);
 
-/* The GPU's clocks and power at the moment of the call; 0: the driver does not report it. */
+/* The GPU's clocks and power at the moment of the call. A value is 0 when the driver does not
+ * report it. */
 struct nvml_reading {
     double sm_hz, memory_hz, power_w;
 };

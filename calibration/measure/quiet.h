@@ -1,15 +1,15 @@
-/* calibration/measure/quiet.h - waits, before anything is measured, for other programs to leave the
+/* calibration/measure/quiet.h - waits before the first measurement until other programs leave the
  * cores. */
 #ifndef CALIBRATION_MEASURE_QUIET_H
 #define CALIBRATION_MEASURE_QUIET_H
 
 #include "base/err.h"
 
-/* What quiet_wait asks the machine; all ranks get the same answers. */
+/* The functions by which quiet_wait observes the machine; all ranks get the same answers. */
 struct quiet_machine {
     void *context;
-    /* The smallest share of a core that any rank got while all wanted one, and the time of the
-     * reading. */
+    /* Gets the smallest share of a core that any rank got while all ranks tried to use a whole
+     * core, and the time of this reading. */
     bool (*core_share)(void *context, double *share, double *now_s, struct err *err);
     void (*rest)(void *context, double seconds);
     /* Called before each rest; may be NULL. */
