@@ -129,6 +129,47 @@ START_TEST(recompute_of_v3_costs_what_megatron_measured)
 }
 END_TEST
 
+/* --- messages -------------------------------------------------------------------------------- */
+
+static double expert_comm_s(const char *layout)
+{
+    planned_layout(layout);
+    struct evaluator *evaluator = evaluator_new(&planned.system, &planned.model);
+    double comm_s = evaluate(evaluator, &planned.plan).time.expert_comm_s;
+    evaluator_free(evaluator);
+    return comm_s;
+}
+
+/* The 12 layers of eight-12 dispatch rows and their shares, and bring rows back, forward; the same
+ * three return backward. Eight neighbours are one node. */
+START_TEST(exchanges_between_nodes_wait_for_rows)
+{
+    static const struct {
+        const char *layout;
+        double exchanges;
+    } of[] = { { "tp8 sp mb1 ep8", 0 }, { "tp8 sp mb1 ep8 etp8", 6 } };
+    planned_load("dgx-h100", "megatron-core", "tests/fixtures/models/eight-12.json", 64);
+    planned.system.profile.expert_wait_s = 0;
+    double without_s = expert_comm_s(of[_i].layout);
+    planned.system.profile.expert_wait_s = 1e-3;
+    double passes = planned.model.batch / planned.plan.dp;
+    ck_assert_double_eq_tol(expert_comm_s(of[_i].layout) - without_s,
+                            of[_i].exchanges * 12 * passes * 1e-3, 1e-9);
+}
+END_TEST
+
+/* Parts of rows between two ranks with one expert take half the bytes; their shares go on. */
+START_TEST(rows_summed_in_16_bits_travel_faster)
+{
+    planned_load("dgx-h100", "megatron-core", "tests/fixtures/models/eight-12.json", 8);
+    double wide_s = expert_comm_s("tp2 sp mb1 etp2");
+    planned.system.stack.sums_rows_in_dtype = true;
+    double narrow_s = expert_comm_s("tp2 sp mb1 etp2");
+    ck_assert_double_lt(narrow_s, 0.95 * wide_s);
+    ck_assert_double_gt(narrow_s, 0.5 * wide_s);
+}
+END_TEST
+
 static Suite *suite(void)
 {
     TCase *tc = tcase_create("published");
@@ -137,6 +178,8 @@ static Suite *suite(void)
                         sizeof states / sizeof *states);
     tcase_add_test(tc, peak_of_latent_experts_is_what_megatron_measured);
     tcase_add_test(tc, recompute_of_v3_costs_what_megatron_measured);
+    tcase_add_loop_test(tc, exchanges_between_nodes_wait_for_rows, 0, 2);
+    tcase_add_test(tc, rows_summed_in_16_bits_travel_faster);
     Suite *s = suite_create("sim/expert_runs");
     suite_add_tcase(s, tc);
     return s;
