@@ -148,11 +148,14 @@ static bool ask(enum cudaDeviceAttr attribute, int *out, struct err *err)
 
 static bool find_gpu(struct gemm *gemm, struct err *err)
 {
-    int major = 0, minor = 0, num_processors = 0;
+    int driver = 0, major = 0, minor = 0, num_processors = 0;
+    if (cudaDriverGetVersion(&driver) != cudaSuccess)
+        return err_set(err, ERR_UNAVAILABLE, "CUDA", "the driver does not say its version");
     if (!ask(cudaDevAttrComputeCapabilityMajor, &major, err) ||
         !ask(cudaDevAttrComputeCapabilityMinor, &minor, err) ||
         !ask(cudaDevAttrMultiProcessorCount, &num_processors, err))
         return false;
+    gemm->driver = driver;
     gemm->capability = 10 * major + minor;
     gemm->num_processors = num_processors;
     return true;

@@ -10,7 +10,7 @@
 
 struct gemm {
     cublasLtHandle_t handle;
-    int64_t library, capability, num_processors;
+    int64_t library, driver, capability, num_processors;
     char *table_path;
     struct gemm_table table; /* entries of the file, and those tuned since */
     struct gemm_table

@@ -2,8 +2,8 @@
  *
  * A text file with one line per shape: its numbers, then the 8 hexadecimal words of the algorithm
  * (cublasLtMatmulAlgo_t), which cuBLASLt allows to be stored for the same library version. Lines of
- * other versions and GPUs are kept but not used. With the file, runs use the same algorithms and
- * get the same bits. */
+ * other versions, drivers and GPUs are kept but not used. With the file, runs use the same
+ * algorithms and get the same bits. */
 #ifndef KERNELS_CUDA_GEMM_TABLE_H
 #define KERNELS_CUDA_GEMM_TABLE_H
 
@@ -14,7 +14,9 @@
 /* All that an algorithm depends on. */
 // clang-format off
 #define GEMM_SHAPE(X)                                                               \
-    X(library) X(capability) /* version of cuBLASLt; 90 for sm_90 */                \
+    X(library) /* version of cuBLASLt */                                            \
+    X(driver) /* version of CUDA that the driver knows: an update tunes anew */     \
+    X(capability) /* 90 for sm_90 */                                                \
     X(num_processors) /* multiprocessors of the GPU, or of the available part of it */      \
     X(m) X(n) X(k) X(a_is_transposed) X(b_is_transposed)                            \
     X(a_stride) X(b_stride) X(c_stride) X(batch) X(a_step) X(b_step) X(c_step)      \

@@ -26,6 +26,7 @@ static struct gemm_shape shape_of(const struct gemm *gemm, const struct gemm_pro
 {
     return (struct gemm_shape){
         .library = gemm->library,
+        .driver = gemm->driver,
         .capability = gemm->capability,
         .num_processors = gemm->num_processors,
         .m = p->m,
