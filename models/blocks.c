@@ -63,7 +63,9 @@ static int round_layers(const struct blocks *blocks)
 static const struct block_run *run_at(const struct blocks *blocks, int layer, int *left)
 {
     const struct block_run *run = blocks->runs;
-    for (layer %= round_layers(blocks); layer >= run->layers; run++)
+    int in_round = round_layers(blocks);
+    assert(in_round > 0);
+    for (layer %= in_round; layer >= run->layers; run++)
         layer -= run->layers;
     *left = run->layers - layer;
     return run;

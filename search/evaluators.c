@@ -11,24 +11,36 @@ struct worker_evaluator {
     int search; /* number of the search it was last prepared for */
 };
 
+static void forget(struct evaluators *evaluators)
+{
+    for (int i = 0; i < evaluators->count; i++) {
+        evaluator_free(evaluators->at[i].evaluator);
+        evaluators->at[i].evaluator = NULL;
+    }
+}
+
 void evaluators_release(struct evaluators *evaluators)
 {
-    for (int i = 0; i < evaluators->count; i++)
-        evaluator_free(evaluators->at[i].evaluator);
+    forget(evaluators);
     free(evaluators->at);
     free(evaluators->model);
     *evaluators = (struct evaluators){ 0 };
 }
 
+/* Values that differ in padding alone count as different, which only costs time. */
+static bool are_same(const void *a, const void *b, size_t bytes)
+{
+    return memcmp(a, b, bytes) == 0;
+}
+
 /* Whether the models differ in depth alone, with blocks of the same kinds. Under unequal loads the
- * fullest rank of all layers needs the most, so that a piece's memory depends on their number.
- * Compares bytes. Models that differ in padding alone count as different, which only costs time. */
+ * fullest rank of all layers needs the most, so that a piece's memory depends on their number. */
 static bool have_same_pieces(const struct model *a, const struct model *b)
 {
     struct model deepened;
     bool depth_matters = b->experts > 0 && b->routing.kind != ROUTING_BALANCED;
     if (a->blocks.num_kinds != b->blocks.num_kinds ||
-        memcmp(a->blocks.kinds, b->blocks.kinds, sizeof a->blocks.kinds) != 0 ||
+        !are_same(a->blocks.kinds, b->blocks.kinds, sizeof a->blocks.kinds) ||
         model_num_kinds(a) != model_num_kinds(b) ||
         model_kind_of(a, a->layers - 1) != model_kind_of(b, b->layers - 1) ||
         (depth_matters && a->layers != b->layers))
@@ -36,14 +48,14 @@ static bool have_same_pieces(const struct model *a, const struct model *b)
     memcpy(&deepened, a, sizeof deepened);
     memcpy(&deepened.blocks, &b->blocks, sizeof deepened.blocks);
     deepened.layers = b->layers;
-    return memcmp(&deepened, b, sizeof deepened) == 0;
+    return are_same(&deepened, b, sizeof deepened);
 }
 
 void evaluators_begin(struct evaluators *evaluators, int workers, const struct system *system,
                       const struct model *model)
 {
     if (evaluators->model && !have_same_pieces(evaluators->model, model))
-        evaluators_release(evaluators);
+        forget(evaluators);
     if (!evaluators->model)
         evaluators->model = arena_grow(NULL, sizeof *model);
     memcpy(evaluators->model, model, sizeof *model);
