@@ -141,6 +141,16 @@ static json_t *splits_json(const struct space *space)
     return list;
 }
 
+/* Of a search, not of a fixed word: the base says the parts of that one. */
+static const char *recompute_word(const struct space *space, int i)
+{
+    int recompute = space->recompute.at[i];
+    bool per_op = recompute == RECOMPUTE_SELECTIVE &&
+                  space->base.recompute != RECOMPUTE_SELECTIVE &&
+                  space->base.replays == REPLAYS_PER_OP;
+    return per_op ? "op-selective" : recompute_names[recompute];
+}
+
 static json_t *space_json(const struct search_request *request, const struct space *space)
 {
     const struct {
@@ -156,7 +166,7 @@ static json_t *space_json(const struct search_request *request, const struct spa
         json_object_set_new(object, rows[i].name,
                             numbers_json(rows[i].values->at, rows[i].values->count));
     for (int i = 0; i < space->recompute.count; i++)
-        json_array_append_new(recompute, json_string(recompute_names[space->recompute.at[i]]));
+        json_array_append_new(recompute, json_string(recompute_word(space, i)));
     json_object_set_new(object, "recompute", recompute);
     for (int i = NUM_NAMED_AXES; i < num_axes; i++)
         json_object_set_new(object, axes[i]->name,

@@ -186,6 +186,8 @@ static void add_values_of(struct space *space, const struct plan *also, unsigned
     space->base.recompute_layers = also->recompute_layers;
     space->base.num_recompute_layers = also->num_recompute_layers;
     space->base.recompute_share = also->recompute_share;
+    if (also->recompute == RECOMPUTE_SELECTIVE)
+        space->base.replays = also->replays;
 }
 
 static void list_values(struct space *space, unsigned fixed, bool placement, struct arena *arena)
@@ -497,6 +499,9 @@ bool space_new(const struct space_request *request, struct arena *arena, struct 
         !forbidden_read(request->forbid ? request->forbid : "", arena, &out->forbidden, err))
         return false;
     out->pipeline_zero = pipeline_zero_of(request, &out->base);
+    if (request->system && request->system->stack.unstated.per_op &&
+        !words_have(fixed, "recompute") && out->base.replays == 0)
+        out->base.replays = REPLAYS_PER_OP;
     out->splits_attention =
         !request->system || plan_attention_kernel(&out->base, request->system) != ATTENTION_UNFUSED;
     list_values(out, fixed, request->placement, arena);

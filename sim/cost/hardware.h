@@ -261,6 +261,7 @@ struct stack_unstated {
     bool flash_default; /* whether a plan without attn= uses flash attention */
     bool sp_default;    /* a measured run with tp has sequence parallelism */
     int zero_default;   /* ZeRO stage of a measured run */
+    bool per_op;        /* selective recompute of a search is op by op, not of attention's core */
     int logged_stage;   /* enum logged_stage: whose memory a measured run states */
     int fp8_default;    /* enum precision of a measured run in fp8 that states no recipe */
 };

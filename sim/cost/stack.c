@@ -158,6 +158,8 @@ const struct field stack_fields[] = {
       .doc = "fp8 weights are kept and gathered in fp8, where the recipe can, and not in bf16." },
     { .name = "sp_default", .kind = FIELD_BOOL, AT(unstated.sp_default), .fallback = "false",
       .doc = "Measured runs that do not say have sequence parallelism wherever tp is." },
+    { .name = "op_selective", .kind = FIELD_BOOL, AT(unstated.per_op), .fallback = "false",
+      .doc = "Searches take recompute=op-selective in place of recompute=selective." },
     { .name = "zero_default", .kind = FIELD_INT, AT(unstated.zero_default), .min = 0, .max = 3,
       .fallback = "0", .doc = "ZeRO stage of measured runs that do not say." },
     { .name = "logged_stage", .kind = FIELD_NAME, AT(unstated.logged_stage),

@@ -42,6 +42,15 @@ done
 run 0 "${llama[@]}" --stack llama3 --compare "$paper"
 shows '^    rank [0-9]+ of [0-9 ]+ that fit, '
 
+# --- selective recompute as a stack has it -----------------------------------------------------------
+
+titan=(--gpus 32 --model llama3-8b --seq 8192 --gbs 64 --stack torchtitan --fix "cp1 pp1 mb2" --oom-risk 0.5 --top 8 --json)
+run 0 "${titan[@]}"
+shows 'recompute=op-selective"'
+grep '"layout"' "$work/out" >"$work/bnb"
+run 0 "${titan[@]}" --method exhaustive
+grep '"layout"' "$work/out" | diff - "$work/bnb" >/dev/null || fail "exhaustive has other plans than bnb"
+
 # --- layers that nothing divides --------------------------------------------------------------------
 
 for layers in 61 92 94; do

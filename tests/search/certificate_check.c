@@ -227,7 +227,11 @@ static bool check_all(struct checker *c, const json_t *certificate)
     if ((int)real_of(certificate, "gpus") != c->system->num_gpus || !base || !c->answer ||
         !text_of(c->space, "fixed"))
         return refuse(c, "", "not a certificate of this question");
-    if (!plan_parse(base, c->arena, &c->base, c->err) || !space_has_usual_lists(&c->named) ||
+    bool ok = plan_parse(base, c->arena, &c->base, c->err);
+    const json_t *selective = json_array_get(json_object_get(c->space, "recompute"), 1);
+    if (selective && strcmp(json_string_value(selective), "op-selective") == 0)
+        c->base.replays = REPLAYS_PER_OP;
+    if (!ok || !space_has_usual_lists(&c->named) ||
         !index_families(c, json_object_get(certificate, "families")) ||
         !check_product(c, c->base, 0))
         return false;

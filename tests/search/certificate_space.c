@@ -28,6 +28,8 @@ static bool is_list(const struct named_space *c, const char *name, const int *ex
 int space_recompute(const struct named_space *c, size_t i)
 {
     const char *word = json_string_value(json_array_get(json_object_get(c->lists, "recompute"), i));
+    if (word && strcmp(word, "op-selective") == 0)
+        return RECOMPUTE_SELECTIVE;
     for (int k = 0; word && recompute_names[k]; k++)
         if (strcmp(recompute_names[k], word) == 0)
             return k;
