@@ -505,6 +505,8 @@ static struct stage_memory at_next_backward(const struct memory_input *in, int s
     int most = most_in_flight(in, stage);
     next.gradients_bytes = gradients_there(in, stage, memory, most - 1);
     next.activations_bytes *= 1 - 1.0 / most;
+    if (most == 1)
+        next.logits_bytes = 0; /* they were those of the pass that has ended */
     return next;
 }
 
