@@ -32,8 +32,8 @@ const struct field model_fields[] = {
       .doc = "Tokens of the vocabulary, before padding for tensor parallelism." },
     { F(seq), .kind = FIELD_INT, .min = 1, .max = 1e8, .doc = "Usual training sequence, tokens." },
     { F(sliding_window), .kind = FIELD_INT, .min = 0, .max = 1e8, .fallback = "0",
-      .doc = "Tokens that attention looks back in some blocks; 0: all. Longer sequences are "
-             "predicted, and run, as if it looked at all, which is said." },
+      .doc = "How many tokens back attention looks in some blocks; 0: to all. Longer sequences are "
+             "predicted, and run, as if it looked at all tokens; the answer says so." },
     { F(max_positions), .kind = FIELD_INT, .min = 0, .max = 1e8, .fallback = "0",
       .doc = "Rows of the learned position table; 0 or absent: seq." },
     { F(norm), .kind = FIELD_NAME, .names = norm_names, .fallback = "layernorm",
@@ -66,14 +66,16 @@ const struct field model_fields[] = {
       .fallback = "0 tok", .doc = "Usual token budget; 0: not stated." },
     { "document_mean", .offset = offsetof(struct model, documents.mean), .kind = FIELD_NUMBER,
       .min = 0, .max = 1e8, .fallback = "0",
-      .doc = "Mean length of the documents packed into a sequence, tokens, which see no other; 0: "
-             "one a sequence. Written by --documents, as are the next three." },
+      .doc = "Mean length, in tokens, of the documents packed into a sequence, which do not attend "
+             "to each other; 0: one document per sequence. --documents writes this key and the "
+             "next three." },
     { "document_square", .offset = offsetof(struct model, documents.square), .kind = FIELD_NUMBER,
-      .min = 0, .max = 1e8, .fallback = "0", .doc = "Mean of their squares over the mean's." },
+      .min = 0, .max = 1e8, .fallback = "0",
+      .doc = "Mean of the squared lengths over the square of the mean." },
     { "document_cube", .offset = offsetof(struct model, documents.cube), .kind = FIELD_NUMBER,
-      .min = 0, .max = 1e16, .fallback = "0", .doc = "The same of cubes." },
+      .min = 0, .max = 1e16, .fallback = "0", .doc = "The same for third powers." },
     { "document_fourth", .offset = offsetof(struct model, documents.fourth), .kind = FIELD_NUMBER,
-      .min = 0, .max = 1e24, .fallback = "0", .doc = "The same of fourth powers." },
+      .min = 0, .max = 1e24, .fallback = "0", .doc = "The same for fourth powers." },
     /* model_write writes the fields from here on only where they differ from their fallback, which
      * is 0. */
     { F(attention), .kind = FIELD_NAME, .names = attention_kind_names, .fallback = "full",
@@ -98,9 +100,10 @@ const struct field model_fields[] = {
     { F(parallel), .kind = FIELD_NAME, .names = parallel_names, .fallback = "no",
       .doc = "Attention and feed-forward read the same input: with a norm each, or one for both." },
     { F(relative_buckets), .kind = FIELD_INT, .min = 0, .max = 1e6, .fallback = "0",
-      .doc = "Ranges of distances with a bias per head, of relative positions." },
+      .doc = "Relative positions: number of ranges of distance, each with a bias per head." },
     { F(qk_norm_kind), .kind = FIELD_NAME, .names = qk_norm_names, .fallback = "head",
-      .doc = "Gains of qk_norm: shared by all heads, each head's own, or of one norm over all." },
+      .doc = "Gains of qk_norm: head: shared by all heads; each: separate for each head; all: one "
+             "norm over all heads." },
     { F(experts), .kind = FIELD_INT, .min = 0, .max = 1e6, .fallback = "0",
       .doc = "Experts of a block; 0: a dense feed-forward." },
     { F(topk), .kind = FIELD_INT, .min = 0, .max = 1e6, .fallback = "0",
@@ -108,11 +111,11 @@ const struct field model_fields[] = {
     { F(expert_ffn), .kind = FIELD_INT, .min = 0, .max = 1e8, .fallback = "0",
       .doc = "Width of an expert; 0 or absent: ffn." },
     { F(shared_ffn), .kind = FIELD_INT, .min = 0, .max = 1e8, .fallback = "0",
-      .doc = "Width of all experts together that every token goes to; 0: none." },
+      .doc = "Total width of the shared experts, to which every token goes; 0: none." },
     { F(first_dense), .kind = FIELD_INT, .min = 0, .max = 100000, .fallback = "0",
       .doc = "First blocks with a dense feed-forward in place of experts." },
     { F(moe_step), .kind = FIELD_INT, .min = 0, .max = 100000, .fallback = "0",
-      .doc = "Experts in every so many blocks, the last of each; 0 or 1: in all." },
+      .doc = "The last of every n blocks has experts; this is n. 0 or 1: all blocks have them." },
     { F(expert_groups), .kind = FIELD_INT, .min = 0, .max = 1e6, .fallback = "0",
       .doc = "Groups of experts that the router chooses first; 0: none." },
     { F(topk_groups), .kind = FIELD_INT, .min = 0, .max = 1e6, .fallback = "0",
@@ -124,15 +127,16 @@ const struct field model_fields[] = {
     { "routing", .offset = offsetof(struct model, routing.kind), .kind = FIELD_NAME,
       .names = routing_names, .fallback = "balanced",
       .doc = "How tokens spread over experts: equally, at random, by a popularity with deviation "
-             "routing_cv, or so that the fullest rank has routing_factor times the mean. Written "
-             "by --routing, as are the next two." },
+             "routing_cv, or so that the fullest rank has routing_factor times the mean. --routing "
+             "writes this key and the next two." },
     { "routing_cv", .offset = offsetof(struct model, routing.cv), .kind = FIELD_NUMBER, .min = 0,
       .max = 10, .fallback = "0",
       .doc = "Standard deviation of experts' popularity over its mean." },
     { "routing_factor", .offset = offsetof(struct model, routing.factor), .kind = FIELD_NUMBER,
       .min = 0, .max = 1e6, .fallback = "0", .doc = "Largest load of a rank over the mean." },
     { F(score_bias), .kind = FIELD_BOOL, .fallback = "no",
-      .doc = "Biases of the choice of experts, without gradient or optimizer state." },
+      .doc = "Biases that are added when experts are chosen; they have no gradient and no "
+             "optimizer state." },
     { F(expert_bias), .kind = FIELD_BOOL, .fallback = "no",
       .doc = "Biases on the projections of experts." },
     { F(q_lora), .kind = FIELD_INT, .min = 0, .max = 1e7, .fallback = "0",
@@ -160,20 +164,20 @@ const struct field model_fields[] = {
     { F(linear_value_dim), .kind = FIELD_INT, .min = 0, .max = 1e6, .fallback = "0",
       .doc = "Width of a value; of Mamba, of a head." },
     { F(linear_conv), .kind = FIELD_INT, .min = 0, .max = 1e6, .fallback = "0",
-      .doc = "Tokens that the convolution before them sees." },
+      .doc = "Tokens that the convolution before the mixer covers." },
     { F(mtp), .kind = FIELD_INT, .min = 0, .max = 1000, .fallback = "0",
-      .doc = "Modules that predict later tokens; counted apart from the model." },
+      .doc =
+          "Modules for multi-token prediction; their parameters are not counted in the model's." },
     { F(lora), .kind = FIELD_INT, .min = 0, .max = 1e6, .fallback = "0",
-      .doc = "Rank of adapters beside linear layers, which alone are trained; 0: none. Written by "
-             "--train, as are the next two." },
+      .doc = "Rank of adapters beside linear layers; only these are then trained; 0: no adapters. "
+             "--train writes this key and the next two." },
     { F(trained_layers), .kind = FIELD_INT, .min = 0, .max = 100000, .fallback = "0",
       .doc = "Last blocks that are trained, with the head; 0: all." },
     { TEXT(trained), .kind = FIELD_TEXT, .fallback = "",
-      .doc =
-          "Names of the weights that are trained, or with lora of the layers that have adapters, "
-          "with commas between and * for anything; empty: all." },
+      .doc = "Names of the weights that are trained or, with lora, of the layers that have "
+             "adapters. Names are separated by commas, and * stands for any text; empty: all." },
     { F(reference), .kind = FIELD_BOOL, .fallback = "no",
-      .doc = "A model that is not trained runs forward over each batch beside this one." },
+      .doc = "A reference model that is not trained also runs forward over each batch." },
     { .name = "blocks",
       .kind = FIELD_OTHER,
       .fallback = "",
@@ -193,7 +197,8 @@ const struct field model_fields[] = {
     { .name = "mtp_params",
       .kind = FIELD_OTHER,
       .fallback = "",
-      .doc = "Of the mtp modules, which params leaves out; written, ignored when read." },
+      .doc =
+          "Parameters of the mtp modules, which params leaves out; written, ignored when read." },
 };
 const size_t num_model_fields = sizeof model_fields / sizeof model_fields[0];
 #undef TEXT

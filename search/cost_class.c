@@ -101,7 +101,7 @@ const struct cost_class cost_classes[] = {
     { "network", "bandwidth between nodes", scale_network },
     { "latency", "latency of messages", scale_latency },
     { "host", "host time: launches, microbatches, steps", scale_host },
-    { "interference", "what overlapping slows down", scale_interference },
+    { "interference", "how much overlapping slows compute and communication", scale_interference },
     { "bytes", "bytes that are allocated", scale_bytes },
 };
 // clang-format on

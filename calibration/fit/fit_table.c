@@ -28,46 +28,51 @@ const struct field fit_table_fields[] = {
 };
 #define OF_CURVE(member) .offset = offsetof(struct fit_curve, curve.member)
 const struct field fit_curve_fields[] = {
-    { .name = "file", TEXT(fit_curve, file), .doc = "Whose collective it is: profiles/NAME." },
+    { .name = "file", TEXT(fit_curve, file), .doc = "Profile that gets the curve: profiles/NAME." },
     { .name = "collective", .kind = FIELD_NAME, OF_CURVE(collective), .names = collective_names,
       .doc = "What was measured." },
     { .name = "ranks", .kind = FIELD_INT, OF_CURVE(num_ranks), .min = 2, .max = 1e6,
-      .doc = "GPUs of the group: only rows of as many count." },
+      .doc = "GPUs of the group; only rows with this number are used." },
     { .name = "nodes", .kind = FIELD_INT, OF_CURVE(num_nodes), .min = 1, .max = 1e6,
-      .fallback = "1", .doc = "Nodes that they lie over." },
+      .fallback = "1", .doc = "Number of nodes that the group spans." },
     { .name = "fabric", .kind = FIELD_TEXT, OF_CURVE(fabric),
       .size = sizeof((struct curve *)0)->fabric,
-      .doc = "Of the level that joins them, as the cluster's file has it." },
+      .doc = "Fabric of the level that joins them, as in the cluster's file." },
     { .name = "knots", .kind = FIELD_OTHER, .doc = "Sizes of the curve's points, rising." },
-    { .name = "rows", .kind = FIELD_OTHER, .doc = "What it is fitted on, of kind collectives." },
+    { .name = "rows", .kind = FIELD_OTHER, .doc = "Rows of kind collectives that the curve is fitted on." },
 };
 const struct field width_rules_fields[] = {
     { .name = "source", .kind = FIELD_OTHER, .fallback = "", .doc = "What the prior rests on." },
     { .name = "prior_rows", .kind = FIELD_NUMBER, AT(width_rules, prior_rows), .min = 1e-3,
-      .max = 1e6, .fallback = "10", .doc = "Rows that a prior counts as." },
+      .max = 1e6, .fallback = "10", .doc = "Number of rows that a prior counts as." },
     { .name = "cutoff", .kind = FIELD_NUMBER, AT(width_rules, cutoff), .min = 1e-3, .max = 10,
       .fallback = "0.35", .doc = "Larger errors (in log time) count as this." },
     { .name = "prior", .kind = FIELD_OTHER,
-      .doc = "Half widths that all families together start from; keys of a stack's errors." },
+      .doc = "Half widths from which the fit over all families starts; keys as in a stack's errors." },
 };
 const struct field fit_job_fields[] = {
     { .name = "name", TEXT(fit_job, name), .doc = "What `fit` calls it." },
     { .name = "summary", TEXT(fit_job, summary), .fallback = "", .doc = "One line for lists." },
     { .name = "prior_weight", .kind = FIELD_NUMBER, AT(fit_job, prior_weight), .min = 0, .max = 1e6,
-      .fallback = "0.6", .doc = "Of one unit of log(constant / prior), beside errors of rows." },
+      .fallback = "0.6", .doc = "Weight of one unit of log(constant / prior) against errors of rows." },
     { .name = "loss_scale", .kind = FIELD_NUMBER, AT(fit_job, loss_scale), .min = 1e-4, .max = 1e6,
-      .fallback = "0.1", .doc = "Errors (in log time) beyond it count by size, not by square." },
+      .fallback = "0.1", .doc = "Errors (in log time) beyond this scale count linearly instead of by "
+                                "their square." },
     { .name = "cutoff", .kind = FIELD_NUMBER, AT(fit_job, cutoff), .min = 1e-4, .max = 1e6,
-      .fallback = "0.5", .doc = "Errors beyond it draw nothing: the model lacks what these rows do." },
+      .fallback = "0.5", .doc = "Errors beyond it do not affect the fit: the model lacks what these "
+                                "runs do." },
     { .name = "middle", .kind = FIELD_BOOL, AT(fit_job, is_middle), .fallback = "false",
-      .doc = "No rows: stacks that were never measured take the median of those that were." },
-    { .name = "constants", .kind = FIELD_OTHER, .doc = "By file and key: prior, min and max." },
-    { .name = "rows", .kind = FIELD_OTHER, .fallback = "", .doc = "What they are fitted on." },
+      .doc = "The job fits no rows: stacks that were never measured take the median of the fitted "
+             "stacks' constants." },
+    { .name = "constants", .kind = FIELD_OTHER, .doc = "Prior, min and max of each constant, by file "
+                                                       "and key." },
+    { .name = "rows", .kind = FIELD_OTHER, .fallback = "", .doc = "Rows that the constants are fitted on." },
 };
 const struct field fit_constant_fields[] = {
-    { .name = "prior", .kind = FIELD_OTHER, .doc = "Where the fit starts and is drawn to." },
-    { .name = "min", .kind = FIELD_OTHER, .fallback = "", .doc = "Lower bound; prior / 1000." },
-    { .name = "max", .kind = FIELD_OTHER, .fallback = "", .doc = "Upper bound; prior x 1000." },
+    { .name = "prior", .kind = FIELD_OTHER, .doc = "Value where the fit starts, and towards which it is "
+                                                   "drawn." },
+    { .name = "min", .kind = FIELD_OTHER, .fallback = "", .doc = "Lower bound; absent: prior / 1000." },
+    { .name = "max", .kind = FIELD_OTHER, .fallback = "", .doc = "Upper bound; absent: prior x 1000." },
     { .name = "source", .kind = FIELD_OTHER, .fallback = "", .doc = "Where these come from." },
 };
 const struct field fit_rows_fields[] = {
@@ -75,22 +80,23 @@ const struct field fit_rows_fields[] = {
     { .name = "data", TEXT(fit_rows, data), .fallback = "runs.csv",
       .doc = "File in calibration/measured, or a path that begins with . or /." },
     { .name = "name", TEXT(fit_rows, name), .fallback = "",
-      .doc = "What reports call them; the row's source or the file when not given." },
+      .doc = "Name of the rows in reports; absent: the rows' source or the file." },
     { .name = "source", TEXT(fit_rows, source), .fallback = "",
-      .doc = "Of runs: all of this source_key, one a configuration." },
+      .doc = "For runs: all rows with this source_key, one per configuration." },
     { .name = "cluster", TEXT(fit_rows, cluster), .fallback = "",
-      .doc = "That a micro-benchmark ran on." },
+      .doc = "Cluster that a micro-benchmark ran on." },
     { .name = "stack", TEXT(fit_rows, stack), .fallback = "megatron-core",
-      .doc = "Whose attention kernel a micro-benchmark ran." },
-    { .name = "ids", .kind = FIELD_OTHER, .fallback = "", .doc = "Of runs: these." },
+      .doc = "Stack whose attention kernel a micro-benchmark ran." },
+    { .name = "ids", .kind = FIELD_OTHER, .fallback = "", .doc = "For runs: ids of the rows." },
     { .name = "where", .kind = FIELD_OTHER, .fallback = "",
       .doc = "Only rows with these texts, or [least, most], in these columns." },
     { .name = "sample", .kind = FIELD_INT, AT(fit_rows, sample), .min = 0, .max = 1000000,
-      .fallback = "0", .doc = "So many of them at random, less those that cannot be predicted; 0: all." },
+      .fallback = "0", .doc = "Number of rows drawn at random; those that cannot be predicted are then "
+                              "left out; 0: all rows." },
     { .name = "seed", .kind = FIELD_INT, AT(fit_rows, seed), .min = 0, .max = INT_MAX,
-      .fallback = "0", .doc = "Of the sample: SplitMix64, which swaps rows to the front." },
+      .fallback = "0", .doc = "Seed of the sample (SplitMix64 swaps rows to the front)." },
     { .name = "weight", .kind = FIELD_NUMBER, AT(fit_rows, weight), .min = 1e-6, .max = 1e9,
-      .fallback = "100", .doc = "Of squared errors, shared evenly by the rows." },
+      .fallback = "100", .doc = "Weight of the squared errors, shared equally by the rows." },
 };
 // clang-format on
 const size_t num_fit_curve_fields = LENGTH(fit_curve_fields);

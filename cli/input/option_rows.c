@@ -158,8 +158,9 @@ const struct option_row option_rows[] = {
         .doc = "Words that no plan may have (\"tp8 sp\"), or axes (cp)." } },
     { "--space", NULL, "SPACE", SEARCH | DESIGN,
       { "space", .kind = FIELD_NAME, .names = search_space_names, F(search.space),
-        .doc = "even: equal chunks. megatron, when not given: also embedding and loss counted as "
-               "layers, nearly equal chunks, a light last stage. all: also --uneven, "
+        .doc = "even: equal chunks. megatron, when not given: also splits that count the embedding or "
+               "the loss as a layer, nearly equal chunks, and a last stage with fewer layers. all: also "
+               "--uneven, "
                "--recompute-mixes and --placement." } },
     { "--uneven", NULL, NULL, SEARCH | DESIGN,
       { "uneven", SWITCH(search.uneven),
@@ -170,8 +171,8 @@ const struct option_row option_rows[] = {
         .doc = "Lets each 1f1b stage recompute a different number of layers (recompute=block)." } },
     { "--certificate", NULL, "FILE", SEARCH,
       { "certificate", TEXT(search.certificate),
-        .doc = "Writes a proof that no plan of the space is faster: a floor for each family of plans, or "
-               "a bound, the memory or the time for each of its plans." } },
+        .doc = "Writes a proof that no plan of the space is faster: for each family of plans a lower "
+               "bound on their times or, for each of its plans, a lower bound, the memory or the time." } },
     { "--stage-types", NULL, "Q", SEARCH,
       { "stage-types", .kind = FIELD_INT, F(search.stage_types), .min = 1, .max = MOST_GPUS,
         .doc = "With the method milp: the most kinds of stages, each with its number of "
@@ -256,7 +257,7 @@ const struct option_row option_rows[] = {
       { "tolerance", .kind = FIELD_NUMBER, F(fit.tolerance), .min = 0, .max = 100,
         .doc = "Exit 5 when the median error of a dense source is above this (0.1: 10 %)." } },
     { "--source", NULL, "KEY", VALIDATE,
-      { "source", TEXT(fit.source), .doc = "Scores the rows of one source_key alone." } },
+      { "source", TEXT(fit.source), .doc = "Scores only the rows of this source_key." } },
     { "--why", NULL, NULL, VALIDATE,
       { "why", SWITCH(fit.why),
         .doc = "Shows the sources of errors: parts of the step, and constants that would "

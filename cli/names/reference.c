@@ -103,15 +103,17 @@ static void write_commands(FILE *to)
 
 static void write_layout(FILE *to)
 {
-    fprintf(to, "\n## Layout words\n\nIn any order; what is absent takes its default.\n\n"
-                "| word | meaning |\n|---|---|\n");
+    fprintf(to,
+            "\n## Layout words\n\nWords may be in any order; an absent word takes its default.\n\n"
+            "| word | meaning |\n|---|---|\n");
     for (int i = 0; i < plan_num_tokens(); i++)
         write_row(plan_token_at(i)->form, plan_token_at(i)->doc, NULL, to);
     fprintf(to, "\n## Rules\n\nA plan must keep these rules. They are checked in this order.\n\n"
                 "| rule | meaning |\n|---|---|\n");
     for (int i = 0; i < plan_num_rules(); i++)
         write_row(plan_rule_at(i)->name, plan_rule_at(i)->summary, NULL, to);
-    fprintf(to, "\n## What `run` refuses\n\nBy the word of the layout; all else is run.\n\n"
+    fprintf(to, "\n## What `run` refuses\n\nListed by the layout word that asks for it; everything "
+                "else can be run.\n\n"
                 "| word | why |\n|---|---|\n");
     for (int i = 0; i < num_run_refusals; i++)
         write_row(run_refusals[i].where, run_refusals[i].sentence, NULL, to);
@@ -119,8 +121,8 @@ static void write_layout(FILE *to)
 
 static void write_exchanges(FILE *to)
 {
-    fprintf(to, "\n## Exchanges\n\nWhat `exchange=` names; parameters that are written NAME=VALUE "
-                "follow the others behind colons, in any order.\n\n"
+    fprintf(to, "\n## Exchanges\n\nWhat `exchange=` names; its parameters follow after colons: "
+                "those without a name first, then those written NAME=VALUE in any order.\n\n"
                 "| exchange | meaning | source |\n|---|---|---|\n");
     for (int i = 0; i < num_exchange_methods; i++)
         write_row(exchange_methods[i].form, exchange_methods[i].summary, exchange_methods[i].source,
@@ -134,12 +136,16 @@ static void write_exchanges(FILE *to)
 
 static void write_run(FILE *to)
 {
-    fprintf(to, "\n## The whole run\n\nKeys of `run`, which each plan has whose model states its "
-                "tokens; null where a run never ends.\n\n| key | meaning |\n|---|---|\n");
+    fprintf(
+        to,
+        "\n## The whole run\n\nKeys of `run`. Every plan whose model states its number of tokens "
+        "has them; they are null if the run would never end.\n\n| key | meaning |\n|---|---|\n");
     for (size_t i = 0; i < num_run_fields; i++)
         write_row(run_fields[i].name, run_fields[i].doc, NULL, to);
     write_row("checkpoints", "How they are taken: blocking, async or memory.", NULL, to);
-    write_row("goodput_by", "The goodput of each way; null where it is not possible.", NULL, to);
+    write_row("goodput_by",
+              "The goodput with each way to take checkpoints; null where it is not possible.", NULL,
+              to);
     fprintf(to, "\nPublished rates of interruptions, whose spread is in the interval:\n\n"
                 "| run | in 1000 days of a host | source |\n|---|---|---|\n");
     for (int i = 0; i < num_published_failure_rates; i++) {

@@ -80,13 +80,17 @@ static void add_tier(struct text *out, const struct source_shifts *shifts, enum 
 
 static void add_left_out(struct text *out, const struct source_shifts *shifts)
 {
-    text_add(out, "\n## A source that was never seen\n\n"
-                  "Each source is predicted by constants that are fitted without any of its rows "
-                  "(`simsearch fit --leave-out\nSOURCE`). A stack that no other source ran on has "
-                  "the median of the stacks that were measured; a GPU has its\npriors. Covered: by "
-                  "the 90 %% interval of the tier, whose width is found without the source.\n\n"
-                  "| source | tier | groups | median | P90 | worst | bias | covered |\n"
-                  "|---|---|---:|---:|---:|---:|---:|---:|\n");
+    text_add(
+        out,
+        "\n## A source that was never seen\n\n"
+        "Each source is predicted by constants that are fitted without any of its rows "
+        "(`simsearch fit --leave-out\nSOURCE`). A stack that no other source ran on then takes "
+        "the medians of the other stacks' constants; a\nGPU takes the priors of its "
+        "constants. Tier `seen` is for sources whose stack and GPU other sources still\n"
+        "cover. Covered: the share of rows in the 90 %% interval of the tier, whose width "
+        "is found without the source.\n\n"
+        "| source | tier | groups | median | P90 | worst | bias | covered |\n"
+        "|---|---|---:|---:|---:|---:|---:|---:|\n");
     for (int i = 0; i < shifts->count; i++) {
         const struct source_shift *of = &shifts->at[i];
         double width = shift_width(shifts, (enum tier)of->tier, of->source);
@@ -96,20 +100,21 @@ static void add_left_out(struct text *out, const struct source_shifts *shifts)
     }
     for (int tier = 0; tier < NUM_TIERS; tier++)
         add_tier(out, shifts, (enum tier)tier);
-    text_add(out,
-             "\nShift of a whole source, half width of 90 %% in log time: %.2f of a new stack, "
-             "%.2f of a new GPU.\n",
-             shift_width(shifts, TIER_NEW_STACK, NULL), shift_width(shifts, TIER_NEW_GPU, NULL));
+    text_add(
+        out,
+        "\nHalf width, in log time, of the 90 %% interval of a whole source's shift: %.2f for a "
+        "new stack, %.2f for a new GPU.\n",
+        shift_width(shifts, TIER_NEW_STACK, NULL), shift_width(shifts, TIER_NEW_GPU, NULL));
 }
 
 static void add_order(struct text *out, const struct preferences *preferences)
 {
     text_add(out,
              "\n## Is the best plan chosen?\n\n"
-             "Of runs on one node that differ in nothing but their plan, four or more of them, "
-             "and that nothing was\nfitted on: Kendall's tau between predicted and measured "
-             "times, the share of such strata whose plan of\nleast predicted time was measured "
-             "within 3 %% of the best, and what that plan lost, at the 90th percentile.\n\n"
+             "A stratum is four or more runs on one node that differ only in their plan and that "
+             "nothing was fitted on. The\ntable has Kendall's tau between predicted and measured "
+             "times; in what share of strata the plan predicted\nfastest was measured within "
+             "3 %% of the best; and the 90th percentile of what that plan lost.\n\n"
              "| source | strata | plans | median tau | P10 | best chosen | loss, P90 |\n"
              "|---|---:|---:|---:|---:|---:|---:|\n");
     for (int i = 0; i < preferences->count; i++) {
@@ -122,14 +127,15 @@ static void add_order(struct text *out, const struct preferences *preferences)
 
 static void add_regret(struct text *out, const struct choices *choices)
 {
-    text_add(out,
-             "\n## What does choosing by predictions lose?\n\n"
-             "Of runs of one model, batch and number of GPUs, four plans or more: how often "
-             "the plan of least predicted\ntime was measured within 2 %% of the best, and what "
-             "it lost. P(best): what joint draws of the constants\nstate of the chosen plan, "
-             "beside how often it was the fastest.\n\n"
-             "| source | strata | plans | within 2 %% | mean loss | worst | P(best) | was best "
-             "| Brier |\n|---|---:|---:|---:|---:|---:|---:|---:|---:|\n");
+    text_add(
+        out,
+        "\n## What does choosing by predictions lose?\n\n"
+        "Here a stratum is four or more plans of one model, batch and number of GPUs. The table "
+        "shows how often the plan\npredicted fastest was measured within 2 %% of the best, "
+        "and what it lost. P(best) is the mean probability, by joint\ndraws of the "
+        "constants, that the chosen plan is the fastest; next to it is how often it was.\n\n"
+        "| source | strata | plans | within 2 %% | mean loss | worst | P(best) | was best "
+        "| Brier |\n|---|---:|---:|---:|---:|---:|---:|---:|---:|\n");
     for (int i = 0; i < choices->count; i++) {
         const struct choice *of = &choices->at[i];
         text_add(out, "| %s | %d | %d | %.0f %% | %.1f %% | %.1f %% | %.0f %% | %.0f %% | %.2f |\n",
@@ -180,11 +186,12 @@ static void add_bases(struct text *out, const struct validation *v, bool of_stac
 
 static void add_why(struct text *out, const struct validation *v)
 {
-    text_add(out,
-             "\n## What is off, and why\n\n"
-             "By a sensitivity to each constant of profiles and stacks, 1 %% up in turn. The "
-             "constant that would explain most\nis a suspicion: times of whole steps cannot tell "
-             "apart constants that act alike.\n\n");
+    text_add(
+        out,
+        "\n## What is off, and why\n\n"
+        "Found by raising each constant of the profiles and stacks by 1 %% in turn. The constant "
+        "that would explain most\nis only a suspicion: times of whole steps cannot tell "
+        "apart constants that act alike.\n\n");
     for (int i = 0; i < v->why.num_sources; i++) {
         text_add(out, "- `%s`, bias %+.1f %%: ", v->why.sources[i].source,
                  100 * v->why.sources[i].bias);
@@ -217,19 +224,17 @@ static void add_skipped(struct text *out, const struct validation *v)
 
 static const char protocol[] =
     "\n## Protocol\n\n"
-    "1. A row counts when model, layout and micro-batch are known and a time was measured; of a "
-    "configuration\n   measured more than once the last.\n"
+    "1. A row counts when model, layout and micro-batch are known and a time was measured. If a "
+    "configuration\n   was measured more than once, the last measurement counts.\n"
     "2. Its error is |log(predicted / measured)| of the step time, or of tokens per second; never "
     "of FLOP/s or\n   MFU, which sources count differently. Bias is the signed median.\n"
-    "3. Sources are scored one by one, and the mean of medians weighs each the same.\n"
-    "4. Rows that a constant of the profile or stack was fitted on stand apart; `fitted_on` in "
-    "those files names them.\n"
-    "   Other rows of the same source were not fitted on, but are alike: a new source may do "
-    "worse.\n"
-    "5. A time is covered when it lies in the 90 % interval that the prediction states. Its square "
-    "is "
-    "that of a row's\n   scatter, found on rows that no constant was fitted on, and that of a "
-    "source's shift, found on sources left out.\n";
+    "3. Sources are scored one by one; the mean of their medians gives each the same weight.\n"
+    "4. Rows that a constant of the profile or stack was fitted on are shown separately; "
+    "`fitted_on` in those files names\n   them. Other rows of the same source were not fitted "
+    "on, but resemble them: predictions of a new source may be worse.\n"
+    "5. A time is covered when it lies in the 90 % interval that the prediction states. The square "
+    "of its\n   half width is the sum of two squares: of a row's scatter, found on rows that no "
+    "constant was fitted on, and of a\n   source's shift, found on sources left out.\n";
 
 static void add_page(struct text *out, const struct validation *v,
                      const struct source_shifts *shifts, const char *picture)
@@ -251,7 +256,9 @@ static void add_page(struct text *out, const struct validation *v,
                  100 * scores->all.not_fitted.coverage, scores->all.not_fitted.groups);
     text_add(out, "\n");
     add_left_out(out, shifts);
-    text_add(out, "\n## Sources that were seen\n\n![Predicted against measured step times](%s)\n",
+    text_add(out,
+             "\n## Sources that were seen\n\n![Predicted against measured step "
+             "times](%s)\n",
              picture);
     add_scores(out, scores, "Step time, rows that nothing was fitted on", SCORE_DENSE, false);
     add_scores(out, scores, "Step time, rows that constants were fitted on", SCORE_DENSE, true);
@@ -263,9 +270,10 @@ static void add_page(struct text *out, const struct validation *v,
         out,
         "\n## What the numbers rest on\n\n"
         "`needed` is the half width, in log time, of the interval that the next row falls "
-        "into with 90 %% (split conformal\nprediction on the rows that nothing was fitted "
-        "on; fewer than 9 cannot say), `stated` the median of what\ntheir predictions state, by "
-        "what each step is made of. A stack is judged on measured profiles.\n");
+        "into with 90 %% probability (split\nconformal prediction on the rows that nothing was "
+        "fitted on; it needs at least 9 rows). `stated` is the median half\nwidth that the "
+        "predictions of these rows state; it depends on the parts of each step. A stack is "
+        "judged on measured\nprofiles only.\n");
     add_bases(out, v, true);
     add_bases(out, v, false);
     add_why(out, v);

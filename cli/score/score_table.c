@@ -229,12 +229,13 @@ static void add_intervals(struct text *out, const struct interval_needs *needs)
 
 static void add_suspect(struct text *out, const struct suspect *suspect, double mean)
 {
-    text_add(out, "%s of the %s %+.0f %% would ", suspect->constant,
+    text_add(out, "changing `%s` of the %s by %+.0f %% would ", suspect->constant,
              suspect->is_of_stack ? "stack" : "profile", 100 * (exp(suspect->change) - 1));
     if (suspect->left < 0.02 * mean)
-        text_add(out, "explain it");
+        text_add(out, "explain the errors");
     else
-        text_add(out, "leave %.1f of %.1f %%", 100 * suspect->left, 100 * mean);
+        text_add(out, "reduce the mean error from %.1f to %.1f %%", 100 * mean,
+                 100 * suspect->left);
 }
 
 void validation_add_reason(struct text *out, const struct diagnosis *of)
@@ -245,11 +246,11 @@ void validation_add_reason(struct text *out, const struct diagnosis *of)
         text_add(out, ", %.0f %% in its source", 100 * of->usual[part]);
     text_add(out, "; ");
     if (of->num_suspects == 0 || of->suspects[0].left > 0.9 * of->mean)
-        text_add(out, "the errors scatter as no one constant would explain");
+        text_add(out, "no single constant explains the errors");
     else
         add_suspect(out, &of->suspects[0], of->mean);
     for (int i = 0; i < of->traits.count; i++)
-        text_add(out, "%s%s", i == 0 ? "; errors go by " : ", ", of->traits.column[i]);
+        text_add(out, "%s%s", i == 0 ? "; the errors differ by " : ", ", of->traits.column[i]);
     if (of->traits.count > 0)
         text_add(out, " (%.0f %% of the variance)", 100 * of->traits.told);
 }

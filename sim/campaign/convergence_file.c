@@ -14,15 +14,16 @@ const struct field convergence_fields[] = {
     { .name = "source", .kind = FIELD_TEXT, F(source), .size = sizeof(((struct convergence_file *)0)->source),
       .doc = "The runs that constants were fitted on, and which of them are as shipped." },
     { .name = "mixing_scale", NUMBER(mixing_scale), .min = 0, .max = 1e30,
-      .doc = "Steps of a transient of gossip or of averages now and then, over n^3 A^4." },
+      .doc = "Steps of the transient of gossip or of periodic averages, divided by the theory's n^3 A^4." },
     { .name = "memory_scale", NUMBER(memory_scale), .min = 0, .max = 1e30,
-      .doc = "The same of error feedback." },
+      .doc = "The same for error feedback." },
     { .name = "heterogeneity", NUMBER(heterogeneity), .min = 0, .max = 0.999,
-      .doc = "Share of what makes one rank's gradient differ that is its data's: 0 of data that are shuffled." },
+      .doc = "Share of the difference between one rank's gradient and the mean that comes from its "
+             "data; 0 for shuffled data." },
     { .name = "descent", .kind = FIELD_OTHER, .fallback = "{}",
       .doc = "The constants of the loss curve that the scales follow from." },
     { .name = "intervals", .kind = FIELD_OTHER, .fallback = "{}",
-      .doc = "From and to, of each constant that was fitted: 90 % of what is as likely." },
+      .doc = "Lower and upper end of the 90 % interval of each fitted constant." },
 };
 // clang-format on
 const size_t num_convergence_fields = LENGTH(convergence_fields);

@@ -17,28 +17,31 @@
 const struct field level_fields[] = {
     { .name = "name", TEXT(level, name), .doc = "\"node\", \"rail\", \"pod\" ..." },
     { .name = "size", .kind = FIELD_INT, AT(level, size), .min = 1, .max = 1 << 20,
-      .doc = "Members of the level below that one of these joins; of the last: of a leaf block." },
+      .doc = "How many members of the level below one member of this level joins; for the last level, "
+             "those of a leaf block." },
     { .name = "fabric", TEXT(level, fabric), .fallback = "",
       .doc = "Kind of link: nvlink..., nvswitch..., pcie..., mesh, ib-..., roce-..." },
     { .name = "bandwidth", QUANTITY(BYTES_PER_S, level, bytes_per_s), .min = 1, .max = 1e18,
-      .doc = "One direction, of a GPU in the first level, of a network card above." },
+      .doc = "Bandwidth in one direction: of a GPU in the first level, of a network card in the levels "
+             "above." },
     { .name = "latency", QUANTITY(SECONDS, level, latency_s), .min = 0, .max = 1,
       .doc = "Time of an empty message." },
     { .name = "in_network_reduction", .kind = FIELD_BOOL, AT(level, in_network_reduction),
       .fallback = "false", .doc = "Switches that reduce: NVLS in a node, SHARP above." },
     { .name = "nics_per_gpu", .kind = FIELD_NUMBER, AT(level, nics_per_gpu), .min = 1e-3, .max = 64,
-      .fallback = "1", .doc = "Network cards a GPU; a fraction when GPUs share one." },
+      .fallback = "1", .doc = "Network cards per GPU; a fraction if GPUs share one." },
     { .name = "efficiency", .kind = FIELD_NUMBER, AT(level, efficiency), .min = 1e-3, .max = 1,
       .fallback = "1",
-      .doc = "Share of a card's bandwidth that colliding flows leave; 1 with adaptive routing." },
+      .doc = "Share of a card's bandwidth that remains when flows collide; 1 with adaptive routing." },
     { .name = "oversubscription", .kind = FIELD_NUMBER, AT(level, oversubscription), .min = 1,
       .max = 1e3, .fallback = "1",
       .doc = "Traffic that leaves a block gets one part in this many of the bandwidth." },
     { .name = "channels", .kind = FIELD_INT, AT(level, channels), .min = 0, .max = 64,
-      .fallback = "0", .doc = "NCCL's ring channels of a node at full width; 0: two, or one a network card." },
+      .fallback = "0", .doc = "NCCL's ring channels in a whole node; 0: two, or one per network card." },
     { .name = "channel_bandwidth", QUANTITY(BYTES_PER_S, level, channel_bytes_per_s), .min = 0,
       .max = 1e18, .fallback = "0 B/s",
-      .doc = "Of one channel; 0: an equal part. A network card carries its part of the channels." },
+      .doc = "Bandwidth of one channel; 0: an equal part of the level's. Each network card carries an "
+             "equal number of channels." },
     { .name = "nvls_channels", .kind = FIELD_INT, AT(level, nvls_channels), .min = 0, .max = 64,
       .fallback = "0", .doc = "Channels of NVLS; 0: there is none." },
     { .name = "nvls_channel_bandwidth", QUANTITY(BYTES_PER_S, level, nvls_intra_bytes_per_s),
@@ -50,8 +53,8 @@ const struct field level_fields[] = {
              "that of whole steps on 384 GPUs, measured again (bloom_prequel)." },
     { .name = "link_bandwidth", QUANTITY(BYTES_PER_S, level, link_bytes_per_s), .min = 0, .max = 1e18,
       .fallback = "0 B/s",
-      .doc = "Of a mesh: of the one link between two members, one direction; `bandwidth` is that of all "
-             "links of a member. 0: any two have all of it." },
+      .doc = "In a mesh: bandwidth of the link between two members, in one direction; `bandwidth` is "
+             "that of all links of a member together. 0: any two members have all of it." },
 };
 // clang-format on
 const size_t num_level_fields = LENGTH(level_fields);
@@ -60,17 +63,17 @@ const size_t num_level_fields = LENGTH(level_fields);
 const struct field group_fields[] = {
     { .name = "gpu", .kind = FIELD_OTHER, .doc = "Name or path of a GPU file, or its contents." },
     { .name = "profile", .kind = FIELD_OTHER, .fallback = "",
-      .doc = "Name or path of a profile, or its contents; absent: called like the GPU; null: there is "
-             "none, so that plans have a memory and no time." },
+      .doc = "Name or path of a profile, or its contents; absent: the profile with the GPU's name; "
+             "null: none, so the memory of plans is predicted but not their time." },
     { .name = "nodes", .kind = FIELD_OTHER, .fallback = "null",
       .doc = "Number of nodes; null: as many as --gpus asks for." },
     { .name = "segment", .kind = FIELD_INT, AT(cluster, segment), .min = 0, .max = 1 << 20,
       .fallback = "0",
-      .doc = "GPUs of a node or rack that a job takes where no plan divides over all of them: 64 of "
-             "72; 0: all." },
+      .doc = "GPUs of a node or rack that a job uses if no plan divides over all of them (64 of 72); 0: "
+             "all." },
     { .name = "gpus_per_host", .kind = FIELD_INT, AT(cluster, gpus_per_host), .min = 0,
       .max = 1 << 20, .fallback = "0",
-      .doc = "GPUs of a host where the first level joins several; 0: they are the same." },
+      .doc = "GPUs of a host, if the first level joins several hosts; 0: the first level is one host." },
     { .name = "levels", .kind = FIELD_OTHER, .doc = "Network levels, from the inside out." },
 };
 // clang-format on
@@ -81,7 +84,7 @@ const struct field cluster_fields[] = {
     { .name = "format", .kind = FIELD_OTHER, .doc = "Version of the file's form: 1." },
     { .name = "name", TEXT(cluster, name), .doc = "Name of the file." },
     { .name = "source", TEXT(cluster, source), .doc = "Where the numbers come from." },
-    { .name = "sources", .kind = FIELD_OTHER, .fallback = "", .doc = "The same for single keys." },
+    { .name = "sources", .kind = FIELD_OTHER, .fallback = "", .doc = "Sources of single keys." },
     { .name = "summary", TEXT(cluster, summary), .fallback = "", .doc = "One line for lists." },
     { .name = "price", QUANTITY(DOLLARS_PER_HOUR, cluster, price_per_gpu_h), .min = 0, .max = 1e6,
       .fallback = "0 $/h", .doc = "Of one GPU; 0: not stated." },
@@ -89,7 +92,8 @@ const struct field cluster_fields[] = {
       .doc = "intel or amd: NCCL's latencies and caps differ." },
     { .name = "host_memory_bandwidth", QUANTITY(BYTES_PER_S, cluster, host_bytes_per_s), .min = 1,
       .max = 1e18, .fallback = "40 GB/s",
-      .doc = "One GPU's share of what the host's memory reaches; default: DGX A100's 16 channels of "
+      .doc = "One GPU's share of the bandwidth that the host's memory reaches; default: DGX A100's 16 "
+             "channels of "
              "DDR4-3200 at 0.8, over 8 GPUs." },
     { .name = "storage", QUANTITY(BYTES_PER_S, cluster, storage_bytes_per_s), .min = 0, .max = 1e18,
       .fallback = "0 B/s",
@@ -97,7 +101,8 @@ const struct field cluster_fields[] = {
              "no limit but each host's." },
     { .name = "storage_per_host", QUANTITY(BYTES_PER_S, cluster, host_storage_bytes_per_s),
       .min = 0, .max = 1e18, .fallback = "0 B/s",
-      .doc = "The same of one host; 0: 2 GB/s, or what its network cards take if that is less, which the "
+      .doc = "The same rate for one host; 0: 2 GB/s, or what its network cards take if that is less, "
+             "which the "
              "answer states as an assumption (NVIDIA DGX SuperPOD, standard storage: 62 GB/s for 32 "
              "hosts, as recalled)." },
     { .name = "host_mtbf", QUANTITY(SECONDS, cluster, host_mtbf_s), .min = 1, .max = 1e18,
@@ -107,10 +112,10 @@ const struct field cluster_fields[] = {
              "table 5)." },
     { .name = "hosts_lost", .kind = FIELD_NUMBER, AT(cluster, hosts_lost), .min = 1, .max = 1000,
       .fallback = "1.6",
-      .doc = "Hosts that a failure of hardware takes out on average, as some fail together. Default: "
+      .doc = "Mean number of hosts that a hardware failure takes out; some fail together. Default: "
              "OPT-175B's more than 175 in 110 restarts, as recalled." },
     { .name = "repair", QUANTITY(SECONDS, cluster, repair_s), .min = 0, .max = 1e18,
-      .fallback = "2 d", .doc = "Until a host that failed is back. Default: assumed." },
+      .fallback = "2 d", .doc = "Time until a failed host is back. Default: assumed." },
     { .name = "stack", .kind = FIELD_OTHER, .fallback = "",
       .doc = "Name or path of the stack that runs there, or its contents, when no other is asked for." },
     { .name = "groups", .kind = FIELD_OTHER, .doc = "Groups of equal nodes; one for now." },

@@ -13,15 +13,15 @@ static_assert(sizeof(struct error_widths) == NUM_ERROR_PARTS * sizeof(double), "
 
 // clang-format off
 const struct field error_width_fields[] = {
-    { WIDTH(common), .doc = "Of all of the step, whatever it is made of." },
-    { WIDTH(compute), .doc = "Of products, attention and memory traffic, recomputed ones too." },
-    { WIDTH(tensor), .doc = "Of exposed tensor collectives." },
-    { WIDTH(context), .doc = "Of exposed context collectives." },
-    { WIDTH(pipeline), .doc = "Of messages that block a stage." },
-    { WIDTH(bubble), .doc = "Of the time that the busiest stage waits." },
-    { WIDTH(data), .doc = "Of exposed data and expert collectives." },
-    { WIDTH(optimizer), .doc = "Of the update." },
-    { WIDTH(other), .doc = "Of the host and of stragglers." },
+    { WIDTH(common), .doc = "Error that the whole step has, whatever its parts." },
+    { WIDTH(compute), .doc = "Error of products, attention and memory traffic, recompute included." },
+    { WIDTH(tensor), .doc = "Error of exposed tensor collectives." },
+    { WIDTH(context), .doc = "Error of exposed context collectives." },
+    { WIDTH(pipeline), .doc = "Error of messages that block a stage." },
+    { WIDTH(bubble), .doc = "Error of the time that the busiest stage waits." },
+    { WIDTH(data), .doc = "Error of exposed data and expert collectives." },
+    { WIDTH(optimizer), .doc = "Error of the optimizer's update." },
+    { WIDTH(other), .doc = "Error of host time and stragglers." },
 };
 // clang-format on
 const size_t num_error_width_fields = LENGTH(error_width_fields);

@@ -21,58 +21,60 @@
 const struct field profile_fields[] = {
     { .name = "format", .kind = FIELD_OTHER, .doc = "Version of the file's form: 1." },
     { .name = "name", TEXT(name), .doc = "Name of the file." },
-    { .name = "gpu", TEXT(gpu_name), .doc = "GPU that it is of." },
+    { .name = "gpu", TEXT(gpu_name), .doc = "GPU that the profile describes." },
     { .name = "source", TEXT(source), .doc = "Where the constants come from." },
-    { .name = "sources", .kind = FIELD_OTHER, .fallback = "", .doc = "The same for single keys." },
+    { .name = "sources", .kind = FIELD_OTHER, .fallback = "", .doc = "Sources of single keys." },
     { .name = "measured", .kind = FIELD_BOOL, AT(profile, measured), .fallback = "false",
       .doc = "Whether any constant was fitted to runs of this GPU." },
     { .name = "provenance", .kind = FIELD_OTHER, .fallback = "{}",
-      .doc = "By group of constants: fitted here, sibling of X, or datasheet; one that is absent: "
-             "fitted here where measured, else datasheet." },
+      .doc = "Origin of each group of constants: fitted here, sibling of X, or datasheet. Absent: "
+             "fitted here if `measured` is true, else datasheet." },
     { .name = "disturbed", .kind = FIELD_OTHER, .fallback = "none",
-      .doc = "Written by `calibrate` where other programs had more than a fifth of its cores, or the "
-             "file fails its own check: intervals are as wide as the steps held out were off." },
+      .doc = "Written by `calibrate` if other programs took more than a fifth of its cores, or if its "
+             "held-out steps lie outside the interval; intervals are then at least as wide as the "
+             "errors of these steps." },
     { .name = "gemm_efficiency", NUMBER(profile, gemm_efficiency), SHARE,
       .doc = "Share of the peak that large matrix products sustain." },
     { .name = "sustained", NUMBER(profile, sustained), SHARE, .fallback = "1",
-      .doc = "Share of the rate of short products that power lets long runs keep." },
+      .doc = "Share of the rate of short products that long runs keep under the power limit." },
     { .name = "power", .kind = FIELD_QUANTITY, .quantity = QUANTITY_WATTS,
       .offset = offsetof(struct profile, power_w), .min = 0, .max = 1e6, .fallback = "0 W",
-      .doc = "Power limit that its rates were found at; a GPU with less computes slower. 0 W: not said." },
+      .doc = "Power limit at which the rates were measured; a GPU with a lower limit computes slower. 0 "
+             "W: not stated." },
     { .name = "gemm_half_k", NUMBER(profile, gemm_half_k), .min = 0, .max = 1e6,
-      .doc = "Inner dimension at which half of that is reached." },
+      .doc = "Inner dimension at which products reach half of that share." },
     { .name = "fp8_product_efficiency", NUMBER(profile, narrow[DTYPE_FP8].efficiency), SHARE,
       .fallback = "0.9", .doc = "Share of gemm_efficiency that fp8 products reach of the fp8 peak." },
     { .name = "fp8_half_k", NUMBER(profile, narrow[DTYPE_FP8].half_k), .min = 0, .max = 1e6, .fallback = "0",
-      .doc = "Inner dimension at which half of that is reached; 0: twice gemm_half_k." },
+      .doc = "Inner dimension at which fp8 products reach half of their rate; 0: twice gemm_half_k." },
     { .name = "fp4_product_efficiency", NUMBER(profile, narrow[DTYPE_FP4].efficiency), .min = 0, .max = 1.5,
       .fallback = "0",
       .doc = "Share of gemm_efficiency that fp4 products reach of the fp4 peak; 0: never measured, so "
-             "that plans in fp4 have a memory and no time." },
+             "the memory of plans in fp4 is predicted but not their time." },
     { .name = "fp4_half_k", NUMBER(profile, narrow[DTYPE_FP4].half_k), .min = 0, .max = 1e6, .fallback = "0",
-      .doc = "Inner dimension at which half of that is reached; 0: four times gemm_half_k." },
+      .doc = "Inner dimension at which fp4 products reach half of their rate; 0: four times gemm_half_k." },
     { .name = "gemm_unaligned_efficiency", NUMBER(profile, gemm_unaligned_efficiency), SHARE,
       .fallback = "0.4", .doc = "Share of its rate left when 16 bytes do not divide a dimension." },
     { .name = "gemm_memory_efficiency", NUMBER(profile, gemm_memory_efficiency), SHARE,
       .fallback = "0.9", .doc = "Share of the memory bandwidth that thin products reach." },
     { .name = "gemm_sum_exposed", NUMBER(profile, gemm_sum_exposed), .min = 0, .max = 1,
       .fallback = "0",
-      .doc = "Share of the traffic of the sums that a product adds to which its multiplications do not "
-             "hide." },
+      .doc = "For a product that adds to existing sums: share of the traffic of these sums that does not "
+             "overlap with its multiplications." },
     { .name = "batched_gemm_efficiency", NUMBER(profile, batched_gemm_efficiency), SHARE,
-      .fallback = "0.35", .doc = "Share of the peak in scores and context of unfused attention." },
+      .fallback = "0.35", .doc = "Share of the peak that the two products of unfused attention reach." },
     { .name = "batched_gemm_half_dim", NUMBER(profile, batched_gemm_half_dim), .min = 0,
       .max = 1e6, .fallback = "0",
-      .doc = "Head dimension at which those products reach half of that." },
+      .doc = "Head dimension at which these products reach half of that share." },
     { .name = "gemm_tiles", .kind = FIELD_OTHER, .fallback = "[[256, 128, 1]]",
       .doc = "Tiles of products: [rows, columns, speed relative to the best]." },
     { .name = "gemm_points", .kind = FIELD_OTHER, .fallback = "[]",
       .doc = "Measured products: [m, n, k, FLOP/s as text]." },
     { .name = "attention", .kind = FIELD_OTHER, .fallback = "{}",
-      .doc = "Rates by kernel: flash1, flash2, flash3; an absent one is that of the next." },
+      .doc = "Rates of the kernels flash1, flash2 and flash3; an absent one takes the rates of the next." },
     { .name = "unaligned_efficiency", NUMBER(profile, unaligned_efficiency), SHARE,
       .fallback = "0.1",
-      .doc = "Share of their rate left when 16 bytes do not divide a head's row." },
+      .doc = "Share of their rate that attention kernels keep when 16 bytes do not divide a head's row." },
     { .name = "memory_efficiency", NUMBER(profile, memory_efficiency), SHARE,
       .doc = "Share of the memory bandwidth that large pointwise kernels reach." },
     { .name = "kernel", QUANTITY(SECONDS, kernel_s), .min = 0, .max = 1, .fallback = "2 us",
@@ -81,24 +83,26 @@ const struct field profile_fields[] = {
       .fallback = "0.88", .doc = "Share of the link to the host that copies reach, each way, both at "
       "once. Default: 55.4 of 63 GB/s over PCIe 5.0 (ml-engineering, compute/accelerator)." },
     { .name = "intra_bandwidth_factor", NUMBER(profile, intra_bandwidth_factor), .min = 1e-2,
-      .max = 1e2, .fallback = "1", .doc = "Measured over NCCL's bandwidth, within a node." },
+      .max = 1e2, .fallback = "1", .doc = "Ratio of measured bandwidth to that of NCCL's model, within "
+                                          "a node." },
     { .name = "intra_latency_factor", NUMBER(profile, intra_latency_factor), .min = 0, .max = 1e2,
-      .fallback = "1", .doc = "Measured over NCCL's latency, within a node." },
+      .fallback = "1", .doc = "Ratio of measured latency to that of NCCL's model, within a node." },
     { .name = "inter_bandwidth_factor", NUMBER(profile, inter_bandwidth_factor), .min = 1e-2,
-      .max = 1e2, .fallback = "1", .doc = "Measured over NCCL's bandwidth, between nodes." },
+      .max = 1e2, .fallback = "1", .doc = "Ratio of measured bandwidth to that of NCCL's model, between "
+                                          "nodes." },
     { .name = "expert_wait", QUANTITY(SECONDS, expert_wait_s), .min = 0, .max = 1, .fallback = "0 s",
-      .doc = "What an all-to-all of experts' rows between nodes takes beside its messages: ranks come "
-             "late, and their messages differ in size." },
+      .doc = "Time of an all-to-all of experts' rows between nodes in addition to its messages: ranks "
+             "come late, and their messages differ in size." },
     { .name = "inter_latency_factor", NUMBER(profile, inter_latency_factor), .min = 0, .max = 1e2,
-      .fallback = "1", .doc = "Measured over NCCL's latency, between nodes." },
+      .fallback = "1", .doc = "Ratio of measured latency to that of NCCL's model, between nodes." },
     { .name = "collectives", .kind = FIELD_OTHER, .fallback = "[]",
       .doc = "Measured collectives, which replace the model within the range of their sizes." },
     { .name = "kernels", .kind = FIELD_OTHER, .fallback = "[]",
-      .doc = "Ops as they were measured, which replace the formulas: those of a host, say." },
+      .doc = "Measured ops, which replace the formulas, for example those of a host." },
     { .name = "overlap_compute_slowdown", NUMBER(profile, overlap_compute_slowdown), .min = 1,
-      .max = 10, .fallback = "1.15", .doc = "Of compute beside a collective." },
+      .max = 10, .fallback = "1.15", .doc = "Factor by which compute slows while a collective runs." },
     { .name = "overlap_comm_slowdown", NUMBER(profile, overlap_comm_slowdown), .min = 1, .max = 10,
-      .fallback = "1.1", .doc = "Of a collective beside compute." },
+      .fallback = "1.1", .doc = "Factor by which a collective slows while compute runs." },
     { .name = "chip_spread", NUMBER(profile, chip_spread), .min = 0, .max = 1, .fallback = "0.01",
       .doc = "Standard deviation of sustained speed between chips." },
     { .name = "pass_spread", NUMBER(profile, pass_spread), .min = 0, .max = 1, .fallback = "0.005",
@@ -107,17 +111,18 @@ const struct field profile_fields[] = {
              "GPUs, measured again, differ by 0.016 to 0.032 (bloom_prequel)." },
     { .name = "drift", QUANTITY(SECONDS, drift_s), .min = 0, .max = 1,
       .fallback = "0 s",
-      .doc = "Variance of a rank's compute time per second of it, by which ranks of a tensor or "
-             "context group wait for each other. On GPUs what was measured of groups has it." },
+      .doc = "Growth of the variance of a rank's compute time per second of compute; it makes ranks of "
+             "a tensor or context group wait for each other. Measured collectives of GPUs include this "
+             "wait." },
     { .name = "error_log", NUMBER(profile, error_log), .min = 0, .max = 10, .fallback = "0.15",
       .doc = "Half width of the 90 % interval of log time, out of sample." },
     { .name = "source_error", NUMBER(profile, source_error), .min = 0, .max = 10, .fallback = "0",
-      .doc = "Half width of the shift, in log time, that all runs of a GPU have in common that was "
-             "never measured, as `fit` finds it." },
+      .doc = "For a GPU that was never measured: half width, in log time, of the error that all of its "
+             "runs share, as `fit` finds it." },
     { .name = "fitted_on", .kind = FIELD_OTHER, .fallback = "[]",
       .doc = "Ids or sources of the measured rows that constants were fitted on." },
     { .name = "residuals", .kind = FIELD_OTHER, .fallback = "{}",
-      .doc = "By job of `fit`: errors on those rows, standard errors, correlations." },
+      .doc = "For each job of `fit`: errors on those rows, standard errors, correlations." },
 };
 // clang-format on
 const size_t num_profile_fields = LENGTH(profile_fields);
@@ -129,7 +134,7 @@ const struct field attention_fields[] = {
     { .name = "backward_efficiency", NUMBER(attention_rate, backward_efficiency), SHARE,
       .doc = "The same for the backward." },
     { .name = "half_seq", NUMBER(attention_rate, half_seq), .min = 0, .max = 1e6,
-      .doc = "Sequence length at which half of it is reached." },
+      .doc = "Sequence length at which half of these shares is reached." },
 };
 // clang-format on
 const size_t num_attention_fields = LENGTH(attention_fields);
@@ -142,7 +147,7 @@ const struct field disturbance_fields[] = {
       .fallback = "0", .doc = "Largest |log(predicted / measured)| of the steps held out." },
     { .name = "waited", .kind = FIELD_QUANTITY, .quantity = QUANTITY_SECONDS,
       AT(disturbance, waited_s), .min = 0, .max = 1e6, .fallback = "0 s",
-      .doc = "For a quiet machine, before anything was measured." },
+      .doc = "Time waited for a quiet machine before anything was measured." },
 };
 // clang-format on
 const size_t num_disturbance_fields = LENGTH(disturbance_fields);

@@ -15,10 +15,12 @@ static const char sibling_of[] = "sibling of ";
 
 // clang-format off
 const struct field provenance_fields[] = {
-    { GROUP(products), .doc = "Of matrix products: fitted here, sibling of X, or datasheet." },
-    { GROUP(attention), .doc = "Of fused attention; datasheet: its authors' tables." },
-    { GROUP(memory), .doc = "Of ops bound by memory." },
-    { GROUP(network), .doc = "Of collectives: factors on NCCL's model, or measured ones." },
+    { GROUP(products), .doc = "Origin of the rates of matrix products: fitted here, sibling of X, or "
+                              "datasheet." },
+    { GROUP(attention), .doc = "Origin of the rates of fused attention; datasheet: its authors' tables." },
+    { GROUP(memory), .doc = "Origin of the constants of memory-bound ops." },
+    { GROUP(network), .doc = "Origin of the constants of collectives: factors on NCCL's model, or "
+                             "measured times." },
 };
 // clang-format on
 const size_t num_provenance_fields = LENGTH(provenance_fields);

@@ -54,7 +54,7 @@ const struct unfused_ops unfused_usual = { {
 
 // clang-format off
 const struct field unfused_fields[] = {
-    { OP("norm", UNFUSED_NORM), .doc = "A norm, for each value that it makes." },
+    { OP("norm", UNFUSED_NORM), .doc = "A norm, for each value that it writes." },
     { OP("rotary", UNFUSED_ROTARY), .doc = "Rotary embedding, for each value of queries and keys." },
     { OP("softmax", UNFUSED_SOFTMAX), .doc = "Scale, mask and softmax, for each score." },
     { OP("activation", UNFUSED_ACTIVATION), .doc = "Bias and activation, for each value made." },
@@ -62,14 +62,16 @@ const struct field unfused_fields[] = {
     { OP("cross_entropy", UNFUSED_CROSS_ENTROPY), .doc = "Softmax and loss, for each logit." },
 };
 const struct field unfused_op_fields[] = {
-    { COUNT(values), .doc = "Read and written by all kernels of the forward, of the type that is computed with." },
-    { COUNT(bytes), .doc = "The same of what is wider." },
-    { COUNT(kernels), .doc = "That the forward launches." },
-    { COUNT(backward_values), .doc = "As values, of the backward." },
-    { COUNT(backward_bytes), .doc = "As bytes." },
-    { COUNT(backward_kernels), .doc = "As kernels." },
-    { COUNT(kept_values), .doc = "Kept for the backward between the kernels, beyond what one kernel keeps, of the type that is computed with." },
-    { COUNT(kept_bytes), .doc = "The same of what is wider." },
+    { COUNT(values), .doc = "Number of values, in the compute type, that all kernels of the forward "
+                            "read and write." },
+    { COUNT(bytes), .doc = "Bytes of wider values, counted in the same way." },
+    { COUNT(kernels), .doc = "Number of kernels that the forward launches." },
+    { COUNT(backward_values), .doc = "The same number of values for the backward." },
+    { COUNT(backward_bytes), .doc = "The same number of bytes for the backward." },
+    { COUNT(backward_kernels), .doc = "The same number of kernels for the backward." },
+    { COUNT(kept_values), .doc = "Number of values, in the compute type, kept between the kernels for "
+                                 "the backward, beyond what one fused kernel keeps." },
+    { COUNT(kept_bytes), .doc = "Bytes of wider values, counted in the same way." },
 };
 // clang-format on
 const size_t num_unfused_fields = LENGTH(unfused_fields);

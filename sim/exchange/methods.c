@@ -21,8 +21,8 @@ const char *const exchange_memory_words[NUM_MEMORIES + 1] = {
 #define PERIOD  { "H", "Steps from one average of all ranks to the next.", COUNT(period), .min = 1, .max = 1 << 24 }
 #define KEPT    { "R", "Share of the elements that are sent, above 0 and up to 1.", SHARE(share) }
 #define GRAPH   .doc = "Who averages with whom.", WORD(graph), .words = mixing_graph_words
-#define COMBINE { "combine", "Whether updated weights are averaged, or, beside the backward, those that " \
-                  "the step began with.", WORD(combine), .words = exchange_combine_words, \
+#define COMBINE { "combine", "Whether the updated weights are averaged, or those that the step began with, " \
+                  "which can overlap with the passes.", WORD(combine), .words = exchange_combine_words, \
                   OPTIONAL(COMBINE_UPDATED) }
 #define MEMORY  { "memory", "Whether what is left out is added to the next message (error feedback).", \
                   WORD(memory), .words = exchange_memory_words, OPTIONAL(MEMORY_ON) }
@@ -32,7 +32,8 @@ const char *const exchange_memory_words[NUM_MEMORIES + 1] = {
 /* A robust method: its name, its rule and the words of its row. */
 #define ROBUST(word, its_rule, what, from, differs) \
     { .name = word, .tried = word, .form = word "[:F]", .summary = what, .source = from, .changes = differs, \
-      .parameters = { { "F", "Hostile ranks that it bears; absent: as many as it can.", COUNT(hostile), \
+      .parameters = { { "F", "Hostile ranks that the rule must tolerate; absent: the most that it " \
+                             "can.", COUNT(hostile), \
                         .max = 1 << 24, OPTIONAL(-1), .is_bare = true } }, \
       .accepts = robust_accepts, .phases = robust_phases, .rule = &(its_rule) }
 
@@ -54,7 +55,8 @@ const struct exchange_method exchange_methods[] = {
       .source = "Goyal et al. 2017, section 4",
       .parameters = { GROUP(0) }, .accepts = hierarchical_accepts, .phases = hierarchical_phases },
     { .name = "ps", .tried = "ps:1", .form = "ps:K",
-      .summary = "K of the ranks sum an equal part each and send it back; all others meet at their ports.",
+      .summary = "K of the ranks each sum an equal part and send it back; all other ranks share these "
+                 "servers' network ports.",
       .source = "Li et al. 2014, Parameter Server",
       .parameters = { { "K", "Ranks that are servers too.", COUNT(servers), .min = 1, .max = 1 << 24 } },
       .accepts = server_accepts, .phases = server_phases },
@@ -87,7 +89,7 @@ const struct exchange_method exchange_methods[] = {
       .parameters = { PERIOD, { "graph", GRAPH, OPTIONAL(MIXING_ONE_PEER) }, COMBINE, GROUP(1) },
       .accepts = gossip_accepts, .phases = periodic_phases },
     { .name = "aga", .tried = "aga:4", .form = "aga:H",
-      .summary = "The same, with an H that grows in proportion as the loss falls.",
+      .summary = "As pga, with an H that grows in proportion as the loss falls.",
       .source = "Chen et al. 2021, Gossip-AGA, algorithm 2",
       .changes = "ranks average their weights with neighbours alone, and with all ranks ever more rarely",
       .object = EXCHANGE_WEIGHTS,
@@ -97,7 +99,7 @@ const struct exchange_method exchange_methods[] = {
       .summary = "Gradients rounded at random to 2^(BITS-1) - 1 levels of each sign, unbiased.",
       .source = "Alistarh et al. 2017, QSGD",
       .changes = "gradients are rounded at random to few levels, which adds to their noise",
-      .parameters = { { "BITS", "Of an element on the wire, its sign included.", COUNT(bits),
+      .parameters = { { "BITS", "Bits of each element that is sent, its sign included.", COUNT(bits),
                         .min = 2, .max = 16 } },
       .phases = gathered_phases, .compressor = &quantiser },
     { .name = "topk", .tried = "topk:0.01", .form = "topk:R",
@@ -111,7 +113,7 @@ const struct exchange_method exchange_methods[] = {
       .changes = "the largest changes of gradients alone are sent, so the mean lags behind",
       .parameters = { KEPT }, .phases = gathered_phases, .compressor = &largest_changes },
     { .name = "neolithic", .tried = "neolithic:0.01", .form = "neolithic:R",
-      .summary = "Top-k in several rounds, each of what the one before left out.",
+      .summary = "Top-k in several rounds; each round sends from what the round before left out.",
       .source = "Huang et al. 2022, NEOLITHIC, algorithm 2 (fast compressed communication)",
       .changes = "the largest gradients alone are sent, in rounds that leave less and less out",
       .parameters = { KEPT, { "rounds", "Messages in a step.", COUNT(rounds), .min = 1,
@@ -132,7 +134,7 @@ const struct exchange_method exchange_methods[] = {
            "Yin et al. 2018, algorithm 1, option II",
            "each gradient element's F largest and F smallest values are left out of the mean"),
     ROBUST("krum", krum,
-           "The one gradient that is closest to its n - F - 2 nearest; n > 2 F + 2.",
+           "The one gradient that is closest to its n - F - 2 nearest neighbours; n > 2 F + 2.",
            "Blanchard et al. 2017, section 4",
            "one rank's gradient, the closest to its nearest, replaces the mean"),
     ROBUST("geomedian", geometric_median,

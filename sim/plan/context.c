@@ -268,7 +268,8 @@ static bool can_exchange_heads(const struct plan_case *of, struct err *err)
 const struct context_method context_methods[NUM_CONTEXT_COMMS] = {
     [CONTEXT_COMM_P2P] = {
         .name = "p2p",
-        .summary = "Keys and values go round a ring, beside the attention to those that are there.",
+        .summary = "Keys and values go round a ring, overlapped with the attention to those that have "
+                   "arrived.",
         .source = "Liu et al. 2023, Ring Attention; zig-zag order: Transformer Engine",
         .lower = lower_ring,
         .buffer_bytes = ring_buffer_bytes,
@@ -282,7 +283,7 @@ const struct context_method context_methods[NUM_CONTEXT_COMMS] = {
     },
     [CONTEXT_COMM_ALL_TO_ALL] = {
         .name = "a2a",
-        .summary = "Around attention ranks exchange slices of tokens for slices of heads.",
+        .summary = "Before and after attention, ranks exchange slices of tokens for slices of heads.",
         .source = "Jacobs et al. 2023, DeepSpeed Ulysses",
         .holds = can_exchange_heads,
         .lower = lower_all_to_all,

@@ -249,8 +249,8 @@ static const struct plan_token words[] = {
     { "etp", "etpN", "Tensor-parallel ranks of each expert.", TOKEN_NUMBER, TOKEN_MEMBER(etp),
       .min = 1, .fallback = 1 },
     { "capacity", "capacity=F",
-      "Rows an expert takes of each rank's tokens, as a multiple of the mean, padded to it; "
-      "further ones are dropped; absent: all.",
+      "Rows that an expert takes from each rank's tokens, as a multiple of the mean. Fewer rows "
+      "are padded to this number, further ones are dropped; absent: an expert takes all rows.",
       .read = token_read_capacity, .write = token_write_capacity },
 };
 
@@ -263,7 +263,7 @@ static const struct plan_rule rules[] = {
 
 const struct axis expert_axis = {
     .name = "ep",
-    .summary = "Ranks hold different experts and exchange tokens; etp of them share an expert.",
+    .summary = "Ranks hold different experts and exchange tokens; etp ranks share one expert.",
     .source = "Lepikhin et al. 2020, GShard; folded over the other axes: Liu et al. 2025, "
               "MoE Parallel Folding",
     .place = 30,

@@ -258,7 +258,7 @@ static const struct plan_rule rules_of_words[] = {
     { "order", "The rank order names every axis once.", order_names_every_axis },
     { "offload", "Activations are offloaded without pipeline or recompute.", offload_is_possible },
     { "optimizer", "muon updates whole matrices on the GPU: ZeRO at most 1, no offload.", optimizer_sees_matrices },
-    { "exchange", "Exchanges other than all-reduce join two or more data ranks with the whole state, without cp.",
+    { "exchange", "Exchanges other than all-reduce need two or more data ranks, no ZeRO and no cp.",
       data_can_exchange },
 };
 // clang-format on

@@ -23,7 +23,8 @@ const struct generator generators[] = {
     },
     {
         .name = "1f1b",
-        .summary = "After a warm-up, one forward and one backward in turn; holds at most pp.",
+        .summary =
+            "After a warm-up, one forward and one backward in turn; holds at most pp microbatches.",
         .source = "Narayanan et al. 2021, section 2.2.1 (PipeDream-Flush)",
         .accepts = accepts_one_chunk,
         .emit = one_f_one_b_emit,
@@ -41,7 +42,8 @@ const struct generator generators[] = {
     },
     {
         .name = "zb-h1",
-        .summary = "1F1B with weight gradients put off to fill the bubble; holds as many as 1F1B.",
+        .summary = "1F1B with weight gradients delayed to fill the bubble; holds as many "
+                   "microbatches as 1F1B.",
         .source = "Qi et al. 2024, Zero Bubble Pipeline Parallelism, section 2.2, ZB-H1",
         .accepts = zero_bubble_accepts,
         .emit = zb_h1_emit,
@@ -50,7 +52,7 @@ const struct generator generators[] = {
     },
     {
         .name = "zb-h2",
-        .summary = "Twice the warm-up of ZB-H1: stages never wait, but hold 2 pp - 1.",
+        .summary = "Twice the warm-up of ZB-H1: stages never wait, but hold 2 pp - 1 microbatches.",
         .source = "Qi et al. 2024, Zero Bubble Pipeline Parallelism, section 2.3, ZB-H2",
         .accepts = zero_bubble_accepts,
         .emit = zb_h2_emit,
@@ -59,9 +61,8 @@ const struct generator generators[] = {
     },
     {
         .name = "zb-v",
-        .summary =
-            "Two chunks a stage, down and back up: stages never wait, and hold what 1F1B's first "
-            "holds.",
+        .summary = "Two chunks on each stage, laid down the stages and back up: stages never wait, "
+                   "and each holds as much as 1F1B's first stage.",
         .source = "Qi et al. 2024, Zero Bubble Pipeline Parallelism, section 6, ZB-V; order of "
                   "PyTorch's ScheduleZBVZeroBubble",
         .rule = &placement_v,
@@ -86,8 +87,8 @@ const struct generator generators[] = {
     },
     {
         .name = "dualpipe",
-        .summary =
-            "Microbatches enter at both ends of the pipeline, and every stage is held twice.",
+        .summary = "Microbatches enter at both ends of the pipeline, and there are two copies of "
+                   "every stage.",
         .source = "DeepSeek-V3 technical report, section 3.2.1; DualPipe, dualpipe.py",
         .rule = &placement_mirrored,
         .accepts = dualpipe_accepts,
