@@ -214,8 +214,7 @@ static void add_flash_attention(struct builder *b, int relative_keys)
     op->variant = b->model->dropout > 0 ? "dropout" : "";
     set_attention_size(b, op);
     op->k = d->head_dim;
-    double relative =
-        relative_keys == NO_ID ? 0 : d->head_dim; /* the product of queries and distances */
+    double relative = relative_keys == NO_ID ? 0 : d->head_dim; /* queries x distances */
     op->flops = op->model_flops =
         2 * op->batch * d->seq * attended * (d->head_dim + d->value_dim + relative) / 2;
     op->bytes = sizes.query_bytes + sizes.key_bytes + sizes.value_bytes + sizes.output_bytes;

@@ -457,8 +457,7 @@ static enum op_kind turned(enum op_kind mark)
     case OP_CP_LEAVE:
         return OP_CP_ENTER;
     default:
-        assert(mark ==
-               OP_TENSOR_JOIN); /* the gradient enters, and each rank uses its columns of it */
+        assert(mark == OP_TENSOR_JOIN); /* each rank then takes its columns */
         return OP_TENSOR_ENTER;
     }
 }

@@ -23,8 +23,7 @@ struct layer_dims {
     double hidden_columns; /* columns on this rank of a product `hidden` wide that tensor ranks
                               split by columns */
     double heads, kv_heads, head_dim;
-    double
-        value_dim; /* width of a head's values and outputs: head_dim, except in latent attention */
+    double value_dim; /* width of a head's values and outputs; head_dim unless latent */
     double ffn;
     double experts;      /* on this rank; 0: none */
     double sent_rows;    /* rows that this rank sends to experts: one for each expert that a token
@@ -70,8 +69,8 @@ struct layer_options {
     bool sends_tokens;     /* rows are sent to experts directly, without first being copied once for
                               each choice */
     bool sorts_in_flight;  /* rows arrive sorted by expert, so that no sort op is needed */
-    bool sums_rows_in_dtype; /* ranks with one expert add up their parts of its rows in `dtype`;
-                                else in fp32 */
+    bool sums_rows_in_dtype; /* ranks that share an expert add up their parts of its rows in
+                                `dtype`; else in fp32 */
     double gradient_bytes;   /* of one element of the weight gradient's accumulator */
     double logits_rows;      /* most rows of logits that the head computes at once; 0: all */
 };

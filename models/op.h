@@ -120,12 +120,12 @@ struct op {
         which;  /* enum activation_kind or enum norm_kind of the op, or of the part fused into it */
     short draw; /* the op's index among the ops that draw random numbers (dropout) */
     double m, n, k, batch;
-    double matrices[MAX_MATRICES]; /* output columns of each separate matrix; all 0: one matrix */
+    double matrices[MAX_MATRICES]; /* output columns of each matrix; all 0: one matrix */
     double flops;                  /* executed */
     double model_flops;      /* as MFU counts them: attention under a causal mask counts half */
     double bytes;            /* least traffic to and from device memory */
-    double sum_bytes;        /* weight gradients: the part of it that reads and writes the sum that
-                                the product itself adds to */
+    double sum_bytes;        /* weight gradients: the part of `bytes` that reads and writes the
+                                accumulator, when the product itself adds to it */
     double kernels;          /* launches */
     double comm_bytes;       /* collectives: payload, as the table above defines it */
     double backward_bytes;   /* forward ops: traffic of the input gradient; GEMMs and marks: traffic
@@ -139,8 +139,8 @@ struct op {
     bool spans_experts;   /* the collective joins all ranks of the expert group, with the same or
                              other experts */
     bool is_combine;      /* an exchange of experts' rows on their way back */
-    double row_sum_bytes; /* marks of experts' rows: of an element of the parts that ranks with one
-                             expert add up */
+    double row_sum_bytes; /* marks of experts' rows: bytes of an element when ranks that share an
+                             expert add up their parts of its rows */
     bool adds_sum;        /* the op's own kernel adds sum[0]; else a separate kernel does */
     int after;            /* index of an op of the same list that must have finished, or -1 */
     /* Backward ops: index of the forward op that this op belongs to, in the list given to
@@ -214,8 +214,7 @@ struct ops {
     struct op *at;
     int count;
     struct operands *operands;
-    short input,
-        output; /* the value from the previous list, and the value for the next list; NO_ID: none */
+    short input, output;    /* value from the previous list, value for the next; NO_ID: none */
     bool is_input_constant; /* nothing before this list is trained, so the input's gradient is not
                                needed */
     struct ids aside;       /* further inputs from other lists; in a backward list: the gradients of

@@ -216,9 +216,7 @@ static bool measure_bandwidth(struct work *w, struct err *err)
 {
     double seconds, all_bytes = (double)w->host.load->copied_bytes;
     double most_bytes =
-        w->host.is_busy
-            ? all_bytes / 16
-            : all_bytes; /* large sizes set no constant on a host, so a busy one skips them */
+        w->host.is_busy ? all_bytes / 16 : all_bytes; /* on a host it determines no constant */
     return begin(w, "ops bound by memory", times(w)->bandwidth_s, &seconds, err) &&
            bandwidth_measure(&w->host, most_bytes, seconds, &w->measured.traffic, err);
 }

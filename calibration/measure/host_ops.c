@@ -154,8 +154,7 @@ static bool average(struct host_rank *host, struct shape_samples *samples, struc
     for (int i = 0; i < samples->num_ops; i++) {
         struct host_time time = summarise(&samples->ops[i]);
         if (samples->ops[i].op.kind == KERNEL_OPTIMIZER)
-            time.median_s =
-                time.p10_s; /* the update's time is elapsed time, to which disturbances only add */
+            time.median_s = time.p10_s; /* its elapsed time, to which disturbances only add */
         numbers[count++] = time.median_s;
         numbers[count++] = time.p10_s;
         numbers[count++] = time.p90_s;

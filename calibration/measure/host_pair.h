@@ -19,8 +19,7 @@ struct host_pair {
     float *sums, *values;
     enum host_work work;
     enum comm_kind collective;
-    int works,
-        exchanges; /* repeats of compute and of collectives; alone, both take the same time */
+    int works, exchanges; /* repeats of each; alone, both take the same time */
 };
 
 /* Initially compute is products, and the collective is an all-reduce over all ranks. Close it even

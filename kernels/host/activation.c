@@ -4,12 +4,12 @@
 
 #include <assert.h>
 
-/* A function of one value, and its derivative. */
+/* The value of an activation function, and of its derivative, at one x. */
 struct slope {
     float value, derivative;
 };
 
-/* value: 1 / (1 + e^-x); rest: 1 - value, without cancellation. */
+/* value: 1 / (1 + e^-x); rest: 1 - value, computed without cancellation. */
 struct sigmoid {
     float value, rest;
 };
@@ -47,7 +47,7 @@ INLINED struct slope relu2(float x)
     return (struct slope){ .value = positive * positive, .derivative = 2 * positive };
 }
 
-/* The loops over a row, for a function known at compile time. */
+/* Defines the loops over a row for one activation function, so that the compiler can inline it. */
 #define PLAIN_ROWS(name, function)                                                              \
     EACH_MACHINE                                                                                \
     static void name##_forward(long width, const float *x, const float *bias, float *y)         \
@@ -94,9 +94,9 @@ PLAIN_ROWS(relu2_row, relu2)
 GATED_ROWS(swiglu_row, silu)
 GATED_ROWS(geglu_row, gelu)
 
-/* The row functions of one activation. */
+/* The functions that compute a row of one activation, forward and backward. */
 struct activation_rows {
-    long inputs; /* per output */
+    long inputs; /* inputs per output */
     void (*forward)(long width, const float *x, const float *bias, float *y);
     void (*backward)(long width, const float *dy, const float *x, const float *bias, float *dx);
 };

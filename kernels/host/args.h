@@ -1,13 +1,13 @@
-/* kernels/host/args.h - the arguments of every op that a backend runs: a struct for each, and the
- * table of all. C, and CUDA's C++, may include it.
+/* kernels/host/args.h - the arguments of every op that a backend runs: a struct for each op, and a
+ * table of all ops. C and CUDA C++ may include it.
  *
  * Values passed between ops, including weights, are `void *`: fp32, bf16 or fp16, the same type for
- * all calls of a backend's handle; sums are in fp32 regardless. `float *` and `double *` keep their
- * type whatever the values' type is: statistics of rows, main gradients, masters, moments, scalars.
- * All pointers are to device memory.
+ * all calls of a backend's handle; sums are in fp32 regardless. Statistics of rows, main gradients,
+ * master weights, moments and scalars are `float *` or `double *` whatever the values' type is. All
+ * pointers are to device memory.
  *
- * The headers in kernels/host define shapes, packing, saved values and allowed overlap. They are
- * the reference: any other backend gives the same values up to rounding. */
+ * The headers in kernels/host define shapes, packing, saved values and allowed overlap. The host's
+ * functions are the reference: any other backend gives the same values up to rounding. */
 #ifndef KERNELS_HOST_ARGS_H
 #define KERNELS_HOST_ARGS_H
 
@@ -24,8 +24,8 @@
 #include "kernels/host/route.h"
 
 /* x [rows, in], weight [out, in], bias [out] or NULL, y [rows, out]. With `before_gelu`, the
- * forward writes the product there and y is its gelu; the backward multiplies dx by gelu's
- * derivative at the values saved when x was made. */
+ * forward writes the product there, and y is the gelu of the product. The input gradient multiplies
+ * dx by gelu's derivative at `before_gelu`, which the layer that made x saved. */
 struct linear_forward {
     long rows, out, in;
     const void *x, *weight, *bias;
@@ -63,7 +63,8 @@ struct norm_backward { /* adds to dscale and dshift */
     const float *statistics;
     void *dx;
     float *dscale, *dshift;
-    const void *stream; /* added to dx, may equal dx; NULL: nothing */
+    const void *stream; /* the residual stream's gradient, which is added to dx and may be dx; NULL:
+                           nothing is added */
 };
 struct head_norm_forward {
     struct attention attention;
@@ -80,7 +81,7 @@ struct head_norm_backward {
     float *dscale;
 };
 
-/* In place; `rope_cos_sin` is rotary_table of the host kernels. */
+/* Works in place; rotary_table of kernels/host/rotary.h fills `rope_cos_sin`. */
 struct rotary {
     struct attention attention;
     const float *rope_cos_sin;
@@ -109,7 +110,7 @@ struct softmax {
     struct attention attention;
     const void *scores;
     void *probabilities;
-    uint8_t *keeps; /* NULL without dropout, like `dropped` */
+    uint8_t *keeps; /* `keeps` and `dropped` are NULL without dropout */
     void *dropped;
 };
 struct context {
@@ -117,8 +118,8 @@ struct context {
     const void *dropped, *qkv;
     void *context;
 };
-struct context_backward { /* first op: writes ddropped; second op: writes the values' part of dqkv
-                           */
+struct context_backward { /* context_probability_gradient writes ddropped; context_value_gradient
+                             writes the values' part of dqkv */
     struct attention attention;
     const void *dcontext, *qkv, *dropped;
     void *ddropped, *dqkv;
@@ -129,7 +130,8 @@ struct softmax_backward {
     const uint8_t *keeps;
     void *dscores;
 };
-struct scores_backward { /* first op: the queries' part of dqkv; second op: the keys' part */
+struct scores_backward { /* scores_query_gradient writes the queries' part of dqkv,
+                            scores_key_gradient the keys' part */
     struct attention attention;
     const void *dscores, *qkv;
     void *dqkv;
@@ -152,7 +154,7 @@ struct residual_args {
     uint8_t *keeps;
     void *y;
 };
-/* Both in one pass over the rows: the norm reads the residual's output (norm.x is residual.y). */
+/* A residual sum and the norm after it in one pass over the rows: norm.x is residual.y. */
 struct residual_norm {
     struct residual_args residual;
     struct norm_forward norm;
@@ -197,7 +199,7 @@ struct loss_sums {
     const float *maxima;
     float *sums;
 };
-struct loss_total { /* *total += losses of the rows */
+struct loss_total { /* *total += the sum of the rows' losses */
     long rows;
     const int64_t *targets;
     const float *sums;
@@ -208,13 +210,13 @@ struct loss_gradient {
     const void *logits;
     const int64_t *targets;
     const float *maxima, *sums;
-    const float *scale; /* one number: the gradient of the total */
+    const float *scale; /* one number: the gradient of the total loss */
     void *dlogits;
 };
 
-/* Shards of n elements. Gradients are multiplied by *scale; NaN there leaves weights and moments
- * unchanged. `values` gets the weights in the storage type; NULL when that is fp32 and the weights
- * are the values. */
+/* Updates of shards of n elements. Gradients are multiplied by *scale; if that is NaN, weights and
+ * moments stay unchanged. `values` gets the new weights in the storage type; it is NULL when that
+ * type is fp32, as the weights are then used directly. */
 struct sgd_args {
     struct sgd sgd;
     long n;
@@ -236,13 +238,13 @@ struct adamw_args {
     float *first_moments, *second_moments, *weights;
     void *values;
 };
-struct square_sum { /* *sum += squares; infinities and NaN propagate */
+struct square_sum { /* *sum += the sum of squares; infinities and NaN propagate */
     long n;
     const float *gradients;
     double *sum;
 };
-/* *scale = clip factor of the norm sqrt(*squares) / loss scale; NaN when the squares are not
- * finite. */
+/* *scale = the factor for gradients: clip factor / loss scale, where the norm to clip is
+ * sqrt(*squares) / loss scale. NaN when *squares is not finite. */
 struct clip {
     const double *squares;
     double limit, loss_scale;
@@ -274,7 +276,7 @@ struct cross_backward {
     void *dqueries, *dkey_values;
 };
 
-/* For experts: kernels/host/route.h. */
+/* Ops of experts, see kernels/host/route.h. */
 struct route_forward {
     struct route route;
     const void *logits;
@@ -301,7 +303,7 @@ struct share_gradient {
     float *dshares;
 };
 
-/* For exchanges other than all-reduce, on fp32; defined in kernels/host. */
+/* Ops of compressed and partial gradient exchanges, on fp32; kernels/host defines them. */
 struct combine_args {
     long n;
     float a;
@@ -328,7 +330,7 @@ struct dequantise_args {
 };
 struct top_k_args {
     long n;
-    float *x; /* elements are taken out of it, or added to it */
+    float *x; /* top_k_take takes elements out of x, top_k_add adds elements to x */
     long k;
     uint32_t *indices;
     float *values;
@@ -338,7 +340,7 @@ struct orthogonalise_args {
     float *columns;
 };
 
-/* For robust exchanges: kernels/host/robust.h. */
+/* Ops of robust gradient exchanges, see kernels/host/robust.h. */
 struct robust_trim_args {
     long n;
     int count, trim;
@@ -354,7 +356,7 @@ struct robust_measure_args {
 };
 struct robust_weigh_args {
     int count, hostile;
-    bool picks_one; /* Krum; otherwise the geometric median */
+    bool picks_one; /* use Krum; otherwise the geometric median */
     const double *squares;
     double *weights;
 };

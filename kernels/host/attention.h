@@ -2,11 +2,11 @@
  * OP_SOFTMAX, OP_ATTENTION_VALUES).
  *
  * Packing. The qkv linear writes qkv[tokens, kv_heads, heads / kv_heads + 2, head_dim]: for each
- * key-value head: the query heads that share it, the key, the value, as in Megatron-LM. A tensor
- * rank's share of the fused weight is then a contiguous block of its rows, whatever the number of
- * ranks that divides kv_heads. Query head h belongs to group h / (heads / kv_heads). The output is
- * context[tokens, heads, head_dim]. Row sequence * seq + position is a token; a token sees its own
- * sequence up to itself. Scores are scaled by 1 / sqrt(head_dim).
+ * key-value head the query heads that share it, then the key, then the value, as in Megatron-LM. A
+ * tensor rank's share of the fused weight is then a contiguous block of its rows, whatever the
+ * number of ranks that divides kv_heads. Query head h belongs to group h / (heads / kv_heads). The
+ * output is context[tokens, heads, head_dim]. The row of a token is sequence * seq + position; a
+ * token sees the tokens of its sequence up to itself. Scores are scaled by 1 / sqrt(head_dim).
  *
  * The unfused ops keep matrices per head, [sequences, heads, seq, seq], with a row per query;
  * masked entries are 0. Fused and unfused attention agree up to rounding and draw the same
@@ -17,17 +17,18 @@
 #include "kernels/host/blas.h"
 #include "kernels/host/philox.h"
 
-/* Dropout of the probabilities. Each is drawn by its element number ((sequence * heads + head) *
- * seq + query) * seq + key, counted over the global batch and the whole model. */
+/* Dropout of the probabilities. Each probability uses the random number with index ((sequence *
+ * heads + head) * seq + query) * seq + key, counted over the global batch and the whole model. */
 struct attention_dropout {
-    double dropout; /* 0: none, the other members are ignored */
+    double dropout; /* 0: no dropout, and the other members are ignored */
     struct draw draw;
-    long first_sequence; /* first of these sequences, relative to the draw's place */
-    long first_head;     /* first of these heads, in the model */
+    long first_sequence; /* index of the first sequence here, counted from the draw's place
+                            (philox.h) */
+    long first_head;     /* index of the first head here among the model's heads */
     long model_heads;
 };
 
-/* One rank's share. */
+/* Sizes of one rank's share of attention. */
 struct attention {
     long sequences, seq;
     long heads, kv_heads, head_dim; /* kv_heads divides heads */
@@ -38,15 +39,15 @@ struct attention {
 long attention_tokens(const struct attention *attention);
 long attention_qkv_width(const struct attention *attention);
 long attention_context_width(const struct attention *attention);
-long attention_score_count(const struct attention *attention); /* sequences heads seq seq */
+long attention_score_count(const struct attention *attention); /* sequences x heads x seq x seq */
 
 /* --- fused: tiles of scores live in scratch alone --- */
 
-/* Scratch that either direction needs, in floats. */
+/* Floats of scratch memory, enough for forward and backward. */
 long flash_attention_scratch(const struct attention *attention);
 
-/* Saves log_sums[sequences, heads, seq]: log of the sum of exp of a row's scaled scores. Tiles and
- * a running maximum as in Dao et al. 2022, algorithm 1. */
+/* Saves log_sums[sequences, heads, seq]: log of the sum of exp of a row's scaled scores. It works
+ * in tiles with a running maximum, as in Dao et al. 2022, algorithm 1. */
 void flash_attention_forward(const struct attention *attention, const float *qkv, float *context,
                              float *log_sums, float *scratch);
 
@@ -62,8 +63,8 @@ void flash_attention_backward(const struct attention *attention, const float *dc
 void attention_scores(const struct attention *attention, const float *qkv, float *scores);
 
 /* Scale, mask, softmax, dropout. probabilities may be `scores`. With dropout it also writes keeps
- * (1 or 0) and dropped = keep p / (1 - dropout). Without, both are NULL, and the context uses the
- * probabilities themselves. */
+ * (1 or 0) and dropped = keep p / (1 - dropout). Without dropout, both are NULL, and
+ * attention_context reads the probabilities instead. */
 void attention_softmax(const struct attention *attention, const float *scores, float *probabilities,
                        uint8_t *keeps, float *dropped);
 
@@ -71,8 +72,8 @@ void attention_softmax(const struct attention *attention, const float *scores, f
 void attention_context(const struct attention *attention, const float *dropped, const float *qkv,
                        float *context);
 
-/* The backward ops, in the order they run. Together the products write all of dqkv, each its own
- * part. */
+/* The backward ops, in the order in which they run. Each product writes one part of dqkv, together
+ * all of it. */
 void attention_context_probability_gradient(const struct attention *attention,
                                             const float *dcontext, const float *qkv,
                                             float *ddropped);

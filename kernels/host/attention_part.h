@@ -8,10 +8,10 @@
 /* One query head of one sequence. */
 struct head {
     long sequence, head;
-    long query, key, value; /* offsets in qkv of the first token's */
-    long context;           /* in context */
-    long matrix;            /* in [sequences, heads, seq, seq] */
-    long row;               /* in [sequences, heads, seq] */
+    long query, key, value; /* offsets in qkv of the first token's query, key and value */
+    long context;           /* offset in context */
+    long matrix;            /* offset in [sequences, heads, seq, seq] */
+    long row;               /* offset in [sequences, heads, seq] */
     bool is_first_of_group;
 };
 
@@ -19,7 +19,7 @@ struct head head_at(const struct attention *attention, long sequence, long head)
 
 float attention_scale(const struct attention *attention);
 
-/* Draws `keeps` of `n` keys from `key` on, for one query. */
+/* Draws for one query which of the `n` keys from `key` on dropout keeps. */
 void attention_keeps(const struct attention *attention, const struct head *head, long query,
                      long key, long n, uint8_t *keeps);
 

@@ -1,8 +1,9 @@
-/* kernels/host/blas.h - matrix products: by OpenBLAS if the machine has it, else our own.
+/* kernels/host/blas.h - matrix products, by OpenBLAS if the machine has it, else by the code in
+ * own_blas.c.
  *
- * Every op with a product takes the implementation as a value, so that one program can compare
- * them. OpenBLAS is loaded on request and not linked: its start-up creates threads, which a planner
- * that multiplies nothing should not wait for. */
+ * Every op with a product takes the implementation as an argument, so that one program can compare
+ * the two. OpenBLAS is loaded on request and not linked: its start-up creates threads, and a
+ * planner, which multiplies nothing, should not wait for that. */
 #ifndef KERNELS_HOST_BLAS_H
 #define KERNELS_HOST_BLAS_H
 
@@ -26,10 +27,10 @@ struct product {
 struct blas {
     const char *name; /* "openblas", "own" */
     void (*product)(const struct blas *blas, const struct product *product);
-    void (*sgemm)(void); /* OpenBLAS's own entry; private */
+    void (*sgemm)(void); /* OpenBLAS's function; private */
 };
 
-/* Blocked, in plain C; the same bits on every machine. */
+/* Blocked products in plain C, which give the same bits on every machine. */
 extern const struct blas own_blas;
 
 /* Finds OpenBLAS and limits it to one thread per rank. Call it once per process, before other
@@ -37,7 +38,7 @@ extern const struct blas own_blas;
  * the machine. ERR_UNAVAILABLE when there is none. It stays loaded. */
 bool openblas_find(struct blas *out, struct err *err);
 
-/* Version and chosen kernels of the library found: "OpenBLAS 0.3.21 ... SkylakeX". */
+/* Describes the library that was found and its chosen kernels: "OpenBLAS 0.3.21 ... SkylakeX". */
 void openblas_describe(char *text, size_t size);
 
 #endif

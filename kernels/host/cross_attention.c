@@ -16,7 +16,7 @@ long cross_attention_key_value_count(const struct cross_attention *a)
 /* One head of one query. */
 struct row {
     long sequence, head;
-    long index; /* of all */
+    long index; /* index among all rows */
 };
 
 static struct row row_at(const struct cross_attention *a, long index)
@@ -24,7 +24,7 @@ static struct row row_at(const struct cross_attention *a, long index)
     return (struct row){ index / (a->queries * a->heads), index % a->heads, index };
 }
 
-/* Offset of a key; the value is head_dim after it. */
+/* Offset of a key; its value is head_dim elements after it. */
 static long key_at(const struct cross_attention *a, const struct row *row, long key)
 {
     long kv_head = row->head / (a->heads / a->kv_heads);
@@ -50,7 +50,7 @@ static float scale_of(const struct cross_attention *a)
     return 1 / sqrtf((float)a->head_dim);
 }
 
-/* Uses a running maximum. */
+/* The log of the sum of exp of a row's scaled scores, by a running maximum. */
 static float log_sum_of(const struct cross_attention *a, const struct row *row, const float *query,
                         const float *key_values)
 {

@@ -1,9 +1,9 @@
 /* kernels/host/cross_attention.h - attention to keys and values of another sequence, without a mask
- * (OP_FLASH_ATTENTION that reads two values).
+ * (an OP_FLASH_ATTENTION with two input values).
  *
  * queries, context [sequences, queries, heads, head_dim]; key_values [sequences, keys, kv_heads, 2,
- * head_dim], for each head the key, then the value. Query head h uses key-value head h / (heads /
- * kv_heads). Scores are scaled by 1 / sqrt(head_dim) and never stored. Sums run in a fixed
+ * head_dim], where each head has its key, then its value. Query head h uses key-value head h /
+ * (heads / kv_heads). Scores are scaled by 1 / sqrt(head_dim) and never stored. Sums run in a fixed
  * order. */
 #ifndef KERNELS_HOST_CROSS_ATTENTION_H
 #define KERNELS_HOST_CROSS_ATTENTION_H

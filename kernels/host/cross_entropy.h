@@ -1,5 +1,5 @@
-/* kernels/host/cross_entropy.h - the loss over a vocabulary that tensor ranks share
- * (OP_CROSS_ENTROPY, and the numbers that OP_ALL_REDUCE sums for it).
+/* kernels/host/cross_entropy.h - the loss over a vocabulary that is split over tensor ranks
+ * (OP_CROSS_ENTROPY, and the OP_ALL_REDUCE of its row sums).
  *
  * logits [rows, columns] are the columns [first, first + columns) of the padded vocabulary; those
  * at or beyond `vocab` are ignored. A token's loss is log(sum of exp(logit - max)) - (logit of its
@@ -16,19 +16,19 @@
 
 struct cross_entropy {
     long rows, columns;
-    int64_t first; /* index of the first column in the whole vocabulary */
-    int64_t vocab; /* without padding */
+    int64_t first; /* index of this rank's first column in the whole vocabulary */
+    int64_t vocab; /* size of the vocabulary without padding */
 };
 
 /* The maximum of each row; -FLT_MAX when every column is padding. */
 void cross_entropy_maxima(const struct cross_entropy *loss, const float *logits, float *maxima);
 
 /* For each row: the sum of exp(logit - max), and the target's logit - max if it is among these
- * columns, else 0. `maxima` are over all ranks. */
+ * columns, else 0. `maxima` must be those over all ranks. */
 void cross_entropy_sums(const struct cross_entropy *loss, const float *logits,
                         const int64_t *targets, const float *maxima, float *sums);
 
-/* The sum of the rows' losses, in double; `sums` are over all ranks. */
+/* The sum of the rows' losses, in double; `sums` must be those over all ranks. */
 double cross_entropy_loss(long rows, const int64_t *targets, const float *sums);
 
 /* dlogits = scale (softmax - one at the target); scale is loss scale / tokens of the global batch.

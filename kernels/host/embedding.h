@@ -1,8 +1,9 @@
 /* kernels/host/embedding.h - token rows and learned positions (OP_EMBEDDING).
  *
- * A tensor rank holds the rows [first, first + rows) of the token table, [rows, width]; tokens of
- * other ranks give rows of zeros, so that the sum over ranks is the look-up. y, dy [tokens, width].
- * The backward reads only the token ids and adds gradients in token order. */
+ * A tensor rank holds the rows [first, first + rows) of the token table, [rows, width]; tokens
+ * whose rows other ranks hold give rows of zeros, so that the sum over ranks is the look-up's
+ * result. y, dy [tokens, width]. The backward reads only the token ids and adds gradients in token
+ * order. */
 #ifndef KERNELS_HOST_EMBEDDING_H
 #define KERNELS_HOST_EMBEDDING_H
 

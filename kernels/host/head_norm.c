@@ -2,10 +2,10 @@
 
 #include <string.h>
 
-/* The normed heads of a group are its queries and its key, in packing order; with the value after
- * them they make a group. */
+/* A group is the query heads that share a key, the key, and the value, in packing order
+ * (attention.h). The query heads and the key are normed, the value is not. */
 struct heads {
-    long groups; /* groups of all tokens */
+    long groups; /* number of groups of all tokens */
     long queries, head_dim;
 };
 

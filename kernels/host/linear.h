@@ -1,8 +1,9 @@
 /* kernels/host/linear.h - a linear layer and its gradients (OP_GEMM, OP_BIAS_GRAD).
  *
  * x [rows, in], y [rows, out], weight [out, in], bias [out]; rows are tokens, all row-major and
- * contiguous. Sizes are one rank's: a column-parallel layer has its share of `out`, a row-parallel
- * one of `in`. The backward needs x and the weight. Outputs must not overlap inputs. */
+ * contiguous. Sizes are one rank's share: a column-parallel layer has a part of `out`, a
+ * row-parallel layer a part of `in`. The backward needs x and the weight. Outputs must not overlap
+ * inputs. */
 #ifndef KERNELS_HOST_LINEAR_H
 #define KERNELS_HOST_LINEAR_H
 

@@ -1,8 +1,9 @@
-/* kernels/host/loss_scale.h - the factor that keeps gradients in fp16 above underflow.
+/* kernels/host/loss_scale.h - the factor that keeps fp16 gradients from underflow.
  *
- * The loss is multiplied by it, and the gradients are divided by it. A step whose gradients
- * overflow is skipped and halves it; after `growth_steps` steps without overflow it doubles
- * (Micikevicius et al. 2018, section 3.2; the numbers are those of PyTorch's GradScaler). */
+ * The loss is multiplied by the factor, and the gradients are divided by it. A step whose gradients
+ * overflow is skipped and halves the factor; after `growth_steps` steps without overflow the factor
+ * doubles (Micikevicius et al. 2018, section 3.2; the numbers are those of PyTorch's
+ * GradScaler). */
 #ifndef KERNELS_HOST_LOSS_SCALE_H
 #define KERNELS_HOST_LOSS_SCALE_H
 
@@ -16,10 +17,10 @@ struct loss_scale {
     double minimum, maximum;
 };
 
-struct loss_scale loss_scale_new(void); /* 65,536; doubles after 2,000 steps; 1 to 2^24 */
+struct loss_scale loss_scale_new(void); /* from 65,536; growth_steps 2,000; 1 to 2^24 */
 
 /* Call it after each step; is_finite must be the same on all ranks. False when gradients overflow
- * at the minimum: no scale helps, and the run should stop. */
+ * at the minimum scale: no scale helps then, and the run should stop. */
 bool loss_scale_update(struct loss_scale *loss_scale, bool is_finite);
 
 #endif

@@ -2,7 +2,7 @@
 
 #include <math.h>
 
-/* A remainder below this fraction of a column's length is rounding. */
+/* What remains of a column below this fraction of its length counts as rounding error. */
 static const double rounding = 1e-6;
 
 static double product_of(long rows, long rank, const float *columns, long a, long b)

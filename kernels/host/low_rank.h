@@ -1,4 +1,5 @@
-/* kernels/host/low_rank.h - a basis for the columns of a matrix, for gradients of low rank.
+/* kernels/host/low_rank.h - an orthonormal basis for the columns of a matrix, for low-rank gradient
+ * compression.
  *
  * PowerSGD (Vogels, Karimireddy and Jaggi, "PowerSGD: practical low-rank gradient compression for
  * distributed optimization", NeurIPS 2019, algorithm 1) continues a subspace iteration by one step:
@@ -7,9 +8,9 @@
 #ifndef KERNELS_HOST_LOW_RANK_H
 #define KERNELS_HOST_LOW_RANK_H
 
-/* columns [rows, rank], row-major, by modified Gram-Schmidt in double. A column that depends
- * linearly on those before it, to within rounding, becomes 0, so that P P^T is always a
- * projection. */
+/* Orthonormalises `columns` [rows, rank], row-major, by modified Gram-Schmidt in double. A column
+ * that depends linearly on those before it, to within rounding, becomes 0, so that P P^T is always
+ * a projection. */
 void orthogonalise(long rows, long rank, float *columns);
 
 #endif

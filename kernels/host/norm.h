@@ -10,7 +10,7 @@
 
 struct norm {
     long rows, width;
-    float epsilon; /* added to the variance, or to the mean square */
+    float epsilon; /* added to the variance (LayerNorm) or the mean square (RMSNorm) */
 };
 
 /* y = (x - mean) rstd gamma + beta; saves mean[rows] and rstd[rows]. */

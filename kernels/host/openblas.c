@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The part of cblas.h that is used: its enums are ints of these values everywhere. */
+/* The constants of cblas.h that are used here; they have these values in every implementation. */
 enum { CBLAS_ROW_MAJOR = 101, CBLAS_AS_STORED = 111, CBLAS_TRANSPOSED = 112 };
 typedef void cblas_sgemm(int order, int transpose_a, int transpose_b, int m, int n, int k,
                          float alpha, const float *a, int a_stride, const float *b, int b_stride,
@@ -25,7 +25,8 @@ static void openblas_product(const struct blas *blas, const struct product *p)
           p->beta, p->c, (int)p->c_stride);
 }
 
-/* ISO C has no conversion from dlsym's object pointer; POSIX gives both the same bits. */
+/* ISO C cannot convert dlsym's object pointer to a function pointer; POSIX gives both the same
+ * bits. */
 static void (*find_function(void *library, const char *name))(void)
 {
     void *object = dlsym(library, name);
@@ -34,7 +35,8 @@ static void (*find_function(void *library, const char *name))(void)
     return function;
 }
 
-/* The best core type for a machine that OpenBLAS does not know; NULL: leave the choice to it. */
+/* The best core type for a machine that OpenBLAS does not know; NULL: leave the choice to
+ * OpenBLAS. */
 static const char *best_core_type(void)
 {
 #ifdef __x86_64__
@@ -47,8 +49,9 @@ static const char *best_core_type(void)
     return NULL;
 }
 
-/* The library treats a processor newer than itself as the oldest type, which makes products five
- * times slower: 0.3.21 takes Sapphire Rapids under a hypervisor for Prescott. */
+/* Whether the library took this processor for the oldest type, as it does with processors newer
+ * than itself. This makes products five times slower: 0.3.21 takes Sapphire Rapids under a
+ * hypervisor for Prescott. */
 static bool is_misjudged(void *library)
 {
     char *(*core_name)(void) = (char *(*)(void))find_function(library, "openblas_get_corename");
@@ -61,7 +64,7 @@ static void *load(void)
     return library ? library : dlopen("libopenblas.so", RTLD_NOW | RTLD_LOCAL);
 }
 
-/* Loads it with the right core type, as it detects the machine while loading. */
+/* Loads OpenBLAS after setting the right core type, as it detects the machine while it loads. */
 static void *load_for_this_machine(void)
 {
     void *library = load();
@@ -82,13 +85,13 @@ static bool find(struct blas *out, struct err *err)
     void (*set_threads)(void) = find_function(library, "openblas_set_num_threads");
     if (!sgemm || !set_threads)
         return err_set(err, ERR_UNAVAILABLE, "openblas", "libopenblas.so.0 lacks cblas_sgemm");
-    ((void (*)(int))set_threads)(1); /* it may have been loaded before the variable was set */
+    ((void (*)(int))set_threads)(1); /* if it was loaded before the variable was set */
     *out = (struct blas){ .name = "openblas", .product = openblas_product, .sgemm = sgemm };
     return true;
 }
 
-/* One thread at a time: ranks may be threads, while the environment and the loaded library belong
- * to the process. */
+/* A lock lets in one thread at a time: ranks may be threads, but the environment and the loaded
+ * library belong to the whole process. */
 bool openblas_find(struct blas *out, struct err *err)
 {
     static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;

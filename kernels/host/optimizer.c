@@ -87,7 +87,7 @@ float gradient_clip(double norm, double limit)
 EACH_MACHINE
 bool gradients_are_finite(long n, const float *gradients)
 {
-    uint32_t exponents = 0; /* an exponent of all ones sets bit 31 */
+    uint32_t exponents = 0; /* infinity or NaN (exponent all ones) sets bit 31 */
     for (long i = 0; i < n; i++) {
         uint32_t bits;
         memcpy(&bits, &gradients[i], sizeof bits);

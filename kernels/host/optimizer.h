@@ -1,7 +1,7 @@
 /* kernels/host/optimizer.h - parameter updates, gradient norm and clipping.
  *
- * Arrays of n floats are shards of masters, gradients and moments, and do not overlap.
- * `gradient_scale` multiplies gradients as they are read: clip factor / loss scale. */
+ * Arrays of n floats are shards of masters, gradients and moments, and do not overlap. Gradients
+ * are multiplied by `gradient_scale` = clip factor / loss scale as they are read. */
 #ifndef KERNELS_HOST_OPTIMIZER_H
 #define KERNELS_HOST_OPTIMIZER_H
 
@@ -13,7 +13,8 @@ struct sgd {
 };
 void sgd_update(const struct sgd *sgd, long n, const float *gradients, float *weights);
 
-/* v = momentum v + (g + decay w), w -= rate v: PyTorch's SGD without dampening, v from 0. */
+/* v = momentum v + (g + decay w), w -= rate v, as PyTorch's SGD without dampening; v starts at
+ * 0. */
 struct momentum {
     float rate, decay, gradient_scale, momentum;
 };
@@ -33,8 +34,8 @@ void adamw_update(const struct adamw *adamw, long n, const float *gradients, flo
 /* Sum of squares, in double and in a fixed order. */
 double gradient_squares(long n, const float *gradients);
 
-/* The factor that clips a norm to `limit`: min(1, limit / (norm + 1e-6)) as in PyTorch and
- * Megatron-LM; 1 when limit is 0. */
+/* The factor that clips gradients of this norm to `limit`: min(1, limit / (norm + 1e-6)) as in
+ * PyTorch and Megatron-LM; 1 when limit is 0. */
 float gradient_clip(double norm, double limit);
 
 /* Whether no gradient is infinite or NaN; if one is, a step under a loss scale is skipped. */

@@ -70,7 +70,8 @@ static void scale_output(const struct product *p)
         }
 }
 
-/* Adds the depth [from, from + DEPTH) to the columns [column, column + WIDTH). */
+/* Adds the products over the depth [from, from + DEPTH) to the result's columns [column, column +
+ * WIDTH). */
 static void add_block(const struct product *p, long column, long from)
 {
     float a[DEPTH * TILE_M], b[DEPTH * WIDTH], sums[TILE_M * TILE_N];

@@ -35,7 +35,7 @@ void philox4x32(const uint32_t counter[4], const uint32_t key[2], uint32_t out[4
 /* Blocks, and words, drawn at once. */
 enum { BLOCKS = 16, BATCH = BLOCKS * WORDS };
 
-/* Draws BLOCKS blocks from `block` on. */
+/* Computes BLOCKS blocks from `block` on. */
 EACH_MACHINE
 static void draw_batch(const struct draw *draw, uint64_t block, uint32_t words[BATCH])
 {
@@ -53,7 +53,7 @@ static void draw_batch(const struct draw *draw, uint64_t block, uint32_t words[B
     }
 }
 
-/* The part of a range of elements in one batch; its words begin at words[skipped]. */
+/* The elements of a range that are in one batch of words. Their words begin at words[skipped]. */
 struct piece {
     uint32_t words[BATCH];
     long skipped, n;
@@ -87,7 +87,7 @@ void draw_keeps(const struct draw *draw, double dropout, uint64_t first, long n,
     }
 }
 
-/* A normal number from a word and its partner. Words are shifted by a half into (0, 1), where the
+/* A normal number from two words. Each word is moved by a half and scaled into (0, 1), so that the
  * logarithm is finite. */
 static double normal_of(uint32_t radius_word, uint32_t angle_word, uint64_t element)
 {

@@ -1,5 +1,5 @@
-/* kernels/host/quantise.h - gradients in a few bits each, rounded at random so that the mean is
- * kept.
+/* kernels/host/quantise.h - gradients in a few bits each, rounded at random so that the expected
+ * value is exact.
  *
  * QSGD (Alistarh, Grubic, Li, Tomioka and Vojnovic, "QSGD: communication-efficient SGD via gradient
  * quantization and encoding", NIPS 2017, section 3.1): with s levels, an element x of a bucket of
@@ -15,7 +15,7 @@
 struct quantiser {
     int bits;    /* bits of a code, 2 to 16; codes are -levels to levels */
     int levels;  /* s */
-    long bucket; /* elements that share a norm */
+    long bucket; /* number of elements that share a norm */
 };
 
 /* x [n] -> norms [ceil(n / bucket)] and codes [ceil(n bits / 32)], code i at bit i x bits counted

@@ -1,7 +1,7 @@
 /* kernels/host/residual.h - bias, dropout and the sum with the residual stream (OP_RESIDUAL).
  *
- * All arrays are [rows, width] but bias [width]. Under sequence parallelism the rows are the rank's
- * own. y may be x or h; nothing else may overlap. */
+ * All arrays are [rows, width], except bias [width]. Under sequence parallelism the rows are the
+ * rank's share. y may be x or h; nothing else may overlap. */
 #ifndef KERNELS_HOST_RESIDUAL_H
 #define KERNELS_HOST_RESIDUAL_H
 
@@ -9,10 +9,10 @@
 
 struct residual {
     long rows, width;
-    double dropout; /* 0: none, the other members are ignored */
+    double dropout; /* 0: no dropout, and the other members are ignored */
     struct draw draw;
-    uint64_t first_row; /* (sequence * seq + position) of the first row, relative to the place's
-                           first sequence; without a place, in the global batch */
+    uint64_t first_row; /* sequence * seq + position of the first row. Sequences are counted from
+                           draw.place->first_sequence or, without a place, over the global batch */
     long seq;           /* rows of a sequence; used when the draw has a place */
 };
 
@@ -21,12 +21,12 @@ struct residual {
 void residual_forward(const struct residual *residual, const float *x, const float *bias,
                       const float *h, uint8_t *keeps, float *y);
 
-/* dx = keep dy / (1 - dropout), which without dropout is dy; dx may be dy. The gradient of h is dy;
+/* dx = keep dy / (1 - dropout), which is dy without dropout; dx may be dy. The gradient of h is dy;
  * the gradient of the bias is linear_bias_gradient of dx. */
 void residual_backward(const struct residual *residual, const float *dy, const uint8_t *keeps,
                        float *dx);
 
-/* sum += x, n values: adds the gradients of a stream's branches. */
+/* sum += x for n values; adds up the gradients of the residual stream's branches. */
 void residual_add(long n, const float *x, float *sum);
 
 #endif

@@ -54,7 +54,7 @@ static double square_distance(long n, const float *x, const float *y)
     return sum;
 }
 
-/* In blocks of all vectors that stay in the cache. */
+/* Works in blocks of elements, so that all vectors' parts stay in the cache. */
 void robust_distances(long n, int count, const float *x, double *squares)
 {
     enum { BLOCK = 4096 };
@@ -77,13 +77,13 @@ static int compare(const void *a, const void *b)
     return (left > right) - (left < right);
 }
 
-/* A distance to a vector with elements that are no numbers. */
+/* A distance to a vector with a NaN counts as infinite. */
 static double or_infinite(double square)
 {
     return isnan(square) ? HUGE_VAL : square;
 }
 
-/* The squared distances from vector i to the others, ascending, in `sorted`. */
+/* Puts the squared distances from vector i to the others into `sorted`, ascending. */
 static void sort_others(int count, int i, const double *squares, double *sorted)
 {
     int others = 0;
@@ -113,7 +113,8 @@ void robust_krum(int count, int hostile, const double *squares, double *weights)
     free(sorted);
 }
 
-/* Equal weights of the vectors at a finite distance from half of the others or more. */
+/* Sets equal weights for the vectors that are at a finite distance from at least half of the
+ * others, and 0 for the rest. Returns how many they are. */
 static int weigh_finite(int count, const double *squares, double *weights)
 {
     double *sorted = arena_grow(NULL, sizeof *sorted * (size_t)count);
@@ -129,9 +130,9 @@ static int weigh_finite(int count, const double *squares, double *weights)
     return finite;
 }
 
-/* The squared distance of vector i from the sum z of all, weighted with w: |z - x_i|^2 = sum_j w_j
- * d_ij - 1/2 sum_jk w_j w_k d_jk, for squared distances d and weights that sum to 1. `inner` is the
- * second term. */
+/* The squared distance of vector i from the weighted sum z of all vectors: |z - x_i|^2 = sum_j w_j
+ * d_ij - 1/2 sum_jk w_j w_k d_jk, with the squared distances d_ij between vectors and weights w
+ * that sum to 1. `inner` is the second term. */
 static double square_from_mean(int count, int i, const double *squares, const double *weights,
                                double inner)
 {
@@ -156,7 +157,7 @@ static double half_mean_square(int count, const double *squares, const double *w
  * largest change of a weight. */
 static double weiszfeld(int count, const double *squares, double *weights, double *next)
 {
-    const double smallest = 1e-6; /* share of the mean distance: Pillutla et al.'s smoothing */
+    const double smallest = 1e-6; /* smoothing of Pillutla et al., times the mean distance */
     double inner = half_mean_square(count, squares, weights), sum = 0, change = 0;
     double floor_square = smallest * smallest * inner;
     for (int i = 0; i < count; i++) {
@@ -174,7 +175,7 @@ static double weiszfeld(int count, const double *squares, double *weights, doubl
 void robust_geometric_median(int count, const double *squares, double *weights)
 {
     enum { MOST_STEPS = 100 };
-    const double enough = 1e-7; /* change of a weight: below fp32's rounding of the sum */
+    const double enough = 1e-7; /* change of a weight; fp32 rounds the sum more coarsely */
     int finite = weigh_finite(count, squares, weights);
     double *next = arena_grow(NULL, sizeof *next * (size_t)count);
     double change = half_mean_square(count, squares, weights) > 0 && finite > 1 ? 1 : 0;

@@ -1,8 +1,8 @@
-/* kernels/host/robust.h - rules that combine several ranks' vectors so that a few of them may hold
- * anything, and what a hostile rank sends.
+/* kernels/host/robust.h - rules that combine the vectors of several ranks and tolerate arbitrary
+ * contents of a few, and what hostile ranks send in tests of such rules.
  *
- * `x` holds `count` vectors of n elements, one after the other. An element that is no number counts
- * as infinitely large. */
+ * `x` holds `count` vectors of n elements, one after the other. An element that is NaN counts as
+ * infinitely large. */
 #ifndef KERNELS_HOST_ROBUST_H
 #define KERNELS_HOST_ROBUST_H
 
@@ -18,8 +18,8 @@ void robust_distances(long n, int count, const float *x, double *squares);
 /* Weights of the vectors that sum to 1, from the squared distances between them. Krum (Blanchard et
  * al. 2017, section 4): 1 for the vector with the least sum of squared distances to its count -
  * hostile - 2 nearest. Geometric median: by Weiszfeld's iteration, smoothed near a vector
- * (Pillutla, Kakade and Harchaoui 2022, algorithm 1). A vector at no finite distance from most
- * others gets 0. */
+ * (Pillutla, Kakade and Harchaoui 2022, algorithm 1). A vector whose distance from most others is
+ * not finite gets 0. */
 void robust_krum(int count, int hostile, const double *squares, double *weights);
 void robust_geometric_median(int count, const double *squares, double *weights);
 
@@ -29,9 +29,10 @@ void robust_weighted(long n, int count, const float *x, const double *weights, f
 
 /* What a hostile rank sends in place of x. */
 enum falsity {
-    FALSITY_FLIP,    /* -strength x */
-    FALSITY_NOISE,   /* normal, with `strength` times the root mean square of x */
-    FALSITY_SILENCE, /* 0, as a message that never comes counts */
+    FALSITY_FLIP,  /* sends -strength x */
+    FALSITY_NOISE, /* sends normal noise whose deviation is `strength` times the root mean square of
+                      x */
+    FALSITY_SILENCE, /* sends 0, which is also what a message that never comes counts as */
     NUM_FALSITIES
 };
 void falsify(long n, enum falsity falsity, float strength, const struct draw *draw, float *x);

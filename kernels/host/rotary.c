@@ -40,7 +40,7 @@ static void turn_head_back(long half, const float *restrict rope_cos_sin, float 
     }
 }
 
-/* Rotates the queries and the key of each group, not the value. */
+/* Rotates the queries and the key of each key-value group; the value stays as it is. */
 static void turn_all(const struct attention *attention, const float *rope_cos_sin, float *qkv,
                      void (*turn)(long half, const float *rope_cos_sin, float *low, float *high))
 {

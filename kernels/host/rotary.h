@@ -9,7 +9,8 @@
 
 #include "kernels/host/attention.h"
 
-/* rope_cos_sin[seq, 2, head_dim / 2]: cosines, then sines; angles in double. Once per run. */
+/* rope_cos_sin[seq, 2, head_dim / 2]: cosines, then sines, from angles in double. Called once per
+ * run. */
 void rotary_table(long seq, long head_dim, double base, float *rope_cos_sin);
 
 /* In place. */

@@ -1,7 +1,7 @@
-/* kernels/host/round.h - fp32 to bf16 and fp16, to nearest even, and back.
+/* kernels/host/round.h - converts fp32 to bf16 and fp16, rounded to nearest even, and back.
  *
- * Ops unpack to fp32, compute, and pack their results (widen.h). Infinities stay, NaN stays a quiet
- * NaN, and overflow gives infinity, as in IEEE 754. */
+ * Ops unpack their inputs to fp32, compute, and pack their results (widen.h). Infinities stay, NaN
+ * stays a quiet NaN, and overflow gives infinity, as in IEEE 754. */
 #ifndef KERNELS_HOST_ROUND_H
 #define KERNELS_HOST_ROUND_H
 

@@ -17,7 +17,7 @@ static bool is_among(const int32_t *experts, long count, long expert)
     return false;
 }
 
-/* The expert with the largest logit that is not chosen yet. */
+/* Of the experts not chosen yet, the one with the largest logit. */
 static int32_t next_expert(const struct route *route, const float *logits, const int32_t *experts,
                            long count)
 {
@@ -57,7 +57,7 @@ void route_choose(const struct route *route, const float *logits, float *shares,
     free(taken);
 }
 
-/* Gradient of a softmax: share x (dshare - sum of share x dshare). */
+/* The gradient of the softmax: share x (dshare - sum of share x dshare). */
 void route_choose_gradient(const struct route *route, const float *dshares, const float *shares,
                            const int32_t *places, float *dlogits)
 {

@@ -26,7 +26,8 @@ void stored_norm_forward(const struct host_kernels *k, const struct norm_forward
     widening_end(&w);
 }
 
-/* dx may be the stream's gradient, so the norm's own gradient is made separately first. */
+/* Adds the stream's gradient to the norm's gradient, `own`. dx may be the stream's gradient, so
+ * `own` is a separate array. */
 static void add_stream(long n, const float *stream, const float *own, float *dx)
 {
     if (dx != stream)

@@ -2,7 +2,7 @@
 
 #include "kernels/host/vector.h"
 
-/* The bits without the sign, as an integer, order magnitudes. */
+/* The bits of x without the sign, as an integer; larger magnitudes give larger integers. */
 static uint32_t magnitude(float x)
 {
     uint32_t bits;
@@ -10,12 +10,13 @@ static uint32_t magnitude(float x)
     return bits & 0x7fffffffu;
 }
 
-/* The 31 bits are examined in three digits, the highest first. */
+/* The 31 bits of a magnitude are examined as three digits, the highest first. */
 enum { DIGIT_BITS = 11, NUM_DIGITS = 1 << DIGIT_BITS };
 static const int shifts[] = { 20, 10, 0 };
 static const int widths[] = { 11, 10, 10 };
 
-/* Counts each digit value among elements that agree with `prefix` in the higher digits. */
+/* Counts how often each value of a digit occurs among the elements whose higher digits are
+ * `prefix`. */
 static void count_digits(long n, const float *x, int turn, uint32_t prefix, long *counts)
 {
     int shift = shifts[turn], above = shift + widths[turn];
@@ -28,7 +29,7 @@ static void count_digits(long n, const float *x, int turn, uint32_t prefix, long
     }
 }
 
-/* The k-th largest magnitude, and how many elements equal to it are among the k. */
+/* The k-th largest magnitude, and how many of the k elements are equal to it. */
 struct threshold {
     uint32_t bits;
     long num_equal;

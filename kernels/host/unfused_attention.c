@@ -4,7 +4,7 @@
 
 #include <float.h>
 
-/* Visits every head of every sequence in a fixed order. */
+/* State of a loop over every head of every sequence, in a fixed order. */
 struct all_heads {
     const struct attention *attention;
     long next;
@@ -39,8 +39,8 @@ static void outer_product(const struct attention *attention, const float *x, lon
                                               });
 }
 
-/* out[seq, head_dim] = weights[seq, seq] x[seq, head_dim] + beta out; over the queries, weights are
- * transposed. */
+/* out[seq, head_dim] = weights[seq, seq] x[seq, head_dim] + beta out; if the sum is over the
+ * queries, the weights are transposed. */
 struct weighted_sum {
     const float *weights, *x;
     float *out;
@@ -75,7 +75,7 @@ void attention_scores(const struct attention *attention, const float *qkv, float
         outer_product(attention, qkv + at.query, width, qkv + at.key, width, scores + at.matrix);
 }
 
-/* Softmax over the first `seen` of n, 0 behind them. */
+/* Softmax over the first `seen` of n values; the others become 0. */
 EACH_MACHINE
 static void softmax_row(long seen, long n, float scale, const float *scores, float *probabilities)
 {
@@ -140,7 +140,8 @@ void attention_context_probability_gradient(const struct attention *attention,
                       qkv + at.value, attention_qkv_width(attention), ddropped + at.matrix);
 }
 
-/* The heads of a group sum into their shared value's gradient; the first head overwrites it. */
+/* The query heads of a group add up the gradient of the value that they share; the first head
+ * overwrites it. */
 void attention_context_value_gradient(const struct attention *attention, const float *dcontext,
                                       const float *dropped, float *dqkv)
 {

@@ -9,8 +9,8 @@
 #include <stdint.h>
 #include <string.h>
 
-/* Compiled once per instruction set; the loader chooses at program start. Not with sanitizers,
- * whose run-time is not initialised by then. */
+/* Compiles a function once per instruction set; the loader chooses at program start. Not used with
+ * sanitizers, whose run-time is not initialised at that moment. */
 #if defined(__x86_64__) && defined(__gnu_linux__) && defined(__GNUC__) && !defined(__clang__) && \
     !defined(__SANITIZE_THREAD__) && !defined(__SANITIZE_ADDRESS__)
 #define EACH_MACHINE __attribute__((target_clones("avx512f", "avx2", "default")))
@@ -36,7 +36,7 @@ INLINED void lanes_load(const float *x, lanes_f32 *out)
     memcpy(out, x, sizeof *out);
 }
 
-/* Loads the last n < 16 values and fills the other lanes with `rest`. */
+/* Loads the last n < 16 values of a row and fills the other lanes with `rest`. */
 INLINED void lanes_load_tail(const float *x, long n, float rest, lanes_f32 *out)
 {
     float values[NUM_LANES_F32];
@@ -134,10 +134,10 @@ INLINED float row_max(long n, const float *x, float least)
     return max[0];
 }
 
-/* e^x within 1 ulp for |x| <= 60, clamped to e^60 or e^-60 beyond: neither matters beside 1 in
- * fp32, and products with them avoid denormal numbers, which are a hundred times slower. NaN stays
- * NaN. x = n ln 2 + r with |r| <= ln 2 / 2 and ln 2 in two parts (Cody and Waite); the polynomial
- * is that of Cephes' expf. */
+/* e^x within 1 ulp for |x| <= 60, clamped to e^60 or e^-60 beyond. The clamp changes nothing where
+ * the result is compared with or added to 1 in fp32, and it avoids products that are denormal
+ * numbers, which are a hundred times slower. NaN stays NaN. x = n ln 2 + r with |r| <= ln 2 / 2 and
+ * ln 2 in two parts (Cody and Waite); the polynomial is that of Cephes' expf. */
 INLINED float exp_f32(float x)
 {
     const float round_to_whole = 0x1.8p23f;
@@ -154,7 +154,7 @@ INLINED float exp_f32(float x)
     p = p * r + 5.0000001201e-1F;
     p = (p * (r * r) + r) + 1;
     uint32_t bits;
-    memcpy(&bits, &shifted, sizeof bits); /* its lowest bits are those of the integer n */
+    memcpy(&bits, &shifted, sizeof bits); /* the lowest bits of `shifted` are the integer n */
     bits = (bits + 127) << 23;
     float power;
     memcpy(&power, &bits, sizeof power);
