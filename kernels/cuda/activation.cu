@@ -1,7 +1,7 @@
 #include "kernels/cuda/grid.cuh"
 
-/* e^x, clamped to e^60 or e^-60: neither matters beside 1 in fp32, and no infinity arises that
- * times 0 would give NaN. NaN stays NaN. */
+/* e^x, clamped to e^60 or e^-60. The clamp changes no sum with 1 in fp32, and it avoids infinity,
+ * which times 0 would give NaN. NaN stays NaN. */
 __device__ __forceinline__ float exp_bounded(float x)
 {
     x = x < -60 ? -60 : x;
@@ -9,12 +9,12 @@ __device__ __forceinline__ float exp_bounded(float x)
     return expf(x);
 }
 
-/* A function of one value, and its derivative. */
+/* The value of an activation function, and of its derivative, at one x. */
 struct slope {
     float value, derivative;
 };
 
-/* value: 1 / (1 + e^-x); rest: 1 - value, without cancellation. */
+/* value: 1 / (1 + e^-x); rest: 1 - value, computed without cancellation. */
 struct sigmoid {
     float value, rest;
 };
@@ -59,7 +59,7 @@ struct relu2 {
     }
 };
 
-/* Loads inputs [at, at + COUNT) in accesses of N; they are in one row, from `column` on. */
+/* Loads inputs [at, at + COUNT) in accesses of N. They are in one row, from `column` on. */
 template <typename T, int N, int COUNT>
 __device__ __forceinline__ void load_biased(const void *x, const void *bias, long at, long column,
                                             float *v)

@@ -1,5 +1,5 @@
 /* kernels/cuda/column_sums.cuh - column sums of matrices, in fp32 and a fixed order, for gradients
- * of weights that all rows share.
+ * of weights that apply to every row (biases, norms).
  *
  * Rows are cut into slices; each slice's sums go to the workspace, and are then added in order. */
 #ifndef KERNELS_CUDA_COLUMN_SUMS_CUH
@@ -10,8 +10,9 @@
 
 enum { SLICE_WARPS = 8, LEAST_SLICE_ROWS = 32, MOST_SLICES = 64 };
 
-/* slices[num_slices, K, width]. A warp has LANES N columns and every SLICE_WARPS-th row of its
- * slice; terms(row, column, out) gives the K x N terms of N columns from `column` on. */
+/* slices[num_slices, K, width]. Sums a slice of rows. A warp has LANES x N columns and every
+ * SLICE_WARPS-th row of its slice. terms(row, column, out) gives K terms for each of the N columns
+ * from `column` on. */
 template <int K, int N, typename Terms>
 __global__ void sum_slice(long rows, long width, Terms terms, float *slices)
 {
@@ -42,7 +43,7 @@ __global__ void sum_slice(long rows, long width, Terms terms, float *slices)
         }
 }
 
-/* sums += the slices' sums, for one of the K. */
+/* sums += the slices' sums, for one of the K kinds of terms. */
 template <int K>
 __global__ void add_slices(int num_slices, long width, const float *slices, float *sums)
 {
@@ -55,7 +56,7 @@ __global__ void add_slices(int num_slices, long width, const float *slices, floa
     sums[column] += sum;
 }
 
-/* sums[k][width] += terms over all rows. width is a multiple of N. */
+/* sums[k][width] += the k-th terms of all rows. width is a multiple of N. */
 template <int K, int N, typename Terms>
 cudaError_t add_column_sums(const struct launch *on, long rows, long width, const Terms &terms,
                             float *const *sums)

@@ -1,6 +1,6 @@
 #include "kernels/cuda/grid.cuh"
 
-/* Two roundings per element, as on the host; a fused operation would give other bits. */
+/* Rounds twice per element, as on the host; a fused multiply-add would give other bits. */
 template <int N> __global__ void combine_elements(struct combine_args a)
 {
     long at = own_element<N>();

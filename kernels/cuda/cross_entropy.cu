@@ -19,13 +19,13 @@ __device__ __forceinline__ bool is_here(const struct cross_entropy &loss, int64_
     return target >= loss.first && target < loss.first + loss.columns;
 }
 
-/* e^x for x <= 0; below -60 it is negligible beside the largest. */
+/* e^x for x <= 0; below -60 it is negligible in a sum with the row's largest term, 1. */
 __device__ __forceinline__ float exp_below(float x)
 {
     return expf(x < -60 ? -60 : x);
 }
 
-/* Loads N neighbours from `at` on; those at or after `end` are `rest`. */
+/* Loads N neighbours from `at` on; values at or after `end` become `rest`. */
 template <int N, typename T>
 __device__ __forceinline__ void load_until(const T *row, long at, long end, float rest, float *v)
 {
@@ -106,7 +106,7 @@ static struct grid grid_of_rows(long rows)
     return { .blocks = rows, .threads = THREADS, .shared_bytes = ROW_BYTES };
 }
 
-/* run(T(), lanes<N>()) */
+/* Calls run(T(), lanes<N>()) with the storage type and the number of values of an access. */
 template <typename Run>
 static cudaError_t by_logits(const struct launch *on, const struct cross_entropy &loss,
                              const void *logits, const void *dlogits, const Run &run)

@@ -1,13 +1,13 @@
-/* kernels/cuda/drop.cuh - dropout of probabilities in mma's register layout (tile.cuh). One draw
- * decides four neighbours along the keys, so the lanes that hold them share it. The sequence length
- * is a multiple of 4. */
+/* kernels/cuda/drop.cuh - dropout of probabilities in mma's register layout (tile.cuh). One draw (a
+ * Philox block of four words) decides four neighbours along the keys, so the lanes that hold these
+ * share it. The sequence length must be a multiple of 4. */
 #ifndef KERNELS_CUDA_DROP_CUH
 #define KERNELS_CUDA_DROP_CUH
 
 #include "kernels/cuda/philox.cuh"
 #include "kernels/cuda/tile.cuh"
 
-/* The same dropper with its place read once instead of for each draw. */
+/* Returns the dropper with its place already read, so that draws need not read it each time. */
 __device__ __forceinline__ struct dropper settled(struct dropper dropper)
 {
     dropper.draw.step += dropper.draw.place ? dropper.draw.place->step : 0;
@@ -15,7 +15,8 @@ __device__ __forceinline__ struct dropper settled(struct dropper dropper)
     return dropper;
 }
 
-/* Bit 4 n + i: whether element i of the group of four that contains number(n) is kept. */
+/* Draws RUNS groups of four elements. Bit 4 n + i of the result says whether element i of the group
+ * that contains index number(n) is kept. */
 template <int RUNS, typename Number>
 __device__ __forceinline__ uint32_t draw_runs(const struct dropper &dropper, const Number &number)
 {
@@ -30,9 +31,9 @@ __device__ __forceinline__ uint32_t draw_runs(const struct dropper &dropper, con
     return kept;
 }
 
-/* For [16 queries, COLUMNS keys]: bit 4 n + i % 2 of kept[i / 2] is for value i of entry n.
- * `number` is that of the lane's first value. Two lanes share groups; one draws for row g, the
- * other for g + 8. */
+/* Draws for an accumulator of [16 queries, COLUMNS keys]: bit 4 n + i % 2 of kept[i / 2] is for
+ * value i of entry n. `number` is the index of the lane's first value. Two lanes share groups; one
+ * draws for row g, the other for row g + 8. */
 template <int COLUMNS>
 __device__ __forceinline__ void draw_by_query(const struct dropper &dropper, uint64_t number,
                                               long seq, uint32_t kept[2])
@@ -46,8 +47,8 @@ __device__ __forceinline__ void draw_by_query(const struct dropper &dropper, uin
     kept[1] = is_second ? drawn >> 2 : other;
 }
 
-/* For [16 keys, COLUMNS queries]: bit 4 n of kept[i] is for value i of entry n. Four lanes
- * share groups; each draws for one of their values. */
+/* Draws for an accumulator of [16 keys, COLUMNS queries]: bit 4 n of kept[i] is for value i of
+ * entry n. Four lanes share groups; each draws for one value i of all four lanes. */
 template <int COLUMNS>
 __device__ __forceinline__ void draw_by_key(const struct dropper &dropper, uint64_t number,
                                             long seq, uint32_t kept[4])

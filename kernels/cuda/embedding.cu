@@ -25,8 +25,8 @@ template <typename T, int N> __global__ void gather(struct embedding_args a)
     store_values<N>((T *)a.y + at, v);
 }
 
-/* The range of tokens with an id: the first one, and the number of tokens after the last one. Both
- * are minima, so the order of atomics does not matter. */
+/* The range of tokens that have one id. first: index of the first such token; behind: number of
+ * tokens after the last. Both are found as minima, so the order of the atomics does not matter. */
 struct span {
     uint32_t first, behind;
 };
@@ -48,21 +48,21 @@ __global__ void find_spans(struct embedding_gradient a, struct span *spans)
     atomicMin(&span->behind, (uint32_t)(tokens - 1 - token));
 }
 
-/* Marks which of `THREADS` tokens from `first` on have the id, one bit each, in shared memory. */
+/* Sets a bit in shared memory for each of `THREADS` tokens from `first` on that has the id. */
 __device__ __forceinline__ void find_id(const struct embedding_gradient &a, int64_t id, long first,
                                         unsigned *found)
 {
     long at = first + threadIdx.x;
     unsigned votes = __ballot_sync(~0u, at < a.embedding.tokens && a.ids[at] == id);
-    __syncthreads(); /* the previous bits have been read */
+    __syncthreads(); /* all threads have read the previous bits */
     if (threadIdx.x % LANES == 0)
         found[threadIdx.x / LANES] = votes;
     __syncthreads();
 }
 
-/* One block per token. The block of the first token with an id sums all tokens with that id, in
- * order as on the host, so that no sum is shared. Block (x, y) has the y-th part of the columns; a
- * thread has UNITS times N of them. */
+/* One block per token. The block of the first token with an id sums the gradients of all tokens
+ * with that id, in the host's order, so no two blocks add to the same sum. Block (x, y) has the
+ * y-th part of the columns; a thread has UNITS x N columns. */
 enum { UNITS = 2 };
 
 template <typename T, int N>
@@ -100,7 +100,7 @@ __global__ void accumulate(struct embedding_gradient a, const struct span *spans
             store_values<N>(to + column + u * THREADS * N, sums[u]);
 }
 
-/* A thread sums N columns of one position over all sequences in turn. */
+/* A thread sums N columns of one position over all sequences, one after another. */
 template <typename T, int N> __global__ void accumulate_positions(struct embedding_gradient a)
 {
     long width = a.embedding.width, at = own_element<N>(), step = a.seq * width;

@@ -1,11 +1,12 @@
-/* Fused attention: the choice between tiles and plain code, and what both need. */
+/* Fused attention: the choice between tiles and plain code (flash.cuh), and what both need. */
 #include "kernels/cuda/flash.cuh"
 #include "kernels/cuda/grid.cuh"
 
 enum { LANES_OF_A_ROW = 8, ROWS_OF_A_BLOCK = THREADS / LANES_OF_A_ROW };
 
-/* One row per token and head, in the layout of contexts. With or without dropout, the sum over keys
- * of probability x its gradient equals the sum of context x its gradient. */
+/* Computes for each token and head the dot product of the context with its gradient. With or
+ * without dropout this equals the sum over keys of probability x its gradient, which the backward
+ * needs. */
 template <typename T, int N> __global__ void find_row_dots(struct flash_backward a, float *row_dots)
 {
     long seq = a.attention.seq, heads = a.attention.heads, n = a.attention.head_dim;
@@ -28,8 +29,8 @@ template <typename T, int N> __global__ void find_row_dots(struct flash_backward
         row_dots[(token / seq * heads + head) * seq + token % seq] = sum;
 }
 
-/* Whether tiles apply: 16-bit values, a supported head size, arrays aligned to 16 bytes, and draws
- * that stay within one row. */
+/* Whether tiles apply: 16-bit values, a supported head size, arrays aligned to 16 bytes, and, with
+ * dropout, a sequence length that is a multiple of the 4 elements of a draw. */
 template <typename... Pointers>
 static bool takes_tiles(const struct launch *on, const struct attention &a, Pointers... arrays)
 {

@@ -1,7 +1,8 @@
 /* kernels/cuda/flash.cuh - two implementations of fused attention: tiles on tensor cores for common
  * head sizes, and plain code for every size and type. flash.cu chooses.
  *
- * Both save the same log sums; row_dots[sequences, heads, seq] is scratch of the backward. */
+ * Both save the same log sums (kernels/host/attention.h). row_dots[sequences, heads, seq] is
+ * scratch memory of the backward. */
 #ifndef KERNELS_CUDA_FLASH_CUH
 #define KERNELS_CUDA_FLASH_CUH
 
@@ -10,7 +11,7 @@
 
 #include <math.h>
 
-/* Exponentials are computed as powers of 2. */
+/* Constants to compute exponentials as powers of 2. */
 constexpr float LOG2_E = 1.4426950408889634F, LN_2 = 0.6931471805599453F;
 
 /* Calls run(T(), lanes<HEAD_DIM>()) for 16-bit types and the head sizes that tiles support. */
@@ -28,7 +29,7 @@ template <typename Run> cudaError_t by_tile(enum dtype storage, long head_dim, c
                                    : cudaErrorInvalidValue;
 }
 
-/* Most shared memory of a block on sm_86, 89 and 120, which have the least. */
+/* Most shared memory that a block may have on sm_86, 89 and 120, which allow the least. */
 enum { MOST_SHARED_BYTES = 99 << 10 };
 
 cudaError_t flash_tiles_forward(const struct launch *on, const struct flash_forward &a);

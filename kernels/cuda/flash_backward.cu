@@ -13,16 +13,17 @@ namespace
 
 enum { WARPS = 4, BLOCK = WARPS * LANES, COLUMNS = 32 };
 
-/* A warp has MATRICES runs of 16 rows of its block: keys in one pass, queries in the other. Columns
- * that are read from shared memory serve all of them, so it has two where the registers suffice. */
+/* A warp has MATRICES groups of 16 rows of its block; rows are keys in one pass, queries in the
+ * other. A column that is read from shared memory serves all groups, so a warp has two groups where
+ * the registers suffice. */
 template <int HEAD_DIM, bool drops> constexpr int MATRICES = HEAD_DIM > 64 || drops ? 1 : 2;
 template <int HEAD_DIM, bool drops> constexpr int ROWS = WARPS *MATRICES<HEAD_DIM, drops> *MMA_ROWS;
 
-/* Arguments of both passes; columns are keys when rows are queries, and vice versa. */
+/* Arguments of both passes. Columns are keys when rows are queries, and vice versa. */
 struct backward_args {
     struct flash_backward a;
-    const float *row_dots; /* context times its gradient, [sequences, heads, seq] */
-    float scale, scale2;   /* scale of scores; the same for powers of 2 */
+    const float *row_dots; /* [sequences, heads, seq]: context . its gradient */
+    float scale, scale2;   /* the scores' scale; scale2 = scale x log2 e */
     struct dropper dropper;
 };
 
@@ -31,8 +32,8 @@ __device__ __forceinline__ long last_of(long end, long seq)
     return end < seq ? end : seq;
 }
 
-/* The probability of a raw score; 0 when the key is masked. For queries past the sequence's end it
- * is multiplied only by zeros. */
+/* The probability of a raw score; 0 when the key is masked. The results for queries past the
+ * sequence's end are multiplied only by zeros. */
 __device__ __forceinline__ float probability(const backward_args &b, float score, float log2_sum,
                                              bool is_seen)
 {
@@ -71,7 +72,8 @@ __device__ __forceinline__ void copy_keys(Tiles *to, const backward_args &b, con
     copy_tile<LINES, HEAD_DIM, BLOCK>(to->values, qkv + at.value, at.qkv_stride, left);
 }
 
-/* Writes the warp's rows of a gradient through its own tile, which is no longer needed. */
+/* Writes the warp's rows of a gradient, through shared memory of a tile that the warp no longer
+ * needs. */
 template <int M, int HEAD_DIM, typename T>
 __device__ __forceinline__ void write_gradient(T *to, long stride, T *tile,
                                                const accumulator (*d)[HEAD_DIM / MMA_COLUMNS],
@@ -98,7 +100,7 @@ template <typename T, int HEAD_DIM, bool drops> struct key_tiles {
     } stages[2];
 };
 
-/* Queries of one of the heads that share the keys. */
+/* A step of the pass over queries: COLUMNS queries of one of the heads that share the keys. */
 struct query_step {
     head_place at;
     long head, query0;
@@ -110,15 +112,15 @@ __device__ __forceinline__ query_step next_step(const struct attention &a, const
 {
     if (step.query0 + COLUMNS < a.seq)
         return { step.at, step.head, step.query0 + COLUMNS };
-    head_place at = step.at; /* of the same key-value group */
+    head_place at = step.at; /* the next head of the same key-value group */
     at.query += a.head_dim;
     at.context += a.head_dim;
     at.row += a.seq;
     return { at, step.head + 1, key0 };
 }
 
-/* The first threads each prefetch one number of a row during the computation of the current
- * step. */
+/* The first 2 COLUMNS threads each load one log sum or row dot of the next step while the current
+ * step is computed. */
 __device__ __forceinline__ float fetch_row(const backward_args &b, const query_step &step)
 {
     int i = (int)threadIdx.x % COLUMNS;
@@ -137,8 +139,9 @@ template <typename Stage> __device__ __forceinline__ void keep_row(Stage *to, fl
 }
 
 /* Turns raw scores and gradients of probabilities, both [16 keys, COLUMNS queries], into the
- * dropped probabilities and the unscaled gradients of the scores. The key of row g is visible from
- * column first_seen on; `number` is that of the lane's first probability. */
+ * dropped probabilities and the unscaled gradients of the scores. The key of row g is visible to
+ * the queries from column first_seen on. `number` is the index of the lane's first probability in
+ * dropout's random numbers. */
 template <bool drops, typename Stage>
 __device__ __forceinline__ void score_gradients(const backward_args &b, const Stage *stage,
                                                 int first_seen, uint64_t number,
@@ -181,7 +184,7 @@ __global__ void __launch_bounds__(BLOCK) key_gradients(backward_args b)
     long first_head = group * (a.heads / a.kv_heads);
     head_place at = head_at(a, sequence, first_head);
     query_step step = { at, first_head, key0 };
-    uint64_t number = 0; /* number of the sequence's first probability */
+    uint64_t number = 0; /* index of the sequence's first probability in dropout's random numbers */
     if (drops) {
         b.dropper = settled(b.dropper);
         number = first_probability(a, sequence, 0, 0);
@@ -222,7 +225,7 @@ __global__ void __launch_bounds__(BLOCK) key_gradients(backward_args b)
         multiply_by_columns<M, COLUMNS, HEAD_DIM>(dkeys, gradients, stage->queries);
         keep_row(next, row);
     }
-    __syncwarp(); /* its tiles are no longer read */
+    __syncwarp(); /* no lane reads the warp's tiles any more */
 
     T *dqkv = (T *)b.a.dqkv + (key0 + warp_row) * at.qkv_stride;
     long left = a.seq - key0 - warp_row;
@@ -240,9 +243,9 @@ template <typename T, int HEAD_DIM, bool drops> struct query_tiles {
     } stages[2];
 };
 
-/* As score_gradients, of [16 queries, COLUMNS keys], without what dropout makes of probabilities.
- * The query of row g sees the columns up to last_seen; the numbers are those of rows g and g + 8.
- */
+/* Like score_gradients, but for [16 queries, COLUMNS keys], and the dropped probabilities are not
+ * needed. The query of row g sees the columns up to last_seen. log2_sums and row_dots are for rows
+ * g and g + 8. */
 template <bool drops>
 __device__ __forceinline__ void
 query_score_gradients(const backward_args &b, const float *log2_sums, const float *row_dots,
@@ -282,7 +285,7 @@ __global__ void __launch_bounds__(BLOCK) query_gradients(backward_args b)
     const T *dcontext = shared->dcontext + warp_row * tile_stride<HEAD_DIM>;
     long query = query0 + warp_row + own_lane() / 4,
          end = last_of(query0 + ROWS<HEAD_DIM, drops>, a.seq);
-    float log2_sums[2 * M], row_dots[2 * M]; /* of the lane's rows, 8 apart */
+    float log2_sums[2 * M], row_dots[2 * M]; /* for each of the lane's rows, which are 8 apart */
 #pragma unroll
     for (int half = 0; half < 2 * M; half++) {
         bool is_there = query + 8 * half < a.seq;
@@ -290,7 +293,7 @@ __global__ void __launch_bounds__(BLOCK) query_gradients(backward_args b)
         row_dots[half] = is_there ? b.row_dots[at.row + query + 8 * half] : 0;
     }
 
-    uint64_t number = 0; /* number of the lane's first probability */
+    uint64_t number = 0; /* index of the lane's first probability */
     if (drops) {
         b.dropper = settled(b.dropper);
         number = first_probability(a, sequence, head, query) + (uint64_t)(own_lane() % 4 * 2);

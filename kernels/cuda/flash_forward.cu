@@ -1,5 +1,5 @@
 /* Fused attention on tensor cores, after Dao 2023 (FlashAttention-2, algorithm 1): a block has the
- * queries [query0, query0 + ROWS) of one head, passes over the keys that they see, KEYS at a time,
+ * queries [query0, query0 + ROWS) of one head, passes over the keys that these see, KEYS at a time,
  * and rescales its sums when a row's maximum grows. The next keys and values are loaded during the
  * computation on the current ones. */
 #include "kernels/cuda/drop.cuh"
@@ -11,12 +11,12 @@
 namespace
 {
 
-/* A warp has MATRICES runs of 16 queries. */
+/* A warp has MATRICES groups of 16 queries. */
 enum { WARPS = 4, BLOCK = WARPS * LANES, MATRICES = 2, ROWS = WARPS * MATRICES * MMA_ROWS };
 
 template <int HEAD_DIM, bool drops> constexpr int KEYS = HEAD_DIM > 64 || drops ? 32 : 64;
 
-/* A warp's queries, read from shared memory once where the registers suffice. */
+/* A warp's queries, which are read from shared memory only once where the registers suffice. */
 template <int HEAD_DIM> struct kept_queries {
     static constexpr bool are_kept = HEAD_DIM <= 64;
     fragment at[MATRICES][are_kept ? HEAD_DIM / MMA_DEPTH : 1];
@@ -31,7 +31,7 @@ template <typename T, int HEAD_DIM, bool drops> struct shared_tiles {
     } stages[2];
 };
 
-/* The queries and head of a block; those with the most keys start first. */
+/* The queries and head of a block. Blocks whose queries see the most keys start first. */
 struct work {
     long sequence, head, query0;
 };
@@ -52,8 +52,8 @@ __device__ __forceinline__ void copy_stage(Stage *to, const struct attention &a,
     copy_tile<COLUMNS, HEAD_DIM, BLOCK>(to->values, qkv + at.value + first, at.qkv_stride, left);
 }
 
-/* Running state for 16 queries, for this lane's rows g and g + 8: the largest raw score, and the
- * sum over the lane's own columns. */
+/* This lane's running state for rows g and g + 8 of 16 queries: the largest raw score so far, and
+ * the sum over the columns that the lane has. */
 struct running {
     float most[2], sum[2];
 };
@@ -88,8 +88,9 @@ __device__ __forceinline__ void multiply_queries(accumulator (*scores)[COLUMNS /
         multiply_by_rows<MATRICES, COLUMNS, HEAD_DIM>(scores, queries, keys);
 }
 
-/* Sets scores of keys after the query to -infinity; this lane's first query is `ahead` of its first
- * key. Every row sees the first key, so a row's maximum is finite. */
+/* Masks the scores of keys after the query with -infinity. `ahead` is the position of this lane's
+ * first query minus that of its first key. Every row sees the first key, so a row's maximum is
+ * finite. */
 template <int COLUMNS> __device__ __forceinline__ void hide_keys(accumulator *scores, int ahead)
 {
 #pragma unroll
@@ -100,9 +101,9 @@ template <int COLUMNS> __device__ __forceinline__ void hide_keys(accumulator *sc
                 scores[n][i] = -INFINITY;
 }
 
-/* Scores become exp(scale (score - maximum so far)); returns the factor for the sums so far.
- * scale2: for powers of 2. The maximum is only updated when exp(new - old) exceeds 4, so most tiles
- * need no rescaling. */
+/* Turns scores into exp(scale (score - maximum so far)), and returns the factor by which earlier
+ * sums must be multiplied. scale2 is scale x log2 e. The maximum is updated only when exp(new -
+ * old) exceeds 4, so most tiles need no rescaling. */
 template <int COLUMNS>
 __device__ __forceinline__ float exponentials(accumulator *scores, int half, float scale2,
                                               running *run)
@@ -126,7 +127,7 @@ __device__ __forceinline__ float exponentials(accumulator *scores, int half, flo
     return rescale;
 }
 
-/* Multiplies the rows of `out` by the factors from `exponentials`; few rows change. */
+/* Multiplies the rows of `out` by the factors from `exponentials`, most of which are 1. */
 template <int HEAD_DIM>
 __device__ __forceinline__ void rescale_rows(accumulator *out, const float rescale[2])
 {
@@ -139,7 +140,7 @@ __device__ __forceinline__ void rescale_rows(accumulator *out, const float resca
             out[n][i] *= rescale[i / 2];
 }
 
-/* `kept`: of draw_by_query. */
+/* Applies dropout to probabilities; `kept` comes from draw_by_query. */
 template <int COLUMNS>
 __device__ __forceinline__ void drop(accumulator *p, float kept_scale, const uint32_t kept[2])
 {
@@ -162,7 +163,7 @@ __global__ void __launch_bounds__(BLOCK)
     const T *qkv = (const T *)a.qkv;
     int warp_row = (int)threadIdx.x / LANES * MATRICES * MMA_ROWS;
     int g = own_lane() / 4, t = own_lane() % 4;
-    int own_query = (int)w.query0 + warp_row; /* the warp's first */
+    int own_query = (int)w.query0 + warp_row; /* the warp's first query */
     T *queries = shared->queries + warp_row * tile_stride<HEAD_DIM>;
     int end =
         (int)(w.query0 + ROWS < attention.seq ? w.query0 + ROWS : attention.seq); /* of keys */
@@ -175,7 +176,7 @@ __global__ void __launch_bounds__(BLOCK)
     accumulator out[MATRICES][HEAD_DIM / MMA_COLUMNS] = {};
     running run[MATRICES];
     kept_queries<HEAD_DIM> kept;
-    uint64_t number = 0; /* number of the lane's first probability */
+    uint64_t number = 0; /* index of the lane's first probability in dropout's random numbers */
     if (drops) {
         dropper = settled(dropper);
         number =
@@ -192,7 +193,8 @@ __global__ void __launch_bounds__(BLOCK)
         auto *stage = &shared->stages[key0 / COLUMNS % 2];
         /* Some of the warp's queries see some of these keys. */
         bool is_seen = key0 < own_query + MATRICES * MMA_ROWS;
-        uint32_t drawn[MATRICES][2]; /* here: what a draw needs would not fit beside the scores */
+        uint32_t drawn[MATRICES][2]; /* drawn before the scores are computed, as both would need too
+                                        many registers */
         if (drops && is_seen)
 #pragma unroll
             for (int m = 0; m < MATRICES; m++)
@@ -224,7 +226,7 @@ __global__ void __launch_bounds__(BLOCK)
             multiply_by_columns<MATRICES, COLUMNS, HEAD_DIM>(out, scores, stage->values);
         }
     }
-    __syncwarp(); /* its queries are no longer read */
+    __syncwarp(); /* no lane reads the warp's queries any more */
 
 #pragma unroll
     for (int m = 0; m < MATRICES; m++) {

@@ -16,7 +16,7 @@ __device__ __forceinline__ int lane()
     return (int)threadIdx.x % LANES;
 }
 
-/* One of the warp's `count` rows of sums in shared memory. */
+/* Row `which` of the warp's `count` rows of sums in shared memory. */
 __device__ __forceinline__ float *own_sums(long head_dim, int count, int which)
 {
     float *sums = (float *)shared_memory();
@@ -61,7 +61,7 @@ static struct plain_args plain_args_of(const struct attention &a)
     return { a, dropper_of(a.dropout.draw, a.dropout.dropout), score_scale(a) };
 }
 
-/* The factor of dropout on a probability. */
+/* The factor by which dropout multiplies a probability. */
 __device__ __forceinline__ float kept(const plain_args &p, long sequence, long head, long query,
                                       long key)
 {
@@ -73,7 +73,7 @@ __device__ __forceinline__ float kept(const plain_args &p, long sequence, long h
     return is_kept ? p.dropper.kept_scale : 0;
 }
 
-/* The row of this warp, numbered over the grid. */
+/* The index of this warp's row, counted over the grid. */
 __device__ __forceinline__ long own_row()
 {
     return (long)blockIdx.x * WARPS + threadIdx.x / LANES;
@@ -164,7 +164,7 @@ __global__ void key_gradient(struct flash_backward a, struct plain_args p, const
     store_sums(n, 1, dvalue, (T *)a.dqkv + at.value + key * at.qkv_stride);
 }
 
-/* A warp for each of `rows`, with `sums` rows of sums. */
+/* A grid with a warp for each of `rows`; each warp has `sums` rows of sums in shared memory. */
 static struct grid grid_of_warps(const struct attention &a, long rows, long sums)
 {
     return { .blocks = ceil_div(rows, WARPS),

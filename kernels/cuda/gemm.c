@@ -26,7 +26,7 @@ static cublasStatus_t set(struct gemm_call *call, cublasLtMatmulDescAttributes_t
     return cublasLtMatmulDescSetAttribute(&call->product, attribute, value, size);
 }
 
-/* The library's second operand is our a. */
+/* The library's epilogue names follow its operands, of which the second is our a (gemm_part.h). */
 cublasLtEpilogue_t gemm_epilogue(const struct gemm_product *p)
 {
     if (p->a_sums)
@@ -107,7 +107,7 @@ cublasStatus_t gemm_multiply(const struct launch *on, const struct gemm_call *ca
 
 /* --- running ------------------------------------------------------------------------------ */
 
-/* Keeps a status as text with the product's shape, and returns a CUDA error. */
+/* Stores a failed status as text with the product's shape, and returns a CUDA error. */
 static cudaError_t failed(struct gemm *gemm, const char *what, const struct gemm_product *p,
                           cublasStatus_t status)
 {

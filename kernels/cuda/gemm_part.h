@@ -12,14 +12,14 @@ struct gemm {
     cublasLtHandle_t handle;
     int64_t library, driver, capability, num_processors;
     char *table_path;
-    struct gemm_table table; /* entries of the file, and those tuned since */
+    struct gemm_table table; /* entries of the file, and shapes tuned since it was read */
     struct gemm_table
-        unwritten; /* shapes without an algorithm, and those that could not be timed */
+        unwritten; /* shapes without an algorithm, and shapes that could not be timed */
     char failure[256];
 };
 
-/* The library's matrices are column-major: read that way, our row-major matrices are transposed,
- * and so is the product: c^T[n,m] = b^T[n,k] a^T[k,m]. Its first operand is our b. */
+/* A product as cuBLASLt describes it. Its matrices are column-major, so it sees our row-major
+ * matrices transposed and computes c^T[n,m] = b^T[n,k] a^T[k,m]. Its first operand is our b. */
 struct gemm_call {
     cublasLtMatmulDescOpaque_t product;
     cublasLtMatrixLayoutOpaque_t a, b, c;
@@ -37,7 +37,7 @@ cublasLtEpilogue_t gemm_epilogue(const struct gemm_product *p);
 cublasStatus_t gemm_describe(struct gemm_call *call, const struct gemm_product *p,
                              enum dtype storage);
 
-/* Multiplies into `to`, which may be p->c. */
+/* Runs the product and writes the result to `to`, which may be p->c. */
 cublasStatus_t gemm_multiply(const struct launch *on, const struct gemm_call *call,
                              const struct gemm_product *p, void *to,
                              const cublasLtMatmulAlgo_t *algorithm);

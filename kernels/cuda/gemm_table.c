@@ -12,7 +12,7 @@
 enum { NUM_FIELDS = 0 GEMM_SHAPE(X), NUM_WORDS = 8, LINE_BYTES = 1024 };
 #undef X
 
-/* The members of a shape have one type and the same order in a line as in memory. */
+/* Copies a shape's members in the order of a line, which is also their order in memory. */
 static void fields_of(const struct gemm_shape *shape, int64_t fields[NUM_FIELDS])
 {
     memcpy(fields, shape, sizeof *shape);
@@ -128,7 +128,8 @@ static uint64_t hash_of(const struct gemm_shape *shape)
     return hash >> 32;
 }
 
-/* The slot of the shape, or the free slot for it; num_slots is a power of 2, and some are free. */
+/* The slot of the shape, or the free slot to put it into. num_slots is a power of 2, and some slots
+ * are always free. */
 static int *slot_of(const struct gemm_table *table, const struct gemm_shape *shape)
 {
     uint64_t mask = (uint64_t)table->num_slots - 1, i = hash_of(shape) & mask;

@@ -1,9 +1,9 @@
 /* kernels/cuda/gemm_table.h - the cuBLASLt algorithm chosen for each shape of product.
  *
  * A text file with one line per shape: its numbers, then the 8 hexadecimal words of the algorithm
- * (cublasLtMatmulAlgo_t), which cuBLASLt allows to be stored for the same library version. Lines of
- * other versions, drivers and GPUs are kept but not used. With the file, runs use the same
- * algorithms and get the same bits. */
+ * (cublasLtMatmulAlgo_t), which cuBLASLt allows programs to store and use again with the same
+ * library version. Lines of other versions, drivers and GPUs are kept but not used. Runs that share
+ * the file use the same algorithms and get the same bits. */
 #ifndef KERNELS_CUDA_GEMM_TABLE_H
 #define KERNELS_CUDA_GEMM_TABLE_H
 
@@ -11,7 +11,7 @@
 
 #include <stdint.h>
 
-/* All that an algorithm depends on. */
+/* All that the choice of an algorithm depends on. */
 // clang-format off
 #define GEMM_SHAPE(X)                                                               \
     X(library) /* version of cuBLASLt */                                            \

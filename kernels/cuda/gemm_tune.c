@@ -56,10 +56,10 @@ static cublasStatus_t prefer(cublasLtMatmulPreferenceOpaque_t *preference,
     return cublasLtMatmulPreferenceSetAttribute(preference, attribute, value, size);
 }
 
-/* Allowed reductions: partial sums over k stay in fp32. With split k, cuBLASLt 12.8 and 13.1 drop
- * the remainder of some k that 64 does not divide (facebookexperimental/triton#2767), and an
- * epilogue is applied after a first rounding (pytorch/pytorch#180875), so such products are not
- * split. */
+/* The reduction schemes that an algorithm may use: partial sums over k must stay in fp32. With
+ * split k, cuBLASLt 12.8 and 13.1 drop the remainder of some k that 64 does not divide
+ * (facebookexperimental/triton#2767), and an epilogue is applied to a result that was already
+ * rounded (pytorch/pytorch#180875), so such products are not split. */
 static uint32_t reductions_of(const struct gemm_product *p)
 {
     bool is_finished = p->bias || p->before_gelu || p->gelu_at;
@@ -100,7 +100,7 @@ static cublasStatus_t propose(const struct gemm *gemm, const struct gemm_call *c
                               const struct gemm_product *p, struct proposals *out)
 {
     cublasLtMatmulPreferenceOpaque_t preference;
-    struct gemm_call c = *call; /* the library takes no const */
+    struct gemm_call c = *call; /* the library's parameters are not const */
     TRY(describe_preference(&preference, p));
     TRY(cublasLtMatmulAlgoGetHeuristic(gemm->handle, &c.product, &c.b, &c.a, &c.c, &c.c,
                                        &preference, MOST_PROPOSALS, out->at, &out->count));
@@ -123,7 +123,7 @@ static cudaError_t note_times(const struct launch *on, const struct gemm_work *w
     return error == cudaSuccess ? cudaEventSynchronize(events[1]) : error;
 }
 
-/* The time of TIMED_RUNS; infinity when the work cannot run. */
+/* Milliseconds of TIMED_RUNS runs; infinity when the work cannot run. */
 static float work_ms(const struct launch *on, const struct gemm_work *work)
 {
     float ms = INFINITY;
@@ -138,7 +138,7 @@ static float work_ms(const struct launch *on, const struct gemm_work *work)
     return ran ? ms : INFINITY;
 }
 
-/* One way to make a product. */
+/* A product with one of its proposed algorithms. */
 struct attempt {
     const struct gemm_call *call;
     const struct gemm_product *product;
@@ -164,14 +164,14 @@ static size_t result_bytes(const struct gemm_product *p)
     return (size_t)values * stored_bytes(p->c_dtype);
 }
 
-/* Finds memory for a result to discard. It uses stream-ordered allocation, as other allocation
- * might wait for communication. */
+/* Finds memory for a result to discard. It allocates in stream order, as cudaMalloc might wait for
+ * communication. */
 static bool find_room(const struct launch *on, const struct gemm_product *p, void **room)
 {
     *room = p->c;
     if (!p->is_added || cudaMallocAsync(room, result_bytes(p), on->stream) == cudaSuccess)
         return true;
-    (void)cudaGetLastError(); /* clear the error: lack of memory is no failure */
+    (void)cudaGetLastError(); /* clears the error, as lack of memory is no failure */
     return false;
 }
 
@@ -190,7 +190,7 @@ static bool is_captured(const struct launch *on)
 
 /* --- choosing ----------------------------------------------------------------------------- */
 
-/* The best proposal (-1: none works) and its time (infinity: not timed). */
+/* The index of the best proposal (-1: none works) and its time (infinity: not timed). */
 struct tuned {
     int best;
     float ms;
@@ -221,7 +221,7 @@ static struct tuned tune(const struct launch *on, const struct gemm_call *call,
     return tuned;
 }
 
-/* The time of the product without its sums, and then of the sums alone. */
+/* The time of the product without sums, plus the time to make the sums separately. */
 static float apart_ms(const struct launch *on, const struct gemm_product *p,
                       const struct gemm_work *pass)
 {
@@ -279,7 +279,8 @@ static cublasStatus_t take(const struct gemm_choice *choice, cublasLtMatmulAlgo_
     return choice->is_taken ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_NOT_SUPPORTED;
 }
 
-/* `pass` computes the product's sums separately; NULL: nothing does. */
+/* Chooses the algorithm of a product. `pass` would make its sums separately; NULL: it has no sums
+ * or they are not compared. */
 static cublasStatus_t choose(const struct launch *on, const struct gemm_call *call,
                              const struct gemm_product *p, const struct gemm_work *pass,
                              cublasLtMatmulAlgo_t *out)

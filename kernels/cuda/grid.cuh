@@ -1,4 +1,4 @@
-/* kernels/cuda/grid.cuh - starting a kernel. */
+/* kernels/cuda/grid.cuh - helpers that start a kernel. */
 #ifndef KERNELS_CUDA_GRID_CUH
 #define KERNELS_CUDA_GRID_CUH
 
@@ -6,8 +6,8 @@
 #include "kernels/cuda/storage.cuh"
 
 struct grid {
-    long blocks; /* none: nothing runs */
-    int threads; /* per block, whole warps */
+    long blocks; /* 0: nothing runs */
+    int threads; /* per block; whole warps */
     size_t shared_bytes = 0;
     int blocks_y = 1;
 };
@@ -22,7 +22,7 @@ inline long least(long a, long b)
     return a < b ? a : b;
 }
 
-/* More than 48 KiB of shared memory per block must be requested. */
+/* A kernel with more shared memory per block than this must request it. */
 enum { SHARED_BYTES_UNASKED = 48 << 10 };
 
 template <typename... Parameters, typename... Arguments>
@@ -42,7 +42,7 @@ cudaError_t run_grid(const struct launch *on, const struct grid &grid,
     return cudaLaunchKernelEx(&config, kernel, arguments...);
 }
 
-/* One thread for `lanes` of n elements. */
+/* A grid with one thread for each `lanes` of n elements. */
 enum { THREADS = 256 };
 inline struct grid grid_of_elements(long n, int lanes)
 {

@@ -13,7 +13,7 @@ extern "C" {
 struct head_place {
     long query, key, value, qkv_stride;
     long context, context_stride;
-    long row; /* in [sequences, heads, seq] */
+    long row; /* offset in [sequences, heads, seq] */
 };
 
 __host__ __device__ inline head_place head_at(const struct attention &a, long sequence, long head)

@@ -5,10 +5,11 @@
 
 enum { WARPS = THREADS / LANES };
 
-/* A group has its normed heads (queries, then the key) followed by a value. */
+/* A key-value group has query heads, then their key, both of which are normed, then the value,
+ * which is not. */
 struct head_layout {
     long head_dim, queries;
-    long heads; /* normed heads of all tokens */
+    long heads; /* number of normed heads of all tokens */
 };
 
 static struct head_layout head_layout_of(const struct attention *a)
@@ -74,8 +75,8 @@ __global__ void head_norm_backward(struct head_norm_backward a, struct head_layo
     }
 }
 
-/* Terms of the gradient of gamma (the queries' or the key's): in each group, the `count` heads from
- * `first` on, group by group. Each group before adds one value head to the offset. */
+/* Terms of the gradient of gamma, of the queries' or the key's: the `count` heads from `first` on
+ * in each group, group by group. Each earlier group adds one value head to the offset in qkv. */
 template <typename T> struct head_terms {
     struct head_norm_backward a;
     struct head_layout l;
@@ -102,7 +103,7 @@ cudaError_t launch_head_norm_forward(const struct launch *on, const struct head_
     });
 }
 
-/* The weights' gradients come first, as dqkv is then overwritten. */
+/* The weights' gradients are computed first, as dqkv is overwritten after that. */
 template <typename T>
 static cudaError_t backward(const struct launch *on, const struct head_norm_backward &a)
 {

@@ -1,10 +1,10 @@
 /* kernels/cuda/launch.h - the ops of kernels/host/args.h on a CUDA stream, one function each.
  *
  * Pointers are to device memory; values have the type `storage`. A call issues its work and returns
- * at once; it never waits and never takes memory, so all of them may be captured in a graph. Every
- * sum has a fixed order: the same call on the same values gives the same bits. Functions return the
- * first error of the launches, normally cudaSuccess; cudaErrorInvalidValue for a shape that no
- * kernel supports. */
+ * at once; it never waits and never allocates memory, so any call may be captured in a graph.
+ * (Exception: the first product of a shape, see gemm.h.) Every sum has a fixed order: the same call
+ * on the same values gives the same bits. Functions return the first error of the launches,
+ * normally cudaSuccess; cudaErrorInvalidValue for a shape that no kernel supports. */
 #ifndef KERNELS_CUDA_LAUNCH_H
 #define KERNELS_CUDA_LAUNCH_H
 
@@ -18,7 +18,8 @@
 extern "C" {
 #endif
 
-/* cuBLAS uses 32 MiB on Hopper; behind them are the sums that a product's epilogue makes. */
+/* The workspace: 32 MiB for cuBLAS, as it uses on Hopper, then room for the sums that a product's
+ * epilogue makes. */
 enum {
     PRODUCT_BYTES = 32 << 20,
     SUMS_BYTES = 1 << 20,
@@ -58,7 +59,7 @@ KERNELS(X)
 EXCHANGE_KERNELS(X)
 #undef X
 
-/* The scratch that launch_flash_forward and launch_flash_backward need. */
+/* Bytes of scratch memory for launch_flash_forward and launch_flash_backward. */
 size_t launch_flash_scratch_bytes(const struct attention *attention);
 
 #ifdef __cplusplus

@@ -1,4 +1,4 @@
-/* The part of a linear layer that is no product: the bias gradient. */
+/* The op of a linear layer that is not a matrix product: the bias gradient. */
 #include "kernels/cuda/column_sums.cuh"
 
 template <typename T, int N> struct bias_terms {

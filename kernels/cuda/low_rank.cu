@@ -1,19 +1,20 @@
-/* Modified Gram and Schmidt in double, as kernels/host/low_rank.c. A step changes one column, using
- * the sum of the step before, and computes per-block sums for the next step. Every block of the
- * next step adds these in a fixed order. */
+/* Modified Gram-Schmidt in double, like kernels/host/low_rank.c. A step is one kernel. It changes
+ * one column, using a dot product from the step before, and computes each block's part of the dot
+ * product for the next step. Every block of the next step adds these parts in a fixed order. */
 #include "kernels/cuda/grid.cuh"
 #include "kernels/cuda/reduce.cuh"
 
 enum { MOST_BLOCKS = THREADS, SUM_BYTES = MOST_WARPS_OF_A_BLOCK * sizeof(double) };
 
-/* What a step does to its column, given the sum: nothing; divide by its root; divide, or set to 0
- * if only rounding is left of a column of length 1; subtract the sum times the other column. */
+/* What a step does to its column, given the sum of the step before. KEEP: nothing. SCALE: divide by
+ * the root of the sum. SCALE_OR_DROP: divide likewise, or set to 0 if only rounding errors are left
+ * of a column that had length 1. TAKE_AWAY: subtract the sum times the other column. */
 enum change { KEEP, SCALE, SCALE_OR_DROP, TAKE_AWAY };
 
 struct step {
     enum change change;
     int column, other;  /* column to change, and column to subtract */
-    int next;           /* then the product of `column` with this one is summed */
+    int next;           /* column whose dot product with the changed one the next step needs */
     const double *sums; /* sums of the step before, one per block */
     double *next_sums;
 };
@@ -53,7 +54,7 @@ __global__ void orthogonalise_step(struct orthogonalise_args a, struct step step
         step.next_sums[blockIdx.x] = products;
 }
 
-/* The steps of a call; their sums alternate between two halves of the workspace. */
+/* State of the steps of a call. The sums alternate between two halves of the workspace. */
 struct stepper {
     const struct launch *on;
     const struct orthogonalise_args *args;
@@ -78,7 +79,7 @@ static void run_step(struct stepper *s, enum change change, int column, int othe
         s->error = run_grid(s->on, grid, orthogonalise_step, *s->args, step);
 }
 
-/* Runs twice: the second pass removes the rounding errors of the first. */
+/* Subtracts all earlier columns twice: the second pass removes the rounding errors of the first. */
 static void run_column(struct stepper *s, int column)
 {
     int takings = 2 * column;

@@ -100,7 +100,7 @@ cudaError_t launch_norm_forward(const struct launch *on, const struct norm_forwa
     });
 }
 
-/* The weights' gradients come first, as dx may be dy. */
+/* The weights' gradients are computed first, as dx may be dy. */
 template <typename T, int N, bool is_centered>
 static cudaError_t backward(const struct launch *on, const struct norm_backward &a)
 {

@@ -21,8 +21,8 @@ inline struct grid grid_of_norm_rows(const struct norm &norm, int lanes)
              .shared_bytes = PARTS_BYTES };
 }
 
-/* A thread reads the N values at its index and at whole block strides after it, the same ones in
- * each pass. `parts`: shared memory of PARTS_BYTES. */
+/* A thread reads the N values at its index and at whole block strides after it, the same values in
+ * each pass. `parts` is shared memory of PARTS_BYTES. */
 template <typename T, int N, bool is_centered>
 __device__ __forceinline__ void normalise_row(const struct norm_forward &a, long row, float *parts)
 {

@@ -3,7 +3,8 @@
 
 #include <math.h>
 
-/* A thread has one element; a 16-bit copy of the weights is written if there is one. */
+/* Writes element i's new weight, also to the 16-bit copy if there is one. A thread has one
+ * element. */
 template <typename T, typename Args> __device__ __forceinline__ void keep(const Args &a, long i)
 {
     if (a.values)
@@ -63,7 +64,7 @@ template <typename T> __global__ void update_adamw(struct adamw_args a, struct a
 
 enum { SQUARE_BLOCKS = 2048, SQUARE_BYTES = MOST_WARPS_OF_A_BLOCK * sizeof(double) };
 
-/* Each block's share of the squares, then all of them in one block. */
+/* Each block sums its share of the squares; then one block adds the blocks' sums. */
 __global__ void sum_squares(struct square_sum a, double *sums)
 {
     double sum = 0;

@@ -32,14 +32,14 @@ __device__ __forceinline__ philox_block philox(const struct draw &draw, uint64_t
     return { { c0, c1, c2, c3 } };
 }
 
-/* words[at] without indexing, as an indexed array would be in local memory. */
+/* words[at] without an index, as an indexed array would be put in local memory. */
 __device__ __forceinline__ uint32_t word_of(const philox_block &block, uint32_t at)
 {
     return at < 2 ? (at == 0 ? block.words[0] : block.words[1])
                   : (at == 2 ? block.words[2] : block.words[3]);
 }
 
-/* The draw and threshold of dropout: an element is kept when its word is not below the
+/* Dropout's draw (philox.h) and threshold: an element is kept when its word is not below the
  * threshold. */
 struct dropper {
     struct draw draw;

@@ -3,9 +3,9 @@
 
 /* --- linear layers ------------------------------------------------------------------------ */
 
-/* The auxiliary matrix needs rows of a multiple of 8 values (cuBLAS 13.0,
- * CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD). The epilogue's accuracy is undocumented, so fp32, which
- * serves as a reference, does not use it. */
+/* Whether a product may have gelu in its epilogue. The matrix before gelu needs rows of a multiple
+ * of 8 values (cuBLAS 13.0, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD). The epilogue's accuracy is
+ * undocumented, so fp32, which serves as a reference, does not use it. */
 static bool offers_gelu(const struct launch *on, const struct gemm_product *product)
 {
     return on->storage != DTYPE_FP32 && product->c_stride % 8 == 0 && gemm_offers(on, product);
@@ -78,7 +78,7 @@ cudaError_t launch_linear_input_gradient(const struct launch *on,
     return error == cudaSuccess ? launch_activation_gradient(on, &gelu) : error;
 }
 
-/* The product that adds to the fp32 main gradient. */
+/* The product of a weight gradient, which adds to the fp32 main gradient. */
 static struct gemm_product weight_gradient(const struct linear_weight_gradient *a)
 {
     return (struct gemm_product){
@@ -119,7 +119,8 @@ static cudaError_t issue_bias_gradient(const struct launch *on, const void *args
     return launch_linear_bias_gradient(on, args);
 }
 
-/* The timed pass also adds to values in the workspace. */
+/* Whether the bias gradient's sums are faster in the product's epilogue. The separate pass that is
+ * timed against it adds to values in the workspace, too. */
 static bool epilogue_pays(const struct launch *on, const struct linear_weight_gradient *a,
                           const struct gemm_product *product)
 {
@@ -144,15 +145,15 @@ cudaError_t launch_linear_weight_gradient(const struct launch *on,
 
 /* --- attention ---------------------------------------------------------------------------- */
 
-/* Heads are packed as in kernels/host/attention.h. The n-th heads of all groups are equally spaced,
- * so they form one batch: one batch per sequence and query of a group. */
+/* Heads are packed as in kernels/host/attention.h. The n-th query heads of all groups are equally
+ * spaced, so they form one batched product. There is one batch for each sequence and n. */
 struct batch {
     const struct attention *attention;
     long sequence, in_group;
 };
 
-/* The rows of one part of all heads: first value, stride between rows and step between groups, in
- * values. */
+/* Where the rows of one part (a query, key or value) of all groups are: the first value, the stride
+ * between rows and the step between groups, in values. */
 struct rows {
     long first, stride, step;
 };
@@ -162,7 +163,7 @@ static long queries_of_a_group(const struct attention *a)
     return a->heads / a->kv_heads;
 }
 
-/* `part`: a query of the group, then its key, then its value. */
+/* `part` counts a group's queries, then its key, then its value. */
 static struct rows rows_of_part(const struct batch *b, long part)
 {
     const struct attention *a = b->attention;
@@ -233,8 +234,8 @@ static cudaError_t outer_products(const struct launch *on, const struct batch *b
                         });
 }
 
-/* out[seq, head_dim] (+)= weights[seq, seq] x[seq, head_dim]; over the queries, weights are
- * transposed. */
+/* out[seq, head_dim] (+)= weights[seq, seq] x[seq, head_dim]; if the sum is over the queries, the
+ * weights are transposed. */
 struct weighted_sum {
     const void *weights, *x;
     void *out;
@@ -319,7 +320,8 @@ cudaError_t launch_context_probability_gradient(const struct launch *on,
     EACH_BATCH(issue_probability_gradient, on, a);
 }
 
-/* The heads of a group sum into their shared value's gradient; the first head overwrites it. */
+/* The query heads of a group add up the gradient of the value that they share; the first head
+ * overwrites it. */
 static cudaError_t issue_value_gradient(const struct launch *on, const struct batch *b,
                                         const struct context_backward *a)
 {

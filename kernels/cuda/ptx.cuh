@@ -1,5 +1,5 @@
-/* kernels/cuda/ptx.cuh - instructions without a CUDA C++ equivalent, one function each. PTX ISA,
- * sections "cvt", "ex2", "st", "mma", "ldmatrix" and "cp.async"; all of sm_80.
+/* kernels/cuda/ptx.cuh - instructions without a CUDA C++ equivalent, one function each. See PTX
+ * ISA, sections "cvt", "ex2", "st", "mma", "ldmatrix" and "cp.async"; sm_80 has all of them.
  *
  * tests/cuda_on_host provides these functions for another compiler, so that the kernels can run
  * without a GPU. */
@@ -72,10 +72,10 @@ __device__ __forceinline__ void store_16_bytes(void *to, const void *from)
 
 /* --- products of matrices ----------------------------------------------------------------- */
 
-/* d[16,8] += a[16,16] b[16,8] over a warp. Lane 4 g + t holds, two neighbours to a register, lower
- * one low: of a rows g, g + 8, g, g + 8 and columns 2t, 2t + 1 (the first two), 2t + 8, 2t + 9; of
- * b column g and rows 2t, 2t + 1, then 2t + 8, 2t + 9; of d rows g, g, g + 8, g + 8 and columns 2t,
- * 2t + 1. */
+/* d[16,8] += a[16,16] b[16,8] over a warp. A register of a and b holds two neighbours, the first in
+ * the lower half. Lane 4 g + t holds of a: rows g, g + 8, g, g + 8, with columns 2t, 2t + 1 in the
+ * first two registers and 2t + 8, 2t + 9 in the others; of b: column g, rows 2t, 2t + 1, then 2t +
+ * 8, 2t + 9; of d: rows g, g, g + 8, g + 8, columns 2t, 2t + 1 in turn. */
 __device__ __forceinline__ void mma_bf16(float d[4], const uint32_t a[4], const uint32_t b[2])
 {
     asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 "
@@ -106,9 +106,9 @@ __device__ __forceinline__ uint32_t shared_address(const void *shared)
     return (uint32_t)__cvta_generic_to_shared(shared);
 }
 
-/* Four matrices of 8 rows of 8 values in 16 bits: lane 8 i + r points at row r of matrix i, in
- * shared memory and on a multiple of 16 bytes. Lane 4 g + t gets row g, columns 2t and 2t + 1 of
- * each; transposed, column g of rows 2t and 2t + 1. */
+/* Loads four matrices of 8 rows of 8 16-bit values from shared memory. Lane 8 i + r passes the
+ * address of row r of matrix i, a multiple of 16 bytes. Lane 4 g + t gets columns 2t and 2t + 1 of
+ * row g of each matrix; in the transposed form, rows 2t and 2t + 1 of column g. */
 __device__ __forceinline__ void load_matrices(uint32_t to[4], const void *row)
 {
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
@@ -125,8 +125,9 @@ __device__ __forceinline__ void load_matrices_transposed(uint32_t to[4], const v
                  : "memory");
 }
 
-/* Copies asynchronously from global to shared memory; the thread must wait for it. When `is_read`
- * is false it writes zeros and reads nothing, but `from` must still be a valid address. */
+/* Copies asynchronously from global to shared memory; the thread must wait for the copy
+ * (copies_wait). When `is_read` is false it writes zeros and reads nothing, but `from` must still
+ * be a valid address. */
 __device__ __forceinline__ void copy_16_bytes(void *to, const void *from, bool is_read)
 {
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(shared_address(to)),
@@ -139,8 +140,8 @@ __device__ __forceinline__ void copies_commit()
     asm volatile("cp.async.commit_group;" ::: "memory");
 }
 
-/* Waits until all groups but the latest `groups_left` have arrived; other threads see them after a
- * barrier. */
+/* Waits until all this thread's groups of copies except the latest `groups_left` have arrived.
+ * Other threads see the data after a barrier. */
 template <int groups_left> __device__ __forceinline__ void copies_wait()
 {
     asm volatile("cp.async.wait_group %0;" ::"n"(groups_left) : "memory");

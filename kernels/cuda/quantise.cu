@@ -1,4 +1,4 @@
-/* The same bits as kernels/host/quantise.c: a norm is summed in the host's order, and no
+/* Gives the same bits as kernels/host/quantise.c: norms are summed in the host's order, and no
  * multiply-add is fused. */
 #include "kernels/cuda/grid.cuh"
 #include "kernels/cuda/philox.cuh"
@@ -7,7 +7,7 @@
 /* --- norms -------------------------------------------------------------------------------- */
 
 /* The order of the host's gradient_squares: lane j sums every 8th element from j on; the first lane
- * also sums the remainder. A bucket has SUM_LANES threads. */
+ * also sums the remainder. SUM_LANES threads sum a bucket (the elements that share a norm). */
 enum { SUM_LANES = 8, BUCKETS_OF_A_BLOCK = THREADS / SUM_LANES };
 
 __device__ __forceinline__ double lane_squares(const float *x, long n, int lane)
@@ -57,7 +57,8 @@ __device__ __forceinline__ int code_of(const struct quantise_args &a, long i, ui
     return x < 0 ? -kept : kept;
 }
 
-/* A thread makes one word from its codes; the first and the last may be partial. */
+/* A thread makes one word from the codes in it; the word's first and last codes may be partly in
+ * neighbouring words. */
 __global__ void pack_codes(struct quantise_args a, long num_words)
 {
     long word = own_element<1>();

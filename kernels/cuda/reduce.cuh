@@ -22,7 +22,7 @@ struct larger {
     }
 };
 
-/* Every thread gets the result. */
+/* Reduces over a warp; every thread gets the result. */
 template <typename V, typename Op> __device__ __forceinline__ V reduce_warp(V value, const Op &op)
 {
 #pragma unroll
@@ -31,8 +31,9 @@ template <typename V, typename Op> __device__ __forceinline__ V reduce_warp(V va
     return value;
 }
 
-/* The same over a block of whole warps; `empty` is the neutral value. `parts` is shared memory for
- * MOST_WARPS_OF_A_BLOCK values; the previous reduction may have used it. */
+/* Reduces over a block of whole warps; every thread gets the result. `empty` is the neutral value.
+ * `parts` is shared memory for MOST_WARPS_OF_A_BLOCK values; the previous reduction may have used
+ * it. */
 template <typename V, typename Op>
 __device__ __forceinline__ V reduce_block(V value, V empty, const Op &op, V *parts)
 {
@@ -45,7 +46,8 @@ __device__ __forceinline__ V reduce_block(V value, V empty, const Op &op, V *par
     return reduce_warp(lane < (int)blockDim.x / LANES ? parts[lane] : empty, op);
 }
 
-/* Sums over the threads of a block before this one, and over all. */
+/* before: the sum over the threads of a block before this thread; all: the sum over all its
+ * threads. */
 struct scan {
     uint32_t before, all;
 };
@@ -71,7 +73,7 @@ __device__ __forceinline__ struct scan scan_block(uint32_t value, uint32_t *part
     return scan;
 }
 
-/* The block's sum over a row of part(i), for each group of N neighbours from i on. */
+/* The block's sum over a row. part(i) gives the sum of the N neighbours from i on. */
 template <int N, typename Part>
 __device__ __forceinline__ float sum_row(long width, float *parts, const Part &part)
 {

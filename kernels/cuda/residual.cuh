@@ -5,7 +5,7 @@
 #include "kernels/cuda/grid.cuh"
 #include "kernels/cuda/philox.cuh"
 
-/* The number of the first element, counted over the global batch. */
+/* The index of the first element, counted over the global batch. */
 __device__ __forceinline__ uint64_t first_element(const struct residual &r)
 {
     uint64_t sequences = r.draw.place ? r.draw.place->first_sequence : 0;
@@ -23,8 +23,7 @@ __device__ __forceinline__ void add_residual(const struct residual_args &a,
     if (a.bias)
         load_values<N>((const T *)a.bias + column, bias);
     if (a.h)
-        load_values<N>((const T *)a.h + at,
-                       h); /* load early: it cannot be moved before dropout's store */
+        load_values<N>((const T *)a.h + at, h); /* early: it cannot move before dropout's store */
     for (int j = 0; j < N; j++)
         v[j] += bias[j];
     if (drops) {

@@ -2,8 +2,8 @@
 #include "kernels/cuda/norm.cuh"
 #include "kernels/cuda/residual.cuh"
 
-/* A thread normalises the stored, rounded values that it wrote, as the backward reads those. 4
- * blocks on an SM leave it 64 registers, which draws need; 6 leave it 40. */
+/* A thread normalises the rounded values that it stored, as the backward reads these. With 4 blocks
+ * on an SM a thread has 64 registers, which dropout's draws need; with 6 blocks it has 40. */
 template <typename T, int N, bool is_centered, bool drops>
 __global__ void __launch_bounds__(THREADS, drops ? 4 : 6)
     residual_norm_row(struct residual_norm a, struct dropper dropper)

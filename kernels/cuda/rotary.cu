@@ -1,7 +1,7 @@
 #include "kernels/cuda/grid.cuh"
 
-/* A thread rotates N elements of a head's lower half with those of its upper half. In each group
- * the queries and the key are rotated, not the value. */
+/* A thread rotates N elements of a head's lower half with those of its upper half. In each
+ * key-value group the queries and the key are rotated, not the value. */
 template <typename T, int N>
 __global__ void turn(struct rotary a, long turned, float direction, long num_threads)
 {
@@ -10,7 +10,7 @@ __global__ void turn(struct rotary a, long turned, float direction, long num_thr
         return;
     long head_dim = a.attention.head_dim, half = head_dim / 2, per_head = half / N;
     long i = thread % per_head * N, head = thread / per_head;
-    long group = head / turned; /* of all tokens */
+    long group = head / turned; /* index among the groups of all tokens */
     long token = group / a.attention.kv_heads;
     T *low = (T *)a.qkv + (group * (turned + 1) + head % turned) * head_dim + i;
     const float *rope_cos_sin = a.rope_cos_sin + token % a.attention.seq * head_dim + i;

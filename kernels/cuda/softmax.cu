@@ -8,13 +8,13 @@
 
 enum { ROW_BYTES = MOST_WARPS_OF_A_BLOCK * sizeof(float) };
 
-/* e^x for x <= 0, as on the host: never exactly 0. */
+/* e^x for x <= 0; like the host's, it is never exactly 0. */
 __device__ __forceinline__ float exp_of_seen(float x)
 {
     return expf(x < -60 ? -60 : x);
 }
 
-/* Scale, mask, softmax, and dropout if there are keeps. probabilities may be scores: each thread
+/* Scale, mask, softmax, and dropout if `keeps` is given. probabilities may be scores: each thread
  * writes only values that it alone reads, after the last sum. */
 template <typename T>
 __global__ void softmax_row(struct softmax a, float scale, struct dropper dropper)

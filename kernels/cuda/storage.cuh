@@ -1,5 +1,5 @@
-/* kernels/cuda/storage.cuh - values in device memory: fp32, bf16 or fp16; computed in fp32 and
- * rounded to nearest even when stored. */
+/* kernels/cuda/storage.cuh - loads and stores values in device memory, which are fp32, bf16 or
+ * fp16. Kernels compute in fp32, and values are rounded to nearest even when stored. */
 #ifndef KERNELS_CUDA_STORAGE_CUH
 #define KERNELS_CUDA_STORAGE_CUH
 
@@ -42,13 +42,13 @@ __device__ __forceinline__ void store(fp16 *to, float value)
     to->bits = fp16_bits_of(value);
 }
 
-/* N neighbours in one access; with N > 1 their address is a multiple of their size, which is at
- * most 16 bytes. */
+/* N neighbours that are loaded or stored in one access. With N > 1 their address must be a multiple
+ * of their size, which is at most 16 bytes. */
 template <typename T, int N> struct alignas(sizeof(T) * N) neighbours {
     T at[N];
 };
 
-/* Number of the N neighbours in one access. */
+/* How many of N neighbours fit in one access. */
 template <typename T, int N> constexpr int of_access = N * sizeof(T) > 16 ? 16 / (int)sizeof(T) : N;
 
 template <int N, typename T> __device__ __forceinline__ void load_values(const T *from, float *to)
@@ -79,7 +79,7 @@ template <int N, typename T> __device__ __forceinline__ void store_values(T *to,
     }
 }
 
-/* The number of neighbours that a kernel handles at once, as a type. */
+/* The number of neighbours that a thread handles at once, as a type. */
 template <int N> struct lanes {
     static constexpr int count = N;
 };
@@ -91,7 +91,8 @@ template <typename T, typename Run> cudaError_t by_lanes(bool is_aligned, const 
     return is_aligned ? run(lanes<16 / (int)sizeof(T)>()) : run(lanes<1>());
 }
 
-/* Whether rows of `width` T at each of the pointers (NULL: none) are aligned. */
+/* Whether rows of `width` values of T at each of the pointers are aligned to 16 bytes; NULL counts
+ * as aligned. */
 template <typename T, typename... Pointers> bool rows_are_aligned(long width, Pointers... first)
 {
     return width * (long)sizeof(T) % 16 == 0 && (... && ((uintptr_t)first % 16 == 0));

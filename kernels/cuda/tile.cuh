@@ -1,9 +1,10 @@
 /* kernels/cuda/tile.cuh - matrix rows in shared memory, and their products on tensor cores.
  *
- * A tile is rows of HEAD_DIM values in 16 bits. Rows are padded to an odd number of 16-byte chunks,
- * so that the 8 rows of a matrix that ldmatrix reads lie in different banks. A warp computes a
- * product: an `accumulator` has 16 rows of the result, each of its entries 8 columns, in mma's
- * layout: lane 4 g + t has rows g (values 0 and 1) and g + 8 (2 and 3), columns 2t and 2t + 1. */
+ * A tile is a number of rows of HEAD_DIM 16-bit values. Rows are padded to an odd number of 16-byte
+ * chunks, so that the 8 rows of a matrix that ldmatrix reads are in different banks of shared
+ * memory. A warp computes a product. Its result is an array of `accumulator`, each with 16 rows and
+ * 8 columns in mma's layout: lane 4 g + t has columns 2t and 2t + 1 of row g (values 0 and 1) and
+ * of row g + 8 (values 2 and 3). */
 #ifndef KERNELS_CUDA_TILE_CUH
 #define KERNELS_CUDA_TILE_CUH
 
@@ -26,8 +27,8 @@ __device__ __forceinline__ int own_lane()
     return (int)threadIdx.x % LANES;
 }
 
-/* Starts the block's asynchronous copy of rows from global memory, `stride` values apart; rows from
- * `rows_left` on become zeros. */
+/* Starts the block's asynchronous copy of rows from global memory, `stride` values apart; rows at
+ * or after `rows_left` become zeros. */
 template <int ROWS, int HEAD_DIM, int BLOCK_THREADS, typename T>
 __device__ __forceinline__ void copy_tile(T *tile, const T *from, long stride, long rows_left)
 {
@@ -42,7 +43,7 @@ __device__ __forceinline__ void copy_tile(T *tile, const T *from, long stride, l
     }
 }
 
-/* The warp's copy of 16 rows to global memory. */
+/* Copies the warp's 16 rows to global memory. */
 template <int HEAD_DIM, typename T>
 __device__ __forceinline__ void write_rows(T *to, long stride, const T *tile, long rows_left)
 {
@@ -73,14 +74,16 @@ __device__ __forceinline__ uint32_t pair_of(float low, float high, fp16)
     return fp16_pair_of(low, high);
 }
 
-/* The first fragment of 16 rows of a tile; the others lie MMA_DEPTH columns apart. */
+/* This lane's address for load_matrices of the first fragment of 16 rows of a tile; the next
+ * fragments are MMA_DEPTH columns apart. */
 template <int HEAD_DIM, typename T> __device__ __forceinline__ const T *fragment_at(const T *rows)
 {
     return rows + own_lane() % 16 * tile_stride<HEAD_DIM> + own_lane() / 16 * CHUNK;
 }
 
 /* d[16, COLUMNS] += a[16 rows, HEAD_DIM] b[COLUMNS rows, HEAD_DIM]^T for each of MATRICES groups of
- * 16 rows of a; b is a tile, and load(m, k, to) gives a's fragment of group m from column k on. */
+ * 16 rows of a; b is a tile. load(m, k, to) gives the fragment of a for group m from column k
+ * on. */
 template <int MATRICES, int COLUMNS, int HEAD_DIM, typename T, typename Load>
 __device__ __forceinline__ void multiply_fragments(accumulator (*d)[COLUMNS / MMA_COLUMNS],
                                                    const Load &load, const T *b)
@@ -96,7 +99,7 @@ __device__ __forceinline__ void multiply_fragments(accumulator (*d)[COLUMNS / MM
             load(m, k, left[m]);
 #pragma unroll
         for (int n = 0; n < COLUMNS / 16; n++) {
-            fragment right; /* two groups of 8 columns */
+            fragment right; /* fragments of two groups of 8 columns */
             load_matrices(right, b_row + n * 16 * STRIDE + k);
 #pragma unroll
             for (int m = 0; m < MATRICES; m++) {
@@ -107,7 +110,7 @@ __device__ __forceinline__ void multiply_fragments(accumulator (*d)[COLUMNS / MM
     }
 }
 
-/* The same, where a is a tile too. */
+/* The same product, where a is a tile too. */
 template <int MATRICES, int COLUMNS, int HEAD_DIM, typename T>
 __device__ __forceinline__ void multiply_by_rows(accumulator (*d)[COLUMNS / MMA_COLUMNS],
                                                  const T *a, const T *b)
@@ -170,7 +173,7 @@ __device__ __forceinline__ void store_rows(T *tile, const accumulator *d, const 
         }
 }
 
-/* Reduces over the four lanes that share a row. */
+/* Reduces over the four lanes that hold a row together. */
 template <typename Op> __device__ __forceinline__ float reduce_row(float value, const Op &op)
 {
     value = op(value, __shfl_xor_sync(~0u, value, 1));

@@ -1,7 +1,7 @@
 /* Takes the same elements in the same order as kernels/host/top_k.c. The k-th largest magnitude is
- * found digit by digit, from counts of each digit's values. Then each part of the array gets the
- * number of elements taken before it, and takes its own. Counts use atomics, whose order does not
- * matter. */
+ * found digit by digit, from counts of each digit's values. Then each part of the array learns how
+ * many elements the parts before it take, and takes its own elements. Counts use atomics, whose
+ * order does not matter. */
 #include "kernels/cuda/grid.cuh"
 #include "kernels/cuda/reduce.cuh"
 
@@ -9,8 +9,8 @@
 enum { NUM_DIGITS = 3, NUM_VALUES = 1 << 11, VALUES_OF_A_THREAD = NUM_VALUES / THREADS };
 enum { MOST_PARTS = 1024, LEAST_PART = 16 * THREADS, COUNT_BLOCKS = 1024 };
 
-/* The known digits of the k-th largest magnitude, and how many elements with these digits are among
- * the k. */
+/* The digits of the k-th largest magnitude that are known so far, and how many of the k elements
+ * have these digits. */
 struct threshold {
     uint32_t bits, num_equal;
 };
@@ -19,7 +19,7 @@ struct threshold {
 struct selection {
     uint32_t counts[NUM_DIGITS][NUM_VALUES];
     struct threshold thresholds[NUM_DIGITS + 1];    /* before each digit, and after the last */
-    uint32_t larger[MOST_PARTS], equal[MOST_PARTS]; /* in each part; then before it */
+    uint32_t larger[MOST_PARTS], equal[MOST_PARTS]; /* in each part; later, before it */
 };
 static_assert(sizeof(struct selection) <= WORKSPACE_BYTES, "a workspace has room for it");
 
@@ -48,7 +48,8 @@ __global__ void begin_selection(struct selection *s, uint32_t k)
         s->thresholds[0] = { 0, k };
 }
 
-/* Counts each value of the digit, among elements that agree with the threshold's higher digits. */
+/* Counts how often each value of the digit occurs, among elements with the threshold's higher
+ * digits. */
 __global__ void count_digit(long n, const float *x, int turn, struct selection *s)
 {
     uint32_t *counts = (uint32_t *)shared_memory();
@@ -69,7 +70,8 @@ __global__ void count_digit(long n, const float *x, int turn, struct selection *
             atomicAdd(&s->counts[turn][i], counts[i]);
 }
 
-/* Runs in one block; a thread examines neighbouring values, the first thread the largest. */
+/* Runs in one block; a thread examines neighbouring values of the digit, the first thread the
+ * largest values. */
 __global__ void choose_digit(int turn, struct selection *s)
 {
     struct threshold threshold = s->thresholds[turn];
@@ -99,8 +101,8 @@ __device__ __forceinline__ struct part own_part(long n)
     return { first, first + length < n ? first + length : n };
 }
 
-/* An element larger than the threshold counts 1, an equal one 1 << 16; a block's threads sum to at
- * most 256 of each. */
+/* An element larger than the threshold counts 1, an equal one 1 << EQUAL_SHIFT, so that one sum
+ * counts both; a block's threads have at most 256 of each. */
 enum { EQUAL_SHIFT = 16, LARGER_MASK = (1 << EQUAL_SHIFT) - 1 };
 
 __device__ __forceinline__ uint32_t rank_of(uint32_t bits, const struct threshold &threshold)
