@@ -32,8 +32,7 @@ void tier_sentence(const struct system *system, const struct model *model, char 
     case TIER_NEW_STACK:
         snprintf(text, size,
                  lacks_experts
-                     ? "constants of %s were fitted on runs without experts: none with experts was "
-                       "fitted"
+                     ? "constants of %s were fitted only on runs of models without experts"
                      : "no run of %s has been measured: its constants come from other stacks",
                  system->stack.name);
         break;
