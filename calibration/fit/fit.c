@@ -129,12 +129,18 @@ static bool is_of_any(const struct constant *constant, const struct observations
     return false;
 }
 
-static bool is_informed(const struct work *w, const struct constant *constant)
+/* Finds whether rows that count ran on the constant's profile or stack, and whether whole runs did.
+ * `weight` NULL: all rows count. */
+static void find_support(const struct observations *rows, const double *weight,
+                         struct fit_value *value)
 {
-    for (int i = 0; i < w->rows->count; i++)
-        if (w->weight[i] > 0 && constant_is_of(constant, w->rows->at[i].system))
-            return true;
-    return false;
+    value->is_informed = value->has_runs = false;
+    for (int i = 0; i < rows->count; i++)
+        if ((!weight || weight[i] > 0) &&
+            constant_is_of(&value->of->constant, rows->at[i].system)) {
+            value->is_informed = true;
+            value->has_runs |= !rows->at[i].micro;
+        }
 }
 
 static void keep_values(struct work *w, const double *x, struct fit_result *out)
@@ -148,7 +154,7 @@ static void keep_values(struct work *w, const double *x, struct fit_result *out)
         value->value = rounded(exp(x[j]), of->min, of->max);
         value->is_at_bound = x[j] <= w->min[j] || x[j] >= w->max[j];
         value->standard_error = sqrt(covariance[j * n + j]);
-        value->is_informed = is_informed(w, &of->constant);
+        find_support(w->rows, w->weight, value);
     }
     keep_correlations(covariance, out);
 }
@@ -362,7 +368,7 @@ static void keep_shipped(struct fit_result *out)
     out->is_kept = true;
     for (int j = 0; j < out->num_values; j++) {
         out->values[j].value = out->values[j].before;
-        out->values[j].is_informed = true;
+        find_support(&out->rows, NULL, &out->values[j]);
     }
 }
 

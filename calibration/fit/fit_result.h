@@ -12,6 +12,7 @@ struct fit_value {
     double standard_error; /* standard error of its logarithm; 0 on a bound */
     bool is_at_bound;
     bool is_informed; /* some row that counts ran on it */
+    bool has_runs;    /* some of those rows is a whole run, no micro-benchmark */
 };
 
 /* Two constants that the rows cannot tell apart well. */

@@ -26,12 +26,14 @@ static bool refit(const struct fit_table *table, int jobs, struct left_out *out,
 
 /* --- tiers ----------------------------------------------------------------------------------- */
 
-static bool is_informed(const struct left_out *of, const struct system *system, bool of_stack)
+/* Whether whole runs on the system's GPU, or with its stack, are left. Micro-benchmarks of a
+ * sibling's products are no runs. */
+static bool has_runs(const struct left_out *of, const struct system *system, bool of_stack)
 {
     for (int r = 0; r < of->num_results; r++)
         for (int j = 0; j < of->results[r].num_values; j++) {
             const struct fit_value *value = &of->results[r].values[j];
-            if (value->is_informed && value->of->constant.is_of_stack == of_stack &&
+            if (value->has_runs && value->of->constant.is_of_stack == of_stack &&
                 constant_is_of(&value->of->constant, system))
                 return true;
         }
@@ -40,9 +42,9 @@ static bool is_informed(const struct left_out *of, const struct system *system, 
 
 static enum tier tier_without(const struct left_out *of, const struct system *system)
 {
-    if (!system->profile.measured || !is_informed(of, system, false))
+    if (!system->profile.measured || !has_runs(of, system, false))
         return TIER_NEW_GPU;
-    return is_informed(of, system, true) ? TIER_SEEN : TIER_NEW_STACK;
+    return has_runs(of, system, true) ? TIER_SEEN : TIER_NEW_STACK;
 }
 
 enum tier left_out_tier(const struct left_out *of)

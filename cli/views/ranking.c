@@ -83,8 +83,9 @@ static void show_table(const struct terminal *terminal, const struct ranking *ra
     for (int i = 0; i < result->num_top; i++)
         any_alike |= ranking->kinds->alike[i] > 0;
     if (any_alike)
-        printf("  +N alike: of the best %d plans, N more have its TP, CP, PP and micro-batch\n",
-               ranking->kinds->of);
+        printf(
+            "  +N alike: N more of the best %d plans have the row's TP, CP, PP and micro-batch\n",
+            ranking->kinds->of);
     if (!by_time)
         return;
     int close = num_within_interval(result);
