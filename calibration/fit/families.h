@@ -1,8 +1,9 @@
 /* calibration/fit/families.h - the interval widths of all shipped stacks, and their coverage.
  *
  * calibration/fit/widths.h fits them on held-out shipped runs of stacks and GPUs that were
- * measured; a stack without such rows has the widths of all. Coverage is counted twice: by these
- * widths, and by widths refitted without the row's fold, of five. */
+ * measured. A stack without such rows gets the widths that are fitted on the rows of all stacks
+ * together. The rows are divided into five folds. Coverage is counted twice: with these widths, and
+ * with widths refitted without the fold that holds the row. */
 #ifndef CALIBRATION_FIT_FAMILIES_H
 #define CALIBRATION_FIT_FAMILIES_H
 
@@ -11,12 +12,13 @@
 
 struct families {
     struct arena arena;
-    struct family_widths *at; /* shipped stacks, by name; without those that have neither an error
-                                 nor rows, as they use their profile's */
+    /* Shipped stacks, by name. A stack that states no errors and has no rows is left out: it uses
+     * the widths of its profile. */
+    struct family_widths *at;
     int count;
-    double shift[NUM_TIERS];  /* half widths of calibration/left_out.json; 0 of what was measured */
-    int rows;                 /* of all */
-    double covered, left_out; /* of all */
+    double shift[NUM_TIERS]; /* half width of each tier's shift, from left_out.json; 0: TIER_SEEN */
+    int rows;                /* of all stacks */
+    double covered, left_out; /* the two counts of coverage, over all stacks */
 };
 
 /* Fits on the shipped runs, predicted with the constants of `results`. The table must have interval
@@ -24,7 +26,8 @@ struct families {
 bool families_find(const struct fit_table *table, const struct fit_result *results, int num_results,
                    int jobs, struct families *out, struct err *err);
 
-/* What all families together have, by rows of all sources but one; `out`'s stack is "". */
+/* Fits one set of widths on the rows of all stacks together, without those of the source `without`
+ * (NULL: with all). The name of `out` is "". */
 bool families_pooled(const struct fit_table *table, const char *without, int jobs,
                      struct family_widths *out, struct err *err);
 void families_release(struct families *families);

@@ -91,7 +91,7 @@ static json_t *in_sample_json(const struct fit_result *result, const char *file)
     return object;
 }
 
-/* Standard errors are those of logarithms, so shares. */
+/* Standard errors are of the constants' logarithms, so they are relative errors. */
 static json_t *residuals_json(const struct fit_result *result, const char *file)
 {
     json_t *standard_errors = json_object();
@@ -172,7 +172,8 @@ static void add_file(struct fitted_files *files, const char *file, struct arena 
     files->at = grown;
 }
 
-/* All that are shipped: those that were never measured have a shift. */
+/* Adds all shipped profiles, also those without fitted constants: a profile that was never measured
+ * has a shift to store. */
 static void add_profiles(struct fitted_files *files, struct arena *arena)
 {
     char folder[PATH_MAX], file[128];

@@ -1,10 +1,12 @@
-/* calibration/fit/shifts.h - how far whole sources are off, by what was measured before them.
+/* calibration/fit/shifts.h - how far predictions are off for whole sources that were left out of
+ * the fit, by tier: which of their stack and GPU other sources have measured.
  *
- * calibration/left_out.json holds, for each source left out in turn
- * (calibration/fit/leave_out.h), its errors, and how wide a shift its rows need beside their own
- * scatter. The width of a tier is split conformal over sources (hierarchical: Lee, Barber and
- * Willett 2023, arXiv:2306.06342): the least that covers (1 + 1/n) 0.9 of the mean source of n; of
- * fewer than nine sources, nearly all. */
+ * calibration/left_out.json holds the errors of each source left out in turn
+ * (calibration/fit/leave_out.h), and quantiles over its rows of the half width of a shift that
+ * would cover the row's error beside its own scatter. The width of a tier is found by split
+ * conformal prediction over its n sources (hierarchical: Lee, Barber and Willett 2023,
+ * arXiv:2306.06342): the least width whose coverage, averaged over the sources, is at least 0.9 (1
+ * + 1/n). With fewer than nine sources that exceeds 1, so the width covers all rows. */
 #ifndef CALIBRATION_FIT_SHIFTS_H
 #define CALIBRATION_FIT_SHIFTS_H
 
@@ -13,14 +15,16 @@
 
 enum { NUM_NEEDS = 21 }; /* quantiles 0, 0.05 ... 1 */
 
-/* The rows of a source that are in one tier without it. */
+/* The rows of one source that are in tier `tier` when the source itself is left out. */
 struct source_shift {
     char source[40];
     int tier; /* enum tier */
     int groups;
     double median, mean, p90, worst, bias; /* of sizes of errors; bias with its sign */
-    double scatter; /* standard deviation of errors about the bias, by their 90th percentile */
-    double needs[NUM_NEEDS]; /* half widths in log time of a shift that rows lie within, rising */
+    /* Standard deviation of errors about the bias, estimated as their 90th percentile / 1.645. */
+    double scatter;
+    /* Quantiles over rows, rising: the half width, in log time, of a shift that covers the row. */
+    double needs[NUM_NEEDS];
 };
 struct source_shifts {
     struct arena arena;

@@ -21,7 +21,7 @@ struct host_sizes {
     double most_s;
 };
 
-/* One exchange as measured by a rank and the last of its group. */
+/* One exchange, as timed by one rank and by the rank of its group that started last. */
 struct exchange_time {
     double took_s;   /* between this rank's own start and end */
     double waited_s; /* the part spent waiting for a late member */

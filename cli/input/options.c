@@ -54,8 +54,8 @@ static bool refuse_option(unsigned command, const char *name, struct err *err)
 
 enum { LONGEST_VALUE = 64 };
 
-/* Expands shorthand for the field: "100B" tokens becomes Btok, a bare price $/h, and a sequence of
- * "8k" tokens 8192. Other values are unchanged. */
+/* Expands shorthand for the field: "100B" of tokens becomes "100Btok", a price of "2.5" becomes
+ * "2.5$/h", and a sequence length of "8k" becomes "8192". Other values are unchanged. */
 static const char *in_full(const struct option_row *row, const char *value, char *room)
 {
     size_t length = strlen(value), digits = strspn(value, "0123456789");

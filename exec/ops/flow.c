@@ -106,7 +106,8 @@ struct stream *flow_stream(const struct flow *flow, const struct op *op)
     return is_on_tensor_stream(op) ? flow->machine->tensor_stream : flow->machine->compute;
 }
 
-/* The event that compute waits for before the op at `i`; NULL when that op ran on compute. */
+/* The event that compute waits for before the op at `i`. NULL: the op runs on the tensor stream, or
+ * what it waits for ran on compute. */
 static struct event *transfer_before(const struct flow *flow, int i)
 {
     const struct ops *list = flow->list;
@@ -228,7 +229,8 @@ void flow_collective(struct flow *flow, const struct op *op, enum comm_kind kind
                      void *out, double count)
 {
     struct machine *m = flow->machine;
-    if (is_on_tensor_stream(op)) { /* after its inputs and after older uses of new memory */
+    /* It runs after its inputs are made, and after earlier uses of the memory of its output. */
+    if (is_on_tensor_stream(op)) {
         machine_follow(m, m->tensor_stream);
         op_log_begin(m->log, m->device_api, m->tensor_stream,
                      op); /* restart: it waited until here */
@@ -297,8 +299,8 @@ struct attention flow_attention(const struct flow *flow)
     };
 }
 
-/* The shape for an op with one product per head and sequence, over `key_values` keys and values in
- * all. */
+/* The shape for an op with one product per head and sequence. `key_values` is the value that holds
+ * keys and values; its size gives the number of their heads. */
 struct cross_attention flow_cross_attention(const struct flow *flow, const struct op *op,
                                             int key_values)
 {

@@ -1,6 +1,7 @@
-/* The partition as an integer program. x[i][c] is 1 when operator i has sharding c. Along an edge
- * y[c][d] is the part of it that goes from c to d: its sums over d are the x of its beginning, over
- * c those of its end, so y is integral when x is, and needs no integer constraint. */
+/* The partition as an integer program. x[i][c] is 1 when operator i has sharding c. For an edge
+ * from operator a to operator b, y[c][d] is the flow from sharding c of a to sharding d of b. Its
+ * sum over d is x[a][c], and its sum over c is x[b][d]. So y is integral whenever x is, and needs
+ * no integer constraint. */
 #include "search/partition/partition.h"
 
 #include <math.h>
@@ -60,7 +61,7 @@ static void add_operators(const struct partition_problem *problem, struct scale 
     }
 }
 
-/* The flow of a side: all that leaves, or enters, one sharding. */
+/* Adds the row that makes the flow out of (or into) one sharding equal to its x. */
 static void add_side(struct integer_program *program, int choice, const int flow[NUM_SHARDINGS])
 {
     if (choice < 0)

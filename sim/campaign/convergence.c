@@ -102,15 +102,15 @@ double convergence_apart(const struct convergence *convergence, const struct exc
     return (1 - delta) / (delta * delta);
 }
 
-/* Late gradients leave tau sums of n gradients unapplied: A^2 = tau / n, and the first sum arrives
- * after tau steps. */
+/* Late gradients leave tau sums of n gradients unapplied, so A^2 (convergence.h) is tau / n; the
+ * first sum arrives after tau steps. */
 static double late_steps(const struct convergence *convergence, const struct exchange_use *use)
 {
     double tau = use->exchange->staleness, n = use->num_ranks;
     return tau + convergence->mixing_scale * n * tau * tau;
 }
 
-/* n is the number of groups that mix for gossip, and all ranks for error feedback. */
+/* For gossip n is the number of groups that mix, for error feedback the number of ranks. */
 double convergence_transient_steps(const struct convergence *convergence,
                                    const struct exchange_use *use)
 {
@@ -146,7 +146,7 @@ const char *const steps_basis_names[] = {
 
 static const char own_runs[] = "theory's orders scaled to the runs of --convergence";
 
-/* Methods with a transient, whose scale published runs gave. */
+/* The published run that gave the scale of the method's transient, in words. */
 static const char *source_of_transient(const struct exchange_use *use)
 {
     return exchange_keeps_replicas_equal(use->exchange)
@@ -156,9 +156,9 @@ static const char *source_of_transient(const struct exchange_use *use)
                  "one-peer graphs of 4 to 32 nodes)";
 }
 
-/* The published runs that compress as strongly on as many ranks, if any: 4 bits in buckets of 512;
- * and rank 4 of matrices with 650 columns (the LSTM's), which keeps 4/650 in the worst case. Sizes
- * are from memory. */
+/* The published run that compressed at least as strongly on at least as many ranks as `use`, in
+ * words; NULL: none. QSGD sent 4 bits in buckets of 512. PowerSGD kept rank 4 of matrices with 650
+ * columns (the LSTM's), which is 4/650 in the worst case. These sizes are recalled, not checked. */
 static const char *source_of_compressor(const struct exchange_use *use)
 {
     enum { MOST_RANKS = 16, LEAST_BITS = 4 };
@@ -172,7 +172,8 @@ static const char *source_of_compressor(const struct exchange_use *use)
     return NULL;
 }
 
-/* The published run whose gradients are as late, on as many ranks. From memory. */
+/* The published run whose gradients were one step late on up to 64 ranks, in words; NULL: this use
+ * has later gradients, or more ranks. Recalled, not checked. */
 static const char *source_of_late(const struct exchange_use *use)
 {
     enum { MOST_RANKS = 64 };

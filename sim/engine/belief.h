@@ -56,8 +56,8 @@ int belief_choice(const struct belief *belief, double *chance);
 /* The chance that rival `a` is faster than `b`. */
 double belief_prefers(const struct belief *belief, int a, int b);
 
-/* What some further runs are expected to bring before they are measured: the mean over the times
- * that they may show. */
+/* The expected benefit of further runs before they are measured: the mean over the times that they
+ * may show. */
 struct outlook {
     double p_best; /* chance of the rival that is then chosen (belief_choice) */
     double bits;   /* information gained about which rival is the fastest */

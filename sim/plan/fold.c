@@ -10,7 +10,8 @@ bool plan_is_mirrored(const struct plan *plan)
     return generator && generator->rule && generator->rule->is_mirrored;
 }
 
-/* Rules refuse an odd number of stages, and fewer than 4; bounds may ask about any. */
+/* A rule refuses mirrored plans with an odd number of stages or fewer than 4, but bounds call this
+ * for any number. */
 struct plan plan_folded(const struct plan *plan)
 {
     struct plan folded = *plan;
