@@ -72,7 +72,7 @@ static bool read_scalar(struct reader *reader, struct setting *to)
     if (quote && from[length] != quote)
         return refuse(reader, "a text that ends in its line");
     if (length >= sizeof value || (quote == '"' && memchr(from, '\\', length)))
-        return refuse(reader, "a text without escapes, of at most 500 letters");
+        return refuse(reader, "a text without escapes, of at most 511 letters");
     if (!quote && length == 0)
         return refuse(reader, "a text, a number, true or false, or a list");
     memcpy(value, from, length);
@@ -125,7 +125,9 @@ static bool read_pair(struct reader *reader)
     reader->at++;
     skip_blanks(reader);
     snprintf(path, sizeof path, "%s%s%s", reader->table, *reader->table ? "." : "", key);
-    if (reader->out->count > MOST_SETTINGS || settings_find(reader->out, path))
+    if (reader->out->count >= MOST_SETTINGS)
+        return refuse(reader, "no more than 4096 settings");
+    if (settings_find(reader->out, path))
         return refuse(reader, "each key once");
     struct setting *to = settings_add(reader->out, path, reader->line);
     return *reader->at == '[' ? read_list(reader, to) : read_scalar(reader, to);
