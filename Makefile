@@ -319,7 +319,7 @@ LAUNCH      = $(if $(filter tsan,$(VARIANT)$(T)),CK_INCLUDE_TAGS=threads) CK_TIM
               ASAN_OPTIONS=allocator_may_return_null=1:$$ASAN_OPTIONS \
               TSAN_OPTIONS=allocator_may_return_null=1:$$TSAN_OPTIONS \
               UBSAN_OPTIONS=print_stacktrace=1:$$UBSAN_OPTIONS \
-              SIMSEARCH=$(abspath $(PROGRAM)) VARIANT=$(VARIANT) CAMPAIGN=$(CAMPAIGN) \
+              SIMSEARCH=$(abspath $(PROGRAM)) VARIANT=$(VARIANT) CAMPAIGN=$(CAMPAIGN) SIMSEARCH_GEMM_TABLE= \
               SIMSEARCH_PLUGINS=$(abspath $(B)) SIMSEARCH_PTX=$(if $(PTX_FILES),$(abspath $(BUILD)/nvcc/kernels/cuda)) \
               $(if $(filter-out build,$(BUILD)),SIMSEARCH_DATA=$(CURDIR)) \
               $(LAUNCH_$(VARIANT)) timeout $(if $(CAMPAIGN),1d,600)

@@ -47,7 +47,7 @@ static bool find_table(char *path, size_t size)
     mkdir(folder, 0777); /* if it fails, there is no table */
     snprintf(path, size, "%s/simsearch", folder);
     mkdir(path, 0777);
-    snprintf(path, size, "%s/simsearch/gemm.table", folder);
+    snprintf(path, size, "%s/simsearch/gemm-2.table", folder); /* 2: the form of its lines */
     return true;
 }
 
