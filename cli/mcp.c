@@ -142,7 +142,8 @@ static bool drain(int from[2], struct text out[2])
     return true;
 }
 
-/* Runs in the child. Its standard input is closed, so that it cannot read the agent's messages. */
+/* Runs in the child. Its standard input is /dev/null, so that it cannot read the agent's messages.
+ */
 _Noreturn static void become(struct call *call, int out, int err)
 {
     int in = open("/dev/null", O_RDONLY);
@@ -174,7 +175,8 @@ static int run(struct call *call, struct text out[2])
     return child > 0 && WIFEXITED(status) ? WEXITSTATUS(status) : EXIT_FAILED;
 }
 
-/* The document as text and, where it is an object, as structured content. No plan is an answer. */
+/* What the command printed, as text and, if it is a JSON object, also as structured content. To
+ * find no plan, or to reach the time limit, is an answer and no error. */
 static json_t *call_json(struct call *call)
 {
     struct text out[2] = { { 0 }, { 0 } };

@@ -5,8 +5,8 @@
 #include "calibration/learn/train_log.h"
 #include "models/model.h"
 
-/* Says why the log belongs to another model, sequence or batch, by the settings at its head. "": it
- * may belong to this one. */
+/* Compares the settings at the log's head with the model's layers, hidden size, sequence length and
+ * batch, and names the first that differs. "": none does. */
 const char *run_log_why_another(const struct train_log *log, const struct model *model,
                                 struct arena *arena);
 

@@ -200,7 +200,7 @@ static int find_period(const struct block_kind *layers, int count, bool in_whole
     return count;
 }
 
-/* Adds a layer to the last run if it is of its kind, else begins a run. */
+/* Adds a layer to the last run if that run has the layer's kind, else begins a run. */
 static bool add_layer(struct blocks *blocks, const struct block_kind *kind, struct err *err)
 {
     int index = find_or_add_kind(blocks, kind);
@@ -268,8 +268,9 @@ const struct field block_fields[] = {
     { F(layers), .min = 1, .max = 100000, .doc = "Blocks of the run." },
     { W(heads), .max = 1e6, .doc = "Query heads; 0 or absent: the model's." },
     { W(kv_heads), .max = 1e6,
-      .doc = "Key and value heads; 0 or absent: the model's, or as many as heads where the model "
-             "has as many." },
+      .doc =
+          "Key and value heads; 0 or absent: the model's, or the run's `heads` if the model has as "
+          "many of both." },
     { W(head_dim), .max = 1e6, .doc = "Width of one head; 0 or absent: the model's." },
     { W(ffn), .max = 1e8, .doc = "Width of the feed-forward; 0 or absent: the model's." },
     { N(attention), .names = attention_kind_names, .fallback = "full",
@@ -321,8 +322,9 @@ bool blocks_read(const json_t *runs, struct model *model, struct err *err)
     if (!runs)
         return true;
     if (blocks_follow_experts(model))
-        return err_set(err, ERR_INPUT, model->first_dense > 0 ? "first_dense" : "moe_step",
-                       "expected to be absent, as blocks says which blocks have experts");
+        return err_set(
+            err, ERR_INPUT, model->first_dense > 0 ? "first_dense" : "moe_step",
+            "expected no such key beside \"blocks\", which says which blocks have experts");
     size_t count = json_array_size(runs);
     if (!json_is_array(runs) || count < 1 || count > MAX_BLOCK_RUNS)
         return err_set(err, ERR_INPUT, "blocks", "expected a list of 1 to %d runs of blocks",

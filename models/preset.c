@@ -86,7 +86,7 @@ static bool check_names(const struct model_preset *presets, size_t count,
             is_repeated |= strcmp(preset_name(preset, j), name) == 0;
         if (other || is_repeated)
             return err_set(err, ERR_INPUT, i > 0 ? "aliases" : "name",
-                           "expected a name of its own; \"%s\" is also %s", name,
+                           "expected a name that occurs once; \"%s\" is also a name of %s", name,
                            (other ? other : preset)->model.name);
     }
     return true;

@@ -75,7 +75,7 @@ static struct observation *add(struct observations *to)
 
 /* --- runs ------------------------------------------------------------------------------------ */
 
-/* Columns of runs that `where` may name. */
+/* Columns of runs that a filter, the key "where" of a job's rows, may name. */
 static const struct {
     const char *name;
     size_t offset;
@@ -174,7 +174,8 @@ static void add_run(struct observations *to, const struct run_case *of, const st
     o->run = to->num_cases++;
 }
 
-/* Adds the chosen rows that can be predicted: all of those named by id, at least one otherwise. */
+/* Adds the chosen rows that can be predicted. Fails if a row that is named by id cannot be, or if
+ * none of the others can. */
 static bool add_runs(struct observations *to, const struct run_rows *all, const int *chosen, int n,
                      const struct fit_rows *rows, struct err *err)
 {
@@ -227,7 +228,8 @@ static struct system *load_system(const struct fit_rows *rows, struct observatio
 {
     struct loaded_system *loaded = ARENA_NEW(&out->arena, struct loaded_system);
     if (!*rows->cluster) {
-        err_set(err, ERR_INPUT, rows->where, "expected a \"cluster\" that it ran on");
+        err_set(err, ERR_INPUT, rows->where,
+                "expected a \"cluster\": the one that the benchmark ran on");
         return NULL;
     }
     if (!system_load(rows->cluster, rows->stack, 1, &loaded->system, err))
@@ -301,7 +303,7 @@ static bool load_set(const struct fit_rows *rows, struct observations *out, stru
         return false;
     if (out->count == before)
         return err_set(err, ERR_INPUT, rows->where,
-                       "%s has no row of these that simsearch has a formula for", rows->data);
+                       "%s has no row of this kind that simsearch has a formula for", rows->data);
     for (int i = before; i < out->count; i++)
         out->at[i].weight = rows->weight / (out->count - before);
     return true;

@@ -1,6 +1,6 @@
 /* Ranks on GPUs, by way of the host: a call's input is copied to the host, the host's communicator
- * runs the call, and the output is copied back. Slow, with sums in the host's order. It serves as
- * the reference for NCCL and for ranks that share a GPU.
+ * runs the call, and the output is copied back. Slow, with sums in the host's order. NCCL is
+ * checked against it, and ranks that share a GPU use it.
  *
  * Every stream has a host thread. Stream and thread wait for each other's counters in shared
  * memory. Host functions on the stream would not do: the driver runs one at a time, so ranks in one
@@ -199,7 +199,7 @@ static void *memory_of(const struct buffer *buffer)
     return buffer ? buffer->memory : NULL;
 }
 
-/* Runs on the host thread and touches only host memory. */
+/* Queues the call on the lane's host thread, where it touches only host memory. */
 static void issue_on_host(const struct lane *lane, const struct comm_call *call,
                           const struct turn *turn)
 {
@@ -281,7 +281,8 @@ static struct group *staged_group_new(struct comm *comm, const int *ranks, int n
     return &group->base;
 }
 
-/* A stopped device does not wait for its calls: their threads may still be in them. */
+/* Waits until the host threads are out of their calls. After an abort the GPU's streams do not wait
+ * for them any more. */
 static void finish_lanes(struct comm *comm)
 {
     struct err unheard = { 0 };

@@ -19,7 +19,7 @@ struct event;
 struct graph;
 
 struct device_options {
-    int local_rank;      /* index of the machine's accelerator; the host has one */
+    int local_rank;      /* index of the GPU on its machine; the host device ignores it */
     size_t arena_bytes;  /* memory for `alloc`, touched when the device is opened; a GPU with less
                             free memory gives all it has */
     bool poisons;        /* every byte is set to 0xff (a NaN in all types) before and after use */

@@ -18,7 +18,7 @@ const struct field gpu_fields[] = {
     { .name = "source", TEXT(source), .doc = "Where the numbers come from." },
     { .name = "sources", .kind = FIELD_OTHER, .fallback = "", .doc = "Sources of single keys." },
     { .name = "words", .kind = FIELD_OTHER, .fallback = "",
-      .doc = "Up to six other names, those of measured rows among them." },
+      .doc = "Up to six other names, such as those that measured rows call the GPU by." },
     { .name = "arch", .kind = FIELD_NAME, AT(arch), .names = arch_names, .fallback = "ampere",
       .doc = "Generation; absent: the oldest that has the stated peaks." },
     { .name = "die", TEXT(die), .fallback = "",

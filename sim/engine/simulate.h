@@ -19,8 +19,9 @@
 struct evaluator;
 struct evaluator *evaluator_new(const struct system *system, const struct model *model);
 /* Switches to a system that differs from the first only in the number of GPUs and their memory, so
- * that cached costs of pieces still hold. Before, the model may have been given another depth in
- * place, with blocks of the same kinds and balanced routing. */
+ * that cached costs of pieces still hold. Before this call the caller may
+ * also change the number of layers of the model that evaluator_new got, if the kinds of blocks stay
+ * the same and the routing is balanced. */
 void evaluator_turn_to(struct evaluator *evaluator, const struct system *system);
 void evaluator_free(struct evaluator *evaluator);
 
@@ -34,10 +35,11 @@ void evaluate_idle(struct evaluator *evaluator, const struct plan *plan, double 
 /* Single numbers of the same prediction, for ranking plans; the peak is much cheaper than the
  * time. */
 double evaluate_peak_bytes(struct evaluator *evaluator, const struct plan *plan);
-/* The same, but it may change the plan. If the peak is over `most_bytes` and every layer is
- * recomputed in full, the plan becomes full:K (one checkpoint per K layers), with the first K whose
- * peak is not over `most_bytes`, or else with the K up to which memory falls. The step takes as
- * long as before. */
+/* evaluate_peak_bytes, but it may change the plan. If the peak is over `most_bytes` and every layer
+ * is recomputed in full, the plan becomes full:K (one checkpoint per K layers). K grows from 2
+ * until the peak is at most `most_bytes`, or until it falls no further. The step takes as long as
+ * before.
+ */
 double evaluate_fitting_bytes(struct evaluator *evaluator, struct plan *plan, double most_bytes);
 double evaluate_step_s(struct evaluator *evaluator, const struct plan *plan);
 
@@ -46,11 +48,12 @@ double evaluate_bound_s(struct evaluator *evaluator, const struct plan *plan);
 
 /* A lower bound of evaluate_step_s for every plan that differs only in zero, or recomputes more. */
 double evaluate_floor_s(struct evaluator *evaluator, const struct plan *plan);
-/* A lower bound of that, by the layers of all stages together: much the cheaper. 0: none. */
+/* A lower bound of evaluate_floor_s from the time of all layers, averaged over the stages. It is
+ * much cheaper. 0: there is none. */
 double evaluate_work_floor_s(struct evaluator *evaluator, const struct plan *plan);
 
-/* A list of rank orders (plan.order). There is room for all orders of the axes with ranks of their
- * own, at most MAX_AXES - 1 axes, and one given order. */
+/* A list of rank orders (plan.order). There is room for all orders of the axes that are not
+ * folded into others (experts into data), at most MAX_AXES - 1, and for one given order. */
 enum { MAX_RANK_ORDERS = 5 * 4 * 3 * 2 + 1 };
 struct rank_orders {
     int (*at)[MAX_AXES];
@@ -73,13 +76,14 @@ double evaluate_least_grouped_bytes(struct evaluator *evaluator, const struct pl
 double evaluate_unplaced_floor_s(struct evaluator *evaluator, const struct plan *plan,
                                  const struct rank_orders *orders);
 
-/* A lower bound of a step's fixed cost (host overhead minus the waiting that an exchange saves),
- * when no stage's passes of a microbatch take longer than `passes_s`. */
+/* A lower bound of a step's fixed cost (host overhead minus the time that ranks save where an
+ * exchange waits for fewer of them), when no stage's passes of a microbatch take longer than
+ * `passes_s`. */
 double evaluate_least_once_s(struct evaluator *evaluator, const struct plan *plan, double passes_s);
 
-/* One stage on its own, in a plan with one chunk per stage: what the whole plan's evaluation would
- * give for it if `stages=` gave it `layers` layers and, with recompute block:N, N were
- * `recomputed`; any other recompute applies as it is. The plan's own lists are not read. */
+/* A stage's share of the layers, in a plan with one chunk per stage. The functions below give what
+ * evaluate() gives for the stage if it has this share. With recompute block:N, `recomputed` takes
+ * the place of N. The plan's own lists of layers are not read. */
 struct stage_share {
     int stage, layers;
     int recomputed;  /* <= layers; read with RECOMPUTE_BLOCK only */

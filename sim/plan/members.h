@@ -2,7 +2,7 @@
 #ifndef SIM_PLAN_MEMBERS_H
 #define SIM_PLAN_MEMBERS_H
 
-/* `size` ranks, `stride` apart, along an axis or an equal part of one. */
+/* `size` ranks, `stride` apart: all ranks along an axis, or one of its equal parts. */
 struct members {
     int stride, size;
 };

@@ -13,8 +13,8 @@
 struct stage_text {
     int num_chunks;
     const int *layers; /* [chunk] blocks */
-    int mtp;           /* modules that predict later tokens, */
-    int mtp_chunk;     /* all in this chunk; without any: the last */
+    int mtp;           /* number of modules that predict later tokens */
+    int mtp_chunk;     /* the chunk that has all of them; the last one if there are none */
 };
 
 /* Letters in either case; the array lives in the arena. ERR_USAGE unless E stands first, L last,
@@ -29,9 +29,9 @@ void stage_text_write(const struct stage_text *stages, struct text *out);
 struct stage_text stage_text_of(const struct plan *plan, const struct model *model, int mtp,
                                 struct arena *arena);
 
-/* Megatron-Core's further conditions on the chunks: a whole number for each of pp ranks, all
- * blocks of the model, `mtp` modules, and those in the last chunk of a rank. ERR_INFEASIBLE with
- * both values. */
+/* Megatron-Core's further conditions: the number of chunks is a multiple of pp, the chunks hold all
+ * blocks of the model and `mtp` modules, and the modules are in the last chunk of their rank. If
+ * one fails: ERR_INFEASIBLE with the value found and the value needed. */
 bool stage_text_check(const struct stage_text *stages, const struct model *model, int pp, int mtp,
                       struct err *err);
 

@@ -36,8 +36,8 @@ double textbook_ettr_linear(const struct textbook_failure *failure, double inter
     return 1 / (1 + writing + losing);
 }
 
-/* t / (M e^{R/M} (e^{(t+C)/M} - 1)): the expected time to complete t + C without a failure, when
- * failures are a Poisson process and may also hit restarts. Daly 2006. */
+/* t / E, where E = M e^{R/M} (e^{(t+C)/M} - 1) is the expected time until t + C has passed without
+ * a failure, if failures are a Poisson process and may also hit restarts. Daly 2006. */
 double textbook_ettr_exact(const struct textbook_failure *failure, double interval_s)
 {
     double mtbf_s = failure->mtbf_s;

@@ -417,7 +417,7 @@ static const struct {
       "3 groups do not divide 4" },
     { "{\"first_dense\": 1}", "first_dense", "without experts" },
     { "{\"experts\": 4, \"topk\": 1, \"first_dense\": 1, \"blocks\": [{\"layers\": 2}]}",
-      "first_dense", "blocks says" },
+      "first_dense", "which says" },
     { "{\"kv_lora\": 8}", "qk_nope_dim", "missing" },
     { "{\"kv_lora\": 8, \"qk_nope_dim\": 8, \"qk_rope_dim\": 8}", "v_head_dim", "missing" },
     { "{\"kv_lora\": 8, \"qk_nope_dim\": 8, \"qk_rope_dim\": 8, \"v_head_dim\": 8, "
