@@ -19,8 +19,8 @@ struct answer {
     struct partition_problem problem;
     struct partition best, by_program;
     double num_partitions;
-    struct partition
-        cheapest[MOST_LISTED]; /* the cheapest of all, where they are few enough to try */
+    /* the cheapest of all, where they are few enough to try */
+    struct partition cheapest[MOST_LISTED];
     int num_cheapest;
 };
 

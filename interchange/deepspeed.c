@@ -347,8 +347,8 @@ static void add_json(const char *path, const json_t *value, struct imported *out
         return;
     }
     bool is_auto = json_is_string(value) && strcmp(json_string_value(value), "auto") == 0;
-    struct settings *list =
-        is_auto ? &out->ignored : &out->given; /* "auto": the trainer fills it in */
+    /* "auto": the trainer fills it in */
+    struct settings *list = is_auto ? &out->ignored : &out->given;
     struct setting *to = settings_add(list, path, 0);
     char *text = json_dumps(value, JSON_ENCODE_ANY | JSON_COMPACT);
     setting_add_value(list, to, json_is_string(value) ? json_string_value(value) : text);

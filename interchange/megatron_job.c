@@ -250,8 +250,8 @@ static void write_offload(const struct job *job, struct megatron_args *to)
     }
     if (plan_offloads(&job->plan, OFFLOAD_ACTIVATIONS)) {
         to->offload_activations = true;
-        to->offload_layers =
-            job->model.layers - 1; /* the backward needs the last layer's at once */
+        /* the backward needs the last layer's at once */
+        to->offload_layers = job->model.layers - 1;
     }
 }
 

@@ -111,8 +111,8 @@ struct op {
     const char *name;    /* shown to people: "qkv", "fc1" ...; static text */
     const char *variant; /* a further choice of kernel: "gelu", "dropout"; "": none */
     struct ids in, out;
-    struct ids
-        weights; /* weights it reads; a weight gradient: the weights to whose gradients it adds */
+    /* weights it reads; a weight gradient: the weights to whose gradients it adds */
+    struct ids weights;
     struct ids saved;    /* forward ops: values kept for their backward */
     short sum[MAX_SUMS]; /* for each output: the value that it is added to, such as the gradient
                             from another reader; or NO_ID */
@@ -193,10 +193,10 @@ struct op_weight {
     enum weight_split split;
     enum weight_summed summed;
     double rows, columns; /* on this rank */
-    bool
-        is_vocabulary; /* rows of the token table, or of the output matrix that may be tied to it */
-    bool feeds_stream; /* the output of the weight's layer is added to the residual stream */
-    bool is_frozen;    /* has no gradient */
+    /* rows of the token table, or of the output matrix that may be tied to it */
+    bool is_vocabulary;
+    bool feeds_stream;  /* the output of the weight's layer is added to the residual stream */
+    bool is_frozen;     /* has no gradient */
     bool is_of_experts; /* an expert's weight: its gradient is reduced over other ranks than those
                            of dense weights */
 };

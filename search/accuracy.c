@@ -12,8 +12,8 @@
 /* The fastest plan of one exchange so far. */
 struct trial {
     const struct search_request *request;
-    struct evaluators
-        evaluators; /* shared by all searches, as no piece's cost depends on the exchange */
+    /* shared by all searches, as no piece's cost depends on the exchange */
+    struct evaluators evaluators;
     struct accuracy_result *result;
     struct accurate_plan best; /* of this exchange */
     bool has_best;

@@ -28,8 +28,8 @@ static bool read_degrees(const struct conversion *of, struct plan *plan, struct 
     if (plan->pp == 1)
         plan->vpp = 1; /* chunks of a single stage run one after the other */
     int layers = of->out->model.layers;
-    double most =
-        layers + (plan->pp > 1 ? 2 : 0); /* embedding and head as chunks: see spread_layers */
+    /* embedding and head as chunks: see spread_layers */
+    double most = layers + (plan->pp > 1 ? 2 : 0);
     if ((double)plan->pp * plan->vpp > most)
         return err_set(reason, ERR_INFEASIBLE, "pp", "pp x vpp is more than the %d layers", layers);
     return true;

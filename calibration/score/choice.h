@@ -14,8 +14,8 @@
 struct choice {
     const char *source;
     int strata, plans;
-    double
-        close; /* share of strata whose chosen plan was measured within CLOSE_CHOICE of the best */
+    /* share of strata whose chosen plan was measured within CLOSE_CHOICE of the best */
+    double close;
     double mean, worst; /* regret */
     double stated;      /* mean chance that the chosen plan is the fastest */
     double was;         /* share of strata in which it was the fastest */

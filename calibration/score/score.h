@@ -13,8 +13,8 @@
 struct score {
     int groups;
     double median, mean, p90, worst, bias; /* NaN without groups */
-    double
-        coverage; /* share of times within their 90 % intervals; NaN for memory, which has none */
+    /* share of times within their 90 % intervals; NaN for memory, which has none */
+    double coverage;
 };
 struct split_score {
     struct score all, fitted, not_fitted;

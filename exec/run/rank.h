@@ -25,8 +25,8 @@ void rank_free(struct rank *rank);
 
 struct step_result {
     double loss; /* sum over the tokens whose loss this rank counts; see rank_mean_losses */
-    double
-        gradient_norm; /* before clipping; of this rank's copy of the model, when copies differ */
+    /* before clipping; of this rank's copy of the model, when copies differ */
+    double gradient_norm;
     double step_s;
     double loss_scale; /* the step's loss scale; 1 without one */
     double rate;       /* learning rate of the update */

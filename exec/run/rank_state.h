@@ -41,8 +41,8 @@ struct rank {
     struct stream *streams[NUM_ALL_LANES]; /* NULL: the plan has no such lane */
     struct event **done;                   /* by instruction */
     const char **names;                    /* names of instructions, for the watchdog */
-    _Atomic uint32_t
-        *arrivals; /* pinned: per lane, the number of the place it has reached; NULL: no watchdog */
+    /* pinned: per lane, the number of the place it has reached; NULL: no watchdog */
+    _Atomic uint32_t *arrivals;
     uint32_t arrivals_seen[NUM_ALL_LANES];
     struct data_lane data;
     struct chunk *chunks;       /* vpp */

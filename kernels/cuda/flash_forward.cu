@@ -165,8 +165,8 @@ __global__ void __launch_bounds__(BLOCK)
     int g = own_lane() / 4, t = own_lane() % 4;
     int own_query = (int)w.query0 + warp_row; /* the warp's first query */
     T *queries = shared->queries + warp_row * tile_stride<HEAD_DIM>;
-    int end =
-        (int)(w.query0 + ROWS < attention.seq ? w.query0 + ROWS : attention.seq); /* of keys */
+    /* of keys */
+    int end = (int)(w.query0 + ROWS < attention.seq ? w.query0 + ROWS : attention.seq);
 
     copy_tile<ROWS, HEAD_DIM, BLOCK>(shared->queries, qkv + at.query + w.query0 * at.qkv_stride,
                                      at.qkv_stride, attention.seq - w.query0);

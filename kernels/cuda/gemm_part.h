@@ -13,8 +13,8 @@ struct gemm {
     int64_t library, driver, capability, num_processors;
     char *table_path;
     struct gemm_table table; /* entries of the file, and shapes tuned since it was read */
-    struct gemm_table
-        unwritten; /* shapes without an algorithm, and shapes that could not be timed */
+    /* shapes without an algorithm, and shapes that could not be timed */
+    struct gemm_table unwritten;
     char failure[256];
 };
 

@@ -58,8 +58,8 @@ template <int N>
 __device__ __forceinline__ void draw_keeps_of(const struct dropper &dropper, uint64_t first,
                                               bool *keeps)
 {
-    uint32_t skipped =
-        N % 4 == 0 ? 0 : (uint32_t)first % 4; /* number of words skipped in the first block */
+    /* number of words skipped in the first block */
+    uint32_t skipped = N % 4 == 0 ? 0 : (uint32_t)first % 4;
     philox_block block = philox(dropper.draw, first / 4);
 #pragma unroll
     for (int i = 0; i < N; i++) {

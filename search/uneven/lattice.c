@@ -22,8 +22,8 @@ const char *lattice_lacks(const struct space *space)
 /* Blocks of plans with one number of stages. */
 struct stages_space {
     struct space space; /* the space with this pp and given chunks */
-    double
-        divisions[2]; /* divisions that only this space has: with one recompute, and with block:N */
+    /* divisions that only this space has: with one recompute, and with block:N */
+    double divisions[2];
     size_t first_block;
 };
 

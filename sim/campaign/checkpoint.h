@@ -13,8 +13,8 @@ struct checkpoint {
     double storage_bytes_per_s; /* of all hosts together */
     double copy_s;              /* from a GPU to its host, for the GPU that takes longest */
     double storage_s;           /* to write to storage, or to read from it */
-    double
-        peer_s; /* from each host to its peer's memory, over all of its network cards; 0: no peer */
+    /* from each host to its peer's memory, over all of its network cards; 0: no peer */
+    double peer_s;
 };
 
 /* stages: memory of the plan's stages. */

@@ -69,8 +69,8 @@ double failures_lose_pair(const struct failures *failures)
         share += chance * lost_hosts_hold_pair(n, lost);
         rest -= chance;
     }
-    return failures->hardware_share *
-           (share + fmax(0, rest)); /* the remaining probability is that of losing all hosts */
+    /* the remaining probability is that of losing all hosts */
+    return failures->hardware_share * (share + fmax(0, rest));
 }
 
 /* p_0 = e^-a, p_k = a/k times the sum over j of j f_j p_(k-j); a failures are under repair on

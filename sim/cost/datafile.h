@@ -13,8 +13,8 @@
 struct datafile_kind {
     const char *noun;   /* "GPU": for messages */
     const char *folder; /* "calibration/hardware" */
-    const char
-        *words_folder; /* folder whose files' "words" also name files of `folder`; NULL: none */
+    /* folder whose files' "words" also name files of `folder`; NULL: none */
+    const char *words_folder;
 };
 
 extern const struct datafile_kind gpu_files, cluster_files, profile_files, stack_files;

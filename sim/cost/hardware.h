@@ -28,8 +28,8 @@ struct gpu {
     int arch;          /* enum gpu_arch */
     char die[24];      /* "gh100": GPUs with the same die share its measurements; "": not stated */
     double memory_bytes; /* in a search's own copy: the largest peak that its plans may have */
-    double
-        usable_bytes; /* usable by programs: what nvidia-smi shows less the driver's part; 0: all */
+    /* usable by programs: what nvidia-smi shows less the driver's part; 0: all */
+    double usable_bytes;
     double memory_bytes_per_s;
     int num_sms;
     double clock_hz;
@@ -109,8 +109,8 @@ struct attention_rate {
 /* How much other programs disturbed a calibration, and the error of its predictions of held-out
  * steps. */
 struct disturbance {
-    double
-        core_share; /* smallest share of its core that a rank got while ops and steps were timed */
+    /* smallest share of its core that a rank got while ops and steps were timed */
+    double core_share;
     double held_out_error; /* largest |log(predicted / measured)|; 0: nothing was held out */
     double waited_s;       /* time waited for a quiet machine beforehand */
 };
@@ -119,8 +119,8 @@ struct disturbance {
 struct narrow_rate {
     double efficiency; /* share of the type's peak that is reached, relative to gemm_efficiency; 0:
                           not known */
-    double
-        half_k; /* as gemm_half_k; 0: the k that has as many bytes as gemm_half_k has in 16 bits */
+    /* as gemm_half_k; 0: the k that has as many bytes as gemm_half_k has in 16 bits */
+    double half_k;
 };
 
 struct profile {
@@ -302,8 +302,8 @@ struct stack {
     struct stack_shards shards;
     struct stack_recovery recovery;
     struct stack_unstated unstated;
-    double
-        product_efficiency; /* share of the profile's GEMM rate that the stack's libraries reach */
+    /* share of the profile's GEMM rate that the stack's libraries reach */
+    double product_efficiency;
     double attention_forward_efficiency, attention_backward_efficiency; /* the same of the profile's
                                                                             attention rates */
     double optimizer_passes; /* memory traffic of the optimizer relative to one fused pass */

@@ -20,8 +20,8 @@ struct learned_stack {
     double ratio_error; /* standard deviation of log(time_ratio) */
     double shift;       /* half width of the 90 % interval of the shift that is left, in log time */
     int runs;           /* number of runs that it was learned from */
-    const char
-        *profiles[MOST_LEARNED_GPUS]; /* names of the profiles of the GPUs that the runs used */
+    /* names of the profiles of the GPUs that the runs used */
+    const char *profiles[MOST_LEARNED_GPUS];
     int num_profiles;
 };
 

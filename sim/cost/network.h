@@ -31,8 +31,8 @@ bool network_boundary_crosses(const struct system *system, const struct rank_gro
 /* The groups over which gradients are summed and state is gathered. */
 struct data_groups {
     struct comm_group shard; /* ranks with one shard each: all data ranks, unless shard=N */
-    struct comm_group
-        replicas; /* ranks with the same shard; num_ranks 1: nothing else is filled in */
+    /* ranks with the same shard; num_ranks 1: nothing else is filled in */
+    struct comm_group replicas;
 };
 struct data_groups network_data_groups(const struct system *system, const struct plan *plan);
 /* The same for the experts' gradients and state. */

@@ -47,8 +47,8 @@ struct piece_cost {
     double parameters;    /* held by one rank */
     double of_experts;    /* the part of `parameters` that belongs to experts */
     struct stage_weights trained; /* the parts of both that have gradients */
-    struct held_matrices
-        matrices; /* empty unless matrices have an optimizer of their own (plan_matrices_apart) */
+    /* empty unless matrices have an optimizer of their own (plan_matrices_apart) */
+    struct held_matrices matrices;
     int num_tensors; /* number of tensors with gradients */
     struct exchange_tensor tensors[MAX_PIECE_TENSORS];
 };

@@ -22,8 +22,8 @@ static bool make_lists(struct evaluator *evaluator, const struct model *model,
     struct lowering lowering = plan_lowering(plan, model);
     struct schedule_shape shape = plan_shape(plan, model->batch);
     out->cost = evaluate_cost(evaluator, plan, arena);
-    lowering.tied = lowering.tied &&
-                    out->cost.stages[0].tied_s > 0; /* some stacks do not reduce tied embeddings */
+    /* some stacks do not reduce tied embeddings */
+    lowering.tied = lowering.tied && out->cost.stages[0].tied_s > 0;
     out->schedule =
         schedule_new(generator_find(plan_schedule(plan)), &shape, &lowering, arena, err);
     return out->schedule != NULL;

@@ -49,9 +49,8 @@ static void unfold(const struct work *w, struct step_cost *cost, struct arena *a
     for (int chunk = 0; chunk < 2 * stages; chunk++)
         chunks[chunk] = cost->chunks[placement_part(both, chunk)];
     for (int stage = 0; stage < stages; stage++) {
-        int near =
-            stage <= last ? stage : stages - 2 - stage; /* the folded plan's boundary that stands
-                                                           for the one after this stage */
+        /* the folded plan's boundary that stands for the one after this stage */
+        int near = stage <= last ? stage : stages - 2 - stage;
         once[stage] = cost->stages[folded_stage(stages, stage)];
         boundaries[stage] = cost->boundaries[near < 0 || near == last ? work_turn(w) : near];
     }

@@ -21,8 +21,8 @@ struct prediction {
     int num_microbatches;
     struct time_parts time;
     int num_stages;
-    struct stage_memory
-        *stages; /* the evaluator owns them and overwrites them in its next prediction */
+    /* the evaluator owns them and overwrites them in its next prediction */
+    struct stage_memory *stages;
 };
 
 #endif

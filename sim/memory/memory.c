@@ -119,8 +119,8 @@ static double recompute_bytes(const struct memory_input *in, int chunk, const st
     int end = first;
     for (int kind = 0; kind < in->pieces->num_kinds; kind++) {
         if (in->pieces->num_kinds > 1 && model_kind(in->model, kind).gradient == GRADIENT_NONE)
-            end = first +=
-                held->count[kind]; /* layers without gradients come first, and keep nothing */
+            /* layers without gradients come first, and keep nothing */
+            end = first += held->count[kind];
         if (plan->recompute == RECOMPUTE_SELECTIVE && held->count[kind] > 0 && counts_passes(in))
             most_bytes = fmax(most_bytes, in->pieces->at[kind].replayed_bytes);
         end += held->recomputed[kind];
