@@ -175,7 +175,7 @@ static int run(struct call *call, struct text out[2])
     return child > 0 && WIFEXITED(status) ? WEXITSTATUS(status) : EXIT_FAILED;
 }
 
-/* What the command printed, as text and, if it is a JSON object, also as structured content. To
+/* Returns the command's output as text and, if it is a JSON object, also as structured content. To
  * find no plan, or to reach the time limit, is an answer and no error. */
 static json_t *call_json(struct call *call)
 {

@@ -237,8 +237,8 @@ static void read_recompute(const struct megatron_args *from, struct job *job, st
     if (granularity != GRANULARITY_SELECTIVE)
         return;
     plan->recompute = RECOMPUTE_SELECTIVE;
-    if ((unsigned)from->recompute_modules !=
-        REPLAYS_CORE) /* which is the default when no module is named */
+    /* The attention core is what no module means. */
+    if ((unsigned)from->recompute_modules != REPLAYS_CORE)
         plan->replays = (unsigned)from->recompute_modules;
 }
 

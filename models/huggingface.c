@@ -459,7 +459,7 @@ static bool blame_key(const json_t *config, const struct family *family, struct 
     return false;
 }
 
-/* Of a config for text and images, the part for text, which names its own family; else `config`.
+/* Returns the text part of a config for text and images, which names its own family; else `config`.
  * The caller releases it. */
 static json_t *text_part(const json_t *config)
 {

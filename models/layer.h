@@ -57,9 +57,9 @@ extern const char *const fusion_names[NUM_FUSIONS + 1];
 struct layer_options {
     bool flash_attention; /* one fused kernel instead of scores, softmax, context */
     unsigned fusions;     /* bit set of enum fusion */
-    const struct unfused_ops
-        *unfused;     /* costs of ops that run as several kernels; NULL: each op is one kernel */
-    enum dtype dtype; /* type of activations and of GEMM inputs that are not quantised */
+    /* costs of ops that run as several kernels; NULL: each op is one kernel */
+    const struct unfused_ops *unfused;
+    enum dtype dtype;            /* type of activations and of GEMM inputs that are not quantised */
     const struct recipe *recipe; /* quantisation of a block's linear layers; NULL: none */
     int copies; /* quantised copies of a tensor that two products read: 1 (shared) or 2 (one each)
                  */

@@ -141,7 +141,7 @@ static json_t *splits_json(const struct space *space)
     return list;
 }
 
-/* Of a search, not of a fixed word: the base says the parts of that one. */
+/* The word of a searched recompute. A fixed one has its parts in the base. */
 static const char *recompute_word(const struct space *space, int i)
 {
     int recompute = space->recompute.at[i];

@@ -37,9 +37,9 @@ struct search_request {
     double host_memory_bytes;              /* of a node's host, for offloaded state; 0: no limit */
     const struct convergence *convergence; /* for OBJECTIVE_ACCURACY; NULL: the published one */
     const struct plan *also; /* a plan whose own values are in the space too; NULL: none */
-    struct plan
-        base;      /* everything that is not searched: precision, optimizer, dtypes, overlap ... */
-    int objective; /* enum objective */
+    /* everything that is not searched: precision, optimizer, dtypes, overlap ... */
+    struct plan base;
+    int objective;           /* enum objective */
     double max_memory_bytes; /* per GPU; 0: the GPU's own */
     double oom_risk;         /* most P(out of memory) of a plan; 0: whatever is predicted to fit */
     int top;                 /* plans wanted */

@@ -22,7 +22,7 @@ struct run {
     atomic_bool stop;
 };
 
-/* What the visitor needs: the walk and the worker that runs it. */
+/* The visitor's context: the walk and the worker that runs it. */
 struct visit {
     struct run *run;
     struct worker *worker;

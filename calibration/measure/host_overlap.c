@@ -104,9 +104,8 @@ static bool measure_works(struct host_pair *p, int most_blocks, int repeats,
                           struct host_overlaps *out, struct err *err)
 {
     bool ok = true;
-    int works = p->host->is_busy
-                    ? WORK_PRODUCTS + 1
-                    : NUM_HOST_WORKS; /* only products, as a profile stores only their slowdown */
+    /* Busy: only products, as a profile stores only their slowdown. */
+    int works = p->host->is_busy ? WORK_PRODUCTS + 1 : NUM_HOST_WORKS;
     for (int work = 0; work < works && ok; work++) {
         p->work = (enum host_work)work;
         ok = measure_one(p, most_blocks, repeats, out, err);

@@ -15,8 +15,8 @@
 struct setup {
     struct system system; /* --price, when given, replaces its cluster's price */
     struct model model;   /* with the seq, batch and tokens of the run; 0 tokens: not stated */
-    struct convergence_file
-        convergence;     /* constants for judging exchanges; source "": as shipped */
+    /* constants for judging exchanges; source "": as shipped */
+    struct convergence_file convergence;
     double memory_bytes; /* memory limit per GPU: all it has, or --max-memory */
     json_t *assumptions; /* sentences, most important first */
     struct arena arena;  /* of the plan's arrays */

@@ -173,8 +173,8 @@ __global__ void __launch_bounds__(BLOCK) key_gradients(backward_args b)
     long groups = a.sequences * a.kv_heads,
          tiles = (a.seq + ROWS<HEAD_DIM, drops> - 1) / ROWS<HEAD_DIM, drops>;
     long group = blockIdx.x % groups, sequence = group / a.kv_heads;
-    long key0 = blockIdx.x / groups % tiles *
-                ROWS<HEAD_DIM, drops>; /* the first keys, which most queries see, come first */
+    /* The first keys, which most queries see, come first. */
+    long key0 = blockIdx.x / groups % tiles * ROWS<HEAD_DIM, drops>;
     group %= a.kv_heads;
     int warp_row = (int)threadIdx.x / LANES * M * MMA_ROWS;
     T *keys = shared->keys + warp_row * tile_stride<HEAD_DIM>;
@@ -276,8 +276,8 @@ __global__ void __launch_bounds__(BLOCK) query_gradients(backward_args b)
     long heads = a.sequences * a.heads,
          tiles = (a.seq + ROWS<HEAD_DIM, drops> - 1) / ROWS<HEAD_DIM, drops>;
     long head = blockIdx.x % heads, sequence = head / a.heads;
-    long query0 = (tiles - 1 - blockIdx.x / heads) *
-                  ROWS<HEAD_DIM, drops>; /* the last queries, which see most keys, come first */
+    /* The last queries, which see most keys, come first. */
+    long query0 = (tiles - 1 - blockIdx.x / heads) * ROWS<HEAD_DIM, drops>;
     head %= a.heads;
     head_place at = head_at(a, sequence, head);
     int warp_row = (int)threadIdx.x / LANES * M * MMA_ROWS;
@@ -312,8 +312,8 @@ __global__ void __launch_bounds__(BLOCK) query_gradients(backward_args b)
             copy_keys<COLUMNS, HEAD_DIM, T>(&shared->stages[(key0 / COLUMNS + 1) % 2], b, at,
                                             key0 + COLUMNS);
         copies_commit();
-        if (key0 < query0 + warp_row +
-                       M * MMA_ROWS) { /* some of the warp's queries see some of these keys */
+        /* Some of the warp's queries see some of these keys. */
+        if (key0 < query0 + warp_row + M * MMA_ROWS) {
             accumulator scores[M][COLUMNS / MMA_COLUMNS] = {};
             accumulator gradients[M][COLUMNS / MMA_COLUMNS] = {};
             multiply_by_rows<M, COLUMNS, HEAD_DIM>(scores, queries, stage->keys);

@@ -17,7 +17,7 @@ static bool is_among(const int32_t *experts, long count, long expert)
     return false;
 }
 
-/* Of the experts not chosen yet, the one with the largest logit. */
+/* Finds the expert with the largest logit among those not chosen yet. */
 static int32_t next_expert(const struct route *route, const float *logits, const int32_t *experts,
                            long count)
 {

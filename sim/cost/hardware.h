@@ -304,8 +304,8 @@ struct stack {
     struct stack_unstated unstated;
     /* share of the profile's GEMM rate that the stack's libraries reach */
     double product_efficiency;
-    double attention_forward_efficiency, attention_backward_efficiency; /* the same of the profile's
-                                                                            attention rates */
+    /* shares of the profile's attention rates that the stack's own kernels reach */
+    double attention_forward_efficiency, attention_backward_efficiency;
     double optimizer_passes; /* memory traffic of the optimizer relative to one fused pass */
     bool leaves_vocab_odd;   /* a tensor rank's vocabulary is not padded */
     bool sums_rows_in_dtype; /* ranks with one expert add up their parts of its rows in 16 bits */

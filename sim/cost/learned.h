@@ -12,7 +12,7 @@
 
 enum { MOST_LEARNED = 256, MOST_LEARNED_GPUS = 16 };
 
-/* What was learned about one stack, with models of one sort. */
+/* The constants learned for one stack, with models of one sort. */
 struct learned_stack {
     char stack[48];
     bool experts;       /* learned from models with experts; else from dense ones */

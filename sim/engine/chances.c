@@ -9,8 +9,8 @@
 #include <stddef.h>
 #include <stdlib.h>
 
-static const double in_common =
-    0.25; /* share of an error's variance that all plans have in common */
+/* Share of an error's variance that all plans have in common. */
+static const double in_common = 0.25;
 
 /* Each class's share of a rival's time, and the half width of the rival's own error. */
 struct shares {

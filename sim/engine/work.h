@@ -23,10 +23,9 @@ struct work {
     double slowdown; /* factor on compute by the slowest chip */
     bool blocking;   /* compute waits for messages */
     bool validates;  /* a stage does not wait for the gradient norm of all stages */
-    struct data_groups data,
-        expert_data; /* expert_data is filled in only for models with experts */
-    struct boundary
-        *boundaries;    /* [stage]: boundary to the next stage; the last entry leads to the first */
+    struct data_groups data, expert_data; /* expert_data: for models with experts only */
+    /* [stage]: boundary to the next stage; the last entry leads to the first */
+    struct boundary *boundaries;
     int *lists;         /* room for two numbers a chunk */
     double *duration_s; /* [CHUNK_PASSES x chunk + pass]; CHUNK_WEIGHT is 0 in a whole backward */
     /* [chunk], if the schedule runs a forward and a backward as a pair: the time of the pair that

@@ -148,7 +148,7 @@ static bool has_pairs(const struct plan *plan)
     return generator && generator->pairs;
 }
 
-/* What a plan lacks for overlap=ep; NULL: nothing. Megatron Core asks the same
+/* Names the thing that a plan lacks for overlap=ep; NULL: nothing. Megatron Core asks the same
  * (transformer_config.py, overlap_moe_expert_parallel_comm): two microbatches share the GPU, so
  * what the backward replays must not send rows, and a pipeline needs chunks. */
 static const char *expert_overlap_lacks(const struct plan *plan)
