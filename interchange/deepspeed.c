@@ -142,7 +142,7 @@ bool deepspeed_job(const void *args, struct job *job, struct arena *arena, struc
     plan->tp = from->tp;
     plan->etp = job->model.experts > 0 ? from->tp : 1;
     plan->pp = from->stages;
-    plan->dp = (int)(job->num_gpus / ((long long)plan->tp * plan->pp));
+    plan->dp = job_data_ranks(job);
     plan->zero = plan->dp == 1 ? 0 : from->stage;
     if (plan_cuts(plan, STATE_PARAMETERS) && from->shard > 0 && from->shard < plan->dp)
         plan->shard = from->shard;

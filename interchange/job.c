@@ -2,6 +2,7 @@
 
 #include "sim/cost/generation.h"
 #include "sim/plan/axis.h"
+#include "sim/plan/ranks.h"
 #include "sim/plan/state_share.h"
 
 #include <string.h>
@@ -12,6 +13,12 @@ struct job job_begin(const struct stack *stack, const struct gpu *gpu)
                          .usual_overlaps = stack->overlaps & ((1u << NUM_PLAN_OVERLAPS) - 1),
                          .flash_default = stack->unstated.flash_default,
                          .one_connection = generations[gpu->arch].shares_queue };
+}
+
+int job_data_ranks(const struct job *job)
+{
+    int others = plan_ranks_but_data(&job->plan);
+    return others > 0 ? job->num_gpus / others : 0;
 }
 
 void job_set_overlaps(struct job *job, unsigned overlaps)

@@ -22,6 +22,9 @@ struct job {
 /* A job with default values and the defaults of this stack on this GPU. */
 struct job job_begin(const struct stack *stack, const struct gpu *gpu);
 
+/* The data ranks that the plan's other degrees leave of the GPUs, rounded down; 0: none. */
+int job_data_ranks(const struct job *job);
+
 /* The plan's own overlaps if it names them, else the stack's. */
 static inline unsigned job_overlaps(const struct job *job)
 {

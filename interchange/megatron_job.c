@@ -69,9 +69,7 @@ static void read_degrees(const struct megatron_args *from, struct job *job)
     if (from->tp_pp_dp)
         memcpy(plan->order, tp_pp_dp_order, sizeof plan->order);
     plan->microbatch = from->micro_batch > 0 ? from->micro_batch : 1;
-    plan->dp = 0;
-    if (plan->tp > 0 && plan->pp > 0 && plan->cp > 0)
-        plan->dp = (int)(job->num_gpus / ((long long)plan->tp * plan->pp * plan->cp));
+    plan->dp = job_data_ranks(job);
     if (from->global_batch > 0)
         job->model.batch = from->global_batch;
     else if (plan->dp > 0)

@@ -274,7 +274,7 @@ bool titan_job(const void *args, struct job *job, struct arena *arena, struct er
     plan->ep = from->ep;
     plan->etp = job->model.experts > 0 && from->ep == 1 ? from->tp : 1;
     plan->sp = from->sp && from->tp > 1;
-    plan->dp = (int)(job->num_gpus / ((long long)plan->tp * plan->pp * plan->cp));
+    plan->dp = job_data_ranks(job);
     if (plan->cp > 1)
         plan->context_comm = from->rotate == 0 ? CONTEXT_COMM_ALL_GATHER : CONTEXT_COMM_P2P;
     if (!read_chunks(from, job, arena, err))

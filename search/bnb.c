@@ -28,8 +28,6 @@ struct worker {
 
 struct bnb {
     const struct search *search;
-    struct evaluators own; /* used when the request brings none */
-    struct evaluators *evaluators;
     struct worker *workers;
     int jobs;
     struct families *found;   /* [worker] */
@@ -61,7 +59,8 @@ static bool must_stop(const struct bnb *bnb, struct worker *worker)
 static struct evaluator *evaluator_of(const struct bnb *bnb, struct worker *worker)
 {
     if (!worker->evaluator)
-        worker->evaluator = evaluators_of(bnb->evaluators, (int)(worker - bnb->workers));
+        worker->evaluator =
+            evaluators_of(bnb->search->request->evaluators, (int)(worker - bnb->workers));
     return worker->evaluator;
 }
 
@@ -333,7 +332,6 @@ static struct tally close_workers(struct bnb *bnb, struct arena *arena)
     struct tally sum = tally_new(arena);
     for (int i = 0; i < bnb->jobs; i++)
         tally_add(&sum, &bnb->workers[i].tally);
-    evaluators_release(&bnb->own);
     sum.timed_out |= !bnb->is_listed && !sum.was_interrupted;
     size_t left = bnb->families.count - bnb->next;
     if (tally_is_complete(&sum))
@@ -406,8 +404,7 @@ static struct tally find_best(const struct search *search, struct arena *arena,
     if (nothing_fits(search, arena, &why))
         return why;
     struct bnb bnb = bnb_new(search, search->request->top, arena);
-    bnb.evaluators = search->request->evaluators ? search->request->evaluators : &bnb.own;
-    evaluators_begin(bnb.evaluators, bnb.jobs, search->system, search->space->model);
+    evaluators_begin(search->request->evaluators, bnb.jobs, search->system, search->space->model);
     list_families(&bnb, arena);
     run_rounds(&bnb);
     if (search->request->progress)

@@ -42,6 +42,7 @@ struct tally search_best(const struct search *search, int top, struct arena *are
 struct tally bnb_best(const struct search *search, struct arena *arena, struct frontier *best,
                       double *least_s);
 
+/* search_run runs methods, with request->evaluators set. */
 bool bnb_run(const struct search *search, struct search_result *result, struct err *err);
 bool exhaustive_run(const struct search *search, struct search_result *result, struct err *err);
 

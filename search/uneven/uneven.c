@@ -324,8 +324,7 @@ struct uneven uneven_search(const struct search *search, const struct uneven_way
     struct rounds *rounds = ARENA_NEW(arena, struct rounds);
     rounds->search = search;
     rounds->way = way;
-    struct evaluators own = { 0 };
-    rounds->evaluators = search->request->evaluators ? search->request->evaluators : &own;
+    rounds->evaluators = search->request->evaluators;
     evaluators_begin(rounds->evaluators, jobs, search->system, search->space->model);
     rounds->lattice = lattice_new(search, rounds->evaluators,
                                   limit_of(search, best) * (1 - proof_tolerance), tally, arena);
@@ -335,7 +334,6 @@ struct uneven uneven_search(const struct search *search, const struct uneven_way
     struct uneven out = run_rounds(rounds, tally, &merged, arena);
     for (int i = 0; i < ROUND; i++)
         arena_release(&rounds->results[i].arena);
-    evaluators_release(&own);
     frontier_sort(&merged);
     *best = merged;
     return out;
