@@ -64,7 +64,7 @@ double loss_run_mean(const struct loss_run *run, int first, int end)
     return sum / (end - first);
 }
 
-/* --- the problem -------------------------------------------------------------------------- */
+/* --- the problem --------------------------------------------------------------------------- */
 
 static void add_stretches(struct fitting *f, const struct loss_run *run)
 {
@@ -196,7 +196,7 @@ static void solve(struct fitting *f, double *x)
     }
 }
 
-/* --- what is found ------------------------------------------------------------------------ */
+/* --- what is found ------------------------------------------------------------------------- */
 
 /* The largest share of any fitted loss above the least that a constant has. */
 static double largest_share(const struct fitting *f, const struct descent *descent, int constant)

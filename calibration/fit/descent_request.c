@@ -7,7 +7,7 @@
 
 enum { LEAST_STEPS = 30, RATES = 3 /* RATES: of a run with a fading learning rate */ };
 
-/* --- runs --------------------------------------------------------------------------------- */
+/* --- runs ---------------------------------------------------------------------------------- */
 
 static bool check_run(const struct loss_run *run, struct err *err)
 {
@@ -32,7 +32,7 @@ static bool check_run(const struct loss_run *run, struct err *err)
     return true;
 }
 
-/* --- what can be told apart --------------------------------------------------------------- */
+/* --- what can be told apart ---------------------------------------------------------------- */
 
 /* The floors of the loss; each has a constant times a factor that depends on the learning rate and
  * the number of ranks. */

@@ -20,7 +20,7 @@ static const double change_weight = 0.02;
 
 enum { MOST_CONSTANTS = 96, KEY_SIZE = 48 };
 
-/* --- which constants there are --------------------------------------------------------------- */
+/* --- which constants there are ------------------------------------------------------------- */
 
 struct constants {
     struct constant at[MOST_CONSTANTS];
@@ -56,7 +56,7 @@ static void list_constants(struct constants *out)
         add_constant(out, "stacks/", "", &stack_fields[i]);
 }
 
-/* --- sensitivities --------------------------------------------------------------------------- */
+/* --- sensitivities ------------------------------------------------------------------------- */
 
 /* The scored rows and their data; per-constant arrays have row k of constant c at [c * count +
  * k]. */
@@ -141,7 +141,7 @@ static void gather(struct evidence *e, const struct run_case *cases,
         measure_constant(e, i, jobs);
 }
 
-/* --- explanations ---------------------------------------------------------------------------- */
+/* --- explanations -------------------------------------------------------------------------- */
 
 double explain_errors(const double *errors, const double *sensitivities, int n, double most,
                       int *order)

@@ -13,7 +13,7 @@
 
 enum { NUM_FOLDS = 5, DIGITS = 3 };
 
-/* --- rows ------------------------------------------------------------------------------------ */
+/* --- rows ---------------------------------------------------------------------------------- */
 
 struct samples {
     struct width_row *at;
@@ -78,7 +78,7 @@ static bool load_samples(const struct fit_result *results, int num_results, cons
     return true;
 }
 
-/* --- coverage -------------------------------------------------------------------------------- */
+/* --- coverage ------------------------------------------------------------------------------ */
 
 /* The index of a family, or of the pooled widths (last) when it has none. */
 static int index_of(const struct family_widths *families, int count, const char *stack)
@@ -138,7 +138,7 @@ static void round_widths(struct family_widths *family)
     }
 }
 
-/* --- all shipped stacks ---------------------------------------------------------------------- */
+/* --- all shipped stacks -------------------------------------------------------------------- */
 
 /* Whether a stack states errors; without them, and without rows, its profile's are used. */
 static bool states_errors(const char *name, bool *out, struct err *err)
@@ -183,7 +183,7 @@ static bool list_stacks(const struct family_widths *found, int num_found, struct
     return ok;
 }
 
-/* --- memory ----------------------------------------------------------------------------------- */
+/* --- memory -------------------------------------------------------------------------------- */
 
 static int compare_memory(const void *a, const void *b)
 {

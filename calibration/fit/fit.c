@@ -22,7 +22,7 @@ struct work {
     double *weight, *predicted; /* m */
 };
 
-/* --- the problem ----------------------------------------------------------------------------- */
+/* --- the problem --------------------------------------------------------------------------- */
 
 static void set_constants(const struct work *w, const double *x)
 {
@@ -85,7 +85,7 @@ static void open_problem(struct work *w)
         w->weight[i] = weight_of(w, &w->rows->at[i]);
 }
 
-/* --- the answer ------------------------------------------------------------------------------ */
+/* --- the answer ---------------------------------------------------------------------------- */
 
 /* Rounds to three digits, but not beyond a bound. */
 static double rounded(double value, double min, double max)
@@ -181,7 +181,7 @@ static void score_sources(struct fit_result *out, const double *errors, bool is_
     }
 }
 
-/* --- cross-validation ------------------------------------------------------------------------ */
+/* --- cross-validation ---------------------------------------------------------------------- */
 
 static bool is_of_source(const struct work *w, int row, const char *source)
 {
@@ -289,7 +289,7 @@ static void cross_validate_all(struct work *w, struct fit_result *out)
     score_sources(out, errors, true);
 }
 
-/* --- a job ----------------------------------------------------------------------------------- */
+/* --- a job --------------------------------------------------------------------------------- */
 
 static void use_earlier(const struct fit_result *earlier, int num_earlier,
                         const struct observations *rows)
@@ -346,7 +346,7 @@ static void solve(struct work *w, struct fit_result *out)
     score_sources(out, errors, false);
 }
 
-/* --- without a source ------------------------------------------------------------------------ */
+/* --- without a source ---------------------------------------------------------------------- */
 
 /* Whether the source has rows in the job, or a share in a constant of an earlier one. */
 static bool depends_on(const char *source, const struct fit_result *earlier, int num_earlier,

@@ -106,7 +106,7 @@ const size_t num_fit_job_fields = LENGTH(fit_job_fields);
 const size_t num_fit_constant_fields = LENGTH(fit_constant_fields);
 const size_t num_fit_rows_fields = LENGTH(fit_rows_fields);
 
-/* --- constants ------------------------------------------------------------------------------- */
+/* --- constants ----------------------------------------------------------------------------- */
 
 static bool read_bound(const struct constant *constant, const json_t *object, const char *key,
                        double usual, double *out, struct err *err)
@@ -180,7 +180,7 @@ static bool read_constants(struct fit_table *table, json_t *files, struct fit_jo
            err_set(err, ERR_INPUT, "constants", "expected at least one; found none");
 }
 
-/* --- rows ------------------------------------------------------------------------------------ */
+/* --- rows ---------------------------------------------------------------------------------- */
 
 static bool read_ids(struct fit_table *table, const json_t *ids, struct fit_rows *out,
                      struct err *err)
@@ -253,7 +253,7 @@ static bool read_rows(struct fit_table *table, const json_t *list, struct fit_jo
     return true;
 }
 
-/* --- jobs ------------------------------------------------------------------------------------ */
+/* --- jobs ---------------------------------------------------------------------------------- */
 
 static bool is_taken(const struct fit_table *table, const char *name)
 {
@@ -273,7 +273,7 @@ static bool read_job(struct fit_table *table, const json_t *object, struct fit_j
            (out->is_middle || read_rows(table, json_object_get(object, "rows"), out, err));
 }
 
-/* --- curves ---------------------------------------------------------------------------------- */
+/* --- curves -------------------------------------------------------------------------------- */
 
 static bool read_knots(const json_t *knots, struct curve *out, struct err *err)
 {

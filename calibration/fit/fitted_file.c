@@ -14,7 +14,7 @@ static const char stacks[] = "stacks/";
 
 enum { MOST_CORRELATIONS = 5 };
 
-/* --- what is said of a fit ------------------------------------------------------------------- */
+/* --- what is said of a fit ----------------------------------------------------------------- */
 
 static json_t *rounded(double value, int digits)
 {
@@ -117,7 +117,7 @@ static json_t *residuals_json(const struct fit_result *result, const char *file)
     return object;
 }
 
-/* --- rows ------------------------------------------------------------------------------------ */
+/* --- rows ---------------------------------------------------------------------------------- */
 
 static bool changes(const struct fit_result *result, const char *file)
 {
@@ -158,7 +158,7 @@ static json_t *fitted_on(const json_t *shipped, const char *file, const struct f
     return list;
 }
 
-/* --- the file -------------------------------------------------------------------------------- */
+/* --- the file ------------------------------------------------------------------------------ */
 
 static void add_file(struct fitted_files *files, const char *file, struct arena *arena)
 {

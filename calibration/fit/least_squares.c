@@ -42,7 +42,7 @@ static double between(double x, double min, double max)
     return fmin(fmax(x, min), max);
 }
 
-/* --- cost and its derivatives ---------------------------------------------------------------- */
+/* --- cost and its derivatives -------------------------------------------------------------- */
 
 static double prior_distance(const struct least_squares *problem, const double *x, int j)
 {
@@ -127,7 +127,7 @@ static void find_held(const struct least_squares *problem, const double *x, stru
                         (x[j] >= problem->max[j] && w->gradient[j] < 0);
 }
 
-/* --- linear algebra -------------------------------------------------------------------------- */
+/* --- linear algebra ------------------------------------------------------------------------ */
 
 /* Computes the Cholesky factor of a symmetric positive matrix in place, in the lower triangle. */
 static bool factor(double *matrix, int n)
@@ -171,7 +171,7 @@ static void damp(const struct least_squares *problem, struct workspace *w, doubl
         }
 }
 
-/* --- steps ----------------------------------------------------------------------------------- */
+/* --- steps --------------------------------------------------------------------------------- */
 
 /* Computes a step with this damping, clipped to the bounds; returns the largest move of any
  * parameter. */
@@ -237,7 +237,7 @@ struct least_squares_end least_squares_solve(const struct least_squares *problem
     return end;
 }
 
-/* --- how sure -------------------------------------------------------------------------------- */
+/* --- how sure ------------------------------------------------------------------------------ */
 
 static double mean_square(const struct least_squares *problem, const double *x,
                           const double *residual)

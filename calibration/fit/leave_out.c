@@ -7,7 +7,7 @@
 #include <math.h>
 #include <string.h>
 
-/* --- refits ---------------------------------------------------------------------------------- */
+/* --- refits -------------------------------------------------------------------------------- */
 
 static bool refit(const struct fit_table *table, int jobs, struct left_out *out, struct err *err)
 {
@@ -24,7 +24,7 @@ static bool refit(const struct fit_table *table, int jobs, struct left_out *out,
     return true;
 }
 
-/* --- tiers ----------------------------------------------------------------------------------- */
+/* --- tiers --------------------------------------------------------------------------------- */
 
 /* Whether whole runs on the system's GPU, or with its stack, are left. Micro-benchmarks of a
  * sibling's products are no runs. */
@@ -58,7 +58,7 @@ enum tier left_out_tier(const struct left_out *of)
     return (enum tier)most;
 }
 
-/* --- rows ------------------------------------------------------------------------------------ */
+/* --- rows ---------------------------------------------------------------------------------- */
 
 static double half_width(const struct family_widths *family, const struct run_prediction *predicted)
 {

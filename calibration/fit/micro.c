@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* --- tables ---------------------------------------------------------------------------------- */
+/* --- tables -------------------------------------------------------------------------------- */
 
 /* A CSV file whose columns are found by name. */
 struct table {
@@ -135,7 +135,7 @@ static bool load(const char *path, const struct fit_rows *rows, struct system *s
     return err->code == ERR_NONE;
 }
 
-/* --- matrix products ------------------------------------------------------------------------- */
+/* --- matrix products ----------------------------------------------------------------------- */
 
 /* Bytes of an element of the sum that a product adds to, by its layout's words; 0: it adds to none.
  */
@@ -180,7 +180,7 @@ bool micros_load_products(const char *path, const struct fit_rows *rows, struct 
     return load(path, rows, system, arena, columns, read_product, out, err);
 }
 
-/* --- collectives ----------------------------------------------------------------------------- */
+/* --- collectives --------------------------------------------------------------------------- */
 
 static bool find_collective(const char *name, enum collective *out)
 {
@@ -224,7 +224,7 @@ bool micros_load_collectives(const char *path, const struct fit_rows *rows, stru
     return load(path, rows, system, arena, columns, read_collective, out, err);
 }
 
-/* --- other operations ------------------------------------------------------------------------ */
+/* --- other operations ---------------------------------------------------------------------- */
 
 /* Names of ops in a probe's rows; its other rows are about the host or several kernels. */
 static const struct {

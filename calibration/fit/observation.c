@@ -18,7 +18,7 @@ struct loaded_system {
     struct loaded_system *older;
 };
 
-/* --- which rows ------------------------------------------------------------------------------ */
+/* --- which rows ---------------------------------------------------------------------------- */
 
 static int compare_ints(const void *a, const void *b)
 {
@@ -73,7 +73,7 @@ static struct observation *add(struct observations *to)
     return added;
 }
 
-/* --- runs ------------------------------------------------------------------------------------ */
+/* --- runs ---------------------------------------------------------------------------------- */
 
 /* Columns of runs that a filter, the key "where" of a job's rows, may name. */
 static const struct {
@@ -221,7 +221,7 @@ static bool load_runs(const struct fit_rows *rows, struct observations *out, str
     return add_runs(out, &all, chosen, n, rows, err);
 }
 
-/* --- micro-benchmarks ------------------------------------------------------------------------ */
+/* --- micro-benchmarks ---------------------------------------------------------------------- */
 
 static struct system *load_system(const struct fit_rows *rows, struct observations *out,
                                   struct err *err)
@@ -278,7 +278,7 @@ static bool load_ops(const struct fit_rows *rows, struct observations *out, stru
     return load_micros(micros_load_ops, rows, out, err);
 }
 
-/* --- all kinds ------------------------------------------------------------------------------- */
+/* --- all kinds ----------------------------------------------------------------------------- */
 
 const struct observation_kind observation_kinds[] = {
     { "runs", "steps of training: columns of runs.csv", load_runs },

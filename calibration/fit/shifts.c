@@ -43,7 +43,7 @@ static const struct field file_fields[] = {
 };
 // clang-format on
 
-/* --- the file -------------------------------------------------------------------------------- */
+/* --- the file ------------------------------------------------------------------------------ */
 
 static bool read_needs(const json_t *list, struct source_shift *out, struct err *err)
 {
@@ -129,7 +129,7 @@ void source_shifts_release(struct source_shifts *shifts)
     *shifts = (struct source_shifts){ 0 };
 }
 
-/* --- from errors ----------------------------------------------------------------------------- */
+/* --- from errors --------------------------------------------------------------------------- */
 
 /* Nine in ten of normal errors lie within 1.645 standard deviations. A percentile, as the few rows
  * that something else slowed are no scatter. */
@@ -188,7 +188,7 @@ void source_shifts_find(const struct left_out *sources, int count, struct source
             add_shift(&sources[i], (enum tier)tier, out);
 }
 
-/* --- widths ---------------------------------------------------------------------------------- */
+/* --- widths -------------------------------------------------------------------------------- */
 
 double shift_covers(const struct source_shift *of, double width)
 {

@@ -10,7 +10,7 @@ enum { STEPS = 200 };
 /* A family's rows count as at most this many when all are pooled. */
 static const double most_weight = 20;
 
-/* --- variances ------------------------------------------------------------------------------- */
+/* --- variances ----------------------------------------------------------------------------- */
 
 static double variance_of(const struct width_row *row, const double *v)
 {
@@ -54,7 +54,7 @@ static void maximise(const struct width_rules *rules, const struct width_row *ro
     }
 }
 
-/* --- scales ---------------------------------------------------------------------------------- */
+/* --- scales -------------------------------------------------------------------------------- */
 
 struct scaled {
     double size, weight;
@@ -82,7 +82,7 @@ static double scale_of(struct scaled *sorted, int n)
     return n > 0 ? sorted[n - 1].size : normal_90;
 }
 
-/* --- families -------------------------------------------------------------------------------- */
+/* --- families ------------------------------------------------------------------------------ */
 
 static int end_of_family(const struct width_row *rows, int count, int first)
 {

@@ -15,7 +15,7 @@ static double normal_reach(double share)
     return normal_quantile((1 + share) / 2);
 }
 
-/* --- the prior ------------------------------------------------------------------------------- */
+/* --- the prior ----------------------------------------------------------------------------- */
 
 bool learn_prior_find(const struct source_shifts *shifts, const char *without,
                       struct learn_prior *out, struct err *err)
@@ -39,7 +39,7 @@ bool learn_prior_find(const struct source_shifts *shifts, const char *without,
     return true;
 }
 
-/* --- rows that can be used ------------------------------------------------------------------- */
+/* --- rows that can be used ----------------------------------------------------------------- */
 
 static double log_ratio(const struct run_case *of, const struct run_prediction *predicted)
 {
@@ -79,7 +79,7 @@ static void drop_repeats(const struct run_case *cases, int count, const char **r
                 reason[i] = "the same configuration was measured again, further down";
 }
 
-/* --- ratios ---------------------------------------------------------------------------------- */
+/* --- ratios -------------------------------------------------------------------------------- */
 
 /* Sums over the rows of one stack and one sort of model. */
 struct sums {

@@ -39,7 +39,7 @@ const struct log_format log_formats[] = {
 // clang-format on
 const int num_log_formats = LENGTH(log_formats);
 
-/* --- lines ----------------------------------------------------------------------------------- */
+/* --- lines --------------------------------------------------------------------------------- */
 
 /* Removes colours: ESC [ ... letter. */
 static void drop_colours(char *line)
@@ -94,7 +94,7 @@ static const struct log_format *format_of(const char *line)
     return NULL;
 }
 
-/* --- steps ----------------------------------------------------------------------------------- */
+/* --- steps --------------------------------------------------------------------------------- */
 
 struct step {
     double number; /* -1: not printed */
@@ -205,7 +205,7 @@ static void read_memory(const char *line, struct train_log *out)
         out->memory_bytes = fmax(out->memory_bytes, number_behind(line, "max reserved: ") * mib);
 }
 
-/* --- the middle ------------------------------------------------------------------------------ */
+/* --- the middle ---------------------------------------------------------------------------- */
 
 static double middle(const struct steps *steps, bool is_time, struct train_log *out)
 {

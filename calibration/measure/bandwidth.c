@@ -40,7 +40,7 @@ static double value_bytes(const struct traffic *t, const struct traffic_op *op)
     return elements * t->element_bytes + op->bytes;
 }
 
-/* --- ops ------------------------------------------------------------------------------------ */
+/* --- ops ----------------------------------------------------------------------------------- */
 
 /* The second half of the input area. */
 static void *other_half(const struct traffic *t)
@@ -150,7 +150,7 @@ static const struct traffic_op ops[] = {
 // clang-format on
 enum { NUM_OPS = LENGTH(ops) };
 
-/* --- memory --------------------------------------------------------------------------------- */
+/* --- memory -------------------------------------------------------------------------------- */
 
 /* Fills the area with numbers uniform over -0.5 to 0.5, copied until it is full. */
 static bool fill_area(const struct traffic *t, char *area, struct err *err)
@@ -206,7 +206,7 @@ static void close_traffic(struct traffic *t)
     free(t->ids_on_host);
 }
 
-/* --- times ---------------------------------------------------------------------------------- */
+/* --- times --------------------------------------------------------------------------------- */
 
 struct size {
     long rows, width;
@@ -308,7 +308,7 @@ bool bandwidth_measure(struct host_rank *host, double most_bytes, double seconds
     return ok;
 }
 
-/* --- the fit -------------------------------------------------------------------------------- */
+/* --- the fit ------------------------------------------------------------------------------- */
 
 /* The cold op's time minus note_s; at least 0. */
 static double own_s(const struct bandwidths *measured, int i)

@@ -49,7 +49,7 @@ static int cut(char *line, char *words[MOST_WORDS])
     return count;
 }
 
-/* --- which collective ----------------------------------------------------------------------- */
+/* --- which collective ---------------------------------------------------------------------- */
 
 struct spelling {
     const char *word; /* in lower case, without separators */
@@ -80,7 +80,7 @@ static int find_kind(const char *text)
     return -1;
 }
 
-/* --- rows ----------------------------------------------------------------------------------- */
+/* --- rows ---------------------------------------------------------------------------------- */
 
 static bool read_number(const char *word, double *out)
 {
@@ -144,7 +144,7 @@ static bool read_file(const char *path, read_line *read, void *context, struct c
     return ok;
 }
 
-/* --- nccl-tests ----------------------------------------------------------------------------- */
+/* --- nccl-tests ---------------------------------------------------------------------------- */
 
 struct hosts {
     char *names[MOST_HOSTS];
@@ -215,7 +215,7 @@ bool bench_output_read_nccl(const char *path, struct curve *out, struct err *err
     return read_file(path, read_nccl_line, &hosts, out, err);
 }
 
-/* --- OSU ------------------------------------------------------------------------------------ */
+/* --- OSU ----------------------------------------------------------------------------------- */
 
 /* The size of the whole buffer. For all-gather, OSU prints the size of one rank's part. */
 static double whole_bytes(const struct curve *curve, double bytes)

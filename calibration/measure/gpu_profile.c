@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* --- files ---------------------------------------------------------------------------------- */
+/* --- files --------------------------------------------------------------------------------- */
 
 static bool load_gpu(const char *name, struct gpu *gpu, struct err *err)
 {
@@ -44,7 +44,7 @@ bool gpu_is_known(const struct nvml_words *words, struct err *err)
     return ok;
 }
 
-/* --- what was measured ---------------------------------------------------------------------- */
+/* --- what was measured --------------------------------------------------------------------- */
 
 /* Writes the bandwidth that was fitted to all memory-bound ops, or else the bandwidth of one large
  * copy. kernel_s is at least the time of an empty kernel. */
@@ -113,7 +113,7 @@ static json_t *profile_json(const struct host_measured *m, const struct gpu_log 
     return json;
 }
 
-/* --- the file ------------------------------------------------------------------------------- */
+/* --- the file ------------------------------------------------------------------------------ */
 
 static json_t *cluster_json(const struct gpu *gpu, const char *source, json_t *profile,
                             json_t *level, json_t *stack)

@@ -29,7 +29,7 @@ struct sweep {
     struct err *err;
 };
 
-/* --- memory --------------------------------------------------------------------------------- */
+/* --- memory -------------------------------------------------------------------------------- */
 
 /* Sizes of the arrays in bytes, divided by the square of load->side. ARRAY_BYTES: four sides by
  * three sides of 16-bit values; NUMBER_BYTES: eight sides by one side of fp32 values. On a GPU with
@@ -105,7 +105,7 @@ static void give_back_memory(struct sweep *s)
     api->free(s->host->device, s->stream, s->scratch);
 }
 
-/* --- one op --------------------------------------------------------------------------------- */
+/* --- one op -------------------------------------------------------------------------------- */
 
 static struct attention attention_of(const struct swept *op)
 {
@@ -219,7 +219,7 @@ static bool measure(struct sweep *s, struct swept op)
     return true;
 }
 
-/* --- grids ---------------------------------------------------------------------------------- */
+/* --- grids --------------------------------------------------------------------------------- */
 
 static bool measure_passes(struct sweep *s, int kind, long m, long n, long k, long batch)
 {

@@ -57,7 +57,7 @@ static struct model with_layers(const struct model *model, int layers)
     return deeper;
 }
 
-/* --- measuring ------------------------------------------------------------------------------ */
+/* --- measuring ----------------------------------------------------------------------------- */
 
 /* Bytes of weights, gradients, masters and moments, and of the values that every layer keeps per
  * microbatch. */
@@ -156,7 +156,7 @@ bool held_out_measure(struct host_rank *host, const struct stack *stack, bool is
     return true;
 }
 
-/* --- against the file ----------------------------------------------------------------------- */
+/* --- against the file ---------------------------------------------------------------------- */
 
 /* Reads the cluster file as a system of one device. */
 static bool read_system(const json_t *cluster, struct system *out, struct err *err)

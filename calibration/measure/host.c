@@ -32,7 +32,7 @@ struct work {
     struct budget budget;
 };
 
-/* --- time ----------------------------------------------------------------------------------- */
+/* --- time ---------------------------------------------------------------------------------- */
 
 /* The time limit of a calibration pass and the expected time of each part, in seconds. The numbers
  * for host cores were measured on one host; the numbers for GPUs are estimates. A part that gets
@@ -134,7 +134,7 @@ static bool measure_curves(struct work *w, struct err *err)
     return num_ranks < 2 || measure_curve(w, CURVE_POINT_TO_POINT, 2, err);
 }
 
-/* --- other programs ------------------------------------------------------------------------- */
+/* --- other programs ------------------------------------------------------------------------ */
 
 /* How long want_core spins: longer than a scheduler's time slice. */
 static const double wanting_s = 0.06;
@@ -200,7 +200,7 @@ static bool take_core_share(struct work *w, const struct core_time *before, stru
     return ok;
 }
 
-/* --- the machine ---------------------------------------------------------------------------- */
+/* --- the machine --------------------------------------------------------------------------- */
 
 static bool measure_streams(struct work *w, struct err *err)
 {
@@ -250,7 +250,7 @@ static bool measure_machine(struct work *w, struct err *err)
            measure_overlaps(w, err);
 }
 
-/* --- ops ------------------------------------------------------------------------------------ */
+/* --- ops ----------------------------------------------------------------------------------- */
 
 static void take_reading(struct work *w)
 {

@@ -17,7 +17,7 @@ enum { WARM_UPS = 3, LEAST_REPEATS = 7, MOST_REPEATS = 201 };
  * computes between two exchanges, so socket buffers are no longer cached. */
 enum { PASSING_BYTES = 8 << 20 };
 
-/* --- what others take ----------------------------------------------------------------------- */
+/* --- what others take ---------------------------------------------------------------------- */
 
 /* Ranks leave a barrier one after another; a rank within this time is not late. */
 static const double leaving_s = 50e-6;
@@ -45,7 +45,7 @@ double exchange_quiet_s(const struct exchange_time *times, int count)
     return typical_s;
 }
 
-/* --- collectives and messages --------------------------------------------------------------- */
+/* --- collectives and messages -------------------------------------------------------------- */
 
 /* The settings that all repeats of one measurement share. */
 struct timed_call {
@@ -332,7 +332,7 @@ bool host_curve_measure(struct host_rank *host, int kind, int num_ranks,
     return ok;
 }
 
-/* --- memory ------------------------------------------------------------------------------- */
+/* --- memory -------------------------------------------------------------------------------- */
 
 /* Timed on the stream: a GPU's copy takes microseconds, and the host thread may lose its core
  * meanwhile. */

@@ -13,7 +13,7 @@ enum {
     MOST_SAMPLES = 10 * HOST_SHAPE_LAYERS * MOST_STEPS
 };
 
-/* --- samples -------------------------------------------------------------------------------- */
+/* --- samples ------------------------------------------------------------------------------- */
 
 struct samples {
     struct host_op op;
@@ -135,7 +135,7 @@ static bool run_steps(struct host_run *run, int num_steps, long step, struct sha
     return true;
 }
 
-/* --- statistics ----------------------------------------------------------------------------- */
+/* --- statistics ---------------------------------------------------------------------------- */
 
 static struct host_time summarise(struct samples *samples)
 {

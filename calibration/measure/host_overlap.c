@@ -10,7 +10,7 @@
 enum { WARM_UPS = 3, LEAST_REPEATS = 3, MOST_REPEATS = 7 };
 enum { BATCH_MS = 60, MOST_SLOWDOWN = 10 };
 
-/* --- one beside the other ------------------------------------------------------------------- */
+/* --- one beside the other ------------------------------------------------------------------ */
 
 /* Times until compute and collectives end, from a common start. */
 static bool time_pair(const struct host_pair *p, bool computes, bool exchanges, double *compute_s,
@@ -81,7 +81,7 @@ static bool measure_pair(struct host_pair *p, int repeats, struct host_slowdown 
     return true;
 }
 
-/* --- all pairs ------------------------------------------------------------------------------ */
+/* --- all pairs ----------------------------------------------------------------------------- */
 
 static const enum comm_kind collectives[] = { COMM_ALL_REDUCE, COMM_ALL_GATHER,
                                               COMM_REDUCE_SCATTER };

@@ -65,7 +65,7 @@ void host_pair_exchange(const struct host_pair *p)
     p->host->comm_api->issue(&call);
 }
 
-/* --- a life --------------------------------------------------------------------------------- */
+/* --- a life -------------------------------------------------------------------------------- */
 
 static void *take(struct host_pair *p, size_t bytes, struct err *err)
 {

@@ -16,7 +16,7 @@
 
 const char host_gpu_name[] = NAME "-core";
 
-/* --- tables --------------------------------------------------------------------------------- */
+/* --- tables -------------------------------------------------------------------------------- */
 
 static struct kernel *table_of(struct kernel *kernels, int *count, const struct host_op *op)
 {
@@ -92,7 +92,7 @@ double *host_left_out(const struct kernel *kernels, int num_kernels, int kind, i
     return errors;
 }
 
-/* --- words ---------------------------------------------------------------------------------- */
+/* --- words --------------------------------------------------------------------------------- */
 
 /* The value of the first line "key : value" in /proc/cpuinfo; "" without one. */
 static void cpu_word(const char *key, char *value, size_t size)
@@ -134,7 +134,7 @@ void host_source_words(const struct host_measured *measured, char *text, size_t 
              library);
 }
 
-/* --- JSON ----------------------------------------------------------------------------------- */
+/* --- JSON ---------------------------------------------------------------------------------- */
 
 static json_t *quantity(double value, enum quantity of)
 {

@@ -135,7 +135,7 @@ bool host_rank_most(struct host_rank *host, struct group *group, double *numbers
     return reduce(host, group, REDUCTION_MAX, numbers, count, err);
 }
 
-/* --- runs ----------------------------------------------------------------------------------- */
+/* --- runs ---------------------------------------------------------------------------------- */
 
 struct layer_options host_layer_options(const struct stack *stack, const struct plan *plan)
 {

@@ -20,7 +20,7 @@ static json_t *header_of(const struct host_shapes *shapes)
     return names;
 }
 
-/* --- the file ------------------------------------------------------------------------------- */
+/* --- the file ------------------------------------------------------------------------------ */
 
 static bool append(const struct host_resume *resume, const char *mode, const json_t *line,
                    struct err *err)
@@ -73,7 +73,7 @@ void host_resume_close(struct host_resume *resume)
     free(resume);
 }
 
-/* --- ops ------------------------------------------------------------------------------------ */
+/* --- ops ----------------------------------------------------------------------------------- */
 
 static json_t *op_json(const struct host_op *op)
 {

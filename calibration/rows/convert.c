@@ -5,7 +5,7 @@
 #include <math.h>
 #include <string.h>
 
-/* --- for all parts --------------------------------------------------------------------------- */
+/* --- for all parts ------------------------------------------------------------------------- */
 
 bool row_skip(struct err *err, const char *column, const char *reason)
 {
@@ -35,7 +35,7 @@ void convert_assume(const struct conversion *of, const char *text)
         of->out->assumptions[of->out->num_assumptions++] = text;
 }
 
-/* --- the row --------------------------------------------------------------------------------- */
+/* --- the row ------------------------------------------------------------------------------- */
 
 /* Frameworks print allocated bytes, unless the row says otherwise. */
 static void read_memory_kind(const struct conversion *of)

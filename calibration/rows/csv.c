@@ -83,7 +83,7 @@ bool csv_read(struct csv *in, struct csv_record *out, struct err *err)
     return true;
 }
 
-/* --- text ----------------------------------------------------------------------------------- */
+/* --- text ---------------------------------------------------------------------------------- */
 
 /* Checks UTF-8, as parts of the text are shown on terminals and written as JSON. */
 static bool check_text(const char *path, const char *text, size_t length, struct err *err)
@@ -101,7 +101,7 @@ static bool check_text(const char *path, const char *text, size_t length, struct
     return true;
 }
 
-/* --- whole files ----------------------------------------------------------------------------- */
+/* --- whole files --------------------------------------------------------------------------- */
 
 bool csv_open(const char *path, struct arena *arena, struct csv *out, struct err *err)
 {

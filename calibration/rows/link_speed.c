@@ -8,7 +8,7 @@
 #include <string.h>
 #include <strings.h>
 
-/* --- words ----------------------------------------------------------------------------------- */
+/* --- words --------------------------------------------------------------------------------- */
 
 /* Reads "Gb" but not "GB", as 80GB is memory. NULL: no unit here. */
 static const char *read_unit(const char *text, double *bits)
@@ -101,7 +101,7 @@ struct link_speed link_speed_read(const char *words)
     return none;
 }
 
-/* --- levels ---------------------------------------------------------------------------------- */
+/* --- levels -------------------------------------------------------------------------------- */
 
 double link_speed_of_gpu(const struct link_speed *speed, int node_gpus)
 {

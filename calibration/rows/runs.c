@@ -50,7 +50,7 @@ static const struct column columns[] = {
 // clang-format on
 enum { NUM_COLUMNS = LENGTH(columns) };
 
-/* --- rows ----------------------------------------------------------------------------------- */
+/* --- rows ---------------------------------------------------------------------------------- */
 
 static void *member(struct run_row *row, const struct column *column)
 {

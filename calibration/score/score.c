@@ -8,7 +8,7 @@
 
 const char *const score_kind_names[NUM_SCORE_KINDS] = { "sources", "dense", "moe", "memory" };
 
-/* --- one set of errors ----------------------------------------------------------------------- */
+/* --- one set of errors --------------------------------------------------------------------- */
 
 static int compare_sizes(const void *a, const void *b)
 {
@@ -37,7 +37,7 @@ struct score score_errors(double *errors, int n)
     return score;
 }
 
-/* --- rows ------------------------------------------------------------------------------------ */
+/* --- rows ---------------------------------------------------------------------------------- */
 
 double run_measured_bytes(const struct run_row *row)
 {
@@ -81,7 +81,7 @@ static bool is_core_with_memory(const struct run_case *of)
     return of->row->core && run_measured_bytes(of->row) > 0;
 }
 
-/* --- groups ---------------------------------------------------------------------------------- */
+/* --- groups -------------------------------------------------------------------------------- */
 
 /* A row without a group is a group of its own. */
 static int compare_groups(const struct run_case *x, const struct run_case *y)
@@ -117,7 +117,7 @@ static int last_of_groups(const struct run_case *cases, int count,
     return groups;
 }
 
-/* --- sources --------------------------------------------------------------------------------- */
+/* --- sources ------------------------------------------------------------------------------- */
 
 /* One scored group. */
 struct entry {
@@ -201,7 +201,7 @@ static void list_sources(const struct run_case *cases, int count, struct arena *
     }
 }
 
-/* --- all ------------------------------------------------------------------------------------- */
+/* --- all ----------------------------------------------------------------------------------- */
 
 static int compare_entries(const void *a, const void *b)
 {

@@ -6,21 +6,22 @@
 
 #include <math.h>
 
-/* Saved bytes of all parameters, without the 4 bytes in which an optimizer widens fp16 gradients.
- */
+/* Saved bytes of all parameters: weights and optimizer state. The 4-byte copy of an fp16 gradient
+ * that the optimizer makes in a step is not saved. */
 static double saved_bytes(const struct model *model, const struct plan *plan)
 {
     struct state_bytes state = plan_state_bytes(plan, model);
     double of_each = state.weights + state.optimizer - (plan_state_widens(plan) ? 4 : 0);
     double bytes = model_parameters(model) * of_each;
-    if (!model_trains_all(model)) /* the frozen weights are saved elsewhere */
+    if (!model_trains_all(model)) /* frozen weights do not change, so they are not saved again */
         return model_trained_parameters(model) * of_each;
     if (plan_matrices_apart(plan))
         bytes -= model_matrix_parameters(model) * (state.optimizer - state.matrix_optimizer);
     return bytes;
 }
 
-/* The part of a rank's state that no other rank copies. An offloaded optimizer's is on the host. */
+/* The bytes that a rank copies from its GPU to its host: its part of the state, without what an
+ * offloaded optimizer already keeps on the host. */
 static double own_bytes(const struct plan *plan, const struct stage_memory *stage)
 {
     double replicas = plan_replicas(plan);

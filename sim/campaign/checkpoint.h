@@ -1,4 +1,5 @@
-/* sim/campaign/checkpoint.h - the bytes of a plan's checkpoint, and how long each way takes.
+/* sim/campaign/checkpoint.h - the bytes of a plan's checkpoint, and how long it takes to copy them
+ * to the host, to a peer's memory and to storage.
  *
  * A checkpoint holds each parameter's weight and optimizer state once: 2 + 12 bytes with Adam in
  * bf16. Ranks that hold the same state write equal parts of it. */
@@ -10,14 +11,15 @@
 
 struct checkpoint {
     double bytes;
-    double storage_bytes_per_s; /* of all hosts together */
-    double copy_s;              /* from a GPU to its host, for the GPU that takes longest */
+    double storage_bytes_per_s; /* storage bandwidth of all hosts together */
+    double copy_s;              /* copy from GPU to host, on the slowest rank */
     double storage_s;           /* to write to storage, or to read from it */
-    /* from each host to its peer's memory, over all of its network cards; 0: no peer */
+    /* copy from each host to its peer's memory, over all of its network cards; 0: there is no
+     * peer */
     double peer_s;
 };
 
-/* stages: memory of the plan's stages. */
+/* `stages` has the memory of each pipeline stage of the plan. */
 struct checkpoint checkpoint_of(const struct system *system, const struct model *model,
                                 const struct plan *plan, const struct stage_memory *stages);
 

@@ -5,11 +5,11 @@
 #include <math.h>
 #include <string.h>
 
-/* Ying et al. 2021: ResNet-50 on 32 nodes over one-peer exponential graphs reached all-reduce's
- * accuracy (76.27 and 76.25 %) in 14,074 steps on shuffled data, where n^3 beta^4 C^2 is 32^3 x
- * (2/3)^4 x 3^2 = 58,254. Huang et al. 2022: ResNet-18 on 8 workers with 5 % top-k reached it on
- * CIFAR-10 (94.35 and 93.99 %) in about 200 epochs of 98 steps, where n^3 (1-delta)^2 / delta^4 is
- * 7.4e7. */
+/* Ying et al. 2021: ResNet-50 on 32 nodes over one-peer exponential graphs reached 76.27 % and
+ * all-reduce 76.25 %, both in 14,074 steps on shuffled data; n^3 beta^4 C^2 is 32^3 x (2/3)^4 x 3^2
+ * = 58,254 there. Huang et al. 2022: ResNet-18 on 8 workers with 5 % top-k matched all-reduce on
+ * CIFAR-10 (94.35 and 93.99 %) in about 200 epochs of 98 steps; n^3 (1-delta)^2 / delta^4 is 7.4e7
+ * there. The symbols are explained in convergence.h. */
 const struct convergence convergence_published = { .mixing_scale = 14074.0 / 58254,
                                                    .memory_scale = 200 * 98 / 7.4e7 };
 
@@ -65,7 +65,7 @@ static double sum_of_powers(double beta, double period)
     return (1 - pow(beta, period)) / (1 - beta);
 }
 
-/* Number of groups that mix. */
+/* Number of groups that exchange with each other; the ranks of a group act as one. */
 static int num_groups(const struct exchange_use *use)
 {
     return use->num_ranks / use->group;
@@ -110,7 +110,8 @@ static double late_steps(const struct convergence *convergence, const struct exc
     return tau + convergence->mixing_scale * n * tau * tau;
 }
 
-/* For gossip n is the number of groups that mix, for error feedback the number of ranks. */
+/* n, the number of averaged gradients, is the number of groups for gossip and the number of ranks
+ * for error feedback. */
 double convergence_transient_steps(const struct convergence *convergence,
                                    const struct exchange_use *use)
 {
@@ -135,7 +136,7 @@ double convergence_steps(const struct convergence *convergence, const struct exc
            convergence_transient_steps(convergence, use);
 }
 
-/* --- what is known beside the bound ------------------------------------------------------- */
+/* --- evidence from published runs ---------------------------------------------------------- */
 
 const char *const steps_basis_names[] = {
     [STEPS_EXACT] = "exact",
@@ -146,7 +147,7 @@ const char *const steps_basis_names[] = {
 
 static const char own_runs[] = "theory's orders scaled to the runs of --convergence";
 
-/* The published run that gave the scale of the method's transient, in words. */
+/* Name of the published run from which the scale of this method's transient was taken. */
 static const char *source_of_transient(const struct exchange_use *use)
 {
     return exchange_keeps_replicas_equal(use->exchange)
@@ -156,9 +157,10 @@ static const char *source_of_transient(const struct exchange_use *use)
                  "one-peer graphs of 4 to 32 nodes)";
 }
 
-/* The published run that compressed at least as strongly on at least as many ranks as `use`, in
- * words; NULL: none. QSGD sent 4 bits in buckets of 512. PowerSGD kept rank 4 of matrices with 650
- * columns (the LSTM's), which is 4/650 in the worst case. These sizes are recalled, not checked. */
+/* Name of the published run that compressed at least as strongly as `use`, on at least as many
+ * ranks; NULL if there is none. QSGD sent 4 bits in buckets of 512. PowerSGD kept rank 4 of
+ * matrices with 650 columns (the LSTM's), which is 4/650 in the worst case. These sizes are quoted
+ * from memory and not checked against the papers. */
 static const char *source_of_compressor(const struct exchange_use *use)
 {
     enum { MOST_RANKS = 16, LEAST_BITS = 4 };
@@ -172,8 +174,9 @@ static const char *source_of_compressor(const struct exchange_use *use)
     return NULL;
 }
 
-/* The published run whose gradients were one step late on up to 64 ranks, in words; NULL: this use
- * has later gradients, or more ranks. Recalled, not checked. */
+/* Name of the published run whose gradients were one step late on up to 64 ranks; NULL if gradients
+ * are later or ranks are more. Its sizes are quoted from memory and not checked against the
+ * paper. */
 static const char *source_of_late(const struct exchange_use *use)
 {
     enum { MOST_RANKS = 64 };
@@ -184,7 +187,7 @@ static const char *source_of_late(const struct exchange_use *use)
                : NULL;
 }
 
-/* A scale that differs from the shipped one was fitted. */
+/* Whether the scale was fitted on the user's runs: it then differs from the shipped one. */
 static bool is_fitted(const struct convergence *convergence, const struct exchange_use *use)
 {
     if (exchange_keeps_replicas_equal(use->exchange))
@@ -195,7 +198,8 @@ static bool is_fitted(const struct convergence *convergence, const struct exchan
 struct steps_outlook convergence_outlook(const struct convergence *convergence,
                                          const struct exchange_use *use, double all_reduce_steps)
 {
-    const double rounding = 1e-5; /* of the published scales' numbers */
+    /* relative rounding of a scale that was written to a file and read again */
+    const double rounding = 1e-5;
     double transient = convergence_transient_steps(convergence, use);
     double most = convergence_steps(convergence, use, all_reduce_steps);
     struct steps_outlook out = { STEPS_BOUND, "", most, most };

@@ -1,5 +1,5 @@
-/* sim/campaign/convergence_file.h - constants of convergence as `calibrate --convergence` writes
- * them and `--convergence FILE` reads them. */
+/* sim/campaign/convergence_file.h - the file of convergence constants that `calibrate
+ * --convergence` writes and `--convergence FILE` reads. */
 #ifndef SIM_CAMPAIGN_CONVERGENCE_FILE_H
 #define SIM_CAMPAIGN_CONVERGENCE_FILE_H
 
@@ -9,15 +9,15 @@
 #include <jansson.h>
 
 struct convergence_file {
-    char source[320]; /* the runs they were fitted on, and which constants are the shipped ones */
+    char source[320]; /* in words: the runs of the fit, and which constants were not fitted */
     struct convergence convergence;
 };
 
 extern const struct field convergence_fields[];
 extern const size_t num_convergence_fields;
 
-/* Keys are the fields, "format": 1, and "descent" and "intervals", which are written for people
- * only. */
+/* The file's keys are the fields and "format": 1. It may also have "descent" and "intervals", which
+ * are not read; they are written for readers. */
 bool convergence_load(const char *path, struct convergence_file *out, struct err *err);
 json_t *convergence_write(const struct convergence_file *file);
 

@@ -14,7 +14,8 @@ struct descent_run descent_run_of(const struct exchange_use *use, double heterog
                                  .is_memory = exchange_keeps_replicas_equal(use->exchange) };
 }
 
-/* The integral of the rate over the steps; for a fading rate, of rate / (1 + t / fades). */
+/* The integral of the learning rate rate / (1 + t / fades) over the steps t; of the constant rate
+ * when `fades` is 0. */
 static double sum_of_rates(const struct descent_run *run, double step)
 {
     if (run->fades <= 0)
@@ -38,7 +39,7 @@ double descent_loss(const struct descent *descent, const struct descent_run *run
     return descent->least + left + noise + rate * rate * scale * run->apart;
 }
 
-/* Bisection is valid, as no term ever rises. */
+/* Bisection is valid because no term of the loss grows with the steps. */
 double descent_steps_to(const struct descent *descent, const struct descent_run *run, double loss)
 {
     static const double most = 0x1p40;

@@ -51,7 +51,8 @@ double lost_hosts_hold_pair(int hosts, int lost)
     return 1 - none;
 }
 
-/* Chance that one hardware failure takes out `hosts` hosts, which is geometrically distributed. */
+/* Probability that one hardware failure takes out exactly `hosts` hosts: a geometric
+ * distribution. */
 static double takes(const struct failures *failures, int hosts)
 {
     double goes_on = 1 - 1 / failures->hosts_lost;
@@ -73,8 +74,9 @@ double failures_lose_pair(const struct failures *failures)
     return failures->hardware_share * (share + fmax(0, rest));
 }
 
-/* p_0 = e^-a, p_k = a/k times the sum over j of j f_j p_(k-j); a failures are under repair on
- * average, and f_j is the chance of one to take j hosts. */
+/* The 99 % quantile of the number of hosts under repair. With `a` failures under repair on average
+ * and f_j the probability that a failure takes j hosts, the probability of k hosts is p_0 = e^-a
+ * and p_k = a/k times the sum over j of j f_j p_(k-j). */
 static int panjer_quantile(const struct failures *failures, double under_repair)
 {
     enum { MOST_SPARES = 4096 };
@@ -103,7 +105,8 @@ int failures_spare_hosts(const struct failures *failures, double repair_s)
         int spares = panjer_quantile(failures, under_repair);
         return spares < failures->hosts ? spares : failures->hosts;
     }
-    /* a normal number: mean a E[k], variance a E[k^2] with E[k^2] = (2 - 1/g) g^2 of geometric */
+    /* normal approximation: mean a E[k] and variance a E[k^2], with E[k] = g and E[k^2] = (2 g - 1)
+     * g for a geometric k */
     double deviation = sqrt(under_repair * (2 * mean - 1) * mean);
     return (int)fmin(ceil(under_repair * mean + 2.326 * deviation), failures->hosts);
 }

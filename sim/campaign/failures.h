@@ -1,9 +1,10 @@
-/* sim/campaign/failures.h - how often a job fails, and what a failure takes with it.
+/* sim/campaign/failures.h - how often a job fails, and how many hosts a failure takes out.
  *
- * GPUs, hosts and each host's share of the software fail independently, so their rates add; the
- * files of the GPU, the cluster and the stack state a mean time between failures each, by default
- * Llama 3's. A failure of hardware takes its host out until it is repaired, and sometimes others in
- * the same breath: a geometric number of hosts, of the cluster's mean. */
+ * GPUs, hosts and the software on each host fail independently, so their rates add. The files of
+ * the GPU, the cluster and the stack each state a mean time between failures; the default is that
+ * of Llama 3's training. A hardware failure takes out its host until it is repaired, and sometimes
+ * other hosts with it. The number of hosts per failure has a geometric distribution, whose mean the
+ * cluster's file states. */
 #ifndef SIM_CAMPAIGN_FAILURES_H
 #define SIM_CAMPAIGN_FAILURES_H
 
@@ -17,20 +18,20 @@ struct failures {
 };
 struct failures failures_of(const struct system *system);
 
-/* The chance that a failure loses some host together with its peer, so that what they hold for each
- * other is gone. Hosts are in pairs, placed so apart that hosts lost together are as good as drawn
- * at random: k of n hosts hold no pair with chance C(n/2, k) 2^k / C(n, k) (Wang et al. 2023,
- * Gemini, section 4). 1 without another host. */
+/* Probability that a failure takes out some host together with its peer, so that the checkpoints in
+ * their memories are lost. Hosts form pairs. The peers are placed far apart, so hosts lost together
+ * are treated as drawn at random: k of n hosts contain no pair with probability C(n/2, k) 2^k /
+ * C(n, k) (Wang et al. 2023, Gemini, section 4). 1 for a single host. */
 double failures_lose_pair(const struct failures *failures);
-/* The chance that k lost hosts out of n include a host and its peer. */
+/* Probability that `lost` hosts, drawn out of `hosts`, include a host and its peer. */
 double lost_hosts_hold_pair(int hosts, int lost);
 
-/* The fewest spare hosts that replace all hosts under repair with probability 99 %. The number of
- * failures is Poisson, that of hosts follows by Panjer's recursion (1981); at most the job's hosts.
- */
+/* The fewest spare hosts that replace all hosts under repair with probability 99 %; at most the
+ * job's number of hosts. The number of failures under repair has a Poisson distribution; Panjer's
+ * recursion (1981) gives the distribution of their hosts. */
 int failures_spare_hosts(const struct failures *failures, double repair_s);
 
-/* Published rates of interruptions of runs, of all causes. */
+/* Published rates of interruptions of training runs, from all causes. */
 struct failure_rate {
     const char *run;
     double per_1000_host_days;
@@ -39,8 +40,8 @@ struct failure_rate {
 extern const struct failure_rate published_failure_rates[];
 extern const int num_published_failure_rates;
 
-/* Half width of the 90 % interval of the log of a run's rate: 1.645 standard deviations of those.
- */
+/* Half width of the 90 % interval of the logarithm of a run's failure rate: 1.645 standard
+ * deviations of the logarithms of the published rates. */
 double failure_rate_error_log(void);
 
 #endif

@@ -4,7 +4,7 @@
 
 #include <math.h>
 
-/* --- checkpoints ----------------------------------------------------------------------------- */
+/* --- checkpoints --------------------------------------------------------------------------- */
 
 static double recovery_s(const struct system *system)
 {
@@ -40,17 +40,16 @@ static struct renewal renewal_of(const struct run *run, const struct goodput *go
     return out;
 }
 
-/* --- where the time goes -----------------------------------------------------------------------
- */
+/* --- where the time goes ------------------------------------------------------------------- */
 
-/* Mean length of a recovery, which ends by itself or by the next failure. */
+/* Mean length of a recovery; it lasts for restart_s or until the next failure. */
 static double attempt_s(double mtbf_s, double restart_s)
 {
     return -mtbf_s * expm1(-restart_s / mtbf_s);
 }
 
-/* Share of the time in recoveries: their mean length times the rate of failures, as each failure
- * begins one, also a failure within a recovery. */
+/* Share of the time spent in recoveries: their mean length times the rate of failures. Every
+ * failure begins a recovery, also a failure within a recovery. */
 static double restart_share(const struct renewal *renewal)
 {
     double q = renewal->deep.share, mtbf_s = renewal->mtbf_s;
@@ -67,11 +66,11 @@ static void fill_shares(struct goodput *out)
     out->lost_share = fmax(0, 1 - out->kept - out->checkpoint_share - out->restart_share);
 }
 
-/* --- the run -----------------------------------------------------------------------------------
- */
+/* --- the run ------------------------------------------------------------------------------- */
 
-/* A sum of a Poisson number of losses, n in the mean, has the variance n E[loss^2]. A loss is R + W
- * and a uniformly distributed part of the interval. */
+/* A sum of a Poisson number of losses, with mean n, has the variance n E[loss^2]. Each failure
+ * loses the restart R, the delay W until a checkpoint counts, and a uniformly distributed part of
+ * the interval (renewal.h). */
 double goodput_chance_deviation(const struct goodput *of, double run_s)
 {
     const struct renewal *renewal = &of->renewal;
@@ -88,9 +87,9 @@ static double kept_at_rate(const struct goodput *of, double factor)
     return renewal_kept(&renewal, of->interval_s);
 }
 
-/* The 90 % interval of the run's time. The errors of the step time, of the failure rate and of
- * chance are independent, so the squares of their logarithms add. The interval between checkpoints
- * is fixed. */
+/* The 90 % interval of the run's time. The errors of the step time and of the failure rate, and the
+ * random times of failures, are independent, so the squares of their logarithmic half widths add.
+ * The interval between checkpoints is fixed. */
 static struct expected run_time(const struct run *run, const struct goodput *of)
 {
     if (of->kept <= 0)
@@ -151,7 +150,7 @@ double goodput_most(const struct run *run)
     of.checkpoint = checkpoint_of(system, run->model, run->plan, run->stages);
     of.checkpoint.copy_s = 0;
     struct renewal renewal = renewal_of(run, &of);
-    const double rounding = 1 + 1e-6; /* of the search for the best interval */
+    const double rounding = 1 + 1e-6; /* tolerance of the numerical search for the best interval */
     const double shortest_s = 1e-3;
     return fmin(1, renewal_kept(&renewal, renewal_choose(&renewal, shortest_s)) * rounding);
 }

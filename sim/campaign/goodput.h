@@ -1,7 +1,8 @@
 /* sim/campaign/goodput.h - how long a whole training takes, failures included.
  *
- * Goodput is the share of the run's time whose work is kept; the rest goes into checkpoints,
- * restarts and work that is done again. The run takes the time of its steps divided by goodput. */
+ * Goodput is the share of the run's time that is spent on steps whose results are kept. The rest is
+ * spent on checkpoints, on restarts and on steps that are repeated after a failure. The run's time
+ * is the time of its steps divided by goodput. */
 #ifndef SIM_CAMPAIGN_GOODPUT_H
 #define SIM_CAMPAIGN_GOODPUT_H
 
@@ -29,27 +30,29 @@ struct goodput {
     struct failures failures;
     struct checkpoint checkpoint;
     struct renewal renewal;
-    double interval_s;      /* between checkpoints, whole steps */
-    double steps;           /* per interval */
+    double interval_s;      /* between checkpoints, a whole number of steps */
+    double steps;           /* steps per interval */
     double young_s, daly_s; /* the intervals by Young's and by Daly's formula */
-    double kept, checkpoint_share, restart_share, lost_share; /* add up to 1; kept: goodput */
-    double interruptions;                                     /* of the run, mean */
-    double hosts_lost;                                        /* in the run, mean */
+    /* shares of the run's time, sum 1; kept is goodput */
+    double kept, checkpoint_share, restart_share, lost_share;
+    double interruptions; /* mean number in the whole run */
+    double hosts_lost;    /* mean number in the whole run */
     struct expected run_s;
     int spare_hosts; /* enough, with probability 99 %, for all hosts under repair */
 };
 
-/* goodput_of checkpoints in the stack's way, goodput_in_way in the given one. CHECKPOINT_MEMORY
- * without a peer: kept is 0. */
+/* goodput_of uses the stack's way of checkpointing, goodput_in_way the given one. With
+ * CHECKPOINT_MEMORY and no peer host, `kept` is 0. */
 struct goodput goodput_of(const struct run *run);
 struct goodput goodput_in_way(const struct run *run, enum checkpointing way);
 
 /* An upper bound on the goodput of any plan of this model whose step takes as long as this run's:
- * copies to the host take no time, and a checkpoint may fall within a step. */
+ * it assumes that copies to the host take no time and that a checkpoint may be taken within a
+ * step. */
 double goodput_most(const struct run *run);
 
-/* Standard deviation of the run's time divided by its mean `run_s`, from the random number and
- * times of failures alone. */
+/* Standard deviation of the run's time divided by its mean `run_s`. It counts only the random
+ * number and times of failures. */
 double goodput_chance_deviation(const struct goodput *of, double run_s);
 
 #endif

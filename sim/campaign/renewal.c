@@ -2,9 +2,9 @@
 
 #include <math.h>
 
-/* --- one level ------------------------------------------------------------------------------ */
+/* --- one level ----------------------------------------------------------------------------- */
 
-/* Mean time until `length_s` passes without a failure. */
+/* Mean time until a period of `length_s` without a failure has ended. */
 static double undisturbed_s(double mtbf_s, double length_s)
 {
     return mtbf_s * expm1(length_s / mtbf_s);
@@ -18,9 +18,9 @@ static double kept_on_one_level(const struct renewal *of, double interval_s)
     return interval_s / cycle_s;
 }
 
-/* With u = t/M and c = C/M the condition is g(u) = u + c + log(1 - u) = 0, whose g falls and is
- * concave: from the right of the root, Newton's steps come down to it. g is below 0 at sqrt(2 c)
- * and at 1 - e^-(1 + c). */
+/* With u = t/M and c = C/M the condition in renewal.h is g(u) = u + c + log(1 - u) = 0. g falls and
+ * is concave, so Newton's method from the right of the root converges to it. g is negative at
+ * sqrt(2 c) and at 1 - e^-(1 + c); the smaller one is the start. */
 double renewal_optimum_s(double mtbf_s, double blocked_s)
 {
     enum { MOST_STEPS = 100 };
@@ -36,19 +36,20 @@ double renewal_optimum_s(double mtbf_s, double blocked_s)
     return u * mtbf_s;
 }
 
-/* --- two levels ----------------------------------------------------------------------------- */
+/* --- two levels ---------------------------------------------------------------------------- */
 
-/* An interval ends, or a failure ends it. p: no failure in it; m: mean time until either. After a
- * failure of the first kind R1 passes, in which another may come; one of the second kind costs an
- * undisturbed R2 and all intervals since the checkpoint in storage. With q the share of the second
- * kind and D the chance that a recovery of the first kind ends without one of the second, the
- * interval that begins d intervals after the checkpoint in storage takes
+/* A failure of the first kind leaves the checkpoints in memory intact; recovery takes R1 and may be
+ * interrupted by another failure. A failure of the second kind, a share q of all, loses the
+ * checkpoints in memory; recovery takes R2 and repeats all intervals since the last checkpoint in
+ * storage. Let p be the probability of no failure within an interval, m the mean time until its end
+ * or a failure, and D the probability that a recovery of the first kind ends without a failure of
+ * the second. The interval that begins d intervals after the last checkpoint in storage takes
  *
  *     F_d = a + b (F_0 + ... + F_(d-1)) = a (1 + b)^d,   b = (1 - p) q / (p D),
  *     a = (m + (1 - p) ((1 - q) m(R1) + q M (e^(R2/M) - 1)) / D) / p
  *
- * The next one in storage counts W2 after the nth interval, so d goes from x = W2/L to x + n - 1,
- * and n intervals take a (1 + b)^x ((1 + b)^n - 1) / b. */
+ * The next checkpoint in storage counts W2 after the nth interval, so d goes from x = W2/L to x + n
+ * - 1 (L: length of an interval), and n intervals take a (1 + b)^x ((1 + b)^n - 1) / b. */
 static double kept_on_two_levels(const struct renewal *of, double interval_s)
 {
     double mtbf_s = of->mtbf_s, q = of->deep.share, n = of->deep.every;
@@ -59,7 +60,7 @@ static double kept_on_two_levels(const struct renewal *of, double interval_s)
     double d = p_near + f_near * q;
     double recovery_s =
         ((1 - q) * mtbf_s * f_near + q * undisturbed_s(mtbf_s, of->deep.restart_s)) / d;
-    double a = f * (mtbf_s + recovery_s) / p; /* m is M f */
+    double a = f * (mtbf_s + recovery_s) / p; /* f = m / M */
     double b = f * q / (p * d);
     double begun = of->deep.pending_s / length_s; /* x */
     double growth = b > 0 ? exp(begun * log1p(b)) * expm1(n * log1p(b)) / b : n;
@@ -73,7 +74,7 @@ double renewal_kept(const struct renewal *renewal, double interval_s)
     return isfinite(kept) ? kept : 0;
 }
 
-/* Golden section on the logarithm, where what is kept has one maximum. */
+/* Golden-section search on the logarithm of the interval; the kept share has a single maximum. */
 static double best_between(const struct renewal *renewal, double low_s, double high_s)
 {
     enum { CUTS = 60 };
@@ -98,7 +99,7 @@ static double best_between(const struct renewal *renewal, double low_s, double h
     return exp((low + high) / 2);
 }
 
-/* The best interval for the n that the renewal has. */
+/* The best interval for a fixed deep.every. */
 static double choose_interval(const struct renewal *renewal, double least_s)
 {
     double written_s = fmax(renewal->pending_s, renewal->deep.pending_s / renewal->deep.every);

@@ -16,8 +16,8 @@ const struct loss_law loss_laws[NUM_LOSS_LAWS] = {
                         .least_deviation = 0.03,
                         .source = "Besiroglu et al. 2024, Chinchilla Scaling: A replication "
                                   "attempt (arXiv:2404.10102), table 1" },
-    /* Printed are 1.69, 0.34 and 0.28, from which the printed optima do not follow; Besiroglu et
-     * al. read the further digits in the paper's TeX source. */
+    /* The paper prints 1.69, 0.34 and 0.28, from which its printed optima do not follow. Besiroglu
+     * et al. found these further digits in the paper's TeX source. */
     [LAW_CHINCHILLA] = { .least = 1.6934,
                          .of_size = 406.4,
                          .of_tokens = 410.7,
@@ -34,13 +34,13 @@ const struct loss_law loss_laws[NUM_LOSS_LAWS] = {
                  .source = "Muennighoff et al. 2023 (arXiv:2305.16264), appendix A, fitted on C4" },
 };
 
-/* --- repeats ------------------------------------------------------------------------------ */
+/* --- repeats ------------------------------------------------------------------------------- */
 
-/* Muennighoff et al. 2023, appendix A: R*_D and R*_N. */
+/* Muennighoff et al. 2023, appendix A: R*_D for tokens and R*_N for parameters. */
 static const double lasting_repeats = 15.387756, lasting_excess = 5.309743;
 
-/* The effective amount when everything beyond `base` counts less: after R times `base` has been
- * added, a further unit counts e^(-R/R*). */
+/* The effective amount when the part beyond `base` counts less: a unit that is added after R times
+ * `base` counts e^(-R/R*), with R* = `lasting`. */
 static double with_decay(double base, double amount, double lasting)
 {
     double repeats = amount / base - 1;
@@ -62,7 +62,7 @@ double scaling_effective_parameters(const struct loss_law *law, struct training 
     return with_decay(justified, training.parameters, lasting_excess);
 }
 
-/* --- losses ------------------------------------------------------------------------------- */
+/* --- losses -------------------------------------------------------------------------------- */
 
 double scaling_loss(const struct loss_law *law, struct training training)
 {
@@ -74,7 +74,8 @@ double scaling_loss(const struct loss_law *law, struct training training)
 
 struct loss_interval scaling_loss_interval(const struct loss_law *law, struct training training)
 {
-    static const double deviations = 1.6449; /* of a normal interval of 90 % */
+    /* half width of a 90 % normal interval in standard deviations */
+    static const double deviations = 1.6449;
     const struct loss_law *corrected = &loss_laws[LAW_CORRECTED];
     double reach = deviations * corrected->least_deviation;
     double middle = scaling_loss(corrected, training), own = scaling_loss(law, training);
@@ -83,9 +84,9 @@ struct loss_interval scaling_loss_interval(const struct loss_law *law, struct tr
                                    fmax(own, fmax(published, middle + reach)) };
 }
 
-/* --- best sizes --------------------------------------------------------------------------- */
+/* --- best sizes ---------------------------------------------------------------------------- */
 
-/* G. */
+/* G of scaling_best_size. */
 static double size_factor(const struct loss_law *law)
 {
     double ratio = law->size_power * law->of_size / (law->token_power * law->of_tokens);
@@ -124,7 +125,7 @@ static double loss_at(const struct loss_law *law, struct scaling_budget budget, 
 }
 
 /* Tries sizes from 1 to the largest that the FLOPs can train on one token: a grid brackets the
- * minimum, and a golden section finds it. */
+ * minimum, then golden-section search finds it. */
 struct training scaling_best(const struct loss_law *law, struct scaling_budget budget)
 {
     enum { CELLS = 400, TURNS = 60 };
@@ -145,27 +146,27 @@ struct training scaling_best(const struct loss_law *law, struct scaling_budget b
     return training_of(budget, (low + high) / 2);
 }
 
-/* --- published sizes ---------------------------------------------------------------------- */
+/* --- published sizes ----------------------------------------------------------------------- */
 
 #define HOFFMANN     "Hoffmann et al. 2022 (arXiv:2203.15556), "
 #define PF_DAY_FLOPS 8.64e19
 
-/* The power of a line through two rows of a table is ln(N2 / N1) / ln(C2 / C1); the printed ones,
- * 0.50 and 0.49, are these rounded. The tables' rows between lie on the lines to 0.5 %, but those
- * of 67 B, which belong to 68 and 69.5 B. */
+/* Each power is that of a line through two rows of a table of Hoffmann et al., ln(N2 / N1) / ln(C2
+ * / C1); the paper prints 0.50 and 0.49. The rows between agree with the lines within 0.5 %, except
+ * the rows of 67 B, for which the lines give 68 and 69.5 B. */
 const struct size_law size_laws[] = {
     { .name = "chinchilla-1",
       .summary = "lowest loss over training curves",
       .source = HOFFMANN "approach 1: the line through the first and last row of table 3",
       .flops = 1.92e19,
       .size = 400e6,
-      .power = 0.4980317 }, /* to 1.30e28 and 10e12 */
+      .power = 0.4980317 }, /* second row: C = 1.30e28, N = 10e12 */
     { .name = "chinchilla-2",
       .summary = "lowest loss at the same FLOPs",
       .source = HOFFMANN "approach 2: the line through the first and last row of table A3",
       .flops = 1.84e19,
       .size = 400e6,
-      .power = 0.4898454 }, /* to 1.75e28 and 10e12 */
+      .power = 0.4898454 }, /* second row: C = 1.75e28, N = 10e12 */
     { .name = "chinchilla-3",
       .summary = "fit of a loss law",
       .source = HOFFMANN "approach 3, equation 4 with the constants of equation 10",

@@ -39,7 +39,7 @@ static int multiple_of(double value, int unit)
     return unit * (int)fmax(1, round(value / unit));
 }
 
-/* The largest number of key and value heads, up to the style's, over which the heads divide. */
+/* The largest number of key-value heads, up to the style's, that divides the number of heads. */
 static int kv_heads_of(const struct model *style, int heads)
 {
     if (style->kv_heads == style->heads)
@@ -50,8 +50,8 @@ static int kv_heads_of(const struct model *style, int heads)
     return count;
 }
 
-/* The style at another width, of one layer. LLaMA rounds its feed-forward up to multiples of 256
- * (Touvron et al. 2023); smaller models here to a head's width. */
+/* The style at another width, with one layer. The feed-forward width is rounded up to a multiple of
+ * 256, as in LLaMA (Touvron et al. 2023); in small models to a multiple of the head width. */
 static struct model widened(const struct model *style, int heads)
 {
     enum { FFN_UNIT = 256 };
@@ -67,7 +67,7 @@ static struct model widened(const struct model *style, int heads)
     return model;
 }
 
-/* The whole number of layers at which a model of this width is nearest to a size. */
+/* The number of layers for which a model of this width comes closest to `parameters`. */
 static int layers_for(const struct model *model, double parameters)
 {
     double fixed = model_embedding_parameters(model) + model_head_parameters(model);
@@ -75,7 +75,8 @@ static int layers_for(const struct model *model, double parameters)
     return multiple_of(layers, layers >= 24 ? 4 : layers >= 8 ? 2 : 1);
 }
 
-/* The size when the number of layers follows the aspect exactly, whole or not. */
+/* The number of parameters if the number of layers follows the aspect exactly; it may be
+ * fractional. */
 static double size_at(const struct model *model, enum aspect aspect)
 {
     double layers = fmax(1, aspect_layers(aspect, model->hidden));
@@ -83,8 +84,8 @@ static double size_at(const struct model *model, enum aspect aspect)
            layers * model_layer_parameters(model);
 }
 
-/* The unit that heads are a multiple of: the largest power of two, up to 8, that is at most a
- * quarter of them. */
+/* The number of heads is a multiple of this: the largest power of two, up to 8, that is at most a
+ * quarter of `heads`. */
 static int head_unit(int heads)
 {
     int unit = 1;

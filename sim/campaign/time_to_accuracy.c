@@ -7,8 +7,8 @@
 
 #include <math.h>
 
-/* Compressor bounds are those of the first stage's tensors. An adaptive period counts with its
- * mean; during the transient it is shorter. */
+/* Compressors' bounds are computed for the first stage's tensors. An adaptive period is taken at
+ * its mean over the run. */
 struct time_to_accuracy time_to_accuracy(const struct convergence *convergence,
                                          const struct system *system, const struct model *model,
                                          const struct plan *plan, double step_s)

@@ -34,7 +34,7 @@ static struct wires wires_of(const struct system *system, const struct plan *pla
     };
 }
 
-/* --- messages ------------------------------------------------------------------------------- */
+/* --- messages ------------------------------------------------------------------------------ */
 
 /* A group of two data ranks, in different nodes if `crosses`. */
 static struct comm_group pair_of(const struct wires *wires, bool crosses)
@@ -82,7 +82,7 @@ static bool is_in_node(const struct wires *wires, long long rank, long long othe
     return rank / wires->node_size == other / wires->node_size;
 }
 
-/* --- gossip --------------------------------------------------------------------------------- */
+/* --- gossip -------------------------------------------------------------------------------- */
 
 /* The number of messages from a rank of the first node that leave the node. */
 static int num_crossing(const struct wires *wires, const struct exchange_phase *phase, int rank,
@@ -112,7 +112,7 @@ static double peers_s(const struct wires *wires, const struct exchange_phase *ph
            inside_s(wires, phase->peers - most, phase->bytes);
 }
 
-/* --- sums ----------------------------------------------------------------------------------- */
+/* --- sums ---------------------------------------------------------------------------------- */
 
 /* Whether a member whose index is a multiple of `every` and the member `hop` places on can be in
  * different nodes. */
@@ -218,7 +218,7 @@ static double phase_s(const struct wires *wires, const struct exchange_phase *ph
     return 0;
 }
 
-/* --- a step --------------------------------------------------------------------------------- */
+/* --- a step -------------------------------------------------------------------------------- */
 
 /* Memory traffic of averaging, which reads a rank's own weights and those of its neighbours and
  * writes the average. */

@@ -33,7 +33,7 @@ const struct field kernel_fields[] = {
 // clang-format on
 const size_t num_kernel_fields = LENGTH(kernel_fields);
 
-/* --- the fit ------------------------------------------------------------------------------ */
+/* --- the fit ------------------------------------------------------------------------------- */
 
 /* The work of an op of this size. Products multiply all four sizes. Other ops leave out k, which
  * may be the number of rows of a table. */
@@ -131,7 +131,7 @@ void kernel_fit(struct kernel *kernel)
     }
 }
 
-/* --- use ---------------------------------------------------------------------------------- */
+/* --- use ----------------------------------------------------------------------------------- */
 
 /* Weights fall with the fourth power of the distance in octaves (Shepard 1968): near a point, that
  * point dominates. Points within a twentieth of an octave count as the same shape, so repeats are
@@ -196,7 +196,7 @@ const struct kernel *kernel_find(const struct kernel *kernels, int num_kernels, 
     return first;
 }
 
-/* --- files -------------------------------------------------------------------------------- */
+/* --- files --------------------------------------------------------------------------------- */
 
 static bool read_point(const json_t *row, struct kernel_point *out, struct err *err)
 {

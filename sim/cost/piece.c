@@ -543,7 +543,7 @@ double plan_logit_bytes(const struct plan *plan, const struct stack *stack)
     return logit_bytes(plan->precision, stack);
 }
 
-/* --- the question ------------------------------------------------------------------------- */
+/* --- the question -------------------------------------------------------------------------- */
 
 struct piece_question piece_question_of(const struct system *system, const struct plan *plan,
                                         const struct generator *generator)
@@ -637,7 +637,7 @@ struct layer_options plan_layer_options(const struct plan *plan, const struct sy
     return options_of(&question, system);
 }
 
-/* --- the answer --------------------------------------------------------------------------- */
+/* --- the answer ---------------------------------------------------------------------------- */
 
 static struct timer timer_of(const struct system *system, const struct piece_question *question,
                              const struct piece_wires *wires)
@@ -822,7 +822,7 @@ struct piece_cost lists_cost(const struct system *system, const struct plan *pla
     return cost;
 }
 
-/* --- by kind ------------------------------------------------------------------------------ */
+/* --- by kind ------------------------------------------------------------------------------- */
 
 static void add_ops(struct kind_totals *totals, const struct timer *timer, struct ops ops,
                     double times)

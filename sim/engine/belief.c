@@ -10,15 +10,16 @@
 #include <stddef.h>
 #include <string.h>
 
-/* Numbers of random draws: of rivals' times, and of the times that further runs may show. */
+/* DRAWS: random draws of the plans' times. OUTLOOK_DRAWS and OUTLOOKS: draws of the times that
+ * further runs may show. MOST_TOLD: most runs that are considered together. */
 enum { DRAWS = 400, OUTLOOK_DRAWS = 200, OUTLOOKS = 60, MOST_TOLD = 8 };
 
-/* --- before any run -------------------------------------------------------------------------- */
+/* --- before any run ------------------------------------------------------------------------ */
 
 #define CLASS(name) ((int)(offsetof(struct error_widths, name) / sizeof(double)))
 
-/* Whether matrix products have the same shapes. Shapes follow from a rank's tokens per microbatch
- * and the number of tensor ranks. */
+/* Whether two plans' matrix products have the same shapes: they depend on a rank's tokens per
+ * microbatch and the number of tensor ranks. */
 static bool has_same_shapes(const struct plan *a, const struct plan *b)
 {
     return a->tp == b->tp && a->ep == b->ep && a->etp == b->etp &&
@@ -39,9 +40,9 @@ bool plans_are_alike(const struct plan *a, const struct plan *b, int class)
     return has_same_shapes(a, b);
 }
 
-/* A run's standard deviations by class. */
+/* The standard deviations of a run's error, by class of its time. */
 struct errors {
-    double shared[NUM_ERROR_PARTS]; /* from the class's factor, which all runs share */
+    double shared[NUM_ERROR_PARTS]; /* of the class's factor, which all runs share */
     double own[NUM_ERROR_PARTS];
 };
 
@@ -57,7 +58,7 @@ void belief_own_errors(const struct system *system, const struct believed *run,
         own[k] = chance_own_width(&alone, shares) / normal_90;
         sum2 += own[k] * own[k];
     }
-    if (!(sum2 > 0)) /* the stack has no widths */
+    if (!(sum2 > 0)) /* the stack has no error widths */
         own[0] = stack->errors.log / normal_90;
 }
 
@@ -101,16 +102,16 @@ void belief_begin(const struct system *system, const struct believed *runs, int 
     }
 }
 
-/* --- a run ----------------------------------------------------------------------------------- */
+/* --- a run --------------------------------------------------------------------------------- */
 
-/* Standard deviation of what the run will show, noise included. */
+/* Standard deviation of the time that a run will show, measurement noise included. */
 static double sd_shown(const struct belief *belief, int run)
 {
     return sqrt(belief->cov[run][run] + SD_OF_NOISE * SD_OF_NOISE);
 }
 
-/* moves[i] is how far the mean of run i moves if `run` is measured one standard deviation off. The
- * covariance falls by the product of the moves. */
+/* moves[i] is the change of run i's mean if `run` is measured one standard deviation above its
+ * mean. The covariance of runs i and j falls by moves[i] x moves[j]. */
 static void condition(struct belief *belief, int run, double *moves)
 {
     double sd = sd_shown(belief, run);
@@ -130,9 +131,9 @@ void belief_learn(struct belief *belief, int run, double measured_s)
         belief->mean[i] += moves[i] * surprise;
 }
 
-/* --- chances --------------------------------------------------------------------------------- */
+/* --- chances ------------------------------------------------------------------------------- */
 
-/* Lower triangle whose product with its transpose is the rivals' covariance (Cholesky). */
+/* Cholesky factor of the covariance of the first runs, which are the plans that compete. */
 static void take_root(const struct belief *belief, double root[MOST_RIVALS][MOST_RIVALS])
 {
     for (int i = 0; i < belief->rivals; i++)
@@ -162,7 +163,7 @@ static void add_draw(int rivals, const double *log_s, struct shares *to)
         to->close[i] += log_s[i] <= log_s[least] + close;
 }
 
-/* Draws of the rivals' errors, the same for all means. */
+/* Draws of the competing plans' errors. The same draws are used for all means. */
 struct draws {
     int count;
     double log_s[DRAWS][MOST_RIVALS];
@@ -233,7 +234,7 @@ double belief_prefers(const struct belief *belief, int a, int b)
     return variance > 1e-12 ? (1 + erf(gap / sqrt(2 * variance))) / 2 : gap > 0;
 }
 
-/* --- outlook --------------------------------------------------------------------------------- */
+/* --- outlook ------------------------------------------------------------------------------- */
 
 static double entropy_bits(int count, const double *shares)
 {

@@ -1,18 +1,18 @@
-/* sim/engine/belief.h - a joint distribution of the step times of several runs, and what a measured
- * run teaches about the others.
+/* sim/engine/belief.h - a joint distribution of the step times of several runs; a measured run
+ * changes the expected times of the others.
  *
  * Logarithms of step times are jointly normal. A run's error has two parts, as in
  * sim/engine/chances.h. Each class of a step's time (computing, tensor collectives ...) has a
- * factor that all runs share, weighted by the class's share of the run's step. Beside it each run
- * has an error of its own in each class. Two runs share even that error if they do the same in the
- * class: products of the same shapes, collectives of the same group and size. Evidence: on the
- * shipped runs, errors of plans that differ in pp alone differ by 1.4 % (vtrain_single, rms of 8160
- * differences); errors of plans that differ in tp or microbatch, and so in shapes, differ by 14 and
- * 11 %. SD_OF_SLICE is for runs on fewer GPUs: errors of the same plan on other numbers of data
- * ranks differ by 1.7 % (the median of 7 sources, 3555 pairs), of which noise explains 1.4 %.
- * SD_OF_NOISE: step times of 30 configurations that were measured again scatter by 0.7 and 0.9 %
- * (dgxc_h100, nemo2407_h100). A measured time conditions the normal distribution (Rasmussen and
- * Williams 2006, A.2). */
+ * factor that all runs share, weighted by the class's share of the run's step. In addition each run
+ * has an error of its own in each class. Two runs share this error too if their work in the class
+ * is the same: products of the same shapes, collectives of the same group and size. Measured runs
+ * support this: errors of plans that differ only in pp differ by 1.4 % (vtrain_single, rms of 8160
+ * differences); errors of plans that differ in tp or in microbatch, and so in shapes, differ by 14
+ * and 11 %. SD_OF_SLICE is the deviation of a run on fewer GPUs: errors of the same plan on other
+ * numbers of data ranks differ by 1.7 % (the median of 7 sources, 3555 pairs), of which noise
+ * explains 1.4 %. SD_OF_NOISE: step times of 30 configurations that were measured again scatter by
+ * 0.7 and 0.9 % (dgxc_h100, nemo2407_h100). A measured time conditions the normal distribution
+ * (Rasmussen and Williams 2006, A.2). */
 #ifndef SIM_ENGINE_BELIEF_H
 #define SIM_ENGINE_BELIEF_H
 
@@ -20,19 +20,21 @@
 #include "sim/engine/time_parts.h"
 #include "sim/plan/plan.h"
 
-/* Standard deviations in log time. */
+/* Standard deviations of log time. */
 #define SD_OF_SLICE 0.01
 #define SD_OF_NOISE 0.01
-/* A plan counts as good as the fastest if it takes at most this share longer, as runs cannot tell
- * such plans apart. */
+/* A plan counts as fastest if it takes at most this share longer than the fastest; measurements
+ * cannot distinguish such plans. */
 #define CLOSE_TO_BEST 0.02
 
 struct believed {
     double step_s; /* predicted */
     const struct time_parts *parts;
-    const struct plan *plan; /* as it ran */
-    int rival;     /* number of the plan; runs of one plan on other numbers of GPUs have the same */
-    bool is_slice; /* ran on fewer GPUs than the rival is meant for */
+    const struct plan *plan; /* the plan as it ran */
+    /* number of the competing plan; runs of one plan on different numbers of GPUs have the same
+     * number */
+    int rival;
+    bool is_slice; /* ran on fewer GPUs than the plan is meant for */
 };
 
 enum { MOST_BELIEVED = 64, MOST_RIVALS = 16 };
@@ -40,7 +42,7 @@ enum { MOST_BELIEVED = 64, MOST_RIVALS = 16 };
 /* The first `rivals` runs are the plans that compete. */
 struct belief {
     int count, rivals;
-    double mean[MOST_BELIEVED]; /* of log seconds */
+    double mean[MOST_BELIEVED]; /* mean of the logarithm of the seconds */
     double cov[MOST_BELIEVED][MOST_BELIEVED];
 };
 
@@ -49,25 +51,26 @@ void belief_begin(const struct system *system, const struct believed *runs, int 
 /* Updates the belief after a run was measured. */
 void belief_learn(struct belief *belief, int run, double measured_s);
 
-/* chance[i] is the chance that rival i is the fastest or within CLOSE_TO_BEST of it. */
+/* chance[i] becomes the probability that plan i is the fastest or within CLOSE_TO_BEST of it. */
 void belief_chances(const struct belief *belief, double *chance);
-/* The rival with the highest such chance, and that chance. */
+/* The plan with the highest of these probabilities, and that probability. */
 int belief_choice(const struct belief *belief, double *chance);
-/* The chance that rival `a` is faster than `b`. */
+/* The probability that plan `a` is faster than plan `b`. */
 double belief_prefers(const struct belief *belief, int a, int b);
 
-/* The expected benefit of further runs before they are measured: the mean over the times that they
+/* The expected benefit of further runs before they are measured: its mean over the times that they
  * may show. */
 struct outlook {
-    double p_best; /* chance of the rival that is then chosen (belief_choice) */
-    double bits;   /* information gained about which rival is the fastest */
+    double p_best; /* probability that the plan chosen after them (belief_choice) is the fastest */
+    double bits;   /* information gained about which plan is the fastest */
 };
 struct outlook belief_outlook(const struct belief *belief, const int *runs, int count);
 
 /* A run's own standard deviations by class; [0] is common to all classes. */
 void belief_own_errors(const struct system *system, const struct believed *run,
                        double own[NUM_ERROR_PARTS]);
-/* Whether two plans do the same in a class of a step's time, and so share their error there. */
+/* Whether the work of two plans in a class of a step's time is the same, so that they share their
+ * error in it. */
 bool plans_are_alike(const struct plan *a, const struct plan *b, int class);
 
 #endif

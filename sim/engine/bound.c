@@ -27,19 +27,20 @@ static inline struct pass_sums stage_passes(const struct work *w, int stage)
     return (struct pass_sums){ forward_s * times - spared_s, backward_s * times, weight_s * times };
 }
 
-/* What stages add once per step, as lower bounds. */
+/* Lower bounds of the times that stages add once per step. */
 struct tails {
-    double stage_s, first_s; /* transfers after the last backward */
-    double update_s;         /* the stage's optimizer and offloading */
-    double optimizer_s;      /* the longest optimizer time so far */
+    /* exposed transfers after the last backward, of this stage and of the first */
+    double stage_s, first_s;
+    double update_s;    /* the stage's optimizer and offloading */
+    double optimizer_s; /* the longest optimizer time so far */
 };
 typedef void add_tail_fn(const struct work *w, int stage, struct tails *tails);
 
-/* A lower bound from one stage. Its own work runs in a row: it begins only after the first
- * microbatch has passed the chunks before, and after it the last microbatch must go back through
- * them. The stage's reduction follows its own last backward; the first stage's reduction follows
- * all backwards. Weight gradients delay no other stage, and the first stage has one left when the
- * last gradient has come back. */
+/* A lower bound from one stage. Its work begins after the first microbatch has passed the chunks
+ * before it. After the work the last microbatch's gradient must go back through these chunks. The
+ * stage's reduction follows its own last backward; the first stage's reduction follows all
+ * backwards. Weight gradients delay no other stage; the first stage still has one to compute when
+ * the last gradient has arrived. */
 static double stage_bound_s(const struct work *w, int stage, double before_s, double after_s,
                             const struct tails *tails)
 {
@@ -59,8 +60,8 @@ static void add_own_tail(const struct work *w, int stage, struct tails *tails)
     tails->optimizer_s = fmax(tails->optimizer_s, tails->update_s);
 }
 
-/* The least tail: all transfers are hidden, and the optimizer takes the least time of all ZeRO
- * stages. */
+/* The shortest possible tail: all transfers are overlapped, and the optimizer takes the shortest
+ * time of all ZeRO stages. */
 static void add_least_tail(const struct work *w, int stage, struct tails *tails)
 {
     struct plan plan = *w->plan;
@@ -77,8 +78,8 @@ static void add_least_tail(const struct work *w, int stage, struct tails *tails)
     tails->optimizer_s = fmax(tails->optimizer_s, tails->update_s);
 }
 
-/* Whether the stage's tail equals the one before: same layers, and same durations to hide transfers
- * behind. */
+/* Whether the stage's tail equals the one before: same layers, and same durations of the passes
+ * that overlap transfers. */
 static bool tail_is_as_before(const struct work *w, int stage)
 {
     if (!stage_is_as_before(w->plan, w->model, stage))
@@ -138,8 +139,8 @@ double work_floor_s(const struct work *w)
 
 /* --- all stages together ------------------------------------------------------------------- */
 
-/* Passes of one microbatch over a piece, at least: rows of experts may travel beside a paired pass,
- * and the host only adds. */
+/* A lower bound of the time of one microbatch's passes over a piece. Exchanges of experts' rows are
+ * left out, as a paired pass may overlap them, and so is the host's overhead. */
 static double least_piece_s(const struct work *w, int piece)
 {
     const struct piece_cost *cost = &w->pieces->at[piece];
@@ -149,7 +150,7 @@ static double least_piece_s(const struct work *w, int piece)
     return w->slowdown * lists_s - rows_s;
 }
 
-/* Passes of one microbatch over the whole model. */
+/* A lower bound of the time of one microbatch's passes over the whole model. */
 static double least_passes_s(const struct work *w)
 {
     int counts[MAX_BLOCK_KINDS];
@@ -164,11 +165,11 @@ static double least_passes_s(const struct work *w)
     return sum_s;
 }
 
-/* No stage's bound is above the longest, M, and the stages' passes w of a microbatch sum to W, so
- * that M >= m W / p, the mean over p stages.
- * With one chunk per stage, stage s also waits for the first microbatch on its way there and back:
- * M >= P(s) + m w(s), with P(s) the sum of w before s. So P(s + 1) <= (1 - 1 / m) P(s) + M / m,
- * and W = P(p) <= M (1 - (1 - 1 / m)^p). */
+/* Let w(s) be the time of a microbatch's passes on stage s, W their sum over p stages, m the number
+ * of microbatches and M the step's bound, the largest of all stages. M is at least the mean of m
+ * w(s), which is m W / p. With one chunk per stage, stage s also waits while the first microbatch
+ * runs there and the last one back: M >= P(s) + m w(s), with P(s) the sum of w before s. So P(s +
+ * 1) <= (1 - 1 / m) P(s) + M / m, and W = P(p) <= M (1 - (1 - 1 / m)^p). */
 double work_mean_floor_s(const struct work *w)
 {
     const double rounding = 1e-9;

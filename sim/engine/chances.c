@@ -12,7 +12,7 @@
 /* Share of an error's variance that all plans have in common. */
 static const double in_common = 0.25;
 
-/* Each class's share of a rival's time, and the half width of the rival's own error. */
+/* Each class's share of a plan's time, and the half width of the plan's own error. */
 struct shares {
     double of[NUM_ERROR_PARTS];
     double own;
@@ -43,7 +43,7 @@ static void draw_factors(const struct system *system, struct random *rng,
         factor[k] = exp(random_normal(rng) * chance_class_width(system, k) / normal_90);
 }
 
-/* The fastest rival in one draw; of equally fast ones the first. */
+/* The fastest plan in one draw; the first of equally fast ones. */
 static int fastest(const struct system *system, const struct rival_time *rivals,
                    const struct shares *shares, int count, int draw)
 {

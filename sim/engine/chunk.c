@@ -15,13 +15,13 @@
 struct pass {
     double gpu_s;
     double issue_s;
-    double waiting_s; /* the GPU's waiting for lists that are launched one by one */
+    double waiting_s; /* time that the GPU waits for lists that are launched one by one */
 };
 
-/* How long the GPU waits for a host that needs `issue_s` to launch work of `gpu_s`. Both vary, so
- * when they are close the launch queue sometimes runs empty, and the total exceeds the longer of
- * the two. The fourth-power mean models this (a fifth more when they are equal, a hundredth when
- * one is twice the other), as the layers traced by vTrain show. */
+/* How long the GPU waits for a host that needs `issue_s` to launch work of `gpu_s`. Both times
+ * vary, so if they are close the launch queue sometimes runs empty, and the total exceeds the
+ * longer of the two. It is modelled as (gpu^4 + issue^4)^(1/4): a fifth more than the longer if
+ * both are equal, a hundredth more if one is twice the other. Layers traced by vTrain agree. */
 static double waiting_s(double gpu_s, double issue_s)
 {
     double gpu2 = gpu_s * gpu_s;
@@ -29,7 +29,8 @@ static double waiting_s(double gpu_s, double issue_s)
     return sqrt(sqrt(gpu2 * gpu2 + issue2 * issue2)) - gpu_s;
 }
 
-/* Without launching ahead, the wait is per list, as the host cannot catch up over a pass. */
+/* Adds a list's times to a pass. If the host does not launch ahead, the GPU waits in each list
+ * separately. */
 static void launch(const struct work *w, struct pass *pass, const struct list_cost *list,
                    double times)
 {
@@ -66,7 +67,7 @@ static void add_piece(const struct work *w, struct pass passes[CHUNK_PASSES],
 }
 
 /* Adds the recompute of a piece, or of parts of it, before its backward. Unless recompute is
- * selective, `in_full` of the chunk's pieces of this sort are recomputed. */
+ * selective, `in_full` of the chunk's pieces of this kind are recomputed. */
 static void add_recompute(const struct work *w, struct pass *backward, struct time_parts *parts,
                           const struct holding *held, int piece, int in_full)
 {
@@ -112,8 +113,8 @@ static struct layers spread(const struct work *w, const struct holding *held,
     for (int kind = 0; kind < w->pieces->num_kinds; kind++) {
         if (of_list_s[kind] <= 0)
             continue;
-        double as_many = held->count[kind]; /* number of layers of this kind that would take as long
-                                               as all layers */
+        /* number of layers of this kind whose time equals that of all layers */
+        double as_many = held->count[kind];
         for (int other = 0; other < w->pieces->num_kinds; other++)
             if (other != kind)
                 as_many += held->count[other] * of_list_s[other] / of_list_s[kind];
@@ -195,8 +196,9 @@ static double sharded_s(const struct work *w, double compute_s, const struct lay
     return fmax(with_prefetch_s, gathering_s(profile, layers, comms));
 }
 
-/* The mean time of a pass over a step's microbatches, `times` of which have these transfers and the
- * others those of `rest`. The mean is enough with a single stage, where only the sum counts. */
+/* The mean time of a pass over a step's microbatches: `times` of them have these transfers, the
+ * others have those of `rest`. The mean suffices, as this case has a single stage, where only the
+ * sum matters. */
 static double mean_sharded_s(const struct work *w, double compute_s, const struct layers *layers,
                              const struct layer_comms *comms, const struct layer_comms *rest,
                              double times)
@@ -241,8 +243,8 @@ static struct holding all_blocks(const struct model *model, const struct holding
     return blocks;
 }
 
-/* Whether ZeRO-3 gathers a layer again for its backward. With a pipeline other microbatches' passes
- * are in between. */
+/* Whether ZeRO-3 gathers a layer again for its backward. With a pipeline it does, as other
+ * microbatches' passes are in between. */
 static bool gathers_again(const struct work *w)
 {
     return w->system->stack.shards.reshard || w->plan->pp > 1;
@@ -283,7 +285,7 @@ static void add_sharding(const struct work *w, struct chunk_time *time, const st
     time->backward_s = backward_s;
 }
 
-/* The copies run on the compute stream, so nothing hides them. */
+/* The copies run on the compute stream, so they are exposed. */
 static void add_shard_copies(const struct work *w, struct chunk_time *time,
                              const struct holding *held)
 {
@@ -319,10 +321,10 @@ static void add_offload(const struct work *w, struct chunk_time *time, const str
     time->parts.other_s += down_s + up_s;
 }
 
-/* Share of a chunk's passes that run beside a pass of another microbatch: all but those that fill
- * the pipeline (one more than without overlap) and those that empty it. On stage i of p, with v
- * chunks per stage, these are 2 (p - i - 1) + (v - 1) p + 1 (Megatron Core, schedules.py and
- * combined_1f1b.py). Here the mean over stages is taken. */
+/* Share of a chunk's passes that run beside a pass of another microbatch: all except those that
+ * fill the pipeline (one more than without overlap) and those that empty it. On stage i of p, with
+ * v chunks per stage, these are 2 (p - i - 1) + (v - 1) p + 1 (Megatron Core, schedules.py and
+ * combined_1f1b.py). This is the mean over stages. */
 static double paired_share(const struct work *w)
 {
     const struct plan *plan = w->plan;
@@ -332,7 +334,7 @@ static double paired_share(const struct work *w)
 }
 
 /* With overlap=ep, a forward and the backward of another microbatch run together, layer by layer.
- * If the schedule itself says which passes pair, pair.c times them instead. */
+ * If the schedule itself has pairs, pair.c times them instead. */
 static void add_expert_overlap(const struct work *w, struct chunk_time *time,
                                const struct holding *held)
 {

@@ -10,13 +10,14 @@ double overlapped_s(const struct profile *profile, double compute_s, double comm
     double x = profile->overlap_compute_slowdown;
     double y = profile->overlap_comm_slowdown;
     if (comm_s * y <= compute_s * x)
-        return compute_s + comm_s * y * (1 - 1 / x); /* compute lost this much progress */
+        /* x and y are the factors by which compute and transfer slow each other */
+        return compute_s + comm_s * y * (1 - 1 / x);
     return compute_s * x + (comm_s - compute_s * x / y);
 }
 
 /* Bucket j of n is ready at j/n of the window. So at least the last bucket is sent after the
- * window, and the window except its first n-th can hide transfers. Slowdown applies only to the
- * hidden part; with many buckets the result agrees with overlapped_s. */
+ * window, and transfers can overlap the window except its first n-th. Only the overlapped part is
+ * slowed; with many buckets the result agrees with overlapped_s. */
 double exposed_s(const struct profile *profile, double comm_s, double window_s, double pieces)
 {
     double x = profile->overlap_compute_slowdown;
@@ -62,8 +63,8 @@ double quantize_weights_s(const struct system *system, const struct plan *plan,
     return times * traffic_s(&system->gpu, &system->profile, bytes, 0);
 }
 
-/* Matrices are updated whole, so every rank gets whole gradients, updates its own matrices and
- * gathers the others' weights (Megatron Core, layer_wise_optimizer.py, over plain data
+/* Muon updates matrices whole. So every rank gets whole gradients, updates the matrices assigned to
+ * it and gathers the weights of the others (Megatron Core, layer_wise_optimizer.py, over plain data
  * parallelism). */
 static struct data_comm whole_gradients(const struct data_groups *groups, double gradient_bytes,
                                         double weight_bytes)
@@ -79,8 +80,8 @@ static struct data_comm whole_gradients(const struct data_groups *groups, double
 }
 
 /* With repeated shards (shard=N), gradients are reduce-scattered within the group, then each shard
- * is all-reduced with its copies (Zhao et al. 2023, PyTorch FSDP, section 3.2.2); weights never
- * leave the group. */
+ * is all-reduced with its copies (Zhao et al. 2023, PyTorch FSDP, section 3.2.2); weights are
+ * exchanged only within the group. */
 struct data_comm data_comm(const struct stack *stack, const struct plan *plan,
                            const struct data_groups *groups, double parameters)
 {
@@ -105,7 +106,7 @@ struct data_comm data_comm(const struct stack *stack, const struct plan *plan,
 
 /* FSDP2 (torch/distributed/fsdp/_fully_shard/_fsdp_collectives.py): split_with_sizes_copy reads and
  * writes the gathered weights; chunk_cat reads gradients in their type and writes them in the
- * reduction's type. FSDP1's one flat parameter is gathered and reduced in place. */
+ * reduction's type. FSDP1 has one flat parameter, which is gathered and reduced in place. */
 struct data_comm shard_copies(const struct system *system, const struct plan *plan,
                               double parameters)
 {
@@ -122,8 +123,8 @@ struct data_comm shard_copies(const struct system *system, const struct plan *pl
 }
 
 /* Adam in mixed precision moves 30 bytes per parameter: gradient 4; master, m and v read and
- * written, 8 each; weight written, 2. The norm reads the gradients once more. A measured kernel
- * replaces this. */
+ * written, 8 each; weight written, 2. The norm reads the gradients once more. If the profile has
+ * measured the kernel, its time is used instead. */
 double optimizer_s(const struct system *system, const struct model *model, const struct plan *plan,
                    struct stage_weights weights)
 {

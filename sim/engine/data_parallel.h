@@ -7,7 +7,7 @@
 #include "sim/cost/network.h"
 #include "sim/cost/piece.h"
 
-/* Time until both compute and a transfer are done, each slowing the other while both run. */
+/* Time until both compute and a transfer are done, if each slows the other while both run. */
 double overlapped_s(const struct profile *profile, double compute_s, double comm_s);
 
 /* The exposed time of a transfer in `pieces` equal buckets beside `window_s` of compute, which
@@ -16,7 +16,7 @@ double exposed_s(const struct profile *profile, double comm_s, double window_s, 
 
 /* Seconds to communicate one rank's gradients and parameters. */
 struct data_comm {
-    double reduce_s; /* gradients: all-reduce, or reduce-scatter when they are sharded */
+    double reduce_s; /* gradients: all-reduce, or reduce-scatter if they are sharded */
     double gather_s; /* parameters: all-gather after a sharded optimizer, or before use (ZeRO-3) */
 };
 struct data_comm data_comm(const struct stack *stack, const struct plan *plan,
@@ -30,17 +30,17 @@ struct data_comm shard_copies(const struct system *system, const struct plan *pl
 /* How many times a step gathers each weight. */
 double weight_gathers(const struct stack *stack, const struct plan *plan, int num_microbatches);
 
-/* Bytes of a gathered weight element. Embedding and head are gathered in bf16 even when layers'
- * weights are quantised; here they count as layers. */
+/* Bytes of a gathered weight element. Stacks gather embedding and head in bf16 even if layers'
+ * weights are quantised; here they are counted like layers. */
 double gathered_weight_bytes(const struct stack *stack, const struct plan *plan);
 
 /* Seconds to quantise weights: once per step for all microbatches, or with ZeRO-3 after each
- * gather. When the optimizer writes them quantised, only the second copy is made. */
+ * gather. If the optimizer writes quantised weights, only their transposed copy is made. */
 double quantize_weights_s(const struct system *system, const struct plan *plan,
                           double layer_parameters, int num_microbatches);
 
-/* Seconds of the gradient norm and of one fused pass over the optimizer's state; the norm alone
- * when the state is in host memory. */
+/* Seconds of the gradient norm and of one fused pass over the optimizer's state; only the norm if
+ * the state is in host memory. */
 double optimizer_s(const struct system *system, const struct model *model, const struct plan *plan,
                    struct stage_weights weights);
 /* As optimizer_s, but also for plans whose matrices have an optimizer of their own

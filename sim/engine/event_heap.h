@@ -1,6 +1,7 @@
-/* sim/engine/event_heap.h - a heap of slots by the time their activity ends, the earliest on top.
+/* sim/engine/event_heap.h - a heap of slots, ordered by the time at which their activity ends, the
+ * earliest first.
  *
- * Ties go to the lower slot. */
+ * Of slots with equal times the lower one comes first. */
 #ifndef SIM_ENGINE_EVENT_HEAP_H
 #define SIM_ENGINE_EVENT_HEAP_H
 
@@ -17,10 +18,10 @@ struct end {
 struct event_heap {
     struct end *at;
     int count;
-    int *place; /* [slot] in `at`, or -1 */
+    int *place; /* [slot] its index in `at`, or -1 */
 };
 
-/* Empty, with room for slots from 0 on; arrays in the arena. */
+/* An empty heap for slots 0 to num_slots - 1; its arrays are in the arena. */
 struct event_heap event_heap_new(size_t num_slots, struct arena *arena);
 
 bool event_heap_has(const struct event_heap *ends, int slot);
@@ -28,7 +29,7 @@ bool event_heap_has(const struct event_heap *ends, int slot);
 /* Adds the slot, or moves it to its new place. */
 void event_heap_set(struct event_heap *ends, struct end end);
 
-/* Takes out the first. */
+/* Removes and returns the first. */
 struct end event_heap_take(struct event_heap *ends);
 
 #endif

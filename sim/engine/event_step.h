@@ -1,5 +1,5 @@
-/* sim/engine/event_step.h - a plan's step by the event engine: its instruction lists, their costs
- * and their timeline. */
+/* sim/engine/event_step.h - times a plan's step with the event engine: instruction lists, their
+ * costs and a timeline. */
 #ifndef SIM_ENGINE_EVENT_STEP_H
 #define SIM_ENGINE_EVENT_STEP_H
 

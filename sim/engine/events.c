@@ -60,7 +60,7 @@ static enum activity_kind kind_of(const struct events *e, enum lane lane)
     return ACTIVITY_DELAY;
 }
 
-/* --- starting ----------------------------------------------------------------------------- */
+/* --- starting ------------------------------------------------------------------------------ */
 
 static int slot_of(const struct events *e, int rank, const struct queue *queue)
 {
@@ -92,14 +92,14 @@ static void start(struct events *e, int rank, struct queue *queue)
     start_for(e, rank, queue, queue_head(queue)->alone_s);
 }
 
-/* Whether a job has two ends that run as one. */
+/* Whether a job has two ends, on two ranks, that start and end together. */
 static bool is_paired(const struct events *e, const struct job *job)
 {
     return job->peer >= 0 && (job->op == INSTR_REDUCE_TIED || !e->cost->messages_are_delays);
 }
 
-/* The end that is registered with progress: a message's sender, else the lower rank. The other end
- * runs and ends with it. */
+/* Whether this end of a pair is the one registered with progress (progress.h): a message's sender,
+ * else the lower rank. The other end starts and ends with it. */
 static bool is_leader(int rank, const struct job *job)
 {
     return job->op == INSTR_REDUCE_TIED ? rank < job->peer : !instr_is_receive(job->op);
@@ -135,8 +135,8 @@ static void start_delayed_receive(struct events *e, int rank, struct queue *queu
     start_for(e, rank, queue, fmax(0, arrives_s - progress_now_s(e->progress)));
 }
 
-/* A message that is a mere delay starts at once, and its receive takes the arrival time from it.
- * The sending stage continues at once unless sends block. */
+/* A message that is modelled as a delay starts at once, and its receive ends when it arrives. The
+ * sending stage continues at once unless sends block. */
 static void start_delayed_send(struct events *e, int rank, struct queue *queue)
 {
     const struct job *head = queue_head(queue);
@@ -214,10 +214,10 @@ static void try_woken(struct events *e, int rank, enum lane ended)
             try_to_start(e, rank, &e->ranks[rank].lanes.queues[lane]);
 }
 
-/* --- ending ------------------------------------------------------------------------------- */
+/* --- ending -------------------------------------------------------------------------------- */
 
-/* Prefetches, as every lane of every stage is a memory stream: too many for the hardware
- * prefetcher. */
+/* Prefetches the next job's memory. Every lane of every stage is a separate stream, too many for
+ * the hardware prefetcher. */
 static void fetch_ahead(const struct rank *rank, const struct queue *queue)
 {
     enum { JOBS_AHEAD = 2, TIMES_AHEAD = 8 };
@@ -235,7 +235,8 @@ static void finish(struct events *e, int rank, struct queue *queue)
     fetch_ahead(&e->ranks[rank], queue);
 }
 
-/* Only the end of a job can let others start: on its own rank, and on the rank of its pair. */
+/* Ends a job and starts those that waited for it, on its own rank and on the rank of its other
+ * end. */
 static void finish_slot(struct events *e, int slot)
 {
     int rank = slot / NUM_ALL_LANES;
@@ -251,7 +252,7 @@ static void finish_slot(struct events *e, int slot)
     try_woken(e, rank, lane);
 }
 
-/* --- a run -------------------------------------------------------------------------------- */
+/* --- a run --------------------------------------------------------------------------------- */
 
 static int first_left(const struct job_lanes *lanes)
 {

@@ -9,18 +9,18 @@
  * parts; a negative part counts as 0. */
 void interval_shares(const struct time_parts *parts, double shares[NUM_ERROR_PARTS]);
 
-/* Half width in log time, from those weights alone. */
+/* Half width in log time from these weights. */
 double interval_of_widths(const struct error_widths *widths, const double shares[NUM_ERROR_PARTS]);
 
 /* Half width in log time: sqrt(scatter^2 + shift^2). The scatter of single runs is the stack's, by
  * part, or its error_log if it has no widths. The shift is interval_source_error. If the stack has
- * no error at all, or if the profile was not measured or was disturbed, the result is at least the
- * profile's error_log. */
+ * no error, or if the profile was not measured or its measurement was disturbed, the result is at
+ * least the profile's error_log. */
 double interval_half_width(const struct system *system, const struct model *model,
                            const struct time_parts *parts);
 
-/* Half width of the shift that all runs of this stack, GPU and sort of model (dense or with
- * experts) have in common; 0: such runs were fitted. */
+/* Half width of the common shift of all runs of this stack, GPU and kind of model (dense or with
+ * experts). 0 if such runs were fitted. */
 double interval_source_error(const struct system *system, const struct model *model);
 
 #endif

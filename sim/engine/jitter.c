@@ -5,10 +5,11 @@
 
 #include <math.h>
 
-/* Indices of draws per stage, not per instruction. */
+/* Indices of draws that are made once per stage instead of per instruction. */
 enum { OF_CHIPS = -1, OF_REPLICAS = -2 };
 
-/* The first number of the stream; neighbouring keys give independent numbers. */
+/* The first random number of the generator seeded with `key`; neighbouring keys give independent
+ * numbers. */
 static uint64_t first_bits(uint64_t key)
 {
     struct random rng = { .key = key };

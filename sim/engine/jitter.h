@@ -2,7 +2,7 @@
  *
  * One rank stands for each stage, but behind it many GPUs wait for each other: one draw gives the
  * slowest of them (maximum_quantile). A draw depends only on the seed and the instruction's place,
- * so neither the order of events nor faster wires change it. */
+ * so it does not change with the order of events or with the speed of links. */
 #ifndef SIM_ENGINE_JITTER_H
 #define SIM_ENGINE_JITTER_H
 
@@ -10,15 +10,16 @@
 
 #include <stdint.h>
 
-/* Counts are 1 or more. Spreads are standard deviations relative to the mean, of normal
- * distributions. */
+/* Counts are 1 or more. Spreads are standard deviations of normal distributions, relative to the
+ * mean. */
 struct jitter {
     uint64_t seed;
-    double chip_spread;            /* of a chip's speed, for a whole step */
+    double chip_spread;            /* of a chip's speed, constant within a step */
     double pass_spread;            /* of each pass of a chip */
     double wire_spread[NUM_WIRES]; /* of each transfer, per member of its group */
-    int num_gpus;         /* of the job: costs already include the expected slowest of these */
-    int stage_ranks;      /* GPUs behind a stage, all replicas */
+    /* of the job; costs already include the slowdown by the expected slowest of these GPUs */
+    int num_gpus;
+    int stage_ranks;      /* GPUs of a stage in all replicas */
     int pass_ranks;       /* GPUs of one replica, which wait for each other in every pass */
     int data_members;     /* members of a data group, or its nodes when it spans several */
     double data_replicas; /* pipelines that the gradient norm waits for; for gossip, the equivalent
@@ -28,8 +29,8 @@ struct jitter {
 /* A stage's slowdown by its own slowest chip, relative to the job's slowest chip. */
 double jitter_chips(const struct jitter *jitter, int stage);
 
-/* Slowdown of one pass, the index-th instruction of its list. The mean wait of ranks for each other
- * is part of the measured pass. */
+/* Slowdown of one pass, the index-th instruction of its list. Measured passes already include the
+ * mean time that ranks wait for each other. */
 double jitter_pass(const struct jitter *jitter, int stage, int index);
 
 /* Slowdown of one transfer by the slowest of its members. A receive has the slowdown of its

@@ -32,7 +32,7 @@ static void make_room(struct job_lanes *lanes, const struct instrs *list, struct
     }
 }
 
-/* The gate that opens when `instr` is done. */
+/* The condition that `instr` is done, as a gate (jobs.h). */
 static struct gate gate_behind(const struct places *places, int instr)
 {
     if (instr == NO_INSTR)

@@ -2,7 +2,7 @@
  * after another: compute, the sends and receives of each direction, or the data-parallel exchange.
  *
  * A job waits until a lane of its rank has finished a given number of jobs. As lanes run in order,
- * no state per instruction is needed. The jobs of a lane lie side by side in memory. */
+ * no state per instruction is needed. The jobs of a lane are contiguous in memory. */
 #ifndef SIM_ENGINE_JOBS_H
 #define SIM_ENGINE_JOBS_H
 
@@ -11,7 +11,7 @@
 
 #include <stdbool.h>
 
-/* Open once `lane` has finished `count` jobs. */
+/* A condition that holds once `lane` has finished `count` jobs. */
 struct gate {
     unsigned lane : 4, count : 28;
 };
@@ -30,7 +30,8 @@ struct queue {
     int count;
     int head; /* index of the next job; those before are done */
     bool is_running;
-    bool is_counted; /* its head has arrived at the gradient norm's barrier */
+    /* its head is the gradient norm and has been counted as waiting for the other stages */
+    bool is_counted;
 };
 
 struct job_lanes {
@@ -39,11 +40,12 @@ struct job_lanes {
                                       lane ends */
 };
 
-/* Splits a stage's list into lanes, with the waits of step_holds. Arrays in the arena. */
+/* Splits a stage's list into lanes, with the additional waits of step_holds. The arrays are in the
+ * arena. */
 void job_lanes_fill(struct job_lanes *lanes, const struct step_cost *cost,
                     const struct schedule *schedule, int stage, struct arena *arena);
 
-/* The next job; NULL when the lane is done. */
+/* The next job; NULL if the lane is done. */
 static inline const struct job *queue_head(const struct queue *queue)
 {
     return queue->head < queue->count ? &queue->jobs[queue->head] : NULL;
@@ -54,7 +56,7 @@ static inline bool gate_is_open(const struct job_lanes *lanes, struct gate gate)
     return (unsigned)lanes->queues[gate.lane].head >= gate.count;
 }
 
-/* Whether the lane is idle and its head waits for nothing on its own rank. */
+/* Whether the lane is idle and its next job does not wait for another lane of its rank. */
 static inline bool queue_is_ready(const struct job_lanes *lanes, const struct queue *queue)
 {
     const struct job *job = queue_head(queue);

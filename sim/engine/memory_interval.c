@@ -21,7 +21,7 @@ static double deviation(const struct system *system)
     return system->stack.memory.error / normal_90;
 }
 
-/* Without an error (sigma 0) a peak either fits or does not. */
+/* If the predicted peak has no error (sigma 0), the probability is 0 or 1. */
 double memory_risk(const struct system *system, double bytes)
 {
     double usable = gpu_usable_bytes(&system->gpu);
@@ -31,9 +31,9 @@ double memory_risk(const struct system *system, double bytes)
     return normal_cdf(-log(usable / bytes) / sigma);
 }
 
-/* The z that a standard normal variable exceeds with this probability. Bisection is fast enough, as
- * it runs once per search and not for each plan. normal_quantile(1 - risk) would fail for risks
- * below about 1e-16, as 1 - risk rounds to 1. */
+/* The value that a standard normal variable exceeds with this probability. Bisection is fast
+ * enough, as it runs once per search and not for each plan. normal_quantile(1 - risk) would fail
+ * for risks below about 1e-16, as 1 - risk rounds to 1. */
 static double exceeded_with(double risk)
 {
     double low = 0, high = 40;

@@ -3,7 +3,7 @@
  *
  * A rank's real peak is assumed to be log-normal around the predicted one. The stack's memory_error
  * is the half width of its 90 % interval in log bytes, from measured runs. Programs can use the
- * memory that nvidia-smi shows, less the driver's part. */
+ * memory that nvidia-smi shows minus the driver's part. */
 #ifndef SIM_ENGINE_MEMORY_INTERVAL_H
 #define SIM_ENGINE_MEMORY_INTERVAL_H
 

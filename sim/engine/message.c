@@ -2,8 +2,8 @@
 
 #include "sim/cost/network.h"
 
-/* Time of a message: a whole activation, or a tensor rank's share that is gathered in the node on
- * arrival. */
+/* Time of a message. It is a whole activation, or each tensor rank sends its share and the
+ * receivers gather the shares within their node. */
 static double message_s(const struct work *w, const struct rank_group *stages, bool crosses)
 {
     const struct plan *plan = w->plan;

@@ -1,7 +1,7 @@
 /* sim/engine/offload.h - the time that offloading to host memory costs.
  *
- * Copies use the GPU's own link to the host, both ways at once, and copy engines that do not slow
- * compute. Host memory is not checked. */
+ * Copies use the GPU's own link to the host, in both directions at once, and copy engines, which do
+ * not slow compute. The size of host memory is not checked. */
 #ifndef SIM_ENGINE_OFFLOAD_H
 #define SIM_ENGINE_OFFLOAD_H
 
@@ -9,10 +9,10 @@
 #include "sim/cost/stage_weights.h"
 #include "sim/plan/plan.h"
 
-/* Seconds of a copy of so many bytes, one way. */
+/* Seconds to copy `bytes` in one direction. */
 double host_copy_s(const struct system *system, double bytes);
 
-/* One step of an optimizer that runs on the host. */
+/* Times of one step of an optimizer that runs on the host. */
 struct host_optimizer {
     double down_s;   /* gradients to the host */
     double update_s; /* the update on the host */
@@ -21,7 +21,7 @@ struct host_optimizer {
 struct host_optimizer host_optimizer(const struct system *system, const struct model *model,
                                      const struct plan *plan, struct stage_weights weights);
 
-/* The exposed copy time of a pass over `layers` of `layer_s` each, when copying a layer's
+/* The exposed copy time of a pass over `layers` layers of `layer_s` each, if copying a layer's
  * activations takes `copy_s`. The last two layers are not copied. */
 double layers_copy_exposed_s(int layers, double layer_s, double copy_s);
 

@@ -9,7 +9,7 @@ struct sorter {
     bool pairs;                /* the schedule pairs forwards with backwards */
     int *next;                 /* per stage: first instruction not yet sorted */
     int *sorted[CHUNK_PASSES]; /* per stage: number of sorted passes of each kind */
-    int *done_at; /* per chunk, microbatch and direction: index in ops + 1; 0: not yet */
+    int *done_at; /* per chunk, microbatch and direction: index in ops plus 1; 0: not sorted yet */
 };
 
 static enum chunk_pass pass_of(const struct instr *instr)
@@ -38,8 +38,8 @@ static int boundary_before(const struct sorter *s, const struct instr *instr)
     return boundary == NO_BOUNDARY && s->pairs ? order_turn(&s->order->shape) : boundary;
 }
 
-/* Index + 1 of the op on another stage that `instr` waits for: the same microbatch in the chunk
- * before it (forward) or behind it (backward). 0: not sorted yet. */
+/* Index plus 1 of the op on another stage that `instr` waits for: that of the same microbatch in
+ * the previous chunk (forward) or the next one (backward). 0: not sorted yet. */
 static int needed(const struct sorter *s, const struct instr *instr)
 {
     bool backward = instr_starts_backward(instr->op);
@@ -81,7 +81,7 @@ static void sort_one(struct sorter *s, int stage, const struct instr *instr, int
     order->at[pass][stage * order->per_stage + s->sorted[pass][stage]++] = index;
 }
 
-/* Sorts all ready ops of a stage; false when there were none. */
+/* Sorts all ready ops of a stage; false if there were none. */
 static bool sort_stage(struct sorter *s, int stage)
 {
     const struct instrs *list = &s->schedule->ranks[stage];

@@ -3,11 +3,11 @@
 #include "models/blocks.h"
 #include "sim/engine/work.h"
 
-/* The number of context ranks whose load documents make unequal. Frameworks that send keys around a
- * ring divide every document equally over the ranks, and those that exchange heads divide none
- * (Transformer Engine, context parallelism of packed sequences). With gathered keys, tokens are
- * divided by their place in the sequence (Llama 3 paper, section 3.3.2), so ranks get unequal
- * work. */
+/* The number of context ranks between which packed documents cause unequal work; 1 if the work is
+ * equal. If keys are sent around a ring, every document is divided equally over the ranks; if heads
+ * are exchanged, no document is divided (Transformer Engine, context parallelism of packed
+ * sequences). If keys are gathered, tokens are divided by their place in the sequence (Llama 3
+ * paper, section 3.3.2), so ranks get unequal work. */
 static int ranks_by_place(const struct plan *plan)
 {
     return plan->context_comm == CONTEXT_COMM_ALL_GATHER ? plan->cp : 1;

@@ -1,5 +1,5 @@
-/* A forward and a backward that run as a pair: the rows that one exchanges with experts travel
- * while the other computes. */
+/* Times a forward and a backward that run as a pair: the all-to-all of experts' rows of one
+ * overlaps the compute of the other. */
 #include "sim/engine/work.h"
 
 #include "sim/cost/dispatcher.h"
@@ -17,7 +17,7 @@ double work_expert_comm_s(const struct work *w, const struct holding *held, bool
     return sum_s;
 }
 
-/* Time of compute with messages beside it. The kernels that send take multiprocessors from
+/* Time of compute and overlapping messages. The kernels that send take multiprocessors from
  * compute. */
 static double beside_s(const struct work *w, double compute_s, double comm_s)
 {
@@ -29,8 +29,8 @@ static double beside_s(const struct work *w, double compute_s, double comm_s)
     return overlapped_s(&profile, compute_s, comm_s);
 }
 
-/* The time saved when messages run beside compute. A pair's first and last message have nothing
- * beside them. Together they count as one of the pair's four messages per layer. */
+/* The time that a pair saves by overlapping messages with compute. Its first and last message are
+ * exposed; together they count as one of the four messages per layer. */
 double work_spared_beside_s(const struct work *w, double compute_s, double comm_s, double layers)
 {
     if (comm_s <= 0 || !plan_overlaps(w->plan, &w->system->stack, OVERLAP_EP))

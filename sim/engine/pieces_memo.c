@@ -10,7 +10,7 @@ struct placed_pieces {
     struct placed_pieces *older; /* next in the bucket */
 };
 
-/* Pieces that hold for any placement whose ranks have these links. */
+/* Pieces that are valid for any placement whose ranks have these links. */
 struct wired_pieces {
     struct piece_question question;
     struct piece_wires wires;

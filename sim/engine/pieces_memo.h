@@ -1,5 +1,5 @@
-/* sim/engine/pieces_memo.h - the costs of a model's pieces, computed once for all plans that share
- * them. */
+/* sim/engine/pieces_memo.h - the costs of a model's pieces (layers, embedding, head), computed once
+ * for all plans that share them. */
 #ifndef SIM_ENGINE_PIECES_MEMO_H
 #define SIM_ENGINE_PIECES_MEMO_H
 
@@ -9,20 +9,22 @@
 
 enum { PIECES_BUCKET_BITS = 12, NUM_PIECES_BUCKETS = 1 << PIECES_BUCKET_BITS };
 
-/* Costs of the pieces of one system and model. Zero-initialise. */
+/* Costs of the pieces of one system and model. Initialise it with zeros. */
 struct pieces_memo {
-    struct arena places;                              /* holds what is in `placed` */
-    struct arena arena;                               /* holds the pieces */
-    struct placed_pieces *placed[NUM_PIECES_BUCKETS]; /* by question and placement */
-    struct wired_pieces *wired[NUM_PIECES_BUCKETS];   /* by question alone, for any placement */
-    struct placed_pieces *last; /* the last answer, which the next plan often needs again */
+    struct arena places; /* holds what is in `placed` */
+    struct arena arena;  /* holds the pieces */
+    /* by share of a rank (sim/plan/share.h) and placement of ranks on nodes */
+    struct placed_pieces *placed[NUM_PIECES_BUCKETS];
+    /* by share of a rank, for any placement with the same links */
+    struct wired_pieces *wired[NUM_PIECES_BUCKETS];
+    struct placed_pieces *last; /* the last result, which the next plan often needs again */
 };
 
-/* Valid until the memo is released. */
+/* The result is valid until the memo is released. */
 const struct pieces *pieces_memo_find(struct pieces_memo *memo, const struct system *system,
                                       const struct model *model, const struct plan *plan,
                                       const struct generator *generator);
-/* Call before plans on another number of GPUs, whose placement differs. */
+/* Must be called when the number of GPUs changes, as the placement then differs. */
 void pieces_memo_forget_places(struct pieces_memo *memo);
 void pieces_memo_release(struct pieces_memo *memo);
 

@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A sorted shape. Shapes are in a list, as there are only about a hundred and successive plans
- * often share one. */
+/* A sorted shape (order.h). Shapes are kept in a linked list: there are only about a hundred, and
+ * successive plans often share one. */
 struct pipeline_shape {
     const struct generator *generator;
     struct order *order;
@@ -88,7 +88,8 @@ static double time_order(struct pipeline_cache *cache, const struct pipeline *pi
     return order_time(order, duration_s, lag_s, cache->done_s, end_s);
 }
 
-/* Runs `num_microbatches` of the pipeline, in the same groups. */
+/* The time of the pipeline with `num_microbatches` microbatches instead of its own number, in
+ * groups of the same size. */
 static double run(struct pipeline_cache *cache, const struct pipeline *pipeline,
                   int num_microbatches, const struct order **order, double *end_s)
 {
@@ -100,8 +101,8 @@ static double run(struct pipeline_cache *cache, const struct pipeline *pipeline,
     return time_order(cache, pipeline, *order, end_s);
 }
 
-/* Whether done[r] - done[r - period] is `shift_s` for the last `window` rounds before `rounds`;
- * `at` maps a round to its op. Differences in the last bits are allowed. */
+/* Whether done[r] - done[r - period] equals `shift_s` for the last `window` rounds before `rounds`,
+ * up to rounding; `at` maps a round to its op. */
 static bool pass_repeats(const double *done_s, const int *at, int rounds, int window, int period,
                          double shift_s)
 {
@@ -113,7 +114,7 @@ static bool pass_repeats(const double *done_s, const int *at, int rounds, int wi
     return true;
 }
 
-/* The same for all passes of a stage. */
+/* pass_repeats for all passes of a stage. */
 static bool stage_repeats(const struct order *order, const double *done_s, int stage, int rounds,
                           int window, int period, double shift_s)
 {
@@ -150,7 +151,7 @@ static double cycle_s(const struct order *order, const double *done_s, int windo
     return shift_s;
 }
 
-/* Larger shapes are not kept: one may need more memory than all others together. */
+/* Larger shapes are not kept, as one of them may need more memory than all others together. */
 enum { MAX_KEPT_PASSES = 1 << 17 };
 
 double pipeline_full_s(struct pipeline_cache *cache, const struct pipeline *pipeline, double *end_s)
@@ -168,8 +169,8 @@ double pipeline_full_s(struct pipeline_cache *cache, const struct pipeline *pipe
 }
 
 /* About the fewest microbatches that contain two whole cycles. With a split backward the last stage
- * has additional rounds for the weight passes it puts off, at most 2 (pp - 1), as many as the first
- * stage has in its warm-up. */
+ * has additional rounds for delayed weight gradients, at most 2 (pp - 1), the number of the first
+ * stage's warm-up forwards. */
 static int first_tried(const struct pipeline *pipeline)
 {
     int stages = pipeline->shape.num_stages;
@@ -183,7 +184,9 @@ double pipeline_s(struct pipeline_cache *cache, const struct pipeline *pipeline,
     const struct schedule_shape *shape = &pipeline->shape;
     if (pipeline->generator->rule)
         return pipeline_full_s(cache, pipeline,
-                               end_s); /* the window of dependencies is not known */
+                               /* for this schedule it is not known how many rounds back
+                                * dependencies reach */
+                               end_s);
     bool chunked = shape->chunks_per_stage > 1;
     int cycle = chunked ? interleaved_group(shape) : 1; /* microbatches */
     int behind = shape->num_stages > cycle ? shape->num_stages : cycle;

@@ -1,10 +1,11 @@
-/* sim/engine/pipeline.h - the exact time of a step's pipelined part, without simulating all of it.
+/* sim/engine/pipeline.h - the exact time of a step's pipelined part, without simulating all
+ * microbatches.
  *
- * The time is defined by the recurrence over the compute order (order_time over every microbatch).
- * The steady state of the recurrence repeats: once two cycles in a row shift every op by the same
- * time, each further cycle of microbatches adds exactly that, so only a few are run (max-plus
- * linearity; tests check that both agree to 1e-9). When nothing repeats, all microbatches are
- * run. */
+ * The time is defined by a recurrence over the passes of all microbatches (order_time). Its steady
+ * state repeats: once two consecutive cycles of microbatches shift every pass by the same time,
+ * each further cycle adds exactly this time (max-plus linearity). So only a few cycles are
+ * computed; tests check that the result agrees with all microbatches to 1e-9. If no repetition is
+ * found, all microbatches are computed. */
 #ifndef SIM_ENGINE_PIPELINE_H
 #define SIM_ENGINE_PIPELINE_H
 
@@ -26,20 +27,20 @@ struct pipeline {
     const struct generator *generator;
     struct schedule_shape shape;
     const double *duration_s; /* [CHUNK_PASSES x chunk + pass], chunk < pp x vpp */
-    /* [stage]: lag from the end of an op there to its successor on the next stage, or back; the
-     * last entry is from the last stage to the first. */
+    /* [stage]: lag from the end of a pass there to the pass on the next stage that needs its
+     * result, or back; the last entry is between the last stage and the first. */
     const double *lag_s;
-    /* If the generator has pairs: for each chunk the time of the pair that its backward belongs to,
-     * and the lag from the last stage to itself where the pipeline turns around. */
+    /* If the schedule has pairs: for each chunk the time of the pair that its backward belongs to,
+     * and the lag between the two chunks of the last stage of a V. */
     const double *pair_s;
     double turn_s;
 };
 
 /* Seconds from the first forward to the end of the last backward; end_s[stage] (room for
- * num_stages) is when each stage is done. The generator must accept the shape. */
+ * num_stages) becomes the end of each stage's last pass. The generator must accept the shape. */
 double pipeline_s(struct pipeline_cache *cache, const struct pipeline *pipeline, double *end_s);
 
-/* The same, running every microbatch. */
+/* The same time, computed from every microbatch. */
 double pipeline_full_s(struct pipeline_cache *cache, const struct pipeline *pipeline,
                        double *end_s);
 

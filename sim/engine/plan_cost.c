@@ -10,7 +10,7 @@
 
 #include <math.h>
 
-/* A chunk's cost without its messages, which are instructions here. Recompute has its own
+/* A chunk's cost without messages, which have instructions of their own. Recompute has its own
  * instruction when whole layers are recomputed; the attention core's recompute stays in the
  * backward. */
 static struct chunk_cost chunk_cost(const struct work *w, int chunk)
@@ -59,9 +59,9 @@ static void unfold(const struct work *w, struct step_cost *cost, struct arena *a
     cost->boundaries = boundaries;
 }
 
-/* A chunk's reduction in the instruction list is the part that its buckets do not hide. The
- * transfers of ZeRO-2 and 3, layer by layer, are inside the chunks' times. Gathers overlap the next
- * step's first forwards, so the list has only the exposed rest. */
+/* In the instruction list a chunk's reduction takes only its exposed time. The transfers of ZeRO-2
+ * and 3, layer by layer, are inside the chunks' times. Gathers overlap the next step's first
+ * forwards, so the list has only the exposed rest. */
 static struct stage_cost stage_cost(const struct work *w, int stage)
 {
     struct stage_tail tail = stage_tail(w, stage);

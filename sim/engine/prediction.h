@@ -1,4 +1,4 @@
-/* sim/engine/prediction.h - what an evaluation predicts for a plan. */
+/* sim/engine/prediction.h - the predicted step time, memory and rates of a plan. */
 #ifndef SIM_ENGINE_PREDICTION_H
 #define SIM_ENGINE_PREDICTION_H
 

@@ -21,7 +21,7 @@ struct site {
     int compute; /* slot, or NOWHERE */
     int transfers[MOST_TRANSFERS];
     int num_transfers;
-    int local; /* index among the ranks that are rated together, or NOWHERE */
+    int local; /* index among the ranks whose rates are computed together, or NOWHERE */
     bool is_dirty;
 };
 
@@ -34,7 +34,8 @@ struct progress {
     struct event_heap ends;  /* ends of the slots whose rate is known */
     int *dirty; /* ranks where something started or ended since rates were last computed */
     int num_dirty;
-    /* Ranks and transfers that are rated together, as a chain of shared ranks connects them. */
+    /* Ranks and transfers whose rates are computed together, because a chain of shared ranks
+     * connects them. */
     int *ranks, *slots;
     int num_ranks_seen, num_slots_seen;
     struct flow *flows;
@@ -74,14 +75,15 @@ double progress_now_s(const struct progress *p)
     return p->now_s;
 }
 
-/* --- rates ------------------------------------------------------------------------------- */
+/* --- rates --------------------------------------------------------------------------------- */
 
 static bool is_transfer(const struct activity *activity)
 {
     return activity->kind == ACTIVITY_MESSAGE || activity->kind == ACTIVITY_EXCHANGE;
 }
 
-/* Settles the work done at the old rate. An unchanged rate leaves the end time exactly as it is. */
+/* Accounts for the work done at the old rate, then sets the new one. An unchanged rate leaves the
+ * end time exactly as it is. */
 static void set_rate(struct progress *p, int slot, double rate)
 {
     struct running *r = &p->running[slot];
@@ -158,8 +160,8 @@ static double free_rate(const struct progress *p, const struct activity *a)
     return is_computing(p, a->rank) || is_computing(p, a->peer) ? 1 / p->slowdowns.comm : 1;
 }
 
-/* A transfer at rate 1 fills the links that it uses, as each stage has its own share of the node's
- * NICs. */
+/* Adds the links that a transfer uses. At rate 1 it fills them, as each stage has its own share of
+ * the node's network cards. */
 static void fill_flow(const struct progress *p, const struct activity *a, struct flow *flow)
 {
     bool both_ways = a->kind == ACTIVITY_EXCHANGE;
@@ -174,7 +176,7 @@ static void fill_flow(const struct progress *p, const struct activity *a, struct
         add_share(p, flow, a->peer, a->wire, OUT);
 }
 
-/* Shares the links among the transfers that were seen, which may slow each other down. */
+/* Shares the links among the collected transfers, which may slow each other down. */
 static void share_wires(struct progress *p)
 {
     for (int i = 0; i < p->num_slots_seen; i++)
@@ -210,7 +212,7 @@ static void settle(struct progress *p)
         rate_compute(p, p->dirty[i]);
     for (int i = 0; i < p->num_dirty; i++) {
         if (!p->sites[p->dirty[i]].is_dirty)
-            continue; /* already settled with another rank */
+            continue; /* its rates were computed together with another rank's */
         see_all(p, p->dirty[i]);
         rate_transfers(p);
         forget_all(p);
@@ -218,7 +220,7 @@ static void settle(struct progress *p)
     p->num_dirty = 0;
 }
 
-/* --- starting and ending ----------------------------------------------------------------- */
+/* --- starting and ending ------------------------------------------------------------------- */
 
 static void enter(struct progress *p, int rank, int slot)
 {
@@ -253,7 +255,7 @@ void progress_start(struct progress *p, int slot)
     r->since_s = p->now_s;
     r->rate = 0;
     if (activity->kind == ACTIVITY_DELAY || activity->alone_s <= 0) {
-        activity->kind = ACTIVITY_DELAY; /* zero-length activities disturb nobody */
+        activity->kind = ACTIVITY_DELAY; /* activities of length 0 slow no others */
         set_rate(p, slot, 1);
         return;
     }

@@ -3,7 +3,7 @@
 #include <math.h>
 #include <stdbool.h>
 
-/* One run of progressive filling. A flow with a negative rate is still rising. */
+/* State of progressive filling (sharing.h). A flow with a negative rate is still rising. */
 struct filling {
     const struct shared_wires *wires;
     double *rate;
@@ -54,7 +54,7 @@ static void stop(struct filling *f, int flow, double level)
     }
 }
 
-/* Finds all stopping flows before changing capacities: the flows of a full resource stop
+/* Finds all flows that stop before it changes capacities, as the flows of a full resource stop
  * together. */
 static void stop_all(struct filling *f, double level, bool *stops)
 {

@@ -1,14 +1,15 @@
 /* sim/engine/sharing.h - the rates of transfers that share links, max-min fairly.
  *
- * In a max-min fair allocation, no flow can go faster without slowing a flow that is no faster.
- * Rates rise together from zero; a flow stops rising at its own bound, or when a resource that it
- * uses is full (progressive filling: Bertsekas and Gallager 1992, Data Networks, section 6.5.2). */
+ * In a max-min fair allocation, a flow can only go faster if another flow, which is as slow or
+ * slower, goes slower still. Rates rise together from zero; a flow stops rising at its own bound,
+ * or when a resource that it uses is full (progressive filling: Bertsekas and Gallager 1992, Data
+ * Networks, section 6.5.2). */
 #ifndef SIM_ENGINE_SHARING_H
 #define SIM_ENGINE_SHARING_H
 
 #include "base/arena.h"
 
-/* A flow at rate r takes weight x r of the resource's capacity. */
+/* The use of one resource: a flow at rate r takes weight x r of its capacity. */
 struct share {
     int resource;
     double weight; /* > 0 */
@@ -17,9 +18,9 @@ struct share {
 enum { MAX_SHARES = 4 };
 
 struct flow {
-    double bound; /* its rate when alone; finite, > 0 */
+    double bound; /* its rate if no other flow exists; finite, > 0 */
     int num_shares;
-    struct share shares[MAX_SHARES]; /* of different resources */
+    struct share shares[MAX_SHARES]; /* of distinct resources */
 };
 
 struct shared_wires {
@@ -29,7 +30,7 @@ struct shared_wires {
     int num_flows;
 };
 
-/* Fills rate[flow]. Pure; the scratch arena is reset on return. */
+/* Fills rate[flow]. The function is pure and resets the scratch arena when it returns. */
 void share_fairly(const struct shared_wires *wires, struct arena *scratch, double *rate);
 
 #endif

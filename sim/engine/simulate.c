@@ -15,8 +15,9 @@
 struct evaluator {
     const struct system *system;
     const struct model *model;
-    int num_gpus; /* system->num_gpus; `system` may be gone when evaluator_turn_to gets the next one
-                   */
+    /* system->num_gpus, kept because `system` may be freed before evaluator_turn_to gets the
+     * next one */
+    int num_gpus;
     double model_flops; /* of a step */
     double slowdown;    /* factor on compute by the slowest chip */
     struct pieces_memo pieces;
@@ -30,7 +31,7 @@ struct evaluator {
     struct boundary *boundaries;
     struct stage_memory *stages;
     struct plan folded; /* the folded form of a mirrored plan (sim/plan/fold.h) */
-    /* The last timed pipeline; plans that differ only in sharding share it. */
+    /* The last timed pipeline, kept because plans that differ only in sharding have the same. */
     struct pipeline last;
     double *last_duration_s, *last_lag_s, *last_pair_s;
     double last_makespan_s;
@@ -175,7 +176,7 @@ static double validated_step_s(const struct evaluator *e, const struct work *w)
     return own_s;
 }
 
-/* The step's time without the learned ratio (time_ratio_of), which scales all times alike. */
+/* The step's time without the learned ratio (time_ratio_of), by which all times are multiplied. */
 static double unscaled_step_s(struct evaluator *e, const struct work *w)
 {
     time_pipeline(e, w);
@@ -183,8 +184,8 @@ static double unscaled_step_s(struct evaluator *e, const struct work *w)
     return stages_s + work_once_s(w);
 }
 
-/* Megatron's plain 1F1B waits for its sends, its interleaved schedule does not; exec/run/step.c
- * treats all schedules alike. */
+/* Whether passes wait for the sends before them. Megatron's plain 1F1B does, its interleaved
+ * schedule does not. The project's executor (exec/run/step.c) does the same for all schedules. */
 static bool waits_for_sends(const struct plan *plan, const struct stack *stack)
 {
     bool can_overlap = plan->vpp > 1 || stack_runtime(stack)->sends_ahead;
@@ -339,7 +340,8 @@ double evaluate_unplaced_bytes(struct evaluator *e, const struct plan *plan)
 double evaluate_state_floor_bytes(struct evaluator *e, const struct plan *plan)
 {
     struct plan small = *plan;
-    small.microbatch = 1; /* its pieces have the same weights, and more plans share them */
+    /* the pieces have the same weights, and more plans share their cached costs */
+    small.microbatch = 1;
     struct work w = work_begin(e, &small);
     struct memory_input input = work_memory(&w);
     input.plan = plan;
@@ -408,7 +410,7 @@ static const struct pieces *least_pieces(struct evaluator *e, const struct work 
     return &least->pieces;
 }
 
-/* Messages between stages count as 0. */
+/* The bound takes 0 s for messages between stages. */
 double evaluate_unplaced_floor_s(struct evaluator *e, const struct plan *plan,
                                  const struct rank_orders *orders)
 {

@@ -1,7 +1,7 @@
-/* sim/engine/simulate.h - model + system + plan -> prediction.
+/* sim/engine/simulate.h - predicts step time and memory of a plan for a model on a system.
  *
- * One evaluation serves search and report alike: the search reads the step time and the peak, the
- * report the parts of each. */
+ * The search and the reports use the same evaluation. The search reads the step time and the memory
+ * peak, the reports also their parts. */
 #ifndef SIM_ENGINE_SIMULATE_H
 #define SIM_ENGINE_SIMULATE_H
 
@@ -15,7 +15,7 @@
 #include "sim/memory/memory.h"
 #include "sim/plan/plan.h"
 
-/* Caches what plans share, and holds scratch space; one per worker. */
+/* Holds costs that plans share, and scratch space. Each worker has its own. */
 struct evaluator;
 struct evaluator *evaluator_new(const struct system *system, const struct model *model);
 /* Switches to a system that differs from the first only in the number of GPUs and their memory, so
@@ -25,28 +25,29 @@ struct evaluator *evaluator_new(const struct system *system, const struct model 
 void evaluator_turn_to(struct evaluator *evaluator, const struct system *system);
 void evaluator_free(struct evaluator *evaluator);
 
-/* The plan must have passed plan_check and system_check. Borrowed arrays: see struct prediction. */
+/* The plan must have passed plan_check and system_check. The prediction borrows arrays of the
+ * evaluator (struct prediction). */
 struct prediction evaluate(struct evaluator *evaluator, const struct plan *plan);
 
-/* idle_s[stage]: how long each of plan->pp stages waits in that step for passes, messages and
+/* idle_s[stage]: the time that each of plan->pp stages waits in the step for passes, messages and
  * reductions of others. The busiest stage's value is the prediction's bubble_s. */
 void evaluate_idle(struct evaluator *evaluator, const struct plan *plan, double *idle_s);
 
 /* Single numbers of the same prediction, for ranking plans; the peak is much cheaper than the
  * time. */
 double evaluate_peak_bytes(struct evaluator *evaluator, const struct plan *plan);
-/* evaluate_peak_bytes, but it may change the plan. If the peak is over `most_bytes` and every layer
- * is recomputed in full, the plan becomes full:K (one checkpoint per K layers). K grows from 2
- * until the peak is at most `most_bytes`, or until it falls no further. The step takes as long as
- * before.
- */
+/* Like evaluate_peak_bytes, but it may change the plan. If the peak is over `most_bytes` and every
+ * layer is recomputed in full, the plan becomes full:K (one checkpoint per K layers). K grows from
+ * 2 until the peak is at most `most_bytes`, or until it falls no further. The step time does not
+ * change. */
 double evaluate_fitting_bytes(struct evaluator *evaluator, struct plan *plan, double most_bytes);
 double evaluate_step_s(struct evaluator *evaluator, const struct plan *plan);
 
 /* A lower bound of evaluate_step_s of the same plan, found without timing its pipeline. */
 double evaluate_bound_s(struct evaluator *evaluator, const struct plan *plan);
 
-/* A lower bound of evaluate_step_s for every plan that differs only in zero, or recomputes more. */
+/* A lower bound of evaluate_step_s for every plan that differs only in zero or in more
+ * recompute. */
 double evaluate_floor_s(struct evaluator *evaluator, const struct plan *plan);
 /* A lower bound of evaluate_floor_s from the time of all layers, averaged over the stages. It is
  * much cheaper. 0: there is none. */
@@ -62,8 +63,8 @@ struct rank_orders {
 
 /* The same bounds for any rank order. evaluate_unplaced_bytes: a lower bound of evaluate_peak_bytes
  * of plans that differ only in the order. evaluate_unplaced_floor_s: a lower bound of
- * evaluate_step_s of plans with any of these orders that otherwise differ only in zero or recompute
- * more. */
+ * evaluate_step_s of plans with any of these orders that otherwise differ only in zero or in more
+ * recompute. */
 double evaluate_unplaced_bytes(struct evaluator *evaluator, const struct plan *plan);
 /* A lower bound of evaluate_unplaced_bytes that also holds for plans with another division into
  * chunks or with other recompute. */
@@ -81,28 +82,28 @@ double evaluate_unplaced_floor_s(struct evaluator *evaluator, const struct plan 
  * `passes_s`. */
 double evaluate_least_once_s(struct evaluator *evaluator, const struct plan *plan, double passes_s);
 
-/* A stage's share of the layers, in a plan with one chunk per stage. The functions below give what
- * evaluate() gives for the stage if it has this share. With recompute block:N, `recomputed` takes
- * the place of N. The plan's own lists of layers are not read. */
+/* A stage's share of the layers, in a plan with one chunk per stage. The functions below return the
+ * values of evaluate() for a stage with this share. With recompute block:N, `recomputed` replaces
+ * N. The plan's own lists of layers are not read. */
 struct stage_share {
     int stage, layers;
-    int recomputed;  /* <= layers; read with RECOMPUTE_BLOCK only */
-    int first_layer; /* layers on the stages before; read when the model has several kinds of blocks
-                      */
+    int recomputed; /* <= layers; read with RECOMPUTE_BLOCK only */
+    /* number of layers on earlier stages; read if the model has several kinds of blocks */
+    int first_layer;
 };
 struct stage_score {
-    double forward_s, backward_s, weight_s; /* of one microbatch, blocking messages included */
-    double data_comm_s;                     /* once, after its last backward */
-    double optimizer_s;  /* once, with copies to a host optimizer; the step takes the longest of all
-                            stages */
+    double forward_s, backward_s, weight_s; /* per microbatch, blocking messages included */
+    double data_comm_s;                     /* once per step, after its last backward */
+    /* once per step, with copies to a host optimizer; the step counts the longest of all stages */
+    double optimizer_s;
     double memory_bytes; /* the stage's total_bytes at its peak */
     double lag_s; /* from the end of a pass to the start of its successor on the next stage */
 };
 struct stage_score evaluate_stage(struct evaluator *evaluator, const struct plan *plan,
                                   const struct stage_share *share);
 
-/* The same in two steps, for hundreds of shares of one plan: first what all stages share (groups of
- * ranks and their buffers), then the rest. */
+/* Scores of hundreds of shares of one plan are computed in two steps. The first step computes the
+ * values that are the same for all stages (groups of ranks and their buffers). */
 struct stage_common {
     struct data_groups data, expert_data;
     const struct boundary *boundaries; /* in the arena */
@@ -114,7 +115,7 @@ struct stage_common evaluate_stage_common(struct evaluator *evaluator, const str
 struct stage_score evaluate_stage_with(struct evaluator *evaluator, const struct plan *plan,
                                        const struct stage_common *common,
                                        const struct stage_share *share);
-/* memory_bytes alone, which is much cheaper. */
+/* Only memory_bytes of the score, which is much cheaper. */
 double evaluate_stage_bytes(struct evaluator *evaluator, const struct plan *plan,
                             const struct stage_common *common, const struct stage_share *share);
 
@@ -123,12 +124,12 @@ double evaluate_stage_bytes(struct evaluator *evaluator, const struct plan *plan
 struct step_cost evaluate_cost(struct evaluator *evaluator, const struct plan *plan,
                                struct arena *arena);
 
-/* Checks what plan_check cannot: that the GPU supports the precision, and that a network joins the
- * nodes. */
+/* Checks that the GPU supports the precision and that a network connects the nodes; plan_check does
+ * not know the system. */
 bool system_check(const struct system *system, const struct plan *plan, struct err *err);
 
-/* The last check of system_check alone: false when products of the plan's type have a peak but no
- * measured rate. Such a plan has a memory prediction but no time. */
+/* Only the last check of system_check: false if matrix products of the plan's data type have a peak
+ * rate but no measured one. Such a plan has a memory prediction but no time. */
 bool system_has_rate(const struct system *system, const struct plan *plan, struct err *err);
 
 #endif

@@ -1,13 +1,13 @@
-/* sim/engine/simulate_part.h - how simulate.c begins the work on a plan, for other files that
- * evaluate a part of it. */
+/* sim/engine/simulate_part.h - the first steps of an evaluation, for other files that evaluate only
+ * a part of a plan. */
 #ifndef SIM_ENGINE_SIMULATE_PART_H
 #define SIM_ENGINE_SIMULATE_PART_H
 
 #include "sim/engine/simulate.h"
 #include "sim/engine/work.h"
 
-/* work_begin fills what memory depends on, work_add_links what the chunks' times depend on. The
- * durations, which include blocking messages, are the evaluator's scratch space. */
+/* work_begin fills the fields that memory depends on, work_add_links those that the chunks' times
+ * depend on. The durations, which include blocking messages, are the evaluator's scratch space. */
 struct work work_begin(struct evaluator *evaluator, const struct plan *given);
 void work_add_links(struct work *work);
 

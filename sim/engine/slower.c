@@ -21,7 +21,8 @@ static void slow_gpu(struct gpu *gpu, double speed)
     gpu->clock_hz *= speed;
 }
 
-/* All times of a table scale with its level, the log of a time. */
+/* The times of a table are all multiplied by 1 / speed by changing its level, which is the
+ * logarithm of a time. */
 static void slow_tables(struct profile *profile, double speed)
 {
     profile->kernels = copy(profile->kernels, profile->num_kernels, sizeof *profile->kernels);
@@ -42,7 +43,8 @@ static void slow_curve(struct curve *curve, double speed)
     }
 }
 
-/* On a host a core also issues, sends and receives. */
+/* Changes the times that a core takes on a host system, where it also launches work, sends and
+ * receives. */
 static void slow_core(struct system *system, double speed)
 {
     struct profile *profile = &system->profile;

@@ -3,7 +3,7 @@
 #include <assert.h>
 #include <string.h>
 
-/* The plan with lists that describe this stage; they are not used for other stages. */
+/* The plan with lists of layers that describe only this stage. */
 static struct plan give_share(const struct plan *plan, const struct stage_share *share, int *lists)
 {
     struct plan given = *plan;
@@ -45,7 +45,7 @@ static double share_bytes(const struct work *w, const struct stage_memory *commo
     return stage_memory_with(&input, stage, common).total_bytes;
 }
 
-/* The score of a stage; `w` holds what stages share. */
+/* The score of a stage; `w` has the values that all stages share. */
 static struct stage_score score(struct work *w, const struct stage_memory *common, int stage)
 {
     struct chunk_time time = chunk_time(w, stage);

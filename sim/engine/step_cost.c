@@ -4,8 +4,8 @@
 
 #include <math.h>
 
-/* The boundary that a message crosses, by the chunk that makes it. Tied gradients go from the last
- * stage to the first. */
+/* The boundary that a message crosses; it follows from the chunk that makes the message. Tied
+ * gradients go from the last stage to the first. */
 static const struct boundary *boundary_of(const struct step_cost *cost, struct placement placement,
                                           const struct instr *instr)
 {
@@ -60,7 +60,7 @@ enum wire instr_wire(const struct step_cost *cost, struct placement placement,
     return instr->peer >= 0 ? boundary_of(cost, placement, instr)->wire : cost->data_wire;
 }
 
-/* The drawn factor on an instruction's mean time. */
+/* The random factor on an instruction's mean time. */
 static double luck(const struct step_cost *cost, const struct schedule *schedule, int stage,
                    int index)
 {

@@ -14,13 +14,13 @@
 /* Seconds of one chunk and microbatch. */
 struct chunk_cost {
     double forward_s;
-    double recompute_s; /* RECOMPUTE, when the lists have it */
+    double recompute_s; /* RECOMPUTE, if the lists have it */
     double input_s;     /* BACKWARD_INPUT */
-    double weight_s;    /* BACKWARD_WEIGHT; BACKWARD takes both */
-    double pair_s;      /* the BACKWARD of a pair: both its passes, without RECOMPUTE */
+    double weight_s;    /* BACKWARD_WEIGHT; a whole BACKWARD takes input_s + weight_s */
+    double pair_s;      /* the BACKWARD of a pair: time of both passes, without RECOMPUTE */
 };
 
-/* Seconds of what a stage does once per step, or once per step and chunk (each ...). */
+/* Seconds of instructions that a stage has once per step or, if marked "each", once per chunk. */
 struct stage_cost {
     double reduce_s; /* each REDUCE_GRAD */
     double gather_s; /* each GATHER_PARAM */
@@ -29,7 +29,7 @@ struct stage_cost {
     double mix_s; /* each MIX_PARAM */
 };
 
-/* Time of each message between two stages, and the sort of link that it takes. */
+/* Time of each message between two stages, and the kind of link that it uses. */
 struct boundary {
     double message_s;
     enum wire wire;
@@ -38,34 +38,35 @@ struct boundary {
 struct step_cost {
     const struct chunk_cost *chunks; /* by chunk of the model */
     const struct stage_cost *stages;
-    const struct boundary *boundaries; /* behind each stage (sim/schedule/placement.h) */
+    /* by stage: the boundary to the next stage (sim/schedule/placement.h) */
+    const struct boundary *boundaries;
     enum wire data_wire;
     struct slowdowns slowdowns;
-    /* As in the recurrence of pipeline.h: a message is a fixed delay that needs neither a posted
-     * receive nor a free link. */
+    /* A message is a fixed delay that needs neither a posted receive nor a free link, as in the
+     * recurrence of pipeline.h. */
     bool messages_are_delays;
-    bool blocking;     /* sends block: no pass runs beside a send of its own stage */
+    bool blocking;     /* sends block: no pass overlaps a send of its own stage */
     bool validates;    /* no stage waits for the global norm: a step is then timeline_own_s */
-    bool reduces_last; /* gradients are reduced after the last backward, not beside it */
-    double overhead_s; /* of the host, once per step, at the end */
-    /* How much less the mean step waits for other data ranks than with all-reduce; drawn steps draw
-     * their own waits. */
+    bool reduces_last; /* gradients are reduced after the last backward and do not overlap it */
+    double overhead_s; /* host overhead, once per step, at the end */
+    /* Time by which the mean step waits less for other data ranks than with all-reduce. Steps with
+     * random draws have their own waits instead. */
     double spared_s;
-    bool draws; /* whether `jitter` draws deviations from the mean times */
+    bool draws; /* times deviate randomly from their means, by `jitter` */
     struct jitter jitter;
 };
 
-/* Seconds of each instruction of a stage, with its drawn deviation if any; a receive takes as long
- * as its send. */
+/* Seconds of each instruction of a stage, with its random deviation if the cost has them; a receive
+ * takes as long as its send. */
 void step_alone_s(const struct step_cost *cost, const struct schedule *schedule, int stage,
                   double *alone_s);
 
-/* The sort of link that a transfer takes; any value for other instructions. */
+/* The kind of link that a transfer uses; arbitrary for other instructions. */
 enum wire instr_wire(const struct step_cost *cost, struct placement placement,
                      const struct instr *instr);
 
-/* held[i] is a further instruction of the list that instruction i must wait for, because the two
- * may not overlap; NO_INSTR: none. `held` has room for list->count. */
+/* held[i] becomes a further instruction of the list for which instruction i must wait, because the
+ * two may not overlap; NO_INSTR if there is none. `held` has room for list->count. */
 void step_holds(const struct step_cost *cost, const struct instrs *list, int *held);
 
 #endif

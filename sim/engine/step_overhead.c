@@ -24,10 +24,11 @@ static struct passes stage_passes(const struct work *w, int stage)
     return passes;
 }
 
-/* The share f of the passes' time T that is work and not waiting. Passes were measured with
- * all-reduce, so T = f T + E sd: E is the expected maximum of as many standard normals as there are
- * replicas, and sd is the deviation of one replica's work. Each pass deviates by pass_spread, and
- * the work as a whole has a variance of drift_s per second. These are independent, so sd^2 = f^2 A
+/* The share f of the passes' time T that is work; the rest is waiting for other replicas. Passes
+ * were measured with all-reduce, so T = f T + E sd. E is the expected maximum of R standard normal
+ * variables, with R the number of replicas, and sd is the standard deviation of one replica's work.
+ * Each pass deviates by pass_spread, and the work as a whole has a variance of drift_s per second.
+ * These are independent, so sd^2 = f^2 A
  * + f B, with A = pass_spread^2 x the sum of squared pass times and B = drift_s T. f is the root of
  * (T^2 - E^2 A) f^2 - (2 T^2 + E^2 B) f + T^2 = 0 in (0, 1], in a form without cancellation. */
 static double working_share(const struct profile *profile, const struct passes *passes,
@@ -39,7 +40,7 @@ static double working_share(const struct profile *profile, const struct passes *
     return t2 > 0 ? 2 * t2 / (b + sqrt(fmax(0, b * b - 4 * a * t2))) : 1;
 }
 
-/* The share of all-reduce's waiting that the plan's exchange saves. */
+/* The share of the waiting with all-reduce that the plan's exchange saves. */
 static double spared_share(const struct work *w)
 {
     const struct exchange *exchange = &w->plan->exchange;
@@ -57,7 +58,7 @@ static double spared_s(const struct work *w, const struct passes *passes, double
     return share * passes->sum_s * (1 - working);
 }
 
-/* The stage that saves the most waiting stands for its replica. */
+/* The waiting that a replica saves is taken to be that of its stage that saves the most. */
 double work_spared_s(const struct work *w)
 {
     double share = spared_share(w), most_s = 0;
@@ -68,7 +69,7 @@ double work_spared_s(const struct work *w)
     return most_s;
 }
 
-/* All passes together deviate at most as much as one pass of their total time. */
+/* The passes are replaced by one pass of their total time, which deviates at least as much. */
 double evaluate_least_once_s(struct evaluator *evaluator, const struct plan *plan, double passes_s)
 {
     struct work w = work_begin(evaluator, plan);
@@ -81,8 +82,8 @@ double evaluate_least_once_s(struct evaluator *evaluator, const struct plan *pla
                     (share > 0 ? spared_s(&w, &one, share) : 0));
 }
 
-/* Time of a reference model's passes over the batch before the step. They are forwards alone, in a
- * pipeline like the step's; once it is full, the busiest stage sets the pace. */
+/* Time of a reference model's forwards over the batch, before the step. They run in the same
+ * pipeline as the step; once it is full, the busiest stage determines the time. */
 double work_reference_s(const struct work *w)
 {
     double fill_s = 0, most_s = 0;

@@ -15,9 +15,10 @@
 
 #include <math.h>
 
-/* Whether a chunk is cut into buckets. PyTorch's pipelines let DDP and FSDP reduce their buckets in
- * the last microbatch's backward, on every stage (torch/distributed/pipelining/stage.py,
- * backward_maybe_with_nosync); Megatron's pipelines use buckets on no stage, or on the first. */
+/* Whether the gradients of a chunk are reduced in buckets. PyTorch's pipelines let DDP and FSDP
+ * reduce their buckets in the last microbatch's backward, on every stage
+ * (torch/distributed/pipelining/stage.py, backward_maybe_with_nosync); Megatron's pipelines use
+ * buckets on no stage, or on the first. */
 static bool has_buckets(const struct work *w, int stage)
 {
     if (plan_keeps_sums(w->plan)) /* FSDP then reduces only when the last backward has ended */
@@ -54,8 +55,8 @@ static double chunk_window_s(const struct work *w, int stage, bool backward)
     return w->duration_s[CHUNK_PASSES * chunk + (int)(backward ? last : CHUNK_FORWARD)];
 }
 
-/* Compute that reductions (a stage's last backwards) or gathers (its first forwards) can overlap.
- * Chunks of an interleaved schedule are pp microbatches apart. */
+/* Time of the compute that can overlap reductions (a stage's last backwards) or gathers (its first
+ * forwards). Chunks of an interleaved schedule are pp microbatches apart. */
 static double window_s(const struct work *w, int stage, bool backward)
 {
     const struct plan *plan = w->plan;
@@ -104,10 +105,10 @@ static double tied_reduce_s(const struct work *w, int stage)
 }
 
 /* Gradients are copied out bucket by bucket if they are reduced in buckets. A bucket is copied
- * after its reduction, during the next one's. The exposed time is the last copy after the
- * reductions or, if longer, the part of all copies, from the first bucket's reduction on, that
- * backward and reductions do not hide. The update waits for the global norm. `reduction_s` is the
- * time of all reductions, hidden or not. */
+ * after its own reduction, during the reduction of the next one. The exposed time is that of the
+ * last copy or, if longer, the part of all copies that backward and reductions do not overlap. The
+ * update waits for the global norm. `reduction_s` is the time of all reductions, overlapped or
+ * exposed. */
 static void add_host_optimizer(const struct work *w, struct stage_tail *tail, int stage,
                                struct stage_weights weights, double reduction_s)
 {
@@ -125,7 +126,7 @@ static void add_host_optimizer(const struct work *w, struct stage_tail *tail, in
     tail->offload_s = down_s + fmax(0, host.up_s - host.update_s);
 }
 
-/* --- exchanges other than all-reduce -------------------------------------------------------- */
+/* --- exchanges other than all-reduce ------------------------------------------------------- */
 
 double work_passes_s(const struct work *w, int stage)
 {
@@ -136,8 +137,8 @@ double work_passes_s(const struct work *w, int stage)
     return sum_s * w->num_microbatches - work_spared_by_pairs_s(w, stage);
 }
 
-/* Exposed time of mixing with data peers. Averaging the step's initial weights, or summing the last
- * step's gradients, can overlap all passes of the step; other mixing is exposed. */
+/* Exposed time of averaging with other data ranks. Averages of the step's initial weights and sums
+ * of the last step's gradients can overlap all passes of the step; other averages are exposed. */
 static double visible_mix_s(const struct work *w, int stage, double mix_s)
 {
     if (exchange_start(&w->plan->exchange) != START_STEP)
@@ -145,8 +146,8 @@ static double visible_mix_s(const struct work *w, int stage, double mix_s)
     return exposed_s(&w->system->profile, mix_s, work_passes_s(w, stage), HUGE_VAL);
 }
 
-/* Whether parts of a gradient can be combined before the rest is there. A robust rule that weighs
- * whole gradients does not allow it. */
+/* Whether parts of a gradient can be combined before the rest is computed. A robust rule that
+ * weighs whole gradients does not allow it. */
 static bool can_begin_early(const struct work *w)
 {
     const struct robust_rule *rule = exchange_method_of(&w->plan->exchange)->rule;
@@ -154,7 +155,7 @@ static bool can_begin_early(const struct work *w)
 }
 
 /* Gradients are sent in the buckets of an overlapped reduction, each with its own messages;
- * compression is fully exposed. Returns the time of the messages, hidden or not. */
+ * compression is fully exposed. Returns the time of the messages, overlapped or exposed. */
 static double add_exchange(const struct work *w, struct stage_tail *tail, int stage,
                            double parameters)
 {
@@ -200,7 +201,8 @@ struct data_comm work_data_comm(const struct work *w, struct stage_weights weigh
                                comm.gather_s + of_experts.gather_s };
 }
 
-/* ZeRO-3 gathers layer by layer beside a step's first forwards, one layer ahead. */
+/* Exposed time of gathers. ZeRO-3 gathers each layer during the forward of the layer before, in a
+ * step's first forwards. */
 static double visible_gather_s(const struct work *w, double gather_s, double bytes, int stage)
 {
     if (!plan_keeps_gathered(w->plan))
@@ -227,7 +229,8 @@ static struct data_comm copies_once(const struct work *w, struct stage_weights w
     return copies;
 }
 
-/* The library's reductions and gathers, once per step. Returns the reduction's whole time. */
+/* Adds the reductions and gathers of a plan with all-reduce, once per step. Returns the reductions'
+ * whole time. */
 static double add_all_reduce(const struct work *w, struct stage_tail *tail, int stage,
                              struct stage_weights weights)
 {

@@ -1,8 +1,8 @@
 /* sim/engine/tier.h - whether the stack and the GPU of a prediction were ever measured.
  *
  * The error of a prediction is a shift that all runs of a source have in common, and the scatter of
- * single runs. If nothing was fitted on a stack or a GPU, all predictions for it are shifted alike,
- * by as much as measured stacks or GPUs differ from each other. */
+ * single runs. If a stack or a GPU was never fitted, all predictions for it have the same unknown
+ * shift; its size is taken from the differences between measured stacks or GPUs. */
 #ifndef SIM_ENGINE_TIER_H
 #define SIM_ENGINE_TIER_H
 
@@ -12,12 +12,12 @@ enum tier { TIER_SEEN, TIER_NEW_STACK, TIER_NEW_GPU, NUM_TIERS };
 
 extern const char *const tier_names[NUM_TIERS]; /* "seen", "new_stack", "new_gpu" */
 
-/* A GPU whose profile was not fitted to its own runs is new, whatever the stack. Every stack is new
- * for models with experts, as no runs with experts have been fitted yet. The project's own executor
- * counts as measured on every machine that has been measured. */
+/* A GPU is new if its profile was not fitted to runs on that GPU; this takes precedence over the
+ * stack. Every stack is new for models with experts, as no runs with experts have been fitted yet.
+ * The project's own executor counts as measured on every machine that has been measured. */
 enum tier system_tier(const struct system *system, const struct model *model);
 
-/* "no run of torchtitan has been measured ..." */
+/* Writes a sentence such as "no run of torchtitan has been measured ...". */
 void tier_sentence(const struct system *system, const struct model *model, char *text, size_t size);
 
 #endif

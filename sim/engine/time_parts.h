@@ -19,11 +19,11 @@ struct time_parts {
     double other_s; /* host: launches, per-microbatch and per-step overhead, exposed copies */
 };
 
-/* The parts in the order they are shown in. */
+/* The parts, in the order in which answers list them. */
 struct time_part {
-    const char *name;  /* JSON key: "compute_s" */
-    const char *label; /* for people */
-    size_t offset;     /* in struct time_parts */
+    const char *name;  /* JSON key, such as "compute_s" */
+    const char *label; /* label in printed answers */
+    size_t offset;     /* offset in struct time_parts */
 };
 extern const struct time_part time_part_table[];
 extern const int num_time_parts;

@@ -1,5 +1,5 @@
-/* sim/engine/work.h - one plan under evaluation, shared by the sources of this folder that time
- * parts of it. */
+/* sim/engine/work.h - one plan under evaluation; the files of this folder each time a part of
+ * it. */
 #ifndef SIM_ENGINE_WORK_H
 #define SIM_ENGINE_WORK_H
 
@@ -14,8 +14,9 @@
 struct work {
     const struct system *system;
     const struct model *model;
-    const struct plan *plan; /* the plan that is timed: for a mirrored plan, its folded form of half
-                                the stages (sim/plan/fold.h) */
+    /* the plan that is timed; for a mirrored plan, the equivalent one with half the stages
+     * (sim/plan/fold.h) */
+    const struct plan *plan;
     const struct plan *given; /* the plan as it was given */
     const struct pieces *pieces;
     const struct generator *generator;
@@ -23,13 +24,14 @@ struct work {
     double slowdown; /* factor on compute by the slowest chip */
     bool blocking;   /* compute waits for messages */
     bool validates;  /* a stage does not wait for the gradient norm of all stages */
-    struct data_groups data, expert_data; /* expert_data: for models with experts only */
+    struct data_groups data, expert_data; /* expert_data is set only for models with experts */
     /* [stage]: boundary to the next stage; the last entry leads to the first */
     struct boundary *boundaries;
     int *lists;         /* room for two numbers a chunk */
     double *duration_s; /* [CHUNK_PASSES x chunk + pass]; CHUNK_WEIGHT is 0 in a whole backward */
     /* [chunk], if the schedule runs a forward and a backward as a pair: the time of the pair that
-     * the chunk's backward belongs to, and how much less that is than the two passes take. */
+     * the chunk's backward belongs to, and the time that the pair saves over its two passes run one
+     * after the other. */
     double *pair_s, *spared_s;
 };
 
@@ -39,8 +41,8 @@ static inline bool work_is_folded(const struct work *work)
     return work->given != work->plan;
 }
 
-/* The boundary that stands for a folded plan's turn. There the given plan has a message between its
- * middle stages, which is like that over the neighbouring boundary. */
+/* The given plan of a folded one has a message between its two middle stages, where the folded plan
+ * has none. This is the neighbouring boundary, whose time is used for that message. */
 static inline int work_turn(const struct work *work)
 {
     return work->plan->pp > 1 ? work->plan->pp - 2 : 0;
@@ -70,13 +72,14 @@ struct chunk_messages {
     double down_s, up_s;
 };
 struct chunk_messages work_messages(const struct work *work, int chunk);
-/* What messages add to the chunk's passes: blocking messages stop the sending stage's compute. */
+/* The time that messages add to the chunk's passes. It is 0 unless messages block the sending
+ * stage's compute. */
 static inline struct chunk_messages blocking_messages(const struct work *work, int chunk)
 {
     return work->blocking ? work_messages(work, chunk) : (struct chunk_messages){ 0 };
 }
 
-/* sim/engine/tail.c - time of the library's reductions and gathers of these weights; experts'
+/* sim/engine/tail.c - time of the reductions and gathers of these weights with all-reduce; experts'
  * weights use groups of their own. */
 struct data_comm work_data_comm(const struct work *work, struct stage_weights weights);
 
@@ -84,7 +87,7 @@ struct data_comm work_data_comm(const struct work *work, struct stage_weights we
  * consist of, without messages. */
 struct chunk_time {
     double forward_s;
-    double backward_s; /* input gradients alone when the schedule splits the backward */
+    double backward_s; /* only input gradients if the schedule splits the backward */
     double weight_s;   /* weight gradients if the schedule splits the backward, else 0 */
     struct time_parts parts;
 };
@@ -99,17 +102,18 @@ static inline void work_keep_time(struct work *work, int chunk, const struct chu
 }
 
 /* Time that the executor spends on whole gradients beside the reduction. It clears them before the
- * backwards that make them, then adds the reduced shard to the sum: two reads and a write. */
+ * backwards that compute them, then adds the reduced shard to the sum with two reads and a
+ * write. */
 double work_whole_gradients_s(const struct work *work, double parameters);
 
-/* sim/engine/tail.c - what a stage adds once per step to its microbatches: exposed data-parallel
- * transfers, and the optimizer. */
+/* sim/engine/tail.c - times that a stage adds once per step: exposed data-parallel transfers, and
+ * the optimizer. */
 struct stage_tail {
     double data_comm_s; /* tied + exposed reduce + exposed gather */
     double optimizer_s;
     double offload_s; /* exposed copies of an optimizer on the host */
     double tied_s;
-    double reduce_s; /* reduction of gradients after their chunks' backwards; 0 from ZeRO-2 on */
+    double reduce_s; /* reduction of gradients after their chunks' backwards; 0 for ZeRO-2 and 3 */
     double visible_reduce_s, visible_gather_s;
     double mix_s, visible_mix_s; /* averaging weights with data peers, and its exposed part */
 };
@@ -117,13 +121,13 @@ struct stage_tail stage_tail(const struct work *work, int stage);
 /* Seconds of all passes of a stage in a step, with the messages that they wait for. */
 double work_passes_s(const struct work *work, int stage);
 
-/* sim/engine/step_overhead.c - a step's fixed cost: host overhead minus spared waiting. Profiles
+/* sim/engine/step_overhead.c - a step's fixed cost: host overhead minus saved waiting. Profiles
  * were measured with all-reduce, so passes contain the waiting for all data ranks. A gradient
- * exchange that does not need all of them saves a part of it. */
+ * exchange that does not wait for all of them saves a part of this time. */
 double work_once_s(const struct work *work);
-/* sim/engine/packing.c - a further part of the fixed cost, the waiting for ranks with longer
- * documents. Layers count as spread evenly over the stages, so the wait is the same however they
- * are divided. */
+/* sim/engine/packing.c - a further part of the fixed cost: waiting for ranks with longer documents.
+ * It assumes an even division of layers over stages, so it does not depend on the plan's
+ * division. */
 double work_packing_s(const struct work *work);
 double work_spared_s(const struct work *work);
 double work_reference_s(const struct work *work);
@@ -131,16 +135,17 @@ double work_reference_s(const struct work *work);
 /* sim/engine/bound.c - a lower bound of the step over all orders of these chunks' passes, in closed
  * form: a few additions per stage. */
 double work_bound_s(const struct work *work);
-/* The same bound for any ZeRO stage. The work must be timed at zero 0, which adds nothing to
- * passes. */
+/* The same bound for any ZeRO stage. The work must have been timed with zero 0, which adds no time
+ * to passes. */
 double work_floor_s(const struct work *work);
-/* A lower bound of it for the same layers divided in any way; needs no times. 0: none. */
+/* A lower bound of work_floor_s for any division of the same layers over stages; it needs no times
+ * of chunks. 0 if there is none. */
 double work_mean_floor_s(const struct work *work);
 
 /* sim/engine/plan_cost.c - the same durations and tails by instruction, for the event engine. */
 struct step_cost work_cost(const struct work *work, struct arena *arena);
 
-/* sim/engine/prediction.c - what memory depends on, without times. */
+/* sim/engine/prediction.c - the input of the memory model, without times. */
 struct memory_input work_memory(const struct work *work);
 
 #endif

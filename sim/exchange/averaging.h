@@ -6,9 +6,9 @@
 #include "models/model.h"
 #include "sim/exchange/exchange.h"
 
-/* The share of a run's steps that average: 1 / H, or 1 without a period. An adaptive H follows its
- * rule along the losses of models/learning_curve.h up to the model's tokens; when these are not
- * stated, it keeps its first value. */
+/* The share of a run's steps that average over all ranks: 1 / H, or 1 without a period. An adaptive
+ * H grows along the losses of models/learning_curve.h up to the model's tokens; if the model does
+ * not state them, H keeps its first value. */
 double averaging_share(const struct exchange *exchange, const struct model *model);
 
 #endif

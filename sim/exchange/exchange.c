@@ -53,8 +53,8 @@ int exchange_cycle(const struct exchange *exchange)
     return exchange->period > 1 ? exchange->period : 1;
 }
 
-/* Uses the loss at each part instead of at the period's start, as a run is long compared with a
- * period. */
+/* The period is computed from the loss of each part of the run, not from the loss at the period's
+ * start; a run is long compared with a period. */
 double exchange_averaging_share(const struct exchange *exchange, double first_loss,
                                 const double *losses, int num_losses)
 {

@@ -1,10 +1,10 @@
 /* sim/exchange/exchange.h - how data ranks combine their gradients or weights in a step.
  *
- * All-reduce makes every rank add the same mean gradient. When the network is slow or the ranks are
- * many, other methods move fewer bytes or wait for fewer ranks: they average only with neighbours,
- * average only every H steps, or send gradients in fewer bits. A method is a row of
- * `exchange_methods`; what it sends in a step is a list of phases, which the cost model and the
- * executor both read. Every function is pure.
+ * With all-reduce every rank applies the same mean gradient. On slow networks or with many ranks,
+ * other methods send fewer bytes or wait for fewer ranks: they average only with neighbours,
+ * average only every H steps, or send gradients in fewer bits. Each method is a row of
+ * `exchange_methods`. Its messages in a step are a list of phases, which the cost model and the
+ * executor both use. Every function is pure.
  *
  * Text form, the value of the layout's word "exchange=": a name, then its required parameters, then
  * its optional ones by name, each after a colon: "ps:4", "gossip:exp:combine=beside",
@@ -24,21 +24,24 @@ struct exchange {
     int method;    /* index in exchange_methods */
     int graph;     /* enum mixing_graph: who averages with whom */
     int combine;   /* enum exchange_combine */
-    int servers;   /* members that act as servers and make the sums */
-    int period;    /* steps from one global average to the next: H */
-    int bits;      /* of an element on the wire */
+    int servers;   /* number of members that act as servers and compute the sums */
+    int period;    /* H: steps from one average over all ranks to the next */
+    int bits;      /* bits per element in a message */
     int rank;      /* rank of the two factors that approximate a matrix */
     int rounds;    /* compressed messages per step */
     int memory;    /* enum exchange_memory */
     int staleness; /* steps by which gradients are applied late */
-    int hostile;   /* ranks that a robust rule bears; negative: as many as it can */
-    int group;    /* neighbours that average by all-reduce and act as one; 0: the ranks of a node */
+    /* number of hostile ranks that a robust rule tolerates; negative: the most that it can */
+    int hostile;
+    /* number of neighbours that average by all-reduce and act as one rank; 0: the ranks of a
+     * node */
+    int group;
     double share; /* share of the elements that are sent, above 0 */
 };
 
-/* The weights that a gossip step averages: the updated ones (adapt then combine), or the step's
- * initial ones while the backward runs, to which each rank then adds its own update (adapt while
- * combining; decentralised gradient descent). */
+/* Which weights a gossip step averages. COMBINE_UPDATED: the updated ones ("adapt then combine").
+ * COMBINE_BESIDE: those from the start of the step, while the backward runs; each rank then adds
+ * its own update to the average ("adapt while combining", decentralised gradient descent). */
 enum exchange_combine { COMBINE_UPDATED, COMBINE_BESIDE, NUM_COMBINES };
 extern const char *const exchange_combine_words[NUM_COMBINES + 1];
 
@@ -46,40 +49,41 @@ extern const char *const exchange_combine_words[NUM_COMBINES + 1];
 enum exchange_memory { MEMORY_ON, MEMORY_OFF, NUM_MEMORIES };
 extern const char *const exchange_memory_words[NUM_MEMORIES + 1];
 
-/* An exchange sends gradients, before the update, or weights. */
+/* Whether an exchange sends gradients, before the update, or weights. */
 enum exchange_object { EXCHANGE_GRADIENTS, EXCHANGE_WEIGHTS };
 
 /* When the exchange of a step can begin. */
 enum exchange_start {
-    START_GRADIENTS, /* once the last backward has made its first gradients */
-    START_STEP,      /* with the step: its initial weights are averaged, or the gradients of the
-                        step before are summed */
-    START_UPDATED,   /* after the update: fully exposed */
+    START_GRADIENTS, /* when the last backward has computed its first gradients */
+    /* at the start of the step: it averages the weights, or sums the gradients of the step
+     * before */
+    START_STEP,
+    START_UPDATED, /* after the update: fully exposed */
 };
 
 enum exchange_parameter_kind { PARAMETER_COUNT, PARAMETER_SHARE, PARAMETER_WORD };
 
-/* One of a method's parameters; rows in methods.c. */
+/* One of a method's parameters; the rows are in methods.c. */
 struct exchange_parameter {
-    const char *name; /* "K" */
+    const char *name; /* such as "K" */
     const char *doc;  /* one sentence */
     enum exchange_parameter_kind kind;
     size_t member;            /* offset in struct exchange: an int, or a double for shares */
-    double min, max;          /* counts */
+    double min, max;          /* range of a number */
     const char *const *words; /* words of an enum; NULL-terminated */
-    bool is_optional;         /* written NAME=VALUE, after the others; absent: `fallback` */
+    bool is_optional;         /* written NAME=VALUE after the others; `fallback` if absent */
     bool is_bare;             /* optional, but written without its name */
     int fallback;
 };
 enum { MAX_EXCHANGE_PARAMETERS = 4 };
 
-/* Equally shaped tensors that one rank exchanges: matrices, or vectors (one column). */
+/* Tensors of equal shape that one rank exchanges: matrices, or vectors (one column). */
 struct exchange_tensor {
     double rows, columns;
     double count;
 };
 
-/* What one rank exchanges at once: a bucket, a chunk or everything. */
+/* The tensors that one rank exchanges together: a bucket, a chunk or all. */
 struct exchange_load {
     const struct exchange_tensor *tensors;
     int num_tensors;
@@ -87,35 +91,38 @@ struct exchange_load {
 };
 double exchange_elements(const struct exchange_load *load);
 
-/* The data ranks of a plan, numbered from 0, neighbours in a node first. */
+/* The data ranks of a plan, numbered from 0; ranks of one node are consecutive. */
 struct exchange_ranks {
     int count;
     int per_node; /* data ranks per node; 1 or more */
 };
 
-/* What all ranks of a data group do at the same time; the next phase begins when it ends. */
+/* One step of an exchange, run by all ranks of a data group at the same time. The next phase begins
+ * when it ends. */
 enum exchange_phase_kind {
-    PHASE_ALL_REDUCE, /* summed over all members, by the library's fastest algorithm */
-    PHASE_RING,       /* the same by a ring: each member sends 2 (n-1) parts of 1/n to the next */
-    PHASE_TREE,       /* the same up and down a binary tree, all bytes in each hop */
-    PHASE_SERVERS, /* the same on `peers` server members, an equal part each, and back: server i is
-                      member i x size / peers, rounded down */
-    PHASE_REDUCE_SCATTER, /* summed; each member gets the part of its index */
-    PHASE_ALL_GATHER,     /* every member's bytes to all others */
-    PHASE_ALL_TO_ALL,     /* each member gets the part of its index from all, not summed */
-    PHASE_PEERS,          /* bytes to and from each of `peers` neighbours in a graph */
+    PHASE_ALL_REDUCE, /* sum over all members, by the fastest algorithm of the library */
+    /* the same sum by a ring: each of n members sends 2 (n-1) parts of 1/n to the next member */
+    PHASE_RING,
+    PHASE_TREE, /* the same sum up and down a binary tree, with all bytes in each message */
+    /* the same sum by `peers` members that are servers of an equal part each; server i is member
+     * i x size / peers, rounded down */
+    PHASE_SERVERS,
+    PHASE_REDUCE_SCATTER, /* sum of which each member gets the part with its index */
+    PHASE_ALL_GATHER,     /* each member sends its bytes to all others */
+    PHASE_ALL_TO_ALL,     /* each member gets the part with its index from all others, not summed */
+    PHASE_PEERS,          /* each member exchanges messages with `peers` neighbours in a graph */
     NUM_PHASE_KINDS
 };
-extern const char *const exchange_phase_words[NUM_PHASE_KINDS + 1]; /* "all_reduce" ... */
+extern const char *const exchange_phase_words[NUM_PHASE_KINDS + 1]; /* such as "all_reduce" */
 
-/* The members of a group are `size` ranks, `stride` apart; all such groups of the ranks run the
- * phase at once. */
+/* A phase of an exchange. The members of a group are `size` ranks, `stride` apart; all such groups
+ * run the phase at the same time. */
 struct exchange_phase {
     enum exchange_phase_kind kind;
     enum exchange_object object;
     int size, stride;
-    int peers;    /* neighbours, or servers */
-    double bytes; /* of one member: its summand or its message */
+    int peers;    /* number of neighbours or servers */
+    double bytes; /* bytes of one member's summand or message */
 };
 enum { MAX_EXCHANGE_PHASES = 8 };
 
@@ -124,40 +131,42 @@ struct exchange_phases {
     int count;
 };
 
-/* Bytes that all `num_ranks` together send in a phase; 0 for one rank. In any sum, all members but
- * one send one summand and receive one sum. */
+/* Bytes that all `num_ranks` together send in a phase; 0 for one rank. Any sum needs at least n - 1
+ * summands sent and n - 1 sums returned. */
 double phase_wire_bytes(const struct exchange_phase *phase, int num_ranks);
 
-/* One method. Add yours to `exchange_methods` in methods.c: grammar, cost, `list exchanges`, docs
- * and tests find it there. */
+/* One method. To add a method, add a row to `exchange_methods` in methods.c; grammar, cost, `list
+ * exchanges`, docs and tests read the table. */
 struct exchange_method {
-    const char *name;    /* "gossip" */
-    const char *form;    /* "gossip:GRAPH" */
-    const char *tried;   /* the text of the variant that a search over exchanges tries */
+    const char *name;    /* such as "gossip" */
+    const char *form;    /* such as "gossip:GRAPH" */
+    const char *tried;   /* the text, with parameters, that a search over exchanges tries */
     const char *summary; /* one sentence */
     const char *source;
-    /* How its update differs from all-reduce's, in one sentence; NULL: it does not. */
+    /* How its update differs from that of all-reduce, in one sentence; NULL if it does not. */
     const char *changes;
     enum exchange_object object;
     struct exchange_parameter
-        parameters[MAX_EXCHANGE_PARAMETERS]; /* ends at the first without a name */
-    /* Whether it works on `num_ranks` ranks, two or more (ERR_INFEASIBLE). NULL: always. */
+        parameters[MAX_EXCHANGE_PARAMETERS]; /* the list ends at the first without a name */
+    /* Whether the method can run on `num_ranks` ranks, two or more; if not, ERR_INFEASIBLE. NULL:
+     * always. */
     bool (*accepts)(const struct exchange *exchange, int num_ranks, struct err *err);
-    /* Adds the phases of one step of two ranks or more. `averages`: the step ends a period. */
+    /* Adds the phases of one step for two ranks or more. `averages`: the step ends a period. */
     void (*phases)(const struct exchange *exchange, const struct exchange_load *load,
                    const struct exchange_ranks *ranks, bool averages, struct exchange_phases *out);
     /* NULL: messages are not compressed. */
     const struct compressor *compressor;
     /* The rule that replaces the mean (sim/exchange/robust.h); NULL: the mean. */
     const struct robust_rule *rule;
-    bool adapts; /* its period grows as the loss falls */
+    bool adapts; /* the period grows as the loss falls */
 };
 extern const struct exchange_method exchange_methods[];
 extern const int num_exchange_methods;
 const struct exchange_method *exchange_method_of(const struct exchange *exchange);
 
-/* What a compressed message holds: rounded elements; the largest elements, with what earlier
- * messages left out; the largest changes since the last; thin factors. */
+/* The content of a compressed message: rounded elements (QSGD); the largest elements, with error
+ * feedback (top-k); the largest changes since the last message (EF21); two factors of low rank
+ * (PowerSGD). */
 enum compression {
     COMPRESSION_ROUNDED,
     COMPRESSION_LARGEST,
@@ -169,56 +178,57 @@ enum compression {
 /* How a message C(x) approximates x. */
 struct compressor {
     enum compression kind;
-    bool is_unbiased; /* E C(x) = x */
-    int copies;       /* copies of the exchanged values that a rank keeps between steps, when it has
-                         memory */
-    /* Bytes of one rank's message; with several rounds, of each round's. */
+    bool is_unbiased; /* the expectation of C(x) is x */
+    /* copies of the exchanged values that a rank keeps between steps for error feedback */
+    int copies;
+    /* Bytes of one rank's message; with several rounds, of the message of each round. */
     double (*message_bytes)(const struct exchange *exchange, const struct exchange_load *load);
     /* Unbiased: omega in E||C(x) - x||^2 <= omega ||x||^2. Contractive: delta in ||C(x) - x||^2 <=
-     * (1 - delta) ||x||^2. For the worst x and all rounds together. */
+     * (1 - delta) ||x||^2. The bound holds for every x and for all rounds together. */
     double (*bound)(const struct exchange *exchange, const struct exchange_load *load);
-    /* Bytes of device memory traffic to make a step's messages and to add up `received` messages of
-     * others. */
+    /* Bytes of device memory traffic to compress a step's messages and to add up `received`
+     * messages of other ranks. */
     double (*traffic_bytes)(const struct exchange *exchange, const struct exchange_load *load,
                             int received);
 };
 
-/* The text form. Failure: ERR_USAGE with an empty `where`, what was expected and the nearest
- * word. */
+/* Reads the text form. A failure is ERR_USAGE with an empty `where`; the message says what was
+ * expected and names the nearest word. */
 bool exchange_read(const char *text, struct exchange *out, struct err *err);
 void exchange_write(const struct exchange *exchange, struct text *out);
 bool exchange_is_default(const struct exchange *exchange);
 
 /* Whether all ranks hold the same weights after every step, as with all-reduce. */
 bool exchange_keeps_replicas_equal(const struct exchange *exchange);
-/* Whether the method sums gradients by all-reduce among neighbours before it averages weights
- * (group=). */
+/* Whether the method first sums gradients by all-reduce within groups of neighbours (group=) and
+ * then averages weights. */
 bool exchange_sums_in_groups(const struct exchange *exchange);
-/* Whether a step applies the gradients of an earlier one. */
+/* Whether a step applies the gradients of an earlier step. */
 bool exchange_is_late(const struct exchange *exchange);
 enum exchange_start exchange_start(const struct exchange *exchange);
 
 /* Whether step `step`, from 0, ends with an average over all ranks; always true without a
  * period. */
 bool exchange_averages(const struct exchange *exchange, int step);
-/* Steps after which the phases repeat. */
+/* Number of steps after which the phases repeat. */
 int exchange_cycle(const struct exchange *exchange);
 /* The period adapted to the loss: it grows in proportion as the loss falls (Chen et al. 2021,
  * algorithm 2) and is never shorter than at the start. Losses are above 0. */
 int exchange_adapted_period(const struct exchange *exchange, double first_loss, double loss);
 /* The share of a run's steps that end a period. An adaptive period depends on the first loss and on
- * `losses`, one for each equal part of the run; at least one, all above 0. */
+ * `losses`, one for each equal part of the run. There is at least one, and all are above 0. */
 double exchange_averaging_share(const struct exchange *exchange, double first_loss,
                                 const double *losses, int num_losses);
 
-/* Number of ranks that act as one: the given group, or the ranks of a node when they divide all. */
+/* Number of ranks that act as one: the given group, or the ranks of a node if they divide all
+ * ranks. */
 int exchange_group_size(const struct exchange *exchange, const struct exchange_ranks *ranks);
 
-/* The phases of a step that does, or does not, end a period. None for one rank. */
+/* The phases of a step; `averages`: the step ends a period. There are none for one rank. */
 struct exchange_phases exchange_phases_of(const struct exchange *exchange,
                                           const struct exchange_load *load,
                                           const struct exchange_ranks *ranks, bool averages);
-/* The phases of step `step`. None for one rank. */
+/* The phases of step `step`. There are none for one rank. */
 struct exchange_phases exchange_phases(const struct exchange *exchange,
                                        const struct exchange_load *load,
                                        const struct exchange_ranks *ranks, int step);

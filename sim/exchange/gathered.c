@@ -1,6 +1,6 @@
 #include "sim/exchange/methods.h"
 
-/* Compressed messages cannot be summed on the way: each goes to every rank. */
+/* Compressed messages cannot be summed on the way, so each one goes to every rank. */
 void gathered_phases(const struct exchange *exchange, const struct exchange_load *load,
                      const struct exchange_ranks *ranks, bool averages, struct exchange_phases *out)
 {

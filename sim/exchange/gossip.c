@@ -7,9 +7,9 @@ bool gossip_accepts(const struct exchange *exchange, int num_ranks, struct err *
            mixing_accepts((enum mixing_graph)exchange->graph, num_ranks / group, err);
 }
 
-/* A group's gradients are summed first, so its members hold the same weights. Each member averages
- * an equal part of these with the members of the same index in other groups, and gathers the parts
- * within its own group. */
+/* The members of a group sum their gradients first, so they hold the same weights. Each member then
+ * averages an equal part of the weights with the members of the same index in other groups, and the
+ * group gathers the parts. */
 static void add_phases_of_groups(const struct exchange *exchange, const struct exchange_load *load,
                                  const struct exchange_ranks *ranks, enum exchange_phase_kind kind,
                                  struct exchange_phases *out)
@@ -32,7 +32,7 @@ void gossip_phases(const struct exchange *exchange, const struct exchange_load *
     add_phases_of_groups(exchange, load, ranks, PHASE_PEERS, out);
 }
 
-/* An average of all takes the place of the step's gossip. */
+/* A step that ends a period averages over all ranks instead of neighbours. */
 void periodic_phases(const struct exchange *exchange, const struct exchange_load *load,
                      const struct exchange_ranks *ranks, bool averages, struct exchange_phases *out)
 {

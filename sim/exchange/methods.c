@@ -29,7 +29,7 @@ const char *const exchange_memory_words[NUM_MEMORIES + 1] = {
 #define GROUP(absent) { "group", "Neighbouring ranks that sum by all-reduce and act as one; 0: those of " \
                   "a node.", COUNT(group), .max = 1 << 24, OPTIONAL(absent) }
 
-/* A robust method: its name, its rule and the words of its row. */
+/* A row of a robust method: its name, its rule and its texts. */
 #define ROBUST(word, its_rule, what, from, differs) \
     { .name = word, .tried = word, .form = word "[:F]", .summary = what, .source = from, .changes = differs, \
       .parameters = { { "F", "Hostile ranks that the rule must tolerate; absent: the most that it " \

@@ -1,5 +1,5 @@
-/* sim/exchange/methods.h - what the method files provide to the table in methods.c; nothing else
- * includes it. */
+/* sim/exchange/methods.h - functions that the methods' files provide to the table in methods.c;
+ * only these files include it. */
 #ifndef SIM_EXCHANGE_METHODS_H
 #define SIM_EXCHANGE_METHODS_H
 
@@ -18,16 +18,15 @@ extern const struct compressor quantiser, largest_elements, largest_changes, lar
     low_rank;
 extern const struct robust_rule coordinate_median, trimmed_mean, krum, geometric_median;
 
-/* Bytes of a load, uncompressed. */
+/* Bytes of a load without compression. */
 double load_bytes(const struct exchange_load *load);
-/* Adds a phase of gradients, or of weights, over every group of `size` ranks that are `stride`
- * apart.
- */
+/* Adds a phase that exchanges gradients, or weights, within every group of `size` ranks that are
+ * `stride` apart. */
 void add_phase(struct exchange_phases *out, enum exchange_phase_kind kind, int size, int stride,
                double bytes);
 void add_weights_phase(struct exchange_phases *out, enum exchange_phase_kind kind, int size,
                        int stride, double bytes);
-/* Whether group= divides the ranks into two or more. */
+/* Whether group= divides the ranks into two or more groups. */
 bool group_divides(const struct exchange *exchange, int num_ranks, struct err *err);
 
 #endif

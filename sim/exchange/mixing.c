@@ -11,7 +11,7 @@ const char *const mixing_graph_words[NUM_MIXING_GRAPHS + 1] = {
 
 static const double pi = 3.14159265358979323846;
 
-/* A torus of rows x columns ranks, row by row; a cycle is one row. */
+/* A torus of rows x columns ranks, numbered row by row; a cycle is a torus with one row. */
 struct torus {
     int rows, columns;
 };
@@ -37,8 +37,8 @@ static int wrapped(int i, int n)
     return (i % n + n) % n;
 }
 
-/* Adds a neighbour unless it is the rank itself or already there: in a row of two, left equals
- * right. */
+/* Adds a neighbour unless it is the rank itself or already in the list; in a row of two, the left
+ * and the right neighbour are the same. */
 static void add_hop(struct hops *hops, struct torus torus, int rows, int columns)
 {
     struct hop hop = { wrapped(rows, torus.rows), wrapped(columns, torus.columns) };
@@ -128,8 +128,9 @@ int mixing_grid_rows(int num_ranks)
     return rows;
 }
 
-/* The weights' Fourier coefficient at a frequency: an eigenvalue of the matrix, whose eigenvectors
- * are the characters of the torus; as they are orthogonal, its modulus is a singular value. */
+/* The Fourier coefficient of the weights at a frequency. It is an eigenvalue of the matrix of
+ * weights, as the Fourier modes of the torus are its eigenvectors. They are orthogonal, so its
+ * absolute value is a singular value. */
 static double coefficient(struct torus torus, const struct hops *hops, int row, int column)
 {
     double real = 1, imaginary = 0;
@@ -143,8 +144,8 @@ static double coefficient(struct torus torus, const struct hops *hops, int row, 
     return hypot(real, imaginary) / (hops->count + 1);
 }
 
-/* The eigenvalue of the product over a cycle. Matrices that share their eigenvectors multiply their
- * eigenvalues. */
+/* The eigenvalue of the product of all matrices of a cycle of steps. They have the same
+ * eigenvectors, so it is the product of their eigenvalues. */
 static double cycle_coefficient(enum mixing_graph graph, struct torus torus, int row, int column)
 {
     double product = 1;
@@ -155,7 +156,8 @@ static double cycle_coefficient(enum mixing_graph graph, struct torus torus, int
     return product;
 }
 
-/* Frequency 0 is the mean, which is kept. Rounding residues of an exact average count as 0. */
+/* Frequency 0 is the mean over ranks, which averaging keeps, so it is left out. A rounding error in
+ * place of an exact 0 counts as 0. */
 double mixing_second_singular(enum mixing_graph graph, int num_ranks)
 {
     struct torus torus = torus_of(graph, num_ranks);

@@ -59,7 +59,8 @@ bool group_divides(const struct exchange *exchange, int num_ranks, struct err *e
                    num_ranks);
 }
 
-/* The bytes of one group of n members: a sum needs n - 1 summands in and n - 1 sums out. */
+/* Bytes that one group of n members sends: a sum needs n - 1 summands sent and n - 1 sums
+ * returned. */
 static double group_wire_bytes(const struct exchange_phase *phase)
 {
     double others = phase->size - 1;

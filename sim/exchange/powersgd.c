@@ -10,8 +10,8 @@ bool powersgd_compresses(const struct exchange *exchange, const struct exchange_
     return tensor->columns > 1 && factors < tensor->rows * tensor->columns;
 }
 
-/* Bytes over all tensors: left factors with the tensors that are not compressed, and right factors.
- */
+/* Bytes over all tensors: of the left factors together with the uncompressed tensors, and of the
+ * right factors. */
 struct factors {
     double left_bytes, right_bytes;
 };
@@ -32,8 +32,9 @@ static struct factors factors_of(const struct exchange *exchange, const struct e
     return sum;
 }
 
-/* P = M Q is summed and orthonormalised, then Q = M' P is summed. Factors can be summed, unlike
- * compressed elements, so both are all-reduced. */
+/* For a matrix M and the last step's right factor Q, P = M Q is summed over ranks and
+ * orthonormalised, then Q = M' P is summed. Unlike other compressed messages the factors can be
+ * summed, so both are all-reduced. */
 void power_phases(const struct exchange *exchange, const struct exchange_load *load,
                   const struct exchange_ranks *ranks, bool averages, struct exchange_phases *out)
 {
@@ -49,9 +50,9 @@ static double message_bytes(const struct exchange *exchange, const struct exchan
     return factors.left_bytes + factors.right_bytes;
 }
 
-/* The best product of rank r leaves the smallest of min(rows, columns) squared singular values; the
- * power iteration, which starts from the last step's factors, comes close to it. Taken for the
- * largest matrix. */
+/* delta of the largest matrix. The best approximation of rank r leaves out the smallest of
+ * min(rows, columns) squared singular values, at most their share of the sum. The power iteration,
+ * which starts from the last step's factors, comes close to it. */
 static double bound(const struct exchange *exchange, const struct exchange_load *load)
 {
     double least = 1;
@@ -63,8 +64,8 @@ static double bound(const struct exchange *exchange, const struct exchange_load 
     return least;
 }
 
-/* Gradient and memory are read, their sum is written; the sum is read for each of the two products;
- * P Q^T is written, then subtracted from the sum, which is read and written. */
+/* Gradient and error memory are read and their sum is written. The sum is read for each of the two
+ * products. P Q^T is written, then subtracted from the sum, which is read and written. */
 static double traffic_bytes(const struct exchange *exchange, const struct exchange_load *load,
                             int received)
 {

@@ -1,4 +1,4 @@
-/* sim/exchange/powersgd.h - which tensors are sent as factors.
+/* sim/exchange/powersgd.h - which tensors PowerSGD sends as two factors of rank R.
  *
  * The left factors (rows x R) of all compressed matrices and the uncompressed tensors are summed by
  * all-reduce first, then the right factors (columns x R). */

@@ -15,7 +15,8 @@ static double message_bytes(const struct exchange *exchange, const struct exchan
     return 4 * ceil(elements * exchange->bits / 32) + 4 * ceil(elements / QSGD_BUCKET);
 }
 
-/* Alistarh et al. 2017, lemma 3.1, for a bucket: min(d / s^2, sqrt(d) / s). */
+/* omega of a bucket of d elements with s levels: min(d / s^2, sqrt(d) / s) (Alistarh et al. 2017,
+ * lemma 3.1). */
 static double bound(const struct exchange *exchange, const struct exchange_load *load)
 {
     double d = fmin(exchange_elements(load), QSGD_BUCKET);
@@ -23,8 +24,8 @@ static double bound(const struct exchange *exchange, const struct exchange_load 
     return fmin(d / (s * s), sqrt(d) / s);
 }
 
-/* Gradients are read for the norms and again to round, the message is written; then messages are
- * read and their sum is written. */
+/* Gradients are read twice, for the norms and for rounding, and the message is written. Then all
+ * messages are read and their sum is written. */
 static double traffic_bytes(const struct exchange *exchange, const struct exchange_load *load,
                             int received)
 {

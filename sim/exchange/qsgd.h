@@ -3,8 +3,8 @@
  * Elements are split in order into buckets; the last may be shorter. A bucket is sent as its
  * Euclidean norm in fp32 and, for each element, an integer l_i from -s to s in two's complement of
  * `bits` bits, packed without gaps into 32-bit words: x_i = norm x l_i / s. |x_i| s / norm is
- * rounded up or down at random, up with a probability of its fraction (Alistarh et al. 2017,
- * section 3.1; buckets: section 4). */
+ * rounded up or down at random; the probability of rounding up is its fractional part (Alistarh et
+ * al. 2017, section 3.1; buckets: section 4). */
 #ifndef SIM_EXCHANGE_QSGD_H
 #define SIM_EXCHANGE_QSGD_H
 

@@ -4,7 +4,7 @@
 
 #include <math.h>
 
-/* n > 2 f */
+/* n > 2 f for n ranks, f of them hostile */
 static int less_than_half(int num_ranks)
 {
     return (num_ranks - 1) / 2;
@@ -16,8 +16,8 @@ static int less_than_half_without_two(int num_ranks)
     return num_ranks > 2 ? (num_ranks - 3) / 2 : -1;
 }
 
-/* Allouah et al. 2023, "Fixing by mixing", table 1, with r = f / (n - 2 f): kappa of each rule. The
- * least of any rule is r. */
+/* kappa of each rule as a function of r = f / (n - 2 f), from Allouah et al. 2023, "Fixing by
+ * mixing", table 1. No rule has a kappa below r. */
 static double ratio(int num_ranks, int hostile)
 {
     return (double)hostile / (num_ranks - 2 * hostile);
@@ -83,8 +83,8 @@ double robust_distance_bytes(int num_ranks)
     return (double)sizeof(double) * num_ranks * num_ranks;
 }
 
-/* All ranks' gradients of the part are read and the result is written; for rules that weigh ranks
- * they are first read for the distances. */
+/* The gradients of all ranks are read for this rank's part and the result is written. Rules that
+ * weigh ranks also read them once before, for the distances. */
 double robust_traffic_bytes(const struct exchange *exchange, const struct exchange_load *load,
                             int num_ranks)
 {

@@ -5,7 +5,7 @@
 #include <stdbool.h>
 
 enum robust_kind {
-    ROBUST_MEDIAN,    /* of each element */
+    ROBUST_MEDIAN,    /* median of each element */
     ROBUST_TRIMMED,   /* mean of each element without the f largest and the f smallest */
     ROBUST_KRUM,      /* the gradient that is closest to its n - f - 2 nearest */
     ROBUST_GEOMEDIAN, /* the point with the least sum of distances to all gradients */
@@ -14,11 +14,11 @@ enum robust_kind {
 
 struct robust_rule {
     enum robust_kind kind;
-    /* Whether it weighs whole gradients by the distances between them; otherwise each element is
-     * combined by itself. */
+    /* Whether the rule weighs whole gradients by the distances between them; otherwise it combines
+     * each element separately. */
     bool weighs_ranks;
-    const char *condition; /* "n > 2 f" */
-    /* Most hostile ranks of `num_ranks` that the condition admits; negative: not even 0. */
+    const char *condition; /* such as "n > 2 f" */
+    /* The most hostile ranks among `num_ranks` that the condition admits; negative: not even 0. */
     int (*most_hostile)(int num_ranks);
     /* kappa: for any values of the f hostile ranks, the squared distance of the result from the
      * honest ranks' mean is at most kappa times the honest ranks' variance, the mean of their

@@ -19,14 +19,15 @@ static double message_bytes(const struct exchange *exchange, const struct exchan
     return TOPK_ELEMENT_BYTES * kept(exchange, load);
 }
 
-/* The d - k smallest of d squares are left out: at most their share of the sum (Stich, Cordonnier
- * and Jaggi 2018, lemma A.1). */
+/* delta = k / d. The d - k smallest of d elements are left out; their squares are at most the share
+ * (d - k) / d of the sum of all squares (Stich, Cordonnier and Jaggi 2018, lemma A.1). */
 static double bound(const struct exchange *exchange, const struct exchange_load *load)
 {
     return kept(exchange, load) / exchange_elements(load);
 }
 
-/* Each round leaves 1 - delta of its input (Huang et al. 2022, lemma 1). */
+/* Each round leaves a share 1 - delta of its input, so the shares multiply (Huang et al. 2022,
+ * lemma 1). */
 static double bound_in_rounds(const struct exchange *exchange, const struct exchange_load *load)
 {
     return 1 - pow(1 - bound(exchange, load), exchange->rounds);
@@ -58,7 +59,8 @@ const struct compressor largest_elements = {
     .bound = bound,
     .traffic_bytes = traffic_bytes,
 };
-/* Copies: the sum of all that this rank has sent, and the mean over all ranks. */
+/* The two copies are the sum of all messages that this rank has sent, and the mean of these sums
+ * over all ranks. */
 const struct compressor largest_changes = {
     .kind = COMPRESSION_CHANGES,
     .copies = 2,

@@ -7,7 +7,7 @@
 
 enum { TOPK_ELEMENT_BYTES = 4 + 4 };
 
-/* How many of `elements` are sent: the share, rounded up, at least one. */
+/* Number of sent elements: the share of `elements`, rounded up, at least one. */
 double topk_count(const struct exchange *exchange, double elements);
 
 #endif

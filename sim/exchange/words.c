@@ -1,4 +1,4 @@
-/* The text form of an exchange, read and written by its parameters' table. */
+/* Reads and writes the text form of an exchange with the table of its parameters. */
 #include "sim/exchange/exchange.h"
 
 #include <ctype.h>
@@ -38,7 +38,7 @@ static bool read_count(const struct exchange_parameter *parameter, const char *v
                    parameter->name, parameter->min, parameter->max, value);
 }
 
-/* Rounds to nine digits, so that the written text reads back as the same number. */
+/* The number is rounded to nine digits, so that reading the written text gives the same number. */
 static bool read_share(const struct exchange_parameter *parameter, const char *value,
                        struct exchange *out, struct err *err)
 {
@@ -62,7 +62,7 @@ static size_t num_words(const char *const *words)
     return n;
 }
 
-/* Index of `word`; -1 with the nearest of the words, or all of them. */
+/* Index of `word`; -1 with an error that names the nearest of `words`, or all of them. */
 static int find_word(const char *word, const char *const *words, const char *what, struct err *err)
 {
     size_t n = num_words(words);
@@ -104,7 +104,7 @@ static bool is_parameter(const struct exchange_method *method, int i)
     return i < MAX_EXCHANGE_PARAMETERS && method->parameters[i].name;
 }
 
-/* "graph=ring" */
+/* Reads an optional parameter such as "graph=ring". */
 static bool read_optional(const struct exchange_method *method, char *word, unsigned *seen,
                           struct exchange *out, struct err *err)
 {
@@ -130,7 +130,7 @@ static bool read_optional(const struct exchange_method *method, char *word, unsi
     return read_value(&method->parameters[index_of[found]], equals + 1, out, err);
 }
 
-/* The optional parameter that is written without its name; NULL: none. */
+/* The optional parameter that is written without its name; NULL if there is none. */
 static const struct exchange_parameter *bare_parameter(const struct exchange_method *method)
 {
     for (int i = 0; is_parameter(method, i); i++)

@@ -26,8 +26,8 @@ static double library_bytes(const struct system *system)
  * one being copied, and one in use. */
 enum { OFFLOAD_BUFFERS = 2 };
 
-/* Stands for the K of full:K (one checkpoint per K layers) in a lower bound for every K. The bound
- * counts the least that any K keeps: one input, and one layer while it is recomputed. */
+/* Stands for the K of full:K (one checkpoint per K layers) in a lower bound for every K. Every K
+ * keeps at least one input, and one layer while it is recomputed; the bound counts these. */
 enum { ANY_INTERVAL = 0 };
 
 static int checkpoint_interval(const struct plan *plan)
@@ -52,7 +52,8 @@ static double later_kept_bytes(const struct memory_input *in)
     return plan_recomputes_later(in->plan) ? later->input_bytes : kept_bytes(in->plan, later, 1);
 }
 
-/* With offloading, two layers stay on the GPU: those that keep the most. */
+/* With offloading, the activations of two layers stay on the GPU; they are taken as the two layers
+ * that keep the most. */
 static void leave_offload_buffers(const struct memory_input *in, int chunk, struct holding *held)
 {
     int buffers = held->layers < OFFLOAD_BUFFERS ? held->layers : OFFLOAD_BUFFERS;
@@ -93,8 +94,8 @@ static bool counts_passes(const struct memory_input *in)
 }
 
 /* Saved bytes of the layers from `first` up to the next checkpoint, or to the end of the chunk's
- * recomputed layers, `end`. The checkpoint itself is not counted, as it is there already; but the
- * executor recomputes from a copy of it, which counts. */
+ * recomputed layers, `end`. The checkpoint itself is counted elsewhere. The executor recomputes
+ * from a copy of it, and the copy is counted here. */
 static double group_bytes(const struct memory_input *in, int first, int end)
 {
     int every = checkpoint_interval(in->plan);
@@ -361,10 +362,10 @@ static double backward_bytes(const struct memory_input *in)
     return most_bytes;
 }
 
-/* The same for the backward of a module that predicts a later token. The heads have run backward by
- * then, so what they kept is subtracted; the gradient from the model's own head to the blocks is
- * there. If the module is recomputed in full, all that it saves is there again, and so are the
- * input and the output of its last norm. */
+/* backward_bytes for the backward of a module that predicts a later token. The heads have run
+ * backward before it, so the values that they kept are subtracted. The gradient from the model's
+ * own head to the blocks exists and is added. If the module is recomputed in full, all its saved
+ * values exist again, and so do the input and the output of its last norm. */
 static double later_backward_bytes(const struct memory_input *in)
 {
     const struct piece_cost *later = &in->pieces->at[PIECE_LATER];
@@ -377,8 +378,8 @@ static double later_backward_bytes(const struct memory_input *in)
     return back + (is_selective ? later->replayed_moment_bytes : later->moment_bytes) - gone;
 }
 
-/* When layers on the head's stage run backward, the values that the head and the modules for later
- * tokens kept are gone. */
+/* When the layers on the head's stage run backward, the values kept by the head and the modules for
+ * later tokens have been freed. */
 static void add_activations(struct stage_memory *memory, const struct memory_input *in, int stage)
 {
     struct schedule_shape shape = shape_of(in);
@@ -395,7 +396,7 @@ static void add_activations(struct stage_memory *memory, const struct memory_inp
         memory->recompute_bytes = fmax(memory->recompute_bytes, later_backward_bytes(in));
 }
 
-/* Bytes of the pass that holds the most; 0 in a bound for every K, as no pass has such a K. */
+/* Bytes of the pass that holds the most; 0 for ANY_INTERVAL, for which no pass exists. */
 static double passes_bytes(const struct memory_input *in, int stage,
                            const struct stage_memory *memory)
 {
@@ -409,7 +410,7 @@ static double passes_bytes(const struct memory_input *in, int stage,
     return most_bytes;
 }
 
-/* --- the peak --------------------------------------------------------------------------------- */
+/* --- the peak ------------------------------------------------------------------------------ */
 
 /* Bytes of the whole gradients of the largest layer or, unless `is_layer`, of the largest piece. */
 static double piece_gradient_bytes(const struct memory_input *in, bool is_layer)
@@ -421,8 +422,8 @@ static double piece_gradient_bytes(const struct memory_input *in, bool is_layer)
     return most * plan_state_bytes(in->plan, in->model).gradients;
 }
 
-/* The same if they are dropped once they are reduced, and so exist only during a backward; else
- * 0. */
+/* piece_gradient_bytes if the gradients are dropped when they are reduced, and so exist only during
+ * a backward; else 0. */
 static double whole_gradient_bytes(const struct memory_input *in, bool is_layer)
 {
     bool are_dropped = plan_cuts(in->plan, STATE_GRADIENTS) && !plan_keeps_sums(in->plan);
@@ -451,7 +452,8 @@ static double stage_summed_bytes(const struct memory_input *in, int stage)
     return summed_gradients_bytes(in, &held);
 }
 
-/* Bytes of the gradients that exist then; the executor's shards exist all the time. */
+/* Bytes of the gradients that exist when `in_flight` passes are in flight; the executor's shards
+ * exist all the time. */
 static double gradients_there(const struct memory_input *in, int stage,
                               const struct stage_memory *memory, int in_flight)
 {
@@ -506,7 +508,7 @@ static struct stage_memory at_next_backward(const struct memory_input *in, int s
     next.gradients_bytes = gradients_there(in, stage, memory, most - 1);
     next.activations_bytes *= 1 - 1.0 / most;
     if (most == 1)
-        next.logits_bytes = 0; /* they were those of the pass that has ended */
+        next.logits_bytes = 0; /* the logits belonged to the pass that has ended */
     return next;
 }
 

@@ -9,8 +9,8 @@
 #include "sim/memory/stage_memory.h"
 
 struct stage_memory stage_memory(const struct memory_input *input, int stage);
-/* stage_memory in two steps, for many stages of one plan: first what all stages share, then the
- * rest. */
+/* stage_memory in two steps, for many stages of one plan: common_memory computes the parts that all
+ * stages share. */
 struct stage_memory common_memory(const struct memory_input *input);
 struct stage_memory stage_memory_with(const struct memory_input *input, int stage,
                                       const struct stage_memory *common);
@@ -18,15 +18,15 @@ struct stage_memory stage_memory_with(const struct memory_input *input, int stag
 void plan_memory(const struct memory_input *input, struct stage_memory *stages);
 /* The largest total_bytes of any stage. */
 double plan_peak_bytes(const struct memory_input *input);
-/* The same without communicator buffers, the only part that depends on the rank order. */
+/* plan_peak_bytes without communicator buffers, the only part that depends on the rank order. */
 double plan_unplaced_bytes(const struct memory_input *input);
-/* A lower bound of plan_unplaced_bytes for every plan with these tp, cp, ep, etp, pp, dp and zero:
- * the state alone, averaged over stages, as the fullest stage holds no less than the mean. */
+/* A lower bound of plan_unplaced_bytes for every plan with these tp, cp, ep, etp, pp, dp and zero.
+ * It is the state averaged over stages; the fullest stage holds at least as much. */
 double plan_state_floor_bytes(const struct memory_input *input);
 
 /* For a plan that recomputes all layers in full and takes `*bytes`: finds a K with which full:K
  * (one checkpoint per K layers) takes less. K rises from 1 while the memory falls, and stops at the
- * first that takes no more than `most_bytes`. `*bytes` becomes that K's memory. */
+ * first K that takes no more than `most_bytes`. `*bytes` becomes that K's memory. */
 int plan_lean_interval(const struct memory_input *input, double most_bytes, double *bytes);
 /* A lower bound of plan_unplaced_bytes for full:K with every K. */
 double plan_least_grouped_bytes(const struct memory_input *input);

@@ -1,4 +1,4 @@
-/* sim/memory/memory_input.h - all that a plan's memory depends on. */
+/* sim/memory/memory_input.h - everything that a plan's memory depends on. */
 #ifndef SIM_MEMORY_MEMORY_INPUT_H
 #define SIM_MEMORY_MEMORY_INPUT_H
 

@@ -8,9 +8,9 @@
 #include "sim/plan/group.h"
 #include "sim/plan/ranks.h"
 
-/* --- communicators of axes ------------------------------------------------------------------ */
+/* --- communicators of axes ----------------------------------------------------------------- */
 
-/* LL, LL128 and Simple: 512 KiB + 4.6875 MiB + 4 MiB (init.cc). */
+/* NCCL's protocols LL, LL128 and Simple: 512 KiB + 4.6875 MiB + 4 MiB (init.cc). */
 static const double buffers_bytes = 9.1875 * 1024 * 1024;
 
 static double ring_bytes(const struct comm_group *group)
@@ -44,7 +44,7 @@ static double axes_bytes(const struct system *system, const struct plan *plan)
     return bytes;
 }
 
-/* --- a communicator for every group --------------------------------------------------------- */
+/* --- a communicator for every group -------------------------------------------------------- */
 
 /* The same buffers with their counters, in whole pages of 2 MiB at each end of a connection
  * (p2p.cc: CUDA_IPC_MIN): 2 and 10 MiB when the sender writes, 6 and 6 when the receiver reads. */
@@ -60,7 +60,7 @@ static double num_connections(const struct comm_group *group)
     return group->num_nodes > 1 ? 3 : 2;
 }
 
-/* NVLS has buffers both ways, of NCCL_STEPS x NVLS_CHUNKSIZE per member (nvls.cc:
+/* NVLS has buffers in both directions, each of NCCL_STEPS x NVLS_CHUNKSIZE per member (nvls.cc:
  * ncclNvlsBufferSetup). */
 static double switch_bytes(const struct comm_group *group)
 {
@@ -77,7 +77,7 @@ static double communicator_bytes(const struct comm_group *group)
     return num_connections(group) * group->num_channels * connection_bytes + switch_bytes(group);
 }
 
-/* Bytes of the root communicator, with one channel, from which the others are split. */
+/* Bytes of the root communicator, which has one channel and from which the others are split. */
 static double root_bytes(const struct comm_group *world)
 {
     struct comm_group root = *world;

@@ -18,7 +18,7 @@ double pass_working_bytes(const struct memory_input *in)
     return most_bytes;
 }
 
-/* The state of a walk through a pass's steps. */
+/* State while the steps of a pass are followed one by one. */
 struct walk {
     const struct memory_input *in;
     struct pass_chunk chunk;
@@ -74,7 +74,8 @@ static double kept_bytes(const struct walk *walk, int piece)
     return cost->saved_bytes - (is_selective ? cost->replayed_bytes : 0);
 }
 
-/* Kept bytes of the pieces that a forward has not reached yet, or a backward has finished. */
+/* Kept bytes of the pieces after `piece`. In a forward they have not run yet, in a backward they
+ * are already freed. */
 static double absent_bytes(const struct walk *walk, int piece)
 {
     double bytes = 0;

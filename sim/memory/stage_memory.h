@@ -5,11 +5,11 @@
 struct stage_memory {
     double weights_bytes;
     double gradients_bytes;
-    double optimizer_bytes;   /* held all the time */
-    double step_bytes;        /* further bytes during the optimizer's step alone, when there are no
-                                 activations */
-    double activations_bytes; /* of all chunks in flight, or their checkpoints */
-    double logits_bytes;      /* at the loss, for the microbatches whose loss is in flight */
+    double optimizer_bytes; /* held all the time */
+    /* further bytes during the optimizer's step, when there are no activations */
+    double step_bytes;
+    double activations_bytes; /* activations of all chunks in flight, or their checkpoints */
+    double logits_bytes;      /* logits of the microbatches whose loss is in flight */
     double recompute_bytes; /* activations of one layer while it is recomputed, and its gradients */
     double buckets_bytes; /* gathered parameters, reduction buckets, other ranks' keys and values */
     double library_bytes; /* workspaces of matrix libraries */

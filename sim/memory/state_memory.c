@@ -6,7 +6,7 @@
 
 #include <math.h>
 
-/* --- gradients ------------------------------------------------------------------------------- */
+/* --- gradients ----------------------------------------------------------------------------- */
 
 /* Whether the stack keeps gradients in the weights' type although the plan says fp32, which is the
  * default. */
@@ -45,9 +45,9 @@ static double widened_bytes(const struct memory_input *in)
                : 0;
 }
 
-/* Gradients are kept whole until those of the last microbatch are reduced (no_sync,
- * plan_keeps_sums), or else each rank keeps only its share. The executor has its share all the
- * time, also beside whole gradients. */
+/* Either gradients are kept whole until those of the last microbatch are reduced (no_sync,
+ * plan_keeps_sums), or each rank keeps only its share. The executor always allocates its share,
+ * also beside whole gradients. */
 static double gradients_held(const struct memory_input *in, struct stage_weights gradients)
 {
     bool no_sync = in->system->stack.shards.accumulate == ACCUMULATE_NO_SYNC;
@@ -81,10 +81,10 @@ static double quantized_weight_bytes(const struct memory_input *in, const struct
            (bytes - (in_place ? precision_bytes(in->plan->precision) : 0));
 }
 
-/* --- all of it -------------------------------------------------------------------------------- */
+/* --- the whole state ------------------------------------------------------------------------- */
 
-/* PyTorch's FSDP shards the fp32 weights, and narrows them as it gathers them: nothing of 16 bits
- * is kept. */
+/* PyTorch's FSDP shards the fp32 weights and converts them to 16 bits as it gathers them, so it
+ * keeps no 16-bit weights. */
 static double weight_bytes(const struct memory_input *in, const struct state_bytes *state)
 {
     bool is_master = in->system->stack.memory.shards_are_master &&
@@ -143,9 +143,9 @@ void add_state(struct stage_memory *memory, const struct memory_input *in,
     add_optimizer(memory, in, owned, matrices_owned(&matrices, in->plan), &state);
 }
 
-/* This is a lower bound: matrices that are dealt to ranks whole are counted as if they could be
- * divided, and the rank that gets the most has no less than that. All else is in proportion to what
- * a stage holds. */
+/* This is a lower bound. Matrices that are assigned to ranks whole are counted as if they could be
+ * divided; the rank with the most has at least that. Everything else is proportional to what a
+ * stage holds. */
 double mean_state_bytes(const struct memory_input *in)
 {
     struct stage_memory all = { 0 };

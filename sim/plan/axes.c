@@ -2,8 +2,8 @@
 
 #include "base/length.h"
 
-/* In the order of their words in a layout, and of their rules. Nothing else stands in this file, so
- * that a test's table can take its place. */
+/* The rows are in the order of the axes' words in a layout and of their rules. This file has only
+ * the table, so that a test can link its own table instead. */
 const struct axis *const axes[] = {
     [AXIS_TENSOR] = &tensor_axis,     [AXIS_CONTEXT] = &context_axis, [AXIS_EXPERT] = &expert_axis,
     [AXIS_PIPELINE] = &pipeline_axis, [AXIS_DATA] = &data_axis,

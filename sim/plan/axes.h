@@ -1,5 +1,5 @@
-/* sim/plan/axes.h - what the axis files provide to the tables in axes.c and rules.c; nothing else
- * includes it but a test with a table of its own. */
+/* sim/plan/axes.h - what the axis files provide to the tables in axes.c and rules.c. Only these
+ * files include it, and a test with its own table. */
 #ifndef SIM_PLAN_AXES_H
 #define SIM_PLAN_AXES_H
 
@@ -7,13 +7,13 @@
 
 extern const struct axis tensor_axis, context_axis, expert_axis, pipeline_axis, data_axis;
 
-/* Rules about words that give no degree. */
+/* Rules about words of a layout that set no degree of an axis. */
 bool data_can_shard(const struct plan_case *of, struct err *err);
 bool data_can_exchange(const struct plan_case *of, struct err *err);
 bool pipeline_can_interleave(const struct plan_case *of, struct err *err);
 bool pipeline_has_schedule(const struct plan_case *of, struct err *err);
 
-/* "tp16", for the `where` of an error. */
+/* The text "tp16", for the `where` of an error. */
 struct token_text {
     char at[32];
 };

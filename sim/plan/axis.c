@@ -1,6 +1,6 @@
 #include "sim/plan/axis.h"
 
-/* Divisors above the root are found as quotients. */
+/* Divisors above the square root of n are found as quotients n / k. */
 int next_divisor(int n, int d)
 {
     for (d++; d <= n / d; d++)

@@ -6,7 +6,8 @@
 
 #include <assert.h>
 
-/* Divides queries and per-token work; every rank may need all keys. */
+/* Divides queries and per-token work. Keys are not divided, as a rank's queries may need all of
+ * them. */
 static void context_shard(struct rank_share share, const struct model *model,
                           struct layer_dims *dims)
 {
@@ -16,7 +17,7 @@ static void context_shard(struct rank_share share, const struct model *model,
     dims->norm_tokens /= share.cp;
 }
 
-/* --- ops -------------------------------------------------------------------------------------- */
+/* --- ops ----------------------------------------------------------------------------------- */
 
 /* Adds an op that waits for the one of index `after`, and returns its own index. */
 static int put(struct ops *out, struct op op, int after)
@@ -31,7 +32,7 @@ static int put_next(struct ops *out, struct op op)
     return put(out, op, out->count - 1);
 }
 
-/* A communication op of `batch` times `bytes` over the context group's wires. */
+/* An op that sends `batch` messages of `bytes` each within the context group. */
 static struct op exchange(const struct op *mark, enum op_kind kind, double batch, double bytes)
 {
     struct op op = *mark;
@@ -47,7 +48,7 @@ static bool is_backward(const struct context_core *core)
     return core->attention->pass != PASS_FORWARD;
 }
 
-/* Queries, keys and values of a rank's own tokens. */
+/* Returns the value with the queries, keys and values of a rank's own tokens. */
 static short own_heads(const struct context_core *core)
 {
     if (is_backward(core))
@@ -55,7 +56,7 @@ static short own_heads(const struct context_core *core)
     return core->enter->in.at[0];
 }
 
-/* Skips a mark that the method does not use: its output is its input. */
+/* Removes a mark that the method does not use; readers of its output read its input. */
 static void skip(const struct context_core *core, const struct op *mark)
 {
     core->same_as[mark->out.at[0]] = mark->in.at[0];
@@ -75,11 +76,12 @@ static void rename_core(const struct context_core *core, struct op *op)
         op->in.at[i] = core->same_as[op->in.at[i]];
 }
 
-/* --- p2p: a ring ------------------------------------------------------------------------------ */
+/* --- p2p: a ring --------------------------------------------------------------------------- */
 
-/* In each of cp steps a rank's queries meet the keys of one rank: first its own, under the mask;
- * then all queries meet half of the keys, or half of the queries all keys. Each step has 1/cp of
- * the scores. */
+/* One step of the ring, repeated `steps` times. In each of the cp steps a rank's queries are
+ * multiplied by the keys of one rank. In the first step these are its own keys, under the causal
+ * mask. In the others all queries use half of the keys, or half of the queries use all keys. Each
+ * step has 1/cp of the scores. */
 static struct op ring_steps(const struct context_core *core, double steps)
 {
     struct op op = *core->attention;
@@ -96,7 +98,8 @@ static struct op ring_steps(const struct context_core *core, double steps)
 }
 
 /* The next keys arrive during the current step: cp - 1 messages overlap as many steps of equal
- * length, so they are modelled as one op each. The last step needs the last message. */
+ * length, so the messages are modelled as one op and the steps as another. The last step is an op
+ * of its own, which waits for the messages. */
 static void lower_ring_forward(const struct context_core *core, struct ops *out)
 {
     int before = out->count - 1;
@@ -111,7 +114,8 @@ static void lower_ring_forward(const struct context_core *core, struct ops *out)
     skip(core, core->leave);
 }
 
-/* The ring of a backward: the latest arrival, and the gradients so far. */
+/* State while the ops of a backward ring are added: the op that brought the latest keys, and the
+ * sum of gradients so far. */
 struct ring {
     const struct context_core *core;
     struct ops *out;
@@ -138,9 +142,9 @@ static int put_steps(struct ring *ring, short keys, double steps, int after)
     return put(ring->out, op, after);
 }
 
-/* Keys go around again, each followed by its gradient one step later. So the first step overlaps
- * only keys, the last only gradients, the others both. Then the gradients are back at their owners,
- * after cp - 1 additions. */
+/* The backward sends keys around the ring again; each rank's gradient follows its keys one step
+ * later. So the first step overlaps only messages of keys, the last only messages of gradients, the
+ * others both. After cp - 1 additions each gradient is back at the rank that owns the keys. */
 static void lower_ring_backward(const struct context_core *core, struct ops *out)
 {
     struct ring ring = { core, out, own_heads(core), NO_ID };
@@ -185,10 +189,11 @@ static double ring_buffer_bytes(int cp, double query_bytes, double key_bytes)
     return 2 * key_bytes;
 }
 
-/* --- all-gather ------------------------------------------------------------------------------- */
+/* --- all-gather ---------------------------------------------------------------------------- */
 
-/* Keys are gathered before the kernel, again in the backward; their gradients are summed and
- * scattered after it. A rank's two slices need two calls. */
+/* Keys are gathered before the attention kernel, in the forward and again in the backward. The
+ * backward then reduce-scatters their gradients. A rank's two slices of the sequence need two
+ * kernel calls. */
 static void lower_all_gather(const struct context_core *core, struct ops *out)
 {
     double all_bytes = core->cp * core->key_bytes;
@@ -216,16 +221,18 @@ static double all_gather_buffer_bytes(int cp, double query_bytes, double key_byt
     return cp * key_bytes;
 }
 
-/* --- a2a: heads for tokens -------------------------------------------------------------------- */
+/* --- a2a: ranks exchange tokens for heads
+ * ----------------------------------------------------------------- */
 
-/* Queries, keys and values are three tensors, outputs and their gradients one. */
+/* The exchange before attention has three tensors (queries, keys, values), that of outputs or their
+ * gradients one. */
 static struct op all_to_all(const struct op *mark)
 {
     double tensors = mark->k > 0 ? 3 : 1;
     return exchange(mark, OP_ALL_TO_ALL, tensors, mark->comm_bytes / tensors);
 }
 
-/* Between the two exchanges a rank has all tokens of 1/cp of its heads. */
+/* Between the two exchanges a rank has all tokens for 1/cp of its heads. */
 static void lower_all_to_all(const struct context_core *core, struct ops *out)
 {
     struct op attention = *core->attention;
@@ -263,7 +270,7 @@ static bool can_exchange_heads(const struct plan_case *of, struct err *err)
     return true;
 }
 
-/* --- the table -------------------------------------------------------------------------------- */
+/* --- the table ----------------------------------------------------------------------------- */
 
 const struct context_method context_methods[NUM_CONTEXT_COMMS] = {
     [CONTEXT_COMM_P2P] = {
@@ -291,8 +298,8 @@ const struct context_method context_methods[NUM_CONTEXT_COMMS] = {
     },
 };
 
-/* In a backward the marks are swapped, so the keys' width may be on either. A rule refuses unfused
- * attention. */
+/* In a backward list the marks are swapped, so either mark may have the keys' width. Unfused
+ * attention does not occur here, as a rule refuses it. */
 /* The length of an attention core on several ranks: from one mark to the other. */
 static int context_span(struct rank_share share, const struct ops *ops, int i)
 {
@@ -336,10 +343,10 @@ double context_buffer_bytes(struct rank_share share, const struct layer_dims *di
         row_bytes * dims->kv_heads * (dims->head_dim + dims->value_dim));
 }
 
-/* --- rules ------------------------------------------------------------------------------------ */
+/* --- rules --------------------------------------------------------------------------------- */
 
-/* Megatron-LM gives every rank one slice from each end for all methods, and splits only fused
- * attention. */
+/* As in Megatron-LM, every rank has one slice from each end of the sequence in all methods, and
+ * attention must be fused. */
 static bool context_divides_sequence(const struct plan_case *of, struct err *err)
 {
     const struct plan *plan = of->plan;
@@ -359,7 +366,7 @@ static bool context_divides_sequence(const struct plan_case *of, struct err *err
     return !method->holds || method->holds(of, err);
 }
 
-/* 1, 2, 4 and 8 of those that divide the GPUs. */
+/* The next of 1, 2, 4 and 8 that divides the number of GPUs. */
 static int next_degree(const struct axis_case *of, int degree)
 {
     enum { MOST_RANKS = 8 };
@@ -371,7 +378,7 @@ static int next_degree(const struct axis_case *of, int degree)
     return 0;
 }
 
-/* --- the row ---------------------------------------------------------------------------------- */
+/* --- the row ------------------------------------------------------------------------------- */
 
 static const struct plan_token words[] = {
     { "cp", "cpN", "Context-parallel ranks: each holds a slice of every sequence.", TOKEN_NUMBER,

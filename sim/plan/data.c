@@ -8,14 +8,14 @@
 #include <math.h>
 #include <stdio.h>
 
-/* More than any schedule is simulated with; a larger number is a typing error. */
+/* A larger number is taken for a typing error. */
 static const double max_microbatches = 1 << 24;
 
 static bool refuse_batch(const struct plan *plan, double batch, double at_once, struct err *err)
 {
     double below = floor(batch / at_once) * at_once;
     char nearest[80];
-    if (err->code != ERR_NONE) /* already set, so the text would not be used */
+    if (err->code != ERR_NONE) /* an error is already set, so the text below would not be used */
         return false;
     if (below > 0)
         snprintf(nearest, sizeof nearest, "nearest are %.0f and %.0f", below, below + at_once);
@@ -40,8 +40,8 @@ static bool data_divides_batch(const struct plan_case *of, struct err *err)
     return true;
 }
 
-/* Megatron-LM's --num-distributed-optimizer-instances and PyTorch's HYBRID_SHARD: the group must be
- * whole context groups, or an equal part of one. */
+/* Megatron-LM's --num-distributed-optimizer-instances and PyTorch's HYBRID_SHARD: the shard group
+ * must consist of whole context groups or be an equal part of one. */
 static bool shard_is_possible(const struct plan *plan, struct err *err)
 {
     int all = plan_replicas(plan);
@@ -94,8 +94,9 @@ bool data_can_shard(const struct plan_case *of, struct err *err)
     return true;
 }
 
-/* Ranks with different weights cannot shard; methods with equal weights could, but sharding needs
- * the sum that they avoid. Context ranks hold parts of one gradient, which must be summed. */
+/* Rules of exchange methods other than all-reduce. Under ZeRO each rank needs the sum of all
+ * gradients, which these methods avoid. Context ranks hold parts of one gradient, which must be
+ * summed. */
 bool data_can_exchange(const struct plan_case *of, struct err *err)
 {
     const struct plan *plan = of->plan;
@@ -125,7 +126,7 @@ bool data_can_exchange(const struct plan_case *of, struct err *err)
     return !method->accepts || method->accepts(&plan->exchange, plan->dp, err);
 }
 
-/* --- the row ---------------------------------------------------------------------------------- */
+/* --- the row ------------------------------------------------------------------------------- */
 
 static const struct plan_token words[] = {
     { "dp", "dpN", "Data-parallel ranks; absent: the remaining GPUs.", TOKEN_NUMBER,

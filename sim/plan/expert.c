@@ -14,10 +14,11 @@ struct routed expert_routed(struct rank_share share, const struct model *model, 
                             .ranks = share.ep };
 }
 
-/* Each rank brings the rows of its own tokens, topk copies of each, and with a balanced router gets
- * as many; all wait for the rank that gets most. A padded expert gets its capacity of every rank.
- * The ranks that share an expert gather each other's rows, so that each of them has all rows and
- * multiplies by its part of the expert. */
+/* Sizes of the experts' rows on a rank. A row is one token's input to one expert. Each rank sends
+ * topk rows per own token and, with a balanced router, receives the same number; all ranks wait for
+ * the one that receives most. With a capacity, each expert receives that number of rows from every
+ * rank. Ranks that share an expert (etp) gather each other's rows, and each multiplies all of them
+ * by its part of the expert. */
 static void expert_shard(struct rank_share share, const struct model *model,
                          struct layer_dims *dims)
 {
@@ -37,14 +38,15 @@ static void expert_shard(struct rank_share share, const struct model *model,
     dims->expert_rows = dims->message_rows * share.etp;
 }
 
-/* --- ops -------------------------------------------------------------------------------------- */
+/* --- ops ----------------------------------------------------------------------------------- */
 
-/* The collectives that replace a mark, one behind the other. */
+/* The collectives that replace a mark, in order. */
 struct passage {
     struct op mark;
     struct ops *out;
-    double share_bytes; /* the router's weights of the rows, a message of their own */
-    double part_bytes;  /* rows exchanged between the ranks that share an expert */
+    /* bytes of the router's weights of the rows, sent as a message of their own */
+    double share_bytes;
+    double part_bytes; /* rows exchanged between the ranks that share an expert */
 };
 
 static struct op *put(struct passage *passage, enum op_kind kind, double bytes)
@@ -75,8 +77,8 @@ static void put_shares(struct passage *passage, enum op_kind kind, double bytes)
         put(passage, kind, bytes)->name = "expert_shares";
 }
 
-/* Every rank tells all others how many rows it sends to each expert, before it sends them: 8 bytes
- * an expert. */
+/* Before the rows, every rank sends all others the number of rows for each expert, 8 bytes per
+ * expert. */
 static void put_counts(struct rank_share share, struct passage *passage)
 {
     enum { COUNT_BYTES = 8 };
@@ -86,7 +88,8 @@ static void put_counts(struct rank_share share, struct passage *passage)
     op->spans_experts = true;
 }
 
-/* A rank's rows between the two collectives: as many as it sends. */
+/* Adds the value that holds a rank's rows between the two collectives. It has the size of the rows
+ * that the rank sends. */
 static int rows_between(struct passage *passage)
 {
     bool enters = passage->mark.kind == OP_EXPERT_ENTER;
@@ -128,11 +131,11 @@ static void leave(struct rank_share share, struct passage *passage)
     }
 }
 
-/* Rows go to the ranks of their experts, then to all ranks that share each expert; back, the parts
- * of each row are summed, in the type of the router's shares, then sent home. A row's share goes
- * with it, as a message of its own, and its gradient comes back (Megatron Core,
- * moe/token_dispatcher.py, MoEAlltoAllTokenDispatcher). The backward's marks are already swapped.
- */
+/* Dispatch sends rows to the ranks that hold their experts, then gathers them on all ranks that
+ * share an expert. Combine sums the partial results of each row, in the data type of the router's
+ * weights, then sends them back. The router's weight of a row is a message of its own, and its
+ * gradient comes back (Megatron Core, moe/token_dispatcher.py, MoEAlltoAllTokenDispatcher).
+ * Backward lists arrive here with dispatch and combine already swapped. */
 static bool expert_lower(struct rank_share share, struct ops span, struct ops *out, short *same_as)
 {
     enum { SHARE_BYTES = 4 };
@@ -156,7 +159,7 @@ static bool expert_lower(struct rank_share share, struct ops span, struct ops *o
     return true;
 }
 
-/* --- rules ------------------------------------------------------------------------------------ */
+/* --- rules --------------------------------------------------------------------------------- */
 
 static bool expert_divides(const struct plan_case *of, struct err *err)
 {
@@ -181,8 +184,8 @@ static bool expert_divides(const struct plan_case *of, struct err *err)
                    plan->etp);
 }
 
-/* Stages must be the same ranks in both grids, which holds when pipeline ranks are the slowest
- * (Megatron Core, parallel_state.py). */
+/* A pipeline stage must consist of the same ranks in the job's grid and in the experts' grid. This
+ * holds when pipeline ranks vary slowest (Megatron Core, parallel_state.py). */
 static bool expert_fits_ranks(const struct plan_case *of, struct err *err)
 {
     const struct plan *plan = of->plan;
@@ -199,7 +202,7 @@ static bool expert_fits_ranks(const struct plan_case *of, struct err *err)
 }
 
 /* Megatron Core refuses the same in training (transformer/moe/moe_layer.py): without sequence
- * parallelism each tensor rank would send all rows. */
+ * parallelism every tensor rank would send all rows. */
 static bool expert_sees_all_rows(const struct plan_case *of, struct err *err)
 {
     const struct plan *plan = of->plan;
@@ -220,7 +223,7 @@ static int expert_degree(const struct plan *plan)
     return plan->ep;
 }
 
-/* The first group exchanges rows, the second shares an expert. */
+/* The first group's ranks exchange rows; the second group's ranks share an expert. */
 static int groups_of(const struct plan *plan, struct members groups[MAX_AXIS_GROUPS])
 {
     groups[0] = groups[1] = (struct members){ 0, 1 };
@@ -232,8 +235,8 @@ static int groups_of(const struct plan *plan, struct members groups[MAX_AXIS_GRO
     return 2;
 }
 
-/* The loss's counts go to the ranks of both groups. They are a few kilobytes, timed as a message of
- * the expert ranks alone. */
+/* The balancing loss sums its counts over the ranks of both groups. They are a few kilobytes, so
+ * they are timed as a message within the first group. */
 static int group_of(struct rank_share share, const struct op *op)
 {
     if (op->spans_experts)
@@ -241,7 +244,7 @@ static int group_of(struct rank_share share, const struct op *op)
     return op->kind == OP_ALL_TO_ALL ? 0 : 1;
 }
 
-/* --- the row ---------------------------------------------------------------------------------- */
+/* --- the row ------------------------------------------------------------------------------- */
 
 static const struct plan_token words[] = {
     { "ep", "epN", "Expert-parallel ranks, inside the data-parallel ones.", TOKEN_NUMBER,

@@ -10,8 +10,8 @@ bool plan_is_mirrored(const struct plan *plan)
     return generator && generator->rule && generator->rule->is_mirrored;
 }
 
-/* A rule refuses mirrored plans with an odd number of stages or fewer than 4, but bounds call this
- * for any number. */
+/* Bounds call this before plans are checked, so the number of stages may be odd or below 4, which a
+ * rule would refuse. */
 struct plan plan_folded(const struct plan *plan)
 {
     struct plan folded = *plan;

@@ -7,7 +7,7 @@
 
 static const char blanks[] = " \t\r\n";
 
-/* The names are copied to an array in the arena, as text_nearest needs one. */
+/* text_nearest needs an array of names, so it is built in the arena. */
 static bool refuse_token(const char *token, size_t letters, struct arena *arena, struct err *err)
 {
     int count = plan_num_tokens();
@@ -25,7 +25,7 @@ static bool refuse_token(const char *token, size_t letters, struct arena *arena,
                    name[0] ? name : token);
 }
 
-/* "tp8", "tp=8" or "schedule=gpipe" into the plan. */
+/* Reads a word such as "tp8", "tp=8" or "schedule=gpipe" into the plan. */
 static bool read_token(const char *text, unsigned *seen, struct arena *arena, struct plan *plan,
                        struct err *err)
 {

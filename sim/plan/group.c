@@ -63,7 +63,8 @@ struct rank_group group_along(struct members set, int num_ranks)
     return group_along_both(set, (struct members){ 1, 1 }, num_ranks);
 }
 
-/* A set divided in two: its first `size` members, and the repetitions of such groups. */
+/* A set of members divided into consecutive groups of `size`: the members of one group, and the
+ * members at the same place in all groups. */
 struct halves {
     struct members near, far;
 };
@@ -73,7 +74,8 @@ static struct halves cut(struct members set, int size)
     return (struct halves){ { set.stride, size }, { set.stride * size, set.size / size } };
 }
 
-/* Two groups of a rank: `near` shard one copy of the state, `far` hold the same shard. */
+/* Two groups of one rank: the ranks of `near` shard one copy of the state, those of `far` hold the
+ * same shard. */
 struct shard_groups {
     struct rank_group near, far;
 };
@@ -131,7 +133,8 @@ int group_size(const struct rank_group *group)
     return size;
 }
 
-/* Sets are nested: the members of a short stride fit between two members of a longer one. */
+/* Sets are nested: all members of a set with a short stride lie between two neighbours of a set
+ * with a longer one. */
 int group_ranks(const struct rank_group *group, int rank, int *members)
 {
     int count = 1;
@@ -139,7 +142,7 @@ int group_ranks(const struct rank_group *group, int rank, int *members)
     for (int i = 0; i < group->num_sets; i++) {
         struct members set = group->sets[i];
         members[0] -=
-            rank / set.stride % set.size * set.stride; /* minus its own offset in the set */
+            rank / set.stride % set.size * set.stride; /* minus the rank's own offset in the set */
     }
     for (int i = 0; i < group->num_sets; i++) {
         int num_before = count;

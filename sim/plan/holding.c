@@ -15,7 +15,7 @@ int chunk_first_layer(const struct plan *plan, const struct model *model, int ch
     return layers;
 }
 
-/* Whether the blocks of a model with one kind run backward at all. */
+/* Whether the backward runs through the blocks, for a model with one kind of block. */
 static bool has_backward(const struct model *model)
 {
     return model_kind(model, 0).gradient != GRADIENT_NONE;
@@ -56,7 +56,7 @@ struct holding chunk_holding(const struct plan *plan, const struct model *model,
     return held;
 }
 
-/* Even chunks of one kind are all equal except for the ends. */
+/* Even chunks of a model with one kind of block are equal, except the first and the last. */
 static bool are_all_alike(const struct plan *plan, const struct model *model)
 {
     return plan_is_even(plan) && model_num_kinds(model) == 1;
@@ -71,7 +71,7 @@ static void add(struct holding *to, const struct holding *chunk)
         to->recomputed[kind] += chunk->recomputed[kind];
 }
 
-/* Adds a chunk of a model with one kind of block, but not the ends. */
+/* Adds the blocks of a chunk, without embedding and head, for a model with one kind of block. */
 static void add_layers(struct holding *to, const struct plan *plan, const struct model *model,
                        int chunk)
 {
@@ -119,7 +119,8 @@ struct holding model_holding(const struct plan *plan, const struct model *model)
     return held;
 }
 
-/* Whether as many layers from there on are of the same kinds, each as often. */
+/* Whether `layers` layers from `first` on have the same number of each kind as those from
+ * `other_first` on. */
 static bool are_same_kinds(const struct model *model, int layers, int first, int other_first)
 {
     int counts[MAX_BLOCK_KINDS], others[MAX_BLOCK_KINDS];
@@ -128,13 +129,13 @@ static bool are_same_kinds(const struct model *model, int layers, int first, int
     return memcmp(counts, others, sizeof counts) == 0;
 }
 
-/* The first layer of the chunk before: no need to count the layers of all chunks again. */
+/* The first layer of the chunk before `chunk`, from the first layer of `chunk`. */
 static int first_before(const struct plan *plan, const struct model *model, int first, int chunk)
 {
     return first - plan_chunk_layers(plan, model, chunk - 1);
 }
 
-/* Chunks without the model's ends. */
+/* Whether chunks `a` and `b` hold the same blocks; embedding and head are not compared. */
 static bool are_alike(const struct plan *plan, const struct model *model, int a, int b)
 {
     int layers = plan_chunk_layers(plan, model, a);

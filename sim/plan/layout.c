@@ -42,7 +42,8 @@ int grid_stride(const struct grid *grid, enum axis_id axis)
     return stride;
 }
 
-/* As in Megatron: tp + TP (cp + CP (dp + DP pp)), and accordingly in any other order. */
+/* In Megatron's order the rank is tp + TP (cp + CP (dp + DP pp)), with coordinates in small and
+ * degrees in capital letters; other orders are analogous. */
 int grid_rank_of(const struct grid *grid, struct coordinates at)
 {
     int rank = 0;
@@ -89,8 +90,8 @@ static int least(int a, int b)
 }
 
 /* Counts members per node from the node of rank `start` on. Members are in ascending order, so
- * those of a node are consecutive; when members are less than a node apart, no node in between is
- * skipped. The counts repeat after at most node_size members, so only a few periods and the last
+ * those of a node are consecutive. If they are less than a node apart, no node between two members
+ * is empty. The counts repeat after at most node_size members, so only a few periods and the last
  * node are examined. */
 static struct span count_span(int start, int stride, int size, int node_size)
 {
@@ -143,8 +144,8 @@ static bool is_worse(struct span a, struct span b)
     return a.ranks_per_node < b.ranks_per_node;
 }
 
-/* Groups begin at a + b stride size with a < stride. A group's span depends only on where it begins
- * within its node, so each such offset is examined once. */
+/* Groups begin at a + b stride size with a < stride. A group's span depends only on the offset of
+ * its first rank within a node, so each offset is examined once. */
 struct span layout_worst_span(int stride, int size, int num_ranks, int node_size)
 {
     struct span worst = layout_span(stride, size, node_size);

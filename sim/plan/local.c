@@ -28,9 +28,9 @@ struct layer_dims local_dims(struct rank_share share, const struct model *model,
     return dims;
 }
 
-/* --- op lists --------------------------------------------------------------------------------- */
+/* --- op lists ------------------------------------------------------------------------------ */
 
-/* The axis that owns this mark; NULL for compute. */
+/* The axis whose collectives replace this mark; NULL for a compute op. */
 static const struct axis *owner(enum op_kind kind)
 {
     for (int i = 0; i < num_axes; i++)
@@ -39,15 +39,16 @@ static const struct axis *owner(enum op_kind kind)
     return NULL;
 }
 
-/* A list grows in at most this many places, where several ops replace fewer: the attention core,
- * the dispatch and the combine of experts' rows. */
+/* At most this many places of a list get longer by lowering: the attention core, and the dispatch
+ * and the combine of experts' rows. */
 enum { MAX_WIDENED = 3 };
 
 /* The state of lowering marks to collectives. */
 struct lowering {
     struct rank_share share;
     struct arena *arena;
-    short same_as[MAX_VALUES]; /* per value: its replacement when the op that makes it is dropped */
+    /* per value: its replacement if the op that computes it is dropped */
+    short same_as[MAX_VALUES];
 };
 
 static short renamed(const struct lowering *l, short value)
@@ -74,8 +75,8 @@ static struct op rename_operands(const struct lowering *l, const struct op *op)
     return out;
 }
 
-/* Drops a mark: its output is its input. The reader of a dropped loss reduction computes the value
- * itself. */
+/* Drops a mark; readers of its output read its input. The op that reads a dropped reduction of the
+ * loss computes the value itself. */
 static void leave_out(struct lowering *l, struct ops *ops, const struct op *op, int i)
 {
     if (op->kind != OP_ALL_REDUCE) {
@@ -114,7 +115,7 @@ static struct ops lower(struct lowering *l, struct ops ops)
     return out;
 }
 
-/* Lowers both lists. A forward op may keep the output of a later mark. */
+/* Lowers the forward and the backward list. A forward op may keep the output of a later mark. */
 static void lower_both(struct lowering *l, struct local_ops *local)
 {
     for (int i = 0; i < MAX_VALUES; i++)
@@ -141,14 +142,15 @@ static bool is_gradient(const struct ops *ops, int i, enum op_pass pass)
     return i >= 0 && i < ops->count && ops->at[i].kind == OP_GEMM && ops->at[i].pass == pass;
 }
 
-/* Lets the gather of a product's input (i) overlap its input gradient, which does not read it. */
+/* Op `i` gathers a product's input for its weight gradient. The input gradient does not read it, so
+ * the gather may overlap the input gradient. */
 static void overlap_gather(struct ops *ops, int i)
 {
     if (is_gradient(ops, i + 1, PASS_BACKWARD_INPUT) && !reads(&ops->at[i + 1], &ops->at[i]))
         ops->at[i + 1].after = i - 1;
 }
 
-/* The collective whose output an op reads, or -1. */
+/* Index of the collective whose output an op reads, or -1. */
 static int collective_before(const struct ops *ops, const struct op *op)
 {
     int last = -1;
@@ -160,9 +162,9 @@ static int collective_before(const struct ops *ops, const struct op *op)
     return last;
 }
 
-/* Lets the sum (i) of the input gradient (i - 1) overlap the weight gradient (i + 1), which waits
- * only for the gathered input, if any, and follows the input gradient on its stream anyway. The op
- * after that needs the sum. */
+/* Op i sums the input gradient that op i - 1 computes. Lets it overlap the weight gradient, op i +
+ * 1, which then waits only for the gathered input, if there is one. The op after the weight
+ * gradient waits for the sum. */
 static void overlap_sum(struct ops *ops, int i)
 {
     if (!is_gradient(ops, i - 1, PASS_BACKWARD_INPUT) || !reads(&ops->at[i], &ops->at[i - 1]) ||
@@ -242,10 +244,11 @@ struct local_ops local_later(struct rank_share share, const struct model *model,
     return build(later_forward, share, &of, seq, options, overlap_tp, arena);
 }
 
-/* --- parameters ------------------------------------------------------------------------------- */
+/* --- parameters ---------------------------------------------------------------------------- */
 
-/* The model with the widths of a rank's share; norms, and biases added after a sum, stay whole. The
- * formulas of models/blocks.c and model.c then count the rank's parameters. */
+/* The model with the widths that one rank holds; norms, and biases added after a sum, are not
+ * divided. The formulas of models/blocks.c and model.c applied to it count the rank's
+ * parameters. */
 static struct model model_of_rank(struct rank_share share, const struct model *model)
 {
     struct layer_dims dims = local_dims(share, model, model->seq);

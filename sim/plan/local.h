@@ -1,6 +1,6 @@
 /* sim/plan/local.h - the op lists that one rank runs for a layer, the embedding and the head, with
- * sizes divided by the axes and marks replaced by collectives. The cost model and the executor both
- * read these lists. */
+ * sizes divided by the axes and with marks (placeholders for communication) replaced by
+ * collectives. The cost model and the executor both read these lists. */
 #ifndef SIM_PLAN_LOCAL_H
 #define SIM_PLAN_LOCAL_H
 
@@ -9,17 +9,17 @@
 
 struct local_ops {
     struct ops forward;
-    struct ops backward; /* B and W ops, in issue order */
+    struct ops backward; /* ops of input gradients (B) and weight gradients (W), in issue order */
 };
 
-/* The tokens and experts of the share's expert ranks, each of which brings `tokens`. */
+/* The tokens and experts of a group of expert ranks, each with `tokens` tokens of its own. */
 struct routed expert_routed(struct rank_share share, const struct model *model, double tokens);
 
 /* One rank's sizes for a microbatch of share.microbatch sequences of `seq` tokens. */
 struct layer_dims local_dims(struct rank_share share, const struct model *model, double seq);
 
-/* One rank's lists from a forward list of its sizes that still has marks. `overlap_tp` lets a
- * collective run beside the weight gradient that follows it. */
+/* One rank's lists from a forward list with the rank's sizes and with marks. `overlap_tp` lets a
+ * collective overlap the weight gradient that follows it. */
 struct local_ops local_lists(struct rank_share share, struct ops forward,
                              const struct layer_options *options, bool overlap_tp,
                              struct arena *arena);
@@ -40,9 +40,9 @@ struct local_ops local_later(struct rank_share share, const struct model *model,
 /* Parameters one tensor rank holds. */
 double local_layer_parameters(struct rank_share share, const struct model *model);
 double local_embedding_parameters(struct rank_share share, const struct model *model);
-/* Final norm and head. A tied head shares the embedding's table; when the last chunk is on another
- * stage than the first, that stage holds a copy of the table; so do modules that predict later
- * tokens. */
+/* Parameters of the final norm and the head. A tied head shares the embedding's table; if the last
+ * chunk is on another stage than the first, that stage holds a copy of the table. Modules that
+ * predict later tokens need a copy too. */
 double local_head_parameters(struct rank_share share, const struct model *model);
 
 #endif

@@ -3,8 +3,8 @@
 #include "sim/plan/holding.h"
 #include "sim/plan/state_share.h"
 
-/* Most steps per piece: two runs, each with a gather, a drop, an opening, a reduction and its end
- * for each of two units. */
+/* Most steps per piece: two runs (recompute and backward), each with a gather, a drop, an open, a
+ * reduce and a settle step for each of two units (pass.h). */
 enum {
     MOST_UNITS = 2,
     MOST_RUNS_EACH = 2,
@@ -65,7 +65,7 @@ int pass_vocabulary_unit_of(const struct pass_chunk *chunk, int piece)
     return chunk->is_tied && chunk->has_embedding ? 1 : pass_unit_of(piece) + 1;
 }
 
-/* --- runs --------------------------------------------------------------------------------- */
+/* --- runs ---------------------------------------------------------------------------------- */
 
 struct run {
     enum step_op op;
@@ -78,9 +78,9 @@ struct builder {
     struct run *runs;
     int num_runs;
     struct pass_steps out;
-    int *gathered, num_gathered; /* gathered units, in order */
+    int *gathered, num_gathered; /* units that are gathered now, in the order of gathering */
     int *reducing, num_reducing;
-    int *wanted;   /* [unit] the last run known to use it, + 1 */
+    int *wanted;   /* [unit] the last run known to use it, plus 1 */
     int *last_run; /* [unit] the last run that adds to its gradients; -1: none */
     bool *is_open; /* [unit] */
 };
@@ -97,7 +97,8 @@ static void add_run(struct builder *to, enum step_op op, int piece)
     to->runs[to->num_runs++] = (struct run){ op, piece };
 }
 
-/* Before the last layer of a group, whose backward is first, recomputes the whole group. */
+/* Adds the recompute of a whole group of layers before the backward of its last layer, which comes
+ * first. */
 static void add_replays(struct builder *to, int piece)
 {
     const struct pass_chunk *chunk = to->chunk;
@@ -133,7 +134,7 @@ static bool uses_parameters(const struct builder *b, const struct run *run)
     return b->op != INSTR_BACKWARD_WEIGHT && !is_gradient_of_table;
 }
 
-/* --- steps -------------------------------------------------------------------------------- */
+/* --- steps --------------------------------------------------------------------------------- */
 
 static void add_step(struct builder *to, enum step_op op, int index)
 {
@@ -145,7 +146,7 @@ static bool is_wanted(const struct builder *b, int unit, int run)
     return b->wanted[unit] == run + 1;
 }
 
-/* Marks the units that run `first` uses, and those of the pieces that are prefetched behind it. */
+/* Marks the units that run `first` uses and those of the following pieces that are prefetched. */
 static void find_wanted(struct builder *b, int first)
 {
     int pieces = 0;
@@ -234,8 +235,8 @@ static void add_settlements(struct builder *to)
     to->num_reducing = 0;
 }
 
-/* Frees memory before taking more; on the data lane, what compute waits for comes before what is
- * needed later. */
+/* Adds the drops before the gathers, so that memory is freed before more is taken. On the data
+ * lane, steps that compute waits for come before steps that are needed later. */
 static void add_sharing(struct builder *to, int run)
 {
     const struct pass_chunk *chunk = to->chunk;

@@ -1,12 +1,12 @@
-/* sim/plan/pass.h - one pass over a chunk, piece by piece: what runs in which order, and when
- * sharded state is gathered, dropped and reduced.
+/* sim/plan/pass.h - the steps of one pass over a chunk: compute steps in order, and the steps that
+ * gather, drop and reduce sharded state.
  *
  * A piece is the embedding, a layer or the head. ZeRO-3 gathers a piece's parameters while the
  * pieces before it run and drops them after it; ZeRO-2 and 3 keep a piece's whole gradients from
- * its backward until they are reduced, beside the backward of the next. A pass begins and ends with
- * nothing gathered and nothing on its way, as FSDP's do (Zhao et al. 2023, PyTorch FSDP, section
- * 3.3): its first gather and its last reduction have nothing to hide behind. The executor runs
- * these steps, the memory model counts what they hold, and sim/engine/chunk.c times them in closed
+ * its backward until they are reduced, beside the backward of the next. At the begin and end of a
+ * pass nothing is gathered and no message is in flight, as in FSDP (Zhao et al. 2023, PyTorch FSDP,
+ * section 3.3). So its first gather and its last reduction are exposed. The executor runs these
+ * steps, the memory model counts what they hold, and sim/engine/chunk.c times them in closed
  * form. */
 #ifndef SIM_PLAN_PASS_H
 #define SIM_PLAN_PASS_H
@@ -15,44 +15,48 @@
 #include "sim/plan/plan.h"
 #include "sim/schedule/instr.h"
 
-/* All that a chunk's passes depend on. Pieces are counted from the chunk's first. */
+/* Everything that a chunk's passes depend on. Pieces are numbered from the chunk's first. */
 struct pass_chunk {
     int layers;
     bool has_embedding, has_head;
     bool is_tied;   /* the head uses the chunk's own embedding table */
-    int recomputed; /* the first layers, which the backward recomputes */
+    int recomputed; /* number of first layers that the backward recomputes */
     int every;      /* recomputed layers per kept input; at least 1 */
-    bool gathers;   /* plan_gathers */
-    bool reduces;   /* plan_reduces */
+    bool gathers;   /* parameters are gathered in each pass (plan_gathers) */
+    bool reduces;   /* gradients are reduced in each pass (plan_reduces) */
     int prefetch;   /* pieces that are gathered ahead of the one that runs */
-    bool keeps; /* plan_keeps_sums: whole gradients are opened, and reduced after the last pass */
+    /* gradients stay whole until they are reduced after the last pass (plan_keeps_sums) */
+    bool keeps;
 };
 struct pass_chunk pass_chunk_of(const struct plan *plan, const struct model *model, int chunk,
                                 int prefetch);
 int pass_pieces(const struct pass_chunk *chunk);
 
-/* Why a chunk's passes cannot be captured as graphs of kernels alone; it completes "passes are
- * issued op by op: ". NULL: they can. */
+/* The reason why a chunk's passes cannot be captured as CUDA graphs; it completes the sentence
+ * "passes are issued op by op: ". NULL if they can. */
 const char *plan_capture_refusal(const struct plan *plan);
 
-/* A unit is gathered and reduced at once: a piece's own parameters, or the vocabulary rows that a
- * piece uses. */
+/* A unit is gathered and reduced as a whole. It is a piece's own parameters, or the vocabulary rows
+ * that a piece uses. */
 static inline int pass_unit_of(int piece)
 {
     return 2 * piece;
 }
-int pass_vocabulary_unit_of(const struct pass_chunk *chunk, int piece); /* -1: it uses none */
+/* -1: the piece uses no vocabulary rows */
+int pass_vocabulary_unit_of(const struct pass_chunk *chunk, int piece);
 int pass_units(const struct pass_chunk *chunk);
 
 enum step_op {
-    STEP_GATHER,   /* unit: gather parameters on the data lane, once compute gets here */
-    STEP_DROP,     /* unit: drop gathered parameters that nothing uses any more */
-    STEP_OPEN,     /* unit: allocate and clear whole gradients, unless still open */
-    STEP_REDUCE,   /* unit: reduce gradients into shards on the data lane, once compute gets here */
-    STEP_SETTLE,   /* unit: compute waits for its reduction; whole gradients are dropped */
-    STEP_FORWARD,  /* piece */
-    STEP_REPLAY,   /* piece: recompute its forward; what it keeps lives until its backward */
-    STEP_BACKWARD, /* piece: compute the gradients that the pass is for */
+    STEP_GATHER, /* unit: gather parameters on the data lane, once compute reaches this step */
+    STEP_DROP,   /* unit: drop gathered parameters that nothing uses any more */
+    STEP_OPEN,   /* unit: allocate and clear whole gradients, unless they are still allocated */
+    /* unit: reduce gradients into shards on the data lane, once compute reaches this step */
+    STEP_REDUCE,
+    STEP_SETTLE,  /* unit: compute waits for its reduction; whole gradients are then dropped */
+    STEP_FORWARD, /* piece */
+    STEP_REPLAY,  /* piece: recompute its forward; what it keeps lives until its backward */
+    /* piece: compute the gradients (of inputs, weights or both) that this pass computes */
+    STEP_BACKWARD,
 };
 
 struct pass_step {
@@ -64,8 +68,8 @@ struct pass_steps {
     int count;
 };
 
-/* `op` is FORWARD, BACKWARD, BACKWARD_INPUT (whose gradients stay open) or BACKWARD_WEIGHT. In the
- * arena. */
+/* `op` is FORWARD, BACKWARD, BACKWARD_INPUT (gradients then stay allocated) or BACKWARD_WEIGHT. The
+ * steps are in the arena. */
 struct pass_steps pass_steps(const struct pass_chunk *chunk, enum opcode op, struct arena *arena);
 
 #endif

@@ -29,7 +29,7 @@ static bool chunks_are_even(const struct plan_case *of, struct err *err)
                    plan->vpp);
 }
 
-/* The embedding, or the head, may be a chunk of its own. */
+/* Whether the chunk also holds the embedding or the head; it may then have no layers. */
 static bool has_more_than_layers(const struct plan *plan, int chunk)
 {
     return plan_chunks(plan) > 1 && placement_has_end(plan_placement(plan), chunk);
@@ -81,7 +81,8 @@ bool pipeline_can_interleave(const struct plan_case *of, struct err *err)
 /* Longer lists would exceed an index and memory; 175B on 131,072 GPUs has 16,384. */
 enum { MAX_SCHEDULE_PASSES = 1 << 24 };
 
-/* Full recompute keeps inputs for one backward, not for a later second half. */
+/* Full recompute keeps inputs for one backward. A schedule that computes weight gradients later
+ * would need them again. */
 static bool keeps_for_two_halves(const struct plan *plan, struct err *err)
 {
     if (plan->recompute == RECOMPUTE_NONE || plan->recompute == RECOMPUTE_SELECTIVE)
@@ -120,13 +121,13 @@ static int next_degree(const struct axis_case *of, int degree)
     return next_divisor(of->num_gpus, degree);
 }
 
-/* Stages of experts are those of everything else. */
+/* Experts have the same pipeline stages as the rest of the model. */
 static int expert_degree(const struct plan *plan)
 {
     return plan->pp;
 }
 
-/* --- the row ---------------------------------------------------------------------------------- */
+/* --- the row ------------------------------------------------------------------------------- */
 
 static const struct plan_token words[] = {
     { "pp", "ppN", "Pipeline stages.", TOKEN_NUMBER, TOKEN_MEMBER(pp), .min = 1 },

@@ -61,31 +61,32 @@ int plan_recomputed_layers(const struct plan *plan, int chunk, int layers)
     return 0;
 }
 
-/* Bytes of the weight that the optimizer updates. */
+/* Bytes per weight of the copy that the optimizer updates. */
 static double master_bytes(const struct plan *plan)
 {
     const struct precision_row *row = &precision_rows[plan->precision];
     return row->has_master ? 4 : dtype_bytes(row->values);
 }
 
-/* Bytes of moments per parameter: for Adam two in the type of the master weights, unless the
+/* Bytes of moments per parameter. Adam has two, in the data type of the master weights unless the
  * optimizer's name says otherwise. */
 static double moment_bytes(const struct plan *plan, const struct model *model)
 {
     double element = master_bytes(plan);
     switch ((enum optimizer)plan->optimizer) {
     case OPTIMIZER_ADAM:
-    case OPTIMIZER_MUON: /* Adam's moments: of embedding, head, norms and biases */
+    case OPTIMIZER_MUON: /* embedding, head, norms and biases use Adam's moments */
         return 2 * element;
     case OPTIMIZER_ADAM_BF16:
         return 2 * 2;
-    case OPTIMIZER_ADAM_8BIT: /* a byte each, and an fp32 scale per block of 2048 */
+    case OPTIMIZER_ADAM_8BIT: /* one byte per moment, and an fp32 scale per block of 2048 */
         return 2 * (1 + 4.0 / 2048);
     case OPTIMIZER_MOMENTUM:
         return element;
     case OPTIMIZER_SGD:
         return 0;
-    case OPTIMIZER_ADAFACTOR: /* a second moment per row and per column, of about `hidden` each */
+    /* one second moment per row and per column; rows and columns have about `hidden` elements */
+    case OPTIMIZER_ADAFACTOR:
         return 2 * element / model->hidden;
     case NUM_OPTIMIZERS:
         break;
@@ -108,8 +109,8 @@ bool plan_matrices_apart(const struct plan *plan)
     return plan->optimizer == OPTIMIZER_MUON;
 }
 
-/* Recipes of Megatron-LM's dist_optimizer.md. fp16 gradients are unscaled into an fp32 copy that
- * the optimizer holds: 2 + 2 + (4 + 4 + 8) = 20 bytes with Adam. */
+/* The numbers are those of Megatron-LM's dist_optimizer.md. fp16 gradients are unscaled into an
+ * fp32 copy that the optimizer holds: 2 + 2 + (4 + 4 + 8) = 20 bytes with Adam. */
 struct state_bytes plan_state_bytes(const struct plan *plan, const struct model *model)
 {
     bool has_master = plan_state_has_master(plan);
@@ -117,7 +118,7 @@ struct state_bytes plan_state_bytes(const struct plan *plan, const struct model 
     double kept = (has_master ? 4 : 0) + (copies_gradients ? 4 : 0);
     double moments = moment_bytes(plan, model);
     return (struct state_bytes){
-        .weights = precision_bytes(plan->precision), /* without quantised copies */
+        .weights = precision_bytes(plan->precision), /* quantised copies are not counted */
         .gradients = dtype_bytes((enum dtype)plan->gradient_dtype),
         .optimizer = kept + moments,
         .matrix_optimizer = kept + (plan_matrices_apart(plan) ? master_bytes(plan) : moments),

@@ -1,8 +1,8 @@
-/* sim/plan/plan.h - how a training step is split over ranks: a value with a canonical text.
+/* sim/plan/plan.h - a plan says how a training step is split over ranks; it has a canonical text.
  *
- * Equal texts mean equal plans. plan_parse reads the grammar in any order and leaves what is absent
- * at its default; plan_write prints the canonical order, defaults left out. A parsed plan may be
- * infeasible: plan_check checks it against model, batch and GPUs. */
+ * Equal texts mean equal plans. plan_parse reads words in any order and leaves absent words at
+ * their defaults. plan_write prints words in canonical order and omits defaults. A parsed plan may
+ * be infeasible: plan_check checks it against model, batch and GPUs. */
 #ifndef SIM_PLAN_PLAN_H
 #define SIM_PLAN_PLAN_H
 
@@ -44,8 +44,8 @@ enum context_comm {
     CONTEXT_COMM_ALL_TO_ALL,
     NUM_CONTEXT_COMMS
 };
-/* Indices of `axes` (sim/plan/axis.h) that are named here and there; a further row needs no name.
- */
+/* Indices of the axes (sim/plan/axis.h) that the code refers to by name. A new axis needs no name
+ * here. */
 enum axis_id {
     AXIS_TENSOR,
     AXIS_CONTEXT,
@@ -63,13 +63,13 @@ enum plan_overlap {
     PLAN_OVERLAP_EP,
     NUM_PLAN_OVERLAPS
 };
-/* With a pipeline, how often ZeRO-3 gathers and ZeRO-2 and 3 reduce: once a step, keeping
- * parameters gathered and gradients whole in between; gathering for each pass; and reducing behind
- * each backward too. */
+/* How often ZeRO-3 gathers parameters and ZeRO-2 and 3 reduce gradients in a pipeline. STEP: both
+ * once a step; parameters stay gathered and gradients whole in between. PASS: parameters are
+ * gathered for each pass. GRADIENT: gradients are also reduced after each backward. */
 enum reshard_rule { RESHARD_EACH_STEP, RESHARD_EACH_PASS, RESHARD_EACH_GRADIENT };
 enum offload { OFFLOAD_OPTIMIZER, OFFLOAD_ACTIVATIONS, NUM_OFFLOADS };
 
-/* The words of each enum, indexed by it, NULL-terminated. */
+/* Names of each enum's values, indexed by the enum and NULL-terminated. */
 extern const char *const optimizer_names[];
 extern const char *const recompute_names[];
 extern const char *const attention_words[];
@@ -79,57 +79,70 @@ extern const char *const offload_names[];
 
 struct plan {
     union {
-        int degree[MAX_AXES]; /* ranks of each of `axes`; dp is 0 in a parsed text: to be derived */
+        /* ranks along each axis; dp is 0 after parsing if the text does not give it */
+        int degree[MAX_AXES];
         struct {
             int tp, cp, ep, pp, dp, further_degrees[MAX_AXES - NUM_NAMED_AXES];
         };
     };
-    int etp;      /* tensor ranks of each expert */
-    int vpp;      /* chunks per stage */
-    int capacity; /* hundredths of the mean that an expert takes of a rank's rows, padded to it; 0:
-                     all that come */
+    int etp; /* tensor ranks of each expert */
+    int vpp; /* chunks per stage */
+    /* rows that an expert takes from a rank, in hundredths of the mean, padded to that number;
+     * 0: an expert takes all rows */
+    int capacity;
     int microbatch; /* sequences */
     bool sp;
     int zero;          /* 0-3 */
     int shard;         /* data and context ranks that ZeRO shards over; 0: all of them */
     int reshard;       /* enum reshard_rule */
-    char schedule[16]; /* generator name; "" = 1f1b, or interleaved when vpp > 1 */
-    /* The schedule's, of one copy where it mirrors the model; plan_set_schedule sets both. */
+    char schedule[16]; /* name of the schedule; "" is 1f1b, or interleaved when vpp > 1 */
+    /* The placement of the schedule's chunks; for DualPipe, which holds two mirrored copies, that
+     * of one copy. plan_set_schedule sets both. */
     const struct placement_rule *placement;
-    int recompute;               /* enum recompute */
-    unsigned replays;            /* selective: bit set of enum replayed; 0: attention's core */
-    int recompute_every;         /* full:K */
-    const int *recompute_layers; /* block: first N layers of each chunk; one number for all chunks,
-                                    or one per chunk */
+    int recompute; /* enum recompute */
+    /* selective recompute: bit set of enum replayed; 0: attention's core */
+    unsigned replays;
+    int recompute_every; /* K of full:K */
+    /* recompute=block: number of first layers of each chunk; one number for all chunks or one
+     * per chunk */
+    const int *recompute_layers;
     int num_recompute_layers;
-    double recompute_share;  /* block-share: of each chunk's layers, rounded, the first ones */
-    const int *chunk_layers; /* stages=: layers of each chunk; NULL: even */
+    /* recompute=block-share: share of each chunk's layers, counted from the first and rounded */
+    double recompute_share;
+    /* stages=: layers of each chunk; NULL: all chunks have the same number */
+    const int *chunk_layers;
     int num_chunk_layers;
-    int stage_modules;  /* modules for later tokens that stages= places beside the head; 0: it does
-                           not say how many. Not in the text, as they are always there */
-    int attention;      /* enum plan_attention */
-    int context_comm;   /* enum context_comm: how context ranks share keys */
-    int precision;      /* enum precision */
-    int gradient_dtype; /* enum dtype: fp32 (absent: bf16-pure has bf16) or the precision's own */
-    int reduce_dtype;   /* enum dtype of the data-parallel reduction; absent: as gradient_dtype */
-    int optimizer;      /* enum optimizer */
+    /* number of modules for later tokens that stages= places beside the head; 0: it gives no
+     * number. plan_write omits them, as they are always beside the head */
+    int stage_modules;
+    int attention;    /* enum plan_attention */
+    int context_comm; /* enum context_comm: how context ranks share keys */
+    int precision;    /* enum precision */
+    /* enum dtype: fp32 or the type of the precision; if the text has none, fp32, or bf16 for
+     * bf16-pure */
+    int gradient_dtype;
+    /* enum dtype of the data-parallel reduction; if the text has none, gradient_dtype */
+    int reduce_dtype;
+    int optimizer;            /* enum optimizer */
     struct exchange exchange; /* how data ranks exchange gradients; all 0: all-reduce */
     bool overlaps_given;
-    unsigned overlaps;   /* bit set of enum plan_overlap, where the text gives it */
-    unsigned offloads;   /* bit set of enum offload */
-    int order[MAX_AXES]; /* indices of `axes`, fastest first; Megatron's: tp cp ep dp pp. ep has no
-                            ranks of its own and stands right before dp, whatever the text says */
+    unsigned overlaps; /* bit set of enum plan_overlap, as the text gives it */
+    unsigned offloads; /* bit set of enum offload */
+    /* indices of `axes`, fastest first; Megatron's order is tp cp ep dp pp. ep has no ranks of
+     * its own and always stands right before dp */
+    int order[MAX_AXES];
 };
 
-/* Every part at its default: one GPU, microbatch 1, bf16 with fp32 gradients and reduction. */
+/* The plan with every field at its default: one GPU, microbatch 1, bf16 with fp32 gradients and
+ * reduction. */
 struct plan plan_default(void);
 
-/* Layout text -> plan; arrays live in the arena. where = the token; unknown words get the nearest.
- * The words are in sim/plan/tokens.h. */
+/* Parses a layout's text; arrays live in the arena. An error's `where` is the word at fault; for an
+ * unknown word the message names the nearest known one. sim/plan/tokens.h lists the words. */
 bool plan_parse(const char *text, struct arena *arena, struct plan *out, struct err *err);
-/* tp, pp, dp and mb always; the rest where it differs from the default. */
+/* Writes tp, pp, dp and mb always, and the other words where they differ from the default. */
 void plan_write(const struct plan *plan, struct text *out);
-/* Writes the words of recompute= that name what selective recompute repeats. */
+/* Writes the parts that selective recompute repeats, in the words of recompute=selective:. */
 void plan_write_replays(unsigned replays, struct text *out);
 bool plan_equal(const struct plan *a, const struct plan *b);
 
@@ -138,16 +151,17 @@ static inline int plan_chunks(const struct plan *plan)
     long long chunks = (long long)plan->pp * plan->vpp;
     return chunks < INT_MAX ? (int)chunks : INT_MAX;
 }
-const char *plan_schedule(const struct plan *plan); /* the generator's name, default resolved */
-void plan_set_schedule(struct plan *plan, const char *name); /* "": the default */
-/* Recompute of this kind with nothing else said of it: no parts, groups or layers of chunks. */
+/* the schedule's name, also if the plan has the default */
+const char *plan_schedule(const struct plan *plan);
+void plan_set_schedule(struct plan *plan, const char *name); /* "" sets the default */
+/* Sets the kind of recompute and clears its parts, group size and layers of chunks. */
 void plan_set_recompute(struct plan *plan, enum recompute recompute);
-void plan_set_even(struct plan *plan); /* every chunk the same number of layers */
+void plan_set_even(struct plan *plan); /* gives every chunk the same number of layers */
 static inline struct placement plan_placement(const struct plan *plan)
 {
     return (struct placement){ plan->pp, plan->vpp, plan->placement };
 }
-/* Microbatches per pipeline and step, rounded down; then the layers of a chunk. */
+/* Microbatches per pipeline and step, rounded down; and the number of layers of a chunk. */
 int plan_microbatches(const struct plan *plan, double global_batch);
 int plan_chunk_layers(const struct plan *plan, const struct model *model, int chunk);
 bool plan_offloads(const struct plan *plan, enum offload what);
@@ -156,7 +170,7 @@ static inline bool plan_is_even(const struct plan *plan)
 {
     return !plan->chunk_layers && plan->num_recompute_layers <= 1;
 }
-/* What selective recompute repeats of a layer: a bit set of enum replayed. */
+/* The parts of a layer that selective recompute repeats: a bit set of enum replayed. */
 static inline unsigned plan_replays(const struct plan *plan)
 {
     return plan->replays ? plan->replays : REPLAYS_CORE;
@@ -168,50 +182,56 @@ static inline bool plan_replays_core(const struct plan *plan)
 /* How many of the chunk's `layers` the backward recomputes in full. */
 int plan_recomputed_layers(const struct plan *plan, int chunk, int layers);
 
-/* Bytes kept for each parameter, unsharded: weights, main gradients, optimizer (master, moments).
- */
+/* Bytes per parameter before sharding: weights, main gradients, optimizer (master weights and
+ * moments). */
 struct state_bytes {
     double weights, gradients, optimizer;
-    double matrix_optimizer; /* instead of optimizer, of what plan_matrices_apart names */
+    /* replaces `optimizer` for the matrices of blocks if plan_matrices_apart */
+    double matrix_optimizer;
 };
-/* Whether matrices of blocks have another optimizer than everything else, which needs them whole.
- */
+/* Whether the optimizer treats the matrices of blocks separately and needs them unsharded
+ * (Muon). */
 bool plan_matrices_apart(const struct plan *plan);
-bool plan_state_has_master(const struct plan *plan); /* fp32 weights beside those of 16 bits */
-bool plan_state_widens(const struct plan *plan);     /* the optimizer's 4 bytes hold gradients */
+/* whether fp32 master weights are kept beside 16-bit weights */
+bool plan_state_has_master(const struct plan *plan);
+/* whether 4 of the optimizer's bytes hold an fp32 copy of a gradient */
+bool plan_state_widens(const struct plan *plan);
 struct state_bytes plan_state_bytes(const struct plan *plan, const struct model *model);
 
 /* Bytes of one uncompressed element of the plan's exchange: a gradient in the reduction's type, or
  * a weight in the optimizer's. */
 double plan_exchange_bytes(const struct plan *plan);
 
-/* A plan, and what it is checked against. */
+/* A plan, and the model, batch and GPUs against which it is checked. */
 struct plan_case {
     const struct plan *plan;
-    const struct model *model; /* its seq is that of the run */
+    const struct model *model; /* its seq is the run's sequence length */
     double global_batch;       /* sequences */
     int num_gpus;
 };
 
-/* A constraint that a plan can break; `name` is its key under "infeasible_by". They are checked in
- * order, so a rule may rely on those before it. */
+/* A constraint that a plan can break; `name` is its key under "infeasible_by". Rules are checked in
+ * order, so a rule may assume that the earlier ones hold. */
 struct plan_rule {
     const char *name;    /* "tensor_heads" */
     const char *summary; /* one sentence */
     bool (*holds)(const struct plan_case *of, struct err *err);
 };
-/* By number, in that order: degrees, then the axes' own, then those of the other words. */
+/* Rules by number: first those of all degrees, then those of each axis, then those of the other
+ * words. */
 int plan_num_rules(void);
 const struct plan_rule *plan_rule_at(int number);
 int plan_rule_number(const struct plan_rule *rule);
 
-/* Whether it reads ZeRO's stage or what is recomputed: then a plan may break it, and one that
- * differs in these alone may not. */
+/* Whether the rule reads ZeRO's stage or what is recomputed. Such a rule can give different answers
+ * for plans that differ only in these. */
 bool plan_rule_reads_state(const struct plan_rule *rule);
-const struct plan_rule *plan_shard_rule(void); /* what state the data ranks may shard */
+/* the rule about the state that data ranks may shard */
+const struct plan_rule *plan_shard_rule(void);
 
-/* The first rule that the plan breaks (ERR_INFEASIBLE, where = the layout token, msg a sentence
- * with both values), or NULL. dp must have been derived. */
+/* The first rule that the plan breaks, or NULL. The error is ERR_INFEASIBLE; its `where` is the
+ * layout's word and its message names the value found and the value needed. dp must have been
+ * derived. */
 const struct plan_rule *plan_check(const struct plan *plan, const struct model *model,
                                    double global_batch, int num_gpus, struct err *err);
 

@@ -5,14 +5,15 @@
 #include <limits.h>
 #include <stdint.h>
 
-/* Stops at INT_MAX, which no GPU count reaches. */
+/* The product, or INT_MAX if it is larger. */
 static int capped_product(int a, int b)
 {
     int64_t product = (int64_t)a * b;
     return product < INT_MAX ? (int)product : INT_MAX;
 }
 
-/* Ranks along all axes but `axis` and the folded ones, which have no ranks of their own. */
+/* The product of the degrees of all axes except `axis` and the folded axes, which have no ranks of
+ * their own. */
 static int ranks_without(const struct plan *plan, enum axis_id axis)
 {
     int ranks = 1;
@@ -62,7 +63,7 @@ static void write_others(const struct plan *plan, struct text *out)
 static bool refuse_gpus(const struct plan *plan, int num_gpus, struct err *err)
 {
     struct text others = { 0 };
-    if (err->code != ERR_NONE) /* already set, so the text would not be used */
+    if (err->code != ERR_NONE) /* an error is already set, so the text below would not be used */
         return false;
     write_others(plan, &others);
     if (plan->dp == 0)

@@ -4,17 +4,17 @@
 
 #include "sim/plan/plan.h"
 
-/* Fills in an absent dp: num_gpus over the ranks of all other axes. Fails (ERR_INFEASIBLE, naming
- * both values) when the division leaves a remainder, or when dp was given and the product is not
- * num_gpus. */
+/* Sets dp, if the plan has none, to num_gpus divided by the degrees of all other axes. Fails
+ * (ERR_INFEASIBLE, naming both values) when the division leaves a remainder, or when dp was given
+ * and the product is not num_gpus. */
 bool plan_derive_data(struct plan *plan, int num_gpus, struct err *err);
 
-int plan_ranks(const struct plan *plan); /* of all axes; INT_MAX when it is more */
+int plan_ranks(const struct plan *plan); /* ranks of all axes; INT_MAX if there are more */
 int plan_ranks_but_data(const struct plan *plan);
-int plan_stage_ranks(const struct plan *plan); /* of all axes but the pipeline */
+int plan_stage_ranks(const struct plan *plan); /* ranks of all axes except the pipeline */
 int plan_replicas(const struct plan *plan);    /* dp x cp: ranks with the same weights */
-/* Number of replicas that share one copy of the state, a shard each; other groups hold further
- * copies (HSDP). */
+/* Number of replicas over which one copy of the state is sharded. With HSDP other groups hold
+ * further copies. */
 int plan_shards(const struct plan *plan);
 
 #endif

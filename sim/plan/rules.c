@@ -6,7 +6,7 @@
 #include <assert.h>
 #include <string.h>
 
-/* Avoids printf, as rules make one text per plan of a search and most are never shown. */
+/* Avoids printf, which is slow: rules make one text for each refused plan of a search. */
 struct token_text token_text(const char *name, int value)
 {
     struct token_text token;
@@ -80,8 +80,8 @@ static bool blocks_fit(const struct plan_case *of, struct err *err)
     return true;
 }
 
-/* Modules of blocks that the model does not have (Megatron Core, TransformerConfig, refuses the
- * same). */
+/* Refuses selective recompute of parts that the model's blocks do not have, as Megatron Core's
+ * TransformerConfig does. */
 static bool replays_exist(const struct plan_case *of, struct err *err)
 {
     const struct plan *plan = of->plan;
@@ -118,7 +118,7 @@ static bool recompute_fits(const struct plan_case *of, struct err *err)
                    every, most_layers(of));
 }
 
-/* fp32, or the type of the products. */
+/* The type must be fp32 or the data type of the matrix products. */
 static bool type_is_consistent(const struct plan *plan, const char *token, int type,
                                const char *verb, struct err *err)
 {
@@ -148,9 +148,10 @@ static bool has_pairs(const struct plan *plan)
     return generator && generator->pairs;
 }
 
-/* Names the thing that a plan lacks for overlap=ep; NULL: nothing. Megatron Core asks the same
- * (transformer_config.py, overlap_moe_expert_parallel_comm): two microbatches share the GPU, so
- * what the backward replays must not send rows, and a pipeline needs chunks. */
+/* Names a condition of overlap=ep that the plan does not meet; NULL if it meets all. The conditions
+ * are Megatron Core's (transformer_config.py, overlap_moe_expert_parallel_comm). Two microbatches
+ * share the GPU, so recomputed parts must not exchange experts' rows, and a pipeline needs several
+ * chunks per stage. */
 static const char *expert_overlap_lacks(const struct plan *plan)
 {
     bool replays_rows =
@@ -175,7 +176,8 @@ static bool expert_overlap_is_possible(const struct plan *plan, struct err *err)
 }
 
 /* Megatron-LM refuses the same: overlapped parameter gathers need the distributed optimizer and its
- * gradient buckets, and two interleaved stages need receives posted early. */
+ * gradient buckets, and an interleaved schedule on two stages needs receives that are posted
+ * early. */
 static bool overlap_is_possible(const struct plan_case *of, struct err *err)
 {
     const struct plan *plan = of->plan;
@@ -204,7 +206,7 @@ static bool order_names_every_axis(const struct plan_case *of, struct err *err)
 }
 
 /* Megatron-LM refuses the same (TransformerConfig, cpu_offloading): copies are ordered for one
- * microbatch at a time, and recomputed values are not kept. */
+ * microbatch at a time, and recomputed values are not kept, so they cannot be copied. */
 static bool offload_is_possible(const struct plan_case *of, struct err *err)
 {
     const struct plan *plan = of->plan;
@@ -243,7 +245,8 @@ static const struct plan_rule rules_of_degrees[] = {
     { "degrees", "Every degree is 1 or more.", degrees_are_positive },
     { "gpus", "tp x cp x pp x dp is the number of GPUs.", uses_all_gpus },
 };
-/* The axes' own rules stand between these two tables. These are about words that give no degree. */
+/* Rules about words that set no degree. The axes' own rules come between the table above and this
+ * one. */
 static const struct plan_rule rules_of_words[] = {
     { "interleave", "vpp over 1 needs pp over 1, and pp microbatches or more.",
       pipeline_can_interleave },
@@ -268,8 +271,8 @@ struct rules {
     int count;
 };
 
-/* Part 0 has the rules about degrees, parts 1 to num_axes those of each axis, the last those about
- * words. */
+/* Rules are numbered part by part: part 0 has the rules about degrees, parts 1 to num_axes those of
+ * each axis, the last part those about other words. */
 static struct rules part_of(int part)
 {
     if (part == 0)

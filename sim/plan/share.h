@@ -1,15 +1,16 @@
 /* sim/plan/share.h - the part of a plan that determines a rank's sizes, op lists and weights.
  *
- * No other part of a plan is passed on, so equal shares have equal lists. */
+ * Functions that make op lists receive only this part, so equal shares have equal lists. */
 #ifndef SIM_PLAN_SHARE_H
 #define SIM_PLAN_SHARE_H
 
 #include "sim/plan/plan.h"
 
-/* Members as in struct plan. Only ints, without padding: equal shares have equal bytes. */
+/* Members have the meaning of those in struct plan. All are ints, without padding, so equal shares
+ * have equal bytes. */
 struct rank_share {
     union {
-        int degree[MAX_AXES]; /* of axes that divide a layer; 0: of the others */
+        int degree[MAX_AXES]; /* degree of each axis that divides a layer; 0 for the other axes */
         struct {
             int tp, cp, ep, further_degrees[MAX_AXES - AXIS_EXPERT - 1];
         };
@@ -17,7 +18,7 @@ struct rank_share {
     int etp, microbatch;
     int sp;           /* 0 or 1 */
     int context_comm; /* enum context_comm */
-    int capacity;     /* hundredths; 0: experts take all rows */
+    int capacity;     /* rows that an expert takes, in hundredths of the mean; 0: it takes all */
     int ends_meet;    /* 0 or 1: one stage has embedding and head, so tied tables need no copy */
 };
 

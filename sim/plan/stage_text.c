@@ -6,11 +6,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* --- reading ---------------------------------------------------------------------------------- */
+/* --- reading ------------------------------------------------------------------------------- */
 
 static const char letters_known[] = "etml|";
 
-/* "*12" behind a letter or a part; 1 without it. -1: no number, or one that no list has. */
+/* Reads a repetition such as "*12" after a letter or a part; 1 if there is none, -1 if the number
+ * is missing or too large. */
 static int read_times(const char **at)
 {
     if (**at != '*')
@@ -36,7 +37,7 @@ static bool repeat(const char *part, size_t length, int times, struct text *out,
 static bool expand(const char *at, const char *end, bool is_part, struct text *out,
                    struct err *err);
 
-/* "(tt|)*29"; parts have no parts. */
+/* Expands a part such as "(tt|)*29". Parts cannot be nested. */
 static bool expand_part(const char **at, const char *end, bool is_part, struct text *out,
                         struct err *err)
 {
@@ -59,7 +60,7 @@ static bool expand_part(const char **at, const char *end, bool is_part, struct t
     return ok;
 }
 
-/* Writes the letters one by one in lower case: "t*3" becomes "ttt". */
+/* Writes out repetitions in lower case: "t*3" becomes "ttt". */
 static bool expand(const char *at, const char *end, bool is_part, struct text *out, struct err *err)
 {
     while (at < end) {
@@ -141,7 +142,7 @@ bool stage_text_read(const char *text, struct arena *arena, struct stage_text *o
     return ok;
 }
 
-/* --- writing ---------------------------------------------------------------------------------- */
+/* --- writing ------------------------------------------------------------------------------- */
 
 static void write_letters(char letter, int count, struct text *out)
 {
@@ -159,7 +160,7 @@ static bool is_plain(const struct stage_text *stages, int chunk)
            (stages->mtp == 0 || chunk != stages->mtp_chunk);
 }
 
-/* Number of equal chunks from this one on that hold blocks only. */
+/* Number of consecutive equal chunks, from this one on, that hold only blocks. */
 static int run_length(const struct stage_text *stages, int chunk)
 {
     int run = is_plain(stages, chunk) ? 1 : 0;
@@ -188,7 +189,7 @@ void stage_text_write(const struct stage_text *stages, struct text *out)
     text_add(out, "L");
 }
 
-/* --- of a plan -------------------------------------------------------------------------------- */
+/* --- of a plan ----------------------------------------------------------------------------- */
 
 struct stage_text stage_text_of(const struct plan *plan, const struct model *model, int mtp,
                                 struct arena *arena)

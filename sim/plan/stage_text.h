@@ -2,7 +2,7 @@
  * its --pipeline-model-parallel-layout: "Et*3|(t*4|)*14tmL".
  *
  * E is the embedding, t a block of any kind, m a module that predicts a later token, L head and
- * loss; | ends a chunk, *N repeats a letter or a part in parentheses, commas mean nothing (Megatron
+ * loss; | ends a chunk, *N repeats a letter or a part in parentheses, commas are ignored (Megatron
  * Core, transformer/pipeline_parallel_layer_layout.py). Chunks stand in the order of the model, as
  * in plan.chunk_layers. */
 #ifndef SIM_PLAN_STAGE_TEXT_H
@@ -17,12 +17,12 @@ struct stage_text {
     int mtp_chunk;     /* the chunk that has all of them; the last one if there are none */
 };
 
-/* Letters in either case; the array lives in the arena. ERR_USAGE unless E stands first, L last,
- * both once, no block behind a module, and all modules in one chunk. */
+/* Reads letters in either case; the array lives in the arena. ERR_USAGE unless E occurs once and
+ * first, L once and last, no block follows a module, and all modules are in one chunk. */
 bool stage_text_read(const char *text, struct arena *arena, struct stage_text *out,
                      struct err *err);
 
-/* Writes a short text that reads as the same chunks. */
+/* Writes a short text for these chunks. */
 void stage_text_write(const struct stage_text *stages, struct text *out);
 
 /* The plan's chunks, with `mtp` modules in the last; borrows the plan's list if it has one. */

@@ -15,7 +15,7 @@ enum state { STATE_OPTIMIZER, STATE_GRADIENTS, STATE_PARAMETERS, NUM_STATES };
 
 enum { NUM_ZERO_STAGES = NUM_STATES + 1 };
 
-/* Whether ZeRO stage `zero` shards this state; each stage adds one. */
+/* Whether ZeRO stage `zero` shards this state. Each stage shards one more kind of state. */
 static inline bool zero_cuts(int zero, enum state what)
 {
     return zero > (int)what;
@@ -26,32 +26,32 @@ static inline bool plan_cuts(const struct plan *plan, enum state what)
     return zero_cuts(plan->zero, what);
 }
 
-/* Whether it shards something that stage `most` does not. */
+/* Whether the plan shards some state that ZeRO stage `most` does not. */
 static inline bool plan_cuts_beyond(const struct plan *plan, int most)
 {
     return plan->zero > most;
 }
 
-/* Whether two plans shard the same parts. */
+/* Whether two plans shard the same kinds of state. */
 static inline bool plans_cut_alike(const struct plan *a, const struct plan *b)
 {
     return a->zero == b->zero;
 }
 
-/* The ranks that shard `what`: each keeps 1 / ranks of it. */
+/* Number of ranks over which `what` is sharded; each keeps an equal part. */
 static inline int state_ranks(const struct plan *plan, enum state what)
 {
     return plan_cuts(plan, what) ? plan_shards(plan) : 1;
 }
 
-/* Ranks with the same experts: all of a stage's but those that hold others, or another part. */
+/* Number of ranks of a stage that hold the same experts, or the same part of them. */
 static inline int plan_expert_replicas(const struct plan *plan)
 {
     return plan_stage_ranks(plan) / (plan->ep * plan->etp);
 }
 
-/* The ranks that one sharded copy of a rank's experts lies over; with shard=N there are as many
- * copies as of everything else (Megatron Core, num_distributed_optimizer_instances). */
+/* Number of ranks over which one copy of a rank's experts is sharded. With shard=N there are as
+ * many copies as of the other weights (Megatron Core, num_distributed_optimizer_instances). */
 static inline int plan_expert_shards(const struct plan *plan)
 {
     int copies = plan_replicas(plan) / plan_shards(plan);
@@ -59,23 +59,24 @@ static inline int plan_expert_shards(const struct plan *plan)
     return shards > 0 ? shards : 1;
 }
 
-/* The ranks that shard `what` of the experts. */
+/* Number of ranks over which `what` of the experts is sharded. */
 static inline int expert_state_ranks(const struct plan *plan, enum state what)
 {
     return plan_cuts(plan, what) ? plan_expert_shards(plan) : 1;
 }
 
-/* Whether several groups hold the same shards. */
+/* Whether several groups hold a sharded copy each (HSDP). */
 static inline bool plan_repeats_shares(const struct plan *plan)
 {
     return plan_cuts(plan, STATE_OPTIMIZER) && plan_shards(plan) != plan_replicas(plan);
 }
 
-/* Whether sharded parameters are gathered pass by pass, and sharded gradients reduced so. PyTorch's
- * pipelines keep gradients whole until a stage's last backward, and torchtitan's keep parameters
- * gathered until then (reshard=step; torch/distributed/pipelining/stage.py, _post_backward;
- * torchtitan's apply_fsdp, where fsdp_reshard_after_forward=always is reshard=pass). Megatron-FSDP
- * does both in each pass (reshard=gradients; its mfsdp_v2_vpp2_1f1b_schedule.md). */
+/* Whether sharded parameters are gathered for each pass, and whether sharded gradients are reduced
+ * after each backward. PyTorch's pipelines keep gradients whole until a stage's last backward, and
+ * torchtitan's keep parameters gathered until then (reshard=step;
+ * torch/distributed/pipelining/stage.py, _post_backward; torchtitan's apply_fsdp, where
+ * fsdp_reshard_after_forward=always is reshard=pass). Megatron-FSDP does both in each pass
+ * (reshard=gradients; its mfsdp_v2_vpp2_1f1b_schedule.md). */
 static inline bool plan_reshards_passes(const struct plan *plan)
 {
     return plan->pp == 1 || plan->reshard != RESHARD_EACH_STEP;
@@ -86,15 +87,16 @@ static inline bool plan_sums_passes(const struct plan *plan)
     return plan->pp == 1 || plan->reshard == RESHARD_EACH_GRADIENT;
 }
 
-/* Whether all parameters are gathered once per step: the optimizer is sharded, and passes find
- * parameters whole. */
+/* Whether all parameters are gathered once per step, after the update: the optimizer is sharded and
+ * parameters are not. */
 static inline bool plan_gathers_updated(const struct plan *plan)
 {
     return plan_cuts(plan, STATE_OPTIMIZER) &&
            !(plan_cuts(plan, STATE_PARAMETERS) && plan_reshards_passes(plan));
 }
 
-/* Whether parameters are gathered before each piece of a pass, and gradients reduced behind it. */
+/* Whether parameters are gathered before each piece of a pass (embedding, layer or head), and
+ * whether gradients are reduced after it. */
 static inline bool plan_gathers(const struct plan *plan)
 {
     return plan_cuts(plan, STATE_PARAMETERS) && plan_replicas(plan) > 1 &&
@@ -106,8 +108,8 @@ static inline bool plan_reduces(const struct plan *plan)
     return plan_cuts(plan, STATE_GRADIENTS) && plan_replicas(plan) > 1 && plan_sums_passes(plan);
 }
 
-/* Whether passes keep what is sharded between steps: parameters gathered at the first, gradients
- * whole until the last. */
+/* Whether the passes of a step keep parameters gathered after the first pass, and gradients whole
+ * until the last. */
 static inline bool plan_keeps_gathered(const struct plan *plan)
 {
     return plan_cuts(plan, STATE_PARAMETERS) && plan_replicas(plan) > 1 &&

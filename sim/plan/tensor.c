@@ -10,7 +10,7 @@ double padded_vocab(const struct model *model, int tp)
     return ceil(model->vocab / multiple) * multiple;
 }
 
-/* When there are more ranks than key and value heads, ranks hold copies. */
+/* With more ranks than key-value heads, several ranks hold the same head. */
 static void tensor_shard(struct rank_share share, const struct model *model,
                          struct layer_dims *dims)
 {
@@ -34,9 +34,10 @@ static void become(struct op *op, enum op_kind kind)
     op->flops = op->model_flops = op->bytes = 0;
 }
 
-/* Megatron's f and g: without sequence parallelism, entering a region is a copy and leaving it a
- * sum; with it, entering gathers the tokens and leaving sums and scatters them. The backward's
- * marks are already swapped, so the same two lines apply. */
+/* Megatron's operators f and g at the two ends of a tensor-parallel region. Without sequence
+ * parallelism, entering the region is a copy and leaving it an all-reduce; with it, entering is an
+ * all-gather of tokens and leaving a reduce-scatter. Backward lists arrive here with the two marks
+ * swapped, so they need no case of their own. */
 static bool tensor_lower(struct rank_share share, struct ops span, struct ops *out, short *same_as)
 {
     (void)same_as;
@@ -121,13 +122,13 @@ static int next_degree(const struct axis_case *of, int degree)
     return next <= MOST_RANKS ? next : 0;
 }
 
-/* An expert's tensor ranks are etp; tp divides everything else. */
+/* Experts are divided over etp tensor ranks, everything else over tp. */
 static int expert_degree(const struct plan *plan)
 {
     return plan->etp;
 }
 
-/* --- the row ---------------------------------------------------------------------------------- */
+/* --- the row ------------------------------------------------------------------------------- */
 
 static const struct plan_token words[] = {
     { "tp", "tpN", "Tensor-parallel ranks: each holds a slice of every layer.", TOKEN_NUMBER,

@@ -1,8 +1,8 @@
 /* sim/plan/token.h - one word of the layout grammar.
  *
- * A row reads, writes and documents its word; parsing, printing, --help and the reference page walk
- * them in canonical order (tokens.h). A word is its name, then its value: "tp8"
- * or "tp=8", "schedule=gpipe". */
+ * Each row of the table reads, writes and documents one word. Parsing, printing, --help and the
+ * reference page go through the rows in canonical order (tokens.h). A word is a name followed by a
+ * value, such as "tp8", "tp=8" or "schedule=gpipe". */
 #ifndef SIM_PLAN_TOKEN_H
 #define SIM_PLAN_TOKEN_H
 
@@ -13,7 +13,7 @@
 enum { PLAN_MAX_NUMBER = 1 << 24, PLAN_MAX_LIST = 1 << 20 };
 
 struct plan_token;
-/* `value` is the text after the name and '='. The error's `where` is left empty. */
+/* `value` is the text after the name and '='. The function leaves the error's `where` empty. */
 typedef bool plan_token_read(const struct plan_token *token, const char *value, struct arena *arena,
                              struct plan *plan, struct err *err);
 /* Adds the word, or nothing when the plan has the default. */
@@ -21,18 +21,20 @@ typedef void plan_token_write(const struct plan_token *token, const struct plan 
                               struct text *out);
 
 struct plan_token {
-    const char *name; /* "tp" */
-    const char *form; /* "tpN"; the value needs a '=' when this has one */
+    const char *name; /* such as "tp" */
+    const char *form; /* such as "tpN"; if it contains '=', the word must too */
     const char *doc;  /* one sentence */
     plan_token_read *read;
     plan_token_write *write;
     size_t member; /* numbers and names: offset of their int in struct plan */
     int min, max;  /* numbers */
-    int fallback;  /* numbers and names: the value that plan_write omits; below min: none */
+    /* numbers and names: the default, which plan_write omits; below min: plan_write omits no
+     * value */
+    int fallback;
     const char *const *names; /* for names and sets of names */
 };
 
-/* Parts of rows. */
+/* Macros for parts of rows. */
 #define TOKEN_MEMBER(name) .member = offsetof(struct plan, name)
 #define TOKEN_NUMBER       .read = token_read_number, .write = token_write_number, .max = PLAN_MAX_NUMBER
 #define TOKEN_NAME         .read = token_read_name, .write = token_write_name

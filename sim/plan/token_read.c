@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Schedules that the grammar knows and no generator makes yet; a rule refuses them by name. */
+/* Schedules that the grammar accepts but no generator implements; a rule refuses them by name. */
 static const char *const planned_schedules[] = { "v-half" };
 enum { NUM_PLANNED_SCHEDULES = LENGTH(planned_schedules) };
 
@@ -54,7 +54,8 @@ bool token_read_sp(const struct plan_token *token, const char *value, struct are
     return err_set(err, ERR_USAGE, "", "expected sp, sp1 or sp0, found \"sp%s\"", value);
 }
 
-/* A number, or "4x6": six times four. False when it is neither, or the list gets too long. */
+/* Reads a number, or "4x6" for the number 4 repeated six times. False if the text is neither, or
+ * the list gets too long. */
 static bool read_run(const char **at, int min, int *number, int *times)
 {
     *times = 1;
@@ -66,7 +67,8 @@ static bool read_run(const char **at, int min, int *number, int *times)
     return read_digits(at, 1, PLAN_MAX_LIST, times);
 }
 
-/* The length of a list of runs, or 0 on error; writes its numbers unless `out` is NULL. */
+/* The length of a list such as "12,14x2", or 0 on error. Writes its numbers unless `out` is
+ * NULL. */
 static int read_runs(const char *value, int min, int *out)
 {
     int count = 0;
@@ -83,7 +85,7 @@ static int read_runs(const char *value, int min, int *out)
     }
 }
 
-/* "12,14,14" or "12,14x2", each at least `min`. */
+/* Reads a list such as "12,14,14" or "12,14x2"; each number must be at least `min`. */
 static bool read_list(const char *value, int min, struct arena *arena, const int **out, int *count,
                       struct err *err)
 {
@@ -100,7 +102,8 @@ static bool read_list(const char *value, int min, struct arena *arena, const int
     return true;
 }
 
-/* "E|t*4|(t|)*3mL". Modules for later tokens stand beside the head. */
+/* Reads letters such as "E|t*4|(t|)*3mL". Modules for later tokens (m) must be in the head's
+ * chunk. */
 static bool read_stage_letters(const char *value, struct arena *arena, struct plan *plan,
                                struct err *err)
 {
@@ -134,7 +137,7 @@ static size_t num_names(const char *const *names)
     return n;
 }
 
-/* One sentence with the nearest of the words, or all of them. */
+/* Writes an error that names the nearest of `names`, or all of them if none is near. */
 static bool refuse_word(const char *word, const char *const *names, struct err *err)
 {
     size_t n = num_names(names);
@@ -184,7 +187,8 @@ bool token_read_schedule(const struct plan_token *token, const char *value, stru
     return true;
 }
 
-/* Copies the text up to `separator` or the end, and moves past it; false after the last word. */
+/* Copies the text up to `separator` or the end, and moves `rest` past it; false after the last
+ * word. */
 static bool next_word(const char **rest, char separator, char word[32])
 {
     if (!*rest)
@@ -196,7 +200,7 @@ static bool next_word(const char **rest, char separator, char word[32])
     return true;
 }
 
-/* "core_attn+mlp". */
+/* Reads a set such as "core_attn+mlp". */
 static bool read_replays(const char *value, struct plan *plan, struct err *err)
 {
     const char *known[REPLAY_PER_OP + 1] = { 0 };
@@ -214,7 +218,7 @@ static bool read_replays(const char *value, struct plan *plan, struct err *err)
     return true;
 }
 
-/* "0.25", of each chunk's layers. */
+/* Reads a share of each chunk's layers, such as "0.25". */
 static bool read_share(const char *value, struct plan *plan, struct err *err)
 {
     char *end;
@@ -257,7 +261,7 @@ bool token_read_recompute(const struct plan_token *token, const char *value, str
     return err_set(err, ERR_USAGE, "", "expected a number in place of the letter in \"%s\"", value);
 }
 
-/* "grad,param" -> bits, "none" -> no bits. */
+/* Reads a set such as "grad,param" into bits; "none" gives no bits. */
 static bool read_set(const char *const *names, const char *value, unsigned *bits, struct err *err)
 {
     *bits = 0;
@@ -290,7 +294,7 @@ bool token_read_offload(const struct plan_token *token, const char *value, struc
     return read_set(token->names, value, &plan->offloads, err);
 }
 
-/* "tp, cp, dp and pp": the axes with ranks of their own, in their default order. */
+/* Writes the axes with ranks of their own in their default order: "tp, cp, dp and pp". */
 static void name_placed(struct text *out)
 {
     struct plan usual = plan_default();
@@ -314,7 +318,7 @@ static bool refuse_order(const char *value, struct err *err)
     return false;
 }
 
-/* ep may be left out: it divides dp, so it is placed right before dp. */
+/* The text may omit ep. It divides dp's ranks, so it is placed right before dp. */
 bool token_read_order(const struct plan_token *token, const char *value, struct arena *arena,
                       struct plan *plan, struct err *err)
 {
@@ -353,7 +357,7 @@ bool token_read_exchange(const struct plan_token *token, const char *value, stru
     return exchange_read(value, &plan->exchange, err);
 }
 
-/* "1.25": whole hundredths, so that a plan holds no fraction. */
+/* Reads a factor such as "1.25" and stores it in hundredths, as an integer. */
 bool token_read_capacity(const struct plan_token *token, const char *value, struct arena *arena,
                          struct plan *plan, struct err *err)
 {

@@ -44,7 +44,8 @@ void token_write_name(const struct plan_token *token, const struct plan *plan, s
         write_word(token, token->names[value], out);
 }
 
-/* Written while dp is not yet derived, as the number may differ from all data ranks. */
+/* While dp is not yet derived the word is always written, as the number may differ from that of all
+ * data ranks. */
 void token_write_shard(const struct plan_token *token, const struct plan *plan, struct text *out)
 {
     if (plan->shard == 0 || (plan->dp > 0 && plan->shard == plan_replicas(plan)))
@@ -82,7 +83,7 @@ static bool are_equal(const int *numbers, int count)
 
 static void write_list(const int *numbers, int count, struct text *out)
 {
-    enum { SHORTEST_RUN = 3 }; /* fewest equal numbers written as a run */
+    enum { SHORTEST_RUN = 3 }; /* fewest equal numbers that are written in the form "4x6" */
     for (int i = 0; i < count;) {
         int run = 1;
         while (i + run < count && numbers[i + run] == numbers[i])

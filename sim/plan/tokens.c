@@ -16,7 +16,7 @@ const char *const overlap_words[] = { "grad", "param", "p2p", "tp", "ep", NULL }
 static const char *const reshard_words[] = { "step", "pass", "gradients", NULL };
 const char *const offload_names[] = { "optimizer", "activations", NULL };
 
-/* Types of gradients and their reduction. */
+/* Data types of gradients and of their reduction. */
 static const char *const gradient_words[] = { "fp32", "fp16", "bf16", NULL };
 
 // clang-format off

@@ -4,10 +4,11 @@
 
 #include "sim/plan/token.h"
 
-/* By number. */
+/* Words are numbered from 0. */
 int plan_num_tokens(void);
 const struct plan_token *plan_token_at(int number);
-/* The number of the token of this name, which has `length` letters; -1: there is none. */
+/* The number of the word whose name is the first `length` letters of `name`; -1 if there is
+ * none. */
 int plan_token_find(const char *name, size_t length);
 
 /* Length of the name at the start of a word: 2 in "tp8", 7 in "cp-comm=a2a". */

@@ -1,4 +1,4 @@
-/* sim/plan/weights.h - the parameters that one rank holds, read off the op lists.
+/* sim/plan/weights.h - the parameters that one rank holds, derived from the op lists.
  *
  * A part is a layer, the embedding or the head of a chunk. Its weights lie one after the other in a
  * flat array of elements, in the order of the ops that use them. The vocabulary rows (token table
@@ -16,22 +16,24 @@
 #include <stddef.h>
 
 struct weight {
-    const struct op_weight *of; /* the list's weight: its role, and the name of its layer */
-    size_t rows, columns;       /* held by this rank */
-    size_t offset;              /* in elements, into the part's array or the vocabulary's */
+    /* the weight in the op list, with its role and the name of its layer */
+    const struct op_weight *of;
+    size_t rows, columns; /* held by this rank */
+    size_t offset;        /* in elements, within the part's array or the vocabulary's array */
     size_t whole_rows, whole_columns;
     size_t first_row, first_column; /* where this rank's elements begin in the whole weight */
-    bool is_split;                  /* split over tensor ranks; else all of them hold the same */
+    /* split over tensor ranks; if false, all of them hold the same elements */
+    bool is_split;
 };
 
 struct weights {
     struct weight *at; /* indexed by the list's weight ids */
     int count;
-    size_t elements;            /* of the part's array */
-    size_t vocabulary_elements; /* of the vocabulary's array; 0: the part needs none */
+    size_t elements;            /* length of the part's array */
+    size_t vocabulary_elements; /* length of the vocabulary's array; 0: the part uses none */
 };
 
-/* The weights that the ops of a list refer to. In the arena. */
+/* The weights that the ops of a list refer to. The array is in the arena. */
 struct weights weights_of(const struct ops *list, struct rank_share share, int tensor_rank,
                           struct arena *arena);
 

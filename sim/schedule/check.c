@@ -1,5 +1,6 @@
-/* Each rule is about what an instruction can rely on, so schedules that use other lanes or edges
- * than lower.c for the same order are accepted too. Linear in the instructions. */
+/* Each rule checks which instructions have always finished when another one starts. It does not
+ * compare with the lists that lower.c makes, so other correct lists are accepted too. The time is
+ * linear in the number of instructions. */
 #include "sim/schedule/proof.h"
 #include "sim/schedule/text_form.h"
 
@@ -41,7 +42,8 @@ bool proof_ordered(const struct proof *proof, int earlier, int later)
                       proof_text(proof, later).at, proof_text(proof, earlier).at, earlier);
 }
 
-/* The chunk on this rank that makes or needs a message; for other instructions, their chunk. */
+/* The chunk on this rank that makes or needs a message; for an instruction that is no message, its
+ * chunk. */
 static int own_chunk(const struct instr *instr)
 {
     if (instr->op == INSTR_RECV_ACT)
@@ -157,7 +159,8 @@ static long long num_slots(const struct proof *proof)
     return (long long)shape->chunks_per_stage * shape->num_microbatches;
 }
 
-/* Counted before the tables are made, so that their size is bounded by the list's. */
+/* This count comes before the tables are allocated, so that their size is bounded by the length of
+ * the lists. */
 static bool check_num_forwards(const struct proof *proof)
 {
     int forwards = 0;
@@ -196,7 +199,8 @@ static bool splits(const struct proof *proof)
     return proof->totals[INSTR_BACKWARD_INPUT] + proof->totals[INSTR_BACKWARD_WEIGHT] > 0;
 }
 
-/* A backward is whole or in two halves; other backwards of the schedule may differ. */
+/* Whether this backward is split into BACKWARD_INPUT and BACKWARD_WEIGHT. One schedule may have
+ * both kinds. */
 static bool is_split_at(const struct proof *proof, size_t key)
 {
     return splits(proof) && proof->found[INSTR_BACKWARD][key] == NO_INSTR;
@@ -232,7 +236,7 @@ static bool check_all_there(const struct proof *proof, int chunk, int microbatch
                       proof_text(proof, whole).at, proof_text(proof, half).at);
 }
 
-/* The pass behind an instruction on the compute lane, or NO_INSTR. */
+/* The next pass after an instruction on the compute lane, or NO_INSTR. */
 static int next_pass(const struct proof *proof, int i)
 {
     for (i++; i < proof->list->count; i++) {
@@ -243,14 +247,14 @@ static int next_pass(const struct proof *proof, int i)
     return NO_INSTR;
 }
 
-/* The backward that a forward runs with, or NO_INSTR. */
+/* The backward that forms a pair with a forward, or NO_INSTR. */
 static int partner(const struct proof *proof, int forward)
 {
     const struct instr *pass = &proof->list->at[forward];
     return pass->is_paired && pass->op == INSTR_FORWARD ? next_pass(proof, forward) : NO_INSTR;
 }
 
-/* A pair is a forward and, right behind it, the whole backward of another chunk. */
+/* A pair is a forward followed directly by the whole backward of another chunk. */
 static bool check_pairs(const struct proof *proof)
 {
     bool is_expected = false;
@@ -269,7 +273,7 @@ static bool check_pairs(const struct proof *proof)
     return true;
 }
 
-/* The pass with whose end a pass counts as ended: the second of a pair, for the first. */
+/* The pass whose end is the end of `pass`: for the first pass of a pair it is the second one. */
 static int end_of(const struct proof *proof, int pass)
 {
     int second = pass == NO_INSTR ? NO_INSTR : partner(proof, pass);
@@ -294,7 +298,8 @@ static int backward_of(const struct proof *proof, size_t key)
     return proof->found[is_split_at(proof, key) ? INSTR_BACKWARD_INPUT : INSTR_BACKWARD][key];
 }
 
-/* The one behind which a pass begins: a backward of a pair begins with its forward. */
+/* The pass whose begin is the begin of `pass`: for the second pass of a pair it is the first
+ * one. */
 static int begin_of(const struct proof *proof, int pass)
 {
     if (pass == NO_INSTR || !proof->list->at[pass].is_paired)
@@ -349,18 +354,20 @@ static bool check_slots(const struct proof *proof)
     return true;
 }
 
-/* The first compute after which a receive may be posted, of each pass of one direction. */
+/* For each pass of one direction, the first compute instruction after which its receive may be
+ * posted. */
 struct openings {
-    int *before; /* the compute before each of them */
+    int *before; /* the compute instruction before each pass */
     int count;
 };
 
-/* A receive that waits holds a buffer and, on a GPU, multiprocessors: it may be posted while the
- * compute before the one that it feeds runs, and not earlier; or as much earlier as it leads. Of a
- * pair, both may come as early as that of the first. */
+/* A pending receive holds a buffer and, on a GPU, multiprocessors. So it may be posted at the
+ * earliest while the compute instruction right before the pass that it feeds runs, or earlier by
+ * schedule_lead(). For a pair, both receives may be posted as early as that of its first pass. */
 static bool check_receives(const struct proof *proof, struct arena *scratch)
 {
-    int before[3] = { NO_INSTR, NO_INSTR, NO_INSTR }; /* the last computes, newest first */
+    /* the last compute instructions, newest first */
+    int before[3] = { NO_INSTR, NO_INSTR, NO_INSTR };
     struct openings of[2] = { { ARENA_ARRAY(scratch, int, (size_t)proof->list->count), 0 },
                               { ARENA_ARRAY(scratch, int, (size_t)proof->list->count), 0 } };
     for (int i = 0; i < proof->list->count; i++) {
@@ -405,7 +412,7 @@ static void count_opcodes(const struct schedule *schedule, long long totals[NUM_
             totals[schedule->ranks[stage].at[i].op]++;
 }
 
-/* The k-th reduction of a stage, or NO_INSTR. */
+/* The k-th reduction in a stage's list, or NO_INSTR. */
 static int reduction_at(const struct instrs *list, int k)
 {
     for (int i = 0; i < list->count; i++)
@@ -414,8 +421,8 @@ static int reduction_at(const struct instrs *list, int k)
     return NO_INSTR;
 }
 
-/* The two stages that have copies of the same parts reduce their gradients together, so in one
- * order. */
+/* Two stages with copies of the same parts of the model reduce their gradients together, so they
+ * must do it in the same order. */
 static bool check_mirrors(const struct schedule *schedule, struct err *err)
 {
     struct placement placement = schedule_placement(schedule);

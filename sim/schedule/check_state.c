@@ -1,5 +1,5 @@
-/* Rules about what outlives a microbatch: parameters, gradients, the update. A schedule does not
- * state which of these exist, so what any stage does, every stage must do. */
+/* Rules about parameters, gradients and the update. A schedule does not state which of their
+ * instructions it must have, so an instruction that any stage has is required of every stage. */
 #include "sim/schedule/proof.h"
 
 struct indices {
@@ -17,7 +17,7 @@ static struct indices all_of(const struct proof *proof, enum opcode op, struct a
     return out;
 }
 
-/* The instructions whose opcode is of a kind. */
+/* The instructions whose opcode satisfies `is`. */
 static struct indices all_that(const struct proof *proof, bool (*is)(enum opcode op),
                                struct arena *scratch)
 {
@@ -33,7 +33,7 @@ static int chunk_at(const struct proof *proof, int instr)
     return proof->list->at[instr].chunk;
 }
 
-/* Gathers distribute updated parameters: each chunk's, once. */
+/* Gathers distribute updated parameters, once per chunk. */
 bool proof_parameters(const struct proof *proof, struct arena *scratch)
 {
     struct indices gathers = all_of(proof, INSTR_GATHER_PARAM, scratch);
@@ -54,7 +54,7 @@ bool proof_parameters(const struct proof *proof, struct arena *scratch)
     return true;
 }
 
-/* For each chunk of the stage, the instructions that make its weight gradients, in order. */
+/* For each chunk of the stage, the instructions that compute its weight gradients, in order. */
 static int *backwards_by_chunk(const struct proof *proof, struct arena *scratch)
 {
     const struct schedule_shape *shape = &proof->schedule->shape;
@@ -96,8 +96,8 @@ bool proof_reductions(const struct proof *proof, struct arena *scratch)
     return true;
 }
 
-/* Both ends must add gradients that are already summed over the data group, or their sums would
- * differ. */
+/* With tied embeddings the first and the last stage add their gradients. Both must already be
+ * summed over the data group, or the results would differ. */
 static bool check_tied_order(const struct proof *proof, int tied, struct arena *scratch)
 {
     const struct schedule_shape *shape = &proof->schedule->shape;
@@ -130,8 +130,8 @@ static bool check_tied(const struct proof *proof, struct arena *scratch)
     return check_tied_order(proof, tied.at[0], scratch);
 }
 
-/* Each chunk's parameters are averaged once: either all before the end of the update, which adds to
- * the average, or all after it. */
+/* Each chunk's parameters are averaged once. Either all averages precede the end of the update,
+ * which adds its changes to them, or all follow it. */
 static bool check_mixes(const struct proof *proof, int update, struct arena *scratch)
 {
     const struct schedule_shape *shape = &proof->schedule->shape;
@@ -152,7 +152,8 @@ static bool check_mixes(const struct proof *proof, int update, struct arena *scr
     return true;
 }
 
-/* The one instruction with this opcode; NO_INSTR and an error unless there is one. */
+/* The only instruction with this opcode; NO_INSTR and an error if there is none or more than
+ * one. */
 static int find_one(const struct proof *proof, enum opcode op, struct arena *scratch)
 {
     struct indices found = all_of(proof, op, scratch);

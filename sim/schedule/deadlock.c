@@ -1,7 +1,8 @@
-/* Runs all stages together without times: a lane's head finishes when its `after` has, and a
- * message only when both ends are at the head of their lanes. Everything that can finish does, in
- * any order: finishing one instruction never prevents another, so remaining work is a deadlock in
- * every run, and no remaining work proves that no run has one. */
+/* Runs all stages together without times. The head of a lane is its first unfinished instruction.
+ * It finishes when the instruction named by its `after` has finished; a message finishes only when
+ * its send and its receive are both heads. The run finishes all that it can, in any order.
+ * Finishing one instruction never blocks another. So if instructions remain, every run deadlocks,
+ * and if none remain, no run does. */
 #include "sim/schedule/proof.h"
 #include "sim/schedule/text_form.h"
 
@@ -12,8 +13,8 @@ struct queue {
     int *at;
     int count;
     int head;
-    bool is_pending; /* already on the stack of lanes to look at */
-    bool is_counted; /* its head has arrived at the barrier of the norm */
+    bool is_pending; /* already on the stack of lanes to examine */
+    bool is_counted; /* its head is a NORM_GRAD and has been counted in at_norm */
 };
 
 struct run {
@@ -22,7 +23,7 @@ struct run {
     bool **done;          /* [stage][instruction] */
     struct queue **stack;
     int depth;
-    int at_norm; /* stages whose head is NORM_GRAD */
+    int at_norm; /* number of stages whose head is NORM_GRAD, which waits for all stages */
     struct err *err;
 };
 
@@ -57,7 +58,8 @@ static void look_at(struct run *run, struct queue *queue)
     run->stack[run->depth++] = queue;
 }
 
-/* Finishes the head and wakes all lanes of the stage, any of which may have waited for it. */
+/* Finishes the head and puts all lanes of the stage on the stack, as any of them may have waited
+ * for it. */
 static void finish(struct run *run, struct queue *queue)
 {
     int stage = stage_of(run, queue);
@@ -82,8 +84,9 @@ static bool fail_mismatch(struct run *run, const struct queue *queue, const stru
     return false;
 }
 
-/* Finishes both ends, or neither. Messages of a link keep their order, so different heads never
- * match; on the data lane the other head may be a local instruction. */
+/* Finishes a send and its receive if both are heads. Messages of a link keep their order, so two
+ * heads that do not match never will; only on the data lane the other head may be an instruction
+ * without a message, which finishes first. */
 static bool meet_peer(struct run *run, struct queue *queue)
 {
     const struct instr *head = head_of(run, queue);
@@ -128,7 +131,8 @@ static bool step(struct run *run, struct queue *queue)
     return true;
 }
 
-/* The first unfinished instruction of a list; it waits for nothing on its own stage. */
+/* The first unfinished instruction of a stage's list. All instructions of its own stage that it
+ * depends on have finished. */
 static int first_unfinished(const struct run *run, int stage)
 {
     int count = run->schedule->ranks[stage].count;

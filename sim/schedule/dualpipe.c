@@ -1,21 +1,23 @@
-/* Two phases of microbatches meet on every stage: phase 0 comes from the stage's near end, phase 1
- * from the far one. In the middle of a step a forward of one phase runs as a pair with a backward
- * of the other, so that the messages of each travel while the other computes. DualPipe has two
- * copies of the model, and a phase is the microbatches of one of them; DualPipeV has one, laid as a
- * V, and the phases are its two halves. Stage s and stage pp - 1 - s of DualPipe do what stage s of
- * a V over pp / 2 stages does. The order is that of dualpipe.py and dualpipev.py, the steps that of
- * its comments. */
+/* DualPipe and DualPipeV. Every stage runs passes of two phases: those of phase 0 arrive from the
+ * nearer end of the pipeline, those of phase 1 from the farther end. In the middle of a step a
+ * forward of one phase and a backward of the other run as a pair, so that the messages of one
+ * overlap the compute of the other. DualPipe has two copies of the model, and each copy's
+ * microbatches are a phase. DualPipeV has one copy, placed as a V (down the stages and back up),
+ * and its two halves are the phases. Stages s and pp - 1 - s of DualPipe run the same order as
+ * stage s of a V over pp / 2 stages. The order and the numbering of steps are those of DeepSeek's
+ * dualpipe.py and dualpipev.py. */
 #include "sim/schedule/generators.h"
 
-/* One stage of the V, and what it has emitted so far, by phase. */
+/* One stage of the V, and the passes that it has emitted so far, by phase. */
 struct emitted {
-    int half; /* stages of the V */
-    int near; /* stages between this one and its near end */
+    int half; /* number of stages of the V */
+    int near; /* number of stages between this one and its nearer end */
     int num_microbatches;
     int chunk[2];
     struct instrs *out;
     int forwards[2], backwards[2];
-    int weighed; /* where in `out` to look for the next input gradient without weight gradient */
+    /* index in `out` from which to search for the next input gradient without a weight gradient */
+    int weighed;
 };
 
 static void add_forward(struct emitted *to, int phase)
@@ -33,7 +35,7 @@ static void add_input(struct emitted *to, int phase)
     emit_backward_input(to->out, to->chunk[phase], to->backwards[phase]++);
 }
 
-/* The weight gradients that have waited longest. */
+/* Adds the weight gradient that has waited longest. */
 static void add_weight(struct emitted *to)
 {
     while (to->out->at[to->weighed].op != INSTR_BACKWARD_INPUT)
@@ -48,7 +50,7 @@ static void add_pair(struct emitted *to, int phase)
               to->backwards[1 - phase]++);
 }
 
-/* Steps 1 to 3: until a forward of each phase and a backward of phase 1 follow each other. */
+/* Steps 1 to 3: the warm-up, until both phases have forwards and phase 1 has backwards. */
 static void add_warmup(struct emitted *to)
 {
     int behind = to->half - to->near - 1;
@@ -65,8 +67,8 @@ static void add_warmup(struct emitted *to)
     }
 }
 
-/* Step 4. The stage at the turn begins apart: its backward is of the microbatch that it has just
- * run forward. */
+/* Step 4. On the stage at the bottom of the V the first forward and backward do not form a pair, as
+ * the backward is that of the microbatch whose forward has just run. */
 static void add_steady(struct emitted *to)
 {
     int rounds = to->num_microbatches - 2 * to->half + to->near + 1;
@@ -81,8 +83,8 @@ static void add_steady(struct emitted *to)
     }
 }
 
-/* Steps 5 to 8: from the middle of step 6 on, weight gradients wait until no input gradient does.
- */
+/* Steps 5 to 8. From the middle of step 6 on, input gradients are computed first and their weight
+ * gradients later. */
 static void add_cooldown(struct emitted *to)
 {
     int behind = to->half - to->near - 1;
@@ -108,16 +110,18 @@ static void emit_stage(struct emitted *to)
     add_cooldown(to);
 }
 
-/* --- closed forms: of a stage of the V ------------------------------------------------------ */
+/* --- closed forms: of a stage of the V ----------------------------------------------------- */
 
-/* The stage holds most from the end of its warm-up on, when a pair has begun. */
+/* Activations that a stage of the V holds at its peak, which lasts from the first pair after the
+ * warm-up on. */
 static int held_of_phase(int half, int near, int phase)
 {
     return phase == 0 ? 2 * half - near : near + 1;
 }
 
-/* Backwards of phase 0 are paired in each round of step 4 and in step 5; those of phase 1 in step
- * 4, but for the one apart. */
+/* Number of pairs with a backward of this phase. For phase 0 there is one in each round of step 4
+ * and of step 5; for phase 1 one in each round of step 4, except the first on the stage at the
+ * bottom of the V. */
 static int pairs_of_phase(int half, int near, int num_microbatches, int phase)
 {
     int apart = near == half - 1;
@@ -132,7 +136,7 @@ static bool has_enough(int num_microbatches, int least, const char *what, struct
                    num_microbatches);
 }
 
-/* --- DualPipeV ------------------------------------------------------------------------------ */
+/* --- DualPipeV ----------------------------------------------------------------------------- */
 
 bool dualpipev_accepts(const struct schedule_shape *shape, struct err *err)
 {
@@ -168,10 +172,10 @@ int dualpipev_pairs(const struct schedule_shape *shape, int stage, int round)
     return pairs_of_phase(shape->num_stages, stage, shape->num_microbatches, round);
 }
 
-/* --- DualPipe ------------------------------------------------------------------------------- */
+/* --- DualPipe ------------------------------------------------------------------------------ */
 
-/* A stage of either half of the pipeline as one of the V: phase 0 is the copy that enters at its
- * near end. */
+/* A stage of DualPipe as a stage of the V. Phase 0 is the copy of the model whose microbatches
+ * enter at the nearer end. */
 struct folded {
     int half, near;
     bool is_far; /* nearer to the last stage */

@@ -1,17 +1,18 @@
-/* sim/schedule/generators.h - what the generator files share; nothing else includes it. */
+/* sim/schedule/generators.h - functions shared by the files that generate schedules; only these
+ * include it. */
 #ifndef SIM_SCHEDULE_GENERATORS_H
 #define SIM_SCHEDULE_GENERATORS_H
 
 #include "sim/schedule/schedule.h"
 
-/* Appends to a list that has room. */
+/* Append an instruction to a list that has room for it. */
 void emit_forward(struct instrs *out, int chunk, int microbatch);
 void emit_pair(struct instrs *out, int chunk, int microbatch, int back_chunk, int back_microbatch);
 void emit_backward(struct instrs *out, int chunk, int microbatch);
 void emit_backward_input(struct instrs *out, int chunk, int microbatch);
 void emit_backward_weight(struct instrs *out, int chunk, int microbatch);
 
-/* Accepts exactly the shapes with one chunk per stage. */
+/* Accepts shapes with one chunk per stage and refuses all others. */
 bool accepts_one_chunk(const struct schedule_shape *shape, struct err *err);
 
 void naive_emit(const struct schedule_shape *shape, int stage, struct instrs *out);

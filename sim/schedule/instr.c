@@ -33,5 +33,5 @@ enum opcode instr_far_opcode(enum opcode op)
         return INSTR_RECV_GRAD;
     if (op == INSTR_RECV_GRAD)
         return INSTR_SEND_GRAD;
-    return op; /* REDUCE_TIED, alike at both ends */
+    return op; /* REDUCE_TIED has the same opcode at both ends */
 }

@@ -1,25 +1,27 @@
 /* sim/schedule/instr.h - what one pipeline rank does in a step, one instruction at a time.
  *
- * The simulator times these lists and the executor runs them; nothing else describes a step. On one
- * lane, instructions run in list order. Across lanes, `after` names an earlier instruction of the
- * same rank that must have finished. A message is named by the chunk that makes it: SEND_ACT c.m on
- * one rank matches RECV_ACT c.m on its peer, which feeds FORWARD c+1.m there; SEND_GRAD c.m matches
- * RECV_GRAD c.m, which feeds BACKWARD c-1.m. A schedule may split a BACKWARD: BACKWARD_INPUT is
- * what the chunk before waits for, BACKWARD_WEIGHT can follow at any time.
+ * The simulator times these lists and the executor runs them. On one lane, instructions run in list
+ * order. Across lanes, `after` names an earlier instruction of the same rank that must have
+ * finished. A message is named by the chunk that makes it: SEND_ACT c.m on one rank matches
+ * RECV_ACT c.m on its peer, which feeds FORWARD c+1.m there; SEND_GRAD c.m matches RECV_GRAD c.m,
+ * which feeds BACKWARD c-1.m. A schedule may split a BACKWARD: the chunk before waits only for
+ * BACKWARD_INPUT, and BACKWARD_WEIGHT can follow at any time.
  *
- * A FORWARD and the BACKWARD of another chunk behind it may be a pair, which runs as one: both
- * begin when both inputs are there, and end together. The FORWARD of a pair takes no time of its
- * own, and the BACKWARD takes that of both; what follows from either follows the BACKWARD. */
+ * A FORWARD and the BACKWARD of another chunk right after it may form a pair, which runs as one
+ * unit: both begin when both inputs have arrived, and both end together. In timelines the FORWARD
+ * of a pair takes no time and the BACKWARD takes the time of both. An instruction that depends on
+ * either of them follows the BACKWARD. */
 #ifndef SIM_SCHEDULE_INSTR_H
 #define SIM_SCHEDULE_INSTR_H
 
 #include <stdbool.h>
 
-/* In-order queues of one rank. Down is towards the loss, up is back. Every pipeline lane is one end
- * of one directed link. Sends and receives never share a lane: interleaved chunks close the
- * pipeline to a ring, where every stage could block on a send whose receive is queued behind the
- * neighbour's own blocked send. Where chunks go back up the stages, "down" of those chunks is
- * another link, with lanes of its own, which come behind the lanes that every step has. */
+/* In-order queues of one rank. "Down" lanes carry activations towards the loss, "up" lanes carry
+ * gradients back. Every pipeline lane is one end of one directed link. Sends and receives have
+ * separate lanes: with interleaved chunks the pipeline is a ring, in which each stage could block
+ * on a send while the receive that it needs is queued behind its neighbour's blocked send. In a V,
+ * the second half of the chunks runs back up the stages; its messages use other links, whose lanes
+ * are numbered after those that every step has. */
 enum lane {
     LANE_COMPUTE,
     LANE_SEND_DOWN,
@@ -36,8 +38,8 @@ enum lane {
 };
 
 // clang-format off
-/* `form` lists the fields written after the opcode: c chunk, m microbatch, p peer. Fields that are
- * not in it are -1. */
+/* `form` lists the fields written after the opcode: c chunk, m microbatch, p peer. The other fields
+ * are -1. */
 #define INSTR_OPCODES(X)                                                                           \
     /* name            lane            text   form     meaning */                                  \
     X(FORWARD,         LANE_COMPUTE,   "F",   "c.m",   "forward, one chunk, one microbatch")       \
@@ -62,7 +64,7 @@ enum opcode {
 #undef X
 };
 
-/* Counted outside the enum, so that a switch over opcodes has no case for it. */
+/* The count is not a member of the enum, so that a switch over opcodes needs no case for it. */
 #define X(name, lane, text, form, meaning) +1
 enum { NUM_OPCODES = 0 INSTR_OPCODES(X) };
 #undef X
@@ -76,8 +78,8 @@ struct opcode_info {
 };
 extern const struct opcode_info opcode_infos[NUM_OPCODES];
 
-/* instr_starts_backward: opcodes that need the gradient of a chunk's output. instr_ends_backward:
- * opcodes that make its weight gradients. */
+/* instr_starts_backward: the opcode needs the gradient of a chunk's output. instr_ends_backward:
+ * the opcode computes the chunk's weight gradients. */
 static inline bool instr_starts_backward(enum opcode op)
 {
     return op == INSTR_BACKWARD || op == INSTR_BACKWARD_INPUT;
@@ -101,11 +103,11 @@ enum opcode instr_far_opcode(enum opcode op);
 struct instr {
     enum opcode op;
     int chunk;      /* chunk of the model (placement.h gives its stage); -1: the opcode has none */
-    int microbatch; /* 0-based; -1 where the opcode has none */
+    int microbatch; /* from 0; -1: the opcode has none */
     int peer;       /* pipeline rank for sends, receives and REDUCE_TIED; -1 otherwise */
     int after;      /* index in this rank's list, or NO_INSTR */
-    int is_turned;  /* a message of a chunk whose round goes back up the stages */
-    int is_paired;  /* a FORWARD or BACKWARD of a pair */
+    int is_turned;  /* a message of a chunk in a round that goes back up the stages (a V) */
+    int is_paired;  /* a FORWARD or BACKWARD that belongs to a pair */
 };
 
 static inline enum lane instr_lane(const struct instr *instr)
@@ -114,7 +116,7 @@ static inline enum lane instr_lane(const struct instr *instr)
     return instr->is_turned ? lane - LANE_SEND_DOWN + LANE_TURNED_SEND_DOWN : lane;
 }
 
-/* The lane of the other end, on the peer. */
+/* The peer's lane at the other end of the link. */
 enum lane lane_far(enum lane lane);
 
 #endif

@@ -1,5 +1,5 @@
-/* Megatron-LM's order (core/pipeline_parallel/schedules.py). The old special case (all forwards
- * first when there are as many microbatches as stages) is left out, as in newer versions: it only
+/* Megatron-LM's order (core/pipeline_parallel/schedules.py). Old versions ran all forwards first
+ * when there are as many microbatches as stages. Newer versions and this file do not, as that only
  * held more activations. */
 #include "sim/schedule/generators.h"
 
@@ -20,10 +20,11 @@ bool interleaved_accepts(const struct schedule_shape *shape, struct err *err)
     return true;
 }
 
-/* Microbatches that pass a chunk of a stage in a row, before the stage turns to its next chunk. A
- * group of pp keeps all stages busy; the last group may be smaller, but not than pp, so where the
- * microbatches are no multiple of pp the least larger group that leaves none, or pp and more, takes
- * its place (microbatch_group_size_per_vp_stage). */
+/* Size of a group: the number of consecutive microbatches that a stage runs on one chunk before it
+ * goes on to its next chunk (Megatron's microbatch_group_size_per_vp_stage). A group of pp keeps
+ * all stages busy. The last group may be smaller than the others, but must have at least pp
+ * microbatches. So if the number of microbatches is no multiple of pp, this is the smallest group
+ * size above pp that leaves no remainder or a remainder of at least pp. */
 int interleaved_group(const struct schedule_shape *shape)
 {
     int group = shape->group > 0 ? shape->group : shape->num_stages;
@@ -33,8 +34,8 @@ int interleaved_group(const struct schedule_shape *shape)
     return group;
 }
 
-/* Two for each stage behind, one for each way of its first microbatch, and a group for every chunk
- * that runs before the last. */
+/* Number of warm-up forwards: two for each later stage, for the way of the first microbatch there
+ * and back, and a group for each chunk except the last. */
 static int num_warmup(const struct schedule_shape *shape, int stage)
 {
     int stages = shape->num_stages;
@@ -44,12 +45,12 @@ static int num_warmup(const struct schedule_shape *shape, int stage)
     return warmup < total ? warmup : total;
 }
 
-/* Where the k-th forward of every stage is: a group goes through all chunks of the stage before the
- * next group enters. Backwards take the chunks from the last to the first. */
+/* Chunk and microbatch of the k-th forward of a stage. A group runs through all chunks of the stage
+ * before the next group begins. Backwards run through the chunks from the last to the first. */
 struct turn {
-    int size;   /* of its group: the last may be smaller */
-    int first;  /* microbatch of the group */
-    int within; /* passes of the group before this one */
+    int size;   /* size of its group; the last group may be smaller */
+    int first;  /* first microbatch of the group */
+    int within; /* number of passes of the group before this one */
 };
 
 static struct turn turn_of(const struct schedule_shape *shape, int k)
@@ -131,8 +132,8 @@ int interleaved_in_flight(const struct schedule_shape *shape, int stage)
     return held < total ? held : total;
 }
 
-/* The number of a stage's first `passes` forwards that belong to one chunk. Among its first
- * backwards it is the number for the chunk as far from the last. */
+/* How many of a stage's first `passes` forwards belong to the chunk of this round. For backwards,
+ * count rounds from the last. */
 static int passed(const struct schedule_shape *shape, int passes, int round)
 {
     struct turn next = turn_of(shape, passes);
@@ -142,7 +143,7 @@ static int passed(const struct schedule_shape *shape, int passes, int round)
     return next.first + (rest < next.size ? rest : next.size);
 }
 
-/* The number of forwards, more than `passes`, at which a chunk has next done a group's. */
+/* The smallest number of forwards above `passes` at which the chunk has just completed a group. */
 static int next_end(const struct schedule_shape *shape, int passes, int round)
 {
     struct turn turn = turn_of(shape, passes);
@@ -154,14 +155,15 @@ static int next_end(const struct schedule_shape *shape, int passes, int round)
     return begin + (round + 1) * turn.size;
 }
 
-/* Later than at first, while one group follows another, a chunk may hold more. It holds the most
- * when it has done a group's forwards, or at the two ends: during them it holds no less with each,
- * and after them no more. */
+/* The most microbatches that a chunk holds between the warm-up and the last forward. The number
+ * does not fall during a group's forwards on this chunk and does not rise after them. So it is
+ * enough to check the ends of groups and the two ends of the range. */
 static int most_at_last(const struct schedule_shape *shape, int stage, int round)
 {
     int chunks = shape->chunks_per_stage;
     int warmup = num_warmup(shape, stage);
-    int end = shape->num_microbatches * chunks - warmup; /* backwards before the last forward */
+    /* number of backwards before the last forward */
+    int end = shape->num_microbatches * chunks - warmup;
     int first = end - 2 * interleaved_group(shape) * chunks;
     int most = 0, last = end - 1;
     for (int done = first > 0 ? first : 0; done <= last;) {
@@ -176,8 +178,9 @@ static int most_at_last(const struct schedule_shape *shape, int stage, int round
     return most;
 }
 
-/* The number of held forwards that belong to one chunk. Held forwards follow each other: a group of
- * a chunk, then the same group of the next. */
+/* How many of the microbatch-chunks that the stage holds belong to the chunk of this round. Those
+ * held are consecutive in the order of forwards: a group on one chunk, then the same group on the
+ * next. */
 int interleaved_of_round(const struct schedule_shape *shape, int stage, int round)
 {
     return passed(shape, interleaved_in_flight(shape, stage), round);
@@ -187,7 +190,7 @@ int interleaved_most_of_round(const struct schedule_shape *shape, int stage, int
 {
     int held = interleaved_of_round(shape, stage, round);
     if (interleaved_group(shape) == shape->num_stages)
-        return held; /* one less, of the first chunk */
+        return held; /* one less: the first chunk's oldest microbatch is done */
     int later = most_at_last(shape, stage, round);
     return later > held ? later : held;
 }

@@ -1,25 +1,27 @@
-/* A slot is one instruction of the compute order with its messages. In the list, slot k is preceded
- * by the receive of slot k + 1, which then runs during k's compute and never earlier, and followed
- * by its own send. When the pipeline holds only one microbatch at a time, that receive depends on k
- * itself, and comes after both: on a GPU a pending receive may delay the first launch of a kernel.
- * A pair's slots begin together, so both its receives come before the slot in front of it, and its
- * sends behind it. So every edge points to a producer or backwards in compute order, and whenever
- * the compute order alone can finish, the lowered lists can. */
+/* A slot is one instruction of the compute order together with its messages. In the lowered list
+ * the receive of slot k + 1 comes right before slot k, so it runs during k's compute and never
+ * earlier; k's send comes right after k. If the pipeline holds only one microbatch at a time, the
+ * receive of slot k + 1 depends on k and comes after k's send, because on a GPU a pending receive
+ * may delay the first launch of a kernel. The two slots of a pair begin together, so both receives
+ * come before the slot in front of the pair, and both sends after it. Every edge thus points to a
+ * producer or to an earlier slot, so the lowered lists finish whenever the compute order alone
+ * does. */
 #include "sim/schedule/schedule.h"
 
 #include <assert.h>
 
-/* Indices in the lowered list, NO_INSTR where the slot has none. */
+/* Indices in the lowered list; NO_INSTR if the slot has no such instruction. */
 struct slot {
-    int received; /* RECV_* that feeds it */
+    int received; /* the receive that feeds the slot */
     int computed; /* the instruction itself */
 };
 
-/* Slots of the forwards or of the backwards, in order. */
+/* The slots of all forwards, or of all backwards, in order. */
 struct passes {
     int *slots;
     int count;
-    int next; /* that may have a lead, and whose receive is not there yet */
+    /* the next one whose receive may be posted early (schedule_lead) and is not in the list yet */
+    int next;
 };
 
 struct lowerer {
@@ -27,13 +29,14 @@ struct lowerer {
     const struct schedule_shape *shape;
     struct placement placement;
     const struct lowering *lowering;
-    bool is_chain; /* one microbatch at a time: each slot depends on the one before */
+    /* the pipeline holds one microbatch at a time, so each slot depends on the one before */
+    bool is_chain;
     int stage;
     const struct instrs *order;
     struct instrs out;
     struct slot *slots;
     struct passes forwards, backwards;
-    int *backwards_left; /* backwards left per chunk of the stage */
+    int *backwards_left; /* number of backwards left, per chunk of the stage */
 };
 
 static bool is_turned(const struct lowerer *to, int chunk)
@@ -60,7 +63,7 @@ static int add(struct lowerer *to, struct instr instr, int after)
     return to->out.count++;
 }
 
-/* `during`: the slot that runs while the receive is posted, and not earlier. */
+/* Adds the receive of `slot`; it is posted when slot `during` begins, not earlier. */
 static int receive_of(struct lowerer *to, int slot, int during)
 {
     const struct instr *compute = &to->order->at[slot];
@@ -95,7 +98,8 @@ static void add_receive(struct lowerer *to, int slot, int during)
         to->slots[slot].received = receive_of(to, slot, during);
 }
 
-/* Receives that are due during a slot, ahead of their passes. */
+/* Adds the receives that must be posted during a slot, several slots before their passes
+ * (schedule_lead). */
 static void add_leading(struct lowerer *to, int during, struct passes *passes)
 {
     for (; passes->next < passes->count; passes->next++) {
@@ -123,26 +127,26 @@ static void find_passes(struct lowerer *to)
     }
 }
 
-/* Whether a slot begins with the one before. */
+/* Whether a slot is the second of a pair and so begins together with the one before. */
 static bool joins(const struct lowerer *to, int slot)
 {
     const struct instr *compute = &to->order->at[slot];
     return compute->is_paired && compute->op == INSTR_BACKWARD;
 }
 
-/* Receives of the slots that begin together behind this one. */
+/* Adds the receives of the next slot, or of both slots if it begins a pair. */
 static void add_next_receives(struct lowerer *to, int present)
 {
     int next = present + 1;
     if (next < to->order->count && joins(to, next))
-        return; /* they are there */
+        return; /* they are in the list already */
     add_receive(to, next, present);
     if (next + 1 < to->order->count && joins(to, next + 1))
         add_receive(to, next + 1, present);
 }
 
-/* Recompute starts when the gradient has arrived, as in Megatron, where it is part of the
- * backward. */
+/* Adds recompute, if there is any, and the pass. Recompute starts when the gradient has arrived, as
+ * in Megatron, where it is part of the backward. */
 static void add_compute(struct lowerer *to, int slot)
 {
     struct instr compute = to->order->at[slot];
@@ -158,7 +162,7 @@ static void add_compute(struct lowerer *to, int slot)
     at->computed = add(to, compute, after);
 }
 
-/* `after`: the slot behind which it leaves. */
+/* Adds the send of `slot`; it starts when slot `after` has finished. */
 static void add_send(struct lowerer *to, int slot, int after)
 {
     struct instr send = to->order->at[slot];
@@ -182,7 +186,7 @@ static void add_sends(struct lowerer *to, int slot)
     if (joins(to, slot))
         add_send(to, slot - 1, slot);
     else if (to->order->at[slot].is_paired)
-        return; /* with the other of the pair */
+        return; /* the send is added after the second slot of the pair */
     add_send(to, slot, slot);
 }
 
@@ -205,8 +209,9 @@ static int last_backward(const struct lowerer *to, int chunk)
     return i;
 }
 
-/* The first chunk has the table as the embedding, the last as the head. Placed after the reductions
- * on the data lane, so that both ends add gradients already summed over the data group. */
+/* Adds the reduction of tied gradients: the first chunk uses the table as the embedding, the last
+ * as the head. It follows the reductions on the data lane, so that both ends add gradients that are
+ * already summed over the data group. */
 static void add_tied(struct lowerer *to)
 {
     struct placement placement = to->placement;
@@ -226,7 +231,8 @@ static void add_all_chunks(struct lowerer *to, enum opcode op, int after)
         add(to, of_chunk(op, placement_chunk(to->placement, to->stage, i)), after);
 }
 
-/* The norm follows all reductions on the data lane, so it only has to wait for compute. */
+/* Adds the norm and the update. The norm comes after all reductions on the data lane, so it needs
+ * an edge only to compute. */
 static void add_update(struct lowerer *to)
 {
     int computed = to->slots[to->order->count - 1].computed;
@@ -238,8 +244,8 @@ static void add_update(struct lowerer *to)
         add_all_chunks(to, INSTR_MIX_PARAM, update);
 }
 
-/* A forward or a backward takes three instructions: receive, compute, send; a weight gradient one.
- */
+/* Upper bound on the length of the lowered list. A forward or a backward becomes three instructions
+ * (receive, compute, send), a weight gradient one. */
 static size_t room(const struct lowerer *to)
 {
     size_t chunks = (size_t)to->shape->chunks_per_stage;
@@ -307,7 +313,7 @@ static void lower_stages(const struct generator *generator, const struct lowerin
     arena_release(&scratch);
 }
 
-/* --- schedules ---------------------------------------------------------------------------- */
+/* --- schedules ----------------------------------------------------------------------------- */
 
 static struct schedule *empty_schedule(const struct generator *generator,
                                        const struct schedule_shape *shape, struct arena *arena)

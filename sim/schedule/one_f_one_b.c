@@ -1,6 +1,7 @@
 #include "sim/schedule/generators.h"
 
-/* Forwards that a stage does before its first gradient can arrive: one per stage behind it. */
+/* Number of warm-up forwards, which a stage runs before its first gradient can arrive: one per
+ * later stage. */
 static int num_warmup(const struct schedule_shape *shape, int stage)
 {
     int behind = shape->num_stages - stage - 1;
@@ -21,7 +22,7 @@ void one_f_one_b_emit(const struct schedule_shape *shape, int stage, struct inst
         emit_backward(out, stage, i);
 }
 
-/* The warm-up and the current one: min(m, pp - stage). */
+/* The warm-up forwards plus the current one: min(m, pp - stage) for m microbatches. */
 int one_f_one_b_in_flight(const struct schedule_shape *shape, int stage)
 {
     int held = num_warmup(shape, stage) + 1;

@@ -8,7 +8,7 @@ static enum direction down_and_up(int round)
 const struct placement_rule placement_v = { "v", down_and_up, false };
 const struct placement_rule placement_mirrored = { "mirrored", down_and_up, true };
 
-/* An upward round is a downward round seen from the other end. */
+/* In a round that goes up, stages are counted from the other end. */
 static int turned(const struct placement_rule *rule, int num_stages, int place, int round)
 {
     return rule->direction(round) == DIRECTION_UP ? num_stages - 1 - place : place;
@@ -24,8 +24,8 @@ int ruled_chunk(const struct placement_rule *rule, int num_stages, int stage, in
     return round * num_stages + turned(rule, num_stages, stage, round);
 }
 
-/* Within a round, consecutive chunks are one stage apart. Between rounds they are on the pipeline's
- * two ends, or on one stage where the direction changes. */
+/* Within a round, consecutive chunks are one stage apart. Between rounds they are on the two ends
+ * of the pipeline, or on the same stage if the direction changes. */
 int ruled_boundary(const struct placement_rule *rule, int num_stages, int chunk)
 {
     int from = ruled_stage(rule, num_stages, chunk);

@@ -1,8 +1,7 @@
-/* sim/schedule/placement.h - on which pipeline stage each chunk of a model is: the one place that
- * knows.
+/* sim/schedule/placement.h - on which pipeline stage each chunk of a model is.
  *
  * Chunks follow one another through the model: the first has the embedding, the last the head. They
- * are laid over the stages in rounds, one chunk per stage and round. The first round goes down,
+ * are assigned to the stages in rounds, one chunk per stage and round. The first round goes down,
  * from stage 0 to the last. Under a mirrored rule each round is a copy of the whole model. */
 #ifndef SIM_SCHEDULE_PLACEMENT_H
 #define SIM_SCHEDULE_PLACEMENT_H
@@ -10,19 +9,19 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-enum direction { DIRECTION_DOWN, DIRECTION_UP }; /* to the next stage, to the one before */
+enum direction { DIRECTION_DOWN, DIRECTION_UP }; /* to the next stage; to the stage before */
 
-/* A way to lay chunks over stages; a generator that needs it points to it. */
+/* A rule that assigns chunks to stages. A generator points to the rule that its order needs. */
 struct placement_rule {
     const char *name;
     enum direction (*direction)(int round);
-    bool is_mirrored; /* a round is the whole model, with both its ends */
+    bool is_mirrored; /* each round is a copy of the whole model, with embedding and head */
 };
 
-/* Every second round goes back up: with two, stage 0 has the first chunk and the last. */
+/* Every second round goes back up. With two rounds, stage 0 has the first and the last chunk. */
 extern const struct placement_rule placement_v;
 
-/* Two copies of the model, one down the stages and one up: stage s has part s of the first, and
+/* Two copies of the model, one down and one up the stages: stage s has part s of the first copy and
  * part pp - 1 - s of the second. */
 extern const struct placement_rule placement_mirrored;
 
@@ -33,12 +32,13 @@ struct placement {
 
 enum { NO_STAGE = -1 };
 
-/* One chunk. */
+/* Where one chunk is. */
 struct chunk_place {
     int stage;
-    int round; /* index among its stage's chunks, counted from the model's beginning */
+    int round; /* index among its stage's chunks, from 0, in the order of the model */
     enum direction direction;
-    int previous_stage, next_stage; /* stages of the chunks before and behind; NO_STAGE: none */
+    /* stages of the chunks before and after it; NO_STAGE: there is none */
+    int previous_stage, next_stage;
     bool has_embedding, has_head;
 };
 
@@ -47,7 +47,7 @@ static inline int placement_chunks(struct placement placement)
     return placement.num_stages * placement.chunks_per_stage;
 }
 
-/* How many chunks each stage gets of so many; what does not divide is left over. */
+/* Number of chunks per stage; a remainder is dropped. */
 static inline int placement_rounds_of(int num_chunks, int num_stages)
 {
     return num_chunks / num_stages;
@@ -63,7 +63,7 @@ static inline enum direction placement_direction(struct placement placement, int
     return placement.rule ? placement.rule->direction(round) : DIRECTION_DOWN;
 }
 
-/* Stage and chunk under a placement rule. */
+/* The stage of a chunk, and the chunk of a stage in a round, under a placement rule. */
 int ruled_stage(const struct placement_rule *rule, int num_stages, int chunk);
 int ruled_chunk(const struct placement_rule *rule, int num_stages, int stage, int round);
 int ruled_boundary(const struct placement_rule *rule, int num_stages, int chunk);
@@ -86,7 +86,8 @@ static inline bool placement_is_mirrored(struct placement placement)
     return placement.rule && placement.rule->is_mirrored;
 }
 
-/* The part of the model that a chunk is a copy of. */
+/* The part of the model that a chunk holds; in a mirrored placement two chunks hold the same
+ * part. */
 static inline int placement_part(struct placement placement, int chunk)
 {
     return placement_is_mirrored(placement) ? chunk % placement.num_stages : chunk;
@@ -109,7 +110,8 @@ static inline bool placement_has_end(struct placement placement, int chunk)
     return placement_has_embedding(placement, chunk) || placement_has_head(placement, chunk);
 }
 
-/* The stages of the embedding and of the head; of a mirrored model, those that stage 0 has. */
+/* The stages of the embedding and of the head. In a mirrored placement both exist twice; stage 0
+ * has one of each. */
 static inline int placement_embedding_stage(struct placement placement)
 {
     (void)placement;
@@ -150,8 +152,7 @@ static inline struct chunk_place placement_of(struct placement placement, int ch
     };
 }
 
-/* --- boundaries: between a stage and the next, numbered as the first of them; and the last and the
- * first -------------------------------------------------------------------------------------- */
+/* --- boundaries: boundary s is between stages s and s + 1; the last one closes the ring ---- */
 
 enum { NO_BOUNDARY = -1 };
 
@@ -170,7 +171,8 @@ static inline int placement_stage_behind(struct placement placement, int boundar
     return (boundary + 1) % placement.num_stages;
 }
 
-/* The boundary between a chunk (not the last) and the next; NO_BOUNDARY when one stage has both. */
+/* The boundary between a chunk (not the last) and the next; NO_BOUNDARY if both are on one
+ * stage. */
 static inline int placement_boundary(struct placement placement, int chunk)
 {
     if (placement.rule)

@@ -1,8 +1,8 @@
 /* sim/schedule/schedule.h - the instruction lists of all pipeline ranks.
  *
- * Generators emit compute order only; schedule_lower inserts sends, receives, parameter gathers,
- * reductions and recompute, with their edges. One list per pipeline stage: data, tensor and context
- * peers of a stage share it. */
+ * Generators emit only the order of compute instructions; lower.c inserts sends, receives,
+ * parameter gathers, reductions and recompute, with their edges. There is one list per pipeline
+ * stage, which all data, tensor and context ranks of the stage run. */
 #ifndef SIM_SCHEDULE_SCHEDULE_H
 #define SIM_SCHEDULE_SCHEDULE_H
 
@@ -17,12 +17,12 @@ struct instrs {
     int count;
 };
 
-/* The shape a generator needs. */
+/* The numbers on which a schedule depends. */
 struct schedule_shape {
     int num_stages;       /* pp */
     int chunks_per_stage; /* vpp */
-    int num_microbatches; /* of each copy of the model */
-    int group; /* of interleaving: microbatches that pass a chunk in a row; 0: the fewest allowed */
+    int num_microbatches; /* number per copy of the model */
+    int group; /* interleaving: consecutive microbatches on one chunk; 0: the fewest allowed */
 };
 
 struct schedule {
@@ -37,28 +37,29 @@ static inline struct placement schedule_placement(const struct schedule *schedul
     return (struct placement){ shape->num_stages, shape->chunks_per_stage, schedule->rule };
 }
 
-/* One way to order the compute of a step. Add yours to `generators` in generators.c. */
+/* One schedule: an order of a step's compute instructions. To add a schedule, add a row to
+ * `generators` in generators.c. */
 struct generator {
-    const char *name;                  /* "1f1b": the layout grammar's word */
+    const char *name;                  /* the value of schedule=, such as "1f1b" */
     const char *summary;               /* one sentence */
-    const char *source;                /* where the order comes from */
-    const struct placement_rule *rule; /* where its chunks are; as in struct placement */
-    /* Whether it can order this shape; if not, `err` says why (ERR_INFEASIBLE). */
+    const char *source;                /* paper or program that defines the order */
+    const struct placement_rule *rule; /* on which stages its chunks are; as in struct placement */
+    /* Whether the schedule exists for this shape; if not, `err` says why (ERR_INFEASIBLE). */
     bool (*accepts)(const struct schedule_shape *shape, struct err *err);
-    /* The compute of one stage in order: FORWARD and BACKWARD of every chunk and microbatch, or,
-     * when it splits the backward, FORWARD, and of some or all BACKWARD_INPUT and BACKWARD_WEIGHT;
-     * `out` has room for them.
-     */
+    /* Appends the compute instructions of one stage to `out`, which has room for them: for every
+     * chunk and microbatch a FORWARD and a BACKWARD. Schedules that split the backward have
+     * BACKWARD_INPUT and BACKWARD_WEIGHT instead of some or all BACKWARDs. */
     void (*emit)(const struct schedule_shape *shape, int stage, struct instrs *out);
-    /* Most microbatch-chunks between their forward and the end of their backward on a stage, in
-     * closed form. */
+    /* Peak number of microbatch-chunks on a stage that are between their forward and the end of
+     * their backward, in closed form. */
     int (*in_flight)(const struct schedule_shape *shape, int stage);
-    /* How many of those belong to the stage's chunk in a round. NULL: one chunk per stage. */
+    /* How many of in_flight() belong to the stage's chunk in a round. NULL: one chunk per stage. */
     int (*of_round)(const struct schedule_shape *shape, int stage, int round);
-    /* The most of the stage's chunk in a round at any time. NULL: as many as of_round. */
+    /* The largest number for the stage's chunk in a round at any time. NULL: the same as
+     * of_round. */
     int (*most_of_round)(const struct schedule_shape *shape, int stage, int round);
-    /* At the peak, how many of those of each chunk wait only for BACKWARD_WEIGHT and need less
-     * room. The BACKWARD_INPUT that follows adds one. NULL: the backward is not split. */
+    /* How many of in_flight() wait only for BACKWARD_WEIGHT and so hold fewer activations, per
+     * chunk. The BACKWARD_INPUT after the peak adds one. NULL: the backward is not split. */
     int (*waiting)(const struct schedule_shape *shape, int stage);
     /* The number of backwards of the stage's chunk in a round that are paired with a forward of
      * the stage's other chunk. NULL: none, on no stage. */
@@ -66,70 +67,79 @@ struct generator {
 };
 extern const struct generator generators[];
 extern const int num_generators;
-const struct generator *generator_find(const char *name); /* NULL: unknown */
-bool generator_splits(const struct generator *generator); /* splits the backward */
+const struct generator *generator_find(const char *name); /* NULL if there is no such schedule */
+/* whether the schedule splits the backward */
+bool generator_splits(const struct generator *generator);
 
-/* At the stage's peak, the number of microbatches whose activations it holds for its chunk in a
- * round, in closed form; the tests count them from the list. */
+/* Number of microbatches whose activations a stage holds for its chunk in a round, at the stage's
+ * peak. It is a closed form; the tests compare it with a count from the list. */
 int chunk_in_flight(const struct generator *generator, const struct schedule_shape *shape,
                     int stage, int round);
 
-/* The most microbatches it holds of that chunk at any time, not only at the stage's peak. */
+/* The largest number of microbatches that the stage holds for that chunk at any time, not only at
+ * the stage's peak. */
 int chunk_most_in_flight(const struct generator *generator, const struct schedule_shape *shape,
                          int stage, int round);
 
-/* Microbatches that pass a chunk of a stage in a row where chunks are interleaved. */
+/* With interleaving: number of consecutive microbatches that a stage runs on one chunk. */
 int interleaved_group(const struct schedule_shape *shape);
 
-/* By how many passes of its kind a stage receives the message for a pass sooner than others. A
- * message from the other end of the pipeline is there early where more than pp microbatches pass a
- * chunk in a row, and is received when it is made, as in Megatron-LM. 0: no sooner. */
+/* By how many passes of its kind the receive for a pass is posted early. If more than pp
+ * consecutive microbatches run on one chunk, messages between the two ends of the pipeline are made
+ * long before they are needed; they are received when they are made, as in Megatron-LM. 0: not
+ * early. */
 int schedule_lead(const struct schedule *schedule, int stage, const struct instr *pass);
 
-/* What lowering adds to compute order. */
+/* Which instructions lowering adds to the compute order. */
 struct lowering {
-    bool recompute;      /* RECOMPUTE before each BACKWARD or BACKWARD_INPUT */
-    bool has_data_group; /* gradients are summed over ranks: REDUCE_GRAD after a chunk's last
-                            BACKWARD or BACKWARD_WEIGHT */
+    bool recompute; /* RECOMPUTE before each BACKWARD or BACKWARD_INPUT */
+    /* gradients are summed over ranks: REDUCE_GRAD follows a chunk's last BACKWARD or
+     * BACKWARD_WEIGHT */
+    bool has_data_group;
     bool gather_updated; /* ZeRO-1/2: GATHER_PARAM after OPTIMIZER */
-    bool mix_beside; /* MIX_PARAM beside the step's passes: it averages the initial weights, or sums
-                        the gradients of the step before */
+    /* MIX_PARAM runs beside the step's passes: it averages the initial weights, or sums the
+     * gradients of the step before */
+    bool mix_beside;
     bool mix_updated; /* MIX_PARAM after OPTIMIZER */
     bool tied;        /* first and last stage all-reduce the embedding gradient */
 };
 
-/* Compute order of every stage, lowered. NULL with ERR_INFEASIBLE when the generator refuses. */
+/* The lowered lists of every stage. NULL with ERR_INFEASIBLE if the generator refuses the shape. */
 struct schedule *schedule_new(const struct generator *generator, const struct schedule_shape *shape,
                               const struct lowering *lowering, struct arena *arena,
                               struct err *err);
-/* Compute order alone (no sends, no reductions). */
+/* The compute order alone, without sends and reductions. */
 struct schedule *schedule_compute_order(const struct generator *generator,
                                         const struct schedule_shape *shape, struct arena *arena,
                                         struct err *err);
 
 /* Text form, one line per stage: "0: F0.0 SA0.0>1@0 F0.1 ... B0.0@7 ...": opcode, chunk.microbatch,
- * >peer or <peer (from), & (the first of a pair), @after. schedule_parse is its exact inverse (the
- * shape is that of the highest chunk and microbatch); where = "line N". */
+ * >peer (to) or <peer (from), & (first of a pair), @after. schedule_parse is its exact inverse; it
+ * takes the shape from the highest chunk and microbatch. An error's `where` is "line N". */
 void schedule_write(const struct schedule *schedule, struct text *out);
 struct schedule *schedule_parse(const char *text, struct arena *arena, struct err *err);
 
-/* Proves a lowered schedule well-formed (sim/schedule/check.c): each chunk and microbatch runs
- * forward once, then backward once (whole, or inputs before weights), on its own stage; pairs are
- * of two chunks; sends match receives in order on each directed link; `after` names earlier
- * instructions; receives posted at most one compute ahead; parameters are gathered before use, at
- * most one chunk ahead, and freed; reductions follow the backwards that they reduce, on mirrored
- * stages in one order, then the tied reduction, the norm and the update; parameters are averaged
- * once, all before the update ends or all after it; and free of deadlock when no send completes
- * before its receive is posted (zero buffers), lanes of a rank running in order. where = "stage S,
- * instruction I", or "stage S" when one is missing. */
+/* Checks that a lowered schedule is correct (sim/schedule/check.c):
+ * - Each chunk runs each microbatch on its own stage, forward once, then backward once, either
+ *   whole or input gradient before weight gradient. The passes of a pair are of two chunks.
+ * - On each directed link sends match receives in order. `after` names earlier instructions. A
+ *   receive is posted at most one compute instruction ahead, or schedule_lead() more.
+ * - Updated parameters are gathered once per chunk.
+ * - Reductions follow the backwards whose gradients they reduce, in the same order on mirrored
+ *   stages. The tied reduction, the norm and the update follow them.
+ * - Parameters are averaged once, either all before the update ends or all after it.
+ * - There is no deadlock even if no send completes before its receive is posted, with the lanes of
+ *   a rank running in order.
+ *
+ * An error's `where` is "stage S, instruction I", or "stage S" if an instruction is missing. */
 bool schedule_check(const struct schedule *schedule, struct err *err);
 
-/* Most chunk activations alive at once on a stage, counted from its list; with a split backward
- * they live until the weight gradients are done. */
+/* Peak number of microbatch-chunks whose activations a stage holds, counted from its list. With a
+ * split backward, activations are held until the weight gradients are done. */
 int schedule_in_flight(const struct schedule *schedule, int stage);
 
-/* The peak bytes of those: `whole_bytes` each from forward to input gradients, `waiting_bytes` from
- * there to weight gradients. */
+/* Peak bytes of these activations: `whole_bytes` each from the forward to the input gradient, then
+ * `waiting_bytes` until the weight gradient. */
 double schedule_held_bytes(const struct schedule *schedule, int stage, double whole_bytes,
                            double waiting_bytes);
 

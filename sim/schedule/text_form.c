@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Larger numbers are errors; the limit keeps sums and products in range. */
+/* Larger numbers are errors. The limit keeps sums and products within an int. */
 enum { MAX_NUMBER = 1000000 };
 
 void instr_write(const struct instr *instr, struct text *out)
@@ -65,7 +65,7 @@ static bool fail(const struct reader *in, const char *word, const char *expected
                    length < 40 ? length : 40, word);
 }
 
-/* Digits without sign or leading zeros, so that only what schedule_write writes is read. */
+/* Reads digits without sign or leading zeros, as schedule_write writes them. */
 static bool read_number(const char **at, int *out)
 {
     const char *digits = *at;
@@ -191,7 +191,7 @@ static bool is_message(const struct instr *instr)
     return instr->peer >= 0 && instr->chunk >= 0;
 }
 
-/* A stage's first forward of a chunk in this round, or its length. */
+/* Index of a stage's first forward in this round, or the length of its list. */
 static int first_forward(const struct schedule *schedule, int stage, int round)
 {
     const struct instrs *list = &schedule->ranks[stage];
@@ -202,7 +202,7 @@ static int first_forward(const struct schedule *schedule, int stage, int round)
     return i;
 }
 
-/* Only the forward of a pair is marked. */
+/* The text marks only the forward of a pair; this marks the backward too. */
 static void infer_pairs(struct schedule *schedule)
 {
     for (int stage = 0; stage < schedule->shape.num_stages; stage++) {
@@ -218,8 +218,9 @@ static void infer_pairs(struct schedule *schedule)
     }
 }
 
-/* The text does not state the placement: a forward on another stage than in rounds that all go down
- * does. At the turn of a V a microbatch runs in the first round before the second. */
+/* The text does not state the placement. It follows from the forwards that are on another stage
+ * than if all rounds went down. In a V a microbatch runs in the first round before the second; in a
+ * mirrored placement it need not. */
 static void infer_rule(struct schedule *schedule)
 {
     int stages = schedule->shape.num_stages;
@@ -244,7 +245,7 @@ static void infer_rule(struct schedule *schedule)
         }
 }
 
-/* Nor the shape: the highest chunk and microbatch do. */
+/* The text does not state the shape. It follows from the highest chunk and microbatch. */
 static void infer_shape(struct schedule *schedule)
 {
     struct schedule_shape *shape = &schedule->shape;

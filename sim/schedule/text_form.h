@@ -5,6 +5,7 @@
 #include "base/text.h"
 #include "sim/schedule/instr.h"
 
-void instr_write(const struct instr *instr, struct text *out); /* "RA1.0<0@5" */
+/* Writes an instruction such as "RA1.0<0@5". */
+void instr_write(const struct instr *instr, struct text *out);
 
 #endif

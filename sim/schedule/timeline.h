@@ -1,4 +1,4 @@
-/* sim/schedule/timeline.h - when each instruction of a schedule ran: predicted or measured alike.
+/* sim/schedule/timeline.h - when each instruction of a schedule ran, predicted or measured.
  *
  * Two timelines of one schedule can be compared instruction by instruction. */
 #ifndef SIM_SCHEDULE_TIMELINE_H
@@ -19,26 +19,28 @@ struct timeline {
     struct interval **ranks;
 };
 
-/* In the arena, with every interval empty at 0. */
+/* The timeline is in the arena; every interval begins and ends at 0. */
 struct timeline *timeline_new(const struct schedule *schedule, struct arena *arena);
 
-double timeline_end_s(const struct timeline *timeline); /* of the last instruction of all ranks */
+/* end of the last instruction on any rank */
+double timeline_end_s(const struct timeline *timeline);
 
-/* The longest time of any rank from its first pass to its last instruction: the step time when each
- * rank starts the next step right after its own. */
+/* The longest time of any rank from its first pass to its last instruction. This is the step time
+ * if each rank starts the next step as soon as it has finished this one. */
 double timeline_own_s(const struct timeline *timeline);
 
 /* Seconds in which a lane of a rank runs instructions; the rest is idle. */
 double timeline_busy_s(const struct timeline *timeline, int rank, enum lane lane);
 
-/* Forward, backward, its halves and recompute: what a pipeline's picture shows. */
+/* Whether the opcode is a forward, a backward, a half of a backward or recompute. */
 bool timeline_is_pass(enum opcode op);
 
-/* From the first pass of all ranks to the last. */
+/* The interval from the begin of the first pass on any rank to the end of the last. */
 struct interval timeline_passes(const struct timeline *timeline);
 
-/* Whether lanes run one instruction at a time, in order, and none before its `after`, to within
- * `slack_s` for clock error: where = "stage S, instruction I". */
+/* Checks that each lane runs one instruction at a time, in order, and that no instruction starts
+ * before its `after` has ended. Clock errors up to `slack_s` are allowed. An error's `where` is
+ * "stage S, instruction I". */
 bool timeline_check(const struct timeline *timeline, double slack_s, struct err *err);
 
 #endif

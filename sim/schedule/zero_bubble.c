@@ -1,11 +1,12 @@
-/* The backward is split: other stages wait only for input gradients, so weight gradients can fill
- * the bubble. ZB-H1 is 1F1B in which stage s delays its weight gradients by s microbatches, so that
- * s are left when no more gradients arrive. ZB-H2 doubles the warm-up and the delay: when the three
- * passes take the same time, no stage waits between its first forward and its last weight gradient.
- * With fewer microbatches than the warm-up, the order is valid but has bubbles. */
+/* ZB-H1 and ZB-H2 split the backward: other stages wait only for input gradients, so weight
+ * gradients can fill the bubble. ZB-H1 is 1F1B in which stage s delays its weight gradients by s
+ * microbatches, so that s weight gradients are left when the last gradient has arrived. ZB-H2
+ * doubles the warm-up and the delay: if forward, input gradient and weight gradient take equal
+ * times, no stage waits between its first forward and its last weight gradient. With fewer
+ * microbatches than the warm-up, the order is valid but has bubbles. */
 #include "sim/schedule/generators.h"
 
-/* Warm-up and delay in units of ZB-H1. */
+/* Warm-up and delay, in units of those of ZB-H1. */
 enum depth { H1 = 1, H2 = 2 };
 
 bool zero_bubble_accepts(const struct schedule_shape *shape, struct err *err)
@@ -27,7 +28,7 @@ static int num_warmup(const struct schedule_shape *shape, int stage, enum depth 
     return smaller((int)depth * (shape->num_stages - stage - 1), shape->num_microbatches);
 }
 
-/* Rounds of the steady state that end without a weight gradient. */
+/* Number of first rounds of the steady state that end without a weight gradient. */
 static int num_put_off(int stage, enum depth depth)
 {
     return (int)depth * stage;
@@ -56,9 +57,9 @@ static void emit_stage(const struct schedule_shape *shape, int stage, enum depth
         emit_backward_weight(out, stage, weights++);
 }
 
-/* Microbatches whose weight gradients wait while the stage holds the most: after the forward of the
- * first round that ends with a weight gradient, or of the last round if none does. 0: the warm-up
- * takes all microbatches, and the peak is at its end. */
+/* Number of microbatches that wait for their weight gradient at the stage's peak. The peak is after
+ * the forward of the first round that ends with a weight gradient, or of the last round if none
+ * does. 0: all microbatches belong to the warm-up, and the peak is at its end. */
 static int waiting_at_peak(const struct schedule_shape *shape, int stage, enum depth depth)
 {
     int rounds = shape->num_microbatches - num_warmup(shape, stage, depth);

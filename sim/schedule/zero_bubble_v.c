@@ -1,8 +1,8 @@
-/* Two chunks on each stage, laid as a V: down the stages and back up, so that stage 0 has both ends
- * of the model. A microbatch is back where it began when its loss is known, and its first backward
- * starts at once. The order is that for passes of equal length: no stage waits between its first
- * forward and its last weight gradient once there are 2 pp - 1 microbatches; with fewer, the passes
- * of the missing ones are left out. */
+/* ZB-V: each stage has two chunks, placed as a V, down the stages and back up. So stage 0 has the
+ * embedding and the head, and a microbatch's backward starts there right after its loss. The order
+ * assumes passes of equal length. With at least 2 pp - 1 microbatches no stage waits between its
+ * first forward and its last weight gradient; with fewer, the passes of the missing microbatches
+ * are left out. */
 #include "sim/schedule/generators.h"
 
 /* Passes that a stage has emitted so far, by round. */
@@ -48,7 +48,7 @@ static void add_backward(struct emitted *to, int round)
     add_weight(to, round);
 }
 
-/* Until the first loss is back at this stage, and a forward for each of its backwards. */
+/* Adds the warm-up: the forwards until the gradient of the first loss arrives at this stage. */
 static void add_warmup(struct emitted *to)
 {
     int behind = to->shape->num_stages - to->stage;
@@ -75,7 +75,7 @@ static void add_steady(struct emitted *to, int num_microbatches)
     }
 }
 
-/* The last input gradients leave at once; their weight gradients fill the rest. */
+/* Adds the cool-down: input gradients first, weight gradients while the stage waits for others. */
 static void add_cooldown(struct emitted *to, int num_microbatches)
 {
     for (int i = 0; i < to->stage; i++) {
@@ -116,8 +116,8 @@ static int smaller(int a, int b)
     return a < b ? a : b;
 }
 
-/* The stage holds most from the last forward before its first backward on, which is of its second
- * chunk; a later forward of the first chunk takes the place of a backward. */
+/* The stage's peak begins at the last forward before its first backward, which is of its second
+ * chunk. After that each forward of the first chunk follows a backward that has freed as much. */
 int zb_v_of_round(const struct schedule_shape *shape, int stage, int round)
 {
     int held = round == 0 ? 2 * shape->num_stages - stage - 1 : stage + 1;
@@ -135,7 +135,7 @@ int zb_v_in_flight(const struct schedule_shape *shape, int stage)
     return zb_v_of_round(shape, stage, 0) + zb_v_of_round(shape, stage, 1);
 }
 
-/* Until the cool-down a weight gradient follows its input gradient. */
+/* None wait: before the cool-down each weight gradient directly follows its input gradient. */
 int v_waiting(const struct schedule_shape *shape, int stage)
 {
     (void)shape, (void)stage;

@@ -2,14 +2,15 @@
 
 #include <math.h>
 
-/* alpha + S/B. Hockney 1994, The communication challenge for MPP. */
+/* alpha + S/B: latency alpha, S bytes, bandwidth B. Hockney 1994, The communication challenge for
+ * MPP. */
 double textbook_message_s(const struct textbook_link *link, double message_bytes)
 {
     return link->latency_s + message_bytes / link->bytes_per_s;
 }
 
-/* n-1 steps; in each, every rank passes 1/n of the buffer to its neighbour. Patarasuk and Yuan
- * 2009. */
+/* Time of one pass around a ring of n ranks: in each of n-1 steps every rank sends 1/n of the
+ * buffer to its neighbour. Patarasuk and Yuan 2009. */
 static double ring_pass_s(const struct textbook_link *link, int num_ranks, double message_bytes)
 {
     double steps = num_ranks - 1;
@@ -17,14 +18,15 @@ static double ring_pass_s(const struct textbook_link *link, int num_ranks, doubl
     return steps * textbook_message_s(link, step_bytes);
 }
 
-/* (n-1)(alpha + S/(n B)): every rank's part goes once around the ring. */
+/* (n-1)(alpha + S/(n B)): the part of each rank goes once around the ring. */
 double textbook_ring_all_gather_s(const struct textbook_link *link, int num_ranks,
                                   double message_bytes)
 {
     return ring_pass_s(link, num_ranks, message_bytes);
 }
 
-/* (n-1)(alpha + S/(n B)): a partial sum goes once around the ring. Addition counts as 0. */
+/* (n-1)(alpha + S/(n B)): each partial sum goes once around the ring. The time of additions is left
+ * out. */
 double textbook_ring_reduce_scatter_s(const struct textbook_link *link, int num_ranks,
                                       double message_bytes)
 {
@@ -40,8 +42,9 @@ double textbook_ring_all_reduce_s(const struct textbook_link *link, int num_rank
            textbook_ring_all_gather_s(link, num_ranks, message_bytes);
 }
 
-/* 2 ceil(log2 n) alpha + 2 S/B: up the tree and down again, cut in pieces so that all levels work
- * at once and the buffer crosses a link once each way. Sanders, Speck and Traeff 2009. */
+/* 2 ceil(log2 n) alpha + 2 S/B: the buffer goes up the tree and down again, in pieces, so that all
+ * levels work at once and the buffer crosses each link once in each direction. Sanders, Speck and
+ * Traeff 2009. */
 double textbook_tree_all_reduce_s(const struct textbook_link *link, int num_ranks,
                                   double message_bytes)
 {
@@ -51,8 +54,9 @@ double textbook_tree_all_reduce_s(const struct textbook_link *link, int num_rank
     return 2 * levels * link->latency_s + 2 * message_bytes / link->bytes_per_s;
 }
 
-/* 2 (n-1) S/(K B): K of the n ranks are servers, each of an equal part; the n-1 others send it
- * theirs and fetch the sum through the server's link, which is the bottleneck. Li et al. 2014. */
+/* 2 (n-1) S/(K B): K of the n ranks are servers, and each sums an equal part of the buffer. The n-1
+ * other ranks send their part to the server and fetch the sum; the server's link is the bottleneck.
+ * Li et al. 2014. */
 double textbook_parameter_server_s(const struct textbook_link *link, int num_ranks, int num_servers,
                                    double message_bytes)
 {

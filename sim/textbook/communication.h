@@ -1,8 +1,9 @@
 /* sim/textbook/communication.h - time of collectives by latency and bandwidth alone.
  *
- * The alpha-beta model: a message of S bytes takes alpha + S / B on a link that sends and receives
- * at once. `message_bytes` is the whole buffer; when it is sharded, each of n ranks holds 1/n of
- * it. One rank takes no time. Every function is pure. */
+ * The alpha-beta model: a message of S bytes takes alpha + S / B on a link that can send and
+ * receive at the same time. `message_bytes` is the size of the whole buffer; in an all-gather or
+ * reduce-scatter each of n ranks holds 1/n of it. With one rank every collective takes 0 s. Every
+ * function is pure. */
 #ifndef SIM_TEXTBOOK_COMMUNICATION_H
 #define SIM_TEXTBOOK_COMMUNICATION_H
 
@@ -22,7 +23,7 @@ double textbook_ring_all_reduce_s(const struct textbook_link *link, int num_rank
 double textbook_tree_all_reduce_s(const struct textbook_link *link, int num_ranks,
                                   double message_bytes);
 
-/* Ranks push gradients to the servers among them, and pull the sum. */
+/* All ranks send gradients to the `num_servers` of them that are servers, and fetch the sums. */
 double textbook_parameter_server_s(const struct textbook_link *link, int num_ranks, int num_servers,
                                    double message_bytes);
 

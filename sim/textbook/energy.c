@@ -1,7 +1,7 @@
 #include "sim/textbook/energy.h"
 
-/* Hours x processors x power, then carbon intensity. Patterson et al. 2021; their
- * factor for cooling is left out. */
+/* Energy is GPU hours times power; its carbon is energy times the grid's carbon intensity.
+ * Patterson et al. 2021, without their factor for cooling. */
 double textbook_energy_wh(double gpu_s, double power_w)
 {
     double hour_s = 3600;

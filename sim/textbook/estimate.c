@@ -66,14 +66,16 @@ struct textbook_batch textbook_microbatch_of(const struct textbook_setup *setup)
     return (struct textbook_batch){ .sequences = setup->microbatch, .seq = setup->seq };
 }
 
-/* s b h values: one microbatch's activations between two layers. */
+/* s b h values (sequence length, microbatch, hidden width): one microbatch's activations between
+ * two layers. */
 double textbook_boundary_bytes(const struct textbook_setup *setup)
 {
     return setup->value_bytes * setup->seq * setup->microbatch * setup->model->hidden;
 }
 
-/* q k v: 3 h outputs, projection h, feed-forward 4 h and back: 12 h^2; embedding and head have v
- * rows each. Matrices have h columns, except the last; rows are divided over tensor ranks. */
+/* A layer has four matrices: query-key-value with 3 h outputs, projection with h, feed-forward with
+ * 4 h and with h, together 12 h^2 parameters. Embedding and head have one row per word of the
+ * vocabulary. Tensor ranks divide the rows. */
 void textbook_fill_load(const struct textbook_setup *setup, struct textbook_load *out)
 {
     double h = setup->model->hidden, rows = h / setup->tensor;
@@ -88,9 +90,9 @@ void textbook_fill_load(const struct textbook_setup *setup, struct textbook_load
     };
 }
 
-/* Attention and feed-forward each all-reduce their output forward and their input's gradient
- * backward; full recompute repeats the forward. Sequence parallelism splits each all-reduce into a
- * reduce-scatter and an all-gather of the same time. Shoeybi et al. 2019, section 3. */
+/* Attention and feed-forward each all-reduce their output in the forward and their input's gradient
+ * in the backward; full recompute repeats the forward. Sequence parallelism splits each all-reduce
+ * into a reduce-scatter and an all-gather of the same time. Shoeybi et al. 2019, section 3. */
 static double tensor_comm_s(const struct textbook_setup *setup, double microbatches)
 {
     double all_reduces = 4 + 2 * setup->recomputed;
@@ -111,9 +113,10 @@ struct textbook_link textbook_shard_link(const struct textbook_setup *setup)
     return shards == setup->data ? setup->data_link : textbook_ring_link(&setup->wires, shards, 1);
 }
 
-/* Once per step. ZeRO 1 and 2 move as much as an all-reduce in the same precision; ZeRO 3 gathers
- * the weights for forward and backward: half as much again. Rajbhandari et al. 2020, section 7.
- * Ranks with the same shard all-reduce it. Zhao et al. 2023, section 3.2.2. */
+/* Communication of ZeRO, once per step. ZeRO 1 and 2 move as much as an all-reduce in the same
+ * precision. ZeRO 3 gathers the weights twice, for forward and backward, and so moves 1.5 times as
+ * much. Rajbhandari et al. 2020, section 7. Ranks that hold the same shard all-reduce its
+ * gradients. Zhao et al. 2023, section 3.2.2. */
 static double zero_comm_s(const struct textbook_setup *setup, double parameters)
 {
     int shards = num_shards(setup);
@@ -171,8 +174,8 @@ static double layer_bytes(const struct textbook_setup *setup, enum textbook_keep
                                            textbook_microbatch_of(setup), setup->value_bytes);
 }
 
-/* N/K + K layers (Chen et al. 2016): of the layers in flight the input of every K-th is kept, and
- * the K layers between two of them are held while they are recomputed. */
+/* Recompute with one kept input per K layers holds N/K inputs and, during the backward, the K
+ * layers that are recomputed together (Chen et al. 2016). */
 static void estimate_memory(const struct textbook_setup *setup, struct textbook_estimate *out)
 {
     double shard_parameters = out->parameters / (setup->tensor * setup->pipeline);

@@ -1,7 +1,7 @@
 /* sim/textbook/estimate.h - a training step by the textbook formulas, part by part.
  *
- * `explain` prints it beside the detailed model. Nothing is calibrated, only pipeline transfers
- * overlap, and all GPUs and stages are equal. Pure: same arguments, same bits, any thread. */
+ * `explain` prints it beside the detailed model. It has no fitted constants; only pipeline
+ * transfers overlap compute, and all GPUs and stages are equal. Every function is pure. */
 #ifndef SIM_TEXTBOOK_ESTIMATE_H
 #define SIM_TEXTBOOK_ESTIMATE_H
 
@@ -12,45 +12,48 @@
 
 struct textbook_setup {
     const struct model *model;
-    int tensor, pipeline, chunks, data; /* ranks of each axis; chunks: per stage */
+    /* ranks along each axis; `chunks` is the number per stage */
+    int tensor, pipeline, chunks, data;
     enum textbook_schedule schedule;
-    int microbatch; /* sequences */
-    int batch;      /* sequences of a step, a multiple of data x microbatch */
-    int seq;        /* tokens */
+    int microbatch; /* sequences per microbatch */
+    int batch;      /* sequences per step, a multiple of data x microbatch */
+    int seq;        /* tokens per sequence */
     int zero;       /* 0..3 */
     int shards;     /* ranks that ZeRO shards over, a divisor of data; 0: all */
     struct textbook_recipe recipe;
-    double value_bytes;      /* of an activation */
+    double value_bytes;      /* bytes per element of an activation */
     double reduce_bytes;     /* bytes per parameter that data ranks exchange */
-    enum textbook_keep keep; /* what a layer keeps that is not recomputed */
-    double recomputed;       /* r: share of the layers that is recomputed; also in (6 + 2 r) TP */
-    int interval;            /* K: recomputed layers per kept input; 0: 1 */
+    enum textbook_keep keep; /* activations that a layer keeps if it is not recomputed */
+    /* r: share of the layers that are recomputed; training takes (6 + 2 r) P FLOPs per token */
+    double recomputed;
+    int interval;            /* K: recomputed layers per kept input; 0 means 1 */
     double peak_flops_per_s; /* of one GPU */
     double utilization;      /* share of peak while computing, without communication and bubble */
     struct textbook_link tensor_link, pipeline_link, data_link;
     struct exchange exchange;    /* exchange of data ranks when there is no ZeRO */
-    struct textbook_wires wires; /* wires of the exchange */
+    struct textbook_wires wires; /* links of the exchange */
 };
 
 struct textbook_pipeline textbook_pipeline_of(const struct textbook_setup *setup);
 struct textbook_batch textbook_microbatch_of(const struct textbook_setup *setup);
 double
 textbook_boundary_bytes(const struct textbook_setup *setup); /* bytes from one layer to the next */
-struct textbook_link textbook_shard_link(const struct textbook_setup *setup); /* of ZeRO's shards */
-/* What a rank with P/(t p) parameters exchanges: a layer's four matrices, and rows of embedding and
- * head. `load` points to `tensors`, so the struct must not be copied. */
+/* link between the ranks that shard one copy of the state */
+struct textbook_link textbook_shard_link(const struct textbook_setup *setup);
+/* The gradients that a rank exchanges: those of its layers' matrices and of its rows of embedding
+ * and head. `load` points to `tensors`, so the struct must not be copied. */
 struct textbook_load {
     struct exchange_load load;
     struct exchange_tensor tensors[4];
 };
 void textbook_fill_load(const struct textbook_setup *setup, struct textbook_load *out);
 
-/* Every part of the estimate. Memory is that of a rank of stage 0. */
+/* Every part of the estimate. Memory is that of a rank on pipeline stage 0. */
 struct textbook_estimate {
     double parameters;
-    double tokens; /* of a step */
+    double tokens; /* per step */
     double flops;
-    double microbatches; /* of one pipeline */
+    double microbatches; /* per pipeline */
 
     double compute_s;
     double bubble_s;
@@ -58,19 +61,20 @@ struct textbook_estimate {
     double data_comm_s;
     double pipeline_comm_low_s;
     double pipeline_comm_high_s;
-    double step_s;      /* the sum with pipeline_comm_low_s */
-    double step_high_s; /* the sum with pipeline_comm_high_s */
+    double step_s;      /* sum of the times, with pipeline_comm_low_s */
+    double step_high_s; /* sum of the times, with pipeline_comm_high_s */
     double tokens_per_s;
 
     double weights_bytes;
     double gradients_bytes;
     double optimizer_bytes;
     double activations_bytes;
-    double working_set_bytes; /* of the layer being recomputed */
-    double memory_bytes;      /* the sum */
+    double working_set_bytes; /* activations of the layers that are being recomputed */
+    double memory_bytes;      /* sum of all memory */
 };
 
-/* Its members in order; `doc` is the formula. fields_write() turns an estimate into JSON. */
+/* The members of the estimate in order; each field's `doc` is its formula. fields_write() writes an
+ * estimate as JSON. */
 extern const struct field textbook_estimate_fields[];
 extern const size_t num_textbook_estimate_fields;
 

@@ -7,13 +7,13 @@ static bool is_in_node(const struct textbook_wires *wires, int size, int stride)
     return (size - 1) * stride < wires->ranks.per_node;
 }
 
-/* Members on one node are consecutive and pass data among themselves. */
+/* Ring neighbours on the same node are consecutive and use the node's link. */
 struct textbook_link textbook_ring_link(const struct textbook_wires *wires, int size, int stride)
 {
     if (is_in_node(wires, size, stride))
         return wires->node;
     struct textbook_link link = wires->network;
-    int members = wires->ranks.per_node / stride; /* of one node */
+    int members = wires->ranks.per_node / stride; /* ring members per node */
     link.bytes_per_s = fmin(fmax(1, members) * link.bytes_per_s, wires->node.bytes_per_s);
     return link;
 }
@@ -26,8 +26,9 @@ struct textbook_link textbook_phase_link(const struct textbook_wires *wires,
     return textbook_ring_link(wires, phase->size, phase->stride);
 }
 
-/* An unnamed algorithm counts as a ring. A gather's buffer is all members' bytes. A rank sends to
- * its d neighbours one after another: d (alpha + S/B). Assran et al. 2019, section 3 (gossip). */
+/* Time of one phase. An unnamed algorithm is taken as a ring. The buffer of a gather is the bytes
+ * of all members. In gossip a rank sends to its d neighbours one after another: d (alpha + S/B),
+ * with latency alpha, S bytes and bandwidth B. Assran et al. 2019, section 3 (gossip). */
 double textbook_phase_s(const struct textbook_wires *wires, const struct exchange_phase *phase)
 {
     const struct textbook_link link = textbook_phase_link(wires, phase);
@@ -63,8 +64,8 @@ static double phases_s(const struct textbook_wires *wires, const struct exchange
     return sum_s;
 }
 
-/* One step in H ends a period with an average of all: the mean is 1/H of its time and (H-1)/H of
- * the other steps'. Stich 2019 (Local SGD); Chen et al. 2021 (Gossip-PGA). */
+/* With period H, one step in H averages over all ranks: the mean time is 1/H of that step's time
+ * plus (H-1)/H of the other steps' time. Stich 2019 (Local SGD); Chen et al. 2021 (Gossip-PGA). */
 double textbook_exchange_s(const struct textbook_wires *wires, const struct exchange *exchange,
                            const struct exchange_load *load)
 {

@@ -4,14 +4,15 @@
 
 #include <math.h>
 
-/* Nodes fail independently: rates add. */
+/* Nodes fail independently, so their failure rates add. */
 double textbook_mtbf_s(double failures_per_1000_node_days, int num_nodes)
 {
     double failures_per_day = failures_per_1000_node_days / 1000 * num_nodes;
     return DAY_S / failures_per_day;
 }
 
-/* sqrt(2 C M): the t that minimises C/t (writing) + t/(2M) (lost work). Young 1974. */
+/* sqrt(2 C M): the interval t that minimises C/t (writing checkpoints) + t/(2M) (lost work), with C
+ * the time of a checkpoint and M the mean time between failures. Young 1974. */
 double textbook_young_s(const struct textbook_failure *failure)
 {
     return sqrt(2 * failure->checkpoint_s * failure->mtbf_s);
@@ -27,8 +28,8 @@ double textbook_daly_s(const struct textbook_failure *failure)
     return textbook_young_s(failure) * (1 + x / 3 + x * x / 9) - failure->checkpoint_s;
 }
 
-/* 1 / (1 + C/t + (t/2 + R)/M): each second of work costs its share of a checkpoint and, once per M,
- * half an interval and a restart. */
+/* 1 / (1 + C/t + (t/2 + R)/M): per second of work, C/t goes into checkpoints, and every M seconds
+ * half an interval t and a restart R are lost. */
 double textbook_ettr_linear(const struct textbook_failure *failure, double interval_s)
 {
     double writing = failure->checkpoint_s / interval_s;

@@ -26,7 +26,7 @@ const struct textbook_recipe textbook_recipes[] = {
 // clang-format on
 const int num_textbook_recipes = LENGTH(textbook_recipes);
 
-/* Each stage divides one further part by the number of ranks. Rajbhandari et al. 2020, figure 1. */
+/* Each ZeRO stage shards one more part over the ranks. Rajbhandari et al. 2020, figure 1. */
 struct textbook_state textbook_state(const struct textbook_recipe *recipe, double parameters,
                                      int zero, int num_ranks)
 {
@@ -50,9 +50,10 @@ double textbook_largest_model(double memory_bytes, double bytes_per_parameter)
     return memory_bytes / bytes_per_parameter;
 }
 
-/* b l (2 s^2 a + 14 s h): scores and probabilities of the a heads, and 14 values per token and
- * channel. The lecture states only the sum 14; input 1, q k v 3, context 1, feed-forward input 1
- * and its inner width twice 8 give it. */
+/* b l (2 s^2 a + 14 s h) for batch b, l layers, sequence s, a heads, width h: scores and
+ * probabilities of each head, and 14 values per token and channel. The lecture states only the sum
+ * 14; it is input 1, query-key-value 3, context 1, feed-forward input 1 and twice the inner width,
+ * 8. */
 double textbook_activation_values(const struct model *model, struct textbook_batch batch)
 {
     double s = batch.seq;
@@ -61,8 +62,8 @@ double textbook_activation_values(const struct model *model, struct textbook_bat
     return (double)batch.sequences * model->layers * (attention + linear);
 }
 
-/* (48 l h^2 + b l (2 s^2 a + 14 s h)) x 4 bytes. The 4P rule: parameter, gradient and two moments
- * are one value each, for the layers' 12 l h^2 parameters. */
+/* (48 l h^2 + b l (2 s^2 a + 14 s h)) x 4 bytes. Each of the layers' 12 l h^2 parameters has four
+ * values: parameter, gradient and two moments. The rest are the activations above. */
 double textbook_training_bytes(const struct model *model, struct textbook_batch batch)
 {
     double fp32_bytes = 4;
@@ -70,9 +71,9 @@ double textbook_training_bytes(const struct model *model, struct textbook_batch 
     return (state_values + textbook_activation_values(model, batch)) * fp32_bytes;
 }
 
-/* 2 [4 Phi + (b/N) Theta]: every rank keeps four values for each of the Phi parameters, and the
- * activations of its share of the batch, at 2 bytes. Only the second part falls with more ranks.
- * Rajbhandari et al. 2020, section 3, count the same with K = 12. */
+/* 2 [4 Phi + (b/N) Theta]: every rank keeps, at 2 bytes each, four values for each of the Phi
+ * parameters and the activations of its b/N sequences, Theta per sequence. Only the activations
+ * shrink with more ranks N. Rajbhandari et al. 2020, section 3, count the same with K = 12. */
 double textbook_data_parallel_bytes(double parameters, double values_per_sequence,
                                     double sequences_per_rank)
 {
@@ -80,26 +81,27 @@ double textbook_data_parallel_bytes(double parameters, double values_per_sequenc
     return half_bytes * (4 * parameters + sequences_per_rank * values_per_sequence);
 }
 
-/* 2 Phi: a gradient of every parameter, at 2 bytes. */
+/* 2 Phi: one gradient per parameter, at 2 bytes. */
 double textbook_data_parallel_traffic_bytes(double parameters)
 {
     double half_bytes = 2;
     return half_bytes * parameters;
 }
 
-/* Values, and one-byte masks, that a layer keeps per each of the s b h values between layers; those
- * of attention are multiplied by a s / h. */
+/* Number of values and of one-byte masks that a layer keeps, divided by s b h (sequence,
+ * microbatch, width). Those of attention are multiplied by a s / h (a: number of heads). */
 struct kept {
-    double values, masks;                     /* on every tensor rank */
-    double split_values, split_masks;         /* divided over them */
-    double attention_values, attention_masks; /* divided, too */
+    double values, masks;                     /* held whole by every tensor rank */
+    double split_values, split_masks;         /* divided over tensor ranks */
+    double attention_values, attention_masks; /* attention's, divided over tensor ranks */
 };
 
 /* Korthikanti et al. 2022, table 2. In half precision without any parallelism s b h (34 + 5 a s/h):
  * attention keeps 11 + 5 a s / h (input 2, q k v 6, projection input 2, mask 1; probabilities 2,
  * their mask 1, dropped probabilities 2), feed-forward 19 (input 2, inner 8 + 8, mask 1), norms 4.
- * So 34 bytes are 16 values and 2 masks, 5 are 2 and 1. Tensor parallelism replicates the inputs,
- * norms and masks: 4 values and 2 masks, 10 of the 34 bytes. */
+ * So the 34 bytes are 16 values and 2 masks, the 5 bytes 2 values and 1 mask. Under tensor
+ * parallelism every rank holds the inputs, norms and masks whole: 4 values and 2 masks, 10 of the
+ * 34 bytes. */
 static const struct kept kepts[NUM_TEXTBOOK_KEEPS] = {
     [TEXTBOOK_KEEP_ALL] = { 4, 2, 12, 0, 2, 1 },
     [TEXTBOOK_KEEP_SEQUENCE] = { 0, 0, 16, 2, 2, 1 },
@@ -138,13 +140,14 @@ double textbook_layer_activation_bytes(const struct model *model, enum textbook_
     return sbh * (kept.whole_bytes + split / tensor);
 }
 
-/* N/K + K: N/K kept inputs, and K layers between two of them. Chen et al. 2016. */
+/* N/K + K for N layers: N/K kept inputs, and the K layers that are recomputed together. Chen et al.
+ * 2016. */
 double textbook_checkpointed_layers(double num_layers, double interval)
 {
     return num_layers / interval + interval;
 }
 
-/* The derivative 1 - N/K^2 is zero at K = sqrt(N), where 2 sqrt(N) layers are held. */
+/* The derivative of N/K + K, 1 - N/K^2, is zero at K = sqrt(N), where 2 sqrt(N) layers are held. */
 double textbook_best_interval(double num_layers)
 {
     return sqrt(num_layers);

@@ -1,8 +1,8 @@
 /* sim/textbook/memory.h - bytes of training state and activations by the formulas of lectures and
  * papers.
  *
- * State is the memory per parameter, whatever the batch; activations are the values of the forward
- * that the backward needs. Every function is pure. */
+ * State is the memory per parameter; it does not depend on the batch. Activations are the values of
+ * the forward that the backward needs. Every function is pure. */
 #ifndef SIM_TEXTBOOK_MEMORY_H
 #define SIM_TEXTBOOK_MEMORY_H
 
@@ -12,9 +12,9 @@
 struct textbook_recipe {
     const char *name;       /* "bf16" */
     const char *summary;    /* one sentence: the type of each part */
-    double parameter_bytes; /* read by forward and backward */
-    double gradient_bytes;  /* the backward accumulates into them */
-    double optimizer_bytes; /* master copy and moments: what ZeRO-1 shards */
+    double parameter_bytes; /* of the weight that forward and backward read */
+    double gradient_bytes;  /* of the gradient into which the backward accumulates */
+    double optimizer_bytes; /* of master weights and moments, which ZeRO-1 shards */
 };
 extern const struct textbook_recipe textbook_recipes[];
 extern const int num_textbook_recipes;
@@ -32,32 +32,35 @@ struct textbook_state textbook_state(const struct textbook_recipe *recipe, doubl
                                      int zero, int num_ranks);
 double textbook_state_bytes(const struct textbook_state *state); /* the sum of its parts */
 
-/* Parameters whose state alone fills `memory_bytes`. */
+/* The number of parameters whose state fills `memory_bytes`, without activations. */
 double textbook_largest_model(double memory_bytes, double bytes_per_parameter);
 
-/* The lecture's model, in this order: values (not bytes) that one batch's forward leaves for the
- * backward, the bytes of fp32 training, and the bytes of one data-parallel rank in half
- * precision. */
+/* Formulas of the lecture. The first gives the number of values (not bytes) that one batch's
+ * forward keeps for the backward, the second the bytes of fp32 training, the third the bytes on one
+ * data-parallel rank in half precision. */
 double textbook_activation_values(const struct model *model, struct textbook_batch batch);
 double textbook_training_bytes(const struct model *model, struct textbook_batch batch);
 double textbook_data_parallel_bytes(double parameters, double values_per_sequence,
                                     double sequences_per_rank);
-/* Bytes of gradients that such a rank all-reduces. */
+/* Bytes of gradients that a data-parallel rank all-reduces. */
 double textbook_data_parallel_traffic_bytes(double parameters);
 
-/* The activations that a layer keeps. */
+/* Which activations a layer keeps. */
 enum textbook_keep {
-    TEXTBOOK_KEEP_ALL,                /* tensor parallelism (or none) */
-    TEXTBOOK_KEEP_SEQUENCE,           /* and sequence parallelism */
-    TEXTBOOK_KEEP_SELECTIVE,          /* attention recomputed; also FlashAttention */
-    TEXTBOOK_KEEP_SEQUENCE_SELECTIVE, /* both */
-    TEXTBOOK_KEEP_INPUT,              /* all recomputed from the layer's input */
-    TEXTBOOK_KEEP_SEQUENCE_INPUT,     /* all recomputed from the layer's input, which is sharded */
+    TEXTBOOK_KEEP_ALL,      /* all activations, with or without tensor parallelism */
+    TEXTBOOK_KEEP_SEQUENCE, /* all activations, with tensor and sequence parallelism */
+    /* all except attention's core, which is recomputed; also FlashAttention */
+    TEXTBOOK_KEEP_SELECTIVE,
+    TEXTBOOK_KEEP_SEQUENCE_SELECTIVE, /* the same with sequence parallelism */
+    TEXTBOOK_KEEP_INPUT,              /* only the layer's input */
+    TEXTBOOK_KEEP_SEQUENCE_INPUT,     /* only the layer's input, sharded by sequence parallelism */
     NUM_TEXTBOOK_KEEPS
 };
-enum textbook_keep textbook_keep_input(enum textbook_keep keep); /* what a recomputed layer keeps */
+/* the enum value for a layer that is recomputed from its input */
+enum textbook_keep textbook_keep_input(enum textbook_keep keep);
 
-/* Coefficients of a microbatch's bytes: s b h (whole + (split + attention a s / h) / t). */
+/* Coefficients of a microbatch's bytes: s b h (whole + (split + attention a s / h) / t), with
+ * sequence s, microbatch b, width h, a heads and t tensor ranks. */
 struct textbook_kept {
     double whole_bytes, split_bytes, attention_bytes;
 };
@@ -69,9 +72,9 @@ double textbook_layer_activation_bytes(const struct model *model, enum textbook_
                                        int tensor, struct textbook_batch microbatch,
                                        double value_bytes);
 
-/* textbook_checkpointed_layers: memory, in layers, when one input is kept every `interval` of
- * `num_layers`: the inputs and one recomputed interval. textbook_best_interval: the interval that
- * needs least. */
+/* textbook_checkpointed_layers: memory, in layers, if the input of one in `interval` layers is
+ * kept: the inputs and one recomputed interval. textbook_best_interval: the interval that needs the
+ * least memory. */
 double textbook_checkpointed_layers(double num_layers, double interval);
 double textbook_best_interval(double num_layers);
 

@@ -2,11 +2,12 @@
 
 #include <math.h>
 
-/* Idle time of a stage in units of a chunk's time, in addition to v m of work: p-1, as the first
- * microbatch takes that long to reach the end. Naive: m (p-1), as the stage is idle while each
- * microbatch is on the p-1 others. With split weight gradients, and forward, backward and weight
- * gradients a third each: ZB-H1 leaves (p-1)(F + B - W), a third of p-1; ZB-H2 (p-1)(F + B - 2W),
- * nothing. Qi et al. 2023, table 2. */
+/* Idle time of a stage in units of the time of one microbatch on one chunk; its work is v m such
+ * units (p stages, v chunks each, m microbatches). 1F1B and GPipe: p-1, as the first microbatch
+ * needs that long to reach the last stage. Naive: m (p-1), as the stage is idle while each
+ * microbatch is on the p-1 other stages. With forward F, input gradient B and weight gradient W of
+ * a third each, ZB-H1 idles for (p-1)(F + B - W), a third of p-1, and ZB-H2 for (p-1)(F + B - 2W),
+ * which is 0. Qi et al. 2023, table 2. */
 static double idle_chunks(struct textbook_pipeline pipeline)
 {
     double others = pipeline.stages - 1;
@@ -25,15 +26,15 @@ static double idle_chunks(struct textbook_pipeline pipeline)
     return others;
 }
 
-/* (p-1)/(v m): the first microbatch takes p-1 stage times to reach the end, v times less with v
- * chunks; the work is m stage times. Narayanan et al. 2021, section 2.2. */
+/* (p-1)/(v m): the first microbatch needs p-1 stage times, divided by v with v chunks, to reach the
+ * last stage; the work is m stage times. Narayanan et al. 2021, section 2.2. */
 double textbook_bubble_of_useful(struct textbook_pipeline pipeline)
 {
     double work = (double)pipeline.chunks * pipeline.microbatches;
     return idle_chunks(pipeline) / work;
 }
 
-/* (p-1)/(v m + p-1): the same idle time relative to work plus idle time. Huang et al. 2019, section
+/* (p-1)/(v m + p-1): the idle time relative to work plus idle time. Huang et al. 2019, section
  * 2.3. */
 double textbook_bubble_of_total(struct textbook_pipeline pipeline)
 {
@@ -43,8 +44,8 @@ double textbook_bubble_of_total(struct textbook_pipeline pipeline)
 }
 
 /* The first of `exposed` microbatches crosses all p v - 1 boundaries; each of the others occupies
- * the busiest link for v further messages; then the gradients come back. In the naive schedule
- * every microbatch crosses all boundaries alone. */
+ * the busiest link for v further messages; the gradients then come back the same way. In the naive
+ * schedule every microbatch crosses all boundaries alone. */
 static double crossings_s(struct textbook_pipeline pipeline, double message_s, int exposed)
 {
     if (pipeline.stages == 1)
@@ -56,23 +57,24 @@ static double crossings_s(struct textbook_pipeline pipeline, double message_s, i
     return 2 * (boundaries + queued) * message_s;
 }
 
-/* 2 (p v - 1) c: the transfers of all but one microbatch are hidden. Exact for Megatron's
- * interleaved schedule, too low for 1F1B with blocking transfers. */
+/* 2 (p v - 1) c, with c the time of one transfer: the transfers of all microbatches but one are
+ * overlapped. Exact for Megatron's interleaved schedule, too low for 1F1B with blocking
+ * transfers. */
 double textbook_pipeline_low_s(struct textbook_pipeline pipeline, double message_s)
 {
     return crossings_s(pipeline, message_s, 1);
 }
 
-/* 2 (p v - 1 + v (m-1)) c: none is hidden. */
+/* 2 (p v - 1 + v (m-1)) c: no transfer is overlapped. */
 double textbook_pipeline_high_s(struct textbook_pipeline pipeline, double message_s)
 {
     return crossings_s(pipeline, message_s, pipeline.microbatches);
 }
 
-/* Stage 0 starts p microbatches before the first returns, each through l/p layers: l. Interleaving
- * adds p-1 chunks of l/(p v): l (1 + (p-1)/(p v)). Korthikanti et al. 2022, section 4.2. At most m
- * microbatches are in flight, as in GPipe (Huang et al. 2019, section 2.3); the naive schedule has
- * one, and ZB-H2 has 2p-1 (Qi et al. 2023, table 2). */
+/* Stage 0 starts p microbatches before the first returns, and each keeps l/p layers there: l in
+ * total. Interleaving adds p-1 chunks of l/(p v) layers: l (1 + (p-1)/(p v)). Korthikanti et al.
+ * 2022, section 4.2. At most m microbatches are in flight, as in GPipe (Huang et al. 2019, section
+ * 2.3); the naive schedule has one, and ZB-H2 has 2p-1 (Qi et al. 2023, table 2). */
 double textbook_layers_in_flight(struct textbook_pipeline pipeline, int layers)
 {
     double stages = pipeline.stages;

@@ -16,21 +16,21 @@ enum textbook_schedule {
 
 struct textbook_pipeline {
     int stages;       /* p */
-    int chunks;       /* v: parts of the model that a stage holds; 1: not interleaved */
-    int microbatches; /* m, of one pipeline */
+    int chunks;       /* v: chunks of the model per stage; 1: not interleaved */
+    int microbatches; /* m, per pipeline */
     enum textbook_schedule schedule;
 };
 
-/* Idle time relative to a stage's working time, and to the whole step. */
+/* Idle time relative to a stage's working time, and relative to the whole step. */
 double textbook_bubble_of_useful(struct textbook_pipeline pipeline);
 double textbook_bubble_of_total(struct textbook_pipeline pipeline);
 
-/* Exposed transfers of a step when one message over one boundary takes `message_s`: at best one
- * microbatch's activations and gradients, at worst those of the full batch. */
+/* Exposed transfers of a step when one message over one boundary takes `message_s`: the low value
+ * has the activations and gradients of one microbatch, the high value those of the whole batch. */
 double textbook_pipeline_low_s(struct textbook_pipeline pipeline, double message_s);
 double textbook_pipeline_high_s(struct textbook_pipeline pipeline, double message_s);
 
-/* Activations that stage 0 holds at its peak, in layers of one microbatch. */
+/* Peak number of layers of one microbatch whose activations stage 0 holds. */
 double textbook_layers_in_flight(struct textbook_pipeline pipeline, int layers);
 
 #endif

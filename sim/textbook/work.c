@@ -1,7 +1,7 @@
 #include "sim/textbook/work.h"
 
-/* q, k, v and output projections are 4 h^2, the two feed-forward matrices 4 h^2 each; biases and
- * norms are left out. Kaplan et al. 2020, table 1. */
+/* The query, key, value and output projections have h^2 parameters each, the two feed-forward
+ * matrices 4 h^2 each; biases and norms are left out. Kaplan et al. 2020, table 1. */
 double textbook_layer_parameters(const struct model *model)
 {
     double h = model->hidden;
@@ -15,17 +15,18 @@ double textbook_parameters(const struct model *model)
     return model->layers * textbook_layer_parameters(model) + embedding_and_head;
 }
 
-/* Each token multiplies and adds each weight once forward and twice backward (input and weight
- * gradients): 2 + 4 FLOPs. A recomputed layer runs its forward again: 2 more. Narayanan et al.
- * 2021, eq. 4 (8 TP); Kaplan et al. 2020, section 2.1 (6 TP). */
+/* Per token and weight there is one multiply-add in the forward and two in the backward (input and
+ * weight gradient): 2 + 4 FLOPs. Recompute of a layer's forward adds 2. Narayanan et al. 2021, eq.
+ * 4 (8 TP); Kaplan et al. 2020, section 2.1 (6 TP). */
 double textbook_flops(double parameters, double tokens, double recomputed)
 {
     double flops_per_weight_and_token = 6 + 2 * recomputed;
     return flops_per_weight_and_token * tokens * parameters;
 }
 
-/* The matrix products with weights: 24 h^2 FLOPs per layer and token in one forward, times
- * `passes`. The four formulas below multiply this by 1 + attention's share + the output head's. */
+/* FLOPs of the matrix products with weights: 24 h^2 per layer and token in one forward, times
+ * `passes`. The four functions below multiply this by 1 + attention's share + the output head's
+ * share. */
 static double layer_flops(const struct model *model, struct textbook_batch batch, double passes)
 {
     double h = model->hidden;
@@ -33,8 +34,9 @@ static double layer_flops(const struct model *model, struct textbook_batch batch
     return passes * 24 * tokens * model->layers * h * h;
 }
 
-/* 96 B s l h^2 (1 + s/(6h) + V/(16 l h)): four passes over the layers (forward, recompute, and a
- * backward that counts two), three over the head. Narayanan et al. 2021, eq. 3. */
+/* 96 B s l h^2 (1 + s/(6h) + V/(16 l h)) for B sequences of s tokens, l layers of width h and a
+ * vocabulary V: four passes over the layers (forward, recompute, and a backward that counts twice)
+ * and three over the head. Narayanan et al. 2021, eq. 3. */
 double textbook_recompute_flops(const struct model *model, struct textbook_batch batch)
 {
     double h = model->hidden;
@@ -43,8 +45,8 @@ double textbook_recompute_flops(const struct model *model, struct textbook_batch
     return layer_flops(model, batch, 4) * (1 + attention + head);
 }
 
-/* 72 B s l h^2 (1 + s/(6h) + V/(12 l h)): three passes over everything. Korthikanti et al. 2022,
- * appendix A. */
+/* 72 B s l h^2 (1 + s/(6h) + V/(12 l h)): three passes over layers and head. Korthikanti et al.
+ * 2022, appendix A. */
 double textbook_model_flops(const struct model *model, struct textbook_batch batch)
 {
     double h = model->hidden;
@@ -53,8 +55,8 @@ double textbook_model_flops(const struct model *model, struct textbook_batch bat
     return layer_flops(model, batch, 3) * (1 + attention + head);
 }
 
-/* 72 B s l h^2 (1 + s/(12h) + V/(12 l h)): a causal mask leaves half of attention's square.
- * Megatron-LM, megatron/training/training.py, num_floating_point_operations. */
+/* 72 B s l h^2 (1 + s/(12h) + V/(12 l h)): a causal mask halves attention's FLOPs. Megatron-LM,
+ * megatron/training/training.py, num_floating_point_operations. */
 double textbook_causal_flops(const struct model *model, struct textbook_batch batch)
 {
     double h = model->hidden;
@@ -63,9 +65,9 @@ double textbook_causal_flops(const struct model *model, struct textbook_batch ba
     return layer_flops(model, batch, 3) * (1 + attention + head);
 }
 
-/* 72 B s l h^2 (1 + s/(3h) + V/(12 l h)). Korthikanti et al. 2022, appendix A. Its attention term,
- * s/3h, is twice that of the model FLOPs, s/6h. A replay of attention's forward adds only a third
- * of s/6h, so the paper's hardware FLOPs are s/9h too high. */
+/* 72 B s l h^2 (1 + s/(3h) + V/(12 l h)). Korthikanti et al. 2022, appendix A. Its attention term
+ * s/(3h) is twice the s/(6h) of the model FLOPs. But recompute of attention's forward adds only a
+ * third of s/(6h), so the paper's value is s/(9h) too high. */
 double textbook_selective_flops(const struct model *model, struct textbook_batch batch)
 {
     double h = model->hidden;
@@ -74,15 +76,15 @@ double textbook_selective_flops(const struct model *model, struct textbook_batch
     return layer_flops(model, batch, 3) * (1 + attention + head);
 }
 
-/* 6 per weight, embeddings included, and 12 l h s for scores and context over the full, unmasked
- * sequence. Chowdhery et al. 2022, appendix B. */
+/* 6 FLOPs per weight, embeddings included, and 12 l h s for scores and context over the full,
+ * unmasked sequence. Chowdhery et al. 2022, appendix B. */
 double textbook_palm_token_flops(const struct model *model, double parameters, int seq)
 {
     double attention_flops = 12.0 * model->layers * model->hidden * seq;
     return 6 * parameters + attention_flops;
 }
 
-/* N GPUs of peak F sustain N F U. Narayanan et al. 2021, eq. 4. */
+/* N GPUs with peak rate F sustain N F U at utilization U. Narayanan et al. 2021, eq. 4. */
 double textbook_compute_s(struct textbook_gpus gpus, double flops, double utilization)
 {
     return flops / (gpus.count * gpus.peak_flops_per_s * utilization);

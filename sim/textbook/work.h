@@ -19,16 +19,18 @@ struct textbook_gpus {
     double peak_flops_per_s;
 };
 
-double textbook_layer_parameters(const struct model *model); /* of one layer: 12 h^2 */
-double textbook_parameters(const struct model *model);       /* 12 l h^2 + 2 v h */
+double textbook_layer_parameters(const struct model *model); /* parameters of one layer: 12 h^2 */
+/* parameters of the model: 12 l h^2 + 2 v h */
+double textbook_parameters(const struct model *model);
 
-/* FLOPs to train `parameters` on `tokens`: 6 TP, 8 TP with full recompute, (6 + 2 r) TP when the
- * share r of the layers is recomputed. */
+/* FLOPs to train `parameters` on `tokens`: 6 T P for P parameters and T tokens, 8 T P with full
+ * recompute, (6 + 2 r) T P if a share r of the layers is recomputed. */
 double textbook_flops(double parameters, double tokens, double recomputed);
 
-/* FLOPs of one batch, attention and output head included. The first counts what is executed with
- * full recompute; the second the model FLOPs (for MFU); the third the same with a causal mask; the
- * fourth what Korthikanti et al. call hardware FLOPs of selective recompute, which is too high. */
+/* FLOPs of one batch, attention and output head included. The first counts the FLOPs executed with
+ * full recompute, the second the model FLOPs (for MFU), the third the model FLOPs with a causal
+ * mask. The fourth is Korthikanti et al.'s formula for the hardware FLOPs of selective recompute,
+ * which is too high. */
 double textbook_recompute_flops(const struct model *model, struct textbook_batch batch);
 double textbook_model_flops(const struct model *model, struct textbook_batch batch);
 double textbook_causal_flops(const struct model *model, struct textbook_batch batch);
