@@ -202,8 +202,8 @@ static bool read_parts(const json_t *group, bool has_profile, struct cluster *ou
            read_levels(json_object_get(group, "levels"), out, err);
 }
 
-/* fields_read refuses null, which here means "as many nodes as needed", or no profile, so it only
- * sees the other keys. */
+/* A null here means "as many nodes as needed" or "no profile". fields_read refuses null, so it gets
+ * only the other keys. */
 static bool read_group(const json_t *group, struct cluster *out, struct err *err)
 {
     json_t *stated = json_deep_copy(group);

@@ -1,8 +1,8 @@
 /* sim/cost/collective.h - time of a collective over one group of ranks, as NCCL would run it.
  *
  * The algorithms, protocols, latencies and bandwidth caps are NCCL 2.30.7's own cost model
- * (src/graph/tuning.cc): the model chooses the algorithm, and its time times a calibrated factor is
- * the prediction. Every function is pure: same arguments, same bits, any thread. */
+ * (src/graph/tuning.cc): it chooses the algorithm, and the prediction is its time multiplied by a
+ * calibrated factor. Every function is pure. */
 #ifndef SIM_COST_COLLECTIVE_H
 #define SIM_COST_COLLECTIVE_H
 
@@ -17,61 +17,67 @@ enum collective {
     COLLECTIVE_BROADCAST,
     NUM_COLLECTIVES
 };
-extern const char *const collective_names[NUM_COLLECTIVES + 1]; /* "all_reduce" ... */
+extern const char *const collective_names[NUM_COLLECTIVES + 1]; /* such as "all_reduce" */
 enum protocol { PROTOCOL_LL, PROTOCOL_LL128, PROTOCOL_SIMPLE, NUM_PROTOCOLS };
 enum intra_link { LINK_NVLINK, LINK_PCI };
 
 struct curve;
 
-/* What NCCL's topology search knows of a group, the same for all collectives. Ranks are spread over
- * the nodes as evenly as possible. A bandwidth must be positive if it is read. `intra` is read for
- * up to two nodes (NCCL's search gives such a group one rate, so over two nodes it is the
- * network's), `inter` for more nodes and for sends across nodes, `nvls` if nvls_channels > 0. */
+/* The result of NCCL's topology search for a group; it is the same for all collectives. Ranks are
+ * spread over the nodes as evenly as possible. Bandwidths that are read must be positive. The
+ * intra-node bandwidth is read for up to two nodes; over two nodes NCCL's search sets it to the
+ * network's. The inter-node bandwidth is read for more nodes and for sends across nodes, those of
+ * NVLS if nvls_channels > 0. */
 struct comm_group {
     int num_ranks; /* up to 1e8 */
     int num_nodes; /* 1 to num_ranks */
     enum gpu_arch arch;
     enum intra_link intra;
     bool amd_cpu;
-    bool ll128;         /* links that keep 128-byte stores atomic: NVLink inside, PXB/PXN outside */
-    bool in_network;    /* NVSwitch multicast (NVLS) within the node */
-    bool crosses_rails; /* hops between nodes first take NVLink to the receiver's rail (PXN) */
-    bool sharp;         /* switches between nodes reduce, and NCCL is told to use them */
-    int num_channels;   /* of ring and tree */
-    double link_bytes_per_s;                               /* of a GPU's links inside a node */
-    double intra_bytes_per_s;                              /* of one channel inside a node */
-    double inter_bytes_per_s;                              /* of one channel between nodes */
-    int nvls_channels;                                     /* 0: none */
-    double nvls_intra_bytes_per_s, nvls_inter_bytes_per_s; /* of one NVLS channel */
+    bool ll128;      /* links that keep 128-byte stores atomic: NVLink inside, PXB/PXN outside */
+    bool in_network; /* NVSwitch multicast (NVLS) within the node */
+    /* messages between nodes first go over NVLink to the GPU whose network card is on the
+     * receiver's rail (PXN) */
+    bool crosses_rails;
+    bool sharp;               /* switches between nodes reduce, and NCCL is told to use them */
+    int num_channels;         /* channels of ring and tree */
+    double link_bytes_per_s;  /* all links of a GPU inside a node */
+    double intra_bytes_per_s; /* one channel inside a node */
+    double inter_bytes_per_s; /* one channel between nodes */
+    int nvls_channels;        /* 0: NVLS is not available */
+    double nvls_intra_bytes_per_s, nvls_inter_bytes_per_s; /* one NVLS channel */
     /* Calibrated: measured time = latency part x latency_factor + size part / bandwidth_factor.
      * bandwidth_factor > 0; latency_factor 0 drops the latency part. */
     double bandwidth_factor, latency_factor;
-    double expert_wait_s; /* of an all-to-all of experts' rows, beside its messages */
+    /* waiting of an all-to-all of experts' rows, added to the time of its messages */
+    double expert_wait_s;
     /* Borrowed; NULL: not measured. Within its measured sizes a curve replaces the model; beyond
      * them the model is scaled to meet the curve's end. */
     const struct curve *curves[NUM_COLLECTIVES];
-    const struct curve *message_curve; /* the same for a send and its receive */
+    const struct curve *message_curve; /* the measured curve of a send and its receive */
 };
 
-/* Whether both groups are wired alike, so that each call takes the same time on both. Compares
- * every member. */
+/* Whether both groups have the same links, so that each call takes the same time on both. It
+ * compares every field. */
 bool comm_groups_are_alike(const struct comm_group *a, const struct comm_group *b);
 
-/* One algorithm. Add yours to `collective_algos` in collectives.c; `list collectives` and the laws
- * in tests find it there. */
+/* One algorithm. To add one, add a row to `collective_algos` in collectives.c; `list collectives`
+ * and the tests read the table. */
 struct collective_algo {
-    const char *name; /* "ring" */
+    const char *name; /* such as "ring" */
     const char *summary;
-    const char *source; /* where the formula comes from */
+    const char *source; /* source of the formula */
     /* Whether NCCL would consider it for this group, collective and protocol. */
     bool (*available)(const struct comm_group *group, enum collective collective,
                       enum protocol protocol);
-    /* Its start-up time in seconds and its algorithm bandwidth (message / time) in bytes/s, for
-     * `message_bytes` in all (all-gather and reduce-scatter: of the gathered buffer). */
+    /* Its start-up time in seconds and its algorithm bandwidth (message size / time) in bytes/s.
+     * `message_bytes` is the size of the whole buffer, for all-gather and reduce-scatter the
+     * gathered one. */
     void (*cost)(const struct comm_group *group, enum collective collective, enum protocol protocol,
                  double message_bytes, double *latency_s, double *bytes_per_s);
-    /* The share of that bandwidth that is really reached, where NCCL's model is known to be too
-     * optimistic. NCCL chooses without it, so only the calibrated time uses it. NULL: all. */
+    /* The share of this bandwidth that is reached in measurements, where NCCL's model is known to
+     * be too optimistic. NCCL chooses algorithms without it, so only the predicted time uses it.
+     * NULL: 1. */
     double (*reached)(const struct comm_group *group, enum collective collective);
 };
 extern const struct collective_algo collective_algos[];
@@ -86,13 +92,13 @@ struct collective_choice {
     double bytes_per_s;
 };
 
-/* What NCCL would pick; ties go to the first in `collective_algos`. For one rank or no bytes the
- * time is 0 and algo is NULL. */
+/* The algorithm and protocol that NCCL would choose; of equally fast ones the first in
+ * `collective_algos`. For one rank or no bytes the time is 0 and algo is NULL. */
 struct collective_choice collective_choose(const struct comm_group *group,
                                            enum collective collective, double message_bytes);
 
-/* Seconds by the measured curve, or else the calibrated time of the algorithm that NCCL would
- * pick. */
+/* Seconds of a collective: from the measured curve, or else the calibrated time of the algorithm
+ * that NCCL would choose. */
 double collective_s(const struct comm_group *group, enum collective collective,
                     double message_bytes);
 
@@ -101,8 +107,8 @@ double collective_s(const struct comm_group *group, enum collective collective,
  * intra_bytes_per_s. 0 for no bytes or one rank. */
 double point_to_point_s(const struct comm_group *group, double message_bytes);
 
-/* Calibrated seconds of an all-to-all in which each rank sends `message_bytes` in all, its part for
- * itself included. 0 for no bytes or one rank. */
+/* Calibrated seconds of an all-to-all in which each rank sends `message_bytes` in total, including
+ * the part for itself. 0 for no bytes or one rank. */
 double all_to_all_s(const struct comm_group *group, double message_bytes);
 
 #endif

@@ -38,7 +38,7 @@ const char *const collective_names[NUM_COLLECTIVES + 1] = {
     [COLLECTIVE_BROADCAST] = "broadcast",
 };
 
-/* In NCCL's order, which breaks ties. */
+/* The rows are in NCCL's order; of equally fast algorithms the first is chosen. */
 #define TUNING "NCCL 2.30.7 src/graph/tuning.cc"
 const struct collective_algo collective_algos[] = {
     { "tree", "a chain in each node, double binary trees over the nodes",
@@ -151,10 +151,11 @@ double collective_s(const struct comm_group *group, enum collective collective,
     return modelled_s(group, collective, message_bytes);
 }
 
-/* A send starts in 5 us inside a node and in 10 us across the network, the ends of the usual range;
- * latency_factor corrects them. NCCL's channels already stand for about 0.8 of NVLink (24 x 15 of
- * 450 GB/s on H100), which is what a copy between two GPUs reaches; between nodes a rank uses the
- * channels of its own NIC, and NVLink first when the receiver is on another rail. */
+/* The latency of a send is 5 us inside a node and 10 us across the network, the ends of the usual
+ * range; latency_factor corrects them. NCCL's channels together have about 0.8 of NVLink's
+ * bandwidth (24 x 15 of 450 GB/s on H100), which a copy between two GPUs reaches. Between nodes a
+ * rank uses the channels of its own network card; if the receiver is on another rail, the message
+ * first crosses NVLink. */
 static double modelled_message_s(const struct comm_group *group, double message_bytes)
 {
     bool crosses_nodes = group->num_nodes > 1;
@@ -183,9 +184,9 @@ double point_to_point_s(const struct comm_group *group, double message_bytes)
 static const double all_to_all_nic_share = 0.8 / 0.96;
 
 /* NCCL has no algorithm for an all-to-all, so it is modelled as simultaneous sends to each rank.
- * Inside a node the channels carry about 0.8 of NVLink, which is what such exchanges reach. Between
- * nodes a rank has an equal share of its node's NICs for the bytes that leave the node; bytes
- * within the node are faster and overlap. */
+ * Inside a node the channels together have about 0.8 of NVLink's bandwidth, which such exchanges
+ * reach. Between nodes a rank has an equal share of its node's NICs for the bytes that leave the
+ * node; bytes within the node are faster and overlap. */
 double all_to_all_s(const struct comm_group *group, double message_bytes)
 {
     check(group, message_bytes);

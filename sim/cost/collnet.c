@@ -2,14 +2,14 @@
 
 #include <math.h>
 
-/* The network's switches reduce (SHARP), so a message crosses the network once, whatever the number
- * of nodes. Only the Simple protocol exists. */
+/* CollNet: the network's switches reduce (SHARP), so a message crosses the network once for any
+ * number of nodes. It has only NCCL's Simple protocol. */
 static const double direct_intra_latency_s = US(3.7);
 static const double chain_intra_latency_s = US(2.8);
 static const double direct_net_latency_s = US(31.0);
 static const double chain_net_latency_s = US(30.0);
 
-/* "Arity serialization latency", per other rank of the node. */
+/* NCCL's "arity serialization latency", per other rank of the node. */
 static const double arity_latency_s = US(0.4);
 
 /* The most ranks per node for these algorithms [NCCL_MAX_DIRECT_ARITY + 1, device.h]. */
@@ -39,8 +39,8 @@ static double bus_bytes_per_s(const struct comm_group *group)
     return group->num_channels * group->intra_bytes_per_s;
 }
 
-/* All-reduce runs at full speed when each rank has a NIC. With f ranks per NIC it reaches 2/(f + 1)
- * of that [factor -= (factor - 1) / 2], and from Hopper on 0.85 of the result. */
+/* All-reduce runs at full speed if each rank has a network card. With f ranks per card it reaches
+ * 2/(f + 1) of full speed [factor -= (factor - 1) / 2], and on Hopper and later 0.85 of that. */
 static double direct_all_reduce_bytes_per_s(const struct comm_group *group)
 {
     double ranks_per_nic = (double)nccl_ranks_per_node(group) / group->num_channels;
@@ -48,8 +48,8 @@ static double direct_all_reduce_bytes_per_s(const struct comm_group *group)
     return nccl_rates(group)->collnet_efficiency * bus * 0.5;
 }
 
-/* Each rank of a node sends its part by its own NIC and gets the other ranks' parts over the node's
- * links. */
+/* Each rank of a node sends its part over its own network card and gets the other ranks' parts over
+ * the node's links. */
 void collnet_direct_cost(const struct comm_group *group, enum collective collective,
                          enum protocol protocol, double message_bytes, double *latency_s,
                          double *bytes_per_s)
@@ -64,7 +64,7 @@ void collnet_direct_cost(const struct comm_group *group, enum collective collect
                              fmin(group->intra_bytes_per_s, 0.9 * group->inter_bytes_per_s);
 }
 
-/* Data goes along a chain through the ranks of a node to the one at the NIC, and back. */
+/* Data goes along a chain of the node's ranks to the rank with the network card, and back. */
 void collnet_chain_cost(const struct comm_group *group, enum collective collective,
                         enum protocol protocol, double message_bytes, double *latency_s,
                         double *bytes_per_s)

@@ -24,8 +24,8 @@ double gemm_efficiency(const struct profile *profile, enum dtype dtype)
            (dtype_is_quantized(dtype) ? profile->narrow[dtype].efficiency : 1);
 }
 
-/* half_k grows with a type's rate. Loading a tile's first operands takes the same time, in which a
- * type with twice the rate covers twice the inner dimension. */
+/* half_k is proportional to a type's rate: loading a tile's first operands takes the same time for
+ * all types, and a type with twice the rate multiplies twice the inner dimension in that time. */
 static struct gemm_rate gemm_rate(const struct gpu *gpu, const struct profile *profile,
                                   enum dtype dtype)
 {
@@ -69,7 +69,7 @@ static double split_tile_s(const struct gpu *gpu, const struct profile *profile,
     return parts_s + sums_bytes / (profile->memory_efficiency * gpu->memory_bytes_per_s);
 }
 
-/* The time with the best tile and split, which a library's heuristic is assumed to find. */
+/* The time with the best tile and split; the library is assumed to choose these. */
 static double best_tile_s(const struct gpu *gpu, const struct profile *profile,
                           const struct gemm_rate *rate, struct gemm_shape shape)
 {
@@ -142,8 +142,9 @@ static double alignment_efficiency(const struct profile *profile, enum dtype dty
     return is_copied ? sqrt(odd) : odd;
 }
 
-/* `sum_bytes` of `bytes` are of sums that the product adds to. A tile reads and writes its part
- * when its multiplications are done; other tiles hide what they can of that. */
+/* `sum_bytes` of `bytes` belong to a sum to which the product is added. A tile reads and writes its
+ * part of the sum after its multiplications; the multiplications of other tiles overlap part of
+ * this traffic. */
 static double product_s(const struct gpu *gpu, const struct profile *profile, enum dtype dtype,
                         struct gemm_shape shape, double bytes, double sum_bytes)
 {
@@ -168,8 +169,8 @@ double gemm_s(const struct gpu *gpu, const struct profile *profile, enum dtype d
     return product_s(gpu, profile, dtype, (struct gemm_shape){ 1, m, n, k, aligned }, bytes, 0);
 }
 
-/* An op's products. An expert gets any number of tokens, but its rows in memory run along its
- * widths, which are aligned. */
+/* Time of an op's products. The number of an expert's tokens need not be aligned, but its rows in
+ * memory have the lengths of its widths, which are aligned. */
 static double groups_s(const struct gpu *gpu, const struct profile *profile, const struct op *op)
 {
     double aligned = op->region == REGION_EXPERTS
@@ -186,9 +187,9 @@ double traffic_s(const struct gpu *gpu, const struct profile *profile, double by
            kernels * profile->kernel_s;
 }
 
-/* Batched products of unfused attention. The head dimension is the inner dimension of the scores'
- * product and the narrow one of the context's, so a short one wastes part of each tile in both. The
- * time is at least that of the probabilities' traffic. */
+/* Batched products of unfused attention. A short head dimension wastes part of each tile in both
+ * products: it is the inner dimension of the scores' product and the narrow output dimension of the
+ * context's product. The time is at least that of the memory traffic of the probabilities. */
 static double batched_product_s(const struct gpu *gpu, const struct profile *profile,
                                 const struct op *op)
 {
@@ -201,7 +202,8 @@ static double batched_product_s(const struct gpu *gpu, const struct profile *pro
     return larger(op->flops / rate_flops_per_s + profile->kernel_s, memory_s);
 }
 
-/* The kernel's rate falls with short sequences, whose diagonal blocks are half wasted. */
+/* Time of a flash attention kernel. Its rate is lower for short sequences, because half of each
+ * diagonal block is masked. */
 static double flash_s(const struct gpu *gpu, const struct profile *profile,
                       enum attention_kernel attention, const struct op *op)
 {
@@ -224,8 +226,8 @@ double measured_op_s(const struct profile *profile, const struct op *op)
     return kernel ? kernel_s(kernel, size) : -1;
 }
 
-/* One of a product's groups. A device with measured kernels has no grouped ones and runs the groups
- * one after the other. */
+/* One group of a grouped product. Devices with measured kernels have no grouped kernels and run the
+ * groups one after another. */
 static struct op group_of(const struct op *op)
 {
     struct op group = *op;

@@ -7,7 +7,7 @@
 
 enum { MAX_CURVES = 64, MAX_CURVE_POINTS = 40 };
 
-/* One kind beside the collectives: a send and its receive between two ranks. */
+/* A further kind of curve besides the collectives: a send and its receive between two ranks. */
 enum { CURVE_POINT_TO_POINT = NUM_COLLECTIVES, NUM_CURVE_KINDS };
 extern const char *const curve_names[NUM_CURVE_KINDS + 1];
 
@@ -16,17 +16,17 @@ struct curve_point {
     double log_bytes, log_s;
 };
 
-/* One collective over groups of one size on one fabric. */
+/* The curve of one collective over groups of one size on one fabric. */
 struct curve {
     int collective; /* enum collective, or CURVE_POINT_TO_POINT */
     int num_ranks, num_nodes;
-    char fabric[32]; /* the fabric the traffic crosses, named as in the cluster's level */
-    int num_points;  /* at least one; their sizes rise */
+    char fabric[32]; /* the fabric of the links, named as in the cluster's level */
+    int num_points;  /* at least one, in ascending order of size */
     struct curve_point points[MAX_CURVE_POINTS];
 };
 
-/* Seconds for a message: between two points log time is linear in log size; outside their range,
- * the time of the nearer end. */
+/* Seconds for a message: between two points log time is linear in log size; outside the measured
+ * range it is the time of the nearest point. */
 double curve_s(const struct curve *curve, double message_bytes);
 
 /* Reads and writes an object of a profile's "collectives". */

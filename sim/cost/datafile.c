@@ -37,7 +37,7 @@ static void listing_release(struct listing *listing)
     free(listing->names);
 }
 
-/* The file of that name; NULL: none. */
+/* The file with that name; NULL if there is none. */
 static const char *listing_find(const struct listing *listing, const char *name)
 {
     for (size_t i = 0; i < listing->count; i++)
@@ -177,7 +177,7 @@ static bool check_sources(const struct field *fields, size_t n, const json_t *so
     return ok;
 }
 
-/* Residuals are for people only, so they just have to be an object. */
+/* Residuals are not read by the program, so they only have to be an object. */
 static bool check_residuals(const json_t *residuals, struct err *err)
 {
     return !residuals || json_is_object(residuals) ||

@@ -5,16 +5,16 @@
 
 #include <math.h>
 
-/* Measured rates of a library's kernels, in GB/s that one rank sends. The bytes are those of 16-bit
- * values. Within NVLink a token counts once for each rank that it goes to, over the network once
- * for each node; the sender's own rank or node counts too. */
+/* Measured rates of a library's kernels, in GB/s sent by one rank. Bytes are counted as if values
+ * had 16 bits. Within NVLink a token counts once per rank to which it is sent, over the network
+ * once per node; the sender's own rank or node is included. */
 struct dispatch_rate {
     enum dispatcher_kind of;
     enum gpu_arch arch;
     bool over_nodes;
     int ranks;
     double dispatch_gb_per_s, combine_gb_per_s;
-    double link_gb_per_s; /* NVLink of the GPU on which the rate was measured */
+    double link_gb_per_s; /* NVLink bandwidth of the GPU on which the rate was measured */
 };
 
 /* DeepEP's Hopper rows are from DeepEP@dd758ca docs/legacy.md (V1; 4,096 tokens of 7168 values;
@@ -100,7 +100,7 @@ static double all_gather_cost_s(const struct comm_group *group, const struct dis
 
 /* Each token is sent once to each distinct rank or, over nodes, once to each distinct node. NVLink
  * then forwards it to the node's ranks; that is faster than the network and costs nothing here.
- * Without measured rates for the GPU, NCCL's time for as many bytes is taken. */
+ * Without measured rates for the GPU, the time of NCCL's all-to-all for the same bytes is used. */
 static double tokens_cost_s(enum dispatcher_kind kind, const struct comm_group *group,
                             const struct dispatch *dispatch)
 {

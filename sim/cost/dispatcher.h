@@ -1,5 +1,5 @@
-/* sim/cost/dispatcher.h - how rows travel to the ranks of their experts and back. A row is a
- * token's activations on the way to one of the experts that it chose.
+/* sim/cost/dispatcher.h - time to send rows to the ranks of their experts and back. A row is a
+ * token's activations for one of the experts that it is routed to.
  *
  * Libraries differ in their messages and rates. NCCL's all-to-all sends a row for every choice of a
  * token; DeepEP and hybrid-EP send a token once to each rank or node that needs it. The rates of
@@ -18,22 +18,22 @@ enum dispatcher_kind {
     NUM_DISPATCHERS
 };
 
-/* What one rank exchanges: all its rows on the way to the experts (dispatch), or the experts'
- * outputs on the way back (combine). */
+/* The data that one rank exchanges: all its rows on the way to the experts (dispatch), or the
+ * experts' outputs on the way back (combine). */
 struct dispatch {
-    double row_bytes; /* of one row */
+    double row_bytes; /* bytes per row */
     double rows;      /* rows that the busiest rank exchanges: tokens x experts per token */
     struct expert_choice choice;
     bool is_combine;
-    bool waits; /* the host must read how many rows arrive before it can go on */
+    bool waits; /* the host must read the number of arriving rows before it can go on */
 };
 
 struct dispatcher {
-    const char *name; /* "deepep" */
+    const char *name; /* such as "deepep" */
     const char *summary;
     const char *source;
     double (*cost_s)(const struct comm_group *group, const struct dispatch *dispatch);
-    bool sends_tokens; /* sends the token itself, so no copy is made first for each chosen expert */
+    bool sends_tokens; /* sends each token itself, so it is not first copied once per expert */
     bool sorts;        /* rows arrive in the experts' order */
     int sms;           /* multiprocessors that a transfer takes from compute */
     double sync_s;     /* time until the host has read the counts of rows */

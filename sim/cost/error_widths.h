@@ -1,20 +1,20 @@
-/* sim/cost/error_widths.h - how far off predictions of a software family are, by part of a step's
+/* sim/cost/error_widths.h - errors of predictions for a software stack, by part of a step's
  * time. */
 #ifndef SIM_COST_ERROR_WIDTHS_H
 #define SIM_COST_ERROR_WIDTHS_H
 
 #include "base/field.h"
 
-/* Half widths in log time, out of sample, of the 90 % interval of a step that consists of one part
- * alone. A step's half width is sqrt(sum of (share x width)^2), with `common` at share 1, as the
- * errors of parts are taken as independent. */
+/* Half widths of 90 % intervals in log time, from runs outside the fit. Each is that of a step that
+ * consists of only one part. The errors of parts are assumed independent, so a step's half width is
+ * sqrt(sum of (share x width)^2), with a share of 1 for `common`. */
 struct error_widths {
     double common;
-    double compute; /* products, attention and memory traffic, with recompute */
+    double compute; /* matrix products, attention and memory traffic, also of recompute */
     double tensor, context, pipeline, bubble;
     double data; /* exposed collectives of data and expert groups */
     double optimizer;
-    double other; /* host, stragglers */
+    double other; /* host overhead, stragglers */
 };
 
 enum { NUM_ERROR_PARTS = sizeof(struct error_widths) / sizeof(double) };

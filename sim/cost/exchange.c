@@ -36,7 +36,7 @@ static struct wires wires_of(const struct system *system, const struct plan *pla
 
 /* --- messages ------------------------------------------------------------------------------ */
 
-/* A group of two data ranks, in different nodes if `crosses`. */
+/* A group of two data ranks, on different nodes if `crosses`. */
 static struct comm_group pair_of(const struct wires *wires, bool crosses)
 {
     struct rank_group data = plan_group(wires->plan, DATA_RANKS);
@@ -50,9 +50,10 @@ static double nics_per_gpu(const struct wires *wires)
     return nics > 0 ? nics : 1;
 }
 
-/* Time of `count` messages that a rank sends one after another to other nodes, while all ranks of
- * its node together send `flows`. point_to_point_s gives a rank its share of the node's NICs as if
- * every rank sent. With fewer senders each gets a larger share, but at most one NIC. */
+/* Time of `count` messages that a rank sends one after another to other nodes, while the ranks of
+ * its node together send `flows` messages at a time. point_to_point_s assumes that every rank of
+ * the node sends and gives each an equal share of the network cards. With fewer senders each gets a
+ * larger share, at most one card. */
 static double crossing_s(const struct wires *wires, double count, double flows, double bytes)
 {
     if (count <= 0)
@@ -71,7 +72,7 @@ static double inside_s(const struct wires *wires, double count, double bytes)
     return count * point_to_point_s(&pair, bytes);
 }
 
-/* Distance, in ranks of the job, between members `hop` places apart. */
+/* Distance, in ranks of the job, between members whose indices differ by `hop`. */
 static long long distance(const struct wires *wires, const struct exchange_phase *phase, int hop)
 {
     return (long long)hop * phase->stride * wires->stride;
@@ -114,8 +115,8 @@ static double peers_s(const struct wires *wires, const struct exchange_phase *ph
 
 /* --- sums ---------------------------------------------------------------------------------- */
 
-/* Whether a member whose index is a multiple of `every` and the member `hop` places on can be in
- * different nodes. */
+/* Whether a member whose index i is a multiple of `every` can be on a different node than member i
+ * + `hop`. */
 static bool crosses(const struct wires *wires, const struct exchange_phase *phase, int hop,
                     int every)
 {
@@ -127,8 +128,8 @@ static bool crosses(const struct wires *wires, const struct exchange_phase *phas
     return false;
 }
 
-/* Time of one message between members `hop` places apart. Each group with ranks on a node has one
- * message that leaves the node. */
+/* Time of one message between members whose indices differ by `hop`. Each group with ranks on a
+ * node sends one message that leaves the node. */
 static double hop_s(const struct wires *wires, const struct exchange_phase *phase, int hop,
                     int every, double bytes)
 {
@@ -146,7 +147,7 @@ static double ring_s(const struct wires *wires, const struct exchange_phase *pha
     return rounds * hop_s(wires, phase, 1, 1, phase->bytes / phase->size);
 }
 
-/* In round k, members 2^k apart exchange; then the rounds run in reverse. */
+/* In round k, members at distance 2^k exchange messages; then the rounds run in reverse order. */
 static double tree_s(const struct wires *wires, const struct exchange_phase *phase)
 {
     double up_s = 0;
@@ -155,8 +156,9 @@ static double tree_s(const struct wires *wires, const struct exchange_phase *pha
     return 2 * up_s;
 }
 
-/* A server receives a part from each other member, then sends one to each. A node's NICs carry the
- * larger of what arrives at its servers and what its members send to other nodes' servers. */
+/* A server receives one part from each other member, then sends one to each. The time of a node's
+ * network cards is determined by the larger of two amounts: bytes that arrive at its servers, and
+ * bytes that its members send to servers on other nodes. */
 static double servers_s(const struct wires *wires, const struct exchange_phase *phase)
 {
     double part_bytes = phase->bytes / phase->peers;
@@ -230,9 +232,9 @@ static double averaging_bytes(const struct exchange_phases *phases)
     return 0;
 }
 
-/* Late gradients are copied three times in a step: this step's gradients to the buffer that is
- * summed during the next step, the finished sum to the queue of waiting gradients, and the oldest
- * of the queue to the update. Each copy reads and writes. */
+/* Memory traffic of late gradients (exchange=async). Each step makes three copies, which each read
+ * and write: its gradients to the buffer that is summed during the next step, the finished sum to
+ * the queue of waiting gradients, and the oldest gradients of the queue to the update. */
 static double late_traffic_bytes(const struct exchange_load *load)
 {
     enum { COPIES = 3 };
@@ -274,8 +276,8 @@ static int num_groups(const struct wires *wires)
     return group > 0 ? wires->ranks.count / group : wires->ranks.count;
 }
 
-/* The mean over steps. The share `averaging` of them averages over all ranks, and a gossip graph
- * that changes goes through all its turns. */
+/* The mean over steps. A share `averaging` of them averages over all ranks, and a gossip graph that
+ * changes from step to step goes through its whole cycle. */
 struct exchange_cost exchange_cost(const struct system *system, const struct plan *plan,
                                    const struct exchange_load *load, double averaging)
 {
@@ -290,10 +292,10 @@ struct exchange_cost exchange_cost(const struct system *system, const struct pla
     return mean;
 }
 
-/* Counts the compressor's copies; late gradients, both waiting and being summed; the messages of
- * all ranks if gradients are all-gathered; for a robust rule, all ranks' gradients of one part; for
- * gossip, the weights of all neighbours and, if averaging runs beside the backward, the average to
- * which the update is added. */
+/* The sum of these buffers, as far as the method has them: the compressor's copies; late gradients
+ * that wait or are being summed; the messages of all ranks if gradients are all-gathered; for a
+ * robust rule, all ranks' gradients of one part; for gossip, the weights of all neighbours and, if
+ * averaging overlaps the backward, the average to which the update is added. */
 double exchange_memory_bytes(const struct system *system, const struct plan *plan,
                              const struct exchange_load *load)
 {

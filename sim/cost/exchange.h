@@ -13,14 +13,15 @@ struct exchange_ranks exchange_ranks(const struct system *system, const struct p
 /* The mean time per step to exchange a load. `averaging` is the share of steps that average over
  * all ranks (averaging_share). */
 struct exchange_cost {
-    double gradients_s; /* of messages with gradients */
-    double weights_s;   /* of messages with weights */
-    double memory_s;    /* in device memory: messages made and read, weights averaged */
+    double gradients_s; /* time of messages with gradients */
+    double weights_s;   /* time of messages with weights */
+    /* time of device memory traffic: writing and reading messages, averaging weights */
+    double memory_s;
 };
 struct exchange_cost exchange_cost(const struct system *system, const struct plan *plan,
                                    const struct exchange_load *load, double averaging);
 
-/* Bytes that a rank keeps for the exchange from step to step, with its message buffers. */
+/* Bytes that a rank keeps for the exchange between steps, including message buffers. */
 double exchange_memory_bytes(const struct system *system, const struct plan *plan,
                              const struct exchange_load *load);
 

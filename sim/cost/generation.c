@@ -5,7 +5,7 @@
 #define MIB(x)      ((x)*1024.0 * 1024.0)
 #define GB_PER_S(x) ((x)*1e9)
 
-/* Turing counts as Volta, as it does in NCCL's tables. */
+/* Turing GPUs are "volta", as in NCCL's tables. */
 const char *const arch_names[NUM_GPU_ARCHS + 1] = { "volta", "ampere", "hopper", "blackwell",
                                                     NULL };
 
@@ -13,10 +13,10 @@ const char *const attention_names[NUM_ATTENTION_KERNELS + 1] = { "unfused", "fla
                                                                  "flash3", NULL };
 
 /* FlashAttention 2 needs Ampere, FlashAttention 3 Hopper (flash-attention, README); Volta and
- * Turing run neither. Workspaces of cuBLAS and Transformer Engine are 32 MiB each on Hopper and
- * newer; before, Transformer Engine's is 4 MiB (Megatron-LM's golden values differ by exactly 28
- * MiB; PyTorch, CUBLAS_WORKSPACE_CONFIG). Before Blackwell, 8-bit products read both operands along
- * the inner dimension (cuBLAS, "TN" format). Multicast came with Hopper's NVSwitch. Before
+ * Turing can run neither. Workspaces of cuBLAS and Transformer Engine are 32 MiB each on Hopper and
+ * newer; on older GPUs Transformer Engine's is 4 MiB (Megatron-LM's golden values differ by exactly
+ * 28 MiB; PyTorch, CUBLAS_WORKSPACE_CONFIG). Before Blackwell, 8-bit products read both operands
+ * along the inner dimension (cuBLAS, "TN" format). Multicast came with Hopper's NVSwitch. Before
  * Blackwell, Megatron-LM asks for one hardware queue (megatron/training/arguments.py). Dispatchers
  * were measured on Hopper and Blackwell only (sim/cost/dispatcher.c). */
 const struct generation generations[NUM_GPU_ARCHS] = {

@@ -1,14 +1,15 @@
-/* sim/cost/generation.h - what differs between generations of GPUs, one row each.
+/* sim/cost/generation.h - properties that differ between generations of GPUs, one row per
+ * generation.
  *
- * A GPU's file names its generation; rates, sizes and power are the file's own. A new generation is
- * a name in the enum and a row in generation.c. */
+ * A GPU's file names its generation and has its own rates, sizes and power. To add a generation,
+ * add a name to the enum and a row in generation.c. */
 #ifndef SIM_COST_GENERATION_H
 #define SIM_COST_GENERATION_H
 
 #include <stdbool.h>
 
 enum gpu_arch { ARCH_VOLTA, ARCH_AMPERE, ARCH_HOPPER, ARCH_BLACKWELL, NUM_GPU_ARCHS };
-extern const char *const arch_names[NUM_GPU_ARCHS + 1]; /* "volta" ..., NULL-terminated */
+extern const char *const arch_names[NUM_GPU_ARCHS + 1]; /* such as "volta"; NULL-terminated */
 
 enum attention_kernel {
     ATTENTION_UNFUSED,
@@ -17,13 +18,13 @@ enum attention_kernel {
     ATTENTION_FLASH3,
     NUM_ATTENTION_KERNELS
 };
-extern const char *const attention_names[NUM_ATTENTION_KERNELS + 1]; /* "unfused", "flash1" ... */
+extern const char *const attention_names[NUM_ATTENTION_KERNELS + 1]; /* such as "flash1" */
 
 /* NCCL's tables distinguish groups on one node, on two, and on more. */
 enum { NUM_NODE_CLASSES = 3 };
 
-/* The most that a channel carries in NCCL 2.30.7's own model (src/graph/tuning.cc; NCCL's names
- * stand beside). */
+/* The largest bandwidths of a channel in NCCL 2.30.7's own model (src/graph/tuning.cc; each comment
+ * has NCCL's name). */
 struct nccl_rates {
     double ll_bytes_per_s[NUM_NODE_CLASSES];         /* llMaxBws */
     double ring_ll128_bytes_per_s;                   /* perChMaxRingLL128Bws */
@@ -37,13 +38,16 @@ struct nccl_rates {
 };
 
 struct generation {
-    enum attention_kernel attention; /* the newest fused kernel it can run; UNFUSED: none */
-    double workspace_bytes;          /* of cuBLAS and Transformer Engine */
-    bool reads_either_way;           /* 8-bit products read one copy along rows or columns */
-    bool scales_blocks;              /* its matrix units apply one scale per block of values */
-    bool shares_queue;               /* kernels and transfers overlap only in one hardware queue:
-                                        CUDA_DEVICE_MAX_CONNECTIONS=1 */
-    enum gpu_arch dispatches_as;     /* whose measured rates of experts' rows stand for it */
+    /* the newest fused attention kernel it can run; UNFUSED: none */
+    enum attention_kernel attention;
+    double workspace_bytes; /* workspaces of cuBLAS and Transformer Engine */
+    /* 8-bit products can read one copy of an operand along rows and along columns */
+    bool reads_either_way;
+    bool scales_blocks; /* its matrix units apply one scale per block of values */
+    bool shares_queue;  /* kernels and transfers overlap only in one hardware queue:
+                           CUDA_DEVICE_MAX_CONNECTIONS=1 */
+    /* the generation whose measured rates of expert dispatch are used */
+    enum gpu_arch dispatches_as;
     struct nccl_rates nccl;
 };
 extern const struct generation generations[NUM_GPU_ARCHS]; /* indexed by enum gpu_arch */

@@ -1,11 +1,10 @@
-/* sim/cost/hardware.h - what training runs on: GPU, cluster, profile, stack.
+/* sim/cost/hardware.h - the hardware and software of a training run: GPU, cluster, profile, stack.
  *
- * Four sorts of file, so that datasheet, topology, measurement and software never mix:
- *   GPU      calibration/hardware/   datasheet numbers; never edited to match a run
- *   cluster  calibration/clusters/   groups of equal nodes and their network levels
- *   profile  calibration/profiles/   the share of the datasheet that a GPU and its fabric reach
- *   stack    calibration/stacks/     a software family: its fusion, overlap, launching and memory
- * Each is loaded by name (file name or alias) or by path. */
+ * Each is described by a file of its own: GPU      calibration/hardware/   datasheet numbers, never
+ *   fitted cluster  calibration/clusters/   groups of equal nodes and their network levels profile
+ *   calibration/profiles/   measured efficiencies of a GPU and its links, relative to the datasheet
+ *   stack calibration/stacks/     a training software: its fused kernels, overlap, launching and
+ * memory A file is loaded by name (file name or alias) or by path. */
 #ifndef SIM_COST_HARDWARE_H
 #define SIM_COST_HARDWARE_H
 
@@ -22,13 +21,15 @@
 #include "sim/cost/provenance.h"
 
 struct gpu {
-    char name[48]; /* "a100-80g-sxm" */
+    char name[48]; /* such as "a100-80g-sxm" */
     char source[256];
-    char words[6][40]; /* aliases, also the names in measured rows: "A100-80GB-SXM" */
+    char words[6][40]; /* aliases, also the names in measured rows, such as "A100-80GB-SXM" */
     int arch;          /* enum gpu_arch */
-    char die[24];      /* "gh100": GPUs with the same die share its measurements; "": not stated */
-    double memory_bytes; /* in a search's own copy: the largest peak that its plans may have */
-    /* usable by programs: what nvidia-smi shows less the driver's part; 0: all */
+    /* such as "gh100"; GPUs with the same die share measurements; "": not stated */
+    char die[24];
+    /* capacity; in a search's copy of the GPU, the largest peak that a plan may have */
+    double memory_bytes;
+    /* memory that programs can use: what nvidia-smi shows minus the driver's part; 0: all */
     double usable_bytes;
     double memory_bytes_per_s;
     int num_sms;
@@ -37,31 +38,38 @@ struct gpu {
     double power_w;
     double pcie_bytes_per_s;             /* host link, one direction */
     double mtbf_s;                       /* mean time between failures of one GPU */
-    double peak_flops_per_s[NUM_DTYPES]; /* dense; 0: not supported */
+    double peak_flops_per_s[NUM_DTYPES]; /* for dense matrix products; 0: not supported */
 };
 
 enum { MAX_LEVELS = 6 };
 
-/* One network level, innermost first: levels[0] joins the GPUs of a node. */
+/* One network level. Levels are ordered from the innermost: levels[0] connects the GPUs of a
+ * node. */
 struct level {
     char name[24];
-    int size;           /* members of the level below that one unit of this level joins */
-    char fabric[32];    /* "nvswitch3", "ib-hdr" ...; "pcie..." and "mesh" change the model, and
-                           measured curves must have the same */
-    double bytes_per_s; /* one direction: of a GPU (levels[0]), of a NIC (above) */
+    /* number of units of the level below that one unit of this level connects */
+    int size;
+    /* such as "nvswitch3" or "ib-hdr". Names that begin with "pcie" and "mesh" have models of
+     * their own; measured curves apply to the fabric that they name */
+    char fabric[32];
+    double bytes_per_s; /* one direction; levels[0]: per GPU, other levels: per network card */
     double latency_s;
-    bool in_network_reduction; /* NVLS within a node, SHARP above */
-    double nics_per_gpu;       /* above levels[0]; may be a fraction when GPUs share a NIC */
-    double efficiency; /* above levels[0]: share of bandwidth that colliding flows leave; 0: all */
+    /* the switches can reduce: NVLS within a node, SHARP on higher levels */
+    bool in_network_reduction;
+    double nics_per_gpu; /* not for levels[0]; a fraction if GPUs share a network card */
+    /* not for levels[0]: share of bandwidth that is left when flows collide; 0: all */
+    double efficiency;
     double oversubscription; /* >= 1: traffic that leaves a block of `size` gets 1/oversubscription
                                 of the bandwidth */
-    int channels;            /* NCCL's ring channels of a node; 0: two, or one per NIC */
-    double channel_bytes_per_s;    /* of one channel; 0: bytes_per_s / channels */
+    /* NCCL's ring channels per node; 0: two, or one per network card if that is more */
+    int channels;
+    double channel_bytes_per_s;    /* bandwidth of one channel; 0: bytes_per_s / channels */
     int nvls_channels;             /* 0: no NVLS */
-    double nvls_intra_bytes_per_s; /* NCCL's bwIntra of an NVLS channel */
+    double nvls_intra_bytes_per_s; /* bandwidth of an NVLS channel within a node (NCCL's bwIntra) */
     double spread;                 /* standard deviation of one transfer's time, relative */
-    double link_bytes_per_s; /* levels[0] of a mesh: bandwidth of the one link between two members;
-                                0: no mesh, switches give any two members the whole bandwidth */
+    /* levels[0] of a mesh: bandwidth of the link between two GPUs; 0: switches, which give any
+     * two GPUs the whole bandwidth */
+    double link_bytes_per_s;
 };
 
 struct cluster {
@@ -70,11 +78,12 @@ struct cluster {
     char summary[160];
     char gpu_name[48];
     char profile_name[48];
-    char stack_name[48]; /* stack that the file names; "": none */
+    char stack_name[48]; /* stack that the cluster's file names; "": none */
     int num_nodes;       /* 0: as many as --gpus asks for */
-    int segment; /* GPUs of a node or rack that a job uses if no plan divides evenly over all of
-                    them; 0: all */
-    int gpus_per_host; /* when levels[0] joins several hosts; 0: a node is a host */
+    /* number of GPUs of a node or rack that a job uses if no plan divides evenly over all of
+     * them; 0: all */
+    int segment;
+    int gpus_per_host; /* set if levels[0] connects several hosts; 0: a node is a host */
     int num_levels;
     struct level levels[MAX_LEVELS];
     bool amd_cpu;               /* NCCL's model has other latencies for AMD CPUs */
@@ -85,7 +94,7 @@ struct cluster {
     double
         host_mtbf_s;   /* mean time between failures of a host without its GPUs, and of its links */
     double hosts_lost; /* mean number of hosts that a hardware failure takes out; >= 1 */
-    double repair_s;   /* time until a failed host is back */
+    double repair_s;   /* time until a failed host can be used again */
 };
 
 /* A tile shape of matrix products, with its speed relative to the best. */
@@ -95,7 +104,7 @@ struct gemm_tile {
 };
 enum { MAX_GEMM_TILES = 8, MAX_GEMM_POINTS = 1024, MAX_FITTED = 1024 };
 
-/* A measured product: corrects the tile model near its shape. */
+/* A measured matrix product. It corrects the tile model for shapes near its own. */
 struct gemm_point {
     double m, n, k, flops_per_s;
 };
@@ -106,20 +115,21 @@ struct attention_rate {
     double forward_efficiency, backward_efficiency, half_seq;
 };
 
-/* How much other programs disturbed a calibration, and the error of its predictions of held-out
+/* How much other programs disturbed a calibration, and the error of its predictions for held-out
  * steps. */
 struct disturbance {
     /* smallest share of its core that a rank got while ops and steps were timed */
     double core_share;
     double held_out_error; /* largest |log(predicted / measured)|; 0: nothing was held out */
-    double waited_s;       /* time waited for a quiet machine beforehand */
+    /* time that the calibration waited for an idle machine before it began */
+    double waited_s;
 };
 
 /* Rates of matrix products in a type with fewer than 16 bits. */
 struct narrow_rate {
     double efficiency; /* share of the type's peak that is reached, relative to gemm_efficiency; 0:
                           not known */
-    /* as gemm_half_k; 0: the k that has as many bytes as gemm_half_k has in 16 bits */
+    /* as gemm_half_k; 0: the k that takes as many bytes as gemm_half_k in 16 bits */
     double half_k;
 };
 
@@ -131,37 +141,47 @@ struct profile {
     bool is_missing; /* no profile exists and values are placeholders, so that memory can be
                         predicted but no time */
     struct provenance provenance;
-    bool is_disturbed; /* by other programs; error_log is then the error of the held-out steps */
+    /* other programs disturbed the measurement; error_log is then the error of the held-out
+     * steps */
+    bool is_disturbed;
     struct disturbance disturbed;
     double gemm_efficiency; /* share of peak with a long inner dimension, in short runs */
-    double sustained;       /* share of the short-run product rate that the power limit sustains */
+    /* share of the short-run rate of products that the power limit allows permanently */
+    double sustained;
     double power_w; /* power limit at which rates were measured (sim/cost/power.h); 0: not stated */
     double gemm_half_k; /* inner dimension at which half of gemm_efficiency is reached */
-    struct narrow_rate narrow[NUM_DTYPES]; /* of products of fewer than 16 bits */
-    double gemm_unaligned_efficiency; /* share of the rate left when a dimension is no multiple of
-                                         16 bytes */
-    double gemm_memory_efficiency;    /* share of memory bandwidth a thin product reaches */
-    double gemm_sum_exposed;          /* share of the traffic of added-to sums that is not hidden */
+    struct narrow_rate narrow[NUM_DTYPES]; /* rates of products in types with fewer than 16 bits */
+    /* share of the rate that is reached if a dimension is no multiple of 16 bytes */
+    double gemm_unaligned_efficiency;
+    /* share of memory bandwidth that a product with one small dimension reaches */
+    double gemm_memory_efficiency;
+    /* exposed share of the memory traffic of sums to which a product is added */
+    double gemm_sum_exposed;
     double batched_gemm_efficiency; /* share of peak that the products of unfused attention (scores,
                                        context) reach */
-    double batched_gemm_half_dim;   /* head dimension at which half of that is reached */
-    double unaligned_efficiency; /* share of that rate left when a head's row is no multiple of 16
-                                    bytes */
-    double memory_efficiency;    /* share of memory bandwidth that large pointwise kernels reach */
+    /* head dimension at which half of batched_gemm_efficiency is reached */
+    double batched_gemm_half_dim;
+    /* share of this rate that is reached if a head's row is no multiple of 16 bytes */
+    double unaligned_efficiency;
+    double memory_efficiency; /* share of memory bandwidth that large pointwise kernels reach */
     double kernel_s; /* shortest time from the start of a queued kernel to the start of the next */
-    double host_copy_efficiency; /* share of the host link reached each way, with both ways busy */
+    /* share of the host link that is reached in each direction, with both in use */
+    double host_copy_efficiency;
     double intra_bandwidth_factor,
-        intra_latency_factor; /* measured over NCCL's model, within a node */
-    double inter_bandwidth_factor, inter_latency_factor; /* ... between nodes */
-    double expert_wait_s; /* of an all-to-all of experts' rows between nodes, beside its messages */
+        /* measured time or bandwidth divided by that of NCCL's model, within a node */
+        intra_latency_factor;
+    double inter_bandwidth_factor, inter_latency_factor; /* the same between nodes */
+    /* waiting of an all-to-all of experts' rows between nodes, added to the time of its messages */
+    double expert_wait_s;
     double overlap_compute_slowdown; /* factor on compute time while a collective runs */
     double overlap_comm_slowdown;
-    double chip_spread;  /* standard deviation of sustained speed between chips */
-    double pass_spread;  /* relative standard deviation of one chip's passes over a chunk */
-    double drift_s;      /* variance of a rank's compute time per second: see drift_wait_s */
-    double error_log;    /* half width of the 90 % interval, in log time, out of sample */
-    double source_error; /* half width of the shift (in log time) that all runs of a GPU that was
-                            never measured have in common */
+    double chip_spread; /* standard deviation of sustained speed between chips */
+    double pass_spread; /* relative standard deviation of one chip's passes over a chunk */
+    /* variance of a rank's compute time per second of compute (drift_wait_s) */
+    double drift_s;
+    double error_log; /* half width of the 90 % interval in log time, for runs outside the fit */
+    /* half width, in log time, of the common shift of all runs on a GPU that was never measured */
+    double source_error;
     struct attention_rate attention[NUM_ATTENTION_KERNELS]; /* [ATTENTION_UNFUSED] is not used */
     int num_gemm_tiles;
     struct gemm_tile gemm_tiles[MAX_GEMM_TILES];
@@ -170,9 +190,10 @@ struct profile {
     int num_kernels;
     struct kernel *kernels; /* measured ops, used instead of the formulas; owned */
     int num_curves;
-    struct curve *curves; /* of collectives; owned */
-    int num_fitted;       /* measured rows that constants were fitted on: row ids, or the source of
-                             several rows */
+    struct curve *curves; /* measured times of collectives; owned */
+    /* measured rows on which constants were fitted: row ids, or the name of a source of several
+     * rows */
+    int num_fitted;
     char (*fitted)[40];
 };
 
@@ -181,8 +202,8 @@ extern const char *const overlap_names[NUM_OVERLAPS + 1];
 
 enum launch { LAUNCH_EAGER, LAUNCH_GRAPHS, LAUNCH_PASSES };
 
-/* When gradients that ZeRO shards are reduced: after each microbatch, or once per step, with the
- * whole gradients kept until then. */
+/* When sharded gradients (ZeRO-2 and 3) are reduced. REDUCED: after each microbatch. NO_SYNC: once
+ * per step, with whole gradients kept until then. */
 enum accumulate { ACCUMULATE_REDUCED, ACCUMULATE_NO_SYNC };
 /* Which pipeline stages reduce the gradients of a chunk in buckets; the other stages reduce a whole
  * chunk at once. */
@@ -190,50 +211,53 @@ enum pipeline_buckets { PIPELINE_BUCKETS_NONE, PIPELINE_BUCKETS_FIRST, PIPELINE_
 
 /* When and how the host launches kernels, and its other overheads. */
 struct stack_host {
-    int launch;            /* enum launch */
-    bool launches_ahead;   /* launches run ahead of the GPU, also across layers and during a
-                              collective */
-    double issue_s;        /* time to launch one kernel, eager */
-    double graph_kernel_s; /* instead of issue_s when launch is graphs: time from one kernel to the
-                              next */
-    double checkpoint_s;   /* time to save and restore the state of a recomputed layer */
-    double microbatch_s;   /* overhead of one forward and backward of a chunk */
-    double step_s;         /* overhead and logging per step */
+    int launch; /* enum launch */
+    /* the host launches kernels ahead of the GPU, also across layers and during a collective */
+    bool launches_ahead;
+    double issue_s; /* time to launch one kernel without graphs */
+    /* replaces issue_s if kernels are launched as graphs: time from one kernel to the next */
+    double graph_kernel_s;
+    double checkpoint_s; /* time to save and restore the state of a recomputed layer */
+    double microbatch_s; /* overhead of one forward and backward of a chunk */
+    double step_s;       /* overhead and logging per step */
 };
 
-/* The type in which gradients of 16-bit weights are kept when a plan does not say: fp32, or the
- * weights' own type. */
+/* The data type of the gradients of 16-bit weights if the plan does not state it: fp32, or that of
+ * the weights. */
 enum main_gradients { MAIN_GRADIENTS_FP32, MAIN_GRADIENTS_OWN };
-/* The rank whose memory the logs of a software family show: one of the stage with the most memory,
- * or of the last stage. */
+/* The rank whose memory the logs of a stack show: one of the stage with the most memory, or one of
+ * the last stage. */
 enum logged_stage { LOGGED_MOST, LOGGED_LAST };
 
-/* Memory beside a model's state and activations. */
+/* Memory in addition to a model's state and activations. */
 struct stack_memory {
-    double allocator_slack; /* fragments: reserved / allocated - 1 */
+    double allocator_slack; /* fragmentation: reserved / allocated - 1 */
     double error;           /* half width of the 90 % interval of log(peak / predicted) */
     double context_bytes;   /* CUDA context, kernels, workspaces of libraries */
-    double graph_bytes;     /* pools of captured graphs, when launch is graphs */
+    double graph_bytes;     /* pools of captured graphs, if kernels are launched as graphs */
     int main_gradients;     /* enum main_gradients */
-    bool low_gradients;   /* gradients in the weights' type stay beside the fp32 ones to which they
-                             are added */
-    bool frees_gradients; /* gradients are freed after the optimizer; else their buffers stay all
-                             the time */
-    bool shards_are_master; /* ZeRO-3 shards the fp32 master weights and narrows them when it
-                               gathers them */
-    bool connects_groups;   /* opens a communicator for each group of ranks, connected for all
-                               algorithms */
-    double logits_bytes;    /* bytes held per logit at the loss */
-    int logits_rows;        /* most rows of logits computed at once; 0: all */
+    /* gradients in the weights' type are kept in addition to the fp32 gradients to which they
+     * are added */
+    bool low_gradients;
+    /* gradients are freed after the optimizer; otherwise their buffers stay allocated */
+    bool frees_gradients;
+    /* ZeRO-3 shards the fp32 master weights and converts them to 16 bits when it gathers them */
+    bool shards_are_master;
+    /* each group of ranks has a communicator whose buffers for all algorithms are allocated */
+    bool connects_groups;
+    double logits_bytes; /* bytes held per logit at the loss */
+    int logits_rows;     /* most rows of logits computed at once; 0: all */
 };
 
 /* How gradients are reduced and shards gathered. */
 struct stack_shards {
-    double bucket_bytes;       /* gradient bucket for overlapped reductions; 0: a whole chunk */
-    int pipeline_buckets;      /* enum pipeline_buckets */
-    int layer_messages;        /* collectives in which a layer's parameters are gathered (ZeRO-3) */
+    double bucket_bytes;  /* gradient bucket for overlapped reductions; 0: a whole chunk */
+    int pipeline_buckets; /* enum pipeline_buckets */
+    /* number of collectives in which a layer's parameters are gathered (ZeRO-3) */
+    int layer_messages;
     double message_per_rank_s; /* host time of each message, per member of the group */
-    bool copies;       /* parameters are sharded one by one, which costs copies: shard_copies() */
+    /* each parameter is sharded by itself, which needs copies (shard_copies()) */
+    bool copies;
     bool reshard;      /* ZeRO-3 drops a layer's weights after its forward */
     int prefetch;      /* layers that ZeRO-3 gathers ahead of the running one */
     int accumulate;    /* enum accumulate */
@@ -246,7 +270,7 @@ struct stack_shards {
 enum checkpointing { CHECKPOINT_BLOCKING, CHECKPOINT_ASYNC, CHECKPOINT_MEMORY, NUM_CHECKPOINTING };
 extern const char *const checkpointing_names[NUM_CHECKPOINTING + 1];
 
-/* How often the software fails, and the time that any failure costs beside lost work and
+/* How often the software fails, and the time that a failure costs in addition to lost work and
  * loading. */
 struct stack_recovery {
     int checkpointing; /* enum checkpointing */
@@ -256,42 +280,46 @@ struct stack_recovery {
     double warm_up_s;  /* extra time of the first steps */
 };
 
-/* Defaults where a plan or a measured run says nothing. */
+/* Values for properties that a plan or a measured run does not state. */
 struct stack_unstated {
     bool flash_default; /* whether a plan without attn= uses flash attention */
     bool sp_default;    /* a measured run with tp has sequence parallelism */
     int zero_default;   /* ZeRO stage of a measured run */
-    bool per_op;        /* selective recompute of a search is op by op, not of attention's core */
-    int logged_stage;   /* enum logged_stage: whose memory a measured run states */
-    int fp8_default;    /* enum precision of a measured run in fp8 that states no recipe */
+    /* searches take recompute=op-selective instead of recompute of attention's core */
+    bool per_op;
+    int logged_stage; /* enum logged_stage: whose memory a measured run states */
+    int fp8_default;  /* enum precision of a measured run in fp8 that states no recipe */
 };
 
-/* Between pipeline stages. */
+/* Communication between pipeline stages. */
 struct stack_pipeline {
-    bool scatter_gather_p2p; /* messages split over tensor ranks, gathered in the node */
-    bool tied_reduce;        /* tied embeddings are all-reduced between first and last stage */
-    bool post_validation;    /* with a split backward, stages do not wait for the global norm */
+    /* each tensor rank sends a part of a message; receivers gather the parts within their node */
+    bool scatter_gather_p2p;
+    bool tied_reduce;     /* tied embeddings are all-reduced between first and last stage */
+    bool post_validation; /* with a split backward, stages do not wait for the global norm */
 };
 
 /* Half widths of 90 % intervals in log time; 0: not known. */
 struct stack_errors {
-    double log;                 /* as a profile's error_log, but of this family's runs */
-    struct error_widths widths; /* by part of the step, instead of log */
-    double source;              /* as in a profile, but of a stack on which nothing was fitted */
-    double of_experts;          /* of runs with experts, none of which was fitted */
+    double log;                 /* of this stack's runs; otherwise as a profile's error_log */
+    struct error_widths widths; /* by part of the step; used instead of log if present */
+    /* half width of the common shift of all runs of a stack that was never fitted */
+    double source;
+    /* half width of the common shift of all runs with experts, none of which was fitted */
+    double of_experts;
 };
 
 /* Factors on all times, learned from the user's runs (sim/cost/learned.h); 0: none. */
 struct stack_learned {
     double time_ratio;
-    double expert_time_ratio; /* for models with experts */
+    double expert_time_ratio; /* factor for models with experts */
 };
 
 struct stack {
     char name[48];
     char source[320];
     char summary[160];
-    int attention;              /* enum attention_kernel when the plan says attn=flash */
+    int attention;              /* enum attention_kernel that runs if the plan has attn=flash */
     unsigned fusions;           /* bit set of enum fusion */
     struct unfused_ops unfused; /* cost of ops that are not fused */
     unsigned overlaps;          /* bit set of enum overlap, for plans without overlap= */
@@ -307,15 +335,16 @@ struct stack {
     /* shares of the profile's attention rates that the stack's own kernels reach */
     double attention_forward_efficiency, attention_backward_efficiency;
     double optimizer_passes; /* memory traffic of the optimizer relative to one fused pass */
-    bool leaves_vocab_odd;   /* a tensor rank's vocabulary is not padded */
-    bool sums_rows_in_dtype; /* ranks with one expert add up their parts of its rows in 16 bits */
-    bool keeps_gathered;  /* inputs of products that were gathered stay gathered for the backward */
+    bool leaves_vocab_odd;   /* the vocabulary is not padded */
+    /* ranks that share an expert (etp) sum their parts of its rows in 16 bits */
+    bool sums_rows_in_dtype;
+    bool keeps_gathered;  /* gathered inputs of products are kept gathered for the backward */
     bool keeps_quantized; /* weights are kept and gathered quantised where the recipe allows it */
     bool gradients_in_dtype; /* fp16 gradients accumulate and are reduced in fp16; bf16 in fp32 */
     struct stack_pipeline pipeline;
     struct stack_errors errors;
     struct stack_learned learned;
-    int num_fitted; /* as in a profile */
+    int num_fitted; /* as in struct profile */
     char (*fitted)[40];
 };
 
@@ -329,7 +358,7 @@ struct system {
     double fits_bytes; /* memory that plans must fit in; 0: what programs can use of the GPU */
 };
 
-/* Factor on all times of a model on the system. */
+/* Factor by which all predicted times of a model are multiplied; 1 unless it was learned. */
 static inline double time_ratio_of(const struct system *system, const struct model *model)
 {
     const struct stack *stack = &system->stack;
@@ -340,14 +369,14 @@ static inline double time_ratio_of(const struct system *system, const struct mod
 
 double gpu_usable_bytes(const struct gpu *gpu);
 
-/* A host's rate into the network; 0 without one. */
+/* Bandwidth of all network cards of a host; 0 if there is no network. */
 double cluster_host_network_bytes_per_s(const struct cluster *cluster);
 
-/* A host's rate of writing to storage: as the cluster states, or else 2 GB/s, but at most the rate
- * of the host's network cards. */
+/* Rate at which a host writes to storage: the cluster's value or 2 GB/s, but at most the rate of
+ * the host's network cards. */
 double cluster_host_storage_bytes_per_s(const struct cluster *cluster);
-/* The rate at which `hosts` hosts together write, at most the storage's limit; and whether that
- * rate rests on the assumed 2 GB/s per host. */
+/* The rate at which `hosts` hosts together write, at most the storage's limit; and whether this
+ * rate is based on the assumed 2 GB/s per host. */
 double cluster_storage_bytes_per_s(const struct cluster *cluster, int hosts);
 bool cluster_assumes_storage(const struct cluster *cluster, int hosts);
 
@@ -364,8 +393,8 @@ bool system_load(const char *cluster, const char *stack, int num_gpus, struct sy
                  struct err *err);
 void system_release(struct system *system);
 
-/* Checks a system that was not loaded by system_load: its profile must have the rates of the fused
- * attention kernel that its stack uses. */
+/* Checks that the profile has the rates of the fused attention kernel that the stack uses. For
+ * systems that were not loaded by system_load. */
 bool system_check_attention(const struct system *system, struct err *err);
 
 /* Read and write the objects of a plan file. If reading fails, err->where is the key. */
@@ -387,12 +416,13 @@ extern const struct field gpu_fields[], cluster_fields[], group_fields[], level_
 extern const size_t num_gpu_fields, num_cluster_fields, num_group_fields, num_level_fields,
     num_profile_fields, num_attention_fields, num_disturbance_fields, num_stack_fields;
 
-/* GPUs of a node, which is all that levels[0] joins: for NVL72, a rack. */
+/* Number of GPUs that levels[0] connects; for NVL72 this is a rack. */
 int cluster_node_size(const struct cluster *cluster);
-int cluster_host_size(const struct cluster *cluster); /* GPUs of one operating system */
-/* GPUs that a job of `num_gpus` gets on each node. Racks of several hosts give whole hosts, at
- * least half a rack, and equally many from each rack, so that groups align: 64 of 72. If no such
- * share divides the job, it gets the whole node. */
+/* number of GPUs of one host (one operating system) */
+int cluster_host_size(const struct cluster *cluster);
+/* Number of GPUs that a job of `num_gpus` uses on each node. On racks of several hosts it uses
+ * whole hosts, at least half of each rack and equally many on each, so that groups of ranks align
+ * with racks, such as 64 of 72. If no such number divides the job, it uses the whole rack. */
 int cluster_node_share(const struct cluster *cluster, int num_gpus);
 
 /* The kernel that runs for attn=flash on this GPU: the stack's, or an older one if the GPU cannot

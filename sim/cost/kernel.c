@@ -35,8 +35,8 @@ const size_t num_kernel_fields = LENGTH(kernel_fields);
 
 /* --- the fit ------------------------------------------------------------------------------- */
 
-/* The work of an op of this size. Products multiply all four sizes. Other ops leave out k, which
- * may be the number of rows of a table. */
+/* The work of an op, to which its time is roughly proportional. For products it is the product of
+ * all four sizes; for other ops k is left out, as it may be the number of rows of a table. */
 static double work_of(int kind, const double size[NUM_KERNEL_SIZES])
 {
     bool multiplies = kind == OP_GEMM || kind == OP_SCORES || kind == OP_ATTENTION_VALUES ||
@@ -83,7 +83,7 @@ static void find_middle(struct kernel *kernel)
     }
 }
 
-/* Gaussian elimination; the matrix is positive definite. */
+/* Solves the equations by Gaussian elimination; the matrix is positive definite. */
 static void solve(double a[NUM_KERNEL_SIZES][NUM_KERNEL_SIZES + 1], double *x)
 {
     enum { N = NUM_KERNEL_SIZES };
@@ -101,8 +101,9 @@ static void solve(double a[NUM_KERNEL_SIZES][NUM_KERNEL_SIZES + 1], double *x)
     }
 }
 
-/* Least squares with a prior of slope 0 that weighs as much as one point. Without it, sizes that
- * were not varied, or only together with others, would get arbitrary slopes. */
+/* Finds slopes by least squares with a prior of slope 0, which has the weight of one point. Without
+ * the prior, sizes that were not varied, or only together with others, would get arbitrary
+ * slopes. */
 static void find_slope(struct kernel *kernel)
 {
     double sums[NUM_KERNEL_SIZES][NUM_KERNEL_SIZES + 1] = { 0 };
@@ -133,9 +134,9 @@ void kernel_fit(struct kernel *kernel)
 
 /* --- use ----------------------------------------------------------------------------------- */
 
-/* Weights fall with the fourth power of the distance in octaves (Shepard 1968): near a point, that
- * point dominates. Points within a twentieth of an octave count as the same shape, so repeats are
- * averaged. */
+/* The weighted mean of the points' deviations from the trend. Weights fall with the fourth power of
+ * the distance in octaves (Shepard 1968), so close to a point that point dominates. Points within a
+ * twentieth of an octave count as the same shape, so repeats are averaged. */
 static double rest_near(const struct kernel *kernel, const double log_size[NUM_KERNEL_SIZES])
 {
     const double same = 0.05 * 0.05;

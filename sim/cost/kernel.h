@@ -1,7 +1,7 @@
 /* sim/cost/kernel.h - measured seconds of one kind of op, by its sizes.
  *
- * For devices that the formulas of sim/cost/compute do not describe: a CPU core has neither tiles
- * nor waves, and caches make its small calls cheaper than their traffic. */
+ * Tables are used for devices that the formulas of sim/cost/compute do not describe. A CPU core has
+ * no tiles and waves, and its caches make small calls cheaper than their memory traffic. */
 #ifndef SIM_COST_KERNEL_H
 #define SIM_COST_KERNEL_H
 
@@ -16,27 +16,27 @@ enum { NUM_KERNEL_SIZES = 4, MAX_KERNELS = 96, MAX_KERNEL_POINTS = 1024 };
 extern const char *const kernel_names[NUM_KERNEL_KINDS + 1]; /* kinds of ops, and "optimizer" */
 extern const char *const pass_names[];                       /* by enum op_pass */
 
-/* One measurement. Sizes are an op's m, n, k and batch; for the optimizer m is the number of
- * parameters that a rank updates and the others are 1. All values are above 0. */
+/* One measurement. Its sizes are an op's m, n, k and batch. For the optimizer m is the number of
+ * parameters that a rank updates, and the other sizes are 1. All values are above 0. */
 struct kernel_point {
     double size[NUM_KERNEL_SIZES];
     double time_s;
-    double log_size[NUM_KERNEL_SIZES]; /* base 2 */
-    double rest;                       /* log(time / trend's time): see kernel_fit */
+    double log_size[NUM_KERNEL_SIZES]; /* logarithms to base 2 */
+    double rest;                       /* log(measured time / time by the trend), from kernel_fit */
 };
 
 struct kernel {
     int kind; /* enum op_kind, or KERNEL_OPTIMIZER */
     int pass; /* enum op_pass */
     char variant[16];
-    int num_points;              /* one at least */
+    int num_points;              /* at least one */
     struct kernel_point *points; /* owned */
     /* Fitted: log seconds per unit of work = level + slope . (log2 size - middle). */
     double level, slope[NUM_KERNEL_SIZES], middle[NUM_KERNEL_SIZES];
     double low[NUM_KERNEL_SIZES], high[NUM_KERNEL_SIZES]; /* range of the points' log sizes */
 };
 
-/* Computes the other members from kind and the points' sizes and times. */
+/* Computes the fitted members from the kind and the points' sizes and times. */
 void kernel_fit(struct kernel *kernel);
 
 /* The sizes of an op, or of one row block of it; sizes that it does not have are 1. */

@@ -5,9 +5,9 @@
 #include "sim/cost/hardware.h"
 #include "sim/plan/plan.h"
 
-/* How this plan's kernels are launched. If the stack says LAUNCH_PASSES, the answer is graphs when
- * the plan can replay a captured pass, else eager. With several stages it cannot, as memory is
- * rarely laid out as it was at capture. */
+/* How this plan's kernels are launched. If the stack has LAUNCH_PASSES, it is graphs if the plan
+ * can replay a captured pass, else eager. A plan with several stages cannot, because buffers are
+ * then rarely at the addresses that they had at capture. */
 enum launch plan_launch(const struct plan *plan, const struct stack *stack);
 
 /* Host time to launch a kernel; within a graph, the time from one kernel to the next. */

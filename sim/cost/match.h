@@ -1,11 +1,11 @@
-/* sim/cost/match.h - which cluster and stack the words of a measured run stand for.
+/* sim/cost/match.h - finds the cluster and the stack that the words of a measured run mean.
  *
- * A row of a results table says "A100-80GB-SXM", "8x HDR200", "Megatron-LM 2021".
+ * A row of a results table has words such as "A100-80GB-SXM", "8x HDR200" and "Megatron-LM 2021".
  * calibration/match.json maps them to file names by two ordered lists of rules, "clusters" and
  * "stacks": the first rule whose words all match wins, and its assumptions are reported.
  *
- * A pattern is looked for anywhere in the text, whatever the case of letters; `*` in it stands for
- * any text, `|` separates alternatives, and an empty pattern matches an empty text only. */
+ * A pattern matches if it occurs anywhere in the text, in upper or lower case. `*` in it matches
+ * any text and `|` separates alternatives. An empty pattern matches only an empty text. */
 #ifndef SIM_COST_MATCH_H
 #define SIM_COST_MATCH_H
 
@@ -14,19 +14,22 @@
 
 struct match_rule {
     char gpu[80], network[128], software[128]; /* patterns; "*" matches anything */
-    char source[48];                           /* a pattern too */
+    char source[48];                           /* pattern for the key of the row's source */
     int gpus_per_node;                         /* 0: any */
     int compiled;                              /* 0 or 1; -1: any */
     char use[48];                              /* the cluster or stack */
-    char memory[48];      /* rules for stacks: the stack whose memory such rows had; "": `use` */
-    char recompute[48];   /* rules for stacks: replaces the row's recompute; "": keeps it */
-    bool spreads_experts; /* rules for stacks: ep not stated is as many as data ranks */
+    /* rules for stacks: the stack that predicts such rows' memory; "": `use` */
+    char memory[48];
+    char recompute[48]; /* rules for stacks: replaces the row's recompute; "": keeps it */
+    /* rules for stacks: if a row does not state ep, it is the number of data ranks */
+    bool spreads_experts;
     int optimizer;        /* rules for stacks: enum optimizer of the row's plan */
     char assumption[160]; /* what the rule assumes; "": nothing */
     char skip[160];       /* why such rows cannot be predicted; "": they can */
-    double power_w; /* rules for clusters: power limit of each GPU; 0: that of the GPU's file */
-    bool unknown_network; /* rules for clusters: the network's words are unknown, so half of the
-                             cluster's speed between nodes is assumed */
+    double power_w; /* rules for clusters: power limit per GPU; 0: the limit in the GPU's file */
+    /* rules for clusters: the network is not known, so half of the cluster's bandwidth between
+     * nodes is assumed */
+    bool unknown_network;
 };
 
 struct match_rules {
@@ -38,9 +41,9 @@ struct match_rules {
  * model and the software. */
 struct match_model {
     char model[80], software[128]; /* patterns */
-    char preset[64]; /* preset with the same kinds of blocks; "": all blocks are alike, without
-                        experts */
-    int gated;       /* 0 or 1: whether the model's feed-forward is gated; -1: either */
+    /* preset with the same kinds of blocks; "": all blocks are equal, without experts */
+    char preset[64];
+    int gated; /* 0 or 1: whether the model's feed-forward is gated; -1: either */
     int norm, activation, positions; /* as in struct model */
     bool linear_bias, tied, embedding_norm;
     double dropout;
@@ -51,7 +54,7 @@ struct match_models {
     int count;
 };
 
-/* `{ 0 }` is empty: nothing matches. */
+/* The table of rules. `{ 0 }` is an empty table, in which nothing matches. */
 struct match_table {
     struct match_rules clusters, stacks; /* owned */
     struct match_models models;          /* owned */
@@ -65,26 +68,27 @@ struct match_row {
     int compiled;       /* whether kernels were compiled, 0 or 1; -1: not stated */
 };
 
-/* Texts are borrowed from the table. */
+/* The result of a match. Texts are borrowed from the table. */
 struct match {
     const char *cluster, *stack;
-    const char *cluster_assumption, *stack_assumption; /* "": none */
-    const char *memory;    /* the stack whose memory such rows had; "": that of `stack` */
-    const char *recompute; /* the recompute that really ran, when the row is known to be wrong; "":
-                              the row's */
-    bool spreads_experts;  /* ep is as many as data ranks, when the row does not say */
-    int optimizer;         /* enum optimizer */
-    const char *skip;      /* why the row cannot be predicted; "": it can */
-    double power_w;        /* power limit of each GPU; 0: that of the GPU's file */
-    bool unknown_network;  /* the network's words are unknown: half of the cluster's speed between
-                              nodes */
+    const char *cluster_assumption, *stack_assumption; /* assumptions of the rules; "": none */
+    const char *memory; /* the stack that predicts such rows' memory; "": `stack` */
+    /* the recompute of the run, if the row's is known to be wrong; "": the row's */
+    const char *recompute;
+    bool spreads_experts; /* if the row does not state ep, it is the number of data ranks */
+    int optimizer;        /* enum optimizer */
+    const char *skip;     /* why the row cannot be predicted; "": it can */
+    double power_w;       /* power limit per GPU; 0: the limit in the GPU's file */
+    /* the network is not known: half of the cluster's bandwidth between nodes is assumed */
+    bool unknown_network;
 };
 
 /* Loads `path`, or calibration/match.json when it is NULL. Release with match_release. */
 bool match_load(const char *path, struct match_table *out, struct err *err);
 void match_release(struct match_table *table);
 
-/* False, with `skip`, when the row is to be left out or no rule matches. */
+/* Finds the cluster and the stack of a row. False, with the reason in `skip`, if the row is to be
+ * left out or no rule matches. */
 bool match_find(const struct match_table *table, const struct match_row *row, struct match *out);
 
 /* The properties of a model; NULL: no rule matches. */

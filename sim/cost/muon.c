@@ -11,7 +11,7 @@ double newton_schulz_flops(double rows, double columns)
 
 /* Each step has three products. With the short side a and the long side b, their outputs are a x a
  * (inner dimension b), a x a (inner a) and a x b (inner a). Each product reads its operands and
- * writes its output once; the last two also read what they add to. */
+ * writes its output once; the last two also read the matrix to which they are added. */
 double newton_schulz_s(const struct system *system, enum dtype dtype, double rows, double columns)
 {
     double a = fmin(rows, columns), b = fmax(rows, columns), bytes = dtype_bytes(dtype);

@@ -13,15 +13,15 @@
 
 #include <math.h>
 
-/* A quantity (elements, or seconds) of matrices that are dealt to ranks whole. */
+/* A quantity (elements or seconds) of matrices, each of which is assigned to one rank. */
 struct dealt {
-    double all, largest; /* summed over all matrices; of the largest matrix */
+    double all, largest; /* sum over all matrices; value of the largest matrix */
 };
 
-/* An upper bound of what one rank gets when matrices are dealt, largest first, each to the rank
- * that has least so far. When a rank gets its last matrix, it has no more than the mean per rank of
- * all other matrices (Graham 1969). With at least as many ranks as matrices it is the largest
- * matrix. */
+/* An upper bound of the largest sum of one rank if matrices are assigned in descending order, each
+ * to the rank with the smallest sum so far. Before a rank gets its last matrix, its sum is at most
+ * the mean per rank of all other matrices (Graham 1969). With at least as many ranks as matrices
+ * the bound is the largest matrix. */
 static inline double dealt_most(struct dealt dealt, double count, int ranks)
 {
     double others = (dealt.all - dealt.largest) / ranks;
@@ -33,13 +33,14 @@ struct matrices {
     struct dealt elements, newton_schulz_s;
 };
 
-/* Matrices of experts are dealt only among the ranks that hold the same experts. */
+/* The matrices of a rank; those of experts are separate, as they are assigned only to ranks that
+ * hold the same experts. */
 struct held_matrices {
     struct matrices shared, of_experts;
 };
 
 /* Five steps (Jordan et al. 2024) of X <- aX + (bA + cA^2) X with A = X X^T: for sides a <= b each
- * takes 4 a^2 b + 2 a^3 FLOPs. */
+ * step takes 4 a^2 b + 2 a^3 FLOPs. */
 enum { NEWTON_SCHULZ_STEPS = 5 };
 double newton_schulz_flops(double rows, double columns);
 double newton_schulz_s(const struct system *system, enum dtype dtype, double rows, double columns);
@@ -52,7 +53,7 @@ struct held_matrices list_matrices(const struct system *system, const struct ops
 /* Adds `times` the matrices of `of`. */
 void matrices_add(struct held_matrices *sum, const struct held_matrices *of, double times);
 
-/* The elements that the rank with the most updates, and the seconds of the rank that takes
+/* The number of elements on the rank that updates the most, and the seconds of the rank that takes
  * longest. */
 double matrices_owned(const struct held_matrices *held, const struct plan *plan);
 double matrices_newton_schulz_s(const struct held_matrices *held, const struct plan *plan);

@@ -51,8 +51,8 @@ double nccl_bus_bytes_per_s(const struct comm_group *group)
     return group->num_channels * channel_bytes_per_s;
 }
 
-/* Within a node the table's rows are GPUs; between nodes they are CPUs: Volta's row is for Intel,
- * Ampere's for AMD. */
+/* Within a node NCCL's table has one row per generation of GPUs. Between nodes its rows are CPUs:
+ * Volta's row is for Intel, Ampere's for AMD. */
 double nccl_ll_max_bytes_per_s(const struct comm_group *group)
 {
     enum gpu_arch cpu_row = group->amd_cpu ? ARCH_AMPERE : ARCH_VOLTA;
@@ -60,7 +60,7 @@ double nccl_ll_max_bytes_per_s(const struct comm_group *group)
     return generations[row].nccl.ll_bytes_per_s[nccl_node_class(group)];
 }
 
-/* The extra latency is that of a ring's hop within a node. */
+/* The additional latency is that of a ring's hop within a node. */
 double nccl_rail_latency_s(const struct comm_group *group, enum protocol protocol)
 {
     static const double nvlink_hop_s[NUM_PROTOCOLS] = { US(0.6), US(1.9), US(3.4) };

@@ -5,8 +5,8 @@
 #include <math.h>
 #include <string.h>
 
-/* Share of a NIC's rate that NCCL assumes unless the cluster's file states one: 48 of NDR's 50
- * GB/s. */
+/* Share of a network card's (NIC's) rate that is assumed unless the cluster's file states one; NCCL
+ * takes 48 of NDR's 50 GB/s. */
 static const double nic_efficiency = 0.96;
 
 static bool is_pci(const struct level *node)
@@ -15,8 +15,8 @@ static bool is_pci(const struct level *node)
 }
 
 /* The share of a GPU's bandwidth that `members` GPUs of a node can use among themselves. In a full
- * mesh each GPU has one link to every other, and its rings start over different links; two GPUs
- * have only one link. */
+ * mesh each GPU has one link to every other, so a ring of few GPUs uses only few of a GPU's links;
+ * two GPUs have only one link between them. */
 static double reached_of_mesh(const struct level *node, int members)
 {
     double links = members - 1.0;
@@ -41,27 +41,27 @@ static void use_node(struct comm_group *group, const struct level *node, int mem
     group->nvls_inter_bytes_per_s = HUGE_VAL;
 }
 
-/* How a group extends over several nodes. */
+/* How far a group extends over several nodes, in ranks of the job. */
 struct reach {
     double ranks; /* ranks from its first rank to the start of the next group */
-    double total; /* ranks of all such groups, which follow one another */
+    double total; /* ranks of all groups of this shape, which are adjacent */
     double hop;   /* ranks to the next member on another node: at least a node's ranks */
     bool crosses_rails;
 };
 
-/* Whether some group's traffic leaves a block, which is all that lies below one switch of a level.
- * Groups that do not fill blocks evenly cross a block's boundary somewhere, and all groups wait for
- * those: groups of 12 nodes with blocks of 16, and also groups of 20. */
+/* Whether traffic of some group leaves a block, the nodes below one switch of a level. If groups do
+ * not fill blocks evenly, some of them lie in two blocks, and the step waits for those: for example
+ * groups of 12 or of 20 nodes with blocks of 16. */
 static bool leaves_blocks(struct reach reach, double block_ranks)
 {
     return reach.total > block_ranks && fmod(block_ranks, reach.ranks) > 0;
 }
 
-/* The factor by which bandwidth falls for traffic that leaves blocks. All ranks of a block send one
- * hop ahead, so the NICs within a hop of the block's end send out of it: a share f = hop / block.
- * With oversubscription o they share uplinks that have 1/o of the bandwidth of the block's NICs. So
- * a NIC of bandwidth B gets B / (o f), at most B. Rings over neighbouring nodes leave a block once,
- * so their f is small. */
+/* The factor by which bandwidth falls for traffic that leaves blocks. Each rank sends to the member
+ * one hop ahead, so the ranks within a hop of the block's end send out of it, a share f = hop /
+ * block. With oversubscription o they share uplinks with 1/o of the bandwidth of all the block's
+ * network cards. So a card of bandwidth B gets B / (o f), at most B. Rings over neighbouring nodes
+ * leave a block once, so their f is small. */
 static double oversubscription(const struct cluster *cluster, struct reach reach)
 {
     double factor = 1;
@@ -75,7 +75,7 @@ static double oversubscription(const struct cluster *cluster, struct reach reach
     return factor;
 }
 
-/* Whether all switches on the group's path can reduce. */
+/* Whether all switches between the group's members can reduce. */
 static bool reduces_between(const struct cluster *cluster, struct reach reach)
 {
     double block_ranks = cluster->levels[0].size;
@@ -87,9 +87,9 @@ static bool reduces_between(const struct cluster *cluster, struct reach reach)
     return cluster->num_levels > 1;
 }
 
-/* Bandwidth inside a node that rings over several nodes get. The node's members share its rings for
- * all their hops except the one over the NIC. A single member uses the node's rings at most once,
- * to reach another rail. */
+/* Bandwidth inside a node that rings over several nodes get. The members on a node share its rings
+ * for all their hops except the one over the network card. A single member uses the node's rings at
+ * most once, to reach another rail. */
 static double through_node_bytes_per_s(const struct level *node, int ranks_per_node)
 {
     struct comm_group inside = { 0 };
@@ -146,7 +146,8 @@ static void use_nics(struct comm_group *group, const struct system *system, stru
         use_nvls_over_nodes(group, &cluster->levels[0], total);
 }
 
-/* Sets the curves that were measured with as many ranks and nodes on the same fabric, if any. */
+/* Sets the curves that were measured with the same number of ranks and nodes on the same fabric, if
+ * there are any. */
 static void use_curves(struct comm_group *group, const struct system *system)
 {
     const struct profile *profile = &system->profile;
@@ -191,7 +192,7 @@ static struct comm_group group_over(const struct system *system, int size, struc
     return group;
 }
 
-/* Whether groups align with nodes, so that all of them lie on nodes as the first one does. */
+/* Whether groups align with nodes, so that all of them are spread over nodes in the same way. */
 static bool are_aligned(struct members of, int node_size)
 {
     long long block = (long long)of.stride * of.size;

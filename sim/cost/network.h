@@ -1,4 +1,4 @@
-/* sim/cost/network.h - the links that a group of ranks communicates over.
+/* sim/cost/network.h - the links over which a group of ranks communicates.
  *
  * It turns the cluster's levels, the places of the group's members and the profile's calibrated
  * factors into the input of the collective model. */
@@ -9,8 +9,8 @@
 #include "sim/plan/group.h"
 
 /* All groups along the same axes communicate at once, so each rank gets only its own share of the
- * node's NICs. When groups do not align with nodes, the result is the worst placed one, as the step
- * waits for it. */
+ * node's NICs. If groups do not align with nodes, the result is the group with the slowest
+ * placement, as the step waits for it. */
 struct comm_group network_group(const struct system *system, const struct rank_group *group);
 /* The same for a plan's group along a set of axes (enum axis_set). */
 struct comm_group network_plan_group(const struct system *system, const struct plan *plan,
@@ -20,18 +20,19 @@ struct comm_group network_plan_group(const struct system *system, const struct p
  * on one node or, if `crosses`, on two. */
 struct comm_group network_pair(const struct system *system, const struct rank_group *group,
                                bool crosses);
-/* Whether some such pair lies on two nodes. */
+/* Whether the two ranks of some such pair are on different nodes. */
 bool network_crosses(const struct system *system, const struct rank_group *group);
-/* Whether the pair of a stage and the next, or of the last and the first, lies on two nodes. When
- * stages do not align with nodes, every boundary counts as crossing, as it does for some data
+/* Whether the pair of a stage and the next, or of the last and the first, lies on two nodes. If
+ * stages do not align with nodes, every boundary is taken to cross nodes, as it does in some data
  * replica. */
 bool network_boundary_crosses(const struct system *system, const struct rank_group *stages,
                               int stage);
 
 /* The groups over which gradients are summed and state is gathered. */
 struct data_groups {
-    struct comm_group shard; /* ranks with one shard each: all data ranks, unless shard=N */
-    /* ranks with the same shard; num_ranks 1: nothing else is filled in */
+    /* ranks over which one copy is sharded: all data ranks, unless the plan has shard=N */
+    struct comm_group shard;
+    /* ranks with the same shard; if num_ranks is 1, no other field is set */
     struct comm_group replicas;
 };
 struct data_groups network_data_groups(const struct system *system, const struct plan *plan);

@@ -2,7 +2,7 @@
 
 #include <math.h>
 
-/* NVSwitch reduces and multicasts. Only the Simple protocol exists. */
+/* NVLS: the NVSwitch reduces and multicasts. It has only NCCL's Simple protocol. */
 static const double intra_latency_s = US(25.0);
 static const double net_latency_s = US(18.0);
 static const double tree_net_latency_s = US(20.9);
@@ -38,9 +38,8 @@ bool nvls_tree_available(const struct comm_group *group, enum collective collect
            switch_available(group, protocol);
 }
 
-/* Bandwidth of one channel inside a node. One part in num_channels of it is lost [(nChannels - 1) /
- * nChannels]. An all-reduce has its two halves in flight at once; the other collectives do not send
- * the rank's own share. */
+/* Bandwidth of one channel inside a node. NCCL multiplies it by (nChannels - 1) / nChannels. The
+ * two halves of an all-reduce overlap; the other collectives do not send the rank's own share. */
 static double channel_bytes_per_s(const struct comm_group *group, enum collective collective)
 {
     double num_channels = group->nvls_channels;
@@ -65,11 +64,12 @@ void nvls_cost(const struct comm_group *group, enum collective collective, enum 
                        : bus;
 }
 
-/* To reduce S bytes over k ranks the switches read S from every port and return S/k to it, then
- * take S/k from it and send S: (k + 1)/k S each way, so the bus bandwidth, 2 (k - 1)/k S / time, is
- * proportional to (k - 1)/(k + 1). NCCL uses one rate for all k, that of a full node of 8 ranks.
- * Measured relative to 8 on one node of H200 (ml-engineering, network/README): 4, 5, 6, 7 ranks
- * 0.768, 0.876, 0.921, 0.972; the formula gives 0.771, 0.857, 0.918, 0.964. */
+/* In an all-reduce of S bytes over k ranks each port sends S to the switches and receives its S/k
+ * of the sum, then sends this S/k and receives S: (k + 1)/k S in each direction. So the bus
+ * bandwidth, 2 (k - 1)/k S / time, is proportional to (k - 1)/(k + 1). NCCL uses one rate for all
+ * k, that of a full node of 8 ranks. On one node of H200 (ml-engineering, network/README) 4, 5, 6
+ * and 7 ranks reach 0.768, 0.876, 0.921 and 0.972 of the bandwidth of 8; the formula gives 0.771,
+ * 0.857, 0.918 and 0.964. */
 double nvls_reached(const struct comm_group *group, enum collective collective)
 {
     const double full = (8 - 1) / (8 + 1.0);

@@ -2,7 +2,7 @@
 
 static const double base_latency_s = US(8.0);
 
-/* Latency per rank: "still a linear part; hopefully we'll manage to remove it". */
+/* Latency per rank. NCCL's comment: "still a linear part; hopefully we'll manage to remove it". */
 static const double rank_latency_s = US(2.8);
 
 /* NCCL has PAT since 2.23 and by default uses it only with one rank per node [ncclPatEnable]. */

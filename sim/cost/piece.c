@@ -16,7 +16,7 @@
 
 enum { MAX_LIST_OPS = 192, MAX_STREAMS = STREAM_COMPUTE + 1 + MAX_AXES };
 
-/* All that the time of an op list depends on. */
+/* Everything that the time of an op list depends on. */
 struct timer {
     const struct system *system;
     const struct piece_question *question;
@@ -31,8 +31,8 @@ static const struct comm_group *group_of(const struct timer *timer, const struct
     return &timer->wires->group[axis][which];
 }
 
-/* Time to send rows to their experts, or the experts' outputs back. The host reads how many rows
- * arrive, unless experts are padded to their capacity. */
+/* Time to send rows to their experts, or the experts' outputs back. It includes the host's reading
+ * of the number of arriving rows, unless experts are padded to their capacity. */
 static double expert_rows_s(const struct timer *timer, const struct op *op)
 {
     double row_bytes = op->n * dtype_bytes(op->dtype);
@@ -66,7 +66,8 @@ static double comm_alone_s(const struct timer *timer, const struct op *op)
     return collective_s(group, COLLECTIVE_ALL_REDUCE, op->comm_bytes);
 }
 
-/* Where the profile has measured the kernel, its time is the stack's own. */
+/* Factor on attention's rate by the stack's own kernels; 1 if the profile has measured times of the
+ * kernel. */
 static double attention_efficiency(const struct system *system, const struct op *op)
 {
     if (measured_op_s(&system->profile, op) >= 0)
@@ -103,14 +104,14 @@ static double time_alone_s(const struct timer *timer, const struct op *op)
     return runs_of(op) * run_alone_s(timer, &run);
 }
 
-/* A list that is being run. Each stream runs its ops in order, and an op starts only when the op
- * numbered `after` has ended. */
+/* State while a list is simulated. Each stream runs its ops in order, and an op starts only when
+ * the op with index `after` has ended. */
 struct flight {
     const struct timer *timer;
     struct ops ops;
     double left_s[MAX_LIST_OPS]; /* remaining time when run alone */
     bool done[MAX_LIST_OPS];
-    int num_streams; /* streams up to the last that has ops */
+    int num_streams; /* index of the last stream with ops, plus 1 */
     int head[MAX_STREAMS];
     double exposed_s[MAX_STREAMS]; /* exposed time of each stream so far */
 };
@@ -180,7 +181,7 @@ static double makespan_s(struct flight *f)
     }
 }
 
-/* Ranks of a group synchronise in each collective: the others wait for the last one. */
+/* Time that ranks of a group wait in a collective for the last one of them. */
 static double wait_s(const struct timer *timer, const struct op *op, double compute_s)
 {
     if (!op_is_collective(op->kind))
@@ -189,7 +190,7 @@ static double wait_s(const struct timer *timer, const struct op *op, double comp
     return drift_wait_s(timer->system->profile.drift_s, compute_s, size);
 }
 
-/* A stream's part of the exposed time. If no other stream communicates it is exactly `comm_s`. */
+/* A stream's part of the exposed time. If no other stream communicates, it is exactly `comm_s`. */
 static double exposed_by(const struct flight *flight, const bool has_ops[MAX_STREAMS],
                          enum op_stream stream, double comm_s)
 {
@@ -238,8 +239,8 @@ static bool is_weight_half(const struct op *op)
     return op->pass == PASS_BACKWARD_WEIGHT;
 }
 
-/* Some of a list's ops as a separate list. Each op waits for the last op of the new list up to its
- * original `after`. Ops that overlapped removed ones now overlap nothing. */
+/* Some of a list's ops as a separate list. Each op waits for the last op of the new list that is
+ * not behind its original `after`. Ops that overlapped removed ops now overlap nothing. */
 static struct ops some_of(struct ops ops, bool (*is_in)(const struct op *op), struct arena *arena)
 {
     struct ops some = { .at = ARENA_ARRAY(arena, struct op, (size_t)ops.count + 1) };
@@ -258,7 +259,7 @@ static struct ops some_of(struct ops ops, bool (*is_in)(const struct op *op), st
 
 static double element_bytes(const struct op *op)
 {
-    return fmax(dtype_bytes(op->dtype), 2); /* gradients of quantised products are 16-bit */
+    return fmax(dtype_bytes(op->dtype), 2); /* gradients of quantised products have 16 bits */
 }
 
 /* Bytes of a weight gradient's second operand: the gradient of its op's output. */
@@ -279,8 +280,8 @@ static bool is_read_by_weight_half(const struct ops *backward, int value)
 }
 
 /* Bytes kept between the halves of a split backward. The executor's host backend frees a
- * microbatch's activations only after its weight gradients. Other runtimes free activations that no
- * weight gradient reads already after the input gradients. */
+ * microbatch's activations after its weight gradients. Other runtimes free activations that no
+ * weight gradient reads earlier, after the input gradients. */
 static double waiting_bytes(const struct timer *timer, const struct local_ops *local)
 {
     const struct operands *operands = local->forward.operands;
@@ -300,7 +301,7 @@ static double waiting_bytes(const struct timer *timer, const struct local_ops *l
     return bytes;
 }
 
-/* The values in a backward's op list: the bytes that each holds now, and the last op that reads
+/* The values in a backward's op list: the bytes that each one takes now, and the last op that reads
  * it. */
 struct lives {
     double bytes[MAX_VALUES];
@@ -313,8 +314,8 @@ static void read_value(struct lives *lives, int value, int op)
         lives->last[value] = (short)op;
 }
 
-/* Values that the forward kept and the incoming gradient are there from the start. The output stays
- * to the end. */
+/* Values kept by the forward and the incoming gradient exist from the start. The output exists
+ * until the end. */
 static void begin_lives(struct lives *lives, const struct local_ops *local)
 {
     const struct op_value *values = local->forward.operands->values;
@@ -338,8 +339,8 @@ static void begin_lives(struct lives *lives, const struct local_ops *local)
     read_value(lives, backward->output, backward->count);
 }
 
-/* A weight gradient's product adds to the main gradient itself if that is fused. Otherwise it makes
- * a temporary tensor of these bytes. */
+/* Bytes of the temporary tensor that a weight gradient's product writes. It is 0 if the product
+ * adds directly to the main gradient (a fused kernel). */
 static double matrix_gradient_bytes(const struct timer *timer, const struct op *op)
 {
     bool adds = (timer->system->stack.fusions >> FUSION_WGRAD_ACCUMULATE & 1) != 0;
@@ -375,21 +376,22 @@ static double made_bytes(struct lives *lives, const struct op_value *values, con
     return bytes;
 }
 
-/* The bytes that are freed after an op: values that it is the last to read, and what the several
- * kernels of an unfused forward kept. An all-reduce frees nothing, as its input is its output. */
+/* The bytes that are freed after an op: values that it is the last to read, and values that the
+ * kernels of an unfused forward kept for it. An all-reduce frees nothing, as its input is its
+ * output. */
 static double gone_bytes(struct lives *lives, const struct op *op, int i)
 {
     double bytes = ending_bytes(lives, op, i);
     return op->kind == OP_ALL_REDUCE ? 0 : bytes + op->kept_bytes;
 }
 
-/* The most bytes that a backward holds at once beyond what its forward kept. Gradients and inputs
- * that are gathered again count from the op that makes them to the last op that reads them; kept
- * values that no later op reads are subtracted. A collective other than an all-reduce keeps its
- * input until the next op has run, as frameworks start that op beside it (Megatron Core,
- * tensor_parallel/layers.py: the weight's gradient beside the reduce-scatter of the input's
- * gradient) or before it. `back` has, for each region of the layer, the bytes that selective
- * recompute brings back when the region's backward begins. */
+/* The most bytes that a backward holds at once beyond what its forward kept. Gradients and
+ * re-gathered inputs are counted from the op that computes them to the last op that reads them;
+ * kept values that no later op reads are subtracted. A collective other than an all-reduce keeps
+ * its input until the next op has run, as frameworks run that op at the same time (Megatron Core,
+ * tensor_parallel/layers.py: the weight gradient during the reduce-scatter of the input gradient)
+ * or before it. `back` has, for each region of the layer, the bytes that selective recompute
+ * computes again when the region's backward begins. */
 static double moment_bytes(const struct timer *timer, const struct local_ops *local,
                            const double back[NUM_OP_REGIONS])
 {
@@ -399,7 +401,7 @@ static double moment_bytes(const struct timer *timer, const struct local_ops *lo
     begin_lives(&lives, local);
     double bytes = backward->input == NO_ID ? 0 : lives.bytes[backward->input];
     double most_bytes = 0;
-    double leaving_bytes = 0; /* freed after the next op */
+    double leaving_bytes = 0; /* bytes that are freed after the next op */
     bool is_back[NUM_OP_REGIONS] = { [REGION_REST] = true, [REGION_NORM] = true };
     bytes += back[REGION_REST] + back[REGION_NORM];
     for (int i = 0; i < backward->count; i++) {
@@ -423,7 +425,8 @@ static double working_bytes(const struct ops *forward, const struct op *op)
     return op->kind == OP_ACTIVATION ? out_bytes + op_saved_bytes(forward, op) : 0;
 }
 
-/* Rows of a tied vocabulary count with the embedding, and with the head only if it holds a copy. */
+/* Adds a piece's tensors. Rows of a tied vocabulary belong to the embedding, and also to the head
+ * if it holds a copy. */
 static void add_tensors(struct piece_cost *cost, const struct weights *weights, bool has_vocabulary)
 {
     assert(weights->count <= MAX_PIECE_TENSORS);
@@ -444,7 +447,7 @@ static double all_parameters(const struct operands *operands)
     return all;
 }
 
-/* The part of the held `parameters` that has gradients. `parameters` does not count a tied table
+/* The part of the held `parameters` that has gradients. `parameters` does not include a tied table
  * that another piece holds, although the op list uses it. */
 static struct stage_weights trained_parameters(const struct operands *operands, double parameters)
 {
@@ -521,7 +524,8 @@ int quantized_copies(const struct gpu *gpu, const struct recipe *recipe)
     return generations[gpu->arch].reads_either_way && recipe->scaling == SCALING_TENSOR ? 1 : 2;
 }
 
-/* A split backward needs all logits at once (0), as it reads their gradients twice. */
+/* Rows of logits per block. With a split backward all logits are needed at once (0), as their
+ * gradients are read twice. */
 static double logits_rows(bool splits, const struct stack *stack)
 {
     return splits ? 0 : stack->memory.logits_rows;
@@ -543,7 +547,7 @@ double plan_logit_bytes(const struct plan *plan, const struct stack *stack)
     return logit_bytes(plan->precision, stack);
 }
 
-/* --- the question -------------------------------------------------------------------------- */
+/* --- struct piece_question ----------------------------------------------------------------- */
 
 struct piece_question piece_question_of(const struct system *system, const struct plan *plan,
                                         const struct generator *generator)
@@ -637,7 +641,7 @@ struct layer_options plan_layer_options(const struct plan *plan, const struct sy
     return options_of(&question, system);
 }
 
-/* --- the answer ---------------------------------------------------------------------------- */
+/* --- struct pieces ------------------------------------------------------------------------- */
 
 static struct timer timer_of(const struct system *system, const struct piece_question *question,
                              const struct piece_wires *wires)
@@ -661,7 +665,8 @@ static double logits_run_bytes(const struct piece_question *question, const stru
            (question->share.sp && question->share.tp > 1 ? 2 : 1) * whole_bytes;
 }
 
-/* The model with the expert load of the busiest rank over all layers, whose memory is the peak. */
+/* The model with the expert load of the busiest rank over all layers; this rank has the memory
+ * peak. */
 static struct model model_of_peak(struct rank_share share, const struct model *model)
 {
     struct model peak = *model;
@@ -682,7 +687,7 @@ static struct piece_cost with_times(struct piece_cost cost, const struct piece_c
     return cost;
 }
 
-/* Makes the op lists of a piece that is a block or contains one. */
+/* A function that makes the op lists of a piece that is a block or contains one. */
 typedef struct local_ops block_lists(struct rank_share share, const struct model *model, double seq,
                                      const struct layer_options *options, bool overlap_tp,
                                      struct arena *arena);
@@ -703,7 +708,8 @@ static struct piece_cost even_block_cost(const struct timer *timer, block_lists 
     return cost;
 }
 
-/* The same when experts may be loaded unequally: the memory is that of the busiest rank. */
+/* The cost of a block if experts may be loaded unequally; its memory is that of the busiest
+ * rank. */
 static struct piece_cost block_cost(const struct timer *timer, block_lists *lists,
                                     const struct model *model, const struct layer_options *options,
                                     bool overlap, double input_bytes, struct arena *arena)
@@ -733,8 +739,8 @@ static struct list_cost both_lists(const struct list_cost *a, const struct list_
     };
 }
 
-/* The embedding and the head that run once more around a module that predicts a later token. They
- * use the model's tables, but a norm of the module's own. */
+/* The cost of the embedding and the head of a module that predicts a later token. They use the
+ * model's tables and a norm of their own. */
 static struct piece_cost later_ends(const struct pieces *pieces, const struct weights *of_head)
 {
     const struct piece_cost *embedding = &pieces->at[PIECE_EMBEDDING];

@@ -16,15 +16,17 @@
 #include "sim/plan/local.h"
 #include "sim/schedule/schedule.h"
 
-/* One list, run once while the host launches ahead of the GPU: total = compute + exposed comm. */
+/* Time of one list, run once while the host launches ahead of the GPU. Its total is compute_s +
+ * comm_s. */
 struct list_cost {
     double total_s;
     double compute_s;
-    double comm_s;      /* exposed: not beside compute */
+    double comm_s;      /* exposed communication */
     double context_s;   /* the context group's part of comm_s */
     double expert_s;    /* the expert groups' part of comm_s */
     double attention_s; /* flash attention's part of compute_s */
-    double kernels;     /* launches by the host, which set a floor on the time of several lists */
+    /* number of launches by the host; launching can take longer than the GPU's work */
+    double kernels;
     double flops;
 };
 
@@ -32,21 +34,23 @@ enum { MAX_PIECE_TENSORS = 48 };
 
 struct piece_cost {
     struct list_cost forward;
-    struct list_cost backward; /* if the schedule splits the backward: input gradients alone */
-    struct list_cost weight;   /* if it splits the backward: weight gradients; else nothing */
+    struct list_cost backward; /* if the schedule splits the backward: only the input gradients */
+    struct list_cost weight;   /* weight gradients if the schedule splits the backward, else 0 */
     struct list_cost replay;   /* the ops of the forward that selective recompute repeats */
-    double saved_bytes;        /* kept from forward to backward without recompute */
+    double saved_bytes;        /* activations kept from forward to backward without recompute */
     double replayed_bytes;     /* the part of saved_bytes that selective recompute frees */
     double waiting_bytes; /* kept between the halves of a split backward: operands of the weight
                              products */
-    double moment_bytes;  /* most that a backward holds at once beyond saved_bytes */
-    double replayed_moment_bytes; /* the same with selective recompute, beyond saved_bytes -
-                                     replayed_bytes */
-    double working_bytes; /* most that the gradients of one op's output and input take at once */
-    double input_bytes;   /* the piece's input, which full recompute keeps as a checkpoint */
-    double parameters;    /* held by one rank */
-    double of_experts;    /* the part of `parameters` that belongs to experts */
-    struct stage_weights trained; /* the parts of both that have gradients */
+    double moment_bytes;  /* most bytes that a backward holds at once in addition to saved_bytes */
+    /* the same with selective recompute, in addition to saved_bytes - replayed_bytes */
+    double replayed_moment_bytes;
+    /* most bytes that the gradients of one op's output and input take at once */
+    double working_bytes;
+    double input_bytes; /* the piece's input, which full recompute keeps as a checkpoint */
+    double parameters;  /* number on one rank */
+    double of_experts;  /* the part of `parameters` that belongs to experts */
+    /* the parts of `parameters` and `of_experts` that have gradients */
+    struct stage_weights trained;
     /* empty unless matrices have an optimizer of their own (plan_matrices_apart) */
     struct held_matrices matrices;
     int num_tensors; /* number of tensors with gradients */
@@ -55,7 +59,8 @@ struct piece_cost {
 
 /* The costs of a plan's pieces, and quantities that the pieces share. */
 struct pieces {
-    struct piece_cost at[NUM_PIECES]; /* one layer per kind of block, the embedding ... */
+    /* one layer of each kind of block, the embedding, the head ... (enum in sim/plan/holding.h) */
+    struct piece_cost at[NUM_PIECES];
     int num_kinds;
     double tokens; /* of one microbatch on one rank, before sequence parallelism divides them */
     double logits; /* number of logits of one microbatch on one tensor and context rank */
@@ -64,14 +69,14 @@ struct pieces {
     double context_buffer_bytes; /* buffers for other ranks' tokens while an attention core runs */
 };
 
-/* All that the pieces' costs depend on in a plan, except the links between ranks (piece_wires). It
- * has only ints and no padding, so equal questions have equal bytes. */
+/* The properties of a plan on which the pieces' costs depend, except the links between ranks
+ * (piece_wires). The struct has only ints and no padding, so equal values have equal bytes. */
 struct piece_question {
     struct rank_share share;
     int attention;       /* enum attention_kernel */
     int precision;       /* enum precision */
     int gradient_dtype;  /* enum dtype */
-    int overlaps_tensor; /* 0 or 1: the tensor group's collectives run beside compute */
+    int overlaps_tensor; /* 0 or 1: the tensor group's collectives overlap compute */
     int replays;         /* bit set of enum replayed: what selective recompute repeats */
     int splits;          /* 0 or 1: the backward is split into two lists */
     int matrices_apart;  /* 0 or 1: matrices of blocks have an optimizer of their own */
@@ -80,16 +85,15 @@ struct piece_question {
 struct piece_question piece_question_of(const struct system *system, const struct plan *plan,
                                         const struct generator *generator);
 
-/* The placement of the groups that communicate: in one system their links depend only on it and on
- * the groups' sizes. It has only ints. */
+/* The placement of the groups that communicate. On a given system the groups' links depend only on
+ * it and on the groups' sizes. The struct has only ints. */
 struct piece_places {
     int num_ranks;
     int stride[MAX_AXES][MAX_AXIS_GROUPS]; /* 0: the group has one rank */
 };
 struct piece_places piece_places_of(const struct plan *plan);
 
-/* The links of the groups along each axis. In a group with num_ranks 1 nothing else is filled
- * in. */
+/* The links of the groups along each axis. If num_ranks is 1, no other field of a group is set. */
 struct piece_wires {
     struct comm_group group[MAX_AXES][MAX_AXIS_GROUPS];
     struct comm_group pair[MAX_AXES]; /* neighbours on an axis that sends messages */
@@ -102,37 +106,38 @@ bool piece_wires_are_alike(const struct piece_wires *a, const struct piece_wires
 struct pieces pieces_answer(const struct system *system, const struct model *model,
                             const struct piece_question *question, const struct piece_wires *wires,
                             struct arena *arena);
-/* The same for a plan. */
+/* pieces_answer for the question and the links of a plan. */
 struct pieces pieces_cost(const struct system *system, const struct model *model,
                           const struct plan *plan, struct arena *arena);
 
-/* The cost of given op lists that belong to no model. `input_bytes` arrive from the piece before.
- * Temporaries are in the arena. */
+/* The cost of op lists that belong to no model. `input_bytes` is the size of the piece's input.
+ * Temporary data are in the arena. */
 struct piece_cost lists_cost(const struct system *system, const struct plan *plan,
                              struct local_ops lists, double input_bytes, struct arena *arena);
 
-/* Per kind of op: how many all ranks run in a step, and their total time when each runs alone. A
- * measured run is compared with it kind by kind. */
+/* Per kind of op: the number that all ranks run in a step, and their total time if each runs alone.
+ * It is compared with measured runs. */
 struct kind_totals {
     double count[NUM_OP_KINDS], seconds[NUM_OP_KINDS];
 };
 struct kind_totals plan_kind_totals(const struct system *system, const struct model *model,
                                     const struct plan *plan);
 
-/* Most rows of logits computed at once; 0: all. With a split backward it is all, as their gradients
- * are read twice. */
+/* Most rows of logits that are computed at once; 0: all. With a split backward it is 0, as the
+ * logits' gradients are read twice. */
 double plan_logits_rows(const struct plan *plan, const struct stack *stack);
-/* Bytes per logit held at the loss: the stack's number, but at least a value of the plan's type. */
+/* Bytes held per logit at the loss: the stack's number, at least the bytes of a value in the plan's
+ * precision. */
 double plan_logit_bytes(const struct plan *plan, const struct stack *stack);
 
 /* The options with which op lists are made, from stack and plan. */
 struct layer_options plan_layer_options(const struct plan *plan, const struct system *system);
 
-/* Whether the plan's collectives of a kind overlap compute: as the plan says, else as the stack
- * does. */
+/* Whether the plan's collectives of a kind overlap compute: the plan's setting if it has one, else
+ * the stack's. */
 bool plan_overlaps(const struct plan *plan, const struct stack *stack, enum overlap overlap);
-/* Copies of quantised operands, along rows and along columns. Blackwell reads either way, so one
- * copy is enough when both have the same scales. */
+/* Copies of quantised operands, along rows and along columns. Blackwell can read a matrix along
+ * rows and columns, so one copy is enough if both use the same scales. */
 int quantized_copies(const struct gpu *gpu, const struct recipe *recipe);
 /* The attention kernel that the plan runs on this system. */
 enum attention_kernel plan_attention_kernel(const struct plan *plan, const struct system *system);

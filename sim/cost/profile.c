@@ -160,7 +160,8 @@ static bool is_present(const struct attention_rate *rate)
     return rate->forward_efficiency > 0;
 }
 
-/* A kernel without a rate gets that of the next older kernel with one, else of the next newer. */
+/* A kernel without a rate gets that of the next older kernel that has one, else that of the next
+ * newer one. */
 static void fill_absent(struct attention_rate rates[NUM_ATTENTION_KERNELS])
 {
     for (int i = ATTENTION_FLASH1 + 1; i < NUM_ATTENTION_KERNELS; i++)
@@ -192,7 +193,7 @@ static bool read_attention(const json_t *attention, struct profile *out, struct 
     return ok;
 }
 
-/* Element `i` of a row; 0 (invalid) when it is no positive number. */
+/* Element `i` of a row; 0 if it is no positive number. */
 static double positive(const json_t *row, size_t i)
 {
     double number = json_number_value(json_array_get(row, i));

@@ -17,8 +17,8 @@ bool ring_available(const struct comm_group *group, enum collective collective,
 }
 
 /* LL sends a flag with every four bytes, so half of the traffic is data; LL128 has a flag in every
- * 128 bytes and reaches 0.92 of the bandwidth in NCCL's model. Threads copy both, which limits
- * their bandwidth. */
+ * 128 bytes and reaches 0.92 of the bandwidth in NCCL's model. The GPU's threads copy the data of
+ * both, which limits their bandwidth. */
 static double bus_bytes_per_s(const struct comm_group *group, enum protocol protocol)
 {
     double bus = nccl_bus_bytes_per_s(group);
@@ -29,8 +29,8 @@ static double bus_bytes_per_s(const struct comm_group *group, enum protocol prot
     return bus;
 }
 
-/* Least time of the host's proxy thread per step between nodes: 1 us, 2 with an AMD CPU
- * [getNetOverhead]; Simple posts three operations. */
+/* Shortest time of the host's proxy thread per step between nodes: 1 us, or 2 us with an AMD CPU
+ * [getNetOverhead], times three with the Simple protocol, which posts three operations. */
 static double net_overhead_s(const struct comm_group *group, enum protocol protocol)
 {
     if (group->num_nodes == 1)
@@ -39,8 +39,8 @@ static double net_overhead_s(const struct comm_group *group, enum protocol proto
     return protocol == PROTOCOL_SIMPLE ? 3 * post_s : post_s;
 }
 
-/* Hops run one after another around the ring; each round crosses the network as many times as there
- * are nodes, minus the hop that closes the ring. */
+/* Hops run one after another around the ring. Each round has one hop between nodes per node,
+ * without the hop that closes the ring. */
 static double rounds_latency_s(const struct comm_group *group, enum collective collective,
                                enum protocol protocol)
 {
@@ -52,10 +52,10 @@ static double rounds_latency_s(const struct comm_group *group, enum collective c
            net_steps * nccl_net_latency_s(group, protocol, net_latency_s[protocol]);
 }
 
-/* In one node every channel visits the ranks in the same order [sameChannels], so the message
- * streams and only one hop's latency counts. Between nodes the channels enter at different NICs, so
- * their orders differ, and NCCL counts one hop per rank. With Simple, a hop has the latency of a
- * whole chunk, as in NCCL's tree. */
+/* In one node every channel visits the ranks in the same order [sameChannels], so the message is
+ * pipelined and only the latency of one hop counts. Between nodes the channels enter at different
+ * NICs, so their orders differ, and NCCL counts one hop per rank. With Simple, a hop has the
+ * latency of a whole chunk, as in NCCL's tree. */
 static double broadcast_latency_s(const struct comm_group *group, enum protocol protocol)
 {
     if (group->num_nodes == 1)

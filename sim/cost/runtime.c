@@ -2,7 +2,8 @@
 
 const char *const runtime_names[NUM_RUNTIMES + 1] = { "cuda", "host", NULL };
 
-/* In the order of the names. "host" is the project's own executor, on cores and on GPUs (exec/). */
+/* The rows are in the order of runtime_names. "host" is the project's own executor (exec/), on CPU
+ * cores and on GPUs. */
 const struct runtime runtimes[NUM_RUNTIMES] = {
     { .has_workspaces = true, .has_channels = true },
     { .walks_passes = true,

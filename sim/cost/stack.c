@@ -220,7 +220,7 @@ const size_t num_stack_fields = LENGTH(stack_fields);
 
 const struct datafile_kind stack_files = { "stack", "calibration/stacks", NULL };
 
-/* Reads all widths, or none. */
+/* Reads the error widths; a file must have all of them or none. */
 static bool read_widths(const json_t *errors, struct error_widths *out, struct err *err)
 {
     if (!errors || (json_is_object(errors) && json_object_size(errors) == 0))

@@ -1,4 +1,5 @@
-/* sim/cost/stage_load.h - what one rank of a pipeline stage exchanges with its data peers. */
+/* sim/cost/stage_load.h - the gradients that one rank of a pipeline stage exchanges with other data
+ * ranks. */
 #ifndef SIM_COST_STAGE_LOAD_H
 #define SIM_COST_STAGE_LOAD_H
 
@@ -9,8 +10,8 @@ struct stage_load {
     struct exchange_tensor tensors[NUM_PIECES * MAX_PIECE_TENSORS];
 };
 
-/* Fills in the share `share` of the stage's parameters. It is taken equally from each tensor, so
- * counts may be fractions. */
+/* Fills `out` with a share of the stage's parameters. The same share is taken from each tensor, so
+ * numbers of tensors may be fractions. */
 void fill_stage_load(const struct model *model, const struct plan *plan,
                      const struct pieces *pieces, int stage, double share, struct stage_load *out);
 

@@ -2,8 +2,8 @@
 
 #include <math.h>
 
-/* GPUs of the node that a profile is measured on: the spread among these is already in the
- * profile. */
+/* Number of GPUs of the node on which a profile is measured. The profile already includes the
+ * effect of the slowest of them. */
 enum { MEASURED_GPUS = 8 };
 
 double straggler_slowdown(double spread, int num_gpus)

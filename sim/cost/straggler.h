@@ -4,13 +4,13 @@
 
 #include "base/normal.h"
 
-/* How many times longer compute takes on the slowest of `num_gpus` chips than on a measured node of
- * eight, when sustained speed is normal with relative standard deviation `spread`. */
+/* Compute time on the slowest of `num_gpus` chips divided by that on the slowest of a measured node
+ * of eight. Speeds are normally distributed with relative standard deviation `spread`. */
 double straggler_slowdown(double spread, int num_gpus);
 
-/* How much later than the mean the last of n ranks arrives after each computed for `compute_s`.
- * Disturbances of a rank are random and independent of the others', so the variance of its time
- * grows by drift_s per second (a Poisson process, or any random walk). */
+/* Expected delay of the last of n ranks behind their mean, after each has computed for `compute_s`.
+ * Ranks are disturbed at random and independently, so the variance of a rank's time grows by
+ * drift_s per second (as in a Poisson process or any random walk). */
 double drift_wait_s(double drift_s, double compute_s, int num_ranks);
 
 #endif

@@ -14,7 +14,7 @@ static const json_t *embedded_part(const json_t *root, const char *key)
     return json_is_object(part) ? part : NULL;
 }
 
-/* A wrong name in a cluster file is reported as that file's fault, not the command line's. */
+/* Reports a wrong name in a cluster file as an error of that file, not of the command line. */
 static bool blame_part(const struct json_file *file, const char *key, const struct err *found,
                        struct err *err)
 {
@@ -40,7 +40,7 @@ static bool resolve_gpu(const struct json_file *file, const char *name, struct g
     return gpu_load(name, out, &found) || blame_part(file, "groups[0].gpu", &found, err);
 }
 
-/* Loads the profile of `gpu`; name "": it has none. */
+/* Loads the profile of `gpu`; an empty name means that it has none. */
 static bool resolve_profile(const struct json_file *file, const char *name, const char *gpu,
                             struct profile *out, struct err *err)
 {
@@ -76,7 +76,7 @@ static bool check_count(const struct cluster *cluster, int num_gpus, struct err 
     double node_gpus = cluster_node_size(cluster);
     double num_nodes = cluster->num_nodes;
     if (cluster->num_levels == 1 && cluster->num_nodes == 0)
-        num_nodes = 1; /* no level joins a second node */
+        num_nodes = 1; /* no level connects a second node */
     if (num_gpus < 1)
         return err_set(err, ERR_USAGE, "gpus", "expected at least 1; found %d", num_gpus);
     if (num_nodes > 0 && num_gpus > num_nodes * node_gpus)

@@ -10,8 +10,8 @@ static const double intra_latency_s[NUM_INTRA_LINKS][NUM_PROTOCOLS] = {
 
 /* "Trees are not perfectly sticking to the model for medium sizes": the share of the bandwidth that
  * remains for messages of 64 B, 128 B ... 256 MiB [treeCorrectionFactor, whose 24th column NCCL
- * never reads]. Where the share rises with size, the predicted time falls, by at most a quarter
- * (0.6 to 0.8). */
+ * never reads]. Where the share rises with size, by at most from 0.6 to 0.8, the predicted time
+ * falls. */
 enum { NUM_SIZE_CLASSES = 23, SMALLEST_CLASS_BYTES = 64 };
 // clang-format off
 static const double size_correction[NUM_PROTOCOLS][NUM_SIZE_CLASSES] = {
@@ -30,8 +30,8 @@ bool tree_available(const struct comm_group *group, enum collective collective,
     return collective == COLLECTIVE_ALL_REDUCE && (protocol != PROTOCOL_LL128 || group->ll128);
 }
 
-/* The factors are NCCL's "various model refinements": 0.92 of the channels in all; of that, LL gets
- * 1/3.8, and LL128 7/9 within a node and 120/128 (its payload) between nodes. */
+/* The factors are NCCL's "various model refinements": 0.92 of the channels' bandwidth; LL gets
+ * 1/3.8 of that, LL128 7/9 within a node and 120/128 (its payload) between nodes. */
 static double bus_bytes_per_s(const struct comm_group *group, enum protocol protocol)
 {
     int node_class = nccl_node_class(group);
@@ -55,7 +55,8 @@ static double correction(enum protocol protocol, double message_bytes)
 }
 
 /* The message goes up and down again through a chain of the ranks of each node and a binary tree
- * over the nodes. Each byte crosses a link once each way, so the message gets half of the bus. */
+ * over the nodes. Each byte crosses a link once in each direction, so the message gets half of the
+ * bus bandwidth. */
 void tree_cost(const struct comm_group *group, enum collective collective, enum protocol protocol,
                double message_bytes, double *latency_s, double *bytes_per_s)
 {

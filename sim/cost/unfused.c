@@ -4,18 +4,18 @@
 
 #include <string.h>
 
-/* Traffic is counted from the kernels that run, each read or write of a value as one. In
- * Megatron-LM's FusedScaleMaskSoftmax.forward_torch_softmax fp16 is widened (6 bytes), scaled,
- * masked, normalised (8 each) and narrowed (6), and two kernels make the mask; the backward does
- * the same, and its softmax also reads its output. Its cross entropy
- * (core/tensor_parallel/cross_entropy.py) widens, finds the maximum, subtracts it, exponentiates
- * and sums. PyTorch's elementwise kernels and their copies are counted as recalled: gelu with its
- * bias; silu with its product; rotary (apply_rotary_pos_emb: negate half, concatenate, times cosine
- * plus times sine), for queries and for keys; and a norm (square, mean, root, product, scale). What
- * is kept for the backward was traced (tests/fixtures/traces): the softmax keeps its fp32
- * probabilities beside the narrowed ones; the product of a gate keeps silu's output beside both
- * inputs. A norm in PyTorch's own kernels keeps the widened input and the values that it scales, in
- * place of its input: 4 + 2 - 2 bytes. */
+/* Memory traffic is the sum over the kernels that run; each reads or writes each of its values
+ * once. In Megatron-LM's FusedScaleMaskSoftmax.forward_torch_softmax fp16 is widened (6 bytes),
+ * scaled, masked, normalised (8 each) and narrowed (6), and two kernels make the mask. The backward
+ * runs the same kernels, and its softmax also reads the forward's output. Megatron-LM's cross
+ * entropy (core/tensor_parallel/cross_entropy.py) widens, finds the maximum, subtracts it,
+ * exponentiates and sums. PyTorch's elementwise kernels and their copies are listed from memory:
+ * gelu with its bias; silu with its product; rotary (apply_rotary_pos_emb: negate half,
+ * concatenate, times cosine plus times sine), for queries and for keys; and a norm (square, mean,
+ * root, product, scale). The values kept for the backward were traced (tests/fixtures/traces). The
+ * softmax keeps its fp32 probabilities beside the narrowed ones; The product of a gate keeps silu's
+ * output in addition to both inputs. A norm in PyTorch's own kernels keeps the widened input and
+ * the normalised values instead of its input: 4 + 2 - 2 bytes. */
 const struct unfused_ops unfused_usual = { {
     [UNFUSED_NORM] = { .values = 6,
                        .kernels = 5,

@@ -13,9 +13,10 @@
 
 extern const struct unfused_ops unfused_usual;
 
-/* `object` NULL: all ops have their defaults. If reading fails, err->where is unfused.OP.KEY. */
+/* If `object` is NULL, all ops have their defaults. If reading fails, err->where is
+ * unfused.OP.KEY. */
 bool unfused_read(const json_t *object, struct unfused_ops *out, struct err *err);
-/* Only the ops that differ from the default; NULL: none do. */
+/* Writes only the ops that differ from the default; NULL if none do. */
 json_t *unfused_write(const struct unfused_ops *unfused);
 
 /* Keys of "unfused", and of one op in it. */

@@ -5,7 +5,7 @@
 #include <math.h>
 
 /* Standard deviation of the maximum of n standard normals: half the distance between its quantiles
- * one deviation above and below the median. */
+ * at plus and minus one standard deviation. */
 static double deviation_of_maximum(double n)
 {
     return (maximum_quantile(n, 0.841345) - maximum_quantile(n, 0.158655)) / 2;
@@ -29,8 +29,8 @@ static bool contains(const int *ranks, int count, int rank)
     return false;
 }
 
-/* The number of ranks that a rank hears from or sends to in a step, averaged over the turns of the
- * graph. */
+/* The number of ranks from which a rank receives or to which it sends in a step, averaged over the
+ * cycle of a graph that changes. */
 static double mean_met(enum mixing_graph graph, int num_ranks)
 {
     int cycle = mixing_cycle(graph, num_ranks), met = 0;
@@ -43,8 +43,8 @@ static double mean_met(enum mixing_graph graph, int num_ranks)
     return (double)met / cycle;
 }
 
-/* With few ranks, neighbours share neighbours, and the wait is at most the one for all n ranks, the
- * expected maximum of n. The two limits are joined with the power that fits simulations best. */
+/* The wait is at most that for all n ranks, the expected maximum of n, and at most endless_wait,
+ * which holds for many ranks. The two are combined with the exponent that fits simulations best. */
 double gossip_wait(enum mixing_graph graph, int num_ranks)
 {
     static const double power = 3;
@@ -53,8 +53,8 @@ double gossip_wait(enum mixing_graph graph, int num_ranks)
     return pow(pow(endless, -power) + pow(all, -power), -1 / power);
 }
 
-/* The ranks of a group gossip as one: they wait for each other in every step, so the group is as
- * slow as its slowest rank. */
+/* The ranks of a group act as one: they wait for each other in every step, so a group is as slow as
+ * its slowest rank. */
 static double group_wait(const struct exchange *exchange, int num_ranks)
 {
     int group = exchange->group > 1 ? exchange->group : 1;
@@ -65,8 +65,8 @@ static double group_wait(const struct exchange *exchange, int num_ranks)
     return fmin(wait, expected_maximum(num_ranks));
 }
 
-/* Let one step in H average over all ranks. Without messages in the other steps, the deviations of
- * H steps add up to sqrt(H), and all ranks wait once in H steps. Otherwise one step in H waits for
+/* One step in H averages over all ranks. Without messages in the other steps, the deviation of the
+ * time of H steps is sqrt(H), and all ranks wait once in H steps. Otherwise one step in H waits for
  * all ranks and the others wait for neighbours. */
 double exchange_wait(const struct exchange *exchange, int num_ranks, double averaging)
 {
