@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Kinds of files, as folders of calibration/ are called. */
+/* Kinds of files: names of folders in calibration/. */
 static const char profiles[] = "profiles/";
 static const char stacks[] = "stacks/";
 
@@ -51,7 +51,7 @@ static bool find_field(const struct field *fields, size_t n, const char *key, si
     return true;
 }
 
-/* "flash2.half_seq" */
+/* Finds a constant of an attention kernel, such as "flash2.half_seq". */
 static bool find_attention(const char *path, struct constant *out, struct err *err)
 {
     for (int i = ATTENTION_FLASH1; i < NUM_ATTENTION_KERNELS; i++) {
@@ -66,7 +66,7 @@ static bool find_attention(const char *path, struct constant *out, struct err *e
                    "expected attention.KERNEL.KEY, with flash1, flash2 or flash3");
 }
 
-/* The index of "gemm_tiles[2]", or -1. */
+/* The index in a key such as "gemm_tiles[2]", here 2; -1 if the key has none. */
 static int tile_index(const char *key)
 {
     int index, end = 0;

@@ -12,32 +12,32 @@
 #include <jansson.h>
 
 struct constant {
-    const char *file; /* "profiles/a100-80g-sxm"; borrowed */
+    const char *file; /* such as "profiles/a100-80g-sxm"; borrowed */
     const char *key;  /* borrowed */
     bool is_of_stack;
-    const char *names;  /* of the profiles or stacks; within `file` */
+    const char *names;  /* names of the profiles or stacks; a part of `file` */
     struct field field; /* its offset is from the start of struct profile or stack */
 };
 
-/* ERR_INPUT when there is no such constant; where = "". */
+/* Finds a constant. ERR_INPUT with an empty `where` if there is none. */
 bool constant_find(const char *file, const char *key, struct constant *out, struct err *err);
 
 /* Whether the system uses the constant's profile or stack, or one of them. */
 bool constant_is_of(const struct constant *constant, const struct system *system);
-/* Whether this file is the constant's, or one of its files. */
+/* Whether `file` is one of the constant's files. */
 bool constant_is_in(const struct constant *constant, const char *file);
-/* Its i-th file, "profiles/a100-40g-sxm"; false when it has fewer. */
+/* Its i-th file, such as "profiles/a100-40g-sxm"; false if it has fewer. */
 bool constant_file(const struct constant *constant, int i, char *file, size_t size);
 double constant_get(const struct constant *constant, const struct system *system);
 void constant_set(const struct constant *constant, struct system *system, double value);
 
-/* From and to the JSON of a file: a number, or text with its unit. */
+/* Converts a constant from and to the JSON of a file: a number, or text with a unit. */
 bool constant_read(const struct constant *constant, const json_t *value, double *out,
                    struct err *err);
 json_t *constant_write(const struct constant *constant, double value);
 
-/* Writes it into the JSON of its file. ERR_INPUT, where = the key, when the file lacks the
- * attention kernel or tile that it belongs to. */
+/* Writes the value into the JSON of its file. ERR_INPUT with the key in `where` if the file lacks
+ * the attention kernel or tile of the constant. */
 bool constant_store(const struct constant *constant, double value, json_t *file, struct err *err);
 
 #endif

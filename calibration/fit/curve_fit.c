@@ -9,15 +9,15 @@
 
 enum { SWEEPS = 20000, DIGITS = 4 };
 
-/* Position of a size between knot j - 1 (0) and knot j (1), clamped to [0, 1]. */
+/* Position of a size between two knots: 0 at knot j - 1, 1 at knot j, clamped to [0, 1]. */
 static double ramp(const struct curve *curve, int j, double log_bytes)
 {
     double low = curve->points[j - 1].log_bytes, high = curve->points[j].log_bytes;
     return fmin(fmax((log_bytes - low) / (high - low), 0), 1);
 }
 
-/* Log time is the first knot's plus a rise from each knot to the next: the sum of basis(j) x
- * rise[j], with rise[0] free and all others 0 or more. */
+/* Log time is the sum of basis(j) x rise[j]. rise[0] is the log time of the first knot; the others,
+ * 0 or more, are the rises from each knot to the next. */
 static double basis(const struct curve *curve, int j, double log_bytes)
 {
     return j == 0 ? 1 : ramp(curve, j, log_bytes);
@@ -40,8 +40,9 @@ static void add_measurement(struct normal *normal, const struct curve *curve, do
     }
 }
 
-/* Gauss-Seidel, each rise clipped to 0 or more: it converges, as the matrix is positive definite
- * (Cryer 1971). A knot that no measurement determines does not rise. */
+/* Solves the equations by the Gauss-Seidel method, with each rise clipped to 0 or more. It
+ * converges, as the matrix is positive definite (Cryer 1971). The rise to a knot that no
+ * measurement determines is 0. */
 static void solve(const struct normal *normal, int n, double *rise)
 {
     for (int sweep = 0; sweep < SWEEPS; sweep++)

@@ -1,8 +1,9 @@
-/* calibration/fit/curve_fit.h - a collective's curve from measured times.
+/* calibration/fit/curve_fit.h - fits a collective's curve of time by message size to measured
+ * times.
  *
- * Log time is piecewise linear in log size between the knots of fit.json, by least squares, and
- * never falls. A few knots smooth the scatter of single sizes, and dips where NCCL changes
- * algorithms. */
+ * Log time is piecewise linear in log size between the knots given in fit.json, is fitted by least
+ * squares and never falls. Few knots smooth the scatter of single sizes, and dips where NCCL
+ * changes algorithms. */
 #ifndef CALIBRATION_FIT_CURVE_FIT_H
 #define CALIBRATION_FIT_CURVE_FIT_H
 
@@ -11,7 +12,7 @@
 
 struct curve_result {
     const struct fit_curve *of;
-    struct curve curve;  /* times to four digits */
+    struct curve curve;  /* the fitted curve, times rounded to four digits */
     struct score errors; /* log(curve / measured) of the rows */
 };
 
@@ -21,7 +22,8 @@ struct curve_results {
     int count;
 };
 
-/* A curve without a row of its collective is an error. Release in either case. */
+/* Fits all curves of the table. A curve without a row of its collective is an error. Release the
+ * results also after an error. */
 bool curves_fit(const struct fit_table *table, struct curve_results *out, struct err *err);
 void curves_release(struct curve_results *results);
 

@@ -10,11 +10,13 @@
 #include <string.h>
 
 static const double stretch =
-    0.1; /* length of an interval of steps relative to the steps before it */
+    0.1; /* length of an interval of steps, relative to the number of steps before it */
 static const double surest =
     0.75; /* largest standard error of a logarithm: a factor of 3.4 at 90 % */
-static const double seen = 5e-3;         /* share of a loss above which a part counts as visible */
-static const double prior_weight = 1e-4; /* keeps the error of unknown constants finite */
+/* share of a loss above which the part of a constant counts as visible */
+static const double seen = 5e-3;
+/* weight of a prior that keeps the error of undetermined constants finite */
+static const double prior_weight = 1e-4;
 static const double normal_90 = 1.645;
 
 #define AT(member) offsetof(struct descent, member)
@@ -36,7 +38,7 @@ double descent_constant_value(const struct descent *descent, enum descent_consta
     return *member(&copy, (int)constant);
 }
 
-/* The mean of some steps' losses. */
+/* The mean loss over an interval of steps. */
 struct stretch {
     const struct loss_run *of;
     double middle; /* step */
@@ -51,7 +53,7 @@ struct fitting {
     struct descent start;
     double min[NUM_DESCENT_CONSTANTS], max[NUM_DESCENT_CONSTANTS]; /* logarithms */
     double prior[NUM_DESCENT_CONSTANTS];
-    bool is_held[NUM_DESCENT_CONSTANTS]; /* the constant is absent or known */
+    bool is_held[NUM_DESCENT_CONSTANTS]; /* the constant is absent or known and is not fitted */
     double *weight, *residual;
     struct least_squares problem;
 };
@@ -77,7 +79,7 @@ static void add_stretches(struct fitting *f, const struct loss_run *run)
     }
 }
 
-/* Subtracted before losses are compared: the least loss, when it is known. */
+/* The least loss if it is known, else 0. It is subtracted before losses are compared. */
 static double base_of(const struct fitting *f)
 {
     return fmax(0, f->request->least);
@@ -104,8 +106,8 @@ static void find_residuals(void *context, const double *x, double *out)
     }
 }
 
-/* Starting values from the run with the lowest loss: its gap, the steps to half of it, and half of
- * its final loss as each of the floors. */
+/* Starting values from the run with the lowest loss: its gap, the steps until half of the gap is
+ * left, and half of its final loss for each of the floors. */
 static void guess(struct fitting *f)
 {
     const struct loss_run *best = &f->request->runs[0];
@@ -198,7 +200,7 @@ static void solve(struct fitting *f, double *x)
 
 /* --- what is found ------------------------------------------------------------------------- */
 
-/* The largest share of any fitted loss above the least that a constant has. */
+/* The largest share that a constant's part has in any fitted loss minus the least loss. */
 static double largest_share(const struct fitting *f, const struct descent *descent, int constant)
 {
     struct descent without = *descent;
@@ -212,7 +214,7 @@ static double largest_share(const struct fitting *f, const struct descent *desce
     return share;
 }
 
-/* Removes constants that no loss shows, and solves again without them. */
+/* Removes constants whose part is too small in all losses, and solves again without them. */
 static void leave_out_unseen(struct fitting *f, double *x)
 {
     static const int parts[] = { DESCENT_NOISE, DESCENT_MIXING, DESCENT_MEMORY };

@@ -1,18 +1,18 @@
-/* calibration/fit/descent_fit.h - the open constants of the theory of convergence, fitted on
- * losses.
+/* calibration/fit/descent_fit.h - fits the constants of the convergence theory
+ * (sim/campaign/convergence.h) to losses of short runs.
  *
- * Least squares over the losses of one or a few short runs, averaged over intervals of steps that
- * grow geometrically, so that each part of the curve has the same weight. Constants that the runs
- * cannot tell apart are refused by name. Pure. */
+ * The fit is least squares over the losses of one or a few runs, averaged over intervals of steps
+ * that grow geometrically, so that early and late parts have the same weight. Constants that the
+ * runs do not determine separately are refused by name. Every function is pure. */
 #ifndef CALIBRATION_FIT_DESCENT_FIT_H
 #define CALIBRATION_FIT_DESCENT_FIT_H
 
 #include "base/err.h"
 #include "sim/campaign/descent.h"
 
-/* Runs of one problem, all with the same number of samples per rank. */
+/* One run. All runs of a fit train the same problem with the same number of samples per rank. */
 struct loss_run {
-    const char *name; /* in messages */
+    const char *name; /* name in messages */
     struct descent_run run;
     const double *losses;
     int num_steps;
@@ -31,10 +31,10 @@ enum descent_constant {
     DESCENT_MEMORY,
     NUM_DESCENT_CONSTANTS
 };
-extern const char *const descent_constant_names[]; /* "least" ... */
+extern const char *const descent_constant_names[]; /* such as "least" */
 double descent_constant_value(const struct descent *descent, enum descent_constant constant);
 
-/* 90 % interval; both ends equal: known, or not fitted. */
+/* A 90 % interval. Both ends are equal if the constant is known or was not fitted. */
 struct descent_interval {
     double low, high;
 };
@@ -43,26 +43,26 @@ struct descent_fit {
     struct descent descent;
     struct descent_interval intervals[NUM_DESCENT_CONSTANTS];
     bool is_fitted[NUM_DESCENT_CONSTANTS];
-    struct convergence convergence; /* the constants that follow; 0 where nothing was fitted */
+    /* the constants derived from `descent`; 0 where nothing was fitted */
+    struct convergence convergence;
     struct descent_interval mixing_scale, memory_scale;
-    double error; /* median of |log(fitted / measured)|; when `least` is known, of losses minus
-                     `least` */
+    double error; /* median of |log(fitted / measured)| of losses, minus `least` if that is known */
 };
 
 struct descent_request {
     const struct loss_run *runs;
     int num_runs;
-    double least;         /* the known least loss; negative: to be fitted too */
-    double heterogeneity; /* known or assumed */
+    double least;         /* the least loss if known; negative: it is fitted too */
+    double heterogeneity; /* known or assumed value */
     bool is_exact;        /* gradients use all samples, so they have no noise */
 };
 
-/* Whether the losses fall for long enough, with learning rates and numbers of ranks that tell the
- * constants apart. ERR_INPUT, where = the run's name or that of a constant. */
+/* Checks that the losses fall for long enough, and that learning rates and numbers of ranks differ
+ * enough to determine each constant. ERR_INPUT with the name of the run or constant in `where`. */
 bool descent_request_check(const struct descent_request *request, struct err *err);
 
-/* Checks the request first, with the same errors; refuses constants that stay too uncertain, too.
- */
+/* Checks the request first, with the same errors. It also refuses constants that remain too
+ * uncertain. */
 bool descent_fit(const struct descent_request *request, struct descent_fit *out, struct err *err);
 
 #endif

@@ -1,11 +1,12 @@
-/* Checks, before a fit, which constants the runs determine and which they can tell apart. */
+/* Checks, before a fit, which constants the runs determine. */
 #include "base/arena.h"
 #include "calibration/fit/descent_fit.h"
 
 #include <math.h>
 #include <stddef.h>
 
-enum { LEAST_STEPS = 30, RATES = 3 /* RATES: of a run with a fading learning rate */ };
+/* RATES: number of learning rates at which a run with a fading rate is evaluated */
+enum { LEAST_STEPS = 30, RATES = 3 };
 
 /* --- runs ---------------------------------------------------------------------------------- */
 
@@ -32,10 +33,11 @@ static bool check_run(const struct loss_run *run, struct err *err)
     return true;
 }
 
-/* --- what can be told apart ---------------------------------------------------------------- */
+/* --- which constants are independent
+ * ---------------------------------------------------------------- */
 
-/* The floors of the loss; each has a constant times a factor that depends on the learning rate and
- * the number of ranks. */
+/* The terms of the loss that remain at the end. Each is a constant times a factor that depends on
+ * the learning rate and the number of ranks. */
 enum { FLOOR_LEAST, FLOOR_NOISE, FLOOR_MIXING, FLOOR_MEMORY, NUM_FLOORS };
 static const enum descent_constant floor_constants[NUM_FLOORS] = { DESCENT_LEAST, DESCENT_NOISE,
                                                                    DESCENT_MIXING, DESCENT_MEMORY };
@@ -50,7 +52,7 @@ static void fill_floor(const struct descent_run *run, double rate, double *row)
 }
 
 /* Subtracts from column j its projection on the earlier, already orthogonal columns (Gram-Schmidt).
- * Returns its length relative to before. */
+ * Returns its remaining length relative to the original one. */
 static double independent_share(double *columns, int num_rows, int j)
 {
     double *own = columns + (size_t)j * (size_t)num_rows;
@@ -72,7 +74,7 @@ static double independent_share(double *columns, int num_rows, int j)
     return before > 0 ? sqrt(after / before) : 1;
 }
 
-/* A run whose rate fades shows its floor at more than one rate. */
+/* A run with a fading rate gives one row of the columns for each of several rates. */
 static void fill_columns(const struct descent_request *request, int rows, double *columns)
 {
     for (int i = 0; i < rows; i++) {

@@ -7,15 +7,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Relative step of the differences: large compared with rounding, small compared with the
+/* Relative step of the numerical derivatives: large compared with rounding, small compared with the
  * errors. */
 static const double relative_step = 0.01;
-/* log 3: a change by more than a factor of three is no plausible error of a constant. */
+/* log 3: an error of a constant by more than a factor of three is not plausible. */
 static const double most_change = 1.0986122886681098;
 /* Constants with a smaller sensitivity are ignored: their errors can hardly be identified. */
 static const double least_sensitivity = 0.01;
 /* Penalty on the size of the change, in mean error, so that the smaller of two equally good changes
- * wins. */
+ * is preferred. */
 static const double change_weight = 0.02;
 
 enum { MOST_CONSTANTS = 96, KEY_SIZE = 48 };
@@ -28,7 +28,7 @@ struct constants {
     int count;
 };
 
-/* A constant is changed in every system at once, whatever the file's name. */
+/* Adds a constant. It is changed in all systems at once, whichever files have it. */
 static void add_constant(struct constants *out, const char *folder, const char *prefix,
                          const struct field *field)
 {
@@ -67,10 +67,10 @@ struct evidence {
     int *row; /* index of each row in the caller's cases */
     double *error, *sensitivity;
     int count;
-    struct system **systems; /* each once */
+    struct system **systems; /* each system once */
     int num_systems;
     double *kept; /* original value of the changed constant, per system */
-    int *order;   /* scratch, `count` long */
+    int *order;   /* scratch space of `count` entries */
     int *chosen;
     double *errors, *slopes;
     const struct run_row **rows;
@@ -146,8 +146,8 @@ static void gather(struct evidence *e, const struct run_case *cases,
 double explain_errors(const double *errors, const double *sensitivities, int n, double most,
                       int *order)
 {
-    /* The sum is convex with corners at -e/s, where its slope rises by 2 |s|; insertion sort by
-     * corner. */
+    /* The sum is convex and piecewise linear. Its slope rises by 2 |s| at each -e/s; these points
+     * are sorted here. */
     int count = 0;
     double below = 0;
     double half = 0;
@@ -169,7 +169,7 @@ double explain_errors(const double *errors, const double *sensitivities, int n, 
     return 0;
 }
 
-/* The change, limited so that no system's value leaves the file's bounds. */
+/* The change, limited so that the value stays within the file's bounds in all systems. */
 static double within_bounds(const struct evidence *e, const struct constant *constant, int n,
                             double change)
 {
@@ -264,7 +264,8 @@ static void diagnose(struct evidence *e, const struct question *q,
     }
 }
 
-/* Appends the rows of a source, except row `but`, at place n; returns the new number of rows. */
+/* Appends the rows of a source, except row `but`, from index n on; returns the new number of
+ * rows. */
 static int choose(struct evidence *e, int n, const char *source, bool fitted, int but)
 {
     for (int k = 0; k < e->count; k++)

@@ -4,10 +4,10 @@
  * again: d log(step) / d log(constant), its sensitivity. Errors e of rows with sensitivities s are
  * explained by changing the constant's logarithm by the x that minimises the sum of |e + s x| (a
  * weighted median) within the file's bounds. The constant that leaves the least error is named. It
- * is only a suspect: times of whole steps cannot tell constants with similar effects apart.
+ * is only a suspect: step times do not distinguish constants with similar effects.
  *
- * A single row is explained together with its source, which gets half of the weight: a change that
- * would spoil all other rows does not explain this one. */
+ * A single row is explained together with the other rows of its source, which get half of the
+ * weight: a change that makes all of them worse is no explanation. */
 #ifndef CALIBRATION_FIT_DIAGNOSIS_H
 #define CALIBRATION_FIT_DIAGNOSIS_H
 
@@ -16,12 +16,12 @@
 
 /* One constant as the explanation. */
 struct suspect {
-    const char *constant; /* the key, "gemm_efficiency" */
-    bool is_of_stack;     /* else of the profile */
+    const char *constant; /* the key, such as "gemm_efficiency" */
+    bool is_of_stack;     /* it belongs to the stack, otherwise to the profile */
     double sensitivity;   /* mean over rows of d log(step) / d log(constant) */
-    double change;        /* of its logarithm */
-    double left; /* mean |error| after the change; of the row alone when it is about one row */
-    double cost; /* sort key of the suspects */
+    double change;        /* change of its logarithm */
+    double left;          /* mean |error| after the change; for a single row, |error| of that row */
+    double cost;          /* sort key of the suspects */
 };
 enum { NUM_SUSPECTS = 3, MOST_TIME_PARTS = 16 };
 
@@ -29,24 +29,26 @@ struct diagnosis {
     const char *source;
     int row; /* index of the case; -1: all held-out rows of the source, or all its rows if none is
                 held out */
-    int groups;                    /* rows judged together */
-    double bias, mean;             /* signed median and mean size of errors */
+    int groups;                    /* number of rows that are explained together */
+    double bias, mean;             /* signed median of errors, and mean of their sizes */
     double share[MOST_TIME_PARTS]; /* per time_part_table: mean share of the predicted step */
-    double usual[MOST_TIME_PARTS]; /* for a row: its source's mean share; else 0 */
-    struct suspect suspects[NUM_SUSPECTS]; /* least remaining error first */
-    struct traits traits;                  /* for a source: columns that its errors depend on */
+    double usual[MOST_TIME_PARTS]; /* for a single row, its source's mean share; else 0 */
+    struct suspect suspects[NUM_SUSPECTS]; /* in ascending order of the remaining error */
+    struct traits traits;                  /* for a source: columns on which its errors depend */
     int num_suspects; /* number of suspects with a share of the step of 1 % or more */
 };
 struct diagnoses {
-    struct diagnosis *sources; /* in the order of scores->sources, scored ones only */
+    /* in the order of scores->sources, without those that are not scored */
+    struct diagnosis *sources;
     int num_sources;
-    struct diagnosis *rows; /* those of scores->worst, in its order */
+    struct diagnosis *rows; /* the rows of scores->worst, in that order */
     int num_rows;
 };
 
 enum { NUM_DIAGNOSED_ROWS = 5 };
 
-/* Arrays live in the arena. The systems of the cases are changed on the way and put back. */
+/* Arrays live in the arena. The function changes the systems of the cases temporarily and restores
+ * them. */
 struct diagnoses runs_diagnose(const struct run_case *cases,
                                const struct run_prediction *predictions,
                                const struct scores *scores, int jobs, struct arena *arena);
@@ -54,7 +56,8 @@ struct diagnoses runs_diagnose(const struct run_case *cases,
 /* Index in time_part_table of the part that is furthest above its usual share. */
 int diagnosis_part(const struct diagnosis *of);
 
-/* The x that minimises sum |e_i + s_i x|, between -most and +most. Room for n numbers. */
+/* The x that minimises sum |e_i + s_i x|, between -most and +most. `order` has room for n
+ * numbers. */
 double explain_errors(const double *errors, const double *sensitivities, int n, double most,
                       int *order);
 

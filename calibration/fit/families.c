@@ -38,8 +38,8 @@ static int compare_cases(const void *a, const void *b)
     return by_stack ? by_stack : (x > y) - (x < y);
 }
 
-/* A held-out row of a stack and a GPU that were measured: errors of others are shifts too, which
- * calibration/fit/shifts.h counts. */
+/* Whether the row is held out and its stack and GPU were measured. Errors of other rows include a
+ * shift, which calibration/fit/shifts.h treats. */
 static bool counts(const struct run_case *of, const char *without, const struct fit_result *results,
                    int num_results)
 {
@@ -48,7 +48,7 @@ static bool counts(const struct run_case *of, const char *without, const struct 
            !(without && strcmp(of->row->source_key, without) == 0);
 }
 
-/* `without`: a source whose rows do not count; NULL: all count. */
+/* Loads the rows of all sources except `without` (NULL: of all). */
 static bool load_samples(const struct fit_result *results, int num_results, const char *without,
                          int jobs, struct arena *arena, struct samples *out, struct err *err)
 {
@@ -80,7 +80,7 @@ static bool load_samples(const struct fit_result *results, int num_results, cons
 
 /* --- coverage ------------------------------------------------------------------------------ */
 
-/* The index of a family, or of the pooled widths (last) when it has none. */
+/* The index of a stack's widths; if it has none, that of the pooled widths, the last. */
 static int index_of(const struct family_widths *families, int count, const char *stack)
 {
     int f = 0;
@@ -94,7 +94,7 @@ static bool is_within(const struct width_row *row, const struct family_widths *f
     return fabs(row->error) <= interval_of_widths(&family->widths, row->shares);
 }
 
-/* Counts, per family and for all, the rows that widths fitted on the other folds cover. */
+/* Counts, per stack and in total, the rows that lie within widths fitted on the other folds. */
 static void leave_out_fold(const struct width_rules *rules, const struct samples *samples, int fold,
                            struct family_widths *families, int count, struct arena *arena)
 {
@@ -140,7 +140,8 @@ static void round_widths(struct family_widths *family)
 
 /* --- all shipped stacks -------------------------------------------------------------------- */
 
-/* Whether a stack states errors; without them, and without rows, its profile's are used. */
+/* Whether a stack's file states errors. A stack without them and without rows uses those of its
+ * profile. */
 static bool states_errors(const char *name, bool *out, struct err *err)
 {
     struct stack stack;
@@ -193,8 +194,8 @@ static int compare_memory(const void *a, const void *b)
     return by_stack ? by_stack : (x > y) - (x < y);
 }
 
-/* Errors of all peaks that were measured, whatever their time is: widths_find's with nothing but
- * what a whole run errs by. */
+/* Loads the errors of all measured memory peaks, also of rows whose time is not scored. For
+ * widths_find each has only an error of the whole run and no parts. */
 static bool load_memory_samples(const struct fit_result *results, int num_results, int jobs,
                                 struct arena *arena, struct samples *out, struct err *err)
 {

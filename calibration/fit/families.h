@@ -17,12 +17,12 @@ struct families {
     struct family_widths *at;
     int count;
     double shift[NUM_TIERS]; /* half width of each tier's shift, from left_out.json; 0: TIER_SEEN */
-    int rows;                /* of all stacks */
+    int rows;                /* number of rows of all stacks */
     double covered, left_out; /* the two counts of coverage, over all stacks */
 };
 
 /* Fits on the shipped runs, predicted with the constants of `results`. The table must have interval
- * rules. Release in either case. */
+ * rules. Release the result also after an error. */
 bool families_find(const struct fit_table *table, const struct fit_result *results, int num_results,
                    int jobs, struct families *out, struct err *err);
 

@@ -15,10 +15,10 @@ static const double telling_correlation = 0.5;
 struct work {
     const struct fit_job *job;
     const struct observations *rows;
-    const char *left_out; /* source without a weight; NULL: none */
+    const char *left_out; /* source whose rows have weight 0; NULL: none */
     int jobs;
     struct least_squares problem;
-    double *min, *max, *prior;  /* n, logarithms */
+    double *min, *max, *prior;  /* n entries, logarithms */
     double *weight, *predicted; /* m */
 };
 
@@ -73,7 +73,7 @@ static double weight_of(const struct work *w, const struct observation *of)
     return w->left_out && strcmp(of->source, w->left_out) == 0 ? 0 : of->weight;
 }
 
-/* All constants free, all rows counted. */
+/* Frees all constants and gives all rows their weights. */
 static void open_problem(struct work *w)
 {
     for (int j = 0; j < w->job->num_constants; j++) {
@@ -85,7 +85,7 @@ static void open_problem(struct work *w)
         w->weight[i] = weight_of(w, &w->rows->at[i]);
 }
 
-/* --- the answer ---------------------------------------------------------------------------- */
+/* --- the result ---------------------------------------------------------------------------- */
 
 /* Rounds to three digits, but not beyond a bound. */
 static double rounded(double value, double min, double max)
@@ -129,8 +129,8 @@ static bool is_of_any(const struct constant *constant, const struct observations
     return false;
 }
 
-/* Finds whether rows that count ran on the constant's profile or stack, and whether whole runs did.
- * `weight` NULL: all rows count. */
+/* Finds whether rows with a weight ran on the constant's profile or stack, and whether some of them
+ * are whole runs. If `weight` is NULL, all rows have weight. */
 static void find_support(const struct observations *rows, const double *weight,
                          struct fit_value *value)
 {
@@ -167,7 +167,7 @@ static void add_source(struct fit_result *result, const char *name)
     result->sources[result->num_sources++].name = name;
 }
 
-/* Scores the errors of each source by itself. */
+/* Scores the errors of each source separately. */
 static void score_sources(struct fit_result *out, const double *errors, bool is_out_of_sample)
 {
     double *own = ARENA_ARRAY(&out->arena, double, (size_t)out->rows.count);
@@ -197,7 +197,7 @@ static int first_of_group(const struct work *w, int row)
     return row;
 }
 
-/* Assigns each row of the source to a fold, taking configurations in turn; -1 for rows of other
+/* Assigns each row of the source to a fold, one configuration after the other; -1 for rows of other
  * sources. */
 static void deal_folds(const struct work *w, const char *source, int *fold)
 {
@@ -211,7 +211,7 @@ static void deal_folds(const struct work *w, const char *source, int *fold)
     }
 }
 
-/* Whether a constant belongs to the source's software alone. */
+/* Whether a constant belongs to a stack that only this source ran. */
 static bool is_own_constant(const struct work *w, int constant, const char *source)
 {
     const struct constant *of = &w->job->constants[constant].constant;
@@ -222,7 +222,8 @@ static bool is_own_constant(const struct work *w, int constant, const char *sour
     return false;
 }
 
-/* Frees only the source's own constants; false when there are none. */
+/* Frees only the constants of the source's own stack and holds the others; false if there are
+ * none. */
 static bool hold_others(struct work *w, const double *x, const char *source)
 {
     bool any = false;
@@ -299,7 +300,7 @@ static void use_earlier(const struct fit_result *earlier, int num_earlier,
             observations_set(rows, &earlier[r].values[j].of->constant, earlier[r].values[j].value);
 }
 
-/* The shipped values; a constant that no row uses is an error in the table. */
+/* Reads the shipped values. A constant that no row uses is an error of the table. */
 static bool find_before(const struct fit_table *table, struct fit_result *out, struct err *err)
 {
     for (int j = 0; j < out->num_values; j++) {
@@ -330,7 +331,7 @@ static void result_init(const struct fit_job *job, struct fit_result *out)
         add_source(out, out->rows.at[i].source);
 }
 
-/* From the priors to the rounded answer and its errors. */
+/* Fits the constants from their priors, rounds them and computes their errors. */
 static void solve(struct work *w, struct fit_result *out)
 {
     size_t n = (size_t)w->job->num_constants;
@@ -348,7 +349,7 @@ static void solve(struct work *w, struct fit_result *out)
 
 /* --- without a source ---------------------------------------------------------------------- */
 
-/* Whether the source has rows in the job, or a share in a constant of an earlier one. */
+/* Whether the source has rows in the job or influenced a constant of an earlier job. */
 static bool depends_on(const char *source, const struct fit_result *earlier, int num_earlier,
                        const struct observations *rows)
 {
@@ -362,7 +363,7 @@ static bool depends_on(const char *source, const struct fit_result *earlier, int
     return false;
 }
 
-/* The shipped constants are what this job finds. */
+/* Takes the shipped constants as the job's result. */
 static void keep_shipped(struct fit_result *out)
 {
     out->is_kept = true;

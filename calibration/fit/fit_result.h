@@ -1,4 +1,4 @@
-/* calibration/fit/fit_result.h - what a fit finds of a job's constants. */
+/* calibration/fit/fit_result.h - the result of a fit: a job's constants and their errors. */
 #ifndef CALIBRATION_FIT_FIT_RESULT_H
 #define CALIBRATION_FIT_FIT_RESULT_H
 
@@ -7,15 +7,16 @@
 
 struct fit_value {
     const struct fit_constant *of;
-    double before; /* in the shipped file */
+    double before; /* value in the shipped file */
     double value;
     double standard_error; /* standard error of its logarithm; 0 on a bound */
     bool is_at_bound;
-    bool is_informed; /* some row that counts ran on it */
-    bool has_runs;    /* some of those rows is a whole run, no micro-benchmark */
+    bool is_informed; /* some row with a weight ran on its profile or stack */
+    bool has_runs;    /* some of these rows are whole runs and not micro-benchmarks */
 };
 
-/* Two constants that the rows cannot tell apart well. */
+/* Two constants with correlated errors: the rows determine a combination of them better than each
+ * alone. */
 struct fit_correlation {
     int a, b; /* indices of the values, a < b */
     double value;
@@ -24,7 +25,7 @@ struct fit_correlation {
 struct fit_source {
     const char *name;
     struct score in_sample;
-    struct score out_of_sample; /* 0 groups unless cross-validated */
+    struct score out_of_sample; /* has 0 groups unless the job was cross-validated */
 };
 
 struct fit_result {
@@ -32,13 +33,14 @@ struct fit_result {
     const struct fit_job *job;
     struct fit_value *values; /* one per constant of the job */
     int num_values;
-    struct fit_correlation *correlations; /* largest first */
+    struct fit_correlation *correlations; /* in descending order */
     int num_correlations;
     struct fit_source *sources;
     int num_sources;
     int steps;
-    bool is_kept; /* nothing in it depends on the source that is left out: as it is shipped */
-    struct observations rows; /* the rows it was fitted on */
+    /* the job does not depend on the left-out source, so these are the shipped constants */
+    bool is_kept;
+    struct observations rows; /* the rows of the fit */
 };
 
 #endif

@@ -1,7 +1,7 @@
 /* calibration/fit/fit_table.h - calibration/fit.json: which constants are fitted on which rows.
  *
- * Jobs run in order; later ones use the results of earlier ones. A job starts from its priors,
- * never from its own constants of an earlier fit, so a fit reproduces the shipped files. */
+ * Jobs run in order; later ones use the results of earlier ones. A job starts from its priors and
+ * not from constants of an earlier fit, so a fit reproduces the shipped files. */
 #ifndef CALIBRATION_FIT_FIT_TABLE_H
 #define CALIBRATION_FIT_FIT_TABLE_H
 
@@ -10,44 +10,46 @@
 #include "calibration/fit/constant.h"
 #include "sim/cost/error_widths.h"
 
-/* One constant to fit, starting at its prior, between its bounds, all above 0. */
+/* One constant to fit. Its prior is the start; prior and bounds are above 0. */
 struct fit_constant {
     struct constant constant;
     double prior, min, max;
-    const char *source; /* where prior and bounds come from; "" */
+    const char *source; /* where prior and bounds come from; may be "" */
 };
 
-/* Selects rows with this text in this column, or with a number from min to max. */
+/* Selects rows with this text in a column, or with a number from min to max. */
 struct fit_filter {
     const char *column;
-    const char *text; /* NULL: a number */
+    const char *text; /* NULL: the column is a number */
     double min, max;
 };
 
-/* Rows of one measured file. Their `weight` is shared evenly. */
+/* Rows of one measured file. Each gets an equal part of `weight`. */
 struct fit_rows {
-    char kind[24];    /* of observation_kinds */
+    char kind[24];    /* a name in observation_kinds */
     char data[256];   /* file in calibration/measured, or a path beginning with . or / */
     char name[40];    /* name in reports; "": the rows' source, or the file */
     char source[40];  /* only rows of this source_key; "": all */
-    char cluster[48]; /* cluster that micro-benchmarks ran on; "" */
+    char cluster[48]; /* cluster on which micro-benchmarks ran; else "" */
     char stack[48];   /* stack whose attention kernel ran */
     int sample, seed; /* number of rows drawn at random; 0: all */
     double weight;
     const char **ids; /* ids of the rows; NULL: all */
     int num_ids;
-    struct fit_filter *filters; /* filters that all rows pass */
+    struct fit_filter *filters; /* filters that each row must pass */
     int num_filters;
-    char where[48]; /* "jobs[0].rows[1]", for messages */
+    char where[48]; /* place in the file for messages, such as "jobs[0].rows[1]" */
 };
 
 struct fit_job {
     char name[40];
     char summary[256];
     double prior_weight; /* weight of one unit of log(constant / prior) */
-    double loss_scale;   /* larger errors count by size, not by square */
-    double cutoff;       /* larger errors have no further effect */
-    bool is_middle; /* no rows: the middle of what other stacks have (calibration/fit/unseen.h) */
+    double loss_scale;   /* errors above this count by their size instead of their square */
+    double cutoff;       /* errors above this have the effect of this error */
+    /* the job has no rows; its constants are medians over other stacks
+     * (calibration/fit/unseen.h) */
+    bool is_middle;
     struct fit_constant *constants;
     int num_constants;
     struct fit_rows *rows;
@@ -56,15 +58,15 @@ struct fit_job {
 
 /* A curve of a profile's "collectives" (calibration/fit/curve_fit.h). */
 struct fit_curve {
-    char file[64];      /* "profiles/NAME" */
-    struct curve curve; /* without its times: the sizes are the knots */
-    struct fit_job job; /* rows alone */
+    char file[64];      /* in the form "profiles/NAME" */
+    struct curve curve; /* the curve without times; its sizes are the knots */
+    struct fit_job job; /* only its rows are used */
 };
 
 /* Rules of the interval widths (calibration/fit/widths.h). */
 struct width_rules {
-    double prior_rows; /* number of rows that a prior counts as; 0: intervals are not fitted */
-    double cutoff;     /* larger errors count as this */
+    double prior_rows; /* weight of a prior in rows; 0: intervals are not fitted */
+    double cutoff;     /* errors above this count as this error */
     struct error_widths prior;
 };
 
@@ -76,14 +78,15 @@ struct fit_table {
     int num_jobs;
     struct fit_curve *curves;
     int num_curves;
-    const char *left_out; /* source whose rows count for nothing; NULL: none; not in the file */
+    const char *left_out; /* source whose rows have weight 0; NULL: none; not read from the file */
 };
 
-/* NULL: the shipped one. A fault is ERR_INPUT with FILE:LINE: key. Release it in either case. */
+/* Loads a table; `path` NULL: the shipped one. A faulty file is ERR_INPUT with FILE:LINE: key.
+ * Release the table also after an error. */
 bool fit_table_load(const char *path, struct fit_table *out, struct err *err);
 void fit_table_release(struct fit_table *table);
 
-/* NULL, with the nearest name in the error (ERR_USAGE), when no job has that name. */
+/* The job with this name. NULL if there is none; the error (ERR_USAGE) names the nearest one. */
 const struct fit_job *fit_table_find(const struct fit_table *table, const char *name,
                                      struct err *err);
 

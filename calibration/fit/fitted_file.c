@@ -14,7 +14,7 @@ static const char stacks[] = "stacks/";
 
 enum { MOST_CORRELATIONS = 5 };
 
-/* --- what is said of a fit ----------------------------------------------------------------- */
+/* --- texts about a fit --------------------------------------------------------------------- */
 
 static json_t *rounded(double value, int digits)
 {
@@ -35,7 +35,8 @@ static bool is_in(const struct fit_value *value, const char *file)
     return constant_is_in(&value->of->constant, file);
 }
 
-/* "gemm_efficiency" within its own file, else "stacks/megatron-2021: product_efficiency". */
+/* Adds a constant's name: "gemm_efficiency" in its own file, in others "stacks/megatron-2021:
+ * product_efficiency". */
 static void add_name(struct text *out, const struct fit_value *value, const char *file)
 {
     if (!is_in(value, file))
@@ -61,7 +62,8 @@ static json_t *correlations_json(const struct fit_result *result, const char *fi
     return object;
 }
 
-/* Whether a row supports the file's constants; micro-benchmarks do not support a stack's. */
+/* Whether the file's constants were fitted on a row; a stack's are not fitted on
+ * micro-benchmarks. */
 static bool rests_on(const struct fit_result *result, const char *file, int row)
 {
     const struct observation *o = &result->rows.at[row];
@@ -132,7 +134,8 @@ static int compare_texts(const void *a, const void *b)
     return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-/* Rows already listed stay, as other constants of the file may rest on them. */
+/* Rows that are already listed stay, as other constants of the file may have been fitted on
+ * them. */
 static json_t *fitted_on(const json_t *shipped, const char *file, const struct fit_result *results,
                          int num_results)
 {
@@ -172,8 +175,8 @@ static void add_file(struct fitted_files *files, const char *file, struct arena 
     files->at = grown;
 }
 
-/* Adds all shipped profiles, also those without fitted constants: a profile that was never measured
- * has a shift to store. */
+/* Adds all shipped profiles. Profiles without fitted constants are included, because the width of
+ * their shift is stored too. */
 static void add_profiles(struct fitted_files *files, struct arena *arena)
 {
     char folder[PATH_MAX], file[128];
@@ -251,7 +254,7 @@ static bool any_run_rests_on(const struct fit_result *results, int num_results, 
     return false;
 }
 
-/* A family without rows gets the pooled widths. */
+/* Stores a stack's widths; a stack without rows gets the pooled widths. */
 static void store_widths(const struct family_widths *family, json_t *root)
 {
     json_object_set_new(root, "errors",

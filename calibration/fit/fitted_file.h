@@ -10,7 +10,7 @@
 #include "calibration/fit/families.h"
 
 struct fitted_files {
-    const char **at; /* "profiles/a100-80g-sxm" */
+    const char **at; /* such as "profiles/a100-80g-sxm" */
     int count;
 };
 
@@ -18,19 +18,20 @@ struct fitted_files {
 struct findings {
     const struct fit_result *results;
     int num_results;
-    const struct curve_results *curves; /* NULL: unchanged */
-    const struct families *families;    /* NULL: intervals unchanged */
+    const struct curve_results *curves; /* NULL: curves stay unchanged */
+    const struct families *families;    /* NULL: intervals stay unchanged */
 };
 
-/* The files that these findings change, each once, in order; they live in the arena. */
+/* The files that these findings change, each once, in alphabetical order; the array lives in the
+ * arena. */
 struct fitted_files fitted_files_list(const struct findings *findings, struct arena *arena);
 
-/* The shipped file with the results written in. Their rows are added to "fitted_on"; "errors"
- * replaces "error_log". The caller releases the text. */
+/* The text of the shipped file with the results. The rows of the fit are added to "fitted_on";
+ * "errors" replaces "error_log". The caller releases the text. */
 bool fitted_file_text(const char *file, const struct findings *findings, struct text *out,
                       struct err *err);
 
-/* Where a file is shipped: FOLDER/calibration/profiles/NAME.json. */
+/* The path of a shipped file, such as FOLDER/calibration/profiles/NAME.json. */
 bool fitted_file_path(const char *file, char *path, size_t size, struct err *err);
 
 #endif

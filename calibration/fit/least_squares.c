@@ -16,7 +16,7 @@ struct workspace {
     struct arena arena;
     double *residual, *trial_residual; /* m */
     double *jacobian;                  /* column by column, m entries per parameter */
-    double *normal, *damped;           /* n x n */
+    double *normal, *damped;           /* n x n entries */
     double *gradient, *move, *trial;   /* n */
     bool *is_held;                     /* n */
 };
@@ -49,7 +49,7 @@ static double prior_distance(const struct least_squares *problem, const double *
     return problem->prior_weight * (x[j] - problem->prior[j]);
 }
 
-/* s^2 rho(r^2 / s^2), written so that nothing cancels when r is much smaller than s. */
+/* s^2 rho(r^2 / s^2), in a form without cancellation when r is much smaller than s. */
 static double loss(const struct least_squares *problem, double residual)
 {
     double size = fmin(fabs(residual), problem->cutoff);
@@ -68,7 +68,8 @@ static double cost_of(const struct least_squares *problem, const double *x, cons
     return cost;
 }
 
-/* Central differences, one-sided at a bound. A held parameter has none. */
+/* Computes derivatives by central differences, at a bound by one-sided ones. Those of held
+ * parameters are 0. */
 static void find_jacobian(const struct least_squares *problem, const double *x, struct workspace *w)
 {
     int m = problem->num_residuals;
@@ -90,8 +91,8 @@ static void find_jacobian(const struct least_squares *problem, const double *x, 
     }
 }
 
-/* The Gauss-Newton matrix and half the gradient; rho' = 1 / sqrt(1 + z) is the weight of a
- * residual. */
+/* Computes the Gauss-Newton matrix and half the gradient. The weight of a residual is rho' = 1 /
+ * sqrt(1 + z). */
 static void find_normal(const struct least_squares *problem, const double *x, struct workspace *w)
 {
     int n = problem->num_parameters;
@@ -117,7 +118,8 @@ static void find_normal(const struct least_squares *problem, const double *x, st
     }
 }
 
-/* Marks parameters that are on a bound and pulled beyond it, or have no effect. */
+/* Marks parameters as held if they are on a bound and the gradient points beyond it, or if they
+ * have no effect. */
 static void find_held(const struct least_squares *problem, const double *x, struct workspace *w)
 {
     int n = problem->num_parameters;
@@ -237,7 +239,7 @@ struct least_squares_end least_squares_solve(const struct least_squares *problem
     return end;
 }
 
-/* --- how sure ------------------------------------------------------------------------------ */
+/* --- covariance ---------------------------------------------------------------------------- */
 
 static double mean_square(const struct least_squares *problem, const double *x,
                           const double *residual)

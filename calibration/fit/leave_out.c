@@ -26,8 +26,8 @@ static bool refit(const struct fit_table *table, int jobs, struct left_out *out,
 
 /* --- tiers --------------------------------------------------------------------------------- */
 
-/* Whether whole runs on the system's GPU, or with its stack, are left. Micro-benchmarks of a
- * sibling's products are no runs. */
+/* Whether whole runs on the system's GPU, or with its stack, remain. Micro-benchmarks do not
+ * count. */
 static bool has_runs(const struct left_out *of, const struct system *system, bool of_stack)
 {
     for (int r = 0; r < of->num_results; r++)

@@ -1,8 +1,8 @@
-/* calibration/fit/leave_out.h - errors of a source that no constant has seen.
+/* calibration/fit/leave_out.h - errors of a source if no constant is fitted on it.
  *
- * All jobs of fit.json run without the source's rows. A stack that no other row ran on then has
- * what an unseen stack has (calibration/fit/unseen.h), a GPU's constants fall back to their priors.
- */
+ * All jobs of fit.json run without the source's rows. A stack that no other row ran on then gets
+ * the constants of an unseen stack (calibration/fit/unseen.h), and a GPU that no other row ran on
+ * gets its priors. */
 #ifndef CALIBRATION_FIT_LEAVE_OUT_H
 #define CALIBRATION_FIT_LEAVE_OUT_H
 
@@ -12,23 +12,25 @@
 /* A scored configuration of the source. */
 struct left_out_row {
     const char *id;
-    enum tier tier; /* without the source */
+    enum tier tier; /* tier if the source is left out */
     double error;   /* log(predicted / measured) */
-    double width;   /* half width of a row's own scatter, in log time, by held-out rows of others */
+    /* half width of a row's own scatter, in log time, from held-out rows of other sources */
+    double width;
     bool is_dense;
 };
 
 struct left_out {
     struct arena arena;
     const char *source;
-    struct fit_result *results; /* of all jobs, without it */
+    struct fit_result *results; /* results of all jobs, fitted without the source */
     int num_results;
     struct left_out_row *rows;
     int num_rows;
     struct score dense;
 };
 
-/* Release in either case. ERR_USAGE when there is no such source. */
+/* Fits without the source and predicts its rows. ERR_USAGE if there is no such source. Release the
+ * result also after an error. */
 bool leave_out(const struct fit_table *table, const char *source, int jobs, struct left_out *out,
                struct err *err);
 void left_out_release(struct left_out *left_out);

@@ -106,7 +106,8 @@ static void add(struct micros *to, const struct micro *micro, struct arena *aren
     to->at[to->count++] = *micro;
 }
 
-/* Reads one kind of row; `known` is false when there is no formula for it. */
+/* A function that reads one kind of row; `known` becomes false if simsearch has no formula for the
+ * row. */
 typedef bool read_micro(const struct table *table, struct micro *out, bool *known, struct err *err);
 
 static bool load(const char *path, const struct fit_rows *rows, struct system *system,
@@ -137,8 +138,8 @@ static bool load(const char *path, const struct fit_rows *rows, struct system *s
 
 /* --- matrix products ----------------------------------------------------------------------- */
 
-/* Bytes of an element of the sum that a product adds to, by its layout's words; 0: it adds to none.
- */
+/* Bytes per element of the sum to which a product is added, from the words of its layout; 0 if it
+ * is added to none. */
 static double sum_element_bytes(const char *layout)
 {
     if (strstr(layout, "accumulate fp32"))
@@ -146,8 +147,8 @@ static double sum_element_bytes(const char *layout)
     return strstr(layout, "accumulate bf16") ? 2 : 0;
 }
 
-/* Measured points, which would correct the formula near themselves, are removed: the formula alone
- * is fitted. */
+/* Reads a matrix product. The profile's measured points are removed, so that only the formula is
+ * fitted. */
 static bool read_product(const struct table *table, struct micro *out, bool *known, struct err *err)
 {
     struct op *op = &out->op;
@@ -192,8 +193,8 @@ static bool find_collective(const char *name, enum collective *out)
     return false;
 }
 
-/* Groups that fill nodes in another way than the cluster's ranks are not known. Measured curves are
- * removed: the formula's constants are fitted. */
+/* Reads a collective. Groups that are spread over nodes in another way than the cluster's ranks are
+ * skipped. The profile's measured curves are removed, so that only the formula is fitted. */
 static bool read_collective(const struct table *table, struct micro *out, bool *known,
                             struct err *err)
 {
@@ -226,7 +227,8 @@ bool micros_load_collectives(const char *path, const struct fit_rows *rows, stru
 
 /* --- other operations ---------------------------------------------------------------------- */
 
-/* Names of ops in a probe's rows; its other rows are about the host or several kernels. */
+/* Names of ops in the measured file; its other rows measure the host or several kernels
+ * together. */
 static const struct {
     const char *name;
     enum op_kind kind;
@@ -241,7 +243,7 @@ static const struct {
     { "adamw_fp32", OP_RESIDUAL, PASS_FORWARD },
 };
 
-/* "8x16x2048x128": batch, heads, queries and keys, head dimension. */
+/* Reads a shape such as "8x16x2048x128": batch, heads, sequence length, head dimension. */
 static bool read_attention_shape(const char *shape, struct op *op)
 {
     double batch, heads;

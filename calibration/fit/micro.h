@@ -11,7 +11,7 @@ struct micro {
     struct system *system;
     double measured_s;
     bool is_collective;
-    struct op op;               /* the op, when it is no collective */
+    struct op op;               /* the op, if it is no collective */
     enum collective collective; /* the collective, over all GPUs of the system */
     double bytes;
 };
@@ -20,9 +20,9 @@ struct micros {
     int count;
 };
 
-/* Rows of a file of calibration/measured that pass the filters; rows without a formula in simsearch
- * or without a time are left out. `system` is the cluster and stack of `rows`, with the number of
- * GPUs 1; collectives get systems of their own in the arena. Columns:
+/* Rows of a file of calibration/measured that pass the filters; rows without a time, and rows for
+ * which simsearch has no formula, are left out. `system` is one GPU of the cluster and stack of
+ * `rows`; collectives get systems of their own in the arena. Columns:
  *   products     m, n, k, dtype, layout, and time_us or tflops
  *   collectives  op, bytes, nodes, gpus, time_us
  *   ops          op, shape (256x16x1024x64), dtype, bytes, flops, time_us */

@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A system that micro-benchmarks ran on. */
+/* A system on which micro-benchmarks ran. */
 struct loaded_system {
     struct system system;
     struct loaded_system *older;
@@ -75,7 +75,7 @@ static struct observation *add(struct observations *to)
 
 /* --- runs ---------------------------------------------------------------------------------- */
 
-/* Columns of runs that a filter, the key "where" of a job's rows, may name. */
+/* Columns of runs that a filter (the key "where" of a job's rows) may name. */
 static const struct {
     const char *name;
     size_t offset;
@@ -88,7 +88,7 @@ static const struct {
     { "software", offsetof(struct run_row, software) },
 };
 
-/* Offsets of the filters' columns in a row. */
+/* Finds the offsets of the filters' columns in a row. */
 static bool find_columns(const struct fit_rows *rows, size_t *offsets, struct err *err)
 {
     enum { NUM_COLUMNS = LENGTH(run_columns) };
@@ -126,7 +126,7 @@ static bool is_measured_again(const struct run_rows *all, int row)
     return false;
 }
 
-/* Chooses rows by the protocol: core rows, the last of each configuration. */
+/* Chooses the rows that are scored: those with core = 1, of each configuration only the last. */
 static int choose_runs(const struct run_rows *all, const struct fit_rows *rows,
                        const size_t *offsets, int *chosen)
 {
@@ -155,7 +155,7 @@ static bool name_runs(const struct run_rows *all, const struct fit_rows *rows, i
     return true;
 }
 
-/* Why a row is no observation; "" when it is one. */
+/* The reason why a row cannot be used; "" if it can. */
 static const char *lack_of(const struct run_case *of)
 {
     if (!*run_skip_reason(of) && !(run_measured_s(of->row) > 0))

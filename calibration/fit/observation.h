@@ -1,5 +1,5 @@
-/* calibration/fit/observation.h - the rows that constants are fitted on: measured times, and
- * simsearch's prediction of each. */
+/* calibration/fit/observation.h - the rows on which constants are fitted: measured times and their
+ * predictions. */
 #ifndef CALIBRATION_FIT_OBSERVATION_H
 #define CALIBRATION_FIT_OBSERVATION_H
 
@@ -8,14 +8,14 @@
 #include "calibration/score/predict.h"
 
 struct observation {
-    const char *source; /* rows with the same source are judged together */
-    const char *id;     /* what "fitted_on" names */
+    const char *source; /* rows with the same source are scored together */
+    const char *id;     /* name in a file's "fitted_on" */
     const char *group;  /* rows of one group (configuration) are left out together */
     struct system *system;
     double measured_s;
-    double weight;             /* of its squared error */
-    int run;                   /* index of the case; -1: a micro-benchmark */
-    const struct micro *micro; /* NULL: a run */
+    double weight;             /* weight of its squared error */
+    int run;                   /* index of the run; -1: it is a micro-benchmark */
+    const struct micro *micro; /* NULL: it is a run */
 };
 
 /* Rows of all kinds, with their own copies of systems, so that constants may be changed. */
@@ -27,10 +27,10 @@ struct observations {
     struct run_case *cases;
     struct run_prediction *predictions;
     int num_cases;
-    struct loaded_system *loaded; /* of micro-benchmarks */
+    struct loaded_system *loaded; /* systems of micro-benchmarks */
 };
 
-/* One kind of measurement; all of them are in `observation_kinds`. */
+/* One kind of measurement, a row of `observation_kinds`. */
 struct observation_kind {
     const char *name;
     const char *summary;
@@ -39,17 +39,18 @@ struct observation_kind {
 extern const struct observation_kind observation_kinds[];
 extern const int num_observation_kinds;
 
-/* All rows of a job. Errors are: a set without rows, a row requested by id that cannot be
- * predicted, and a faulty file; a fault of fit.json has its line. Release in either case. */
+/* Loads all rows of a job. Errors are a set without rows, a row requested by id that cannot be
+ * predicted, and a faulty file; errors of fit.json name its line. Release the result also after an
+ * error. */
 bool observations_load(const struct fit_table *table, const struct fit_job *job,
                        struct observations *out, struct err *err);
 void observations_release(struct observations *observations);
 
-/* Sets the constant in every system that has it, and returns how many do. */
+/* Sets the constant in every system that has it and returns the number of these systems. */
 int observations_set(const struct observations *observations, const struct constant *constant,
                      double value);
 
-/* Predicts the seconds of each row. The same on any number of jobs (threads). */
+/* Predicts the seconds of each row. The result does not depend on the number of threads, `jobs`. */
 void observations_predict(const struct observations *observations, int jobs, double *out_s);
 
 #endif

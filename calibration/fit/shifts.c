@@ -97,7 +97,7 @@ bool source_shifts_load(struct source_shifts *out, struct err *err)
     return ok;
 }
 
-/* To three digits after the point: a thousandth of log time. */
+/* Rounds to three digits after the decimal point. */
 static double thousandths(double value)
 {
     return round(1e3 * value) / 1e3;
@@ -131,8 +131,9 @@ void source_shifts_release(struct source_shifts *shifts)
 
 /* --- from errors --------------------------------------------------------------------------- */
 
-/* Nine in ten of normal errors lie within 1.645 standard deviations. A percentile, as the few rows
- * that something else slowed are no scatter. */
+/* Standard deviation of errors about the bias, from their 90th percentile: 90 % of normal errors
+ * lie within 1.645 standard deviations. A percentile is used because a few rows have other causes
+ * of error. */
 static double scatter_of(const double *errors, int n, double bias, double *room)
 {
     for (int i = 0; i < n; i++)
@@ -141,7 +142,7 @@ static double scatter_of(const double *errors, int n, double bias, double *room)
     return sorted_quantile(room, n, 0.9) / normal_90;
 }
 
-/* error^2 = width^2 + shift^2 */
+/* The shift that a row's error needs beyond the row's own width: error^2 = width^2 + shift^2. */
 static double need_of(const struct left_out_row *row)
 {
     double rest = row->error * row->error - row->width * row->width;
@@ -217,7 +218,7 @@ static double mean_cover(const struct source_shifts *shifts, enum tier tier, con
     return *count > 0 ? sum / *count : 0;
 }
 
-/* Rows of a measured family are judged among themselves (calibration/fit/widths.h). */
+/* 0 for TIER_SEEN: rows of a measured stack and GPU have no shift (calibration/fit/widths.h). */
 double shift_width(const struct source_shifts *shifts, enum tier tier, const char *without)
 {
     static const double step = 0.005, most = 2;

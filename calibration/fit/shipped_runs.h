@@ -1,5 +1,5 @@
-/* calibration/fit/shipped_runs.h - the measured runs that are shipped, predicted with constants
- * that a fit found. */
+/* calibration/fit/shipped_runs.h - predicts the shipped measured runs with the constants of a
+ * fit. */
 #ifndef CALIBRATION_FIT_SHIPPED_RUNS_H
 #define CALIBRATION_FIT_SHIPPED_RUNS_H
 
@@ -13,13 +13,14 @@ struct shipped_runs {
     struct scores scores;
 };
 
-/* Rows of one source, or of all where it is NULL; arrays live in the arena. ERR_USAGE, with the
- * nearest name, when no row is of the source. Release in either case. */
+/* Predicts the rows of one source, or of all if `source` is NULL; arrays live in the arena.
+ * ERR_USAGE with the nearest name if there is no such source. Release the result also after an
+ * error. */
 bool shipped_runs_predict(const char *source, const struct fit_result *results, int num_results,
                           int jobs, struct arena *arena, struct shipped_runs *out, struct err *err);
 void shipped_runs_release(struct shipped_runs *runs);
 
-/* The rows alone. */
+/* Loads only the rows. */
 bool shipped_runs_load(struct arena *arena, struct run_rows *rows, struct err *err);
 
 #endif

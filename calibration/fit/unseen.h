@@ -1,15 +1,14 @@
 /* calibration/fit/unseen.h - constants of a stack that was never measured.
  *
- * It is no ideal one: it has the median of what was found for stacks that were measured. The
- * median, because a family whose times were traced or composed stands far from the others, and
- * because it moves little when a source is left out. The spread between stacks is what it may be
- * off by. */
+ * Its constants are the medians of those that were fitted for measured stacks. The median is used
+ * because it changes little when one stack is unusual or one source is left out. The spread between
+ * stacks is the error to expect. */
 #ifndef CALIBRATION_FIT_UNSEEN_H
 #define CALIBRATION_FIT_UNSEEN_H
 
 #include "calibration/fit/fit_result.h"
 
-enum { FEWEST_STACKS = 3 }; /* fewer tell no middle: the prior stays */
+enum { FEWEST_STACKS = 3 }; /* with fewer stacks the prior is used instead of the median */
 
 struct unseen {
     double value;
@@ -17,17 +16,18 @@ struct unseen {
     int stacks;
 };
 
-/* From informed constants of the same key, those of the same files aside; false when there are
- * too few. */
+/* The median over other files' constants with the same key that rows have determined; false if
+ * there are too few. */
 bool unseen_find(const struct constant *of, const struct fit_result *results, int num_results,
                  struct unseen *out);
 
-/* The values of a job of the middle. */
+/* Fills in the values of a job with is_middle (fit_table.h). */
 bool unseen_fill(const struct fit_result *earlier, int num_earlier, struct fit_result *out,
                  struct err *err);
 
-/* Gives stacks that no row of the results ran on what an unseen stack has: of the keys that jobs of
- * the middle list. What else a fit finds of them, a launch's time for one, keeps its prior. */
+/* Replaces the constants of stacks on which no row ran by those of an unseen stack, for the keys
+ * that jobs with is_middle list. Their other fitted constants, such as the time of a launch, keep
+ * their priors. */
 void unseen_replace(struct fit_result *results, int num_results);
 
 #endif

@@ -7,7 +7,7 @@
 #include <string.h>
 
 enum { STEPS = 200 };
-/* A family's rows count as at most this many when all are pooled. */
+/* Largest total weight of one stack's rows when all stacks are pooled. */
 static const double most_weight = 20;
 
 /* --- variances ----------------------------------------------------------------------------- */
@@ -20,8 +20,9 @@ static double variance_of(const struct width_row *row, const double *v)
     return sum;
 }
 
-/* Given variances v, the part k of a row's error has the mean c e and the variance share^2 v_k (1 -
- * c), where c = share^2 v_k / V. A row's weight for v_k is its information about it: c. */
+/* One row's contribution to expectation maximisation. Given variances v and the row's error e with
+ * total variance V, the error of part k has mean c e and variance share^2 v_k (1 - c), where c =
+ * share^2 v_k / V. The row's weight for v_k is c. */
 static void add_row(const struct width_row *row, double weight, double cutoff, const double *v,
                     double *sums, double *weights)
 {
@@ -67,7 +68,8 @@ static int compare_scaled(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* The 90 % quantile by weight, with one further row of mean weight counted (conformal). */
+/* The weighted 90 % quantile, with one additional row of mean weight (split conformal
+ * prediction). */
 static double scale_of(struct scaled *sorted, int n)
 {
     double sum = 0, below = 0;

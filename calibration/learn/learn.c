@@ -9,7 +9,7 @@
 
 const double most_learned_factor = 3;
 
-/* Standard deviations of a normal error that this share of errors lies within. */
+/* Number of standard deviations within which this share of normal errors lies. */
 static double normal_reach(double share)
 {
     return normal_quantile((1 + share) / 2);
@@ -81,11 +81,11 @@ static void drop_repeats(const struct run_case *cases, int count, const char **r
 
 /* --- ratios -------------------------------------------------------------------------------- */
 
-/* Sums over the rows of one stack and one sort of model. */
+/* Sums over the rows of one stack and one kind of model. */
 struct sums {
     int rows;
     double logs;
-    double widths; /* half widths of the rows' own scatter as stated */
+    double widths; /* sum of the predictions' own half widths */
 };
 
 static double own_width(const struct stack *stack, const struct run_prediction *predicted)
@@ -105,9 +105,9 @@ static void add_profile(struct learned_stack *to, const char *profile, struct ar
         to->profiles[to->num_profiles++] = arena_text(arena, profile);
 }
 
-/* The half width that a source's shift keeps after learning. Two parts add in squares: the learned
- * ratio's own error, and a new source's scatter beyond a row's stated width. Both reach
- * (1 + 1/n) 0.9 of the errors, which is conformal over n sources, as the shift before. */
+/* The half width of the shift that remains after learning. It is the root of the sum of two
+ * squares: the error of the learned ratio, and the scatter of rows beyond their stated width. Both
+ * cover a share (1 + 1/n) 0.9 of errors (conformal over n sources). */
 static double shift_left(const struct learn_prior *prior, double deviation, double width)
 {
     double reach = normal_reach(fmin(0.9 * (1 + 1.0 / prior->sources), 0.99));

@@ -11,10 +11,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A step this many times as long as the middle one met something else: a checkpoint, a slow rank.
- */
+/* A step longer than the median by more than this factor is left out: it was delayed by a
+ * checkpoint or a slow rank. */
 static const double straggling = 1.5;
-/* A throughput printed per interval may still contain the first steps' compilation. */
+/* A throughput that is printed per interval of steps may still include compilation in the first
+ * steps. */
 enum { RANK_WINDOW = 2, MOST_LOG_STEPS = 1 << 20 };
 static const double mib = 1024.0 * 1024.0;
 
@@ -58,7 +59,8 @@ static void drop_colours(char *line)
     *to = '\0';
 }
 
-/* The number behind a word, commas of thousands left out; -1: none. NaN and infinities are read. */
+/* The number after a word, without commas of thousands; -1 if there is none. NaN and infinities are
+ * read. */
 static double number_behind(const char *line, const char *word)
 {
     char digits[40];
@@ -97,7 +99,7 @@ static const struct log_format *format_of(const char *line)
 /* --- steps --------------------------------------------------------------------------------- */
 
 struct step {
-    double number; /* -1: not printed */
+    double number; /* number of the step; -1: not printed */
     double value;  /* seconds, or a throughput */
     bool is_bad;   /* not a number, or skipped */
 };
@@ -105,7 +107,7 @@ struct step {
 struct steps {
     struct step *at;
     int count, room;
-    int segment; /* where those of the last start begin */
+    int segment; /* index of the first step after the last restart */
 };
 
 static double value_of(const struct log_format *format, const char *line)
@@ -115,7 +117,7 @@ static double value_of(const struct log_format *format, const char *line)
     return number_behind(line, format->tokens ? format->tokens : format->samples);
 }
 
-/* Several ranks print the same step: the slowest rank's is the step's. */
+/* If several ranks print the same step, the slowest rank's value is used. */
 static bool merge_rank(struct steps *steps, const struct step *step, bool is_time,
                        struct train_log *out)
 {
@@ -175,7 +177,8 @@ static void read_step(const struct log_format *format, const char *line, struct 
     add_step(steps, &step, format->seconds != NULL, out);
 }
 
-/* "  num_layers ...................................... 32" of Megatron's dump. */
+/* Reads a line of Megatron's list of arguments: "  num_layers
+ * ...................................... 32". */
 static void read_argument(const char *line, struct train_log *out)
 {
     static const struct {
@@ -198,14 +201,15 @@ static void read_argument(const char *line, struct train_log *out)
             }
 }
 
-/* "memory (MB) | allocated: A | max allocated: B | reserved: C | max reserved: D" of Megatron. */
+/* Reads a line of Megatron: "memory (MB) | allocated: A | max allocated: B | reserved: C | max
+ * reserved: D". */
 static void read_memory(const char *line, struct train_log *out)
 {
     if (strstr(line, "memory (MB) |"))
         out->memory_bytes = fmax(out->memory_bytes, number_behind(line, "max reserved: ") * mib);
 }
 
-/* --- the middle ---------------------------------------------------------------------------- */
+/* --- medians ------------------------------------------------------------------------------- */
 
 static double middle(const struct steps *steps, bool is_time, struct train_log *out)
 {
@@ -244,7 +248,7 @@ static bool settle(const char *path, const struct log_format *format, const stru
                    FEWEST_LOG_STEPS, out->steps);
 }
 
-/* The Trainer prints its rate once, at the end, over all steps. */
+/* Reads the rate of transformers' Trainer, which prints it once, at the end, for all steps. */
 static bool settle_whole(const char *line, const struct log_format *format, struct train_log *out)
 {
     double per_s = number_behind(line, format->marks[1]);

@@ -25,7 +25,7 @@ struct traffic {
     double element_bytes;
 };
 
-/* One op to time: how to issue it on `rows` rows of `width` values, and its traffic. */
+/* One op to time: the function that issues it on `rows` rows of `width` values, and its traffic. */
 struct traffic_op {
     const char *name;
     int num_kernels;
@@ -219,9 +219,9 @@ static struct size size_of(const struct traffic *t, const struct traffic_op *op,
     return (struct size){ values / width, width };
 }
 
-/* Pushes an op's data out of the caches by writing the half of the output area that small ops do
- * not touch. Work issued after it queues on the stream, so its measured time excludes the time to
- * issue it. */
+/* Evicts an op's data from the caches by writing the half of the output area that small ops do not
+ * use. Work that is issued after it waits on the stream, so its measured time does not include the
+ * time to issue it. */
 static void push_out(const struct traffic *t)
 {
     t->host->api->fill(t->stream, t->to + t->bytes / 2, 0, t->bytes / 2);
@@ -269,9 +269,9 @@ static bool measure_point(const struct traffic *t, const struct traffic_op *op, 
     return true;
 }
 
-/* How many repeats fit, from the time of one op of the largest size. Sizes fall by a factor of 4,
- * so all sizes together take a third more than the largest. Each is timed warm and cold, and each
- * cold op waits for a write of half an area. */
+/* The number of repeats that fit into `seconds`, from the time of one op of the largest size. Sizes
+ * fall by a factor of 4, so all sizes together take a third more than the largest. Each is timed
+ * warm and cold, and each cold op waits for a write of half an area. */
 static int repeats_in(double seconds, double largest_s, int num_sizes)
 {
     double turn_s = NUM_OPS * (2.7 * largest_s + 0.25 * num_sizes * largest_s) + 1e-9;

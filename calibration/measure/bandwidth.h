@@ -1,8 +1,8 @@
 /* calibration/measure/bandwidth.h - measures the times of memory-bound ops for sizes from 4 KiB to
  * more than any cache holds, and fits the two constants of their time formula to all of them.
  *
- * Every op is timed twice: `warm`, repeated on the same values, and `cold`, after a write of enough
- * other memory to push them out of every cache. */
+ * Every op is timed twice: `warm`, repeated on the same values, and `cold`, after writing so much
+ * other memory that the values have left every cache. */
 #ifndef CALIBRATION_MEASURE_BANDWIDTH_H
 #define CALIBRATION_MEASURE_BANDWIDTH_H
 
@@ -13,7 +13,7 @@
 enum { MOST_BANDWIDTH_POINTS = 256 };
 
 struct bandwidth_point {
-    const char *op; /* "norm": static text */
+    const char *op; /* such as "norm"; static text */
     int num_kernels;
     double bytes; /* read and written */
     double warm_s, cold_s;

@@ -151,7 +151,7 @@ struct hosts {
     int count;
 };
 
-/* "#  Rank  3 Group  0 Pid 1234 on  node-7 device  3 [0x8a] NVIDIA H100". */
+/* Reads a line such as "#  Rank  3 Group  0 Pid 1234 on  node-7 device  3 [0x8a] NVIDIA H100". */
 static void read_rank(char *line, struct curve *out, struct hosts *hosts)
 {
     char *words[MOST_WORDS];

@@ -1,15 +1,15 @@
-/* calibration/measure/budget.h - how long each part of a calibration pass may take, so that the
- * pass ends in time. Each part states its expected time beforehand, and gets less when earlier
- * parts took longer than expected. */
+/* calibration/measure/budget.h - divides the time limit of a calibration among its parts. Each part
+ * states its expected time beforehand, and gets less when earlier parts took longer than
+ * expected. */
 #ifndef CALIBRATION_MEASURE_BUDGET_H
 #define CALIBRATION_MEASURE_BUDGET_H
 
 #include <stdbool.h>
 
 struct budget {
-    double start_s, end_s; /* times of base/clock.h; the first part begins at start_s */
-    double all_s, ahead_s; /* expected for all parts, and for those not yet begun */
-    double begun_s;        /* expected for the parts begun */
+    double start_s, end_s; /* times by base/clock.h; the first part begins at start_s */
+    double all_s, ahead_s; /* expected time of all parts, and of those not yet begun */
+    double begun_s;        /* expected time of the parts that have begun */
 };
 
 /* Adds a part's expected time; call it before any part begins. */

@@ -1,5 +1,5 @@
-/* calibration/measure/disk_rate.h - how fast all ranks together can write checkpoints, timed until
- * fsync returns. */
+/* calibration/measure/disk_rate.h - measures how fast all ranks together can write checkpoints; the
+ * time ends when fsync returns. */
 #ifndef CALIBRATION_MEASURE_DISK_RATE_H
 #define CALIBRATION_MEASURE_DISK_RATE_H
 

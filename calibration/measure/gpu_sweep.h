@@ -1,11 +1,10 @@
-/* calibration/measure/gpu_sweep.h - times of single ops on a GPU, over grids of sizes that show
- * effects which a formula would smooth away: the steps in a product's time at whole tiles and
- * waves, short sequences, small updates.
+/* calibration/measure/gpu_sweep.h - times of single ops on a GPU, over grids of sizes. They show
+ * effects that formulas do not have: steps in a product's time at whole tiles and waves, short
+ * sequences, small updates.
  *
  * Every op runs by itself on random values, three times untimed and then a few times, so a small op
  * finds its inputs in the caches. calibration/measure/host_ops.h times ops within whole layers,
- * where each op finds the caches as the one before left them. The grid depends on the device
- * (struct host_load). */
+ * with the caches as the op before left them. The grid depends on the device (struct host_load). */
 #ifndef CALIBRATION_MEASURE_GPU_SWEEP_H
 #define CALIBRATION_MEASURE_GPU_SWEEP_H
 

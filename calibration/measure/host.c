@@ -189,7 +189,8 @@ static bool wait_for_quiet(struct work *w, struct err *err)
     return ok;
 }
 
-/* The least share of a core that any rank got since `before`; 1 when unknown, and on GPUs. */
+/* The smallest share of a core that any rank got since `before`; 1 if it is unknown, and on
+ * GPUs. */
 static bool take_core_share(struct work *w, const struct core_time *before, struct err *err)
 {
     struct core_time after = core_time_now();
@@ -216,7 +217,8 @@ static bool measure_bandwidth(struct work *w, struct err *err)
 {
     double seconds, all_bytes = (double)w->host.load->copied_bytes;
     double most_bytes =
-        w->host.is_busy ? all_bytes / 16 : all_bytes; /* on a host it determines no constant */
+        /* on a host no constant depends on this measurement */
+        w->host.is_busy ? all_bytes / 16 : all_bytes;
     return begin(w, "ops bound by memory", times(w)->bandwidth_s, &seconds, err) &&
            bandwidth_measure(&w->host, most_bytes, seconds, &w->measured.traffic, err);
 }

@@ -17,9 +17,10 @@ enum { WARM_UPS = 3, LEAST_REPEATS = 7, MOST_REPEATS = 201 };
  * computes between two exchanges, so socket buffers are no longer cached. */
 enum { PASSING_BYTES = 8 << 20 };
 
-/* --- what others take ---------------------------------------------------------------------- */
+/* --- disturbance by other programs
+ * ---------------------------------------------------------------------- */
 
-/* Ranks leave a barrier one after another; a rank within this time is not late. */
+/* Ranks leave a barrier one after another; a rank that starts within this time is not late. */
 static const double leaving_s = 50e-6;
 
 static double lost_s(const struct exchange_time *time)
@@ -189,10 +190,10 @@ static bool share_times(const struct timed_call *x, const struct own_times *own,
     return true;
 }
 
-/* Whether this member's time counts. A sender is done when the last bytes are in the socket
- * buffers, up to a megabyte before they arrive. So for messages the first sender counts, whose time
- * ends when the answer has arrived, and for a broadcast the receivers count. In the other
- * collectives no member is done before all have sent, so all count. */
+/* Whether this member's time is used. A sender's time ends when the last bytes are in the socket
+ * buffers, up to a megabyte before they arrive. So for messages only the time of the first sender
+ * is used, which ends when the answer has arrived, and for a broadcast those of the receivers. In
+ * other collectives no member ends before all have sent, so all times are used. */
 static bool tells_time(const struct timed_call *x)
 {
     if (x->kind == CURVE_POINT_TO_POINT)
@@ -200,7 +201,7 @@ static bool tells_time(const struct timed_call *x)
     return x->kind != COLLECTIVE_BROADCAST || x->group->index > 0 || x->group->size == 1;
 }
 
-/* The mean time of the members that count; every rank gets it. */
+/* The mean of the times that are used; every rank gets it. */
 static bool average_time(const struct timed_call *x, double *time_s, struct err *err)
 {
     double sums[] = { tells_time(x) ? *time_s : 0, tells_time(x) };

@@ -11,9 +11,9 @@
 
 enum { MAX_OWN_SIZES = 4 };
 
-/* The message sizes to measure. They double from the least to the most; the caller's further sizes,
- * in ascending order (0: none), come in between. Measuring ends with the first size that takes
- * most_s, as beyond it the link's rate dominates. */
+/* The message sizes to measure. They double from the smallest to the largest, with the caller's
+ * further sizes (ascending; 0: none) in between. Measuring ends with the first size that takes
+ * most_s, as the link's rate dominates larger ones. */
 struct host_sizes {
     double least_bytes, most_bytes;
     double own_bytes[MAX_OWN_SIZES];
@@ -25,7 +25,7 @@ struct host_sizes {
 struct exchange_time {
     double took_s;   /* between this rank's own start and end */
     double waited_s; /* the part spent waiting for a late member */
-    double kept_s;   /* the longest time that any member was without a core meanwhile */
+    double kept_s;   /* the longest time that any member was without a core during the exchange */
 };
 
 /* The time of an exchange without late members or missing cores. It is the lower quartile of the

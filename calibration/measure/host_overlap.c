@@ -10,7 +10,7 @@
 enum { WARM_UPS = 3, LEAST_REPEATS = 3, MOST_REPEATS = 7 };
 enum { BATCH_MS = 60, MOST_SLOWDOWN = 10 };
 
-/* --- one beside the other ------------------------------------------------------------------ */
+/* --- one pair ------------------------------------------------------------------------------ */
 
 /* Times until compute and collectives end, from a common start. */
 static bool time_pair(const struct host_pair *p, bool computes, bool exchanges, double *compute_s,
@@ -104,7 +104,7 @@ static bool measure_works(struct host_pair *p, int most_blocks, int repeats,
                           struct host_overlaps *out, struct err *err)
 {
     bool ok = true;
-    /* Busy: only products, as a profile stores only their slowdown. */
+    /* On a busy host only products are measured, as a profile stores only their slowdown. */
     int works = p->host->is_busy ? WORK_PRODUCTS + 1 : NUM_HOST_WORKS;
     for (int work = 0; work < works && ok; work++) {
         p->work = (enum host_work)work;

@@ -65,7 +65,8 @@ void host_pair_exchange(const struct host_pair *p)
     p->host->comm_api->issue(&call);
 }
 
-/* --- a life -------------------------------------------------------------------------------- */
+/* --- opening and closing
+ * -------------------------------------------------------------------------------- */
 
 static void *take(struct host_pair *p, size_t bytes, struct err *err)
 {

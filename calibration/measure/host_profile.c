@@ -56,7 +56,7 @@ struct kernel *host_kernels(const struct host_ops *ops, int *count)
     return kernels;
 }
 
-/* The leave-one-out error of a point: how far off it is when predicted without the points of its
+/* The leave-one-out error of a point: the error of its prediction without the points of its
  * shape. */
 static double left_out(const struct kernel *kernel, const struct kernel_point *point)
 {
@@ -92,9 +92,10 @@ double *host_left_out(const struct kernel *kernels, int num_kernels, int kind, i
     return errors;
 }
 
-/* --- words --------------------------------------------------------------------------------- */
+/* --- names of machine and software
+ * --------------------------------------------------------------------------------- */
 
-/* The value of the first line "key : value" in /proc/cpuinfo; "" without one. */
+/* The value of the first line "key : value" in /proc/cpuinfo; "" if there is none. */
 static void cpu_word(const char *key, char *value, size_t size)
 {
     char line[256];
@@ -221,7 +222,7 @@ static json_t *error_json(double *errors, int count)
     return json;
 }
 
-/* p90 / p10 of the repeats of an op: the machine's own noise. */
+/* 90th divided by 10th percentile of the repeats of each op: the machine's noise. */
 static json_t *spread_json(const struct host_ops *ops)
 {
     double *spreads = arena_grow(NULL, ((size_t)ops->count + 1) * sizeof *spreads);
@@ -380,9 +381,10 @@ json_t *host_level_json(const struct host_measured *m)
     return level;
 }
 
-/* A core that sends through its own kernel cannot compute meanwhile. Over a link slower than the
- * kernel, bytes travel while the core computes, as exec/run/step.c waits for no send. Gradient
- * collectives begin when a chunk has all gradients, so they are exposed in either case. */
+/* A core that sends data through the operating system cannot compute at the same time. On links
+ * slower than that, data travel while the core computes, as exec/run/step.c does not wait for
+ * sends. Gradient collectives begin when a chunk has all gradients, so they are exposed in both
+ * cases. */
 static const double free_slowdown = 1.25;
 
 static json_t *stack_json(const struct host_measured *m, const struct stack *stack)

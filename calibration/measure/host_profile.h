@@ -31,7 +31,7 @@ struct host_measured {
                                      host_add_held_out adds held_out_error */
     int left_out;                 /* shapes skipped for lack of time */
     double elapsed_s;
-    char options[64]; /* as given: "--quick" */
+    char options[64]; /* options as given, such as "--quick" */
 };
 
 /* Name of the "GPU" that stands for a core in the cluster file. */

@@ -8,7 +8,7 @@
 
 struct host_resume {
     const char *path;
-    json_t *header; /* names the grid of shapes */
+    json_t *header; /* the first line, which names the grid of shapes */
     json_t *shapes; /* each measured shape's ops; the key is the shape's number as text */
 };
 

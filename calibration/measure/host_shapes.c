@@ -164,8 +164,8 @@ static bool have_common_divisor(int a, int b)
     return a > 1;
 }
 
-/* Visits the shapes with a stride of about the golden ratio of their number, which reaches each
- * once and keeps the gaps even. */
+/* Goes through the shapes with a stride of about the golden ratio times their number, which reaches
+ * each once and keeps the measured ones evenly spread. */
 int host_shapes_turn(const struct host_shapes *shapes, int i)
 {
     int grid = shapes->count - shapes->num_own;

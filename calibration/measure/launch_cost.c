@@ -73,7 +73,8 @@ static bool time_held(const struct launcher *l, void (*issue)(const struct launc
     return ok;
 }
 
-/* When a hold was too short to queue all calls, the next one is made longer. */
+/* Measures calls that wait on the stream. If a hold was too short to queue all calls, the next one
+ * is longer. */
 static bool measure_held(struct launcher *l, void (*issue)(const struct launcher *, int), int count,
                          struct timed *out, struct err *err)
 {

@@ -10,13 +10,13 @@
 
 struct nvml;
 
-/* The driver's `index`-th GPU. NULL with ERR_UNAVAILABLE. */
+/* Opens the driver's `index`-th GPU. NULL with ERR_UNAVAILABLE if that is not possible. */
 struct nvml *nvml_open(int index, struct err *err);
 void nvml_close(struct nvml *nvml); /* accepts NULL */
 
 struct nvml_words {
-    char gpu[96];    /* "NVIDIA H200" */
-    char driver[80]; /* "580.159.04" */
+    char gpu[96];    /* such as "NVIDIA H200" */
+    char driver[80]; /* such as "580.159.04" */
 };
 /* A text is "" when the driver does not report it. */
 struct nvml_words nvml_words(struct nvml *nvml);

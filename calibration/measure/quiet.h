@@ -1,5 +1,5 @@
 /* calibration/measure/quiet.h - waits before the first measurement until other programs leave the
- * cores. */
+ * cores idle. */
 #ifndef CALIBRATION_MEASURE_QUIET_H
 #define CALIBRATION_MEASURE_QUIET_H
 

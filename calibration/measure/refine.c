@@ -27,9 +27,9 @@ static bool read_factor(const json_t *kind, double *factor, struct err *err)
     return true;
 }
 
-/* The weight of the correction at a table's point: 1 at a shape that ran, less with the distance to
- * the nearest such shape, as a Gaussian of log size; a factor of two in size is two standard
- * deviations. */
+/* The weight of the correction at a point of a table. It is 1 at a shape that ran and falls with
+ * the distance to the nearest such shape as a Gaussian of log size; a factor of two in size is two
+ * standard deviations. */
 static double nearness(const struct kernel *kernel, const double *size, const struct ops *ran)
 {
     double least = HUGE_VAL;

@@ -11,10 +11,9 @@ struct refinement {
 };
 
 /* Scales the profile's tables. `run` is the output of `run --json`; `ran` contains all ops of the
- * run. One run is little evidence: shapes unlike those that ran keep their times, and a kind of op
- * whose factor is above 4 or below 1/4 counts as disturbed and is left unchanged. A run whose ranks
- * got less than quiet_core_share of a core is refused. On error err->where is the missing or wrong
- * key. */
+ * run. Shapes unlike those that ran keep their times. A kind of op whose factor is above 4 or below
+ * 1/4 is taken to be disturbed and is not changed. A run whose ranks got less than quiet_core_share
+ * of a core is refused. On error err->where is the missing or wrong key. */
 bool refine_profile(const json_t *run, const struct ops *ran, struct profile *profile,
                     struct refinement *out, struct err *err);
 

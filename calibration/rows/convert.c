@@ -37,7 +37,7 @@ void convert_assume(const struct conversion *of, const char *text)
 
 /* --- the row ------------------------------------------------------------------------------- */
 
-/* Frameworks print allocated bytes, unless the row says otherwise. */
+/* Memory is taken as allocated bytes, which frameworks print, unless the row says otherwise. */
 static void read_memory_kind(const struct conversion *of)
 {
     static const struct {

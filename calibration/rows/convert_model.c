@@ -20,9 +20,10 @@ static bool read_dimensions(const struct run_row *row, struct model *out, struct
     return row_count_or(row->ffn_hidden, "ffn_hidden", 0, &out->ffn, err);
 }
 
-/* A row states one feed-forward width; with experts it is theirs. A preset that the row cuts to
- * fewer layers keeps as many of its dense first blocks as fit. Modules that predict later tokens
- * are not counted in the row's parameters. */
+/* Sets the properties of experts. A row states one feed-forward width, for models with experts that
+ * of an expert. If the row has fewer layers than the preset, the first dense blocks are kept as far
+ * as they fit. The row's number of parameters does not include modules that predict later
+ * tokens. */
 static bool read_experts(const struct conversion *of, int dense_ffn, struct model *out,
                          struct err *err)
 {
@@ -68,7 +69,7 @@ bool convert_model(const struct conversion *of, struct err *reason)
                        "no rule of match.json knows this model");
     if (*rule->preset && !model_load(rule->preset, out, reason))
         return false;
-    int dense_ffn = out->ffn; /* the preset's */
+    int dense_ffn = out->ffn; /* of the preset */
     if (!read_dimensions(row, out, reason) || !read_experts(of, dense_ffn, out, reason))
         return false;
     snprintf(out->name, sizeof out->name, "%.*s", (int)sizeof out->name - 1, row->model_name);

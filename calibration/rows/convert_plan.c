@@ -26,9 +26,9 @@ static bool read_degrees(const struct conversion *of, struct plan *plan, struct 
         !row_count_or(row->etp, "etp", 1, &plan->etp, reason))
         return false;
     if (plan->pp == 1)
-        plan->vpp = 1; /* chunks of a single stage run one after the other */
+        plan->vpp = 1; /* with one stage, chunks run one after the other and make no difference */
     int layers = of->out->model.layers;
-    /* embedding and head as chunks: see spread_layers */
+    /* embedding and head may be chunks of their own (spread_layers) */
     double most = layers + (plan->pp > 1 ? 2 : 0);
     if ((double)plan->pp * plan->vpp > most)
         return err_set(reason, ERR_INFEASIBLE, "pp", "pp x vpp is more than the %d layers", layers);
@@ -44,8 +44,8 @@ static bool read_shard(const struct run_row *row, struct plan *plan, struct err 
            row_count_or(row->zero_shard, "zero_shard", 0, &plan->shard, reason);
 }
 
-/* With tp 1, or with dp and cp 1, there is nothing to split or shard, whatever the row's flags
- * say. */
+/* Flags of a row that have no effect are ignored: sequence parallelism with tp 1, ZeRO with dp and
+ * cp 1. */
 static bool read_sharding(const struct conversion *of, struct plan *plan, struct err *reason)
 {
     const struct run_row *row = of->row;
@@ -80,7 +80,7 @@ static bool says(const char *text, const char *word)
     return match_text(word, text);
 }
 
-/* Recipes by their names in rows; the first match wins. */
+/* Low-precision recipes by their names in rows; the first match is used. */
 static const struct {
     const char *words; /* pattern of match_text */
     enum precision precision;
@@ -104,7 +104,7 @@ static enum precision fp8_precision(const struct conversion *of, const char *wor
     return usual;
 }
 
-/* The reduction's type; if not stated, that of the gradients. */
+/* Reads the data type of the reduction; if it is not stated, that of the gradients. */
 static bool read_reduction(const struct conversion *of, struct plan *plan, struct err *reason)
 {
     static const struct {
@@ -159,8 +159,8 @@ static bool read_precision(const struct conversion *of, struct plan *plan, struc
     return read_reduction(of, plan, reason);
 }
 
-/* Rows separate Megatron's modules by a space ("selective mlp"), layouts by a colon. The grammar of
- * layouts reads the rest: recompute=full:4. */
+/* Reads the recompute column. It separates modules by a space ("selective mlp"), layouts by a
+ * colon. Other values, such as full:4, are read as in a layout. */
 static bool read_recompute(const struct conversion *of, struct plan *plan, struct err *reason)
 {
     static const char modules[] = "selective ";
@@ -225,7 +225,7 @@ static void read_attention(const struct conversion *of, struct plan *plan)
                                : "flash_attn not stated: off");
 }
 
-/* The stack defines which collectives overlap compute; a row may override it for tensor
+/* The stack says which collectives overlap compute; a row may override this for tensor
  * collectives. */
 static void read_overlap(const struct conversion *of, struct plan *plan)
 {
@@ -238,11 +238,11 @@ static void read_overlap(const struct conversion *of, struct plan *plan)
     plan->overlaps = async_tp > 0 ? own | tp : own & ~tp;
 }
 
-/* When the layers do not divide evenly: embedding and head count as one layer each if they then do
- * (Megatron's account-for-embedding options, BigScience's balanced partition), and are chunks of
- * their own if all other chunks have one layer (Qi et al. 2024 interleave with
- * --num-layers-per-virtual-pipeline-stage 1); otherwise the first chunks get one layer more, as in
- * DeepSpeed's partition_uniform. */
+/* Divides layers over chunks if they do not divide evenly. First choice: embedding and head count
+ * as one layer each, if the layers then divide evenly (Megatron's account-for-embedding options,
+ * BigScience's balanced partition). Second choice: they are chunks of their own, if all other
+ * chunks have one layer (Qi et al. 2024 interleave with --num-layers-per-virtual-pipeline-stage 1).
+ * Otherwise the first chunks get one layer more, as in DeepSpeed's partition_uniform. */
 static void spread_layers(const struct conversion *of, struct plan *plan)
 {
     int layers = of->out->model.layers;

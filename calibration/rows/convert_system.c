@@ -6,10 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Loaded files, for one GPU; owns the data that the systems below share. */
+/* A loaded cluster and stack, for one GPU. It owns the data that the sized systems share. */
 struct loaded_pair {
     const char *cluster, *stack;
-    double power_w; /* limit of a GPU; 0: its own */
+    double power_w; /* power limit per GPU; 0: that of the GPU's file */
     struct system system;
     struct loaded_pair *older;
 };
@@ -18,10 +18,11 @@ struct loaded_pair {
 struct sized_system {
     struct system system;
     const struct loaded_pair *pair;
-    const struct loaded_pair *memory; /* the pair whose stack's memory constants are used */
-    int node_size;                    /* as stated by the row; 0: the cluster's own */
-    double link_bytes_per_s;          /* per GPU, as stated by the row; 0: the cluster's own */
-    int cards;                        /* network cards per host; 0: the cluster's own */
+    /* the loaded pair with the stack whose memory constants are used */
+    const struct loaded_pair *memory;
+    int node_size;           /* as stated by the row; 0: the cluster's own */
+    double link_bytes_per_s; /* per GPU, as stated by the row; 0: the cluster's own */
+    int cards;               /* network cards per host; 0: the cluster's own */
     struct sized_system *older;
 };
 
@@ -76,13 +77,14 @@ static struct loaded_pair *find_pair(struct run_systems *systems, const char *cl
     return pair;
 }
 
-/* The speed that a row states for its network; `node_gpus` run one operating system. */
+/* The network speed that a row states; `node_gpus` is the number of GPUs per host. */
 struct stated_link {
     struct link_speed speed;
     int node_gpus;
 };
 
-/* A stated speed above what the host's link to a card can carry is ignored as a datasheet value. */
+/* Reads a network speed. A speed above that of the host's link to a network card is taken for a
+ * datasheet value and ignored. */
 static struct stated_link read_link(const struct conversion *of, const struct loaded_pair *pair,
                                     int node_gpus)
 {
@@ -99,8 +101,8 @@ static struct stated_link read_link(const struct conversion *of, const struct lo
     return link;
 }
 
-/* An unknown name of a network must not become the fastest fabric, so half the
- * cluster's own bandwidth is assumed. */
+/* If the network's name is unknown, half of the cluster's bandwidth is assumed, as it could be
+ * slower. */
 static struct stated_link slower_link(const struct cluster *cluster)
 {
     const struct level *rail = &cluster->levels[cluster->num_levels > 1];

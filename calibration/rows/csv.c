@@ -18,7 +18,7 @@ bool csv_refuse(const char *path, int line, const char *column, struct err *err,
     return err_set(err, ERR_INPUT, where, "%s", what);
 }
 
-/* Cuts out a quoted field, up to the closing quote; doubled quotes become one. */
+/* Reads a quoted field up to the closing quote; doubled quotes become one. */
 static bool cut_quoted(struct csv *in, char **field, struct err *err)
 {
     int opened = in->line;
@@ -85,7 +85,7 @@ bool csv_read(struct csv *in, struct csv_record *out, struct err *err)
 
 /* --- text ---------------------------------------------------------------------------------- */
 
-/* Checks UTF-8, as parts of the text are shown on terminals and written as JSON. */
+/* Checks that the text is UTF-8, as parts of it are printed on terminals and written as JSON. */
 static bool check_text(const char *path, const char *text, size_t length, struct err *err)
 {
     int line = 1;

@@ -10,7 +10,7 @@
 
 /* --- words --------------------------------------------------------------------------------- */
 
-/* Reads "Gb" but not "GB", as 80GB is memory. NULL: no unit here. */
+/* Reads a unit such as "Gb", but not "GB", as 80GB is a memory size. NULL if there is no unit. */
 static const char *read_unit(const char *text, double *bits)
 {
     static const struct {
@@ -51,7 +51,8 @@ static bool read_owner(const char *text, bool *is_of_node)
     return false;
 }
 
-/* "4x 100", "4x OmniPath 100", "8x400": the number before an x in the same phrase. */
+/* The number of network cards in "4x 100", "4x OmniPath 100" or "8x400": the number before an x in
+ * the same phrase. */
 static int cards_before(const char *words, const char *number)
 {
     const char *at = number;

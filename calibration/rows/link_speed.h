@@ -1,7 +1,8 @@
-/* calibration/rows/link_speed.h - a network's speed from the words of a measured row.
+/* calibration/rows/link_speed.h - reads a network's speed from the words of a measured row.
  *
- * "400 Gbps per node", "4x 100 Gb/s RoCE per node", "RDMA 400Gb/s per GPU": a number of Gb/s or
- * Tb/s, per card when a number of cards precedes it, and whether it is per node or per GPU. */
+ * Examples are "400 Gbps per node", "4x 100 Gb/s RoCE per node" and "RDMA 400Gb/s per GPU". The
+ * speed is a number of Gb/s or Tb/s per node or per GPU; if a number of network cards precedes it,
+ * it is per card. */
 #ifndef CALIBRATION_ROWS_LINK_SPEED_H
 #define CALIBRATION_ROWS_LINK_SPEED_H
 
@@ -9,18 +10,18 @@
 
 struct link_speed {
     double bytes_per_s; /* all cards together, one direction; 0: not stated */
-    bool is_of_node;    /* false: of a GPU */
+    bool is_of_node;    /* per node; false: per GPU */
     int cards;          /* 0: not stated */
 };
 
 struct link_speed link_speed_read(const char *words);
 
-/* Whether the cluster's levels between nodes of `node_gpus` GPUs have another speed. */
+/* Whether the speed differs from that of the cluster's levels between nodes of `node_gpus` GPUs. */
 bool link_speed_differs(const struct link_speed *speed, const struct cluster *cluster,
                         int node_gpus);
 
-/* Sets the speed of the levels between nodes, over the stated number of cards or else the
- * cluster's. The share of a card that rings reach is unchanged. */
+/* Sets the speed of the levels between nodes, with the stated number of cards or else the cluster's
+ * number. The share of a card's speed that rings reach is unchanged. */
 void link_speed_set(const struct link_speed *speed, struct cluster *cluster, int node_gpus);
 
 /* The bandwidth of one GPU. */

@@ -1,14 +1,14 @@
-/* calibration/rows/stratum.h - measured runs that differ in nothing but their plan. */
+/* calibration/rows/stratum.h - groups measured runs that differ only in their plan. */
 #ifndef CALIBRATION_ROWS_STRATUM_H
 #define CALIBRATION_ROWS_STRATUM_H
 
 #include "calibration/rows/convert.h"
 
-/* For qsort over `const struct run_case *`: runs of one source, GPU and number of them, software,
- * precision, model and batch stand together, in the order of the cases. */
+/* Compares two `const struct run_case *` for qsort. Runs with the same source, GPU, number of GPUs,
+ * software, precision, model and batch (a stratum) become adjacent, in the order of the cases. */
 int stratum_compare_cases(const void *a, const void *b);
 
-/* One past the last of the n sorted cases in the stratum of case `first`. */
+/* Index after the last of the n sorted cases that belongs to the stratum of case `first`. */
 int stratum_end(const struct run_case *const *of, int n, int first);
 
 #endif

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The least gain for which a column is added. */
+/* The smallest gain in explained variance for which a column is added. */
 static const double least_gain = 0.05;
 
 struct column {
@@ -34,7 +34,7 @@ enum { NUM_COLUMNS = LENGTH(columns) };
 struct entry {
     const struct run_row *row;
     double error;
-    const struct column *const *by; /* num_by columns, the same for all entries */
+    const struct column *const *by; /* num_by columns by which all entries are grouped */
     int num_by;
 };
 
@@ -66,7 +66,7 @@ static int compare_entries(const void *a, const void *b)
     return by_traits ? by_traits : (x->row > y->row) - (x->row < y->row);
 }
 
-/* Sum of squared errors after prediction by the mean of the others. */
+/* Sum of squares of the errors minus the mean error of the other entries of the cell. */
 static double untold_in(const struct entry *cell, int n, double mean)
 {
     double sum = 0;

@@ -1,8 +1,10 @@
-/* calibration/rows/trait.h - the columns of measured rows that their errors depend on.
+/* calibration/rows/trait.h - finds the columns of measured rows on which the prediction errors
+ * depend.
  *
- * Columns are chosen one after the other, up to three: each time the one that best predicts a row's
- * error by the mean error of the other rows that agree with it in all chosen columns. A row that
- * agrees with no other cannot be predicted, so more columns are not always better. */
+ * Up to three columns are chosen, one after the other. A row's error is predicted by the mean error
+ * of the other rows with the same values in all chosen columns; each time the column that predicts
+ * best is added. If no other row has the same values, the error cannot be predicted, so more
+ * columns are not always better. */
 #ifndef CALIBRATION_ROWS_TRAIT_H
 #define CALIBRATION_ROWS_TRAIT_H
 
@@ -11,7 +13,7 @@
 enum { MOST_TRAITS = 3, FEWEST_TRAIT_ROWS = 12 };
 
 struct traits {
-    const char *column[MOST_TRAITS]; /* in the order chosen */
+    const char *column[MOST_TRAITS]; /* in the order in which they were chosen */
     int count;
     double told; /* explained share of the errors' variance; 0 without columns */
 };

@@ -9,7 +9,7 @@
 
 enum { FEWEST_PLANS = 4 };
 
-/* A stratum's runs, and buffers for their times and chances. */
+/* The runs of a stratum (choice.h), and buffers for their times and probabilities. */
 struct bench {
     const struct run_case *cases;
     const struct run_prediction *predictions;

@@ -1,23 +1,24 @@
-/* calibration/score/choice.h - what choosing by predictions loses, on measured runs.
+/* calibration/score/choice.h - the time lost on measured runs if plans are chosen by their
+ * predictions.
  *
  * A stratum is the runs of one model, batch and number of GPUs that differ in their plan. The plan
- * of least predicted time is chosen; its regret is log(its measured time / the least measured). How
- * likely it is the fastest is stated by joint draws (sim/engine/chances.h), and held against
- * whether it was: the Brier score is the mean square of the difference, 0 at best, 0.25 of a coin.
- */
+ * with the shortest predicted time is chosen. Its regret is log(its measured time / the shortest
+ * measured time). The probability that it is the fastest comes from random draws
+ * (sim/engine/chances.h) and is compared with whether it was: the Brier score is the mean square of
+ * the difference, 0 at best, 0.25 for always saying 50 %. */
 #ifndef CALIBRATION_SCORE_CHOICE_H
 #define CALIBRATION_SCORE_CHOICE_H
 
 #include "calibration/score/score.h"
 
-/* Over the strata of a source that have four plans or more. */
+/* Statistics over those strata of a source that have four plans or more. */
 struct choice {
     const char *source;
     int strata, plans;
     /* share of strata whose chosen plan was measured within CLOSE_CHOICE of the best */
     double close;
     double mean, worst; /* regret */
-    double stated;      /* mean chance that the chosen plan is the fastest */
+    double stated;      /* mean predicted probability that the chosen plan is the fastest */
     double was;         /* share of strata in which it was the fastest */
     double brier;
 };

@@ -8,7 +8,7 @@
 
 const char new_sources[] = "sources not fitted";
 
-/* An error, and the stack or profile that it is counted for. */
+/* An error, and the stack or profile to which it belongs. */
 struct sample {
     const char *name;
     bool is_of_stack;
@@ -73,7 +73,8 @@ struct interval_needs runs_need(const struct run_case *cases,
         double size = fabs(run_error(of, predicted));
         double stated = log(predicted->step_high_s / predicted->step_s);
         const struct system *system = of->system;
-        if (of->is_fitted || of->is_moe) /* experts have a width of their own, stated not fitted */
+        /* models with experts have a width of their own, which is not fitted */
+        if (of->is_fitted || of->is_moe)
             continue;
         if (system->profile.measured)
             samples[n++] = (struct sample){ system->stack.name, true, size, stated };

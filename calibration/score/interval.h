@@ -1,18 +1,18 @@
 /* calibration/score/interval.h - the interval widths that stacks and profiles need.
  *
- * With n held-out rows, the interval that contains the next row with 90 % probability reaches to
- * the ceil(0.9 (n + 1))-th smallest error (split conformal prediction; Lei et al. 2018,
- * arXiv:1604.04173). That takes at least 9 rows.
+ * With n held-out rows, the half width of the interval that contains the next row with 90 %
+ * probability is the ceil(0.9 (n + 1))-th smallest error size (split conformal prediction; Lei et
+ * al. 2018, arXiv:1604.04173). It needs at least 9 rows.
  *
- * A stack is judged only on measured profiles, so that its interval contains no error of a
- * profile. */
+ * A stack's interval is computed only from rows on measured profiles, so that it does not include
+ * errors of profiles. */
 #ifndef CALIBRATION_SCORE_INTERVAL_H
 #define CALIBRATION_SCORE_INTERVAL_H
 
 #include "calibration/score/score.h"
 
 struct interval_need {
-    const char *name; /* of the stack or profile */
+    const char *name; /* name of the stack or profile */
     bool is_of_stack;
     int groups;
     double needed; /* half width in log time; NaN when there are too few rows */
@@ -23,7 +23,7 @@ struct interval_needs {
     int count;
 };
 
-/* Used instead of a stack's name: all sources without a fitted row, whatever their stack. A family
+/* Stands in place of a stack's name for all sources without a fitted row, of any stack. A stack
  * without rows needs this width. */
 extern const char new_sources[];
 

@@ -11,7 +11,8 @@ static int compare_numbers(double x, double y)
     return (x > y) - (x < y);
 }
 
-/* Sorts cases of one system and model together; the place in the file makes the order unique. */
+/* Orders cases so that those of one system and model are adjacent, then by their place in the
+ * file. */
 static int compare_cases(const void *a, const void *b)
 {
     const struct run_case *x = *(const struct run_case *const *)a;
@@ -35,7 +36,7 @@ static bool share_evaluator(const struct run_case *a, const struct run_case *b)
     return a->system == b->system && models_are_equal(&a->model, &b->model);
 }
 
-/* Predictable cases in order, and where each group that shares an evaluator starts. */
+/* The cases that can be predicted, sorted, and the start of each group that shares an evaluator. */
 struct work {
     const struct run_case *cases;
     const struct run_case **order;

@@ -12,9 +12,9 @@ struct run_prediction {
     struct time_parts time;
 };
 
-/* out[i] is the prediction of cases[i]; zero when the case is skipped. Rows of one system and model
- * share an evaluator's caches, so predict many at once. The same on any number of jobs
- * (threads). */
+/* out[i] is the prediction of cases[i]; zero if the case is skipped. Rows of one system and model
+ * share an evaluator's caches, so it is faster to predict many at once. The result does not depend
+ * on the number of threads, `jobs`. */
 void runs_predict(const struct run_case *cases, int count, int jobs, struct run_prediction *out);
 
 #endif

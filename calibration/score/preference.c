@@ -23,7 +23,7 @@ double kendall_tau(const double *x, const double *y, int n)
     return n > 1 ? 2.0 * (same - other) / ((double)n * (n - 1)) : (double)NAN;
 }
 
-/* One number per stratum, and room for the plans of one. */
+/* Statistics per stratum (preference.h), and room for the plans of one. */
 struct strata {
     double *tau, *loss;
     int count, plans;

@@ -1,6 +1,6 @@
-/* calibration/score/score.h - the errors of predictions against measurements: the protocol.
+/* calibration/score/score.h - scores predictions by their errors against measurements.
  *
- * Rows with core = 1 are scored, the last of each configuration (config_group of a source). A row's
+ * Of each configuration (config_group of a source) the last row with core = 1 is scored. A row's
  * error is log(predicted / measured). Sources are scored separately, so that a large one does not
  * dominate, and fitted rows separately from held-out rows. */
 #ifndef CALIBRATION_SCORE_SCORE_H
@@ -9,7 +9,7 @@
 #include "calibration/score/predict.h"
 #include "sim/engine/tier.h"
 
-/* Statistics of the errors' sizes; bias is the signed median. */
+/* Statistics of the sizes of errors; bias is the signed median. */
 struct score {
     int groups;
     double median, mean, p90, worst, bias; /* NaN without groups */
@@ -21,7 +21,7 @@ struct split_score {
 };
 
 enum score_kind { SCORE_TIME, SCORE_DENSE, SCORE_MOE, SCORE_MEMORY, NUM_SCORE_KINDS };
-extern const char *const score_kind_names[NUM_SCORE_KINDS]; /* "sources", "dense" ... */
+extern const char *const score_kind_names[NUM_SCORE_KINDS]; /* such as "sources" */
 
 struct source_score {
     const char *source;
@@ -32,13 +32,14 @@ struct scores {
     int num_rows;
     int num_core_groups;
     int num_scored;
-    struct source_score *sources; /* in order of first appearance, skipped ones too */
+    struct source_score *sources; /* in order of first appearance, including skipped ones */
     int num_sources;
     struct score
-        tiers[NUM_TIERS];   /* held-out times, by tier: the stack and GPU were measured, or not */
-    double mean_of_medians; /* over dense sources; NaN: none */
+        /* held-out times, by tier (whether the stack and the GPU were measured) */
+        tiers[NUM_TIERS];
+    double mean_of_medians; /* mean over sources with dense models; NaN: there are none */
     struct split_score all; /* times of all sources, each group with the same weight */
-    const int *worst;       /* the num_scored cases by size of error, largest first */
+    const int *worst;       /* indices of the num_scored cases in descending order of error size */
 };
 
 /* Arrays live in the arena. */
@@ -49,7 +50,7 @@ struct scores runs_score(const struct run_case *cases, const struct run_predicti
 const char *run_skip_reason(const struct run_case *of);
 
 double run_error(const struct run_case *of, const struct run_prediction *predicted);
-/* Bytes of measured_mem_gb: GB unless mem_unit says GiB; -1 when it states none. */
+/* Bytes of measured_mem_gb: in GB unless mem_unit is GiB; -1 if the row has none. */
 double run_measured_bytes(const struct run_row *row);
 
 /* Whether the measured time lies in the interval, ends included. */
