@@ -10,7 +10,6 @@ double overlapped_s(const struct profile *profile, double compute_s, double comm
     double x = profile->overlap_compute_slowdown;
     double y = profile->overlap_comm_slowdown;
     if (comm_s * y <= compute_s * x)
-        /* x and y are the factors by which compute and transfer slow each other */
         return compute_s + comm_s * y * (1 - 1 / x);
     return compute_s * x + (comm_s - compute_s * x / y);
 }
