@@ -34,8 +34,8 @@ static void *forward_piece(struct machine *m, const struct piece *piece,
     return output;
 }
 
-/* Recomputes one of the layers between a kept input and the layer whose backward comes next. `flow`
- * is the output of the layer before, NULL for the first. */
+/* Recomputes one layer between a kept input and the layer whose backward is next. `flow` is the
+ * output of the previous layer, NULL for the first layer. */
 static void *replay_layer(struct machine *m, const struct piece *piece,
                           const struct microbatch *microbatch, struct record *record, void *flow)
 {
@@ -45,7 +45,7 @@ static void *replay_layer(struct machine *m, const struct piece *piece,
     return m->err.code == ERR_NONE ? machine_forward(m, piece, microbatch, record, flow) : NULL;
 }
 
-/* Selective recompute: only the core runs again, which uses no weights. */
+/* Selective recompute: recomputes only the attention core, which uses no weights. */
 static void replay_core(struct machine *m, const struct piece *piece,
                         const struct microbatch *microbatch, struct record *record)
 {
@@ -98,7 +98,7 @@ static void await(struct pass *pass, const struct store *store)
         data_lane_await_values(pass->machine, store);
 }
 
-/* The output of the last layer of a group is not needed again. */
+/* Recomputes a group of layers. The output of the group's last layer is not needed. */
 static void replay_piece(struct pass *pass, int i)
 {
     const struct piece *pieces = pass->chunk->pieces;

@@ -1,5 +1,5 @@
-/* exec/chunk.h - runs one chunk of the model for one microbatch: its pieces in order, with
- * recompute, and with ZeRO's gathers and drops in between. */
+/* exec/chunk.h - runs one chunk of the model for one microbatch: its pieces (embedding, layers,
+ * head) in order, with recompute and ZeRO's gathers and drops in between. */
 #ifndef EXEC_CHUNK_H
 #define EXEC_CHUNK_H
 
@@ -9,17 +9,17 @@
 
 enum { NUM_PASSES = INSTR_BACKWARD_WEIGHT + 1 };
 
-/* Consecutive pieces: the first chunk has the embedding, the last the head. */
+/* Consecutive pieces of the model: the first chunk has the embedding, the last has the head. */
 struct chunk {
     struct piece *pieces;
     int num_pieces;
-    struct store **stores; /* stores of its pieces, each once */
+    struct store **stores; /* stores of the pieces' weights, each listed once */
     int num_stores;
-    struct store **units; /* store of each unit of its passes; NULL: the piece has none */
-    struct pass_steps passes[NUM_PASSES]; /* by opcode */
+    struct store **units;                 /* [piece] store of the piece; NULL: it has no weights */
+    struct pass_steps passes[NUM_PASSES]; /* [opcode] */
 };
 
-/* The values kept for one microbatch, one record per piece. */
+/* The values kept for one microbatch between forward and backward, one record per piece. */
 struct chunk_record {
     struct record *pieces;
     const struct microbatch *microbatch;
@@ -35,8 +35,8 @@ struct chunk_call {
                    output, as in machine_backward */
 };
 
-/* Returns the chunk's output, or the gradient of its input. After the weight gradients nothing is
- * kept. */
+/* Returns the chunk's output or, for a backward, the gradient of its input. After a weight-gradient
+ * pass the record is empty. */
 void *chunk_pass(struct machine *machine, const struct chunk_call *call);
 
 #endif

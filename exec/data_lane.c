@@ -15,7 +15,8 @@ void data_lane_await_values(struct machine *m, const struct store *store)
     m->device_api->wait(m->compute, store->gathered);
 }
 
-/* Runs on the stream of the tensor ranks' collectives, after compute and before the data lane. */
+/* Sums partial gradients over tensor ranks, on the stream of their collectives, after compute and
+ * before the data lane. */
 static void sum_partial(const struct data_lane *lane, struct machine *m, struct store *store)
 {
     machine_follow(m, m->tensor_stream);

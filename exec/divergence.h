@@ -1,5 +1,5 @@
-/* exec/divergence.h - how training diverged: which numbers are not finite, or that the loss
- * spiked. */
+/* exec/divergence.h - kinds of divergence of training: numbers that are not finite, or a spike of
+ * the loss. */
 #ifndef EXEC_DIVERGENCE_H
 #define EXEC_DIVERGENCE_H
 
@@ -18,9 +18,9 @@ enum divergence_kind {
 struct divergence {
     enum divergence_kind kind;
     long step;
-    int rank;               /* the lowest rank that found it; all ranks see a spike */
-    double loss;            /* the step's mean over all ranks */
-    double mean, deviation; /* for a spike: of the losses before */
+    int rank;    /* the lowest rank that found the divergence; a spike is found by all ranks */
+    double loss; /* the step's mean over all ranks */
+    double mean, deviation; /* for a spike: mean and standard deviation of the earlier losses */
 };
 
 /* Sets ERR_DIVERGED: where = the step, msg = the rank and what it found. Always returns false. */

@@ -9,7 +9,7 @@ static size_t aligned(size_t bytes)
 
 /* --- one microbatch ----------------------------------------------------------------------- */
 
-/* Offsets of a microbatch's parts from its first byte. */
+/* Byte offsets of a microbatch's parts. */
 struct offsets {
     size_t ids, targets, end;
 };
@@ -39,8 +39,8 @@ static struct fed_step *slot_of(struct feed *feed, uint32_t step)
     return &feed->steps[step % FEED_STEPS];
 }
 
-/* The step's pinned memory is free once the copy of the step that used it before is done. Its
- * device memory is free already, as the caller waits for the end of each step. */
+/* The pinned memory is free when the copy of the step that last used it is done. The device memory
+ * is already free, as the caller waits for the end of each step. */
 void feed_make(struct feed *feed, uint32_t step)
 {
     const struct feed_setup *setup = &feed->setup;

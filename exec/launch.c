@@ -24,16 +24,16 @@
 
 enum { NUM_OUTPUTS = 2 }; /* standard output and standard error */
 
-/* Output of a rank, line by line. */
+/* The output of a rank, which is copied line by line. */
 struct output {
-    int fd; /* -1: ended, or not read by us */
+    int fd; /* pipe to read; -1: ended, or not read by the launcher */
     struct text line;
 };
 
 struct child {
-    pid_t pid;       /* 0: it has ended */
-    int status;      /* of waitpid, then */
-    bool was_forced; /* it had to be killed */
+    pid_t pid;       /* 0: the rank has ended */
+    int status;      /* status from waitpid once it has ended */
+    bool was_forced; /* the launcher had to kill it */
     struct output outputs[NUM_OUTPUTS];
 };
 
@@ -47,7 +47,7 @@ struct launcher {
     unsigned char token[16];
     int culprit;   /* the first rank that failed, or -1 */
     int asked;     /* the signal sent to ask ranks to end; 0: not sent */
-    double kill_s; /* once sent: when remaining ranks are killed */
+    double kill_s; /* once `asked` was sent: time at which remaining ranks are killed */
     bool killed;
 };
 
@@ -58,7 +58,7 @@ static bool fail(const char *what, struct err *err)
     return err_set(err, ERR_SYSTEM, "launch", "%s: %s", what, strerror(errno));
 }
 
-/* The socket is opened before any rank exists, so that nobody else can take the port. */
+/* Opens the meeting socket before any rank exists, so that no other program can take the port. */
 static bool open_meeting(struct launcher *launcher, struct err *err)
 {
     struct sockaddr_storage address;
@@ -75,7 +75,8 @@ static bool open_meeting(struct launcher *launcher, struct err *err)
     return true;
 }
 
-/* From here on these signals are read, not delivered; the ranks get the previous mask. */
+/* From now on these signals are read from a descriptor, not delivered. The ranks get the previous
+ * signal mask. */
 static bool read_signals(struct launcher *launcher, struct err *err)
 {
     sigset_t signals;
@@ -129,12 +130,12 @@ static void set_place(const struct launcher *launcher, int rank)
     unsetenv("SIMSEARCH_MEETING_FD");
     if (rank == 0)
         set_variable("SIMSEARCH_MEETING_FD", "%d", launcher->meeting_fd);
-    /* One rank is one device: only the streams have threads. */
+    /* one rank is one device: only its streams have threads */
     set_variable("OPENBLAS_NUM_THREADS", "1");
     set_variable("OMP_NUM_THREADS", "1");
 }
 
-/* In the child, which has one thread; never returns. */
+/* Runs in the child process, which has one thread; never returns. */
 static void become_rank(const struct launcher *launcher, int rank, pid_t parent, int (*pipes)[2])
 {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -209,7 +210,7 @@ static void ask_to_end(struct launcher *launcher, int signal)
     signal_all(launcher, signal);
 }
 
-/* Writes whole lines, and after the rank has ended also a last partial line. */
+/* Writes complete lines. After the rank has ended it also writes a last incomplete line. */
 static void write_lines(struct output *output, int to, int rank, bool ended)
 {
     char *begin = output->line.at;
@@ -247,9 +248,9 @@ static void read_output(struct output *output, int to, int rank)
     text_release(&output->line);
 }
 
-/* Whether the end of a rank is a better cause than the one known. A rank that ended because it was
- * asked to is none. A rank that somebody else killed is one, and so is one that failed by itself,
- * even when ranks that lost it were seen first. */
+/* Whether the end of a rank is a better explanation of the failure than the known one. A rank that
+ * ended on request explains nothing. A rank that was killed from outside or failed by itself does,
+ * even if ranks that lost it were seen first. */
 static bool tells_more(const struct launcher *launcher, int status)
 {
     bool was_killed = WIFSIGNALED(status) && WTERMSIG(status) != launcher->asked &&
@@ -263,7 +264,7 @@ static bool tells_more(const struct launcher *launcher, int status)
     return (was_killed && !WIFSIGNALED(before)) || (failed && only_lost_another);
 }
 
-/* Returns false with err set to how the rank ended. */
+/* Sets err to the way the rank ended and returns false. */
 static bool blame(const struct launcher *launcher, struct err *err)
 {
     char where[24];
@@ -345,7 +346,8 @@ static void wait_for_news(struct launcher *launcher, struct pollfd *polls)
     }
 }
 
-/* Reads what is left in the pipes; a process that a rank left behind may hold them open. */
+/* Reads the remaining output without waiting for its end, as a process that a rank left behind may
+ * hold the pipes open. */
 static void drain(struct launcher *launcher)
 {
     for (int rank = 0; rank < launcher->num_started; rank++)
@@ -373,8 +375,8 @@ static void watch(struct launcher *launcher)
 
 /* --- the verdict ---------------------------------------------------------------------------- */
 
-/* When no rank was killed or failed: a rank that also ignored the request to end, as a hung one
- * does, and that the others may have lost. -1: none. */
+/* If no rank was killed or failed by itself: a rank that ignored the request to end. It is probably
+ * hung, so the others may have lost it. -1: none. */
 static int rank_that_would_not_end(const struct launcher *launcher)
 {
     int end = launcher->children[launcher->culprit].status;
@@ -427,11 +429,11 @@ bool launch(const struct launch_options *options, int *status, struct err *err)
     launcher.children = arena_grow(NULL, (size_t)options->num_ranks * sizeof *launcher.children);
     *status = 1;
     bool ok = open_meeting(&launcher, err) && read_signals(&launcher, err);
-    /* Buffered output must not be written twice, by this process and by a child. */
+    /* otherwise this process and a child would both write the buffered output */
     fflush(NULL);
     for (int rank = 0; rank < options->num_ranks && ok; rank++)
         ok = start_rank(&launcher, rank, err);
-    /* From here on only rank 0 has the socket: connections after its death are refused. */
+    /* only rank 0 keeps the socket, so connections after its death are refused */
     if (launcher.meeting_fd >= 0) {
         close(launcher.meeting_fd);
         launcher.meeting_fd = -1;

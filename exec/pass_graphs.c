@@ -5,18 +5,18 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The state at the beginning of a pass. */
+/* The state at the beginning of a pass: equal states allow the same graph. */
 struct beginning {
     uint64_t layout;        /* layout hash of free memory */
-    const void *flow;       /* its input */
-    struct record *records; /* records of its microbatch, per piece */
+    const void *flow;       /* input of the pass */
+    struct record *records; /* records of the microbatch, per piece */
 };
 
 struct pass_graph {
     struct beginning beginning;
-    struct graph *graph; /* NULL: seen once, or never */
-    uint64_t taken;      /* machine.taken after the capture */
-    long used;           /* last use, in passes; 0: never */
+    struct graph *graph; /* NULL: the pass was seen at most once */
+    uint64_t taken;      /* value of machine.taken after the capture */
+    long used;           /* number of the pass that last used it; 0: never */
 };
 
 /* The graphs of one chunk and opcode. */
@@ -69,7 +69,7 @@ static struct pass_graph *find(struct pass_set *set, const struct beginning *beg
     return NULL;
 }
 
-/* Waits first, as a launch of the graph may still be running. */
+/* Frees a graph. It waits first, as a launch may still be running. */
 static void drop_graph(struct machine *m, struct pass_graph *pass)
 {
     struct err told_later = { 0 };
@@ -143,7 +143,7 @@ void *pass_graphs_run(struct pass_graphs *graphs, const struct chunk_call *call)
         return pass->graph ? replay(graphs, pass, call) : capture(graphs, pass, call);
     }
     graphs->counts.issued++;
-    if (!m->log) /* else ops are timed one by one */
+    if (!m->log) /* with a log, ops are timed one by one and graphs are not used */
         remember(graphs, set, &beginning, records_bytes(call));
     return chunk_pass(m, call);
 }

@@ -2,8 +2,8 @@
  *
  * It tracks the mean and variance of the losses so far, with most weight on about the last 50
  * (exponential weights: Finch 2009, "Incremental calculation of weighted mean and variance"). The
- * trainers of OPT-175B did this by eye, and restarted from a checkpoint with a lower rate (Zhang et
- * al. 2022, section 2.5 and the logbook). */
+ * trainers of OPT-175B detected spikes by eye and restarted from a checkpoint with a lower learning
+ * rate (Zhang et al. 2022, section 2.5 and the logbook). */
 #ifndef EXEC_SPIKE_H
 #define EXEC_SPIKE_H
 

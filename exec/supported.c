@@ -82,7 +82,8 @@ static bool has_two_copies(const struct plan *plan, const struct model *model)
     return plan_is_mirrored(plan);
 }
 
-/* Both ends of a V add to one table's gradients, which an exchange would send twice. */
+/* Whether an exchange would send one table twice: on the first stage of a V schedule, embedding and
+ * tied head add to the gradients of one table. */
 static bool exchanges_one_table_twice(const struct plan *plan, const struct model *model)
 {
     return model->tied && plan->placement && !exchange_is_default(&plan->exchange);
@@ -112,8 +113,8 @@ static bool predicts_later(const struct plan *plan, const struct model *model)
     return model->mtp > 0;
 }
 
-/* Whether compression, or a robust rule, hides an overflow from the gradient norm, which is
- * computed after it. */
+/* Whether compression or a robust rule hides an overflow from the gradient norm, which is computed
+ * after the exchange. */
 static bool hides_overflow(const struct plan *plan, const struct model *model)
 {
     (void)model;

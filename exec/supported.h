@@ -1,4 +1,4 @@
-/* exec/supported.h - what the executor cannot run yet. */
+/* exec/supported.h - features of plans and models that the executor does not support. */
 #ifndef EXEC_SUPPORTED_H
 #define EXEC_SUPPORTED_H
 
@@ -13,7 +13,8 @@ struct refusal {
 extern const struct refusal run_refusals[];
 extern const int num_run_refusals;
 
-/* ERR_UNAVAILABLE, where = the layout word, on the first thing that can't be run. */
+/* Returns false with ERR_UNAVAILABLE, where = the layout word, for the first unsupported
+ * feature. */
 bool run_supported(const struct plan *plan, const struct model *model, struct err *err);
 
 #endif

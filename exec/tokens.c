@@ -5,7 +5,8 @@
 
 #include <stdlib.h>
 
-/* Keys of the draws of tokens and of places in a text; no layer uses these numbers. */
+/* Keys of the random draws of tokens and of positions in a text; they differ from those of
+ * layers. */
 enum { MOST_BYTES = 1 << 30 };
 enum { TOKEN_LAYER = 0xffff, TOKEN_OP = 0, PLACE_OP = 1 };
 
@@ -40,7 +41,7 @@ void token_source_close(struct token_source *source)
     source->bytes = NULL;
 }
 
-/* Reads seq + 1 tokens from a random place in the text. */
+/* Reads seq + 1 tokens from a random position in the text. */
 static void read_text(const struct token_source *source, uint32_t step, long sequence,
                       int64_t *tokens)
 {

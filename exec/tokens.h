@@ -23,8 +23,8 @@ bool token_source_open(const char *path, long vocab, long seq, uint64_t seed,
                        struct token_source *out, struct err *err);
 void token_source_close(struct token_source *source);
 
-/* `count` sequences from `first` of the step's batch: ids and targets [count, seq], the targets one
- * token ahead. */
+/* Writes `count` sequences of the step's batch, from index `first`: ids and targets, each [count,
+ * seq], with targets one token ahead. */
 void tokens_of(const struct token_source *source, uint32_t step, long first, long count,
                int64_t *ids, int64_t *targets);
 

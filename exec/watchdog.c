@@ -16,8 +16,9 @@
 
 struct lane_state {
     _Atomic(const void *) at;
-    atomic_ullong entered; /* the progress word: how often anything was entered */
-    uint64_t seen;         /* on the watchdog's thread: latest value seen, and for how long */
+    atomic_ullong entered; /* number of times that any lane entered an instruction */
+    uint64_t seen; /* used by the watchdog's thread: latest value of `entered`, and how long it has
+                      been unchanged */
     double still_s;
 };
 
@@ -29,7 +30,7 @@ struct watchdog {
     atomic_bool has_stopped, closing;
     pthread_mutex_t mutex; /* guards reports and `err` */
     struct err err;
-    pthread_mutex_t look_mutex; /* guards the members below; taken last */
+    pthread_mutex_t look_mutex; /* guards the members below; locked after other mutexes */
     void (*look)(void *context);
     void *looked_at;
 };
@@ -128,7 +129,7 @@ static void wait_or_exit(const struct watchdog *watchdog, const atomic_bool *unt
 }
 
 /* Ends a run that does not end by itself, so that ranks waiting for this one notice. `stop` calls
- * libraries, which may hang themselves. */
+ * libraries that may hang, so it runs on a separate thread. */
 static void end_run(struct watchdog *watchdog, const char *reason)
 {
     char where[24];
@@ -158,7 +159,7 @@ bool watchdog_has_fired(struct watchdog *watchdog, struct err *err)
 
 /* --- watching ------------------------------------------------------------------------------- */
 
-/* For how long no lane has moved although one is busy; 0 when all is well. */
+/* Time for which no lane has moved although one is busy; 0: there is progress. */
 static double standstill_s(struct watchdog *watchdog, double passed_s)
 {
     double least_s = -1;
@@ -200,7 +201,8 @@ static void *watch(void *argument)
             break;
         double passed_s = clock_now_s() - before_s, limit_s = watchdog->options.limit_s;
         before_s += passed_s;
-        /* After a SIGSTOP and SIGCONT much time has passed in which nothing could move. */
+        /* a long interval means that the process was stopped (SIGSTOP), so it counts as one
+         * period */
         double still_s = standstill_s(watchdog, passed_s < 4 * period ? passed_s : period);
         char reason[80] = "was asked to stop";
         if (!asked)

@@ -9,15 +9,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The fastest plan of one exchange so far. */
+/* The fastest plan found so far with one exchange. */
 struct trial {
     const struct search_request *request;
-    /* shared by all searches, as no piece's cost depends on the exchange */
+    /* shared by all searches, as no cost of a layer depends on the exchange */
     struct evaluators evaluators;
     struct accuracy_result *result;
-    struct accurate_plan best; /* of this exchange */
+    struct accurate_plan best; /* best plan with this exchange */
     bool has_best;
-    double floor_s; /* a lower bound of every step */
+    double floor_s; /* lower bound of every plan's step time */
     double start_s;
 };
 
@@ -64,7 +64,7 @@ static void keep(struct trial *trial, const struct scored_plan *found)
     trial->has_best = true;
 }
 
-/* Time left of the limit that all searches share, > 0; 0: no limit. */
+/* Time left before the limit that all searches share, > 0; 0: no limit. */
 static double time_left_s(const struct trial *trial)
 {
     const double least_s = 1e-6;
@@ -109,8 +109,8 @@ static bool is_over(const struct accuracy_result *result)
     return result->timed_out || result->was_interrupted;
 }
 
-/* Tries few data ranks first, which need the fewest steps and rule out many others. On a tie the
- * last is kept. */
+/* Tries few data ranks first: they need the fewest steps, so their result rules out many others. On
+ * a tie the last plan is kept. */
 static bool try_exchange(struct trial *trial, const struct exchange *exchange, struct err *err)
 {
     int num_gpus = trial->request->system->num_gpus;

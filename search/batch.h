@@ -2,12 +2,12 @@
 #ifndef SEARCH_BATCH_H
 #define SEARCH_BATCH_H
 
-/* A million tokens is often written for 2^20 of them, which is 4.9 % more: a batch within this
- * share of the one that was asked for counts as the same. */
+/* "A million tokens" often means 2^20 tokens, which is 4.9 % more. A batch within this fraction of
+ * the requested batch counts as equal to it. */
 #define BATCH_SHARE 0.05
 
-/* The multiple of `unit` within BATCH_SHARE of `sequences` that halves most often, and of those the
- * nearest; 0: there is none. */
+/* Of the multiples of `unit` within BATCH_SHARE of `sequences`, those that halve most often are the
+ * candidates, and the nearest of them is returned; 0: there is none. */
 double batch_dividing(double sequences, double unit);
 
 #endif

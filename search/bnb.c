@@ -17,13 +17,13 @@
 
 enum { FIRST_ROUND = 4, LONGEST_ROUND = 128 };
 
-/* Tolerance, as floors and bounds are summed in another order than step times. */
+/* Relative tolerance: floors and bounds are summed in another order than step times. */
 static const double rounding = 1e-12;
 
 struct worker {
     struct evaluator *evaluator; /* NULL until the worker gets work */
     struct tally tally;
-    bool was_late; /* it left blocks unlisted when time was short */
+    bool was_late; /* time was short, so the worker left some blocks unlisted */
 };
 
 struct bnb {
@@ -37,10 +37,11 @@ struct bnb {
     size_t known;             /* families before this index have no rough floors */
     struct frontier best;
     struct frontier *round; /* per family of a round: the plans that may be kept */
-    /* The fastest plan whose risk of running out of memory is too high, and of each family. */
+    /* The fastest plan whose risk of running out of memory is too high: of all families, and per
+     * family of a round. */
     struct frontier tight, *round_tight;
     bool *is_open; /* per family of a round: time ran out before all its plans were examined */
-    double open_floor_s; /* least floor of these families */
+    double open_floor_s; /* least floor of the families in is_open */
 };
 
 /* One family, examined by one worker. */
@@ -70,7 +71,7 @@ static struct evaluator *evaluator_of(const struct bnb *bnb, struct worker *work
 struct listing {
     const struct bnb *bnb;
     struct worker *worker;
-    struct families *found; /* by that worker */
+    struct families *found; /* the listing worker's families */
     size_t block;
 };
 
@@ -126,7 +127,8 @@ static bool ranks_by_memory(const struct bnb *bnb)
     return bnb->best.objective == OBJECTIVE_MEMORY;
 }
 
-/* A plan whose bound is above this time cannot be kept, or need not be found. */
+/* A plan whose bound is above this step time is not needed: it cannot be kept, or the request does
+ * not ask for it. */
 static double worst_step_s(const struct bnb *bnb)
 {
     const struct frontier *best = &bnb->best;
@@ -144,8 +146,8 @@ static double worst_peak_bytes(const struct bnb *bnb)
     return all_go ? HUGE_VAL : best->at[0].peak_memory_bytes;
 }
 
-/* A plan that is predicted to fit, with too high a risk that it does not: of interest where it may
- * be faster than every plan kept. */
+/* Examines a plan that is predicted to fit but whose risk of running out of memory is too high. It
+ * matters only if it may be faster than every plan kept. */
 static void examine_tight(struct examination *at, struct ranked_plan *ranked)
 {
     const struct bnb *bnb = at->bnb;
@@ -158,7 +160,8 @@ static void examine_tight(struct examination *at, struct ranked_plan *ranked)
     frontier_offer(at->tight, ranked);
 }
 
-/* Whether a plan of at least this size can neither fit, at whatever risk, nor be the leanest. */
+/* Whether every plan of at least this size is too large at any accepted risk and cannot be the plan
+ * of least memory. */
 static bool is_too_large(const struct examination *at, double floor_bytes)
 {
     return floor_bytes > at->bnb->search->system->fits_bytes &&
@@ -248,8 +251,8 @@ static void find_floor(void *context, size_t index, int id)
     family->floor_s = evaluate_floor_s(evaluator_of(bnb, worker), &first);
 }
 
-/* Whether the next families, `most` or all that may hold a plan to be kept, stand in the order of
- * their floors: a family with a rough floor comes no earlier than that. */
+/* Whether the next `most` families that may hold a plan to be kept are sorted by their floors. A
+ * rough floor is a lower bound of the family's floor, so it may place the family too early. */
 static bool is_in_order(const struct bnb *bnb, size_t most)
 {
     const struct families *families = &bnb->families;
@@ -261,8 +264,8 @@ static bool is_in_order(const struct bnb *bnb, size_t most)
     return bnb->known >= bnb->next + most && rough_s > families->at[bnb->next + most - 1].floor_s;
 }
 
-/* Replaces rough floors until the next families stand in order. Floors do not depend on the number
- * of workers, so the order does not either. */
+/* Replaces rough floors until the next families are sorted. Floors do not depend on the number of
+ * workers, so the order does not either. */
 static void put_in_order(struct bnb *bnb, size_t most)
 {
     enum { AT_ONCE = 128 };
@@ -394,7 +397,8 @@ static bool nothing_fits(const struct search *search, struct arena *arena, struc
     return why->evaluated == 0 && tally_is_complete(why);
 }
 
-/* As bnb_best; `tight` gets the fastest plan that is faster than they are and too risky. */
+/* Like bnb_best. In addition `tight` gets the fastest plan that is faster than all kept plans but
+ * has too high a risk. */
 static struct tally find_best(const struct search *search, struct arena *arena,
                               struct frontier *best, struct frontier *tight, double *least_s)
 {

@@ -11,13 +11,13 @@
 /* Floors and bounds are summed in another order than step times. */
 static const double rounding = 1e-12;
 
-/* A space that is being walked for its certificate. */
+/* A walk of the space that writes its certificate. */
 struct proof {
     const struct search *search;
     struct evaluator *evaluator;
     double answer_s;
     json_t *families;
-    json_t *members; /* of the family in hand */
+    json_t *members; /* members of the current family */
     struct err *err;
 };
 
@@ -63,7 +63,7 @@ static void add_member(struct proof *proof, const struct plan *plan, const char 
     json_array_append_new(proof->members, member);
 }
 
-/* A bound that meets the answer proves no less than its time. */
+/* A bound that equals the answer's time is enough: the member is no faster than the answer. */
 static bool meet_member(void *context, const struct plan *member)
 {
     struct proof *proof = context;
@@ -94,7 +94,7 @@ static bool meet_member(void *context, const struct plan *member)
 
 static void exclude_member(void *context, const struct plan_rule *rule, double count)
 {
-    (void)context, (void)rule, (void)count; /* a checker finds the rule by itself */
+    (void)context, (void)rule, (void)count; /* not recorded: a checker derives the rule itself */
 }
 
 static bool meet_family(void *context, const struct plan *first)
@@ -141,7 +141,8 @@ static json_t *splits_json(const struct space *space)
     return list;
 }
 
-/* The word of a searched recompute. A fixed one has its parts in the base. */
+/* The layout word of a recompute that is searched. If recompute is fixed, its words are in the base
+ * plan. */
 static const char *recompute_word(const struct space *space, int i)
 {
     int recompute = space->recompute.at[i];

@@ -7,7 +7,8 @@
 static void scale_products(struct system *system, double factor, struct arena *arena)
 {
     (void)arena;
-    system->profile.sustained *= factor; /* for all products, also those near a measured one */
+    system->profile.sustained *=
+        factor; /* scales all products, also those whose size is near a measured one */
     system->profile.batched_gemm_efficiency *= factor;
 }
 
@@ -74,7 +75,7 @@ static void scale_host(struct system *system, double factor, struct arena *arena
 
 static double scaled_excess(double slowdown, double factor)
 {
-    return slowdown + (slowdown - 1) * (factor - 1); /* factor 1 changes nothing, to the bit */
+    return slowdown + (slowdown - 1) * (factor - 1); /* factor 1 leaves every bit unchanged */
 }
 
 static void scale_interference(struct system *system, double factor, struct arena *arena)

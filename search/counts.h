@@ -1,7 +1,7 @@
-/* search/counts.h - the numbers of GPUs that a job may take of a cluster, and the same search on
- * each.
+/* search/counts.h - the numbers of GPUs of a cluster that a job may use, and the same search on
+ * each number.
  *
- * A job takes part of one node, or whole nodes. */
+ * A job uses part of one node, or whole nodes. */
 #ifndef SEARCH_COUNTS_H
 #define SEARCH_COUNTS_H
 
@@ -11,8 +11,8 @@
 /* All counts up to `most`, rising. In the arena. */
 struct values counts_all(const struct cluster *cluster, int most, struct arena *arena);
 
-/* The counts that people choose: `most` itself; divisors of a node; and 2^k or 3 x 2^k whole nodes,
- * or as many nodes as divide `most`. Rising. */
+/* The counts that people usually choose, in rising order: `most` itself, divisors of a node, 2^k or
+ * 3 x 2^k whole nodes, and numbers of nodes that divide `most`. */
 struct values counts_usual(const struct cluster *cluster, int most, struct arena *arena);
 
 /* Prepares a request's search on another number of GPUs, without progress reports; its time limit

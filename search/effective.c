@@ -23,8 +23,8 @@ double effective_s(const struct system *system, const struct model *model,
     return goodput_of(&run).run_s.mean;
 }
 
-/* How much is kept depends on the run's length through the interval between checkpoints alone, and
- * only where one interval is the whole run. */
+/* The fraction of the run that is useful depends on the run's length only through the interval
+ * between checkpoints, and only if that interval is the whole run. */
 double effective_tokens(const struct system *system, const struct model *model,
                         const struct scored_plan *scored, double time_s)
 {
@@ -42,7 +42,7 @@ struct ordered {
     int place;
 };
 
-/* Sorts by the run's time; plans with equal times stay in the order of their steps. */
+/* Sorts by the run's time; plans with equal times stay sorted by step time. */
 static int compare_runs(const void *a, const void *b)
 {
     const struct ordered *left = a, *right = b;
@@ -51,7 +51,7 @@ static int compare_runs(const void *a, const void *b)
     return left->place < right->place ? -1 : 1;
 }
 
-/* A lower bound of the run of every plan with a step like this one's. */
+/* A lower bound of the run time of every plan whose step takes as long as this one's. */
 static double least_run_s(const struct search_request *request, const struct scored_plan *scored)
 {
     struct run run =

@@ -8,7 +8,7 @@
 
 struct worker_evaluator {
     struct evaluator *evaluator;
-    int search; /* number of the search it was last prepared for */
+    int search; /* number of the search that it was last prepared for */
 };
 
 static void forget(struct evaluators *evaluators)
@@ -27,14 +27,15 @@ void evaluators_release(struct evaluators *evaluators)
     *evaluators = (struct evaluators){ 0 };
 }
 
-/* Values that differ in padding alone count as different, which only costs time. */
+/* Compares bytes. Values that differ only in padding count as different, which only costs time. */
 static bool are_same(const void *a, const void *b, size_t bytes)
 {
     return memcmp(a, b, bytes) == 0;
 }
 
-/* Whether the models differ in depth alone, with blocks of the same kinds. Under unequal loads the
- * fullest rank of all layers needs the most, so that a piece's memory depends on their number. */
+/* Whether the models differ in depth alone, with blocks of the same kinds. Under unequal expert
+ * loads the memory of a layer is that of the fullest rank over all layers, so it depends on the
+ * number of layers. */
 static bool have_same_pieces(const struct model *a, const struct model *b)
 {
     struct model deepened;

@@ -1,7 +1,9 @@
-/* search/evaluators.h - an evaluator for each worker, which the searches of one question share.
+/* search/evaluators.h - one evaluator (sim/engine) per worker, shared by all searches that answer
+ * one question.
  *
- * The costs of a model's pieces, most of a search's work, are then computed once. The systems of
- * these searches may differ in the number of GPUs and their memory alone. */
+ * The costs of a layer, the embedding and the head, which are most of a search's work, are then
+ * computed once. The systems of these searches may differ only in the number of GPUs and their
+ * memory. */
 #ifndef SEARCH_EVALUATORS_H
 #define SEARCH_EVALUATORS_H
 
@@ -13,15 +15,15 @@ struct evaluators {
     struct worker_evaluator *at;
     int count;
     struct model *model;         /* a copy, which the evaluators read */
-    const struct system *system; /* of the search under way */
-    int search;                  /* its number */
+    const struct system *system; /* system of the current search */
+    int search;                  /* number of the current search */
 };
 
-/* Call before a search's workers start; what they got before is for earlier searches. A model that
- * differs in more than its depth begins anew. `system` must outlast the search. */
+/* Call before a search's workers start. Evaluators from before the call are invalid. A model that
+ * differs in more than its depth discards all cached costs. `system` must outlast the search. */
 void evaluators_begin(struct evaluators *evaluators, int workers, const struct system *system,
                       const struct model *model);
-/* The worker's own, until the next search begins. */
+/* The evaluator of one worker, valid until the next search begins. */
 struct evaluator *evaluators_of(struct evaluators *evaluators, int worker);
 void evaluators_release(struct evaluators *evaluators);
 

@@ -4,8 +4,8 @@
 
 #include "base/arena.h"
 
-/* The plans of one block with one split (search/space.h), or of one site in all its rank orders.
- */
+/* The plans of one block with one split, or of one site in all its rank orders (search/space.h
+ * defines block, split and site). */
 struct family {
     size_t block;
     int split;
@@ -17,14 +17,14 @@ struct families {
     size_t count, capacity;
 };
 
-/* Grows the list, which families_join frees. */
+/* Grows the list. families_join frees it. */
 void families_add(struct families *families, struct family family);
 
-/* Joins the lists of `jobs` workers, by floor, then block, then split, so that the order does not
- * depend on which worker found which family. In the arena; the workers' lists are freed. */
+/* Joins the lists of `jobs` workers and sorts them by floor, then block, then split, so the order
+ * does not depend on which worker found a family. In the arena; the workers' lists are freed. */
 struct families families_join(struct families *found, int jobs, struct arena *arena);
 
-/* Sorts `count` families in that order. */
+/* Sorts `count` families in the order of families_join. */
 void families_sort(struct family *at, size_t count);
 
 #endif

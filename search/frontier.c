@@ -53,7 +53,7 @@ static bool before(const struct frontier *f, int a, int b)
     return ranked_before(f->objective, &f->at[a], &f->at[b]);
 }
 
-/* Moves the plan at `i` down the heap until both plans below it come before it. */
+/* Moves the plan at `i` down the heap until both its children rank before it. */
 static void sift_down(struct frontier *f, int i, int count)
 {
     for (;;) {

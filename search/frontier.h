@@ -1,7 +1,7 @@
 /* search/frontier.h - the best K plans of a stream, whatever its order.
  *
  * Plans are compared by objective and, when equal, by canonical layout as text; no two plans of a
- * space are equal in both, so the best K do not depend on which worker found them when. */
+ * space are equal in both, so the best K do not depend on the workers' timing. */
 #ifndef SEARCH_FRONTIER_H
 #define SEARCH_FRONTIER_H
 
@@ -14,20 +14,22 @@ struct ranked_plan {
     double peak_memory_bytes;
 };
 
-/* Whether a ranks before b. Cost ranks as time does: search_run orders the best anew. With
- * OBJECTIVE_MEMORY the least memory comes first, and the faster of two with equal memory. */
+/* Whether a ranks before b. OBJECTIVE_COST compares by time; search_run sorts the result by cost.
+ * With OBJECTIVE_MEMORY the least memory comes first, and the faster of two with equal memory. */
 bool ranked_before(int objective, const struct ranked_plan *a, const struct ranked_plan *b);
 
 struct frontier {
     int objective;
     int capacity;
     int count;
-    struct ranked_plan *at; /* a heap with the worst at 0; frontier_sort sorts it */
+    struct ranked_plan *at; /* a heap with the worst plan at 0 until frontier_sort */
 };
 
 struct frontier frontier_new(int objective, int capacity, struct arena *arena);
 void frontier_offer(struct frontier *frontier, const struct ranked_plan *plan);
-double frontier_fastest_s(const struct frontier *frontier); /* HUGE_VAL: it is empty */
-void frontier_sort(struct frontier *frontier); /* best first; no further offers afterwards */
+double frontier_fastest_s(const struct frontier *frontier); /* Step time of the fastest plan;
+                                                               HUGE_VAL: the frontier is empty. */
+void frontier_sort(
+    struct frontier *frontier); /* Sorts best first. No plan may be offered afterwards. */
 
 #endif

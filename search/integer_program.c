@@ -11,7 +11,7 @@
 
 /* --- building --------------------------------------------------------------------------------- */
 
-/* Makes room for one more: arrays grow to the next power of two. */
+/* Makes space for one more element; the capacity is a power of two. */
 static void *grow(void *array, int count, size_t size)
 {
     bool is_full = (count & (count - 1)) == 0;
@@ -123,7 +123,7 @@ static bool gives_up(struct solve *solve, const char *what, int code)
     return err_set(solve->err, ERR_SYSTEM, "GLPK", "the %s ended with code %d", what, code);
 }
 
-/* The time left, in GLPK's milliseconds; at least 1, as GLPK reads 0 as no limit. */
+/* Remaining time in milliseconds; at least 1, as GLPK reads 0 as "no limit". */
 static int left_ms(const struct solve *solve)
 {
     if (solve->limits->time_s <= 0)
@@ -132,7 +132,8 @@ static int left_ms(const struct solve *solve)
     return left < 1 ? 1 : left >= INT_MAX ? INT_MAX : (int)ceil(left);
 }
 
-/* Solves the relaxation, which branch and bound starts from. True when branch and bound goes on. */
+/* Solves the linear relaxation, from which branch and bound starts. Returns whether branch and
+ * bound is still needed. */
 static bool solve_relaxation(struct solve *solve, glp_prob *problem)
 {
     glp_smcp settings;
@@ -156,7 +157,7 @@ static bool solve_relaxation(struct solve *solve, glp_prob *problem)
     return code == 0 && glp_get_status(problem) == GLP_OPT;
 }
 
-/* Keeps the least bound of the open nodes; ends the search at the limit of nodes. */
+/* Keeps the least bound of the open nodes; ends the search at the node limit. */
 static void on_node(glp_tree *tree, void *info)
 {
     struct solve *solve = info;
@@ -169,8 +170,8 @@ static void on_node(glp_tree *tree, void *info)
         glp_ios_terminate(tree);
 }
 
-/* Branching by Driebeck and Tomlin, backtracking to the node with the least bound (measurements:
- * search.md); no gap is tolerated. */
+/* Branches by Driebeck and Tomlin's heuristic and backtracks to the node with the least bound,
+ * which was the fastest choice measured. No optimality gap is tolerated. */
 static int branch(struct solve *solve, glp_prob *problem)
 {
     glp_iocp settings;
@@ -200,7 +201,7 @@ static void take_values(struct solve *solve, glp_prob *problem)
     }
 }
 
-/* The best bound of the open nodes; when none is open any more, the cost that was found. */
+/* Sets the bound: the best bound of the open nodes or, when no node is open, the cost found. */
 static void take_status(struct solve *solve, glp_prob *problem, int code)
 {
     struct program_result *result = &solve->result;
@@ -245,7 +246,7 @@ static int on_print(void *info, const char *text)
         length--;
     if (solve->said[0] == '\0' && length > 0 && length < sizeof solve->said)
         memcpy(solve->said, text, length);
-    return 1; /* handled: GLPK must not print */
+    return 1; /* nonzero: GLPK must not print the text itself */
 }
 
 static void on_fatal(void *info)
@@ -254,8 +255,8 @@ static void on_fatal(void *info)
     longjmp(solve->fatal, 1);
 }
 
-/* GLPK's environment belongs to this thread and lives for one solve: everything in it is freed,
- * also after a longjmp. */
+/* GLPK's environment belongs to this thread and lives for one solve: everything in it is freed even
+ * after a longjmp. */
 bool program_solve(const struct integer_program *program, const struct program_limits *limits,
                    struct arena *arena, struct program_result *out, struct err *err)
 {

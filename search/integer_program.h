@@ -6,10 +6,10 @@
  *
  * Threads: GLPK keeps its memory in an environment of the thread (Debian's build is reentrant), and
  * each solve makes one and frees it, so several threads may solve at once if
- * integer_program_has_threads(). Where GLPK would abort the process, control comes back here, its
- * environment is freed, and the solve fails with GLPK's words.
+ * integer_program_has_threads(). Where GLPK would abort the process, program_solve regains control,
+ * frees the environment and fails with GLPK's message.
  *
- * The objective that GLPK computed is not in the result: compute yours from the rounded values. */
+ * The result does not contain GLPK's objective: the cost is summed from the rounded values. */
 #ifndef SEARCH_INTEGER_PROGRAM_H
 #define SEARCH_INTEGER_PROGRAM_H
 
@@ -43,7 +43,8 @@ struct integer_program {
     int num_columns, num_rows, num_terms;
 };
 
-/* Both return the index. Terms that are added belong to the newest row, each column at most once.
+/* Both return the index of what they add. program_add_term adds to the newest row, at most once per
+ * column.
  */
 int program_add_column(struct integer_program *program, struct program_column column);
 int program_add_row(struct integer_program *program, double lower, double upper);
@@ -58,8 +59,8 @@ struct program_limits {
 
 enum program_status {
     PROGRAM_OPTIMAL,
-    PROGRAM_FEASIBLE,   /* a limit was reached: a solution, and a lower bound of all others */
-    PROGRAM_INFEASIBLE, /* proved */
+    PROGRAM_FEASIBLE,   /* a limit was reached with a solution and a lower bound */
+    PROGRAM_INFEASIBLE, /* proved infeasible */
     PROGRAM_UNKNOWN,    /* a limit was reached before a solution was found */
 };
 
@@ -68,14 +69,14 @@ struct program_result {
     bool timed_out; /* the time limit was reached */
     const double
         *value;  /* per column, integer ones rounded; in the arena; NULL without a solution */
-    double cost; /* of these values, summed here */
+    double cost; /* cost of `value`, summed by this library */
     double
         bound; /* lower bound of every solution's cost, up to GLPK's tolerances; may be -HUGE_VAL */
     double gap; /* (cost - bound) / |cost|; 0 when optimal, HUGE_VAL without a solution */
     int nodes;
 };
 
-/* False when the program has no least cost, or GLPK gave up (ERR_SYSTEM, msg = its words). */
+/* False when the program has no least cost, or GLPK gave up (ERR_SYSTEM, msg = GLPK's message). */
 bool program_solve(const struct integer_program *program, const struct program_limits *limits,
                    struct arena *arena, struct program_result *out, struct err *err);
 

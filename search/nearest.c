@@ -2,16 +2,16 @@
 
 #include "models/training.h"
 
-/* Tries these numbers of GPUs: the divisors of a node, each number of nodes up to NODES_IN_A_ROW,
- * then doublings up to MOST_GPUS. Then it searches the gap between the last that failed and the
- * first that fits in STEPS steps. */
+/* fewest_gpus tries the divisors of a node, each number of nodes up to NODES_IN_A_ROW, then
+ * doublings up to MOST_GPUS. It then searches between the last number that failed and the first
+ * that fits, in STEPS steps. */
 enum { NODES_IN_A_ROW = 16, MOST_GPUS = 65536, STEPS = 16 };
 
-/* The request on another number of GPUs. */
+/* The caller's request, changed to another number of GPUs. */
 struct other {
     const struct search *search;
-    const struct search_request *asked; /* its progress callback shows that the search continues */
-    struct system *system;              /* scratch: its num_gpus changes */
+    const struct search_request *asked; /* its progress callback is called between searches */
+    struct system *system;              /* scratch copy whose num_gpus changes */
     struct arena *arena;
 };
 
@@ -32,8 +32,8 @@ static bool make_space(const struct other *other, int num_gpus, struct space *sp
            system_check(other->system, &space->base, &ignored);
 }
 
-/* Whether the GPUs together are too small for what every plan keeps at least: each parameter's
- * optimizer state once. */
+/* Whether all GPUs together cannot hold one copy of each parameter's optimizer state, which every
+ * plan needs. */
 static bool is_hopeless(const struct other *other, int num_gpus)
 {
     const struct search_request *request = other->search->request;
@@ -63,9 +63,9 @@ static bool any_fits(const struct other *other, int num_gpus)
     return fits;
 }
 
-/* Steps from `low` GPUs, which fail, to `high`, which fit, then refines the step that succeeded,
- * until a step is one node. The result is not always the least, as more GPUs may not divide the
- * batch. */
+/* Steps from `low` GPUs, where nothing fits, to `high`, where a plan fits, then divides the step
+ * that succeeded until a step is one node. The result is not always the least, as more GPUs may not
+ * divide the batch. */
 static int refine(const struct other *other, int low, int high, int node)
 {
     while (high - low > node) {
@@ -122,7 +122,8 @@ void search_fill_nearest(const struct search *search, const struct tally *tally,
     if (tally->has_least)
         result->nearest = search_predict(search, &tally->least.plan, &result->arena);
     struct system system = *search->system;
-    struct search_request quiet = *search->request; /* only the search reports progress */
+    struct search_request quiet =
+        *search->request; /* the searches on other counts report no progress */
     quiet.progress = NULL;
     struct search silent = { &quiet, search->system, search->space, search->start_s };
     struct other other = { &silent, search->request, &system, &result->arena };

@@ -6,7 +6,7 @@
 #include <assert.h>
 #include <string.h>
 
-/* The axes that have ranks of their own, in their default order. Returns their number. */
+/* Lists the axes that have ranks of their own, in their default order. Returns their number. */
 static int list_placed(int placed[MAX_AXES])
 {
     struct plan usual = plan_default();
@@ -68,7 +68,7 @@ static void find_ones(const struct plan *plan, bool is_one[MAX_AXES])
         is_one[axis] = grid.degree[axis] == 1 && experts.degree[axis] == 1;
 }
 
-/* Whether both have the axes of more than one rank in the same sequence. */
+/* Whether both orders list the axes with more than one rank in the same sequence. */
 static bool places_alike(const int *a, const int *b, const bool is_one[MAX_AXES])
 {
     int j = 0;
@@ -93,7 +93,7 @@ bool orders_is_first(const struct rank_orders *orders, int order, const struct p
     return true;
 }
 
-/* The axes of more than one rank in their sequence, as the digits of a number. */
+/* Encodes the sequence of the axes with more than one rank as the digits of a number. */
 static int placing(const int *order, const bool is_one[MAX_AXES])
 {
     int number = 0;

@@ -1,7 +1,7 @@
 /* search/orders.h - the rank orders of a space.
  *
- * The base's comes first, then the others by the axes' numbers. The place of an axis with one rank
- * does not matter: of orders that agree on the other axes only the first is walked. */
+ * The base plan's order comes first, then the others sorted by the axes' numbers. An axis with one
+ * rank may stand anywhere: of orders that differ only in such axes, only the first is walked. */
 #ifndef SEARCH_ORDERS_H
 #define SEARCH_ORDERS_H
 

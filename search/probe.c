@@ -27,8 +27,8 @@ struct probe probe_fits(const struct search_request *asked)
 }
 
 /* Searches only when something fits: a search that finds nothing would also search relaxations,
- * which are not needed here. Uneven plans may fit even if no even one does. With a limit, bounds
- * rule out most plans before their memory is asked for. */
+ * which are not needed here. Uneven plans may fit when no even plan does. If the step time is
+ * limited, bounds rule out most plans before their memory is computed. */
 struct probe probe_best(const struct search_request *asked, struct arena *arena)
 {
     struct probe probe = probe_fits(asked);

@@ -1,7 +1,7 @@
-/* search/probe.h - a short answer to a changed request: does anything fit, and what is best.
+/* search/probe.h - a short answer to a changed request: whether any plan fits, and the best one.
  *
- * It reports neither progress nor why plans are excluded. An invalid request (clashing words, a
- * missing network) has no plan. */
+ * A probe reports no progress, and no reasons why plans are excluded. An invalid request (clashing
+ * words, a missing network) has no plan. */
 #ifndef SEARCH_PROBE_H
 #define SEARCH_PROBE_H
 
@@ -14,10 +14,10 @@ struct probe {
 };
 
 struct probe probe_fits(const struct search_request *asked);
-/* Finds the best by the request's objective with the default method. */
+/* Finds the best plan by the request's objective with the default method. */
 struct probe probe_best(const struct search_request *asked, struct arena *arena);
 
-/* The request on another count, in `system`, which must outlast it. */
+/* The request on another number of GPUs. `system` is overwritten and must outlast the result. */
 struct search_request probe_on(const struct search_request *request, int num_gpus,
                                struct system *system);
 

@@ -2,11 +2,11 @@
 #include "search/search.h"
 #include "sim/plan/ranks.h"
 
-/* Plans that come before one, counted by each worker. */
+/* Counts the plans that rank before a given plan, one count per worker. */
 struct counter {
     int objective;
     const struct ranked_plan *than;
-    double *better; /* by worker */
+    double *better; /* [worker] */
 };
 
 static void count_better(void *context, int worker, const struct ranked_plan *plan)

@@ -6,9 +6,9 @@
 #include "sim/cost/hardware.h"
 #include "sim/plan/plan.h"
 
-/* Cost ranks by the whole run's time where the tokens are known (search/effective.h), else, and
- * where stages are divided unevenly, as time does. The last is for search_accuracy
- * (search/accuracy.h), which also chooses the exchange. */
+/* OBJECTIVE_COST compares the whole run's time if the tokens are known (search/effective.h).
+ * Otherwise, and with uneven stages, it is the same as OBJECTIVE_TIME. OBJECTIVE_ACCURACY is for
+ * search_accuracy (search/accuracy.h), which also chooses the exchange. */
 enum objective { OBJECTIVE_TIME, OBJECTIVE_COST, OBJECTIVE_MEMORY, OBJECTIVE_ACCURACY };
 extern const char *const objective_names[]; /* "time", "cost" ..., NULL */
 
@@ -18,38 +18,41 @@ extern const char *const search_space_names[]; /* "even", "megatron", "all", NUL
 
 enum { MAX_TOP = 1000 };
 
-struct evaluators; /* search/evaluators.h */
+struct evaluators;
 
 struct search_request {
-    const struct system *system; /* num_gpus in it */
-    const struct model *model;   /* seq and batch are the run's */
+    const struct system *system; /* with the number of GPUs */
+    const struct model *model;   /* its seq and batch are those of the run */
     const char *method;          /* name in search_methods; NULL: the default */
     const char *fix;      /* layout words that every candidate must have: "tp8 zero1"; NULL: none */
     const char *forbid;   /* words no candidate may have: "tp8 sp", or a whole axis: "pp"; NULL */
-    bool placement;       /* search every rank order that moves ranks */
+    bool placement;       /* search every rank order that changes the placement */
     int chunks;           /* enum chunk_space (search/divisions.h) */
     bool uneven;          /* also divide the layers unevenly over stages */
     bool recompute_mixes; /* let each stage recompute a different number of layers */
-    /* Constraints on all stages of a plan together; for methods that know them (milp). */
+    /* Constraints on all stages of a plan together; for methods that support them (milp). */
     int stage_types;     /* most distinct pairs (layers, recomputed layers); 0: any number */
     bool same_recompute; /* all stages recompute the same number of layers, or all stages recompute
                             all */
-    double host_memory_bytes;              /* of a node's host, for offloaded state; 0: no limit */
-    const struct convergence *convergence; /* for OBJECTIVE_ACCURACY; NULL: the published one */
-    const struct plan *also; /* a plan whose own values are in the space too; NULL: none */
+    double host_memory_bytes; /* memory of a node's host for offloaded state; 0: no limit */
+    const struct convergence
+        *convergence; /* model of convergence, for OBJECTIVE_ACCURACY; NULL: the built-in one */
+    const struct plan *also; /* a plan whose values are added to the space; NULL: none */
     /* everything that is not searched: precision, optimizer, dtypes, overlap ... */
     struct plan base;
     int objective;           /* enum objective */
-    double max_memory_bytes; /* per GPU; 0: the GPU's own */
-    double oom_risk;         /* most P(out of memory) of a plan; 0: whatever is predicted to fit */
-    int top;                 /* plans wanted */
+    double max_memory_bytes; /* memory limit per GPU; 0: the GPU's memory */
+    double oom_risk; /* highest accepted probability of out of memory; 0: every plan predicted to
+                        fit */
+    int top;         /* number of best plans wanted */
     int jobs;
-    double time_limit_s;           /* 0: none */
-    double budget;                 /* scores that a random method may spend; 0: its default */
-    int seed;                      /* seed of random methods; 0: the default */
+    double time_limit_s; /* limit of the search's wall time; 0: none */
+    double budget;       /* number of plans that a random method may score; 0: its default */
+    int seed;            /* seed of random methods; 0: the default */
     struct evaluators *evaluators; /* shared with other searches of a question; NULL: its own */
-    bool without_hints;            /* when nothing fits, do not look for what would */
-    double limit_s; /* plans with a longer step need not be found, by time or cost; 0: no limit */
+    bool without_hints;            /* if nothing fits, do not search for changes that fit */
+    double limit_s; /* step time above which plans are not needed (objectives time and cost); 0: no
+                       limit */
     /* Polled regularly by any worker; true ends the search early (Ctrl-C). NULL: never. */
     bool (*interrupted)(void);
     /* Called with progress in [0, 1] by the calling thread's worker. May be NULL. */

@@ -4,7 +4,7 @@
 
 #include "search/scored_plan.h"
 
-/* Excluded candidates by rule: that of a rule, or "memory". */
+/* Number of candidates excluded by one rule, or by "memory". */
 struct exclusion {
     const char *rule;
     const char *summary;
@@ -14,7 +14,7 @@ struct exclusion {
 struct search_result {
     const char *method;
     const char *space_name; /* the searched space, in words */
-    const char *leaves_out; /* search_leaves_out */
+    const char *leaves_out; /* text of search_leaves_out */
     struct scored_plan *top;
     int num_top;
     double candidates, evaluated, bounded, infeasible;
@@ -22,9 +22,10 @@ struct search_result {
     int num_exclusions;
     bool with_uneven;              /* plans with uneven stages were searched too */
     struct scored_plan *even_best; /* with_uneven: the fastest even plan; NULL: none fits */
-    double oom_risk;               /* as asked */
-    double planned_bytes;          /* most that a plan of it is predicted to take of a GPU */
-    /* The fastest of the plans that fit with too high a risk, where it is faster than the best. */
+    double oom_risk;               /* the request's */
+    double planned_bytes;          /* highest predicted peak memory that oom_risk allows */
+    /* The fastest plan that is predicted to fit with too high a risk, if it is faster than the best
+     * plan. */
     struct scored_plan *tight; /* NULL: none */
     bool proved_optimal;       /* false when ended early */
     double lower_bound_s;      /* lower bound of every plan's step time in the space */

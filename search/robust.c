@@ -48,7 +48,7 @@ static void make_draw(void *context, size_t draw, int worker)
     arena_release(&arena);
 }
 
-/* The first of the fastest; -1 when none fits. */
+/* Index of the first of the fastest rivals; -1 when none fits. */
 static int best_of(const double *step_s, int num_rivals)
 {
     int best = -1;
@@ -60,8 +60,8 @@ static int best_of(const double *step_s, int num_rivals)
 
 /* --- flips -------------------------------------------------------------------------------- */
 
-/* The first of the fastest, -1 when none fits, like best_of. Bounds rule out most rivals, with a
- * tolerance for rounding. */
+/* The fastest rival, chosen like best_of. Bounds rule out most rivals, with a tolerance for
+ * rounding. */
 static int find_best(const struct robust_request *request, const struct system *system)
 {
     const double rounding = 1e-9;
@@ -83,7 +83,7 @@ static int find_best(const struct robust_request *request, const struct system *
     return best;
 }
 
-/* The best rival when one class alone has a factor. */
+/* The best rival when only one class has a factor. */
 static int best_at(const struct robust_request *request, int cost_class, double factor)
 {
     struct arena arena = { 0 };
@@ -98,7 +98,7 @@ static const double flip_steps[] = { 0.01, 0.02, 0.05, 0.1, 0.2, 0.3, LARGEST_FL
 enum { NUM_FLIP_STEPS = LENGTH(flip_steps), BISECTIONS = 8 };
 
 /* Bisects between the factor `low`, at which the chosen plan is the best, and `high`, at which
- * rival `to` is. */
+ * rival `to` is the best. */
 static struct flip refine(const struct robust_request *request, int cost_class, double low,
                           double high, int to)
 {

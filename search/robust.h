@@ -1,8 +1,9 @@
 /* search/robust.h - whether the chosen plan stays the best when modelled costs are somewhat wrong.
  *
- * Errors come in classes: all matrix products, all network traffic ... Each class has a factor on
- * the system's own constants, and the one cost model evaluates plans on the changed system. Only
- * the given rivals are compared, so no other plan can win; errors common to all plans cancel. */
+ * Errors are grouped in cost classes, such as all matrix products or all network traffic. Each
+ * class has a factor that scales the system's constants, and the usual cost model evaluates plans
+ * on the changed system. Only the given rivals are compared, so no other plan can win; errors
+ * common to all plans cancel. */
 #ifndef SEARCH_ROBUST_H
 #define SEARCH_ROBUST_H
 
@@ -11,7 +12,7 @@
 
 #include <stdint.h>
 
-/* One class of costs. Add yours to `cost_classes` in cost_class.c. */
+/* One class of costs. To add a class, extend `cost_classes` in cost_class.c. */
 struct cost_class {
     const char *name;
     const char *summary; /* what is scaled, in one sentence */
@@ -26,28 +27,30 @@ extern const int num_cost_classes;
 struct robust_request {
     const struct system *system; /* its GPU's memory is the limit */
     const struct model *model;
-    const struct scored_plan *rivals; /* the first is the chosen plan; a few hundred, the fastest */
+    const struct scored_plan
+        *rivals; /* a few hundred of the fastest plans; the first is the chosen plan */
     int num_rivals;
-    double spread; /* each draw gives each class its own factor, uniform in 1 +- spread; < 1 */
+    double spread; /* < 1; each draw gives each class a factor uniform in 1 +- spread */
     int num_draws;
     uint64_t seed; /* equal seeds draw equal factors; one draw's factors hold for all rivals */
     int jobs;
 };
 
-/* How one rival did in the draws. */
+/* Results of one rival over all draws. */
 struct rival_score {
-    int rival;             /* index; 0 is the choice */
-    double best_share;     /* share of draws in which it was the best */
-    double close_share;    /* share in which it fitted and was within CLOSE_REGRET of the best */
-    double fits_share;     /* share in which it fitted */
-    double largest_regret; /* where it fitted: step time / best step time - 1 */
+    int rival;          /* its index; 0 is the chosen plan */
+    double best_share;  /* fraction of draws in which it was the best */
+    double close_share; /* fraction of draws in which it fitted and was within CLOSE_REGRET of the
+                           best */
+    double fits_share;  /* fraction of draws in which it fitted */
+    double largest_regret; /* over draws in which it fitted: step time / best step time - 1 */
     double mean_regret;
 };
 #define CLOSE_REGRET 0.01
 
 /* The smallest change of one class alone that makes another plan the best. */
 struct flip {
-    double factor; /* factor of the class; 0: none within 1 +- LARGEST_FLIP */
+    double factor; /* factor of the class; 0: no other plan is best within 1 +- LARGEST_FLIP */
     int to;        /* the rival that is then the best; -1: none fits */
 };
 #define LARGEST_FLIP 0.5
@@ -58,15 +61,15 @@ struct robustness {
     struct rival_score choice;
     struct rival_score often; /* the rival that is best most often; the first on a tie */
     struct rival_score
-        safe; /* of the rivals that always fit, the one with the least largest_regret */
+        safe; /* among rivals that always fit, the one with the least largest_regret */
     struct flip flips[MOST_COST_CLASSES]; /* by class */
 };
 
 /* The factor of one class in one draw, the same in every worker. */
 double robust_factor(const struct robust_request *request, int draw, int cost_class);
 
-/* The smallest change of a single class within 1 +- `within` that makes another rival the best;
- * without draws. A change of the best that reverts between two steps is missed. */
+/* The smallest change of a single class within 1 +- `within` that makes another rival the best. It
+ * uses no random draws. A change that reverts between two steps is missed. */
 struct tipping_point {
     int cost_class; /* -1: none */
     struct flip flip;

@@ -1,4 +1,4 @@
-/* search/scored_plan.h - a plan with what is predicted for it. */
+/* search/scored_plan.h - a plan with its prediction. */
 #ifndef SEARCH_SCORED_PLAN_H
 #define SEARCH_SCORED_PLAN_H
 
@@ -7,9 +7,9 @@
 
 struct scored_plan {
     struct plan plan;
-    struct prediction prediction; /* stages: in the result's arena */
+    struct prediction prediction; /* its stages are in the result's arena */
 };
-/* A deep copy in the arena, which outlasts its result. */
+/* A deep copy in the arena, which may outlast the result of `from`. */
 struct scored_plan scored_plan_copy(const struct scored_plan *from, struct arena *arena);
 
 #endif

@@ -15,7 +15,7 @@
 
 const char *const objective_names[] = { "time", "cost", "memory", "time-to-accuracy", NULL };
 
-/* Most frequent first, then by name. */
+/* Orders by falling count, then by name. */
 static int compare_exclusions(const void *a, const void *b)
 {
     const struct exclusion *left = a;
@@ -151,7 +151,7 @@ static const struct search_method *find_method(const char *name, struct err *err
     return method;
 }
 
-/* Refuses options about stages that the method would ignore. */
+/* Rejects options about stages that the method does not support. */
 static bool can_divide(const struct search_method *method, const struct search_request *request,
                        struct err *err)
 {
@@ -179,9 +179,9 @@ static int within(int value, int least, int most)
     return value < least ? least : value > most ? most : value;
 }
 
-/* Sets the memory that plans of this search may take; no other place does. The risk of running out
- * of memory grows with the predicted peak, so the plans within the accepted risk are those below
- * one peak, and the bounds and proofs of all methods hold for them. */
+/* Sets the memory limit of this search's plans. It is the only place that does. The risk of running
+ * out of memory rises with the predicted peak, so an accepted risk is the same as a limit on the
+ * peak. The bounds and proofs of all methods therefore stay valid. */
 static void plan_memory_of(const struct search_request *asked, struct system *system)
 {
     struct gpu *gpu = &system->gpu;
@@ -241,7 +241,7 @@ static bool run_method(const struct search_request *request, struct search_resul
     return ok;
 }
 
-/* Searches for ever more of the fastest plans until one of them must be the cheapest. */
+/* Searches for more and more of the fastest plans until the cheapest plan must be among them. */
 static bool run_for_cost(const struct search_request *asked, struct search_result *result,
                          struct err *err)
 {

@@ -42,7 +42,7 @@ static const int default_zeros[] = { 0, 1, 2, 3 };
 
 /* --- domains ---------------------------------------------------------------------------------- */
 
-/* The degrees that the axis' next_degree() names, in rising order. */
+/* The degrees that the axis's next_degree() returns, in rising order. */
 static struct values list_degrees(const struct axis *axis, const struct space *space,
                                   struct arena *arena)
 {
@@ -65,8 +65,8 @@ static struct values list_etps(const struct space *space, struct arena *arena)
     return space->model->experts > 0 ? copy_values(etps, LENGTH(etps), arena) : one_value(1, arena);
 }
 
-/* A word whose values are listed unless it is fixed: its own values, those that `list` finds, or
- * those of an axis. */
+/* A layout word with its list of values: the word's own values, the result of `list`, or an axis's
+ * degrees. A fixed word has one value. */
 struct domain {
     const char *token;
     size_t values; /* offset of its list in struct space */
@@ -86,10 +86,10 @@ static const struct domain domains_of_words[] = {
     { DOMAIN("recompute", recompute), LISTED(default_recomputes) },
     { DOMAIN("zero", zero), LISTED(default_zeros) },
 };
-/* Words that follow from others, or are checked when a plan is complete. */
+/* Words without a list: they follow from other words, or are checked when a plan is complete. */
 static const char *const derived[] = { "dp", "vpp", "stages", "schedule" };
 
-/* Domains of axes come first, then the other words'. */
+/* Domains of axes come first, then those of the other words. */
 static int num_domains(void)
 {
     return num_axes + LENGTH(domains_of_words);
@@ -157,7 +157,7 @@ static struct values *values_of(const struct domain *domain, struct space *space
     return (struct values *)((char *)space + domain->values);
 }
 
-/* Adds the value in rising order; values of words are in the order of their enum. */
+/* Inserts a value in rising order. Values of words are ordered by their enum. */
 static void add_value(struct values *values, int value, struct arena *arena)
 {
     int *at = ARENA_ARRAY(arena, int, (size_t)values->count + 1);
@@ -216,8 +216,8 @@ static bool is_searched(const char *token)
     return false;
 }
 
-/* Removes forbidden values. A word that is not searched has one value; when that is forbidden, no
- * candidate is left. */
+/* Removes forbidden values. A word that is not searched has one value; if that value is forbidden,
+ * the space is empty. */
 static void take_out_forbidden(struct space *space)
 {
     for (int i = 0; i < num_domains(); i++) {
@@ -231,7 +231,7 @@ static void take_out_forbidden(struct space *space)
     }
 }
 
-/* Sets dp to what the other axes leave, if they divide the GPUs. */
+/* Sets dp to the number of GPUs divided by the other degrees. False: they do not divide it. */
 static bool take_rest(const struct space *space, struct plan *plan)
 {
     int others = plan_ranks_but_data(plan);
@@ -241,13 +241,13 @@ static bool take_rest(const struct space *space, struct plan *plan)
     return true;
 }
 
-/* take_rest(), and whether dp is the fixed one if there is one. */
+/* Like take_rest(), and checks a fixed dp. */
 static bool find_data_ranks(const struct space *space, struct plan *plan)
 {
     return take_rest(space, plan) && (space->dp == 0 || space->dp == plan->dp);
 }
 
-/* Whether the axis has a list of degrees and ranks of its own. */
+/* Whether the axis has ranks of its own and a list of degrees. */
 static bool has_own_degrees(int axis)
 {
     return axes[axis]->next_degree && !axes[axis]->is_folded;
@@ -272,7 +272,7 @@ bool space_degrees(const struct space *space, size_t number, struct plan *out)
     return take_rest(space, out);
 }
 
-/* Whether any degrees divide the GPUs in a way that `accepts` takes; NULL takes all. */
+/* Whether some combination of degrees divides the GPUs and passes `accepts`; NULL accepts all. */
 static bool any_fits(const struct space *space,
                      bool (*accepts)(const struct space *space, const struct plan *plan))
 {
@@ -284,7 +284,7 @@ static bool any_fits(const struct space *space,
     return false;
 }
 
-/* When no split divides the layers, one that does not represents all. */
+/* Whether some split divides the layers. If none does, one invalid split stands for all. */
 static bool may_split(const struct space *space, int pp)
 {
     if (space->chunks == CHUNKS_EVEN)
@@ -293,7 +293,7 @@ static bool may_split(const struct space *space, int pp)
 }
 
 /* A necessary condition for the rules of heads, stages and batch, which few numbers of GPUs
- * meet. */
+ * satisfy. */
 static bool may_keep_rules(const struct space *space, const struct plan *plan)
 {
     for (int kind = 0; kind < model_num_kinds(space->model); kind++)
@@ -340,7 +340,8 @@ double space_least_bytes(const struct space *space, struct evaluator *evaluator,
     return fmin(bytes, evaluate_least_grouped_bytes(evaluator, plan));
 }
 
-/* A sum over all stages, in another order than that of a stage's parts. */
+/* Summed over all stages in another order than the peak of one stage, so it may differ by
+ * rounding. */
 double space_floor_bytes(struct block_floors *floors, struct evaluator *evaluator,
                          const struct plan *plan)
 {
@@ -374,7 +375,7 @@ static bool is_allowed(const struct space *space, int pp, const struct split *sp
     return true;
 }
 
-/* A given list has one vpp for each pp; when that is no integer it breaks a rule. */
+/* A list given by the user implies one vpp for each pp; a vpp that is no integer breaks a rule. */
 static struct splits given_split(const struct space *space, int pp, struct arena *arena)
 {
     int count = space->base.num_chunk_layers;
@@ -474,8 +475,8 @@ static const char *name_space(const struct space *space, const struct space_requ
     return text_keep(&name, arena);
 }
 
-/* The stack's highest stage; all of them where a plan that joins the space, or words of reshard=,
- * ask for them. */
+/* The highest ZeRO stage with a pipeline: the stack's, or the highest of all if the plan added to
+ * the space or a reshard= word uses it. */
 static int pipeline_zero_of(const struct space_request *request, const struct plan *base)
 {
     enum { HIGHEST_ZERO = 3 };
@@ -518,8 +519,8 @@ bool space_new(const struct space_request *request, struct arena *arena, struct 
     return true;
 }
 
-/* When no values fit the GPUs, the first of each list represent all, so that the broken rule is
- * reported. */
+/* When no combination of values fits the GPUs, the first value of each list stands for all, so that
+ * the broken rule is reported. */
 static bool set_data_ranks(const struct space *space, bool is_first, struct plan *plan)
 {
     plan->dp = space->dp > 0 ? space->dp : 1;
@@ -530,14 +531,14 @@ static bool set_data_ranks(const struct space *space, bool is_first, struct plan
 const struct plan_rule *space_check(const struct space *space, const struct plan *plan)
 {
     struct err ignored;
-    ignored.code = ERR_INFEASIBLE; /* already set, so that no text is formatted */
+    ignored.code = ERR_INFEASIBLE; /* the error is already set, so no text is formatted */
     const struct plan_rule *broken =
         plan_check(plan, space->model, space->model->batch, space->num_gpus, &ignored);
     if (plan->pp == 1 || !plan_cuts_beyond(plan, space->pipeline_zero))
         return broken;
     const struct plan_rule *zero = plan_shard_rule();
     bool is_earlier = broken && plan_rule_number(broken) < plan_rule_number(zero);
-    return is_earlier ? broken : zero; /* rules are checked in order */
+    return is_earlier ? broken : zero; /* rules are checked in this order */
 }
 
 double space_family_size(const struct space *space)
@@ -575,8 +576,8 @@ static bool has_possible(const struct space *space, const struct plan *first)
     return false;
 }
 
-/* The plan is the family's first. When shards do not divide the data ranks there are no groups to
- * time, and only the broken rules are reported. */
+/* `plan` is the family's first candidate. If shards do not divide the data ranks, the groups cannot
+ * be timed and only the broken rules are reported. */
 static bool meet_family(const struct space *space, const struct plan *plan,
                         const struct visitor *visitor)
 {
@@ -584,7 +585,7 @@ static bool meet_family(const struct space *space, const struct plan *plan,
     bool may_stand = !broken || plan_rule_reads_state(broken);
     if (may_stand && broken && plan->shard > 0 && !has_possible(space, plan))
         return space_walk_family(space, plan,
-                                 visitor); /* this reports the rules, and visits no plan */
+                                 visitor); /* reports the broken rules and visits no plan */
     if (may_stand)
         return visitor->visit(visitor->context, plan);
     visitor->exclude(visitor->context, broken, space_family_size(space));
@@ -606,7 +607,7 @@ size_t space_num_sites(const struct space *space)
     return space_num_blocks(space) / (size_t)space->orders.count;
 }
 
-/* Puts tp in place of ETP_IS_TP; false: the list has that value already, or it is forbidden. */
+/* Replaces ETP_IS_TP by tp. False: the list already has tp, or tp is forbidden. */
 static bool choose_expert_tensor(const struct space *space, struct plan *plan)
 {
     if (plan->etp != ETP_IS_TP)
@@ -648,7 +649,7 @@ static bool block_plan(const struct space *space, size_t block, struct plan *pla
     return true;
 }
 
-/* When no axes fit the GPUs, one candidate in one order represents all. */
+/* When no degrees fit the GPUs, one candidate in one order stands for all. */
 int space_site_orders(const struct space *space, size_t site, int orders[][MAX_AXES])
 {
     struct plan plan;

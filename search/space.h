@@ -5,18 +5,15 @@
  * cp, ep, further axes (sim/plan/axis.h), etp, sp, microbatch, pp, vpp, split, recompute and zero,
  * the last fastest, and no two have the same layout. By default
  *
- *   order       the base's; with `placement` every order that moves ranks
- *   tp          divisors of the GPUs up to 64
- *   cp          of 1 2 4 8 those that divide the GPUs
- *   ep          divisors of the experts; 1 without experts
- *   etp         1, and tp where that is over 1
- *   sp          off, and on where tp is over 1
+ *   order the base's; with `placement` every order that changes the placement tp divisors of the
+ *   GPUs up to 64
+ *   cp 1 2 4 8, if they divide the GPUs ep divisors of the experts; 1 without experts
+ *   etp 1 and tp sp off, and on where tp is over 1
  *   microbatch  1 2 4 8 16
  *   pp          divisors of the GPUs
  *   vpp, stages the splits of search/splits.h; one even chunk where there is none
- *   recompute   none selective full; where full does not fit, full:K stands for it, as both take
- *               as long: with the least K that fits, or else that up to which memory falls
- *   zero        0 1 2 3
+ *   recompute none selective full; where full does not fit, full:K replaces it, as both take
+ *   equally long; K is the least that fits, or else the one of least memory zero 0 1 2 3
  *
  * and dp takes the remaining GPUs. A fixed word replaces its list by its one value, which the list
  * need not contain; forbidden values are removed. */
@@ -35,32 +32,35 @@ struct values {
     int count;
 };
 
-/* Stands among the values of etp for that of tp. */
+/* A value of etp that stands for the value of tp. */
 enum { ETP_IS_TP = 0 };
 
 struct space {
     const struct model *model;
     int num_gpus;
-    struct plan base; /* the fixed words are in it */
-    const char *name; /* in words */
+    struct plan base; /* includes the fixed words */
+    const char *name;
     struct rank_orders orders;
     union {
-        struct values degree[MAX_AXES]; /* as in struct plan; none of dp */
+        struct values degree[MAX_AXES]; /* degrees per axis; dp has no list */
         struct {
             struct values tp, cp, ep, pp;
         };
     };
-    struct values etp, sp, microbatch, recompute, zero; /* etp: or ETP_IS_TP */
-    int dp, vpp;                                        /* 0: not fixed */
+    struct values etp, sp, microbatch, recompute,
+        zero;    /* values of the words; etp may hold ETP_IS_TP */
+    int dp, vpp; /* fixed values; 0: not fixed */
     enum chunk_space chunks;
     struct splits *splits;   /* [pp.count] */
-    const struct plan *also; /* its split is one of its pp; NULL: none */
+    const struct plan *also; /* a plan that the space also contains; its split is listed under its
+                                pp; NULL: none */
     bool sp_is_fixed;
     bool splits_attention; /* cp is searched */
-    bool groups_layers;    /* full:K may stand for full */
+    bool groups_layers;    /* full:K may replace full */
     struct forbidden forbidden;
-    int pipeline_zero; /* highest ZeRO stage with a pipeline */
-    bool fits_gpus; /* false: no tp, cp and pp divide the GPUs; the first of each stand for all */
+    int pipeline_zero; /* highest ZeRO stage that is tried with a pipeline */
+    bool fits_gpus; /* false: no tp, cp and pp divide the GPUs; the first value of each stands for
+                       all */
 };
 
 struct space_request {
@@ -69,12 +69,12 @@ struct space_request {
     const struct plan *base;
     const char *fix, *forbid; /* layout words, or NULL */
     bool placement;           /* all rank orders, unless one is fixed */
-    /* Without a flash kernel for attention, cp stays at the base's value. NULL: a flash kernel is
-     * assumed. */
+    /* If the system has no flash attention kernel, cp keeps the base's value. NULL: a flash kernel
+     * is assumed. */
     const struct system *system;
     enum chunk_space chunks;
-    /* A plan whose own values join the lists and the splits, so that the space has it where its
-     * other words are the base's; NULL: none. */
+    /* A plan whose values are added to the lists and splits. The space contains it if its remaining
+     * words equal the base's. NULL: none. */
     const struct plan *also;
 };
 
@@ -82,8 +82,9 @@ struct space_request {
 bool space_new(const struct space_request *request, struct arena *arena, struct space *out,
                struct err *err);
 
-/* All choices of a degree for each axis but data with ranks of its own, in the order of `axes`, the
- * last fastest. space_degrees sets them and dp; false: they do not divide the GPUs. */
+/* Number of combinations of degrees of all axes with ranks of their own except data, in the order
+ * of `axes`, the last fastest. space_degrees sets one combination and dp; false: the degrees do not
+ * divide the GPUs. */
 size_t space_num_degrees(const struct space *space);
 bool space_degrees(const struct space *space, size_t number, struct plan *out);
 
@@ -91,68 +92,72 @@ bool space_degrees(const struct space *space, size_t number, struct plan *out);
 void space_list_splits(struct space *space, struct arena *arena);
 
 /* False when no candidate can keep the rules, because no degrees divide heads, layers and batch. It
- * walks no candidates. */
+ * visits no candidates. */
 bool space_may_have_plans(const struct space *space);
 
-/* The peak of a candidate's memory in bytes. When it is over `most_bytes`, the candidate may become
- * its full:K. */
+/* The peak of a candidate's memory in bytes. When it is over `most_bytes`, the candidate may be
+ * changed from full to full:K recompute. */
 double space_peak_bytes(const struct space *space, struct evaluator *evaluator, double most_bytes,
                         struct plan *plan);
-/* A lower bound of it in any rank order. */
+/* A lower bound of space_peak_bytes in any rank order. */
 double space_least_bytes(const struct space *space, struct evaluator *evaluator, double most_bytes,
                          const struct plan *plan);
 
-/* Lower bounds of the peaks of one block's candidates, by zero, in any rank order. Begin with 0. */
+/* Lower bounds of the peaks of one block's candidates, per ZeRO stage, in any rank order.
+ * Zero-initialise. */
 struct block_floors {
     double bytes[NUM_ZERO_STAGES]; /* 0: not known yet */
 };
-/* The floor of a candidate, which must keep the rules. */
+/* A lower bound of the memory of a candidate that keeps the rules. */
 double space_floor_bytes(struct block_floors *floors, struct evaluator *evaluator,
                          const struct plan *plan);
 
-/* What a walk calls. */
+/* Callbacks of a walk. */
 struct visitor {
-    /* Gets a candidate that keeps every rule; returns false to end the walk. */
+    /* Receives a candidate that keeps every rule; returns false to end the walk. */
     bool (*visit)(void *context, const struct plan *plan);
-    /* Gets `count` consecutive candidates whose first broken rule is `rule`. */
+    /* Receives `count` consecutive candidates whose first broken rule is `rule`. */
     void (*exclude)(void *context, const struct plan_rule *rule, double count);
     void *context;
 };
 
-/* A block is all candidates that share order, the degrees of all axes, etp, sp and microbatch; some
- * are empty. False when the visitor ended the walk. */
+/* A block is the set of candidates with equal order, degrees of all axes, etp, sp and microbatch. A
+ * block can be empty. False when the visitor ended the walk. */
 size_t space_num_blocks(const struct space *space);
 bool space_walk_block(const struct space *space, size_t block, const struct visitor *visitor);
 
-/* The same in two steps. A family is the candidates of a block with one split: they differ in
- * recompute and zero alone, and a visitor meets its first, whether or not that one keeps rules of
- * recompute or zero. Families that break another rule are excluded as a whole. */
+/* The walk of a block in two steps. A family is the set of candidates of a block with one split;
+ * they differ only in recompute and zero. The visitor receives the family's first candidate, which
+ * may break rules of recompute or zero. Families that break another rule are excluded as a
+ * whole. */
 bool space_walk_families(const struct space *space, size_t block, const struct visitor *visitor);
-double space_family_size(const struct space *space); /* candidates in each */
+double space_family_size(const struct space *space); /* candidates in each family */
 /* A family's first candidate; false when the space has no such family. A block's number is made of
- * indices into the lists in the order above, pp's the fastest; a split's is split_number. */
+ * the indices into the lists in the order above, that of pp the fastest. A split's number is
+ * split_number. */
 bool space_family(const struct space *space, size_t block, int split, struct plan *first);
 bool space_walk_family(const struct space *space, const struct plan *first,
                        const struct visitor *visitor);
 
-/* The blocks of the first order come first: space_num_sites of them. Each represents the blocks
- * that differ from it only in order, as no rule depends on the order. space_site_orders returns the
- * number of its orders, at most MAX_RANK_ORDERS; 0: the site is empty. */
+/* A site is a block of the first rank order. It stands for all blocks that differ from it only in
+ * the order, as no rule depends on the order. Blocks 0 to space_num_sites - 1 are the sites.
+ * space_site_orders returns the number of a site's orders, at most MAX_RANK_ORDERS; 0: the site is
+ * empty. */
 size_t space_num_sites(const struct space *space);
 int space_site_orders(const struct space *space, size_t site, int orders[][MAX_AXES]);
 
-/* A split among those of its pp; rises with vpp. */
+/* The number of a split among the splits of its pp. It rises with vpp. */
 static inline int split_number(const struct split *split)
 {
     return split->vpp * NUM_SPLIT_KINDS + (int)split->kind;
 }
-/* Whether the plan's chunks have these layers; not asked of a given list. */
+/* Whether the plan's chunks have the split's layers. Not for a list given by the user. */
 bool split_is_of(const struct split *split, const struct plan *plan);
-/* Of a visited family. */
+/* The split number of a visited family. */
 int space_split_of(const struct space *space, const struct plan *plan);
 
-/* For methods that pick candidates one by one: whether the pp at this index has such a split;
- * and the first rule that a candidate breaks, or NULL. */
+/* For methods that pick single candidates: space_has_split checks that the pp at an index has a
+ * split; the other function returns the first rule that a candidate breaks, or NULL. */
 bool space_has_split(const struct space *space, int pp_index, int split);
 const struct plan_rule *space_check(const struct space *space, const struct plan *plan);
 

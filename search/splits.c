@@ -51,8 +51,9 @@ static const int *ends_shorter(struct list *list, int chunks, int most, int firs
     return layers;
 }
 
-/* Chunks differ by at most one layer. The last chunk, with the head, is shortened first, then the
- * first, with the embedding, then those of the first stages, which hold the most microbatches. */
+/* Chunks differ by at most one layer. The last chunk, which has the head, is shortened first, then
+ * the first, which has the embedding, then the chunks of the first stages, which hold the most
+ * microbatches. */
 static const int *nearly_even(struct list *list, int chunks)
 {
     int num_layers = list->request->model->layers;
@@ -67,7 +68,7 @@ static const int *nearly_even(struct list *list, int chunks)
 }
 
 /* The middle stages have `middle` layers each, the fewest with which the last stage and its head
- * take no longer: middle >= last + head_layers. Every stage's layers are a multiple of its chunks.
+ * are no slower: middle >= last + head_layers. Every stage's layers are a multiple of its chunks.
  * NULL when an end would get no layers, or no end would be lighter. */
 static const int *light_last(struct list *list, int vpp)
 {
@@ -132,7 +133,8 @@ struct splits splits_of(const struct split_request *request, struct arena *arena
     int most = request->pp > 1 ? (request->model->layers + 2) / request->pp : 1;
     int first = request->vpp > 0 ? request->vpp : 1;
     int last = request->vpp > 0 ? request->vpp : most > 1 ? most : 1;
-    /* At most three of one vpp: two of the ends counted, and a light last. */
+    /* A vpp has at most three splits: two that count an end as a layer, and one with a light last
+     * stage. */
     struct list list = { .request = request, .arena = arena };
     list.found.at = ARENA_ARRAY(arena, struct split, (size_t)(3 * (last - first + 1)));
     for (int vpp = first; vpp <= last; vpp++)

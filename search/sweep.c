@@ -23,9 +23,10 @@ struct run {
     const struct sweep *sweep;
     struct worker *workers;
     int jobs;
-    struct families *found;   /* [worker] */
-    struct families families; /* of all workers, by rising floor; each in all orders of its site */
-    size_t next;              /* families before this index were examined */
+    struct families *found; /* [worker] */
+    struct families
+        families; /* families of all workers by rising floor, each in all rank orders of its site */
+    size_t next;  /* families before this index were examined */
 };
 
 static const struct space *space_of(const struct run *run)
@@ -56,17 +57,17 @@ static bool must_stop(const struct run *run, struct worker *worker)
 
 /* --- families ----------------------------------------------------------------------------- */
 
-/* A site, or a family of it, that is being examined. */
+/* The site or family that a worker is examining. */
 struct look {
     const struct run *run;
     struct worker *worker;
-    struct families *found; /* of the worker that examines it */
+    struct families *found; /* list of the examining worker */
     size_t site;
     int at[MAX_RANK_ORDERS][MAX_AXES];
-    struct rank_orders orders; /* views `at` */
+    struct rank_orders orders; /* refers to `at` */
     double family_floor_s;
     struct block_floors floors;
-    int recompute; /* the recompute that floor_s is for */
+    int recompute; /* recompute for which floor_s was computed */
     double floor_s;
 };
 
@@ -149,8 +150,8 @@ static void examine_placed(struct look *look, const struct plan *plan)
     }
 }
 
-/* Whether other plans beat this one in all its orders. Often its family's floor is already
- * enough. */
+/* Whether known plans beat this one in all its rank orders. Often the family's floor already proves
+ * it. */
 static bool is_beaten(struct look *look, const struct plan *plan, double least_bytes)
 {
     const struct stairs *stairs = look->run->sweep->stairs;

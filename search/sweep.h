@@ -2,7 +2,7 @@
  *
  * Families of plans (search/space) are examined in rounds. All families of a round are compared
  * with the plans known before it, so neither the skipped plans nor any count depends on the number
- * of workers. Bounds for all rank orders come first: most families are never timed. */
+ * of workers. Bounds that hold for all rank orders come first, so most families are never timed. */
 #ifndef SEARCH_SWEEP_H
 #define SEARCH_SWEEP_H
 
@@ -21,13 +21,13 @@ bool stairs_beat(const struct stairs *stairs, double bytes, double step_s);
 void stairs_release(struct stairs *stairs);
 
 /* Each plan that fits and is not dominated in its round is passed to `keep`, in the caller's
- * thread, and added to the stairs. The tally counts dominated plans as bounded; its leanest plan is
- * not filled in. */
+ * thread, and added to the stairs. The tally counts dominated plans as bounded; its plan of least
+ * memory is not set. */
 struct sweep {
     const struct search *search;
     struct stairs *stairs;
-    /* One per worker (walk_jobs), NULL until first used; the caller frees them. A sweep of the same
-     * system on another number of GPUs reuses them. */
+    /* One per worker (walk_jobs), NULL until first used; the caller frees them. A later sweep of
+     * the same system on another number of GPUs reuses them. */
     struct evaluator **evaluators;
     void (*keep)(void *context, const struct ranked_plan *plan);
     void *context;

@@ -12,7 +12,7 @@ void tally_broken(struct tally *tally, const struct plan_rule *rule, double coun
     tally->broken[plan_rule_number(rule)] += count;
 }
 
-/* Memory has its own total order: bytes, then layout. */
+/* Keeps the plan of least memory. Ties are decided by layout. */
 static void keep_least(struct tally *tally, const struct ranked_plan *plan)
 {
     if (!tally->has_least || ranked_before(OBJECTIVE_MEMORY, plan, &tally->least))

@@ -5,8 +5,8 @@
 #include <math.h>
 
 const double sure_enough = 0.95;
-/* A trial on fewer GPUs is preferred if its chance is at most `as_good` lower. Beyond `plenty` a
- * higher chance counts for nothing. */
+/* A trial on fewer GPUs is preferred if its chance is at most `as_good` lower. A chance above
+ * `plenty` counts as `plenty`. */
 static const double as_good = 0.005, plenty = 0.97;
 
 bool trial_predict(const struct trial_place *place, const struct plan *plan, int gpus, double batch,
@@ -25,7 +25,7 @@ bool trial_predict(const struct trial_place *place, const struct plan *plan, int
     return true;
 }
 
-/* The plan with `dp` replicas; its sharding group is cut to as many. */
+/* The rival's plan with `dp` replicas. Its sharding group has at most dp ranks. */
 static struct plan with_replicas(const struct plan *rival, int dp)
 {
     struct plan plan = *rival;
@@ -93,8 +93,8 @@ static bool is_chosen(const struct pick *pick, int trial)
     return false;
 }
 
-/* Puts the best trial at place `at` of n. Among trials that are about as good it takes those on the
- * fewest GPUs, and of these the most informative. */
+/* Sets place `at` of the n chosen trials to the best trial. Of trials that are about equally good
+ * it prefers the fewest GPUs, then the most informative. */
 static struct outlook fill(struct pick *pick, int at, int n)
 {
     struct outlook best = { -1, 0 };
@@ -124,7 +124,7 @@ static struct outlook fill(struct pick *pick, int at, int n)
     return best;
 }
 
-/* Removes trials without which the others are as good. */
+/* Removes trials without which the remaining ones are about as good. */
 static void drop_idle(struct pick *pick, double p_best)
 {
     for (int i = pick->n - 1; i >= 0 && pick->n > 1; i--) {
@@ -140,7 +140,7 @@ static void drop_idle(struct pick *pick, double p_best)
     }
 }
 
-/* Orders the trials: first the one that is most informative alone, then the one that adds most to
+/* Orders the trials: first the most informative one alone, then the one that adds the most to
  * it. */
 static void put_in_order(const struct pick *pick, struct proposal *out)
 {
@@ -174,7 +174,7 @@ int trials_propose(const struct belief *belief, const struct trial *trials, cons
         outlook = fill(&pick, pick.n, pick.n + 1);
         pick.n++;
     }
-    /* a trial that was best alone may not be best together with the others */
+    /* a trial that is best alone need not be best together with the others */
     for (int i = 0; i < pick.n && pick.n > 1; i++)
         outlook = fill(&pick, i, pick.n);
     drop_idle(&pick, outlook.p_best);

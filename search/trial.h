@@ -1,8 +1,8 @@
-/* search/trial.h - short runs that tell which of several plans is the fastest.
+/* search/trial.h - short runs that decide which of several plans is the fastest.
  *
- * A trial runs a rival with fewer replicas, on fewer GPUs: each rank keeps its kernels, its
- * microbatches and its stage, and groups of data ranks are smaller. sim/engine/belief.h says what
- * it teaches. */
+ * A rival is one of these plans. A trial runs it with fewer replicas on fewer GPUs: each rank keeps
+ * its kernels, microbatches and stage; only groups of data ranks are smaller. sim/engine/belief.h
+ * describes how its measured time changes the belief. */
 #ifndef SEARCH_TRIAL_H
 #define SEARCH_TRIAL_H
 
@@ -12,39 +12,39 @@
 struct trial {
     int rival;
     int gpus;
-    double batch; /* sequences: the rival's microbatches, of fewer replicas */
+    double batch; /* in sequences: the rival's microbatches of fewer replicas */
     struct scored_plan plan;
 };
 
-/* The question that runs are judged by. */
+/* The system, model and risk that trials are predicted with. */
 struct trial_place {
     const struct system *system;
     const struct model *model; /* with the batch of the whole run */
-    double oom_risk;           /* most of it */
+    double oom_risk;           /* highest accepted risk of running out of memory */
 };
 
-/* A plan, with its replicas, predicted on so many GPUs of the system. Lists live in the arena. */
+/* Predicts a plan, with its replicas, on that many GPUs of the system. Lists live in the arena. */
 bool trial_predict(const struct trial_place *place, const struct plan *plan, int gpus, double batch,
                    struct arena *arena, struct scored_plan *out, struct err *err);
-/* The rival on the fewest GPUs that it keeps the rules and fits on; all of them when there are no
- * fewer. */
+/* The rival on the fewest GPUs on which it keeps the rules and fits; at most all GPUs. */
 struct trial trial_of(const struct trial_place *place, const struct plan *rival, int number,
                       struct arena *arena);
-/* Whether a plan is the rival's on however many GPUs. */
+/* Whether a plan is the rival's, on any number of GPUs. */
 bool trial_is_of(const struct plan *plan, const struct plan *rival);
 
 enum { MOST_TRIALS = 3 };
-extern const double sure_enough; /* of the choice: more runs are not worth it */
+extern const double
+    sure_enough; /* probability of the choice beyond which more runs are not worth their cost */
 
-/* A trial worth its GPUs, and what is expected of it and those before it. */
+/* A trial worth its GPUs, and the expected outcome of it together with the earlier ones. */
 struct proposal {
     int trial; /* index */
     struct outlook outlook;
 };
 
-/* The trials, in turn, that most raise the chance of the choice, until it is sure enough; of those
- * as good, or good enough, the one on the fewest GPUs. runs[i]: the belief's number of trial i.
- * Returns their number. */
+/* Chooses trials one after another, each the one that most raises the probability of the right
+ * choice, until it reaches sure_enough. Of about equally good trials it takes the one on the fewest
+ * GPUs. runs[i] is the belief's number of trial i. Returns the number of trials chosen. */
 int trials_propose(const struct belief *belief, const struct trial *trials, const int *runs,
                    int count, struct proposal out[MOST_TRIALS]);
 

@@ -28,7 +28,7 @@ struct visit {
     struct worker *worker;
     int id;
     int at[MAX_RANK_ORDERS][MAX_AXES];
-    int num_orders; /* orders per candidate: 1, or those in `at` */
+    int num_orders; /* orders per candidate: 1, or the number of orders in `at` */
     struct block_floors floors;
 };
 
@@ -75,8 +75,8 @@ static bool score(void *context, const struct plan *plan)
     return true;
 }
 
-/* Whether a plan that needs at least this much can be left out: it does not fit, and where the
- * leanest is asked for, it is not that. */
+/* Whether a plan that needs at least floor_bytes can be skipped: it does not fit and, if the plan
+ * of least memory is wanted, cannot be that plan. */
 static bool is_too_large(const struct visit *visit, double floor_bytes)
 {
     const struct walk *walk = visit->run->walk;
@@ -84,7 +84,8 @@ static bool is_too_large(const struct visit *visit, double floor_bytes)
            (!walk->tells_why || tally_has_leaner(&visit->worker->tally, floor_bytes));
 }
 
-/* Checks all orders at once: most plans are over memory even without an order's buffers. */
+/* Checks all rank orders at once: most plans exceed memory even without the buffers that depend on
+ * the order. */
 static bool look_for_room(void *context, const struct plan *plan)
 {
     struct visit *visit = context;

@@ -10,9 +10,9 @@
 
 struct walk {
     const struct search_request *request; /* jobs, limits, progress */
-    const struct system *system;          /* its GPU's memory is the limit */
+    const struct system *system;          /* its GPU memory is the limit of a plan's memory */
     const struct space *space;
-    double start_s;             /* when the time limit began, by clock_now_s() */
+    double start_s;             /* start of the time limit by clock_now_s() */
     bool only_whether_any_fits; /* stop at the first plan that fits; its time is not computed */
     bool tells_why; /* with only_whether_any_fits: if none fits, fill in the whole walk's tally */
     /* Called with each plan that fits, in the worker's thread. May be NULL. */
@@ -22,7 +22,7 @@ struct walk {
 
 int walk_jobs(const struct search_request *request); /* workers, >= 1 */
 
-/* Its counts live in the arena. */
+/* Walks the space. The tally's counts live in the arena. */
 struct tally walk_run(const struct walk *walk, struct arena *arena);
 
 #endif

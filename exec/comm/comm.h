@@ -1,20 +1,20 @@
 /* exec/comm/comm.h - how ranks communicate: groups, collectives, messages.
  *
- * Three communicators offer this table on the host: `comm_local` (ranks are threads of one
- * process), `comm_tcp` (processes, over sockets) and MPI's (a plugin). Two of the CUDA plugin offer
- * it on GPUs: NCCL, and `staged`, which goes through host memory and one of the former. A call is
- * issued on a stream and returns at once; it runs in the stream's order. Calls of one group must
- * run one at a time and in the same order on all its ranks: issue them on one stream, or order them
- * by events.
+ * Three communicators implement this table on the host: `comm_local` (ranks are threads of one
+ * process), `comm_tcp` (processes, over sockets) and MPI's (a plugin). The CUDA plugin implements
+ * it on GPUs twice: NCCL, and `staged`, which copies through host memory and uses a host
+ * communicator. A call is issued on a stream and returns at once; it runs in the stream's order.
+ * Calls of one group must run one at a time and in the same order on all its ranks: issue them on
+ * one stream, or order them by events.
  *
  * The order of summation depends only on the group's size and the number of elements, so the same
  * layout gives the same bits. It is the order of the ranks, with two exceptions: over TCP, fp32 and
  * fp64 messages above COMM_RING_BYTES are cut into one part per rank, and part p is summed from
- * rank p + 1 on around the ring; with MPI, its own algorithms decide. bf16 and fp16 are summed in
+ * rank p + 1 on around the ring; MPI's library chooses its own order. bf16 and fp16 are summed in
  * fp32 and rounded once; MPI rounds after every addition.
  *
- * A call that fails leaves its output undefined and the communicator unusable: it and all later
- * calls end at once, and `poll` says why. */
+ * A call that fails leaves its output undefined and the communicator unusable: this and all later
+ * calls end at once, and `poll` returns the reason. */
 #ifndef EXEC_COMM_COMM_H
 #define EXEC_COMM_COMM_H
 
@@ -77,8 +77,8 @@ size_t element_bytes(enum element element);
 enum { COMM_RING_BYTES = 64 << 10, COMM_MOST_NEIGHBOURS = 32 };
 
 struct comm_call;
-/* The least that one rank of the group sends in a call, whatever the algorithm, in equal shares.
- * Used for communicators whose library does not count. */
+/* The least that one rank of the group sends in a call with any algorithm, if all ranks send
+ * equally much. Used for communicators whose library does not count bytes. */
 double comm_least_sent_bytes(const struct comm_call *call);
 
 struct comm;
@@ -88,11 +88,11 @@ struct group {
     struct comm *comm;
     int index; /* this rank's index in the group */
     int size;
-    const int *ranks; /* of the world, `size` of them; owned by the group */
+    const int *ranks; /* ranks of the world, `size` of them; owned by the group */
 };
 
-/* For communicators: a rank's index among the members of a group, and the group as that rank sees
- * it, with a copy of the members that group_release frees. */
+/* For communicators. group_index_of returns a rank's index among a group's members. group_of
+ * returns the group as that rank sees it, with a copy of the members that group_release frees. */
 int group_index_of(int rank, const int *ranks, int num_ranks);
 struct group group_of(struct comm *comm, int rank, const int *ranks, int num_ranks);
 void group_release(struct group *group);
@@ -112,7 +112,7 @@ struct comm_call {
     enum element element;
     enum reduction reduction;
     int peer, source;
-    int num_neighbours; /* of NEIGHBOURS: 1 or more */
+    int num_neighbours; /* of NEIGHBOURS: number of neighbours, at least 1 */
     int tells[COMM_MOST_NEIGHBOURS], hears[COMM_MOST_NEIGHBOURS];
 };
 
@@ -125,7 +125,7 @@ struct comm_messages {
 };
 struct comm_messages comm_messages(const struct comm_call *call);
 
-/* How a rank waits for others to arrive. */
+/* How long and how visibly a rank waits for other ranks to arrive. */
 struct comm_waits {
     void (*tell)(void *context,
                  const char *what); /* reports "for rank 3 to connect"; NULL: no report */
@@ -136,23 +136,23 @@ struct comm_waits {
 struct comm_options {
     const struct place *place;       /* only `open` reads it */
     const struct device_api *device; /* the device whose streams calls are issued on */
-    struct local_world *local_world; /* comm_local: what its threads share */
+    struct local_world *local_world; /* comm_local: the data that its threads share */
     double patience_s; /* how long `open` and `group_new` wait for the others; may be INFINITY */
     struct comm_waits waits;
     int most_blocks; /* NCCL: most thread blocks that a call may occupy; 0: no limit */
-    /* Called for every failure that `poll` will report and, over TCP, when `open` failed because
-     * another rank was lost. comm_local never calls it. */
+    /* Called for every failure that `poll` will report. Over TCP it is also called when `open`
+     * failed because another rank was lost. comm_local never calls it. */
     struct failure_listener listener;
 };
 
 struct comm_api {
     const char *name;   /* "tcp" */
-    const char *device; /* name of the device whose memory it reads and writes: "host", "cuda" */
+    const char *device; /* name of the device whose memory calls read and write: "host", "cuda" */
 
-    /* Every rank calls it; returns when all have. NULL with ERR_SYSTEM, or ERR_UNAVAILABLE when
-     * the environment lacks what it needs. */
+    /* Every rank calls it, and it returns when all ranks have called it. NULL with ERR_SYSTEM, or
+     * ERR_UNAVAILABLE when the environment lacks what it needs. */
     struct comm *(*open)(const struct comm_options *options, struct err *err);
-    /* Groups must have been freed. After an abort it waits for nobody. */
+    /* All groups must have been freed. After an abort it does not wait for other ranks. */
     void (*close)(struct comm *comm);
 
     /* Partitions the world. All ranks make the same sequence of calls, each with the members of its
@@ -160,27 +160,30 @@ struct comm_api {
      * and the result is NULL without an error. NULL with ERR_SYSTEM when another rank cannot be
      * reached. */
     struct group *(*group_new)(struct comm *comm, const int *ranks, int num_ranks, struct err *err);
-    void (*group_free)(struct group *group); /* after its calls have run; accepts NULL */
+    void (*group_free)(
+        struct group *group); /* call when the group's calls have run; accepts NULL */
 
-    void (*issue)(const struct comm_call *call); /* copied */
+    void (*issue)(const struct comm_call *call); /* copies the call */
 
     /* Bytes that this rank's calls in the group have moved so far, read while no call is under way.
-     * Summed over all members, each byte counts once. (Optional: NULL when nobody counts.) */
+     * In the sum over all members each byte counts once. Optional: NULL if the communicator does
+     * not count. */
     double (*sent_bytes)(const struct group *group);
 
-    /* False once a call failed, with the first failure: ERR_SYSTEM, where = "rank R". Any thread,
-     * never waits. */
+    /* False once a call failed, with the first failure: ERR_SYSTEM, where = "rank R". May be called
+     * on any thread; never waits. */
     bool (*poll)(struct comm *comm, struct err *err);
-    /* From any thread: every waiting or later call ends and fails. Other ranks fail when they next
-     * wait for this one. */
+    /* Callable on any thread. Every waiting or later call ends and fails. Other ranks fail when
+     * they next wait for this one. */
     void (*abort)(struct comm *comm);
 };
 
 extern const struct comm_api comm_local;
 extern const struct comm_api comm_tcp;
 
-/* Shared by `size` threads of one process, each with its own comm_local; free it after the last of
- * these is closed. When members make different calls, the call fails on all of them. */
+/* Data shared by the `size` threads of one process, each of which has its own comm_local. Free it
+ * after the last comm_local is closed. When members make different calls, the call fails on all of
+ * them. */
 struct local_world;
 struct local_world *local_world_new(int size);
 void local_world_free(struct local_world *world);

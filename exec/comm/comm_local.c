@@ -11,7 +11,7 @@ struct comm {
     struct local_world *world;
     const struct device_api *device;
     int rank;
-    int num_groups; /* groups requested so far */
+    int num_groups; /* number of group_new calls so far */
 };
 
 static struct comm *local_open(const struct comm_options *options, struct err *err)

@@ -15,11 +15,11 @@
  * the bytes. */
 struct comm {
     int rank;
-    char where[24]; /* "rank 3", of errors */
+    char where[24]; /* "rank 3", for error messages */
     const struct device_api *device;
     struct mesh *mesh;
     int num_groups;
-    pthread_mutex_t mutex; /* of `groups` */
+    pthread_mutex_t mutex; /* guards `groups` */
     struct tcp_group *groups;
     struct failure failure;
 };
@@ -30,7 +30,7 @@ struct tcp_group {
     struct links links;
 };
 
-/* The other ranks notice it on their connections to this one. */
+/* Closes the connections, by which the other ranks notice the failure. */
 static void fail_comm(struct comm *comm, const struct err *err)
 {
     failure_keep(&comm->failure, err);

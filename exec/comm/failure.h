@@ -1,7 +1,7 @@
 /* exec/comm/failure.h - keeps the first of several concurrent failures.
  *
- * Any thread may call these at any time; none waits for more than the copy of an error and the
- * listener. */
+ * Any thread may call these functions at any time. They wait at most for a copy of an error and for
+ * the listener. */
 #ifndef EXEC_COMM_FAILURE_H
 #define EXEC_COMM_FAILURE_H
 
@@ -14,12 +14,12 @@
 /* Called for every failure, on the thread that keeps it, before any other thread can see the
  * failure or stop waiting. */
 struct failure_listener {
-    void (*hear)(void *context); /* NULL: nobody */
+    void (*hear)(void *context); /* NULL: no listener */
     void *context;
 };
 
 struct failure {
-    pthread_mutex_t mutex; /* of `err` */
+    pthread_mutex_t mutex; /* guards `err` */
     struct err err;
     atomic_bool is_kept;
     struct failure_listener listener;
@@ -27,13 +27,13 @@ struct failure {
 
 void failure_init(struct failure *failure);
 void failure_release(struct failure *failure);
-/* Call it before anything can fail. */
+/* Sets the listener. Call it before anything can fail. */
 void failure_listen(struct failure *failure, const struct failure_listener *listener);
 
 /* Keeps a failure unless an earlier one is kept. */
 void failure_keep(struct failure *failure, const struct err *err);
 bool failure_is_kept(const struct failure *failure);
-/* False, with the first failure in `err`, once there is one. */
+/* Returns false and sets `err` to the first failure if there was one. */
 bool failure_check(struct failure *failure, struct err *err);
 
 #endif

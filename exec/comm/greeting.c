@@ -55,7 +55,7 @@ bool greeting_hear_reply(int fd, int size, struct socket_limit limit, struct err
 
 /* --- who is let in -------------------------------------------------------------------------- */
 
-/* Takes constant time, so that a stranger learns nothing from how long it takes. */
+/* Compares in constant time, so that the duration reveals nothing about the token. */
 static bool is_same_token(const char *a, const char *b)
 {
     unsigned difference = 0;
@@ -64,7 +64,7 @@ static bool is_same_token(const char *a, const char *b)
     return difference == 0;
 }
 
-/* A rejected caller is told why when that helps a rank of another run. */
+/* The reason is sent to a rejected caller if it may be a rank of another run. */
 static bool is_welcome(const struct entrance *entrance, const struct caller *caller)
 {
     const struct place *place = entrance->place;
@@ -96,7 +96,8 @@ static void turn_away(struct entrance *entrance, int i)
     close(remove_caller(entrance, i));
 }
 
-/* Reads on; 1 when the greeting is complete, 0 when not yet, -1 when it never will be. */
+/* Reads more bytes. Returns 1 when the greeting is complete, 0 when it is not yet, -1 when the
+ * connection ended. */
 static int hear(struct caller *caller)
 {
     char *to = (char *)&caller->greeting + caller->heard;
@@ -108,7 +109,7 @@ static int hear(struct caller *caller)
     return bytes == 0 ? -1 : caller->heard == sizeof caller->greeting;
 }
 
-/* The first caller whose greeting is complete and right, or -1. */
+/* Returns the first caller whose greeting is complete and correct, or -1. */
 static int hear_all(struct entrance *entrance, double patience, struct greeting *greeting)
 {
     double now_s = clock_now_s();
@@ -127,7 +128,7 @@ static int hear_all(struct entrance *entrance, double patience, struct greeting 
     return -1;
 }
 
-/* Accepts a waiting caller, if any; false when there is no room. */
+/* Accepts a waiting caller, if any. False when all places are taken. */
 static bool let_call(struct entrance *entrance, struct err *err)
 {
     if (entrance->num_callers == MOST_CALLERS)
@@ -151,7 +152,7 @@ static void wait_for_news(const struct entrance *entrance, bool has_room)
     poll(polls, count, SLICE_MS);
 }
 
-/* When no descriptor is free, silent callers are dropped first. */
+/* Drops silent callers when no file descriptor is free. */
 int entrance_next(struct entrance *entrance, struct socket_limit limit, struct greeting *greeting,
                   struct err *err)
 {

@@ -44,18 +44,18 @@ struct caller {
     struct greeting greeting;
 };
 
-/* A listening socket, and the callers that have not finished their greeting, oldest first. */
+/* A listening socket and its unfinished callers, oldest first. */
 enum { MOST_CALLERS = 64 };
 struct entrance {
-    int listener; /* -1: none; closed by entrance_close */
+    int listener; /* listening socket, closed by entrance_close; -1: none */
     const struct place *place;
     struct caller callers[MOST_CALLERS];
     int num_callers;
 };
 void entrance_close(struct entrance *entrance);
 
-/* The next connection from another rank of this run, which the caller closes; -1 with ERR_SYSTEM
- * when none arrives within the limit. */
+/* Returns the next connection from another rank of this run, to be closed by the caller; -1 with
+ * ERR_SYSTEM when none arrives within the limit. */
 int entrance_next(struct entrance *entrance, struct socket_limit limit, struct greeting *greeting,
                   struct err *err);
 

@@ -41,7 +41,8 @@ static bool is_turned(enum group_kind kind)
     return kind >= GROUP_TURNED_SEND_DOWN && kind <= GROUP_TURNED_RECV_UP;
 }
 
-/* The link between the same stages in the same direction, of chunks that go down. */
+/* The equivalent link for chunks that go down the pipeline: between the same stages, in the same
+ * direction. */
 static enum group_kind straight(enum group_kind kind)
 {
     switch ((int)kind) {
@@ -58,7 +59,7 @@ static enum group_kind straight(enum group_kind kind)
     }
 }
 
-/* The boundary that the link of `kind` at `rank` crosses. */
+/* The pipeline boundary that the link of `kind` at `rank` crosses. */
 static int boundary_of(const struct plan *plan, int rank, enum group_kind kind)
 {
     int stage = layout_coordinates_of(plan, rank).at[AXIS_PIPELINE];
@@ -79,8 +80,8 @@ static int link_members(const struct plan *plan, int rank, enum group_kind kind,
     return 2;
 }
 
-/* Links are made in rounds, so that no rank has two in a round: links below even stages, then those
- * below odd ones, then the ring's last link if it would share a rank with the first. */
+/* Links are made in rounds, and no rank has two links in a round. The rounds are links after even
+ * stages, links after odd stages, and the ring's last link if it shares a rank with the first. */
 enum { NUM_LINK_ROUNDS = 3 };
 
 static int link_round(const struct plan *plan, int boundary)
@@ -134,7 +135,7 @@ struct making {
     int *members;
 };
 
-/* A rank that is in no such group also takes part, with no members. */
+/* Makes the group of a kind. A rank outside any such group also takes part, with no members. */
 static bool make(const struct making *making, enum group_kind kind, int count, struct err *err)
 {
     const struct comm_api *api = making->groups->api;

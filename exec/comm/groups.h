@@ -1,9 +1,9 @@
 /* exec/comm/groups.h - the communication groups that one rank of a plan is in.
  *
- * Made from the plan alone (sim/plan/group.h), in the same order on all ranks. Each has sockets or
- * a communicator of its own, so that calls of different groups never wait for one another; a group
- * of one rank exists, and its collectives copy. On GPUs every group costs NCCL buffers, so only
- * groups that are used exist. */
+ * The groups follow from the plan (sim/plan/group.h) and are made in the same order on all ranks.
+ * Each group has its own sockets or communicator, so calls of different groups never wait for one
+ * another. The collectives of a group of one rank only copy. On GPUs every group costs NCCL
+ * buffers, so unused groups are not made. */
 #ifndef EXEC_COMM_GROUPS_H
 #define EXEC_COMM_GROUPS_H
 
@@ -43,9 +43,10 @@ enum { NUM_GROUP_KINDS = 0 GROUP_KINDS(X) };
 // clang-format on
 extern const char *const group_kind_names[NUM_GROUP_KINDS + 1]; /* NULL-terminated */
 
-/* Ranks of the group of `kind` that `rank` is in, into `members` (room for plan_ranks). 0: in none.
- * EMBEDDING has the first and the last stage, if there are several, as members. The last stage has
- * a link to the first when each has several chunks. */
+/* Writes the members of the group of `kind` that contains `rank` to `members` (space for
+ * plan_ranks) and returns their number; 0: no group. EMBEDDING has the first and the last stage, if
+ * there are several, as members. The last stage has a link to the first when each has several
+ * chunks. */
 int group_members(const struct plan *plan, int rank, enum group_kind kind, int *members);
 
 struct groups {
@@ -53,7 +54,8 @@ struct groups {
     struct group *of[NUM_GROUP_KINDS]; /* NULL: the rank is in no group of this kind */
 };
 
-/* All ranks of the plan call it together. On failure nothing is left; err_prefix names the group.
+/* All ranks of the plan call it together. On failure all groups are freed and the error names the
+ * group.
  */
 bool groups_new(const struct comm_api *api, struct comm *comm, const struct plan *plan, int rank,
                 struct groups *out, struct err *err);

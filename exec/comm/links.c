@@ -40,7 +40,7 @@ void links_shut(const struct links *links)
 
 /* --- moving bytes --------------------------------------------------------------------------- */
 
-/* Moves what is possible without waiting. Returns the bytes moved, 0 for none, -1 when the
+/* Moves as many bytes as possible without waiting. Returns the bytes moved, 0 for none, -1 when the
  * connection is lost. */
 static ssize_t advance(const struct links *links, struct transfer *transfer,
                        struct lost_member *lost)

@@ -1,7 +1,7 @@
-/* exec/comm/links.h - sockets between the members of one group, and bytes over several of them at
- * once.
+/* exec/comm/links.h - sockets between the members of one group, and transfers over several sockets
+ * at once.
  *
- * The calling thread moves the bytes itself, and sleeps in poll() while there are none to move. */
+ * The calling thread moves the bytes itself and sleeps in poll() while no socket is ready. */
 #ifndef EXEC_COMM_LINKS_H
 #define EXEC_COMM_LINKS_H
 
@@ -9,9 +9,9 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Bytes on their way to or from one member. */
+/* A transfer of bytes to or from one member. */
 struct transfer {
-    const char *from; /* sent from here; NULL: received */
+    const char *from; /* the bytes to send; NULL: a receive */
     char *to;
     size_t left;
     int member;
@@ -20,11 +20,11 @@ struct transfer {
 struct links {
     int index, size;
     int *fds;                   /* owned; socket to each member, -1 for itself */
-    struct transfer *transfers; /* room for one transfer each way with every member */
+    struct transfer *transfers; /* space for one transfer each way with every member */
     struct pollfd *polls;
     char *scratch;
     size_t scratch_bytes;
-    double sent_bytes; /* so far */
+    double sent_bytes; /* bytes sent so far */
 };
 
 /* The member that was lost during a call, and how. */
@@ -33,16 +33,16 @@ struct lost_member {
     const char *reason; /* completes "rank 3 ..." */
 };
 
-/* The caller fills in fds. */
+/* The caller fills in `fds`. */
 struct links links_new(int index, int size);
-void links_release(struct links *links); /* closes them */
-/* Any thread: everyone waiting, here and at the other ends, sees the connection closed. */
+void links_release(struct links *links); /* closes the sockets */
+/* May be called on any thread. All threads that wait on these sockets, here and on other ranks, see
+ * a closed connection. */
 void links_shut(const struct links *links);
 
 struct transfer links_send(int member, const void *from, size_t bytes);
 struct transfer links_receive(int member, void *to, size_t bytes);
-/* Runs all transfers at once, in any order the peers are ready; returns when all are done. False
- * when a member was lost. */
+/* Runs all transfers concurrently and returns when all are done. False when a member was lost. */
 bool links_exchange(struct links *links, struct transfer *transfers, int count,
                     struct lost_member *lost);
 

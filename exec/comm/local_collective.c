@@ -10,7 +10,8 @@
 
 /* --- rounds --------------------------------------------------------------------------------- */
 
-/* True for the last member to arrive, which opens the next round. The caller holds the mutex. */
+/* Returns true for the last member to arrive, which opens the next round. The caller holds the
+ * mutex. */
 static bool completes_round(struct meeting *meeting)
 {
     if (++meeting->num_come < meeting->size)
@@ -21,7 +22,7 @@ static bool completes_round(struct meeting *meeting)
     return true;
 }
 
-/* Waits until every member has arrived. False when the world failed, and then for all members. */
+/* Waits until every member has arrived. Returns false on all members if the world failed. */
 static bool all_have_come(struct meeting *meeting)
 {
     pthread_mutex_lock(&meeting->mutex);
@@ -84,7 +85,8 @@ static bool all_agree(const struct meeting *meeting, const struct comm_call *own
     return true;
 }
 
-/* The sender counts a message's bytes; other bytes are counted by the rank that moves them. */
+/* Counts moved bytes. The sender counts a message; bytes of collectives are counted by the rank
+ * that copies them. */
 static void count_bytes(const struct comm_call *own, size_t bytes)
 {
     ((struct local_group *)own->group)->moved_bytes += (double)bytes;
@@ -102,7 +104,7 @@ static const char *in_of(const struct meeting *meeting, int index, size_t offset
     return in ? in + offset : NULL;
 }
 
-/* Elements [first, first + count) of all members, reduced into `out`. */
+/* Reduces elements [first, first + count) of all members into `out`. */
 static void reduce_range(const struct meeting *meeting, const struct comm_call *own, size_t first,
                          size_t count, char *out)
 {
@@ -116,7 +118,8 @@ static void reduce_range(const struct meeting *meeting, const struct comm_call *
     free(parts);
 }
 
-/* Each member reduces a part, then gives it to all; nobody else reads or writes that part. */
+/* Each member reduces one part and copies the result to all members. No other member reads or
+ * writes that part. */
 static void all_reduce(const struct meeting *meeting, const struct comm_call *own)
 {
     size_t index = (size_t)own->group->index, size = (size_t)meeting->size;
@@ -196,14 +199,15 @@ static void wait_until_taken(struct meeting *meeting, const struct comm_call *ow
     pthread_mutex_unlock(&meeting->mutex);
 }
 
-/* The messages that a call has still to receive, in order of arrival. */
+/* The messages that a call must still receive. */
 struct arrivals {
     const struct comm_messages *messages;
-    int left[COMM_MOST_NEIGHBOURS]; /* places in messages->from */
+    int left[COMM_MOST_NEIGHBOURS]; /* indices in messages->from */
     int count;
 };
 
-/* An index in `left` whose message has arrived; `count`: none. The caller holds the mutex. */
+/* The first index in `left` whose message has arrived; `count`: none. The caller holds the
+ * mutex. */
 static int find_arrived(const struct meeting *meeting, const struct comm_call *own,
                         const struct arrivals *arrivals)
 {

@@ -11,7 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* An early connection: for a mesh_connect that this rank has not reached yet. */
+/* A connection that arrived early: this rank has not made its mesh_connect call yet. */
 struct early {
     struct early *next;
     int number, rank, fd;
@@ -54,15 +54,15 @@ __attribute__((format(printf, 2, 3))) static void tell(const struct mesh *mesh, 
 
 /* --- the meeting ---------------------------------------------------------------------------- */
 
-/* Whether the rank that reported there still waits; it sends nothing after its report. */
+/* Whether the rank at this connection still waits. It sends nothing after its report. */
 static bool is_open(int fd)
 {
     char byte;
     return fd >= 0 && recv(fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) != 0;
 }
 
-/* Receives one more rank's report. A second rank of the same number is rejected: it must not end
- * the run of the first. */
+/* Receives one more rank's report. A second rank with the same number is rejected, so that it
+ * cannot disturb the first. */
 static bool receive_report(struct mesh *mesh, int *fds, struct socket_limit limit, struct err *err)
 {
     for (;;) {
@@ -89,7 +89,7 @@ static bool receive_report(struct mesh *mesh, int *fds, struct socket_limit limi
     }
 }
 
-/* The first rank that has not arrived or has left again; `size`: none. */
+/* The first rank that has not arrived or has disconnected; `size`: none. */
 static int absent_rank(const struct mesh *mesh, const int *fds)
 {
     int rank = 1;
@@ -136,8 +136,8 @@ static bool host_meeting(struct mesh *mesh, struct err *err)
     return ok;
 }
 
-/* Listens on the local address from which the meeting was reached; with the loopback, only this
- * machine can connect. */
+/* Listens on the local address that the connection to the meeting uses. If it is the loopback
+ * address, only this machine can connect. */
 static bool listen_beside(struct mesh *mesh, int meeting, int *port, struct err *err)
 {
     struct sockaddr_storage own;
@@ -246,7 +246,8 @@ void mesh_free(struct mesh *mesh)
 
 /* --- connections ---------------------------------------------------------------------------- */
 
-/* All ranks listened before they met, so one that refuses a connection has ended. */
+/* Connects to a rank. All ranks listen before they meet, so a rank that refuses a connection has
+ * ended. */
 static int call_rank(const struct mesh *mesh, int number, int rank, struct socket_limit limit,
                      struct err *err)
 {
@@ -299,7 +300,7 @@ static void close_all(int *fds, int count)
     }
 }
 
-/* Each rank connects to those before it in the list; these need not be waiting yet, as the system
+/* Each rank connects to the earlier ranks of the list. These need not be waiting yet: the system
  * queues connections until they are accepted. */
 bool mesh_connect(struct mesh *mesh, int number, const int *ranks, int num_ranks, int *fds,
                   struct err *err)

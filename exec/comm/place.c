@@ -13,7 +13,7 @@ struct place place_alone(void)
     return (struct place){ .launcher = "", .size = 1, .local_size = 1, .meeting_fd = -1 };
 }
 
-/* A whole number from `least` to `most`. */
+/* Reads a whole number from `least` to `most`. */
 static bool read_number(const char *name, long least, long most, int *out, struct err *err)
 {
     const char *text = getenv(name);
@@ -29,7 +29,7 @@ static bool read_number(const char *name, long least, long most, int *out, struc
     return true;
 }
 
-/* Leaves *out unchanged when the variable is not set. */
+/* Like read_number, but leaves *out unchanged when the variable is not set. */
 static bool read_optional(const char *name, long least, long most, int *out, struct err *err)
 {
     return !getenv(name) || read_number(name, least, most, out, err);
@@ -56,7 +56,7 @@ static bool read_own(struct place *place, struct err *err)
            read_optional("SIMSEARCH_MEETING_FD", 0, INT_MAX, &place->meeting_fd, err);
 }
 
-/* Its ranks meet through MPI; there is no address. */
+/* Ranks of mpirun meet through MPI, so they have no meeting address. */
 static bool read_mpirun(struct place *place, struct err *err)
 {
     return read_number("OMPI_COMM_WORLD_SIZE", 1, INT_MAX, &place->size, err) &&
@@ -97,7 +97,7 @@ static bool read_srun(struct place *place, struct err *err)
     return true;
 }
 
-/* torchrun listens on MASTER_PORT itself, so the ranks meet one above it. */
+/* torchrun itself listens on MASTER_PORT, so the ranks meet at MASTER_PORT + 1. */
 static bool read_torchrun(struct place *place, struct err *err)
 {
     const char *host = getenv("MASTER_ADDR");
@@ -110,7 +110,7 @@ static bool read_torchrun(struct place *place, struct err *err)
     if (!host || host[0] == '\0')
         return err_set(err, ERR_INPUT, "MASTER_ADDR", "is not set, though RANK is");
     snprintf(place->meeting_host, sizeof place->meeting_host, "%s", host);
-    const char *run = getenv("TORCHELASTIC_RUN_ID"); /* random only with --standalone */
+    const char *run = getenv("TORCHELASTIC_RUN_ID"); /* random only with torchrun --standalone */
     snprintf(place->token, sizeof place->token, "torchrun %s", run ? run : "");
     const char *store = getenv("TORCHELASTIC_USE_AGENT_STORE");
     place->meeting_port += store && strcmp(store, "True") == 0;
@@ -133,8 +133,8 @@ static bool read_token(struct place *place, struct err *err)
     return true;
 }
 
-/* `sign` is a variable that exactly the launcher's ranks have: a shell inside a Slurm job has
- * SLURM_NTASKS, but no step. */
+/* `sign` is a variable that is set exactly for ranks of the launcher. For Slurm it is the step: a
+ * shell inside a job has SLURM_NTASKS, but no step. */
 static const struct {
     const char *name, *sign;
     bool (*read)(struct place *place, struct err *err);

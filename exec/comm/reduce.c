@@ -6,7 +6,7 @@
 #include <stdint.h>
 #include <string.h>
 
-enum { BLOCK = 1024 }; /* running sums of so many elements fit in the L1 cache */
+enum { BLOCK = 1024 }; /* running sums of a block fit in the L1 cache */
 
 static float larger_fp32(float a, float b)
 {
@@ -19,7 +19,7 @@ static double larger_fp64(double a, double b)
 }
 
 /* Loops over a whole block have a constant count, so the compiler vectorises them even at -O2; the
- * remainder is done one by one. */
+ * remaining elements are added one by one. */
 #define DEFINE_ADD(name, type, expression)                                  \
     static void name##_block(type *restrict sum, const type *restrict with) \
     {                                                                       \
@@ -40,7 +40,7 @@ DEFINE_ADD(add_fp64, double, sum[i] + with[i])
 DEFINE_ADD(max_fp32, float, larger_fp32(sum[i], with[i]))
 DEFINE_ADD(max_fp64, double, larger_fp64(sum[i], with[i]))
 
-/* For at most a block; 16-bit values are already widened. */
+/* Adds at most one block; 16-bit values are already widened to fp32. */
 static void (*const adders[NUM_REDUCTIONS][2])(void *into, const void *from, size_t count) = {
     [REDUCTION_SUM] = { add_fp32, add_fp64 },
     [REDUCTION_MAX] = { max_fp32, max_fp64 },

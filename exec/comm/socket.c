@@ -26,7 +26,8 @@ bool socket_has_time(struct socket_limit limit, struct err *err)
     return clock_now_s() < limit.deadline_s || err_set(err, ERR_SYSTEM, "", "did not come in time");
 }
 
-/* Waits until the descriptor is ready, in short slices, as another thread may end the wait. */
+/* Waits until the descriptor is ready. It waits in short intervals, so that it notices when another
+ * thread ends the wait. */
 static bool wait_until(int fd, short events, struct socket_limit limit, struct err *err)
 {
     enum { SLICE_MS = 50 };

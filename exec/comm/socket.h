@@ -16,7 +16,7 @@ struct socket_limit {
     double deadline_s;
     const atomic_bool *is_over;
 };
-/* Whether there is time left; else ERR_SYSTEM. */
+/* Returns true before the limit, else false with ERR_SYSTEM. */
 bool socket_has_time(struct socket_limit limit, struct err *err);
 
 /* Looks up HOST:PORT (IPv4 before IPv6); where = "HOST:PORT". */
@@ -31,13 +31,13 @@ void socket_text(const struct sockaddr_storage *address, char text[SOCKET_TEXT])
 
 /* Return a descriptor that the caller closes, or -1 with ERR_SYSTEM, where = "HOST:PORT". */
 int socket_listen(const struct sockaddr_storage *address, struct err *err);
-/* `may_be_early`: retries while nobody listens there. */
+/* `may_be_early`: retries while no process listens there. */
 int socket_connect(const struct sockaddr_storage *address, bool may_be_early,
                    struct socket_limit limit, struct err *err);
-/* Does not wait: -1 without an error when there is no caller. */
+/* Returns at once: -1 without an error when nobody is connecting. */
 int socket_accept(int listener, struct err *err);
 
-/* Sends all the bytes, or returns false. */
+/* Sends all bytes, else returns false with err. */
 bool socket_send(int fd, const void *bytes, size_t count, struct socket_limit limit,
                  struct err *err);
 bool socket_receive(int fd, void *bytes, size_t count, struct socket_limit limit, struct err *err);

@@ -6,13 +6,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A slice of a ring's message: small enough to be summed in the cache, large enough that a wake-up
- * costs little in comparison. */
+/* Size of a slice of a ring message: small enough to be summed in the cache, large enough that a
+ * wake-up is cheap in comparison. */
 enum { CHUNK_BYTES = 256 << 10 };
 
-/* The smallest part of a sum that a member reduces, in groups of three or more. Measured with 16
- * KiB: on a loopback, parts of half this size take 1.4 times as long; over links of 100 Mbit/s,
- * parts of twice this size do. */
+/* The smallest part of a sum that one member reduces, in groups of three or more. Measured with
+ * sums of 16 KiB: on a loopback, half this size takes 1.4 times as long; over links of 100 Mbit/s,
+ * twice this size takes 1.4 times as long. */
 enum { LEAST_PART_BYTES = 8 << 10 };
 
 static void copy_bytes(void *to, const void *from, size_t bytes)
@@ -23,7 +23,8 @@ static void copy_bytes(void *to, const void *from, size_t bytes)
 
 /* --- parts ---------------------------------------------------------------------------------- */
 
-/* A message in one part per member, all but the last ones equal. Offsets in bytes. */
+/* A message cut into one part per member. All parts but the last ones are equal. Offsets are in
+ * bytes. */
 struct parts {
     size_t bytes, stride;
     int size;
@@ -58,7 +59,7 @@ static size_t part_bytes(const struct parts *parts, int part)
     return part_at(parts, part + 1) - part_at(parts, part);
 }
 
-/* The bytes left from `first` on, at most a chunk. */
+/* The number of bytes from `first` to the end, at most one chunk. */
 static size_t left_bytes(size_t bytes, size_t first, size_t chunk)
 {
     return first < bytes ? smaller(bytes - first, chunk) : 0;
@@ -66,13 +67,13 @@ static size_t left_bytes(size_t bytes, size_t first, size_t chunk)
 
 /* --- everyone with everyone at once: fewest steps ------------------------------------------- */
 
-/* The i-th member after this one, so that members begin with different peers. */
+/* The i-th member after this one. Members therefore begin with different peers. */
 static int member_after(const struct links *links, int i)
 {
     return (links->index + i) % links->size;
 }
 
-/* Sums in rank order; slot j of the scratch memory is member j's. */
+/* Sums in rank order. Slot j of the scratch memory holds the values of member j. */
 static void reduce_slots(const struct links *links, const struct comm_call *call, const void *own,
                          size_t slot_bytes, void *out, size_t bytes)
 {
@@ -86,7 +87,7 @@ static void reduce_slots(const struct links *links, const struct comm_call *call
     free(slots);
 }
 
-/* Two members swap their values: one step instead of two, with the same bytes. */
+/* Two members swap their values: this takes one step instead of two and moves the same bytes. */
 static bool reduce_swapped(struct links *links, const struct comm_call *call,
                            struct lost_member *lost)
 {
@@ -101,7 +102,7 @@ static bool reduce_swapped(struct links *links, const struct comm_call *call,
     return true;
 }
 
-/* Each member reduces its own part, sent to it by all, into `out`. */
+/* Each member receives its part from all members and reduces it into `out`. */
 static bool reduce_parts_direct(struct links *links, const struct comm_call *call,
                                 const struct parts *parts, char *out, struct lost_member *lost)
 {
@@ -127,7 +128,7 @@ static bool reduce_parts_direct(struct links *links, const struct comm_call *cal
     return true;
 }
 
-/* This member's part is already in `out`. */
+/* Gathers all parts. This member's part is already in `out`. */
 static bool gather_direct(struct links *links, const struct parts *parts, char *out,
                           struct lost_member *lost)
 {
@@ -144,8 +145,8 @@ static bool gather_direct(struct links *links, const struct parts *parts, char *
 
 /* --- round a ring: each link carries each part once ----------------------------------------- */
 
-/* Patarasuk and Yuan 2009, "Bandwidth optimal all-reduce algorithms". In step s member i sends part
- * i - 1 - s, as far as it is summed, receives part i - 2 - s, and adds its own. */
+/* Patarasuk and Yuan 2009, "Bandwidth optimal all-reduce algorithms". In step s member i sends its
+ * partial sum of part i - 1 - s, receives part i - 2 - s and adds its own values. */
 struct ring_step {
     const char *send;
     size_t send_bytes;
@@ -177,7 +178,7 @@ static bool take_ring_step(struct links *links, const struct comm_call *call,
 }
 
 /* Buffers of partial sums: part p is at `at` + p x stride until the next step has sent it; the
- * final sum, of this member's own part, goes to `out`. */
+ * final sum of this member's part goes to `out`. */
 struct ring_sums {
     char *at;
     size_t stride;
@@ -225,15 +226,14 @@ static bool gather_ring(struct links *links, const struct parts *parts, char *ou
 
 /* --- collectives ---------------------------------------------------------------------------- */
 
-/* Whether to use the ring. 16-bit sums would be rounded at every hop, so they are made in one place
- * and rounded once. */
+/* Whether to use the ring. It is not used for 16-bit sums, which would be rounded at every hop. */
 static bool goes_round(const struct comm_call *call, size_t message_bytes)
 {
     return message_bytes > COMM_RING_BYTES && element_bytes(call->element) > 2;
 }
 
-/* When parts are so small that a message costs more than its bytes, the first members reduce for
- * all; for a few numbers, the first member alone. */
+/* If parts would be so small that latency dominates, only the first members reduce; for a few
+ * numbers, only member 0 does. */
 static bool all_reduce_direct(struct links *links, const struct comm_call *call, struct parts parts,
                               struct lost_member *lost)
 {

@@ -2,8 +2,8 @@
  * that calls of different groups never wait for one another.
  *
  * Communicators are non-blocking: a call returns at once, and this code polls until it is on its
- * stream or the run is stopped. A thread that asks NCCL ten times a second finds later failures.
- * NCCL's maximum ignores NaN, so no result depends on such a maximum alone. */
+ * stream or the run is stopped. A separate thread polls NCCL ten times a second to find later
+ * failures. NCCL's maximum ignores NaN, so no result depends on such a maximum alone. */
 #include "exec/cuda/comms_cuda.h"
 
 #include "base/arena.h"
@@ -30,11 +30,11 @@ struct comm {
     int rank;
     char where[24];
     double patience_s;
-    int most_blocks;           /* of struct comm_options */
+    int most_blocks;           /* as in struct comm_options */
     ncclComm_t root;           /* NULL for a single rank, and after an abort */
     int *barrier;              /* two numbers on the GPU; barriers sum the first */
     pthread_mutex_t mutex;     /* guards NCCL's communicators and the list */
-    struct nccl_group *groups; /* every split, also failed ones and freed groups */
+    struct nccl_group *groups; /* every group ever split off, including failed and freed ones */
     struct failure failure;
     atomic_bool is_over; /* aborted, or closing */
     pthread_t watcher;
@@ -53,7 +53,7 @@ static bool keep(struct comm *comm, const char *what, const char *why)
 
 enum { MOST_WORDS = 200 };
 
-/* The status with its cause, which NCCL reports separately. */
+/* The text of a status and its cause, which NCCL reports separately. */
 static const char *words_of(ncclResult_t status, char words[MOST_WORDS])
 {
     const char *cause = ncclGetLastError(NULL);
@@ -74,7 +74,7 @@ static bool is_lost(const struct comm *comm)
     return atomic_load(&comm->is_over) || failure_is_kept(&comm->failure);
 }
 
-/* Waits until the request to `members` is done, at most patience_s (0: no limit). */
+/* Waits until the operation on `members` is done, at most patience_s (0: no limit). */
 static bool settle(struct comm *comm, ncclComm_t members, const char *what, double patience_s)
 {
     ncclResult_t state = ncclInProgress;
@@ -127,7 +127,7 @@ static ncclResult_t exchange(const struct comm_call *call, ncclComm_t members, c
         ncclSend((const char *)call->in + at, call->count, type, i, members, stream);
         ncclRecv((char *)call->out + at, call->count, type, i, members, stream);
     }
-    ncclResult_t ended = ncclGroupEnd(); /* reports failures inside the group */
+    ncclResult_t ended = ncclGroupEnd(); /* returns the failures of the calls in the group */
     return status == ncclSuccess ? ended : status;
 }
 
@@ -191,8 +191,8 @@ static double nccl_sent_bytes(const struct group *group)
 /* --- watching ----------------------------------------------------------------------------- */
 
 /* Aborts all communicators; the caller holds the mutex. Waits on the GPU then end. All aborts are
- * in one NCCL group, as each waits for its kernels, which may be queued behind another's. The root
- * comes first, as its abort waits for a running split. */
+ * in one NCCL group, because each abort waits for its kernels, which may be queued behind those of
+ * another communicator. The root comes first, as its abort waits for a running split. */
 static void drop_all(struct comm *comm)
 {
     ncclGroupStart();
@@ -243,7 +243,7 @@ static bool nccl_poll(struct comm *comm, struct err *err)
 
 /* --- a life ------------------------------------------------------------------------------- */
 
-/* The host's communicator broadcasts the id and is then no longer needed. */
+/* Broadcasts NCCL's id by a host communicator, which is then closed. */
 static bool meet(const struct comm_options *options, ncclUniqueId *id, struct err *err)
 {
     struct host_comm host;
@@ -290,8 +290,8 @@ static ncclConfig_t config_of(int most_blocks)
     return config;
 }
 
-/* Makes all connections now; otherwise the first call of a link would wait until its other end gets
- * there. The root gets the fewest resources, as nothing is called in it. */
+/* Connects all ranks now; otherwise the first call on a link would wait for the other rank. The
+ * root communicator gets the fewest resources, as it runs no collectives. */
 static bool open_root(struct comm *comm, const struct comm_options *options, struct err *err)
 {
     ncclUniqueId id;
@@ -312,8 +312,8 @@ static bool open_root(struct comm *comm, const struct comm_options *options, str
 }
 
 /* NCCL ends a communicator only when all its ranks on the machine do, and ranks free groups in
- * different orders: around a ring of links each would wait for the next. So all end together
- * here. */
+ * different orders: in a ring of links each rank would wait for the next. So all communicators are
+ * ended together here. */
 static void destroy_all(struct comm *comm)
 {
     ncclGroupStart();
@@ -399,7 +399,7 @@ static bool has_arrived(struct comm *comm)
     return status == cudaSuccess || keep(comm, "the first message", cudaGetErrorString(status));
 }
 
-/* A pair's first messages, both ways at once, as NCCL connects on first use. */
+/* Sends a pair's first messages in both directions at once, because NCCL connects on first use. */
 static bool greet(struct comm *comm, ncclComm_t members, int index)
 {
     ncclGroupStart();

@@ -1,10 +1,10 @@
 /* Ranks on GPUs, by way of the host: a call's input is copied to the host, the host's communicator
- * runs the call, and the output is copied back. Slow, with sums in the host's order. NCCL is
- * checked against it, and ranks that share a GPU use it.
+ * runs the call, and the output is copied back. It is slow and sums in the host communicator's
+ * order. It serves as the reference for NCCL and for ranks that share a GPU.
  *
- * Every stream has a host thread. Stream and thread wait for each other's counters in shared
- * memory. Host functions on the stream would not do: the driver runs one at a time, so ranks in one
- * process would wait for each other's. */
+ * Every stream has a host thread. Stream and thread synchronise by counters in shared memory. Host
+ * functions on the stream are not used: the driver runs only one at a time, so ranks in one process
+ * would wait for each other. */
 #include "exec/cuda/comms_cuda.h"
 
 #include "base/arena.h"
@@ -15,33 +15,33 @@
 #include <stdlib.h>
 #include <time.h>
 
-/* The number of the latest call whose input has arrived, and of the latest finished call. */
+/* Numbers of the latest call whose input has arrived and of the latest finished call. */
 struct progress {
     _Atomic uint32_t arrived, done;
 };
 
-/* A pinned buffer; `smaller` lists its predecessors. */
+/* A pinned buffer; `smaller` links to the buffers that it replaced. */
 struct buffer {
     struct buffer *smaller;
     void *memory;
     size_t bytes;
 };
 
-/* A stream's side of the communicator. */
+/* The communicator's data for one stream. */
 struct lane {
     struct lane *next;
     struct stream *stream;     /* of the GPU */
-    struct stream *thread;     /* of the host */
-    struct progress *progress; /* pinned too */
+    struct stream *thread;     /* of the host, which runs the calls */
+    struct progress *progress; /* in pinned memory */
     uint32_t issued;
-    struct buffer *in, *out; /* NULL: none was needed yet */
+    struct buffer *in, *out; /* NULL: not needed yet */
     struct comm *comm;
 };
 
 struct comm {
     struct host_comm host;
     value_call *wait_value;
-    pthread_mutex_t mutex; /* of the list */
+    pthread_mutex_t mutex; /* guards the list of lanes */
     struct lane *lanes;
     atomic_bool is_over;
 };
@@ -107,8 +107,8 @@ static void free_lane(struct lane *lane)
     free(lane);
 }
 
-/* Calls of a stream take turns on one buffer. Outgrown buffers are freed only at the end: calls in
- * flight may use them, and freeing pinned memory may wait for the whole GPU. */
+/* Makes a buffer large enough. The calls of one stream share it. Outgrown buffers are freed only at
+ * the end: calls in flight may use them, and freeing pinned memory may wait for the whole GPU. */
 static bool make_room(struct lane *lane, struct buffer **buffer, size_t bytes)
 {
     size_t room = *buffer ? (*buffer)->bytes : 0;
@@ -281,8 +281,8 @@ static struct group *staged_group_new(struct comm *comm, const int *ranks, int n
     return &group->base;
 }
 
-/* Waits until the host threads are out of their calls. After an abort the GPU's streams do not wait
- * for them any more. */
+/* Waits until the host threads have finished their calls. After an abort the GPU's streams do not
+ * wait for them any more. */
 static void finish_lanes(struct comm *comm)
 {
     struct err unheard = { 0 };
@@ -307,7 +307,7 @@ static bool staged_poll(struct comm *comm, struct err *err)
     return comm->host.api->poll(comm->host.comm, err);
 }
 
-/* Releases streams that wait for the host, whatever the buffers hold. */
+/* Releases streams that wait for the host; the buffers' contents are then undefined. */
 static void staged_abort(struct comm *comm)
 {
     atomic_store(&comm->is_over, true);

@@ -38,9 +38,9 @@ bool device_is_over(const struct device *device)
 
 /* --- which GPU ---------------------------------------------------------------------------- */
 
-enum { LEAST_MAJOR = 8 }; /* kernels/cuda is compiled for 8.0 and newer */
+enum { LEAST_MAJOR = 8 }; /* kernels/cuda is compiled for compute capability 8.0 and newer */
 
-/* Without a driver every call fails with a misleading message about versions. */
+/* Checked first: without a driver every call fails with a misleading message about versions. */
 static bool has_driver(struct err *err)
 {
     int version = 0;
@@ -99,7 +99,8 @@ static bool is_there(int local_rank, struct err *err)
 
 /* --- memory ------------------------------------------------------------------------------- */
 
-/* cudaMemset does not wait, and our streams do not wait for it. */
+/* Fills memory with NaN. cudaMemset is asynchronous and not ordered with our streams, so a stream's
+ * fill is used. */
 static void poison_memory(struct device *device, struct stream *stream, void *memory, size_t bytes)
 {
     if (stream) {
@@ -129,7 +130,7 @@ static bool map_memory(struct device *device, size_t bytes, struct err *err)
     bytes = bytes > 0 ? at_most_free(bytes) : REGION_ALIGNMENT;
     cudaError_t status = cudaMalloc(&memory, bytes);
     if (status != cudaSuccess) {
-        cudaGetLastError(); /* so that no later call reports it */
+        cudaGetLastError(); /* clears the error, so that no later call reports it */
         cudaMemGetInfo(&free_bytes, &all_bytes);
         return err_set(err, ERR_SYSTEM, "memory",
                        "cannot allocate %zu bytes; the GPU has %zu, of which %zu are free: %s",
@@ -168,7 +169,7 @@ static void free_memory(struct device *device, struct stream *stream, void *memo
     pthread_mutex_lock(&device->mutex);
     size_t bytes =
         region_give_back(device->region, (size_t)((unsigned char *)memory - device->memory));
-    /* Still locked: the memory must not be given out before its poison is issued. */
+    /* still locked, because the memory must not be handed out before its fill is issued */
     if (device->poisons)
         poison_memory(device, stream, memory, bytes);
     pthread_mutex_unlock(&device->mutex);
@@ -189,7 +190,7 @@ static void *pinned_alloc(struct device *device, size_t bytes, struct err *err)
         device_use(device) ? cudaHostAlloc(&memory, bytes, cudaHostAllocDefault) : cudaErrorUnknown;
     if (status == cudaSuccess)
         return memory;
-    cudaGetLastError(); /* so that no later call reports it */
+    cudaGetLastError(); /* clears the error, so that no later call reports it */
     err_set(err, ERR_SYSTEM, "memory", "cannot pin %zu bytes of host memory: %s", bytes,
             cudaGetErrorString(status));
     return NULL;
@@ -204,7 +205,7 @@ static void pinned_free(struct device *device, void *memory)
 /* --- opening and closing
  * ------------------------------------------------------------------------------- */
 
-/* After an abort kernels may still run, so nothing is freed; the process is about to end. */
+/* After an abort kernels may still run, so nothing is freed; the process ends soon. */
 static void close_device(struct device *device)
 {
     if (!device)

@@ -15,9 +15,10 @@
 
 extern const struct device_api device_cuda;
 
-struct stream_note; /* a time that is asked for */
+struct stream_note; /* a requested time measurement on a stream */
 
-/* cuStreamWriteValue32 or cuStreamWaitValue32, of a word in pinned memory. */
+/* Type of cuStreamWriteValue32 and cuStreamWaitValue32, which write or wait for a word in pinned
+ * memory. */
 typedef CUresult value_call(CUstream stream, CUdeviceptr word, cuuint32_t number, unsigned flags);
 
 struct device {
@@ -28,7 +29,7 @@ struct device {
     unsigned char *memory;
     bool poisons;
     value_call *write_value;
-    struct stream *clock_stream; /* used only for the mark */
+    struct stream *clock_stream; /* used only for `mark` */
     cudaEvent_t mark;            /* reached at mark_s on the machine's clock */
     double mark_s;
     long num_notes; /* requested and not yet delivered */
@@ -37,11 +38,11 @@ struct device {
     atomic_bool is_aborted;
 };
 
-/* Where work issued on a stream goes. */
+/* Destination of the work issued on a stream. */
 enum telling {
     TELLS_STREAM,
     TELLS_CAPTURE,
-    TELLS_AGAIN, /* nowhere: a graph already has it */
+    TELLS_AGAIN, /* nowhere: the work is compared with a graph */
 };
 
 struct stream {
@@ -50,8 +51,8 @@ struct stream {
     cudaStream_t cuda;
     struct stream_note *notes; /* newest first */
     enum telling telling;
-    long told;                  /* pieces of work issued since it goes elsewhere */
-    const struct graph *retold; /* that TELLS_AGAIN */
+    long told;                  /* number of pieces of work issued since the destination changed */
+    const struct graph *retold; /* the graph to compare with, in state TELLS_AGAIN */
 };
 
 struct event {
@@ -59,7 +60,8 @@ struct event {
     cudaEvent_t cuda;
 };
 
-/* False, and kept as the failure, when `status` is not success; `what` names the call. */
+/* Returns whether `status` is success; else keeps it as the device's failure. `what` names the
+ * call. */
 bool device_check(struct device *device, cudaError_t status, const char *what);
 bool device_check_driver(struct device *device, CUresult status, const char *what);
 bool device_use(struct device *device);
@@ -69,7 +71,7 @@ bool device_is_over(const struct device *device);
 /* exec/cuda/stream_cuda.c */
 /* Whether a copy, fill or kernel issued now goes to the runtime. */
 bool stream_takes(struct stream *stream);
-/* The same for work that graphs cannot hold. */
+/* Like stream_takes, for work that graphs cannot hold. */
 bool stream_takes_outside_graphs(struct stream *stream);
 struct stream *cuda_stream_new(struct device *device, const char *name, struct err *err);
 void cuda_stream_free(struct stream *stream);
@@ -93,16 +95,15 @@ bool cuda_graph_verify_end(struct stream *stream);
 /* exec/cuda/post_cuda.c: numbers that streams write to the host's memory. */
 value_call *cuda_find_call(const char *name, struct err *err); /* NULL with ERR_UNAVAILABLE */
 CUdeviceptr cuda_address(const _Atomic uint32_t *word);
-bool cuda_posts_open(struct device *device,
-                     struct err *err); /* before this call nothing is posted */
+bool cuda_posts_open(struct device *device, struct err *err); /* Call before any post. */
 void cuda_stream_post(struct stream *stream, _Atomic uint32_t *word, uint32_t number);
 
 /* exec/cuda/note_cuda.c: times of places on streams, by the GPU's own clock. */
 void cuda_stream_note(struct stream *stream, double *at_s, double *own_s);
-/* Delivers the notes requested on a stream that has finished. */
+/* Delivers the requested times of a stream that has finished. */
 void cuda_notes_tell(struct stream *stream);
 void cuda_notes_release(struct device *device);
-/* Before this call no note is taken. */
+/* Call before any note. */
 bool cuda_clock_open(struct device *device, struct err *err);
 
 #endif

@@ -9,10 +9,11 @@
 struct graph {
     struct device *device;
     cudaGraphExec_t cuda;
-    long count; /* pieces of work issued */
+    long count; /* number of pieces of work issued */
 };
 
-/* Thread-local mode: calls of other threads, such as NCCL's, do not disturb the capture. */
+/* Captures in thread-local mode, so that calls of other threads, such as NCCL's, do not disturb the
+ * capture. */
 void cuda_capture_begin(struct stream *stream)
 {
     struct device *device = stream->device;
@@ -34,7 +35,7 @@ static cudaGraphExec_t instantiate(struct device *device, cudaGraph_t captured)
     return ok ? graph : NULL;
 }
 
-/* Always ends the capture, even after failures. */
+/* Ends the capture, even after failures. */
 struct graph *cuda_capture_end(struct stream *stream)
 {
     struct device *device = stream->device;

@@ -1,5 +1,6 @@
-/* exec/cuda/host_comm_cuda.h - a host communicator beside the GPUs': NCCL's ranks meet by it, and
- * `staged` moves bytes with it. It is the launcher's usual one (place_comm). */
+/* exec/cuda/host_comm_cuda.h - a host communicator used by the GPU communicators. NCCL exchanges
+ * its id through it, and `staged` moves its data through it. It is the launcher's default
+ * communicator (place_comm). */
 #ifndef EXEC_CUDA_HOST_COMM_CUDA_H
 #define EXEC_CUDA_HOST_COMM_CUDA_H
 
@@ -7,11 +8,11 @@
 
 struct host_comm {
     const struct comm_api *api;
-    struct device *device; /* of the host */
+    struct device *device; /* the host device */
     struct comm *comm;
 };
 
-/* All ranks call it together. False with err, leaving nothing open. */
+/* All ranks call it together. On failure it returns false with err and leaves nothing open. */
 bool host_comm_open(const struct comm_options *options, struct host_comm *out, struct err *err);
 void host_comm_close(struct host_comm *host); /* accepts one that is all zeros */
 

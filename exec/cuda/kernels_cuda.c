@@ -11,12 +11,12 @@
 #include <string.h>
 #include <sys/stat.h>
 
-/* A rank launches kernels on two streams, compute and data. */
+/* A rank usually launches kernels on two streams, compute and data. */
 enum { MOST_STREAMS = 16, USUAL_STREAMS = 2 };
 
-/* Scratch that only one stream may use at a time. */
+/* Scratch memory that belongs to one stream. */
 struct workspace {
-    struct stream *stream; /* NULL: nobody's yet */
+    struct stream *stream; /* its owner; NULL: not yet assigned */
     void *memory;
 };
 
@@ -30,8 +30,8 @@ struct kernels {
 
 /* --- a life ------------------------------------------------------------------------------- */
 
-/* Path of the table: $SIMSEARCH_GEMM_TABLE ("": none), else in the user's cache; false when there
- * is neither. */
+/* Finds the path of the tuning table: $SIMSEARCH_GEMM_TABLE ("" disables it), else a file in the
+ * user's cache folder. False when there is neither. */
 static bool find_table(char *path, size_t size)
 {
     const char *given = getenv("SIMSEARCH_GEMM_TABLE"), *cache = getenv("XDG_CACHE_HOME");
@@ -44,10 +44,10 @@ static bool find_table(char *path, size_t size)
     if (!cache && !home)
         return false;
     snprintf(folder, sizeof folder, "%s%s", cache ? cache : home, cache ? "" : "/.cache");
-    mkdir(folder, 0777); /* if it fails, there is no table */
+    mkdir(folder, 0777); /* on failure no table is written */
     snprintf(path, size, "%s/simsearch", folder);
     mkdir(path, 0777);
-    snprintf(path, size, "%s/simsearch/gemm-2.table", folder); /* 2: the form of its lines */
+    snprintf(path, size, "%s/simsearch/gemm-2.table", folder); /* 2: version of the file format */
     return true;
 }
 
@@ -115,7 +115,7 @@ static void *workspace_of(struct kernels *kernels, struct stream *stream)
     return NULL;
 }
 
-/* The launch data of a stream; false when nothing can be issued on it. */
+/* Finds the launch data of a stream. False when no work can be issued on it. */
 static bool find_launch(struct kernels *kernels, struct stream *stream, struct launch *out)
 {
     if (!stream_takes(stream))

@@ -17,7 +17,7 @@ struct stream_note {
 
 /* --- the clock ---------------------------------------------------------------------------- */
 
-/* The clock stream is empty, so the mark is reached as soon as it is recorded. */
+/* Records the mark on the clock stream. That stream is empty, so the event happens at once. */
 static void set_mark(struct device *device)
 {
     struct stream *stream = device->clock_stream;
@@ -51,7 +51,8 @@ static struct stream_note *take_note(struct device *device)
     return note;
 }
 
-/* All times that are compared use the same mark, so it moves only while no note is pending. */
+/* Times that are compared must use the same mark, so the mark moves only while no note is
+ * pending. */
 void cuda_stream_note(struct stream *stream, double *at_s, double *own_s)
 {
     struct device *device = stream->device;

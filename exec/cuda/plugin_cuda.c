@@ -5,8 +5,8 @@
 
 #include <stdlib.h>
 
-/* Streams that share a hardware queue wait for each other, which can deadlock two ranks. The
- * default is 8 queues, the maximum 32; a rank has ten streams, and two of NCCL's per communicator.
+/* Streams that share a hardware queue wait for each other, which can deadlock two ranks. A rank has
+ * ten streams, and NCCL adds two per communicator. CUDA's default is 8 queues and the maximum 32.
  * The driver reads the variable when it starts. */
 static void part_streams(void)
 {

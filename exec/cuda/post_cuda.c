@@ -2,7 +2,8 @@
 
 #include <string.h>
 
-/* The runtime finds the driver's function, so the driver library is not linked. */
+/* Looks up the driver's function through the runtime, so that the driver library need not be
+ * linked. */
 value_call *cuda_find_call(const char *name, struct err *err)
 {
     void *found = NULL;
@@ -18,7 +19,7 @@ value_call *cuda_find_call(const char *name, struct err *err)
     if (status != cudaSuccess || result != cudaDriverEntryPointSuccess)
         err_set(err, ERR_UNAVAILABLE, "cuda", "the driver has no %s", name);
     else
-        memcpy(&call, &found, sizeof call); /* as in dlsym(3) */
+        memcpy(&call, &found, sizeof call); /* converts to a function pointer as in dlsym(3) */
     return call;
 }
 

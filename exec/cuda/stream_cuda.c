@@ -10,8 +10,8 @@
 
 /* --- waiting ------------------------------------------------------------------------------ */
 
-/* Spins for about the length of a step, whose end is timed, then sleeps between tries. It yields
- * the core in either case. */
+/* Spins for about the length of a step, so that its end is timed precisely, then sleeps between
+ * tries. It always yields the core. */
 static void wait_a_little(int tries)
 {
     enum { SHORT_WAIT_TRIES = 1000000 };

@@ -23,7 +23,7 @@ struct device {
     bool poisons;
 };
 
-/* Touches the memory, so that no timed step has page faults. */
+/* Maps and touches the memory, so that no timed step has page faults. */
 static bool map_memory(struct device *device, size_t bytes, struct err *err)
 {
     device->memory_bytes = bytes > 0 ? bytes : REGION_ALIGNMENT;
@@ -83,7 +83,7 @@ static void host_abort(struct device *device)
 static void host_copy(struct stream *stream, void *to, const void *from, size_t bytes);
 static void host_fill(struct stream *stream, void *to, int byte, size_t bytes);
 
-/* In the stream's order: work issued before a `free` may not yet have read. */
+/* Fills memory with NaN in the stream's order, as work issued before a `free` may still read it. */
 static void poison_memory(struct stream *stream, void *memory, size_t bytes)
 {
     if (stream)
@@ -117,7 +117,7 @@ static void host_free(struct device *device, struct stream *stream, void *memory
     pthread_mutex_lock(&device->mutex);
     size_t offset = (size_t)((unsigned char *)memory - device->memory);
     size_t bytes = region_give_back(device->region, offset);
-    /* Still locked: the memory must not be given out before its poison is issued. */
+    /* still locked, because the memory must not be handed out before its fill is issued */
     if (device->poisons)
         poison_memory(stream, memory, bytes);
     pthread_mutex_unlock(&device->mutex);
@@ -131,7 +131,7 @@ static struct region_sizes host_memory(struct device *device)
     return sizes;
 }
 
-/* Plain memory is enough, as the stream's thread itself copies. */
+/* Plain memory suffices, because the stream's thread copies by itself. */
 static void *host_pinned_alloc(struct device *device, size_t bytes, struct err *err)
 {
     (void)device, (void)err;

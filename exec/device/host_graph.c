@@ -7,12 +7,11 @@
 #include <string.h>
 
 struct graph {
-    struct host_taker
-        taker; /* first member: a graph is cast from it during capture and verification */
+    struct host_taker taker; /* must be the first member, as it is cast to a graph */
     struct host_streams *shared;
     struct host_work *works;
     size_t count, capacity;
-    size_t retold; /* of them */
+    size_t retold; /* number of calls verified so far */
     bool differs;  /* during verification: the work differed */
 };
 

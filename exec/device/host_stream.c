@@ -18,10 +18,10 @@ struct stream {
     struct random delays;
     struct host_taker *taker; /* receives issued work; NULL: the queue does */
 
-    pthread_mutex_t mutex; /* of all below */
+    pthread_mutex_t mutex; /* guards the members below */
     pthread_cond_t changed;
-    struct host_work **queue;      /* a ring with the oldest work at `first`; entries are reused */
-    size_t capacity, first, count; /* the running work is still counted */
+    struct host_work **queue; /* ring buffer with the oldest work at `first`; entries are reused */
+    size_t capacity, first, count; /* `count` includes the running work */
     bool closing;
 };
 
@@ -29,9 +29,9 @@ struct event {
     struct host_streams *shared;
     struct event *next;
     const struct stream *stream; /* stream it is recorded on; set by the first record */
-    pthread_mutex_t mutex;       /* of all below */
+    pthread_mutex_t mutex;       /* guards the members below */
     pthread_cond_t changed;
-    uint64_t issued, reached; /* records */
+    uint64_t issued, reached; /* number of records issued and reached */
 };
 
 void host_streams_init(struct host_streams *streams, const struct device_options *options)
@@ -82,7 +82,7 @@ static bool fail_aborted(const char *where, struct err *err)
     return err_set(err, ERR_SYSTEM, where, "the device was stopped before its work was done");
 }
 
-/* Denormal floats take a hundred cycles each, and accelerators flush them to zero too. */
+/* Flushes denormal floats to zero, as GPUs do: each costs about a hundred cycles. */
 static void flush_denormals(void)
 {
 #if defined(__SSE__)
@@ -195,7 +195,7 @@ bool host_stream_sync(struct stream *stream, struct err *err)
     return !is_aborted(stream->shared) || fail_aborted(stream->name, err);
 }
 
-/* Doubles the room and moves the oldest work to the front. */
+/* Doubles the capacity and moves the oldest work to the front. */
 static void grow_queue(struct stream *stream)
 {
     size_t capacity = stream->capacity > 0 ? 2 * stream->capacity : 16;

@@ -1,5 +1,6 @@
-/* exec/device/host_stream.h - the host's streams and events: a stream is a thread that runs a
- * queue, an event a count of the records reached. Only the host's device and its graphs include it.
+/* exec/device/host_stream.h - the host's streams and events: a stream is a thread that runs a queue
+ * of work, and an event counts the records that its stream has reached. Only device_host.c and the
+ * host's graphs include it.
  */
 #ifndef EXEC_DEVICE_HOST_STREAM_H
 #define EXEC_DEVICE_HOST_STREAM_H
@@ -14,10 +15,10 @@
 /* Shared by all streams of a device. Streams and events are listed so that an abort can reach
  * them. */
 struct host_streams {
-    pthread_mutex_t mutex; /* of the lists */
+    pthread_mutex_t mutex; /* guards the lists */
     struct stream *streams;
     struct event *events;
-    uint64_t num_streams; /* number ever made; seeds each stream's random pauses */
+    uint64_t num_streams; /* number of streams ever made, which seeds each stream's random pauses */
     double delay_most_s;
     uint64_t delay_seed;
     atomic_bool aborted;
@@ -29,7 +30,7 @@ struct host_work {
     alignas(max_align_t) unsigned char args[STREAM_ARGS_BYTES];
 };
 
-/* Receives the work issued on a stream that is diverted to it. */
+/* Receives the work issued on a stream while it is diverted. */
 struct host_taker {
     void (*take)(struct host_taker *taker, void (*function)(void *args), const void *args,
                  size_t size);
@@ -47,7 +48,7 @@ bool host_stream_sync(struct stream *stream, struct err *err);
 void host_stream_call(struct stream *stream, void (*function)(void *args), const void *args,
                       size_t size);
 
-/* Diverts later work to `taker`; NULL: back to the stream. Returns the previous taker. */
+/* Diverts later work to `taker`; NULL: to the stream again. Returns the previous taker. */
 struct host_taker *host_stream_divert(struct stream *stream, struct host_taker *taker);
 struct host_streams *host_stream_shared(const struct stream *stream);
 

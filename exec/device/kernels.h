@@ -10,20 +10,21 @@
 #include "kernels/host/args.h"
 #include "models/op.h"
 
-struct kernels; /* private to a backend: handles, tuned algorithms */
+struct kernels; /* backend data: handles, tuned algorithms */
 
 struct kernel_api {
     const char *name;
-    /* `storage`: fp32, bf16 or fp16: type of the values in device memory. NULL with err. */
+    /* `storage` is the type of the values in device memory: fp32, bf16 or fp16. Returns NULL with
+     * err. */
     struct kernels *(*open)(struct device *device, enum dtype storage, struct err *err);
     void (*close)(struct kernels *kernels);
-    /* Scratch bytes that either direction of fused attention needs. */
+    /* Scratch bytes that fused attention needs, in forward or backward. */
     size_t (*flash_scratch_bytes)(const struct kernels *kernels, const struct attention *attention);
 #define X(name, args) \
     void (*name)(struct kernels * kernels, struct stream * stream, const struct args *args);
     KERNELS(X)
     EXCHANGE_KERNELS(X) /* NULL when the backend lacks it */
-    HOST_KERNELS(X)     /* likewise */
+    HOST_KERNELS(X)     /* NULL when the backend lacks the kernel */
 #undef X
 };
 

@@ -5,11 +5,11 @@
 #include <assert.h>
 #include <stdlib.h>
 
-/* The parts are adjacent and cover the region. */
+/* A used or free part of the region. The parts are adjacent and cover the region. */
 struct part {
     size_t offset, bytes;
     bool used;
-    struct part *before, *after;           /* neighbours by offset */
+    struct part *before, *after;           /* neighbours in the order of offsets */
     struct part *free_before, *free_after; /* list of free parts, unordered */
     struct part *next_in_bucket;           /* hash chain of used parts, by offset */
 };
@@ -76,7 +76,7 @@ static void join_after(struct part *part)
     free(after);
 }
 
-/* Leaves `bytes` in `part`; the rest becomes a free part behind it. */
+/* Shortens `part` to `bytes`. The rest becomes a free part after it. */
 static void split(struct region *region, struct part *part, size_t bytes)
 {
     struct part *rest = arena_grow(NULL, sizeof *rest);
@@ -114,7 +114,7 @@ void region_free(struct region *region)
     free(region);
 }
 
-/* The smallest part that fits; on a tie the lowest, which keeps the extent small. */
+/* Finds the smallest part that is large enough; on a tie the lowest, to keep the extent small. */
 static struct part *best_fit(struct region *region, size_t bytes)
 {
     struct part *best = NULL;

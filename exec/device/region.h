@@ -1,7 +1,7 @@
 /* exec/device/region.h - an allocator of offsets in one block of memory.
  *
- * Hands out offsets and never touches the memory itself, so that it serves memory of any device.
- * Best fit, neighbours joined when they are freed. Not thread safe. */
+ * It returns offsets and never touches the memory, so it works for the memory of any device. It
+ * uses best fit and joins free neighbours. Not thread safe. */
 #ifndef EXEC_DEVICE_REGION_H
 #define EXEC_DEVICE_REGION_H
 
@@ -15,9 +15,10 @@ struct region_sizes {
     size_t capacity_bytes;
     size_t used_bytes;       /* bytes allocated now, each part rounded up to the alignment */
     size_t high_water_bytes; /* maximum of used_bytes so far */
-    size_t extent_bytes;     /* end of the highest byte ever used: the rest is fragmentation */
-    uint64_t layout; /* a hash of the free parts: when it is equal, the same calls get the same
-                        offsets */
+    size_t extent_bytes; /* end of the highest byte ever used; extent_bytes - high_water_bytes is
+                            fragmentation */
+    uint64_t layout;     /* hash of the free parts; with equal hashes the same calls return the same
+                            offsets */
 };
 
 struct region;
@@ -25,7 +26,8 @@ struct region;
 struct region *region_new(size_t capacity_bytes);
 void region_free(struct region *region);
 
-/* False when no free part is large enough. Zero bytes take one aligned unit, so offsets differ. */
+/* Returns false when no free part is large enough. A request of zero bytes gets one aligned unit,
+ * so offsets differ. */
 bool region_take(struct region *region, size_t bytes, size_t *offset);
 /* `offset` is from region_take; returns the part's bytes, rounded up. */
 size_t region_give_back(struct region *region, size_t offset);

@@ -1,4 +1,4 @@
-/* Averages of weights: with neighbours, or with all. */
+/* Averages of weights, over neighbours or over all data ranks. */
 #include "exec/exchange/methods.h"
 
 /* Elements that all neighbours of a rank send it in a step. */
@@ -22,7 +22,8 @@ bool average_open(struct exchanger *e, struct err *err)
     return e->received || elements == 0;
 }
 
-/* Ranks that act as one train on the sum of their gradients. */
+/* Number of ranks whose gradients are summed. Ranks that act as one train on the sum of their
+ * gradients. */
 int average_num_summed(const struct exchanger *e)
 {
     bool sums = e->phases.count > 0 && e->phases.at[0].object == EXCHANGE_GRADIENTS;

@@ -17,7 +17,8 @@ bool exchanger_can_run(const struct exchange *exchange, const struct kernel_api 
     return true;
 }
 
-/* Without memory, top-k keeps nothing between steps; PowerSGD keeps its factors. */
+/* Name of the state kept between steps. With memory=off top-k keeps nothing, but PowerSGD keeps its
+ * factors. */
 const char *exchange_keeps(const struct exchange *exchange)
 {
     const struct exchange_runner *runner = exchange_runner_of(exchange);
@@ -62,7 +63,8 @@ static void copy_tensors(struct exchanger *e)
     e->elements = (size_t)exchange_elements(&e->load);
 }
 
-/* The parts of steps that do not average over all ranks; the others need none. */
+/* Number of equal parts into which steps divide their elements. Steps that average over all ranks
+ * need none. */
 static size_t parts_needed(const struct exchanger *e)
 {
     struct exchange_phases phases = exchange_phases(&e->exchange, &e->load, &e->on.ranks, 0);
@@ -87,7 +89,7 @@ struct exchanger *exchanger_new(const struct exchanger_setup *setup, struct err 
     return NULL;
 }
 
-/* Device memory is freed with the device. */
+/* Frees the host data. Device memory is freed with the device. */
 void exchanger_free(struct exchanger *e)
 {
     if (!e)

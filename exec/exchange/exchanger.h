@@ -1,9 +1,9 @@
 /* exec/exchange/exchanger.h - carries out the exchange between data ranks.
  *
- * It runs a method of sim/exchange with device memory, kernels and a communicator. The phases of a
- * step come from there, so the bytes sent are those that were costed. Methods that exchange
- * gradients give every rank the same sum; methods that exchange weights bring the ranks closer step
- * by step. All work runs in order on one stream; nothing here waits. */
+ * It runs a method of sim/exchange with device memory, kernels and a communicator. sim/exchange
+ * also defines the phases of a step, so the bytes sent equal those of the cost model. Methods that
+ * exchange gradients give every rank the same sum; methods that exchange weights bring the ranks
+ * closer step by step. All work runs in order on one stream; no function waits for it. */
 #ifndef EXEC_EXCHANGE_EXCHANGER_H
 #define EXEC_EXCHANGE_EXCHANGER_H
 
@@ -11,25 +11,26 @@
 #include "exec/device/kernels.h"
 #include "sim/exchange/exchange.h"
 
-/* The groups that phases run over: all data ranks; neighbours that act as one; the ranks with this
- * rank's index in the other such groups. NULL: one rank. Members are in the order of the data
- * ranks. */
+/* The groups that phases run over: all data ranks; the neighbours that act as one rank; and the
+ * ranks that have this rank's index in the other groups of neighbours. NULL: one rank. Members are
+ * in the order of the data ranks. */
 struct exchange_groups {
     const struct comm_api *api;
     struct group *all, *near, *far;
 };
 
-/* Makes the groups of this rank's data ranks, `ranks` of the world. All ranks of the world call it
- * together, with the same exchange and numbers. On failure nothing is left open. */
+/* Makes the groups of this rank's data ranks; `ranks` are their numbers in the world. All ranks of
+ * the world call it together, with the same exchange and numbers. On failure nothing is left
+ * open. */
 bool exchange_groups_new(const struct comm_api *api, struct comm *comm,
                          const struct exchange *exchange, const struct exchange_ranks *numbers,
                          const int *ranks, int index, struct exchange_groups *out, struct err *err);
 void exchange_groups_free(struct exchange_groups *groups);
-/* Bytes that this rank has sent in these groups; negative when the communicator does not count.
- * Call it between steps. */
+/* Bytes that this rank has sent in these groups; negative: the communicator does not count. Call it
+ * between steps. */
 double exchange_groups_sent_bytes(const struct exchange_groups *groups);
 
-/* Borrowed, but for the tensors, which are copied. */
+/* All pointers are borrowed, except that the tensors are copied. */
 struct exchanger_setup {
     const struct exchange *exchange;
     const struct exchange_groups *groups;
@@ -39,14 +40,15 @@ struct exchanger_setup {
     const struct device_api *device_api;
     struct device *device;
     const struct kernel_api *kernel_api;
-    struct kernels *kernels; /* opened for fp32, as gradients are kept */
+    struct kernels *kernels; /* opened for fp32, the type of gradients */
     struct stream *stream;   /* the stream of all issued work */
     struct draw draw; /* random draw for this exchange alone; its step follows the training step */
 };
 
 struct exchanger;
 
-/* Whether these kernels have all that the method needs. ERR_UNAVAILABLE, where = "exchange". */
+/* Whether these kernels include all kernels of the method; if not, ERR_UNAVAILABLE, where =
+ * "exchange". */
 bool exchanger_can_run(const struct exchange *exchange, const struct kernel_api *kernel_api,
                        struct err *err);
 
@@ -62,22 +64,24 @@ double exchanger_memory_bytes(const struct exchange *exchange, const struct exch
  * equal parts. */
 size_t exchanger_elements(const struct exchanger *exchanger);
 
-/* Call it first: the calls that follow belong to step `step`, from 0. */
+/* Begins step `step`, counted from 0. Later calls belong to it. */
 void exchanger_begin_step(struct exchanger *exchanger, int step);
-/* Number of ranks whose gradients are summed in this step: all, those that act as one, or 1. */
+/* Number of ranks whose gradients are summed in this step: all ranks, the ranks that act as one, or
+ * 1. */
 int exchanger_num_summed(const struct exchanger *exchanger);
-/* exchanger_begins_early: whether a step begins with work of earlier gradients, which can run
- * beside its passes. exchanger_begin: does it, before exchanger_sum. */
+/* exchanger_begins_early: whether a step begins with work on earlier gradients, which can overlap
+ * its passes. exchanger_begin: issues that work, before exchanger_sum. */
 bool exchanger_begins_early(const struct exchanger *exchanger);
 void exchanger_begin(struct exchanger *exchanger);
-/* Replaces the gradients by their sum over those ranks, or by that of an earlier step. */
+/* Replaces the gradients by their sum over exchanger_num_summed ranks, or by the sum of an earlier
+ * step. */
 void exchanger_sum(struct exchanger *exchanger, float *gradients);
 /* exchanger_averages: whether weights are exchanged in this step. exchanger_average: computes their
  * average; `out` must not overlap `weights`. */
 bool exchanger_averages(const struct exchanger *exchanger);
 void exchanger_average(struct exchanger *exchanger, const float *weights, float *out);
-/* After the step. exchanger_wants_loss: whether the period adapts to the step's mean loss over all
- * ranks. exchanger_end_step: takes that loss; ignored when not wanted. */
+/* Called after the step. exchanger_wants_loss: whether the period adapts to the step's mean loss
+ * over all ranks. exchanger_end_step: receives that loss; ignored if not wanted. */
 bool exchanger_wants_loss(const struct exchanger *exchanger);
 void exchanger_end_step(struct exchanger *exchanger, double loss);
 
@@ -90,18 +94,18 @@ double exchanger_planned_bytes(const struct exchanger *exchanger);
 /* Name of the state that each rank keeps beside weights and moments: "error memory"; NULL: none. */
 const char *exchange_keeps(const struct exchange *exchange);
 
-/* One array of that state, in device memory; owned by the exchanger. */
+/* One array of the state that exchange_keeps names, in device memory; owned by the exchanger. */
 struct kept {
     float *at;
     size_t count;
 };
 enum { MAX_KEPT = 3 };
-/* Call it between steps; returns the number of arrays. */
+/* Lists the kept arrays and returns their number. Call it between steps. */
 int exchanger_kept(const struct exchanger *exchanger, struct kept out[MAX_KEPT]);
 
 /* The position between two averages over all ranks. */
 struct exchange_period {
-    int since;         /* steps since the last one */
+    int since;         /* steps since the last average */
     int period;        /* steps from one average to the next; 0: none */
     double first_loss; /* the loss that periods adapt to; 0: not known yet */
 };

@@ -7,13 +7,13 @@
 
 #include "base/arena.h"
 
-/* Elements of an array: all of it, or a part while it is scattered. */
+/* A range of an array's elements: all of them, or one part while the array is scattered. */
 struct span {
     float *at;
     size_t count;
 };
 
-/* Part `part` of `parts` equal parts. */
+/* Returns part `part` of `parts` equal parts. */
 static inline struct span span_part(struct span span, int part, int parts)
 {
     size_t count = span.count / (size_t)parts;
@@ -29,38 +29,39 @@ struct exchanger {
     struct exchange_load load;
     struct arena arena;
     size_t elements, padded;
-    struct exchange_phases phases; /* of this step */
+    struct exchange_phases phases; /* phases of this step */
     int step;
     bool ends_period;
     int since; /* steps since the last average over all ranks, this one included */
-    double first_loss, planned_bytes; /* first_loss: 0 while not known */
+    double first_loss, planned_bytes; /* first_loss: 0 if not known */
     float *received;  /* buffer for data of another rank or of all neighbours; or NULL */
     float *memory;    /* compressed methods: values to send, then the error left over */
     float *own, *sum; /* EF21: the other ranks' estimate of this rank's gradient; sum of all ranks'
                          estimates */
-    float *pending, *late; /* async: gradients of the step before; sums that wait to be applied */
+    float *pending,
+        *late;         /* async: gradients of the previous step; sums that are not applied yet */
     double *distances; /* robust rules: squared distances between all ranks, then their weights */
-    char *messages;    /* messages of all ranks, one after the other */
-    size_t message_bytes;         /* of each */
+    char *messages;    /* messages of all ranks, in rank order */
+    size_t message_bytes;         /* bytes of each message */
     struct power_factors *powers; /* in the arena */
 };
 
 /* The functions that run all methods with the same exchanged object and compression: runners.c. */
 struct exchange_runner {
-    /* Takes the method's device memory; NULL: it needs none. */
+    /* Allocates the method's device memory; NULL: it needs none. */
     bool (*open)(struct exchanger *exchanger, struct err *err);
     void (*sum)(struct exchanger *exchanger, float *gradients);
-    bool combines; /* it needs kernels that combine arrays, or those of robust rules */
+    bool combines; /* whether it needs kernels that combine arrays or those of robust rules */
     /* The number of ranks whose gradients a step sums; NULL: all. */
     int (*num_summed)(const struct exchanger *exchanger);
-    /* What a step does beside its passes, before its gradients are there; or NULL. */
+    /* Runs the work that overlaps the passes, before the step's gradients exist; or NULL. */
     void (*begin)(struct exchanger *exchanger);
     void (*average)(struct exchanger *exchanger, const float *weights, float *out); /* or NULL */
-    /* As exchange_keeps and exchanger_kept: NULL and 0 arrays when nothing is kept. */
+    /* As exchange_keeps and exchanger_kept; NULL and no arrays if the method keeps nothing. */
     const char *keeps;
     int (*kept)(const struct exchanger *exchanger, struct kept *out);
-    bool keeps_memory_alone; /* so that nothing is kept with memory=off */
-    /* The memory that `open` takes, in elements. */
+    bool keeps_memory_alone; /* nothing is kept with memory=off */
+    /* The memory that `open` allocates, in elements. */
     double (*memory_elements)(const struct exchange *exchange, const struct exchange_load *load,
                               const struct exchange_ranks *ranks);
 };
@@ -68,12 +69,12 @@ const struct exchange_runner *exchange_runner_of(const struct exchange *exchange
 
 /* --- what methods are made of ----------------------------------------------------------------- */
 
-/* Device memory of `elements` floats, zeroed; NULL with err. */
+/* Allocates `elements` floats of zeroed device memory; NULL with err. */
 float *exchanger_take(struct exchanger *exchanger, size_t elements, struct err *err);
 /* Allocates the message buffers of all ranks, `bytes` each. */
 bool exchanger_take_messages(struct exchanger *exchanger, double bytes, struct err *err);
 void *exchanger_message(const struct exchanger *exchanger, int rank);
-void exchanger_gather_messages(struct exchanger *exchanger); /* all ranks get all */
+void exchanger_gather_messages(struct exchanger *exchanger); /* all ranks receive all messages */
 
 void exchanger_copy(struct exchanger *exchanger, float *to, const float *from, size_t elements);
 void exchanger_clear(struct exchanger *exchanger, float *at, size_t elements);
@@ -90,7 +91,7 @@ void issue_receive(struct exchanger *exchanger, struct group *group, int from, s
 /* Sends `from` to one member and receives as many elements from another. */
 void issue_pass(struct exchanger *exchanger, struct group *group, int to, const float *from,
                 int source, struct span received);
-/* Sends `from` to all of a member's receivers; what it hears goes into `received`, one after the
+/* Sends `from` to all of a member's receivers; received data are stored in `received` one after the
  * other. */
 void issue_to_peers(struct exchanger *exchanger, struct group *group,
                     const struct mixing_peers *peers, const float *from, size_t elements);
@@ -106,7 +107,7 @@ void servers_all_reduce(struct exchanger *exchanger, struct group *group, int nu
 void peers_average(struct exchanger *exchanger, struct group *group, const float *own,
                    struct span out);
 
-/* Runs one phase of a sum on `span`, which it narrows or widens. */
+/* Runs one phase of a sum on `span`, and narrows or widens the span. */
 void phase_run(struct exchanger *exchanger, const struct exchange_phase *phase, struct span *span);
 struct group *phase_group(const struct exchanger *exchanger, const struct exchange_phase *phase);
 /* Number of equal parts that the phase divides its elements into. */

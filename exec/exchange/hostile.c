@@ -13,7 +13,8 @@ const char *const falsity_words[NUM_FALSITIES + 1] = {
     [FALSITY_SILENCE] = "silence",
 };
 
-/* Ten times the gradient: strong enough that two of eight turn a mean around, 6 - 2 x 10 < 0. */
+/* Ten times the gradient: strong enough that two of eight ranks reverse the mean, 6 - 2 x 10 <
+ * 0. */
 static const double usual_strength = 10;
 
 static bool read_strength(const char *word, struct hostility *out, struct err *err)
@@ -58,12 +59,13 @@ bool hostility_read(const char *text, struct hostility *out, struct err *err)
     return read_falsity(words[1], out, err) && (count < 3 || read_strength(words[2], out, err));
 }
 
-/* Fisher and Yates: the first `count` of a permutation. Each rank draws the same one. */
+/* The hostile ranks are the first `count` of a random permutation (Fisher and Yates). Each rank
+ * draws the same permutation. */
 bool hostility_includes(const struct hostility *hostility, uint64_t seed, int num_ranks, int index)
 {
     enum { STREAM = 0x405711E };
     struct random rng = random_new(seed, STREAM);
-    int place = index; /* of the rank, while others are drawn */
+    int place = index; /* position of the rank while the permutation is drawn */
     for (int i = 0; i < hostility->count && i < num_ranks; i++) {
         int drawn = i + random_below(&rng, num_ranks - i);
         if (drawn == place)

@@ -1,7 +1,7 @@
-/* exec/exchange/hostile.h - data ranks that send something else in place of their gradients, to see
- * what an exchange makes of them.
+/* exec/exchange/hostile.h - data ranks that send false gradients, to test how an exchange deals
+ * with them.
  *
- * Text form: "2:flip", "2:noise:3": how many, what they send, and how strongly. */
+ * The text form is COUNT:KIND[:STRENGTH], for example "2:flip" or "2:noise:3". */
 #ifndef EXEC_EXCHANGE_HOSTILE_H
 #define EXEC_EXCHANGE_HOSTILE_H
 
@@ -9,19 +9,20 @@
 #include "exec/device/kernels.h"
 
 struct hostility {
-    int count; /* of the data ranks; 0: none */
+    int count; /* number of hostile data ranks; 0: none */
     enum falsity falsity;
     double strength; /* see enum falsity */
 };
 extern const char *const falsity_words[NUM_FALSITIES + 1]; /* "flip" ... */
 
-/* ERR_USAGE with an empty `where`. */
+/* On failure ERR_USAGE with an empty `where`. */
 bool hostility_read(const char *text, struct hostility *out, struct err *err);
 
-/* Whether data rank `index` of `num_ranks` is hostile. The seed determines which ones are. */
+/* Whether data rank `index` of `num_ranks` is hostile. The seed determines the hostile ranks. */
 bool hostility_includes(const struct hostility *hostility, uint64_t seed, int num_ranks, int index);
 
-/* Replaces `elements` gradients by what a hostile rank sends, on a stream. `draw` is for noise. */
+/* Replaces `elements` gradients by a hostile rank's values, on a stream. `draw` is the random draw
+ * of the noise. */
 void hostility_issue(const struct hostility *hostility, const struct kernel_api *api,
                      struct kernels *kernels, struct stream *stream, const struct draw *draw,
                      float *gradients, size_t elements);

@@ -1,5 +1,6 @@
-/* Sums of gradients that are applied some steps late: a step sums the gradients of the step before,
- * beside its own passes. Sums wait in a ring; the oldest is applied. All are zero at first. */
+/* Sums of gradients that are applied some steps late: a step sums the gradients of the previous
+ * step while its own passes run. Sums wait in a ring buffer, of which the oldest is applied. All
+ * sums are zero at first. */
 #include "exec/exchange/methods.h"
 
 static size_t staleness(const struct exchanger *e)
@@ -7,7 +8,7 @@ static size_t staleness(const struct exchanger *e)
     return (size_t)e->exchange.staleness;
 }
 
-/* The place of step `step`'s sum. */
+/* The buffer of the sum of step `step`. */
 static float *waiting(const struct exchanger *e, int step)
 {
     return e->late + (size_t)step % staleness(e) * e->padded;

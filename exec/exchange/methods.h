@@ -1,5 +1,5 @@
-/* exec/exchange/methods.h - what the method files provide to the tables in runners.c; nothing else
- * includes it. */
+/* exec/exchange/methods.h - functions of the method files for the tables in runners.c. No other
+ * file includes it. */
 #ifndef EXEC_EXCHANGE_METHODS_H
 #define EXEC_EXCHANGE_METHODS_H
 

@@ -1,7 +1,7 @@
 #include "exec/exchange/exchanger_part.h"
 
-/* Sends to and receives from all neighbours at once, so that none waits for its turn; values are
- * summed in the graph's order, not in the order of arrival. */
+/* Sends to and receives from all neighbours at once, so that no transfer waits for another. Values
+ * are summed in the graph's order, not in the order of arrival. */
 void peers_average(struct exchanger *e, struct group *group, const float *own, struct span out)
 {
     struct mixing_peers peers =

@@ -41,7 +41,7 @@ void issue_all_reduce(struct exchanger *e, struct group *group, struct span span
                                       .reduction = REDUCTION_SUM });
 }
 
-/* Leaves the sum of this member's part in that part's place. */
+/* Reduce-scatter in place: this member's part of the array then holds the sum. */
 static void reduce_scatter(struct exchanger *e, struct group *group, struct span *span)
 {
     struct span own = span_part(*span, group->index, group->size);
@@ -55,7 +55,7 @@ static void reduce_scatter(struct exchanger *e, struct group *group, struct span
     *span = own;
 }
 
-/* The reverse: widens the span from this member's part to the whole. */
+/* All-gather in place: widens the span from this member's part to the whole. */
 static void all_gather(struct exchanger *e, struct group *group, struct span *span)
 {
     float *all = span->at - (size_t)group->index * span->count;

@@ -1,7 +1,7 @@
-/* Vogels, Karimireddy and Jaggi 2019, algorithms 1 and 2. For each compressed matrix M, with the
- * right factor Q of the previous step: P = M Q is summed over ranks and orthonormalised, Q = M^T P
- * is summed, and P Q^T approximates the sum of the ranks' M. The three products are those of a
- * linear layer with weight Q^T. The error of each rank's own product is added to its next
+/* PowerSGD (Vogels, Karimireddy and Jaggi 2019, algorithms 1 and 2). For each compressed matrix M,
+ * with the right factor Q of the previous step: P = M Q is summed over ranks and orthonormalised, Q
+ * = M^T P is summed, and P Q^T approximates the sum of the ranks' M. The three products are those
+ * of a linear layer with weight Q^T. The error of each rank's own product is added to its next
  * gradient. */
 #include "sim/exchange/powersgd.h"
 
@@ -9,7 +9,7 @@
 
 /* A tensor's offsets in the gradients, in the left factors and in the right factors. */
 struct factored {
-    long rows, columns; /* rows 0: not compressed; columns are its elements then */
+    long rows, columns; /* rows 0: not compressed, and columns is the number of elements */
     size_t at, left, right;
 };
 
@@ -55,7 +55,7 @@ static void lay_out(struct exchanger *e)
         }
 }
 
-/* The first right factors: the same draw on all ranks. */
+/* Draws the initial right factors, the same on all ranks. */
 static bool draw_right(struct exchanger *e, struct err *err)
 {
     struct power_factors *powers = e->powers;

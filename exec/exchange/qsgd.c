@@ -7,14 +7,15 @@ static long num_norms(const struct exchanger *e)
     return ((long)e->elements + QSGD_BUCKET - 1) / QSGD_BUCKET;
 }
 
-/* Norms, then codes. */
+/* A rank's message: norms, then codes. */
 static struct quantise_args message_of(const struct exchanger *e, int rank)
 {
     float *norms = exchanger_message(e, rank);
     return (struct quantise_args){
         .quantiser = { e->exchange.bits, qsgd_levels(e->exchange.bits), QSGD_BUCKET },
         .draw = e->on.draw,
-        .first = (uint64_t)rank << 40, /* more than any rank has elements */
+        .first =
+            (uint64_t)rank << 40, /* an offset larger than the number of elements of any rank */
         .n = (long)e->elements,
         .norms = norms,
         .codes = (uint32_t *)(void *)(norms + num_norms(e)),

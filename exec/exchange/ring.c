@@ -20,7 +20,7 @@ static void scatter_sums(struct exchanger *e, struct group *group, struct span s
     }
 }
 
-/* Member i has the sum of part i + 1; the sums go around the ring once more. */
+/* Member i has the sum of part i + 1. The sums are passed around the ring once more. */
 static void gather_sums(struct exchanger *e, struct group *group, struct span span)
 {
     int n = group->size, i = group->index;

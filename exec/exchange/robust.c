@@ -14,7 +14,7 @@ static size_t num_distances(const struct exchange_ranks *ranks)
     return (size_t)ranks->count * (size_t)ranks->count;
 }
 
-/* Doubles, then as many weights as ranks. */
+/* The distances in fp64, and one weight per rank. */
 double robust_memory_elements(const struct exchange *exchange, const struct exchange_load *load,
                               const struct exchange_ranks *ranks)
 {
@@ -33,7 +33,7 @@ bool robust_open(struct exchanger *e, struct err *err)
     return e->distances != NULL;
 }
 
-/* Every rank's values of this rank's part, in the order of the ranks. */
+/* Receives every rank's values of this rank's part, in the order of the ranks. */
 static void receive_parts(struct exchanger *e, const float *gradients, size_t count)
 {
     issue_call(e, (struct comm_call){ .kind = COMM_ALL_TO_ALL,
@@ -44,8 +44,8 @@ static void receive_parts(struct exchanger *e, const float *gradients, size_t co
                                       .element = ELEMENT_FP32 });
 }
 
-/* Without the largest and the smallest: f of each for the trimmed mean, all but the middle for the
- * median. */
+/* Averages each element over the ranks without the largest and smallest values: f of each are
+ * dropped for the trimmed mean, all but the middle for the median. */
 static void combine_elements(struct exchanger *e, struct span part)
 {
     int n = e->on.ranks.count;
@@ -89,7 +89,7 @@ static void combine_gradients(struct exchanger *e, struct span part)
     e->on.kernel_api->robust_mix(e->on.kernels, e->on.stream, &mix);
 }
 
-/* The result counts as a sum: it is the number of ranks times what the rule gives. */
+/* The result replaces a sum, so it is the number of ranks times the rule's mean. */
 void robust_sum(struct exchanger *e, float *gradients)
 {
     struct group *all = e->on.groups->all;

@@ -1,6 +1,6 @@
 #include "exec/exchange/methods.h"
 
-/* Runners for uncompressed gradients, by the method's phases, and for weights. */
+/* Runners for sums of uncompressed gradients, and for averages of weights. */
 static const struct exchange_runner sums = {
     .open = sum_open,
     .sum = sum_by_phases,

@@ -1,8 +1,9 @@
 #include "exec/exchange/exchanger_part.h"
 
-/* Some members are also servers, each of an equal part (Li et al. 2014). In round r every member
- * sends to the member r places on, if that is a server; a server receives from the member r places
- * before it. So a server receives one message after another, as at its network port. */
+/* Parameter servers (Li et al. 2014): some members are also servers, each for an equal part. In
+ * round r every member sends to the member r places after it if that one is a server, and a server
+ * receives from the member r places before it. So a server receives one message after another, as
+ * at its network port. */
 enum { NO_SERVER = -1 };
 
 /* The server number of a member: server i is member i x size / num_servers. */
@@ -13,7 +14,7 @@ static int server_of(const struct group *group, int num_servers, int member)
 }
 
 struct round {
-    int to, from;      /* members */
+    int to, from;      /* indices of members */
     int to_part, part; /* the parts served by `to` and by this member */
 };
 
@@ -26,13 +27,13 @@ static struct round round_of(const struct group *group, int num_servers, int r)
                            .part = server_of(group, num_servers, i) };
 }
 
-/* The part of a server; empty for a member that is none. */
+/* The part of a server; empty for a member that is no server. */
 static struct span part_of(struct span span, int server, int num_servers)
 {
     return server == NO_SERVER ? (struct span){ 0 } : span_part(span, server, num_servers);
 }
 
-/* Sends, receives, or both, as the spans are not empty. */
+/* Sends and receives the spans that are not empty. */
 static void issue_both(struct exchanger *e, struct group *group, int to, struct span sent, int from,
                        struct span received)
 {
@@ -58,7 +59,7 @@ static void sum_on_servers(struct exchanger *e, struct group *group, int num_ser
     }
 }
 
-/* The reverse: a worker receives from the server that it sent to. */
+/* Sends the results back: a worker receives from the server that it sent to. */
 static void send_back(struct exchanger *e, struct group *group, int num_servers, struct span span)
 {
     for (int r = 1; r < group->size; r++) {

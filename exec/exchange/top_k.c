@@ -1,6 +1,6 @@
-/* Messages of the largest elements: in one round with error feedback (Stich, Cordonnier and Jaggi
- * 2018), in several rounds (Huang et al. 2022), or of changes (Richtarik, Sokolov and Fatkhullin
- * 2021). */
+/* Top-k methods, whose messages have only the largest elements: one round with error feedback
+ * (Stich, Cordonnier and Jaggi 2018), several rounds (Huang et al. 2022), or EF21, which sends
+ * changes (Richtarik, Sokolov and Fatkhullin 2021). */
 #include "exec/exchange/methods.h"
 #include "sim/exchange/topk.h"
 
@@ -9,7 +9,7 @@ static size_t kept(const struct exchanger *e)
     return (size_t)topk_count(&e->exchange, (double)e->elements);
 }
 
-/* Indices, then values. */
+/* A rank's message: indices, then values. */
 static struct top_k_args message_of(const struct exchanger *e, int rank)
 {
     uint32_t *indices = exchanger_message(e, rank);
@@ -93,7 +93,8 @@ double ef21_memory_elements(const struct exchange *exchange, const struct exchan
     return 2 * exchange_elements(load) + top_k_memory_elements(exchange, load, ranks);
 }
 
-/* g_i += C(gradient_i - g_i); all ranks update their sum of the g_i by these messages. */
+/* EF21 with compressor C: rank i sends C(gradient_i - g_i) and adds it to its estimate g_i. All
+ * ranks add these messages to their sum of the g_i. */
 void ef21_sum(struct exchanger *e, float *gradients)
 {
     exchanger_combine(e, 1, gradients, -1, e->own, e->memory, e->elements);

@@ -1,7 +1,7 @@
 #include "exec/exchange/exchanger_part.h"
 
 /* A binomial tree with member 0 at its root: at distance d = 1, 2, 4 ... members at odd multiples
- * of d send their sum to the even multiple before (Thakur, Rabenseifner and Gropp 2005). */
+ * of d send their sum to the preceding even multiple (Thakur, Rabenseifner and Gropp 2005). */
 static bool is_child(const struct group *group, int distance)
 {
     return group->index % (2 * distance) == distance;

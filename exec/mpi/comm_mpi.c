@@ -13,14 +13,14 @@
 #include <string.h>
 #include <time.h>
 
-/* Every call of MPI is made under one lock: MPI_THREAD_SERIALIZED is enough, and what threads wait
- * for, they test for in turn. */
+/* Every MPI call is made under one lock, so MPI_THREAD_SERIALIZED suffices. Waiting threads take
+ * turns to test their requests. */
 struct comm {
     const struct device_api *device;
     int rank;
     char where[24];
     MPI_Op sum_16_bits, max;
-    pthread_mutex_t mutex; /* of MPI */
+    pthread_mutex_t mutex; /* guards all MPI calls */
     struct failure failure;
 };
 
@@ -54,7 +54,8 @@ static MPI_Datatype type_of(enum element element)
         return MPI_DOUBLE;
     case ELEMENT_BF16:
         return MPI_UINT16_T;
-    case ELEMENT_FP16: /* MPI has neither: the types tell our own sums which of them it is */
+    case ELEMENT_FP16: /* MPI has neither type: these stand for them in the reduction functions
+                          below */
         return MPI_INT16_T;
     case ELEMENT_BYTES:
         break;
@@ -82,7 +83,7 @@ static void add_16_bits(void *from, void *into, int *count, MPI_Datatype *type)
     combine(from, into, count, type, REDUCTION_SUM);
 }
 
-/* MPI_MAX may lose a NaN. */
+/* Replaces MPI_MAX, which may lose a NaN. */
 static void take_larger(void *from, void *into, int *count, MPI_Datatype *type)
 {
     combine(from, into, count, type, REDUCTION_MAX);
@@ -98,7 +99,7 @@ static MPI_Op op_of(const struct comm *comm, const struct comm_call *call)
 
 /* --- calls ---------------------------------------------------------------------------------- */
 
-/* What was started; at most a message each way with every neighbour. */
+/* The started requests: at most one message each way per neighbour. */
 struct started {
     MPI_Request requests[2 * COMM_MOST_NEIGHBOURS];
     int count;
@@ -180,8 +181,9 @@ static struct started start(const struct comm_call *call)
     return started;
 }
 
-/* A thread that tests without a pause takes half of its core from the computation beside it; one
- * that yields, a hundredth. What has taken long may take a little longer. */
+/* Yields the core between tests. A thread that tests without a pause takes half of its core from
+ * the computation; one that yields takes a hundredth. After many tests it sleeps, as a long call
+ * may take a little longer. */
 static void let_others_run(int tests)
 {
     enum { SHORT_WAIT_TESTS = 1000 };
@@ -216,7 +218,7 @@ static void run_started(struct comm *comm, const struct comm_call *call)
         fail_comm(comm, comm_kind_names[call->kind], started.status);
 }
 
-/* MPI's own in-place form would put the result elsewhere. */
+/* MPI's own in-place form would store the result in another place. */
 static void reduce_scatter_in_place(struct comm *comm, const struct comm_call *call)
 {
     size_t bytes = call->count * element_bytes(call->element);
@@ -264,7 +266,7 @@ static double mpi_sent_bytes(const struct group *group)
 
 /* --- a life --------------------------------------------------------------------------------- */
 
-/* Once in a process. */
+/* Starts MPI, once per process. */
 static bool start_mpi(const struct place *place, int *rank, struct err *err)
 {
     int provided = MPI_THREAD_SINGLE, size = 0, is_started = 0;
@@ -301,7 +303,7 @@ static struct comm *mpi_open(const struct comm_options *options, struct err *err
     return comm;
 }
 
-/* After a failure MPI_Finalize would wait for ranks that are gone; the process ends without. */
+/* After a failure MPI_Finalize would wait for ranks that are gone; so it is not called. */
 static void mpi_close(struct comm *comm)
 {
     if (!comm)
@@ -338,7 +340,7 @@ static struct group *mpi_group_new(struct comm *comm, const int *ranks, int num_
     return &group->base;
 }
 
-/* Collective by the standard; Open MPI and MPICH wait for nobody here. */
+/* By the standard freeing is collective, but Open MPI and MPICH do not wait for other ranks. */
 static void mpi_group_free(struct group *base)
 {
     if (!base)

@@ -22,7 +22,7 @@ const struct backend *backend_find(const char *name, struct err *err)
     return NULL;
 }
 
-/* The plugin of each communicator that is not named like its plugin. */
+/* Plugins of communicators whose name differs from the plugin's. */
 static const struct {
     const char *comm, *plugin;
 } homes[] = { { "nccl", "cuda" }, { "staged", "cuda" } };

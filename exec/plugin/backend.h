@@ -6,8 +6,8 @@
 #include "exec/device/kernels.h"
 #include "exec/plugin/plugin.h"
 
-/* The backends that this version knows, available here or not; the first is the default. Each has a
- * stack of the same name (calibration/stacks). */
+/* The backends that this version supports, even if their plugin is missing here; the first is the
+ * default. Each has a stack of the same name (calibration/stacks). */
 extern const char *const backend_names[]; /* NULL-terminated */
 
 /* Finds "host" or a plugin that has a device and kernels. NULL with the error of plugin_load. */
@@ -16,8 +16,8 @@ const struct backend *backend_find(const char *name, struct err *err);
 /* "local", "tcp", "mpi", "nccl" or "staged". NULL with ERR_UNAVAILABLE. */
 const struct comm_api *comm_find(const char *name, struct err *err);
 
-/* The default communicator of ranks on `device`: on the host, that of the program or its launcher;
- * on GPUs NCCL, or `staged` when the plugin was built without NCCL. */
+/* The default communicator of ranks on `device`: on the host, the launcher's (place_comm); on GPUs
+ * NCCL, or `staged` when the plugin was built without NCCL. */
 const char *comm_usual(const struct device_api *device, const struct place *place);
 
 #endif

@@ -46,12 +46,12 @@ static const struct backend *backend_in(void *library)
     const uint64_t *tables = dlsym(library, TABLES_SYMBOL);
     void *symbol = dlsym(library, BACKEND_SYMBOL);
     backend_function *function;
-    memcpy(&function, &symbol, sizeof function); /* as in dlsym(3) */
+    memcpy(&function, &symbol, sizeof function); /* converts to a function pointer as in dlsym(3) */
     bool is_ours = tables && *tables == simsearch_tables && function;
     return is_ours ? function() : NULL;
 }
 
-/* Never closed: MPI and CUDA leave threads and handlers behind. */
+/* Libraries are never closed, because MPI and CUDA leave threads and handlers behind. */
 const struct backend *plugin_load(const char *name, struct err *err)
 {
     char path[PATH_MAX + 64];

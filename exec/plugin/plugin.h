@@ -1,7 +1,6 @@
-/* exec/plugin/plugin.h - parts of the program that need libraries which may be absent:
- * simsearch-NAME.so, searched only in $SIMSEARCH_PLUGINS when that is set, else beside the program,
- * then in
- * ../lib/simsearch. */
+/* exec/plugin/plugin.h - plugins: parts of the program that need libraries which may be absent. A
+ * plugin is a file simsearch-NAME.so. It is searched in $SIMSEARCH_PLUGINS if that is set, else
+ * beside the program, then in ../lib/simsearch. */
 #ifndef EXEC_PLUGIN_PLUGIN_H
 #define EXEC_PLUGIN_PLUGIN_H
 
@@ -29,8 +28,8 @@ extern __attribute__((visibility("default"))) const uint64_t simsearch_tables;
 __attribute__((visibility("default"))) backend_function simsearch_backend;
 
 /* Valid until the process ends. NULL with ERR_UNAVAILABLE (the program exits with 6) when the
- * plugin or something it needs is missing, or when it was built from other sources than this
- * program. where = its name. */
+ * plugin or a library of it is missing, or when it was built from other headers than this program.
+ * where = the plugin's name. */
 const struct backend *plugin_load(const char *name, struct err *err);
 
 #endif

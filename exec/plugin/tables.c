@@ -1,5 +1,5 @@
-/* What a plugin and the program must agree on: the Makefile computes a digest of all headers that
- * this file includes, directly or not, and passes it in. */
+/* A plugin and the program must be built from the same headers. The Makefile computes a digest of
+ * all headers that this file includes, directly or not, and defines it as a macro. */
 #include "exec/device/kernels.h"
 #include "exec/plugin/plugin.h"
 

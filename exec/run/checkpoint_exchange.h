@@ -2,10 +2,10 @@
  * model: differing copies of the weights, and the state of an exchange. checkpoint_save.c and
  * checkpoint_load.c alone include it.
  *
- * The same layout with the same exchange resumes from all of it, bit by bit. Another layout resumes
- * with the mean of the copies' weights and moments, as an average over all ranks at that step would
- * give. An exchange's state belongs to the gradients of one rank's elements, so another layout
- * refuses it. */
+ * With the same layout and exchange a run resumes from all of this state, bit by bit. Another
+ * layout resumes with the mean of the copies' weights and moments, as an average over all ranks at
+ * that step would give. An exchange's state belongs to the gradients of one rank's elements, so a
+ * run with another layout rejects it. */
 #ifndef EXEC_RUN_CHECKPOINT_EXCHANGE_H
 #define EXEC_RUN_CHECKPOINT_EXCHANGE_H
 
@@ -17,7 +17,8 @@ void checkpoint_tell_exchange(const struct rank *rank, struct checkpoint_header 
 
 /* Whether the run has the layout that saved the checkpoint. */
 bool checkpoint_is_of_layout(const struct rank *rank, const struct checkpoint_header *header);
-/* ERR_INPUT, where = "exchange", when the checkpoint holds exchange state of another layout. */
+/* Fails with ERR_INPUT, where = "exchange", when the checkpoint holds exchange state of another
+ * layout. */
 bool checkpoint_exchange_fits(const struct rank *rank, const struct checkpoint_header *header,
                               struct err *err);
 
@@ -26,11 +27,12 @@ bool checkpoint_exchange_fits(const struct rank *rank, const struct checkpoint_h
 bool checkpoint_is_of_replica(const struct rank *rank, const struct checkpoint_header *header,
                               int file_rank);
 
-/* The slices of this rank's exchange state, numbered from 0; `from` is the address of a slice's
- * floats in device memory. False past the last. */
+/* Describes slice `number`, from 0, of this rank's exchange state. `from` is the address of its
+ * floats in device memory. Returns false past the last slice. */
 bool checkpoint_kept_slice(const struct rank *rank, uint32_t number, struct checkpoint_slice *out,
                            float **from);
-/* Loads all these slices from this rank's own file; `floats` has room for one slice. */
+/* Loads all slices of the exchange state from this rank's file; `floats` has space for one
+ * slice. */
 bool checkpoint_load_kept(struct rank *rank, const struct checkpoint_file *file, float *floats,
                           struct err *err);
 

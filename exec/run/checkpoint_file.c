@@ -162,8 +162,8 @@ static bool read_table(struct checkpoint_file *file, struct err *err)
     return check_size(file, end, err);
 }
 
-/* A file that is not in its folder is missing. A missing folder means that another run removed it,
- * or that a network file system shows an older state. */
+/* Reports a missing file. If its folder is missing too, another run removed it, or a network file
+ * system shows an older state. */
 static bool fail_to_open(const char *path, struct err *err)
 {
     char folder[sizeof((struct checkpoint_file *)0)->path];
@@ -189,7 +189,7 @@ static bool read_size(struct checkpoint_file *file, struct err *err)
 
 bool checkpoint_file_open(const char *path, struct checkpoint_file *file, struct err *err)
 {
-    /* O_NONBLOCK: do not hang on a named pipe of this name. */
+    /* O_NONBLOCK: a named pipe of this name must not block. */
     *file = (struct checkpoint_file){ .fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK) };
     if (file->fd < 0)
         return fail_to_open(path, err);

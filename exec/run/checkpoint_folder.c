@@ -23,7 +23,7 @@ void checkpoint_rank_path(const char *checkpoint, int rank, char *path)
     snprintf(path, CHECKPOINT_PATH, "%s/rank-%05d", checkpoint, rank);
 }
 
-/* The step of "step-000000012" with this ending; -1: another name. */
+/* The step of "step-000000012" with this ending; -1: the name has another form. */
 static long step_of(const char *name, const char *ending)
 {
     if (strncmp(name, "step-", 5) != 0 || name[5] < '0' || name[5] > '9')
@@ -45,7 +45,7 @@ long checkpoint_before(const char *folder, long limit, struct err *err)
     DIR *listing = file_open_folder(folder);
     if (!listing)
         return errno == ENOENT || errno == ENOTDIR ? -1 : fail_to_list(folder, err);
-    errno = 0; /* readdir sets it on an error, not at the end */
+    errno = 0; /* readdir sets it on an error, but not at the end */
     for (struct dirent *entry = readdir(listing); entry; entry = readdir(listing)) {
         long step = step_of(entry->d_name, "");
         if (step < limit && step > newest)
@@ -57,7 +57,7 @@ long checkpoint_before(const char *folder, long limit, struct err *err)
     return newest;
 }
 
-/* Removes a checkpoint's folder, which holds only files; a missing one is fine. */
+/* Removes a checkpoint's folder, which holds only files; a missing folder is no error. */
 static void remove_checkpoint(const char *path)
 {
     DIR *listing = file_open_folder(path);
@@ -69,7 +69,8 @@ static void remove_checkpoint(const char *path)
     rmdir(path);
 }
 
-/* Removes one entry per listing, as removing changes the listing. */
+/* Removes one unfinished checkpoint; the caller lists the folder again, as removing changes the
+ * listing. */
 static bool remove_one_left_over(const char *folder)
 {
     char path[CHECKPOINT_PATH] = "";
@@ -115,7 +116,8 @@ bool checkpoint_begin(const char *folder, long step, struct err *err)
            err_set(err, ERR_SYSTEM, path, "cannot be made: %s", strerror(errno));
 }
 
-/* Makes names survive a power cut; errors are ignored, as some file systems do not support it. */
+/* Writes the folder's entries to disk, so that they survive a power cut. Errors are ignored, as
+ * some file systems do not support it. */
 static void sync_folder(const char *path)
 {
     int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);

@@ -11,18 +11,18 @@ enum { CHECKPOINT_PATH = 512 };
 void checkpoint_path(const char *folder, long step, const char *ending, char *path);
 void checkpoint_rank_path(const char *checkpoint, int rank, char *path);
 
-/* Makes `folder` when it is missing. ERR_SYSTEM when it cannot be written to, ERR_INPUT when its
+/* Creates `folder` when it is missing. ERR_SYSTEM when it cannot be written to, ERR_INPUT when its
  * name is too long for the files in it. Call it before training. */
 bool checkpoint_folder_open(const char *folder, struct err *err);
 
-/* The newest step below `limit` with a folder of its final name; -1: none, or ERR_SYSTEM when
+/* The newest step below `limit` whose folder has its final name; -1: none, or ERR_SYSTEM when
  * `folder` cannot be listed. A missing folder holds none. */
 long checkpoint_before(const char *folder, long limit, struct err *err);
 
 /* Opens `folder`, removes the remains of killed runs, and makes an empty folder for `step` under
  * its temporary name. */
 bool checkpoint_begin(const char *folder, long step, struct err *err);
-/* Renames it to its final name, replacing any folder of that name. */
+/* Renames the temporary folder of `step` to its final name, replacing any folder of that name. */
 bool checkpoint_commit(const char *folder, long step, struct err *err);
 /* Removes checkpoints up to `step` except the newest `kept`. */
 void checkpoint_prune(const char *folder, long step, int kept);

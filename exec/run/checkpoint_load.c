@@ -86,7 +86,7 @@ static bool check_file(struct rank *rank, const char *folder, const struct check
     return ok;
 }
 
-/* Checks this rank's share of the checkpoint's files; ranks divide them. */
+/* Checks this rank's part of the checkpoint's files, which are divided over the ranks. */
 static bool check_share(struct rank *rank, const char *folder, long step,
                         struct checkpoint_header *header, struct err *err)
 {
@@ -104,7 +104,7 @@ static bool check_share(struct rank *rank, const char *folder, long step,
     return ok;
 }
 
-/* A rank's verdict on its share; the worst verdict of any rank holds for all. An unreadable
+/* A rank's verdict on its files. The worst verdict of any rank holds for all ranks. An unreadable
  * checkpoint may be intact, so it is neither skipped nor renamed. */
 enum condition { IS_WHOLE, IS_DAMAGED, IS_UNREADABLE };
 
@@ -164,13 +164,13 @@ static bool find_whole(struct rank *rank, const char *folder, struct checkpoint_
 
 /* --- loading ------------------------------------------------------------------------------ */
 
-/* The new contents of a store: values of all elements (ZeRO-3: of those that it updates), and
- * moments of those that it updates. */
+/* The new contents of a store: values of all elements (with ZeRO-3 only of those that the rank
+ * updates), and moments of the elements that the rank updates. */
 struct staged {
     const struct store *store;
     float *values, *moments[2];
-    struct range held; /* of the values */
-    int copies;        /* number of model copies read, whose mean it gets */
+    struct range held; /* elements whose values are staged */
+    int copies;        /* number of model copies read, of which the mean is taken */
     size_t missing;    /* floats not yet found in any slice */
 };
 
@@ -255,7 +255,7 @@ static void put_slice(const struct rank *rank, struct staged *staged,
     }
 }
 
-/* Whether the slice may overlap the weight; avoids reading other ranks' data. */
+/* Whether the slice may overlap the weight; avoids reading slices that this rank does not need. */
 static bool may_meet(const struct stored_weight *stored, const struct checkpoint_slice *slice)
 {
     size_t last = (slice->from + slice->count - 1) / slice->columns;
@@ -269,8 +269,8 @@ static bool may_meet(const struct stored_weight *stored, const struct checkpoint
 
 struct loader {
     struct rank *rank;
-    bool is_same_layout;   /* the run has the layout that saved */
-    struct staged *staged; /* by store */
+    bool is_same_layout;   /* the run has the same layout as the saved one */
+    struct staged *staged; /* [store] */
     float *floats;
 };
 

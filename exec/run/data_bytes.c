@@ -1,6 +1,6 @@
 #include "exec/run/data_bytes.h"
 
-/* One call of all data ranks; `bytes` as in struct exchange_phase. */
+/* Bytes that one call of all data ranks sends; `bytes` as in struct exchange_phase. */
 static double call_bytes(const struct group *data, enum exchange_phase_kind kind, double bytes)
 {
     struct exchange_phase phase = { kind, EXCHANGE_GRADIENTS, data->size, 1, 0, bytes };

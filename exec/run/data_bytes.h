@@ -5,8 +5,9 @@
 
 #include "exec/run/rank_state.h"
 
-/* Bytes that all members of this rank's data group together should send, by its instruction list
- * and passes: sim/exchange's count for each call, with arrays padded to whole shards. */
+/* Bytes that all members of this rank's data group together should send in a step: the sum of
+ * sim/exchange's count over the calls of the instruction list and passes, with arrays padded to
+ * whole shards. */
 double data_step_bytes(const struct rank *rank);
 
 #endif

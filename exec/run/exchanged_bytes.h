@@ -5,7 +5,8 @@
 struct rank;
 
 /* Bytes of all steps so far: sent by this rank to its data peers (negative: the communicator does
- * not count), and planned for the whole data group, which only one of its ranks reports. */
+ * not count), and the planned bytes of the whole data group, which only one of its ranks
+ * reports. */
 struct exchanged_bytes {
     double sent, planned;
 };

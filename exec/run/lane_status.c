@@ -48,21 +48,21 @@ void lane_status_describe(void *context, int lane, const void *at, struct text *
 
 /* --- on streams --------------------------------------------------------------------------- */
 
-/* Number of arrivals per step: two per instruction. */
+/* Number of arrivals per step. An arrival is the beginning or end of an instruction. */
 static uint32_t arrivals_of_step(const struct rank *rank)
 {
     return 2 * (uint32_t)rank->list->count;
 }
 
-/* The arrival number at the beginning of instruction i, from 1; its end has the next number.
- * Numbers continue from step to step, so that a reader sees that a step has passed. */
+/* The arrival number of the beginning of instruction i, from 1. Its end has the next number.
+ * Numbers increase from step to step, so a reader sees that a step has passed. */
 static uint32_t arrival_at(const struct rank *rank, int i)
 {
     uint32_t in_step = arrivals_of_step(rank), most_steps = UINT32_MAX / in_step;
     return (uint32_t)(rank->steps_begun % most_steps) * in_step + 2 * (uint32_t)i + 1;
 }
 
-/* The instruction that begins at this arrival; NULL at an end. */
+/* The name of the instruction that begins at this arrival; NULL if the arrival is an end. */
 static const char *name_at(const struct rank *rank, uint32_t arrival)
 {
     uint32_t in_step = (arrival - 1) % arrivals_of_step(rank);

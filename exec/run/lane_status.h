@@ -1,9 +1,9 @@
-/* exec/run/lane_status.h - what each lane of a rank is doing, in words, for its watchdog.
+/* exec/run/lane_status.h - reports to a rank's watchdog which instruction each lane is executing.
  *
- * Each lane of the rank's list is a lane of the watchdog; it is in an instruction from the moment
- * its stream reaches it. The pointer given to watchdog_enter is a text. Streams write their
- * position to memory that the watchdog reads, so that none stops for it. One further lane is that
- * of the issuing thread. */
+ * Each lane of the rank's instruction list is a lane of the watchdog. A lane enters an instruction
+ * when its stream reaches it. Streams write their position to memory that the watchdog reads, so no
+ * stream waits. The issuing thread is one further lane. The pointer given to watchdog_enter is a
+ * text. */
 #ifndef EXEC_RUN_LANE_STATUS_H
 #define EXEC_RUN_LANE_STATUS_H
 
@@ -15,11 +15,11 @@ struct stream;
 
 enum { LANE_OF_ISSUER = NUM_ALL_LANES, NUM_WATCHED_LANES };
 
-/* Names the instructions of the rank's list ("RECV_ACT c1 mb7 from 1"), whose groups must exist,
- * and makes the watchdog read the streams' positions. False with err. Like all functions below, it
- * does nothing without a watchdog. */
+/* Names the instructions of the rank's list ("RECV_ACT c1 mb7 from 1"), and makes the watchdog read
+ * the streams' positions. The rank's groups must exist. Returns false with err. Like all functions
+ * below, it does nothing without a watchdog. */
 bool lane_status_open(struct rank *rank, struct err *err);
-void lane_status_close(struct rank *rank); /* after its streams are freed */
+void lane_status_close(struct rank *rank); /* call after the rank's streams are freed */
 
 /* Call these around the issue of the list's instruction i on its stream. */
 void lane_status_begin(struct rank *rank, struct stream *stream, int i);

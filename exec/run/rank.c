@@ -38,7 +38,7 @@ static const char *const lane_names[NUM_ALL_LANES] = {
     "data",    "turned_send_down", "turned_recv_down", "turned_send_up", "turned_recv_up"
 };
 
-/* Lanes of the plan: the others come last. */
+/* Number of lanes of the plan, which come first. */
 static int num_lanes(const struct rank *rank)
 {
     return rank->setup.plan->placement ? NUM_ALL_LANES : NUM_LANES;
@@ -53,7 +53,7 @@ static bool open_streams(struct rank *rank, struct err *err)
     for (int lane = 0; lane < num_lanes(rank) && ok; lane++)
         ok = (rank->streams[lane] = api->stream_new(device, lane_names[lane], err)) != NULL;
     m->compute = rank->streams[LANE_COMPUTE];
-    m->tensor_stream = m->compute; /* a separate stream would gain nothing */
+    m->tensor_stream = m->compute; /* a separate stream would not help */
     if (ok && rank->setup.overlaps_tensor)
         ok = (m->tensor_stream = api->stream_new(device, "tensor", err)) != NULL;
     ok = ok && (m->computed = api->event_new(device, err));

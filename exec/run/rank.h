@@ -1,7 +1,7 @@
 /* exec/run/rank.h - one rank of a run: its state, and how it runs a step.
  *
- * The instruction list of its stage is the program (sim/schedule/instr.h): every instruction is
- * issued on its lane's stream, after what it waits for. */
+ * A rank executes the instruction list of its stage (sim/schedule/instr.h): every instruction is
+ * issued on its lane's stream, after the instructions that it waits for. */
 #ifndef EXEC_RUN_RANK_H
 #define EXEC_RUN_RANK_H
 
@@ -18,36 +18,38 @@
 
 struct rank;
 
-/* All ranks call it together: groups are made, weights drawn. NULL with err. */
+/* Makes the rank's groups and draws its weights. All ranks call it together. Returns NULL with err
+ * on failure. */
 struct rank *rank_new(const struct run_setup *setup, const struct rank_device *device,
                       struct err *err);
 void rank_free(struct rank *rank);
 
 struct step_result {
     double loss; /* sum over the tokens whose loss this rank counts; see rank_mean_losses */
-    /* before clipping; of this rank's copy of the model, when copies differ */
+    /* norm before clipping, of this rank's copy of the model if copies differ */
     double gradient_norm;
     double step_s;
     double loss_scale; /* the step's loss scale; 1 without one */
     double rate;       /* learning rate of the update */
     bool is_skipped;   /* gradients were not finite, so nothing was updated; equal on all ranks that
                           sum their gradients */
-    enum divergence_kind divergence; /* found by this rank */
+    enum divergence_kind divergence; /* divergence found by this rank */
 };
 
-/* One training step, `step` from 1; `times`, of this machine's clock, has room for the stage's
- * list, or is NULL. False with err when a rank failed. ERR_DIVERGED, with `out` filled in, when
- * this rank's loss is not finite, when gradients overflow at the smallest loss scale of a run in
- * fp16, or are not finite in another one; the weights are as before that step then. A rank waits
- * for others only as its list says: when replicas differ, some may be steps ahead of others. */
+/* Runs one training step; `step` counts from 1. `times` gets the instructions' times by this
+ * machine's clock, or is NULL. Returns false with err when a rank failed. The error is
+ * ERR_DIVERGED, with `out` filled in and unchanged weights, when this rank's loss is not finite,
+ * when gradients overflow at the smallest loss scale (fp16), or when they are not finite (other
+ * types). A rank waits for other ranks only as its list demands, so differing replicas may be steps
+ * apart. */
 bool rank_step(struct rank *rank, long step, struct interval *times, struct step_result *out,
                struct err *err);
 
-/* Whether a step's mean loss is a spike by setup.spike; if not, it is added to the statistics
- * (exec/spike.h). Fills in kind, loss, mean and deviation. */
+/* Whether a step's mean loss is a spike by the limit setup.spike. If not, the loss is added to the
+ * statistics (exec/spike.h). Fills in kind, loss, mean and deviation. */
 bool rank_sees_spike(struct rank *rank, double loss, struct divergence *out);
 
-/* How passes ran in all steps so far; zeros without graphs. */
+/* Counts of passes in all steps so far; zeros without graphs. */
 struct pass_counts rank_pass_counts(const struct rank *rank);
 
 /* The instruction list that this rank runs. */

@@ -4,10 +4,10 @@
 #include "exec/run/exchanged_bytes.h"
 #include "exec/run/rank_reduce.h"
 
-/* A chunk's weights or gradients in one array, as methods take them. */
+/* A chunk's weights or gradients in one array, as exchange methods need them. */
 struct chunk_exchange {
     struct exchanger *exchanger;
-    float *flat, *averaged; /* averaged: NULL when gradients are exchanged */
+    float *flat, *averaged; /* averaged: NULL for methods that exchange gradients */
 };
 
 static const struct exchange *exchange_of(const struct rank *rank)
@@ -48,7 +48,8 @@ static struct exchange_tensor *tensors_of(struct rank *rank, const struct chunk 
     return tensors;
 }
 
-/* A chunk's draws use the key of its first weight; forward ops have smaller op numbers. */
+/* The random draw of a chunk's exchange. It uses the key of the chunk's first weight with an op
+ * number above all forward ops. */
 static struct draw draw_of(const struct rank *rank, const struct chunk *chunk)
 {
     enum { EXCHANGE_OPS = 0x8000 };
@@ -146,9 +147,9 @@ static void copy(struct rank *rank, struct stream *stream, float *to, const floa
     rank->on.api->copy(stream, to, from, sizeof *to * elements);
 }
 
-/* Whether tensor ranks compress shared weights differently. Each compresses all its elements
- * together, so weights that all tensor ranks hold come out different, and they take the mean; its
- * error is the mean of what they remember. */
+/* Whether tensor ranks compress shared weights differently. Each rank compresses all its elements
+ * together, so weights that all tensor ranks hold get different results. The ranks then take the
+ * mean, whose error is the mean of their error memories. */
 static bool is_compressed_apart(const struct rank *rank)
 {
     return rank->machine.tensor && exchange_method_of(exchange_of(rank))->compressor;
@@ -174,7 +175,8 @@ static void average_over_tensor(struct rank *rank, const struct stored_weight *s
         &(struct combine_args){ (long)count, share, gradients, 0, gradients, gradients });
 }
 
-/* On the stream of the tensor ranks' collectives, between the data lane's work. */
+/* Averages such weights over tensor ranks, on the stream of their collectives, between the data
+ * lane's work. */
 static void make_alike(struct rank *rank, const struct chunk *chunk)
 {
     struct machine *m = &rank->machine;
@@ -207,7 +209,7 @@ void rank_exchange_gradients(struct rank *rank, const struct chunk *chunk)
         make_alike(rank, chunk);
 }
 
-/* The fp32 weights: masters when values are stored in 16 bits. */
+/* The fp32 weights of a store: the masters if values are stored in 16 bits. */
 static float *weights_of_store(const struct store *store)
 {
     return store->master ? store->master : store->values;

@@ -9,8 +9,8 @@ struct group *rank_world(struct rank *rank)
     return rank_group(rank, GROUP_WORLD);
 }
 
-/* A kilobyte of numbers: few enough that every communicator adds them in rank order, so that a sum
- * does not depend on how many are reduced together (exec/comm/comm.h). */
+/* Numbers reduced in one call, one kilobyte: every communicator sums so few in rank order
+ * (exec/comm/comm.h), so a sum does not depend on the number of values reduced together. */
 enum { TOLD_AT_ONCE = 128 };
 
 static bool reduce(struct rank *rank, double *values, size_t count, enum reduction reduction,
@@ -78,7 +78,8 @@ bool rank_agrees(struct rank *rank, bool ok, struct err *err)
 
 /* --- unequal work --------------------------------------------------------------------------- */
 
-/* Rare enough to cost nothing, frequent enough for the shortest watchdog limit. */
+/* Period of the signals between ranks: rare enough to cost nothing, frequent enough for the
+ * shortest watchdog limit. */
 static const double telling_period_s = 0.1;
 
 bool rank_is_due(const struct rank *rank)
@@ -86,7 +87,7 @@ bool rank_is_due(const struct rank *rank)
     return clock_now_s() > rank->told_s + telling_period_s;
 }
 
-/* One round over all ranks, in which each says whether it is still working. */
+/* One round over all ranks, in which each reports whether it is still working. */
 static bool tell_round(struct rank *rank, double *is_busy, const char *what, struct err *err)
 {
     lane_status_wait(rank->on.watchdog, what);

@@ -1,4 +1,4 @@
-/* exec/run/rank_reduce.h - what all ranks do together between steps. */
+/* exec/run/rank_reduce.h - operations of all ranks together between steps. */
 #ifndef EXEC_RUN_RANK_REDUCE_H
 #define EXEC_RUN_RANK_REDUCE_H
 
@@ -10,10 +10,11 @@ struct rank;
 /* The group of all ranks, for calls between steps; NULL: one rank. */
 struct group *rank_world(struct rank *rank);
 
-/* Between steps, all ranks together. rank_mean_losses: turns the ranks' losses into means over the
- * tokens of the global batch. rank_most: the largest of each value over all ranks. The third:
- * whether all ranks say yes. When a rank says no, its `err` keeps its own cause; on the others it
- * is ERR_SYSTEM. All return false when another rank cannot be reached. */
+/* All ranks call these together, between steps. rank_mean_losses: turns the ranks' losses into
+ * means over the tokens of the global batch. rank_most: the largest of each value over all ranks.
+ * The third function returns whether it is true on all ranks. On a rank where it is false `err`
+ * keeps its own cause; on the other ranks it is ERR_SYSTEM. All return false when another rank
+ * cannot be reached. */
 bool rank_mean_losses(struct rank *rank, double *losses, int count, struct err *err);
 bool rank_most(struct rank *rank, double *values, int count, struct err *err);
 bool rank_agrees(struct rank *rank, bool ok, struct err *err);
@@ -24,7 +25,7 @@ bool rank_agrees(struct rank *rank, bool ok, struct err *err);
  * the watchdogs. `what` is as in lane_status_wait. */
 bool rank_goes_on(struct rank *rank, const char *what, struct err *err);
 bool rank_is_done(struct rank *rank, const char *what, struct err *err);
-/* Whether rank_goes_on would signal the others; if not, it returns at once. */
+/* Whether the next rank_goes_on will signal the other ranks rather than return at once. */
 bool rank_is_due(const struct rank *rank);
 
 #endif

@@ -1,4 +1,4 @@
-/* exec/run/rank_state.h - the state of a rank, for the sources of this folder that run it. */
+/* exec/run/rank_state.h - the state of a rank, shared by the sources of this folder. */
 #ifndef EXEC_RUN_RANK_STATE_H
 #define EXEC_RUN_RANK_STATE_H
 
@@ -12,21 +12,21 @@
 
 #include <stdatomic.h>
 
-/* Memory that a stream other than compute may read until an instruction is done. */
+/* Memory that another stream than compute may read until an instruction is done. */
 struct borrowed_buffer {
     void *at;
     struct event *until;
-    int passes; /* passes that compute has issued since */
+    int passes; /* passes that compute has issued since then */
 };
 
 /* The values passed between the chunks of a microbatch: device memory, NULL while there is none. */
 struct messages {
-    void *input, *output; /* of the forward */
+    void *input, *output; /* input and output of the forward */
     void *output_gradient, *input_gradient;
 };
 
 struct step_readback {
-    double loss, squares[2]; /* copies of the device's values */
+    double loss, squares[2]; /* values copied from the device at the end of a step */
 };
 
 struct rank {
@@ -39,13 +39,14 @@ struct rank {
     int stage;
     const struct instrs *list;
     struct stream *streams[NUM_ALL_LANES]; /* NULL: the plan has no such lane */
-    struct event **done;                   /* by instruction */
+    struct event **done;                   /* [instruction] */
     const char **names;                    /* names of instructions, for the watchdog */
-    /* pinned: per lane, the number of the place it has reached; NULL: no watchdog */
+    /* pinned: [lane] number of the arrival that it has reached (lane_status.h); NULL: no
+     * watchdog */
     _Atomic uint32_t *arrivals;
     uint32_t arrivals_seen[NUM_ALL_LANES];
     struct data_lane data;
-    struct chunk *chunks;       /* vpp */
+    struct chunk *chunks;       /* [vpp] */
     struct pass_graphs *graphs; /* NULL: passes are issued op by op */
     int num_microbatches;
     struct store *stores;
@@ -53,35 +54,36 @@ struct rank {
     struct store **all_stores;
     struct feed feed;
     struct chunk_record *records; /* [rank_round x microbatches + microbatch] */
-    struct messages *messages;    /* likewise */
+    struct messages *messages;    /* [rank_round x microbatches + microbatch] */
     struct exchange_groups exchange_groups;
-    struct chunk_exchange *exchanges; /* vpp; NULL where data ranks all-reduce */
-    struct kernels *exchange_kernels; /* for fp32, whatever the storage type */
+    struct chunk_exchange *exchanges; /* [vpp]; NULL if data ranks use all-reduce */
+    struct kernels *exchange_kernels; /* kernels for fp32, whatever the storage type */
     struct event *exchanged;
     struct borrowed_buffer *lent;
     int num_lent;
-    double *loss, *squares; /* on the device; squares: of all ranks, then of this rank */
+    double *loss,
+        *squares; /* in device memory; squares: sum over all ranks, then that of this rank */
     float *scale;
-    float loss_gradient_scale;    /* this step's value for the machine's */
+    float loss_gradient_scale;    /* this step's value, copied to the machine */
     struct step_readback *told;   /* pinned: values read back at the end of a step */
-    struct loss_scale loss_scale; /* of a run in fp16 */
+    struct loss_scale loss_scale; /* for runs in fp16 */
     long skipped;                 /* number of steps whose gradients overflowed */
-    float peak_rate;              /* setup.update.rate is that of the step */
+    float peak_rate;              /* setup.update.rate is the rate of the current step */
     struct spike_watch spikes;
-    long steps_begun; /* by this process */
-    double told_s;    /* when it last told the others that it is still working */
+    long steps_begun; /* steps begun by this process */
+    double told_s;    /* time of its last signal to the other ranks that it is still working */
 };
 
 /* The link that a message takes. */
 enum group_kind rank_link(const struct instr *instr);
 
-/* The round, among this rank's chunks, of a chunk of the model. */
+/* The index among this rank's chunks of a chunk of the model. */
 static inline int rank_round(const struct rank *rank, int chunk)
 {
     return placement_round(plan_placement(rank->setup.plan), chunk);
 }
 
-/* The group, or NULL when this rank is alone in it. */
+/* The rank's group of this kind, or NULL if the rank is alone in it. */
 struct group *rank_group(const struct rank *rank, enum group_kind kind);
 
 #endif

@@ -5,7 +5,8 @@
 
 #include <math.h>
 
-/* What equal pieces share: embedding, head, or layers of one kind. */
+/* Data shared by equal pieces. A piece is the embedding, the head or a layer; layers of one kind
+ * are equal. */
 struct piece_shape {
     struct layer_dims dims;
     int model_heads;
@@ -21,7 +22,7 @@ struct placer {
     struct piece_shape shapes[NUM_PIECES];
 };
 
-/* One piece of a chunk. */
+/* The position of a piece in a chunk. */
 struct piece_place {
     int kind, layer; /* as in struct piece */
     enum keeping keeping;
@@ -64,8 +65,8 @@ static bool is_copy_of_tied(const struct rank *rank, int kind)
     return kind == PIECE_HEAD && rank->setup.model->tied;
 }
 
-/* Matrices that write to the residual stream start with a smaller deviation, by their number
- * (GPT-2). */
+/* The standard deviation of initial values. As in GPT-2 it is smaller for matrices that write to
+ * the residual stream, by the number of these matrices. */
 static double deviation_of(const struct rank *rank, const struct op_weight *weight)
 {
     static const double usual = 0.02; /* Megatron-LM's init-method-std */
@@ -74,7 +75,8 @@ static double deviation_of(const struct rank *rank, const struct op_weight *weig
     return weight->feeds_stream ? usual / sqrt(2.0 * rank->setup.model->layers) : usual;
 }
 
-/* A tied head's rows use the embedding's draw and are counted there. */
+/* A weight as the store keeps it. A tied head's rows use the embedding's random draw and are
+ * counted there. */
 static struct stored_weight stored_weight(const struct rank *rank, const struct weight *weight,
                                           int kind, int layer, int number)
 {
@@ -93,7 +95,7 @@ static struct stored_weight stored_weight(const struct rank *rank, const struct 
 
 static size_t padded(size_t elements, size_t shards)
 {
-    enum { SHARD_ALIGNMENT = 64 }; /* elements: 256 bytes */
+    enum { SHARD_ALIGNMENT = 64 }; /* in elements; 256 bytes */
     size_t unit = shards * SHARD_ALIGNMENT;
     return (elements + unit - 1) / unit * unit;
 }
@@ -121,7 +123,8 @@ static struct store *add_store(struct rank *rank, const struct piece_shape *shap
     return store;
 }
 
-/* On the embedding's stage a tied head uses the embedding's rows. */
+/* The store of embedding or head. On the embedding's stage a tied head uses the embedding's
+ * rows. */
 static struct store *vocabulary_store(struct rank *rank, const struct piece_shape *shape, int kind,
                                       int layer)
 {
@@ -159,7 +162,8 @@ static void add_piece(struct placer *placer, struct chunk *chunk, struct piece_p
                              .keeping = shape->keeping,
                              .value_bytes = machine_bytes(&rank->machine, 1),
                              .weights = shape->weights };
-    if (place.keeping != shape->keeping) { /* for block:N and full:K */
+    if (place.keeping !=
+        shape->keeping) { /* layers may keep different values with block:N and full:K */
         piece->keeping = place.keeping;
         piece->saved = saved_layout_of(&shape->ops.forward, place.keeping, 0, &rank->arena);
     }
@@ -170,7 +174,7 @@ static void add_piece(struct placer *placer, struct chunk *chunk, struct piece_p
     use_store(chunk, piece->vocabulary);
 }
 
-/* What layer `i` of a chunk keeps. */
+/* The activations that layer `i` of a chunk keeps. */
 static enum keeping keeping_of_layer(const struct plan *plan, int i, int recomputed)
 {
     enum keeping keeping = keeping_of(plan, 0);
@@ -224,7 +228,7 @@ void rank_place_stores(struct rank *rank)
     const struct plan *plan = rank->setup.plan;
     const struct model *model = rank->setup.model;
     size_t most = 2 * ((size_t)model->layers + 2);
-    struct placer *placer = ARENA_NEW(&rank->arena, struct placer); /* pieces point into it */
+    struct placer *placer = ARENA_NEW(&rank->arena, struct placer); /* the pieces point into it */
     placer->rank = rank;
     for (int kind = 0; kind < model_num_kinds(model); kind++) {
         struct model of = model_of_kind(model, kind);

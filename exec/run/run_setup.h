@@ -1,4 +1,4 @@
-/* exec/run/run_setup.h - a run that a rank takes part in, and the device that it has. */
+/* exec/run/run_setup.h - the definition of a run, and the device of one rank. */
 #ifndef EXEC_RUN_RUN_SETUP_H
 #define EXEC_RUN_RUN_SETUP_H
 
@@ -14,19 +14,21 @@ struct watchdog;
 /* The definition of a run: the plan, and the options of its op lists. */
 struct run_setup {
     const struct plan *plan;
-    const struct model *model; /* seq and batch are the run's */
+    const struct model *model; /* its seq and batch are those of the run */
     const struct schedule *schedule;
-    struct layer_options options; /* options of the op lists; dtype is that of the plan's values */
+    struct layer_options
+        options; /* options of the op lists; dtype is the type of the plan's values */
     bool overlaps_tensor;
     int prefetch;    /* pieces that ZeRO-3 gathers ahead of the one that runs */
-    bool has_graphs; /* passes run as graphs, unless plan_capture_refusal says otherwise */
+    bool has_graphs; /* passes run as graphs, unless plan_capture_refusal gives a reason against it
+                      */
     const struct token_source *tokens;
-    struct update update;     /* the run sets step and, in fp16, loss scale; rate is the peak */
-    struct rate_course rates; /* zeros: the peak stays */
-    double spike;             /* most standard deviations of a loss above the mean; 0: no limit */
+    struct update update; /* rate is the peak; the run sets the step and, in fp16, the loss scale */
+    struct rate_course rates; /* zeros: the rate stays at the peak */
+    double spike; /* limit of a loss in standard deviations above the mean; 0: no limit */
     uint64_t seed;
-    struct exchange_ranks data_ranks; /* read when the plan's exchange is not all-reduce */
-    struct hostility hostility;       /* data ranks that send something else than their gradients */
+    struct exchange_ranks data_ranks; /* used if the plan's exchange is not all-reduce */
+    struct hostility hostility;       /* data ranks that send false gradients */
 };
 
 /* The device that a rank runs on. */

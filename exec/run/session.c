@@ -5,7 +5,7 @@
 #include <math.h>
 #include <stdio.h>
 
-static const double grace_s = 1; /* time to end after the watchdog's request */
+static const double grace_s = 1; /* time that a rank has to end after the watchdog's request */
 
 /* --- telling each other ------------------------------------------------------------------- */
 
@@ -70,7 +70,7 @@ static bool count_exchanged(struct session *session, struct err *err)
     return true;
 }
 
-/* The peak is read before the traced steps, which come after. */
+/* Runs all steps. The memory peak is read before the traced steps. */
 static bool run_steps(struct session *session, struct err *err)
 {
     const struct divergence *divergence = &session->out->divergence;
@@ -83,8 +83,8 @@ static bool run_steps(struct session *session, struct err *err)
 
 /* --- the whole ---------------------------------------------------------------------------- */
 
-/* Whether the cause lies outside this rank. The watchdog's report takes precedence over its
- * consequences. */
+/* Whether the cause lies outside this rank. A report of the watchdog takes precedence over later
+ * failures, which it caused. */
 static bool was_interrupted(struct session *session, struct err *err)
 {
     struct watchdog *watchdog = session->on.watchdog;
@@ -113,7 +113,7 @@ static bool run_on_device(struct session *session, struct err *err)
         session->out->is_interrupted = was_interrupted(session, err);
         session->on.comm_api->abort(session->on.comm);
     }
-    watchdog_end(session->on.watchdog); /* it may be describing what the rank is in */
+    watchdog_end(session->on.watchdog); /* the watchdog may still be reading the rank's state */
     session->on.api->stream_free(session->stream);
     rank_free(session->rank);
     return ok;
@@ -137,7 +137,7 @@ static void hear(void *context)
     watchdog_look_last(session->on.watchdog);
 }
 
-/* Reports which rank this one waits for, before instructions run. */
+/* Reports which rank this one waits for, before any instruction runs. */
 static void tell_wait(void *context, const char *what)
 {
     struct session *session = context;
@@ -169,7 +169,7 @@ static bool open_watchdog(struct session *session, struct err *err)
     return session->on.watchdog != NULL;
 }
 
-/* Only the watchdog limits the wait for the others. */
+/* Opens the communicator. Only the watchdog limits the wait for other ranks. */
 static bool open_comm(struct session *session, struct err *err)
 {
     const struct session_options *options = session->options;

@@ -1,5 +1,5 @@
-/* exec/run/session_part.h - the internals of a session: session.c opens them, session_train.c
- * trains, session_trace.c times. Nothing else includes it. */
+/* exec/run/session_part.h - the internals of a session: session.c opens a session, session_train.c
+ * trains, session_trace.c measures times. No other file includes it. */
 #ifndef EXEC_RUN_SESSION_PART_H
 #define EXEC_RUN_SESSION_PART_H
 
@@ -15,7 +15,7 @@ struct session {
     char status_path[CHECKPOINT_PATH];
     atomic_bool is_open;  /* device and communicator exist, so the watchdog can stop them */
     atomic_bool is_over;  /* the watchdog has stopped the run: do not wait for other ranks */
-    atomic_bool has_lost; /* another rank */
+    atomic_bool has_lost; /* another rank was lost */
     struct rank *rank;
     struct stream *stream; /* stream for calls between steps */
     struct arena *arena;
@@ -23,20 +23,21 @@ struct session {
     struct divergence own; /* the first divergence that this rank found */
 };
 
-/* An all-reduce or all-gather of numbers in host memory, through device memory. */
+/* Runs an all-reduce or all-gather of numbers in host memory, by way of device memory. */
 bool session_collect(struct session *session, struct comm_call call, struct err *err);
 bool session_reduce(struct session *session, double *values, int count, enum reduction reduction,
                     struct err *err);
 
-/* rank_step, but divergence is no failure; its result is the same on all ranks that sum their
+/* Like rank_step, but divergence is no failure. The result is equal on all ranks that sum their
  * gradients. */
 bool session_step(struct session *session, long step, struct interval *times,
                   struct step_result *out, struct err *err);
 
-/* All reported steps, from the checkpoint's on when the run resumes, up to the first divergence. */
+/* Runs all reported steps up to the first divergence. A resumed run begins after the checkpoint's
+ * step. */
 bool session_train(struct session *session, struct err *err);
 
-/* Two further steps: one for the times of instructions, one for those of ops. */
+/* Runs two further steps, one to time instructions and one to time ops. */
 bool session_trace(struct session *session, struct err *err);
 
 #endif

@@ -26,7 +26,7 @@ static double first_start_s(const struct interval *times, int count)
     return first_s;
 }
 
-/* Ranks on one machine share a clock; across machines, their first starts are taken as
+/* Ranks on one machine share a clock; on different machines their first starts are assumed
  * simultaneous. */
 static void keep_stage(struct session *session, int rank, const struct interval *times,
                        double begin_s)
@@ -77,13 +77,14 @@ static bool trace_instructions(struct session *session, struct err *err)
     return true;
 }
 
-/* An upper bound on the ops that the passes of a list run. */
+/* An upper bound of the number of ops in the passes of a list. */
 static int most_ops(const struct session *session)
 {
     const struct run_setup *setup = session->options->setup;
     int pieces = setup->model->layers + 2;
     const struct layer_dims *dims = &rank_machine(session->rank)->dims;
-    int runs = (int)head_row_blocks(dims, &setup->options); /* each runs some of the head's ops */
+    int runs = (int)head_row_blocks(
+        dims, &setup->options); /* each row block runs some of the head's ops */
     return longest_list(setup->schedule) * (pieces * 2 + runs) * MAX_PIECE_OPS;
 }
 

@@ -38,7 +38,7 @@ static bool save(struct session *session, int done, struct err *err)
                            err);
 }
 
-/* look() handles a divergence of this rank's loss. */
+/* Divergence of this rank's loss is left to look(). */
 bool session_step(struct session *session, long step, struct interval *times,
                   struct step_result *out, struct err *err)
 {
@@ -66,8 +66,8 @@ static void keep_step(struct session *session, int i, const struct step_result *
                                             .rank = session->on.rank };
 }
 
-/* All ranks together: finds the earliest divergence of any rank; within a step the kind closest to
- * the cause, then the lowest rank. */
+/* Finds the earliest divergence of any rank; within a step the kind closest to the cause, then the
+ * lowest rank. All ranks call it together. */
 static bool look(struct session *session, struct err *err)
 {
     const struct divergence *own = &session->own;
@@ -101,7 +101,8 @@ static bool must_look(const struct session *session, int i)
                     : (i + 1) % STEPS_BETWEEN_LOOKS == 0 || is_to_save(session, i + 1);
 }
 
-/* Needs a sum over all ranks, so it runs only on request. */
+/* Looks for a spike of the mean loss. It needs a sum over all ranks, so it runs only if a limit is
+ * set. */
 static bool look_for_spike(struct session *session, int i, struct err *err)
 {
     struct session_result *out = session->out;
@@ -133,7 +134,8 @@ static bool train_step(struct session *session, int i, struct err *err)
     return out->divergence.kind != DIVERGENCE_NONE || save(session, i + 1, err);
 }
 
-/* Runs after all steps: during a step a rank waits only for those that it exchanges with. */
+/* Combines the results of all ranks. It runs after all steps, because during a step a rank waits
+ * only for ranks that it exchanges data with. */
 static bool tell_steps(struct session *session, struct err *err)
 {
     struct session_result *out = session->out;
@@ -150,8 +152,8 @@ static bool tell_steps(struct session *session, struct err *err)
     return true;
 }
 
-/* The least of any rank; unknown when a rank does not know its own, and on devices that do not
- * compute on cores. */
+/* Sets the core share to the least of any rank. It is unknown if a rank cannot measure its own, and
+ * on devices that do not compute on CPU cores. */
 static bool tell_core_share(struct session *session, const struct core_time *before,
                             struct err *err)
 {

@@ -11,9 +11,9 @@
 #include <math.h>
 #include <stdio.h>
 
-/* Passes that compute may run ahead of a stream that still reads its memory. Over a V the stages
- * behind take a message only once the pipeline has filled down and up: without buffers a stage that
- * waited sooner would wait for itself. */
+/* Number of passes that compute may run ahead of a stream that still reads its memory. In a V
+ * schedule later stages receive a message only after the pipeline has filled in both directions.
+ * With fewer buffers a stage would wait for itself. */
 enum { PASSES_AHEAD = 2, PASSES_AHEAD_OF_V = 8 };
 
 static int passes_ahead(const struct rank *rank)
@@ -76,7 +76,7 @@ static void *run_pass(struct rank *rank, const struct instr *instr, void *flow)
     return rank->graphs ? pass_graphs_run(rank->graphs, &call) : chunk_pass(&rank->machine, &call);
 }
 
-/* The messages of the same microbatch in the chunk `chunks_on` further. */
+/* The messages of the same microbatch in the chunk `chunks_on` places further. */
 static struct messages *messages_for(struct rank *rank, const struct instr *instr, int chunks_on)
 {
     struct instr other = *instr;
@@ -84,7 +84,7 @@ static struct messages *messages_for(struct rank *rank, const struct instr *inst
     return &rank->messages[slot_of(rank, &other)];
 }
 
-/* Whether the chunk behind is on the same stage: at the turn of a V. */
+/* Whether the next chunk is on the same stage, as at the turn of a V schedule. */
 static bool stays_behind(const struct rank *rank, int chunk)
 {
     struct chunk_place place = placement_of(plan_placement(rank->setup.plan), chunk);
@@ -115,14 +115,15 @@ static void run_backward(struct rank *rank, const struct instr *instr, int i)
     at->input_gradient = NULL;
 }
 
-/* Its result is unused: the other half gave the gradient of the input. */
+/* Runs the weight half of a split backward. The pass's result is unused, as the other half computed
+ * the gradient of the input. */
 static void run_backward_weight(struct rank *rank, const struct instr *instr, int i)
 {
     (void)i;
     run_pass(rank, instr, NULL);
 }
 
-/* RECOMPUTE does nothing: the backward recomputes piece by piece. */
+/* The RECOMPUTE instruction does nothing, as the backward recomputes layer by layer. */
 static void run_nothing(struct rank *rank, const struct instr *instr, int i)
 {
     (void)rank, (void)instr, (void)i;
@@ -159,7 +160,8 @@ static void run_send_grad(struct rank *rank, const struct instr *instr, int i)
     lend(rank, at, i);
 }
 
-/* Messages are of the chunk that consumes them; an instruction names the one that makes them. */
+/* A message is stored with the chunk that consumes it; the instruction names the chunk that
+ * produces it. */
 static void run_recv_act(struct rank *rank, const struct instr *instr, int i)
 {
     (void)i;
@@ -180,7 +182,8 @@ static void run_recv_grad(struct rank *rank, const struct instr *instr, int i)
 
 /* --- data ranks --------------------------------------------------------------------------- */
 
-/* Gathers parameters after the update: in place, or where ZeRO-3 keeps them for a step's passes. */
+/* Gathers parameters after the update: in place or, with ZeRO-3, into the memory for a step's
+ * passes. */
 static void run_gather_param(struct rank *rank, const struct instr *instr, int i)
 {
     (void)i;
@@ -193,7 +196,8 @@ static void run_gather_param(struct rank *rank, const struct instr *instr, int i
                          stream_of(rank, instr));
 }
 
-/* Before the first step, and after weights were set anew, no update has gathered them. */
+/* Gathers weights that no update has gathered: before the first step, and after weights were
+ * loaded. */
 static void gather_missing(struct rank *rank)
 {
     for (int s = 0; s < rank->num_stores; s++)
@@ -209,8 +213,8 @@ static bool has_store(const struct chunk *chunk, const struct store *store)
     return false;
 }
 
-/* Whether another chunk adds to the same gradients, and is reduced behind instruction i: a table is
- * that of both ends where a stage has both. */
+/* Whether another chunk adds to the same gradients and is reduced after instruction i. A stage with
+ * both embedding and head has one table for both. */
 static bool is_reduced_later(const struct rank *rank, const struct store *store, int i)
 {
     for (int later = i + 1; rank->setup.plan->placement && later < rank->list->count; later++)
@@ -220,7 +224,8 @@ static bool is_reduced_later(const struct rank *rank, const struct store *store,
     return false;
 }
 
-/* Sums over the tensor ranks on the stream of their collectives, between the data lane's work. */
+/* Sums partial gradients over tensor ranks, on the stream of their collectives, between the data
+ * lane's work. */
 static void sum_partial(struct rank *rank, struct store **stores, int count, int i)
 {
     struct machine *m = &rank->machine;
@@ -236,7 +241,8 @@ static void sum_partial(struct rank *rank, struct store **stores, int count, int
     rank->on.api->wait(stream_of(rank, instr), m->transferred[0]);
 }
 
-/* A hostile data rank's gradients become what it sends, on all ranks of that copy of the model. */
+/* Replaces the gradients of a hostile data rank by false ones, on all ranks of that copy of the
+ * model. */
 static void falsify_gradients(struct rank *rank, const struct chunk *chunk, struct stream *stream)
 {
     const struct hostility *hostility = &rank->setup.hostility;
@@ -255,7 +261,7 @@ static void falsify_gradients(struct rank *rank, const struct chunk *chunk, stru
     }
 }
 
-/* Behind the last backward ZeRO-2 and 3 keep their shards alone. */
+/* Frees whole gradients after the last backward: ZeRO-2 and 3 keep only their shards. */
 static void drop_whole(struct rank *rank, struct store *store, int i)
 {
     if (store_cuts(store, STATE_GRADIENTS))
@@ -288,7 +294,7 @@ static void run_mix_param(struct rank *rank, const struct instr *instr, int i)
     rank_exchange_weights(rank, chunk_of(rank, instr));
 }
 
-/* The first and the last stage add up their gradients of the vocabulary's rows. */
+/* The first and last stage sum their gradients of the tied embedding table. */
 static void run_reduce_tied(struct rank *rank, const struct instr *instr, int i)
 {
     (void)i;
@@ -325,7 +331,8 @@ static bool sums_gradients(const struct rank *rank)
     return sums;
 }
 
-/* Every element of the model is counted on exactly one rank, per copy when copies differ. */
+/* Sums the squares of gradients. Every element of the model is counted on exactly one rank, or once
+ * per copy if copies differ. */
 static void run_norm_grad(struct rank *rank, const struct instr *instr, int i)
 {
     struct machine *m = &rank->machine;
@@ -416,7 +423,8 @@ static bool has_head(const struct rank *rank)
     return rank->stage == placement_head_stage(plan_placement(rank->setup.plan));
 }
 
-/* All tensor ranks that have the head have the same loss; the first one counts it. */
+/* The loss that this rank counts. All tensor ranks with the head have the same loss, so only the
+ * first counts it. */
 static double counted_loss(const struct rank *rank)
 {
     return has_head(rank) && rank->at.at[AXIS_TENSOR] == 0 ? rank->told->loss : 0;
@@ -433,8 +441,8 @@ static bool sync(struct rank *rank, struct err *err)
     return ok && rank->machine.err.code == ERR_NONE && rank->on.comm_api->poll(rank->on.comm, err);
 }
 
-/* A diverged loss takes precedence over its consequences. Gradients that overflow only because of
- * their loss scale are no divergence. */
+/* A loss that is not finite takes precedence over gradients that are not finite. Gradients that
+ * overflow only because of their loss scale are no divergence. */
 static enum divergence_kind divergence_of(const struct rank *rank, bool scale_helps)
 {
     if (has_head(rank) && !isfinite(rank->told->loss))
@@ -446,9 +454,9 @@ static enum divergence_kind divergence_of(const struct rank *rank, bool scale_he
     return isfinite(rank->told->squares[1]) ? DIVERGENCE_NORM : DIVERGENCE_GRADIENTS;
 }
 
-/* All ranks that hold the same weights or sum their gradients have the same norm, so they decide
- * alike and have the same loss scale. Differing replicas each decide for themselves: one that skips
- * its update still averages its weights, so no agreement is needed. */
+/* All ranks that hold the same weights or sum their gradients have the same norm, so they make the
+ * same decision and have the same loss scale. Differing replicas decide independently: a replica
+ * that skips its update still averages its weights, so no agreement is needed. */
 static bool take_norm(struct rank *rank, long step, struct step_result *out, struct err *err)
 {
     bool is_finite = isfinite(rank->told->squares[0]), scale_helps = true;

@@ -1,16 +1,15 @@
-/* search/partition/chain.h - a chain of matrix products, and what is done between them, with costs
- * in units of S (n - 1) / n.
+/* search/partition/chain.h - a chain of matrix products and the operators between them. Costs are
+ * in units of S (n - 1) / n, where S is the size of X and n the number of ranks.
  *
  * Y = X W1 W2 W3 and its backward: the textbook exercise of which weights to split by columns and
  * which by rows. The lecture's numbers follow from this accounting:
  *
- *   - X is on every rank, so that a row-parallel W1 slices its part for free;
+ *   - X is on every rank, so a row-parallel W1 slices X at no cost;
  *   - between two products the activation is resharded forwards and its gradient backwards; a rank
- * then has all it needs for both gradients of a product;
+ *     then has all operands of both gradients of a product;
  *   - the gradient of X is not resharded (the input gradient is counted separately);
- *   - the loss takes Y whole or split, and returns its gradient with the same layout; partial
- *     sums
- * of Y are all-reduced first;
+ *   - the loss takes Y whole or split and returns a gradient of the same layout; partial sums of Y
+ *     are all-reduced first;
  *   - an all-gather or a reduce-scatter of S is 1 unit, an all-reduce 2, a slice 0.
  *
  * From a column- to a row-parallel product nothing is sent. Row to column takes an all-reduce each
@@ -28,12 +27,12 @@ struct chain_product {
     const char *name;
     unsigned allowed;   /* bit set of enum sharding; hidden: of an operator without weights */
     double output_size; /* in S, as all sizes */
-    double weight_size; /* weight gradient that sequence-sharded ranks all-reduce */
+    double weight_size; /* size of the weight gradient, which sequence-sharded ranks all-reduce */
 };
 
 struct chain {
     const struct chain_product *products;
-    int num_products; /* up to MAX_OPERATORS */
+    int num_products;
     int num_ranks;
     bool has_reduce_scatter;
 };

@@ -14,7 +14,7 @@ enum { MOST_NAME = 32 };
 enum chain_kind { CHAIN_PRODUCT, CHAIN_POINTWISE, CHAIN_NORM, NUM_CHAIN_KINDS };
 static const char *const kind_names[NUM_CHAIN_KINDS + 1] = { "product", "pointwise", "norm", NULL };
 
-/* What each kind can be split by: a norm needs whole tokens. */
+/* The shardings that each kind of operator allows. A norm needs whole tokens. */
 static const unsigned kind_allows[NUM_CHAIN_KINDS] = {
     [CHAIN_PRODUCT] = 1 << SHARDING_COLUMN | 1 << SHARDING_ROW | 1 << SHARDING_REPLICATED |
                       1 << SHARDING_SEQUENCE,
@@ -22,7 +22,7 @@ static const unsigned kind_allows[NUM_CHAIN_KINDS] = {
     [CHAIN_NORM] = 1 << SHARDING_REPLICATED | 1 << SHARDING_SEQUENCE,
 };
 
-/* In the order of enum sharding. */
+/* Indexed by enum sharding. */
 static const char *const sharding_names[NUM_SHARDINGS + 1] = { "column",   "row",    "replicated",
                                                                "sequence", "hidden", NULL };
 
@@ -149,7 +149,8 @@ double chain_file_unit_bytes(const struct chain_file *file)
     return (double)file->tokens * file->width * file->element_bytes;
 }
 
-/* Columns and rows are a rank's part of the weights; an output that is split, its part of that. */
+/* The part of an operator that one rank keeps: its columns or rows of the weights, and its part of
+ * an output that is split. */
 static double kept_size(const struct chain_product *product, enum sharding sharding, int num_ranks)
 {
     bool splits_weights = sharding == SHARDING_COLUMN || sharding == SHARDING_ROW;

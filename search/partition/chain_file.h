@@ -5,8 +5,8 @@
  *                    { "name": "gelu", "kind": "pointwise" },
  *                    { "name": "W2", "kind": "product", "width": 1024, "allowed": ["row"] } ] }
  *
- * X has `tokens` rows of `width` values, S values in all. A product takes it to a width of its own;
- * other operators keep it. `allowed` restricts the shardings of the operator's kind. */
+ * X has `tokens` rows of `width` values, S values in all. A product changes the width to its own;
+ * other operators keep the width. `allowed` restricts the shardings of the operator's kind. */
 #ifndef SEARCH_PARTITION_CHAIN_FILE_H
 #define SEARCH_PARTITION_CHAIN_FILE_H
 
@@ -17,7 +17,7 @@ struct chain_file {
     int ranks, tokens, width;
     bool has_reduce_scatter;
     double element_bytes;
-    double memory_bytes; /* limit of a rank; 0: none */
+    double memory_bytes; /* memory of one rank; 0: no limit */
     struct chain_product products[MAX_OPERATORS];
     int num_products;
 };
@@ -25,7 +25,8 @@ struct chain_file {
 /* Names live in the arena. On failure `where` has file, line and key. */
 bool chain_file_read(const char *path, struct arena *arena, struct chain_file *out,
                      struct err *err);
-/* Units are those of S; bytes are what a rank keeps of the weights and outputs. */
+/* The chain as a partition problem. Its costs are in units of S (n - 1) / n, and its bytes are the
+ * weights and outputs that one rank keeps. */
 struct partition_problem chain_file_problem(const struct chain_file *file, struct arena *arena);
 /* S in bytes. */
 double chain_file_unit_bytes(const struct chain_file *file);

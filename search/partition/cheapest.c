@@ -6,7 +6,7 @@ struct listing {
     int most, count;
 };
 
-/* In its place among the cheapest, behind those of equal cost. */
+/* Inserts `found` in order of cost, behind partitions of equal cost. */
 static void insert(struct listing *list, const struct partition *found)
 {
     int place = list->count;
@@ -21,7 +21,7 @@ static void insert(struct listing *list, const struct partition *found)
     list->best[place] = *found;
 }
 
-/* Tries all shardings of operator i and those behind it. */
+/* Tries all shardings of operator i and all later operators. */
 static void try_from(struct listing *list, struct partition *at, int i)
 {
     if (i == list->problem->num_operators) {

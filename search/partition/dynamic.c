@@ -1,5 +1,6 @@
-/* Operators are taken one by one. Earlier choices matter later only for operators with an edge to a
- * later one: of two labels that agree on these, the one that costs more and keeps no fewer bytes is
+/* Dynamic program over the operators in order. A label is a choice of sharding for all operators so
+ * far. Later costs depend only on the shardings of operators that have an edge to a later operator.
+ * Of two labels with equal such shardings, the one that costs more and keeps no fewer bytes is
  * dropped. */
 #include "search/partition/partition.h"
 
@@ -51,7 +52,7 @@ bool partition_fits(const struct partition_problem *problem, const struct partit
 }
 
 struct label {
-    int key; /* the shardings that later operators will ask for, as digits */
+    int key; /* the shardings that later operators depend on, as the digits of a number */
     double cost, bytes;
     unsigned char of[MAX_OPERATORS];
 };
@@ -99,7 +100,8 @@ static int key_of(const struct partition_problem *problem, const unsigned char *
     return key;
 }
 
-/* The label with one more operator: its own score and that of its edges to those before. */
+/* Extends a label by one operator: adds the operator's score and the scores of its edges to earlier
+ * operators. */
 static struct label extend(const struct partition_problem *problem, const struct label *label,
                            int now, enum sharding sharding)
 {
@@ -130,8 +132,8 @@ static int compare(const void *a, const void *b)
     return memcmp(left->of, right->of, sizeof left->of);
 }
 
-/* Sorted by key, then cost: a label stays if it is the first of its key or keeps fewer bytes than
- * all before it. Without a budget only the first stays. */
+/* Labels are sorted by key, then cost. A label stays if it is the first of its key or keeps fewer
+ * bytes than all before it. Without a budget only the first stays. */
 static void drop_dominated(struct labels *labels, bool has_budget)
 {
     qsort(labels->at, (size_t)labels->count, sizeof *labels->at, compare);

@@ -32,7 +32,8 @@ static double in_flight_of(const struct layer_partition *of)
     return held / plan->vpp;
 }
 
-/* The memory of the plan's first stage without its layers' bytes, divided by its layers. */
+/* The memory budget of one layer: GPU memory minus the bytes of the first stage that belong to no
+ * layer, divided by the stage's layers. */
 static double budget_of(const struct layer_partition *of, const struct scorer *scorer)
 {
     struct pieces pieces = pieces_cost(of->system, of->model, of->plan, scorer->arena);
@@ -72,8 +73,9 @@ static struct scorer scorer_new(const struct layer_partition *of, struct arena *
     };
     scorer.options = (struct layer_options){
         .flash_attention = scorer.attention != ATTENTION_UNFUSED,
-        .fusions =
-            of->system->stack.fusions & ~(unsigned)FOLDING_FUSIONS, /* each op is split by itself */
+        .fusions = of->system->stack.fusions &
+                   ~(unsigned)FOLDING_FUSIONS, /* each op is sharded separately, so no op is folded
+                                                  into another */
         .unfused = &of->system->stack.unfused,
         .dtype = dtype,
         .gradient_bytes = dtype_bytes((enum dtype)of->plan->gradient_dtype),

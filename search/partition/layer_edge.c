@@ -22,7 +22,7 @@ static struct passage passage_of(const struct scorer *scorer, double bytes)
     };
 }
 
-/* Units sent in the forward, twice when the layer is recomputed. */
+/* Communication units of the forward, counted twice when the layer is recomputed. */
 static double sent_forward(const struct scorer *scorer, const struct reshard *reshard,
                            enum sharding from, enum sharding to)
 {
@@ -42,8 +42,9 @@ static double beside_s(const struct scorer *scorer, double compute, double comm)
     return overlapped_s(&scorer->of->system->profile, compute, comm) - compute;
 }
 
-/* The backward of a linear layer: its input is gathered again during the input-gradient product;
- * the input gradient, if partial sums, is reduced during the weight-gradient product. */
+/* Communication in the backward of a linear layer. The input is gathered again during the
+ * input-gradient product; the input gradient, if it is a partial sum, is reduced during the
+ * weight-gradient product. */
 static double backward_comm_s(const struct scorer *scorer, int index, enum sharding from,
                               enum sharding to, const struct reshard *seconds)
 {
@@ -62,8 +63,8 @@ static double backward_comm_s(const struct scorer *scorer, int index, enum shard
            beside_s(scorer, weight_s, reduce_s);
 }
 
-/* Bytes that a linear layer keeps of its input: all that it reads, or the part before the
- * gather. */
+/* Bytes of its input that a linear layer keeps: the whole input, or only this rank's part if the
+ * input is gathered. */
 static double input_bytes(const struct scorer *scorer, double bytes, enum sharding from,
                           enum sharding to)
 {
@@ -118,7 +119,7 @@ static void add_edge(const struct scorer *scorer, struct partition_problem *prob
         }
 }
 
-/* The operator that made a value, followed back through marks. */
+/* The operator that produced a value; ops that only mark a value are skipped. */
 static int operator_of(const struct scorer *scorer, int value)
 {
     int maker = ops_maker(&scorer->whole, value);

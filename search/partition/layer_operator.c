@@ -10,7 +10,7 @@ static struct ops list_of(const struct scorer *scorer, const struct layer_dims *
     return layer_forward(scorer->of->model, dims, &scorer->options, scorer->arena);
 }
 
-/* Builds the lists with one rank's tokens; context ranks have a part each. */
+/* Builds the op lists for the tokens of one context rank. */
 static void build_lists(struct scorer *scorer)
 {
     const struct layer_partition *of = scorer->of;
@@ -188,7 +188,8 @@ static double compute_s(const struct scorer *scorer, struct op *op)
            layer_pass_s(scorer, backward, PASS_BACKWARD_WEIGHT);
 }
 
-/* Ranks with all weights for some tokens sum their gradients, once per step. */
+/* Seconds per microbatch of the gradient all-reduce, once per step, over ranks that hold all
+ * weights but only some tokens. */
 static double weight_reduce_s(const struct scorer *scorer, double parameters)
 {
     double bytes = parameters * scorer->options.gradient_bytes;
@@ -210,7 +211,8 @@ static struct partition_score linear_score(const struct scorer *scorer, int inde
     return score;
 }
 
-/* Every rank holds them, whatever its tokens. A bias counts for the product that leaves it. */
+/* Parameters of norms and biases, which every rank holds. A bias counts for the product before
+ * it. */
 static double norm_parameters(const struct scorer *scorer, const struct op *op)
 {
     double parameters = 0;

@@ -1,5 +1,5 @@
-/* search/partition/layer_part.h - what the parts of layer_partition_problem share; only layer.c,
- * layer_operator.c and layer_edge.c include it. */
+/* search/partition/layer_part.h - declarations that the source files of layer_partition_problem
+ * share. Only layer.c, layer_operator.c and layer_edge.c include this file. */
 #ifndef SEARCH_PARTITION_LAYER_PART_H
 #define SEARCH_PARTITION_LAYER_PART_H
 
@@ -7,7 +7,7 @@
 #include "search/partition/layer.h"
 #include "sim/cost/collective.h"
 
-/* An operator: ops of the layer's list that share one sharding. */
+/* An operator: a run of ops of the layer's list that have one sharding. */
 struct stretch {
     const char *name;
     int first, count;
@@ -27,23 +27,24 @@ struct scorer {
     double state_bytes;  /* state bytes per parameter on one rank */
     double in_flight;    /* microbatches whose activations a layer keeps */
     double num_microbatches;
-    /* The layer's list unsharded, split as Megatron does, and for a part of the tokens; the same
-     * ops in each. */
+    /* The layer's op list unsharded, sharded as in Megatron, and for one rank's part of the tokens.
+     * All three have the same ops. */
     struct ops whole, hidden, sequence;
     struct stretch stretches[MAX_OPERATORS];
     int num_stretches;
 };
 
-/* search/partition/layer_operator.c - the layer's operators, and the cost of each by itself. */
+/* search/partition/layer_operator.c - the layer's operators and the cost of each one alone. */
 
 /* Fills the lists, the hidden states' bytes and the stretches. */
 void layer_find_operators(struct scorer *scorer);
 void layer_add_operator(const struct scorer *scorer, int index, struct partition_operator *out);
-/* Bytes of an operator's output over all ranks; for attention, those that the projection reads. */
+/* Bytes of an operator's output over all ranks; for attention, the output that the projection
+ * reads. */
 double layer_output_bytes(const struct scorer *scorer, int index);
 
-/* One rank's part of a linear layer: Megatron's split when it splits the same side, as that
- * respects the number of key heads; else an equal part. */
+/* One rank's part of a linear layer is Megatron's part when Megatron shards the same dimension,
+ * which respects the number of key heads; else it is an equal part. */
 bool layer_is_linear(const struct scorer *scorer, int index);
 struct op layer_product_of(const struct scorer *scorer, int index, enum sharding sharding);
 struct ops layer_backward_of(const struct scorer *scorer, struct op *op);
@@ -51,10 +52,10 @@ struct ops layer_backward_of(const struct scorer *scorer, struct op *op);
 double layer_alone_s(const struct scorer *scorer, const struct op *op);
 double layer_pass_s(const struct scorer *scorer, struct ops ops, enum op_pass pass);
 
-/* search/partition/layer_edge.c - the cost of passing a tensor on. */
+/* search/partition/layer_edge.c - the cost of passing a tensor between operators. */
 
 /* Adds an edge to each operator from every operator whose values it reads. The layer's input comes
- * from its own last operator, as the layer before is the same. */
+ * from its own last operator, because all layers are alike. */
 void layer_add_edges(const struct scorer *scorer, struct partition_problem *problem);
 
 #endif

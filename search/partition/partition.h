@@ -1,10 +1,10 @@
 /* search/partition/partition.h - the sharding of each operator that minimises the total cost.
  *
  * A problem is a graph: operators with a score for each allowed sharding, and edges, along which
- * tensors pass, with a score for each pair of shardings. A layer's graph is nearly a chain:
- * residual connections run beside it, and its end joins its beginning, as all layers are equal. So
- * dynamic programming from the first operator to the last has few states, and finds the same
- * optimum as integer programming. Costs are minimised; bytes are limited by a budget. */
+ * tensors pass, with a score for each pair of shardings. A layer's graph is nearly a chain: it also
+ * has residual connections, and an edge from its last operator to its first, because all layers are
+ * equal. So dynamic programming from the first operator to the last has few states, and finds the
+ * same optimum as integer programming. Costs are minimised; bytes are limited by a budget. */
 #ifndef SEARCH_PARTITION_PARTITION_H
 #define SEARCH_PARTITION_PARTITION_H
 
@@ -17,16 +17,17 @@ enum { MAX_OPERATORS = 64 };
 
 struct partition_score {
     double cost;  /* seconds, or units */
-    double comm;  /* of it, communication */
-    double units; /* communication in units of S (n - 1) / n; S: the hidden states */
-    double bytes; /* kept on one rank */
+    double comm;  /* communication's part of `cost` */
+    double units; /* communication in units of S (n - 1) / n: S is the size of the hidden states, n
+                     the number of ranks */
+    double bytes; /* bytes kept on one rank */
 };
 
 /* An operator's role in a layer. */
 enum operator_role {
     OPERATOR_STREAM, /* norms and residuals */
     OPERATOR_FIRST,
-    OPERATOR_SECOND, /* linear layers that read the stream, and that write to it */
+    OPERATOR_SECOND, /* OPERATOR_FIRST reads the residual stream, OPERATOR_SECOND writes to it */
     OPERATOR_CORE,   /* attention */
     OPERATOR_ACTIVATION,
 };
@@ -39,7 +40,7 @@ struct partition_operator {
 };
 
 struct partition_edge {
-    int from, to;                                               /* operators */
+    int from, to;                                               /* indices of operators */
     struct partition_score score[NUM_SHARDINGS][NUM_SHARDINGS]; /* [of from][of to] */
 };
 
@@ -59,7 +60,7 @@ struct partition {
 
 bool partition_allows(const struct partition_problem *problem, int operator_index,
                       enum sharding sharding);
-/* How many partitions there are, memory aside. */
+/* The number of partitions, without regard to memory. */
 double partition_count(const struct partition_problem *problem);
 
 /* Sums operators in order, then edges; both methods compute their total this way. */
@@ -67,15 +68,16 @@ struct partition_score partition_score(const struct partition_problem *problem,
                                        const unsigned char *of);
 bool partition_fits(const struct partition_problem *problem, const struct partition_score *score);
 
-/* Exact; ties are broken the same way every time. False when nothing fits the budget. */
+/* Finds the exact optimum by dynamic programming, with deterministic ties. Returns false when
+ * nothing fits the budget. */
 bool partition_by_dynamic(const struct partition_problem *problem, struct partition *out);
 
-/* The `most` cheapest that fit, by trying all, cheapest first, and how many: for problems of few
- * partitions (partition_count). */
+/* Finds the `most` cheapest partitions that fit, cheapest first, by trying all; returns how many it
+ * found. Meant for problems with few partitions (partition_count). */
 int partition_cheapest(const struct partition_problem *problem, int most, struct partition *out);
 
-/* The same optimum by integer programming: a binary for each operator and sharding, a flow for each
- * pair of shardings along an edge. `out` is filled when result->value is not NULL. */
+/* The optimum by integer programming: one binary variable per operator and sharding, and one flow
+ * per pair of shardings along an edge. `out` is filled when result->value is not NULL. */
 bool partition_by_program(const struct partition_problem *problem,
                           const struct program_limits *limits, struct arena *arena,
                           struct partition *out, struct program_result *result, struct err *err);

@@ -110,7 +110,7 @@ static void add_bytes(struct integer_program *program, int column, double bytes)
         program_add_term(program, column, bytes);
 }
 
-/* The budget comes last, as terms belong to the newest row. */
+/* Call last: terms are added to the newest row. */
 static void add_budget(const struct partition_problem *problem, struct scale scale,
                        struct integer_program *program, const struct columns *columns,
                        const struct flows *flows)

@@ -1,4 +1,4 @@
-/* Partitions in common use, and those that split nothing. */
+/* Partitions in common use, and partitions that shard nothing. */
 #include "base/length.h"
 #include "search/partition/layer.h"
 

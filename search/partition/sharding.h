@@ -1,9 +1,10 @@
-/* search/partition/sharding.h - how tensor ranks share an operator, and the cost of passing a
- * tensor from one to the next.
+/* search/partition/sharding.h - how tensor ranks divide an operator, and the cost of passing a
+ * tensor to the next operator.
  *
  * A tensor is held whole by every rank, split along its hidden dimension, split along the sequence,
- * or is there as partial sums. Each operator states the placements that it reads and writes. When
- * two neighbours differ, the tensor is resharded, and in the backward its gradient.
+ * or held as partial sums. Each operator states the placements that it reads and writes. When two
+ * neighbouring operators differ, the tensor is resharded in the forward and its gradient in the
+ * backward.
  *
  * Linear layers are Y = X W with tokens as rows, as in Megatron: splitting the columns of W splits
  * Y, splitting its rows splits X. With Y = W X, "row" and "column" are exchanged. */
@@ -34,7 +35,8 @@ struct sharding_info {
     const char *meaning;
     enum tensor_placement input, output;
     enum tensor_placement output_gradient; /* placement that the backward reads */
-    enum tensor_placement input_gradient;  /* that it leaves */
+    enum tensor_placement
+        input_gradient; /* placement of the input gradient that the operator produces */
 };
 extern const struct sharding_info shardings[NUM_SHARDINGS];
 
@@ -48,9 +50,9 @@ struct reshard {
 double reshard_cost(const struct reshard *reshard, enum tensor_placement from,
                     enum tensor_placement to);
 
-/* The collective of that resharding: "all-gather", "all-to-all" ...; "" when nothing is sent. */
+/* The collective of reshard_cost: "all-gather", "all-to-all" ...; "" when nothing is sent. */
 const char *reshard_name(enum tensor_placement from, enum tensor_placement to);
-/* Whether the resharding is an all-gather. */
+/* Whether resharding needs an all-gather. */
 bool reshard_gathers(enum tensor_placement from, enum tensor_placement to);
 
 /* Costs of ring collectives in units of S (n - 1) / n, for a tensor of `size` S on n ranks: 1 for
@@ -58,7 +60,8 @@ bool reshard_gathers(enum tensor_placement from, enum tensor_placement to);
  * sends only its own n-th. */
 struct reshard reshard_units(double size, int num_ranks);
 
-/* The same when partial sums can only be all-reduced; a rank that needs a part drops the rest. */
+/* Like reshard_units, but partial sums can only be all-reduced: a rank that needs only a part drops
+ * the rest. */
 struct reshard reshard_units_all_reduce(double size, int num_ranks);
 
 #endif

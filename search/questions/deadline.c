@@ -13,7 +13,7 @@
 struct hunt {
     const struct search_request *request;
     double start_s;
-    double floor_gpu_s; /* lower bound of GPUs x seconds for all tokens: every FLOP at the peak */
+    double floor_gpu_s; /* lower bound of GPU-seconds for all tokens: every FLOP at the peak */
     double deadline_s;
     struct deadline_result *result;
 };
@@ -24,7 +24,7 @@ static double floor_s(const struct hunt *hunt, int num_gpus)
     return hunt->floor_gpu_s / num_gpus;
 }
 
-/* Time left of the limit, > 0; 0: no limit. */
+/* Time left before the limit, > 0; 0: no limit. */
 static double time_left_s(const struct hunt *hunt)
 {
     const double least_s = 1e-6;
@@ -32,7 +32,8 @@ static double time_left_s(const struct hunt *hunt)
     return limit_s > 0 ? fmax(hunt->start_s + limit_s - clock_now_s(), least_s) : 0;
 }
 
-/* The longest step with which a plan trains in `train_s`: failures and checkpoints only add. */
+/* The longest step with which a plan trains in `train_s`. It ignores failures and checkpoints,
+ * which only add time. */
 static double step_within_s(const struct hunt *hunt, double train_s)
 {
     const double rounding = 1e-9;
@@ -40,8 +41,8 @@ static double step_within_s(const struct hunt *hunt, double train_s)
     return train_s / (model->tokens / model->batch / model->seq) * (1 + rounding);
 }
 
-/* Searches one number of GPUs for plans that train within limit_s, HUGE_VAL: any, and keeps its
- * best plan when it is faster than those so far. */
+/* Searches one number of GPUs for plans that train within limit_s (HUGE_VAL: no limit). Keeps the
+ * best plan when it is faster than all earlier ones. */
 static void search_count(struct hunt *hunt, int num_gpus, double limit_s)
 {
     struct deadline_result *result = hunt->result;
@@ -77,15 +78,15 @@ static void show_progress(const struct hunt *hunt, int done, int count)
         request->progress((double)done / count, request->progress_context);
 }
 
-/* A plan that takes longer than the fastest so far is not of interest. */
+/* The training time of the fastest plan so far. Slower plans are not needed. */
 static double fastest_s(const struct hunt *hunt)
 {
     return hunt->result->num_gpus > 0 ? hunt->result->train_s : HUGE_VAL;
 }
 
-/* Goes up from the first number of GPUs that could meet the deadline to one that does. Before any
- * plan is timed, bounds tell of most counts that none does. Under a time limit, what is found on
- * the way may be the answer, so that slower plans count too. */
+/* Goes up from the first number of GPUs that could meet the deadline to one that does. Bounds rule
+ * out most counts before any plan is timed. Under a time limit the search may end before it meets
+ * the deadline, so plans that miss the deadline are kept too. */
 static void look_for_one_in_time(struct hunt *hunt, const struct values *counts, int first)
 {
     struct deadline_result *result = hunt->result;
@@ -97,12 +98,14 @@ static void look_for_one_in_time(struct hunt *hunt, const struct values *counts,
     }
 }
 
-/* The fastest of all counts. The most GPUs come first, as they are often the fastest; bounds then
- * rule out most others. Ends when even the peak is slower than the fastest. */
+/* Finds the fastest plan of all counts. Larger counts come first, as they are often the fastest;
+ * bounds then rule out most others. It ends when even the GPUs' peak would be slower than the
+ * fastest plan. */
 static void look_for_fastest(struct hunt *hunt, const struct values *counts, int first)
 {
     struct deadline_result *result = hunt->result;
-    bool has_first = hunt->request->time_limit_s > 0; /* and all after */
+    /* with a time limit the counts from `first` on were searched already */
+    bool has_first = hunt->request->time_limit_s > 0;
     for (int i = has_first ? first - 1 : counts->count - 1; i >= 0 && !is_over(hunt); i--) {
         bool may_be_faster =
             result->num_gpus == 0 || floor_s(hunt, counts->at[i]) <= result->train_s;

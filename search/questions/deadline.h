@@ -1,5 +1,5 @@
 /* search/questions/deadline.h - the fewest GPUs whose fastest plan trains the model's tokens in
- * time, failures and checkpoints included: in the mean of the whole run. */
+ * time. The time is the mean of the whole run with failures and checkpoints. */
 #ifndef SEARCH_QUESTIONS_DEADLINE_H
 #define SEARCH_QUESTIONS_DEADLINE_H
 
@@ -7,7 +7,7 @@
 
 struct deadline_result {
     bool is_met;
-    /* The fewest GPUs that meet the deadline. When none do, those of the fastest plan, and the
+    /* The fewest GPUs that meet the deadline. When none does, the GPUs of the fastest plan, the
      * fewest on a tie; 0: no plan fits on any count. */
     int num_gpus;
     struct scored_plan best; /* the best plan on num_gpus, when num_gpus > 0 */
@@ -19,7 +19,7 @@ struct deadline_result {
 };
 
 /* Searches every count up to the system's number of GPUs (counts_all) that could meet the deadline,
- * from the fewest up: more GPUs are not always faster, since their data ranks may not divide the
+ * from the fewest up. More GPUs are not always faster, since their data ranks may not divide the
  * batch. The model's tokens must be known. False only when the request is wrong. Release the result
  * in either case. */
 bool search_deadline(const struct search_request *asked, double deadline_s,

@@ -51,7 +51,8 @@ static bool is_over(const struct dive *dive)
     return dive->depth->timed_out || dive->depth->was_interrupted || dive->err->code != ERR_NONE;
 }
 
-/* The last doubling that fits, or 0. A rule may ask for more layers than the first doublings have.
+/* The last doubling that fits, or 0. Small doublings may break a rule that demands more layers, so
+ * a failure does not end the search at once.
  */
 static int last_doubling(const struct dive *dive)
 {
@@ -65,8 +66,8 @@ static int last_doubling(const struct dive *dive)
     return last;
 }
 
-/* The deepest model that fits with `layers` or some more, so that some chunks have a layer more
- * than others. Each depth is tried, as some cannot be split into chunks. */
+/* The deepest model that fits with at least `layers` layers when some chunks may have one layer
+ * more than others. Each depth is tried, as some depths cannot be split into chunks. */
 static int uneven_above(const struct dive *dive, int layers)
 {
     bool is_even = dive->search->space->chunks == CHUNKS_EVEN;
@@ -94,15 +95,16 @@ static void deepen(const struct dive *dive)
         dive->depth->most = layers;
 }
 
-/* The chunks per stage to try; 0: any. One is enough, as more chunks hold more activations and obey
- * more rules, unless the user fixed the schedule or forbade layouts. */
+/* The number of chunks per stage to try; 0: any. One chunk is enough, because more chunks hold more
+ * activations and must obey more rules. The exceptions are a schedule fixed by the user and
+ * forbidden layouts. */
 static int chunks_per_stage(const struct space *space)
 {
     bool is_usual = space->base.schedule[0] == '\0' && space->forbidden.count == 0;
     return space->vpp > 0 ? space->vpp : is_usual;
 }
 
-/* With one chunk per stage any number of layers can be divided, unless chunks must be even. */
+/* The step of the number of layers. It is 1 with one chunk per stage unless chunks must be even. */
 static int layers_at_once(const struct space *space, const struct dive *dive)
 {
     if (dive->chunks_per_stage == 1 && space->chunks != CHUNKS_EVEN)

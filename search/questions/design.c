@@ -7,12 +7,12 @@
 #include <math.h>
 #include <stddef.h>
 
-/* A search for the best size under way. */
+/* State of a search for the best model size. */
 struct designing {
     const struct design_request *request;
     struct design *design;
     double start_s;
-    double batch; /* sequences */
+    double batch;
 };
 
 double design_flops(struct training training, double served)
@@ -34,9 +34,9 @@ static bool is_over(const struct design *design)
     return design->timed_out || design->was_interrupted;
 }
 
-/* Tokens that the budget trains on with this plan. Serving a token takes a third of the FLOPs of
- * training on it, and so a third of its time at the same use of the GPUs; the rest of the time
- * trains, between failures and checkpoints. */
+/* Number of tokens that the budget trains on with this plan. Serving a token takes a third of the
+ * FLOPs of training on it, and therefore a third of its time if the GPUs are equally efficient. The
+ * remaining time is training time, reduced by failures and checkpoints. */
 static double tokens_of(const struct designing *of, const struct model *model,
                         const struct scored_plan *best)
 {
@@ -48,7 +48,7 @@ static double tokens_of(const struct designing *of, const struct model *model,
     return training_s > 0 ? effective_tokens(request->search->system, model, best, training_s) : 0;
 }
 
-/* The search of the request for this model, within what is left of its time. */
+/* Searches the best plan for this model within the time that remains. */
 static struct probe search_for(struct designing *of, const struct model *model, struct arena *arena)
 {
     struct search_request request = *of->request->search;
@@ -101,7 +101,7 @@ static double stated_batch(const struct designing *of, double flops)
     return design_batch(flops, search->model->seq, search->system->num_gpus);
 }
 
-/* Two fifths of the GPUs' peak: only where the turns begin. */
+/* Initial guess of the FLOPs for the iteration: two fifths of the GPUs' peak. */
 static double first_flops(const struct design_request *request)
 {
     static const double share = 0.4;
@@ -112,7 +112,7 @@ static double first_flops(const struct design_request *request)
     return share * system->num_gpus * system->gpu.peak_flops_per_s[dtype] * request->time_s;
 }
 
-/* The size that the law says is best for these FLOPs. */
+/* The best model size for these FLOPs by the scaling law. */
 static double size_for(const struct design_request *request, double flops)
 {
     struct scaling_budget budget = request->budget;
@@ -143,7 +143,8 @@ static bool take_turns(struct designing *of, struct err *err)
 
 /* --- sizes around it ------------------------------------------------------------------------ */
 
-/* The next shape by at least this factor; false past the smallest and the largest. */
+/* The next model shape that is larger or smaller by at least this factor; false beyond the smallest
+ * and largest shapes. */
 static bool next_shape(const struct designing *of, double factor, const struct model *from,
                        double *parameters)
 {
@@ -163,8 +164,8 @@ static bool next_shape(const struct designing *of, double factor, const struct m
     return true;
 }
 
-/* Goes to other sizes as long as the loss falls. While none fits it takes four steps down at once:
- * those that it passes are tried on the way up. */
+/* Steps to larger or smaller sizes as long as the loss falls. While no size fits it goes down four
+ * steps at a time; the skipped sizes are tried on the way up. */
 static bool walk_sizes(struct designing *of, double factor, struct err *err)
 {
     struct design *design = of->design;

@@ -1,10 +1,9 @@
 /* search/questions/design.h - the size of model and the tokens that a budget of GPUs trains to the
  * lowest predicted loss.
  *
- * How many tokens a model sees in a time follows from the fastest plan for it, which a search
- * finds, and from the share of the time that failures and checkpoints leave; how large the best
- * model is follows from the FLOPs that this comes to. The two are repeated until neither changes,
- * and then sizes around the answer are tried. */
+ * The fastest plan for a model, which a search finds, and the time lost to failures and checkpoints
+ * give the number of tokens and so the FLOPs. The FLOPs give the best model size by the scaling
+ * law. Both steps repeat until nothing changes. Then sizes around the answer are tried. */
 #ifndef SEARCH_QUESTIONS_DESIGN_H
 #define SEARCH_QUESTIONS_DESIGN_H
 
@@ -13,12 +12,12 @@
 #include "sim/campaign/shape.h"
 
 struct design_request {
-    const struct search_request *search; /* its model is the style */
+    const struct search_request *search; /* its model sets the shape (style) of all sizes */
     enum aspect aspect;
     const struct loss_law *law;
-    double time_s; /* of all GPUs, for training and serving; 0: `budget.flops` instead */
+    double time_s; /* time of all GPUs for training and serving; 0: `budget.flops` is the budget */
     struct scaling_budget budget;
-    bool batch_is_stated; /* else it follows from the FLOPs */
+    bool batch_is_stated; /* false: the batch follows from the FLOPs */
 };
 
 /* One size of model. */
@@ -26,12 +25,12 @@ struct design_size {
     struct model model;
     bool fits;
     struct training training;
-    double loss; /* HUGE_VAL: it does not fit, or serving or failures leave no tokens to train on */
+    double loss; /* predicted loss; HUGE_VAL: the model does not fit, or no time is left to train */
 };
 
 struct design {
     struct design_size best;
-    double flops; /* 6 N D + 2 N served of it */
+    double flops; /* FLOPs of training and serving `best`: 6 N D + 2 N x served tokens */
     int searches;
     bool timed_out, was_interrupted;
 };
@@ -39,11 +38,11 @@ struct design {
 /* False only when the request is wrong. best.loss is HUGE_VAL when no size fits. */
 bool search_design(const struct design_request *request, struct design *out, struct err *err);
 
-/* FLOPs of training and serving. */
+/* FLOPs of training and then serving `served` tokens. */
 double design_flops(struct training training, double served);
 
-/* A batch of sequences for a training of so many FLOPs (scaling_batch_tokens): the nearest power
- * of two times the odd part of the number of GPUs, so that all of them can be data ranks. */
+/* The batch, in sequences, for a training of `flops` (scaling_batch_tokens): the nearest power of
+ * two times the odd part of the number of GPUs, so that all of them can be data ranks. */
 double design_batch(double flops, int seq, int num_gpus);
 
 #endif

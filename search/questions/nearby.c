@@ -7,7 +7,7 @@
 
 #include <math.h>
 
-/* MOST_ODD: batches and layers of models divide by few odd numbers beyond it. */
+/* MOST_ODD: batches and layers of models are seldom divisible by a larger odd number. */
 enum { MOST_ODD = 31, MOST_COUNTS = MOST_ODD / 2 + 1, MOST_BATCHES = 4, LEAST_PERCENT = 90 };
 
 /* Assumed largest gain in efficiency per GPU on fewer GPUs. */
@@ -16,10 +16,10 @@ enum { MOST_ODD = 31, MOST_COUNTS = MOST_ODD / 2 + 1, MOST_BATCHES = 4, LEAST_PE
 struct quest {
     const struct search_request *asked;
     struct arena *arena;
-    double start_s; /* of its time limit */
+    double start_s; /* start of the time limit */
     struct nearby found;
-    double tokens_per_s; /* of `found` */
-    double best_each;    /* tokens per second and GPU of the most efficient plan so far */
+    double tokens_per_s; /* tokens per second of `found` */
+    double best_each;    /* tokens per second per GPU of the most efficient plan so far */
 };
 
 static struct quest begin(const struct search_request *asked, struct arena *arena)
@@ -74,8 +74,8 @@ static void insert_count(int gpus, struct near_counts *counts)
     counts->count++;
 }
 
-/* For each odd factor the largest number below `asked`, in whole nodes when `asked` is more than a
- * node. */
+/* For each odd factor, the largest number of GPUs below `asked`, in whole nodes when `asked` is
+ * more than a node. */
 static struct near_counts near_counts_of(const struct cluster *cluster, int asked)
 {
     struct near_counts counts = { .count = 0 };
@@ -99,7 +99,7 @@ bool nearby_is_round(const struct search_request *asked)
     return odd == 1 || odd == 3;
 }
 
-/* Tries the largest power of two first: it shows how efficient a plan can be. */
+/* Tries the largest power of two first, whose efficiency bounds the gain of the other counts. */
 struct nearby nearby_gpus(const struct search_request *asked, double least, struct arena *arena)
 {
     struct quest quest = begin(asked, arena);
@@ -121,8 +121,8 @@ struct nearby nearby_gpus(const struct search_request *asked, double least, stru
 
 /* --- batches ------------------------------------------------------------------------------ */
 
-/* Data ranks must take the odd factors of the GPUs that heads and layers cannot: tries all of them
- * first. */
+/* Odd factors of the number of GPUs that divide neither heads nor layers must divide the data
+ * ranks. Batches with all odd factors are tried first. */
 static void try_batches(struct quest *quest, int num_gpus)
 {
     double asked = quest->asked->model->batch, before = asked;

@@ -1,31 +1,33 @@
-/* search/questions/nearby.h - the best plan of a request that is nearly the one that was asked for.
+/* search/questions/nearby.h - the best plan for slightly fewer GPUs or a slightly different batch
+ * than requested.
  *
- * A count of GPUs with a large odd part, 1000 = 8 x 125, or such a batch, leaves few ways to divide
- * a model, or none. A little less of either can be much faster. */
+ * A number of GPUs with a large odd factor, such as 1000 = 8 x 125, or a batch with one, leaves few
+ * ways to divide a model, or none. Slightly fewer GPUs or sequences can be much faster. */
 #ifndef SEARCH_QUESTIONS_NEARBY_H
 #define SEARCH_QUESTIONS_NEARBY_H
 
 #include "search/search.h"
 
-/* One such request; 0 GPUs: none has a plan. */
+/* One changed request; 0 GPUs: no changed request has a plan. */
 struct nearby {
     int num_gpus;
     double batch;
     struct scored_plan best; /* in the caller's arena */
 };
 
-/* Whether the GPUs are 2^k or 3 x 2^k whole nodes or parts of one, which divide as well as fewer.
- */
+/* Whether the requested GPUs are 2^k or 3 x 2^k whole nodes or a part of one node. Fewer GPUs would
+ * then divide no better. */
 bool nearby_is_round(const struct search_request *asked);
 
-/* Each takes the request that trains most tokens per second. Words of fix and forbid hold.
+/* Each function returns the changed request that trains the most tokens per second. The words of
+ * fix and forbid still apply.
  *
  *   gpus    fewer GPUs, the batch as it is; with more than `least` tokens per second
  *   batch   another batch within BATCH_SHARE, on all GPUs
  *   both    a batch within BATCH_SHARE on a little fewer GPUs
  *
- * Counts are the largest of each odd part up to 31, in whole nodes or parts of one; batches those
- * that an odd part of the count divides and that halve most often. */
+ * For each odd factor up to 31 the largest number of GPUs is tried, in whole nodes or a part of one
+ * node. The batches tried are multiples of the count's odd factor that halve most often. */
 struct nearby nearby_gpus(const struct search_request *asked, double least, struct arena *arena);
 struct nearby nearby_batch(const struct search_request *asked, struct arena *arena);
 struct nearby nearby_both(const struct search_request *asked, struct arena *arena);

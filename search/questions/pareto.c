@@ -7,7 +7,7 @@
 
 #include <stdlib.h>
 
-/* Plans that may be on the front; dominated ones are thrown out when room runs out. */
+/* Plans that may be on the front; dominated plans are removed when the array is full. */
 struct contenders {
     struct ranked_plan *at;
     size_t count, capacity;
@@ -35,7 +35,7 @@ static void keep_front(struct contenders *all)
     free(points);
 }
 
-/* Room doubles once half of it is on the front, so that each plan takes part in few sweeps. */
+/* The capacity doubles once half of it is on the front, so each plan is compared in few sweeps. */
 static void add(struct contenders *all, const struct ranked_plan *plan)
 {
     enum { LEAST_ROOM = 1024 };
@@ -91,7 +91,8 @@ static void keep_one_of_each(struct contenders *front)
     front->count = kept;
 }
 
-/* Plans on one count of GPUs rise in time and fall in memory, so the last kept needs the least. */
+/* The plans of one number of GPUs are sorted by rising time and falling memory, so the last plan
+ * kept needs the least memory. */
 static void keep_savings(struct contenders *front, double least_saving_bytes)
 {
     size_t kept = 0;
@@ -122,8 +123,8 @@ static void predict_front(const struct search_request *asked, const struct conte
     }
 }
 
-/* Numbers of GPUs rise, so a plan on fewer may dominate a later one. Plans may point to lists in
- * fixed words, which live as long as the result. */
+/* Numbers of GPUs are swept in rising order, as a plan on fewer GPUs may dominate a later one.
+ * Plans may point to the lists of fixed words, which live as long as the result. */
 static void sweep_counts(const struct search_request *asked, struct contenders *front,
                          struct pareto_result *result)
 {

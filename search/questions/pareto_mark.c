@@ -14,11 +14,11 @@ bool pareto_dominates(const struct pareto_point *a, const struct pareto_point *b
     return is_better;
 }
 
-/* A point in the order of the sweep. */
+/* A point, in the order in which pareto_mark visits it. */
 struct swept {
     struct pareto_point point;
-    size_t index; /* in the caller's array */
-    size_t rank;  /* of its second key, from 1 */
+    size_t index; /* index in the caller's array */
+    size_t rank;  /* rank of its second key, from 1 */
 };
 
 static int compare_from(const struct swept *a, const struct swept *b, int first)
@@ -39,7 +39,7 @@ static int by_second_key(const void *a, const void *b)
     return compare_from(a, b, 1);
 }
 
-/* Fenwick 1994, for minima: least[i] covers the ranks (i - lowbit(i), i]. */
+/* Fenwick tree (1994) of minima: least[i] covers the ranks (i - lowbit(i), i]. */
 static double least_up_to(const double *least, size_t rank)
 {
     double found = HUGE_VAL;
@@ -67,9 +67,9 @@ static struct swept *sort_points(const struct pareto_point *points, size_t count
     return swept;
 }
 
-/* Points in rising order of all keys: only earlier ones, which are no worse in the first key, can
- * dominate. One does when its second and third keys are no larger. Equal points do not dominate
- * each other, so all of them are checked before any is added. */
+/* Visits points in lexicographic order. Only an earlier point, which is no worse in the first key,
+ * can dominate a later one; it does if its second and third keys are no larger. Equal points do not
+ * dominate each other, so all of them are checked before any is added. */
 void pareto_mark(const struct pareto_point *points, size_t count, bool *is_on_front)
 {
     struct swept *swept = sort_points(points, count);

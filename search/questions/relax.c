@@ -53,8 +53,8 @@ static bool add_count(const struct search_request *request, int num_gpus, struct
     return add(&changed, relaxation, out);
 }
 
-/* Nothing below the fewest GPUs fits. When the fewest are more than requested, the result already
- * names them. */
+/* Nothing fits on fewer than result->fewest_gpus. When that number exceeds the request, the result
+ * already shows it. */
 static void relax_gpus(const struct search_request *request, const struct search_result *result,
                        struct relaxations *out)
 {
@@ -75,7 +75,7 @@ static void relax_gpus(const struct search_request *request, const struct search
 
 /* --- batch -------------------------------------------------------------------------------- */
 
-/* Batches, without repeats. */
+/* A list of batches without repeats. */
 struct batches {
     double at[MOST_BATCHES];
     int count;
@@ -106,7 +106,7 @@ static void list_batches(const struct space *space, double asked, struct batches
             continue;
         double at_once = (double)plan.dp * space->microbatch.at[0];
         add_multiples(asked, at_once, batches);
-        if (space->vpp > 1) /* the fewest that interleaving takes */
+        if (space->vpp > 1) /* the fewest microbatches that interleaving accepts */
             add_batch(at_once * plan.pp, batches);
     }
 }

@@ -10,31 +10,31 @@ extern const char *const relaxed_names[]; /* "gpus", "batch", "max-memory", "fix
 
 struct relaxation {
     enum relaxed what;
-    double from, to;   /* GPUs, sequences of the batch, or bytes; else 0 */
+    double from, to;   /* requested and admitted number of GPUs, sequences or bytes; else 0 */
     const char *word;  /* RELAXED_FIX, RELAXED_FORBID: the word or words to drop; else "" */
-    const char *words; /* the words that remain */
+    const char *words; /* the words of fix or forbid that remain */
     struct scored_plan best;
 };
 
 struct relaxations {
     struct relaxation *at;
     int count;
-    double start_s; /* when the search began, by clock_now_s(): its time limit includes these */
+    double
+        start_s; /* start of the search by clock_now_s(); its time limit includes the relaxations */
     struct arena arena;
 };
 
 /* Changes that make an infeasible request feasible, given its result:
  *
- *   fix         each single word whose removal is enough; all words when no single one is
- *   forbid      the same
- *   max-memory  what the leanest plan needs, if a GPU has that much
- *   batch       the nearest feasible batch below and above, among the next multiples of what some
- *               number of data ranks (with vpp fixed: and stages) takes at once
- *   gpus        the largest feasible number below, and the smallest within 64 nodes above
+ *   fix each single word whose removal is enough, or all words when no single one isforbid like fix
+ *   max-memory the need of the plan with the least memory, if a GPU has that much batch the nearest
+ *   feasible batch below and above, among the next multiples of the sequences that some number of
+ *   data ranks takes at once (if vpp is fixed, also some number of stages) gpus the largest
+ *   feasible number below, and the smallest within 64 nodes above
  *
- * Each comes with the best plan that it admits. Numbers of GPUs are whole nodes or part of one.
- * When only memory is short, the result itself has the nearest plan and the fewest GPUs. Release
- * `out`. */
+ * Each change comes with the best plan that it admits. Numbers of GPUs are whole nodes or a part of
+ * one node. When only memory is short, the result itself has the nearest plan and the fewest GPUs.
+ * Release `out`. */
 void search_relax(const struct search_request *request, const struct search_result *result,
                   struct relaxations *out);
 void relaxations_release(struct relaxations *relaxations);

@@ -23,7 +23,7 @@ static bool may_be_uneven(const struct search_request *request, const struct pla
            best->schedule[0] == '\0';
 }
 
-/* Without recompute nothing is left to mix. */
+/* Recompute can be mixed only if the plan has some. */
 static bool may_mix(const struct search_request *request, const struct plan *best)
 {
     return !request->recompute_mixes && !is_fixed(request, "recompute") && best->pp > 1 &&
@@ -52,7 +52,7 @@ static void add_placement(struct search_request *request)
     request->placement = true;
 }
 
-/* Writes the best plan's words that its neighbours share; recompute is left free when it is
+/* Writes the words that are fixed to the best plan's values; recompute stays free if it is to be
  * mixed. */
 static void add_fixed(const struct plan *best, bool mixes, struct text *fix)
 {

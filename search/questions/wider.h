@@ -1,25 +1,26 @@
-/* search/questions/wider.h - a short look beyond the space of a request, around the best plan found
- * in it.
+/* search/questions/wider.h - a short search outside the space of a request, near the best plan
+ * found inside it.
  *
- * What the space leaves out is searched with the best plan's degrees fixed. That proves nothing
- * about the wider space: it shows when searching it is worth the time. */
+ * Options that the space leaves out (such as --uneven) are searched with the best plan's degrees
+ * fixed. The result proves nothing about the wider space; it shows whether searching it is worth
+ * the time. */
 #ifndef SEARCH_QUESTIONS_WIDER_H
 #define SEARCH_QUESTIONS_WIDER_H
 
 #include "search/search.h"
 
-/* A plan that takes at least this share of the time less is worth an option. */
+/* An option is suggested when its plan is faster by at least this fraction of the time. */
 static const double wider_least_gain = 0.03;
 
 struct wider {
     const char *option; /* "--uneven" */
-    double gain;        /* share of the best plan's time that it takes less */
+    double gain;        /* fraction of the best plan's time that the option saves */
     struct scored_plan best;
 };
 enum { MOST_WIDER = 3 };
 
-/* The options that gain as much, the most first; returns how many. `best` is the answer to the
- * request. Plans are in the arena. */
+/* Finds the options that save at least wider_least_gain, largest gain first, and returns their
+ * number. `best` is the answer to the request. Plans are in the arena. */
 int search_wider(const struct search_request *request, const struct scored_plan *best,
                  struct arena *arena, struct wider out[MOST_WIDER]);
 

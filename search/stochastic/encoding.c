@@ -15,7 +15,7 @@ static int by_value(const void *a, const void *b)
     return *(const int *)a - *(const int *)b;
 }
 
-/* The numbers of the splits that some pp of the space has, rising. */
+/* The split numbers that some pp of the space has, in rising order. */
 static struct values list_splits(const struct space *space, struct arena *arena)
 {
     int most = 0;
@@ -82,7 +82,7 @@ static int value_of(const struct encoding *encoding, const struct point *point, 
     return encoding->values[factor].at[point->digit[factor]];
 }
 
-/* Whether a factor is a degree that the GPUs are divided by. */
+/* Whether the factor is a degree that must divide the GPUs. */
 static bool is_divisor(int factor)
 {
     return factor <= FACTOR_PP || factor >= FACTOR_FURTHER;
@@ -101,7 +101,8 @@ static bool divides_gpus(const struct encoding *encoding, const struct point *po
     return encoding->space->num_gpus % ranks == 0;
 }
 
-/* True for the first of all orders that place these degrees the same way; only it is used. */
+/* True for the first of all orders with the same placement for these degrees. Only that order is
+ * used. */
 static bool is_first_order(const struct encoding *encoding, const struct point *point)
 {
     const struct space *space = encoding->space;
@@ -138,7 +139,7 @@ bool encoding_allows(const struct encoding *encoding, const struct point *point,
     case FACTOR_ZERO:
     case FACTOR_EP:
     case FACTOR_ETP:
-    default: /* degrees */
+    default: /* the degrees */
         break;
     }
     return true;

@@ -11,8 +11,8 @@
 #include "base/random.h"
 #include "search/space.h"
 
-/* The digits in the order they are chosen: earlier digits determine which later ones are
- * allowed. */
+/* The digits in the order in which they are chosen. Earlier digits determine the allowed values of
+ * later ones. */
 enum factor {
     FACTOR_TP,
     FACTOR_CP,
@@ -23,9 +23,9 @@ enum factor {
     FACTOR_MICROBATCH,
     FACTOR_RECOMPUTE,
     FACTOR_ZERO,
-    FACTOR_EP, /* these two only where there are experts */
+    FACTOR_EP, /* FACTOR_EP and the next one exist only for models with experts */
     FACTOR_ETP,
-    FACTOR_FURTHER, /* degrees of axes that are not named here, if there are any */
+    FACTOR_FURTHER, /* degrees of further axes that are not named here */
     NUM_FACTORS = FACTOR_FURTHER + MAX_AXES - NUM_NAMED_AXES
 };
 
@@ -36,16 +36,17 @@ struct point {
 struct encoding {
     const struct space *space;
     struct values values[NUM_FACTORS];
-    int num_factors; /* those that the space has */
-    int num_digits;  /* and those of one value before them; any further one is 0 */
+    int num_factors; /* number of factors with more than one value */
+    int num_digits;  /* including factors with one value before the last of them; later digits are 0
+                      */
     int most_digits; /* the most digits of any factor */
 };
 
 /* Lists live in the arena. */
 struct encoding encoding_new(const struct space *space, struct arena *arena);
 
-/* Whether a digit may follow the point's digits before that factor. A point of allowed digits can
- * still be outside the space. */
+/* Whether a digit is allowed for `factor` after the point's earlier digits. A point of allowed
+ * digits can still be outside the space. */
 bool encoding_allows(const struct encoding *encoding, const struct point *point, enum factor factor,
                      int digit);
 

@@ -1,7 +1,7 @@
 #include "search/stochastic/strategy.h"
 
-/* One parent, one child: the better stays. On a tie the child stays, so that plateaus are crossed.
- * False: stop. */
+/* A (1+1) evolution strategy: of parent and child the better stays. On a tie the child stays, so
+ * that plateaus are crossed. False: stop. */
 static bool evolve_once(struct scorer *scorer, const struct tuning *tuning, struct random *rng)
 {
     struct point parent, child;

@@ -7,7 +7,7 @@
 
 enum { FEWEST_SLOTS = 64 };
 
-/* Linear probing, at most half full. */
+/* The slot of a key. The table uses linear probing and is at most half full. */
 static size_t slot_of(const struct met_table *table, uint64_t key)
 {
     size_t mask = table->num_slots - 1;

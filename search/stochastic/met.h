@@ -1,4 +1,4 @@
-/* search/stochastic/met.h - the candidates that a run has met, each once. */
+/* search/stochastic/met.h - the set of candidates that a run has scored or rejected. */
 #ifndef SEARCH_STOCHASTIC_MET_H
 #define SEARCH_STOCHASTIC_MET_H
 
@@ -6,9 +6,9 @@
 #include <stdint.h>
 
 struct met {
-    uint64_t key; /* encoding_key */
+    uint64_t key; /* the candidate's encoding_key */
     int rule;     /* number of the first broken rule; -1: none */
-    /* 0 when it breaks a rule; for a plan over memory the time is a lower bound. */
+    /* 0 if the plan breaks a rule. If it exceeds memory, step_s is a lower bound. */
     double step_s, peak_memory_bytes;
 };
 
@@ -20,7 +20,7 @@ struct met_table {
     size_t count;
 };
 
-/* NULL: not met. Valid until the next met_add. */
+/* NULL: the key is not in the table. Valid until the next met_add. */
 const struct met *met_find(const struct met_table *table, uint64_t key);
 /* Does nothing when the key is already there. */
 void met_add(struct met_table *table, const struct met *met);

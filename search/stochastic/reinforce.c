@@ -4,24 +4,24 @@
 #include <string.h>
 
 /* A policy gives each factor a categorical distribution: the softmax of its logits over the digits
- * allowed after those already drawn. A point that the mask rejects is redrawn, so the gradient is
- * that of the distribution before rejection. */
+ * that the earlier digits allow. A point rejected by the mask is redrawn; the gradient ignores this
+ * rejection. */
 struct policy {
     const struct encoding *encoding;
     size_t num_logits;
     double *logit;    /* [factor x most_digits + digit] */
-    double *gradient; /* the same shape, of one batch */
-    double *share;    /* [most_digits], scratch: 0 where not allowed */
+    double *gradient; /* [factor x most_digits + digit], over one batch */
+    double *share;    /* [most_digits], scratch: probabilities, 0 for digits not allowed */
     bool has_baseline;
-    double mean, variance; /* of log scores, older ones fading */
+    double mean, variance; /* moving averages of the log scores */
 };
 
 struct sample {
     struct point point;
-    double log_score; /* HUGE_VAL: broke a rule, mask off */
+    double log_score; /* HUGE_VAL: the point broke a rule and the mask is off */
 };
 
-static const double kept_share = 0.9; /* of the baseline, from one batch to the next */
+static const double kept_share = 0.9; /* weight of the old baseline in the new one, per batch */
 static const double most_advantage = 3;
 
 static struct policy policy_new(const struct encoding *encoding, struct arena *arena)
@@ -66,7 +66,8 @@ static int draw_digit(const struct policy *policy, int factor, struct random *rn
     int digit = 0;
     while (digit < last && (left -= policy->share[digit]) >= 0)
         digit++;
-    while (policy->share[digit] == 0) /* rounding left a remainder */
+    /* rounding may lead past the last allowed digit: go back to it */
+    while (policy->share[digit] == 0)
         digit--;
     return digit;
 }
@@ -98,7 +99,7 @@ static enum verdict draw_sample(struct policy *policy, struct scorer *scorer, st
     return OUT;
 }
 
-/* Over the samples that have a score. */
+/* Updates the baseline from the samples that have a score. */
 static void move_baseline(struct policy *policy, const struct sample *samples, int count)
 {
     double sum = 0, squares = 0;
@@ -138,8 +139,8 @@ static double entropy_of(const double *share, int count)
     return entropy;
 }
 
-/* Advantage x grad log p(point) + weight x grad entropy, for a softmax (Williams 1992, section 4;
- * the entropy term of Williams and Peng 1991). */
+/* Adds advantage x grad log p(point) + weight x grad entropy, for a softmax (Williams 1992, section
+ * 4; the entropy term of Williams and Peng 1991). */
 static void add_gradient(struct policy *policy, const struct point *point, double advantage,
                          double entropy_weight)
 {

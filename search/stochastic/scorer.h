@@ -1,11 +1,11 @@
-/* search/stochastic/scorer.h - scores points within a budget, on the same terms for every method.
+/* search/stochastic/scorer.h - scores points within a budget, in the same way for every method.
  *
  * The search minimises the score: the step's seconds or the peak's bytes. A plan over memory scores
  * its value x (2 + peak / GPU memory), which guides methods to plans that fit. Its seconds are a
  * lower bound, as timing the pipeline of a plan far over memory can take long. Every scored point
- * counts against the budget, also plans over memory and repeated plans. The mask rejects a plan
- * that breaks a rule at no cost and without a score. Without the mask, which is for comparison,
- * such a plan also costs a score. */
+ * uses one unit of the budget, also plans over memory and repeated plans. A plan that breaks a rule
+ * is rejected (masked) and uses no budget. With the mask off, for comparisons, it uses one unit
+ * too. */
 #ifndef SEARCH_STOCHASTIC_SCORER_H
 #define SEARCH_STOCHASTIC_SCORER_H
 
@@ -17,7 +17,7 @@ struct scorer {
     const struct search *search; /* objective, limits, memory */
     const struct encoding *encoding;
     bool is_masked;
-    double budget, spent; /* scores */
+    double budget, spent; /* in scored points */
     struct evaluator *evaluator;
     struct met_table met;
     struct tally tally; /* used only by tally_must_stop, to end the search early */
@@ -28,7 +28,7 @@ struct scorer {
 
 enum verdict {
     SCORED,
-    OUT, /* outside the space, or rejected by the mask: draw another */
+    OUT, /* outside the space, or rejected by the mask: draw another point */
     OVER /* the budget is spent or the search was ended: stop */
 };
 
@@ -43,7 +43,8 @@ enum verdict scorer_score(struct scorer *scorer, const struct point *point, doub
 /* Draws points at random, up to many times, until one is scored; not SCORED: stop. */
 enum verdict scorer_start(struct scorer *scorer, struct random *rng, struct point *point,
                           double *score);
-/* Draws mutants of `parent`, up to a few times, until one is scored; OUT: found no neighbour. */
+/* Draws mutants of `parent`, up to a few times, until one is scored; OUT: no neighbour was
+ * found. */
 enum verdict scorer_step(struct scorer *scorer, struct random *rng, const struct point *parent,
                          struct point *child, double *score);
 

@@ -16,10 +16,10 @@ struct parts {
     struct scorer scorer[MOST_PARTS];
 };
 
-/* Progress, reported by the caller's worker only. */
+/* Progress of the search. Only the caller's worker reports it. */
 struct teller {
     const struct search_request *request;
-    double before, part; /* of the whole */
+    double before, part; /* fractions of the whole budget */
 };
 
 static void tell_progress(void *context, const struct scorer *scorer, double score, bool fits)
@@ -65,7 +65,7 @@ static void count_met(const struct parts *parts, const struct met *met, struct t
     }
 }
 
-/* Merges the points that the parts met into the first one's table. */
+/* Merges the points of all strategies into the table of the first. */
 static struct tally count_all(struct parts *parts, struct frontier *best, struct arena *arena)
 {
     struct tally tally = tally_new(arena);
@@ -99,7 +99,7 @@ static void fill_result(struct parts *parts, struct search_result *result)
         result->nearest = search_predict(search, &tally.least.plan, &result->arena);
 }
 
-/* The first parts get the remainder. */
+/* The budget of one strategy. The first ones get the remainder. */
 static double share_of(double budget, int index, int count)
 {
     double least = budget - (double)((long long)budget % count);

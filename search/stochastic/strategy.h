@@ -1,7 +1,7 @@
 /* search/stochastic/strategy.h - ways to spend a budget of scores.
  *
- * A strategy asks for scores until the scorer is over; the scorer keeps all points it has met.
- * Given the same stream and tuning it asks for the same points. */
+ * A strategy asks the scorer for scores until the budget is spent. The scorer keeps all points that
+ * it has seen. With the same random stream and tuning, a strategy asks for the same points. */
 #ifndef SEARCH_STOCHASTIC_STRATEGY_H
 #define SEARCH_STOCHASTIC_STRATEGY_H
 
@@ -9,10 +9,11 @@
 
 /* Differences of scores are in logarithms: 0.01 is 1 %. */
 struct tuning {
-    double start_temperature, end_temperature; /* of annealing, in log score */
-    int anneal_scores;   /* scores of one annealing, or the budget if that is less; then it restarts
-                          */
-    int patience_scores; /* evolution restarts after this many scores without a gain */
+    double start_temperature, end_temperature; /* temperatures of annealing, in log score */
+    int anneal_scores;    /* annealing restarts after this many scores, or after the whole budget if
+                           * that is less
+                           */
+    int patience_scores;  /* evolution restarts after this many scores without a gain */
     double learning_rate; /* REINFORCE: rate applied to a batch's mean gradient */
     double entropy_weight;
     int policy_patience_scores; /* REINFORCE restarts after this many scores without a gain */
@@ -20,7 +21,7 @@ struct tuning {
 };
 struct tuning tuning_default(void);
 
-/* Add yours to `strategies` in strategies.c; the bench compares all. */
+/* A strategy. To add one, extend `strategies` in strategies.c; the benchmark compares all. */
 struct strategy {
     const char *name;
     const char *source;
