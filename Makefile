@@ -136,7 +136,7 @@ BENCH_SH   := $(if $(MAIN_SRC),$(wildcard tests/bench/bench_*.sh))
 # What needs a GPU; tests/gpu.sh builds and runs them.
 GPU_SRC    := $(wildcard tests/gpu/*.c)
 # Other sources are helpers that every test may use; it has those in it that it does use.
-HELPER_SRC := $(filter-out $(ALL_TESTS) $(BENCH_SRC) $(GPU_SRC) tests/cuda%,$(call in_tests,*.c))
+HELPER_SRC := $(filter-out $(ALL_TESTS) $(BENCH_SRC) $(GPU_SRC) tests/cuda% tests/mutants/%,$(call in_tests,*.c))
 ON_HOST_C  := $(wildcard tests/cuda_on_host/*.c)
 ALL_SRC    := $(LIB_SRC) $(MAIN_SRC) $(TEST_SRC) $(BENCH_SRC) $(GPU_SRC) $(HELPER_SRC) $(ON_HOST_C)
 HEADERS    := $(filter-out build/%,$(wildcard */*.h */*/*.h */*/*/*.h))
@@ -398,7 +398,7 @@ same-answers: needed
 
 # In build/mutants; hours where N is large. MUTANTS="--list" shows them, "--skip 50" goes on after 50.
 mutants: needed
-	@python3 tests/mutants.py $(if $(N),-n $(N)) $(if $(SEED),--seed $(SEED)) $(MUTANTS) $(FILES)
+	@python3 tests/mutants/mutants.py $(if $(N),-n $(N)) $(if $(SEED),--seed $(SEED)) $(MUTANTS) $(FILES)
 
 # FILE: what `search --certificate` wrote, one or several.
 check-certificate: deps

@@ -1,0 +1,135 @@
+"""The tree once more in build/mutants, compiled into a shared library that every test is linked with: as it is,
+with one file replaced, and with a call in each block that notes coverage (watch.c)."""
+import collections, os, re, shutil, subprocess, sys, threading
+from concurrent.futures import ThreadPoolExecutor
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+WORK = os.path.join(os.environ.get('BUILD', os.path.join(ROOT, 'build')), 'mutants')
+TREE = os.path.join(WORK, 'tree')
+BUILT = os.path.join(TREE, 'build/release')
+MAKE = ['make', '-s', '-C', TREE, 'CUDA=0', 'MPI=0']
+PLAIN = 'CFLAGS=-fPIC -g0'
+COVERED = 'CFLAGS=-fPIC -O1 -g1 -fsanitize-coverage=trace-pc'  # lines of optimised code are further from the source
+
+
+def told(*command, **kwargs):
+    return subprocess.run(command, check=True, capture_output=True, text=True, **kwargs).stdout
+
+
+def update_tree():
+    """A copy of what git has or would add; files that are equal keep their times."""
+    listed = [name for name in told('git', '-C', ROOT, 'ls-files', '-co', '--exclude-standard', '-z').split('\0') if name]
+    wanted = {name for name in listed if os.path.exists(os.path.join(ROOT, name))}
+    for name in wanted:
+        source, copy = os.path.join(ROOT, name), os.path.join(TREE, name)
+        with open(source, 'rb') as opened:
+            text = opened.read()
+        if os.path.exists(copy):
+            with open(copy, 'rb') as opened:
+                if opened.read() == text:
+                    continue
+        os.makedirs(os.path.dirname(copy), exist_ok=True)
+        shutil.copyfile(source, copy)
+        shutil.copymode(source, copy)
+    for folder, folders, names in os.walk(TREE):
+        if folder == TREE:
+            folders[:] = [name for name in folders if name != 'build']
+        for name in names:
+            if os.path.relpath(os.path.join(folder, name), TREE) not in wanted:
+                os.remove(os.path.join(folder, name))
+
+
+class Build:
+    """The tree as it is, and how to compile and link with one file of it replaced."""
+
+    def __init__(self):
+        rule = 'shown: ; @echo "$(LIB_OBJ)|$(MAIN_SRC:%.c=$(B)/%.o)|$(TEST_SRC:%.c=$(B)/%.o)|$(HELPERS)|$(CC)|$(ALL_CFLAGS)|$(LIBS)|$(CHECK_LIBS)"'
+        fields = [field.split() for field in told(*MAKE, PLAIN, '--eval', rule, 'shown').strip().split('|')]
+        self.objects, self.main, self.tests, helpers, self.cc, self.flags, self.libs, self.check_libs = fields
+        self.tests = [test for test in self.tests if not re.search(r'test_cuda_|test_gpu_', test)]
+        self.targets = self.objects + self.main + self.tests + helpers
+        self.helpers = helpers[0]
+        self.lock = threading.Lock()
+        self.plain = {}
+        self.base = os.path.join(WORK, 'base')
+        self.covered = os.path.join(WORK, 'covered')
+        self.programs = os.path.join(WORK, 'programs')
+        self.linker = ['-fuse-ld=lld'] if shutil.which('ld.lld') else []
+
+    def make(self, jobs):
+        covered = [name.replace('build/', 'build/covered/', 1) for name in self.objects]
+        for options, targets in (([PLAIN], self.targets), (['BUILD=build/covered', COVERED], covered)):
+            if subprocess.run(MAKE + options + ['-j%d' % jobs] + targets, stdout=subprocess.DEVNULL).returncode:
+                sys.exit('the tree does not build')
+        for folder in (self.base, self.covered, self.programs):
+            os.makedirs(folder, exist_ok=True)
+        self.watch = os.path.join(self.base, 'watch.o')
+        self.run_cc(['-O2', '-fPIC', '-c', '-o', self.watch, 'tests/mutants/watch.c'])
+        self.link_library(self.base, {})
+        # The loader asks which variant of a function fits the processor before the calls can be made.
+        chosen_early = set(re.findall(r'^(\S+): \S+ i ', told('nm', '-A', '-P', *self.objects, cwd=TREE), re.M))
+        self.link_library(self.covered, {name: other for name, other in zip(self.objects, covered)
+                                         if name not in chosen_early})
+        with ThreadPoolExecutor(jobs) as pool:
+            list(pool.map(self.link_program, self.tests + self.main))
+
+    def link_library(self, folder, replaced):
+        self.run_cc(['-shared', '-o', os.path.join(folder, 'libmutant.so')] +
+                    [replaced.get(name, name) for name in self.objects] + [self.watch] + self.libs)
+
+    def link_program(self, name):
+        is_main = name in self.main
+        out = os.path.join(self.programs, 'simsearch' if is_main else os.path.basename(name)[:-2])
+        newest = max(os.path.getmtime(os.path.join(TREE, part)) for part in (name, self.helpers))
+        if not os.path.exists(out) or os.path.getmtime(out) <= newest:
+            self.run_cc(['-o', out, name] + ([] if is_main else [self.helpers]) + ['-L' + self.base, '-lmutant', '-Wl,--export-dynamic-symbol=tcase_fn_start'] + self.libs +
+                        ([] if is_main else self.check_libs))
+
+    def run_cc(self, arguments):
+        return subprocess.run(self.cc + self.linker + arguments, cwd=TREE, check=True, capture_output=True)
+
+    def compile(self, source_root, file, out):
+        """Without its warnings; the file's name is the same wherever it lies. Whether it does compile."""
+        optimised = [flag for flag in self.flags if not flag.startswith('-W') and flag != '-g']
+        extra = ['-fno-math-errno', '-fno-trapping-math', '-O3'] if file.startswith('kernels/host/') else []
+        command = self.cc + optimised + extra + ['-w', '-DTABLES_DIGEST=0', '-fmacro-prefix-map=%s/=' % source_root, '-c', '-o', out,
+                                                os.path.join(source_root, file)]
+        return subprocess.run(command, cwd=TREE, capture_output=True).returncode == 0
+
+    def plain_object(self, file):
+        with self.lock:
+            if file not in self.plain:
+                out = os.path.join(self.base, 'plain.o')
+                self.compile(TREE, file, out)
+                with open(out, 'rb') as opened:
+                    self.plain[file] = opened.read()
+            return self.plain[file]
+
+    def lines(self):
+        """Of the library with coverage: the address, file and line of each piece of code, in order."""
+        units = (name[len('build/release/'):-2] + '.c' for name in self.objects)
+        rows, file, previous = [], '', ''
+        for line in told('objdump', '--dwarf=decodedline', os.path.join(self.covered, 'libmutant.so')).splitlines():
+            if line.startswith('File name'):  # the next object begins, in the order of the link
+                file = next(own for own in units if os.path.basename(own) == os.path.basename(previous))
+            elif line.endswith(':'):
+                previous = file = os.path.normpath(line[:-1].split('CU: ')[-1])
+            else:
+                fields = line.split()
+                if len(fields) >= 3 and fields[2].startswith('0x') and fields[1].isdigit():
+                    rows.append((int(fields[2], 16), file, int(fields[1])))
+        return sorted(rows)
+
+    def functions(self):
+        """The addresses at which they begin, in order."""
+        shown = told('nm', os.path.join(self.covered, 'libmutant.so'))
+        return sorted(int(line.split()[0], 16) for line in shown.splitlines() if re.match(r'\w+ [tT] ', line))
+
+    def blocks(self):
+        """The addresses behind the calls that note coverage, in order."""
+        found, is_behind = [], False
+        for line in told('objdump', '-d', '--no-show-raw-insn', os.path.join(self.covered, 'libmutant.so')).splitlines():
+            if is_behind and ':' in line:
+                found.append(int(line.split(':')[0], 16))
+            is_behind = '<__sanitizer_cov_trace_pc@plt>' in line and 'call' in line
+        return found

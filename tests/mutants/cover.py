@@ -1,0 +1,157 @@
+"""Which test functions execute a line, and how long each takes."""
+import bisect, collections, glob, hashlib, operator, os, pickle, re, resource, shutil, signal, subprocess, time, zlib
+from concurrent.futures import ThreadPoolExecutor
+
+from build import BUILT, TREE, WORK
+
+# Scripts that need other programs than simsearch, or a machine of their own.
+LEFT_OUT = re.compile(r'cuda|gpu|install|minicluster|plugin|calibrate|nodes')
+WHOLE = -1  # the number of a whole program: a script, or code that runs before a test function does
+
+Unit = collections.namedtuple('Unit', 'program function seconds')
+
+
+def end_session(leader):
+    """Check puts each test into a process group of its own: all that have the session are ended."""
+    for name in os.listdir('/proc'):
+        try:
+            with open('/proc/%s/stat' % name) as opened:
+                session = int(opened.read().rpartition(')')[2].split()[3])
+            if session == leader:
+                os.kill(int(name), signal.SIGKILL)
+        except (OSError, ValueError, IndexError):
+            pass
+
+
+def confine():
+    """Of a mutant that writes or grows without end, and of a caller that ignores interrupts."""
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 30, 1 << 30))
+    resource.setrlimit(resource.RLIMIT_DATA, (4 << 30, 4 << 30))
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
+def digest(*parts):
+    return hashlib.sha1(b'\0'.join(part if isinstance(part, bytes) else part.encode() for part in parts)).hexdigest()
+
+
+def content(path):
+    with open(path, 'rb') as opened:
+        return opened.read()
+
+
+class Tests:
+    """The programs and scripts, their functions, and what each of these executes."""
+
+    def __init__(self, build, jobs):
+        self.build, self.failing, self.seconds = build, [], {}
+        files = {os.path.basename(path): path for path in glob.glob(os.path.join(TREE, 'tests', '**', 'test_*'), recursive=True)}
+        self.scripts = {name[:-3]: path for name, path in sorted(files.items())
+                        if name.endswith('.sh') and not LEFT_OUT.search(name[:-3])}
+        self.names = sorted(os.path.basename(test)[:-2] for test in build.tests) + list(self.scripts)
+        self.sources = {name: content(self.scripts.get(name) or files[name + '.c']).decode() for name in self.names}
+        self.learn(jobs)
+
+    # --- running
+
+    def run(self, name, library, limit_s, **extra):
+        """Whether it passed, and the seconds that it took."""
+        command = ['bash', self.scripts[name]] if name in self.scripts else [os.path.join(self.build.programs, name)]
+        environment = dict(os.environ, LD_LIBRARY_PATH=library, SIMSEARCH=os.path.join(self.build.programs, 'simsearch'),
+                           SIMSEARCH_DATA=TREE, SIMSEARCH_PLUGINS=BUILT, VARIANT='release', SEED='1', SIMSEARCH_GEMM_TABLE='',
+                           CK_TIMEOUT_MULTIPLIER='5', **extra)
+        if name not in self.scripts:
+            environment['MUTANT_TEST'] = '1'
+        start = time.monotonic()
+        process = subprocess.Popen(command, cwd=TREE, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                                   stderr=subprocess.DEVNULL, start_new_session=True,
+                                   preexec_fn=confine)
+        try:
+            passed = process.wait(limit_s) == 0
+        except subprocess.TimeoutExpired:
+            passed = False
+        end_session(process.pid)
+        process.wait()
+        return passed, time.monotonic() - start
+
+    # --- coverage
+
+    def learn(self, jobs):
+        """Runs what has changed since it was last run; a test that fails as it is is left out."""
+        shared = os.path.join(self.build.covered, 'libmutant.so')
+        library = content(shared)
+        data = {os.path.relpath(path, TREE): content(path)
+                for path in sorted(glob.glob(os.path.join(TREE, 'tests', '**', '*'), recursive=True))
+                if os.path.isfile(path) and not path.endswith(('.c', '.h', '.py'))}
+        addresses = self.build.blocks()
+        at_blocks, last = operator.itemgetter(*addresses), addresses[-1] + 1
+
+        def one(name):
+            program = self.scripts.get(name) or os.path.join(self.build.programs, name)
+            reads = ['tests'] if name in self.scripts else re.findall(r'"(tests/[\w/.-]+)', re.sub(r'#include.*', '', self.sources[name]))
+            read = [text for path, text in data.items() if any(path.startswith(start) for start in reads)]
+            key = digest(library, content(program), *read)
+            path = os.path.join(WORK, 'maps', name + '.pickle')
+            if os.path.exists(path):
+                with open(path, 'rb') as opened:
+                    kept = pickle.load(opened)
+                if kept['key'] == key:
+                    return kept
+            kept = dict(self.cover(name, at_blocks, last), key=key)
+            os.makedirs(os.path.dirname(path), exist_ok=True)
+            with open(path, 'wb') as opened:
+                pickle.dump(kept, opened)
+            return kept
+
+        self.units, self.executed = [], []  # of each unit, a byte for each block
+        with ThreadPoolExecutor(jobs) as pool:
+            for name, kept in zip(self.names, pool.map(one, self.names)):
+                if not kept['passed']:
+                    self.failing.append(name)
+                    continue
+                self.seconds[name] = kept['seconds']
+                for function, packed in kept['maps'].items():
+                    self.units.append(Unit(name, function, kept['times'].get(function, kept['seconds'])))
+                    self.executed.append(zlib.decompress(packed))
+        self.blocks_of = collections.defaultdict(lambda: collections.defaultdict(set))  # file, line
+        functions = self.build.functions()
+        for address, file, line in self.build.lines():
+            block = bisect.bisect_right(addresses, address) - 1
+            start = functions[bisect.bisect_right(functions, address) - 1]
+            is_before = block < 0 or addresses[block] < start  # what a function does before its first block
+            self.blocks_of[file][line].add(min(block + is_before, len(addresses) - 1))
+
+    def cover(self, name, at_blocks, last):
+        folder = os.path.join(WORK, 'maps', name)
+        shutil.rmtree(folder, ignore_errors=True)
+        os.makedirs(folder)
+        passed, seconds = self.run(name, self.build.covered, 600, MUTANT_MAPS=folder)
+        maps, times = {}, collections.Counter()
+        for entry in os.listdir(folder):
+            path = os.path.join(folder, entry)
+            if entry == 'times':
+                for line in content(path).splitlines():
+                    times[int(line.split()[0])] += float(line.split()[1])
+            else:
+                with open(path, 'rb') as opened:
+                    blocks = bytes(at_blocks(opened.read(last)))
+                maps[WHOLE if entry == 'all' else int(entry)] = zlib.compress(blocks, 1)
+        shutil.rmtree(folder)
+        return {'passed': passed, 'seconds': seconds, 'maps': maps, 'times': dict(times)}
+
+    def executing(self, file, line):
+        """Of each program, the functions that execute the line; without one, which is in a table, those that
+        execute most of the file; everything where nothing is known of the file."""
+        of_line = self.blocks_of.get(file)
+        if not of_line:
+            blocks = ()
+        elif line is None:
+            blocks = set().union(*of_line.values())
+        else:  # a statement of several lines has its code at one of them
+            blocks = of_line[max((other for other in of_line if other <= line), default=min(of_line))]
+        counts = [sum(map(executed.__getitem__, blocks)) for executed in self.executed]
+        least = 1 if line else max(counts) / 2
+        found = collections.defaultdict(list)
+        for unit, count in zip(self.units, counts):
+            if count >= least or not of_line:
+                found[unit.program].append(unit)
+        return found

@@ -1,0 +1,245 @@
+#!/usr/bin/env python3
+"""Bends or drops one thing of the source at a time, and asks whether a test notices.
+
+usage: tests/mutants/mutants.py [-n 300] [--seed 1] [-j 2] [--list] [FILE ...]     (make mutants N=300 FILES=...)
+
+A mutant is one C file with one change: a term or factor dropped, an operator or comparison turned, a
+constant bent, a condition that always holds or never does, a statement left out (sites.py). They are
+drawn from sim, search and exec, or from the files named (shell patterns); the seed says which.
+
+Each is compiled by itself into a shared library that all tests are linked with, in build/mutants, which
+has its own copy of the tree (build.py). Before, each test function runs once to note which lines it
+executes (cover.py, watch.c). Then the functions that execute the line in question are run with the
+mutant; of the programs those first that are likeliest to notice for their time: the file's own, then
+those that noticed its neighbours' mutants. The first function that fails, or takes many times as long,
+has killed the mutant. A mutant of a line that no test executes has survived.
+
+Equal code is equivalent. What is equivalent for another reason stands in tests/mutants/equivalent.txt,
+with that reason: FILE | text of the line | text it becomes, or * | why.
+
+Exits 1 when one survives.
+"""
+import argparse, bisect, collections, fcntl, fnmatch, itertools, os, random, sys, threading
+from concurrent.futures import ThreadPoolExecutor
+
+from build import Build, ROOT, TREE, WORK, told, update_tree
+from cover import Tests, WHOLE
+from sites import Sites
+
+FOLDERS = ('sim/', 'search/', 'exec/')
+ABSENT = ('exec/cuda/', 'exec/mpi/comm_mpi.c')  # need a GPU, or MPI's processes
+
+
+# --- which test first ------------------------------------------------------------------------------
+
+class Order:
+    """What has noticed what, and so what is likeliest to notice for its time."""
+
+    def __init__(self, tests):
+        self.tests, self.lock = tests, threading.Lock()
+        self.ran, self.killed = collections.Counter(), collections.Counter()
+
+    def prior(self, name, file):
+        stem, source = os.path.basename(file)[:-2], self.tests.sources[name]
+        if name == 'test_' + stem:
+            return 0.6
+        if '"%s.h"' % file[:-2] in source:
+            return 0.4
+        if stem in name or '"%s/' % os.path.dirname(file) in source:
+            return 0.15
+        return 0.03
+
+    def runs(self, mutant):
+        """(program, seconds, its functions to run or None for all), in the order to run them: of each program the
+        quickest functions first, for about a second, and the others when all programs had their turn."""
+        folder, found = os.path.dirname(mutant.file), []
+        with self.lock:
+            for name, units in self.tests.executing(mutant.file, mutant.line if mutant.is_code else None).items():
+                kills = self.killed[name, mutant.file] + 0.2 * self.killed[name, folder]
+                runs = self.ran[name, mutant.file] + 0.2 * self.ran[name, folder]
+                likely = (self.prior(name, mutant.file) + kills) / (1 + runs)
+                if any(unit.function == WHOLE for unit in units):
+                    seconds = self.tests.seconds[name]
+                    found.append((seconds > 1, -likely / (seconds + 0.02), name, seconds, None))
+                    continue
+                units = sorted(units, key=lambda unit: unit.seconds)
+                sums = list(itertools.accumulate(unit.seconds for unit in units))
+                quick = max(1, bisect.bisect_right(sums, 1))
+                for part in (units[:quick], units[quick:]):
+                    seconds = sum(unit.seconds for unit in part)
+                    if part:
+                        found.append((part[0] is not units[0], -likely / (seconds + 0.02), name, seconds,
+                                      sorted(unit.function for unit in part)))
+        return [entry[2:] for entry in sorted(found, key=lambda entry: entry[:3])]
+
+    def note(self, name, file, killed):
+        with self.lock:
+            for key in (file, os.path.dirname(file)):
+                self.ran[name, key] += 1
+                self.killed[name, key] += killed
+
+
+# --- one mutant -------------------------------------------------------------------------------------
+
+def line_of(source, at):
+    return source[source.rfind('\n', 0, at) + 1:source.find('\n', at)].strip()
+
+
+def shown(mutant, source):
+    text = ' '.join(source[mutant.at:mutant.end].split())
+    return '%s:%d: %s: `%s` -> `%s`   in: %s' % (mutant.file, mutant.line, mutant.kind, text, ' '.join(mutant.text.split()),
+                                              line_of(source, mutant.at))
+
+
+def read_equivalent():
+    rows = []
+    path = os.path.join(TREE, 'tests/mutants/equivalent.txt')
+    if os.path.exists(path):
+        with open(path) as opened:
+            for line in opened:
+                fields = [field.strip() for field in line.rstrip('\n').split(' | ')]
+                if len(fields) == 4 and not line.startswith('#'):
+                    rows.append(fields)
+    return rows
+
+
+def is_known(rows, mutant, source):
+    line = line_of(source, mutant.at)
+    return any(file == mutant.file and text == line and becomes in ('*', ' '.join(mutant.text.split()))
+               for file, text, becomes, _ in rows)
+
+
+def judge(mutant, source, build, tests, order, folder, equivalent, most_s):
+    """The verdict, and what it rests on."""
+    if is_known(equivalent, mutant, source):
+        return 'equivalent', 'known'
+    path = os.path.join(folder, 'source', mutant.file)
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    with open(path, 'w') as opened:
+        opened.write(source[:mutant.at] + mutant.text + source[mutant.end:])
+    out = os.path.join(folder, 'mutant.o')
+    if not build.compile(os.path.join(folder, 'source'), mutant.file, out):
+        return 'does not compile', ''
+    with open(out, 'rb') as opened:
+        if opened.read() == build.plain_object(mutant.file):
+            return 'equivalent', 'same code'
+    runs = order.runs(mutant)
+    if not runs:
+        return 'survived', 'no test executes it'
+    build.link_library(folder, {'build/release/' + mutant.file[:-2] + '.o': out})
+    spent_s, expected_sum_s, skipped = 0, 0, 0
+    for name, expected_s, functions in runs:
+        if expected_sum_s + expected_s > most_s:
+            skipped += 1
+            continue
+        expected_sum_s += expected_s
+        only = {} if functions is None else {'MUTANT_ONLY': ','.join(map(str, functions))}
+        passed, seconds = tests.run(name, folder, 5 * expected_s + 3, **only)
+        spent_s += seconds
+        # The tree as it is must pass the same functions in the same time.
+        killed = not passed and tests.run(name, build.base, 5 * expected_s + 3, **only)[0]
+        order.note(name, mutant.file, killed)
+        if killed:
+            return 'killed', '%s, %.1f s' % (name, spent_s)
+    return 'survived', '%.1f s of tests%s' % (spent_s, ', %d left out' % skipped if skipped else '')
+
+
+# --- all of them ------------------------------------------------------------------------------------
+
+def chosen_files(patterns):
+    files = told('git', '-C', ROOT, 'ls-files', '*.c').split()
+    files = [file for file in files if not file.startswith(ABSENT)]
+    if not patterns:
+        return [file for file in files if file.startswith(FOLDERS)]
+    return [file for file in files if any(fnmatch.fnmatch(file, pattern) or file.startswith(pattern.rstrip('/') + '/')
+                                          for pattern in patterns)]
+
+
+def read_sources(files, root):
+    sources = {}
+    for file in files:
+        with open(os.path.join(root, file)) as opened:
+            sources[file] = opened.read()
+    return sources
+
+
+def take_tree():
+    """Held until the process ends: a second run would change the tree under the first."""
+    os.makedirs(TREE, exist_ok=True)
+    held = open(os.path.join(WORK, 'lock'), 'w')
+    try:
+        fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        sys.exit('another run uses %s; BUILD=FOLDER gives this one its own' % WORK)
+    update_tree()
+    return held
+
+
+def summary(verdicts):
+    kinds = ['killed', 'survived', 'equivalent', 'does not compile']
+    folders = collections.defaultdict(collections.Counter)
+    for mutant, verdict in verdicts:
+        for folder in (os.path.dirname(mutant.file), 'all'):
+            folders[folder][verdict] += 1
+    print('\n%-20s %9s %9s %11s %17s %8s' % (('folder',) + tuple(kinds) + ('killed',)))
+    for folder in sorted(folders, key=lambda name: (name == 'all', name)):
+        count = folders[folder]
+        judged = count['killed'] + count['survived']
+        rate = '%.1f %%' % (100 * count['killed'] / judged) if judged else '-'
+        print('%-20s %9d %9d %11d %17d %8s' % ((folder,) + tuple(count[kind] for kind in kinds) + (rate,)))
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split('\n')[0])
+    parser.add_argument('-n', type=int, default=300)
+    parser.add_argument('--seed', type=int, default=1)
+    parser.add_argument('-j', type=int, default=os.cpu_count())
+    parser.add_argument('--list', action='store_true', help='show them and stop')
+    parser.add_argument('--seconds', type=float, default=1e9, help='of tests for each mutant, as long as they took before')
+    parser.add_argument('--skip', type=int, default=0, help='leave out so many of the drawn: for going on')
+    parser.add_argument('files', nargs='*')
+    asked = parser.parse_args()
+    sys.stdout.reconfigure(line_buffering=True)
+    held = None if asked.list else take_tree()
+    root = ROOT if asked.list else TREE
+    sources = read_sources(sorted(chosen_files(asked.files)), root)
+    every = [mutant for file, source in sources.items() for mutant in Sites(file, source).found]
+    drawn = random.Random(asked.seed).sample(every, min(asked.n, len(every)))[asked.skip:]
+    print('%d of %d mutants, seed %d' % (len(drawn), len(every), asked.seed))
+    if asked.list:
+        for mutant in drawn:
+            print(shown(mutant, sources[mutant.file]))
+        return 0
+    build = Build()
+    build.make(asked.j)
+    tests = Tests(build, asked.j)
+    print('%d tests of %d functions, %.0f s one after another%s' % (len(tests.seconds), len(tests.units), sum(tests.seconds.values()),
+          ''.join('; %s fails as it is and is left out' % name for name in tests.failing)))
+    order = Order(tests)
+    equivalent = read_equivalent()
+    free, verdicts, lock = [os.path.join(WORK, 'worker-%d' % i) for i in range(asked.j)], [], threading.Lock()
+
+    def one(mutant):
+        with lock:
+            folder = free.pop()
+        os.makedirs(folder, exist_ok=True)
+        verdict, reason = judge(mutant, sources[mutant.file], build, tests, order, folder, equivalent, asked.seconds)
+        with lock:
+            free.append(folder)
+            verdicts.append((mutant, verdict))
+            print('%4d %-16s %s   [%s]' % (len(verdicts), verdict, shown(mutant, sources[mutant.file]), reason))
+
+    with ThreadPoolExecutor(asked.j) as pool:
+        list(pool.map(one, drawn))
+    survived = [mutant for mutant, verdict in verdicts if verdict == 'survived']
+    if survived:
+        print('\nsurvived:')
+    for mutant in sorted(survived):
+        print(shown(mutant, sources[mutant.file]))
+    summary(verdicts)
+    held.close()
+    return 1 if survived else 0
+
+
+if __name__ == '__main__':
+    sys.exit(main())
