@@ -23,7 +23,8 @@ const struct command commands[] = {
       "A plan file (search -o) holds the model, cluster and all else; options change parts of it.\n"
       "A plan that exceeds memory is predicted all the same.\n",
       cmd_simulate },
-    { "explain", COMMAND_EXPLAIN, "compare a prediction with textbook formulas, or one plan with another",
+    { "explain", COMMAND_EXPLAIN, "compare a prediction with textbook formulas, or one plan with "
+                                  "another",
       "  simsearch explain --model 175b --gpus 1024 --layout \"tp8 pp16 mb1 sp zero1\"\n"
       "  simsearch explain plan.json\n"
       "  simsearch explain plan.json other.json\n"
@@ -53,8 +54,10 @@ const struct command commands[] = {
       "  simsearch calibrate --convergence run2.json run8.json -o text.json\n"
       "  simsearch calibrate --nccl-tests all_reduce.txt --cluster dgx-h100 -o here.json\n"
       "  simsearch calibrate --osu allgather.txt --cluster dgx-h100 --ranks 16 -o here.json\n",
-      "Every core is a rank, and all of them measure at once. The file holds a cluster with its GPU,\n"
-      "profile and stack. What nccl-tests or OSU's benchmarks printed becomes part of the profile of\n"
+      "Every core is a rank, and all of them measure at once. The file holds a cluster with its "
+      "GPU,\n"
+      "profile and stack. What nccl-tests or OSU's benchmarks printed becomes part of the profile "
+      "of\n"
       "--cluster instead.\n",
       cmd_calibrate },
     { "run", COMMAND_RUN, "execute a plan, and compare the measurement with the prediction",
@@ -65,44 +68,56 @@ const struct command commands[] = {
       "  mpirun -n 4 simsearch run plan.json\n",
       "Ranks are processes of this machine, unless mpirun, srun or torchrun has started them.\n",
       cmd_run },
-    { "design", COMMAND_DESIGN, "find the model and the tokens that a budget trains to the lowest loss",
+    { "design", COMMAND_DESIGN, "find the model and the tokens that a budget trains to the lowest "
+                                "loss",
       "  simsearch design --gpus 1024 --days 30\n"
       "  simsearch design --gpus 512 --cost 1000000 --tokens 500B --json\n"
       "  simsearch design --gpus 1024 --days 60 --inference 2T -o plan.json\n"
       "  simsearch design --flops 5.76e23\n"
       "  simsearch design --gpus 1024 --flops gpt3-175b\n",
-      "Size and throughput are found in turns: the time per step of each size is that of its best plan.\n"
+      "Size and throughput are found in turns: the time per step of each size is that of its best "
+      "plan.\n"
       "Without --gpus nothing is searched, and the published laws alone answer.\n",
       cmd_design },
     { "partition", COMMAND_PARTITION, "find the best sharding of a chain of operators in a file",
       "  simsearch partition chain.json\n"
       "  simsearch partition chain.json --json\n",
-      "The file holds the ranks, the tokens and width of X, and operators: products with their widths,\n"
+      "The file holds the ranks, the tokens and width of X, and operators: products with their "
+      "widths,\n"
       "pointwise ones and norms; docs/search.md has its keys. Costs are in units of\n"
       "S (n - 1)/n, S the bytes of X, forwards and backwards.\n",
       cmd_partition },
     { "export", COMMAND_EXPORT, "write a plan as the arguments and launch script of a framework",
       "  simsearch export plan.json --to megatron -o plan\n"
       "  simsearch export plan.json --to torchtitan --torchrun -o plan\n"
-      "  simsearch export --model 175b --gpus 1024 --layout \"tp8 pp16 mb1 sp zero1\" --to megatron\n",
-      "The folder gets args.txt with an argument on each line, env.sh, a launch script and plan.json;\n"
-      "without -o the arguments are printed. A plan that the framework refuses or cannot express is not\n"
+      "  simsearch export --model 175b --gpus 1024 --layout \"tp8 pp16 mb1 sp zero1\" --to "
+      "megatron\n",
+      "The folder gets args.txt with an argument on each line, env.sh, a launch script and "
+      "plan.json;\n"
+      "without -o the arguments are printed. A plan that the framework refuses or cannot express "
+      "is not\n"
       "written; the answer names the rules that it breaks and the nearest plan that keeps them.\n",
       cmd_export },
-    { "import", COMMAND_IMPORT, "read the command line or configuration of another framework as a plan",
+    { "import", COMMAND_IMPORT, "read the command line or configuration of another framework as a "
+                                "plan",
       "  simsearch import args.txt --from megatron --gpus 64 -o plan.json\n"
       "  simsearch import train_llama.sh --from megatron --cluster dgx-a100-80g -o plan.json\n",
-      "A shell script is read, not run: assignments, quotes and variables are understood, other commands\n"
-      "are not. The answer lists unknown settings and the rules of the framework that the file breaks.\n",
+      "A shell script is read, not run: assignments, quotes and variables are understood, other "
+      "commands\n"
+      "are not. The answer lists unknown settings and the rules of the framework that the file "
+      "breaks.\n",
       cmd_import },
     { "learn", COMMAND_LEARN, "adapt the predictions for a stack to your own runs",
       "  simsearch learn runs.csv -o mine.json\n"
       "  simsearch --gpus 64 --model llama3-70b --learned mine.json\n"
       "  simsearch learn more.csv --learned mine.json -o better.json\n"
       "  simsearch learn plan.json train.log -o mine.json\n",
-      "Runs are rows with the columns that `validate` reads, or logs of Megatron-LM, Megatron-Bridge,\n"
-      "torchtitan, DeepSpeed or transformers' Trainer. A plan file or options give the plan of the logs.\n"
-      "Each stack gets one ratio of measured to predicted time; the fewer runs, the closer to 1. --learned\n"
+      "Runs are rows with the columns that `validate` reads, or logs of Megatron-LM, "
+      "Megatron-Bridge,\n"
+      "torchtitan, DeepSpeed or transformers' Trainer. A plan file or options give the plan of the "
+      "logs.\n"
+      "Each stack gets one ratio of measured to predicted time; the fewer runs, the closer to 1. "
+      "--learned\n"
       "applies it to any prediction.\n",
       cmd_learn },
     { "tune", COMMAND_TUNE, "find the few changes to a framework's job that save most time",
@@ -111,14 +126,18 @@ const struct command commands[] = {
       "  simsearch tune job.toml --from torchtitan --model llama3-8b --gpus 64 --json\n"
       "  simsearch tune args.txt --gpus 256 --propose -o runs.json\n"
       "  simsearch tune args.txt runs.json --gpus 256 --propose\n",
-      "Shows the rules and habits that the command breaks, each with its fix; the predicted step, beside\n"
-      "the logged one if logs are given; and the flags to change, with gain, its probability and the risk\n"
+      "Shows the rules and habits that the command breaks, each with its fix; the predicted step, "
+      "beside\n"
+      "the logged one if logs are given; and the flags to change, with gain, its probability and "
+      "the risk\n"
       "of running out of memory. Broken rules do not change the exit code.\n",
       cmd_tune },
     { "mcp", COMMAND_MCP, "serve the commands as tools of an agent, over stdin and stdout",
       "  simsearch mcp\n",
-      "Speaks the Model Context Protocol: one JSON-RPC message a line. The tools are search, simulate,\n"
-      "explain, tune, export, import and list, with the options of each and \"files\"; they answer with\n"
+      "Speaks the Model Context Protocol: one JSON-RPC message a line. The tools are search, "
+      "simulate,\n"
+      "explain, tune, export, import and list, with the options of each and \"files\"; they answer "
+      "with\n"
       "the document of --json. docs/agents.md shows how to register it.\n",
       cmd_mcp },
     { "list", COMMAND_LIST, "list models, clusters, layout words ...",
@@ -138,7 +157,8 @@ const struct exit_meaning exit_meanings[] = {
     { EXIT_INPUT, "a file that was given is wrong; the message names file, line and key" },
     { EXIT_TOLERANCE, "measured runs lie outside --tolerance" },
     { EXIT_MISSING, "a capability is missing" },
-    { EXIT_DIVERGED, "a training run diverged: a loss or a gradient was not finite, or a loss leapt" },
+    { EXIT_DIVERGED, "a training run diverged: a loss or a gradient was not finite, or a loss "
+                     "exceeded --spike" },
     { EXIT_LOST, "a run was interrupted and can be started again" },
     { EXIT_TIME_LIMIT, "the time limit was reached; the best so far was printed" },
     { EXIT_INTERRUPTED, "interrupted (Ctrl-C); the best so far was printed" },

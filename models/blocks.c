@@ -274,9 +274,9 @@ const struct field block_fields[] = {
     { W(head_dim), .max = 1e6, .doc = "Width of one head; 0 or absent: the model's." },
     { W(ffn), .max = 1e8, .doc = "Width of the feed-forward; 0 or absent: the model's." },
     { N(attention), .names = attention_kind_names, .fallback = "full",
-      .doc = "What mixes the tokens; absent: the model's." },
+      .doc = "Kind of attention or other token mixer; absent: the model's." },
     { N(feed_forward), .names = feed_forward_names, .fallback = "dense",
-      .doc = "Dense, experts or none; absent: experts where the model has them." },
+      .doc = "Dense, experts or none; absent: experts if the model has them." },
 };
 #undef N
 #undef W

@@ -18,7 +18,8 @@ const struct field corpus_fields[] = {
     { TEXT(name), .kind = FIELD_TEXT, .doc = "Name, that of the file; the text is NAME.txt." },
     { TEXT(summary), .kind = FIELD_TEXT, .doc = "What it is, in one sentence." },
     { TEXT(source), .kind = FIELD_TEXT, .doc = "Where the text comes from." },
-    { TEXT(licence), .kind = FIELD_TEXT, .doc = "On what terms it may be passed on." },
+    { TEXT(licence), .kind = FIELD_TEXT,
+      .doc = "Licence under which the text may be distributed." },
     { .name = "format", .kind = FIELD_OTHER, .doc = "Version of this form: 1." },
 };
 #undef TEXT

@@ -102,8 +102,8 @@ const struct cost_class cost_classes[] = {
     { "network", "bandwidth between nodes", scale_network },
     { "latency", "latency of messages", scale_latency },
     { "host", "host time: launches, microbatches, steps", scale_host },
-    { "interference", "how much overlapping slows compute and communication", scale_interference },
-    { "bytes", "bytes that are allocated", scale_bytes },
+    { "interference", "slowdown of compute and communication that overlap", scale_interference },
+    { "bytes", "allocated bytes", scale_bytes },
 };
 // clang-format on
 const int num_cost_classes = LENGTH(cost_classes);

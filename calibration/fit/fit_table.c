@@ -19,12 +19,12 @@ enum { MOST_IDS = 100000 };
 // clang-format off
 const struct field fit_table_fields[] = {
     { .name = "format", .kind = FIELD_OTHER, .doc = "Version of the file's form: 1." },
-    { .name = "source", .kind = FIELD_OTHER, .fallback = "", .doc = "What the table rests on." },
-    { .name = "jobs", .kind = FIELD_OTHER, .doc = "In the order that they run." },
+    { .name = "source", .kind = FIELD_OTHER, .fallback = "", .doc = "Sources of the table." },
+    { .name = "jobs", .kind = FIELD_OTHER, .doc = "The jobs, in the order in which they run." },
     { .name = "curves", .kind = FIELD_OTHER, .fallback = "",
       .doc = "Measured collectives of profiles, smoothed." },
     { .name = "intervals", .kind = FIELD_OTHER, .fallback = "",
-      .doc = "How stacks' errors are found, after all jobs." },
+      .doc = "Rules for the fit of stacks' error widths, after all jobs." },
 };
 #define OF_CURVE(member) .offset = offsetof(struct fit_curve, curve.member)
 const struct field fit_curve_fields[] = {
@@ -37,43 +37,49 @@ const struct field fit_curve_fields[] = {
       .fallback = "1", .doc = "Number of nodes that the group spans." },
     { .name = "fabric", .kind = FIELD_TEXT, OF_CURVE(fabric),
       .size = sizeof((struct curve *)0)->fabric,
-      .doc = "Fabric of the level that joins them, as in the cluster's file." },
-    { .name = "knots", .kind = FIELD_OTHER, .doc = "Sizes of the curve's points, rising." },
-    { .name = "rows", .kind = FIELD_OTHER, .doc = "Rows of kind collectives that the curve is fitted on." },
+      .doc = "Fabric of the level that connects them, as in the cluster's file." },
+    { .name = "knots", .kind = FIELD_OTHER, .doc = "Sizes of the curve's points, in ascending "
+                                                   "order." },
+    { .name = "rows", .kind = FIELD_OTHER, .doc = "Rows of kind collectives on which the curve is "
+                                                  "fitted." },
 };
 const struct field width_rules_fields[] = {
-    { .name = "source", .kind = FIELD_OTHER, .fallback = "", .doc = "What the prior rests on." },
+    { .name = "source", .kind = FIELD_OTHER, .fallback = "", .doc = "Source of the prior." },
     { .name = "prior_rows", .kind = FIELD_NUMBER, AT(width_rules, prior_rows), .min = 1e-3,
-      .max = 1e6, .fallback = "10", .doc = "Number of rows that a prior counts as." },
+      .max = 1e6, .fallback = "10", .doc = "Weight of the prior, in rows." },
     { .name = "cutoff", .kind = FIELD_NUMBER, AT(width_rules, cutoff), .min = 1e-3, .max = 10,
-      .fallback = "0.35", .doc = "Larger errors (in log time) count as this." },
+      .fallback = "0.35", .doc = "Larger errors (in log time) count as this error." },
     { .name = "prior", .kind = FIELD_OTHER,
-      .doc = "Half widths from which the fit over all families starts; keys as in a stack's errors." },
+      .doc = "Half widths at which the fit over all stacks starts; keys as in a stack's errors." },
 };
 const struct field fit_job_fields[] = {
-    { .name = "name", TEXT(fit_job, name), .doc = "What `fit` calls it." },
+    { .name = "name", TEXT(fit_job, name), .doc = "Name of the job." },
     { .name = "summary", TEXT(fit_job, summary), .fallback = "", .doc = "One line for lists." },
     { .name = "prior_weight", .kind = FIELD_NUMBER, AT(fit_job, prior_weight), .min = 0, .max = 1e6,
-      .fallback = "0.6", .doc = "Weight of one unit of log(constant / prior) against errors of rows." },
+      .fallback = "0.6", .doc = "Weight of one unit of log(constant / prior) relative to errors of "
+                                "rows." },
     { .name = "loss_scale", .kind = FIELD_NUMBER, AT(fit_job, loss_scale), .min = 1e-4, .max = 1e6,
-      .fallback = "0.1", .doc = "Errors (in log time) beyond this scale count linearly instead of by "
-                                "their square." },
+      .fallback = "0.1", .doc = "Errors (in log time) above this scale count linearly instead of "
+                                "by their square." },
     { .name = "cutoff", .kind = FIELD_NUMBER, AT(fit_job, cutoff), .min = 1e-4, .max = 1e6,
-      .fallback = "0.5", .doc = "Errors beyond it do not affect the fit: the model lacks what these "
-                                "runs do." },
+      .fallback = "0.5", .doc = "Errors above it do not affect the fit, as such runs have effects "
+                                "that the model does not include." },
     { .name = "middle", .kind = FIELD_BOOL, AT(fit_job, is_middle), .fallback = "false",
       .doc = "The job fits no rows: stacks that were never measured take the median of the fitted "
              "stacks' constants." },
     { .name = "constants", .kind = FIELD_OTHER, .doc = "Prior, min and max of each constant, by file "
                                                        "and key." },
-    { .name = "rows", .kind = FIELD_OTHER, .fallback = "", .doc = "Rows that the constants are fitted on." },
+    { .name = "rows", .kind = FIELD_OTHER, .fallback = "", .doc = "Rows on which the constants are "
+                                                                  "fitted." },
 };
 const struct field fit_constant_fields[] = {
-    { .name = "prior", .kind = FIELD_OTHER, .doc = "Value where the fit starts, and towards which it is "
-                                                   "drawn." },
-    { .name = "min", .kind = FIELD_OTHER, .fallback = "", .doc = "Lower bound; absent: prior / 1000." },
-    { .name = "max", .kind = FIELD_OTHER, .fallback = "", .doc = "Upper bound; absent: prior x 1000." },
-    { .name = "source", .kind = FIELD_OTHER, .fallback = "", .doc = "Where these come from." },
+    { .name = "prior", .kind = FIELD_OTHER, .doc = "Value at which the fit starts; deviations from "
+                                                   "it are penalised." },
+    { .name = "min", .kind = FIELD_OTHER, .fallback = "", .doc = "Lower bound; absent: prior / "
+                                                                 "1000." },
+    { .name = "max", .kind = FIELD_OTHER, .fallback = "", .doc = "Upper bound; absent: prior x "
+                                                                 "1000." },
+    { .name = "source", .kind = FIELD_OTHER, .fallback = "", .doc = "Source of these numbers." },
 };
 const struct field fit_rows_fields[] = {
     { .name = "kind", TEXT(fit_rows, kind), .fallback = "runs", .doc = "What was measured." },
@@ -84,15 +90,15 @@ const struct field fit_rows_fields[] = {
     { .name = "source", TEXT(fit_rows, source), .fallback = "",
       .doc = "For runs: all rows with this source_key, one per configuration." },
     { .name = "cluster", TEXT(fit_rows, cluster), .fallback = "",
-      .doc = "Cluster that a micro-benchmark ran on." },
+      .doc = "Cluster on which a micro-benchmark ran." },
     { .name = "stack", TEXT(fit_rows, stack), .fallback = "megatron-core",
-      .doc = "Stack whose attention kernel a micro-benchmark ran." },
+      .doc = "Stack whose attention kernel a micro-benchmark measured." },
     { .name = "ids", .kind = FIELD_OTHER, .fallback = "", .doc = "For runs: ids of the rows." },
     { .name = "where", .kind = FIELD_OTHER, .fallback = "",
-      .doc = "Only rows with these texts, or [least, most], in these columns." },
+      .doc = "Only rows with these texts, or with numbers from [least, most], in these columns." },
     { .name = "sample", .kind = FIELD_INT, AT(fit_rows, sample), .min = 0, .max = 1000000,
-      .fallback = "0", .doc = "Number of rows drawn at random; those that cannot be predicted are then "
-                              "left out; 0: all rows." },
+      .fallback = "0", .doc = "Number of rows that are drawn at random; of these, rows that cannot "
+                              "be predicted are left out. 0: all rows." },
     { .name = "seed", .kind = FIELD_INT, AT(fit_rows, seed), .min = 0, .max = INT_MAX,
       .fallback = "0", .doc = "Seed of the sample (SplitMix64 swaps rows to the front)." },
     { .name = "weight", .kind = FIELD_NUMBER, AT(fit_rows, weight), .min = 1e-6, .max = 1e9,

@@ -44,20 +44,20 @@ const struct option_row option_rows[] = {
         .doc = "GPUs to use: whole nodes, or a part of one node." } },
     { "--nodes", NULL, "N", PREDICTS | CONVERTS | TUNE,
       { "nodes", .kind = FIELD_INT, F(nodes), .min = 1, .max = MOST_GPUS,
-        .doc = "Hosts to use, all GPUs of each, instead of --gpus: 8 of dgx-h100, 4 of "
-               "gb200-nvl72." } },
+        .doc = "Number of hosts to use, instead of --gpus; a host of dgx-h100 has 8 GPUs, one of "
+               "gb200-nvl72 has 4." } },
     { "--model", NULL, "MODEL", PREDICTS | CONVERTS | TUNE | LEARN,
       { "model", TEXT(model),
         .doc = "A preset (`list models`), a preset-style file, or a Hugging Face config.json "
                "or the folder that holds it."
-               "[design]Gives the style, which is all but layers, width and heads; llama2-7b "
-               "when not given." } },
+               "[design]Gives the style: everything except layers, width and heads; llama2-7b when "
+               "not given." } },
     { "--cluster", NULL, "CLUSTER", PREDICTS | VALIDATE | CALIBRATE | LEARN | CONVERTS | TUNE,
       { "cluster", TEXT(cluster),
-        .doc = "A preset (`list clusters`) or a file; dgx-h100 when not given. The name of a "
-               "GPU (h100) takes the first preset that has it, and the answer says so." } },
+        .doc = "A preset (`list clusters`) or a file; dgx-h100 when not given. For the name of a "
+               "GPU (h100) the first preset with this GPU is used, and the answer says so." } },
     { "--gpu", NULL, "GPU", PREDICTS | CONVERTS | TUNE | LEARN,
-      { "gpu", TEXT(gpu), .doc = "Takes the first cluster preset that has this GPU." } },
+      { "gpu", TEXT(gpu), .doc = "Uses the first cluster preset that has this GPU." } },
     { "--stack", NULL, "STACK", PREDICTS | VALIDATE | LEARN | CONVERTS | TUNE,
       { "stack", TEXT(stack),
         .doc = "The software family (`list stacks`) or a file."
@@ -77,31 +77,32 @@ const struct option_row option_rows[] = {
     { "--documents", NULL, "FILE|mean=M,cv=C", PREDICTS,
       { "documents", TEXT(documents),
         .doc = "Lengths of the documents packed into a sequence, which do not attend to each "
-               "other: a file with a length on each line, or their mean and relative "
-               "deviation (mean=8k,cv=1); one document per sequence when not given. `run` has "
-               "no such mask and refuses it." } },
+               "other: a file with a length on each line, or their mean and relative standard "
+               "deviation (mean=8k,cv=1); one document per sequence when not given. `run` refuses "
+               "it, as it has no such attention mask." } },
     { "--routing", NULL, "balanced|random|cv=C|factor=F", PREDICTS,
       { "routing", TEXT(routing),
-        .doc = "Spread of tokens over experts: equal, random, by a popularity of experts with standard "
-               "deviation C of the mean, or with F times the mean on the fullest rank; balanced when not "
-               "given." } },
+        .doc = "Spread of tokens over experts: equal; random; with a popularity of experts whose "
+               "standard deviation is C times its mean; or with F times the mean load on the most "
+               "loaded rank. balanced when not given." } },
     { "--dispatcher", NULL, "D", PREDICTS,
       { "dispatcher", .kind = FIELD_NAME, .names = dispatcher_names, F(dispatcher),
-        .doc = "Library that moves rows to the ranks of their experts: alltoall, allgather, deepep or "
+        .doc = "Library that sends tokens to the ranks of their experts: alltoall, allgather, "
+               "deepep or "
                "hybridep; the stack's when not given." } },
     { "--tokens", NULL, "T", PREDICTS,
       { "tokens", .kind = FIELD_QUANTITY, .quantity = QUANTITY_TOKENS, F(tokens), .min = 1,
         .max = 1e18,
         .doc = "[search simulate explain run]Tokens to train on (300B or 300Btok), for days "
                "and dollars."
-               "[design]Unique tokens that exist (1T); training on more repeats tokens, which "
-               "count less. Unlimited when not given." } },
+               "[design]Number of different tokens that exist (1T); training on more repeats "
+               "tokens, and repeats count less. Unlimited when not given." } },
     { "--days", NULL, "D", DESIGN,
       { "days", .kind = FIELD_NUMBER, F(design.days), .min = 1e-3, .max = 1e5,
         .doc = "Days for which all GPUs train." } },
     { "--cost", NULL, "$", DESIGN,
       { "cost", .kind = FIELD_NUMBER, F(design.cost), .min = 1, .max = 1e12,
-        .doc = "Dollars for all GPU hours; with --days, the first limit to be reached counts." } },
+        .doc = "Dollars for all GPU hours; with --days, the limit that is reached first counts." } },
     { "--flops", NULL, "C", DESIGN,
       { "flops", TEXT(design.flops),
         .doc = "FLOPs to spend in place of days (5.76e23), or the name of a model, for the 6 "
@@ -109,39 +110,43 @@ const struct option_row option_rows[] = {
     { "--inference", NULL, "T", DESIGN,
       { "inference", .kind = FIELD_QUANTITY, .quantity = QUANTITY_TOKENS, F(design.served_tokens),
         .min = 1, .max = 1e18,
-        .doc = "Tokens that the model will serve (2T), on the same budget: each takes a third of the "
-               "FLOPs of training on one." } },
+        .doc = "Tokens that the model will serve (2T), paid from the same budget; serving a token "
+               "takes a third of the FLOPs of training on one." } },
     { "--law", NULL, "LAW", DESIGN,
       { "law", .kind = FIELD_NAME, .names = loss_law_names, F(design.law),
-        .doc = "Loss law that chooses; corrected (Besiroglu et al. 2024) when not given." } },
+        .doc = "Loss law that determines size and tokens; corrected (Besiroglu et al. 2024) when "
+               "not given." } },
     { "--aspect", NULL, "A", DESIGN,
       { "aspect", .kind = FIELD_NAME, .names = aspect_names, F(design.aspect),
-        .doc = "Layers for a width: width / 128 as in GPT-3, or Levine et al. 2020; gpt3 when not "
-               "given." } },
+        .doc = "Number of layers for a width: gpt3: width / 128; levine: by Levine et al. 2020. "
+               "gpt3 when not given." } },
     { "--precision", NULL, "P", PREDICTS | CONVERTS,
       { "precision", .kind = FIELD_NAME, .names = precision_names, F(precision),
-        .doc = "Type of the products, as the layout's dtype=." } },
+        .doc = "Data type of matrix products, as in the layout's dtype=." } },
     { "--optimizer", NULL, "O", PREDICTS | CONVERTS,
       { "optimizer", .kind = FIELD_NAME, .names = optimizer_names, F(optimizer),
-        .doc = "The optimizer, and the types of its state." } },
+        .doc = "The optimizer and the data types of its state." } },
     { "--train", NULL, "WHAT", SEARCH | SIMULATE | EXPLAIN,
       { "train", TEXT(train),
-        .doc = "Weights to train: lora:R or lora:R:NAMES, adapters of rank R beside all linear layers of "
-               "blocks or the named ones; last:N, the last N blocks and the head; or names of weights, "
+        .doc = "Weights to train: lora:R or lora:R:NAMES, adapters of rank R for all linear layers "
+               "of blocks or for the named ones; last:N, the last N blocks and the head; or names "
+               "of weights, "
                "with * (\"*norm,logits\"). All when not given." } },
     { "--reference", NULL, NULL, SEARCH | SIMULATE | EXPLAIN,
       { "reference", SWITCH(reference),
-        .doc = "Also runs the forward of an untrained copy of the model over each batch; with adapters "
+        .doc = "Also runs the forward of an untrained copy of the model over each batch; with "
+               "adapters "
                "the copy is the model without them." } },
     { "--reserve", NULL, "M", SEARCH | SIMULATE | EXPLAIN,
       { "reserve", .kind = FIELD_QUANTITY, .quantity = QUANTITY_BYTES, F(reserve_bytes), .min = 1,
-        .max = 1e18, .doc = "Memory of each GPU that other programs hold, such as an inference engine (\"20 GiB\")." } },
+        .max = 1e18, .doc = "Memory of each GPU that other programs hold, such as an inference "
+                            "engine (\"20 GiB\")." } },
     { "--layout", NULL, "LAYOUT", SIMULATE | EXPLAIN | RUN | EXPORT | LEARN,
       { "layout", TEXT(layout), .doc = "The plan as text: \"tp8 pp16 mb1 sp zero1\"." } },
     { "--compare", NULL, "LAYOUT", SEARCH | EXPLAIN,
       { "compare", TEXT(search.compare),
-        .doc = "[search]Shows the rank of another layout and what it loses."
-               "[explain]Shows the difference from another layout term by term." } },
+        .doc = "[search]Shows the rank of another layout and its time above the best."
+               "[explain]Shows the difference from another layout, part by part." } },
     { "--partition", NULL, NULL, EXPLAIN,
       { "partition", SWITCH(partition),
         .doc = "Shows how a layer's operators are best split over the plan's tensor ranks, "
@@ -158,25 +163,28 @@ const struct option_row option_rows[] = {
         .doc = "Words that no plan may have (\"tp8 sp\"), or axes (cp)." } },
     { "--space", NULL, "SPACE", SEARCH | DESIGN,
       { "space", .kind = FIELD_NAME, .names = search_space_names, F(search.space),
-        .doc = "even: equal chunks. megatron, when not given: also splits that count the embedding or "
-               "the loss as a layer, nearly equal chunks, and a last stage with fewer layers. all: also "
+        .doc = "even: equal chunks. megatron, when not given: also splits that count the embedding "
+               "or "
+               "the loss as a layer, nearly equal chunks, and a last stage with fewer layers. all: "
+               "also "
                "--uneven, "
                "--recompute-mixes and --placement." } },
     { "--uneven", NULL, NULL, SEARCH | DESIGN,
       { "uneven", SWITCH(search.uneven),
-        .doc = "Also divides the layers unevenly over 1f1b stages, where embedding, head or "
-               "memory make that faster." } },
+        .doc = "Also divides the layers unevenly over 1f1b stages if embedding, head or memory "
+               "make that faster." } },
     { "--recompute-mixes", NULL, NULL, SEARCH | DESIGN,
       { "recompute-mixes", SWITCH(search.recompute_mixes),
         .doc = "Lets each 1f1b stage recompute a different number of layers (recompute=block)." } },
     { "--certificate", NULL, "FILE", SEARCH,
       { "certificate", TEXT(search.certificate),
-        .doc = "Writes a proof that no plan of the space is faster: for each family of plans a lower "
-               "bound on their times or, for each of its plans, a lower bound, the memory or the time." } },
+        .doc = "Writes a proof that no plan of the space is faster: for each family of plans a "
+               "lower bound on their step times or, for each plan of the family, a lower bound, "
+               "its memory or its time." } },
     { "--stage-types", NULL, "Q", SEARCH,
       { "stage-types", .kind = FIELD_INT, F(search.stage_types), .min = 1, .max = MOST_GPUS,
-        .doc = "With the method milp: the most kinds of stages, each with its number of "
-               "layers and of recomputed layers." } },
+        .doc = "With the method milp: most kinds of stages; stages of one kind have the same "
+               "numbers of layers and of recomputed layers." } },
     { "--same-recompute", NULL, NULL, SEARCH,
       { "same-recompute", SWITCH(search.same_recompute),
         .doc = "With the method milp: all stages recompute the same number of layers, or all "
@@ -187,7 +195,7 @@ const struct option_row option_rows[] = {
         .doc = "With the method milp: memory of a node's host for offloaded data (\"1 TiB\")." } },
     { "--placement", NULL, NULL, SEARCH | DESIGN,
       { "placement", SWITCH(search.placement),
-        .doc = "Also searches every rank order besides Megatron's." } },
+        .doc = "Also searches all other rank orders than Megatron's." } },
     { "--method", NULL, "METHOD", SEARCH,
       { "method", TEXT(search.method), .doc = "How to search (`list methods`); bnb when not given." } },
     { "--budget", NULL, "N", SEARCH,
@@ -201,12 +209,13 @@ const struct option_row option_rows[] = {
                "[run]Seeds weights, tokens and dropout." } },
     { "--top", NULL, "K", SEARCH,
       { "top", .kind = FIELD_INT, F(top), .min = 1, .max = MAX_TOP,
-        .doc = "Number of plans to show, the best of each kind, or in JSON the best of all; 5 "
-               "when not given." } },
+        .doc = "Number of plans to show; 5 when not given. The table has the best plan of each "
+               "kind, JSON the best plans of all kinds." } },
     { "--objective", NULL, "O", SEARCH,
       { "objective", .kind = FIELD_NAME, .names = objective_names, F(search.objective),
-        .doc = "The best plan has the shortest step, the cheapest run, the least memory or, "
-               "over exchanges too, the shortest training to all-reduce's accuracy." } },
+        .doc = "The best plan has the shortest step (time), the cheapest run (cost), the least "
+               "memory (memory), or the shortest training to all-reduce's accuracy, also over "
+               "gradient exchanges (time-to-accuracy)." } },
     { "--max-memory", NULL, "M", SEARCH | DESIGN,
       { "max-memory", .kind = FIELD_QUANTITY, .quantity = QUANTITY_BYTES, F(max_memory_bytes),
         .min = 1, .max = 1e18,
@@ -214,43 +223,45 @@ const struct option_row option_rows[] = {
     { "--oom-risk", NULL, "X", SEARCH | DESIGN | TUNE,
       { "oom-risk", .kind = FIELD_NUMBER, F(search.oom_risk), .min = 0.001, .max = 1,
         .doc = "Recommends plans that run out of memory with at most this probability; 0.05 "
-               "when not given. From 0.5 on, all plans that are predicted to fit." } },
+               "when not given. With 0.5 or more, all plans that are predicted to fit." } },
     { "--price", NULL, "P", PREDICTS,
       { "price", .kind = FIELD_QUANTITY, .quantity = QUANTITY_DOLLARS_PER_HOUR, F(price),
         .min = 0, .max = 1e9, .doc = "Price of one GPU in $/h (2.5); the cluster's when not given." } },
     { "--pareto", NULL, NULL, SEARCH,
       { "pareto", SWITCH(search.pareto),
-        .doc = "Shows the plans that no other plan beats in GPUs, step time and memory at "
-               "once, on the usual counts up to --gpus." } },
+        .doc = "Shows the plans for which no other plan is better in GPUs, step time and memory at "
+               "once, for common numbers of GPUs up to --gpus." } },
     { "--deadline", NULL, "T", SEARCH,
       { "deadline", .kind = FIELD_QUANTITY, .quantity = QUANTITY_SECONDS, F(search.deadline_s), .min = 1,
-        .max = 1e11, .doc = "Searches on the fewest GPUs, at most --gpus, that train on all tokens in this "
-               "time (30d, 2w), failures and checkpoints included." } },
+        .max = 1e11, .doc = "Finds the fewest GPUs, at most --gpus, that train on all tokens in "
+                            "this time (30d, 2w), failures and checkpoints included, and searches "
+                            "on them." } },
     { "--largest", NULL, "FAMILY", SEARCH,
       { "largest", TEXT(search.largest),
         .doc = "Searches for the largest preset of a family (gpt3, llama) that fits the GPUs; "
                "`layers`: for the --model with as many layers as fit." } },
     { "--robust", NULL, "X", SEARCH,
       { "robust", .kind = FIELD_NUMBER, F(search.robust), .min = 0, .max = 0.9,
-        .doc = "Shows how often the best plan stays the best when each kind of cost is off by "
-               "up to this share (0.1), and the smallest change that makes another plan the "
-               "best." } },
+        .doc = "Shows how often the best plan stays the best if each kind of cost deviates by up "
+               "to this share (0.1), and the smallest deviation that makes another plan the best." } },
     { "--time-limit", NULL, "T", SEARCH | DESIGN,
       { "time-limit", .kind = FIELD_QUANTITY, .quantity = QUANTITY_SECONDS, F(search.time_limit_s),
         .min = 1e-3, .max = 1e9,
-        .doc = "Ends the search early (10s) and prints the best so far and how far off it "
-               "may be." } },
+        .doc = "Ends the search early (10s) and prints the best plan so far and how much faster "
+               "another plan could be." } },
     { "--jobs", "-j", "N", SEARCH | DESIGN | VALIDATE | FIT | LEARN | TUNE,
       { "jobs", .kind = FIELD_INT, F(jobs), .min = 1, .max = MOST_JOBS,
         .doc = "Threads; one per core when not given. The answer does not depend on it." } },
     { "--learned", NULL, "FILE", PREDICTS | VALIDATE | LEARN | TUNE | CONVERTS,
       { "learned", TEXT(learned),
-        .doc = "Applies the file of `learn -o`: a factor on all times of a stack, and a narrower interval."
-               "[learn]Continues from it." } },
+        .doc = "Applies the corrections in a file of `learn -o`: a factor on all times of a stack, "
+               "and a narrower interval."
+               "[learn]Continues from these corrections." } },
     { "--propose", NULL, NULL, TUNE,
       { "propose", SWITCH(propose),
-        .doc = "Also lists the two or three short runs, on few GPUs, that best settle which change to "
-               "take. -o writes them; fill in their times and give the file with the logs." } },
+        .doc = "Also lists two or three short runs, on few GPUs, whose times would most help to "
+               "choose among the changes. -o writes them to a file; fill in the measured times and "
+               "give the file together with the logs." } },
     { "--predictions", NULL, "FILE", VALIDATE,
       { "predictions", TEXT(fit.predictions), .doc = "Writes each row's prediction to a CSV file." } },
     { "--tolerance", NULL, "X", VALIDATE,
@@ -260,8 +271,8 @@ const struct option_row option_rows[] = {
       { "source", TEXT(fit.source), .doc = "Scores only the rows of this source_key." } },
     { "--why", NULL, NULL, VALIDATE,
       { "why", SWITCH(fit.why),
-        .doc = "Shows the sources of errors: parts of the step, and constants that would "
-               "explain them." } },
+        .doc = "Shows possible causes of errors: parts of the step, and constants that would "
+               "explain the errors." } },
     { "--report", NULL, "PREFIX", VALIDATE,
       { "report", TEXT(fit.report), .doc = "Writes PREFIX.md and PREFIX.svg about accuracy." } },
     { "--run", NULL, NULL, SEARCH,
@@ -273,7 +284,7 @@ const struct option_row option_rows[] = {
         .doc = "Training steps; 10 when not given. The first two are not timed." } },
     { "--ranks", NULL, "N", RUN | CALIBRATE,
       { "ranks", .kind = FIELD_INT, F(training.ranks), .min = 1, .max = MOST_GPUS,
-        .doc = "[run]Processes to start: one per rank of the plan, or with --slice fewer."
+        .doc = "[run]Processes to start: one per rank of the plan, or fewer with --slice."
                "[calibrate]Processes that measure, one per core when not given; with --osu "
                "the number that the benchmark had." } },
     { "--quick", NULL, NULL, CALIBRATE,
@@ -287,22 +298,22 @@ const struct option_row option_rows[] = {
                "[calibrate]Measures the shapes of this model too." } },
     { "--refine", NULL, "RUN.json", CALIBRATE,
       { "refine", TEXT(calibration.refine),
-        .doc = "Scales the profile of the following plan file, by kind of op, to the times "
-               "that `run --json` measured. A run that got less than 80 % of its cores is "
+        .doc = "Scales the profile of the following plan file, for each kind of op, to the times "
+               "measured by `run --json`. A run that got less than 80 % of its cores is "
                "refused." } },
     { "--convergence", NULL, "FILE", SEARCH | SIMULATE | CALIBRATE,
       { "convergence", TEXT(accuracy.convergence),
-        .doc = "[search simulate]Judges exchanges by the constants of this file instead of "
-               "the shipped ones."
-               "[calibrate]Fits the constants of convergence to this file of `run --json`, "
-               "and to the files that follow." } },
+        .doc = "[search simulate]Uses the convergence constants of this file instead of the "
+               "shipped ones."
+               "[calibrate]Fits the convergence constants to this file of `run --json` and to the "
+               "files that follow." } },
     { "--least", NULL, "L", CALIBRATE,
       { "least", .kind = FIELD_NUMBER, F(accuracy.least), .min = 0, .max = 1e9,
-        .doc = "The lowest possible loss, for --convergence; also fitted when not given." } },
+        .doc = "For --convergence: the lowest possible loss; fitted when not given." } },
     { "--heterogeneity", NULL, "H", CALIBRATE,
       { "heterogeneity", .kind = FIELD_NUMBER, F(accuracy.heterogeneity), .min = 0, .max = 0.999,
-        .doc = "For --convergence: the share of the difference between ranks' gradients that "
-               "comes from their data and stays; 0, as for shuffled data, when not given." } },
+        .doc = "For --convergence: the share of the variance between ranks' gradients that their "
+               "data cause; 0, as for shuffled data, when not given." } },
     { "--nccl-tests", NULL, NULL, CALIBRATE,
       { "nccl-tests", SWITCH(calibration.nccl_tests),
         .doc = "Reads collectives from files that nccl-tests printed." } },
@@ -326,7 +337,7 @@ const struct option_row option_rows[] = {
     { "--lr-decay", "--lr-decay-iters", "N", RUN | SEARCH,
       { "lr-decay", .kind = FIELD_INT, F(training.lr_decay), .min = 0, .max = 1000000000,
         .doc = "The step, counted from the first, at which a cosine has lowered the rate to "
-               "--min-lr; 0, or not given: no decay." } },
+               "--min-lr; no decay with 0 or when not given." } },
     { "--min-lr", NULL, "R", RUN | SEARCH,
       { "min-lr", .kind = FIELD_NUMBER, F(training.least_rate), .min = 0, .max = 1e6,
         .doc = "The learning rate at the end of --lr-decay; 0 when not given." } },
@@ -336,17 +347,18 @@ const struct option_row option_rows[] = {
                "0: never." } },
     { "--spike", NULL, "X", RUN | SEARCH,
       { "spike", .kind = FIELD_NUMBER, F(training.spike), .min = 0, .max = 1e6,
-        .doc = "Stops with exit code 7 when a loss lies more than X standard deviations above the "
-               "mean of about the last 50; 0, or not given: never." } },
+        .doc = "Stops with exit code 7 if a loss is more than X standard deviations above the mean "
+               "of about the last 50 losses; never with 0 or when not given." } },
     { "--hostile", NULL, "N:KIND:X", RUN,
       { "hostile", TEXT(training.hostile),
-        .doc = "Lets N data ranks, drawn by --seed, send something else in place of their "
-               "gradient: flip (-X times it), noise (normal, X times its size) or silence "
-               "(zeros); X is 10 when not given. exchange=median, trimmed, krum and geomedian "
+        .doc = "Lets N random data ranks send wrong gradients: flip (-X times the gradient), noise "
+               "(normal random numbers of X times its size) or silence (zeros); X is 10 when not "
+               "given. exchange=median, trimmed, krum and geomedian "
                "tolerate some." } },
     { "--checkpoint", NULL, "DIR", RUN,
       { "checkpoint", TEXT(training.checkpoint),
-        .doc = "Saves the run in this folder after the last step; the newest two stay." } },
+        .doc = "Saves a checkpoint in this folder after the last step; the newest two checkpoints "
+               "are kept." } },
     { "--checkpoint-every", NULL, "N", RUN,
       { "checkpoint_every", .kind = FIELD_INT, F(training.checkpoint_every), .min = 1, .max = 1000000,
         .doc = "Also saves after every N steps." } },
@@ -355,45 +367,47 @@ const struct option_row option_rows[] = {
         .doc = "Continues from the newest complete checkpoint of --checkpoint, on this layout "
                "or another; --rate, --clip and the like override the saved ones." } },
     { "--backend", NULL, "NAME", RUN | SEARCH | CALIBRATE,
-      { "backend", TEXT(training.backend), .doc = "The backend that runs the plan: host, the default, or cuda." } },
+      { "backend", TEXT(training.backend), .doc = "The backend that runs the plan: host, the "
+                                                  "default, or cuda." } },
     { "--comm", NULL, "NAME", RUN | SEARCH,
       { "comm", TEXT(training.comm),
         .doc = "Communication between ranks: tcp, or mpi, which mpirun implies; on cuda nccl, "
                "or staged through the host." } },
     { "--graphs", NULL, "WHEN", RUN | SEARCH,
       { "graphs", .kind = FIELD_NAME, .names = graphs_names, F(training.graphs),
-        .doc = "Captures a chunk's passes once and launches them as graphs; auto: on cuda "
-               "with one pipeline stage. Never with tensor ranks, ZeRO-2 or ZeRO-3." } },
+        .doc = "Captures a chunk's passes once and then launches them as graphs. auto: only on "
+               "cuda with one pipeline stage. Plans with tensor ranks, ZeRO-2 or ZeRO-3 never use "
+               "graphs." } },
     { "--watchdog", NULL, "T", RUN | SEARCH,
       { "watchdog", .kind = FIELD_QUANTITY, .quantity = QUANTITY_SECONDS, F(training.watchdog_s),
         .min = 0.01, .max = 1e9,
-        .doc = "Ends a run without progress for this long (30s) with exit code 75; each rank "
-               "names what it waits in. 60 s when not given." } },
+        .doc = "Ends a run that makes no progress for this time (30s) with exit code 75; each rank "
+               "prints the instruction in which it waits. 60 s when not given." } },
     { "--schedule-text", NULL, NULL, SIMULATE,
       { "schedule-text", SWITCH(schedule_text),
-        .doc = "Prints the instruction list of every stage instead." } },
+        .doc = "Prints the instruction list of every stage instead of a prediction." } },
     { "--check", NULL, NULL, FIT,
       { "check", SWITCH(fit.check),
         .doc = "Writes nothing; names the shipped files that would change, and exits with 1 "
                "if any would." } },
     { "--leave-out", NULL, "SOURCE", FIT,
       { "leave-out", TEXT(fit.leave_out),
-        .doc = "Fits without this source's rows and scores them; all: each source in turn." } },
+        .doc = "Fits without the rows of this source and scores them; all: leaves out each source "
+               "in turn." } },
     { "--table", NULL, "FILE", FIT,
       { "table", TEXT(fit.table), .doc = "Table of jobs in place of calibration/fit/fit.json." } },
     { "--gantt", NULL, NULL, SIMULATE,
       { "gantt", SWITCH(gantt),
-        .doc = "Draws what each stage does from the step's start to its end, and shows the "
-               "event engine's step time." } },
+        .doc = "Draws the passes of each stage over the time of a step, and shows the event "
+               "engine's step time." } },
     { "--trace", NULL, "FILE", SIMULATE | RUN,
       { "trace", TEXT(trace),
         .doc = "Writes the step's timeline for Perfetto (ui.perfetto.dev): a process per "
                "stage, a thread per lane." } },
     { "--draws", NULL, "N", SIMULATE,
       { "draws", .kind = FIELD_INT, F(draws), .min = 1, .max = MOST_DRAWS,
-        .doc = "Simulates the step N times with the event engine, each time with other "
-               "variation of chips, passes and transfers, and shows the median and the 90th "
-               "percentile." } },
+        .doc = "Simulates the step N times with the event engine, with random variation of chips, "
+               "passes and transfers, and shows the median and the 90th percentile." } },
     { "--from", NULL, "TARGET", IMPORT | TUNE,
       { "from", TEXT(conversion.from), .doc = "The framework of the file (`list targets`)."
                "[tune]megatron when not given." } },
@@ -401,7 +415,7 @@ const struct option_row option_rows[] = {
       { "to", TEXT(conversion.to), .doc = "The framework to write for (`list targets`)." } },
     { "--slurm", NULL, NULL, EXPORT,
       { "slurm", SWITCH(conversion.slurm),
-        .doc = "Writes train.sbatch for Slurm, as is usual for several nodes." } },
+        .doc = "Writes train.sbatch for Slurm, the default for several nodes." } },
     { "--torchrun", NULL, NULL, EXPORT,
       { "torchrun", SWITCH(conversion.torchrun),
         .doc = "Writes train.sh, which torchrun starts on each node." } },
@@ -411,7 +425,8 @@ const struct option_row option_rows[] = {
                "[calibrate]Writes the cluster file; - is standard output."
                "[fit]Writes the profiles and stacks into this folder."
                "[export]Writes the files into this folder."
-               "[tune]Writes the runs that --propose names, for their times; - is standard output." } },
+               "[tune]Writes the runs of --propose, with room for their times; - is standard "
+               "output." } },
     { "--json", NULL, NULL, ALL,
       { "json", SWITCH(json), .doc = "Prints one JSON document and nothing else." } },
     { "--quiet", "-q", NULL, ALL,

@@ -142,10 +142,10 @@ static void write_run(FILE *to)
         "has them; they are null if the run would never end.\n\n| key | meaning |\n|---|---|\n");
     for (size_t i = 0; i < num_run_fields; i++)
         write_row(run_fields[i].name, run_fields[i].doc, NULL, to);
-    write_row("checkpoints", "How they are taken: blocking, async or memory.", NULL, to);
+    write_row("checkpoints", "How checkpoints are taken: blocking, async or memory.", NULL, to);
     write_row("goodput_by",
-              "The goodput with each way to take checkpoints; null where it is not possible.", NULL,
-              to);
+              "The goodput for each way of taking checkpoints; null if a way is not possible.",
+              NULL, to);
     fprintf(to, "\nPublished rates of interruptions, whose spread is in the interval:\n\n"
                 "| run | in 1000 days of a host | source |\n|---|---|---|\n");
     for (int i = 0; i < num_published_failure_rates; i++) {

@@ -41,29 +41,34 @@ struct run_answer {
 // clang-format off
 const struct field run_fields[] = {
     { F(days), .doc = "Mean time until all tokens are trained, in days." },
-    { F(days_low), .doc = "Lower end of the 90 % interval: from the uncertainty of the step time, the "
-                          "spread of published failure rates, and chance." },
+    { F(days_low), .doc = "Lower end of the 90 % interval. It includes the uncertainty of the step "
+                          "time, the spread of published failure rates, and the random times of "
+                          "failures." },
     { F(days_high), .doc = "Upper end of that interval." },
     { F(dollars), .doc = "Price of the job's GPUs for those days; spare hosts are not included." },
-    { F(dollars_low), .doc = "The price for days_low." },
-    { F(dollars_high), .doc = "The price for days_high." },
-    { F(goodput), .doc = "Share of the time whose work is kept." },
+    { F(dollars_low), .doc = "The price of days_low." },
+    { F(dollars_high), .doc = "The price of days_high." },
+    { F(goodput), .doc = "Share of the time that is spent on steps whose results are kept." },
     { F(checkpoint_share), .doc = "Share of the time in which training stops for checkpoints." },
-    { F(restart_share), .doc = "Share of the time from a failure to the next step." },
-    { F(lost_share), .doc = "Share of the time for work that is done again. The four shares add up to 1." },
+    { F(restart_share), .doc = "Share of the time that is spent between a failure and the next "
+                               "step." },
+    { F(lost_share), .doc = "Share of the time that is spent on steps which are repeated. The four "
+                            "shares add up to 1." },
     { F(interruptions), .doc = "Mean number of failures in those days." },
     { F(mtbf_s), .doc = "Mean time between failures of the job." },
     { F(restart_s), .doc = "Time to detect a failure, relaunch, load and warm up." },
     { F(hardware_share), .doc = "Share of the failures that take hosts out." },
     { F(hosts_lost), .doc = "Mean number of hosts that these failures take out in those days." },
-    { F(spare_hosts), .doc = "Spare hosts with which all hosts under repair are replaced 99 % of the time." },
+    { F(spare_hosts), .doc = "Spare hosts with which all hosts under repair are replaced 99 % of "
+                             "the time." },
     { F(checkpoint_bytes), .doc = "Size of a checkpoint: weights and optimizer state, stored once." },
     { F(storage_bytes_per_s), .doc = "Rate at which all hosts together write to storage." },
     { F(checkpoint_s), .doc = "Time for which training stops for one checkpoint." },
     { F(pending_s), .doc = "Time from the end of that stop until the checkpoint is usable." },
     { F(checkpoint_interval_s), .doc = "Best time between checkpoints, rounded to whole steps." },
     { F(checkpoint_steps), .doc = "The same in steps." },
-    { F(storage_every), .doc = "With checkpoints in memory: every n-th one also goes to storage; this "
+    { F(storage_every), .doc = "With checkpoints in memory: every n-th one also goes to storage; "
+                               "this "
                                "is n." },
     { F(young_s), .doc = "The interval by Young's formula." },
     { F(daly_s), .doc = "The interval by Daly's formula." },

@@ -12,16 +12,18 @@
 const struct field convergence_fields[] = {
     { .name = "format", .kind = FIELD_OTHER, .doc = "1." },
     { .name = "source", .kind = FIELD_TEXT, F(source), .size = sizeof(((struct convergence_file *)0)->source),
-      .doc = "The runs that constants were fitted on, and which of them are as shipped." },
+      .doc = "The runs on which constants were fitted, and the constants that kept their shipped "
+             "values." },
     { .name = "mixing_scale", NUMBER(mixing_scale), .min = 0, .max = 1e30,
-      .doc = "Steps of the transient of gossip or of periodic averages, divided by the theory's n^3 A^4." },
+      .doc = "Length, in steps, of the transient of gossip or of periodic averages, divided by n^3 "
+             "A^4 of the theory." },
     { .name = "memory_scale", NUMBER(memory_scale), .min = 0, .max = 1e30,
       .doc = "The same for error feedback." },
     { .name = "heterogeneity", NUMBER(heterogeneity), .min = 0, .max = 0.999,
-      .doc = "Share of the difference between one rank's gradient and the mean that comes from its "
-             "data; 0 for shuffled data." },
+      .doc = "Share of the variance of one rank's gradient around the mean that its own data "
+             "cause; 0 for shuffled data." },
     { .name = "descent", .kind = FIELD_OTHER, .fallback = "{}",
-      .doc = "The constants of the loss curve that the scales follow from." },
+      .doc = "The constants of the loss curve from which the scales are computed." },
     { .name = "intervals", .kind = FIELD_OTHER, .fallback = "{}",
       .doc = "Lower and upper end of the 90 % interval of each fitted constant." },
 };

@@ -17,44 +17,49 @@
 const struct field level_fields[] = {
     { .name = "name", TEXT(level, name), .doc = "\"node\", \"rail\", \"pod\" ..." },
     { .name = "size", .kind = FIELD_INT, AT(level, size), .min = 1, .max = 1 << 20,
-      .doc = "How many members of the level below one member of this level joins; for the last level, "
-             "those of a leaf block." },
+      .doc = "Number of units of the level below that one unit of this level connects; for the "
+             "last level, those below one leaf switch." },
     { .name = "fabric", TEXT(level, fabric), .fallback = "",
       .doc = "Kind of link: nvlink..., nvswitch..., pcie..., mesh, ib-..., roce-..." },
     { .name = "bandwidth", QUANTITY(BYTES_PER_S, level, bytes_per_s), .min = 1, .max = 1e18,
-      .doc = "Bandwidth in one direction: of a GPU in the first level, of a network card in the levels "
+      .doc = "Bandwidth in one direction: of a GPU in the first level, of a network card in the "
+             "levels "
              "above." },
     { .name = "latency", QUANTITY(SECONDS, level, latency_s), .min = 0, .max = 1,
       .doc = "Time of an empty message." },
     { .name = "in_network_reduction", .kind = FIELD_BOOL, AT(level, in_network_reduction),
-      .fallback = "false", .doc = "Switches that reduce: NVLS in a node, SHARP above." },
+      .fallback = "false", .doc = "The switches can reduce: NVLS within a node, SHARP on higher "
+                                  "levels." },
     { .name = "nics_per_gpu", .kind = FIELD_NUMBER, AT(level, nics_per_gpu), .min = 1e-3, .max = 64,
       .fallback = "1", .doc = "Network cards per GPU; a fraction if GPUs share one." },
     { .name = "efficiency", .kind = FIELD_NUMBER, AT(level, efficiency), .min = 1e-3, .max = 1,
       .fallback = "1",
-      .doc = "Share of a card's bandwidth that remains when flows collide; 1 with adaptive routing." },
+      .doc = "Share of a network card's bandwidth that is left when flows collide; 1 with adaptive "
+             "routing." },
     { .name = "oversubscription", .kind = FIELD_NUMBER, AT(level, oversubscription), .min = 1,
       .max = 1e3, .fallback = "1",
-      .doc = "Traffic that leaves a block gets one part in this many of the bandwidth." },
+      .doc = "Traffic that leaves a block gets the bandwidth divided by this number." },
     { .name = "channels", .kind = FIELD_INT, AT(level, channels), .min = 0, .max = 64,
-      .fallback = "0", .doc = "NCCL's ring channels in a whole node; 0: two, or one per network card." },
+      .fallback = "0", .doc = "NCCL's ring channels in a whole node; 0: two, or one per network "
+                              "card." },
     { .name = "channel_bandwidth", QUANTITY(BYTES_PER_S, level, channel_bytes_per_s), .min = 0,
       .max = 1e18, .fallback = "0 B/s",
-      .doc = "Bandwidth of one channel; 0: an equal part of the level's. Each network card carries an "
+      .doc = "Bandwidth of one channel; 0: an equal part of the level's. Each network card carries "
+             "an "
              "equal number of channels." },
     { .name = "nvls_channels", .kind = FIELD_INT, AT(level, nvls_channels), .min = 0, .max = 64,
-      .fallback = "0", .doc = "Channels of NVLS; 0: there is none." },
+      .fallback = "0", .doc = "Channels of NVLS; 0: no NVLS." },
     { .name = "nvls_channel_bandwidth", QUANTITY(BYTES_PER_S, level, nvls_intra_bytes_per_s),
       .min = 0, .max = 1e18, .fallback = "0 B/s",
       .doc = "NCCL's bandwidth of one NVLS channel in a node." },
     { .name = "spread", .kind = FIELD_NUMBER, AT(level, spread), .min = 0, .max = 1,
       .fallback = "0.03",
-      .doc = "Standard deviation of one transfer's time around its mean. For --draws alone. Default: "
-             "that of whole steps on 384 GPUs, measured again (bloom_prequel)." },
+      .doc = "Standard deviation of one transfer's time around its mean. Used only for --draws. "
+             "Default: that of repeated whole steps on 384 GPUs (bloom_prequel)." },
     { .name = "link_bandwidth", QUANTITY(BYTES_PER_S, level, link_bytes_per_s), .min = 0, .max = 1e18,
       .fallback = "0 B/s",
-      .doc = "In a mesh: bandwidth of the link between two members, in one direction; `bandwidth` is "
-             "that of all links of a member together. 0: any two members have all of it." },
+      .doc = "In a mesh: bandwidth of the link between two members, in one direction; `bandwidth` "
+             "is then that of all links of a member. 0: any two members have the whole bandwidth." },
 };
 // clang-format on
 const size_t num_level_fields = LENGTH(level_fields);
@@ -64,17 +69,18 @@ const struct field group_fields[] = {
     { .name = "gpu", .kind = FIELD_OTHER, .doc = "Name or path of a GPU file, or its contents." },
     { .name = "profile", .kind = FIELD_OTHER, .fallback = "",
       .doc = "Name or path of a profile, or its contents; absent: the profile with the GPU's name; "
-             "null: none, so the memory of plans is predicted but not their time." },
+             "null: no profile, so only the memory of plans is predicted." },
     { .name = "nodes", .kind = FIELD_OTHER, .fallback = "null",
       .doc = "Number of nodes; null: as many as --gpus asks for." },
     { .name = "segment", .kind = FIELD_INT, AT(cluster, segment), .min = 0, .max = 1 << 20,
       .fallback = "0",
-      .doc = "GPUs of a node or rack that a job uses if no plan divides over all of them (64 of 72); 0: "
-             "all." },
+      .doc = "Number of GPUs of a node or rack that a job uses if no plan divides evenly over all "
+             "of them (64 of 72); 0: all." },
     { .name = "gpus_per_host", .kind = FIELD_INT, AT(cluster, gpus_per_host), .min = 0,
       .max = 1 << 20, .fallback = "0",
-      .doc = "GPUs of a host, if the first level joins several hosts; 0: the first level is one host." },
-    { .name = "levels", .kind = FIELD_OTHER, .doc = "Network levels, from the inside out." },
+      .doc = "GPUs per host, if the first level connects several hosts; 0: the first level is one "
+             "host." },
+    { .name = "levels", .kind = FIELD_OTHER, .doc = "Network levels, starting with the innermost." },
 };
 // clang-format on
 const size_t num_group_fields = LENGTH(group_fields);
@@ -92,33 +98,34 @@ const struct field cluster_fields[] = {
       .doc = "intel or amd: NCCL's latencies and caps differ." },
     { .name = "host_memory_bandwidth", QUANTITY(BYTES_PER_S, cluster, host_bytes_per_s), .min = 1,
       .max = 1e18, .fallback = "40 GB/s",
-      .doc = "One GPU's share of the bandwidth that the host's memory reaches; default: DGX A100's 16 "
+      .doc = "Bandwidth of the host's memory per GPU; default: DGX A100's 16 "
              "channels of "
              "DDR4-3200 at 0.8, over 8 GPUs." },
     { .name = "storage", QUANTITY(BYTES_PER_S, cluster, storage_bytes_per_s), .min = 0, .max = 1e18,
       .fallback = "0 B/s",
-      .doc = "Rate at which all hosts together write checkpoints to storage and read them, at most; 0: "
-             "no limit but each host's." },
+      .doc = "Highest rate at which all hosts together write checkpoints to storage and read them; "
+             "0: only each host's rate limits it." },
     { .name = "storage_per_host", QUANTITY(BYTES_PER_S, cluster, host_storage_bytes_per_s),
       .min = 0, .max = 1e18, .fallback = "0 B/s",
-      .doc = "The same rate for one host; 0: 2 GB/s, or what its network cards take if that is less, "
-             "which the "
-             "answer states as an assumption (NVIDIA DGX SuperPOD, standard storage: 62 GB/s for 32 "
-             "hosts, as recalled)." },
+      .doc = "The same rate for one host; 0: 2 GB/s or the rate of its network cards, whichever is "
+             "less, which the answer lists as an assumption (NVIDIA DGX SuperPOD, standard "
+             "storage: 62 GB/s for 32 hosts, quoted from memory)." },
     { .name = "host_mtbf", QUANTITY(SECONDS, cluster, host_mtbf_s), .min = 1, .max = 1e18,
       .fallback = "30161 h",
-      .doc = "Mean time between failures of a host without its GPUs, with its cards, cables and "
-             "unplanned maintenance. Default: 88 on 2048 hosts in 54 days (Grattafiori et al. 2024, "
+      .doc = "Mean time between failures of a host without its GPUs, including network cards, "
+             "cables and unplanned maintenance. Default: 88 on 2048 hosts in 54 days (Grattafiori "
+             "et al. 2024, "
              "table 5)." },
     { .name = "hosts_lost", .kind = FIELD_NUMBER, AT(cluster, hosts_lost), .min = 1, .max = 1000,
       .fallback = "1.6",
       .doc = "Mean number of hosts that a hardware failure takes out; some fail together. Default: "
-             "OPT-175B's more than 175 in 110 restarts, as recalled." },
+             "OPT-175B's more than 175 hosts in 110 restarts, quoted from memory." },
     { .name = "repair", QUANTITY(SECONDS, cluster, repair_s), .min = 0, .max = 1e18,
-      .fallback = "2 d", .doc = "Time until a failed host is back. Default: assumed." },
+      .fallback = "2 d", .doc = "Time until a failed host can be used again. The default is an "
+                                "assumption." },
     { .name = "stack", .kind = FIELD_OTHER, .fallback = "",
-      .doc = "Name or path of the stack that runs there, or its contents, when no other is asked for." },
-    { .name = "groups", .kind = FIELD_OTHER, .doc = "Groups of equal nodes; one for now." },
+      .doc = "Default stack of this cluster: its name or path, or its contents." },
+    { .name = "groups", .kind = FIELD_OTHER, .doc = "Groups of equal nodes; at present exactly one." },
 };
 // clang-format on
 const size_t num_cluster_fields = LENGTH(cluster_fields);

@@ -126,16 +126,16 @@ static double hybridep_cost_s(const struct comm_group *group, const struct dispa
  * estimate, not measured). DeepEP's transfers occupy 20 of an H800's multiprocessors (DeepSeek's
  * profile-data@4496024: grids of 20), hybrid-EP's transfers over the network 8. */
 const struct dispatcher dispatchers[NUM_DISPATCHERS] = {
-    { "alltoall", "NCCL's all-to-all: a row for each of a token's choices",
+    { "alltoall", "NCCL's all-to-all: each token is sent once per chosen expert",
       "Megatron Core, moe/token_dispatcher.py, MoEAlltoAllTokenDispatcher", all_to_all_cost_s,
       .sms = 0, .sync_s = 20e-6 },
-    { "allgather", "every rank gathers all tokens, and parts of the sums are scattered back",
+    { "allgather", "every rank gathers all tokens, and partial sums are reduce-scattered",
       "Megatron Core, moe/token_dispatcher.py, MoEAllGatherTokenDispatcher", all_gather_cost_s,
       .sms = 0, .sync_s = 20e-6 },
-    { "deepep", "a token once for each node, then by NVLink to the ranks that want it",
+    { "deepep", "each token is sent once per node, then over NVLink to the ranks that need it",
       "DeepEP@dd758ca, docs/legacy.md", deepep_cost_s, .sends_tokens = true, .sms = 20,
       .sync_s = 20e-6 },
-    { "hybridep", "the same, or all within one NVLink domain; rows arrive in the experts' order",
+    { "hybridep", "the same, or within one NVLink domain; tokens arrive in the experts' order",
       "DeepEP hybrid-ep@94a9f8f, docs/README_Hybrid-EP.md", hybridep_cost_s, .sends_tokens = true,
       .sorts = true, .sms = 8, .sync_s = 20e-6 },
 };

@@ -13,8 +13,9 @@ static_assert(sizeof(struct error_widths) == NUM_ERROR_PARTS * sizeof(double), "
 
 // clang-format off
 const struct field error_width_fields[] = {
-    { WIDTH(common), .doc = "Error that the whole step has, whatever its parts." },
-    { WIDTH(compute), .doc = "Error of products, attention and memory traffic, recompute included." },
+    { WIDTH(common), .doc = "Error of the whole step that does not depend on its parts." },
+    { WIDTH(compute), .doc = "Error of matrix products, attention and memory traffic, also of "
+                             "recompute." },
     { WIDTH(tensor), .doc = "Error of exposed tensor collectives." },
     { WIDTH(context), .doc = "Error of exposed context collectives." },
     { WIDTH(pipeline), .doc = "Error of messages that block a stage." },

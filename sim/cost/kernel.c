@@ -23,10 +23,10 @@ const struct field kernel_fields[] = {
     { .name = "op", .kind = FIELD_NAME, AT(kind), .names = kernel_names,
       .doc = "Kind of the ops that were measured." },
     { .name = "pass", .kind = FIELD_NAME, AT(pass), .names = pass_names, .fallback = "forward",
-      .doc = "Forward, or which gradient." },
+      .doc = "Forward, or which of the two gradients of the backward." },
     { .name = "variant", .kind = FIELD_TEXT, AT(variant),
       .size = sizeof((struct kernel *)0)->variant, .fallback = "",
-      .doc = "What else the kernel depends on: gelu, rmsnorm, dropout ..." },
+      .doc = "Variant of the kernel: gelu, rmsnorm, dropout ..." },
     { .name = "points", .kind = FIELD_OTHER,
       .doc = "At most 1024 shapes: [m, n, k, batch, \"1.25 ms\"]." },
 };

@@ -37,7 +37,8 @@ const struct field match_fields[] = {
       .doc = "Of clusters: power limit of each GPU; 0 W: that of its file." },
     { .name = "unknown_network", .kind = FIELD_BOOL, AT(match_rule, unknown_network),
       .fallback = "false",
-      .doc = "Of clusters: the network's words say nothing: half of the cluster's speed between nodes." },
+      .doc = "Of clusters: the network's words say nothing: half of the cluster's speed between "
+             "nodes." },
     { .name = "recompute", TEXT(recompute), .fallback = "",
       .doc = "Of stacks: what such rows recomputed, where they are known to say it wrongly." },
     { .name = "spreads_experts", .kind = FIELD_BOOL, AT(match_rule, spreads_experts), .fallback = "false",
@@ -60,8 +61,9 @@ const struct field match_model_fields[] = {
     { .name = "preset", TEXT_OF_MODEL(preset), .fallback = "",
       .doc = "The preset that has all but the sizes which a row states." },
     { .name = "gated", .kind = FIELD_INT, AT(match_model, gated), .min = -1, .max = 1,
-      .fallback = "-1", .doc = "Whether the row says that its feed-forward is gated, 0 or 1; -1: either." },
-    { .name = "source", .kind = FIELD_OTHER, .fallback = "", .doc = "Where this is known from." },
+      .fallback = "-1", .doc = "Whether the row says that its feed-forward is gated, 0 or 1; -1: "
+                               "either." },
+    { .name = "source", .kind = FIELD_OTHER, .fallback = "", .doc = "Source of the file's contents." },
     { .name = "norm", .kind = FIELD_NAME, AT(match_model, norm), .names = norm_names,
       .fallback = "rmsnorm", .doc = "Kind of its norms." },
     { .name = "activation", .kind = FIELD_NAME, AT(match_model, activation),

@@ -30,39 +30,44 @@ const struct field profile_fields[] = {
       .doc = "Origin of each group of constants: fitted here, sibling of X, or datasheet. Absent: "
              "fitted here if `measured` is true, else datasheet." },
     { .name = "disturbed", .kind = FIELD_OTHER, .fallback = "none",
-      .doc = "Written by `calibrate` if other programs took more than a fifth of its cores, or if its "
+      .doc = "Written by `calibrate` if other programs took more than a fifth of its cores, or if "
+             "its "
              "held-out steps lie outside the interval; intervals are then at least as wide as the "
              "errors of these steps." },
     { .name = "gemm_efficiency", NUMBER(profile, gemm_efficiency), SHARE,
-      .doc = "Share of the peak that large matrix products sustain." },
+      .doc = "Share of the peak that large matrix products reach." },
     { .name = "sustained", NUMBER(profile, sustained), SHARE, .fallback = "1",
-      .doc = "Share of the rate of short products that long runs keep under the power limit." },
+      .doc = "Share of the rate of products in short runs that the power limit allows in long runs." },
     { .name = "power", .kind = FIELD_QUANTITY, .quantity = QUANTITY_WATTS,
       .offset = offsetof(struct profile, power_w), .min = 0, .max = 1e6, .fallback = "0 W",
-      .doc = "Power limit at which the rates were measured; a GPU with a lower limit computes slower. 0 "
-             "W: not stated." },
+      .doc = "Power limit at which the rates were measured; GPUs with a lower limit compute more "
+             "slowly. 0 W: not stated." },
     { .name = "gemm_half_k", NUMBER(profile, gemm_half_k), .min = 0, .max = 1e6,
-      .doc = "Inner dimension at which products reach half of that share." },
+      .doc = "Inner dimension at which products reach half of gemm_efficiency." },
     { .name = "fp8_product_efficiency", NUMBER(profile, narrow[DTYPE_FP8].efficiency), SHARE,
       .fallback = "0.9", .doc = "Share of gemm_efficiency that fp8 products reach of the fp8 peak." },
     { .name = "fp8_half_k", NUMBER(profile, narrow[DTYPE_FP8].half_k), .min = 0, .max = 1e6, .fallback = "0",
       .doc = "Inner dimension at which fp8 products reach half of their rate; 0: twice gemm_half_k." },
     { .name = "fp4_product_efficiency", NUMBER(profile, narrow[DTYPE_FP4].efficiency), .min = 0, .max = 1.5,
       .fallback = "0",
-      .doc = "Share of gemm_efficiency that fp4 products reach of the fp4 peak; 0: never measured, so "
-             "the memory of plans in fp4 is predicted but not their time." },
+      .doc = "Share of gemm_efficiency that fp4 products reach of the fp4 peak; 0: never measured, "
+             "so only the memory of plans in fp4 is predicted." },
     { .name = "fp4_half_k", NUMBER(profile, narrow[DTYPE_FP4].half_k), .min = 0, .max = 1e6, .fallback = "0",
-      .doc = "Inner dimension at which fp4 products reach half of their rate; 0: four times gemm_half_k." },
+      .doc = "Inner dimension at which fp4 products reach half of their rate; 0: four times "
+             "gemm_half_k." },
     { .name = "gemm_unaligned_efficiency", NUMBER(profile, gemm_unaligned_efficiency), SHARE,
-      .fallback = "0.4", .doc = "Share of its rate left when 16 bytes do not divide a dimension." },
+      .fallback = "0.4", .doc = "Share of a product's rate that is reached if a dimension is no "
+                                "multiple of 16 bytes." },
     { .name = "gemm_memory_efficiency", NUMBER(profile, gemm_memory_efficiency), SHARE,
-      .fallback = "0.9", .doc = "Share of the memory bandwidth that thin products reach." },
+      .fallback = "0.9", .doc = "Share of the memory bandwidth that products with one small "
+                                "dimension reach." },
     { .name = "gemm_sum_exposed", NUMBER(profile, gemm_sum_exposed), .min = 0, .max = 1,
       .fallback = "0",
-      .doc = "For a product that adds to existing sums: share of the traffic of these sums that does not "
-             "overlap with its multiplications." },
+      .doc = "For a product that is added to an existing sum: share of the sum's memory traffic "
+             "that does not overlap with the multiplications." },
     { .name = "batched_gemm_efficiency", NUMBER(profile, batched_gemm_efficiency), SHARE,
-      .fallback = "0.35", .doc = "Share of the peak that the two products of unfused attention reach." },
+      .fallback = "0.35", .doc = "Share of the peak that the two products of unfused attention "
+                                 "reach." },
     { .name = "batched_gemm_half_dim", NUMBER(profile, batched_gemm_half_dim), .min = 0,
       .max = 1e6, .fallback = "0",
       .doc = "Head dimension at which these products reach half of that share." },
@@ -71,28 +76,33 @@ const struct field profile_fields[] = {
     { .name = "gemm_points", .kind = FIELD_OTHER, .fallback = "[]",
       .doc = "Measured products: [m, n, k, FLOP/s as text]." },
     { .name = "attention", .kind = FIELD_OTHER, .fallback = "{}",
-      .doc = "Rates of the kernels flash1, flash2 and flash3; an absent one takes the rates of the next." },
+      .doc = "Rates of the kernels flash1, flash2 and flash3; an absent one takes the rates of the "
+             "next." },
     { .name = "unaligned_efficiency", NUMBER(profile, unaligned_efficiency), SHARE,
       .fallback = "0.1",
-      .doc = "Share of their rate that attention kernels keep when 16 bytes do not divide a head's row." },
+      .doc = "Share of their rate that attention kernels reach if a head's row is no multiple of "
+             "16 bytes." },
     { .name = "memory_efficiency", NUMBER(profile, memory_efficiency), SHARE,
       .doc = "Share of the memory bandwidth that large pointwise kernels reach." },
     { .name = "kernel", QUANTITY(SECONDS, kernel_s), .min = 0, .max = 1, .fallback = "2 us",
-      .doc = "Shortest kernel, from start to start, when queued." },
+      .doc = "Shortest time from the start of one queued kernel to the start of the next." },
     { .name = "host_copy_efficiency", NUMBER(profile, host_copy_efficiency), SHARE,
-      .fallback = "0.88", .doc = "Share of the link to the host that copies reach, each way, both at "
-      "once. Default: 55.4 of 63 GB/s over PCIe 5.0 (ml-engineering, compute/accelerator)." },
+      .fallback = "0.88", .doc = "Share of the link to the host that copies reach in each "
+                                 "direction, with both directions in use. Default: 55.4 of 63 GB/s "
+                                 "over PCIe 5.0 (ml-engineering, compute/accelerator)." },
     { .name = "intra_bandwidth_factor", NUMBER(profile, intra_bandwidth_factor), .min = 1e-2,
-      .max = 1e2, .fallback = "1", .doc = "Ratio of measured bandwidth to that of NCCL's model, within "
+      .max = 1e2, .fallback = "1", .doc = "Ratio of measured bandwidth to that of NCCL's model, "
+                                          "within "
                                           "a node." },
     { .name = "intra_latency_factor", NUMBER(profile, intra_latency_factor), .min = 0, .max = 1e2,
       .fallback = "1", .doc = "Ratio of measured latency to that of NCCL's model, within a node." },
     { .name = "inter_bandwidth_factor", NUMBER(profile, inter_bandwidth_factor), .min = 1e-2,
-      .max = 1e2, .fallback = "1", .doc = "Ratio of measured bandwidth to that of NCCL's model, between "
+      .max = 1e2, .fallback = "1", .doc = "Ratio of measured bandwidth to that of NCCL's model, "
+                                          "between "
                                           "nodes." },
     { .name = "expert_wait", QUANTITY(SECONDS, expert_wait_s), .min = 0, .max = 1, .fallback = "0 s",
-      .doc = "Time of an all-to-all of experts' rows between nodes in addition to its messages: ranks "
-             "come late, and their messages differ in size." },
+      .doc = "Time of an all-to-all of experts' rows between nodes in addition to its messages, "
+             "because ranks are late and their messages differ in size." },
     { .name = "inter_latency_factor", NUMBER(profile, inter_latency_factor), .min = 0, .max = 1e2,
       .fallback = "1", .doc = "Ratio of measured latency to that of NCCL's model, between nodes." },
     { .name = "collectives", .kind = FIELD_OTHER, .fallback = "[]",
@@ -106,21 +116,23 @@ const struct field profile_fields[] = {
     { .name = "chip_spread", NUMBER(profile, chip_spread), .min = 0, .max = 1, .fallback = "0.01",
       .doc = "Standard deviation of sustained speed between chips." },
     { .name = "pass_spread", NUMBER(profile, pass_spread), .min = 0, .max = 1, .fallback = "0.005",
-      .doc = "Standard deviation of one chip's passes around their mean: clocks, host. For --draws, "
-             "and for exchanges that wait for fewer than all. Default assumed; whole steps on 384 "
-             "GPUs, measured again, differ by 0.016 to 0.032 (bloom_prequel)." },
+      .doc = "Relative standard deviation of one chip's passes around their mean. Used for --draws "
+             "and for exchanges that do not wait for all ranks. The default is an assumption; "
+             "repeated whole steps on 384 GPUs differ by 0.016 to 0.032 (bloom_prequel)." },
     { .name = "drift", QUANTITY(SECONDS, drift_s), .min = 0, .max = 1,
       .fallback = "0 s",
-      .doc = "Growth of the variance of a rank's compute time per second of compute; it makes ranks of "
-             "a tensor or context group wait for each other. Measured collectives of GPUs include this "
+      .doc = "Growth of the variance of a rank's compute time per second of compute; it makes "
+             "ranks of "
+             "a tensor or context group wait for each other. Measured collectives of GPUs include "
+             "this "
              "wait." },
     { .name = "error_log", NUMBER(profile, error_log), .min = 0, .max = 10, .fallback = "0.15",
-      .doc = "Half width of the 90 % interval of log time, out of sample." },
+      .doc = "Half width of the 90 % interval of log time, for runs outside the fit." },
     { .name = "source_error", NUMBER(profile, source_error), .min = 0, .max = 10, .fallback = "0",
-      .doc = "For a GPU that was never measured: half width, in log time, of the error that all of its "
-             "runs share, as `fit` finds it." },
+      .doc = "For a GPU that was never measured: half width, in log time, of the error that all of "
+             "its runs have in common, written by `fit`." },
     { .name = "fitted_on", .kind = FIELD_OTHER, .fallback = "[]",
-      .doc = "Ids or sources of the measured rows that constants were fitted on." },
+      .doc = "Ids or sources of the measured rows on which constants were fitted." },
     { .name = "residuals", .kind = FIELD_OTHER, .fallback = "{}",
       .doc = "For each job of `fit`: errors on those rows, standard errors, correlations." },
 };
@@ -130,7 +142,7 @@ const size_t num_profile_fields = LENGTH(profile_fields);
 // clang-format off
 const struct field attention_fields[] = {
     { .name = "forward_efficiency", NUMBER(attention_rate, forward_efficiency), SHARE,
-      .doc = "Share of the peak for long sequences, of the causal half's FLOPs." },
+      .doc = "Share of the peak for long sequences, counting the FLOPs of the causal half." },
     { .name = "backward_efficiency", NUMBER(attention_rate, backward_efficiency), SHARE,
       .doc = "The same for the backward." },
     { .name = "half_seq", NUMBER(attention_rate, half_seq), .min = 0, .max = 1e6,
@@ -142,12 +154,12 @@ const size_t num_attention_fields = LENGTH(attention_fields);
 // clang-format off
 const struct field disturbance_fields[] = {
     { .name = "core_share", NUMBER(disturbance, core_share), .min = 0, .max = 1,
-      .doc = "Least share of a core that a rank got while ops and steps were timed." },
+      .doc = "Smallest share of a core that a rank got while ops and steps were timed." },
     { .name = "held_out_error", NUMBER(disturbance, held_out_error), .min = 0, .max = 10,
-      .fallback = "0", .doc = "Largest |log(predicted / measured)| of the steps held out." },
+      .fallback = "0", .doc = "Largest |log(predicted / measured)| of the held-out steps." },
     { .name = "waited", .kind = FIELD_QUANTITY, .quantity = QUANTITY_SECONDS,
       AT(disturbance, waited_s), .min = 0, .max = 1e6, .fallback = "0 s",
-      .doc = "Time waited for a quiet machine before anything was measured." },
+      .doc = "Time that the calibration waited for an idle machine before it began." },
 };
 // clang-format on
 const size_t num_disturbance_fields = LENGTH(disturbance_fields);

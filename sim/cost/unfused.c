@@ -58,7 +58,8 @@ const struct field unfused_fields[] = {
     { OP("rotary", UNFUSED_ROTARY), .doc = "Rotary embedding, for each value of queries and keys." },
     { OP("softmax", UNFUSED_SOFTMAX), .doc = "Scale, mask and softmax, for each score." },
     { OP("activation", UNFUSED_ACTIVATION), .doc = "Bias and activation, for each value made." },
-    { OP("gated_activation", UNFUSED_GATE), .doc = "Activation and its product, for each value made." },
+    { OP("gated_activation", UNFUSED_GATE), .doc = "Activation and its product, for each value "
+                                                   "made." },
     { OP("cross_entropy", UNFUSED_CROSS_ENTROPY), .doc = "Softmax and loss, for each logit." },
 };
 const struct field unfused_op_fields[] = {
@@ -69,8 +70,9 @@ const struct field unfused_op_fields[] = {
     { COUNT(backward_values), .doc = "The same number of values for the backward." },
     { COUNT(backward_bytes), .doc = "The same number of bytes for the backward." },
     { COUNT(backward_kernels), .doc = "The same number of kernels for the backward." },
-    { COUNT(kept_values), .doc = "Number of values, in the compute type, kept between the kernels for "
-                                 "the backward, beyond what one fused kernel keeps." },
+    { COUNT(kept_values), .doc = "Number of values, in the compute type, that these kernels keep "
+                                 "for the backward in addition to those that one fused kernel "
+                                 "keeps." },
     { COUNT(kept_bytes), .doc = "Bytes of wider values, counted in the same way." },
 };
 // clang-format on

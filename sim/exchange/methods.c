@@ -20,26 +20,27 @@ const char *const exchange_memory_words[NUM_MEMORIES + 1] = {
 
 #define PERIOD  { "H", "Steps from one average of all ranks to the next.", COUNT(period), .min = 1, .max = 1 << 24 }
 #define KEPT    { "R", "Share of the elements that are sent, above 0 and up to 1.", SHARE(share) }
-#define GRAPH   .doc = "Who averages with whom.", WORD(graph), .words = mixing_graph_words
-#define COMBINE { "combine", "Whether the updated weights are averaged, or those that the step began with, " \
-                  "which can overlap with the passes.", WORD(combine), .words = exchange_combine_words, \
+#define GRAPH   .doc = "Graph of the ranks that average with each other.", WORD(graph), .words = mixing_graph_words
+#define COMBINE { "combine", "Which weights are averaged: the updated ones, or those at the start of the " \
+                  "step, which can overlap with the passes.", WORD(combine), .words = exchange_combine_words, \
                   OPTIONAL(COMBINE_UPDATED) }
-#define MEMORY  { "memory", "Whether what is left out is added to the next message (error feedback).", \
+#define MEMORY  { "memory", "Whether elements that are left out are added to the next message (error feedback).", \
                   WORD(memory), .words = exchange_memory_words, OPTIONAL(MEMORY_ON) }
-#define GROUP(absent) { "group", "Neighbouring ranks that sum by all-reduce and act as one; 0: those of " \
-                  "a node.", COUNT(group), .max = 1 << 24, OPTIONAL(absent) }
+#define GROUP(absent) { "group", "Number of neighbouring ranks that sum by all-reduce and act as one; 0: the " \
+                  "ranks of a node.", COUNT(group), .max = 1 << 24, OPTIONAL(absent) }
 
 /* A row of a robust method: its name, its rule and its texts. */
 #define ROBUST(word, its_rule, what, from, differs) \
     { .name = word, .tried = word, .form = word "[:F]", .summary = what, .source = from, .changes = differs, \
-      .parameters = { { "F", "Hostile ranks that the rule must tolerate; absent: the most that it " \
-                             "can.", COUNT(hostile), \
+      .parameters = { { "F", "Number of hostile ranks that the rule must tolerate; absent: the " \
+                             "largest possible.", COUNT(hostile), \
                         .max = 1 << 24, OPTIONAL(-1), .is_bare = true } }, \
       .accepts = robust_accepts, .phases = robust_phases, .rule = &(its_rule) }
 
 const struct exchange_method exchange_methods[] = {
     { .name = "allreduce", .tried = "allreduce", .form = "allreduce",
-      .summary = "The mean of all ranks' gradients on every rank, by the library's fastest algorithm.",
+      .summary = "The mean of all ranks' gradients on every rank, by the library's fastest "
+                 "algorithm.",
       .source = "Patarasuk and Yuan 2009; the default",
       .phases = all_reduce_phases },
     { .name = "ring", .tried = "ring", .form = "ring",
@@ -47,7 +48,7 @@ const struct exchange_method exchange_methods[] = {
       .source = "Patarasuk and Yuan 2009",
       .phases = ring_phases },
     { .name = "tree", .tried = "tree", .form = "tree",
-      .summary = "All-reduce up and down a binary tree: 2 log2 n hops, everything in each.",
+      .summary = "All-reduce up and down a binary tree: 2 log2 n hops, each with the whole buffer.",
       .source = "Thakur, Rabenseifner and Gropp 2005, section 4.5 (reduce and broadcast)",
       .phases = tree_phases },
     { .name = "hierarchical", .tried = "hierarchical", .form = "hierarchical",
@@ -55,43 +56,47 @@ const struct exchange_method exchange_methods[] = {
       .source = "Goyal et al. 2017, section 4",
       .parameters = { GROUP(0) }, .accepts = hierarchical_accepts, .phases = hierarchical_phases },
     { .name = "ps", .tried = "ps:1", .form = "ps:K",
-      .summary = "K of the ranks each sum an equal part and send it back; all other ranks share these "
-                 "servers' network ports.",
+      .summary = "K of the ranks are servers: each sums an equal part of the gradients and sends "
+                 "it back; the servers' links are the bottleneck.",
       .source = "Li et al. 2014, Parameter Server",
-      .parameters = { { "K", "Ranks that are servers too.", COUNT(servers), .min = 1, .max = 1 << 24 } },
+      .parameters = { { "K", "Number of ranks that are servers too.", COUNT(servers), .min = 1, .max = 1 << 24 } },
       .accepts = server_accepts, .phases = server_phases },
     { .name = "async", .tried = "async", .form = "async[:S]",
-      .summary = "A parameter server that no step waits for: gradients are applied S steps late.",
+      .summary = "A parameter server for which no step waits: gradients are applied S steps late.",
       .source = "Agarwal and Duchi 2011, delayed gradients; bounded as in Ho et al. 2013 (SSP)",
       .changes = "each step applies the gradients that were found S steps before",
       .parameters = { { "S", "Steps by which gradients are late; 1 when absent.", COUNT(staleness),
                         .min = 1, .max = 64, OPTIONAL(1), .is_bare = true },
-                      { "servers", "Ranks that are servers too.", COUNT(servers), .min = 1,
+                      { "servers", "Number of ranks that are servers too.", COUNT(servers), .min = 1,
                         .max = 1 << 24, OPTIONAL(1) } },
       .accepts = server_accepts, .phases = server_phases },
     { .name = "gossip", .tried = "gossip:one-peer:combine=beside", .form = "gossip:ring|grid|exp|one-peer",
-      .summary = "Each rank averages its weights with a few neighbours': decentralised SGD.",
+      .summary = "Each rank averages its weights with those of a few neighbours: decentralised SGD.",
       .source = "Lian et al. 2017; one-peer: Assran et al. 2019, Ying et al. 2021",
-      .changes = "ranks average their weights with neighbours alone, so each trains its own until they have mixed",
+      .changes = "ranks average their weights with neighbours alone, so each trains its own until "
+                 "they have mixed",
       .object = EXCHANGE_WEIGHTS,
       .parameters = { { "GRAPH", GRAPH }, COMBINE, GROUP(1) },
       .accepts = gossip_accepts, .phases = gossip_phases },
     { .name = "local", .tried = "local:8", .form = "local:H",
-      .summary = "Each rank trains alone and all average their weights every H steps: Local SGD, FedAvg.",
+      .summary = "Each rank trains by itself, and all ranks average their weights every H steps: "
+                 "Local SGD, FedAvg.",
       .source = "McMahan et al. 2017; Stich 2019",
       .changes = "ranks train apart and average their weights every H steps alone",
       .object = EXCHANGE_WEIGHTS, .parameters = { PERIOD }, .phases = local_phases },
     { .name = "pga", .tried = "pga:6", .form = "pga:H",
-      .summary = "Gossip whose every H-th step averages all ranks instead.",
+      .summary = "Gossip that averages over all ranks in every H-th step.",
       .source = "Chen et al. 2021, Gossip-PGA, algorithm 1",
-      .changes = "ranks average their weights with neighbours alone, and with all ranks every H steps",
+      .changes = "ranks average their weights with neighbours alone, and with all ranks every H "
+                 "steps",
       .object = EXCHANGE_WEIGHTS,
       .parameters = { PERIOD, { "graph", GRAPH, OPTIONAL(MIXING_ONE_PEER) }, COMBINE, GROUP(1) },
       .accepts = gossip_accepts, .phases = periodic_phases },
     { .name = "aga", .tried = "aga:4", .form = "aga:H",
       .summary = "As pga, with an H that grows in proportion as the loss falls.",
       .source = "Chen et al. 2021, Gossip-AGA, algorithm 2",
-      .changes = "ranks average their weights with neighbours alone, and with all ranks ever more rarely",
+      .changes = "ranks average their weights with neighbours alone, and with all ranks ever more "
+                 "rarely",
       .object = EXCHANGE_WEIGHTS,
       .parameters = { PERIOD, { "graph", GRAPH, OPTIONAL(MIXING_ONE_PEER) }, COMBINE, GROUP(1) },
       .accepts = gossip_accepts, .phases = periodic_phases, .adapts = true },
@@ -103,7 +108,8 @@ const struct exchange_method exchange_methods[] = {
                         .min = 2, .max = 16 } },
       .phases = gathered_phases, .compressor = &quantiser },
     { .name = "topk", .tried = "topk:0.01", .form = "topk:R",
-      .summary = "The largest gradients alone, a share R of them; what is left out is sent later.",
+      .summary = "Only the largest gradient elements, a share R; the others are added to later "
+                 "messages.",
       .source = "Stich, Cordonnier and Jaggi 2018, MEM-SGD",
       .changes = "the largest gradients alone are sent, the others later or never",
       .parameters = { KEPT, MEMORY }, .phases = gathered_phases, .compressor = &largest_elements },
@@ -120,7 +126,7 @@ const struct exchange_method exchange_methods[] = {
                               .max = MAX_EXCHANGE_PHASES, OPTIONAL(2) }, MEMORY },
       .phases = gathered_phases, .compressor = &largest_in_rounds },
     { .name = "powersgd", .tried = "powersgd:4", .form = "powersgd:R",
-      .summary = "Two thin factors of rank R instead of each gradient matrix, summed by all-reduce.",
+      .summary = "Two factors of rank R instead of each gradient matrix, summed by all-reduce.",
       .source = "Vogels, Karimireddy and Jaggi 2019, PowerSGD, algorithm 1",
       .changes = "gradient matrices are sent as products of rank R, the rest later",
       .parameters = { { "R", "Rank of the factors.", COUNT(rank), .min = 1, .max = 1 << 14 }, MEMORY },

@@ -275,15 +275,16 @@ static bool can_exchange_heads(const struct plan_case *of, struct err *err)
 const struct context_method context_methods[NUM_CONTEXT_COMMS] = {
     [CONTEXT_COMM_P2P] = {
         .name = "p2p",
-        .summary = "Keys and values go round a ring, overlapped with the attention to those that have "
-                   "arrived.",
+        .summary = "Keys and values go around a ring; attention to those that have arrived "
+                   "overlaps the next message.",
         .source = "Liu et al. 2023, Ring Attention; zig-zag order: Transformer Engine",
         .lower = lower_ring,
         .buffer_bytes = ring_buffer_bytes,
     },
     [CONTEXT_COMM_ALL_GATHER] = {
         .name = "all-gather",
-        .summary = "Keys and values are gathered before attention, their gradients scattered after.",
+        .summary = "Keys and values are all-gathered before attention; their gradients are "
+                   "reduce-scattered after it.",
         .source = "Dubey et al. 2024, Llama 3, section 3.3.2",
         .lower = lower_all_gather,
         .buffer_bytes = all_gather_buffer_bytes,
@@ -384,20 +385,21 @@ static const struct plan_token words[] = {
     { "cp", "cpN", "Context-parallel ranks: each holds a slice of every sequence.", TOKEN_NUMBER,
       TOKEN_MEMBER(cp), .min = 1, .fallback = 1 },
     { "cp-comm", "cp-comm=p2p|all-gather|a2a",
-      "How context ranks share keys and values: a ring, all at once, or heads for tokens.",
+      "How context ranks exchange data: keys and values around a ring, an all-gather of them, or "
+      "all-to-all exchanges of tokens for heads.",
       TOKEN_NAME, TOKEN_MEMBER(context_comm), .names = context_comm_words },
 };
 
 static const struct plan_rule rules[] = {
     { "context",
-      "cp over 1 needs flash attention and 2 cp equal slices of the sequence; no "
-      "relative positions; cp-comm=a2a divides the heads.",
+      "cp over 1 needs flash attention, a sequence that 2 cp divides, and no relative positions; "
+      "with cp-comm=a2a cp also divides the heads.",
       context_divides_sequence },
 };
 
 const struct axis context_axis = {
     .name = "cp",
-    .summary = "Each rank holds a slice of every sequence; keys and values travel round.",
+    .summary = "Each rank holds a slice of every sequence; ranks exchange keys and values.",
     .source = "Liu et al. 2023, Ring Attention",
     .place = 20,
     .is_replicated = true,

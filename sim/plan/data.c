@@ -139,7 +139,7 @@ static const struct plan_rule rules[] = {
 
 const struct axis data_axis = {
     .name = "dp",
-    .summary = "Each rank trains on other sequences; gradients are summed once a step.",
+    .summary = "Each rank trains on different sequences; gradients are summed once a step.",
     .source = "Rajbhandari et al. 2020, ZeRO, for what the ranks may shard",
     .place = 40,
     .is_replicated = true,

@@ -247,8 +247,8 @@ static int group_of(struct rank_share share, const struct op *op)
 /* --- the row ------------------------------------------------------------------------------- */
 
 static const struct plan_token words[] = {
-    { "ep", "epN", "Expert-parallel ranks, inside the data-parallel ones.", TOKEN_NUMBER,
-      TOKEN_MEMBER(ep), .min = 1, .fallback = 1 },
+    { "ep", "epN", "Expert-parallel ranks; they are a part of the data-parallel ranks.",
+      TOKEN_NUMBER, TOKEN_MEMBER(ep), .min = 1, .fallback = 1 },
     { "etp", "etpN", "Tensor-parallel ranks of each expert.", TOKEN_NUMBER, TOKEN_MEMBER(etp),
       .min = 1, .fallback = 1 },
     { "capacity", "capacity=F",
@@ -258,7 +258,8 @@ static const struct plan_token words[] = {
 };
 
 static const struct plan_rule rules[] = {
-    { "expert", "ep and etp over 1, and capacity, need experts; ep divides them, etp their width.",
+    { "expert",
+      "ep and etp over 1, and capacity, need experts; ep divides their number, etp their width.",
       expert_divides },
     { "expert_groups", "etp x ep x pp divides the GPUs.", expert_fits_ranks },
     { "expert_sequence", "Experts with tp over 1 need sp.", expert_sees_all_rows },

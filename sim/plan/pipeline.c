@@ -134,7 +134,8 @@ static const struct plan_token words[] = {
 };
 
 static const struct plan_rule rules[] = {
-    { "pipeline_layers", "The chunks hold every layer once, and at least one each.",
+    { "pipeline_layers",
+      "The chunks together have every layer once, and each chunk has at least one.",
       pipeline_holds_all_layers },
 };
 

@@ -252,14 +252,16 @@ static const struct plan_rule rules_of_words[] = {
       pipeline_can_interleave },
     { "schedule", "The schedule is known and can order this many stages, chunks and microbatches.",
       pipeline_has_schedule },
-    { "zero", "ZeRO needs data ranks; shard=N divides dp x cp; reshard= needs a pipeline, and stage 2 or 3. "
-      "Searches leave out stages 2 and 3 with a pipeline where the stack has none.", data_can_shard },
-    { "recompute", "Recompute asks for no more layers than a chunk has, and for parts that the model has.", recompute_fits },
+    { "zero", "ZeRO needs data ranks; shard=N divides dp x cp; reshard= needs a pipeline and "
+              "ZeRO-2 or 3. Searches leave out ZeRO-2 and 3 with a pipeline if the stack does not "
+              "support them.", data_can_shard },
+    { "recompute", "Recompute names no more layers than a chunk has, and only parts that the model "
+                   "has.", recompute_fits },
     { "precision", "Gradients are in fp32 or the type of the weights.",
       precision_is_consistent },
-    { "overlap", "Every word of overlap= names communication that the plan has.", overlap_is_possible },
+    { "overlap", "Every word of overlap= names a kind of communication that the plan has.", overlap_is_possible },
     { "order", "The rank order names every axis once.", order_names_every_axis },
-    { "offload", "Activations are offloaded without pipeline or recompute.", offload_is_possible },
+    { "offload", "Offloading activations is possible only without pipeline and recompute.", offload_is_possible },
     { "optimizer", "muon updates whole matrices on the GPU: ZeRO at most 1, no offload.", optimizer_sees_matrices },
     { "exchange", "Exchanges other than all-reduce need two or more data ranks, no ZeRO and no cp.",
       data_can_exchange },

@@ -27,34 +27,40 @@ static const struct plan_token other_tokens[] = {
       TOKEN_NUMBER, TOKEN_MEMBER(vpp), .min = 1, .fallback = 1 },
     { "sp", "sp", "Sequence parallel: tensor ranks split norms and dropout by tokens.",
       .read = token_read_sp, .write = token_write_sp },
-    { "zero", "zeroN", "State that data ranks shard: 1 the optimizer, 2 also gradients, 3 also weights.",
+    { "zero", "zeroN", "State that data ranks shard: 1 the optimizer, 2 also gradients, 3 also "
+                       "weights.",
       .read = token_read_number, .write = token_write_number, TOKEN_MEMBER(zero), .max = 3 },
     { "shard", "shard=N",
-      "Number of neighbouring data ranks that ZeRO shards over; each such group has a copy (HSDP); "
+      "Number of neighbouring data ranks over which ZeRO shards one copy of the state (HSDP); "
       "absent: all data ranks.",
       .read = token_read_number, .write = token_write_shard, TOKEN_MEMBER(shard), .min = 1, .max = PLAN_MAX_NUMBER },
     { "reshard", "reshard=step|pass|gradients",
       "ZeRO-2 and 3 with a pipeline. step: weights are gathered and gradients reduced once a step; "
-      "pass: weights are gathered for each pass; gradients: gradients are also reduced after each backward.",
+      "pass: weights are gathered for each pass; gradients: gradients are also reduced after each "
+      "backward.",
       TOKEN_NAME, TOKEN_MEMBER(reshard), .names = reshard_words },
     { "schedule", "schedule=NAME",
       "Order of the pipeline; absent: 1f1b, or interleaved when vpp is over 1.",
       .read = token_read_schedule, .write = token_write_schedule },
-    { "stages", "stages=N,NxTIMES,...|LETTERS", "Layers of each chunk, at chunk x pp + stage; absent: even. 0 in the first or the last: the "
-      "embedding, or the head, alone. LETTERS are Megatron-Core's: \"E|(t*4|)*14tL\".",
+    { "stages", "stages=N,NxTIMES,...|LETTERS", "Layers of each chunk, in the order of the model; "
+                                                "absent: even. 0 in the first or last chunk: it "
+                                                "has only the embedding or the head. LETTERS are "
+                                                "Megatron-Core's: \"E|(t*4|)*14tL\".",
       .read = token_read_stages, .write = token_write_stages },
     { "recompute", "recompute=none|selective[:MODULE+...]|op-selective|full|full:K|block:N,...|block-share:P",
-      "Ops that the backward recomputes. selective: attention's core, or the named modules (core_attn, "
-      "mlp, layernorm ...); op-selective: all but fused attention and every other product; full: every "
+      "Ops that the backward recomputes. selective: attention's core, or the named modules "
+      "(core_attn, mlp, layernorm ...); op-selective: all except fused attention and every second "
+      "matrix product; full: every "
       "layer, with one checkpoint for every K layers; block: the first N layers of each chunk; "
-      "block-share: the first layers of each chunk, as a share of them from 0 to 1.",
+      "block-share: the first share P (0 to 1) of each chunk's layers.",
       .read = token_read_recompute, .write = token_write_recompute, TOKEN_MEMBER(recompute),
       .names = recompute_names },
     { "attn", "attn=flash|unfused", "Attention kernels; absent: the stack's.",
       TOKEN_NAME, TOKEN_MEMBER(attention), .names = attention_words },
     { "dtype", "dtype=fp32|fp16|bf16|bf16-pure|fp8|fp8-cs|fp8-rowwise|fp8-mx|fp8-block|nvfp4",
-      "Type of the products; bf16-pure keeps no fp32 master weights; fp8 multiplies linear layers "
-      "in fp8 with delayed scales, or current ones, per row, MX or per block. For plans in nvfp4 memory "
+      "Data type of matrix products. bf16-pure keeps no fp32 master weights. fp8 multiplies linear "
+      "layers in fp8 with delayed scales, fp8-cs with current scales, the others with scales per "
+      "row, MX or per block. For plans in nvfp4 memory "
       "is predicted but not time.",
       TOKEN_NAME, TOKEN_MEMBER(precision), .names = precision_names, .fallback = PRECISION_BF16 },
     { "grad", "grad=fp32|fp16|bf16",
@@ -64,7 +70,8 @@ static const struct plan_token other_tokens[] = {
       "Type in which gradients are summed over data ranks; absent: the type of the main gradients.",
       .read = token_read_name, .write = token_write_reduce, TOKEN_MEMBER(reduce_dtype), .names = gradient_words },
     { "optimizer", "optimizer=adam|adam-bf16|adam-8bit|momentum|sgd|adafactor|muon",
-      "Optimizer and the type of its moments; muon updates the matrices of blocks, and Adam the rest.",
+      "Optimizer and the type of its moments; muon updates the matrices of blocks, and Adam the "
+      "rest.",
       TOKEN_NAME, TOKEN_MEMBER(optimizer), .names = optimizer_names },
     { "overlap", "overlap=grad,param,p2p,tp,ep|none",
       "Communication that overlaps with compute; ep: experts' rows overlap with another microbatch's "
@@ -72,8 +79,9 @@ static const struct plan_token other_tokens[] = {
       .read = token_read_overlap, .write = token_write_overlap, .names = overlap_words },
     { "order", "order=tp-cp-dp-pp", "Axes from neighbouring ranks to distant ones.",
       .read = token_read_order, .write = token_write_order },
-    { "offload", "offload=optimizer,activations", "What is kept in host memory: the optimizer's state, "
-                                                  "which is then updated there, or layers' activations.",
+    { "offload", "offload=optimizer,activations", "Data that are kept in host memory: the "
+                                                  "optimizer's state, which is then updated on the "
+                                                  "host, or layers' activations.",
       .read = token_read_offload, .write = token_write_offload, .names = offload_names },
     { "exchange", "exchange=allreduce|ring|tree|hierarchical|ps:K|async|gossip:GRAPH|local:H|pga:H|aga:H|qsgd:BITS|topk:R|ef21:R|neolithic:R|powersgd:R|median|trimmed|krum|geomedian",
       "How data ranks combine their gradients or weights (`list exchanges`); absent: allreduce.",

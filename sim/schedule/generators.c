@@ -32,7 +32,7 @@ const struct generator generators[] = {
     },
     {
         .name = "interleaved",
-        .summary = "1F1B over several chunks on each stage: a vpp times smaller bubble.",
+        .summary = "1F1B over several chunks on each stage; the bubble is vpp times smaller.",
         .source = "Narayanan et al. 2021, section 2.2.2; order of Megatron-LM schedules.py",
         .accepts = interleaved_accepts,
         .emit = interleaved_emit,
@@ -61,8 +61,8 @@ const struct generator generators[] = {
     },
     {
         .name = "zb-v",
-        .summary = "Two chunks on each stage, laid down the stages and back up: stages never wait, "
-                   "and each holds as much as 1F1B's first stage.",
+        .summary = "Two chunks on each stage, placed down the stages and back up (a V): stages "
+                   "never wait, and each holds as many activations as 1F1B's first stage.",
         .source = "Qi et al. 2024, Zero Bubble Pipeline Parallelism, section 6, ZB-V; order of "
                   "PyTorch's ScheduleZBVZeroBubble",
         .rule = &placement_v,
