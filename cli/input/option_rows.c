@@ -88,15 +88,13 @@ const struct option_row option_rows[] = {
     { "--dispatcher", NULL, "D", PREDICTS,
       { "dispatcher", .kind = FIELD_NAME, .names = dispatcher_names, F(dispatcher),
         .doc = "Library that sends tokens to the ranks of their experts: alltoall, allgather, "
-               "deepep or "
-               "hybridep; the stack's when not given." } },
+               "deepep or hybridep; the stack's when not given." } },
     { "--tokens", NULL, "T", PREDICTS,
       { "tokens", .kind = FIELD_QUANTITY, .quantity = QUANTITY_TOKENS, F(tokens), .min = 1,
         .max = 1e18,
-        .doc = "[search simulate explain run]Tokens to train on (300B or 300Btok), for days "
-               "and dollars."
-               "[design]Number of different tokens that exist (1T); training on more repeats "
-               "tokens, and repeats count less. Unlimited when not given." } },
+        .doc = "[search simulate explain run]Tokens to train on (300B or 300Btok), for days and "
+               "dollars.[design]Number of different tokens that exist (1T); training on more "
+               "repeats tokens, and repeats count less. Unlimited when not given." } },
     { "--days", NULL, "D", DESIGN,
       { "days", .kind = FIELD_NUMBER, F(design.days), .min = 1e-3, .max = 1e5,
         .doc = "Days for which all GPUs train." } },
@@ -130,13 +128,11 @@ const struct option_row option_rows[] = {
       { "train", TEXT(train),
         .doc = "Weights to train: lora:R or lora:R:NAMES, adapters of rank R for all linear layers "
                "of blocks or for the named ones; last:N, the last N blocks and the head; or names "
-               "of weights, "
-               "with * (\"*norm,logits\"). All when not given." } },
+               "of weights, with * (\"*norm,logits\"). All when not given." } },
     { "--reference", NULL, NULL, SEARCH | SIMULATE | EXPLAIN,
       { "reference", SWITCH(reference),
         .doc = "Also runs the forward of an untrained copy of the model over each batch; with "
-               "adapters "
-               "the copy is the model without them." } },
+               "adapters the copy is the model without them." } },
     { "--reserve", NULL, "M", SEARCH | SIMULATE | EXPLAIN,
       { "reserve", .kind = FIELD_QUANTITY, .quantity = QUANTITY_BYTES, F(reserve_bytes), .min = 1,
         .max = 1e18, .doc = "Memory of each GPU that other programs hold, such as an inference "
@@ -164,11 +160,8 @@ const struct option_row option_rows[] = {
     { "--space", NULL, "SPACE", SEARCH | DESIGN,
       { "space", .kind = FIELD_NAME, .names = search_space_names, F(search.space),
         .doc = "even: equal chunks. megatron, when not given: also splits that count the embedding "
-               "or "
-               "the loss as a layer, nearly equal chunks, and a last stage with fewer layers. all: "
-               "also "
-               "--uneven, "
-               "--recompute-mixes and --placement." } },
+               "or the loss as a layer, nearly equal chunks, and a last stage with fewer layers. "
+               "all: also --uneven, --recompute-mixes and --placement." } },
     { "--uneven", NULL, NULL, SEARCH | DESIGN,
       { "uneven", SWITCH(search.uneven),
         .doc = "Also divides the layers unevenly over 1f1b stages if embedding, head or memory "
@@ -304,9 +297,8 @@ const struct option_row option_rows[] = {
     { "--convergence", NULL, "FILE", SEARCH | SIMULATE | CALIBRATE,
       { "convergence", TEXT(accuracy.convergence),
         .doc = "[search simulate]Uses the convergence constants of this file instead of the "
-               "shipped ones."
-               "[calibrate]Fits the convergence constants to this file of `run --json` and to the "
-               "files that follow." } },
+               "shipped ones.[calibrate]Fits the convergence constants to this file of `run "
+               "--json` and to the files that follow." } },
     { "--least", NULL, "L", CALIBRATE,
       { "least", .kind = FIELD_NUMBER, F(accuracy.least), .min = 0, .max = 1e9,
         .doc = "For --convergence: the lowest possible loss; fitted when not given." } },

@@ -82,13 +82,13 @@ static void add_left_out(struct text *out, const struct source_shifts *shifts)
 {
     text_add(
         out,
-        "\n## A source that was never seen\n\n"
-        "Each source is predicted by constants that are fitted without any of its rows "
-        "(`simsearch fit --leave-out\nSOURCE`). A stack that no other source ran on then takes "
-        "the medians of the other stacks' constants; a\nGPU takes the priors of its "
-        "constants. Tier `seen` is for sources whose stack and GPU other sources still\n"
-        "cover. Covered: the share of rows in the 90 %% interval of the tier, whose width "
-        "is found without the source.\n\n"
+        "\n## Sources that were left out of the fit\n\n"
+        "Each source is predicted with constants that are fitted without any of its rows "
+        "(`simsearch fit --leave-out\nSOURCE`). If no other source ran on its stack, the stack "
+        "gets the medians of the other stacks' constants; a GPU\nin that case gets the priors of "
+        "its constants. The tier says whether other sources ran on the same stack and "
+        "GPU\n(`seen`), on another stack or on another GPU. Covered is the share of rows in the "
+        "90 %% interval of the tier; the\nwidth of this interval is fitted without the source.\n\n"
         "| source | tier | groups | median | P90 | worst | bias | covered |\n"
         "|---|---|---:|---:|---:|---:|---:|---:|\n");
     for (int i = 0; i < shifts->count; i++) {
@@ -111,10 +111,11 @@ static void add_order(struct text *out, const struct preferences *preferences)
 {
     text_add(out,
              "\n## Is the best plan chosen?\n\n"
-             "A stratum is four or more runs on one node that differ only in their plan and that "
-             "nothing was fitted on. The\ntable has Kendall's tau between predicted and measured "
-             "times; in what share of strata the plan predicted\nfastest was measured within "
-             "3 %% of the best; and the 90th percentile of what that plan lost.\n\n"
+             "A stratum is a set of four or more held-out runs on one node that differ only in "
+             "their plan. The table shows, over\nthe strata of a source, Kendall's tau between "
+             "predicted and measured times (median and 10th percentile); the share\nof strata in "
+             "which the plan with the shortest predicted time was measured within 3 %% of the "
+             "best; and the 90th\npercentile of this plan's measured time above the best.\n\n"
              "| source | strata | plans | median tau | P10 | best chosen | loss, P90 |\n"
              "|---|---:|---:|---:|---:|---:|---:|\n");
     for (int i = 0; i < preferences->count; i++) {
@@ -129,11 +130,12 @@ static void add_regret(struct text *out, const struct choices *choices)
 {
     text_add(
         out,
-        "\n## What does choosing by predictions lose?\n\n"
-        "Here a stratum is four or more plans of one model, batch and number of GPUs. The table "
-        "shows how often the plan\npredicted fastest was measured within 2 %% of the best, "
-        "and what it lost. P(best) is the mean probability, by joint\ndraws of the "
-        "constants, that the chosen plan is the fastest; next to it is how often it was.\n\n"
+        "\n## How much time is lost by choosing from predictions?\n\n"
+        "Here a stratum is four or more plans of one model, batch and number of GPUs. The plan "
+        "with the shortest predicted\ntime is chosen. The table shows how often its measured "
+        "time is within 2 %% of the best, and the time that it loses\nagainst the best. P(best) "
+        "is the mean predicted probability that the chosen plan is the fastest; the next "
+        "column\nis the share of strata in which it was.\n\n"
         "| source | strata | plans | within 2 %% | mean loss | worst | P(best) | was best "
         "| Brier |\n|---|---:|---:|---:|---:|---:|---:|---:|---:|\n");
     for (int i = 0; i < choices->count; i++) {
@@ -188,10 +190,11 @@ static void add_why(struct text *out, const struct validation *v)
 {
     text_add(
         out,
-        "\n## What is off, and why\n\n"
-        "Found by raising each constant of the profiles and stacks by 1 %% in turn. The constant "
-        "that would explain most\nis only a suspicion: times of whole steps cannot tell "
-        "apart constants that act alike.\n\n");
+        "\n## Possible causes of errors\n\n"
+        "Each constant of the profiles and stacks is raised by 1 %% in turn. For each source and "
+        "for the worst rows the list\nnames the constant whose change would explain most of the "
+        "error. It is only a suspect: step times do not distinguish\nconstants with similar "
+        "effects.\n\n");
     for (int i = 0; i < v->why.num_sources; i++) {
         text_add(out, "- `%s`, bias %+.1f %%: ", v->why.sources[i].source,
                  100 * v->why.sources[i].bias);
@@ -214,7 +217,7 @@ static void add_skipped(struct text *out, const struct validation *v)
 {
     struct tallies tallies = validation_skips(v);
     if (tallies.count > 0)
-        text_add(out, "\n## What could not be scored\n\n| rows | reason |\n|---:|---|\n");
+        text_add(out, "\n## Rows that were not scored\n\n| rows | reason |\n|---:|---|\n");
     for (int i = 0; i < tallies.count; i++)
         text_add(out, "| %d | %s |\n", tallies.at[i].count, tallies.at[i].text);
     free(tallies.at);
@@ -224,17 +227,19 @@ static void add_skipped(struct text *out, const struct validation *v)
 
 static const char protocol[] =
     "\n## Protocol\n\n"
-    "1. A row counts when model, layout and micro-batch are known and a time was measured. If a "
-    "configuration\n   was measured more than once, the last measurement counts.\n"
-    "2. Its error is |log(predicted / measured)| of the step time, or of tokens per second; never "
-    "of FLOP/s or\n   MFU, which sources count differently. Bias is the signed median.\n"
-    "3. Sources are scored one by one; the mean of their medians gives each the same weight.\n"
-    "4. Rows that a constant of the profile or stack was fitted on are shown separately; "
-    "`fitted_on` in those files names\n   them. Other rows of the same source were not fitted "
-    "on, but resemble them: predictions of a new source may be worse.\n"
-    "5. A time is covered when it lies in the 90 % interval that the prediction states. The square "
-    "of its\n   half width is the sum of two squares: of a row's scatter, found on rows that no "
-    "constant was fitted on, and of a\n   source's shift, found on sources left out.\n";
+    "1. Rows are scored if model, layout and micro-batch are known and a time was measured. If a "
+    "configuration\n   was measured more than once, the last measurement is used.\n"
+    "2. The error of a row is |log(predicted / measured)| of the step time or of tokens per "
+    "second. FLOP/s and MFU are\n   not compared, as sources count FLOPs differently. Bias is the "
+    "signed median.\n"
+    "3. Each source is scored separately, and the mean of their medians gives all sources the "
+    "same weight.\n"
+    "4. Rows on which a constant of the profile or stack was fitted are shown separately; "
+    "`fitted_on` in those files lists\n   them. The other rows of the same source are held out, "
+    "but they resemble the fitted ones, so predictions of a new\n   source may be worse.\n"
+    "5. A time is covered if it lies in the 90 % interval of its prediction. The square of the "
+    "interval's half width is\n   the sum of two squares: that of a row's scatter, from held-out "
+    "rows, and that of a source's shift, from sources\n   that were left out of the fit.\n";
 
 static void add_page(struct text *out, const struct validation *v,
                      const struct source_shifts *shifts, const char *picture)
@@ -243,37 +248,35 @@ static void add_page(struct text *out, const struct validation *v,
     text_add(out,
              "# How accurate predictions are\n\n"
              "`make accuracy` writes this page from the measured runs in `calibration/measured`; "
-             "`simsearch validate --why` shows the same.\n\n"
+             "`simsearch validate --why` prints the same results.\n\n"
              "%d rows, %d configurations to score, %d scored. ",
              scores->num_rows, scores->num_core_groups, scores->num_scored);
     if (isfinite(scores->mean_of_medians))
         text_add(out, "Mean over sources of the median error: %.1f %%. ",
                  100 * scores->mean_of_medians);
     if (scores->all.not_fitted.groups > 0)
-        text_add(out,
-                 "%.1f %% of the %d measured times that nothing was fitted on lie in their "
-                 "90 %% intervals.",
+        text_add(out, "%.1f %% of the %d held-out times lie in their 90 %% intervals.",
                  100 * scores->all.not_fitted.coverage, scores->all.not_fitted.groups);
     text_add(out, "\n");
     add_left_out(out, shifts);
     text_add(out,
-             "\n## Sources that were seen\n\n![Predicted against measured step "
+             "\n## Scores by source\n\n![Predicted against measured step "
              "times](%s)\n",
              picture);
-    add_scores(out, scores, "Step time, rows that nothing was fitted on", SCORE_DENSE, false);
-    add_scores(out, scores, "Step time, rows that constants were fitted on", SCORE_DENSE, true);
-    add_scores(out, scores, "Memory, rows that nothing was fitted on", SCORE_MEMORY, false);
+    add_scores(out, scores, "Step time, held-out rows", SCORE_DENSE, false);
+    add_scores(out, scores, "Step time, rows in the fit", SCORE_DENSE, true);
+    add_scores(out, scores, "Memory, held-out rows", SCORE_MEMORY, false);
     text_add(out, "%s", protocol);
     add_order(out, &v->preferences);
     add_regret(out, &v->choices);
     text_add(
         out,
-        "\n## What the numbers rest on\n\n"
-        "`needed` is the half width, in log time, of the interval that the next row falls "
-        "into with 90 %% probability (split\nconformal prediction on the rows that nothing was "
-        "fitted on; it needs at least 9 rows). `stated` is the median half\nwidth that the "
-        "predictions of these rows state; it depends on the parts of each step. A stack is "
-        "judged on measured\nprofiles only.\n");
+        "\n## Interval widths of stacks and profiles\n\n"
+        "`needed` is the half width, in log time, of the interval that contains a new row with "
+        "90 %% probability (split\nconformal prediction from the held-out rows, of which it needs "
+        "at least 9). `stated` is the median half width of the\npredictions of these rows, which "
+        "depends on the parts of each step. The numbers of a stack are from rows on\nmeasured "
+        "profiles only.\n");
     add_bases(out, v, true);
     add_bases(out, v, false);
     add_why(out, v);

@@ -68,8 +68,7 @@ const struct field run_fields[] = {
     { F(checkpoint_interval_s), .doc = "Best time between checkpoints, rounded to whole steps." },
     { F(checkpoint_steps), .doc = "The same in steps." },
     { F(storage_every), .doc = "With checkpoints in memory: every n-th one also goes to storage; "
-                               "this "
-                               "is n." },
+                               "this is n." },
     { F(young_s), .doc = "The interval by Young's formula." },
     { F(daly_s), .doc = "The interval by Daly's formula." },
 };

@@ -23,8 +23,7 @@ const struct field level_fields[] = {
       .doc = "Kind of link: nvlink..., nvswitch..., pcie..., mesh, ib-..., roce-..." },
     { .name = "bandwidth", QUANTITY(BYTES_PER_S, level, bytes_per_s), .min = 1, .max = 1e18,
       .doc = "Bandwidth in one direction: of a GPU in the first level, of a network card in the "
-             "levels "
-             "above." },
+             "levels above." },
     { .name = "latency", QUANTITY(SECONDS, level, latency_s), .min = 0, .max = 1,
       .doc = "Time of an empty message." },
     { .name = "in_network_reduction", .kind = FIELD_BOOL, AT(level, in_network_reduction),
@@ -45,8 +44,7 @@ const struct field level_fields[] = {
     { .name = "channel_bandwidth", QUANTITY(BYTES_PER_S, level, channel_bytes_per_s), .min = 0,
       .max = 1e18, .fallback = "0 B/s",
       .doc = "Bandwidth of one channel; 0: an equal part of the level's. Each network card carries "
-             "an "
-             "equal number of channels." },
+             "an equal number of channels." },
     { .name = "nvls_channels", .kind = FIELD_INT, AT(level, nvls_channels), .min = 0, .max = 64,
       .fallback = "0", .doc = "Channels of NVLS; 0: no NVLS." },
     { .name = "nvls_channel_bandwidth", QUANTITY(BYTES_PER_S, level, nvls_intra_bytes_per_s),
@@ -98,9 +96,8 @@ const struct field cluster_fields[] = {
       .doc = "intel or amd: NCCL's latencies and caps differ." },
     { .name = "host_memory_bandwidth", QUANTITY(BYTES_PER_S, cluster, host_bytes_per_s), .min = 1,
       .max = 1e18, .fallback = "40 GB/s",
-      .doc = "Bandwidth of the host's memory per GPU; default: DGX A100's 16 "
-             "channels of "
-             "DDR4-3200 at 0.8, over 8 GPUs." },
+      .doc = "Bandwidth of the host's memory per GPU; default: DGX A100's 16 channels of DDR4-3200 "
+             "at 0.8, over 8 GPUs." },
     { .name = "storage", QUANTITY(BYTES_PER_S, cluster, storage_bytes_per_s), .min = 0, .max = 1e18,
       .fallback = "0 B/s",
       .doc = "Highest rate at which all hosts together write checkpoints to storage and read them; "
@@ -114,8 +111,7 @@ const struct field cluster_fields[] = {
       .fallback = "30161 h",
       .doc = "Mean time between failures of a host without its GPUs, including network cards, "
              "cables and unplanned maintenance. Default: 88 on 2048 hosts in 54 days (Grattafiori "
-             "et al. 2024, "
-             "table 5)." },
+             "et al. 2024, table 5)." },
     { .name = "hosts_lost", .kind = FIELD_NUMBER, AT(cluster, hosts_lost), .min = 1, .max = 1000,
       .fallback = "1.6",
       .doc = "Mean number of hosts that a hardware failure takes out; some fail together. Default: "

@@ -41,8 +41,7 @@ const struct field gpu_fields[] = {
       .fallback = "32 GB/s", .doc = "Link to the host, one direction." },
     { .name = "mtbf", QUANTITY(SECONDS, mtbf_s), .min = 1, .max = 1e18, .fallback = "79230 h",
       .doc = "Mean time between failures of one GPU, including its memory and silent errors. "
-             "Default: "
-             "268 on 16384 H100 in 54 days (Grattafiori et al. 2024, table 5)." },
+             "Default: 268 on 16384 H100 in 54 days (Grattafiori et al. 2024, table 5)." },
     { .name = "peak", .kind = FIELD_OTHER,
       .doc = "Dense peak by number format: fp32, fp16, bf16, fp8, fp4; absent: not supported." },
 };

@@ -31,9 +31,8 @@ const struct field profile_fields[] = {
              "fitted here if `measured` is true, else datasheet." },
     { .name = "disturbed", .kind = FIELD_OTHER, .fallback = "none",
       .doc = "Written by `calibrate` if other programs took more than a fifth of its cores, or if "
-             "its "
-             "held-out steps lie outside the interval; intervals are then at least as wide as the "
-             "errors of these steps." },
+             "its held-out steps lie outside the interval; intervals are then at least as wide as "
+             "the errors of these steps." },
     { .name = "gemm_efficiency", NUMBER(profile, gemm_efficiency), SHARE,
       .doc = "Share of the peak that large matrix products reach." },
     { .name = "sustained", NUMBER(profile, sustained), SHARE, .fallback = "1",
@@ -92,14 +91,12 @@ const struct field profile_fields[] = {
                                  "over PCIe 5.0 (ml-engineering, compute/accelerator)." },
     { .name = "intra_bandwidth_factor", NUMBER(profile, intra_bandwidth_factor), .min = 1e-2,
       .max = 1e2, .fallback = "1", .doc = "Ratio of measured bandwidth to that of NCCL's model, "
-                                          "within "
-                                          "a node." },
+                                          "within a node." },
     { .name = "intra_latency_factor", NUMBER(profile, intra_latency_factor), .min = 0, .max = 1e2,
       .fallback = "1", .doc = "Ratio of measured latency to that of NCCL's model, within a node." },
     { .name = "inter_bandwidth_factor", NUMBER(profile, inter_bandwidth_factor), .min = 1e-2,
       .max = 1e2, .fallback = "1", .doc = "Ratio of measured bandwidth to that of NCCL's model, "
-                                          "between "
-                                          "nodes." },
+                                          "between nodes." },
     { .name = "expert_wait", QUANTITY(SECONDS, expert_wait_s), .min = 0, .max = 1, .fallback = "0 s",
       .doc = "Time of an all-to-all of experts' rows between nodes in addition to its messages, "
              "because ranks are late and their messages differ in size." },
@@ -122,10 +119,8 @@ const struct field profile_fields[] = {
     { .name = "drift", QUANTITY(SECONDS, drift_s), .min = 0, .max = 1,
       .fallback = "0 s",
       .doc = "Growth of the variance of a rank's compute time per second of compute; it makes "
-             "ranks of "
-             "a tensor or context group wait for each other. Measured collectives of GPUs include "
-             "this "
-             "wait." },
+             "ranks of a tensor or context group wait for each other. Measured collectives of GPUs "
+             "include this wait." },
     { .name = "error_log", NUMBER(profile, error_log), .min = 0, .max = 10, .fallback = "0.15",
       .doc = "Half width of the 90 % interval of log time, for runs outside the fit." },
     { .name = "source_error", NUMBER(profile, source_error), .min = 0, .max = 10, .fallback = "0",

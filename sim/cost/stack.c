@@ -51,8 +51,8 @@ const struct field stack_fields[] = {
              "host backend, which allocates none." },
     { .name = "launch", .kind = FIELD_NAME, AT(host.launch), .names = launch_names, .fallback = "eager",
       .doc = "eager: kernel by kernel; graphs: whole graphs; passes: a chunk's pass is a graph if "
-             "there "
-             "is one stage, the pass repeats and it contains no collective, else kernel by kernel." },
+             "there is one stage, the pass repeats and it contains no collective, else kernel by "
+             "kernel." },
     { .name = "launches_ahead", .kind = FIELD_BOOL, AT(host.launches_ahead), .fallback = "true",
       .doc = "The host launches kernels ahead of their execution, up to a whole pass; no: a layer is "
              "launched when the one before has ended, and collectives run between layers." },
@@ -89,8 +89,7 @@ const struct field stack_fields[] = {
     { .name = "graph_memory", QUANTITY(BYTES, memory.graph_bytes), .min = 0, .max = 1e18,
       .fallback = "2 GiB",
       .doc = "Memory pools of captured graphs, if launch is graphs: \"typically a few GB\", and "
-             "more with "
-             "pipeline stages (Megatron-Bridge performance guide)." },
+             "more with pipeline stages (Megatron-Bridge performance guide)." },
     { .name = "main_gradients", .kind = FIELD_NAME, AT(memory.main_gradients),
       .names = main_gradients_names, .fallback = "fp32",
       .doc = "Data type in which gradients of 16-bit weights are kept in memory if a layout has no "
@@ -108,9 +107,8 @@ const struct field stack_fields[] = {
              "bits when they are gathered; no: it also keeps 16-bit shards." },
     { .name = "connects_groups", .kind = FIELD_BOOL, AT(memory.connects_groups), .fallback = "false",
       .doc = "Every group of ranks that the executor uses has its own NCCL communicator, connected "
-             "for "
-             "all algorithms when it is created; no: only the parallel axes have communicators, "
-             "connected for the algorithms that are called." },
+             "for all algorithms when it is created; no: only the parallel axes have "
+             "communicators, connected for the algorithms that are called." },
     { .name = "logits", QUANTITY(BYTES, memory.logits_bytes), .min = 0, .max = 64, .fallback = "6 B",
       .doc = "Bytes held per logit at the loss; at least those of one value in the plan's "
              "precision." },
@@ -147,8 +145,7 @@ const struct field stack_fields[] = {
     { .name = "pipeline_zero", .kind = FIELD_INT, AT(shards.pipeline_zero), .min = 0, .max = 3,
       .fallback = "1",
       .doc = "Highest ZeRO stage that searches combine with pipeline stages; layouts that name a "
-             "higher "
-             "one are still predicted." },
+             "higher one are still predicted." },
     { .name = "optimizer_passes", .kind = FIELD_NUMBER, AT(optimizer_passes), .min = 0.1,
       .max = 100, .fallback = "1",
       .doc = "Memory traffic of the optimizer step, relative to one fused pass." },
@@ -158,8 +155,7 @@ const struct field stack_fields[] = {
       .doc = "The vocabulary is split over tensor ranks without padding." },
     { .name = "keeps_gathered", .kind = FIELD_BOOL, AT(keeps_gathered), .fallback = "no",
       .doc = "Under sequence parallelism the gathered inputs of products are kept for the "
-             "backward; no: "
-             "a rank keeps only its part and gathers again." },
+             "backward; no: a rank keeps only its part and gathers again." },
     { .name = "tied_reduce", .kind = FIELD_BOOL, AT(pipeline.tied_reduce), .fallback = "true",
       .doc = "Tied embeddings are all-reduced between first and last stage." },
     { .name = "post_validation", .kind = FIELD_BOOL, AT(pipeline.post_validation), .fallback = "false",
