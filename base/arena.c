@@ -13,8 +13,8 @@ struct arena_block {
 
 enum { FIRST_BLOCK_BYTES = 64 << 10, LARGEST_STEP_BYTES = 8 << 20 };
 
-/* The only mutable object of base: running out of memory concerns the process, not one arena.
- * `main` sets it before a second thread exists. */
+/* A global variable, because running out of memory concerns the whole process. `main` sets it
+ * before other threads exist. */
 static void (*exhaustion_hook)(size_t bytes);
 
 void arena_on_exhaustion(void (*hook)(size_t bytes))
@@ -38,8 +38,8 @@ void *arena_grow(void *old, size_t bytes)
 }
 
 /* Each block is twice the one before, so that a large arena has few blocks; growth is bounded, so
- * that little memory is wasted. glibc keeps freed memory up to twice the largest block that was
- * freed, so the next run of a step's events needs no new pages. */
+ * that little memory is wasted. glibc keeps freed memory up to twice the size of the largest freed
+ * block, so the next use of an arena of this size needs no new pages. */
 static size_t next_capacity(const struct arena_block *newest, size_t bytes)
 {
     size_t capacity = FIRST_BLOCK_BYTES;

@@ -1,8 +1,8 @@
-/* base/clock.h - clocks: only the difference of two readings has a meaning. */
+/* base/clock.h - clocks: only differences of two readings are meaningful. */
 #ifndef BASE_CLOCK_H
 #define BASE_CLOCK_H
 
-double clock_now_s(void);    /* of the machine; never goes back */
+double clock_now_s(void);    /* the machine's clock, which never runs backwards */
 double clock_thread_s(void); /* CPU time of the calling thread */
 
 #endif

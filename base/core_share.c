@@ -9,8 +9,8 @@
 
 const double quiet_core_share = 0.8;
 
-/* Waking takes at most this long on a free core (a virtual machine's halted core has to be resumed
- * first); another program's slice takes milliseconds. */
+/* Longest wake-up time on a free core; a halted core of a virtual machine must be resumed first. A
+ * time slice of another program takes milliseconds. */
 static const double wake_s = 50e-6;
 
 struct core_time core_time_of(int thread)

@@ -1,8 +1,8 @@
-/* base/core_share.h - the share of a core that a process got while it wanted one.
+/* base/core_share.h - the fraction of its ready time in which a process had a core.
  *
- * Linux counts for each thread how long it ran and how long it was ready and no core was free
- * (schedstats.txt of the kernel: /proc/PID/task/TID/schedstat). A thread that waits for a message
- * is not ready, so a rank that waits for its peers loses nothing here. */
+ * For each thread, Linux counts the time that it ran and the time that it was ready but waited for
+ * a core (schedstats.txt of the kernel: /proc/PID/task/TID/schedstat). A thread that waits for a
+ * message is not ready, so waiting for other ranks does not lower the share. */
 #ifndef BASE_CORE_SHARE_H
 #define BASE_CORE_SHARE_H
 
@@ -10,8 +10,8 @@
 
 /* The counts of all threads of a process, since they began. */
 struct core_time {
-    double ran_s, ready_s; /* ready: wanted a core and had none */
-    double slices;         /* times that a core was given */
+    double ran_s, ready_s; /* ready_s: time waiting for a core */
+    double slices;         /* number of time slices */
     bool is_known;         /* false: the system has no such counts */
 };
 
@@ -19,24 +19,24 @@ struct core_time {
 struct core_time core_time_now(void);
 struct core_time core_time_read(const char *folder);
 
-/* The calling thread's counts, to be read again and again from any thread: a file descriptor that
- * the caller closes; -1 where the system has no such counts. */
+/* Returns a file descriptor from which any thread can read the calling thread's counts repeatedly;
+ * -1 if the system has no such counts. The caller closes it. */
 int core_time_open(void);
 struct core_time core_time_of(int thread);
 
-/* Seconds that threads waited for a core between two readings, minus the wake-up delay that a free
- * core has too; 0 when unknown. */
+/* Seconds that threads waited for a core between two readings, minus the wake-up delay that also
+ * occurs on a free core; 0 when unknown. */
 double core_kept_s(const struct core_time *before, const struct core_time *after);
 
-/* What `wall_s` would have been on cores of the process's own: minus the wait for a core, but no
- * less than the time it ran. */
+/* Estimates `wall_s` without other programs on the cores: minus the time waiting for a core, but at
+ * least the time that the process ran. */
 double core_quiet_s(double wall_s, const struct core_time *before, const struct core_time *after);
 
-/* The share of a core between two readings: 1 when nobody else wanted the cores, 0.5 when others
- * had half; negative when unknown. */
+/* The fraction of ready time with a core between two readings: 1 without other load, 0.5 when other
+ * programs had half of the cores; negative when unknown. */
 double core_share(const struct core_time *before, const struct core_time *after);
 
-/* Below this share of a core, measured times do not show the machine's own speed. */
+/* Below this share, measured times do not represent the machine's speed. */
 extern const double quiet_core_share;
 
 #endif

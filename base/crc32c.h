@@ -8,7 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* The checksum of all bytes so far; `before` is the checksum of the bytes ahead of these, 0 at the
+/* Returns the checksum of all bytes so far. `before` is the checksum of the earlier bytes, 0 at the
  * start. */
 uint32_t crc32c(uint32_t before, const void *bytes, size_t length);
 

@@ -53,7 +53,7 @@ static bool read_absent(const struct field *field, void *out, struct err *err)
     if (field->kind == FIELD_OTHER)
         return true;
     bool ok = field_parse(field, field->fallback, out, err);
-    assert(ok); /* a fallback is part of the table */
+    assert(ok); /* the table's fallback is always valid */
     return ok;
 }
 
@@ -96,7 +96,8 @@ json_t *fields_write(const struct field *fields, size_t n, const void *in)
             continue;
         json_t *value = field_forms[field->kind].write(field, (const char *)in + field->offset);
         int status = json_object_set_new(object, field->name, value);
-        assert(status == 0); /* callers write neither NaN nor text that is not UTF-8 */
+        /* holds because callers write neither NaN nor text that is not UTF-8 */
+        assert(status == 0);
         (void)status;
     }
     return object;

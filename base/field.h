@@ -1,7 +1,7 @@
 /* base/field.h - tables that describe the fields of a struct.
  *
- * One `struct field` row drives reading JSON, checking bounds, writing JSON, setting from text (a
- * flag of the same name), and the reference page. */
+ * One `struct field` row defines how a field is read from JSON, checked, written as JSON, set from
+ * text (by a flag of the same name) and documented on the reference page. */
 #ifndef BASE_FIELD_H
 #define BASE_FIELD_H
 
@@ -12,18 +12,18 @@
 #include <stdio.h>
 
 /* Fills `out` from `object`. A missing, unknown (with "did you mean"), null or out-of-range key is
- * an error whose `where` is the key and whose msg says what was expected and what was found. */
+ * an error: `where` is the key, and msg has the expected and the found value. */
 bool fields_read(const struct field *fields, size_t n, const json_t *object, void *out,
                  struct err *err);
 
 /* Sets one field from text (FIELD_SET: comma-separated). */
 bool field_parse(const struct field *field, const char *text, void *out, struct err *err);
 
-/* The inverse of fields_read: a new object, every field but FIELD_OTHER. Quantities are written as
- * text with a unit that parses back to the same bits; whole numbers as JSON integers. */
+/* The inverse of fields_read: a new object, every field except FIELD_OTHER. Quantities are written
+ * as text with a unit that parses back to the same bits; whole numbers as JSON integers. */
 json_t *fields_write(const struct field *fields, size_t n, const void *in);
 
-/* Whether two structs have the same values in all fields but FIELD_OTHER. */
+/* Whether two structs have the same values in all fields except FIELD_OTHER. */
 bool fields_are_equal(const struct field *fields, size_t n, const void *a, const void *b);
 
 const struct field *fields_find(const struct field *fields, size_t n, const char *name);

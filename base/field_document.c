@@ -1,4 +1,4 @@
-/* The reference page's rows of a table of fields. */
+/* Writes the rows of a table of fields for the reference page. */
 #include "base/field.h"
 #include "base/field_form.h"
 

@@ -27,7 +27,8 @@ void field_add_expected(struct text *text, const struct field *field)
     }
 }
 
-/* 15 digits reproduce the typed number: 1.1, not 1.1000000000000001. The caller frees. */
+/* The number as the user typed it: 15 digits give 1.1, not 1.1000000000000001. The caller frees the
+ * text. */
 static char *as_typed(const json_t *value)
 {
     return json_dumps(value, JSON_ENCODE_ANY | JSON_REAL_PRECISION(15));
@@ -93,7 +94,7 @@ static bool check_range(const struct field *field, double number, const json_t *
     return field_refuse(range, value, err);
 }
 
-/* Parses text as a JSON number; other text stays text, which is refused when it is read. */
+/* Parses text as a JSON number. Other text becomes a JSON string, which is rejected later. */
 static json_t *number_from_text(const char *text)
 {
     json_t *number = json_loads(text, JSON_DECODE_ANY, NULL);
@@ -269,7 +270,7 @@ static json_t *write_set(const struct field *field, const void *slot)
     return set;
 }
 
-/* A JSON number is passed on as text, so that units_parse reports the missing unit. */
+/* A JSON number is converted to text, so that units_parse reports the missing unit. */
 static bool parse_quantity(const struct field *field, const json_t *value, double *out,
                            struct err *err)
 {

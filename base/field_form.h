@@ -10,9 +10,9 @@
 
 #include <jansson.h>
 
-/* One row a kind. `slot` is the member itself; `read` reports with where = "". */
+/* One row per kind. `slot` is the member itself; `read` reports with where = "". */
 struct field_form {
-    const char *name;     /* in the reference page */
+    const char *name;     /* name in the reference page */
     const char *expected; /* completes "expected ..."; the names or the unit may follow */
     json_t *(*from_text)(const char *text);
     bool (*read)(const struct field *field, const json_t *value, void *slot, struct err *err);
@@ -29,8 +29,8 @@ void field_add_expected(struct text *text, const struct field *field);
 /* "1 to 8", "at least 0 s", "at most 1"; "" without bounds. */
 void field_range(const struct field *field, char *text, size_t size);
 
-/* "expected ...; found ...": strings are quoted as they are; arrays and objects are only named
- * by their kind. Returns false. */
+/* Sets the error "expected ...; found ..." and returns false. Strings are quoted; of arrays and
+ * objects only the type is named. */
 bool field_refuse(const char *expected, const json_t *found, struct err *err);
 
 #endif

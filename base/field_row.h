@@ -1,4 +1,4 @@
-/* base/field_row.h - one row of a table of fields: which member, of what kind. */
+/* base/field_row.h - one row of a table of fields: a member of a struct and its kind. */
 #ifndef BASE_FIELD_ROW_H
 #define BASE_FIELD_ROW_H
 
@@ -12,8 +12,8 @@ enum field_kind {
     FIELD_NUMBER,   /* double without unit */
     FIELD_BOOL,     /* bool; JSON true/false; text yes/no/true/false/on/off/1/0 */
     FIELD_TEXT,     /* char[size]; too long is an error */
-    FIELD_NAME,     /* enum stored as int; JSON string out of `names` */
-    FIELD_SET,      /* unsigned bit set; JSON array of strings out of `names`; bit i = names[i] */
+    FIELD_NAME,     /* enum stored as int; JSON string from `names` */
+    FIELD_SET,      /* unsigned bit set; JSON array of strings from `names`; bit i = names[i] */
     FIELD_QUANTITY, /* double in the base unit of `quantity`; text with its unit */
     FIELD_OTHER,    /* known key that the caller reads itself (arrays, nested objects) */
 };
@@ -21,7 +21,7 @@ enum field_kind {
 struct field {
     const char *name;
     enum field_kind kind;
-    enum quantity quantity; /* FIELD_QUANTITY; FIELD_INT: what it counts, where given */
+    enum quantity quantity; /* the quantity; for FIELD_INT the counted thing, if given */
     size_t offset;
     size_t size;              /* FIELD_TEXT: bytes of the array */
     double min, max;          /* inclusive, base units; both 0: no bounds */

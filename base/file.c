@@ -39,7 +39,8 @@ bool file_is_path(const char *name, const char *suffix)
     return is_standard(name) || strchr(name, '/') || text_ends_in(name, suffix);
 }
 
-/* O_NONBLOCK: opening a FIFO would otherwise wait for a writer before it can be refused. */
+/* Opens a regular file. Without O_NONBLOCK, opening a FIFO would wait for a writer before it is
+ * rejected. */
 static int open_regular(const char *path, struct err *err)
 {
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
@@ -54,7 +55,7 @@ static int open_regular(const char *path, struct err *err)
     return -1;
 }
 
-/* Reads to the end rather than st_size bytes: files in /proc report size 0. */
+/* Reads until the end of file, as files in /proc report size 0. */
 static char *read_all(int fd, size_t max_bytes, size_t *length)
 {
     size_t capacity = 1 << 12;
@@ -137,7 +138,7 @@ char *file_read(const char *path, size_t max_bytes, size_t *length, struct err *
     return bytes;
 }
 
-/* rename() would replace /dev/null or a link by a regular file. */
+/* Only regular files may be replaced: rename() would also replace /dev/null or a link. */
 static bool may_be_replaced(const char *path, struct err *err)
 {
     struct stat about;
@@ -146,8 +147,9 @@ static bool may_be_replaced(const char *path, struct err *err)
     return err_set(err, ERR_INPUT, path, "exists and is not a regular file");
 }
 
-/* A name that exists belongs to another thread or to a killed run, so the next is tried. The new
- * file is private until it gets the mode of the file that it replaces. */
+/* Creates a temporary file beside `path`. A name that exists belongs to another thread or to a
+ * killed run, so the next name is tried. The new file is private until it gets the mode of the file
+ * that it replaces. */
 static int create_beside(const char *path, char *name, size_t size)
 {
     int fd = -1;
@@ -215,7 +217,7 @@ bool file_exists(const char *path)
     return stat(path, &about) == 0 && S_ISREG(about.st_mode);
 }
 
-/* `name` without ".json", or NULL; hidden files are not data. */
+/* The part of `name` before ".json", or NULL. Hidden files are ignored. */
 static char *json_stem(const char *name)
 {
     size_t length = strlen(name);
@@ -285,7 +287,7 @@ static bool is_source_tree(const char *root)
            is_folder(root, "models/presets") && is_folder(root, "calibration");
 }
 
-/* False at the root of the file system. */
+/* Changes `path` to its parent folder. False at the root of the file system. */
 static bool to_parent(char *path)
 {
     char *slash = strrchr(path, '/');

@@ -11,7 +11,7 @@
 
 enum { MAX_DEPTH = 64 };
 
-/* A place in JSON text that counts lines as it moves. */
+/* A position in JSON text, with its line number. */
 struct cursor {
     const char *at;
     int line;
@@ -29,7 +29,7 @@ static void skip_blanks(struct cursor *cursor)
         step(cursor);
 }
 
-/* From the opening quote to behind the closing one. */
+/* Moves from the opening quote to the character after the closing quote. */
 static void skip_string(struct cursor *cursor)
 {
     step(cursor);
@@ -42,7 +42,7 @@ static void skip_string(struct cursor *cursor)
         step(cursor);
 }
 
-/* Moves over one character, or over one string, and keeps count of brackets. */
+/* Moves over one character or one string, and counts the depth of brackets. */
 static void skip_token(struct cursor *cursor, int *depth)
 {
     if (*cursor->at == '"') {
@@ -62,7 +62,7 @@ static void skip_value(struct cursor *cursor)
         skip_token(cursor, &depth);
 }
 
-/* "FILE:12", or "FILE" for line 0. A long path is shown by its end, the more useful part. */
+/* "FILE:12", or "FILE" for line 0. Of a long path only the end is shown. */
 static void name_place(const char *path, int line, char *where, size_t size)
 {
     enum { LONGEST_PATH = 160 };
@@ -147,9 +147,9 @@ void json_file_release(struct json_file *file)
     *file = (struct json_file){ 0 };
 }
 
-/* Length of the part of `path` that the key at the cursor (on its opening quote) matches: 4 for
- * "size" and "size.x", 0 when it is another key. Escapes in keys are compared as they are
- * written. */
+/* Length of the part of `path` that the key at the cursor (on its opening quote) matches: for the
+ * key "size" it is 4 for the paths "size" and "size.x", and 0 for other paths. Escapes in keys are
+ * compared as they are written. */
 static size_t key_match(const struct cursor *cursor, const char *path)
 {
     struct cursor end = *cursor;
@@ -169,7 +169,7 @@ static bool enter_member(struct cursor *cursor, const char **path, int *line)
         int key_line = cursor->line;
         skip_string(cursor);
         skip_blanks(cursor);
-        step(cursor); /* the colon */
+        step(cursor); /* skips the colon */
         if (matched > 0) {
             *path += matched;
             *path += **path == '.';
@@ -205,7 +205,8 @@ static bool enter_element(struct cursor *cursor, const char **path, int *line)
     return true;
 }
 
-/* The line of a key path, or of its innermost part that the file has; 0 for no path. */
+/* The line of a key path, or of the longest leading part of it that is in the file; 0 for an empty
+ * path. */
 static int line_of(const char *text, const char *path)
 {
     struct cursor cursor = { text, 1 };

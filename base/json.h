@@ -1,7 +1,7 @@
-/* base/json.h - JSON files, with the line of each fault.
+/* base/json.h - reads JSON files and reports the line of an error.
  *
- * Jansson parses; this adds what it lacks: a size limit, a depth limit (64), no duplicate keys, and
- * the line of a key for errors that are found after parsing. */
+ * Jansson parses the text. This file adds a size limit, a depth limit (64), a check for duplicate
+ * keys, and line numbers for errors that are found after parsing. */
 #ifndef BASE_JSON_H
 #define BASE_JSON_H
 
@@ -26,7 +26,8 @@ bool json_file_blame(const struct json_file *file, struct err *err);
 /* One-line or indented JSON (%.17g reals, keys in insertion order); the caller frees. */
 char *json_text(const json_t *json, int indent);
 
-/* Refuses keys of `object` that are not in `names`, with the nearest name. where = the key. */
+/* Rejects keys of `object` that are not in `names`; the message suggests the nearest name. where =
+ * the key. */
 bool json_only_keys(const json_t *object, const char *const *names, size_t n, struct err *err);
 
 /* The string when it is one line of plain text (base/plain.h), safe to show; else NULL. */

@@ -5,7 +5,7 @@
 
 enum { LINE_COLUMNS = 100, INDENT = 2 };
 
-/* 15 digits reproduce the typed number: 0.834, not 0.83399999999999996. */
+/* Writes numbers with 15 digits, so that 0.834 stays 0.834 instead of 0.83399999999999996. */
 static void add_scalar(struct text *out, const json_t *value)
 {
     char *text = json_dumps(value, JSON_ENCODE_ANY | JSON_REAL_PRECISION(15));
@@ -105,7 +105,7 @@ static void add_array(struct text *out, const json_t *array, int indent)
     text_add(out, "\n%*s]", indent, "");
 }
 
-/* `column`: where the value begins. Leaves room for a comma. */
+/* Adds a value that begins at `column`. It leaves space for a comma. */
 static void add_value(struct text *out, const json_t *value, int indent, int column)
 {
     bool is_flat = !holds_objects(value) && column + flat_columns(value) + 1 <= LINE_COLUMNS;

@@ -1,5 +1,5 @@
-/* base/json_layout.h - JSON as people write it: a value that fits in 100 columns is on one line,
- * any other is broken. The same values always give the same bytes. */
+/* base/json_layout.h - writes readable JSON: a value that fits in 100 columns is on one line,
+ * longer values are broken over several lines. Equal values give equal bytes. */
 #ifndef BASE_JSON_LAYOUT_H
 #define BASE_JSON_LAYOUT_H
 
@@ -7,7 +7,7 @@
 
 #include <jansson.h>
 
-/* Adds a whole file, which ends in a newline. */
+/* Adds a complete file with a final newline. */
 void text_add_json(struct text *out, const json_t *json);
 
 #endif

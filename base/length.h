@@ -1,4 +1,4 @@
-/* base/length.h - how many items an array has. */
+/* base/length.h - the number of elements of an array. */
 #ifndef BASE_LENGTH_H
 #define BASE_LENGTH_H
 

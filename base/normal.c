@@ -14,7 +14,8 @@ double normal_density(double z)
     return exp(-z * z / 2) / sqrt(2 * acos(-1));
 }
 
-/* The quantile by bisection; speed is unimportant, as it is called once per search. */
+/* Computes the quantile by bisection. Speed is unimportant, because it is called once per
+ * search. */
 double normal_quantile(double probability)
 {
     double low = 0;
@@ -51,7 +52,8 @@ static double normal_exceeded(double tail)
 
 double maximum_quantile(double n, double probability)
 {
-    double each = log(probability) / n; /* log of the probability that one of them stays below */
+    double each = log(probability) /
+                  n; /* log of the probability that one of the n numbers is below the quantile */
     double tail = -expm1(each);
     return tail <= 0.5 ? normal_exceeded(tail) : -normal_exceeded(exp(each));
 }

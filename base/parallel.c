@@ -30,7 +30,7 @@ int parallel_cores(void)
     cpu_set_t set;
     if (sched_getaffinity(0, sizeof set, &set) == 0)
         return CPU_COUNT(&set);
-    /* The machine has more cores than cpu_set_t has bits. */
+    /* in case the machine has more cores than cpu_set_t has bits */
     long online = sysconf(_SC_NPROCESSORS_ONLN);
     return online > 1 ? (int)online : 1;
 }
@@ -54,7 +54,7 @@ static void *run_worker(void *argument)
     return NULL;
 }
 
-/* The caller is worker 0, so the loop ends even when no thread can be started. */
+/* The calling thread is worker 0, so the loop ends even if no thread can be started. */
 static void run_workers(struct loop *loop, int jobs)
 {
     struct worker *workers = arena_grow(NULL, (size_t)jobs * sizeof *workers);
@@ -74,7 +74,8 @@ void parallel_for(int jobs, size_t n, size_t grain,
 {
     if (n == 0)
         return;
-    /* A grain of at most n keeps `next` from overflowing: each worker passes n at most once. */
+    /* A grain of at most n prevents an overflow of `next`, as each worker exceeds n at most
+     * once. */
     if (grain < 1)
         grain = 1;
     if (grain > n)

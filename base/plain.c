@@ -3,8 +3,8 @@
 #include <stdbool.h>
 #include <string.h>
 
-/* Bytes of the UTF-8 character at `at`, or 0: cut short, overlong, a surrogate, or past U+10FFFF.
- * RFC 3629, section 4. */
+/* Number of bytes of the UTF-8 character at `at`; 0 if it is cut short, overlong, a surrogate or
+ * above U+10FFFF. RFC 3629, section 4. */
 static size_t utf8_bytes(const unsigned char *at)
 {
     size_t bytes = at[0] < 0x80 ? 1 : at[0] < 0xC2 ? 0 : at[0] < 0xE0 ? 2 : at[0] < 0xF0 ? 3 : 4;
@@ -28,7 +28,8 @@ static unsigned long code_point(const unsigned char *at, size_t bytes)
     return code;
 }
 
-/* The separators and every character with the property Bidi_Control (Unicode 15, PropList.txt). */
+/* Whether a terminal obeys the character: separators, and all characters with the property
+ * Bidi_Control (Unicode 15, PropList.txt). */
 static bool is_obeyed(unsigned long code)
 {
     bool is_control = code < 0x20 || (code >= 0x7F && code <= 0x9F);

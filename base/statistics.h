@@ -4,7 +4,7 @@
 
 #include <stddef.h>
 
-void numbers_sort(double *numbers, size_t count); /* in rising order, in place */
+void numbers_sort(double *numbers, size_t count); /* sorts in rising order, in place */
 
 /* The median of count > 0 numbers, which it sorts; for an even count, the upper of the middle
  * two. */

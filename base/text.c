@@ -33,7 +33,7 @@ void text_add(struct text *text, const char *format, ...)
     va_end(again);
 }
 
-/* printf's "%*s" pads by bytes, which is too little for anything but ASCII. */
+/* Pads by code points; printf's "%*s" counts bytes, which is too little for text beyond ASCII. */
 void text_add_padded(struct text *text, const char *word, int width)
 {
     int columns = text_columns(word);
@@ -93,7 +93,7 @@ static int least(int a, int b, int c)
     return ab < c ? ab : c;
 }
 
-/* Levenshtein's distance, one row of the table at a time. Both words are at most LONGEST_WORD. */
+/* Levenshtein distance, computed row by row. Both words are at most LONGEST_WORD. */
 static int edit_distance(const char *a, const char *b)
 {
     int row[LONGEST_WORD + 1];

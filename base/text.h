@@ -1,6 +1,7 @@
-/* base/text.h - text that grows, and tables whose columns line up.
+/* base/text.h - text that grows, and padded columns of tables.
  *
- * `{ 0 }` is empty. Columns count code points, so that UTF-8 bars and middots line up. */
+ * `{ 0 }` is empty. Widths are counted in code points, so that columns with UTF-8 characters are
+ * aligned. */
 #ifndef BASE_TEXT_H
 #define BASE_TEXT_H
 
@@ -10,7 +11,7 @@
 struct arena;
 
 struct text {
-    char *at; /* NUL-terminated once anything was added; NULL while empty */
+    char *at; /* NUL-terminated text; NULL while nothing was added */
     size_t length;
     size_t capacity;
 };
@@ -21,8 +22,8 @@ const char *text_get(const struct text *text);                        /* "" when
 void text_release(struct text *text);
 /* Copies the text to the arena, and releases it. */
 char *text_keep(struct text *text, struct arena *arena);
-void text_lower(char *text);        /* of ASCII letters, in any locale */
-int text_columns(const char *utf8); /* code points */
+void text_lower(char *text);        /* changes only ASCII letters, in any locale */
+int text_columns(const char *utf8); /* number of code points */
 bool text_ends_in(const char *text, const char *end);
 
 /* The entry of `names` nearest to `word` by edit distance, or NULL when none is close (more than a

@@ -9,11 +9,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Uses of a unit besides reading. */
 enum { READ = 0, WRITE = 1, SHOW = 2, BOTH = WRITE | SHOW };
 
-/* value = number x factor x 10^exponent. Keeping the power of ten apart lets "2.1 us" be read as
- * the decimal 2.1e-6, rounded once: multiplying 2.1 by 1e-6 rounds three times. */
+/* value = number x factor x 10^exponent. The power of ten is separate, so that "2.1 us" is read as
+ * the decimal 2.1e-6, which is rounded once; multiplying 2.1 by 1e-6 would round three times. */
 struct unit {
     const char *name;
     double factor;
@@ -21,9 +20,9 @@ struct unit {
     int use;
 };
 
-/* The base unit comes first; when two units read equally well the earlier is written. Bits per
- * second and Gtok are only read, so that written files are uniform; minutes are not shown, so that
- * a column of step times stays in seconds. */
+/* The base unit comes first. If two units are equally readable, the earlier one is written. Bits
+ * per second and Gtok are read but never written, so that written files are uniform. Minutes are
+ * not shown, so that a column of step times stays in seconds. */
 // clang-format off
 static const struct {
     const char *example;
@@ -127,7 +126,7 @@ static const struct unit *find(enum quantity quantity, const char *name)
     return NULL;
 }
 
-/* A number in text: `mantissa_length` characters, then times 10^exponent. */
+/* A number in text: `mantissa_length` characters of digits, times 10^exponent. */
 struct decimal {
     int mantissa_length;
     int exponent;
@@ -136,7 +135,8 @@ struct decimal {
 
 enum { LONGEST_MANTISSA = 64, LARGEST_EXPONENT = 9999 };
 
-/* "e5" or "E-3" at `text`; 0 and no progress for anything else, as in "5 EB". */
+/* Reads an exponent like "e5" or "E-3" at `text`. For other text, such as the unit in "5 EB", it
+ * returns 0 and does not advance. */
 static int scan_exponent(const char *text, const char **end)
 {
     *end = text;
@@ -153,7 +153,7 @@ static int scan_exponent(const char *text, const char **end)
     return exponent < -LARGEST_EXPONENT ? -LARGEST_EXPONENT : (int)exponent;
 }
 
-/* Narrower than strtod: no hexadecimal, no "inf", no "nan". */
+/* Reads a decimal number. Unlike strtod it accepts no hexadecimal, "inf" or "nan". */
 static bool scan_decimal(const char *text, struct decimal *out)
 {
     static const char digits[] = "0123456789";
@@ -215,7 +215,8 @@ static int shortest(double value, char *mantissa, size_t size)
     return (int)strtol(e + 1, NULL, 10);
 }
 
-/* Moves the decimal point in the text, which avoids rounding: "3.35" and 2 give "335". */
+/* Moves the decimal point in the text, which avoids rounding. For example "3.35" with exponent 2
+ * gives "335". */
 static void place_point(const char *mantissa, int exponent, char *number, size_t size)
 {
     const char *sign = *mantissa == '-' ? "-" : "";
@@ -240,7 +241,8 @@ static bool reads_back(const char *text, enum quantity quantity, double value)
            signbit(again) == signbit(value);
 }
 
-/* Numbers from 1 to 1023 read best, then those near them; among those the short ones. */
+/* Rates how hard a number is to read. Numbers from 1 to 1023 are best, then numbers near that
+ * range; among equals short numbers are better. */
 static int awkwardness(const char *number)
 {
     double magnitude = fabs(strtod(number, NULL));
@@ -266,7 +268,7 @@ void units_write(double value, enum quantity quantity, char *text, size_t size)
         least = awkwardness(number);
         snprintf(text, size, "%s", candidate);
     }
-    assert(least < INT_MAX); /* the base unit always reads back */
+    assert(least < INT_MAX); /* the base unit always reads back exactly, so a unit was found */
 }
 
 static double scale_of(const struct unit *unit)
@@ -274,7 +276,8 @@ static double scale_of(const struct unit *unit)
     return pow(10, unit->exponent) * unit->factor;
 }
 
-/* The largest unit that leaves at least one; the smallest when none does. 0.9995 rounds to 1.00. */
+/* The largest unit in which the value is at least 1 after rounding (0.9995 rounds to 1.00); the
+ * smallest unit if there is none. */
 static const struct unit *unit_to_show(const struct unit *units, double value)
 {
     const struct unit *best = NULL;

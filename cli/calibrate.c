@@ -176,8 +176,8 @@ static const char *backend_name(const struct options *options)
     return options->training.backend ? options->training.backend : device_host.name;
 }
 
-/* An interrupted pass leaves its measurements beside the output file; the next one resumes from
- * them. */
+/* Measures the machine. An interrupted pass leaves its measurements in a file next to the output
+ * file, from which the next pass resumes. */
 static int measure(const struct options *options, const struct place *place, struct err *err)
 {
     struct stack stack;
@@ -239,7 +239,7 @@ static bool is_of_same_group(const struct curve *a, const struct curve *b)
            a->num_nodes == b->num_nodes && strcmp(a->fabric, b->fabric) == 0;
 }
 
-/* Adds a curve, replacing an older one. */
+/* Adds a curve or replaces an older one of the same kind. */
 static bool add_curve(struct profile *profile, const struct curve *curve, struct err *err)
 {
     for (int i = 0; i < profile->num_curves; i++)
@@ -305,7 +305,8 @@ static int take_outputs(const struct options *options, struct err *err)
     if (!check_output_words(options, err) || !cluster_load(options->cluster, &named, err) ||
         !system_load(options->cluster, *named.stack_name ? NULL : "megatron-core", 1, &system, err))
         return exit_code_of(err);
-    system.cluster.levels[0].size = named.levels[0].size; /* as in the file, not for one GPU */
+    /* its size in the file, not for a single GPU */
+    system.cluster.levels[0].size = named.levels[0].size;
     bool ok = true;
     for (int i = 0; i < options->num_files && ok; i++)
         ok = read_output(options, options->files[i], &system, err);
@@ -371,7 +372,7 @@ static void add_list(struct ops *to, const struct ops *list)
         to->at[to->count++] = list->at[i];
 }
 
-/* All op lists of the plan, each once, in the arena. */
+/* Joins the distinct op lists of the plan to one list, in the arena. */
 static struct ops ops_of(struct setup *setup)
 {
     typedef struct local_ops lists_of(struct rank_share, const struct model *, double,

@@ -190,7 +190,7 @@ static json_t *document(const struct convergence_file *file, const struct descen
     return root;
 }
 
-/* Writes large values without an exponent. */
+/* Writes a value; large values get no exponent. */
 static void show_value(double value, int digits, char *text, size_t size)
 {
     if (fabs(value) >= 0.9995 * pow(10, digits))
@@ -236,7 +236,8 @@ static void show(const struct convergence_file *file, const struct descent_fit *
     printf("as given\n");
 }
 
-/* Transients end when the noise equals the remaining gap, so there must be noise. */
+/* Checks that the fitted noise is above 0, as a transient ends when the noise equals the remaining
+ * gap. */
 static bool check_noise(const struct descent_fit *fit, struct err *err)
 {
     return fit->is_fitted[DESCENT_NOISE] ||

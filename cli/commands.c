@@ -1,4 +1,4 @@
-/* cli/commands.c - the commands of the program, and how they end. */
+/* cli/commands.c - the commands of the program, and their exit codes. */
 #include "base/length.h"
 #include "cli/input/command.h"
 

@@ -16,7 +16,8 @@ static const char usual_style[] = "llama2-7b";
 
 /* --- the budget ----------------------------------------------------------------------------- */
 
-/* "5.76e23", or a model's 6 N D, N the parameters that a token meets. */
+/* Reads FLOPs: a number like "5.76e23", or a model's name for its 6 N D, where N counts the
+ * parameters that a token uses. */
 static bool read_flops(const char *text, double *flops, struct err *err)
 {
     char *end;
@@ -55,7 +56,7 @@ static bool check_budget(const struct options *options, struct err *err)
     return true;
 }
 
-/* Seconds that the GPUs train. */
+/* Reads the time for which the GPUs are available. */
 static bool read_time(const struct options *options, const struct setup *setup, double *time_s,
                       struct err *err)
 {
@@ -87,7 +88,8 @@ static bool refuse_serving(const struct options *options, struct err *err)
 
 /* --- without GPUs --------------------------------------------------------------------------- */
 
-/* The shape nearest to what the law says, with the tokens that the budget leaves for it. */
+/* Answers by the scaling law: the shape nearest to its size, and the tokens that the budget can
+ * train on. */
 static int answer_by_law(const struct options *options, struct err *err)
 {
     struct design design = { 0 };
@@ -154,7 +156,7 @@ static void assume(const struct options *options, struct setup *setup)
     setup_note_storage(setup);
 }
 
-/* Searches for the plan of the model that was found, prints both and writes the plan. */
+/* Searches for the plan of the designed model, prints both and writes the plan. */
 static int answer_plan(const struct options *options, struct setup *setup,
                        const struct search_request *request, const struct design *design,
                        struct err *err)
@@ -222,7 +224,7 @@ static int answer_on_gpus(struct options *options, struct setup *setup, struct e
 static bool load_setup(const struct options *options, struct setup *setup, struct err *err)
 {
     struct options given = *options;
-    given.tokens = 0; /* --tokens here belongs to the budget, not to the run */
+    given.tokens = 0; /* --tokens here is part of the budget, not of the run */
     if (!given.batch)
         given.batch = "1seq";
     return setup_load(&given, NULL, setup, err);

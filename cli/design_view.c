@@ -10,7 +10,7 @@
 
 #include <stdio.h>
 
-/* "70.6 B" */
+/* a count as text: "70.6 B" */
 struct count_text {
     char text[32];
 };
@@ -27,7 +27,7 @@ static double repeats_of(struct training training)
     return training.unique > 0 ? training.tokens / training.unique : 1;
 }
 
-/* What a published law would have trained, judged by the design's law. */
+/* The model and tokens of a published law for these FLOPs, with the loss by the design's law. */
 static struct training by_law(const struct design_view *view, const struct size_law *law)
 {
     struct scaling_budget budget = { view->design->flops, view->served,

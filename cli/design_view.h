@@ -16,7 +16,7 @@ struct design_view {
 
 void show_design(const struct design_view *view);
 void print_design_json(const struct design_view *view);
-/* The document of exit code 3. */
+/* Prints the JSON document of exit code 3: there is no design. */
 void print_no_design_json(const struct setup *setup, const struct err *err);
 
 #endif

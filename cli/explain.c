@@ -1,5 +1,5 @@
-/* cli/explain.c - explains a plan's costs: the textbook formulas beside the detailed prediction, or
- * one plan beside another. */
+/* cli/explain.c - explains a plan's costs: textbook formulas next to the detailed prediction, or
+ * two plans next to each other. */
 #include "base/length.h"
 #include "cli/input/command.h"
 #include "cli/input/options.h"
@@ -20,11 +20,11 @@
 #include <stdio.h>
 #include <string.h>
 
-/* A line of the comparison. */
+/* A term of the step time that is compared. */
 struct term {
-    const char *name;     /* in JSON */
+    const char *name;     /* name in JSON */
     const char *parts[2]; /* names of members of struct time_parts */
-    const char *textbook; /* of struct textbook_estimate; NULL: the textbook leaves it out */
+    const char *textbook; /* member of struct textbook_estimate; NULL: the textbook omits it */
 };
 
 static const struct term terms[] = {
@@ -58,7 +58,7 @@ static double textbook_s(const struct textbook_estimate *estimate, const struct 
     return term->textbook ? textbook_value(estimate, textbook_field(term->textbook)) : 0;
 }
 
-/* The terms in order; they add up to exactly `total_s`, as the last one takes the rounding
+/* The terms in order. Their sum is exactly `total_s`, because the last term contains the rounding
  * error. */
 static json_t *difference_json(const double seconds[NUM_TERMS], double total_s)
 {
@@ -103,7 +103,7 @@ static void show_times(const struct terminal *terminal, const struct textbook_es
     show_beside_sum(terminal, rows, count, decimals);
 }
 
-/* Shows the memory of stage 0, which the textbook's formulas are about. */
+/* Shows the memory of stage 0, for which the textbook's formulas hold. */
 static void show_memory(const struct terminal *terminal, const struct textbook_estimate *estimate,
                         const struct prediction *prediction)
 {
@@ -243,7 +243,7 @@ static bool load_second(const struct options *options, struct setup *second, str
     return setup_load(&other, options->num_files > 0 ? options->files[0] : NULL, second, err);
 }
 
-/* Refuses other options beside --from-run. */
+/* Rejects other options together with --from-run. */
 static bool check_run_alone(const struct options *options, struct err *err)
 {
     const char *plan = options->num_files > 0 ? options->files[0] : NULL;

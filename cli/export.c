@@ -1,4 +1,5 @@
-/* cli/export.c - a plan as another framework's command line, environment and launch script. */
+/* cli/export.c - writes a plan as another framework's command line, environment and launch
+ * script. */
 #include "base/file.h"
 #include "base/text.h"
 #include "cli/imported.h"
@@ -27,7 +28,7 @@ static struct job job_of(const struct setup *setup)
 
 /* --- refused --------------------------------------------------------------------------------- */
 
-/* Every rule that is broken, with the nearest plan that keeps all of them. */
+/* All broken rules, with the nearest plan that breaks none. */
 static json_t *refusals(const struct target *target, const struct job *job, struct arena *arena)
 {
     json_t *list = json_array();

@@ -28,7 +28,7 @@ struct fitting {
     bool is_whole; /* all jobs ran, so curves and intervals were fitted too */
     bool has_families;
     struct fitted_files files; /* files that the results change */
-    struct text *texts;        /* of the files */
+    struct text *texts;        /* contents of these files */
 };
 
 /* --- jobs ------------------------------------------------------------------------------------ */
@@ -41,7 +41,7 @@ static bool is_wanted(const struct fit_job *job, const struct options *options)
     return options->num_files == 0;
 }
 
-/* --check skips cross-validation, which changes no file. */
+/* Runs the jobs. --check skips cross-validation, which does not change the files. */
 static bool run_jobs(struct fitting *f, const struct options *options, struct err *err)
 {
     int threads = options->jobs > 0 ? options->jobs : parallel_cores();
@@ -133,7 +133,7 @@ static bool write_files(const struct fitting *f, const char *folder, struct err 
     return true;
 }
 
-/* Whether the shipped file has these bytes. */
+/* Whether the shipped file equals this text. */
 static bool is_shipped(const char *file, const struct text *text, bool *same, struct err *err)
 {
     char path[PATH_MAX];

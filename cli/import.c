@@ -1,4 +1,4 @@
-/* cli/import.c - another framework's command line or configuration as a plan. */
+/* cli/import.c - converts another framework's command line or configuration to a plan. */
 #include "base/text.h"
 #include "cli/imported.h"
 #include "cli/input/command.h"

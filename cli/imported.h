@@ -1,4 +1,4 @@
-/* cli/imported.h - another framework's file as a job on a system, and its views. */
+/* cli/imported.h - another framework's file as a job on a system, and functions that show it. */
 #ifndef CLI_IMPORTED_H
 #define CLI_IMPORTED_H
 
@@ -16,16 +16,18 @@ struct imported_job {
     struct arena arena;
 };
 
-/* Reads files[0] of the options. is_checked: a plan that breaks the simulator's own rules fails.
- * Release in either case. */
+/* Reads files[0] of the options. If is_checked, a plan that breaks the simulator's own rules is an
+ * error. Release `out` in either case. */
 bool imported_load(struct options *options, const char *from, bool is_checked,
                    struct imported_job *out, struct err *err);
 void imported_release(struct imported_job *job);
-/* Whether the file's degrees are numbers of ranks: no plan has others, and rules divide by them. */
+/* Whether the file's degrees are at least 1. Rules divide by them, so other degrees are an
+ * error. */
 bool imported_check_degrees(const struct imported *imported, const char *path, struct err *err);
 
 json_t *imported_settings_json(const struct settings *settings);
-/* A rule that does not hold, or a habit that costs: {"rule", "sentence", "where", "found", "fix"}.
+/* A broken rule, or a setting that costs time or memory: {"rule", "sentence", "where", "found",
+ * "fix"}.
  */
 struct broken {
     const char *rule, *sentence, *where, *found, *fix;

@@ -70,7 +70,7 @@ static bool load_described(struct learning *l, const struct options *options, st
 {
     const char *plan_path = NULL;
     struct options alone = *options;
-    alone.learned = NULL; /* what was learned before is the prior, not the prediction */
+    alone.learned = NULL; /* earlier learned constants enter as the prior, not in the prediction */
     for (int i = 0; i < options->num_files; i++)
         plan_path = text_ends_in(options->files[i], ".json") ? options->files[i] : plan_path;
     l->has_logs = true;
@@ -82,7 +82,7 @@ static bool load_described(struct learning *l, const struct options *options, st
                    "--gpus and --layout");
 }
 
-/* A log that cannot be read is a row that cannot be used. */
+/* Adds a log as a row. If the log cannot be read, the row is marked unusable. */
 static void add_log(struct learning *l, const char *path, struct run_row *row, struct run_case *out)
 {
     const struct setup *run = &l->described;

@@ -1,4 +1,4 @@
-/* cli/list.c - a registry of the program, as a table or as JSON. */
+/* cli/list.c - prints a registry of names as a table or as JSON. */
 #include "base/text.h"
 #include "base/units.h"
 #include "cli/input/command.h"
@@ -34,7 +34,7 @@ static int names_width(const json_t *list)
     return width;
 }
 
-/* "; also 175b, gpt3". */
+/* Adds the aliases of an entry: "; also 175b, gpt3". */
 static void add_aliases(struct text *line, const json_t *entry)
 {
     const json_t *aliases = json_object_get(entry, "aliases");
@@ -43,7 +43,7 @@ static void add_aliases(struct text *line, const json_t *entry)
                  json_string_value(json_array_get(aliases, i)));
 }
 
-/* "BEFORE 37.6 BAFTER", of the entry's count called `key`. */
+/* Adds the entry's count `key` between two texts: "BEFORE 37.6 BAFTER". */
 static void add_count(struct text *line, const char *before, const json_t *entry, const char *key,
                       const char *after)
 {
@@ -52,8 +52,8 @@ static void add_count(struct text *line, const char *before, const json_t *entry
     text_add(line, "%s%s%s", before, count, after);
 }
 
-/* ": 671 B parameters, 37.6 B active (36.6 B without the embedding, 35.7 B without both tables),
- * 11.6 B more to predict later tokens, 61 layers, hidden 7168": for models. */
+/* Adds the dimensions of a model: ": 671 B parameters, 37.6 B active (36.6 B without the embedding,
+ * 35.7 B without both tables), 11.6 B more to predict later tokens, 61 layers, hidden 7168". */
 static void add_dimensions(struct text *line, const json_t *entry)
 {
     const json_t *total = json_object_get(entry, "params");

@@ -34,7 +34,7 @@ static int run_command(const struct command *command, int argc, char **argv, str
     return command->run(argc, argv, err);
 }
 
-/* `simsearch --gpus ...` names no command: the program's own name takes its place. */
+/* Runs the command. If none is named, as in `simsearch --gpus ...`, argv[0] takes its place. */
 static int dispatch(int argc, char **argv, struct err *err)
 {
     if (argc < 2 || strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 ||
@@ -65,7 +65,7 @@ static int dispatch(int argc, char **argv, struct err *err)
     return run_command(command, argc - 1, argv + 1, err);
 }
 
-/* Uses neither stdio nor anything that allocates, as no memory is left. */
+/* Reports that memory is exhausted, without stdio and without allocating. */
 _Noreturn static void out_of_memory(size_t bytes)
 {
     static const char sentence[] = "simsearch: out of memory\n";
@@ -85,8 +85,8 @@ static void *allocate(size_t bytes)
     return arena_grow(NULL, bytes);
 }
 
-/* Opens closed standard streams: otherwise the next opened file would get their number, and the
- * printed output. */
+/* Opens standard streams that are closed. Otherwise the next opened file would get their descriptor
+ * and receive the printed output. */
 static void hold_standard_streams(void)
 {
     for (int fd = 0; fd <= STDERR_FILENO; fd++)
@@ -113,7 +113,7 @@ static int end_unwritten(int reason)
     return EXIT_FAILED;
 }
 
-/* With --json, a command that failed before its answer still prints a document. */
+/* With --json, prints a document even if the command failed before its answer. */
 static void print_owed_json(int argc, char **argv, const struct err *err)
 {
     if (!has_argument(argc, argv, "--json", NULL) || json_was_printed())
@@ -127,7 +127,8 @@ static void print_owed_json(int argc, char **argv, const struct err *err)
 int main(int argc, char **argv)
 {
     hold_standard_streams();
-    signal(SIGPIPE, SIG_IGN); /* a closed pipe is a failed write */
+    signal(SIGPIPE,
+           SIG_IGN); /* writing to a closed pipe then fails instead of ending the program */
     arena_on_exhaustion(exhausted);
     json_set_alloc_funcs(allocate, free);
     setlocale(LC_CTYPE, "");

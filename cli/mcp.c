@@ -1,8 +1,10 @@
-/* cli/mcp.c - the commands as tools of an agent: Model Context Protocol over stdin and stdout.
+/* cli/mcp.c - makes the commands available as tools of an agent, by the Model Context Protocol over
+ * stdin and stdout.
  *
- * Messages are JSON-RPC 2.0, one a line (modelcontextprotocol.io, specification of 2025-06-18,
+ * Messages are JSON-RPC 2.0, one per line (modelcontextprotocol.io, specification of 2025-06-18,
  * "Transports", "Tools"). A tool is a command, its arguments are the options of cli/input/options.h
- * and "files". Each call runs this program again with --json, so that no call can harm the next. */
+ * and "files". Each call starts this program as a new process with --json, so that calls do not
+ * affect one another. */
 #include "base/length.h"
 #include "base/text.h"
 #include "cli/input/command.h"
@@ -102,7 +104,7 @@ static bool add_option(struct call *call, const char *key, const json_t *value)
     return ok;
 }
 
-/* --key value ..., then "--" and the files. */
+/* Builds the arguments: --key value ..., then "--" and the files. */
 static bool read_arguments(const struct command *command, const json_t *arguments,
                            struct call *call)
 {
@@ -120,7 +122,7 @@ static bool read_arguments(const struct command *command, const json_t *argument
     return ok;
 }
 
-/* Reads both pipes until they are closed; false where they stay silent for too long. */
+/* Reads both pipes until they are closed; false when no data arrive for too long. */
 static bool drain(int from[2], struct text out[2])
 {
     struct pollfd polls[2] = { { from[0], POLLIN, 0 }, { from[1], POLLIN, 0 } };
@@ -153,7 +155,8 @@ _Noreturn static void become(struct call *call, int out, int err)
     _exit(EXIT_FAILED);
 }
 
-/* The exit code; out[0] is what the command printed, out[1] what it said on stderr. */
+/* Runs a call and returns its exit code. out[0] is its standard output, out[1] its standard
+ * error. */
 static int run(struct call *call, struct text out[2])
 {
     int pipes[2][2], status = 0;
@@ -175,8 +178,8 @@ static int run(struct call *call, struct text out[2])
     return child > 0 && WIFEXITED(status) ? WEXITSTATUS(status) : EXIT_FAILED;
 }
 
-/* Returns the command's output as text and, if it is a JSON object, also as structured content. To
- * find no plan, or to reach the time limit, is an answer and no error. */
+/* Returns the command's output as text and, if it is a JSON object, also as structured content. A
+ * result without a plan, or at the time limit, counts as an answer, not as an error. */
 static json_t *call_json(struct call *call)
 {
     struct text out[2] = { { 0 }, { 0 } };
@@ -245,7 +248,7 @@ static json_t *call_tool(const json_t *params)
     return answer;
 }
 
-/* NULL for a notification, which has no answer. */
+/* The answer to a message; NULL for a notification, which has none. */
 static json_t *answer_to(const json_t *message)
 {
     const char *method = json_string_value(json_object_get(message, "method"));
@@ -266,7 +269,7 @@ static json_t *answer_to(const json_t *message)
     return error_json(RPC_METHOD, "expected initialize, ping, tools/list or tools/call");
 }
 
-/* False once the answer cannot be written. */
+/* Handles one line. False when the answer cannot be written. */
 static bool serve(const char *line, size_t length)
 {
     json_t *message = json_loadb(line, length, JSON_REJECT_DUPLICATES, NULL);

@@ -9,24 +9,24 @@
 #include <stdio.h>
 
 enum {
-    MOST_TRIED = 100000, /* partitions that are tried one by one */
+    MOST_TRIED = 100000, /* most partitions that are tried one by one */
     MOST_LISTED = 8
 };
 
-/* The problem, and what the methods found. */
+/* The problem and the results of the methods. */
 struct answer {
     struct chain_file file;
     struct partition_problem problem;
     struct partition best, by_program;
     double num_partitions;
-    /* the cheapest of all, where they are few enough to try */
+    /* the cheapest partitions, if all could be tried */
     struct partition cheapest[MOST_LISTED];
     int num_cheapest;
 };
 
 static bool agrees(const struct answer *answer, double cost)
 {
-    const double tolerance = 1e-6; /* of GLPK's optimum */
+    const double tolerance = 1e-6; /* tolerance of GLPK's optimum */
     double best = answer->best.total.cost;
     return fabs(best - cost) <= tolerance * fmax(1, best);
 }
@@ -60,7 +60,7 @@ static bool solve(struct answer *answer, struct arena *arena, struct err *err)
     return try_all(answer, err);
 }
 
-/* Units sent before operator i and by it, forwards and backwards. */
+/* Units sent for the input of operator i and by the operator, in forward and backward. */
 static double units_of(const struct answer *answer, int i)
 {
     const unsigned char *of = answer->best.of;
@@ -70,7 +70,8 @@ static double units_of(const struct answer *answer, int i)
     return units;
 }
 
-/* "all-reduce forwards, all-gather backwards"; "" when nothing is sent. */
+/* Adds the collectives before operator i, "all-reduce forwards, all-gather backwards"; nothing when
+ * no data are sent. */
 static void add_reshardings(const struct answer *answer, int i, struct text *out)
 {
     if (i == 0)
@@ -85,7 +86,8 @@ static void add_reshardings(const struct answer *answer, int i, struct text *out
         text_add(out, "%s%s backwards", *forwards ? ", " : "", backwards);
 }
 
-/* A unit is S (n - 1) / n, what a rank sends in an all-gather. */
+/* Bytes of `units`. A unit is S (n - 1) / n, the bytes that a rank sends in an all-gather of S
+ * bytes over n ranks. */
 static double sent_bytes(const struct answer *answer, double units)
 {
     double n = answer->file.ranks;
@@ -108,7 +110,7 @@ static json_t *operators_json(const struct answer *answer)
     return rows;
 }
 
-/* Null where there are too many to try. */
+/* JSON null when there are too many partitions to try. */
 static json_t *cheapest_json(const struct answer *answer)
 {
     json_t *rows = answer->num_cheapest > 0 ? json_array() : json_null();

@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* A layer's problem, and what was found. */
+/* A layer's partition problem and its results. */
 struct view {
     const struct setup *setup;
     struct partition_problem problem;
@@ -18,10 +18,10 @@ struct view {
 
 static const double gib = 1024.0 * 1024 * 1024;
 
-/* The cost of passing a tensor to this operator, and its gradient back. */
+/* The cost of passing a tensor to an operator and its gradient back. */
 struct passing {
     const char *before, *after;
-    struct partition_score score; /* of all edges that end here */
+    struct partition_score score; /* sum over all edges that end at the operator */
 };
 
 static struct passing passing_of(const struct view *view, int index)

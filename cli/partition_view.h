@@ -5,8 +5,8 @@
 #include "cli/input/options.h"
 #include "cli/input/setup.h"
 
-/* "simsearch explain --partition". False when the plan has one tensor rank (ERR_USAGE) or no
- * partition leaves room for the rest of the stage (ERR_INFEASIBLE). */
+/* Implements "simsearch explain --partition". False when the plan has one tensor rank (ERR_USAGE)
+ * or when no partition fits in the memory that the rest of the stage leaves (ERR_INFEASIBLE). */
 bool explain_partition(const struct options *options, const struct setup *setup, struct err *err);
 
 #endif

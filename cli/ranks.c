@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Prints the cause before the failures that follow from it. */
+/* Prints the cause of a failure before the failures that it causes. */
 static void tell_cause(void *context, const struct err *err)
 {
     bool *is_told = context;
@@ -34,8 +34,8 @@ int ranks_launch(int num_ranks, int argc, char **argv, struct err *err)
     free(arguments);
     if (err->code == ERR_NONE)
         return status;
-    if (status == LAUNCH_EXIT_LOST && !is_told) /* main prints the error and keeps the code */
+    if (status == LAUNCH_EXIT_LOST && !is_told) /* main prints the error and returns the code */
         return status;
-    err->code = ERR_NONE; /* already reported, by the failed rank or above */
+    err->code = ERR_NONE; /* already reported by the failed rank or by tell_cause */
     return status;
 }

@@ -1,4 +1,4 @@
-/* cli/run.c - executes a plan from the op lists that were costed, and compares prediction with
+/* cli/run.c - executes a plan by the op lists of its prediction, and compares prediction and
  * measurement. */
 #include "calibration/measure/host_profile.h"
 #include "cli/hostile.h"
@@ -48,8 +48,8 @@ static bool make_schedule(struct setup *setup, struct run_setup *run, struct err
     return run->schedule != NULL;
 }
 
-/* A new run must not mix its checkpoints with those of another run, which may be temporarily
- * unreadable. */
+/* Checks that the folder has no checkpoints. A new run must not mix its checkpoints with those of
+ * another run, even if those cannot be read now. */
 static bool check_is_fresh(const char *folder, struct err *err)
 {
     struct checkpoint_state saved;
@@ -160,8 +160,8 @@ static enum launch launch_wanted(const struct options *options, const char *refu
     return is_usual ? LAUNCH_PASSES : LAUNCH_EAGER;
 }
 
-/* The prediction uses the same launch mode as the run. With --graphs on, says why there are
- * none. */
+/* Chooses whether passes run as graphs, and sets the same launch mode for the prediction. If
+ * --graphs on is not possible, the error gives the reason. */
 static bool choose_graphs(const struct options *options, struct setup *setup,
                           const struct place *place)
 {
@@ -174,7 +174,7 @@ static bool choose_graphs(const struct options *options, struct setup *setup,
 
 /* --- a rank ------------------------------------------------------------------------------- */
 
-/* The backend to use, which the machine has for this rank. */
+/* Finds the backend, and checks that the machine has a device for this rank. */
 static const struct backend *find_backend(const struct options *options, int local_rank,
                                           struct err *err)
 {
@@ -194,7 +194,8 @@ static const struct comm_api *find_comm(const struct options *options, const str
     return NULL;
 }
 
-/* An exchange works on its own copies; its further state is at most that for one long vector. */
+/* Memory of an exchange, which works on copies. Its other state is at most that of one long
+ * vector. */
 static double exchange_bytes(const struct setup *setup, const struct stage_memory *memory)
 {
     const struct plan *plan = &setup->plan;
@@ -208,8 +209,8 @@ static double exchange_bytes(const struct setup *setup, const struct stage_memor
            exchanger_memory_bytes(&plan->exchange, &load, &ranks);
 }
 
-/* Arena size: what frameworks allocate, without libraries, plus a margin if there is room beside
- * NCCL and the context. */
+/* Size of the arena: the memory that frameworks allocate, without libraries, plus a margin if NCCL
+ * and the context leave space for it. */
 static size_t arena_bytes(const struct setup *setup, const struct prediction *prediction)
 {
     double most = 0, beside = 0;
@@ -276,7 +277,8 @@ static bool write_traces(const struct options *options, const struct measured *m
     return ok;
 }
 
-/* A host's time says nothing about a GPU's prediction, so it is compared only on request. */
+/* Whether times are compared with the prediction. Times on a host are compared with a prediction
+ * for GPUs only on request. */
 static bool compares(const struct options *options, const struct setup *setup)
 {
     return strcmp(options->training.backend, device_host.name) != 0 || options->cluster ||
@@ -368,7 +370,7 @@ static bool check_ranks(const struct options *options, const struct setup *setup
     return true;
 }
 
-/* Before any rank is started. */
+/* Checks --hostile before any rank is started. */
 static bool check_hostile(const struct options *options, const struct setup *setup, struct err *err)
 {
     struct hostility hostility;
@@ -405,7 +407,7 @@ static bool check_words(const struct options *options, struct err *err)
     return true;
 }
 
-/* Refuses packed documents: the executor's attention is causal over the whole sequence. */
+/* Rejects packed documents: the executor's attention is causal over the whole sequence. */
 static bool check_documents(const struct setup *setup, struct err *err)
 {
     return setup->model.documents.mean <= 0 ||

@@ -1,4 +1,4 @@
-/* cli/run_log.h - whether a log belongs to the run that a command line describes. */
+/* cli/run_log.h - checks that a log belongs to the run of a command line. */
 #ifndef CLI_RUN_LOG_H
 #define CLI_RUN_LOG_H
 
@@ -6,7 +6,7 @@
 #include "models/model.h"
 
 /* Compares the settings at the log's head with the model's layers, hidden size, sequence length and
- * batch, and names the first that differs. "": none does. */
+ * batch, and returns the first difference; "": none. */
 const char *run_log_why_another(const struct train_log *log, const struct model *model,
                                 struct arena *arena);
 

@@ -12,7 +12,7 @@ void runnable_ask(const struct target *target, struct search_request *request, s
     request->forbid = text_keep(&words, arena);
 }
 
-/* Leaves the plans that the framework can run, in their order. */
+/* Removes plans that the framework cannot run; keeps the order. */
 static void keep_runnable(const struct target *target, const struct setup *setup,
                           struct search_result *result)
 {

@@ -30,7 +30,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Answers shown beside the best plans. */
+/* Further answers, shown with the best plans. */
 struct extras {
     struct comparison comparison;
     struct deadline deadline;
@@ -39,9 +39,10 @@ struct extras {
     struct relaxations relaxations;
     struct largest *largest;
     struct nearby_view nearby;
-    const struct scored_plan *tight; /* NULL: none is shown */
+    /* plan with a high risk of running out of memory; NULL: not shown */
+    const struct scored_plan *tight;
     struct kinds kinds;
-    struct search_result by_kind; /* the best plan of each kind; borrows */
+    struct search_result by_kind; /* the best plan of each kind; borrows from the result */
     struct tipping_view tipping;
     struct wider_view wider;
     int asked_gpus; /* number of GPUs requested, when a plan on fewer is shown; else 0 */
@@ -129,7 +130,7 @@ static void add_relaxation(json_t *object, const struct setup *setup,
         json_object_set_new(object, "nearest", nearest);
     }
     if (result->fewest_gpus > 0) {
-        struct setup smaller = *setup; /* shares all it owns */
+        struct setup smaller = *setup; /* borrows everything from the setup */
         smaller.system.num_gpus = result->fewest_gpus;
         json_object_set_new(object, "fewest_gpus", json_integer(result->fewest_gpus));
         json_object_set_new(object, "fewest", scored_json(&smaller, &result->fewest, false));
@@ -205,7 +206,7 @@ static bool check_method(const char *name, struct err *err)
                    name);
 }
 
-/* Refuses options of random methods with other methods, which would ignore them. */
+/* Rejects options of random methods if the method is not random. */
 static bool check_draws(const struct options *options, struct err *err)
 {
     const char *name = options->search.method ? options->search.method : search_methods[0].name;
@@ -216,7 +217,8 @@ static bool check_draws(const struct options *options, struct err *err)
                    "is for the methods zo, rl and random; found %s, which draws nothing", name);
 }
 
-/* An infeasible layout is an answer; an unreadable one is an error. */
+/* Compares with the layout of --compare. An infeasible layout is an answer; an unreadable one is an
+ * error. */
 static bool compare(const struct options *options, struct setup *setup,
                     const struct search_request *request, const struct search_result *result,
                     struct rank_result *rank, struct err *reason, struct err *err)
@@ -298,7 +300,7 @@ static bool find_plans(const struct options *options, const struct setup *setup,
     return ok;
 }
 
-/* When no plan divides over whole racks of 72, the job takes 64 GPUs of each. A plan found this way
+/* When no plan fits whole racks of 72 GPUs, tries 64 GPUs of each rack. A plan found this way
  * replaces the empty result. */
 static bool take_segments(const struct options *options, struct setup *setup,
                           struct search_request *request, struct extras *extras,
@@ -342,7 +344,7 @@ static bool words_are_to_blame(const struct relaxations *relaxations)
     return false;
 }
 
-/* Whether a plan on fewer GPUs is an acceptable answer; not with --run, which uses the given
+/* Whether a plan on fewer GPUs is an acceptable answer; it is not with --run, which uses the given
  * GPUs. */
 static bool may_take_fewer(const struct options *options, const struct setup *setup,
                            const struct extras *extras, const struct search_result *result)
@@ -354,7 +356,7 @@ static bool may_take_fewer(const struct options *options, const struct setup *se
            !words_are_to_blame(&extras->relaxations);
 }
 
-/* When no plan divides over all GPUs, some stay idle. A plan found this way replaces the empty
+/* When no plan divides over all GPUs, tries fewer. A plan found this way replaces the empty
  * result. */
 static bool take_fewer(const struct options *options, struct setup *setup,
                        struct search_request *request, struct extras *extras,
@@ -379,8 +381,8 @@ static bool take_fewer(const struct options *options, struct setup *setup,
     return ok;
 }
 
-/* Beside the default method alone: it is fast enough to search nearby requests, and it meets the
- * plans that are too risky. */
+/* Finds further answers, only with the default method: it is fast enough to search nearby requests,
+ * and it finds the plans whose risk is too high. */
 static void look_beside(const struct options *options, const struct search_request *request,
                         const struct search_result *result, struct extras *extras)
 {
@@ -394,7 +396,8 @@ static void look_beside(const struct options *options, const struct search_reque
         extras->tight = result->tight;
 }
 
-/* For people, keeps the best plan of each kind; programs get the best of all. */
+/* In text output, keeps only the best plan of each kind. JSON output contains the best plans of all
+ * kinds. */
 static void sort_kinds(struct search_result *result, int shown, struct extras *extras)
 {
     extras->kinds = kinds_of(result, shown);
@@ -402,8 +405,8 @@ static void sort_kinds(struct search_result *result, int shown, struct extras *e
                                    ARENA_ARRAY(&result->arena, struct scored_plan, MOST_KINDS));
 }
 
-/* Where the layout to compare is faster than the best plan found, the space was too narrow: it is
- * searched again with the layout's own values in it. */
+/* If the layout of --compare is faster than the best plan found, the space was too narrow. The
+ * search is then repeated with the layout's values added to the space. */
 static bool compare_and_widen(const struct options *options, struct setup *setup,
                               struct search_request *request, struct search_result *result,
                               struct rank_result *rank, struct extras *extras, struct err *reason,
@@ -415,7 +418,8 @@ static bool compare_and_widen(const struct options *options, struct setup *setup
         return false;
     extras->comparison.rank = rank;
     const struct prediction *p = &rank->plan.prediction;
-    bool is_planned = p->peak_memory_bytes <= result->planned_bytes; /* else: tight */
+    /* false: the plan in `tight` */
+    bool is_planned = p->peak_memory_bytes <= result->planned_bytes;
     bool is_faster = rank->is_valid && is_planned && rank->lost_share < -1e-9;
     if (!is_faster || request->objective != OBJECTIVE_TIME || result->timed_out)
         return true;
@@ -436,7 +440,7 @@ static bool compare_and_widen(const struct options *options, struct setup *setup
     return compare(options, setup, request, result, rank, reason, err);
 }
 
-/* The certificate, with the question as a plan file; nothing when no plan was found. */
+/* Writes the certificate, with the question as a plan file, unless no plan was found. */
 static bool write_certificate(const struct options *options, const struct setup *setup,
                               const struct search_request *request,
                               const struct search_result *result, struct err *err)

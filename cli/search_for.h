@@ -6,15 +6,15 @@
 #include "cli/input/setup.h"
 #include "search/search.h"
 
-/* Takes the framework's stack unless another was asked for. */
+/* Selects the framework's stack unless the user named another. */
 bool begin_for_target(struct options *options, struct err *err);
 
-/* Restricts the request to what the framework of --for can run, and notes its rules as assumptions.
- * Does nothing without --for. */
+/* Restricts the request to plans that the framework of --for can run, and adds its rules to the
+ * assumptions. Does nothing without --for. */
 void ask_for_target(const struct options *options, struct setup *setup,
                     struct search_request *request);
 
-/* The best plans that the framework of --for can run. */
+/* Finds the best plans that the framework of --for can run. */
 bool search_runnable(const struct options *options, const struct setup *setup,
                      const struct search_request *request, struct search_result *result,
                      struct err *err);

@@ -5,8 +5,8 @@
 #include "cli/input/setup.h"
 #include "search/search.h"
 
-/* Runs the best plan as `simsearch run` would from its plan file, which is -o's file, or a
- * temporary one. Returns the exit code. */
+/* Runs the best plan as `simsearch run` would from a plan file: that of -o, or a temporary one.
+ * Returns the exit code. */
 int search_run_best(const struct options *options, const struct setup *setup,
                     const struct search_result *result, struct err *err);
 

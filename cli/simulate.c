@@ -16,7 +16,7 @@
 #include <string.h>
 
 enum { MOST_INSTRUCTIONS = 4000000, MOST_DRAWN = 1000000, DEFAULT_SEED = 1 };
-static const double most_in_draws = 2e8; /* half a minute */
+static const double most_in_draws = 2e8; /* about half a minute of computing */
 
 static bool print_schedule(struct setup *setup, const struct plan *plan, struct err *err)
 {
@@ -68,7 +68,7 @@ static bool run_draws(const struct options *options, struct setup *setup,
     return event_step_draw(evaluator, &setup->model, &setup->plan, draws, drawn, err);
 }
 
-/* The event engine's results beside the prediction. */
+/* The event engine's results, shown with the prediction. */
 struct event_answer {
     struct event_step step;   /* timeline NULL: not run */
     struct drawn_steps drawn; /* draws.count 0: not drawn */
@@ -80,7 +80,7 @@ static json_t *drawn_json(const struct drawn_steps *drawn)
                      "median_s", drawn->median_s, "p90_s", drawn->p90_s);
 }
 
-/* An unreachable accuracy is null. */
+/* The time to an accuracy; null if the accuracy is never reached. */
 static json_t *accuracy_json(const struct setup *setup, const struct prediction *prediction)
 {
     struct time_to_accuracy to = time_to_accuracy(&setup->convergence.convergence, &setup->system,
@@ -158,7 +158,7 @@ static bool print_prediction(const struct options *options, struct setup *setup,
     return ok;
 }
 
-/* Refuses combinations of options that each print something else. */
+/* Rejects combinations of options that print different answers. */
 static bool check_options(const struct options *options, struct err *err)
 {
     const char *text = options->schedule_text ? "--schedule-text"

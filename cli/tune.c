@@ -1,4 +1,4 @@
-/* cli/tune.c - from a framework's command and its logs to a better command. */
+/* cli/tune.c - improves a framework's command, using its logs. */
 #include "cli/tune.h"
 #include "base/file.h"
 #include "base/json_layout.h"
@@ -82,8 +82,8 @@ static void find_broken(struct tune_answer *answer)
     tune_add_advice(t, answer->broken);
 }
 
-/* The search keeps the file's own precision, attention, optimizer and offloads, and takes the
- * framework's usual overlaps. */
+/* The search request. It keeps the file's precision, attention, optimizer and offloads, and assumes
+ * the framework's usual overlaps. */
 static struct search_request request_of(struct options *options, struct tuning *t)
 {
     struct plan base = plan_default();
@@ -118,8 +118,8 @@ static bool write_results(const struct tune_answer *answer, const char *path, st
     return ok;
 }
 
-/* Whether the rules that a file breaks explain why it could not be read as a plan. Then they are
- * the answer, and `err` moves there. */
+/* Whether broken rules explain why a file could not be read as a plan. If so, the rules become the
+ * answer, and `err` is moved to the answer. */
 static bool is_explained(struct tune_answer *answer, const char *path, struct err *err)
 {
     struct imported_job *job = &answer->t.job;

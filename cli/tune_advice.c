@@ -1,4 +1,4 @@
-/* Habits that a framework accepts and that cost time or memory, one row each. */
+/* Settings that a framework accepts but that cost time or memory, one row each. */
 #include "base/length.h"
 #include "base/text.h"
 #include "base/units.h"
@@ -8,9 +8,9 @@
 #include <math.h>
 #include <string.h>
 
-/* A row looks at the plan. `mend` makes the change that the row advises. The advice is given only
- * if the framework can run the changed plan and it fits; with `must_gain`, only if it is also
- * predicted to be faster. Rows without `mend` write their fix themselves. */
+/* A row checks the plan for one such setting. `mend` changes the plan as the row advises. The
+ * advice is given only if the changed plan fits and the framework can run it; with `must_gain`, it
+ * must also be predicted to be faster. Rows without `mend` write the fix themselves. */
 struct advice {
     const char *id, *sentence;
     bool (*is_seen)(struct tuning *t, struct text *where, struct text *found, struct text *fix);
@@ -171,7 +171,7 @@ SEEN(pipeline_starves)
 
 /* --- batch, memory, precision ---------------------------------------------------------------- */
 
-/* Largest odd part of a batch that still divides well (search/questions/nearby.h). */
+/* Largest odd factor of a batch that still divides well (search/questions/nearby.h). */
 enum { MOST_ODD_PART = 31 };
 
 SEEN(batch_is_odd)
@@ -244,8 +244,8 @@ static const struct advice advice[] = {
     { "precision", "Products are of 16 bits or fewer.", precision_is_slow, NULL, false },
 };
 
-/* Settings of a file, or variables of its environment, that cost time and are in no plan. Megatron
- * and PyTorch name them; value NULL: any. */
+/* Settings of a file, or variables of its environment, that cost time and are not part of a plan.
+ * Keys are those of Megatron and PyTorch; value NULL: any value. */
 static const struct {
     const char *key, *value, *sentence, *fix;
 } costly[] = {
@@ -268,7 +268,7 @@ static const struct {
 
 /* --- telling --------------------------------------------------------------------------------- */
 
-/* Writes the flags that lead to the mended plan; false where it is no better. */
+/* Writes the flags that give the mended plan; false if that plan is no better. */
 static bool write_fix(struct tuning *t, const struct advice *row, struct text *fix)
 {
     struct plan plan = tune_start(t);

@@ -1,4 +1,4 @@
-/* The plans near the present one, setting by setting, and the best of all. */
+/* Finds the plans that differ from the present one in a few settings, and the best plan of all. */
 #include "base/length.h"
 #include "cli/runnable.h"
 #include "cli/tune.h"
@@ -65,15 +65,15 @@ static void set_recompute(struct plan *plan, int value)
     plan_set_recompute(plan, (enum recompute)value);
 }
 
-/* value 1: the overlaps that the framework does without being told. */
+/* Value 1 sets the framework's default overlaps. */
 static void set_overlap(struct plan *plan, int value)
 {
     plan->overlaps_given = plan->overlaps_given && value == 0;
     plan->overlaps = value == 0 ? plan->overlaps : 0;
 }
 
-/* Everything that a change may touch; data ranks follow. Values that the model, the GPUs or the
- * framework cannot have are left out where they are met. */
+/* The settings that may change; the number of data ranks follows from them. Values that the model,
+ * the GPUs or the framework do not allow are skipped later. */
 static const struct knob {
     void (*set)(struct plan *plan, int value);
     int values[MOST_VALUES];
@@ -141,7 +141,8 @@ static bool is_present_sound(const struct tuning *t)
 
 struct near {
     struct tuning *t;
-    struct change best[MOST_SETTINGS_CHANGED + 1][KEPT_OF_EACH]; /* by settings; fastest first */
+    struct change best[MOST_SETTINGS_CHANGED + 1]
+                      [KEPT_OF_EACH]; /* [number of changed settings], fastest first */
     int count[MOST_SETTINGS_CHANGED + 1];
 };
 
@@ -233,8 +234,8 @@ static bool is_known(const struct changes *all, const struct plan *plan)
     return false;
 }
 
-/* Fills in gain, chance and time of a change. The ratio of measured to predicted time is taken to
- * be the same for both plans: it scales the time and cancels in the gain. */
+/* Fills in gain, chance and time of a change. The ratio of measured to predicted time is assumed
+ * equal for both plans, so it scales the time and cancels in the gain. */
 static void judge(const struct tuning *t, struct change *change)
 {
     const struct prediction *after = &change->plan.prediction, *now = &t->present.prediction;

@@ -1,4 +1,4 @@
-/* The settings that turn a file's plan into another plan, tried on the file itself. */
+/* The settings that turn a file's plan into another plan, tested on the file itself. */
 #include "base/text.h"
 #include "cli/tune.h"
 
@@ -69,14 +69,14 @@ static bool reads_as(struct tuning *t, const struct settings *file,
     changed->job.one_connection = t->now.one_connection;
     job_tidy(&wanted);
     job_tidy(&changed->job);
-    /* A file may leave the batch to the options. */
+    /* the batch may come from the options instead of the file */
     double batch = t->job.imported->job.model.batch / t->now.model.batch * job->model.batch;
     double more = changed->job.model.batch - batch;
     return plan_equal(&changed->job.plan, &wanted.plan) && !(more < 0) && !(more > 0) &&
            !breaks_more(t, changed);
 }
 
-/* The settings that two plans differ in, without those that the file already has. */
+/* Finds the settings in which two plans differ, without those that the file already has. */
 static void compare(struct tuning *t, const struct settings *file, const struct settings *before,
                     const struct settings *after, struct flag_change *out)
 {
@@ -92,8 +92,8 @@ static void compare(struct tuning *t, const struct settings *file, const struct 
             settings_copy(&out->drop, &before->at[i]);
 }
 
-/* A file may use another key for a setting than the target's own. First each key of the file that
- * `after` lacks is dropped in turn, then each setting that the file lacks is given in turn. */
+/* A file may use another key for a setting than an export. First, each key of the file that `after`
+ * lacks is dropped in turn. Then each setting that the file lacks is added in turn. */
 static bool find_other_key(struct tuning *t, const struct settings *file,
                            const struct settings *after, const struct job *job,
                            struct flag_change *out)
@@ -126,7 +126,7 @@ bool tune_job_flags(struct tuning *t, const struct job *job, struct flag_change 
     struct settings before = t->unsound.code == ERR_NONE ? settings_of(t, t->now) : file;
     compare(t, &file, &before, &after, out);
     if (t->unsound.code != ERR_NONE)
-        out->drop.count = 0; /* what the file has beyond the plan stays */
+        out->drop.count = 0; /* settings of the file that are not part of the plan are kept */
     return reads_as(t, &file, out, job) || find_other_key(t, &file, &after, job, out);
 }
 

@@ -1,4 +1,4 @@
-/* Proposes short runs that show which change to take, and learns from those that were made. */
+/* Proposes short runs that decide between changes, and uses the results of earlier runs. */
 #include "base/json.h"
 #include "base/length.h"
 #include "base/text.h"
@@ -18,7 +18,7 @@ static bool read_number(const json_t *run, const char *key, double fallback, dou
     return (*out > 0 && *out <= 1e9) || err_set(err, ERR_INPUT, key, "expected a number above 0");
 }
 
-/* The run's step time: as given, or the median of its log; -1 where it has neither yet. */
+/* The run's step time: the given time, or the median of its log; -1 if it has neither yet. */
 static bool read_time(const struct tuning *t, const json_t *run, struct tune_result *out,
                       struct err *err)
 {
@@ -109,7 +109,7 @@ static struct believed believed_of(const struct scored_plan *plan, int rival, bo
                               is_slice };
 }
 
-/* The rival whose plan a result ran, on any number of GPUs; -1: none. */
+/* The rival whose plan a result measured, on any number of GPUs; -1: none. */
 static int rival_of(const struct proposals *of, const struct plan *plan)
 {
     for (int i = 0; i < of->rivals; i++)
@@ -166,7 +166,7 @@ static void begin(struct tuning *t, struct proposals *out)
         belief_learn(&out->belief, first + i, t->results[i].step_s);
 }
 
-/* Sets step times and gains to what is believed after the measurements. Changes keep the order of
+/* Sets step times and gains to the estimates after the measurements. Changes stay in the order of
  * their predictions. */
 static void judge_again(const struct proposals *of, struct changes *changes)
 {

@@ -1,4 +1,4 @@
-/* The findings of `tune`, as JSON and as text. */
+/* Prints the results of `tune` as JSON or text. */
 #include "base/text.h"
 #include "base/units.h"
 #include "cli/input/planfile.h"
@@ -87,7 +87,7 @@ static json_t *proposal_json(struct tune_answer *answer, const struct proposal *
     return json;
 }
 
-/* "change" counts from 1; 0 is the command as it is. */
+/* Adds the proposals. "change" counts from 1; 0 is the unchanged command. */
 static void add_proposals_json(json_t *json, struct tune_answer *answer)
 {
     const struct proposals *of = &answer->proposals;
@@ -101,7 +101,8 @@ static void add_proposals_json(json_t *json, struct tune_answer *answer)
             json_pack("{s:i, s:f}", "change", of->change[of->choice] + 1, "p_best", of->p_best));
 }
 
-/* The document for a file without a plan: all keys, those about a plan null or empty. */
+/* Prints the document for a file without a plan. It has all keys; the keys about plans are null or
+ * empty. */
 static void print_unread_json(const struct tune_answer *answer)
 {
     const struct tuning *t = &answer->t;
@@ -164,7 +165,7 @@ static void print_step(const struct tuning *t)
         printf("in all %.3g s\n", p->step_s);
 }
 
-/* "change 2", or the command as it is. */
+/* Prints the name of a rival: "change 2", or the unchanged command. */
 static void print_rival(const struct proposals *of, int rival)
 {
     if (of->change[rival] < 0)

@@ -133,7 +133,7 @@ static bool write_predictions(const struct validation *v, const char *path, stru
 
 /* --- the command ----------------------------------------------------------------------------- */
 
-/* The dense source that exceeds the tolerance most. */
+/* Fails if a dense source exceeds the tolerance; the error names the worst one. */
 static int judge(const struct scores *scores, double tolerance, struct err *err)
 {
     const struct source_score *worst = NULL;

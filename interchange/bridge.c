@@ -1,5 +1,5 @@
-/* Megatron-Bridge and NeMo as a target: Megatron Core's configuration under the names of their YAML
- * files and overrides. NVIDIA-NeMo/Megatron-Bridge@067f987. */
+/* Megatron-Bridge and NeMo as a target: they configure Megatron Core by YAML files and overrides
+ * with other names. Source: NVIDIA-NeMo/Megatron-Bridge@067f987. */
 #include "interchange/bridge.h"
 #include "base/length.h"
 #include "base/text.h"
@@ -13,7 +13,7 @@
 
 /* --- the table ------------------------------------------------------------------------------- */
 
-/* Defaults of its dataclasses. */
+/* Defaults of Megatron-Bridge's dataclasses. */
 const struct megatron_args bridge_defaults = {
     MEGATRON_CORE_DEFAULTS,
     .kv_lora = 512,
@@ -143,9 +143,9 @@ void bridge_arguments(const struct job *job, void *args, struct arena *arena)
         to->nvs = job->plan.vpp;
     to->lpvs = 0;
     if (to->fp16)
-        to->reduce_in_bf16 = !to->grads_in_fp32; /* one key for both types */
+        to->reduce_in_bf16 = !to->grads_in_fp32; /* one key for both types of gradients */
     to->grads_in_fp32 = false;
-    to->grouped_query = false; /* the number of groups says it */
+    to->grouped_query = false; /* implied by the number of groups */
     if (job->model.kv_heads == job->model.heads || job->model.kv_lora > 0)
         to->query_groups = 0;
     if (!to->latent)
@@ -169,7 +169,7 @@ bool bridge_job(const void *args, struct job *job, struct arena *arena, struct e
 
 /* --- files ----------------------------------------------------------------------------------- */
 
-/* Overrides "model.num_layers=80", one a line; a list is [a,b]. */
+/* Reads overrides like "model.num_layers=80", one per line; a list is [a,b]. */
 static bool parse_overrides(const char *text, struct imported *out, struct arena *arena)
 {
     struct shell_command words;
@@ -202,7 +202,7 @@ static bool parse_overrides(const char *text, struct imported *out, struct arena
     return true;
 }
 
-/* Joins a list of one 0 or 1 per layer to text, which is what its row reads. */
+/* Joins a list with one 0 or 1 per layer to a text, the form that its table row reads. */
 static void join_frequency(struct imported *out)
 {
     for (int i = 0; i < out->given.count; i++) {
@@ -250,7 +250,7 @@ bool bridge_parse(const char *path, const char *text, struct imported *out, stru
 }
 
 /* Writes a scalar of YAML 1.1. A number with an exponent needs a point; a word with characters that
- * mean something to YAML needs quotes. */
+ * are special in YAML needs quotes. */
 static void add_scalar(struct text *out, const char *value)
 {
     static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-";
@@ -260,8 +260,9 @@ static void add_scalar(struct text *out, const char *value)
         text_add(out, "%.*s.0%s", (int)(exponent - value), value, exponent);
     else if (value[strspn(value, plain)] == '\0')
         text_add(out, "%s", value);
+    /* these words contain neither quotes nor escapes */
     else
-        text_add(out, "\"%s\"", value); /* layouts and patterns have neither quotes nor escapes */
+        text_add(out, "\"%s\"", value);
 }
 
 static void add_yaml(const struct settings *settings, struct text *out)

@@ -8,7 +8,7 @@ extern const struct megatron_args bridge_defaults;
 extern const struct setting_row bridge_rows[];
 extern const int num_bridge_rows;
 
-/* Members of struct target. */
+/* Functions for struct target (interchange/target.h). */
 void bridge_arguments(const struct job *job, void *args, struct arena *arena);
 bool bridge_job(const void *args, struct job *job, struct arena *arena, struct err *err);
 target_parse bridge_parse;

@@ -1,4 +1,4 @@
-/* DeepSpeed as a target. deepspeedai/DeepSpeed@edaa72212: runtime/config.py,
+/* DeepSpeed as a target. Source: deepspeedai/DeepSpeed@edaa72212: runtime/config.py,
  * runtime/zero/config.py, runtime/pipe/engine.py. */
 #include "interchange/deepspeed.h"
 
@@ -347,7 +347,7 @@ static void add_json(const char *path, const json_t *value, struct imported *out
         return;
     }
     bool is_auto = json_is_string(value) && strcmp(json_string_value(value), "auto") == 0;
-    /* "auto": the trainer fills it in */
+    /* a value "auto" is filled in by the trainer */
     struct settings *list = is_auto ? &out->ignored : &out->given;
     struct setting *to = settings_add(list, path, 0);
     char *text = json_dumps(value, JSON_ENCODE_ANY | JSON_COMPACT);
@@ -370,7 +370,8 @@ static bool parse_json(const char *text, struct imported *out, struct err *err)
     return true;
 }
 
-/* Reads the JSON file that an argument list or a script names, from the same folder. */
+/* Reads the JSON file that is named in an argument list or script, from the folder of that list or
+ * script. */
 static bool parse_named(const char *path, const struct shell_command *command, struct imported *out,
                         struct err *err)
 {
@@ -410,7 +411,7 @@ bool deepspeed_parse(const char *path, const char *text, struct imported *out, s
     return parse_named(path, &script.command, out, err);
 }
 
-/* Sets the value at a path like "a.b.c", making the objects on the way. */
+/* Sets the value at a path like "a.b.c", creating missing objects. */
 static void set_path(json_t *root, const char *path, json_t *value)
 {
     const char *dot = strchr(path, '.');
@@ -432,7 +433,8 @@ void deepspeed_write(const struct job *job, struct exported *out, struct arena *
     (void)job;
     for (int i = 0; i < out->settings.count; i++) {
         const char *value = out->settings.at[i].values[0];
-        json_t *json = json_loads(value, JSON_DECODE_ANY, NULL); /* numbers, true and false */
+        /* parses numbers, true and false */
+        json_t *json = json_loads(value, JSON_DECODE_ANY, NULL);
         set_path(root, out->settings.at[i].key, json ? json : json_string(value));
     }
     char *text = json_dumps(root, JSON_INDENT(2));

@@ -11,7 +11,7 @@
 static const char plain_letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
                                     "_./:=,+@%-";
 
-/* Writes a word for a shell: bare if every letter is plain, else in single quotes. */
+/* Writes a word for a shell: unquoted if every character is safe, else in single quotes. */
 static void add_quoted(struct text *out, const char *word)
 {
     if (*word && word[strspn(word, plain_letters)] == '\0') {
@@ -24,7 +24,7 @@ static void add_quoted(struct text *out, const char *word)
     text_add(out, "'");
 }
 
-/* A name that may stand in a comment or behind #SBATCH: other letters become '-'. */
+/* Writes a name that is safe in a comment or after #SBATCH: other characters become '-'. */
 static void add_name(struct text *out, const char *name)
 {
     for (int i = 0; name[i] && i < 60; i++)

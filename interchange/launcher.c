@@ -15,7 +15,8 @@ static int whole(const char *text)
     return *end || end == text || value < 1 || value > MOST_OF_EITHER ? 0 : (int)value;
 }
 
-/* "--nproc_per_node" and "--nproc-per-node" are the same to torchrun. */
+/* Compares an option's name. To torchrun, "--nproc_per_node" and "--nproc-per-node" are the
+ * same. */
 static bool is_option(const char *word, const char *option, const char **value)
 {
     size_t i = 0;
@@ -88,7 +89,7 @@ void launcher_read(const struct shell_script *script, struct imported *out)
         out->job.num_gpus =
             out->nodes <= MOST_OF_EITHER / out->gpus_per_node ? out->nodes * out->gpus_per_node : 0;
     else if (out->gpus_per_node > 0 && world == 0)
-        out->job.num_gpus = out->gpus_per_node; /* one node, where none is named */
+        out->job.num_gpus = out->gpus_per_node; /* one node is assumed if none is stated */
     else if (world > 0)
         out->job.num_gpus = world;
 }

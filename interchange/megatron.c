@@ -1,4 +1,5 @@
-/* Megatron-LM as a target: how its files are read, and which of its flags change nothing here. */
+/* Megatron-LM as a target: reading of its files, and the list of flags without effect on time and
+ * memory. */
 #include "interchange/megatron.h"
 #include "interchange/launcher.h"
 #include "sim/plan/state_share.h"
@@ -35,7 +36,7 @@ bool megatron_parse(const char *path, const char *text, struct imported *out, st
     return true;
 }
 
-/* Each flag and each value is an argument of its own. */
+/* Writes the command line. Each flag and each value is a separate argument. */
 void megatron_write(const struct job *job, struct exported *out, struct arena *arena)
 {
     bool is_fsdp = plan_cuts(&job->plan, STATE_GRADIENTS);

@@ -1,8 +1,8 @@
-/* interchange/megatron.h - Megatron-LM's arguments, which Megatron-Bridge and NeMo share under
+/* interchange/megatron.h - Megatron-LM's arguments, which Megatron-Bridge and NeMo also have, under
  * other names.
  *
- * The names of members are those of the argument parser (megatron/training/arguments.py) where it
- * has one, shortened. NVIDIA/Megatron-LM@d98e8a6 and megatron-core 0.16.1. */
+ * Members have the shortened names of the argument parser (megatron/training/arguments.py), if it
+ * has them. Sources: NVIDIA/Megatron-LM@d98e8a6 and megatron-core 0.16.1. */
 #ifndef INTERCHANGE_MEGATRON_H
 #define INTERCHANGE_MEGATRON_H
 
@@ -27,7 +27,7 @@ enum megatron_state { STATE_FP32, STATE_FP16, STATE_BF16, STATE_FP8 };
 
 struct megatron_args {
     /* parallel */
-    int tp, pp, cp, ep, etp; /* etp 0: as tp */
+    int tp, pp, cp, ep, etp; /* etp 0: equal to tp */
     int lpvs, nvs;           /* layers per virtual stage; virtual stages per rank; 0: not given */
     const char *layout;
     int first_layers, last_layers;
@@ -70,7 +70,7 @@ struct megatron_args {
     double rotary_base;
     int normalization;
     double norm_epsilon;
-    int activation; /* Bridge's word */
+    int activation; /* enum activation_kind, as Bridge names it */
     bool swiglu, squared_relu, untied, linear_bias, qkv_bias, qk_norm;
     double attention_dropout, hidden_dropout;
     /* experts */
@@ -122,7 +122,7 @@ extern const char *const megatron_granularity_names[],
                                                     *const megatron_score_names[],
                                                         *const megatron_context_names[];
 
-/* Members of struct target. */
+/* Functions for struct target (interchange/target.h). */
 void megatron_arguments(const struct job *job, void *args, struct arena *arena);
 bool megatron_job(const void *args, struct job *job, struct arena *arena, struct err *err);
 target_parse megatron_parse;
@@ -132,12 +132,12 @@ extern const char *const megatron_ignored[];
 extern const struct target_rule megatron_rules[];
 extern const int num_megatron_rules;
 
-/* "([0]*3+[1]*58)", or NULL where every layer has experts. */
+/* Writes the layers with experts as "([0]*3+[1]*58)"; NULL if every layer has experts. */
 const char *megatron_frequency_write(const struct model *model, struct arena *arena);
-/* Sets first_dense and moe_step. */
+/* Reads that form and sets first_dense and moe_step. */
 bool megatron_frequency_read(const char *text, struct model *model, struct err *err);
 
-/* Virtual stages that the arguments imply; 1 where they contradict each other. */
+/* Virtual stages that the arguments imply; 1 if they contradict each other. */
 int megatron_vpp(const struct megatron_args *args);
 
 #endif

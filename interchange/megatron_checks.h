@@ -1,11 +1,12 @@
-/* interchange/megatron_checks.h - the checks and mends of Megatron-LM's rules, which
- * megatron_rules.c lists; only these files include it. */
+/* interchange/megatron_checks.h - the checks of Megatron-LM's rules, and the functions that change
+ * a plan so that it keeps a rule. megatron_rules.c lists the rules. Only that file and
+ * megatron_*_checks.c include it. */
 #ifndef INTERCHANGE_MEGATRON_CHECKS_H
 #define INTERCHANGE_MEGATRON_CHECKS_H
 
 #include "interchange/megatron.h"
 
-/* As the members of struct target_rule. */
+/* Types of the members of struct target_rule. */
 typedef bool rule_check(const struct rule_case *of, struct err *err);
 typedef void rule_mend(struct job *job, struct arena *arena);
 

@@ -1,4 +1,4 @@
-/* Checks for plans and models that Megatron-LM has no arguments for (X). */
+/* Checks of the rules X: plans and models that Megatron-LM has no arguments for. */
 #include "interchange/megatron_checks.h"
 
 #include "base/length.h"
@@ -119,7 +119,8 @@ bool megatron_recompute_exists(const struct rule_case *of, struct err *err)
            BROKEN("recompute", "recompute=block:0 recomputes nothing");
 }
 
-/* Recomputes in all chunks as many layers as the chunk that recomputes most. Memory can only fall.
+/* Lets all chunks recompute the same number of layers, that of the chunk that recomputes most.
+ * Memory does not rise.
  */
 void megatron_mend_recompute(struct job *job, struct arena *arena)
 {
@@ -189,7 +190,7 @@ HAS(has_other_expert_bias, model->experts > 0 && model->expert_bias != model->li
 HAS(has_indexer, model->index_heads > 0)
 // clang-format on
 
-/* Features of models, with the names that users know. */
+/* Features of models, with names for messages. */
 static const struct {
     const char *name;
     bool (*is_there)(const struct model *model);

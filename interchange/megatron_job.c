@@ -1,5 +1,5 @@
-/* A job as Megatron-LM's arguments, and back. Each part of a job has its two directions side by
- * side. */
+/* Converts a job to Megatron-LM's arguments and back. For each part of a job the functions of both
+ * directions are adjacent. */
 #include "interchange/megatron.h"
 
 #include "base/length.h"
@@ -62,7 +62,8 @@ static void read_degrees(const struct megatron_args *from, struct job *job)
     plan->cp = from->cp;
     plan->ep = from->ep;
     plan->etp = from->experts == 0 ? 1 : from->etp > 0 ? from->etp : from->tp;
-    plan->sp = from->sp && from->tp > 1; /* Megatron switches it off, with a warning */
+    /* Megatron turns sp off without tensor ranks, with a warning */
+    plan->sp = from->sp && from->tp > 1;
     plan->context_comm = from->context_comm;
     if (from->pad_to_capacity && from->capacity > 0 && from->capacity < 1e4)
         plan->capacity = (int)(from->capacity * 100 + 0.5);
@@ -86,7 +87,7 @@ int megatron_vpp(const struct megatron_args *args)
     return 1;
 }
 
-/* Layers of a stage, when the first or the last stage has a stated number. */
+/* Number of layers of a stage, if the first or last stage has a given number. */
 static int stage_layers(const struct megatron_args *args, int stage)
 {
     int last = args->pp - 1;
@@ -99,7 +100,7 @@ static int stage_layers(const struct megatron_args *args, int stage)
     return middle_stages > 0 ? middle_layers / middle_stages : 0;
 }
 
-/* Sets the chunks when the first or last stage has a stated number of layers, or embedding and loss
+/* Sets the chunks if the first or last stage has a given number of layers, or if embedding and loss
  * count as layers. */
 static void read_uneven(const struct megatron_args *from, struct job *job, struct arena *arena)
 {
@@ -171,7 +172,7 @@ static void read_state(const struct megatron_args *from, struct job *job)
                  : from->distributed_optimizer ? 1
                                                : 0;
     if (replicas == 1 && job->num_gpus > 0)
-        plan->zero = 0; /* no other rank to shard with */
+        plan->zero = 0; /* no other rank to shard over */
     if (plan_cuts(plan, STATE_GRADIENTS) && plan->pp > 1)
         plan->reshard = RESHARD_EACH_GRADIENT;
     if (plan_cuts(plan, STATE_OPTIMIZER) && from->optimizer_instances > 1 &&
@@ -191,7 +192,7 @@ static void write_recompute(const struct job *job, struct megatron_args *to)
     const struct plan *plan = &job->plan;
     switch ((enum recompute)plan->recompute) {
     case RECOMPUTE_NONE:
-    case RECOMPUTE_SHARE: /* megatron_recompute_exists refuses it */
+    case RECOMPUTE_SHARE: /* rejected by megatron_recompute_exists */
         return;
     case RECOMPUTE_SELECTIVE:
         to->granularity = GRANULARITY_SELECTIVE;
@@ -235,7 +236,7 @@ static void read_recompute(const struct megatron_args *from, struct job *job, st
     if (granularity != GRANULARITY_SELECTIVE)
         return;
     plan->recompute = RECOMPUTE_SELECTIVE;
-    /* The attention core is what no module means. */
+    /* without module names, Megatron recomputes the attention core */
     if ((unsigned)from->recompute_modules != REPLAYS_CORE)
         plan->replays = (unsigned)from->recompute_modules;
 }
@@ -248,7 +249,7 @@ static void write_offload(const struct job *job, struct megatron_args *to)
     }
     if (plan_offloads(&job->plan, OFFLOAD_ACTIVATIONS)) {
         to->offload_activations = true;
-        /* the backward needs the last layer's at once */
+        /* the backward needs the last layer's activations at once */
         to->offload_layers = job->model.layers - 1;
     }
 }
@@ -261,8 +262,8 @@ static void read_offload(const struct megatron_args *from, struct plan *plan)
 
 /* --- precision and optimizer ----------------------------------------------------------------- */
 
-/* Each precision in Megatron's flags. Rows of bf16 come first, so that a search by flags finds
- * them. */
+/* Precisions in Megatron's flags. Rows of bf16 come first, so that a search by flags finds
+ * these. */
 static const struct {
     enum precision precision;
     bool bf16, fp16;
@@ -282,7 +283,7 @@ static const struct {
 
 static void write_precision(const struct plan *plan, struct megatron_args *to)
 {
-    to->bf16 = true; /* the nearest to a precision that Megatron has no word for */
+    to->bf16 = true; /* the nearest flag for a precision that Megatron lacks */
     for (int i = 0; i < LENGTH(precisions); i++)
         if ((int)precisions[i].precision == plan->precision) {
             to->bf16 = precisions[i].bf16;
@@ -370,7 +371,9 @@ static void write_block(const struct model *model, struct megatron_args *to)
     to->squared_relu = model->activation == ACTIVATION_RELU2;
     to->linear_bias = model->linear_bias;
     to->qkv_bias = model->qkv_bias && !model->linear_bias;
-    to->qk_norm = model->qk_norm || model->kv_lora > 0; /* of MLA: the norms of its two latents */
+    to->qk_norm =
+        model->qk_norm ||
+        model->kv_lora > 0; /* with MLA, the norms of the compressed queries and key-values */
     to->attention_dropout = model->dropout;
     to->hidden_dropout = model->dropout;
 }
@@ -400,7 +403,7 @@ static void write_experts(const struct job *job, struct megatron_args *to, struc
     to->shared_ffn = model->shared_ffn;
     to->moe_frequency = megatron_frequency_write(model, arena);
     to->shared_gate = model->shared_gate;
-    to->grouped_gemm = to->bf16; /* its kernels take no other type */
+    to->grouped_gemm = to->bf16; /* grouped GEMM kernels support no other type */
     to->expert_bias = model->score_bias;
     to->router_score = model->score_bias;
     to->pre_softmax = model->topk == 1 && !model->score_bias;
@@ -423,7 +426,7 @@ static void write_latent(const struct model *model, struct megatron_args *to)
     to->v_head_dim = model->v_head_dim;
 }
 
-/* int((4 h 2/3) / 64) 64, as the validator fills it in. */
+/* Megatron's default width of the feed-forward: int((4 h 2/3) / 64) 64. */
 static int usual_ffn(const struct megatron_args *from)
 {
     return from->swiglu ? (int)(4.0 * from->hidden * 2 / 3 / 64) * 64 : 4 * from->hidden;
@@ -443,13 +446,13 @@ static void read_block(const struct megatron_args *from, struct model *model)
                         : from->squared_relu ? ACTIVATION_RELU2
                                              : ACTIVATION_GELU;
     model->linear_bias = from->linear_bias;
-    model->qkv_bias = from->qkv_bias && !from->linear_bias; /* implied */
+    model->qkv_bias = from->qkv_bias && !from->linear_bias; /* implied by linear_bias */
     model->qk_norm = from->qk_norm && !from->latent;
     model->dropout = from->hidden_dropout > from->attention_dropout ? from->hidden_dropout
                                                                     : from->attention_dropout;
 }
 
-/* Vocabulary sizes of tokenizers that come with one vocabulary. */
+/* Vocabulary sizes of tokenizers that have a fixed vocabulary. */
 static int tokenizer_vocab(const char *tokenizer)
 {
     static const struct {
@@ -514,7 +517,7 @@ static void read_latent(const struct megatron_args *from, struct model *model)
     model->kv_heads = 0;
 }
 
-/* Keeps a model that the caller has given; the file then only sets its sequence length. */
+/* Reads the model. If the caller has given a model, the file only sets its sequence length. */
 static bool read_model(const struct megatron_args *from, struct model *model, struct err *err)
 {
     bool is_known = model->layers > 0;

@@ -1,4 +1,4 @@
-/* Checks of degrees against the model's sizes, and of its experts. */
+/* Checks that degrees divide the model's sizes, and checks of its experts. */
 #include "interchange/megatron_checks.h"
 
 #include <limits.h>

@@ -10,7 +10,7 @@
 static const char frequency_flag[] = "--moe-layer-freq";
 enum { MOST_LETTERS = 1 << 16, DEEPEST = 8 };
 
-/* Reads "*12" behind a letter or a bracket; 1 without one. */
+/* Reads a repeat count like "*12" after a letter or bracket; 1 if there is none. */
 static int read_times(const char **at)
 {
     if (**at != '*')
@@ -56,7 +56,7 @@ const char *megatron_frequency_write(const struct model *model, struct arena *ar
     return kept;
 }
 
-/* A Python list of 0 and 1, as letters: [0]*3+[1,1] is "00011". */
+/* Converts a Python list of 0 and 1 to letters: [0]*3+[1,1] becomes "00011". */
 static bool read_list(const char **at, struct text *out, int depth);
 
 static bool read_item(const char **at, struct text *out, int depth)
@@ -98,7 +98,7 @@ static bool read_list(const char **at, struct text *out, int depth)
     return true;
 }
 
-/* "2": layers 0, 2, 4 ... have experts. */
+/* Reads a step: with "2", layers 0, 2, 4 ... have experts. */
 static bool read_ratio(const char *text, int layers, struct text *out)
 {
     char *end;
@@ -118,8 +118,8 @@ static bool is_pattern(const char *letters, int layers, int first_dense, int ste
     return true;
 }
 
-/* Sets the model's pattern: the first layers are dense, then every step-th layer has experts,
- * counted from layer step - 1. */
+/* Sets first_dense and moe_step of the model from letters: the first layers are dense, then every
+ * step-th layer has experts, counted from layer step - 1. */
 static bool set_pattern(const char *letters, struct model *model, struct err *err)
 {
     int dense = (int)strspn(letters, "0");

@@ -1,4 +1,4 @@
-/* Megatron-LM's flags: the one table that export and import share. */
+/* Megatron-LM's flags: one table for both export and import. */
 #include "interchange/megatron.h"
 
 #include "base/length.h"
@@ -6,7 +6,7 @@
 
 const char *const megatron_granularity_names[] = { "none", "full", "selective", NULL };
 const char *const megatron_method_names[] = { "none", "uniform", "block", NULL };
-/* Bits as in enum replayed. */
+/* Indexed by the bits of enum replayed. */
 const char *const megatron_module_names[] = { "core_attn",   "mlp",     "layernorm",
                                               "moe",         "moe_act", "shared_experts",
                                               "mla_up_proj", NULL };
@@ -22,11 +22,11 @@ const char *const megatron_optimizer_names[] = { "adam", "sgd", NULL };
 const char *const megatron_state_names[] = { "fp32", "fp16", "bf16", "fp8", NULL };
 const char *const megatron_dispatcher_names[] = { "allgather", "alltoall", "flex", NULL };
 const char *const megatron_score_names[] = { "softmax", "sigmoid", NULL };
-/* As enum context_comm. */
+/* Indexed by enum context_comm. */
 const char *const megatron_context_names[] = { "p2p", "all_gather", "a2a", NULL };
 
-/* The parser's own defaults (arguments.py; dataclasses of megatron-core 0.16.1 where it takes them
- * from there). */
+/* The parser's defaults (arguments.py, or the dataclasses of megatron-core 0.16.1 from which the
+ * parser takes them). */
 const struct megatron_args megatron_defaults = {
     MEGATRON_CORE_DEFAULTS,
     .query_groups = 1,

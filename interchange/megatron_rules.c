@@ -1,7 +1,7 @@
-/* Megatron-LM's rules: P is checked when it starts, R fails only once the job runs, E is about
- * experts, and X names what it has no arguments for. P and R come from its validate_args,
- * TransformerConfig, and the calls that raise later, NVIDIA/Megatron-LM@d98e8a6. Rows are checked
- * in order; a rule may rely on those above it. */
+/* Megatron-LM's rules: rules P are checked at its start, R fail while the job runs, E concern
+ * experts, and X are plans or models that it has no arguments for. Source of P and R:
+ * validate_args, TransformerConfig, and later calls that raise errors, NVIDIA/Megatron-LM@d98e8a6.
+ * Rows are checked in order, so a rule may rely on the rules above it. */
 #include "interchange/megatron_checks.h"
 
 #include "base/length.h"

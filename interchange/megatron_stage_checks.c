@@ -1,11 +1,11 @@
-/* Checks of degrees against GPUs, batch and layers: pipeline stages, virtual stages, microbatches.
+/* Checks that degrees suit GPUs, batch and layers: pipeline stages, virtual stages, microbatches.
  */
 #include "interchange/megatron_checks.h"
 
 #include "base/length.h"
 #include "sim/plan/stage_text.h"
 
-/* Data ranks; 0 where the degrees do not divide the GPUs. */
+/* Number of data ranks; 0 if the degrees do not divide the GPUs. */
 static int data_ranks(const struct rule_case *of)
 {
     const struct megatron_args *a = of->args;
@@ -15,7 +15,8 @@ static int data_ranks(const struct rule_case *of)
     return (int)(of->job->num_gpus / ways);
 }
 
-/* Sequences of a microbatch of all data ranks; 0 where either is none. */
+/* Sequences that all data ranks process in one microbatch; 0 if there is no data rank or the
+ * microbatch is not set. */
 static long long sequences_at_once(const struct rule_case *of)
 {
     const struct megatron_args *a = of->args;

@@ -58,7 +58,7 @@ bool megatron_recompute_is_whole(const struct rule_case *of, struct err *err)
                   "shared_experts does not go with --moe-shared-expert-overlap");
 }
 
-/* Recomputes the attention core alone, which every model allows. */
+/* Changes selective recompute to the attention core only, which every model supports. */
 void megatron_mend_modules(struct job *job, struct arena *arena)
 {
     (void)arena;
@@ -98,7 +98,8 @@ bool megatron_connections_are_right(const struct rule_case *of, struct err *err)
     static const char name[] = "CUDA_DEVICE_MAX_CONNECTIONS";
     const struct megatron_args *a = of->args;
     if (!of->environment || of->environment->count == 0)
-        return true; /* an export sets it, and an argument list does not show the environment */
+        return true; /* an export sets the variable, and an argument list does not show the
+                        environment */
     const struct setting *found = settings_find(of->environment, name);
     bool is_one = found && strcmp(found->values[0], "1") == 0;
     if (is_fsdp(a))
@@ -159,7 +160,7 @@ bool megatron_optimizer_state_fits(const struct rule_case *of, struct err *err)
            BROKEN("--use-precision-aware-optimizer", "is for Adam");
 }
 
-/* States in fp32 on the GPU, which every optimizer has. */
+/* Changes the optimizer state to fp32 on the GPU, which every optimizer supports. */
 void megatron_mend_state(struct job *job, struct arena *arena)
 {
     (void)arena;

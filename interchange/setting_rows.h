@@ -1,6 +1,6 @@
-/* interchange/setting_rows.h - short rows for tables of settings.
+/* interchange/setting_rows.h - macros for the rows of tables of settings.
  *
- * The table's file defines ARGUMENTS, the struct that its rows describe. */
+ * The file with a table defines ARGUMENTS, the struct that the rows describe. */
 #ifndef INTERCHANGE_SETTING_ROWS_H
 #define INTERCHANGE_SETTING_ROWS_H
 

@@ -26,7 +26,7 @@ struct setting *settings_add(struct settings *settings, const char *key, int lin
     return added;
 }
 
-/* Grows the list at powers of two. */
+/* Appends a value; the list's capacity grows at powers of two. */
 void setting_add_value(struct settings *settings, struct setting *setting, const char *value)
 {
     int count = setting->num_values;
@@ -124,7 +124,7 @@ static bool is_changed(const struct setting_row *row, const void *args, const vo
     return false;
 }
 
-/* The shortest decimal that reads back to the same bits. */
+/* Writes the shortest decimal that reads back to the same bits. */
 static void write_number(double value, char *text, size_t size)
 {
     for (int digits = 6; digits <= 17; digits++) {
@@ -315,7 +315,7 @@ static bool read_ints(const struct setting *from, struct setting_ints *out, stru
     return true;
 }
 
-/* "null" and "None" leave the key at its default. */
+/* Whether the value is "null" or "None", which leave the key at its default. */
 static bool says_nothing(const struct setting *from)
 {
     return from->num_values == 1 &&

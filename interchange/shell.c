@@ -10,7 +10,7 @@
 
 /* --- commands -------------------------------------------------------------------------------- */
 
-/* Skips blanks, continued lines and comments; not ends of lines. */
+/* Skips blanks, continued lines and comments, but no ends of lines. */
 static void skip_to_word(struct shell_reader *reader)
 {
     for (;;) {
@@ -32,7 +32,7 @@ static void skip_to_word(struct shell_reader *reader)
     }
 }
 
-/* Length of "NAME=" or "NAME+=" where the text begins with one; else 0. */
+/* Length of "NAME=" or "NAME+=" at the beginning of the text; 0: the text begins otherwise. */
 static size_t assignment(const char *at)
 {
     size_t length = 0;
@@ -58,7 +58,7 @@ static bool read_array(struct shell_reader *reader, struct shell_words *words)
         } else if (!*reader->at) {
             return true;
         } else if (strchr(";&|<>(", *reader->at)) {
-            reader->at++; /* stands in an array only by mistake */
+            reader->at++; /* not valid within an array: skipped */
         } else if (!shell_read_word(reader, words)) {
             return false;
         }
@@ -80,7 +80,7 @@ static bool read_assignment(struct shell_reader *reader, size_t length)
     struct text whole = { 0 };
     for (int i = 0; !is_array && before && i < before->num_values; i++)
         text_add(&whole, "%s", before->values[i]);
-    for (int i = 0; !is_array && i < words.count; i++) /* an assignment does not split words */
+    for (int i = 0; !is_array && i < words.count; i++) /* words are not split in an assignment */
         text_add(&whole, "%s%s", i ? " " : "", words.at[i]);
     int num_before = before ? before->num_values : 0;
     const char **values = before ? before->values : NULL;
@@ -106,7 +106,8 @@ static int num_flags(const struct shell_words *words)
 
 static bool read_script(struct shell_reader *reader);
 
-/* Keeps the command that runs a .py with the most flags; looks into bash -c "...". */
+/* Of the commands that run a .py file, keeps the one with the most flags. It also reads the script
+ * in bash -c "...". */
 static bool keep_command(struct shell_reader *reader, const struct shell_words *words)
 {
     struct shell_command *best = &reader->out->command;
@@ -142,7 +143,7 @@ static bool is_prefix(const char *word)
     return false;
 }
 
-/* Reads up to the end of a simple command. Assignments count where a command begins. */
+/* Reads to the end of a simple command. Assignments are recognised only at its beginning. */
 static bool read_command(struct shell_reader *reader)
 {
     struct shell_words words = { 0 };
@@ -172,7 +173,7 @@ static bool read_command(struct shell_reader *reader)
         bool is_number = words.count > 0 && isdigit((unsigned char)*from) &&
                          reader->at == from + strspn(from, "0123456789");
         if (is_number && (*reader->at == '<' || *reader->at == '>'))
-            words.count--; /* 2>&1: the stream that is redirected */
+            words.count--; /* in 2>&1, drops the number of the redirected stream */
     }
     if (*reader->at) {
         reader->line += *reader->at == '\n';
@@ -198,7 +199,7 @@ static int number_behind(const char *line, const char *option)
         return 0;
     at += strlen(option);
     at += strspn(at, "= ");
-    const char *colon = strrchr(at, ':'); /* gpu:h100:8 */
+    const char *colon = strrchr(at, ':'); /* as in gpu:h100:8 */
     long value = strtol(colon ? colon + 1 : at, NULL, 10);
     return value > 0 && value < 1 << 20 ? (int)value : 0;
 }

@@ -6,15 +6,15 @@
 
 struct shell_command {
     const char **words; /* launcher, script and arguments; in the arena */
-    int *lines;         /* of each word */
+    int *lines;         /* line of each word */
     int count;
-    int script; /* index of the word that ends in .py; -1: there is none, all words are arguments */
+    int script; /* index of the word that ends in .py; -1: none, so all words are arguments */
 };
 
 struct shell_script {
     struct shell_command command;
-    struct settings variables; /* every assignment, in order; exported or not */
-    int nodes, gpus_per_node;  /* of #SBATCH lines; 0: not stated */
+    struct settings variables; /* all assignments in order, exported or not */
+    int nodes, gpus_per_node;  /* from #SBATCH lines; 0: not stated */
 };
 
 #endif

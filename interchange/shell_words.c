@@ -54,7 +54,7 @@ void shell_skip_blanks(const char **at)
         ++*at;
 }
 
-/* Reads a number, a variable or a sum in brackets. */
+/* Reads a number, a variable or an expression in brackets. */
 static long long factor(const char **at, struct shell_reader *reader)
 {
     shell_skip_blanks(at);
@@ -120,7 +120,7 @@ static long long sum(const char **at, struct shell_reader *reader)
 
 /* --- words ----------------------------------------------------------------------------------- */
 
-/* A word as it grows; unquoted variables may split it. */
+/* A word under construction, which unquoted variables may split. */
 struct growing {
     struct text text;
     bool has_begun;
@@ -159,8 +159,8 @@ static void add_value(struct growing *word, const char *value, bool quoted,
     word->has_begun = true;
 }
 
-/* "${ARR[@]}": each element is a word of its own; "${ARR[*]}" too, which differs where an element
- * has blanks. */
+/* Expands "${ARR[@]}": each element becomes a word. "${ARR[*]}" is treated alike, although bash
+ * joins its elements to one word. */
 static void add_elements(struct growing *word, const struct setting *array, bool quoted,
                          struct shell_reader *reader)
 {
@@ -171,7 +171,7 @@ static void add_elements(struct growing *word, const struct setting *array, bool
     }
 }
 
-/* The end of a bracket that begins at `at`; NULL: none. */
+/* The end of the bracket that begins at `at`; NULL: it is not closed. */
 static const char *closing(const char *at, char open, char close)
 {
     int depth = 0;
@@ -183,7 +183,8 @@ static const char *closing(const char *at, char open, char close)
     return NULL;
 }
 
-/* ${NAME}, ${NAME:-WORD}, ${NAME[@]}. Other forms (${NAME//a/b}) give the value unchanged. */
+/* ${NAME}, ${NAME:-WORD}, ${NAME[@]}. Expands ${NAME} and these forms; other forms like
+ * ${NAME//a/b} give the unchanged value. */
 static void add_braces(struct growing *word, const char *inner, bool quoted,
                        struct shell_reader *reader)
 {
@@ -207,7 +208,7 @@ static void add_braces(struct growing *word, const char *inner, bool quoted,
     }
 }
 
-/* Expands what follows a $. */
+/* Expands the text after a $. */
 static void add_dollar(struct growing *word, bool quoted, struct shell_reader *reader)
 {
     const char *at = reader->at + 1;
@@ -296,7 +297,7 @@ bool shell_read_word(struct shell_reader *reader, struct shell_words *into)
         if (word.text.length > MOST_SHELL_BYTES || into->count > MOST_SHELL_WORDS)
             ok = false;
         else if (strncmp(reader->at, "\"$@\"", 4) == 0)
-            reader->at += 4; /* a script's own arguments: there are none */
+            reader->at += 4; /* the script's own arguments expand to nothing */
         else if (*reader->at == '\'')
             ok = read_single(&word, reader);
         else if (*reader->at == '"')

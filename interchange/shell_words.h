@@ -15,15 +15,15 @@ struct shell_words {
 struct shell_reader {
     const char *at;
     int line;
-    int depth; /* of scripts within words: bash -c "..." */
+    int depth; /* nesting depth of scripts in words: bash -c "..." */
     struct arena *arena;
     struct shell_script *out;
     struct err *err;
 };
 
 void shell_add_word(struct shell_words *words, const char *word, int line, struct arena *arena);
-char *shell_span(const char *at, size_t length, struct arena *arena); /* a copy */
-bool shell_is_name(char c); /* a letter of a variable's name */
+char *shell_span(const char *at, size_t length, struct arena *arena); /* copies a span of text */
+bool shell_is_name(char c); /* whether c may be in a variable's name */
 void shell_skip_blanks(const char **at);
 
 /* Reads one word into `into`, or several where variables split it. It ends at a blank or an

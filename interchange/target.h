@@ -10,14 +10,13 @@
 
 enum { MAX_TARGET_ARGS = 2048 }; /* bytes of the largest struct of arguments */
 
-/* The contents of an imported file. */
 struct imported {
     struct job job;
     struct settings given;       /* every setting of the file, in order */
     struct settings unknown;     /* settings that no row reads and that may matter */
     struct settings ignored;     /* settings that change neither the step's time nor its memory */
     struct settings environment; /* variables that a script exports */
-    int nodes, gpus_per_node;    /* of its launcher; 0: not stated */
+    int nodes, gpus_per_node;    /* from the launcher; 0: not stated */
     bool has_args;
     _Alignas(max_align_t) char args[MAX_TARGET_ARGS]; /* the target's struct */
 };
@@ -34,14 +33,14 @@ enum { MAX_EXPORTED_FILES = 8 };
 
 /* The files and settings of an exported job; texts are in the arena. */
 struct exported {
-    struct settings settings;    /* as the target names them */
-    struct settings arguments;   /* words of the command line, each a key without values */
-    struct settings environment; /* one value each */
+    struct settings settings;  /* with the target's keys */
+    struct settings arguments; /* words of the command line, each stored as a key without values */
+    struct settings environment; /* environment variables, with one value each */
     struct exported_file files[MAX_EXPORTED_FILES];
     int num_files;
-    const char *script; /* what the launcher starts: "${MEGATRON:-.}/pretrain_gpt.py" */
-    const char *trial;  /* arguments of a short trial run, for a launch script that gets none */
-    const char *remark; /* for the head of the launch script: what the user must bring */
+    const char *script; /* the script that the launcher starts: "${MEGATRON:-.}/pretrain_gpt.py" */
+    const char *trial;  /* default arguments of the launch script: a short trial run */
+    const char *remark; /* comment at the top of the launch script: what the user must provide */
 };
 
 /* Adds a file and releases its text. */
@@ -56,23 +55,23 @@ struct target {
     const char *name; /* "megatron" */
     const char *summary;
     const char *source;
-    const char *stack; /* the shipped stack that predicts it */
+    const char *stack; /* the shipped stack for its predictions */
     struct setting_table table;
     const struct target_rule *rules;
     const int *num_rules;
-    /* Converts a job to arguments. Where the target cannot express it, they hold the nearest, and a
-     * rule reports it. */
+    /* Converts a job to arguments. If the target cannot express the job, the arguments are the
+     * nearest ones, and a rule reports it. */
     void (*arguments)(const struct job *job, void *args, struct arena *arena);
-    /* Converts arguments to a job, in which the caller has put plan_default(), the stack's defaults
-     * and the launcher's num_gpus. A value that no plan can hold fails with ERR_INPUT, and
-     * err->where names its key. */
+    /* Converts arguments to a job. The caller has set the job to plan_default(), the stack's
+     * defaults and the launcher's num_gpus. If no plan can hold a value, it fails with ERR_INPUT,
+     * where = the key. */
     bool (*job)(const void *args, struct job *job, struct arena *arena, struct err *err);
     /* Splits a file into settings. `path` names it in errors. */
     target_parse *parse;
-    /* Adds the command line, the environment and the target's own files. */
+    /* Writes the command line, the environment and the target's own files. */
     target_write *write;
-    const char *forbids; /* words of a layout that it cannot express, separated by spaces */
-    int context_comm;    /* enum context_comm: its default */
+    const char *forbids; /* layout words that the target cannot express, separated by spaces */
+    int context_comm;    /* its default (enum context_comm) */
     /* Prefixes ("--save", "optimizer.lr") of keys that change neither time nor memory. */
     const char *const *ignored;
 };
@@ -81,8 +80,9 @@ extern const int num_targets;
 /* NULL: no target has this name, and ERR_USAGE suggests the nearest; `option` is err->where. */
 const struct target *target_find(const char *name, const char *option, struct err *err);
 
-/* The first rule from `first` on (NULL: of all) that a job breaks when it is exported, or NULL. To
- * find the next one, pass rule + 1 as `first`; it may point one past the last rule. */
+/* Returns the first rule, from `first` on (NULL: from the first of all), that a job breaks when it
+ * is exported; NULL: none. To find the next rule pass rule + 1 as `first`, which may point past the
+ * last rule. */
 const struct target_rule *target_check_job(const struct target *target, const struct job *job,
                                            const struct target_rule *first, struct arena *arena,
                                            struct err *err);
@@ -91,20 +91,22 @@ const struct target_rule *target_check_job(const struct target *target, const st
  * none is found. */
 bool target_nearest(const struct target *target, struct job *job, struct arena *arena);
 
-/* Everything that is written for a job that keeps the rules: the settings, args.txt, env.sh and
- * train.sh or train.sbatch, and the target's own files. */
+/* Writes the files for a job that keeps the rules: args.txt, env.sh, train.sh or train.sbatch, and
+ * the target's own files. It also returns the settings. */
 void target_export(const struct target *target, const struct job *job, enum job_launcher launch,
                    struct exported *out, struct arena *arena);
 
-/* Reads a file; beside an args.txt also the launch script in its folder, for the number of GPUs.
- * `out->job` must hold the stack's defaults and may hold num_gpus. Checks no rule. */
+/* Reads a file. For an args.txt it also reads the launch script in the same folder, to find the
+ * number of GPUs. `out->job` must contain the stack's defaults and may contain num_gpus. No rule is
+ * checked. */
 bool target_import(const struct target *target, const char *path, struct imported *out,
                    struct arena *arena, struct err *err);
-/* As target_check_job, for a file: rules about what the target cannot express do not apply. */
+/* Like target_check_job for a file. The rules about plans that the target cannot express do not
+ * apply. */
 const struct target_rule *target_check_file(const struct target *target,
                                             const struct imported *imported,
                                             const struct target_rule *first, struct err *err);
-/* Converts settings, from a file or the head of a log, to args and job. */
+/* Converts settings from a file or from the head of a log to args and job. */
 bool target_read(const struct target *target, struct imported *out, struct arena *arena,
                  struct err *err);
 

@@ -97,7 +97,8 @@ const struct target *target_find(const char *name, const char *option, struct er
 
 /* --- rules ----------------------------------------------------------------------------------- */
 
-/* X in its id: a rule about what the target cannot express. */
+/* Whether the rule applies only to exports: its id contains X, as the target cannot express such
+ * plans. */
 static bool is_of_exports(const struct target_rule *rule)
 {
     return strchr(rule->id, 'X') != NULL;
@@ -174,7 +175,7 @@ bool target_read(const struct target *target, struct imported *out, struct arena
     return target->job(out->args, &out->job, arena, err);
 }
 
-/* Reads the script beside an args.txt for what it says of nodes and GPUs. */
+/* Reads the numbers of nodes and GPUs from the script in the folder of an args.txt. */
 static bool read_beside(const char *path, struct imported *out, struct arena *arena,
                         struct err *err)
 {
@@ -202,7 +203,7 @@ static bool read_beside(const char *path, struct imported *out, struct arena *ar
     return true;
 }
 
-/* "FILE:12: --flag" from "12: --flag". */
+/* Puts the file's name before the line of an error: "12: --flag" becomes "FILE:12: --flag". */
 static bool blame(const char *path, struct err *err)
 {
     char where[128];

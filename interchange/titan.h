@@ -1,4 +1,4 @@
-/* interchange/titan.h - torchtitan's configuration, with the keys of August 2026 and older ones. */
+/* interchange/titan.h - torchtitan's configuration, with its keys of August 2026 and older keys. */
 #ifndef INTERCHANGE_TITAN_H
 #define INTERCHANGE_TITAN_H
 
@@ -8,8 +8,8 @@ enum titan_reshard { RESHARD_DEFAULT, RESHARD_ALWAYS, RESHARD_NEVER };
 enum titan_recompute { TITAN_UNSET, TITAN_NONE, TITAN_FULL, TITAN_SELECTIVE };
 
 struct titan_args {
-    const char *base;     /* function of the registry */
-    int replicate, shard; /* shard -1: the ranks that are left */
+    const char *base;     /* name of the registry function */
+    int replicate, shard; /* shard -1: all remaining ranks */
     int reshard;
     int tp;
     bool sp, async_tp;
@@ -19,7 +19,7 @@ struct titan_args {
     const char *parts; /* module names of each chunk, as a Python list */
     int pp_microbatches, pp_microbatch_size;
     int cp, rotate, ep;
-    int microbatch_tokens, step_tokens, context; /* 0: given by older keys */
+    int microbatch_tokens, step_tokens, context; /* 0: older keys state them */
     bool no_graphs;
     int local_batch, global_batch, seq;
     int dtype, param_dtype; /* 0: float32 */
@@ -41,13 +41,13 @@ extern const int num_titan_rules;
 /* A model of torchtitan's registry. */
 struct titan_model {
     const char *module, *function, *flavor;
-    const char *preset; /* the same model here */
+    const char *preset; /* the preset with the same dimensions */
     int layers, hidden, ffn, vocab;
 };
-/* NULL: the registry has none like it. */
+/* NULL: the registry has no model with these dimensions. */
 const struct titan_model *titan_model_of(const struct model *model);
 
-/* Members of struct target. */
+/* Functions for struct target (interchange/target.h). */
 void titan_arguments(const struct job *job, void *args, struct arena *arena);
 bool titan_job(const void *args, struct job *job, struct arena *arena, struct err *err);
 target_parse torchtitan_parse;

@@ -1,5 +1,6 @@
-/* A job as torchtitan's configuration, and back; and its rules. Meshes: [pp, dp_replicate,
- * dp_shard, cp, tp], experts over dp_shard cp tp (torchtitan/distributed/parallel_dims.py). */
+/* Converts a job to torchtitan's configuration and back, and checks torchtitan's rules. Its mesh is
+ * [pp, dp_replicate, dp_shard, cp, tp], with experts over dp_shard, cp and tp
+ * (torchtitan/distributed/parallel_dims.py). */
 #include "base/length.h"
 #include "base/text.h"
 #include "interchange/titan.h"
@@ -54,7 +55,8 @@ static const char *their_schedule(const struct plan *plan)
     return NULL;
 }
 
-/* [["tok_embeddings", "layers.0"], ["layers.1", "norm", "output"]] */
+/* Writes the modules of each chunk: [["tok_embeddings", "layers.0"], ["layers.1", "norm",
+ * "output"]]. */
 static const char *write_parts(const struct plan *plan, struct arena *arena)
 {
     struct text out = { 0 };
@@ -97,7 +99,8 @@ static bool read_parts(const char *text, struct job *job, struct arena *arena, s
 }
 
 /* torchtitan counts embedding and head as `less` layers and gives the remainder to the first chunks
- * (generate_llm_fqn_per_model_part). More chunks than layers stay even, which a rule refuses. */
+ * (generate_llm_fqn_per_model_part). If there are more chunks than layers, the division stays even,
+ * which a rule rejects. */
 static void read_inferred(const struct titan_args *from, struct job *job, struct arena *arena)
 {
     int total = job->model.layers + from->first_less + from->last_less;
@@ -125,7 +128,7 @@ static bool read_chunks(const struct titan_args *from, struct job *job, struct a
     if (from->parts)
         return read_parts(from->parts, job, arena, err);
     int total = job->model.layers + from->first_less + from->last_less;
-    plan->vpp = is_looped ? 2 : 1; /* what it takes where nothing is said */
+    plan->vpp = is_looped ? 2 : 1; /* torchtitan's default */
     if (from->layers_per_stage > 0)
         plan->vpp = placement_rounds_of(
             (total + from->layers_per_stage - 1) / from->layers_per_stage, plan->pp);
@@ -232,7 +235,7 @@ static void read_state(const struct titan_args *from, struct job *job)
 static void read_recompute(const struct titan_args *from, struct plan *plan)
 {
     int recompute = from->recompute != TITAN_UNSET ? from->recompute : from->mode;
-    if (recompute == TITAN_UNSET) /* both releases' default */
+    if (recompute == TITAN_UNSET) /* default of both releases */
         recompute = TITAN_SELECTIVE;
     if (recompute == TITAN_FULL)
         plan->recompute = RECOMPUTE_FULL;
@@ -474,7 +477,7 @@ static void mend_recompute(struct job *job, struct arena *arena)
     plan->replays = some ? REPLAYS_PER_OP : 0;
 }
 
-/* Gradients sharded too where there are ranks for it, else nothing. */
+/* Changes ZeRO to shard gradients too if there are several data ranks; otherwise to no sharding. */
 static void mend_state(struct job *job, struct arena *arena)
 {
     struct plan *plan = &job->plan;

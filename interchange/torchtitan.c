@@ -1,6 +1,6 @@
-/* torchtitan as a target: a Python function that returns its configuration (August 2026), older
- * TOML files, and overrides of the command line. pytorch/torchtitan@b5bcd76c6; older keys:
- * torchtitan/config/job_config.py. */
+/* torchtitan as a target. It is configured by a Python function that returns a configuration
+ * (August 2026), by older TOML files, and by overrides on the command line. Sources:
+ * pytorch/torchtitan@b5bcd76c6; older keys: torchtitan/config/job_config.py. */
 #include "base/file.h"
 #include "base/length.h"
 #include "base/text.h"
@@ -134,7 +134,7 @@ const char *const torchtitan_ignored[] = { "checkpoint.",
 
 /* --- the launcher's and Python's files ------------------------------------------------------- */
 
-/* "--parallelism.tensor_parallel_degree=8" and the like. */
+/* Reads overrides like "--parallelism.tensor_parallel_degree=8". */
 static void parse_overrides(const struct shell_command *command, struct imported *out)
 {
     struct imported flags = { .given.arena = out->given.arena, .unknown = out->unknown };
@@ -147,13 +147,14 @@ static void parse_overrides(const struct shell_command *command, struct imported
             setting_add_value(&out->given, to, from->values[k]);
         if (from->num_values == 0)
             setting_add_value(&out->given, to, "true");
-        if (strcmp(to->key, "config") == 0) /* the function that the rest overrides */
+        if (strcmp(to->key, "config") ==
+            0) /* the function whose configuration the other settings override */
             setting_add_value(&out->given, settings_add(&out->given, "base", from->line),
                               from->num_values ? from->values[0] : "");
     }
 }
 
-/* Lines "config.KEY = VALUE" of a function, and "config = NAME()". */
+/* Reads the lines "config.KEY = VALUE" and "config = NAME()" of a function. */
 static void parse_python(const char *text, struct imported *out)
 {
     int line = 0;
@@ -173,7 +174,8 @@ static void parse_python(const char *text, struct imported *out)
     }
 }
 
-/* Reads the function's file beside an argument list that names it. */
+/* Reads the function's file, if it is in the folder of the argument list that names the
+ * function. */
 static bool parse_beside(const char *path, const struct shell_command *command,
                          struct imported *out, struct err *err)
 {

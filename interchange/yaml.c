@@ -20,13 +20,13 @@ bool yaml_read(const char *text, struct settings *out, struct err *err)
 
 enum { DEEPEST = 32, MOST_SETTINGS = 1 << 16 };
 
-/* The reader's position: the path of keys, and the kind of each collection on it. */
+/* The reader's position: the path of keys, and whether each level is a map or a list. */
 struct reader {
     yaml_parser_t parser;
     struct settings *out;
     struct err *err;
     int depth;
-    const char *keys[DEEPEST]; /* the key that a map waits for a value of; NULL: for a key */
+    const char *keys[DEEPEST]; /* per level: the key whose value is next; NULL: a key is next */
     bool in_list[DEEPEST];
     struct setting *list;
 };
@@ -49,7 +49,7 @@ static struct setting *add_path(struct reader *reader, size_t line)
     return added;
 }
 
-/* The value of a key is read: the map waits for its next key. */
+/* Ends the value of a key: the next event is the map's next key. */
 static void end_value(struct reader *reader)
 {
     if (reader->depth > 0 && !reader->in_list[reader->depth - 1])
@@ -95,7 +95,7 @@ static bool begin(struct reader *reader, const yaml_event_t *event, bool is_list
     return true;
 }
 
-/* One event; sets `done` at the end of the first document. */
+/* Handles one event. It sets `done` at the end of the first document. */
 static bool take(struct reader *reader, const yaml_event_t *event, bool *done)
 {
     switch (event->type) {

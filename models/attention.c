@@ -3,9 +3,9 @@
 
 #include <math.h>
 
-/* Adds a context-parallel mark before or after the attention core. Before it, the rows are queries,
- * keys and values of the rank's tokens; after it, the output. Rows have `width` channels, of which
- * `key_width` belong to keys and values. */
+/* Adds a context-parallel mark before or after the attention core. Before the core, the rows are
+ * queries, keys and values of the rank's tokens; after the core, they are its output. Rows have
+ * `width` channels, of which `key_width` belong to keys and values. */
 static void add_context_mark(struct builder *b, enum op_kind kind, const char *name, double width,
                              double key_width)
 {
@@ -22,7 +22,7 @@ static void add_rotary(struct builder *b)
     struct op *op =
         add_op_in_place(b, OP_ROTARY, "rotary", d->tokens, (d->heads + d->kv_heads) * d->head_dim);
     op->bytes = op->backward_bytes = 2 * b->element_bytes * op->m * op->n;
-    op->kernels = op->backward_kernels = 2; /* one for queries, one for keys */
+    op->kernels = op->backward_kernels = 2; /* one kernel for queries, one for keys */
     if (!is_fused(b, FUSION_ROTARY))
         set_unfused(b, op, UNFUSED_ROTARY, op->m * op->n);
 }
@@ -59,8 +59,9 @@ static void read_relative_keys(struct builder *b, struct op *op, int keys)
     op->bytes += b->ops.operands->values[keys].bytes;
 }
 
-/* One product per head and sequence. Attention's dropout uses the layer's first draw number (the
- * index that selects its random numbers), which is free, as the norm that has it draws none. */
+/* The attention product runs once per head and sequence. Attention's dropout uses the layer's first
+ * draw number, the index that selects random numbers. The first norm of the layer has this number
+ * but draws nothing. */
 static void set_attention_size(const struct builder *b, struct op *op)
 {
     op->batch = b->dims->batch * b->dims->heads;
@@ -113,7 +114,7 @@ static double masked_flops(const struct builder *b, double flops)
     return flops / 2 * (attended_keys(b) / b->dims->kv_seq);
 }
 
-/* One learned score per head that takes weight from all others. */
+/* Adds attention sinks: one learned score per head that takes part in the softmax. */
 static void add_sinks(struct builder *b, struct op *op)
 {
     if (b->model->sinks)
@@ -168,8 +169,8 @@ static void add_softmax(struct builder *b, const struct attention_sizes *sizes)
     b->value = add_output(b, softmax, VALUE_ROWS, element_bytes * sizes->probabilities);
 }
 
-/* A copy of the output interleaves the heads again. With dropout, probabilities are kept both
- * before and after it. */
+/* A copy of the output restores the order of the heads. With dropout, probabilities before and
+ * after dropout are kept. */
 static void add_context(struct builder *b, const struct attention_sizes *sizes, int qkv)
 {
     const struct layer_dims *d = b->dims;
@@ -199,12 +200,12 @@ static void add_unfused_attention(struct builder *b, int relative_keys)
     add_context(b, &sizes, qkv);
 }
 
-/* The forward is one kernel with two products. The backward recomputes the scores and has five. The
- * op keeps the log-sum-exp of each row and its output; the projection keeps that output too, except
- * in fp8. The backward reads five tensors of that size and writes three, dq in fp32: 2.5 times the
- * forward's traffic. One kernel before it computes row sums, and one after it converts dq to 16
- * bits (FlashAttention 2, flash_bwd_launch_template.h). The kernels skip keys of other
- * documents. */
+/* The forward is one kernel with two products. The backward recomputes the scores and has five
+ * products. The op keeps the log-sum-exp of each row and its output; the projection keeps the
+ * output too, except in fp8. The backward reads five tensors of the output's size and writes three,
+ * dq in fp32: 2.5 times the forward's traffic. One kernel before the backward computes row sums,
+ * and one after it converts dq to 16 bits (FlashAttention 2, flash_bwd_launch_template.h). The
+ * kernels skip keys of other documents. */
 static void add_flash_attention(struct builder *b, int relative_keys)
 {
     const struct layer_dims *d = b->dims;
@@ -227,8 +228,8 @@ static void add_flash_attention(struct builder *b, int relative_keys)
     keep_output(b, op, VALUE_STATISTICS, 4 * d->tokens * d->heads);
 }
 
-/* Flash attention's backward reads the output in the form that it has after the exchange between
- * context ranks, so that form is kept. */
+/* Flash attention's backward reads the output after the exchange between context ranks, so that
+ * output is kept. */
 static void leave_core(struct builder *b)
 {
     struct op *core = &b->ops.at[b->ops.count - 1];
@@ -237,7 +238,7 @@ static void leave_core(struct builder *b)
         ids_add(&core->saved, b->value);
 }
 
-/* Adds one product that makes queries, keys and values of all heads. */
+/* Adds one product that computes queries, keys and values of all heads. */
 static void add_heads(struct builder *b)
 {
     const struct layer_dims *d = b->dims;

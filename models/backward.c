@@ -5,8 +5,8 @@
 #include <assert.h>
 
 /* Most backward ops per forward op. A product has at most six: bias gradient, quantised gradient,
- * input gradient, the collective of that, the gather of the saved input, weight gradient. Other ops
- * have at most two. */
+ * input gradient, the input gradient's collective, the gather of the saved input, weight gradient.
+ * Other ops have at most two. */
 enum { MOST_OF_PRODUCT = 6, MOST_OF_OTHER = 2 };
 
 /* A backward list under construction. */
@@ -42,7 +42,7 @@ static bool is_made_of_learnt(const struct maker *m, const struct op *op)
     return false;
 }
 
-/* Sets is_learnt. Inputs from the list before need gradients, except token ids. */
+/* Sets is_learnt. Inputs from the previous list need gradients, except token ids. */
 static void find_learnt(struct maker *m)
 {
     const struct operands *operands = m->forward->operands;
@@ -110,7 +110,7 @@ static int gradient_of(const struct maker *m, const struct op *forward)
 
 /* --- ops -------------------------------------------------------------------------------------- */
 
-/* How many times operands without rows (weights) are read or written: once per row block, or
+/* Number of times that operands without rows (weights) are read or written: once per row block, or
  * once. */
 static double runs_of(const struct op *op)
 {
@@ -182,8 +182,8 @@ static int bias_of(const struct maker *m, const struct op *gemm)
                                                                          : NO_ID;
 }
 
-/* Whether the weight gradient's op also sums the bias gradient; it does not when it reads a
- * quantised gradient. */
+/* Whether the weight gradient's op also sums the bias gradient; it does not if it reads a quantised
+ * gradient. */
 static bool sums_bias(const struct maker *m, const struct op *gemm)
 {
     return bias_of(m, gemm) != NO_ID && is_trained(m, gemm->weights.at[0]) &&
@@ -192,8 +192,8 @@ static bool sums_bias(const struct maker *m, const struct op *gemm)
 
 /* The weight gradient X^T . dY, a product of n x k from m, and its addition to the main gradient.
  * Either the product adds, and then reads and writes the accumulator, or a second kernel adds,
- * which also reads the product's output. The product cannot add the bias gradient's sums; a small
- * kernel does. */
+ * which also reads the product's output. The product cannot sum the bias gradient; a small kernel
+ * does. */
 static void push_weight_gradient(struct maker *m, const struct op *gemm, int gradient, int input)
 {
     const struct layer_options *options = m->options;
@@ -412,8 +412,8 @@ static void push_dispatch(struct maker *m, const struct op *dispatch)
         give_gradient(m, op, dispatch->in.at[2]);
 }
 
-/* The gradients of all inputs of an op that puts values together: queries, keys and values, and the
- * key that all heads share; or two values side by side. */
+/* Makes the gradients of all inputs of an op that concatenates values: queries, keys, values and
+ * the shared key; or two values side by side. */
 static void push_parts(struct maker *m, const struct op *whole)
 {
     struct op *op = push_traffic(m, whole, PASS_BACKWARD_INPUT);
@@ -425,17 +425,18 @@ static void push_activation(struct maker *m, const struct op *activation)
 {
     struct op *op = push_traffic(m, activation, PASS_BACKWARD_INPUT);
     if (activation->in.count > 1)
-        give_gradient(m, op, activation->in.at[1]); /* the gate's gradient */
+        give_gradient(m, op, activation->in.at[1]); /* gradient of the gate */
 }
 
-/* Whether the mark's backward was already added with the gradients of the products behind it. */
+/* Whether the mark's backward was already added with the gradients of the products after it. */
 static bool is_left_by_product(const struct maker *m, const struct op *enter)
 {
     int first = ops_next_reader(m->forward, enter->out.at[0], -1);
     return first < m->forward->count && m->forward->at[first].kind == OP_GEMM;
 }
 
-/* Where rows left the region in the forward, their gradient enters it. */
+/* Where rows left the tensor-parallel region in the forward, their gradient enters it in the
+ * backward. */
 static void push_enter(struct maker *m, const struct op *op)
 {
     int gradient = gradient_of(m, op);
@@ -506,7 +507,7 @@ static void push_backward(struct maker *m, const struct op *op)
     case OP_SORT:
         push_traffic(m, op, PASS_BACKWARD_INPUT);
         return;
-    case OP_CROSS_ENTROPY: /* with row blocks: push_runs makes it */
+    case OP_CROSS_ENTROPY: /* with row blocks push_runs makes its backward */
         if (op->row_blocks <= 1)
             push_traffic(m, op, PASS_BACKWARD_INPUT);
         return;

@@ -1,6 +1,6 @@
 /* models/block_kind.h - the kinds of a model's transformer blocks, and their runs.
  *
- * Kinds differ in attention, in the feed-forward, and in widths (heads, feed-forward); most models
+ * Kinds differ in attention, in the feed-forward, and in widths (heads, feed-forward). Most models
  * have one kind. A run is a number of equal blocks in a row. The runs cover the model from the
  * first block on and repeat after the last run: { 1 of A, 1 of B } alternates A and B. */
 #ifndef MODELS_BLOCK_KIND_H
@@ -10,15 +10,16 @@ enum { MAX_BLOCK_KINDS = 4, MAX_BLOCK_RUNS = 128 };
 
 /* How a block mixes tokens. Latent attention is not a kind: kv_lora applies to the whole model. */
 enum attention_kind {
-    ATTENTION_FULL,   /* each token sees all before it */
-    ATTENTION_WINDOW, /* each token sees the last sliding_window tokens */
-    ATTENTION_CHUNK,  /* each token sees those before it in its chunk of attention_chunk tokens */
-    ATTENTION_SPARSE, /* each token sees the index_topk tokens that the block's indexer chooses
-                         (DeepSeek-V3.2) */
-    ATTENTION_DELTA,  /* instead of attention a gated delta rule with a state (Qwen3-Next) */
+    ATTENTION_FULL,      /* each token attends to itself and all earlier tokens */
+    ATTENTION_WINDOW,    /* each token attends to the last sliding_window tokens */
+    ATTENTION_CHUNK,     /* each token attends to itself and the earlier tokens of its chunk of
+                            attention_chunk tokens */
+    ATTENTION_SPARSE,    /* each token attends to the index_topk tokens that the block's indexer
+                            chooses    (DeepSeek-V3.2) */
+    ATTENTION_DELTA,     /* a gated delta rule with a state instead of attention (Qwen3-Next) */
     ATTENTION_LIGHTNING, /* linear attention with a gate and a norm (MiniMax-01) */
-    ATTENTION_MAMBA,     /* instead of attention a state-space scan, Mamba-2 */
-    ATTENTION_ENCODER,   /* each token sees all of the sequence */
+    ATTENTION_MAMBA,     /* the state-space scan of Mamba-2 instead of attention */
+    ATTENTION_ENCODER,   /* each token attends to the whole sequence */
     ATTENTION_CROSS,     /* full attention, then attention to the encoder's output */
     ATTENTION_NONE,      /* the block has no attention */
 };

@@ -58,7 +58,7 @@ static int round_layers(const struct blocks *blocks)
     return layers;
 }
 
-/* The run that contains block `layer`. `left`: how many of the run's blocks there are from `layer`
+/* The run that contains block `layer`. `left` gets the number of the run's blocks from `layer`
  * on. */
 static const struct block_run *run_at(const struct blocks *blocks, int layer, int *left)
 {

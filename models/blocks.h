@@ -38,13 +38,13 @@ bool blocks_are_equal(const struct blocks *a, const struct blocks *b);
 bool blocks_of_layers(const struct block_kind *layers, struct model *model, struct err *err);
 /* Whether the runs of blocks follow from first_dense and moe_step. */
 bool blocks_follow_experts(const struct model *model);
-/* Sets the runs of a model with experts. A plain feed-forward is in the first `first_dense` blocks
- * and, of the others, in all but every moe_step-th, counted from the model's first block. The last
+/* Sets the runs of a model with experts. The first `first_dense` blocks have a plain feed-forward.
+ * Of the others, every moe_step-th block, counted from the model's first, has experts. The last
  * round of runs may be cut short. */
 bool blocks_of_experts(struct model *model, struct err *err);
 
 /* Reads "blocks" of a preset: [{"layers": 3, "ffn": 12288}, {"layers": 57}]; values that a run
- * leaves out are the model's, which must have been derived. `runs` NULL: all blocks are of one
+ * omits are those of the model, which must have been derived. `runs` NULL: all blocks are of one
  * kind. */
 bool blocks_read(const json_t *runs, struct model *model, struct err *err);
 /* Writes "blocks". NULL when all blocks are of one kind, or when the runs follow from first_dense

@@ -8,7 +8,7 @@
 #include <stddef.h>
 #include <string.h>
 
-/* Checks the texts again, for models that did not come through fields_read. */
+/* Checks the texts again, for models that were not read by fields_read. */
 static bool check_texts(const struct model *model, struct err *err)
 {
     if (model->name[0] == '\0')
@@ -24,7 +24,7 @@ static bool check_texts(const struct model *model, struct err *err)
     return true;
 }
 
-/* Checks the bounds of integer fields again, for models that did not come through fields_read. */
+/* Checks the bounds of integer fields again, for models that were not read by fields_read. */
 static bool check_bounds(const struct model *model, struct err *err)
 {
     for (size_t i = 0; i < num_model_fields; i++) {
@@ -69,10 +69,10 @@ static bool check_positions(const struct model *model, struct err *err)
     return true;
 }
 
-/* The field `field` has a meaning only where the field `of` is not 0. */
+/* A dependence between fields: `field` has a meaning only if the field `of` is not 0. */
 static const struct dependence {
     const char *field, *of;
-    bool is_required; /* `field` must not be 0 where `of` is not 0 */
+    bool is_required; /* `field` must not be 0 if `of` is not 0 */
 } dependences[] = {
     { "topk", "experts", true },
     { "expert_ffn", "experts", true },
@@ -98,7 +98,7 @@ static const struct dependence {
     { "linear_conv", "linear_key_heads", true },
 };
 
-/* An integer, or a bool as 0 or 1. */
+/* The value of an integer field, or of a bool field as 0 or 1. */
 static int number_of(const struct model *model, const char *name)
 {
     const struct field *field = fields_find(model_fields, num_model_fields, name);

@@ -1,6 +1,6 @@
-/* models/corpus.h - the text to train on: one shipped under a name, or a user's file.
+/* models/corpus.h - training text: a text that is shipped under a name, or a user's file.
  *
- * A shipped text is models/texts/NAME.txt; NAME.json beside it says where it is from. */
+ * A shipped text is models/texts/NAME.txt; NAME.json in the same folder gives its source. */
 #ifndef MODELS_CORPUS_H
 #define MODELS_CORPUS_H
 
@@ -23,8 +23,8 @@ extern const size_t num_corpus_fields;
  * found. */
 struct corpus *corpora(size_t *count, struct err *err);
 
-/* The file that `name` stands for: a path, or a shipped text. An unknown name is ERR_USAGE with the
- * nearest text; a path is not checked before it is read. */
+/* Finds the file of `name`, which is a path or the name of a shipped text. An unknown name is
+ * ERR_USAGE with the nearest text; a path is not checked before it is read. */
 bool corpus_path(const char *name, char path[PATH_MAX], struct err *err);
 
 #endif

@@ -1,10 +1,10 @@
-/* Fills in what a model's file leaves out; reads and writes such files. */
+/* Fills in values that a model's file omits; reads and writes such files. */
 #include "models/blocks.h"
 #include "models/training.h"
 
 #include <assert.h>
 
-/* The nearest divisor of `whole` at or past `start`, walking by `step`; 0 when there is none. */
+/* The nearest divisor of `whole` at or beyond `start` in steps of `step`; 0: none. */
 static int nearest_divisor(int whole, int start, int step)
 {
     for (int i = start; i >= 1 && i <= whole; i += step)
@@ -17,7 +17,7 @@ static bool refuse_heads(const struct model *model, struct err *err)
 {
     int below = nearest_divisor(model->hidden, model->heads, -1);
     int above = nearest_divisor(model->hidden, model->heads, 1);
-    if (above == 0) /* more heads than channels: the search downwards must start at hidden */
+    if (above == 0) /* with more heads than channels, the search downwards starts at hidden */
         return err_set(err, ERR_INPUT, "heads", "%d heads are more than the %d channels of hidden",
                        model->heads, model->hidden);
     bool above_first = above - model->heads <= model->heads - below;
@@ -94,7 +94,7 @@ static bool check_format(const json_t *object, struct err *err)
     return true;
 }
 
-/* `sources` gives the source of each other key, so each of its keys must be the name of a field. */
+/* `sources` gives the source of other keys, so each of its keys must be the name of a field. */
 static bool check_sources(const json_t *object, struct err *err)
 {
     json_t *sources = json_object_get(object, "sources");
@@ -125,8 +125,8 @@ bool model_read(const json_t *object, struct model *out, struct err *err)
            blocks_read(json_object_get(object, "blocks"), out, err) && model_derive(out, err);
 }
 
-/* Removes the keys from "attention" on whose value is the fallback, as most models do not use
- * them. */
+/* Of the keys from "attention" on, removes those that have the fallback value, as most models do
+ * not use these features. */
 static void leave_out_fallbacks(json_t *object)
 {
     struct model plain = { 0 };

@@ -52,9 +52,10 @@ double documents_attended(const struct documents *documents, double seq)
 /* A token's attention work is its position in its document. Let l be a document's length, M = E l,
  * L = E l^2/M and r_k = E l^k/M^k. The work of c consecutive tokens has the mean c L/2.
  *
- * c tokens of many documents are a renewal process in which a document earns l^2/2; the variance of
- * the sum is (c/M) Var(l^2 - L l)/4 (Smith 1955, renewal-reward). c tokens within one document have
- * nearly the same position, of mean L/2 and mean square E l^3/(3 M). Divided by the squared mean:
+ * c tokens of many documents are a renewal process in which a document of length l contributes
+ * l^2/2; the variance of the sum is (c/M) Var(l^2 - L l)/4 (Smith 1955, renewal-reward). If c
+ * tokens lie within one document, they have nearly the same position, with mean L/2 and mean square
+ * E l^3/(3 M). Variance over squared mean is then, for c tokens of many or of few documents:
  *
  *   many  (M/c) (r_4 - 2 r_2 r_3 + r_2^3) / r_2^2      few  4 r_3/(3 r_2^2) - 1
  *

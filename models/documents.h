@@ -2,8 +2,8 @@
  *
  * A token attends only within its own document (block-causal masks). With documents of lengths l,
  * the mean attention work per token is in proportion to sum l^2 / sum l; with one document per
- * sequence of length s it is in proportion to s. How much that work varies between sequences
- * depends on l^3 and l^4 too. A document that two sequences share counts as two, one in each. */
+ * sequence of length s it is in proportion to s. The variation of that work between sequences also
+ * depends on l^3 and l^4. A document that two sequences share counts as two, one in each. */
 #ifndef MODELS_DOCUMENTS_H
 #define MODELS_DOCUMENTS_H
 
@@ -26,8 +26,8 @@ struct documents documents_of_lengths(const double *lengths, const double *times
  * k of 1 + j cv^2. */
 struct documents documents_of_spread(double mean, double cv);
 
-/* The length of a sequence with one document in which a token has as much attention work as in
- * these documents: sum l^2 / sum l, at most `seq`. */
+/* The length of a sequence of one document with the same mean attention work per token as these
+ * documents: sum l^2 / sum l, at most `seq`. */
 double documents_attended(const struct documents *documents, double seq);
 
 /* Variance over squared mean of the attention work of `tokens` consecutive tokens. */

@@ -1,12 +1,11 @@
 #include "models/layer_part.h"
 
-/* The embedding gathers token rows, adds positions and applies dropout. With a vocabulary split
- * over tensor ranks the output is partial sums. The op keeps the 8-byte token ids. Traffic: each
- * row is read and written once; positions need a further gather and sum. In the backward the
- * gradient is read, the table's gradient is read and written, and the ids are sorted: two kernels
- * for each of the forward's, a sort and a sum of equal rows (PyTorch,
- * aten/src/ATen/native/cuda/Embedding.cu; the short launches within the library's sort are left
- * out). */
+/* The embedding gathers token rows, adds positions and applies dropout. If tensor ranks split the
+ * vocabulary, the output is partial sums. The op keeps the 8-byte token ids. Traffic: each row is
+ * read and written once; positions need a further gather and sum. The backward reads the gradient,
+ * reads and writes the table's gradient, and sorts the ids. It has two kernels per forward kernel:
+ * a sort, and a sum of equal rows (PyTorch, aten/src/ATen/native/cuda/Embedding.cu; the short
+ * launches within the library's sort are left out). */
 struct ops embedding_forward(const struct model *model, const struct layer_dims *dims,
                              const struct layer_options *options, struct arena *arena)
 {

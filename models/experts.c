@@ -4,9 +4,9 @@
  * Each token goes to topk of the experts (Shazeer et al. 2017; Fedus et al. 2021). Rows are copied
  * once for each of their experts, sent to the experts' ranks, sorted by expert, and multiplied by
  * all experts of the rank in one grouped product. The router's share (the weight of an expert in a
- * token's output) travels with the row. The activation multiplies by the share, so the experts'
- * output need not be kept for the share's gradient (Megatron Core 0.13, moe/experts.py). `dims`
- * says how unevenly the router spreads them. */
+ * token's output) is sent with the row. The activation multiplies by the share, so the experts'
+ * output is not kept for the share's gradient (Megatron Core 0.13, moe/experts.py). The row counts
+ * in `dims` include the imbalance of the router. */
 #include "models/layer_part.h"
 
 #include <math.h>
@@ -33,9 +33,9 @@ static void add_router(struct builder *b)
     b->ops.operands->values[b->value].bytes = SHARE_BYTES * op->m * experts;
 }
 
-/* The auxiliary loss covers the tokens of all tensor ranks (and context ranks, left out here). So
- * these add up how many tokens chose each expert: 8 bytes per expert (Megatron Core,
- * moe/moe_utils.py, get_tokens_per_expert_and_token_count). */
+/* The auxiliary loss covers the tokens of all tensor ranks (and of context ranks, which are left
+ * out here). So the ranks sum the number of tokens that chose each expert, 8 bytes per expert
+ * (Megatron Core, moe/moe_utils.py, get_tokens_per_expert_and_token_count). */
 static void add_loss_counts(struct builder *b)
 {
     enum { COUNT_BYTES = 8 };
@@ -73,8 +73,7 @@ static void leave_to_dispatcher(struct op *op)
     op->kernels = op->backward_kernels = 0;
 }
 
-/* Copies each row, with its share, once for each of its experts; the backward adds the copies
- * up. */
+/* Copies each row, with its share, once for each of its experts; the backward sums the copies. */
 static void add_dispatch(struct builder *b, int shares, int places)
 {
     const struct layer_dims *d = b->dims;

@@ -41,8 +41,8 @@
     { "rope_parameters", KEY_ROPE, "rope_theta", false, 0 },                  \
     POSITIVE("rope_theta", "rope_theta", 10000)
 
-/* The expert keys of most families. The keys for shared experts and for dense blocks differ, so
- * each family lists its own. */
+/* The expert keys of most families. Each family lists its own keys for shared experts and dense
+ * blocks, as these keys differ. */
 #define EXPERT_KEYS                               \
     NEEDED("num_experts_per_tok", "topk"),        \
     NEEDED("moe_intermediate_size", "expert_ffn")
@@ -50,8 +50,8 @@
     COUNT("n_group", "expert_groups"),  \
     COUNT("topk_group", "topk_groups")
 
-/* DeepSeek's keys, which Kimi K2 has as well. There head_dim is the rotary width only, so it is
- * ignored. quantization_config says how files are stored, not how models are trained. */
+/* DeepSeek's keys, which Kimi K2 also uses. Their head_dim is only the rotary width, so it is
+ * ignored. quantization_config describes how files are stored, not how models are trained. */
 #define LATENT_KEYS                                \
     LLAMA_KEYS,                                    \
     NEEDED("n_routed_experts", "experts"),         \
@@ -464,7 +464,7 @@ const struct family families[] = {
         ROPE_KEYS,
         DROPOUT("hidden_dropout", 0),
         DROPOUT("attention_dropout", 0),
-        IGNORED("multi_query"), /* family_finish reads these */
+        IGNORED("multi_query"), /* read by family_finish */
         IGNORED("parallel_attn"),
         IGNORED("new_decoder_architecture"),
         IGNORED("num_ln_in_parallel_attn"),
@@ -589,8 +589,8 @@ const struct family families[] = {
         OPTIONAL("num_key_value_heads", "kv_heads"),
         BIAS("attention_bias", 0),
         BIAS("mlp_bias", 0) } },
-    /* In transformers, MPT always has ALiBi, norms without bias, and a feed-forward 4 hidden
-     * wide. */
+    /* In transformers, MPT always has ALiBi, norms without bias, and a feed-forward of width 4 x
+     * hidden. */
     { "mpt", "MptForCausalLM",
       { .norm = NORM_GAIN, .activation = ACTIVATION_GELU, .positions = POSITION_ALIBI,
         .tied = true }, 0,

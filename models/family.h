@@ -9,28 +9,28 @@
 #include "models/model.h"
 
 enum key_kind {
-    KEY_INT,        /* whole number into `field` */
-    KEY_SAME,       /* whole number that must equal `field` */
-    KEY_POSITIVE,   /* number above 0 into `field`, a FIELD_NUMBER */
-    KEY_ROPE,       /* object of rotary positions, whose rope_theta is a number into `field` */
-    KEY_DROPOUT,    /* a dropout rate; the model's dropout is the largest of the config's */
-    KEY_ACTIVATION, /* name out of `activations` */
-    KEY_TIED,       /* bool into tied */
-    KEY_TRUE,       /* bool that must be true, or left out */
-    KEY_FALSE,      /* bool that must be false, or left out */
-    KEY_BIAS,       /* bool: biases on attention or, if the key is mlp_bias, on the feed-forward */
-    KEY_BOOL,       /* bool into `field` */
-    KEY_COUNT,      /* whole number from 0 on, or null, into `field` */
-    KEY_SHARED,     /* number of shared experts; `fallback` when left out */
-    KEY_PARALLEL, /* bool: attention and feed-forward are parallel, in the way that family.base says
-                   */
-    KEY_FIXED,    /* the number `fallback`, or left out */
-    KEY_LAYERS,   /* sets the kind of each block, by a rule in models/layer_rules.c */
-    KEY_IGNORED,  /* changes no weight, and no time or memory that is modelled */
-    KEY_WINDOW,   /* how many tokens attention looks back */
+    KEY_INT,         /* whole number into `field` */
+    KEY_SAME,        /* whole number that must equal `field` */
+    KEY_POSITIVE,    /* number above 0 into `field`, a FIELD_NUMBER */
+    KEY_ROPE,        /* object of rotary positions, whose rope_theta is a number into `field` */
+    KEY_DROPOUT,     /* a dropout rate; the model's dropout is the largest of the config's */
+    KEY_ACTIVATION,  /* name in `activations` */
+    KEY_TIED,        /* bool into tied */
+    KEY_TRUE,        /* bool that must be true, or left out */
+    KEY_FALSE,       /* bool that must be false, or left out */
+    KEY_BIAS,        /* bool: biases on attention or, if the key is mlp_bias, on the feed-forward */
+    KEY_BOOL,        /* bool into `field` */
+    KEY_COUNT,       /* whole number from 0 on, or null, into `field` */
+    KEY_SHARED,      /* number of shared experts; `fallback` when left out */
+    KEY_PARALLEL,    /* bool: attention and feed-forward are parallel, as family.base states
+                      */
+    KEY_FIXED,       /* the number `fallback`, or left out */
+    KEY_LAYERS,      /* sets the kind of each block, by a rule in models/layer_rules.c */
+    KEY_IGNORED,     /* changes no weight, and no time or memory that is modelled */
+    KEY_WINDOW,      /* how many tokens attention looks back */
     KEY_USE_WINDOW,  /* bool: the window is in use */
     KEY_FULL_BLOCKS, /* how many of the first blocks have no window when it is in use */
-    KEY_LAYER_TYPES, /* the kind of each block, as a list of names */
+    KEY_LAYER_TYPES, /* list of the blocks' kinds, by name */
 };
 
 struct key {
@@ -54,8 +54,8 @@ struct family {
 /* A key's value; NULL when it is left out or null. The name "a.b" means key b of object a. */
 const json_t *family_value(const json_t *config, const char *name);
 
-/* Always returns false. Sets an error that quotes the value found, or says that it is an array or
- * an object. */
+/* Sets an error that quotes the value found, or names its type if it is an array or object. Always
+ * returns false. */
 bool family_refuse(const char *key, const char *expected, const json_t *found, struct err *err);
 
 /* An activation's name, and the activation_kind of its plain and of its gated feed-forward; -1: not
@@ -83,7 +83,7 @@ extern const size_t num_refused_keys;
 bool family_read_layers(const json_t *config, const struct family *family, struct model *out,
                         struct err *err);
 
-/* Sets what depends on several of a family's keys together, after each has been read
+/* Sets values that depend on several of a family's keys, after all keys have been read
  * (models/family_finish.c). */
 bool family_finish(const json_t *config, const struct family *family, struct model *out,
                    struct err *err);

@@ -24,8 +24,8 @@ static int integer_of(const json_t *config, const char *name, int fallback)
 }
 
 /* The new Falcon architecture has grouped keys and values; the older one has one key head, or as
- * many as query heads. In the new one, parallel attention and feed-forward have a norm each, unless
- * the config says that they share one. */
+ * many as query heads. In the new architecture, parallel attention and feed-forward have a norm
+ * each, unless the config says that they share one. */
 static bool finish_falcon(const json_t *config, struct model *model, struct err *err)
 {
     bool is_new = is_true(config, "new_decoder_architecture", false);
@@ -45,17 +45,17 @@ static bool finish_falcon(const json_t *config, struct model *model, struct err 
     return true;
 }
 
-/* Whether a block has experts in a stack of `count` blocks of which `sparse` should: the second of
- * every count / sparse blocks, or all if that is 1. With `sparse` 0 the step is the whole stack, so
- * transformers builds one such block, the second. */
+/* Whether a block has experts, in a stack of `count` blocks of which `sparse` have experts: the
+ * second of every count / sparse blocks, or all blocks if that quotient is 1. With `sparse` 0 the
+ * step is the whole stack, so transformers gives experts to one block, the second. */
 static bool is_sparse(int layer, int count, int sparse)
 {
     int step = sparse > 0 ? count / sparse : count;
     return step == 1 || (step > 1 && layer % step == 1);
 }
 
-/* model->layers is the number of encoder blocks so far. The decoder has as many unless the config
- * gives another number. */
+/* model->layers is the number of encoder blocks so far. The decoder has equally many unless the
+ * config gives another number. */
 static bool finish_t5(const json_t *config, struct model *model, struct err *err)
 {
     int of_encoder = model->layers;

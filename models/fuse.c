@@ -1,5 +1,5 @@
-/* Fuses ops that one kernel does together, in a forward list and in its backward. Such ops are
- * found by their operands. */
+/* Merges ops that one kernel executes together, in forward and backward lists. Such ops are found
+ * by their operands. */
 #include "models/layer_part.h"
 
 /* Merges the op at `what` into the op at `by`, whose output it reads. The merged op writes both

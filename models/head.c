@@ -29,8 +29,8 @@ static void add_row_sums(struct builder *b, struct op *reduce)
     add_output(b, reduce, VALUE_STATISTICS, 2 * 4 * rows);
 }
 
-/* Keeps the loss's inputs for its backward. They are live for one microbatch at a time, not for all
- * in flight. Logits made in row blocks are not kept. */
+/* Keeps the loss's inputs for its backward. They exist for only one microbatch at a time, not for
+ * all in flight. Logits made in row blocks are not kept. */
 static void keep_live(struct builder *b, struct op *loss, bool keeps_logits)
 {
     for (int i = keeps_logits ? 0 : 1; i < loss->in.count; i++) {
@@ -39,8 +39,8 @@ static void keep_live(struct builder *b, struct op *loss, bool keeps_logits)
     }
 }
 
-/* With a split vocabulary, tensor ranks exchange the maximum, the target's logit and the sum of
- * exponentials. A fused loss sends the last two in one message (Megatron Core,
+/* If tensor ranks split the vocabulary, they exchange the maximum, the target's logit and the sum
+ * of exponentials. A fused loss sends the last two in one message (Megatron Core,
  * fusions/fused_cross_entropy.py). Fused, the loss is two kernels: one finds each row's maximum and
  * sum, the other its loss and gradient (TransformerEngine, common/triton/cross_entropy.py:
  * online_softmax_kernel, cross_entropy_kernel). */
@@ -66,8 +66,8 @@ static void add_loss(struct builder *b, double row_blocks)
 }
 
 /* Final norm, logits, loss. The logits are not counted as saved: they exist for one microbatch
- * only, the one at the loss, and sim/memory/memory adds them there. With a split vocabulary, the
- * loss needs the maximum, the sum and the target's logit of each token. With row blocks, the tensor
+ * only, which sim/memory/memory adds at the loss. If tensor ranks split the vocabulary, the loss
+ * needs the maximum, the sum and the target's logit of each token. With row blocks, the tensor
  * ranks reduce these in each block: the total volume is the same, in more and smaller messages. */
 struct ops head_forward(const struct model *model, const struct layer_dims *dims,
                         const struct layer_options *options, struct arena *arena)

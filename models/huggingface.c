@@ -127,7 +127,7 @@ static bool check_same(const json_t *value, const struct key *key, struct model 
     int other = *slot_of(key, out);
     snprintf(expected, sizeof expected, "%d, the same as %s", other, key->field);
     bool is_same = json_is_integer(value) && json_integer_value(value) == other;
-    if (!is_same && other != 0) /* fill_in reports missing keys */
+    if (!is_same && other != 0) /* a missing key (0) is reported by fill_in */
         return family_refuse(key->name, expected, value, err);
     return true;
 }
@@ -160,8 +160,8 @@ static bool read_rope(const json_t *value, const struct key *key, struct model *
            read_positive(theta, "rope_parameters.rope_theta", key, out, err);
 }
 
-/* The model has one dropout. When a config has several, the largest is used, so that every mask
- * counts and memory is not underestimated. */
+/* The model has one dropout. When a config has several, the largest is used, so that memory for
+ * masks is not underestimated. */
 static bool read_dropout(const json_t *value, const struct key *key, struct model *out,
                          struct err *err)
 {
@@ -242,8 +242,8 @@ static bool read_key(const json_t *value, const struct key *key, struct model *o
         return read_count(value, key, out, err);
     case KEY_FIXED:
         return check_fixed(value, key, err);
-    case KEY_SHARED: /* read once an expert's width is known */
-    case KEY_LAYERS: /* read once the number of layers is known */
+    case KEY_SHARED: /* read later, when an expert's width is known */
+    case KEY_LAYERS: /* read later, when the number of layers is known */
     case KEY_IGNORED:
         return true;
     case KEY_TRUE:
@@ -252,7 +252,7 @@ static bool read_key(const json_t *value, const struct key *key, struct model *o
     case KEY_USE_WINDOW:
         return read_bool(value, key, err);
     case KEY_WINDOW:
-        return true; /* read_window reads it, once the sequence is known */
+        return true; /* read by read_window, when the sequence is known */
     case KEY_FULL_BLOCKS:
         return json_is_integer(value) || family_refuse(key->name, "an integer", value, err);
     }
@@ -379,7 +379,7 @@ enum { USUAL_SEQ = 8192 };
 static void assume_seq(const struct family *family, struct model *out)
 {
     if (has_key(family, "seq_length"))
-        return; /* BLOOM states the training sequence */
+        return; /* BLOOM's config states the training sequence */
     out->allowed_seq = out->seq;
     if (out->seq > USUAL_SEQ)
         out->seq = USUAL_SEQ;
@@ -447,7 +447,8 @@ static const struct family *find_family(const json_t *config, struct err *err)
     return NULL;
 }
 
-/* Where model_derive's error names a model field, puts in the config's key for that field. */
+/* If an error of model_derive names a model field, replaces the name by the config's key for that
+ * field. */
 static bool blame_key(const json_t *config, const struct family *family, struct err *err)
 {
     for (const struct key *key = family->keys; key->name; key++) {

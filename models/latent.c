@@ -1,11 +1,12 @@
 /* Latent attention (MLA): queries, keys and values are projected from compressed rows (DeepSeek-AI
  * 2024, DeepSeek-V2, 2.1). This is the training form: no product is absorbed into another.
  *
- * Each tensor rank has the whole down-projections and applies them to its own rows; not the hidden
- * rows but the compressed rows enter the tensor-parallel region (Megatron Core,
- * transformer/multi_latent_attention.py). Rotary angles turn qk_rope_dim channels of each query
- * head, and of one key that all heads share. That key enters separately, as no product reads it:
- * its gather is not repeated for a weight gradient, nor when the up-projections are recomputed. */
+ * Each tensor rank has the whole down-projections and applies them to its own rows; the compressed
+ * rows enter the tensor-parallel region, instead of the hidden rows (Megatron Core,
+ * transformer/multi_latent_attention.py). Rotary angles rotate qk_rope_dim channels of each query
+ * head and of one key that all heads share. That key enters the region separately because no
+ * product reads it: its gather is not repeated for a weight gradient or when the up-projections are
+ * recomputed. */
 #include "models/layer_part.h"
 
 /* Two kernels rotate queries and the shared key. Two more join the channels with and without rotary

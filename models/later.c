@@ -1,22 +1,22 @@
-/* A module that predicts later tokens (DeepSeek-AI 2024, DeepSeek-V3, 2.2): it norms the current
- * rows and the next tokens' embedding, puts both side by side, projects them back to the model's
+/* A module that predicts later tokens (DeepSeek-AI 2024, DeepSeek-V3, 2.2): it normalises the
+ * current rows and the next tokens' embedding, concatenates both, projects them back to the model's
  * width, and ends with a block like the model's last.
  *
- * The embedding before it, and the norm, the head and the loss after it, are the lists that the
- * model has anyway (embedding.c, head.c). Tensor ranks split the projection by columns and join its
- * output; under sequence parallelism each rank then takes its own rows (Megatron Core,
+ * The embedding before it, and the norm, the head and the loss after it, are the model's usual
+ * lists (embedding.c, head.c). Tensor ranks split the projection by columns and join its output;
+ * under sequence parallelism each rank then takes its own rows (Megatron Core,
  * transformer/multi_token_prediction.py). */
 #include "models/layer_part.h"
 
 /* Gathers the columns. A rank's own rows are a view of the gathered tensor, so an op that keeps
- * them keeps the whole tensor (tensor_parallel/mappings.py, _split_along_first_dim). */
+ * these rows keeps the whole tensor (tensor_parallel/mappings.py, _split_along_first_dim). */
 static void add_joined_columns(struct builder *b)
 {
     add_mark(b, OP_TENSOR_JOIN, "later_join", b->dims->hidden);
 }
 
-/* Puts the current rows and the embedding's rows side by side; the backward copies each one's part
- * of the gradient. */
+/* Concatenates the current rows and the embedding's rows. The backward copies the part of the
+ * gradient of each. */
 static void add_join(struct builder *b, int embedded)
 {
     const struct layer_dims *d = b->dims;

@@ -74,7 +74,7 @@ double ops_model_flops(struct ops ops)
 
 struct forward_flops {
     double layers, head;
-    double later; /* of all multi-token-prediction modules, with their heads */
+    double later; /* FLOPs of all multi-token-prediction modules, with their heads */
 };
 
 /* Forward FLOPs of one sequence. */
@@ -103,7 +103,7 @@ static struct forward_flops forward_flops(const struct model *model, double seq)
     return flops;
 }
 
-/* FLOPs of the forward and of the backward; the latter makes only the gradients that trained
+/* FLOPs of the forward and of the backward; the backward makes only the gradients that trained
  * weights need. */
 static double both_flops(struct ops forward, const struct layer_options *options,
                          struct arena *arena)

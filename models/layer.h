@@ -1,8 +1,8 @@
 /* models/layer.h - turns a model into the op lists of a block, the embedding and the head.
  *
- * Only forward lists are written down; the backward is derived from them by one rule per op kind
- * (op_backward), so the two always agree. `dims` gives the sizes: the whole model's, or one rank's
- * share after the parallel axes of sim/plan have divided them. */
+ * Only forward lists are written by hand. The backward is derived from them by one rule per op kind
+ * (ops_backward), so both always agree. `dims` gives the sizes: those of the whole model, or of one
+ * rank after sim/plan has divided them. */
 #ifndef MODELS_LAYER_H
 #define MODELS_LAYER_H
 
@@ -12,11 +12,11 @@
 #include "models/precision.h"
 #include "models/unfused.h"
 
-/* One rank's share of the sizes. Unsharded: layer_dims(). */
+/* The sizes on one rank. layer_dims() gives the unsharded sizes. */
 struct layer_dims {
     double batch;       /* sequences of a microbatch */
     double seq;         /* query tokens of one sequence on this rank */
-    double kv_seq;      /* keys each query may see before masking */
+    double kv_seq;      /* keys per query before masking */
     double tokens;      /* batch x seq */
     double norm_tokens; /* rows between the tensor regions: tokens, or tokens/tp under SP */
     double hidden;
@@ -25,11 +25,11 @@ struct layer_dims {
     double heads, kv_heads, head_dim;
     double value_dim; /* width of a head's values and outputs; head_dim unless latent */
     double ffn;
-    double experts;      /* on this rank; 0: none */
+    double experts;      /* number of experts on this rank; 0: none */
     double sent_rows;    /* rows that this rank sends to experts: one for each expert that a token
                             chose */
     double message_rows; /* rows that the rank with most rows receives in such an exchange */
-    double expert_rows;  /* rows that the experts on this rank get together */
+    double expert_rows;  /* total rows of the experts on this rank */
     double expert_ffn, shared_ffn;
     double vocab; /* padded width of the output head and of the embedding table, on this rank */
 };
@@ -38,8 +38,8 @@ struct layer_dims {
 enum fusion {
     FUSION_BIAS_GELU,     /* bias + gelu (or the gated product) in one kernel */
     FUSION_RESIDUAL,      /* bias + dropout + add in one kernel */
-    FUSION_RESIDUAL_NORM, /* ... and the norm after it; in the backward, the norm's kernel adds the
-                             residual stream's gradient */
+    FUSION_RESIDUAL_NORM, /* bias + dropout + add + the norm after it; in the backward, the norm's
+                             kernel adds the residual stream's gradient */
     FUSION_SOFTMAX,       /* scale + mask + softmax in one kernel */
     FUSION_CROSS_ENTROPY, /* softmax and loss without fp32 logits in memory */
     FUSION_ROTARY,        /* rotary embedding in one kernel */
@@ -69,9 +69,9 @@ struct layer_options {
     bool sends_tokens;     /* rows are sent to experts directly, without first being copied once for
                               each choice */
     bool sorts_in_flight;  /* rows arrive sorted by expert, so that no sort op is needed */
-    bool sums_rows_in_dtype; /* ranks that share an expert add up their parts of its rows in
+    bool sums_rows_in_dtype; /* ranks that share an expert sum their parts of its rows in
                                 `dtype`; else in fp32 */
-    double gradient_bytes;   /* of one element of the weight gradient's accumulator */
+    double gradient_bytes;   /* bytes of one element of the weight gradient's accumulator */
     double logits_rows;      /* most rows of logits that the head computes at once; 0: all */
 };
 

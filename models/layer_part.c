@@ -233,7 +233,7 @@ struct op *add_mark(struct builder *b, enum op_kind kind, const char *name, doub
     struct op *op = add_op(b, kind, name, b->dims->tokens, width);
     op->kernels = 0;
     op->comm_bytes = b->element_bytes * op->m * op->n;
-    if (kind == OP_TENSOR_LEAVE) /* of the residual stream, of which the rank has these rows */
+    if (kind == OP_TENSOR_LEAVE) /* the rank has these rows of the residual stream */
         b->ops.operands->values[b->value].bytes = b->element_bytes * b->dims->norm_tokens * op->n;
     return op;
 }
@@ -278,8 +278,8 @@ void add_quantize(struct builder *b, const char *name, double rows, double width
     b->ops.operands->values[b->value].bytes = quantized_bytes(recipe) * rows * width;
 }
 
-/* Sequence-sharded tokens are quantised before they are gathered: here in the forward, and in the
- * backward the gradient of the leaving tokens. */
+/* Sequence-sharded tokens are quantised before they are gathered: in the forward here, and in the
+ * backward for the gradient of the tokens that leave. */
 void add_enter(struct builder *b, const char *name, const char *quantize_name, double width)
 {
     add_quantize(b, quantize_name, b->dims->norm_tokens, width);
@@ -344,9 +344,9 @@ static void add_adapter(struct builder *b, const struct linear *linear, int inpu
     op->kernels = 2;
 }
 
-/* The product keeps the copy of its input that is quantised along columns. The gradient of a whole
- * output is quantised by this op's backward; the gradient of partial sums was quantised before it
- * was gathered. */
+/* The product keeps the copy of its input that is quantised along columns, for the weight gradient.
+ * The gradient of a whole output is quantised by this op's backward; the gradient of partial sums
+ * was quantised before it was gathered. */
 static void add_product(struct builder *b, const struct linear *linear)
 {
     const struct recipe *recipe = b->options->recipe;
@@ -381,7 +381,8 @@ static const struct op *product_behind(const struct builder *b)
     return maker >= 0 && b->ops.at[maker].kind == OP_GEMM ? &b->ops.at[maker] : NULL;
 }
 
-/* Gives `op` the bias that the product before left to its reader; returns whether there was one. */
+/* If the previous product left its bias to its reader, lets `op` add it; returns whether there was
+ * one. */
 static bool read_product(struct builder *b, const struct op *product, struct op *op)
 {
     struct op_weight *weights = b->ops.operands->weights;
@@ -396,8 +397,8 @@ static bool read_product(struct builder *b, const struct op *product, struct op 
 }
 
 /* Bias, dropout, and the sum with the residual stream. The backward applies the dropout mask to the
- * branch's gradient and adds the gradients of the two branches. Where norms' kernels add these, it
- * only copies the stream's gradient for the branch. */
+ * branch's gradient and adds the gradients of the two branches. If norms' kernels add these
+ * gradients, it only copies the stream's gradient for the branch. */
 void add_residual(struct builder *b, const char *name)
 {
     double element_bytes = b->element_bytes;

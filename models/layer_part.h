@@ -1,8 +1,8 @@
-/* models/layer_part.h - how the op lists of layer.h are built; only the files that build them
- * include it.
+/* models/layer_part.h - functions that build the op lists of layer.h. Only the files that build op
+ * lists include it.
  *
- * Every add_... appends one op, which waits for the one before, reads the current value and makes
- * its output the current value. */
+ * Every add_... function appends one op, which waits for the previous op. The op reads the current
+ * value, and its output becomes the current value. */
 #ifndef MODELS_LAYER_PART_H
 #define MODELS_LAYER_PART_H
 
@@ -25,11 +25,11 @@ struct builder {
 /* Bytes of an element that is not quantised. */
 double layer_element_bytes(const struct layer_options *options);
 
-/* Starts an empty list in the arena, with room for one block's ops. */
+/* Starts an empty list in the arena, with space for one block's ops. */
 struct builder layer_begin(const struct model *model, const struct layer_dims *dims,
                            const struct layer_options *options, struct arena *arena);
 bool is_fused(const struct builder *b, enum fusion fusion);
-/* Sets the forward and backward cost of an op over `values` values that several kernels do. */
+/* Sets the forward and backward cost of an op over `values` values that runs as several kernels. */
 void set_unfused(const struct builder *b, struct op *op, enum unfused_op unfused, double values);
 
 /* Adds an input of the list, `rows` of `width`, and makes it the current value. */
@@ -44,20 +44,20 @@ void keep_input(struct builder *b, struct op *op); /* keeps the op's first input
 struct op_weight *add_weight(struct builder *b, struct op *op, enum weight_role role, double rows,
                              double columns);
 
-/* An op that reads the current value and has no output yet. */
+/* Adds an op that reads the current value and has no output yet. */
 struct op *add_reader(struct builder *b, enum op_kind kind, const char *name, double m, double n);
-/* An op with an output of m x n values, and neither FLOPs nor bytes yet. */
+/* Adds an op with an output of m x n values, whose FLOPs and bytes are still 0. */
 struct op *add_op(struct builder *b, enum op_kind kind, const char *name, double m, double n);
 /* Like add_op, but in place: the output overwrites m x n values of the input. */
 struct op *add_op_in_place(struct builder *b, enum op_kind kind, const char *name, double m,
                            double n);
 
 struct op *add_norm(struct builder *b, const char *name, double rows, double width);
-/* A norm of each head of the current queries and keys. */
+/* Adds a norm of each head of the current queries and keys. */
 void add_head_norm(struct builder *b, const char *name);
 
-/* Adds the bias that the product before left to its reader, if any, then dropout, then the sum with
- * the residual stream, if any. The result is the new stream. */
+/* Adds the bias that the previous product left to its reader, if any, then dropout, then the sum
+ * with the residual stream, if any. The result is the new stream. */
 void add_residual(struct builder *b, const char *name);
 
 /* Called before and after a part of a block (attention or feed-forward). They add the norms before
@@ -65,21 +65,21 @@ void add_residual(struct builder *b, const char *name);
 void begin_part(struct builder *b, const char *norm);
 void end_part(struct builder *b, const char *norm, const char *residual);
 
-/* A linear layer. When its matrix is split by columns it yields partial sums, and the op that reads
+/* A linear layer. If tensor ranks split its inputs, it yields partial sums, and the op that reads
  * their total adds the bias. */
 struct linear {
     const char *name;
     double rows;    /* 0: one row per token */
     double out, in; /* widths on this rank */
-    double groups;  /* number of experts; each has its own matrix and its share of the rows. 0: no
+    double groups;  /* number of experts; each has its own matrix and its part of the rows. 0: no
                        experts */
     enum weight_split split;
     enum weight_summed summed;
     bool has_bias;
     double matrices[MAX_MATRICES]; /* as in struct op */
 };
-/* add_gemm: a product in the list's dtype. add_linear: a linear layer of a block, quantised if the
- * options have a recipe, with a 16-bit output. */
+/* add_gemm adds a product in the list's dtype. add_linear adds a linear layer of a block, quantised
+ * if the options have a recipe, with a 16-bit output. */
 struct op *add_gemm(struct builder *b, const struct linear *linear);
 void add_linear(struct builder *b, const struct linear *linear);
 
@@ -87,8 +87,8 @@ void add_linear(struct builder *b, const struct linear *linear);
 void add_quantize(struct builder *b, const char *name, double rows, double width);
 
 /* Marks where tokens enter or leave the tensor-parallel region. add_mark: for rows of `width` that
- * are not quantised. The others stand around a block's linear layers and quantise if these do.
- * add_quantized_enter: the rows were quantised before the mark. */
+ * are not quantised. The other marks stand around a block's linear layers and quantise if the
+ * layers do. add_quantized_enter: the rows were quantised before the mark. */
 struct op *add_mark(struct builder *b, enum op_kind kind, const char *name, double width);
 void add_enter(struct builder *b, const char *name, const char *quantize_name, double width);
 void add_quantized_enter(struct builder *b, const char *name, double width);

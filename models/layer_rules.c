@@ -19,14 +19,14 @@ struct layers {
 
 /* --- names of kinds ------------------------------------------------------------------------- */
 
-/* A name that a config's list has for a block, and the attention and feed-forward that it means;
- * -1: it does not say. */
+/* A name for a block in a config's list, with its attention and feed-forward; -1: the name leaves
+ * it open. */
 struct layer_name {
     const char *name;
     int attention, feed_forward;
 };
 
-/* Names in layer_types. What linear_attention means is in the family's base. */
+/* Names in layer_types. The family's base defines the meaning of linear_attention. */
 static const struct layer_name attention_types[] = {
     { "full_attention", ATTENTION_FULL, -1 },
     { "sliding_attention", ATTENTION_WINDOW, -1 },

@@ -10,9 +10,9 @@ const char *const position_names[] = { "learned",  "rotary",         "alibi", "n
 const char *const norm_place_names[] = { "before", "after", "around", NULL };
 const char *const parallel_names[] = { "no", "own_norms", "one_norm", NULL };
 
-/* Bounds are far above any model trained so far, and low enough that widths such as (heads + 2
- * kv_heads) head_dim stay inside an int (see check_attention_width). Where the fallback is "0",
- * model_derive fills in the value. */
+/* Bounds are far above any model trained so far, but widths such as (heads + 2 kv_heads) head_dim
+ * still fit in an int (see check_attention_width). If the fallback is "0", model_derive fills in
+ * the value. */
 #define F(member)    #member, .offset = offsetof(struct model, member)
 #define TEXT(member) F(member), .size = sizeof(((struct model *)0)->member)
 const struct field model_fields[] = {
@@ -75,8 +75,8 @@ const struct field model_fields[] = {
       .min = 0, .max = 1e16, .fallback = "0", .doc = "The same for third powers." },
     { "document_fourth", .offset = offsetof(struct model, documents.fourth), .kind = FIELD_NUMBER,
       .min = 0, .max = 1e24, .fallback = "0", .doc = "The same for fourth powers." },
-    /* model_write writes the fields from here on only where they differ from their fallback, which
-     * is 0. */
+    /* model_write writes this and later fields only if they differ from their fallback, which is
+     * 0. */
     { F(attention), .kind = FIELD_NAME, .names = attention_kind_names, .fallback = "full",
       .doc = "Kind of attention or other token mixer of the blocks." },
     { F(attention_chunk), .kind = FIELD_INT, .min = 0, .max = 1e8, .fallback = "0",

@@ -1,7 +1,8 @@
 /* models/model.h - dimensions and options of the whole transformer to train, before sharding.
  *
  * struct model holds no pointers to free. It is read from a preset (models/presets/NAME.json), a
- * file in the same form, or a Hugging Face config.json; later code does not depend on which. */
+ * file in the same form, or a Hugging Face config.json; later code does not depend on the
+ * source. */
 #ifndef MODELS_MODEL_H
 #define MODELS_MODEL_H
 
@@ -98,8 +99,8 @@ struct model {
     int experts, topk, expert_ffn;
     int shared_ffn;  /* sum of the widths of the shared experts, which every token passes */
     int first_dense; /* number of first blocks that have a dense feed-forward of width ffn */
-    int moe_step; /* after those, blocks moe_step - 1, 2 moe_step - 1 ... of the model have experts,
-                     counted from 0 */
+    int moe_step; /* of the later blocks, numbers moe_step - 1, 2 moe_step - 1 ... of the model have
+                     experts, counted from 0 */
     int expert_groups, topk_groups; /* a token's experts are from at most topk_groups of
                                        expert_groups groups; 0: from any */
     bool shared_gate; /* a gate of `hidden` weights scales the shared experts' output */
@@ -113,7 +114,7 @@ struct model {
      * qk_rope_dim with them; all heads share the rotary channels of k. head_dim is the sum of both.
      * kv_lora 0: plain attention. */
     int q_lora, kv_lora, qk_nope_dim, qk_rope_dim, v_head_dim;
-    int index_heads, index_dim, index_topk; /* the indexer of ATTENTION_SPARSE */
+    int index_heads, index_dim, index_topk; /* sizes of the indexer of ATTENTION_SPARSE */
 
     /* Linear attention and state-space blocks (ATTENTION_DELTA, ATTENTION_MAMBA): the number of key
      * heads (in Mamba: groups of B and C) and of value heads, the width of each (in Mamba: the
@@ -133,7 +134,8 @@ struct model {
               */
 };
 
-static inline int model_num_kinds(const struct model *model) /* 1 or more */
+static inline int
+model_num_kinds(const struct model *model) /* number of kinds of blocks, 1 or more */
 {
     return model->blocks.num_runs == 0 ? 1 : model->blocks.num_kinds;
 }

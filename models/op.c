@@ -40,7 +40,8 @@ bool op_is_collective(enum op_kind kind)
            kind == OP_ALL_TO_ALL || kind == OP_SEND_RECEIVE;
 }
 
-/* A weight gradient sums over the rows, so there k is the number of rows. */
+/* Returns the op for one row block. A weight gradient sums over the rows, so its k is the number of
+ * rows. */
 struct op op_run(const struct op *op)
 {
     struct op run = *op;

@@ -66,7 +66,7 @@ extern const struct op_kind_info op_kind_infos[NUM_OP_KINDS];
 /* FORWARD, or which half of the backward: input gradients (B) or weight gradients (W). */
 enum op_pass { PASS_FORWARD, PASS_BACKWARD_INPUT, PASS_BACKWARD_WEIGHT };
 
-/* The part of a block that an op belongs to; selective recompute chooses among these parts
+/* The part of a block that an op belongs to; selective recompute selects some of these parts
  * (models/replay.h). */
 enum op_region {
     REGION_REST,
@@ -81,7 +81,7 @@ enum op_region {
 };
 
 /* The compute stream, then one stream for each parallel axis's collectives, in the order of
- * sim/plan/axis.h. Later axes have streams without a name here. */
+ * sim/plan/axis.h. Streams of further axes have no name here. */
 enum op_stream { STREAM_COMPUTE, STREAM_TENSOR, STREAM_CONTEXT, STREAM_EXPERT };
 
 enum dtype { DTYPE_FP32, DTYPE_FP16, DTYPE_BF16, DTYPE_FP8, DTYPE_FP4, NUM_DTYPES };
@@ -108,7 +108,7 @@ struct op {
     enum op_region region;
     enum op_stream stream;
     enum dtype dtype;
-    const char *name;    /* shown to people: "qkv", "fc1" ...; static text */
+    const char *name;    /* "qkv", "fc1" ...; static text shown to users */
     const char *variant; /* a further choice of kernel: "gelu", "dropout"; "": none */
     struct ids in, out;
     /* weights it reads; a weight gradient: the weights to whose gradients it adds */
@@ -131,16 +131,17 @@ struct op {
     double backward_bytes;   /* forward ops: traffic of the input gradient; GEMMs and marks: traffic
                                 of quantising the output's gradient */
     double backward_kernels; /* forward ops: launches of the input gradient */
-    struct expert_choice choice; /* of marks and exchanges of experts' rows */
-    double kept_bytes;    /* forward ops of several kernels: bytes that these keep for the backward;
-                             backward ops: bytes freed when the op ends */
-    double row_blocks;    /* number of row blocks; ops of a list with the same number run together,
-                             block by block. Sizes are totals over all blocks. 0: all rows at once */
-    bool spans_experts;   /* the collective joins all ranks of the expert group, with the same or
-                             other experts */
-    bool is_combine;      /* an exchange of experts' rows on their way back */
+    struct expert_choice
+        choice;         /* experts that a token chooses; for marks and exchanges of experts' rows */
+    double kept_bytes;  /* forward ops of several kernels: bytes that these keep for the backward;
+                           backward ops: bytes freed when the op ends */
+    double row_blocks;  /* number of row blocks; ops of a list with the same number run together,
+                           block by block. Sizes are totals over all blocks. 0: all rows at once */
+    bool spans_experts; /* the collective joins all ranks of the expert group, with the same or
+                           other experts */
+    bool is_combine;    /* an exchange of experts' rows on their way back */
     double row_sum_bytes; /* marks of experts' rows: bytes of an element when ranks that share an
-                             expert add up their parts of its rows */
+                             expert sum their parts of its rows */
     bool adds_sum;        /* the op's own kernel adds sum[0]; else a separate kernel does */
     int after;            /* index of an op of the same list that must have finished, or -1 */
     /* Backward ops: index of the forward op that this op belongs to, in the list given to
@@ -152,25 +153,25 @@ struct op {
 enum value_form {
     VALUE_ROWS,       /* m rows of n */
     VALUE_HEADS,      /* queries, keys and values, packed by heads (kernels/host/attention.h) */
-    VALUE_STATISTICS, /* fp32 per row: of a norm, of attention, of a loss */
+    VALUE_STATISTICS, /* fp32 values per row, of a norm, attention or loss */
     VALUE_MASK,       /* one byte for each value */
     VALUE_IDS,        /* token ids, 8 bytes each */
     VALUE_PLACES,     /* positions of routed tokens in the experts' order, 4 bytes each */
 };
 
 struct op_value {
-    double bytes; /* on this rank */
+    double bytes; /* bytes on this rank */
     enum value_form form;
-    bool is_live; /* saved only while its microbatch is at the loss, so memory counts it once, not
-                     for each microbatch */
+    bool is_live; /* saved only while its microbatch is at the loss, so memory counts it once
+                     instead of per microbatch */
 };
 
 enum weight_role {
-    WEIGHT_MATRIX, /* of a linear layer */
+    WEIGHT_MATRIX, /* matrix of a linear layer */
     WEIGHT_BIAS,
-    WEIGHT_SCALE, /* of a norm */
+    WEIGHT_SCALE, /* gain of a norm */
     WEIGHT_SHIFT,
-    WEIGHT_TABLE, /* token embedding */
+    WEIGHT_TABLE, /* table of token embeddings */
     WEIGHT_POSITIONS,
 };
 
@@ -182,7 +183,7 @@ enum weight_split { SPLIT_NONE, SPLIT_ROWS, SPLIT_COLUMNS };
  * ranks. */
 enum weight_summed {
     SUMMED_NEVER,
-    SUMMED_OVER_TOKENS, /* under sequence parallelism, as each rank sees only its own tokens */
+    SUMMED_OVER_TOKENS, /* summed with sequence parallelism, as each rank has only its own tokens */
     SUMMED_OVER_HEADS,
 };
 
@@ -192,7 +193,7 @@ struct op_weight {
     enum weight_role role;
     enum weight_split split;
     enum weight_summed summed;
-    double rows, columns; /* on this rank */
+    double rows, columns; /* size on this rank */
     /* rows of the token table, or of the output matrix that may be tied to it */
     bool is_vocabulary;
     bool feeds_stream;  /* the output of the weight's layer is added to the residual stream */
@@ -234,7 +235,7 @@ void ids_add(struct ids *ids, int id);
 int operands_add_value(struct operands *operands, struct op_value value);
 int operands_add_weight(struct operands *operands, struct op_weight weight);
 
-/* Whether the op reads the value, as an operand or to add to it. */
+/* Whether the op reads the value, as an operand or as a summand. */
 bool op_reads(const struct op *op, int value);
 
 /* Index of the op that makes a value; -1: the value is an input of the list. */
@@ -244,15 +245,15 @@ int ops_maker(const struct ops *ops, int value);
 int ops_next_reader(const struct ops *ops, int value, int after);
 int ops_readers(const struct ops *ops, int value);
 
-/* Whether `op` is the last op that keeps a value. Here and below, `op` must be an op of the
- * list. */
+/* Whether `op` is the last op that keeps a value. In this function and those below, `op` must be in
+ * the list. */
 bool op_keeps_last(const struct ops *forward, const struct op *op, int value);
-/* Whether recompute of the attention core recomputes the value; it does when only ops of the core
+/* Whether recompute of the attention core recomputes the value, which is so if only ops of the core
  * keep it. */
 bool op_remakes(const struct ops *forward, const struct op *op, int value);
 /* op_saved_bytes: bytes kept from forward to backward, without is_live values; each value counts at
- * the last op that keeps it. op_replayed_bytes: the part of these that recompute of the attention
- * core makes again. */
+ * the last op that keeps it. op_replayed_bytes: the part of these bytes that recompute of the
+ * attention core frees. */
 double op_saved_bytes(const struct ops *forward, const struct op *op);
 double op_replayed_bytes(const struct ops *forward, const struct op *op);
 

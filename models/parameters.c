@@ -64,8 +64,8 @@ static double indexer(const struct model *model)
     return model->q_lora * heads * dim + hidden * dim + 2 * dim + hidden * heads;
 }
 
-/* Qwen3-Next: hidden -> q, k, v and a gate as wide as v; hidden -> two rates per head of values; a
- * convolution over q, k and v; the scan's A and bias per head; a norm of a head; the output. */
+/* Qwen3-Next: hidden -> q, k, v and a gate as wide as v; hidden -> two rates per value head; a
+ * convolution over q, k and v; the scan's A and bias per head; a norm per head; the output. */
 static double delta_rule(const struct model *model)
 {
     double hidden = model->hidden, value_heads = model->linear_value_heads;
@@ -83,8 +83,9 @@ static double lightning_attention(const struct model *model)
     return 5 * model->hidden * width + width;
 }
 
-/* Mamba-2 (arXiv:2405.21060): hidden -> gate, x, B, C and a step per head; a convolution with bias
- * over x, B and C; A, D and the step's bias per head; a norm over all; the output. */
+/* Mamba-2 (arXiv:2405.21060): hidden -> gate, x, B, C and a step size per head; a convolution with
+ * bias over x, B and C; A, D and the step size's bias per head; a norm over all heads; the
+ * output. */
 static double state_space(const struct model *model)
 {
     double hidden = model->hidden, heads = model->linear_value_heads;
@@ -123,7 +124,7 @@ static double attention_parameters(const struct model *model)
     return 0;
 }
 
-/* Each part of a block that adds to the residual stream has its norm, or two around it. */
+/* Each part of a block that adds to the residual stream has one norm, or two norms around it. */
 static double count_norms(const struct model *model)
 {
     bool has_attention = model->attention != ATTENTION_NONE;
@@ -134,7 +135,7 @@ static double count_norms(const struct model *model)
     return model->norm_place == NORMS_AROUND ? 2 * norms : norms;
 }
 
-/* A feed-forward of `width`: up and down projections, and a gate if gated. */
+/* A feed-forward of `width`: up and down projections, and a gate projection if it is gated. */
 static double ffn_parameters(const struct model *model, double width, bool has_bias)
 {
     double inputs = model_is_gated(model) ? 2 : 1;
@@ -154,7 +155,7 @@ static double expert_parameters(const struct model *model, double experts)
     return experts * one + shared + router + biases + gate;
 }
 
-/* Parameters of a block, if it has `experts` experts. */
+/* Parameters of a block with `experts` experts. */
 static double layer_parameters(const struct model *model, double experts)
 {
     double feed_forward = 0;
@@ -181,7 +182,7 @@ double model_layer_active_parameters(const struct model *model)
     return layer_parameters(model, model->topk);
 }
 
-/* 2 for an encoder and a decoder, else 1. */
+/* Number of stacks of blocks: 2 for an encoder and a decoder, else 1. */
 static int num_stacks(const struct model *model)
 {
     for (int kind = 0; kind < model_num_kinds(model); kind++)

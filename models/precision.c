@@ -19,7 +19,8 @@ static const struct recipe delayed = {
     .keeps_weights = true,
     .aligned_rows = 16,
 };
-/* Reads the tensor once for its largest value, which sets the scale, then again to quantise it. */
+/* The tensor is read once for its largest value, which sets the scale, and once more to quantise
+ * it. */
 static const struct recipe current = {
     .products = DTYPE_FP8,
     .scaling = SCALING_TENSOR,
@@ -29,7 +30,7 @@ static const struct recipe current = {
     .keeps_weights = true,
     .aligned_rows = 16,
 };
-/* One copy has a scale per row, the other a scale per column. */
+/* One copy has a scale per row, the second copy a scale per column. */
 static const struct recipe rowwise = {
     .products = DTYPE_FP8,
     .scaling = SCALING_ROW,

@@ -60,11 +60,11 @@ extern const struct precision_row precision_rows[NUM_PRECISIONS]; /* indexed by 
 
 const struct recipe *precision_recipe(int precision); /* NULL: nothing is quantised */
 enum dtype precision_value_dtype(int precision);      /* type of activations and stored weights */
-enum dtype
-precision_dtype(int precision); /* type of most products' inputs, which defines the peak of MFU */
+/* type of most products' inputs; MFU refers to the GPU's peak for this type */
+enum dtype precision_dtype(int precision);
 double precision_bytes(int precision); /* bytes of one value of precision_value_dtype() */
 
-/* Bytes of one quantised value with its share of the scales. */
+/* Bytes of one quantised value, with the scales' bytes divided over the values. */
 double quantized_bytes(const struct recipe *recipe);
 
 /* Traffic of quantising `values` 16-bit values into `copies` copies. */

@@ -13,7 +13,7 @@
 enum { MAX_ALIASES = 4 };
 _Static_assert(sizeof((struct model_preset *)0)->aliases == MAX_ALIASES * 32, "as in the header");
 
-/* The names a preset answers to: its own, then its aliases; NULL past the last. */
+/* The names of a preset: its own name, then its aliases; NULL past the last. */
 static const char *preset_name(const struct model_preset *preset, int index)
 {
     if (index == 0)
@@ -74,7 +74,7 @@ static bool read_preset(const json_t *object, const char *file_name, struct mode
     return true;
 }
 
-/* Checks that no name of `preset` occurs twice, in it or in the presets before it. */
+/* Checks that no name of `preset` occurs twice, in itself or in earlier presets. */
 static bool check_names(const struct model_preset *presets, size_t count,
                         const struct model_preset *preset, struct err *err)
 {
@@ -92,7 +92,7 @@ static bool check_names(const struct model_preset *presets, size_t count,
     return true;
 }
 
-/* Reads presets[count] and checks its names against the presets before it. */
+/* Reads presets[count] and checks its names against earlier presets. */
 static bool load_preset(const char *folder, const char *name, struct model_preset *presets,
                         size_t count, struct err *err)
 {

@@ -82,8 +82,8 @@ static double parts_freed_bytes(const struct ops *forward, const struct op *op, 
 
 /* --- per op ---------------------------------------------------------------------------------- */
 
-/* Columns of a product that are recomputed. Matrices that a framework keeps apart count as separate
- * products. Of a block's products the first, third ... are kept. */
+/* Columns of a product that are recomputed. Matrices that a framework keeps separate count as
+ * separate products. Of a block's products the first, third ... are kept. */
 static double columns_again(const struct op *op, int *products)
 {
     double again = 0;
@@ -97,8 +97,8 @@ static double columns_again(const struct op *op, int *products)
     return again;
 }
 
-/* The share of an op that is recomputed if something reads it; `products` counts the products so
- * far. */
+/* The fraction of an op that is recomputed if another op reads it; `products` counts the products
+ * so far. */
 static double share_again(const struct op *op, int *products)
 {
     if (op->kind == OP_FLASH_ATTENTION || op->kind == OP_REDUCE_SCATTER)
@@ -119,7 +119,7 @@ static bool is_asked_for(const struct ops *forward, int i, const double *shares)
     return false;
 }
 
-/* A copy of the op, reduced to a share of its matrices. */
+/* A copy of the op, reduced to a fraction of its matrices. */
 static struct op part_of(const struct op *op, double share)
 {
     struct op part = *op;
@@ -159,8 +159,8 @@ static double all_saved_bytes(const struct ops *forward)
 
 /* --- both ------------------------------------------------------------------------------------ */
 
-/* The recomputed ops as a list. Each waits for the last op in it that is no later than its original
- * `after`. In the recomputed list no collective overlaps with compute. */
+/* The recomputed ops as a list. Each op waits for the last op of the new list that is no later than
+ * its original `after`. In this list no collective overlaps compute. */
 static struct ops some_of(const struct ops *forward, const double *shares, struct arena *arena)
 {
     struct ops some = { .at = ARENA_ARRAY(arena, struct op, (size_t)forward->count + 1),

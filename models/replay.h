@@ -1,13 +1,13 @@
-/* models/replay.h - which ops of a block selective recompute replays (runs again in the backward),
- * and what memory that frees.
+/* models/replay.h - the ops of a block that selective recompute replays (recomputes in the
+ * backward), and the memory that this frees.
  *
  * It models Megatron's --recompute-modules and torchtitan's per-op policy. Values that only the
- * replayed part makes and keeps are freed, and the backward makes them by running the part again.
- * Norms, the experts' activation and latent attention's heads are recomputed just before their
- * reader's backward, so that their output is freed too (CheckpointWithoutOutput of Megatron Core).
- * The per-op policy keeps the block's input, every second product, fused attention and
- * reduce-scattered values, and recomputes the other values that some op reads; matrices fused side
- * by side count as separate products (torchtitan, distributed/activation_checkpoint.py). */
+ * replayed part makes and keeps are freed, and the backward recomputes them. Norms, the experts'
+ * activation and latent attention's heads are recomputed just before their reader's backward, so
+ * that their output is freed too (CheckpointWithoutOutput of Megatron Core). The per-op policy
+ * keeps the block's input, every second product, fused attention and reduce-scattered values, and
+ * recomputes the other values that some op reads; matrices fused side by side count as separate
+ * products (torchtitan, distributed/activation_checkpoint.py). */
 #ifndef MODELS_REPLAY_H
 #define MODELS_REPLAY_H
 
@@ -31,15 +31,15 @@ extern const char *const replay_names[NUM_REPLAYS + 1];
 /* Bit sets of enum replayed. */
 enum {
     REPLAYS_CORE = 1u << REPLAY_CORE,
-    REPLAYS_PER_OP = 1u << REPLAY_PER_OP, /* cannot be combined with others */
+    REPLAYS_PER_OP = 1u << REPLAY_PER_OP, /* cannot be combined with other members */
 };
 
 struct replay {
     struct ops ops; /* the forward ops to recompute, in list order */
     double freed_bytes;
-    double freed_of[NUM_OP_REGIONS]; /* freed_bytes divided by region: a region's bytes are
-                                        allocated again when its backward begins; with REPLAY_PER_OP
-                                        all are when the block's backward begins */
+    double freed_of[NUM_OP_REGIONS]; /* freed_bytes per region. A region's bytes are allocated again
+                                        when its backward begins; with REPLAY_PER_OP all bytes are
+                                        when the block's backward begins */
 };
 
 /* `forward`: a block's list, in which collectives have replaced the marks. The result is in the

@@ -12,12 +12,12 @@ struct popularity {
     double cv, skewness;
 };
 
-/* How fast an expert's load grows with its popularity: more slowly than in proportion, as a token
+/* The elasticity of an expert's load with respect to its popularity. It is below 1 because a token
  * never chooses an expert twice. Among E experts of weight 1, an expert of weight w is missed by k
  * choices in turn with the probability P = product over j = 1..k of (E - j)/(w + E - j). At w = 1
- * the elasticity of the load 1 - P is (1 - k/E) (sum over j of 1/(E - j + 1)) / (k/E). For k = 1 it
- * is 1 - 1/E, less than 1 only because shares must sum to 1. The slope is the quotient of the
- * two. */
+ * the elasticity of the load 1 - P is (1 - k/E) (sum over j of 1/(E - j + 1)) / (k/E). For k = 1
+ * this is 1 - 1/E, less than 1 only because shares must sum to 1. The result is the elasticity for
+ * k = topk divided by the elasticity for k = 1. */
 static double slope_of_choice(double experts, double topk)
 {
     double sum = 0;
@@ -36,10 +36,10 @@ static struct popularity popularity_of(const struct routing *routing, const stru
 }
 
 /* The expected largest of `draws` loads of a rank, each the sum over its experts / ranks experts,
- * with mean 1. The variance of a load is that of its experts' mean popularity, plus that of
- * counting how many of the rows choose this rank and not another. The expected maximum of draws
- * with a small skewness s is z + s (z^2 - 1)/6 standard deviations above the mean (Cornish and
- * Fisher 1938), where z is the expected maximum of as many standard normals. */
+ * with mean 1. The variance of a load is that of its experts' mean popularity, plus the variance of
+ * the number of rows that choose this rank. The expected maximum of draws with a small skewness s
+ * is z + s (z^2 - 1)/6 standard deviations above the mean (Cornish and Fisher 1938), where z is the
+ * expected maximum of the same number of standard normals. */
 static double largest_load(const struct popularity *popularity, const struct routed *routed,
                            double ranks, double draws)
 {
@@ -95,9 +95,9 @@ double routing_capacity_rows(double tokens, double experts, double topk, double 
     return ceil(tokens * topk / experts * capacity);
 }
 
-/* A load X of mean 1 is about normal with standard deviation v. With capacity F, E max(0, X - F) =
- * v (phi(a) - a (1 - Phi(a))), where a = (F - 1)/v. A token chooses an expert at most once, so
- * counts have (1 - k/E) of a Poisson's variance. */
+/* The share of dropped rows. A load X of mean 1 is approximately normal with standard deviation v.
+ * With capacity F, E max(0, X - F) = v (phi(a) - a (1 - Phi(a))), where a = (F - 1)/v. A token
+ * chooses an expert at most once, so counts have (1 - k/E) of a Poisson's variance. */
 double routing_dropped_share(const struct routing *routing, const struct routed *routed,
                              double capacity)
 {
@@ -121,8 +121,8 @@ static double chance_of_none(double experts, double part, int topk)
     return chance;
 }
 
-/* A token limited to M of G groups chooses among E M/G experts. These are on M/G of the parts, or
- * on M parts where a part has several groups (DeepEP, elastic.py, has the same form). */
+/* A token limited to M of G groups chooses among E M/G experts. These experts are on M/G of the
+ * parts, or on M parts if a part has several groups (DeepEP, elastic.py, has the same form). */
 double routing_distinct(const struct expert_choice *choice, double parts)
 {
     double experts = choice->experts, reached = parts;

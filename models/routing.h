@@ -2,13 +2,13 @@
  *
  * A load is the number of rows (tokens times chosen experts) that a rank or expert gets. All ranks
  * of an expert group wait for the one with most rows. So a layer's time and messages are those of
- * the mean load times the rank factor, the largest load of a rank over the mean. Memory follows the
- * largest load in any layer. The factors are expected values. */
+ * the mean load times the rank factor: the largest load of a rank divided by the mean load. Memory
+ * follows the largest load in any layer. The factors are expected values. */
 #ifndef MODELS_ROUTING_H
 #define MODELS_ROUTING_H
 
-/* In order: equal loads; tokens choose at random among equally popular experts; experts differ in
- * popularity; the rank factor is given. */
+/* The kinds in order: equal loads; tokens choose at random among equally popular experts; experts
+ * differ in popularity; the rank factor is given. */
 enum routing_kind { ROUTING_BALANCED, ROUTING_RANDOM, ROUTING_SKEWED, ROUTING_FACTOR };
 extern const char *const routing_names[]; /* NULL-terminated */
 
@@ -30,7 +30,7 @@ double routing_distinct(const struct expert_choice *choice, double parts);
 
 /* The tokens of a layer and the experts they are spread over; each rank holds experts / ranks. */
 struct routed {
-    double tokens; /* of one microbatch, all ranks together */
+    double tokens; /* tokens of one microbatch over all ranks */
     double experts, topk, ranks;
 };
 

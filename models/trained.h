@@ -2,7 +2,7 @@
  *
  * A weight has the name of the op that uses it: qkv, projection, fc1, ffn_norm, embedding, logits
  * ... With adapters (LoRA, Hu et al. 2021, arXiv:2106.09685) a linear layer of a block has two
- * narrow products beside its main one, and only the two are trained. */
+ * narrow products in addition to its main product, and only these two are trained. */
 #ifndef MODELS_TRAINED_H
 #define MODELS_TRAINED_H
 
@@ -10,9 +10,9 @@
 
 /* The gradients that the backward of a block makes. */
 enum block_gradient {
-    GRADIENT_WHOLE,     /* of its input and of its trained weights */
-    GRADIENT_FROM_HERE, /* of its trained weights only: nothing before it is trained */
-    GRADIENT_NONE,      /* none: it has no backward */
+    GRADIENT_WHOLE,     /* gradients of its input and of its trained weights */
+    GRADIENT_FROM_HERE, /* only gradients of its trained weights, as nothing before it is trained */
+    GRADIENT_NONE,      /* no gradients and no backward */
 };
 
 /* True if every weight that can have a gradient is trained. */

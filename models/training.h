@@ -1,4 +1,4 @@
-/* models/training.h - the trained weights of a model: how many there are, and which backward passes
+/* models/training.h - the trained weights of a model: their number, and the backward passes that
  * they need.
  *
  * Blocks below the lowest trained weight need no backward. The lowest block with a trained weight

@@ -12,9 +12,10 @@ enum unfused_op {
     NUM_UNFUSED_OPS
 };
 
-/* Memory traffic of all of an op's kernels, per value of the op: a number of values of the list's
- * type, and bytes of wider types. Rotary counts queries and keys together. kept_values and
- * kept_bytes: what autograd keeps for the backward beyond what one fused kernel would keep. */
+/* Memory traffic of all of an op's kernels, per value of the op: the number of values of the list's
+ * type that move, and the bytes of wider types. Rotary counts queries and keys together.
+ * kept_values and kept_bytes: values and bytes that autograd keeps for the backward beyond what one
+ * fused kernel would keep. */
 struct unfused {
     double values, bytes, kernels;
     double backward_values, backward_bytes, backward_kernels;

@@ -15,7 +15,7 @@ const struct workload workloads[] = {
       .forward_flops = 2 * 4.09e9,
       .sample = "an image of 224 x 224" },
     /* Embeddings (30522 + 512 + 2) 1024 + 2 x 1024, 24 blocks of 12 h^2 + 13 h, a pooler of
-     * h^2 + h; FLOPs 24 (24 s h^2 + 4 s^2 h), as attention is not masked: s 128, h 1024. */
+     * h^2 + h; FLOPs 24 (24 s h^2 + 4 s^2 h) with s = 128 and h = 1024; attention is not masked. */
     { .name = "bert-large",
       .summary = "BERT-Large, uncased, with its pooler",
       .source = "Devlin et al. 2019 (arXiv:1810.04805), section 3: 24 blocks, width 1024, 340M "

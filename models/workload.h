@@ -1,5 +1,6 @@
-/* models/workload.h - models other than struct model's transformers, for tables about data
- * parallelism: their parameters, whose gradients are exchanged, and the FLOPs of a sample. */
+/* models/workload.h - models that are no transformers of struct model, for tables about data
+ * parallelism: number of parameters, which is the size of the exchanged gradients, and FLOPs per
+ * sample. */
 #ifndef MODELS_WORKLOAD_H
 #define MODELS_WORKLOAD_H
 
@@ -8,11 +9,12 @@ struct workload {
     const char *summary;
     const char *source;
     double parameters;
-    double forward_flops; /* for one sample; a training step takes three times as many */
+    double forward_flops; /* FLOPs of one sample's forward; a training step needs three times as
+                             many */
     const char *sample;
 };
 extern const struct workload workloads[];
 extern const int num_workloads;
-const struct workload *workload_find(const char *name); /* NULL: none */
+const struct workload *workload_find(const char *name); /* NULL: no workload has this name */
 
 #endif

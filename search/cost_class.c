@@ -7,8 +7,8 @@
 static void scale_products(struct system *system, double factor, struct arena *arena)
 {
     (void)arena;
-    system->profile.sustained *=
-        factor; /* scales all products, also those whose size is near a measured one */
+    /* scales all products, also those whose size is near a measured one */
+    system->profile.sustained *= factor;
     system->profile.batched_gemm_efficiency *= factor;
 }
 

@@ -29,7 +29,7 @@ struct frontier frontier_new(int objective, int capacity, struct arena *arena);
 void frontier_offer(struct frontier *frontier, const struct ranked_plan *plan);
 double frontier_fastest_s(const struct frontier *frontier); /* Step time of the fastest plan;
                                                                HUGE_VAL: the frontier is empty. */
-void frontier_sort(
-    struct frontier *frontier); /* Sorts best first. No plan may be offered afterwards. */
+/* Sorts best first. No plan may be offered afterwards. */
+void frontier_sort(struct frontier *frontier);
 
 #endif

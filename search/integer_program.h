@@ -70,8 +70,8 @@ struct program_result {
     const double
         *value;  /* per column, integer ones rounded; in the arena; NULL without a solution */
     double cost; /* cost of `value`, summed by this library */
-    double
-        bound; /* lower bound of every solution's cost, up to GLPK's tolerances; may be -HUGE_VAL */
+    /* lower bound of every solution's cost, up to GLPK's tolerances; may be -HUGE_VAL */
+    double bound;
     double gap; /* (cost - bound) / |cost|; 0 when optimal, HUGE_VAL without a solution */
     int nodes;
 };

@@ -122,8 +122,8 @@ void search_fill_nearest(const struct search *search, const struct tally *tally,
     if (tally->has_least)
         result->nearest = search_predict(search, &tally->least.plan, &result->arena);
     struct system system = *search->system;
-    struct search_request quiet =
-        *search->request; /* the searches on other counts report no progress */
+    /* the searches on other counts report no progress */
+    struct search_request quiet = *search->request;
     quiet.progress = NULL;
     struct search silent = { &quiet, search->system, search->space, search->start_s };
     struct other other = { &silent, search->request, &system, &result->arena };

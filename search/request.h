@@ -35,8 +35,8 @@ struct search_request {
     bool same_recompute; /* all stages recompute the same number of layers, or all stages recompute
                             all */
     double host_memory_bytes; /* memory of a node's host for offloaded state; 0: no limit */
-    const struct convergence
-        *convergence; /* model of convergence, for OBJECTIVE_ACCURACY; NULL: the built-in one */
+    /* model of convergence, for OBJECTIVE_ACCURACY; NULL: the built-in one */
+    const struct convergence *convergence;
     const struct plan *also; /* a plan whose values are added to the space; NULL: none */
     /* everything that is not searched: precision, optimizer, dtypes, overlap ... */
     struct plan base;

@@ -27,8 +27,8 @@ extern const int num_cost_classes;
 struct robust_request {
     const struct system *system; /* its GPU's memory is the limit */
     const struct model *model;
-    const struct scored_plan
-        *rivals; /* a few hundred of the fastest plans; the first is the chosen plan */
+    /* a few hundred of the fastest plans; the first is the chosen plan */
+    const struct scored_plan *rivals;
     int num_rivals;
     double spread; /* < 1; each draw gives each class a factor uniform in 1 +- spread */
     int num_draws;
@@ -60,8 +60,8 @@ struct robustness {
     int num_draws, num_rivals;
     struct rival_score choice;
     struct rival_score often; /* the rival that is best most often; the first on a tie */
-    struct rival_score
-        safe; /* among rivals that always fit, the one with the least largest_regret */
+    /* among rivals that always fit, the one with the least largest_regret */
+    struct rival_score safe;
     struct flip flips[MOST_COST_CLASSES]; /* by class */
 };
 

@@ -24,9 +24,9 @@ struct run {
     struct worker *workers;
     int jobs;
     struct families *found; /* [worker] */
-    struct families
-        families; /* families of all workers by rising floor, each in all rank orders of its site */
-    size_t next;  /* families before this index were examined */
+    /* families of all workers by rising floor, each in all rank orders of its site */
+    struct families families;
+    size_t next; /* families before this index were examined */
 };
 
 static const struct space *space_of(const struct run *run)

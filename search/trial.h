@@ -33,8 +33,8 @@ struct trial trial_of(const struct trial_place *place, const struct plan *rival,
 bool trial_is_of(const struct plan *plan, const struct plan *rival);
 
 enum { MOST_TRIALS = 3 };
-extern const double
-    sure_enough; /* probability of the choice beyond which more runs are not worth their cost */
+/* probability of the choice beyond which more runs are not worth their cost */
+extern const double sure_enough;
 
 /* A trial worth its GPUs, and the expected outcome of it together with the earlier ones. */
 struct proposal {

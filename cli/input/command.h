@@ -42,7 +42,7 @@ enum {
 };
 
 /* Runs a command; argv[0] is its name. Returns the exit code. When `err` is set, main prints it as
- * one line on stderr: `return exit_code_of(err);` is how a command fails. main handles --help and
+ * one line on stderr; a command fails by `return exit_code_of(err);`. main handles --help and
  * failures to write to stdout. */
 typedef int command_run(int argc, char **argv, struct err *err);
 
@@ -50,17 +50,17 @@ struct command {
     const char *name;
     unsigned bit;         /* COMMAND_... */
     const char *summary;  /* completes "simsearch NAME" */
-    const char *examples; /* lines */
+    const char *examples; /* lines of examples */
     const char *details;  /* lines below the examples; "" */
     command_run *run;
 };
 
-/* One row each, in the order that --help shows; the first is the default. */
+/* The commands, in the order of --help; the first is the default. */
 extern const struct command commands[];
 extern const int num_commands;
-const struct command *command_find(const char *name); /* NULL: unknown */
+const struct command *command_find(const char *name); /* NULL: the name is unknown */
 
-/* Reports an unknown name, and the nearest one. Returns false. */
+/* Sets the error for an unknown name, with the nearest known name. Returns false. */
 bool command_refuse(const char *name, struct err *err);
 
 command_run cmd_search, cmd_simulate, cmd_explain, cmd_validate, cmd_fit, cmd_calibrate, cmd_run,
@@ -69,7 +69,7 @@ command_run cmd_search, cmd_simulate, cmd_explain, cmd_validate, cmd_fit, cmd_ca
 /* The exit code of an error. */
 int exit_code_of(const struct err *err);
 
-/* What an exit code means, for help and the reference page. */
+/* The meaning of an exit code, for help and the reference page. */
 struct exit_meaning {
     int code;
     const char *meaning;

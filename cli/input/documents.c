@@ -96,7 +96,7 @@ static void add_length(struct lengths *lengths, double length, double times)
     lengths->times[lengths->count++] = times;
 }
 
-/* A whole number from 1 on; moves past it. */
+/* Reads a whole number >= 1 and moves past it. */
 static bool take_number(const char **at, double most, double *out)
 {
     char *end;

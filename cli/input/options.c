@@ -54,8 +54,8 @@ static bool refuse_option(unsigned command, const char *name, struct err *err)
 
 enum { LONGEST_VALUE = 64 };
 
-/* Expands shorthand for the field: "100B" of tokens becomes "100Btok", a price of "2.5" becomes
- * "2.5$/h", and a sequence length of "8k" becomes "8192". Other values are unchanged. */
+/* Expands abbreviations that a field accepts: "100B" of tokens becomes "100Btok", a price of "2.5"
+ * becomes "2.5$/h", and a sequence length of "8k" becomes "8192". Other values are unchanged. */
 static const char *in_full(const struct option_row *row, const char *value, char *room)
 {
     size_t length = strlen(value), digits = strspn(value, "0123456789");
@@ -95,7 +95,7 @@ static bool read_value(const struct option_row *row, const char *typed, struct o
                      row->argument);
     if (ok)
         return true;
-    err->code = ERR_USAGE; /* not a fault of a file */
+    err->code = ERR_USAGE; /* the option is wrong, not a file */
     err_prefix(err, "--");
     return false;
 }
@@ -112,7 +112,8 @@ static char *next(struct arguments *arguments)
     return *arguments->at++;
 }
 
-/* One letter after a dash, with its value or with other switches: "-j4", "-qv". */
+/* Whether the word is a dash and letters: one option with its value, or several switches, as in
+ * "-j4", "-qv". */
 static bool is_cluster(const char *word)
 {
     const char letter[] = { '-', word[1], '\0' };
@@ -137,7 +138,7 @@ static bool read_letters(unsigned command, const char *word, struct options *out
     return true;
 }
 
-/* "--gpus" and "8", or "--gpus=8". */
+/* Reads an option and its value, as "--gpus" "8" or "--gpus=8". */
 static bool read_option(unsigned command, struct arguments *arguments, struct options *out,
                         struct err *err)
 {
@@ -188,7 +189,7 @@ bool options_answer_is_hidden(const struct options *options)
            is_stdout(options->fit.predictions);
 }
 
-/* Refuses more than one output on standard output, so that other programs can read it. */
+/* Rejects more than one output on standard output, so that other programs can read it. */
 static bool check_stdout(const struct options *options, struct err *err)
 {
     const struct {
@@ -254,7 +255,7 @@ void options_left_column(const struct option_row *row, char *text, size_t size)
              row->alias ? row->alias : "");
 }
 
-/* True when a list of commands, "search simulate]", has one of the set. */
+/* Whether a list of commands like "search simulate]" contains one of the set. */
 static bool is_meant(const char *list, unsigned set)
 {
     for (int i = 0; i < num_commands; i++) {

@@ -1,7 +1,7 @@
 /* cli/input/options.h - the options of all commands: one table that parses, checks and documents.
  *
- * A row's field reads and bounds the value. Values are as typed; the command interprets them
- * together (a cluster from a GPU, a batch from tokens). */
+ * A row's field reads and bounds the value. Values are stored as typed. The command combines them,
+ * for example to derive a cluster from a GPU or a batch from tokens. */
 #ifndef CLI_INPUT_OPTIONS_H
 #define CLI_INPUT_OPTIONS_H
 
@@ -29,7 +29,7 @@ struct search_options {
     double time_limit_s;
     bool pareto;
     double deadline_s; /* 0: none */
-    double robust;     /* -1: not asked */
+    double robust;     /* -1: not requested */
     const char *largest, *certificate;
     int stage_types;
     bool same_recompute;
@@ -43,7 +43,7 @@ struct training_options {
     int ranks, steps;
     double rate, watchdog_s;
     int lr_warmup, lr_decay;        /* -1: not given */
-    double least_rate, clip, spike; /* likewise */
+    double least_rate, clip, spike; /* -1: not given */
     bool slice;
     const char *checkpoint;
     int checkpoint_every;
@@ -54,7 +54,7 @@ struct training_options {
 struct design_options {
     double days, cost; /* 0: not given */
     const char *flops;
-    double served_tokens; /* 0: none */
+    double served_tokens; /* tokens to serve; 0: none */
     int law, aspect;
 };
 
@@ -107,11 +107,11 @@ struct options {
     const char *trace;
     int draws;
     bool json, quiet, verbose, schedule_text, gantt;
-    bool partition; /* explain */
+    bool partition; /* option of explain */
     const char *from_run;
     const char *learned; /* NULL: nothing */
-    bool propose;        /* tune */
-    bool run;            /* search */
+    bool propose;        /* option of tune */
+    bool run;            /* option of search */
     struct search_options search;
     struct training_options training;
     struct design_options design;
@@ -130,24 +130,24 @@ struct option_row {
     unsigned commands;    /* bit set of COMMAND_... that take it */
     struct field field;   /* FIELD_OTHER: unparsed text */
 };
-/* cli/input/option_rows.c lists them. */
 extern const struct option_row option_rows[];
 extern const int num_option_rows;
 
-/* Reads argv[1 ...] for one command, and up to `max_files` arguments that are no options. A faulty
- * value is ERR_USAGE, where = the option. */
+/* Reads argv[1 ...] for one command: options, and up to `max_files` arguments that are no options.
+ * A faulty value is ERR_USAGE, where = the option. */
 bool options_parse(unsigned command, int max_files, int argc, char **argv, struct options *out,
                    struct err *err);
 
-/* True when an output file is "-": then standard output has that file and no answer. */
+/* True when an output file is "-": standard output then contains that file instead of the
+ * answer. */
 bool options_answer_is_hidden(const struct options *options);
 
-/* "--output FILE, -o" */
+/* The left column of help: "--output FILE, -o". */
 void options_left_column(const struct option_row *row, char *text, size_t size);
 
-/* Adds an option's text for a command, and the names that it accepts. A doc is a text for all
- * commands, then parts for some: "[calibrate fit]...". Command 0: all parts, each with its
- * commands. */
+/* Adds an option's text for a command, and the names that it accepts. A row's doc has a text for
+ * all commands, then texts for some commands: "[calibrate fit]...". If `command` is 0, all texts
+ * are added with their commands. */
 void options_add_doc(const struct option_row *row, unsigned command, struct text *out);
 
 /* Writes all options as rows of a Markdown table. */

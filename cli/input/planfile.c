@@ -28,7 +28,8 @@ static bool check(const json_t *root, struct err *err)
     return true;
 }
 
-/* Replaces a document that `search --json` or `simulate --json` printed by the plan in it. */
+/* If the file is a document of `search --json` or `simulate --json`, replaces it by the plan that
+ * it contains. */
 static void unwrap(struct json_file *file)
 {
     const json_t *best = json_object_get(file->root, "best");

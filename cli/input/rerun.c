@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-/* Adds an option; quotes the value when a shell would split it. */
+/* Adds an option, with quotes if a shell would split its value. */
 static void add_option(struct text *out, const char *name, const char *value)
 {
     if (!value)

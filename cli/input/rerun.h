@@ -1,13 +1,14 @@
-/* cli/input/rerun.h - the options that repeat the same question, to paste after "simsearch". */
+/* cli/input/rerun.h - writes the options that repeat the same question, to be pasted after
+ * "simsearch". */
 #ifndef CLI_INPUT_RERUN_H
 #define CLI_INPUT_RERUN_H
 
 #include "cli/input/setup.h"
 
-/* "--gpus 8 --model tiny ...": model and system. */
+/* Adds the options of model and system: "--gpus 8 --model tiny ...". */
 void add_case_options(const struct options *options, const struct setup *setup, struct text *out);
 
-/* " --fix 'tp8' --objective cost": the options of search only; "" when there are none. */
+/* Adds the options of search: " --fix 'tp8' --objective cost"; nothing when there are none. */
 void add_search_options(const struct options *options, struct text *out);
 
 #endif

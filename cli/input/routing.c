@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The words, with the least value of those that take one. */
+/* The words of --routing, with the least allowed value if a word takes one. */
 static const struct {
     const char *word;
     enum routing_kind kind;

@@ -13,7 +13,8 @@ static const char *in_lower_case(const char *words, struct setup *setup)
     return copy;
 }
 
-/* With --run, plans must be executable: context parallelism is not. */
+/* The layout words to forbid. With --run the plan must be executable, so context parallelism is
+ * forbidden. */
 static const char *forbidden_words(const struct options *options, struct setup *setup)
 {
     if (!options->run)

@@ -1,13 +1,14 @@
-/* cli/input/search_request.h - the search that a command line asks for. */
+/* cli/input/search_request.h - the search request of a command line. */
 #ifndef CLI_INPUT_SEARCH_REQUEST_H
 #define CLI_INPUT_SEARCH_REQUEST_H
 
 #include "cli/input/setup.h"
 #include "search/search.h"
 
-/* Borrows from the setup, whose arena holds its words. The options' words are put in lower case. */
+/* The request borrows from the setup, whose arena contains its words. The options' words are
+ * changed to lower case. */
 struct search_request search_request_of(struct options *options, struct setup *setup);
 
-int search_request_top(const struct options *options); /* plans to list */
+int search_request_top(const struct options *options); /* number of plans to list */
 
 #endif

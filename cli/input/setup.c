@@ -123,7 +123,7 @@ bool setup_parse(struct setup *setup, const struct options *options, const char 
     return false;
 }
 
-/* Notes the share of rows that a plan's expert capacity drops. Sizes are those of padded experts.
+/* Adds an assumption about the fraction of rows that a plan's expert capacity drops.
  */
 static void note_capacity(struct setup *setup)
 {
@@ -140,7 +140,7 @@ static void note_capacity(struct setup *setup)
                  capacity, 100 * routing_dropped_share(&model->routing, &routed, capacity));
 }
 
-/* The host computes in fp32 whatever the storage type, so other types get fp32's rate. */
+/* On the host every type is computed in fp32, so other types get the rate of fp32. */
 static void widen_rate(struct setup *setup)
 {
     double *peaks = setup->system.gpu.peak_flops_per_s;
@@ -153,8 +153,8 @@ static void widen_rate(struct setup *setup)
                  dtype_names[dtype], setup->system.gpu.name);
 }
 
-/* Adds the plan's memory to the error when only the rate of its products is missing, as memory
- * needs no rate. */
+/* If the profile only lacks the rate of the plan's products, adds the plan's memory to the error,
+ * as memory does not depend on the rate. */
 static void add_memory(const struct setup *setup, struct err *err)
 {
     enum { GIB = 1 << 30 };
@@ -210,7 +210,7 @@ static bool check_plan(struct setup *setup, struct err *err)
     return false;
 }
 
-/* Number of ranks of a layout; 0: its data ranks are open. */
+/* Number of ranks of a layout; 0: its data ranks are not stated. */
 static int ranks_of(const char *layout)
 {
     struct arena arena = { 0 };
@@ -222,8 +222,8 @@ static int ranks_of(const char *layout)
     return ranks;
 }
 
-/* Finds the number of GPUs before the system is known. A layout given for a plan file keeps the
- * file's GPUs. */
+/* Finds the number of GPUs before the system is known. If a layout is given together with a plan
+ * file, the file's number of GPUs is kept. */
 static bool count_gpus(const struct options *options, const struct json_file *file, int *num_gpus,
                        struct err *err)
 {
@@ -249,7 +249,7 @@ static bool load_plan(const struct options *options, const struct json_file *fil
     if (default_precision(setup) && options->precision < 0 && !(text && has_word(text, "dtype")))
         setup_assume(setup, "precision %s, as %s has no bf16", default_precision(setup),
                      setup->system.gpu.name);
-    if (!text) { /* the base of a search; a layout cannot be empty */
+    if (!text) { /* base plan of a search, as a layout cannot be empty */
         bool ok = setup_parse(setup, options, "", "mb1", &setup->plan, err);
         widen_rate(setup);
         return ok;

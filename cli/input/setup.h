@@ -1,4 +1,4 @@
-/* cli/input/setup.h - the model and the system of a command line, and what was assumed.
+/* cli/input/setup.h - the model and system of a command line, and the assumptions made.
  *
  * Each part comes from its option, else from the plan file, else from a default, which is shown. */
 #ifndef CLI_INPUT_SETUP_H
@@ -13,46 +13,51 @@
 #include <jansson.h>
 
 struct setup {
-    struct system system; /* --price, when given, replaces its cluster's price */
-    struct model model;   /* with the seq, batch and tokens of the run; 0 tokens: not stated */
-    /* constants for judging exchanges; source "": as shipped */
+    struct system system; /* with the price of --price if given */
+    struct model model;   /* its seq, batch and tokens are those of the run; 0 tokens: not stated */
+    /* constants of the convergence of exchanges; source "": the shipped ones */
     struct convergence_file convergence;
-    double memory_bytes; /* memory limit per GPU: all it has, or --max-memory */
+    double memory_bytes; /* memory limit per GPU: the GPU's memory, or --max-memory */
     json_t *assumptions; /* sentences, most important first */
-    struct arena arena;  /* of the plan's arrays */
+    struct arena arena;  /* owns the plan's arrays */
     bool has_plan;
-    struct plan plan; /* from --layout or the plan file; else the values that are not searched */
+    struct plan plan; /* the plan of --layout or the plan file; for a search the values that are not
+                         searched */
 };
 
-/* Loads from the options and, unless NULL, a plan file. Checks that the GPUs are whole nodes, and
- * checks a plan with plan_check and system_check. Release it in either case. */
+/* Loads a setup from the options and, unless plan_path is NULL, a plan file. It checks that the
+ * GPUs are whole nodes and checks the plan with plan_check and system_check. Release the setup in
+ * either case. */
 bool setup_load(const struct options *options, const char *plan_path, struct setup *out,
                 struct err *err);
 /* Loads a job of another framework: its model, plan and number of GPUs, on the system of the
  * options. The plan's arrays must outlast the setup. */
 bool setup_of_job(const struct options *options, const struct job *job, struct setup *out,
                   struct err *err);
-/* As setup_of_job, without checks: the plan may break rules. */
+/* Like setup_of_job, but the plan is not checked and may break rules. */
 bool setup_of_unchecked(const struct options *options, const struct job *job, struct setup *out,
                         struct err *err);
 void setup_release(struct setup *setup);
 
-/* Adds, as the first assumption, how the plan's exchange changes the mathematics, if it does. */
+/* If the plan's exchange changes the mathematics of training, adds that as the first assumption. */
 void setup_note_exchange(struct setup *setup, const struct plan *plan);
 
-/* Notes that a job takes a segment of each rack, so fewer than the `asked` GPUs. */
+/* Adds the assumption that a job uses a segment of each rack and therefore fewer than the `asked`
+ * GPUs. */
 void setup_note_segment(struct setup *setup, int asked);
-/* Notes that the job takes fewer than the `asked` GPUs for another reason than racks. */
+/* Adds the assumption that the job uses fewer than the `asked` GPUs, for another reason than
+ * racks. */
 void setup_note_fewer(struct setup *setup, int asked);
 
-/* Notes the default bandwidth of storage, if the cluster states none and the run's length is known.
+/* Adds the assumed default bandwidth of storage, if the cluster states none and the run's length is
+ * known.
  */
 void setup_note_storage(struct setup *setup);
 
-/* Name of the runs behind the steps to an accuracy: "published runs". */
+/* Name of the runs on which the number of steps to an accuracy is based: "published runs". */
 const char *setup_convergence_name(const struct setup *setup);
 
-/* Another layout text for the same model and system, in the same precision. */
+/* Reads another layout for the same model, system and precision. */
 bool setup_parse(struct setup *setup, const struct options *options, const char *option,
                  const char *text, struct plan *out, struct err *err);
 

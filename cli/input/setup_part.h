@@ -1,4 +1,4 @@
-/* cli/input/setup_part.h - shared by the parts of setup_load; nothing else includes it.
+/* cli/input/setup_part.h - functions shared by the parts of setup_load. No other file includes it.
  *
  * Each part sets its members of the setup from an option, else from the plan file (root NULL: no
  * file), else from a default, and notes its assumptions. */
@@ -21,7 +21,7 @@ bool setup_count_nodes(const struct options *options, const struct json_file *fi
                        struct err *err);
 
 /* cli/input/setup_run.c - sequence, batch and budget of tokens, once the model is known. `of_file`:
- * the plan file states them. */
+ * take them from the plan file. */
 bool setup_set_run(const struct options *options, bool of_file, struct setup *setup,
                    struct err *err);
 

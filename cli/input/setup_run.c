@@ -10,7 +10,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#define DEFAULT_TOKENS 4194304.0 /* per step: 4 Mi, so that batches divide by powers of two */
+/* Default tokens per step: 4 Mi, so that powers of two divide batches. */
+#define DEFAULT_TOKENS 4194304.0
 
 /* Rounds a batch, so that it divides over data ranks and microbatches. */
 static double rounded_batch(double sequences)
@@ -41,8 +42,8 @@ static bool set_tokens(const char *text, double tokens, struct setup *setup, str
     return true;
 }
 
-/* Whether a batch was probably meant in tokens or lacks its unit: no training has a billion tokens
- * per step and more than a hundred sequences per GPU. */
+/* Whether a batch without unit was probably meant in tokens: no training has a billion tokens per
+ * step and more than a hundred sequences per GPU. */
 static bool is_likely_tokens(const struct setup *setup)
 {
     const struct model *model = &setup->model;
@@ -50,7 +51,7 @@ static bool is_likely_tokens(const struct setup *setup)
            model->batch > 100.0 * setup->system.num_gpus;
 }
 
-/* "1536" or "1536 seq". */
+/* Reads a batch in sequences: "1536" or "1536 seq". */
 static bool set_sequences(const char *text, struct setup *setup, struct err *err)
 {
     struct model *model = &setup->model;
@@ -76,7 +77,7 @@ static bool set_sequences(const char *text, struct setup *setup, struct err *err
                    model->batch);
 }
 
-/* "1536" or "3.2 Mtok". */
+/* Reads a batch: "1536" or "3.2 Mtok". */
 static bool read_batch(const char *text, struct setup *setup, struct err *err)
 {
     struct err not_tokens = { 0 };
@@ -89,7 +90,7 @@ static bool read_batch(const char *text, struct setup *setup, struct err *err)
 static bool set_seq(int seq, struct model *model, struct err *err)
 {
     model->seq = seq;
-    model->max_positions = 0; /* a learned table follows the sequence length */
+    model->max_positions = 0; /* the learned position table has the sequence's length */
     if (model_derive(model, err))
         return true;
     err->code = ERR_USAGE;
@@ -105,7 +106,7 @@ static bool has_windows(const struct model *model)
     return false;
 }
 
-/* Notes how tokens spread over the experts. */
+/* Sets the routing and adds it to the assumptions. */
 static bool set_routing(const struct options *options, struct setup *setup, struct err *err)
 {
     struct model *model = &setup->model;
@@ -137,7 +138,7 @@ static bool set_routing(const struct options *options, struct setup *setup, stru
     return true;
 }
 
-/* Notes what modules for later tokens add to the model's parameters. */
+/* Adds an assumption about the parameters of multi-token-prediction modules. */
 static void assume_modules(struct setup *setup)
 {
     const struct model *model = &setup->model;
@@ -150,7 +151,8 @@ static void assume_modules(struct setup *setup)
         model->mtp, model->mtp > 1 ? "s" : "", model->name, model->mtp > 1 ? "" : "s", parameters);
 }
 
-/* Notes assumptions where a config.json leaves attention open, or its kind is not modelled. */
+/* Adds assumptions if a config.json leaves the kind of attention open, or if the kind is not
+ * modelled. */
 static void assume_attention(const struct options *options, struct setup *setup)
 {
     const struct model *model = &setup->model;
@@ -170,7 +172,8 @@ static void assume_attention(const struct options *options, struct setup *setup)
                      model->seq, model->sliding_window, model->name);
 }
 
-/* Notes what is packed into a sequence where it matters: attention is a large part of long ones. */
+/* Sets the lengths of packed documents. For long sequences, in which attention is a large part, it
+ * adds the packing to the assumptions. */
 static bool set_documents(const struct options *options, struct setup *setup, struct err *err)
 {
     enum { LONG_SEQ = 16384 };

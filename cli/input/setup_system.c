@@ -57,8 +57,8 @@ static bool read_system(const struct json_file *file, struct system *out, struct
     return ok || planfile_blame(file, "profile", err);
 }
 
-/* The stack that is taken where none is named: the executor's own for the requested backend, which
- * has the backend's name, else DEFAULT_STACK. */
+/* The default stack: the executor's stack for the requested backend, which has the backend's name;
+ * else DEFAULT_STACK. */
 static const char *usual_stack(const struct options *options)
 {
     for (int i = 0; options->training.backend && backend_names[i]; i++)
@@ -77,7 +77,7 @@ static bool read_stack(const struct options *options, const struct json_file *fi
     return ok || planfile_blame(file, "stack", err);
 }
 
-/* Makes system_load's checks on a system whose parts were read from a plan file. */
+/* Repeats the checks of system_load for a system whose parts were read from a plan file. */
 static bool check_embedded(const struct system *system, struct err *err)
 {
     double most = (double)system->cluster.num_nodes * cluster_node_size(&system->cluster);
@@ -87,7 +87,7 @@ static bool check_embedded(const struct system *system, struct err *err)
     return system_check_attention(system, err);
 }
 
-/* Whether the name is that of a GPU but of no cluster. */
+/* Whether the name is that of a GPU and not also of a cluster. */
 static bool is_gpu_alone(const char *name)
 {
     struct cluster cluster;
@@ -125,7 +125,7 @@ static const char *choose_cluster(const struct options *options, const struct js
     return DEFAULT_CLUSTER;
 }
 
-/* The stack to use when the options name none. NULL: the one that the cluster's file names. */
+/* The stack to use when the options name none. NULL: the stack that the cluster's file names. */
 static const char *stack_for(const struct options *options, const char *cluster, bool has_stack,
                              struct setup *setup)
 {
@@ -217,7 +217,8 @@ static bool check_gpu_option(const struct options *options, const struct system 
                    system->gpu.name, gpu.name);
 }
 
-/* A job takes part of one node or whole nodes, as partly used nodes lack rails to the others. */
+/* Checks that a job uses part of one node or whole nodes, as partly used nodes lack network rails
+ * to other nodes. */
 static bool check_nodes(const struct system *system, struct err *err)
 {
     int node = cluster_node_size(&system->cluster);
@@ -228,7 +229,7 @@ static bool check_nodes(const struct system *system, struct err *err)
                    node, below, below + node, system->num_gpus);
 }
 
-/* Something else on each GPU has a part of its memory: an inference engine, say. */
+/* Subtracts memory that another program, such as an inference engine, uses on each GPU. */
 static bool reserve_memory(const struct options *options, struct setup *setup, struct err *err)
 {
     struct gpu *gpu = &setup->system.gpu;

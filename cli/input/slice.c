@@ -8,7 +8,8 @@ static int largest_common_divisor(int a, int b)
     return b == 0 ? a : largest_common_divisor(b, a % b);
 }
 
-/* With one stage there is one chunk with all its layers. */
+/* Reduces the plan to `stages` pipeline stages. With one stage there is one chunk with all its
+ * layers. */
 static void cut_stages(struct setup *setup, int stages)
 {
     struct plan *plan = &setup->plan;

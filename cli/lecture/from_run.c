@@ -24,7 +24,7 @@ static const char example[] = "params=175B tokens=300B gpus=1024 gpu=a100 days=3
 
 /* --- the words ------------------------------------------------------------------------------ */
 
-/* Counts use the prefixes of tokens: 175B is 175 Btok. */
+/* Sets a value from text. Counts have the prefixes of tokens: 175B means 175 Btok. */
 static bool set_value(const struct field *field, const char *value, struct from_run *out,
                       struct err *err)
 {

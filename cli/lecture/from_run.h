@@ -1,5 +1,6 @@
-/* cli/lecture/from_run.h - "simsearch explain --from-run": how well a past or planned run uses its
- * GPUs, by the lectures' formulas 8 TP/(N F U) and 6 TP/(N F U). */
+/* cli/lecture/from_run.h - "simsearch explain --from-run": the utilization of GPUs in a past or
+ * planned run. Days are 8 T P/(N F U) with recompute and 6 T P/(N F U) without, for T tokens, P
+ * parameters, N GPUs of F FLOP/s and utilization U. */
 #ifndef CLI_LECTURE_FROM_RUN_H
 #define CLI_LECTURE_FROM_RUN_H
 
@@ -11,9 +12,9 @@ struct from_run {
     int gpus;
     char gpu[48];
     int dtype;   /* enum dtype of the products; -1: bf16, or another type if the GPU lacks it */
-    double days; /* 0: asked for */
-    double u;    /* 0: asked for */
-    struct gpu device; /* of the name */
+    double days; /* 0: to be computed */
+    double u;    /* 0: to be computed */
+    struct gpu device; /* the GPU with that name */
 };
 
 /* "params=175B tokens=300B gpus=1024 gpu=a100 days=34", or u=0.45 instead of days=; also dtype=. A

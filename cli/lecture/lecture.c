@@ -19,7 +19,7 @@ const char *const lecture_unit_names[NUM_LECTURE_UNITS] = {
 
 /* --- numbers -------------------------------------------------------------------------------- */
 
-/* 4 digits, with the prefix that leaves one to three before the point. */
+/* Writes a value with 4 digits and the prefix that leaves one to three digits before the point. */
 static struct lecture_number scaled(double value, const char *const prefixes[], int num_prefixes,
                                     const char *unit)
 {
@@ -242,13 +242,13 @@ static void add_difference(const struct terminal *terminal, const struct lecture
     text_release(&cell);
 }
 
-/* Four digits, and no exponent. */
+/* Number of decimals for four digits without an exponent. */
 static int decimals_of(double number)
 {
     return number >= 1000 ? 0 : number >= 100 ? 1 : number >= 10 ? 2 : 3;
 }
 
-/* Adds GiB, as lectures count in 10^9 bytes and memory is sold in 2^30. */
+/* Adds the value in GiB: lectures count in 10^9 bytes, but GPU memory in 2^30. */
 static void add_gib(const struct lecture_row *row, struct text *out)
 {
     if (row->unit != LECTURE_BYTES || row->textbook < GIB / 100)

@@ -1,8 +1,8 @@
-/* cli/lecture/lecture.h - the textbook's formulas on one plan: each with its numbers filled in, its
- * value, the detailed model's value, and a sentence about the gap.
+/* cli/lecture/lecture.h - the textbook's formulas for one plan. Each row has a formula, the formula
+ * with numbers, its value, the detailed model's value, and a sentence about the gap.
  *
- * Rows come from the lecture_*.c files, by topic. `filled` is arithmetic that the tests evaluate:
- * it must give `textbook`. */
+ * Rows come from the lecture_*.c files, by topic. Tests evaluate the arithmetic in `filled`, whose
+ * result must equal `textbook`. */
 #ifndef CLI_LECTURE_LECTURE_H
 #define CLI_LECTURE_LECTURE_H
 
@@ -14,14 +14,14 @@ enum lecture_unit {
     LECTURE_COUNT,
     LECTURE_BYTES,
     LECTURE_SECONDS,
-    LECTURE_DAYS, /* in seconds, too */
+    LECTURE_DAYS, /* stored in seconds, shown in days */
     LECTURE_FLOPS,
-    LECTURE_SHARE, /* of 1 */
+    LECTURE_SHARE, /* a fraction of 1 */
     LECTURE_WATT_HOURS,
     LECTURE_GRAMS,
     NUM_LECTURE_UNITS
 };
-extern const char *const lecture_unit_names[NUM_LECTURE_UNITS]; /* in JSON: "bytes" */
+extern const char *const lecture_unit_names[NUM_LECTURE_UNITS]; /* names in JSON: "bytes" */
 
 struct lecture_row {
     const char *topic, *name;
@@ -37,16 +37,17 @@ struct lecture {
     int count;
 };
 
-/* All rows are computed from these. */
+/* The data from which all rows are computed. */
 struct lecture_case {
-    const struct setup *setup; /* its plan is the one explained */
+    const struct setup *setup; /* its plan is explained */
     const struct textbook_setup *textbook;
     const struct textbook_estimate *estimate;
     const struct prediction *prediction;
-    struct evaluator *variants; /* evaluator for other plans, not the prediction's */
+    struct evaluator *variants; /* evaluator for variants of the plan */
     struct textbook_gpus gpus;
-    double copy_state_bytes; /* state bytes of the t p c ranks that hold one copy of the model */
-    double copy_activations_bytes; /* the same */
+    double copy_state_bytes; /* state bytes of one copy of the model, over its t p c ranks (tensor x
+                                pipeline x context) */
+    double copy_activations_bytes; /* activation bytes of one copy */
 };
 
 struct lecture lecture_of(const struct setup *setup, const struct textbook_setup *textbook,
@@ -62,21 +63,22 @@ json_t *lecture_json(const struct lecture *lecture);
 /* Adds a row and returns it. */
 struct lecture_row *lecture_add(struct lecture *lecture, struct lecture_row row,
                                 const char *formula);
-/* "6 T P", "8 T P" or a value between: FLOPs of T tokens when a share of the layers is
- * recomputed. */
+/* Formula of the FLOPs of T tokens with P parameters, if a fraction `recomputed` of the layers is
+ * recomputed: "6 T P" to "8 T P". */
 const char *lecture_flops_formula(double recomputed);
-/* Adds a sentence about the gap when the two numbers differ by 0.5 % or more, or one is missing. */
+/* Adds a sentence about the gap when textbook and detailed value differ by 0.5 % or more, or one is
+ * missing. */
 void lecture_gap(struct lecture_row *row, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 bool lecture_has_gap(const struct lecture_row *row);
 
-/* The detailed model's prediction of another plan; false with err when that plan is not possible.
+/* The detailed model's prediction of another plan; false with err when the plan is not possible.
  * Its stages are valid until the next call. */
 bool lecture_predict(const struct lecture_case *of, const struct plan *plan, struct prediction *out,
                      struct err *err);
 
-/* A number with its unit, four digits and a decimal prefix: "444.5 GB". It lives until the end of
- * the full expression. */
+/* A number with its unit, four digits and a decimal prefix: "444.5 GB". The text is valid until the
+ * end of the full expression. */
 struct lecture_number {
     char text[32];
 };
@@ -84,7 +86,7 @@ struct lecture_number in_bytes(double bytes);
 struct lecture_number in_bytes_per_s(double bytes_per_s);
 struct lecture_number in_flops_per_s(double flops_per_s);
 struct lecture_number in_seconds(double seconds);
-struct lecture_number in_digits(double number); /* no unit: "1.752e+11" */
+struct lecture_number in_digits(double number); /* without unit: "1.752e+11" */
 struct lecture_number in_unit(double value, enum lecture_unit unit);
 
 void lecture_add_work(struct lecture *lecture, const struct lecture_case *of);

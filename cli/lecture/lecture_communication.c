@@ -10,7 +10,7 @@
 
 static const char topic[] = "COMMUNICATION";
 
-/* "(alpha + S/(n B))" */
+/* Writes the time of one message: "(alpha + S/(n B))". */
 static void fill_part(struct text *out, const struct textbook_link *link, int ranks, double bytes)
 {
     text_add(out, "(%s + %s / (%d x %s))", in_seconds(link->latency_s).text, in_bytes(bytes).text,
@@ -91,7 +91,7 @@ static void fill_phase(struct text *out, const struct textbook_link *link,
     }
 }
 
-/* Adds the sum of a step's phases; "0" when it sends nothing. */
+/* Adds the sum of a step's phases; "0" when no phase sends data. */
 static void add_step(struct text *formula, struct text *filled,
                      const struct textbook_setup *textbook, const struct exchange *exchange,
                      bool averages)
@@ -134,8 +134,8 @@ static void add_exchange_words(struct lecture_row *row, const struct textbook_se
     text_release(&formula);
 }
 
-/* Adds the terms of ZeRO: reduce-scatter of gradients, all-reduce of repeated shards, all-gather of
- * weights. */
+/* Adds a sentence about ZeRO's terms: reduce-scatter of gradients, all-reduce of replicated shards,
+ * all-gather of weights. */
 static void add_zero_words(struct lecture_row *row, const struct textbook_setup *textbook,
                            double parameters)
 {

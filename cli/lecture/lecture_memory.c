@@ -44,7 +44,8 @@ static void add_four_values(struct lecture *lecture, const struct lecture_case *
     lecture_gap(row, ".");
 }
 
-/* Why the ranks of a copy keep other activations than the lecture's 14 + 2 a s/h values. */
+/* Explains why the ranks keep other activations than the lecture's 14 + 2 a s/h values (a heads,
+ * sequence s, width h). */
 static void add_activation_words(struct lecture_row *row, const struct lecture_case *of)
 {
     const struct plan *plan = &of->setup->plan;
@@ -69,7 +70,7 @@ static void add_activation_words(struct lecture_row *row, const struct lecture_c
     lecture_gap(row, ".");
 }
 
-/* Adds b l (2 s^2 a + 14 s h) with numbers. */
+/* Adds b l (2 s^2 a + 14 s h) with numbers filled in (b batch, l layers). */
 static void fill_values(struct text *out, const struct lecture_case *of, double sequences)
 {
     const struct model *model = &of->setup->model;
@@ -125,7 +126,8 @@ static void add_training(struct lecture *lecture, const struct lecture_case *of)
     add_copy_words(row, of);
 }
 
-/* Adds 2 [4 Phi + (b/N) Theta] and its traffic 2 Phi. */
+/* Adds the row of plain data parallelism: memory 2 [4 Phi + (b/N) Theta] and traffic 2 Phi, for Phi
+ * parameters, batch b, N ranks and Theta activations. */
 static void add_data_parallel(struct lecture *lecture, const struct lecture_case *of)
 {
     const struct model *model = &of->setup->model;
@@ -228,7 +230,7 @@ static void fill_zero(struct lecture_row *row, const struct lecture_case *of, in
              of->setup->plan.tp, of->setup->plan.pp, bytes);
 }
 
-/* Adds a line of Rajbhandari et al. 2020, figure 1. */
+/* Adds a row of Rajbhandari et al. 2020, figure 1: memory of a ZeRO stage. */
 static void add_zero(struct lecture *lecture, const struct lecture_case *of, int stage)
 {
     static const char *const names[] = { "ZeRO-0", "ZeRO-1", "ZeRO-2", "ZeRO-3" };
@@ -304,8 +306,8 @@ static double layer_bytes(const struct lecture_case *of, enum textbook_keep keep
                                            of->textbook->value_bytes);
 }
 
-/* s b h (whole + (split + attention a s/h)/t), as formula and with numbers; terms that are 0 are
- * left out. */
+/* Adds the activations of a layer, s b h (whole + (split + attention a s/h)/t), as formula and with
+ * numbers; t is the number of tensor ranks. Terms that are 0 are omitted. */
 static void add_layer(struct text *formula, struct text *filled, const struct lecture_case *of,
                       enum textbook_keep keep)
 {
@@ -368,7 +370,8 @@ static void add_kept(struct lecture *lecture, const struct lecture_case *of)
                 plan->pp > 1 ? "; microbatches are those that stage 0 has begun" : "");
 }
 
-/* Adds N/K + K: for this plan, or the least that recompute could need. */
+/* Adds the row of checkpoints, N/K + K for N layers and groups of K: for this plan, or the least
+ * value that recompute could reach. */
 static void add_checkpoints(struct lecture *lecture, const struct lecture_case *of)
 {
     const struct textbook_setup *textbook = of->textbook;

@@ -19,7 +19,7 @@ static const struct bubble_words words[NUM_TEXTBOOK_SCHEDULES] = {
     [TEXTBOOK_ZB_H2] = { "0/m, weight gradients fill all of it", "0/m" },
 };
 
-/* "7 / 3": idle time in units of a chunk's time. */
+/* Idle time in units of a chunk's time, as a fraction: "7 / 3". */
 static struct lecture_number idle_text(struct textbook_pipeline pipeline)
 {
     struct lecture_number out;

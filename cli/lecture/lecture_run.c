@@ -33,7 +33,8 @@ static void add_days(struct lecture *lecture, const struct lecture_case *of, dou
                 100 * (1 - busy_s / of->prediction->step_s), busy_s / of->estimate->compute_s);
 }
 
-/* The mean of US grids, with which LLaMA's carbon was counted. Touvron et al. 2023, section 6. */
+/* Mean carbon intensity of US grids, as used for LLaMA's carbon count: Touvron et al. 2023, section
+ * 6. */
 static const double us_grams_per_kwh = 385;
 
 static void add_energy(struct lecture *lecture, const struct lecture_case *of, double textbook_s,
@@ -69,11 +70,11 @@ static void add_energy(struct lecture *lecture, const struct lecture_case *of, d
 
 /* --- failures ------------------------------------------------------------------------------- */
 
-/* Llama 3 405B: 419 unexpected interruptions in 54 days on 2048 nodes. Grattafiori et al. 2024,
- * section 3.3.4. */
+/* Failure rate of Llama 3 405B: 419 unexpected interruptions in 54 days on 2048 nodes. Grattafiori
+ * et al. 2024, section 3.3.4. */
 static const double failures_per_1000_node_days = 3.79;
-/* From a failure to the next step: detect, reschedule, load, warm up. No published number; ten
- * minutes is NCCL's default timeout alone. */
+/* Time from a failure to the next step: detection, rescheduling, loading, warm-up. There is no
+ * published number; NCCL's default timeout alone is ten minutes. */
 static const double restart_s = 600;
 
 static struct lecture_row *add_failure_row(struct lecture *lecture, const char *name,
@@ -87,7 +88,7 @@ static struct lecture_row *add_failure_row(struct lecture *lecture, const char *
         formula);
 }
 
-/* A run that never ends keeps nothing and has no interval. */
+/* Replaces `value` by NAN if the run never ends. */
 static double known(const struct goodput *goodput, double value)
 {
     const double none = NAN;

@@ -7,7 +7,7 @@
 
 static const char topic[] = "WORK OF A STEP";
 
-/* Adds how a layer differs from 12 h^2. */
+/* Adds a sentence about the difference of a layer's parameters from 12 h^2. */
 static void add_shape(const struct model *model, struct lecture_row *row)
 {
     int kinds = model_num_kinds(model);
@@ -97,7 +97,8 @@ static void add_compute(struct lecture *lecture, const struct lecture_case *of)
                 100 * textbook_utilization(of->gpus, of->estimate->flops, busy_s));
 }
 
-/* The lectures' U from a run's time: 6 TP without recompute, 8 TP with it. */
+/* Adds the lectures' utilization U, from the time of T tokens and P parameters: 6 T P FLOPs without
+ * recompute, 8 T P with recompute. */
 static void add_utilization(struct lecture *lecture, const struct lecture_case *of, double share,
                             double detailed, const char *name)
 {
@@ -133,7 +134,8 @@ void lecture_add_work(struct lecture *lecture, const struct lecture_case *of)
 
 /* --- ways to count MFU ---------------------------------------------------------------------- */
 
-/* One convention: FLOPs of the step by a formula, and by the model's own widths. */
+/* A convention of counting FLOPs: the step's FLOPs by a formula, and by the model's exact
+ * widths. */
 struct convention {
     const char *name, *formula;
     double textbook_flops, detailed_flops;
@@ -163,7 +165,8 @@ static void fill_convention(struct lecture_row *row, const struct lecture_case *
              in_seconds(of->prediction->step_s).text);
 }
 
-/* c B s l h^2 (1 + s/(n h) + v/(k l h)): the papers' form. */
+/* The formula of FLOPs in papers, c B s l h^2 (1 + s/(n h) + v/(k l h)), with the constants c, n
+ * and k. */
 struct closed_form {
     int factor, attention, head;
 };
@@ -196,7 +199,7 @@ void lecture_add_mfu(struct lecture *lecture, const struct lecture_case *of)
         of->prediction->mfu * of->prediction->step_s * of->gpus.count * of->gpus.peak_flops_per_s;
     double tokens = model->batch * model->seq;
     double width = (double)model->heads * model->head_dim;
-    /* Scores and context of three passes, the causal half: 6 s H d per token and layer. */
+    /* scores and context in forward and backward, causal half: 6 s H d per token and layer */
     double half_attention = 6 * tokens * model->layers * model->seq * width;
     double head = 6 * tokens * model->hidden * model->vocab;
     double parameters = model_parameters(model);

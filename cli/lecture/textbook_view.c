@@ -24,9 +24,9 @@ const struct field *textbook_field(const char *name)
     return fields_find(textbook_estimate_fields, num_textbook_estimate_fields, name);
 }
 
-/* The link that limits a ring through the group. Within a node it is the node's own. Across nodes
- * it is the NICs of the group's ranks on one node together: only one of these ranks sends to the
- * next node, so it has all their NICs, up to the node's link. */
+/* The link that limits a ring through the group. Within a node it is the node's link. Across nodes
+ * only one rank per node sends to the next node. It can use the NICs of all the group's ranks on
+ * the node, up to the bandwidth of the node's link. */
 static struct textbook_link link_of(const struct system *system, const struct comm_group *group)
 {
     const struct cluster *cluster = &system->cluster;
@@ -40,7 +40,7 @@ static struct textbook_link link_of(const struct system *system, const struct co
                                    fmin(cards_bytes_per_s, level->bytes_per_s) };
 }
 
-/* What a layer keeps unless it is fully recomputed. */
+/* The activations that a layer keeps unless it is fully recomputed. */
 static enum textbook_keep keep_of(const struct plan *plan, const struct system *system)
 {
     bool fused = plan_attention_kernel(plan, system) != ATTENTION_UNFUSED;
@@ -66,11 +66,11 @@ static enum textbook_schedule schedule_of(const struct plan *plan)
     for (int i = 0; i < NUM_TEXTBOOK_SCHEDULES; i++)
         if (strcmp(plan_schedule(plan), names[i]) == 0)
             return (enum textbook_schedule)i;
-    return TEXTBOOK_1F1B; /* interleaved */
+    return TEXTBOOK_1F1B; /* also for interleaved schedules */
 }
 
-/* Bytes of a weight; quantised copies along rows and columns are beside the bf16 weight or replace
- * it. */
+/* Bytes of a weight; quantised copies along rows and columns exist in addition to the bf16 weight
+ * or replace it. */
 static double weight_bytes(const struct setup *setup, const struct plan *plan)
 {
     const struct recipe *recipe = precision_recipe(plan->precision);
@@ -114,7 +114,7 @@ struct textbook_setup textbook_of(const struct setup *setup, const struct plan *
         .data = plan->dp * plan->cp,
         .schedule = schedule_of(plan),
         .microbatch = plan->microbatch,
-        .batch = (int)setup->model.batch * plan->cp, /* cp ranks share a sequence */
+        .batch = (int)setup->model.batch * plan->cp, /* cp ranks process one sequence together */
         .seq = setup->model.seq / plan->cp,
         .zero = plan->zero,
         .shards = plan_shards(plan),

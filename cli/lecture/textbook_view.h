@@ -1,4 +1,5 @@
-/* cli/lecture/textbook_view.h - a plan as input of the textbook formulas, and their results. */
+/* cli/lecture/textbook_view.h - a plan as input of the textbook formulas, and the formulas'
+ * results. */
 #ifndef CLI_LECTURE_TEXTBOOK_VIEW_H
 #define CLI_LECTURE_TEXTBOOK_VIEW_H
 
@@ -11,14 +12,15 @@
  * this constant causes no difference. */
 struct textbook_setup textbook_of(const struct setup *setup, const struct plan *plan);
 
-/* A row of textbook_estimate_fields by name, and its value; all are doubles. */
+/* textbook_field finds a row of textbook_estimate_fields by name; textbook_value returns its
+ * value. */
 const struct field *textbook_field(const char *name);
 double textbook_value(const struct textbook_estimate *estimate, const struct field *field);
 
-/* Every value with its formula, and the constants that they were computed with. */
+/* All values with their formulas and constants. */
 json_t *textbook_json(const struct textbook_setup *setup, const struct textbook_estimate *estimate);
 
-/* The formulas' input and assumptions. */
+/* Shows the formulas' input and assumptions. */
 void show_textbook_setup(const struct terminal *terminal, const struct textbook_setup *setup);
 
 #endif

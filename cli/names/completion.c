@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-/* The `simsearch list` that has the names of an argument; NULL: none. */
+/* The kind of `simsearch list` that has the names of an argument; NULL: none. */
 static const char *kind_of(const struct option_row *row)
 {
     static const char *const kinds[][2] = {
@@ -25,7 +25,7 @@ static bool is_file(const struct option_row *row)
            strcmp(row->argument, "DIR") == 0 || strcmp(row->argument, "PREFIX") == 0;
 }
 
-/* How a shell writes a character within single quotes; NULL: unchanged. */
+/* Returns the form of a character within a shell's single quotes; NULL: unchanged. */
 typedef const char *quoting(char character);
 
 static const char *quoted_for_zsh(char character)

@@ -46,7 +46,7 @@ static int width(void)
     return columns < LEAST_WIDTH ? LEAST_WIDTH : columns > MOST_WIDTH ? MOST_WIDTH : columns;
 }
 
-/* "  LEFT        words": the words start on the next line when the left column is too narrow. */
+/* Prints " LEFT text". If LEFT is too long for its column, the text starts on the next line. */
 static void print_entry(const char *left, const char *text)
 {
     printf("  %-*s", LEFT - 2, left);

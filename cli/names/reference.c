@@ -22,7 +22,7 @@
 #include "sim/schedule/schedule.h"
 #include "sim/textbook/estimate.h"
 
-/* A sort of file, or a part of one. */
+/* A section of the page: one type of file, or a part of it. */
 struct section {
     const char *title;
     const struct field *fields;
@@ -67,7 +67,7 @@ void reference_write_fields(FILE *to)
     }
 }
 
-/* Escapes '|', which would end the cell. */
+/* Writes text in a table cell; escapes '|', which would end the cell. */
 static void write_cell(const char *text, FILE *to)
 {
     for (; *text; text++)

@@ -6,7 +6,7 @@
 
 void reference_write(FILE *to);
 
-/* The keys of every sort of file. */
+/* Writes the keys of every type of file. */
 void reference_write_fields(FILE *to);
 
 #endif

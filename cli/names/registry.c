@@ -54,7 +54,7 @@ static void add_model(json_t *list, const struct model_preset *preset)
     for (size_t i = 0; i < LENGTH(keys); i++)
         json_object_set(entry, keys[i], json_object_get(written, keys[i]));
     json_decref(written);
-    /* Publishers leave the input embedding or both tables out of the active ones. */
+    /* published counts of active parameters omit the input embedding or both tables */
     double active = model_active_parameters(model);
     double table = (double)model->vocab * model->hidden;
     json_object_set_new(entry, "active_params_without_embedding", number_json(active - table));

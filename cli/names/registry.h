@@ -13,10 +13,10 @@ struct registry {
     /* An array of objects with name, aliases, summary, source and more; NULL on failure. May be
      * NULL where there is a page. */
     json_t *(*entries)(struct err *err);
-    void (*print)(FILE *to); /* a page instead; NULL: the entries as a table */
+    void (*print)(FILE *to); /* prints a page instead of a table; NULL: the entries as a table */
 };
 
-/* NULL with ERR_USAGE and the nearest name when there is none. */
+/* If the name is unknown, returns NULL with ERR_USAGE and the nearest name. */
 const struct registry *registry_find(const char *name, struct err *err);
 
 /* The registries themselves as entries. */

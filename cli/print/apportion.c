@@ -2,7 +2,7 @@
 
 #include <math.h>
 
-/* Index of the largest remainder not yet rounded up; -1: none left. */
+/* Index of the largest remainder that is not yet rounded up; -1: none. */
 static int largest_remainder(const double *parts, int count, double unit, const double *units)
 {
     int largest = -1;

@@ -1,4 +1,5 @@
-/* cli/print/beside.h - prints two values of a quantity side by side, and their difference. */
+/* cli/print/beside.h - prints two values of a quantity next to each other, with their
+ * difference. */
 #ifndef CLI_PRINT_BESIDE_H
 #define CLI_PRINT_BESIDE_H
 
@@ -6,7 +7,7 @@
 
 struct beside {
     const char *name;
-    double left, right; /* shown as they are, then right minus left */
+    double left, right; /* the two values; the difference shown is right minus left */
     const char *remark; /* "": none */
 };
 
@@ -15,7 +16,8 @@ void show_beside_heading(const struct terminal *terminal, const char *title, con
                          const char *right);
 void show_beside(const struct terminal *terminal, const struct beside *row, int decimals);
 
-/* The same for rows of which the last is the others' sum, down to its last digit. */
+/* Prints rows whose last row is the sum of the others. Values are rounded so that the printed sum
+ * is exact. */
 void show_beside_sum(const struct terminal *terminal, const struct beside *rows, int count,
                      int decimals);
 

@@ -5,9 +5,9 @@
 /* Bytes per GiB, for memory. */
 #define GIB 0x1p30
 
-/* Seconds in the unit that suits a step of this length. */
+/* The unit for times of steps of a given length. */
 struct time_scale {
-    double per_s;     /* shown = seconds x per_s */
+    double per_s;     /* shown value = seconds x per_s */
     const char *unit; /* "s", "ms", "us" */
     int decimals;
 };

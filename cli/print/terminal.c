@@ -25,7 +25,7 @@ bool json_was_printed(void)
     return printed_json;
 }
 
-/* A stream that failed earlier no longer has the cause, so a newline is written to fail again. */
+/* If the stream failed earlier, errno is lost, so a newline is written to repeat the failure. */
 bool flush_stdout(void)
 {
     errno = 0;

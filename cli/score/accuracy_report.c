@@ -54,7 +54,7 @@ static void add_scores(struct text *out, const struct scores *scores, const char
         add_score(out, "**all**", part_of(&scores->all, fitted));
 }
 
-/* The share of rows, and the mean over sources, of one tier. */
+/* Adds the fraction of rows and the mean over sources for one tier. */
 static void add_tier(struct text *out, const struct source_shifts *shifts, enum tier tier)
 {
     double medians = 0, covers = 0, rows = 0;
@@ -148,7 +148,7 @@ static void add_regret(struct text *out, const struct choices *choices)
 
 /* --- what numbers rest on -------------------------------------------------------------------- */
 
-/* Any system with this stack or profile. */
+/* Finds any system with this stack or profile. */
 static const struct system *find_system(const struct validation *v, const struct interval_need *of)
 {
     for (int i = 0; i < v->scores.num_scored; i++) {

@@ -1,4 +1,4 @@
-/* cli/score/fit_view.h - results of fits, for people and as JSON, on stdout. */
+/* cli/score/fit_view.h - prints results of fits as text or JSON. */
 #ifndef CLI_SCORE_FIT_VIEW_H
 #define CLI_SCORE_FIT_VIEW_H
 

@@ -52,7 +52,7 @@ static bool find(const struct fit_table *table, const struct names *names, int j
 
 /* --- what is told ---------------------------------------------------------------------------- */
 
-/* Share covered by a width fitted without the source. */
+/* Fraction of the source's rows that an interval fitted without the source covers. */
 static double covered(const struct source_shifts *all, const struct source_shift *of)
 {
     return shift_covers(of, shift_width(all, (enum tier)of->tier, of->source));

@@ -4,13 +4,14 @@
 #include <math.h>
 #include <string.h>
 
-/* Two panels: predicted against measured time, both logarithmic, and below it the error. A source
- * is one path of round dots, so that thousands of runs make a small file. */
+/* A picture with two panels: predicted against measured time on logarithmic axes, and the error
+ * below. Each source is one path of round dots, so that the file is small even for thousands of
+ * runs. */
 
 enum { WIDTH = 960, LEFT = 72, PLOT_WIDTH = 660, TOP = 56, TALL = 400, LOW_TOP = 500, LOW = 170 };
 enum { HEIGHT = 730, LEGEND_LEFT = 756, LEGEND_STEP = 20 };
-static const double most_error =
-    0.4; /* range of the lower panel; larger errors are drawn on its edge */
+/* range of the lower panel; larger errors are drawn at its edge */
+static const double most_error = 0.4;
 
 /* Colours that most readers can tell apart on white and on near-black (after Okabe and Ito
  * 2008). */
@@ -19,7 +20,7 @@ static const char *const colours[] = { "#0072b2", "#e69f00", "#009e73", "#d55e00
                                        "#6a9f00", "#e7298a", "#00a5a5", "#7f8c9a" };
 enum { NUM_COLOURS = LENGTH(colours) };
 
-/* Range of times, in powers of ten, that contains all points. */
+/* A range of times that contains all points, in powers of ten. */
 struct range {
     int low, high;
 };
@@ -111,7 +112,7 @@ static void add_decade(struct text *svg, const struct range *range, int power)
     text_release(&word);
 }
 
-/* predicted = factor x measured, and its level in the lower panel. */
+/* Adds the line predicted = factor x measured, and its level in the lower panel. */
 static void add_guide(struct text *svg, const struct range *range, const char *class, double factor)
 {
     double low = pow(10, range->low);
@@ -153,7 +154,7 @@ static int shown_groups(const struct validation *v, int source)
     return v->scores.sources[source].kind[SCORE_TIME].not_fitted.groups;
 }
 
-/* A source's colour; hidden sources use up none. */
+/* A source's colour. Hidden sources do not count in the order of colours. */
 static const char *colour_of(const struct validation *v, int source)
 {
     int earlier = 0;
@@ -162,7 +163,7 @@ static const char *colour_of(const struct validation *v, int source)
     return colours[earlier % NUM_COLOURS];
 }
 
-/* Both panels of one source. */
+/* Adds the dots of one source in both panels. */
 static void add_dots(struct text *svg, const struct validation *v, const struct range *range,
                      int source, double radius)
 {

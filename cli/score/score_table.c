@@ -41,7 +41,7 @@ static int widest_source(const struct scores *scores)
     return width + 1;
 }
 
-/* Selects one of a split score's three scores. */
+/* Selects one of the three scores of a split score. */
 typedef const struct score *score_part(const struct split_score *split);
 
 static const struct score *fitted_part(const struct split_score *split)

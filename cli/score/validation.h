@@ -26,10 +26,10 @@ struct validation {
     struct preferences preferences;
     struct choices choices;
     struct interval_needs intervals;
-    struct diagnoses why; /* empty unless asked for */
+    struct diagnoses why; /* reasons of errors; empty unless requested */
 };
 
-/* How often a text occurs; the most frequent first. */
+/* The number of occurrences of a text. Lists are sorted by falling number. */
 struct tally {
     const char *text;
     int count;
@@ -47,10 +47,10 @@ void validation_print_json(const struct validation *v);
 
 /* "+4.5 %", right-aligned in ten columns; "-" for NaN. */
 void validation_add_percent(struct text *out, double value, bool with_sign);
-/* "compute is 84 % of the step; gemm_efficiency -9 % ..." */
+/* Adds the reason of an error: "compute is 84 % of the step; gemm_efficiency -9 % ..." */
 void validation_add_reason(struct text *out, const struct diagnosis *of);
 
-/* PREFIX.md and PREFIX.svg: the page about accuracy, and its picture (scatter.c). */
+/* Writes PREFIX.md, the page about accuracy, and its picture PREFIX.svg (scatter.c). */
 bool validation_write_report(const struct validation *v, const char *prefix, struct err *err);
 void scatter_draw(const struct validation *v, struct text *svg);
 

@@ -1,13 +1,13 @@
-/* cli/views/amounts.h - the numbers of an answer: as JSON, and the days and dollars of a training.
+/* cli/views/amounts.h - numbers of an answer as JSON, and the days and dollars of a training.
  */
 #ifndef CLI_VIEWS_AMOUNTS_H
 #define CLI_VIEWS_AMOUNTS_H
 
 #include "cli/input/setup.h"
 
-/* Days and dollars of a whole training; 0 when the tokens or the price are not known. */
+/* The days of a whole training, and its dollars; 0 when the tokens or the price are not known. */
 double days_to_train(const struct setup *setup, const struct prediction *prediction);
-/* Of all GPUs for so long. */
+/* The price of all GPUs for this time. */
 double dollars_of(const struct setup *setup, double run_s);
 double dollars_to_train(const struct setup *setup, const struct prediction *prediction);
 

@@ -28,7 +28,7 @@ static json_t *time_parts_json(const struct time_parts *time)
     return object;
 }
 
-/* Whole bytes. The first five add up to the total, so workspace is the remainder: logits or
+/* In whole bytes. The first five values sum to the total, so workspace is the remainder: logits or
  * recomputed values, buckets, libraries, the allocator's slack, network and context. */
 static json_t *stage_json(const struct stage_memory *stage)
 {
@@ -63,7 +63,7 @@ static json_t *stages_json(const struct prediction *prediction)
     return stages;
 }
 
-/* The part of a prediction that a plan file keeps. */
+/* The part of a prediction that is stored in a plan file. */
 static json_t *summary_json(const struct setup *setup, const struct prediction *prediction)
 {
     json_t *object = json_object();

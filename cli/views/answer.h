@@ -1,11 +1,10 @@
-/* cli/views/answer.h - predictions as the JSON that other programs read: docs/reference.md names
- * the keys. */
+/* cli/views/answer.h - predictions as JSON for other programs. docs/reference.md lists the keys. */
 #ifndef CLI_VIEWS_ANSWER_H
 #define CLI_VIEWS_ANSWER_H
 
 #include "cli/views/amounts.h"
 
-/* The object of one plan. with_plan: includes the plan file's object as "plan". */
+/* The object of one plan. With with_plan it includes the plan file's object as "plan". */
 json_t *prediction_json(const struct setup *setup, const struct plan *plan,
                         const struct prediction *prediction, bool with_plan);
 

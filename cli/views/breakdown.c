@@ -12,7 +12,7 @@
 enum { BAR_WIDTH = 28, MEMORY_WIDTH = 24, LEFT_WIDTH = 58, BOTH_WIDTH = 104, FEW_STAGES = 8 };
 enum { MAX_LINES = 4096 };
 
-/* A block of lines to show beside another. */
+/* A block of lines that may be shown next to another block. */
 struct block {
     struct text *lines;
     int count;
@@ -33,7 +33,7 @@ static void block_release(struct block *block)
 
 enum { MOST_PARTS = 32 };
 
-/* Sorts parts longest first, ties in the table's order, without those of `least_s` or less. */
+/* Sorts the parts longer than `least_s`, longest first; ties are in the table's order. */
 static int sort_parts(const struct time_parts *time, double least_s, int order[MOST_PARTS])
 {
     int count = 0;
@@ -88,7 +88,7 @@ static struct block time_block(const struct terminal *terminal, const struct pre
     return block;
 }
 
-/* The parts of a memory bar, from the left. */
+/* A part of a memory bar, in order from the left. */
 struct memory_share {
     double bytes;
     const char *utf8, *ascii;
@@ -155,7 +155,7 @@ static struct block memory_block(const struct terminal *terminal, double memory_
     return block;
 }
 
-/* Whether both fit side by side; without a terminal, lines may be of any length. */
+/* Whether both blocks fit next to each other. Without a terminal, lines may have any length. */
 static bool has_room_for_both(void)
 {
     int columns = terminal_columns();

@@ -1,4 +1,5 @@
-/* cli/views/deadline_view.h - "search --deadline": searches on the fewest GPUs that finish in time.
+/* cli/views/deadline_view.h - "search --deadline": finds the fewest GPUs that finish in time, and
+ * searches on them.
  */
 #ifndef CLI_VIEWS_DEADLINE_VIEW_H
 #define CLI_VIEWS_DEADLINE_VIEW_H
@@ -8,15 +9,15 @@
 
 struct deadline {
     double deadline_s; /* 0: none was given */
-    int most_gpus;     /* that --gpus allows */
+    int most_gpus;     /* largest number that --gpus allows */
     struct deadline_result result;
 };
 
 /* Checks that the tokens are known and the objective is time. */
 bool check_deadline(const struct options *options, const struct setup *setup, struct err *err);
 
-/* Finds the number of GPUs and sets it in the setup and so in the request. False: the request is
- * wrong. Release in either case. Does nothing without a deadline. */
+/* Finds the number of GPUs and sets it in the setup, to which the request refers. False: the
+ * request is wrong. Release `out` in either case. It does nothing without a deadline. */
 bool deadline_choose_gpus(const struct options *options, struct setup *setup,
                           struct search_request *request, struct deadline *out, struct err *err);
 void deadline_release(struct deadline *deadline);
@@ -29,7 +30,7 @@ void deadline_fill_result(const struct deadline *deadline, struct search_result 
 void show_deadline(const struct setup *setup, const struct deadline *deadline);
 void add_deadline_json(json_t *object, const struct deadline *deadline);
 
-/* Sets the error behind exit code 3; nothing when the deadline is met. */
+/* Sets the error of exit code 3 if the deadline is missed. */
 bool refuse_deadline(const struct deadline *deadline, struct err *err);
 
 #endif

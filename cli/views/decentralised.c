@@ -15,11 +15,12 @@
 #include <string.h>
 
 static const char all_reduce[] = "ring";
-static const char one_peer[] = "gossip:one-peer:group=8"; /* a node is one of its participants */
+/* of the method's ranks, groups of 8 (a node) act as one */
+static const char one_peer[] = "gossip:one-peer:group=8";
 
 /* --- one exchange --------------------------------------------------------------------------- */
 
-/* The GPUs of a paper. */
+/* The network of a paper's GPUs. */
 struct network {
     struct arena arena;
     struct system system;
@@ -43,8 +44,8 @@ static void network_release(struct network *network)
     arena_release(&network->arena);
 }
 
-/* The exchange of one batch's fp32 gradients in the stack's buckets: its seconds, the start of the
- * messages included, and the number of buckets. */
+/* The exchange of one batch's fp32 gradients in the stack's buckets: its time, including the
+ * latency of messages, and the number of buckets. */
 struct sent {
     double seconds, buckets;
 };
@@ -94,9 +95,9 @@ static bool add_batches(const char *workload, int gpus, double ring_s, double go
 }
 
 /* The number of steps follows from the paper's hours and exchange times for all-reduce and gossip:
- * (59.02 - 29.7) h divided by the difference of the exchange times; the rest of the hours is
- * compute. Ranks average over all every H steps; AGA starts with H = 4, and its loss falls from 11
- * to 1.77. */
+ * (59.02 - 29.7) h divided by the difference of the exchange times; the remaining hours are
+ * compute. Periodic methods average over all ranks every H steps. AGA starts with H = 4, and its
+ * loss falls from 11 to 1.77. */
 static bool add_bert_hours(struct decentralised *out, struct err *err)
 {
     static const double ring_h = 59.02, gossip_h = 29.7, ring_s = 1.4688, gossip_s = 0.5665;
@@ -131,8 +132,8 @@ static bool add_bert_hours(struct decentralised *out, struct err *err)
 
 /* --- Ying et al. 2021 ----------------------------------------------------------------------- */
 
-/* 90 epochs of 1,281,167 images, 32 a GPU. A step's compute, and how much of it buckets travel
- * beside, were fitted on the eight times with the network's latency. */
+/* 90 epochs of 1,281,167 images, 32 per GPU. A step's compute and the part of it that overlaps the
+ * exchange were fitted, with the network's latency, on the eight published times. */
 static bool add_imagenet_hours(struct decentralised *out, struct err *err)
 {
     static const struct {
@@ -222,7 +223,7 @@ static void print_times(const struct decentralised *table, FILE *to)
 
 static const double no_number = -1;
 
-/* A number, or a dash for one that the method does not have. */
+/* Prints a number, or a dash if the method has none. */
 static void print_cell(double value, FILE *to)
 {
     if (value < 0)
@@ -233,8 +234,8 @@ static void print_cell(double value, FILE *to)
         fprintf(to, " %.3g |", value);
 }
 
-/* Steps until a method has caught up with all-reduce; no number for a robust rule, whose error
- * stays. */
+/* The number of steps until a method has caught up with all-reduce. A robust rule has none, as its
+ * error does not vanish. */
 static double transient(double heterogeneity, const struct exchange_use *use)
 {
     struct convergence convergence = convergence_published;
@@ -279,7 +280,7 @@ static void print_origins(FILE *to)
         "fit.\n");
 }
 
-/* Constants on matrices of 2048 x 1000, the largest of ResNet-50's. */
+/* Prints the methods' constants for matrices of 2048 x 1000, the largest of ResNet-50. */
 static void print_constants(FILE *to)
 {
     enum { NUM_RANKS = 32 };

@@ -1,6 +1,5 @@
-/* cli/views/finalists.h - the best plans of a search, timed again by the event engine, which
- * includes contention, shared wires and each stage's waits; the search's recurrence leaves these
- * out. */
+/* cli/views/finalists.h - the best plans of a search, timed by the event engine. Unlike the
+ * search's recurrence it includes contention, shared links and the waits of each stage. */
 #ifndef CLI_VIEWS_FINALISTS_H
 #define CLI_VIEWS_FINALISTS_H
 
@@ -10,7 +9,7 @@
 enum { MOST_FINALISTS = 10 };
 
 struct finalists {
-    int count;                     /* number of plans timed, the first of the ranking */
+    int count;                     /* number of plans timed, from the top of the ranking */
     double step_s[MOST_FINALISTS]; /* 0: too many instructions to time interactively */
 };
 
@@ -21,7 +20,7 @@ double finalist_step_s(const struct setup *setup, const struct plan *plan);
 struct finalists finalists_judge(const struct setup *setup, const struct search_result *result,
                                  int jobs);
 
-/* Index of the fastest by the event engine; -1 unless all were timed. */
+/* Index of the fastest plan by the event engine; -1 unless all were timed. */
 int finalists_first(const struct finalists *finalists);
 
 void show_finalists(const struct finalists *finalists);

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { LABEL_COLUMNS = 12 /* "  stage 1234" */, LEAST_COLUMNS = 20, COLUMNS_UNSEEN = 100 };
+enum { LABEL_COLUMNS = 12 /* as in " stage 1234" */, LEAST_COLUMNS = 20, COLUMNS_UNSEEN = 100 };
 
 void show_event_step(const struct terminal *terminal, const struct event_step *step,
                      double recurrence_step_s)
@@ -33,7 +33,7 @@ void show_drawn_steps(const struct terminal *terminal, const struct drawn_steps 
            drawn->draws.count, drawn->draws.seed);
 }
 
-/* The microbatch's last digit: 0 to 9 or a to j. */
+/* The letter of a pass: the microbatch's last digit as 0 to 9 or a to j. */
 static char letter(char first, int microbatch)
 {
     return (char)(first + microbatch % 10);
@@ -74,12 +74,12 @@ static void add_instr(const struct terminal *terminal, const struct instr *instr
     }
 }
 
-/* Finds the instruction that a lane runs at successive times. */
+/* A position in a lane, to find the instruction that runs at successive times. */
 struct cursor {
     const struct instrs *list;
     const struct interval *times;
     enum lane lane;
-    int next; /* earlier ones are over */
+    int next; /* next instruction; earlier ones have ended */
 };
 
 /* The running instruction; NULL: idle. */
@@ -93,7 +93,8 @@ static const struct instr *running_at(struct cursor *cursor, double time_s)
     return is_running ? &list->at[cursor->next] : NULL;
 }
 
-/* A stage's line, read column by column: its compute lane, else its exchange with data ranks. */
+/* A stage's line. Each column shows its compute lane or, if that is idle, its exchange with data
+ * ranks. */
 struct row {
     struct cursor compute, data;
     double column_s;
@@ -129,7 +130,7 @@ static void add_row(const struct terminal *terminal, const struct timeline *time
     text_add(out, "\n");
 }
 
-/* Adds a row with the chunk of each pass: 0 to 9, then a to z. */
+/* Adds a line with the chunk of each pass: 0 to 9, then a to z. */
 static void add_chunks(const struct timeline *timeline, int stage, int columns, struct text *out)
 {
     static const char names[] = "0123456789abcdefghijklmnopqrstuvwxyz";
@@ -179,7 +180,7 @@ static bool has_pair(const struct timeline *timeline)
     return false;
 }
 
-/* Shows the key in lines of at most 80 columns; the second and third only when needed. */
+/* Shows the legend in lines of at most 80 columns; the second and third line only when needed. */
 static void show_key(const struct terminal *terminal, const struct timeline *timeline)
 {
     struct text more = { 0 };

@@ -5,11 +5,11 @@
 #include "cli/print/terminal.h"
 #include "sim/engine/event_step.h"
 
-/* The event engine's step beside the recurrence's. */
+/* Shows the step times of the event engine and of the recurrence. */
 void show_event_step(const struct terminal *terminal, const struct event_step *step,
                      double recurrence_step_s);
 
-/* The same for steps with random draws. */
+/* Shows the times of steps with random draws. */
 void show_drawn_steps(const struct terminal *terminal, const struct drawn_steps *drawn,
                       double recurrence_step_s);
 
@@ -18,7 +18,7 @@ void show_drawn_steps(const struct terminal *terminal, const struct drawn_steps 
 void gantt_add(const struct terminal *terminal, const struct timeline *timeline, int columns,
                struct text *out);
 
-/* gantt_add in the window's columns, with its key. */
+/* Prints gantt_add with the window's width and a legend. */
 void show_gantt(const struct terminal *terminal, const struct timeline *timeline);
 
 #endif

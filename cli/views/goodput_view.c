@@ -106,7 +106,7 @@ static struct run_answer run_answer_of(const struct setup *setup, const struct g
     };
 }
 
-/* The goodput with each way of checkpointing; null where the way is not possible. */
+/* The goodput of each way of checkpointing; null if the way is not possible. */
 static json_t *ways_json(const struct run *run)
 {
     json_t *ways = json_object();
@@ -153,7 +153,7 @@ static void show_row(const struct terminal *terminal, const char *name, struct t
     text_release(line);
 }
 
-/* "9.59 s", "30.7 min", "2.06 days". */
+/* Adds a duration: "9.59 s", "30.7 min", "2.06 days". */
 static void add_duration(struct text *out, double seconds)
 {
     char text[40];
@@ -166,13 +166,13 @@ static void add_duration(struct text *out, double seconds)
     text_add(out, "%s", text);
 }
 
-/* The unit that a whole run is shown in. */
+/* Units for the time of a whole run. */
 static const struct {
     double s;
     const char *name;
 } run_units[] = { { DAY_S, "days" }, { 3600, "h" }, { 60, "min" }, { 1, "s" } };
 
-/* Years and more, each in a unit of its own. */
+/* Adds a run time of years or more, whose values may have different units. */
 static void add_long_run(struct text *out, const struct expected *run_s)
 {
     char mean[40], low[40], high[40];
@@ -182,7 +182,7 @@ static void add_long_run(struct text *out, const struct expected *run_s)
     text_add(out, "%s (90 %% interval %s to %s)", mean, low, high);
 }
 
-/* "8.0 days (90 % interval 5.7 to 11.6)". */
+/* Adds the run time: "8.0 days (90 % interval 5.7 to 11.6)". */
 static void add_run_time(struct text *out, const struct expected *run_s)
 {
     size_t i = 0;
@@ -250,7 +250,7 @@ static void show_failures(const struct terminal *terminal, const struct goodput 
     show_row(terminal, "failures", &line);
 }
 
-/* ", one in 16 to storage". */
+/* Adds the part of checkpoints that go to storage: ", one in 16 to storage". */
 static void add_storage(struct text *out, const struct goodput *of)
 {
     if (of->way == CHECKPOINT_MEMORY)

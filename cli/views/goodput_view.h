@@ -1,5 +1,5 @@
-/* cli/views/goodput_view.h - the whole run with its failures and checkpoints: the last lines of an
- * answer, and the key "run" of a plan. */
+/* cli/views/goodput_view.h - shows the whole run with failures and checkpoints: the last lines of
+ * an answer, and the key "run" of a plan. */
 #ifndef CLI_VIEWS_GOODPUT_VIEW_H
 #define CLI_VIEWS_GOODPUT_VIEW_H
 
@@ -13,7 +13,7 @@
 struct goodput goodput_of_plan(const struct setup *setup, const struct plan *plan,
                                const struct prediction *prediction);
 
-/* Nothing where the tokens are not known. */
+/* Shows the run; prints nothing if the tokens are not known. */
 void show_goodput(const struct terminal *terminal, const struct setup *setup,
                   const struct plan *plan, const struct prediction *prediction);
 void add_run_json(json_t *object, const struct setup *setup, const struct plan *plan,

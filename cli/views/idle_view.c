@@ -4,11 +4,11 @@
 
 #include <math.h>
 
-/* How long each stage of a plan waits. */
+/* The idle time of each stage of a plan. */
 struct idle {
     double step_s;
     double *idle_s;
-    double *share; /* share of the step per stage, in whole per cent */
+    double *share; /* [stage] idle fraction of the step in whole per cent */
     int num_stages;
 };
 

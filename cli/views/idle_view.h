@@ -1,5 +1,5 @@
-/* cli/views/idle_view.h - how long each stage of a plan idles in a step. The step's parts are those
- * of the busiest stage. */
+/* cli/views/idle_view.h - shows the idle time of each stage of a plan in a step. The step's other
+ * parts are those of the busiest stage. */
 #ifndef CLI_VIEWS_IDLE_VIEW_H
 #define CLI_VIEWS_IDLE_VIEW_H
 
@@ -7,12 +7,12 @@
 #include "cli/input/setup.h"
 
 /* Adds "idle_s_by_stage", and "imbalance": the busiest stage's time in a step over the mean. The
- * plan's prediction has step_s. */
+ * prediction must contain step_s. */
 void idle_set_json(json_t *object, const struct setup *setup, const struct plan *plan,
                    double step_s);
 
-/* "stages 0-2 97 %, stage 3 0 % of the step; the busiest has 3.6 times the mean's work" when stages
- * differ by 5 % of the step or more; else nothing. */
+/* If stages differ by 5 % of the step or more, adds "stages 0-2 97 %, stage 3 0 % of the step; the
+ * busiest has 3.6 times the mean's work". */
 void idle_add_words(struct text *out, const struct setup *setup, const struct plan *plan,
                     double step_s, bool all_stages);
 

@@ -4,12 +4,12 @@
 
 #include "cli/views/relax_view.h"
 
-/* Shows why every plan is excluded, and which changes would admit one. */
+/* Shows the reasons why plans are excluded, and the changes that would admit one. */
 void show_infeasible(const struct options *options, const struct setup *setup,
                      const struct search_result *result, const struct relaxations *relaxations);
 
-/* Adds "feasible": false, the reasons, and "nearest" if the document has none yet. `err` holds the
- * sentence for stderr; result NULL: nothing was searched. */
+/* Adds "feasible": false, the reasons, and "nearest" if the document lacks it. `err` has the
+ * sentence for stderr. result NULL: no search was made. */
 void add_infeasible_json(json_t *object, const struct search_result *result, const struct err *err);
 
 /* Adds the reasons in one sentence. */

@@ -25,7 +25,7 @@ static bool are_alike(const struct plan *a, const struct plan *b)
            recomputes_all(a) == recomputes_all(b);
 }
 
-/* The kind of a row's plan; -1: a new kind. */
+/* Index of the kind of a row's plan; -1: a new kind. */
 static int find_kind(const struct kinds *kinds, const struct search_result *result, int row)
 {
     for (int i = 0; i < kinds->count; i++)

@@ -1,8 +1,8 @@
-/* cli/views/kinds.h - the best plan of each kind, and how many are like it.
+/* cli/views/kinds.h - the best plan of each kind, and the number of similar plans.
  *
- * Plans are of one kind where they have the same tp, cp, ep, pp and micro-batch, and both or
- * neither shard parameters (ZeRO-3) and recompute everything. Chunks, sequence parallelism, other
- * ZeRO stages and selective recompute make plans that are alike. */
+ * Plans are of one kind if they have the same tp, cp, ep, pp and micro-batch, and both or neither
+ * shard parameters (ZeRO-3) and recompute everything. Chunks, sequence parallelism, other ZeRO
+ * stages and selective recompute do not make another kind. */
 #ifndef CLI_VIEWS_KINDS_H
 #define CLI_VIEWS_KINDS_H
 
@@ -11,13 +11,13 @@
 enum { MOST_KINDS = 64 };
 
 struct kinds {
-    int of; /* plans of the ranking */
+    int of; /* number of plans in the ranking */
     int count;
     int first[MOST_KINDS]; /* index of the kind's best in the ranking, rising */
     int alike[MOST_KINDS]; /* other plans of the ranking that are of this kind */
 };
 
-/* How many plans a search should keep, so that as many kinds may be shown. */
+/* The number of plans that a search should keep, so that `shown` kinds can be shown. */
 int kinds_top(int shown);
 
 /* The first `most` kinds of a ranking. */

@@ -113,7 +113,8 @@ bool largest_name_model(struct options *options, struct largest *out, struct err
 
 /* --- what fits ---------------------------------------------------------------------------- */
 
-/* When none fits, the last is chosen, so that its search states the reasons. */
+/* Chooses the largest member that fits. When none fits, it chooses the last, whose search then
+ * gives the reasons. */
 static bool choose_member(struct largest *largest, struct options *options, struct setup *setup,
                           struct search_request *request, struct err *err)
 {

@@ -1,4 +1,5 @@
-/* cli/views/largest.h - "search --largest": the largest model that fits, of a family or of a shape.
+/* cli/views/largest.h - "search --largest": finds the largest model of a family, or of a given
+ * shape, that fits.
  */
 #ifndef CLI_VIEWS_LARGEST_H
 #define CLI_VIEWS_LARGEST_H
@@ -7,20 +8,21 @@
 #include "cli/input/setup.h"
 #include "search/search.h"
 
-/* A family is the presets whose names begin with its name: "gpt3" includes gpt3-13b, "llama"
- * includes llama2-7b. "layers" is no family: it is the --model with as many layers as fit. */
+/* A family is the set of presets whose names begin with its name: "gpt3" includes gpt3-13b, "llama"
+ * includes llama2-7b. "layers" is no family: it means the model of --model with the most layers
+ * that fit. */
 struct largest {
-    const char *family; /* NULL: not asked */
+    const char *family; /* NULL: not requested */
     struct model_preset *presets;
     size_t *members; /* the family's presets, as indices, the largest model first */
     size_t num_members;
-    size_t chosen;  /* index in members: the last when none fits */
+    size_t chosen;  /* index in members; the last if none fits */
     bool fits;      /* a plan of the chosen model fits */
     bool timed_out; /* larger models may fit */
 };
 
-/* Sets options->model to the largest member; does nothing when not asked. Release in either
- * case. */
+/* Sets options->model to the largest member; does nothing if --largest is not given. Release `out`
+ * in either case. */
 bool largest_name_model(struct options *options, struct largest *out, struct err *err);
 
 /* Loads the setup of the first member that fits (of the smallest if none does), or gives the

@@ -14,8 +14,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Means of the timed steps per cycle: when every H-th step exchanges more, the prediction is a
- * mean. Fewer steps than a cycle count as one cycle. */
+/* Means of the timed steps per cycle of the exchange. If only every H-th step exchanges, the
+ * prediction is a mean over H steps. Fewer steps than a cycle count as one cycle. */
 static int cycle_means(const struct measured *m, double *means)
 {
     int steps = m->session->num_timed, cycle = exchange_cycle(&m->setup->plan.exchange), count = 0;
@@ -87,7 +87,7 @@ static double bubble_s(const struct timeline *timeline)
     return idle_s / stages;
 }
 
-/* Clears predicted times but not bytes, which are the same on any machine. */
+/* Clears predicted times. Predicted bytes are kept, as they are equal on all machines. */
 static void forget_predictions(struct measured *m)
 {
     m->predicted_bubble_s = (double)NAN;
@@ -182,7 +182,7 @@ static json_t *exchange_json(const struct measured *m)
                      "measured_step_bytes", bytes->sent < 0 ? json_null() : json_real(bytes->sent));
 }
 
-/* The settings that a loss curve depends on; tensors of the first stage as rows, columns and
+/* The settings that affect the loss curve; tensors of the first stage as rows, columns and
  * count. */
 static json_t *training_json(const struct measured *m)
 {
@@ -221,7 +221,7 @@ static double predicted(const struct measured *m, double value)
     return m->compares ? value : (double)NAN;
 }
 
-/* Hostile ranks that the plan's exchange tolerates; a mean tolerates none. */
+/* Number of hostile ranks that the plan's exchange tolerates; a mean tolerates none. */
 static int tolerated(const struct measured *m)
 {
     const struct plan *plan = &m->setup->plan;
@@ -287,7 +287,7 @@ void measured_print_json(const struct measured *m)
 
 /* --- text --------------------------------------------------------------------------------- */
 
-/* Warns about lost cores, before any time is shown. */
+/* Warns, before any time is shown, if other programs used the cores. */
 static void show_core_share(const struct measured *m)
 {
     double share = m->session->core_share;
@@ -320,7 +320,7 @@ static void show_losses(const struct measured *m)
         if (steps > 12 && i >= 5 && i < steps - 5)
             continue;
         printf("  %4ld  %9.5f  %14.5g", session->first_step + i, fabs(session->losses[i]),
-               fabs(session->gradient_norms[i])); /* a NaN's sign says nothing */
+               fabs(session->gradient_norms[i])); /* drops the sign of a NaN */
         if (has_rates)
             printf("  %15.5g", session->rates[i]);
         if (has_scales)
@@ -332,7 +332,7 @@ static void show_losses(const struct measured *m)
                num_skipped, steps);
 }
 
-/* NaN: not known. */
+/* Prints a predicted and a measured value; NaN: not known. */
 static void show_pair(const char *label, double predicted, double measured, const char *unit)
 {
     if ((predicted <= 0 && measured <= 0) || !isfinite(measured))

@@ -1,4 +1,4 @@
-/* cli/views/measured.h - a run compared with its prediction: as a whole, by kind of op, by
+/* cli/views/measured.h - compares a run with its prediction: as a whole, by kind of op, and by
  * instruction. */
 #ifndef CLI_VIEWS_MEASURED_H
 #define CLI_VIEWS_MEASURED_H
@@ -22,7 +22,7 @@ struct measured {
     const struct hostility *hostility;
     uint64_t seed;
     int num_ranks;
-    double rate;   /* of learning */
+    double rate;   /* learning rate */
     bool compares; /* times are compared with the prediction; false: it is for another kind of
                       machine */
     /* Filled by measured_fill. */
@@ -31,8 +31,8 @@ struct measured {
     double mfu;
     double error;                               /* log(predicted / measured) */
     bool is_inside;                             /* within the prediction's 90 % interval */
-    struct beside_seconds kinds[NUM_OP_KINDS];  /* of all ranks */
-    struct beside_seconds opcodes[NUM_OPCODES]; /* of one rank per stage */
+    struct beside_seconds kinds[NUM_OP_KINDS];  /* over all ranks */
+    struct beside_seconds opcodes[NUM_OPCODES]; /* over one rank per stage */
     double bubble_s, predicted_bubble_s; /* mean idle time of the compute lanes during the passes */
 };
 

@@ -93,7 +93,7 @@ void nearby_release(struct nearby_view *view)
 
 /* --- for people --------------------------------------------------------------------------- */
 
-/* "864 GPUs", "batch 1500", "992 GPUs, batch 1488". */
+/* Adds a changed request: "864 GPUs", "batch 1500", "992 GPUs, batch 1488". */
 static void add_change(const struct nearby_view *view, const struct nearby *nearby,
                        struct text *out)
 {
@@ -172,7 +172,7 @@ void show_nearby_requests(const struct setup *setup, const struct prediction *be
 static json_t *nearby_json(const struct setup *setup, const struct nearby_view *view,
                            const struct nearby *nearby)
 {
-    struct setup changed = *setup; /* shares all it owns */
+    struct setup changed = *setup; /* borrows everything from the setup */
     json_t *object = json_object();
     bool fewer = nearby->num_gpus != view->asked_gpus;
     changed.system.num_gpus = nearby->num_gpus;

@@ -15,7 +15,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Share of a GPU's memory that a slower plan must save to be shown. */
+/* A slower plan is shown only if it saves this fraction of a GPU's memory. */
 #define SHOWN_SAVING 0.1
 
 bool check_pareto_options(const struct options *options, struct err *err)
@@ -43,7 +43,7 @@ bool check_pareto_options(const struct options *options, struct err *err)
     return true;
 }
 
-/* The setup on another number of GPUs; shares all data with `setup`. */
+/* The setup on another number of GPUs; borrows all data from `setup`. */
 static struct setup setup_on(const struct setup *setup, int num_gpus)
 {
     struct setup other = *setup;
@@ -146,7 +146,7 @@ static void show_front(const struct setup *setup, const struct pareto_result *re
                  i == 0 || result->at[i].num_gpus != result->at[i - 1].num_gpus);
 }
 
-/* The fastest plan, whatever its GPUs. */
+/* Shows the fastest plan of all numbers of GPUs. */
 static void show_fastest_run(const struct terminal *terminal, const struct setup *setup,
                              const struct pareto_result *result)
 {

@@ -5,7 +5,7 @@
 #include "cli/input/setup.h"
 #include "search/search.h"
 
-/* Refuses options that make no sense with several answers. */
+/* Rejects options that need a single answer. */
 bool check_pareto_options(const struct options *options, struct err *err);
 
 /* Searches and prints; returns the exit code. */

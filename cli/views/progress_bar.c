@@ -12,7 +12,7 @@
 /* Set by the signal handler and read by every worker: atomic and lock-free, as handlers require. */
 static atomic_bool was_interrupted;
 
-/* The second Ctrl-C ends the program as usual. */
+/* Handles Ctrl-C. A second Ctrl-C ends the program as usual. */
 static void on_interrupt(int number)
 {
     atomic_store(&was_interrupted, true);
@@ -24,8 +24,8 @@ static bool interrupted(void)
     return atomic_load(&was_interrupted);
 }
 
-/* Shows nothing in the first second, as many answers are faster; then updates ten times a
- * second. */
+/* Shows the progress, ten times a second. The first second shows nothing, as many searches are
+ * faster. */
 static void show_progress(double done, void *context)
 {
     enum { WIDTH = 40 };

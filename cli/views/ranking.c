@@ -106,7 +106,7 @@ static void add_signed(const struct terminal *terminal, double value, int decima
     text_add(out, "%s%.*f", value < 0 ? terminal_minus(terminal) : "+", decimals, fabs(value));
 }
 
-/* Removes and returns the largest remaining term by size; -1: the rest round to zero. */
+/* Removes and returns the largest remaining term by size; -1: the other terms round to zero. */
 static int take_largest(double *units, int count)
 {
     int largest = -1;
@@ -116,7 +116,7 @@ static int take_largest(double *units, int count)
     return largest;
 }
 
-/* Shows terms, largest first; they add up exactly as printed. */
+/* Shows the terms, largest first. The printed terms sum exactly to the printed total. */
 static void show_terms(const struct terminal *terminal, const struct prediction *a,
                        const struct prediction *b, struct time_scale scale)
 {
@@ -213,7 +213,7 @@ static void show_next(const struct options *options, const struct setup *setup,
         printf("\nnext  simsearch explain %s\n      simsearch simulate %s --schedule-text\n"
                "      simsearch export %s --to %s -o plan\n",
                options->output, options->output, options->output, target);
-    else if (options->search.largest) /* its model may have no name */
+    else if (options->search.largest) /* the model may have no name */
         printf("\nnext  simsearch %s%s -o plan.json\n", text_get(&again), text_get(&search));
     else
         printf("\nnext  simsearch explain %s --layout \"%s\"\n      simsearch %s%s -o plan.json\n"

@@ -13,18 +13,19 @@
 /* The layout of --compare; `rank` is NULL when there is none. */
 struct comparison {
     const struct rank_result *rank;
-    const char *reason; /* why it is not valid */
-    bool left_out;      /* the space left it out, though it is faster; it has been added */
+    const char *reason; /* reason why it is not valid */
+    bool left_out;      /* the space lacked this faster layout, which was then added */
 };
 
-/* Everything that is shown about the plans. */
+/* The data that are shown about the plans. */
 struct ranking {
     const struct search_result *result; /* the best plan of each kind */
     const struct kinds *kinds;
     const struct comparison *comparison;
     const struct robust_view *robust;
     const struct finalists *finalists;
-    const struct scored_plan *tight; /* NULL: none */
+    /* plan with a high risk of running out of memory; NULL: none */
+    const struct scored_plan *tight;
     const struct nearby_view *nearby;
     const struct tipping_view *tipping;
     const struct wider_view *wider;

@@ -15,7 +15,7 @@ void relax_find(const struct search_request *request, const struct search_result
         search_relax(request, result, out);
 }
 
-/* "batch 1500", "864 GPUs", "without tp3". */
+/* Adds a relaxation in words: "batch 1500", "864 GPUs", "without tp3". */
 static void add_change(const struct relaxation *relaxation, struct text *out)
 {
     switch (relaxation->what) {
@@ -67,7 +67,7 @@ void show_relaxations(const struct relaxations *relaxations)
 
 static json_t *relaxation_json(const struct setup *setup, const struct relaxation *relaxation)
 {
-    struct setup changed = *setup; /* shares all it owns */
+    struct setup changed = *setup; /* borrows everything from the setup */
     json_t *object = json_object();
     json_object_set_new(object, "change", json_string(relaxed_names[relaxation->what]));
     switch (relaxation->what) {

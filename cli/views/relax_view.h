@@ -1,4 +1,4 @@
-/* cli/views/relax_view.h - which changes would admit a plan when none is feasible. */
+/* cli/views/relax_view.h - when no plan is feasible, shows the changes that would admit one. */
 #ifndef CLI_VIEWS_RELAX_VIEW_H
 #define CLI_VIEWS_RELAX_VIEW_H
 
@@ -10,7 +10,7 @@
 void relax_find(const struct search_request *request, const struct search_result *result,
                 struct relaxations *out);
 
-/* "; what helps: batch 1500, 864 GPUs": the end of the sentence on stderr. */
+/* Adds the end of the sentence on stderr: "; what helps: batch 1500, 864 GPUs". */
 void add_relaxations_words(const struct relaxations *relaxations, struct text *out);
 
 void show_relaxations(const struct relaxations *relaxations);

@@ -7,19 +7,19 @@
 #include "search/robust.h"
 
 struct robust_view {
-    bool is_asked; /* else nothing is shown */
+    bool is_asked; /* --robust was given; otherwise nothing is shown */
     int seed;
     struct robustness found;
-    const struct search_result *result; /* result whose top plans are the rivals */
+    const struct search_result *result; /* the search result; its top plans are compared */
 };
 
 bool check_robust_options(const struct options *options, struct err *err);
 
-/* Number of plans that the search must keep, rivals included. */
+/* Number of plans that the search must keep for the comparison. */
 int robust_top(const struct options *options, int top);
 
-/* Examines a search that kept that many plans; does nothing when not asked or when nothing was
- * found. */
+/* Examines the result of a search that kept robust_top plans. It does nothing without --robust or
+ * without a plan. */
 struct robust_view robust_find(const struct options *options, const struct setup *setup,
                                const struct search_request *request,
                                const struct search_result *result);

@@ -6,7 +6,7 @@
 
 #include <stdio.h>
 
-/* Deviations of 0.1 to 0.5 are what training with an auxiliary loss shows (Wang et al. 2024,
+/* Training with an auxiliary loss shows deviations of 0.1 to 0.5 (Wang et al. 2024,
  * arXiv:2408.15664, as recalled). */
 static const struct routing shown[NUM_ROUTING_CASES] = {
     { .kind = ROUTING_BALANCED },          { .kind = ROUTING_RANDOM },

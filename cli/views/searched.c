@@ -9,7 +9,7 @@
 void add_count(struct text *out, double count)
 {
     char digits[32];
-    if (count >= 1e15) { /* divisions of layers can have thirty digits */
+    if (count >= 1e15) { /* numbers of divisions of layers can have thirty digits */
         text_add(out, "%.2e", count);
         return;
     }
@@ -18,7 +18,7 @@ void add_count(struct text *out, double count)
         text_add(out, "%s%c", i > 0 && (length - i) % 3 == 0 && length > 4 ? " " : "", digits[i]);
 }
 
-/* "memory 36 144, tensor_heads 12": the most frequent three. */
+/* Adds the three most frequent reasons: "memory 36 144, tensor_heads 12". */
 static void add_exclusions(struct text *out, const struct search_result *result)
 {
     for (int i = 0; i < result->num_exclusions && i < 3; i++) {
@@ -61,7 +61,7 @@ struct among_text {
     char text[80];
 };
 
-/* The plans that the claim is about. */
+/* The set of plans that the proof covers, in words. */
 static struct among_text among_words(const struct search_result *result)
 {
     struct among_text words = { "" };

@@ -5,13 +5,14 @@
 #include "base/text.h"
 #include "search/search.h"
 
-/* "36 144": thousands are separated from 10 000 on; "4.75e+28": from 1e15 on. */
+/* Adds a count. From 10 000 on thousands are separated, as in "36 144"; from 1e15 on it is written
+ * as "4.75e+28". */
 void add_count(struct text *out, double count);
 
 /* Shows the number of candidates, the time, and how many were evaluated, bounded or infeasible. */
 void show_searched(const struct search_result *result);
 
-/* Shows whether the best is proved, and in which space. */
+/* Shows whether the best plan is proved optimal, and in which space. */
 void show_proof(const struct search_result *result);
 
 #endif

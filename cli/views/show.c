@@ -23,7 +23,7 @@ static void show_assumptions(const struct setup *setup)
                json_string_value(json_array_get(setup->assumptions, i)));
 }
 
-/* The provenance of the profile's products, which are most of a step. */
+/* The provenance of the profile's rates of products, which dominate the step time. */
 static const char *profile_word(const struct profile *profile)
 {
     return profile->is_disturbed ? "disturbed" : profile->provenance.products;
@@ -124,8 +124,8 @@ static void add_interval(struct text *out, const struct setup *setup,
              prediction->step_low_s * scale.per_s, scale.decimals,
              prediction->step_high_s * scale.per_s, scale.unit);
     text_add(out, "profile %s", profile_word(profile));
-    if (profile->measured) /* an error is |log|; half of all errors are within 0.41 of the half
-                              width */
+    if (profile->measured) /* with normal log errors, half of them are within 0.41 of the half width
+                              of a 90 % interval */
         text_add(out, ", typical error %.1f %%",
                  100 * 0.41 * log(prediction->step_high_s / prediction->step_s));
     text_add(out, ")");
@@ -234,7 +234,7 @@ static void show_peak(const struct terminal *terminal, const struct setup *setup
     text_release(&line);
 }
 
-/* Shows the waits of other stages, as the parts below are the busiest stage's. */
+/* Shows the idle times of all stages, as the parts printed below are those of the busiest stage. */
 static void show_idle(const struct terminal *terminal, const struct setup *setup,
                       const struct plan *plan, double step_s, bool all_stages)
 {

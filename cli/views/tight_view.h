@@ -1,4 +1,5 @@
-/* cli/views/tight_view.h - a plan that fits and runs out of memory too likely, beside the best. */
+/* cli/views/tight_view.h - shows a plan that is predicted to fit but whose risk of running out of
+ * memory is too high. */
 #ifndef CLI_VIEWS_TIGHT_VIEW_H
 #define CLI_VIEWS_TIGHT_VIEW_H
 

@@ -5,7 +5,7 @@
 #include <math.h>
 #include <stdio.h>
 
-/* Largest error of costs considered, after docs/accuracy.md. */
+/* Largest error of costs that is considered (see docs/accuracy.md). */
 #define WITHIN 0.2
 
 struct tipping_view tipping_find(const struct setup *setup, const struct search_request *request,

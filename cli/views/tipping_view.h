@@ -1,5 +1,5 @@
-/* cli/views/tipping_view.h - which assumption would have to be wrong, and by how much, for another
- * kind of plan to win. */
+/* cli/views/tipping_view.h - the smallest error of one class of costs with which another kind of
+ * plan would be the best. */
 #ifndef CLI_VIEWS_TIPPING_VIEW_H
 #define CLI_VIEWS_TIPPING_VIEW_H
 
@@ -11,7 +11,7 @@ struct tipping_view {
     struct tipping_point point;
 };
 
-/* Among the plans of a ranking. */
+/* Finds the tipping point among the plans of a ranking. */
 struct tipping_view tipping_find(const struct setup *setup, const struct search_request *request,
                                  const struct search_result *result);
 

@@ -12,8 +12,8 @@ enum { NS_PER_US = 1000, MESSAGES_APART = 1 << 24 };
 struct tracer {
     const struct timeline *timeline;
     struct text out;
-    const char *separator; /* before the next event */
-    const char *label;     /* before "stage" */
+    const char *separator; /* written before the next event */
+    const char *label;     /* text before "stage" */
     int first_process;     /* process number of stage 0; one file may hold two timelines */
     int stage;
 };
@@ -42,7 +42,8 @@ static void add_us(struct text *out, const char *key, long long ns)
     text_add(out, ",\"%s\":%lld.%03lld", key, ns / NS_PER_US, ns % NS_PER_US);
 }
 
-/* {"ph":"X","pid":0,"tid":1,"ts":2.000 and no closing brace. */
+/* Writes the beginning of an event, {"ph":"X","pid":0,"tid":1,"ts":2.000, without the closing
+ * brace. */
 static void begin(struct tracer *t, char phase, int lane, long long start_ns)
 {
     text_add(&t->out, "%s\n{\"ph\":\"%c\",\"pid\":%d,\"tid\":%d", t->separator, phase,
@@ -51,7 +52,7 @@ static void begin(struct tracer *t, char phase, int lane, long long start_ns)
     add_us(&t->out, "ts", start_ns);
 }
 
-/* "F3.1": the text form without peer and edge. */
+/* Adds an instruction's name like "F3.1": its text form without peer and edge. */
 static void add_name(struct text *out, const struct instr *instr)
 {
     text_add(out, ",\"name\":\"%s", opcode_infos[instr->op].text);
@@ -85,7 +86,8 @@ static bool is_send(enum opcode op)
     return op == INSTR_SEND_ACT || op == INSTR_SEND_GRAD;
 }
 
-/* The same at both ends: a message is named by the chunk that makes it, and by its direction. */
+/* The number of a message, equal for sender and receiver: it follows from the chunk that produces
+ * the message, and from the direction. */
 static long long message_id(const struct schedule *schedule, const struct instr *instr)
 {
     const struct schedule_shape *shape = &schedule->shape;
@@ -94,7 +96,7 @@ static long long message_id(const struct schedule *schedule, const struct instr 
     return chunk * shape->num_microbatches + instr->microbatch;
 }
 
-/* From the beginning of a send's slice into that of its receive. */
+/* Adds an arrow from the beginning of a send to the beginning of its receive. */
 static void add_arrow(struct tracer *t, int i)
 {
     const struct instr *instr = &t->timeline->schedule->ranks[t->stage].at[i];

@@ -6,8 +6,8 @@
 
 #include <stdio.h>
 
-/* Step times by the event engine, which the search does not use. 0: too many instructions to run
- * interactively. */
+/* Step times by the event engine, which the search does not use. 0: the plan has too many
+ * instructions for it. */
 struct second_opinion {
     double best_s, even_s;
 };

@@ -1,4 +1,4 @@
-/* cli/views/uneven_view.h - how much faster uneven stages are than even ones. */
+/* cli/views/uneven_view.h - shows the gain of uneven stages over even stages. */
 #ifndef CLI_VIEWS_UNEVEN_VIEW_H
 #define CLI_VIEWS_UNEVEN_VIEW_H
 
@@ -8,8 +8,8 @@
 /* Prints a line when uneven plans were searched. */
 void show_even_best(const struct setup *setup, const struct search_result *result);
 
-/* Adds "even_best": the best plan with even stages (null when none fits), and the share of its time
- * that the overall best saves, by the recurrence and by the event engine. */
+/* Adds "even_best": the best plan with even stages (null when none fits), and the fraction of its
+ * time that the overall best plan saves, by the recurrence and by the event engine. */
 void add_even_best_json(json_t *object, const struct setup *setup,
                         const struct search_result *result);
 

@@ -8,8 +8,8 @@
 #include <math.h>
 #include <stdio.h>
 
-/* One change, applied to copies that the caller releases with system_slower_release; adds its name.
- * False: it changes nothing. */
+/* One change of the system. It is applied to copies, which the caller releases with
+ * system_slower_release, and its name is added to a text. False: the change has no effect. */
 struct what_if {
     bool (*change)(struct system *system, struct model *model, struct text *name);
 };
@@ -38,7 +38,7 @@ static bool double_batch(struct system *system, struct model *model, struct text
     return true;
 }
 
-/* Slows one GPU; all others wait for it. */
+/* Slows one GPU down; all other GPUs wait for it. */
 static bool slow_one_gpu(struct system *system, struct model *model, struct text *name)
 {
     (void)model;
@@ -51,7 +51,7 @@ static bool slow_one_gpu(struct system *system, struct model *model, struct text
 
 static const struct what_if what_ifs[] = { { double_network }, { double_batch }, { slow_one_gpu } };
 
-/* Compares tokens/s, as a larger batch has a longer step. */
+/* Adds the effect on tokens/s; step times are not comparable if the batch changes. */
 static void add_effect(const struct terminal *terminal, const struct prediction *before,
                        const struct prediction *after, struct text *out)
 {

@@ -1,4 +1,4 @@
-/* cli/views/wider_view.h - an option that would search a wider space to advantage. */
+/* cli/views/wider_view.h - suggests an option that searches a wider space with a faster plan. */
 #ifndef CLI_VIEWS_WIDER_VIEW_H
 #define CLI_VIEWS_WIDER_VIEW_H
 
@@ -10,12 +10,13 @@ struct wider_view {
     int count;
 };
 
-/* Nothing unless the default method proved the fastest plan of its space. */
+/* Finds such options. The result is empty unless the default method proved the fastest plan of its
+ * space. */
 struct wider_view wider_find(struct setup *setup, const struct search_request *request,
                              const struct search_result *result);
 
 void show_wider(const struct wider_view *view);
-/* "wider": [ { "option", "gain", "layout", "step_s" } ]. */
+/* Adds "wider": [ { "option", "gain", "layout", "step_s" } ]. */
 void add_wider_json(json_t *object, const struct wider_view *view);
 
 #endif

@@ -160,8 +160,8 @@ struct comm_api {
      * and the result is NULL without an error. NULL with ERR_SYSTEM when another rank cannot be
      * reached. */
     struct group *(*group_new)(struct comm *comm, const int *ranks, int num_ranks, struct err *err);
-    void (*group_free)(
-        struct group *group); /* call when the group's calls have run; accepts NULL */
+    /* call when the group's calls have run; accepts NULL */
+    void (*group_free)(struct group *group);
 
     void (*issue)(const struct comm_call *call); /* copies the call */
 

@@ -21,8 +21,8 @@
 struct nccl_group {
     struct group base;
     struct nccl_group *next;
-    ncclComm_t
-        members; /* NULL for a single rank, when this rank is no member, and after an abort */
+    /* NULL for a single rank, when this rank is no member, and after an abort */
+    ncclComm_t members;
     double sent_bytes;
 };
 

@@ -18,8 +18,9 @@ value_call *cuda_find_call(const char *name, struct err *err)
 #endif
     if (status != cudaSuccess || result != cudaDriverEntryPointSuccess)
         err_set(err, ERR_UNAVAILABLE, "cuda", "the driver has no %s", name);
+    /* converts to a function pointer as in dlsym(3) */
     else
-        memcpy(&call, &found, sizeof call); /* converts to a function pointer as in dlsym(3) */
+        memcpy(&call, &found, sizeof call);
     return call;
 }
 

@@ -14,8 +14,8 @@ static struct quantise_args message_of(const struct exchanger *e, int rank)
     return (struct quantise_args){
         .quantiser = { e->exchange.bits, qsgd_levels(e->exchange.bits), QSGD_BUCKET },
         .draw = e->on.draw,
-        .first =
-            (uint64_t)rank << 40, /* an offset larger than the number of elements of any rank */
+        /* an offset larger than the number of elements of any rank */
+        .first = (uint64_t)rank << 40,
         .n = (long)e->elements,
         .norms = norms,
         .codes = (uint32_t *)(void *)(norms + num_norms(e)),

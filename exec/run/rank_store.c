@@ -162,8 +162,8 @@ static void add_piece(struct placer *placer, struct chunk *chunk, struct piece_p
                              .keeping = shape->keeping,
                              .value_bytes = machine_bytes(&rank->machine, 1),
                              .weights = shape->weights };
-    if (place.keeping !=
-        shape->keeping) { /* layers may keep different values with block:N and full:K */
+    /* layers may keep different values with block:N and full:K */
+    if (place.keeping != shape->keeping) {
         piece->keeping = place.keeping;
         piece->saved = saved_layout_of(&shape->ops.forward, place.keeping, 0, &rank->arena);
     }

@@ -16,8 +16,8 @@ struct run_setup {
     const struct plan *plan;
     const struct model *model; /* its seq and batch are those of the run */
     const struct schedule *schedule;
-    struct layer_options
-        options; /* options of the op lists; dtype is the type of the plan's values */
+    /* options of the op lists; dtype is the type of the plan's values */
+    struct layer_options options;
     bool overlaps_tensor;
     int prefetch;    /* pieces that ZeRO-3 gathers ahead of the one that runs */
     bool has_graphs; /* passes run as graphs, unless plan_capture_refusal gives a reason against it

@@ -83,8 +83,8 @@ static int most_ops(const struct session *session)
     const struct run_setup *setup = session->options->setup;
     int pieces = setup->model->layers + 2;
     const struct layer_dims *dims = &rank_machine(session->rank)->dims;
-    int runs = (int)head_row_blocks(
-        dims, &setup->options); /* each row block runs some of the head's ops */
+    /* each row block runs some of the head's ops */
+    int runs = (int)head_row_blocks(dims, &setup->options);
     return longest_list(setup->schedule) * (pieces * 2 + runs) * MAX_PIECE_OPS;
 }
 

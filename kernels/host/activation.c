@@ -4,7 +4,7 @@
 
 #include <assert.h>
 
-/* The value of an activation function, and of its derivative, at one x. */
+/* Values of an activation function and its derivative at one x. */
 struct slope {
     float value, derivative;
 };
@@ -124,7 +124,7 @@ long activation_inputs(const struct activation_shape *shape)
     return rows_of(shape->kind).inputs * shape->width;
 }
 
-/* Rows are processed in parts of this length; a missing bias is replaced by that many zeros. */
+/* Rows are processed in parts of this length; a missing bias is replaced by PART zeros. */
 enum { PART = 256 };
 static const float no_bias[2 * PART];
 

@@ -2,12 +2,12 @@
  * table of all ops. C and CUDA C++ may include it.
  *
  * Values passed between ops, including weights, are `void *`: fp32, bf16 or fp16, the same type for
- * all calls of a backend's handle; sums are in fp32 regardless. Statistics of rows, main gradients,
- * master weights, moments and scalars are `float *` or `double *` whatever the values' type is. All
+ * all calls of a backend's handle; sums are always in fp32. Statistics of rows, main gradients,
+ * master weights, moments and scalars are `float *` or `double *` for every type of values. All
  * pointers are to device memory.
  *
  * The headers in kernels/host define shapes, packing, saved values and allowed overlap. The host's
- * functions are the reference: any other backend gives the same values up to rounding. */
+ * functions are the reference: other backends compute the same values up to rounding. */
 #ifndef KERNELS_HOST_ARGS_H
 #define KERNELS_HOST_ARGS_H
 
@@ -23,8 +23,8 @@
 #include "kernels/host/robust.h"
 #include "kernels/host/route.h"
 
-/* x [rows, in], weight [out, in], bias [out] or NULL, y [rows, out]. With `before_gelu`, the
- * forward writes the product there, and y is the gelu of the product. The input gradient multiplies
+/* x [rows, in], weight [out, in], bias [out] or NULL, y [rows, out]. If `before_gelu` is set, the
+ * forward writes the product to it, and y is the gelu of the product. The input gradient multiplies
  * dx by gelu's derivative at `before_gelu`, which the layer that made x saved. */
 struct linear_forward {
     long rows, out, in;
@@ -37,12 +37,12 @@ struct linear_input_gradient {
     void *dx;
     const void *before_gelu; /* [rows, in] */
 };
-struct linear_weight_gradient { /* added to */
+struct linear_weight_gradient { /* dweight and dbias are added to */
     long rows, out, in;
     const void *dy, *x;
-    float *dweight, *dbias; /* dbias NULL: not wanted */
+    float *dweight, *dbias; /* dbias may be NULL */
 };
-struct linear_bias_gradient { /* added to */
+struct linear_bias_gradient { /* dbias is added to */
     long rows, width;
     const void *dy;
     float *dbias;
@@ -63,13 +63,12 @@ struct norm_backward { /* adds to dscale and dshift */
     const float *statistics;
     void *dx;
     float *dscale, *dshift;
-    const void *stream; /* the residual stream's gradient, which is added to dx and may be dx; NULL:
-                           nothing is added */
+    const void *stream; /* gradient of the residual stream, added to dx; may be dx; NULL: none */
 };
 struct head_norm_forward {
     struct attention attention;
     float epsilon;
-    const void *scale; /* [2, head_dim]: for queries, for keys */
+    const void *scale; /* [2, head_dim]: scales of queries and of keys */
     void *qkv, *inputs;
     float *statistics;
 };
@@ -154,7 +153,7 @@ struct residual_args {
     uint8_t *keeps;
     void *y;
 };
-/* A residual sum and the norm after it in one pass over the rows: norm.x is residual.y. */
+/* A residual sum and the norm that follows it, in one pass over the rows; norm.x is residual.y. */
 struct residual_norm {
     struct residual_args residual;
     struct norm_forward norm;
@@ -179,7 +178,7 @@ struct embedding_args {
     const void *table, *positions;
     void *y;
 };
-struct embedding_gradient { /* added to */
+struct embedding_gradient { /* the gradients are added to */
     struct embedding embedding;
     long seq;
     const int64_t *ids;
@@ -215,8 +214,8 @@ struct loss_gradient {
 };
 
 /* Updates of shards of n elements. Gradients are multiplied by *scale; if that is NaN, weights and
- * moments stay unchanged. `values` gets the new weights in the storage type; it is NULL when that
- * type is fp32, as the weights are then used directly. */
+ * moments stay unchanged. `values` gets the new weights in the storage type. It is NULL if that
+ * type is fp32, because the weights are then used directly. */
 struct sgd_args {
     struct sgd sgd;
     long n;
@@ -243,8 +242,8 @@ struct square_sum { /* *sum += the sum of squares; infinities and NaN propagate 
     const float *gradients;
     double *sum;
 };
-/* *scale = the factor for gradients: clip factor / loss scale, where the norm to clip is
- * sqrt(*squares) / loss scale. NaN when *squares is not finite. */
+/* Sets *scale to the factor on gradients, clip factor / loss scale. The norm that is clipped is
+ * sqrt(*squares) / loss scale. *scale is NaN when *squares is not finite. */
 struct clip {
     const double *squares;
     double limit, loss_scale;
@@ -398,7 +397,7 @@ struct falsify_args {
     X(sgd, sgd_args) X(momentum, momentum_args) X(adamw, adamw_args)                       \
     X(square_sum, square_sum) X(clip, clip)                                                \
     X(gradient_sum, gradient_sum) X(pack, pack)
-/* A backend has all of these or none. */
+/* Kernels of gradient exchanges. A backend has all of them or none. */
 #define EXCHANGE_KERNELS(X)                                                                \
     X(combine, combine_args) X(quantise, quantise_args) X(dequantise_add, dequantise_args)  \
     X(top_k_take, top_k_args) X(top_k_add, top_k_args)                                     \

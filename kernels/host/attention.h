@@ -3,10 +3,11 @@
  *
  * Packing. The qkv linear writes qkv[tokens, kv_heads, heads / kv_heads + 2, head_dim]: for each
  * key-value head the query heads that share it, then the key, then the value, as in Megatron-LM. A
- * tensor rank's share of the fused weight is then a contiguous block of its rows, whatever the
- * number of ranks that divides kv_heads. Query head h belongs to group h / (heads / kv_heads). The
- * output is context[tokens, heads, head_dim]. The row of a token is sequence * seq + position; a
- * token sees the tokens of its sequence up to itself. Scores are scaled by 1 / sqrt(head_dim).
+ * tensor rank's part of the fused weight is then a contiguous block of rows for any number of ranks
+ * that divides kv_heads. Query head h belongs to group h / (heads / kv_heads). The output is
+ * context[tokens, heads, head_dim]. The row of a token is sequence * seq + position; a token
+ * attends to itself and the earlier tokens of its sequence. Scores are scaled by 1 /
+ * sqrt(head_dim).
  *
  * The unfused ops keep matrices per head, [sequences, heads, seq, seq], with a row per query;
  * masked entries are 0. Fused and unfused attention agree up to rounding and draw the same
@@ -22,13 +23,12 @@
 struct attention_dropout {
     double dropout; /* 0: no dropout, and the other members are ignored */
     struct draw draw;
-    long first_sequence; /* index of the first sequence here, counted from the draw's place
-                            (philox.h) */
-    long first_head;     /* index of the first head here among the model's heads */
+    long first_sequence; /* index of the first sequence, counted from draw.place (philox.h) */
+    long first_head;     /* index of this rank's first head in the model */
     long model_heads;
 };
 
-/* Sizes of one rank's share of attention. */
+/* Sizes of one rank's part of attention. */
 struct attention {
     long sequences, seq;
     long heads, kv_heads, head_dim; /* kv_heads divides heads */
@@ -43,11 +43,11 @@ long attention_score_count(const struct attention *attention); /* sequences x he
 
 /* --- fused: tiles of scores live in scratch alone --- */
 
-/* Floats of scratch memory, enough for forward and backward. */
+/* Number of floats of scratch memory for forward or backward. */
 long flash_attention_scratch(const struct attention *attention);
 
 /* Saves log_sums[sequences, heads, seq]: log of the sum of exp of a row's scaled scores. It works
- * in tiles with a running maximum, as in Dao et al. 2022, algorithm 1. */
+ * in tiles with a running maximum (Dao et al. 2022, algorithm 1). */
 void flash_attention_forward(const struct attention *attention, const float *qkv, float *context,
                              float *log_sums, float *scratch);
 
@@ -72,8 +72,8 @@ void attention_softmax(const struct attention *attention, const float *scores, f
 void attention_context(const struct attention *attention, const float *dropped, const float *qkv,
                        float *context);
 
-/* The backward ops, in the order in which they run. Each product writes one part of dqkv, together
- * all of it. */
+/* The backward ops, in the order in which they run. Each product writes one part of dqkv; together
+ * they write all of it. */
 void attention_context_probability_gradient(const struct attention *attention,
                                             const float *dcontext, const float *qkv,
                                             float *ddropped);

@@ -19,11 +19,11 @@ struct head head_at(const struct attention *attention, long sequence, long head)
 
 float attention_scale(const struct attention *attention);
 
-/* Draws for one query which of the `n` keys from `key` on dropout keeps. */
+/* Draws which of the `n` keys from `key` on dropout keeps for one query. */
 void attention_keeps(const struct attention *attention, const struct head *head, long query,
                      long key, long n, uint8_t *keeps);
 
-/* 1 / (1 - dropout) */
+/* The factor on kept probabilities, 1 / (1 - dropout). */
 float attention_kept_scale(const struct attention *attention);
 
 #endif

@@ -2,8 +2,8 @@
  * own_blas.c.
  *
  * Every op with a product takes the implementation as an argument, so that one program can compare
- * the two. OpenBLAS is loaded on request and not linked: its start-up creates threads, and a
- * planner, which multiplies nothing, should not wait for that. */
+ * both. OpenBLAS is loaded on request and not linked, because its start-up creates threads and most
+ * commands multiply no matrices. */
 #ifndef KERNELS_HOST_BLAS_H
 #define KERNELS_HOST_BLAS_H
 
@@ -13,8 +13,8 @@
 #include <stddef.h>
 
 /* c[m,n] = alpha a[m,k] b[k,n] + beta c, row-major; strides are in elements from row to row.
- * A transposed operand is stored the other way round: a as [k,m], b as [n,k]. With beta 0, c is
- * not read. c overlaps neither a nor b. */
+ * If an operand is transposed, it is stored as a [k,m] or b [n,k]. With beta 0, c is not read. c
+ * overlaps neither a nor b. */
 struct product {
     long m, n, k;
     bool a_is_transposed, b_is_transposed;
@@ -27,7 +27,7 @@ struct product {
 struct blas {
     const char *name; /* "openblas", "own" */
     void (*product)(const struct blas *blas, const struct product *product);
-    void (*sgemm)(void); /* OpenBLAS's function; private */
+    void (*sgemm)(void); /* OpenBLAS's function; only for blas.c */
 };
 
 /* Blocked products in plain C, which give the same bits on every machine. */
@@ -35,10 +35,10 @@ extern const struct blas own_blas;
 
 /* Finds OpenBLAS and limits it to one thread per rank. Call it once per process, before other
  * threads start: it sets OPENBLAS_NUM_THREADS, and OPENBLAS_CORETYPE when the library does not know
- * the machine. ERR_UNAVAILABLE when there is none. It stays loaded. */
+ * the machine. ERR_UNAVAILABLE when the library is missing. It stays loaded. */
 bool openblas_find(struct blas *out, struct err *err);
 
-/* Describes the library that was found and its chosen kernels: "OpenBLAS 0.3.21 ... SkylakeX". */
+/* Describes the loaded library and the kernels that it chose: "OpenBLAS 0.3.21 ... SkylakeX". */
 void openblas_describe(char *text, size_t size);
 
 #endif

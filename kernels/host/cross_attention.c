@@ -13,7 +13,6 @@ long cross_attention_key_value_count(const struct cross_attention *a)
     return a->sequences * a->keys * a->kv_heads * 2 * a->head_dim;
 }
 
-/* One head of one query. */
 struct row {
     long sequence, head;
     long index; /* index among all rows */

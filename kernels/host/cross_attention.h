@@ -1,8 +1,8 @@
-/* kernels/host/cross_attention.h - attention to keys and values of another sequence, without a mask
- * (an OP_FLASH_ATTENTION with two input values).
+/* kernels/host/cross_attention.h - unmasked attention to keys and values of another sequence
+ * (OP_FLASH_ATTENTION with two input values).
  *
  * queries, context [sequences, queries, heads, head_dim]; key_values [sequences, keys, kv_heads, 2,
- * head_dim], where each head has its key, then its value. Query head h uses key-value head h /
+ * head_dim], where each head stores its key, then its value. Query head h uses key-value head h /
  * (heads / kv_heads). Scores are scaled by 1 / sqrt(head_dim) and never stored. Sums run in a fixed
  * order. */
 #ifndef KERNELS_HOST_CROSS_ATTENTION_H
@@ -20,7 +20,7 @@ long cross_attention_key_value_count(const struct cross_attention *attention);
 void cross_attention_forward(const struct cross_attention *attention, const float *queries,
                              const float *key_values, float *context, float *log_sums);
 
-/* Probabilities are recomputed (Dao et al. 2022, algorithm 4). */
+/* Writes both gradients. Probabilities are recomputed (Dao et al. 2022, algorithm 4). */
 void cross_attention_backward(const struct cross_attention *attention, const float *dcontext,
                               const float *queries, const float *key_values, const float *context,
                               const float *log_sums, float *dqueries, float *dkey_values);

@@ -20,7 +20,7 @@ static float row_maximum(long n, const float *logits)
     return row_max(n, logits, -FLT_MAX);
 }
 
-/* Computes exp part by part in a small buffer, as the logits must be kept. */
+/* Computes exp in parts in a small buffer, because the logits must not be overwritten. */
 EACH_MACHINE
 static float exp_sum(long n, float maximum, const float *logits)
 {

@@ -1,9 +1,8 @@
 /* kernels/host/embedding.h - token rows and learned positions (OP_EMBEDDING).
  *
  * A tensor rank holds the rows [first, first + rows) of the token table, [rows, width]; tokens
- * whose rows other ranks hold give rows of zeros, so that the sum over ranks is the look-up's
- * result. y, dy [tokens, width]. The backward reads only the token ids and adds gradients in token
- * order. */
+ * whose rows belong to other ranks get rows of zeros, so the sum over ranks is the result. y, dy
+ * [tokens, width]. The backward reads only the token ids and adds gradients in token order. */
 #ifndef KERNELS_HOST_EMBEDDING_H
 #define KERNELS_HOST_EMBEDDING_H
 
@@ -20,8 +19,8 @@ void embedding_accumulate(const struct embedding *embedding, const int64_t *ids,
                           float *dtable);
 
 /* Learned positions: token t uses row t % seq of table[>= seq, width], which every tensor rank
- * holds whole. Before the sum over tensor ranks, one of them adds the rows to its y; the gradient
- * sums over all rows and is the same on all ranks. */
+ * holds whole. Before the sum over tensor ranks, one rank adds the position rows to its y. The
+ * gradient sums over all tokens and is the same on all ranks. */
 struct positions {
     long tokens, width, seq;
 };

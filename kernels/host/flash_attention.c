@@ -5,9 +5,9 @@
 #include <float.h>
 #include <math.h>
 
-/* Queries, and keys, of a tile. Measured: no other size was faster for sequences of 64 to 1,024
- * tokens, and below 512 this one was the fastest, as a larger tile on the diagonal wastes more
- * masked work. */
+/* Number of queries and of keys of a tile. In measurements no other size was faster for sequences
+ * of 64 to 1,024 tokens. Below 512 tokens it was the fastest, as larger tiles on the diagonal waste
+ * more masked work. */
 enum { TILE = 64 };
 
 static long least(long a, long b)
@@ -27,8 +27,8 @@ long flash_attention_scratch(const struct attention *attention)
     return 2 * rows * rows + attention->seq + rows;
 }
 
-/* The queries [query, query + rows) and the keys [key, key + columns) of one head; a tile on the
- * diagonal has query == key; in a tile below the diagonal every key is visible. */
+/* A tile: the queries [query, query + rows) and keys [key, key + columns) of one head. A tile on
+ * the diagonal has query == key. In a tile below the diagonal every query attends to every key. */
 struct tile {
     const struct attention *attention;
     struct head head;
@@ -106,8 +106,7 @@ static void add_over_keys(const struct tile *tile, const float *weights, const f
                         });
 }
 
-/* out[columns, head_dim] += weights[rows, columns]^T x[rows, head_dim], where out is a part of
- * dqkv */
+/* out[columns, head_dim] += weights[rows, columns]^T x[rows, head_dim], `out` is a part of dqkv */
 static void add_over_queries(const struct tile *tile, const float *weights, const float *x,
                              long x_stride, float *out)
 {
@@ -190,7 +189,6 @@ static void add_row(const struct tile *tile, long row, float *scores, float *con
         drop_row(tile, row, scores);
 }
 
-/* The running sums and maxima of a tile of queries while it passes over the keys. */
 struct running {
     float *scores, *maxima, *sums;
 };
@@ -265,12 +263,12 @@ void flash_attention_forward(const struct attention *attention, const float *qkv
 struct gradients {
     const float *qkv, *context, *dcontext, *log_sums;
     float *dqkv;
-    float *probabilities, *dscores; /* tiles */
+    float *probabilities, *dscores; /* one tile each */
     float *row_dots;                /* [seq]: dot product of a query's context with its gradient */
 };
 
-/* row_dots: for each query the sum over keys of probability x its gradient. With or without dropout
- * this equals the sum over head_dim of context x its gradient. */
+/* row_dots is, for each query, the sum over keys of probability x its gradient. With or without
+ * dropout this equals the sum over head_dim of context x its gradient. */
 static void find_row_dots(const struct attention *attention, const struct head *head,
                           const struct gradients *g)
 {
@@ -281,8 +279,8 @@ static void find_row_dots(const struct attention *attention, const struct head *
     }
 }
 
-/* dscores = scale probabilities (dprobabilities - row_dot), in place: dscores holds dprobabilities
- * before. */
+/* dscores = scale probabilities (dprobabilities - row_dot). In place: on entry dscores holds
+ * dprobabilities. */
 EACH_MACHINE
 static void score_gradient_row(long n, float scale, float row_dot, const float *probabilities,
                                float *dscores)
@@ -291,8 +289,8 @@ static void score_gradient_row(long n, float scale, float row_dot, const float *
         dscores[i] = scale * probabilities[i] * (dscores[i] - row_dot);
 }
 
-/* Turns a row of scores and of the gradients of probabilities into the dropped probabilities and
- * dscores. */
+/* From a row of scores and of gradients of probabilities, computes the probabilities after dropout
+ * and dscores. */
 static void backward_row(const struct tile *tile, const struct gradients *g, long row)
 {
     const struct attention *attention = tile->attention;

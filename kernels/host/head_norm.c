@@ -2,10 +2,10 @@
 
 #include <string.h>
 
-/* A group is the query heads that share a key, the key, and the value, in packing order
- * (attention.h). The query heads and the key are normed, the value is not. */
+/* A group consists of the query heads that share a key, then that key, then its value (packing
+ * order of attention.h). Query heads and keys are normalised; values are not. */
 struct heads {
-    long groups; /* number of groups of all tokens */
+    long groups; /* number of groups over all tokens */
     long queries, head_dim;
 };
 

@@ -1,9 +1,9 @@
 /* kernels/host/linear.h - a linear layer and its gradients (OP_GEMM, OP_BIAS_GRAD).
  *
- * x [rows, in], y [rows, out], weight [out, in], bias [out]; rows are tokens, all row-major and
- * contiguous. Sizes are one rank's share: a column-parallel layer has a part of `out`, a
- * row-parallel layer a part of `in`. The backward needs x and the weight. Outputs must not overlap
- * inputs. */
+ * x [rows, in], y [rows, out], weight [out, in], bias [out]; rows are tokens. All arrays are
+ * row-major and contiguous. Sizes are those of one rank: a column-parallel layer has a part of
+ * `out`, a row-parallel layer a part of `in`. The backward needs x and the weight. Outputs must not
+ * overlap inputs. */
 #ifndef KERNELS_HOST_LINEAR_H
 #define KERNELS_HOST_LINEAR_H
 
@@ -26,7 +26,7 @@ void linear_input_gradient(const struct linear *linear, const float *dy, const f
 void linear_weight_gradient(const struct linear *linear, const float *dy, const float *x,
                             float *dweight);
 
-/* dbias[width] += sum of the rows of dy [rows, width], in order. */
+/* dbias[width] += sum of the rows of dy [rows, width], summed in row order. */
 void linear_bias_gradient(long rows, long width, const float *dy, float *dbias);
 
 #endif

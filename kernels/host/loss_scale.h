@@ -2,7 +2,7 @@
  *
  * The loss is multiplied by the factor, and the gradients are divided by it. A step whose gradients
  * overflow is skipped and halves the factor; after `growth_steps` steps without overflow the factor
- * doubles (Micikevicius et al. 2018, section 3.2; the numbers are those of PyTorch's
+ * doubles (Micikevicius et al. 2018, section 3.2; the constants are those of PyTorch's
  * GradScaler). */
 #ifndef KERNELS_HOST_LOSS_SCALE_H
 #define KERNELS_HOST_LOSS_SCALE_H
@@ -17,10 +17,10 @@ struct loss_scale {
     double minimum, maximum;
 };
 
-struct loss_scale loss_scale_new(void); /* from 65,536; growth_steps 2,000; 1 to 2^24 */
+struct loss_scale loss_scale_new(void); /* scale 65,536, growth_steps 2,000, limits 1 and 2^24 */
 
-/* Call it after each step; is_finite must be the same on all ranks. False when gradients overflow
- * at the minimum scale: no scale helps then, and the run should stop. */
+/* Call it after each step; is_finite must be the same on all ranks. Returns false when gradients
+ * overflow at the minimum scale: the run should then stop. */
 bool loss_scale_update(struct loss_scale *loss_scale, bool is_finite);
 
 #endif

@@ -2,7 +2,8 @@
 
 #include <math.h>
 
-/* What remains of a column below this fraction of its length counts as rounding error. */
+/* If the remainder of a column is shorter than this fraction of the column, it counts as rounding
+ * error. */
 static const double rounding = 1e-6;
 
 static double product_of(long rows, long rank, const float *columns, long a, long b)
@@ -26,7 +27,8 @@ static void scale(long rows, long rank, float *columns, long column, double fact
         columns[i * rank + column] = (float)((double)columns[i * rank + column] * factor);
 }
 
-/* Runs twice: the second pass removes the rounding errors of the first. */
+/* Subtracts the projections on earlier columns. It runs twice per column: the second pass removes
+ * the rounding errors of the first. */
 static void orthogonalise_column(long rows, long rank, float *columns, long column)
 {
     double before = sqrt(product_of(rows, rank, columns, column, column));

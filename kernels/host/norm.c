@@ -57,7 +57,7 @@ void rms_norm_forward(const struct norm *norm, const float *x, const float *gamm
     }
 }
 
-/* The same for RMSNorm, without the mean: dx = rstd (g - xhat mean(g xhat)). */
+/* RMSNorm, without the mean: dx = rstd (g - xhat mean(g xhat)). */
 EACH_MACHINE
 void rms_norm_backward(const struct norm *norm, const float *dy, const float *x, const float *gamma,
                        const float *rstd, float *dx, float *dgamma)

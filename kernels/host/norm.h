@@ -26,9 +26,9 @@ void rms_norm_forward(const struct norm *norm, const float *x, const float *gamm
 void rms_norm_backward(const struct norm *norm, const float *dy, const float *x, const float *gamma,
                        const float *rstd, float *dx, float *dgamma);
 
-/* RMSNorm of each head's query and key inside packed qkv, in place; values are unchanged. Queries
- * share one gamma[head_dim], keys another. Saves the inputs, [tokens, kv_heads, heads / kv_heads +
- * 1, head_dim], and their rstd, [tokens, heads + kv_heads]. */
+/* RMSNorm of each head's query and key inside packed qkv, in place; values are unchanged. All query
+ * heads share one gamma[head_dim], all key heads another. Saves the inputs, [tokens, kv_heads,
+ * heads / kv_heads + 1, head_dim], and their rstd, [tokens, heads + kv_heads]. */
 struct head_norm_weights {
     const float *query, *key;
 };

@@ -35,7 +35,7 @@ static void (*find_function(void *library, const char *name))(void)
     return function;
 }
 
-/* The best core type for a machine that OpenBLAS does not know; NULL: leave the choice to
+/* The best core type of a machine, from its instruction sets; NULL: leave the choice to
  * OpenBLAS. */
 static const char *best_core_type(void)
 {
@@ -49,9 +49,9 @@ static const char *best_core_type(void)
     return NULL;
 }
 
-/* Whether the library took this processor for the oldest type, as it does with processors newer
- * than itself. This makes products five times slower: 0.3.21 takes Sapphire Rapids under a
- * hypervisor for Prescott. */
+/* Whether the library mistook this processor for the oldest type, as it does with processors newer
+ * than itself. Products are then five times slower. For example 0.3.21 mistakes Sapphire Rapids
+ * under a hypervisor for Prescott. */
 static bool is_misjudged(void *library)
 {
     char *(*core_name)(void) = (char *(*)(void))find_function(library, "openblas_get_corename");
@@ -64,7 +64,7 @@ static void *load(void)
     return library ? library : dlopen("libopenblas.so", RTLD_NOW | RTLD_LOCAL);
 }
 
-/* Loads OpenBLAS after setting the right core type, as it detects the machine while it loads. */
+/* Sets the right core type, then loads OpenBLAS, because it detects the machine while it loads. */
 static void *load_for_this_machine(void)
 {
     void *library = load();
@@ -85,13 +85,13 @@ static bool find(struct blas *out, struct err *err)
     void (*set_threads)(void) = find_function(library, "openblas_set_num_threads");
     if (!sgemm || !set_threads)
         return err_set(err, ERR_UNAVAILABLE, "openblas", "libopenblas.so.0 lacks cblas_sgemm");
-    ((void (*)(int))set_threads)(1); /* if it was loaded before the variable was set */
+    ((void (*)(int))set_threads)(1); /* in case it was loaded before the variable was set */
     *out = (struct blas){ .name = "openblas", .product = openblas_product, .sgemm = sgemm };
     return true;
 }
 
-/* A lock lets in one thread at a time: ranks may be threads, but the environment and the loaded
- * library belong to the whole process. */
+/* Protected by a lock: ranks may be threads, but the environment and the loaded library belong to
+ * the process. */
 bool openblas_find(struct blas *out, struct err *err)
 {
     static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;

@@ -1,7 +1,7 @@
 /* kernels/host/optimizer.h - parameter updates, gradient norm and clipping.
  *
  * Arrays of n floats are shards of masters, gradients and moments, and do not overlap. Gradients
- * are multiplied by `gradient_scale` = clip factor / loss scale as they are read. */
+ * are multiplied by `gradient_scale` = clip factor / loss scale when they are read. */
 #ifndef KERNELS_HOST_OPTIMIZER_H
 #define KERNELS_HOST_OPTIMIZER_H
 
@@ -34,11 +34,11 @@ void adamw_update(const struct adamw *adamw, long n, const float *gradients, flo
 /* Sum of squares, in double and in a fixed order. */
 double gradient_squares(long n, const float *gradients);
 
-/* The factor that clips gradients of this norm to `limit`: min(1, limit / (norm + 1e-6)) as in
+/* The factor that clips gradients of norm `norm` to `limit`: min(1, limit / (norm + 1e-6)) as in
  * PyTorch and Megatron-LM; 1 when limit is 0. */
 float gradient_clip(double norm, double limit);
 
-/* Whether no gradient is infinite or NaN; if one is, a step under a loss scale is skipped. */
+/* Whether all gradients are finite. If not, a step with a loss scale is skipped. */
 bool gradients_are_finite(long n, const float *gradients);
 
 #endif

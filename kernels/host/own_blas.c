@@ -2,9 +2,9 @@
 
 #include "kernels/host/vector.h"
 
-/* A tile of TILE_M x TILE_N sums stays in registers over a depth of at most DEPTH; both operands
- * are packed in reading order (Goto and van de Geijn, "Anatomy of high-performance matrix
- * multiplication", 2008). */
+/* A tile of TILE_M x TILE_N sums stays in registers over a depth of at most DEPTH. Both operands
+ * are packed in the order in which they are read (Goto and van de Geijn, "Anatomy of
+ * high-performance matrix multiplication", 2008). */
 enum { TILE_M = 6, TILE_N = NUM_LANES_F32, DEPTH = 128, WIDTH = 128 };
 
 static long least(long a, long b)

@@ -32,7 +32,7 @@ void philox4x32(const uint32_t counter[4], const uint32_t key[2], uint32_t out[4
     philox_rounds(&out[0], &out[1], &out[2], &out[3], key[0], key[1]);
 }
 
-/* Blocks, and words, drawn at once. */
+/* BLOCKS blocks are drawn at once, with BATCH words. */
 enum { BLOCKS = 16, BATCH = BLOCKS * WORDS };
 
 /* Computes BLOCKS blocks from `block` on. */
@@ -53,7 +53,7 @@ static void draw_batch(const struct draw *draw, uint64_t block, uint32_t words[B
     }
 }
 
-/* The elements of a range that are in one batch of words. Their words begin at words[skipped]. */
+/* The elements of a range that are in one batch of words. Their words start at words[skipped]. */
 struct piece {
     uint32_t words[BATCH];
     long skipped, n;
@@ -87,7 +87,7 @@ void draw_keeps(const struct draw *draw, double dropout, uint64_t first, long n,
     }
 }
 
-/* A normal number from two words. Each word is moved by a half and scaled into (0, 1), so that the
+/* A normal number from two words. Each word plus one half is scaled into (0, 1), so that the
  * logarithm is finite. */
 static double normal_of(uint32_t radius_word, uint32_t angle_word, uint64_t element)
 {

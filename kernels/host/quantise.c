@@ -5,7 +5,7 @@
 
 #include <math.h>
 
-/* Elements rounded at once. */
+/* number of elements rounded at once */
 enum { BATCH = 1024 };
 
 static long smaller(long a, long b)
@@ -29,7 +29,7 @@ static void round_batch(int levels, float steps_per_unit, long n, const float *r
 
 /* --- codes in words ----------------------------------------------------------------------- */
 
-/* The state of packing codes of a few bits into 32-bit words, or unpacking them. */
+/* State of packing codes of a few bits into 32-bit words, or of unpacking them. */
 struct bits {
     uint64_t held;
     int count;
@@ -80,7 +80,7 @@ void quantise(const struct quantiser *quantiser, const struct draw *draw, uint64
         long end = smaller(begin + quantiser->bucket, n);
         float norm = (float)sqrt(gradient_squares(end - begin, x + begin));
         float steps_per_unit = (float)levels / norm;
-        bool has_steps = isfinite(norm) && isfinite(steps_per_unit); /* not for norms near 0 */
+        bool has_steps = isfinite(norm) && isfinite(steps_per_unit); /* false for norms near 0 */
         *norms++ = isfinite(norm) ? norm : NAN;
         for (long i = begin; i < end; i += BATCH) {
             long count = smaller(BATCH, end - i);

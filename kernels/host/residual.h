@@ -1,7 +1,7 @@
 /* kernels/host/residual.h - bias, dropout and the sum with the residual stream (OP_RESIDUAL).
  *
- * All arrays are [rows, width], except bias [width]. Under sequence parallelism the rows are the
- * rank's share. y may be x or h; nothing else may overlap. */
+ * All arrays are [rows, width], except bias [width]. With sequence parallelism the rows are this
+ * rank's part. y may be x or h; nothing else may overlap. */
 #ifndef KERNELS_HOST_RESIDUAL_H
 #define KERNELS_HOST_RESIDUAL_H
 
@@ -11,13 +11,13 @@ struct residual {
     long rows, width;
     double dropout; /* 0: no dropout, and the other members are ignored */
     struct draw draw;
-    uint64_t first_row; /* sequence * seq + position of the first row. Sequences are counted from
+    uint64_t first_row; /* sequence * seq + position of the first row. counted from
                            draw.place->first_sequence or, without a place, over the global batch */
     long seq;           /* rows of a sequence; used when the draw has a place */
 };
 
-/* y = h + keep (x + bias) / (1 - dropout). A NULL bias or h is zero. With dropout, saves keeps
- * [rows, width] (1 or 0); without, keeps is NULL. */
+/* y = h + keep (x + bias) / (1 - dropout). A NULL bias or h is zero. With dropout it saves keeps
+ * [rows, width] (1 or 0); without dropout keeps is NULL. */
 void residual_forward(const struct residual *residual, const float *x, const float *bias,
                       const float *h, uint8_t *keeps, float *y);
 
@@ -26,7 +26,7 @@ void residual_forward(const struct residual *residual, const float *x, const flo
 void residual_backward(const struct residual *residual, const float *dy, const uint8_t *keeps,
                        float *dx);
 
-/* sum += x for n values; adds up the gradients of the residual stream's branches. */
+/* sum += x for n values. It sums the gradients of the residual stream's branches. */
 void residual_add(long n, const float *x, float *sum);
 
 #endif

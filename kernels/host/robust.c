@@ -54,7 +54,7 @@ static double square_distance(long n, const float *x, const float *y)
     return sum;
 }
 
-/* Works in blocks of elements, so that all vectors' parts stay in the cache. */
+/* It processes blocks of elements, so that the block of every vector stays in the cache. */
 void robust_distances(long n, int count, const float *x, double *squares)
 {
     enum { BLOCK = 4096 };
@@ -114,7 +114,7 @@ void robust_krum(int count, int hostile, const double *squares, double *weights)
 }
 
 /* Sets equal weights for the vectors that are at a finite distance from at least half of the
- * others, and 0 for the rest. Returns how many they are. */
+ * others, and 0 for the rest. Returns the number of vectors with a weight. */
 static int weigh_finite(int count, const double *squares, double *weights)
 {
     double *sorted = arena_grow(NULL, sizeof *sorted * (size_t)count);
@@ -153,11 +153,12 @@ static double half_mean_square(int count, const double *squares, const double *w
     return sum;
 }
 
-/* One of Weiszfeld's steps: weights become inverse distances from the weighted sum. Returns the
- * largest change of a weight. */
+/* One step of Weiszfeld's iteration: the new weights are inverse distances from the weighted sum.
+ * Returns the largest change of a weight. */
 static double weiszfeld(int count, const double *squares, double *weights, double *next)
 {
-    const double smallest = 1e-6; /* smoothing of Pillutla et al., times the mean distance */
+    /* smoothing (Pillutla et al.) as a fraction of the mean distance */
+    const double smallest = 1e-6;
     double inner = half_mean_square(count, squares, weights), sum = 0, change = 0;
     double floor_square = smallest * smallest * inner;
     for (int i = 0; i < count; i++) {
@@ -175,7 +176,8 @@ static double weiszfeld(int count, const double *squares, double *weights, doubl
 void robust_geometric_median(int count, const double *squares, double *weights)
 {
     enum { MOST_STEPS = 100 };
-    const double enough = 1e-7; /* change of a weight; fp32 rounds the sum more coarsely */
+    const double enough = 1e-7; /* largest change of a weight at which the iteration stops; fp32
+                                   rounds the sum more coarsely */
     int finite = weigh_finite(count, squares, weights);
     double *next = arena_grow(NULL, sizeof *next * (size_t)count);
     double change = half_mean_square(count, squares, weights) > 0 && finite > 1 ? 1 : 0;

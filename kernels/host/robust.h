@@ -1,5 +1,5 @@
 /* kernels/host/robust.h - rules that combine the vectors of several ranks and tolerate arbitrary
- * contents of a few, and what hostile ranks send in tests of such rules.
+ * vectors from a few of them, and the false vectors of hostile ranks in tests.
  *
  * `x` holds `count` vectors of n elements, one after the other. An element that is NaN counts as
  * infinitely large. */
@@ -15,11 +15,11 @@ void robust_trimmed(long n, int count, const float *x, int trim, float scale, fl
 /* squares[i count + j] = the squared distance between vectors i and j. */
 void robust_distances(long n, int count, const float *x, double *squares);
 
-/* Weights of the vectors that sum to 1, from the squared distances between them. Krum (Blanchard et
- * al. 2017, section 4): 1 for the vector with the least sum of squared distances to its count -
- * hostile - 2 nearest. Geometric median: by Weiszfeld's iteration, smoothed near a vector
- * (Pillutla, Kakade and Harchaoui 2022, algorithm 1). A vector whose distance from most others is
- * not finite gets 0. */
+/* Computes weights of the vectors, which sum to 1, from the squared distances between the vectors.
+ * Krum (Blanchard et al. 2017, section 4): 1 for the vector with the least sum of squared distances
+ * to its count - hostile - 2 nearest. Geometric median: Weiszfeld's iteration, smoothed near a
+ * vector (Pillutla, Kakade and Harchaoui 2022, algorithm 1). A vector gets weight 0 if its
+ * distances from most others are not finite. */
 void robust_krum(int count, int hostile, const double *squares, double *weights);
 void robust_geometric_median(int count, const double *squares, double *weights);
 
@@ -27,12 +27,11 @@ void robust_geometric_median(int count, const double *squares, double *weights);
 void robust_weighted(long n, int count, const float *x, const double *weights, float scale,
                      float *out);
 
-/* What a hostile rank sends in place of x. */
+/* The false vector that a hostile rank sends in place of x. */
 enum falsity {
-    FALSITY_FLIP,  /* sends -strength x */
-    FALSITY_NOISE, /* sends normal noise whose deviation is `strength` times the root mean square of
-                      x */
-    FALSITY_SILENCE, /* sends 0, which is also what a message that never comes counts as */
+    FALSITY_FLIP,    /* -strength x */
+    FALSITY_NOISE,   /* normal noise; its deviation is strength times the root mean square of x */
+    FALSITY_SILENCE, /* zeros, as for a message that never arrives */
     NUM_FALSITIES
 };
 void falsify(long n, enum falsity falsity, float strength, const struct draw *draw, float *x);

@@ -6,7 +6,7 @@
 
 static const uint32_t infinity_bits = 0x7f800000u;
 
-/* first ? a : b without a branch, so that loops can be vectorised. */
+/* Returns first ? a : b without a branch, so that loops can be vectorised. */
 INLINED uint32_t choose(bool first, uint32_t a, uint32_t b)
 {
     uint32_t mask = -(uint32_t)first;
@@ -22,8 +22,9 @@ INLINED uint16_t to_bf16(float value)
     return (uint16_t)((bits & 0x7fffffffu) > infinity_bits ? quiet : rounded);
 }
 
-/* Below 2^-14 fp16 values are 2^-24 apart, as floats in [0.5, 1) are, so adding 0.5 rounds. Above,
- * the exponent's bias is changed and 13 bits are rounded off; overflow gives infinity. */
+/* Below 2^-14 the spacing of fp16 values is 2^-24, equal to that of floats in [0.5, 1), so adding
+ * 0.5 rounds. Above, the exponent's bias is changed and 13 bits are rounded off. Overflow gives
+ * infinity. */
 INLINED uint16_t to_fp16(float value)
 {
     uint32_t bits = bits_of(value);

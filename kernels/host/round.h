@@ -1,7 +1,7 @@
 /* kernels/host/round.h - converts fp32 to bf16 and fp16, rounded to nearest even, and back.
  *
- * Ops unpack their inputs to fp32, compute, and pack their results (widen.h). Infinities stay, NaN
- * stays a quiet NaN, and overflow gives infinity, as in IEEE 754. */
+ * Ops unpack their inputs to fp32, compute, and pack their results (widen.h). As in IEEE 754,
+ * infinities are kept, NaN becomes a quiet NaN, and overflow gives infinity. */
 #ifndef KERNELS_HOST_ROUND_H
 #define KERNELS_HOST_ROUND_H
 
@@ -17,7 +17,7 @@ void fp16_pack(long n, const float *x, uint16_t *out);
 void bf16_unpack(long n, const uint16_t *x, float *out);
 void fp16_unpack(long n, const uint16_t *x, float *out);
 
-/* One number. */
+/* Converts one number. */
 static inline uint16_t bf16_of(float value)
 {
     uint16_t bits;
@@ -39,7 +39,7 @@ static inline float float_of_fp16(uint16_t half)
     return value;
 }
 
-/* The 32 bits of a float, and back. */
+/* The 32 bits of a float, and the float of 32 bits. */
 static inline __attribute__((always_inline)) uint32_t bits_of(float value)
 {
     uint32_t bits;

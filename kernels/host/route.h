@@ -1,8 +1,8 @@
-/* kernels/host/route.h - chooses each token's experts, and moves rows to them and back (OP_ROUTE,
- * OP_DISPATCH, OP_COMBINE).
+/* kernels/host/route.h - chooses each token's experts, moves rows to the experts, and moves the
+ * results back (OP_ROUTE, OP_DISPATCH, OP_COMBINE).
  *
- * Each expert has `capacity` consecutive places (rows of its input), which are given to tokens in
- * token order. A token whose expert is full gets no place there (Fedus et al. 2021, Switch
+ * Each expert has `capacity` consecutive places (rows of its input), which are assigned in token
+ * order. If an expert is full, later tokens get no place there (Fedus et al. 2021, Switch
  * Transformers, 2.2). */
 #ifndef KERNELS_HOST_ROUTE_H
 #define KERNELS_HOST_ROUTE_H
@@ -13,16 +13,16 @@ struct route {
     long rows, experts, chosen, capacity;
 };
 
-/* Chooses in each row of logits [rows, experts] the `chosen` largest, largest first, on a tie the
- * lower index first. shares [rows, chosen] is the softmax over the chosen logits. places [rows,
- * chosen] is expert x capacity + place, or -1 - expert when the expert is full. */
+/* For each row of logits [rows, experts], chooses the `chosen` largest logits, largest first; on a
+ * tie the lower index comes first. shares [rows, chosen] is the softmax over the chosen logits.
+ * places [rows, chosen] is expert x capacity + place, or -1 - expert when the expert is full. */
 void route_choose(const struct route *route, const float *logits, float *shares, int32_t *places);
-/* Where a token got no place, dshares counts as 0. */
+/* dshares counts as 0 where a token got no place. */
 void route_choose_gradient(const struct route *route, const float *dshares, const float *shares,
                            const int32_t *places, float *dlogits);
 
-/* Rows of `width`, each with `chosen` places out of num_places of all experts. In the functions
- * below, shares NULL means that all shares are 1. */
+/* A mapping from rows of `width` values to places of all experts: each row has `chosen` of the
+ * num_places places. In the functions below, NULL shares count as 1. */
 struct passage {
     long rows, width, chosen, num_places;
 };

@@ -1,5 +1,5 @@
-/* kernels/host/stored.h - every op of kernels/host/args.h on values in the storage type: the
- * functions of the other headers here compute in fp32, and results are rounded once when they are
+/* kernels/host/stored.h - every op of kernels/host/args.h, on values in the storage type. The
+ * functions of the other headers compute in fp32, and results are rounded once when they are
  * written. These ops are the reference for other backends. */
 #ifndef KERNELS_HOST_STORED_H
 #define KERNELS_HOST_STORED_H

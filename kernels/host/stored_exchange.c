@@ -1,5 +1,5 @@
-/* Kernels of compressed and partial gradient exchanges, on gradients and weights in fp32 whatever
- * the storage type. */
+/* Kernels of compressed and partial gradient exchanges, on gradients and weights in fp32, for every
+ * storage type. */
 #include "kernels/host/combine.h"
 #include "kernels/host/low_rank.h"
 #include "kernels/host/stored.h"

@@ -29,7 +29,7 @@ static void count_digits(long n, const float *x, int turn, uint32_t prefix, long
     }
 }
 
-/* The k-th largest magnitude, and how many of the k elements are equal to it. */
+/* The k-th largest magnitude, and the number of the k largest elements that are equal to it. */
 struct threshold {
     uint32_t bits;
     long num_equal;

@@ -39,8 +39,8 @@ static void outer_product(const struct attention *attention, const float *x, lon
                                               });
 }
 
-/* out[seq, head_dim] = weights[seq, seq] x[seq, head_dim] + beta out; if the sum is over the
- * queries, the weights are transposed. */
+/* out[seq, head_dim] = weights[seq, seq] x[seq, head_dim] + beta out; for a sum over queries the
+ * weights are transposed. */
 struct weighted_sum {
     const float *weights, *x;
     float *out;
@@ -75,7 +75,7 @@ void attention_scores(const struct attention *attention, const float *qkv, float
         outer_product(attention, qkv + at.query, width, qkv + at.key, width, scores + at.matrix);
 }
 
-/* Softmax over the first `seen` of n values; the others become 0. */
+/* Softmax of the first `seen` of n values. The others become 0. */
 EACH_MACHINE
 static void softmax_row(long seen, long n, float scale, const float *scores, float *probabilities)
 {
@@ -90,7 +90,7 @@ static void softmax_row(long seen, long n, float scale, const float *scores, flo
         probabilities[i] = 0;
 }
 
-/* out = x where kept, scaled up; out may be x. */
+/* out = x / (1 - dropout) where kept, else 0; out may be x. */
 EACH_MACHINE
 static void apply_keeps(long n, float kept_scale, const uint8_t *keeps, const float *x, float *out)
 {
@@ -140,8 +140,8 @@ void attention_context_probability_gradient(const struct attention *attention,
                       qkv + at.value, attention_qkv_width(attention), ddropped + at.matrix);
 }
 
-/* The query heads of a group add up the gradient of the value that they share; the first head
- * overwrites it. */
+/* Sums the value's gradient over the query heads that share the value. The first head overwrites
+ * it. */
 void attention_context_value_gradient(const struct attention *attention, const float *dcontext,
                                       const float *dropped, float *dqkv)
 {

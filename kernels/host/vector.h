@@ -1,7 +1,7 @@
 /* kernels/host/vector.h - vectorised loops over rows, with the same bits on every machine.
  *
- * A sum runs over 16 lanes, which are added in a fixed order at the end, whatever the machine's
- * vector width. Without contraction (-ffp-contract=off) all instruction sets then give the same
+ * A sum runs over 16 lanes, which are added in a fixed order at the end, for any vector width of
+ * the machine. Without contraction (-ffp-contract=off) all instruction sets then give the same
  * bits. Only the sources of kernels/host include this. */
 #ifndef KERNELS_HOST_VECTOR_H
 #define KERNELS_HOST_VECTOR_H
@@ -17,8 +17,8 @@
 #else
 #define EACH_MACHINE
 #endif
-/* Put before a loop whose arrays are either the same or disjoint: no iteration writes what another
- * one reads. */
+/* Stands before a loop whose arrays are equal or disjoint, so no iteration writes data that another
+ * iteration reads. */
 #if defined(__GNUC__) && !defined(__clang__)
 #define SAME_OR_APART _Pragma("GCC ivdep")
 #else
@@ -134,10 +134,10 @@ INLINED float row_max(long n, const float *x, float least)
     return max[0];
 }
 
-/* e^x within 1 ulp for |x| <= 60, clamped to e^60 or e^-60 beyond. The clamp changes nothing where
- * the result is compared with or added to 1 in fp32, and it avoids products that are denormal
- * numbers, which are a hundred times slower. NaN stays NaN. x = n ln 2 + r with |r| <= ln 2 / 2 and
- * ln 2 in two parts (Cody and Waite); the polynomial is that of Cephes' expf. */
+/* e^x within 1 ulp for |x| <= 60, clamped to e^60 or e^-60 beyond. The clamp does not change
+ * results that are compared with or added to 1 in fp32, and it avoids denormal products, which are
+ * a hundred times slower. NaN stays NaN. The method: x = n ln 2 + r with |r| <= ln 2 / 2 and ln 2
+ * in two parts (Cody and Waite); the polynomial is that of Cephes' expf. */
 INLINED float exp_f32(float x)
 {
     const float round_to_whole = 0x1.8p23f;

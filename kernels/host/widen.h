@@ -1,4 +1,4 @@
-/* kernels/host/widen.h - fp32 copies, or views, of stored arrays while an op runs.
+/* kernels/host/widen.h - fp32 copies or views of stored arrays, valid while an op runs.
  *
  * fp32 arrays are passed through without a copy, and the op's own overlap rules apply. Otherwise
  * every array is a copy, so an op may read and write the same memory freely; outputs are rounded to

@@ -35,8 +35,8 @@ struct sharding_info {
     const char *meaning;
     enum tensor_placement input, output;
     enum tensor_placement output_gradient; /* placement that the backward reads */
-    enum tensor_placement
-        input_gradient; /* placement of the input gradient that the operator produces */
+    /* placement of the input gradient that the operator produces */
+    enum tensor_placement input_gradient;
 };
 extern const struct sharding_info shardings[NUM_SHARDINGS];
 

@@ -11,8 +11,8 @@ struct deadline_result {
      * fewest on a tie; 0: no plan fits on any count. */
     int num_gpus;
     struct scored_plan best; /* the best plan on num_gpus, when num_gpus > 0 */
-    double
-        train_s; /* its time for all tokens, failures and checkpoints included; HUGE_VAL: never */
+    /* its time for all tokens, failures and checkpoints included; HUGE_VAL: never */
+    double train_s;
     int num_searched; /* counts searched; a step at the GPUs' peak rules out the others */
     bool timed_out, was_interrupted;
     struct arena arena;

@@ -19,8 +19,8 @@ struct relaxation {
 struct relaxations {
     struct relaxation *at;
     int count;
-    double
-        start_s; /* start of the search by clock_now_s(); its time limit includes the relaxations */
+    /* start of the search by clock_now_s(); its time limit includes the relaxations */
+    double start_s;
     struct arena arena;
 };
 
