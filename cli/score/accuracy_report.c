@@ -86,8 +86,9 @@ static void add_left_out(struct text *out, const struct source_shifts *shifts)
         "Each source is predicted with constants that are fitted without any of its rows "
         "(`simsearch fit --leave-out\nSOURCE`). If no other source ran on its stack, the stack "
         "gets the medians of the other stacks' constants; a GPU\nin that case gets the priors of "
-        "its constants. The tier says whether other sources ran on the same stack and "
-        "GPU\n(`seen`), on another stack or on another GPU. Covered is the share of rows in the "
+        "its constants. The tier is `seen` if other sources ran on its stack "
+        "and\nGPU, `new_stack` if none ran on its stack, `new_gpu` if none ran on its GPU. Covered "
+        "is the share of rows in the "
         "90 %% interval of the tier; the\nwidth of this interval is fitted without the source.\n\n"
         "| source | tier | groups | median | P90 | worst | bias | covered |\n"
         "|---|---|---:|---:|---:|---:|---:|---:|\n");
