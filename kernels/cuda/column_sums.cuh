@@ -43,17 +43,41 @@ __global__ void sum_slice(long rows, long width, Terms terms, float *slices)
         }
 }
 
-/* sums += the slices' sums, for one of the K kinds of terms. */
+/* sums += the slices' sums, for one of the K kinds of terms. A warp has LANES columns of every
+ * SLICE_WARPS-th slice. */
 template <int K>
 __global__ void add_slices(int num_slices, long width, const float *slices, float *sums)
 {
-    long column = own_element<1>();
-    if (column >= width)
-        return;
+    float(*parts)[LANES] = (float(*)[LANES])shared_memory(); /* [SLICE_WARPS][LANES] */
+    int lane = (int)threadIdx.x % LANES, warp = (int)threadIdx.x / LANES;
+    long column = (long)blockIdx.x * LANES + lane;
     float sum = 0;
-    for (int slice = 0; slice < num_slices; slice++)
+    for (int slice = warp; slice < num_slices && column < width; slice += SLICE_WARPS)
         sum += slices[(long)slice * K * width + column];
+    parts[warp][lane] = sum;
+    __syncthreads();
+    if (warp > 0 || column >= width)
+        return;
+    sum = 0;
+    for (int w = 0; w < SLICE_WARPS; w++)
+        sum += parts[w][lane];
     sums[column] += sum;
+}
+
+enum { SLICE_SHARED_BYTES = SLICE_WARPS * LANES * (int)sizeof(float) };
+
+/* sums[k][width] += the slices in the workspace, which are [num_slices, K, width]. */
+template <int K>
+cudaError_t add_all_slices(const struct launch *on, int num_slices, long width, float *const *sums)
+{
+    struct grid grid = { .blocks = ceil_div(width, LANES),
+                         .threads = SLICE_WARPS * LANES,
+                         .shared_bytes = SLICE_SHARED_BYTES };
+    cudaError_t error = cudaSuccess;
+    for (int k = 0; k < K && error == cudaSuccess; k++)
+        error = run_grid(on, grid, add_slices<K>, num_slices, width,
+                         (const float *)on->workspace + k * width, sums[k]);
+    return error;
 }
 
 /* sums[k][width] += the k-th terms of all rows. width is a multiple of N. */
@@ -70,13 +94,10 @@ cudaError_t add_column_sums(const struct launch *on, long rows, long width, cons
     float *slices = (float *)on->workspace;
     struct grid grid = { .blocks = ceil_div(width, LANES * N),
                          .threads = SLICE_WARPS * LANES,
-                         .shared_bytes = SLICE_WARPS * LANES * sizeof(float),
+                         .shared_bytes = SLICE_SHARED_BYTES,
                          .blocks_y = (int)num_slices };
     cudaError_t error = run_grid(on, grid, sum_slice<K, N, Terms>, rows, width, terms, slices);
-    for (int k = 0; k < K && error == cudaSuccess; k++)
-        error = run_grid(on, grid_of_elements(width, 1), add_slices<K>, (int)num_slices, width,
-                         slices + k * width, sums[k]);
-    return error;
+    return error == cudaSuccess ? add_all_slices<K>(on, (int)num_slices, width, sums) : error;
 }
 
 #endif

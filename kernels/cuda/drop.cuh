@@ -31,35 +31,40 @@ __device__ __forceinline__ uint32_t draw_runs(const struct dropper &dropper, con
     return kept;
 }
 
-/* Draws for an accumulator of [16 queries, COLUMNS keys]: bit 4 n + i % 2 of kept[i / 2] is for
- * value i of entry n. `number` is the index of the lane's first value. Two lanes share groups; one
- * draws for row g, the other for row g + 8. */
+/* Draws for an accumulator of [16 queries, COLUMNS keys], at most 64: bit 4 n + i of the result is
+ * for value i of entry n. `number` is the index of the lane's first value. Two lanes share groups;
+ * one draws for row g, the other for row g + 8. */
 template <int COLUMNS>
-__device__ __forceinline__ void draw_by_query(const struct dropper &dropper, uint64_t number,
-                                              long seq, uint32_t kept[2])
+__device__ __forceinline__ uint32_t draw_by_query(const struct dropper &dropper, uint64_t number,
+                                                  long seq)
 {
     bool is_second = own_lane() % 2 != 0;
     uint64_t own = number + (uint64_t)(is_second ? 8 * seq : 0);
     uint32_t drawn = draw_runs<COLUMNS / MMA_COLUMNS>(
         dropper, [&](int n) { return own + (uint64_t)(n * MMA_COLUMNS); });
     uint32_t other = __shfl_xor_sync(~0u, drawn, 1);
-    kept[0] = is_second ? other >> 2 : drawn;
-    kept[1] = is_second ? drawn >> 2 : other;
+    const uint32_t first_two = 0x33333333;
+    return is_second ? (other >> 2 & first_two) | (drawn & ~first_two)
+                     : (drawn & first_two) | (other & first_two) << 2;
 }
 
-/* Draws for an accumulator of [16 keys, COLUMNS queries]: bit 4 n of kept[i] is for value i of
- * entry n. Four lanes share groups; each draws for one value i of all four lanes. */
+/* The same for an accumulator of [16 keys, COLUMNS queries]. Four lanes share groups; each draws
+ * for one value i of all four lanes. */
 template <int COLUMNS>
-__device__ __forceinline__ void draw_by_key(const struct dropper &dropper, uint64_t number,
-                                            long seq, uint32_t kept[4])
+__device__ __forceinline__ uint32_t draw_by_key(const struct dropper &dropper, uint64_t number,
+                                                long seq)
 {
     int own = own_lane() / 4 % 4;
     uint64_t first = number + (uint64_t)(own / 2 * 8 - own + own % 2 * seq);
     uint32_t drawn = draw_runs<COLUMNS / MMA_COLUMNS>(
         dropper, [&](int n) { return first + (uint64_t)(n * MMA_COLUMNS * seq); });
+    uint32_t kept = 0;
 #pragma unroll
-    for (int i = 0; i < 4; i++)
-        kept[i] = __shfl_sync(~0u, drawn, own_lane() - 4 * own + 4 * i) >> own;
+    for (int i = 0; i < 4; i++) {
+        uint32_t value = __shfl_sync(~0u, drawn, own_lane() - 4 * own + 4 * i) >> own;
+        kept |= (value & 0x11111111) << i;
+    }
+    return kept;
 }
 
 #endif

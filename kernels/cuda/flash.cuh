@@ -21,6 +21,7 @@ template <typename Run> cudaError_t by_tile(enum dtype storage, long head_dim, c
         return head_dim == 64    ? run(type, lanes<64>())
                : head_dim == 80  ? run(type, lanes<80>())
                : head_dim == 96  ? run(type, lanes<96>())
+               : head_dim == 112 ? run(type, lanes<112>())
                : head_dim == 128 ? run(type, lanes<128>())
                                  : cudaErrorInvalidValue;
     };

@@ -13,12 +13,6 @@ namespace
 
 enum { WARPS = 4, BLOCK = WARPS * LANES, COLUMNS = 32 };
 
-/* A warp has MATRICES groups of 16 rows of its block; rows are keys in one pass, queries in the
- * other. A column that is read from shared memory serves all groups, so a warp has two groups where
- * the registers suffice. */
-template <int HEAD_DIM, bool drops> constexpr int MATRICES = HEAD_DIM > 64 || drops ? 1 : 2;
-template <int HEAD_DIM, bool drops> constexpr int ROWS = WARPS *MATRICES<HEAD_DIM, drops> *MMA_ROWS;
-
 /* Arguments of both passes. Columns are keys when rows are queries, and vice versa. */
 struct backward_args {
     struct flash_backward a;
@@ -26,11 +20,6 @@ struct backward_args {
     float scale, scale2;   /* the scores' scale; scale2 = scale x log2 e */
     struct dropper dropper;
 };
-
-__device__ __forceinline__ long last_of(long end, long seq)
-{
-    return end < seq ? end : seq;
-}
 
 /* The probability of a raw score; 0 when the key is masked. The results for queries past the
  * sequence's end are multiplied only by zeros. */
@@ -40,36 +29,24 @@ __device__ __forceinline__ float probability(const backward_args &b, float score
     return exp2_fast(is_seen ? score * b.scale2 - log2_sum : -INFINITY);
 }
 
-/* Applies dropout to the gradient of a probability and to the probability. */
-__device__ __forceinline__ void drop(const backward_args &b, bool is_kept, float *gradient,
-                                     float *dropped)
+/* Copies LINES queries, and the gradients of their contexts; `left` are there. */
+template <int LINES, int HEAD_DIM, typename T, typename Tiles>
+__device__ __forceinline__ void copy_queries(Tiles *to, const backward_args &b, const T *queries,
+                                             const T *dcontext, int left)
 {
-    *gradient = is_kept ? *gradient * b.dropper.kept_scale : 0;
-    *dropped = is_kept ? *dropped * b.dropper.kept_scale : 0;
+    const struct attention &a = b.a.attention;
+    copy_tile<LINES, HEAD_DIM, BLOCK>(to->queries, queries, qkv_stride(a), left);
+    copy_tile<LINES, HEAD_DIM, BLOCK>(to->dcontext, dcontext, context_stride(a), left);
 }
 
-/* Copies LINES queries of a head, from query0 on, and the gradients of their contexts. */
+/* Copies LINES keys, and their values; `left` are there. */
 template <int LINES, int HEAD_DIM, typename T, typename Tiles>
-__device__ __forceinline__ void copy_queries(Tiles *to, const backward_args &b,
-                                             const head_place &at, long query0)
+__device__ __forceinline__ void copy_keys(Tiles *to, const backward_args &b, const T *keys,
+                                          int left)
 {
-    long left = b.a.attention.seq - query0;
-    copy_tile<LINES, HEAD_DIM, BLOCK>(
-        to->queries, (const T *)b.a.qkv + at.query + query0 * at.qkv_stride, at.qkv_stride, left);
-    copy_tile<LINES, HEAD_DIM, BLOCK>(
-        to->dcontext, (const T *)b.a.dcontext + at.context + query0 * at.context_stride,
-        at.context_stride, left);
-}
-
-/* Copies LINES keys of a head, from key0 on, and their values. */
-template <int LINES, int HEAD_DIM, typename T, typename Tiles>
-__device__ __forceinline__ void copy_keys(Tiles *to, const backward_args &b, const head_place &at,
-                                          long key0)
-{
-    const T *qkv = (const T *)b.a.qkv + key0 * at.qkv_stride;
-    long left = b.a.attention.seq - key0;
-    copy_tile<LINES, HEAD_DIM, BLOCK>(to->keys, qkv + at.key, at.qkv_stride, left);
-    copy_tile<LINES, HEAD_DIM, BLOCK>(to->values, qkv + at.value, at.qkv_stride, left);
+    const struct attention &a = b.a.attention;
+    copy_tile<LINES, HEAD_DIM, BLOCK>(to->keys, keys, qkv_stride(a), left);
+    copy_tile<LINES, HEAD_DIM, BLOCK>(to->values, keys + HEAD_DIM, qkv_stride(a), left);
 }
 
 /* Writes the warp's rows of a gradient, through shared memory of a tile that the warp no longer
@@ -82,7 +59,7 @@ __device__ __forceinline__ void write_gradient(T *to, long stride, T *tile,
 #pragma unroll
     for (int m = 0; m < M; m++) {
         int first = m * MMA_ROWS;
-        T *rows = tile + first * tile_stride<HEAD_DIM>;
+        T *rows = tile + first * HEAD_DIM;
         store_rows<HEAD_DIM>(rows, d[m], [&](int) { return scale; });
         __syncwarp();
         write_rows<HEAD_DIM>(to + first * stride, stride, rows, rows_left - first);
@@ -91,42 +68,55 @@ __device__ __forceinline__ void write_gradient(T *to, long stride, T *tile,
 
 /* --- keys and values ---------------------------------------------------------------------- */
 
+/* Two warps share KEY_GROUPS groups of 16 keys: one computes the probabilities and the gradients of
+ * the values, the other the gradients of the scores and of the keys. Each has then one sum of
+ * products in its registers and not two, so that a column which is read from shared memory serves
+ * twice as many rows. The probabilities go from one warp to the other through shared memory. */
+enum { PAIRS = WARPS / 2 };
+template <int HEAD_DIM, bool drops> constexpr int KEY_GROUPS = drops ? 2 : 256 / HEAD_DIM;
+template <int HEAD_DIM, bool drops>
+constexpr int KEY_ROWS = PAIRS *KEY_GROUPS<HEAD_DIM, drops> *MMA_ROWS;
+
+typedef neighbours<float, 4> probabilities; /* an accumulator */
+
 template <typename T, int HEAD_DIM, bool drops> struct key_tiles {
-    T keys[tile_values<HEAD_DIM>(ROWS<HEAD_DIM, drops>)],
-        values[tile_values<HEAD_DIM>(ROWS<HEAD_DIM, drops>)];
+    T keys[KEY_ROWS<HEAD_DIM, drops> * HEAD_DIM], values[KEY_ROWS<HEAD_DIM, drops> * HEAD_DIM];
     struct stage {
-        T queries[tile_values<HEAD_DIM>(COLUMNS)], dcontext[tile_values<HEAD_DIM>(COLUMNS)];
+        T queries[COLUMNS * HEAD_DIM], dcontext[COLUMNS * HEAD_DIM];
         float log2_sums[COLUMNS], row_dots[COLUMNS];
     } stages[2];
+    probabilities passed[PAIRS][KEY_GROUPS<HEAD_DIM, drops>][COLUMNS / MMA_COLUMNS][LANES];
 };
 
-/* A step of the pass over queries: COLUMNS queries of one of the heads that share the keys. */
-struct query_step {
-    head_place at;
-    long head, query0;
+/* A step of the pass over queries: COLUMNS queries, from query0 on, of one of the heads that share
+ * the keys. */
+template <typename T> struct query_step {
+    const T *queries, *dcontext;
+    long row; /* of query0 in [sequences, heads, seq] */
+    int head, query0;
 };
 
 /* The next step: a head's queries from the block's first key on, then those of the next head. */
-__device__ __forceinline__ query_step next_step(const struct attention &a, const query_step &step,
-                                                long key0)
+template <typename T, int HEAD_DIM>
+__device__ __forceinline__ query_step<T> next_step(const struct attention &a,
+                                                   const query_step<T> &step, int key0)
 {
-    if (step.query0 + COLUMNS < a.seq)
-        return { step.at, step.head, step.query0 + COLUMNS };
-    head_place at = step.at; /* the next head of the same key-value group */
-    at.query += a.head_dim;
-    at.context += a.head_dim;
-    at.row += a.seq;
-    return { at, step.head + 1, key0 };
+    int seq = (int)a.seq, on = step.query0 + COLUMNS < seq ? COLUMNS : key0 - step.query0;
+    bool is_next = on <= 0; /* the next head of the same key-value group */
+    return { step.queries + on * qkv_stride(a) + (is_next ? HEAD_DIM : 0),
+             step.dcontext + on * context_stride(a) + (is_next ? HEAD_DIM : 0),
+             step.row + on + (is_next ? seq : 0), step.head + is_next, step.query0 + on };
 }
 
 /* The first 2 COLUMNS threads each load one log sum or row dot of the next step while the current
  * step is computed. */
-__device__ __forceinline__ float fetch_row(const backward_args &b, const query_step &step)
+template <typename T>
+__device__ __forceinline__ float fetch_row(const backward_args &b, const query_step<T> &step)
 {
     int i = (int)threadIdx.x % COLUMNS;
     const float *rows = (int)threadIdx.x < COLUMNS ? b.a.log_sums : b.row_dots;
     bool is_there = (int)threadIdx.x < 2 * COLUMNS && step.query0 + i < b.a.attention.seq;
-    return is_there ? rows[step.at.row + step.query0 + i] : 0;
+    return is_there ? rows[step.row + i] : 0;
 }
 
 template <typename Stage> __device__ __forceinline__ void keep_row(Stage *to, float value)
@@ -138,198 +128,286 @@ template <typename Stage> __device__ __forceinline__ void keep_row(Stage *to, fl
         to->row_dots[i] = value;
 }
 
-/* Turns raw scores and gradients of probabilities, both [16 keys, COLUMNS queries], into the
- * dropped probabilities and the unscaled gradients of the scores. The key of row g is visible to
- * the queries from column first_seen on. `number` is the index of the lane's first probability in
- * dropout's random numbers. */
-template <bool drops, typename Stage>
-__device__ __forceinline__ void score_gradients(const backward_args &b, const Stage *stage,
-                                                int first_seen, uint64_t number,
-                                                accumulator *scores, accumulator *gradients)
+/* Turns raw scores [16 M keys, COLUMNS queries] into the dropped probabilities, and passes the
+ * probabilities on: those that are dropped have a minus. The key of row g is visible to the queries
+ * from column first_seen on. `kept` comes from draw_by_key. */
+template <int M, bool drops, typename Passed>
+__device__ __forceinline__ void
+pass_probabilities(const backward_args &b, const float *log2_sums, int first_seen,
+                   const uint32_t *kept, accumulator (*scores)[COLUMNS / MMA_COLUMNS], Passed to)
 {
-    uint32_t kept[4];
-    if (drops)
-        draw_by_key<COLUMNS>(b.dropper, number, b.a.attention.seq, kept);
 #pragma unroll
-    for (int n = 0; n < COLUMNS / MMA_COLUMNS; n++)
+    for (int n = 0; n < COLUMNS / MMA_COLUMNS; n++) {
+        int column = n * MMA_COLUMNS + own_lane() % 4 * 2;
 #pragma unroll
-        for (int i = 0; i < 4; i++) {
-            int column = n * MMA_COLUMNS + own_lane() % 4 * 2 + i % 2;
-            float p = probability(b, scores[n][i], stage->log2_sums[column],
-                                  column >= first_seen + i / 2 * 8);
-            scores[n][i] = p;
-            if (drops)
-                drop(b, kept[i] >> 4 * n & 1, &gradients[n][i], &scores[n][i]);
-            gradients[n][i] = p * (gradients[n][i] - stage->row_dots[column]);
+        for (int m = 0; m < M; m++) {
+            probabilities passed;
+#pragma unroll
+            for (int i = 0; i < 4; i++) {
+                float p = probability(b, scores[m][n][i], log2_sums[column + i % 2],
+                                      column + i % 2 >= first_seen + m * MMA_ROWS + i / 2 * 8);
+                bool is_kept = !drops || kept[m] >> (4 * n + i) & 1;
+                passed.at[i] = is_kept ? p : -p;
+                scores[m][n][i] = drops ? is_kept ? p * b.dropper.kept_scale : 0 : p;
+            }
+            to[m][n][own_lane()] = passed;
         }
+    }
+}
+
+/* Turns gradients of dropped probabilities into the unscaled gradients of the scores. */
+template <int M, bool drops, typename Passed>
+__device__ __forceinline__ void take_probabilities(const backward_args &b, const float *row_dots,
+                                                   Passed from,
+                                                   accumulator (*gradients)[COLUMNS / MMA_COLUMNS])
+{
+#pragma unroll
+    for (int n = 0; n < COLUMNS / MMA_COLUMNS; n++) {
+        int column = n * MMA_COLUMNS + own_lane() % 4 * 2;
+#pragma unroll
+        for (int m = 0; m < M; m++) {
+            probabilities passed = from[m][n][own_lane()];
+#pragma unroll
+            for (int i = 0; i < 4; i++) {
+                float gradient = gradients[m][n][i];
+                if (drops)
+                    gradient = signbit(passed.at[i]) ? 0 : gradient * b.dropper.kept_scale;
+                gradients[m][n][i] = fabsf(passed.at[i]) * (gradient - row_dots[column + i % 2]);
+            }
+        }
+    }
+}
+
+/* The heads and keys of a block. The first keys, which most queries see, come first. */
+struct key_work {
+    int sequence, first_head, key0;
+};
+
+__device__ __forceinline__ key_work key_work_of(const struct attention &a, int rows, int block)
+{
+    int groups = (int)(a.sequences * a.kv_heads), group = block % groups;
+    int heads = (int)(a.heads / a.kv_heads); /* that share the keys */
+    return { group / (int)a.kv_heads, group % (int)a.kv_heads * heads, block / groups * rows };
 }
 
 template <typename T, int HEAD_DIM, bool drops>
-__global__ void __launch_bounds__(BLOCK) key_gradients(backward_args b)
+__global__ void __launch_bounds__(BLOCK, 2) key_gradients(backward_args b)
 {
-    constexpr int M = MATRICES<HEAD_DIM, drops>;
+    constexpr int M = KEY_GROUPS<HEAD_DIM, drops>, ROWS = KEY_ROWS<HEAD_DIM, drops>;
     const struct attention &a = b.a.attention;
     auto *shared = (key_tiles<T, HEAD_DIM, drops> *)shared_memory();
-    long groups = a.sequences * a.kv_heads,
-         tiles = (a.seq + ROWS<HEAD_DIM, drops> - 1) / ROWS<HEAD_DIM, drops>;
-    long group = blockIdx.x % groups, sequence = group / a.kv_heads;
-    /* The first keys, which most queries see, come first. */
-    long key0 = blockIdx.x / groups % tiles * ROWS<HEAD_DIM, drops>;
-    group %= a.kv_heads;
-    int warp_row = (int)threadIdx.x / LANES * M * MMA_ROWS;
-    T *keys = shared->keys + warp_row * tile_stride<HEAD_DIM>;
-    T *values = shared->values + warp_row * tile_stride<HEAD_DIM>;
-    long key = key0 + warp_row + own_lane() / 4;
-    long steps = (a.heads / a.kv_heads) * ((a.seq - key0 + COLUMNS - 1) / COLUMNS);
-    long first_head = group * (a.heads / a.kv_heads);
-    head_place at = head_at(a, sequence, first_head);
-    query_step step = { at, first_head, key0 };
+    key_work w = key_work_of(a, ROWS, (int)blockIdx.x);
+    int seq = (int)a.seq, heads = (int)(a.heads / a.kv_heads), key0 = w.key0;
+    int pair = (int)threadIdx.x / LANES % PAIRS, pair_row = pair * M * MMA_ROWS;
+    bool has_values = (int)threadIdx.x / LANES < PAIRS; /* it sums their gradients */
+    T *own = (has_values ? shared->keys : shared->values) + pair_row * HEAD_DIM;
+    auto *passed = shared->passed[pair];
+    int key = key0 + pair_row + own_lane() / 4;
+    head_place at = head_at(a, w.sequence, w.first_head);
+    long from = key0 * at.qkv_stride;
+    query_step<T> step = { (const T *)b.a.qkv + at.query + from,
+                           (const T *)b.a.dcontext + at.context + key0 * at.context_stride,
+                           at.row + key0, w.first_head, key0 };
     uint64_t number = 0; /* index of the sequence's first probability in dropout's random numbers */
     if (drops) {
         b.dropper = settled(b.dropper);
-        number = first_probability(a, sequence, 0, 0);
+        number = first_probability(a, w.sequence, 0, 0);
     }
 
-    copy_keys<ROWS<HEAD_DIM, drops>, HEAD_DIM, T>(shared, b, at, key0);
-    copy_queries<COLUMNS, HEAD_DIM, T>(&shared->stages[0], b, at, key0);
+    copy_keys<ROWS, HEAD_DIM>(shared, b, (const T *)b.a.qkv + at.key + from, seq - key0);
+    copy_queries<COLUMNS, HEAD_DIM>(&shared->stages[0], b, step.queries, step.dcontext, seq - key0);
     copies_commit();
     keep_row(&shared->stages[0], fetch_row(b, step));
 
-    accumulator dkeys[M][HEAD_DIM / MMA_COLUMNS] = {}, dvalues[M][HEAD_DIM / MMA_COLUMNS] = {};
-    for (long i = 0; i < steps; i++) {
+    accumulator sums[M][HEAD_DIM / MMA_COLUMNS] = {};
+    int steps = heads * ((seq - key0 + COLUMNS - 1) / COLUMNS);
+    for (int i = 0; i < steps; i++) {
         auto *stage = &shared->stages[i % 2], *next = &shared->stages[(i + 1) % 2];
-        query_step present = step;
+        int head = step.head, query0 = step.query0;
         float row = 0;
         copies_wait<0>();
         __syncthreads(); /* the current stage has arrived; the other stage is no longer read */
         if (i + 1 < steps) {
-            step = next_step(a, step, key0);
-            copy_queries<COLUMNS, HEAD_DIM, T>(next, b, step.at, step.query0);
+            step = next_step<T, HEAD_DIM>(a, step, key0);
+            copy_queries<COLUMNS, HEAD_DIM>(next, b, step.queries, step.dcontext,
+                                            seq - step.query0);
             row = fetch_row(b, step);
         }
         copies_commit();
-        accumulator scores[M][COLUMNS / MMA_COLUMNS] = {};
-        accumulator gradients[M][COLUMNS / MMA_COLUMNS] = {};
-        multiply_by_rows<M, COLUMNS, HEAD_DIM>(scores, keys, stage->queries);
-        multiply_by_rows<M, COLUMNS, HEAD_DIM>(gradients, values, stage->dcontext);
-        long query = present.query0 + own_lane() % 4 * 2;
+        uint32_t drawn[M] = {}; /* before the products, as both would need too many registers */
+        long first = ((long)head * seq + query0 + own_lane() % 4 * 2) * seq + key;
 #pragma unroll
-        for (int m = 0; m < M; m++) {
-            long own = key + m * MMA_ROWS;
-            score_gradients<drops>(b, stage, (int)(own - present.query0),
-                                   number +
-                                       (uint64_t)((present.head * a.seq + query) * a.seq + own),
-                                   scores[m], gradients[m]);
-        }
-        multiply_by_columns<M, COLUMNS, HEAD_DIM>(dvalues, scores, stage->dcontext);
-        multiply_by_columns<M, COLUMNS, HEAD_DIM>(dkeys, gradients, stage->queries);
+        for (int m = 0; m < (drops && has_values ? M : 0); m++)
+            drawn[m] =
+                draw_by_key<COLUMNS>(b.dropper, number + (uint64_t)(first + m * MMA_ROWS), seq);
+        /* scores, or gradients of probabilities */
+        accumulator scores[M][COLUMNS / MMA_COLUMNS] = {};
+        multiply_by_rows<M, COLUMNS, HEAD_DIM>(scores, own,
+                                               has_values ? stage->queries : stage->dcontext);
+        if (has_values)
+            pass_probabilities<M, drops>(b, stage->log2_sums, key - query0, drawn, scores, passed);
+        __syncthreads(); /* the probabilities are there */
+        if (!has_values)
+            take_probabilities<M, drops>(b, stage->row_dots, passed, scores);
+        multiply_by_columns<M, COLUMNS, HEAD_DIM>(sums, scores,
+                                                  has_values ? stage->dcontext : stage->queries);
         keep_row(next, row);
     }
-    __syncwarp(); /* no lane reads the warp's tiles any more */
+    __syncwarp(); /* no lane reads the warp's tile any more */
 
-    T *dqkv = (T *)b.a.dqkv + (key0 + warp_row) * at.qkv_stride;
-    long left = a.seq - key0 - warp_row;
-    write_gradient<M, HEAD_DIM>(dqkv + at.key, at.qkv_stride, keys, dkeys, b.scale, left);
-    write_gradient<M, HEAD_DIM>(dqkv + at.value, at.qkv_stride, values, dvalues, 1, left);
+    w = key_work_of(a, ROWS, again((int)blockIdx.x));
+    at = head_at(a, w.sequence, w.first_head);
+    T *dqkv = (T *)b.a.dqkv + (w.key0 + pair_row) * at.qkv_stride;
+    write_gradient<M, HEAD_DIM>(dqkv + (has_values ? at.value : at.key), at.qkv_stride, own, sums,
+                                has_values ? 1 : b.scale, seq - w.key0 - pair_row);
 }
 
 /* --- queries ------------------------------------------------------------------------------ */
 
+/* A warp has QUERY_GROUPS groups of 16 queries. */
+template <bool drops> constexpr int QUERY_GROUPS = drops ? 1 : 2;
+template <bool drops> constexpr int QUERY_ROWS = WARPS *QUERY_GROUPS<drops> *MMA_ROWS;
+
 template <typename T, int HEAD_DIM, bool drops> struct query_tiles {
-    T queries[tile_values<HEAD_DIM>(ROWS<HEAD_DIM, drops>)];
-    T dcontext[tile_values<HEAD_DIM>(ROWS<HEAD_DIM, drops>)];
+    T queries[QUERY_ROWS<drops> * HEAD_DIM], dcontext[QUERY_ROWS<drops> * HEAD_DIM];
+    float log2_sums[QUERY_ROWS<drops>], row_dots[QUERY_ROWS<drops>];
     struct stage {
-        T keys[tile_values<HEAD_DIM>(COLUMNS)], values[tile_values<HEAD_DIM>(COLUMNS)];
+        T keys[COLUMNS * HEAD_DIM], values[COLUMNS * HEAD_DIM];
     } stages[2];
 };
 
-/* Like score_gradients, but for [16 queries, COLUMNS keys], and the dropped probabilities are not
- * needed. The query of row g sees the columns up to last_seen. log2_sums and row_dots are for rows
- * g and g + 8. */
-template <bool drops>
-__device__ __forceinline__ void
-query_score_gradients(const backward_args &b, const float *log2_sums, const float *row_dots,
-                      int last_seen, uint64_t number, accumulator *scores, accumulator *gradients)
-{
-    uint32_t kept[2];
-    if (drops)
-        draw_by_query<COLUMNS>(b.dropper, number, b.a.attention.seq, kept);
+/* The log sums and row dots of a lane's rows, which are 8 apart: in registers where these suffice.
+ */
+template <int HEAD_DIM, int M> struct lane_sums {
+    const float *log2_sums, *row_dots;
+    static constexpr bool are_kept = HEAD_DIM <= 64;
+    float kept[2][are_kept ? 2 * M : 1];
+
+    __device__ __forceinline__ lane_sums(const float *own_log2_sums, const float *own_row_dots)
+        : log2_sums(own_log2_sums), row_dots(own_row_dots)
+    {
 #pragma unroll
-    for (int n = 0; n < COLUMNS / MMA_COLUMNS; n++)
-#pragma unroll
-        for (int i = 0; i < 4; i++) {
-            int column = n * MMA_COLUMNS + own_lane() % 4 * 2 + i % 2;
-            float p =
-                probability(b, scores[n][i], log2_sums[i / 2], column <= last_seen + i / 2 * 8);
-            if (drops)
-                drop(b, kept[i / 2] >> (4 * n + i % 2) & 1, &gradients[n][i], &scores[n][i]);
-            gradients[n][i] = p * (gradients[n][i] - row_dots[i / 2]);
+        for (int i = 0; i < (are_kept ? 2 * M : 0); i++) {
+            kept[0][i] = log2_sums[8 * i];
+            kept[1][i] = row_dots[8 * i];
         }
+    }
+    __device__ __forceinline__ float log2_sum(int row) const
+    {
+        return are_kept ? kept[0][row / 8] : log2_sums[row];
+    }
+    __device__ __forceinline__ float row_dot(int row) const
+    {
+        return are_kept ? kept[1][row / 8] : row_dots[row];
+    }
+};
+
+/* Turns raw scores and gradients of dropped probabilities, both [16 M queries, COLUMNS keys], into
+ * the unscaled gradients of the scores. The query of row g sees the columns up to last_seen.
+ * `sums` are those of row g and what follows; `kept` comes from draw_by_query. */
+template <int M, bool drops, typename Sums>
+__device__ __forceinline__ void
+query_score_gradients(const backward_args &b, const Sums &sums, int last_seen, const uint32_t *kept,
+                      const accumulator (*scores)[COLUMNS / MMA_COLUMNS],
+                      accumulator (*gradients)[COLUMNS / MMA_COLUMNS])
+{
+#pragma unroll
+    for (int m = 0; m < M; m++)
+#pragma unroll
+        for (int n = 0; n < COLUMNS / MMA_COLUMNS; n++)
+#pragma unroll
+            for (int i = 0; i < 4; i++) {
+                int column = n * MMA_COLUMNS + own_lane() % 4 * 2 + i % 2;
+                int row = m * MMA_ROWS + i / 2 * 8;
+                float gradient = gradients[m][n][i];
+                float p =
+                    probability(b, scores[m][n][i], sums.log2_sum(row), column <= last_seen + row);
+                if (drops)
+                    gradient = kept[m] >> (4 * n + i) & 1 ? gradient * b.dropper.kept_scale : 0;
+                gradients[m][n][i] = p * (gradient - sums.row_dot(row));
+            }
+}
+
+/* The head and queries of a block. The last queries, which see most keys, come first. */
+struct query_work {
+    int sequence, head, query0;
+};
+
+__device__ __forceinline__ query_work query_work_of(const struct attention &a, int rows, int block)
+{
+    int heads = (int)(a.sequences * a.heads), head = block % heads;
+    int tiles = ((int)a.seq + rows - 1) / rows;
+    return { head / (int)a.heads, head % (int)a.heads, (tiles - 1 - block / heads) * rows };
 }
 
 template <typename T, int HEAD_DIM, bool drops>
-__global__ void __launch_bounds__(BLOCK) query_gradients(backward_args b)
+__global__ void __launch_bounds__(BLOCK, 2) query_gradients(backward_args b)
 {
-    constexpr int M = MATRICES<HEAD_DIM, drops>;
+    constexpr int M = QUERY_GROUPS<drops>, ROWS = QUERY_ROWS<drops>;
     const struct attention &a = b.a.attention;
     auto *shared = (query_tiles<T, HEAD_DIM, drops> *)shared_memory();
-    long heads = a.sequences * a.heads,
-         tiles = (a.seq + ROWS<HEAD_DIM, drops> - 1) / ROWS<HEAD_DIM, drops>;
-    long head = blockIdx.x % heads, sequence = head / a.heads;
-    /* The last queries, which see most keys, come first. */
-    long query0 = (tiles - 1 - blockIdx.x / heads) * ROWS<HEAD_DIM, drops>;
-    head %= a.heads;
-    head_place at = head_at(a, sequence, head);
+    query_work w = query_work_of(a, ROWS, (int)blockIdx.x);
+    head_place at = head_at(a, w.sequence, w.head);
+    int seq = (int)a.seq, query0 = w.query0;
     int warp_row = (int)threadIdx.x / LANES * M * MMA_ROWS;
-    T *queries = shared->queries + warp_row * tile_stride<HEAD_DIM>;
-    const T *dcontext = shared->dcontext + warp_row * tile_stride<HEAD_DIM>;
-    long query = query0 + warp_row + own_lane() / 4,
-         end = last_of(query0 + ROWS<HEAD_DIM, drops>, a.seq);
-    float log2_sums[2 * M], row_dots[2 * M]; /* for each of the lane's rows, which are 8 apart */
-#pragma unroll
-    for (int half = 0; half < 2 * M; half++) {
-        bool is_there = query + 8 * half < a.seq;
-        log2_sums[half] = is_there ? b.a.log_sums[at.row + query + 8 * half] * LOG2_E : 0;
-        row_dots[half] = is_there ? b.row_dots[at.row + query + 8 * half] : 0;
+    T *queries = shared->queries + warp_row * HEAD_DIM;
+    const T *dcontext = shared->dcontext + warp_row * HEAD_DIM;
+    int own_row = warp_row + own_lane() / 4, query = query0 + own_row;
+    int end = query0 + ROWS < seq ? query0 + ROWS : seq;
+    for (int i = (int)threadIdx.x; i < ROWS; i += BLOCK) {
+        bool is_there = query0 + i < seq;
+        shared->log2_sums[i] = is_there ? b.a.log_sums[at.row + query0 + i] * LOG2_E : 0;
+        shared->row_dots[i] = is_there ? b.row_dots[at.row + query0 + i] : 0;
     }
+
+    __syncthreads();
+    lane_sums<HEAD_DIM, M> sums(shared->log2_sums + own_row, shared->row_dots + own_row);
 
     uint64_t number = 0; /* index of the lane's first probability */
     if (drops) {
         b.dropper = settled(b.dropper);
-        number = first_probability(a, sequence, head, query) + (uint64_t)(own_lane() % 4 * 2);
+        number = first_probability(a, w.sequence, w.head, query) + (uint64_t)(own_lane() % 4 * 2);
     }
 
-    copy_queries<ROWS<HEAD_DIM, drops>, HEAD_DIM, T>(shared, b, at, query0);
-    copy_keys<COLUMNS, HEAD_DIM, T>(&shared->stages[0], b, at, 0);
+    const T *keys = (const T *)b.a.qkv + at.key; /* the next ones to be copied */
+    copy_queries<ROWS, HEAD_DIM>(shared, b, (const T *)b.a.qkv + at.query + query0 * at.qkv_stride,
+                                 (const T *)b.a.dcontext + at.context + query0 * at.context_stride,
+                                 seq - query0);
+    copy_keys<COLUMNS, HEAD_DIM>(&shared->stages[0], b, keys, seq);
     copies_commit();
 
     accumulator dqueries[M][HEAD_DIM / MMA_COLUMNS] = {};
-    for (long key0 = 0; key0 < end; key0 += COLUMNS) {
+    for (int key0 = 0; key0 < end; key0 += COLUMNS) {
         auto *stage = &shared->stages[key0 / COLUMNS % 2];
         copies_wait<0>();
         __syncthreads(); /* as above */
+        keys += COLUMNS * at.qkv_stride;
         if (key0 + COLUMNS < end)
-            copy_keys<COLUMNS, HEAD_DIM, T>(&shared->stages[(key0 / COLUMNS + 1) % 2], b, at,
-                                            key0 + COLUMNS);
+            copy_keys<COLUMNS, HEAD_DIM>(&shared->stages[(key0 / COLUMNS + 1) % 2], b, keys,
+                                         seq - key0 - COLUMNS);
         copies_commit();
         /* Some of the warp's queries see some of these keys. */
         if (key0 < query0 + warp_row + M * MMA_ROWS) {
+            uint32_t drawn[M] = {};
+#pragma unroll
+            for (int m = 0; m < (drops ? M : 0); m++)
+                drawn[m] = draw_by_query<COLUMNS>(
+                    b.dropper, number + (uint64_t)((long)m * MMA_ROWS * seq + key0), seq);
             accumulator scores[M][COLUMNS / MMA_COLUMNS] = {};
             accumulator gradients[M][COLUMNS / MMA_COLUMNS] = {};
             multiply_by_rows<M, COLUMNS, HEAD_DIM>(scores, queries, stage->keys);
             multiply_by_rows<M, COLUMNS, HEAD_DIM>(gradients, dcontext, stage->values);
-#pragma unroll
-            for (int m = 0; m < M; m++)
-                query_score_gradients<drops>(
-                    b, &log2_sums[2 * m], &row_dots[2 * m], (int)(query + m * MMA_ROWS - key0),
-                    number + (uint64_t)(m * MMA_ROWS * a.seq + key0), scores[m], gradients[m]);
+            query_score_gradients<M, drops>(b, sums, query - key0, drawn, scores, gradients);
             multiply_by_columns<M, COLUMNS, HEAD_DIM>(dqueries, gradients, stage->keys);
         }
     }
-    __syncwarp();
-    write_gradient<M, HEAD_DIM>((T *)b.a.dqkv + at.query + (query0 + warp_row) * at.qkv_stride,
-                                at.qkv_stride, queries, dqueries, b.scale,
-                                a.seq - query0 - warp_row);
+    __syncwarp(); /* no lane reads the warp's queries any more */
+
+    w = query_work_of(a, ROWS, again((int)blockIdx.x));
+    at = head_at(a, w.sequence, w.head);
+    T *dqkv = (T *)b.a.dqkv + at.query + (w.query0 + warp_row) * at.qkv_stride;
+    write_gradient<M, HEAD_DIM>(dqkv, at.qkv_stride, queries, dqueries, b.scale,
+                                seq - w.query0 - warp_row);
 }
 
 template <typename T, int HEAD_DIM, bool drops>
@@ -340,11 +418,11 @@ cudaError_t backward(const struct launch *on, const backward_args &b)
     static_assert(sizeof(of_keys) <= MOST_SHARED_BYTES, "");
     static_assert(sizeof(of_queries) <= MOST_SHARED_BYTES, "");
     const struct attention &a = b.a.attention;
-    long tiles = ceil_div(a.seq, ROWS<HEAD_DIM, drops>);
-    struct grid keys = { .blocks = tiles * a.sequences * a.kv_heads,
+    struct grid keys = { .blocks =
+                             ceil_div(a.seq, KEY_ROWS<HEAD_DIM, drops>) * a.sequences * a.kv_heads,
                          .threads = BLOCK,
                          .shared_bytes = sizeof(of_keys) };
-    struct grid queries = { .blocks = tiles * a.sequences * a.heads,
+    struct grid queries = { .blocks = ceil_div(a.seq, QUERY_ROWS<drops>) * a.sequences * a.heads,
                             .threads = BLOCK,
                             .shared_bytes = sizeof(of_queries) };
     cudaError_t error = run_grid(on, keys, key_gradients<T, HEAD_DIM, drops>, b);

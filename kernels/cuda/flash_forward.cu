@@ -14,7 +14,9 @@ namespace
 /* A warp has MATRICES groups of 16 queries. */
 enum { WARPS = 4, BLOCK = WARPS * LANES, MATRICES = 2, ROWS = WARPS * MATRICES * MMA_ROWS };
 
-template <int HEAD_DIM, bool drops> constexpr int KEYS = HEAD_DIM > 64 || drops ? 32 : 64;
+/* Keys of a pass: more of them share a query that is read from shared memory, and need more
+ * registers. */
+template <int HEAD_DIM, bool drops> constexpr int KEYS = drops ? 32 : HEAD_DIM > 96 ? 48 : 64;
 
 /* A warp's queries, which are read from shared memory only once where the registers suffice. */
 template <int HEAD_DIM> struct kept_queries {
@@ -24,32 +26,31 @@ template <int HEAD_DIM> struct kept_queries {
 
 /* Queries, and two stages of keys and values. */
 template <typename T, int HEAD_DIM, bool drops> struct shared_tiles {
-    T queries[tile_values<HEAD_DIM>(ROWS)];
+    T queries[ROWS * HEAD_DIM];
     struct stage {
-        T keys[tile_values<HEAD_DIM>(KEYS<HEAD_DIM, drops>)];
-        T values[tile_values<HEAD_DIM>(KEYS<HEAD_DIM, drops>)];
+        T keys[KEYS<HEAD_DIM, drops> * HEAD_DIM];
+        T values[KEYS<HEAD_DIM, drops> * HEAD_DIM];
     } stages[2];
 };
 
-/* The queries and head of a block. Blocks whose queries see the most keys start first. */
+/* The queries and head of a block. The last queries, which see most keys, come first. */
 struct work {
-    long sequence, head, query0;
+    int sequence, head, query0;
 };
 
-__device__ __forceinline__ work own_work(const struct attention &a)
+__device__ __forceinline__ work work_of(const struct attention &a, int block)
 {
-    long heads = a.sequences * a.heads, tiles = (a.seq + ROWS - 1) / ROWS;
-    long head = blockIdx.x % heads;
-    return { head / a.heads, head % a.heads, (tiles - 1 - blockIdx.x / heads) * ROWS };
+    int heads = (int)(a.sequences * a.heads), tiles = ((int)a.seq + ROWS - 1) / ROWS;
+    int head = block % heads;
+    return { head / (int)a.heads, head % (int)a.heads, (tiles - 1 - block / heads) * ROWS };
 }
 
+/* Copies COLUMNS keys, and their values; `left` are there. */
 template <int COLUMNS, int HEAD_DIM, typename T, typename Stage>
-__device__ __forceinline__ void copy_stage(Stage *to, const struct attention &a,
-                                           const head_place &at, const T *qkv, long key0)
+__device__ __forceinline__ void copy_stage(Stage *to, const T *keys, long stride, int left)
 {
-    long first = key0 * at.qkv_stride, left = a.seq - key0;
-    copy_tile<COLUMNS, HEAD_DIM, BLOCK>(to->keys, qkv + at.key + first, at.qkv_stride, left);
-    copy_tile<COLUMNS, HEAD_DIM, BLOCK>(to->values, qkv + at.value + first, at.qkv_stride, left);
+    copy_tile<COLUMNS, HEAD_DIM, BLOCK>(to->keys, keys, stride, left);
+    copy_tile<COLUMNS, HEAD_DIM, BLOCK>(to->values, keys + HEAD_DIM, stride, left);
 }
 
 /* This lane's running state for rows g and g + 8 of 16 queries: the largest raw score so far, and
@@ -61,13 +62,12 @@ struct running {
 template <int HEAD_DIM, typename T>
 __device__ __forceinline__ void keep_queries(kept_queries<HEAD_DIM> *kept, const T *queries)
 {
-    const T *row = fragment_at<HEAD_DIM>(queries);
+    lane_row<HEAD_DIM, T> row = fragments_of<HEAD_DIM>(queries);
 #pragma unroll
     for (int m = 0; m < MATRICES; m++)
 #pragma unroll
         for (int k = 0; k < (kept->are_kept ? HEAD_DIM / MMA_DEPTH : 0); k++)
-            load_matrices(kept->at[m][k],
-                          row + m * MMA_ROWS * tile_stride<HEAD_DIM> + k * MMA_DEPTH);
+            row.load(kept->at[m][k], m * MMA_ROWS, k * MMA_DEPTH);
 }
 
 template <int COLUMNS, int HEAD_DIM, typename T>
@@ -142,35 +142,36 @@ __device__ __forceinline__ void rescale_rows(accumulator *out, const float resca
 
 /* Applies dropout to probabilities; `kept` comes from draw_by_query. */
 template <int COLUMNS>
-__device__ __forceinline__ void drop(accumulator *p, float kept_scale, const uint32_t kept[2])
+__device__ __forceinline__ void drop(accumulator *p, float kept_scale, uint32_t kept)
 {
 #pragma unroll
     for (int n = 0; n < COLUMNS / MMA_COLUMNS; n++)
 #pragma unroll
         for (int i = 0; i < 4; i++)
-            p[n][i] = kept[i / 2] >> (4 * n + i % 2) & 1 ? p[n][i] * kept_scale : 0;
+            p[n][i] = kept >> (4 * n + i) & 1 ? p[n][i] * kept_scale : 0;
 }
 
 template <typename T, int HEAD_DIM, bool drops>
-__global__ void __launch_bounds__(BLOCK)
+__global__ void __launch_bounds__(BLOCK, 2)
     forward_tile(struct flash_forward a, float scale2, struct dropper dropper)
 {
     constexpr int COLUMNS = KEYS<HEAD_DIM, drops>;
     const struct attention &attention = a.attention;
     auto *shared = (shared_tiles<T, HEAD_DIM, drops> *)shared_memory();
-    work w = own_work(attention);
+    work w = work_of(attention, (int)blockIdx.x);
     head_place at = head_at(attention, w.sequence, w.head);
-    const T *qkv = (const T *)a.qkv;
+    int seq = (int)attention.seq;
+    const T *keys = (const T *)a.qkv + at.key; /* the next ones to be copied */
     int warp_row = (int)threadIdx.x / LANES * MATRICES * MMA_ROWS;
     int g = own_lane() / 4, t = own_lane() % 4;
-    int own_query = (int)w.query0 + warp_row; /* the warp's first query */
-    T *queries = shared->queries + warp_row * tile_stride<HEAD_DIM>;
-    /* of keys */
-    int end = (int)(w.query0 + ROWS < attention.seq ? w.query0 + ROWS : attention.seq);
+    int own_query = w.query0 + warp_row; /* the warp's first query */
+    T *queries = shared->queries + warp_row * HEAD_DIM;
+    int end = w.query0 + ROWS < seq ? w.query0 + ROWS : seq; /* of keys */
 
-    copy_tile<ROWS, HEAD_DIM, BLOCK>(shared->queries, qkv + at.query + w.query0 * at.qkv_stride,
-                                     at.qkv_stride, attention.seq - w.query0);
-    copy_stage<COLUMNS, HEAD_DIM>(&shared->stages[0], attention, at, qkv, 0);
+    copy_tile<ROWS, HEAD_DIM, BLOCK>(shared->queries,
+                                     (const T *)a.qkv + at.query + w.query0 * at.qkv_stride,
+                                     at.qkv_stride, seq - w.query0);
+    copy_stage<COLUMNS, HEAD_DIM>(&shared->stages[0], keys, at.qkv_stride, seq);
     copies_commit();
 
     accumulator out[MATRICES][HEAD_DIM / MMA_COLUMNS] = {};
@@ -193,19 +194,19 @@ __global__ void __launch_bounds__(BLOCK)
         auto *stage = &shared->stages[key0 / COLUMNS % 2];
         /* Some of the warp's queries see some of these keys. */
         bool is_seen = key0 < own_query + MATRICES * MMA_ROWS;
-        uint32_t drawn[MATRICES][2]; /* drawn before the scores are computed, as both would need too
+        uint32_t drawn[MATRICES]; /* drawn before the scores are computed, as both would need too
                                         many registers */
         if (drops && is_seen)
 #pragma unroll
             for (int m = 0; m < MATRICES; m++)
-                draw_by_query<COLUMNS>(dropper,
-                                       number + (uint64_t)(m * MMA_ROWS * attention.seq + key0),
-                                       attention.seq, drawn[m]);
+                drawn[m] = draw_by_query<COLUMNS>(
+                    dropper, number + (uint64_t)((long)m * MMA_ROWS * seq + key0), seq);
         copies_wait<0>();
         __syncthreads(); /* the current stage has arrived; the other stage is no longer read */
+        keys += COLUMNS * at.qkv_stride;
         if (key0 + COLUMNS < end)
-            copy_stage<COLUMNS, HEAD_DIM>(&shared->stages[(key0 / COLUMNS + 1) % 2], attention, at,
-                                          qkv, key0 + COLUMNS);
+            copy_stage<COLUMNS, HEAD_DIM>(&shared->stages[(key0 / COLUMNS + 1) % 2], keys,
+                                          at.qkv_stride, seq - key0 - COLUMNS);
         copies_commit();
         if (is_seen) {
             accumulator scores[MATRICES][COLUMNS / MMA_COLUMNS] = {};
@@ -228,10 +229,13 @@ __global__ void __launch_bounds__(BLOCK)
     }
     __syncwarp(); /* no lane reads the warp's queries any more */
 
+    w = work_of(attention, again((int)blockIdx.x));
+    at = head_at(attention, w.sequence, w.head);
+    own_query = w.query0 + warp_row;
 #pragma unroll
     for (int m = 0; m < MATRICES; m++) {
-        long first = own_query + m * MMA_ROWS, left = attention.seq - first;
-        T *rows = queries + m * MMA_ROWS * tile_stride<HEAD_DIM>;
+        int first = own_query + m * MMA_ROWS, left = seq - first;
+        T *rows = queries + m * MMA_ROWS * HEAD_DIM;
         float sums[2];
         for (int half = 0; half < 2; half++) {
             sums[half] = reduce_row(run[m].sum[half], add());

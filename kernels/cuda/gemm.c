@@ -197,6 +197,11 @@ void gemm_close(struct gemm *gemm)
     free(gemm);
 }
 
+long launch_num_processors(const struct launch *on)
+{
+    return (long)on->gemm->num_processors;
+}
+
 const char *gemm_failure(const struct gemm *gemm)
 {
     return gemm->failure;

@@ -16,6 +16,15 @@ struct head_place {
     long row; /* offset in [sequences, heads, seq] */
 };
 
+__host__ __device__ inline long qkv_stride(const struct attention &a)
+{
+    return (a.heads + 2 * a.kv_heads) * a.head_dim;
+}
+__host__ __device__ inline long context_stride(const struct attention &a)
+{
+    return a.heads * a.head_dim;
+}
+
 __host__ __device__ inline head_place head_at(const struct attention &a, long sequence, long head)
 {
     long queries = a.heads / a.kv_heads, group = head / queries;
@@ -23,8 +32,8 @@ __host__ __device__ inline head_place head_at(const struct attention &a, long se
     long first = first_token * heads_of_token + group * (queries + 2);
     return {
         (first + head % queries) * a.head_dim,       (first + queries) * a.head_dim,
-        (first + queries + 1) * a.head_dim,          heads_of_token * a.head_dim,
-        (first_token * a.heads + head) * a.head_dim, a.heads * a.head_dim,
+        (first + queries + 1) * a.head_dim,          qkv_stride(a),
+        (first_token * a.heads + head) * a.head_dim, context_stride(a),
         (sequence * a.heads + head) * a.seq,
     };
 }

@@ -59,6 +59,9 @@ KERNELS(X)
 EXCHANGE_KERNELS(X)
 #undef X
 
+/* Multiprocessors of the GPU, or of the available part of it. */
+long launch_num_processors(const struct launch *on);
+
 /* Bytes of scratch memory for launch_flash_forward and launch_flash_backward. */
 size_t launch_flash_scratch_bytes(const struct attention *attention);
 

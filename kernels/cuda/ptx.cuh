@@ -57,6 +57,16 @@ __device__ __forceinline__ float exp2_fast(float x)
     return y;
 }
 
+/* --- registers ---------------------------------------------------------------------------- */
+
+/* The same number, of which the compiler does not know that it is: what is computed of it is
+ * computed again here, and needs no register before. */
+__device__ __forceinline__ int again(int number)
+{
+    asm volatile("" : "+r"(number));
+    return number;
+}
+
 /* --- memory ------------------------------------------------------------------------------- */
 
 /* Stores to global memory, aligned to 16 bytes, in one access; an assignment could be split into
@@ -94,10 +104,10 @@ __device__ __forceinline__ void mma_fp16(float d[4], const uint32_t a[4], const 
 
 /* --- shared memory ------------------------------------------------------------------------ */
 
-/* The launch's dynamic shared memory, aligned to 16 bytes. */
+/* The launch's dynamic shared memory, aligned to 128 bytes, all banks of a cycle. */
 __device__ __forceinline__ char *shared_memory()
 {
-    extern __shared__ __align__(16) char shared_bytes[];
+    extern __shared__ __align__(128) char shared_bytes[];
     return shared_bytes;
 }
 
@@ -107,27 +117,30 @@ __device__ __forceinline__ uint32_t shared_address(const void *shared)
 }
 
 /* Loads four matrices of 8 rows of 8 16-bit values from shared memory. Lane 8 i + r passes the
- * address of row r of matrix i, a multiple of 16 bytes. Lane 4 g + t gets columns 2t and 2t + 1 of
+ * address of row r of matrix i, a multiple of 16 bytes: `row` with the bits of `flip` changed, and
+ * then `further` bytes on, both known to the compiler. Lane 4 g + t gets columns 2t and 2t + 1 of
  * row g of each matrix; in the transposed form, rows 2t and 2t + 1 of column g. */
-__device__ __forceinline__ void load_matrices(uint32_t to[4], const void *row)
+__device__ __forceinline__ void load_matrices(uint32_t to[4], const void *row, int flip,
+                                              int further)
 {
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
                  : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])
-                 : "r"(shared_address(row))
+                 : "r"((shared_address(row) ^ (uint32_t)flip) + (uint32_t)further)
                  : "memory");
 }
 
-__device__ __forceinline__ void load_matrices_transposed(uint32_t to[4], const void *row)
+__device__ __forceinline__ void load_matrices_transposed(uint32_t to[4], const void *row, int flip,
+                                                         int further)
 {
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
                  : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])
-                 : "r"(shared_address(row))
+                 : "r"((shared_address(row) ^ (uint32_t)flip) + (uint32_t)further)
                  : "memory");
 }
 
 /* Copies asynchronously from global to shared memory; the thread must wait for the copy
- * (copies_wait). When `is_read` is false it writes zeros and reads nothing, but `from` must still
- * be a valid address. */
+ * (copies_wait). When `is_read` is false it writes zeros, and `from` may be any address: zero bytes
+ * are read there, as in CUTLASS's cp_async_zfill (cutlass/arch/memory_sm80.h). */
 __device__ __forceinline__ void copy_16_bytes(void *to, const void *from, bool is_read)
 {
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(shared_address(to)),

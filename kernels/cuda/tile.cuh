@@ -1,10 +1,11 @@
 /* kernels/cuda/tile.cuh - matrix rows in shared memory, and their products on tensor cores.
  *
- * A tile is a number of rows of HEAD_DIM 16-bit values. Rows are padded to an odd number of 16-byte
- * chunks, so that the 8 rows of a matrix that ldmatrix reads are in different banks of shared
- * memory. A warp computes a product. Its result is an array of `accumulator`, each with 16 rows and
- * 8 columns in mma's layout: lane 4 g + t has columns 2t and 2t + 1 of row g (values 0 and 1) and
- * of row g + 8 (values 2 and 3). */
+ * A tile is a number of rows of HEAD_DIM 16-bit values, a row being HEAD_DIM / CHUNK chunks of 16
+ * bytes. ldmatrix reads the same chunk of 8 neighbouring rows at once, which is fastest when they
+ * are in different banks of shared memory (128 bytes, 8 chunks). So a row's chunks change places
+ * among RUN neighbours, from row to row (place_of). A warp computes a product. Its result is an
+ * array of `accumulator`, each with 16 rows and 8 columns in mma's layout: lane 4 g + t has columns
+ * 2t and 2t + 1 of row g (values 0 and 1) and of row g + 8 (values 2 and 3). */
 #ifndef KERNELS_CUDA_TILE_CUH
 #define KERNELS_CUDA_TILE_CUH
 
@@ -16,30 +17,71 @@ enum { CHUNK = 8, MMA_ROWS = 16, MMA_COLUMNS = 8, MMA_DEPTH = 16 };
 typedef float accumulator[4];
 typedef uint32_t fragment[4];
 
-template <int HEAD_DIM> constexpr int tile_stride = (HEAD_DIM / CHUNK | 1) * CHUNK;
-template <int HEAD_DIM> constexpr int tile_values(int rows)
-{
-    return rows * tile_stride<HEAD_DIM>;
-}
+/* The largest power of 2 up to 8 that divides the chunks of a row. */
+template <int HEAD_DIM>
+constexpr int RUN = HEAD_DIM % (8 * CHUNK) == 0   ? 8
+                    : HEAD_DIM % (4 * CHUNK) == 0 ? 4
+                    : HEAD_DIM % (2 * CHUNK) == 0 ? 2
+                                                  : 1;
 
 __device__ __forceinline__ int own_lane()
 {
     return (int)threadIdx.x % LANES;
 }
 
-/* Starts the block's asynchronous copy of rows from global memory, `stride` values apart; rows at
- * or after `rows_left` become zeros. */
-template <int ROWS, int HEAD_DIM, int BLOCK_THREADS, typename T>
-__device__ __forceinline__ void copy_tile(T *tile, const T *from, long stride, long rows_left)
+/* Where a row has its column `column`, a multiple of CHUNK. Without a change of places, 8 / RUN
+ * neighbouring rows have a chunk in different banks, and then banks repeat. */
+template <int HEAD_DIM> __device__ __forceinline__ int place_of(int row, int column)
 {
-    constexpr int CHUNKS = HEAD_DIM / CHUNK, COPIES = ROWS * CHUNKS;
-    int left = (int)(rows_left < ROWS ? rows_left : ROWS), apart = (int)stride;
+    return column ^ row % 8 * RUN<HEAD_DIM> / 8 * CHUNK;
+}
+
+/* What a lane reads for load_matrices: a row of 16, and the first of its columns. The other columns
+ * are at addresses with some bits changed, which needs no register for each, as tiles begin at
+ * multiples of RUN chunks. */
+template <int HEAD_DIM, typename T> struct lane_row {
+    const T *first;
+
+    __device__ __forceinline__ lane_row(const T *rows, int row, int column)
+        : first(rows + row * HEAD_DIM + place_of<HEAD_DIM>(row, column))
+    {
+    }
+    /* `rows` further down, a multiple of 8, and `columns` to the right, a multiple of MMA_DEPTH. */
+    __device__ __forceinline__ void load(fragment to, int rows, int columns) const
+    {
+        load_matrices(to, first, columns % WIDTH * BYTES, further(rows, columns));
+    }
+    __device__ __forceinline__ void load_transposed(fragment to, int rows, int columns) const
+    {
+        load_matrices_transposed(to, first, columns % WIDTH * BYTES, further(rows, columns));
+    }
+
+  private:
+    static constexpr int WIDTH = RUN<HEAD_DIM> * CHUNK, BYTES = (int)sizeof(T);
+
+    __device__ __forceinline__ static int further(int rows, int columns)
+    {
+        return (rows * HEAD_DIM + columns / WIDTH * WIDTH) * BYTES;
+    }
+};
+
+/* Starts the block's asynchronous copy of rows from global memory, `stride` values apart; rows at
+ * or after `rows_left` become zeros. A thread has one column and every AT_ONCE-th row: it adds to
+ * an address, as an address for each row would need too many registers. */
+template <int ROWS, int HEAD_DIM, int BLOCK_THREADS, typename T>
+__device__ __forceinline__ void copy_tile(T *tile, const T *from, long stride, int rows_left)
+{
+    constexpr int CHUNKS = HEAD_DIM / CHUNK, AT_ONCE = BLOCK_THREADS / CHUNKS;
+    int row = (int)threadIdx.x / CHUNKS, column = (int)threadIdx.x % CHUNKS * CHUNK;
+    const T *at = from + row * (int)stride + column;
+    if (BLOCK_THREADS % CHUNKS != 0 && row >= AT_ONCE)
+        return;
 #pragma unroll
-    for (int first = 0; first < COPIES; first += BLOCK_THREADS) {
-        int i = first + (int)threadIdx.x, row = i / CHUNKS, column = i % CHUNKS * CHUNK;
-        if (COPIES % BLOCK_THREADS == 0 || i < COPIES)
-            copy_16_bytes(tile + row * tile_stride<HEAD_DIM> + column,
-                          from + (row < left ? row * apart + column : 0), row < left);
+    for (int first = 0; first < ROWS; first += AT_ONCE, at += AT_ONCE * (int)stride) {
+        bool is_there = first + row < rows_left;
+        if (ROWS % AT_ONCE == 0 || first + row < ROWS)
+            copy_16_bytes(tile + (first + row) * HEAD_DIM + place_of<HEAD_DIM>(first + row, column),
+                          at, is_there);
     }
 }
 
@@ -53,7 +95,8 @@ __device__ __forceinline__ void write_rows(T *to, long stride, const T *tile, lo
         int row = i / CHUNKS, column = i % CHUNKS * CHUNK;
         if (row < rows_left)
             *reinterpret_cast<chunk *>(to + row * stride + column) =
-                *reinterpret_cast<const chunk *>(tile + row * tile_stride<HEAD_DIM> + column);
+                *reinterpret_cast<const chunk *>(tile + row * HEAD_DIM +
+                                                 place_of<HEAD_DIM>(row, column));
     }
 }
 
@@ -74,11 +117,11 @@ __device__ __forceinline__ uint32_t pair_of(float low, float high, fp16)
     return fp16_pair_of(low, high);
 }
 
-/* This lane's address for load_matrices of the first fragment of 16 rows of a tile; the next
- * fragments are MMA_DEPTH columns apart. */
-template <int HEAD_DIM, typename T> __device__ __forceinline__ const T *fragment_at(const T *rows)
+/* What this lane reads for the fragments of 16 rows of a tile, MMA_DEPTH columns each. */
+template <int HEAD_DIM, typename T>
+__device__ __forceinline__ lane_row<HEAD_DIM, T> fragments_of(const T *rows)
 {
-    return rows + own_lane() % 16 * tile_stride<HEAD_DIM> + own_lane() / 16 * CHUNK;
+    return { rows, own_lane() % 16, own_lane() / 16 * CHUNK };
 }
 
 /* d[16, COLUMNS] += a[16 rows, HEAD_DIM] b[COLUMNS rows, HEAD_DIM]^T for each of MATRICES groups of
@@ -88,9 +131,8 @@ template <int MATRICES, int COLUMNS, int HEAD_DIM, typename T, typename Load>
 __device__ __forceinline__ void multiply_fragments(accumulator (*d)[COLUMNS / MMA_COLUMNS],
                                                    const Load &load, const T *b)
 {
-    constexpr int STRIDE = tile_stride<HEAD_DIM>;
     int lane = own_lane();
-    const T *b_row = b + (lane / 16 * 8 + lane % 8) * STRIDE + lane / 8 % 2 * CHUNK;
+    lane_row<HEAD_DIM, T> b_row(b, lane / 16 * 8 + lane % 8, lane / 8 % 2 * CHUNK);
 #pragma unroll
     for (int k = 0; k < HEAD_DIM; k += MMA_DEPTH) {
         fragment left[MATRICES];
@@ -100,7 +142,7 @@ __device__ __forceinline__ void multiply_fragments(accumulator (*d)[COLUMNS / MM
 #pragma unroll
         for (int n = 0; n < COLUMNS / 16; n++) {
             fragment right; /* fragments of two groups of 8 columns */
-            load_matrices(right, b_row + n * 16 * STRIDE + k);
+            b_row.load(right, n * 16, k);
 #pragma unroll
             for (int m = 0; m < MATRICES; m++) {
                 multiply(d[m][2 * n], left[m], right, T());
@@ -115,13 +157,9 @@ template <int MATRICES, int COLUMNS, int HEAD_DIM, typename T>
 __device__ __forceinline__ void multiply_by_rows(accumulator (*d)[COLUMNS / MMA_COLUMNS],
                                                  const T *a, const T *b)
 {
-    const T *a_row = fragment_at<HEAD_DIM>(a);
+    lane_row<HEAD_DIM, T> a_row = fragments_of<HEAD_DIM>(a);
     multiply_fragments<MATRICES, COLUMNS, HEAD_DIM>(
-        d,
-        [&](int m, int k, fragment to) {
-            load_matrices(to, a_row + m * MMA_ROWS * tile_stride<HEAD_DIM> + k);
-        },
-        b);
+        d, [&](int m, int k, fragment to) { a_row.load(to, m * MMA_ROWS, k); }, b);
 }
 
 /* d[16, HEAD_DIM] += a[16, DEPTH] b[DEPTH rows, HEAD_DIM]: a is an accumulator, rounded to T, and b
@@ -131,9 +169,7 @@ __device__ __forceinline__ void multiply_by_columns(accumulator (*d)[HEAD_DIM / 
                                                     const accumulator (*a)[DEPTH / MMA_COLUMNS],
                                                     const T *b)
 {
-    constexpr int STRIDE = tile_stride<HEAD_DIM>;
-    int lane = own_lane();
-    const T *b_row = b + lane % 16 * STRIDE + lane / 16 * CHUNK;
+    lane_row<HEAD_DIM, T> b_row = fragments_of<HEAD_DIM>(b);
 #pragma unroll
     for (int k = 0; k < DEPTH / MMA_DEPTH; k++) {
         fragment left[MATRICES];
@@ -146,7 +182,7 @@ __device__ __forceinline__ void multiply_by_columns(accumulator (*d)[HEAD_DIM / 
 #pragma unroll
         for (int n = 0; n < HEAD_DIM / 16; n++) {
             fragment right;
-            load_matrices_transposed(right, b_row + k * MMA_DEPTH * STRIDE + n * 16);
+            b_row.load_transposed(right, k * MMA_DEPTH, n * 16);
 #pragma unroll
             for (int m = 0; m < MATRICES; m++) {
                 multiply(d[m][2 * n], left[m], right, T());
@@ -168,7 +204,8 @@ __device__ __forceinline__ void store_rows(T *tile, const accumulator *d, const 
         for (int half = 0; half < 2; half++) {
             uint32_t pair =
                 pair_of(factor(half) * d[n][2 * half], factor(half) * d[n][2 * half + 1], T());
-            T *to = tile + (g + 8 * half) * tile_stride<HEAD_DIM> + n * MMA_COLUMNS + 2 * t;
+            T *to =
+                tile + (g + 8 * half) * HEAD_DIM + place_of<HEAD_DIM>(g, n * MMA_COLUMNS) + 2 * t;
             *reinterpret_cast<uint32_t *>(to) = pair;
         }
 }

@@ -279,6 +279,8 @@ static void run_thread(void)
 
 /* --- shared memory ------------------------------------------------------------------------ */
 
+enum { SHARED_ALIGNMENT = 128 }; /* that of kernels/cuda/ptx.cuh */
+
 enum { SHARED_UNASKED = 48 << 10, MOST_SHARED = 99 << 10, MOST_ASKING = 256 };
 
 static pthread_mutex_t asking = PTHREAD_MUTEX_INITIALIZER;
@@ -390,7 +392,8 @@ int grid_run(const struct grid_shape *shape, void (*kernel)(void *args), void *a
     for (unsigned at = 0; at < blocks.x * blocks.y * blocks.z; at++) {
         g->place.block = (struct grid_index){ at % blocks.x, at / blocks.x % blocks.y,
                                               at / blocks.x / blocks.y };
-        g->place.shared = checked(malloc(shape->shared_bytes + 1));
+        g->place.shared = checked(aligned_alloc(
+            SHARED_ALIGNMENT, (shape->shared_bytes / SHARED_ALIGNMENT + 1) * SHARED_ALIGNMENT));
         memset(g->place.shared, 0xff, shape->shared_bytes);
         run_block();
         free(g->place.shared);

@@ -92,6 +92,11 @@ inline void mma_fp16(float d[4], const uint32_t a[4], const uint32_t b[2])
     grid_meet_warp(grid_multiply<fp16_unpack>, &mma);
 }
 
+inline int again(int number)
+{
+    return number;
+}
+
 /* --- shared memory ------------------------------------------------------------------------ */
 
 inline char *shared_memory()
@@ -123,15 +128,20 @@ template <bool is_transposed> void grid_load_matrices(void *const *offers, int)
     }
 }
 
-inline void load_matrices(uint32_t to[4], const void *row)
+inline const char *grid_flipped(const void *row, int flip)
 {
-    grid_load load = { to, row };
+    return reinterpret_cast<const char *>(reinterpret_cast<uintptr_t>(row) ^ (uintptr_t)flip);
+}
+
+inline void load_matrices(uint32_t to[4], const void *row, int flip, int further)
+{
+    grid_load load = { to, grid_flipped(row, flip) + further };
     grid_meet_warp(grid_load_matrices<false>, &load);
 }
 
-inline void load_matrices_transposed(uint32_t to[4], const void *row)
+inline void load_matrices_transposed(uint32_t to[4], const void *row, int flip, int further)
 {
-    grid_load load = { to, row };
+    grid_load load = { to, grid_flipped(row, flip) + further };
     grid_meet_warp(grid_load_matrices<true>, &load);
 }
 

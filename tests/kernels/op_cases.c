@@ -245,6 +245,7 @@ static const struct attention tiled[] = {
     { .sequences = 1, .seq = 131, .heads = 1, .kv_heads = 1, .head_dim = 64 },
     { .sequences = 1, .seq = 70, .heads = 1, .kv_heads = 1, .head_dim = 80 },
     { .sequences = 1, .seq = 33, .heads = 3, .kv_heads = 1, .head_dim = 96 },
+    { .sequences = 1, .seq = 65, .heads = 1, .kv_heads = 1, .head_dim = 112 },
     { .sequences = 1, .seq = 81, .heads = 1, .kv_heads = 1, .head_dim = 128 },
 };
 /* Whole draws of dropout to a row, as tiles need them; heads of one group, and of two. */
@@ -253,9 +254,10 @@ static const struct attention drawn[] = {
     { .sequences = 1, .seq = 68, .heads = 2, .kv_heads = 2, .head_dim = 128 },
     { .sequences = 1, .seq = 36, .heads = 1, .kv_heads = 1, .head_dim = 80 },
     { .sequences = 1, .seq = 36, .heads = 1, .kv_heads = 1, .head_dim = 96 },
+    { .sequences = 1, .seq = 36, .heads = 2, .kv_heads = 1, .head_dim = 112 },
 };
 
-enum { MOST_CASES = 112 };
+enum { MOST_CASES = 128 };
 static struct case_list {
     struct op_case at[MOST_CASES];
     int count;
@@ -306,6 +308,11 @@ static void list_cases(void)
     list(residual_norm_case(NORM_LAYER, 0, 7, 24));
     list(residual_norm_case(NORM_RMS, 0.1, 7, 13));
     list(norm_case(NORM_LAYER, 3, 768)); /* of some of a block's warps */
+    for (int kind = NORM_LAYER; kind <= NORM_RMS; kind++) {
+        list(norm_case(kind, 3, 4200)); /* several runs of columns for a thread */
+        list(norm_case(kind, 2, 8200));
+        list(norm_case(kind, 2, 16392)); /* more than registers hold */
+    }
     list(residual_norm_case(NORM_RMS, 0.1, 3, 768));
     list(embedding_case(301, 8));
     list(linear_case(5, 7, 3));

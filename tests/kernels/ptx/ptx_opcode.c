@@ -230,6 +230,7 @@ typedef int none;
     X(selp_u32, "selp.u32", u32, u32, u32, pred, c ? a : b)                         \
     X(selp_b32, "selp.b32", u32, u32, u32, pred, c ? a : b)                         \
     X(selp_f32, "selp.f32", u32, u32, u32, pred, c ? a : b)                         \
+    X(selp_u64, "selp.u64", u64, u64, u64, pred, c ? a : b)                         \
     X(selp_b64, "selp.b64", u64, u64, u64, pred, c ? a : b)                         \
     X(selp_f64, "selp.f64", u64, u64, u64, pred, c ? a : b)                         \
     X(mov_u16, "mov.u16", u16, u16, none, none, a)                                  \
