@@ -49,7 +49,8 @@ static double prior_distance(const struct least_squares *problem, const double *
     return problem->prior_weight * (x[j] - problem->prior[j]);
 }
 
-/* s^2 rho(r^2 / s^2), in a form without cancellation when r is much smaller than s. */
+/* The loss s^2 rho(r^2 / s^2) of least_squares.h for residual r and scale s, in a form without
+ * cancellation when r is much smaller than s. */
 static double loss(const struct least_squares *problem, double residual)
 {
     double size = fmin(fabs(residual), problem->cutoff);
@@ -91,8 +92,8 @@ static void find_jacobian(const struct least_squares *problem, const double *x, 
     }
 }
 
-/* Computes the Gauss-Newton matrix and half the gradient. The weight of a residual is rho' = 1 /
- * sqrt(1 + z). */
+/* Computes the Gauss-Newton matrix and half the gradient. The weight of a residual is rho'(z) = 1 /
+ * sqrt(1 + z), with rho and z as in least_squares.h. */
 static void find_normal(const struct least_squares *problem, const double *x, struct workspace *w)
 {
     int n = problem->num_parameters;

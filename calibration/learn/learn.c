@@ -105,9 +105,10 @@ static void add_profile(struct learned_stack *to, const char *profile, struct ar
         to->profiles[to->num_profiles++] = arena_text(arena, profile);
 }
 
-/* The half width of the shift that remains after learning. It is the root of the sum of two
- * squares: the error of the learned ratio, and the scatter of rows beyond their stated width. Both
- * cover a share (1 + 1/n) 0.9 of errors (conformal over n sources). */
+/* The half width of the shift that remains after learning. Its square is the sum of two squares:
+ * that of the learned ratio's error, and that of the rows' scatter in excess of their stated
+ * interval. Both are scaled to cover a share (1 + 1/n) 0.9 of normal errors, n the number of
+ * sources (conformal prediction). */
 static double shift_left(const struct learn_prior *prior, double deviation, double width)
 {
     double reach = normal_reach(fmin(0.9 * (1 + 1.0 / prior->sources), 0.99));

@@ -17,8 +17,7 @@ enum { WARM_UPS = 3, LEAST_REPEATS = 7, MOST_REPEATS = 201 };
  * computes between two exchanges, so socket buffers are no longer cached. */
 enum { PASSING_BYTES = 8 << 20 };
 
-/* --- disturbance by other programs
- * ---------------------------------------------------------------------- */
+/* --- disturbance by other programs --------------------------------------------------------- */
 
 /* Ranks leave a barrier one after another; a rank that starts within this time is not late. */
 static const double leaving_s = 50e-6;

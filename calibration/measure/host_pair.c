@@ -65,8 +65,7 @@ void host_pair_exchange(const struct host_pair *p)
     p->host->comm_api->issue(&call);
 }
 
-/* --- opening and closing
- * -------------------------------------------------------------------------------- */
+/* --- opening and closing ------------------------------------------------------------------- */
 
 static void *take(struct host_pair *p, size_t bytes, struct err *err)
 {

@@ -92,8 +92,7 @@ double *host_left_out(const struct kernel *kernels, int num_kernels, int kind, i
     return errors;
 }
 
-/* --- names of machine and software
- * --------------------------------------------------------------------------------- */
+/* --- names of machine and software --------------------------------------------------------- */
 
 /* The value of the first line "key : value" in /proc/cpuinfo; "" if there is none. */
 static void cpu_word(const char *key, char *value, size_t size)
@@ -305,8 +304,8 @@ bool host_add_held_out(const struct host_measured *m, json_t *cluster, struct er
     return true;
 }
 
-/* The interval comes from the errors of single ops. These average out over a step, but each run has
- * further errors of at least that size. */
+/* The interval comes from the errors of single ops. In a step these errors average out, but a run
+ * has other errors, which are assumed to be as large. */
 double host_interval_of(const struct kernel *kernels, int num_kernels)
 {
     int count;
@@ -381,10 +380,10 @@ json_t *host_level_json(const struct host_measured *m)
     return level;
 }
 
-/* A core that sends data through the operating system cannot compute at the same time. On links
- * slower than that, data travel while the core computes, as exec/run/step.c does not wait for
- * sends. Gradient collectives begin when a chunk has all gradients, so they are exposed in both
- * cases. */
+/* A core that copies data to the operating system cannot compute at the same time. If the link is
+ * slower than this copy, data are transferred while the core computes, as exec/run/step.c does not
+ * wait for sends. Gradient collectives begin when a chunk has all gradients, so they are exposed in
+ * both cases. */
 static const double free_slowdown = 1.25;
 
 static json_t *stack_json(const struct host_measured *m, const struct stack *stack)

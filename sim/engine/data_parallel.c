@@ -14,9 +14,9 @@ double overlapped_s(const struct profile *profile, double compute_s, double comm
     return compute_s * x + (comm_s - compute_s * x / y);
 }
 
-/* Bucket j of n is ready at j/n of the window. So at least the last bucket is sent after the
- * window, and transfers can overlap the window except its first n-th. Only the overlapped part is
- * slowed; with many buckets the result agrees with overlapped_s. */
+/* Of n buckets, bucket j is ready after j/n of the window (window_s). So at least the last bucket
+ * is sent after the window, and transfers can overlap the window except its first n-th. Only the
+ * overlapped part is slowed; with many buckets the result agrees with overlapped_s. */
 double exposed_s(const struct profile *profile, double comm_s, double window_s, double pieces)
 {
     double x = profile->overlap_compute_slowdown;

@@ -3,7 +3,8 @@
 #include <math.h>
 #include <stdbool.h>
 
-/* State of progressive filling (sharing.h). A flow with a negative rate is still rising. */
+/* State of progressive filling (sharing.h), in which the rates of all rising flows are equal to a
+ * level that grows from 0. A flow with a negative rate is still rising. */
 struct filling {
     const struct shared_wires *wires;
     double *rate;
@@ -17,7 +18,7 @@ static bool is_rising(const struct filling *f, int flow)
     return f->rate[flow] < 0;
 }
 
-/* The level at which rising flows fill a resource. */
+/* The level at which the rising flows fill a resource. */
 static double full_at(const struct filling *f, int resource)
 {
     return f->open[resource] > 0 ? f->left[resource] / f->open[resource] : HUGE_VAL;

@@ -221,8 +221,7 @@ static double all_gather_buffer_bytes(int cp, double query_bytes, double key_byt
     return cp * key_bytes;
 }
 
-/* --- a2a: ranks exchange tokens for heads
- * ----------------------------------------------------------------- */
+/* --- a2a: ranks exchange tokens for heads -------------------------------------------------- */
 
 /* The exchange before attention has three tensors (queries, keys, values), that of outputs or their
  * gradients one. */

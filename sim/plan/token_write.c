@@ -44,8 +44,8 @@ void token_write_name(const struct plan_token *token, const struct plan *plan, s
         write_word(token, token->names[value], out);
 }
 
-/* While dp is not yet derived the word is always written, as the number may differ from that of all
- * data ranks. */
+/* Writes shard=N. It is omitted if N is the number of all data ranks, which is the default; if dp
+ * is not derived yet, this is unknown and N is written. */
 void token_write_shard(const struct plan_token *token, const struct plan *plan, struct text *out)
 {
     if (plan->shard == 0 || (plan->dp > 0 && plan->shard == plan_replicas(plan)))
