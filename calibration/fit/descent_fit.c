@@ -198,7 +198,7 @@ static void solve(struct fitting *f, double *x)
     }
 }
 
-/* --- what is found ------------------------------------------------------------------------- */
+/* --- results ------------------------------------------------------------------------------- */
 
 /* The largest share that a constant's part has in any fitted loss minus the least loss. */
 static double largest_share(const struct fitting *f, const struct descent *descent, int constant)

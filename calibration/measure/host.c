@@ -223,7 +223,7 @@ static bool measure_bandwidth(struct work *w, struct err *err)
            bandwidth_measure(&w->host, most_bytes, seconds, &w->measured.traffic, err);
 }
 
-/* Measures the disk in the folder of the resume file, which is beside the output file. */
+/* Measures the disk in the folder of the resume file, which is that of the output file. */
 static bool measure_disk(struct work *w, struct err *err)
 {
     double unused_s, bytes = w->options->is_quick ? 32 << 20 : 256 << 20;

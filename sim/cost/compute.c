@@ -42,12 +42,12 @@ static struct gemm_rate gemm_rate(const struct gpu *gpu, const struct profile *p
  * dimension k. */
 struct gemm_shape {
     double groups, m, n, k;
-    double efficiency; /* share of the rate that is left with its rows' alignment */
+    double efficiency; /* share of the rate that is reached with the alignment of its rows */
 };
 
 /* Tiles of all groups run in whole waves: a partly filled last wave takes as long as a full one.
- * Each tile pays once for loading its first operands, so its inner loop reaches half its rate at
- * half_k. */
+ * Each tile first loads its first operands, so its inner loop reaches half of its rate at an inner
+ * dimension of half_k. */
 static double tile_s(const struct gpu *gpu, const struct gemm_rate *rate,
                      const struct gemm_tile *tile, struct gemm_shape shape, double split)
 {
@@ -83,8 +83,8 @@ static double best_tile_s(const struct gpu *gpu, const struct profile *profile,
 }
 
 /* The rate of the 16-bit type in which points were measured. Other types are assumed to deviate
- * from their model by the same factor; for a narrower type it is the factor at the inner dimension
- * that has as many bytes in 16 bits. */
+ * from their model by the same factor; for a narrower type the factor is that of the inner
+ * dimension which takes the same number of bytes in 16 bits. */
 static struct gemm_rate measured_rate(const struct gpu *gpu, const struct profile *profile)
 {
     bool has_bf16 = gpu->peak_flops_per_s[DTYPE_BF16] > 0;
@@ -129,9 +129,9 @@ static bool is_aligned(enum dtype dtype, double row_elements)
     return starts_at(16, dtype, row_elements);
 }
 
-/* The share of its rate that an unaligned product keeps. Ampere's asynchronous copies to shared
- * memory move 16, 8 or 4 bytes (PTX ISA, cp.async), so rows aligned to 4 bytes keep the square root
- * of the odd rows' share. */
+/* The share of its rate that an unaligned product reaches. Ampere's asynchronous copies to shared
+ * memory move 16, 8 or 4 bytes (PTX ISA, cp.async), so for rows aligned to 4 bytes it is the square
+ * root of the share for other unaligned rows. */
 static double alignment_efficiency(const struct profile *profile, enum dtype dtype, double m,
                                    double n, double k)
 {

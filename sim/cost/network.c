@@ -112,8 +112,9 @@ static void use_nvls_over_nodes(struct comm_group *group, const struct level *no
 
 /* The bandwidth of rings over nodes per NIC. A channel uses one NIC, so a NIC carries its equal
  * share of the channels, at least one. NCCL's search gives a channel the highest speed of its table
- * that all NICs support [speedArrayInter: 48 GB/s of NDR's 50], and splits the speed of a single
- * NIC over two channels [ncclTopoDupChannels halves bwInter] (NCCL 2.30.7 src/graph/search.cc). */
+ * that all NICs support [speedArrayInter: 48 GB/s of NDR's 50], and divides the speed of a single
+ * NIC between two channels [ncclTopoDupChannels halves bwInter] (NCCL 2.30.7
+ * src/graph/search.cc). */
 static double nic_bytes_per_s(const struct level *net, double nics_of_node)
 {
     if (net->channel_bytes_per_s <= 0)
@@ -209,7 +210,8 @@ static struct span worst_span(struct members of, int num_ranks, int node_size)
 }
 
 /* A group is the product of its sets of members. So its number of ranks on a node, and of nodes, is
- * the product of the sets' numbers. The set with the longest reach spans the others. */
+ * the product of the sets' numbers. The set with the longest reach contains the others in its
+ * gaps. */
 struct comm_group network_group(const struct system *system, const struct rank_group *group)
 {
     int node_size = system->cluster.levels[0].size;
@@ -265,7 +267,7 @@ bool network_crosses(const struct system *system, const struct rank_group *group
     return worst_span(only_set(group), group->num_ranks, node_size).num_nodes > 1;
 }
 
-/* The two ranks are on one rail only if they are whole nodes apart. The pair counts as leaving a
+/* The two ranks are on one rail only if they are whole nodes apart. The pair is taken to leave a
  * block if any pair of the group does. */
 struct comm_group network_pair(const struct system *system, const struct rank_group *group,
                                bool crosses)

@@ -10,8 +10,8 @@ static const double intra_latency_s[NUM_INTRA_LINKS][NUM_PROTOCOLS] = {
 
 /* "Trees are not perfectly sticking to the model for medium sizes": the share of the bandwidth that
  * remains for messages of 64 B, 128 B ... 256 MiB [treeCorrectionFactor, whose 24th column NCCL
- * never reads]. Where the share rises with size, by at most from 0.6 to 0.8, the predicted time
- * falls. */
+ * never reads]. Where the share rises with size (at most from 0.6 to 0.8), the predicted time falls
+ * with size. */
 enum { NUM_SIZE_CLASSES = 23, SMALLEST_CLASS_BYTES = 64 };
 // clang-format off
 static const double size_correction[NUM_PROTOCOLS][NUM_SIZE_CLASSES] = {

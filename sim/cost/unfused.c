@@ -13,9 +13,9 @@
  * gelu with its bias; silu with its product; rotary (apply_rotary_pos_emb: negate half,
  * concatenate, times cosine plus times sine), for queries and for keys; and a norm (square, mean,
  * root, product, scale). The values kept for the backward were traced (tests/fixtures/traces). The
- * softmax keeps its fp32 probabilities beside the narrowed ones; The product of a gate keeps silu's
- * output in addition to both inputs. A norm in PyTorch's own kernels keeps the widened input and
- * the normalised values instead of its input: 4 + 2 - 2 bytes. */
+ * softmax keeps its fp32 probabilities in addition to the narrowed ones. The product of a gate
+ * keeps silu's output in addition to both inputs. A norm in PyTorch's own kernels keeps the widened
+ * input and the normalised values instead of its input: 4 + 2 - 2 bytes. */
 const struct unfused_ops unfused_usual = { {
     [UNFUSED_NORM] = { .values = 6,
                        .kernels = 5,

@@ -13,8 +13,8 @@ static double deviation_of_maximum(double n)
 
 /* Let E and d be the mean and the standard deviation of the maximum of m standard normals. If the
  * end times of a rank and its neighbours, m in all, were independent with deviation s, the latest
- * would be s E after their mean, with deviation s d. The rank's own step adds variance 1, so s^2 =
- * s^2 d^2 + 1, and the times grow by s E = E / sqrt(1 - d^2) per step. */
+ * would be s E after their mean, with deviation s d. The rank's own next step adds variance 1, so
+ * s^2 = s^2 d^2 + 1, and the times grow by s E = E / sqrt(1 - d^2) per step. */
 static double endless_wait(double m)
 {
     double deviation = deviation_of_maximum(m);

@@ -94,7 +94,7 @@ static bool tail_is_as_before(const struct work *w, int stage)
     return true;
 }
 
-/* The bound holds for any order of the passes, so for every schedule. */
+/* The bound is valid for any order of the passes, so for every schedule. */
 static double bound_s(const struct work *w, add_tail_fn *add_tail)
 {
     double most_s = 0, before_s = 0, after_s = 0;

@@ -83,7 +83,7 @@ static void add_recompute(const struct work *w, struct pass *backward, struct ti
     parts->recompute_s += times * replay->total_s;
 }
 
-/* Time of a pass: the slowest chip sets the pace. `host_s` is the host's overhead per pass. */
+/* Time of a pass, which is that of the slowest chip. `host_s` is the host's overhead per pass. */
 static double pass_s(const struct work *w, const struct pass *pass, double host_s,
                      struct time_parts *parts)
 {
@@ -141,7 +141,7 @@ static bool has_comm(const struct layer_comms *comms, int num_kinds)
     return false;
 }
 
-/* Layers and their transfers run one after the other. */
+/* Time of a pass if layers and their transfers run one after the other. */
 static double blocking_s(const struct holding *held, double compute_s,
                          const struct layer_comms *comms)
 {
@@ -150,9 +150,10 @@ static double blocking_s(const struct holding *held, double compute_s,
     return compute_s;
 }
 
-/* Parameters of a layer are gathered while the layer before runs, gradients reduced while the next
- * runs: the slower of compute and transfers sets the pace. The first gather and the last reduction,
- * both of the chunk's first layer, are exposed. */
+/* Time of a pass with prefetch: parameters of a layer are gathered while the layer before runs, and
+ * gradients are reduced while the next layer runs. The slower of compute and transfers determines
+ * the time. The first gather and the last reduction, both of the chunk's first layer, are
+ * exposed. */
 static double ahead_s(const struct profile *profile, const struct layers *layers,
                       const struct layer_comms *comms)
 {
@@ -165,7 +166,7 @@ static double ahead_s(const struct profile *profile, const struct layers *layers
     return sum_s + comm_s(comms->of_kind[held->first_kind]);
 }
 
-/* Without prefetch every gather is exposed. */
+/* Time of a pass without prefetch, in which every gather is exposed. */
 static double gathering_s(const struct profile *profile, const struct layers *layers,
                           const struct layer_comms *comms)
 {
@@ -303,8 +304,8 @@ static void add_shard_copies(const struct work *w, struct chunk_time *time,
 }
 
 /* Activations go to the host as layers run forward and come back before their backward. Each
- * layer's copy runs beside an equal part of the whole pass, so embedding and head are spread over
- * the layers. With several kinds of layers, the copies count with their mean. */
+ * layer's copy overlaps an equal part of the whole pass, so embedding and head are spread over the
+ * layers. With several kinds of layers, the mean time of their copies is used. */
 static void add_offload(const struct work *w, struct chunk_time *time, const struct holding *held)
 {
     if (!plan_offloads(w->plan, OFFLOAD_ACTIVATIONS) || held->layers == 0)
@@ -321,9 +322,9 @@ static void add_offload(const struct work *w, struct chunk_time *time, const str
     time->parts.other_s += down_s + up_s;
 }
 
-/* Share of a chunk's passes that run beside a pass of another microbatch: all except those that
- * fill the pipeline (one more than without overlap) and those that empty it. On stage i of p, with
- * v chunks per stage, these are 2 (p - i - 1) + (v - 1) p + 1 (Megatron Core, schedules.py and
+/* Share of a chunk's passes that overlap a pass of another microbatch: all except those that fill
+ * the pipeline (one more than without overlap) and those that empty it. On stage i of p, with v
+ * chunks per stage, these are 2 (p - i - 1) + (v - 1) p + 1 (Megatron Core, schedules.py and
  * combined_1f1b.py). This is the mean over stages. */
 static double paired_share(const struct work *w)
 {

@@ -10,8 +10,8 @@
 /* Time until both compute and a transfer are done, if each slows the other while both run. */
 double overlapped_s(const struct profile *profile, double compute_s, double comm_s);
 
-/* The exposed time of a transfer in `pieces` equal buckets beside `window_s` of compute, which
- * produces the buckets one by one (reductions) or consumes them one by one (gathers). */
+/* The exposed time of a transfer in `pieces` equal buckets that overlaps `window_s` of compute,
+ * which produces the buckets one by one (reductions) or consumes them one by one (gathers). */
 double exposed_s(const struct profile *profile, double comm_s, double window_s, double pieces);
 
 /* Seconds to communicate one rank's gradients and parameters. */

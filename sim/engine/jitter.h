@@ -1,8 +1,9 @@
 /* sim/engine/jitter.h - random deviations of passes and transfers from their mean time.
  *
- * One rank stands for each stage, but behind it many GPUs wait for each other: one draw gives the
- * slowest of them (maximum_quantile). A draw depends only on the seed and the instruction's place,
- * so it does not change with the order of events or with the speed of links. */
+ * Each stage is simulated as one rank, but consists of many GPUs that wait for each other; one draw
+ * gives the slowest of them (maximum_quantile). A draw depends only on the seed and the
+ * instruction's place, so it does not change with the order of events or with the speed of
+ * links. */
 #ifndef SIM_ENGINE_JITTER_H
 #define SIM_ENGINE_JITTER_H
 

@@ -111,8 +111,8 @@ static struct jitter jitter_of(const struct work *w)
 }
 
 /* The recurrence (pipeline.h) adds a blocking message to its pass. The event engine has no buffers,
- * so there blocking would fail for zero-bubble orders, whose stages run further ahead than one
- * message. For them sends do not block. */
+ * so blocking sends would deadlock in zero-bubble orders, whose stages run ahead by more than one
+ * message. For these orders sends do not block. */
 struct step_cost work_cost(const struct work *w, struct arena *arena)
 {
     const struct plan *plan = w->plan;

@@ -140,7 +140,7 @@ static double time_pipeline(struct evaluator *e, const struct work *w)
     return e->last_makespan_s;
 }
 
-/* Each stage's reduction follows its last backward; the gradient norm joins all stages, so the
+/* Each stage's reduction follows its last backward; the gradient norm waits for all stages, so the
  * optimizer starts when the last stage is ready. */
 static double joined_step_s(const struct evaluator *e, const struct work *w)
 {
@@ -184,8 +184,8 @@ static double unscaled_step_s(struct evaluator *e, const struct work *w)
     return stages_s + work_once_s(w);
 }
 
-/* Whether passes wait for the sends before them. Megatron's plain 1F1B does, its interleaved
- * schedule does not. The project's executor (exec/run/step.c) does the same for all schedules. */
+/* Whether passes wait for the sends before them. In Megatron they do in plain 1F1B and do not in
+ * the interleaved schedule; in the project's executor (exec/run/step.c) they never do. */
 static bool waits_for_sends(const struct plan *plan, const struct stack *stack)
 {
     bool can_overlap = plan->vpp > 1 || stack_runtime(stack)->sends_ahead;
@@ -379,8 +379,8 @@ static bool is_least_of(const struct least *least, const struct work *w,
            memcmp(least->orders, orders->at, (size_t)orders->count * sizeof *orders->at) == 0;
 }
 
-/* Pieces whose op lists take their least time over the given rank orders; everything else is the
- * same in every order. */
+/* Pieces whose op lists have the shortest time over the given rank orders; their other costs are
+ * the same in every order. */
 static const struct pieces *least_pieces(struct evaluator *e, const struct work *w,
                                          const struct rank_orders *orders)
 {

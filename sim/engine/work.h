@@ -66,7 +66,7 @@ double work_expert_comm_s(const struct work *work, const struct holding *held, b
 /* sim/engine/message.c - fill_boundaries fills plan->pp boundaries; work_messages gives a chunk's
  * messages, down (activations) and up (gradients). */
 void fill_boundaries(const struct work *work, struct boundary *boundaries);
-/* The lag of a non-blocking message over the boundary behind a stage. */
+/* The lag of a non-blocking message over the boundary after a stage. */
 double work_lag_s(const struct work *work, int stage);
 struct chunk_messages {
     double down_s, up_s;
@@ -101,9 +101,9 @@ static inline void work_keep_time(struct work *work, int chunk, const struct chu
     duration_s[CHUNK_WEIGHT] = time->weight_s;
 }
 
-/* Time that the executor spends on whole gradients beside the reduction. It clears them before the
- * backwards that compute them, then adds the reduced shard to the sum with two reads and a
- * write. */
+/* Time that the executor spends on whole gradients in addition to the reduction. It clears them
+ * before the backwards that compute them, then adds the reduced shard to the sum with two reads and
+ * a write. */
 double work_whole_gradients_s(const struct work *work, double parameters);
 
 /* sim/engine/tail.c - times that a stage adds once per step: exposed data-parallel transfers, and

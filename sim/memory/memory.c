@@ -108,10 +108,9 @@ static double group_bytes(const struct memory_input *in, int first, int end)
     return bytes - (counts_passes(in) ? 0 : in->pieces->at[0].input_bytes);
 }
 
-/* Bytes alive while a backward recomputes: those of the largest group of layers between two
- * checkpoints. If all layers are equal, the first group is the largest. What selective recompute
- * brings back is counted here for the executor, and with the layer's backward for other
- * runtimes. */
+/* Bytes of recomputed values: those of the largest group of layers between two checkpoints. If all
+ * layers are equal, the first group is the largest. The values of selective recompute are counted
+ * here for the executor, and with the layer's backward for other runtimes. */
 static double recompute_bytes(const struct memory_input *in, int chunk, const struct holding *held)
 {
     const struct plan *plan = in->plan;
@@ -205,8 +204,8 @@ static double waiting_logits_bytes(const struct memory_input *in)
  * the operands of its weight gradients and no logits, but so far it was counted with all that its
  * forward kept. If the operands take more than that, the peak is after the next BACKWARD_INPUT. */
 struct between_halves {
-    double whole_bytes;  /* that a microbatch keeps until its input gradients are made */
-    double excess_bytes; /* how much more it keeps after that; may be negative */
+    double whole_bytes;  /* bytes that a microbatch keeps until its input gradients are computed */
+    double excess_bytes; /* additional bytes that it keeps after that; may be negative */
 };
 
 static struct between_halves between_halves(const struct memory_input *in, int chunk)
@@ -261,8 +260,8 @@ static void correct_for_waiting(struct stage_memory *memory, const struct memory
     memory->activations_bytes += next_bytes;
 }
 
-/* With overlap=ep one more chunk's forward has run when a backward begins beside the next
- * forward. */
+/* With overlap=ep one more chunk's forward has run when a backward begins at the same time as the
+ * next forward. */
 static int chunks_beside(const struct memory_input *in)
 {
     return !in->generator->pairs && in->plan->pp > 1 &&
@@ -318,8 +317,8 @@ static double logits_bytes(const struct memory_input *in, int held)
     double backward_bytes = counts_passes(in) ? 0 : pieces->at[PIECE_HEAD].moment_bytes;
     double others = held * in->model->mtp;
     double at_loss_bytes = each_bytes;
-    if (others > 0) /* the last of these logits stay referenced until the model's own are made
-                       (gpt_model.py) */
+    /* the last of these logits are kept until the model's own logits are computed (gpt_model.py) */
+    if (others > 0)
         at_loss_bytes += pieces->logits * precision_bytes(in->plan->precision);
     return (held - 1) * each_bytes + others * waiting_logits_bytes(in) +
            fmax(at_loss_bytes, backward_bytes);
@@ -349,7 +348,7 @@ static void add_ends(struct stage_memory *memory, const struct memory_input *in,
     }
 }
 
-/* The most that a backward of any kind of layer holds beside the kept activations. */
+/* The most bytes that a backward of any kind of layer holds in addition to the kept activations. */
 static double backward_bytes(const struct memory_input *in)
 {
     bool is_selective = in->plan->recompute == RECOMPUTE_SELECTIVE;
@@ -512,7 +511,7 @@ static struct stage_memory at_next_backward(const struct memory_input *in, int s
     return next;
 }
 
-/* Whether a chunk's whole gradients are reduced and freed after the chunk's last backward, beside
+/* Whether a chunk's whole gradients are reduced and freed after the chunk's last backward, during
  * the next chunk's backward. */
 static bool frees_chunks(const struct memory_input *in)
 {
@@ -521,7 +520,8 @@ static bool frees_chunks(const struct memory_input *in)
 }
 
 /* The moment of the last backward, with one layer's activations left. All gradients exist or, if
- * chunks are freed, those of two chunks, as one chunk's are reduced while the other's are made. */
+ * chunks are freed, those of two chunks, as one chunk's gradients are reduced while the other's are
+ * computed. */
 static struct stage_memory at_last_backward(const struct memory_input *in, int stage,
                                             const struct stage_memory *memory)
 {
@@ -540,8 +540,8 @@ static struct stage_memory larger(struct stage_memory a, struct stage_memory b)
     return held_bytes(&b) > held_bytes(&a) ? b : a;
 }
 
-/* The parts at the moment that holds most. The logits are freed before the first layer is
- * recomputed, so only the larger of logits and recompute counts. */
+/* The parts of the memory at the moment with the largest sum. The logits are freed before the first
+ * layer is recomputed, so only the larger of logits and recompute counts. */
 static struct stage_memory at_peak(const struct memory_input *in, int stage,
                                    const struct stage_memory *memory)
 {
@@ -606,10 +606,10 @@ void plan_memory(const struct memory_input *in, struct stage_memory *stages)
 }
 
 /* In an even plan the middle stages differ only in their microbatches in flight. No schedule has
- * more of these on a later stage than on an earlier one, so the second stage stands for all middle
- * stages. There are two exceptions. If the backward is split, more microbatches wait for weight
- * gradients on later stages, and these may take more. If backwards allocate the gradients, later
- * stages have more of them. */
+ * more of these on a later stage than on an earlier one, so the second stage is computed for all
+ * middle stages. There are two exceptions. If the backward is split, more microbatches wait for
+ * weight gradients on later stages, and these may take more. If backwards allocate the gradients,
+ * later stages have more of them. */
 static double peak_bytes(const struct memory_input *in, const struct stage_memory *common)
 {
     double most_bytes = 0;

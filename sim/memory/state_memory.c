@@ -17,8 +17,8 @@ static bool keeps_own_gradients(const struct memory_input *in)
            plan->gradient_dtype == DTYPE_FP32 && plan_state_has_master(plan);
 }
 
-/* Bytes of gradients per parameter. DeepSpeed's BF16_Optimizer keeps the gradients of a backward
- * beside the sums that it adds them to. */
+/* Bytes of gradients per parameter. DeepSpeed's BF16_Optimizer keeps the gradients of a backward in
+ * addition to the sums to which they are added. */
 static double gradient_bytes(const struct memory_input *in, const struct state_bytes *state)
 {
     double own_bytes = precision_bytes(in->plan->precision);
@@ -30,7 +30,7 @@ static double gradient_bytes(const struct memory_input *in, const struct state_b
 
 /* Further bytes per parameter while the optimizer runs. It copies 16-bit gradients to fp32, all at
  * once (Megatron's _copy_model_grads_to_main_grads, DeepSpeed's ZeRO step), and frees the copies
- * afterwards. Adam with narrow moments reads 16-bit gradients as they are (distrib_optimizer.py,
+ * afterwards. Adam with 16-bit moments reads 16-bit gradients without a copy (distrib_optimizer.py,
  * decoupled_grad with --use-precision-aware-optimizer). The executor's arena holds room for the
  * copies all the time, so they are not counted here. */
 static double widened_bytes(const struct memory_input *in)
@@ -47,7 +47,7 @@ static double widened_bytes(const struct memory_input *in)
 
 /* Either gradients are kept whole until those of the last microbatch are reduced (no_sync,
  * plan_keeps_sums), or each rank keeps only its share. The executor always allocates its share,
- * also beside whole gradients. */
+ * also in addition to whole gradients. */
 static double gradients_held(const struct memory_input *in, struct stage_weights gradients)
 {
     bool no_sync = in->system->stack.shards.accumulate == ACCUMULATE_NO_SYNC;
@@ -66,8 +66,9 @@ double summed_gradients_bytes(const struct memory_input *in, const struct holdin
                                STATE_GRADIENTS);
 }
 
-/* Quantised weights of layers live for the whole step, beside or instead of those in bf16. ZeRO-3
- * with resharding drops them and quantises again after each gather of a layer. */
+/* Quantised weights of layers are kept for the whole step, in addition to the bf16 weights or
+ * instead of them. ZeRO-3 with resharding drops them and quantises again after each gather of a
+ * layer. */
 static double quantized_weight_bytes(const struct memory_input *in, const struct holding *held)
 {
     const struct system *system = in->system;

@@ -3,10 +3,10 @@
  *
  * A piece is the embedding, a layer or the head. ZeRO-3 gathers a piece's parameters while the
  * pieces before it run and drops them after it; ZeRO-2 and 3 keep a piece's whole gradients from
- * its backward until they are reduced, beside the backward of the next. At the begin and end of a
- * pass nothing is gathered and no message is in flight, as in FSDP (Zhao et al. 2023, PyTorch FSDP,
- * section 3.3). So its first gather and its last reduction are exposed. The executor runs these
- * steps, the memory model counts what they hold, and sim/engine/chunk.c times them in closed
+ * its backward until they are reduced, during the backward of the next piece. At the begin and end
+ * of a pass nothing is gathered and no message is in flight, as in FSDP (Zhao et al. 2023, PyTorch
+ * FSDP, section 3.3). So its first gather and its last reduction are exposed. The executor runs
+ * these steps, the memory model counts what they hold, and sim/engine/chunk.c times them in closed
  * form. */
 #ifndef SIM_PLAN_PASS_H
 #define SIM_PLAN_PASS_H

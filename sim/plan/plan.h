@@ -192,7 +192,7 @@ struct state_bytes {
 /* Whether the optimizer treats the matrices of blocks separately and needs them unsharded
  * (Muon). */
 bool plan_matrices_apart(const struct plan *plan);
-/* whether fp32 master weights are kept beside 16-bit weights */
+/* whether fp32 master weights are kept in addition to 16-bit weights */
 bool plan_state_has_master(const struct plan *plan);
 /* whether 4 of the optimizer's bytes hold an fp32 copy of a gradient */
 bool plan_state_widens(const struct plan *plan);

@@ -190,7 +190,7 @@ int interleaved_most_of_round(const struct schedule_shape *shape, int stage, int
 {
     int held = interleaved_of_round(shape, stage, round);
     if (interleaved_group(shape) == shape->num_stages)
-        return held; /* one less: the first chunk's oldest microbatch is done */
+        return held; /* with this group size a chunk never holds more after the warm-up */
     int later = most_at_last(shape, stage, round);
     return later > held ? later : held;
 }

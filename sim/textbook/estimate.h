@@ -1,7 +1,7 @@
 /* sim/textbook/estimate.h - a training step by the textbook formulas, part by part.
  *
- * `explain` prints it beside the detailed model. It has no fitted constants; only pipeline
- * transfers overlap compute, and all GPUs and stages are equal. Every function is pure. */
+ * `explain` prints it next to the detailed model's values. It has no fitted constants; only
+ * pipeline transfers overlap compute, and all GPUs and stages are equal. Every function is pure. */
 #ifndef SIM_TEXTBOOK_ESTIMATE_H
 #define SIM_TEXTBOOK_ESTIMATE_H
 
