@@ -8,6 +8,7 @@
 #include "cli/input/search_request.h"
 #include "cli/input/setup.h"
 #include "cli/print/terminal.h"
+#include "cli/region.h"
 #include "cli/search_for.h"
 #include "cli/search_run.h"
 #include "cli/views/accuracy_view.h"
@@ -35,6 +36,7 @@ struct extras {
     struct comparison comparison;
     struct deadline deadline;
     struct robust_view robust;
+    struct region *region; /* NULL: not asked */
     struct finalists finalists;
     struct relaxations relaxations;
     struct largest *largest;
@@ -178,6 +180,7 @@ static json_t *result_json(const struct setup *setup, const struct search_result
     if (comparison->rank)
         json_object_set_new(object, "compared", comparison_json(setup, comparison));
     add_robustness_json(object, &extras->robust);
+    add_region_json(object, extras->region);
     json_object_set_new(object, "space", space_json(result));
     json_object_set_new(object, "proved_optimal", json_boolean(result->proved_optimal));
     json_object_set_new(object, "lower_bound_s", real_or_null(result->lower_bound_s));
@@ -210,7 +213,7 @@ static bool check_method(const char *name, struct err *err)
 static bool check_draws(const struct options *options, struct err *err)
 {
     const char *name = options->search.method ? options->search.method : search_methods[0].name;
-    bool seeds = options->seed && options->search.robust < 0;
+    bool seeds = options->seed && !options->search.robust_words;
     if (search_method_find(name)->is_drawn || (!options->search.budget && !seeds))
         return true;
     return err_set(err, ERR_USAGE, options->search.budget ? "--budget" : "--seed",
@@ -272,6 +275,7 @@ static void print_result(const struct options *options, const struct setup *setu
                                         .kinds = &extras->kinds,
                                         .comparison = &extras->comparison,
                                         .robust = &extras->robust,
+                                        .region = extras->region,
                                         .finalists = &extras->finalists,
                                         .tight = extras->tight,
                                         .nearby = &extras->nearby,
@@ -492,6 +496,8 @@ static int answer(struct options *options, struct setup *setup, struct largest *
     look_beside(options, &request, &result, &extras);
     extras.wider = wider_find(setup, &request, &result);
     extras.robust = robust_find(options, setup, &request, &result);
+    if (!find_region(options, setup, &request, &result, &extras.region, err))
+        goto done;
     if (result.num_top > 0)
         setup_note_exchange(setup, &result.top[0].plan);
     sort_kinds(&result, shown, &extras);
@@ -516,6 +522,8 @@ done:
     relaxations_release(&extras.relaxations);
     nearby_release(&extras.nearby);
     deadline_release(&extras.deadline);
+    if (extras.region)
+        region_release(extras.region);
     return err->code != ERR_NONE ? exit_code_of(err) : code;
 }
 

@@ -233,10 +233,12 @@ const struct option_row option_rows[] = {
       { "largest", TEXT(search.largest),
         .doc = "Searches for the largest preset of a family (gpt3, llama) that fits the GPUs; "
                "`layers`: for the --model with as many layers as fit." } },
-    { "--robust", NULL, "X", SEARCH,
-      { "robust", .kind = FIELD_NUMBER, F(search.robust), .min = 0, .max = 0.9,
+    { "--robust", NULL, "X|region", SEARCH,
+      { "robust", TEXT(search.robust_words),
         .doc = "Shows how often the best plan stays the best if each kind of cost deviates by up "
-               "to this share (0.1), and the smallest deviation that makes another plan the best." } },
+               "to this share (0.1), and the smallest deviation that makes another plan the best. "
+               "\"region\": proves in which share of the 90 % region of the fitted constants it "
+               "stays the best." } },
     { "--time-limit", NULL, "T", SEARCH | DESIGN,
       { "time-limit", .kind = FIELD_QUANTITY, .quantity = QUANTITY_SECONDS, F(search.time_limit_s),
         .min = 1e-3, .max = 1e9,

@@ -28,8 +28,10 @@ struct search_options {
     double oom_risk; /* 0: not given */
     double time_limit_s;
     bool pareto;
-    double deadline_s; /* 0: none */
-    double robust;     /* -1: not requested */
+    double deadline_s;        /* 0: none */
+    const char *robust_words; /* of --robust; NULL: not requested */
+    double robust;            /* its number; -1: none */
+    bool robust_region;
     const char *largest, *certificate;
     int stage_types;
     bool same_recompute;

@@ -28,7 +28,7 @@ bool check_pareto_options(const struct options *options, struct err *err)
         { "--output", options->output != NULL },
         { "--certificate", options->search.certificate != NULL },
         { "--deadline", options->search.deadline_s > 0 },
-        { "--robust", options->search.robust >= 0 },
+        { "--robust", options->search.robust_words != NULL },
         { "--top", options->top > 0 },
         { "--uneven", options->search.uneven },
         { "--recompute-mixes", options->search.recompute_mixes },

@@ -244,6 +244,7 @@ void show_ranking(const struct options *options, const struct setup *setup,
     show_even_best(setup, result);
     show_comparison(&terminal, result, ranking->comparison);
     show_robustness(ranking->robust);
+    show_region(ranking->region);
     if (ranking->tight)
         show_tight(ranking->tight, &result->top[0]);
     show_nearby_requests(setup, &result->top[0].prediction, ranking->nearby);

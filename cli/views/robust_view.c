@@ -5,14 +5,28 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 enum { NUM_RIVALS = 256, NUM_DRAWS = 200, DEFAULT_SEED = 1 };
 
-bool check_robust_options(const struct options *options, struct err *err)
+bool check_robust_options(struct options *options, struct err *err)
 {
-    if (options->search.robust >= 0 && options->search.objective == OBJECTIVE_MEMORY)
+    static const struct field share = { .name = "--robust", .kind = FIELD_NUMBER, .max = 0.9 };
+    const char *words = options->search.robust_words;
+    if (!words)
+        return true;
+    if (options->search.objective == OBJECTIVE_MEMORY)
         return err_set(err, ERR_USAGE, "--robust",
                        "expected --objective time or cost; found memory: what is drawn are times");
+    options->search.robust_region = strcmp(words, "region") == 0;
+    if (!options->search.robust_region &&
+        !field_parse(&share, words, &options->search.robust, err)) {
+        err->code = ERR_USAGE;
+        return false;
+    }
+    if (options->search.robust_region && options->search.objective != OBJECTIVE_TIME)
+        return err_set(err, ERR_USAGE, "--robust region", "expected --objective time; found %s",
+                       objective_names[options->search.objective]);
     return true;
 }
 
@@ -112,6 +126,61 @@ void show_robustness(const struct robust_view *view)
     show_steady(view);
 }
 
+/* "13, 60, 71 and 20 %" */
+static void add_quarters(const double quarters[NUM_QUARTERS], struct text *out)
+{
+    for (int q = 0; q < NUM_QUARTERS; q++)
+        text_add(out, "%s%.0f",
+                 q == 0                  ? ""
+                 : q == NUM_QUARTERS - 1 ? " and "
+                                         : ", ",
+                 100 * quarters[q]);
+    text_add(out, " %%");
+}
+
+static void show_range(const struct region_range *range, bool decides)
+{
+    struct text best = { 0 }, beaten = { 0 };
+    add_quarters(range->best, &best);
+    add_quarters(range->beaten, &beaten);
+    printf("      %-28s %9.3g to %-9.3g best in %s, beaten in %s of its quarters%s\n",
+           range->of->name, range->low, range->high, text_get(&best), text_get(&beaten),
+           decides ? ": it decides most" : "");
+    text_release(&best);
+    text_release(&beaten);
+}
+
+static void show_rivals(const char *what, const struct region_rival *rivals, int count)
+{
+    for (int i = 0; i < count; i++) {
+        struct text layout = { 0 };
+        plan_write(&rivals[i].plan, &layout);
+        printf("    %-17s %4.1f %% of it: %s\n", what, 100 * rivals[i].volume, text_get(&layout));
+        text_release(&layout);
+    }
+}
+
+void show_region(const struct region *region)
+{
+    if (!region)
+        return;
+    double undecided = fmax(0, 1 - region->best_share - region->beaten_share);
+    printf(
+        "\n  robust    the 90 %% region of %d fitted constant%s, in %d parts, against %.0f plans\n",
+        region->num_ranges, region->num_ranges == 1 ? "" : "s", region->parts, region->plans);
+    printf(
+        "    #1 is proved the best to %.1f %% in at least %.1f %% of the region, proved beaten in "
+        "at least %.1f %%; %.1f %% undecided\n",
+        100 * BEST_WITHIN, floor(1000 * region->best_share) / 10,
+        floor(1000 * region->beaten_share) / 10, 100 * undecided);
+    show_rivals("faster in", region->faster, region->num_faster);
+    show_rivals("perhaps faster in", region->closest, region->num_closest);
+    for (int i = 0; i < region->num_ranges; i++)
+        show_range(&region->ranges[i], i == region->decides);
+    if (region->num_ranges == 0)
+        printf("    no constant of this profile and stack was fitted with a standard error\n");
+}
+
 /* --- JSON --------------------------------------------------------------------------------- */
 
 static void set_layout(json_t *object, const char *key, const struct robust_view *view, int rival)
@@ -167,4 +236,59 @@ void add_robustness_json(json_t *object, const struct robust_view *view)
     json_object_set_new(robustness, "safest", score_json(view, &found->safe));
     json_object_set_new(robustness, "classes", classes);
     json_object_set_new(object, "robustness", robustness);
+}
+
+static json_t *quarters_json(const double quarters[NUM_QUARTERS])
+{
+    json_t *list = json_array();
+    for (int q = 0; q < NUM_QUARTERS; q++)
+        json_array_append_new(list, json_real(quarters[q]));
+    return list;
+}
+
+static json_t *ranges_json(const struct region *region)
+{
+    json_t *list = json_array();
+    for (int i = 0; i < region->num_ranges; i++) {
+        const struct region_range *range = &region->ranges[i];
+        json_array_append_new(
+            list, json_pack("{s:s, s:s, s:f, s:f, s:f, s:f, s:o, s:o}", "name", range->of->name,
+                            "of", range->of->is_of_stack ? "stack" : "profile", "value",
+                            range->value, "standard_error", range->of->log_sd, "low", range->low,
+                            "high", range->high, "best_by_quarter", quarters_json(range->best),
+                            "beaten_by_quarter", quarters_json(range->beaten)));
+    }
+    return list;
+}
+
+static json_t *rivals_json(const struct region_rival *rivals, int count)
+{
+    json_t *list = json_array();
+    for (int i = 0; i < count; i++) {
+        struct text layout = { 0 };
+        plan_write(&rivals[i].plan, &layout);
+        json_array_append_new(
+            list, json_pack("{s:s, s:f}", "layout", text_get(&layout), "share", rivals[i].volume));
+        text_release(&layout);
+    }
+    return list;
+}
+
+void add_region_json(json_t *object, const struct region *region)
+{
+    if (!region)
+        return;
+    double undecided = fmax(0, 1 - region->best_share - region->beaten_share);
+    json_t *json =
+        json_pack("{s:f, s:f, s:f, s:f, s:f, s:f, s:i, s:f}", "probability", region->probability,
+                  "deviations", region->z, "within", BEST_WITHIN, "best_share", region->best_share,
+                  "beaten_share", region->beaten_share, "undecided_share", undecided, "parts",
+                  region->parts, "plans", region->plans);
+    json_object_set_new(json, "decides",
+                        region->decides >= 0 ? json_string(region->ranges[region->decides].of->name)
+                                             : json_null());
+    json_object_set_new(json, "constants", ranges_json(region));
+    json_object_set_new(json, "faster", rivals_json(region->faster, region->num_faster));
+    json_object_set_new(json, "closest", rivals_json(region->closest, region->num_closest));
+    json_object_set_new(object, "region", json);
 }

@@ -4,6 +4,7 @@
 #define CLI_VIEWS_ROBUST_VIEW_H
 
 #include "cli/input/setup.h"
+#include "search/questions/region.h"
 #include "search/robust.h"
 
 struct robust_view {
@@ -13,7 +14,8 @@ struct robust_view {
     const struct search_result *result; /* the search result; its top plans are compared */
 };
 
-bool check_robust_options(const struct options *options, struct err *err);
+/* Reads the option's words. */
+bool check_robust_options(struct options *options, struct err *err);
 
 /* Number of plans that the search must keep for the comparison. */
 int robust_top(const struct options *options, int top);
@@ -25,6 +27,9 @@ struct robust_view robust_find(const struct options *options, const struct setup
                                const struct search_result *result);
 
 void show_robustness(const struct robust_view *view);
+/* "search --robust region"; NULL shows nothing. */
+void show_region(const struct region *region);
+void add_region_json(json_t *object, const struct region *region);
 void add_robustness_json(json_t *object, const struct robust_view *view);
 
 #endif

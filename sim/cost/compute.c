@@ -6,7 +6,7 @@
 
 /* The largest number of parts into which the inner dimension is split when there are few output
  * tiles, so that each part has its own thread blocks. */
-enum { MAX_SPLIT_K = 8 };
+enum { MAX_SPLIT_K = 8, LEAST_PART_K = 512 };
 
 static double larger(double a, double b)
 {
@@ -16,6 +16,7 @@ static double larger(double a, double b)
 /* Rate parameters of products of one type. */
 struct gemm_rate {
     double peak_flops_per_s, efficiency, half_k;
+    double memory_efficiency; /* of the sums of a split product */
 };
 
 double gemm_efficiency(const struct profile *profile, enum dtype dtype)
@@ -30,7 +31,7 @@ static struct gemm_rate gemm_rate(const struct gpu *gpu, const struct profile *p
                                   enum dtype dtype)
 {
     struct gemm_rate rate = { gpu->peak_flops_per_s[dtype], gemm_efficiency(profile, dtype),
-                              profile->gemm_half_k };
+                              profile->gemm_half_k, profile->memory_efficiency };
     if (dtype_is_quantized(dtype)) {
         double half_k = profile->narrow[dtype].half_k;
         rate.half_k = half_k > 0 ? half_k : profile->gemm_half_k * 2 / dtype_bytes(dtype);
@@ -60,26 +61,69 @@ static double tile_s(const struct gpu *gpu, const struct gemm_rate *rate,
 }
 
 /* Splits the inner dimension into `split` parts, whose fp32 sums are written and read once more. */
-static double split_tile_s(const struct gpu *gpu, const struct profile *profile,
-                           const struct gemm_rate *rate, const struct gemm_tile *tile,
-                           struct gemm_shape shape, int split)
+static double split_tile_s(const struct gpu *gpu, const struct gemm_rate *rate,
+                           const struct gemm_tile *tile, struct gemm_shape shape, int split)
 {
     double parts_s = tile_s(gpu, rate, tile, shape, split);
     double sums_bytes = split > 1 ? 2.0 * split * 4 * shape.groups * shape.m * shape.n : 0;
-    return parts_s + sums_bytes / (profile->memory_efficiency * gpu->memory_bytes_per_s);
+    return parts_s + sums_bytes / (rate->memory_efficiency * gpu->memory_bytes_per_s);
+}
+
+/* The time with the best tile and the best of at most `most` parts. */
+static double best_of_tiles_s(const struct gpu *gpu, const struct profile *profile,
+                              const struct gemm_rate *rate, struct gemm_shape shape, int most)
+{
+    double best_s = HUGE_VAL;
+    for (int t = 0; t < profile->num_gemm_tiles; t++)
+        for (int split = 1; split <= most && (split == 1 || shape.k / split >= LEAST_PART_K);
+             split *= 2)
+            best_s = fmin(best_s, split_tile_s(gpu, rate, &profile->gemm_tiles[t], shape, split));
+    return best_s;
 }
 
 /* The time with the best tile and split; the library is assumed to choose these. */
 static double best_tile_s(const struct gpu *gpu, const struct profile *profile,
                           const struct gemm_rate *rate, struct gemm_shape shape)
 {
-    double best_s = HUGE_VAL;
-    for (int t = 0; t < profile->num_gemm_tiles; t++)
-        for (int split = 1; split <= MAX_SPLIT_K && (split == 1 || shape.k / split >= 512);
-             split *= 2)
-            best_s = fmin(best_s,
-                          split_tile_s(gpu, profile, rate, &profile->gemm_tiles[t], shape, split));
-    return best_s;
+    return best_of_tiles_s(gpu, profile, rate, shape, MAX_SPLIT_K);
+}
+
+/* --- a range of constants ---------------------------------------------------------------------
+ */
+
+/* Whether a split product is the fastest somewhere in the range. With h = half_k, e = efficiency
+ * and w = e / memory_efficiency, e x the time of s parts is a_s + b_s h + c_s w. So the (h, w) at
+ * which no split is faster than none form a half-plane for each s: they are the whole rectangle if
+ * they hold its four corners. */
+static bool splits_in_range(const struct gpu *gpu, const struct profile *profile, enum dtype dtype,
+                            struct gemm_shape shape)
+{
+    const struct product_range *range = profile->range;
+    struct gemm_rate fast = gemm_rate(gpu, range->fast, dtype);
+    struct gemm_rate slow = gemm_rate(gpu, range->slow, dtype);
+    for (int corner = 0; shape.k >= 2 * LEAST_PART_K && corner < 4; corner++) {
+        struct gemm_rate rate = corner % 2 == 0 ? fast : slow;
+        rate.half_k = corner < 2 ? fast.half_k : slow.half_k;
+        rate.memory_efficiency = corner % 2 == 0 ? slow.memory_efficiency : fast.memory_efficiency;
+        rate.peak_flops_per_s *= shape.efficiency;
+        if (best_tile_s(gpu, profile, &rate, shape) <
+            best_of_tiles_s(gpu, profile, &rate, shape, 1))
+            return true;
+    }
+    return false;
+}
+
+/* The bound of a product's time that struct product_range asks for. Without a split the best tile
+ * does not depend on these constants, as the time of every tile is (k + half_k) / efficiency times
+ * a number of its own. A split one takes at least its time with the fastest constants. */
+static double ranged_tile_s(const struct gpu *gpu, const struct profile *profile, enum dtype dtype,
+                            const struct gemm_rate *rate, struct gemm_shape shape)
+{
+    if (!profile->range->is_floor || !splits_in_range(gpu, profile, dtype, shape))
+        return best_of_tiles_s(gpu, profile, rate, shape, 1);
+    struct gemm_rate fast = gemm_rate(gpu, profile->range->fast, dtype);
+    fast.peak_flops_per_s *= shape.efficiency;
+    return best_tile_s(gpu, profile, &fast, shape);
 }
 
 /* The rate of the 16-bit type in which points were measured. Other types are assumed to deviate
@@ -151,7 +195,8 @@ static double product_s(const struct gpu *gpu, const struct profile *profile, en
     double m = shape.m, n = shape.n, k = shape.k;
     struct gemm_rate rate = gemm_rate(gpu, profile, dtype);
     rate.peak_flops_per_s *= shape.efficiency;
-    double multiply_s = best_tile_s(gpu, profile, &rate, shape);
+    double multiply_s = profile->range ? ranged_tile_s(gpu, profile, dtype, &rate, shape)
+                                       : best_tile_s(gpu, profile, &rate, shape);
     double loaded = dtype_is_quantized(dtype) ? dtype_bytes(dtype) / 2 : 1;
     if (profile->num_gemm_points > 0)
         multiply_s *= exp(measured_correction(gpu, profile, m, n, k * loaded));

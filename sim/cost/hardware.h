@@ -133,6 +133,14 @@ struct narrow_rate {
     double half_k;
 };
 
+/* Asks for bounds of the times of products, of which the logarithm is convex in the logarithms of
+ * the constants: at most the time wherever no constant is faster than in `fast` and none slower
+ * than in `slow`, or (is_floor false) at least the time. Products have no measured points. */
+struct product_range {
+    const struct profile *fast, *slow;
+    bool is_floor;
+};
+
 struct profile {
     char name[48];
     char gpu_name[48];
@@ -195,6 +203,7 @@ struct profile {
      * rows */
     int num_fitted;
     char (*fitted)[40];
+    const struct product_range *range; /* NULL: times, not bounds of them; borrowed */
 };
 
 enum overlap { OVERLAP_GRAD, OVERLAP_PARAM, OVERLAP_P2P, OVERLAP_TP, OVERLAP_EP, NUM_OVERLAPS };

@@ -62,6 +62,14 @@ void evaluator_turn_to(struct evaluator *e, const struct system *system)
     e->slowdown = straggler_slowdown(system->profile.chip_spread, system->num_gpus);
 }
 
+void evaluator_change_to(struct evaluator *e, const struct system *system)
+{
+    pieces_memo_release(&e->pieces);
+    e->pieces = (struct pieces_memo){ 0 };
+    e->least.of = NULL;
+    evaluator_turn_to(e, system);
+}
+
 void evaluator_free(struct evaluator *e)
 {
     if (!e)

@@ -23,6 +23,9 @@ struct evaluator *evaluator_new(const struct system *system, const struct model 
  * also change the number of layers of the model that evaluator_new got, if the kinds of blocks stay
  * the same and the routing is balanced. */
 void evaluator_turn_to(struct evaluator *evaluator, const struct system *system);
+/* Switches to any system for the same model. Costs of pieces are computed anew; the orders of
+ * schedules, which depend on no cost, are kept. */
+void evaluator_change_to(struct evaluator *evaluator, const struct system *system);
 void evaluator_free(struct evaluator *evaluator);
 
 /* The plan must have passed plan_check and system_check. The prediction borrows arrays of the

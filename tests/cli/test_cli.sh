@@ -412,6 +412,18 @@ shows '"best_share": 1.0'
 shows '"largest_regret": 0.0'
 run 2 "${robust[@]}" --objective memory
 run 2 "${robust[@]}" --pareto
+run 0 "${robust[@]}" --robust region
+shows '#1 is proved the best to 0.1 % in at least '
+shows 'gemm_half_k .* to .* best in .* of its quarters'
+run 0 "${robust[@]}" --robust region --json --jobs 1
+keys region probability deviations within best_share beaten_share undecided_share parts plans decides constants \
+    best_by_quarter beaten_by_quarter standard_error
+grep -v elapsed_s out >one
+run 0 "${robust[@]}" --robust region --json --jobs 3
+grep -v elapsed_s out | cmp -s - one || fail "another region with three jobs"
+run 2 "${robust[@]}" --robust region --objective cost
+run 2 "${robust[@]}" --robust region --pareto
+run 2 "${robust[@]}" --robust region --stack nemo
 
 # --- nothing fits -------------------------------------------------------------------------------
 

@@ -1,0 +1,90 @@
+/* search/questions/region.h - the share of a region of constants over which a plan stays the best.
+ *
+ * The region is a box: each constant's logarithm lies within z standard errors of its fitted value,
+ * with the z at which independent normals lie in the box with the asked probability. Correlated
+ * ones lie in it at least as often (Sidak 1967), so fits need not state their correlations. Cut to
+ * shares of at most 1. Shares of the region are of its volume in logarithms.
+ *
+ * Nothing is drawn. The box is halved again and again, and in each part bounds decide:
+ *
+ *   best     no plan of the space is over BEST_WITHIN faster anywhere in the part
+ *   beaten   one other plan is over BEST_WITHIN faster everywhere in the part
+ *
+ * Both rest on two properties of the cost model, for which region.c gives the reasons: a step takes
+ * longer with each slower constant, and the logarithm of its time is convex in the logarithms of
+ * the constants. A part that is neither when the work is used up stays undecided. */
+#ifndef SEARCH_QUESTIONS_REGION_H
+#define SEARCH_QUESTIONS_REGION_H
+
+#include "search/search.h"
+
+/* Plans closer than this count as equally good: some differ in the last bits alone. */
+#define BEST_WITHIN 0.001
+
+enum { MOST_UNCERTAIN = 24, MOST_NAMED = 3, NUM_QUARTERS = 4 };
+
+/* A constant and its error. */
+struct uncertain {
+    const char *name; /* key of the profile's or the stack's file */
+    bool is_of_stack;
+    size_t offset; /* of its double in struct profile or struct stack */
+    double log_sd; /* standard error of its logarithm */
+};
+
+/* Volumes are shares of the region's. */
+struct region_range {
+    const struct uncertain *of;
+    double value, low, high;
+    /* Of each quarter of log low to log high, with all values of the others: the share in which the
+     * choice is proved best, and beaten. */
+    double best[NUM_QUARTERS], beaten[NUM_QUARTERS];
+};
+
+struct region_rival {
+    struct plan plan; /* its lists are in the result's arena */
+    double volume;
+};
+
+struct region {
+    double probability; /* of the region, at least */
+    double z;           /* standard errors to each side */
+    struct region_range ranges[MOST_UNCERTAIN];
+    int num_ranges;
+    double best_share, beaten_share; /* the rest is undecided */
+    int parts;
+    double plans; /* that may be the best somewhere, by floors of their families */
+    double timed; /* step times and bounds computed */
+    int decides;  /* the range whose quarters differ most; -1: none differ */
+    struct region_rival faster[MOST_NAMED]; /* of beaten parts, the largest volume first */
+    int num_faster;
+    struct region_rival closest[MOST_NAMED]; /* not ruled out in undecided parts */
+    int num_closest;
+    struct arena arena;
+};
+
+/* A part in which the choice is proved best, or beaten by one plan. */
+struct region_part {
+    /* values of the request's constants, by their numbers; of those without an error both 0 */
+    double low[MOST_UNCERTAIN], high[MOST_UNCERTAIN];
+    double volume;
+    const struct plan *faster; /* NULL: the choice is the best */
+};
+
+struct region_request {
+    const struct search_request *search; /* its space is searched; of objective time */
+    const struct plan *choice;           /* one of its plans, which fits */
+    const struct uncertain *constants;   /* outlast the result */
+    int num_constants;                   /* at most MOST_UNCERTAIN */
+    double probability;                  /* of the region, at least */
+    double most_timed;                   /* ends the work; 0: the default */
+    /* Called with each decided part. May be NULL. */
+    void (*decided)(void *context, const struct region_part *part);
+    void *context;
+};
+
+/* ERR_USAGE when the two properties are not known to hold for the request's plans or constants.
+ * Release the result in either case. */
+bool region_find(const struct region_request *request, struct region *out, struct err *err);
+void region_release(struct region *region);
+
+#endif
