@@ -227,7 +227,8 @@ static void push_out(const struct traffic *t)
     t->host->api->fill(t->stream, t->to + t->bytes / 2, 0, t->bytes / 2);
 }
 
-/* Takes the median time of an op; without an op, the time between two notes. */
+/* Measures the median time of an op or, without an op, the time between two notes (timestamps on
+ * the stream). */
 static bool time_op(const struct traffic *t, const struct traffic_op *op, struct size size,
                     bool is_cold, int repeats, double *typical_s, struct err *err)
 {
@@ -310,7 +311,7 @@ bool bandwidth_measure(struct host_rank *host, double most_bytes, double seconds
 
 /* --- the fit ------------------------------------------------------------------------------- */
 
-/* The cold op's time minus note_s; at least 0. */
+/* The time of a measured op with cold caches, minus note_s; at least 0. */
 static double own_s(const struct bandwidths *measured, int i)
 {
     return fmax(0, measured->at[i].cold_s - measured->note_s);
@@ -333,8 +334,8 @@ static double median_error(const struct bandwidths *measured, const struct bandw
 
 /* An op with k kernels and b bytes takes t = k a + b c, with a the latency and c the seconds per
  * byte. Each equation is divided by t, so that small ops count as much as large ones: least squares
- * of u a + v c = 1 with u = k / t and v = b / t. When the fitted latency is negative, the rate is
- * fitted alone. */
+ * of u a + v c = 1 with u = k / t and v = b / t. If the fitted latency is negative, only the rate
+ * is fitted. */
 struct bandwidth_fit bandwidth_fit(const struct bandwidths *measured)
 {
     double uu = 0, uv = 0, vv = 0, u1 = 0, v1 = 0;

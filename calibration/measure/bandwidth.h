@@ -15,7 +15,7 @@ enum { MOST_BANDWIDTH_POINTS = 256 };
 struct bandwidth_point {
     const char *op; /* such as "norm"; static text */
     int num_kernels;
-    double bytes; /* read and written */
+    double bytes; /* bytes read and written */
     double warm_s, cold_s;
 };
 

@@ -52,7 +52,7 @@ static int cut(char *line, char *words[MOST_WORDS])
 /* --- which collective ---------------------------------------------------------------------- */
 
 struct spelling {
-    const char *word; /* in lower case, without separators */
+    const char *word; /* name of the collective in lower case, without separators */
     int kind;
 };
 static const struct spelling spellings[] = {
@@ -123,7 +123,7 @@ static bool check_curve(struct lines *lines, const struct curve *out, struct err
     return blame(lines, err);
 }
 
-/* Called for each line of the file; each format has one such function. */
+/* A function that is called for each line of the file. Each format has one. */
 typedef bool read_line(struct lines *lines, char *line, struct curve *out, void *context,
                        struct err *err);
 
@@ -184,7 +184,7 @@ static bool read_nccl_row(struct lines *lines, char *line, struct curve *out, st
     if (at >= 0 && read_number(words[0], &bytes) && read_number(words[at], &time_us))
         return add_point(lines, bytes, time_us, out, err);
     if (!isdigit((unsigned char)words[0][0]))
-        return true; /* ignore messages of mpirun or a driver */
+        return true; /* other lines, such as messages of mpirun or a driver, are ignored */
     err_set(err, ERR_INPUT, "",
             "expected 11 columns or more: size, count, type, perhaps redop and root, then twice "
             "time, algbw, busbw and #wrong; found %d columns",

@@ -29,8 +29,8 @@ double budget_pace(const struct budget *budget, double now_s);
 /* Whether parts with an expected time of `expected_s` would end in time at the pace so far. */
 bool budget_affords(const struct budget *budget, double now_s, double expected_s);
 
-/* The remaining time of the pass at the pace so far, but at most until end_s, as parts are skipped
- * to end by then. Call it between parts. */
+/* The remaining time of the calibration at the pace so far, at most until end_s, as parts are
+ * skipped to end by then. Call it between parts. */
 double budget_left_s(const struct budget *budget, double now_s);
 
 /* The number of repeats that fit into a part's time, between `least` and `most`. */

@@ -32,7 +32,7 @@ static bool write_all(int file, const char *piece, size_t bytes)
     return true;
 }
 
-/* Seconds of the writes and fsync; negative on failure. */
+/* Returns the seconds of the writes and fsync; negative on failure. */
 static double write_file(int file, size_t bytes, uint32_t seed)
 {
     char *piece = arena_grow(NULL, PIECE_BYTES);

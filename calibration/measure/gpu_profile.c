@@ -57,8 +57,8 @@ static void put_bandwidth(const struct host_measured *m, const struct gpu *gpu,
     profile->memory_efficiency = fmin(1, bytes_per_s / gpu->memory_bytes_per_s);
 }
 
-/* Writes the efficiency of the slowest case, including copies in both directions at once, as
- * offloading makes these. */
+/* Writes the copy efficiency of the slowest case. Copies in both directions at once are one of the
+ * cases, as they occur in offloading. */
 static void put_copies(const struct host_copies *copies, const struct gpu *gpu,
                        struct profile *profile)
 {

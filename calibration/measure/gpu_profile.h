@@ -7,7 +7,7 @@
 #include "calibration/measure/host_profile.h"
 #include "calibration/measure/nvml.h"
 
-/* Clock and power over all readings while ops were timed. */
+/* Readings of clock and power while ops were timed. */
 struct gpu_log {
     struct nvml_words words;
     double *sm_hz, *power_w; /* arrays of num_readings */
@@ -18,7 +18,7 @@ struct gpu_log {
  * the GPU's name. */
 bool gpu_is_known(const struct nvml_words *words, struct err *err);
 
-/* The cluster file; NULL when the GPU is not known. The caller frees. */
+/* Returns the cluster file, which the caller frees; NULL if the GPU is not known. */
 json_t *gpu_cluster_json(const struct host_measured *measured, const struct gpu_log *log,
                          const struct stack *stack, struct err *err);
 

@@ -20,7 +20,7 @@ struct sweep {
     struct kernels *kernels;
     struct stream *stream;
     void *arrays[NUM_ARRAYS]; /* operands and results; operands have random values */
-    float *numbers[4];        /* fp32, zeroed: weight gradients, statistics, moments */
+    float *numbers[4];        /* fp32 arrays, initially 0: weight gradients, statistics, moments */
     void *scratch;
     size_t array_bytes, number_bytes, scratch_bytes;
     struct host_ops *ops;
@@ -133,7 +133,8 @@ static void issue_product(const struct sweep *s, const struct swept *op)
                                                                       s->numbers[0], NULL });
 }
 
-/* The backward reads the output of the forward that is timed before it. */
+/* Issues attention, forward or backward. The backward reads the output of the forward, which is
+ * timed before it. */
 static void issue_attention(const struct sweep *s, const struct swept *op)
 {
     const struct kernel_api *api = s->host->kernel_api;
@@ -196,7 +197,8 @@ static bool measure(struct sweep *s, struct swept op)
         return true;
     for (int i = 0; i < WARM_UPS; i++) /* the first call of an op may tune it and wait */
         issue(s, &op);
-    api->fill(s->stream, s->scratch, 0, s->scratch_bytes); /* queues later work on the stream */
+    /* keeps the stream busy, so that later work waits on it */
+    api->fill(s->stream, s->scratch, 0, s->scratch_bytes);
     for (int i = 0; i < repeats; i++) {
         api->note(s->stream, &start_s[i], NULL);
         issue(s, &op);
@@ -230,9 +232,9 @@ static bool measure_passes(struct sweep *s, int kind, long m, long n, long k, lo
     return true;
 }
 
-/* On a GPU with side 4096: widths grow in steps of 64, half a tile. Rows grow first in steps of
- * 128, each of which adds a wave of tiles, then by an eighth. Inner dimensions double from 64,
- * square products from 256. */
+/* Times products. On a GPU with side 4096 (struct host_load) widths grow in steps of 64, half a
+ * tile. Rows grow first in steps of 128, each of which adds a wave of tiles, then by an eighth.
+ * Inner dimensions double from 64, square products from 256. */
 static bool sweep_products(struct sweep *s)
 {
     bool ok = true;

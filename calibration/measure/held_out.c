@@ -84,7 +84,7 @@ static bool quiet_step(struct host_rank *host, struct host_run *run, long step, 
     return true;
 }
 
-/* Takes the median, so that single disturbed steps have no effect. */
+/* Measures the median time of a step, so that single disturbed steps have no effect. */
 static bool time_steps(struct host_rank *host, struct host_run *run, double seconds,
                        double *typical_s, struct err *err)
 {

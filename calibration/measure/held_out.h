@@ -28,9 +28,9 @@ bool held_out_measure(struct host_rank *host, const struct stack *stack, bool is
                       double seconds, struct arena *arena, struct held_out_steps *out,
                       struct err *err);
 
-/* Measured steps with the predictions that follow from `cluster`, a cluster file's object: [{
- * "model", "layout", "step_s", "predicted_step_s", "layer_s", "predicted_layer_s" }]. NULL with
- * err. The caller frees. */
+/* Returns the measured steps with their predictions by `cluster`, the object of a cluster file: [{
+ * "model", "layout", "step_s", "predicted_step_s", "layer_s", "predicted_layer_s" }]. On failure it
+ * is NULL and err is set. The caller frees it. */
 json_t *held_out_json(const struct held_out_steps *steps, enum precision precision,
                       const json_t *cluster, struct err *err);
 

@@ -41,9 +41,10 @@ struct work {
 struct part_times {
     double all_s;
     double quiet_s; /* part of the limit that may be spent waiting for a quiet machine */
-    double machine_s, bandwidth_s, disk_s, overlap_s; /* overlap_s: overlaps and drift of several ranks */
-    double size_s;  /* for each message size of a curve */
-    double shape_s; /* for each shape: making its weights and running its steps */
+    /* overlap_s is the time for overlaps and drift with several ranks */
+    double machine_s, bandwidth_s, disk_s, overlap_s;
+    double size_s;  /* time per message size of a curve */
+    double shape_s; /* time per shape, to make its weights and run its steps */
     double weights_s, sweep_s, held_out_s;
 };
 static const struct part_times times_of[2][2] = {
@@ -342,7 +343,8 @@ static bool measure_held_out(struct work *w, struct err *err)
                             &w->measured.held_out, err);
 }
 
-/* In these parts one stream computes, so any time without a core was taken by other programs. */
+/* Measures the parts in which one stream computes. In these, any time without a core was taken by
+ * other programs. */
 static bool measure_steps(struct work *w, struct err *err)
 {
     struct core_time before = core_time_now();
@@ -379,7 +381,8 @@ static void describe(struct work *w, double start_s)
              w->options->model ? " --for " : "", w->options->model ? w->options->model->name : "");
 }
 
-/* The first rank writes the resume file; it checks before the first measurement that it can. */
+/* Opens the resume file, which the first rank writes. It is opened before the first measurement, to
+ * detect an unwritable file early. */
 static bool open_log(struct work *w, struct err *err)
 {
     struct err unheard = { 0 };

@@ -27,7 +27,7 @@ static double lost_s(const struct exchange_time *time)
     return time->waited_s + time->kept_s;
 }
 
-/* A lower limit for corrected times: no message takes less. */
+/* A lower limit for corrected times; no message is faster. */
 static const double least_exchange_s = 1e-6;
 
 double exchange_quiet_s(const struct exchange_time *times, int count)
@@ -123,8 +123,8 @@ static void issue(const struct timed_call *x, enum comm_kind kind, size_t count)
     x->host->comm_api->issue(&call);
 }
 
-/* A message there and one back, which count as two messages, so that the clocks of the two ends are
- * not compared. */
+/* Issues a message to the other rank and one back. They count as two messages; so no clocks of two
+ * ranks need to be compared. */
 static void issue_ping(const struct timed_call *x, size_t count)
 {
     bool begins = x->group->index == 0;
@@ -245,7 +245,7 @@ static void add_point(struct curve *curve, double bytes, double time_s)
         (struct curve_point){ bytes, time_s, log(bytes), log(time_s) };
 }
 
-/* The next size: doubling, with the caller's sizes in between. */
+/* The next message size: sizes double, with the caller's sizes in between. */
 static double size_after(const struct host_sizes *sizes, double bytes)
 {
     double doublings = floor(log2(bytes / sizes->least_bytes) + 1e-6);
@@ -281,7 +281,7 @@ void host_fill_even(float *values, size_t count)
     }
 }
 
-/* The device's stream writes the array. */
+/* The stream of the device copies the values into the array. */
 float *host_random_values(struct host_rank *host, size_t count, struct err *err)
 {
     float *values = arena_grow(NULL, count * sizeof *values);

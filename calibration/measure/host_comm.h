@@ -29,8 +29,8 @@ struct exchange_time {
 };
 
 /* The time of an exchange without late members or missing cores. It is the lower quartile of the
- * undisturbed exchanges, as disturbance only adds time. If all were disturbed, each has its lost
- * time subtracted, and the median counts. */
+ * undisturbed exchanges, as disturbance only adds time. If all were disturbed, it is the median
+ * after the lost time of each was subtracted. */
 double exchange_quiet_s(const struct exchange_time *times, int count);
 
 /* Fills `curve` with the lower quartiles of one collective, or of one-way messages, in groups of

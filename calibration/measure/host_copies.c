@@ -54,7 +54,8 @@ static bool time_ways(const struct copier *c, const bool used[NUM_WAYS], double 
     return true;
 }
 
-/* Takes the best time, as the first copy also touches the pages. */
+/* Measures the best rate of several copies, as the first one is slower because it also maps the
+ * memory pages. */
 static bool measure_ways(const struct copier *c, bool up, bool down, double *bytes_per_s,
                          struct err *err)
 {

@@ -118,7 +118,8 @@ static int steps_in(const struct host_rank *host, double seconds, double step_s)
     return budget_repeats(seconds / (step_s + 1e-6), least, MOST_STEPS);
 }
 
-/* Steps without op recording in between show the time of a step outside its ops. */
+/* Runs steps with op recording and, in between, steps without it, which give the time of a step
+ * outside its ops. */
 static bool run_steps(struct host_run *run, int num_steps, long step, struct shape_samples *samples,
                       struct err *err)
 {
@@ -146,7 +147,7 @@ static struct host_time summarise(struct samples *samples)
                                .p90_s = samples->s[last - last / 10] };
 }
 
-/* All ranks have the same ops in the same order. */
+/* Averages the times over the ranks, which all have the same ops in the same order. */
 static bool average(struct host_rank *host, struct shape_samples *samples, struct err *err)
 {
     double numbers[3 * MOST_OPS_A_STEP + 1];
@@ -154,7 +155,9 @@ static bool average(struct host_rank *host, struct shape_samples *samples, struc
     for (int i = 0; i < samples->num_ops; i++) {
         struct host_time time = summarise(&samples->ops[i]);
         if (samples->ops[i].op.kind == KERNEL_OPTIMIZER)
-            time.median_s = time.p10_s; /* its elapsed time, to which disturbances only add */
+            /* elapsed time is used here; as disturbances only add to it, a low percentile is
+             * taken */
+            time.median_s = time.p10_s;
         numbers[count++] = time.median_s;
         numbers[count++] = time.p10_s;
         numbers[count++] = time.p90_s;
@@ -202,7 +205,7 @@ bool host_ops_measure(struct host_rank *host, const struct host_shape *shape,
     long step = 1;
     if (!host_run_open(host, &shape->model, &options, &run, err))
         return false;
-    /* Uses the mean over ranks, so that all run the same number of steps. */
+    /* the mean over ranks is used, so that all run the same number of steps */
     bool ok = warm_up(&run, &step, &step_s, err) && host_rank_average(host, &step_s, 1, err) &&
               run_steps(&run, steps_in(host, seconds / 2, step_s), step, &samples, err) &&
               average(host, &samples, err);

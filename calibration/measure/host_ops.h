@@ -1,6 +1,6 @@
 /* calibration/measure/host_ops.h - times of the executor's ops on this machine, by shape.
  *
- * All ranks train at the same time, each by itself, a few steps of small models of many shapes.
+ * All ranks train small models of many shapes for a few steps, at the same time but each by itself.
  * Each op is timed within such a step, so that the caches are as the op before it left them. Time
  * stolen by other processes is subtracted. Steps with several microbatches or ranks, and whole
  * steps, are never used here: they are held out for checking. */

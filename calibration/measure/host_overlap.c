@@ -113,7 +113,8 @@ static bool measure_works(struct host_pair *p, int most_blocks, int repeats,
     return ok;
 }
 
-/* Uses a separate communicator, whose calls use at most this many thread blocks. */
+/* Measures pairs with a separate communicator whose calls use at most `most_blocks` thread
+ * blocks. */
 static bool measure_blocks(struct host_pair *p, int most_blocks, int repeats,
                            struct host_overlaps *out, struct err *err)
 {
@@ -144,7 +145,8 @@ static bool has_blocks(const struct host_rank *host)
     return host->load->grid == GRID_GPU;
 }
 
-/* Repeats per pair: one batch each for compute alone, collectives alone and both, plus warm-ups. */
+/* Number of repeats per pair. A pair needs one batch each for compute, for collectives and for both
+ * together, plus warm-ups. */
 static int repeats_in(const struct host_rank *host, double seconds, int num_pairs)
 {
     double fitting = seconds / num_pairs / (3e-3 * BATCH_MS) - 1;

@@ -48,7 +48,8 @@ void host_pair_work(const struct host_pair *p)
     }
 }
 
-/* Collectives run in place: gathers and scatters use this rank's part of the same array. */
+/* Issues a collective. It runs in place: gathers and scatters use this rank's part of the same
+ * array. */
 void host_pair_exchange(const struct host_pair *p)
 {
     bool has_parts = p->collective != COMM_ALL_REDUCE;
@@ -72,7 +73,7 @@ static void *take(struct host_pair *p, size_t bytes, struct err *err)
     return p->host->api->alloc(p->host->device, p->compute, bytes, err);
 }
 
-/* The random numbers as the device stores them. */
+/* Converts the random numbers to the device's storage type. */
 static void pack_values(const struct host_pair *p, void *to)
 {
     long count = (long)p->host->load->exchanged;

@@ -19,11 +19,13 @@ struct host_pair {
     float *sums, *values;
     enum host_work work;
     enum comm_kind collective;
-    int works, exchanges; /* repeats of each; alone, both take the same time */
+    /* numbers of repeats, such that compute and collectives take the same time if each runs
+     * alone */
+    int works, exchanges;
 };
 
-/* Initially compute is products, and the collective is an all-reduce over all ranks. Close it even
- * after a failure. */
+/* Opens a pair with products as compute and an all-reduce over all ranks as collective. Close it
+ * also after a failure. */
 bool host_pair_open(struct host_rank *host, struct host_pair *p, struct err *err);
 void host_pair_close(struct host_pair *p);
 

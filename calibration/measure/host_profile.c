@@ -194,7 +194,7 @@ static json_t *gpu_json(const struct host_measured *m, const char *source)
     return gpu;
 }
 
-/* Rates for attention's formula, which is used only where the tables do not apply. */
+/* Rates for attention's formula, which is used only if the tables do not apply. */
 static json_t *attention_json(const struct host_measured *m)
 {
     double forward = 1e-3, backward = 1e-3;
@@ -362,8 +362,8 @@ static const struct curve *message_curve(const struct host_measured *m)
     return NULL;
 }
 
-/* Constants for sizes outside the measured curves: the rate of the largest message and the time of
- * the smallest. */
+/* The network level, with constants for sizes outside the measured curves: the rate of the largest
+ * message and the time of the smallest. */
 json_t *host_level_json(const struct host_measured *m)
 {
     const struct curve *curve = message_curve(m);

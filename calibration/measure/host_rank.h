@@ -11,7 +11,7 @@
 
 /* Sizes that keep a device busy. */
 struct host_load {
-    size_t copied_bytes; /* more than any cache holds */
+    size_t copied_bytes; /* larger than any cache */
     long side;           /* side of the square products that overlap messages */
     size_t exchanged;    /* fp32 numbers in one of these messages */
     enum host_grid grid; /* models whose ops are timed */
@@ -28,11 +28,11 @@ struct host_rank {
     struct comm *comm;   /* communicator of all ranks */
     struct group *world; /* group of all ranks */
     struct comm *self;   /* communicator of this rank alone */
-    bool is_busy;        /* other programs use the cores: fewer repeats */
+    bool is_busy;        /* other programs use the cores, so fewer repeats are made */
 };
 
-/* The least number of repeats: `usual`, or half of it, rounded up, when other programs use the
- * cores. */
+/* The smallest number of repeats: `usual` or, if other programs use the cores, half of it, rounded
+ * up. */
 int host_rank_least(const struct host_rank *host, int usual);
 
 /* Opens the device and communicators. All ranks call it together; `backend` is a name in
@@ -72,8 +72,8 @@ struct host_run_options {
     bool is_alone; /* every rank runs the whole plan by itself; the plan has one rank */
 };
 
-/* ERR_INFEASIBLE when the plan cannot run; err->where then begins with the layout. Release with
- * host_run_close. */
+/* Prepares a plan. ERR_INFEASIBLE if the plan cannot run; err->where then begins with the layout.
+ * Release with host_run_close. */
 bool host_run_open(struct host_rank *host, const struct model *model,
                    const struct host_run_options *options, struct host_run *out, struct err *err);
 void host_run_close(struct host_run *run);

@@ -8,8 +8,8 @@
 struct host_resume;
 
 /* Opens the file at `path`, or creates it. Incomplete lines, and files for another grid, are
- * ignored. `path` NULL: no file, and nothing is kept. NULL with ERR_SYSTEM when the file cannot be
- * written. */
+ * ignored. If `path` is NULL, there is no file and nothing is stored. Returns NULL with ERR_SYSTEM
+ * if the file cannot be written. */
 struct host_resume *host_resume_open(const char *path, const struct host_shapes *shapes,
                                      struct err *err);
 void host_resume_close(struct host_resume *resume); /* accepts NULL */

@@ -5,7 +5,8 @@
 #include "base/arena.h"
 #include "models/model.h"
 
-/* Enough layers that a layer's weights have left a core's cache before their next use. */
+/* Number of layers, enough that a layer's weights have left a core's cache before their next
+ * use. */
 enum { HOST_SHAPE_LAYERS = 4 };
 
 /* A shape to measure: a model, or a tensor rank's share of one, that one rank runs. */

@@ -116,7 +116,7 @@ static bool measure_graph(struct launcher *l, struct timed *out, struct err *err
     issue_calls(l, CALLS);
     l->graph = l->host->api->capture_end(l->stream);
     if (!l->graph)
-        return l->host->api->stream_sync(l->stream, err); /* sets err */
+        return l->host->api->stream_sync(l->stream, err); /* stream_sync sets err */
     return measure_held(l, issue_graph, CALLS, out, err);
 }
 
@@ -124,7 +124,7 @@ static bool measure(struct launcher *l, struct launch_cost *out, struct err *err
 {
     struct timed call, graph = { 0, 0 }, event;
     l->holds = 1;
-    hold(l); /* fills the memory with zeros, which the kernels then add */
+    hold(l); /* this fills the memory with zeros, which the kernels then add */
     if (!measure_calls(l, &out->call_s, err) || !measure_held(l, issue_calls, CALLS, &call, err) ||
         !measure_graph(l, &graph, err) || !measure_held(l, issue_events, EVENTS, &event, err))
         return false;

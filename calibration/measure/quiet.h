@@ -12,12 +12,12 @@ struct quiet_machine {
      * core, and the time of this reading. */
     bool (*core_share)(void *context, double *share, double *now_s, struct err *err);
     void (*rest)(void *context, double seconds);
-    /* Called before each rest; may be NULL. */
+    /* Called before each pause between two readings; may be NULL. */
     void (*tell)(void *context, double share, double left_s);
 };
 
-/* *waited_s: seconds from the first reading to the last, at most about `most_s`; 0 when the machine
- * was quiet at once. */
+/* Waits until the cores are idle, at most about `most_s`. *waited_s becomes the seconds from the
+ * first reading to the last; 0 if the cores were idle at the first. */
 bool quiet_wait(const struct quiet_machine *machine, double most_s, double *waited_s,
                 struct err *err);
 

@@ -7,7 +7,8 @@
 /* Measured time divided by predicted time of the ops of each kind. The tables are scaled by these
  * factors. */
 struct refinement {
-    double factor[NUM_OP_KINDS]; /* 1: not measured, not predicted, or no table */
+    /* 1 if the kind was not measured, not predicted, or has no table */
+    double factor[NUM_OP_KINDS];
 };
 
 /* Scales the profile's tables. `run` is the output of `run --json`; `ran` contains all ops of the

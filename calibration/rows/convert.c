@@ -37,7 +37,7 @@ void convert_assume(const struct conversion *of, const char *text)
 
 /* --- the row ------------------------------------------------------------------------------- */
 
-/* Memory is taken as allocated bytes, which frameworks print, unless the row says otherwise. */
+/* Reads the kind of measured memory. By default it is allocated bytes, which frameworks print. */
 static void read_memory_kind(const struct conversion *of)
 {
     static const struct {

@@ -35,8 +35,8 @@ static bool read_degrees(const struct conversion *of, struct plan *plan, struct 
     return true;
 }
 
-/* A sharding group must divide the data and context ranks of a stage; a group of all ranks is the
- * default. */
+/* Reads the size of ZeRO's sharding group, which must divide the data and context ranks of a stage;
+ * by default it is all of them. */
 static bool read_shard(const struct run_row *row, struct plan *plan, struct err *reason)
 {
     plan->shard = 0;
@@ -159,8 +159,8 @@ static bool read_precision(const struct conversion *of, struct plan *plan, struc
     return read_reduction(of, plan, reason);
 }
 
-/* Reads the recompute column. It separates modules by a space ("selective mlp"), layouts by a
- * colon. Other values, such as full:4, are read as in a layout. */
+/* Reads the recompute column. The column separates modules by a space ("selective mlp"), a layout
+ * by a colon ("selective:mlp"). Other values, such as full:4, are read as in a layout. */
 static bool read_recompute(const struct conversion *of, struct plan *plan, struct err *reason)
 {
     static const char modules[] = "selective ";

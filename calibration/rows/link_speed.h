@@ -24,7 +24,7 @@ bool link_speed_differs(const struct link_speed *speed, const struct cluster *cl
  * number. The share of a card's speed that rings reach is unchanged. */
 void link_speed_set(const struct link_speed *speed, struct cluster *cluster, int node_gpus);
 
-/* The bandwidth of one GPU. */
+/* The bandwidth per GPU. */
 double link_speed_of_gpu(const struct link_speed *speed, int node_gpus);
 
 #endif

@@ -18,7 +18,8 @@ struct traits {
     double told; /* explained share of the errors' variance; 0 without columns */
 };
 
-/* Fewer than FEWEST_TRAIT_ROWS rows give no traits. */
+/* Finds the traits of n rows with their errors. With fewer than FEWEST_TRAIT_ROWS rows there are
+ * none. */
 struct traits traits_find(const struct run_row *const *rows, const double *errors, int n);
 
 #endif

@@ -1,4 +1,4 @@
-/* calibration/score/predict.h - step time and memory of measured rows. */
+/* calibration/score/predict.h - predicts step time and memory of measured rows. */
 #ifndef CALIBRATION_SCORE_PREDICT_H
 #define CALIBRATION_SCORE_PREDICT_H
 

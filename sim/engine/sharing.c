@@ -24,7 +24,8 @@ static double full_at(const struct filling *f, int resource)
     return f->open[resource] > 0 ? f->left[resource] / f->open[resource] : HUGE_VAL;
 }
 
-/* The level at which a flow stops. */
+/* The level at which a flow stops rising: its own bound, or the level at which one of its resources
+ * is full. */
 static double stops_at(const struct filling *f, int flow)
 {
     const struct flow *of = &f->wires->flows[flow];

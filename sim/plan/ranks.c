@@ -5,7 +5,7 @@
 #include <limits.h>
 #include <stdint.h>
 
-/* The product, or INT_MAX if it is larger. */
+/* The product of a and b, or INT_MAX if it is larger. */
 static int capped_product(int a, int b)
 {
     int64_t product = (int64_t)a * b;
@@ -52,7 +52,7 @@ int plan_shards(const struct plan *plan)
     return plan->shard > 0 ? plan->shard : plan_replicas(plan);
 }
 
-/* "tp 8 x cp 1 x pp 4". */
+/* Writes the degrees of the other axes, such as "tp 8 x cp 1 x pp 4". */
 static void write_others(const struct plan *plan, struct text *out)
 {
     for (int i = 0; i < num_axes; i++)
