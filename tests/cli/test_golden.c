@@ -2,7 +2,9 @@
  *
  * Each paragraph of that file is a question, "$ simulate --model ...", and its answer: the numbers
  * and words of the JSON, a line for each of its objects, without zeros, an echo of the plan and
- * times of a clock; or the text. Numbers agree to 1e-9. When answers are meant to change,
+ * times of a clock; or the text. OUT in a question is a file, which is part of the answer; of its
+ * rows "SOURCE-NUMBER,predicted_s,measured_s,predicted_bytes," only the sums of the logarithms of
+ * each source are shown. Numbers agree to 1e-9. When answers are meant to change,
  *
  *     SIMSEARCH_GOLDEN=write make T=golden test
  *
@@ -101,6 +103,37 @@ static char *printed(int argc, char **argv)
     return out;
 }
 
+/* The file at `path`, with the rows of a source on one line. */
+static void add_file(struct text *out, const char *name)
+{
+    FILE *file = fopen(name, "r");
+    ck_assert_ptr_nonnull(file);
+    char line[4096], source[64] = "";
+    double sum_s = 0, sum_bytes = 0;
+    int count = 0;
+    for (bool is_left = true; is_left;) {
+        char own[64] = "";
+        double step_s = 1, bytes = 1;
+        is_left = fgets(line, sizeof line, file);
+        bool is_row =
+            is_left && sscanf(line, "%63[^-,]-%*[^,],%lf,%*[^,],%lf", own, &step_s, &bytes) >= 2;
+        if (count > 0 && (!is_row || strcmp(own, source) != 0)) {
+            text_add(out, "%s rows=%d log_s=%.10g log_bytes=%.10g\n", source, count, sum_s,
+                     sum_bytes);
+            sum_s = sum_bytes = count = 0;
+        }
+        if (!is_row) {
+            text_add(out, "%s", is_left ? line : "");
+            continue;
+        }
+        strcpy(source, own);
+        sum_s += log(step_s);
+        sum_bytes += log(bytes);
+        count++;
+    }
+    fclose(file);
+}
+
 /* --- its numbers --------------------------------------------------------------------------- */
 
 /* "run", the days with failures, is shown where the tokens are asked for. */
@@ -186,13 +219,26 @@ static char *answer(const struct paragraph *p)
 {
     char *line = strndup(p->question, (size_t)p->question_length), *words[MOST_WORDS];
     asks_for_run = strstr(line, "--tokens") != NULL;
-    char *plain = printed(split(line, words), words);
+    char name[] = "/tmp/golden-XXXXXX";
+    int file = mkstemp(name), n = split(line, words);
+    ck_assert_int_ge(file, 0);
+    close(file);
+    bool writes = false;
+    for (int i = 0; i < n; i++)
+        if (strcmp(words[i], "OUT") == 0) {
+            words[i] = name;
+            writes = true;
+        }
+    char *plain = printed(n, words);
     struct text out = { 0 };
     json_t *json = json_loads(plain, JSON_DISABLE_EOF_CHECK, NULL);
     if (json)
         add_lines(&out, "", json);
     else
         text_add(&out, "%s", plain);
+    if (writes)
+        add_file(&out, name);
+    unlink(name);
     json_decref(json);
     free(plain);
     free(line);
