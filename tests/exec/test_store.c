@@ -52,6 +52,17 @@ static void check_sum(struct range sum, size_t from, size_t to)
     ck_assert_uint_eq(sum.to, to);
 }
 
+START_TEST(moments_are_counted)
+{
+    float values[1] = { 0 };
+    struct store sgd = { 0 }, momentum = { .moments = { values } };
+    struct store adam = { .moments = { values, values } };
+    ck_assert_int_eq(store_num_moments(&sgd), 0);
+    ck_assert_int_eq(store_num_moments(&momentum), 1);
+    ck_assert_int_eq(store_num_moments(&adam), 2);
+}
+END_TEST
+
 START_TEST(the_norm_adds_up_at_once_what_lies_side_by_side)
 {
     struct kernels whole = add_up(0, 1, 0);
@@ -80,6 +91,7 @@ END_TEST
 static Suite *suite(void)
 {
     TCase *tc = tcase_create("store");
+    tcase_add_test(tc, moments_are_counted);
     tcase_add_test(tc, the_norm_adds_up_at_once_what_lies_side_by_side);
     tcase_add_test(tc, the_norm_of_a_shard_is_of_what_it_has_of_counted_weights);
     tcase_add_test(tc, copies_of_the_first_data_rank_add_nothing);

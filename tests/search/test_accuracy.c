@@ -193,7 +193,8 @@ END_TEST
 
 START_TEST(what_is_chosen_cannot_be_fixed)
 {
-    static const char *const fixed[] = { "tp4 dp2", "dp=2", "exchange=local:4 tp4" };
+    static const char *const fixed[] = { "tp4 dp2", "dp=2", "exchange=local:4 tp4",
+                                         "order=tp-cp-dp-pp dp2" };
     for (int i = 0; i < LENGTH(fixed); i++) {
         struct search_request asked = request(NULL, fixed[i]);
         err = (struct err){ 0 };

@@ -317,6 +317,8 @@ static const struct {
     { "[\n{\"name\": \"a\", \"kind\": \"norm\", \"allowed\": [\"hidden\"]}]",
       "2: operators[0].allowed", "a norm cannot be hidden" },
     { "[\n{\"name\": \"a\", \"size\": 4}]", "2: operators[0].size", "" },
+    { "[\n{\"name\": \"a\", \"kind\": \"norm\"},\n{\"name\": \"b\", \"kind\": \"nrm\"}]",
+      "3: operators[1].kind", "found \"nrm\"" },
     { "[4]", "operators[0]", "expected an object" },
 };
 

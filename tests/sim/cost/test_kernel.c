@@ -38,6 +38,27 @@ static double made_up_s(const double size[NUM_KERNEL_SIZES])
     return 2e-11 * size[0] * size[1] * size[2] * size[3] * (1 + 16 / size[0]);
 }
 
+/* At the least squares, with a prior that weighs as one point at slope 0, the derivative by each
+ * slope is 0: the deviations times a size's distance from the middle add up to the slope. */
+START_TEST(the_trend_is_that_of_least_squares)
+{
+    struct kernel table;
+    add_table(&table, products);
+    double mean = 0;
+    for (int p = 0; p < table.num_points; p++)
+        mean += table.points[p].rest / table.num_points;
+    ck_assert_double_eq_tol(mean, 0, 1e-12);
+    for (int i = 0; i < NUM_KERNEL_SIZES; i++) {
+        double sum = 0;
+        for (int p = 0; p < table.num_points; p++)
+            sum += table.points[p].rest * (table.points[p].log_size[i] - table.middle[i]);
+        ck_assert_double_eq_tol(sum, table.slope[i], 1e-12);
+    }
+    ck_assert_double_ne(table.slope[0], 0);
+    kernel_release(&table);
+}
+END_TEST
+
 START_TEST(between_shapes_a_smooth_cost_is_met_within_some_percent)
 {
     struct kernel table = { .kind = OP_GEMM, .points = calloc(64, sizeof(struct kernel_point)) };
@@ -153,6 +174,7 @@ static Suite *suite(void)
 {
     TCase *cases = tcase_create("kernel");
     tcase_add_test(cases, a_shape_that_was_measured_takes_what_was_measured);
+    tcase_add_test(cases, the_trend_is_that_of_least_squares);
     tcase_add_test(cases, between_shapes_a_smooth_cost_is_met_within_some_percent);
     tcase_add_test(cases, beyond_the_largest_shape_time_grows_with_the_work);
     tcase_add_test(cases, a_variant_has_its_own_table_and_others_the_first);
