@@ -40,7 +40,6 @@ struct lane {
 
 struct comm {
     struct host_comm host;
-    value_call *wait_value;
     pthread_mutex_t mutex; /* guards the list of lanes */
     struct lane *lanes;
     atomic_bool is_over;
@@ -215,14 +214,11 @@ static void issue_on_host(const struct lane *lane, const struct comm_call *call,
 
 static void issue_on_lane(struct lane *lane, const struct comm_call *call)
 {
-    const struct comm *comm = lane->comm;
     struct turn turn = { lane, ++lane->issued };
     cuda_stream_copy(lane->stream, memory_of(lane->in), call->in, read_bytes(call));
     cuda_stream_post(lane->stream, &lane->progress->arrived, turn.number);
     issue_on_host(lane, call, &turn);
-    CUresult status = comm->wait_value(lane->stream->cuda, cuda_address(&lane->progress->done),
-                                       turn.number, CU_STREAM_WAIT_VALUE_GEQ);
-    device_check_driver(lane->stream->device, status, "cuStreamWaitValue32");
+    cuda_stream_await(lane->stream, &lane->progress->done, turn.number);
     cuda_stream_copy(lane->stream, call->out, memory_of(lane->out), written_bytes(call));
 }
 
@@ -262,8 +258,7 @@ static struct comm *staged_open(const struct comm_options *options, struct err *
     struct comm *comm = arena_grow(NULL, sizeof *comm);
     *comm = (struct comm){ 0 };
     pthread_mutex_init(&comm->mutex, NULL);
-    comm->wait_value = cuda_find_call("cuStreamWaitValue32", err);
-    if (comm->wait_value && host_comm_open(options, &comm->host, err))
+    if (host_comm_open(options, &comm->host, err))
         return comm;
     staged_close(comm);
     return NULL;

@@ -20,6 +20,8 @@ struct stream_note; /* a requested time measurement on a stream */
 /* Type of cuStreamWriteValue32 and cuStreamWaitValue32, which write or wait for a word in pinned
  * memory. */
 typedef CUresult value_call(CUstream stream, CUdeviceptr word, cuuint32_t number, unsigned flags);
+/* Type of cuMemsetD32Async. */
+typedef CUresult fill_call(CUdeviceptr words, unsigned number, size_t count, CUstream stream);
 
 struct device {
     int gpu; /* the runtime's index of the GPU */
@@ -28,7 +30,10 @@ struct device {
     struct region *region;
     unsigned char *memory;
     bool poisons;
-    value_call *write_value;
+    /* NULL: the device does not take such calls. fill_words writes in place of write_value, and a
+     * call of the host's waits in place of wait_value. */
+    value_call *write_value, *wait_value;
+    fill_call *fill_words;
     struct stream *clock_stream; /* used only for `mark` */
     cudaEvent_t mark;            /* reached at mark_s on the machine's clock */
     double mark_s;
@@ -93,10 +98,10 @@ void cuda_graph_verify_begin(struct stream *stream, struct graph *graph);
 bool cuda_graph_verify_end(struct stream *stream);
 
 /* exec/cuda/post_cuda.c: numbers that streams write to the host's memory. */
-value_call *cuda_find_call(const char *name, struct err *err); /* NULL with ERR_UNAVAILABLE */
-CUdeviceptr cuda_address(const _Atomic uint32_t *word);
-bool cuda_posts_open(struct device *device, struct err *err); /* Call before any post. */
+bool cuda_posts_open(struct device *device, struct err *err); /* Call before any post or wait. */
 void cuda_stream_post(struct stream *stream, _Atomic uint32_t *word, uint32_t number);
+/* What comes next on the stream runs once the word, in pinned memory, is at least `number`. */
+void cuda_stream_await(struct stream *stream, const _Atomic uint32_t *word, uint32_t number);
 
 /* exec/cuda/note_cuda.c: times of places on streams, by the GPU's own clock. */
 void cuda_stream_note(struct stream *stream, double *at_s, double *own_s);

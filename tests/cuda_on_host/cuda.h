@@ -6,7 +6,7 @@
 #include <cuda_runtime_api.h>
 #include <stdint.h>
 
-typedef enum { CUDA_SUCCESS, CUDA_ERROR_INVALID_VALUE } CUresult;
+typedef enum { CUDA_SUCCESS, CUDA_ERROR_INVALID_VALUE, CUDA_ERROR_NOT_SUPPORTED = 801 } CUresult;
 typedef cudaStream_t CUstream;
 typedef unsigned long long CUdeviceptr;
 typedef uint32_t cuuint32_t;

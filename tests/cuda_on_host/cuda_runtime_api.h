@@ -46,7 +46,8 @@ cudaError_t cudaSetDevice(int device);
 cudaError_t cudaDeviceGetAttribute(int *value, enum cudaDeviceAttr attribute, int device);
 cudaError_t cudaGetLastError(void);
 const char *cudaGetErrorString(cudaError_t error);
-/* cuStreamWaitValue32 and cuStreamWriteValue32 (cuda.h). */
+/* cuStreamWaitValue32 and cuStreamWriteValue32 (cuda.h), which GPUs refuse with
+ * SIMSEARCH_REFUSED_WORDS=1, and cuMemsetD32Async. */
 cudaError_t cudaGetDriverEntryPointByVersion(const char *name, void **function, unsigned version,
                                              unsigned long long flags,
                                              enum cudaDriverEntryPointQueryResult *found);
@@ -64,6 +65,8 @@ cudaError_t cudaMemsetAsync(void *memory, int byte, size_t bytes, cudaStream_t s
 cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, enum cudaMemcpyKind kind,
                             cudaStream_t stream);
 
+#define CUDART_CB
+cudaError_t cudaLaunchHostFunc(cudaStream_t stream, void (*function)(void *), void *context);
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t *stream, unsigned flags);
 cudaError_t cudaStreamDestroy(cudaStream_t stream); /* once its work has run */
 cudaError_t cudaStreamQuery(cudaStream_t stream);

@@ -207,6 +207,11 @@ static void write_value(void *args)
     atomic_store(work->at, work->value);
 }
 
+static void fill_word(void *args)
+{
+    write_value(args);
+}
+
 /* Whether it is memory that a GPU can be sure to reach. */
 static bool is_known(const char *at)
 {
@@ -222,6 +227,9 @@ static CUresult issue_value(CUstream stream, void (*function)(void *), CUdevicep
                             uint32_t value)
 {
     struct value_work work = { (_Atomic uint32_t *)(uintptr_t)at, value };
+    const char *refused = getenv("SIMSEARCH_REFUSED_WORDS");
+    if (refused && strcmp(refused, "1") == 0 && function != fill_word)
+        return CUDA_ERROR_NOT_SUPPORTED;
     if (!is_known((const char *)(uintptr_t)at))
         return CUDA_ERROR_INVALID_VALUE;
     return runtime_issue(stream, function, &work, sizeof work) == cudaSuccess
@@ -242,18 +250,44 @@ static CUresult stream_write_value(CUstream stream, CUdeviceptr at, cuuint32_t v
                                                   : CUDA_ERROR_INVALID_VALUE;
 }
 
+static CUresult fill_words(CUdeviceptr at, unsigned value, size_t count, CUstream stream)
+{
+    return count == 1 ? issue_value(stream, fill_word, at, value) : CUDA_ERROR_INVALID_VALUE;
+}
+
+struct host_work {
+    void (*function)(void *context);
+    void *context;
+};
+
+static void run_host_work(void *args)
+{
+    const struct host_work *work = args;
+    work->function(work->context);
+}
+
+cudaError_t cudaLaunchHostFunc(cudaStream_t stream, void (*function)(void *), void *context)
+{
+    return runtime_issue(stream, run_host_work, &(struct host_work){ function, context },
+                         sizeof(struct host_work));
+}
+
 cudaError_t cudaGetDriverEntryPointByVersion(const char *name, void **function, unsigned version,
                                              unsigned long long flags,
                                              enum cudaDriverEntryPointQueryResult *found)
 {
     (void)version, (void)flags;
-    CUresult (*known)(CUstream, CUdeviceptr, cuuint32_t, unsigned) =
+    CUresult (*value)(CUstream, CUdeviceptr, cuuint32_t, unsigned) =
         strcmp(name, "cuStreamWaitValue32") == 0    ? stream_wait_value
         : strcmp(name, "cuStreamWriteValue32") == 0 ? stream_write_value
                                                     : NULL;
-    memcpy(function, &known, sizeof known); /* as dlsym(3) has it */
+    CUresult (*fill)(CUdeviceptr, unsigned, size_t, CUstream) = fill_words;
     *found = cudaDriverEntryPointSuccess;
-    return known ? cudaSuccess : cudaErrorInvalidValue;
+    if (strcmp(name, "cuMemsetD32Async") == 0)
+        memcpy(function, &fill, sizeof fill); /* as in dlsym(3) */
+    else
+        memcpy(function, &value, sizeof value);
+    return *function ? cudaSuccess : cudaErrorInvalidValue;
 }
 
 /* --- GPUs --------------------------------------------------------------------------------- */

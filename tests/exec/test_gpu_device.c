@@ -4,6 +4,7 @@
 #include "tests/testing.h"
 
 #include <stdatomic.h>
+#include <stdlib.h>
 
 static const struct device_api *gpu; /* NULL: it was not built */
 static struct device *device;
@@ -48,6 +49,28 @@ START_TEST(where_a_stream_is_can_be_seen_and_is_not_told_by_a_call)
 }
 END_TEST
 
+/* Values of words are then filled in, and a wait is a call of the host's. */
+START_TEST(posts_arrive_where_streams_write_no_values)
+{
+    struct err err = { 0 };
+    if (!gpu)
+        return;
+    setenv("SIMSEARCH_REFUSED_WORDS", "1", 1);
+    struct device *other = gpu->open(&(struct device_options){ .arena_bytes = 1 << 20 }, &err);
+    ck_assert_msg(other, "%s: %s", err.where, err.msg);
+    struct stream *own = gpu->stream_new(other, "test", &err);
+    _Atomic uint32_t *word = gpu->pinned_alloc(other, sizeof *word, &err);
+    atomic_init(word, 0);
+    for (uint32_t number = 1; number <= 100; number++)
+        gpu->post(own, word, number);
+    ck_assert_msg(gpu->stream_sync(own, &err), "%s: %s", err.where, err.msg);
+    ck_assert_uint_eq(atomic_load(word), 100);
+    gpu->pinned_free(other, word);
+    gpu->stream_free(own);
+    gpu->close(other);
+}
+END_TEST
+
 START_TEST(a_word_that_is_not_pinned_is_refused)
 {
     struct err err = { 0 };
@@ -88,6 +111,7 @@ static Suite *suite(void)
     tcase_set_tags(cases, THREADS);
     tcase_add_checked_fixture(cases, set_up, tear_down);
     tcase_add_test(cases, where_a_stream_is_can_be_seen_and_is_not_told_by_a_call);
+    tcase_add_test(cases, posts_arrive_where_streams_write_no_values);
     tcase_add_test(cases, a_word_that_is_not_pinned_is_refused);
     tcase_add_test(cases, an_arena_is_at_most_what_is_free);
     Suite *s = suite_create("exec/cuda/device");
