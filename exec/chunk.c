@@ -45,23 +45,22 @@ static void *replay_layer(struct machine *m, const struct piece *piece,
     return m->err.code == ERR_NONE ? machine_forward(m, piece, microbatch, record, flow) : NULL;
 }
 
-/* Selective recompute: recomputes only the attention core, which uses no weights. */
-static void replay_core(struct machine *m, const struct piece *piece,
+static void replay_some(struct machine *m, const struct piece *piece,
                         const struct microbatch *microbatch, struct record *record)
 {
     struct saved *saved = &record->saved;
-    if (piece->keeping != KEEP_ALL_BUT_CORE || piece->saved.replayed_bytes == 0 || saved->replayed)
+    if (piece->keeping != KEEP_SOME || piece->saved.replayed_bytes == 0 || saved->replayed)
         return;
     saved->replayed = machine_take(m, piece->saved.replayed_bytes);
     if (saved->replayed)
-        machine_replay_core(m, piece, microbatch, record);
+        machine_replay(m, piece, microbatch, record);
 }
 
 static void *backward_piece(struct machine *m, const struct piece *piece,
                             const struct microbatch *microbatch, struct record *record,
                             void *output_gradient, enum gradients gradients)
 {
-    replay_core(m, piece, microbatch, record);
+    replay_some(m, piece, microbatch, record);
     if (m->err.code != ERR_NONE)
         return NULL;
     void *input_gradient =

@@ -45,7 +45,8 @@ static bool offloads(const struct plan *plan, const struct model *model)
 static bool replays_other_parts(const struct plan *plan, const struct model *model)
 {
     (void)model;
-    return plan->recompute == RECOMPUTE_SELECTIVE && plan_replays(plan) != REPLAYS_CORE;
+    return plan->recompute == RECOMPUTE_SELECTIVE && plan_replays(plan) != REPLAYS_CORE &&
+           plan_replays(plan) != REPLAYS_PER_OP;
 }
 
 static bool copies_keys(const struct plan *plan, const struct model *model)
@@ -136,7 +137,7 @@ const struct refusal run_refusals[] = {
     { "model", "modules that predict later tokens can't be run yet", predicts_later },
     { "shard", "sharding over a part of the data ranks can't be run yet", shards_in_part },
     { "offload", "offloading can't be run yet", offloads },
-    { "recompute", "of selective recompute only attention's core can be run yet",
+    { "recompute", "of selective recompute only attention's core and op-selective can be run yet",
       replays_other_parts },
     { "tp", "more tensor ranks than key-value heads can't be run yet", copies_keys },
     { "schedule", "two copies of a stage can't be run yet", has_two_copies },

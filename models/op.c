@@ -138,7 +138,9 @@ double op_saved_bytes(const struct ops *forward, const struct op *op)
     return bytes;
 }
 
-bool op_remakes(const struct ops *forward, const struct op *op, int value)
+/* Whether recompute of the attention core recomputes the value; it does when only ops of the core
+ * keep it. */
+static bool op_remakes(const struct ops *forward, const struct op *op, int value)
 {
     if (op->region != REGION_ATTENTION_CORE)
         return false;
@@ -154,6 +156,26 @@ double op_replayed_bytes(const struct ops *forward, const struct op *op)
         if (op_remakes(forward, op, op->saved.at[i]))
             bytes += forward->operands->values[op->saved.at[i]].bytes;
     return bytes;
+}
+
+static enum value_form form_of(const struct ops *list, int value)
+{
+    return list->operands->values[value].form;
+}
+
+bool op_is_in_place(const struct ops *list, const struct op *op)
+{
+    switch (op->kind) {
+    case OP_ROTARY:
+    case OP_SOFTMAX:
+        return true;
+    case OP_NORM: /* norm of queries and keys, which are packed with the values */
+        return form_of(list, op->in.at[0]) == VALUE_HEADS;
+    case OP_ALL_REDUCE: /* except the reduction of a loss's rows */
+        return form_of(list, op->out.at[0]) != VALUE_STATISTICS;
+    default:
+        return false;
+    }
 }
 
 const struct op_weight *op_weight_of(const struct ops *ops, const struct op *op,

@@ -248,14 +248,13 @@ int ops_readers(const struct ops *ops, int value);
 /* Whether `op` is the last op that keeps a value. In this function and those below, `op` must be in
  * the list. */
 bool op_keeps_last(const struct ops *forward, const struct op *op, int value);
-/* Whether recompute of the attention core recomputes the value, which is so if only ops of the core
- * keep it. */
-bool op_remakes(const struct ops *forward, const struct op *op, int value);
 /* op_saved_bytes: bytes kept from forward to backward, without is_live values; each value counts at
  * the last op that keeps it. op_replayed_bytes: the part of these bytes that recompute of the
  * attention core frees. */
 double op_saved_bytes(const struct ops *forward, const struct op *op);
 double op_replayed_bytes(const struct ops *forward, const struct op *op);
+/* Whether the executor writes the op's output over its first operand. */
+bool op_is_in_place(const struct ops *list, const struct op *op);
 
 /* A linear layer's matrix and bias, or NULL. */
 const struct op_weight *op_weight_of(const struct ops *ops, const struct op *op,

@@ -65,16 +65,21 @@ static double inputs_bytes(const struct ops *forward, const struct op *op, unsig
     return bytes;
 }
 
+/* Whether the replay makes a value that `op` keeps, so that the forward may free it. */
+static bool is_freed(const struct ops *forward, const struct op *op, int value, unsigned replays)
+{
+    int maker = ops_maker(forward, value);
+    const struct part *part = maker < 0 ? NULL : part_with(forward->at[maker].region, replays);
+    return part && op_keeps_last(forward, op, value) &&
+           (part->drops_output || (part->regions & IN(op->region)) != 0);
+}
+
 static double parts_freed_bytes(const struct ops *forward, const struct op *op, unsigned replays)
 {
     double bytes = part_with(op->region, replays) ? op->kept_bytes : 0;
     for (int i = 0; i < op->saved.count; i++) {
         int value = op->saved.at[i];
-        int maker = ops_maker(forward, value);
-        const struct part *part = maker < 0 ? NULL : part_with(forward->at[maker].region, replays);
-        if (!part || !op_keeps_last(forward, op, value))
-            continue;
-        if (part->drops_output || (part->regions & IN(op->region)) != 0)
+        if (is_freed(forward, op, value, replays))
             bytes += forward->operands->values[value].bytes;
     }
     return bytes;
@@ -84,12 +89,12 @@ static double parts_freed_bytes(const struct ops *forward, const struct op *op, 
 
 /* Columns of a product that are recomputed. Matrices that a framework keeps separate count as
  * separate products. Of a block's products the first, third ... are kept. */
-static double columns_again(const struct op *op, int *products)
+static double columns_again(const struct op *op, bool in_place, int *products)
 {
     double again = 0;
     double left = op->n;
     for (int i = 0; i < MAX_MATRICES && left > 0; i++) {
-        double columns = op->matrices[i] > 0 ? op->matrices[i] : left;
+        double columns = op->matrices[i] > 0 && !in_place ? op->matrices[i] : left;
         again += *products % 2 == 1 ? columns : 0;
         left -= columns;
         ++*products;
@@ -99,11 +104,11 @@ static double columns_again(const struct op *op, int *products)
 
 /* The fraction of an op that is recomputed if another op reads it; `products` counts the products
  * so far. */
-static double share_again(const struct op *op, int *products)
+static double share_again(const struct op *op, bool in_place, int *products)
 {
     if (op->kind == OP_FLASH_ATTENTION || op->kind == OP_REDUCE_SCATTER)
         return 0;
-    return op->kind == OP_GEMM ? columns_again(op, products) / op->n : 1;
+    return op->kind == OP_GEMM ? columns_again(op, in_place, products) / op->n : 1;
 }
 
 static bool is_asked_for(const struct ops *forward, int i, const double *shares)
@@ -134,18 +139,23 @@ static struct op part_of(const struct op *op, double share)
     return part;
 }
 
-static double kept_bytes(const struct ops *forward, const double *shares)
+/* PyTorch keeps every output of a kept op, and the block's input. */
+static void keep_outputs(const struct ops *forward, const double *shares, double *kept_of)
 {
-    const struct op_value *values = forward->operands->values;
+    for (int i = 0; i < forward->operands->num_values; i++)
+        kept_of[i] = is_saved(forward, i) && ops_maker(forward, i) < 0;
+    for (int i = 0; i < forward->count; i++)
+        for (int k = 0; k < forward->at[i].out.count; k++)
+            kept_of[forward->at[i].out.at[k]] = 1 - shares[i];
+}
+
+static double kept_bytes(const struct ops *forward, const double *shares, const double *kept_of)
+{
     double bytes = 0;
     for (int i = 0; i < forward->operands->num_values; i++)
-        if (is_saved(forward, i) && ops_maker(forward, i) < 0)
-            bytes += values[i].bytes;
-    for (int i = 0; i < forward->count; i++) {
+        bytes += kept_of[i] * forward->operands->values[i].bytes;
+    for (int i = 0; i < forward->count; i++)
         bytes += (1 - shares[i]) * forward->at[i].kept_bytes;
-        for (int k = 0; k < forward->at[i].out.count; k++)
-            bytes += (1 - shares[i]) * values[forward->at[i].out.at[k]].bytes;
-    }
     return bytes;
 }
 
@@ -155,6 +165,35 @@ static double all_saved_bytes(const struct ops *forward)
     for (int i = 0; i < forward->count; i++)
         bytes += op_saved_bytes(forward, &forward->at[i]);
     return bytes;
+}
+
+/* --- in place -------------------------------------------------------------------------------- */
+
+/* Whether an op writes over a value whose maker is not replayed. Then only the result is there. */
+static bool writes_over_kept(const struct ops *forward, int i, const double *shares)
+{
+    if (!op_is_in_place(forward, &forward->at[i]))
+        return false;
+    int maker = ops_maker(forward, forward->at[i].in.at[0]);
+    return maker < 0 || shares[maker] == 0;
+}
+
+static bool is_read_again(const struct ops *forward, int value, const double *shares)
+{
+    for (int i = 0; i < forward->count; i++)
+        if (shares[i] > 0 && op_reads(&forward->at[i], value))
+            return true;
+    return false;
+}
+
+/* Keeps what the backward or the replay reads and the replay does not make. */
+static void keep_what_is_read(const struct ops *forward, const double *shares, double *kept_of)
+{
+    for (int i = 0; i < forward->operands->num_values; i++) {
+        int maker = ops_maker(forward, i);
+        bool is_made = maker >= 0 && shares[maker] > 0;
+        kept_of[i] = !is_made && (is_saved(forward, i) || is_read_again(forward, i, shares));
+    }
 }
 
 /* --- both ------------------------------------------------------------------------------------ */
@@ -180,26 +219,67 @@ static struct ops some_of(const struct ops *forward, const double *shares, struc
     return some;
 }
 
-static struct replay replay_per_op(const struct ops *forward, struct arena *arena)
+static const bool *ops_again(const struct ops *forward, const double *shares, struct arena *arena)
 {
-    double *shares = ARENA_ARRAY(arena, double, (size_t)forward->count + 1);
-    int products = 0;
+    bool *is_again = ARENA_ARRAY(arena, bool, (size_t)forward->count + 1);
     for (int i = 0; i < forward->count; i++)
-        shares[i] = share_again(&forward->at[i], &products);
-    double freed_bytes = all_saved_bytes(forward) - kept_bytes(forward, shares);
+        is_again[i] = shares[i] > 0;
+    return is_again;
+}
+
+static void leave_out_unasked(const struct ops *forward, double *shares)
+{
     for (int i = forward->count - 1; i >= 0; i--)
         if (!is_asked_for(forward, i, shares))
             shares[i] = 0;
-    freed_bytes = fmax(0, freed_bytes);
-    return (struct replay){ some_of(forward, shares, arena), freed_bytes, { freed_bytes } };
 }
 
-struct replay ops_replay(const struct ops *forward, unsigned replays, struct arena *arena)
+static struct replay replay_per_op(const struct ops *forward, bool in_place, struct arena *arena)
+{
+    double *shares = ARENA_ARRAY(arena, double, (size_t)forward->count + 1);
+    double *kept_of = ARENA_ARRAY(arena, double, (size_t)forward->operands->num_values);
+    int products = 0;
+    for (int i = 0; i < forward->count; i++) {
+        shares[i] = share_again(&forward->at[i], in_place, &products);
+        if (in_place && writes_over_kept(forward, i, shares))
+            shares[i] = 0;
+    }
+    keep_outputs(forward, shares, kept_of);
+    double freed_bytes = all_saved_bytes(forward) - kept_bytes(forward, shares, kept_of);
+    leave_out_unasked(forward, shares);
+    if (in_place) {
+        keep_what_is_read(forward, shares, kept_of);
+        freed_bytes = all_saved_bytes(forward) - kept_bytes(forward, shares, kept_of);
+    }
+    freed_bytes = fmax(0, freed_bytes);
+    return (struct replay){ .ops = some_of(forward, shares, arena),
+                            .is_again = ops_again(forward, shares, arena),
+                            .kept_of = kept_of,
+                            .freed_bytes = freed_bytes,
+                            .freed_of = { freed_bytes } };
+}
+
+/* What is read again stays, except values that the replay makes for the parts themselves. */
+static void keep_outside(const struct ops *forward, const double *shares, unsigned replays,
+                         double *kept_of)
+{
+    keep_what_is_read(forward, shares, kept_of);
+    for (int i = 0; i < forward->count; i++) {
+        const struct op *op = &forward->at[i];
+        for (int k = 0; k < op->saved.count; k++)
+            if (op_keeps_last(forward, op, op->saved.at[k]))
+                kept_of[op->saved.at[k]] = !is_freed(forward, op, op->saved.at[k], replays);
+    }
+}
+
+struct replay ops_replay(const struct ops *forward, unsigned replays, bool in_place,
+                         struct arena *arena)
 {
     if (replays == REPLAYS_PER_OP)
-        return replay_per_op(forward, arena);
+        return replay_per_op(forward, in_place, arena);
     double *shares = ARENA_ARRAY(arena, double, (size_t)forward->count + 1);
-    struct replay replay = { 0 };
+    double *kept_of = ARENA_ARRAY(arena, double, (size_t)forward->operands->num_values);
+    struct replay replay = { .kept_of = kept_of };
     for (int i = 0; i < forward->count; i++) {
         const struct op *op = &forward->at[i];
         double bytes = parts_freed_bytes(forward, op, replays) - inputs_bytes(forward, op, replays);
@@ -208,6 +288,8 @@ struct replay ops_replay(const struct ops *forward, unsigned replays, struct are
         replay.freed_bytes += bytes;
         replay.freed_of[is_replayed ? op->region : REGION_REST] += bytes;
     }
+    keep_outside(forward, shares, replays, kept_of);
     replay.ops = some_of(forward, shares, arena);
+    replay.is_again = ops_again(forward, shares, arena);
     return replay;
 }

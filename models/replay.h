@@ -7,7 +7,12 @@
  * that their output is freed too (CheckpointWithoutOutput of Megatron Core). The per-op policy
  * keeps the block's input, every second product, fused attention and reduce-scattered values, and
  * recomputes the other values that some op reads; matrices fused side by side count as separate
- * products (torchtitan, distributed/activation_checkpoint.py). */
+ * products (torchtitan, distributed/activation_checkpoint.py).
+ *
+ * The project's executor takes its kept values and its replayed ops from here. It differs from the
+ * frameworks in three ways, together called in place. It runs matrices side by side as one product.
+ * It does not repeat an op that has overwritten a kept value: the result is kept in the value's
+ * memory. And it keeps only what is read again, where PyTorch keeps all outputs of a kept op. */
 #ifndef MODELS_REPLAY_H
 #define MODELS_REPLAY_H
 
@@ -35,7 +40,9 @@ enum {
 };
 
 struct replay {
-    struct ops ops; /* the forward ops to recompute, in list order */
+    struct ops ops;        /* the forward ops to recompute, in list order */
+    const bool *is_again;  /* by op of the forward: whether it, or a part of it, is in `ops` */
+    const double *kept_of; /* by value: the share of it that stays from forward to backward */
     double freed_bytes;
     double freed_of[NUM_OP_REGIONS]; /* freed_bytes per region. A region's bytes are allocated again
                                         when its backward begins; with REPLAY_PER_OP all bytes are
@@ -44,6 +51,7 @@ struct replay {
 
 /* `forward`: a block's list, in which collectives have replaced the marks. The result is in the
  * arena. */
-struct replay ops_replay(const struct ops *forward, unsigned replays, struct arena *arena);
+struct replay ops_replay(const struct ops *forward, unsigned replays, bool in_place,
+                         struct arena *arena);
 
 #endif

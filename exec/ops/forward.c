@@ -249,16 +249,21 @@ void *machine_forward(struct machine *machine, const struct piece *piece,
     return flow_take(&flow, list->output);
 }
 
-/* The inputs of its ops are kept. */
-void machine_replay_core(struct machine *machine, const struct piece *piece,
-                         const struct microbatch *microbatch, struct record *record)
+/* Outputs that only ops of the first run read are freed. */
+void machine_replay(struct machine *machine, const struct piece *piece,
+                    const struct microbatch *microbatch, struct record *record)
 {
     struct flow flow = flow_of(machine, piece, microbatch, record);
+    flow.last = piece->last_again;
+    flow.leaves_out = true;
     for (int i = 0; i < flow.list->count; i++) {
         const struct op *op = &flow.list->at[i];
-        if (op->region != REGION_ATTENTION_CORE)
+        if (!piece->is_again[i])
             continue;
-        handlers[op->kind](&flow, op);
-        flow_free_read(&flow, i);
+        run_op(&flow, i);
+        for (int j = 0; j < op->out.count; j++)
+            if (flow.last->of[op->out.at[j]] < 0)
+                flow_free(&flow, op->out.at[j]);
     }
+    flow_finish(&flow);
 }

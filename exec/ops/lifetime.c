@@ -1,23 +1,12 @@
 #include "exec/ops/lifetime.h"
 
-static enum value_form form_of(const struct ops *list, int value)
+static void read_by(const struct op *op, int i, struct last_reader *last)
 {
-    return list->operands->values[value].form;
-}
-
-bool op_is_in_place(const struct ops *list, const struct op *op)
-{
-    switch (op->kind) {
-    case OP_ROTARY:
-    case OP_SOFTMAX:
-        return true;
-    case OP_NORM: /* norm of queries and keys, which are packed with the values */
-        return form_of(list, op->in.at[0]) == VALUE_HEADS;
-    case OP_ALL_REDUCE: /* except the reduction of a loss's rows */
-        return form_of(list, op->out.at[0]) != VALUE_STATISTICS;
-    default:
-        return false;
-    }
+    for (int j = 0; j < op->in.count; j++)
+        last->of[op->in.at[j]] = (short)i;
+    for (int j = 0; j < MAX_SUMS; j++)
+        if (op->sum[j] != NO_ID)
+            last->of[op->sum[j]] = (short)i;
 }
 
 /* The reader that runs last; with `in_halves`, all input gradients run before weight gradients. */
@@ -31,12 +20,19 @@ static struct last_reader last_reader_of(const struct ops *list, bool in_halves)
             const struct op *op = &list->at[i];
             if (in_halves && (op->pass == PASS_BACKWARD_WEIGHT) != (half == 1))
                 continue;
-            for (int j = 0; j < op->in.count; j++)
-                last.of[op->in.at[j]] = (short)i;
-            for (int j = 0; j < MAX_SUMS; j++)
-                if (op->sum[j] != NO_ID)
-                    last.of[op->sum[j]] = (short)i;
+            read_by(op, i, &last);
         }
+    return last;
+}
+
+struct last_reader last_reader_again(const struct ops *list, const bool *is_again)
+{
+    struct last_reader last;
+    for (int i = 0; i < MAX_VALUES; i++)
+        last.of[i] = -1;
+    for (int i = 0; i < list->count; i++)
+        if (is_again[i])
+            read_by(&list->at[i], i, &last);
     return last;
 }
 

@@ -18,9 +18,8 @@ struct lifetimes {
                                   after in-place ops, the last one */
 };
 
-/* Whether the op writes its output over its first operand. */
-bool op_is_in_place(const struct ops *list, const struct op *op);
-
 struct lifetimes lifetimes_of(const struct local_ops *ops);
+/* The reader that runs last among the ops of the list that are run again. */
+struct last_reader last_reader_again(const struct ops *list, const bool *is_again);
 
 #endif

@@ -79,9 +79,10 @@ struct record {
 void *machine_forward(struct machine *machine, const struct piece *piece,
                       const struct microbatch *microbatch, struct record *record, void *input);
 
-/* Recomputes the attention core into the replayed block, from its kept inputs. */
-void machine_replay_core(struct machine *machine, const struct piece *piece,
-                         const struct microbatch *microbatch, struct record *record);
+/* Selective recompute: runs the ops of piece->is_again again, which fill the replayed block from
+ * kept values. */
+void machine_replay(struct machine *machine, const struct piece *piece,
+                    const struct microbatch *microbatch, struct record *record);
 
 /* Runs the ops of both kinds of gradients, or of one; input gradients come first. Takes the
  * gradient of the output (NULL when there is none, and for weights alone) and returns that of the

@@ -19,6 +19,10 @@ struct piece {
     const struct lifetimes *lifetimes;
     struct saved_layout saved;
     enum keeping keeping;
+    /* KEEP_SOME: by op of the forward, whether the backward runs it again; and among those ops each
+     * value's last reader */
+    const bool *is_again;
+    const struct last_reader *last_again;
     struct weights weights;
     struct store *own, *vocabulary; /* stores of its own and of vocabulary weights
                                        (exec/ops/store.h); NULL: none */

@@ -1,5 +1,7 @@
 #include "exec/ops/saved.h"
 
+#include <assert.h>
+
 enum { ALIGNMENT = 64 };
 
 static size_t aligned(double bytes)
@@ -15,17 +17,29 @@ static struct slot place(struct saved_layout *layout, bool is_replayed, double b
     return slot;
 }
 
-/* Whether a value, kept last by `op`, is in the replayed block. */
-static bool is_replayed(const struct ops *forward, const struct op *op, int value,
-                        enum keeping keeping)
+static bool is_replayed(int value, enum keeping keeping, const struct replay *replay)
 {
-    if (keeping == KEEP_ALL_BUT_CORE)
-        return op_remakes(forward, op, value);
+    if (keeping == KEEP_SOME)
+        return replay->kept_of[value] == 0;
     return keeping == KEEP_INPUT || keeping == KEEP_NOTHING;
 }
 
+/* Values that only the replay reads: no op saves them. */
+static void place_inputs_of_replay(struct saved_layout *layout, const struct ops *forward,
+                                   const struct replay *replay)
+{
+    for (int id = 0; id < forward->operands->num_values; id++) {
+        const struct op_value *value = &forward->operands->values[id];
+        if (replay->kept_of[id] == 0 || layout->slots[id].is_there || value->is_live)
+            continue;
+        assert(ops_maker(forward, id) >= 0 && "the input of a block is saved by its norm");
+        layout->slots[id] = place(layout, false, value->bytes);
+    }
+}
+
 struct saved_layout saved_layout_of(const struct ops *forward, enum keeping keeping,
-                                    size_t checkpoint_bytes, struct arena *arena)
+                                    const struct replay *replay, size_t checkpoint_bytes,
+                                    struct arena *arena)
 {
     size_t count = (size_t)forward->operands->num_values;
     struct saved_layout layout = { .slots = ARENA_ARRAY(arena, struct slot, count) };
@@ -37,9 +51,10 @@ struct saved_layout saved_layout_of(const struct ops *forward, enum keeping keep
             int id = op->saved.at[j];
             const struct op_value *value = &forward->operands->values[id];
             if (!value->is_live && op_keeps_last(forward, op, id))
-                layout.slots[id] =
-                    place(&layout, is_replayed(forward, op, id, keeping), value->bytes);
+                layout.slots[id] = place(&layout, is_replayed(id, keeping, replay), value->bytes);
         }
     }
+    if (keeping == KEEP_SOME)
+        place_inputs_of_replay(&layout, forward, replay);
     return layout;
 }

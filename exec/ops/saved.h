@@ -7,15 +7,15 @@
 #define EXEC_OPS_SAVED_H
 
 #include "base/arena.h"
-#include "models/op.h"
+#include "models/replay.h"
 
 #include <stddef.h>
 
 /* What a piece keeps between forward and backward. */
 enum keeping {
     KEEP_ALL,
-    KEEP_ALL_BUT_CORE, /* of attention: selective recompute */
-    KEEP_INPUT,        /* full recompute */
+    KEEP_SOME,    /* selective recompute: what models/replay.h says */
+    KEEP_INPUT,   /* full recompute */
     KEEP_NOTHING, /* recomputed together with the layers before it, from the input of the first */
 };
 
@@ -31,9 +31,11 @@ struct saved_layout {
     size_t checkpoint; /* KEEP_INPUT: offset of the piece's input in the kept block */
 };
 
-/* `checkpoint_bytes` is the size of the piece's input. In the arena. */
+/* `replay` is used with KEEP_SOME. `checkpoint_bytes` is the size of the piece's input. In the
+ * arena. */
 struct saved_layout saved_layout_of(const struct ops *forward, enum keeping keeping,
-                                    size_t checkpoint_bytes, struct arena *arena);
+                                    const struct replay *replay, size_t checkpoint_bytes,
+                                    struct arena *arena);
 
 /* The two blocks of one piece and microbatch. */
 struct saved {

@@ -14,6 +14,8 @@ struct piece_shape {
     struct weights weights;
     struct lifetimes lifetimes;
     struct saved_layout saved;
+    struct replay replay;
+    struct last_reader last_again;
     enum keeping keeping;
 };
 
@@ -36,7 +38,7 @@ static enum keeping keeping_of(const struct plan *plan, int kind)
 {
     if (!piece_is_layer(kind) || plan->recompute == RECOMPUTE_NONE)
         return KEEP_ALL;
-    return plan->recompute == RECOMPUTE_SELECTIVE ? KEEP_ALL_BUT_CORE : KEEP_INPUT;
+    return plan->recompute == RECOMPUTE_SELECTIVE ? KEEP_SOME : KEEP_INPUT;
 }
 
 static struct piece_shape shape_of(struct rank *rank, local_ops_of *ops_of, int kind,
@@ -53,7 +55,11 @@ static struct piece_shape shape_of(struct rank *rank, local_ops_of *ops_of, int 
     };
     shape.weights = weights_of(&shape.ops.forward, share, rank->at.at[AXIS_TENSOR], arena);
     shape.lifetimes = lifetimes_of(&shape.ops);
-    shape.saved = saved_layout_of(&shape.ops.forward, shape.keeping,
+    if (shape.keeping == KEEP_SOME) {
+        shape.replay = ops_replay(&shape.ops.forward, plan_replays(setup->plan), true, arena);
+        shape.last_again = last_reader_again(&shape.ops.forward, shape.replay.is_again);
+    }
+    shape.saved = saved_layout_of(&shape.ops.forward, shape.keeping, &shape.replay,
                                   machine_stream_bytes(&rank->machine), arena);
     return shape;
 }
@@ -160,12 +166,14 @@ static void add_piece(struct placer *placer, struct chunk *chunk, struct piece_p
                              .lifetimes = &shape->lifetimes,
                              .saved = shape->saved,
                              .keeping = shape->keeping,
+                             .is_again = shape->replay.is_again,
+                             .last_again = &shape->last_again,
                              .value_bytes = machine_bytes(&rank->machine, 1),
                              .weights = shape->weights };
     /* layers may keep different values with block:N and full:K */
     if (place.keeping != shape->keeping) {
         piece->keeping = place.keeping;
-        piece->saved = saved_layout_of(&shape->ops.forward, place.keeping, 0, &rank->arena);
+        piece->saved = saved_layout_of(&shape->ops.forward, place.keeping, NULL, 0, &rank->arena);
     }
     piece->own = add_store(rank, shape, kind, layer, false);
     piece->vocabulary =

@@ -476,7 +476,9 @@ static double expert_parameters(const struct operands *operands)
 static struct piece_cost piece_cost(const struct timer *timer, struct local_ops local,
                                     double parameters, double input_bytes, struct arena *arena)
 {
-    struct replay replay = ops_replay(&local.forward, (unsigned)timer->question->replays, arena);
+    bool in_place = stack_runtime(&timer->system->stack)->runs_in_place;
+    struct replay replay =
+        ops_replay(&local.forward, (unsigned)timer->question->replays, in_place, arena);
     struct piece_cost cost = {
         .forward = list_cost(timer, local.forward),
         .replay = list_cost(timer, replay.ops),
@@ -878,7 +880,9 @@ struct kind_totals plan_kind_totals(const struct system *system, const struct mo
         int replayed = is_selective ? held.count[kind] : held.recomputed[kind];
         struct ops forward = layers[kind].forward;
         if (is_selective)
-            forward = ops_replay(&forward, plan_replays(plan), &arena).ops;
+            forward = ops_replay(&forward, plan_replays(plan),
+                                 stack_runtime(&system->stack)->runs_in_place, &arena)
+                          .ops;
         add_ops(&totals, &timer, forward, times * replayed);
     }
     arena_release(&arena);

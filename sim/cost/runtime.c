@@ -10,6 +10,7 @@ const struct runtime runtimes[NUM_RUNTIMES] = {
       .keeps_for_weights = true,
       .adds_whole_gradients = true,
       .sends_ahead = true,
+      .runs_in_place = true,
       .is_a_core = true,
       .widens_16_bits = true },
 };

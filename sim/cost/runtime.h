@@ -19,6 +19,7 @@ struct runtime {
     /* sends never block; otherwise they block except in the interleaved schedule (Megatron's
      * p2p_communication.py) */
     bool sends_ahead;
+    bool runs_in_place;  /* selective recompute replays in place (models/replay.h) */
     bool is_a_core;      /* the core that computes also launches ops, sends and receives */
     bool widens_16_bits; /* 16-bit products run at the fp32 rate unless the GPU states another */
 };

@@ -91,7 +91,7 @@ void list_run_open(struct list_run *run, const struct listed *listed,
     run->piece =
         (struct piece){ .ops = &run->lists, .lifetimes = &run->lifetimes, .value_bytes = 4 };
     run->piece.weights = weights_of(&run->lists.forward, rank_share_of(&run->plan), 0, arena);
-    run->piece.saved = saved_layout_of(&run->lists.forward, KEEP_ALL, 0, arena);
+    run->piece.saved = saved_layout_of(&run->lists.forward, KEEP_ALL, NULL, 0, arena);
     open_machine(run);
     place_weights(run);
     place_values(run);

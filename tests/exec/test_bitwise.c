@@ -52,7 +52,8 @@ START_TEST(a_run_has_the_same_bits_again)
 END_TEST
 
 static const char *const recomputes[] = { "recompute=full", "recompute=selective",
-                                          "recompute=block:1", "recompute=full:2" };
+                                          "recompute=block:1", "recompute=full:2",
+                                          "recompute=op-selective" };
 enum { NUM_RECOMPUTES = LENGTH(recomputes) };
 
 /* Unfused attention has a core that selective recompute drops. */

@@ -45,6 +45,7 @@ static const struct {
     { "mb2", false, true, 0.1, PRECISION_FP16 },
     { "mb2 recompute=full", false, false, 0.1, PRECISION_FP32 },
     { "mb2 recompute=selective", false, true, 0.1, PRECISION_BF16 },
+    { "mb2 recompute=op-selective", false, false, 0.1, PRECISION_BF16 },
     { "mb2 recompute=full:2", true, false, 0, PRECISION_FP32 },
     { "mb2 recompute=block:1", false, false, 0.1, PRECISION_FP16 },
     { "dp2 mb1", false, false, 0.1, PRECISION_FP32 },

@@ -28,9 +28,13 @@ static const char *const pipelines[] = { "pp1",
                                          NULL };
 static const char *const datas[] = { "dp1", "dp2", "dp4", NULL };
 static const char *const zeros[] = { "zero0", "zero1", "zero2", "zero3", NULL };
-static const char *const recomputes[] = { "recompute=none",   "recompute=selective",
-                                          "recompute=full",   "recompute=block:1",
-                                          "recompute=full:2", NULL };
+static const char *const recomputes[] = { "recompute=none",
+                                          "recompute=selective",
+                                          "recompute=full",
+                                          "recompute=block:1",
+                                          "recompute=full:2",
+                                          "recompute=op-selective",
+                                          NULL };
 static const char *const microbatches[] = { "mb1", "mb2", "mb4", NULL };
 static const char *const models[] = {
     "GPT, tied", "GPT", "Llama", "Llama, tied, norms of heads", "Llama, 4 key-value heads", NULL

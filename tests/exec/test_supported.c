@@ -35,7 +35,6 @@ static const struct {
     { "dtype=bf16-pure", "dtype" },
     { "reduce=bf16", "grad" },
     { "recompute=selective:mlp", "recompute" },
-    { "recompute=op-selective", "recompute" },
     { "grad=bf16", "grad" },
     { "optimizer=adafactor", "optimizer" },
     { "optimizer=muon", "optimizer" },
@@ -86,7 +85,7 @@ static const char *const run[] = {
     "tp2 sp pp2 vpp2 dp2 zero1", "dp2 zero3 recompute=full",       "recompute=full:2",
     "recompute=block:1",         "dtype=fp16 recompute=selective", "dtype=fp32 optimizer=sgd",
     "pp2 vpp2 schedule=zb-v",    "pp2 vpp2 schedule=dualpipev",    "pp2 schedule=zb-h1",
-    "dp2 exchange=topk:0.1",     "dp2 exchange=local:4",
+    "dp2 exchange=topk:0.1",     "dp2 exchange=local:4",           "recompute=op-selective",
 };
 enum { NUM_RUN = LENGTH(run) };
 

@@ -106,7 +106,7 @@ START_TEST(latent_attention_keeps_what_its_backward_reads)
         kept += op_saved_bytes(&ops, &ops.at[i]);
     double stream = 2 * 2 * 7168 + 4; /* the norm's input and output, and its statistics */
     ck_assert_double_eq(kept, stream + latent + 2 * 4 + core + 2 * 128 * 128 + 4 * 128);
-    ck_assert_double_eq(ops_replay(&ops, 1u << REPLAY_LATENT_UP, &arena).freed_bytes, core);
+    ck_assert_double_eq(ops_replay(&ops, 1u << REPLAY_LATENT_UP, false, &arena).freed_bytes, core);
 }
 END_TEST
 
@@ -124,7 +124,7 @@ START_TEST(experts_keep_what_their_backward_reads)
             kept += op_saved_bytes(&ops, &ops.at[i]);
     double of_rows = 2 * h + 2 * 2 * f + 4 + 2 * f + 3 * 4;
     ck_assert_double_eq(kept, 2 * h + rows * of_rows + 9 * experts);
-    ck_assert_double_eq(ops_replay(&ops, 1u << REPLAY_EXPERT_ACTIVATION, &arena).freed_bytes,
+    ck_assert_double_eq(ops_replay(&ops, 1u << REPLAY_EXPERT_ACTIVATION, false, &arena).freed_bytes,
                         rows * (2 * f + 4));
 }
 END_TEST

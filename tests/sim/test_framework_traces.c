@@ -227,7 +227,7 @@ static void list_later(struct rank_share share, const struct layer_options *opti
     if (plan_recomputes_later(&now.plan))
         add_ops(module.forward, times);
     if (now.plan.recompute == RECOMPUTE_SELECTIVE)
-        add_ops(ops_replay(&module.forward, plan_replays(&now.plan), &now.arena).ops, times);
+        add_ops(ops_replay(&module.forward, plan_replays(&now.plan), false, &now.arena).ops, times);
 }
 
 static void list_ours(void)
@@ -243,7 +243,7 @@ static void list_ours(void)
         add_lists(layer, times * now.held.count[kind]);
         add_ops(layer.forward, times * now.held.recomputed[kind]);
         if (plan->recompute == RECOMPUTE_SELECTIVE)
-            add_ops(ops_replay(&layer.forward, plan_replays(plan), &now.arena).ops,
+            add_ops(ops_replay(&layer.forward, plan_replays(plan), false, &now.arena).ops,
                     times * now.held.count[kind]);
     }
     double later = times * now.held.count[PIECE_LATER];
