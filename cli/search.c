@@ -444,23 +444,26 @@ static bool compare_and_widen(const struct options *options, struct setup *setup
     return compare(options, setup, request, result, rank, reason, err);
 }
 
-/* Writes the certificate, with the question as a plan file, unless no plan was found. */
+/* The certificate, with the question in the parts of a plan file. If no plan is feasible, it proves
+ * that; nothing is written if the search ended before it knew. */
 static bool write_certificate(const struct options *options, const struct setup *setup,
                               const struct search_request *request,
                               const struct search_result *result, struct err *err)
 {
-    if (!options->search.certificate || result->num_top == 0)
+    const struct scored_plan *best = result->num_top > 0 ? &result->top[0] : NULL;
+    if (!options->search.certificate || (!best && !result->proved_optimal))
         return true;
     if (!result->proved_optimal)
         return err_set(err, ERR_USAGE, "--certificate",
                        "the answer was not proved the best, by %s in the time that it had",
                        result->method);
-    json_t *certificate = certificate_of(request, &result->top[0], err);
+    json_t *certificate = certificate_of(request, best, err);
     if (!certificate)
         return false;
     json_object_set_new(certificate, "version", json_string(SIMSEARCH_VERSION));
-    json_object_set_new(certificate, "question",
-                        planfile_json(&setup->system, &setup->model, &result->top[0].plan, NULL));
+    json_object_set_new(
+        certificate, "question",
+        planfile_json(&setup->system, &setup->model, best ? &best->plan : &setup->plan, NULL));
     bool ok = planfile_write(options->search.certificate, certificate, err);
     json_decref(certificate);
     return ok;

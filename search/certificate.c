@@ -3,7 +3,6 @@
 #include "base/length.h"
 #include "base/text.h"
 #include "search/method.h"
-#include "sim/plan/axis.h"
 #include "sim/plan/layout.h"
 
 #include <math.h>
@@ -15,7 +14,8 @@ static const double rounding = 1e-12;
 struct proof {
     const struct search *search;
     struct evaluator *evaluator;
-    double answer_s;
+    double answer_s;    /* HUGE_VAL: no plan is feasible */
+    double least_bytes; /* of the family in hand: a floor of its members' peaks */
     json_t *families;
     json_t *members; /* members of the current family */
     struct err *err;
@@ -97,6 +97,24 @@ static void exclude_member(void *context, const struct plan_rule *rule, double c
     (void)context, (void)rule, (void)count; /* not recorded: a checker derives the rule itself */
 }
 
+static bool lower_bytes(void *context, const struct plan *member)
+{
+    struct proof *proof = context;
+    double bytes = evaluate_state_floor_bytes(proof->evaluator, member) * (1 - rounding);
+    proof->least_bytes = fmin(proof->least_bytes, bytes);
+    return true;
+}
+
+/* A lower bound of all members' peaks, from their weights and states alone. */
+static double least_bytes(struct proof *proof, const struct plan *first)
+{
+    struct visitor visitor = { lower_bytes, exclude_member, proof };
+    proof->least_bytes = HUGE_VAL;
+    space_walk_family(proof->search->space, first, &visitor);
+    return proof->least_bytes < HUGE_VAL ? proof->least_bytes : 0;
+}
+
+/* A floor of times rules a family out, or one of memory, or each member has a reason of its own. */
 static bool meet_family(void *context, const struct plan *first)
 {
     struct proof *proof = context;
@@ -104,7 +122,11 @@ static bool meet_family(void *context, const struct plan *first)
     json_t *family = json_object();
     json_object_set_new(family, "first", layout_json(first));
     json_object_set_new(family, "floor_s", json_real(floor_s));
-    if (floor_s * (1 - rounding) <= proof->answer_s) {
+    bool may_be_faster = floor_s * (1 - rounding) <= proof->answer_s;
+    double floor_bytes = may_be_faster ? least_bytes(proof, first) : 0;
+    if (floor_bytes > proof->search->system->gpu.memory_bytes) {
+        json_object_set_new(family, "floor_bytes", json_real(floor_bytes));
+    } else if (may_be_faster) {
         struct visitor visitor = { meet_member, exclude_member, proof };
         proof->members = json_array();
         space_walk_family(proof->search->space, first, &visitor);
@@ -116,62 +138,28 @@ static bool meet_family(void *context, const struct plan *first)
 
 /* --- the space -------------------------------------------------------------------------------- */
 
-static json_t *numbers_json(const int *at, int count)
-{
-    json_t *list = json_array();
-    for (int i = 0; i < count; i++)
-        json_array_append_new(list, json_integer(at[i]));
-    return list;
-}
-
+/* As layouts that say nothing else. */
 static json_t *splits_json(const struct space *space)
 {
     json_t *list = json_array();
     for (int i = 0; i < space->pp.count; i++)
         for (int j = 0; j < space->splits[i].count; j++) {
             const struct split *split = &space->splits[i].at[j];
-            json_t *object = json_object();
-            json_object_set_new(object, "pp", json_integer(space->pp.at[i]));
-            json_object_set_new(object, "vpp", json_integer(split->vpp));
-            if (split->layers)
-                json_object_set_new(object, "stages",
-                                    numbers_json(split->layers, space->pp.at[i] * split->vpp));
-            json_array_append_new(list, object);
+            struct plan plan = plan_default();
+            plan.pp = space->pp.at[i];
+            plan.vpp = split->vpp;
+            plan.chunk_layers =
+                split->kind == SPLIT_GIVEN ? space->base.chunk_layers : split->layers;
+            plan.num_chunk_layers = plan.chunk_layers ? plan.pp * plan.vpp : 0;
+            json_array_append_new(list, layout_json(&plan));
         }
     return list;
 }
 
-/* The layout word of a recompute that is searched. If recompute is fixed, its words are in the base
- * plan. */
-static const char *recompute_word(const struct space *space, int i)
-{
-    int recompute = space->recompute.at[i];
-    bool per_op = recompute == RECOMPUTE_SELECTIVE &&
-                  space->base.recompute != RECOMPUTE_SELECTIVE &&
-                  space->base.replays == REPLAYS_PER_OP;
-    return per_op ? "op-selective" : recompute_names[recompute];
-}
-
+/* The splits, and the words from which all other values follow. */
 static json_t *space_json(const struct search_request *request, const struct space *space)
 {
-    const struct {
-        const char *name;
-        const struct values *values;
-    } rows[] = {
-        { "tp", &space->tp },   { "cp", &space->cp },     { "ep", &space->ep },
-        { "etp", &space->etp }, { "sp", &space->sp },     { "mb", &space->microbatch },
-        { "pp", &space->pp },   { "zero", &space->zero },
-    };
-    json_t *object = json_object(), *recompute = json_array();
-    for (int i = 0; i < LENGTH(rows); i++)
-        json_object_set_new(object, rows[i].name,
-                            numbers_json(rows[i].values->at, rows[i].values->count));
-    for (int i = 0; i < space->recompute.count; i++)
-        json_array_append_new(recompute, json_string(recompute_word(space, i)));
-    json_object_set_new(object, "recompute", recompute);
-    for (int i = NUM_NAMED_AXES; i < num_axes; i++)
-        json_object_set_new(object, axes[i]->name,
-                            numbers_json(space->degree[i].at, space->degree[i].count));
+    json_t *object = json_object();
     json_object_set_new(object, "splits", splits_json(space));
     json_object_set_new(object, "even", json_boolean(space->chunks == CHUNKS_EVEN));
     json_object_set_new(object, "base", layout_json(&space->base));
@@ -181,6 +169,8 @@ static json_t *space_json(const struct search_request *request, const struct spa
 
 static json_t *answer_json(const struct scored_plan *answer)
 {
+    if (!answer)
+        return json_null();
     json_t *object = json_object();
     json_object_set_new(object, "layout", layout_json(&answer->plan));
     json_object_set_new(object, "step_s", json_real(answer->prediction.step_s));
@@ -197,7 +187,7 @@ json_t *certificate_of(const struct search_request *request, const struct scored
         struct proof proof = {
             .search = &prepared.search,
             .evaluator = evaluator_new(&prepared.system, request->model),
-            .answer_s = answer->prediction.step_s,
+            .answer_s = answer ? answer->prediction.step_s : HUGE_VAL,
             .families = json_array(),
             .err = err,
         };

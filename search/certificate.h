@@ -1,10 +1,12 @@
 /* search/certificate.h - a proof of a search's answer that others can check.
  *
- * It lists the values of the space, then each family of plans that breaks no rule. A family is a
- * set of plans that differ only in recompute and ZeRO. For each family it states why no member is
- * faster than the answer: one lower bound for all members, or for each member a broken rule of
- * recompute or ZeRO, too much memory, a bound, or its time. Families that are not listed break a
- * rule. tests/search/certificate_check.h says what a checker confirms without search/. */
+ * It names the space by its fixed words and lists its splits, then each family of plans that breaks
+ * no rule. A family is a set of plans that differ only in recompute and ZeRO. For each family it
+ * states why no member is faster than the answer: one lower bound of all members' times or of their
+ * memory, or for each member a broken rule of recompute or ZeRO, too much memory, a bound, or its
+ * time. Families that are not listed break a rule. If no plan is feasible, the answer is null and
+ * memory rules out every member. tests/search/certificate_check.h says what a checker confirms
+ * without search/. */
 #ifndef SEARCH_CERTIFICATE_H
 #define SEARCH_CERTIFICATE_H
 
@@ -18,7 +20,8 @@ bool certificate_can_be(const struct search_request *request, struct err *err);
 
 /* The certificate of an answer that was proved the best of the request's space. It walks the space
  * again, so it does not depend on the method that found the answer or on the number of workers.
- * NULL with an error when the space has a faster plan. */
+ * `answer` NULL: no plan of the space is feasible. NULL with an error when the space has a faster
+ * plan, or a feasible one. */
 json_t *certificate_of(const struct search_request *request, const struct scored_plan *answer,
                        struct err *err);
 

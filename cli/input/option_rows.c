@@ -173,7 +173,7 @@ const struct option_row option_rows[] = {
       { "certificate", TEXT(search.certificate),
         .doc = "Writes a proof that no plan of the space is faster: for each family of plans a "
                "lower bound on their step times or, for each plan of the family, a lower bound, "
-               "its memory or its time." } },
+               "its memory or its time. If no plan is feasible, it proves that." } },
     { "--stage-types", NULL, "Q", SEARCH,
       { "stage-types", .kind = FIELD_INT, F(search.stage_types), .min = 1, .max = MOST_GPUS,
         .doc = "With the method milp: most kinds of stages; stages of one kind have the same "

@@ -412,6 +412,9 @@ shows '"best_share": 1.0'
 shows '"largest_regret": 0.0'
 run 2 "${robust[@]}" --objective memory
 run 2 "${robust[@]}" --pareto
+run 3 --gpus 1 --model 175b --certificate none.json
+grep -q '"answer": null' none.json || fail "the certificate names an answer where nothing fits"
+grep -q '"floor_bytes": ' none.json || fail "no floor of memory rules a family out"
 run 0 "${robust[@]}" --robust region
 shows '#1 is proved the best to 0.1 % in at least '
 shows 'gemm_half_k .* to .* best in .* of its quarters'

@@ -1,20 +1,21 @@
 #include "tests/search/certificate_check.h"
 
 #include "base/length.h"
+#include "sim/cost/piece.h"
 #include "sim/engine/memory_interval.h"
 #include "sim/engine/simulate.h"
-#include "tests/search/certificate_space.h"
 
 #include <math.h>
+#include <stddef.h>
 #include <string.h>
 
-static const double tolerance = 1e-12; /* of sums in another order */
-static const double same = 1e-9;
-enum { MOST_SAMPLED = 4000 };
+/* Relative differences of sums in another order, and of times and bytes that count as equal. */
+static const double tolerance = 1e-12, same = 1e-9;
+enum { MOST_SAMPLED = 4000, MOST_VALUES = 4096 };
 
 struct checker {
-    const json_t *space;
-    struct named_space named;
+    struct plan *splits;        /* their pp, vpp and layers of chunks */
+    const char *fixed, *answer; /* answer NULL: no plan is feasible */
     const struct system *system;
     const struct model *model;
     struct evaluator *evaluator;
@@ -22,10 +23,9 @@ struct checker {
     struct err *err;
     struct plan base;
     double answer_s, planned_bytes, risk;
-    const char *answer;
     json_t *families; /* by first layout; those met are removed */
-    size_t sampled_every, num_met;
-    bool answer_was_timed;
+    size_t num_splits, sampled_every, num_met;
+    bool only_even, answer_was_timed;
 };
 
 static const char *text_of(const json_t *object, const char *key)
@@ -59,14 +59,116 @@ static const struct plan_rule *broken_by(const struct checker *c, const struct p
     return !broken && is_gone ? plan_shard_rule() : broken;
 }
 
-static bool is_over_memory(const struct checker *c, const struct plan *plan)
+/* --- the space, by the words of --fix --- */
+
+/* Whether --fix has this word: the letters of its name, then a digit, '=' or its end. */
+static bool fixes(const struct checker *c, const char *word)
 {
-    double bytes = evaluate_peak_bytes(c->evaluator, plan);
+    size_t length = strlen(word);
+    for (const char *at = c->fixed; (at = strstr(at, word)); at += length)
+        if ((at == c->fixed || at[-1] == ' ') && strchr("0123456789= ", at[length]))
+            return true; /* strchr finds the end too */
+    return false;
+}
+
+/* A word's values: divisors of the GPUs ('g') or the experts ('e'), powers of two ('2'), a list. */
+#define OF(member) offsetof(struct plan, member)
+static const struct word {
+    const char *name;
+    size_t member;
+    int of, most, count, at[5];
+} words[] = {
+    { "tp", OF(tp), 'g', 64, 0, { 0 } },
+    { "cp", OF(cp), '2', 8, 0, { 0 } },
+    { "ep", OF(ep), 'e', MOST_VALUES, 0, { 0 } },
+    { "etp", OF(etp), 0, 0, 2, { 1, 0 } }, /* 0: as many as tp */
+    { "sp", OF(sp), 0, 0, 2, { 0, 1 } },
+    { "mb", OF(microbatch), 0, 0, 5, { 1, 2, 4, 8, 16 } },
+    { "pp", OF(pp), 'g', MOST_VALUES, 0, { 0 } },
+    { "recompute", OF(recompute), 0, 0, 3, { 0, RECOMPUTE_SELECTIVE, RECOMPUTE_FULL } },
+    { "zero", OF(zero), 0, 0, 4, { 0, 1, 2, 3 } },
+};
+enum { SP = 4, PP = 6, RECOMPUTE, ZERO };
+
+/* The word's value in the plan, after it was set to *value, unless that is NULL. */
+static int value_in(struct plan *plan, int word, const int *value)
+{
+    char *at = (char *)plan + words[word].member;
+    if (value && word == SP)
+        *(bool *)at = *value != 0;
+    else if (value)
+        memcpy(at, value, sizeof *value);
+    return word == SP ? *(bool *)at : *(int *)at;
+}
+
+static int values_of(const struct checker *c, int number, int at[MOST_VALUES])
+{
+    const struct word *word = &words[number];
+    int gpus = c->system->num_gpus, count = 0, of = word->of == 'e' ? c->model->experts : gpus;
+    bool is_whole =
+        word->of == '2' && plan_attention_kernel(&c->base, c->system) == ATTENTION_UNFUSED;
+    bool is_fixed = fixes(c, word->name) || is_whole;
+    struct plan base = c->base;
+    at[0] = is_fixed ? value_in(&base, number, NULL) : 1;
+    if (is_fixed || (c->model->experts == 0 && word->name[0] == 'e'))
+        return 1;
+    memcpy(at, word->at, sizeof word->at);
+    for (int d = 1; word->of && d <= of && d <= gpus && d <= word->most; d++)
+        if (of % d == 0 && (word->of != '2' || (d & (d - 1)) == 0))
+            at[count++] = d;
+    return word->of ? count : word->count;
+}
+
+/* Whether the space has this split: as many layers a chunk, less `first` and `last` in the ends. */
+static bool has_split(const struct checker *c, int pp, int vpp, int first, int last)
+{
+    int chunks = pp * vpp, layers = c->model->layers, most = (layers + first + last) / chunks;
+    bool is_it = (layers + first + last) % chunks != 0; /* there is no such split */
+    for (size_t i = 0; !is_it && i < c->num_splits; i++) {
+        const struct plan *split = &c->splits[i];
+        is_it = split->pp == pp && split->vpp == vpp;
+        for (int k = 0; is_it && k < chunks; k++)
+            is_it = (split->chunk_layers ? split->chunk_layers[k] : layers / chunks) ==
+                    most - (k == 0 ? first : 0) - (k == chunks - 1 ? last : 0);
+    }
+    return is_it;
+}
+
+/* Even splits, and with the embedding, the loss or both counted as a layer. */
+static bool has_usual_splits(struct checker *c)
+{
+    int pps[MOST_VALUES], count = values_of(c, PP, pps), layers = c->model->layers;
+    for (int i = 0; i < count && !fixes(c, "stages"); i++)
+        for (int vpp = 1, pp = pps[i]; pp * vpp <= layers + 2 && (pp > 1 || vpp == 1); vpp++) {
+            bool one = (layers + 1) % (pp * vpp) == 0, is_plain = c->only_even || pp == 1;
+            bool is_asked = !fixes(c, "vpp") || vpp == c->base.vpp;
+            for (int ends = 0; is_asked && ends < (is_plain ? 1 : one ? 3 : 4); ends++)
+                if (!has_split(c, pp, vpp, ends & 1, ends >> 1))
+                    return refuse(c, "splits", "a split of the space is missing");
+        }
+    return true;
+}
+
+/* --- members ---------------------------------------------------------------------------------- */
+
+static bool are_over(const struct checker *c, double bytes)
+{
     return bytes > c->planned_bytes ||
            (c->risk > 0 && memory_risk(c->system, bytes) > c->risk * (1 + same));
 }
 
-/* --- members ---------------------------------------------------------------------------------- */
+/* The peak, with full recompute the least of any full:K. */
+static double least_bytes(struct checker *c, struct plan plan)
+{
+    bool groups = plan.recompute == RECOMPUTE_FULL && !fixes(c, "recompute");
+    double bytes = evaluate_peak_bytes(c->evaluator, &plan);
+    plan.recompute = groups ? RECOMPUTE_EVERY : plan.recompute;
+    for (plan.recompute_every = 2; groups && plan.recompute_every <= c->model->layers;
+         plan.recompute_every++)
+        if (!broken_by(c, &plan))
+            bytes = fmin(bytes, evaluate_peak_bytes(c->evaluator, &plan));
+    return bytes;
+}
 
 /* Whether the row's layout is the member, or where all layers are recomputed its full:K. */
 static bool is_row_of(struct checker *c, const char *layout, const struct plan *member,
@@ -75,31 +177,12 @@ static bool is_row_of(struct checker *c, const char *layout, const struct plan *
     if (!layout || !plan_parse(layout, c->arena, out, c->err))
         return false;
     struct plan plain = *out;
-    if (plain.recompute == RECOMPUTE_EVERY && !space_fixes(&c->named, "recompute"))
+    if (plain.recompute == RECOMPUTE_EVERY && !fixes(c, "recompute"))
         plain.recompute = RECOMPUTE_FULL;
     return strcmp(layout_of(c, &plain), layout_of(c, member)) == 0;
 }
 
-static bool no_group_fits(struct checker *c, struct plan plan)
-{
-    bool groups = plan.recompute == RECOMPUTE_FULL && !space_fixes(&c->named, "recompute");
-    if (!is_over_memory(c, &plan))
-        return false;
-    plan.recompute = RECOMPUTE_EVERY;
-    for (plan.recompute_every = 2; groups && plan.recompute_every <= c->model->layers;
-         plan.recompute_every++)
-        if (!broken_by(c, &plan) && !is_over_memory(c, &plan))
-            return false;
-    return true;
-}
-
-static bool same_time(double a_s, double b_s)
-{
-    return fabs(a_s - b_s) <= same * b_s;
-}
-
-static bool check_row(struct checker *c, const json_t *row, const struct plan *member,
-                      double floor_s)
+static bool check_row(struct checker *c, const json_t *row, const struct plan *member)
 {
     const char *layout = json_string_value(json_array_get(row, 0));
     const char *why = json_string_value(json_array_get(row, 1));
@@ -108,161 +191,151 @@ static bool check_row(struct checker *c, const json_t *row, const struct plan *m
     if (!why || !is_row_of(c, layout, member, &plan))
         return refuse(c, layout_of(c, member), "the member has no row of its own");
     double step_s = evaluate_step_s(c->evaluator, &plan);
-    if (floor_s > step_s * (1 + same))
-        return refuse(c, layout, "the family's floor is above the member");
     if (strcmp(why, "bound") == 0)
         return (value * (1 - tolerance) > c->answer_s && value <= step_s * (1 + same)) ||
                refuse(c, layout, "the bound is above the member, or not above the answer");
     if (strcmp(why, "memory") == 0)
-        return no_group_fits(c, plan) || refuse(c, layout, "the member fits");
-    bool holds = strcmp(why, "time") == 0 && same_time(value, step_s) &&
-                 step_s >= c->answer_s * (1 - tolerance) && !is_over_memory(c, &plan);
-    c->answer_was_timed |=
-        holds && strcmp(layout, c->answer) == 0 && same_time(c->answer_s, step_s);
+        return are_over(c, least_bytes(c, plan)) || refuse(c, layout, "the member fits");
+    bool holds = strcmp(why, "time") == 0 && fabs(value / step_s - 1) <= same &&
+                 step_s >= c->answer_s * (1 - tolerance) &&
+                 !are_over(c, evaluate_peak_bytes(c->evaluator, &plan));
+    c->answer_was_timed |= holds && c->answer && strcmp(layout, c->answer) == 0 &&
+                           fabs(c->answer_s / step_s - 1) <= same;
     return holds || refuse(c, layout, "the time is another, or less than the answer's");
 }
 
-/* rows NULL: the floor rules the family out. */
+/* rows NULL: a floor of all members' times, or of their memory, rules the family out. */
 static bool check_members(struct checker *c, const struct plan *first, const json_t *family)
 {
     const json_t *rows = json_object_get(family, "members");
-    double floor_s = real_of(family, "floor_s");
-    const json_t *recompute = json_object_get(c->space, "recompute");
-    const json_t *zero = json_object_get(c->space, "zero");
+    double floor_s = real_of(family, "floor_s"), floor_bytes = real_of(family, "floor_bytes");
+    int recomputes[MOST_VALUES], zeros[MOST_VALUES];
+    int num_recomputes = values_of(c, RECOMPUTE, recomputes), num_zeros = values_of(c, ZERO, zeros);
     size_t next = 0;
-    if (family && !rows && floor_s * (1 - tolerance) <= c->answer_s)
-        return refuse(c, layout_of(c, first), "the family's floor is not above the answer");
+    if (family && !rows && floor_s * (1 - tolerance) <= c->answer_s && !are_over(c, floor_bytes))
+        return refuse(c, layout_of(c, first), "no floor of the family rules it out");
     if (family && !rows && c->num_met % c->sampled_every != 0)
         return true;
-    for (size_t i = 0; i < json_array_size(recompute) * json_array_size(zero); i++) {
+    for (int i = 0; i < num_recomputes * num_zeros; i++) {
         struct plan member = *first;
-        member.recompute = space_recompute(&c->named, i / json_array_size(zero));
-        member.zero = number_at(zero, i % json_array_size(zero));
+        member.recompute = recomputes[i / num_zeros];
+        member.zero = zeros[i % num_zeros];
         if (broken_by(c, &member))
             continue;
         if (!family)
             return refuse(c, layout_of(c, &member), "keeps every rule and is of no family");
-        if (rows && !check_row(c, json_array_get(rows, next++), &member, floor_s))
+        if (rows && !check_row(c, json_array_get(rows, next++), &member))
             return false;
-        if (!rows && floor_s > evaluate_step_s(c->evaluator, &member) * (1 + same))
+        if (floor_s > evaluate_step_s(c->evaluator, &member) * (1 + same) ||
+            floor_bytes > least_bytes(c, member) * (1 + same))
             return refuse(c, layout_of(c, &member), "the family's floor is above the member");
     }
     return next == json_array_size(rows) ||
            refuse(c, layout_of(c, first), "has more rows than members");
 }
 
-/* --- the product ------------------------------------------------------------------------------ */
+/* --- the product of the values ---------------------------------------------------------------- */
 
-static bool check_split(struct checker *c, struct plan plan, const json_t *split)
+static bool check_split(struct checker *c, struct plan plan, const struct plan *split)
 {
-    plan.pp = (int)real_of(split, "pp");
-    plan.vpp = (int)real_of(split, "vpp");
-    const json_t *stages = json_object_get(split, "stages");
-    int ranks = plan.tp * plan.cp * plan.pp, dp = plan.dp;
-    if (ranks <= 0 || c->system->num_gpus % ranks != 0)
-        return true;
+    int ranks = plan.tp * plan.cp * split->pp, dp = plan.dp;
+    plan.pp = split->pp;
+    plan.vpp = split->vpp;
+    plan.chunk_layers = split->chunk_layers;
+    plan.num_chunk_layers = split->num_chunk_layers;
     plan.dp = c->system->num_gpus / ranks;
-    if (space_fixes(&c->named, "dp") && plan.dp != dp)
+    if (c->system->num_gpus % ranks != 0 || (fixes(c, "dp") && plan.dp != dp))
         return true;
-    int *layers = ARENA_ARRAY(c->arena, int, json_array_size(stages));
-    for (size_t i = 0; i < json_array_size(stages); i++)
-        layers[i] = number_at(stages, i);
-    if (stages) {
-        plan.chunk_layers = layers;
-        plan.num_chunk_layers = (int)json_array_size(stages);
-    }
-    plan.recompute = space_recompute(&c->named, 0);
-    plan.zero = number_at(json_object_get(c->space, "zero"), 0);
+    plan.recompute = fixes(c, "recompute") ? plan.recompute : RECOMPUTE_NONE;
+    plan.zero = fixes(c, "zero") ? plan.zero : 0;
+    struct arena_mark mark = arena_mark(c->arena);
     const char *layout = layout_of(c, &plan);
     bool ok = check_members(c, &plan, json_object_get(c->families, layout));
     c->num_met += json_object_del(c->families, layout) == 0;
+    arena_reset(c->arena, mark);
     return ok;
 }
 
-/* One value of each list after the other; the split, with pp, last. */
-static bool check_product(struct checker *c, struct plan plan, int depth)
+/* One value of each word after the other; the split, with pp, last. */
+static bool check_product(struct checker *c, struct plan plan, int word)
 {
-    static const char *const names[] = { "tp", "cp", "ep", "etp", "sp", "mb" };
-    int *const members[] = { &plan.tp, &plan.cp, &plan.ep, &plan.etp, NULL, &plan.microbatch };
-    bool is_last = depth == LENGTH(names);
-    const json_t *list = json_object_get(c->space, is_last ? "splits" : names[depth]);
-    bool one_is_listed = depth == 3 && number_at(list, 0) == 1;
-    for (size_t i = 0; i < json_array_size(list); i++) {
-        struct arena_mark mark = arena_mark(c->arena);
-        int value = number_at(list, i);
-        if (depth == 3 && value == 0 && (value = plan.tp) == 1 && one_is_listed)
-            continue; /* etp as tp, which is 1 */
-        if (depth == 4 && value == 1 && plan.tp == 1 && !space_fixes(&c->named, "sp"))
-            continue;
-        if (depth == 4)
-            plan.sp = value != 0;
-        else if (!is_last)
-            *members[depth] = value;
-        if (is_last ? !check_split(c, plan, json_array_get(list, i))
-                    : !check_product(c, plan, depth + 1))
-            return false;
-        arena_reset(c->arena, mark);
+    int values[MOST_VALUES], count = word == PP ? 0 : values_of(c, word, values);
+    bool ok = true;
+    for (size_t i = 0; ok && word == PP && i < c->num_splits; i++)
+        ok = check_split(c, plan, &c->splits[i]);
+    for (int i = 0; ok && i < count; i++) {
+        bool is_etp = values[i] == 0 && word < SP;
+        bool is_spare = is_etp || (word == SP && values[i] == 1 && !fixes(c, "sp"));
+        if (is_spare && plan.tp == 1)
+            continue; /* etp as tp, which is 1; sp without tp */
+        value_in(&plan, word, is_etp ? &plan.tp : &values[i]);
+        ok = check_product(c, plan, word + 1);
     }
-    return true;
+    return ok;
 }
 
-/* The families by their first member's layout; false when one comes twice. */
-static bool index_families(struct checker *c, const json_t *families)
+/* The families by their first member's layout, and the splits. */
+static bool read_lists(struct checker *c, const json_t *families, const json_t *splits)
 {
     size_t i;
-    json_t *family;
-    json_array_foreach (families, i, family) {
-        const char *first = text_of(family, "first");
+    json_t *at;
+    c->splits = ARENA_ARRAY(c->arena, struct plan, json_array_size(splits));
+    for (; c->num_splits < json_array_size(splits); c->num_splits++) {
+        const char *layout = json_string_value(json_array_get(splits, c->num_splits));
+        if (!layout || !plan_parse(layout, c->arena, &c->splits[c->num_splits], c->err))
+            return refuse(c, "splits", "a split is no layout");
+    }
+    json_array_foreach (families, i, at) {
+        const char *first = text_of(at, "first");
         if (!first || json_object_get(c->families, first))
             return refuse(c, "families", "a family has no layout, or comes twice");
-        json_object_set(c->families, first, family);
+        json_object_set(c->families, first, at);
     }
     c->sampled_every = 1 + i / MOST_SAMPLED;
     return true;
 }
 
-static bool check_all(struct checker *c, const json_t *certificate)
+static bool check_all(struct checker *c, const json_t *certificate, const json_t *space)
 {
-    const char *base = text_of(c->space, "base");
-    if ((int)real_of(certificate, "gpus") != c->system->num_gpus || !base || !c->answer ||
-        !text_of(c->space, "fixed"))
+    const char *base = text_of(space, "base");
+    bool has_answer = c->answer || json_is_null(json_object_get(certificate, "answer"));
+    if ((int)real_of(certificate, "gpus") != c->system->num_gpus || !base || !c->fixed ||
+        !has_answer || !plan_parse(base, c->arena, &c->base, c->err))
         return refuse(c, "", "not a certificate of this question");
-    bool ok = plan_parse(base, c->arena, &c->base, c->err);
-    const json_t *selective = json_array_get(json_object_get(c->space, "recompute"), 1);
-    if (selective && strcmp(json_string_value(selective), "op-selective") == 0)
+    if (c->system->stack.unstated.per_op && !fixes(c, "recompute") && c->base.replays == 0)
         c->base.replays = REPLAYS_PER_OP;
-    if (!ok || !space_has_usual_lists(&c->named) ||
-        !index_families(c, json_object_get(certificate, "families")) ||
-        !check_product(c, c->base, 0))
+    if (!read_lists(c, json_object_get(certificate, "families"),
+                    json_object_get(space, "splits")) ||
+        !has_usual_splits(c) || !check_product(c, c->base, 0))
         return false;
     if (json_object_size(c->families) > 0)
         return refuse(c, json_object_iter_key(json_object_iter(c->families)),
                       "the family is not of the space");
-    return c->answer_was_timed || refuse(c, "answer", "the answer is not among the timed plans");
+    return !c->answer || c->answer_was_timed ||
+           refuse(c, "answer", "the answer is not among the timed plans");
 }
 
 bool certificate_check(const json_t *certificate, const struct system *system,
                        const struct model *model, struct err *err)
 {
     struct arena arena = { 0 };
+    const json_t *space = json_object_get(certificate, "space");
     const json_t *answer = json_object_get(certificate, "answer");
     double most_bytes = real_of(certificate, "max_memory_bytes");
-    double fits_bytes = memory_fits_bytes(system);
-    struct checker c = {
-        .space = json_object_get(certificate, "space"),
-        .system = system,
-        .model = model,
-        .evaluator = evaluator_new(system, model),
-        .arena = &arena,
-        .err = err,
-        .answer_s = real_of(answer, "step_s"),
-        .answer = text_of(answer, "layout"),
-        .planned_bytes = most_bytes > 0 ? fmin(fits_bytes, most_bytes) : fits_bytes,
-        .risk = real_of(certificate, "oom_risk"),
-        .families = json_object(),
-    };
-    c.named = (struct named_space){ c.space, &c.base, system, model, err };
-    bool ok = check_all(&c, certificate);
+    struct checker c = { .only_even = json_is_true(json_object_get(space, "even")),
+                         .fixed = text_of(space, "fixed"),
+                         .system = system,
+                         .model = model,
+                         .evaluator = evaluator_new(system, model),
+                         .arena = &arena,
+                         .err = err,
+                         .answer_s = json_is_null(answer) ? HUGE_VAL : real_of(answer, "step_s"),
+                         .answer = text_of(answer, "layout"),
+                         .planned_bytes = fmin(memory_fits_bytes(system),
+                                               most_bytes > 0 ? most_bytes : HUGE_VAL),
+                         .risk = real_of(certificate, "oom_risk"),
+                         .families = json_object() };
+    bool ok = check_all(&c, certificate, space);
     json_decref(c.families);
     evaluator_free(c.evaluator);
     arena_release(&arena);

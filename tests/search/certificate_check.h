@@ -1,13 +1,13 @@
 /* tests/search/certificate_check.h - confirms a search's certificate without the search.
  *
  * It uses the grammar, the rules and the predictions of plans alone. It confirms that
- * - the lists of the space are those that its words name, and every combination of their values is
- *   a family, or breaks a rule in all members;
+ * - every combination of the values that the space's fixed words leave, and of its splits, is a
+ *   family, or breaks a rule in all members; no usual split is missing;
  * - a family that a floor rules out has no member below the floor, and the floor is above the
- *   answer; of the other families, that every member breaks a rule, takes more memory than may be
- *   planned, has a bound above the answer and no time below the bound, or takes the time that is
- *   stated, which is no less than the answer's;
- * - the answer is one of the members that were timed.
+ *   answer's time, or above the memory that may be planned; of the other families, that every
+ * member breaks a rule, takes more memory than may be planned, has a bound above the answer and no
+ * time below the bound, or takes the time that is stated, which is no less than the answer's;
+ * - the answer is one of the members that were timed; where it is null, memory rules out all.
  * Members of more than a few thousand families are a sample: those of every so many families. */
 #ifndef TESTS_SEARCH_CERTIFICATE_CHECK_H
 #define TESTS_SEARCH_CERTIFICATE_CHECK_H
