@@ -1,4 +1,4 @@
-/* tests/check_ok.h - what must succeed. */
+/* tests/check_ok.h - checks that a call succeeds. */
 #ifndef TESTS_CHECK_OK_H
 #define TESTS_CHECK_OK_H
 

@@ -16,7 +16,7 @@ cd "$(dirname "$0")/.."
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
-# A toolkit's folder, as far as there is one.
+# Builds a folder like that of a toolkit from the installed packages.
 mkdir -p "$work/cuda/include" "$work/cuda/lib"
 for part in cuda_runtime cuda_nvrtc cublas nccl; do
     ln -sf "$packages/$part/include/"* "$work/cuda/include/"

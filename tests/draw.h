@@ -5,19 +5,19 @@
 #include "base/random.h"
 #include "tests/testing.h"
 
-/* fresh_seed: $SEED, or else a new one each time, which the caller must print. told_seed: the same,
- * printed. */
+/* fresh_seed returns $SEED, else a new seed each time, which the caller must print. told_seed also
+ * prints it. */
 uint64_t fresh_seed(void);
 uint64_t told_seed(void);
 
-int within(struct random *rng, int least, int most); /* inclusive */
+int within(struct random *rng, int least, int most); /* uniform in [least, most] */
 double between(struct random *rng, double low, double high);
 int pick(struct random *rng, const int *from, int count);
 
 /* Gives every third model two kinds of blocks: the first few wider, or every second narrower. */
 struct model;
 void draw_blocks(struct model *model, uint64_t seed);
-/* In a third of the draws some or all blocks get experts. */
+/* Gives some or all blocks experts, in a third of the draws. */
 void draw_experts(struct model *model, uint64_t seed);
 
 double random_between(double low, double high); /* uses rand() */

@@ -1,6 +1,7 @@
 #include "exec/ops/head.h"
 
-/* An op reads a gradient first, then what its forward kept. */
+/* Handlers of the backward ops. The first operands of an op are gradients, the others values that
+ * its forward kept. */
 
 /* --- products ----------------------------------------------------------------------------- */
 
@@ -62,7 +63,7 @@ static void run_gemm(struct flow *flow, const struct op *op)
 /* --- norms, activation, residual ---------------------------------------------------------- */
 
 /* Norm kernels write the gradients of all weights; those of frozen weights go to `spare` memory,
- * which nobody reads. */
+ * which is never read. */
 static float *norm_gradient(struct flow *flow, const struct op *op, enum weight_role role,
                             void **spare)
 {
@@ -83,7 +84,7 @@ static void run_head_norm(struct flow *flow, const struct op *op)
     machine_give_back(flow->machine, spare);
 }
 
-/* Writes over the incoming gradient, or over the one that it is added to. */
+/* Overwrites the incoming gradient or, if the result is added to another gradient, that one. */
 static void run_norm(struct flow *flow, const struct op *op)
 {
     if (flow_is_head_norm(flow, op)) {
@@ -109,10 +110,11 @@ static void run_activation(struct flow *flow, const struct op *op)
           .dy = flow_in(flow, op, 0), .x = flow_in(flow, op, 1), .dx = flow_out(flow, op, 0));
 }
 
-/* When the stream's gradient is passed on, the branch's needs memory of its own. */
+/* If the gradient of the residual stream is passed on unchanged, the branch's gradient needs
+ * separate memory. */
 static void run_residual(struct flow *flow, const struct op *op)
 {
-    bool drops = op->in.count > 1; /* it reads the mask */
+    bool drops = op->in.count > 1; /* the op reads dropout's mask */
     const void *dy = flow_in(flow, op, 0);
     void *dx = flow_is_read_last(flow, (int)(op - flow->list->at), op->in.at[0])
                    ? flow_in_place(flow, op, 0)
@@ -157,7 +159,8 @@ static void run_flash(struct flow *flow, const struct op *op)
     machine_give_back(m, scratch);
 }
 
-/* One product makes the gradient of the probabilities, one that of the values. */
+/* One of the two products computes the gradient of the probabilities, the second that of the
+ * values. */
 static void run_context(struct flow *flow, const struct op *op)
 {
     struct machine *m = flow->machine;
@@ -182,8 +185,8 @@ static void run_softmax(struct flow *flow, const struct op *op)
           .keeps = op->in.count > 2 ? flow_in(flow, op, 2) : NULL, .dscores = dscores);
 }
 
-/* Both products write to the gradient of queries, keys and values that the context's product began;
- * the keys' op is the one that adds. */
+/* Both products write to the gradient of queries, keys and values, to which the context's product
+ * has already written. The op for keys has an operand to add to. */
 static void run_scores(struct flow *flow, const struct op *op)
 {
     struct machine *m = flow->machine;
@@ -236,7 +239,7 @@ static void run_embedding(struct flow *flow, const struct op *op)
           .dpositions = piece_gradient(flow->piece, op, WEIGHT_POSITIONS));
 }
 
-/* Writes over the logits. */
+/* Overwrites the logits. */
 static void run_cross_entropy(struct flow *flow, const struct op *op)
 {
     void *logits = flow_in_place(flow, op, 0);

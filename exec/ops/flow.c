@@ -107,7 +107,7 @@ struct stream *flow_stream(const struct flow *flow, const struct op *op)
 }
 
 /* The event that compute waits for before the op at `i`. NULL: the op runs on the tensor stream, or
- * what it waits for ran on compute. */
+ * the awaited op ran on compute. */
 static struct event *transfer_before(const struct flow *flow, int i)
 {
     const struct ops *list = flow->list;
@@ -165,7 +165,7 @@ static void keep_inputs(struct flow *flow, const struct op *op)
             keep_copy(flow, op->saved.at[i]);
 }
 
-/* Adds a gradient to that of the value's other readers, in their memory. */
+/* Adds a gradient to the sum of gradients from the value's other readers, in place. */
 static void join(struct flow *flow, int made, int sum)
 {
     void **values = flow->record->values;
@@ -233,7 +233,7 @@ void flow_collective(struct flow *flow, const struct op *op, enum comm_kind kind
     if (is_on_tensor_stream(op)) {
         machine_follow(m, m->tensor_stream);
         op_log_begin(m->log, m->device_api, m->tensor_stream,
-                     op); /* restart: it waited until here */
+                     op); /* restart the log's time here, after the wait */
     }
     struct comm_call call = { .kind = kind,
                               .group = m->tensor,

@@ -1,5 +1,5 @@
-/* exec/ops/flow.h - the state of a piece while its op list runs: what forward.c, backward.c and
- * head.c share. Only they and flow.c include it. */
+/* exec/ops/flow.h - the state of a piece while its op list runs: shared by forward.c, backward.c,
+ * head.c and flow.c. No other file includes it. */
 #ifndef EXEC_OPS_FLOW_H
 #define EXEC_OPS_FLOW_H
 
@@ -19,24 +19,25 @@ struct flow {
     const struct microbatch *microbatch;
     struct record *record; /* holds the values of this pass */
     struct rows rows;      /* the head's current row block */
-    bool leaves_out; /* skips some ops of the list, so that `after` may name one that did not run */
-    struct event
-        *last_transfer; /* last event of the tensor stream that compute has not yet waited for */
+    bool leaves_out; /* some ops of the list are skipped, so `after` may name an op that did not run
+                      */
+    /* last event of the tensor stream that compute has not yet waited for */
+    struct event *last_transfer;
 };
 
 /* Runs one op of the list. */
 typedef void flow_op(struct flow *flow, const struct op *op);
 
-/* Where a value is: in memory of its own, or else in its slot. NULL: not made yet. */
+/* Address of a value: its own memory if it has some, else its slot. NULL: not made yet. */
 void *flow_at(const struct flow *flow, int value);
 /* Address of the `i`-th value that an op reads. */
 void *flow_in(const struct flow *flow, const struct op *op, int i);
-/* Address for the `i`-th value that an op makes: the slot that keeps it, or else new memory as by
- * machine_take; if it already has memory, that. */
+/* Address for the `i`-th value that an op makes: the slot that keeps it, else the memory that it
+ * already has, else new memory from machine_take. */
 void *flow_out(struct flow *flow, const struct op *op, int i);
 /* The op's first output takes over the memory of its `i`-th operand, which it overwrote. */
 void *flow_in_place(struct flow *flow, const struct op *op, int i);
-/* The same with the memory of the value that the output is added to. */
+/* Like flow_in_place, with the memory of the value that the output is added to. */
 void *flow_add_in_place(struct flow *flow, const struct op *op);
 double flow_elements(const struct flow *flow, int value);
 enum value_form flow_form(const struct flow *flow, int value);
@@ -65,7 +66,7 @@ void flow_collective(struct flow *flow, const struct op *op, enum comm_kind kind
                      void *out, double count);
 /* An all-reduce of fp32 values on the compute stream. */
 void flow_all_reduce_fp32(struct flow *flow, enum reduction reduction, float *at, double count);
-/* From the value that an op reads to the one that it makes, m x n in all. */
+/* Gathers the value that an op reads into its output of m x n values. */
 void flow_all_gather(struct flow *flow, const struct op *op);
 void flow_reduce_scatter(struct flow *flow, const struct op *op);
 
@@ -77,11 +78,11 @@ struct activation_shape flow_activation(const struct op *op);
 struct norm flow_norm(const struct flow *flow, const struct op *op);
 struct residual flow_residual(const struct flow *flow, const struct op *op);
 struct route flow_route(const struct op *op);
-/* Between tokens and `placed`, a value in the experts' places. */
+/* The mapping between tokens and `placed`, a value in the experts' places. */
 struct passage flow_passage(const struct flow *flow, const struct op *op, int placed);
 struct embedding flow_embedding(const struct flow *flow, const struct op *op);
 struct cross_entropy flow_loss(const struct flow *flow, long rows, double columns);
-/* Whether a norm is that of queries and keys, in place. */
+/* Whether a norm is the norm of queries and keys, which works in place. */
 bool flow_is_head_norm(const struct flow *flow, const struct op *op);
 
 /* Issues a kernel on the compute stream: ISSUE(flow, rotary_forward, rotary, .qkv = ...). */

@@ -128,7 +128,7 @@ static struct residual_args residual_of(struct flow *flow, const struct op *op)
                                    .y = flow_out(flow, op, 0) };
 }
 
-/* An op with a scale also does the norm of the sum. */
+/* If the op has a scale, it also normalises the sum. */
 static void run_residual(struct flow *flow, const struct op *op)
 {
     struct machine *m = flow->machine;
@@ -164,7 +164,7 @@ static void run_combine(struct flow *flow, const struct op *op)
 
 /* --- tokens ------------------------------------------------------------------------------- */
 
-/* One tensor rank adds the positions, as all ranks' rows are then summed. */
+/* Only one tensor rank adds the positions, as the rows of all ranks are summed afterwards. */
 static void run_embedding(struct flow *flow, const struct op *op)
 {
     struct machine *m = flow->machine;

@@ -27,7 +27,7 @@ static const int64_t *targets_of(const struct flow *flow)
     return flow->microbatch->targets + flow->rows.first;
 }
 
-/* The second reduction sums what uses the first one's result, so all runs on one stream. */
+/* The second reduction needs the result of the first, so both run on one stream. */
 void head_reduce_rows(struct flow *flow, const struct op *reduce)
 {
     bool is_shared = flow->machine->plan->tp > 1;
@@ -139,7 +139,7 @@ int head_forward_runs(struct flow *flow, int i)
 
 /* --- backward ----------------------------------------------------------------------------- */
 
-/* Writes into its rows of the whole gradient. */
+/* Writes into the block's rows of the whole gradient. */
 static void find_input_gradient(struct flow *flow, const struct op *op)
 {
     ISSUE(flow, linear_input_gradient, linear_input_gradient, .rows = flow->rows.count,

@@ -12,8 +12,8 @@ struct last_reader {
 
 struct lifetimes {
     struct last_reader forward, backward;
-    struct last_reader halves; /* the same for a backward that runs all input gradients first */
-    bool is_kept[MAX_VALUES];  /* from forward to backward */
+    struct last_reader halves; /* last readers in a backward that runs all input gradients first */
+    bool is_kept[MAX_VALUES];  /* kept from forward to backward */
     short place[MAX_VALUES];   /* per value: the value whose memory it is made in, possibly itself;
                                   after in-place ops, the last one */
 };

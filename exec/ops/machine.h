@@ -1,9 +1,9 @@
 /* exec/ops/machine.h - runs the op lists of a piece, forward and backward, on a device's streams.
  *
- * The lists are the program: an op reads and makes the values that it names, and kept values have a
- * slot. The list alone determines the order, the operands and the lifetimes. Tokens of a microbatch
- * are rows [sequence x seq + position]; under sequence parallelism a tensor rank has an equal share
- * of consecutive rows. */
+ * An op list is executed as a program: an op reads and makes the values that it names, and kept
+ * values have a slot. The list alone determines the order, the operands and the lifetimes. Tokens
+ * of a microbatch are rows [sequence x seq + position]; with sequence parallelism each tensor rank
+ * has an equal number of consecutive rows. */
 #ifndef EXEC_OPS_MACHINE_H
 #define EXEC_OPS_MACHINE_H
 
@@ -17,7 +17,7 @@ struct piece;
 
 enum { MAX_PIECE_OPS = 64 };
 
-/* What the pieces of a rank share. */
+/* Data shared by the pieces of a rank. A piece is a layer, the embedding or the head. */
 struct machine {
     const struct plan *plan;
     const struct model *model;
@@ -34,7 +34,7 @@ struct machine {
     struct event *computed;       /* event that other streams wait for */
     struct event *transferred[MAX_PIECE_OPS]; /* per op of a list: event that compute waits for */
     enum dtype storage;                       /* type of values between ops: fp32, bf16, fp16 */
-    const float *rope_cos_sin;                /* of rotary positions */
+    const float *rope_cos_sin;                /* cosines and sines of rotary positions */
     float norm_epsilon;
     uint64_t seed;
     float *loss_gradient_scale; /* on the device: loss scale / tokens of the global batch */
@@ -73,9 +73,9 @@ struct record {
     void *values[MAX_VALUES]; /* memory of values without a slot; NULL: none */
 };
 
-/* Takes the output of the list before (NULL: none) and the values in the record that come from
- * other lists (ops.aside), and frees their memory. Returns the value for the list behind, device
- * memory that the caller then owns; NULL: none. */
+/* Runs a forward. Its inputs are the output of the previous list (NULL: none) and the values in the
+ * record that come from other lists (ops.aside); their memory is freed. Returns the value for the
+ * next list, device memory that the caller then owns; NULL: none. */
 void *machine_forward(struct machine *machine, const struct piece *piece,
                       const struct microbatch *microbatch, struct record *record, void *input);
 
@@ -84,10 +84,11 @@ void *machine_forward(struct machine *machine, const struct piece *piece,
 void machine_replay(struct machine *machine, const struct piece *piece,
                     const struct microbatch *microbatch, struct record *record);
 
-/* Runs the ops of both kinds of gradients, or of one; input gradients come first. Takes the
- * gradient of the output (NULL when there is none, and for weights alone) and returns that of the
- * input (likewise). Gradients of values from other lists are left in the record for the caller to
- * take; after the weight gradients the record is otherwise empty. */
+/* Runs the ops of both kinds of gradients, or of one; input gradients come first. The argument is
+ * the gradient of the output, and the result is the gradient of the input. Each is NULL if there is
+ * none, and when only weight gradients are computed. Gradients of values from other lists are left
+ * in the record for the caller to take; after the weight gradients the record is otherwise
+ * empty. */
 enum gradients { GRADIENTS_ALL, GRADIENTS_OF_INPUTS, GRADIENTS_OF_WEIGHTS };
 void *machine_backward(struct machine *machine, const struct piece *piece,
                        const struct microbatch *microbatch, struct record *record,

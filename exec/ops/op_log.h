@@ -1,7 +1,7 @@
 /* exec/ops/op_log.h - records when the ops of lists ran, in the order of issue.
  *
- * On a host it also records the CPU time of the stream's own thread: on a shared core, the rest of
- * the elapsed time went to other programs. */
+ * On a host it also records the CPU time of the stream's own thread: on a shared core, other
+ * programs used the rest of the elapsed time. */
 #ifndef EXEC_OPS_OP_LOG_H
 #define EXEC_OPS_OP_LOG_H
 
@@ -14,13 +14,13 @@ struct op_time {
     double own_start_s, own_end_s; /* CPU time of the thread */
 };
 
-/* The caller owns `at`; ops beyond its room are not recorded. */
+/* The caller owns `at`; ops beyond its capacity are not recorded. */
 struct op_log {
     struct op_time *at;
     int count, room;
 };
 
-/* Call these around the issue of an op on its stream; `log` NULL: do nothing. */
+/* Call these before and after the issue of an op on its stream. `log` may be NULL. */
 void op_log_begin(struct op_log *log, const struct device_api *api, struct stream *stream,
                   const struct op *op);
 void op_log_end(struct op_log *log, const struct device_api *api, struct stream *stream);

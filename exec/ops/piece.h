@@ -26,7 +26,7 @@ struct piece {
     struct weights weights;
     struct store *own, *vocabulary; /* stores of its own and of vocabulary weights
                                        (exec/ops/store.h); NULL: none */
-    size_t value_bytes;             /* of one value */
+    size_t value_bytes;             /* bytes of one value */
 };
 
 /* The current addresses of an op's weight in a role, and of its gradient. NULL when the op has

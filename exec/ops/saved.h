@@ -1,4 +1,4 @@
-/* exec/ops/saved.h - where a piece's forward keeps what its backward reads.
+/* exec/ops/saved.h - the memory in which a piece's forward keeps values for its backward.
  *
  * Each value that an op of the list keeps has a slot. Recompute moves values from the kept block,
  * which lives from forward to backward, to the replayed block, which lives while one piece runs.
@@ -26,7 +26,7 @@ struct slot {
 };
 
 struct saved_layout {
-    struct slot *slots; /* by value */
+    struct slot *slots; /* [value] */
     size_t kept_bytes, replayed_bytes;
     size_t checkpoint; /* KEEP_INPUT: offset of the piece's input in the kept block */
 };

@@ -29,7 +29,7 @@ struct range store_updated_range(const struct store *store)
     return (struct range){ first, first + store_updated(store) };
 }
 
-/* Without shards, the first data rank counts all elements. */
+/* The elements that this rank counts. Without shards, the first data rank counts all elements. */
 struct range store_counted_range(const struct store *store, const struct stored_weight *stored)
 {
     struct range held = { stored->offset, stored->offset + weight_elements(stored->weight) };
@@ -68,7 +68,7 @@ static void *element_at(const struct machine *m, void *values, size_t element)
 
 struct first_values {
     const struct stored_weight *weight;
-    float *values; /* values of the weight, on the host */
+    float *values; /* values of the weight on the host */
     uint64_t seed;
     size_t real_rows; /* rows of the whole weight without padding of the vocabulary, which is 0 */
 };
@@ -192,7 +192,7 @@ bool store_new(struct machine *m, struct store *store, int optimizer)
 bool store_set(struct machine *m, struct store *store, const float *values, float *const moments[2],
                struct err *err)
 {
-    if (store_cuts(store, STATE_PARAMETERS) && store->values) /* gathered before */
+    if (store_cuts(store, STATE_PARAMETERS) && store->values) /* values that were gathered before */
         store_drop_values(m, store);
     set_values(m, store, values);
     for (int i = 0; i < 2; i++)

@@ -28,13 +28,15 @@ struct store {
     size_t elements, padded; /* padded: a multiple of the shards */
     int shards,
         shard; /* number of data ranks that hold the same array, and this rank's index among them */
-    int zero;  /* stage; see store_cuts */
+    int zero;  /* ZeRO stage; see store_cuts */
     void *values;      /* padded, in the storage type; NULL while ZeRO-3 has dropped them */
     void *value_shard; /* ZeRO-3 */
     float *gradients;  /* padded; with ZeRO-2 and 3 non-NULL only while a backward adds to them */
     float *gradient_shard; /* ZeRO-2 and 3 */
-    float *master;     /* fp32 copy of what this rank updates, when values are stored in 16 bits */
-    float *moments[2]; /* of what this rank updates; NULL when the optimizer has none */
+    float *master;     /* fp32 copy of the values that this rank updates, if values are stored in 16
+                          bits */
+    float *moments[2]; /* moments of the values that this rank updates; NULL if the optimizer has
+                          none */
     struct event *gathered, *reduced; /* latest gather and reduction on the data lane */
 };
 
@@ -49,8 +51,8 @@ struct update {
     int optimizer; /* enum optimizer: sgd, momentum or adam */
     float rate, decay, momentum, beta1, beta2, epsilon;
     double clip;       /* limit of the global norm; 0: none */
-    double loss_scale; /* 1 without one */
-    long step;         /* from 1 */
+    double loss_scale; /* 1 without loss scaling */
+    long step;         /* number of the step, from 1 */
 };
 
 /* Takes memory from the machine's device and draws the initial values; without moments if
@@ -60,7 +62,7 @@ void store_free(struct machine *machine, struct store *store);
 
 /* Sets this rank's values from fp32 values of all elements (ZeRO-3: of those that it updates), and
  * its moments from those of the elements that it updates; `moments` beyond the optimizer's are not
- * read. Waits until done. */
+ * read. Returns when the values are set. */
 bool store_set(struct machine *machine, struct store *store, const float *values,
                float *const moments[2], struct err *err);
 
@@ -69,7 +71,7 @@ struct range store_updated_range(const struct store *store);
 size_t store_updated(const struct store *store);
 size_t store_first_updated(const struct store *store);
 
-/* The range of a weight's elements that this rank updates and that only it counts and saves. */
+/* The range of a weight's elements that this rank updates, counts in the norm and saves. */
 struct range store_counted_range(const struct store *store, const struct stored_weight *stored);
 
 int store_num_moments(const struct store *store);
@@ -78,19 +80,20 @@ int store_num_moments(const struct store *store);
  * store_drop_gradients: drops them. */
 void store_open_gradients(struct machine *machine, struct store *store);
 void store_drop_gradients(struct machine *machine, struct store *store);
-/* On `stream`: sums partial gradients over `tensor`; sums gradients over `data` into what the
- * optimizer reads, after which ZeRO-2 and 3 can drop whole gradients. A NULL group: one rank. */
+/* On `stream`: sums partial gradients over `tensor`; sums gradients over `data` into the memory
+ * that the optimizer reads. ZeRO-2 and 3 can then drop whole gradients. A NULL group means one
+ * rank. */
 void store_sum_partial(struct machine *machine, struct store *store, struct group *tensor,
                        struct stream *stream);
 void store_reduce(struct machine *machine, struct store *store, struct group *data,
                   struct stream *stream);
 
-/* Adds the other holder's reduced gradients of tied rows. */
+/* Sums the reduced gradients of tied rows over the two ranks that hold them. */
 void store_sum_tied(struct machine *machine, struct store *store, struct group *holders,
                     struct stream *stream);
 
-/* ZeRO-3's whole values: store_open_values allocates them, store_gather fills them, the third drops
- * them. ZeRO-1 and 2 gather in place after the update. */
+/* ZeRO-3's whole values: store_open_values allocates them, store_gather fills them,
+ * store_drop_values drops them. ZeRO-1 and 2 gather in place after the update. */
 void store_open_values(struct machine *machine, struct store *store);
 void store_gather(struct machine *machine, struct store *store, struct group *data,
                   struct stream *stream);

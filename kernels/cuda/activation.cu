@@ -75,7 +75,7 @@ __device__ __forceinline__ void load_biased(const void *x, const void *bias, lon
         v[j] += b[j];
 }
 
-/* A thread has N inputs. */
+/* A thread processes N inputs. */
 template <typename T, int N, typename Function> __global__ void plain(struct activation_args a)
 {
     long width = a.shape.width, at = own_element<N>();

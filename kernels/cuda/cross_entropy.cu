@@ -1,4 +1,4 @@
-/* One block per row. */
+/* Cross-entropy with one block per row. */
 #include "kernels/cuda/grid.cuh"
 #include "kernels/cuda/reduce.cuh"
 

@@ -26,7 +26,7 @@ static cublasStatus_t set(struct gemm_call *call, cublasLtMatmulDescAttributes_t
     return cublasLtMatmulDescSetAttribute(&call->product, attribute, value, size);
 }
 
-/* The library's epilogue names follow its operands, of which the second is our a (gemm_part.h). */
+/* The library names epilogues by its operands A and B; its B is our a (gemm_part.h). */
 cublasLtEpilogue_t gemm_epilogue(const struct gemm_product *p)
 {
     if (p->a_sums)

@@ -5,7 +5,7 @@
  * the stream. If the product is added to an existing result, it also allocates memory for a second
  * result to discard. If that memory is not available, or the stream is being captured, the
  * library's first proposal is used, then and later, and the table file gets no entry. The library
- * is asked once per shape, as cuBLASLt 13.3 answers no query under capture
+ * is queried once per shape, as cuBLASLt 13.3 answers no query during capture
  * (mudler/vllm.cpp#1732). */
 #ifndef KERNELS_CUDA_GEMM_H
 #define KERNELS_CUDA_GEMM_H
@@ -14,7 +14,7 @@
 #include "kernels/cuda/launch.h"
 
 /* As `struct product` of kernels/host/blas.h: c[m,n] = a[m,k] b[k,n] + beta c, row-major; a
- * transposed operand is stored the other way round. a and b are in the storage type; c is in the
+ * transposed operand is stored as [k,m] or [n,k]. a and b are in the storage type; c is in the
  * storage type or in fp32. The matrices of `batch` products are `step` values apart (0: shared). */
 struct gemm_product {
     long m, n, k;
@@ -23,7 +23,7 @@ struct gemm_product {
     enum dtype c_dtype;       /* the storage type, or fp32 */
     const void *a, *b, *bias; /* bias[n], in c's type; NULL: none */
     void *c;
-    float *a_sums; /* [m]: sums of a over k, only if c is fp32; NULL: not wanted */
+    float *a_sums; /* [m]: sums of a over k, only if c is fp32; NULL: not computed */
     /* Both have c's type and stride. before_gelu: the product is written there, and c is the gelu
      * of it. gelu_at: c is multiplied by gelu's derivative at these values. NULL: not used. */
     void *before_gelu;
@@ -50,8 +50,8 @@ struct gemm_work {
 };
 
 /* Whether gemm_offers holds, and the product with a_sums is no slower than the product without them
- * followed by `pass`, which makes the sums. This is timed when the product is tuned, and the answer
- * is kept in the table. */
+ * followed by `pass`, which computes the sums. This is timed when the product is tuned, and the
+ * answer is kept in the table. */
 bool gemm_sums_pay(const struct launch *on, const struct gemm_product *product,
                    const struct gemm_work *pass);
 

@@ -11,11 +11,11 @@
 
 #include <stdint.h>
 
-/* All that the choice of an algorithm depends on. */
+/* Everything on which the choice of an algorithm depends. */
 // clang-format off
 #define GEMM_SHAPE(X)                                                               \
     X(library) /* version of cuBLASLt */                                            \
-    X(driver) /* version of CUDA that the driver knows: an update tunes anew */     \
+    X(driver) /* CUDA version of the driver: after an update products are tuned again */       \
     X(capability) /* 90 for sm_90 */                                                \
     X(num_processors) /* multiprocessors of the GPU, or of the available part of it */      \
     X(m) X(n) X(k) X(a_is_transposed) X(b_is_transposed)                            \
@@ -31,7 +31,7 @@ struct gemm_shape {
 
 struct gemm_choice {
     struct gemm_shape shape;
-    uint64_t is_taken; /* 0: the product runs without its epilogue */
+    uint64_t is_taken; /* 0: the product runs without the fused epilogue */
     uint64_t algorithm[8];
     uint64_t workspace_bytes;
 };

@@ -100,7 +100,7 @@ static cublasStatus_t propose(const struct gemm *gemm, const struct gemm_call *c
                               const struct gemm_product *p, struct proposals *out)
 {
     cublasLtMatmulPreferenceOpaque_t preference;
-    struct gemm_call c = *call; /* the library's parameters are not const */
+    struct gemm_call c = *call; /* the library takes non-const pointers */
     TRY(describe_preference(&preference, p));
     TRY(cublasLtMatmulAlgoGetHeuristic(gemm->handle, &c.product, &c.b, &c.a, &c.c, &c.c,
                                        &preference, MOST_PROPOSALS, out->at, &out->count));

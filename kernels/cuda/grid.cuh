@@ -6,7 +6,7 @@
 #include "kernels/cuda/storage.cuh"
 
 struct grid {
-    long blocks; /* 0: nothing runs */
+    long blocks; /* 0: no kernel runs */
     int threads; /* per block; whole warps */
     size_t shared_bytes = 0;
     int blocks_y = 1;
@@ -22,7 +22,7 @@ inline long least(long a, long b)
     return a < b ? a : b;
 }
 
-/* A kernel with more shared memory per block than this must request it. */
+/* A kernel must request shared memory beyond this size per block. */
 enum { SHARED_BYTES_UNASKED = 48 << 10 };
 
 template <typename... Parameters, typename... Arguments>

@@ -64,7 +64,7 @@ template <typename T> __global__ void update_adamw(struct adamw_args a, struct a
 
 enum { SQUARE_BLOCKS = 2048, SQUARE_BYTES = MOST_WARPS_OF_A_BLOCK * sizeof(double) };
 
-/* Each block sums its share of the squares; then one block adds the blocks' sums. */
+/* Each block sums its part of the squares; then one block adds the blocks' sums. */
 __global__ void sum_squares(struct square_sum a, double *sums)
 {
     double sum = 0;

@@ -98,7 +98,7 @@ static struct gemm_product weight_gradient(const struct linear_weight_gradient *
     };
 }
 
-/* An epilogue cannot add its sums to existing values, so they are made in the workspace. */
+/* An epilogue cannot add its sums to existing values, so the sums are made in the workspace. */
 static float *room_for_sums(const struct launch *on, long count)
 {
     bool is_enough = count * (long)sizeof(float) <= SUMS_BYTES;
@@ -152,8 +152,8 @@ struct batch {
     long sequence, in_group;
 };
 
-/* Where the rows of one part (a query, key or value) of all groups are: the first value, the stride
- * between rows and the step between groups, in values. */
+/* The position of the rows of one part (a query, key or value) of all groups: the first value, the
+ * stride between rows and the step between groups, in values. */
 struct rows {
     long first, stride, step;
 };

@@ -14,7 +14,7 @@ struct add {
     }
 };
 
-/* Ignores NaN, as fmaxf does. */
+/* The larger value; ignores NaN, as fmaxf does. */
 struct larger {
     __device__ __forceinline__ float operator()(float a, float b) const
     {

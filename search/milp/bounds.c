@@ -17,7 +17,7 @@ double division_surrogate_s(const struct division_problem *problem, const int *c
     return sum_s + (problem->num_microbatches - 1) * longest_s;
 }
 
-/* Adds one stage to least[k], the least sum of the stages so far with k layers in all. */
+/* Adds one stage to least[k], the least sum of the stages so far with k layers in total. */
 static void add_stage(const struct stage_choices *choices, int num_layers, const double *least,
                       double *longer)
 {

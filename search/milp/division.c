@@ -2,8 +2,8 @@
 
 #include <math.h>
 
-/* How far the first guess is above the least possible value, and the factor of each further guess.
- * They affect only the time, not the answer. */
+/* The excess of the first guess over the least possible value, and the factor of each further
+ * guess. They affect only the time, not the answer. */
 static const double first_excess = 0.005;
 static const double widening = 4;
 static const double last_excess = 2;
@@ -14,7 +14,7 @@ struct quest {
     const struct program_limits *limits;
     struct arena *arena;
     double floor_s; /* below every division: the least sum and the least longest pass */
-    double excess;  /* of the guess above it; HUGE_VAL: no guess */
+    double excess;  /* excess of the guess over floor_s; HUGE_VAL: no guess */
     struct divisions *found;
 };
 
@@ -55,7 +55,8 @@ static bool find_next(struct quest *quest, int *choice, double *surrogate_s,
     }
 }
 
-/* Whether there may be more divisions: those beyond the guess were not searched. */
+/* Takes a division. Returns whether there may be more: divisions beyond the guess were not
+ * searched. */
 static bool take(struct quest *quest, const int *choice, double surrogate_s,
                  const struct program_result *result)
 {

@@ -8,13 +8,13 @@
  * host's memory.
  *
  * The program has a binary for each choice of each stage, exactly one of which is 1. The chosen
- * layers add up to the model's, and a choice for one place in the model begins where the stage
- * before ends. A column T is at least every stage's pass. Branch and bound closes the program
- * because T is bounded on both sides. From below: by the least longest pass with which the stages
- * hold all layers, as the relaxation splits layers into fractions. From above: in a division whose
- * surrogate is within a guess, no pass exceeds the guess minus the least possible sum, so longer
- * choices get no column. If the optimum exceeds the guess, the program is solved again with a
- * larger guess. */
+ * layers add up to the model's, and a choice for one position in the model begins where the
+ * previous stage ends. A column T is at least every stage's pass. Branch and bound can finish
+ * because T is bounded on both sides. The lower bound of T is the least longest pass with which the
+ * stages hold all layers; it is needed because the relaxation splits layers into fractions. The
+ * upper bound: if a division's surrogate is within a guess, no pass exceeds the guess minus the
+ * least possible sum, so longer choices get no column. If the optimum exceeds the guess, the
+ * program is solved again with a larger guess. */
 #ifndef SEARCH_MILP_DIVISION_H
 #define SEARCH_MILP_DIVISION_H
 
@@ -26,8 +26,8 @@ enum { ANY_FIRST = -1 };
 
 struct stage_choice {
     int layers, recomputed;
-    int first;                    /* layers on stages before; ANY_FIRST: it does not matter */
-    int of_kind[MAX_BLOCK_KINDS]; /* number of its layers of each kind; all 0 when it does not
+    int first;                    /* layers on earlier stages; ANY_FIRST: any number */
+    int of_kind[MAX_BLOCK_KINDS]; /* number of its layers of each kind; all 0 if the kind does not
                                      matter */
     double pass_s;                /* forward and backward of one microbatch */
     double host_bytes;            /* bytes of one rank in the host's memory */
@@ -45,7 +45,7 @@ struct division_problem {
     bool same_recompute; /* all stages recompute the same number of layers, or all stages recompute
                             all */
     double host_bytes;   /* limit per node; HUGE_VAL: no limit */
-    const struct host_node *nodes; /* checked against it */
+    const struct host_node *nodes; /* nodes whose hosts have this limit */
     int num_nodes;
 };
 
@@ -59,10 +59,10 @@ struct divisions {
     int count;
     bool is_proved; /* no division outside the list has a smaller surrogate than its last */
     double bound_s; /* when the last is not proved: lower bound of divisions outside the list */
-    double gap;     /* of the first: (surrogate - bound) / surrogate; 0 when proved, HUGE_VAL: no
-                       division */
+    double gap;     /* gap of the first division: (surrogate - bound) / surrogate; 0 when proved,
+                       HUGE_VAL: no     division */
     bool timed_out;
-    int nodes; /* of all trees */
+    int nodes; /* nodes of all trees */
 };
 
 double division_surrogate_s(const struct division_problem *problem, const int *choice);
@@ -78,8 +78,8 @@ struct excluded {
     int count;
 };
 
-/* The best division that is not excluded, if its surrogate is at most `guess_s`; HUGE_VAL: any. Not
- * found with PROGRAM_INFEASIBLE: there is none. `choice` has room for every stage. */
+/* The best division that is not excluded, if its surrogate is at most `guess_s`; HUGE_VAL: any. If
+ * the result is PROGRAM_INFEASIBLE, there is none. `choice` has one element per stage. */
 bool division_within(const struct division_problem *problem, const struct excluded *excluded,
                      double guess_s, const struct program_limits *limits, struct arena *arena,
                      int *choice, struct program_result *result, struct err *err);

@@ -1,4 +1,4 @@
-/* The rows and columns of a division; explained in division.h. */
+/* Builds the rows and columns of the integer program; division.h explains them. */
 #include "search/milp/division.h"
 
 #include <math.h>
@@ -10,9 +10,9 @@ struct builder {
     const struct division_problem *problem;
     struct integer_program program;
     double least_longest_s;
-    double most_pass_s; /* of a choice that is a column */
-    int **column;       /* [stage][choice]; -1: takes too long */
-    int longest;        /* T */
+    double most_pass_s; /* longest pass of a choice that gets a column */
+    int **column;       /* [stage][choice]; -1: no column, as its pass is too long */
+    int longest;        /* column of T */
 };
 
 static bool is_column(const struct builder *b, int stage, int i)
@@ -45,7 +45,7 @@ static void add_columns(struct builder *b, struct arena *arena)
                                                                  problem->num_microbatches - 1 });
 }
 
-/* One choice of each stage, and T no shorter than its pass. */
+/* Rows: each stage has exactly one choice, and T is at least its pass. */
 static void add_stages(struct builder *b)
 {
     for (int stage = 0; stage < b->problem->num_stages; stage++) {
@@ -72,7 +72,7 @@ static void add_layers(struct builder *b)
                 program_add_term(&b->program, b->column[stage][i], choice_of(b, stage, i)->layers);
 }
 
-/* Each stage begins where the one before ends. */
+/* Rows: each stage begins where the previous one ends. */
 static void add_places(struct builder *b)
 {
     for (int stage = 0; stage + 1 < b->problem->num_stages; stage++) {
@@ -203,7 +203,7 @@ static void add_hosts(struct builder *b)
     }
 }
 
-/* At least one stage must choose otherwise than the excluded division. */
+/* Row: at least one stage must differ from the excluded division. */
 static void exclude(struct builder *b, const struct division *division)
 {
     program_add_row(&b->program, -HUGE_VAL, b->problem->num_stages - 1);

@@ -1,4 +1,5 @@
-/* One point of the lattice: its divisions by integer programming, the few best of them timed. */
+/* One point of the lattice: its divisions by integer programming, of which the few best are
+ * timed. */
 #include "base/clock.h"
 #include "models/blocks.h"
 #include "search/milp/milp.h"
@@ -16,8 +17,8 @@ static const int most_nodes = 2000;
 
 struct collector {
     const struct divided_point *point;
-    int first;               /* as in struct stage_choice */
-    struct stage_choice *at; /* of the stage in hand */
+    int first;               /* first layer, as in struct stage_choice */
+    struct stage_choice *at; /* choices of the current stage */
     int count;
 };
 
@@ -118,7 +119,7 @@ struct division_problem milp_problem(const struct divided_point *point, struct a
 
 /* --- divisions -------------------------------------------------------------------------------- */
 
-/* The time left of the search's own limit. */
+/* The time left before the search's limit. */
 static struct program_limits limits_of(const struct search *search)
 {
     struct program_limits limits = { .nodes = most_nodes };
@@ -166,7 +167,7 @@ static double least_bound_s(const struct divided_point *point, double limit_s, s
     return fmin(fronts_best_s(&fronts, layers), limit_s);
 }
 
-/* A bound from here on proves the known time. */
+/* Bounds of at least this value prove the known time. */
 static double cut_s(double step_s)
 {
     return step_s * (1 - proof_tolerance);
@@ -207,7 +208,7 @@ static struct expansion divide(const struct divided_point *point, struct arena *
     if (!divisions_best(&problem, MILP_TIMED, &limits, arena, &found, err))
         return out;
     if (found.timed_out)
-        request->must_stop(request->context); /* which notes it */
+        request->must_stop(request->context); /* records that the search must stop */
     time_divisions(point, &problem, &found, arena, &out);
     settle(point, &found, arena, &out);
     return out;

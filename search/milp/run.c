@@ -7,7 +7,7 @@
 
 #include <math.h>
 
-/* Names the searched space, and what was proved. */
+/* Describes the searched space and what was proved. */
 static const char *space_name(const struct search *search, const struct search_result *result,
                               struct arena *arena)
 {
@@ -48,7 +48,7 @@ static void keep_leanest(void *context, int worker, const struct ranked_plan *pl
     leanest->bytes = fmin(leanest->bytes, joint_most_host_bytes(leanest->search, &plan->plan));
 }
 
-/* Plans fit their GPUs, but not their hosts. */
+/* Sets the error when plans fit their GPUs but not their hosts. */
 static bool refuse_hosts(const struct search *search, struct arena *arena, struct err *err)
 {
     struct search_request request = *search->request;

@@ -26,12 +26,12 @@ const struct composition surrogate = { "surrogate", "Zheng et al. 2022, section 
 /* --- the lower bound -------------------------------------------------------------------------- */
 
 /* ROUND_TRIP: from the arrival of one microbatch until its gradient leaves. SPAN: from the first
- * arrival until the last gradient leaves. END: until the last reduction has ended. OPTIMIZER: the
- * longest of any stage. */
+ * arrival until the last gradient leaves. END: from the first arrival until the last reduction has
+ * ended. OPTIMIZER: the longest of any stage. */
 enum { ROUND_TRIP, SPAN, END, OPTIMIZER };
 
 /* Time from the first microbatch's arrival until the last gradient leaves, for the stage's own
- * lists. `behind_s` is the round trip through the stages behind. */
+ * lists. `behind_s` is the round trip through the later stages. */
 static double own_span_s(const struct stage_table *table, int stage,
                          const struct stage_option *option, double behind_s)
 {

@@ -19,7 +19,7 @@ struct suffix {
 struct composition {
     const char *name;
     const char *source;
-    /* `behind` is the suffix of stage + 1. */
+    /* `behind` is the suffix that begins at stage + 1. */
     struct suffix (*prepend)(const struct stage_table *table, int stage,
                              const struct stage_option *option, const struct suffix *behind);
     /* Seconds of a step for the suffix that begins at stage 0; for a shorter suffix, a lower bound
@@ -32,13 +32,13 @@ struct composition {
 extern const struct composition surrogate;
 
 /* A lower bound of evaluate_step_s for the same stages in 1F1B. With w microbatches in flight, a
- * stage does w warm-up forwards, then forward and backward in turn, then w backwards. With R the
- * round trip of a microbatch through the stages behind it:
+ * stage runs w warm-up forwards, then alternates forward (F) and backward (B), then runs w
+ * backwards. Let R be the round trip of a microbatch through the later stages:
  * - its first backward comes after w forwards and after F + R;
  * - each of its n further rounds takes F + B, and any w in a row take at least a round trip F +
  *   B + R;
- * - its last w backwards take w B, and the last forward's gradient comes back after R.
- * Stages before it add their forward and backward of one microbatch. Then come each stage's own
+ * - its last w backwards take w B, and the last forward's gradient comes back after R. Earlier
+ *   stages add their forward and backward of one microbatch. Then come each stage's own
  * reduction after its own end, and the longest optimizer. */
 extern const struct composition lower_bound;
 

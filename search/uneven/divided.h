@@ -6,7 +6,7 @@
 #include "search/uneven/stages.h"
 
 /* The point's plan with layers[stage]; with recompute block:N, recomputed[stage] of them are
- * recomputed. Lists are borrowed; a list of equal numbers is left out. */
+ * recomputed. Lists are borrowed; a list of equal numbers is omitted. */
 struct plan division_plan(const struct plan *point, const int *layers, const int *recomputed);
 
 /* Whether the space has the plan without being enlarged. */

@@ -10,7 +10,7 @@ struct node {
     int parent; /* index, -1 for the root */
     int stages; /* number of stages with assigned layers */
     int layers; /* layers of the last of them */
-    int left;   /* layers left for the stages behind */
+    int left;   /* layers left for the later stages */
 };
 
 struct expander {

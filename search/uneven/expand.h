@@ -19,7 +19,7 @@ struct expansion_request {
     const struct stage_table *table;
     double limit_s;    /* ignore divisions that take this long or longer; HUGE_VAL: ignore none */
     double most_timed; /* most divisions to time; others stay open */
-    /* Times a division. `recomputed` is indexed by stage too; NULL: the table's. */
+    /* Times a division. `recomputed` is indexed by stage; NULL: as in the table. */
     double (*time_s)(void *context, const int *layers, const int *recomputed);
     bool (*must_stop)(void *context); /* NULL: never */
     void *context;
@@ -28,11 +28,11 @@ struct expansion_request {
 struct expansion {
     bool found;            /* a division takes less than limit_s */
     const int *layers;     /* [stage], in the arena */
-    const int *recomputed; /* [stage]; NULL: the table's */
+    const int *recomputed; /* [stage]; NULL: as in the table */
     double step_s;
     double timed;
-    /* A lower bound of all remaining divisions. When all were expanded it is at least step_s, or
-     * limit_s, minus the tolerance. */
+    /* A lower bound of all remaining divisions. When all divisions were expanded it is at least
+     * step_s, or limit_s, minus the tolerance. */
     double open_s;
     bool is_proved;
 };

@@ -22,9 +22,9 @@ static double least_messages_s(const struct plan *plan, const struct stage_commo
     return common->blocking ? least_s - boundaries[1].message_s - boundaries[0].message_s : 0;
 }
 
-/* The next layer behind `first` where `layers` consecutive layers can begin that are not, one by
- * one, like those one layer earlier, and so may take another time; past the model's: none. Begin
- * with 0. */
+/* Iterates over the positions at which `layers` consecutive layers may take a different time.
+ * Returns the next position after `first` whose layers differ in kind, one by one, from those one
+ * layer earlier; beyond the model's layers: none. Begin with 0. */
 static int next_first(const struct model *model, int layers, int first)
 {
     if (model_num_kinds(model) == 1)
@@ -63,10 +63,11 @@ static struct least_stage least_stage(struct evaluator *evaluator, const struct 
     return least;
 }
 
-/* Some stage has a p-th of the layers or more. Call its pass T, the sum of all passes A, the way
- * before it x, the microbatches m and those in flight w. By the lower bound's terms (composition.h)
- * - for w < m the whole takes x + m T and x + (m - w + 1) T + 2 (A - T - x), so no less than their
- *   mean, A + (m - 1 - (w - 1) / 2) T;
+/* Of p stages, some stage has at least a p-th of the layers. Let T be its pass, A the sum of all
+ * passes, x the time to reach it, m the number of microbatches and w those in flight. By the lower
+ * bound's terms (composition.h)
+ * - for w < m the step takes at least x + m T and x + (m - w + 1) T + 2 (A - T - x), so at least
+ *   their mean, A + (m - 1 - (w - 1) / 2) T;
  * - for w = m <= p it takes A + (m - 1) times the longer of forward and backward. */
 static double span_floor_s(const struct least_stage *full, double all_s, double microbatches,
                            double stages)

@@ -4,14 +4,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A front that grows; on the heap, as its size is not known before. */
+/* A front under construction, on the heap, as its size is not known in advance. */
 struct growing {
     struct front_entry *at;
     int count, capacity;
 };
 
-/* Sums in different orders differ in their last bits, which must not make suffixes differ; this
- * lowers the bound by at most this share per stage. */
+/* Relative tolerance: sums in different orders differ in their last bits, which must not make
+ * suffixes differ. It lowers the bound by at most this fraction per stage. */
 static const double rounding = 1e-13;
 
 static bool nearly_dominates(const struct suffix *a, const struct suffix *b)
@@ -105,7 +105,7 @@ static int most_of_stage(const struct stage_table *table, int stage)
     return most;
 }
 
-/* The most layers that the stages before each stage can have: the rest must be behind. */
+/* Per stage, the most layers that the earlier stages can have; the rest must be on later stages. */
 static int *most_before(const struct stage_table *table, struct arena *arena)
 {
     int *most = ARENA_ARRAY(arena, int, (size_t)table->num_stages + 1);

@@ -21,7 +21,7 @@ struct front {
 struct fronts {
     const struct stage_table *table;
     const struct composition *composition;
-    struct front *of; /* see fronts_at */
+    struct front *of; /* indexed by fronts_at */
 };
 
 /* In the arena. Suffixes that occur in no division faster than `limit_s` may be dropped; HUGE_VAL

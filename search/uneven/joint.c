@@ -11,7 +11,8 @@
 
 /* --- types and recompute ---------------------------------------------------------------------- */
 
-/* Stages of one type have the same layers of each kind, and recompute the same number in all. */
+/* Stages of one type have the same layers of each kind, and the same total number of recomputed
+ * layers. */
 static int recomputed_of(const struct holding *held)
 {
     int recomputed = 0;

@@ -47,7 +47,7 @@ struct listing {
     struct stages_space *spaces; /* by rising first block */
     int num_spaces;
     size_t num_blocks;
-    struct finder *finders; /* by worker */
+    struct finder *finders; /* [worker] */
     struct evaluators *evaluators;
 };
 
@@ -59,7 +59,7 @@ struct collector {
     struct finder *finder;
     size_t next_number;
     bool has_floor;
-    double floor_s; /* of all points of the block */
+    double floor_s; /* lower bound for all points of the block */
 };
 
 static bool has_value(const struct values *values, int value)
@@ -75,7 +75,8 @@ static double divisions_of(const struct collector *collector, int recompute)
     return collector->of->divisions[recompute == RECOMPUTE_BLOCK];
 }
 
-/* First computes one bound for the whole block, which rules out most blocks. */
+/* Whether a point may be fast enough. One bound for the whole block is computed first and excludes
+ * most blocks. */
 static bool is_worth_more(struct collector *collector, const struct plan *plan)
 {
     const struct search *search = collector->listing->search;
@@ -121,8 +122,9 @@ static void count_broken(void *context, const struct plan_rule *rule, double cou
     collector->left_out->broken[plan_rule_number(rule)] += count;
 }
 
-/* Rules hold for all divisions or for none. Recomputes that are excluded one by one each count with
- * the mean number of divisions, so that their sum is right. */
+/* The mean number of divisions per point. A rule holds for all divisions or for none. Excluded
+ * recomputes are counted one by one, each with the mean number of divisions, so that the sum is
+ * correct. */
 static double mean_divisions(const struct stages_space *of)
 {
     const struct values *recompute = &of->space.recompute;

@@ -1,8 +1,8 @@
 /* search/uneven/lattice.h - the points of a space whose layers can be divided unevenly.
  *
- * A point is a plan of the space that leaves the layers of its chunks open: 1F1B with one chunk per
- * stage, and every value of order, tp, cp, sp, microbatch, pp, zero and recompute. With mixes,
- * block:N with an N per stage replaces none and full when the space has both. */
+ * A point is a plan of the space without a division of layers: 1F1B with one chunk per stage, and
+ * every value of order, tp, cp, sp, microbatch, pp, zero and recompute. With mixes, block:N with an
+ * N per stage replaces none and full when the space has both. */
 #ifndef SEARCH_UNEVEN_LATTICE_H
 #define SEARCH_UNEVEN_LATTICE_H
 
@@ -21,7 +21,7 @@ struct lattice {
     size_t count, capacity;
 };
 
-/* Why no chunk of the space can be uneven, or NULL when some can. */
+/* The reason why no chunk of the space can be uneven; NULL: some can. */
 const char *lattice_lacks(const struct space *space);
 
 /* The points with a bound below limit_s, in the arena. The evaluators must have begun. The tally

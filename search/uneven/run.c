@@ -16,7 +16,7 @@ static void keep_even_best(const struct search *search, const struct frontier *b
     *result->even_best = search_predict(search, &best->at[0].plan, &result->arena);
 }
 
-/* Names what is uneven in the space, or why nothing is. */
+/* Describes which parts of the space are uneven, or why none are. */
 static const char *name_space(const struct search *search, struct arena *arena)
 {
     const char *lacks = lattice_lacks(search->space);

@@ -45,7 +45,7 @@ struct filler {
     struct stage_table *table;
 };
 
-/* Whether the share fits with `recomputed` layers recomputed. */
+/* Whether the stage fits with `recomputed` layers recomputed. */
 static bool fits(const struct filler *filler, struct stage_share share, int recomputed)
 {
     const struct stage_request *request = filler->request;
@@ -54,9 +54,9 @@ static bool fits(const struct filler *filler, struct stage_share share, int reco
            request->memory_bytes;
 }
 
-/* The fewest in [1, layers] that fit, or `layers`: each further one keeps an input instead of
- * all its activations. The first one may need more memory than none: its activations are alive
- * while it is recomputed. */
+/* The fewest recomputed layers in [1, layers] that fit, or `layers`. Each further recomputed layer
+ * keeps its input instead of all its activations. The first may need more memory than no recompute,
+ * as its activations exist while it is recomputed. */
 static int fewest_recomputed(const struct filler *filler, struct stage_share share)
 {
     int low = 1;
@@ -105,8 +105,8 @@ static bool is_as_before(const struct stage_table *table, int stage,
     return stage > 1 && stage < table->num_stages - 1 && before->fits && before->recomputed == 0;
 }
 
-/* A share that holds, one by one, the kinds of layers that the same share holds one layer earlier
- * takes as long and needs as much. */
+/* If the layers of a stage have, one by one, the same kinds as those one position earlier, time and
+ * memory are the same. */
 static bool is_as_earlier(const struct filler *filler, struct stage_share share,
                           const struct stage_option *earlier)
 {
@@ -115,7 +115,7 @@ static bool is_as_earlier(const struct filler *filler, struct stage_share share,
                                share.layers);
 }
 
-/* Time of a message over the boundary behind a stage, where messages block. */
+/* Time of a blocking message over the boundary after a stage; 0 if messages do not block. */
 static double message_s(const struct filler *filler, int stage)
 {
     return filler->common.blocking ? filler->common.boundaries[stage].message_s : 0;
@@ -130,9 +130,9 @@ static struct stage_option next_middle(const struct filler *filler, int stage,
     return next;
 }
 
-/* How many layers a stage behind `first` may have, from *least on; 0: it cannot begin there. Each
- * other stage needs a layer, and the last takes all that are left. When all layers are equal, any
- * number that leaves one for each other stage. */
+/* The number of layers that a stage after `first` layers may have, from *least on; 0: it cannot
+ * begin there. Each later stage needs a layer, and the last stage takes all that are left. If all
+ * layers are equal, any number is allowed that leaves one for each other stage. */
 static int range_of(const struct filler *filler, int stage, int first, int *least)
 {
     const struct stage_table *table = filler->table;
@@ -154,8 +154,8 @@ static int range_of(const struct filler *filler, int stage, int first, int *leas
     return only;
 }
 
-/* Ends at the first option that doesn't fit or takes too long: more layers never need less of
- * either. */
+/* Ends at the first option that doesn't fit or takes too long: more layers never need less time or
+ * memory. */
 static void fill_options(const struct filler *filler, int stage, int first)
 {
     struct stage_table *table = filler->table;
@@ -210,7 +210,7 @@ static bool equal_layers_are_held(const struct stage_table *table,
     return layers >= table->num_layers;
 }
 
-/* Whether a division has `layers` on the stages before each stage, by stage, then layers. */
+/* [stage][layers]: whether a division has `layers` on the earlier stages. */
 struct reached {
     bool *at;
     size_t row;
@@ -221,8 +221,8 @@ static bool *reached_at(const struct reached *reached, int stage, int layers)
     return &reached->at[(size_t)stage * reached->row + (size_t)layers];
 }
 
-/* Finds the layers at which each stage can begin. Layers differ, so filling one stage to its most
- * may begin the next at a layer that does not fit there. The caller frees `at`. */
+/* Finds the layers at which each stage can begin. As layers differ, giving one stage its most
+ * layers may start the next stage at a layer with which it does not fit. The caller frees `at`. */
 static struct reached reach(const struct stage_table *table,
                             double (*of_s)(const struct stage_option *option), double most_s)
 {
@@ -338,7 +338,7 @@ bool stage_table_balance(const struct stage_table *table, int *layers)
         layers[stage] = most_within(table, stage, stage_pass_s, table->longest_pass_s);
         excess += layers[stage];
     }
-    /* Removes from the last stages first: fewer microbatches wait behind them. */
+    /* removes layers from the last stages first, as fewer microbatches are in flight there */
     while (excess > 0)
         for (int stage = table->num_stages - 1; stage >= 0 && excess > 0; stage--)
             if (layers[stage] > 1) {

@@ -1,5 +1,5 @@
 /* search/uneven/stages.h - times of each pipeline stage for each number of layers and, with several
- * kinds of blocks, for each number of layers on the stages before.
+ * kinds of blocks, for each number of layers on the earlier stages.
  *
  * Given its layers and recompute, a stage's times (evaluate_stage) and memory do not depend on the
  * other stages. So of all ways to hold k layers only the fastest that fits is needed: with block:N,
@@ -7,7 +7,7 @@
  * longer B makes no plan faster.
  *
  * Middle stages differ only in messages and in memory, as no stage has more microbatches in flight
- * than the one before. */
+ * than the previous one. */
 #ifndef SEARCH_UNEVEN_STAGES_H
 #define SEARCH_UNEVEN_STAGES_H
 
@@ -18,15 +18,15 @@ struct stage_option {
     bool fits; /* false: the members below are not set */
     int layers, recomputed;
     double forward_s, backward_s; /* of one microbatch, blocking messages included */
-    double data_comm_s;           /* once, after the stage's last backward */
-    double optimizer_s;           /* once; the step takes the longest of all stages */
+    double data_comm_s;           /* once per step, after the stage's last backward */
+    double optimizer_s;           /* once per step; the longest of all stages counts */
 };
 
 struct stage_table {
     int num_stages, num_layers, num_microbatches;
     int most_layers; /* most layers of any stage, as each of the others has at least one */
     int num_firsts;  /* number of distinct first layers of a stage: 1 when all layers are of one
-                        kind, so that the place does not matter; else num_layers */
+                        kind, as the position then does not matter; else num_layers */
     bool is_limited; /* options from some number of layers on were dropped as too slow */
     double lag_s;    /* latency of a non-blocking message */
     double step_s;   /* once per step, the same for all divisions */
@@ -44,8 +44,8 @@ struct stage_request {
     const struct model *model;
     const struct plan *plan;
     int layers;          /* layers of every stage; 0: any */
-    double memory_bytes; /* of a GPU */
-    /* Options whose stage alone makes a step take this long may be dropped. HUGE_VAL: none are. */
+    double memory_bytes; /* GPU memory */
+    /* Options whose stage alone makes a step take this long may be dropped. HUGE_VAL: none. */
     double limit_s;
     double step_s; /* lower bound of the fixed time per step, for all divisions (lattice_once_s) */
 };

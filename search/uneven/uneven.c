@@ -38,9 +38,9 @@ struct rounds {
     const struct uneven_way *way;
     struct lattice lattice;
     bool is_listed;     /* the lattice has every point */
-    struct seed *seeds; /* of each point */
+    struct seed *seeds; /* [point] */
     size_t next;
-    double limit_s; /* the best before the round */
+    double limit_s; /* step time of the best plan before the round */
     struct evaluators *evaluators;
     struct point_result results[ROUND];
 };
@@ -55,7 +55,7 @@ struct timing {
     int *recomputed; /* [stage] */
 };
 
-/* A plan that takes longer need not be found. */
+/* The step time above which plans are not needed. */
 static double limit_of(const struct search *search, const struct frontier *best)
 {
     double limit_s = search->request->limit_s;
@@ -112,7 +112,7 @@ static void time_seed(void *context, size_t index, int worker)
 
 /* --- one point -------------------------------------------------------------------------------- */
 
-/* The given recomputed layers, or the table's. */
+/* Reads the given recomputed layers or, if NULL, those of the table. */
 static void read_recomputed(const struct stage_table *table, const int *layers, const int *given,
                             int *recomputed)
 {
@@ -236,7 +236,7 @@ static void keep_result(struct rounds *rounds, size_t index, struct uneven *out,
     *result = (struct point_result){ .arena = result->arena };
 }
 
-/* Points whose divisions were not searched. */
+/* Counts the points whose divisions were not searched. */
 static void leave_rest(const struct rounds *rounds, struct uneven *out, struct tally *tally)
 {
     const struct lattice *lattice = &rounds->lattice;
@@ -303,7 +303,7 @@ static struct uneven run_rounds(struct rounds *rounds, struct tally *tally, stru
     return out;
 }
 
-/* A frontier that accepts plans again, with the plans of a sorted one. */
+/* A new frontier with the plans of a sorted one, which accepts further plans. */
 static struct frontier reopened(const struct frontier *sorted, struct arena *arena)
 {
     struct frontier frontier = frontier_new(sorted->objective, sorted->capacity, arena);

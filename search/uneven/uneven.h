@@ -5,7 +5,7 @@
  * layers over the stages and, with mixes, every number of recomputed layers per stage. Points are
  * taken by rising lower bound of their step times. When a bound is below the best known plan, a
  * dynamic program finds the point's best division and proves it. Interleaved and split-backward
- * schedules have no bound of this kind: their chunks stay even.
+ * schedules have no bound of this kind, so their chunks stay even.
  *
  * The best plan of all is found. The further plans of the list include at most two divisions per
  * point: its best and its nearly even one. Divisions count as infeasible when their point breaks a
@@ -28,7 +28,7 @@ struct divided_point {
 
 /* How a point's divisions are searched, and how the even plans are found. */
 struct uneven_way {
-    /* In the arena. A failure is reported by `err`, and is no answer. */
+    /* In the arena. On failure the result has `err` set. */
     struct expansion (*divide)(const struct divided_point *point, struct arena *arena,
                                struct err *err);
     /* Finds the even plans: bnb_best, or a function like it. */
@@ -37,13 +37,13 @@ struct uneven_way {
 };
 extern const struct uneven_way uneven_by_dynamic;
 
-/* uneven_run with this way of searching. */
+/* Like uneven_run, with this way of searching. */
 bool uneven_run_by(const struct search *search, const struct uneven_way *way,
                    struct search_result *result, struct err *err);
 
 struct uneven {
     bool is_proved; /* no uneven plan beats the best by more than proof_tolerance */
-    double open_s;  /* else: lower bound of the uneven plans */
+    double open_s;  /* otherwise: lower bound of the uneven plans */
     struct err err; /* the error of a point that failed */
 };
 

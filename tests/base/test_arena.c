@@ -22,7 +22,8 @@ static bool is_zero(const unsigned char *at, size_t bytes)
     return true;
 }
 
-/* Sizes about the first block (64 KiB), the doubling and the largest step. */
+/* Sizes near the size of the first block (64 KiB), of the doubled blocks and of the largest
+ * block. */
 static const size_t sizes[] = { 0, 1, 15, 16, 17, 4096, 65535, 65536, 65537, 200000, 9000000 };
 enum { NUM_SIZES = LENGTH(sizes) };
 

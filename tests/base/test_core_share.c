@@ -1,4 +1,4 @@
-/* The share of a core that a process got, from made-up counts of its threads. */
+/* Tests of base/core_share.h with made-up counts of a process's threads. */
 #include "base/core_share.h"
 #include "tests/testing.h"
 
@@ -7,7 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* As of a process of two threads; times in seconds. */
+/* The counts of a thread, in seconds. */
 struct thread_time {
     double ran_s, ready_s, slices;
 };
@@ -41,7 +41,7 @@ static struct core_time time_of(const struct thread_time threads[2])
     return out;
 }
 
-/* Counts go from 1 s run and 0.5 s ready, in 10 slices each, to the values in the row. */
+/* Each thread starts with 1 s run, 0.5 s ready and 10 slices. Rows have the final values. */
 static const struct {
     const char *what;
     struct thread_time after[2];

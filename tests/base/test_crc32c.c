@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-/* RFC 3720, appendix B.4. */
+/* Examples from RFC 3720, appendix B.4. */
 START_TEST(the_published_examples_come_out)
 {
     unsigned char bytes[32] = { 0 };

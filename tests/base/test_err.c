@@ -97,7 +97,7 @@ static const struct {
       "a?2J" }, /* the C1 form of ESC [ */
     { "a\x9b"
       "2J",
-      "a?2J" },                               /* the same in Latin-1 */
+      "a?2J" },                               /* ESC [ in Latin-1 */
     { "\u202eexe.txt", "?exe.txt" },          /* right-to-left override */
     { "\u2066a\u2069\u200e\u061c", "?a???" }, /* isolates and marks */
     { "a\u2028b\u2029", "a?b?" },             /* ends of lines */

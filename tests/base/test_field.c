@@ -97,7 +97,7 @@ START_TEST(an_absent_key_has_its_fallback)
 }
 END_TEST
 
-/* Each is put into an object that is otherwise right. */
+/* Faulty values; each is put into an otherwise correct object. */
 static const struct {
     const char *key;
     const char *value;

@@ -38,7 +38,7 @@ static int num_entries(void)
     return count;
 }
 
-/* Removes what the tests leave behind: files, links and FIFOs at one level, empty folders below. */
+/* Removes the test's files, links and FIFOs in the folder, and empty folders below it. */
 static void remove_folder(void)
 {
     DIR *listing = opendir(folder);
@@ -78,7 +78,7 @@ START_TEST(what_is_written_is_read)
     ck_assert(file_write(in_folder("a"), "one\0two", 7, &err));
     char *bytes = file_read(in_folder("a"), FILE_MAX_BYTES, &length, &err);
     ck_assert_uint_eq(length, 7);
-    ck_assert_mem_eq(bytes, "one\0two", 8); /* the eighth is the NUL that ends the text */
+    ck_assert_mem_eq(bytes, "one\0two", 8); /* the eighth byte is the NUL that ends the text */
     free(bytes);
 }
 END_TEST
@@ -159,7 +159,7 @@ START_TEST(writing_replaces_and_leaves_nothing_else)
 }
 END_TEST
 
-/* before 0: there is no file yet. */
+/* Modes of files. before 0: there is no file yet. */
 static const struct {
     mode_t umask, before, after;
 } modes[] = {

@@ -36,7 +36,7 @@ static void load(const char *text)
     ck_assert_msg(load_bytes(text, strlen(text), &err), "%s: %s", err.where, err.msg);
 }
 
-/* `place` is what follows the path in where. */
+/* Checks that a file is rejected. `place` is the part of `where` after the path. */
 static void assert_refused(const char *bytes, size_t length, const char *place, const char *msg)
 {
     struct err err = { 0 };
@@ -108,7 +108,7 @@ START_TEST(a_file_over_16_mib_is_refused_at_its_path)
 }
 END_TEST
 
-/* {"a":[[[...]]]} on a line of its own per bracket. */
+/* Writes {"a":[[[...]]]} with one bracket per line. */
 static size_t nest(char *text, int depth)
 {
     char *at = text + sprintf(text, "{\"a[[[\\\"{{{\":");

@@ -8,9 +8,9 @@
 enum { MAX_N = 1000, MAX_JOBS = 16 };
 
 struct visits {
-    int count[MAX_N];         /* of each index */
-    int worker[MAX_N];        /* that had the index last */
-    double work[MAX_JOBS][8]; /* what belongs to a worker */
+    int count[MAX_N];         /* calls of each index */
+    int worker[MAX_N];        /* worker that had the index last */
+    double work[MAX_JOBS][8]; /* data of each worker */
 };
 
 static void visit(void *context, size_t index, int worker)

@@ -6,8 +6,8 @@
 
 START_TEST(the_first_numbers_are_those_of_splitmix64)
 {
-    /* Key 0 is the state 0, whose numbers the reference implementation at
-     * https://prng.di.unimi.it/splitmix64.c gives. */
+    /* Key 0 is the state 0. The expected numbers are those of the reference implementation,
+     * https://prng.di.unimi.it/splitmix64.c. */
     struct random rng = { 0 };
     ck_assert_uint_eq(random_bits(&rng), 0xe220a8397b1dcdafu);
     ck_assert_uint_eq(random_bits(&rng), 0x6e789e6aa1b965f4u);
@@ -41,7 +41,8 @@ START_TEST(neighbouring_seeds_and_streams_share_no_number)
 }
 END_TEST
 
-/* Chi-square of n even cells has mean n - 1 and variance 2 (n - 1): six deviations are allowed. */
+/* Chi-square of n equally likely cells has mean n - 1 and variance 2 (n - 1). Six standard
+ * deviations are allowed. */
 START_TEST(numbers_below_n_are_even)
 {
     enum { DRAWS = 100000 };
@@ -73,7 +74,8 @@ START_TEST(units_fill_zero_to_one_evenly)
         sum += unit;
         squares += unit * unit;
     }
-    ck_assert_double_eq_tol(sum / DRAWS, 1 / 2.0, 0.006); /* six deviations: 6 / sqrt(12 n) */
+    ck_assert_double_eq_tol(sum / DRAWS, 1 / 2.0,
+                            0.006); /* six standard deviations: 6 / sqrt(12 n) */
     ck_assert_double_eq_tol(squares / DRAWS, 1 / 3.0, 0.006);
 }
 END_TEST

@@ -25,7 +25,7 @@ static void assert_reads_back(double value, enum quantity quantity)
     ck_assert_msg(memcmp(&value, &again, sizeof value) == 0, "%a is written \"%s\"", value, text);
 }
 
-/* Hand values. Every expected number is a literal, so equality is of bits. */
+/* Values computed by hand. Every expected number is a literal, so bits are compared. */
 static const struct {
     const char *text;
     enum quantity quantity;

@@ -1,7 +1,8 @@
-/* How fast two ranks talk beside a plain copy of the same bytes: threads through memory, processes
- * over the loopback. Best of several runs; bytes of the message over its time, so an all-reduce
- * of two ranks, which sends half the message twice each way, can reach what a copy reaches at most.
- * Then what small all-reduces take among more of them, one after another. */
+/* Measures the rate of messages between two ranks, compared with a plain copy of the same bytes:
+ * threads through memory, processes over the loopback. The rate is the message's bytes over its
+ * time, the best of several runs. An all-reduce of two ranks sends half the message twice each way,
+ * so it is at most as fast as a copy. Then it measures the time of small all-reduces among more
+ * ranks, one after another. */
 #include "base/clock.h"
 #include "base/length.h"
 #include "exec/comm/comm.h"
@@ -31,7 +32,7 @@ enum {
 struct team {
     const struct comm_api *api;
     int size;
-    void *(*run)(void *side); /* what each of them does */
+    void *(*run)(void *side); /* function of each thread */
     struct local_world *world;
     int meeting_fd, meeting_port;
 };
@@ -89,7 +90,7 @@ static void side_close(struct side *side)
     device_host.close(side->device);
 }
 
-/* Seconds of `count` such calls. */
+/* Seconds of `count` equal calls. */
 static double run_calls(const struct side *side, struct comm_call call, int count)
 {
     struct err err = { 0 };
@@ -122,7 +123,7 @@ static double all_reduce_s(const struct side *side, size_t bytes)
     return best_s;
 }
 
-/* Half of there and back. */
+/* Half the time of a round trip. */
 static double message_s(const struct side *side, size_t bytes)
 {
     double best_s = HUGE_VAL;
@@ -166,8 +167,8 @@ static void *run_pair(void *argument)
     return NULL;
 }
 
-/* Each begins when all have the result of the one before, so that who is first to leave does not
- * count. */
+/* Each all-reduce begins when all ranks have the previous result, so a rank that leaves early does
+ * not shorten the time. */
 static double small_all_reduce_s(const struct side *side, size_t bytes)
 {
     struct comm_call call = { .kind = COMM_ALL_REDUCE, .count = bytes / sizeof(float) };
@@ -219,7 +220,7 @@ static void be_process(const struct team *team, int rank)
     side_close(&side);
 }
 
-/* Before this process has threads. */
+/* Call it before this process has threads. */
 static void bench_processes(int size, void *(*run)(void *side))
 {
     struct err err = { 0 };

@@ -1,9 +1,10 @@
-/* Loss against step of every exchange on a convex problem (tests/exec/exchange/logistic.h): eight
- * ranks as threads, one seed, fading rates. It shows the loss above the optimum, and the bytes that
- * all ranks sent per step; nothing is timed. Then the theory's constants are fitted on the first
- * steps of one or two methods, and predict after how many steps each method is that close to the
- * optimum. Once with gradients of all samples, which differ only by the ranks' data; once with
- * sixteen drawn samples, also as a picture, exchange-loss.svg, in the given folder. */
+/* Loss per step of every exchange on a convex problem (tests/exec/exchange/logistic.h), with eight
+ * ranks as threads, one seed and decreasing rates. It shows the loss above the optimum, and the
+ * bytes that all ranks sent per step; nothing is timed. Then the theory's constants are fitted on
+ * the first steps of one or two methods, and predict the number of steps after which each method is
+ * equally close to the optimum. This is done once with gradients of all samples, which differ only
+ * by the ranks' data, and once with sixteen random samples. The second case is also drawn as a
+ * picture, exchange-loss.svg, in the given folder. */
 #include "base/length.h"
 #include "calibration/fit/descent_fit.h"
 #include "sim/cost/exchange.h"
@@ -30,7 +31,7 @@ enum { NUM_WORDS = LENGTH(words) };
 struct trial {
     const char *word;
     const struct logistic *problem;
-    int batch; /* samples drawn; 0: all */
+    int batch; /* number of random samples; 0: all samples */
     double losses[STEPS], bytes;
 };
 
@@ -74,7 +75,8 @@ static struct loss_run loss_run_of(const struct trial *trial, double heterogenei
                               .num_steps = SHORT };
 }
 
-/* Single steps are noisy, so the mean of ten consecutive ones is used. */
+/* Steps until the loss is reached. Single steps are noisy, so the mean of ten consecutive steps is
+ * used. */
 static int steps_measured(const struct trial *trial, double loss)
 {
     enum { ROW = 10 };
@@ -118,8 +120,8 @@ static void show_steps(const struct descent_fit *fit, const struct trial *trial,
         printf("    > %d\n", STEPS);
 }
 
-/* By the first steps of those trials that `of` names; without noise, all of their difference is the
- * data's. */
+/* Fits the constants on the first steps of the trials that `of` lists, and compares. Without noise,
+ * all differences are caused by the ranks' data. */
 static bool judge(const struct trial *trials, const int *of, int count, double heterogeneity,
                   double gap)
 {
@@ -162,9 +164,9 @@ static bool run_all(struct trial *trials, const struct logistic *problem, int ba
 
 /* --- loss against time ------------------------------------------------------------------- */
 
-/* A step's seconds on eight nodes with 1 Gb/s each, where 25.5 M gradients (ResNet-50's) take 0.1 s
- * to find: predicted. In nodes of eight ranks, whose tensor ranks exchange an eighth each, so that
- * all that data ranks send leaves a node. */
+/* Predicted step time on eight nodes with 1 Gb/s each, where the 25.5 M gradients of ResNet-50 take
+ * 0.1 s to compute. Each node has eight tensor ranks, which exchange an eighth each, so all bytes
+ * between data ranks leave the node. */
 static double step_s(const char *word)
 {
     struct err err = { 0 };
@@ -191,7 +193,8 @@ static double step_s(const char *word)
     return 0.1 + cost.gradients_s + cost.weights_s + cost.memory_s;
 }
 
-/* Gaps are means of the last quarter of the steps so far; a point a twentieth further each. */
+/* Adds the points of a line. A gap is the mean over the last quarter of the steps so far. Each
+ * point is a twentieth further along than the previous one. */
 static int fill_line(const struct trial *trial, double *x, double *y)
 {
     double seconds = step_s(trial->word);

@@ -1,6 +1,6 @@
-/* How long the event engine takes beside the recurrence that the search uses: plans of GPT-3 175B
- * on 1,024 GPUs of DGX H100. Best of several runs, in one thread's own time, as the machine may be
- * busy with other things; instructions of all stages. */
+/* Compares the running time of the event engine with that of the search's recurrence, for plans of
+ * GPT-3 175B on 1,024 GPUs of DGX H100. Times are CPU times of one thread, as the machine may be
+ * busy, and the best of several runs. Instruction counts are over all stages. */
 #include "base/clock.h"
 #include "base/length.h"
 #include "sim/engine/event_step.h"
@@ -38,7 +38,7 @@ static void check(bool ok, const struct err *err)
     exit(1);
 }
 
-/* A new evaluator each time, which has no memo yet. */
+/* Each run has a new evaluator without cached costs. */
 static double recurrence_s(const struct bench *bench, double *step_s)
 {
     double best_s = HUGE_VAL;

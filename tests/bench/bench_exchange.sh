@@ -8,13 +8,14 @@ rate=100mbit steps=31
 exchanges="allreduce ring tree ps:1 ps:2 gossip:one-peer gossip:one-peer:combine=beside local:4 pga:4
     qsgd:4 qsgd:8 topk:0.01 topk:0.1 ef21:0.05 neolithic:0.05 powersgd:2 powersgd:8"
 
-# Half a million parameters: seconds of a step are those of the link.
+# Half a million parameters, so that the link dominates the step time.
 write_model 8 2 128
 
-# The last loss of the JSON in out
+# Prints the last loss of the JSON in out.
 last_loss() { sed -n '/"loss"/,/]/p' "$work/out" | grep -Eo '[0-9]+\.[0-9]+' | tail -n 1; }
 
-# A line of $work/rows: exchange, predicted, measured, its percentiles, bytes of both, loss
+# Adds a line to $work/rows: exchange, predicted and measured time, percentiles, predicted and
+# measured bytes, loss.
 bench_exchange() {
     run_plan "$rate" "tp1 pp1 dp2 mb4 dtype=fp32 exchange=$1" --data workshop --steps "$steps" --rate 0.003
     printf '%s\t%s\t%s\t%s\t%s\n' "$1" "$(figures)" "$(number predicted_step_bytes 1)" \
@@ -30,7 +31,7 @@ for exchange in ${EXCHANGES:-$exchanges}; do
     bench_exchange "$exchange"
 done
 
-# Pairs that are predicted to be more than a tenth apart.
+# Prints pairs whose predicted times differ by more than a tenth.
 awk -F '\t' '{ name[NR] = $1; predicted[NR] = $2; measured[NR] = $3 }
     END {
         for (i = 1; i <= NR; i++)

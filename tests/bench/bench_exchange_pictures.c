@@ -1,8 +1,10 @@
-/* Pictures of what exchanges take, predicted: exchange-step.svg, time per step against nodes and
- * against bandwidth, and exchange-wins.svg, which of them is first to an accuracy where, in the
- * folder that is given (`make pictures` gives docs) or beside the program. Nothing is timed.
+/* Draws predictions for exchanges: exchange-step.svg has the time per step against nodes and
+ * against bandwidth; exchange-wins.svg has the exchange that reaches an accuracy first, for each
+ * number of nodes and bandwidth. They are written to the given folder (`make pictures` passes docs)
+ * or next to the program. Nothing is timed.
  *
- * GPT-3 1.3B on nodes of 8 V100, each node a data rank (tp8) with 16 sequences a step. */
+ * The case is GPT-3 1.3B on nodes of 8 V100. Each node is one data rank (tp8) with 16 sequences per
+ * step. */
 #include "base/length.h"
 #include "sim/campaign/time_to_accuracy.h"
 #include "sim/engine/simulate.h"
@@ -25,7 +27,7 @@ static void fail(const struct err *err)
 
 /* --- predictions -------------------------------------------------------------------------- */
 
-/* A number of nodes, and the bandwidth out of each. */
+/* A number of nodes, and the bandwidth out of each node. */
 struct place {
     int nodes;
     double network_bytes_per_s;
@@ -174,11 +176,11 @@ static int first_at(const struct place *place)
     return first;
 }
 
-enum { ROWS = 8, COLUMNS = 24 }; /* of nodes, 2 to 256, and of bandwidths */
+enum { ROWS = 8, COLUMNS = 24 }; /* rows: numbers of nodes, 2 to 256; columns: bandwidths */
 
 struct winners {
     int first[ROWS][COLUMNS];
-    int colours[MOST_METHODS]; /* of methods that are first somewhere; -1: nowhere */
+    int colours[MOST_METHODS]; /* colour of each method that is first in some cell; -1: in none */
     int num_colours;
 };
 

@@ -1,5 +1,5 @@
-/* What the host's ops reach on one core: FLOP/s of products and attention, bytes/s of the others
- * (least traffic). The best of several repeats. */
+/* Measures the host's ops on one core: FLOP/s of products and attention, bytes/s (by least traffic)
+ * of other ops. Each is the best of several repeats. */
 #include "base/clock.h"
 #include "base/length.h"
 #include "kernels/host/activation.h"
@@ -18,7 +18,7 @@
 
 enum { TOKENS = 1024, HIDDEN = 512, FFN = 2048, VOCAB = 8192, SEQ = 256, HEADS = 8, TURNS = 20 };
 
-/* Of as many numbers as the largest op needs. */
+/* Length of an array: the size of the largest op. */
 enum { NUM_VALUES = 2 * TOKENS * FFN };
 
 static float *a, *b, *c, *d, *weight;
@@ -153,7 +153,7 @@ static const double attention_flops = 4.0 * TOKENS * SEQ * HIDDEN / 2;
 static const double hidden_bytes = 4.0 * TOKENS * HIDDEN, ffn_bytes = 4.0 * TOKENS * FFN;
 static const double score_bytes = 4.0 * TOKENS * SEQ * HEADS, logit_bytes = 4.0 * 256 * VOCAB;
 
-/* Of one run, and what is counted: "FLOP" or "B". */
+/* Amount of work of one run, and its unit: "FLOP" or "B". */
 struct row {
     const char *name, *unit;
     void (*run)(void);

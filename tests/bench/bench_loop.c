@@ -1,7 +1,7 @@
-/* The closed loop: calibrates this machine, runs plans that calibration never saw, two processes of
- * one core each, and compares each step's time and memory with the prediction.
+/* The closed loop: calibrates this machine, then runs plans that were not used for calibration, in
+ * two processes of one core each, and compares step time and memory with the prediction.
  *
- *     bench_loop [CLUSTER.json]     with a file: without calibrating */
+ *     bench_loop [CLUSTER.json] with a file it does not calibrate */
 #include "base/core_share.h"
 #include "base/length.h"
 #include "base/statistics.h"
@@ -60,7 +60,7 @@ struct outcome {
     double predicted_s, measured_s, p10_s, p90_s;
     double predicted_bytes, measured_bytes;
     double core_share; /* negative: not known */
-    bool is_inside;    /* the predicted interval */
+    bool is_inside;    /* whether the measured time is within the predicted interval */
 };
 
 static const char *program(char *room, size_t size)
@@ -76,7 +76,7 @@ static const char *program(char *room, size_t size)
     return room;
 }
 
-/* Standard output of a command as JSON; NULL when it fails. */
+/* Runs a command; returns its standard output as JSON, or NULL when it fails. */
 static json_t *ask(const char *command)
 {
     FILE *out = popen(command, "r");
@@ -137,7 +137,8 @@ static void show_errors(const char *what, double *errors, int count)
            100 * errors[count - 1], count);
 }
 
-/* Beside other programs a step cannot match its prediction, and is reported as disturbed. */
+/* Whether other programs used the cores. Such a step cannot match its prediction and is reported as
+ * disturbed. */
 static bool is_disturbed(const struct outcome *o)
 {
     return o->core_share >= 0 && o->core_share < quiet_core_share;
@@ -155,8 +156,8 @@ static int show_covered(const struct outcome *all, int count)
     return disturbed;
 }
 
-/* Shows, for pairs of one shape with clearly different times, how many more are ordered right than
- * wrong. */
+/* Of the pairs of one shape with clearly different times, shows how many are ordered correctly
+ * minus how many are not. */
 static void show_order(const struct outcome *all, int count)
 {
     int pairs = 0, sum = 0;
@@ -183,7 +184,7 @@ static void show_plan(int i, const struct outcome *o)
     fflush(stdout);
 }
 
-/* How many ran disturbed. */
+/* Shows all outcomes; returns the number of disturbed ones. */
 static int show_all(const struct outcome *all, int count)
 {
     double time[NUM_PLANS], memory[NUM_PLANS];
@@ -199,8 +200,8 @@ static int show_all(const struct outcome *all, int count)
 
 /* --- refined by one run --------------------------------------------------------------------- */
 
-/* Runs what search chooses for the first shape with half its batch, which is no plan of the list,
- * and puts what that measured into the cluster at folder/refined.json. */
+/* Runs the plan that search chooses for the first shape with half its batch, which is not in the
+ * list. Writes a cluster file refined by its measurements to folder/refined.json. */
 static bool refine(const char *cluster, const char *folder)
 {
     char room[4096], model[600];
@@ -237,7 +238,7 @@ static double predicted_s(const char *cluster, const char *folder, int i)
     return step_s;
 }
 
-/* The plans of the list are all unseen by the run that refined. */
+/* Shows the plans of the list with the refined file; none of them was used to refine it. */
 static bool show_refined(const struct outcome *all, int count, const char *folder)
 {
     char cluster[600];

@@ -1,9 +1,9 @@
-/* How fast integer programming divides layers, compared with the dynamic program: GPT-3 175B on
- * 1,024 H100s with Megatron-Core, recompute chosen per stage, and so little memory that some layers
- * must be recomputed. First one point of each number of stages: the least surrogate with its proof,
- * by the dynamic program, by the bounded integer program, by the same without an upper bound on the
- * longest pass (10 s at most), and with at most three types of stages. Then the two methods on the
- * space of 64 stages. Times are the best of a few. */
+/* Compares the speed of integer programming and of the dynamic program for dividing layers: GPT-3
+ * 175B on 1,024 H100s with Megatron-Core, recompute chosen per stage, and so little memory that
+ * some layers must be recomputed. First, for each number of stages, the least surrogate cost of one
+ * plan is found and proved: by the dynamic program, by the bounded integer program, by the integer
+ * program without an upper bound on the longest pass (at most 10 s), and with at most three types
+ * of stages. Then both methods search the space of 64 stages. Times are the best of a few runs. */
 #include "base/clock.h"
 #include "base/length.h"
 #include "base/parallel.h"
@@ -51,7 +51,7 @@ static struct search_request new_request(const struct system *system, const stru
 struct timed {
     double wall_s, surrogate_s;
     bool is_proved;
-    int recomputed; /* layers of all stages; of the integer program's division */
+    int recomputed; /* recomputed layers of all stages in the integer program's division */
 };
 
 static int count_recomputed(const struct division_problem *problem, const struct division *division)
@@ -128,7 +128,7 @@ static void show(const char *name, struct timed timed)
            timed.is_proved ? "" : " (not proved)");
 }
 
-/* Whether the two programs agree, the integer one with a proof in 2 s. */
+/* Whether both programs agree, and the integer program finds a proof within 2 s. */
 static bool run_point(const struct system *system, const struct model *model, int i)
 {
     struct arena arena = { 0 };

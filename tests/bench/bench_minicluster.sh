@@ -5,11 +5,10 @@
 # shellcheck source-path=SCRIPTDIR
 . "$(dirname "$0")/nodes.sh"
 
-# Few weights and long sequences: two replicas are the best while their gradients pass quickly, two
-# stages where the link is slow.
+# Few weights and long sequences: two replicas are best on a fast link, two stages on a slow link.
 write_model 2 6 2048
 
-# The line of a plan, and its predicted and measured time in $work/RATE
+# Prints the line of a plan, and adds its predicted and measured time to $work/RATE.
 bench_plan() {
     run_plan "$1" "$2" --steps 11
     printf '%s\t%s\n' "$2" "$(figures)" | tee -a "$work/$1" |

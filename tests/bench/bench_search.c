@@ -1,6 +1,6 @@
-/* How fast plans are searched: GPT-3 175B on DGX H100 with Megatron-Core. The reference is a plain
- * loop in one thread over the same candidates, which predicts every plan that keeps the rules in
- * full; `exhaustive` does the same but reuses what plans share; `bnb` skips what a bound rules out
+/* Measures the speed of searches: GPT-3 175B on DGX H100 with Megatron-Core. The reference is a
+ * plain loop in one thread over the same candidates, with a full prediction of every plan that
+ * keeps the rules. `exhaustive` reuses costs that plans share; `bnb` also skips plans by bounds,
  * and must find the same plan. Each line runs in its own process, for its peak memory. */
 #include "base/clock.h"
 #include "base/length.h"
@@ -70,7 +70,7 @@ static double peak_mib(void)
 
 enum { REPEATS = 7 };
 
-/* The best time of a few searches. */
+/* The shortest time of a few searches. */
 static double search_s(const struct search_request *request, struct search_result *result)
 {
     double best_s = HUGE_VAL;

@@ -1,7 +1,6 @@
-/* How close the methods that draw come to the optimum, and when: regret against scores and against
- * wall time, from many seeds, in Markdown; of the first case also a picture, search-methods.svg
- * beside this program. Branch and bound and the exhaustive search stand beside them, which prove
- * the optimum that is the zero line. */
+/* Regret of the random search methods against the number of scores and against wall time, from many
+ * seeds, in Markdown. The first case is also drawn as search-methods.svg next to this program.
+ * Branch and bound and exhaustive search, which prove the optimum (regret 0), are shown too. */
 #include "base/clock.h"
 #include "base/length.h"
 #include "search/search.h"
@@ -30,7 +29,7 @@ static void fail(const char *where, const char *what)
     exit(1);
 }
 
-/* "1.23 %"; nothing that fits yet is no number. */
+/* Prints "1.23 %", or no number if nothing fits yet. */
 static void print_percent(double share)
 {
     if (share < HUGE_VAL)
@@ -44,7 +43,7 @@ static void print_percent(double share)
 /* The lines compared: the strategies, and the two that `zo` alternates. */
 struct line {
     const char *name;
-    const struct strategy *first, *second; /* the second of zo, or NULL */
+    const struct strategy *first, *second; /* second: the second strategy of zo, or NULL */
     bool is_masked;
     struct regret_run runs[SEEDS];
 };
@@ -165,7 +164,8 @@ static double over_memory(const struct search_result *result)
     return 0;
 }
 
-/* The optimum; its time is the best of a few on one core, as for the others. */
+/* Proves the optimum. The time is the shortest of a few runs on one core, as for the random
+ * methods. */
 static double prove(struct search_request request, const char *method, struct proof *proof)
 {
     struct search_result result;
@@ -233,7 +233,8 @@ static void draw(const char *program, const char *what, const struct line *lines
     text_release(&svg);
 }
 
-/* Without the mask too, and drawn, where a program is given. */
+/* Compares the methods. If `program` is given, it also runs them without the mask and draws a
+ * picture. */
 static void compare(const struct regret_case *of, const char *what, const struct proof *proofs,
                     const char *program)
 {

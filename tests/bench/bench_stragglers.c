@@ -1,6 +1,6 @@
-/* Steps of eight ranks, each late at random: step times with exchanges that wait for all ranks, for
- * a few or for none, beside the prediction (sim/cost/waiting.h). Ranks are threads that sleep up to
- * `latest_s` before each step, far more than the rest of it takes. */
+/* Measures steps of eight ranks with random delays, with exchanges that wait for all ranks, a few
+ * or none, and compares them with the prediction (sim/cost/waiting.h). Ranks are threads that sleep
+ * up to `latest_s` before each step, much longer than the rest of the step. */
 #include "base/clock.h"
 #include "base/length.h"
 #include "base/random.h"
@@ -49,8 +49,8 @@ static double measured_s(const char *word)
     return (clock_now_s() - start_s) / STEPS;
 }
 
-/* The mean delay is half of latest_s; a uniform distribution's deviation is its width /
- * sqrt(12). */
+/* The predicted time of a step. The mean delay is latest_s / 2, and the standard deviation of a
+ * uniform distribution is its width / sqrt(12). */
 static double expected_s(const char *word)
 {
     struct err err = { 0 };

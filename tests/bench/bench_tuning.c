@@ -1,6 +1,6 @@
-/* How random strategies depend on their tuning: GPT 145B on 1,536 H100, a case that
+/* Measures how random strategies depend on their settings, on GPT 145B on 1,536 H100, a case that
  * bench_stochastic does not report. Every strategy gets the same number of settings; tuning_default
- * has those with the least mean regret. Prints Markdown. */
+ * has the settings with the least mean regret. Prints Markdown. */
 #include "base/parallel.h"
 #include "search/search.h"
 #include "tests/calibration/regret.h"
@@ -11,7 +11,7 @@
 
 enum { BUDGET = 3000, SEEDS = 30, FIRST_SEED = 1001 };
 
-/* A setting, and what came of it. */
+/* A setting and its results. */
 struct setting {
     const struct strategy *strategy;
     struct tuning tuning;

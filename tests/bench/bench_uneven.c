@@ -1,6 +1,7 @@
-/* How fast uneven stages with a recompute of each stage's own are found and proved: GPT-3 175B on
- * 1,024 H100s with Megatron-Core, beside the even plans of the same fixed words, every one of which
- * is predicted. Best of a few; each search starts from nothing. */
+/* Measures how fast uneven stages, each with its own recompute, are found and proved: GPT-3 175B on
+ * 1,024 H100s with Megatron-Core. They are compared with an exhaustive search of the even plans
+ * with the same fixed words. Times are the best of a few runs; each search starts without cached
+ * costs. */
 #include "base/length.h"
 #include "base/parallel.h"
 #include "search/search.h"
@@ -11,7 +12,7 @@
 
 static const struct {
     const char *fix;
-    double memory_bytes; /* 0: the GPU's */
+    double memory_bytes; /* memory limit; 0: the GPU's memory */
 } cases[] = {
     { "pp64", 0 }, { "pp64", 20e9 }, { "pp32", 0 },    { "pp16", 0 }, { "pp16", 30e9 },
     { "pp8", 0 },  { "vpp1", 0 },    { "vpp1", 30e9 }, { NULL, 0 },

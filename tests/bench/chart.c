@@ -8,7 +8,7 @@
 
 enum { MOST_LINES = 16, LINE_HEIGHT = 16 };
 
-/* As in cli/score/scatter.c: distinguishable on white and on near-black. */
+/* The colours of cli/score/scatter.c, which are distinguishable on white and on near-black. */
 const char *const chart_colours[CHART_COLOURS] = { "#0072b2", "#e69f00", "#009e73", "#d55e00",
                                                    "#cc79a7", "#56b4e9", "#7f8c9a", "#8c6bb1",
                                                    "#a6761d", "#6a9f00" };
@@ -142,7 +142,7 @@ static int compare_names(const void *a, const void *b)
     return (left > right) - (left < right);
 }
 
-/* Pushed apart downwards, then back up from the lower edge. */
+/* Moves names apart: first downwards, then up from the lower edge. */
 static void spread(struct name *names, int count, double bottom)
 {
     qsort(names, (size_t)count, sizeof *names, compare_names);

@@ -8,7 +8,7 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 bash "$here/../minicluster.sh" true || exit
 
-# write_model BATCH LAYERS SEQ: of width 128, in model.json
+# write_model BATCH LAYERS SEQ: writes a model of width 128 to model.json
 write_model() {
     cat >"$work/model.json" <<EOF
 { "format": 1, "name": "h128", "summary": "", "source": "made up", "norm": "layernorm",
@@ -17,30 +17,30 @@ write_model() {
 EOF
 }
 
-# on_nodes RATE COMMAND ARG...
+# on_nodes RATE COMMAND ARG...: runs a command on two nodes with a link of that rate...
 on_nodes() { bash "$here/../minicluster.sh" -r "$1" "$SIMSEARCH" "${@:2}"; }
 
-# calibrate RATE: into RATE.json
+# calibrate RATE: writes RATE.json
 calibrate() {
     on_nodes "$1" calibrate --quick --quiet --for "$work/model.json" -o "$work/$1.json" || exit 1
 }
 
-# run_plan RATE LAYOUT ARG...: its JSON is in out
+# run_plan RATE LAYOUT ARG...: runs a plan; its JSON is in out
 run_plan() {
     on_nodes "$1" run --model "$work/model.json" --gpus 2 --cluster "$work/$1.json" --layout "$2" \
         --json "${@:3}" >"$work/out" || exit 1
 }
 
-# number KEY OCCURRENCE of the JSON in out
+# number KEY OCCURRENCE: prints a number of the JSON in out
 number() { grep -Eo "\"$1\": [-0-9.e]+" "$work/out" | sed -n "$2s/.* //p"; }
 
-# The figures of the run in out: predicted, measured, its percentiles, with tabs between
+# Prints the times of the run in out, separated by tabs: predicted, measured, percentiles.
 figures() {
     printf '%s\t%s\t%s\t%s' "$(number step_s 2)" "$(number step_s 1)" "$(number step_s_p10 1)" \
         "$(number step_s_p90 1)"
 }
 
-# show_errors WHAT FILE...: of lines that begin with a name, predicted and measured
+# show_errors WHAT FILE...: shows the errors of lines with a name, predicted and measured time
 show_errors() {
     local what=$1
     awk -F '\t' '{ e = log($2 / $3); print e < 0 ? -e : e }' "${@:2}" | sort -g |

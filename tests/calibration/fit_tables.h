@@ -5,7 +5,7 @@
 
 #include "calibration/fit/fit.h"
 
-/* Files that a test makes, in a folder of its own; make and remove are its fixture. */
+/* The folder of a test's files. The make and remove functions are the test's fixture. */
 extern char fit_folder[64];
 void fit_folder_make(void);
 void fit_folder_remove(void);
@@ -13,11 +13,12 @@ void fit_path(const char *name, char *path, size_t size);
 void fit_write_text(const char *name, const char *text);
 char *fit_read_text(const char *path); /* the caller frees */
 
-/* A table of jobs; '@' stands for the test's folder. fit_table_release. */
+/* Loads a table of jobs; '@' in its text is replaced by the test's folder. Release it with
+ * fit_table_release. */
 void fit_load_table(const char *jobs, struct fit_table *table);
 
-/* Puts the times that the constants of a job would give into a column of its data, whose last
- * column is empty so far; the job's own constants are `true_values`. */
+/* Fills the empty last column of a job's data with the times that follow from the job's constants.
+ * The values of its fitted constants are `true_values`. */
 void fit_measure(const char *jobs, const char *name, const char *header, const char *const *rows,
                  int num_rows, double unit_s, const double *true_values);
 

@@ -7,12 +7,12 @@
 /* GPT of 24 layers on one node of eight A100. */
 struct run_row plain_row(void);
 
-/* The systems of the rows; made and freed by the fixture; a test may replace them. */
+/* The systems of the rows. The fixture makes and frees them; a test may replace them. */
 extern struct run_systems *row_systems;
 void row_systems_start(void);
 void row_systems_end(void);
 
-/* An error fails the test; so does a row that is skipped, where it is known. */
+/* Converts a row. An error fails the test, and so does a skipped row whose system is known. */
 struct run_case convert(const struct run_row *row);
 struct run_case convert_known(const struct run_row *row);
 

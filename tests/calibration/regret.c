@@ -10,7 +10,8 @@ struct recorder {
     double optimum_s, start_s, best_s;
 };
 
-/* The clock costs a part of a score: it is read at gains, and now and then. */
+/* Records a score. The clock is read only at gains and occasionally, because reading it is not
+ * free. */
 static void record(void *context, const struct scorer *scorer, double score, bool fits)
 {
     enum { NOW_AND_THEN = 8 };
@@ -95,7 +96,7 @@ double quantile(double *values, int count, double share)
 
 struct interval wilson(int successes, int count)
 {
-    const double z = 1.959964; /* of 95 % */
+    const double z = 1.959964; /* for a 95 % interval */
     double n = count;
     double share = successes / n;
     double middle = (share + z * z / (2 * n)) / (1 + z * z / n);

@@ -1,19 +1,19 @@
-/* tests/calibration/regret.h - how close strategies come to a known optimum, score by score, for
- * benches. */
+/* tests/calibration/regret.h - for benches: the regret of random strategies after each score,
+ * against a known optimum. */
 #ifndef TESTS_CALIBRATION_REGRET_H
 #define TESTS_CALIBRATION_REGRET_H
 
 #include "search/stochastic/strategy.h"
 
-/* A run: after n scores, the best that fits over the optimum, less 1 (HUGE_VAL while nothing fits),
- * and the time that its thread has run, which is wall time where no other wants the core. Arrays of
- * budget + 1. */
+/* A run of a strategy. Per number of scores n it has the regret, best value that fits / optimum - 1
+ * (HUGE_VAL while nothing fits), and the thread's CPU time, which equals wall time on a free core.
+ * Arrays have budget + 1 elements. */
 struct regret_run {
     int budget;
     double *regret, *core_s;
 };
 
-/* A strategy on a search whose optimum is known, from one seed after another. */
+/* A search with a known optimum, on which strategies run with successive seeds. */
 struct regret_case {
     const struct search *search;
     double optimum_s;
@@ -23,7 +23,7 @@ struct regret_case {
 struct regret_run regret_of(const struct regret_case *of, const struct strategy *strategy,
                             const struct tuning *tuning, bool is_masked, int budget, uint64_t seed,
                             uint64_t stream, struct arena *arena);
-/* Two runs taking turns, the first beginning. */
+/* The regret of two runs that alternate, beginning with the first. */
 struct regret_run regret_of_both(const struct regret_run *a, const struct regret_run *b,
                                  struct arena *arena);
 
@@ -31,11 +31,11 @@ struct regret_run regret_of_both(const struct regret_run *a, const struct regret
 double regret_scores_to(const struct regret_run *run, double within);
 double regret_at_time(const struct regret_run *run, double core_s);
 
-/* The value that `share` of them do not exceed, between neighbours where it falls between. Sorts.
+/* The quantile of the values at `share`, interpolated between neighbours. It sorts the values.
  */
 double quantile(double *values, int count, double share);
 
-/* 95 % interval of a probability, from successes (Wilson, JASA 22, 1927). */
+/* The 95 % interval of a probability, from a number of successes (Wilson, JASA 22, 1927). */
 struct interval {
     double low, high;
 };

@@ -7,12 +7,13 @@
 enum { WIDTH = 960, HEIGHT = 850, LEFT = 72, PLOT_WIDTH = 660, LEGEND_LEFT = 756 };
 enum { MOST_RUNS = 256, STEPS_A_DECADE = 20 };
 
-/* As in cli/score/scatter.c: distinguishable on white and on near-black. */
+/* The colours of cli/score/scatter.c, which are distinguishable on white and on near-black. */
 static const char *const colours[] = { "#0072b2", "#e69f00", "#009e73", "#7f8c9a",
                                        "#d55e00", "#cc79a7", "#56b4e9", "#8c6bb1" };
 enum { NUM_COLOURS = LENGTH(colours) };
 
-/* A panel with a logarithmic x; y is logarithmic too, 0 on the lower edge, or a share. */
+/* A panel with a logarithmic x; y is logarithmic too, with 0 drawn at the lower edge, or a linear
+ * fraction. */
 struct panel {
     int top, height;
     double x_low, x_high;
@@ -145,7 +146,7 @@ static void add_median(struct text *svg, const struct panel *panel, const struct
     text_add(svg, "\"/>\n");
 }
 
-/* Out along the upper quartile, back along the lower. */
+/* Adds the band between the quartiles: along the upper quartile, then back along the lower one. */
 static void add_band(struct text *svg, const struct panel *panel, const struct plot_line *line,
                      read_run *read, const char *colour)
 {
@@ -183,7 +184,8 @@ static void add_proof_line(struct text *svg, const struct panel *panel, double x
     add_line(svg, "proof", x, panel->top, x, panel->top + panel->height);
 }
 
-/* Among the scores only where its step times are few enough. */
+/* Adds a method with a proof. It appears in the panels of scores only if its number of step times
+ * is within their range. */
 static void add_proof(struct text *svg, const struct proof *proof)
 {
     double time_x = x_of(&by_time, proof->core_s);

@@ -11,14 +11,16 @@ struct plot_line {
     int num_runs;
 };
 
-/* A method that proves the optimum: step times and peaks that it computed, and how long it took. */
+/* A method that proves the optimum: the numbers of step times and peaks that it computed, and its
+ * running time. */
 struct proof {
     const char *name;
     double scores, peaks, core_s;
 };
 
-/* Three panels of an SVG: median and quartiles of regret against scores, the share of runs within
- * 1 % against scores, and the median against time with the proofs. `what` is in the title. */
+/* Draws three panels as an SVG: median and quartiles of regret against scores, the fraction of runs
+ * within 1 % against scores, and the median against time with the proofs. `what` is in the
+ * title. */
 void regret_plot(const char *what, const struct plot_line *lines, int num_lines,
                  const struct proof *proofs, int num_proofs, struct text *svg);
 

@@ -32,7 +32,7 @@ START_TEST(nccl_tests_output_is_a_curve_of_its_ranks_and_hosts)
 }
 END_TEST
 
-/* The tool prints one rank's share; the curve has the gathered buffer. */
+/* The tool prints the size of one rank's part; the curve has the size of the gathered buffer. */
 START_TEST(osu_output_is_a_curve_of_the_ranks_that_are_given)
 {
     char path[400];
@@ -53,7 +53,7 @@ static const struct {
     bool is_osu;
     int num_ranks;
     const char *text;
-    const char *where; /* its end */
+    const char *where; /* end of the error's `where` */
     const char *says;
 } faults[] = {
     { false, 0, "#  Rank  0 on a device 0\n 8 2 float sum -1 nan 0 0 0 1 0 0 0\n", ":2",

@@ -11,7 +11,8 @@ run 0 calibrate --nccl-tests "$fixtures/nccl_all_reduce.txt" --cluster dgx-h100 
 shows 'all_reduce +of 8 '
 grep -q '"fabric": "nvswitch' "$work/here.json" || fail "the curve has not the node's fabric"
 
-# The file holds GPU and profile, and no data folder is asked for them; a second reading adds to it.
+# The cluster file contains GPU and profile, so no data folder is needed. A second output is added
+# to the file.
 run 0 calibrate --osu "$fixtures/osu_allgather.txt" --ranks 8 --cluster "$work/here.json" --json
 [ "$(grep -c '"collective"' "$work/out")" = 2 ] || fail "expected two collectives"
 run 0 simulate --model gpt3-13b --gpus 8 --cluster "$work/here.json" --layout "tp8 mb1" --json
@@ -20,7 +21,8 @@ run 0 simulate --model gpt3-13b --gpus 8 --cluster dgx-h100 --layout "tp8 mb1" -
 without=$(grep -m1 '"tensor_comm_s"' "$work/out")
 [ "$with" != "$without" ] || fail "measured collectives change nothing"
 
-# A file that was disturbed says so in every answer, and no interval is narrower than its own.
+# A profile from a disturbed machine is marked so in every answer, and no interval is narrower than
+# the profile's error.
 sed -E 's/"measured": true,/&"disturbed": {"core_share": 0.12, "held_out_error": 0.5},/;
     s/"error_log": 0\.[0-9]+/"error_log": 0.5/' "$work/here.json" >"$work/busy-here.json"
 run 0 simulate --model gpt3-13b --gpus 8 --cluster "$work/busy-here.json" --layout "tp8 mb1"
@@ -29,9 +31,9 @@ shows 'profile disturbed, typical error 20.5 %'
 run 0 simulate --model gpt3-13b --gpus 8 --cluster "$work/busy-here.json" --layout "tp8 mb1" --json
 shows 'a rank got only 12 % of its core. Predictions of held-out steps were up to 50 % off'
 
-# What a run measured goes into the profile of the plan that was run, and of no other.
+# The measurements of a run may refine only the profile of the plan that was run.
 run 0 --model tiny --gpus 1 --precision fp32 --stack host -o "$work/plan.json" --quiet
-# A run beside other programs is refused, so the share of a core is made up here.
+# A run with other programs on its cores is rejected, so the core share is made up here.
 run 0 run "$work/plan.json" --cluster dgx-h100 --steps 2 --json
 shows '"inside_interval": (true|false)'
 sed -E 's/"core_share": [^,]*/"core_share": 0.15/' "$work/out" >"$work/busy.json"
@@ -48,7 +50,7 @@ run 0 --model tiny --gpus 1 --precision fp32 --batch 4 -o "$work/other.json" --q
 run 4 calibrate --refine "$work/run.json" "$work/other.json"
 says 'run.json:[0-9]+: (layout|predicted.step_s)'
 
-# It was predicted with launches as that run made them, whatever the stack says.
+# The prediction uses the launch mode of the run, not that of the stack.
 run 0 --model tiny --gpus 1 --precision fp32 --stack cuda -o "$work/cuda.json" --quiet
 for graphs in off on; do
     run 0 run "$work/cuda.json" --cluster dgx-h100 --steps 4 --graphs $graphs --json
@@ -59,7 +61,7 @@ run 2 calibrate --refine "$work/run.json"
 says 'expected the plan file'
 
 # Losses of made-up runs: 2.5 + 3 (1 + S / 0.06)^-3 + 80 rate / n, and 4000 rate^2 7^2 of local:8.
-told() { # FILE RANKS RATE EXCHANGE APART STEPS
+told() { # told FILE RANKS RATE EXCHANGE APART STEPS: writes a made-up run
     awk -v ranks="$2" -v rate="$3" -v exchange="$4" -v apart="$5" -v steps="$6" 'BEGIN {
         printf "{\"layout\": \"dp%d exchange=%s\", \"training\": {\"rate\": %g, \"data_ranks\": %d, ", \
             ranks, exchange, rate, ranks

@@ -8,7 +8,7 @@
 #include <stddef.h>
 #include <string.h>
 
-/* One change to the plain row, and why it is skipped then. */
+/* A change to the plain row, and the reason why the row is then skipped. */
 #define NUMBER(member, value) .offset = offsetof(struct run_row, member), .number = value
 #define TEXT(member, value)   .offset = offsetof(struct run_row, member), .text = value
 static const struct {
@@ -99,7 +99,7 @@ static const struct {
     const char *word;
     int recompute;
     unsigned replays;
-    int layers; /* of a chunk of 12 */
+    int layers; /* layers of a chunk; the model has 12 */
 } recompute_words[] = {
     { "op-selective", RECOMPUTE_SELECTIVE, REPLAYS_PER_OP, 0 },
     { "selective", RECOMPUTE_SELECTIVE, REPLAYS_CORE, 0 },
@@ -123,7 +123,8 @@ START_TEST(recompute_goes_by_the_words_of_frameworks)
 }
 END_TEST
 
-/* vTrain's rows state what its configurations do, not what it built (measured/README.md). */
+/* The data of vTrain state its configurations, not the models that it built
+ * (measured/README.md). */
 START_TEST(a_source_that_is_known_to_say_it_wrongly_is_corrected_and_told)
 {
     struct run_row row = plain_row();
@@ -144,7 +145,7 @@ START_TEST(every_schedule_of_the_registry_is_known_in_rows)
     struct run_row row = plain_row();
     row.schedule = generators[_i].name;
     bool is_mirrored = generators[_i].rule && generators[_i].rule->is_mirrored;
-    row.vpp = generators[_i].of_round && !is_mirrored ? 2 : 1; /* several chunks a stage */
+    row.vpp = generators[_i].of_round && !is_mirrored ? 2 : 1; /* several chunks per stage */
     if (is_mirrored) {
         row.dp = row.dp * row.pp / 4; /* at least 4 stages */
         row.pp = 4;
@@ -300,8 +301,9 @@ START_TEST(what_software_usually_does_is_assumed_and_told)
 }
 END_TEST
 
-/* Layers that do not divide leave room for the embedding and the head; where there are two chunks
- * more than layers, those are chunks of their own; else the first chunks have more. */
+/* If layers are not divisible by chunks, embedding and head count as layers. If there are two more
+ * chunks than layers, embedding and head get chunks of their own. Otherwise the first chunks have
+ * one layer more. */
 static const struct {
     int layers, vpp, chunk_layers[8];
     const char *assumption;
@@ -389,7 +391,7 @@ START_TEST(memory_is_of_the_kind_that_the_row_says)
 }
 END_TEST
 
-/* The framework reserves more than it has allocated, and the driver shows still more. */
+/* The framework reserves more than it allocates, and the driver reports even more. */
 START_TEST(each_kind_of_memory_is_more_than_the_one_before)
 {
     double before = 0;

@@ -40,7 +40,7 @@ END_TEST
 
 static const struct {
     const char *words;
-    double bytes_per_s; /* of all cards of a node, or of a GPU */
+    double bytes_per_s; /* bandwidth of all network cards of a node, or of a GPU */
     bool is_of_node;
     int cards;
 } speeds[] = {
@@ -71,7 +71,8 @@ START_TEST(any_speed_of_a_network_is_read_from_its_words)
 }
 END_TEST
 
-/* A row's network, by its words, between nodes: cards of a GPU, and the speed of one. */
+/* The words of a row for the network between nodes, with the number of cards per GPU and the speed
+ * of a card. */
 static const struct {
     const char *words;
     double nics_per_gpu, bytes_per_s;
@@ -109,7 +110,7 @@ START_TEST(a_network_is_as_fast_as_its_words_say)
 }
 END_TEST
 
-/* The same words as a cluster's file: AWS has 4 cards of 100 Gb/s a node. */
+/* The network of a cluster's file has the same words: AWS has 4 cards of 100 Gb/s per node. */
 START_TEST(a_network_by_its_words_is_that_of_a_file)
 {
     struct run_row row = plain_row();
@@ -126,7 +127,7 @@ START_TEST(a_network_by_its_words_is_that_of_a_file)
 }
 END_TEST
 
-/* Names of GPUs in files of this format. */
+/* Names of GPUs in files of measured runs. */
 static const char *const gpu_words[] = {
     "MI300X-192GB",
     "MI325X-256GB",
@@ -237,7 +238,7 @@ START_TEST(predictions_are_the_same_alone_and_in_any_company)
 }
 END_TEST
 
-/* The fields of a model that a row cannot set differ too where its preset does. */
+/* Rows may also differ in fields of the model that only the preset sets. */
 START_TEST(rows_whose_models_differ_only_in_their_experts_are_predicted_apart)
 {
     struct run_row row = plain_row();

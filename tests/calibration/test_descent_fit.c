@@ -59,7 +59,8 @@ static void check_fit(struct curves *c)
     ck_assert_msg(fit(c), "%s: %s", c->err.where, c->err.msg);
 }
 
-/* Within twice the 90 % interval, in logarithms, as one fit in ten is outside the interval. */
+/* Checks that a constant is within twice the 90 % interval, in logarithms: one fit in ten is
+ * outside the interval itself. */
 static void check_within(const struct descent_fit *fit, enum descent_constant constant)
 {
     double is = descent_constant_value(&fit->descent, constant);
@@ -102,7 +103,7 @@ START_TEST(gossip_beside_it_tells_what_ranks_apart_cost)
 }
 END_TEST
 
-/* One run is enough where the rate fades and the least loss is known. */
+/* One run is enough if the learning rate decreases and the least loss is known. */
 START_TEST(a_rate_that_fades_tells_noise_from_disagreement)
 {
     struct curves c = { .request = { .least = known.least, .heterogeneity = 1 } };
@@ -155,7 +156,7 @@ START_TEST(few_steps_and_losses_that_do_not_fall_are_refused)
     check_refused(&c, "allreduce", "step 41");
     c.request.num_runs = 0;
     add(&c, "allreduce", 8, 0.4, 0, 300);
-    c.runs[0].run.noise_factor = HUGE_VAL; /* top-k without its memory */
+    c.runs[0].run.noise_factor = HUGE_VAL; /* top-k without error memory */
     check_refused(&c, "allreduce", "forgets");
 }
 END_TEST
@@ -182,14 +183,14 @@ START_TEST(steps_to_a_loss_are_where_the_curve_is_there)
     double steps = descent_steps_to(&known, &run, 0.7);
     ck_assert_double_le(descent_loss(&known, &run, steps), 0.7);
     ck_assert_double_gt(descent_loss(&known, &run, steps - 1), 0.7);
-    ck_assert(isinf(descent_steps_to(&known, &run, 0.62))); /* noise holds it at 0.625 */
+    ck_assert(isinf(descent_steps_to(&known, &run, 0.62))); /* noise keeps the loss above 0.625 */
     ck_assert(isfinite(descent_steps_to(&known, &fading, 0.62)));
     ck_assert_double_eq(descent_loss(&known, &run, 0), 1 + 0.4 * 0.5 / 8);
 }
 END_TEST
 
-/* At the best rate of all-reduce, sqrt(r n / (v T)), what holds the loss up is as much as the noise
- * when the transient is over: the two files say the same. */
+/* At the best rate of all-reduce, sqrt(r n / (v T)), the excess loss of a method equals the noise
+ * at the end of its transient. The two files define this consistently. */
 START_TEST(the_transient_is_where_disagreement_is_as_much_as_noise)
 {
     struct err err = { 0 };

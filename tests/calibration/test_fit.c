@@ -293,13 +293,13 @@ START_TEST(a_fitted_curve_never_falls)
     curve_fit(&found, sizes, time_s, 5);
     for (int i = 1; i < 5; i++)
         ck_assert_double_ge(found.points[i].time_s, found.points[i - 1].time_s);
-    /* The three that fall are one, at their mean of log times. */
+    /* The three decreasing times are merged into one, their geometric mean. */
     ck_assert_double_eq_tol(found.points[2].time_s, cbrt(120e-6 * 90e-6 * 80e-6), 1e-7);
     ck_assert_double_eq_tol(found.points[4].time_s, 200e-6, 1e-7);
 }
 END_TEST
 
-/* Sizes without a measurement between them do not rise. */
+/* The curve does not rise over sizes without measurements. */
 START_TEST(a_knot_that_nothing_tells_of_is_as_the_one_before)
 {
     static const double sizes[] = { 1e6, 2e6, 4e6, 8e6 };
@@ -356,8 +356,8 @@ START_TEST(every_row_is_predicted_without_itself)
 }
 END_TEST
 
-/* Two sources that contradict each other: 0.6 and 0.9 of the peak. Each is predicted by what the
- * other says. */
+/* Two contradictory sources, with 0.6 and 0.9 of the peak. Each is predicted by the constant of the
+ * other source. */
 START_TEST(shared_physics_is_judged_on_a_source_that_was_left_out)
 {
     struct fit_table table;

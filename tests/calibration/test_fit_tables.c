@@ -13,7 +13,7 @@
 #include <string.h>
 #include <sys/wait.h>
 
-/* SplitMix64 of seed 7, with fixed expected values: a job must always mean the same rows. */
+/* SplitMix64 with seed 7 and fixed expected values: a job must always select the same rows. */
 START_TEST(a_sample_is_the_same_for_ever)
 {
     struct fit_table table;
@@ -164,7 +164,7 @@ START_TEST(data_files_are_laid_out_within_100_columns)
 }
 END_TEST
 
-/* Runs the program; its exit code. */
+/* Runs the program and returns its exit code. */
 static int run_program(const char *arguments)
 {
     char command[512];

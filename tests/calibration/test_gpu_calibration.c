@@ -1,5 +1,5 @@
-/* A GPU calibration on this machine's threads (tests/cuda_on_host): every call of the device table
- * and every kernel is accepted. Times are those of threads and mean nothing. */
+/* A GPU calibration on this machine's threads (tests/cuda_on_host), which support every call of the
+ * device table and every kernel. Times are those of threads and have no meaning. */
 #include "calibration/measure/bandwidth.h"
 #include "calibration/measure/host_pair.h"
 #include "calibration/measure/launch_cost.h"
@@ -12,7 +12,7 @@
 static struct host_rank host;
 static bool is_there;
 
-/* A device of a core's size: threads of a GPU run one after another here. */
+/* A device as fast as one core, because the GPU's threads run one after another here. */
 static void set_up(void)
 {
     static const struct host_load load = { 1 << 16, 256, 1 << 12, GRID_GPU };
@@ -74,7 +74,7 @@ START_TEST(every_work_runs_beside_a_collective)
 }
 END_TEST
 
-/* Each stream with kernels has a workspace. */
+/* Each stream with kernels needs a workspace. */
 START_TEST(more_streams_than_workspaces_are_told)
 {
     enum { MANY = 17 };

@@ -1,5 +1,4 @@
-/* The cluster file that a calibration on GPUs writes; what stands in for the measurement is made
- * up. */
+/* The cluster file that a calibration on GPUs writes, from made-up measurements. */
 #include "calibration/measure/gpu_profile.h"
 #include "sim/engine/simulate.h"
 #include "tests/testing.h"
@@ -115,7 +114,8 @@ START_TEST(rate_and_latency_are_those_of_all_ops_that_memory_bounds)
 }
 END_TEST
 
-/* The mean over the collectives; other work, and fewer blocks, are for the residuals alone. */
+/* The slowdown is the mean over the collectives. Other work, and fewer blocks, only affect the
+ * residuals. */
 START_TEST(the_slowdown_is_that_of_products_beside_all_collectives)
 {
     struct host_overlaps overlaps = {
@@ -133,7 +133,7 @@ START_TEST(the_slowdown_is_that_of_products_beside_all_collectives)
 }
 END_TEST
 
-/* One rank has nobody to be slowed down by: the shipped profile's numbers stay. */
+/* One rank has no collectives, so the shipped profile's numbers are kept. */
 START_TEST(what_one_rank_cannot_measure_stays_as_shipped)
 {
     struct host_measured alone = measured_on(1), two = measured_on(2);

@@ -71,7 +71,7 @@ START_TEST(no_interval_of_a_stack_is_narrower_than_its_rows_need)
 }
 END_TEST
 
-/* Floors that hold today; the goals are 0.85 and 0.9. */
+/* Lower limits that hold now; the goals are 0.85 and 0.9. */
 START_TEST(plans_of_one_node_are_ordered_nearly_as_measured)
 {
     struct preferences all = runs_prefer(cases, predictions, &scores, &arena);
@@ -89,7 +89,8 @@ START_TEST(plans_of_one_node_are_ordered_nearly_as_measured)
 }
 END_TEST
 
-/* No better than a coin would be a Brier score of 0.25 and more; that of new stacks may be. */
+/* A Brier score of 0.25 or more is no better than a coin toss; it is allowed only for new
+ * stacks. */
 START_TEST(chances_of_chosen_plans_are_about_as_often_true)
 {
     struct choices all = runs_choose(cases, predictions, &scores, &arena);
@@ -108,7 +109,7 @@ START_TEST(chances_of_chosen_plans_are_about_as_often_true)
 }
 END_TEST
 
-/* The row that differs only in having `times` as many microbatches. */
+/* The row that differs only in its number of microbatches, which is `times` as large. */
 static const struct run_row *with_microbatches(const struct run_row *of, double times)
 {
     for (int i = 0; i < rows.count; i++) {
@@ -121,7 +122,8 @@ static const struct run_row *with_microbatches(const struct run_row *of, double 
     return NULL;
 }
 
-/* No runs repeat to the microsecond: these times are sums, rounded (measured/README.md). */
+/* Measured runs never repeat to the microsecond, so these times must be rounded sums
+ * (measured/README.md). */
 START_TEST(rows_of_vtrain_are_straight_lines_in_their_microbatches)
 {
     int lines = 0;
@@ -141,7 +143,7 @@ START_TEST(rows_of_vtrain_are_straight_lines_in_their_microbatches)
 }
 END_TEST
 
-/* One row in ten: a diagnosis predicts each row once a constant. */
+/* Tests one row in ten, as a diagnosis predicts each row once per constant. */
 START_TEST(diagnoses_leave_systems_as_they_were)
 {
     int count = 0;
@@ -160,7 +162,7 @@ START_TEST(diagnoses_leave_systems_as_they_were)
 }
 END_TEST
 
-/* Times of a source as if measured where they were predicted; then a constant is wrong. */
+/* The source's measured times are replaced by predictions; then one constant is changed. */
 START_TEST(a_constant_that_was_spoilt_is_found)
 {
     int own = 0;
@@ -172,7 +174,7 @@ START_TEST(a_constant_that_was_spoilt_is_found)
         }
     ck_assert_int_gt(own, 0);
     double issue_s = cases[0].system->stack.host.issue_s;
-    for (int i = 0; i < own; i++) /* systems differ in GPUs, their stack is one */
+    for (int i = 0; i < own; i++) /* systems differ in GPUs but have one stack */
         cases[i].system->stack.host.issue_s = 0.8 * issue_s;
     runs_predict(cases, own, 2, predictions);
     struct scores of_own = runs_score(cases, predictions, own, &arena);
@@ -291,7 +293,7 @@ START_TEST(the_wider_interval_counts_where_the_profile_was_not_measured)
 }
 END_TEST
 
-/* As after a calibration whose held-out steps were 30 % off. */
+/* A profile as after a calibration whose held-out steps had an error of 30 %. */
 START_TEST(a_disturbed_profile_is_no_surer_than_its_check_whatever_the_stack)
 {
     struct system system = made_system(true, 0.3, 0.1);
@@ -317,7 +319,7 @@ START_TEST(the_parts_of_a_step_have_shares_that_add_up_to_1)
     struct time_parts parts;
     for (int i = 0; i < num_time_parts; i++)
         *(double *)(void *)((char *)&parts + time_part_table[i].offset) = i + 1;
-    parts.bubble_s = -1e-9; /* what rounding may leave */
+    parts.bubble_s = -1e-9; /* a negative value as rounding may produce */
     double shares[NUM_ERROR_PARTS], sum = 0;
     interval_shares(&parts, shares);
     for (int i = 1; i < NUM_ERROR_PARTS; i++) {

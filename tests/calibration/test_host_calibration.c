@@ -1,5 +1,5 @@
-/* The machinery of calibration, on one rank and one small shape. No time is expected to be any
- * number of seconds. */
+/* Tests the parts of a calibration on one rank and one small shape. No test expects a certain
+ * time. */
 #include "calibration/measure/budget.h"
 #include "calibration/measure/disk_rate.h"
 #include "calibration/measure/gpu_sweep.h"
@@ -42,7 +42,7 @@ static struct host_shape small_shape(void)
     shape.model.layers = 1;
     shape.model.seq = shape.model.max_positions = 16;
     shape.model.batch = 2;
-    shape.model.vocab = 512; /* the logits' size is no other product's */
+    shape.model.vocab = 512; /* no other product has the logits' size */
     return shape;
 }
 
@@ -86,7 +86,7 @@ START_TEST(every_op_of_a_step_is_timed)
 }
 END_TEST
 
-/* The grid is as wide as the device is: on a core it takes a second. */
+/* The grid's sizes depend on the device's speed; on one core the grid takes a second. */
 START_TEST(a_sweep_has_every_pass_of_products_attention_and_updates)
 {
     struct err err = { 0 };
@@ -111,7 +111,8 @@ static void write_json(const char *path, json_t *json)
     json_decref(json);
 }
 
-/* In one step of one layer: three norms, two residuals, two biases as wide as the stream. */
+/* Number of times that an op occurs in one step of one layer: three norms, two residuals, two
+ * biases as wide as the residual stream. */
 static int repeats_of(const struct host_op *op, const struct model *model)
 {
     if (op->kind == OP_NORM)
@@ -222,7 +223,8 @@ START_TEST(a_disk_has_a_rate_and_keeps_nothing)
 }
 END_TEST
 
-/* 10 of 30 expected seconds have taken 20; 20 s of work must do with the 10 that are left. */
+/* Of 30 expected seconds, 10 took 20. The remaining 20 s of work must fit in the 10 s that are
+ * left. */
 START_TEST(a_part_gets_less_when_others_took_more)
 {
     struct budget budget = { .end_s = 130 };
@@ -238,8 +240,8 @@ START_TEST(a_part_gets_less_when_others_took_more)
 }
 END_TEST
 
-/* Parts of 10 expected seconds took 60: at that pace nothing of 10 more fits into 50 s, and 8 of
- * the 20 that are ahead do. */
+/* Parts with 10 expected seconds took 60. At that pace 10 more expected seconds do not fit in 50 s,
+ * but 8 of the 20 remaining ones do. */
 START_TEST(beside_other_programs_parts_are_left_out_to_keep_the_end)
 {
     struct budget budget = { .start_s = 100, .end_s = 210 };
@@ -253,7 +255,7 @@ START_TEST(beside_other_programs_parts_are_left_out_to_keep_the_end)
     ck_assert(budget_affords(&budget, 160, 8));
     budget_leave_out(&budget, 12);
     ck_assert_double_eq_tol(budget_left_s(&budget, 160), 48, 1e-12);
-    ck_assert_double_eq_tol(budget_left_s(&budget, 220), 8 * 12, 1e-12); /* too late: as it is */
+    ck_assert_double_eq_tol(budget_left_s(&budget, 220), 8 * 12, 1e-12); /* too late to shorten */
 }
 END_TEST
 
@@ -269,15 +271,15 @@ START_TEST(repeats_stay_within_their_limits)
 }
 END_TEST
 
-/* A file that was made of the ops of another shape predicts steps that it never saw. Four steps of
- * two depths take seconds; under the address sanitizer, which sees their parts in other tests, a
- * campaign alone takes them. */
+/* A file made from the ops of another shape predicts steps that were not measured for it. Four
+ * steps of two depths take seconds. With the address sanitizer this runs only in a campaign, as
+ * other tests cover its parts. */
 START_TEST(whole_steps_are_held_against_the_file)
 {
     struct err err = { 0 };
     if (IS_ASAN && !is_campaign())
         return;
-    host.is_busy = true; // as few steps as beside other programs
+    host.is_busy = true; // as few steps as on a busy machine
     struct host_measured measured = { .num_ranks = 1,
                                       .ops = measure_small(),
                                       .launch = { .call_s = 1e-6 },
@@ -301,14 +303,15 @@ START_TEST(whole_steps_are_held_against_the_file)
 }
 END_TEST
 
-/* Steps that took `times` as long as predicted, on ranks with a share of their cores. */
+/* Steps that took `times` as long as predicted, on ranks that had a fraction of their cores. */
 static const struct {
     double core_share, times;
     bool is_marked;
 } checks[] = {
-    { 1, 1, false },      { 0.97, 1.01, false }, { 1, 1 / 3.0, true }, /* fails its own check */
-    { 0.15, 6.85, true },                                              /* 3.15 s beside 0.46 */
-    { 0.5, 1, true }, /* right by luck: others had half */
+    { 1, 1, false },      { 0.97, 1.01, false },
+    { 1, 1 / 3.0, true }, /* the profile fails its check */
+    { 0.15, 6.85, true }, /* 3.15 s instead of 0.46 s */
+    { 0.5, 1, true },     /* right by chance, as other programs had half of the cores */
 };
 
 START_TEST(a_file_is_no_surer_than_its_check)
@@ -349,8 +352,8 @@ START_TEST(a_file_is_no_surer_than_its_check)
 }
 END_TEST
 
-/* Every shape has one turn; a model's own come first; of the grid's first six some are of the
- * narrower half, and some of the wider. */
+/* Every shape occurs once, and a model's own shapes come first. The grid's first six shapes include
+ * some of the narrower and some of the wider half. */
 START_TEST(the_first_few_shapes_are_small_and_large_alike)
 {
     struct err err = { 0 };
@@ -399,7 +402,7 @@ START_TEST(a_curve_ends_once_a_size_takes_too_long)
 }
 END_TEST
 
-/* As the file says that is made of this much slowdown by each other. */
+/* Whether a file with this mutual slowdown lets messages overlap compute. */
 static bool overlaps_messages(double slowdown)
 {
     struct host_measured measured = {
@@ -455,7 +458,7 @@ static const struct {
 };
 enum { NUM_ALONE = LENGTH(alone) };
 
-/* The arena counts what the executor takes; the formulas know it within 3 %. */
+/* The arena counts the executor's memory; the formulas predict it within 3 %. */
 START_TEST(memory_is_predicted_as_the_arena_counts_it)
 {
     struct err err = { 0 };

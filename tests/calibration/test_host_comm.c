@@ -1,5 +1,5 @@
-/* Which ranks' clocks count when messages and collectives are timed: those that know that
- * everything has arrived. Clocks are fake: rank i measures times_s[i] seconds. */
+/* When messages and collectives are timed, only the clocks of ranks count that know that all data
+ * have arrived. Clocks are fake: rank i measures times_s[i] seconds. */
 #include "calibration/measure/host_comm.h"
 #include "tests/exec/rank_job.h"
 #include "tests/testing.h"
@@ -18,7 +18,7 @@ static void note_made_up(struct stream *stream, double *at_s, double *own_s)
 }
 
 struct timing {
-    int kind, num_ranks; /* as of host_curve_measure */
+    int kind, num_ranks; /* arguments of host_curve_measure */
     double expected_s;
 };
 
@@ -36,7 +36,7 @@ static bool measure(struct rank_job *job, const struct comm_options *options)
     }
     own_time_s = times_s[options->place->rank];
     clocked.note = note_made_up;
-    clocked.call = NULL; /* nor is it known how long the thread was kept from a core */
+    clocked.call = NULL; /* the time that the thread waited for a core is not known either */
     host.api = &clocked;
     bool ok = host_curve_measure(&host, timing->kind, timing->num_ranks, &sizes, &curve, &err);
     for (int i = 0; ok && i < curve.num_points; i++)
@@ -48,8 +48,9 @@ static bool measure(struct rank_job *job, const struct comm_options *options)
     return ok && curve.num_points == 2;
 }
 
-/* A round trip is twice one way; the answering rank does not see the answer arrive, and leftover
- * ranks send nothing. Ranks of a reduction have everything when they are done. */
+/* A round trip takes twice the time of one message. The answering rank does not see its answer
+ * arrive, and leftover ranks send nothing. In a reduction each rank has all data when it is
+ * done. */
 static const struct {
     int size;
     struct timing timing;

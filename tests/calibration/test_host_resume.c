@@ -41,7 +41,7 @@ static struct host_ops no_ops(void)
     return (struct host_ops){ .at = ARENA_ARRAY(&arena, struct host_op, 8), .room = 8 };
 }
 
-/* As the shape's at 2. */
+/* Keeps a measurement for the shape at index 2. */
 static void keep_op(void)
 {
     struct err err = { 0 };

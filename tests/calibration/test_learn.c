@@ -17,7 +17,7 @@
 enum { MOST_ROWS = 8 };
 static const struct learn_prior prior = { 0.1, 0.05, 9 };
 
-/* Rows of one stack, each measured `factor` times as long as predicted. */
+/* Rows of one stack whose measured time is `factor` times the prediction. */
 static struct {
     struct system system;
     struct run_row row[MOST_ROWS];
@@ -51,8 +51,9 @@ static const struct learned_stack *learn(int count, const struct learned *earlie
     return learned_find(&made.lessons.overlay, "megatron-core", false);
 }
 
-/* One row 20 % slow: 1 / 0.1^2 = 100 of the prior, 1 / 0.05^2 = 400 of the row, so four fifths of
- * its logarithm, and a standard deviation of sqrt(1 / 500). */
+/* One row is 20 % slow. The weights are 1 / 0.1^2 = 100 for the prior and 1 / 0.05^2 = 400 for the
+ * row. So the result is four fifths of the row's logarithm, with a standard deviation of sqrt(1 /
+ * 500). */
 START_TEST(a_ratio_is_shrunk_by_the_variance_between_sources)
 {
     make((double[]){ 1.2 }, 1);
@@ -215,7 +216,7 @@ END_TEST
 
 enum { NUM_DRAWS = 50, MOST_PICKS = 3, FEWEST_ROWS = 10 };
 
-/* A source that was left out, its dense rows at the front. */
+/* A source that was left out of the fit; its dense rows come first. */
 struct judged {
     struct fit_table table;
     struct left_out left;
@@ -270,7 +271,7 @@ struct mark {
     double median, before, covered;
 };
 
-/* The rows behind the first k, by what those taught. */
+/* Scores the rows after the first k, with the constants learned from the first k. */
 static struct mark mark_others(const struct judged *of, int k, double *room)
 {
     struct lessons lessons;
@@ -335,8 +336,9 @@ static void tally_source(const char *name, struct tally *out)
     judged_release(&of);
 }
 
-/* The cheapest source; a campaign does all with ten rows or more. The bounds are what one ratio
- * reaches, rounded up: with every row of a source known its best ratio leaves 4.3 % in the mean. */
+/* Tests the cheapest source; a campaign tests all sources with ten rows or more. The limits are the
+ * errors that one ratio per source can reach, rounded up: the best ratio, with all rows known,
+ * leaves a mean error of 4.3 %. */
 START_TEST(few_rows_of_a_source_teach_its_others)
 {
     static const char *const names[] = { "dgxc_gb200",    "internevo",      "torchao_float8",

@@ -7,7 +7,8 @@
 
 enum { MOST = 8 };
 
-/* A problem with plain settings: no bounds to speak of, no prior, squares, all rows counted. */
+/* A problem with simple settings: very wide bounds, no prior, squared loss, equal weights of all
+ * rows. */
 struct plain {
     double min[MOST], max[MOST], prior[MOST], weight[MOST];
     struct least_squares problem;
@@ -86,7 +87,7 @@ START_TEST(a_curved_valley_is_followed_to_its_end)
 }
 END_TEST
 
-/* The best point of the valley with x0 at most 0.5 is (0.5, 0.25). */
+/* With x0 <= 0.5, the minimum of Rosenbrock's valley is at (0.5, 0.25). */
 START_TEST(a_bound_holds_and_the_rest_is_best_there)
 {
     struct plain p;
@@ -110,7 +111,7 @@ START_TEST(a_start_beyond_a_bound_is_moved_to_it)
 }
 END_TEST
 
-/* 5 residuals of weight 1 and mean 1.2 against a prior of 0 with p^2 = 5: half way. */
+/* 5 residuals of weight 1 with mean 1.2, and a prior of 0 with p^2 = 5, so the result is 0.6. */
 START_TEST(a_prior_draws_by_its_weight)
 {
     struct plain p;
@@ -122,7 +123,7 @@ START_TEST(a_prior_draws_by_its_weight)
 }
 END_TEST
 
-/* Squares give the mean, 1.2; the soft loss stays with the four. */
+/* Squared loss gives the mean, 1.2. The soft loss stays near the four equal values. */
 START_TEST(an_outlier_draws_little)
 {
     struct plain p;
@@ -169,7 +170,8 @@ START_TEST(a_parameter_without_effect_stays)
 END_TEST
 
 /* A line through 4 points: J^T J = [[4, 6], [6, 14]], its inverse [[0.7, -0.3], [-0.3, 0.2]], times
- * the mean square. Noise of +-0.1 that is orthogonal to both columns moves neither: 0.01. */
+ * the mean square of the residuals. Noise of +-0.1 that is orthogonal to both columns changes
+ * neither parameter and has the mean square 0.01. */
 START_TEST(the_covariance_is_that_of_the_textbook)
 {
     double noise[4] = { 0.1 / sqrt(5), -0.3 / sqrt(5), 0.3 / sqrt(5), -0.1 / sqrt(5) };

@@ -1,5 +1,5 @@
-/* A fake machine shared with other programs: what a calibration waits for, and which times it
- * keeps. */
+/* A calibration on a fake machine with other programs: whether it waits for a quiet machine, and
+ * which times it keeps. */
 #include "calibration/measure/quiet.h"
 
 #include "base/core_share.h"
@@ -10,7 +10,7 @@
 
 /* --- waiting --------------------------------------------------------------------------------- */
 
-/* Busy until a given time; each query takes a tenth of a second. */
+/* A machine that is busy until a given time. Each query of its clock takes a tenth of a second. */
 struct fake_machine {
     double now_s, quiet_from_s, busy_share;
     int asked, told;
@@ -70,7 +70,8 @@ END_TEST
 
 enum { REPEATS = 40 };
 
-/* 20 to 24 us of transfer; every so often a member came 3 ms late, or was 3 ms without a core. */
+/* Transfers of 20 to 24 us. In some of them a member arrives 3 ms late, or waits 3 ms for a
+ * core. */
 static double quiet_of(int late_of_ten, int kept_of_ten)
 {
     struct exchange_time times[REPEATS];

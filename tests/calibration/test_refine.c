@@ -27,7 +27,7 @@ static void tear_down(void)
         kernel_release(&kernels[i]);
 }
 
-/* Ops with both sizes of the table, and a norm. */
+/* Ops of both sizes in the table, and a norm. */
 static struct op ran_ops[] = {
     { .kind = OP_GEMM, .m = 64, .n = 64, .k = 64, .batch = 1 },
     { .kind = OP_GEMM, .m = 256, .n = 64, .k = 64, .batch = 1 },
@@ -60,7 +60,7 @@ START_TEST(a_kind_takes_as_many_times_longer_as_it_did)
 }
 END_TEST
 
-/* A run of the smaller product says little of one with four times the rows, e^-8 of it. */
+/* A run of the smaller product hardly affects one with four times the rows: its weight is e^-8. */
 START_TEST(shapes_unlike_those_that_ran_keep_their_times)
 {
     struct err err = { 0 };

@@ -6,14 +6,14 @@
 
 static const double TINY = 1e-12;
 
-/* A row measured at 1 s, and its prediction, which the tests of the protocol vary. */
+/* A row with a measured time of 1 s, and its prediction, which the tests vary. */
 struct made_row {
     const char *source, *group;
     double error; /* log(predicted / measured) */
     bool not_core, is_moe, is_fitted;
     const char *skip;
     double predicted_gb, measured_gb;
-    double half_width; /* of its interval */
+    double half_width; /* half width of its interval */
     enum tier tier;
 };
 
@@ -26,7 +26,7 @@ static struct run_case cases[MOST_ROWS];
 static struct run_prediction predictions[MOST_ROWS];
 static struct arena arena;
 
-/* Systems of each tier: nothing measured, a stack that is new, all measured. */
+/* Systems of the three tiers: nothing measured, a new stack, everything measured. */
 static struct system *system_of(enum tier tier)
 {
     static struct system systems[NUM_TIERS];

@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* A source whose rows are all off by the same, each with its own width. */
+/* A source whose rows all have the same error, each with its own interval width. */
 static struct source_shift made(const char *source, enum tier tier, double need)
 {
     struct source_shift shift = { .tier = (int)tier, .groups = 10 };
@@ -29,7 +29,7 @@ static void make_ladder(void)
     }
 }
 
-/* Of 11 sources the conformal width covers 0.9 x 12 / 11 = 0.98 of the mean source: all. */
+/* For 11 sources the conformal quantile is 0.9 x 12 / 11 = 0.98, which means all sources. */
 START_TEST(the_width_of_a_tier_covers_nine_in_ten_sources_and_one_more)
 {
     make_ladder();
@@ -64,7 +64,7 @@ START_TEST(a_wider_shift_covers_no_fewer_rows)
 }
 END_TEST
 
-/* error^2 = width^2 + shift^2: 5^2 = 3^2 + 4^2. */
+/* error^2 = width^2 + shift^2, here 5^2 = 3^2 + 4^2. */
 START_TEST(a_row_needs_the_shift_that_its_own_scatter_leaves)
 {
     struct left_out_row rows[] = {
@@ -83,7 +83,7 @@ START_TEST(a_row_needs_the_shift_that_its_own_scatter_leaves)
 }
 END_TEST
 
-/* The median of three others; two are too few. */
+/* The shift of an unseen stack is the median of three others; two are too few. */
 START_TEST(an_unseen_stack_has_the_middle_of_the_others)
 {
     static const char *const files[] = { "stacks/a", "stacks/b", "stacks/c", "stacks/new" };
@@ -110,7 +110,7 @@ END_TEST
 
 /* --- the shipped runs ------------------------------------------------------------------------- */
 
-/* The cheapest source; a campaign does all. */
+/* Tests the cheapest source; a campaign tests all. */
 START_TEST(the_shipped_errors_are_those_of_fits_without_the_source)
 {
     static const char *const names[] = { "dgxc_gb200",    "internevo",       "torchao_float8",

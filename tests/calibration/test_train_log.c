@@ -34,7 +34,7 @@ static bool read_text(const char *text, struct train_log *out, struct err *err)
 #define PIPE(step, s) "steps: " step " loss: 2.5000 iter time (s): " s " samples/sec: 50.000\n"
 #define BRIDGE(s)     "Step Time : " s "s GPU utilization: 500.0MODEL_TFLOP/s/GPU\n"
 
-/* The forms of the frameworks; the figures are made up. */
+/* Log lines in the forms of the frameworks, with made-up numbers. */
 static const struct {
     const char *what, *text, *format;
     double step_s, tokens, samples, gib, loss;

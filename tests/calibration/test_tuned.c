@@ -11,7 +11,7 @@
 
 enum { FEWEST_PLANS = 4 };
 
-/* Measured plans of one question; one of them is the run that a user has. */
+/* Measured plans for one model and system; one of them is the user's present run. */
 struct question {
     const struct run_case *of[MOST_RIVALS];
     struct believed items[MOST_RIVALS];
@@ -23,7 +23,8 @@ struct question {
 
 struct tally {
     int cases, seen;
-    int close[MOST_TRIALS + 1], worse[MOST_TRIALS + 1]; /* after so many runs */
+    int close[MOST_TRIALS + 1],
+        worse[MOST_TRIALS + 1]; /* [runs made] number of plans close to the best, or worse */
     double stated[MOST_TRIALS + 1];
 };
 
@@ -39,7 +40,7 @@ static void count_choice(const struct question *question, const struct belief *b
     to->stated[runs] += chance;
 }
 
-/* The run is known, then those that are proposed, one after the other. */
+/* The user's run is known first; then the proposed runs are added one by one. */
 static void ask(const struct question *question, struct tally *to)
 {
     static struct belief belief;
@@ -69,7 +70,7 @@ static void add_plan(const struct shipped_runs *shipped, const struct run_case *
     to->runs[i] = i;
 }
 
-/* A large stratum gives as many plans as a belief holds, drawn anew for each run. */
+/* Of a large stratum, draws as many plans as a belief can hold, anew for each run. */
 static void ask_stratum(const struct shipped_runs *shipped, const struct run_case **of, int n,
                         struct random *rng, struct tally *to)
 {
@@ -92,7 +93,7 @@ static void ask_stratum(const struct shipped_runs *shipped, const struct run_cas
     }
 }
 
-/* One source in the gate, all in a campaign; without vtrain_single, whose times are put together of
+/* The gate tests one source, a campaign all. vtrain_single is left out, as its times are sums of
  * traced layers. */
 static const char *const sources[] = { "bloom_prequel", "internevo", "bridge_sft_memory" };
 

@@ -73,7 +73,8 @@ START_TEST(the_json_document_has_what_the_contract_names)
     ck_assert_int_eq((int)json_object_size(moe), 0);
     ck_assert_int_eq((int)json_object_size(memory), 1);
     ck_assert(json_equal(json_object_get(root, "sources"), json_object_get(root, "dense")));
-    ck_assert_double_eq_tol(fabs(bias), median, 1e-12); /* all too fast or all too slow */
+    ck_assert_double_eq_tol(fabs(bias), median,
+                            1e-12); /* all predictions are too fast, or all too slow */
     json_decref(root);
 }
 END_TEST
@@ -98,14 +99,14 @@ START_TEST(every_row_is_predicted_or_skipped)
     fclose(file);
     unlink(path);
     ck_assert_int_eq(without_time, 1);
-    /* The row that was predicted and not measured is in both. */
+    /* a row that was predicted but not measured is in both lists */
     size_t skipped = json_array_size(json_object_get(root, "skipped"));
     ck_assert_uint_eq((size_t)predicted + skipped, 14 + 1);
     json_decref(root);
 }
 END_TEST
 
-/* Predicted memory is as close to the measurements as before; no source gets worse. */
+/* Checks that the errors of predicted memory have not grown for any source. */
 static void check_memory(const json_t *memory)
 {
     static const struct {

@@ -30,7 +30,8 @@ static struct width_row row_of(const char *stack, int part, double error)
     return row;
 }
 
-/* The i-th of n evenly spread quantiles of a normal error: half of them below 0.67 sigma. */
+/* The i-th of n equally spaced quantiles of a normal error; half of all errors are below 0.67
+ * sigma. */
 static double normal_error(int i, int n, double sigma)
 {
     static const double at[] = { -1.645, -1.036, -0.674, -0.385, -0.126,
@@ -145,7 +146,7 @@ START_TEST(the_shipped_stacks_have_these_widths)
 }
 END_TEST
 
-/* Traffic between nodes is predicted less certainly than compute. */
+/* Predictions of traffic between nodes have wider intervals than those of compute. */
 START_TEST(a_step_of_data_traffic_is_less_certain_than_one_of_compute)
 {
     for (int i = 0; i < families.count; i++) {

@@ -21,7 +21,7 @@ static bool take(const char **at, const char *word)
     return true;
 }
 
-/* Bytes, seconds or a rate; at most the word that follows the number. */
+/* Reads a number with an optional unit of bytes, seconds or a rate. */
 static double number(const char **at)
 {
     static const enum quantity quantities[] = { QUANTITY_BYTES, QUANTITY_SECONDS,

@@ -1,5 +1,5 @@
-/* The answer as people see it: sums that add up, kinds of plans, changes that would make another
- * plan win. */
+/* The text output: parts that sum to the total, kinds of plans, and errors of costs with which
+ * another plan would be the best. */
 #include "tests/testing.h"
 
 #include "cli/print/apportion.h"
@@ -16,7 +16,7 @@
 static const struct {
     double parts[4], units[4];
 } rounded[] = {
-    { { 0.4, 0.4, 0.4, 0 }, { 1, 0, 0, 0 } }, /* each alone rounds to nothing, the sum to one */
+    { { 0.4, 0.4, 0.4, 0 }, { 1, 0, 0, 0 } }, /* each part rounds to 0, their sum to 1 */
     { { 0.6, 0.6, 0.6, 0.4 }, { 1, 1, 0, 0 } },       { { -0.04, -0.03, 0.01, 0 }, { 0, 0, 0, 0 } },
     { { -1.86, 1.20, 0.42, 0.18 }, { -2, 1, 1, 0 } }, { { 5, -3, 0, 2 }, { 5, -3, 0, 2 } },
 };
@@ -79,7 +79,7 @@ START_TEST(no_two_rows_are_alike_and_every_plan_is_counted)
 }
 END_TEST
 
-/* Which of the rivals is the fastest that fits, when one class of costs has this factor; -1. */
+/* The fastest rival that fits when one class of costs has this factor; -1: none. */
 static int winner_at(const struct robust_request *request, int cost_class, double factor)
 {
     struct arena arena = { 0 };
@@ -100,7 +100,8 @@ static int winner_at(const struct robust_request *request, int cost_class, doubl
     return best;
 }
 
-/* Just beyond it another rival wins; half as far, by any class either way, none does. */
+/* Just beyond the tipping point another rival is the best. At half the distance none is, for any
+ * class in either direction. */
 START_TEST(the_tipping_point_is_the_nearest_change_of_the_winner)
 {
     static const double within = 0.3;

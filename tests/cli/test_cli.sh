@@ -17,7 +17,7 @@ fail() {
     echo "  stdout: $(head -c 300 out)"
 }
 
-# run CODE ARGUMENT...: the exit code, and one line on stderr unless all went well.
+# run CODE ARGUMENT...: checks the exit code, and that stderr has one line if the code is not 0.
 ran=()
 run() {
     local wanted=$1
@@ -36,7 +36,8 @@ run() {
 says() { grep -qE -e "$1" err || fail "stderr does not say /$1/"; }
 shows() { grep -qE -e "$1" out || fail "stdout does not show /$1/"; }
 hides() { ! grep -qE -e "$1" out || fail "stdout shows /$1/"; }
-# Searches of a second, of code that smaller ones have too: not where everything takes ten times as long.
+# Whether to run searches of a second. Smaller searches run the same code, so these are skipped
+# where everything takes ten times as long.
 asks_large() { [ "${VARIANT-}" != asan ]; }
 silent() { [ ! -s out ] || fail "expected nothing on stdout"; }
 
@@ -57,7 +58,7 @@ for command in search simulate explain validate fit list; do
 done
 run 0 search --gpus 8 -h
 shows "^Options"
-# Grouped, in lines of 80 columns, and without what other commands do with an option.
+# Help is grouped, has lines of at most 80 columns, and omits texts about other commands.
 for command in search simulate explain validate fit calibrate run design partition learn tune list; do
     COLUMNS=80 run 0 "$command" --help
     sed -n '/^Options/,/^Exit codes/p' out >options
@@ -100,7 +101,7 @@ run 2 list reference --json
 
 # --- as people type it ---------------------------------------------------------------------------
 
-# same "ARGUMENTS" "OTHERS": both print the same.
+# same "ARGUMENTS" "OTHERS": checks that both print the same.
 same() {
     local first=$1 second=$2
     # shellcheck disable=SC2086 # words
@@ -134,7 +135,7 @@ shows 'sliding window of 4096 that mistral-7b has is not modelled'
 run 2 help serach
 says 'did you mean "search"'
 
-# A rack of 72 GPUs, which no power of two divides over.
+# A rack of 72 GPUs, which is not a power of two.
 run 0 --gpus 72 --model llama3-70b --cluster gb200-nvl72 --space even --json
 shows '^  "gpus": 64,$'
 shows '^  "asked_gpus": 72,$'
@@ -142,7 +143,7 @@ run 0 --gpus 144 --model llama3-70b --cluster gb200-nvl72 --space even
 shows '128 of 144 GPUs, a segment of 64 of the 72 in each rack'
 shows '^  no plan divides batch 512 over 144 GPUs; nearly the same$'
 
-# GPUs that nothing divides over: some stay idle, or the batch is another.
+# A number of GPUs that no plan can use fully: some stay idle, or the batch changes.
 if asks_large; then
     run 0 --gpus 1000 --model 175b
     shows '^ +960 of 1000 GPUs: no plan divides batch 1536 over all$'
@@ -164,7 +165,7 @@ run 2 --gpus 1024 --model llama3-70b --seq 8192 --gbs 4194304
 says 'tokens\? then --batch 4194304tok; if not, --batch 4194304seq$'
 run 0 --gpus 8 --model tiny --gbs 16seq --top 1 --json
 
-# Documents that are packed into sequences.
+# Documents packed into sequences.
 long=(--gpus 64 --model llama3-8b --seq 32k --gbs 64 --top 1)
 run 0 "${long[@]}"
 shows '^ +one document a sequence: attention is over all 32768 tokens'
@@ -257,7 +258,7 @@ hides 'assumed|what if|next'
 LC_ALL=C run 0 "${tiny[@]}"
 ! LC_ALL=C grep -q '[^ -~]' out || fail "the C locale has no such letters"
 
-# The whole run is told last, in as much detail as is known: without tokens not at all.
+# The whole run is shown last, with the known details; it is omitted if the tokens are not known.
 run 0 simulate --gpus 1024 --model 175b --layout 'tp8 pp8 mb1 sp zero1' --quiet
 shows '^  whole run   300 B tokens in [0-9.]+ days .90 % interval [0-9.]+ to [0-9.]+. for '
 shows '^  goodput     9[0-9.]+ % of the time . checkpoints'
@@ -270,7 +271,7 @@ run 0 simulate --gpus 40 --model bloom --cluster jean-zay-a100-80g --layout 'tp4
 run 0 simulate --gpus 1 --model tiny --layout 'mb1'
 ! grep 'whole run' out || fail "expected no run of unknown tokens"
 
-# Stages that idle beside the busiest one are told.
+# Idle stages are shown.
 run 0 simulate --gpus 4 --model gpt3-6.7b --layout 'pp4 mb1 stages=1,1,1,29'
 shows '^  idle +stages 0-2 97 %, stage 3 0 % of the step; the busiest stage has 3.6 times'
 
@@ -463,7 +464,7 @@ run 3 simulate --gpus 64 --model tiny --layout tp64
 run 3 --gpus 2 --model tiny --cluster rtx-2080ti-4 --precision bf16
 says 'bf16'
 
-# Exit 3 with --json prints its document, whatever was asked for.
+# With --json, exit code 3 prints its document for every kind of answer.
 owes_json() {
     run 3 "$@" --json --jobs 1
     shows '"feasible": false'
@@ -521,7 +522,7 @@ if asks_large; then
     shows "proved the best of its space: Megatron's splits, "
     shows 'it leaves out uneven layers per stage .--uneven., recompute per stage'
 fi
-# A layout above the risk has its rank, and is no reason to search further.
+# A layout above the accepted risk is ranked, but the space is not widened for it.
 run 0 --gpus 256 --model llama3-70b --compare "tp4 pp4 dp16 mb1 vpp20 sp zero1"
 shows 'rank 1 of .* tight: P\(out of memory\) [0-9]+ %, '
 hides 'its own values were added'
@@ -538,7 +539,7 @@ shows '"leaves_out": ""'
 run 2 --gpus 8 --model tiny --space most
 says "^simsearch: --space: "
 
-# A layout that is faster than the best joins the space, which is searched again.
+# A layout that is faster than the best plan is added to the space, which is searched again.
 mine="tp8 cp2 pp16 mb1 vpp8 sp zero1 stages=0,1x126,0"
 if asks_large; then
     run 0 "${spaces[@]}" --space even --compare "$mine"
@@ -548,7 +549,7 @@ if asks_large; then
     shows '"left_out": false'
 fi
 
-# What a wider space would gain is probed around the best plan.
+# The gain of a wider space is estimated near the best plan.
 run 0 --gpus 32 --model llama3-8b --fix 'pp4 vpp1' --space even
 shows '^  --uneven  takes [0-9.]+ % less, .* with #1.s degrees: tp1 pp4 dp8 mb1 zero1 stages=9,8,8,7$'
 
@@ -657,7 +658,7 @@ silent
 run 2 "${tiny[@]}" --gantt
 says 'simulate'
 
-# Nothing is left of a file that could not be written, and the old one stays.
+# If a file cannot be written, no part of it remains, and the old file is kept.
 mkdir locked
 echo old >locked/plan.json
 chmod a-w locked
@@ -713,7 +714,7 @@ shows 'causal half, head in: as here'
 run 0 explain "${tp8[@]}" --compare "tp4 pp16 mb1 sp zero1"
 shows 'first +second +difference'
 
-# What the terms sum to is the difference of two step times, which `of` finds in the document.
+# The terms sum to the difference of two step times, which `of` finds in the document.
 adds_up() {
     awk -F '[:,] *' '
         /"step_s": [0-9]/ && steps < 2 { step[++steps] = $2 }
@@ -730,7 +731,7 @@ adds_up
 run 0 explain "${tp8[@]}" --compare "tp4 pp16 mb1 sp zero1" --json
 keys first second difference
 adds_up
-# The last term is a part of its own, not what other terms forgot.
+# The last term is a separate part, not the remainder of the others.
 awk -F '[:,] *' '
     /"other_s"/ && parts < 2 { other[++parts] = $2 }
     /"term": "other"/ { found = 1 }
@@ -752,8 +753,8 @@ says 'lacks tokens='
 run 2 explain --from-run "params=175B" "${tp8[@]}"
 says 'nothing beside it, found --layout'
 
-# Each formula of the textbook is called by explain, or by one that is: its name stands in cli/, or
-# twice in the textbook.
+# Each formula of the textbook is called by explain or by another formula: its name occurs in cli/,
+# or twice in the textbook.
 textbook=$here/../sim/textbook
 {
     grep -oh '\<textbook_[a-z0-9_]*(' "$here"/../cli/*.c "$here"/../cli/*/*.c | sed p
@@ -814,7 +815,7 @@ run 0 design --gpus 8 --days 1 -o design.json --json
 keys params active_params tokens loss loss_low loss_high law law_source flops unique_tokens epochs \
     inference_tokens batch model aspect_source searches laws layout days dollars gpus cluster best \
     proved_optimal assumptions
-# The days are those of the budget, failures and checkpoints included, and a search for the model finds
+# The days, with failures and checkpoints, are those of the budget, and a search for the model finds
 # the same layout.
 shows '^  "days": (1\.0|0\.99999|1\.00000)'
 shows '"goodput": 0\.9'
@@ -896,7 +897,7 @@ ran=(list ">&-")
 "$SIMSEARCH" list models >&- 2>err
 code=$?
 [ "$code" = 1 ] || fail "expected exit 1"
-# Whoever has read enough ends the program as the signal would, quietly.
+# When the reader closes the pipe, the program ends silently, as by the signal.
 ran=(list "| true")
 { "$SIMSEARCH" list reference; echo $? >status; } 2>err | true
 code=$(cat status)

@@ -15,7 +15,7 @@ ln -s "$SIMSEARCH" "$work/bin/simsearch"
 export PATH=$work/bin:$PATH HOME=$work/home TERM=dumb
 export SIMSEARCH_DATA=${SIMSEARCH_DATA:-$PWD}
 
-# LINE|OFFERS: a word that is offered for the last one
+# LINE|OFFERS: a word that must be offered to complete the last word
 cases=(
     "simsearch si|simulate"
     "simsearch --gp|--gpus"
@@ -27,14 +27,15 @@ cases=(
     "simsearch help ex|explain"
 )
 
-# A terminal of zsh's own, in which ^D lists what may follow; the limit is for what is not offered.
+# Runs zsh in its own terminal, in which ^D lists the completions. The time limit applies if a word
+# is not offered.
 zsh_offers() {
     "$SIMSEARCH" list completion-zsh >"$work/_simsearch"
     cat >"$work/try.zsh" <<'EOF'
 zmodload zsh/zpty
 zpty try zsh -f -i
 zpty -w try "fpath=($1 \$fpath); autoload -U compinit; compinit -u -D; LISTMAX=1000; PS1=REA''DY"
-zpty -r try said '*READY*' # the prompt: keys are keys from then on, and ^D is not the end of a file
+zpty -r try said '*READY*' # after the prompt ^D is a key, not the end of a file
 for line in "${@:2}"; do
     zpty -n -w try "${line%|*}"$'\C-d'
     zpty -r try said "*${line#*|}*" || exit 1

@@ -4,13 +4,13 @@
 # shellcheck source=tests/program.sh
 here=$(cd "$(dirname "$0")/.." && pwd)
 . "$here/program.sh"
-[ "${VARIANT-}" = asan ] && exit 0 # searches of a large space, of code that test_cli.sh runs too
+[ "${VARIANT-}" = asan ] && exit 0 # searches of large spaces, whose code test_cli.sh covers too
 
-# The first number of a key, of a document that is asked for.
+# Prints the first number with a key in the document in out.
 number() { grep -m 1 -Eo "\"$1\": [0-9.e+-]+" "$work/out" | cut -d' ' -f2; }
 holds() { awk "BEGIN { exit !($1) }" || fail "expected $1"; }
 
-# best ARGS...: the numbers of the answer
+# best ARGS...: searches, and sets the numbers of the answer
 best() {
     run 0 "$@" --top 1 --json
     sed -i '1,/^  "best": {$/d' "$work/out"
@@ -34,7 +34,7 @@ for stack in megatron-core llama3; do
     done
 done
 
-# The layout that ran fits where gradients are freed, and has a rank.
+# The published layout fits with the ZeRO stages that free gradients, and is ranked.
 for zero in zero1 zero2; do
     run 0 simulate "${llama[@]}" --stack llama3 --layout "${paper/zero1/$zero}" --json
     shows '"fits": true'

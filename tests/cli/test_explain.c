@@ -1,5 +1,5 @@
-/* The output of `explain`: for two plans, terms that add up to the difference of the steps; for
- * one, the lecture's formulas with its numbers. */
+/* The output of `explain`: for two plans, terms that sum to the difference of the step times; for
+ * one plan, the lecture's formulas with numbers. */
 #include "tests/testing.h"
 
 #include "cli/input/command.h"
@@ -15,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Layers over the stages, at random; at least one each. */
+/* Divides the layers over the stages at random, with at least one layer each. */
 static void divide_layers(struct random *rng, const struct model *model, int *layers,
                           int num_stages)
 {
@@ -25,7 +25,7 @@ static void divide_layers(struct random *rng, const struct model *model, int *la
         layers[random_below(rng, num_stages)]++;
 }
 
-/* The random plan may break rules. */
+/* A random plan, which may break rules. */
 static struct plan random_plan(struct random *rng, const struct model *model, int *layers)
 {
     static const char *const schedules[] = { "", "", "gpipe", "naive", "zb-h1" };
@@ -71,7 +71,7 @@ static const struct {
     { "dgx-h100", "torchtitan", "qwen2.5-7b", 16 },
 };
 
-/* To 1e-12 of the longer step: what rounding leaves of sums of some hundred terms. */
+/* The tolerance is 1e-12 of the longer step, for the rounding of sums of some hundred terms. */
 START_TEST(terms_of_two_plans_add_up_to_the_difference_of_their_steps)
 {
     struct system system;
@@ -164,41 +164,46 @@ static const struct {
 } rights[] = {
     /* 12 x 96 x 12288^2 + 2 x 50257 x 12288 */
     { GPT3_ALONE("mb1 dtype=fp32"), "parameters P", 175181291520.0 },
-    /* four values of four bytes of each */
+    /* four values of four bytes per parameter */
     { GPT3_ALONE("mb1 dtype=fp32"), "state, four fp32 values", 16 * 175181291520.0 },
     /* the lecture's 444.5 GB: 4 x 96 x (2 x 2048^2 x 96 + 14 x 2048 x 12288) */
     { GPT3_ALONE("mb1 dtype=fp32"), "activations of a microbatch", 444529115136.0 },
-    /* with 48 x 96 x 12288^2 values of state, of 4 bytes: 2783.14 GB more */
+    /* plus state: 48 x 96 x 12288^2 values of 4 bytes */
     { GPT3_ALONE("mb1 dtype=fp32"), "training a microbatch in fp32", 2783138807808.0 + 444529115136.0 },
-    /* half of it in 16 bits */
+    /* half of that in 16 bits */
     { GPT3_ALONE("mb1"), "activations of a microbatch", 222264557568.0 },
-    /* 2 bytes of each parameter */
+    /* 2 bytes per parameter */
     { GPT3_ALONE("mb1"), "gradients to all-reduce, 16 bits", 350362583040.0 },
     /* 2 x (4 P + 1 x the 111.13e9 values of a sequence) */
     { GPT3_ALONE("mb1"), "data parallelism, 16 bits", 8 * 175181291520.0 + 222264557568.0 },
-    /* 2 + 4 + (4 + 4 + 4), and what grad= and optimizer= take off: 2, 4, 4 + 2, and with no master 12 */
+    /* 2 + 4 + (4 + 4 + 4) bytes; grad= and optimizer= remove 2, 4 or 4 + 2 of them; without master
+     * weights 12 remain */
     { GPT3_ALONE("mb1"), "state of a parameter", 18 },
     { GPT3_ALONE("mb1 grad=bf16"), "state of a parameter", 16 },
     { GPT3_ALONE("mb1 optimizer=adam-bf16"), "state of a parameter", 14 },
     { GPT3_ALONE("mb1 optimizer=momentum grad=bf16"), "state of a parameter", 12 },
     { GPT3_ALONE("mb1 dtype=bf16-pure optimizer=momentum"), "state of a parameter", 6 },
     { GPT3_ALONE("mb1 dtype=fp32"), "state of a parameter", 16 },
-    /* S = 4 bytes of a 1/8 of 1413812224 parameters, over 25 Gb/s/8: 2 x 7 x S/B, then over 2 servers */
+    /* S = 4 bytes of 1/8 of 1413812224 parameters, B = 25 Gb/s / 8: 2 x 7 x S/B, then with 2
+     * servers */
     { P3("tp8 dp8 mb1 exchange=ps:1"), "data ranks, as here", 14 * 706906112.0 / 390.625e6 },
     { P3("tp8 dp8 mb1 exchange=ps:2"), "data ranks, as here", 7 * 706906112.0 / 390.625e6 },
-    /* 14 x (20 us + S/(8 B)); every 4th step; up and down a tree of three levels */
+    /* ring: 14 x (20 us + S/(8 B)); then every 4th step; then a tree of three levels, up and
+     * down */
     { P3("tp8 dp8 mb1"), "data ranks, as here", 14 * (20e-6 + 706906112.0 / 8 / 390.625e6) },
     { P3("tp8 dp8 mb1 exchange=local:4"), "data ranks, as here", 3.5 * (20e-6 + 706906112.0 / 8 / 390.625e6) },
     { P3("tp8 dp8 mb1 exchange=tree"), "data ranks, as here", 6 * 20e-6 + 2 * 706906112.0 / 390.625e6 },
-    /* whole gradients of 64 ranks, of which one of eight in a node has its 3.125 GB/s: 126 x ... */
+    /* ring of 64 ranks with whole gradients; per node one of eight ranks sends at 3.125 GB/s: 126 x
+     * ... ... */
     { P3("dp64 mb1"), "data ranks, as here", 126 * (20e-6 + 5655248896.0 / 64 / 3.125e9) },
-    /* P 7493124096: 7 parts of 1/8 in the node at 450 GB/s, of 4 bytes and twice of 2; 1/8 of the sums
-       by 8 nodes, 2 x 7 parts of 1/8 at 50 GB/s */
+    /* P = 7493124096 parameters. In the node at 450 GB/s: 7 parts of 1/8, once with 4 bytes and
+     * twice with 2. Between 8 nodes at 50 GB/s: 1/8 of the sums, 2 x 7 parts of 1/8 */
     { { "llama3-8b", "dgx-h100", "128", "dp64 mb1 zero3 shard=8", 64 }, "data ranks, as here",
       7 * (2e-6 + 7493124096.0 / 2 / 450e9) + 14 * (2e-6 + 7493124096.0 / 4 / 450e9) +
           14 * (5e-6 + 7493124096.0 / 16 / 50e9) },
     { P3("tp8 dp8 mb1"), "data ranks by one server", 14 * 706906112.0 / 390.625e6 },
-    /* each of 16 microbatches alone on the other 7 stages; 7 of 16; 7 of 16 x 5 chunks; a third */
+    /* idle stages / work: naive 7; 7 / 16 for 16 microbatches; 7 / (16 x 5) with 5 chunks; a third
+     * of it */
     { PIPE("pp8 mb1 schedule=naive"), "bubble over compute", 7 },
     { PIPE("pp8 mb1 schedule=naive"), "bubble of the step", 7.0 / 8 },
     { PIPE("pp8 mb1 schedule=gpipe"), "bubble over compute", 7.0 / 16 },
@@ -207,31 +212,35 @@ static const struct {
     { PIPE("pp8 mb1 vpp5"), "bubble over compute", 7.0 / 80 },
     { PIPE("pp8 mb1 schedule=zb-h1"), "bubble over compute", 7.0 / 48 },
     { PIPE("pp8 mb1 schedule=zb-h2"), "bubble over compute", 0 },
-    /* 34 bytes of 2048 x 5120 values of a layer: naively 5 layers', GPipe 16 x 5, 1F1B 8 x 5, and
-       interleaved 7 chunks of one layer more; unfused 80 a s/h = 5 x 40 x 2048/5120 more bytes */
+    /* 34 bytes for each of the 2048 x 5120 values of a layer. Naive: 5 layers; GPipe: 16 x 5; 1F1B:
+     * 8 x 5; interleaved: 7 chunks of one layer more. Unfused attention adds 5 a s/h = 5 x 40 x
+     * 2048/5120 bytes */
     { PIPE("pp8 mb1 schedule=naive"), "activations kept", 5 * 34 * 2048.0 * 5120 },
     { PIPE("pp8 mb1 schedule=gpipe"), "activations kept", 80 * 34 * 2048.0 * 5120 },
     { PIPE("pp8 mb1"), "activations kept", 40 * 34 * 2048.0 * 5120 },
     { PIPE("pp8 mb1 vpp5"), "activations kept", 47 * 34 * 2048.0 * 5120 },
     { PIPE("pp8 mb1 attn=unfused"), "activations kept", 40 * (34 + 80) * 2048.0 * 5120 },
     { PIPE("pp8 mb1 attn=unfused recompute=selective"), "activations kept", 40 * 34 * 2048.0 * 5120 },
-    /* 2 bytes of an input, of each layer or of every fifth; of two layers in five, 34 of the others */
+    /* 2 bytes per value of the input of each layer, or of every fifth; or of two layers in five,
+     * with 34 bytes for the others */
     { PIPE("pp8 mb1 recompute=full"), "activations kept", 40 * 2 * 2048.0 * 5120 },
     { PIPE("pp8 mb1 recompute=full:5"), "activations kept", 8 * 2 * 2048.0 * 5120 },
     { PIPE("pp8 mb1 recompute=block:2"), "activations kept", (16 * 2 + 24 * 34) * 2048.0 * 5120 },
-    /* 5 layers at once while they are replayed; 5/5 + 5; 8, and 6 + 2 x 2/5, TP */
+    /* 5 layers at once while they are recomputed; 5/5 + 5 layers held; 8 T P, and (6 + 2 x 2/5) T
+     * P */
     { PIPE("pp8 mb1 recompute=full:5"), "activations run again", 5 * 34 * 2048.0 * 5120 },
     { PIPE("pp8 mb1 recompute=full:5"), "layers that recompute holds", 6 },
     { PIPE("pp8 mb1"), "layers that recompute holds", 4.47213595499958 }, /* 2 sqrt 5 */
     { PIPE("pp8 mb1 recompute=full:5"), "FLOPs", 8 * 16 * 2048 * 13097543680.0 },
     { PIPE("pp8 mb1 recompute=block:2"), "FLOPs", 6.8 * 16 * 2048 * 13097543680.0 },
     { PIPE("pp8 mb1"), "FLOPs", 6.0 * 16 * 2048 * 13097543680.0 },
-    /* P/64 parameters of 2 + 4 + 12 bytes, 12, 4 and 2 of them over 16 ranks in turn */
+    /* P/64 parameters of 2 + 4 + 12 bytes. The stages shard 12, then 4, then 2 of these over 16
+     * ranks */
     { LARGE("tp8 pp8 mb1 sp zero1"), "ZeRO-0", 175181291520.0 / 64 * 18 },
     { LARGE("tp8 pp8 mb1 sp zero1"), "ZeRO-1, as here", 175181291520.0 / 64 * 6.75 },
     { LARGE("tp8 pp8 mb1 sp zero1"), "ZeRO-2", 175181291520.0 / 64 * 3 },
     { LARGE("tp8 pp8 mb1 sp zero1"), "ZeRO-3", 175181291520.0 / 64 * 1.125 },
-    /* 79.1 GiB, which programs have of 80, over 18 bytes */
+    /* the 79.1 GiB of 80 that programs can use, divided by 18 bytes */
     { LARGE("tp8 pp8 mb1 sp zero1"), "parameters whose state fills a GPU", 79.1 * 1024 * 1024 * 1024 / 18 },
 };
 // clang-format on
@@ -249,8 +258,7 @@ START_TEST(a_row_of_the_lecture_has_the_number_that_is_derived)
 }
 END_TEST
 
-/* Questions of all kinds: every kind of exchange phase, schedules, recompute, ZeRO, fp8,
- * context. */
+/* Plans of all kinds: every kind of exchange phase, schedules, recompute, ZeRO, fp8, context. */
 static const struct question questions[] = {
     GPT3_ALONE("mb1 dtype=fp32"),
     P3("tp8 dp8 mb1 exchange=ps:2"),
@@ -275,7 +283,7 @@ static const struct question questions[] = {
     { "tiny", "rtx-2080ti-4", "16", "tp2 dp2 mb1", 4 },
 };
 
-/* A sentence that mentions no recompute that the plan does not have. */
+/* Checks that the sentence mentions recompute only if the plan has it. */
 static void check_gap(const struct lecture_row *row, const struct plan *plan)
 {
     const char *gap = text_get(&row->gap);
@@ -292,7 +300,7 @@ static void check_gap(const struct lecture_row *row, const struct plan *plan)
                       "%s: %s", row->name, gap);
 }
 
-/* To 0.3 %: numbers are filled in with four digits. */
+/* The tolerance is 0.3 %, as numbers are filled in with four digits. */
 START_TEST(what_is_filled_in_comes_to_the_value_and_gaps_are_told)
 {
     struct setup setup;
@@ -311,7 +319,8 @@ START_TEST(what_is_filled_in_comes_to_the_value_and_gaps_are_told)
 }
 END_TEST
 
-/* 72 B s l h^2 (1 + s/(12 h) + v/(12 l h)) is what MFU counts of a GPT: the causal half, head in.
+/* 72 B s l h^2 (1 + s/(12 h) + v/(12 l h)) is the count of FLOPs for MFU of a GPT: the causal half
+ * of attention, with the output head.
  */
 START_TEST(mfu_counts_the_causal_half_and_the_head)
 {
@@ -327,8 +336,9 @@ START_TEST(mfu_counts_the_causal_half_and_the_head)
 }
 END_TEST
 
-/* 8 x 300e9 x 175e9 / (1024 x 312e12 x 34 x 86400) = 44.75 %, and 6/8 of it; 8 x ... / (... x 0.45)
- * = 33.81 days. The published 34 days are at 140/312 = 44.87 %. V100s count in fp16. */
+/* 8 x 300e9 x 175e9 / (1024 x 312e12 x 34 x 86400) = 44.75 %, and 6/8 of that. With 0.45 instead of
+ * 34 days the same formula gives 33.81 days. The published 34 days correspond to 140/312 = 44.87 %.
+ * V100s are rated in fp16. */
 START_TEST(a_run_gives_u_or_its_days_by_8tp_and_6tp)
 {
     static const struct {

@@ -9,7 +9,7 @@ fail() {
     echo "export: $*"
     failures=$((failures + 1))
 }
-run() { # EXIT ARGUMENTS...
+run() { # run EXIT ARGUMENTS...
     local expected=$1
     shift
     "$SIMSEARCH" "$@" >out 2>errors
@@ -17,7 +17,7 @@ run() { # EXIT ARGUMENTS...
     [ $code = "$expected" ] || fail "exit $code, not $expected: simsearch $*: $(head -n 3 errors)"
 }
 
-parses() { # FILE
+parses() { # parses FILE
     local read=
     case $1 in
         *.json) read='json, sys; json.load(open(sys.argv[1]))' ;;
@@ -55,11 +55,11 @@ for target in megatron bridge torchtitan deepspeed; do
             fail "$target: shellcheck"
         PATH=$work/bin:$PATH SLURM_JOB_NODELIST=node0 bash "$target-$launch/$script" --mine "a b" >argv ||
             fail "$target: $script does not run"
-        # Parsers that are not ours read the files too, where they are installed.
+        # Other parsers, if installed, can read the files too.
         for file in "$target-$launch"/*; do
             parses "$file" || fail "$target: $file is not read"
         done
-        # The program gets its arguments, each whole and in order, then the user's own.
+        # The program receives its arguments unsplit and in order, followed by the user's arguments.
         grep -A 100000 '\.py$' argv | tail -n +2 | head -n -2 | cmp -s - "$target-$launch/args.txt" ||
             fail "$target: the program gets other arguments than args.txt"
         [ "$(tail -n 1 argv)" = "a b" ] || fail "$target: the user's arguments are lost"
@@ -70,7 +70,7 @@ for target in megatron bridge torchtitan deepspeed; do
     done
 done
 
-# A document of search stands for its best plan; one without a plan is refused.
+# A document of search is accepted for its best plan; a document without a plan is rejected.
 run 0 search --gpus 16 --model llama3-8b --for megatron --json
 mv out found.json
 run 0 export found.json --to megatron --json
@@ -82,19 +82,20 @@ mv out nothing.json
 run 4 export nothing.json --to megatron
 grep -q 'nothing.json' errors || fail "a document without a plan is not named"
 
-# An imported job says that a learned factor was applied.
+# The answer for an imported job states that a learned factor was applied.
 printf '{ "format": 1, "stacks": [ { "stack": "megatron-core", "time_ratio": 1.1, "ratio_error": 0.1, "shift": 0.1, "runs": 1, "profiles": [ "h100-80g-sxm" ] } ] }' >mine.json
 run 0 import megatron-slurm/args.txt --from megatron --learned mine.json --json
 grep -q 'mine.json' out || fail "import --learned says nothing of what was learned"
 run 0 export plan.json --to megatron --learned mine.json --json
 
-# Refusals name the rule and the nearest plan.
+# Rejections name the rule and the nearest plan.
 run 3 export --model 175b --gpus 1024 --layout "tp8 pp16 mb1 sp schedule=gpipe" --to megatron --json
 grep -q '"rule": "X1"' out || fail "X1 is not named"
 grep -q '"nearest": "tp8 pp16 dp8 mb1 sp"' out || fail "no nearest plan"
 [ -s errors ] || fail "a refusal says nothing"
 run 3 export --model llama2-7b --gpus 8 --layout "tp2 mb1 zero1" --to torchtitan
-# A share of each chunk's layers: no framework has it, and the nearest recomputes no less.
+# Recompute of a fraction of each chunk's layers: no framework supports it, and the nearest plan
+# recomputes at least as much.
 share="pp2 mb1 recompute=block-share:0.3"
 run 3 export --model llama3-8b --gpus 8 --layout "$share" --to megatron --json
 grep -q '"nearest": "tp1 pp2 dp4 mb1 recompute=block:5"' out || fail "no nearest plan of a share"

@@ -54,13 +54,13 @@ completed si | grep -qx simulate || { echo "bash does not complete commands"; ex
 ! command -v zsh >/dev/null || zsh -n "$root/usr/share/zsh/site-functions/_simsearch"
 ! command -v fish >/dev/null || fish -n "$root/usr/share/fish/vendor_completions.d/simsearch.fish"
 
-# From another folder, and under a name that PATH finds.
+# Runs in another folder, by a name that is found in PATH.
 for arguments in "list models" "list clusters" "list texts" "--gpus 64 --model gpt3-13b --jobs 1 --json"; do
     # shellcheck disable=SC2086 # one word each
     ( cd / && PATH="$root/usr/bin:$PATH" && simsearch $arguments ) >"$root/installed"
     # shellcheck disable=SC2086
     "$SIMSEARCH" $arguments >"$root/built"
-    # The time it took is all that may differ.
+    # Only the elapsed time may differ.
     if ! diff <(grep -v elapsed_s "$root/built") <(grep -v elapsed_s "$root/installed"); then
         echo "simsearch $arguments: the installed program answers otherwise"
         exit 1

@@ -1,4 +1,4 @@
-/* docs/lecture.md: each row's command prints the row's words. */
+/* Tests docs/lecture.md: the command of each row prints the row's words. */
 #include "cli/input/command.h"
 #include "tests/testing.h"
 
@@ -10,12 +10,12 @@
 
 enum { MOST_WORDS = 24, MOST_TEXT = 400, LEAST_ROWS = 40, CELLS = 4 };
 
-/* A row of the table; "the same" is the row's before. */
+/* A row of the table; "the same" means the command of the previous row. */
 struct row {
     char command[MOST_TEXT], printed[MOST_TEXT];
 };
 
-/* Copies what is between the backticks of a cell; "\|" is a bar. */
+/* Copies the text between the backticks of a cell; "\|" becomes a bar. */
 static void copy_code(const char *cell, size_t length, char *out)
 {
     const char *at = memchr(cell, '`', length), *end = cell + length;
@@ -26,13 +26,13 @@ static void copy_code(const char *cell, size_t length, char *out)
     out[count] = '\0';
 }
 
-/* The two lines above the rows. */
+/* Whether a line is one of the two heading lines of a table. */
 static bool is_heading(const char *line)
 {
     return strncmp(line, "| of the lectures |", 19) == 0 || strncmp(line, "|---|", 5) == 0;
 }
 
-/* Splits a line at its bars; false: it is no row of the table. A row has words to look for. */
+/* Splits a line at its bars; false: it is no row with words to search for. */
 static bool read_row(const char *line, struct row *row)
 {
     const char *cells[CELLS + 1];
@@ -53,7 +53,7 @@ static bool read_row(const char *line, struct row *row)
     return true;
 }
 
-/* Words of a command line, of which some are in double quotes; in place. */
+/* Splits a command line into words in place; words may be in double quotes. */
 static int split(char *text, char **words)
 {
     int count = 0;
@@ -79,7 +79,7 @@ static void squeeze(char *text)
     *to = '\0';
 }
 
-/* What a command prints to standard output, which is a file; the caller frees. */
+/* Runs a command and returns its standard output, which the caller frees. */
 static char *printed_by(const char *line)
 {
     char text[MOST_TEXT], *words[MOST_WORDS];
@@ -113,7 +113,9 @@ START_TEST(every_row_of_the_lectures_is_what_its_command_prints)
     FILE *page = fopen("docs/lecture.md", "r");
     ck_assert_msg(page, "docs/lecture.md cannot be read");
     close(mkstemp(path));
-    ck_assert_ptr_nonnull(freopen(path, "w+", stdout)); /* Check forks */
+    ck_assert_ptr_nonnull(
+        freopen(path, "w+",
+                stdout)); /* redirects only this test, as Check runs each test in a child process */
     unlink(path);
     while (fgets(line, sizeof line, page)) {
         if (!read_row(line, &row))

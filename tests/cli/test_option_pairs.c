@@ -1,5 +1,5 @@
-/* Every option of search alone, and pairs of them, as the option table has them: no signal, an exit
- * code that says what happened, and answers that can be. */
+/* Runs search with every option of the option table alone and with pairs of options. No run may end
+ * by a signal; each must have a correct exit code and a plausible answer. */
 #include "cli/input/command.h"
 #include "cli/input/options.h"
 #include "search/search.h"
@@ -119,8 +119,7 @@ static void add_values(struct settings *settings, const struct option_row *row)
     }
 }
 
-/* All options of search except the one that trains and --json, with and without which each is
- * tried. */
+/* All options of search except --run and --json. Each is tried with and without --json. */
 static struct settings *all_settings(void)
 {
     struct settings *settings = calloc(1, sizeof *settings);
@@ -242,7 +241,7 @@ static void check(const struct setting *a, const struct setting *b, bool as_json
 
 /* --- tests ------------------------------------------------------------------------------------ */
 
-/* In the gate one value each, as JSON or as text. */
+/* The gate tries one value per option, as JSON or as text. */
 START_TEST(each_option_alone_has_an_answer_that_can_be)
 {
     struct settings *all = all_settings();

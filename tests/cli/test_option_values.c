@@ -1,4 +1,4 @@
-/* Values that options refuse: with the option's name, and before anything is printed. */
+/* Values that options reject. The error must name the option and come before any output. */
 #include "cli/input/command.h"
 #include "tests/testing.h"
 
@@ -61,7 +61,7 @@ static const struct {
         "schedule=", "nonsense" } },
 };
 
-/* Checks that a command with otherwise valid options refuses the value; `value` and `more` may be
+/* Checks that a command with otherwise valid options rejects the value; `value` and `more` may be
  * NULL. */
 static void check_refused(const char *name, const char *option, const char *value, const char *more,
                           struct err *err)
@@ -88,7 +88,9 @@ START_TEST(bad_values_are_refused_by_the_option_and_nothing_is_printed)
     char path[] = "/tmp/test_option_values.XXXXXX";
     struct err err;
     close(mkstemp(path));
-    FILE *output = freopen(path, "w", stdout); /* Check forks */
+    FILE *output =
+        freopen(path, "w",
+                stdout); /* redirects only this test, as Check runs each test in a child process */
     ck_assert_ptr_nonnull(output);
     unlink(path);
     for (int i = 0; i < MOST_VALUES && refused[_i].values[i]; i++)

@@ -6,7 +6,8 @@ here=$(cd "$(dirname "$0")/.." && pwd)
 answers=$here/cli/requests.txt
 fresh=$work/fresh
 
-# The first of each key in the best plan: layout, step, memory; before it, the GPUs that are used.
+# Prints a short form of an answer: the GPUs used, then layout, step time and memory of the best
+# plan.
 compact() {
     awk -F'": ' '
         /^  "gpus": / { gpus = $2 + 0 }
@@ -20,7 +21,7 @@ compact() {
                   (risk > 0.05) ? ", LIKELY OUT OF MEMORY" : "" }' "$work/out"
 }
 
-# A plan, or the sentence of whoever has none.
+# answer ARGUMENTS: prints the plan in short form, or the error if there is none.
 answer() {
     # shellcheck disable=SC2086 # words
     "$SIMSEARCH" $1 --json --top 1 --jobs 1 >"$work/out" 2>"$work/err"
@@ -34,7 +35,7 @@ while IFS= read -r line; do
         *)
             number=$((number + 1))
             if [ "${VARIANT-}" = asan ] && [ $((number % 10)) != 1 ]; then
-                echo "$line" # ten times as slow: a sample
+                echo "$line" # where programs run ten times slower, only a sample is tested
             else
                 echo "${line%% = *} = $(answer "${line%% = *}")"
             fi

@@ -11,8 +11,8 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Two stages of two chunks and two microbatches, interleaved, with a data group: forward 1 s,
- * backward 2 s, messages 0.25 s, reductions 1 s on another wire, update 0.5 s. */
+/* An interleaved schedule with two stages, two chunks per stage, two microbatches and a data group:
+ * forward 1 s, backward 2 s, messages 0.25 s, reductions 1 s on another wire, update 0.5 s. */
 static const struct chunk_cost chunks[4] = {
     { 1, 0, 1, 1, 0 }, { 1, 0, 1, 1, 0 }, { 1, 0, 1, 1, 0 }, { 1, 0, 1, 1, 0 }
 };
@@ -145,7 +145,7 @@ START_TEST(a_slice_is_called_by_chunk_and_microbatch)
 }
 END_TEST
 
-/* Perfetto drops slices that overlap in part. */
+/* Perfetto drops slices that overlap partially. */
 START_TEST(slices_of_a_lane_do_not_overlap)
 {
     double free_us[2][NUM_LANES] = { 0 };
@@ -237,9 +237,9 @@ static char *picture(const char *generator, struct schedule_shape shape, bool ut
     return out.at;
 }
 
-/* 2 stages, 2 microbatches, f 1, b 2, messages 0.25: stage 1 has its first activations at 1.25 s
- * and stage 0 its last gradients at 7.5 s; reductions of 1 s, the update 0.5 s, in all 11 s. A
- * column is 0.5 s. */
+/* 2 stages, 2 microbatches, forward 1 s, backward 2 s, messages 0.25 s. Stage 1 receives its first
+ * activations at 1.25 s, and stage 0 its last gradients at 7.5 s. With reductions of 1 s and the
+ * update of 0.5 s the step takes 11 s. A column is 0.5 s. */
 START_TEST(a_row_shows_what_a_stage_computes_in_each_column)
 {
     char *rows = picture("1f1b", (struct schedule_shape){ 2, 1, 2, 0 }, false, 12 + 22);
@@ -250,8 +250,8 @@ START_TEST(a_row_shows_what_a_stage_computes_in_each_column)
 }
 END_TEST
 
-/* Two chunks a stage, f and b half as long each. Every pass has the number of its chunk below it,
- * and nothing else has: waiting, reductions and the update. */
+/* Two chunks per stage, with half as long forward and backward passes. Only passes have the number
+ * of their chunk below them; idle time, reductions and the update have none. */
 START_TEST(below_each_pass_is_the_number_of_its_chunk)
 {
     char *rows = picture("interleaved", (struct schedule_shape){ 2, 2, 2, 0 }, false, 60);

@@ -11,9 +11,9 @@ run 0 export --model llama2-7b --gpus 16 --gbs 128 --layout "tp4 pp2 mb1 sp zero
 run 0 export --model mixtral-8x7b --gpus 16 --gbs 128 --layout "tp2 ep4 pp2 mb1 sp zero1" --to megatron -o moe
 mistakes=0 base=base
 
-# There are 66 seeded mistakes; every second is left to a campaign.
-# mistake RULE FIX DROPPED ADDED...: the base's arguments, without a flag and its values, with more
-# at the end, break the rule, and the fix is named. DROPPED may be "".
+# There are 66 seeded mistakes; every second one runs only in a campaign. mistake RULE FIX DROPPED
+# ADDED...: removes flag DROPPED with its values ("": none) from the base arguments, appends ADDED,
+# and checks that RULE is broken and FIX is suggested.
 mistake() {
     local rule=$1 fix=$2 dropped=$3
     shift 3
@@ -82,7 +82,7 @@ mistake E3 'drop --overlap-moe-expert-parallel-comm' "" --overlap-moe-expert-par
 mistake E4 'add --moe-expert-capacity-factor' "" --moe-pad-expert-input-to-capacity
 base=base
 
-# Settings that cost time and are in no plan, and variables of a script, all at once.
+# Settings that cost time and are not part of a plan, and variables of a script, all at once.
 grep -v -x -e --overlap-param-gather base/args.txt >slow.txt
 printf '%s\n' --no-gradient-accumulation-fusion --no-masked-softmax-fusion --no-bias-swiglu-fusion \
     --no-bias-gelu-fusion --no-bias-dropout-fusion --no-persist-layer-norm --no-rope-fusion \
@@ -110,7 +110,7 @@ assert any(row["rule"] == "P19" for row in rows), rows
 PY
 [ "$mistakes" -ge 47 ] || fail "$mistakes mistakes"
 
-# A sound command breaks nothing. Its changes read back as plans that keep all rules.
+# A correct command breaks no rule. Its changes read back as plans that keep all rules.
 run 0 tune base/args.txt --gpus 16 --json
 shows '"broken": \[\]'
 for key in plan broken prediction measured_s explained changes flags step_s gain p_gain p_oom best; do
@@ -124,7 +124,7 @@ answer = json.load(open(sys.argv[1]))
 assert answer["best"]["p_best"] > 1 / (len(answer["changes"]) + 2), answer["best"]
 PY
 
-# The first change, pasted, is the plan that was promised.
+# The first change, pasted into the file, gives the proposed plan.
 cp base/args.txt mine.txt
 run 0 tune mine.txt --gpus 16 --json
 python3 - "$work/out" mine.txt <<'PY' >pasted.txt || fail "no change to paste"
@@ -144,7 +144,7 @@ run 0 import pasted.txt --from megatron --gpus 16 --json
 grep -qF "$(cat promised)" "$work/out" || fail "the pasted change is another plan"
 shows '"broken": \[\]'
 
-# Runs to make, on fewer GPUs; their times, taken back, make the choice surer.
+# Runs on fewer GPUs are proposed. With their measured times the choice becomes more certain.
 run 0 tune base/args.txt --gpus 16 --propose -o runs.json --json
 for key in propose plan layout gpus batch command gain_bits p_best best; do
     shows "\"$key\":"
@@ -180,7 +180,7 @@ results '"layout": "tp2 mb1", "step_s": -1' 'step_s: expected a number above 0'
 results '"layout": "tp2 mb1", "step": 1' 'step_s'
 results '"layout": "tp2 mb1", "log": "missing.log"' 'missing.log'
 
-# Logs: the middle of several; of another model; none; too short.
+# Logs: the median of several logs, a log of another model, a missing log, a log that is too short.
 for i in 1 2 3 4 5; do
     echo " [2026-01-01 00:00:00] iteration $i/ 100 | consumed samples: 64 | elapsed time per iteration (ms): 8300.0 | throughput per GPU (TFLOP/s/GPU): 400.0 | learning rate: 1.0E-04 | global batch size: 128 | lm loss: 9.0 | loss scale: 1.0 |"
 done >train.log
@@ -205,7 +205,7 @@ for value in 0 -1 99999999999 x; do
     "$SIMSEARCH" tune hostile.txt --gpus 16 --json >"$work/out" 2>"$work/err"
     [ $? -le 4 ] || fail "tp $value: a signal"
 done
-# Flags that nothing reads are listed.
+# Unknown flags are listed.
 printf '%s\n' --no-such-flag 3 >>base/args.txt
 run 0 tune base/args.txt --gpus 16
 shows 'unknown +--no-such-flag 3'

@@ -1,5 +1,5 @@
-/* In place of the kernels, so that all else of the plugin can be linked without nvcc; weak, since
- * some launches are of cuBLASLt's kernels, and C. */
+/* Stand-ins for the kernels, so that the rest of the plugin can be linked without nvcc. They are
+ * weak symbols, as some launch functions are written in C and linked anyway. */
 #include "kernels/cuda/launch.h"
 
 #define X(name, args)                                                                              \

@@ -1,9 +1,9 @@
-/* Compiles one of kernels/cuda with NVRTC, for one architecture:
+/* Compiles one source of kernels/cuda with NVRTC for one architecture:
  *
  *     nvrtc FILE.cu sm_90a FOLDER      headers are looked for in FOLDER and here
  *
- * Functions of the host become the device's, since NVRTC knows no others; those that launch a
- * kernel make it be compiled. */
+ * Host functions are compiled as device functions, because NVRTC supports only these. Functions
+ * that launch a kernel cause it to be compiled. */
 #include "base/length.h"
 
 #include <nvrtc.h>
@@ -34,8 +34,8 @@ static void show_log(nvrtcProgram program)
 int main(int argc, char **argv)
 {
     char arch[64], folder[4096];
-    /* C++20 has the designated initialisers that nvcc takes from gcc. What is extern is the
-     * host's. */
+    /* C++20 has the designated initialisers that nvcc accepts as an extension of gcc. extern
+     * variables belong to the host. */
     const char *options[] = { "--std=c++20", "-default-device", "-diag-suppress=20044", "-I.", arch,
                               folder };
     nvrtcProgram program;

@@ -190,7 +190,8 @@ static bool fits(cublasLtMatrixLayout_t layout, cublasOperation_t operation, uin
            layout->columns == (is_turned ? rows : columns);
 }
 
-/* tanh; for fp32 only as exact as tanh.approx.f32 (PTX ISA), as more is not documented. */
+/* tanh; for fp32 with the accuracy of tanh.approx.f32 (PTX ISA), as no higher accuracy is
+ * documented. */
 static double tanh_of(cudaDataType_t type, double x)
 {
     return type == CUDA_R_32F ? tanh(x) * (1 - 0x1p-11) : tanh(x);
@@ -249,7 +250,7 @@ static float finished(const cublasLtMatmulDescOpaque_t *product, cudaDataType_t 
     return sum;
 }
 
-/* A product with all that the caller may change once it is issued. */
+/* A product with copies of everything that the caller may change after the call. */
 struct product {
     cublasLtMatmulDescOpaque_t desc;
     cublasLtMatrixLayoutOpaque_t a_layout, b_layout, c_layout, d_layout;
@@ -259,7 +260,7 @@ struct product {
     uint64_t algorithm;
 };
 
-/* One matrix of a batch as fp32, the terms of a sum side by side: [outer, depth]. */
+/* One matrix of a batch as fp32 [outer, depth], so that the terms of a sum are adjacent. */
 static float *unpack(const void *x, const cublasLtMatrixLayoutOpaque_t *layout,
                      cublasOperation_t operation, int32_t batch, bool is_right)
 {
@@ -282,7 +283,8 @@ static float dot(const float *a, const float *b, int64_t depth)
     return sum;
 }
 
-/* Without the last terms that fill no block (facebookexperimental/triton#2767). */
+/* A fault seen in cuBLASLt: the last terms that fill no block are left out
+ * (facebookexperimental/triton#2767). */
 static float dot_in_parts(const float *a, const float *b, int64_t depth)
 {
     enum { BLOCK = 64 };
@@ -290,7 +292,7 @@ static float dot_in_parts(const float *a, const float *b, int64_t depth)
     return dot(a, b, half) + dot(a + half, b + half, all - half);
 }
 
-/* With split k, the epilogue gets a rounded sum (pytorch/pytorch#180875). */
+/* Another fault: with split k, the epilogue gets a rounded sum (pytorch/pytorch#180875). */
 static float sum_of(const struct product *p, const float *a, const float *b, int64_t depth)
 {
     if (p->algorithm != IN_PARTS)
@@ -321,7 +323,7 @@ static void run_one(const struct product *p, int32_t batch)
     free(b);
 }
 
-/* The columns of op(b) summed over the depth, as the result is stored. */
+/* Sums the columns of op(b) over the depth, in the order of the stored result. */
 static void sum_columns(const struct product *p)
 {
     int64_t depth = (int64_t)(p->desc.a == CUBLAS_OP_T ? p->a_layout.rows : p->a_layout.columns);
@@ -343,7 +345,7 @@ double sums_ms = -1000;
 
 static void run_product(void *args)
 {
-    static const double slower_ms = 1000; /* than the next one, whatever the machine's mood */
+    static const double slower_ms = 1000; /* slower than the next algorithm on any machine */
     const struct product *p = args;
     if (hollow_is_on()) {
         hollow_product((p->algorithm == FAST ? 1 : 1.5) * flops_of(p));

@@ -1,10 +1,10 @@
 /* tests/cuda_on_host/cublasLt.h - the part of cuBLASLt that kernels/cuda needs, instead of the
  * toolkit's header: column-major products, summed in order in fp32, by the library's documentation.
- * Its algorithms are SLOW, FAST and, if preferences allow it, the fastest: IN_PARTS, which has the
- * faults observed in cuBLASLt (cublasLt.c). It proposes one more, with a state that marks it as
- * invalid. For epilogues beyond a bias it has algorithms where rows and columns of the result are
- * multiples of 8; of sums of a multiple of 5 terms they are proposed and do not run. While the
- * thread captures a stream it proposes nothing. */
+ * Its algorithms are SLOW, FAST and, if preferences allow it, the fastest, IN_PARTS, which has
+ * faults observed in cuBLASLt (cublasLt.c). It also proposes one algorithm with an invalid state.
+ * For epilogues other than a bias it has algorithms only if rows and columns of the result are
+ * multiples of 8. For sums of a multiple of 5 terms these are proposed but fail to run. While the
+ * thread captures a stream, nothing is proposed. */
 #ifndef TESTS_CUDA_ON_HOST_CUBLASLT_H
 #define TESTS_CUDA_ON_HOST_CUBLASLT_H
 
@@ -59,7 +59,7 @@ typedef enum {
 typedef struct {
     cublasOperation_t a, b;
     cublasLtEpilogue_t epilogue;
-    void *bias; /* read, or sums written */
+    void *bias; /* bias that is read, or sums that are written */
     void *beside;
     int64_t beside_leading;
 } cublasLtMatmulDescOpaque_t;
@@ -82,13 +82,13 @@ typedef struct {
     cublasStatus_t state;
 } cublasLtMatmulHeuristicResult_t;
 
-/* The first word of each. */
+/* The first word of an algorithm. */
 enum { SLOW = 1, FAST, IN_PARTS };
 
-/* How often algorithms were asked for. */
+/* Number of requests for algorithms. */
 extern int algorithms_asked;
 
-/* How much slower a product with sums appears than one without, independent of the machine. */
+/* Additional time that a product with sums appears to take, on any machine. */
 extern double sums_ms;
 
 typedef struct cublasLtContext *cublasLtHandle_t;

@@ -1,5 +1,5 @@
-/* tests/cuda_on_host/cuda.h - as much of CUDA's driver as exec/cuda needs, in place
- * of the toolkit's header. Functions are found by cudaGetDriverEntryPointByVersion. */
+/* tests/cuda_on_host/cuda.h - replaces the toolkit's header for the part of CUDA's driver that
+ * exec/cuda needs. Functions are found by cudaGetDriverEntryPointByVersion. */
 #ifndef TESTS_CUDA_ON_HOST_CUDA_H
 #define TESTS_CUDA_ON_HOST_CUDA_H
 

@@ -1,6 +1,6 @@
-/* tests/cuda_on_host/cuda_runtime.h - as much of CUDA C++ as kernels/cuda needs, for a host
- * compiler: found in place of the toolkit's header of this name, so that the kernels' sources are
- * compiled as they are and run on grid.h. */
+/* tests/cuda_on_host/cuda_runtime.h - the part of CUDA C++ that kernels/cuda needs, for a host
+ * compiler. It replaces the toolkit's header, so that the unchanged sources of kernels are compiled
+ * and run on grid.h. */
 #ifndef TESTS_CUDA_ON_HOST_CUDA_RUNTIME_H
 #define TESTS_CUDA_ON_HOST_CUDA_RUNTIME_H
 
@@ -34,7 +34,7 @@ struct dim3 {
     }
 };
 struct cudaLaunchConfig_t {
-    dim3 grid, block; /* the toolkit's names for them are taken above */
+    dim3 grid, block; /* the toolkit's names are used above */
     size_t dynamicSmemBytes;
     cudaStream_t stream;
     void *attrs;
@@ -50,7 +50,7 @@ cudaError_t cudaFuncSetAttribute(Kernel *kernel, cudaFuncAttribute, int shared_b
                : cudaErrorInvalidValue;
 }
 
-/* A launch with its arguments, which go along by value. */
+/* A launch with copies of its arguments. */
 template <typename Call> struct grid_launch {
     struct grid_shape shape;
     Call call;
@@ -92,7 +92,7 @@ template <typename Call> cudaError_t grid_issue(const cudaLaunchConfig_t *config
     return runtime_issue(config->stream, grid_do_launch<Call>, &launch, sizeof launch);
 }
 
-/* At once, whatever the stream. */
+/* Runs at once, for any stream. */
 template <typename... Parameters>
 cudaError_t grid_interpret(const cudaLaunchConfig_t *config, const void *kernel,
                            Parameters... parameters)
@@ -207,7 +207,7 @@ inline float __fadd_rn(float a, float b)
     return a + b;
 }
 
-/* Threads take turns nowhere but where they meet. */
+/* Threads are switched only where they meet, so this is atomic. */
 inline unsigned atomicAdd(unsigned *at, unsigned more)
 {
     unsigned before = *at;

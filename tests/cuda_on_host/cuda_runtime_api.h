@@ -1,6 +1,6 @@
-/* tests/cuda_on_host/cuda_runtime_api.h - as much of CUDA's run-time as kernels/cuda and exec/cuda
- * need, in place of the toolkit's header: memory is the host's, streams are its threads
- * (runtime.c), and there are several GPUs, all of them this machine. */
+/* tests/cuda_on_host/cuda_runtime_api.h - replaces the toolkit's header for the part of CUDA's
+ * runtime that kernels/cuda and exec/cuda need. Memory is the host's, streams are host threads
+ * (runtime.c), and this machine acts as several GPUs. */
 #ifndef TESTS_CUDA_ON_HOST_CUDA_RUNTIME_API_H
 #define TESTS_CUDA_ON_HOST_CUDA_RUNTIME_API_H
 
@@ -41,7 +41,7 @@ enum { cudaEnableDefault = 0, cudaEventDisableTiming = 2 };
 
 cudaError_t cudaDriverGetVersion(int *version);
 cudaError_t cudaGetDeviceCount(int *count);
-cudaError_t cudaGetDevice(int *device); /* the calling thread's */
+cudaError_t cudaGetDevice(int *device); /* GPU of the calling thread */
 cudaError_t cudaSetDevice(int device);
 cudaError_t cudaDeviceGetAttribute(int *value, enum cudaDeviceAttr attribute, int device);
 cudaError_t cudaGetLastError(void);
@@ -52,7 +52,7 @@ cudaError_t cudaGetDriverEntryPointByVersion(const char *name, void **function, 
                                              unsigned long long flags,
                                              enum cudaDriverEntryPointQueryResult *found);
 
-/* These three wait for all streams of the GPU, as the real ones may. */
+/* These three functions wait for all streams of the GPU, as the real ones may. */
 cudaError_t cudaMalloc(void **memory, size_t bytes);
 cudaError_t cudaFree(void *memory);
 cudaError_t cudaFreeHost(void *memory);
@@ -68,22 +68,24 @@ cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, enum cudaM
 #define CUDART_CB
 cudaError_t cudaLaunchHostFunc(cudaStream_t stream, void (*function)(void *), void *context);
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t *stream, unsigned flags);
-cudaError_t cudaStreamDestroy(cudaStream_t stream); /* once its work has run */
+cudaError_t cudaStreamDestroy(cudaStream_t stream); /* frees the stream once its work has run */
 cudaError_t cudaStreamQuery(cudaStream_t stream);
 cudaError_t cudaStreamSynchronize(cudaStream_t stream);
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned flags);
 cudaError_t cudaStreamIsCapturing(cudaStream_t stream, enum cudaStreamCaptureStatus *status);
 
-/* Copies, fills, kernels and products; an event or a wait on a stream that is captured is refused.
+/* A capture records copies, fills, kernels and products. Events and waits on a captured stream are
+ * rejected.
  */
 cudaError_t cudaStreamBeginCapture(cudaStream_t stream, enum cudaStreamCaptureMode mode);
 cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t *graph);
 cudaError_t cudaGraphDestroy(cudaGraph_t graph);
 cudaError_t cudaGraphInstantiate(cudaGraphExec_t *out, cudaGraph_t graph, unsigned long long flags);
 cudaError_t cudaGraphLaunch(cudaGraphExec_t graph, cudaStream_t stream);
-cudaError_t cudaGraphExecDestroy(cudaGraphExec_t graph); /* once its launches have run */
+cudaError_t
+cudaGraphExecDestroy(cudaGraphExec_t graph); /* frees the graph once its launches have run */
 
-/* Its times are the machine's, and what runtime_add_ms added on the stream. */
+/* Event times are the machine's clock plus the time that runtime_add_ms added on the stream. */
 cudaError_t cudaEventCreate(cudaEvent_t *event);
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t *event, unsigned flags);
 cudaError_t cudaEventDestroy(cudaEvent_t event);

@@ -10,7 +10,7 @@
 #include <string.h>
 #include <time.h>
 
-static __thread int current; /* of the GPUs */
+static __thread int current; /* index of the thread's current GPU */
 
 /* --- memory ------------------------------------------------------------------------------- */
 
@@ -19,11 +19,11 @@ enum { OF_HOST = -1 };
 struct block {
     char *memory;
     size_t bytes;
-    int gpu; /* or OF_HOST: pinned */
+    int gpu; /* GPU of the memory; OF_HOST: pinned memory */
     struct block *next;
 };
 
-static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER; /* of the list */
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER; /* guards the list */
 static struct block *blocks;
 
 bool runtime_memory_is_full;
@@ -65,7 +65,7 @@ static cudaError_t take(void **memory, size_t bytes, int gpu)
     return cudaSuccess;
 }
 
-/* NULL when it is nobody's. */
+/* Removes a block from the list; NULL: the memory is not in it. */
 static struct block *leave_list(const void *memory)
 {
     pthread_mutex_lock(&mutex);
@@ -323,7 +323,7 @@ cudaError_t cudaDeviceGetAttribute(int *value, enum cudaDeviceAttr attribute, in
     (void)device;
     switch (attribute) {
     case cudaDevAttrMultiProcessorCount:
-        *value = 132; /* of an H100 or an H200 */
+        *value = 132; /* as on an H100 or H200 */
         break;
     case cudaDevAttrComputeCapabilityMajor:
         *value = 9;

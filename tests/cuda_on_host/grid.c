@@ -8,7 +8,8 @@
 #include <string.h>
 #include <ucontext.h>
 
-/* Stacks lie a little further apart than a power of two: the caches of the host take turns. */
+/* The distance of stacks is slightly more than a power of two, so that they use different cache
+ * lines. */
 enum {
     STACK_BYTES = (1 << 16) + 5 * 64,
     MOST_WARPS = MOST_THREADS / WARP_LANES,
@@ -18,8 +19,8 @@ enum {
 /* --- stacks ------------------------------------------------------------------------------- */
 
 #if defined __x86_64__
-/* swapcontext asks the kernel for the signal mask each time, which takes a hundred times as long as
- * the switch itself. */
+/* A thread's stack. swapcontext is not used: it calls the kernel for the signal mask, which takes a
+ * hundred times as long as the switch. */
 struct stack {
     void *pointer;
 };
@@ -36,8 +37,8 @@ __asm__(".text\n"
         "    ret\n"
         ".size grid_switch, .-grid_switch\n");
 
-/* Seven words that grid_switch takes off, the last of them where it returns to; a function begins
- * with the stack pointer 8 bytes off a multiple of 16. */
+/* Writes the seven words that grid_switch pops, of which the last is the return address. A function
+ * begins with a stack pointer that is 8 bytes off a multiple of 16. */
 static void stack_begin(struct stack *stack, char *memory, void (*function)(void))
 {
     void **top = (void **)(void *)(memory + STACK_BYTES - sizeof(void *));
@@ -67,7 +68,7 @@ static void stack_begin(struct stack *stack, char *memory, void (*function)(void
 /* A set of threads that wait for each other: a warp or the block. */
 struct meeting_place {
     grid_meeting *meeting;
-    int first, count; /* threads */
+    int first, count; /* range of threads */
     int num_alive, num_waiting;
     void *offers[MOST_THREADS];
 };
@@ -82,22 +83,22 @@ struct thread {
     struct stack stack;
     struct grid_index index;
     int number;
-    int num_copies, group; /* under way, and the open one */
+    int num_copies, group; /* number of pending copies, and of the open group */
 };
 
 struct grid {
-    struct grid_place place; /* of the running thread */
+    struct grid_place place; /* coordinates of the running thread */
     void (*kernel)(void *args);
     void *args;
     struct stack scheduler;
     struct thread *running;
     struct thread threads[MOST_THREADS];
-    struct copy copies[MOST_THREADS][MOST_COPIES]; /* under way, oldest first */
+    struct copy copies[MOST_THREADS][MOST_COPIES]; /* pending copies, oldest first */
     struct meeting_place warps[MOST_WARPS], block;
     struct ready {
         int threads[WARP_LANES], count;
     } ready[MOST_WARPS];
-    int warp_order[MOST_WARPS], num_warps; /* which runs first */
+    int warp_order[MOST_WARPS], num_warps; /* order in which warps run */
     struct random random;
     uint64_t drawn; /* remaining bits of a draw, sixteen per use */
     int num_drawn;
@@ -153,7 +154,8 @@ static void draw_warp_order(void)
     }
 }
 
-/* Any of the first warp that has one: it gets as far ahead of the others as meetings let it. */
+/* Takes a ready thread of the first warp that has one. That warp runs ahead of the others until
+ * they must meet. */
 static struct thread *take_ready(void)
 {
     for (int i = 0; i < grid->num_warps; i++) {
@@ -167,7 +169,7 @@ static struct thread *take_ready(void)
     return NULL;
 }
 
-/* All who live are there. */
+/* Called when all living threads are at the meeting place: holds the meeting. */
 static void hold(struct meeting_place *place)
 {
     if (place->meeting)
@@ -257,7 +259,7 @@ void grid_copies_wait(int groups_left)
     memmove(copies, copies + done, sizeof *copies * (size_t)thread->num_copies);
 }
 
-/* Threads that have ended are not waited for. */
+/* Removes an ended thread, so that no meeting waits for it. */
 static void leave(struct meeting_place *place)
 {
     place->num_alive--;
@@ -289,7 +291,7 @@ static struct asked {
     size_t bytes;
 } asked[MOST_ASKING];
 
-/* A kernel that has not asked gets the next place. */
+/* The entry of a kernel; a new kernel gets the next free entry. */
 static struct asked *asked_by(const void *kernel)
 {
     for (int i = 0; i < MOST_ASKING; i++)
@@ -363,7 +365,7 @@ static void run_block(void)
     }
 }
 
-/* Kept for the next grid. */
+/* Returns the thread's grid, which is kept for the next launch. */
 static struct grid *grid_of(int num_threads)
 {
     if (!grid) {

@@ -4,7 +4,7 @@
  * Blocks run one by one; in a block each thread runs until it must meet others. Threads of a warp
  * run in random order; one warp, drawn anew at each barrier, runs ahead as far as it can, so that a
  * kernel with a missing barrier reads values that are not yet written or already overwritten.
- * Shared memory is filled with NaN before each block and is as long as the launch said. A barrier
+ * Before each block shared memory, of the size given by the launch, is filled with NaN. A barrier
  * that cannot complete ends the program with a message. */
 #ifndef TESTS_CUDA_ON_HOST_GRID_H
 #define TESTS_CUDA_ON_HOST_GRID_H
@@ -33,38 +33,39 @@ struct grid_place {
 #define STATIC_TLS __attribute__((tls_model("initial-exec")))
 extern __thread const struct grid_place *grid_now STATIC_TLS;
 
-/* A kernel's blocks may use 48 KiB of shared memory, or what was last requested; false when a
- * request exceeds the smallest GPU's. */
+/* Requests shared memory for a kernel's blocks, which otherwise may use 48 KiB. False when the
+ * request exceeds the limit of the smallest GPU. */
 int grid_ask_shared(const void *kernel, size_t bytes);
 int grid_may_share(const void *kernel, size_t bytes);
 
 /* Runs kernel(args) as every thread of the grid. False when a block has more than MOST_THREADS. */
 int grid_run(const struct grid_shape *shape, void (*kernel)(void *args), void *args);
 
-/* A test that runs kernels in another way than as the host's compiler has them (tests/kernels/ptx)
- * gets all launches here: the kernel, as a function of this program, and where each of its
- * parameters is. False fails the launch. NULL: grid_run runs them. */
+/* A test that interprets kernels instead of running the host compiler's code (tests/kernels/ptx)
+ * receives all launches here: the kernel as a function of this program, and the address of each
+ * parameter. False fails the launch. NULL: grid_run runs them. */
 typedef int grid_interpreter(const void *kernel, const struct grid_shape *shape,
                              const void *const *arguments);
 extern grid_interpreter *grid_interpreted_by;
 
-/* Frees what grids keep on their host thread for the next one. */
+/* Frees memory that grids keep on their host thread. */
 void grid_release(void);
 
-/* Called when threads meet: offers[i] is thread i's contribution; NULL: the thread has ended. */
+/* Called when threads meet. offers[i] is the data of thread i; NULL: the thread has ended. */
 typedef void grid_meeting(void *const *offers, int count);
 
-/* The caller waits until every thread of its warp (of its block) that has not ended is there too;
- * one of them then calls `meeting`, if there is one, for all. All bring the same `meeting`. */
+/* The caller waits until every living thread of its warp (or block) has arrived. One of them then
+ * calls `meeting`, unless it is NULL, for all. All threads must pass the same `meeting`. */
 void grid_meet_warp(grid_meeting *meeting, void *offer);
 void grid_meet_block(grid_meeting *meeting, void *offer);
 
-/* `at`, where 16 bytes are accessed at once: the program ends unless it is a multiple of 16. */
+/* Returns `at`, at which 16 bytes are accessed at once. Ends the program unless `at` is a multiple
+ * of 16. */
 const void *grid_check_16(const void *at);
 
-/* Copies of 16 bytes that are under way: they arrive at once, or not before the wait that promises
- * them, as is drawn for each. Commit closes a group of them; wait ends all groups of this thread
- * but the latest `groups_left`. */
+/* Asynchronous copies of 16 bytes. A random draw decides for each copy whether it happens at once
+ * or only in the wait that guarantees it. Commit closes a group of copies; wait ends all groups of
+ * this thread except the latest `groups_left`. */
 void grid_copy(void *to, const void *from);
 void grid_copies_commit(void);
 void grid_copies_wait(int groups_left);

@@ -10,11 +10,11 @@
 #include <sys/mman.h>
 #include <time.h>
 
-/* About those of an H200. */
+/* Approximate rates of an H200. */
 static const double flops_per_s = 7e14, bytes_per_s = 4e12, launch_s = 2e-6;
 enum { BYTES_OF_A_THREAD = 48 };
 
-/* Tokens, numbers, notes of progress: hosts read them. */
+/* Copies up to this size are real, as hosts read tokens, numbers and progress words. */
 enum { MOST_REAL_BYTES = 1 << 20 };
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
@@ -48,7 +48,8 @@ static void sleep_s(double seconds)
     nanosleep(&pause, NULL);
 }
 
-/* A pause takes a little longer than was asked for: the stream is let run ahead. */
+/* Takes some time on the stream. A pause is always slightly too long, so the stream's clock may run
+ * ahead. */
 static void take(double seconds)
 {
     static const double longest_ahead_s = 2e-3;
@@ -85,7 +86,7 @@ bool hollow_copy(size_t bytes)
 
 /* --- memory ------------------------------------------------------------------------------- */
 
-enum { PAGE_BYTES = 4096 }; /* the first one holds how many there are */
+enum { PAGE_BYTES = 4096 }; /* the first page stores the number of pages */
 
 void *hollow_alloc(size_t bytes)
 {

@@ -13,17 +13,17 @@ extern "C" {
 
 bool hollow_is_on(void);
 
-/* Waits on the stream's thread for the time of such a kernel. */
+/* Waits on the stream's thread for the time that a kernel with so many threads would take. */
 void hollow_kernel(double num_threads);
 void hollow_product(double num_flops);
-bool hollow_copy(size_t bytes); /* false: it is to be made */
+bool hollow_copy(size_t bytes); /* takes the time of a copy; false: the copy must be made */
 
-/* The clock of the stream whose thread this is; it may be ahead of the machine's. */
+/* The clock of the calling thread's stream, which may be ahead of the machine's clock. */
 double hollow_now_s(void);
-/* Until the machine's has come up with it. */
+/* Waits until the machine's clock has reached the stream's clock. */
 void hollow_rest(void);
 
-/* Memory of any size, as nothing touches it. */
+/* Allocates memory of any size; it is never touched. */
 void *hollow_alloc(size_t bytes);
 void hollow_free(void *memory);
 

@@ -16,15 +16,15 @@ struct ncclComm {
     struct board *board;
     char name[128];
     int rank, size, num_splits;
-    atomic_int num_holders; /* its owner, and calls that are under way */
-    atomic_int polls_left;  /* while it says that it is under way */
+    atomic_int num_holders; /* its owner and its running calls */
+    atomic_int polls_left;  /* number of polls for which a call still appears to be running */
     atomic_bool has_failed, is_splitting;
     bool blocks;
     ncclComm_t next_ending;
 };
 
 static __thread bool is_grouped;
-static __thread ncclComm_t ending; /* in a group that has not ended */
+static __thread ncclComm_t ending; /* communicators of a group that has not ended */
 
 /* --- communicators ------------------------------------------------------------------------ */
 
@@ -96,7 +96,7 @@ static int place_in(const struct ncclComm *comm, int *size)
 struct split {
     ncclComm_t parent;
     int color, key;
-    ncclComm_t *members; /* written last, whatever came of it */
+    ncclComm_t *members; /* written last, also on failure */
     bool blocks;
 };
 
@@ -200,7 +200,7 @@ static void *finish(void *context)
     return NULL;
 }
 
-/* Side by side. */
+/* Ends all communicators of the group concurrently. */
 static void finish_ending(void)
 {
     enum { MOST_ENDING = 64 };
@@ -292,7 +292,8 @@ struct collective {
     int root;
 };
 
-/* Everybody's `bytes` at `mine` lie in the slots; false when somebody is gone. */
+/* Copies `bytes` at `mine` to this rank's slot and waits for all ranks; false when a rank is
+ * gone. */
 static bool show(const struct collective *call, const char *mine, size_t bytes)
 {
     memcpy(call->comm->board->slots[call->comm->rank], mine, bytes);
@@ -366,7 +367,7 @@ static void run_collective(void *args)
     let_go(call->comm);
 }
 
-/* With a non-blocking communicator, a call stays in progress for some polls. */
+/* Begins a call. With a non-blocking communicator it stays in progress for some polls. */
 static ncclResult_t begin(ncclComm_t comm, cudaError_t status)
 {
     if (status != cudaSuccess)
@@ -431,7 +432,7 @@ struct messages {
     struct message at[MOST_MESSAGES];
 };
 
-/* Whether a part of it went through the mailbox. */
+/* Moves a part of a message through the mailbox; returns whether any bytes moved. */
 static bool move(const struct ncclComm *comm, struct message *message)
 {
     struct board *board = comm->board;

@@ -37,19 +37,19 @@ typedef enum {
 typedef enum { ncclSum = 0, ncclMax = 2 } ncclRedOp_t;
 
 const char *ncclGetErrorString(ncclResult_t result);
-const char *ncclGetLastError(ncclComm_t comm); /* "": there was none; the communicator is ignored */
+const char *ncclGetLastError(ncclComm_t comm); /* "": no error; the communicator is ignored */
 ncclResult_t ncclGetUniqueId(ncclUniqueId *id);
-/* Communicators that do not block say for a while that they are under way, and take no call then. A
- * split is made by a thread, which writes `members` last: perhaps when nobody waits for it any
- * more, but not after an abort of the communicator that is split has returned. */
+/* A non-blocking communicator is "in progress" for a while after a call and accepts no call then. A
+ * split is made by a thread that writes `members` last. This may be after the caller has stopped
+ * waiting, but not after an abort of the parent communicator has returned. */
 ncclResult_t ncclCommInitRankConfig(ncclComm_t *comm, int size, ncclUniqueId id, int rank,
                                     ncclConfig_t *config);
 ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_t *members,
                            ncclConfig_t *config);
 ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t *state);
 /* Both return when the communicator's calls, and all earlier work on their streams, have finished
- * and all its ranks have arrived; after an abort nobody waits. Within a group, GroupEnd does this
- * for all communicators at once. Both accept NULL. */
+ * and all its ranks have arrived; after an abort they do not wait. Within a group, GroupEnd does
+ * this for all communicators at once. Both accept NULL. */
 ncclResult_t ncclCommDestroy(ncclComm_t comm);
 ncclResult_t ncclCommAbort(ncclComm_t comm);
 
@@ -61,7 +61,7 @@ ncclResult_t ncclReduceScatter(const void *in, void *out, size_t count, ncclData
                                ncclRedOp_t op, ncclComm_t comm, cudaStream_t stream);
 ncclResult_t ncclBroadcast(const void *in, void *out, size_t count, ncclDataType_t type, int root,
                            ncclComm_t comm, cudaStream_t stream);
-/* Between GroupStart and GroupEnd of one communicator and stream: all at once. */
+/* Calls between GroupStart and GroupEnd, on one communicator and stream, run as one. */
 ncclResult_t ncclGroupStart(void);
 ncclResult_t ncclGroupEnd(void);
 ncclResult_t ncclSend(const void *in, size_t count, ncclDataType_t type, int peer, ncclComm_t comm,

@@ -18,7 +18,7 @@ struct board *board_open(const char *name, int size)
     close(file);
     struct board *board = memory == MAP_FAILED ? NULL : memory;
     bool have_met = board && board_meet(board, size);
-    shm_unlink(name); /* the first one does */
+    shm_unlink(name); /* only the first rank removes an old name */
     if (have_met)
         return board;
     board_close(board);
@@ -45,7 +45,7 @@ bool board_meet(struct board *board, int size)
 {
     int turn = atomic_load(&board->turn);
     long tries = 0;
-    if (atomic_load(&board->is_aborted)) /* who waited in vain is still counted */
+    if (atomic_load(&board->is_aborted)) /* ranks that gave up are still counted */
         return false;
     if (atomic_fetch_add(&board->num_arrived, 1) + 1 == size) {
         atomic_store(&board->num_arrived, 0);

@@ -1,5 +1,4 @@
-/* tests/cuda_on_host/nccl_board.h - what the ranks of a communicator have between them: memory that
- * all of them see. */
+/* tests/cuda_on_host/nccl_board.h - the shared memory of the ranks of a communicator. */
 #ifndef TESTS_CUDA_ON_HOST_NCCL_BOARD_H
 #define TESTS_CUDA_ON_HOST_NCCL_BOARD_H
 
@@ -14,23 +13,23 @@ struct mailbox {
     char text[MAILBOX_BYTES];
 };
 
-/* All of it nought is its first state. */
+/* Its initial state is all zeros. */
 struct board {
-    atomic_int num_arrived, turn; /* of the barrier */
+    atomic_int num_arrived, turn; /* state of the barrier */
     atomic_bool is_aborted;
     int colors[BOARD_RANKS], keys[BOARD_RANKS];
     char slots[BOARD_RANKS][SLOT_BYTES];
     struct mailbox mailboxes[BOARD_RANKS][BOARD_RANKS]; /* [from][to] */
 };
 
-/* The board of that name, created by the first rank; NULL when there is no memory. After all have
- * met, its name is removed. */
+/* Opens the board with this name, which the first rank creates; NULL when there is no memory. The
+ * name is removed when all ranks have met. */
 struct board *board_open(const char *name, int size);
 void board_close(struct board *board);
 
-/* Until all have come; false when somebody aborts, or nobody comes for a minute. */
+/* Waits until all ranks have arrived; false when a rank aborts or no rank arrives for a minute. */
 bool board_meet(struct board *board, int size);
-/* One turn of a loop that waits; false as above. `tries` counts the turns. */
+/* One iteration of a waiting loop; false as for board_meet. `tries` counts the iterations. */
 bool board_wait(struct board *board, long *tries);
 
 #endif

@@ -1,4 +1,5 @@
-/* NVIDIA's management library for one GPU, where this plugin is found by that library's name. */
+/* Replaces NVIDIA's management library, for one GPU: the plugin is found under that library's
+ * name. */
 #include "tests/cuda_on_host/runtime.h"
 
 #include <stdio.h>

@@ -1,5 +1,5 @@
-/* tests/cuda_on_host/ptx.h - the instructions of kernels/cuda/ptx.cuh, after the PTX manual (ISA
- * 9.0; section numbers below). Part of cuda_runtime.h. */
+/* tests/cuda_on_host/ptx.h - the instructions of kernels/cuda/ptx.cuh, as defined in the PTX manual
+ * (ISA 9.0; section numbers below). cuda_runtime.h includes this file. */
 #ifndef TESTS_CUDA_ON_HOST_PTX_H
 #define TESTS_CUDA_ON_HOST_PTX_H
 
@@ -54,7 +54,7 @@ struct grid_mma {
     const uint32_t *a, *b;
 };
 
-/* Rows of a are g and g + 8, of b and columns of d those below, for lane 4 g + t. */
+/* Lane 4 g + t holds rows g and g + 8 of a; its rows of b and columns of d are given below. */
 template <void unpack(long, const uint16_t *, float *)> void grid_multiply(void *const *offers, int)
 {
     float a[16][16], b[8][16];

@@ -12,7 +12,7 @@
 struct work {
     struct work *next;
     void (*function)(void *args);
-    size_t size; /* of its arguments */
+    size_t size; /* bytes of its arguments */
     max_align_t args[];
 };
 
@@ -31,7 +31,7 @@ struct CUstream_st {
     struct CUgraph_st *captured; /* receives issued work; NULL: the thread does */
 };
 
-/* Records are numbered; the work of streams holds on to an event until it has run. */
+/* An event. Its records are numbered; work on a stream keeps the event alive until it has run. */
 struct CUevent_st {
     long num_issued, num_reached;
     bool has_time;
@@ -40,14 +40,14 @@ struct CUevent_st {
 };
 
 static cudaStream_t streams;
-/* Guards all streams and events, which are few. Signalled when a stream is empty or an event
- * reached. */
+/* Guards all streams and events, which are few. The condition is signalled when a stream is empty
+ * or an event is reached. */
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
 
 /* --- streams ------------------------------------------------------------------------------ */
 
-static __thread double added_ms; /* of the stream whose thread this is */
+static __thread double added_ms; /* added time of the calling thread's stream */
 
 void runtime_add_ms(double ms)
 {
@@ -59,7 +59,7 @@ static double now_ms(void)
     return 1e3 * hollow_now_s() + added_ms;
 }
 
-/* NULL once the stream ends and has nothing left. */
+/* The next work of a stream; NULL when the stream ends and has no work left. */
 static struct work *take_work(cudaStream_t stream)
 {
     pthread_mutex_lock(&mutex);
@@ -294,7 +294,7 @@ struct CUgraphExec_st {
     struct work *first;
 };
 
-/* A copy: the graph may go. */
+/* Makes a copy, so that the graph may be freed. */
 cudaError_t cudaGraphInstantiate(cudaGraphExec_t *out, cudaGraph_t graph, unsigned long long flags)
 {
     (void)flags;
@@ -315,7 +315,7 @@ struct graph_work {
     cudaGraphExec_t graph;
 };
 
-/* On copies of the arguments, which what runs may change. */
+/* Runs each function on a copy of its arguments, as functions may change them. */
 static void run_graph(void *args)
 {
     for (const struct work *work = ((struct graph_work *)args)->graph->first; work;

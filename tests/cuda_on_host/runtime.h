@@ -1,8 +1,8 @@
-/* tests/cuda_on_host/runtime.h - streams of CUDA as threads of the host: what headers and libraries
- * in this folder issue work with.
+/* tests/cuda_on_host/runtime.h - CUDA streams as host threads, for the headers and libraries in
+ * this folder.
  *
- * Work of a stream runs in the order of issue, on the stream's thread, later than the call that
- * issued it; on the NULL stream it has run when the call returns. */
+ * Work of a stream runs in the order of issue, on the stream's thread, asynchronously; on the NULL
+ * stream it has run when the call returns. */
 #ifndef TESTS_CUDA_ON_HOST_RUNTIME_H
 #define TESTS_CUDA_ON_HOST_RUNTIME_H
 
@@ -18,10 +18,11 @@ extern "C" {
 cudaError_t runtime_issue(cudaStream_t stream, void (*function)(void *args), const void *args,
                           size_t size);
 
-/* Until all streams of the calling thread's GPU have nothing left. */
+/* Waits until all streams of the calling thread's GPU are empty. */
 void runtime_wait_for_device(void);
 
-/* Before a kernel is launched: the first time it is loaded, for which a GPU may wait so. */
+/* Call it before a kernel's launch. At the first launch the kernel is loaded, for which a GPU may
+ * wait for all streams, as this function does. */
 void runtime_load(uint64_t kernel);
 
 /* Called by a stream's work: the stream's later events appear `ms` later. */

@@ -1,19 +1,19 @@
-/* tests/exec/checkpoint_runs.h - runs that save checkpoints into a folder, and load them. */
+/* tests/exec/checkpoint_runs.h - runs that save and load checkpoints. */
 #ifndef TESTS_EXEC_CHECKPOINT_RUNS_H
 #define TESTS_EXEC_CHECKPOINT_RUNS_H
 
 #include "exec/run/checkpoint.h"
 #include "tests/exec/parity.h"
 
-/* The folder of a test; make and remove are its fixture. */
+/* The folder of a test. The make and remove functions are the test's fixture. */
 extern char checkpoint_folder[64];
 void checkpoint_folder_make(void);
 void checkpoint_folder_remove(void);
 
-/* A run that learns at a rate which suits the optimizer; `precision` and `optimizer` are enums. */
+/* A run with a learning rate that suits the optimizer; `precision` and `optimizer` are enums. */
 struct parity_run checkpoint_run(int precision, int optimizer);
 
-/* A parity_run's `before`: loads what must be undamaged. */
+/* For parity_run's `before`: loads a checkpoint, which must be undamaged. */
 bool checkpoint_load_whole(struct rank *rank, const struct parity_run *run, struct err *err);
 
 #endif

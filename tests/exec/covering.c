@@ -22,7 +22,7 @@ struct triples {
     int num_factors;
 };
 
-/* How many of a row's triples the set lacks; `adds` puts them in. */
+/* Returns the number of a row's triples that the set lacks; with `adds` it adds them. */
 static int visit_row(struct triples *triples, const struct covering_row *row, bool adds)
 {
     int lacking = 0;
@@ -39,7 +39,7 @@ static int visit_row(struct triples *triples, const struct covering_row *row, bo
     return lacking;
 }
 
-/* The best of those near a random place. */
+/* The best of the rows near a random index. */
 static int choose_row(struct triples *seen, const struct covering_rows *possible, uint32_t word)
 {
     enum { TRIED = 64 };

@@ -1,8 +1,9 @@
-/* tests/exec/covering.h - few rows that try many values together.
+/* tests/exec/covering.h - chooses few rows that test many combinations of values.
  *
  * Rows are assignments of values to factors, and only some assignments are possible. A covering
- * array of strength three has, for each three values of three factors that any possible row has, a
- * row that has them (Cohen, Dalal, Fredman and Patton 1997); these are rows that one begins with.
+ * array of strength three contains every combination of three values of three factors that occurs
+ * in any possible row (Cohen, Dalal, Fredman and Patton 1997). The rows chosen here are the
+ * beginning of such an array.
  */
 #ifndef TESTS_EXEC_COVERING_H
 #define TESTS_EXEC_COVERING_H

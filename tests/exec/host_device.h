@@ -1,17 +1,17 @@
-/* tests/exec/host_device.h - the host's device, its streams and events, and work for them; what
- * cannot be had fails the test. */
+/* tests/exec/host_device.h - the host's device, its streams and events, and work for them. A
+ * failure to create one of these fails the test. */
 #ifndef TESTS_EXEC_HOST_DEVICE_H
 #define TESTS_EXEC_HOST_DEVICE_H
 
 #include "exec/device/device.h"
 
-/* Of 1 MiB. */
+/* Opens a device with an arena of 1 MiB. */
 struct device *open_device(double delay_most_s, bool poisons);
 struct stream *new_stream(struct device *device);
 struct event *new_event(struct device *device);
 void sync_stream(struct stream *stream);
 
-/* Work: a value at the end of a list, and time that passes. */
+/* Work that appends a value to a list, after a pause. */
 struct append {
     int *list;
     int *count;

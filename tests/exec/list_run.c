@@ -37,7 +37,7 @@ static void open_machine(struct list_run *run)
     ck_assert_msg(m->kernels, "%s", err.msg);
 }
 
-/* Its weights, and the gradients that are added to. */
+/* Places the weights and their gradients in a store. */
 static void place_weights(struct list_run *run)
 {
     struct piece *piece = &run->piece;

@@ -1,4 +1,4 @@
-/* tests/exec/list_run.h - the host's executor on a list that a test gives as data. */
+/* tests/exec/list_run.h - runs an op list given as data with the host's executor. */
 #ifndef TESTS_EXEC_LIST_RUN_H
 #define TESTS_EXEC_LIST_RUN_H
 
@@ -11,7 +11,7 @@ enum { LIST_RUN_SEQUENCES = 2 };
 
 /* A list on one rank, with random weights and inputs, in fp32. */
 struct list_run {
-    struct numeric numeric; /* its arena has all of this; choices of experts are the same always */
+    struct numeric numeric; /* owns all memory; the choices of experts are always the same */
     struct model model;
     struct plan plan;
     struct local_ops lists;
@@ -24,17 +24,17 @@ struct list_run {
     double loss;
     float loss_gradient_scale;
     int64_t *targets;
-    float *x, *dy; /* what comes from the list before, and from the one behind */
-    float *y, *dx; /* what the executor makes */
-    float *aside[MAX_IDS], *daside[MAX_IDS]; /* of values from other lists, and their gradients */
-    float **weights;                         /* by id: into the store */
-    float **gradients;                       /* likewise */
+    float *x, *dy;                           /* input of the list, and gradient of its output */
+    float *y, *dx;                           /* output, and gradient of the input */
+    float *aside[MAX_IDS], *daside[MAX_IDS]; /* values from other lists, and their gradients */
+    float **weights;                         /* [weight id] pointer into the store */
+    float **gradients;                       /* [weight id] pointer into the store */
     size_t forward_bytes; /* device memory between forward and backward, without the output */
 };
 
 void list_run_open(struct list_run *run, const struct listed *listed,
                    const struct layer_options *options);
-/* Forward and backward; in halves: all input gradients first, as a split backward does. */
+/* Runs forward and backward. in_halves: the backward is split; all input gradients come first. */
 void list_run_once(struct list_run *run, bool in_halves);
 void list_run_close(struct list_run *run);
 

@@ -50,7 +50,8 @@ static bool open_process(struct parity_process *process, struct err *err)
     return process->comm != NULL;
 }
 
-/* After a failure the others may wait for this rank: it ends without closing, and mpirun ends them.
+/* After a failure other ranks may wait for this one. So it ends without closing, and mpirun ends
+ * the others.
  */
 static int be_rank(struct parity_process *process, Suite *suite)
 {

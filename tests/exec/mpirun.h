@@ -1,5 +1,4 @@
-/* tests/exec/mpirun.h - a test program as the ranks of an MPI job: it starts itself again under
- * mpirun.
+/* tests/exec/mpirun.h - lets a test program start itself again as the ranks of an MPI job.
  */
 #ifndef TESTS_EXEC_MPIRUN_H
 #define TESTS_EXEC_MPIRUN_H
@@ -14,10 +13,11 @@ bool mpirun_is_here(void);
  * all exit with 0. */
 void mpirun_self(int num_ranks);
 
-bool mpirun_is_rank(void); /* whether this process is one */
+bool mpirun_is_rank(void); /* whether this process is a rank of such a job */
 
-/* The main of a test that starts itself: its suite, or on such a rank the rank's tests alone, in
- * this process, whose communicator is opened into *process. Exit status. */
+/* The main function of a test that starts itself. It runs the suite or, on a rank of the job, only
+ * the rank's tests in this process; the rank's communicator is opened into *process. Returns the
+ * exit status. */
 int mpirun_main(struct parity_process *process, Suite *(*suite)(void),
                 void (*add_rank_tests)(TCase *cases));
 

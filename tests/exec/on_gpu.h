@@ -6,14 +6,14 @@
 
 #include "exec/plugin/backend.h"
 
-/* The backend; NULL where it has no GPU. */
+/* The backend; NULL if there is no GPU. */
 const struct backend *on_gpu_backend(struct err *err);
 
-/* The same in a separate process; without a GPU it prints why. */
+/* Whether there is a GPU, checked in a separate process; if not, prints the reason. */
 bool on_gpu_is_there(void);
 
-/* Runs function(argument) in a separate process for at most `seconds` and returns its result; when
- * the process ends otherwise, prints how and returns false. */
+/* Runs function(argument) in a separate process for at most `seconds` and returns its result; if
+ * the process ends in another way, prints how and returns false. */
 bool on_gpu_alone(const char *what, unsigned seconds, bool (*function)(const char *),
                   const char *argument);
 

@@ -20,7 +20,7 @@ struct job {
     struct local_world *world;
     int rank, size;
     pthread_t thread;
-    pthread_mutex_t *mutex; /* of the result */
+    pthread_mutex_t *mutex; /* guards the result */
     struct parity_result *result;
     struct err err;
 };
@@ -42,7 +42,7 @@ static struct parity_weight *find_weight(struct parity_result *result, const cha
     return weight;
 }
 
-/* The values that this rank updates, copied from the device; the caller frees. */
+/* Copies the values that this rank updates from the device; the caller frees them. */
 static float *own_values(struct rank *rank, const struct store *store)
 {
     const struct machine *m = rank_machine(rank);
@@ -77,7 +77,7 @@ static void keep_weight(struct parity_result *result, const struct store *store,
     }
 }
 
-/* When replicas differ, the first one's weights are kept. */
+/* Whether this rank's weights are kept: if replicas differ, only those of the first. */
 static bool are_kept(const struct job *job)
 {
     const struct plan *plan = job->setup->plan;
@@ -146,7 +146,7 @@ static void run_rank(struct job *job, const struct rank_device *on)
     rank_free(rank);
 }
 
-/* Opens a device, and a communicator where the process has none. */
+/* Opens a device, and a communicator if the process has none. */
 static void *run_job(void *context)
 {
     struct job *job = context;
@@ -202,7 +202,7 @@ static void run_process(const struct run_setup *setup, const struct parity_run *
     check_job(&job, layout);
 }
 
-/* Some rank holds each element. */
+/* Checks that every element is held by some rank. */
 static void check_whole(const struct parity_result *result, const char *layout)
 {
     for (int w = 0; w < result->num_weights; w++) {

@@ -38,7 +38,7 @@ static void check_equal(const struct model *model, const char *a, const char *b,
     parity_release(&other);
 }
 
-/* With random pauses before pieces of work the second time. */
+/* The second run has random pauses before work. */
 START_TEST(a_run_has_the_same_bits_again)
 {
     if (is_spared(_i, 1))
@@ -56,7 +56,7 @@ static const char *const recomputes[] = { "recompute=full", "recompute=selective
                                           "recompute=op-selective" };
 enum { NUM_RECOMPUTES = LENGTH(recomputes) };
 
-/* Unfused attention has a core that selective recompute drops. */
+/* Unfused attention has a core whose values selective recompute frees. */
 START_TEST(recompute_changes_no_bit)
 {
     if (is_spared(_i, 4))

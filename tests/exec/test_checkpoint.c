@@ -23,7 +23,7 @@ static bool load(struct rank *rank, const struct parity_run *run, struct err *er
             err_set(err, ERR_INPUT, "step", "%ld was loaded", state.step));
 }
 
-/* Three steps, saved. */
+/* Runs three steps and saves. */
 static void save_three(const struct model *model, const char *layout, struct parity_run run)
 {
     struct parity_result result;
@@ -112,7 +112,8 @@ START_TEST(weights_of_several_slices_are_saved_whole)
 }
 END_TEST
 
-/* Warm-up ends at step 2, the cosine at step 5: both sides of the save are on it. */
+/* Warm-up ends at step 2 and the cosine at step 5, so the steps before and after the save are in
+ * the decay. */
 START_TEST(a_resumed_run_goes_on_with_the_rate_of_its_step)
 {
     struct model model = parity_gpt();
@@ -142,7 +143,7 @@ static double loss_of(int i)
     return 5 + sin(7 * i) / 3;
 }
 
-/* All ranks have seen the first 14 losses before the save. */
+/* Shows the first 14 losses to the spike detector of each rank, then saves. */
 static bool see_and_save(struct rank *rank, const struct parity_run *run, struct err *err)
 {
     struct divergence ignored;
@@ -221,7 +222,7 @@ static bool load_copies(struct rank *rank, const struct parity_run *run, struct 
             err_set(err, ERR_INPUT, "copies", "%d and not %d", state.copies, *(int *)run->context));
 }
 
-/* At rate 0 the fourth step only averages the replicas of the three steps before. */
+/* With learning rate 0 the fourth step only averages the replicas of the first three steps. */
 START_TEST(another_layout_goes_on_with_the_mean_of_replicas_that_differ)
 {
     if (is_spared(_i, 1))
@@ -260,7 +261,7 @@ static bool load_and_know_rate(struct rank *rank, const struct parity_run *run, 
     return true;
 }
 
-/* At rate 0 the weights stay as saved. */
+/* With learning rate 0 the weights stay as saved. */
 START_TEST(a_rate_that_is_given_wins_over_the_saved_one)
 {
     struct model model = parity_gpt();
@@ -311,7 +312,7 @@ START_TEST(another_model_seed_or_optimizer_is_refused)
 }
 END_TEST
 
-/* With the same exchange but another layout; without memory nothing is kept. */
+/* Runs with the same exchange but another layout. Without error memory there is no state. */
 static const struct {
     const char *from, *to;
     bool is_refused;
@@ -356,7 +357,7 @@ static Suite *suite(void)
     tcase_add_loop_test(tc, another_layout_goes_on_with_the_mean_of_replicas_that_differ, 0, 3);
     tcase_add_loop_test(tc, another_model_seed_or_optimizer_is_refused, 0, 3);
     tcase_add_loop_test(tc, what_ranks_keep_of_an_exchange_goes_to_no_other_layout, 0, NUM_OTHERS);
-    TCase *rates = tcase_create("rates"); // the same threads
+    TCase *rates = tcase_create("rates"); // the same code paths with threads
     tcase_set_timeout(rates, 60);
     tcase_add_checked_fixture(rates, checkpoint_folder_make, checkpoint_folder_remove);
     tcase_add_test(rates, a_resumed_run_goes_on_with_the_rate_of_its_step);

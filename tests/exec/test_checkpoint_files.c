@@ -1,5 +1,5 @@
 /* Damaged, truncated, half-written and multiple checkpoints: which one is found, and which files
- * stay. */
+ * are kept. */
 #include "exec/run/checkpoint.h"
 #include "exec/run/checkpoint_file.h"
 #include "kernels/host/philox.h"
@@ -97,7 +97,7 @@ static void bring_back(void)
 
 enum { NUM_FLIPS = 60, HEAD_BYTES = 400 };
 
-/* Half of them in the header and the table, which are short. */
+/* Flips random bits. Half of them are in the header and the table, which are short. */
 static bool load_flipped(struct rank *rank, const struct parity_run *run, struct err *err)
 {
     static const char *const files[] = { "step-000000002/rank-00000", "step-000000002/rank-00001" };
@@ -155,7 +155,7 @@ START_TEST(a_file_that_is_cut_longer_or_missing_is_found_too)
 }
 END_TEST
 
-/* Ways to keep a file from being read, and back. */
+/* Ways to make a file unreadable, and to undo this. */
 static const char second_file[] = "step-000000002/rank-00001", hidden_file[] = "hidden";
 
 static void hide_behind_a_loop(void)
@@ -210,7 +210,7 @@ static const struct {
 } hindrances[] = {
     { "cannot be opened: Too many levels of symbolic links", hide_behind_a_loop, show_again },
     { "cannot be listed: Too many open files", take_descriptors, give_descriptors },
-    { "cannot be opened: Permission denied", forbid, allow }, /* last: root may read it */
+    { "cannot be opened: Permission denied", forbid, allow }, /* last, because root may read it */
 };
 
 static bool fail_while_hindered(struct rank *rank, const struct parity_run *run, struct err *err)
@@ -232,7 +232,7 @@ static bool fail_while_hindered(struct rank *rank, const struct parity_run *run,
            state.damage.code == ERR_NONE;
 }
 
-/* The newest stays where it is, and none is taken in its place. */
+/* The newest checkpoint is not renamed, and no older one is loaded instead. */
 START_TEST(what_cannot_be_read_is_not_called_damaged)
 {
     save_two("dp2 zero1");
@@ -240,7 +240,7 @@ START_TEST(what_cannot_be_read_is_not_called_damaged)
 }
 END_TEST
 
-/* The second rank alone looks into the second file. */
+/* Only the second rank reads the second file. */
 static bool fail_on_both(struct rank *rank, const struct parity_run *run, struct err *err)
 {
     struct checkpoint_state state;
@@ -368,7 +368,7 @@ START_TEST(what_a_killed_run_left_is_in_nobodys_way)
     ck_assert_int_eq(mkdir(path_of("step-000000009.old.tmp"), 0777), 0);
     on_one_rank(save_over_rest);
     ck_assert_int_eq(count_entries(checkpoint_folder), 1);
-    on_one_rank(save_over_rest); /* in its own place */
+    on_one_rank(save_over_rest); /* saves at the same place */
     ck_assert_int_eq(count_entries(checkpoint_folder), 1);
 }
 END_TEST

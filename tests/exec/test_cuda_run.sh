@@ -14,7 +14,7 @@ fi
 
 # --- losses ----------------------------------------------------------------------------------
 
-model() { # NAME HEADS WIDTH: one head of 64 is wide enough for tensor cores
+model() { # model NAME HEADS WIDTH: writes a model; a head of 64 is wide enough for tensor cores
     cat >"$work/$1.json" <<EOF
 { "format": 1, "name": "$1", "layers": 2, "hidden": $3, "heads": $2, "vocab": 64, "seq": 8,
   "norm": "layernorm", "activation": "gelu", "positions": "learned", "linear_bias": true,
@@ -24,13 +24,14 @@ EOF
 model one-head 1 64
 model two-heads 2 32
 
-# expect MODEL TOKENS ERROR: the host's losses, and how far other orders of sums may be from them
+# expect MODEL TOKENS ERROR: computes the host's losses, and sets the error allowed for other orders
+# of summation
 expect() {
     small=(--model "$work/$1.json" --batch 4 --steps 2 --json) tokens=$2 error=$3
     run 0 run "${small[@]}" --gpus 1 --layout "$tokens" --backend host
     wanted=$(losses)
 }
-# same GPUS LAYOUT [COMM]
+# same GPUS LAYOUT [COMM]: checks that the losses equal the expected ones
 same() {
     run 0 run "${small[@]}" --gpus "$1" --layout "$2 $tokens" --backend cuda \
         ${3:+--comm "$3"} --watchdog 60s
@@ -39,7 +40,7 @@ same() {
         END { exit !(n == 2 && !bad) }' || fail "losses $(losses), on the host $wanted"
 }
 
-# some N ITEM...: N of them, others each time; a campaign has all
+# some N ITEM...: prints N random items; in a campaign all
 some() { shuf -n "$([ "${CAMPAIGN:-}" ] && echo $# || echo "$1")" -e -- "${@:2}"; }
 
 expect one-head "dtype=bf16" 5e-4
@@ -55,8 +56,8 @@ mapfile -t layouts < <(some 2 "dp2" "tp2 sp" "pp2 mb2" "pp2 mb4" "pp2 mb1 schedu
 for layout in "${layouts[@]}"; do same 2 "$layout" nccl; done
 SIMSEARCH_REFUSED_WORDS=1 same 2 "tp2 sp" staged # streams write and await no words; others below do
 
-# Against as many ranks of the host: these are not the mathematics of all-reduce.
-same_exchange() { # GPUS EXCHANGE COMM
+# Compares with the same number of host ranks, as these exchanges differ from all-reduce.
+same_exchange() { # same_exchange GPUS EXCHANGE COMM
     run 0 run "${small[@]}" --gpus "$1" --layout "dp$1 exchange=$2 $tokens" --backend host
     wanted=$(losses)
     same "$1" "dp$1 exchange=$2" "$3"
@@ -81,7 +82,7 @@ for layout in "${layouts[@]}"; do
     [ "$(sed -n '/"loss"/,/]/p' "$work/out")" = "$issued" ] || fail "other losses with graphs"
 done
 
-# What the stack says of graphs is what a run does.
+# The run uses graphs as the stack predicts.
 predicted_s() { sed -n '/"step_s"/{s/[^0-9.e-]//g;p;q}' "$work/out"; }
 mapfile -t layouts < <(some 1 "mb1" "mb1 dp2 zero1" "mb2 dp2 zero2")
 for layout in "${layouts[@]}"; do

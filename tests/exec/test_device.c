@@ -29,8 +29,8 @@ START_TEST(work_of_a_stream_runs_in_the_order_of_issue)
 }
 END_TEST
 
-/* A chain of additions over streams that take turns: value = 3 value + i, in order by events alone,
- * on memory that no lock protects. */
+/* A chain of steps value = 3 value + i on alternating streams. Only events order the steps; no lock
+ * protects the memory. */
 struct step {
     int64_t *value;
     int i;
@@ -131,8 +131,8 @@ START_TEST(a_number_is_posted_when_the_stream_comes_to_it)
 }
 END_TEST
 
-/* Nothing was recorded yet, so nothing is waited for; and a wait refers to the record before it,
- * not to a later record of the same event. */
+/* If an event has no record, a wait returns at once. A wait refers to the latest record before it,
+ * not to a later one. */
 START_TEST(a_wait_is_for_the_latest_record_so_far)
 {
     struct err err = { 0 };
@@ -146,7 +146,7 @@ START_TEST(a_wait_is_for_the_latest_record_so_far)
     host->call(a, sleep_5_ms, NULL, 0);
     struct event *of_b = new_event(device);
     host->record(b, of_b);
-    host->wait(a, of_b); /* would never end, were b to wait for the record that follows */
+    host->wait(a, of_b); /* would never end if b waited for the record that follows */
     host->record(a, event);
     sync_stream(a);
     ck_assert(host->event_sync(event, &err));
@@ -203,7 +203,7 @@ static void abort_device(void *args)
     host->abort(gate->device);
 }
 
-/* b waits for a record that a cannot reach: the work before it aborts. */
+/* b waits for a record that a never reaches, because the work before it aborts. */
 START_TEST(an_abort_ends_every_wait_and_drops_what_is_queued)
 {
     struct device *device = open_device(0, false);

@@ -14,7 +14,7 @@ START_TEST(the_high_water_mark_is_the_most_in_use_at_once)
 {
     struct device *device = open_device(0, false);
     struct err err = { 0 };
-    void *a = host->alloc(device, NULL, 1000, &err); /* 1024 */
+    void *a = host->alloc(device, NULL, 1000, &err); /* takes 1024 bytes */
     void *b = host->alloc(device, NULL, 256, &err);
     host->free(device, NULL, a);
     void *c = host->alloc(device, NULL, 512, &err);
@@ -54,7 +54,7 @@ static void check_byte(void *args)
     *check->good += check->memory[0] == 1;
 }
 
-/* The free is issued while the work that reads is still queued. */
+/* The memory is freed while work that reads it is still queued. */
 START_TEST(poison_comes_in_the_order_of_the_stream)
 {
     struct device *device = open_device(0, true);
@@ -79,7 +79,8 @@ START_TEST(poison_comes_in_the_order_of_the_stream)
 }
 END_TEST
 
-/* Parts in use never overlap, and sizes are those of a plain sum; all freed, all fits again. */
+/* Used parts never overlap, and the used size is the sum of their sizes. When everything is freed,
+ * the whole memory is available again. */
 START_TEST(random_allocations_never_overlap)
 {
     enum { SLOTS = 60, CAPACITY = 64 * 1024 };
@@ -123,7 +124,8 @@ static uint64_t layout_of(struct device *device)
     return host->memory(device).layout;
 }
 
-/* Memory is taken in one order and given back in another: only the free parts count. */
+/* Memory is allocated in one order and freed in another; the layout depends only on the free
+ * parts. */
 START_TEST(the_layout_is_the_same_where_the_same_memory_is_free)
 {
     struct err err = { 0 };

@@ -9,8 +9,8 @@
 
 /* --- rate ----------------------------------------------------------------------------------- */
 
-/* Warm-up to 8 in 4 steps; from step 4 to 12 a cosine to 2: half way it is at 5, and after a
- * quarter and three quarters at 5 +- 3 / sqrt(2). */
+/* The rate rises to 8 in 4 steps, then follows a cosine to 2 from step 4 to 12. Half way it is 5;
+ * after one and three quarters it is 5 +- 3 / sqrt(2). */
 static const struct {
     struct rate_course course;
     long step;
@@ -49,7 +49,7 @@ START_TEST(mean_and_variance_are_those_of_all_losses_at_first)
 }
 END_TEST
 
-/* Ten losses alternate between 4 and 6: mean 5, deviation 1. */
+/* Ten losses that alternate between 4 and 6: mean 5, deviation 1. */
 static struct spike_watch ten_losses(void)
 {
     struct spike_watch watch = { 0 };

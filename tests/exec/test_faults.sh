@@ -7,8 +7,8 @@
 set -u
 . "$(dirname "$0")/../program.sh"
 tiny=(run --model tiny --seq 16 --batch 8 --gpus 2)
-launch=() # what starts the ranks; the program itself when empty
-case ${VARIANT-} in # steps are slow there, and other tests run beside them
+launch=() # command that starts the ranks; empty: the program itself
+case ${VARIANT-} in # steps are slow with sanitizers, and other tests run at the same time
     asan | tsan) patience=4 every=3 ;;
     *) patience=2 every=10 ;;
 esac
@@ -42,12 +42,13 @@ interrupt() {
 
 left_word() { grep -Eq -- "$2" "$1" || fail "$1 does not say /$2/: $(head -c 300 "$1" 2>&1)"; }
 
-# resume LAYOUT FOLDER SAVED: the three steps after SAVED are those of a run without interruption.
+# resume LAYOUT FOLDER SAVED: checks that the three steps after SAVED equal those of a run without
+# interruption.
 resume() {
     local step=$((10#${3##*-}))
     "${launch[@]}" "$SIMSEARCH" "${tiny[@]}" --layout "$1" --steps 3 --checkpoint "$2" --resume \
         --json >"$work/rest" 2>"$work/err" || fail "$1 could not be resumed"
-    [ "${VARIANT-}" != asan ] || return # the bits are the same, and steps take long
+    [ "${VARIANT-}" != asan ] || return # steps are slow, and the bits do not depend on the variant
     "${launch[@]}" "$SIMSEARCH" "${tiny[@]}" --layout "$1" --steps $((step + 3)) --json \
         >"$work/whole" 2>/dev/null
     read -ra whole <<<"$(losses_in "$work/whole")"
@@ -55,7 +56,7 @@ resume() {
         fail "$1: losses $(losses_in "$work/rest")after step $step, not ${whole[*]:step}"
 }
 
-# Now and then the signal comes between two steps.
+# The signal sometimes arrives between two steps.
 waits='^rank 0 waits ([A-Z_]+( c[0-9])?( mb[0-9])?( (from|to) 1)?|for a checkpoint .*|for what .*)$'
 
 interrupt 75 KILL "pp2 dtype=fp32" "$work/killed"
@@ -86,7 +87,7 @@ says 'is cut short; went on from step'
 
 # --- over MPI, where it is --------------------------------------------------------------------
 
-# mpirun asks the ranks that are left to end, and then ends as the first that was lost did.
+# mpirun asks the remaining ranks to end, and returns the exit status of the first lost rank.
 faults_over_mpi() {
     patience=4 # one rank may be a second behind another when MPI starts
     export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1

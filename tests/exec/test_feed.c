@@ -1,5 +1,4 @@
-/* Microbatches come to the device as the token source has them, in whatever order steps are asked
- * for. */
+/* Microbatches on the device equal those of the token source, for any order of steps. */
 #include "tests/testing.h"
 
 #include "exec/feed.h"
@@ -12,7 +11,7 @@ enum { SEQ = 24, SEQUENCES = 3, MICROBATCHES = 4, RANKS = 2, RANK = 1, TOKENS = 
 static const struct device_api *const host = &device_host;
 static const struct token_source source = { .vocab = 1000, .seq = SEQ, .seed = 3 };
 
-/* What a pass reads of a microbatch, and the expected values. */
+/* The values that a pass reads from a microbatch, and the expected ones. */
 struct seen {
     int64_t ids[TOKENS], targets[TOKENS];
     struct draw_place place;
@@ -43,7 +42,8 @@ static void see(struct feed *feed, struct seen *out)
     host->copy(compute, &out->place, feed->now.place, sizeof out->place);
 }
 
-/* As exec/run/step.c does: the next step's are made before the end of this one is waited for. */
+/* Makes the next step's microbatches before it waits for the end of this step, like
+ * exec/run/step.c. */
 static void run_step(struct feed *feed, uint32_t step, struct seen *seen)
 {
     struct err err = { 0 };

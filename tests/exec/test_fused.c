@@ -34,8 +34,8 @@ static struct parity_result train(const struct model *model, const char *layout,
     return parity_run_lists(model, layout, precision, (struct layer_options){ .fusions = fused });
 }
 
-/* In fp32 the same numbers; in 16 bits what one kernel hands on is rounded less often, so that
- * weights are no further from those of fp32 than the separate ops'. */
+/* In fp32 results are equal. In 16 bits a fused kernel rounds less often, so its weights must be at
+ * least as close to the fp32 weights as those of separate ops. */
 static void check_set(const struct parity_result *exact, const struct parity_result *separate,
                       const struct parity_result *fused, const char *what)
 {

@@ -1,4 +1,4 @@
-/* The device of GPUs, on one that is this machine (tests/cuda_on_host). */
+/* The GPU device on a simulated GPU (tests/cuda_on_host). */
 #include "exec/plugin/backend.h"
 #include "tests/exec/plugin_on_host.h"
 #include "tests/testing.h"
@@ -6,7 +6,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
-static const struct device_api *gpu; /* NULL: it was not built */
+static const struct device_api *gpu; /* NULL: the plugin was not built */
 static struct device *device;
 static struct stream *stream;
 
@@ -32,7 +32,7 @@ static void tear_down(void)
     gpu->close(device);
 }
 
-/* Work of the host's on a stream would stop it. */
+/* Positions on a stream are posted without host functions, which would stall the stream. */
 START_TEST(where_a_stream_is_can_be_seen_and_is_not_told_by_a_call)
 {
     struct err err = { 0 };
@@ -83,7 +83,7 @@ START_TEST(a_word_that_is_not_pinned_is_refused)
 }
 END_TEST
 
-/* Two devices on one GPU: what there is is parted as they come. */
+/* Two devices on one GPU: the second one gets the memory that the first has left. */
 START_TEST(an_arena_is_at_most_what_is_free)
 {
     struct err err = { 0 };

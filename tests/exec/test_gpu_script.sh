@@ -19,13 +19,13 @@ cat >"$MODEL" <<'EOM'
   "tied": true, "dropout": 0, "batch": 8 }
 EOM
 
-# nvidia_smi SAYS CODE: who answers for the driver
+# nvidia_smi SAYS CODE: makes a stand-in for nvidia-smi
 nvidia_smi() {
     printf '#!/bin/sh\necho "%s"\nexit %d\n' "$1" "$2" >"$work/bin/nvidia-smi"
     chmod +x "$work/bin/nvidia-smi"
 }
 
-# gpu_script CODE [SECTIONS]
+# gpu_script CODE [SECTIONS]: runs tests/gpu.sh and checks its exit code
 gpu_script() {
     local expected=$1 code
     shift
@@ -44,10 +44,10 @@ if [ "${CAMPAIGN:-}" ]; then # tests/exec/test_cuda_run.sh has two ranks too
     gpu_script 0 '^two ranks, NCCL$'
     shows '^two ranks, NCCL +passed .* 7 layouts of 2 ranks over nccl: 7 as on the host'
 fi
-mkdir "$work/presets" # the first weights are drawn on the host: of one layer
+mkdir "$work/presets" # one layer, as initial weights are drawn on the host
 sed 's/"layers": 12/"layers": 1/; s/50257/512/' models/presets/gpt2.json >"$work/presets/gpt2.json"
 export PRESETS=$work/presets
-# PyTorch's step stands beside ours where there is one.
+# If PyTorch is available, its step time is shown next to ours.
 cat >"$work/bin/python3" <<'EOM'
 #!/bin/sh
 case $* in
@@ -63,21 +63,21 @@ shows '^calibrate --refine +skipped .* not calibrated'
 shows '^gpt2, bf16 +passed .* PyTorch [0-9.]+ %; step .* PyTorch 0\.2500 s'
 grep -q '"title": "gpt2, bf16", "verdict": "passed".* "torch_step_s": 0.25 }' "$KEPT/result.json" ||
     fail "result.json has no figures: $(cat "$KEPT/result.json")"
-run 4 --gpus 1 --model "$KEPT/result.json" # JSON, if of another kind
+run 4 --gpus 1 --model "$KEPT/result.json" # a JSON file of another kind
 says 'is not a known key'
 rm "$work/bin/python3"
 
-# What no time is left for is named, and nothing else is called done.
+# Sections without remaining time are listed, and are not recorded as done.
 MINUTES=0 gpu_script 0
 shows '^ +racecheck$'
 shows '^Call again to go on'
 
-# What is not to be had fails its section, and the others are still tried.
+# A missing file fails its section; the other sections still run.
 MODEL=$work/none.json gpu_script 1 '^(two ranks, staged|calibrate --refine)$'
 shows '^two ranks, staged +FAILED .* dp2: not on the host'
 shows '^calibrate --refine +skipped .* not calibrated'
 
-# What tells which GPU it is, is asked for before anything is measured.
+# Missing GPU information is reported before any measurement.
 run 6 calibrate --backend cuda
 says '^simsearch: nvml: '
 
@@ -85,7 +85,8 @@ last=(gpu_ops "bias gradient")
 "$BUILT/tests/gpu/gpu_ops" "bias gradient" >"$work/out" || fail "failed"
 shows '^1 of 1 ops as on the host'
 
-# The kit has the tree, the programs and their libraries; on a machine without a GPU it says so.
+# The kit contains the tree, the programs and their libraries. On a machine without a GPU it reports
+# this.
 mkdir -p "$work/built/tests/gpu"
 cp "$SIMSEARCH" "$work/built/"
 cp "$SIMSEARCH_PLUGINS/simsearch-cuda.so" "$work/built/"

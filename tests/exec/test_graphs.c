@@ -1,5 +1,5 @@
-/* Passes that run as graphs give the bits of those that are issued op by op, and soon nothing else
- * runs. */
+/* Passes that run as graphs give the same bits as passes issued op by op, and after a few steps all
+ * passes run as graphs. */
 #include "tests/exec/parity.h"
 #include "tests/testing.h"
 
@@ -15,7 +15,7 @@ static struct parity_run run_of(int steps)
                                 .arena_bytes = 4 << 20 };
 }
 
-/* How the first rank's passes ran. */
+/* Keeps the pass counts of the first rank. */
 static bool keep_counts(struct rank *rank, const struct parity_run *run, struct err *err)
 {
     (void)err;
@@ -82,8 +82,9 @@ START_TEST(graphs_change_no_bit)
 }
 END_TEST
 
-/* One stage has the memory of one microbatch: its forward and its backward, seen once, captured
- * once, and once more where the first microbatch of a run finds other memory than those after it.
+/* One stage uses the memory of one microbatch. Its forward and backward are each seen once and
+ * captured once, and a second time if the first microbatch of a run finds other free memory than
+ * later ones.
  */
 START_TEST(every_microbatch_and_step_of_one_stage_is_the_same_graph)
 {
@@ -128,14 +129,14 @@ static bool take_steps(struct rank *rank, int first, int count, double *losses, 
     return true;
 }
 
-/* More steps, by what a test does to the rank. */
+/* Runs more steps after a test's change to the rank. */
 enum { MORE_STEPS = 4 };
 struct more {
     double losses[MORE_STEPS];
     struct pass_counts before, after;
 };
 
-/* Every second step finds another arena. */
+/* Every second step has a different layout of free memory. */
 static bool move_memory(struct rank *rank, const struct parity_run *run, struct err *err)
 {
     struct more *more = run->context;
@@ -214,7 +215,7 @@ static void norm_and_more(struct kernels *kernels, struct stream *stream,
         kernels_host.norm_forward(kernels, stream, args);
 }
 
-/* Twice the same is the same: but it was not captured. */
+/* The issued work is the same twice but differs from the captured work. */
 static bool expect_refusal(struct rank *rank, const struct parity_run *run, struct err *err)
 {
     double loss;

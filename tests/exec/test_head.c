@@ -1,11 +1,12 @@
-/* The head's logits a run of rows at a time: the loss and all gradients are those of logits that
- * are made at once. */
+/* The head computes logits in row blocks: loss and gradients equal those of logits computed at
+ * once. */
 #include "tests/exec/parity.h"
 #include "tests/testing.h"
 
 #include <math.h>
 
-/* 16 rows a sequence; runs of one length or two, of one row, and one for all. */
+/* Sizes of row blocks for 16 rows per sequence: equal blocks, unequal blocks, one row, and all
+ * rows. */
 static const int rows[] = { 1, 5, 8, 15, 16, 1000 };
 static const char *const layouts[] = {
     "mb1",
@@ -20,7 +21,7 @@ static const char *const layouts[] = {
 static const int types[] = { PRECISION_FP32, PRECISION_BF16, PRECISION_FP16 };
 enum { NUM_ROWS = LENGTH(rows), NUM_LAYOUTS = LENGTH(layouts), NUM_TYPES = LENGTH(types) };
 
-/* A vocabulary that leaves padding. */
+/* A model with a vocabulary that needs padding. */
 static struct model model_of(bool is_tied)
 {
     struct model model = parity_gpt();
@@ -37,8 +38,8 @@ static struct parity_result train(const struct model *model, const char *layout,
                             (struct layer_options){ .logits_rows = logits_rows });
 }
 
-/* Logits are the same sums; weight gradients are fp32 sums over blocks. With 16-bit storage, a
- * value may round to the other side, so the second step may differ by roundings. */
+/* Logits are the same sums; weight gradients are fp32 sums over blocks. With 16-bit storage a value
+ * may round in the other direction, so the second step may differ by roundings. */
 START_TEST(runs_of_logits_train_as_all_at_once)
 {
     if (is_spared(_i, 3))

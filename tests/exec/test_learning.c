@@ -1,6 +1,4 @@
-/* not under asan: how fast a loss falls is the same. */
-/* Layouts learn the same from the shipped text. Single late losses are chaotic, their mean is not.
- */
+/* not under asan: it tests how fast a loss falls, which does not depend on the variant */
 #include "tests/exec/parity.h"
 #include "tests/testing.h"
 
@@ -19,7 +17,7 @@ static double mean_of_last(const double *losses)
     return sum / LAST;
 }
 
-/* Nats a byte of a model that knows how often each byte comes and nothing else. */
+/* The loss, in nats per byte, of a model that knows only the frequency of each byte. */
 static double entropy_of_bytes(const struct token_source *text)
 {
     double counts[256] = { 0 }, sum = 0;
@@ -31,7 +29,7 @@ static double entropy_of_bytes(const struct token_source *text)
     return sum / (double)text->num_bytes;
 }
 
-/* 62,000 parameters. */
+/* A model of 62,000 parameters. */
 static struct model small_model(void)
 {
     struct model model = parity_gpt();
@@ -64,7 +62,7 @@ START_TEST(layouts_learn_the_same_from_a_text)
     }
     ck_assert_double_eq_tol(results[0].loss[0], log(256), 0.1);
     ck_assert_double_lt(mean_of_last(results[0].loss), log(256) - 2);
-    if (STEPS == 120) /* the sanitizers' few steps do not get so far */
+    if (STEPS == 120) /* with sanitizers the steps are too few for this */
         ck_assert_double_lt(mean_of_last(results[0].loss), entropy_of_bytes(&text));
     for (int i = 0; i < num_layouts; i++)
         parity_release(&results[i]);

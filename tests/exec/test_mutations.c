@@ -1,11 +1,11 @@
 /* Tests the parity tests: each fault injected into a run of several ranks must make it differ from
- * one rank alone. The faults sit in the tables of communicator and kernels. Ranks are threads and,
- * with MPI, also processes. */
+ * one rank alone. Faults replace functions in the tables of communicator and kernels. Ranks are
+ * threads and, with MPI, also processes. */
 #include "tests/exec/mpirun.h"
 
 /* --- groups ------------------------------------------------------------------------------- */
 
-/* The rank that this process is, when mpirun has started it. */
+/* The rank of this process, if mpirun has started it. */
 static struct parity_process process;
 static const struct comm_api *whole = &comm_local; /* without a fault */
 
@@ -37,7 +37,8 @@ static void drop_tied_sum(const struct comm_call *call)
         whole->issue(call);
 }
 
-/* Under sequence parallelism these alone are sums in place of one norm's width. */
+/* Fault: drops the sums in place that have a norm's width. Only sequence parallelism has such
+ * sums. */
 static void drop_partial_sum(const struct comm_call *call)
 {
     bool is_sum = call->kind == COMM_ALL_REDUCE && call->reduction == REDUCTION_SUM;
@@ -62,7 +63,8 @@ static void forget_scale(struct kernels *kernels, struct stream *stream,
     kernels_host.loss_gradient(kernels, stream, &wrong);
 }
 
-/* Fault: draws by this rank's rows instead of the global batch's; correct only on one rank. */
+/* Fault: draws by this rank's rows instead of the global batch's; this is correct only on one
+ * rank. */
 static void draw_own_rows(struct kernels *kernels, struct stream *stream,
                           const struct residual_args *args)
 {

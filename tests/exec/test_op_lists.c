@@ -1,4 +1,4 @@
-/* Op lists of no existing model, given as data: the memory model counts them, and the host's
+/* Op lists that belong to no model, given as data. The memory model counts them, and the host's
  * executor runs them. Outputs and gradients are compared with plain code in double. */
 #include "tests/exec/list_run.h"
 #include "tests/exec/op_lists.h"
@@ -23,10 +23,10 @@ enum { TOKENS = 16, HIDDEN = 8, FP32 = 4 };
         .bytes = FP32 * (count), .form = VALUE_STATISTICS \
     }
 
-/* A run in double: its arrays may be varied. */
+/* A run in double, whose arrays may be varied. */
 struct plain {
     double *x, *aside[MAX_IDS], **weights;
-    double *y; /* what comes out, where something does */
+    double *y; /* output of the list, if it has one */
     const int64_t *targets;
 };
 
@@ -98,7 +98,7 @@ static const struct op expert_ops[] = {
       .out = IDS(E_OUT) },
 };
 
-/* Output of one expert for a token. */
+/* Computes the output of one expert for a token. */
 static void expert(const struct plain *p, int e, const double *x, double *y)
 {
     double hidden[FFN];
@@ -118,7 +118,7 @@ static int larger_of(const double *logits, int but)
     return best;
 }
 
-/* Token by token: nothing is sorted, and an expert counts the tokens that it has taken. */
+/* Processes token by token without sorting; each expert counts its tokens. */
 static double experts_plain(const struct plain *p)
 {
     double normed[TOKENS * HIDDEN], logits[TOKENS * EXPERTS], out[HIDDEN];
@@ -146,7 +146,8 @@ static double experts_plain(const struct plain *p)
 
 enum { RANK = 2 };
 
-/* Beside a frozen matrix two small ones learn (Hu et al. 2021, LoRA); the norm is frozen too. */
+/* A list with a frozen matrix and two small trained ones (Hu et al. 2021, LoRA); the norm is frozen
+ * too. */
 enum { L_X, L_NORMED, L_STATISTICS, L_WHOLE, L_DOWN, L_UP, L_OUT };
 static const struct op_value lora_values[] = {
     [L_X] = ROWS(TOKENS, HIDDEN),        [L_NORMED] = ROWS(TOKENS, HIDDEN),
@@ -191,7 +192,7 @@ static double lora_plain(const struct plain *p)
 
 enum { VOCAB = 10 };
 
-/* One norm, two output matrices, a loss of each. */
+/* A list with one norm and two output matrices, each with a loss. */
 enum { H_X, H_NORMED, H_STATISTICS, H_LOGITS, H_MAXIMA, H_SUMS };
 enum { H_OTHER_LOGITS = H_SUMS + 1, H_OTHER_MAXIMA, H_OTHER_SUMS };
 #define LIVE(count, what)                                        \
@@ -252,8 +253,8 @@ enum { SEQUENCES = LIST_RUN_SEQUENCES, QUERIES = TOKENS / SEQUENCES, KEYS = 5 };
 enum { HEADS = 4, KV_HEADS = 2, HEAD_DIM = 3, QUERY = HEADS * HEAD_DIM };
 enum { KEY_VALUE = 2 * KV_HEADS * HEAD_DIM, MEMORY = SEQUENCES * KEYS, WIDTH = 7 };
 
-/* Keys and values are made of what another list gives, whose length and width are its own; two
- * attentions read them. */
+/* A list whose keys and values come from another list with its own length and width; two attentions
+ * read them. */
 enum { C_X, C_MEMORY, C_NORMED, C_STATISTICS, C_QUERIES, C_KEY_VALUES };
 enum { C_CONTEXT = C_KEY_VALUES + 1, C_LOG_SUMS, C_PROJECTED, C_BETWEEN };
 enum { C_OTHER_QUERIES = C_BETWEEN + 1, C_OTHER_CONTEXT, C_OTHER_LOG_SUMS, C_OTHER_PROJECTED };
@@ -362,14 +363,14 @@ static double cross_plain(const struct plain *p)
 
 /* --- the lists ------------------------------------------------------------------------------ */
 
-/* Sums are by hand; values in the order of the list. */
+/* Lists with sums computed by hand; values are in the order of the list. */
 static const struct {
     struct listed listed;
-    double (*plain)(const struct plain *p); /* its loss, and what comes out */
+    double (*plain)(const struct plain *p); /* computes loss and output in double */
     double saved;                           /* values from forward to backward, 4 bytes each */
-    double working; /* likewise: the gradients that one op takes and makes */
+    double working; /* most bytes of gradients that one op reads and writes, 4 bytes per value */
     double parameters, frozen;
-    int weight_products; /* of the backward */
+    int weight_products; /* weight-gradient products of the backward */
 } lists[] = {
     { .listed = { LISTED(expert_values, expert_weights, expert_ops), .input = E_X,
                   .output = E_OUT },
@@ -530,14 +531,14 @@ static void check_gradients(const struct scalar *scalar)
     }
 }
 
-/* Fused, and a backward in halves: the same. */
+/* Fused lists and a split backward must give the same gradients. */
 START_TEST(gradients_of_a_list_are_those_of_plain_code)
 {
     for (int way = 0; way < 3; way++) {
         struct layer_options fused = options;
         fused.fusions = way == 1 ? ~0u : 0;
         list_run_open(&run, &lists[_i].listed, &fused);
-        if (way == 1) /* groups of a product take in the gelu behind them */
+        if (way == 1) /* products over groups are fused with the gelu after them */
             ck_assert_int_eq(count_kind(run.lists.forward, OP_ACTIVATION), 0);
         list_run_once(&run, way == 2);
         struct scalar scalar = { plain_of(), _i };
@@ -547,8 +548,8 @@ START_TEST(gradients_of_a_list_are_those_of_plain_code)
 }
 END_TEST
 
-/* Slots are multiples of 64 bytes, device allocations multiples of 256. Live values of a loss are
- * separate memory. */
+/* Slots are multiples of 64 bytes, device allocations multiples of 256. Values that live only at
+ * the loss have separate memory. */
 START_TEST(between_forward_and_backward_a_list_holds_what_the_model_says)
 {
     list_run_open(&run, &lists[_i].listed, &options);

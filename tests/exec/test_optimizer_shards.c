@@ -1,4 +1,4 @@
-/* Given the same gradients, the shards of every layout come to the same parameters. */
+/* Given the same gradients, the shards of every layout result in the same parameters. */
 #include "base/random.h"
 #include "tests/exec/parity.h"
 #include "tests/testing.h"
@@ -8,7 +8,7 @@
 
 enum { UPDATES = 5 };
 
-/* Which weight of which layer, as a number. */
+/* A number that identifies a weight by layer and name. */
 static uint64_t hash_name(const struct stored_weight *stored)
 {
     uint64_t hash = 14695981039346656037U; /* FNV-1a */
@@ -17,7 +17,7 @@ static uint64_t hash_name(const struct stored_weight *stored)
     return hash * 31 + (uint64_t)stored->layer * 7 + (uint64_t)stored->weight->of->role;
 }
 
-/* Between -1 and 1, by the element's place in the whole model and nothing else. */
+/* A gradient between -1 and 1 that depends only on the element's position in the whole model. */
 static float gradient_of(const struct stored_weight *stored, size_t whole_index, int update)
 {
     struct random rng = random_new(hash_name(stored) + (uint64_t)update, whole_index);
@@ -28,7 +28,7 @@ static float gradient_of(const struct stored_weight *stored, size_t whole_index,
 static const float same_gradients[UPDATES] = { 1, -0.25F, 0.5F, 2, -3 };
 static bool has_same_gradients;
 
-/* In place of what a backward and the data ranks' reduction leave. */
+/* Sets the gradients, as if after backward and reduction. */
 static void set_gradients(struct store *store, int update)
 {
     size_t begin = store_first_updated(store), end = begin + store_updated(store);
@@ -70,7 +70,7 @@ static bool update_stores(struct rank *rank, const struct parity_run *run, struc
     return ok;
 }
 
-/* Under a sanitizer the first alone. */
+/* With a sanitizer only the first layout runs. */
 static const char *const layouts[] = {
     "tp2 sp pp2 dp2 zero1",
     "tp2 sp dp2 zero3",
@@ -88,7 +88,7 @@ enum { NUM_LAYOUTS = LENGTH(layouts) };
 static const int optimizers[] = { OPTIMIZER_ADAM, OPTIMIZER_MOMENTUM, OPTIMIZER_SGD };
 enum { NUM_TRIED = LENGTH(optimizers) };
 
-/* To the last bit: an update adds nothing up. */
+/* Results are equal to the last bit, as an update contains no sums over elements. */
 START_TEST(shards_are_updated_as_the_whole_is)
 {
     if (is_spared(_i, 3))
@@ -112,8 +112,8 @@ START_TEST(shards_are_updated_as_the_whole_is)
 }
 END_TEST
 
-/* With gradients of their own, which differ in their last digits: an epsilon of 1e-4 keeps those of
- * elements that hardly move from becoming whole steps. */
+/* Here each layout computes its own gradients, which differ in their last digits. An epsilon of
+ * 1e-4 prevents full steps of elements whose gradients are nearly 0. */
 START_TEST(layouts_train_alike_under_adam)
 {
     if (is_spared(_i, 3))
@@ -137,7 +137,7 @@ START_TEST(layouts_train_alike_under_adam)
 }
 END_TEST
 
-/* AdamW on one number, as Loshchilov and Hutter 2019 (algorithm 2) have it, with the constants of
+/* AdamW on one number, by Loshchilov and Hutter 2019 (algorithm 2), with the constants of
  * update_stores. */
 static double adamw(double value, double rate)
 {

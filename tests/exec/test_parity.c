@@ -1,5 +1,5 @@
-/* Every layout trains the same model: one rank alone is the reference. Ranks are threads, and where
- * MPI is, processes too. */
+/* Every layout trains the same model: one rank alone is the reference. Ranks are threads and, if
+ * MPI is installed, also processes. */
 #include "tests/exec/mpirun.h"
 #include "tests/testing.h"
 
@@ -57,10 +57,11 @@ static const char *const layouts[] = {
 };
 enum { NUM_LAYOUTS = LENGTH(layouts), NUM_MODELS = 3 };
 
-/* The rank that this process is, when mpirun has started it. */
+/* The rank of this process, if mpirun has started it. */
 static struct parity_process process;
 
-/* A norm that counts an element twice, or leaves one out, scales all gradients by another factor.
+/* Compares gradient norms. A norm that counts an element twice or omits one would scale all
+ * gradients by another factor.
  */
 static void check_norm(const char *layout, double alone, double many, double clip)
 {
@@ -123,7 +124,7 @@ static void check_same(struct parity_run run, struct parity_result one, struct p
     parity_release(&many);
 }
 
-/* Both draw the same numbers, for attention and for what comes behind it. */
+/* Fused and unfused attention draw the same random numbers, in attention and in later ops. */
 START_TEST(both_ways_of_attention_drop_the_same)
 {
     static const char *const others[] = { "mb2", "tp2 sp pp2 mb2 recompute=selective" };
@@ -143,7 +144,8 @@ START_TEST(an_average_after_each_step_is_an_all_reduce_unless_gradients_are_clip
     if (is_spared(_i, 1))
         return;
     struct parity_result all = run_with("dp2 mb2", run, 0), each = run_with(others[_i], run, 0);
-    memcpy(each.gradient_norm, all.gradient_norm, sizeof all.gradient_norm); /* a rank's own */
+    memcpy(each.gradient_norm, all.gradient_norm,
+           sizeof all.gradient_norm); /* each rank has its own norm */
     check_same(run, all, each);
     all = run_with("dp2 mb2", clipped, 0);
     each = run_with(others[_i], clipped, 0);
@@ -153,7 +155,7 @@ START_TEST(an_average_after_each_step_is_an_all_reduce_unless_gradients_are_clip
 }
 END_TEST
 
-/* The layouts with the number of ranks that were started. */
+/* Runs the layouts that have the number of started ranks. */
 START_TEST(each_layout_trains_over_mpi_as_one_rank_does)
 {
     int seen = 0;

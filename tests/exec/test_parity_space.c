@@ -135,7 +135,7 @@ static bool is_possible(const struct covering_row *row)
     return possible;
 }
 
-/* Free factors beside each possible layout and model. */
+/* Adds all values of the free factors to each possible layout and model. */
 static void add_free(struct covering_rows *rows, struct covering_row row)
 {
     for (int i = 0; i < num_values(DROPOUT) * num_values(ATTENTION) * num_values(OPTIMIZER); i++) {
@@ -156,7 +156,8 @@ static bool next_row(struct covering_row *row)
     return false;
 }
 
-/* Every `stride`-th combination; the stride is a prime that differs from all numbers of values. */
+/* Every `stride`-th combination; the stride is a prime that divides no factor's number of
+ * values. */
 static struct covering_rows possible_rows(uint64_t seed, uint64_t stride)
 {
     struct covering_rows rows = { 0 };
@@ -184,7 +185,7 @@ static struct parity_run run_of(const struct covering_row *row)
                                 .seed = 7 };
 }
 
-/* One for each choice of what the ranks have nothing to do with. */
+/* The result of one rank, for each choice of the factors that do not concern ranks. */
 static struct parity_result *alone(const struct covering_row *row)
 {
     static struct parity_result results[MOST_VALUES][2][2][3];
@@ -214,7 +215,7 @@ static void check_row(const struct covering_row *row)
     parity_release(&many);
 }
 
-/* A layout and a model each, with the free factors in turn. */
+/* Every layout and model, with alternating values of the free factors. */
 static struct covering_rows every_layout(const struct covering_rows *all)
 {
     struct covering_rows rows = { 0 };

@@ -14,7 +14,7 @@ static struct parity_run run_of(int precision)
 
 static const struct {
     int precision;
-    double loss_error; /* of fp32's; a few roundings' worth: 2^-9 and 2^-12 */
+    double loss_error; /* relative to fp32's loss; a few roundings of 2^-9 and 2^-12 */
 } kept[] = { { PRECISION_BF16, 4e-3 }, { PRECISION_FP16, 5e-4 } };
 
 START_TEST(rounded_values_train_nearly_as_fp32_does)
@@ -44,9 +44,9 @@ enum { MICROBATCHES = 4 };
 
 static const float infinite = INFINITY;
 
-/* As if one microbatch of one rank overflowed. A rank is a thread. */
+/* Makes one microbatch of one rank overflow. A rank is a thread. */
 static _Thread_local int num_losses;
-static int bad_losses; /* after the first two steps: how many steps overflow */
+static int bad_losses; /* number of steps that overflow after the first two */
 
 static void overflow(struct kernels *kernels, struct stream *stream,
                      const struct loss_gradient *args)
@@ -109,7 +109,7 @@ START_TEST(the_scale_is_halved_and_training_goes_on)
 }
 END_TEST
 
-/* As if rank 0 overflowed in step 3: its replica alone. */
+/* Makes rank 0 overflow in step 3, which affects only its replica. */
 static _Thread_local int own_rank, own_step;
 
 static void know_step(const struct parity_run *run, int rank, int step)
@@ -138,7 +138,7 @@ static struct parity_run run_that_overflows(struct kernel_api *kernels)
     return run;
 }
 
-/* The first replica's weights stay unchanged until the next average, and it continues. */
+/* The first replica skips its update, keeps its weights until the next average, and continues. */
 START_TEST(a_replica_that_overflows_skips_its_own_update)
 {
     struct kernel_api kernels;
@@ -161,7 +161,7 @@ START_TEST(a_replica_that_overflows_skips_its_own_update)
 }
 END_TEST
 
-/* When two average, the first gets half of the other's update. */
+/* When two replicas average, the first gets half of the second's update. */
 START_TEST(a_replica_that_skips_its_update_averages_all_the_same)
 {
     struct kernel_api kernels;
@@ -192,7 +192,7 @@ START_TEST(replicas_that_differ_train_in_fp16_nearly_as_in_fp32)
 }
 END_TEST
 
-/* 2^16 is halved 16 times in steps 3 to 18; without a scale there is nothing to halve. */
+/* 2^16 is halved 16 times in steps 3 to 18; without loss scaling nothing is halved. */
 static const struct ending {
     int precision, bad_losses;
     const char *where, *msg;
@@ -217,8 +217,8 @@ static bool expect_ending(struct rank *rank, const struct parity_run *run, struc
     return true;
 }
 
-/* Weights of 1e30 make the next loss infinite, and nothing after it is finite. The last stage has
- * the loss; the first sees only its gradients. */
+/* Weights of 1e30 make the next loss infinite, and later values too. The last stage reports the
+ * loss; the first stage reports its gradients. */
 static bool expect_loss(struct rank *rank, const struct parity_run *run, struct err *err)
 {
     struct step_result result;

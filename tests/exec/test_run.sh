@@ -98,7 +98,7 @@ run 0 run "${tiny[@]}" --gpus 1 --layout "dtype=fp32" --checkpoint "$work/copies
 says '^simsearch: went on from the mean of 2 copies that differed'
 run 0 run "${tiny[@]}" --gpus 2 --layout "dp2 dtype=fp32 exchange=topk:0.1" --checkpoint "$work/kept"
 run 4 run "${tiny[@]}" --gpus 2 --layout "dp2 dtype=fp32" --checkpoint "$work/kept" --resume
-# Every rank refuses it; the one that does so first ends the others.
+# Every rank rejects the checkpoint; the first one to do so ends the others.
 says "^(\[rank [0-9]+\] )?simsearch: exchange: the checkpoint holds each rank's own error memory of exchange=topk"
 run 6 run "${tiny[@]}" --gpus 2 --layout "dp2 dtype=fp16 exchange=topk:0.1"
 says "^simsearch: exchange: compressed, robust and late gradients can't be run in fp16"

@@ -1,4 +1,4 @@
-/* How ranks that are processes find each other, and what ends a start that does not succeed. */
+/* Ranks that are processes find each other, and a start that fails ends in time. */
 #include "base/clock.h"
 #include "exec/comm/greeting.h"
 #include "exec/device/kernels.h"
@@ -26,7 +26,7 @@
 
 /* --- who is let in -------------------------------------------------------------------------- */
 
-/* All ranks meet, and call one another. */
+/* All ranks meet and connect to one another. */
 static bool meet_and_wait(struct rank_job *job, const struct comm_options *options)
 {
     int ranks[MOST_JOB_RANKS];
@@ -98,7 +98,7 @@ static int greet(const struct rank_job *job, const struct greeting *greeting)
     return say(job, greeting, sizeof *greeting);
 }
 
-/* More than patience for all of them one after another would be. */
+/* More callers than could be served one after another within the time limit. */
 START_TEST(who_says_nothing_delays_nobody)
 {
     enum { NUM_SILENT = 6 };
@@ -113,7 +113,7 @@ START_TEST(who_says_nothing_delays_nobody)
 }
 END_TEST
 
-/* Rank 0, a process of its own, has room for fewer greetings at once, or fewer descriptors. */
+/* Rank 0, a separate process, has space for fewer greetings, or has fewer file descriptors. */
 START_TEST(a_crowd_that_says_nothing_makes_room)
 {
     enum { NUM_SILENT = MOST_CALLERS + 40 };
@@ -142,7 +142,7 @@ END_TEST
 
 enum lie { LIE_PROGRAM, LIE_TOKEN, LIE_RANK, LIE_HOST, LIE_CALL, LIE_SIZE, NUM_LIES };
 
-/* Nothing that is said at the meeting ends the run. */
+/* No message at the meeting can end the run. */
 START_TEST(a_forged_greeting_is_turned_away)
 {
     static const char request[] = "GET / HTTP/1.1\r\nHost: a web browser that is lost\r\n\r\n";
@@ -160,7 +160,7 @@ START_TEST(a_forged_greeting_is_turned_away)
 }
 END_TEST
 
-/* It knows the token, and is gone. */
+/* A caller that knows the token has disconnected. */
 START_TEST(a_rank_that_left_the_meeting_may_come_again)
 {
     struct rank_job job = listening_job(2);
@@ -170,7 +170,7 @@ START_TEST(a_rank_that_left_the_meeting_may_come_again)
 }
 END_TEST
 
-/* What a rank receives from rank 0, which is a separate process. */
+/* Replies that a rank receives from rank 0, a separate process. */
 static const struct {
     const char *token;
     int rank, size;
@@ -207,7 +207,7 @@ START_TEST(a_rank_that_is_turned_away_says_why)
 }
 END_TEST
 
-/* Something else listens at the meeting and answers. */
+/* Another program listens at the meeting address and answers. */
 START_TEST(a_stranger_at_the_meeting_is_told_apart)
 {
     struct rank_job job = listening_job(2);
@@ -237,9 +237,9 @@ static const double watchdog_s = 1;
 static const double watchdog_s = 0.3;
 #endif
 
-/* Where the second rank hangs or dies; "nowhere": the start succeeds. */
+/* The moment at which the second rank hangs or dies; "nowhere": the start succeeds. */
 enum moment {
-    BEFORE_IT_CONNECTS, /* rank 0, killed, is waited for or missed, as it comes */
+    BEFORE_IT_CONNECTS, /* if rank 0 is killed, others may wait for it or find it missing */
     BEFORE_IT_GREETS,
     AFTER_THE_MEETING,
     BETWEEN_TWO_GROUPS,
@@ -252,15 +252,15 @@ enum { FIRST_GROUPS = 2, MOST_GROUPS = 5, NUM_STEPS = 2 };
 struct start {
     enum moment moment;
     int victim, signal;
-    bool is_noticed;   /* by the other one, however patient its watchdog is */
+    bool is_noticed;   /* whether the other rank notices it without its watchdog */
     const char *words; /* expected message */
 };
 
-static struct start start; /* of this process */
+static struct start start; /* start of this process */
 static int own_rank, groups_made;
 static bool is_saving;
-static const char *folder; /* where it saves; NULL: nowhere */
-static double save_s;      /* that each weight takes there */
+static const char *folder; /* folder of checkpoints; NULL: none */
+static double save_s;      /* time to save each weight */
 
 static void come_to(enum moment moment)
 {
@@ -293,7 +293,8 @@ static struct group *make_group_and_stop(struct comm *comm, const int *ranks, in
     return group;
 }
 
-/* The longest time of each step; for a single number, whether all can save. */
+/* Replaces a collective: the maximum of each step's time or, for a single number, whether all ranks
+ * can save. It stops the rank at the chosen moment. */
 static void issue_and_stop(const struct comm_call *call)
 {
     if (call->reduction == REDUCTION_MAX && call->count == NUM_STEPS)
@@ -309,7 +310,7 @@ static void copy_slowly(struct stream *stream, void *to, const void *from, size_
     device_host.copy(stream, to, from, bytes);
 }
 
-/* The victim's is never the first. */
+/* The watchdog limit of a rank; that of the victim is longer. */
 static double watchdog_of(int rank)
 {
     if (save_s > 0)
@@ -369,7 +370,7 @@ struct process {
     int status;
 };
 
-enum { LATEST_S = 55 }; /* when a rank whose wait nobody ends is ended */
+enum { LATEST_S = 55 }; /* time limit of a rank that waits forever */
 
 /* Starts a rank as a process; its output goes to a file. */
 static struct process start_rank(const struct start *how, const struct place *place, int meeting_fd)
@@ -384,7 +385,8 @@ static struct process start_rank(const struct start *how, const struct place *pl
     dup2(fileno(process.words), STDERR_FILENO);
     start = *how;
     own_rank = place->rank;
-    if (own_rank > 0) /* as by the launcher: rank 0's alone, so that it ends with it */
+    if (own_rank >
+        0) /* like the launcher, only rank 0 keeps the socket, so it closes when rank 0 ends */
         close(meeting_fd);
     int code = run_two_steps(place, &err);
     if (code != 0)
@@ -455,7 +457,7 @@ static const struct start starts[] = {
     { AFTER_ALL_GROUPS, 0, SIGKILL, true, "rank 1: rank 0 closed its connection\n" },
 };
 
-/* All at once: most of their time is the watchdog's. */
+/* All cases run at once, as most of their time is spent waiting for the watchdog. */
 START_TEST(a_rank_that_stops_or_dies_while_it_starts_ends_the_run_as_lost)
 {
     struct process ranks[LENGTH(starts)][2];
@@ -484,11 +486,12 @@ START_TEST(a_start_that_succeeds_trains)
 }
 END_TEST
 
-/* The first rank writes what both hold, some fifty weights, and the watchdogs wait for as long as
- * thirty take. */
+/* The first rank writes some fifty weights that both ranks hold; the watchdogs' limit is the time
+ * of thirty. */
 START_TEST(a_checkpoint_that_takes_long_is_no_standstill)
 {
-    bool has_memory = access("/dev/shm", W_OK) == 0; /* a busy disk is no part of this */
+    /* uses memory, so that a busy disk does not matter */
+    bool has_memory = access("/dev/shm", W_OK) == 0;
     snprintf(checkpoint_folder, sizeof checkpoint_folder, "%s/test_start.XXXXXX",
              has_memory ? "/dev/shm" : "/tmp");
     ck_assert_ptr_nonnull(mkdtemp(checkpoint_folder));
@@ -507,7 +510,7 @@ static const struct {
     { NULL, "is longer than 448 characters" },
 };
 
-/* Before the ranks have met: hours may pass until the first checkpoint. */
+/* The folder is checked before the ranks meet, as the first checkpoint may be hours later. */
 START_TEST(a_folder_that_cannot_hold_checkpoints_is_found_at_the_start)
 {
     struct rank_job job = listening_job(2);
@@ -522,7 +525,7 @@ START_TEST(a_folder_that_cannot_hold_checkpoints_is_found_at_the_start)
 }
 END_TEST
 
-/* Nobody listens; somebody else does; or SIGTERM arrives first. */
+/* No process listens, another program listens, or SIGTERM arrives first. */
 START_TEST(a_rank_alone_says_where_it_wanted_to_meet)
 {
     struct rank_job job = listening_job(2);

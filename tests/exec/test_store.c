@@ -4,7 +4,7 @@
 
 enum { NUM_WEIGHTS = 5, ROWS = 4, COLUMNS = 3, ELEMENTS = ROWS * COLUMNS, MOST_SUMS = 8 };
 
-/* The ranges of a store's gradients that were summed at once. */
+/* Records the ranges of a store's gradients that were summed in one call. */
 struct kernels {
     const float *gradients;
     struct range sums[MOST_SUMS];
@@ -21,7 +21,7 @@ static void note_sum(struct kernels *kernels, struct stream *stream, const struc
 
 static const struct kernel_api noting = { .square_sum = note_sum };
 
-/* Five adjacent weights; the third is counted elsewhere. */
+/* Sums five adjacent weights, of which the third is counted on another rank. */
 static struct kernels add_up(int zero, int shards, int shard)
 {
     static const struct weight weight = { .rows = ROWS, .columns = COLUMNS };

@@ -101,7 +101,7 @@ START_TEST(a_standstill_names_what_each_lane_waits_in)
 }
 END_TEST
 
-/* One lane waits all the time, as a receive may; the other moves on. */
+/* One lane always waits, like a receive; the other makes progress. */
 START_TEST(progress_of_one_lane_keeps_it_quiet)
 {
     struct run run;
@@ -136,7 +136,7 @@ struct looking {
     atomic_int moves, looks;
 };
 
-/* Enters something new as often as it was moved since. */
+/* Enters a new state once for each move since the last call. */
 static void enter_moves(void *context)
 {
     struct looking *looking = context;
@@ -216,7 +216,7 @@ static void check_is_ended(pid_t child)
     ck_assert_int_eq(unlink(path), 0);
 }
 
-/* Nothing in this process heeds the stop. */
+/* No thread of this process reacts to the stop. */
 START_TEST(a_run_that_does_not_end_is_ended)
 {
     pid_t child = fork();
@@ -248,7 +248,8 @@ START_TEST(a_run_whose_stop_does_not_return_is_ended)
 }
 END_TEST
 
-/* Stopped for much longer than the limit, then continued: nobody could move meanwhile. */
+/* The process is stopped for much longer than the limit, then continued. No lane could move
+ * meanwhile. */
 START_TEST(time_in_which_the_process_was_stopped_does_not_count)
 {
     int ready[2];

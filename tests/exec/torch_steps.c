@@ -20,14 +20,14 @@ static float value_of(const char *name, enum weight_role role, size_t index)
     uint64_t key = 0xcbf29ce484222325;
     for (const char *at = name; *at; at++)
         key = (key ^ (unsigned char)*at) * 0x100000001b3;
-    struct random rng = { .key = key, .count = index - 1 }; /* draws.py begins with number 0 */
+    struct random rng = { .key = key, .count = index - 1 }; /* draws.py counts from 0 */
     double unit = (double)(random_bits(&rng) >> 40) / 0x1p23 - 1;
     if (role == WEIGHT_SCALE)
         return (float)(1 + 0.1 * unit);
     return (float)(unit * (role == WEIGHT_BIAS || role == WEIGHT_SHIFT ? 0.02 : 0.08));
 }
 
-/* "3.qkv.matrix"; a tied head has the embedding's table. */
+/* The name of a weight, "3.qkv.matrix". A tied head has the name of the embedding's table. */
 static void name_of(const struct model *model, const struct stored_weight *stored, char *name,
                     size_t size)
 {
@@ -41,8 +41,8 @@ static void name_of(const struct model *model, const struct stored_weight *store
         snprintf(name, size, "%d.%s.%s", stored->layer, weight->of->name, roles[weight->of->role]);
 }
 
-/* Rows of ours that are packed for tensor ranks (kernels/host/attention.h, activation.h) in
- * PyTorch's order: all queries, all keys, all values; the gate, then the up values. */
+/* Maps a row of our packing (kernels/host/attention.h, activation.h) to PyTorch's order: all
+ * queries, all keys, all values; the gate rows, then the up rows. */
 static size_t torch_row(const struct model *model, const struct weight *weight, size_t row)
 {
     size_t width = (size_t)model->head_dim, groups = (size_t)model->kv_heads;
@@ -57,14 +57,14 @@ static size_t torch_row(const struct model *model, const struct weight *weight, 
     return (heads + (head - each) * groups + group) * width + i;
 }
 
-/* Index in PyTorch's weight of element i of those held; beyond its end for padding. */
+/* Index in PyTorch's weight of element i of this rank's part; beyond the end for padding. */
 static size_t torch_index(const struct model *model, const struct weight *weight, size_t i)
 {
     size_t whole = weight_whole_index(weight, i);
     size_t row = whole / weight->whole_columns, column = whole % weight->whole_columns;
     if (weight->of->is_vocabulary && row >= (size_t)model->vocab)
         return SIZE_MAX;
-    /* vectors are a row, or for biases a column */
+    /* vectors are stored as a row, biases as a column */
     if (weight->of->role == WEIGHT_MATRIX || weight->of->role == WEIGHT_BIAS)
         row = torch_row(model, weight, row);
     return row * weight->whole_columns + column;
@@ -184,8 +184,9 @@ static double norm_of(const double *at, size_t elements)
     return sqrt(sum);
 }
 
-/* "NAME NORM I:VALUE ...". Clipped to norm 1, all gradients have an RMS of 1 / sqrt(their number),
- * which is near 50,000: a gradient that is zero up to rounding is compared with that. */
+/* Checks a line "NAME NORM I:VALUE ...". Gradients are clipped to norm 1, so their RMS is 1 /
+ * sqrt(number of gradients), about 50,000 gradients. A gradient that is zero up to rounding is
+ * compared with this RMS. */
 static void check_gradient(struct rank *rank, char *line)
 {
     static const double rms = 1 / 224.0;

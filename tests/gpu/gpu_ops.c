@@ -1,6 +1,6 @@
-/* Compares every op on a GPU with the host's, through the tables that a step uses. tests/gpu.sh
- * runs it on a machine with a GPU; without one, tests/kernels/test_cuda_ops.c runs the same
- * kernels. */
+/* Compares every op on a GPU with the host's op, through the kernel tables that a training step
+ * uses. tests/gpu.sh runs it on a machine with a GPU; without one, tests/kernels/test_cuda_ops.c
+ * runs the same kernels. */
 #include "tests/check_ok.h"
 #include "tests/exec/on_gpu.h"
 #include "tests/kernels/op_cases.h"
@@ -11,12 +11,12 @@
 
 static const struct backend *gpu;
 
-/* One stream of the GPU, and kernels for the cases of one storage. */
+/* A stream of the GPU, and kernels for the cases of one storage type. */
 static struct rig {
     struct device *device;
     struct stream *stream;
     enum dtype storage;
-    struct kernels *kernels; /* NULL: of none yet */
+    struct kernels *kernels; /* NULL: not opened yet */
 } rig;
 
 static void open_rig(void)
@@ -133,7 +133,7 @@ static Suite *suite_of(const char *op)
     return suite;
 }
 
-/* In one process: CUDA takes a second to start. */
+/* Checks an op in this process, as CUDA takes a second to start. */
 static bool check_op(const char *op)
 {
     enum { MOST_SHOWN = 4 };
@@ -158,7 +158,7 @@ static bool is_first_of_its_op(int index)
     return true;
 }
 
-/* Arguments: ops, by parts of their names. */
+/* Whether the arguments, parts of op names, select this op. */
 static bool is_asked_for(const char *op, int argc, char **argv)
 {
     for (int i = 1; i < argc; i++)

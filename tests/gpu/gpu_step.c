@@ -20,7 +20,7 @@ static void find_gpu(void)
     ck_assert_msg(staged != NULL, "%s: %s", err.where, err.msg);
 }
 
-/* On one rank: nothing is staged. */
+/* A run on one rank, without the staged communicator. */
 static struct parity_run on_gpu(struct parity_run run)
 {
     run.device = gpu->device;
@@ -29,8 +29,8 @@ static struct parity_run on_gpu(struct parity_run run)
     return run;
 }
 
-/* Tolerances of one step: sums in other orders and with other roundings of the same type; fp32
- * products must not use TF32. */
+/* Tolerances of one step, for sums in another order and with other roundings. They are too small
+ * for TF32 products in fp32. */
 static const struct {
     int precision;
     double loss_error, norm_error, distance;
@@ -89,7 +89,7 @@ static struct layer_options fused_options(const struct parity_run *run)
     return options;
 }
 
-/* Which runs every op by itself. */
+/* The host runs every op separately. */
 START_TEST(steps_are_those_of_the_host)
 {
     int i = _i / NUM_KEPT, k = _i % NUM_KEPT;
@@ -115,7 +115,7 @@ START_TEST(steps_are_those_of_the_host)
 }
 END_TEST
 
-/* The same run without and with recomputed layers. */
+/* Equal runs without and with recompute. */
 static const char *const layouts[] = { "mb2", "mb2 recompute=full", "mb2 recompute=selective" };
 
 START_TEST(bits_are_the_same_again_and_with_recompute)
@@ -131,7 +131,7 @@ START_TEST(bits_are_the_same_again_and_with_recompute)
 }
 END_TEST
 
-/* With recompute, dropout, several microbatches and 16-bit values. */
+/* Covers recompute, dropout, several microbatches and 16-bit values. */
 START_TEST(graphs_change_no_bit)
 {
     struct model model = model_of(1);
@@ -147,7 +147,7 @@ START_TEST(graphs_change_no_bit)
 }
 END_TEST
 
-/* Heads of 8 in fp32: attention is the plain kernels' or unfused. */
+/* Heads of 8 in fp32, so attention uses the plain kernels or is unfused. */
 START_TEST(steps_are_those_of_pytorch)
 {
     struct parity_run run = on_gpu(torch_run(_i / TORCH_MODELS == 1));
@@ -157,7 +157,7 @@ START_TEST(steps_are_those_of_pytorch)
 }
 END_TEST
 
-/* CK_RUN_CASE=torch runs it alone. */
+/* CK_RUN_CASE=torch runs only this case. */
 static TCase *torch_case(void)
 {
     TCase *tc = tcase_create("torch");

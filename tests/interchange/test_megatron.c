@@ -1,4 +1,4 @@
-/* Megatron-LM's arguments: what is read from lists and scripts, and that a plan comes back. */
+/* Megatron-LM's arguments: reading them from lists and scripts, and writing and reading plans. */
 #include "interchange/target.h"
 #include "tests/search/random_question.h"
 #include "tests/testing.h"
@@ -41,7 +41,7 @@ static bool read_text(const char *text, int num_gpus, struct err *err)
     return target_read(megatron(), &imported, &arena, err);
 }
 
-/* Valid until the next call. */
+/* The layout text, valid until the next call. */
 static const char *layout_of(const struct plan *plan)
 {
     static char kept[1024];
@@ -56,7 +56,7 @@ static const char *layout_of(const struct plan *plan)
     "--num-layers 96 --hidden-size 12288 --num-attention-heads 96 --seq-length 2048 " \
     "--max-position-embeddings 2048 --vocab-size 50257 --bf16 "
 
-/* Arguments behind a model's, on 64 GPUs, and the layout that they are. */
+/* Arguments appended to a model's, on 64 GPUs, and the layout that they give. */
 static const struct {
     const char *arguments, *layout;
 } layouts[] = {
@@ -174,7 +174,7 @@ START_TEST(faults_are_named)
 }
 END_TEST
 
-/* Arguments that break a rule when they follow a model's, on 64 GPUs. */
+/* Arguments that break a rule when appended to a model's, on 64 GPUs. */
 static const struct {
     const char *arguments, *rule;
 } broken[] = {
@@ -220,7 +220,7 @@ static const struct {
     { "--mtp-num-layers 1", "E5" },
 };
 
-/* The rule's own mistake, and no rule before it. */
+/* Each mistake must break its rule, and no earlier rule. */
 START_TEST(each_rule_finds_its_mistake)
 {
     struct err err = { 0 }, found = { 0 };

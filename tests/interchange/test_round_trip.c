@@ -1,5 +1,5 @@
-/* Plans that are exported to a target and imported again: the layout is the same, and so is the
- * model where the target describes one. */
+/* Exports plans to a target and imports them again: the layout is unchanged, and so is the model if
+ * the target describes it. */
 #include "base/text.h"
 #include "interchange/target.h"
 #include "tests/search/random_question.h"
@@ -53,7 +53,7 @@ static const char *layout_of(const struct plan *plan)
     return text_keep(&text, &arena);
 }
 
-/* The model's text without what no argument says. */
+/* The model as text, without fields that no argument expresses. */
 static const char *model_text(const struct model *model)
 {
     struct model plain = *model;
@@ -62,7 +62,7 @@ static const char *model_text(const struct model *model)
     plain.tokens = 0;
     plain.mtp = 0;
     plain.allowed_seq = 0;
-    plain.sliding_window = 0; /* of windowed blocks, which are refused */
+    plain.sliding_window = 0; /* windowed blocks are rejected */
     plain.qkv_bias = plain.qkv_bias && !plain.linear_bias;
     plain.documents = (struct documents){ 0 };
     if (plain.positions == POSITION_LEARNED && plain.max_positions < plain.seq)
@@ -75,7 +75,7 @@ static const char *model_text(const struct model *model)
     return kept;
 }
 
-/* Exports and imports the job; the words name it in messages. */
+/* Exports and imports the job. The words name the job in messages. */
 static void go_round(const struct target *target, const struct job *job, bool knows_model,
                      enum job_launcher launch, const char *words)
 {
@@ -109,7 +109,7 @@ static void go_round(const struct target *target, const struct job *job, bool kn
                   rule ? rule->id : "", err.msg);
 }
 
-/* A model of torchtitan's registry in place of the question's. */
+/* Replaces the model by one of torchtitan's registry. */
 static void take_registered(struct question *question)
 {
     static const char *const names[] = { "llama3-8b", "llama3-70b", "llama3-405b" };
@@ -120,7 +120,8 @@ static void take_registered(struct question *question)
     question->model.batch = batch;
 }
 
-/* Draws plans until `wanted` that the target can run, or the nearest to them, came back. */
+/* Draws plans until `wanted` of them, or of the nearest plans that the target can run, were
+ * exported and imported. */
 static int round_trips(const struct target *target, int wanted, uint64_t seed)
 {
     bool describes = strcmp(target->name, "deepspeed") != 0;

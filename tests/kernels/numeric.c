@@ -35,7 +35,7 @@ float *numeric_zeros(struct numeric *numeric, long n)
     return ARENA_ARRAY(&numeric->arena, float, (size_t)n);
 }
 
-/* Box and Muller, one of the two. */
+/* A normal number by Box and Muller; only one of the two is used. */
 static double normal(struct random *random)
 {
     double radius = sqrt(-2 * log(1 - random_unit(random)));
@@ -94,7 +94,7 @@ static void check_row(const struct numeric *numeric, const struct numeric_result
     for (long i = row * result->width; i < (row + 1) * result->width; i++) {
         largest = fmax(largest, fabs(result->reference[i]));
         double error = fabs((double)result->got[i] - result->reference[i]);
-        worst = error <= worst ? worst : error; /* NaN too */
+        worst = error <= worst ? worst : error; /* true also for NaN */
     }
     CHECK(worst <= tolerance * largest, numeric, "%s: row %ld of %ld is off by %g of %g",
           result->what, row, result->rows, worst, largest);

@@ -1,8 +1,8 @@
-/* tests/kernels/numeric.h - fresh random arrays, and how far a result in fp32 is from one in
- * double.
+/* tests/kernels/numeric.h - random test arrays, and comparisons of an fp32 result with a reference
+ * in double.
  *
- * Seeds are new in each run; a failure names its seed, and SEED=n in the environment brings it
- * back. Arrays live in the arena that is passed. */
+ * Each run has a new seed. A failure prints the seed, and SEED=n in the environment repeats it.
+ * Arrays are in the arena of struct numeric. */
 #ifndef TESTS_KERNELS_NUMERIC_H
 #define TESTS_KERNELS_NUMERIC_H
 
@@ -22,15 +22,15 @@ struct numeric {
 struct numeric numeric_begin(uint64_t stream);
 void numeric_end(struct numeric *numeric);
 
-/* Every way to multiply that this machine has; returns how many. */
+/* Lists the matrix product implementations of this machine; returns their number. */
 int numeric_blas(struct blas found[2]);
 
-float *numeric_floats(struct numeric *numeric, long n, double deviation); /* normal */
+float *numeric_floats(struct numeric *numeric, long n, double deviation); /* normally distributed */
 float *numeric_zeros(struct numeric *numeric, long n);
 float *numeric_copy(struct numeric *numeric, long n, const float *x);
 double *numeric_doubles(struct numeric *numeric, long n, const float *x); /* a copy */
 
-/* A result, its reference in double, and the result of plain fp32 code on the same inputs. */
+/* A result, its reference in double, and the result of simple fp32 code for the same inputs. */
 struct numeric_result {
     const char *what;
     long rows, width;
@@ -48,7 +48,7 @@ void numeric_check(const struct numeric *numeric, const struct numeric_result *r
 /* Fails unless the n floats have the same bits. */
 void numeric_check_same(const struct numeric *numeric, const char *what, long n, const float *got,
                         const float *expected);
-/* Fails unless each is within `tolerance` times the root mean square of `expected`. */
+/* Fails unless each value is within `tolerance` times the root mean square of `expected`. */
 void numeric_check_near(const struct numeric *numeric, const char *what, long n, const float *got,
                         const float *expected, double tolerance);
 
@@ -58,13 +58,14 @@ struct numeric_function {
     const void *context;
 };
 
-/* gradient[n] is the derivative of the value by x[n], which value() reads: central differences,
- * each within `tolerance` of the largest of them. x is restored afterwards. */
+/* Checks that gradient[n] is the derivative of the value with respect to x[n], which value() reads.
+ * It uses central differences and a tolerance relative to the largest derivative. x is restored
+ * afterwards. */
 void numeric_check_gradient(const struct numeric *numeric, const char *what,
                             struct numeric_function function, long n, double *x,
                             const float *gradient, double tolerance);
 
-/* Sum of weights times values: the scalar that gradients are taken of. */
+/* Sum of weights times values: the scalar whose gradients are tested. */
 double numeric_weighted(long n, const float *weights, const double *values);
 
 #endif

@@ -6,8 +6,8 @@
 
 #include <stddef.h>
 
-/* Its memory, and every op, run to its end; OP_RUNS initialises its members
- * when its functions are named run_NAME. */
+/* Memory functions, and a function per op that runs it to its end. OP_RUNS initialises these
+ * members if the functions are named run_NAME. */
 struct op_backend {
     const char *name;
     void *self;
@@ -24,7 +24,7 @@ struct op_backend {
 #define OP_RUN(name, args) .name = run_##name,
 #define OP_RUNS            KERNELS(OP_RUN) EXCHANGE_KERNELS(OP_RUN)
 
-/* Memory of the host, for backends that run there. */
+/* Host memory, for backends that run on the host. */
 void *op_host_copy_in(void *self, const void *from, size_t bytes);
 void op_host_copy_out(void *self, void *to, const void *from, size_t bytes);
 void op_host_release(void *self, void *memory);

@@ -1,12 +1,13 @@
-/* tests/kernels/op_case.h - one of the cases of op_cases.h: its tensors, and the ops that it runs
- * on them. Only tests/op_*.c include it. */
+/* tests/kernels/op_case.h - a case of op_cases.h: its tensors, and the ops that it runs on them.
+ * Only tests/kernels/op_*.c include it. */
 #ifndef TESTS_KERNELS_OP_CASE_H
 #define TESTS_KERNELS_OP_CASE_H
 
 #include "tests/kernels/op_backend.h"
 
-/* VALUES are kept as they are stored. EXACT floats and BYTES must have the host's bits; TIES are
- * EXACT and of few values, infinities among them; TINY are EXACT and not normal, or nearly so. */
+/* VALUES have the storage type. EXACT floats and BYTES must have the host's bits. TIES are EXACT
+ * floats with few distinct values, including infinities. TINY are EXACT floats that are denormal or
+ * nearly so. */
 enum tensor_kind { VALUES, FLOATS, POSITIVE, EXACT, TIES, TINY, DOUBLES, IDS, BYTES };
 enum tensor_role { IN, OUT, IN_OUT };
 
@@ -17,18 +18,18 @@ struct tensor {
     long rows, width;
 };
 
-enum { MOST_TENSORS = 11, TOKENS_OF_A_SEQUENCE = 5, MOST_ID = 25 }; /* ids: from -1 */
+enum { MOST_TENSORS = 11, TOKENS_OF_A_SEQUENCE = 5, MOST_ID = 25 }; /* MOST_ID: ids range from -1 */
 
 struct op_case {
     const char *name;
-    /* at[i] is where tensors[i] lies. */
+    /* at[i] is the address of tensors[i]. */
     void (*run)(const struct op_case *c, const struct op_backend *b, void *const *at);
     long rows, width, inner;
-    int kind; /* of a norm, an activation, an optimizer */
+    int kind; /* kind of norm, activation or optimizer */
     double dropout;
     struct attention attention;
-    double roundings; /* that the host spares itself, in the root mean square */
-    double terms;     /* of sums that are long, one after the other in fp32 */
+    double roundings; /* additional roundings of the backend, allowed in the root mean square */
+    double terms;     /* number of terms of long sequential sums in fp32 */
     struct tensor tensors[MOST_TENSORS];
     int count;
 };
@@ -39,7 +40,7 @@ static inline void add(struct op_case *c, const char *what, enum tensor_kind kin
     c->tensors[c->count++] = (struct tensor){ what, kind, role, rows, width };
 }
 
-/* A struct draw_place of any sequence and any step. */
+/* Adds a struct draw_place with a random sequence and step. */
 static inline void add_place(struct op_case *c)
 {
     add(c, "place", IDS, IN, 1, sizeof(struct draw_place) / sizeof(int64_t));
@@ -53,7 +54,8 @@ struct op_case rotary_case(struct attention a);
 struct op_case flash_case(struct attention a);
 struct op_case unfused_case(struct attention a);
 
-/* tests/kernels/op_ends.c - a shard of `columns` of the vocabulary. */
+/* tests/kernels/op_ends.c - cases of the embedding and the loss, with a shard of `columns` of the
+ * vocabulary. */
 struct op_case embedding_case(long tokens, long width);
 struct op_case loss_case(long rows, long columns, long vocab);
 

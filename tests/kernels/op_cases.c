@@ -73,7 +73,7 @@ static struct op_case linear_gelu_case(long rows, long out, long in)
     struct op_case c = {
         .name = "linear with gelu", .run = run_linear_gelu, .rows = rows, .width = out, .inner = in
     };
-    c.roundings = 2; /* of the product, where gelu is a kernel of its own, and then of gelu */
+    c.roundings = 2; /* the product, and then gelu if it is a separate kernel */
     add(&c, "x", VALUES, IN, rows, in);
     add(&c, "weight", VALUES, IN, out, in);
     add(&c, "bias", VALUES, IN, 1, out);
@@ -232,8 +232,8 @@ static const struct attention_dropout dropout = {
     .dropout = 0.25, .draw = DRAW, .first_sequence = 4, .first_head = 6, .model_heads = 24
 };
 
-/* Sizes at, below and beyond what a thread, a warp, a tile and a block hold; rows of a whole number
- * of 16 bytes and others. */
+/* Sizes equal to, below and above those of a thread, a warp, a tile and a block; rows that are
+ * multiples of 16 bytes and others. */
 static const struct attention attentions[] = {
     { .sequences = 3, .seq = 6, .heads = 2, .kv_heads = 1, .head_dim = 4 },
     { .sequences = 1, .seq = 35, .heads = 6, .kv_heads = 2, .head_dim = 10 },
@@ -248,7 +248,7 @@ static const struct attention tiled[] = {
     { .sequences = 1, .seq = 65, .heads = 1, .kv_heads = 1, .head_dim = 112 },
     { .sequences = 1, .seq = 81, .heads = 1, .kv_heads = 1, .head_dim = 128 },
 };
-/* Whole draws of dropout to a row, as tiles need them; heads of one group, and of two. */
+/* Rows with whole draws of dropout, as tiles need them; heads in one group, and in two. */
 static const struct attention drawn[] = {
     { .sequences = 2, .seq = 36, .heads = 2, .kv_heads = 1, .head_dim = 64 },
     { .sequences = 1, .seq = 68, .heads = 2, .kv_heads = 2, .head_dim = 128 },
@@ -307,11 +307,11 @@ static void list_cases(void)
     list(residual_norm_case(NORM_LAYER, 0, 7, 13));
     list(residual_norm_case(NORM_LAYER, 0, 7, 24));
     list(residual_norm_case(NORM_RMS, 0.1, 7, 13));
-    list(norm_case(NORM_LAYER, 3, 768)); /* of some of a block's warps */
+    list(norm_case(NORM_LAYER, 3, 768)); /* uses only some warps of a block */
     for (int kind = NORM_LAYER; kind <= NORM_RMS; kind++) {
-        list(norm_case(kind, 3, 4200)); /* several runs of columns for a thread */
+        list(norm_case(kind, 3, 4200)); /* several ranges of columns per thread */
         list(norm_case(kind, 2, 8200));
-        list(norm_case(kind, 2, 16392)); /* more than registers hold */
+        list(norm_case(kind, 2, 16392)); /* more values than registers hold */
     }
     list(residual_norm_case(NORM_RMS, 0.1, 3, 768));
     list(embedding_case(301, 8));
@@ -336,7 +336,7 @@ static void list_cases(void)
         list(update_case(optimizer, 1003));
     list(squares_case(1003));
     list(squares_case(1024));
-    list(squares_case(600000)); /* more than one for each thread */
+    list(squares_case(600000)); /* more than one value per thread */
     cases.count += op_exchange_cases(cases.at + cases.count);
 }
 

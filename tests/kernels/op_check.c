@@ -140,7 +140,7 @@ static int64_t *fresh_ids(struct numeric *numeric, long n)
     return ids;
 }
 
-/* Inputs of a case, in fp32 or as they are in every storage; NULL for outputs. */
+/* Draws the inputs of a case, in fp32 or in their fixed type; NULL for outputs. */
 static void draw_inputs(struct numeric *numeric, const struct op_case *c, enum dtype storage,
                         void **inputs)
 {
@@ -171,7 +171,7 @@ static void *tensor_in(struct numeric *numeric, const struct tensor *t, enum dty
     return backend->copy_in(backend->self, stored, bytes);
 }
 
-/* Runs a case from its inputs; out[i] is what tensor i then holds, as it is stored. */
+/* Runs a case from its inputs. out[i] gets the stored contents of tensor i. */
 static void run_case(struct numeric *numeric, const struct op_case *c, enum dtype storage,
                      const struct op_backend *backend, void *const *inputs, void **out)
 {
@@ -189,7 +189,7 @@ static void run_case(struct numeric *numeric, const struct op_case *c, enum dtyp
 
 /* --- comparing ---------------------------------------------------------------------------- */
 
-/* Any tensor but ids and bytes. */
+/* Converts a tensor to doubles. Not for ids and bytes. */
 static double *as_doubles(struct numeric *numeric, const struct tensor *t, enum dtype storage,
                           const void *stored)
 {
@@ -214,7 +214,7 @@ static double root_mean_square(long n, const double *x, const double *less)
     return sqrt(sum / (double)n);
 }
 
-/* Half a unit in the last place of 1: no value is rounded by more than this part of it. */
+/* Half a unit in the last place of 1, the largest relative rounding error. */
 static double rounding_of(enum dtype storage)
 {
     return storage == DTYPE_BF16 ? 0x1p-8 : storage == DTYPE_FP16 ? 0x1p-11 : 0x1p-24;
@@ -233,7 +233,7 @@ static struct allowance allowance_of(const struct op_case *c, enum dtype storage
                                4 * rounding + (128 + 4 * walk) * 0x1p-25 };
 }
 
-/* Returns false from the caller, with the reason, when a claim does not hold. */
+/* If a condition does not hold, makes the caller return false with a message. */
 #define CHECK(is_true, numeric, err, format, ...)                                 \
     do {                                                                          \
         if (!(is_true))                                                           \
@@ -246,12 +246,12 @@ static double largest_error(long n, const double *x, const double *exact)
     double worst = 0;
     for (long i = 0; i < n; i++) {
         double error = fabs(x[i] - exact[i]);
-        worst = error <= worst ? worst : error; /* NaN too */
+        worst = error <= worst ? worst : error; /* true also for NaN */
     }
     return worst;
 }
 
-/* `spared`: what any row may be off by beside. */
+/* `spared` is an additional error that every row may have. */
 static bool check_rows(struct numeric *numeric, const struct op_case *c, const struct tensor *t,
                        const double *got, const double *exact, double allowed, double spared,
                        struct err *err)
@@ -297,7 +297,7 @@ static bool is_exact_float(enum tensor_kind kind)
     return kind == EXACT || kind == TIES || kind == TINY;
 }
 
-/* Bit for bit, but that one NaN is as good as another. */
+/* Whether bits are equal; all NaN count as equal. */
 static bool has_bits_of(const struct tensor *t, size_t bytes, const void *got, const void *host)
 {
     const float *x = got, *y = host;

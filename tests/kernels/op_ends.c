@@ -1,7 +1,7 @@
-/* Cases of the ops at a model's two ends. */
+/* Cases of the embedding and the loss. */
 #include "tests/kernels/op_case.h"
 
-enum { TABLE_ROWS = 13 }; /* ids range over twice as many */
+enum { TABLE_ROWS = 13 }; /* ids range over twice this number */
 
 static void run_embedding(const struct op_case *c, const struct op_backend *b, void *const *at)
 {
@@ -30,7 +30,7 @@ struct op_case embedding_case(long tokens, long width)
     return c;
 }
 
-/* `inner`: the whole vocabulary; the shard of `width` columns begins at 7. */
+/* `inner` is the size of the whole vocabulary. The shard of `width` columns begins at column 7. */
 static void run_loss(const struct op_case *c, const struct op_backend *b, void *const *at)
 {
     struct cross_entropy loss = { c->rows, c->width, 7, c->inner };

@@ -1,5 +1,4 @@
-/* The cases of exchanges that are not all-reduce. Their tensors are fp32, however values are
- * stored.
+/* Cases of exchanges other than all-reduce. Their tensors are fp32 for every storage type.
  */
 #include "tests/kernels/op_case.h"
 
@@ -97,13 +96,14 @@ int op_exchange_cases(struct op_case *at)
     at[count++] = quantise_case(4, 512, 1536, EXACT);
     at[count++] = quantise_case(7, 37, 1003, EXACT);
     at[count++] = quantise_case(16, 5, 33, EXACT);
-    at[count++] = quantise_case(8, 64, 640, TIES); /* buckets with an infinity, and without */
-    at[count++] = quantise_case(8, 64, 640, TINY); /* buckets whose levels are beyond a float */
+    at[count++] = quantise_case(8, 64, 640, TIES); /* buckets with and without an infinity */
+    /* buckets whose levels / norm overflows a float */
+    at[count++] = quantise_case(8, 64, 640, TINY);
     at[count++] = top_k_case(1, 1, EXACT);
     at[count++] = top_k_case(1003, 1003, EXACT);
-    at[count++] = top_k_case(13001, 130, EXACT); /* of several parts */
+    at[count++] = top_k_case(13001, 130, EXACT); /* processed in several parts */
     at[count++] = top_k_case(13001, 700, TIES);
-    at[count++] = top_k_case(9000, 8000, TIES); /* down to zeros of both signs */
+    at[count++] = top_k_case(9000, 8000, TIES); /* includes zeros of both signs */
     at[count++] = orthogonalise_case(7, 1);
     at[count++] = orthogonalise_case(601, 4);
     at[count++] = orthogonalise_case(2, 3); /* the third column depends on the others */

@@ -1,4 +1,5 @@
-/* tests/kernels/reference.h - the ops written down plainly, in double (…_f64) and in fp32 (…_f32).
+/* tests/kernels/reference.h - simple reference implementations of the ops, in double (…_f64) and in
+ * fp32 (…_f32).
  */
 #ifndef TESTS_KERNELS_REFERENCE_H
 #define TESTS_KERNELS_REFERENCE_H

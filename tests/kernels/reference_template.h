@@ -43,7 +43,7 @@ static inline void NAMED(rms_norm)(long rows, long width, REAL epsilon, const RE
     }
 }
 
-/* dx alone; with a mean of 0 and no mean of g it is that of RMSNorm. */
+/* Computes only dx. Without both means it is the backward of RMSNorm. */
 static inline void NAMED(norm_backward)(long rows, long width, REAL epsilon, int is_centered,
                                         const REAL *dy, const REAL *x, const REAL *gamma, REAL *dx)
 {
@@ -107,7 +107,7 @@ static inline REAL NAMED(relu2_slope)(REAL x)
     return x > 0 ? 2 * x : 0;
 }
 
-/* Sizes of attention, and what dropout keeps: keeps[sequences, heads, seq, seq], or NULL. */
+/* Sizes of attention, and dropout's mask keeps[sequences, heads, seq, seq] or NULL. */
 struct NAMED(attention_shape) {
     long sequences, seq, heads, kv_heads, head_dim;
     const uint8_t *keeps;
@@ -178,7 +178,7 @@ static inline void NAMED(attention)(const struct NAMED(attention_shape) * a, con
             }
 }
 
-/* One query of one head into dqkv; row and drow [seq] are scratch. */
+/* Adds the gradients of one query of one head to dqkv; row and drow [seq] are scratch. */
 static inline void NAMED(attention_query_backward)(const struct NAMED(attention_shape) * a,
                                                    const REAL *qkv, const REAL *dcontext, long s,
                                                    long h, long q, REAL *row, REAL *drow,
@@ -207,7 +207,7 @@ static inline void NAMED(attention_query_backward)(const struct NAMED(attention_
     }
 }
 
-/* dqkv is zero when it begins. */
+/* dqkv must be zero at first. */
 static inline void NAMED(attention_backward)(const struct NAMED(attention_shape) * a,
                                              const REAL *qkv, const REAL *dcontext, REAL *row,
                                              REAL *drow, REAL *dqkv)

@@ -1,4 +1,4 @@
-/* How products are tuned, on a library that has few algorithms (tests/cuda_on_host/cublasLt.h). */
+/* Tuning of products, on a stand-in library with few algorithms (tests/cuda_on_host/cublasLt.h). */
 #include "base/file.h"
 #include "kernels/cuda/gemm.h"
 #include "kernels/cuda/gemm_table.h"
@@ -16,7 +16,7 @@
 static char path[] = "/tmp/simsearch-gemm-XXXXXX";
 static struct err err;
 
-/* A name that no file has. */
+/* Chooses a file name for the table that does not exist. */
 static void begin(void)
 {
     int file = mkstemp(path);
@@ -183,8 +183,8 @@ START_TEST(the_fastest_algorithm_is_kept_and_sums_are_made_once)
 }
 END_TEST
 
-/* A table left in a home directory that GPUs share: by an H100 PCIe, and before an update of the
- * driver. */
+/* A table in a home directory that was written by another GPU (H100 PCIe), or before an update of
+ * the driver. */
 START_TEST(what_was_tuned_on_another_gpu_is_kept_and_not_used)
 {
     float c[6] = { 0 };
@@ -305,7 +305,7 @@ START_TEST(sums_of_a_product_are_overwritten_however_often_it_is_tuned)
 }
 END_TEST
 
-/* The first has no proposal; the second's proposals do not run. */
+/* The first product has no proposals; the proposals for the second fail to run. */
 START_TEST(a_product_without_its_epilogue_may_be_offered_where_both_are_not)
 {
     static const struct {
@@ -415,8 +415,8 @@ START_TEST(a_product_that_cannot_be_timed_is_asked_for_once_and_never_under_capt
 }
 END_TEST
 
-/* The sums of the first product fill the workspace's part for them, those of the second would not
- * fit; in both cases memory beyond it is untouched. */
+/* The sums of the first product fill the space for sums in the workspace; those of the second do
+ * not fit. In both cases memory beyond the workspace is untouched. */
 START_TEST(sums_that_the_workspace_has_no_room_for_are_made_apart)
 {
     enum { MOST = SUMS_BYTES / sizeof(float), IN = 8, BEHIND = 64 };

@@ -1,6 +1,6 @@
 /* not under asan: test_ptx has the interpreter's own code. */
-/* The PTX that nvcc makes of kernels/cuda, run instruction by instruction (tests/kernels/ptx) for
- * the launches that kernels/cuda makes, and its results compared with the host's. */
+/* Runs the PTX that nvcc generates for kernels/cuda instruction by instruction (tests/kernels/ptx),
+ * with the launches of kernels/cuda, and compares the results with the host's. */
 #include "base/length.h"
 #include "kernels/cuda/gemm.h"
 #include "kernels/cuda/launch.h"
@@ -33,9 +33,9 @@ static struct rig {
     struct known known[MOST_KERNELS];
     int num_known;
     uint64_t seed;
-    bool only_notes; /* launches are noted and not run */
+    bool only_notes; /* launches are recorded but not run */
     struct launch launch;
-    struct err err; /* of the first launch that failed */
+    struct err err; /* error of the first launch that failed */
 } rig;
 
 static struct ptx_kernel *kernel_of(const void *function)
@@ -53,7 +53,7 @@ static struct ptx_kernel *kernel_of(const void *function)
     return kernel;
 }
 
-/* After a launch that failed no other one runs. */
+/* Runs a launch, unless an earlier one failed. */
 static int run_launch(const void *function, const struct grid_shape *shape,
                       const void *const *arguments)
 {
@@ -69,7 +69,7 @@ static int run_launch(const void *function, const struct grid_shape *shape,
     return ptx_run(&rig.machine, &launch, &rig.err);
 }
 
-/* As aligned as a GPU's memory is. */
+/* Copies to memory with the alignment of a GPU's memory. */
 static void *copy_in(void *self, const void *from, size_t bytes)
 {
     enum { ALIGNMENT = 256 };
@@ -142,7 +142,7 @@ static bool holds(int index, struct err *err)
 {
     begin_launches(op_case_storage(index));
     bool ok = op_case_holds(index, &backend, err);
-    if (rig.err.code) { /* what comes after a launch that failed says nothing */
+    if (rig.err.code) { /* after a failed launch the results are meaningless */
         *err = rig.err;
         ok = false;
     }
@@ -161,8 +161,8 @@ END_TEST
 
 /* Models of tensor cores: Hopper's add 16 terms at once with two bits more than a float, Ampere's 8
  * with one, and Volta's, the coarsest, 4 with none (Fasi et al. 2021, "Numerical behavior of NVIDIA
- * tensor cores"; arXiv 2502.15999 and 2512.07004). GPUs promise none of them, so results must be
- * good enough in each. */
+ * tensor cores"; arXiv 2502.15999 and 2512.07004). GPUs guarantee none of these models, so results
+ * must be accurate enough in each. */
 static const struct ptx_numerics numerics[] = { { 16, 2 }, { 8, 1 }, { 4, 0 } };
 
 static bool is_on_tensor_cores(int index)
@@ -197,7 +197,8 @@ static void add_numerics(TCase *cores)
 #define KEYS           "key_gradientsI4bf16Li64ELb0"
 #define QUERIES        "query_gradientsI4fp16Li64ELb0"
 
-/* A slip in a kernel, and the op that runs it: which of its cases, and how it stores values. */
+/* A fault in a kernel, and the op that runs the kernel: number of the op's case, and storage
+ * type. */
 static const struct slip {
     struct ptx_fault fault;
     const char *op;
@@ -276,7 +277,7 @@ static int case_of(const struct slip *slip)
     return -1;
 }
 
-/* In a kernel that has run. */
+/* Puts the fault in a kernel that has already run. */
 static bool make_fault(const struct ptx_fault *fault)
 {
     for (int i = 0; i < rig.num_known; i++) {
@@ -313,7 +314,7 @@ START_TEST(every_instruction_is_known)
 }
 END_TEST
 
-/* A template that several files use is in the PTX of each of them. */
+/* Whether the kernel was recorded. A template that several files use is in the PTX of each. */
 static bool is_noted(const struct ptx_kernel *kernel)
 {
     for (int i = 0; i < rig.num_known; i++)
@@ -322,7 +323,7 @@ static bool is_noted(const struct ptx_kernel *kernel)
     return false;
 }
 
-/* A case of cuBLASLt's, which is loops here. Other cases have its kernels too. */
+/* Whether the case runs a product of cuBLASLt, which is plain loops here. */
 static bool is_product(int index)
 {
     return strcmp(op_case_name(index), "linear") == 0;
@@ -344,8 +345,7 @@ START_TEST(the_cases_launch_every_kernel)
 }
 END_TEST
 
-/* Every second case in one of the ways numbers are stored, drawn anew each time; a campaign has
- * all. */
+/* Adds every second case in one random storage type; in a campaign all cases in all types. */
 static void add_cases(TCase *ops)
 {
     int listed = (int)(rig.seed / 4 % 2);

@@ -1,8 +1,9 @@
-/* not under asan, tsan, clang, cov: ptxas is asked about the same kernels. */
-/* The machine code that ptxas makes of kernels/cuda for sm_90a, against tests/kernels/sass.table:
- * nothing is spilled, tiles are multiplied by as many products as they have FLOPs, copies go
- * asynchronously, and registers, shared memory and loops are what the table says. A line that
- * changes needs a reason in its commit. SIMSEARCH_GOLDEN=write CAMPAIGN=1 writes the table anew. */
+/* not under asan, tsan, clang, cov: the kernels are the same in these variants */
+/* Compares the machine code that ptxas generates from kernels/cuda for sm_90a with
+ * tests/kernels/sass.table: no registers are spilled, the number of tensor-core products matches
+ * the FLOPs of a tile, copies are asynchronous, and registers, shared memory and loops equal the
+ * table's. A commit that changes a line must give the reason. SIMSEARCH_GOLDEN=write CAMPAIGN=1
+ * rewrites the table. */
 #include "base/file.h"
 #include "base/text.h"
 #include "kernels/cuda/launch.h"
@@ -30,7 +31,7 @@ static struct rig {
         long shared_bytes, head_dim;
     } tiles[MOST_TILES];
     int num_tiles;
-    long head_dim; /* of the launches that are noted */
+    long head_dim; /* properties of the recorded launches */
     struct ptx_kernel **kernels;
     int num_kernels;
 } rig;
@@ -52,7 +53,7 @@ static int note_launch(const void *function, const struct grid_shape *shape,
 
 static void note_attention(enum dtype storage, long head_dim, double dropout)
 {
-    static char memory[64] __attribute__((aligned(16))); /* nothing is read */
+    static char memory[64] __attribute__((aligned(16))); /* never read */
     struct launch launch = { .storage = storage };
     struct attention a = { .sequences = 1, .seq = 64, .heads = 1, .kv_heads = 1 };
     a.head_dim = rig.head_dim = head_dim;
@@ -86,7 +87,8 @@ static const struct tile *tile_of(const struct ptx_kernel *kernel)
 
 /* --- laws --------------------------------------------------------------------------------- */
 
-/* A pass of a kernel's loop, for one warp: `products` of matrices of rows x columns x head_dim. */
+/* One iteration of a kernel's loop, for one warp: `products` of matrices of rows x columns x
+ * head_dim. */
 struct loop_shape {
     int products, rows, columns;
 };
@@ -169,7 +171,7 @@ static void assemble(const struct ptx_kernel *kernel, struct sass_kernel *sass)
     check_ok(sass_assemble(&rig.library.arena, path, kernel->full_name, sass, &err), &err);
 }
 
-/* The table's line that ends in the same file and kernel, or NULL. */
+/* The table's line for the same file and kernel, or NULL. */
 static const char *line_like(const char *line)
 {
     const char *name = strstr(line, ".ptx");
@@ -199,7 +201,7 @@ START_TEST(a_kernel_is_what_the_table_says)
 }
 END_TEST
 
-/* Lines of kernels that are no longer there. */
+/* Also finds lines of kernels that no longer exist. */
 START_TEST(the_table_has_a_line_for_each_kernel)
 {
     int lines = count_of(rig.table, rig.table + strlen(rig.table), ".ptx ");
@@ -207,7 +209,7 @@ START_TEST(the_table_has_a_line_for_each_kernel)
 }
 END_TEST
 
-/* Of registers of 255, 128 and 32; and of a block that fills the shared memory. */
+/* Cases with 255, 128 and 32 registers, and a block that fills the shared memory. */
 START_TEST(occupancy_is_that_of_nvidias_calculator)
 {
     ck_assert_int_eq(sass_resident_blocks(255, 128, 0), 2);
@@ -255,7 +257,7 @@ static void sort_kernels(void)
     qsort(rig.kernels, (size_t)rig.num_kernels, sizeof(struct ptx_kernel *), by_name);
 }
 
-/* The gate has what large models spend their time in, and some of the others. */
+/* The gate tests the kernels that dominate large models, and a sample of the others. */
 static bool is_in_gate(int i, uint64_t seed)
 {
     static const char *const always[] = { "I4bf16Li64ELb0E", "I4bf16Li128ELb0E",

@@ -24,7 +24,7 @@ static void end(void)
     numeric_end(&numeric);
 }
 
-/* Everything that both ways read and write. */
+/* All arrays of fused and unfused attention. */
 struct attention_case {
     struct attention attention;
     long tokens, qkv_values, context_values, scores;
@@ -152,7 +152,7 @@ static void check_results(struct attention_case *c, const char *what)
         1e-5);
 }
 
-/* Tiles are of 64: below, at and beyond several of them. */
+/* Sequences shorter than a tile of 64, equal to one, and longer than several. */
 static const struct attention large[] = {
     { .sequences = 29, .seq = 6, .heads = 2, .kv_heads = 1, .head_dim = 4 },
     { .sequences = 11, .seq = 7, .heads = 6, .kv_heads = 2, .head_dim = 3 },
@@ -205,7 +205,7 @@ START_TEST(gradients_of_attention_are_its_differences)
 {
     struct attention_case c = attention_case(varied(small, _i));
     struct numeric_function value = { attention_value, &c };
-    run_unfused(&c); /* its keeps serve the reference */
+    run_unfused(&c); /* the reference uses its dropout mask */
     numeric_check_gradient(&numeric, "unfused", value, c.qkv_values, c.qkv64, c.dqkv, 1e-5);
     run_fused(&c);
     numeric_check_gradient(&numeric, "fused", value, c.qkv_values, c.qkv64, c.dqkv, 1e-5);
@@ -242,7 +242,7 @@ START_TEST(attention_repeats_bit_for_bit)
 }
 END_TEST
 
-/* One group's columns of [tokens, groups, width] go to [tokens, width]. */
+/* Copies one group's columns of [tokens, groups, width] to [tokens, width]. */
 static void copy_group(long tokens, long groups, long group, long width, const float *from,
                        float *to)
 {
@@ -251,7 +251,8 @@ static void copy_group(long tokens, long groups, long group, long width, const f
                sizeof *to * (size_t)width);
 }
 
-/* A tensor rank has some of the groups: its results, with dropout, are its share of the whole's. */
+/* A tensor rank has some of the groups. Its results, with dropout, equal its part of the whole
+ * result. */
 START_TEST(a_rank_with_one_group_of_heads_computes_its_share)
 {
     struct attention_case whole = attention_case(varied(large, 4 * 4 + 2));
@@ -288,7 +289,7 @@ START_TEST(sequences_of_a_microbatch_do_not_see_each_other)
 }
 END_TEST
 
-/* The gradients of query and key are nought and only noise, so plain code is no measure here. */
+/* The exact gradients of query and key are 0, so errors are not compared with plain code here. */
 START_TEST(a_single_token_sees_its_own_value)
 {
     struct attention attention = { 3, 1, 4, 2, 5, .blas = &own_blas };
@@ -296,7 +297,7 @@ START_TEST(a_single_token_sees_its_own_value)
     run_fused(&c);
     for (long i = 0; i < c.context_values; i++) {
         long token = i / 20, group = i / 10 % 2, part = i / 5 % 2, d = i % 5;
-        long at = (token * 2 + group) * 20; /* of its group's query, query, key, value */
+        long at = (token * 2 + group) * 20; /* offset of the group: two queries, key, value */
         ck_assert(c.context[i] == c.qkv[at + 15 + d]);
         ck_assert_double_le(fabs((double)c.dqkv[at + 5 * part + d]), 1e-5);
         ck_assert_double_le(fabs((double)c.dqkv[at + 10 + d]), 1e-5);

@@ -1,5 +1,5 @@
-/* Ops give the same bits whatever compiler, sanitizer and instruction set made them: every variant
- * of the build runs this. Inputs are made without libm, and the products are our own. */
+/* Ops give the same bits with every compiler, sanitizer and instruction set: every build variant
+ * runs this test. Inputs are made without libm, and products use own_blas. */
 #include "kernels/host/activation.h"
 #include "kernels/host/attention.h"
 #include "kernels/host/cross_entropy.h"
@@ -13,14 +13,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Not a multiple of any vector. */
+/* Sizes that are no multiple of a vector's length. */
 enum { ROWS = 37, WIDTH = 61, N = ROWS * WIDTH, ROOM = 64 * 1024 };
 
 /* Arrays that ops read (a, b, w) and write (y, z, u), each ROOM long. */
 static float *a, *b, *w, *y, *z, *u;
 static uint8_t *keeps;
 
-/* In [-4, 4), a multiple of 2^-20. */
+/* Inputs in [-4, 4), multiples of 2^-20. */
 static float *inputs(uint16_t op)
 {
     float *x = malloc(sizeof *x * ROOM);
@@ -167,7 +167,8 @@ static const struct {
 };
 enum { NUM_OPS = LENGTH(ops) };
 
-/* A change of an op's arithmetic changes its number here, and belongs in the same commit. */
+/* A change of an op's arithmetic changes its hash here, which must be updated in the same
+ * commit. */
 START_TEST(every_build_gives_the_same_bits)
 {
     uint64_t got = 0xcbf29ce484222325u;

@@ -54,7 +54,8 @@ static float *quantised(const struct quantiser *q, const struct draw *draw, uint
 }
 
 /* 0.6 and 0.8 have norm 1, so that four levels are a quarter apart and 0.6 lies between 0.5 and
- * 0.75. It goes up in 0.4 of all draws; the deviation of one is 0.25 sqrt(0.4 x 0.6). */
+ * 0.75. It is rounded up in 0.4 of all draws, with a standard deviation of 0.25 sqrt(0.4 x 0.6) per
+ * draw. */
 START_TEST(six_tenths_goes_to_its_two_neighbours_and_stays_in_the_mean)
 {
     const struct quantiser q = { .bits = 4, .levels = 4, .bucket = 2 };
@@ -83,8 +84,8 @@ static const struct quantiser quantisers[] = {
 };
 enum { NUM_QUANTISERS = LENGTH(quantisers) };
 
-/* Over all elements and draws, the summed rounding errors, without signs, have mean 0; fp32's own
- * rounding is a thousandth of them. Draws are fixed, as a few in a hundred thousand exceed four
+/* The sum of rounding errors of magnitudes over all elements and draws has mean 0; fp32's own
+ * rounding is a thousandth of it. Draws are fixed, as a few in a hundred thousand exceed four
  * deviations. */
 START_TEST(every_width_is_unbiased_to_four_deviations)
 {
@@ -109,7 +110,7 @@ START_TEST(every_width_is_unbiased_to_four_deviations)
 }
 END_TEST
 
-/* Lemma 3.1, in the mean of many draws; the bound is loose enough that no allowance is needed. */
+/* Lemma 3.1 for the mean of many draws. The bound is loose, so no tolerance is needed. */
 START_TEST(the_variance_is_within_the_bound_of_the_paper)
 {
     const struct quantiser *q = &quantisers[_i];
@@ -166,7 +167,7 @@ static int by_place(const void *a, const void *b)
     return *x < *y ? -1 : *x > *y;
 }
 
-/* The same by sorting. */
+/* The k largest elements, found by sorting. */
 static const float **sorted_top(long n, const float *x, long k)
 {
     const float **at = arena_alloc(&numeric.arena, sizeof *at * (size_t)n);
@@ -177,7 +178,7 @@ static const float **sorted_top(long n, const float *x, long k)
     return at;
 }
 
-/* Random values of which many are equal, so that ties are everywhere. */
+/* Random values of which many are equal, so that there are many ties. */
 static float *coarse_floats(long n)
 {
     float *x = numeric_floats(&numeric, n, 1);
@@ -230,7 +231,7 @@ START_TEST(what_is_left_is_within_the_contraction_on_every_draw)
 }
 END_TEST
 
-/* Equal elements reach the bound: (1 - k/n) |x|^2 is left. */
+/* Equal elements reach the bound: the error is (1 - k/n) |x|^2. */
 START_TEST(equal_elements_meet_the_contraction)
 {
     float x[8] = { 1, -1, 1, 1, -1, 1, 1, 1 }, values[3];
@@ -268,7 +269,7 @@ END_TEST
 
 enum { ROWS = 40, COLUMNS = 30 };
 
-/* a [ROWS, rank] b [rank, COLUMNS] */
+/* A matrix of the given rank: a [ROWS, rank] b [rank, COLUMNS]. */
 static float *matrix_of_rank(long rank)
 {
     float *a = numeric_floats(&numeric, ROWS * rank, 1);
@@ -281,7 +282,7 @@ static float *matrix_of_rank(long rank)
     return m;
 }
 
-/* One step of PowerSGD: q [COLUMNS, rank] is used and renewed; returns P Q^T. */
+/* One step of PowerSGD: q [COLUMNS, rank] is used and replaced; returns P Q^T. */
 static float *power_step(const float *m, long rank, float *q)
 {
     float *p = numeric_zeros(&numeric, ROWS * rank);
@@ -303,7 +304,7 @@ static float *power_step(const float *m, long rank, float *q)
     return stands_for;
 }
 
-/* P^T P is the identity, except for zero columns. */
+/* Largest deviation of P^T P from the identity, except for zero columns. */
 static double worst_product(long rows, long rank, const float *p, long whole)
 {
     double worst = 0;
@@ -338,8 +339,8 @@ START_TEST(a_column_that_depends_on_others_becomes_zero)
 }
 END_TEST
 
-/* The second step is judged. The first turns q to the matrix's own rows; a random q, once in a
- * hundred draws, is so near to a dependent one that fp32 loses three digits. */
+/* Tests the result of the second step. The first step turns q towards the matrix's rows. In one of
+ * a hundred draws a random q is so close to linear dependence that fp32 loses three digits. */
 START_TEST(a_matrix_of_the_rank_comes_back_whole)
 {
     for (long rank = 1; rank <= 4; rank++) {
@@ -353,8 +354,8 @@ START_TEST(a_matrix_of_the_rank_comes_back_whole)
 }
 END_TEST
 
-/* A projection takes away: the error is never more than the matrix, and falls with warm starts
- * towards that of the best matrix of the rank, which no other goes below. */
+/* The error of a projection never exceeds the matrix. With warm starts it falls towards the error
+ * of the best matrix of this rank, which is the minimum. */
 START_TEST(warm_starts_come_closer_with_every_step)
 {
     enum { RANK = 2, STEPS = 12 };

@@ -26,7 +26,7 @@ static void end(void)
     numeric_end(&numeric);
 }
 
-/* Awkward for tiles of 6 x 16 and blocks of 128. */
+/* Sizes that do not fit tiles of 6 x 16 and blocks of 128. */
 static const struct {
     long m, n, k;
 } sizes[] = {
@@ -36,7 +36,7 @@ enum { NUM_SIZES = LENGTH(sizes) };
 
 /* --- products --------------------------------------------------------------------------------- */
 
-/* The operands of a product, with some columns between the rows that belong to nobody. */
+/* The operands of a product, with GAP unused columns between rows. */
 enum { GAP = 3 };
 
 static struct product random_product(long m, long n, long k, bool a_is_transposed,
@@ -145,7 +145,7 @@ START_TEST(infinities_and_nan_come_through)
 }
 END_TEST
 
-/* Products of ranks that are threads of one process. */
+/* Products by ranks that are threads of one process. */
 enum { RANKS = 4, SIZE = 150 };
 
 struct ranks {

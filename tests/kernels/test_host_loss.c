@@ -31,7 +31,7 @@ static int64_t *random_ids(long n, int below)
 
 enum { TOKENS = 23, WIDTH = 9, TABLE = 11, SEQ = 5 };
 
-/* Ranks hold 4, 4 and 3 rows. */
+/* The table of one rank. Ranks hold 4, 4 and 3 rows. */
 static struct embedding table_of(int rank)
 {
     return (struct embedding){
@@ -106,11 +106,11 @@ static const struct {
                { 101, 3, 34 }, { 67, 4, 32 }, { 997, 2, 500 } };
 enum { NUM_SPLITS = LENGTH(splits) };
 
-/* The loss as the ranks of one split compute it. */
+/* The loss, computed by the ranks of one split. */
 struct loss_case {
     long vocab, ranks, columns, padded;
     float *logits;        /* [ranks, ROWS, columns] */
-    float *maxima, *sums; /* of all ranks */
+    float *maxima, *sums; /* over all ranks */
     float *dlogits;
     int64_t *targets;
     float scale;
@@ -128,7 +128,7 @@ static long logit_at(const struct loss_case *c, long row, long i)
     return (i / c->columns * ROWS + row) * c->columns + i % c->columns;
 }
 
-/* Padding holds what must not matter. */
+/* Padding contains values that must not affect the result. */
 static struct loss_case loss_case(int split, double deviation)
 {
     struct loss_case c = { .vocab = splits[split].vocab,
@@ -179,7 +179,7 @@ static void run_backward(struct loss_case *c)
     }
 }
 
-/* A row of the vocabulary, put together from the ranks. */
+/* Collects a row over the whole vocabulary from the ranks. */
 static void gather_row(const struct loss_case *c, long row, const float *from, float *row32,
                        double *row64)
 {

@@ -17,7 +17,7 @@ static void end(void)
     numeric_end(&numeric);
 }
 
-/* Far from 0, where a variance by E(x^2) - E(x)^2 would be lost. */
+/* Values far from 0, for which a variance by E(x^2) - E(x)^2 would lose its digits. */
 static float *shifted_floats(long n, float shift)
 {
     float *x = numeric_floats(&numeric, n, 1);
@@ -31,7 +31,7 @@ static const struct {
 } shapes[] = { { 1, 13 }, { 3, 11 }, { 7, 16 }, { 2, 17 }, { 5, 61 }, { 31, 257 } };
 enum { NUM_SHAPES = LENGTH(shapes), NUM_SMALL = 5 };
 
-/* Inputs of either norm, its results, and the same in double. */
+/* Inputs and results of a norm, in fp32 and double. */
 struct norm_case {
     struct norm norm;
     float *x, *gamma, *beta, *dy;
@@ -91,7 +91,7 @@ static void run_rms_norm(struct norm_case *c)
     rms_norm_backward(&c->norm, c->dy, c->x, c->gamma, c->rstd, c->dx, c->dgamma);
 }
 
-/* y against plain code, and dx against the plain backward of the same formula. */
+/* Compares y with plain code, and dx with the plain backward of the same formula. */
 static void check_norm_errors(struct norm_case *c, int is_centered, const float *plain_y)
 {
     long rows = c->norm.rows, width = c->norm.width;

@@ -21,7 +21,7 @@ static void end(void)
 
 enum { N = 1037, STEPS = 5 };
 
-/* The arrays of an optimizer, and the same in double. */
+/* The arrays of an optimizer in fp32 and double. */
 struct state {
     float *gradients, *weights, *first, *second;
     double *weights64, first64[N], second64[N];
@@ -101,7 +101,7 @@ START_TEST(adamw_follows_its_formula)
 }
 END_TEST
 
-/* By hand: the corrected moments of a single gradient are the gradient and its square. */
+/* After one gradient, the corrected moments are the gradient and its square. */
 START_TEST(the_first_step_of_adamw_is_the_rate_along_the_sign)
 {
     const struct adamw adamw = { 1e-3F, 0, 1, 0.9F, 0.999F, 0, 1 };
@@ -114,7 +114,7 @@ START_TEST(the_first_step_of_adamw_is_the_rate_along_the_sign)
 }
 END_TEST
 
-/* ZeRO updates shards: where one ends must not show. */
+/* ZeRO updates shards; the result must not depend on where shards end. */
 START_TEST(shards_are_updated_as_the_whole_is)
 {
     const struct adamw adamw = { 1e-2F, 0.1F, 1, 0.9F, 0.95F, 1e-8F, 3 };
@@ -142,7 +142,7 @@ START_TEST(squares_are_added_in_double)
     float *x = numeric_floats(&numeric, N, 1);
     double sum = 0;
     for (long i = 0; i < N; i++) {
-        x[i] *= 1e25F; /* whose squares no float holds */
+        x[i] *= 1e25F; /* their squares overflow a float */
         sum += (double)x[i] * (double)x[i];
     }
     ck_assert_double_eq_tol(gradient_squares(N, x) / sum, 1, 1e-13);

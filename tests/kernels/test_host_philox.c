@@ -89,7 +89,7 @@ END_TEST
 
 enum { DRAWS = 100000 };
 
-/* Six deviations of a count of DRAWS are allowed. */
+/* Six standard deviations of a count of DRAWS are allowed. */
 START_TEST(dropout_drops_its_share)
 {
     static const double shares[] = { 0, 0.1, 0.5, 0.999 };
@@ -102,7 +102,7 @@ START_TEST(dropout_drops_its_share)
 }
 END_TEST
 
-/* The n-th moment's own variance is (2n-1)!! less its square, over DRAWS. */
+/* The variance of the n-th moment's estimate is ((2n-1)!! - square of the moment) / DRAWS. */
 START_TEST(normal_numbers_have_the_moments_of_a_normal_distribution)
 {
     static float values[DRAWS];

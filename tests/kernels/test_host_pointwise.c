@@ -21,7 +21,7 @@ static void end(void)
 
 /* --- activation ------------------------------------------------------------------------------- */
 
-/* Plain functions of one value and their slopes, by kind. */
+/* Plain functions of one value and their derivatives, by kind. */
 static const struct {
     double (*value)(double);
     double (*slope)(double);
@@ -37,7 +37,7 @@ static const struct {
 };
 enum { NUM_KINDS = LENGTH(functions) };
 
-/* One activation with everything it reads; bias is NULL or inputs long. */
+/* One activation with its inputs; bias is NULL or has `inputs` values. */
 struct activation_case {
     struct activation_shape shape;
     long n, inputs;
@@ -125,7 +125,7 @@ START_TEST(slopes_of_activations_are_as_exact_as_plain_code)
 }
 END_TEST
 
-/* relu has no slope at 0; no input is that near. */
+/* relu has no derivative at 0; no input is close to 0. */
 START_TEST(gradients_of_activations_are_their_differences)
 {
     struct activation_case c = activation_case(_i, 3, 17, 1);
@@ -297,7 +297,7 @@ START_TEST(gradients_pass_where_values_were_kept)
 }
 END_TEST
 
-/* Sequence parallelism splits the rows; each rank knows which are its own. */
+/* Sequence parallelism splits the rows; each rank draws the mask of its own rows. */
 START_TEST(ranks_with_parts_of_the_rows_drop_what_one_rank_drops)
 {
     long n = (long)ROWS * WIDTH, part = n / 4;

@@ -14,7 +14,9 @@ enum { MOST = 9, ELEMENTS = 40 };
 
 START_TEST(a_trimmed_mean_leaves_out_the_ends_and_a_median_all_but_the_middle)
 {
-    static const float x[] = { 1, -100, 2, 3, 5, 7, 9, INFINITY, 6, NAN }; /* five of two */
+    static const float x[] = { /* five vectors of two elements */
+                               1, -100, 2, 3, 5, 7, 9, INFINITY, 6, NAN
+    };
     float out[2];
     robust_trimmed(2, 5, x, 2, 1, out);
     ck_assert(out[0] == 5);
@@ -27,7 +29,7 @@ START_TEST(a_trimmed_mean_leaves_out_the_ends_and_a_median_all_but_the_middle)
 }
 END_TEST
 
-/* Four points on a line at 0, 1, 3 and 50; Krum of f = 1 takes the nearest one neighbour. */
+/* Four points on a line at 0, 1, 3 and 50; Krum with f = 1 uses the nearest neighbour. */
 START_TEST(krum_picks_the_vector_with_the_nearest_neighbours)
 {
     static const float x[] = { 0, 1, 3, 50, 1 };
@@ -41,8 +43,8 @@ START_TEST(krum_picks_the_vector_with_the_nearest_neighbours)
 }
 END_TEST
 
-/* On a line the geometric median is the median; of a triangle whose corners are as far from each
- * other it is the centre; of a point that half of all are at, that point. */
+/* On a line the geometric median is the median. Of an equilateral triangle it is the centre. If
+ * half of the vectors are at one point, it is that point. */
 START_TEST(a_geometric_median_is_the_point_of_least_distances)
 {
     static const float line[] = { 0, 1, 3, 50, 90 };
@@ -81,7 +83,7 @@ struct instance {
     float x[MOST * ELEMENTS];
 };
 
-/* The last `hostile` vectors: far away in one direction, or near the others, or no numbers. */
+/* Draws vectors. The last `hostile` ones are far away in one direction, near the others, or NaN. */
 static void draw_instance(struct random *rng, struct instance *out)
 {
     out->count = 5 + random_below(rng, MOST - 4);
@@ -197,7 +199,7 @@ START_TEST(a_rule_is_as_near_to_the_honest_mean_as_its_theorem_says)
 }
 END_TEST
 
-/* No step in any direction makes the sum of distances smaller. */
+/* The sum of distances, which no small step in any direction may reduce. */
 static double distances_from(const struct instance *in, const double at[ELEMENTS])
 {
     double sum = 0;

@@ -5,9 +5,9 @@
 #include <math.h>
 #include <string.h>
 
-/* A format of 16 bits: `fraction` of them behind the exponent. */
+/* A 16-bit format with `fraction` bits after the exponent. */
 struct format {
-    int fraction, least_exponent; /* of the smallest normal number */
+    int fraction, least_exponent; /* least_exponent: that of the smallest normal number */
     void (*pack)(long n, const float *x, uint16_t *out);
     void (*unpack)(long n, const uint16_t *x, float *out);
     void (*round)(long n, float *x);
@@ -61,8 +61,9 @@ START_TEST(every_pattern_has_its_value_and_comes_back)
 }
 END_TEST
 
-/* The float next to the middle goes to the nearer neighbour, the middle to the even one. The
- * neighbour of the largest is infinity, with the middle where one more step would be. */
+/* A float next to the midpoint of two neighbours rounds to the nearer one, the midpoint to the even
+ * one. The upper neighbour of the largest number is infinity, with the midpoint that a next number
+ * would have. */
 START_TEST(between_two_patterns_the_nearest_is_taken_and_the_even_one_of_two)
 {
     const struct format *format = &formats[_i];

@@ -1,4 +1,4 @@
-/* Ops on 16-bit arrays: what fp32 gives on the same values, rounded once where it is written. */
+/* Ops on 16-bit arrays give the fp32 results for the same values, rounded once when written. */
 #include "kernels/host/linear.h"
 #include "kernels/host/round.h"
 #include "kernels/host/stored.h"
@@ -31,7 +31,7 @@ static void pack(enum dtype storage, long n, const float *x, uint16_t *out)
     stored_pack(&kernels, &(struct pack){ n, x, out });
 }
 
-/* n random values as they are stored, and in fp32. */
+/* n random values in the storage type, and in fp32. */
 static float *random_values(enum dtype storage, long n, uint16_t *stored)
 {
     float *wide = numeric_floats(&numeric, n, 1);
@@ -61,7 +61,7 @@ START_TEST(what_an_op_writes_is_rounded_once)
 }
 END_TEST
 
-/* The other parts of packed qkv. */
+/* Parts of packed qkv that an op does not change. */
 START_TEST(what_an_op_leaves_alone_keeps_its_bits)
 {
     enum { SEQ = 3, HEADS = 2, WIDTH = 4, QKV = SEQ * 3 * HEADS * WIDTH };
@@ -100,7 +100,8 @@ START_TEST(input_and_output_may_be_the_same_array)
 }
 END_TEST
 
-/* The masters hold what 16 bits cannot: the stored weight moves when they have moved enough. */
+/* Masters have more digits than 16 bits: the stored weight changes when the master has changed
+ * enough. */
 START_TEST(an_update_stores_the_rounded_master)
 {
     float master = 1, gradient = 1, scale = 1;

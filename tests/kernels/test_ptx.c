@@ -1,4 +1,4 @@
-/* The interpreter of PTX (tests/kernels/ptx) on kernels written by hand: needs no nvcc. */
+/* Tests the PTX interpreter (tests/kernels/ptx) on kernels written by hand, without nvcc. */
 #include "base/length.h"
 #include "tests/check_ok.h"
 #include "tests/kernels/ptx/ptx_grid.h"
@@ -10,13 +10,14 @@
 
 /* --- fragments ---------------------------------------------------------------------------- */
 
-/* CUTLASS states where fragments lie on its own: as layouts, each a list of shapes and strides
- * whose products with the coordinates are added (include/cute/atom/mma_traits_sm80.hpp,
- * SM80_16x8x16_F32F16F16F32_TN, and copy_traits_sm75.hpp, SM75_U32x4_LDSM_N and SM75_U16x8_LDSM_T).
- * A lane is split in (4, 8), its values as the table says. */
+/* The positions of fragments by CUTLASS, an independent source: layouts, each a list of shapes and
+ * strides, where the products of coordinates and strides are summed
+ * (include/cute/atom/mma_traits_sm80.hpp, SM80_16x8x16_F32F16F16F32_TN, and copy_traits_sm75.hpp,
+ * SM75_U32x4_LDSM_N and SM75_U16x8_LDSM_T). A lane is split in (4, 8), its values as the table
+ * says. */
 struct layout {
     int lane_strides[2];
-    int shapes[3], strides[3]; /* of values */
+    int shapes[3], strides[3]; /* shapes and strides of values */
 };
 
 static int place_in(const struct layout *layout, int lane, int value)
@@ -29,12 +30,13 @@ static int place_in(const struct layout *layout, int lane, int value)
     return place;
 }
 
-/* Columns of 16 for a and the sums, and of 8 for b, which CUTLASS has as n x k: m + 16 k, n + 8 k
- * and m + 16 n. */
+/* Offsets in columns of 16 for a and the sums, and of 8 for b, which CUTLASS stores as n x k: m +
+ * 16 k, n + 8 k and m + 16 n. */
 static const struct layout of_a = { { 32, 1 }, { 2, 2, 2 }, { 16, 8, 128 } };
 static const struct layout of_b = { { 16, 1 }, { 2, 2 }, { 8, 64 } };
 static const struct layout of_sum = { { 32, 1 }, { 2, 2 }, { 16, 8 } };
-/* Bits of a matrix whose rows have 128: a lane's 32 bits one after the other, or two times 16. */
+/* Offsets in bits, in a matrix with rows of 128 bits: a lane's 32 bits are adjacent, or two times
+ * 16. */
 static const struct layout of_loaded = { { 32, 128 }, { 32 }, { 1 } };
 static const struct layout of_loaded_transposed = { { 256, 16 }, { 16, 2 }, { 1, 128 } };
 
@@ -71,9 +73,10 @@ END_TEST
 
 /* --- sums --------------------------------------------------------------------------------- */
 
-/* 1 + 16 x 2^-25 is 1 when each is rounded. Hopper keeps 2^-25, and the sum is 1 + 2^-21 exactly;
- * Ampere keeps 2^-24 at least and Volta 2^-23, so all are cut off. With one term of 2^-24, Hopper's
- * 17 x 2^-25 are cut to a float's 16. Terms that need no cut are added exactly. */
+/* 1 + 16 x 2^-25 is 1 when each is rounded. Hopper keeps bits down to 2^-25, so the sum is exactly
+ * 1 + 2^-21. Ampere keeps bits down to 2^-24 and Volta to 2^-23, so both truncate all terms. With
+ * one term of 2^-24, Hopper's sum 17 x 2^-25 is truncated to the float 16 x 2^-25. Terms that need
+ * no truncation are added exactly. */
 START_TEST(sums_are_cut_off_below_the_largest_term)
 {
     float a[PTX_K], b[PTX_K], sum = 1;
@@ -103,8 +106,8 @@ struct hand {
     const char *what, *body;
     unsigned threads, blocks;
     size_t shared_bytes;
-    const char *error; /* part of it; NULL: it runs */
-    uint32_t word;     /* of thread 5 then, when it runs */
+    const char *error; /* part of the error; NULL: the kernel runs */
+    uint32_t word;     /* result word of thread 5, if it runs */
 };
 
 /* %r1 is the thread, %r4 its word of shared memory, %r5 its neighbour's, %rd3 its word of global.
@@ -129,7 +132,7 @@ static const char frame[] =
 /* Reads a word of the other warp. */
 #define READ_OTHER "ld.shared.u32 %r10, [%r9]; "
 
-/* "reads w" begins two errors: the other warp may have written already, or not yet. */
+/* "reads w" is the beginning of two errors: the other warp may have written already or not. */
 static const struct hand hands[] = {
     { "a barrier", WRITE "bar.sync 0; " READ_NEXT, 64, 1, 256, NULL, 4 },
     { "none", WRITE READ_NEXT, 64, 1, 256, "reads without a barrier what was written", 0 },

@@ -1,5 +1,5 @@
-/* Models whose blocks are of several kinds: what a file says, and what follows from which block is
- * where: sums by hand of parameters, FLOPs, times and memory. */
+/* Models whose blocks are of several kinds: reading their files, and parameters, FLOPs, times and
+ * memory by the position of blocks, compared with sums by hand. */
 #include "exec/run/checkpoint_file.h"
 #include "models/blocks.h"
 #include "models/layer.h"
@@ -134,8 +134,8 @@ START_TEST(a_faulty_list_of_blocks_is_refused_by_its_place)
 }
 END_TEST
 
-/* Three multiplications for each of the forward's: what every block of a kind adds is the
- * difference that a model of that kind alone has for another layer. */
+/* The step has three times the forward's multiplications. A block of a kind adds the FLOPs that one
+ * more layer adds to a model with only that kind. */
 START_TEST(flops_are_those_of_each_kind)
 {
     struct model model = model_with(first_two);
@@ -251,7 +251,7 @@ START_TEST(computing_takes_the_sum_of_the_blocks_of_each_kind)
 }
 END_TEST
 
-/* What the backward of a layer holds at most beside what was kept, of the kind that holds most. */
+/* Most bytes that a layer's backward holds in addition to kept values, over all kinds. */
 static double backward_bytes(void)
 {
     return fmax(planned.pieces.at[0].moment_bytes, planned.pieces.at[1].moment_bytes);
@@ -287,7 +287,7 @@ START_TEST(a_stage_keeps_what_its_own_blocks_keep)
     ck_assert_double_eq(planned_memory(0).recompute_bytes,
                         planned.pieces.at[0].saved_bytes + planned.pieces.at[1].saved_bytes -
                             checkpoint + backward_bytes() -
-                            planned.pieces.at[PIECE_HEAD].saved_bytes); /* gone by then */
+                            planned.pieces.at[PIECE_HEAD].saved_bytes); /* already freed */
     ck_assert_double_eq_tol(planned_memory(0).activations_bytes,
                             4 * planned.pieces.at[0].input_bytes +
                                 planned.pieces.at[PIECE_EMBEDDING].saved_bytes +

@@ -36,7 +36,7 @@ START_TEST(a_path_stands_for_itself)
 {
     ck_assert_str_eq(path_of("./workshop"), "./workshop");
     ck_assert_str_eq(path_of("none.txt"), "none.txt");
-    ck_assert_str_eq(path_of("Makefile"), "Makefile"); /* where tests are run */
+    ck_assert_str_eq(path_of("Makefile"), "Makefile"); /* a file in the folder where tests run */
 }
 END_TEST
 

@@ -37,7 +37,7 @@ static double weights(struct ops ops, bool of_experts)
     return elements;
 }
 
-/* Two sums: of the list's weights, and the formula that is exact for whole models. */
+/* Compares the sum of the list's weights with the formula that is exact for whole models. */
 START_TEST(the_weights_of_a_list_are_the_parameters_of_its_kind)
 {
     size_t count;
@@ -55,8 +55,8 @@ START_TEST(the_weights_of_a_list_are_the_parameters_of_its_kind)
 }
 END_TEST
 
-/* DeepSeek-V3 at 4,096 tokens: a token's experts multiply 8 x 3 x 2048 x 7168 weights, twice a
- * multiply-add; the shared one 3 x 2048 x 7168; the router 256 x 7168. */
+/* DeepSeek-V3 at 4,096 tokens: a token's experts multiply 8 x 3 x 2048 x 7168 weights, at 2 FLOPs
+ * each; the shared expert 3 x 2048 x 7168, and the router 256 x 7168. */
 START_TEST(products_of_experts_are_those_of_the_chosen_ones)
 {
     struct model model = model_of("deepseek-v3");
@@ -93,9 +93,9 @@ START_TEST(latent_attention_is_as_wide_as_its_heads)
 }
 END_TEST
 
-/* Bytes a token keeps of V3's attention at tp 1: 2h of the norm, q_r and kv_r before and after
- * their norms, d_r beside kv_r before it, q, k and v, the output twice used, 4 bytes of statistics
- * a head; mla_up_proj drops q, k and v. */
+/* Bytes that V3's attention keeps per token at tp 1: 2 h of the norm; q_r and kv_r before and after
+ * their norms; d_r together with kv_r; q, k and v; the output; 4 bytes of statistics per head.
+ * Recompute of mla_up_proj frees q, k and v. */
 START_TEST(latent_attention_keeps_what_its_backward_reads)
 {
     struct model model = model_of("deepseek-v3");
@@ -110,9 +110,9 @@ START_TEST(latent_attention_keeps_what_its_backward_reads)
 }
 END_TEST
 
-/* A token's rows of Mixtral, 2 of 8 experts, f 14336: fc1 keeps its input, the activation fc1's two
- * halves and the share, fc2 the activation, which moe_act drops; the router logits, shares and the
- * map; places three times. */
+/* The rows of a token in Mixtral, with 2 of 8 experts and f = 14336. fc1 keeps its input, the
+ * activation keeps fc1's two halves and the share, fc2 keeps the activation's output (freed by
+ * moe_act). The router keeps logits, shares and the map. Places are kept three times. */
 START_TEST(experts_keep_what_their_backward_reads)
 {
     struct model model = model_of("mixtral-8x7b");
@@ -129,7 +129,7 @@ START_TEST(experts_keep_what_their_backward_reads)
 }
 END_TEST
 
-/* Two stages of the same: what a window sees of a long sequence. */
+/* Compares a window with full attention on a long sequence. */
 START_TEST(a_window_sees_no_further)
 {
     struct model model = model_of("gpt-oss-20b");

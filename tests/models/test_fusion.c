@@ -12,8 +12,9 @@ static void release(void)
     arena_release(&arena);
 }
 
-/* fc1 of GPT-3 6.7B: 16384 sums in fp32, written and read, and their accumulator likewise; the
- * gradient is not read again. In fp8 the products don't see it as it was. */
+/* fc1 of GPT-3 6.7B: 16384 fp32 sums and their accumulator are written and read; the gradient is
+ * not read a second time. In fp8 this fusion is not possible, as products read the quantised
+ * gradient. */
 START_TEST(a_weight_gradient_that_sums_its_bias_moves_four_more_numbers_an_output)
 {
     struct model model = model_of("gpt3-6.7b");
@@ -40,8 +41,8 @@ START_TEST(a_weight_gradient_that_sums_its_bias_moves_four_more_numbers_an_outpu
 }
 END_TEST
 
-/* fc1 of GPT-3 6.7B on 2048 tokens: its epilogue writes 2048 x 16384 further values, the input
- * gradient of fc2 reads as many; the same values are kept. */
+/* fc1 of GPT-3 6.7B on 2048 tokens: its epilogue writes 2048 x 16384 further values, and the input
+ * gradient of fc2 reads the same number; the kept values are unchanged. */
 START_TEST(a_folded_gelu_writes_beside_one_product_and_is_read_by_the_other)
 {
     struct model model = model_of("gpt3-6.7b");
@@ -71,7 +72,8 @@ START_TEST(a_folded_gelu_writes_beside_one_product_and_is_read_by_the_other)
 }
 END_TEST
 
-/* Gated ones have two inputs, ReLU's is a mask of bits, and fp8 is quantised between. */
+/* Number of activation ops that are not fused: gated ones have two inputs, ReLU keeps a bit mask,
+ * and fp8 quantises in between. */
 static int activations_left(const struct model *model, const struct layer_dims *dims,
                             const struct layer_options *options)
 {
@@ -103,9 +105,8 @@ static double kind_bytes(struct ops ops, enum op_kind kind)
     return bytes;
 }
 
-/* In values of 2048 x 4096 and 2 bytes: forward 2 x 3 + 2 x 2, minus one read. Backward 2 x 3 + 2 x
- * 4: each sum's result and one summand are saved, and the branch's gradient becomes a copy: 2 x 2 +
- * 2 x 5. */
+/* Traffic in units of 2048 x 4096 values of 2 bytes. The forward has 2 x 3 + 2 x 2 without fusion,
+ * minus one read. The backward has 2 x 3 + 2 x 4 without fusion and 2 x 2 + 2 x 5 with it. */
 START_TEST(a_residual_with_its_norm_reads_the_stream_once)
 {
     struct model model = model_of("gpt3-6.7b");
@@ -148,7 +149,7 @@ static double launches(struct ops ops)
     return kernels;
 }
 
-/* Llama 3 8B's norms on 512 tokens: 36 bytes of a value and 8 kernels, as the table says. */
+/* Llama 3 8B's norms on 512 tokens: 36 bytes per value and 8 kernels, as in the stack's table. */
 START_TEST(what_is_not_fused_costs_what_the_stack_says)
 {
     struct model model = model_of("llama3-8b");
@@ -196,8 +197,9 @@ END_TEST
 
 /* --- logits a run of rows at a time --------------------------------------------------------- */
 
-/* 2048 rows in runs of 300 and less: 7 of 292 or 293. The weights are read 7 times, and so is their
- * gradient written; one product more is run, which no model counts. */
+/* 2048 rows in row blocks of at most 300: 7 blocks of 292 or 293. The weights are read 7 times and
+ * their gradient is written 7 times. One more product is run, which does not count as model
+ * FLOPs. */
 START_TEST(logits_made_again_are_one_product_more_for_every_row)
 {
     struct model model = model_of("gpt3-6.7b");

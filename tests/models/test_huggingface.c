@@ -29,7 +29,7 @@ static const struct {
 };
 
 /* Models with experts, whose config must say what the preset of the same name does. Grok-1 has no
- * such file. */
+ * config.json. */
 static const char *const experts[] = {
     "mixtral-8x7b",
     "mixtral-8x22b",
@@ -122,7 +122,7 @@ static json_t *load_fixture(const char *file)
     return config;
 }
 
-/* The first fixture of a family, or the text part of its; the caller releases it. */
+/* The first fixture of a family, or its text part; the caller releases it. */
 static json_t *config_of(const char *family)
 {
     for (int i = 0; i < LENGTH(fixtures); i++)
@@ -259,7 +259,7 @@ START_TEST(a_family_reads_as_itself_with_or_without_model_type)
 }
 END_TEST
 
-/* Each integer key of the table: wrong types, missing and out-of-range values. */
+/* Tests wrong types, missing and out-of-range values for each integer key of the table. */
 START_TEST(a_wrong_value_of_any_key_is_located)
 {
     static const char *const values[] = {
@@ -462,18 +462,19 @@ static const struct {
     { "llama", "{\"max_position_embeddings\": 131072}", 8192, 131072, 0 },
     { "llama", "{\"max_position_embeddings\": 4096}", 4096, 4096, 0 },
     { "gpt2", "{}", 1024, 1024, 0 },
-    { "bloom", "{\"seq_length\": 16384}", 16384, 0, 0 }, /* says that of training */
+    { "bloom", "{\"seq_length\": 16384}", 16384, 0,
+      0 }, /* the config states the training sequence */
     { "mistral", "{}", 4096, 32768, 4096 },
     { "mistral", "{\"sliding_window\": 1024}", 1024, 32768, 1024 },
     { "mistral", "{\"sliding_window\": null}", 8192, 32768, 0 },
     { "mistral", "{\"sliding_window\": 65536}", 8192, 32768, 65536 },
-    { "qwen2", "{\"sliding_window\": 4096}", 8192, 131072, 0 }, /* not used */
+    { "qwen2", "{\"sliding_window\": 4096}", 8192, 131072, 0 }, /* the window is not in use */
     { "qwen2",
       "{\"use_sliding_window\": true, \"sliding_window\": 4096, \"max_window_layers\": 21}", 4096,
       131072, 4096 },
     { "qwen2",
       "{\"use_sliding_window\": true, \"sliding_window\": 4096, \"max_window_layers\": 28}", 8192,
-      131072, 0 }, /* all blocks are full */
+      131072, 0 }, /* all blocks have full attention */
     { "qwen3", "{\"use_sliding_window\": true, \"sliding_window\": 4096, \"max_window_layers\": 0}",
       4096, 32768, 4096 },
     { "qwen2",

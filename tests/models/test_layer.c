@@ -16,14 +16,14 @@ static void release(void)
 
 /* --- activations ------------------------------------------------------------------------------ */
 
-/* Papers count each op as one kernel, which keeps nothing from kernel to kernel. */
+/* Papers count each op as one kernel, which keeps no values between kernels. */
 static const struct layer_options papers_flash = { .flash_attention = true,
                                                    .dtype = DTYPE_BF16,
                                                    .gradient_bytes = 4 };
 static const struct layer_options papers_unfused = { .dtype = DTYPE_BF16, .gradient_bytes = 4 };
 
-/* What PyTorch's own kernels keep beyond that, in bytes of bf16 a value: 4 in both norms and the
- * final one, 4 of the softmax, and 2 of a gate. */
+/* Additional bytes that PyTorch's separate kernels keep in bf16 per value: 4 in each norm and the
+ * final norm, 4 in the softmax, and 2 for a gate. */
 START_TEST(kernels_of_one_op_keep_values_between_them)
 {
     struct model model = model_of("llama3-8b");
@@ -51,7 +51,7 @@ static const double norm_statistics_bytes = 2 * 8;
 static const struct {
     const char *layout;
     bool selective;
-    double tokens_over_tp; /* of the norms' rows */
+    double tokens_over_tp; /* bytes of the norms' rows, divided by tp with sp */
     double rest, scores;
 } variants[] = {
     { "tp1 mb4", false, 1, 34, 5 },
@@ -150,7 +150,8 @@ START_TEST(a_layer_of_megatrons_7b_test_keeps_fifteen_and_a_quarter_bytes_a_valu
 }
 END_TEST
 
-/* Norms 4, inputs 4, qkv 3, attention 2, gate and up 14, product 7 bytes a value; no dropout. */
+/* Bytes per value without dropout: norms 4, inputs 4, qkv 3, attention 2, gate and up 14, product
+ * 7. */
 START_TEST(a_layer_of_llama3_8b_keeps_34_bytes_a_value)
 {
     struct model model = model_of("llama3-8b");
@@ -171,7 +172,7 @@ START_TEST(the_embedding_keeps_token_ids_and_a_dropout_mask)
 }
 END_TEST
 
-/* Input of the norm, and of the logits, and the norm's statistics. */
+/* The head keeps the inputs of norm and logits, and the norm's statistics. */
 START_TEST(the_head_keeps_the_inputs_of_norm_and_logits)
 {
     struct model model = model_of("gpt3-175b");
@@ -202,7 +203,7 @@ START_TEST(a_token_costs_the_flops_that_megatron_counts)
 }
 END_TEST
 
-/* Korthikanti et al. 2022, eq. 9, with the causal mask's half of attention: s / 12h for s / 6h. */
+/* Korthikanti et al. 2022, eq. 9, with the causal half of attention: s / 12h instead of s / 6h. */
 START_TEST(a_step_of_gpt_costs_the_closed_form)
 {
     struct model model = model_of("gpt3-175b");
@@ -247,7 +248,7 @@ START_TEST(twice_the_sequences_cost_twice_the_flops)
 }
 END_TEST
 
-/* 2 FLOPs a multiply-add: n tokens, grouped keys, gated feed-forward. */
+/* 2 FLOPs per multiply-add: n tokens, grouped keys, gated feed-forward. */
 START_TEST(each_product_of_a_layer_costs_two_flops_a_multiply_add)
 {
     struct model model = model_of("llama3-8b");

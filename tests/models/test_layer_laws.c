@@ -20,7 +20,7 @@ static void release(void)
 
 typedef void check_fn(const struct model *model, const struct layer_options *options);
 
-/* Every preset with and without flash attention, with no fusion and with all. */
+/* Calls `check` for every preset with and without flash attention, without fusions and with all. */
 static void for_each_preset(check_fn *check)
 {
     size_t count;
@@ -47,7 +47,8 @@ static double sum_of_kind(struct ops ops, enum op_kind kind)
     return flops;
 }
 
-/* Products of a constant, as the sinusoids of relative positions are, which needs no gradient. */
+/* FLOPs of products with a constant operand, such as the sinusoids of relative positions, which
+ * needs no gradient. */
 static double flops_of_constants(struct ops ops)
 {
     double flops = 0;
@@ -87,7 +88,7 @@ static bool is_product(enum op_kind kind)
            kind == OP_FLASH_ATTENTION;
 }
 
-/* Only products have FLOPs, and m n k of a matrix product are all there is to them. */
+/* Checks that only products have FLOPs, and that these follow from m, n and k. */
 static void check_op(const struct op *op)
 {
     ck_assert_msg(op->flops == 0 || is_product(op->kind), "%s", op->name);
@@ -97,7 +98,8 @@ static void check_op(const struct op *op)
                    op->kind == OP_TENSOR_JOIN || op->kind == OP_CP_ENTER ||
                    op->kind == OP_CP_LEAVE || op->kind == OP_EXPERT_ENTER ||
                    op->kind == OP_EXPERT_LEAVE || op_is_collective(op->kind);
-    bool is_free = is_mark || strcmp(op->name, "shared_add") == 0; /* a sum's gradient is its own */
+    /* the gradient of a sum costs nothing */
+    bool is_free = is_mark || strcmp(op->name, "shared_add") == 0;
     ck_assert_msg(is_free || (op->bytes > 0 && op->kernels > 0), "%s", op->name);
     ck_assert_msg(!is_mark || op->comm_bytes > 0, "%s", op->name);
     ck_assert_msg(isfinite(op->bytes) && isfinite(op->flops), "%s", op->name);
@@ -137,7 +139,7 @@ static double elements(const struct op_weight *weight)
 }
 
 /* Each weight has one gradient: a weight product for each linear layer, a bias sum for each bias,
- * and norms, sinks and score biases (which learn otherwise) where they are used. */
+ * and norms, sinks and score biases (which have no gradient) where they are used. */
 static void check_gradients(const struct model *model, const struct layer_options *options)
 {
     struct layer_dims dims = layer_dims(model, 1, model->seq);

@@ -21,9 +21,8 @@ static const struct {
     { "qwen2.5-7b", 7615616512 },  { "bloom-176b", 176247271424 },  { "bert-large", 335174458 },
 };
 
-/* Sums by hand of what the released config.json says, to the unit; they round to what publishers
- * print where those print. DeepSeek-V3: an attention is 187,107,328 (7168 1536 + 1536 + 1536 128
- * 192
+/* Exact sums by hand from the released config.json. If a publisher states a number, the sum rounds
+ * to it. DeepSeek-V3: an attention is 187,107,328 (7168 1536 + 1536 + 1536 128 192
  * + 7168 576 + 512 + 512 128 256 + 128 128 7168). */
 static const struct {
     const char *name;
@@ -89,7 +88,7 @@ static const struct {
     { "megatron-1t", 1008.0 },
 };
 
-/* Reads a model that differs from `tiny` in what `changes` says. */
+/* Reads the model `tiny` with the fields of `changes`. */
 static bool read_changed(const char *changes, struct model *out, struct err *err)
 {
     json_t *object = json_loads("{\"name\": \"m\", \"layers\": 2, \"hidden\": 64, \"heads\": 4,"
@@ -208,7 +207,8 @@ START_TEST(a_tied_llama_counts_as_released)
 }
 END_TEST
 
-/* Each change against the plain GPT of 2 layers, hidden 64, 4 heads of 16, vocabulary 256. */
+/* Additional parameters of each option, compared with the plain GPT of 2 layers, hidden 64, 4 heads
+ * of 16, vocabulary 256. */
 START_TEST(each_option_adds_its_own_parameters)
 {
     static const struct {
@@ -218,7 +218,7 @@ START_TEST(each_option_adds_its_own_parameters)
         { "{\"embedding_norm\": true}", 2 * 64 },
         { "{\"tied\": false}", 256 * 64 },
         { "{\"qk_norm\": true}", 2 * 2 * 16 },
-        { "{\"qkv_bias\": true}", 0 }, /* linear_bias has them */
+        { "{\"qkv_bias\": true}", 0 }, /* linear_bias already includes them */
         { "{\"linear_bias\": false}", -2 * (4 * 64 + 5 * 64) },
         { "{\"linear_bias\": false, \"qkv_bias\": true}", -2 * (64 + 5 * 64) },
         { "{\"norm\": \"rmsnorm\"}", -(2 * 2 + 1) * 64 },
@@ -270,7 +270,8 @@ START_TEST(each_option_adds_its_own_parameters)
 }
 END_TEST
 
-/* Each change against 4 experts of width 32 in both blocks, without biases: 2 (4 2 64 32 + 64 4).
+/* Additional parameters of each option, compared with 4 experts of width 32 in both blocks, without
+ * biases: 2 (4 2 64 32 + 64 4).
  */
 START_TEST(each_option_of_experts_adds_its_own_parameters)
 {
@@ -312,7 +313,7 @@ START_TEST(each_option_of_experts_adds_its_own_parameters)
 }
 END_TEST
 
-/* Of the first two blocks none, of the others those whose place is a multiple of 3. */
+/* The first two blocks have no experts; of the others, those whose number is a multiple of 3 do. */
 START_TEST(experts_are_in_the_blocks_that_the_steps_say)
 {
     struct model model = changed("{\"layers\": 9, \"experts\": 4, \"topk\": 1,"
@@ -370,7 +371,7 @@ START_TEST(what_is_left_out_is_derived)
 }
 END_TEST
 
-/* 12 l h^2 = 9.6e17; beyond 1e18 is a fault, below. */
+/* 12 l h^2 = 9.6e17; more than 1e18 is an error, tested below. */
 START_TEST(sizes_beyond_any_that_were_trained_are_counted)
 {
     struct model model =
@@ -480,7 +481,7 @@ START_TEST(a_fault_is_located_by_its_key)
 }
 END_TEST
 
-/* Changes the value of a field, whatever it is. */
+/* Changes the value of a field of any kind. */
 static void change(const struct field *field, struct model *model)
 {
     char *slot = (char *)model + field->offset;

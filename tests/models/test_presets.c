@@ -10,7 +10,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Writing and reading again gives the same text, with the counts that reading passes over. */
+/* Checks that writing, reading and writing give the same text. The text also has counts, which
+ * reading ignores. */
 static void check_round_trip(const struct model *model)
 {
     struct model again;
@@ -99,7 +100,8 @@ START_TEST(an_unknown_name_is_answered_with_the_nearest)
 }
 END_TEST
 
-/* A data folder of our own: FOLDER/models/presets. Tests are processes, so setenv stays in one. */
+/* A data folder of our own: FOLDER/models/presets. Each test is a process, so setenv affects only
+ * one test. */
 static void make_data(char *folder)
 {
     char path[256];

@@ -56,12 +56,12 @@ static void release(void)
     arena_release(&arena);
 }
 
-/* Columns of products that run again, and values and bytes of statistics of a token that are freed.
- * A product of n columns from k has 2 n k FLOPs a token. */
+/* Columns of recomputed products, and values and bytes of statistics that are freed per token. A
+ * product of n columns from k has 2 n k FLOPs a token. */
 static const struct {
     unsigned replays;
     double multiplied, freed_values, freed_statistics;
-    int attentions; /* cores that run again */
+    int attentions; /* recomputed attention cores */
 } parts[] = {
     { REPLAYS_CORE, 0, 0, 4 * HEADS, 1 },
     { 1u << REPLAY_MLP, 3.0 * HIDDEN *FFN, 2 * FFN + FFN, 0, 0 },
@@ -91,7 +91,7 @@ START_TEST(per_op_every_other_product_is_run_again)
     for (int i = 0; i < replay.ops.count; i++) {
         ck_assert_int_ne(replay.ops.at[i].kind, OP_FLASH_ATTENTION);
         ck_assert_str_ne(replay.ops.at[i].name, "fc2");
-        ck_assert_str_ne(replay.ops.at[i].name, "ffn_residual"); /* nobody asks for it */
+        ck_assert_str_ne(replay.ops.at[i].name, "ffn_residual"); /* no op reads it */
     }
 }
 END_TEST

@@ -18,7 +18,8 @@ static double normal_draw(struct random *rng)
     return length * cos(2 * acos(-1) * random_unit(rng));
 }
 
-/* Lognormal weights of mean 1; to weights of a cv of c belongs a deviation of sqrt(log(1 + c^2)).
+/* Lognormal weights of mean 1. A coefficient of variation c corresponds to a standard deviation
+ * sqrt(log(1 + c^2)) of the logarithm.
  */
 static void draw_popularity(struct random *rng, int experts, double cv, double *weights)
 {
@@ -27,8 +28,8 @@ static void draw_popularity(struct random *rng, int experts, double cv, double *
         weights[i] = exp(deviation * normal_draw(rng));
 }
 
-/* One token's choices: the topk largest of log w + a Gumbel number, which is one after the other
- * without repetition. */
+/* One token's choices: the topk largest of log w + a Gumbel number, which is equivalent to
+ * successive draws without repetition. */
 static void choose(struct random *rng, const double *weights, int experts, int topk, double *chosen)
 {
     double key[MOST_EXPERTS];
@@ -92,8 +93,9 @@ static double draw_factor(struct random *rng, const struct routed *routed, doubl
     return most / (sum / ranks);
 }
 
-/* The published column is the table of the study that the formula is from; its draws are few at
- * {8 experts, cv 0.3} and {256 experts of 8 ranks, cv 0.5}, where ours settle elsewhere: 0 there.
+/* The published column is the table of the study from which the formula is taken. It is 0 for {8
+ * experts, cv 0.3} and {256 experts of 8 ranks, cv 0.5}: the study has few draws there, and more
+ * draws give another value.
  */
 static const struct {
     double tokens, experts, topk, ranks, cv, published;
@@ -136,9 +138,9 @@ START_TEST(formulas_say_what_draws_do)
 }
 END_TEST
 
-/* DeepSeek-V3 on eight nodes: 8 of 256 experts, free or of 4 of 8 groups, a group a node
- * (DeepSeek-V3, arXiv:2412.19437, limits tokens to four nodes). Eight ranks with an expert each and
- * two choices: two ranks. */
+/* DeepSeek-V3 on eight nodes: 8 of 256 experts, unrestricted or within 4 of 8 groups, one group per
+ * node (DeepSeek-V3, arXiv:2412.19437, limits tokens to four nodes). Eight ranks with an expert
+ * each and two choices: two ranks. */
 START_TEST(tokens_go_to_distinct_nodes)
 {
     struct expert_choice free_choice = { 256, 8, 8, 8 }, limited = { 256, 8, 8, 4 },
@@ -158,7 +160,7 @@ START_TEST(a_given_factor_is_taken)
     ck_assert_double_eq(routing_rank_factor(&balanced, &routed), 1);
     ck_assert_double_eq(routing_rank_factor(&given, &routed), 1.5);
     ck_assert_double_eq(routing_peak_factor(&given, &routed, 32), 1.5);
-    given.factor = 100; /* every token's two choices are two experts: four times the mean */
+    given.factor = 100; /* every token chooses the same two of 8 experts: four times the mean */
     ck_assert_double_eq(routing_rank_factor(&given, &routed), 4);
     routed.ranks = 1;
     ck_assert_double_eq(routing_rank_factor(&given, &routed), 1);
@@ -213,8 +215,8 @@ START_TEST(a_full_rank_works_sends_and_keeps_more)
 }
 END_TEST
 
-/* 256 experts of 8 ranks and 4,096 tokens have 128 rows each, which 16 and 32 divide; rows as they
- * come are padded by half of that less one. */
+/* 256 experts of 8 ranks and 4,096 tokens have 128 rows each, a multiple of 16 and 32, so no
+ * padding. Varying numbers of rows are padded by (a - 1) / 2 on average, for a multiple a. */
 START_TEST(quantised_rows_are_padded)
 {
     static const struct {

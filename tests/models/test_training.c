@@ -43,7 +43,7 @@ static struct model trained(const char *name, const char *what)
 static const struct {
     const char *what;
     double trained, adapters;
-    int without_backward; /* first blocks */
+    int without_backward; /* number of first blocks without a backward */
 } counts[] = {
     { "lora:16", BLOCKS *adapters, BLOCKS *adapters, 0 },
     { "lora:16:qkv", BLOCKS *RANK *(HIDDEN + QKV), BLOCKS *RANK *(HIDDEN + QKV), 0 },
@@ -125,8 +125,9 @@ static struct passes passes_of(const struct model *model, int layer)
     return passes;
 }
 
-/* Products of the base have gradients of their inputs alone; those of adapters, both. Attention's
- * backward is 2.5 times its forward. The first block's q, k and v need no gradient of their input.
+/* Products of the base model have only input gradients; products of adapters also have weight
+ * gradients. Attention's backward is 2.5 times its forward. The first block's q, k and v need no
+ * gradient of their input.
  */
 START_TEST(adapters_leave_out_the_gradients_of_the_base)
 {
@@ -142,8 +143,9 @@ START_TEST(adapters_leave_out_the_gradients_of_the_base)
 }
 END_TEST
 
-/* A step's model FLOPs follow: 2/3 of training all, less what the first block spares, and attention
- * and the head's forward and input gradient. */
+/* A step's model FLOPs follow from this: 2/3 of the products' FLOPs of full training, minus the
+ * gradients that the first block does not need, plus attention and the head's forward and input
+ * gradient. */
 START_TEST(a_step_counts_what_it_multiplies)
 {
     struct model lora = trained("llama3-8b", "lora:16");
@@ -195,7 +197,7 @@ END_TEST
 static const char *const shipped[] = { "gpt3-1.3b",    "llama3-8b",   "qwen3-30b",
                                        "mixtral-8x7b", "deepseek-v3", "gpt2-xl" };
 
-/* Whoever trains everything keeps nothing in vain. */
+/* With all weights trained, every kept value is read. */
 START_TEST(training_everything_drops_nothing)
 {
     struct model model = model_of(shipped[_i]);
@@ -327,7 +329,7 @@ START_TEST(a_reference_model_runs_forward_beside_the_trained_one)
     ck_assert_double_lt(added_s, 8 * forward_s * 1.1);
     ck_assert_double_eq(planned_memory(0).weights_bytes, weights_bytes + 2 * 8030261248.0);
     ck_assert_double_eq_tol(beside.time.other_s - alone.time.other_s, added_s, 1e-9);
-    planned.model.lora = 16; /* the reference is the base, which is there */
+    planned.model.lora = 16; /* the reference model is the base model, which exists already */
     ck_assert_double_eq(planned_memory(0).weights_bytes, weights_bytes);
 }
 END_TEST

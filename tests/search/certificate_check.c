@@ -170,7 +170,7 @@ static double least_bytes(struct checker *c, struct plan plan)
     return bytes;
 }
 
-/* Whether the row's layout is the member, or where all layers are recomputed its full:K. */
+/* Whether the row's layout is the member or, if all layers are recomputed, its full:K. */
 static bool is_row_of(struct checker *c, const char *layout, const struct plan *member,
                       struct plan *out)
 {

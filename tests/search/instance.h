@@ -1,4 +1,4 @@
-/* tests/search/instance.h - models and systems small enough that every plan can be looked at. */
+/* tests/search/instance.h - models and systems that are small enough to evaluate every plan. */
 #ifndef TESTS_SEARCH_INSTANCE_H
 #define TESTS_SEARCH_INSTANCE_H
 
@@ -19,7 +19,7 @@ void instance_release(struct instance *instance);
 /* Shapes, batch, GPUs, memory (little enough to matter) and bandwidths drawn at random. */
 void instance_randomize(struct instance *instance, uint64_t seed);
 
-/* The 20 best by two workers, otherwise by default. */
+/* A request for the 20 best plans with two workers and otherwise default values. */
 struct search_request instance_request(const struct instance *instance);
 
 #endif

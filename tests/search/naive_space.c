@@ -130,7 +130,7 @@ static void add_inner(struct naive_space *space, int *capacity, struct plan plan
         }
 }
 
-/* The candidates of these tensor, context and expert ranks. */
+/* Adds the candidates with these tensor, context and expert ranks. */
 static void add_degrees(struct naive_space *space, int *capacity, struct plan plan, int num_gpus,
                         const struct naive_splits *of_pp)
 {

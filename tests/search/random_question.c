@@ -50,7 +50,7 @@ static void bend_system(struct question *question)
     system->gpu.memory_bytes = between(&question->rng, 4e9, 30e9);
 }
 
-/* Some clusters have one node. */
+/* Draws a system; some clusters have only one node. */
 static const char *draw_system(struct question *question)
 {
     struct random *rng = &question->rng;
@@ -110,7 +110,7 @@ void question_release(struct question *question)
 
 /* --- plans ------------------------------------------------------------------------------------ */
 
-/* One time in `rarely`, the words; else nothing. */
+/* Returns the words with probability 1 / `rarely`, else NULL. */
 static const char *or_none(struct question *question, int rarely, const char *words)
 {
     return random_below(&question->rng, rarely) == 0 ? words : "";
@@ -175,7 +175,7 @@ static void add_options(struct question *question, struct text *layout)
         WORD(question, "", "", "", " dtype=fp16", " dtype=fp8", " dtype=bf16-pure", " dtype=fp32"));
 }
 
-/* Uneven, one layer at least a chunk. */
+/* Adds uneven chunks with at least one layer each. */
 static void add_stages(struct question *question, struct plan *plan)
 {
     int chunks = plan_chunks(plan), layers = question->model.layers;

@@ -1,9 +1,8 @@
-/* tests/search/random_question.h - a model, a system and plans drawn at random: what laws must hold
- * of.
+/* tests/search/random_question.h - random models, systems and plans, for tests of general laws.
  *
- * Shipped clusters and stacks with their speeds, latencies and memory bent; models of any shape
- * that the presets' families have, small enough that a search takes milliseconds; plans of any
- * words of a layout. A seed gives the same question on every machine. */
+ * Systems are shipped clusters and stacks with randomly changed speeds, latencies and memory.
+ * Models have any shape of the presets' families, small enough that a search takes milliseconds.
+ * Plans use any words of a layout. A seed gives the same question on every machine. */
 #ifndef TESTS_SEARCH_RANDOM_QUESTION_H
 #define TESTS_SEARCH_RANDOM_QUESTION_H
 
@@ -12,7 +11,7 @@
 
 struct question {
     uint64_t seed;
-    struct random rng; /* for whatever else is drawn */
+    struct random rng; /* for further draws */
     struct system system;
     struct model model;
     struct arena arena; /* of plans and words */
@@ -22,12 +21,12 @@ struct question {
 void question_draw(uint64_t seed, struct question *out);
 void question_release(struct question *question);
 
-/* A plan that keeps the rules. False where 60 attempts found none. */
+/* A plan that keeps the rules. False if 60 attempts found none. */
 bool question_plan(struct question *question, struct plan *out);
 /* Its layout, in the question's arena. */
 const char *question_layout(struct question *question, const struct plan *plan);
 
-/* A search over it for few plans, that fixes or forbids something or does not. */
+/* A search for few plans, which may fix or forbid words. */
 struct search_request question_request(struct question *question);
 
 #endif

@@ -84,7 +84,7 @@ static double step_s(const struct bent *bent, int data_ranks)
     return fastest_s;
 }
 
-/* All arithmetic of a step at the peak of all GPUs. */
+/* Time of a step's arithmetic at the peak of all GPUs. */
 static double peak_s(void)
 {
     const struct system *system = &instance.system;
@@ -92,7 +92,7 @@ static double peak_s(void)
            (system->num_gpus * system->gpu.peak_flops_per_s[DTYPE_FP16]);
 }
 
-/* How many searches there are at a scale, and the seconds of the exchange's best. */
+/* The number of searches at a scale of the transient, and the time of the exchange's best plan. */
 static int searches_at(struct bent *bent, double scale, double *seconds)
 {
     bent->convergence.mixing_scale = scale;
@@ -105,9 +105,9 @@ static int searches_at(struct bent *bent, double scale, double *seconds)
     return searches;
 }
 
-/* Local SGD needs the more steps the more ranks there are. At one scale of its transient four ranks
- * at peak arithmetic would take as long as two take: below it four are searched, above it not, and
- * either way two are the answer. */
+/* Local SGD needs more steps with more ranks. At a certain scale of its transient, four ranks at
+ * peak arithmetic take as long as two ranks really take. Below that scale four ranks are searched,
+ * above it they are not. Two ranks are the answer in both cases. */
 START_TEST(ranks_that_cannot_win_at_peak_arithmetic_are_not_searched)
 {
     struct bent bent = { .asked = request("bnb", "tp4"), .convergence = convergence_published };
@@ -154,7 +154,8 @@ static const struct {
     { true, false, "dp", "tp1 pp4" },  { true, true, "milp", "tp1 pp4" },
 };
 
-/* The rows own their lists and stages: the searches that found them have been released. */
+/* The rows own copies of their lists and stages, as the searches that found them have been
+ * released. */
 START_TEST(rows_outlive_the_searches_that_found_them)
 {
     struct search_request asked = request(divisions[_i].method, divisions[_i].fix);

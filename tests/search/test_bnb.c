@@ -8,7 +8,7 @@
 #include <stdlib.h>
 
 /* Branch and bound against the loop over everything, on random instances with little memory: the
- * seed of a failing one is in the message. A third of them, and in a campaign all. */
+ * message of a failure has the seed. The gate runs a third of them, a campaign all. */
 enum { BATCHES = 12, INSTANCES = 45, SAMPLE = TURNS(INSTANCES) < 8 ? TURNS(INSTANCES) : 8 };
 
 static const struct {
@@ -66,8 +66,8 @@ static void check_same(const struct search_result *a, const struct search_result
     ck_assert(a->proved_optimal && b->proved_optimal);
 }
 
-/* With a limit the plans within it are found, and no other need be; also by evaluators that
- * searched before. */
+/* With a limit of the step time, exactly the plans within it must be found, also with evaluators
+ * that were used before. */
 static void check_limit(const struct search_request *request, const struct search_result *all,
                         uint64_t seed)
 {
@@ -117,7 +117,7 @@ START_TEST(branch_and_bound_finds_what_a_loop_over_everything_finds)
         search_result_release(&all);
         instance_release(&instance);
     }
-    ck_assert_double_gt(bounded, 0.3 * fits); /* and it is worth having */
+    ck_assert_double_gt(bounded, 0.3 * fits); /* checks that the bounds are useful */
 }
 END_TEST
 
@@ -154,7 +154,7 @@ START_TEST(neither_the_answer_nor_a_count_depends_on_the_workers)
 }
 END_TEST
 
-/* Returns true from the n-th call on. */
+/* An `interrupted` callback that returns true from the n-th call on. */
 static int patience, times_asked;
 
 static bool loses_patience(void)
@@ -174,8 +174,8 @@ static void check_part(const struct search_result *part, const struct search_res
     }
 }
 
-/* A search that is stopped at its last check has a plan; others are stopped after a half of its
- * questions, a quarter and so on. */
+/* A search that is stopped at its last check has a plan. Other searches are stopped after half of
+ * the checks, a quarter and so on. */
 START_TEST(ended_early_it_says_how_far_the_best_may_be_from_the_answer)
 {
     struct search_request request = instance_request(&instance);
@@ -202,12 +202,12 @@ START_TEST(every_order_that_moves_ranks_is_placed_once)
 {
     struct search_request request = instance_request(&instance);
     struct search_result usual, placed;
-    instance.system.cluster.levels[1].bytes_per_s /= 50; /* where ranks sit matters */
+    instance.system.cluster.levels[1].bytes_per_s /= 50; /* makes the placement of ranks matter */
     request.forbid = "tp pp";                            /* cp and dp: two orders where both > 1 */
     find(&request, "exhaustive", &usual, 0);
     request.placement = true;
     find(&request, "exhaustive", &placed, 0);
-    request.fix = "cp1"; /* dp alone: one */
+    request.fix = "cp1"; /* only dp > 1: one order */
     struct search_result alone;
     find(&request, "exhaustive", &alone, 0);
     ck_assert_double_eq(placed.candidates - alone.candidates,

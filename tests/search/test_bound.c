@@ -42,7 +42,7 @@ static const char *const recompute_words[] = { "", " recompute=selective", " rec
 static const char *const schedule_words[] = { "", " schedule=zb-h1", " schedule=zb-h2",
                                               " schedule=dualpipev", " schedule=dualpipe" };
 
-/* Every layout text of a shape; returns whether the plan is valid there. */
+/* Iterates over every layout of a shape; returns whether the plan is valid. */
 static bool next_plan(const struct lattice *l, const struct model *model, int code,
                       struct arena *arena, struct plan *plan)
 {
@@ -59,7 +59,7 @@ static bool next_plan(const struct lattice *l, const struct model *model, int co
 }
 enum { NUM_CODES = 1728 * 2 * LENGTH(schedule_words) };
 
-/* Floors of plans that recompute less are also lower bounds of it. */
+/* Checks that floors of plans that recompute less are lower bounds of this plan too. */
 static void check_floors(struct evaluator *evaluator, struct plan plan, double step_s)
 {
     for (int most = plan.recompute; plan.recompute >= RECOMPUTE_NONE; plan.recompute--)
@@ -70,7 +70,7 @@ static void check_floors(struct evaluator *evaluator, struct plan plan, double s
         }
 }
 
-/* Bounds for every rank order hold for this one. */
+/* Checks that bounds for all rank orders hold for this one. */
 static void check_unplaced(struct evaluator *evaluator, struct plan plan,
                            const struct rank_orders *orders, int order)
 {
@@ -120,7 +120,7 @@ START_TEST(the_bound_is_never_above_the_step_on_every_point_of_a_lattice)
         valid++;
     }
     ck_assert_int_gt(valid, 10);
-    ck_assert_double_lt(slack / valid, 0.15); /* and it is worth having */
+    ck_assert_double_lt(slack / valid, 0.15); /* checks that the bounds are tight enough */
     evaluator_free(evaluator);
     system_release(&system);
     arena_release(&arena);

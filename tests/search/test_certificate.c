@@ -14,7 +14,7 @@
 /* --- changes that a checker must not accept ----------------------------------------------------
  */
 
-/* False when there is nothing of the kind to change. */
+/* Changes a certificate; false when it has nothing to change. */
 typedef bool change(struct random *rng, json_t *certificate);
 
 static json_t *families_of(json_t *certificate)
@@ -22,7 +22,7 @@ static json_t *families_of(json_t *certificate)
     return json_object_get(certificate, "families");
 }
 
-/* A family at random from which on there is one with members, or without. */
+/* A random family; the next one with members, or without, is taken. */
 static json_t *a_family(struct random *rng, json_t *certificate, bool has_members)
 {
     json_t *families = families_of(certificate);
@@ -211,7 +211,7 @@ static bool split_is_missing(struct random *rng, json_t *certificate)
 {
     (void)rng;
     json_t *splits = json_object_get(json_object_get(certificate, "space"), "splits");
-    return json_array_remove(splits, 0) == 0; /* pp1, even */
+    return json_array_remove(splits, 0) == 0; /* removes pp1, even */
 }
 
 static change *const changes[] = {

@@ -9,8 +9,8 @@
 
 static struct instance instance;
 
-/* Copies to the host are slow and failures frequent, so that it matters how evenly a plan shares
- * out its state: the shortest run is not of the fastest step. */
+/* Copies to the host are slow and failures frequent, so the distribution of a plan's state matters:
+ * the plan with the shortest run does not have the fastest step. */
 static void set_up(void)
 {
     instance_load(&instance);
@@ -71,7 +71,7 @@ START_TEST(the_cheapest_plan_has_the_shortest_run_of_all)
 }
 END_TEST
 
-/* Where tokens are unknown a run has no end, and the fastest step is the cheapest. */
+/* Without tokens the run's length is unknown, so the fastest step counts as the cheapest. */
 START_TEST(without_tokens_cost_ranks_as_time_does)
 {
     instance.model.tokens = 0;

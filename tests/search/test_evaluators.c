@@ -23,7 +23,7 @@ static void tear_down(void)
     arena_release(&arena);
 }
 
-/* The same layout has other groups on other numbers of GPUs. */
+/* Layouts whose groups differ between numbers of GPUs. */
 static const char *const layouts[] = {
     "tp2 sp ep8 mb1 zero1",
     "tp4 sp ep16 pp2 mb2",

@@ -37,7 +37,8 @@ static struct program_result solve(void)
     return solve_within((struct program_limits){ 0 });
 }
 
-/* Worth 10, 13 and 7, weight 3, 4 and 2, room for 6: 4 and 2 are worth 20. */
+/* Items with values 10, 13 and 7, and weights 3, 4 and 2; capacity 6. The items of weights 4 and 2
+ * give 20. */
 START_TEST(a_knapsack_is_filled_with_what_is_worth_most)
 {
     const double worth[] = { 10, 13, 7 };
@@ -56,7 +57,7 @@ START_TEST(a_knapsack_is_filled_with_what_is_worth_most)
 }
 END_TEST
 
-/* 2 x >= 7, y >= 0.3 - x / 10: x is 4 and y 0 at least, or -0.1 were it not bounded. */
+/* 2 x >= 7, y >= 0.3 - x / 10: x is at least 4, and y is 0, or -0.1 without its bound. */
 START_TEST(whole_columns_are_whole_and_others_are_not)
 {
     int x = program_add_column(&program, (struct program_column){ COLUMN_INTEGER, 0, 9, 1 });
@@ -77,7 +78,7 @@ END_TEST
 START_TEST(what_cannot_be_is_infeasible)
 {
     int x = add_binary(1), y = add_binary(1);
-    program_add_row(&program, 1, 1); /* x + y = 1 and x - y = 0: halves alone would do */
+    program_add_row(&program, 1, 1); /* x + y = 1 and x - y = 0: only x = y = 1/2 satisfies both */
     program_add_term(&program, x, 1);
     program_add_term(&program, y, 1);
     program_add_row(&program, 0, 0);
@@ -184,8 +185,8 @@ END_TEST
 
 /* --- limits and failures ---------------------------------------------------------------------- */
 
-/* Two rows of equalities over many binaries (Cornuejols and Dawande's market split): solutions are
- * rare, the relaxation says nothing, and the slacks make something feasible at once. */
+/* Two rows of equalities over many binaries (Cornuejols and Dawande's market split). Solutions are
+ * rare and the relaxation gives no information; slack columns make a first solution easy. */
 static void make_hard(void)
 {
     enum { BINARIES = 40, ROWS = 4 };
@@ -209,7 +210,7 @@ static void make_hard(void)
     }
 }
 
-/* The slacks of a solution are what its rows lack, so that it is one. */
+/* The slacks of a solution equal the deficits of its rows. */
 START_TEST(at_a_limit_of_nodes_the_best_so_far_comes_with_its_gap)
 {
     make_hard();
@@ -288,7 +289,7 @@ START_TEST(after_a_fatal_failure_the_next_program_is_solved)
 }
 END_TEST
 
-/* Each thread has a program and an environment of its own; some of them fail. */
+/* Each thread solves its own program in its own environment; some solves fail. */
 static void solve_one(void *context, size_t index, int worker)
 {
     double *costs = context;

@@ -1,6 +1,6 @@
 /* not under tsan: searches by several workers are in other tests. */
-/* Laws that hold of any question: each seed is a model, a system and plans drawn at random. The
- * message of one that fails has its seed. */
+/* Laws that hold for any model, system and plans, which are drawn at random for each seed. The
+ * message of a failure has the seed. */
 #include "base/length.h"
 #include "cli/input/planfile.h"
 #include "search/orders.h"
@@ -18,8 +18,8 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Questions of one law, in BATCHES parts of LEAST or more; a campaign asks ten and more times as
- * many. */
+/* Number of random cases per law, in BATCHES parts of at least LEAST; a campaign runs at least
+ * ten times as many. */
 enum { BATCHES = 4, LEAST = 4, PLANS = 12 };
 
 static struct question question;
@@ -38,7 +38,7 @@ static void each_question(int batch, int count, int in_campaign, void (*claim)(v
     ck_assert_int_gt(num_claims, turns / 3);
 }
 
-/* Calls `claim` for some plans of the question. */
+/* Calls `claim` for some plans of the random case. */
 static void each_plan(int count, void (*claim)(struct evaluator *, const struct plan *))
 {
     struct evaluator *evaluator = evaluator_new(&question.system, &question.model);
@@ -172,14 +172,14 @@ START_TEST(a_better_machine_slows_no_plan)
 }
 END_TEST
 
-/* The value that the search minimises. */
+/* The value that a search minimises. */
 static double score(const struct search_request *request, const struct search_result *result)
 {
     const struct prediction *best = &result->top[0].prediction;
     return request->objective == OBJECTIVE_MEMORY ? best->peak_memory_bytes : best->step_s;
 }
 
-/* A search's best, against that of the same question with something changed. */
+/* Compares a search's best value with that of a changed request. */
 static void check_no_worse(const struct search_request *before, const struct search_request *after,
                            const char *what)
 {
@@ -258,7 +258,7 @@ START_TEST(branch_and_bound_is_exhaustive)
 }
 END_TEST
 
-/* As it was said, and from the layout's text, by an evaluator that has seen nothing else. */
+/* Checks a plan's prediction again, from its layout text and with a new evaluator. */
 static void check_said(const struct scored_plan *said)
 {
     struct err err = { 0 };
@@ -348,7 +348,7 @@ static const char *joined(const char *words, const char *more)
     return arena_text(&question.arena, text);
 }
 
-/* Without the words that are fixed already. */
+/* Whether the axis is not fixed yet. */
 static bool is_free(const struct search_request *request, const char *axis)
 {
     return !request->fix || !strstr(request->fix, axis);
@@ -444,15 +444,16 @@ START_TEST(no_step_is_shorter_than_its_bounds)
 }
 END_TEST
 
-/* The plan's own instructions, but messages are delays and nothing slows: what the recurrence
- * knows. */
+/* Step time of the plan's instructions with messages as pure delays and without contention, as the
+ * recurrence assumes. */
 static double quiet_step_s(struct evaluator *evaluator, const struct plan *plan)
 {
     struct err err = { 0 };
     struct arena *arena = &question.arena;
     struct step_cost cost = evaluate_cost(evaluator, plan, arena);
     cost.messages_are_delays = true;
-    cost.blocking = plan->vpp == 1 || cost.blocking; /* zero-bubble too: the recurrence adds it */
+    cost.blocking = plan->vpp == 1 ||
+                    cost.blocking; /* zero-bubble schedules too, for which the recurrence adds it */
     cost.slowdowns = (struct slowdowns){ 1, 1 };
     struct lowering lowering = plan_lowering(plan, &question.model);
     struct schedule_shape shape = plan_shape(plan, question.model.batch);
@@ -500,7 +501,7 @@ END_TEST
 /* --- what an evaluator remembers
  * ------------------------------------------------------------------ */
 
-/* Two chunks change places, where they differ: most of what the evaluator remembers still holds. */
+/* Exchanges two chunks that differ, so that most cached costs of the evaluator stay valid. */
 static struct plan with_chunks_changed(const struct plan *plan)
 {
     struct plan changed = *plan;
@@ -555,7 +556,7 @@ static const json_t *part(const struct json_file *file, const char *key)
     return found;
 }
 
-/* Checks for the same object, with the same text of each number. */
+/* Checks that two objects are equal, including the text of each number. */
 static void check_same_json(json_t *got, const json_t *expected, const char *what)
 {
     char *got_text = json_text(got, 0), *expected_text = json_text(expected, 0);

@@ -20,7 +20,7 @@ static void tear_down(void)
 
 enum { MOST_STAGES = 6 };
 
-/* Random choices of one stage: up to `most` layers, some recomputed in the longer ones. */
+/* Random choices for one stage: up to `most` layers, some of them recomputed. */
 static struct stage_choices random_choices(struct random *rng, int most, double layer_s)
 {
     double extra_s = between(rng, 0, 2) * layer_s;
@@ -77,7 +77,7 @@ static double least_sum_s(const struct division_problem *problem, double longest
     return least[problem->num_stages % 2][problem->num_layers];
 }
 
-/* The dynamic program on the surrogate: some choice's pass is the longest. */
+/* The dynamic program on the surrogate: tries each choice's pass as the longest one. */
 static double dynamic_s(const struct division_problem *problem)
 {
     double least_s = HUGE_VAL;
@@ -225,7 +225,8 @@ static double fronts_s(const struct division_problem *problem)
     return fronts_best_s(&fronts, layers);
 }
 
-/* Without an upper bound on T nothing is taken from another program's answer. */
+/* Without an upper bound on the longest pass T, nothing is taken from the other program's
+ * answer. */
 START_TEST(without_a_guess_it_finds_what_dynamic_programming_finds)
 {
     const uint64_t seed = 11;
@@ -320,7 +321,7 @@ START_TEST(what_joins_stages_holds_and_the_best_are_found_in_order)
 }
 END_TEST
 
-/* The second of them is another division, not the first once more. */
+/* The second division differs from the first. */
 START_TEST(no_division_comes_twice)
 {
     struct random rng = random_new(14, 0);
@@ -356,7 +357,7 @@ START_TEST(stages_that_cannot_hold_the_layers_have_no_division)
 }
 END_TEST
 
-/* Few types make a hard program: many microbatches, stages that are all different. */
+/* A hard problem: few types of stages, many microbatches, and stages that all differ. */
 static struct division_problem hard_problem(void)
 {
     struct random rng = random_new(15, 0);

@@ -146,7 +146,7 @@ START_TEST(stages_are_of_few_types_when_asked_to)
 }
 END_TEST
 
-/* So little memory that the first stages run more layers again than the last. */
+/* So little memory that the first stages recompute more layers than the last. */
 START_TEST(all_stages_recompute_alike_when_asked_to)
 {
     load("llama3-8b", 32);
@@ -181,7 +181,7 @@ static double most_host_bytes(const struct search_request *request, const struct
 }
 
 /* The embedding makes the first stages' host the fullest: with a little less memory its stages have
- * fewer layers, and with much less nothing holds. */
+ * fewer layers, and with much less no plan fits. */
 START_TEST(offloaded_state_stays_within_the_hosts)
 {
     load("llama3-8b", 32);
@@ -208,7 +208,7 @@ START_TEST(offloaded_state_stays_within_the_hosts)
 END_TEST
 
 /* 12 parameters' bytes of Adam's state and 4 of fp32 gradients on the host, each stage on two ranks
- * of four in its node: by hand for a model whose embedding and head are as large. */
+ * of four in its node: computed by hand for a model whose embedding and head are equally large. */
 START_TEST(a_host_keeps_the_state_of_the_ranks_of_its_node)
 {
     load("llama3-8b", 16);
@@ -219,7 +219,8 @@ START_TEST(a_host_keeps_the_state_of_the_ranks_of_its_node)
     struct prepared prepared;
     ck_assert(plan_parse("tp4 pp4 dp1 mb1 offload=optimizer", &arena, &plan, &err));
     ck_assert(search_prepare(&request, &arena, &prepared, &err));
-    /* Stages 0 and 1 share a node, 2 and 3 the other; of the layer's parameters norms are whole. */
+    /* Stages 0 and 1 share a node, 2 and 3 the other; of a layer's parameters only the norms are
+     * not divided. */
     double table = 128512.0 * 4096 / 4; /* padded to a multiple of 128 for each rank */
     double norms = 2 * 4096;
     double layer = (model_layer_parameters(&model) - norms) / 4 + norms;

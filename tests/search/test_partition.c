@@ -35,7 +35,7 @@ static void load(const char *cluster, int num_gpus, const char *name)
     ck_assert_msg(ok, "%s: %s", err.where, err.msg);
     if (model.batch == 0)
         model.batch = 512;
-    model.qk_norm = strcmp(name, "llama3-70b") == 0; /* as Qwen3 has */
+    model.qk_norm = strcmp(name, "llama3-70b") == 0; /* as in Qwen3 */
 }
 
 static void tear_down(void)
@@ -170,8 +170,8 @@ START_TEST(two_products_pair_as_column_and_row)
 }
 END_TEST
 
-/* One unit per weight gradient against the four of row to column. X is whole, so W1 by columns
- * costs nothing, and an all-to-all each way, 1/8, turns columns into tokens. */
+/* One unit per weight gradient compared with four units for row to column. X is whole, so W1 by
+ * columns costs nothing, and an all-to-all each way, 1/8, turns columns into tokens. */
 START_TEST(small_weights_are_better_left_whole_and_tokens_split)
 {
     const struct chain_product products[] = { { "W1", COLUMN | SEQUENCE, 1, 0.5 },
@@ -204,7 +204,8 @@ static double brute_force(const struct partition_problem *problem, unsigned char
     return least;
 }
 
-/* Counts from the cheapest up are below all that are not listed, and each is what it says. */
+/* Checks the list of cheapest partitions: no partition outside the list is cheaper, and each score
+ * is correct. */
 static void check_cheapest(const struct partition_problem *problem, double least)
 {
     enum { MOST = 5 };
@@ -234,8 +235,8 @@ static bool read_chain(const char *text, struct chain_file *out, struct err *err
     return ok;
 }
 
-/* Products, pointwise operators and norms of random widths; the memory of a rank is open, tight or
- * less than one value of each token. */
+/* Products, pointwise operators and norms of random widths; the memory of a rank is unlimited,
+ * tight, or less than one value per token. */
 static void write_chain(struct random *rng, int turn, struct text *out)
 {
     static const char *const kinds[] = { "product", "product", "pointwise", "norm" };
@@ -285,8 +286,8 @@ START_TEST(both_programs_find_the_best_of_a_chain_in_a_file)
 }
 END_TEST
 
-/* X of 4 x 2 values on 2 ranks, S = 8 values of 2 bytes: W1 of 2 x 4 has weights and an output of
- * 2 S, of which columns keep 8 and 16 bytes. */
+/* X of 4 x 2 values on 2 ranks, S = 8 values of 2 bytes: W1 is 2 x 4. Its output has 2 S values.
+ * With columns sharding a rank keeps 8 bytes of weights and 16 of the output. */
 START_TEST(a_file_says_sizes_in_the_units_of_x)
 {
     struct chain_file file;
@@ -341,7 +342,7 @@ static struct partition_score random_score(struct random *rng, double unit)
     return (struct partition_score){ .cost = between(rng, 0, unit), .bytes = between(rng, 0, 1) };
 }
 
-/* A chain with some edges beside it, and its end joined to its beginning now and then. */
+/* A random chain with some additional edges; sometimes the end is joined to the beginning. */
 static struct partition_problem random_problem(struct random *rng, double unit)
 {
     int count = within(rng, 2, 6);
@@ -478,7 +479,7 @@ START_TEST(a_layers_state_is_sharded_as_zero_says)
 {
     static const struct {
         const char *layout;
-        double weights, gradients, optimizer; /* shares of a rank */
+        double weights, gradients, optimizer; /* fractions that a rank keeps */
     } cases[] = { { "tp8 sp pp1 mb1 zero1", 1, 1, 0.125 },
                   { "tp8 sp pp1 mb1 zero2", 1, 0.125, 0.125 },
                   { "tp8 sp pp1 mb1 zero3", 0.125, 0.125, 0.125 },
@@ -501,7 +502,8 @@ START_TEST(a_layers_state_is_sharded_as_zero_says)
 }
 END_TEST
 
-/* 175B does not fit whole; of what does, Megatron's pairs with sequence parallelism are best. */
+/* 175B does not fit unsharded. Of the partitions that fit, Megatron's with sequence parallelism is
+ * the best. */
 START_TEST(megatron_with_sequence_parallelism_is_found_where_weights_must_be_split)
 {
     load("dgx-a100-80g", 512, "gpt3-175b");

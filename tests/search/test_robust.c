@@ -119,7 +119,7 @@ START_TEST(shares_and_regrets_are_those_of_a_plain_loop_over_the_draws)
         }
         arena_release(&arena);
     }
-    ck_assert_double_lt(num_best, request.num_draws); /* otherwise the test would prove nothing */
+    ck_assert_double_lt(num_best, request.num_draws); /* otherwise the test would be trivial */
     ck_assert_double_eq_tol(r.choice.best_share, num_best / request.num_draws, 1e-12);
     ck_assert_double_eq_tol(r.choice.close_share, num_close / request.num_draws, 1e-12);
     ck_assert_double_eq_tol(r.choice.fits_share, num_fits / request.num_draws, 1e-12);
@@ -192,7 +192,8 @@ START_TEST(a_class_scaled_by_one_changes_no_bit)
 }
 END_TEST
 
-/* A step is sums and maxima of terms that scale with the factor, against it or not at all. */
+/* A step consists of sums and maxima of terms that are proportional to the factor, inversely
+ * proportional, or independent. */
 START_TEST(no_class_changes_a_step_by_more_than_its_factor)
 {
     static const double factors[] = { 0.5, 0.9, 1.1, 2 };
@@ -220,7 +221,7 @@ START_TEST(no_class_changes_a_step_by_more_than_its_factor)
 }
 END_TEST
 
-/* Measured collectives are scaled on a copy, each by its own class. */
+/* Measured curves are copied before they are scaled, each by its own class. */
 START_TEST(curves_of_the_profile_are_scaled_and_stay_as_they_were)
 {
     struct curve curves[2] = { { .num_nodes = 1, .num_points = 1 },

@@ -45,7 +45,7 @@ struct brute {
     int num_fits;
     double broken[64];
     double candidates, over_memory;
-    char *least_layout; /* of those over memory */
+    char *least_layout; /* leanest layout of those over memory */
     double least_bytes;
 };
 
@@ -185,8 +185,8 @@ START_TEST(an_exhaustive_search_finds_what_a_brute_force_loop_finds)
 }
 END_TEST
 
-/* The memory half-way between a plan that recomputes every layer and the same with a checkpoint
- * each second layer, of the plan where these differ most. */
+/* The memory half-way between a plan that recomputes every layer and the same plan with a
+ * checkpoint every second layer, for the plan with the largest difference. */
 static double memory_between(void)
 {
     const struct model *model = &instance.model;
@@ -268,13 +268,13 @@ START_TEST(a_checkpoint_of_several_layers_takes_as_long_as_one_of_each)
 }
 END_TEST
 
-/* Each block's floors against its candidates: recompute, splits and groups of layers must not
- * matter. */
+/* Compares each block's floors with its candidates, which differ in recompute, splits and groups of
+ * layers. */
 struct floored {
     const struct space *space;
     struct evaluator *evaluator;
     struct block_floors floors;
-    double tightest; /* the least part of a candidate's memory that is no state, of all */
+    double tightest; /* the smallest fraction of a candidate's memory that is no state */
     int count;
 };
 
@@ -340,7 +340,7 @@ START_TEST(no_candidate_holds_less_than_the_state_of_its_block)
             space_walk_block(&space, block, &visitor);
     }
     ck_assert_int_gt(floored.count, 0);
-    ck_assert_double_lt(floored.tightest, 0.5); /* and it is worth having */
+    ck_assert_double_lt(floored.tightest, 0.5); /* checks that the floor is tight enough */
     evaluator_free(floored.evaluator);
     arena_release(&arena);
 }
@@ -368,7 +368,7 @@ START_TEST(peak_and_step_alone_are_those_of_the_whole_prediction)
 }
 END_TEST
 
-/* Values that no list has, a split of its own, another rank order and another schedule. */
+/* Layouts with values outside the lists, another split, another rank order or another schedule. */
 static const char *const outsiders[] = {
     "tp1 pp2 mb3",
     "tp2 pp4 dp2 mb1 stages=1,2,1,2",

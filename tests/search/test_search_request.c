@@ -59,7 +59,8 @@ START_TEST(no_plan_needs_more_than_the_memory_that_was_allowed)
 }
 END_TEST
 
-/* At 90 % within 0.1645 the deviation is 0.1: a peak of exp(-0.1645) of the GPU has 5 % above it.
+/* If 90 % are within 0.1645, the standard deviation is 0.1. A peak of exp(-0.1645) of the GPU's
+ * memory then has a risk of 5 %.
  */
 START_TEST(the_risk_of_a_peak_is_that_of_a_log_normal)
 {
@@ -75,17 +76,17 @@ START_TEST(the_risk_of_a_peak_is_that_of_a_log_normal)
                                 1e-9);
     ck_assert_double_eq(memory_planned_bytes(&system, 0.5), 79e9);
     ck_assert_double_eq(memory_planned_bytes(&system, 1), 79e9);
-    system.gpu.usable_bytes = 0; /* not said: all of it */
+    system.gpu.usable_bytes = 0; /* not stated: all memory is usable */
     ck_assert_double_eq(memory_planned_bytes(&system, 1), 80e9);
-    system.stack.memory.error = 0; /* known to the byte */
+    system.stack.memory.error = 0; /* no error of memory */
     ck_assert_double_eq(memory_risk(&system, 80e9), 0);
     ck_assert_double_eq(memory_risk(&system, 80e9 + 1), 1);
     ck_assert_double_eq(memory_planned_bytes(&system, 0.05), 80e9);
 }
 END_TEST
 
-/* The best among plans of at most this risk is what the same search finds in as much memory, by
- * looking at every plan too; whatever fits is found from half on. */
+/* The best plan within this risk equals that of a search with the corresponding memory limit, also
+ * of an exhaustive search. A risk of 1/2 or more accepts every plan that fits. */
 START_TEST(no_plan_is_recommended_above_the_risk)
 {
     static const char *const methods[] = { "bnb", "exhaustive", "dp", "zo" };
@@ -118,7 +119,7 @@ START_TEST(no_plan_is_recommended_above_the_risk)
 }
 END_TEST
 
-/* A plan above the risk is still predicted, fits and has a rank. */
+/* A plan above the accepted risk is still predicted, counts as fitting and is ranked. */
 START_TEST(a_tight_plan_fits_and_is_ranked)
 {
     struct search_request request = new_request();
@@ -291,7 +292,8 @@ START_TEST(an_unknown_word_ends_search_and_rank)
 }
 END_TEST
 
-/* LLaMA-3 8B over sequences of half a million tokens: 64 H100 have no room without context ranks.
+/* LLaMA-3 8B over sequences of half a million tokens: on 64 H100 no plan fits without context
+ * ranks.
  */
 START_TEST(long_sequences_are_trained_on_context_ranks)
 {

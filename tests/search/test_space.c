@@ -23,9 +23,9 @@ enum { MAX_SEEN = 20000 };
 struct seen {
     struct plan plans[MAX_SEEN];
     int count;
-    double broken[64]; /* by rule */
+    double broken[64]; /* [rule] */
     double excluded;
-    int stop_after; /* 0: never */
+    int stop_after; /* number of candidates to stop after; 0: never */
 };
 
 static bool remember(void *context, const struct plan *plan)
@@ -159,7 +159,7 @@ START_TEST(fixing_takes_nothing_else_away)
 }
 END_TEST
 
-/* Values that the lists don't have, with the layout word that each candidate must then show. */
+/* Values outside the lists, with the layout word that each candidate must then have. */
 static const char *const outside[][2] = {
     { "tp3", "tp3 " },
     { "mb3", "mb3" },
@@ -225,7 +225,7 @@ START_TEST(degrees_that_no_gpus_make_are_counted_as_gpus)
 }
 END_TEST
 
-/* Forbidden words, and the least and greatest value of a token that is left on 16 GPUs. */
+/* Forbidden words, and the least and greatest remaining values of a token on 16 GPUs. */
 static const struct {
     const char *words;
     size_t member;
@@ -322,7 +322,7 @@ static const char *const looks[][2] = {
     { "pp5", "" }, { "dp8 vpp2", "" }, { "stages=5,7", "" },
 };
 
-/* One check instead of a walk, as a search for the number of GPUs that fits needs thousands. */
+/* One check replaces a walk, because a search for the number of GPUs needs thousands of them. */
 START_TEST(most_counts_without_plans_are_ruled_out_by_one_look)
 {
     int without = 0, ruled_out = 0;

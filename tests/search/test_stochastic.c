@@ -78,7 +78,7 @@ END_TEST
 
 static bool is_candidate(const struct naive_space *space, const struct plan *plan)
 {
-    struct plan given = *plan; /* full:K stands for full */
+    struct plan given = *plan; /* full:K may replace full */
     if (plan->recompute == RECOMPUTE_EVERY) {
         given.recompute = RECOMPUTE_FULL;
         given.recompute_every = 0;
@@ -253,7 +253,8 @@ static double mean_step_s(const char *method, int num_seeds)
     struct search_request request = new_request(method);
     double sum_s = 0;
     request.budget = 1000;
-    request.chunks = CHUNKS_EVEN; /* among all splits both are as good after so few */
+    /* over all splits both methods are equally good after so few scores */
+    request.chunks = CHUNKS_EVEN;
     for (request.seed = 1; request.seed <= num_seeds; request.seed++) {
         struct search_result result = search_of(&request);
         ck_assert_int_gt(result.num_top, 0);

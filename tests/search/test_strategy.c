@@ -228,7 +228,7 @@ START_TEST(every_strategy_spends_its_budget_exactly)
     struct search_request request = new_request();
     struct prepared *prepared = prepare(&request);
     struct tuning wild = tuning_default();
-    wild.learning_rate = 100; /* one plan alone after an update, and then anew */
+    wild.learning_rate = 100; /* after an update it draws only one plan, then restarts */
     wild.patience_scores = 1;
     wild.anneal_scores = 1;
     struct tuning usual = tuning_default();
@@ -267,7 +267,7 @@ START_TEST(a_plan_over_memory_scores_its_time_by_two_and_its_share_of_memory)
     struct evaluator *evaluator = evaluator_new(&prepared->system, &instance.model);
     struct prediction p = evaluate(evaluator, &plan);
     double score;
-    for (int part = 1; part <= 4; part *= 2) { /* all that it needs, a half, a quarter */
+    for (int part = 1; part <= 4; part *= 2) { /* the full budget, a half, a quarter */
         prepared->system.gpu.memory_bytes = p.peak_memory_bytes / part;
         struct scorer scorer = scorer_new(&prepared->search, &encoding, 1);
         ck_assert_int_eq(scorer_score(&scorer, &only, &score), SCORED);
@@ -298,7 +298,7 @@ START_TEST(the_mask_makes_broken_rules_free)
 }
 END_TEST
 
-/* In the mean of the second half of the budget, by more than 20 %. */
+/* The mean score of the second half of the budget is better by more than 20 %. */
 START_TEST(what_learns_scores_better_in_the_end_than_chance)
 {
     const int budget = 600; /* one annealing, one policy: they need their length */

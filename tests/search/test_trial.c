@@ -26,7 +26,8 @@ static void begin(void)
     belief_begin(&made, items, RIVALS, RIVALS, &belief);
 }
 
-/* Errors of 10 % of computing and 5 % in common; plans of 1, 1.01 and 1.02 s, of other products. */
+/* Errors of 10 % in compute and 5 % common to all; plans of 1, 1.01 and 1.02 s with different
+ * products. */
 static void make(void)
 {
     made = (struct system){ .stack.errors.widths = { .common = 0.05, .compute = 0.1 } };
@@ -38,7 +39,8 @@ static void make(void)
     begin();
 }
 
-/* Own variance (0.05^2 + 0.75 0.1^2) / 1.645^2 and shared 0.25 0.1^2 / 1.645^2. */
+/* Expected variance of a plan's own error, (0.05^2 + 0.75 x 0.1^2) / 1.645^2, and of the shared
+ * error, 0.25 x 0.1^2 / 1.645^2. */
 START_TEST(errors_are_those_of_chances)
 {
     double per_width2 = 1 / (normal_90 * normal_90);
@@ -47,7 +49,8 @@ START_TEST(errors_are_those_of_chances)
 }
 END_TEST
 
-/* A run shows mean + z sd, and moves another by its covariance over its variance with noise. */
+/* A run measures mean + z sd. It moves the estimate of another plan by covariance / (variance +
+ * noise). */
 START_TEST(a_run_moves_what_shares_its_error)
 {
     double before = belief.mean[1], variance = belief.cov[0][0], shared = belief.cov[0][1];
@@ -99,7 +102,7 @@ START_TEST(chances_are_those_of_the_normal)
 }
 END_TEST
 
-/* The expected gain of a run is the mean of the gains that it then brings. */
+/* The expected gain of a run equals the mean of the gains after its possible results. */
 START_TEST(an_outlook_is_the_mean_of_what_runs_show)
 {
     struct random rng = random_new(3, 0);
@@ -124,7 +127,7 @@ END_TEST
 
 /* --- simulated truths ------------------------------------------------------------------------ */
 
-/* Commands as people have them, and the changes that `tune` offers for each. */
+/* Typical commands, and the changes that `tune` proposes for each. */
 enum { TRUTHS = 23, MOST_TOP = 8, MOST_ITEMS = 2 * MOST_TOP };
 static const struct question {
     const char *model, *cluster;
@@ -208,8 +211,8 @@ struct scene {
     struct model model;
     int rivals;
     struct scored_plan plans[MOST_TOP];
-    struct trial trials[MOST_ITEMS]; /* the rivals as they are, then on fewer GPUs */
-    int numbers[MOST_ITEMS];         /* of the trials in the belief */
+    struct trial trials[MOST_ITEMS]; /* the rivals on all GPUs, then on fewer GPUs */
+    int numbers[MOST_ITEMS];         /* numbers of the trials in the belief */
     struct believed items[MOST_ITEMS];
 };
 
@@ -283,7 +286,7 @@ static void draw_constants(const struct system *known, struct random *rng, struc
             }
 }
 
-/* Log errors of the rivals' own, shared by those that do the same in a class. */
+/* Draws the rivals' log errors; rivals with equal work in a class share its error. */
 static void draw_own(const struct scene *scene, struct random *rng, double *error)
 {
     double z[MOST_TOP][NUM_ERROR_PARTS], own[NUM_ERROR_PARTS];
@@ -300,7 +303,7 @@ static void draw_own(const struct scene *scene, struct random *rng, double *erro
     }
 }
 
-/* The scene's plans as they are in truth: other constants, and their own errors. */
+/* Draws the true step times of the scene's plans, with other constants and errors. */
 static void draw_truth(const struct scene *scene, struct random *rng, double *truth_s)
 {
     struct arena arena = { 0 };
@@ -398,7 +401,7 @@ START_TEST(few_trials_make_a_choice_sure)
                cases, 100.0 * sure / cases, 100.0 * close / cases, asked,
                (double)planned_runs / asked, (double)random_runs / asked);
     fflush(stdout);
-    /* A few cases show less. */
+    /* a few cases allow a weaker check */
     ck_assert_int_ge(10 * sure, (is_campaign() ? 9 : 5) * cases);
     ck_assert_int_ge(10 * close, (is_campaign() ? 9 : 5) * cases);
     ck_assert_int_ge(random_runs, (is_campaign() ? 2 : 1) * planned_runs);

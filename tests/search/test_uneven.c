@@ -99,7 +99,7 @@ START_TEST(the_best_plan_is_that_of_all_plans_listed_one_by_one)
 }
 END_TEST
 
-/* With gossip a step is spared some waiting, here as much as makes a difference. */
+/* With gossip a step has less waiting; here the difference matters. */
 START_TEST(the_floor_of_a_point_is_under_its_divisions)
 {
     struct exchange exchange = { 0 };
@@ -118,7 +118,7 @@ START_TEST(the_floor_of_a_point_is_under_its_divisions)
         plan.exchange = exchange;
         if (plan.vpp > 1 || plan.pp > instance.model.layers)
             continue;
-        for (int stage = 0; stage < plan.pp; stage++) /* the most that one can have, on each */
+        for (int stage = 0; stage < plan.pp; stage++) /* the most layers that each stage can have */
             layers[stage] = 1;
         plan.chunk_layers = layers;
         plan.num_chunk_layers = plan.pp;
@@ -238,7 +238,7 @@ START_TEST(an_option_is_the_fastest_of_all_that_fit_the_stage)
 }
 END_TEST
 
-/* Not in counts either, which at 96 layers are too large for sums of them to be exact. */
+/* Counts must not depend on jobs either; at 96 layers they are too large for exact sums. */
 START_TEST(the_number_of_jobs_cannot_be_seen)
 {
     if (is_spared(_i, 1))
@@ -280,7 +280,7 @@ static double event_s(const struct plan *plan)
 }
 
 /* A vocabulary of 128k makes the head as long as two layers and more: at pp 4 and 8 of 32 layers
- * the last stage should have fewer. In the event engine too. */
+ * the last stage should have fewer. The event engine must agree. */
 START_TEST(uneven_stages_beat_even_ones_under_a_large_vocabulary)
 {
     static const char *const fixed[] = { "pp4", "pp8" };

@@ -10,12 +10,12 @@
 #include <stdint.h>
 #include <stdio.h>
 
-/* The work of a search's jobs at a point of the space, on random tables and one thread. */
+/* Tests the search of uneven stages for one plan of the space, on random tables and one thread. */
 
 enum { MOST_STAGES = 5, MOST_LAYERS = 9 };
 
 /* Weights of layers. On half the tables all are 1; on the others layers have several kinds, as a
- * few dense blocks before blocks with experts, or two kinds in turn. before[i]: the sum over all
+ * few dense blocks before blocks with experts, or two kinds in turn. before[i] is the sum over all
  * layers before i. */
 struct weights {
     bool are_equal;
@@ -35,8 +35,8 @@ static struct weights random_weights(struct random *rng, int layers)
     return out;
 }
 
-/* The numbers of layers that a stage behind `first` may have: each other stage needs one, and the
- * last has all that are left. */
+/* Whether a stage that begins at layer `first` may have `layers` layers: each later stage needs
+ * one, and the last stage has all the rest. */
 static bool may_have(const struct stage_table *table, int stage, int first, int layers)
 {
     int behind = table->num_stages - 1 - stage, left = table->num_layers - first;
@@ -46,7 +46,7 @@ static bool may_have(const struct stage_table *table, int stage, int first, int 
            (behind == 0 ? layers == left : layers <= left - behind);
 }
 
-/* Stages of which some run layers again, and have an embedding, a head and reductions. */
+/* Random stages with embedding, head, reductions and partial recompute. */
 static void fill_stage(struct random *rng, struct stage_table *table, const struct weights *weights,
                        int stage)
 {
@@ -100,12 +100,13 @@ static const struct stage_option *option_of(const struct stage_table *table, int
     int first = 0;
     for (int before = 0; before < stage; before++)
         first += layers[before];
-    if (first >= table->num_layers) /* lists on the way to the next division may be too long */
+    if (first >= table->num_layers) /* intermediate lists of the iteration may be too long */
         first = table->num_layers - 1;
     return &stage_options(table, stage, first)[layers[stage] - 1];
 }
 
-/* Same as time_pipeline and step_s of sim/engine, by the recurrence over every microbatch. */
+/* Computes the same as time_pipeline and step_s of sim/engine, by the recurrence over every
+ * microbatch. */
 static double simulated_s(void *context, const int *layers, const int *recomputed)
 {
     (void)recomputed;
@@ -157,8 +158,8 @@ static double alpa_s(const struct stage_table *table, const int *layers)
     return sum_s + (table->num_microbatches - 1) * longest_s;
 }
 
-/* The next list of layers that sums to the table's and fits, from the one in `layers`; all ones
- * less one on the first stage begins. */
+/* Replaces `layers` by the next list that sums to the table's layers and fits. The iteration begins
+ * with all ones minus one on the first stage. */
 static bool next_division(const struct stage_table *table, int *layers)
 {
     for (;;) {
@@ -190,8 +191,8 @@ static void begin_divisions(const struct stage_table *table, int *layers)
 struct enumerated {
     double divisions;
     double surrogate_s, bound_s, step_s;
-    double surrogate_step_s; /* of the first that has the least surrogate */
-    double slack;            /* of the bound, the largest share */
+    double surrogate_step_s; /* bound of the first division with the least surrogate */
+    double slack;            /* largest gap of the bound, as a fraction */
 };
 
 static struct enumerated enumerate(const struct stage_table *table, int seed)
@@ -271,8 +272,8 @@ static double milp_s(const struct stage_table *table, struct arena *arena)
 
 enum { NUM_TABLES = 800, EVERY_MILP = 4 };
 
-/* The program finds what counting through finds, for the surrogate, for the bound and, expanded,
- * for the simulated step. */
+/* The dynamic program finds the same as enumeration: for the surrogate, for the bound and, after
+ * expansion, for the simulated step. */
 START_TEST(the_program_finds_what_all_divisions_one_by_one_have)
 {
     double regrets = 0, most_regret = 0, most_slack = 0, divisions = 0, timed = 0;
@@ -311,7 +312,7 @@ START_TEST(the_program_finds_what_all_divisions_one_by_one_have)
         solved, divisions, timed, missed, 100 * regrets / solved, 100 * most_regret,
         100 * most_slack);
     ck_assert_int_gt(solved, TURNS(NUM_TABLES) * 5 / 8);
-    ck_assert_int_gt(missed, 0); /* else the tables are too easy to prove anything */
+    ck_assert_int_gt(missed, 0); /* otherwise the tables would be too easy */
     ck_assert_double_lt(timed, divisions / 2);
 }
 END_TEST
@@ -430,7 +431,7 @@ START_TEST(an_expansion_that_was_cut_short_tells_no_more_than_it_knows)
 }
 END_TEST
 
-/* The shortest words that say it. */
+/* Divisions are written with the shortest words. */
 START_TEST(a_division_is_written_without_lists_where_it_can_be)
 {
     static const int even[] = { 3, 3, 3 }, uneven[] = { 2, 4, 3 };

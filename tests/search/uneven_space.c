@@ -38,7 +38,7 @@ static bool all_are(const int *list, int count, int value)
     return true;
 }
 
-/* Whether the space has this division anyway. */
+/* Whether the space of named splits already has this division. */
 static bool is_known(const struct naive_splits *known, const int *layers, int pp)
 {
     for (int i = 0; i < known->count; i++) {
@@ -50,7 +50,8 @@ static bool is_known(const struct naive_splits *known, const int *layers, int pp
     return false;
 }
 
-/* Every number of layers of each stage run again, but the two that have a name. */
+/* Lists every combination of recomputed layers per stage, except the two that have a word: none and
+ * all. */
 static void list_mixes(struct listing *listing, struct plan plan, const int *layers,
                        const struct naive_splits *known)
 {
@@ -78,13 +79,13 @@ static void list_divisions(struct listing *listing, struct plan plan)
     struct naive_splits known = naive_splits(listing->request->model, plan.pp);
     if (plan.chunk_layers != known.at[0].layers &&
         !same_layers(plan.chunk_layers, known.at[0].layers, plan.pp))
-        return; /* all come with the first */
+        return; /* all mixes are listed with the first recompute */
     int layers[MOST_LISTED_LAYERS];
     int num_layers = listing->request->model->layers;
     int left = num_layers - plan.pp;
     bool mixes = listing->request->recompute_mixes;
     if (left < 0 || (mixes && plan.recompute == RECOMPUTE_NONE))
-        return; /* its mixes come with those of full */
+        return; /* its mixes are listed with those of full */
     for (int stage = 0; stage < plan.pp; stage++)
         layers[stage] = 1;
     plan.chunk_layers = layers;

@@ -1,5 +1,5 @@
-/* tests/search/uneven_space.h - the space of uneven stages, and of a recompute of each stage's own,
- * as nested loops, to hold search/ against. */
+/* tests/search/uneven_space.h - the space of uneven stages with separate recompute per stage, as
+ * nested loops, for comparison with search/. */
 #ifndef TESTS_SEARCH_UNEVEN_SPACE_H
 #define TESTS_SEARCH_UNEVEN_SPACE_H
 
@@ -7,7 +7,7 @@
 
 enum { MOST_LISTED_LAYERS = 9 };
 
-/* All plans that the request asks about, one by one. */
+/* Results over all plans of the request, evaluated one by one. */
 struct uneven_space {
     double plans, fastest_s; /* HUGE_VAL: none fits */
 };

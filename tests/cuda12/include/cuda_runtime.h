@@ -1,5 +1,5 @@
-/* In place of the header of this name, for NVRTC, which has the toolkit's types built in: a launch
- * asks for the kernel that it names, and so makes it be compiled. */
+/* Replaces the header of this name for NVRTC, which has the toolkit's types built in. A launch
+ * refers to its kernel, so that the kernel is compiled. */
 #pragma once
 #include <cuda_runtime_api.h>
 

@@ -1,2 +1,2 @@
-/* In place of the header of this name, for NVRTC, which has none: as much as kernels/cuda needs. */
+/* Replaces the header of this name, which NVRTC lacks, as far as kernels/cuda needs it. */
 #pragma once

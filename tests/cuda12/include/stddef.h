@@ -1,4 +1,4 @@
-/* In place of the header of this name, for NVRTC, which has none: as much as kernels/cuda needs. */
+/* Replaces the header of this name, which NVRTC lacks, as far as kernels/cuda needs it. */
 #pragma once
 #define offsetof __builtin_offsetof
 typedef unsigned long size_t;

@@ -9,7 +9,7 @@
 
 enum { NUM_PARTITIONS = 3, MOST_RANKS = 16, BATCH = 8 };
 
-/* A call with its memory; `in` may lie in `out` or the other way round. */
+/* A call with its memory; `in` may be a part of `out`, or `out` a part of `in`. */
 struct trial {
     struct comm_call call;
     int number;
@@ -31,7 +31,7 @@ struct rank_run {
 
 /* --- values --------------------------------------------------------------------------------- */
 
-/* Whole numbers whose sums over 16 ranks are exact in bf16 and fp16. */
+/* A test value: whole numbers whose sums over 16 ranks are exact in bf16 and fp16. */
 static double value(const struct rank_run *run, int number, int rank, size_t i)
 {
     struct random rng = random_new(run->seed + (uint64_t)number, (uint64_t)rank * 1000003 + i);
@@ -164,7 +164,7 @@ static size_t random_count(struct random *rng)
     return (size_t)random_below(rng, most[i]);
 }
 
-/* Chooses neighbours some steps ahead and the same number of steps back, in random order. */
+/* Chooses neighbours at equal distances before and after this rank, in random order. */
 static void choose_neighbours(struct comm_call *call, int first, int second)
 {
     int index = call->group->index, size = call->group->size;
@@ -176,7 +176,7 @@ static void choose_neighbours(struct comm_call *call, int first, int second)
     }
 }
 
-/* The same call on all ranks, except for what depends on the member's place. */
+/* A random call, equal on all ranks except for values that depend on the member's index. */
 static struct comm_call random_call(struct random *rng, struct group *group)
 {
     struct comm_call call = { .kind = (enum comm_kind)random_below(rng, NUM_COMM_KINDS),
@@ -234,7 +234,8 @@ static void place_memory(struct trial *trial, bool in_place)
         call->out = trial->memory + own * call->count * bytes;
 }
 
-/* A pair's message on a larger group: the others do nothing then, so that `issue` is left out. */
+/* Whether this rank is idle: when two members of a larger group exchange a message, the others do
+ * not call `issue`. */
 static bool is_idle(const struct comm_call *call, enum comm_kind drawn)
 {
     return call->kind == COMM_BARRIER && drawn != COMM_BARRIER && call->group->size > 1;
@@ -280,7 +281,8 @@ static bool finish_trials(struct rank_run *run)
     return ok;
 }
 
-/* The world, then random partitions of it, some ranks in none; members in random order. */
+/* Makes the group of all ranks, then random partitions with members in random order. Some ranks are
+ * in no group. */
 static bool make_groups(struct rank_run *run, struct random *rng, struct err *err)
 {
     for (int partition = 0; partition < NUM_PARTITIONS; partition++) {

@@ -78,7 +78,7 @@ static void side_close(struct side *side)
     device_host.close(side->device);
 }
 
-/* Waits until the call has run; false with the communicator's failure. */
+/* Waits until the call has run; on a failure of the communicator returns false with err. */
 static bool finish(const struct side *side, struct comm_call call, struct err *err)
 {
     call.group = side->world;
@@ -151,7 +151,7 @@ START_TEST(the_same_sum_has_the_same_bits)
 }
 END_TEST
 
-/* fp32 of all ranks, summed in their order. */
+/* Sums the fp32 values of all ranks in rank order. */
 static void plain_sum(uint64_t seed, int size, float *sum, size_t count)
 {
     float *other = malloc(count * sizeof *other);
@@ -163,7 +163,7 @@ static void plain_sum(uint64_t seed, int size, float *sum, size_t count)
     free(other);
 }
 
-/* One part, several, and the largest message that does not go round. */
+/* Sizes of one part, of several parts, and of the largest message that does not use the ring. */
 static const size_t few[] = { 1, 2, 1000, 2048, 2049, 5000, COMM_RING_BYTES / sizeof(float) };
 
 static bool sum_few(struct rank_job *job, const struct comm_options *options)
@@ -229,7 +229,7 @@ END_TEST
 
 /* --- numbers -------------------------------------------------------------------------------- */
 
-/* 256 + 1 is 256 in bf16, whose numbers are 2 apart there; in fp32 four ones more make 260. */
+/* In bf16 256 + 1 is 256, as its numbers are 2 apart there. In fp32 256 plus four ones is 260. */
 START_TEST(bf16_is_summed_in_fp32_and_rounded_once)
 {
     const uint16_t big = 0x4380, one = 0x3f80;
@@ -237,7 +237,7 @@ START_TEST(bf16_is_summed_in_fp32_and_rounded_once)
     uint16_t sum;
     reduce_parts(ELEMENT_BF16, REDUCTION_SUM, parts, 5, &sum, 1);
     ck_assert_uint_eq(sum, 0x4382);
-    /* 257 lies between 256 and 258: to the even one. 259 to 260. */
+    /* 257 lies between 256 and 258 and is rounded to the even one; 259 is rounded to 260. */
     reduce_parts(ELEMENT_BF16, REDUCTION_SUM, parts, 2, &sum, 1);
     ck_assert_uint_eq(sum, 0x4380);
     reduce_parts(ELEMENT_BF16, REDUCTION_SUM, parts, 4, &sum, 1);
@@ -272,7 +272,7 @@ static bool lose_a_rank(struct rank_job *job, const struct comm_options *options
     struct err err = { 0 }, at_barrier = { 0 };
     float value = 1;
     bool ok = true;
-    /* Rank 1 may have finished and left before the others check it again. */
+    /* Rank 1 may have left before the other ranks check it again. */
     finish(&side, (struct comm_call){ .kind = COMM_BARRIER }, &at_barrier);
     if (side.rank == 1) {
         if (job->api == &comm_local)
@@ -305,7 +305,7 @@ static void *abort_soon(void *argument)
 }
 
 struct listening {
-    _Atomic uint32_t *word; /* posted behind the call that fails */
+    _Atomic uint32_t *word; /* posted after the failing call */
     atomic_uint word_then;
     atomic_int times;
 };
@@ -317,7 +317,7 @@ static void hear(void *context)
     atomic_fetch_add(&listening->times, 1);
 }
 
-/* Rank 1 leaves; rank 0 has a post behind the call that waits for it. */
+/* Rank 1 leaves. Rank 0 has issued a post after the call that waits for rank 1. */
 static bool hear_of_a_loss(struct rank_job *job, const struct comm_options *options)
 {
     _Atomic uint32_t word = 0;
@@ -351,7 +351,8 @@ START_TEST(a_failure_is_heard_of_before_the_call_that_failed_ends)
 }
 END_TEST
 
-/* Nobody ever sends. The other rank stays alive, so that only the abort can end the wait. */
+/* Receives a message that is never sent. The other rank stays alive, so only the abort can end the
+ * wait. */
 static bool abort_a_receive(struct rank_job *job, const struct comm_options *options)
 {
     atomic_int *num_done = job->context;
@@ -406,7 +407,7 @@ END_TEST
 
 /* --- the meeting ---------------------------------------------------------------------------- */
 
-/* Rank 1 never comes. */
+/* Rank 1 never connects. */
 START_TEST(an_absent_rank_is_named_when_patience_ends)
 {
     struct rank_job job = { 0 };
@@ -441,7 +442,7 @@ static bool meet_only(struct rank_job *job, const struct comm_options *options)
     return ok;
 }
 
-/* As a calibration does: for each number of thread blocks it opens a communicator. */
+/* Opens communicators one after another, as a calibration does for each number of thread blocks. */
 static bool meet_twice(struct rank_job *job, const struct comm_options *options)
 {
     return meet_only(job, options) && meet_only(job, options);
@@ -456,7 +457,7 @@ END_TEST
 
 /* --- MPI ------------------------------------------------------------------------------------ */
 
-/* The ranks that mpirun starts from this program run this. */
+/* Run by the ranks that mpirun starts from this program. */
 static int be_mpi_rank(void)
 {
     struct place place;

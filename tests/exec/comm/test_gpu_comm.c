@@ -1,5 +1,5 @@
-/* The communicators of GPUs, on GPUs that are this machine (tests/cuda_on_host): ranks are threads,
- * NCCL's meet in shared memory. */
+/* The communicators of GPUs on simulated GPUs (tests/cuda_on_host). Ranks are threads; NCCL's ranks
+ * meet in shared memory. */
 #include "exec/plugin/backend.h"
 #include "tests/draw.h"
 #include "tests/exec/comm/comm_cases.h"
@@ -106,7 +106,7 @@ static void sum(const struct side *side, struct group *group, double *value)
 
 /* --- memory --------------------------------------------------------------------------------- */
 
-/* The first product of a shape, which is tuned beside the sums that are there. */
+/* Runs the first product of a shape, which is tuned while sums are running. */
 static bool multiply(const struct side *side, long rows, struct err *err)
 {
     static const float ones[16] = { 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1 };
@@ -133,7 +133,8 @@ static bool sum_ever_more(const struct side *side, struct group *group, struct e
     return side->device_api->stream_sync(side->stream, err);
 }
 
-/* Rank 0 receives what rank 1 sends last. It has multiplied before: to load kernels may wait. */
+/* Rank 0 receives a message that rank 1 sends last. Rank 0 has already run a product, as loading
+ * kernels may wait for the GPU. */
 static bool work_beside_a_receive(struct rank_job *job, const struct comm_options *options)
 {
     struct err err = { 0 };
@@ -189,7 +190,7 @@ static bool abort_sums(const struct side *side, struct group *groups[2], double 
 static bool abort_two_sums(struct rank_job *job, const struct comm_options *options)
 {
     struct side side;
-    double values[] = { 1, 2 }; /* until the stream is freed */
+    double values[] = { 1, 2 }; /* must live until the stream is freed */
     if (!side_open(job, options, &side))
         return false;
     struct group *groups[] = { new_world(&side), new_world(&side) };
@@ -216,7 +217,7 @@ static bool wait_for_failure(const struct side *side, struct err *err)
     return true;
 }
 
-/* One sum that all call, then one that rank 1 does not. */
+/* Issues a sum that all ranks call, then a sum that rank 1 does not call. */
 static bool lose_the_other(struct rank_job *job, const struct comm_options *options)
 {
     struct err err = { 0 };
@@ -247,7 +248,7 @@ START_TEST(a_failure_tells_the_cause_that_nccl_keeps_apart)
 }
 END_TEST
 
-/* Rank 1 comes when patience has ended. */
+/* Rank 1 calls only after the time limit of the others. */
 static bool split_late(struct rank_job *job, const struct comm_options *options)
 {
     struct side side;
@@ -268,7 +269,7 @@ START_TEST(a_group_that_not_all_make_is_given_up)
 }
 END_TEST
 
-/* Each first frees the group of itself and the next. */
+/* Each rank first frees its group with the next rank. */
 static bool free_round_a_ring(struct rank_job *job, const struct comm_options *options)
 {
     struct err err = { 0 };

@@ -59,7 +59,7 @@ START_TEST(groups_of_a_rank_are_those_counted_by_hand)
 }
 END_TEST
 
-/* The link from the last stage to the first is there for interleaved chunks alone. */
+/* The link from the last stage to the first exists only for interleaved chunks. */
 START_TEST(links_close_to_a_ring_when_chunks_go_round)
 {
     int members[4];
@@ -74,7 +74,7 @@ START_TEST(links_close_to_a_ring_when_chunks_go_round)
 }
 END_TEST
 
-/* Checked for every kind of group that all ranks are in. */
+/* Checks every kind of group that contains all ranks. */
 START_TEST(groups_are_the_layouts_and_part_the_ranks)
 {
     struct plan plan = plan_of(layouts[_i], &arena);
@@ -103,7 +103,7 @@ START_TEST(groups_are_the_layouts_and_part_the_ranks)
 }
 END_TEST
 
-/* The other end of a link is the same two ranks, by the name it has there. */
+/* The other end of a link has the same two ranks, under the name of the link there. */
 START_TEST(both_ends_of_a_link_agree)
 {
     static const enum group_kind ends[][2] = { { GROUP_SEND_DOWN, GROUP_RECV_DOWN },
@@ -132,7 +132,7 @@ struct rank_thread {
     pthread_t thread;
 };
 
-/* Whether a call that puts in the own rank gives `wanted`. */
+/* Checks that a sum of rank numbers over a group gives `wanted`. */
 static void try_call(struct rank_thread *own, const struct groups *groups, enum group_kind kind,
                      struct comm_call call, double wanted)
 {
@@ -161,7 +161,7 @@ static void try_sum(struct rank_thread *own, const struct groups *groups, struct
                  sum);
 }
 
-/* Sends have a stream of their own, as lanes do: a ring of links would lock on one. */
+/* Sends have a separate stream, as lanes do. With one stream a ring of links would deadlock. */
 static void try_links(struct rank_thread *own, struct device *device, const struct groups *groups,
                       enum group_kind sends, enum group_kind receives)
 {
@@ -238,7 +238,8 @@ END_TEST
 
 /* --- what instructions are called --------------------------------------------------------- */
 
-/* Two stages and microbatches, 1F1B: by rank. A message is called by the chunk that sends it. */
+/* Instruction names per rank, for 1F1B with two stages and two microbatches. A message has the name
+ * of the chunk that sends it. */
 static const char *const names[2][16] = {
     { "FORWARD c0 mb0", "SEND_ACT c0 mb0 to 1", "RECV_GRAD c1 mb0 from 1", "FORWARD c0 mb1",
       "SEND_ACT c0 mb1 to 1", "RECV_GRAD c1 mb1 from 1", "BACKWARD c0 mb0", "BACKWARD c0 mb1",

@@ -72,7 +72,7 @@ START_TEST(a_rank_computes_with_one_thread)
 }
 END_TEST
 
-/* How many ranks, each of which writes a line, end theirs with `number`. */
+/* Number of ranks whose line ends with `number`. */
 static int count_lines(const char *text, int number)
 {
     char end[32];
@@ -110,7 +110,7 @@ START_TEST(a_killed_rank_is_named_and_ends_the_others)
 }
 END_TEST
 
-/* The others' request to end is only a consequence. */
+/* The request to end, which the other ranks receive, is only a consequence. */
 START_TEST(who_was_killed_is_told_before_the_others_are_asked_to_end)
 {
     char text[500];
@@ -146,7 +146,7 @@ START_TEST(a_rank_that_will_not_end_is_killed)
 }
 END_TEST
 
-/* One that stands still takes no request either. */
+/* A stopped rank does not react to a request to end. */
 START_TEST(a_stopped_rank_is_killed_and_named)
 {
     int status;
@@ -175,7 +175,7 @@ START_TEST(a_program_that_does_not_exist_is_a_failure)
 }
 END_TEST
 
-/* Each rank holds the pipe open while it lives. */
+/* Each rank keeps the pipe open while it lives. */
 START_TEST(ranks_end_with_the_process_that_started_them)
 {
     int lives[2], started[2];
@@ -223,7 +223,7 @@ static void stop(void *context)
     device_host.abort(own->device);
 }
 
-/* Rank 2 does what the test wants before the second sum. */
+/* Sums twice. Rank 2 first executes the test's fault before the second sum. */
 static bool sum_ranks(struct own_rank *own, double *sum, struct err *err)
 {
     int ranks[16];
@@ -252,8 +252,8 @@ static bool sum_ranks(struct own_rank *own, double *sum, struct err *err)
     return ok;
 }
 
-/* The ranks that launch() starts from this program run this; summed twice, 0 + 1 + 2 + 3 gives
- * 24. */
+/* Run by the ranks that launch() starts from this program. Summed twice over 4 ranks, 0 + 1 + 2 + 3
+ * gives 24. */
 static int be_rank(void)
 {
     struct own_rank own = { 0 };
@@ -320,8 +320,8 @@ START_TEST(the_loss_of_a_rank_that_others_wait_for_is_laid_to_it)
 }
 END_TEST
 
-/* One that hears late of a wait that was too long finds its connections closed by those who did
- * not. */
+/* Whether a rank's output names the stopped rank, or a closed connection: a rank whose watchdog
+ * fires late finds its connections closed by the others. */
 static bool tells(const char *text, int rank)
 {
     char waits[64], lost[64];
@@ -331,7 +331,8 @@ static bool tells(const char *text, int rank)
     return strstr(text, waits) || (closed && strstr(closed, " closed its connection\n"));
 }
 
-/* Its connections stay open, so that only the watchdogs of the others can end the wait. */
+/* The stopped rank's connections stay open, so only the watchdogs of the other ranks can end the
+ * wait. */
 START_TEST(a_rank_that_stands_still_ends_the_run_and_the_others_say_where)
 {
     int status;

@@ -7,7 +7,7 @@ set -u
 here=$(cd "$(dirname "$0")/../.." && pwd)
 . "$here/program.sh"
 
-# on_nodes CODE [OPTION...] -- LAYOUT ARG...
+# on_nodes CODE [OPTION...] -- LAYOUT ARG...: runs a plan on two nodes and checks the exit code
 on_nodes() {
     local expected=$1 options=() code
     shift
@@ -47,14 +47,15 @@ fi
 endless=(--steps 1000000 --watchdog 4s --checkpoint-every 2)
 waits='waits (REDUCE_GRAD c0|NORM_GRAD|for the sum of losses|for what others measured|for a checkpoint to be saved)$'
 
-# left_words FOLDER: both ranks wrote what they wait in.
+# left_words FOLDER: checks that both ranks wrote the instruction in which they wait.
 left_words() {
     for rank in 0 1; do
         grep -Eq "^rank $rank $waits" "$1/rank-$rank.status" || fail "no rank-$rank.status says it"
     done
 }
 
-# goes_on FOLDER [OPTION]: mended, it goes on with the bits of a run that was never cut.
+# goes_on FOLDER [OPTION]: after the link is restored, the run resumes with the same bits as an
+# uninterrupted run.
 bits() { sed -n '/"loss"/,/]/p' "$work/out" | grep -Eo '[0-9]+\.[0-9]+'; }
 goes_on() {
     local saved step rest
@@ -68,7 +69,7 @@ goes_on() {
         fail "losses $rest after step $step, not $(bits | tail -n 3)"
 }
 
-# Some steps in: each sends as many bytes as there are weights, 860 kB.
+# Cuts the link after some steps; each step sends 860 kB, the size of the weights.
 on_nodes 75 -c 4000000 -- dp2 "${endless[@]}" --checkpoint "$work/cut"
 says '^rank 0: no progress for 4'
 for rank in 0 1; do says "^(\[rank $rank\] )?rank $rank $waits"; done

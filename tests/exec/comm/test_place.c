@@ -55,7 +55,7 @@ START_TEST(without_a_launcher_a_rank_is_alone)
 }
 END_TEST
 
-/* Such a shell is in a job of 8 tasks, but it is none of them. */
+/* The shell runs inside a job of 8 tasks but is none of these tasks. */
 START_TEST(a_shell_in_a_slurm_job_is_alone)
 {
     ck_assert_int_eq(place_in("SLURM_NTASKS=8 SLURM_PROCID=0").size, 1);
@@ -119,7 +119,7 @@ START_TEST(sruns_ranks_meet_on_the_first_node)
 }
 END_TEST
 
-/* Steps of a job, and jobs that began one after another, may share a node. */
+/* Steps of a job, and successive jobs, may share a node. */
 START_TEST(steps_of_neighbouring_jobs_meet_at_ports_of_their_own)
 {
     enum { JOBS = 6, STEPS = 20 };
@@ -139,7 +139,7 @@ END_TEST
 
 #define TORCHRUN "RANK=0 WORLD_SIZE=2 MASTER_ADDR=a MASTER_PORT=1 "
 #define SRUN     "SLURM_STEP_ID=5 SLURM_PROCID=0 SLURM_STEP_NUM_TASKS=2 SLURM_JOB_ID=77 "
-#define LONGEST  "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcde" /* 63 */
+#define LONGEST  "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcde" /* length 63 */
 static const struct {
     const char *pairs, *token;
 } tokens[] = {
@@ -154,7 +154,7 @@ static const struct {
 START_TEST(a_token_that_is_set_is_taken_before_what_the_launcher_says)
 {
     struct place place = place_in(tokens[_i].pairs);
-    char expected[PLACE_TOKEN_BYTES] = { 0 }; /* to the end: all of it is compared */
+    char expected[PLACE_TOKEN_BYTES] = { 0 }; /* zeros to the end, as the whole array is compared */
     strcpy(expected, tokens[_i].token);
     ck_assert_mem_eq(place.token, expected, sizeof expected);
 }

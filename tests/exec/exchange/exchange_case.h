@@ -1,4 +1,5 @@
-/* tests/exec/exchange/exchange_case.h - an exchange that some ranks run, on values that all know.
+/* tests/exec/exchange/exchange_case.h - runs an exchange on several ranks, with values that every
+ * rank can compute.
  */
 #ifndef TESTS_EXEC_EXCHANGE_EXCHANGE_CASE_H
 #define TESTS_EXEC_EXCHANGE_EXCHANGE_CASE_H
@@ -7,7 +8,7 @@
 
 /* The parameters that all ranks of a case share. */
 struct exchange_case {
-    const char *word; /* of a plan */
+    const char *word; /* exchange word of a layout */
     int size, per_node;
     const struct exchange_tensor *tensors; /* NULL: case_tensors */
     int num_tensors;
@@ -15,21 +16,23 @@ struct exchange_case {
     uint64_t seed;
 };
 
-/* A check that is false, on any rank, fails the test. */
+/* Runs the case. A failed check on any rank fails the test. */
 void exchange_case_run(const struct comm_api *api, struct exchange_case of);
 
-/* A matrix, a vector, and another matrix: 24 x 20 + 12 + 2 (12 x 16) = 876 elements. */
+/* The tensors: a matrix, a vector and two more matrices: 24 x 20 + 12 + 2 (12 x 16) = 876
+ * elements. */
 enum { NUM_TENSORS = 3, ALL_ELEMENTS = 24 * 20 + 12 + 2 * 12 * 16 };
 extern const struct exchange_tensor case_tensors[NUM_TENSORS];
 
-/* Small whole numbers, whose sums are exact: of one rank, and of all. */
+/* Test values are small whole numbers, whose sums are exact: the value of one rank, and the sum of
+ * all ranks. */
 float exchange_case_value(const struct exchange_case *of, int rank, int step, size_t i);
 float exchange_case_sum(const struct exchange_case *of, int step, size_t i);
-/* The rank's own of all elements. */
+/* Fills an array with this rank's values. */
 void exchange_case_fill(const struct exchange_side *side, const struct exchange_case *of, int step,
                         float *at);
 
-/* The gradients become what the exchange makes of them; false when it failed. */
+/* Runs the exchange on the gradients; false when it failed. */
 bool exchange_case_sum_step(struct exchange_side *side, int step);
 
 #endif

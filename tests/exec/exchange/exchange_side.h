@@ -1,5 +1,5 @@
-/* tests/exec/exchange/exchange_side.h - one rank's side of an exchange: its device, communicator
- * and exchanger, and a convex problem trained over them. */
+/* tests/exec/exchange/exchange_side.h - one rank's part of an exchange: device, communicator,
+ * exchanger, and a convex problem that it trains. */
 #ifndef TESTS_EXEC_EXCHANGE_EXCHANGE_SIDE_H
 #define TESTS_EXEC_EXCHANGE_EXCHANGE_SIDE_H
 
@@ -13,11 +13,11 @@ struct exchange_world {
     struct comm *comm;
     int rank, size;
 };
-/* False, with the reason printed. */
+/* On failure prints the reason and returns false. */
 bool exchange_world_open(struct exchange_world *world, const struct comm_api *api,
                          const struct comm_options *options);
 
-/* Has each of `size` threads do its rank's part of a job; whether all could. */
+/* Runs each rank's part of a job on `size` threads; returns whether all succeeded. */
 bool exchange_threads_run(int size, bool (*part)(void *job, const struct exchange_world *world),
                           void *job);
 
@@ -26,31 +26,31 @@ struct exchange_side {
     struct device *device;
     struct stream *stream;
     struct kernels *kernels;
-    struct group *world; /* for results, not for the exchange */
+    struct group *world; /* group for results, not for the exchange */
     struct exchange exchange;
     struct exchange_groups groups;
     struct exchanger *exchanger;
-    size_t elements; /* of each of these, in the device's memory, zeroed */
+    size_t elements; /* length of these arrays in device memory, zeroed at first */
     float *gradients, *weights, *averaged;
 };
 
-/* Opens an exchange by its layout text, such as "gossip:ring", over all ranks; false, with the
- * reason printed. */
+/* Opens an exchange by its layout text, such as "gossip:ring", over all ranks. On failure prints
+ * the reason and returns false. */
 bool exchange_side_open(struct exchange_side *side, const struct exchange_world *world,
                         const char *word, const struct exchange_tensor *tensors, int num_tensors,
                         int per_node);
 void exchange_side_close(struct exchange_side *side);
 
-/* Waits for all issued work; false, with the reason printed, when it failed. */
+/* Waits for all issued work. If work failed, prints the reason and returns false. */
 bool exchange_side_sync(struct exchange_side *side);
-/* Sum of a value over all ranks; NaN when that failed. */
+/* Sum of a value over all ranks; NaN on failure. */
 double exchange_side_total(struct exchange_side *side, double value);
 
-/* One step of gradient descent in the method's way: `gradients` are this rank's, of its weights;
+/* One step of gradient descent with the exchange. `gradients` are this rank's at its weights;
  * `loss` is the mean over the ranks. */
 bool exchange_side_descend(struct exchange_side *side, int step, double rate, double loss);
 
-/* The same many times on the problem, one shard a rank, from 0. */
+/* Many steps on the convex problem from weights 0, with one shard of the samples per rank. */
 struct convex_run {
     const struct logistic *problem;
     int steps;
@@ -59,11 +59,11 @@ struct convex_run {
     double fades; /* steps after which the rate is half; 0: never */
     struct hostility hostility;
     /* Found: */
-    double loss;       /* of the mean of all ranks' weights, at the end */
-    double apart;      /* root of the mean of ranks' squared distances from that mean */
-    double sent_bytes; /* of all ranks; negative: not known */
+    double loss;       /* result: final loss at the mean of all ranks' weights */
+    double apart;      /* root mean square distance of ranks' weights from that mean */
+    double sent_bytes; /* bytes of all ranks; negative: not known */
     double planned_bytes;
-    double *losses; /* of each step, which the first rank writes; NULL: not wanted */
+    double *losses; /* [step] losses, written by the first rank; NULL: not needed */
 };
 bool exchange_side_train(struct exchange_side *side, struct convex_run *run);
 

@@ -17,7 +17,7 @@ static double label_of(const struct logistic *p, int rank, int sample)
     return (double)p->labels[rank * p->samples + sample];
 }
 
-/* y a.x */
+/* The margin y a.x of a sample. */
 static double margin(const struct logistic *p, int rank, int sample, const double *x)
 {
     const float *row = row_of(p, rank, sample);
@@ -142,7 +142,7 @@ static void curvature(const struct logistic *p, const double *x, double *h)
         h[i * d + i] += p->decay;
 }
 
-/* h x = b by Cholesky's factors, in the lower half of h; x takes the place of b. */
+/* Solves h x = b by Cholesky factors, which overwrite the lower half of h; x overwrites b. */
 static void solve(int d, double *h, double *b)
 {
     for (int i = 0; i < d; i++)

@@ -1,9 +1,9 @@
-/* tests/exec/exchange/logistic.h - a convex problem whose optimum is known: logistic regression,
- * its samples shared out to ranks that see different things.
+/* tests/exec/exchange/logistic.h - a convex problem whose optimum is known: logistic regression
+ * whose samples are distributed over ranks with different data.
  *
  * f(x) = mean over ranks of f_i, f_i(x) = mean over i's samples of log(1 + exp(-y a.x)) + decay
- * |x|^2 / 2. Samples of a rank are drawn around a truth of its own, so that no gradient of one rank
- * is 0 where the mean of all is. */
+ * |x|^2 / 2. Each rank's samples are drawn around a different true vector, so ranks' gradients are
+ * not 0 at the optimum of their mean. */
 #ifndef TESTS_EXEC_EXCHANGE_LOGISTIC_H
 #define TESTS_EXEC_EXCHANGE_LOGISTIC_H
 
@@ -15,18 +15,19 @@
 struct logistic {
     int num_ranks, samples, features; /* samples of each rank */
     double decay;
-    float *rows, *labels; /* [rank x samples + sample] x features, and 1 or -1 */
-    double *optimum;      /* by Newton's method, to the last digits of its gradient */
-    double least;         /* f there */
+    float *rows, *labels; /* [rank x samples + sample] x features, labels: 1 or -1 */
+    double *optimum;      /* minimum found by Newton's method, to rounding of its gradient */
+    double least;         /* f at the optimum */
 };
 
-/* `difference`: how far ranks' truths are from their mean, which has length 1. In the arena. */
+/* `difference` is the distance of ranks' true vectors from their mean, which has length 1. Memory
+ * is in the arena. */
 struct logistic logistic_new(int num_ranks, int samples, int features, double difference,
                              uint64_t seed, struct arena *arena);
 
 double logistic_loss(const struct logistic *problem, const double *x);
 double logistic_loss_of_floats(const struct logistic *problem, const float *x);
-/* Of f_i. */
+/* The gradient of f_i. */
 void logistic_gradient(const struct logistic *problem, int rank, const float *x, float *gradient);
 /* The gradient of f_i on randomly drawn samples, with repetition. */
 void logistic_drawn_gradient(const struct logistic *problem, int rank, const float *x, int batch,

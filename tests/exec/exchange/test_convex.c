@@ -1,4 +1,4 @@
-/* not under asan: how fast a loss falls is the same. */
+/* not under asan: it tests how fast a loss falls, which does not depend on the variant */
 #include "tests/testing.h"
 
 #include "calibration/fit/descent_fit.h"
@@ -12,8 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Four shards of a hundred samples around truths that lie twice as far from their mean as that is
- * long; as an 8 x 8 matrix, so that low ranks mean something. */
+/* Four ranks with a hundred samples each. The distance of ranks' true vectors from their mean is
+ * twice the mean's length. The 64 features form an 8 x 8 matrix, for low-rank compression. */
 enum { RANKS = 4, SAMPLES = 100, FEATURES = 64 };
 static const struct exchange_tensor weights[] = { { 8, 8, 1 } };
 
@@ -35,7 +35,7 @@ static void end(void)
     arena_release(&arena);
 }
 
-/* A word of a plan, and what rank 0 found. */
+/* An exchange word and rank 0's results. */
 struct trial {
     const char *word;
     struct convex_run run;
@@ -125,7 +125,7 @@ START_TEST(every_way_to_sum_descends_alike)
 }
 END_TEST
 
-/* Sends a tenth of the elements. */
+/* Both send a tenth of the elements. */
 START_TEST(error_feedback_reaches_what_top_k_alone_does_not)
 {
     struct convex_run plain = trained(&comm_local, "allreduce", fading);
@@ -151,9 +151,9 @@ START_TEST(other_compressions_reach_it_too)
 }
 END_TEST
 
-/* When ranks' data differ, a constant rate keeps ranks apart in proportion to their moves between
- * averages: half the rate halves the distance, and leaves a quarter of its square in the loss, for
- * all of these (Yuan, Ling and Yin 2016; Stich 2019). */
+/* If ranks' data differ, a constant rate keeps ranks at a distance that is proportional to their
+ * moves between averages. For all of these methods half the rate halves the distance and leaves a
+ * quarter of the excess loss (Yuan, Ling and Yin 2016; Stich 2019). */
 static const char *const apart_words[] = { "gossip:ring", "gossip:exp", "gossip:one-peer",
                                            "gossip:ring:combine=beside", "local:4" };
 
@@ -175,7 +175,8 @@ START_TEST(half_the_rate_leaves_half_the_distance_and_a_quarter_of_the_loss)
 }
 END_TEST
 
-/* And with H - 1 steps that nobody corrects: three have a ninth of the loss of one at most. */
+/* The distance also grows with H - 1, the number of steps without averaging. With period 2 the
+ * excess loss is at most a ninth of that with period 4. */
 START_TEST(longer_periods_leave_more)
 {
     const struct convex_run constant = { .steps = 600, .rate = 0.5 };
@@ -215,7 +216,7 @@ END_TEST
 static struct loss_run losses_of(const struct exchange *exchange, const struct convex_run *run)
 {
     static const struct exchange_load load = { weights, 1, sizeof(float) };
-    const double heterogeneity = 0.2; /* of gradients of 16 samples, about */
+    const double heterogeneity = 0.2; /* approximate value for gradients of 16 samples */
     struct exchange_use use = exchange_use_of(exchange, &load, RANKS);
     return (struct loss_run){ exchange_method_of(exchange)->name,
                               descent_run_of(&use, heterogeneity, run->rate, run->fades),
@@ -234,9 +235,9 @@ static int steps_below(const double *losses, int count, double loss)
     return count;
 }
 
-/* A quarter of the steps of Local SGD, with gradients of 16 samples, say how many others need to a
- * gap which noise keeps them from at first: within a factor of 1.4. (Gossip over four ranks leaves
- * them too near each other to say what ranks that are further apart cost.) */
+/* The constants are fitted on a quarter of the steps of Local SGD with gradients of 16 samples.
+ * They predict, within a factor of 1.4, the steps that other methods need to reach a small gap.
+ * (Gossip over four ranks is not used for the fit, as it keeps ranks too close together.) */
 START_TEST(constants_of_one_short_run_predict_the_steps_of_other_methods)
 {
     enum { SHORT = 300, WHOLE = 560 };
@@ -287,8 +288,8 @@ START_TEST(processes_over_sockets_train_as_threads_do)
 }
 END_TEST
 
-/* The ranks that mpirun starts from this program run this; TEST_EXPECTED lists loss and bytes of
- * each word. */
+/* Run by the ranks that mpirun starts from this program. TEST_EXPECTED lists loss and bytes of each
+ * word. */
 static bool is_expected(const struct trial *trial, const char **expected)
 {
     char *rest;
@@ -355,7 +356,7 @@ static void mean_gradient(const float *x, double mean[FEATURES])
     }
 }
 
-/* x_t+1 = x_t - rate g(x_t-S), and no step before the first gradient comes. */
+/* x_t+1 = x_t - rate g(x_t-S), with no step before the first gradient arrives. */
 static double loss_of_late_descent(int staleness, double rate)
 {
     double waiting[MOST_LATE + 1][FEATURES] = { { 0 } };
@@ -387,8 +388,8 @@ END_TEST
 
 /* --- hostile ranks ------------------------------------------------------------------------ */
 
-/* Eight shards around one truth, with enough samples that their gradients differ by less than they
- * are long. */
+/* Eight ranks with one true vector, and enough samples that differences of gradients are smaller
+ * than the gradients. */
 enum { MANY = 8, FEW = 16 };
 
 static bool train_hostile(void *job, const struct exchange_world *world)

@@ -54,7 +54,7 @@ START_TEST(a_step_of_gossip_leaves_at_most_the_second_singular_value)
 }
 END_TEST
 
-/* A number whose sums are inexact, so that another order gives other bits. */
+/* A value whose sums are inexact, so that another order of summation gives other bits. */
 static float fraction(const struct exchange_case *of, int rank, size_t i)
 {
     return exchange_case_value(of, rank, 0, i) * 0.37F;
@@ -98,8 +98,8 @@ static double memory_of(const char *word)
     return exchanger_memory_bytes(&exchange, &load, &(struct exchange_ranks){ 8, 1 });
 }
 
-/* Two of a ring; 1, 2 and 4 ranks on. Ranks that act as one have a part of the weights each;
- * without neighbours all is summed in place. */
+/* A ring has two neighbours; the exponential graph has those at distances 1, 2 and 4. Ranks that
+ * act as one each hold a part of the weights. Without neighbours everything is summed in place. */
 START_TEST(there_is_room_for_what_all_neighbours_tell)
 {
     const double copy = ALL_ELEMENTS * sizeof(float);
@@ -124,7 +124,7 @@ static bool averages_exactly(struct exchange_side *side, const struct exchange_c
     return ok;
 }
 
-/* Whole numbers and halves of them: not even the rounding differs. */
+/* Values are whole numbers and halves, so the result is exact. */
 START_TEST(one_peer_averages_exactly_after_log2_n_steps)
 {
     for (int size = 2; size <= MOST_JOB_RANKS; size *= 2)
@@ -136,7 +136,7 @@ START_TEST(one_peer_averages_exactly_after_log2_n_steps)
 }
 END_TEST
 
-/* Ranks that act as one hold the same, which are averaged part by part. */
+/* Ranks that act as one hold equal weights, of which each averages one part. */
 static bool averages_groups(struct exchange_side *side, const struct exchange_case *of)
 {
     int first = side->on.rank / 2 * 2;
@@ -158,7 +158,8 @@ START_TEST(groups_average_with_groups)
 }
 END_TEST
 
-/* Steps in which all ranks come to the same value, from 0: period 3 has 2, 5, 8 ... */
+/* Steps, counted from 0, after which all ranks have the same value: with period 3 these are 2, 5, 8
+ * ... ... */
 static bool averages_every_third(struct exchange_side *side, const struct exchange_case *of)
 {
     bool ok = true;
@@ -180,7 +181,7 @@ START_TEST(local_steps_average_at_the_end_of_every_period)
 }
 END_TEST
 
-/* The loss halves after the first average: its period of 2 becomes 4. */
+/* The loss halves after the first average, so the period of 2 becomes 4. */
 static bool waits_longer(struct exchange_side *side, const struct exchange_case *of)
 {
     bool ok = true;

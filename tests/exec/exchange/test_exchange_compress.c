@@ -7,7 +7,7 @@
 #include <stdint.h>
 #include <string.h>
 
-/* The delivered sums plus the ranks' memories equal the gradients given so far. */
+/* Checks that the delivered sums plus the ranks' memories equal the sum of all gradients so far. */
 static bool loses_nothing(struct exchange_side *side, const struct exchange_case *of)
 {
     double delivered[ALL_ELEMENTS] = { 0 };

@@ -49,7 +49,7 @@ static bool sums_exactly(struct exchange_side *side, const struct exchange_case 
     return ok && exchanger_num_summed(side->exchanger) == of->size;
 }
 
-/* Ranks that divide the elements and ranks that do not. */
+/* Numbers of ranks that divide the number of elements, and numbers that do not. */
 static const struct {
     const char *word;
     int size, per_node;
@@ -80,7 +80,7 @@ END_TEST
 
 /* --- bytes on the wire -------------------------------------------------------------------- */
 
-/* One of each method; over several steps when a period or alternating graphs make steps differ. */
+/* One word per method; several steps if a period or alternating graphs make steps differ. */
 static const char *const words[] = {
     "allreduce",
     "ring",
@@ -140,7 +140,7 @@ static bool sends_what_was_planned(struct exchange_side *side, const struct exch
     return ok && sent == expected && own == expected && (expected > 0 || averages);
 }
 
-/* The elements are divided by all of these. */
+/* All these numbers of ranks divide the number of elements. */
 START_TEST(bytes_on_the_wire_are_those_that_were_planned)
 {
     if (is_spared(_i, 1))

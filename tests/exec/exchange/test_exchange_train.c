@@ -1,5 +1,5 @@
 /* A model trained with exchanges other than all-reduce: exact methods give all-reduce's result, the
- * others learn, and all send the planned bytes. */
+ * other methods learn, and all send the planned bytes. */
 #include "tests/exec/parity.h"
 #include "tests/testing.h"
 
@@ -104,7 +104,7 @@ static struct parity_run adam(int steps)
         struct parity_run){ .steps = steps, .optimizer = OPTIMIZER_ADAM, .rate = 0.01F, .seed = 5 };
 }
 
-/* Bytes of all ranks. */
+/* Sent and planned bytes over all ranks. */
 struct bytes {
     pthread_mutex_t mutex;
     struct exchanged_bytes sum;
@@ -122,7 +122,7 @@ static bool add_bytes(struct rank *rank, const struct parity_run *run, struct er
     return true;
 }
 
-/* The loss starts at that of a uniform guess among 256 bytes. */
+/* The initial loss is that of a uniform guess among 256 bytes. */
 START_TEST(every_method_learns_and_sends_what_was_planned)
 {
     if (is_spared(_i, 4))
@@ -147,7 +147,7 @@ START_TEST(every_method_learns_and_sends_what_was_planned)
 }
 END_TEST
 
-/* All-reduce and ZeRO: the list and its passes determine the bytes. */
+/* Plans with all-reduce and ZeRO, whose bytes follow from the instruction list and passes. */
 static const char *const reduced[] = {
     "dp2 mb2",
     "dp3 mb1",
@@ -177,8 +177,8 @@ START_TEST(data_ranks_send_what_the_list_says)
 }
 END_TEST
 
-/* Without data peers nothing is sent; with a communicator that does not count, the number is
- * unknown. */
+/* With one data rank nothing is sent. If the communicator does not count, the number is
+ * negative. */
 START_TEST(nothing_is_sent_without_peers_and_what_nobody_counts_is_below_0)
 {
     struct comm_api uncounted = comm_local;
@@ -203,8 +203,8 @@ START_TEST(nothing_is_sent_without_peers_and_what_nobody_counts_is_below_0)
 }
 END_TEST
 
-/* With fp32 masters, from which the stored weights are rounded: with plain descent, averaging
- * weights still equals averaging gradients, to the last of bf16's eight bits. */
+/* Stored weights are rounded from fp32 masters. With plain gradient descent, averaging weights
+ * still equals averaging gradients, to the last of bf16's eight bits. */
 static const struct {
     const char *plain, *exchange;
 } rounded[] = {
@@ -234,7 +234,7 @@ START_TEST(masters_are_averaged_where_values_have_16_bits)
 }
 END_TEST
 
-/* With random pauses before pieces of work the second time: a forgotten event changes a bit. */
+/* The second run has random pauses before work, so that a missing event changes bits. */
 START_TEST(an_exchange_has_the_same_bits_again)
 {
     if (is_spared(_i, 5))
@@ -280,7 +280,7 @@ static struct parity_result train_by_eight(const char *exchange, const char *hos
     return result;
 }
 
-/* Mean of the last four. */
+/* Mean of the last four losses. */
 static double last_loss(const char *exchange, const char *hostile, int rows)
 {
     struct parity_result result = train_by_eight(exchange, hostile, rows);
@@ -292,7 +292,7 @@ static double last_loss(const char *exchange, const char *hostile, int rows)
 }
 
 /* The rules' conditions hold: 2 of 8 are fewer than n/2 and (n - 2)/2, and 32 sequences make a
- * gradient's variance small. test_convex.c has every rule beside every kind. */
+ * gradient's variance small. test_convex.c tests every rule with every kind of false gradient. */
 START_TEST(two_hostile_ranks_of_eight_stop_all_reduce_and_no_robust_rule)
 {
     static const struct {
@@ -314,8 +314,8 @@ START_TEST(two_hostile_ranks_of_eight_stop_all_reduce_and_no_robust_rule)
 }
 END_TEST
 
-/* Beyond its condition Krum takes the two ranks that send nothing for the closest: a gradient of
- * one sequence is nearer to 0 than to another, and nothing is learnt. */
+/* With more hostile ranks than allowed, Krum chooses the ranks that send zeros: a gradient of one
+ * sequence is closer to 0 than to another gradient. So nothing is learnt. */
 START_TEST(krum_stands_still_beside_silence_where_gradients_are_mostly_noise)
 {
     struct parity_result silent = train_by_eight("krum:2", "2:silence", 1);
@@ -333,15 +333,15 @@ END_TEST
 
 enum {
     MANY = 8,
-    HELD = 2 /* the step that rank 0 does not begin before others are done with it */
+    HELD = 2 /* rank 0 begins this step only after other ranks have completed it */
 };
 
 struct gate {
     pthread_mutex_t mutex;
     pthread_cond_t changed;
     const struct exchange *exchange;
-    int come[MANY], begun[MANY]; /* the latest step of each rank */
-    int ahead;                   /* ranks that are to be done with HELD before rank 0 begins it */
+    int come[MANY], begun[MANY]; /* latest step that each rank has reached, and begun */
+    int ahead; /* number of ranks that must complete HELD before rank 0 begins it */
     bool came_in_vain, was_overtaken;
 };
 
@@ -353,7 +353,7 @@ static int num_past(const struct gate *gate, int step)
     return count;
 }
 
-/* Whether a rank cannot be done with a step before another has begun it. */
+/* Whether a rank cannot complete a step before another rank has begun it. */
 static bool waits_for(const struct exchange *exchange, int rank, int other, int step)
 {
     if (exchange_keeps_replicas_equal(exchange) || exchange->period > 1)
@@ -390,8 +390,8 @@ static void come_to_step(const struct parity_run *run, int rank, int step)
     pthread_mutex_unlock(&gate->mutex);
 }
 
-/* Of eight ranks, those that are no neighbours of rank 0 finish the step: a neighbour that cannot
- * continue has already sent its messages. */
+/* Of eight ranks, those that are no neighbours of rank 0 complete the step: a neighbour that waits
+ * for rank 0 has already sent its messages. */
 static const struct {
     const char *exchange;
     int ahead;

@@ -15,7 +15,7 @@ static const struct ptx_constant *constant_in(const struct ptx_kernel *kernel, i
     return NULL;
 }
 
-/* Whether the instruction has the operand's number itself, not a slot with it. */
+/* Whether the instruction contains the operand's number directly, not in a slot. */
 static bool has_number(const struct ptx_insn *insn)
 {
     return insn->op.kind != PTX_EACH_LANE;
@@ -46,7 +46,7 @@ static struct ptx_insn *find_meant(struct ptx_kernel *kernel, const struct ptx_f
     return NULL;
 }
 
-/* An operand that is a number in a slot gets a slot of its own. */
+/* Gives an operand whose number is in a slot a new slot with a shifted number. */
 static void shift_constant(struct arena *arena, struct ptx_kernel *kernel,
                            struct ptx_operand *operand, int more)
 {

@@ -36,7 +36,7 @@ static void set_special(char *registers, int special, const unsigned value[3])
         fill(registers + PTX_SPECIAL_SLOT(special + i), 32, value[i]);
 }
 
-/* Registers that nobody has set hold noise. */
+/* Sets the constants. Other registers contain random values. */
 static void set_constants(const struct ptx_launch *launch, char *registers)
 {
     const struct ptx_kernel *k = launch->kernel;
@@ -83,7 +83,7 @@ static void begin_block(struct turn *turn, const char *constants, unsigned numbe
     }
 }
 
-/* All warps that have not ended are at the barrier. */
+/* Opens a barrier when all living warps have reached it. */
 static bool pass_barrier(struct turn *turn)
 {
     memset(turn->is_waiting, 0, sizeof turn->is_waiting);

@@ -1,16 +1,16 @@
 /* tests/kernels/ptx/ptx_grid.h - runs kernels of PTX on the host, warp by warp.
  *
- * Lanes of a warp that are at the same instruction run it together. Lanes that have branched apart
- * take turns, the ones furthest behind first; at instructions that a whole warp executes, they wait
- * for the others. Which warp runs next, and for how long, is drawn anew each time. A launch ends at
- * the first access that is wrong (ptx_memory.h), and at threads that wait for each other for ever.
+ * Lanes of a warp that are at the same instruction run it together. Lanes that have diverged run
+ * alternately, those at the lowest instruction first; at instructions for a whole warp they wait
+ * for the other lanes. Which warp runs next, and for how long, is drawn anew each time. A launch
+ * fails at the first wrong access (ptx_memory.h) and at a deadlock of threads.
  */
 #ifndef TESTS_KERNELS_PTX_PTX_GRID_H
 #define TESTS_KERNELS_PTX_PTX_GRID_H
 
 #include "tests/kernels/ptx/ptx_machine.h"
 
-/* False with the thread, the line of the text, and what is wrong. */
+/* Runs a launch. On failure err names the thread, the line of the text and the fault. */
 bool ptx_run(struct ptx_machine *machine, const struct ptx_launch *launch, struct err *err);
 
 #endif

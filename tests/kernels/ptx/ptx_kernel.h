@@ -1,9 +1,9 @@
 /* tests/kernels/ptx/ptx_kernel.h - a decoded kernel: its instructions, and the slots of its
  * registers.
  *
- * All lanes of a warp keep a register side by side: a slot is where the lanes begin in the warp's
- * registers. Constants and special registers have slots too, which are filled before a kernel
- * starts, so that an instruction only ever reads slots. */
+ * The values of a register in all lanes of a warp are adjacent; a slot is their offset in the
+ * warp's registers. Constants and special registers have slots too, which are filled before a
+ * kernel starts, so that an instruction only ever reads slots. */
 #ifndef TESTS_KERNELS_PTX_PTX_KERNEL_H
 #define TESTS_KERNELS_PTX_PTX_KERNEL_H
 
@@ -16,11 +16,11 @@
 enum {
     PTX_LANES = 32,
     PTX_MOST_OPERANDS = 14,
-    PTX_SHARED_BASE = 1024 /* a GPU keeps the first KiB of the shared window to itself */
+    PTX_SHARED_BASE = 1024 /* a GPU reserves the first KiB of the shared window */
 };
 
 enum ptx_kind {
-    PTX_EACH_LANE, /* run() does it all */
+    PTX_EACH_LANE, /* handled by run() alone */
     PTX_LOAD,
     PTX_STORE,
     PTX_ATOMIC_ADD,
@@ -54,15 +54,15 @@ struct ptx_opcode {
     enum ptx_kind kind;
     void (*run)(const struct ptx_insn *insn, char *registers, uint32_t lanes);
     enum ptx_space space;
-    int count, bytes; /* of a memory access: values, and bytes of each */
+    int count, bytes; /* memory access: number of values, and bytes of each */
 };
 
 /* False when the interpreter does not know the opcode. */
 bool ptx_find_opcode(const char *name, struct ptx_opcode *out);
 
 struct ptx_operand {
-    int slot, bits; /* of a register; a predicate has 1 */
-    int64_t value;  /* of a number, of an address's offset, or a label's instruction */
+    int slot, bits; /* register: slot and bits; a predicate has 1 bit */
+    int64_t value;  /* a number, an address's offset, or the instruction of a label */
 };
 
 struct ptx_insn {
@@ -71,7 +71,7 @@ struct ptx_insn {
     int count;
     int guard; /* slot of the predicate, or -1 */
     bool guard_is_negated;
-    int line; /* in the text */
+    int line; /* line in the text */
 };
 
 struct ptx_param {
@@ -79,7 +79,7 @@ struct ptx_param {
     size_t offset, bytes;
 };
 
-/* A slot that is filled before a kernel starts. */
+/* A constant, whose slot is filled before a kernel starts. */
 struct ptx_constant {
     int slot, bits;
     uint64_t value;
@@ -89,20 +89,20 @@ enum { PTX_MOST_PARAMS = 8 };
 
 struct ptx_kernel {
     const char *name, *file;
-    const char *full_name; /* as in the text; ptx_library.h shortens the other */
+    const char *full_name; /* name in the text; `name` is shortened by ptx_library.h */
     struct ptx_param params[PTX_MOST_PARAMS];
     int num_params;
     size_t param_bytes;
-    const char *shared; /* what the text calls dynamic shared memory */
-    const char *body;   /* where in the text it begins */
+    const char *shared; /* name of dynamic shared memory in the text */
+    const char *body;   /* beginning of the body in the text */
     int body_line;
     struct ptx_insn *insns; /* NULL until ptx_decode */
     int num_insns;
-    uint8_t *is_executed; /* a flag for each, set by ptx_run */
+    uint8_t *is_executed; /* a flag per instruction, set by ptx_run */
     struct ptx_constant *constants;
     int num_constants;
     size_t register_bytes;
-    int most_threads; /* of .maxntid; 0 when it does not say */
+    int most_threads; /* value of .maxntid; 0: not stated */
     struct ptx_kernel *next;
 };
 

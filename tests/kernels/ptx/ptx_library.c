@@ -12,8 +12,8 @@
 
 /* --- names -------------------------------------------------------------------------------- */
 
-/* A name without the file's number, which nvcc puts into the name of a namespace without one, where
- * host compilers have _GLOBAL__N_1. */
+/* Replaces the number that nvcc puts in the name of an anonymous namespace by _GLOBAL__N_1, as host
+ * compilers write it. */
 static char *plain_name(struct arena *arena, const char *name)
 {
     static const char space[] = "_GLOBAL__N_";
@@ -82,7 +82,7 @@ static const Elf64_Shdr *section(const struct ptx_library *library, unsigned ind
     return &sections[index];
 }
 
-/* The table of functions, or NULL. */
+/* The symbol table of functions, or NULL. */
 static const Elf64_Shdr *table_of(const struct ptx_library *library)
 {
     const Elf64_Ehdr *header = (const void *)library->program;
@@ -106,7 +106,7 @@ static struct symbols symbols_of(const struct ptx_library *library)
                              library->program + section(library, table->sh_link)->sh_offset };
 }
 
-/* The distance of the loaded program from the addresses in its file. */
+/* The difference between addresses of the loaded program and addresses in its file. */
 static uintptr_t moved_by(const struct symbols *symbols)
 {
     bool (*known)(struct ptx_library *, const char *, struct err *) = ptx_library_open;

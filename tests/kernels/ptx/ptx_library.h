@@ -1,5 +1,5 @@
-/* tests/kernels/ptx/ptx_library.h - the kernels of a folder of PTX, found by the functions of this
- * program that they are elsewhere: the same source, compiled for the host. */
+/* tests/kernels/ptx/ptx_library.h - the kernels of a folder of PTX files. A kernel is found by the
+ * host function of this program that was compiled from the same source. */
 #ifndef TESTS_KERNELS_PTX_PTX_LIBRARY_H
 #define TESTS_KERNELS_PTX_PTX_LIBRARY_H
 
@@ -7,16 +7,16 @@
 
 struct ptx_library {
     struct arena arena;
-    struct ptx_kernel *kernels; /* of all files */
-    char *program;              /* this one's file */
-    uintptr_t moved_by;         /* from the file's addresses to those in memory */
+    struct ptx_kernel *kernels; /* kernels of all files */
+    char *program;              /* contents of this program's file */
+    uintptr_t moved_by;         /* difference between addresses in memory and in the file */
 };
 
-/* Every file that ends in .ptx. False when there is none, or one is not understood. */
+/* Opens every file that ends in .ptx. False when there is none or one cannot be parsed. */
 bool ptx_library_open(struct ptx_library *library, const char *folder, struct err *err);
 void ptx_library_close(struct ptx_library *library);
 
-/* By the mangled name of the host's compiler, decoded. */
+/* Finds a kernel by the host compiler's mangled name, and decodes it. */
 struct ptx_kernel *ptx_library_find(struct ptx_library *library, const char *name, struct err *err);
 
 /* The mangled name of a function of this program, or NULL. */

@@ -1,4 +1,4 @@
-/* tests/kernels/ptx/ptx_machine.h - what a launch runs on, and the launch. */
+/* tests/kernels/ptx/ptx_machine.h - the machine on which launches run, and a launch. */
 #ifndef TESTS_KERNELS_PTX_PTX_MACHINE_H
 #define TESTS_KERNELS_PTX_PTX_MACHINE_H
 
@@ -11,14 +11,14 @@ struct ptx_machine {
     struct ptx_memory memory;
     struct ptx_numerics numerics;
     struct random random;
-    uint64_t num_instructions; /* of warps, executed so far */
+    uint64_t num_instructions; /* instructions that warps have executed so far */
 };
 
 struct ptx_launch {
-    const struct ptx_kernel *kernel; /* decoded */
+    const struct ptx_kernel *kernel; /* decoded kernel */
     unsigned blocks[3], threads[3];
     size_t shared_bytes;
-    const void *const *arguments; /* one of each parameter's size */
+    const void *const *arguments; /* address of each parameter's value */
 };
 
 #endif

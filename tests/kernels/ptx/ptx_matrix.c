@@ -2,9 +2,8 @@
 
 #include <math.h>
 
-/* The ISA's formulas, with group = lane / 4 and in_group = lane % 4:
- * a: row = group for values 0, 1, 4, 5, else group + 8; column = 2 in_group + i % 2, and 8 more
- * from value 4 on. */
+/* Formulas of the PTX ISA, with group = lane / 4 and in_group = lane % 4. Matrix a: row = group for
+ * values 0, 1, 4, 5, else group + 8; column = 2 in_group + i % 2, and 8 more from value 4 on. */
 struct ptx_place ptx_place_of_a(int lane, int i)
 {
     int group = lane >> 2, in_group = lane % 4;
@@ -13,27 +12,29 @@ struct ptx_place ptx_place_of_a(int lane, int i)
                                in_group * 2 + (i & 1) + (i < 4 ? 0 : 8) };
 }
 
-/* b: row = 2 in_group + i % 2, and 8 more from value 2 on; column = group. */
+/* Matrix b: row = 2 in_group + i % 2, and 8 more from value 2 on; column = group. */
 struct ptx_place ptx_place_of_b(int lane, int i)
 {
     return (struct ptx_place){ lane % 4 * 2 + (i & 1) + (i < 2 ? 0 : 8), lane >> 2 };
 }
 
-/* c and d: row = group, and 8 more from value 2 on; column = 2 in_group + i % 2. */
+/* Matrices c and d: row = group, and 8 more from value 2 on; column = 2 in_group + i % 2. */
 struct ptx_place ptx_place_of_sum(int lane, int i)
 {
     return (struct ptx_place){ (lane >> 2) + (i < 2 ? 0 : 8), lane % 4 * 2 + (i & 1) };
 }
 
-/* Row lane / 4, columns 2 (lane % 4) and the next; transposed, rows and columns change places. */
+/* Row lane / 4, columns 2 (lane % 4) and the next; if transposed, rows and columns are
+ * exchanged. */
 struct ptx_place ptx_place_of_loaded(int lane, int i, bool is_transposed)
 {
     int row = lane / 4, column = lane % 4 * 2 + i;
     return is_transposed ? (struct ptx_place){ column, row } : (struct ptx_place){ row, column };
 }
 
-/* A product's exponent is its factors' sum, before it is normalised: subnormal fp16 is below 2^-14,
- * which is all right since it only makes the cut finer than a GPU's. */
+/* The exponent of a product, before normalisation, is the sum of the factors' exponents. Subnormal
+ * fp16 counts with its true exponent below 2^-14, which only makes truncation finer than on a
+ * GPU. */
 static int exponent_of(double x)
 {
     int exponent;
@@ -59,7 +60,8 @@ static int most(int a, int b)
     return a > b ? a : b;
 }
 
-/* Doubles are exact here: products have 22 bits, and cut sums of up to 17 terms below 40. */
+/* Doubles are exact here: products have 22 bits, and truncated sums of up to 17 terms fewer than
+ * 40. */
 static float add_block(struct ptx_numerics numerics, float sum, const float *a, const float *b)
 {
     enum { NONE = -100000 };

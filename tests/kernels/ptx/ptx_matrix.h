@@ -12,8 +12,9 @@ struct ptx_place {
     int row, column;
 };
 
-/* The place of a lane's value i in a (16 x 16, 8 values a lane), in b (16 x 8, 4), and in the sums
- * c and d (16 x 8, 4). Two 16-bit values share a register, the first one low. */
+/* The place of a lane's value i in matrix a (16 x 16, 8 values per lane), in b (16 x 8, 4 per
+ * lane), and in the sums c and d (16 x 8, 4 per lane). Two 16-bit values share a register, the
+ * first one low. */
 struct ptx_place ptx_place_of_a(int lane, int i);
 struct ptx_place ptx_place_of_b(int lane, int i);
 struct ptx_place ptx_place_of_sum(int lane, int i);
@@ -22,8 +23,9 @@ struct ptx_place ptx_place_of_sum(int lane, int i);
 struct ptx_place ptx_place_of_loaded(int lane, int i, bool is_transposed);
 
 /* The arithmetic of a tensor core. It adds `block` exact products and the sum so far at once. Each
- * is truncated `extra_bits` bits behind the last bit of the largest as a float, and the total is
- * truncated to a float. A block of 0: one product after the other in fp32, rounded to nearest. */
+ * term is truncated `extra_bits` bits below the last float bit of the largest term, and the total
+ * is truncated to a float. block 0: products are added one after the other in fp32, rounded to
+ * nearest. */
 struct ptx_numerics {
     int block, extra_bits;
 };

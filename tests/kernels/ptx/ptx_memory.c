@@ -58,7 +58,7 @@ void ptx_memory_begin_launch(struct ptx_memory *memory)
     memory->launch++;
 }
 
-/* NaN, in case it is read all the same. */
+/* Fills shared memory with NaN, in case it is read before it is written. */
 bool ptx_memory_begin_block(struct ptx_memory *memory, size_t shared_bytes)
 {
     if (shared_bytes > PTX_MOST_SHARED_BYTES)
@@ -99,7 +99,7 @@ static uint32_t warp_of(uint32_t number)
     return (number - 1) / PTX_LANES;
 }
 
-/* Whether what thread `number` - 1 did at these epochs comes before what `by` does. */
+/* Whether an access of thread `number` - 1 at these epochs is ordered before the access of `by`. */
 static bool is_before(uint32_t number, uint16_t block_epoch, uint16_t warp_epoch,
                       const struct ptx_toucher *by)
 {
@@ -112,7 +112,7 @@ static bool is_before(uint32_t number, uint16_t block_epoch, uint16_t warp_epoch
            (warp_of(number) == warp_of(now) && warp_epoch < by->warp_epoch);
 }
 
-/* Whether all reads since the latest write do. */
+/* Whether all reads since the latest write are ordered before the access of `by`. */
 static bool are_reads_before(const struct ptx_tag *tag, const struct ptx_toucher *by)
 {
     if (tag->has_readers == ONE_READER)
@@ -125,7 +125,8 @@ static bool are_reads_before(const struct ptx_tag *tag, const struct ptx_toucher
     return tag->read_block_epoch < by->block_epoch;
 }
 
-/* Keeps one reader, or that there were several, since the last barrier that orders them all. */
+/* Records a reader, or that there were several readers since the last barrier that orders them
+ * all. */
 static void note_reader(struct ptx_tag *tag, const struct ptx_toucher *by)
 {
     uint32_t now = by->thread + 1;
@@ -222,7 +223,8 @@ static struct ptx_tag *tags_of(struct ptx_memory *memory, struct ptx_range *rang
     return &(*page)->tags[offset % PTX_PAGE_BYTES];
 }
 
-/* An access lies in one page: ranges begin at multiples of 16, as accesses do of their size. */
+/* An access lies within one page, because ranges begin at multiples of 16 and accesses at multiples
+ * of their size. */
 void *ptx_touch_global(struct ptx_memory *memory, uint64_t address, size_t bytes,
                        enum ptx_touch touch, struct ptx_toucher by, struct err *err)
 {

@@ -10,7 +10,7 @@
 
 /* --- statements --------------------------------------------------------------------------- */
 
-/* A conversion may take the low half of a register that is wider than what it converts. */
+/* Whether the instruction is a conversion, which may read the low half of a wider register. */
 static bool reads_part_of_wide(const struct ptx_parser *p, const char *opcode, const char *operands,
                                const char *text)
 {
@@ -63,7 +63,7 @@ static bool take_instruction(struct ptx_parser *p, const char *first)
     return true;
 }
 
-/* Positions of labels first, since branches go forward too: instructions end in ';'. */
+/* Finds the positions of labels first, as branches may go forward. Instructions end in ';'. */
 static bool find_labels(struct ptx_parser *p)
 {
     struct ptx_parser scan = *p;
@@ -127,7 +127,7 @@ static bool take_body(struct ptx_parser *p)
     }
 }
 
-/* .param .align 8 .b8 NAME[48], or .param .u64 NAME */
+/* Reads .param .align 8 .b8 NAME[48], or .param .u64 NAME. */
 static bool take_param(struct ptx_parser *p)
 {
     struct ptx_kernel *k = p->kernel;
@@ -171,7 +171,7 @@ static bool take_params(struct ptx_parser *p)
     return true;
 }
 
-/* .maxntid 128, 1, 1 and .minnctapersm 4 */
+/* Reads .maxntid 128, 1, 1 and .minnctapersm 4. */
 static bool take_limits(struct ptx_parser *p)
 {
     char word[PTX_MOST_NAME], x[PTX_MOST_NAME];
@@ -188,7 +188,7 @@ static bool take_limits(struct ptx_parser *p)
     return true;
 }
 
-/* Moves behind the body's last brace. */
+/* Moves past the last brace of the body. */
 static bool skip_body(struct ptx_parser *p)
 {
     for (int depth = 1; depth > 0; p->at++) {
@@ -216,7 +216,7 @@ static struct ptx_kernel *take_kernel(struct ptx_parser *p)
     return skip_body(p) ? p->kernel : NULL;
 }
 
-/* .extern .shared .align 16 .b8 NAME[]; behind `.extern` */
+/* Reads .extern .shared .align 16 .b8 NAME[]; the position is after `.extern`. */
 static bool take_shared(struct ptx_parser *p)
 {
     char text[PTX_MOST_STATEMENT];

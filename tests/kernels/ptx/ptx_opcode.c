@@ -1,5 +1,5 @@
-/* Opcodes whose lanes do not see each other, each with its meaning; and the names of the others.
- * PTX ISA 9.0, sections 9.7.1 to 9.7.9. */
+/* Opcodes that each lane executes independently, with their meaning, and the names of the other
+ * opcodes. PTX ISA 9.0, sections 9.7.1 to 9.7.9. */
 #include "kernels/host/round.h"
 #include "tests/kernels/ptx/ptx_module.h"
 
@@ -13,8 +13,8 @@
 
 /* --- what opcodes compute ----------------------------------------------------------------- */
 
-/* Division by zero gives all ones, and the remainder is then the dividend: what GPUs do; the ISA
- * leaves it open. The smallest number by -1 is itself. */
+/* Division. The ISA leaves division by zero undefined; as on GPUs it gives all ones here, with the
+ * dividend as remainder. The smallest number divided by -1 is itself. */
 static int64_t divided(int64_t a, int64_t b)
 {
     return b == 0 ? -1 : b == -1 ? (int64_t)(0 - (uint64_t)a) : a / b;
@@ -25,7 +25,7 @@ static int64_t remainder_of(int64_t a, int64_t b)
     return b == 0 ? a : b == -1 ? 0 : a % b;
 }
 
-/* A number beats NaN, and +0 is above -0. */
+/* The maximum: a number is larger than NaN, and +0 is larger than -0. */
 static float larger(float a, float b)
 {
     return isnan(a) ? b : isnan(b) ? a : a == b ? (signbit(a) ? b : a) : a > b ? a : b;
@@ -36,13 +36,13 @@ static float smaller(float a, float b)
     return -larger(-a, -b);
 }
 
-/* To the range [0, 1]; NaN becomes 0. */
+/* Clamps to the range [0, 1]; NaN becomes 0. */
 static float saturated(float a)
 {
     return a > 0 ? (a < 1 ? a : 1) : 0;
 }
 
-/* Rounds towards minus infinity. */
+/* a b + c rounded towards minus infinity. */
 static float fused_down(float a, float b, float c)
 {
     int rounding = fegetround();
@@ -52,8 +52,8 @@ static float fused_down(float a, float b, float c)
     return sum;
 }
 
-/* 2^a. A GPU may be off by 2 units in the last place, so this is: by as many as the input's bits
- * say, always the same. Subnormal inputs and results are zero; 2^0 and infinities are exact. */
+/* 2^a. A GPU may have an error of 2 units in the last place, so an error is added here that depends
+ * only on the input's bits. Subnormal inputs and results are zero; 2^0 and infinities are exact. */
 static float exp2_approximate(float a)
 {
     float exact = exp2f(fabsf(a) < 0x1p-126F ? 0 : a);
@@ -85,7 +85,7 @@ static uint32_t reversed(uint32_t a)
     return out;
 }
 
-/* `length` bits of a put into b at `first`. */
+/* Inserts `length` bits of a into b at bit `first`. */
 static uint32_t inserted(uint32_t a, uint32_t b, uint32_t first, uint32_t length)
 {
     first &= 0xff, length &= 0xff;
@@ -110,7 +110,7 @@ typedef float f32;
 typedef double f64;
 typedef bool pred;
 
-/* Operand i of a lane, by type; a predicate is a bit of its word. */
+/* Operand i of a lane, with its type. A predicate is one bit of a word. */
 #define AT(type, i) (((type *)(void *)(registers + insn->at[i].slot))[lane])
 #define WORD(i)     (*(u32 *)(void *)(registers + insn->at[i].slot))
 #define GET_u16(i)  AT(u16, i)
@@ -316,7 +316,8 @@ typedef int none;
         (void)a, (void)b, (void)c;    \
         PUT_##type(value);            \
     }
-/* All lanes, in a loop that a compiler can vectorise, or some of them. */
+/* Defines an instruction: for all lanes, in a loop that a compiler can vectorise, or for some
+ * lanes. */
 #define DEFINE(name, text, type, ta, tb, tc, value)                                      \
     static void run_##name(const struct ptx_insn *insn, char *registers, uint32_t lanes) \
     {                                                                                    \
@@ -353,7 +354,7 @@ static void run_unpack_b64(const struct ptx_insn *insn, char *registers, uint32_
         }
 }
 
-/* Result, what is put in, where, first bit, number of bits. */
+/* Operands: result, inserted value, target, first bit, number of bits. */
 static void run_bfi_b32(const struct ptx_insn *insn, char *registers, uint32_t lanes)
 {
     for (int lane = 0; lane < PTX_LANES; lane++)
@@ -361,7 +362,7 @@ static void run_bfi_b32(const struct ptx_insn *insn, char *registers, uint32_t l
             AT(u32, 0) = inserted(AT(u32, 1), AT(u32, 2), AT(u32, 3), AT(u32, 4));
 }
 
-/* Operands of the ones above, as the text has them. */
+/* Operand strings of the opcodes above. */
 #define OPERAND_none ""
 #define OPERAND_u16  " h"
 #define OPERAND_s16  " h"
@@ -420,7 +421,7 @@ static bool take_part(const char **name, const char *part)
     return true;
 }
 
-/* ld.SPACE[.v2|.v4].TYPE and st. */
+/* Parses ld.SPACE[.v2|.v4].TYPE and the same forms of st. */
 static bool find_access(const char *name, struct ptx_opcode *out)
 {
     static const char *const types[] = { "u8",  "b8",  "u16", "b16", "u32", "b32",

@@ -187,7 +187,7 @@ static bool read_number(const char *text, uint64_t *out)
     return end > text && (*end == '\0' || (*end == 'U' && end[1] == '\0'));
 }
 
-/* Shared memory and parameters: where they are in their space. */
+/* The address of shared memory or of a parameter within its space. */
 static bool find_address(const struct ptx_parser *p, const char *name, uint64_t *out)
 {
     if (p->shared[0] && strcmp(name, p->shared) == 0) {
@@ -217,7 +217,7 @@ static bool read_value(struct ptx_parser *p, const char *text, int bits, struct 
     return true;
 }
 
-/* [base], [base+8], [base+-8] */
+/* Reads [base], [base+8] or [base+-8]. */
 static bool read_address(struct ptx_parser *p, char *text, struct ptx_operand *out)
 {
     size_t length = strlen(text);
@@ -269,7 +269,7 @@ static bool read_operand(struct ptx_parser *p, char kind, char *text, struct ptx
     return ptx_fail(p, "no kind of operand for", text);
 }
 
-/* Splits at commas that are not within {} into groups, and groups at commas or bars. */
+/* Splits operands at commas outside {} into groups, and groups at commas or bars. */
 static int split_operands(char *text, char *items[PTX_MOST_OPERANDS + 1], char shape[64])
 {
     int count = 0, n = 0;
@@ -298,7 +298,7 @@ static int split_operands(char *text, char *items[PTX_MOST_OPERANDS + 1], char s
     return count;
 }
 
-/* Whether groups are as long as the opcode wants them. */
+/* Whether the groups have the lengths that the opcode requires. */
 static bool has_shape(const char *operands, const char *shape)
 {
     for (; *operands && *shape; operands++, shape++)

@@ -1,5 +1,5 @@
-/* tests/kernels/ptx/ptx_parser.h - reads the words, registers and operands of PTX for ptx_module.c,
- * which alone includes it. */
+/* tests/kernels/ptx/ptx_parser.h - reads words, registers and operands of PTX. Only ptx_module.c
+ * includes it. */
 #ifndef TESTS_KERNELS_PTX_PTX_PARSER_H
 #define TESTS_KERNELS_PTX_PTX_PARSER_H
 
@@ -16,13 +16,13 @@ enum {
 /* `.reg .b32 %r<7>` declares %r0 to %r6, and `.reg .b32 %temp` one register. */
 struct ptx_declared {
     char prefix[32];
-    int count; /* 0: the prefix is the whole name */
+    int count; /* 0: a single register, named by the prefix */
     int bits, first_slot;
 };
 
 struct ptx_label {
     const char *name;
-    int at; /* instruction */
+    int at; /* index of the label's instruction */
 };
 
 struct ptx_parser {
@@ -43,23 +43,23 @@ bool ptx_fail(struct ptx_parser *p, const char *what, const char *text);
 void ptx_skip_line(struct ptx_parser *p);
 void ptx_skip_space(struct ptx_parser *p);
 
-/* The word at the parser's place, which moves behind it. */
+/* Reads the word at the parser's position and moves past it. */
 void ptx_take_word(struct ptx_parser *p, char word[PTX_MOST_NAME]);
 bool ptx_take(struct ptx_parser *p, const char *mark);
 bool ptx_expect(struct ptx_parser *p, const char *mark);
 
-/* Up to the mark, without space. */
+/* Reads the text up to the mark, without spaces. */
 bool ptx_take_until(struct ptx_parser *p, char mark, char text[PTX_MOST_STATEMENT]);
 int ptx_bits_of_type(const char *type);
 
-/* .reg .TYPE NAME, NAME...; behind `.reg`. */
+/* Reads `.reg .TYPE NAME, NAME...`; the position is after `.reg`. */
 bool ptx_take_registers(struct ptx_parser *p);
 
-/* The latest declaration, which is of the innermost scope. */
+/* Finds the latest declaration, which belongs to the innermost scope. */
 bool ptx_find_register(const struct ptx_parser *p, const char *name, struct ptx_operand *out);
 bool ptx_read_operands(struct ptx_parser *p, struct ptx_insn *insn, char *text);
 
-/* A pack's parts are operands like others. */
+/* Removes braces, so that the parts of a pack are ordinary operands. */
 void ptx_remove_braces(char *text);
 
 #endif

@@ -45,7 +45,7 @@ static uint64_t get(const struct step *s, int operand, uint32_t lane)
     }
 }
 
-/* Upper bits of a register that is wider than the value become zero. */
+/* Writes a value to a register. Upper bits of a wider register become zero. */
 static void put(const struct step *s, int operand, uint32_t lane, uint64_t value)
 {
     char *slot = s->warp->registers + s->insn->at[operand].slot;
@@ -170,7 +170,7 @@ static void add_copy(struct ptx_copies *copies, struct ptx_copy copy)
     copies->at[copies->count++] = copy;
 }
 
-/* [to], [from], 16, bytes that are read. */
+/* Operands: [to], [from], 16, number of bytes that are read. */
 static bool begin_copies(const struct step *s)
 {
     if (s->insn->at[2].value != COPY_BYTES)
@@ -204,7 +204,7 @@ static bool end_copy(const struct step *s, uint32_t lane, const struct ptx_copy 
     return true;
 }
 
-/* All groups of the thread but the latest so many. */
+/* Waits for all groups of the thread except the given number of latest ones. */
 static bool wait_for_copies(const struct step *s)
 {
     EACH_LANE(lane, s->lanes)
@@ -223,7 +223,8 @@ static bool wait_for_copies(const struct step *s)
 
 /* --- what a warp does together ------------------------------------------------------------ */
 
-/* d|p, a, b, c: section 9.7.9.6. Bits 0 to 4 of c are a clamp and bits 8 to 12 a mask of segments.
+/* Operands d|p, a, b, c (section 9.7.9.6). Bits 0 to 4 of c are a clamp and bits 8 to 12 a mask of
+ * segments.
  */
 static bool shuffle(const struct step *s)
 {
@@ -316,7 +317,8 @@ static bool multiply(const struct step *s, unpack *unpacked)
 
 /* --- control ------------------------------------------------------------------------------ */
 
-/* The operand of an instruction that names the lanes which execute it together; -1: all of them. */
+/* Index of the operand that names the lanes which execute an instruction together; or one of these
+ * values. */
 enum { NOT_TOGETHER = -2, ALL_OF_THEM = -1 };
 static int mask_operand(enum ptx_kind kind)
 {
@@ -349,7 +351,8 @@ static int mask_operand(enum ptx_kind kind)
     return NOT_TOGETHER;
 }
 
-/* Whether all who must be at this instruction are: of the warp's lanes, or of those that it names.
+/* Whether all lanes that execute an instruction together have reached it: all lanes of the warp, or
+ * those that the instruction names.
  */
 static bool are_together(const struct ptx_warp *warp, const struct ptx_insn *insn, uint32_t lanes)
 {
@@ -364,7 +367,7 @@ static bool are_together(const struct ptx_warp *warp, const struct ptx_insn *ins
     return lanes == needed;
 }
 
-/* The lanes that are furthest behind, among those that need not wait for others. */
+/* Of the lanes that need not wait for others, those at the lowest instruction. */
 static uint32_t next_group(const struct ptx_warp *warp, const struct ptx_insn *insns)
 {
     for (int after = -1;;) {
@@ -389,7 +392,7 @@ static void move_to(struct ptx_warp *warp, uint32_t lanes, int pc)
     warp->pc[lane] = pc;
 }
 
-/* The first instruction behind `pc` at which other lanes are. */
+/* The first instruction after `pc` at which other lanes wait. */
 static int next_meeting(const struct ptx_warp *warp, uint32_t lanes, int pc)
 {
     int next = INT32_MAX;
@@ -490,7 +493,7 @@ static enum ptx_stop wait_for_ever(struct ptx_block *block, const struct ptx_war
     return stop_at(&s, PTX_FAILED);
 }
 
-/* Runs lanes that are together, to where they part or meet others. */
+/* Runs lanes at the same instruction until they diverge or meet other lanes. */
 static enum ptx_stop run_group(struct ptx_block *block, struct ptx_warp *warp, uint32_t group,
                                int *steps)
 {

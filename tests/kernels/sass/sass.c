@@ -16,7 +16,7 @@ struct insn {
     uint64_t low, high;
 };
 
-/* The lowest bits; those above say where operands are. */
+/* Opcodes, in the lowest bits. The bits above encode the operands. */
 enum opcode {
     OP_LDSM = 0x03b,
     OP_HMMA = 0x03c,
@@ -33,7 +33,7 @@ static enum opcode opcode_of(const struct insn *insn)
     return insn->low & 0x1ff;
 }
 
-/* Of a load or a store, each lane's. */
+/* Bytes that each lane loads or stores. */
 static long access_bytes(const struct insn *insn)
 {
     static const long bytes[8] = { 1, 1, 2, 2, 4, 8, 16, 16 };
@@ -93,8 +93,9 @@ static struct sass_work work_of(const struct insn *insns, long first, long end)
     return work;
 }
 
-/* ptxas puts what is rarely run behind the kernel's end, from where branches go back too, so more
- * than the loops look like one; the shortest of those that do the most is one. */
+/* Whether loop a is the better candidate. ptxas puts rare code after the kernel's end, from which
+ * branches also go backwards, so not every backward branch is a loop. Of the candidates with the
+ * most work the shortest is the loop. */
 static bool is_better(const struct sass_work *a, const struct sass_work *b)
 {
     if (a->num_products != b->num_products)
@@ -118,7 +119,7 @@ static bool is_innermost(const struct insn *insns, long first, long end)
     return true;
 }
 
-/* A branch to itself is behind every kernel's end, and is no loop. */
+/* Finds the main loop. The branch to itself after every kernel's end is no loop. */
 static struct sass_work best_loop(const struct insn *insns, long count)
 {
     struct sass_work best = { 0 };
@@ -139,7 +140,7 @@ static struct sass_work best_loop(const struct insn *insns, long count)
 
 enum { MOST_COMMAND = 4096, MOST_OUTPUT = 1 << 16 };
 
-/* What a command prints; false unless it exits with 0. */
+/* Runs a command and returns its output; false unless it exits with 0. */
 static bool run_command(const char *command, char output[MOST_OUTPUT])
 {
     FILE *pipe = popen(command, "r"); // NOLINT(cert-env33-c): paths of the test's own
@@ -158,7 +159,7 @@ bool sass_version(char version[32])
     return at && sscanf(at, ", V%31s", version) == 1;
 }
 
-/* The number before `what`; 0 when it is not there. */
+/* The number before the word `what`; 0 if the word is missing. */
 static int number_before(const char *report, const char *what)
 {
     const char *at = strstr(report, what);
@@ -231,8 +232,7 @@ bool sass_assemble(struct arena *arena, const char *ptx_path, const char *name,
 
 /* CUDA C++ Programming Guide 13.0, "Compute Capabilities", table 30: 9.0 has 64 Ki registers and
  * 228 KiB of shared memory, 1 KiB of which each block gives to the system, for at most 64 warps and
- * 32 blocks. Registers are given to a warp in runs of 256, in the quarter of the multiprocessor
- * that runs it. */
+ * 32 blocks. A warp gets registers in units of 256, from its quarter of the multiprocessor. */
 int sass_resident_blocks(int registers, int threads, long shared_bytes)
 {
     enum { QUARTERS = 4, REGISTERS = 16384, RUN = 256, MOST_WARPS = 64, MOST_BLOCKS = 32 };

@@ -60,7 +60,8 @@ static struct deadline_result run(double deadline_s)
     return result;
 }
 
-/* The longest time on any count is met by it or by fewer; a little less than the shortest by none.
+/* A deadline equal to the longest time of any count is met by that count or fewer GPUs. A deadline
+ * slightly below the shortest time is met by none.
  */
 START_TEST(the_answer_is_the_least_of_all_counts)
 {
@@ -70,7 +71,7 @@ START_TEST(the_answer_is_the_least_of_all_counts)
         train_s[i] = brute_train_s(counts[i]);
         is_monotone &= i == 0 || train_s[i] <= train_s[i - 1];
     }
-    ck_assert(!is_monotone); /* or a bisection would do */
+    ck_assert(!is_monotone); /* otherwise bisection would be enough */
     for (int i = 0; i < NUM_COUNTS; i++) {
         double deadline_s = train_s[i] * (1 + 1e-9);
         int least = 0;
@@ -106,7 +107,8 @@ START_TEST(a_deadline_that_none_meets_names_the_fastest)
 }
 END_TEST
 
-/* At so many failures that a tenth of the time is kept a deadline needs more GPUs, or none meet it.
+/* With so many failures that only a tenth of the time is useful, the deadline needs more GPUs or is
+ * never met.
  */
 START_TEST(failures_count_against_a_deadline)
 {

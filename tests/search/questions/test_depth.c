@@ -96,7 +96,7 @@ START_TEST(the_words_of_a_request_hold_at_that_depth)
 END_TEST
 
 /* Blocks after the dense first ones have experts, which need far more memory: repeating the first
- * ones would let a model look shallower than it is. */
+ * blocks would underestimate the memory. */
 START_TEST(first_dense_blocks_come_once_at_any_depth)
 {
     struct model *model = &instance.model;

@@ -40,8 +40,8 @@ static struct design design_of(const struct design_request *request)
     return design;
 }
 
-/* The share of the budget's time that this size's run takes, failures included, with what serving
- * takes at the same use of the GPUs. */
+/* The fraction of the budget's time that training this size takes, with failures and with serving
+ * at the same efficiency. */
 static double share_of_time(const struct design_request *request, const struct model *model)
 {
     struct arena arena = { 0 };
@@ -54,7 +54,7 @@ static double share_of_time(const struct design_request *request, const struct m
     return (run_s + serving_s) / request->time_s;
 }
 
-/* Loss of a size with its own best plan, all found anew. */
+/* Loss of a size with its best plan, computed independently. */
 static double loss_of(const struct design_request *request, double parameters, double batch)
 {
     struct arena arena = { 0 };
@@ -78,11 +78,11 @@ static double loss_of(const struct design_request *request, double parameters, d
 
 /* The run takes the time of the budget, and sizes around it are worse. */
 static const struct {
-    double days, served, unique, memory_bytes, mtbf_s; /* of a GPU */
+    double days, served, unique, memory_bytes, mtbf_s; /* memory_bytes, mtbf_s: of a GPU */
 } cases[] = {
     { 1, 0, 0, 80e9, 1e8 },    { 10, 0, 0, 80e9, 1e8 }, { 10, 20e9, 0, 80e9, 1e8 },
     { 10, 0, 5e9, 80e9, 1e8 }, { 300, 0, 0, 4e9, 1e8 }, /* the best size by the law does not fit */
-    { 10, 0, 0, 80e9, 8e4 },                            /* a failure each three hours */
+    { 10, 0, 0, 80e9, 8e4 },                            /* a failure every three hours */
 };
 
 START_TEST(no_other_size_has_a_lower_loss)
@@ -106,7 +106,7 @@ START_TEST(no_other_size_has_a_lower_loss)
 }
 END_TEST
 
-/* The batch belongs to the FLOPs that come out, to half a power of two and what little they moved.
+/* The batch corresponds to the resulting FLOPs, within half a power of two and a small change.
  */
 START_TEST(the_batch_follows_from_the_flops)
 {
@@ -128,7 +128,7 @@ START_TEST(a_batch_divides_over_all_gpus)
 }
 END_TEST
 
-/* As many FLOPs as the time brings give the same model and the same tokens. */
+/* A budget given as the FLOPs of the time budget gives the same model and tokens. */
 START_TEST(flops_in_place_of_time_give_the_same)
 {
     struct design_request request = asked(10);
@@ -156,7 +156,7 @@ START_TEST(more_gpus_train_to_a_lower_loss)
 }
 END_TEST
 
-/* A failure each three hours takes a share of the time, and as large a share of the tokens. */
+/* With a failure every three hours, time and tokens shrink by the same fraction. */
 START_TEST(failures_leave_fewer_tokens)
 {
     struct design_request request = asked(10);

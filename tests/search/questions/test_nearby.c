@@ -87,7 +87,7 @@ START_TEST(of_fewer_gpus_the_fastest_are_taken)
 }
 END_TEST
 
-/* None has more than all that the fastest of them trains. */
+/* No count has more tokens per second than the fastest of all counts. */
 START_TEST(fewer_gpus_that_gain_nothing_are_not_named)
 {
     struct search_request request = request_of(40, 64);

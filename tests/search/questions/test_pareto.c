@@ -95,7 +95,7 @@ static void add_point(struct evaluator *evaluator, const struct plan *plan, stru
             (struct pareto_point){ { plan_ranks(plan), p.step_s, p.peak_memory_bytes } };
 }
 
-/* Every plan that fits on one count, in one rank order or in all. */
+/* Adds every plan that fits on one number of GPUs, in one rank order or in all. */
 static void add_points(int num_gpus, bool placement, struct cloud *cloud)
 {
     struct arena arena = { 0 };
@@ -136,7 +136,7 @@ static bool has_point(const struct pareto_result *result, const struct pareto_po
     return false;
 }
 
-/* As on a job of that many GPUs. */
+/* Checks the prediction against that of a job on this number of GPUs. */
 static void check_prediction(const struct pareto_plan *plan)
 {
     struct system system = instance.system;
@@ -147,7 +147,7 @@ static void check_prediction(const struct pareto_plan *plan)
     evaluator_free(evaluator);
 }
 
-/* Bounds rule most of them out, and most of those in every rank order at once. */
+/* Bounds exclude most plans, usually in all rank orders at once. */
 START_TEST(the_front_of_a_space_is_what_no_plan_of_it_dominates)
 {
     bool placement = _i != 0;
@@ -245,7 +245,8 @@ START_TEST(the_number_of_jobs_cannot_be_seen_in_the_front)
 }
 END_TEST
 
-/* A sweep that is ended on one count of GPUs is not whole, even if the next count is. */
+/* If the sweep is ended on one number of GPUs, the result is incomplete, even if the next number is
+ * swept completely. */
 static bool once(void)
 {
     static bool was_asked;

@@ -14,7 +14,7 @@ static void set_up(void)
 {
     instance_load(&instance);
     instance.system.num_gpus = 40;
-    instance.model.layers = 2; /* so few that five stages have nothing to hold */
+    instance.model.layers = 2; /* too few for five stages */
 }
 
 static void tear_down(void)
@@ -78,7 +78,8 @@ static void check(const struct relaxation *found, int expected)
         ck_assert(found->best.prediction.fits);
 }
 
-/* Also where the state of the whole model decides, before any plan is looked at. */
+/* This includes cases in which the state of the whole model decides before any plan is
+ * evaluated. */
 START_TEST(whether_any_plan_fits_is_what_a_brute_force_loop_finds)
 {
     struct search_request request = request_of(64, 64);
@@ -118,8 +119,8 @@ static void check_same_reasons(const struct search_result *a, const struct searc
     ck_assert(plan_equal(&a->nearest.plan, &b->nearest.plan));
 }
 
-/* Rank orders differ in the memory of their communicators: a byte decides which fit. When none
- * does, all are ruled out together but counted individually. */
+/* Rank orders differ in the memory of their communicators: a difference of one byte decides which
+ * orders fit. When none fits, all are excluded together but counted individually. */
 START_TEST(whether_any_order_fits_is_what_looking_at_each_finds)
 {
     static const double less_bytes[] = { 1, 0 };

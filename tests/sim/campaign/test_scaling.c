@@ -80,8 +80,8 @@ START_TEST(gophers_budget_should_have_trained_67_63_or_40_billion)
 }
 END_TEST
 
-/* "Somewhere between 40 and 70 billion parameters" (Hoffmann et al. 2022, section 4); GPT-3's
- * budget bought 175 B on 300 B. */
+/* "Somewhere between 40 and 70 billion parameters" (Hoffmann et al. 2022, section 4); with GPT-3's
+ * budget, which trained 175 B on 300 B tokens. */
 START_TEST(the_corrected_fit_agrees_with_the_first_two_approaches)
 {
     const struct loss_law *law = &loss_laws[LAW_CORRECTED];
@@ -108,17 +108,20 @@ START_TEST(kaplan_wants_a_trillion_parameters_for_ten_thousand_petaflop_days)
 }
 END_TEST
 
-/* Appendix A, as recalled: N = 1.3e9 C^0.73 parameters, in batches of 2.0e6 C^0.24 tokens for 5.4e3
- * C^0.03 steps; at that batch twice the FLOPs are spent, and 2e10 C^0.27 tokens read. */
+/* Kaplan et al. 2020, appendix A (cited from memory): N = 1.3e9 C^0.73 parameters, in batches of
+ * 2.0e6 C^0.24 tokens for 5.4e3 C^0.03 steps; at that batch twice the FLOPs are spent, and 2e10
+ * C^0.27 tokens read. */
 START_TEST(kaplans_tokens_are_the_printed_batches_times_steps)
 {
     const struct size_law *law = law_named("kaplan");
     for (double pf_days = 1; pf_days < 1e5; pf_days *= 10) {
         double flops = pf_days * 8.64e19, size = scaling_law_size(law, flops);
         double printed = 2.0e6 * pow(pf_days, 0.24) * 5.4e3 * pow(pf_days, 0.03);
-        ck_assert_double_eq_tol(flops / (6 * size) / printed, 1, 0.034); /* of 2.0 and 5.4 */
+        ck_assert_double_eq_tol(flops / (6 * size) / printed, 1,
+                                0.034); /* rounding of 2.0 and 5.4 */
         double read = 2 * flops / (6 * size);
-        ck_assert_double_eq_tol(read / (2e10 * pow(pf_days, 0.27)), 1, 0.25); /* of one digit */
+        ck_assert_double_eq_tol(read / (2e10 * pow(pf_days, 0.27)), 1,
+                                0.25); /* rounding of one digit */
     }
 }
 END_TEST
@@ -153,7 +156,7 @@ START_TEST(the_loss_interval_has_both_fits)
 }
 END_TEST
 
-/* At the best size a percent more parameters and a percent fewer tokens weigh the same. */
+/* At the best size a percent more parameters and a percent fewer tokens have equal effects. */
 START_TEST(the_closed_form_is_where_the_loss_is_lowest)
 {
     const struct loss_law *law = &loss_laws[_i];
@@ -183,8 +186,8 @@ START_TEST(repeats_are_worth_less_and_less)
 }
 END_TEST
 
-/* The same, figure 1 and section 6: four epochs of 44 B tokens end 8.67 B parameters 0.5 % above
- * one epoch of 178 B. */
+/* Muennighoff et al. 2023, figure 1 and section 6: four epochs of 44 B tokens end 8.67 B parameters
+ * 0.5 % above one epoch of 178 B. */
 START_TEST(four_epochs_are_nearly_as_good_as_unique_tokens)
 {
     const struct loss_law *law = &loss_laws[LAW_C4];
@@ -193,8 +196,9 @@ START_TEST(four_epochs_are_nearly_as_good_as_unique_tokens)
 }
 END_TEST
 
-/* The same, figure 1: for 9.3e21 FLOPs and 25 B tokens 6.34 B parameters and 242 B tokens (9.7
- * epochs) were trained, where Chinchilla's law says 8.67 B and 178 B. The law's own optima are
+/* Muennighoff et al. 2023, figure 1: for 9.3e21 FLOPs and 25 B tokens 6.34 B parameters and 242 B
+ * tokens (9.7 epochs) were trained, where Chinchilla's law says 8.67 B and 178 B. The law's own
+ * optima are
  * 6.81 B and 8.89 B. */
 START_TEST(few_unique_tokens_make_the_best_model_smaller)
 {
@@ -214,8 +218,8 @@ END_TEST
 /* --- serving -------------------------------------------------------------------------------- */
 
 /* Sardana et al. 2024, figure 1: a 13 B model that serves 2 T tokens takes 1.7e22 FLOPs (17 %) more
- * than the 7 B model that is as good. They use A = 406.4, B = 410.7, alpha = 0.336, beta = 0.283,
- * E = 1.69. */
+ * than an equally good 7 B model. They use A = 406.4, B = 410.7, alpha = 0.336, beta = 0.283, E =
+ * 1.69. */
 START_TEST(a_model_that_serves_2_t_tokens_should_have_7_billion_parameters)
 {
     static const struct loss_law law = { .least = 1.69,

@@ -52,7 +52,8 @@ START_TEST(models_have_the_shape_that_their_makers_gave_them)
 }
 END_TEST
 
-/* A step of four layers is 4 / 24 at most, half of it either way. */
+/* A step of four layers changes the size by at most 4 / 24, so the error is at most half of
+ * that. */
 START_TEST(a_shape_has_the_size_that_was_asked)
 {
     static const char *const styles[] = { "llama2-7b", "llama3-8b", "gpt3-175b", "tiny" };

@@ -1,7 +1,8 @@
-/* tests/sim/cost/nccl_groups.h - groups of ranks, with what NCCL finds of their machines.
+/* tests/sim/cost/nccl_groups.h - groups of ranks, with the properties of their machines that NCCL
+ * detects.
  *
- * The laws hold over all of these; the published numbers are for the first few. Channels and rates
- * are those that NCCL's search settles on for the machine. */
+ * Laws are tested on all of these groups, published numbers on the first few. Channels and rates
+ * are those that NCCL chooses on the machine. */
 #ifndef TESTS_SIM_COST_NCCL_GROUPS_H
 #define TESTS_SIM_COST_NCCL_GROUPS_H
 
@@ -26,7 +27,7 @@ enum {
     SHARP_16_NODES,
     SHARP_ALONE,
     SHARP_A100,
-    UNCAPPED_VOLTA, /* and two more: on one, two and four nodes */
+    UNCAPPED_VOLTA, /* this and the next two: on one, two and four nodes */
     UNCAPPED_AMPERE = UNCAPPED_VOLTA + 3,
     UNCAPPED_HOPPER = UNCAPPED_AMPERE + 3,
     UNCAPPED_BLACKWELL = UNCAPPED_HOPPER + 3,

@@ -50,8 +50,8 @@ START_TEST(every_time_is_finite_and_positive_up_to_a_million_ranks_and_1e18_byte
 }
 END_TEST
 
-/* The tree's correction rises by 4/3 at most between neighbouring size classes, so that a message
- * only a little longer can be predicted to be faster, but not one a third longer. */
+/* The tree's correction rises by 4/3 at most between neighbouring size classes, so a slightly
+ * longer message may be predicted to be faster, but a message that is a third longer may not. */
 static void grows(const struct collective_algo *algo, const struct comm_group *group,
                   enum collective collective, enum protocol protocol)
 {
