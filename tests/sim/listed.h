@@ -25,7 +25,7 @@ struct listed {
     .values = (of_values), .num_values = LENGTH(of_values), .weights = (of_weights), \
     .num_weights = LENGTH(of_weights), .ops = (of_ops), .num_ops = LENGTH(of_ops)
 
-/* Ops in fp32, one after the other. FLOPs of products and least traffic follow from the operands,
+/* The ops in fp32, run in sequence. FLOPs of products and least traffic follow from the operands,
  * so the tables do not have them. */
 struct ops listed_ops(const struct listed *listed, struct arena *arena);
 

@@ -1,12 +1,12 @@
-/* tests/sim/machine.h - a cluster, and how wide its rings are. */
+/* tests/sim/machine.h - a cluster for tests, and the bandwidth of its rings. */
 #ifndef TESTS_SIM_MACHINE_H
 #define TESTS_SIM_MACHINE_H
 
 #include "sim/cost/network.h"
 
-extern struct system machine; /* the loaded one */
+extern struct system machine; /* the loaded system */
 
-/* With Megatron-Core; what cannot be loaded fails the test. */
+/* Loads a cluster with Megatron-Core. A failure to load fails the test. */
 void machine_load(const char *cluster, int num_gpus);
 void machine_release(void);
 

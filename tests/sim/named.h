@@ -1,4 +1,4 @@
-/* tests/sim/named.h - models and plans by name; what cannot be had fails the test. */
+/* tests/sim/named.h - models and plans by name. A failure to load one fails the test. */
 #ifndef TESTS_SIM_NAMED_H
 #define TESTS_SIM_NAMED_H
 
@@ -9,7 +9,7 @@ struct model model_of(const char *name);
 /* Whether times and memory of the model are predicted, and not only its parameters counted. */
 bool has_costs(const struct model *model);
 struct plan plan_of(const char *layout, struct arena *arena);
-/* On all GPUs of the system, by the rules of plans. */
+/* A plan on all GPUs of the system, which must keep the rules of plans. */
 struct plan plan_on(const struct system *system, const struct model *model, const char *layout,
                     struct arena *arena);
 

@@ -12,11 +12,11 @@ struct planned {
     struct pieces pieces;
     struct arena arena;
 };
-extern struct planned planned; /* the loaded one */
+extern struct planned planned; /* the loaded plan */
 
 void planned_load(const char *cluster, const char *stack, const char *model, int num_gpus);
 void planned_release(void);
-/* The layout must be possible: the model's batch on the system's GPUs. */
+/* Sets the layout, which must be valid for the model's batch on the system's GPUs. */
 void planned_layout(const char *layout);
 
 struct stage_memory planned_memory(int stage);

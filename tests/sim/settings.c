@@ -16,7 +16,7 @@ static const char *const models[] = { "gpt3-125m", "gpt3-1.3b", "llama3-8b", "gp
 static const char *const stacks[] = { "megatron-core", "megatron-2021", "nemo",
                                       "torch-ddp",     "xla",           "megatron-deepspeed",
                                       "torchtitan",    "vtrain" };
-/* Layouts; those that a model does not allow are skipped. */
+/* Layouts; invalid ones for a model are skipped. */
 static const char *const layouts[] = {
     "mb1",
     "mb4",
@@ -90,7 +90,7 @@ static size_t num_clusters;
 
 struct setting setting;
 
-/* Whether plans have a time there. */
+/* Whether the cluster has a profile, so that plans have a time. */
 static bool has_profile(const char *name)
 {
     struct cluster cluster;

@@ -1,4 +1,4 @@
-/* tests/sim/settings.h - every cluster x some models x some plans. */
+/* tests/sim/settings.h - iterates over every cluster, some models and some plans. */
 #ifndef TESTS_SIM_SETTINGS_H
 #define TESTS_SIM_SETTINGS_H
 
@@ -6,7 +6,7 @@
 
 enum { MOST_SETTING_PLANS = 64, SETTING_GPUS = 64, SETTING_BATCH = 256 };
 
-/* One model on one cluster, and the plans that it can have there. */
+/* One model on one cluster, and its valid plans. */
 struct setting {
     struct system system;
     struct model model;
@@ -15,17 +15,18 @@ struct setting {
     const char *texts[MOST_SETTING_PLANS];
     int num_plans;
 };
-extern struct setting setting; /* the loaded one */
+extern struct setting setting; /* the loaded setting */
 
 /* Fails the test when something cannot be loaded. */
 void setting_load(const char *cluster, const char *stack, const char *model, int num_gpus,
                   double batch);
 void setting_release(void);
 
-/* Whether the layout is one of the model on this many GPUs. GPUs without bf16 get fp16. */
+/* Reads a layout; false if it is not valid for the model on these GPUs. GPUs without bf16 use
+ * fp16. */
 bool setting_read_plan(const char *layout, struct plan *out);
 
-/* How many clusters are shipped; once, before the tests. */
+/* Number of shipped clusters. Call it once before the tests. */
 int settings_num_clusters(void);
 /* Calls `claim` for each model on cluster `i`. */
 void settings_each(int i, void (*claim)(void));

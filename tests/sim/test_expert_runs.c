@@ -12,12 +12,14 @@
 
 /* --- state ----------------------------------------------------------------------------------- */
 
-/* Experts' parameters of the last rank, all others, and what was allocated when nothing runs. */
+/* Of the last rank: parameters of experts, all other parameters, and bytes allocated between
+ * steps. */
 static const struct golden {
     const char *cluster, *model, *layout;
     int num_gpus;
     double experts, others, moments_bytes, measured_bytes;
-    double tolerance; /* of the second, 43 MiB of what was measured are not explained */
+    double tolerance; /* relative error; of the second case 43 MiB of the measured memory are not
+                         explained */
 } states[] = {
     { "dgx-h100", "tests/fixtures/models/latent-16.json",
       "tp2 sp pp2 vpp4 ep4 mb4 zero1 attn=unfused", 8, 226492416, 168173568, 12, 6632029696, 0.02 },
@@ -31,7 +33,7 @@ static void load(const struct golden *of)
     planned_layout(of->layout);
 }
 
-/* Score biases have no gradient; the published counts leave them out. */
+/* Score biases have no gradient; the published counts omit them. */
 static double score_biases(const struct holding *held)
 {
     struct model of = model_of_later(&planned.model);
@@ -39,9 +41,9 @@ static double score_biases(const struct holding *held)
     return planned.model.score_bias ? (double)blocks * of.experts : 0;
 }
 
-/* Transformer Engine gives each of the four streams that grouped products take turns on a workspace
- * (pytorch/module/base.py, get_multi_stream_cublas_workspace), and the data loader makes a mask of
- * each pair of tokens, a byte each, for each chunk of the pipeline (--create-attention-mask-in-
+/* Transformer Engine allocates a workspace for each of the four streams on which grouped products
+ * run (pytorch/module/base.py, get_multi_stream_cublas_workspace), and the data loader makes a mask
+ * with a byte per pair of tokens, for each chunk of the pipeline (--create-attention-mask-in-
  * dataloader). */
 static double streams_and_masks_bytes(void)
 {
@@ -69,8 +71,9 @@ START_TEST(state_of_experts_is_what_megatron_measured)
 }
 END_TEST
 
-/* 57.80e9 at first, 60.11e9 when routing is less even. Transformer Engine's fused softmax takes up
- * to 16,384 keys and keeps its output alone; that of 2021, which our stacks have, took 2,048. */
+/* Measured: 57.80e9 at first, 60.11e9 when routing is less even. Transformer Engine's fused softmax
+ * supports up to 16,384 keys and keeps only its output; the one of 2021, which our stacks assume,
+ * supported 2,048. */
 START_TEST(peak_of_latent_experts_is_what_megatron_measured)
 {
     planned_load("dgx-h100", "megatron-core", states[0].model, states[0].num_gpus);
@@ -85,8 +88,8 @@ END_TEST
 
 /* --- recompute of everything ----------------------------------------------------------------- */
 
-/* DeepSeek-V3's shape with 14 layers on 64 H100, at 225.1 and 184.7 TFLOP/s, the latter 3.044 s:
- * seconds, and the most that was allocated. */
+/* DeepSeek-V3's shape with 14 layers on 64 H100, at 225.1 and 184.7 TFLOP/s (3.044 s): step time
+ * and peak of allocated memory. */
 static const struct timed {
     const char *recompute;
     double measured_s, measured_bytes;
@@ -140,8 +143,9 @@ static double expert_comm_s(const char *layout)
     return comm_s;
 }
 
-/* The 12 layers of eight-12 dispatch rows and their shares, and bring rows back, forward; the same
- * three return backward. Eight neighbours are one node. */
+/* In the forward, the 12 layers of the case eight-12 send rows and shares to experts and send rows
+ * back. The backward has the same three exchanges in reverse. Eight neighbouring ranks are one
+ * node. */
 START_TEST(exchanges_between_nodes_wait_for_rows)
 {
     static const struct {
@@ -158,7 +162,7 @@ START_TEST(exchanges_between_nodes_wait_for_rows)
 }
 END_TEST
 
-/* Parts of rows between two ranks with one expert take half the bytes; their shares go on. */
+/* Partial rows between two ranks that share an expert take half the bytes; shares are unchanged. */
 START_TEST(rows_summed_in_16_bits_travel_faster)
 {
     planned_load("dgx-h100", "megatron-core", "tests/fixtures/models/eight-12.json", 8);

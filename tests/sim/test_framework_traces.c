@@ -1,6 +1,6 @@
-/* What Megatron-Core and torchtitan do in a step of one rank, as traced without hardware
- * (fixtures/traces, with the scripts that made them), beside our op lists and memory: equal, or the
- * difference has a name and a size that follows from its cause. */
+/* Compares op lists and memory with traces of Megatron-Core and torchtitan for a step of one rank,
+ * made without hardware (fixtures/traces has the scripts). They must be equal, or the difference
+ * must have a name and a size that follows from its cause. */
 #include "models/blocks.h"
 #include "sim/memory/held.h"
 #include "tests/check_ok.h"
@@ -18,7 +18,7 @@
 
 /* --- tables ---------------------------------------------------------------------------------- */
 
-/* A kind of collective, product or fused attention, and how often it ran. */
+/* A kind of collective, product or fused attention, and its number of runs. */
 enum { MAX_NUMBERS = 4, MAX_ROWS = 128, MAX_TEXT = 32 };
 struct row {
     char what[MAX_TEXT]; /* kind and group; "product"; "attention" or its backward */
@@ -50,7 +50,7 @@ static void add_row(struct table *table, const char *what, const double numbers[
     row_of(table, what, numbers)->count += count;
 }
 
-/* A product and its transpose are the same work. */
+/* Adds a product. A product and its transpose count as the same. */
 static void add_product(struct table *table, double batch, double m, double n, double k,
                         double count)
 {
@@ -77,12 +77,12 @@ static struct {
     struct layer_dims dims;
     struct holding held;
     int stage, microbatches;
-    bool keeps_apart; /* queries, keys and values are products of their own, as are a gate's halves
+    bool keeps_apart; /* queries, keys and values are separate products, and so are a gate's halves
                        */
     struct table traced, ours;
 } now;
 
-/* The model as if all of its blocks were of this kind, and a rank's share of it. */
+/* The model as if all of its blocks were of this kind, and a rank's part of it. */
 static struct model kind_model(int kind)
 {
     return model_of_kind(&now.model, kind);
@@ -112,14 +112,15 @@ static double bytes_of(double values)
     return values * dtype_bytes(DTYPE_BF16);
 }
 
-static double stream_bytes(void) /* of all tokens of a microbatch */
+static double stream_bytes(void) /* Bytes of the residual stream for all tokens of a microbatch. */
 {
     return bytes_of(now.dims.tokens * now.dims.hidden);
 }
 
 /* --- our lists ------------------------------------------------------------------------------- */
 
-/* The maximum; the sum of exponentials and the target's logit: apart, or as one. */
+/* Adds the all-reduces of the loss: the maximum; then the sum of exponentials and the target's
+ * logit, separately or together. */
 static void add_loss_reduce(const struct op *op, double times)
 {
     double row_bytes = op->comm_bytes / 3;
@@ -128,16 +129,16 @@ static void add_loss_reduce(const struct op *op, double times)
         add_collective(&now.ours, "all_reduce", "tp", 2 * row_bytes, times);
 }
 
-/* The matrices of a product that are together in our lists: as columns of the output, as the inner
- * dimension of its input's gradient, or as rows of its weight's gradient. A part of the product is
- * of one matrix. */
+/* Adds a product, split by its matrices. Our lists join them as columns of the output, as the inner
+ * dimension of the input gradient, or as rows of the weight gradient. */
 static void add_gemm(const struct op *op, double times)
 {
     double sum = op->matrices[0] + op->matrices[1] + op->matrices[2];
     bool is_grouped = op->batch > 1;
     bool is_input = op->pass == PASS_BACKWARD_INPUT, is_weight = op->pass == PASS_BACKWARD_WEIGHT;
     double width = is_input ? op->k : is_weight ? op->m : op->n;
-    if (!now.keeps_apart || sum != width || is_grouped) { /* of experts: each has its line */
+    if (!now.keeps_apart || sum != width ||
+        is_grouped) { /* products of experts have one line each */
         add_product(&now.ours, 1, op->m, op->n, op->k, times * op->batch);
         return;
     }
@@ -205,7 +206,7 @@ static void list_sharding(void)
             bool is_vocabulary = steps.at[s].index % 2 == 1;
             int kind = !is_end ? 0 : piece == 0 ? PIECE_EMBEDDING : PIECE_HEAD;
             if (is_end != is_vocabulary)
-                continue; /* the head's norm goes with its matrix */
+                continue; /* the head's norm is in one unit with its matrix */
             gathers[kind] += steps.at[s].op == STEP_GATHER;
             reductions[kind] += steps.at[s].op == STEP_REDUCE;
         }
@@ -305,7 +306,7 @@ static bool has_word(const json_t *words, const char *word)
     return false;
 }
 
-/* What one kernel does in the trace does so in our stack. */
+/* Enables in our stack the fusions that the trace has. */
 static void set_fusions(const json_t *fused)
 {
     now.system.stack.fusions = 0;
@@ -345,8 +346,8 @@ static void release(void)
 
 /* --- differences of lists -------------------------------------------------------------------- */
 
-/* GPTModel adds learned positions to whole tokens: the embedding's sum is not scattered, and each
- * rank takes its part of the tokens afterwards (language_model_embedding.py,
+/* A known difference: GPTModel adds learned positions to whole tokens: the embedding's sum is not
+ * scattered, and each rank takes its part of the tokens afterwards (language_model_embedding.py,
  * reduce_scatter_embeddings). Ours adds them to a rank's part of each sum. */
 static void explain_positions(void)
 {
@@ -356,8 +357,8 @@ static void explain_positions(void)
     add_collective(&now.ours, "all_reduce", "tp", stream_bytes(), 1);
 }
 
-/* FSDP2 gathers the embedding for its backward too, which needs none, and keeps the last unit from
- * its forward (parallelize.py, reshard_after_forward). */
+/* A known difference: FSDP2 gathers the embedding for its backward too, which needs none, and keeps
+ * the last unit from its forward (parallelize.py, reshard_after_forward). */
 static void explain_units(void)
 {
     if (!plan_gathers(&now.plan))
@@ -368,8 +369,9 @@ static void explain_units(void)
                    -now.microbatches);
 }
 
-/* torchtitan sums the gradients of norms over the tensor ranks in each backward, in fp32; ours, as
- * Megatron, once at the end of the step (sim/engine/tail.c). */
+/* A known difference: torchtitan sums the gradients of norms over the tensor ranks in each
+ * backward, in fp32; our lists, like Megatron, sum them once at the end of the step
+ * (sim/engine/tail.c). */
 static void explain_norms(void)
 {
     if (now.keeps_apart && now.plan.tp > 1)
@@ -388,9 +390,8 @@ static void explain_projection(void)
                     now.dims.heads * now.dims.head_dim, now.held.count[0]);
 }
 
-/* Megatron leaves the auxiliary loss out of a forward whose inside it drops, as no gradient is
- * asked for there (router.py, torch.is_grad_enabled), so only the replay counts the router's
- * choices. */
+/* Megatron omits the auxiliary loss in a forward that will be recomputed, as it runs without
+ * gradients (router.py, torch.is_grad_enabled), so only the replay counts the router's choices. */
 static void explain_router_counts(void)
 {
     bool drops = now.plan.recompute == RECOMPUTE_FULL || replays_experts();
@@ -422,7 +423,7 @@ static void check_lists(void)
 
 /* --- differences of memory ------------------------------------------------------------------- */
 
-/* Blocks whose attention or feed-forward keeps what it makes: all of a kind but the recomputed. */
+/* Number of blocks of a kind that keep their activations, i.e. are not recomputed. */
 static double kept_layers(int kind)
 {
     bool is_of_later = kind == model_kind_of(&now.model, now.model.layers - 1);
@@ -440,7 +441,7 @@ static double sum_kept(double (*bytes)(int kind))
 }
 
 /* Megatron's own attention repeats keys and values for each query head (dot_product_attention.py);
- * no stack of ours has that with grouped queries. */
+ * our stacks do not model this with grouped queries. */
 static double repeated_keys_bytes(int kind)
 {
     struct layer_dims dims = kind_dims(kind);
@@ -448,9 +449,10 @@ static double repeated_keys_bytes(int kind)
     return is_kept ? bytes_of(2 * dims.tokens * (dims.heads - dims.kv_heads) * dims.head_dim) : 0;
 }
 
-/* Keys and values are slices of what one product made, and who keeps a slice keeps it all: a
- * checkpoint of the core its values, beside the turned queries and keys; norms of queries and keys
- * the keys, beside a copy of the queries, unless there is one head of keys (attention.py). */
+/* Keys and values are slices of one product's output, and an op that keeps a slice keeps the whole
+ * output. A checkpoint of the core keeps values as a slice, in addition to rotated queries and
+ * keys. Norms of queries and keys keep keys as a slice, in addition to a copy of the queries,
+ * unless there is one key head (attention.py). */
 static double slices_bytes(int kind)
 {
     struct layer_dims dims = kind_dims(kind);
@@ -463,7 +465,8 @@ static double slices_bytes(int kind)
 
 /* Without a kernel for routing, chosen experts are numbers of 8 bytes, kept for the shares, for the
  * auxiliary loss and for the rows' order, and so are their scores (moe_utils.py). Ours has places
- * of 4 bytes once. Scores of all experts are kept again where they are made before the choice. */
+ * of 4 bytes once. Scores of all experts are kept once more if they are computed before the
+ * choice. */
 static double routing_bytes(int kind)
 {
     struct model of = kind_model(kind);
@@ -501,8 +504,8 @@ static double gate_offset_bytes(void)
     return has_sum ? now.held.count[0] * bytes_of(now.dims.tokens * now.dims.ffn) : 0;
 }
 
-/* Megatron's own linear layers gather tokens into a buffer that stays, which its attention's scores
- * start in too (utils.py, GlobalMemoryBuffer); Transformer Engine's don't. */
+/* Megatron's own linear layers gather tokens into a permanent buffer, which is also used for
+ * attention's scores (utils.py, GlobalMemoryBuffer); Transformer Engine's don't. */
 static double buffer_bytes(void)
 {
     if (now.plan.attention == PLAN_ATTENTION_FLASH)
@@ -511,9 +514,9 @@ static double buffer_bytes(void)
     return fmax(bytes_of(scores), now.plan.sp ? stream_bytes() : 0);
 }
 
-/* The backward of an fp32 softmax has its gradients in and out in fp32, 4 bytes each, and no narrow
- * probabilities any more; ours has both gradients and those in 16 bits: 2 bytes fewer. It sets the
- * peak where the attention core is replayed. */
+/* The backward of an fp32 softmax has its gradients in and out in fp32, 4 bytes each, and the
+ * 16-bit probabilities are already freed. Ours has both gradients and the probabilities in 16 bits:
+ * 2 bytes fewer. It sets the peak where the attention core is replayed. */
 static double softmax_gradient_bytes(void)
 {
     bool has_peak = plan_replays_core(&now.plan) && !fuses(FUSION_SOFTMAX) &&
@@ -521,8 +524,8 @@ static double softmax_gradient_bytes(void)
     return has_peak ? 2 * now.dims.batch * now.dims.heads * now.dims.seq * now.dims.kv_seq : 0;
 }
 
-/* Autograd adds the gradients of a tied table before it hands them on, so the head's waits for the
- * embedding's; not where products add to the main gradient. */
+/* Autograd sums the gradients of a tied table before it passes them on, so the head's gradient
+ * waits for the embedding's. This is not so if products add to the main gradient. */
 static double waiting_gradient_bytes(void)
 {
     bool is_tied = now.model.tied && now.plan.pp == 1 && !fuses(FUSION_WGRAD_ACCUMULATE);
@@ -542,7 +545,8 @@ static double error_of(double ours, double traced)
     return ours / traced - 1;
 }
 
-/* The loss keeps its softmax in fp32, as large as the logits' gradient is later. */
+/* The error of predicted kept bytes. The loss keeps its softmax in fp32, which is as large as the
+ * later gradient of the logits. */
 static double kept_error(const struct stage_memory *memory, const json_t *of)
 {
     int heads = now.held.count[PIECE_HEAD] + now.held.count[PIECE_LATER_ENDS];
@@ -616,16 +620,16 @@ START_TEST(megatron_core_runs_our_lists_and_holds_our_bytes)
 END_TEST
 
 /* At the loss torchtitan holds its log-softmax, the gradient of that and the gradient of the
- * logits, all in fp32, as it deletes the logits themselves before the backward (train.py): 12
- * bytes, where our stack counts those too. With a split vocabulary PyTorch makes the exponentials
- * as well (torch/distributed/tensor/parallel/loss.py). */
+ * logits, all in fp32, as it deletes the logits before the backward (train.py): 12 bytes. Our stack
+ * counts the logits too. With a split vocabulary PyTorch makes the exponentials as well
+ * (torch/distributed/tensor/parallel/loss.py). */
 static double loss_logits_bytes(void)
 {
     return now.pieces.logits * 4 * (now.plan.tp > 1 ? 4 : 3);
 }
 
-/* PyTorch 2.8 on scales a norm in fp32 and keeps what it scales so, where our stack, of 2.7, has it
- * narrowed: 2 bytes more a value. */
+/* From PyTorch 2.8 on, a norm is scaled in fp32 and its input is kept in fp32. Our stack models
+ * 2.7, which keeps 16 bits: 2 bytes less per value. */
 static double scaled_norms_bytes(void)
 {
     bool is_per_op = now.plan.recompute == RECOMPUTE_SELECTIVE;
@@ -634,7 +638,7 @@ static double scaled_norms_bytes(void)
 }
 
 /* Only the last unit is gathered at the loss, as the layer before it is fetched when the loss is
- * done; ours counts two of the largest. Gradients are those of microbatches before. */
+ * done; ours counts two of the largest. Gradients are those of earlier microbatches. */
 static double loss_bytes(const struct stage_memory *memory)
 {
     double gradients = now.microbatches > 1 ? memory->optimizer_bytes / 3 : 0;
@@ -644,8 +648,8 @@ static double loss_bytes(const struct stage_memory *memory)
 }
 
 /* DTensor makes the gradient of the whole table on every tensor rank and keeps its part of it
- * (aten.embedding_dense_backward); the last layer's gradient is on its way in fp32 then, and all
- * others are reduced. */
+ * (aten.embedding_dense_backward); at that time the last layer's gradient is being reduced in fp32,
+ * and all others are already reduced. */
 static double table_bytes(const struct stage_memory *memory)
 {
     if (now.plan.tp == 1)
@@ -656,7 +660,7 @@ static double table_bytes(const struct stage_memory *memory)
            bytes_of((now.plan.tp + 2) * table) + 4 * now.pieces.at[0].parameters;
 }
 
-/* All that a rank holds but for libraries' workspaces, which a host has not. */
+/* All memory of a rank except the workspaces of libraries, which a host does not have. */
 static double titan_bytes(void)
 {
     struct stage_memory whole = memory_of();

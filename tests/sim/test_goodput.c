@@ -17,7 +17,8 @@ static double relative(double a, double b)
     return fabs(a - b) / fabs(b);
 }
 
-/* Young's formula leaves out terms of the order of sqrt(C/M), Daly's those of C/M. */
+/* For checkpoints of length C and a mean time between failures M, Young's formula omits terms of
+ * order sqrt(C/M), Daly's of order C/M. */
 START_TEST(for_short_checkpoints_the_optimum_is_youngs_and_dalys)
 {
     for (double share = 1e-2; share > 1e-9; share /= 10) {
@@ -29,7 +30,7 @@ START_TEST(for_short_checkpoints_the_optimum_is_youngs_and_dalys)
 }
 END_TEST
 
-/* Daly's limit: with checkpoints as long as 2 M and more there is one about every M. */
+/* Daly's limit: with checkpoints of length 2 M or more, the interval is about M. */
 START_TEST(for_endless_checkpoints_the_optimum_is_the_time_between_failures)
 {
     ck_assert_double_eq_tol(renewal_optimum_s(1e4, 1e6), 1e4, 1e-9 * 1e4);
@@ -59,7 +60,7 @@ START_TEST(a_blocking_checkpoint_is_dalys_exact_formula)
 }
 END_TEST
 
-/* One level is two of which the second is never needed, or always. */
+/* One level of checkpoints equals two levels of which the second is never needed, or always. */
 START_TEST(two_levels_of_which_one_is_idle_are_one)
 {
     struct renewal one = { .mtbf_s = 1e4, .blocked_s = 20, .restart_s = 500 };
@@ -79,13 +80,13 @@ END_TEST
 /* --- whole runs, drawn --------------------------------------------------------------------------
  */
 
-/* A run between failures, told step by step: it knows nothing of the formulas. */
+/* A simulated run with random failures, independent of the formulas. */
 struct drawn {
     const struct renewal *of;
     double interval_s;
     struct random rng;
     double now_s, failure_s;
-    int done, near, far; /* intervals: worked, held in memory, held in storage */
+    int done, near, far; /* intervals done, saved in memory (near), and saved in storage (far) */
     struct {
         int intervals;
         double at_s; /* HUGE_VAL: none is pending */
@@ -125,8 +126,8 @@ static void work(struct drawn *run)
     commit(run);
 }
 
-/* Copies on their way to another memory are lost; from there, those to storage go on, until a
- * failure takes what they are copied from. */
+/* Handles a failure. Unfinished copies to another memory are lost. Copies from there to storage
+ * continue, until a failure destroys their source. */
 static void fall_back(struct drawn *run)
 {
     const struct renewal *of = run->of;
@@ -204,7 +205,7 @@ END_TEST
 /* --- failures -----------------------------------------------------------------------------------
  */
 
-/* 419 in 54 days: 3.79 in 1000 days of a host, one in 3.09 hours. */
+/* 419 failures in 54 days are 3.79 per 1000 host days, or one in 3.09 hours. */
 START_TEST(by_default_a_job_fails_as_often_as_llama_3)
 {
     planned_load("dgx-h100", "megatron-core", "llama3-405b", 16384);
@@ -216,7 +217,8 @@ START_TEST(by_default_a_job_fails_as_often_as_llama_3)
 }
 END_TEST
 
-/* Wang et al. 2023, section 4: of 16 machines 2 are lost with 93.3 % recoverable, 3 with 80.0 %. */
+/* Wang et al. 2023, section 4: of 16 machines, a loss of 2 is recoverable in 93.3 % of cases, a
+ * loss of 3 in 80.0 %. */
 START_TEST(peers_survive_as_often_as_geminis)
 {
     ck_assert_double_eq(lost_hosts_hold_pair(16, 1), 0);
@@ -257,8 +259,8 @@ START_TEST(drawn_failures_lose_pairs_as_often_as_the_formula_says)
 }
 END_TEST
 
-/* Spare hosts are all in use in at most one moment of a hundred, and with one fewer in more:
- * moments drawn of failures in a window as long as the repair. */
+/* All spare hosts are in use at most 1 % of the time; with one spare less, more often. The test
+ * draws moments and counts failures in a window as long as a repair. */
 START_TEST(at_drawn_moments_spares_stand_in_99_of_100_times)
 {
     struct failures failures = {
@@ -284,7 +286,8 @@ START_TEST(at_drawn_moments_spares_stand_in_99_of_100_times)
 }
 END_TEST
 
-/* 2048 hosts at 3.79 in 1000 days, out for two days each: 15.5 on average, 25 at 99 of 100 times.
+/* 2048 hosts with 3.79 failures per 1000 days, each repaired for two days: 15.5 are out on average,
+ * and at most 25 for 99 % of the time.
  */
 START_TEST(spares_are_the_hosts_under_repair_at_99_of_100_times)
 {
@@ -324,7 +327,7 @@ static struct run run_of(const char *layout)
                          .step_high_s = 11 };
 }
 
-/* BLOOM's checkpoints: 2.3 TiB, in 40 s. */
+/* BLOOM's checkpoints have 2.3 TiB and take 40 s. */
 START_TEST(blooms_checkpoint_has_2_3_tib_and_takes_40_s)
 {
     planned_load("jean-zay-a100-80g", "bigscience", "bloom-176b", 384);
@@ -336,8 +339,8 @@ START_TEST(blooms_checkpoint_has_2_3_tib_and_takes_40_s)
 }
 END_TEST
 
-/* The rates that the cluster's file states; a host writes no faster than its cards where it states
- * none. Peers take what the cards do. */
+/* Rates are those of the cluster's file. If it states none, a host writes at most at the rate of
+ * its network cards. Copies to peers use the rate of the cards. */
 START_TEST(checkpoints_go_over_the_storage_and_the_cards_of_the_cluster)
 {
     enum { HOSTS = 4 };
@@ -363,7 +366,7 @@ START_TEST(checkpoints_go_over_the_storage_and_the_cards_of_the_cluster)
 }
 END_TEST
 
-/* Each GPU copies the same bytes where all that it holds is sharded or shared out. */
+/* Each GPU copies the same number of bytes if all state is sharded or divided over replicas. */
 START_TEST(copies_to_the_host_are_shared_out_over_replicas)
 {
     static const char *const layouts[] = { "tp8 pp4 dp64 mb1", "tp8 pp4 dp64 mb1 zero1",
@@ -412,7 +415,7 @@ START_TEST(llama_3_keeps_nine_tenths_of_its_time)
     ck_assert_double_gt(of.kept, 0.9);
     ck_assert_double_lt(of.kept, 0.95);
     ck_assert_double_eq_tol(of.interruptions / of.run_s.mean, 419 / (54.0 * DAY_S), 1e-7);
-    planned.system.cluster.hosts_lost = 1.5; /* by each of 356 of the 419 */
+    planned.system.cluster.hosts_lost = 1.5; /* 356 of the 419 failures lose 1.5 hosts */
     of = goodput_in_way(&run, CHECKPOINT_ASYNC);
     ck_assert_double_eq_tol(of.hosts_lost / of.interruptions, 1.5 * 356 / 419, 1e-4);
     planned_release();
@@ -435,7 +438,7 @@ START_TEST(a_run_that_never_fails_takes_its_steps_and_their_interval)
 }
 END_TEST
 
-/* Failures faster than recoveries: the run never ends, and says so. */
+/* Failures are more frequent than recoveries, so the run never ends. */
 START_TEST(a_run_that_never_ends_is_infinite)
 {
     planned_load("dgx-h100", "megatron-core", "gpt3-2.7b", 8);
@@ -448,7 +451,7 @@ START_TEST(a_run_that_never_ends_is_infinite)
 }
 END_TEST
 
-/* Runs of 300 intervals each differ by what chance alone does. */
+/* Random runs of 300 intervals each differ only by chance. */
 START_TEST(runs_that_are_drawn_spread_as_their_interval_says)
 {
     enum { RUNS = 400, INTERVALS = 300 };

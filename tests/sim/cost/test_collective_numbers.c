@@ -15,7 +15,7 @@ static double time_us(const char *algo, int group, enum collective collective,
 
 /* Hand calculations. */
 
-/* base 8.4 + 14 steps x 3.4 us; 24 x 15 GB/s x 8/14. */
+/* Latency 8.4 us + 14 steps of 3.4 us; bandwidth 24 channels x 15 GB/s x 8/14. */
 START_TEST(ring_simple_all_reduce_of_1_gib_on_8_h100_takes_5276_us)
 {
     double latency_s, bytes_per_s;
@@ -28,7 +28,8 @@ START_TEST(ring_simple_all_reduce_of_1_gib_on_8_h100_takes_5276_us)
 }
 END_TEST
 
-/* 25 us; 8 channels x min(40 x 0.85 x 7/8 x 2 = 59.5, 60) GB/s x 8/14 = 272 GB/s. */
+/* Latency 25 us; bandwidth 8 channels x min(40 x 0.85 x 7/8 x 2 = 59.5, 60) GB/s x 8/14 = 272
+ * GB/s. */
 START_TEST(nvls_all_reduce_of_1_gib_on_8_h100_takes_3973_us)
 {
     ck_assert_double_eq_tol(time_us("nvls", H100_NODE, COLLECTIVE_ALL_REDUCE, PROTOCOL_SIMPLE, GIB),
@@ -36,8 +37,8 @@ START_TEST(nvls_all_reduce_of_1_gib_on_8_h100_takes_3973_us)
 }
 END_TEST
 
-/* GB/s of the bus, 8 GiB on part of a node of 8 H200 (ml-engineering, network/README): NCCL's own
- * model says 475 of all. The four were measured with a ring. */
+/* Measured bus bandwidth in GB/s for 8 GiB on part of a node of 8 H200 (ml-engineering,
+ * network/README). NCCL's model predicts 475 for all 8. Four GPUs were measured with a ring. */
 START_TEST(parts_of_an_h200_node_reduce_as_fast_as_measured)
 {
     static const struct {
@@ -54,7 +55,7 @@ START_TEST(parts_of_an_h200_node_reduce_as_fast_as_measured)
 }
 END_TEST
 
-/* 6.6 + 14 x 0.6 us; min(141, 0.5 x 360) x 8/14 GB/s. */
+/* Latency 6.6 + 14 x 0.6 us; bandwidth min(141, 0.5 x 360) x 8/14 GB/s. */
 START_TEST(ring_ll_all_reduce_of_64_kib_on_8_h100_takes_16_us)
 {
     ck_assert_double_eq_tol(
@@ -62,7 +63,7 @@ START_TEST(ring_ll_all_reduce_of_64_kib_on_8_h100_takes_16_us)
 }
 END_TEST
 
-/* 8.4 + 7 x 3.4 us; 360 x 8/7 GB/s. */
+/* Latency 8.4 + 7 x 3.4 us; bandwidth 360 x 8/7 GB/s. */
 START_TEST(ring_simple_reduce_scatter_of_256_mib_on_8_h100_takes_685_us)
 {
     ck_assert_double_eq_tol(
@@ -71,8 +72,8 @@ START_TEST(ring_simple_reduce_scatter_of_256_mib_on_8_h100_takes_685_us)
 }
 END_TEST
 
-/* Ring: (8.4 + 224 x 3.4 + 30 x 14 us) x 1.4; 384 x 128/254 GB/s. Tree: 8.4 + 2 x (7 x 4 + 4 x 14)
- * us; 8 x min(0.92 x 48, 36) / 2 GB/s. */
+/* Latency and bandwidth. Ring: (8.4 + 224 x 3.4 + 30 x 14 us) x 1.4 and 384 x 128/254 GB/s. Tree:
+ * 8.4 + 2 x (7 x 4 + 4 x 14) us and 8 x min(0.92 x 48, 36) / 2 GB/s. */
 START_TEST(over_16_h100_nodes_a_ring_beats_a_tree_for_1_gib)
 {
     ck_assert_double_eq_tol(
@@ -82,7 +83,8 @@ START_TEST(over_16_h100_nodes_a_ring_beats_a_tree_for_1_gib)
 }
 END_TEST
 
-/* 2046 steps, of which 254 cross the network, against 2 x (7 + 7). The hosts are Intel's here. */
+/* The ring has 2046 steps, of which 254 cross the network; the tree has 2 x (7 + 7). The hosts have
+ * Intel CPUs. */
 START_TEST(over_128_a100_nodes_a_tree_beats_a_ring_for_1_gib)
 {
     struct comm_group group = nccl_groups[A100_128_NODES];
@@ -96,7 +98,7 @@ START_TEST(over_128_a100_nodes_a_tree_beats_a_ring_for_1_gib)
 }
 END_TEST
 
-/* 8.4 + 7 x 14 us; 2 x 24 x 8/7 GB/s. */
+/* Latency 8.4 + 7 x 14 us; bandwidth 2 x 24 x 8/7 GB/s. */
 START_TEST(ring_all_gather_of_256_mib_over_8_lone_h100_takes_5000_us)
 {
     ck_assert_double_eq_tol(
@@ -115,9 +117,10 @@ static void ck_cost(const char *algo, int group, enum collective collective, dou
     ck_assert_double_eq_tol(bytes_per_s / 1e9, want_gb_per_s, 1e-9);
 }
 
-/* 2 x (3.7 + 7 x 0.4) + 31 us. A NIC for each rank: 0.85 x 384 / 2 GB/s; gathered by 8 x min(48,
- * 0.9 x 48). Two ranks to a NIC (4 of 24 GB/s): 96 x 2/3 / 2. One rank to a node: no hop inside,
- * the tree's 14 us outside, and 2/(1/2 + 1) of 0.85 x 48 / 2. */
+/* Latency 2 x (3.7 + 7 x 0.4) + 31 us. With one NIC per rank an all-reduce has 0.85 x 384 / 2 GB/s
+ * and a gather 8 x min(48, 0.9 x 48). With two ranks per NIC (4 of 24 GB/s) it is 96 x 2/3 / 2.
+ * With one rank per node there is no hop inside the node, a latency of 14 us as in a tree, and a
+ * bandwidth of 2/(1/2 + 1) x 0.85 x 48 / 2. */
 START_TEST(collnet_direct_crosses_the_network_once)
 {
     ck_cost("collnet_direct", SHARP_16_NODES, COLLECTIVE_ALL_REDUCE, 44.0, 163.2);
@@ -128,7 +131,8 @@ START_TEST(collnet_direct_crosses_the_network_once)
 }
 END_TEST
 
-/* 2 x 7 x 2.8 + 30 us and 384 / 2 GB/s; alone 14 us and 48 / 2. */
+/* Latency 2 x 7 x 2.8 + 30 us and bandwidth 384 / 2 GB/s; with one rank per node 14 us and 48 / 2
+ * GB/s. */
 START_TEST(collnet_chain_goes_through_the_ranks_of_a_node_and_back)
 {
     ck_cost("collnet_chain", SHARP_16_NODES, COLLECTIVE_ALL_REDUCE, 69.2, 192.0);
@@ -136,7 +140,7 @@ START_TEST(collnet_chain_goes_through_the_ranks_of_a_node_and_back)
 }
 END_TEST
 
-/* As on one rail, plus 3.4 us of NVLink for each hop between nodes: 7 in a gather, 14 in an
+/* Like groups on one rail, plus 3.4 us of NVLink per hop between nodes: 7 in a gather, 14 in an
  * all-reduce (times 1.4), 2 x 3 in a tree, 3/3.5 in PAT, 1 in a send. */
 START_TEST(hops_that_cross_rails_go_over_nvlink_first)
 {
@@ -163,8 +167,8 @@ START_TEST(hops_that_cross_rails_go_over_nvlink_first)
 }
 END_TEST
 
-/* 25 + 18 us; 8 x min(40 x 0.85 x 7/8 x 2, 48) x 128/254 GB/s, and of a gather 8 x 40 x 0.85 x 7/8
- * x 7/8. */
+/* Latency 25 + 18 us; bandwidth 8 x min(40 x 0.85 x 7/8 x 2, 48) x 128/254 GB/s, and for a gather 8
+ * x 40 x 0.85 x 7/8 x 7/8. */
 START_TEST(nvls_over_nodes_adds_one_hop_and_is_as_fast_as_the_nics)
 {
     ck_cost("nvls", SHARP_16_NODES, COLLECTIVE_ALL_REDUCE, 43.0, 384 * 128 / 254.0);
@@ -172,7 +176,7 @@ START_TEST(nvls_over_nodes_adds_one_hop_and_is_as_fast_as_the_nics)
 }
 END_TEST
 
-/* 16 nodes: 2 x (7 x 4 + 4 x 14) us of a tree's latency, and more of a ring's. */
+/* On 16 nodes a tree's latency is 2 x (7 x 4 + 4 x 14) us, and a ring's is larger. */
 START_TEST(with_sharp_an_all_reduce_of_1_mib_over_16_nodes_is_nvls)
 {
     ck_assert_str_eq(
@@ -205,7 +209,8 @@ START_TEST(a_broadcast_streams_in_a_node_and_hops_from_rank_to_rank_between_node
 }
 END_TEST
 
-/* Seven ranks on three nodes are three, two and two: 8.4 + 2 x (2 x 4 + 1 x 14) us of latency. */
+/* Seven ranks on three nodes are divided into three, two and two: 8.4 + 2 x (2 x 4 + 1 x 14) us of
+ * latency. */
 START_TEST(a_tree_waits_for_the_fullest_node)
 {
     double latency_s, bytes_per_s;
@@ -232,8 +237,9 @@ START_TEST(calibration_applies_to_a_send)
 }
 END_TEST
 
-/* 5 us, and 7/8 of 360 MB at 360 GB/s in a node; 10 us, and 7/8 of 80 MB at 0.8 of a 50 GB/s NIC
- * each where ranks are alone. Over 16 nodes of 8 one rank has an eighth of 8 NICs, for 15/16. */
+/* In a node: 5 us, and 7/8 of 360 MB at 360 GB/s. With one rank per node: 10 us, and 7/8 of 80 MB
+ * at 0.8 of a 50 GB/s NIC. Over 16 nodes of 8 ranks, each rank sends 15/16 of its data by an eighth
+ * of 8 NICs. */
 START_TEST(an_all_to_all_leaves_a_rank_its_own_part)
 {
     ck_assert_double_eq_tol(all_to_all_s(&nccl_groups[H100_NODE], 360e6), 5e-6 + 875e-6, 1e-15);

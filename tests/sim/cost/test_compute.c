@@ -8,7 +8,8 @@
 /* --- hand calculations --------------------------------------------------------------------------
  */
 
-/* 100 SMs of 1 TFLOP/s, 1 TB/s, one tile of 128 x 128, half of all rates reached, nothing queued.
+/* 100 SMs of 1 TFLOP/s, 1 TB/s, one tile size of 128 x 128, an efficiency of 1/2 for all rates, and
+ * no queueing.
  */
 static struct gpu round_gpu(void)
 {
@@ -47,7 +48,7 @@ START_TEST(a_full_wave_of_tiles_takes_one_tiles_time)
 }
 END_TEST
 
-/* Head dimensions of 100 elements, 200 bytes, are not whole; 104 are. */
+/* A head dimension of 100 elements, 200 bytes, is no multiple of 16 bytes; 104 elements are. */
 START_TEST(heads_that_16_bytes_do_not_divide_cost_their_share)
 {
     struct gpu gpu = round_gpu();
@@ -61,7 +62,8 @@ START_TEST(heads_that_16_bytes_do_not_divide_cost_their_share)
 }
 END_TEST
 
-/* 1280, 1276 and 1273 columns are as many tiles. 4 bytes divide rows of 2552, 2 those of 2546. */
+/* 1280, 1276 and 1273 columns need the same number of tiles. Rows of 2552 bytes are aligned to 4
+ * bytes, rows of 2546 to 2. */
 START_TEST(products_whose_rows_start_at_4_bytes_lose_the_root_of_what_odd_ones_do)
 {
     struct gpu gpu = round_gpu();
@@ -75,7 +77,7 @@ START_TEST(products_whose_rows_start_at_4_bytes_lose_the_root_of_what_odd_ones_d
 }
 END_TEST
 
-/* 101 tiles are two waves, as are 200. */
+/* 101 tiles need two waves, and so do 200. */
 START_TEST(a_tile_more_than_a_wave_takes_another_wave)
 {
     ck_assert_double_eq_tol(multiply_s(128 * 101, 1, 500), 2 * 32.768e-6, 1e-12);
@@ -94,15 +96,16 @@ START_TEST(half_the_rate_is_reached_at_half_k)
 }
 END_TEST
 
-/* One tile of k 4096: 8 parts of 512 take 2 x 128 x 128 x 512 / 0.5e12 = 33.554432 us, and their
- * fp32 sums 2 x 8 x 4 x 128 x 128 / 0.5e12 = 2.097152 us, where whole it would be 268 us. */
+/* One tile with k = 4096 is split into 8 parts of 512. These take 2 x 128 x 128 x 512 / 0.5e12 =
+ * 33.554432 us, and their fp32 sums 2 x 8 x 4 x 128 x 128 / 0.5e12 = 2.097152 us. Without splitting
+ * it would take 268 us. */
 START_TEST(a_long_inner_dimension_is_split_over_idle_sms)
 {
     ck_assert_double_eq_tol(multiply_s(128, 128, 4096), 35.651584e-6, 1e-12);
 }
 END_TEST
 
-/* 1 MB at half of 1 TB/s: 2 us, longer than the multiplication. */
+/* 1 MB at half of 1 TB/s takes 2 us, longer than the multiplication. */
 START_TEST(a_thin_product_takes_as_long_as_its_traffic)
 {
     struct gpu gpu = round_gpu();
@@ -111,8 +114,8 @@ START_TEST(a_thin_product_takes_as_long_as_its_traffic)
 }
 END_TEST
 
-/* 1280 x 1280 sums of 8 bytes at half of 1 TB/s take 26.2 us, of which half are not beside the
- * multiplications, which take longer than the others. */
+/* 1280 x 1280 sums of 8 bytes at half of 1 TB/s take 26.2 us, of which half do not overlap the
+ * multiplications. The multiplications take longer than the other half. */
 START_TEST(a_product_shows_part_of_the_sums_it_adds_to)
 {
     struct gpu gpu = round_gpu();
@@ -133,7 +136,7 @@ START_TEST(a_product_shows_part_of_the_sums_it_adds_to)
 }
 END_TEST
 
-/* 1 MB at half of 1 TB/s and three kernels of 3 us. */
+/* The time is 1 MB at half of 1 TB/s, plus three kernels of 3 us. */
 START_TEST(traffic_takes_its_bandwidth_and_its_kernels)
 {
     struct gpu gpu = round_gpu();
@@ -155,8 +158,8 @@ static struct op attention_op(enum op_pass pass, double seq)
                         .kernels = 1 };
 }
 
-/* 1e9 FLOPs at 0.5 (0.4 backward) x 100 TFLOP/s, half of that at 1000 tokens: 40 us, 50 us; of 3000
- * tokens 3/4 are reached. */
+/* 1e9 FLOPs at 0.5 (backward 0.4) x 100 TFLOP/s, and at half of that rate for 1000 tokens, take 40
+ * us (50 us). For 3000 tokens 3/4 of the rate is reached. */
 START_TEST(flash_attention_runs_at_the_rate_of_its_length_and_pass)
 {
     struct gpu gpu = round_gpu();
@@ -186,7 +189,7 @@ START_TEST(short_heads_waste_part_of_a_batched_products_tiles)
 }
 END_TEST
 
-/* Four products of 10 x 10 tiles, one behind the other: 4 x 32.768 us. */
+/* Four products of 10 x 10 tiles run one after another: 4 x 32.768 us. */
 START_TEST(groups_of_a_product_run_one_behind_the_other)
 {
     struct gpu gpu = round_gpu();
@@ -202,7 +205,8 @@ START_TEST(groups_of_a_product_run_one_behind_the_other)
 }
 END_TEST
 
-/* Weight (1 + 0.05) in a mean of logarithms: measured at half the speed, predicted at 2^(1/1.05).
+/* The logarithm of the correction is divided by 1.05: a shape measured at half the speed is
+ * predicted to take 2^(1/1.05) times as long.
  */
 START_TEST(a_measured_shape_takes_about_what_was_measured)
 {
@@ -232,7 +236,8 @@ END_TEST
 /* --- published numbers --------------------------------------------------------------------------
  */
 
-/* 500 of 700 W: 400 of 600 W above the static seventh, (2/3)^0.4 = 0.850. Traffic keeps its speed.
+/* A limit of 500 W instead of 700 W. Without the static seventh this is 400 of 600 W, so the speed
+ * is (2/3)^0.4 = 0.850. Memory traffic keeps its speed.
  */
 START_TEST(a_lower_power_limit_slows_products_and_attention_alone)
 {

@@ -54,7 +54,8 @@ struct machine {
     enum dtype dtype;
 };
 
-/* Calls `claim` for every pair; products measured on one GPU say nothing about another. */
+/* Calls `claim` for every pair; measured products are removed, as they are valid for one GPU
+ * only. */
 static void each_machine(void (*claim)(const struct machine *))
 {
     int pairs = 0;
@@ -103,7 +104,7 @@ static void check_never_faster(const struct machine *machine, struct shape s, st
 {
     double time_s = product_s(machine, s);
     double larger_s = product_s(machine, larger);
-    if (larger_s < time_s * (1 - slack)) /* Check is slow where it is called for each shape */
+    if (larger_s < time_s * (1 - slack)) /* one ck_assert per shape would be slow */
         ck_abort_msg("%s on %s: %g x %g x %g takes %g s, %g x %g x %g %g s", machine->gpu.name,
                      machine->profile.name, s.m, s.n, s.k, time_s, larger.m, larger.n, larger.k,
                      larger_s);

@@ -32,7 +32,7 @@ static void load(const char *name, int num_gpus)
 /* --- seconds ------------------------------------------------------------------------------------
  */
 
-/* A machine on which nothing slows anything down, and whose network is `factor` as fast. */
+/* A machine without contention, whose network is `factor` times as fast. */
 static void load_plain(int num_gpus, double factor)
 {
     load("llama3-8b", num_gpus);
@@ -42,7 +42,7 @@ static void load_plain(int num_gpus, double factor)
     machine.profile.inter_bandwidth_factor *= factor;
 }
 
-/* Alone: one step of a ring's kernel, and one message of keys. */
+/* Times without overlap: one step of a ring's kernel, and one message of keys. */
 static void ring_step(const struct plan *plan, double *step_s, double *message_s)
 {
     struct ops ops =
@@ -59,7 +59,7 @@ static void ring_step(const struct plan *plan, double *step_s, double *message_s
 
 static const double factors[] = { 1, 0.1, 0.03, 0.001 };
 
-/* Steps hide messages, or messages steps: cp - 1 of either, and the last step. */
+/* The time is cp - 1 times the longer of a step and a message, plus the last step. */
 START_TEST(a_ring_exposes_what_each_message_takes_longer_than_a_step)
 {
     load_plain(8, factors[_i]);
@@ -68,7 +68,7 @@ START_TEST(a_ring_exposes_what_each_message_takes_longer_than_a_step)
     double step_s = 0;
     double message_s = 0;
     ring_step(&plan, &step_s, &message_s);
-    /* Steps in one op start once. */
+    /* steps in one op have one launch */
     double slack_s = 8 * machine.profile.kernel_s;
     double exposed_s = 7 * fmax(0, message_s - step_s);
     ck_assert_double_eq_tol(pieces.at[0].forward.context_s, exposed_s, slack_s);
@@ -137,7 +137,7 @@ static struct prediction predict(const char *layout, struct evaluator **evaluato
     return evaluate(*evaluator, &plan);
 }
 
-/* The same GPUs, each with a slice of more sequences in place of whole ones. */
+/* On the same GPUs each rank has a slice of more sequences instead of whole sequences. */
 START_TEST(state_and_work_are_those_of_data_ranks_and_activations_fall)
 {
     load("llama3-8b", 64);
@@ -195,7 +195,8 @@ START_TEST(a_stack_without_flash_attention_has_no_context_ranks)
 }
 END_TEST
 
-/* Neighbours in a ring are tp ranks apart, data ranks tp x cp, stages all that and dp. */
+/* The distance of neighbours is tp ranks in a ring, tp x cp between data ranks, and tp x cp x dp
+ * between stages. */
 START_TEST(context_ranks_lie_between_tensor_and_data_ranks)
 {
     struct plan plan = plan_of("tp4 cp2 dp8 pp2", &arena);

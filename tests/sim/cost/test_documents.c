@@ -1,4 +1,4 @@
-/* Packed documents: attention's work, and who waits for whom. */
+/* Packed documents: attention's work, and the waiting of ranks with unequal work. */
 #include "tests/testing.h"
 
 #include "base/random.h"
@@ -12,8 +12,9 @@
 
 /* --- by hand ------------------------------------------------------------------------------ */
 
-/* 3 of 2 tokens and one of 6, mean 3: sum l^2 / sum l = (3 x 4 + 36)/12 = 4. Moments of l/3:
- * (3 (2/3)^k + 2^k)/4. A length of 14 in sequences of 8 is one of 8 and one of 6. */
+/* Three documents of 2 tokens and one of 6, mean 3: sum l^2 / sum l = (3 x 4 + 36)/12 = 4. Moments
+ * of l/3: (3 (2/3)^k + 2^k)/4. A document of 14 tokens in sequences of 8 counts as one of 8 and one
+ * of 6. */
 START_TEST(moments_are_those_of_the_lengths)
 {
     static const double lengths[] = { 2, 6 }, times[] = { 3, 1 }, longer[] = { 14 }, once[] = { 1 };
@@ -43,7 +44,8 @@ START_TEST(a_spread_is_gamma)
 }
 END_TEST
 
-/* A block's products and half of 4 s^2 h of attention: with documents of s/16, a 16th of it. */
+/* A block has its products, and attention with half of 4 s^2 h FLOPs; with documents of s/16
+ * attention has a 16th of that. */
 START_TEST(only_attention_is_less_work)
 {
     struct model model = model_of("llama3-8b");
@@ -71,7 +73,8 @@ static double draw_gamma(struct random *rng, int shape)
     return sum / shape;
 }
 
-/* Attention work of `tokens` tokens from the start of a document on: sum l^2/2, the last one cut.
+/* Attention work of `tokens` tokens that begin at a document's start: the sum of l^2/2, with the
+ * last document cut.
  */
 static double draw_work(struct random *rng, double mean, int shape, double tokens)
 {
@@ -84,7 +87,7 @@ static double draw_work(struct random *rng, double mean, int shape, double token
     return work;
 }
 
-/* The same of a window that begins anywhere: what comes before is long past. */
+/* Attention work of a window at a random position, far from the first document. */
 static double draw_window(struct random *rng, double mean, int shape, double tokens)
 {
     double at = -20 * mean, work = 0;
@@ -99,7 +102,7 @@ static double draw_window(struct random *rng, double mean, int shape, double tok
 }
 
 static const struct {
-    double tokens; /* in mean lengths */
+    double tokens; /* in units of the mean length */
     int shape;
 } windows[] = { { 0.25, 1 }, { 1, 1 }, { 4, 1 }, { 16, 1 }, { 64, 1 }, { 2, 4 }, { 32, 4 } };
 
@@ -120,7 +123,7 @@ START_TEST(variance_is_that_of_drawn_windows)
 }
 END_TEST
 
-/* The last data rank's sum w_j + f max w_j, less m + f, over the mean of w. */
+/* The waiting for the slowest data rank: its (sum of w_j + f max w_j) / mean of w, minus m + f. */
 static double drawn_wait(struct random *rng, const struct packing *p, double mean, int shape,
                          double seq)
 {
@@ -147,14 +150,14 @@ static double drawn_wait(struct random *rng, const struct packing *p, double mea
 static const struct {
     struct packing packing;
     int shape;
-    double lengths; /* of a sequence */
+    double lengths; /* lengths of documents in units of a sequence */
 } meetings[] = {
     { { 1, 1, 64, 0, 1 }, 1, 64 },  { { 1, 8, 16, 0, 1 }, 1, 64 },  { { 1, 16, 1, 7, 1 }, 1, 64 },
     { { 1, 16, 16, 7, 1 }, 1, 64 }, { { 1, 1, 16, 7, 1 }, 1, 64 },  { { 1, 8, 32, 3, 1 }, 4, 32 },
     { { 1, 32, 8, 3, 1 }, 1, 128 }, { { 1, 8, 64, 15, 1 }, 4, 64 },
 };
 
-/* Short by up to a sixth where both the fill and the data ranks wait. */
+/* The prediction may be up to a sixth too low if both the pipeline fill and data ranks wait. */
 START_TEST(waiting_is_that_of_drawn_ranks)
 {
     struct random rng = random_new(11, (uint64_t)_i);
@@ -193,8 +196,9 @@ static double part_sum_s(const struct prediction *p)
     return sum_s;
 }
 
-/* Equal documents take the attention; unequal ones with as much of it add the waiting, more of it
- * where keys are gathered and slices cut by their place. The parts add up to the step in each. */
+/* Equal documents only reduce attention. Unequal documents with the same attention work add
+ * waiting, and more of it if keys are gathered and slices are cut by position. The parts sum to the
+ * step in each case. */
 START_TEST(a_step_has_the_work_and_the_waiting)
 {
     struct model model = model_of("llama3-8b");

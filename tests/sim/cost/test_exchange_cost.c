@@ -59,7 +59,7 @@ static double wire_s(int data_ranks, const char *exchange, double bytes)
     return cost.gradients_s + cost.weights_s;
 }
 
-/* A message between nodes where every GPU has its share of the NIC. */
+/* Time of a message between nodes when every GPU has an equal part of the NIC. */
 static double crossing_s(double bytes)
 {
     struct plan plan = exchanging(256, "gossip:ring");
@@ -124,8 +124,8 @@ END_TEST
 
 /* --- by hand ---------------------------------------------------------------------------------- */
 
-/* 2 x 15 rounds of S/16. Only one rank of a node sends out of it and has the whole NIC: the time of
- * an eighth of the bytes at one rank's share. */
+/* 2 x 15 rounds of S/16. Only one rank per node sends to another node and uses the whole NIC. It
+ * takes the time of an eighth of the bytes at one rank's part of the NIC. */
 START_TEST(a_ring_is_its_rounds)
 {
     ck_assert_double_eq_tol(wire_s(16, "ring", 1e8), 30 * crossing_s(1e8 / 16 / 8), 1e-12);
@@ -148,7 +148,8 @@ START_TEST(ring_gossip_crosses_at_the_ends_of_a_node)
 }
 END_TEST
 
-/* One-peer on 16 ranks: at distances 1, 2 and 4 that many of a node's ranks cross, at 8 all do. */
+/* One-peer gossip on 16 ranks: at distance 1, 2 or 4, this number of a node's ranks send to another
+ * node; at distance 8 all do. */
 START_TEST(one_peer_is_the_mean_of_its_turns)
 {
     double sum_s =
@@ -157,7 +158,8 @@ START_TEST(one_peer_is_the_mean_of_its_turns)
 }
 END_TEST
 
-/* Groups of a node: all-reduce inside, an eighth from each rank to its peer, and a gather. */
+/* Gossip between groups of one node: all-reduce inside, an eighth from each rank to its peer, and a
+ * gather. */
 START_TEST(gossip_of_nodes_sends_each_byte_out_of_a_node_once)
 {
     struct plan plan = exchanging(64, "gossip:one-peer:group=8");
@@ -168,7 +170,7 @@ START_TEST(gossip_of_nodes_sends_each_byte_out_of_a_node_once)
 }
 END_TEST
 
-/* The single server has 63 messages in and 63 out; 56 of each go over its node's NIC. */
+/* The single server receives 63 messages and sends 63; 56 of each use its node's NIC. */
 START_TEST(a_server_has_everybodys_messages)
 {
     ck_assert_double_eq_tol(wire_s(64, "ps:1", 1e8),
@@ -207,8 +209,8 @@ START_TEST(gathered_messages_pay_on_few_ranks_alone)
 }
 END_TEST
 
-/* Parts to their ranks and results to all, as the library's all-to-all and all-gather; with krum
- * the distances between 64 ranks too. */
+/* Parts to their ranks and results to all, as the library's all-to-all and all-gather; Krum also
+ * exchanges the distances between 64 ranks. */
 START_TEST(a_robust_rule_is_an_all_to_all_and_a_gather)
 {
     struct plan plan = exchanging(64, "median");
@@ -298,7 +300,8 @@ START_TEST(a_rule_that_weighs_whole_gradients_waits_for_all_of_them)
 }
 END_TEST
 
-/* The sums of the step before overlap all passes; a sum and its late ones have a copy each. */
+/* The sums of the previous step overlap all passes. The current sum and each late sum need a
+ * copy. */
 START_TEST(late_gradients_are_hidden_behind_the_passes_and_need_room)
 {
     struct prediction now = predicted("tp8 mb1 dtype=fp16 exchange=ps:32");

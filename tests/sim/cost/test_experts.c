@@ -19,7 +19,7 @@ static void tear_down(void)
 /* --- one layer, measured ------------------------------------------------------------------------
  */
 
-/* The ops between the norm and the residual, one after the other. */
+/* The ops between the norm and the residual, in sequence. */
 static struct ops of_experts(struct ops ops)
 {
     struct ops some = ops;
@@ -95,8 +95,8 @@ static double error_of(double predicted_s, double measured_ms)
     return fabs(log(predicted_s * 1e3 / measured_ms));
 }
 
-/* DeepSeek's layer in bf16 within 8 %; nothing was fitted on these. Mixtral's wide products are up
- * to 16 % too fast, and all in fp8 up to 25 %, as their casts are. */
+/* DeepSeek's layer in bf16 is predicted within 8 %; no constant was fitted on these. Mixtral's wide
+ * products are up to 16 % too fast, and all in fp8 up to 25 %, as their casts are. */
 START_TEST(a_layer_takes_what_was_measured)
 {
     machine_load("dgx-h100", 8);
@@ -110,7 +110,8 @@ START_TEST(a_layer_takes_what_was_measured)
 }
 END_TEST
 
-/* Many choices of few ranks: NCCL's rows take longest, and copies cost DeepEP more than hybrid-EP.
+/* With many experts per token on few ranks, NCCL's exchange of rows takes longest, and copies make
+ * DeepEP slower than hybrid-EP.
  */
 START_TEST(dispatchers_of_many_choices_are_in_order)
 {
@@ -125,8 +126,8 @@ START_TEST(dispatchers_of_many_choices_are_in_order)
 }
 END_TEST
 
-/* overlap=ep spares no more than the rows' exposed time, and in a step of one microbatch, which has
- * no other beside it, nothing. */
+/* overlap=ep saves at most the exposed time of the rows. With a single microbatch it saves
+ * nothing. */
 START_TEST(rows_travel_beside_another_microbatch)
 {
     struct model model = model_of("mixtral-8x7b");

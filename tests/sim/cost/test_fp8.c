@@ -49,8 +49,8 @@ START_TEST(every_precision_has_a_source_and_a_word_of_the_layout)
 }
 END_TEST
 
-/* Read once in 2 bytes, or twice where the largest value is sought first; written in 1 a copy. MX:
- * 2 + 2 (1 + 1/32). */
+/* A tensor is read once in 2 bytes, or twice if the largest value is needed first, and written in 1
+ * byte per copy. MX: 2 + 2 (1 + 1/32). */
 START_TEST(quantising_reads_16_bits_and_writes_8_for_each_copy)
 {
     ck_assert_double_eq(quantize_traffic_bytes(precision_recipe(PRECISION_FP8_DELAYED), 2, 1000),
@@ -61,7 +61,7 @@ START_TEST(quantising_reads_16_bits_and_writes_8_for_each_copy)
                         6000);
     ck_assert_double_eq(quantize_traffic_bytes(precision_recipe(PRECISION_FP8_MX), 2, 3200),
                         2 * 3200 + 6600);
-    /* Read twice, two copies of half a byte and a scale for 16. */
+    /* Read twice; two copies of half a byte, with one scale per 16 values. */
     ck_assert_double_eq(quantize_traffic_bytes(precision_recipe(PRECISION_NVFP4), 2, 3200),
                         4 * 3200 + 2 * (1600 + 200));
 }
@@ -161,8 +161,9 @@ START_TEST(inputs_of_linear_layers_are_kept_in_fp8)
 }
 END_TEST
 
-/* Gathers: the inputs of qkv and fc1, again for their weight gradients, and the gradients of what
- * projection and fc2 put out. Sums: two forward, two backward. */
+/* Gathered: the inputs of qkv and fc1, the same inputs again for their weight gradients, and the
+ * output gradients of projection and fc2. Summed: two values in the forward and two in the
+ * backward. */
 START_TEST(tokens_are_gathered_in_fp8_and_summed_in_16_bits)
 {
     struct model model = model_of("llama3-8b");
@@ -211,7 +212,8 @@ END_TEST
 
 /* --- time and memory ------------------------------------------------------------------------ */
 
-/* The same share of twice the peak, with the same bytes to load before the first product. */
+/* The product reaches the same fraction of twice the peak, with the same bytes to load before the
+ * first product. */
 START_TEST(twice_the_inner_dimension_in_fp8_takes_as_long)
 {
     struct gpu gpu = { .num_sms = 100, .memory_bytes_per_s = 1e12 };
@@ -301,8 +303,8 @@ static double weights_bytes(const struct system *system, const struct model *mod
     return bytes;
 }
 
-/* A middle stage: layers alone. Megatron-LM's dist_optimizer.md: two copies beside bf16, or in its
- * place. */
+/* A middle stage has only layers. By Megatron-LM's dist_optimizer.md the two copies exist in
+ * addition to bf16 or replace it. */
 START_TEST(fp8_copies_of_weights_live_beside_bf16_or_in_its_place)
 {
     struct system system = system_of("dgx-h100", "megatron-core", 32);
@@ -316,7 +318,7 @@ START_TEST(fp8_copies_of_weights_live_beside_bf16_or_in_its_place)
     ck_assert_double_eq_tol(weights_bytes(&system, &model, &fp8) / bf16_bytes, 1, 1e-12);
     system.gpu.arch = ARCH_BLACKWELL;
     ck_assert_double_eq_tol(weights_bytes(&system, &model, &fp8) / bf16_bytes, 0.5, 1e-12);
-    /* Beside bf16's 2 bytes, two copies of half a byte and a 16th. */
+    /* in addition to bf16's 2 bytes: two copies of half a byte and a 16th */
     struct plan fp4 = replica_of("tp8 pp4 mb1 dtype=nvfp4");
     system.gpu.peak_flops_per_s[DTYPE_FP4] = 1e15;
     system.profile.narrow[DTYPE_FP4].efficiency = 1;
@@ -325,8 +327,8 @@ START_TEST(fp8_copies_of_weights_live_beside_bf16_or_in_its_place)
 }
 END_TEST
 
-/* Megatron-Bridge's performance guide: 1.2 to 1.5 times as fast, a little more where nothing is
- * lost to the host. */
+/* Megatron-Bridge's performance guide: 1.2 to 1.5 times as fast, slightly more if the host does not
+ * delay launches. */
 START_TEST(fp8_trains_a_large_model_a_fifth_to_a_half_faster)
 {
     static const char *const clusters[] = { "dgx-h100", "dgx-h200", "gb200-nvl72" };

@@ -27,7 +27,7 @@ static void for_each_file(const struct datafile_kind *kind, void (*check)(const 
     free(names);
 }
 
-/* As a file would hold it: written out and parsed again. */
+/* Writes an object as text and parses it again, as through a file. */
 static json_t *through_text(json_t *object)
 {
     char *text = json_text(object, 2);
@@ -72,7 +72,7 @@ START_TEST(every_cluster_survives_being_written_and_read)
 }
 END_TEST
 
-/* Compares rows and empties them, so that what is left can be compared as bytes. */
+/* Compares rows and clears them, so that the remaining members can be compared as bytes. */
 static void check_fitted(char (**a)[40], int num_a, char (**b)[40], int num_b)
 {
     ck_assert_int_eq(num_a, num_b);
@@ -124,7 +124,7 @@ static void check_stack_comes_back(const char *name)
     json_decref(written);
 }
 
-/* A profile without constants of its own is marked as not measured everywhere. */
+/* A profile with another GPU's constants must be marked as not measured everywhere. */
 static void check_siblings_are_not_measured(const char *name)
 {
     struct profile profile;
@@ -279,7 +279,7 @@ START_TEST(quantities_come_in_base_units)
 }
 END_TEST
 
-/* Ops that a stack leaves out have their defaults, and only the others are written. */
+/* Ops that a stack file omits have default costs, and only the other ops are written. */
 START_TEST(a_stack_says_what_its_unfused_ops_cost)
 {
     struct stack stack;

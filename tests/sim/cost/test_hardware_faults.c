@@ -226,7 +226,8 @@ START_TEST(a_shipped_file_must_be_called_what_it_says)
 {
     struct gpu gpu;
     struct err err = { 0 };
-    setenv("SIMSEARCH_DATA", "tests/fixtures/misnamed", 1); /* Check forks: gone after the test */
+    setenv("SIMSEARCH_DATA", "tests/fixtures/misnamed",
+           1); /* Check runs each test in a child process, so this affects only this test */
     ck_assert(!gpu_load("here", &gpu, &err));
     ck_assert_int_eq(err.code, ERR_INPUT);
     ck_assert_ptr_nonnull(strstr(err.where, "here.json:3: name"));

@@ -32,7 +32,7 @@ START_TEST(a_shape_that_was_measured_takes_what_was_measured)
 }
 END_TEST
 
-/* 0.02 ns a multiply-add, and more where m is short: 1 + 16 / m times as long. */
+/* A made-up time: 0.02 ns per multiply-add, times 1 + 16 / m. */
 static double made_up_s(const double size[NUM_KERNEL_SIZES])
 {
     return 2e-11 * size[0] * size[1] * size[2] * size[3] * (1 + 16 / size[0]);

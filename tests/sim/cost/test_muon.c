@@ -1,4 +1,4 @@
-/* Muon: which matrices it updates, what it keeps of them, and how long that takes. */
+/* The optimizer Muon: the matrices that it updates, its state, and its time. */
 #include "sim/cost/muon.h"
 
 #include "sim/engine/simulate.h"
@@ -13,8 +13,9 @@ static void release(void)
 
 /* --- work ------------------------------------------------------------------------------------- */
 
-/* 4 a^2 b + 2 a^3 a step. An expert of DeepSeek-V3 has three matrices of 2048 x 7168: 2.06 TFLOP;
- * as Megatron Core keeps it, 4096 x 7168 and 2048 x 7168: 3.78 TFLOP, 56.1 PFLOP for 58 x 256. */
+/* 4 a^2 b + 2 a^3 FLOPs per step for a matrix of a x b. An expert of DeepSeek-V3 has three matrices
+ * of 2048 x 7168: 2.06 TFLOP; as stored by Megatron Core, 4096 x 7168 and 2048 x 7168: 3.78 TFLOP,
+ * 56.1 PFLOP for 58 x 256. */
 START_TEST(newton_schulz_takes_five_steps_of_three_products)
 {
     ck_assert_double_eq(newton_schulz_flops(2, 3), 5 * (4 * 4 * 3 + 2 * 8));
@@ -25,7 +26,8 @@ START_TEST(newton_schulz_takes_five_steps_of_three_products)
 }
 END_TEST
 
-/* Largest first to the rank with least: 7 5 4 3 1 over two ranks is 10 and 10, at most 7 + 13 / 2.
+/* Matrices are assigned to ranks, the largest first, each to the rank with the least work. 7 5 4 3
+ * 1 over two ranks gives 10 and 10; the bound is 7 + 13 / 2.
  */
 START_TEST(no_rank_gets_more_than_the_largest_and_its_part_of_the_others)
 {
@@ -64,9 +66,9 @@ static double state_bytes(void)
 
 /* By hand: per rank one expert in each layer, E = 12 x 2 x 512 x 1024 = 12,582,912; matrices beside
  * them, M = 12 x (4 x 512^2 + 8 x 512) = 12,632,064; tables, positions and norms,
- * R = 50304 x 512 + 1024 x 512 + 25 x 1024 = 26,305,536. Muon keeps 14 of each matrix and 18 of the
- * rest; Adam over 8 ranks 18 of experts, whose data group is one rank, and 7.5 of all others.
- * Megatron's own golden values differ by 308,199,936. */
+ * R = 50304 x 512 + 1024 x 512 + 25 x 1024 = 26,305,536. Muon keeps 14 bytes per parameter of each
+ * matrix and 18 of the rest; Adam over 8 ranks keeps 18 bytes per parameter of experts, whose data
+ * group has one rank, and 7.5 of all others. Megatron's own golden values differ by 308,199,936. */
 START_TEST(states_of_muon_and_adam_differ_by_what_megatron_measured)
 {
     load_golden("dp8 ep8 mb1 optimizer=muon");
@@ -83,8 +85,8 @@ START_TEST(states_of_muon_and_adam_differ_by_what_megatron_measured)
 }
 END_TEST
 
-/* Matrices are dealt over 8 ranks: 12 x (3 of q, k, v, one of the projection, all 512 x 512, and a
- * router of 8 x 512); a rank's experts are its own. */
+/* Matrices are distributed over 8 ranks: 12 x (3 of q, k, v, one of the projection, all 512 x 512,
+ * and a router of 8 x 512); a rank's experts are its own. */
 START_TEST(sharded_matrices_are_dealt_whole)
 {
     load_golden("dp8 ep8 mb1 optimizer=muon zero1");
@@ -124,8 +126,8 @@ static double optimizer_of(const char *layout)
 }
 
 /* 32 layers of q 4096^2, k and v 1024 x 4096, the projection 4096^2, gate and up together
- * 28672 x 4096 and down 14336 x 4096: 5 (4 a^2 b + 2 a^3) each. On 8 ranks a rank has the largest
- * and an eighth of the others. No product is faster than the peak. */
+ * 28672 x 4096 and down 14336 x 4096: 5 (4 a^2 b + 2 a^3) each. On 8 ranks, a rank has at most the
+ * largest matrix and an eighth of the others. No product is faster than the peak. */
 START_TEST(a_rank_takes_as_long_as_its_matrices)
 {
     double square = newton_schulz_flops(4096, 4096), narrow = newton_schulz_flops(1024, 4096);

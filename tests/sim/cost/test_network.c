@@ -8,7 +8,7 @@
 #include <limits.h>
 #include <stdlib.h>
 
-/* 24 channels of 15 GB/s; NVSwitch sums on 8 more. */
+/* NVLink has 24 channels of 15 GB/s; NVSwitch has 8 more channels for sums. */
 START_TEST(tensor_ranks_of_a_node_talk_over_nvlink)
 {
     machine_load("dgx-h100", 64);
@@ -22,24 +22,23 @@ START_TEST(tensor_ranks_of_a_node_talk_over_nvlink)
 }
 END_TEST
 
-/* The rate of a group of `size` ranks that are `stride` apart, within its one node or between
- * nodes. */
+/* The bandwidth of a group of `size` ranks at distance `stride`, within a node or between nodes. */
 static const struct {
     const char *cluster;
-    int num_gpus, stride, size, num_nodes, num_channels; /* 0 channels: not asked */
+    int num_gpus, stride, size, num_nodes, num_channels; /* 0 channels: not checked */
     double gb_per_s;
 } rates[] = {
     /* NVSwitch gives any of a node's GPUs its whole rate. */
     { "dgx-h100", 64, 1, 4, 1, 0, 360 },
     { "dgx-h100", 64, 2, 4, 1, 0, 360 },
-    /* tp 8 takes the node, so a data group has one rank on each, and one of its 8 NICs of 24 GB/s.
+    /* tp 8 fills a node, so a data group has one rank per node, with one of 8 NICs of 24 GB/s.
      */
     { "dgx-a100-80g", 128, 8, 16, 16, 2, 24 },
-    /* tp 2: 4 ranks of a data group share a node and have 4 of its NICs. */
+    /* tp 2: 4 ranks of a data group are on one node and use 4 of its NICs. */
     { "dgx-a100-80g", 128, 2, 16, 4, 0, 96 },
     /* All 8 NICs: what NCCL's search finds for DGX A100 (cost-model.md 4.2). */
     { "dgx-a100-80g", 128, 1, 128, 16, 8, 192 },
-    /* Pods of 384 nodes with a seventh of the bandwidth above them. */
+    /* Pods of 384 nodes, with a seventh of the bandwidth between pods. */
     { "dgx-a100-80g-over7", 6144, 8, 384, 384, 0, 24 },
     /* A ring over both pods leaves each pod once, over 1 of the 384 NICs of a rail. */
     { "dgx-a100-80g-over7", 6144, 8, 768, 768, 0, 24 },
@@ -60,13 +59,14 @@ static const struct {
     { "h800-8", 64, 1, 64, 8, 0, 160 * 8 / 7.0 },
     { "h800-8", 64, 8, 8, 8, 0, 48 },
     { "dgx-h100", 64, 1, 64, 8, 0, 384 },
-    /* A mesh: 7 links of 64 GB/s; four ranks have 3 links among them, two have one. */
+    /* A mesh: 7 links of 64 GB/s; each of four ranks has 3 links to the others, each of two ranks
+     * has one. */
     { "mi300x-8", 64, 1, 8, 1, 0, 448 },
     { "mi300x-8", 64, 1, 4, 1, 0, 192 },
     { "mi300x-8", 64, 4, 2, 1, 0, 64 },
     { "mi355x-8", 64, 2, 4, 1, 0, 230.4 },
-    /* Two ranks of a node's 8 share one link of 64, which both hops of their rings take; 2 NICs of
-     * 48 are less. */
+    /* Two of a node's 8 ranks have one link of 64 between them, which both hops of their rings use;
+     * 2 NICs of 48 are slower. */
     { "mi300x-8", 64, 4, 16, 8, 0, 96 },
 };
 
@@ -98,8 +98,8 @@ START_TEST(a_rack_on_one_switch_is_a_node_of_many_hosts)
 }
 END_TEST
 
-/* 256 = 4 x 64, 144 = 2 x 72, 96 = 2 x 48; 76 = 19 x 4 would be shares below half a rack, and nodes
- * of one host have no shares. */
+/* 256 = 4 x 64, 144 = 2 x 72, 96 = 2 x 48; 76 = 19 x 4 would use less than half of each rack, and
+ * nodes of one host are not divided. */
 START_TEST(racks_give_a_job_equal_shares)
 {
     machine_load("gb200-nvl72", 256);
@@ -132,9 +132,9 @@ START_TEST(gpus_without_nvlink_talk_over_pcie)
 }
 END_TEST
 
-/* Datasheet: the NICs of a node, less what collisions take, or the wires inside where they are
- * narrower (a ring's, of which 8 of 8 GPUs' hops but one pass). NCCL's speeds are up to a tenth
- * below them. Oversubscription is above blocks of 16 nodes or more. */
+/* By the datasheet a ring has the bandwidth of a node's NICs minus collisions, or that of the links
+ * inside a node if it is lower (7 of the 8 hops of 8 GPUs use them). NCCL's speeds are up to a
+ * tenth lower. Oversubscription is above blocks of 16 nodes or more. */
 static void check_rings_have_the_nics(const char *name)
 {
     machine_load(name, 16);
@@ -214,7 +214,8 @@ START_TEST(factors_of_the_profile_follow_the_wires)
 }
 END_TEST
 
-/* vTrain's table of a DGX-1: two neighbours share one NVLink, which rings of all 8 do not show. */
+/* vTrain's table of a DGX-1: two neighbours have a single NVLink between them, which a ring of all
+ * 8 does not reveal. */
 START_TEST(groups_have_the_curves_of_their_size_and_fabric)
 {
     machine_load("dgx1-v100", 64);

@@ -27,7 +27,7 @@ START_TEST(a_group_of_an_axis_lies_where_faster_axes_leave_it)
     ck_assert_int_eq(network_plan_group(&machine, &plan, TENSOR_RANKS).num_nodes, 1);
     struct comm_group data = network_plan_group(&machine, &plan, replicated_axes());
     ck_assert_int_eq(data.num_ranks, 8);
-    ck_assert_int_eq(data.num_nodes, 4); /* 2 ranks on each */
+    ck_assert_int_eq(data.num_nodes, 4); /* 2 ranks per node */
     ck_assert_double_eq_tol(between_gb_per_s(&data), 96, 1e-9);
 }
 END_TEST
@@ -51,8 +51,7 @@ START_TEST(context_ranks_are_neighbours_of_tensor_groups)
 }
 END_TEST
 
-/* Gradients are summed over the same number of ranks, in the same places, as without context
- * ranks. */
+/* Gradients are summed over the same ranks as without context ranks. */
 START_TEST(data_groups_take_in_context_ranks)
 {
     machine_load("dgx-h100", 64);
@@ -70,7 +69,7 @@ START_TEST(data_groups_take_in_context_ranks)
 }
 END_TEST
 
-/* order=dp-tp-cp: 8 data ranks fill a node; their context peers are 4 nodes further. */
+/* order=dp-tp-cp: 8 data ranks fill a node; their context peers are 4 nodes away. */
 START_TEST(data_and_context_ranks_need_not_be_neighbours)
 {
     machine_load("dgx-h100", 64);
@@ -128,7 +127,8 @@ START_TEST(context_ranks_share_shards_first)
 }
 END_TEST
 
-/* tp 3 on nodes of 8: ranks 0-2 share one, ranks 6-8 do not, and all wait for the slowest. */
+/* tp 3 on nodes of 8: ranks 0-2 are on one node, ranks 6-8 are not, and all groups wait for the
+ * slowest. */
 START_TEST(a_group_that_some_node_boundary_cuts_crosses_it)
 {
     machine_load("dgx-h100", 24);

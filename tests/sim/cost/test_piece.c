@@ -9,7 +9,7 @@
 
 #include <math.h>
 
-/* Models, machines and stacks that differ in what their lists hold. */
+/* Models, machines and stacks with different op lists. */
 struct setting {
     const char *cluster, *stack, *model;
 };
@@ -96,7 +96,7 @@ START_TEST(a_list_takes_its_compute_and_what_it_exposes)
 }
 END_TEST
 
-/* A layer's forward has two collectives; the compute before each adds its wait. */
+/* A layer's forward has two collectives; before each of them ranks wait for one another. */
 START_TEST(tensor_ranks_that_drift_wait_at_each_collective)
 {
     load(_i);
@@ -145,7 +145,7 @@ START_TEST(overlap_takes_no_longer_than_one_after_the_other_and_no_less_than_eit
 }
 END_TEST
 
-/* Slowdowns so large that it would be better to wait. */
+/* Slowdowns so large that running in sequence would be faster. */
 START_TEST(overlap_takes_at_most_the_slowdown_longer_than_one_after_the_other)
 {
     load(_i);
@@ -207,7 +207,8 @@ START_TEST(an_all_reduce_beside_a_weight_gradient_is_two_blocks_with_contention)
 }
 END_TEST
 
-/* Products and attention are split; nothing is run twice unless key and value heads are fewer. */
+/* Products and attention are split; no work is repeated unless there are fewer key and value heads
+ * than ranks. */
 START_TEST(tensor_ranks_share_the_flops_of_a_layer)
 {
     load(_i);

@@ -18,7 +18,7 @@ static const struct {
 };
 enum { NUM_RUNS = LENGTH(runs) };
 
-/* `layers` over the stages, one at least for each; recomputed ones of each. */
+/* Divides `layers` over the stages, at least one each, and draws the recomputed layers of each. */
 static void cut(struct random *rng, int layers, int stages, int *has, int *recomputed)
 {
     for (int s = 0; s < stages; s++)
@@ -29,7 +29,7 @@ static void cut(struct random *rng, int layers, int stages, int *has, int *recom
         recomputed[s] = random_below(rng, has[s] + 1);
 }
 
-/* A random plan of one chunk a stage; uneven, and with a recompute of each stage's own, or not. */
+/* A random plan with one chunk per stage, possibly uneven and with separate recompute per stage. */
 static bool make_plan(struct random *rng, const struct system *system, const struct model *model,
                       struct arena *arena, struct plan *plan)
 {
@@ -61,7 +61,7 @@ static bool make_plan(struct random *rng, const struct system *system, const str
            system_check(system, plan, &err);
 }
 
-/* The step made of the stages' scores alone. */
+/* The step time computed only from the scores of stages. */
 struct assembled {
     double step_s, peak_memory_bytes;
 };
@@ -74,7 +74,7 @@ static struct assembled assemble(struct evaluator *evaluator, const struct syste
     double lag_s[MOST_STAGES];
     struct assembled whole = { 0 };
     double optimizer_s = 0, reduced_s = 0;
-    /* A plan that has no lists: the scores must not need them. */
+    /* a plan without lists of layers, which the scores must not need */
     struct plan bare = *plan;
     bare.chunk_layers = NULL;
     bare.recompute_layers = NULL;
@@ -142,7 +142,7 @@ START_TEST(a_plan_is_made_of_its_stages_bit_by_bit)
 }
 END_TEST
 
-/* All that is timed of a plan, in one list. */
+/* All times of a plan in one list. */
 enum { MOST_TIMES = 128 };
 struct times {
     double at[MOST_TIMES];

@@ -14,7 +14,8 @@ START_TEST(the_expected_maximum_is_that_of_tables)
 }
 END_TEST
 
-/* P(max of n below x) = Phi(x)^n: back from the quantile to the probability it was asked for. */
+/* P(max of n below x) = Phi(x)^n, so this function of the quantile must give the original
+ * probability. */
 START_TEST(a_quantile_of_the_maximum_is_where_that_many_stay_below)
 {
     static const double counts[] = { 1, 2, 8, 1000, 1e5 };
@@ -78,7 +79,7 @@ START_TEST(equal_chips_do_not_wait)
 }
 END_TEST
 
-/* 1.65 ms of products on the machine that this was made on: the waits of two were 30 to 60 us. */
+/* Measured once: with 1.65 ms of products, two ranks waited 30 to 60 us. */
 START_TEST(ranks_that_drift_wait_for_the_last)
 {
     ck_assert_double_eq(drift_wait_s(0, 1, 8), 0);

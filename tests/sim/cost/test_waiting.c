@@ -43,8 +43,9 @@ static void wait_for_neighbours(enum mixing_graph graph, int step, double *end, 
     memcpy(end, next, sizeof *end * (size_t)count);
 }
 
-/* Growth per step of the max-plus recursion from a common start, without its first tenth. With a
- * period, all wait for all every `period` steps; without a graph there is no other waiting. */
+/* Simulates the recursion in which each rank waits for its neighbours. Returns the growth per step
+ * from a common start, without the first tenth. With a period, all ranks wait for all every
+ * `period` steps; without a graph there is no other waiting. */
 static double simulated(int graph, int count, int period, int steps)
 {
     struct random rng = random_new(7, (uint64_t)(graph * 1000 + count));
@@ -126,7 +127,8 @@ START_TEST(what_sums_gradients_waits_for_the_slowest_of_all)
 }
 END_TEST
 
-/* More neighbours, more ranks and more averages are more to wait for; never more than all. */
+/* More neighbours, ranks and averages increase the waiting, which never exceeds that for all
+ * ranks. */
 START_TEST(waiting_is_ordered)
 {
     for (int n = 8; n <= 1024; n *= 2) {
@@ -149,7 +151,9 @@ START_TEST(as_many_ranks_wait_as_long)
         ck_assert_double_eq_tol(maximum_count(expected_maximum(n)), n, 1e-6 * n);
     struct exchange ring = parsed("gossip:ring");
     double count = exchange_waits_for(&ring, 1024, 0);
-    ck_assert(count > 3 && count < 8); /* more than itself and two, as those have waited too */
+    ck_assert(
+        count > 3 &&
+        count < 8); /* more than the rank and its two neighbours, as these have waited for others */
 }
 END_TEST
 

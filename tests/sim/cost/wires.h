@@ -1,10 +1,10 @@
-/* tests/sim/cost/wires.h - groups and pairs of ranks as tests ask for them. */
+/* tests/sim/cost/wires.h - groups and pairs of ranks for tests. */
 #ifndef TESTS_SIM_COST_WIRES_H
 #define TESTS_SIM_COST_WIRES_H
 
 #include "sim/cost/network.h"
 
-/* A job of one group. */
+/* A group in a job that consists only of this group. */
 static inline struct comm_group group_at(const struct system *system, int stride, int size)
 {
     struct rank_group group = group_along((struct members){ stride, size }, stride * size);

@@ -23,12 +23,12 @@ static inline struct placement step_placement(const struct step *step)
                                step->generator->rule };
 }
 
-/* The step must stay where it is: the cost points into it. */
+/* The step must not be moved, as the cost points into it. */
 void step_init(struct step *step, const char *generator, int p, int v, int m);
 
-/* Any generator and shape, messages that are delays, nothing beside them. */
+/* Draws any generator and shape, with messages as pure delays and no other traffic. */
 void step_randomise(struct step *step);
-/* All that lowering can add, at random durations. */
+/* Draws everything that lowering can add, with random durations. */
 void step_randomise_whole(struct step *step);
 
 /* The timeline lives in the arena. Fails the test when the step cannot be run. */

@@ -10,7 +10,7 @@ static struct time_parts parts[PLANS];
 static struct rival_time rivals[PLANS];
 static double chance[PLANS];
 
-/* Plans that compute alone, of 1 s each; errors of 10 %. */
+/* Plans that only compute, for 1 s each, with errors of 10 %. */
 static void make(void)
 {
     made =
@@ -54,8 +54,8 @@ START_TEST(the_slower_a_plan_the_smaller_its_chance)
 }
 END_TEST
 
-/* A stack that was never measured shifts all plans that compute alike, so that their order is as
- * sure; against one of data traffic alone it is less so. */
+/* An error of an unmeasured stack shifts all plans with the same compute alike, so their order
+ * stays equally certain. Compared with a plan that only has data traffic it is less certain. */
 START_TEST(a_shift_of_all_plans_changes_no_order)
 {
     rivals[0].step_s = 0.95;

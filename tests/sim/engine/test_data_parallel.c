@@ -19,7 +19,8 @@ START_TEST(a_short_transfer_costs_compute_the_progress_it_takes)
 }
 END_TEST
 
-/* 10 s of compute take 12.5 s, in which 12.5 / 2 s of 8 s are transferred; 1.75 s remain. */
+/* 10 s of compute take 12.5 s, in which 12.5 / 2 s of the 8 s of transfer are done; 1.75 s
+ * remain. */
 START_TEST(a_long_transfer_goes_on_alone)
 {
     ck_assert_double_eq_tol(overlapped_s(&slow, 10, 8), 14.25, 1e-12);
@@ -33,7 +34,8 @@ START_TEST(nothing_beside_compute_takes_no_time)
 }
 END_TEST
 
-/* No faster than either alone, no slower than both slowed down, and more is never less. */
+/* Overlap is never faster than the longer of the two alone and never slower than both slowed down;
+ * more work never takes less time. */
 START_TEST(overlap_lies_between_the_longer_and_both_slowed_down)
 {
     srand(3);
@@ -60,8 +62,8 @@ START_TEST(one_bucket_has_nothing_to_hide_behind)
 }
 END_TEST
 
-/* 3 s in 4 buckets: 3/4 travel beside compute and take 4.5 s of its time, which costs it a fifth of
- * that; the last 0.75 s follow. */
+/* 3 s in 4 buckets: 3/4 overlap compute and take 4.5 s, which slows compute by a fifth of that
+ * time; the last 0.75 s follow. */
 START_TEST(all_but_the_last_bucket_hide_in_a_long_window)
 {
     ck_assert_double_eq_tol(exposed_s(&slow, 3, 10, 4), 0.75 + 0.9, 1e-12);
@@ -126,7 +128,7 @@ START_TEST(whole_gradients_are_all_reduced)
 }
 END_TEST
 
-/* A quarter of the gradients is all-reduced with the one other rank that has it. */
+/* A quarter of the gradients is all-reduced with the only other rank that has the same shard. */
 START_TEST(repeated_shards_are_summed_with_their_like)
 {
     struct plan plan = plan_default();
@@ -153,8 +155,9 @@ START_TEST(weights_are_gathered_as_often_as_they_are_dropped)
 }
 END_TEST
 
-/* A parameter of bf16 is read and written once it arrived, 4 bytes; its gradient of 2 bytes becomes
- * one of 4, 6 bytes. Nothing where no weight is gathered, or all are one flat tensor. */
+/* A bf16 parameter is read and written after its gather: 4 bytes. A gradient of 2 bytes becomes one
+ * of 4: 6 bytes. There is no copy if no weight is gathered or if all weights are one flat
+ * tensor. */
 START_TEST(parameters_that_are_sharded_one_by_one_are_copied)
 {
     struct system system = { .gpu = { .memory_bytes_per_s = 1e12 },

@@ -18,7 +18,7 @@ static void tear_down(void)
     arena_release(&arena);
 }
 
-/* Whole seconds out of few, so that many slots end together. */
+/* Draws one of few whole seconds, so that many slots end together. */
 static double some_end_s(int slot)
 {
     return slot * 7 % 5;

@@ -83,15 +83,16 @@ static double recurrence_step_s(struct fixture *f)
 
 /* --- the recurrence ------------------------------------------------------------------------ */
 
-/* The plan's own instructions, but messages are delays and nothing slows: what the recurrence
- * knows. */
+/* Step time of the plan's instructions with messages as pure delays and without contention, as the
+ * recurrence assumes. */
 static double quiet_step_s(struct fixture *f)
 {
     struct err err = { 0 };
     struct evaluator *evaluator = evaluator_new(&f->system, &f->model);
     struct step_cost cost = evaluate_cost(evaluator, &f->plan, &f->arena);
     cost.messages_are_delays = true;
-    cost.blocking = f->plan.vpp == 1 || cost.blocking; /* zero-bubble too: the recurrence adds it */
+    cost.blocking = f->plan.vpp == 1 ||
+                    cost.blocking; /* zero-bubble schedules too, for which the recurrence adds it */
     cost.slowdowns = (struct slowdowns){ 1, 1 };
     struct lowering lowering = plan_lowering(&f->plan, &f->model);
     struct schedule_shape shape = plan_shape(&f->plan, f->model.batch);
@@ -169,7 +170,7 @@ START_TEST(a_step_that_is_validated_later_equals_the_recurrence)
 }
 END_TEST
 
-/* One stage has nothing to wait for and its buckets are inside its chunk. */
+/* A single stage waits for no other stage, and its buckets are within its chunk. */
 START_TEST(a_step_of_one_stage_equals_the_recurrence)
 {
     static const char *const layouts_of_one[] = {
@@ -184,7 +185,8 @@ START_TEST(a_step_of_one_stage_equals_the_recurrence)
 }
 END_TEST
 
-/* More where messages wait or meet compute, less where a zero-bubble order hides them. */
+/* The event engine's step is longer if messages wait or contend with compute, and shorter if a
+ * zero-bubble order hides messages. */
 START_TEST(the_recurrence_is_a_few_percent_away_where_messages_are_short)
 {
     for (int i = 0; i < NUM_LAYOUTS; i++) {

@@ -12,7 +12,7 @@ static double message_s(const struct step *step, int boundary)
     return boundary == NO_BOUNDARY ? 0 : step->boundaries[boundary].message_s;
 }
 
-/* The same by the recurrence, every microbatch. */
+/* The step time by the recurrence over every microbatch. */
 static double recurrence_s(const struct step *step)
 {
     double duration_s[CHUNK_PASSES * MAX_CHUNKS], end_s[MAX_STAGES];
@@ -96,8 +96,8 @@ START_TEST(the_update_waits_for_the_norm_of_all_stages)
 }
 END_TEST
 
-/* The same without: stage 1 is through at 4.5 and updates until 8.5, from 1.5 on; stage 0
- * takes 7.25.
+/* The previous case without waiting for the norm: stage 1 begins at 1.5, ends its passes at 4.5 and
+ * updates until 8.5; stage 0 takes 7.25.
  */
 START_TEST(a_stage_that_is_validated_later_waits_for_no_norm)
 {
@@ -115,7 +115,7 @@ START_TEST(a_stage_that_is_validated_later_waits_for_no_norm)
 }
 END_TEST
 
-/* The recompute is part of the backward that the recurrence knows. */
+/* The recurrence has recompute as a part of the backward. */
 START_TEST(recompute_delays_the_backward)
 {
     struct step step;
@@ -182,7 +182,7 @@ START_TEST(busy_and_idle_add_up_to_the_step_on_every_lane)
 }
 END_TEST
 
-/* Seconds of all passes of a stage, alone. */
+/* Time of all passes of a stage without contention. */
 static double passes_s(const struct step *step, int stage)
 {
     const struct generator *generator = step->generator;
@@ -219,7 +219,8 @@ START_TEST(compute_is_as_busy_as_its_passes_take)
 }
 END_TEST
 
-/* A receive is posted one pass ahead, so what a delay hides may wait; never the other way round. */
+/* A receive is posted one pass ahead, so a message that a pure delay hides may have to wait. The
+ * opposite never happens. */
 START_TEST(a_rendezvous_is_never_faster_than_a_delay)
 {
     struct step step;
@@ -272,7 +273,7 @@ START_TEST(a_step_scales_with_all_that_it_is_made_of)
 }
 END_TEST
 
-/* How much longer a random step takes when a part of it is made faster: 0 or less, or an anomaly.
+/* The increase of a random step's time when a part of it is made faster: at most 0, or an anomaly.
  */
 static double slower_by(struct step *step, void (*scale)(struct step *, double))
 {
@@ -328,7 +329,7 @@ START_TEST(contention_makes_no_step_one_percent_shorter)
 }
 END_TEST
 
-/* Same bits, whatever ran before in the arena. */
+/* The bits are the same for any earlier use of the arena. */
 START_TEST(a_step_takes_the_same_every_time)
 {
     struct step step;

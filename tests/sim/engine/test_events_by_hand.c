@@ -20,8 +20,8 @@ static struct timeline *run_text(const char *lists, const struct step_cost *cost
 
 #define NIC_LISTS "0: F0.0 SA0.0>1@0 DG0@0 DN OPT@3\n1: RA0.0<0 F1.0@0 DN@1 OPT@2\n"
 
-/* Lists of instructions, what they cost, and when some begin or end. Costs that are not given are
- * 0; `slowdowns` of 1 mean no contention. */
+/* Lists of instructions, their costs, and the times at which some begin or end. Costs that are not
+ * given are 0; `slowdowns` of 1 mean no contention. */
 static const struct {
     const char *lists;
     struct chunk_cost chunks[MAX_STAGES];
@@ -46,16 +46,16 @@ static const struct {
                  { 0, 1, ENDS, 5.5 },
                  { 0, 2, STARTS, 1 },
                  { 0, 2, ENDS, 5.9 } } },
-    /* Stage 0 sends 2 s of activations while it reduces 3 s on the same NIC: each gets half of what
-     * goes out until the message is through, after 4 s; the reduction has done 2 s then and ends
-     * after one more. */
+    /* Stage 0 sends 2 s of activations while it reduces 3 s on the same NIC: each gets half of the
+     * NIC until the message ends, after 4 s. The reduction has then done 2 s of its work and ends
+     * after one more second. */
     { .lists = NIC_LISTS,
       .chunks = { { .forward_s = 1 }, { .forward_s = 1 } },
       .stages = { { .reduce_s = 3 } },
       .boundaries = { { 2, WIRE_NETWORK } },
       .slowdowns = { 1, 1 },
       .times = { { 0, 1, ENDS, 5 }, { 0, 2, ENDS, 6 }, { 1, 1, STARTS, 5 } } },
-    /* Over NVLink the message disturbs nobody. */
+    /* Over NVLink the message disturbs no other transfer. */
     { .lists = NIC_LISTS,
       .chunks = { { .forward_s = 1 }, { .forward_s = 1 } },
       .stages = { { .reduce_s = 3 } },
@@ -69,7 +69,8 @@ static const struct {
       .chunks = { { .forward_s = 1 }, { .forward_s = 5 } },
       .slowdowns = { 1, 1 },
       .times = { { 0, 2, ENDS, 2 }, { 0, 3, STARTS, 6 }, { 1, 3, STARTS, 6 } } },
-    /* A blocking send: stage 0 waits with its second forward until its first message is through. */
+    /* A blocking send: stage 0 starts its second forward only when its first message has been
+     * received. */
     { .lists = "0: F0.0 SA0.0>1@0 F0.1 SA0.1>1@2 DN OPT@4\n1: RA0.0<0 RA0.1<0 F1.0@0 F1.1@1 DN@3 "
                "OPT@4\n",
       .chunks = { { .forward_s = 1 }, { .forward_s = 1 } },
@@ -77,7 +78,7 @@ static const struct {
       .slowdowns = { 1, 1 },
       .is_blocking = true,
       .times = { { 0, 2, STARTS, 1.5 }, { 1, 2, STARTS, 1.5 } } },
-    /* The first and the last stage add up their embedding gradients; it takes the longer of their
+    /* The first and last stage sum their embedding gradients, which takes the longer of their
      * times. */
     { .lists = "0: F0.0 DT>2@0 DN OPT@2\n1: F1.0 DN@0 OPT@1\n2: F2.0 DT>0@0 DN OPT@2\n",
       .chunks = { { .forward_s = 1 }, { .forward_s = 2 }, { .forward_s = 3 } },
@@ -111,7 +112,8 @@ START_TEST(instructions_begin_and_end_when_they_do_by_hand)
 }
 END_TEST
 
-/* cost-model.md 4.4: C + M y (1 - 1/x) when the collective is the shorter, else C x + M - C x / y.
+/* cost-model.md 4.4: with compute C, collective M and slowdowns x and y, the time is C + M y (1 -
+ * 1/x) if the collective is shorter, else C x + M - C x / y.
  */
 START_TEST(one_overlap_equals_the_two_block_formula)
 {

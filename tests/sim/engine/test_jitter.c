@@ -5,7 +5,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-/* 1F1B of 4 stages and 16 microbatches, as `draws` steps on the average. */
+/* Mean time of `draws` random steps of 1F1B with 4 stages and 16 microbatches. */
 static double mean_drawn_s(const struct jitter *jitter, int draws)
 {
     struct step step;
@@ -39,8 +39,9 @@ START_TEST(without_spreads_a_drawn_step_is_the_same_to_the_bit)
 }
 END_TEST
 
-/* 4 stages of 2 chips: the slowest of the 8 sets the pace, as the costs have it already. The others
- * are faster, so a pipeline's ends take a little less: (16 + 3) x 3 s and up to 1 % of it less. */
+/* 4 stages of 2 chips: the costs already assume the slowest of the 8 chips. The other stages are
+ * faster, so fill and drain of the pipeline take slightly less: (16 + 3) x 3 s and up to 1 % of it
+ * less. */
 START_TEST(chips_cost_in_the_mean_what_the_closed_form_says)
 {
     struct jitter chips = none;

@@ -1,5 +1,5 @@
-/* Every number that a file may hold, at its least and at its most: what the field tables allow is
- * predicted, with parts that are never negative and add up to the step. */
+/* Tests the least and greatest value of every number in files: all values that the field tables
+ * allow give a prediction whose parts are not negative and sum to the step. */
 #include "sim/engine/simulate.h"
 
 #include "sim/engine/event_step.h"
@@ -20,7 +20,7 @@ struct machine {
     struct model model;
 };
 
-/* The place of a table's struct in a machine. */
+/* The offset of a table's struct in struct machine. */
 static const struct table {
     const char *name;
     const struct field *fields;
@@ -122,7 +122,7 @@ static bool set(const struct table *table, const struct field *field, double sha
 
 /* --- what must hold --------------------------------------------------------------------------- */
 
-/* Whether files with these numbers would be read: some must agree with each other. */
+/* Whether files with these numbers are valid, as some numbers must agree with each other. */
 static bool is_read(struct machine *machine)
 {
     const struct system *system = &machine->system;
@@ -148,8 +148,8 @@ static bool is_read(struct machine *machine)
     return ok;
 }
 
-/* Rounds of a pipeline are taken to repeat when they do within rounding, which tens of thousands of
- * them add up. */
+/* The engine assumes that rounds repeat if they do so within rounding. Over tens of thousands of
+ * rounds the rounding errors add up, so bounds are checked with a tolerance. */
 static void check_bounds(struct evaluator *evaluator, const struct plan *plan, double step_s,
                          const char *what)
 {
@@ -178,7 +178,7 @@ static void check_plan(const struct machine *machine, const struct plan *plan, c
     evaluator_free(evaluator);
 }
 
-/* How many of the layouts the machine has. */
+/* Checks all layouts; returns the number that the machine allows. */
 static int check(struct machine *machine, const char *what)
 {
     int count = 0;
@@ -240,7 +240,8 @@ START_TEST(all_rows_of_a_table_together_are_predicted)
 }
 END_TEST
 
-/* Some rows of each table, all at random; of a table whose rows then clash, none. */
+/* A machine with random values in some rows of each table. A table whose values contradict each
+ * other keeps its defaults. */
 static struct machine random_machine(uint64_t seed)
 {
     struct random rng = random_new(seed, 0);

@@ -86,8 +86,8 @@ static double time_split(const struct split *u, double *longest_s)
     return time_s;
 }
 
-/* m(f + b + w) + (p - 1)(f + b - w): p 8, m 64 of ones: 192 + 7, where 1F1B takes 213; p 4, m 12:
- * 36 + 3. */
+/* The time is m(f + b + w) + (p - 1)(f + b - w). With all passes 1, p = 8 and m = 64 give 192 + 7
+ * (1F1B: 213); p = 4 and m = 12 give 36 + 3. */
 START_TEST(zb_h1_has_a_third_of_the_bubble_of_1f1b)
 {
     double longest_s;
@@ -100,7 +100,8 @@ START_TEST(zb_h1_has_a_third_of_the_bubble_of_1f1b)
 }
 END_TEST
 
-/* Exact while weight gradients take no longer than the other passes; from p microbatches on. */
+/* Exact while weight gradients take no longer than the other passes; for at least p
+ * microbatches. */
 START_TEST(zb_h1_equals_its_closed_form)
 {
     srand(29);
@@ -118,7 +119,7 @@ END_TEST
 
 /* A pipeline of pairs whose stages are equal. */
 struct paired {
-    int ranks, microbatches; /* of DualPipe, both directions */
+    int ranks, microbatches; /* number in both directions of DualPipe */
     double forward_s, input_s, weight_s, pair_s;
     double step_s, most_idle_s; /* expected */
 };
@@ -177,7 +178,7 @@ START_TEST(dualpipe_takes_as_long_as_its_pairs_say)
 }
 END_TEST
 
-/* DualPipe's middle is a message where DualPipeV has its turn. */
+/* In the middle DualPipe has a message, where DualPipeV has its turn on one stage. */
 START_TEST(dualpipe_is_a_v_of_half_the_stages)
 {
     double idle_s;
@@ -188,8 +189,8 @@ START_TEST(dualpipe_is_a_v_of_half_the_stages)
 }
 END_TEST
 
-/* No stage waits when the passes take the same; they start one after the other, and so they end.
- * Otherwise (p - 1)(f + b - 2w), from 2p - 1 microbatches on. */
+/* If all passes take equally long, no stage waits; stages only start and end one after another.
+ * Otherwise the bubble is (p - 1)(f + b - 2w), for at least 2p - 1 microbatches. */
 START_TEST(zb_h2_has_no_bubble_on_any_stage)
 {
     srand(31);
@@ -217,7 +218,7 @@ START_TEST(a_lag_throttles_1f1b)
 }
 END_TEST
 
-/* Interleaving hides the lag in steady state: 2c(pv - 1), whatever m is; p 8, v 4: 62 c. */
+/* Interleaving hides the lag in steady state: 2c(pv - 1), for every m; p 8, v 4: 62 c. */
 START_TEST(interleaving_pays_a_lag_only_at_the_ends)
 {
     for (int m = 16; m <= 64; m += 16) {
@@ -302,8 +303,8 @@ START_TEST(gpipe_equals_its_closed_form)
 }
 END_TEST
 
-/* Sum of all stages + (m - 1) times the slowest is never exceeded, and met when the last is
- * slowest. */
+/* The time never exceeds the sum of all stages + (m - 1) times the slowest, and equals it if the
+ * last stage is the slowest. */
 START_TEST(a_slow_last_stage_meets_the_1f1b_closed_form)
 {
     srand(11);

@@ -20,7 +20,8 @@ START_TEST(parts_of_the_time_are_positive_and_add_up)
 }
 END_TEST
 
-/* No stage does more than a step has room for, and the busiest one's idle time is the bubble. */
+/* Checks that no stage is busy longer than the step, and that the busiest stage's idle time is the
+ * bubble. */
 static void check_idle(void)
 {
     struct evaluator *evaluator = evaluator_new(&setting.system, &setting.model);
@@ -103,8 +104,8 @@ static void check_same(const struct prediction *a, const struct prediction *b)
     ck_assert_int_eq(x.num_microbatches, y.num_microbatches);
 }
 
-/* One evaluator meets the plans in a random order, each as often as it comes; every other
- * prediction is by an evaluator that has seen nothing else. */
+/* One evaluator predicts plans in random order with repetitions. The results are compared with
+ * those of new evaluators. */
 static void check_memo(void)
 {
     struct evaluator *used = evaluator_new(&setting.system, &setting.model);
@@ -147,7 +148,7 @@ static void check_turned(struct evaluator *used, const struct system *system, in
     }
 }
 
-/* One evaluator goes from count to count of GPUs, and comes back. */
+/* One evaluator is used with several numbers of GPUs and again with the first. */
 static void check_counts(void)
 {
     const int times[] = { 1, 2, 4, 1 };
@@ -184,8 +185,8 @@ START_TEST(a_group_that_crosses_nodes_among_more_gpus_is_timed_anew)
         struct prediction expected = evaluate(fresh, &plan);
         struct prediction got = evaluate(used, &plan);
         check_same(&got, &expected);
-        tensor_s[plan.dp - 1] =
-            got.time.tensor_comm_s * plan.dp; /* half as many microbatches per rank */
+        /* half as many microbatches per rank */
+        tensor_s[plan.dp - 1] = got.time.tensor_comm_s * plan.dp;
         evaluator_free(fresh);
     }
     ck_assert_double_gt(tensor_s[1], 2 * tensor_s[0]);
@@ -197,7 +198,7 @@ END_TEST
 /* --- hand calculations --------------------------------------------------------------------------
  */
 
-/* A pipeline of wide layers, beside which an embedding of 128 words and messages are nothing. */
+/* A pipeline of wide layers, so that an embedding of 128 words and messages are negligible. */
 static void load_uniform(int pp, int vpp, int num_microbatches)
 {
     setting_load("dgx-h100", "xla", "gpt3-13b", 8, num_microbatches);
@@ -219,7 +220,8 @@ static struct prediction predict_layout(const char *layout, struct evaluator **e
     return evaluate(*evaluator, plan);
 }
 
-/* (p - 1)/m of useful time, (p - 1)/(mv) when interleaved; 1% for the embedding and the head. */
+/* The bubble is (p - 1)/m of the useful time, or (p - 1)/(mv) if interleaved. The tolerance of 1 %
+ * is for embedding and head. */
 static void check_bubble(const char *layout, int pp, int vpp, int num_microbatches)
 {
     struct evaluator *evaluator;
@@ -254,10 +256,10 @@ START_TEST(microbatches_share_a_replicas_batch)
 }
 END_TEST
 
-/* All else equal, a stage with more layers is busiest, and holds the most weights. */
-/* With 8 microbatches and equal layers, a stage of 1 layer works 1/13 as long as one of 13 layers.
- * The latter begins 3 one-layer passes late and ends as much early: it works 8 x 13 of 8 x 13 + 3.
- * All wait for its update, of 13 times the weights. */
+/* With 8 microbatches and equal layers, a stage of 1 layer works 1/13 as long as one of 13 layers,
+ * which is the busiest and holds the most weights. The latter begins 3 one-layer passes late and
+ * ends equally early, so it works 8 x 13 of 8 x 13 + 3. All stages wait for its update, of 13 times
+ * the weights. */
 START_TEST(stages_of_few_layers_idle_while_the_longest_works)
 {
     struct evaluator *evaluator;
@@ -286,8 +288,8 @@ START_TEST(the_stage_with_most_layers_is_busiest)
 }
 END_TEST
 
-/* Two stages of tp 4 in a node, 32 microbatches of 2 sequences; the last stage has the head. A
- * message down or up for each microbatch, in two bytes a value. */
+/* Two stages of tp 4 in a node, 32 microbatches of 2 sequences; the last stage has the head. Each
+ * microbatch sends one message in each direction, with two bytes per value. */
 static double messages_s(const char *stack, const char *layout, double *expected_alone_s)
 {
     struct evaluator *evaluator;
@@ -310,7 +312,7 @@ static double messages_s(const char *stack, const char *layout, double *expected
     return got_s;
 }
 
-/* Whole, a tensor rank's share of it, or that and a gather on arrival. */
+/* A message is the whole tensor, a tensor rank's part, or a part that is gathered on arrival. */
 START_TEST(an_end_stage_sends_a_message_for_each_microbatch)
 {
     double expected_s;
@@ -354,7 +356,7 @@ static const struct {
 };
 
 /* PyTorch's buckets leave beside the last backward on every stage of a pipeline, all but the last
- * of them, for as long as it takes; Megatron's chunks leave whole. */
+ * of them, for its duration; Megatron's chunks are reduced as a whole. */
 START_TEST(buckets_of_a_pipeline_are_reduced_beside_the_last_backward)
 {
     struct evaluator *evaluator;
@@ -366,8 +368,9 @@ START_TEST(buckets_of_a_pipeline_are_reduced_beside_the_last_backward)
     evaluator_free(evaluator);
     double grad_s = predict_layout("pp8 mb1 recompute=full overlap=grad", &evaluator).step_s;
     struct data_groups groups = network_data_groups(&setting.system, &setting.plans[0]);
-    double parameters = 4 * model_layer_parameters(&setting.model) + /* of the first stage */
-                        model_embedding_parameters(&setting.model);
+    double parameters =
+        4 * model_layer_parameters(&setting.model) + /* parameters of the first stage */
+        model_embedding_parameters(&setting.model);
     double comm_s = collective_s(&groups.shard, COLLECTIVE_ALL_REDUCE, 4 * parameters);
     ck_assert_double_ge(none_s - grad_s, bucketed[_i].least * comm_s);
     ck_assert_double_le(none_s - grad_s, bucketed[_i].most * comm_s);
@@ -376,7 +379,7 @@ START_TEST(buckets_of_a_pipeline_are_reduced_beside_the_last_backward)
 }
 END_TEST
 
-/* First and last stage add up gradients of a table of 50304 rows (50257 padded to 128) of 2048. */
+/* First and last stage sum the gradients of a table of 50304 rows (50257 padded to 128) of 2048. */
 START_TEST(ends_of_a_pipeline_reduce_a_tied_table)
 {
     struct evaluator *evaluator;

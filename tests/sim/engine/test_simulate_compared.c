@@ -8,8 +8,8 @@
 
 #include <stdlib.h>
 
-/* NCCL chooses by its own times: with factors between them and ours its choice may be the slower.
- * Measured collectives are those of the machine as it was. */
+/* The system without calibration. NCCL chooses by its own model's times, so with correction factors
+ * its choice may be slower. Measured collectives are valid only for the unchanged machine. */
 static struct system uncalibrated(const struct system *system)
 {
     struct system plain = *system;
@@ -114,7 +114,7 @@ static const struct {
     { equalize_chips, "equal chips" },    { speed_up_host_link, "a faster link to the host" },
 };
 
-/* Products were measured on the machine as it is. */
+/* Measured products are valid only for the unchanged machine. */
 static void check_changes(void)
 {
     setting.system.profile.num_gemm_points = 0;
@@ -128,7 +128,7 @@ START_TEST(a_faster_machine_is_never_slower)
 }
 END_TEST
 
-/* One checkpoint more, when a chunk is a single layer that is kept and run again. */
+/* One more checkpoint is allowed if a chunk is a single recomputed layer. */
 static void check_recompute(void)
 {
     struct evaluator *evaluator = evaluator_new(&setting.system, &setting.model);
@@ -179,7 +179,7 @@ START_TEST(a_sharded_optimizer_needs_less_memory)
 }
 END_TEST
 
-/* A group of all data ranks is plain ZeRO, groups of one are none: ZeRO-1 then is ZeRO-0. State
+/* Sharding over all data ranks is plain ZeRO. With groups of one rank ZeRO-1 equals ZeRO-0. State
  * grows as groups shrink. */
 static void check_shards(void)
 {
@@ -216,7 +216,7 @@ START_TEST(shards_over_all_ranks_are_plain_zero_and_over_one_are_none)
 }
 END_TEST
 
-/* Seconds and bytes of a plan where its stack's policy is another. */
+/* Time and memory of a plan with a changed policy of the stack. */
 struct outcome {
     double step_s, peak_bytes;
 };
@@ -242,7 +242,8 @@ static void check_trade(struct outcome less, struct outcome more, const char *la
                   less.peak_bytes, more.peak_bytes);
 }
 
-/* Layers ahead, weights that stay and gradients that wait cost memory, and save time if anything.
+/* Prefetched layers, weights that are kept and gradients that wait need more memory and never more
+ * time.
  */
 static void check_policies(void)
 {
@@ -301,8 +302,8 @@ START_TEST(offload_needs_no_more_memory_and_no_less_time)
 }
 END_TEST
 
-/* Twice the GPUs and the batch: the same microbatches per rank, and a larger group to wait for. Not
- * from one node to two, as NICs may be faster than the wires inside. */
+/* Twice the GPUs and batch: the microbatches per rank are unchanged, and the group is larger. The
+ * step from one node to two is left out, as NICs may be faster than the links inside a node. */
 static void check_more_data_ranks(void)
 {
     struct system larger_system = setting.system;

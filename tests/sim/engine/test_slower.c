@@ -1,4 +1,4 @@
-/* A device that is 5 % slower takes 1 / 0.95 times as long for everything that it does itself. */
+/* A device that is 5 % slower takes 1 / 0.95 times as long for all its own work. */
 #include "sim/engine/simulate.h"
 #include "sim/engine/slower.h"
 #include "tests/testing.h"
@@ -9,16 +9,17 @@ static const struct {
     const char *cluster, *stack, *layout;
     bool has_tables;
     int gpus;
-    double least, most; /* of how many times longer the step takes */
+    double least, most; /* bounds of the factor on the step time */
 } cases[] = {
     { "dgx-h100", "megatron-core", "dp1 mb1", false, 1, 1.0525, 1.0527 },
     { "dgx-h100", "megatron-core", "dp1 mb1 dtype=fp32", false, 1, 1.0525, 1.0527 },
-    { "dgx-h100", "megatron-core", "tp8 mb1", false, 8, 1.02, 1.0526 }, /* wires are as fast */
+    { "dgx-h100", "megatron-core", "tp8 mb1", false, 8, 1.02, 1.0526 }, /* links keep their speed */
     { "dgx-h100", "host", "mb1", true, 1, 1.0526, 1.0527 },             /* a calibrated host */
     { "dgx-h100", "host", "tp8 mb1", true, 8, 1.03, 1.0527 }, /* cores move messages, too */
 };
 
-/* As on a host: measured tables of products and norms take precedence over the formulas. */
+/* Adds tables as on a host: measured times of products and norms take precedence over the
+ * formulas. */
 static void add_tables(struct profile *profile)
 {
     static const char text[] = "[{\"op\": \"gemm\", \"points\": [[64, 64, 64, 1, \"10 us\"], [256, "

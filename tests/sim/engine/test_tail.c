@@ -1,4 +1,4 @@
-/* not under tsan: one thread. */
+/* not under tsan: it has one thread. */
 /* The time that a stage adds once per step, compared with sums by hand. */
 #include "sim/cost/exchange.h"
 #include "sim/cost/stage_load.h"
@@ -79,15 +79,16 @@ START_TEST(weights_come_back_beside_the_update)
 }
 END_TEST
 
-/* Exposed copies beside reductions in ten buckets: what reductions and backward do not hide. */
+/* Exposed time of copies in ten buckets: the part that reductions and backward do not hide. */
 static double ten_copies_s(double down_s, double window_s, double reduction_s)
 {
     double reduced_s = exposed_s(&planned.system.profile, reduction_s, window_s, 10);
     return fmax(down_s / 10, reduction_s / 10 + down_s - 0.9 * window_s - reduced_s);
 }
 
-/* One chunk is one bucket of Megatron's: no backward hides its copy. Ten leave beside it, each
- * after its reduction: the last copy shows, or what backward and reductions are too short for. */
+/* In Megatron one chunk is one bucket, so no backward hides its copy. Ten buckets overlap the
+ * backward, each copied after its reduction. Exposed is the last copy, or the part for which
+ * backward and reductions are too short. */
 START_TEST(gradients_leave_for_the_host_beside_backward_and_reductions)
 {
     static const double link_speeds[] = { 4, 0.5, 4 }, wire_speeds[] = { 1, 1, 0.02 };
@@ -121,7 +122,8 @@ static struct exchange_cost exchanged(int stage, double share)
                          averaging_share(&planned.plan.exchange, &planned.model));
 }
 
-/* Without overlap a step waits for the wire and for the device that makes and reads messages. */
+/* Without overlap a step waits for the network and for the device, which encodes and decodes
+ * messages. */
 START_TEST(compressing_is_added_to_the_messages)
 {
     static const char *const layouts[] = { "tp2 pp2 mb1 overlap=none exchange=topk:0.01",
@@ -152,7 +154,7 @@ START_TEST(averaging_weights_is_added_to_the_messages)
 }
 END_TEST
 
-/* The wire hides behind the last backward bucket by bucket; the device's own work does not. */
+/* Network time overlaps the last backward bucket by bucket; the device's work does not. */
 START_TEST(what_the_device_does_for_messages_hides_behind_nothing)
 {
     load("tp4 mb1 overlap=grad exchange=topk:0.01");
@@ -166,11 +168,11 @@ START_TEST(what_the_device_does_for_messages_hides_behind_nothing)
 }
 END_TEST
 
-/* Averages that overlap all passes: the exposed part on the wire, and all work of the device. */
+/* Averages that overlap all passes cost the exposed network time and all work of the device. */
 START_TEST(an_average_beside_the_passes_still_takes_the_device)
 {
     load("tp2 mb1 exchange=gossip:one-peer:combine=beside");
-    planned.system.stack.shards.bucket_bytes = 0; /* whole: each bucket is a kernel more */
+    planned.system.stack.shards.bucket_bytes = 0; /* one bucket, as each bucket adds a kernel */
     struct exchange_cost cost = exchanged(0, 1);
     struct stage_score score = stage_score(0);
     double passes_s = 8 * (score.forward_s + score.backward_s + score.weight_s);

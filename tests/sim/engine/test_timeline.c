@@ -54,7 +54,7 @@ START_TEST(passes_reach_from_the_first_forward_to_the_last_backward)
 }
 END_TEST
 
-/* A step of microseconds. */
+/* A step that lasts microseconds. */
 START_TEST(passes_shorter_than_a_second_end_when_they_end)
 {
     struct timeline *timeline = sample();

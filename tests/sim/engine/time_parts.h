@@ -4,7 +4,7 @@
 
 #include "sim/engine/simulate.h"
 
-/* None is negative, and they add up to the step; `what` is for the message. */
+/* Checks that no part is negative and that they sum to the step; `what` is for the message. */
 void check_time_parts(const struct prediction *p, const char *what);
 
 #endif

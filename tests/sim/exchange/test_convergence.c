@@ -61,7 +61,8 @@ START_TEST(one_rank_has_nobody_to_wait_for_or_to_tell)
 }
 END_TEST
 
-/* Three ranks in a ring average exactly: beta is 0. So do two that are each other's peer. */
+/* Three ranks in a ring average exactly: beta is 0. So do two ranks that are peers of each
+ * other. */
 START_TEST(a_graph_that_averages_exactly_has_no_transient)
 {
     ck_assert_double_eq_tol(transient(&apart, "gossip:ring", 3), 0, 1e-9);
@@ -72,8 +73,8 @@ END_TEST
 
 /* --- orders ------------------------------------------------------------------------------- */
 
-/* Chen et al. 2021, abstract and table 2: of data that differ, beta^4 n^3 / (1-beta)^4 of gossip,
- * n^3 H^4 of Local SGD; of data that don't, powers 2 in place of 4. */
+/* Chen et al. 2021, abstract and table 2: if ranks' data differ, transients are proportional to
+ * beta^4 n^3 / (1-beta)^4 for gossip and n^3 H^4 for Local SGD; if not, the powers 4 become 2. */
 START_TEST(transients_are_those_of_the_theorems)
 {
     double beta = mixing_second_singular(MIXING_RING, 16), n3 = pow(16, 3);
@@ -88,7 +89,7 @@ END_TEST
 
 static const struct convergence *const both[] = { &shuffled, &apart };
 
-/* The exponent of x between two values of it. */
+/* The exponent of a power law, from values at x and `times` x. */
 static double exponent(double low, double high, double times)
 {
     return log(high / low) / log(times);
@@ -105,8 +106,8 @@ START_TEST(local_sgd_scales_as_n_cubed_and_as_h_to_its_power)
 }
 END_TEST
 
-/* 1 - beta of large rings is 4 pi^2 / (3 n^2), so n^3 becomes n^7 of shuffled data, n^11 of others;
- * of exponential graphs, 2 / (1 + log2 n), it stays near n^3. */
+/* 1 - beta of large rings is 4 pi^2 / (3 n^2), so n^3 becomes n^7 for shuffled data and n^11 for
+ * other data; of exponential graphs, 2 / (1 + log2 n), it stays near n^3. */
 START_TEST(gossip_scales_as_its_graph_does)
 {
     double powers[] = { 7, 11 };
@@ -174,7 +175,7 @@ END_TEST
 
 /* --- compression -------------------------------------------------------------------------- */
 
-/* delta is 0.1: 4^3 x 0.81 / 1e-4; two rounds leave 0.81: delta 0.19. */
+/* With delta = 0.1 the transient is 4^3 x 0.81 / 1e-4. Two rounds leave 0.81, so delta is 0.19. */
 START_TEST(compression_costs_noise_or_a_transient)
 {
     ck_assert_double_eq_tol(transient(&shuffled, "topk:0.1", 4), 64 * 0.81 / 1e-4, 1e-3);
@@ -186,7 +187,7 @@ START_TEST(compression_costs_noise_or_a_transient)
 }
 END_TEST
 
-/* For small delta: n^3 / delta^4, n / delta^2, n / delta^3. */
+/* For small delta the transients are n^3 / delta^4, n / delta^2 and n / delta^3. */
 START_TEST(compression_scales_as_in_the_papers_table)
 {
     double topk = transient(&shuffled, "topk:0.001", 8);
@@ -203,8 +204,8 @@ START_TEST(compression_scales_as_in_the_papers_table)
 }
 END_TEST
 
-/* omega of s levels in buckets of 512 is 512 / s^2 where they are many: two bits more, a sixteenth
- * of it; and data that differ are noise to a compressor. */
+/* omega of s levels in buckets of 512 is 512 / s^2 if there are many levels, so two more bits
+ * reduce it to a sixteenth. Differences of ranks' data act as noise on a compressor. */
 START_TEST(a_quantiser_costs_omega)
 {
     double eight = steps("qsgd:8", 4) - 1000, ten = steps("qsgd:10", 4) - 1000;
@@ -237,9 +238,9 @@ static struct steps_outlook outlook(const struct convergence *convergence, const
     return convergence_outlook(convergence, &use, all_reduce_steps);
 }
 
-/* ImageNet on 256 GPUs has as many steps as one-peer's transient over its 32 nodes; one step less
- * is too short. No run is known for a ring of 256 ranks, or for EF21. Rank 7 of a matrix with 1000
- * columns is more than the published 4 of 650, rank 6 is less. */
+/* The published ImageNet run on 256 GPUs has exactly as many steps as one-peer's transient over its
+ * 32 nodes; one step less is too short. No run is known for a ring of 256 ranks, or for EF21. Rank
+ * 7 of a matrix with 1000 columns is more than the published 4 of 650, rank 6 is less. */
 static const struct {
     const char *text;
     int num_ranks;

@@ -81,7 +81,7 @@ START_TEST(every_method_is_documented_and_has_a_text_that_is_tested)
         ck_assert_int_eq(strncmp(method->form, method->name, strlen(method->name)), 0);
         ck_assert_int_eq(method->summary[strlen(method->summary) - 1], '.');
         ck_assert_uint_gt(strlen(method->source), 0);
-        /* Methods that equal all-reduce have no `changes`; all others have. */
+        /* Methods that are equivalent to all-reduce have no text `changes`; all others have one. */
         struct exchange tried = parsed(method->tried);
         bool is_exact = method->object == EXCHANGE_GRADIENTS && !method->compressor &&
                         !method->rule && !exchange_is_late(&tried);
@@ -188,7 +188,7 @@ START_TEST(gossip_sends_as_much_from_each_rank_however_many_there_are)
 }
 END_TEST
 
-/* Groups of 4 of 8: two all-reduces of 6 S, 8 messages of S/4, and two gathers of 3 S. */
+/* 8 ranks in groups of 4: two all-reduces of 6 S, 8 messages of S/4, and two gathers of 3 S. */
 START_TEST(gossip_of_groups_sends_a_part_from_each_member)
 {
     struct exchange exchange = parsed("gossip:one-peer:group=4");
@@ -258,7 +258,8 @@ START_TEST(compressed_messages_are_gathered_so_they_grow_with_the_ranks)
 }
 END_TEST
 
-/* As many bytes as all-reduce, and 8 n^2 of distances, summed, for rules that weigh ranks. */
+/* Robust rules send the bytes of an all-reduce; rules that weigh ranks also sum 8 n^2 bytes of
+ * distances. */
 START_TEST(robust_rules_send_what_all_reduce_does)
 {
     struct exchange_ranks ranks = { 8, 4 };
@@ -275,7 +276,7 @@ END_TEST
 /* f < n / 2; Krum: n > 2 f + 2 (Blanchard et al. 2017, proposition 1). */
 static const struct {
     const char *text;
-    int least_ranks; /* that it accepts */
+    int least_ranks; /* fewest ranks that it accepts */
 } robust[] = {
     { "median:0", 1 },  { "median:1", 3 }, { "median:2", 5 },    { "trimmed:3", 7 },
     { "krum", 3 },      { "krum:0", 3 },   { "krum:1", 5 },      { "krum:2", 7 },
@@ -313,8 +314,8 @@ START_TEST(a_rules_error_is_that_of_the_papers_table)
 }
 END_TEST
 
-/* Factors 2 x (512 + 256) of three matrices; vectors, and a matrix that is smaller than its
- * factors, as they are. */
+/* Three matrices have factors of 2 x (512 + 256) elements. Vectors, and a matrix that is smaller
+ * than its factors, are sent uncompressed. */
 START_TEST(low_rank_factors_are_summed)
 {
     struct exchange exchange = parsed("powersgd:2");

@@ -31,7 +31,7 @@ static void load(const char *paper, int num_gpus)
 
 /* fp32 gradients, sent in the stack's buckets. */
 struct sent {
-    double comm_s; /* all of it, with the time before anything is sent */
+    double comm_s; /* total time, including the latency */
     double buckets;
 };
 
@@ -60,8 +60,8 @@ static const double resnet50 = 25.5e6;
 /* --- Chen et al. 2021, Ying et al. 2021 --------------------------------------------------------
  */
 
-/* The tables that `list decentralised` prints: exchanges of a batch and Chen's hours within 10 %,
- * where three constants of the profile reproduce eight times; the eight hours of ImageNet within
+/* The tables that `list decentralised` prints: exchanges of a batch and Chen's hours are within 10
+ * %, where three constants of the profile reproduce eight times; the eight hours of ImageNet within
  * 7 %. Ying's accuracies, to show and not to predict: 76.32, 76.47, 76.46, 76.25 %
  * and 76.34, 76.52, 76.47, 76.27 %. */
 START_TEST(resnet50_and_bert_large_take_the_printed_times)
@@ -79,8 +79,8 @@ START_TEST(resnet50_and_bert_large_take_the_printed_times)
 }
 END_TEST
 
-/* BERT-Large's parameters by hand: 335,141,888 with its pooler, 340 M as printed to 10 M; ResNet-50
- * has 25.6 M, and three forwards of 8.2 GFLOPs are a training step of an image. */
+/* BERT-Large's parameters by hand: 335,141,888 with its pooler, published as 340 M; ResNet-50 has
+ * 25.6 M, and three forwards of 8.2 GFLOPs are a training step of an image. */
 START_TEST(workloads_have_their_published_sizes)
 {
     const struct workload *bert = workload_find("bert-large");
@@ -95,8 +95,9 @@ END_TEST
 
 /* --- BlueFog ---------------------------------------------------------------------------------- */
 
-/* 64 images a GPU; 4310.6 images/s of 16 GPUs are its speed where nothing is waited for. Horovod
- * reduces beside the backward, BlueFog averages what the step began with. Within 5 points. */
+/* 64 images per GPU. The speed without waiting is 4310.6 images/s on 16 GPUs. Horovod overlaps
+ * reductions with the backward; BlueFog averages the weights from the beginning of the step.
+ * Predictions are within 5 percentage points. */
 START_TEST(bluefog_scales_to_128_gpus_where_all_reduce_does_not)
 {
     double compute_s = 64 / (4310.6 / 16);

@@ -42,8 +42,9 @@ static struct matrix transposed(const struct matrix *a)
     return t;
 }
 
-/* The second singular value another way: the spectral norm of W - 11'/n by squaring W'W, whose
- * trace to the power 2^k is the sum of all singular values to the power 2^(k+1). */
+/* The second singular value computed in another way: the spectral norm of V = W - 11'/n by repeated
+ * squaring of V'V. The trace of (V'V)^(2^k) is the sum of the singular values to the power
+ * 2^(k+1). */
 static double second_singular(struct matrix w)
 {
     for (int i = 0; i < w.n; i++)
@@ -118,7 +119,7 @@ START_TEST(the_second_singular_value_is_that_of_the_matrix)
 }
 END_TEST
 
-/* (2/3)(1 - cos(2 pi / n)): the closed form, and as the table rounds it. */
+/* (2/3)(1 - cos(2 pi / n)): the closed form, and the rounded values of a published table. */
 START_TEST(a_ring_mixes_as_its_closed_form_says)
 {
     static const struct {

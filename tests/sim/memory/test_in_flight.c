@@ -27,7 +27,8 @@ static int each_shape(void (*claim)(const struct generator *, const struct sched
     return claimed;
 }
 
-/* Walks a stage's compute order; held[] is how many of each local chunk it holds. */
+/* The state of a walk over a stage's compute order; held[] is the number of microbatches of each
+ * local chunk that it holds. */
 struct walk {
     const struct schedule_shape *shape;
     const struct instr *next, *end;
@@ -53,7 +54,8 @@ static double weigh(const struct walk *walk, const double *weight)
     return sum;
 }
 
-/* When it first holds the most, each microbatch of a local chunk weighing weight[local]. */
+/* The state at the first time of the largest sum of held microbatches, weighted by
+ * weight[local]. */
 static struct walk walk_to_peak(const struct generator *generator,
                                 const struct schedule_shape *shape, int stage, const double *weight)
 {
@@ -92,7 +94,7 @@ START_TEST(chunks_in_flight_are_those_of_the_list_at_its_peak)
 }
 END_TEST
 
-/* p(1 + (p-1)/(pv)) of a stage's activations, of the paper: pv + p - 1 chunks. */
+/* p(1 + (p-1)/(pv)) of a stage's activations in the paper: pv + p - 1 chunks. */
 START_TEST(the_first_interleaved_stage_holds_pv_plus_p_less_one_chunks)
 {
     const struct generator *interleaved = generator_find("interleaved");
@@ -123,8 +125,9 @@ static void weigh_stage(int stage, int layers, double *whole_bytes, double *wait
     }
 }
 
-/* A stage whose weight gradients need more than it saved, as the last one's, whose head's output
- * gradient is as large as the logits, may hold one such microbatch more where the list ends early.
+/* If weight gradients need more memory than the saved activations, a stage may hold one such
+ * microbatch more where the list ends early. The last stage is such a case, as the head's output
+ * gradient is as large as the logits.
  */
 static void check_split_activations(const struct generator *generator,
                                     const struct schedule_shape *shape)
@@ -167,8 +170,8 @@ static void weigh_chunks(int stage, double *whole_bytes, double *waiting_bytes)
     }
 }
 
-/* The most that a stage's list holds: weight[] of a local chunk's microbatch until its input
- * gradients, waiting[] from there until its weight gradients. */
+/* Most bytes that a stage's list holds. A microbatch of a local chunk counts weight[] until its
+ * input gradients, then waiting[] until its weight gradients. */
 static double most_held_bytes(const struct generator *generator, const struct schedule_shape *shape,
                               int stage, const double *weight, const double *waiting)
 {
@@ -190,11 +193,11 @@ static double most_held_bytes(const struct generator *generator, const struct sc
     return most_bytes;
 }
 
-/* Walks the list, with separate weights for embedding and head. A V's weight gradients follow at
- * once, and one microbatch waits for them where they need more than was saved; where pairs mix with
- * split backwards, the list says. When an interleaved
- * first stage first reaches its peak, its first chunk may hold one microbatch less than later; the
- * closed form leaves that one embedding out where groups are of pp. */
+/* Walks the list, with separate weights for embedding and head. In a V schedule weight gradients
+ * follow at once, and one microbatch waits for them if they need more than was saved. If pairs mix
+ * with split backwards, the list itself decides. When an interleaved first stage first reaches its
+ * peak, its first chunk may hold one microbatch less than later; the closed form omits that
+ * embedding if groups have pp microbatches. */
 static void check_activations(const struct generator *generator, const struct schedule_shape *shape)
 {
     struct plan *plan = &planned.plan;

@@ -5,7 +5,7 @@
 
 #include <math.h>
 
-/* 24 ring channels of a DGX H100 x 9.1875 MiB. */
+/* A DGX H100 has 24 ring channels, of 9.1875 MiB per connection. */
 START_TEST(a_connection_of_a_channel_takes_9_1875_mib)
 {
     planned_load("dgx-h100", "megatron-core", "gpt3-1.3b", 8);
@@ -33,7 +33,8 @@ START_TEST(workspaces_of_hopper_are_28_mib_larger_than_those_of_ampere)
 }
 END_TEST
 
-/* 8 ranks: 2 + 4 + 12, 2 + 4 + 12/8, 2 + (4 + 12)/8, (2 + 4 + 12)/8 bytes a parameter. */
+/* Bytes per parameter over 8 ranks, for ZeRO 0 to 3: 2 + 4 + 12, 2 + 4 + 12/8, 2 + (4 + 12)/8, (2 +
+ * 4 + 12)/8. */
 START_TEST(zero_shards_optimizer_then_gradients_then_weights)
 {
     static const char *const layouts[] = { "mb1", "zero1", "zero2", "zero3" };
@@ -48,7 +49,8 @@ START_TEST(zero_shards_optimizer_then_gradients_then_weights)
 }
 END_TEST
 
-/* ZeRO-3 of 8 ranks, bf16 weights and fp32 gradients: layers gathered, and a whole gradient. */
+/* ZeRO-3 over 8 ranks with bf16 weights and fp32 gradients holds the gathered layers and one whole
+ * gradient. */
 START_TEST(gathered_weights_are_as_many_as_the_stack_keeps)
 {
     planned_load("dgx-h100", "megatron-core", "gpt3-1.3b", 8);
@@ -69,7 +71,7 @@ START_TEST(gathered_weights_are_as_many_as_the_stack_keeps)
 }
 END_TEST
 
-/* Batch 512 over 8 ranks: 64 microbatches, or one. */
+/* A batch of 512 over 8 ranks gives 64 microbatches, or one. */
 START_TEST(gradients_that_wait_for_the_last_microbatch_are_whole)
 {
     planned_load("dgx-h100", "megatron-core", "gpt3-1.3b", 8);
@@ -93,7 +95,7 @@ START_TEST(captured_graphs_have_pools_of_their_own)
 }
 END_TEST
 
-/* 12 of 18 bytes of state, and all but two of 24 layers' activations. */
+/* Offloaded are 12 of 18 bytes of state, and the activations of all but two of 24 layers. */
 START_TEST(what_is_offloaded_leaves_the_gpu)
 {
     planned_load("dgx-h100", "megatron-core", "gpt3-1.3b", 8);
@@ -125,8 +127,8 @@ START_TEST(stages_hold_the_layers_that_the_plan_gives_them)
 }
 END_TEST
 
-/* Checkpoints of 24 layers, one every 3, and the activations of 3, whose first is a checkpoint; the
- * head's are gone by then. */
+/* Kept are a checkpoint for every 3 of 24 layers, and the activations of 3 layers, the first of
+ * which has a checkpoint. The head's activations are already freed. */
 START_TEST(recompute_keeps_a_checkpoint_for_every_few_layers)
 {
     planned_load("dgx-h100", "megatron-core", "gpt3-1.3b", 1);
@@ -146,7 +148,7 @@ END_TEST
 /* In a GPT layer with flash attention, the peak in values of s b h is after the second linear
  * layer's input gradient: 1 for the residual stream, 1 for the branch and 4 for the new gradient,
  * before its own input is freed. Unless the product adds to the main gradient, the h x 4h weight
- * gradient is a further tensor. The head keeps nothing any more. */
+ * gradient is a further tensor. The head's values are already freed. */
 START_TEST(a_backward_holds_gradients_until_they_are_read)
 {
     planned_load("dgx-h100", "megatron-core", "gpt3-1.3b", 1);
@@ -169,7 +171,7 @@ static double state_bytes(const struct stage_memory *memory)
 }
 
 /* 2 + 2 + 12 bytes a parameter while activations are there; 4 more in the optimizer's step, when
- * they are not. */
+ * activations are freed. */
 START_TEST(gradients_of_16_bits_are_widened_when_activations_are_gone)
 {
     planned_load("dgx-h100", "megatron-core", "gpt3-1.3b", 1);
@@ -197,8 +199,8 @@ START_TEST(adam_with_narrow_moments_widens_no_gradients)
 }
 END_TEST
 
-/* Bytes of bf16 weights' gradients: fp32; their own, as the stack keeps them; both; and as the
- * layout says, whatever the stack does. */
+/* Bytes of the gradients of bf16 weights: fp32; the weights' type, as the stack keeps them; both;
+ * and the layout's type, for every stack. */
 START_TEST(gradients_are_of_the_type_that_the_stack_keeps)
 {
     static const struct {
@@ -226,7 +228,7 @@ START_TEST(gradients_are_of_the_type_that_the_stack_keeps)
 END_TEST
 
 /* 12 / 8 bytes a parameter at the loss of the only microbatch: shards are the master weights, and
- * no gradient is there yet. */
+ * no gradient exists yet. */
 START_TEST(fsdp_keeps_masters_and_makes_gradients_in_the_backward)
 {
     planned_load("dgx-h100", "torchtitan", "gpt3-1.3b", 8);
@@ -243,8 +245,9 @@ START_TEST(fsdp_keeps_masters_and_makes_gradients_in_the_backward)
 END_TEST
 
 /* 16 microbatches of 8 chunks on stage q of 16: 30 - 2q + 112 + 1 are in flight, at most all 128.
- * One backward of a chunk has begun then, of the first eight stages the next one: fp32 gradients of
- * one chunk in eight, beside weights of two bytes, and of the 128 kept passes as many as are left.
+ * At that time one backward of a chunk has begun (on the first eight stages the next one). Memory
+ * has fp32 gradients of one chunk in eight, weights of two bytes, and the passes that are left of
+ * 128.
  */
 START_TEST(gradients_of_chunks_come_one_after_the_other)
 {
@@ -262,7 +265,8 @@ START_TEST(gradients_of_chunks_come_one_after_the_other)
 }
 END_TEST
 
-/* Llama 3 405B ran so on GPUs of 80 GB (arXiv 2407.21783, section 3.3.2 and table 4). */
+/* Llama 3 405B was trained with this layout on GPUs of 80 GB (arXiv 2407.21783, section 3.3.2 and
+ * table 4). */
 START_TEST(the_layout_of_llama_3_fits_the_software_that_ran_it)
 {
     static const char *const layouts[] = { "tp8 pp16 mb1 vpp8 sp zero1 stages=0,1x126,0",

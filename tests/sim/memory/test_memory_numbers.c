@@ -4,7 +4,8 @@
 
 /* --- Megatron-LM's functional tests gpt3_7b_tp4_pp1 and gpt3_7b_tp1_pp4 (cost-model.md 3.9) --- */
 
-/* 7B with 8 groups of keys and values, untied, dropout 0.1, vocabulary 131072 + 1. */
+/* The 7B model of Megatron's test: 8 groups of keys and values, untied, dropout 0.1, vocabulary
+ * 131072 + 1. */
 static void load_megatron_7b(double batch)
 {
     planned_load("dgx-h100", "megatron-core", "gpt3-6.7b", 8);
@@ -15,7 +16,7 @@ static void load_megatron_7b(double batch)
     model->tied = false;
     model->dropout = 0.1;
     model->batch = batch;
-    planned.system.stack.memory.logits_bytes = 6; /* bf16, and fp32 inside the loss */
+    planned.system.stack.memory.logits_bytes = 6; /* bf16 logits, and fp32 copies inside the loss */
 }
 
 static const char case_a[] = "tp4 pp1 dp2 mb2 zero1 attn=flash";
@@ -74,7 +75,7 @@ START_TEST(state_of_megatron_7b_is_what_was_measured)
 }
 END_TEST
 
-/* memcheck.py: 56.971e9; max_allocated on H100: 57,143,791,616. */
+/* memcheck.py computes 56.971e9; max_allocated on H100 was 57,143,791,616. */
 START_TEST(peak_of_megatron_7b_tp4_is_what_was_measured)
 {
     load_megatron_7b(8);
@@ -84,7 +85,8 @@ START_TEST(peak_of_megatron_7b_tp4_is_what_was_measured)
 }
 END_TEST
 
-/* memcheck.py: 60.215e9; max_allocated, logged by the last rank, on A100: 60,489,064,448. */
+/* memcheck.py computes 60.215e9; max_allocated on A100, logged by the last rank, was
+ * 60,489,064,448. */
 START_TEST(peak_of_megatron_7b_pp4_is_what_was_measured)
 {
     load_megatron_7b(8);
@@ -98,7 +100,7 @@ END_TEST
 
 static const double GIB = 1024.0 * 1024 * 1024;
 
-/* The layers alone: the paper leaves the embedding, the head and its loss out. */
+/* Uses only the layers, as the paper omits embedding, head and loss. */
 static void use_layers_of(const char *model, const char *layout, int num_gpus, double batch)
 {
     planned_load("dgx-a100-80g", "megatron-2022", model, num_gpus);
@@ -114,8 +116,8 @@ struct korthikanti {
     double state_gib, activations_gib, selective_gib;
 };
 
-/* Figure 1: 18 bytes on each of 12 L h^2 parameters; 34/t, with 5as/(ht) or without, of the first
- * stage, which holds L (1 + (p-1)/(pv)) layers' microbatches. */
+/* Figure 1: 18 bytes on each of 12 L h^2 parameters; 34/t bytes per value, with 5as/(ht) or
+ * without, on the first stage, which holds L (1 + (p-1)/(pv)) layers' microbatches. */
 #define WITHOUT "dtype=fp16 "
 #define WITH    "sp recompute=selective dtype=fp16 "
 static const struct korthikanti korthikanti[] = {
@@ -129,7 +131,8 @@ static const struct korthikanti korthikanti[] = {
 };
 enum { NUM_KORTHIKANTI = LENGTH(korthikanti) };
 
-/* Ours count biases and norms too: 13h beside 12h^2, and more where tensor ranks repeat them. */
+/* Ours count biases and norms too: 13h in addition to 12h^2, and more if tensor ranks repeat
+ * them. */
 START_TEST(state_of_the_layers_is_that_of_korthikanti_figure_1)
 {
     const struct korthikanti *row = &korthikanti[_i];

@@ -31,8 +31,8 @@ START_TEST(a_pair_has_connections_of_its_ring_and_its_messages)
 }
 END_TEST
 
-/* Eight channels: connections from the ranks before and behind, and 2 x 8 channels x 8 members x 1
- * MiB for the switch; for world, tensor and model-parallel groups. */
+/* With eight channels: connections from the previous and next rank, and 2 x 8 channels x 8 members
+ * x 1 MiB for the switch; for world, tensor and model-parallel groups. */
 START_TEST(a_switch_that_sums_has_buffers_for_every_member)
 {
     ck_assert_double_eq(mib_of("dgx-h100", "tp8", 8), 3 * (24 * 2 * 12 + 2 * 8 * 8) + 2 * 12);
@@ -41,7 +41,7 @@ END_TEST
 
 /* --- against the executor's own list -------------------------------------------------------- */
 
-static int num_made; /* of several ranks */
+static int num_made; /* groups of several ranks */
 
 static struct group *count_group(struct comm *comm, const int *ranks, int num_ranks,
                                  struct err *err)
@@ -75,7 +75,7 @@ static int most_groups(const struct plan *plan)
     return most;
 }
 
-/* In one node without a switch that sums every communicator has two connections a channel. */
+/* In one node without a switch that sums, every communicator has two connections per channel. */
 START_TEST(every_group_that_the_executor_makes_is_counted)
 {
     static const char *const layouts[] = {

@@ -2,7 +2,7 @@
 
 #include "sim/engine/offload.h"
 
-/* A link that reaches 0.88 of 50 GB/s, and host memory of 40 GB/s a GPU. */
+/* A link that reaches 0.88 of 50 GB/s, and host memory of 40 GB/s per GPU. */
 static const struct system machine = { .gpu = { .pcie_bytes_per_s = 50e9 },
                                        .cluster = { .host_bytes_per_s = 40e9 },
                                        .profile = { .host_copy_efficiency = 0.88 } };
@@ -14,7 +14,8 @@ START_TEST(a_copy_takes_its_bytes_over_the_link)
 }
 END_TEST
 
-/* 1e9 parameters over 8 ranks: 4 bytes down and 2 up at 44 GB/s; 4 + 24 + 2 at 40 GB/s. */
+/* 1e9 parameters over 8 ranks: 4 bytes per parameter are copied down and 2 up at 44 GB/s; the
+ * update moves 4 + 24 + 2 at 40 GB/s. */
 START_TEST(a_host_updates_the_shard_of_its_gpu)
 {
     struct plan plan = plan_default();

@@ -20,7 +20,7 @@ static void tear_down(void)
     system_release(&host);
 }
 
-/* Large enough that padding and alignment do not show. */
+/* A model large enough that padding and alignment are negligible. */
 static struct model model_of(bool is_tied)
 {
     struct model model = parity_gpt();
@@ -35,7 +35,7 @@ static struct model model_of(bool is_tied)
     return model;
 }
 
-/* The most of any rank; the first rank of the first stage writes it down. */
+/* Finds the peak over all ranks; the first rank of the first stage stores it. */
 static bool keep_high_water(struct rank *rank, const struct parity_run *run, struct err *err)
 {
     int count;
@@ -119,7 +119,7 @@ START_TEST(the_peak_of_a_pass_is_what_its_steps_hold)
 }
 END_TEST
 
-/* One stage has every layer: dropped weights are what ZeRO-3 is for. */
+/* One stage has every layer, so ZeRO-3 frees many weights. */
 START_TEST(zero_3_takes_as_much_less_than_zero_2_as_predicted)
 {
     struct model model = model_of(true);

@@ -1,5 +1,5 @@
-/* tests/sim/plan/feature_axis.h - an axis that no framework has, to show what a further one takes:
- * a file with its row, and a line in a table of axes. */
+/* tests/sim/plan/feature_axis.h - a parallel axis that no framework has. It shows that a new axis
+ * needs only a file with its row, and a line in a table of axes. */
 #ifndef TESTS_SIM_PLAN_FEATURE_AXIS_H
 #define TESTS_SIM_PLAN_FEATURE_AXIS_H
 

@@ -1,5 +1,5 @@
-/* A further axis: tests/sim/plan/feature_axis.c, and its line in the table below, which is linked
- * in place of sim/plan/axes.c. No other source knows of it. */
+/* Tests a further parallel axis: tests/sim/plan/feature_axis.c and its line in the table below,
+ * which is linked instead of sim/plan/axes.c. No other source mentions the axis. */
 #include "tests/testing.h"
 
 #include "exec/comm/groups.h"

@@ -46,7 +46,7 @@ static double sum_of(struct ops ops, double (*value)(const struct op *op))
 static const double key_bytes = 2.0 * 2048 * 2 * 8 * 128;
 static const double query_bytes = 2.0 * 2048 * 32 * 128;
 
-/* Exchanges of one kind in a list: how many and of how many bytes in all. */
+/* Exchanges of one kind in a list: their number and total bytes. */
 static const struct {
     const char *method;
     enum op_kind kind;
@@ -55,7 +55,8 @@ static const struct {
     double keys, queries; /* bytes, in those */
 } volumes[] = {
     { "p2p", OP_SEND_RECEIVE, false, 3, 3, 0 },
-    { "p2p", OP_SEND_RECEIVE, true, 4, 6, 0 }, /* 3 of keys, 3 of gradients; 2 go together */
+    { "p2p", OP_SEND_RECEIVE, true, 4, 6,
+      0 }, /* 3 of keys and 3 of gradients, of which 2 are sent together */
     { "p2p", OP_ALL_GATHER, true, 0, 0, 0 },
     { "all-gather", OP_ALL_GATHER, false, 1, 4, 0 },
     { "all-gather", OP_REDUCE_SCATTER, false, 0, 0, 0 },
@@ -145,7 +146,8 @@ END_TEST
 
 typedef void check_fn(const struct plan *plan);
 
-/* Every preset whose sequences and heads can be split so; with tensor ranks and without. */
+/* Calls `check` for every preset whose sequences and heads can be split over context ranks, with
+ * and without tensor ranks. */
 static void for_each_split(check_fn *check)
 {
     size_t count;

@@ -38,7 +38,7 @@ static struct plan plan_of(int world, int order)
     plan.cp = worlds[world][1];
     plan.dp = worlds[world][2];
     plan.pp = worlds[world][3];
-    plan.ep = plan.dp; /* must not matter */
+    plan.ep = plan.dp; /* must not change the result */
     set_order(&plan, order);
     return plan;
 }
@@ -73,8 +73,8 @@ START_TEST(every_rank_comes_back_from_its_coordinates)
 }
 END_TEST
 
-/* By coordinates, independent of rank_group: ranks that differ from `rank` only along the axes of
- * the set. */
+/* A group computed by coordinates, independently of rank_group: ranks that differ from `rank` only
+ * along the axes of the set. */
 static int ranks_across(const struct plan *plan, int rank, unsigned set, int *members)
 {
     struct coordinates own = layout_coordinates_of(plan, rank);
@@ -125,7 +125,8 @@ START_TEST(neighbours_along_an_axis_are_a_stride_apart)
 }
 END_TEST
 
-/* Context ranks shard first: of cp 3 and 6 shards all three, with two data ranks each. */
+/* Context ranks shard first: with cp 3 and 6 shards, a shard group has all three context ranks of
+ * two data ranks. */
 START_TEST(shards_are_neighbours_and_replicas_repeat_them)
 {
     struct plan plan = plan_default();
@@ -139,8 +140,8 @@ START_TEST(shards_are_neighbours_and_replicas_repeat_them)
 }
 END_TEST
 
-/* Experts lie over the same ranks by a grid of their own: `experts` is tp, ep, dp of it. Megatron-
- * Core's parallel_state.py, order tp-cp-ep-dp-pp. */
+/* Experts are placed on the same ranks by a separate grid, whose tp, ep and dp are `experts`.
+ * Megatron- Core's parallel_state.py, order tp-cp-ep-dp-pp. */
 static const struct {
     int tp, cp, dp, pp, etp, ep;
     struct {
@@ -219,7 +220,7 @@ static const struct {
 };
 enum { NUM_SPANS = LENGTH(spans) };
 
-/* 6 apart: 0 and 6 share the first node of 8, then 12, then 18. */
+/* Ranks at distance 6: 0 and 6 are on the first node of 8, then 12, then 18. */
 START_TEST(a_span_counts_members_and_nodes)
 {
     struct span span = layout_span(spans[_i].stride, spans[_i].size, spans[_i].node_size);
@@ -272,7 +273,7 @@ static bool is_worse(struct span a, struct span b)
     return a.ranks_per_node < b.ranks_per_node;
 }
 
-/* Over every rank's group. */
+/* The largest span of any rank's group. */
 static struct span worst_group(const struct plan *plan, enum axis_id axis, int node_size)
 {
     struct span worst = { 0 };

@@ -98,9 +98,9 @@ START_TEST(one_tensor_rank_exchanges_nothing)
 }
 END_TEST
 
-/* Collectives of a layer, Korthikanti et al. 2022, section 4.2: f and its conjugate are one
- * all-reduce each way for each of the two blocks; g is an all-gather and a reduce-scatter, and the
- * backward gathers the two saved inputs again. */
+/* Collectives of a layer, Korthikanti et al. 2022, section 4.2: without sequence parallelism each
+ * of the two blocks has one all-reduce in each direction; with it an all-gather and a
+ * reduce-scatter, and the backward gathers the two saved inputs again. */
 static const struct {
     const char *layout;
     int forward[3], backward[3]; /* all-reduce, all-gather, reduce-scatter */
@@ -136,7 +136,8 @@ START_TEST(a_collective_of_a_layer_carries_all_tokens)
 }
 END_TEST
 
-/* Two whole inputs instead of two parts of eight (DTensor; traced in fixtures/traces). */
+/* Kept are two whole inputs instead of two parts of an eighth (DTensor; traced in
+ * fixtures/traces). */
 START_TEST(inputs_that_are_kept_gathered_are_not_gathered_again)
 {
     struct model model = model_of("gpt3-175b");
@@ -164,7 +165,7 @@ START_TEST(the_loss_of_a_split_vocabulary_is_reduced_once_forward)
     ck_assert_int_eq(count_kind(ops.forward, OP_ALL_REDUCE), 1);
     ck_assert_double_eq(ops.forward.at[2].comm_bytes, 3 * 4 * 2048);
     ck_assert_int_eq(count_kind(ops.backward, OP_ALL_REDUCE),
-                     1); /* of the logits' input gradient */
+                     1); /* the all-reduce of the logits' input gradient */
 }
 END_TEST
 
@@ -249,7 +250,7 @@ START_TEST(the_saved_input_is_gathered_beside_the_input_gradient)
 }
 END_TEST
 
-/* The gathered gradient of a row-parallel output is what the next products read. */
+/* The next products read the gathered gradient of a row-parallel output. */
 START_TEST(nothing_starts_before_the_gradient_it_reads_is_gathered)
 {
     struct ops ops = layer_of("llama3-8b", "tp8 sp", true).backward;
@@ -259,7 +260,7 @@ START_TEST(nothing_starts_before_the_gradient_it_reads_is_gathered)
 }
 END_TEST
 
-/* Every op takes a second. */
+/* Time of the last op's end when every op takes one second. */
 static int finish_s(struct ops ops)
 {
     int finish[128];

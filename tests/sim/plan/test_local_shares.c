@@ -60,8 +60,8 @@ START_TEST(one_rank_holds_the_model_and_its_padding)
 }
 END_TEST
 
-/* Parameters that each of tp ranks holds beyond its share: norms, biases added after the sum, and
- * copies of key and value heads. */
+/* Parameters that each of tp ranks holds in addition to 1/tp of the model: norms, biases added
+ * after the sum, and copies of key and value heads. */
 static double copies(const struct model *model, int tp)
 {
     double hidden = model->hidden;
@@ -74,7 +74,8 @@ static double copies(const struct model *model, int tp)
     return (tp - 1) * (norms + head_norms + biases) + heads * of_one_head;
 }
 
-/* Experts and latent attention have whole weights on all ranks: test_experts has them. */
+/* Whether tensor ranks divide the model's weights. Experts and latent attention have weights that
+ * are whole on all ranks; test_experts tests these. */
 static bool can_split(const struct model *model, int tp)
 {
     if (model->experts > 0 || model->kv_lora > 0)
@@ -207,7 +208,8 @@ static double forward_flops(const struct plan *plan, const struct model *model)
         local_layer(rank_share_of(plan), model, model->seq, &layer_flash, false, &arena).forward);
 }
 
-/* Each rank computes its share; copied key heads are computed on each rank that has them. */
+/* Each rank computes 1/tp of the FLOPs; copied key heads are computed on each rank that has
+ * them. */
 static void check_flops(const struct plan *plan, const struct model *model)
 {
     if (!can_split(model, plan->tp))
@@ -235,7 +237,7 @@ static double saved_bytes(const struct plan *plan, const struct model *model)
     return bytes;
 }
 
-/* With sequence parallelism nothing but copies of key and value heads is kept twice. */
+/* With sequence parallelism only copies of key and value heads are kept twice. */
 static void check_activations(const struct plan *plan, const struct model *model)
 {
     struct plan one = plan_default();

@@ -123,14 +123,14 @@ END_TEST
 
 /* --- what ranks hold -------------------------------------------------------------------------- */
 
-/* With GPT-2's tied table: where one rank has both ends, it has one copy. */
+/* With GPT-2's tied table: a rank with both embedding and head has one copy. */
 static void place_as_v(void)
 {
     planned_load("dgx-a100-80g", "megatron-core", "gpt2-124m", 2);
     planned.model.batch = 4;
     planned_layout("pp2 vpp2 mb1 overlap=p2p");
     planned.plan.placement = &placement_v;
-    planned.model.batch = 5; /* which an interleaved schedule could not do */
+    planned.model.batch = 5; /* an interleaved schedule could not do this */
     planned.pieces = pieces_cost(&planned.system, &planned.model, &planned.plan, &planned.arena);
 }
 
@@ -146,7 +146,7 @@ START_TEST(stage_0_of_a_v_holds_both_ends)
     double layers = 6 * planned.pieces.at[0].parameters;
     double ends =
         local_embedding_parameters(rank_share_of(&planned.plan), &planned.model) + 2 * 768;
-    ck_assert_double_eq(planned_parameters(0), layers + ends); /* the head has its norm alone */
+    ck_assert_double_eq(planned_parameters(0), layers + ends); /* the head only has its norm */
     ck_assert_double_eq(planned_parameters(1), layers);
     planned_release();
 }
@@ -215,7 +215,7 @@ static void swap(struct instr *a, struct instr *b)
     *b = kept;
 }
 
-/* No message orders the two chunks of the last stage. */
+/* The two chunks of the last stage are not ordered by a message. */
 START_TEST(the_checker_refuses_a_v_that_turns_too_early)
 {
     struct err err = { 0 };

@@ -362,11 +362,11 @@ START_TEST(plans_that_differ_are_not_equal)
 END_TEST
 
 /* Adam's state from ZeRO stage 1 on, gradients from 2 on, parameters from 3 on; over dp x cp ranks,
- * or N neighbours of them: context ranks first. */
+ * or over groups of N neighbours, context ranks first. */
 static const struct {
     const char *layout;
     int ranks[NUM_STATES]; /* optimizer, gradients, parameters */
-    int group[2];          /* context and data ranks of a copy, or data ranks alone */
+    int group[2];          /* for context and data ranks together, or for data ranks only */
     bool updated, gathers, reduces, repeats;
 } shares[] = {
     { "dp8 mb1", { 1, 1, 1 }, { 8, 1 }, false, false, false, false },

@@ -132,7 +132,8 @@ static const struct {
     { "dtype=bf16 optimizer=sgd", 2, 4, 4 },
     { "dtype=fp32 optimizer=sgd", 4, 4, 0 },
     { "dtype=bf16 optimizer=adafactor", 2, 4, 4 + 8.0 / 4096 },
-    { "dtype=bf16 optimizer=muon", 2, 4, 12 }, /* Adam's, of all but blocks' matrices */
+    { "dtype=bf16 optimizer=muon", 2, 4,
+      12 }, /* as with Adam, for all parameters except the matrices of blocks */
 };
 enum { NUM_RECIPES = LENGTH(recipes) };
 

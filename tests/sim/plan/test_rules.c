@@ -284,7 +284,7 @@ END_TEST
 
 static bool is_tested(const char *rule)
 {
-    if (strcmp(rule, "order") == 0) /* no text can break it */
+    if (strcmp(rule, "order") == 0) /* no layout text can break this rule */
         return true;
     for (int i = 0; i < NUM_CASES; i++)
         if (cases[i].rule && strcmp(cases[i].rule, rule) == 0)
@@ -303,7 +303,7 @@ START_TEST(every_rule_has_a_plan_that_breaks_it)
 }
 END_TEST
 
-/* Degrees are small or as large as the grammar lets them be. */
+/* A random plan whose degrees are small, or as large as the grammar allows. */
 static struct plan random_plan(struct random *rng)
 {
     static const char *const layouts[] = {

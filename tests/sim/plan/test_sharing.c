@@ -20,7 +20,7 @@ static void share(const double *capacity, int num_resources, const struct flow *
     arena_release(&scratch);
 }
 
-/* One flow on a wire that has room for it. System:
+/* One flow on a link with enough capacity. System:
  *   r1 <= 1, bound of r1 = 0.25
  * Expected: r1 = 0.25, its bound. */
 START_TEST(a_flow_alone_goes_at_its_own_bound)
@@ -32,7 +32,7 @@ START_TEST(a_flow_alone_goes_at_its_own_bound)
 }
 END_TEST
 
-/* Two flows that could each fill the wire. System:
+/* Two flows that could each fill the link. System:
  *   r1 + r2 <= 1
  * Expected: 0.5 each. */
 START_TEST(two_flows_halve_a_wire)
@@ -45,9 +45,9 @@ START_TEST(two_flows_halve_a_wire)
 }
 END_TEST
 
-/* A flow that takes twice as much wire a unit. System:
+/* A flow that needs twice the capacity per unit of rate. System:
  *   2 r1 + r2 <= 1
- * Expected: both rise to 1/3, which is full. */
+ * Expected: both rise to 1/3, where the link is full. */
 START_TEST(a_heavy_flow_takes_more_wire_for_the_same_rate)
 {
     double capacity[] = { 1 };
@@ -58,7 +58,7 @@ START_TEST(a_heavy_flow_takes_more_wire_for_the_same_rate)
 }
 END_TEST
 
-/* The bandwidth that a slow flow leaves goes to the others. System:
+/* The bandwidth that a slow flow leaves goes to the other flows. System:
  *   r1 + r2 + r3 <= 1, bound of r1 = 0.2
  * Expected: r1 = 0.2, r2 = r3 = 0.4. */
 START_TEST(what_a_bounded_flow_leaves_goes_to_the_others)
@@ -74,9 +74,9 @@ START_TEST(what_a_bounded_flow_leaves_goes_to_the_others)
 }
 END_TEST
 
-/* The parking lot: one flow over three wires, one more on each. System:
+/* The "parking lot": one flow over three links, and one more flow on each link. System:
  *   r0 + r1 <= 1, r0 + r2 <= 2, r0 + r3 <= 3
- * Expected: the first wire fills at 0.5, so r0 = r1 = 0.5, and r2 = 1.5, r3 = 2.5. */
+ * Expected: the first link is full at 0.5, so r0 = r1 = 0.5, and r2 = 1.5, r3 = 2.5. */
 START_TEST(a_long_flow_stops_at_its_narrowest_wire)
 {
     double capacity[] = { 1, 2, 3 };
@@ -102,7 +102,7 @@ START_TEST(wires_that_nobody_uses_change_nothing)
 }
 END_TEST
 
-/* A random system of up to 8 wires and 12 flows. */
+/* A random system of up to 8 links ("wires") and 12 flows. */
 struct system_of {
     double capacity[8];
     int num_resources, num_flows;

@@ -33,7 +33,7 @@ static int chunks(const struct order *order)
     return order->shape.num_stages * order->shape.chunks_per_stage;
 }
 
-/* An op as its slot says; the forward of a pair has no chunk there. */
+/* An op as its slot describes it. The forward of a pair has no chunk in the slot. */
 struct seen {
     enum chunk_pass pass;
     int chunk;
@@ -52,7 +52,7 @@ static struct seen seen_at(const struct order *order, int op)
 static void check_complete(const struct generator *generator, const struct order *order)
 {
     if (generator->pairs)
-        return; /* check_list does it */
+        return; /* checked by check_list */
     int times[CHUNK_PASSES * 8 * 4] = { 0 };
     int passes = generator_splits(generator) ? 3 : 2;
     ck_assert_int_eq(order->count, passes * chunks(order) * order->shape.num_microbatches);
@@ -85,8 +85,8 @@ START_TEST(every_op_is_on_the_stage_that_holds_its_chunk)
 }
 END_TEST
 
-/* A forward needs that of the chunk before, a backward that of the chunk behind, on another stage;
- * weight gradients need their own stage alone. */
+/* Checks the order of ops: a forward comes after the forward of the previous chunk, a backward
+ * after the backward of the next chunk; weight gradients depend only on their own stage. */
 static void check_sorted(const struct generator *generator, const struct order *order)
 {
     for (int i = 0; i < order->count; i++) {
@@ -111,7 +111,7 @@ START_TEST(every_op_comes_after_the_one_that_it_needs)
 }
 END_TEST
 
-/* The sorted ops of one stage are the generator's list, in its order. */
+/* Checks that the sorted ops of one stage equal the generator's list. */
 static void check_list(const struct generator *generator, const struct order *order)
 {
     struct arena arena = { 0 };
@@ -147,8 +147,8 @@ START_TEST(a_stage_keeps_its_generators_order)
 }
 END_TEST
 
-/* at[pass] counts a stage's ops; after warmup[s] forwards they alternate with the backwards, and
- * after put_off[s] backwards these with the weight passes. */
+/* at[pass] counts a stage's ops; after warmup[s] forwards, forwards and backwards alternate; after
+ * put_off[s] backwards, backwards and weight passes alternate. */
 static void check_rounds(const struct generator *generator, const struct order *order)
 {
     int done[CHUNK_PASSES][8] = { 0 };
@@ -185,8 +185,9 @@ START_TEST(a_shape_that_the_generator_refuses_has_no_order)
 END_TEST
 
 /* 2 stages of 2 chunks, 2 microbatches, f 1, b 2: 0.25 s between stages 0 and 1, 4 s between 1 and
- * 0 on the ring. Microbatch 0 is through at 1 + 0.25 + 1 + 4 + 1 + 0.25 + 1 = 8.5; its gradient has
- * left stage 0 for the first time at 8.5 + 2 + 0.25 + 2, stage 1 for good at 12.75 + 4 + 2. */
+ * 0 on the ring. Microbatch 0 ends its forward at 1 + 0.25 + 1 + 4 + 1 + 0.25 + 1 = 8.5; Its
+ * gradient leaves stage 0 for the first time at 8.5 + 2 + 0.25 + 2, and stage 1 for the last time
+ * at 12.75 + 4 + 2. */
 START_TEST(each_boundary_has_a_lag_of_its_own)
 {
     struct arena arena = { 0 };

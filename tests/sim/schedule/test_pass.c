@@ -25,7 +25,7 @@ static void check_steps(const struct pass_chunk *chunk, enum opcode op, const ch
     arena_release(&arena);
 }
 
-/* Pieces of layers alone: piece i is unit 2i. */
+/* Pieces that are only layers: piece i is unit 2i. */
 START_TEST(parameters_are_gathered_a_piece_ahead_and_dropped_behind)
 {
     struct pass_chunk chunk = { .layers = 3, .every = 1, .gathers = true, .prefetch = 1 };
@@ -52,7 +52,7 @@ START_TEST(gradients_are_reduced_beside_the_next_backward_behind_its_gather)
 }
 END_TEST
 
-/* Two pieces of which the backward makes the second's input again. */
+/* Two pieces; the backward recomputes the input of the second. */
 START_TEST(layers_that_run_again_are_gathered_again)
 {
     struct pass_chunk chunk = {
@@ -87,7 +87,7 @@ END_TEST
 
 /* --- laws --------------------------------------------------------------------------------- */
 
-/* The state at a step. */
+/* The state at a step of a pass. */
 struct state {
     bool gathered[MOST_UNITS], open[MOST_UNITS], reducing[MOST_UNITS];
     int num_gathered, num_open, num_reduced;
@@ -121,8 +121,9 @@ static bool can_run(const struct pass_chunk *chunk, enum opcode op, const struct
         ok &= !is_backward || !(chunk->reduces || chunk->keeps) ||
               (state->open[units[u]] && !state->reducing[units[u]]);
     }
-    /* The piece itself and those ahead have two units at most; so do gradients, of two pieces,
-     * beside the table of a tied head, which waits for the embedding; kept sums all stay. */
+    /* The running piece and the prefetched ones have at most two units each. Gradients exist for at
+     * most two pieces, plus the table of a tied head, which waits for the embedding. Kept sums all
+     * stay. */
     return ok && state->num_gathered <= 2 * (chunk->prefetch + 1) &&
            (op == INSTR_BACKWARD_INPUT || chunk->keeps || state->num_open <= 5);
 }
@@ -162,8 +163,8 @@ static int num_units(const struct pass_chunk *chunk)
     return count;
 }
 
-/* Whether each run has what it needs, nothing is allocated twice, and nothing is left at the
- * end. */
+/* Whether each run has the values that it needs, nothing is allocated twice, and nothing remains
+ * allocated at the end. */
 static bool is_right(const struct pass_chunk *chunk, enum opcode op, struct arena *arena)
 {
     struct state state = { 0 };

@@ -1,5 +1,5 @@
-/* For random shapes: the list passes the check, trains like one rank, and has the closed form's
- * bubble in the simulator. */
+/* Random shapes of schedules: the list passes the check, trains like one rank, and has the closed
+ * form's bubble in the simulator. */
 #include "tests/draw.h"
 #include "tests/exec/parity.h"
 #include "tests/testing.h"
@@ -19,8 +19,8 @@ struct passes {
 
 /* --- closed forms ------------------------------------------------------------------------- */
 
-/* A step's time beyond the passes of one stage, without message times; valid from `least`
- * microbatches on. */
+/* A formula of a step's time minus the passes of one stage, without message times; valid for at
+ * least `least` microbatches. */
 struct closed_form {
     const char *name;
     double (*bubble_s)(const struct schedule_shape *shape, const struct passes *passes);
@@ -32,7 +32,7 @@ static double all_s(const struct passes *passes)
     return passes->forward_s + passes->input_s + passes->weight_s;
 }
 
-/* Each microbatch passes every stage alone. */
+/* The naive schedule: each microbatch passes through all stages alone. */
 static double naive_s(const struct schedule_shape *shape, const struct passes *passes)
 {
     return shape->num_microbatches * (shape->num_stages - 1) * all_s(passes);
@@ -50,21 +50,21 @@ static double zb_h1_s(const struct schedule_shape *shape, const struct passes *p
     return (shape->num_stages - 1) * (passes->forward_s + passes->input_s - passes->weight_s);
 }
 
-/* The same, section 2.3: no stage waits when all passes take as long, and stage s begins s forwards
- * late. */
+/* Qi et al. 2024, section 2.3: no stage waits if all passes take equally long, and stage s begins s
+ * forwards late. */
 static double zb_h2_s(const struct schedule_shape *shape, const struct passes *passes)
 {
     return (shape->num_stages - 1) * passes->forward_s;
 }
 
-/* The bubble of a V, section 6: chunks have half the length. */
+/* Qi et al. 2024, section 6: the bubble of a V schedule, whose chunks have half the length. */
 static double v_s(const struct schedule_shape *shape, const struct passes *passes)
 {
     return (shape->num_stages - 1) * passes->forward_s / shape->chunks_per_stage;
 }
 
-/* DualPipe's README, (pp/2 - 1)(F&B + B - 3W), with a pair as long as its passes: over the stages
- * of a V, in chunks of half a stage. */
+/* DualPipe's README, (pp/2 - 1)(F&B + B - 3W), where a pair takes as long as its two passes: over
+ * the stages of a V, in chunks of half a stage. */
 static double pairs_s(int num_stages, const struct passes *passes)
 {
     double whole_s = passes->input_s + passes->weight_s;
@@ -127,7 +127,8 @@ static struct schedule_shape draw_shape(const struct generator *generator, struc
     return shape;
 }
 
-/* A weight's gradient takes no longer than another pass; under ZB-H2, and over a V, as long. */
+/* Random pass times. A weight-gradient pass takes no longer than another pass, and equally long for
+ * ZB-H2 and V schedules. */
 static struct passes draw_passes(const struct generator *generator, struct random *rng)
 {
     bool is_even = strcmp(generator->name, "zb-h2") == 0 || generator->rule;
@@ -182,7 +183,7 @@ static void check_bubble(const struct generator *generator, const struct schedul
 
 /* --- run ---------------------------------------------------------------------------------- */
 
-/* One layer a chunk. */
+/* A model with one layer per chunk. */
 static struct model model_of(const struct schedule_shape *shape, struct random *rng)
 {
     struct model model = within(rng, 0, 1) ? parity_llama() : parity_gpt();

@@ -102,7 +102,7 @@ START_TEST(one_f_one_b_alternates_after_a_warm_up)
 }
 END_TEST
 
-/* Warm-ups are 2 x 1 + 2 = 4 and 2: groups of two microbatches, each through both chunks. */
+/* Warm-ups are 2 x 1 + 2 = 4 and 2: groups of two microbatches pass through both chunks. */
 START_TEST(interleaving_takes_groups_of_pp_microbatches_through_all_chunks)
 {
     struct schedule *schedule = compute_order("interleaved", (struct schedule_shape){ 2, 2, 4, 0 });
@@ -127,7 +127,7 @@ START_TEST(zb_h1_puts_weight_gradients_off_by_the_stage)
 }
 END_TEST
 
-/* Twice as far: warm-ups of 2 and 0, weight gradients put off by 0 and 2. */
+/* Twice the distances of ZB-H1: warm-ups of 2 and 0, weight gradients delayed by 0 and 2. */
 START_TEST(zb_h2_warms_up_and_puts_off_twice_as_far)
 {
     struct schedule *schedule = compute_order("zb-h2", (struct schedule_shape){ 2, 1, 4, 0 });
@@ -255,7 +255,8 @@ START_TEST(bytes_counted_from_the_list_equal_the_closed_form)
 }
 END_TEST
 
-/* p and 2p - 1 on every stage; on stage s, s and 2s of them wait for weight gradients. */
+/* ZB-H1 holds p and ZB-H2 2p - 1 microbatches on every stage; on stage s, s and 2s of these wait
+ * for weight gradients. */
 START_TEST(zb_h1_holds_as_many_as_1f1b_and_zb_h2_nearly_twice_that)
 {
     struct schedule_shape shape = { 8, 1, 64, 0 };
@@ -276,8 +277,8 @@ START_TEST(only_zero_bubble_schedules_and_those_with_pairs_split_the_backward)
 }
 END_TEST
 
-/* A receive is posted while the compute before its own runs: RG1.0 behind F0.0, for B0.0, whose
- * neighbour in compute order is F0.1. */
+/* A receive is posted while the compute before its own runs: RG1.0 is posted after F0.0, for B0.0,
+ * which follows F0.1 in compute order. */
 START_TEST(a_lowered_1f1b_reads_like_this)
 {
     struct lowering lowering = { .has_data_group = true };
@@ -289,7 +290,7 @@ START_TEST(a_lowered_1f1b_reads_like_this)
 }
 END_TEST
 
-/* The gradient leaves behind BI, and the reduction follows the last BW. A weight gradient needs no
+/* The gradient is sent after BI, and the reduction follows the last BW. A weight gradient needs no
  * receive: that of BI0.1 is posted while BW0.0 runs. */
 START_TEST(a_lowered_zb_h1_sends_behind_bi_and_reduces_behind_bw)
 {
@@ -303,7 +304,8 @@ START_TEST(a_lowered_zb_h1_sends_behind_bi_and_reduces_behind_bw)
 }
 END_TEST
 
-/* RG1.0 follows from F0.0, and RA0.1 from B1.0: neither is waited for before that is sent. */
+/* RG1.0 follows from F0.0, and RA0.1 from B1.0: so neither receive is posted before its message can
+ * be sent. */
 START_TEST(with_one_microbatch_at_a_time_nothing_is_received_ahead)
 {
     struct schedule_shape shape = { 2, 1, 2, 0 };

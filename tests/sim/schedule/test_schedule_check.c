@@ -52,7 +52,8 @@ static void assert_passes(const struct generator *generator, struct schedule_sha
     arena_release(&arena);
 }
 
-/* Every lowering meets every p and v with up to 8 microbatches, and an eighth of them up to 24. */
+/* Tests every lowering with every p and v and up to 8 microbatches; an eighth of them with up to
+ * 24. */
 START_TEST(what_any_generator_emits_passes_under_any_lowering)
 {
     for (int i = 0; i < num_generators; i++)
@@ -65,7 +66,7 @@ START_TEST(what_any_generator_emits_passes_under_any_lowering)
 }
 END_TEST
 
-/* Orders over two rounds of chunks: half of them need no more than twice as many microbatches as
+/* Orders over two rounds of chunks: half of them have at most twice as many microbatches as
  * stages. */
 START_TEST(a_random_shape_of_two_directions_is_free_of_deadlock)
 {
@@ -125,7 +126,8 @@ static struct schedule *copy_of(const struct schedule *schedule)
     return copy;
 }
 
-/* Edges to later instructions follow them; edges to the dropped one go. */
+/* Drops an instruction. Edges to later instructions are renumbered; edges to the dropped one are
+ * removed. */
 static void drop(struct instrs *list, int dropped)
 {
     list->count--;
@@ -236,7 +238,8 @@ START_TEST(a_microbatch_that_is_none_is_named)
 }
 END_TEST
 
-/* Without reductions no edge is implied by another (with one, the norm is behind it anyway). */
+/* Without reductions no edge is implied by another (with a reduction, the norm comes after it in
+ * any case). */
 START_TEST(removing_any_edge_fails)
 {
     struct schedule *sound =
@@ -367,8 +370,8 @@ static void assert_fault(const char *text, const char *where, const char *msg)
     ck_assert_str_eq(err.msg, msg);
 }
 
-/* Stage 1 wants both forwards before it gives a gradient; stage 0 wants the first gradient before
- * its second forward. Each list alone is sound. */
+/* Stage 1 needs both forwards before it sends a gradient; stage 0 needs the first gradient before
+ * its second forward. Each list alone is valid. */
 START_TEST(two_stages_that_wait_for_each_other_are_named)
 {
     assert_fault("0: F0.0 SA0.0>1@0 RG1.0<1 B0.0@2 F0.1 SA0.1>1@4 RG1.1<1@3 B0.1@6 DN@7 OPT@8\n"

@@ -1,5 +1,5 @@
-/* The zero-bubble schedules from the plan's text to the prediction. Orders are in test_schedule,
- * their times in test_pipeline. */
+/* The zero-bubble schedules from the plan's text to the prediction. test_schedule tests their
+ * orders, test_pipeline their times. */
 #include "sim/engine/simulate.h"
 #include "tests/sim/named.h"
 #include "tests/testing.h"
@@ -209,7 +209,7 @@ START_TEST(zb_v_holds_on_every_stage_what_1f1b_holds_on_the_first)
 {
     load("gpt3-6.7b", 64, 16);
     struct prediction p = predict("pp8 mb1");
-    double each_bytes = p.stages[1].activations_bytes / 7; /* a microbatch in flight */
+    double each_bytes = p.stages[1].activations_bytes / 7; /* bytes of a microbatch in flight */
     double weights_bytes = p.stages[0].weights_bytes, bubble_s = p.time.bubble_s;
     p = predict("pp8 vpp2 mb1 schedule=zb-v");
     for (int stage = 1; stage < 8; stage++)
@@ -221,7 +221,7 @@ START_TEST(zb_v_holds_on_every_stage_what_1f1b_holds_on_the_first)
 END_TEST
 
 /* Two copies of every stage: twice the weights, but no more optimizer state, which both shard. The
- * activations are those of pp + 1 microbatches, where the first stage of 1F1B has pp. */
+ * activations are those of pp + 1 microbatches, while the first stage of 1F1B holds pp. */
 START_TEST(dualpipe_holds_two_stages_and_one_microbatch_more)
 {
     load("gpt3-6.7b", 64, 16);
@@ -243,7 +243,8 @@ START_TEST(dualpipe_holds_two_stages_and_one_microbatch_more)
 }
 END_TEST
 
-/* At equal stages DualPipeV holds as many microbatches, of chunks half as long, and one copy. */
+/* With the same number of stages DualPipeV holds equally many microbatches, of chunks half as long,
+ * and one copy. */
 START_TEST(dualpipev_holds_one_copy)
 {
     load("gpt3-6.7b", 64, 16);
@@ -259,7 +260,7 @@ START_TEST(dualpipev_holds_one_copy)
 END_TEST
 
 /* The plan of DeepSeek-V3's report: 16 stages, experts over 64 ranks of 8 nodes, no tensor ranks.
- * Over an NCCL all-to-all their rows take longer than the compute beside which pairs hide them. */
+ * Over an NCCL all-to-all their rows take longer than the compute that overlaps them in pairs. */
 START_TEST(the_plan_of_deepseek_v3_is_accepted)
 {
     static const char layout[] = "pp16 dp128 ep64 mb1 zero1 schedule=dualpipe "

@@ -51,7 +51,7 @@ START_TEST(a_tree_wins_on_small_messages_and_a_ring_on_large_ones)
 }
 END_TEST
 
-/* 2 x 15 x 1e9 / (4 x 50e9) = 0.15 s; it grows with ranks as a ring does not. */
+/* 2 x 15 x 1e9 / (4 x 50e9) = 0.15 s; unlike a ring's time it grows with the number of ranks. */
 START_TEST(sixteen_ranks_of_which_four_serve_exchange_1_gb_in_150_ms)
 {
     check_within(textbook_parameter_server_s(&link, 16, 4, 1e9), 0.15, 1e-12);
@@ -198,9 +198,9 @@ START_TEST(llama_3_1_takes_27_51_gwh_and_emits_11390_tonnes)
 }
 END_TEST
 
-/* 8 stages, 16 microbatches, 96 layers: 12 a stage. Per microbatch's work each of the naive
- * schedule's stages idles 7 others'; 1F1B and GPipe idle 7/16 of their work; ZB-H1 a third of that;
- * ZB-H2 nothing. In flight: 8, 16, 1, 8 and 2 x 8 - 1 microbatches of 12 layers. Transfers of one
+/* 8 stages, 16 microbatches, 96 layers: 12 a stage. In the naive schedule each stage idles for 7
+ * times its work; with 1F1B and GPipe for 7/16 of its work; with ZB-H1 for a third of that; with
+ * ZB-H2 never. In flight: 8, 16, 1, 8 and 2 x 8 - 1 microbatches of 12 layers. Transfers of one
  * microbatch, 2 x 7, but naively all 16 cross alone: 224. */
 START_TEST(a_schedule_decides_bubble_layers_in_flight_and_transfers)
 {
@@ -287,8 +287,8 @@ START_TEST(the_memory_of_a_small_rank_follows_by_hand)
 }
 END_TEST
 
-/* 8TP is 4/3 of 6TP, and six all-reduces replace four; layers keep 2 bytes a value, and one is
- * replayed. */
+/* 8TP is 4/3 of 6TP, and six all-reduces replace four; layers keep 2 bytes a value, and one layer
+ * is recomputed at a time. */
 START_TEST(full_recompute_trades_a_third_more_time_for_memory)
 {
     struct textbook_setup setup = small_setup();
@@ -342,11 +342,12 @@ START_TEST(values_of_four_bytes_take_more_memory_and_time)
 END_TEST
 
 /* 0.29e6 parameters of 4 B on 8 ranks, 4 of them in a node: 1.16e6 B, over 1e7 B/s in the node and
- * 1e6 a rank out of it, which is 4e6 for the one of four that a ring has there. ps:2: 2 x 7 x 0.29
- * / 2 s. tree: 6 ms + 2 x 0.29 s. gossip:ring: 2 (1 ms + 1.16 s), as all may send. local:4: a
- * quarter of the ring's 14 (1 ms + 0.145 s / 4). hierarchical: scattered and gathered in the node,
- * each 3 (1 us + 0.029 s), and a quarter all-reduced by pairs, four at once, 2 (1 ms + 0.145 s).
- * The four of one node use its link alone: a ring 6 (1 us + 0.029 s), gossip 2 (1 us + 0.116 s). */
+ * 1e6 a rank out of it, which is 4e6 for the one of four that a ring has there. ps:2 takes 2 x 7 x
+ * 0.29 / 2 s, tree 6 ms + 2 x 0.29 s, and gossip:ring 2 (1 ms + 1.16 s), as all ranks may send to
+ * another node. local:4: a quarter of the ring's 14 (1 ms + 0.145 s / 4). hierarchical: scattered
+ * and gathered in the node, each 3 (1 us + 0.029 s), and a quarter all-reduced by pairs, four at
+ * once, 2 (1 ms + 0.145 s). The four of one node use its link alone: a ring 6 (1 us + 0.029 s),
+ * gossip 2 (1 us + 0.116 s). */
 START_TEST(each_exchange_takes_the_time_of_its_formula)
 {
     static const struct {
@@ -386,7 +387,7 @@ START_TEST(zero_scatters_gradients_and_gathers_weights)
 }
 END_TEST
 
-/* ZeRO 3 communicates half as much again as plain data parallelism when all is in one precision.
+/* ZeRO 3 communicates 1.5 times as much as plain data parallelism if everything has one precision.
  * Rajbhandari et al. 2020, section 7. */
 START_TEST(zero_3_communicates_half_as_much_again_in_one_precision)
 {

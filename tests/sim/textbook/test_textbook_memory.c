@@ -150,7 +150,7 @@ START_TEST(each_zero_stage_takes_less_than_the_one_before)
 }
 END_TEST
 
-/* 2 x (4 x 100 + 8/4 x 50) = 1000, where 800 do not shrink; gradients are 2 x 100. */
+/* 2 x (4 x 100 + 8/4 x 50) = 1000, of which 800 do not shrink; gradients are 2 x 100. */
 START_TEST(data_parallelism_divides_activations_but_not_state)
 {
     ck_assert_double_eq(textbook_data_parallel_bytes(100, 50, 8.0 / 4), 1000);
@@ -193,7 +193,7 @@ START_TEST(weights_and_optimizer_of_korthikanti_figure_1_are_reproduced)
 }
 END_TEST
 
-/* Figure 7, percent of what tensor parallelism alone keeps. 22B: 26.33 = 13 + 13.33 bytes
+/* Figure 7: percent of the activations with tensor parallelism alone. 22B: 26.33 = 13 + 13.33 bytes
  * a value; (4.25 + 13.33), 13, 4.25 and 2 of it. */
 START_TEST(savings_of_korthikanti_figure_7_are_reproduced)
 {
@@ -221,7 +221,7 @@ START_TEST(sharding_over_more_tensor_ranks_never_keeps_more)
 }
 END_TEST
 
-/* With one rank there is nothing that sequence parallelism could shard. */
+/* With one rank sequence parallelism changes nothing. */
 START_TEST(sequence_parallelism_over_one_rank_keeps_the_same)
 {
     static const enum textbook_keep pairs[][2] = {

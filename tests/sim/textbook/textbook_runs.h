@@ -1,4 +1,5 @@
-/* tests/sim/textbook/textbook_runs.h - published runs, to hold the textbook's formulas against. */
+/* tests/sim/textbook/textbook_runs.h - published runs, for comparison with the textbook's
+ * formulas. */
 #ifndef TESTS_SIM_TEXTBOOK_TEXTBOOK_RUNS_H
 #define TESTS_SIM_TEXTBOOK_TEXTBOOK_RUNS_H
 
@@ -27,9 +28,9 @@ struct textbook_run {
 enum { NUM_TEXTBOOK_RUNS = 4 };
 extern const struct textbook_run textbook_runs[NUM_TEXTBOOK_RUNS];
 
-const struct textbook_recipe *recipe_named(const char *name); /* fails when there is none */
+const struct textbook_recipe *recipe_named(const char *name); /* fails the test if there is none */
 
-/* Checks that `got` differs from `want` by at most this share. */
+/* Checks that `got` differs from `want` by at most this fraction. */
 void check_within(double got, double want, double share);
 
 #endif
