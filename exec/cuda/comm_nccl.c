@@ -33,7 +33,10 @@ struct comm {
     int most_blocks;           /* as in struct comm_options */
     ncclComm_t root;           /* NULL for a single rank, and after an abort */
     int *barrier;              /* two numbers on the GPU; barriers sum the first */
-    pthread_mutex_t mutex;     /* guards NCCL's communicators and the list */
+    pthread_mutex_t mutex;     /* guards NCCL's communicators, the list and num_settling */
+    int num_settling;          /* calls that are being polled, which an abort must wait for */
+    pthread_cond_t settled;    /* num_settling is 0 */
+    pthread_cond_t ended;      /* is_over is set */
     struct nccl_group *groups; /* every group ever split off, including failed and freed ones */
     struct failure failure;
     atomic_bool is_over; /* aborted, or closing */
@@ -167,6 +170,28 @@ static void run_alone(const struct comm_call *call)
                          call->count * element_bytes(call->element));
 }
 
+/* Calls NCCL, and keeps its communicators until end_call; false: nothing is to be polled. */
+static bool begin_call(struct nccl_group *group, const struct comm_call *call)
+{
+    struct comm *comm = group->base.comm;
+    pthread_mutex_lock(&comm->mutex);
+    group->sent_bytes += comm_least_sent_bytes(call);
+    bool ok =
+        !is_lost(comm) && device_use(call->stream->device) &&
+        check(comm, start(call, group->members, call->stream->cuda), comm_kind_names[call->kind]);
+    comm->num_settling += ok;
+    pthread_mutex_unlock(&comm->mutex);
+    return ok;
+}
+
+static void end_call(struct comm *comm)
+{
+    pthread_mutex_lock(&comm->mutex);
+    if (--comm->num_settling == 0)
+        pthread_cond_broadcast(&comm->settled);
+    pthread_mutex_unlock(&comm->mutex);
+}
+
 static void nccl_issue(const struct comm_call *call)
 {
     struct nccl_group *group = (struct nccl_group *)call->group;
@@ -175,12 +200,10 @@ static void nccl_issue(const struct comm_call *call)
         run_alone(call);
         return;
     }
-    pthread_mutex_lock(&comm->mutex);
-    group->sent_bytes += comm_least_sent_bytes(call);
-    if (!is_lost(comm) && device_use(call->stream->device) &&
-        check(comm, start(call, group->members, call->stream->cuda), comm_kind_names[call->kind]))
+    if (begin_call(group, call)) {
         settle(comm, group->members, comm_kind_names[call->kind], 0);
-    pthread_mutex_unlock(&comm->mutex);
+        end_call(comm);
+    }
 }
 
 static double nccl_sent_bytes(const struct group *group)
@@ -195,6 +218,8 @@ static double nccl_sent_bytes(const struct group *group)
  * another communicator. The root comes first, as its abort waits for a running split. */
 static void drop_all(struct comm *comm)
 {
+    while (comm->num_settling > 0)
+        pthread_cond_wait(&comm->settled, &comm->mutex);
     ncclGroupStart();
     ncclCommAbort(comm->root);
     comm->root = NULL;
@@ -212,19 +237,32 @@ static void look_at(struct comm *comm, ncclComm_t members)
         check(comm, state, "NCCL");
 }
 
+/* Waits until the communicator ends, a tenth of a second at most. */
+static bool has_ended(struct comm *comm)
+{
+    enum { PERIOD_NS = 100000000, SECOND_NS = 1000000000 };
+    struct timespec until;
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_nsec += PERIOD_NS;
+    until.tv_sec += until.tv_nsec / SECOND_NS;
+    until.tv_nsec %= SECOND_NS;
+    if (!atomic_load(&comm->is_over))
+        pthread_cond_timedwait(&comm->ended, &comm->mutex, &until);
+    return atomic_load(&comm->is_over);
+}
+
 static void *watch(void *context)
 {
     struct comm *comm = context;
-    while (!atomic_load(&comm->is_over)) {
-        nanosleep(&(struct timespec){ .tv_nsec = 100000000 }, NULL);
-        pthread_mutex_lock(&comm->mutex);
+    pthread_mutex_lock(&comm->mutex);
+    while (!has_ended(comm)) {
         look_at(comm, comm->root);
         for (struct nccl_group *group = comm->groups; group; group = group->next)
             look_at(comm, group->members);
         if (failure_is_kept(&comm->failure))
             drop_all(comm);
-        pthread_mutex_unlock(&comm->mutex);
     }
+    pthread_mutex_unlock(&comm->mutex);
     return NULL;
 }
 
@@ -337,7 +375,10 @@ static void nccl_close(struct comm *comm)
 {
     if (!comm)
         return;
+    pthread_mutex_lock(&comm->mutex);
     atomic_store(&comm->is_over, true);
+    pthread_cond_signal(&comm->ended);
+    pthread_mutex_unlock(&comm->mutex);
     if (comm->is_watched)
         pthread_join(comm->watcher, NULL);
     if (failure_is_kept(&comm->failure))
@@ -347,6 +388,8 @@ static void nccl_close(struct comm *comm)
     release_groups(comm);
     if (comm->barrier)
         cudaFree(comm->barrier);
+    pthread_cond_destroy(&comm->ended);
+    pthread_cond_destroy(&comm->settled);
     pthread_mutex_destroy(&comm->mutex);
     failure_release(&comm->failure);
     free(comm);
@@ -361,6 +404,8 @@ static struct comm *nccl_open(const struct comm_options *options, struct err *er
                            .most_blocks = options->most_blocks };
     snprintf(comm->where, sizeof comm->where, "rank %d", comm->rank);
     pthread_mutex_init(&comm->mutex, NULL);
+    pthread_cond_init(&comm->settled, NULL);
+    pthread_cond_init(&comm->ended, NULL);
     failure_init(&comm->failure);
     failure_listen(&comm->failure, &options->listener);
     if (options->place->size == 1)

@@ -4,7 +4,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { MOST_PROPOSALS = 8, TIMED_RUNS = 3, MOST_ALIGNMENT_BYTES = 256 };
+enum { MOST_PROPOSALS = 8, TIMED_RUNS = 3, ROUNDS = 3, MOST_ALIGNMENT_BYTES = 256 };
 
 struct proposals {
     cublasLtMatmulHeuristicResult_t at[MOST_PROPOSALS];
@@ -113,14 +113,26 @@ static cublasStatus_t propose(const struct gemm *gemm, const struct gemm_call *c
 static cudaError_t note_times(const struct launch *on, const struct gemm_work *work,
                               cudaEvent_t events[2])
 {
-    cudaError_t error = work->issue(on, work->args); /* the first run is slower and not timed */
-    if (error == cudaSuccess)
-        error = cudaEventRecord(events[0], on->stream);
+    cudaError_t error = cudaEventRecord(events[0], on->stream);
     for (int i = 0; i < TIMED_RUNS && error == cudaSuccess; i++)
         error = work->issue(on, work->args);
     if (error == cudaSuccess)
         error = cudaEventRecord(events[1], on->stream);
     return error == cudaSuccess ? cudaEventSynchronize(events[1]) : error;
+}
+
+/* The least of ROUNDS times: what disturbs a round only makes it longer. */
+static bool note_rounds(const struct launch *on, const struct gemm_work *work,
+                        cudaEvent_t events[2], float *least_ms)
+{
+    bool ok = work->issue(on, work->args) == cudaSuccess; /* slower, and not timed */
+    for (int round = 0; round < ROUNDS && ok; round++) {
+        float ms = 0;
+        ok = note_times(on, work, events) == cudaSuccess &&
+             cudaEventElapsedTime(&ms, events[0], events[1]) == cudaSuccess;
+        *least_ms = ok && ms < *least_ms ? ms : *least_ms;
+    }
+    return ok;
 }
 
 /* Milliseconds of TIMED_RUNS runs; infinity when the work cannot run. */
@@ -129,9 +141,7 @@ static float work_ms(const struct launch *on, const struct gemm_work *work)
     float ms = INFINITY;
     cudaEvent_t events[2] = { NULL, NULL };
     bool ran = cudaEventCreate(&events[0]) == cudaSuccess &&
-               cudaEventCreate(&events[1]) == cudaSuccess &&
-               note_times(on, work, events) == cudaSuccess &&
-               cudaEventElapsedTime(&ms, events[0], events[1]) == cudaSuccess;
+               cudaEventCreate(&events[1]) == cudaSuccess && note_rounds(on, work, events, &ms);
     for (int i = 0; i < 2; i++)
         if (events[i])
             cudaEventDestroy(events[i]);
