@@ -209,7 +209,7 @@ static void push_weight_gradient(struct maker *m, const struct op *gemm, int gra
                              runs_of(gemm) * written_bytes * op->m * op->n);
     op->sum_bytes =
         accumulates ? op->batch * runs_of(gemm) * 2 * options->gradient_bytes * op->m * op->n : 0;
-    op->kernels = runs_of(gemm) * (accumulates ? 1 : 2);
+    op->kernels *= accumulates ? 1 : 2;
     op->variant = with_bias ? "bias_grad" : "";
     ids_add(&op->in, gradient);
     ids_add(&op->in, input);

@@ -14,9 +14,30 @@
 /* Bytes per number: logits and shares are fp32, the map of chosen experts has one byte for each. */
 enum { SHARE_BYTES = 4, CHOSEN_BYTES = 1, PLACE_BYTES = 4 };
 
-/* Kernels of scores, top-k, map and auxiliary loss when these are not fused (Megatron Core,
- * moe/moe_utils.py: topk_routing_with_score_function and its callers). */
-enum { ROUTE_KERNELS = 10 };
+/* Number of kernels that the host launches for an op without a fused one, as traced in Megatron
+ * Core 0.16.1 (tests/fixtures/traces; moe/moe_utils.py, moe/router.py and moe/token_dispatcher.py).
+ */
+struct launches {
+    double forward, backward;
+};
+/* From the router's logits to the shares and the map of choices: casts, scores, top-k, the
+ * auxiliary loss and its log. Sigmoid scores are divided by their sum, for the shares and for the
+ * loss. */
+static const struct launches route_by_softmax = { 25, 16 };
+static const struct launches route_by_sigmoid = { 33, 29 };
+/* The best groups by the sum of their two best scores, and a mask of the others. */
+static const struct launches choose_groups = { 7, 0 };
+/* Rows and shares: places of the rows, both in order, both copied. */
+static const struct launches send_rows = { 6, 4 };
+static const struct launches add_up_rows = { 2, 1 };
+/* How many rows each rank sends to each expert, with copies to the host, which waits for them. */
+static const struct launches count_rows = { 12, 0 };
+
+static void add_launches(struct op *op, struct launches launches)
+{
+    op->kernels += launches.forward;
+    op->backward_kernels += launches.backward;
+}
 
 /* Adds the product with the router's matrix, which every tensor rank holds whole. Its logits are
  * fp32. */
@@ -53,7 +74,10 @@ static void add_route(struct builder *b, int *shares, int *places)
     op->k = b->model->topk;
     op->bytes = rows * experts * (3 * SHARE_BYTES + CHOSEN_BYTES);
     op->backward_bytes = rows * experts * (3 * SHARE_BYTES + CHOSEN_BYTES);
-    op->kernels = op->backward_kernels = ROUTE_KERNELS;
+    op->kernels = op->backward_kernels = 0;
+    add_launches(op, b->model->score_bias ? route_by_sigmoid : route_by_softmax);
+    if (b->model->expert_groups > 1)
+        add_launches(op, choose_groups);
     keep_input(b, op);
     *shares = add_output(b, op, VALUE_STATISTICS, SHARE_BYTES * rows * experts);
     ids_add(&op->saved, *shares);
@@ -85,6 +109,9 @@ static void add_dispatch(struct builder *b, int shares, int places)
         b->element_bytes * d->hidden * (d->norm_tokens + b->dims->sent_rows);
     b->ops.operands->values[b->value].bytes = b->element_bytes * d->hidden * b->dims->sent_rows;
     ids_add(&op->saved, places);
+    op->kernels = op->backward_kernels = 0;
+    add_launches(op, send_rows);
+    add_launches(op, count_rows);
     if (!b->options->sends_tokens)
         return;
     leave_to_dispatcher(op);
@@ -115,6 +142,7 @@ static void add_sort(struct builder *b, const char *name)
     op->batch = d->experts;
     op->bytes = op->backward_bytes = 2 * b->element_bytes * op->m * op->n;
     keep_output(b, op, VALUE_PLACES, PLACE_BYTES * d->expert_rows);
+    op->kernels = op->backward_kernels = 2; /* of rows and of shares */
     if (b->options->sorts_in_flight)
         leave_to_dispatcher(op);
 }
@@ -181,6 +209,8 @@ static void add_routed_experts(struct builder *b)
         b->element_bytes * d->hidden * (d->norm_tokens + b->dims->sent_rows);
     ids_add(&op->in, places);
     ids_add(&op->saved, places);
+    op->kernels = op->backward_kernels = 0;
+    add_launches(op, add_up_rows);
     if (b->options->sends_tokens)
         leave_to_dispatcher(op);
     b->region = REGION_REST;

@@ -69,10 +69,12 @@ struct layer_options {
     bool sends_tokens;     /* rows are sent to experts directly, without first being copied once for
                               each choice */
     bool sorts_in_flight;  /* rows arrive sorted by expert, so that no sort op is needed */
-    bool sums_rows_in_dtype; /* ranks that share an expert sum their parts of its rows in
-                                `dtype`; else in fp32 */
-    double gradient_bytes;   /* bytes of one element of the weight gradient's accumulator */
-    double logits_rows;      /* most rows of logits that the head computes at once; 0: all */
+    bool sums_rows_in_dtype;   /* ranks that share an expert sum their parts of its rows in
+                                  `dtype`; else in fp32 */
+    bool launches_each_expert; /* the product of each expert is a launch; else one launch for all
+                                  experts of a rank */
+    double gradient_bytes;     /* bytes of one element of the weight gradient's accumulator */
+    double logits_rows;        /* most rows of logits that the head computes at once; 0: all */
 };
 
 struct layer_dims layer_dims(const struct model *model, double batch, double seq);

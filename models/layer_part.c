@@ -248,6 +248,7 @@ struct op *add_gemm(struct builder *b, const struct linear *linear)
     struct op *op = add_op(b, OP_GEMM, linear->name, rows / groups, linear->out);
     op->k = linear->in;
     op->batch = groups;
+    op->kernels = b->options->launches_each_expert ? groups : 1;
     memcpy(op->matrices, linear->matrices, sizeof op->matrices);
     op->flops = op->model_flops = 2 * rows * op->n * op->k;
     op->bytes = element_bytes * (rows * op->k + groups * op->k * op->n + rows * op->n);

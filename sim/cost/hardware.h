@@ -228,7 +228,10 @@ struct stack_host {
     double graph_kernel_s;
     double checkpoint_s; /* time to save and restore the state of a recomputed layer */
     double microbatch_s; /* overhead of one forward and backward of a chunk */
-    double step_s;       /* overhead and logging per step */
+    /* host time per step of each weight tensor with a gradient, in launches of a kernel: the
+     * backward's hook and the optimizer's copies */
+    double tensor_launches;
+    double step_s; /* overhead and logging per step */
 };
 
 /* The data type of the gradients of 16-bit weights if the plan does not state it: fp32, or that of
@@ -347,7 +350,8 @@ struct stack {
     bool leaves_vocab_odd;   /* the vocabulary is not padded */
     /* ranks that share an expert (etp) sum their parts of its rows in 16 bits */
     bool sums_rows_in_dtype;
-    bool keeps_gathered;  /* gathered inputs of products are kept gathered for the backward */
+    bool launches_each_expert; /* the host launches the product of each expert by itself */
+    bool keeps_gathered;       /* gathered inputs of products are kept gathered for the backward */
     bool keeps_quantized; /* weights are kept and gathered quantised where the recipe allows it */
     bool gradients_in_dtype; /* fp16 gradients accumulate and are reduced in fp16; bf16 in fp32 */
     struct stack_pipeline pipeline;

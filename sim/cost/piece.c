@@ -425,15 +425,24 @@ static double working_bytes(const struct ops *forward, const struct op *op)
     return op->kind == OP_ACTIVATION ? out_bytes + op_saved_bytes(forward, op) : 0;
 }
 
-/* Adds a piece's tensors. Rows of a tied vocabulary belong to the embedding, and also to the head
- * if it holds a copy. */
-static void add_tensors(struct piece_cost *cost, const struct weights *weights, bool has_vocabulary)
+/* Number of tensors in which the software keeps the weights of a rank's experts. */
+static double expert_tensors(const struct system *system, struct rank_share share,
+                             const struct model *model)
+{
+    return system->stack.launches_each_expert ? local_dims(share, model, model->seq).experts : 1;
+}
+
+/* Adds a piece's tensors; those of experts are `of_experts` tensors for the host. Rows of a tied
+ * vocabulary belong to the embedding, and also to the head if it holds a copy. */
+static void add_tensors(struct piece_cost *cost, const struct weights *weights, bool has_vocabulary,
+                        double of_experts)
 {
     assert(weights->count <= MAX_PIECE_TENSORS);
     for (int i = 0; i < weights->count; i++) {
         const struct weight *weight = &weights->at[i];
         if (weight->of->is_frozen || (weight->of->is_vocabulary && !has_vocabulary))
             continue;
+        cost->host_tensors += weight->of->is_of_experts ? of_experts : 1;
         cost->tensors[cost->num_tensors++] =
             (struct exchange_tensor){ (double)weight->rows, (double)weight->columns, 1 };
     }
@@ -628,6 +637,7 @@ static struct layer_options options_of(const struct piece_question *question,
         .sends_tokens = question->share.ep > 1 && dispatcher->sends_tokens,
         .sorts_in_flight = question->share.ep > 1 && dispatcher->sorts,
         .sums_rows_in_dtype = system->stack.sums_rows_in_dtype,
+        .launches_each_expert = system->stack.launches_each_expert,
         .leaves_vocab_odd = system->stack.leaves_vocab_odd,
         .logits_rows = logits_rows(question->splits, &system->stack),
         .dtype = precision_value_dtype(precision),
@@ -704,7 +714,7 @@ static struct piece_cost even_block_cost(const struct timer *timer, block_lists 
     struct local_ops layer = lists(share, model, model->seq, options, overlap, arena);
     struct weights weights = weights_of(&layer.forward, share, 0, arena);
     struct piece_cost cost = piece_cost(timer, layer, (double)weights.elements, input_bytes, arena);
-    add_tensors(&cost, &weights, true);
+    add_tensors(&cost, &weights, true, expert_tensors(timer->system, share, model));
     if (timer->question->matrices_apart)
         cost.matrices = list_matrices(timer->system, &layer.forward, options->dtype);
     return cost;
@@ -758,7 +768,7 @@ static struct piece_cost later_ends(const struct pieces *pieces, const struct we
         .parameters = own,
         .trained = { fmin(own, head->trained.all), 0 },
     };
-    add_tensors(&cost, of_head, false);
+    add_tensors(&cost, of_head, false, 0);
     return cost;
 }
 
@@ -797,8 +807,8 @@ struct pieces pieces_answer(const struct system *system, const struct model *mod
     }
     struct weights of_embedding = weights_of(&embedding.forward, share, 0, arena);
     struct weights of_head = weights_of(&head.forward, share, 0, arena);
-    add_tensors(&pieces.at[PIECE_EMBEDDING], &of_embedding, true);
-    add_tensors(&pieces.at[PIECE_HEAD], &of_head, !model->tied || !share.ends_meet);
+    add_tensors(&pieces.at[PIECE_EMBEDDING], &of_embedding, true, 0);
+    add_tensors(&pieces.at[PIECE_HEAD], &of_head, !model->tied || !share.ends_meet, 0);
     if (model->mtp > 0) {
         struct model of = model_of_later(model);
         pieces.at[PIECE_LATER] =
@@ -826,7 +836,7 @@ struct piece_cost lists_cost(const struct system *system, const struct plan *pla
     struct weights weights = weights_of(&lists.forward, question.share, 0, arena);
     double parameters = (double)(weights.elements + weights.vocabulary_elements);
     struct piece_cost cost = piece_cost(&timer, lists, parameters, input_bytes, arena);
-    add_tensors(&cost, &weights, true);
+    add_tensors(&cost, &weights, true, 1);
     return cost;
 }
 

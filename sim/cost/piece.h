@@ -53,7 +53,9 @@ struct piece_cost {
     struct stage_weights trained;
     /* empty unless matrices have an optimizer of their own (plan_matrices_apart) */
     struct held_matrices matrices;
-    int num_tensors; /* number of tensors with gradients */
+    double host_tensors; /* number of tensors with gradients that the software handles one by one:
+                            each expert's are its own if the host launches each expert */
+    int num_tensors;     /* number of tensors with gradients, one for all experts of the rank */
     struct exchange_tensor tensors[MAX_PIECE_TENSORS];
 };
 

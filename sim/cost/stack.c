@@ -45,6 +45,10 @@ const struct field stack_fields[] = {
     { .name = "row_sums_in_dtype", .kind = FIELD_BOOL, AT(sums_rows_in_dtype), .fallback = "false",
       .doc = "Ranks that share an expert sum their parts of its rows in the data type of the "
              "activations; no: in fp32." },
+    { .name = "launches_each_expert", .kind = FIELD_BOOL, AT(launches_each_expert),
+      .fallback = "false",
+      .doc = "The host launches the product of each expert by itself, as Transformer Engine does by "
+             "cuBLAS; no: one kernel multiplies for all experts of a rank." },
     { .name = "runtime", .kind = FIELD_NAME, AT(runtime), .names = runtime_names,
       .fallback = "cuda",
       .doc = "cuda: CUDA and NCCL, which allocate workspaces and buffers; host: the executor's "
@@ -76,6 +80,10 @@ const struct field stack_fields[] = {
     { .name = "microbatch_overhead", QUANTITY(SECONDS, host.microbatch_s), .min = 0, .max = 10,
       .fallback = "0 s", .doc = "Host time per forward and backward of one chunk, in addition to "
                                 "launches." },
+    { .name = "tensor_launches", .kind = FIELD_NUMBER, AT(host.tensor_launches), .min = 0,
+      .max = 1000, .fallback = "0",
+      .doc = "Host time per step of each weight tensor with a gradient, in launches of a kernel: the "
+             "hook that adds the gradient up, and the optimizer's copies." },
     { .name = "step_overhead", QUANTITY(SECONDS, host.step_s), .min = 0, .max = 100, .fallback = "0 s",
       .doc = "Host and logging time of a step." },
     { .name = "allocator_slack", .kind = FIELD_NUMBER, AT(memory.allocator_slack), .min = 0, .max = 10,

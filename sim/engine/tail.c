@@ -250,6 +250,13 @@ static double add_all_reduce(const struct work *w, struct stage_tail *tail, int 
     return reduce_s;
 }
 
+/* The host walks the stage's weight tensors once per step. */
+static double tensors_s(const struct work *w, const struct holding *held)
+{
+    const struct stack_host *host = &w->system->stack.host;
+    return held_tensors(held, w->pieces) * host->tensor_launches * host->issue_s;
+}
+
 struct stage_tail stage_tail(const struct work *w, int stage)
 {
     const struct plan *plan = w->plan;
@@ -261,6 +268,7 @@ struct stage_tail stage_tail(const struct work *w, int stage)
         .optimizer_s = optimizer_with_matrices_s(w->system, w->model, plan, weights, &matrices),
     };
     tail.data_comm_s = tail.tied_s;
+    tail.optimizer_s += tensors_s(w, &held);
     double layer_parameters = held_layer_parameters(&held, w->pieces);
     tail.optimizer_s += quantize_weights_s(w->system, plan, layer_parameters, w->num_microbatches);
     double reduction_s = 0;

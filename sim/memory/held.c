@@ -28,6 +28,14 @@ struct stage_weights held_trained(const struct holding *held, const struct piece
     return trained;
 }
 
+double held_tensors(const struct holding *held, const struct pieces *pieces)
+{
+    double tensors = 0;
+    for (int piece = 0; piece < NUM_PIECES; piece++)
+        tensors += held->count[piece] * pieces->at[piece].host_tensors;
+    return tensors;
+}
+
 struct held_matrices held_matrices(const struct plan *plan, const struct holding *held,
                                    const struct pieces *pieces)
 {

@@ -11,6 +11,8 @@ double held_layer_parameters(const struct holding *held, const struct pieces *pi
 struct stage_weights held_weights(const struct holding *held, const struct pieces *pieces);
 /* The part of held_weights that has gradients. */
 struct stage_weights held_trained(const struct holding *held, const struct pieces *pieces);
+/* Number of held tensors with gradients that the software handles one by one. */
+double held_tensors(const struct holding *held, const struct pieces *pieces);
 /* The matrices of the held layers that have an optimizer of their own (plan_matrices_apart), if
  * any. */
 struct held_matrices held_matrices(const struct plan *plan, const struct holding *held,

@@ -80,6 +80,7 @@ static struct {
     bool keeps_apart; /* queries, keys and values are separate products, and so are a gate's halves
                        */
     struct table traced, ours;
+    double launches[2]; /* of our forward, and of our backward with its replays */
 } now;
 
 /* The model as if all of its blocks were of this kind, and a rank's part of it. */
@@ -179,16 +180,20 @@ static void add_op(const struct op *op, double times)
                 (double[]){ op->batch, op->m, op->n, op->k }, times);
 }
 
-static void add_ops(struct ops ops, double times)
+enum { FORWARD_LAUNCHES, BACKWARD_LAUNCHES };
+
+static void add_ops(struct ops ops, double times, int launches)
 {
-    for (int i = 0; i < ops.count && times > 0; i++)
+    for (int i = 0; i < ops.count && times > 0; i++) {
         add_op(&ops.at[i], times);
+        now.launches[launches] += times * ops.at[i].kernels;
+    }
 }
 
 static void add_lists(struct local_ops lists, double times)
 {
-    add_ops(lists.forward, times);
-    add_ops(lists.backward, times);
+    add_ops(lists.forward, times, FORWARD_LAUNCHES);
+    add_ops(lists.backward, times, BACKWARD_LAUNCHES);
 }
 
 /* Parameters are gathered in the plan's type and gradients reduced in another, a piece at a time,
@@ -226,9 +231,10 @@ static void list_later(struct rank_share share, const struct layer_options *opti
         local_later(share, &now.model, now.model.seq, options, false, &now.arena);
     add_lists(module, times);
     if (plan_recomputes_later(&now.plan))
-        add_ops(module.forward, times);
+        add_ops(module.forward, times, BACKWARD_LAUNCHES);
     if (now.plan.recompute == RECOMPUTE_SELECTIVE)
-        add_ops(ops_replay(&module.forward, plan_replays(&now.plan), false, &now.arena).ops, times);
+        add_ops(ops_replay(&module.forward, plan_replays(&now.plan), false, &now.arena).ops, times,
+                BACKWARD_LAUNCHES);
 }
 
 static void list_ours(void)
@@ -242,10 +248,10 @@ static void list_ours(void)
         struct model of = kind_model(kind);
         struct local_ops layer = local_layer(share, &of, seq, &options, false, &now.arena);
         add_lists(layer, times * now.held.count[kind]);
-        add_ops(layer.forward, times * now.held.recomputed[kind]);
+        add_ops(layer.forward, times * now.held.recomputed[kind], BACKWARD_LAUNCHES);
         if (plan->recompute == RECOMPUTE_SELECTIVE)
             add_ops(ops_replay(&layer.forward, plan_replays(plan), false, &now.arena).ops,
-                    times * now.held.count[kind]);
+                    times * now.held.count[kind], BACKWARD_LAUNCHES);
     }
     double later = times * now.held.count[PIECE_LATER];
     add_lists(local_embedding(share, &now.model, seq, &options, false, &now.arena),
@@ -419,6 +425,19 @@ static void check_lists(void)
         check_row(&now.traced.rows[i], &now.ours, "ours");
     for (int i = 0; i < now.ours.count; i++)
         check_row(&now.ours.rows[i], &now.traced, "traced");
+}
+
+/* Of a model with experts, our forward and backward launch as many kernels as Megatron-Core's local
+ * layers do. Of other models they launch fewer: those layers also copy queries, keys and values,
+ * mask the ids that another tensor rank embeds, and widen the logits. */
+static void check_launches(const json_t *of)
+{
+    const json_t *traced = json_object_get(of, "launches");
+    double ratio = (now.launches[FORWARD_LAUNCHES] + now.launches[BACKWARD_LAUNCHES]) /
+                   (number_at(traced, 0) + number_at(traced, 1));
+    double least = now.model.experts > 0 ? 0.85 : 0.6;
+    ck_assert_msg(ratio >= least && ratio <= 1.15, "%s: %g launches for each traced", now.name,
+                  ratio);
 }
 
 /* --- differences of memory ------------------------------------------------------------------- */
@@ -599,6 +618,7 @@ START_TEST(megatron_core_runs_our_lists_and_holds_our_bytes)
     json_array_foreach (cases, i, of) {
         load(of, "megatron-core");
         check_lists();
+        check_launches(of);
         struct stage_memory memory = memory_of();
         kept[i] = kept_error(&memory, of);
         double parameters = stage_parameters(&now.model, &now.plan, &now.pieces, now.stage);
