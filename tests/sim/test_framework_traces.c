@@ -435,7 +435,7 @@ static void check_launches(const json_t *of)
     const json_t *traced = json_object_get(of, "launches");
     double ratio = (now.launches[FORWARD_LAUNCHES] + now.launches[BACKWARD_LAUNCHES]) /
                    (number_at(traced, 0) + number_at(traced, 1));
-    double least = now.model.experts > 0 ? 0.85 : 0.6;
+    double least = now.model.experts > 0 ? 0.8 : 0.6;
     ck_assert_msg(ratio >= least && ratio <= 1.15, "%s: %g launches for each traced", now.name,
                   ratio);
 }
