@@ -51,7 +51,8 @@ static double walk_s(int stage)
 {
     const struct stack_host *host = &planned.system.stack.host;
     int pp = planned.plan.pp;
-    int tensors = 12 * planned.model.layers / pp + (stage == 0 ? 2 : 0) + (stage == pp - 1 ? 2 : 0);
+    int tensors = 12 * planned.model.layers / pp + (stage == 0 ? 2 : 0) +
+                  (stage == pp - 1 ? 2 : 0) + (stage == pp - 1 && pp > 1);
     return tensors * host->tensor_launches * host->issue_s;
 }
 
