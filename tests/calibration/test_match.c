@@ -166,7 +166,7 @@ START_TEST(a_rule_says_what_optimizer_a_source_had)
         struct match_row row = { "H100-80GB-SXM", "", "Megatron-Bridge", 8, rows[i].source, -1 };
         struct match match;
         ck_assert(match_find(&table, &row, &match));
-        ck_assert_str_eq(match.stack, "nemo");
+        ck_assert_str_eq(match.stack, "megatron-bridge");
         ck_assert_int_eq(match.optimizer, rows[i].optimizer);
     }
     match_release(&table);
