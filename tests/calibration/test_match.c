@@ -155,10 +155,10 @@ END_TEST
 START_TEST(a_rule_says_what_optimizer_a_source_had)
 {
     static const struct {
-        const char *source;
+        const char *source, *stack;
         int optimizer;
-    } rows[] = { { "bridge_moonlight_memory", OPTIMIZER_ADAM_BF16 },
-                 { "bridge_sft_memory", OPTIMIZER_ADAM } };
+    } rows[] = { { "bridge_moonlight_memory", "megatron-bridge", OPTIMIZER_ADAM_BF16 },
+                 { "bridge_sft_memory", "nemo", OPTIMIZER_ADAM } };
     struct match_table table;
     struct err err = { 0 };
     check_ok(match_load(NULL, &table, &err), &err);
@@ -166,7 +166,7 @@ START_TEST(a_rule_says_what_optimizer_a_source_had)
         struct match_row row = { "H100-80GB-SXM", "", "Megatron-Bridge", 8, rows[i].source, -1 };
         struct match match;
         ck_assert(match_find(&table, &row, &match));
-        ck_assert_str_eq(match.stack, "megatron-bridge");
+        ck_assert_str_eq(match.stack, rows[i].stack);
         ck_assert_int_eq(match.optimizer, rows[i].optimizer);
     }
     match_release(&table);
