@@ -1,24 +1,25 @@
 #!/usr/bin/env bash
-# Everything that needs a GPU, on a machine that has CUDA, PyTorch and perhaps nothing else of ours:
+# Runs everything that needs a GPU, on a machine that has CUDA and PyTorch:
 #
-#   tests/gpu.sh                    builds, checks, measures for at most 9 minutes, the most valuable
-#                                   first; called again it goes on with what was not done
+#   tests/gpu.sh                    builds, checks and measures for at most 9 minutes, most important
+#                                   first; called again, it continues with the remaining sections
 #   tests/gpu.sh SECTIONS           only the sections whose title matches this extended regular
-#                                   expression, also those that were done before
+#                                   expression, even if they were done before
 #   MINUTES=30 tests/gpu.sh         another limit
-#   tests/gpu.sh bring              where the packages are: puts into build/brought (a few MiB) the
-#                                   libraries and headers that the other machine lacks
-#   tests/gpu.sh pack KIT.tar.gz    where it is built (`make gpu-kit`): this tree, the built programs
-#                                   and their libraries, for a machine with a driver and a GPU.
-#                                   KIT_CUDA=0 leaves out cuBLASLt and NCCL, which PyTorch brings
+#   tests/gpu.sh bring              on a machine with the packages: copies the libraries and headers
+#                                   that the other machine lacks to build/brought (a few MiB)
+#   tests/gpu.sh pack KIT.tar.gz    on the machine that builds (`make gpu-kit`): packs this tree, the
+#                                   built programs and their libraries, for a machine with a driver
+#                                   and a GPU. KIT_CUDA=0 omits cuBLASLt and NCCL, which PyTorch
+#                                   contains
 #
-# Prints each section as it ends and a table last; exits 1 when any failed. What the machine does not
-# permit is skipped, with the reason. build/release/gpu keeps a folder per section and result.json,
-# which is written anew after each section.
+# Prints each section as it ends and a table last; exits 1 when any failed. Sections that the
+# machine does not permit are skipped, with the reason. build/release/gpu keeps a folder per section
+# and result.json, which is rewritten after each section.
 #
-# On GPUs that are threads (tests/exec/test_gpu_script.sh) BUILT=FOLDER has what is built, MODEL=FILE what
-# several ranks train, PRESETS=FOLDER the models of single GPUs, and KEPT=FOLDER keeps what would be
-# in build/release/gpu.
+# On GPUs that are threads (tests/exec/test_gpu_script.sh) BUILT=FOLDER has the built programs,
+# MODEL=FILE is the model for several ranks, PRESETS=FOLDER has the models for single GPUs, and
+# KEPT=FOLDER replaces build/release/gpu.
 # shellcheck disable=SC2317 # sections name functions
 set -u
 cd "$(dirname "$0")/.." || exit 1
@@ -30,12 +31,13 @@ presets=${PRESETS:-models/presets}
 
 # --- bringing --------------------------------------------------------------------------------
 
-# Of the C library and the compiler the other machine has its own.
+# Libraries of a program, without those of the C library and the compiler, which the other machine
+# has.
 libraries_of() {
     ldd "$1" | awk '$3 ~ /^\// && $1 !~ /^lib(c|m|dl|pthread|rt|gcc_s|stdc\+\+)\.so/ { print $3 }'
 }
 
-# Others have headers of these names in folders of their own.
+# The path of a header; folders of other packages may have headers of the same name.
 header_named() {
     echo "#include <$1>" | cc -M -x c - | tr ' ' '\n' | grep "/$1\$" | head -n 1
 }
@@ -50,7 +52,8 @@ bring() {
         library=$(cc -print-file-name=lib$name.so)
         [ "$library" != lib$name.so ] || { echo "lib$name.so is not here"; return 1; }
         cp -L "$library" "$brought/lib/lib$name.so"
-        # What it is asked for by, and what it needs itself.
+        # Copies the library under the name by which it is requested, then the libraries that it
+        # needs.
         cp -L "$library" "$brought/lib/$(objdump -p "$library" | awk '/SONAME/ { print $2 }')"
         libraries_of "$library" | xargs -r cp -L -t "$brought/lib"
     done
@@ -61,8 +64,8 @@ bring() {
     du -sh "$brought"
 }
 
-# The kit is the tree as committed and changed here, so that it can also be built anew where the
-# prebuilt programs do not start (an older C library, another major release of CUDA).
+# The kit contains the tree with local changes, so that it can be rebuilt if the prebuilt programs
+# do not start (an older C library, another major release of CUDA).
 pack() { # KIT
     local kit=$1 plugin=$built/simsearch-cuda.so file
     local name=simsearch-gpu-kit
@@ -93,38 +96,38 @@ esac
 
 # --- sections --------------------------------------------------------------------------------
 
-all_s=60 # that the script may take; finding the GPU has a minute in any case
+all_s=60 # time limit of the script; finding the GPU always has a minute
 PATH=$PATH:/usr/local/cuda/bin:/usr/local/nvidia/bin
 mkdir -p "$kept"
-wanted=. # the titles of sections
-resumes= # set: sections that were done are not repeated
+wanted=. # regular expression of section titles
+resumes= # set: completed sections are not repeated
 titles=() groups=() folders=() most_s=() rows=() records=()
-next=0 # the first that `finish` has not reported
-left=() # titles that no time was left for
-table= # of tuned products; where it is none, each section has its own
+next=0 # first section that `finish` has not reported
+left=() # titles of sections without remaining time
+table= # table of tuned products; if empty, each section has its own
 failed=0
 
-# As a process: COMMAND, then its exit code and end in a file, so that nobody waits for a process
-# that cannot be killed.
+# Runs COMMAND, then writes its exit code and end time to a file. The script reads the file and so
+# never waits for a process that cannot be killed.
 run_section() { # COMMAND...
     "$@"
     echo "$? $SECONDS" >"$own/code.new"
     mv "$own/code.new" "$own/code"
 }
 
-# What was measured, as a number in result.json; sections call it.
+# Records a measured number in result.json; sections call it.
 figure() { # NAME NUMBER
     [ -z "$2" ] || echo "$1 $2" >>"$own/figures"
 }
 
-# A section's verdict holds for the programs that gave it.
+# A section's verdict is valid only for the tested programs, identified by this checksum.
 programs_sum() { cat "$built/simsearch" "$built/simsearch-cuda.so" 2>/dev/null | cksum | cut -d' ' -f1; }
 was_done() { # FOLDER
     [ "$resumes" ] && [ -e "$1/verdict" ] && [ "$(tail -n 1 "$1/verdict")" = "$(programs_sum)" ]
 }
 
-# begin TITLE SECONDS COMMAND...: beside those that have begun since `finish`, with a folder of its
-# own ($own), as a process group that is ended when it takes longer ($most).
+# begin TITLE SECONDS COMMAND...: starts a section, in parallel with those begun since `finish`. It
+# has its own folder ($own) and is a process group that is ended after $most seconds.
 begin() {
     local title=$1 own most=$2 left_s=$((all_s - SECONDS))
     shift 2
@@ -141,7 +144,7 @@ begin() {
     rm -rf "$own"
     mkdir -p "$own"
     set -m
-    # NCCL would write to stdout, among the answers.
+    # NCCL would otherwise write to stdout, between the answers.
     NCCL_DEBUG=WARN NCCL_DEBUG_FILE=$own/nccl.%p SIMSEARCH_GEMM_TABLE=${table:-$own/gemm.table} \
         run_section "$@" >"$own/log" 2>&1 </dev/null &
     set +m
@@ -165,7 +168,7 @@ quoted() { # TEXT: as JSON
     printf '"%s"' "$(tr -d '\000-\011\013-\037' <<<"$1" | tr '\n' ' ' | sed 's/\\/\\\\/g; s/"/\\"/g; s/ $//')"
 }
 
-# record FOLDER TITLE VERDICT SECONDS: its part of result.json
+# record FOLDER TITLE VERDICT SECONDS: writes the section's part of result.json
 record() {
     local key number comma=""
     printf '    { "title": %s, "verdict": "%s", "seconds": %d, "last_line": %s, "figures": {' \
@@ -177,7 +180,7 @@ record() {
     printf ' } }'
 }
 
-# All of it anew, in one piece: whoever is cut off has what was done.
+# Rewrites the whole file in one step, so that it is complete even if the script is ended.
 write_result() {
     local i comma=","
     {
@@ -194,7 +197,7 @@ write_result() {
     mv "$kept/result.json.new" "$kept/result.json"
 }
 
-# 77 means that it cannot be done here; the last line says why, or what was found.
+# Exit code 77 means that a section cannot run here; its last line has the reason or the result.
 tell() {
     local title=${titles[$1]} own=${folders[$1]} code="" ended_s=$SECONDS verdict=FAILED lines=40 row
     local log=$own/log
@@ -253,8 +256,8 @@ machine() {
     nvidia-smi --query-gpu=name,driver_version --format=csv,noheader
 }
 
-# Clocks and power by the second. And while somebody asks, the driver stays awake: without, every
-# process that comes first would wait for it.
+# Records clocks and power every second. This also keeps the driver loaded; otherwise each process
+# would wait for its start.
 watch_gpu() {
     set -m
     nvidia-smi --query-gpu=timestamp,clocks.sm,clocks.mem,power.draw,temperature.gpu,memory.used \
@@ -272,7 +275,7 @@ capability() {
     echo "$found"
 }
 
-# What PyTorch's wheels bring, each in a folder.
+# Folders of the libraries that PyTorch's wheels contain.
 wheels() {
     python3 -c '
 import importlib.util
@@ -290,7 +293,8 @@ home_of() {
     return 1
 }
 
-# links TO HOME HEADERS LIBRARY: a wheel has libLIBRARY.so.N alone
+# links TO HOME HEADERS LIBRARY: links headers and a library, of which a wheel has only
+# libLIBRARY.so.N
 links() {
     local library
     library=$(find "$2"/lib*/ -name "lib$4.so.*" 2>/dev/null | sort | head -n 1)
@@ -302,7 +306,7 @@ links() {
     ln -sfn "$library" "$1/lib/lib$4.so"
 }
 
-# A toolkit may be nvcc and the run-time alone.
+# A toolkit may consist only of nvcc and the runtime.
 find_cublas() { # TO
     local home
     home=$(home_of cublasLt.h) || { echo "no cublasLt.h"; return 1; }
@@ -311,7 +315,7 @@ find_cublas() { # TO
     ln -sfn "$(find -L "$toolkit" "$home" -name libcudart_static.a 2>/dev/null | head -n 1)" "$1/lib/"
 }
 
-# Whether what a kit brought starts here, with the libraries that are here or in the kit.
+# Whether the kit's programs start here, with the libraries of this machine or the kit.
 use_prebuilt() {
     local folder
     [ -e build/prebuilt ] || return 1
@@ -341,7 +345,7 @@ build() {
         flags+=(CPPFLAGS="-I$brought/include")
         flags+=(LDFLAGS="-B$brought/lib -L$brought/lib -Wl,--disable-new-dtags,-rpath,$brought/lib")
     fi
-    # One after the other: both make the library.
+    # One after the other, as both build the library.
     make -s -j"$(nproc)" "${flags[@]}" all && make -s -j"$(nproc)" "${flags[@]}" gpu-tests || return 1
     ls -l build/release/simsearch-cuda.so
 }
@@ -354,7 +358,7 @@ step_tests() { CK_RUN_CASE=host "$built/tests/gpu/gpu_step"; }
 
 has_torch() { python3 -c 'import torch' 2>/dev/null || { echo "no PyTorch"; return 1; }; }
 
-# What the GPU reaches, operation by operation: the raw table of a hardware profile.
+# Measures each operation on the GPU: the raw table of a hardware profile.
 probe() { # SECONDS
     has_torch || return 77
     python3 tests/gpu/gpu_probe.py "$own" --seconds "$1" || return 1
@@ -367,13 +371,13 @@ probe() { # SECONDS
 
 small=(--model "${MODEL:-tiny}" --batch 8 --steps 4 --json --watchdog 30s)
 losses() { sed -n '/"loss"/,/]/p' "$1" | grep -Eo '[0-9]+\.[0-9]{6}' | tr '\n' ' '; }
-near() { # the same number of losses, each within 1e-4: another exchange is further off
+near() { # compares losses: the same number, each within 1e-4; another exchange would differ more
     paste <(tr ' ' '\n' <<<"$1") <(tr ' ' '\n' <<<"$2") |
         awk 'NF == 2 { n++; d = $1 - $2; if (d < 0) d = -d; if (d > 1e-4) bad = 1 }
              END { exit !(n == 4 && !bad) }'
 }
 
-# compare COMM LAYOUT WANTED: two ranks on the GPU; 6 where they cannot be
+# compare COMM LAYOUT WANTED: runs two ranks on the GPU; returns 6 if they cannot run
 compare() {
     local code
     SIMSEARCH_SHARE_GPUS=1 timeout --foreground -k 5 45 "$program" run "${small[@]}" --gpus 2 \
@@ -385,8 +389,8 @@ compare() {
     echo "$2: as on the host"
 }
 
-# each_of COMM WHAT WANTED LAYOUT...: the others run, too, when one fails. `WANTED LAYOUT` prints
-# what the host's losses are.
+# each_of COMM WHAT WANTED LAYOUT...: runs all layouts, even if one fails. `WANTED LAYOUT` prints
+# the host's losses.
 each_of() {
     local comm=$1 what=$2 wanted=$3 layout losses bad=0
     shift 3
@@ -403,8 +407,8 @@ each_of() {
     [ "$bad" = 0 ]
 }
 
-# of_one, of_two LAYOUT: losses of so many ranks on the host. One's are the same in every layout;
-# exchanges other than all-reduce have mathematics of their own.
+# of_one, of_two LAYOUT: losses of one or two ranks on the host. The losses of one rank are the same
+# for every layout; exchanges other than all-reduce give other losses.
 of_one() {
     [ -e "$own/one" ] || "$program" run "${small[@]}" --gpus 1 --layout "dtype=fp32" >"$own/one" || return 1
     losses "$own/one"
@@ -425,11 +429,11 @@ exchanges() { # COMM
 
 # --- measuring -------------------------------------------------------------------------------
 
-# number FILE OBJECT KEY: of a run's answer
+# number FILE OBJECT KEY: prints a number of a run's answer
 number() { sed -n "/^  \"$2\": {/,/^  }/ s/^    \"$3\": \([-0-9.e+]*\).*/\1/p" "$1"; }
 exact_losses() { sed -n '/"loss"/,/]/p' "$1"; }
 
-# A small model in small microbatches: the host that launches is what takes the time.
+# A small model with small microbatches: launches by the host dominate the time.
 launches() {
     local graphs ops
     for graphs in off on; do
@@ -453,10 +457,10 @@ calibrate() {
     echo "quick pass done: $here"
 }
 
-# key_of FILE KEY: of a model's file
+# key_of FILE KEY: prints a number of a model's file
 key_of() { sed -n "s/^ *\"$2\": \([0-9]*\),*\$/\1/p" "$1"; }
 
-# The same step in PyTorch, in its own process before ours: seconds, or nothing.
+# Prints the seconds of the same step in PyTorch, in a process before ours; nothing if it fails.
 torch_step_s() { # MODEL_FILE MICROBATCH MICROBATCHES
     has_torch >&2 || return
     python3 tests/gpu/torch_gpt_step.py --layers "$(key_of "$1" layers)" --hidden "$(key_of "$1" hidden)" \
@@ -465,7 +469,7 @@ torch_step_s() { # MODEL_FILE MICROBATCH MICROBATCHES
     sed -n 's/.*"step_s": \([-0-9.e+]*\).*/\1/p' "$own/torch.json"
 }
 
-# part FILE KIND...: milliseconds that a run measured of these kinds of ops
+# part FILE KIND...: prints the milliseconds that a run measured for these kinds of ops
 part() {
     local file=$1 kind
     shift
@@ -474,7 +478,8 @@ part() {
     done | awk '{ sum += $1 } END { printf "%.1f", 1e3 * sum }'
 }
 
-# beside_registered MODEL FILE: what docs/performance.md said beforehand, part by part, on this GPU
+# beside_registered MODEL FILE: compares each part with the earlier prediction in
+# docs/performance.md
 beside_registered() {
     local gpu row
     gpu=$(nvidia-smi --query-gpu=name --format=csv,noheader | grep -Eo 'H[12]00' | head -n 1)
@@ -513,7 +518,7 @@ speed() {
             print "" }'
 }
 
-# What one run measured makes the next prediction of it.
+# Refines the prediction by the measurements of one run.
 refine() {
     [ -e "$here" ] || { echo "not calibrated"; return 77; }
     "$program" --model gpt2 --gpus 1 --cluster "$here" --batch 32 --backend cuda --quiet \
@@ -521,10 +526,10 @@ refine() {
     "$program" run "$own/plan.json" --backend cuda --steps 8 --json >"$own/run.json" || return 1
     "$program" calibrate --refine "$own/run.json" "$own/plan.json" -o "$own/refined.json" >"$own/refined" ||
         return 1
-    sed 1!G\;h\;\$!d "$own/refined" # its first line last
+    sed 1!G\;h\;\$!d "$own/refined" # its first line at the end
 }
 
-# What epilogues save of a step: each left out once.
+# Measures the gain of epilogues: each is disabled once.
 epilogues() {
     local word with without ratios=()
     for word in "" wgrad_bias gemm_gelu; do
@@ -543,7 +548,7 @@ epilogues() {
 sanitize() { # TOOL
     local code quiet=()
     command -v compute-sanitizer >/dev/null || { echo "no compute-sanitizer"; return 77; }
-    # Every status is checked by the test, and a query's usual answer, "not ready", is no error.
+    # The test checks every status, and the usual result of a query, "not ready", is no error.
     [ "$1" != memcheck ] || quiet=(--report-api-errors no)
     timeout --foreground -k 5 $((most - 10)) compute-sanitizer --tool "$1" --target-processes all \
         "${quiet[@]}" --error-exitcode 9 "$built/tests/gpu/gpu_ops"
@@ -573,13 +578,14 @@ wanted=${1:-.}
 [ $# -gt 0 ] || resumes=1
 export SIMSEARCH_DATA=$PWD SIMSEARCH_PLUGINS=${SIMSEARCH_PLUGINS:-$built}
 if [ $failed = 0 ]; then
-    # Named, the probe takes what it can use; else a sixth of the time: it writes the most useful first.
+    # If the probe is named it may use its full time; otherwise a sixth of the time. It writes the
+    # most useful rows first.
     if [ $# = 0 ]; then probe_s=$((all_s / 6)); else probe_s=420; fi
     section "probe" $((probe_s + 40)) probe $probe_s
     begin "ops against the host's" 150 op_tests
     begin "steps against PyTorch's" 60 torch_tests
     finish
-    table=$kept/gemm.table # of what is timed; nothing runs beside it
+    table=$kept/gemm.table # table of the sections that are timed, which run alone
     section "calibrate --quick" 180 calibrate
     section "gpt2, bf16" 80 speed gpt2 8 4
     section "gpt3-1.3b, bf16" 120 speed gpt3-1.3b 2 16

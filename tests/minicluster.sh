@@ -1,14 +1,15 @@
 #!/usr/bin/env bash
-# Two nodes on this machine: network namespaces with a link between them of a given rate, and a rank
-# of the same command in each, told its place as torchrun does. For commands that take no accelerator.
+# Two nodes on this machine: network namespaces with a link of a given rate between them. Each node
+# runs one rank of the same command, with torchrun's environment variables. For commands without an
+# accelerator.
 #
 #   minicluster.sh [-r RATE] [-c BYTES] [-m] COMMAND ARG...
-#     -r RATE   of each direction, as tc has it (400mbit); none: as fast as it goes
-#     -c BYTES  the link is cut once rank 0 has sent so many
-#     -m        by mpirun instead
+#     -r RATE   rate of each direction, in tc's form (400mbit); default: unlimited
+#     -c BYTES  cuts the link when rank 0 has sent this many bytes
+#     -m        starts the ranks by mpirun
 #
 # Standard output is rank 0's; rank 1's lines on standard error begin with "[rank 1] ". Exits with
-# rank 0's code, or rank 1's when that is 0; with 77 and the reason where it may not make a network.
+# rank 0's code, or rank 1's when that is 0; with 77 and the reason if it may not create a network.
 set -u
 rate=none cut='' by_mpirun=no
 while getopts r:c:m option; do
@@ -37,7 +38,7 @@ done
 
 # --- the network --------------------------------------------------------------------------------
 
-# Of this run alone: names by its process, addresses in namespaces of their own.
+# Only for this run: names contain its process id, and addresses are in separate namespaces.
 nodes=("simsearch$$-0" "simsearch$$-1")
 addresses=(10.213.77.1 10.213.77.2)
 work=$(mktemp -d)
@@ -57,8 +58,8 @@ trap cleanup EXIT
 trap 'exit 130' INT
 trap 'exit 143' TERM
 
-# A window that the queue can hold loses nothing, and a burst is short beside a message, so that the
-# link behaves like a fabric of its rate.
+# The queue holds a full TCP window, so no packets are lost, and bursts are short compared with a
+# message. So the link behaves like a network of its rate.
 open_node() {
     local node=$1 name=${nodes[$1]}
     ip -n "$name" link set lo up &&
@@ -81,7 +82,7 @@ bytes_sent() { ip netns exec "${nodes[0]}" cat /sys/class/net/eth0/statistics/tx
 
 # --- the ranks ----------------------------------------------------------------------------------
 
-# A rank a core, where there are two.
+# One core per rank, if there are two.
 other_core=0
 [ "$(nproc)" = 1 ] || other_core=1
 
@@ -99,7 +100,7 @@ start_direct() {
     done
 }
 
-# Open MPI starts its daemon on the other node by a program that is called as ssh is.
+# Open MPI starts its daemon on the other node by a program with the arguments of ssh.
 write_agent() {
     cat >"$work/agent" <<EOF
 #!/bin/bash

@@ -1,10 +1,10 @@
-# What tests of the program share: a folder of their own, and what to expect of a run. They source
-# this, and exit with $failed.
+# Shared by tests of the program: a temporary folder, and checks of a run. Tests source this file
+# and exit with $failed.
 # shellcheck shell=bash disable=SC2034
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 failed=0
-last=() # what was run
+last=() # the last command
 : >"$work/err"
 
 fail() {
@@ -13,7 +13,7 @@ fail() {
     failed=1
 }
 
-# run CODE ARGS...
+# run CODE ARGS...: runs the program and checks its exit code
 run() {
     local expected=$1 code
     shift

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # usage: tests/same_answers.sh BASE [PATTERN]   (make same-answers BASE=COMMIT)
 #
-# Builds the commit BASE beside the program in $SIMSEARCH and asks both the same questions: every
-# line of `questions` whose text matches the extended regular expression PATTERN. Text, JSON, files
-# written and exit codes must be the same byte for byte; times that a clock gave are blanked. Of
-# runs on the host the losses must be, to the bit. Prints what differs and exits 1 if anything does.
+# Builds the commit BASE and asks it and the program in $SIMSEARCH the same questions: every line of
+# `questions` whose text matches the extended regular expression PATTERN. Text, JSON, files written
+# and exit codes must be equal byte for byte, except measured times. Runs on the host must have
+# equal losses, bit by bit. Prints what differs and exits 1 if anything does.
 #
 # KEEP=FOLDER keeps both answers, FOLDER/base and FOLDER/here, for a closer look.
 # shellcheck disable=SC2016 # questions name $out, which is another folder for each of the two
@@ -160,7 +160,7 @@ other_questions() {
     echo "simulate --gpus 32 --model gpt3-13b --layout 'tp3 pp4'"
 }
 
-# On the host; two ranks at most, where the machine has two cores.
+# Runs on the host, with at most two ranks, and only one if the machine has one core.
 run_questions() {
     local layout
     for layout in "dtype=fp32" "mb2 recompute=full" "attn=unfused dtype=fp32" "dtype=fp16"; do
@@ -181,7 +181,7 @@ questions() {
 
 # --- answers ---------------------------------------------------------------------------------
 
-# Blank: a clock's times, and the folder that differs. Of a run: losses and norms alone.
+# Removes measured times and the folder's name. Of a run only losses and norms are kept.
 plain() { # QUESTION
     case $1 in
         run*) sed -n '/"loss"/,/]/p; /"gradient_norm"/,/]/p; /^exit/p' ;;
@@ -220,7 +220,7 @@ build_base() {
         mkdir -p "$trees/$commit"
         git archive "$commit" | tar x -C "$trees/$commit" || return 1
     fi
-    # Not this make's options and variables, nor its folder of objects.
+    # without the options, variables and object folder of the running make
     env -u MAKEFLAGS -u MFLAGS -u MAKELEVEL -u BUILD make -s -C "$trees/$commit" CUDA=0 MPI=0 -j"$(nproc)" all >"$work/log" 2>&1 ||
         { cat "$work/log"; return 1; }
 }

@@ -1,7 +1,7 @@
 #include "exec/ops/head.h"
 
-/* Handlers of the backward ops. The first operands of an op are gradients, the others values that
- * its forward kept. */
+/* Handlers of the backward ops. An op's first operands are gradients. Its further operands are
+ * values that the forward kept. */
 
 /* --- products ----------------------------------------------------------------------------- */
 
@@ -159,8 +159,8 @@ static void run_flash(struct flow *flow, const struct op *op)
     machine_give_back(m, scratch);
 }
 
-/* One of the two products computes the gradient of the probabilities, the second that of the
- * values. */
+/* The context has two backward products: one for the gradient of the probabilities, one for the
+ * gradient of the values. */
 static void run_context(struct flow *flow, const struct op *op)
 {
     struct machine *m = flow->machine;
@@ -186,7 +186,8 @@ static void run_softmax(struct flow *flow, const struct op *op)
 }
 
 /* Both products write to the gradient of queries, keys and values, to which the context's product
- * has already written. The op for keys has an operand to add to. */
+ * has already written. The product whose summand comes from the other OP_SCORES is the one for
+ * keys. */
 static void run_scores(struct flow *flow, const struct op *op)
 {
     struct machine *m = flow->machine;

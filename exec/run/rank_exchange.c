@@ -175,8 +175,8 @@ static void average_over_tensor(struct rank *rank, const struct stored_weight *s
         &(struct combine_args){ (long)count, share, gradients, 0, gradients, gradients });
 }
 
-/* Averages such weights over tensor ranks, on the stream of their collectives, between the data
- * lane's work. */
+/* Averages weights that every tensor rank holds over the tensor ranks, on the stream of their
+ * collectives, between the data lane's work. */
 static void make_alike(struct rank *rank, const struct chunk *chunk)
 {
     struct machine *m = &rank->machine;

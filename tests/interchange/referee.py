@@ -65,7 +65,7 @@ def build(words):
     if "disable_bias_linear" in given:
         chosen["add_bias_linear"] = False
     if "moe_layer_freq" in chosen and isinstance(chosen["moe_layer_freq"], str):
-        chosen["moe_layer_freq"] = eval(chosen["moe_layer_freq"], {"__builtins__": {}})  # our own text
+        chosen["moe_layer_freq"] = eval(chosen["moe_layer_freq"], {"__builtins__": {}})  # simsearch wrote it
     stages = int(given.get("pipeline_model_parallel_size", ["1"])[0])
     if "num_layers_per_virtual_pipeline_stage" in given:
         per = int(given["num_layers_per_virtual_pipeline_stage"][0])

@@ -36,13 +36,14 @@ static const struct {
     { "dgx-a100-80g", 128, 8, 16, 16, 2, 24 },
     /* tp 2: 4 ranks of a data group are on one node and use 4 of its NICs. */
     { "dgx-a100-80g", 128, 2, 16, 4, 0, 96 },
-    /* All 8 NICs: what NCCL's search finds for DGX A100 (cost-model.md 4.2). */
+    /* A ring uses all 8 NICs, as NCCL's search finds for DGX A100 (cost-model.md 4.2). */
     { "dgx-a100-80g", 128, 1, 128, 16, 8, 192 },
     /* Pods of 384 nodes, with a seventh of the bandwidth between pods. */
     { "dgx-a100-80g-over7", 6144, 8, 384, 384, 0, 24 },
     /* A ring over both pods leaves each pod once, over 1 of the 384 NICs of a rail. */
     { "dgx-a100-80g-over7", 6144, 8, 768, 768, 0, 24 },
-    /* With hops of half a pod, half its NICs send out of it; with hops of a whole pod, all do. */
+    /* Neighbours are half a pod apart, so half of a pod's NICs send to the other pod. If they were
+     * a whole pod apart, all NICs would. */
     { "dgx-a100-80g-over7", 6144, 1536, 4, 4, 0, 24 / 3.5 },
     { "dgx-a100-80g-over7", 6144, 3072, 2, 2, 0, 24 / 7.0 },
     /* Racks of 2 nodes and pods of 192 racks; collisions leave 0.8 of 48 GB/s. */
@@ -54,8 +55,8 @@ static const struct {
     /* 4 NICs of 12 GB/s for 8 GPUs: half a NIC per rank. */
     { "p4d-a100-40g", 64, 8, 8, 8, 0, 6 },
     { "p4d-a100-40g", 64, 1, 64, 8, 0, 48 },
-    /* 8 NICs of 48 GB/s, but NVLink of 16 x 10 GB/s, which carries 7 of a node's 8 hops. DGX H100,
-     * with 24 x 15, keeps NCCL's 8 x 48 (cost-model.md 4.2). */
+    /* The 8 NICs have 48 GB/s each, but NVLink, which carries 7 of a node's 8 hops, has only 16 x
+     * 10 GB/s. DGX H100, with 24 x 15, keeps NCCL's 8 x 48 (cost-model.md 4.2). */
     { "h800-8", 64, 1, 64, 8, 0, 160 * 8 / 7.0 },
     { "h800-8", 64, 8, 8, 8, 0, 48 },
     { "dgx-h100", 64, 1, 64, 8, 0, 384 },
@@ -134,7 +135,8 @@ END_TEST
 
 /* By the datasheet a ring has the bandwidth of a node's NICs minus collisions, or that of the links
  * inside a node if it is lower (7 of the 8 hops of 8 GPUs use them). NCCL's speeds are up to a
- * tenth lower. Oversubscription is above blocks of 16 nodes or more. */
+ * tenth lower. No group here crosses a block of 16 nodes, above which networks are
+ * oversubscribed. */
 static void check_rings_have_the_nics(const char *name)
 {
     machine_load(name, 16);
