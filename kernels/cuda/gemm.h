@@ -3,7 +3,8 @@
  * The first product of a shape is tuned: the algorithms that the library proposes are timed on the
  * stream, and the fastest is kept in memory and in the table (gemm_table.h). That call waits for
  * the stream. If the product is added to an existing result, it also allocates memory for a second
- * result to discard. If that memory is not available, or the stream is being captured, the
+ * result to discard; if only part of that memory is available, it times the product's first rows,
+ * at least a sixteenth. If less is available, or the stream is being captured, the
  * library's first proposal is used, then and later, and the table file gets no entry. The library
  * is queried once per shape, as cuBLASLt 13.3 answers no query during capture
  * (mudler/vllm.cpp#1732). */

@@ -174,21 +174,46 @@ static size_t result_bytes(const struct gemm_product *p)
     return (size_t)values * stored_bytes(p->c_dtype);
 }
 
-/* Finds memory for a result to discard. It allocates in stream order, as cudaMalloc might wait for
- * communication. */
-static bool find_room(const struct launch *on, const struct gemm_product *p, void **room)
+/* A product whose result may be overwritten: `part` is the whole, or as many of its first rows as
+ * there is memory for, at least a sixteenth. `times` is the ratio of both. */
+struct room {
+    struct gemm_product part;
+    struct gemm_call call; /* of the part */
+    void *to;
+    float times;
+};
+
+/* Allocates in stream order, as cudaMalloc might wait for communication. */
+static bool take_memory(const struct launch *on, struct room *room)
 {
-    *room = p->c;
-    if (!p->is_added || cudaMallocAsync(room, result_bytes(p), on->stream) == cudaSuccess)
+    room->to = room->part.c;
+    if (!room->part.is_added ||
+        cudaMallocAsync(&room->to, result_bytes(&room->part), on->stream) == cudaSuccess)
         return true;
     (void)cudaGetLastError(); /* clears the error, as lack of memory is no failure */
     return false;
 }
 
-static void leave_room(const struct launch *on, const struct gemm_product *p, void *room)
+static void leave_room(const struct launch *on, const struct room *room)
 {
-    if (p->is_added)
-        cudaFreeAsync(room, on->stream);
+    if (room->part.is_added)
+        cudaFreeAsync(room->to, on->stream);
+}
+
+static bool find_room(const struct launch *on, const struct gemm_product *p, struct room *room)
+{
+    enum { LEAST_PART = 16 };
+    room->part = *p;
+    bool is_found = take_memory(on, room);
+    for (long m = p->m / 2; !is_found && p->batch == 1 && m > 0 && m >= p->m / LEAST_PART; m /= 2) {
+        room->part.m = m;
+        is_found = take_memory(on, room);
+    }
+    room->times = (float)p->m / (float)room->part.m;
+    if (!is_found || gemm_describe(&room->call, &room->part, on->storage) == CUBLAS_STATUS_SUCCESS)
+        return is_found;
+    leave_room(on, room);
+    return false;
 }
 
 static bool is_captured(const struct launch *on)
@@ -206,29 +231,37 @@ struct tuned {
     float ms;
 };
 
-static struct tuned fastest(const struct launch *on, const struct gemm_call *call,
-                            const struct gemm_product *p, void *to,
+static float room_ms(const struct launch *on, const struct room *room,
+                     const cublasLtMatmulAlgo_t *algorithm)
+{
+    return room->times *
+           attempt_ms(on, &(struct attempt){ &room->call, &room->part, room->to, algorithm });
+}
+
+static struct tuned fastest(const struct launch *on, const struct room *room,
                             const struct proposals *proposals)
 {
     struct tuned tuned = { -1, INFINITY };
     for (int i = 0; i < proposals->count; i++) {
-        float ms = attempt_ms(on, &(struct attempt){ call, p, to, &proposals->at[i].algo });
+        float ms = room_ms(on, room, &proposals->at[i].algo);
         if (ms < tuned.ms)
             tuned = (struct tuned){ i, ms };
     }
     return tuned;
 }
 
-/* Times the proposals; uses the library's first when timing is not possible. */
-static struct tuned tune(const struct launch *on, const struct gemm_call *call,
-                         const struct gemm_product *p, const struct proposals *proposals)
+/* Times the proposals; uses the library's first when timing is not possible. An algorithm that
+ * does not work for a part of the product may work for the whole. */
+static struct tuned tune(const struct launch *on, const struct gemm_product *p,
+                         const struct proposals *proposals)
 {
-    void *room;
+    struct room room;
     if (is_captured(on) || !find_room(on, p, &room))
         return (struct tuned){ 0, INFINITY };
-    struct tuned tuned = fastest(on, call, p, room, proposals);
-    leave_room(on, p, room);
-    return tuned;
+    struct tuned tuned = fastest(on, &room, proposals);
+    leave_room(on, &room);
+    bool is_part = room.part.m < p->m;
+    return tuned.best < 0 && is_part ? (struct tuned){ 0, INFINITY } : tuned;
 }
 
 /* The time of the product without sums, plus the time to make the sums separately. */
@@ -238,14 +271,14 @@ static float apart_ms(const struct launch *on, const struct gemm_product *p,
     struct gemm_product plain = *p;
     struct gemm_call call;
     cublasLtMatmulAlgo_t algorithm;
-    void *room;
+    struct room room;
     plain.a_sums = NULL;
     if (gemm_describe(&call, &plain, on->storage) != CUBLAS_STATUS_SUCCESS ||
         gemm_choose(on, &call, &plain, &algorithm) != CUBLAS_STATUS_SUCCESS ||
         !find_room(on, &plain, &room))
         return INFINITY;
-    float ms = attempt_ms(on, &(struct attempt){ &call, &plain, room, &algorithm });
-    leave_room(on, &plain, room);
+    float ms = room_ms(on, &room, &algorithm);
+    leave_room(on, &room);
     return ms + work_ms(on, pass);
 }
 
@@ -264,7 +297,7 @@ static cublasStatus_t choose_anew(const struct launch *on, const struct gemm_cal
 {
     struct proposals proposals;
     TRY(propose(on->gemm, call, p, &proposals));
-    struct tuned tuned = tune(on, call, p, &proposals);
+    struct tuned tuned = tune(on, p, &proposals);
     if (tuned.best < 0)
         return CUBLAS_STATUS_NOT_SUPPORTED;
     const cublasLtMatmulHeuristicResult_t *chosen = &proposals.at[tuned.best];

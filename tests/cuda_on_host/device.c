@@ -27,11 +27,12 @@ static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER; /* guards the list */
 static struct block *blocks;
 
 bool runtime_memory_is_full;
+size_t runtime_most_bytes;
 
 static void *new_memory(size_t bytes)
 {
     enum { ALIGNMENT = 256 };
-    if (runtime_memory_is_full)
+    if (runtime_memory_is_full || (runtime_most_bytes > 0 && bytes > runtime_most_bytes))
         return NULL;
     return hollow_is_on()
                ? hollow_alloc(bytes)

@@ -394,6 +394,20 @@ static void replay(cudaStream_t stream)
     cudaGraphDestroy(graph);
 }
 
+/* Two rows of three floats do not fit, one does. */
+START_TEST(a_product_that_memory_has_no_room_for_is_timed_in_part)
+{
+    float c[6] = { 0 };
+    struct gemm *gemm = gemm_open(path, &err);
+    runtime_most_bytes = sizeof c - 1;
+    multiply_on(NULL, gemm, c);
+    runtime_most_bytes = 0;
+    ck_assert(file_exists(path));
+    ck_assert_double_eq((double)c[0], 4);
+    gemm_close(gemm);
+}
+END_TEST
+
 START_TEST(a_product_that_cannot_be_timed_is_asked_for_once_and_never_under_capture)
 {
     float c[6] = { 0 };
@@ -492,6 +506,7 @@ static Suite *cuda_gemm_suite(void)
     tcase_add_loop_test(
         gemm, sums_are_made_by_the_epilogue_where_that_pays_and_the_table_says_where, 0, 2);
     tcase_add_loop_test(gemm, a_bias_gradient_is_the_same_by_either_way, 0, 2);
+    tcase_add_test(gemm, a_product_that_memory_has_no_room_for_is_timed_in_part);
     tcase_add_test(gemm, a_product_that_cannot_be_timed_is_asked_for_once_and_never_under_capture);
     tcase_add_loop_test(gemm, sums_that_the_workspace_has_no_room_for_are_made_apart, 0, 2);
     tcase_add_test(gemm, a_table_that_cannot_be_written_is_not_needed_and_blamed_for_nothing);
