@@ -511,7 +511,9 @@ bool space_new(const struct space_request *request, struct arena *arena, struct 
     if (request->also && !words_have(fixed, "stages") && !words_have(fixed, "vpp"))
         out->also = request->also;
     take_out_forbidden(out);
+    /* with activations on the host, the copies of full:K differ from those of full */
     out->groups_layers = !words_have(fixed, "recompute") &&
+                         !plan_offloads(&out->base, OFFLOAD_ACTIVATIONS) &&
                          !(request->also && request->also->recompute == RECOMPUTE_EVERY);
     space_list_splits(out, arena);
     out->fits_gpus = any_fits(out, NULL);

@@ -123,7 +123,9 @@ double lattice_floor_s(struct evaluator *evaluator, const struct model *model,
     struct least_stage full;
     struct arena arena = { 0 };
     struct stage_common common = evaluate_stage_common(evaluator, plan, &arena);
-    double work_s = work_floor_s(evaluator, model, plan, &common, &full);
+    struct plan least = *plan;
+    least.offloads &= ~(1u << OFFLOAD_ACTIVATIONS); /* copies only add time */
+    double work_s = work_floor_s(evaluator, model, &least, &common, &full);
     /* A single stage hides more of its reduction the longer it runs. */
     struct stage_share first = { 0, plan->pp == 1 ? model->layers : 1, 0, 0 };
     double comm_s = evaluate_stage_with(evaluator, plan, &common, &first).data_comm_s;
@@ -139,6 +141,7 @@ double lattice_block_floor_s(struct evaluator *evaluator, const struct model *mo
     struct plan least = *plan;
     least.zero = 0;
     least.recompute = RECOMPUTE_NONE;
+    least.offloads &= ~(1u << OFFLOAD_ACTIVATIONS); /* copies only add time */
     struct arena arena = { 0 };
     struct stage_common common = evaluate_stage_common(evaluator, &least, &arena);
     double work_s = work_floor_s(evaluator, model, &least, &common, &full);

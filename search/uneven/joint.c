@@ -2,9 +2,11 @@
 
 #include "models/blocks.h"
 #include "sim/cost/piece.h"
+#include "sim/memory/held.h"
 #include "sim/plan/layout.h"
 #include "sim/plan/local.h"
 #include "sim/plan/state_share.h"
+#include "sim/schedule/schedule.h"
 
 #include <math.h>
 #include <string.h>
@@ -92,31 +94,51 @@ static double optimizer_bytes(const struct search *search, const struct plan *pl
     return parameters * (state.optimizer + state.gradients) / state_ranks(plan, STATE_OPTIMIZER);
 }
 
-/* By the rule of offloading there is no pipeline or recompute, so one microbatch is in flight. The
- * two layers that keep the most stay on the GPU (sim/memory/memory.c). */
-static double activation_bytes(const struct search *search, const struct plan *plan,
+/* The kept bytes of all chunks of a stage that are in flight. On one stage the buffers' layers stay
+ * on the GPU (sim/memory/memory.c). */
+static double activation_bytes(const struct search *search, const struct plan *plan, int in_flight,
                                const int of_kind[MAX_BLOCK_KINDS])
 {
-    if (!plan_offloads(plan, OFFLOAD_ACTIVATIONS))
-        return 0;
     struct arena arena = { 0 };
     struct pieces pieces = pieces_cost(search->system, search->space->model, plan, &arena);
     arena_release(&arena);
-    int layers = 0, most = 0;
-    double bytes = 0;
+    struct holding held = { 0 };
     for (int kind = 0; kind < pieces.num_kinds; kind++) {
-        layers += of_kind[kind];
-        bytes += of_kind[kind] * pieces.at[kind].saved_bytes;
-        if (of_kind[kind] > 0 && pieces.at[kind].saved_bytes >= pieces.at[most].saved_bytes)
-            most = kind;
+        held.count[kind] = of_kind[kind];
+        held.layers += of_kind[kind];
+        held.recomputed[kind] = plan->recompute >= RECOMPUTE_FULL ? of_kind[kind] : 0;
     }
-    return layers > 2 ? bytes - 2 * pieces.at[most].saved_bytes : 0;
+    double bytes = held_kept_bytes(plan, &held, &pieces);
+    if (plan->pp == 1)
+        bytes -= held_offload_bytes(plan, &held, &pieces);
+    return fmax(0, bytes) * in_flight / plan->vpp;
+}
+
+static int in_flight_of(const struct search *search, const struct plan *plan, int stage)
+{
+    const struct generator *generator = generator_find(plan_schedule(plan));
+    int microbatches = plan_microbatches(plan, search->space->model->batch);
+    struct schedule_shape shape = { plan->pp, plan->vpp, microbatches, 0 };
+    return generator->in_flight(&shape, stage);
+}
+
+static int least_in_flight(const struct search *search, const struct plan *plan)
+{
+    int least = in_flight_of(search, plan, 0);
+    for (int stage = 1; stage < plan->pp; stage++) {
+        int held = in_flight_of(search, plan, stage);
+        least = held < least ? held : least;
+    }
+    return least;
 }
 
 double joint_host_bytes(const struct search *search, const struct plan *plan, int stage,
                         const int of_kind[MAX_BLOCK_KINDS])
 {
-    return optimizer_bytes(search, plan, stage, of_kind) + activation_bytes(search, plan, of_kind);
+    double bytes = optimizer_bytes(search, plan, stage, of_kind);
+    if (plan_offloads(plan, OFFLOAD_ACTIVATIONS))
+        bytes += activation_bytes(search, plan, in_flight_of(search, plan, stage), of_kind);
+    return bytes;
 }
 
 static double *ranks_of_node(const struct search *search, const struct plan *plan, int first,
@@ -189,9 +211,11 @@ double joint_mean_host_bytes(const struct search *search, const struct plan *pla
     model_count_kinds(search->space->model, 0, layers, all);
     struct placement placement = plan_placement(plan);
     int first = placement_embedding_stage(placement), last = placement_head_stage(placement);
-    double bytes = joint_host_bytes(search, plan, first, all);
+    double bytes = optimizer_bytes(search, plan, first, all);
     if (last != first)
-        bytes += joint_host_bytes(search, plan, last, none);
+        bytes += optimizer_bytes(search, plan, last, none);
+    if (plan_offloads(plan, OFFLOAD_ACTIVATIONS))
+        bytes += activation_bytes(search, plan, least_in_flight(search, plan), all);
     return bytes / placement.num_stages * (ranks < node_size ? ranks : node_size);
 }
 

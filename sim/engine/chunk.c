@@ -7,6 +7,7 @@
 #include "sim/cost/runtime.h"
 #include "sim/engine/data_parallel.h"
 #include "sim/engine/offload.h"
+#include "sim/memory/held.h"
 #include "sim/plan/state_share.h"
 
 #include <math.h>
@@ -303,20 +304,22 @@ static void add_shard_copies(const struct work *w, struct chunk_time *time,
     time->parts.data_comm_s += copies.gather_s + backward_s;
 }
 
-/* Activations go to the host as layers run forward and come back before their backward. Each
- * layer's copy overlaps an equal part of the whole pass, so embedding and head are spread over the
- * layers. With several kinds of layers, the mean time of their copies is used. */
+/* Kept activations go to the host as layers run forward and come back before their backward; what
+ * recompute drops stays out of both. Each layer's copy runs beside an equal part of the whole pass,
+ * so embedding and head are spread over the layers. With several kinds of layers, the copies count
+ * with their mean. */
 static void add_offload(const struct work *w, struct chunk_time *time, const struct holding *held)
 {
     if (!plan_offloads(w->plan, OFFLOAD_ACTIVATIONS) || held->layers == 0)
         return;
-    double bytes = 0;
-    for (int kind = 0; kind < w->pieces->num_kinds; kind++)
-        bytes += w->pieces->at[kind].saved_bytes * held->count[kind] / held->layers;
-    double copy_s = host_copy_s(w->system, bytes);
     int layers = held->layers;
+    double bytes = held_kept_bytes(w->plan, held, w->pieces) / layers;
+    double copy_s = host_copy_s(w->system, bytes);
     double down_s = layers_copy_exposed_s(layers, time->forward_s / layers, copy_s);
     double up_s = layers_copy_exposed_s(layers, time->backward_s / layers, copy_s);
+    if (w->plan->pp > 1)
+        down_s += chunk_copy_exposed_s(layers, time->forward_s + down_s,
+                                       time->backward_s + time->weight_s + up_s, copy_s);
     time->forward_s += down_s;
     time->backward_s += up_s;
     time->parts.other_s += down_s + up_s;

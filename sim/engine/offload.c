@@ -32,3 +32,8 @@ double layers_copy_exposed_s(int layers, double layer_s, double copy_s)
 {
     return layers > 2 ? (layers - 2) * fmax(0, copy_s - layer_s) : 0;
 }
+
+double chunk_copy_exposed_s(int layers, double forward_s, double backward_s, double copy_s)
+{
+    return fmax(0, layers * copy_s - forward_s - backward_s);
+}

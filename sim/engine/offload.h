@@ -1,7 +1,7 @@
 /* sim/engine/offload.h - the time that offloading to host memory costs.
  *
  * Copies use the GPU's own link to the host, in both directions at once, and copy engines, which do
- * not slow compute. The size of host memory is not checked. */
+ * not slow compute. */
 #ifndef SIM_ENGINE_OFFLOAD_H
 #define SIM_ENGINE_OFFLOAD_H
 
@@ -24,5 +24,11 @@ struct host_optimizer host_optimizer(const struct system *system, const struct m
 /* The exposed copy time of a pass over `layers` layers of `layer_s` each, if copying a layer's
  * activations takes `copy_s`. The last two layers are not copied. */
 double layers_copy_exposed_s(int layers, double layer_s, double copy_s);
+
+/* In a pipeline these last two layers are copied too, beside the next pass, in general a backward
+ * of another microbatch. The further exposed time if a forward and a backward together, with the
+ * exposed time above, are too short for all copies in one direction; the other direction has a link
+ * of its own. */
+double chunk_copy_exposed_s(int layers, double forward_s, double backward_s, double copy_s);
 
 #endif

@@ -1,5 +1,7 @@
 #include "sim/memory/held.h"
 
+#include <math.h>
+
 double held_layer_parameters(const struct holding *held, const struct pieces *pieces)
 {
     double parameters = 0;
@@ -50,4 +52,40 @@ double stage_parameters(const struct model *model, const struct plan *plan,
 {
     struct holding held = stage_holding(plan, model, stage);
     return held_weights(&held, pieces).all;
+}
+
+double kept_layers_bytes(const struct plan *plan, const struct piece_cost *layer, double layers)
+{
+    double bytes = layers * layer->saved_bytes;
+    return plan->recompute == RECOMPUTE_SELECTIVE ? bytes - layers * layer->replayed_bytes : bytes;
+}
+
+double held_kept_bytes(const struct plan *plan, const struct holding *held,
+                       const struct pieces *pieces)
+{
+    int every = plan->recompute == RECOMPUTE_EVERY ? plan->recompute_every : 1;
+    double bytes = 0;
+    int recomputed = 0;
+    for (int kind = 0; kind < pieces->num_kinds; kind++) {
+        double kept = held->count[kind] - held->recomputed[kind];
+        bytes += kept_layers_bytes(plan, &pieces->at[kind], kept);
+        recomputed += held->recomputed[kind];
+    }
+    /* 0 stands for every K: at least one input is kept */
+    double inputs = every == 0 ? recomputed > 0 : ceil((double)recomputed / every);
+    return bytes + inputs * pieces->at[0].input_bytes;
+}
+
+double held_offload_bytes(const struct plan *plan, const struct holding *held,
+                          const struct pieces *pieces)
+{
+    enum { BUFFERS = 2 };
+    double most_bytes = 0;
+    for (int kind = 0; kind < pieces->num_kinds; kind++) {
+        if (held->count[kind] > held->recomputed[kind])
+            most_bytes = fmax(most_bytes, kept_layers_bytes(plan, &pieces->at[kind], 1));
+        if (held->recomputed[kind] > 0)
+            most_bytes = fmax(most_bytes, pieces->at[0].input_bytes);
+    }
+    return fmin(held->layers, BUFFERS) * most_bytes;
 }

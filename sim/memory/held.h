@@ -17,6 +17,17 @@ double held_tensors(const struct holding *held, const struct pieces *pieces);
  * any. */
 struct held_matrices held_matrices(const struct plan *plan, const struct holding *held,
                                    const struct pieces *pieces);
+/* Bytes that `layers` layers of a kind keep from forward to backward if they are not recomputed in
+ * full. */
+double kept_layers_bytes(const struct plan *plan, const struct piece_cost *layer, double layers);
+/* Bytes that held layers keep for one microbatch, on the GPU or on the host. A recomputed layer
+ * keeps its input (full:K: one input per K layers). */
+double held_kept_bytes(const struct plan *plan, const struct holding *held,
+                       const struct pieces *pieces);
+/* Bytes of the layers that are on the GPU when kept bytes of this chunk's layers are offloaded, in
+ * one direction: one layer being copied and one in use, those that keep the most. */
+double held_offload_bytes(const struct plan *plan, const struct holding *held,
+                          const struct pieces *pieces);
 /* held_weights of a stage. */
 double stage_parameters(const struct model *model, const struct plan *plan,
                         const struct pieces *pieces, int stage);

@@ -22,10 +22,6 @@ static double library_bytes(const struct system *system)
     return has_workspaces ? generations[system->gpu.arch].workspace_bytes : 0;
 }
 
-/* Number of layers whose activations are on the GPU when activations are offloaded to host memory:
- * one being copied, and one in use. */
-enum { OFFLOAD_BUFFERS = 2 };
-
 /* Stands for the K of full:K (one checkpoint per K layers) in a lower bound for every K. Every K
  * keeps at least one input, and one layer while it is recomputed; the bound counts these. */
 enum { ANY_INTERVAL = 0 };
@@ -35,13 +31,6 @@ static int checkpoint_interval(const struct plan *plan)
     return plan->recompute == RECOMPUTE_EVERY ? plan->recompute_every : 1;
 }
 
-/* Saved bytes of `kept` layers of a kind that are not recomputed in full. */
-static double kept_bytes(const struct plan *plan, const struct piece_cost *layer, double kept)
-{
-    double bytes = kept * layer->saved_bytes;
-    return plan->recompute == RECOMPUTE_SELECTIVE ? bytes - kept * layer->replayed_bytes : bytes;
-}
-
 /* Bytes that a module which predicts a later token keeps, without its embedding and head. If it is
  * recomputed in full, it keeps the rows that it takes from the blocks and from the embedding. The
  * input of its last norm is subtracted: the module's head counts it as kept, but it is recomputed
@@ -49,43 +38,32 @@ static double kept_bytes(const struct plan *plan, const struct piece_cost *layer
 static double later_kept_bytes(const struct memory_input *in)
 {
     const struct piece_cost *later = &in->pieces->at[PIECE_LATER];
-    return plan_recomputes_later(in->plan) ? later->input_bytes : kept_bytes(in->plan, later, 1);
+    return plan_recomputes_later(in->plan) ? later->input_bytes
+                                           : kept_layers_bytes(in->plan, later, 1);
 }
 
-/* With offloading, the activations of two layers stay on the GPU; they are taken as the two layers
- * that keep the most. */
-static void leave_offload_buffers(const struct memory_input *in, int chunk, struct holding *held)
+/* Bytes that a chunk's layers keep on the GPU from forward to backward. */
+static double layers_saved_bytes(const struct memory_input *in, const struct holding *held)
 {
-    int buffers = held->layers < OFFLOAD_BUFFERS ? held->layers : OFFLOAD_BUFFERS;
-    int most = 0;
-    for (int kind = 0; kind < MAX_BLOCK_KINDS; kind++) {
-        if (held->count[kind] > 0 &&
-            in->pieces->at[kind].saved_bytes >= in->pieces->at[most].saved_bytes)
-            most = kind;
-        held->count[kind] = held->recomputed[kind] = 0;
-    }
-    held->count[most] = buffers;
-    held->recomputed[most] = plan_recomputed_layers(in->plan, chunk, buffers);
+    return plan_offloads(in->plan, OFFLOAD_ACTIVATIONS)
+               ? 0
+               : held_kept_bytes(in->plan, held, in->pieces);
 }
 
-/* Bytes that a chunk's layers keep from forward to backward. A recomputed layer keeps its input
- * (full:K: one input per K layers), a selectively recomputed layer everything but the inside of its
- * attention. Inputs have the width of the residual stream for every kind. */
-static double layers_saved_bytes(const struct memory_input *in, int chunk, struct holding held)
+/* Buffers of offloaded layers on the GPU: once per stage, as one pass runs at a time. On one stage
+ * the backward begins with the layers that the forward ended with, so both use the same buffers. In
+ * a pipeline another microbatch's backward follows, and each direction has its own. */
+static double offload_buffers_bytes(const struct memory_input *in, int stage)
 {
-    const struct plan *plan = in->plan;
-    int every = checkpoint_interval(plan);
-    double bytes = 0;
-    int recomputed = 0;
-    if (plan_offloads(plan, OFFLOAD_ACTIVATIONS))
-        leave_offload_buffers(in, chunk, &held);
-    for (int kind = 0; kind < in->pieces->num_kinds; kind++) {
-        double kept = held.count[kind] - held.recomputed[kind];
-        bytes += kept_bytes(plan, &in->pieces->at[kind], kept);
-        recomputed += held.recomputed[kind];
+    double most_bytes = 0;
+    if (!plan_offloads(in->plan, OFFLOAD_ACTIVATIONS))
+        return 0;
+    for (int round = 0; round < in->plan->vpp; round++) {
+        int chunk = placement_chunk(plan_placement(in->plan), stage, round);
+        struct holding held = chunk_holding(in->plan, in->model, chunk);
+        most_bytes = fmax(most_bytes, held_offload_bytes(in->plan, &held, in->pieces));
     }
-    double inputs = every == ANY_INTERVAL ? recomputed > 0 : ceil((double)recomputed / every);
-    return bytes + inputs * in->pieces->at[0].input_bytes;
+    return (in->plan->pp > 1 ? 2 : 1) * most_bytes;
 }
 
 static bool counts_passes(const struct memory_input *in)
@@ -213,7 +191,7 @@ static struct between_halves between_halves(const struct memory_input *in, int c
     const struct pieces *pieces = in->pieces;
     double waiting_bytes = 0;
     struct holding held = chunk_holding(in->plan, in->model, chunk);
-    double whole_bytes = layers_saved_bytes(in, chunk, held);
+    double whole_bytes = layers_saved_bytes(in, &held);
     for (int kind = 0; kind < MAX_BLOCK_KINDS; kind++)
         waiting_bytes += held.count[kind] * pieces->at[kind].waiting_bytes;
     static const int ends[] = { PIECE_EMBEDDING, PIECE_HEAD, PIECE_LATER_ENDS };
@@ -284,7 +262,7 @@ static void add_layers(struct stage_memory *memory, const struct memory_input *i
         int first = placement_chunk(plan_placement(in->plan), stage, 0);
         struct holding layers = chunk_holding(in->plan, in->model, first);
         int held = in->generator->in_flight(shape, stage) + chunks_beside(in);
-        memory->activations_bytes += held * layers_saved_bytes(in, first, layers);
+        memory->activations_bytes += held * layers_saved_bytes(in, &layers);
         memory->recompute_bytes = recompute_bytes(in, first, &layers);
         return;
     }
@@ -294,7 +272,7 @@ static void add_layers(struct stage_memory *memory, const struct memory_input *i
         int chunk = placement_chunk(plan_placement(in->plan), stage, round);
         if (!is_alike(in, chunk, before)) {
             struct holding layers = chunk_holding(in->plan, in->model, chunk);
-            saved_bytes = layers_saved_bytes(in, chunk, layers);
+            saved_bytes = layers_saved_bytes(in, &layers);
             memory->recompute_bytes =
                 fmax(memory->recompute_bytes, recompute_bytes(in, chunk, &layers));
         }
@@ -383,6 +361,7 @@ static void add_activations(struct stage_memory *memory, const struct memory_inp
 {
     struct schedule_shape shape = shape_of(in);
     add_layers(memory, in, &shape, stage);
+    memory->activations_bytes += offload_buffers_bytes(in, stage);
     add_ends(memory, in, &shape, stage);
     if (generator_splits(in->generator))
         correct_for_waiting(memory, in, stage);

@@ -68,6 +68,8 @@ static double kept_bytes(const struct walk *walk, int piece)
     const struct piece_cost *cost = &walk->in->pieces->at[kind];
     if (!piece_is_layer(kind))
         return cost->saved_bytes;
+    if (plan_offloads(walk->in->plan, OFFLOAD_ACTIVATIONS))
+        return 0;
     if (i < walk->chunk.recomputed)
         return i % walk->chunk.every == 0 ? cost->input_bytes : 0;
     bool is_selective = walk->in->plan->recompute == RECOMPUTE_SELECTIVE;

@@ -205,19 +205,16 @@ static bool order_names_every_axis(const struct plan_case *of, struct err *err)
            err_set(err, ERR_INFEASIBLE, "order", "the rank order does not name every axis once");
 }
 
-/* Megatron-LM refuses the same (TransformerConfig, cpu_offloading): copies are ordered for one
- * microbatch at a time, and recomputed values are not kept, so they cannot be copied. */
+/* Copies are ordered for layers that keep the same number of bytes. */
 static bool offload_is_possible(const struct plan_case *of, struct err *err)
 {
     const struct plan *plan = of->plan;
     if (!plan_offloads(plan, OFFLOAD_ACTIVATIONS))
         return true;
-    if (plan->pp > 1)
-        return err_set(err, ERR_INFEASIBLE, "offload", "offload=activations needs pp 1, not %d",
-                       plan->pp);
-    return plan->recompute == RECOMPUTE_NONE ||
+    return (plan->recompute != RECOMPUTE_BLOCK && plan->recompute != RECOMPUTE_SHARE) ||
            err_set(err, ERR_INFEASIBLE, "offload",
-                   "offload=activations keeps all of them, and recompute=%s keeps fewer",
+                   "offload=activations needs layers that keep the same, and recompute=%s "
+                   "recomputes some of a chunk; take selective, full or full:K",
                    recompute_names[plan->recompute]);
 }
 
@@ -261,7 +258,7 @@ static const struct plan_rule rules_of_words[] = {
       precision_is_consistent },
     { "overlap", "Every word of overlap= names a kind of communication that the plan has.", overlap_is_possible },
     { "order", "The rank order names every axis once.", order_names_every_axis },
-    { "offload", "Offloading activations is possible only without pipeline and recompute.", offload_is_possible },
+    { "offload", "Activations are offloaded only if all layers of a chunk are recomputed alike.", offload_is_possible },
     { "optimizer", "muon updates whole matrices on the GPU: ZeRO at most 1, no offload.", optimizer_sees_matrices },
     { "exchange", "Exchanges other than all-reduce need two or more data ranks, no ZeRO and no cp.",
       data_can_exchange },

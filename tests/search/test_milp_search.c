@@ -262,6 +262,24 @@ START_TEST(a_host_keeps_state_and_activations_beside_each_other)
 }
 END_TEST
 
+/* A node's eight ranks hold, per rank and in kept layers: 30 of 32 without a pipeline, as two stay
+ * on the GPU; 16 of each of two microbatches in flight on the first of two stages. */
+START_TEST(a_host_keeps_the_activations_of_all_microbatches_in_flight)
+{
+    load("llama3-8b", 16);
+    struct err err = { 0 };
+    struct arena arena = { 0 };
+    struct search_request request = request_for("milp", "offload=activations");
+    struct prepared prepared;
+    ck_assert(search_prepare(&request, &arena, &prepared, &err));
+    const struct search *search = &prepared.search;
+    double alone = kept_on_host(search, "tp4 pp1 dp4 mb1 offload=activations");
+    double piped = kept_on_host(search, "tp4 pp2 dp2 mb1 offload=activations");
+    ck_assert_double_eq_tol(piped / alone, 2 * 16 / 30.0, 1e-12);
+    arena_release(&arena);
+}
+END_TEST
+
 /* --- refusals and limits ---------------------------------------------------------------------- */
 
 static void check_refusal(const struct search_request *request, const char *where, const char *says)
@@ -322,6 +340,7 @@ static Suite *suite(void)
     tcase_add_test(cases, offloaded_state_stays_within_the_hosts);
     tcase_add_test(cases, a_host_keeps_the_state_of_the_ranks_of_its_node);
     tcase_add_test(cases, a_host_keeps_state_and_activations_beside_each_other);
+    tcase_add_test(cases, a_host_keeps_the_activations_of_all_microbatches_in_flight);
     tcase_add_test(cases, what_joins_stages_is_refused_where_each_is_looked_at_alone);
     tcase_add_test(cases, an_ended_search_proves_nothing);
     suite_add_tcase(suite, cases);

@@ -1,6 +1,9 @@
+#include "sim/engine/offload.h"
+#include "sim/memory/held.h"
+#include "tests/sim/planned.h"
 #include "tests/testing.h"
 
-#include "sim/engine/offload.h"
+#include <stdio.h>
 
 /* A link that reaches 0.88 of 50 GB/s, and host memory of 40 GB/s per GPU. */
 static const struct system machine = { .gpu = { .pcie_bytes_per_s = 50e9 },
@@ -55,12 +58,84 @@ START_TEST(copies_show_as_far_as_two_buffers_let_them)
 }
 END_TEST
 
+/* Two layers of 1 s and 2 s for copies of 3 s each: 6 s of copies pass in a forward of 2 s and a
+ * backward of 4 s. With copies of 4 s, 2 s are left over. */
+START_TEST(in_a_pipeline_all_copies_pass_in_a_forward_and_a_backward)
+{
+    ck_assert_double_eq(chunk_copy_exposed_s(2, 2, 4, 3), 0);
+    ck_assert_double_eq_tol(chunk_copy_exposed_s(2, 2, 4, 4), 2, 1e-12);
+}
+END_TEST
+
+/* Six layers keep 10 bytes each, of which selective recompute frees 4; an input has 2. */
+static const struct {
+    const char *words;
+    int recomputed;
+    double kept, on_gpu;
+} kept[] = {
+    { "mb1", 0, 60, 20 },
+    { "recompute=selective", 0, 36, 12 },
+    { "recompute=full", 6, 12, 4 },
+    { "recompute=full:3", 6, 4, 4 },
+};
+
+START_TEST(only_kept_bytes_move_and_two_layers_stay)
+{
+    struct arena arena = { 0 };
+    struct err err = { 0 };
+    struct plan plan;
+    ck_assert(plan_parse(kept[_i].words, &arena, &plan, &err));
+    struct pieces pieces = { .num_kinds = 1 };
+    pieces.at[0] = (struct piece_cost){ .saved_bytes = 10, .replayed_bytes = 4, .input_bytes = 2 };
+    struct holding held = { .count = { 6 }, .recomputed = { kept[_i].recomputed }, .layers = 6 };
+    ck_assert_double_eq(held_kept_bytes(&plan, &held, &pieces), kept[_i].kept);
+    ck_assert_double_eq(held_offload_bytes(&plan, &held, &pieces), kept[_i].on_gpu);
+    arena_release(&arena);
+}
+END_TEST
+
+/* On stage 0 of four, four microbatches are in flight: without offload each keeps the layers of a
+ * stage, with offload two layers stay for the copies out and two for those back in. */
+static const struct {
+    const char *words;
+    int in_flight, buffers;
+} stages[] = {
+    { "tp2 pp4 mb1", 4, 4 },
+    { "tp2 pp4 mb1 recompute=full", 4, 4 },
+    { "tp2 pp4 mb1 schedule=gpipe", 0, 4 }, /* 0: all */
+    { "tp8 pp1 mb1", 1, 2 },
+};
+
+START_TEST(buffers_are_held_once_per_stage)
+{
+    char offloaded[100];
+    planned_load("dgx-h100", "megatron-core", "llama3-8b", 8);
+    planned.model.batch = 16;
+    planned_layout(stages[_i].words);
+    double before_bytes = planned_memory(0).activations_bytes;
+    int microbatches = plan_microbatches(&planned.plan, planned.model.batch);
+    int in_flight = stages[_i].in_flight > 0 ? stages[_i].in_flight : microbatches;
+    struct holding held = chunk_holding(&planned.plan, &planned.model, 0);
+    double kept_bytes = held_kept_bytes(&planned.plan, &held, &planned.pieces);
+    snprintf(offloaded, sizeof offloaded, "%s offload=activations", stages[_i].words);
+    planned_layout(offloaded);
+    double bytes = planned_memory(0).activations_bytes;
+    double expected =
+        before_bytes - in_flight * kept_bytes + stages[_i].buffers * kept_bytes / held.layers;
+    ck_assert_double_eq_tol(bytes / expected, 1, 1e-12);
+    planned_release();
+}
+END_TEST
+
 static Suite *suite(void)
 {
     TCase *tc = tcase_create("offload");
     tcase_add_test(tc, a_copy_takes_its_bytes_over_the_link);
     tcase_add_test(tc, a_host_updates_the_shard_of_its_gpu);
     tcase_add_test(tc, copies_show_as_far_as_two_buffers_let_them);
+    tcase_add_test(tc, in_a_pipeline_all_copies_pass_in_a_forward_and_a_backward);
+    tcase_add_loop_test(tc, only_kept_bytes_move_and_two_layers_stay, 0, LENGTH(kept));
+    tcase_add_loop_test(tc, buffers_are_held_once_per_stage, 0, LENGTH(stages));
     Suite *s = suite_create("sim/engine/offload");
     suite_add_tcase(s, tc);
     return s;
