@@ -62,10 +62,11 @@ static int best_of(const double *step_s, int num_rivals)
 
 /* The fastest rival, chosen like best_of. Bounds rule out most rivals, with a tolerance for
  * rounding. */
-static int find_best(const struct robust_request *request, const struct system *system)
+static int find_best(const struct robust_request *request, const struct system *system,
+                     const struct model *model)
 {
     const double rounding = 1e-9;
-    struct evaluator *evaluator = evaluator_new(system, request->model);
+    struct evaluator *evaluator = evaluator_new(system, model);
     double least_s = HUGE_VAL;
     int best = -1;
     for (int i = 0; i < request->num_rivals; i++) {
@@ -89,7 +90,7 @@ static int best_at(const struct robust_request *request, int cost_class, double 
     struct arena arena = { 0 };
     struct system system = *request->system;
     cost_classes[cost_class].scale(&system, factor, &arena);
-    int best = find_best(request, &system);
+    int best = find_best(request, &system, request->model);
     arena_release(&arena);
     return best;
 }
@@ -248,4 +249,46 @@ struct tipping_point search_tipping_point(const struct robust_request *request, 
             point = (struct tipping_point){ i / 2, flips[i] };
     }
     return point;
+}
+
+/* --- routing ------------------------------------------------------------------------------ */
+
+/* The best rival when the experts' popularity has this deviation; 0: equal loads. */
+static int best_routed(const struct robust_request *request, double cv)
+{
+    struct model model = *request->model;
+    model.routing =
+        (struct routing){ .kind = cv > 0 ? ROUTING_SKEWED : ROUTING_BALANCED, .cv = cv };
+    return find_best(request, request->system, &model);
+}
+
+struct routing_flip search_routing_flip(const struct robust_request *request)
+{
+    static const double steps[] = { 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, LARGEST_CV };
+    const struct routing *routing = &request->model->routing;
+    double low = routing->kind == ROUTING_SKEWED ? routing->cv : 0;
+    struct routing_flip flip = { 0, -1 };
+    if (request->model->experts == 0 || routing->kind == ROUTING_RANDOM ||
+        routing->kind == ROUTING_FACTOR || best_routed(request, low) != 0)
+        return flip;
+    for (int i = 0; i < LENGTH(steps); i++) {
+        if (steps[i] <= low)
+            continue;
+        int best = best_routed(request, steps[i]);
+        if (best == 0) {
+            low = steps[i];
+            continue;
+        }
+        flip = (struct routing_flip){ steps[i], best };
+        for (int k = 0; k < BISECTIONS; k++) {
+            double middle = 0.5 * (low + flip.cv);
+            best = best_routed(request, middle);
+            if (best == 0)
+                low = middle;
+            else
+                flip = (struct routing_flip){ middle, best };
+        }
+        break;
+    }
+    return flip;
 }

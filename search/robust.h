@@ -76,6 +76,16 @@ struct tipping_point {
 };
 struct tipping_point search_tipping_point(const struct robust_request *request, double within);
 
+/* From which deviation of the experts' popularity on (routing_kind ROUTING_SKEWED) another rival is
+ * the best. */
+struct routing_flip {
+    double cv; /* 0: none up to LARGEST_CV, no experts, or their loads are given in another way */
+    int to;    /* the rival that is then the best; -1: none fits */
+};
+#define LARGEST_CV 1.0
+/* A change of the best that reverts between two steps is missed. */
+struct routing_flip search_routing_flip(const struct robust_request *request);
+
 /* Needs at least one rival. It steps up to LARGEST_FLIP either way until the best plan changes,
  * then bisects: a change that reverts between two steps is missed. */
 struct robustness search_robust(const struct robust_request *request);

@@ -22,11 +22,34 @@ struct tipping_view tipping_find(const struct setup *setup, const struct search_
                                     .jobs = request->jobs };
     if (view.is_known)
         view.point = search_tipping_point(&asked, WITHIN);
+    int routing = setup->model.routing.kind;
+    view.has_experts = view.is_known && setup->model.experts > 0 &&
+                       (routing == ROUTING_BALANCED || routing == ROUTING_SKEWED);
+    if (view.has_experts)
+        view.routing = search_routing_flip(&asked);
     return view;
+}
+
+static void show_routing_flip(const struct tipping_view *view, const struct search_result *result)
+{
+    const struct routing_flip *flip = &view->routing;
+    if (!view->has_experts)
+        return;
+    if (!(flip->cv > 0))
+        printf("  no other wins       while --routing has cv up to %g\n", LARGEST_CV);
+    else if (flip->to >= 0 && flip->cv < 0.005)
+        printf("  another wins        as soon as experts' loads differ (--routing random): #%d\n",
+               flip->to + 1);
+    else if (flip->to >= 0)
+        printf("  another wins        from --routing cv=%.2f on: #%d\n", flip->cv, flip->to + 1);
+    else
+        printf("  another wins        from --routing cv=%.2f on: none of the %d fits then\n",
+               flip->cv, result->num_top);
 }
 
 void show_tipping_point(const struct tipping_view *view, const struct search_result *result)
 {
+    show_routing_flip(view, result);
     const struct flip *flip = &view->point.flip;
     if (!view->is_known)
         return;
@@ -43,9 +66,27 @@ void show_tipping_point(const struct tipping_view *view, const struct search_res
         printf("none of the %d fits then\n", result->num_top);
 }
 
+static void add_routing_flip(json_t *object, const struct tipping_view *view,
+                             const struct search_result *result)
+{
+    const struct routing_flip *flip = &view->routing;
+    struct text layout = { 0 };
+    json_t *point = json_null();
+    if (!view->has_experts)
+        return;
+    if (flip->to >= 0)
+        plan_write(&result->top[flip->to].plan, &layout);
+    if (flip->cv > 0)
+        point = json_pack("{s:f, s:o}", "cv", flip->cv, "to",
+                          flip->to >= 0 ? json_string(text_get(&layout)) : json_null());
+    json_object_set_new(object, "routing_tipping_point", point);
+    text_release(&layout);
+}
+
 void add_tipping_json(json_t *object, const struct tipping_view *view,
                       const struct search_result *result)
 {
+    add_routing_flip(object, view, result);
     const struct flip *flip = &view->point.flip;
     if (!view->is_known || view->point.cost_class < 0) {
         json_object_set_new(object, "tipping_point", json_null());

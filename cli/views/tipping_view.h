@@ -9,6 +9,8 @@
 struct tipping_view {
     bool is_known; /* there were several plans, compared by their time */
     struct tipping_point point;
+    bool has_experts; /* and loads that an imbalance can be added to */
+    struct routing_flip routing;
 };
 
 /* Finds the tipping point among the plans of a ranking. */
@@ -16,7 +18,8 @@ struct tipping_view tipping_find(const struct setup *setup, const struct search_
                                  const struct search_result *result);
 
 void show_tipping_point(const struct tipping_view *view, const struct search_result *result);
-/* "tipping_point": { "name", "summary", "factor", "to" }, or null. */
+/* "tipping_point": { "name", "summary", "factor", "to" }, or null; with experts also
+ * "routing_tipping_point": { "cv", "to" }, or null. */
 void add_tipping_json(json_t *object, const struct tipping_view *view,
                       const struct search_result *result);
 

@@ -2,6 +2,8 @@
 
 #include "search/robust.h"
 
+#include "base/length.h"
+
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -275,6 +277,42 @@ START_TEST(where_a_class_flips_another_plan_is_the_best_and_before_it_the_choice
 }
 END_TEST
 
+/* Before the deviation the choice is the best of the rivals, at it another. */
+START_TEST(routing_flips_where_another_plan_becomes_the_best)
+{
+    struct err err = { 0 };
+    int num_flips = 0;
+    static const char *const names[] = { "qwen3-30b-a3b", "gpt-oss-20b", "olmoe-1b-7b" };
+    for (int m = 0; m < LENGTH(names); m++) {
+        ck_assert(model_load(names[m], &model, &err));
+        model.batch = 512;
+        struct search_request request = { .system = &machine,
+                                          .model = &model,
+                                          .base = plan_default(),
+                                          .top = NUM_RIVALS,
+                                          .jobs = 2 };
+        search_result_release(&found);
+        ck_assert(search_run(&request, &found, &err));
+        ck_assert_int_eq(found.num_top, NUM_RIVALS);
+        struct robust_request asked = new_request(0);
+        struct routing_flip flip = search_routing_flip(&asked);
+        model.routing.kind = ROUTING_SKEWED;
+        if (flip.cv > 0) {
+            model.routing.cv = flip.cv;
+            ck_assert_int_ne(best_on(&machine), 0);
+            ck_assert_int_eq(best_on(&machine), flip.to);
+            model.routing.cv = flip.cv - 0.3 / 128; /* bisection ends 2^-8 of a step from it */
+            ck_assert(model.routing.cv <= 0 || best_on(&machine) == 0);
+            num_flips++;
+        } else {
+            model.routing.cv = LARGEST_CV;
+            ck_assert_int_eq(best_on(&machine), 0);
+        }
+    }
+    ck_assert_int_gt(num_flips, 0);
+}
+END_TEST
+
 static Suite *suite(void)
 {
     Suite *s = suite_create("robust");
@@ -289,6 +327,7 @@ static Suite *suite(void)
                         num_cost_classes);
     tcase_add_test(cases, curves_of_the_profile_are_scaled_and_stay_as_they_were);
     tcase_add_test(cases, where_a_class_flips_another_plan_is_the_best_and_before_it_the_choice);
+    tcase_add_test(cases, routing_flips_where_another_plan_becomes_the_best);
     suite_add_tcase(s, cases);
     TCase *threads = tcase_create("threads");
     tcase_set_tags(threads, THREADS);
