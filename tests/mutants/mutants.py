@@ -148,7 +148,7 @@ def judge(mutant, source, build, tests, order, folder, equivalent, most_s):
 
 def chosen_files(patterns):
     files = told('git', '-C', ROOT, 'ls-files', '*.c').split()
-    files = [file for file in files if not file.startswith(ABSENT)]
+    files = [file for file in files if not file.startswith(ABSENT) and os.path.exists(os.path.join(ROOT, file))]
     if not patterns:
         return [file for file in files if file.startswith(FOLDERS)]
     return [file for file in files if any(fnmatch.fnmatch(file, pattern) or file.startswith(pattern.rstrip('/') + '/')
