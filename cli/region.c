@@ -20,7 +20,7 @@ struct found {
 static bool is_unread(const struct found *found, const char *key)
 {
     const struct system *system = &found->setup->system;
-    int kernel = plan_attention_kernel(found->base, system);
+    enum attention_kernel kernel = plan_attention_kernel(found->base, system);
     const char *of_kernel = strncmp(key, "attention.", 10) == 0 ? key + 10 : NULL;
     bool is_narrow = strncmp(key, "fp8_", 4) == 0 || strncmp(key, "fp4_", 4) == 0;
     if (of_kernel)
