@@ -2,15 +2,20 @@
 """Lets megatron-core's own configuration judge exported plans.
 
 usage: SIMSEARCH=build/release/simsearch python3 tests/interchange/referee.py [N] [SEED]
+       SIMSEARCH=... python3 tests/interchange/referee.py --accepted [N] [SEED]
 
 Needs PyPI's megatron-core (0.16.1 was used). Draws N layouts, exports each with
 `simsearch export --to megatron --json`, and builds a TransformerConfig from the arguments. An export
 that the configuration rejects is a disagreement. Prints the counts; exits 1 on a disagreement.
+
+With --accepted it judges the other direction: of N random layouts of a dense model that the
+configuration accepts, each must be exported, or refused for one of LISTED's reasons.
 """
 import dataclasses
 import json
 import os
 import random
+import re
 import subprocess
 import sys
 
@@ -88,7 +93,80 @@ def draw(rng):
     return " ".join(words)
 
 
+# Why simsearch refuses layouts that the configuration class accepts. Most are rules of Megatron's
+# arguments.py or of its training loop, which TransformerConfig does not see.
+LISTED = [
+    r"dp: \d+ GPUs do not divide by",  # arguments.py: world size % model size
+    r"vpp.* needs pp of 2 or more",  # arguments.py: interleaving needs a pipeline
+    r"(pp|vpp)\d*: .*(layers|chunks)",  # arguments.py: layers divide over chunks
+    r"vpp.*microbatches",  # schedules.py: microbatches fill the groups
+    r"(batch|dp\d*): .*batch",  # arguments.py: global batch % (micro-batch x dp)
+    r"sp: .*tp",  # arguments.py switches sequence parallelism off
+    r"recompute.*layers",  # more recomputed layers than a chunk has, which Megatron cuts
+]
+
+
+def dense_config(draw_of):
+    """The configuration of 175b with a layout's words, made without simsearch."""
+    given = {"num_layers": 96, "hidden_size": 12288, "num_attention_heads": 96,
+             "tensor_model_parallel_size": draw_of["tp"], "pipeline_model_parallel_size": draw_of["pp"],
+             "context_parallel_size": draw_of["cp"], "sequence_parallel": draw_of["sp"],
+             "pipeline_dtype": "torch.bfloat16"}
+    if draw_of["vpp"] > 1:
+        given["virtual_pipeline_model_parallel_size"] = draw_of["vpp"]
+    if draw_of["recompute"] == "selective":
+        given["recompute_granularity"] = "selective"
+    elif draw_of["recompute"] != "none":
+        method, _, number = draw_of["recompute"].partition(":")
+        given.update(recompute_granularity="full", recompute_method="block" if method == "block" else "uniform",
+                     recompute_num_layers=int(number or 1))
+    if draw_of["offload"]:
+        given.update(cpu_offloading=True, cpu_offloading_num_layers=95)
+    return TransformerConfig(**given)
+
+
+def judge_accepted(count, rng):
+    """Prints how many are exported, refused for each listed reason, and refused for another."""
+    exported = 0
+    listed = dict.fromkeys(LISTED, 0)
+    others = []
+    while exported + sum(listed.values()) + len(others) < count:
+        drawn = {"tp": rng.choice([1, 2, 3, 4, 6, 8]), "pp": rng.choice([1, 2, 3, 4, 6, 8, 12, 16]),
+                 "vpp": rng.choice([1, 1, 1, 2, 3, 5, 6]), "cp": rng.choice([1, 1, 1, 2, 4]),
+                 "sp": rng.random() < 0.5, "offload": rng.random() < 0.1, "mb": rng.choice([1, 2, 4]),
+                 "recompute": rng.choice(["none", "selective", "full", "full:2", "block:1", "block:7"])}
+        try:
+            dense_config(drawn)
+        except Exception:  # Megatron refuses it
+            continue
+        layout = " ".join(f"{axis}{drawn[axis]}" for axis in ("tp", "pp", "vpp", "cp", "mb"))
+        layout += f" recompute={drawn['recompute']}" + " sp" * drawn["sp"]
+        layout += " offload=activations" * drawn["offload"]
+        command = [os.environ["SIMSEARCH"], "export", "--model", "175b", "--gpus", "2304", "--batch", "4608",
+                   "--layout", layout, "--to", "megatron", "--json"]
+        answer = subprocess.run(command, capture_output=True, text=True, check=False)
+        reason = answer.stderr.strip().split("\n")[0].removeprefix("simsearch: ")
+        found = [pattern for pattern in LISTED if re.search(pattern, reason)]
+        if answer.returncode == 0:
+            exported += 1
+        elif found:
+            listed[found[0]] += 1
+        else:
+            others.append(f"{layout} | {reason}")
+    print(f"of {count} layouts that megatron-core accepts {exported} exported, {sum(listed.values())} refused for a "
+          f"listed reason, {len(others)} for another")
+    for pattern, times in listed.items():
+        print(f"{times:6} {pattern}")
+    for other in others[:20]:
+        print(other)
+    return 1 if others or exported < count / 10 else 0
+
+
 def main():
+    if sys.argv[1:2] == ["--accepted"]:
+        del sys.argv[1]
+        numbers = [int(word) for word in sys.argv[1:]]
+        return judge_accepted((numbers + [1000])[0], random.Random(numbers[1] if len(numbers) > 1 else 1))
     count = int(sys.argv[1]) if len(sys.argv) > 1 else 200
     rng = random.Random(int(sys.argv[2]) if len(sys.argv) > 2 else 1)
     accepted = refused = 0

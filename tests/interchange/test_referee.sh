@@ -1,0 +1,18 @@
+#!/usr/bin/env bash
+# megatron-core's own configuration class accepts what is exported, and what it accepts is exported or
+# refused for a listed reason. Without megatron-core (PyPI) nothing is tested.
+# shellcheck source=tests/program.sh
+here=$(cd "$(dirname "$0")/.." && pwd)
+. "$here/program.sh"
+python=${PYTHON:-python3}
+has_megatron() {
+    "$python" -c 'import importlib.util as u, sys; sys.exit(not (u.find_spec("megatron") and u.find_spec("megatron.core")))'
+}
+{ [ "${VARIANT-}" = asan ] || ! has_megatron 2>/dev/null; } && exit 0
+export SIMSEARCH
+for direction in "200" "--accepted 1000"; do
+    # shellcheck disable=SC2086
+    "$python" "$here/interchange/referee.py" $direction >"$work/out" 2>"$work/err" ||
+        fail "referee.py $direction: $(tail -n 20 "$work/out")"
+done
+exit $failed
