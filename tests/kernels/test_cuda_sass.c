@@ -101,8 +101,9 @@ static struct loop_shape loop_shape_of(const char *kernel, int head_dim)
     if (strstr(kernel, "key_gradients")) /* of one warp of a pair: scores and gradients of values,
                                             or gradients of probabilities and of keys */
         return (struct loop_shape){ 2, drops ? 32 : 256 / head_dim * 16, 32 };
-    /* scores; gradients of probabilities; of queries */
-    return (struct loop_shape){ 3, drops ? 16 : 32, 32 };
+    if (strstr(kernel, "query_gradients")) /* scores; gradients of probabilities; of queries */
+        return (struct loop_shape){ 3, drops ? 16 : 32, 32 };
+    return (struct loop_shape){ 0 };
 }
 
 static void check_tile(const struct ptx_kernel *kernel, const struct sass_kernel *sass,
