@@ -36,6 +36,7 @@ static const struct {
     { "balanced|random|cv=C|factor=F", { "random", "cv=0.3", "factor=1.5" } },
     { "TEXT", { "workshop" } },
     { "NAME", { "host", "tcp" } },
+    { "X|region", { "0.05", "region" } },
 };
 
 static const char *const quantities[][3] = {
