@@ -566,8 +566,9 @@ run 124 "${slow[@]}" --time-limit 50ms --json
 shows '"proved_optimal": false'
 ran=("${slow[@]}" "(Ctrl-C)")
 "$SIMSEARCH" "${slow[@]}" >out 2>err &
-# Until the fork has become the program (bash catches SIGINT too) and catches SIGINT, bit 1.
-until grep -q '^simsearch' "/proc/$!/comm" && grep -qE '^SigCgt:.*[2367abef]$' "/proc/$!/status"; do
+# Waits until the fork has become the program (bash catches SIGINT, too) and catches SIGINT, bit 1.
+for _ in {1..500}; do
+    ! grep -q '^bash$' "/proc/$!/comm" && grep -qE '^SigCgt:.*[2367abef]$' "/proc/$!/status" && break
     sleep 0.02
 done
 kill -INT $!
