@@ -10,7 +10,7 @@
 
 #include <jansson.h>
 
-/* One row per kind. `slot` is the member itself; `read` reports with where = "". */
+/* One row per kind. `slot` is the member itself; errors of `read` have an empty `where`. */
 struct field_form {
     const char *name;     /* name in the reference page */
     const char *expected; /* completes "expected ..."; the names or the unit may follow */

@@ -9,7 +9,7 @@
 #include <stddef.h>
 
 /* Number of bytes of the plain character at `at`; 0: it is a control character (C0, DEL, C1), a
- * line or paragraph separator, a bidirectional mark, or no UTF-8. */
+ * line or paragraph separator, a bidirectional mark, or not valid UTF-8. */
 size_t plain_bytes(const char *at);
 
 /* The first character that is not plain; NULL: all are. */

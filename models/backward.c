@@ -4,9 +4,9 @@
 
 #include <assert.h>
 
-/* Most backward ops per forward op. A product has at most six: bias gradient, quantised gradient,
- * input gradient, the input gradient's collective, the gather of the saved input, weight gradient.
- * Other ops have at most two. */
+/* Maximum number of backward ops per forward op. A product has at most six: bias gradient,
+ * quantised gradient, input gradient, the input gradient's collective, the gather of the saved
+ * input, weight gradient. Other ops have at most two. */
 enum { MOST_OF_PRODUCT = 6, MOST_OF_OTHER = 2 };
 
 /* A backward list under construction. */

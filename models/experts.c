@@ -11,7 +11,8 @@
 
 #include <math.h>
 
-/* Bytes per number: logits and shares are fp32, the map of chosen experts has one byte for each. */
+/* Bytes per number: logits and shares are fp32, the map of chosen experts has one byte per
+ * entry. */
 enum { SHARE_BYTES = 4, CHOSEN_BYTES = 1, PLACE_BYTES = 4 };
 
 /* Number of kernels that the host launches for an op without a fused one, as traced in Megatron
@@ -20,17 +21,19 @@ enum { SHARE_BYTES = 4, CHOSEN_BYTES = 1, PLACE_BYTES = 4 };
 struct launches {
     double forward, backward;
 };
-/* From the router's logits to the shares and the map of choices: casts, scores, top-k, the
+/* Launches from the router's logits to the shares and the map of choices: casts, scores, top-k, the
  * auxiliary loss and its log. Sigmoid scores are divided by their sum, for the shares and for the
  * loss. */
 static const struct launches route_by_softmax = { 25, 16 };
 static const struct launches route_by_sigmoid = { 33, 29 };
-/* The best groups by the sum of their two best scores, and a mask of the others. */
+/* Launches that choose the groups with the largest sums of two best scores and mask the others. */
 static const struct launches choose_groups = { 7, 0 };
-/* Rows and shares: places of the rows, both in order, both copied. */
+/* Launches that send rows and shares: find the rows' places, sort rows and shares by place, and
+ * copy both. */
 static const struct launches send_rows = { 6, 4 };
 static const struct launches add_up_rows = { 2, 1 };
-/* How many rows each rank sends to each expert, with copies to the host, which waits for them. */
+/* Launches that count the rows that each rank sends to each expert and copy the counts to the host,
+ * which waits for them. */
 static const struct launches count_rows = { 12, 0 };
 
 static void add_launches(struct op *op, struct launches launches)

@@ -20,8 +20,8 @@ static void set_row_blocks(struct op *op, double row_blocks, double shared_bytes
     op->bytes += (row_blocks - 1) * shared_bytes;
 }
 
-/* Adds two outputs with numbers per row of logits: the maximum; and the sum of exponentials with
- * the target's logit. */
+/* Adds two outputs that hold values per row of logits: the maximum; and the sum of exponentials
+ * with the target's logit. */
 static void add_row_sums(struct builder *b, struct op *reduce)
 {
     double rows = b->dims->tokens;

@@ -74,7 +74,8 @@ struct layer_options {
     bool launches_each_expert; /* the product of each expert is a launch; else one launch for all
                                   experts of a rank */
     double gradient_bytes;     /* bytes of one element of the weight gradient's accumulator */
-    double logits_rows;        /* most rows of logits that the head computes at once; 0: all */
+    double logits_rows;        /* maximum number of rows of logits that the head computes at once;
+                                * 0: all */
 };
 
 struct layer_dims layer_dims(const struct model *model, double batch, double seq);

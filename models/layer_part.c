@@ -279,8 +279,8 @@ void add_quantize(struct builder *b, const char *name, double rows, double width
     b->ops.operands->values[b->value].bytes = quantized_bytes(recipe) * rows * width;
 }
 
-/* Sequence-sharded tokens are quantised before they are gathered: in the forward here, and in the
- * backward for the gradient of the tokens that leave. */
+/* Sequence-sharded tokens are quantised before they are gathered: tokens that enter in the forward,
+ * and gradients of tokens that left in the backward. */
 void add_enter(struct builder *b, const char *name, const char *quantize_name, double width)
 {
     add_quantize(b, quantize_name, b->dims->norm_tokens, width);

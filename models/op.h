@@ -95,11 +95,11 @@ struct ids {
     short count, at[MAX_IDS];
 };
 
-/* Most matrices that make up one product's weight and that some frameworks keep as separate
- * products: queries, keys and values. */
+/* Maximum number of matrices that make up one product's weight, but are separate products in some
+ * frameworks: queries, keys and values. */
 enum { MAX_MATRICES = 3 };
 
-/* Most outputs of a backward op that may be added to other ops' outputs. */
+/* Maximum number of outputs of a backward op that may be added to other ops' outputs. */
 enum { MAX_SUMS = 3 };
 
 struct op {
@@ -131,15 +131,15 @@ struct op {
     double backward_bytes;   /* forward ops: traffic of the input gradient; GEMMs and marks: traffic
                                 of quantising the output's gradient */
     double backward_kernels; /* forward ops: launches of the input gradient */
-    struct expert_choice
-        choice;         /* experts that a token chooses; for marks and exchanges of experts' rows */
-    double kept_bytes;  /* forward ops of several kernels: bytes that these keep for the backward;
-                           backward ops: bytes freed when the op ends */
-    double row_blocks;  /* number of row blocks; ops of a list with the same number run together,
-                           block by block. Sizes are totals over all blocks. 0: all rows at once */
-    bool spans_experts; /* the collective joins all ranks of the expert group, with the same or
-                           other experts */
-    bool is_combine;    /* an exchange of experts' rows on their way back */
+    struct expert_choice choice; /* number of experts that a token chooses; set for marks and
+                                  * exchanges of experts' rows */
+    double kept_bytes;    /* forward ops of several kernels: bytes that these keep for the backward;
+                             backward ops: bytes freed when the op ends */
+    double row_blocks;    /* number of row blocks; ops of a list with the same number run together,
+                             block by block. Sizes are totals over all blocks. 0: all rows at once */
+    bool spans_experts;   /* the collective joins all ranks of the expert group, with the same or
+                             other experts */
+    bool is_combine;      /* an exchange of experts' rows on their way back */
     double row_sum_bytes; /* marks of experts' rows: bytes of an element when ranks that share an
                              expert sum their parts of its rows */
     bool adds_sum;        /* the op's own kernel adds sum[0]; else a separate kernel does */

@@ -169,7 +169,8 @@ static double all_saved_bytes(const struct ops *forward)
 
 /* --- in place -------------------------------------------------------------------------------- */
 
-/* Whether an op writes over a value whose maker is not replayed. Then only the result is there. */
+/* Whether an op writes over a value whose maker is not replayed. Then memory holds only the
+ * result. */
 static bool writes_over_kept(const struct ops *forward, int i, const double *shares)
 {
     if (!op_is_in_place(forward, &forward->at[i]))
@@ -186,7 +187,7 @@ static bool is_read_again(const struct ops *forward, int value, const double *sh
     return false;
 }
 
-/* Keeps what the backward or the replay reads and the replay does not make. */
+/* Keeps the values that the backward or the replay reads and that the replay does not make. */
 static void keep_what_is_read(const struct ops *forward, const double *shares, double *kept_of)
 {
     for (int i = 0; i < forward->operands->num_values; i++) {
@@ -259,7 +260,7 @@ static struct replay replay_per_op(const struct ops *forward, bool in_place, str
                             .freed_of = { freed_bytes } };
 }
 
-/* What is read again stays, except values that the replay makes for the parts themselves. */
+/* Values that are read again stay, except those that the replay makes for the parts themselves. */
 static void keep_outside(const struct ops *forward, const double *shares, unsigned replays,
                          double *kept_of)
 {

@@ -9,10 +9,11 @@
  * recomputes the other values that some op reads; matrices fused side by side count as separate
  * products (torchtitan, distributed/activation_checkpoint.py).
  *
- * The project's executor takes its kept values and its replayed ops from here. It differs from the
- * frameworks in three ways, together called in place. It runs matrices side by side as one product.
- * It does not repeat an op that has overwritten a kept value: the result is kept in the value's
- * memory. And it keeps only what is read again, where PyTorch keeps all outputs of a kept op. */
+ * The project's executor takes its kept values and its replayed ops from here. In three ways,
+ * together called "in place", it differs from the frameworks. It runs matrices side by side as one
+ * product. It does not repeat an op that has overwritten a kept value: the result is kept in the
+ * value's memory. It keeps only values that are read again, while PyTorch keeps all outputs of a
+ * kept op. */
 #ifndef MODELS_REPLAY_H
 #define MODELS_REPLAY_H
 
@@ -45,8 +46,8 @@ struct replay {
     const double *kept_of; /* by value: the share of it that stays from forward to backward */
     double freed_bytes;
     double freed_of[NUM_OP_REGIONS]; /* freed_bytes per region. A region's bytes are allocated again
-                                        when its backward begins; with REPLAY_PER_OP all bytes are
-                                        when the block's backward begins */
+                                      * when its backward begins; with REPLAY_PER_OP, those of all
+                                      * regions when the block's backward begins */
 };
 
 /* `forward`: a block's list, in which collectives have replaced the marks. The result is in the

@@ -43,8 +43,9 @@ double routing_expert_factor(const struct routing *routing, const struct routed 
 double routing_peak_factor(const struct routing *routing, const struct routed *routed,
                            double layers);
 
-/* Most rows that each expert takes from one rank's `tokens` tokens when its capacity factor is
- * `capacity`, that is `capacity` times the mean (Megatron Core, moe/moe_utils.py: get_capacity). */
+/* Largest number of rows that each expert takes from one rank's `tokens` tokens when its capacity
+ * factor is `capacity`, that is `capacity` times the mean (Megatron Core, moe/moe_utils.py:
+ * get_capacity). */
 double routing_capacity_rows(double tokens, double experts, double topk, double capacity);
 /* The share of rows that are dropped because their expert is full; `routed` describes one rank's
  * tokens. */

@@ -1,5 +1,5 @@
-/* models/workload.h - models that are no transformers of struct model, for tables about data
- * parallelism: number of parameters, which is the size of the exchanged gradients, and FLOPs per
+/* models/workload.h - models for tables about data parallelism. struct model cannot express them;
+ * they have only a number of parameters (the size of the exchanged gradients) and FLOPs per
  * sample. */
 #ifndef MODELS_WORKLOAD_H
 #define MODELS_WORKLOAD_H
