@@ -46,7 +46,8 @@ struct failures failures_of(const struct system *system)
 double lost_hosts_hold_pair(int hosts, int lost)
 {
     double none = 1;
-    for (int k = 0; k < lost; k++) /* each next host must be neither lost yet nor a peer of one */
+    for (int k = 0; k < lost; k++) /* each further host must be neither lost already nor the peer of
+                                    * a lost host */
         none *= hosts > k ? fmax(0, (double)(hosts - 2 * k) / (hosts - k)) : 0;
     return 1 - none;
 }

@@ -39,7 +39,8 @@ static int multiple_of(double value, int unit)
     return unit * (int)fmax(1, round(value / unit));
 }
 
-/* The largest number of key-value heads, up to the style's, that divides the number of heads. */
+/* The largest number of key-value heads, up to that of the style model, that divides the number of
+ * heads. */
 static int kv_heads_of(const struct model *style, int heads)
 {
     if (style->kv_heads == style->heads)

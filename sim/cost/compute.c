@@ -92,9 +92,9 @@ static double best_tile_s(const struct gpu *gpu, const struct profile *profile,
  */
 
 /* Whether a split product is the fastest somewhere in the range. With h = half_k, e = efficiency
- * and w = e / memory_efficiency, e x the time of s parts is a_s + b_s h + c_s w. So the (h, w) at
- * which no split is faster than none form a half-plane for each s: they are the whole rectangle if
- * they hold its four corners. */
+ * and w = e / memory_efficiency, e x the time of s parts is a_s + b_s h + c_s w. So for each s, the
+ * points (h, w) at which s parts are not faster than no split form a half-plane. It contains the
+ * whole rectangle of the range if it contains its four corners. */
 static bool splits_in_range(const struct gpu *gpu, const struct profile *profile, enum dtype dtype,
                             struct gemm_shape shape)
 {
@@ -113,9 +113,9 @@ static bool splits_in_range(const struct gpu *gpu, const struct profile *profile
     return false;
 }
 
-/* The bound of a product's time that struct product_range asks for. Without a split the best tile
- * does not depend on these constants, as the time of every tile is (k + half_k) / efficiency times
- * a number of its own. A split one takes at least its time with the fastest constants. */
+/* The bound on a product's time for the constants of struct product_range. Without a split the best
+ * tile does not depend on these constants, as the time of every tile is (k + half_k) / efficiency
+ * times a number of its own. A split product takes at least its time with the fastest constants. */
 static double ranged_tile_s(const struct gpu *gpu, const struct profile *profile, enum dtype dtype,
                             const struct gemm_rate *rate, struct gemm_shape shape)
 {

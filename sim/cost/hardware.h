@@ -133,9 +133,9 @@ struct narrow_rate {
     double half_k;
 };
 
-/* Asks for bounds of the times of products, of which the logarithm is convex in the logarithms of
- * the constants: at most the time wherever no constant is faster than in `fast` and none slower
- * than in `slow`, or (is_floor false) at least the time. Products have no measured points. */
+/* If set, products' times are replaced by bounds that hold for all constants between those of
+ * `slow` and `fast`: lower bounds if is_floor, else upper bounds. The logarithm of a bound is
+ * convex in the logarithms of the constants. The profile must have no measured products. */
 struct product_range {
     const struct profile *fast, *slow;
     bool is_floor;
@@ -203,7 +203,7 @@ struct profile {
      * rows */
     int num_fitted;
     char (*fitted)[40];
-    const struct product_range *range; /* NULL: times, not bounds of them; borrowed */
+    const struct product_range *range; /* NULL: compute times instead of bounds; borrowed */
 };
 
 enum overlap { OVERLAP_GRAD, OVERLAP_PARAM, OVERLAP_P2P, OVERLAP_TP, OVERLAP_EP, NUM_OVERLAPS };
@@ -258,7 +258,7 @@ struct stack_memory {
     /* each group of ranks has a communicator whose buffers for all algorithms are allocated */
     bool connects_groups;
     double logits_bytes; /* bytes held per logit at the loss */
-    int logits_rows;     /* most rows of logits computed at once; 0: all */
+    int logits_rows;     /* maximum number of rows of logits computed at once; 0: all */
 };
 
 /* How gradients are reduced and shards gathered. */
@@ -313,7 +313,7 @@ struct stack_pipeline {
 
 /* Half widths of 90 % intervals in log time; 0: not known. */
 struct stack_errors {
-    double log;                 /* of this stack's runs; otherwise as a profile's error_log */
+    double log;                 /* half width for runs of this stack that were not in a fit */
     struct error_widths widths; /* by part of the step; used instead of log if present */
     /* half width of the common shift of all runs of a stack that was never fitted */
     double source;

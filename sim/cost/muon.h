@@ -50,7 +50,7 @@ double newton_schulz_s(const struct system *system, enum dtype dtype, double row
 struct held_matrices list_matrices(const struct system *system, const struct ops *forward,
                                    enum dtype dtype);
 
-/* Adds `times` the matrices of `of`. */
+/* Adds the matrices of `of`, `times` times. */
 void matrices_add(struct held_matrices *sum, const struct held_matrices *of, double times);
 
 /* The number of elements on the rank that updates the most, and the seconds of the rank that takes

@@ -7,7 +7,8 @@ static const double intra_latency_s = US(25.0);
 static const double net_latency_s = US(18.0);
 static const double tree_net_latency_s = US(20.9);
 
-/* The most ranks per node for an all-gather or reduce-scatter [NCCL_MAX_NVLS_ARITY, device.h]. */
+/* Maximum number of ranks per node for an all-gather or reduce-scatter [NCCL_MAX_NVLS_ARITY,
+ * device.h]. */
 enum { MAX_ARITY = 32 };
 
 /* NCCL requires more than two ranks in the node (ncclNvlsInit) and two channels. */

@@ -385,8 +385,8 @@ static double gone_bytes(struct lives *lives, const struct op *op, int i)
     return op->kind == OP_ALL_REDUCE ? 0 : bytes + op->kept_bytes;
 }
 
-/* The most bytes that a backward holds at once beyond what its forward kept. Gradients and
- * re-gathered inputs are counted from the op that computes them to the last op that reads them;
+/* The largest number of bytes that a backward holds at once beyond what its forward kept. Gradients
+ * and re-gathered inputs are counted from the op that computes them to the last op that reads them;
  * kept values that no later op reads are subtracted. A collective other than an all-reduce keeps
  * its input until the next op has run, as frameworks run that op at the same time (Megatron Core,
  * tensor_parallel/layers.py: the weight gradient during the reduce-scatter of the input gradient)

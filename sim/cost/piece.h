@@ -41,10 +41,11 @@ struct piece_cost {
     double replayed_bytes;     /* the part of saved_bytes that selective recompute frees */
     double waiting_bytes; /* kept between the halves of a split backward: operands of the weight
                              products */
-    double moment_bytes;  /* most bytes that a backward holds at once in addition to saved_bytes */
+    double moment_bytes;  /* largest number of bytes that a backward holds at once in addition to
+                           * saved_bytes */
     /* the same with selective recompute, in addition to saved_bytes - replayed_bytes */
     double replayed_moment_bytes;
-    /* most bytes that the gradients of one op's output and input take at once */
+    /* largest number of bytes that the gradients of one op's output and input take at once */
     double working_bytes;
     double input_bytes; /* the piece's input, which full recompute keeps as a checkpoint */
     double parameters;  /* number on one rank */
@@ -125,7 +126,7 @@ struct kind_totals {
 struct kind_totals plan_kind_totals(const struct system *system, const struct model *model,
                                     const struct plan *plan);
 
-/* Most rows of logits that are computed at once; 0: all. With a split backward it is 0, as the
+/* Maximum number of rows of logits computed at once; 0: all. With a split backward it is 0, as the
  * logits' gradients are read twice. */
 double plan_logits_rows(const struct plan *plan, const struct stack *stack);
 /* Bytes held per logit at the loss: the stack's number, at least the bytes of a value in the plan's

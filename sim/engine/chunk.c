@@ -304,10 +304,10 @@ static void add_shard_copies(const struct work *w, struct chunk_time *time,
     time->parts.data_comm_s += copies.gather_s + backward_s;
 }
 
-/* Kept activations go to the host as layers run forward and come back before their backward; what
- * recompute drops stays out of both. Each layer's copy runs beside an equal part of the whole pass,
- * so embedding and head are spread over the layers. With several kinds of layers, the copies count
- * with their mean. */
+/* Kept activations are copied to the host as layers run forward, and back before their backward.
+ * Values that recompute drops are not copied. Each layer's copy overlaps an equal part of the whole
+ * pass, so embedding and head are spread over the layers. With several kinds of layers, the copies
+ * count with their mean. */
 static void add_offload(const struct work *w, struct chunk_time *time, const struct holding *held)
 {
     if (!plan_offloads(w->plan, OFFLOAD_ACTIVATIONS) || held->layers == 0)

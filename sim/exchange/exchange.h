@@ -31,7 +31,7 @@ struct exchange {
     int rounds;    /* compressed messages per step */
     int memory;    /* enum exchange_memory */
     int staleness; /* steps by which gradients are applied late */
-    /* number of hostile ranks that a robust rule tolerates; negative: the most that it can */
+    /* number of hostile ranks that a robust rule tolerates; negative: as many as it can */
     int hostile;
     /* number of neighbours that average by all-reduce and act as one rank; 0: the ranks of a
      * node */

@@ -18,7 +18,8 @@ struct robust_rule {
      * each element separately. */
     bool weighs_ranks;
     const char *condition; /* such as "n > 2 f" */
-    /* The most hostile ranks among `num_ranks` that the condition admits; negative: not even 0. */
+    /* The largest number of hostile ranks among `num_ranks` that the condition admits; negative if
+     * it admits not even 0. */
     int (*most_hostile)(int num_ranks);
     /* kappa: for any values of the f hostile ranks, the squared distance of the result from the
      * honest ranks' mean is at most kappa times the honest ranks' variance, the mean of their

@@ -3,8 +3,8 @@
 #include "sim/plan/holding.h"
 #include "sim/plan/state_share.h"
 
-/* Most steps per piece: two runs (recompute and backward), each with a gather, a drop, an open, a
- * reduce and a settle step for each of two units (pass.h). */
+/* Maximum number of steps per piece: two runs (recompute and backward), each with a gather, a drop,
+ * an open, a reduce and a settle step for each of two units (pass.h). */
 enum {
     MOST_UNITS = 2,
     MOST_RUNS_EACH = 2,

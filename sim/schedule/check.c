@@ -42,8 +42,8 @@ bool proof_ordered(const struct proof *proof, int earlier, int later)
                       proof_text(proof, later).at, proof_text(proof, earlier).at, earlier);
 }
 
-/* The chunk on this rank that makes or needs a message; for an instruction that is no message, its
- * chunk. */
+/* The chunk on this rank that makes or needs a message; for an instruction that is not a message,
+ * its own chunk. */
 static int own_chunk(const struct instr *instr)
 {
     if (instr->op == INSTR_RECV_ACT)
@@ -273,7 +273,8 @@ static bool check_pairs(const struct proof *proof)
     return true;
 }
 
-/* The pass whose end is the end of `pass`: for the first pass of a pair it is the second one. */
+/* The pass that ends when `pass` ends: `pass` itself, or the second pass of a pair if `pass` is the
+ * first. */
 static int end_of(const struct proof *proof, int pass)
 {
     int second = pass == NO_INSTR ? NO_INSTR : partner(proof, pass);
@@ -298,8 +299,8 @@ static int backward_of(const struct proof *proof, size_t key)
     return proof->found[is_split_at(proof, key) ? INSTR_BACKWARD_INPUT : INSTR_BACKWARD][key];
 }
 
-/* The pass whose begin is the begin of `pass`: for the second pass of a pair it is the first
- * one. */
+/* The pass that begins when `pass` begins: `pass` itself, or the first pass of a pair if `pass` is
+ * the second. */
 static int begin_of(const struct proof *proof, int pass)
 {
     if (pass == NO_INSTR || !proof->list->at[pass].is_paired)

@@ -155,9 +155,9 @@ static int next_end(const struct schedule_shape *shape, int passes, int round)
     return begin + (round + 1) * turn.size;
 }
 
-/* The most microbatches that a chunk holds between the warm-up and the last forward. The number
- * does not fall during a group's forwards on this chunk and does not rise after them. So it is
- * enough to check the ends of groups and the two ends of the range. */
+/* The largest number of microbatches that a chunk holds between the warm-up and the last forward.
+ * The number does not fall during a group's forwards on this chunk and does not rise after them. So
+ * it is enough to check the ends of groups and the two ends of the range. */
 static int most_at_last(const struct schedule_shape *shape, int stage, int round)
 {
     int chunks = shape->chunks_per_stage;
