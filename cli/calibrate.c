@@ -44,7 +44,7 @@ static void clear_progress(void)
     fprintf(stderr, "\r%*s\r", 72, "");
 }
 
-/* --- what is told --------------------------------------------------------------------------- */
+/* --- output --------------------------------------------------------------------------------- */
 
 static void show_table(const struct kernel *kernel)
 {

@@ -133,7 +133,7 @@ static bool load_runs(const struct options *options, struct loss_runs *runs, str
     return ok;
 }
 
-/* --- what is found ------------------------------------------------------------------------ */
+/* --- fitted constants --------------------------------------------------------------------- */
 
 /* A scale fitted on the runs, or the shipped one. */
 struct scale {

@@ -36,7 +36,7 @@ static struct training by_law(const struct design_view *view, const struct size_
     return (struct training){ parameters, scaling_tokens(budget, parameters), budget.unique };
 }
 
-/* --- for people ----------------------------------------------------------------------------- */
+/* --- text output ---------------------------------------------------------------------------- */
 
 static void show_training(const struct design_view *view)
 {
@@ -113,7 +113,7 @@ void show_design(const struct design_view *view)
     show_proof(view->result);
 }
 
-/* --- for programs --------------------------------------------------------------------------- */
+/* --- JSON output ---------------------------------------------------------------------------- */
 
 static json_t *laws_json(const struct design_view *view)
 {

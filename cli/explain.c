@@ -130,7 +130,7 @@ static void show_memory(const struct terminal *terminal, const struct textbook_e
     show_beside_sum(terminal, shown, LENGTH(rows), 2);
 }
 
-/* --- one plan beside the textbook --------------------------------------------------------- */
+/* --- one plan and the textbook ------------------------------------------------------------ */
 
 static void explain_one(const struct options *options, const struct setup *setup)
 {
@@ -176,7 +176,7 @@ static void explain_alone(const struct options *options, struct setup *setup)
     explain_one(options, setup);
 }
 
-/* --- one plan beside another -------------------------------------------------------------- */
+/* --- two plans ---------------------------------------------------------------------------- */
 
 static void show_both(const struct options *options, const struct setup *first,
                       const struct setup *second, const struct prediction *a,

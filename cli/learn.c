@@ -31,7 +31,7 @@ struct learning {
     struct lessons lessons;
 };
 
-/* --- runs in --------------------------------------------------------------------------------- */
+/* --- reading runs ---------------------------------------------------------------------------- */
 
 static bool is_log(const char *path)
 {
@@ -148,7 +148,7 @@ static bool predict(struct learning *l, const struct options *options, struct er
     return true;
 }
 
-/* --- what is told ---------------------------------------------------------------------------- */
+/* --- output ---------------------------------------------------------------------------------- */
 
 static const char *sort_of(const struct learned_stack *entry)
 {

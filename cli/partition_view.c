@@ -118,7 +118,7 @@ static void print_as_json(const struct view *view)
     text_release(&layout);
 }
 
-/* --- for people ------------------------------------------------------------------------------- */
+/* --- text output ------------------------------------------------------------------------------ */
 
 static void show_operators(const struct terminal *terminal, const struct view *view)
 {

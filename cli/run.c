@@ -32,7 +32,7 @@ enum { DEFAULT_STEPS = 10, MOST_WARMUPS = 2, MOST_INSTRUCTIONS = 200000, DEFAULT
 static const double arena_share = 1.25, arena_extra_bytes = 32 << 20;
 static const double default_rate = 1e-3, default_clip = 1, default_watchdog_s = 60;
 
-/* --- what is run -------------------------------------------------------------------------- */
+/* --- preparing the run -------------------------------------------------------------------- */
 
 static bool make_schedule(struct setup *setup, struct run_setup *run, struct err *err)
 {

@@ -13,7 +13,7 @@
 
 #include <math.h>
 
-/* --- what there is --------------------------------------------------------------------------- */
+/* --- reading the job ------------------------------------------------------------------------- */
 
 /* Predicts the file's plan, or notes in t->unsound why it cannot be predicted. */
 static void predict_present(struct tuning *t)

@@ -266,7 +266,7 @@ static const struct {
 };
 // clang-format on
 
-/* --- telling --------------------------------------------------------------------------------- */
+/* --- output ---------------------------------------------------------------------------------- */
 
 /* Writes the flags that give the mended plan; false if that plan is no better. */
 static bool write_fix(struct tuning *t, const struct advice *row, struct text *fix)

@@ -93,7 +93,7 @@ bool tune_read_results(struct tuning *t, const char *path, struct err *err)
     return ok;
 }
 
-/* --- what is believed ------------------------------------------------------------------------ */
+/* --- step times and their uncertainty -------------------------------------------------------- */
 
 static void add_rival(struct proposals *to, const struct scored_plan *plan, int change)
 {

@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* --- rows in --------------------------------------------------------------------------------- */
+/* --- reading rows ---------------------------------------------------------------------------- */
 
 static bool shipped_file(char *path, size_t size, struct err *err)
 {

@@ -71,7 +71,7 @@ void feed_enter(struct feed *feed, int microbatch)
                           feed->microbatch_bytes);
 }
 
-/* --- a life ------------------------------------------------------------------------------- */
+/* --- opening and closing ------------------------------------------------------------------ */
 
 static bool open_step(struct feed *feed, struct fed_step *slot, struct err *err)
 {

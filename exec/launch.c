@@ -192,7 +192,7 @@ static bool start_rank(struct launcher *launcher, int rank, struct err *err)
     return true;
 }
 
-/* --- watching ------------------------------------------------------------------------------- */
+/* --- watching the processes ----------------------------------------------------------------- */
 
 static void signal_all(const struct launcher *launcher, int signal)
 {

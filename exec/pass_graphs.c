@@ -33,7 +33,7 @@ struct pass_graphs {
     long passes;
 };
 
-/* --- finding one -------------------------------------------------------------------------- */
+/* --- finding a graph ---------------------------------------------------------------------- */
 
 static size_t records_bytes(const struct chunk_call *call)
 {
@@ -153,7 +153,7 @@ struct pass_counts pass_graphs_counts(const struct pass_graphs *graphs)
     return graphs->counts;
 }
 
-/* --- a life ------------------------------------------------------------------------------- */
+/* --- opening and closing ------------------------------------------------------------------ */
 
 struct pass_graphs *pass_graphs_new(struct machine *machine, const struct chunk *chunks,
                                     int num_chunks)

@@ -157,7 +157,7 @@ bool watchdog_has_fired(struct watchdog *watchdog, struct err *err)
     return true;
 }
 
-/* --- watching ------------------------------------------------------------------------------- */
+/* --- the watching thread -------------------------------------------------------------------- */
 
 /* Time for which no lane has moved although one is busy; 0: there is progress. */
 static double standstill_s(struct watchdog *watchdog, double passed_s)

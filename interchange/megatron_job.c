@@ -546,7 +546,7 @@ static bool read_model(const struct megatron_args *from, struct model *model, st
            model_derive(model, err);
 }
 
-/* --- the whole ------------------------------------------------------------------------------- */
+/* --- arguments to job and plan --------------------------------------------------------------- */
 
 void megatron_arguments(const struct job *job, void *args, struct arena *arena)
 {

@@ -197,7 +197,7 @@ static void keep_what_is_read(const struct ops *forward, const double *shares, d
     }
 }
 
-/* --- both ------------------------------------------------------------------------------------ */
+/* --- the result ------------------------------------------------------------------------------ */
 
 /* The recomputed ops as a list. Each op waits for the last op of the new list that is no later than
  * its original `after`. In this list no collective overlaps compute. */

@@ -236,7 +236,7 @@ static void solve_all(struct solve *solve)
     glp_delete_prob(problem);
 }
 
-/* --- when GLPK would print, or abort ---------------------------------------------------------- */
+/* --- output and aborts of GLPK ---------------------------------------------------------------- */
 
 static int on_print(void *info, const char *text)
 {

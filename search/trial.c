@@ -66,7 +66,7 @@ struct trial trial_of(const struct trial_place *place, const struct plan *rival,
     return trial;
 }
 
-/* --- which ----------------------------------------------------------------------------------- */
+/* --- choosing the trials --------------------------------------------------------------------- */
 
 struct pick {
     const struct belief *belief;

@@ -33,7 +33,7 @@ static bool check_run(const struct loss_run *run, struct err *err)
     return true;
 }
 
-/* --- which constants are independent ------------------------------------------------------- */
+/* --- independent constants ----------------------------------------------------------------- */
 
 /* The terms of the loss that remain at the end. Each is a constant times a factor that depends on
  * the learning rate and the number of ranks. */

@@ -20,7 +20,7 @@ static const double change_weight = 0.02;
 
 enum { MOST_CONSTANTS = 96, KEY_SIZE = 48 };
 
-/* --- which constants there are ------------------------------------------------------------- */
+/* --- all constants ------------------------------------------------------------------------- */
 
 struct constants {
     struct constant at[MOST_CONSTANTS];

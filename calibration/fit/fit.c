@@ -347,7 +347,7 @@ static void solve(struct work *w, struct fit_result *out)
     score_sources(out, errors, false);
 }
 
-/* --- without a source ---------------------------------------------------------------------- */
+/* --- leaving a source out ------------------------------------------------------------------ */
 
 /* Whether the source has rows in the job or influenced a constant of an earlier job. */
 static bool depends_on(const char *source, const struct fit_result *earlier, int num_earlier,

@@ -18,7 +18,7 @@ struct loaded_system {
     struct loaded_system *older;
 };
 
-/* --- which rows ---------------------------------------------------------------------------- */
+/* --- selecting rows ------------------------------------------------------------------------ */
 
 static int compare_ints(const void *a, const void *b)
 {

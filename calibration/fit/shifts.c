@@ -129,7 +129,7 @@ void source_shifts_release(struct source_shifts *shifts)
     *shifts = (struct source_shifts){ 0 };
 }
 
-/* --- from errors --------------------------------------------------------------------------- */
+/* --- shifts from errors -------------------------------------------------------------------- */
 
 /* Standard deviation of errors about the bias, from their 90th percentile: 90 % of normal errors
  * lie within 1.645 standard deviations. A percentile is used because a few rows have other causes

@@ -49,7 +49,7 @@ static int cut(char *line, char *words[MOST_WORDS])
     return count;
 }
 
-/* --- which collective ---------------------------------------------------------------------- */
+/* --- finding the collective ---------------------------------------------------------------- */
 
 struct spelling {
     const char *word; /* name of the collective in lower case, without separators */

@@ -44,7 +44,7 @@ bool gpu_is_known(const struct nvml_words *words, struct err *err)
     return ok;
 }
 
-/* --- what was measured --------------------------------------------------------------------- */
+/* --- measured parts ------------------------------------------------------------------------ */
 
 /* Writes the bandwidth that was fitted to all memory-bound ops, or else the bandwidth of one large
  * copy. kernel_s is at least the time of an empty kernel. */

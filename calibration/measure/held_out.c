@@ -156,7 +156,7 @@ bool held_out_measure(struct host_rank *host, const struct stack *stack, bool is
     return true;
 }
 
-/* --- against the file ---------------------------------------------------------------------- */
+/* --- comparison with the file's predictions ------------------------------------------------ */
 
 /* Reads the cluster file as a system of one device. */
 static bool read_system(const json_t *cluster, struct system *out, struct err *err)

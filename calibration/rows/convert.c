@@ -5,7 +5,7 @@
 #include <math.h>
 #include <string.h>
 
-/* --- for all parts ------------------------------------------------------------------------- */
+/* --- helpers for all parts ----------------------------------------------------------------- */
 
 bool row_skip(struct err *err, const char *column, const char *reason)
 {

@@ -8,7 +8,7 @@
 
 const char *const score_kind_names[NUM_SCORE_KINDS] = { "sources", "dense", "moe", "memory" };
 
-/* --- one set of errors --------------------------------------------------------------------- */
+/* --- statistics of errors ------------------------------------------------------------------ */
 
 static int compare_sizes(const void *a, const void *b)
 {

@@ -209,7 +209,7 @@ void lecture_release(struct lecture *lecture)
     lecture->count = 0;
 }
 
-/* --- for people ----------------------------------------------------------------------------- */
+/* --- text output ---------------------------------------------------------------------------- */
 
 enum { NAME_WIDTH = 34, NUMBER_WIDTH = 14, LINE_WIDTH = 110 };
 

@@ -58,7 +58,7 @@ void lecture_release(struct lecture *lecture);
 void show_lecture(const struct terminal *terminal, const struct lecture *lecture);
 json_t *lecture_json(const struct lecture *lecture);
 
-/* --- for those who add rows ----------------------------------------------------------------- */
+/* --- functions for files that add rows ------------------------------------------------------ */
 
 /* Adds a row and returns it. */
 struct lecture_row *lecture_add(struct lecture *lecture, struct lecture_row row,

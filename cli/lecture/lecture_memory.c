@@ -7,7 +7,7 @@
 
 #include <math.h>
 
-/* --- one copy of the model, on however many ranks ------------------------------------------- */
+/* --- one copy of the model on any number of ranks ------------------------------------------- */
 
 static const char copy_topic[] = "MEMORY OF ONE COPY OF THE MODEL";
 

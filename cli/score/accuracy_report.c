@@ -147,7 +147,7 @@ static void add_regret(struct text *out, const struct choices *choices)
     }
 }
 
-/* --- what numbers rest on -------------------------------------------------------------------- */
+/* --- sources of the numbers ------------------------------------------------------------------ */
 
 /* Finds any system with this stack or profile. */
 static const struct system *find_system(const struct validation *v, const struct interval_need *of)
@@ -185,7 +185,7 @@ static void add_bases(struct text *out, const struct validation *v, bool of_stac
             add_basis(out, v, &v->intervals.at[i]);
 }
 
-/* --- what is off ----------------------------------------------------------------------------- */
+/* --- causes of errors ------------------------------------------------------------------------ */
 
 static void add_why(struct text *out, const struct validation *v)
 {

@@ -50,7 +50,7 @@ static bool find(const struct fit_table *table, const struct names *names, int j
     return ok;
 }
 
-/* --- what is told ---------------------------------------------------------------------------- */
+/* --- output ---------------------------------------------------------------------------------- */
 
 /* Fraction of the source's rows that an interval fitted without the source covers. */
 static double covered(const struct source_shifts *all, const struct source_shift *of)

@@ -172,7 +172,7 @@ bool decentralised_predict(struct decentralised *out, struct err *err)
            add_imagenet_hours(out, err);
 }
 
-/* --- told ----------------------------------------------------------------------------------- */
+/* --- output --------------------------------------------------------------------------------- */
 
 static const char *source_of(const char *paper)
 {

@@ -111,7 +111,7 @@ bool largest_name_model(struct options *options, struct largest *out, struct err
     return true;
 }
 
-/* --- what fits ---------------------------------------------------------------------------- */
+/* --- choosing the largest ----------------------------------------------------------------- */
 
 /* Chooses the largest member that fits. When none fits, it chooses the last, whose search then
  * gives the reasons. */
@@ -170,7 +170,7 @@ void largest_release(struct largest *largest)
     free(largest->members);
 }
 
-/* --- told --------------------------------------------------------------------------------- */
+/* --- output ------------------------------------------------------------------------------- */
 
 /* The next larger member, which does not fit; NULL: none. */
 static const struct model *next_larger(const struct largest *largest)

@@ -91,7 +91,7 @@ void nearby_release(struct nearby_view *view)
     view->count = 0;
 }
 
-/* --- for people --------------------------------------------------------------------------- */
+/* --- text output -------------------------------------------------------------------------- */
 
 /* Adds a changed request: "864 GPUs", "batch 1500", "992 GPUs, batch 1488". */
 static void add_change(const struct nearby_view *view, const struct nearby *nearby,

@@ -160,7 +160,7 @@ static void show_fastest_run(const struct terminal *terminal, const struct setup
     show_goodput(terminal, &other, &fastest->scored.plan, &fastest->scored.prediction);
 }
 
-/* --- the whole ---------------------------------------------------------------------------- */
+/* --- the answer --------------------------------------------------------------------------- */
 
 static int exit_code_of_front(const struct pareto_result *result, struct err *err)
 {

@@ -198,7 +198,7 @@ static void show_comparison(const struct terminal *terminal, const struct search
     show_terms(terminal, &result->top[0].prediction, p, scale);
 }
 
-/* --- the whole ---------------------------------------------------------------------------- */
+/* --- the whole table ---------------------------------------------------------------------- */
 
 static void show_next(const struct options *options, const struct setup *setup,
                       const struct search_result *result)

@@ -64,7 +64,7 @@ static void add_layout(const struct robust_view *view, int rival, struct text *o
     plan_write(&view->result->top[rival].plan, out);
 }
 
-/* --- for people --------------------------------------------------------------------------- */
+/* --- text output -------------------------------------------------------------------------- */
 
 static void show_score(const struct robust_view *view, const char *title,
                        const struct rival_score *score)

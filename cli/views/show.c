@@ -109,7 +109,7 @@ void add_plan_words(const struct terminal *terminal, const struct plan *plan, in
     text_add(out, "%s", text_get(&words));
     text_release(&words);
 }
-/* --- the few lines that say it all ------------------------------------------------------- */
+/* --- summary of one plan ----------------------------------------------------------------- */
 
 static void show_row(const struct terminal *terminal, const char *name, const char *text)
 {

@@ -53,7 +53,7 @@ bool greeting_hear_reply(int fd, int size, struct socket_limit limit, struct err
     return err_set(err, ERR_INPUT, "", "it replied %d, which means nothing here", reply.verdict);
 }
 
-/* --- who is let in -------------------------------------------------------------------------- */
+/* --- admitting connections ------------------------------------------------------------------ */
 
 /* Compares in constant time, so that the duration reveals nothing about the token. */
 static bool is_same_token(const char *a, const char *b)

@@ -52,7 +52,7 @@ __attribute__((format(printf, 2, 3))) static void tell(const struct mesh *mesh, 
     mesh->waits.tell(mesh->waits.context, what);
 }
 
-/* --- the meeting ---------------------------------------------------------------------------- */
+/* --- connecting all ranks ------------------------------------------------------------------- */
 
 /* Whether the rank at this connection still waits. It sends nothing after its report. */
 static bool is_open(int fd)

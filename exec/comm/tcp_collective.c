@@ -65,7 +65,7 @@ static size_t left_bytes(size_t bytes, size_t first, size_t chunk)
     return first < bytes ? smaller(bytes - first, chunk) : 0;
 }
 
-/* --- everyone with everyone at once: fewest steps ------------------------------------------- */
+/* --- direct exchange with all members: fewest steps ----------------------------------------- */
 
 /* The i-th member after this one. Members therefore begin with different peers. */
 static int member_after(const struct links *links, int i)
@@ -143,7 +143,7 @@ static bool gather_direct(struct links *links, const struct parts *parts, char *
     return links_exchange(links, links->transfers, count, lost);
 }
 
-/* --- round a ring: each link carries each part once ----------------------------------------- */
+/* --- ring: each link carries each part once ------------------------------------------------- */
 
 /* Patarasuk and Yuan 2009, "Bandwidth optimal all-reduce algorithms". In step s member i sends its
  * partial sum of part i - 1 - s, receives part i - 2 - s and adds its own values. */

@@ -211,7 +211,7 @@ static double nccl_sent_bytes(const struct group *group)
     return ((const struct nccl_group *)group)->sent_bytes;
 }
 
-/* --- watching ----------------------------------------------------------------------------- */
+/* --- the watching thread ------------------------------------------------------------------ */
 
 /* Aborts all communicators; the caller holds the mutex. Waits on the GPU then end. All aborts are
  * in one NCCL group, because each abort waits for its kernels, which may be queued behind those of
@@ -279,7 +279,7 @@ static bool nccl_poll(struct comm *comm, struct err *err)
     return failure_check(&comm->failure, err);
 }
 
-/* --- a life ------------------------------------------------------------------------------- */
+/* --- opening and closing ------------------------------------------------------------------ */
 
 /* Broadcasts NCCL's id by a host communicator, which is then closed. */
 static bool meet(const struct comm_options *options, ncclUniqueId *id, struct err *err)

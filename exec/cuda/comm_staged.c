@@ -237,7 +237,7 @@ static double staged_sent_bytes(const struct group *base)
     return base->comm->host.api->sent_bytes(((const struct staged_group *)base)->host);
 }
 
-/* --- a life ------------------------------------------------------------------------------- */
+/* --- opening and closing ------------------------------------------------------------------ */
 
 static void staged_close(struct comm *comm)
 {

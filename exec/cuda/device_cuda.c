@@ -36,7 +36,7 @@ bool device_is_over(const struct device *device)
     return atomic_load(&device->is_aborted) || failure_is_kept(&device->failure);
 }
 
-/* --- which GPU ---------------------------------------------------------------------------- */
+/* --- choosing the GPU --------------------------------------------------------------------- */
 
 enum { LEAST_MAJOR = 8 }; /* kernels/cuda is compiled for compute capability 8.0 and newer */
 

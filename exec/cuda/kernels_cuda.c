@@ -28,7 +28,7 @@ struct kernels {
     int num_workspaces;
 };
 
-/* --- a life ------------------------------------------------------------------------------- */
+/* --- opening and closing ------------------------------------------------------------------ */
 
 /* Finds the path of the tuning table: $SIMSEARCH_GEMM_TABLE ("" disables it), else a file in the
  * user's cache folder. False when there is neither. */

@@ -50,7 +50,7 @@ double exchanger_memory_bytes(const struct exchange *exchange, const struct exch
            exchange_runner_of(exchange)->memory_elements(exchange, load, ranks);
 }
 
-/* --- a life ------------------------------------------------------------------------------- */
+/* --- opening and closing ------------------------------------------------------------------ */
 
 static void copy_tensors(struct exchanger *e)
 {

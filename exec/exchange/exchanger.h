@@ -89,7 +89,7 @@ void exchanger_end_step(struct exchanger *exchanger, double loss);
  * count. */
 double exchanger_planned_bytes(const struct exchanger *exchanger);
 
-/* --- what goes on from step to step --------------------------------------------------------- */
+/* --- state that lasts from step to step ----------------------------------------------------- */
 
 /* Name of the state that each rank keeps beside weights and moments: "error memory"; NULL: none. */
 const char *exchange_keeps(const struct exchange *exchange);

@@ -67,7 +67,7 @@ struct exchange_runner {
 };
 const struct exchange_runner *exchange_runner_of(const struct exchange *exchange);
 
-/* --- what methods are made of ----------------------------------------------------------------- */
+/* --- building blocks of methods --------------------------------------------------------------- */
 
 /* Allocates `elements` floats of zeroed device memory; NULL with err. */
 float *exchanger_take(struct exchanger *exchanger, size_t elements, struct err *err);

@@ -264,7 +264,7 @@ static double mpi_sent_bytes(const struct group *group)
     return ((const struct mpi_group *)group)->sent_bytes;
 }
 
-/* --- a life --------------------------------------------------------------------------------- */
+/* --- opening and closing -------------------------------------------------------------------- */
 
 /* Starts MPI, once per process. */
 static bool start_mpi(const struct place *place, int *rank, struct err *err)

@@ -69,7 +69,7 @@ bool checkpoint_is_of_replica(const struct rank *rank, const struct checkpoint_h
     return header->replicas == 1 || replica == rank->at.at[AXIS_DATA];
 }
 
-/* --- what an exchange keeps --------------------------------------------------------------- */
+/* --- state of an exchange ----------------------------------------------------------------- */
 
 static uint32_t pieces_of(struct kept kept)
 {

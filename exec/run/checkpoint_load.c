@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* --- finding ------------------------------------------------------------------------------ */
+/* --- lookup ------------------------------------------------------------------------------- */
 
 static bool open_of_rank(const char *folder, long step, int rank, struct checkpoint_file *file,
                          struct err *err)

@@ -10,7 +10,7 @@ static const char *const opcode_names[NUM_OPCODES] = {
 #undef X
 };
 
-/* --- in words ----------------------------------------------------------------------------- */
+/* --- naming instructions ------------------------------------------------------------------ */
 
 /* The peer rank of a message. */
 static int peer_of(const struct rank *rank, const struct instr *instr)
@@ -46,7 +46,7 @@ void lane_status_describe(void *context, int lane, const void *at, struct text *
     text_add(out, "%s", (const char *)at);
 }
 
-/* --- on streams --------------------------------------------------------------------------- */
+/* --- progress marks on streams ------------------------------------------------------------ */
 
 /* Number of arrivals per step. An arrival is the beginning or end of an instruction. */
 static uint32_t arrivals_of_step(const struct rank *rank)
@@ -104,7 +104,7 @@ void lane_status_wait(struct watchdog *watchdog, const char *what)
         watchdog_enter(watchdog, LANE_OF_ISSUER, what);
 }
 
-/* --- a life ------------------------------------------------------------------------------- */
+/* --- opening and closing ------------------------------------------------------------------ */
 
 bool lane_status_open(struct rank *rank, struct err *err)
 {

@@ -150,7 +150,7 @@ static bool place_turns(struct rank *rank, struct err *err)
     return true;
 }
 
-/* --- the whole ---------------------------------------------------------------------------- */
+/* --- creating a rank ---------------------------------------------------------------------- */
 
 static void set_machine(struct rank *rank)
 {

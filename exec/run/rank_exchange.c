@@ -20,7 +20,7 @@ static struct chunk_exchange *at_chunk(const struct rank *rank, const struct chu
     return &rank->exchanges[chunk - rank->chunks];
 }
 
-/* --- a life ------------------------------------------------------------------------------- */
+/* --- opening and closing ------------------------------------------------------------------ */
 
 static int count_weights(const struct chunk *chunk)
 {

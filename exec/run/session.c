@@ -7,7 +7,7 @@
 
 static const double grace_s = 1; /* time that a rank has to end after the watchdog's request */
 
-/* --- telling each other ------------------------------------------------------------------- */
+/* --- messages between ranks --------------------------------------------------------------- */
 
 bool session_collect(struct session *session, struct comm_call call, struct err *err)
 {
@@ -49,7 +49,7 @@ bool session_reduce(struct session *session, double *values, int count, enum red
     return session_collect(session, call, err);
 }
 
-/* --- what is measured ---------------------------------------------------------------------- */
+/* --- measurements -------------------------------------------------------------------------- */
 
 static bool measure_peak(struct session *session, struct err *err)
 {
@@ -81,7 +81,7 @@ static bool run_steps(struct session *session, struct err *err)
     return !is_traced || session_trace(session, err);
 }
 
-/* --- the whole ---------------------------------------------------------------------------- */
+/* --- running a session -------------------------------------------------------------------- */
 
 /* Whether the cause lies outside this rank. A report of the watchdog takes precedence over later
  * failures, which it caused. */

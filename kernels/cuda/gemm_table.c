@@ -116,7 +116,7 @@ bool gemm_table_add_to_file(const char *path, const struct gemm_table *table, st
     return ok;
 }
 
-/* --- finding ------------------------------------------------------------------------------ */
+/* --- lookup ------------------------------------------------------------------------------- */
 
 static uint64_t hash_of(const struct gemm_shape *shape)
 {

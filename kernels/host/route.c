@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* --- which -------------------------------------------------------------------------------- */
+/* --- choosing experts --------------------------------------------------------------------- */
 
 static bool is_among(const int32_t *experts, long count, long expert)
 {
@@ -74,7 +74,7 @@ void route_choose_gradient(const struct route *route, const float *dshares, cons
     }
 }
 
-/* --- there and back ----------------------------------------------------------------------- */
+/* --- sending rows and returning them ------------------------------------------------------ */
 
 static float share_of(const float *shares, long i)
 {

@@ -3,7 +3,7 @@
 #include "sim/cost/compute.h"
 #include "sim/plan/local.h"
 
-/* --- which there are -------------------------------------------------------------------------- */
+/* --- possible forms --------------------------------------------------------------------------- */
 
 static struct ops list_of(const struct scorer *scorer, const struct layer_dims *dims)
 {

@@ -35,7 +35,7 @@ static double optimizer_s(const struct stage_option *option)
     return option->optimizer_s;
 }
 
-/* --- filling ---------------------------------------------------------------------------------- */
+/* --- filling the table ------------------------------------------------------------------------ */
 
 /* A table that is being filled. */
 struct filler {

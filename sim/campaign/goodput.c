@@ -40,7 +40,7 @@ static struct renewal renewal_of(const struct run *run, const struct goodput *go
     return out;
 }
 
-/* --- where the time goes ------------------------------------------------------------------- */
+/* --- losses of time ------------------------------------------------------------------------ */
 
 /* Mean length of a recovery; it lasts for restart_s or until the next failure. */
 static double attempt_s(double mtbf_s, double restart_s)

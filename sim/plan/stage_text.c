@@ -189,7 +189,7 @@ void stage_text_write(const struct stage_text *stages, struct text *out)
     text_add(out, "L");
 }
 
-/* --- of a plan ----------------------------------------------------------------------------- */
+/* --- the chunks of a plan ------------------------------------------------------------------ */
 
 struct stage_text stage_text_of(const struct plan *plan, const struct model *model, int mtp,
                                 struct arena *arena)

@@ -110,7 +110,7 @@ static void emit_stage(struct emitted *to)
     add_cooldown(to);
 }
 
-/* --- closed forms: of a stage of the V ----------------------------------------------------- */
+/* --- closed forms for a stage of the V ------------------------------------------------------ */
 
 /* Activations that a stage of the V holds at its peak, which lasts from the first pair after the
  * warm-up on. */

@@ -158,7 +158,7 @@ static void draw_steps(const char *folder)
     text_release(&svg);
 }
 
-/* --- who is first ------------------------------------------------------------------------- */
+/* --- the fastest method ------------------------------------------------------------------- */
 
 enum { MOST_METHODS = 32 };
 

@@ -311,7 +311,7 @@ START_TEST(a_knot_that_nothing_tells_of_is_as_the_one_before)
 }
 END_TEST
 
-/* --- the same again --------------------------------------------------------------------------- */
+/* --- reproducibility -------------------------------------------------------------------------- */
 
 START_TEST(a_fit_has_the_same_bits_on_any_number_of_threads)
 {

@@ -186,7 +186,7 @@ START_TEST(a_constant_that_was_spoilt_is_found)
 }
 END_TEST
 
-/* --- by hand --------------------------------------------------------------------------------- */
+/* --- hand calculations ----------------------------------------------------------------------- */
 
 START_TEST(tau_is_1_in_the_same_order_and_minus_1_in_the_other)
 {

@@ -158,7 +158,7 @@ START_TEST(the_file_predicts_the_ops_that_it_was_made_of)
 }
 END_TEST
 
-/* --- what is no op of a step ---------------------------------------------------------------- */
+/* --- times outside the op lists ------------------------------------------------------------- */
 
 START_TEST(a_launch_takes_the_caller_and_the_stream_some_time)
 {

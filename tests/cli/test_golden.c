@@ -134,7 +134,7 @@ static void add_file(struct text *out, const char *name)
     fclose(file);
 }
 
-/* --- its numbers --------------------------------------------------------------------------- */
+/* --- numbers in an answer ------------------------------------------------------------------ */
 
 /* "run", the days with failures, is shown where the tokens are asked for. */
 static bool is_left_out(const char *key)
@@ -252,7 +252,7 @@ static char *answer(const struct paragraph *p)
     return out.at;
 }
 
-/* --- what is expected ---------------------------------------------------------------------- */
+/* --- expected answers ---------------------------------------------------------------------- */
 
 /* Behind the number at *at, or the letter, and whether the two are equal. */
 static bool step_equal(const char **got, const char **expected)

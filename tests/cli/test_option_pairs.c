@@ -178,7 +178,7 @@ static struct run run(const struct setting *a, const struct setting *b, bool as_
     return run;
 }
 
-/* --- what must hold --------------------------------------------------------------------------- */
+/* --- conditions ------------------------------------------------------------------------------- */
 
 /* Checks numbers of predictions anywhere in a document; returns how many there are. */
 static int check_numbers(const json_t *value, const char *command)

@@ -115,7 +115,7 @@ cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t *config, void (*kernel)(
     return grid_issue(config, [=] { kernel(Parameters(arguments)...); });
 }
 
-/* --- what threads do together ------------------------------------------------------------- */
+/* --- functions of several threads --------------------------------------------------------- */
 
 inline void __syncthreads()
 {
@@ -175,7 +175,7 @@ template <typename V> V __shfl_xor_sync(unsigned, V value, int mask)
     return __shfl_sync(~0u, value, (int)threadIdx.x % WARP_LANES ^ mask);
 }
 
-/* --- one thread's ------------------------------------------------------------------------- */
+/* --- functions of one thread -------------------------------------------------------------- */
 
 inline unsigned __umulhi(unsigned a, unsigned b)
 {

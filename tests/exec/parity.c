@@ -239,7 +239,7 @@ static void run_threads(const struct run_setup *setup, const struct parity_run *
     check_whole(out, layout);
 }
 
-/* --- the whole ---------------------------------------------------------------------------- */
+/* --- one run ------------------------------------------------------------------------------ */
 
 struct model parity_gpt(void)
 {

@@ -280,7 +280,7 @@ START_TEST(a_rate_that_is_given_wins_over_the_saved_one)
 }
 END_TEST
 
-/* --- what does not fit -------------------------------------------------------------------- */
+/* --- checkpoints of other models ---------------------------------------------------------- */
 
 static bool refuse(struct rank *rank, const struct parity_run *run, struct err *err)
 {

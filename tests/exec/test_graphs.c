@@ -101,7 +101,7 @@ START_TEST(every_microbatch_and_step_of_one_stage_is_the_same_graph)
 }
 END_TEST
 
-/* --- what is not captured ----------------------------------------------------------------- */
+/* --- passes that are not captured --------------------------------------------------------- */
 
 static const char *const refused[] = { "tp2", "tp2 sp", "dp2 zero2", "dp2 zero3" };
 enum { NUM_REFUSED = LENGTH(refused) };

@@ -81,7 +81,7 @@ static void draw_own_heads(struct kernels *kernels, struct stream *stream,
     kernels_host.flash_forward(kernels, stream, &wrong);
 }
 
-/* --- holding them against one rank -------------------------------------------------------- */
+/* --- comparison with one rank ------------------------------------------------------------- */
 
 enum fault { NO_FAULT, TIED, PARTIAL, DATA, SCALE, ROWS, HEADS, NUM_FAULTS };
 

@@ -414,7 +414,7 @@ static void close_run(void)
     list_run_close(&run);
 }
 
-/* --- what the models say -------------------------------------------------------------------- */
+/* --- op lists of the models ----------------------------------------------------------------- */
 
 START_TEST(every_operand_of_a_list_and_of_its_backward_is_there)
 {
@@ -462,7 +462,7 @@ START_TEST(the_memory_model_counts_a_list_as_by_hand)
 }
 END_TEST
 
-/* --- what the executor does ----------------------------------------------------------------- */
+/* --- calls of the executor ------------------------------------------------------------------ */
 
 static struct plain plain_of(void)
 {

@@ -170,7 +170,7 @@ static struct covering_rows possible_rows(uint64_t seed, uint64_t stride)
     return rows;
 }
 
-/* --- holding a row against one rank ------------------------------------------------------- */
+/* --- comparison with one rank ------------------------------------------------------------- */
 
 static struct parity_run run_of(const struct covering_row *row)
 {

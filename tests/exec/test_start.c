@@ -24,7 +24,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/* --- who is let in -------------------------------------------------------------------------- */
+/* --- admitting connections ------------------------------------------------------------------ */
 
 /* All ranks meet and connect to one another. */
 static bool meet_and_wait(struct rank_job *job, const struct comm_options *options)

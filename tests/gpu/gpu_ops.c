@@ -55,7 +55,7 @@ static void close_rig(void)
     gpu->device->close(rig.device);
 }
 
-/* --- the rig as a backend ----------------------------------------------------------------- */
+/* --- the kernel rig as a backend ---------------------------------------------------------- */
 
 static void finish(const char *what)
 {

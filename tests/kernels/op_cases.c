@@ -226,7 +226,7 @@ static struct op_case residual_norm_case(int kind, double dropout, long rows, lo
     return c;
 }
 
-/* --- all of them -------------------------------------------------------------------------- */
+/* --- lists of all cases ------------------------------------------------------------------- */
 
 static const struct attention_dropout dropout = {
     .dropout = 0.25, .draw = DRAW, .first_sequence = 4, .first_head = 6, .model_heads = 24

@@ -36,7 +36,7 @@ static struct rig {
     int num_kernels;
 } rig;
 
-/* --- what the launches of attention ask for ----------------------------------------------- */
+/* --- launches of attention ---------------------------------------------------------------- */
 
 static int note_launch(const void *function, const struct grid_shape *shape,
                        const void *const *arguments)
@@ -237,7 +237,7 @@ static void write_table(void)
     text_release(&text);
 }
 
-/* --- all of it ---------------------------------------------------------------------------- */
+/* --- all parts ---------------------------------------------------------------------------- */
 
 static int by_name(const void *a, const void *b)
 {

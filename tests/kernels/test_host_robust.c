@@ -10,7 +10,7 @@
 
 enum { MOST = 9, ELEMENTS = 40 };
 
-/* --- by hand ------------------------------------------------------------------------------ */
+/* --- hand calculations -------------------------------------------------------------------- */
 
 START_TEST(a_trimmed_mean_leaves_out_the_ends_and_a_median_all_but_the_middle)
 {
@@ -76,7 +76,7 @@ START_TEST(equal_vectors_are_their_own_median)
 }
 END_TEST
 
-/* --- whatever hostile ranks send ---------------------------------------------------------- */
+/* --- any values from hostile ranks -------------------------------------------------------- */
 
 struct instance {
     int count, hostile;

@@ -114,7 +114,7 @@ START_TEST(an_unbounded_program_is_an_error)
 }
 END_TEST
 
-/* --- against every assignment ----------------------------------------------------------------- */
+/* --- comparison with all assignments ---------------------------------------------------------- */
 
 enum { MOST_BINARIES = 8, MOST_ROWS = 4 };
 

@@ -54,7 +54,7 @@ static struct division_problem random_problem(struct random *rng, int most_stage
                                       .host_bytes = HUGE_VAL };
 }
 
-/* --- two other ways to the optimum ------------------------------------------------------------ */
+/* --- two reference solutions ------------------------------------------------------------------ */
 
 /* The least sum of passes with none above `longest_s`, stage by stage. */
 static double least_sum_s(const struct division_problem *problem, double longest_s)

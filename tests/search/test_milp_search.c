@@ -44,7 +44,7 @@ static double step_s(const struct search_result *result)
     return result->top[0].prediction.step_s;
 }
 
-/* --- beside the dynamic program --------------------------------------------------------------- */
+/* --- comparison with dynamic programming ------------------------------------------------------ */
 
 static const char *const fixed[] = { "pp4 vpp1", "pp8 vpp1", "pp16 vpp1 mb1", "pp4 vpp1" };
 
@@ -112,7 +112,7 @@ START_TEST(the_number_of_jobs_cannot_be_seen)
 }
 END_TEST
 
-/* --- what stages keep together ---------------------------------------------------------------- */
+/* --- limits over several stages --------------------------------------------------------------- */
 
 static int count_layers(const struct plan *plan)
 {

@@ -27,7 +27,7 @@ enum { MOST_RANKS = 5 };
 static const struct comm_api *const apis[] = { &comm_local, &comm_tcp };
 enum { NUM_APIS = LENGTH(apis) };
 
-/* --- against a plain loop ------------------------------------------------------------------- */
+/* --- comparison with a plain loop ----------------------------------------------------------- */
 
 static bool run_cases(struct rank_job *job, const struct comm_options *options)
 {
@@ -405,7 +405,7 @@ START_TEST(threads_that_call_different_things_are_found_out)
 }
 END_TEST
 
-/* --- the meeting ---------------------------------------------------------------------------- */
+/* --- connecting all ranks ------------------------------------------------------------------- */
 
 /* Rank 1 never connects. */
 START_TEST(an_absent_rank_is_named_when_patience_ends)

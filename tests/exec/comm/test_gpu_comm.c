@@ -34,7 +34,7 @@ static void run_on_gpus(const char *comm, int size,
         .api = api, .device = cuda->device, .size = size, .seed = told_seed(), .run = run });
 }
 
-/* --- against a plain loop ------------------------------------------------------------------- */
+/* --- comparison with a plain loop ----------------------------------------------------------- */
 
 static bool run_cases(struct rank_job *job, const struct comm_options *options)
 {
@@ -48,7 +48,7 @@ START_TEST(every_call_gives_what_a_plain_loop_gives)
 }
 END_TEST
 
-/* --- one rank's side ------------------------------------------------------------------------ */
+/* --- one rank's calls ----------------------------------------------------------------------- */
 
 struct side {
     const struct comm_api *api;
@@ -172,7 +172,7 @@ START_TEST(neither_tuning_nor_larger_messages_wait_for_a_receive)
 }
 END_TEST
 
-/* --- ends ----------------------------------------------------------------------------------- */
+/* --- failures and ends ---------------------------------------------------------------------- */
 
 static bool abort_sums(const struct side *side, struct group *groups[2], double values[2])
 {

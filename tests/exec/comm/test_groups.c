@@ -122,7 +122,7 @@ START_TEST(both_ends_of_a_link_agree)
 }
 END_TEST
 
-/* --- made for real -------------------------------------------------------------------------- */
+/* --- communicators on real ranks ------------------------------------------------------------ */
 
 struct rank_thread {
     const struct plan *plan;
@@ -236,7 +236,7 @@ START_TEST(groups_that_are_made_join_the_ranks_they_name)
 }
 END_TEST
 
-/* --- what instructions are called --------------------------------------------------------- */
+/* --- names of instructions ---------------------------------------------------------------- */
 
 /* Instruction names per rank, for 1F1B with two stages and two microbatches. A message has the name
  * of the chunk that sends it. */

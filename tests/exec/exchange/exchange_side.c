@@ -11,7 +11,7 @@ static bool told(bool ok, int rank, const struct err *err)
     return ok;
 }
 
-/* --- a life ------------------------------------------------------------------------------- */
+/* --- opening and closing ------------------------------------------------------------------ */
 
 /* Device memory of the exchanger and the three arrays. */
 static size_t arena_bytes(const struct exchange_side *side, const struct exchanger_setup *setup)

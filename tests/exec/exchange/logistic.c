@@ -46,7 +46,7 @@ static void draw_rank(struct logistic *p, int rank, const float *truth, double d
     }
 }
 
-/* --- f ------------------------------------------------------------------------------------ */
+/* --- the loss and its gradient ------------------------------------------------------------ */
 
 double logistic_loss(const struct logistic *p, const double *x)
 {

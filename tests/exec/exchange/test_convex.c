@@ -211,7 +211,7 @@ START_TEST(averages_reach_the_same_optimum_as_the_rate_fades)
 }
 END_TEST
 
-/* --- what theory makes of it --------------------------------------------------------------- */
+/* --- comparison with theory ---------------------------------------------------------------- */
 
 static struct loss_run losses_of(const struct exchange *exchange, const struct convex_run *run)
 {

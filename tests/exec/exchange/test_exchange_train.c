@@ -26,7 +26,7 @@ static struct model model_of(const char *layout)
     return model;
 }
 
-/* --- as all-reduce ------------------------------------------------------------------------ */
+/* --- exchanges that equal all-reduce ------------------------------------------------------ */
 
 static const struct {
     const char *plain, *exchange;
@@ -74,7 +74,7 @@ START_TEST(what_changes_nothing_gives_what_all_reduce_gives)
 }
 END_TEST
 
-/* --- as themselves ------------------------------------------------------------------------ */
+/* --- exchanges that change the results ---------------------------------------------------- */
 
 static const char *const layouts[] = {
     "dp4 mb2 exchange=gossip:ring",
@@ -329,7 +329,7 @@ START_TEST(krum_stands_still_beside_silence_where_gradients_are_mostly_noise)
 }
 END_TEST
 
-/* --- who waits for whom ------------------------------------------------------------------- */
+/* --- waiting for neighbours --------------------------------------------------------------- */
 
 enum {
     MANY = 8,

@@ -15,7 +15,7 @@ struct turn {
     int num_warps;
 };
 
-/* --- what registers hold at first --------------------------------------------------------- */
+/* --- initial register values -------------------------------------------------------------- */
 
 static void fill(char *slot, int bits, uint64_t value)
 {

@@ -145,7 +145,7 @@ const char *ptx_name_of_function(const struct ptx_library *library, const void *
     return NULL;
 }
 
-/* --- all of it ---------------------------------------------------------------------------- */
+/* --- all parts ---------------------------------------------------------------------------- */
 
 bool ptx_library_open(struct ptx_library *library, const char *folder, struct err *err)
 {

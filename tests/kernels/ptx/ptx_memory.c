@@ -209,7 +209,7 @@ static bool is_aligned(uint64_t address, size_t bytes, const char *space, struct
                    bytes, space, (unsigned long long)(address % bytes));
 }
 
-/* --- touching ----------------------------------------------------------------------------- */
+/* --- accesses ----------------------------------------------------------------------------- */
 
 static struct ptx_tag *tags_of(struct ptx_memory *memory, struct ptx_range *range, size_t offset)
 {

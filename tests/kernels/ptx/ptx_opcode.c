@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* --- what opcodes compute ----------------------------------------------------------------- */
+/* --- results of opcodes ------------------------------------------------------------------- */
 
 /* Division. The ISA leaves division by zero undefined; as on GPUs it gives all ones here, with the
  * dividend as remainder. The smallest number divided by -1 is itself. */

@@ -221,7 +221,7 @@ static bool wait_for_copies(const struct step *s)
     return true;
 }
 
-/* --- what a warp does together ------------------------------------------------------------ */
+/* --- warp-wide instructions --------------------------------------------------------------- */
 
 /* Operands d|p, a, b, c (section 9.7.9.6). Bits 0 to 4 of c are a clamp and bits 8 to 12 a mask of
  * segments.

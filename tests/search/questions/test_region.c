@@ -225,7 +225,7 @@ START_TEST(times_rise_and_their_logarithms_are_convex)
 }
 END_TEST
 
-/* --- one question ------------------------------------------------------------------------- */
+/* --- the test question -------------------------------------------------------------------- */
 
 static struct instance instance;
 static struct search_request request;

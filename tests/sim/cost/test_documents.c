@@ -10,7 +10,7 @@
 
 #include <math.h>
 
-/* --- by hand ------------------------------------------------------------------------------ */
+/* --- hand calculations -------------------------------------------------------------------- */
 
 /* Three documents of 2 tokens and one of 6, mean 3: sum l^2 / sum l = (3 x 4 + 36)/12 = 4. Moments
  * of l/3: (3 (2/3)^k + 2^k)/4. A document of 14 tokens in sequences of 8 counts as one of 8 and one
@@ -62,7 +62,7 @@ START_TEST(only_attention_is_less_work)
 }
 END_TEST
 
-/* --- against draws ------------------------------------------------------------------------ */
+/* --- comparison with random draws --------------------------------------------------------- */
 
 /* Sum of `shape` exponentials: a gamma distribution of mean 1 and cv^2 = 1/shape. */
 static double draw_gamma(struct random *rng, int shape)

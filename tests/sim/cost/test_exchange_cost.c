@@ -122,7 +122,7 @@ START_TEST(twice_the_network_is_no_slower)
 }
 END_TEST
 
-/* --- by hand ---------------------------------------------------------------------------------- */
+/* --- hand calculations ------------------------------------------------------------------------ */
 
 /* 2 x 15 rounds of S/16. Only one rank per node sends to another node and uses the whole NIC. It
  * takes the time of an eighth of the bytes at one rank's part of the NIC. */

@@ -120,7 +120,7 @@ static bool set(const struct table *table, const struct field *field, double sha
     return false;
 }
 
-/* --- what must hold --------------------------------------------------------------------------- */
+/* --- conditions ------------------------------------------------------------------------------- */
 
 /* Whether files with these numbers are valid, as some numbers must agree with each other. */
 static bool is_read(struct machine *machine)

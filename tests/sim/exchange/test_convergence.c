@@ -228,7 +228,7 @@ START_TEST(the_published_scale_is_that_of_imagenet_on_32_nodes)
 }
 END_TEST
 
-/* --- what steps rest on ------------------------------------------------------------------- */
+/* --- sources of step counts --------------------------------------------------------------- */
 
 static struct steps_outlook outlook(const struct convergence *convergence, const char *text,
                                     int num_ranks, double all_reduce_steps)

@@ -151,7 +151,7 @@ START_TEST(a_faulty_text_is_refused_by_name)
 }
 END_TEST
 
-/* --- what is sent ---------------------------------------------------------------------------- */
+/* --- bytes sent ------------------------------------------------------------------------------ */
 
 static const struct exchange_tensor tensors[] = { { 512, 256, 3 }, { 512, 1, 2 }, { 4, 2, 1 } };
 static const struct exchange_load load = { tensors, 3, 4 };

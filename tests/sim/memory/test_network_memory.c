@@ -39,7 +39,7 @@ START_TEST(a_switch_that_sums_has_buffers_for_every_member)
 }
 END_TEST
 
-/* --- against the executor's own list -------------------------------------------------------- */
+/* --- comparison with the executor's list ---------------------------------------------------- */
 
 static int num_made; /* groups of several ranks */
 

@@ -199,7 +199,7 @@ START_TEST(all_of_its_orders_are_searched)
 }
 END_TEST
 
-/* --- who does not know it -------------------------------------------------------------------- */
+/* --- files without a case for the axis ------------------------------------------------------- */
 
 START_TEST(the_executor_and_frameworks_refuse_it)
 {

@@ -68,7 +68,7 @@ static struct schedule *v_schedule(struct schedule_shape shape, struct lowering 
     return schedule_new(&v, &shape, &lowering, &arena, &err);
 }
 
-/* --- where chunks are ------------------------------------------------------------------------- */
+/* --- places of chunks ------------------------------------------------------------------------- */
 
 enum { NONE = NO_STAGE, MOST_CHUNKS = 8 };
 
@@ -121,7 +121,7 @@ START_TEST(a_chunk_knows_its_stage_its_way_and_its_neighbours)
 }
 END_TEST
 
-/* --- what ranks hold -------------------------------------------------------------------------- */
+/* --- weights of ranks ------------------------------------------------------------------------- */
 
 /* With GPT-2's tied table: a rank with both embedding and head has one copy. */
 static void place_as_v(void)

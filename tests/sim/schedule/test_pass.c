@@ -8,7 +8,7 @@ static const enum opcode passes[] = { INSTR_FORWARD, INSTR_BACKWARD, INSTR_BACKW
                                       INSTR_BACKWARD_WEIGHT };
 enum { NUM_PASSES = LENGTH(passes), MOST_LAYERS = 6, MOST_UNITS = 64 };
 
-/* --- by hand ------------------------------------------------------------------------------ */
+/* --- hand calculations -------------------------------------------------------------------- */
 
 static const char *const words[] = { "gather", "drop",    "open",   "reduce",
                                      "settle", "forward", "replay", "backward" };
