@@ -75,7 +75,7 @@ struct layer_options {
                                   experts of a rank */
     double gradient_bytes;     /* bytes of one element of the weight gradient's accumulator */
     double logits_rows;        /* maximum number of rows of logits that the head computes at once;
-                                * 0: all */
+                                  0: all */
 };
 
 struct layer_dims layer_dims(const struct model *model, double batch, double seq);

@@ -132,7 +132,7 @@ struct op {
                                 of quantising the output's gradient */
     double backward_kernels; /* forward ops: launches of the input gradient */
     struct expert_choice choice; /* number of experts that a token chooses; set for marks and
-                                  * exchanges of experts' rows */
+                                    exchanges of experts' rows */
     double kept_bytes;    /* forward ops of several kernels: bytes that these keep for the backward;
                              backward ops: bytes freed when the op ends */
     double row_blocks;    /* number of row blocks; ops of a list with the same number run together,

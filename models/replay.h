@@ -46,8 +46,8 @@ struct replay {
     const double *kept_of; /* by value: the share of it that stays from forward to backward */
     double freed_bytes;
     double freed_of[NUM_OP_REGIONS]; /* freed_bytes per region. A region's bytes are allocated again
-                                      * when its backward begins; with REPLAY_PER_OP, those of all
-                                      * regions when the block's backward begins */
+                                        when its backward begins; with REPLAY_PER_OP, those of all
+                                        regions when the block's backward begins */
 };
 
 /* `forward`: a block's list, in which collectives have replaced the marks. The result is in the

@@ -39,8 +39,8 @@ static struct time_to_accuracy to_accuracy(const struct search_request *request,
     return time_to_accuracy(convergence, request->system, request->model, plan, step_s);
 }
 
-/* The number of steps depends only on exchange, data ranks and tensors, so a plan with that many
- * data ranks and nothing else represents all. Compressing exchanges are never ruled out this
+/* The number of steps depends only on exchange, data ranks and tensors, so one plan with that many
+ * data ranks and no other split represents all. Compressing exchanges are never ruled out this
  * way. */
 static bool can_win(const struct trial *trial, const struct exchange *exchange, int data_ranks)
 {
@@ -109,8 +109,8 @@ static bool is_over(const struct accuracy_result *result)
     return result->timed_out || result->was_interrupted;
 }
 
-/* Tries few data ranks first: they need the fewest steps, so their result rules out many others. On
- * a tie the last plan is kept. */
+/* Tries few data ranks first: they need the fewest steps, so their result rules out many others. Of
+ * equally good plans the last is kept. */
 static bool try_exchange(struct trial *trial, const struct exchange *exchange, struct err *err)
 {
     int num_gpus = trial->request->system->num_gpus;

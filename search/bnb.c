@@ -147,7 +147,7 @@ static double worst_peak_bytes(const struct bnb *bnb)
 }
 
 /* Examines a plan that is predicted to fit but whose risk of running out of memory is too high. It
- * matters only if it may be faster than every plan kept. */
+ * is kept only if it may be faster than every plan kept. */
 static void examine_tight(struct examination *at, struct ranked_plan *ranked)
 {
     const struct bnb *bnb = at->bnb;
@@ -161,7 +161,7 @@ static void examine_tight(struct examination *at, struct ranked_plan *ranked)
 }
 
 /* Whether every plan of at least this size is too large at any accepted risk and cannot be the plan
- * of least memory. */
+ * with the least memory. */
 static bool is_too_large(const struct examination *at, double floor_bytes)
 {
     return floor_bytes > at->bnb->search->system->fits_bytes &&
@@ -380,7 +380,8 @@ static struct bnb bnb_new(const struct search *search, int top, struct arena *ar
     return bnb;
 }
 
-/* Whether nothing fits in any rank order, and why; asked before any floor is computed. */
+/* Whether no plan fits in any rank order, with the reasons. This is checked before any floor is
+ * computed. */
 static bool nothing_fits(const struct search *search, struct arena *arena, struct tally *why)
 {
     if (search->space->orders.count == 1 || search->request->objective == OBJECTIVE_MEMORY)

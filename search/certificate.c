@@ -15,7 +15,7 @@ struct proof {
     const struct search *search;
     struct evaluator *evaluator;
     double answer_s;    /* HUGE_VAL: no plan is feasible */
-    double least_bytes; /* of the family in hand: a floor of its members' peaks */
+    double least_bytes; /* lower bound of the peaks of the current family's members */
     json_t *families;
     json_t *members; /* members of the current family */
     struct err *err;
@@ -114,7 +114,8 @@ static double least_bytes(struct proof *proof, const struct plan *first)
     return proof->least_bytes < HUGE_VAL ? proof->least_bytes : 0;
 }
 
-/* A floor of times rules a family out, or one of memory, or each member has a reason of its own. */
+/* A family is ruled out by a lower bound of its times or of its memory, or else a reason is given
+ * for each member. */
 static bool meet_family(void *context, const struct plan *first)
 {
     struct proof *proof = context;
@@ -138,7 +139,7 @@ static bool meet_family(void *context, const struct plan *first)
 
 /* --- the space -------------------------------------------------------------------------------- */
 
-/* As layouts that say nothing else. */
+/* Writes each split as a layout with only the split's words. */
 static json_t *splits_json(const struct space *space)
 {
     json_t *list = json_array();
@@ -156,7 +157,7 @@ static json_t *splits_json(const struct space *space)
     return list;
 }
 
-/* The splits, and the words from which all other values follow. */
+/* The splits and the fixed words, from which all other values follow. */
 static json_t *space_json(const struct search_request *request, const struct space *space)
 {
     json_t *object = json_object();

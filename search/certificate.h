@@ -14,8 +14,8 @@
 
 #include <jansson.h>
 
-/* Whether answers to the request can be certified. The objective must be time and the rank order
- * the base's; forbidden words, uneven chunks and mixed recompute are not supported. */
+/* Whether answers to the request can be certified. The objective must be time, and the rank order
+ * that of the base plan; forbidden words, uneven chunks and mixed recompute are not supported. */
 bool certificate_can_be(const struct search_request *request, struct err *err);
 
 /* The certificate of an answer that was proved the best of the request's space. It walks the space

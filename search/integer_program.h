@@ -76,7 +76,8 @@ struct program_result {
     int nodes;
 };
 
-/* False when the program has no least cost, or GLPK gave up (ERR_SYSTEM, msg = GLPK's message). */
+/* False when the program has no finite minimum, or GLPK failed (ERR_SYSTEM, msg = GLPK's
+ * message). */
 bool program_solve(const struct integer_program *program, const struct program_limits *limits,
                    struct arena *arena, struct program_result *out, struct err *err);
 

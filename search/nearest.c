@@ -32,8 +32,8 @@ static bool make_space(const struct other *other, int num_gpus, struct space *sp
            system_check(other->system, &space->base, &ignored);
 }
 
-/* Whether all GPUs together cannot hold one copy of each parameter's optimizer state, which every
- * plan needs. */
+/* Whether the memory of all GPUs together is too small for one copy of each parameter's optimizer
+ * state, which every plan needs. */
 static bool is_hopeless(const struct other *other, int num_gpus)
 {
     const struct search_request *request = other->search->request;
@@ -63,9 +63,9 @@ static bool any_fits(const struct other *other, int num_gpus)
     return fits;
 }
 
-/* Steps from `low` GPUs, where nothing fits, to `high`, where a plan fits, then divides the step
- * that succeeded until a step is one node. The result is not always the least, as more GPUs may not
- * divide the batch. */
+/* Goes in steps from `low` GPUs, where nothing fits, towards `high`, where a plan fits. It then
+ * bisects the first step at which a plan fits, until the step is one node. The result is not always
+ * the least, as more GPUs may not divide the batch. */
 static int refine(const struct other *other, int low, int high, int node)
 {
     while (high - low > node) {

@@ -31,7 +31,8 @@ struct search_request {
     bool uneven;          /* also divide the layers unevenly over stages */
     bool recompute_mixes; /* let each stage recompute a different number of layers */
     /* Constraints on all stages of a plan together; for methods that support them (milp). */
-    int stage_types;     /* most distinct pairs (layers, recomputed layers); 0: any number */
+    int stage_types;     /* maximum number of distinct pairs (layers, recomputed layers); 0: no
+                            limit */
     bool same_recompute; /* all stages recompute the same number of layers, or all stages recompute
                             all */
     double host_memory_bytes; /* memory of a node's host for offloaded state; 0: no limit */

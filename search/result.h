@@ -13,7 +13,7 @@ struct exclusion {
 
 struct search_result {
     const char *method;
-    const char *space_name; /* the searched space, in words */
+    const char *space_name; /* description of the searched space */
     const char *leaves_out; /* text of search_leaves_out */
     struct scored_plan *top;
     int num_top;
@@ -22,7 +22,7 @@ struct search_result {
     int num_exclusions;
     bool with_uneven;              /* plans with uneven stages were searched too */
     struct scored_plan *even_best; /* with_uneven: the fastest even plan; NULL: none fits */
-    double oom_risk;               /* the request's */
+    double oom_risk;               /* the request's accepted risk of running out of memory */
     double planned_bytes;          /* highest predicted peak memory that oom_risk allows */
     /* The fastest plan that is predicted to fit with too high a risk, if it is faster than the best
      * plan. */

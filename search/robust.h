@@ -76,8 +76,8 @@ struct tipping_point {
 };
 struct tipping_point search_tipping_point(const struct robust_request *request, double within);
 
-/* From which deviation of the experts' popularity on (routing_kind ROUTING_SKEWED) another rival is
- * the best. */
+/* The smallest deviation of the experts' popularity (routing_kind ROUTING_SKEWED) at which another
+ * rival is the best. */
 struct routing_flip {
     double cv; /* 0: none up to LARGEST_CV, no experts, or their loads are given in another way */
     int to;    /* the rival that is then the best; -1: none fits */

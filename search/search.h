@@ -14,7 +14,8 @@
 /* Sets the request's fields for a named space. SEARCH_ALL adds everything that the request's method
  * supports. */
 void search_set_space(struct search_request *request, enum search_space space);
-/* In words, what the request's space leaves out and the option that adds it; "" where nothing. */
+/* A sentence on the plans that the request's space leaves out and the option that adds them; "" if
+ * it leaves out none. */
 const char *search_leaves_out(const struct search_request *request, struct arena *arena);
 
 struct search;
@@ -55,8 +56,8 @@ struct search_request search_including(const struct search_request *request,
 struct rank_result {
     struct scored_plan plan;
     bool is_valid;     /* the plan keeps all rules; else the error names the broken rule */
-    double rank, of;   /* rank of the plan, of this many plans that fit; rank 0: it does not fit, or
-                          the search ended early */
+    double rank, of;   /* rank of the plan among the `of` plans that fit; 0: it does not fit, or the
+                          search ended early */
     double lost_share; /* step time / best step time - 1 */
 };
 /* A plan outside the space ranks directly after the plans that are better. Returns false only when

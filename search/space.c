@@ -340,8 +340,8 @@ double space_least_bytes(const struct space *space, struct evaluator *evaluator,
     return fmin(bytes, evaluate_least_grouped_bytes(evaluator, plan));
 }
 
-/* Summed over all stages in another order than the peak of one stage, so it may differ by
- * rounding. */
+/* `rounding` is a tolerance: the sum over all stages is computed in another order than the peak of
+ * one stage. */
 double space_floor_bytes(struct block_floors *floors, struct evaluator *evaluator,
                          const struct plan *plan)
 {

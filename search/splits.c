@@ -40,7 +40,8 @@ static void add(struct list *list, int vpp, enum split_kind kind, const int *lay
     list->found.at[list->found.count++] = (struct split){ vpp, kind, layers };
 }
 
-/* `most` layers in each chunk, minus `first` in the first and `last` in the last. */
+/* Splits with `most` layers in each chunk, except `first` fewer in the first and `last` fewer in
+ * the last. */
 static const int *ends_shorter(struct list *list, int chunks, int most, int first, int last)
 {
     int *layers = ARENA_ARRAY(list->arena, int, (size_t)chunks);

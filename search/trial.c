@@ -25,7 +25,7 @@ bool trial_predict(const struct trial_place *place, const struct plan *plan, int
     return true;
 }
 
-/* The rival's plan with `dp` replicas. Its sharding group has at most dp ranks. */
+/* A copy of the rival's plan with `dp` replicas. Its sharding group has at most dp ranks. */
 static struct plan with_replicas(const struct plan *rival, int dp)
 {
     struct plan plan = *rival;
@@ -124,7 +124,7 @@ static struct outlook fill(struct pick *pick, int at, int n)
     return best;
 }
 
-/* Removes trials without which the remaining ones are about as good. */
+/* Removes trials whose removal hardly lowers the probability of the right choice. */
 static void drop_idle(struct pick *pick, double p_best)
 {
     for (int i = pick->n - 1; i >= 0 && pick->n > 1; i--) {
@@ -174,7 +174,7 @@ int trials_propose(const struct belief *belief, const struct trial *trials, cons
         outlook = fill(&pick, pick.n, pick.n + 1);
         pick.n++;
     }
-    /* a trial that is best alone need not be best together with the others */
+    /* the best single trial need not be part of the best set */
     for (int i = 0; i < pick.n && pick.n > 1; i++)
         outlook = fill(&pick, i, pick.n);
     drop_idle(&pick, outlook.p_best);

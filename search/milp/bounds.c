@@ -51,8 +51,8 @@ double division_least_sum_s(const struct division_problem *problem)
     return sum_s;
 }
 
-/* The most layers that all stages together hold within a pass of `longest_s`; -1 when a stage has
- * no choice left. */
+/* The largest number of layers that all stages together hold within a pass of `longest_s`; -1 when
+ * a stage has no choice left. */
 static int most_layers(const struct division_problem *problem, double longest_s)
 {
     int layers = 0;

@@ -39,7 +39,7 @@ static bool is_answer(const struct quest *quest, const struct program_result *re
     return result->status == PROGRAM_OPTIMAL && surrogate_s <= guess_s(quest);
 }
 
-/* Finds the next best division. False when GLPK gave up. */
+/* Finds the next best division. False when GLPK failed. */
 static bool find_next(struct quest *quest, int *choice, double *surrogate_s,
                       struct program_result *result, struct err *err)
 {

@@ -41,7 +41,8 @@ struct stage_choices {
 struct division_problem {
     const struct stage_choices *stages;
     int num_stages, num_layers, num_microbatches;
-    int most_types;      /* most distinct pairs (layers, recomputed layers); 0: any number */
+    int most_types;      /* maximum number of distinct pairs (layers, recomputed layers); 0: any
+                            number */
     bool same_recompute; /* all stages recompute the same number of layers, or all stages recompute
                             all */
     double host_bytes;   /* limit per node; HUGE_VAL: no limit */

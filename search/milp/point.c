@@ -9,8 +9,8 @@
 #include <math.h>
 #include <string.h>
 
-/* The limit of one solve. It counts nodes, so that no point takes long and every machine gives the
- * same answer. */
+/* The limit of one solve. It limits nodes instead of time, so that every machine gives the same
+ * answer. */
 static const int most_nodes = 2000;
 
 /* --- choices ---------------------------------------------------------------------------------- */

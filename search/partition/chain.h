@@ -25,8 +25,8 @@
 
 struct chain_product {
     const char *name;
-    unsigned allowed;   /* bit set of enum sharding; hidden: of an operator without weights */
-    double output_size; /* in S, as all sizes */
+    unsigned allowed;   /* bit set of enum sharding; hidden is only for operators without weights */
+    double output_size; /* in units of S, like all sizes here */
     double weight_size; /* size of the weight gradient, which sequence-sharded ranks all-reduce */
 };
 

@@ -95,7 +95,7 @@ static bool read_row(const json_t *json, int index, struct operator_row *out, st
     return check_row(out, index, err);
 }
 
-/* Sizes are in S. */
+/* Sizes are in units of S. */
 static bool add_operator(const json_t *json, int *width, struct arena *arena,
                          struct chain_file *out, struct err *err)
 {

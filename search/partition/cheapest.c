@@ -2,7 +2,8 @@
 
 struct listing {
     const struct partition_problem *problem;
-    struct partition *best; /* `count` of at most `most`, cheapest first */
+    struct partition *best; /* up to `most` partitions, cheapest first; `count` of them are
+                               filled */
     int most, count;
 };
 

@@ -11,7 +11,7 @@ struct dive {
     int num_stages;
     int chunks_per_stage; /* 0: any */
     int layers_at_once;   /* adding this many layers keeps the model divisible */
-    int most_at_once;     /* most multiples of layers_at_once in a model */
+    int most_at_once;     /* maximum multiple of layers_at_once in a model */
     struct depth *depth;
     struct err *err; /* set when blocks cannot be placed in so many layers */
 };

@@ -34,9 +34,10 @@
  */
 
 struct rule {
-    const char *name; /* of a constant; "*" stands for any text */
+    const char *name; /* name of a constant; "*" stands for any text */
     bool is_rate;     /* larger is faster */
-    bool is_convex;   /* else only the first property is used: its fast and its slow end */
+    bool is_convex;   /* both properties are used; if false, only the first, with the fast and the
+                         slow end of the range */
 };
 
 static const struct rule rules[] = {
@@ -91,7 +92,7 @@ static bool refuse(struct err *err, const char *what)
                    "its bounds are not proved for %s; --robust 0.1 draws instead", what);
 }
 
-/* Whether both properties hold for plans like `base` and these constants. */
+/* Whether both properties are known to hold for plans like `base` and these constants. */
 static bool can_be_bounded(const struct region_request *request, const struct plan *base,
                            struct err *err)
 {
@@ -117,17 +118,18 @@ static bool can_be_bounded(const struct region_request *request, const struct pl
 
 /* --- the region ------------------------------------------------------------------------------- */
 
-/* A coordinate is a constant's logarithm, with the sign that makes larger slower. So the low corner
- * of a part is its fastest. Only the first `num_cut` coordinates are cut; all others have one of
- * their ends in every bound. */
+/* A coordinate is a constant's logarithm, negated for rates, so that larger values are slower and
+ * the low corner of a part is the fastest. Only the first `num_cut` coordinates are halved. The
+ * others always have their whole range: lower bounds use its fast end, upper bounds its slow
+ * end. */
 enum { MOST_CUT = 6, MOST_CORNERS = 1 << MOST_CUT, MOST_POINTS = 2 * MOST_CUT + 1 };
 
 struct part {
     double low[MOST_UNCERTAIN], high[MOST_UNCERTAIN];
     double volume;   /* share of the region */
-    const int *open; /* plans not ruled out in it; none is the choice */
+    const int *open; /* plans that are not ruled out in this part, without the choice */
     int num_open;
-    int closest; /* of them, the fastest in the middle; -1: not known */
+    int closest; /* the one of them that is fastest in the middle of the part; -1: not known */
 };
 
 enum verdict { UNDECIDED, BEST, BEATEN };
@@ -137,10 +139,10 @@ struct exam {
     struct part part;
     struct profile fast, slow;
     struct product_range floor, ceiling;
-    size_t columns; /* 1 + plans that were open when the part was taken */
-    double *floors; /* [point][columns]: of the choice, then of these plans */
+    size_t columns; /* 1 + number of plans that were open when the part was taken */
+    double *floors; /* [point][columns]: floors of the choice, then of these plans */
     double ceilings[MOST_CORNERS], rival_ceilings[MOST_CORNERS];
-    int rival; /* may be faster everywhere in the part; -1: none */
+    int rival; /* a plan that may be faster than the choice everywhere in the part; -1: none */
     enum verdict verdict;
     int cut; /* the coordinate to halve */
 };
@@ -154,18 +156,19 @@ struct regions {
     struct part whole;
     struct plan *plans; /* [0]: the choice */
     int num_plans, capacity;
-    double limit; /* logarithm of what counts as faster */
+    double limit; /* logarithm of the ratio of times from which a plan counts as faster */
     double most_timed;
-    double *faster, *closest; /* [plan] volumes */
+    double *faster, *closest; /* [plan] volumes of the parts in which it is faster, or the
+                                 closest */
     struct exam *exams;
     struct families *found; /* [worker] */
     struct evaluator **evaluators;
-    double slowest_s; /* of the choice in the region */
+    double slowest_s; /* longest step time of the choice in the region */
     struct system fast_system;
     struct region *out;
 };
 
-/* Step times agree to about this in logarithms, as paths are added up in several orders. */
+/* Rounding error of the logarithm of a step time: times are added up in different orders. */
 static const double rounding = 1e-6;
 
 static void set_constant(const struct regions *r, int coordinate, double at, struct system *system)
@@ -202,7 +205,7 @@ static double choice_s(const struct regions *r, const double *at)
     return step_s;
 }
 
-/* Shares of a peak end at 1, beyond which no kernel gets. */
+/* The upper limit of a constant in the region: 1 for shares of a peak. */
 static double most_of(const char *name, double value)
 {
     return strstr(name, "efficiency") ? fmax(1, value) : HUGE_VAL;
@@ -224,7 +227,7 @@ static void set_ranges(struct regions *r)
     }
 }
 
-/* The z at which `count` independent normals all lie within z deviations as often as asked. */
+/* The z for which `count` independent normals all lie within z deviations with this probability. */
 static double box_width(double probability, int count)
 {
     return count > 0 ? normal_quantile((1 + pow(probability, 1.0 / count)) / 2) : 0;
@@ -236,7 +239,8 @@ static void take_constant(struct regions *r, const struct uncertain *constant)
     r->sign[r->count++] = rule_of(constant->name)->is_rate ? -1 : 1;
 }
 
-/* How far the constant alone moves the first plans' times, from end to end. */
+/* The change of the first plans' times when only this constant goes from one end of its range to
+ * the other. */
 static double effect_of(const struct regions *r, int coordinate)
 {
     enum { LOOKED_AT = 16 };
@@ -273,7 +277,8 @@ static void swap_coordinates(struct regions *r, int a, int b)
     r->out->ranges[b] = range;
 }
 
-/* Puts first the constants that are cut: those with convex times and the largest effects. */
+/* Puts first the constants that are to be halved: those with convex times and the largest
+ * effects. */
 static void choose_cuts(struct regions *r)
 {
     const double least_effect = 1e-9;
@@ -390,7 +395,8 @@ static void list_plans(struct regions *r, struct arena *arena)
  * between the slopes to points beside x0. The choice's F less that tangent is convex, so it is the
  * largest in a corner of the part. */
 
-static const double beside = 1e-3; /* distance of these points, or half the part's width */
+static const double beside = 1e-3; /* distance of these points from the middle, or half the part's
+                                      width if that is less */
 
 static int num_points(const struct regions *r)
 {
@@ -407,8 +413,8 @@ static double distance(const struct part *part, int i)
     return fmin(beside, half_width(part, i));
 }
 
-/* Point 0 is the middle, 2 i + 1 and 2 i + 2 lie before and behind it along i. Coordinates that are
- * not cut have their fast ends. */
+/* Point 0 is the middle; points 2 i + 1 and 2 i + 2 have a smaller and a larger coordinate i.
+ * Coordinates that are not halved have their fast ends. */
 static void set_point(const struct regions *r, const struct part *part, int point, double *at)
 {
     memcpy(at, part->low, (size_t)r->count * sizeof *at);
@@ -419,7 +425,7 @@ static void set_point(const struct regions *r, const struct part *part, int poin
         at[i] += (point % 2 == 1 ? -1 : 1) * distance(part, i);
 }
 
-/* Bit i of the corner: the slow end of coordinate i. All others have their slow ends. */
+/* Bit i of the corner selects the slow end of coordinate i. All others have their slow ends. */
 static void set_corner(const struct regions *r, const struct part *part, int corner, double *at)
 {
     memcpy(at, part->high, (size_t)r->count * sizeof *at);
@@ -427,7 +433,7 @@ static void set_corner(const struct regions *r, const struct part *part, int cor
         at[i] = (corner >> i & 1) != 0 ? part->high[i] : part->low[i];
 }
 
-/* The worker's, on this system until its next call. */
+/* The worker's evaluator, set to this system until the next call. */
 static struct evaluator *evaluator_on(struct regions *r, const struct system *system, int worker)
 {
     if (r->evaluators[worker])
@@ -460,7 +466,7 @@ static double ceiling_of(struct regions *r, const struct exam *exam, int plan, i
     return log(evaluate_step_s(evaluator_on(r, &system, worker), &r->plans[plan]));
 }
 
-/* The slopes to both sides of the middle of the floor in this column. */
+/* The slopes of the floor in this column, on both sides of the middle. */
 struct slopes {
     double before[MOST_CUT], behind[MOST_CUT];
 };
@@ -480,7 +486,8 @@ static struct slopes slopes_of(const struct regions *r, const struct exam *exam,
     return slopes;
 }
 
-/* The most that the ceilings, of a convex function, exceed the column's floor by in the part. */
+/* The largest excess, in the part, of a convex function with these ceilings over the column's
+ * floor. */
 static double most_above(const struct regions *r, const struct exam *exam, const double *ceilings,
                          size_t column)
 {
@@ -528,7 +535,8 @@ static void rule_out(const struct regions *r, struct exam *exam, int *kept)
 }
 
 /* The coordinate along which the difference between the choice and the closest plan changes most:
- * by the difference of their slopes, or by the curvature, at most e (1 - e) where a slope is e. */
+ * by the difference of their slopes, or by the curvature, which is at most e (1 - e) where a slope
+ * is e. */
 static int cut_of(const struct regions *r, const struct exam *exam, size_t column)
 {
     struct slopes choice = slopes_of(r, exam, 0), other = slopes_of(r, exam, column);
@@ -598,7 +606,7 @@ static void run_rival(void *context, size_t index, int worker)
 }
 
 /* Adds a part's volume, as shares of the quarters of a coordinate's range that it lies in. Quarters
- * are numbered from the fast end, and a rate's from its slow end. */
+ * are numbered from the lowest value: for a rate this is the slow end. */
 static void add_to_quarters(const struct regions *r, const struct part *part, int i,
                             double quarters[NUM_QUARTERS])
 {
@@ -684,7 +692,7 @@ static double cost_of(const struct regions *r, const struct part *part)
     return num_points(r) * (1.0 + part->num_open) + 2.0 * (1 << r->num_cut);
 }
 
-/* The next parts, as many as the work left allows. */
+/* Takes the next parts, as many as the remaining work allows. */
 static size_t take_parts(struct regions *r, struct queue *queue, size_t most)
 {
     size_t count = 0;
@@ -759,7 +767,8 @@ static int name_plans(const struct regions *r, double *volume, struct region_riv
     return count;
 }
 
-/* The most that two quarters of the range differ in the share proved best, or beaten. */
+/* The largest difference between two quarters of the range in the share proved best, or in the
+ * share proved beaten. */
 static double difference_of(const struct region_range *range)
 {
     double most = 0;

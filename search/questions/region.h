@@ -1,24 +1,28 @@
 /* search/questions/region.h - the share of a region of constants over which a plan stays the best.
  *
  * The region is a box: each constant's logarithm lies within z standard errors of its fitted value,
- * with the z at which independent normals lie in the box with the asked probability. Correlated
- * ones lie in it at least as often (Sidak 1967), so fits need not state their correlations. Cut to
- * shares of at most 1. Shares of the region are of its volume in logarithms.
+ * where z is chosen such that independent normal errors lie in the box with the requested
+ * probability. Correlated errors lie in it at least as often (Sidak 1967), so correlations are not
+ * needed. Constants that are shares of a peak are at most 1. Shares of the region are shares of its
+ * volume in logarithms.
  *
- * Nothing is drawn. The box is halved again and again, and in each part bounds decide:
+ * No random draws are used. The box is halved repeatedly, and for each part bounds prove one of
+ * these:
  *
- *   best     no plan of the space is over BEST_WITHIN faster anywhere in the part
- *   beaten   one other plan is over BEST_WITHIN faster everywhere in the part
+ * best no plan of the space is over BEST_WITHIN faster anywhere in the part beaten one other plan
+ * is over BEST_WITHIN faster everywhere in the part
  *
  * Both rest on two properties of the cost model, for which region.c gives the reasons: a step takes
  * longer with each slower constant, and the logarithm of its time is convex in the logarithms of
- * the constants. A part that is neither when the work is used up stays undecided. */
+ * the constants. A part for which neither is proved before the limit of the work remains
+ * undecided. */
 #ifndef SEARCH_QUESTIONS_REGION_H
 #define SEARCH_QUESTIONS_REGION_H
 
 #include "search/search.h"
 
-/* Plans closer than this count as equally good: some differ in the last bits alone. */
+/* Plans whose times differ by less than this count as equally good; some times differ only by
+ * rounding. */
 #define BEST_WITHIN 0.001
 
 enum { MOST_UNCERTAIN = 24, MOST_NAMED = 3, NUM_QUARTERS = 4 };
@@ -27,7 +31,7 @@ enum { MOST_UNCERTAIN = 24, MOST_NAMED = 3, NUM_QUARTERS = 4 };
 struct uncertain {
     const char *name; /* key of the profile's or the stack's file */
     bool is_of_stack;
-    size_t offset; /* of its double in struct profile or struct stack */
+    size_t offset; /* offset of its double in struct profile or struct stack */
     double log_sd; /* standard error of its logarithm */
 };
 
@@ -35,8 +39,8 @@ struct uncertain {
 struct region_range {
     const struct uncertain *of;
     double value, low, high;
-    /* Of each quarter of log low to log high, with all values of the others: the share in which the
-     * choice is proved best, and beaten. */
+    /* For each quarter of the range from log low to log high, with any values of the other
+     * constants: the shares in which the choice is proved best and proved beaten. */
     double best[NUM_QUARTERS], beaten[NUM_QUARTERS];
 };
 
@@ -46,37 +50,39 @@ struct region_rival {
 };
 
 struct region {
-    double probability; /* of the region, at least */
-    double z;           /* standard errors to each side */
+    double probability; /* probability of the region, at least */
+    double z;           /* half width of each range in standard errors */
     struct region_range ranges[MOST_UNCERTAIN];
     int num_ranges;
     double best_share, beaten_share; /* the rest is undecided */
     int parts;
-    double plans; /* that may be the best somewhere, by floors of their families */
+    double plans; /* number of plans that may be the best somewhere, by the floors of their
+                     families */
     double timed; /* step times and bounds computed */
     int decides;  /* the range whose quarters differ most; -1: none differ */
-    struct region_rival faster[MOST_NAMED]; /* of beaten parts, the largest volume first */
+    struct region_rival faster[MOST_NAMED]; /* plans that beat the choice in some parts, the largest
+                                               volume first */
     int num_faster;
-    struct region_rival closest[MOST_NAMED]; /* not ruled out in undecided parts */
+    struct region_rival closest[MOST_NAMED]; /* plans that are not ruled out in undecided parts */
     int num_closest;
     struct arena arena;
 };
 
 /* A part in which the choice is proved best, or beaten by one plan. */
 struct region_part {
-    /* values of the request's constants, by their numbers; of those without an error both 0 */
+    /* values of the request's constants, by their numbers; both 0 for constants without an error */
     double low[MOST_UNCERTAIN], high[MOST_UNCERTAIN];
     double volume;
     const struct plan *faster; /* NULL: the choice is the best */
 };
 
 struct region_request {
-    const struct search_request *search; /* its space is searched; of objective time */
+    const struct search_request *search; /* its space is searched; its objective must be time */
     const struct plan *choice;           /* one of its plans, which fits */
     const struct uncertain *constants;   /* outlast the result */
     int num_constants;                   /* at most MOST_UNCERTAIN */
-    double probability;                  /* of the region, at least */
-    double most_timed;                   /* ends the work; 0: the default */
+    double probability;                  /* requested probability of the region */
+    double most_timed;                   /* limit of step times and bounds; 0: the default */
     /* Called with each decided part. May be NULL. */
     void (*decided)(void *context, const struct region_part *part);
     void *context;

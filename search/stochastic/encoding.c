@@ -15,7 +15,7 @@ static int by_value(const void *a, const void *b)
     return *(const int *)a - *(const int *)b;
 }
 
-/* The split numbers that some pp of the space has, in rising order. */
+/* All split numbers that occur with any pp of the space, in rising order. */
 static struct values list_splits(const struct space *space, struct arena *arena)
 {
     int most = 0;

@@ -39,7 +39,7 @@ struct encoding {
     int num_factors; /* number of factors with more than one value */
     int num_digits;  /* including factors with one value before the last of them; later digits are 0
                       */
-    int most_digits; /* the most digits of any factor */
+    int most_digits; /* the largest number of digits of any factor */
 };
 
 /* Lists live in the arena. */

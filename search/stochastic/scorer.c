@@ -2,7 +2,7 @@
 
 #include <math.h>
 
-/* After this many rejections by the mask the search gives up. */
+/* The search ends after this many rejections by the mask in a row. */
 enum { MOST_STARTS = 10000, MOST_STEPS = 200 };
 
 struct scorer scorer_new(const struct search *search, const struct encoding *encoding,

@@ -18,7 +18,7 @@ static const double proof_tolerance = 1e-9;
 struct expansion_request {
     const struct stage_table *table;
     double limit_s;    /* ignore divisions that take this long or longer; HUGE_VAL: ignore none */
-    double most_timed; /* most divisions to time; others stay open */
+    double most_timed; /* maximum number of divisions to time; the others stay open */
     /* Times a division. `recomputed` is indexed by stage; NULL: as in the table. */
     double (*time_s)(void *context, const int *layers, const int *recomputed);
     bool (*must_stop)(void *context); /* NULL: never */

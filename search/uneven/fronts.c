@@ -94,7 +94,7 @@ static void fill(struct program *program, int stage, int layers, struct arena *a
     *front_slot(fronts, stage, layers) = (struct front){ kept, scratch->count };
 }
 
-/* The most layers that a stage can have, wherever it begins. */
+/* The largest number of layers that a stage can have, wherever it begins. */
 static int most_of_stage(const struct stage_table *table, int stage)
 {
     int most = 0;
@@ -105,7 +105,8 @@ static int most_of_stage(const struct stage_table *table, int stage)
     return most;
 }
 
-/* Per stage, the most layers that the earlier stages can have; the rest must be on later stages. */
+/* Per stage, the largest number of layers that the earlier stages can have; the others must be on
+ * later stages. */
 static int *most_before(const struct stage_table *table, struct arena *arena)
 {
     int *most = ARENA_ARRAY(arena, int, (size_t)table->num_stages + 1);

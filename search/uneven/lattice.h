@@ -21,7 +21,7 @@ struct lattice {
     size_t count, capacity;
 };
 
-/* The reason why no chunk of the space can be uneven; NULL: some can. */
+/* The reason why no chunk of the space can be uneven; NULL if chunks can be uneven. */
 const char *lattice_lacks(const struct space *space);
 
 /* The points with a bound below limit_s, in the arena. The evaluators must have begun. The tally

@@ -184,7 +184,7 @@ static void fill_options(const struct filler *filler, int stage, int first)
 /* --- lower bounds of any division --------------------------------------------------------------
  */
 
-/* Most equal layers for which the stage's `of_s` is at most `most_s`; 0: none. */
+/* The largest number of equal layers for which the stage's `of_s` is at most `most_s`; 0: none. */
 static int most_within(const struct stage_table *table, int stage,
                        double (*of_s)(const struct stage_option *option), double most_s)
 {

@@ -24,7 +24,8 @@ struct stage_option {
 
 struct stage_table {
     int num_stages, num_layers, num_microbatches;
-    int most_layers; /* most layers of any stage, as each of the others has at least one */
+    int most_layers; /* largest number of layers of any stage, as each of the others has at least
+                        one */
     int num_firsts;  /* number of distinct first layers of a stage: 1 when all layers are of one
                         kind, as the position then does not matter; else num_layers */
     bool is_limited; /* options from some number of layers on were dropped as too slow */

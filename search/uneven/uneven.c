@@ -236,7 +236,7 @@ static void keep_result(struct rounds *rounds, size_t index, struct uneven *out,
     *result = (struct point_result){ .arena = result->arena };
 }
 
-/* Counts the points whose divisions were not searched. */
+/* Counts the divisions of points that were not searched. */
 static void leave_rest(const struct rounds *rounds, struct uneven *out, struct tally *tally)
 {
     const struct lattice *lattice = &rounds->lattice;

@@ -47,7 +47,7 @@ double lost_hosts_hold_pair(int hosts, int lost)
 {
     double none = 1;
     for (int k = 0; k < lost; k++) /* each further host must be neither lost already nor the peer of
-                                    * a lost host */
+                                      a lost host */
         none *= hosts > k ? fmax(0, (double)(hosts - 2 * k) / (hosts - k)) : 0;
     return 1 - none;
 }

@@ -42,7 +42,7 @@ struct piece_cost {
     double waiting_bytes; /* kept between the halves of a split backward: operands of the weight
                              products */
     double moment_bytes;  /* largest number of bytes that a backward holds at once in addition to
-                           * saved_bytes */
+                             saved_bytes */
     /* the same with selective recompute, in addition to saved_bytes - replayed_bytes */
     double replayed_moment_bytes;
     /* largest number of bytes that the gradients of one op's output and input take at once */

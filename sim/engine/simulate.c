@@ -328,7 +328,7 @@ double evaluate_floor_s(struct evaluator *e, const struct plan *plan)
     struct plan whole = *plan;
     whole.zero = 0;
     whole.offloads &= ~(1u << OFFLOAD_ACTIVATIONS); /* copies only add time, and recompute reduces
-                                                     * them */
+                                                       them */
     struct work w = work_begin(e, &whole);
     time_chunks(&w);
     return time_ratio_of(e->system, e->model) * work_floor_s(&w);
