@@ -243,7 +243,7 @@ static bool load_second(const struct options *options, struct setup *second, str
     return setup_load(&other, options->num_files > 0 ? options->files[0] : NULL, second, err);
 }
 
-/* Rejects other options together with --from-run. */
+/* Rejects options that cannot be combined with --from-run. */
 static bool check_run_alone(const struct options *options, struct err *err)
 {
     const char *plan = options->num_files > 0 ? options->files[0] : NULL;

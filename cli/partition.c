@@ -9,7 +9,7 @@
 #include <stdio.h>
 
 enum {
-    MOST_TRIED = 100000, /* most partitions that are tried one by one */
+    MOST_TRIED = 100000, /* maximum number of partitions to try one by one */
     MOST_LISTED = 8
 };
 

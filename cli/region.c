@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The fitted constants of the system's profile and stack that the question's plans read. */
+/* The fitted constants of the system's profile and stack on which the request's plans depend. */
 struct found {
     struct setup *setup;
     const struct plan *base;
@@ -16,7 +16,8 @@ struct found {
     int count;
 };
 
-/* Constants of other kernels, of types and of experts that the plans do not have. */
+/* Whether the plans do not use the constant: it belongs to another kernel or data type, or to
+ * experts that the model lacks. */
 static bool is_unread(const struct found *found, const char *key)
 {
     const struct system *system = &found->setup->system;

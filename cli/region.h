@@ -5,8 +5,8 @@
 #include "cli/input/setup.h"
 #include "search/questions/region.h"
 
-/* The region of the answer's best plan, released by region_release; NULL where it was not asked or
- * nothing was found. */
+/* The region of the answer's best plan, released by region_release; NULL if it was not requested or
+ * the search found no plan. */
 bool find_region(const struct options *options, struct setup *setup,
                  const struct search_request *request, const struct search_result *result,
                  struct region **out, struct err *err);

@@ -36,7 +36,7 @@ struct extras {
     struct comparison comparison;
     struct deadline deadline;
     struct robust_view robust;
-    struct region *region; /* NULL: not asked */
+    struct region *region; /* NULL: not requested */
     struct finalists finalists;
     struct relaxations relaxations;
     struct largest *largest;
@@ -444,8 +444,8 @@ static bool compare_and_widen(const struct options *options, struct setup *setup
     return compare(options, setup, request, result, rank, reason, err);
 }
 
-/* The certificate, with the question in the parts of a plan file. If no plan is feasible, it proves
- * that; nothing is written if the search ended before it knew. */
+/* Writes the certificate, with model and system as in a plan file. If no plan is feasible, the
+ * certificate proves this. Nothing is written if the search ended early. */
 static bool write_certificate(const struct options *options, const struct setup *setup,
                               const struct search_request *request,
                               const struct search_result *result, struct err *err)

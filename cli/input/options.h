@@ -30,7 +30,7 @@ struct search_options {
     bool pareto;
     double deadline_s;        /* 0: none */
     const char *robust_words; /* of --robust; NULL: not requested */
-    double robust;            /* its number; -1: none */
+    double robust;            /* the number given with --robust; -1: none */
     bool robust_region;
     const char *largest, *certificate;
     int stage_types;

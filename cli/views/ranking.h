@@ -23,7 +23,7 @@ struct ranking {
     const struct kinds *kinds;
     const struct comparison *comparison;
     const struct robust_view *robust;
-    const struct region *region; /* NULL: not asked */
+    const struct region *region; /* NULL: not requested */
     const struct finalists *finalists;
     /* plan with a high risk of running out of memory; NULL: none */
     const struct scored_plan *tight;

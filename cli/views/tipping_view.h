@@ -7,9 +7,9 @@
 #include "search/robust.h"
 
 struct tipping_view {
-    bool is_known; /* there were several plans, compared by their time */
+    bool is_known; /* the ranking has several plans, compared by their times */
     struct tipping_point point;
-    bool has_experts; /* and loads that an imbalance can be added to */
+    bool has_experts; /* the model has experts whose loads can be made unequal */
     struct routing_flip routing;
 };
 
