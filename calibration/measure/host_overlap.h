@@ -14,7 +14,7 @@ struct host_slowdown {
 struct host_overlap {
     enum host_work work;
     enum comm_kind collective;
-    int most_blocks; /* most thread blocks of a collective (struct comm_options) */
+    int most_blocks; /* maximum number of thread blocks of a collective (struct comm_options) */
     struct host_slowdown slowdown;
 };
 enum { MOST_OVERLAPS = 24 };

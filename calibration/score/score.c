@@ -101,7 +101,7 @@ static int compare_places(const void *a, const void *b)
     return by_group ? by_group : (x > y) - (x < y);
 }
 
-/* Of each group, the last row in file order that counts. Rows of one source become adjacent. */
+/* The last row of each group that counts, in file order. Rows of one source become adjacent. */
 static int last_of_groups(const struct run_case *cases, int count,
                           bool (*counts)(const struct run_case *), const struct run_case **out)
 {

@@ -77,7 +77,7 @@ size_t element_bytes(enum element element);
 enum { COMM_RING_BYTES = 64 << 10, COMM_MOST_NEIGHBOURS = 32 };
 
 struct comm_call;
-/* The least that one rank of the group sends in a call with any algorithm, if all ranks send
+/* The fewest bytes that one rank of the group sends in a call with any algorithm, if all ranks send
  * equally much. Used for communicators whose library does not count bytes. */
 double comm_least_sent_bytes(const struct comm_call *call);
 
@@ -112,7 +112,7 @@ struct comm_call {
     enum element element;
     enum reduction reduction;
     int peer, source;
-    int num_neighbours; /* of NEIGHBOURS: number of neighbours, at least 1 */
+    int num_neighbours; /* for NEIGHBOURS: number of neighbours, at least 1 */
     int tells[COMM_MOST_NEIGHBOURS], hears[COMM_MOST_NEIGHBOURS];
 };
 
@@ -139,7 +139,7 @@ struct comm_options {
     struct local_world *local_world; /* comm_local: the data that its threads share */
     double patience_s; /* how long `open` and `group_new` wait for the others; may be INFINITY */
     struct comm_waits waits;
-    int most_blocks; /* NCCL: most thread blocks that a call may occupy; 0: no limit */
+    int most_blocks; /* NCCL: maximum number of thread blocks that a call may occupy; 0: no limit */
     /* Called for every failure that `poll` will report. Over TCP it is also called when `open`
      * failed because another rank was lost. comm_local never calls it. */
     struct failure_listener listener;

@@ -31,7 +31,7 @@ struct device {
     unsigned char *memory;
     bool poisons;
     /* NULL: the device does not take such calls. fill_words writes in place of write_value, and a
-     * call of the host's waits in place of wait_value. */
+     * host function waits in place of wait_value. */
     value_call *write_value, *wait_value;
     fill_call *fill_words;
     struct stream *clock_stream; /* used only for `mark` */

@@ -29,7 +29,7 @@ struct device_options {
     uint64_t delay_seed;
 };
 
-/* Most bytes of arguments for `call`. */
+/* Maximum size in bytes of the arguments of `call`. */
 enum { STREAM_ARGS_BYTES = 512 };
 
 /* Arguments are not NULL unless stated. `close`, `stream_free` and `event_free` free their argument

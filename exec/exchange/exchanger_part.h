@@ -54,9 +54,11 @@ struct exchange_runner {
     bool combines; /* whether it needs kernels that combine arrays or those of robust rules */
     /* The number of ranks whose gradients a step sums; NULL: all. */
     int (*num_summed)(const struct exchanger *exchanger);
-    /* Runs the work that overlaps the passes, before the step's gradients exist; or NULL. */
+    /* Runs the work that overlaps the passes, before the step's gradients exist. NULL: there is
+     * none. */
     void (*begin)(struct exchanger *exchanger);
-    void (*average)(struct exchanger *exchanger, const float *weights, float *out); /* or NULL */
+    /* Averages weights; NULL: the method does not. */
+    void (*average)(struct exchanger *exchanger, const float *weights, float *out);
     /* As exchange_keeps and exchanger_kept; NULL and no arrays if the method keeps nothing. */
     const char *keeps;
     int (*kept)(const struct exchanger *exchanger, struct kept *out);

@@ -14,7 +14,7 @@
 /* What a piece keeps between forward and backward. */
 enum keeping {
     KEEP_ALL,
-    KEEP_SOME,    /* selective recompute: what models/replay.h says */
+    KEEP_SOME,    /* selective recompute: the values that models/replay.h keeps */
     KEEP_INPUT,   /* full recompute */
     KEEP_NOTHING, /* recomputed together with the layers before it, from the input of the first */
 };

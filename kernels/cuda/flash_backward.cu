@@ -29,7 +29,8 @@ __device__ __forceinline__ float probability(const backward_args &b, float score
     return exp2_fast(is_seen ? score * b.scale2 - log2_sum : -INFINITY);
 }
 
-/* Copies LINES queries, and the gradients of their contexts; `left` are there. */
+/* Copies LINES queries, and the gradients of their contexts; only the first `left` of them
+ * exist. */
 template <int LINES, int HEAD_DIM, typename T, typename Tiles>
 __device__ __forceinline__ void copy_queries(Tiles *to, const backward_args &b, const T *queries,
                                              const T *dcontext, int left)
@@ -39,7 +40,7 @@ __device__ __forceinline__ void copy_queries(Tiles *to, const backward_args &b, 
     copy_tile<LINES, HEAD_DIM, BLOCK>(to->dcontext, dcontext, context_stride(a), left);
 }
 
-/* Copies LINES keys, and their values; `left` are there. */
+/* Copies LINES keys, and their values; only the first `left` of them exist. */
 template <int LINES, int HEAD_DIM, typename T, typename Tiles>
 __device__ __forceinline__ void copy_keys(Tiles *to, const backward_args &b, const T *keys,
                                           int left)
@@ -92,7 +93,7 @@ template <typename T, int HEAD_DIM, bool drops> struct key_tiles {
  * the keys. */
 template <typename T> struct query_step {
     const T *queries, *dcontext;
-    long row; /* of query0 in [sequences, heads, seq] */
+    long row; /* index of query0 in [sequences, heads, seq] */
     int head, query0;
 };
 
@@ -129,8 +130,8 @@ template <typename Stage> __device__ __forceinline__ void keep_row(Stage *to, fl
 }
 
 /* Turns raw scores [16 M keys, COLUMNS queries] into the dropped probabilities, and passes the
- * probabilities on: those that are dropped have a minus. The key of row g is visible to the queries
- * from column first_seen on. `kept` comes from draw_by_key. */
+ * probabilities on, negated where they are dropped. The key of row g is visible to the queries from
+ * column first_seen on. `kept` comes from draw_by_key. */
 template <int M, bool drops, typename Passed>
 __device__ __forceinline__ void
 pass_probabilities(const backward_args &b, const float *log2_sums, int first_seen,
@@ -186,7 +187,7 @@ struct key_work {
 __device__ __forceinline__ key_work key_work_of(const struct attention &a, int rows, int block)
 {
     int groups = (int)(a.sequences * a.kv_heads), group = block % groups;
-    int heads = (int)(a.heads / a.kv_heads); /* that share the keys */
+    int heads = (int)(a.heads / a.kv_heads); /* number of query heads that share the keys */
     return { group / (int)a.kv_heads, group % (int)a.kv_heads * heads, block / groups * rows };
 }
 
@@ -199,7 +200,8 @@ __global__ void __launch_bounds__(BLOCK, 2) key_gradients(backward_args b)
     key_work w = key_work_of(a, ROWS, (int)blockIdx.x);
     int seq = (int)a.seq, heads = (int)(a.heads / a.kv_heads), key0 = w.key0;
     int pair = (int)threadIdx.x / LANES % PAIRS, pair_row = pair * M * MMA_ROWS;
-    bool has_values = (int)threadIdx.x / LANES < PAIRS; /* it sums their gradients */
+    bool has_values = (int)threadIdx.x / LANES < PAIRS; /* the warp sums the gradients of the
+                                                           values */
     T *own = (has_values ? shared->keys : shared->values) + pair_row * HEAD_DIM;
     auto *passed = shared->passed[pair];
     int key = key0 + pair_row + own_lane() / 4;
@@ -246,7 +248,7 @@ __global__ void __launch_bounds__(BLOCK, 2) key_gradients(backward_args b)
                                                has_values ? stage->queries : stage->dcontext);
         if (has_values)
             pass_probabilities<M, drops>(b, stage->log2_sums, key - query0, drawn, scores, passed);
-        __syncthreads(); /* the probabilities are there */
+        __syncthreads(); /* the probabilities have been written */
         if (!has_values)
             take_probabilities<M, drops>(b, stage->row_dots, passed, scores);
         multiply_by_columns<M, COLUMNS, HEAD_DIM>(sums, scores,

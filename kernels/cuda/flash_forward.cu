@@ -14,8 +14,8 @@ namespace
 /* A warp has MATRICES groups of 16 queries. */
 enum { WARPS = 4, BLOCK = WARPS * LANES, MATRICES = 2, ROWS = WARPS * MATRICES * MMA_ROWS };
 
-/* Keys of a pass: more of them share a query that is read from shared memory, and need more
- * registers. */
+/* Keys per pass. With more keys, each query that is read from shared memory is used more often, but
+ * more registers are needed. */
 template <int HEAD_DIM, bool drops> constexpr int KEYS = drops ? 32 : HEAD_DIM > 96 ? 48 : 64;
 
 /* A warp's queries, which are read from shared memory only once where the registers suffice. */
@@ -45,7 +45,7 @@ __device__ __forceinline__ work work_of(const struct attention &a, int block)
     return { head / (int)a.heads, head % (int)a.heads, (tiles - 1 - block / heads) * ROWS };
 }
 
-/* Copies COLUMNS keys, and their values; `left` are there. */
+/* Copies COLUMNS keys, and their values; only the first `left` of them exist. */
 template <int COLUMNS, int HEAD_DIM, typename T, typename Stage>
 __device__ __forceinline__ void copy_stage(Stage *to, const T *keys, long stride, int left)
 {
@@ -166,7 +166,8 @@ __global__ void __launch_bounds__(BLOCK, 2)
     int g = own_lane() / 4, t = own_lane() % 4;
     int own_query = w.query0 + warp_row; /* the warp's first query */
     T *queries = shared->queries + warp_row * HEAD_DIM;
-    int end = w.query0 + ROWS < seq ? w.query0 + ROWS : seq; /* of keys */
+    int end = w.query0 + ROWS < seq ? w.query0 + ROWS : seq; /* end of the keys that the block's
+                                                                queries see */
 
     copy_tile<ROWS, HEAD_DIM, BLOCK>(shared->queries,
                                      (const T *)a.qkv + at.query + w.query0 * at.qkv_stride,

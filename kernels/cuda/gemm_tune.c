@@ -121,7 +121,7 @@ static cudaError_t note_times(const struct launch *on, const struct gemm_work *w
     return error == cudaSuccess ? cudaEventSynchronize(events[1]) : error;
 }
 
-/* The least of ROUNDS times: what disturbs a round only makes it longer. */
+/* The minimum of ROUNDS times, as disturbances only lengthen a round. */
 static bool note_rounds(const struct launch *on, const struct gemm_work *work,
                         cudaEvent_t events[2], float *least_ms)
 {
@@ -174,8 +174,9 @@ static size_t result_bytes(const struct gemm_product *p)
     return (size_t)values * stored_bytes(p->c_dtype);
 }
 
-/* A product whose result may be overwritten: `part` is the whole, or as many of its first rows as
- * there is memory for, at least a sixteenth. `times` is the ratio of both. */
+/* A product whose result may be overwritten: `part` is the whole product, or as many of its first
+ * rows as free memory holds, at least a sixteenth. `times` is the number of all rows divided by
+ * that of `part`. */
 struct room {
     struct gemm_product part;
     struct gemm_call call; /* of the part */

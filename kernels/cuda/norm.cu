@@ -89,10 +89,13 @@ template <typename T, int N, bool is_centered> struct norm_terms {
  */
 
 /* A block has several rows at once, each with row_threads threads, which are whole warps. A thread
- * has the same C runs of N columns of every row that it comes to, and sums their terms of the
+ * has the same C runs of N columns of every row that it processes, and sums their terms of the
  * weights' gradients. */
 enum { NORM_THREADS = 512, NORM_WARPS = NORM_THREADS / LANES };
-enum { LEAST_TURNS = 4 }; /* of a block: it then writes fewer bytes of sums than it reads of rows */
+enum {
+    LEAST_TURNS = 4
+}; /* least number of rows per block and thread group, so that a block writes
+      fewer bytes of sums than it reads of rows */
 
 /* Threads of a block, and blocks that a multiprocessor holds at once: threads with one run need
  * half of the registers. */
@@ -103,8 +106,8 @@ struct norm_sums {
     float g, covariance;
 };
 
-/* The sums over a row. `parts` is for the warps of the block; two rows in turn have two of them, so
- * that one barrier is enough. */
+/* The sums over a row. `parts` has a value for each warp of the block. Consecutive rows use two
+ * such arrays in turn, so that one barrier per row is enough. */
 __device__ __forceinline__ norm_sums sum_over_row(norm_sums own, int row_warps, norm_sums *parts)
 {
     int lane = (int)threadIdx.x % LANES, warp = (int)threadIdx.x / LANES;
@@ -202,7 +205,7 @@ __global__ void __launch_bounds__(THREADS_OF_BLOCK<C>, BLOCKS_AT_ONCE<C>)
             }
 }
 
-/* As many runs as registers hold: centered rows have the sums of beta too. */
+/* The largest number of runs that fits in registers; centered rows also have the sums of beta. */
 template <bool is_centered> constexpr int MOST_RUNS = is_centered ? 3 : 4;
 
 template <typename T, int N, int C, bool is_centered>

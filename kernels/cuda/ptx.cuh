@@ -59,8 +59,8 @@ __device__ __forceinline__ float exp2_fast(float x)
 
 /* --- registers ---------------------------------------------------------------------------- */
 
-/* The same number, of which the compiler does not know that it is: what is computed of it is
- * computed again here, and needs no register before. */
+/* Returns the number unchanged, but hides this from the compiler. It then recomputes values that
+ * depend on the number here, instead of keeping them in registers. */
 __device__ __forceinline__ int again(int number)
 {
     asm volatile("" : "+r"(number));
@@ -104,7 +104,8 @@ __device__ __forceinline__ void mma_fp16(float d[4], const uint32_t a[4], const 
 
 /* --- shared memory ------------------------------------------------------------------------ */
 
-/* The launch's dynamic shared memory, aligned to 128 bytes, all banks of a cycle. */
+/* The launch's dynamic shared memory, aligned to 128 bytes, which all banks together deliver in a
+ * cycle. */
 __device__ __forceinline__ char *shared_memory()
 {
     extern __shared__ __align__(128) char shared_bytes[];
@@ -117,9 +118,9 @@ __device__ __forceinline__ uint32_t shared_address(const void *shared)
 }
 
 /* Loads four matrices of 8 rows of 8 16-bit values from shared memory. Lane 8 i + r passes the
- * address of row r of matrix i, a multiple of 16 bytes: `row` with the bits of `flip` changed, and
- * then `further` bytes on, both known to the compiler. Lane 4 g + t gets columns 2t and 2t + 1 of
- * row g of each matrix; in the transposed form, rows 2t and 2t + 1 of column g. */
+ * address of row r of matrix i, a multiple of 16 bytes: `row` with the bits of `flip` inverted,
+ * plus `further` bytes. The compiler knows both. Lane 4 g + t gets columns 2t and 2t + 1 of row g
+ * of each matrix; in the transposed form, rows 2t and 2t + 1 of column g. */
 __device__ __forceinline__ void load_matrices(uint32_t to[4], const void *row, int flip,
                                               int further)
 {

@@ -23,7 +23,8 @@ __device__ __forceinline__ void add_residual(const struct residual_args &a,
     if (a.bias)
         load_values<N>((const T *)a.bias + column, bias);
     if (a.h)
-        load_values<N>((const T *)a.h + at, h); /* early: it cannot move before dropout's store */
+        load_values<N>((const T *)a.h + at, h); /* loaded early, as the load cannot move before
+                                                   dropout's store */
     for (int j = 0; j < N; j++)
         v[j] += bias[j];
     if (drops) {

@@ -2,10 +2,11 @@
  *
  * A tile is a number of rows of HEAD_DIM 16-bit values, a row being HEAD_DIM / CHUNK chunks of 16
  * bytes. ldmatrix reads the same chunk of 8 neighbouring rows at once, which is fastest when they
- * are in different banks of shared memory (128 bytes, 8 chunks). So a row's chunks change places
- * among RUN neighbours, from row to row (place_of). A warp computes a product. Its result is an
- * array of `accumulator`, each with 16 rows and 8 columns in mma's layout: lane 4 g + t has columns
- * 2t and 2t + 1 of row g (values 0 and 1) and of row g + 8 (values 2 and 3). */
+ * are in different banks of shared memory (128 bytes, 8 chunks). So the chunks of a row are
+ * permuted among RUN neighbours, in another way from row to row (place_of). A warp computes a
+ * product. Its result is an array of `accumulator`, each with 16 rows and 8 columns in mma's
+ * layout: lane 4 g + t has columns 2t and 2t + 1 of row g (values 0 and 1) and of row g + 8 (values
+ * 2 and 3). */
 #ifndef KERNELS_CUDA_TILE_CUH
 #define KERNELS_CUDA_TILE_CUH
 
@@ -29,16 +30,17 @@ __device__ __forceinline__ int own_lane()
     return (int)threadIdx.x % LANES;
 }
 
-/* Where a row has its column `column`, a multiple of CHUNK. Without a change of places, 8 / RUN
- * neighbouring rows have a chunk in different banks, and then banks repeat. */
+/* The place in a row of its column `column`, a multiple of CHUNK. Without the permutation, 8 / RUN
+ * neighbouring rows would have the same chunk in different banks, and further rows would use the
+ * same banks again. */
 template <int HEAD_DIM> __device__ __forceinline__ int place_of(int row, int column)
 {
     return column ^ row % 8 * RUN<HEAD_DIM> / 8 * CHUNK;
 }
 
-/* What a lane reads for load_matrices: a row of 16, and the first of its columns. The other columns
- * are at addresses with some bits changed, which needs no register for each, as tiles begin at
- * multiples of RUN chunks. */
+/* The address that a lane passes to load_matrices: one of 16 rows, at the first of its columns.
+ * Addresses of the other columns differ only in some bits, so they need no registers of their own,
+ * as tiles begin at multiples of RUN chunks. */
 template <int HEAD_DIM, typename T> struct lane_row {
     const T *first;
 
@@ -117,7 +119,8 @@ __device__ __forceinline__ uint32_t pair_of(float low, float high, fp16)
     return fp16_pair_of(low, high);
 }
 
-/* What this lane reads for the fragments of 16 rows of a tile, MMA_DEPTH columns each. */
+/* The addresses that this lane reads for the fragments of 16 rows of a tile, MMA_DEPTH columns
+ * each. */
 template <int HEAD_DIM, typename T>
 __device__ __forceinline__ lane_row<HEAD_DIM, T> fragments_of(const T *rows)
 {
