@@ -110,12 +110,12 @@ static void show_disturbance(const struct profile *profile, const json_t *residu
     const json_t *own = json_object_get(residuals, "calibrate");
     int left_out = (int)json_integer_value(json_object_get(own, "shapes_left_out"));
     if (profile->is_disturbed)
-        printf(
-            "\ndisturbed: a rank got %.0f %% of its core, steps held out are up to %.0f %% off; no "
-            "interval is narrower, and answers from this file say so\n",
-            100 * seen->core_share, 100 * seen->held_out_error);
+        printf("\ndisturbed: a rank got %.0f %% of its core, predictions of held-out steps are up "
+               "to %.0f %% off; every interval is at least that wide, and answers from this file "
+               "say so\n",
+               100 * seen->core_share, 100 * seen->held_out_error);
     if (left_out > 0)
-        printf("%d shapes were left out for want of time\n", left_out);
+        printf("%d shapes were left out because the time ran out\n", left_out);
 }
 
 /* Shows the calibration as read back from the file. */
@@ -135,9 +135,8 @@ static bool show(const json_t *cluster, const struct options *options, struct er
     if (profile.num_kernels == 0)
         printf("%s: %d measured collectives\n", profile.name, profile.num_curves);
     else
-        printf("%s\nat most %s in products, %s in copies, a device; compute runs %.2f times longer "
-               "beside "
-               "communication\n",
+        printf("%s\nat most %s in products and %s in copies per device; compute takes %.2f times "
+               "as long during communication\n",
                profile.source, peak, bandwidth, profile.overlap_compute_slowdown);
     if (profile.num_kernels > 0)
         printf("\n  %-26s %-16s %6s   left out: median, P90\n", "op", "", "shapes");
@@ -294,7 +293,8 @@ static bool check_output_words(const struct options *options, struct err *err)
         return err_set(err, ERR_USAGE, options->calibration.osu ? "--osu" : "--nccl-tests",
                        "expected files that the benchmark printed");
     if (!options->cluster)
-        return err_set(err, ERR_USAGE, "--cluster", "is missing; it says where that was measured");
+        return err_set(err, ERR_USAGE, "--cluster",
+                       "is missing; it names the cluster on which this was measured");
     return true;
 }
 
@@ -330,16 +330,15 @@ static bool check_run(const struct json_file *run, const struct setup *setup,
     double step_s = json_number_value(json_object_get(predicted, "step_s"));
     plan_write(&setup->plan, &layout);
     if (!ran || strcmp(ran, text_get(&layout)) != 0)
-        err_set(err, ERR_INPUT, "layout", "expected that of the plan, \"%.200s\"; found \"%.200s\"",
+        err_set(err, ERR_INPUT, "layout", "expected the plan's, \"%.200s\"; found \"%.200s\"",
                 text_get(&layout), ran ? ran : "");
     else if (json_is_null(json_object_get(predicted, "step_s")))
-        err_set(
-            err, ERR_INPUT, "predicted.step_s",
-            "expected a prediction; found null, as the run was the host's and named no cluster: "
-            "run it with --cluster");
+        err_set(err, ERR_INPUT, "predicted.step_s",
+                "expected a prediction; found null, as the run on this host named no cluster: "
+                "repeat it with --cluster");
     else if (step_s <= 0 || fabs(log(step_s / prediction->step_s)) > 1e-6)
         err_set(err, ERR_INPUT, "predicted.step_s",
-                "expected what the plan is predicted, %.6g s; found %.6g s: it was another model, "
+                "expected the plan's prediction, %.6g s; found %.6g s: the run had another model, "
                 "cluster or profile",
                 prediction->step_s, step_s);
     text_release(&layout);
@@ -438,7 +437,7 @@ static int refine(const struct options *options, struct err *err)
     struct json_file run = { 0 };
     int code = EXIT_USAGE;
     if (options->num_files != 1)
-        err_set(err, ERR_USAGE, "--refine", "expected the plan file that was run behind it");
+        err_set(err, ERR_USAGE, "--refine", "expected the plan file of the run after it");
     else if (json_file_load(&run, options->calibration.refine, err) &&
              setup_load(options, options->files[0], &setup, err))
         code = refine_with(options, &setup, &run, err);

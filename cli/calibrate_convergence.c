@@ -34,7 +34,7 @@ static bool read_numbers(const json_t *list, const char *key, struct arena *aren
     for (int i = 0; i < *count; i++) {
         const json_t *number = json_array_get(list, (size_t)i);
         if (!json_is_number(number))
-            return err_set(err, ERR_INPUT, key, "expected numbers alone");
+            return err_set(err, ERR_INPUT, key, "expected only numbers");
         (*out)[i] = json_number_value(number);
     }
     return *count > 0 || err_set(err, ERR_INPUT, key, "expected a list of numbers; %s",
@@ -44,8 +44,10 @@ static bool read_numbers(const json_t *list, const char *key, struct arena *aren
 static bool read_positive(const json_t *object, const char *key, double *out, struct err *err)
 {
     *out = json_number_value(json_object_get(object, key));
-    return *out > 0 || err_set(err, ERR_INPUT, key,
-                               "expected a number above 0, as `run --json` has it under training");
+    return *out > 0 ||
+           err_set(
+               err, ERR_INPUT, key,
+               "expected a number above 0, as under \"training\" in the output of `run --json`");
 }
 
 /* Reads [rows, columns, count] for each shape of tensor. */
@@ -64,7 +66,8 @@ static bool read_load(const json_t *list, struct arena *arena, struct exchange_l
         tensors[i] = (struct exchange_tensor){ sizes[0], sizes[1], sizes[2] };
     }
     *out = (struct exchange_load){ tensors, (int)count, sizeof(float) };
-    return count > 0 || err_set(err, ERR_INPUT, "tensors", "expected what ranks exchange");
+    return count > 0 ||
+           err_set(err, ERR_INPUT, "tensors", "expected the tensors that ranks exchange");
 }
 
 static bool read_plan(const json_t *root, struct arena *arena, struct plan *out, struct err *err)
@@ -72,7 +75,8 @@ static bool read_plan(const json_t *root, struct arena *arena, struct plan *out,
     const char *layout = json_string_value(json_object_get(root, "layout"));
     struct err wrong = { 0 };
     if (!layout)
-        return err_set(err, ERR_INPUT, "layout", "expected that of a run, as `run --json` has it");
+        return err_set(err, ERR_INPUT, "layout",
+                       "expected the layout of a run, as in the output of `run --json`");
     return plan_parse(layout, arena, out, &wrong) ||
            err_set(err, ERR_INPUT, "layout", "%s", wrong.msg);
 }
@@ -81,11 +85,10 @@ static bool check_samples(struct loss_runs *runs, double samples, struct err *er
 {
     if (runs->count == 0)
         runs->samples = samples;
-    return samples == runs->samples ||
-           err_set(err, ERR_INPUT, "samples_per_rank",
-                   "expected %g, as the runs before it have, found %g: noise is that of a rank's "
-                   "share of the batch",
-                   runs->samples, samples);
+    return samples == runs->samples || err_set(err, ERR_INPUT, "samples_per_rank",
+                                               "expected %g, as in the runs before it, found %g: "
+                                               "noise depends on the samples per rank",
+                                               runs->samples, samples);
 }
 
 static bool read_run(const json_t *root, const struct options *options, const char *name,
@@ -160,10 +163,11 @@ static struct convergence_file file_of(const struct loss_runs *runs, const struc
         file.convergence.mixing_scale = scales[0].shipped;
     if (!scales[1].is_fitted)
         file.convergence.memory_scale = scales[1].shipped;
-    snprintf(file.source, sizeof file.source,
-             "fitted on %d steps of %d runs of %g samples a rank: mixing_scale %s, memory_scale %s",
-             steps, runs->count, runs->samples, scales[0].is_fitted ? "fitted" : "as shipped",
-             scales[1].is_fitted ? "fitted" : "as shipped");
+    snprintf(
+        file.source, sizeof file.source,
+        "fitted on %d steps of %d runs with %g samples per rank: mixing_scale %s, memory_scale %s",
+        steps, runs->count, runs->samples, scales[0].is_fitted ? "fitted" : "as shipped",
+        scales[1].is_fitted ? "fitted" : "as shipped");
     return file;
 }
 
@@ -219,7 +223,7 @@ static void show(const struct convergence_file *file, const struct descent_fit *
                  const struct scale *scales)
 {
     printf("%s\nlosses fitted to %.2g %% in the median\n\n  %-14s %11s   %s\n", file->source,
-           100 * fit->error, "constant", "", "90 % of what is as likely");
+           100 * fit->error, "constant", "", "90 % interval");
     for (int j = 0; j < NUM_DESCENT_CONSTANTS; j++)
         if (fit->is_fitted[j])
             show_row(descent_constant_names[j],
@@ -230,7 +234,7 @@ static void show(const struct convergence_file *file, const struct descent_fit *
             show_row(scales[i].name, scales[i].fitted, scales[i].interval);
         } else {
             show_constant(scales[i].name, scales[i].shipped);
-            printf("as shipped: no run shows it\n");
+            printf("the shipped value: no run determines it\n");
         }
     show_constant("heterogeneity", file->convergence.heterogeneity);
     printf("as given\n");
@@ -242,8 +246,8 @@ static bool check_noise(const struct descent_fit *fit, struct err *err)
 {
     return fit->is_fitted[DESCENT_NOISE] ||
            err_set(err, ERR_INPUT, "noise",
-                   "none is seen in these losses, so more ranks gain nothing and no transient "
-                   "ends; expected longer runs, or a higher --rate");
+                   "these losses show no noise, so the constants of transients cannot be fitted; "
+                   "expected longer runs, or a higher --rate");
 }
 
 static int tell(const struct options *options, const struct loss_runs *runs,

@@ -20,8 +20,8 @@ const struct command commands[] = {
       "  simsearch simulate plan.json --json\n"
       "  simsearch simulate plan.json --gantt --trace step.json\n"
       "  simsearch simulate plan.json --schedule-text\n",
-      "A plan file (search -o) holds the model, cluster and all else; options change parts of it.\n"
-      "A plan that exceeds memory is predicted all the same.\n",
+      "A plan file (search -o) holds the plan, model, cluster, profile and stack; options replace parts.\n"
+      "A plan that exceeds memory is predicted too.\n",
       cmd_simulate },
     { "explain", COMMAND_EXPLAIN, "compare a prediction with textbook formulas, or one plan with "
                                   "another",
@@ -37,7 +37,7 @@ const struct command commands[] = {
       "  simsearch validate\n"
       "  simsearch validate runs.csv --json\n"
       "  simsearch validate runs.csv --source megatron2021 --predictions out.csv --tolerance 0.1\n",
-      "Without a file it scores the rows that are shipped; with several, all of them together.\n",
+      "Without a file it scores the shipped rows; with several files, the rows of all together.\n",
       cmd_validate },
     { "fit", COMMAND_FIT, "find the constants of profiles and stacks from the measured data",
       "  simsearch fit\n"
@@ -54,11 +54,7 @@ const struct command commands[] = {
       "  simsearch calibrate --convergence run2.json run8.json -o text.json\n"
       "  simsearch calibrate --nccl-tests all_reduce.txt --cluster dgx-h100 -o here.json\n"
       "  simsearch calibrate --osu allgather.txt --cluster dgx-h100 --ranks 16 -o here.json\n",
-      "Every core is a rank, and all of them measure at once. The file holds a cluster with its "
-      "GPU,\n"
-      "profile and stack. What nccl-tests or OSU's benchmarks printed becomes part of the profile "
-      "of\n"
-      "--cluster instead.\n",
+      "Every core is a rank, and all of them measure at once. The file holds a cluster with its GPU,\nprofile and stack. With --nccl-tests or --osu, the output of these benchmarks\nbecomes part of the profile of --cluster instead.\n",
       cmd_calibrate },
     { "run", COMMAND_RUN, "execute a plan, and compare the measurement with the prediction",
       "  simsearch run plan.json\n"
@@ -75,9 +71,7 @@ const struct command commands[] = {
       "  simsearch design --gpus 1024 --days 60 --inference 2T -o plan.json\n"
       "  simsearch design --flops 5.76e23\n"
       "  simsearch design --gpus 1024 --flops gpt3-175b\n",
-      "Size and throughput are found in turns: the time per step of each size is that of its best "
-      "plan.\n"
-      "Without --gpus nothing is searched, and the published laws alone answer.\n",
+      "Model size and throughput are found by iteration; the step time of a size is that of its best\nplan. Without --gpus the answer follows from the published laws alone.\n",
       cmd_design },
     { "partition", COMMAND_PARTITION, "find the best sharding of a chain of operators in a file",
       "  simsearch partition chain.json\n"
@@ -126,11 +120,7 @@ const struct command commands[] = {
       "  simsearch tune job.toml --from torchtitan --model llama3-8b --gpus 64 --json\n"
       "  simsearch tune args.txt --gpus 256 --propose -o runs.json\n"
       "  simsearch tune args.txt runs.json --gpus 256 --propose\n",
-      "Shows the rules and habits that the command breaks, each with its fix; the predicted step, "
-      "beside\n"
-      "the logged one if logs are given; and the flags to change, with gain, its probability and "
-      "the risk\n"
-      "of running out of memory. Broken rules do not change the exit code.\n",
+      "Shows the rules that the command breaks and the settings that cost time, each with its fix; the\npredicted step, and the logged one if logs are given; and the flags to change, with gain, its\nprobability and the risk of running out of memory. Broken rules do not change the exit code.\n",
       cmd_tune },
     { "mcp", COMMAND_MCP, "serve the commands as tools of an agent, over stdin and stdout",
       "  simsearch mcp\n",

@@ -45,14 +45,14 @@ static bool check_budget(const struct options *options, struct err *err)
     bool has_gpus = options->gpus > 0 || options->nodes > 0;
     const char *time = options->design.days > 0 ? "--days" : "--cost";
     if (options->design.flops && has_time)
-        return err_set(err, ERR_USAGE, "--flops", "is a budget as %s is; leave one out", time);
+        return err_set(err, ERR_USAGE, "--flops", "and %s are both budgets; leave one out", time);
     if (!options->design.flops && !has_time)
         return err_set(err, ERR_USAGE, "--days",
                        "is missing: the budget is --days or --cost of --gpus, or --flops");
     if (has_time && !has_gpus)
         return err_set(err, ERR_USAGE, "--gpus", "is missing: %s is the budget of all GPUs", time);
     if (!has_gpus && options->output)
-        return err_set(err, ERR_USAGE, "--output", "is for a plan, and plans are on --gpus");
+        return err_set(err, ERR_USAGE, "--output", "applies to a plan, which needs --gpus");
     return true;
 }
 
@@ -148,11 +148,11 @@ static void assume(const struct options *options, struct setup *setup)
                      model->batch, model->batch * model->seq);
     if (options->tokens > 0 && options->design.law != LAW_C4)
         setup_assume(
-            setup, "repeats count as those of C4 did (Muennighoff et al. 2023), whatever the law");
+            setup,
+            "repeated tokens count as in the fits on C4 (Muennighoff et al. 2023), with every law");
     if (options->design.served_tokens > 0)
-        setup_assume(setup,
-                     "serving uses the GPUs as well as training does: a token takes a third of the "
-                     "time");
+        setup_assume(setup, "serving is assumed to use the GPUs as efficiently as training: a "
+                            "served token takes a third of the time");
     setup_note_storage(setup);
 }
 

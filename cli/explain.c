@@ -273,7 +273,7 @@ static bool check_run_alone(const struct options *options, struct err *err)
     for (size_t i = 0; i < LENGTH(others); i++)
         if (others[i].is_given)
             return err_set(err, ERR_USAGE, "--from-run",
-                           "says all in its own words; expected nothing beside it, found %s",
+                           "describes the whole run itself; expected no other option, found %s",
                            others[i].option);
     return true;
 }
@@ -313,8 +313,9 @@ int cmd_explain(int argc, char **argv, struct err *err)
     if (options.partition)
         explain_partition(&options, &first, err);
     else if (!has_second && first.model.batch * first.plan.cp > INT_MAX)
-        err_set(err, ERR_USAGE, "--batch", "%.0f x cp %d is more than the textbook's formulas take",
-                first.model.batch, first.plan.cp);
+        err_set(err, ERR_USAGE, "--batch",
+                "%.0f x cp %d is more than the textbook's formulas can count", first.model.batch,
+                first.plan.cp);
     else if (has_second)
         explain_both(&options, &first, &second);
     else

@@ -78,7 +78,7 @@ static bool write_file(const char *folder, const struct exported_file *file, jso
     text_add(&path, "%s/%s", folder, file->name);
     bool ok = file_write(text_get(&path), file->text, strlen(file->text), err);
     if (ok && file->is_script && chmod(text_get(&path), RUNS) != 0)
-        ok = err_set(err, ERR_SYSTEM, text_get(&path), "cannot be made a program: %s",
+        ok = err_set(err, ERR_SYSTEM, text_get(&path), "cannot be made executable: %s",
                      strerror(errno));
     json_array_append_new(paths, json_string(text_get(&path)));
     text_release(&path);

@@ -76,10 +76,9 @@ static bool load_described(struct learning *l, const struct options *options, st
     l->has_logs = true;
     if (!setup_load(&alone, plan_path, &l->described, err))
         return false;
-    return l->described.has_plan ||
-           err_set(err, ERR_USAGE, "--layout",
-                   "is missing: a log does not say the whole plan; give a plan file, or --model, "
-                   "--gpus and --layout");
+    return l->described.has_plan || err_set(err, ERR_USAGE, "--layout",
+                                            "is missing: a log does not state the whole plan; give "
+                                            "a plan file, or --model, --gpus and --layout");
 }
 
 /* Adds a log as a row. If the log cannot be read, the row is marked unusable. */
@@ -189,13 +188,11 @@ static void print_text(const struct learning *l, const char *output)
     printf("learned from %d of %d runs\n", lessons->used, l->rows.count);
     for (int i = 0; i < lessons->count; i++)
         print_lesson(&lessons->at[i]);
-    printf(
-        "stayed prior: stacks that no run used, and every other constant\n"
-        "no run can tell: how a ratio divides between computing, communication and the host; one "
-        "factor moves all times of a stack\n"
-        "prior: sources shift by %.1f %%, their rows scatter by %.1f %% (standard deviations, %d "
-        "sources left out in turn)\n",
-        100 * l->prior.shift, 100 * l->prior.scatter, l->prior.sources);
+    printf("unchanged: stacks that no run used, and every other constant\nnot determined by runs: "
+           "how a ratio divides between compute, communication and the host; one factor scales all "
+           "times of a stack\nprior: sources shift by %.1f %%, their rows scatter by %.1f %% "
+           "(standard deviations, %d sources left out in turn)\n",
+           100 * l->prior.shift, 100 * l->prior.scatter, l->prior.sources);
     print_ignored(l);
     if (lessons->count > 0)
         printf("\nnext  simsearch --gpus N --model MODEL --stack %s --learned %s\n",

@@ -122,9 +122,9 @@ static void print_as_json(const struct view *view)
 
 static void show_operators(const struct terminal *terminal, const struct view *view)
 {
-    printf(
-        "\n  %sBEST PARTITION of a layer over %d tensor ranks%s   one microbatch, there and back\n",
-        terminal_bold(terminal), view->setup->plan.tp, terminal_plain(terminal));
+    printf("\n  %sBEST PARTITION of a layer over %d tensor ranks%s   one microbatch, forward and "
+           "backward\n",
+           terminal_bold(terminal), view->setup->plan.tp, terminal_plain(terminal));
     printf("  %s%-20s%-12s%-16s%-16s%9s%9s%s\n", terminal_dim(terminal), "operator", "sharding",
            "before it", "behind it", "own ms", "comm ms", terminal_plain(terminal));
     for (int i = 0; i < view->problem.num_operators; i++) {
@@ -201,8 +201,8 @@ static bool refuse_budget(struct view *view, struct err *err)
                 view->problem.edges[e].score[i][j].cost = view->problem.edges[e].score[i][j].bytes;
     partition_by_dynamic(&view->problem, &view->best);
     return err_set(err, ERR_INFEASIBLE, "--partition",
-                   "no partition fits: the first stage has %.2f GiB for a layer, and the leanest "
-                   "keeps %.2f GiB",
+                   "no partition fits: the first stage has %.2f GiB for a layer, and the smallest "
+                   "needs %.2f GiB",
                    budget_bytes / gib, view->best.total.bytes / gib);
 }
 
@@ -233,13 +233,13 @@ bool explain_partition(const struct options *options, const struct setup *setup,
                        "expected a layout of several tensor ranks (tp2 ...); found tp1");
     if (model_num_kinds(&setup->model) > 1)
         return err_set(err, ERR_USAGE, "--partition",
-                       "divides one layer, and the blocks of %s are of %d kinds", setup->model.name,
+                       "needs a model with equal blocks; %s has %d kinds", setup->model.name,
                        model_num_kinds(&setup->model));
     if (setup->model.positions == POSITION_TRANSFORMER_XL)
-        return err_set(err, ERR_USAGE, "--partition",
-                       "divides a chain of operators, and the relative positions of %s are beside "
-                       "it",
-                       setup->model.name);
+        return err_set(
+            err, ERR_USAGE, "--partition",
+            "divides a chain of operators, to which the relative positions of %s do not belong",
+            setup->model.name);
     view.problem = layer_partition_problem(&of, &arena);
     view.num_partitions = partition_count(&view.problem);
     bool ok = partition_by_dynamic(&view.problem, &view.best) ? confirm(&view, &arena, err)

@@ -83,7 +83,7 @@ bool find_region(const struct options *options, struct setup *setup,
         return true;
     if (!result->proved_optimal)
         return err_set(err, ERR_USAGE, "--robust region",
-                       "the answer was not proved the best, by %s in the time that it had",
+                       "needs a proved answer; %s did not prove it in the given time",
                        result->method);
     add_file(&found, &profile_files, "profiles", setup->system.profile.name);
     add_file(&found, &stack_files, "stacks", setup->system.stack.name);

@@ -56,7 +56,7 @@ static bool check_is_fresh(const char *folder, struct err *err)
     struct err none = { 0 };
     if (checkpoint_newest(folder, &saved, &none))
         return err_set(err, ERR_USAGE, "--checkpoint",
-                       "%s holds a run up to step %ld; --resume goes on with it", folder,
+                       "%s has checkpoints of a run up to step %ld; --resume continues it", folder,
                        saved.step);
     return none.code != ERR_SYSTEM || err_pass(err, &none);
 }
@@ -189,8 +189,9 @@ static const struct comm_api *find_comm(const struct options *options, const str
     const struct comm_api *comm = comm_find(name, err);
     if (!comm || strcmp(comm->device, device->name) == 0)
         return comm;
-    err_set(err, ERR_USAGE, "--comm", "%s moves the memory of %s, and this runs on %s", name,
-            comm->device, device->name);
+    err_set(err, ERR_USAGE, "--comm",
+            "%s communicates from the memory of %s, but the backend is %s", name, comm->device,
+            device->name);
     return NULL;
 }
 
@@ -294,8 +295,8 @@ static int tell_divergence(const struct options *options, const struct divergenc
     if (options->training.checkpoint &&
         checkpoint_newest(options->training.checkpoint, &saved, &(struct err){ 0 }))
         fprintf(stderr,
-                "simsearch: %s holds step %ld: --resume goes on from there, and --rate or --clip "
-                "can be lower\n",
+                "simsearch: %s has a checkpoint of step %ld: --resume continues from it, and "
+                "--rate or --clip can be lower\n",
                 options->training.checkpoint, saved.step);
     return EXIT_DIVERGED;
 }
@@ -345,10 +346,10 @@ static int run_rank(const struct options *options, struct setup *setup, const st
     else if (session.is_interrupted)
         code = LAUNCH_EXIT_LOST;
     if (session.damage.code != ERR_NONE)
-        fprintf(stderr, "simsearch: %s: %s; went on from step %ld\n", session.damage.where,
+        fprintf(stderr, "simsearch: %s: %s; continued from step %ld\n", session.damage.where,
                 session.damage.msg, session.first_step - 1);
     if (session.copies > 1)
-        fprintf(stderr, "simsearch: went on from the mean of %d copies that differed\n",
+        fprintf(stderr, "simsearch: continued from the mean of %d copies that differed\n",
                 session.copies);
     evaluator_free(evaluator);
     return code;
@@ -412,8 +413,7 @@ static bool check_documents(const struct setup *setup, struct err *err)
 {
     return setup->model.documents.mean <= 0 ||
            err_set(err, ERR_UNAVAILABLE, "--documents",
-                   "run has no mask between the documents of a sequence: it trains on one a "
-                   "sequence");
+                   "run has no mask between documents: it trains on one document per sequence");
 }
 
 int cmd_run(int argc, char **argv, struct err *err)

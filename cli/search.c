@@ -455,7 +455,7 @@ static bool write_certificate(const struct options *options, const struct setup 
         return true;
     if (!result->proved_optimal)
         return err_set(err, ERR_USAGE, "--certificate",
-                       "the answer was not proved the best, by %s in the time that it had",
+                       "needs a proved answer; %s did not prove it in the given time",
                        result->method);
     json_t *certificate = certificate_of(request, best, err);
     if (!certificate)

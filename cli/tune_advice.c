@@ -56,7 +56,8 @@ SEEN(recomputes)
 {
     (void)fix;
     text_add(where, "recompute");
-    text_add(found, "is %s, and memory has room for less", recompute_names[t->now.plan.recompute]);
+    text_add(found, "is %s, but less recompute fits in memory",
+             recompute_names[t->now.plan.recompute]);
     return t->now.plan.recompute != RECOMPUTE_NONE;
 }
 
@@ -131,8 +132,8 @@ SEEN(context_is_split)
 {
     (void)fix;
     text_add(where, "cp");
-    text_add(found, "is %d for sequences of %d tokens, and memory has room without", t->now.plan.cp,
-             t->now.model.seq);
+    text_add(found, "is %d for sequences of %d tokens, which fit in memory without it",
+             t->now.plan.cp, t->now.model.seq);
     return t->now.plan.cp > 1;
 }
 
@@ -146,7 +147,7 @@ SEEN(state_is_offloaded)
 {
     (void)fix;
     text_add(where, "offload");
-    text_add(found, "copies over the host's bus, and memory has room without");
+    text_add(found, "copies over the host's bus, but the data fit in the GPU's memory");
     return t->now.plan.offloads != 0;
 }
 
@@ -231,14 +232,14 @@ static const struct advice advice[] = {
     { "memory", "The plan fits in the memory of a GPU.", memory_is_short, NULL, false },
     { "memory-edge", "The risk of running out of memory is small.", memory_is_near_edge, NULL, false },
     { "tp-across-nodes", "Tensor ranks stay within a node.", tp_leaves_node, take_node, false },
-    { "sp-off", "Tensor ranks share the rest by tokens: less memory for the same messages.", sp_is_off, take_sp, false },
-    { "recompute", "Nothing is recomputed that memory has room for.", recomputes, recompute_nothing, true },
-    { "recompute-full", "Whole layers are not recomputed where attention's core is enough.", recomputes_all, recompute_attention, true },
+    { "sp-off", "With tensor ranks sequence parallelism is on: less memory for the same messages.", sp_is_off, take_sp, false },
+    { "recompute", "Activations that fit in memory are not recomputed.", recomputes, recompute_nothing, true },
+    { "recompute-full", "Whole layers are not recomputed if recompute of attention's core is enough.", recomputes_all, recompute_attention, true },
     { "optimizer-whole", "Replicas share the optimizer's state.", state_is_whole, shard_state, false },
     { "overlap-off", "Messages overlap with computing.", overlap_is_off, overlap_as_usual, true },
     { "attention-unfused", "Attention is fused.", attention_is_unfused, fuse_attention, true },
-    { "context-split", "Sequences are split only where they do not fit otherwise.", context_is_split, join_context, true },
-    { "offload", "State leaves the GPU only where it must.", state_is_offloaded, offload_nothing, true },
+    { "context-split", "Sequences are split only if they do not fit otherwise.", context_is_split, join_context, true },
+    { "offload", "State is offloaded only if it does not fit otherwise.", state_is_offloaded, offload_nothing, true },
     { "pipeline-starved", "Each pipeline stage has a microbatch to work on.", pipeline_starves, NULL, false },
     { "batch-odd", "The global batch divides well.", batch_is_odd, NULL, false },
     { "precision", "Products are of 16 bits or fewer.", precision_is_slow, NULL, false },
@@ -262,7 +263,7 @@ static const struct {
     { "CUDA_LAUNCH_BLOCKING", "1", "Kernels are launched ahead.", "unset it" },
     { "TORCH_DISTRIBUTED_DEBUG", "DETAIL", "Collectives are not checked one by one.", "unset it" },
     { "NCCL_P2P_DISABLE", "1", "GPUs of a node write to each other's memory.", "unset it" },
-    { "NCCL_IB_DISABLE", "1", "Nodes talk over InfiniBand where there is one.", "unset it" },
+    { "NCCL_IB_DISABLE", "1", "Nodes communicate over InfiniBand if there is one.", "unset it" },
 };
 // clang-format on
 

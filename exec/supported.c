@@ -131,7 +131,7 @@ static bool shards_along_a_v(const struct plan *plan, const struct model *model)
 }
 
 const struct refusal run_refusals[] = {
-    { "zero", "ZeRO-2 and 3 of chunks laid as a V can't be run yet", shards_along_a_v },
+    { "zero", "ZeRO-2 and 3 with chunks placed as a V can't be run yet", shards_along_a_v },
     { "cp", "context parallelism can't be run yet", splits_context },
     { "ep", "experts can't be run yet", splits_experts },
     { "model", "modules that predict later tokens can't be run yet", predicts_later },
@@ -148,8 +148,8 @@ const struct refusal run_refusals[] = {
       keeps_gradients_in_16_bits },
     { "optimizer", "of optimizers adam, momentum and sgd can be run", has_another_optimizer },
     { "exchange",
-      "compressed, robust and late gradients can't be run in fp16: an overflow would hide in what "
-      "is left out, or come late",
+      "compressed, robust and late gradients can't be run in fp16: an overflow could be in parts "
+      "that are left out or applied late",
       hides_overflow },
     { "model", "frozen weights, adapters and reference models can't be run yet", trains_in_part },
     { "model", "ALiBi positions can't be run yet", has_alibi },

@@ -311,6 +311,6 @@ void bridge_write(const struct job *job, struct exported *out, struct arena *are
         text_release(&word);
     }
     out->script = "${RECIPE:-pretrain.py}";
-    out->remark = "RECIPE is a script that hands its arguments to Megatron-Bridge as overrides; "
-                  "config.yaml holds the same.";
+    out->remark = "RECIPE is a script that passes its arguments to Megatron-Bridge as overrides; "
+                  "config.yaml has the same settings.";
 }

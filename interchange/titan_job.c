@@ -263,7 +263,7 @@ bool titan_job(const void *args, struct job *job, struct arena *arena, struct er
     struct plan *plan = &job->plan;
     if (job->model.layers == 0 && !known)
         return err_set(err, ERR_INPUT, from->flavor ? "model.flavor" : "model.name",
-                       "the model is none that is known here; give it with --model");
+                       "the model is not one of the known ones; give it with --model");
     if (job->model.layers == 0 && !model_load(known->preset, &job->model, err))
         return false;
     if (from->tp < 1 || from->pp < 1 || from->cp < 1 || from->ep < 1)
@@ -325,7 +325,7 @@ static bool plan_is_plain(const struct rule_case *of, struct err *err)
     return !plan->overlaps_given ||
            (apart & (BIT(PLAN_OVERLAP_GRAD) | BIT(PLAN_OVERLAP_PARAM) | BIT(PLAN_OVERLAP_P2P))) ==
                0 ||
-           BROKEN("overlap", "FSDP overlaps as it does; only tp can be asked for");
+           BROKEN("overlap", "FSDP's overlap is fixed; only overlap=tp can be set");
 }
 
 static bool precision_exists(const struct rule_case *of, struct err *err)

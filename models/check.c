@@ -61,7 +61,7 @@ static bool check_positions(const struct model *model, struct err *err)
                        position_names[model->positions], model->relative_buckets);
     if (model->positions != POSITION_ROTARY && model->rope_theta != 0)
         return err_set(err, ERR_INPUT, "rope_theta",
-                       "expected 0 with %s positions, which turn nothing; found %g",
+                       "expected 0 with %s positions, which have no rotary angles; found %g",
                        position_names[model->positions], model->rope_theta);
     if (model->positions == POSITION_TRANSFORMER_XL && model->kv_lora > 0)
         return err_set(err, ERR_INPUT, "positions",

@@ -67,7 +67,7 @@ static const struct {
     { "gated attention", has_gate },
     { "bias or first product of the output head", has_head_bias },
     { "biases before a norm", has_bias_before_norm },
-    { "attention and feed-forward beside each other", is_parallel },
+    { "attention and feed-forward in parallel", is_parallel },
     { "relative positions", has_relative_positions },
 };
 

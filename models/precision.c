@@ -89,19 +89,19 @@ const struct precision_row precision_rows[NUM_PRECISIONS] = {
     [PRECISION_BF16_PURE] = { .summary = "Values, weights and moments in bf16 alone.",
                               .source = "Composer and llm-foundry, mixed_precision: PURE",
                               .values = DTYPE_BF16 },
-    [PRECISION_FP8_DELAYED] = { .summary =
-                                    "One scale a tensor, from the largest values of earlier steps.",
+    [PRECISION_FP8_DELAYED] = { .summary = "One scale per tensor, from the largest values of "
+                                           "earlier steps.",
                                 .source = "Micikevicius et al. 2022, arXiv:2209.05433; "
                                           "TE DelayedScaling",
                                 .values = DTYPE_BF16,
                                 .has_master = true,
                                 .recipe = &delayed },
-    [PRECISION_FP8_CURRENT] = { .summary = "One scale a tensor, from its own largest value.",
+    [PRECISION_FP8_CURRENT] = { .summary = "One scale per tensor, from its own largest value.",
                                 .source = "TE Float8CurrentScaling; torchao tensorwise",
                                 .values = DTYPE_BF16,
                                 .has_master = true,
                                 .recipe = &current },
-    [PRECISION_FP8_ROWWISE] = { .summary = "One scale a row or column.",
+    [PRECISION_FP8_ROWWISE] = { .summary = "One scale per row or column.",
                                 .source = "torchao float8 rowwise",
                                 .values = DTYPE_BF16,
                                 .has_master = true,
@@ -119,7 +119,8 @@ const struct precision_row precision_rows[NUM_PRECISIONS] = {
                               .values = DTYPE_BF16,
                               .has_master = true,
                               .recipe = &blockwise },
-    [PRECISION_NVFP4] = { .summary = "Four bits, one 8-bit scale for 16 values and one a tensor.",
+    [PRECISION_NVFP4] = { .summary =
+                              "Four bits, one 8-bit scale for 16 values and one scale per tensor.",
                           .source = "NVIDIA 2025, arXiv:2509.25149; TE NVFP4BlockScaling",
                           .values = DTYPE_BF16,
                           .has_master = true,

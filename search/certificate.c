@@ -27,7 +27,7 @@ bool certificate_can_be(const struct search_request *request, struct err *err)
         bool is_asked;
         const char *option, *why;
     } rows[] = {
-        { request->objective != OBJECTIVE_TIME, "--objective", "proves the shortest step alone" },
+        { request->objective != OBJECTIVE_TIME, "--objective", "proves only the shortest step" },
         { request->forbid && *words_begin(request->forbid), "--forbid",
           "names a space without forbidden words" },
         { request->placement, "--placement", "names a space of one rank order" },

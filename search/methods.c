@@ -5,7 +5,8 @@
 #include <string.h>
 
 const struct search_method search_methods[] = {
-    { "bnb", "branch and bound: families of plans by a floor under their times, until none is left",
+    { "bnb",
+      "branch and bound: families of plans by a lower bound of their times, until none is left",
       "Land and Doig 1960", bnb_run, false },
     { "dp", "bnb, and a dynamic program over the layers of each stage, its best division proved",
       "Bellman 1957", dp_run, false },

@@ -158,7 +158,8 @@ static bool can_divide(const struct search_method *method, const struct search_r
     if (search_method_divides(method) || (!request->uneven && !request->recompute_mixes))
         return true;
     return err_set(err, ERR_USAGE, request->uneven ? "--uneven" : "--recompute-mixes",
-                   "expected the method bnb, dp or milp; %s takes every stage alike", method->name);
+                   "expected the method bnb, dp or milp; %s does not support different stages",
+                   method->name);
 }
 
 static bool can_join(const struct search_method *method, const struct search_request *request,
@@ -170,8 +171,8 @@ static bool can_join(const struct search_method *method, const struct search_req
                                                           : NULL;
     if (!option || search_method_joins(method))
         return true;
-    return err_set(err, ERR_USAGE, option, "expected the method milp; %s looks at each stage alone",
-                   method->name);
+    return err_set(err, ERR_USAGE, option,
+                   "expected the method milp; %s treats each stage separately", method->name);
 }
 
 static int within(int value, int least, int most)

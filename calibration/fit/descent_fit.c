@@ -265,8 +265,8 @@ static bool keep_constants(const struct fitting *f, const double *covariance,
         out->intervals[j] = around(value, out->is_fitted[j] ? log_deviation : 0);
         if (out->is_fitted[j] && j != DESCENT_POWER && log_deviation > surest)
             return err_set(err, ERR_INPUT, descent_constant_names[j],
-                           "cannot be told from these runs: 90 %% of what is as likely goes from "
-                           "%.2g to %.2g; expected longer runs, or more of them",
+                           "is not determined by these runs: its 90 %% interval goes from %.2g to "
+                           "%.2g; expected longer runs, or more of them",
                            out->intervals[j].low, out->intervals[j].high);
     }
     return true;

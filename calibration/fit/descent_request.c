@@ -14,21 +14,21 @@ static bool check_run(const struct loss_run *run, struct err *err)
 {
     if (run->num_steps < LEAST_STEPS)
         return err_set(err, ERR_INPUT, run->name,
-                       "expected %d steps or more, found %d: gap and reach cannot be told apart",
+                       "expected %d steps or more, found %d: fewer do not determine gap and reach",
                        LEAST_STEPS, run->num_steps);
     for (int i = 0; i < run->num_steps; i++)
         if (!isfinite(run->losses[i]))
-            return err_set(err, ERR_INPUT, run->name, "the loss of step %d is no number", i + 1);
+            return err_set(err, ERR_INPUT, run->name, "the loss of step %d is not a number", i + 1);
     if (!isfinite(run->run.noise_factor))
         return err_set(err, ERR_INPUT, run->name,
-                       "expected an exchange that reaches the optimum, found one that forgets what "
-                       "it leaves out");
+                       "expected an exchange that reaches the optimum, found one that discards "
+                       "what it leaves out");
     double first = loss_run_mean(run, 0, LEAST_STEPS / 10);
     double last = loss_run_mean(run, run->num_steps * 3 / 4, run->num_steps);
     if (last >= first)
         return err_set(err, ERR_INPUT, run->name,
                        "expected a loss that falls, found %.4g in the first steps and %.4g in the "
-                       "last: a run that diverges tells nothing of the others",
+                       "last: a diverging run determines no constant",
                        first, last);
     return true;
 }
@@ -106,12 +106,11 @@ static int find_dependent(const struct descent_request *request)
 static bool check_floors(const struct descent_request *request, struct err *err)
 {
     int floor = find_dependent(request);
-    return floor < 0 ||
-           err_set(err, ERR_INPUT, descent_constant_names[floor_constants[floor]],
-                   "is one floor with the constants before it at this rate and number of ranks; "
-                   "expected a run more with another rate or on other ranks (as many samples "
-                   "each)%s",
-                   request->least < 0 ? ", or --least" : ", or of all-reduce");
+    return floor < 0 || err_set(err, ERR_INPUT, descent_constant_names[floor_constants[floor]],
+                                "cannot be separated from the constants before it at this rate and "
+                                "number of ranks; expected a further run with another rate or "
+                                "another number of ranks (with as many samples per rank)%s",
+                                request->least < 0 ? ", or --least" : ", or of all-reduce");
 }
 
 bool descent_request_check(const struct descent_request *request, struct err *err)

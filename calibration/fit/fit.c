@@ -312,7 +312,8 @@ static bool find_before(const struct fit_table *table, struct fit_result *out, s
             char where[200];
             snprintf(where, sizeof where, "jobs[%d].constants.%s.%s", (int)(out->job - table->jobs),
                      constant->file, constant->key);
-            err_set(err, ERR_INPUT, where, "none of the job's rows ran on this");
+            err_set(err, ERR_INPUT, where,
+                    "none of the job's rows depends on this constant's file");
             return json_file_blame(&table->file, err);
         }
         out->values[j].before = constant_get(constant, out->rows.at[i].system);

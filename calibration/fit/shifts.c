@@ -21,12 +21,12 @@ static const char *const tiers_with_end[] = { "seen", "new_stack", "new_gpu", NU
 // clang-format off
 static const struct field shift_fields[] = {
     { .name = "source", .kind = FIELD_TEXT, .offset = offsetof(struct source_shift, source),
-      .size = sizeof((struct source_shift *)0)->source, .doc = "Left out." },
+      .size = sizeof((struct source_shift *)0)->source, .doc = "Key of the source that was left out." },
     { .name = "tier", .kind = FIELD_NAME, .offset = offsetof(struct source_shift, tier),
-      .names = tiers_with_end, .doc = "What it is without its own rows." },
+      .names = tiers_with_end, .doc = "The source's tier when its own rows are left out." },
     { .name = "groups", .kind = FIELD_INT, .offset = offsetof(struct source_shift, groups), .min = 1,
       .max = 1e6, .doc = "Dense configurations." },
-    { .name = "median", NUMBER(median), .doc = "Of the sizes of errors." },
+    { .name = "median", NUMBER(median), .doc = "Median of the absolute errors." },
     { .name = "mean", NUMBER(mean), .doc = "The same." },
     { .name = "p90", NUMBER(p90), .doc = "The same." },
     { .name = "worst", NUMBER(worst), .doc = "The same." },
@@ -38,8 +38,8 @@ static const struct field shift_fields[] = {
 };
 static const struct field file_fields[] = {
     { .name = "format", .kind = FIELD_OTHER, .doc = "Version of the file's form: 1." },
-    { .name = "source", .kind = FIELD_OTHER, .doc = "What wrote it." },
-    { .name = "sources", .kind = FIELD_OTHER, .doc = "By tier." },
+    { .name = "source", .kind = FIELD_OTHER, .doc = "Program that wrote the file." },
+    { .name = "sources", .kind = FIELD_OTHER, .doc = "One object per source, by tier." },
 };
 // clang-format on
 

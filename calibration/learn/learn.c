@@ -58,8 +58,8 @@ static const char *why_unusable(const struct run_case *of, const struct run_pred
         return "";
     struct text words = { 0 };
     text_add(&words,
-             "measured %.3g s, predicted %.3g s: off by a factor of %.1f, so not the run that is "
-             "described",
+             "measured %.3g s, predicted %.3g s: off by a factor of %.1f, so it is probably not "
+             "the described run",
              run_measured_s(of->row), predicted->step_s, factor);
     return text_keep(&words, arena);
 }
@@ -76,7 +76,7 @@ static void drop_repeats(const struct run_case *cases, int count, const char **r
     for (int i = 0; i < count; i++)
         for (int k = i + 1; k < count && *reason[i] == '\0'; k++)
             if (*reason[k] == '\0' && is_same_configuration(cases[i].row, cases[k].row))
-                reason[i] = "the same configuration was measured again, further down";
+                reason[i] = "a later row measures the same configuration";
 }
 
 /* --- ratios -------------------------------------------------------------------------------- */

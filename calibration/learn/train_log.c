@@ -244,7 +244,7 @@ static bool settle(const char *path, const struct log_format *format, const stru
     if (out->steps >= FEWEST_LOG_STEPS)
         return true;
     return err_set(err, ERR_INPUT, where,
-                   "expected %d steps or more behind the warm-up; found %d: the log is truncated",
+                   "expected %d steps or more after the warm-up; found %d: the log is truncated",
                    FEWEST_LOG_STEPS, out->steps);
 }
 
@@ -301,8 +301,8 @@ bool train_log_read(const char *path, struct train_log *out, struct err *err)
     bool ok = is_whole;
     if (!format)
         err_set(err, ERR_INPUT, path,
-                "expected step lines of Megatron-LM, Megatron-Bridge, torchtitan, DeepSpeed or the "
-                "end of a Trainer's; found none in %d lines",
+                "expected step lines of Megatron-LM, Megatron-Bridge, torchtitan or DeepSpeed, or "
+                "the last lines of a Trainer's log; found none in %d lines",
                 lines);
     else if (!is_whole)
         ok = settle(path, format, &steps, lines, out, err);

@@ -176,7 +176,7 @@ static void tell_waiting(void *context, double share, double left_s)
 {
     const struct work *w = context;
     char what[64];
-    snprintf(what, sizeof what, "waiting: others have %.0f %%", 100 * (1 - share));
+    snprintf(what, sizeof what, "waiting: other programs use %.0f %%", 100 * (1 - share));
     tell(w, times(w)->all_s - times(w)->quiet_s + left_s, what);
 }
 
@@ -241,7 +241,7 @@ static bool measure_overlaps(struct work *w, struct err *err)
     double seconds;
     if (w->host.place.size < 2)
         return true;
-    return begin(w, "compute beside collectives", times(w)->overlap_s, &seconds, err) &&
+    return begin(w, "compute during collectives", times(w)->overlap_s, &seconds, err) &&
            host_overlaps_measure(&w->host, w->options->is_quick, seconds, &w->measured.overlaps,
                                  err) &&
            host_drift(&w->host, &w->measured.drift_s, err);

@@ -67,8 +67,8 @@ static bool check_quiet(const json_t *run, struct err *err)
     if (!json_is_number(share) || json_number_value(share) >= quiet_core_share)
         return true;
     return err_set(err, ERR_INPUT, "core_share",
-                   "expected a run whose ranks got %.0f %% of a core or more; found %.0f %%: run "
-                   "it again when the machine does nothing else",
+                   "expected a run whose ranks got %.0f %% of a core or more; found %.0f %%: "
+                   "repeat the run on an idle machine",
                    100 * quiet_core_share, 100 * json_number_value(share));
 }
 
@@ -79,7 +79,7 @@ bool refine_profile(const json_t *run, const struct ops *ran, struct profile *pr
     if (!check_quiet(run, err))
         return false;
     if (!json_is_object(kinds))
-        return err_set(err, ERR_INPUT, "by_kind", "expected what `run --json` prints");
+        return err_set(err, ERR_INPUT, "by_kind", "expected the output of `run --json`");
     for (int i = 0; i < NUM_OP_KINDS; i++) {
         const json_t *kind = json_object_get(kinds, op_kind_infos[i].text);
         out->factor[i] = 1;

@@ -56,7 +56,7 @@ static void read_memory_kind(const struct conversion *of)
         }
     of->out->memory_kind = MEMORY_ALLOCATED;
     if (row->measured_mem_gb > 0)
-        convert_assume(of, "mem_kind not stated: what is allocated");
+        convert_assume(of, "mem_kind not stated: allocated memory");
 }
 
 static void read_inferred(const struct conversion *of)
@@ -64,7 +64,7 @@ static void read_inferred(const struct conversion *of)
     struct text words = { 0 };
     if (!*of->row->inferred)
         return;
-    text_add(&words, "inferred by who collected the row: %.100s", of->row->inferred);
+    text_add(&words, "inferred when the row was collected: %.100s", of->row->inferred);
     convert_assume(of, text_keep(&words, &of->systems->arena));
 }
 

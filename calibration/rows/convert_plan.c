@@ -54,7 +54,7 @@ static bool read_sharding(const struct conversion *of, struct plan *plan, struct
     plan->sp = row->sp > 0 && plan->tp > 1;
     if (!row_is_stated(row->sp) && plan->tp > 1) {
         plan->sp = stack->unstated.sp_default;
-        convert_assume(of, plan->sp ? "sp not stated: on, as the software has it wherever tp is"
+        convert_assume(of, plan->sp ? "sp not stated: on, as usual with the software"
                                     : "sp not stated: off");
     }
     if (row->zero_stage > 3)
@@ -99,7 +99,7 @@ static enum precision fp8_precision(const struct conversion *of, const char *wor
             return fp8_words[i].precision;
     enum precision usual = (enum precision)of->out->system->stack.unstated.fp8_default;
     convert_assume(of, usual == PRECISION_FP8_DELAYED
-                           ? "fp8 recipe not stated: delayed scaling, one scale a tensor"
+                           ? "fp8 recipe not stated: delayed scaling, one scale per tensor"
                            : "fp8 recipe not stated: the software's usual one");
     return usual;
 }

@@ -95,7 +95,8 @@ static struct stated_link read_link(const struct conversion *of, const struct lo
     if (!link_speed_differs(&link.speed, &pair->system.cluster, link.node_gpus))
         return own;
     if (link_speed_of_gpu(&link.speed, link.node_gpus) > pair->system.gpu.pcie_bytes_per_s) {
-        convert_assume(of, "network stated to be faster than the host's link: the cluster's own");
+        convert_assume(
+            of, "the stated network is faster than the host's link: the cluster's own is used");
         return own;
     }
     return link;

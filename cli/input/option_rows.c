@@ -171,13 +171,10 @@ const struct option_row option_rows[] = {
         .doc = "Lets each 1f1b stage recompute a different number of layers (recompute=block)." } },
     { "--certificate", NULL, "FILE", SEARCH,
       { "certificate", TEXT(search.certificate),
-        .doc = "Writes a proof that no plan of the space is faster: for each family of plans a "
-               "lower bound on their step times or, for each plan of the family, a lower bound, "
-               "its memory or its time. If no plan is feasible, it proves that." } },
+        .doc = "Writes a proof that no plan of the space is faster: for each family of plans a lower bound on their step times or, for each plan of the family, a lower bound, its memory or its time. If no plan is feasible, the proof shows this." } },
     { "--stage-types", NULL, "Q", SEARCH,
       { "stage-types", .kind = FIELD_INT, F(search.stage_types), .min = 1, .max = MOST_GPUS,
-        .doc = "With the method milp: most kinds of stages; stages of one kind have the same "
-               "numbers of layers and of recomputed layers." } },
+        .doc = "With the method milp: maximum number of stage types; stages of one type have the same numbers of layers and of recomputed layers." } },
     { "--same-recompute", NULL, NULL, SEARCH,
       { "same-recompute", SWITCH(search.same_recompute),
         .doc = "With the method milp: all stages recompute the same number of layers, or all "
@@ -235,10 +232,7 @@ const struct option_row option_rows[] = {
                "`layers`: for the --model with as many layers as fit." } },
     { "--robust", NULL, "X|region", SEARCH,
       { "robust", TEXT(search.robust_words),
-        .doc = "Shows how often the best plan stays the best if each kind of cost deviates by up "
-               "to this share (0.1), and the smallest deviation that makes another plan the best. "
-               "\"region\": proves in which share of the 90 % region of the fitted constants it "
-               "stays the best." } },
+        .doc = "Shows how often the best plan stays the best if each kind of cost deviates by up to this share (0.1), and the smallest deviation that makes another plan the best. \"region\": proves for which share of the 90 % region of the fitted constants it stays the best." } },
     { "--time-limit", NULL, "T", SEARCH | DESIGN,
       { "time-limit", .kind = FIELD_QUANTITY, .quantity = QUANTITY_SECONDS, F(search.time_limit_s),
         .min = 1e-3, .max = 1e9,

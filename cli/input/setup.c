@@ -58,8 +58,8 @@ void setup_note_storage(struct setup *setup)
     if (setup->model.tokens <= 0 || !cluster_assumes_storage(cluster, 1))
         return;
     units_write(cluster_host_storage_bytes_per_s(cluster), QUANTITY_BYTES_PER_S, rate, sizeof rate);
-    setup_assume(setup, "checkpoints go to storage at %s a host, as %s does not say", rate,
-                 cluster->name);
+    setup_assume(setup, "each host writes checkpoints at %s, an assumption, as %s states no rate",
+                 rate, cluster->name);
 }
 
 const char *setup_convergence_name(const struct setup *setup)
@@ -149,8 +149,10 @@ static void widen_rate(struct setup *setup)
     if (!stack_runtime(&setup->system.stack)->widens_16_bits || !has_16_bits || peaks[dtype] > 0)
         return;
     peaks[dtype] = peaks[DTYPE_FP32];
-    setup_assume(setup, "%s at the fp32 rate of %s, which computes in fp32; rounding is not in it",
-                 dtype_names[dtype], setup->system.gpu.name);
+    setup_assume(
+        setup,
+        "%s at the fp32 rate of %s, which computes in fp32; the time of rounding is not included",
+        dtype_names[dtype], setup->system.gpu.name);
 }
 
 /* If the profile only lacks the rate of the plan's products, adds the plan's memory to the error,
@@ -274,7 +276,7 @@ static bool set_training(const struct options *options, struct setup *setup, str
     model->reference = model->reference || options->reference;
     if (!model_trains_all(model)) {
         units_show_count(model_trained_parameters(model), trained, sizeof trained);
-        setup_assume(setup, "%s parameters of %s are trained, and no others", trained, model->name);
+        setup_assume(setup, "only %s parameters of %s are trained", trained, model->name);
     }
     if (model->reference)
         setup_assume(setup,

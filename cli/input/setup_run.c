@@ -119,19 +119,20 @@ static bool set_routing(const struct options *options, struct setup *setup, stru
         return true;
     switch ((enum routing_kind)routing->kind) {
     case ROUTING_BALANCED:
-        setup_assume(setup, "a balanced router: every expert gets as many tokens");
+        setup_assume(setup, "a balanced router: every expert gets the same number of tokens");
         break;
     case ROUTING_RANDOM:
-        setup_assume(setup, "a router that chooses at random: ranks wait for the fullest of them");
+        setup_assume(setup, "a router that chooses at random: ranks wait for the most loaded one");
         break;
     case ROUTING_SKEWED:
         setup_assume(setup,
-                     "experts whose popularity has deviation %g of the mean: ranks wait for the "
-                     "fullest of them",
+                     "experts whose popularity deviates by %g of the mean: ranks wait for the most "
+                     "loaded one",
                      routing->cv);
         break;
     case ROUTING_FACTOR:
-        setup_assume(setup, "a router whose fullest rank gets %g times the mean, if it can",
+        setup_assume(setup,
+                     "a router whose most loaded rank gets %g times the mean load, if possible",
                      routing->factor);
         break;
     }
@@ -147,7 +148,8 @@ static void assume_modules(struct setup *setup)
         return;
     units_show_count(model_mtp_parameters(model), parameters, sizeof parameters);
     setup_assume(
-        setup, "%d module%s of %s that predict%s later tokens, beside the head: %s parameters more",
+        setup,
+        "%d module%s of %s that predict%s later tokens, on the head's stage: %s more parameters",
         model->mtp, model->mtp > 1 ? "s" : "", model->name, model->mtp > 1 ? "" : "s", parameters);
 }
 
@@ -158,8 +160,8 @@ static void assume_attention(const struct options *options, struct setup *setup)
     const struct model *model = &setup->model;
     if (!options->seq && model->allowed_seq > model->seq && model->seq != model->sliding_window)
         setup_assume(setup,
-                     "sequence %d tokens, a usual one of training, as %s only says that %d are "
-                     "the most; --seq takes another",
+                     "sequence %d tokens, usual in training, as %s states only the longest one, %d "
+                     "tokens; --seq changes it",
                      model->seq, model->name, model->allowed_seq);
     else if (!options->seq && model->allowed_seq > 0)
         setup_assume(setup, "sequence %d tokens, the %s of %s", model->seq,
@@ -184,15 +186,15 @@ static bool set_documents(const struct options *options, struct setup *setup, st
     const struct documents *documents = &model->documents;
     if (documents->mean > 0)
         setup_assume(setup,
-                     "documents of %.0f tokens in the mean: a token's attention is that of %.0f "
-                     "tokens, not of %d%s",
+                     "documents of %.0f tokens on average: attention costs as much as with "
+                     "sequences of %.0f tokens, not of %d%s",
                      documents->mean, documents_attended(documents, model->seq), model->seq,
                      options->documents && strchr(options->documents, '=')
                          ? "; lengths are gamma distributed"
                          : "");
     else if (model->seq >= LONG_SEQ)
         setup_assume(setup,
-                     "one document a sequence: attention is over all %d tokens (--documents takes "
+                     "one document per sequence: attention covers all %d tokens (--documents sets "
                      "shorter ones)",
                      model->seq);
     return true;

@@ -310,7 +310,7 @@ static bool lay_learned(const struct options *options, struct setup *setup, stru
         learned_apply(&learned, &setup->system);
         say_learned(setup, of, options->learned);
         if (!of)
-            setup_assume(setup, "%s taught nothing about stack %s%s", options->learned, stack,
+            setup_assume(setup, "%s has no correction for stack %s%s", options->learned, stack,
                          experts ? " with experts" : "");
     }
     learned_release(&learned);

@@ -36,7 +36,8 @@ static bool check(const struct options *options, const struct plan *plan, struct
     if (options->training.ranks == 0)
         return err_set(err, ERR_USAGE, "--slice", "needs --ranks, the ranks to cut the plan to");
     if (plan->chunk_layers)
-        return err_set(err, ERR_USAGE, "--slice", "can't cut stages that are given one by one");
+        return err_set(err, ERR_USAGE, "--slice",
+                       "can't cut a plan whose stages are listed one by one");
     int unit = plan->tp * plan->cp;
     return options->training.ranks % unit == 0 ||
            err_set(err, ERR_USAGE, "--ranks",

@@ -139,8 +139,8 @@ static void add_row(struct lecture *lecture, const struct from_run *run, bool re
 {
     bool asks_u = run->days > 0;
     double value = asks_u ? utilization(run, recomputes) : run_s(run, recomputes);
-    const char *const names[2][2] = { { "days, nothing run again", "days, full recompute" },
-                                      { "U, nothing run again", "U, full recompute" } };
+    const char *const names[2][2] = { { "days, no recompute", "days, full recompute" },
+                                      { "U, no recompute", "U, full recompute" } };
     struct lecture_row *row =
         lecture_add(lecture,
                     (struct lecture_row){ .topic = "THE RUN BY THE LECTURES",
@@ -158,10 +158,10 @@ static void add_row(struct lecture *lecture, const struct from_run *run, bool re
     else
         text_add(&row->filled, "%.6g)", run->u);
     lecture_gap(row, "%s",
-                recomputes ? "If every layer's forward ran twice: SC'21's 8 T P."
-                           : "If no forward ran twice: 6 T P; attention is left out.");
+                recomputes ? "With full recompute: 8 T P (SC'21)."
+                           : "Without recompute: 6 T P; attention is left out.");
     if (asks_u && value > 1)
-        lecture_gap(row, " More than the peak: so much was not done.");
+        lecture_gap(row, " Above the peak, so fewer FLOPs were executed.");
 }
 
 struct lecture from_run_lecture(const struct from_run *run)

@@ -19,8 +19,8 @@ static double recipe_bytes(const struct textbook_recipe *recipe)
 static void add_state_words(struct lecture_row *row, const struct textbook_recipe *recipe)
 {
     lecture_gap(row,
-                "the plan keeps %.4g bytes of weights, %.4g of gradients and %.4g of master "
-                "copy and moments a parameter",
+                "the plan keeps %.4g bytes of weights, %.4g of gradients and %.4g of master copy "
+                "and moments per parameter",
                 recipe->parameter_bytes, recipe->gradient_bytes, recipe->optimizer_bytes);
 }
 
@@ -39,7 +39,7 @@ static void add_four_values(struct lecture *lecture, const struct lecture_case *
                                                       recipe_bytes(recipe) },
                     "4 P x 4 B");
     text_add(&row->filled, "4 x %s x 4 B", in_digits(parameters).text);
-    lecture_gap(row, "Not four of 4 bytes: ");
+    lecture_gap(row, "The plan does not keep four values of 4 bytes: ");
     add_state_words(row, recipe);
     lecture_gap(row, ".");
 }
@@ -52,16 +52,16 @@ static void add_activation_words(struct lecture_row *row, const struct lecture_c
     const struct model *model = &of->setup->model;
     double started = textbook_layers_in_flight(textbook_pipeline_of(of->textbook), plan->pp);
     if (of->textbook->recomputed == 1)
-        lecture_gap(row, "Recompute keeps a layer's input alone");
+        lecture_gap(row, "Recompute keeps only a layer's input");
     else if (of->textbook->recomputed > 0)
-        lecture_gap(row, "Recompute keeps the input alone of %.3g %% of the layers",
+        lecture_gap(row, "Recompute keeps only the input of %.3g %% of the layers",
                     100 * of->textbook->recomputed);
     else if (plan_replays_core(plan))
-        lecture_gap(row, "Recompute keeps nothing of attention's s x s scores");
+        lecture_gap(row, "Recompute keeps none of attention's s x s scores");
     else if (plan_attention_kernel(plan, &of->setup->system) != ATTENTION_UNFUSED)
         lecture_gap(row, "Fused attention keeps no s x s scores");
     else
-        lecture_gap(row, "The ops keep norms and dropout's masks, too, where there are any");
+        lecture_gap(row, "The ops also keep the values of norms and dropout masks, if any");
     if (plan->pp > 1)
         lecture_gap(row, "; stage 0 holds its layers' of %.3g microbatch%s", started,
                     started == 1 ? "" : "es");
@@ -162,7 +162,7 @@ static void add_data_parallel(struct lecture *lecture, const struct lecture_case
                       "2 Phi");
     text_add(&row->filled, "2 B x %s", in_digits(parameters).text);
     if (of->setup->plan.dp == 1)
-        lecture_gap(row, "One data rank has nobody to exchange with.");
+        lecture_gap(row, "With one data rank nothing is exchanged.");
     else
         lecture_gap(
             row, "The plan exchanges %.3g bytes of each of the model's %s parameters%s.",
@@ -363,11 +363,11 @@ static void add_kept(struct lecture *lecture, const struct lecture_case *of)
     } else {
         add_layer(&row->formula, &row->filled, of, textbook->keep);
     }
-    lecture_gap(row, "Detailed adds up what each op keeps, the embedding's with it%s%s%s.",
-                of->setup->model.dropout > 0 ? "" : "; nothing is dropped, so there are no masks",
-                model_is_gated(&of->setup->model) ? "; the feed-forward keeps gate and projection"
-                                                  : "",
-                plan->pp > 1 ? "; microbatches are those that stage 0 has begun" : "");
+    lecture_gap(
+        row, "The detailed value is the sum of what each op keeps, embedding included%s%s%s.",
+        of->setup->model.dropout > 0 ? "" : "; nothing is dropped, so there are no masks",
+        model_is_gated(&of->setup->model) ? "; the feed-forward keeps gate and projection" : "",
+        plan->pp > 1 ? "; microbatches are those that stage 0 has begun" : "");
 }
 
 /* Adds the row of checkpoints, N/K + K for N layers and groups of K: for this plan, or the least
@@ -391,12 +391,11 @@ static void add_checkpoints(struct lecture *lecture, const struct lecture_case *
     text_add(&row->filled, "%s / %.5g + %.5g", in_digits(layers).text, interval, interval);
     if (recomputes)
         lecture_gap(row,
-                    "Of a chunk's %s layers that are run again, a microbatch keeps N/K inputs and "
-                    "holds K layers "
-                    "whole; least is %.3g, at K = sqrt N = %.3g.",
+                    "Of a chunk's %s recomputed layers a microbatch keeps N/K inputs, and K layers "
+                    "are in memory whole; least is %.3g, at K = sqrt N = %.3g.",
                     in_digits(layers).text, textbook_checkpointed_layers(layers, best), best);
     else
-        lecture_gap(row, "This plan runs no layer again.");
+        lecture_gap(row, "This plan has no such layers.");
 }
 
 static void add_working_set(struct lecture *lecture, const struct lecture_case *of)
@@ -407,14 +406,14 @@ static void add_working_set(struct lecture *lecture, const struct lecture_case *
     struct lecture_row *row =
         lecture_add(lecture,
                     (struct lecture_row){ .topic = rank_topic,
-                                          .name = "activations run again",
+                                          .name = "recomputed activations",
                                           .unit = LECTURE_BYTES,
                                           .textbook = of->estimate->working_set_bytes,
                                           .detailed = of->prediction->stages[0].recompute_bytes },
                     "K ");
     text_add(&row->filled, "%d x ", textbook->interval);
     add_layer(&row->formula, &row->filled, of, textbook->keep);
-    lecture_gap(row, "Detailed is what the ops of these layers keep, and gradients beside them.");
+    lecture_gap(row, "The detailed value is what the ops of these layers keep, plus gradients.");
 }
 
 void lecture_add_memory(struct lecture *lecture, const struct lecture_case *of)

@@ -92,7 +92,7 @@ static void add_transfers(struct lecture *lecture, const struct lecture_case *of
     if (naive)
         text_add(&row->filled, " x %d", pipeline.microbatches);
     fill_message(row, of->textbook);
-    lecture_gap(row, "Detailed is what the busiest stage itself spends on messages%s.",
+    lecture_gap(row, "The detailed value is the busiest stage's own time for messages%s.",
                 system->stack.pipeline.scatter_gather_p2p && of->textbook->tensor > 1
                     ? ", each in t parts over t links"
                     : "");
@@ -100,7 +100,7 @@ static void add_transfers(struct lecture *lecture, const struct lecture_case *of
         return;
     row = lecture_add(lecture,
                       (struct lecture_row){ .topic = topic,
-                                            .name = "transfers, none hidden",
+                                            .name = "transfers, none overlapped",
                                             .unit = LECTURE_SECONDS,
                                             .textbook = of->estimate->pipeline_comm_high_s,
                                             .detailed = NAN },
@@ -108,7 +108,7 @@ static void add_transfers(struct lecture *lecture, const struct lecture_case *of
     text_add(&row->filled, "2 x (%d + %d x (%d - 1))", boundaries, pipeline.chunks,
              pipeline.microbatches);
     fill_message(row, of->textbook);
-    lecture_gap(row, "An upper end: the step above takes the lower one.");
+    lecture_gap(row, "An upper bound: the step time above includes the lower bound.");
 }
 
 void lecture_add_pipeline(struct lecture *lecture, const struct lecture_case *of)

@@ -98,7 +98,7 @@ static double known(const struct goodput *goodput, double value)
 static void add_kept_gap(struct lecture_row *row, const struct goodput *goodput)
 {
     lecture_gap(
-        row, "Detailed is at its own interval and C, with R of %s%s.",
+        row, "The detailed value has its own interval and C, and R = %s%s.",
         in_seconds(goodput->renewal.restart_s).text,
         goodput->renewal.pending_s > 0 ? ", and checkpoints count only once they are written" : "");
 }
@@ -114,13 +114,14 @@ static void add_intervals(struct lecture *lecture, const struct textbook_failure
     struct lecture_row *row = add_failure_row(lecture, "between checkpoints, Young",
                                               LECTURE_SECONDS, young_s, interval_s, "sqrt(2 C M)");
     text_add(&row->filled, "sqrt(2 x %s x %s)", c.text, m.text);
-    lecture_gap(row, "Detailed is the exact optimum with its own C and M, in whole steps.");
+    lecture_gap(row,
+                "The detailed value is the exact optimum for its own C and M, in whole steps.");
     if (failure->checkpoint_s < 2 * failure->mtbf_s) {
         row = add_failure_row(lecture, "between checkpoints, Daly", LECTURE_SECONDS,
                               textbook_daly_s(failure), interval_s,
                               "sqrt(2 C M) (1 + x/3 + x^2/9) - C, x^2 = C/(2 M)");
         text_add(&row->filled, "%s x (1 + %.4g / 3 + %.4g^2 / 9) - %s", t.text, x, x, c.text);
-        lecture_gap(row, "Detailed is as above.");
+        lecture_gap(row, "The detailed value is that of the row above.");
     }
     row =
         add_failure_row(lecture, "time that is kept, t by Young", LECTURE_SHARE,
@@ -128,7 +129,7 @@ static void add_intervals(struct lecture *lecture, const struct textbook_failure
     text_add(&row->filled, "1 / (1 + %s / %s + (%s / 2 + %s) / %s)", c.text, t.text, t.text, r.text,
              m.text);
     add_kept_gap(row, goodput);
-    row = add_failure_row(lecture, "the same, failures at random", LECTURE_SHARE,
+    row = add_failure_row(lecture, "the same, with random failures", LECTURE_SHARE,
                           textbook_ettr_exact(failure, young_s), kept,
                           "t/(M e^(R/M) (e^((t + C)/M) - 1))");
     text_add(&row->filled, "%s / (%s x exp(%s / %s) x (exp((%s + %s) / %s) - 1))", t.text, m.text,

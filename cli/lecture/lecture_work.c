@@ -71,9 +71,8 @@ static void add_flops(struct lecture *lecture, const struct lecture_case *of)
                                           lecture_flops_formula(of->textbook->recomputed));
     text_add(&row->filled, "%.5g x %s x %s", flops_a_weight(of->textbook),
              in_digits(estimate->tokens).text, in_digits(estimate->parameters).text);
-    lecture_gap(row,
-                "The ops that are run multiply in attention too, and not with the embedding%s.",
-                plan_replays_core(&of->setup->plan) ? ", and attention's forward runs twice" : "");
+    lecture_gap(row, "The executed ops also multiply in attention, but not with the embedding%s.",
+                plan_replays_core(&of->setup->plan) ? ", and attention is recomputed" : "");
 }
 
 static void add_compute(struct lecture *lecture, const struct lecture_case *of)
@@ -117,7 +116,7 @@ static void add_utilization(struct lecture *lecture, const struct lecture_case *
     text_add(&row->filled, "%.5g x %s x %s / (%d x %s x %s)", 6 + 2 * share,
              in_digits(estimate->tokens).text, in_digits(estimate->parameters).text, of->gpus.count,
              in_flops_per_s(of->gpus.peak_flops_per_s).text, in_seconds(step_s).text);
-    lecture_gap(row, "%s counts attention's products, and none with the embedding.",
+    lecture_gap(row, "%s counts attention's products, but none with the embedding.",
                 share > 0 ? "HFU" : "MFU");
 }
 
@@ -242,24 +241,24 @@ void lecture_add_mfu(struct lecture *lecture, const struct lecture_case *of)
     if (of->setup->plan.recompute >= RECOMPUTE_FULL) {
         row = add_convention(
             lecture, of,
-            &(struct convention){ "HFU, every forward run again",
+            &(struct convention){ "HFU, full recompute",
                                   "96 B s l h^2 (1 + s/(6 h) + v/(16 l h))/(N F t)",
                                   textbook_recompute_flops(model, batch), executed_flops(of) });
         fill_closed(row, of, (struct closed_form){ 96, 6, 16 });
         lecture_gap(row, "HFU counts what the ops execute%s%s.",
-                    of->textbook->recomputed < 1 ? "; some layers alone are run again" : "",
+                    of->textbook->recomputed < 1 ? "; only some layers are recomputed" : "",
                     plan_attention_kernel(&of->setup->plan, &of->setup->system) != ATTENTION_UNFUSED
-                        ? "; fused attention skips what the mask hides"
+                        ? "; fused attention skips masked scores"
                         : "");
     }
     if (plan_replays_core(&of->setup->plan)) {
         row = add_convention(
             lecture, of,
-            &(struct convention){ "HFU, attention run again",
+            &(struct convention){ "HFU, attention recomputed",
                                   "72 B s l h^2 (1 + s/(3 h) + v/(12 l h))/(N F t)",
                                   textbook_selective_flops(model, batch), executed_flops(of) });
         fill_closed(row, of, (struct closed_form){ 72, 3, 12 });
-        lecture_gap(row, "Its authors double attention, but its forward alone is run again, a "
+        lecture_gap(row, "Its authors double attention, but only its forward is recomputed, a "
                          "third of it; HFU counts what the ops execute.");
     }
 }

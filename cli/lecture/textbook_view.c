@@ -88,7 +88,7 @@ static struct textbook_recipe recipe_of(const struct setup *setup, const struct 
     struct state_bytes state = plan_state_bytes(plan, &setup->model);
     return (struct textbook_recipe){
         .name = precision_names[plan->precision],
-        .summary = "what the plan's dtype=, grad= and optimizer= keep",
+        .summary = "as the plan's dtype=, grad= and optimizer= say",
         .parameter_bytes = weight_bytes(setup, plan),
         .gradient_bytes = state.gradients,
         .optimizer_bytes = plan_offloads(plan, OFFLOAD_OPTIMIZER) ? 0 : state.matrix_optimizer,
@@ -181,8 +181,8 @@ void show_textbook_setup(const struct terminal *terminal, const struct textbook_
     add_link(&line, "pipeline", &setup->pipeline_link);
     text_add(&line, "%s", dot);
     add_link(&line, "data", &setup->data_link);
-    printf("\n  the textbook takes  %s\n", text_get(&line));
-    printf("  and that nothing overlaps, all GPUs and stages are alike, and a layer has 12 h^2 "
-           "parameters\n");
+    printf("\n  the textbook uses  %s\n", text_get(&line));
+    printf("  and assumes that nothing overlaps, all GPUs and stages are equal, and a layer has 12 "
+           "h^2 parameters\n");
     text_release(&line);
 }

@@ -15,7 +15,7 @@ static const struct {
     const char *title;
     const char *names[MOST_IN_GROUP];
 } groups[] = {
-    { "What is asked", { "--gpus", "--nodes", "--model", "--cluster", "--gpu", "--stack", "--batch",
+    { "Model and system", { "--gpus", "--nodes", "--model", "--cluster", "--gpu", "--stack", "--batch",
                          "--seq", "--tokens", "--precision", "--optimizer", "--train", "--reference", "--reserve",
                          "--price" } },
     { "Which plans", { "--layout", "--compare", "--partition", "--from-run", "--fix", "--forbid",
@@ -23,7 +23,7 @@ static const struct {
     { "How to search", { "--objective", "--method", "--top", "--time-limit", "--jobs", "--budget",
                          "--seed", "--stage-types", "--same-recompute", "--host-memory" } },
     { "Beyond one plan", { "--pareto", "--deadline", "--largest", "--robust" } },
-    { "What may be spent", { "--days", "--cost", "--flops", "--inference", "--law", "--aspect" } },
+    { "Budgets", { "--days", "--cost", "--flops", "--inference", "--law", "--aspect" } },
     { "Measured runs", { "--source", "--why", "--tolerance", "--predictions", "--report" } },
     { "Measuring", { "--for", "--quick", "--refine", "--convergence", "--least", "--heterogeneity",
                      "--nccl-tests", "--osu" } },

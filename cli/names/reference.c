@@ -112,18 +112,17 @@ static void write_layout(FILE *to)
                 "| rule | meaning |\n|---|---|\n");
     for (int i = 0; i < plan_num_rules(); i++)
         write_row(plan_rule_at(i)->name, plan_rule_at(i)->summary, NULL, to);
-    fprintf(to, "\n## What `run` refuses\n\nListed by the layout word that asks for it; everything "
-                "else can be run.\n\n"
-                "| word | why |\n|---|---|\n");
+    fprintf(to, "\n## What `run` refuses\n\nEach row is a layout word that cannot be run; "
+                "everything else can.\n\n| word | why |\n|---|---|\n");
     for (int i = 0; i < num_run_refusals; i++)
         write_row(run_refusals[i].where, run_refusals[i].sentence, NULL, to);
 }
 
 static void write_exchanges(FILE *to)
 {
-    fprintf(to, "\n## Exchanges\n\nWhat `exchange=` names; its parameters follow after colons: "
-                "those without a name first, then those written NAME=VALUE in any order.\n\n"
-                "| exchange | meaning | source |\n|---|---|---|\n");
+    fprintf(to, "\n## Exchanges\n\nThe values of `exchange=`. Parameters follow the name after "
+                "colons: those without a name first, then those written NAME=VALUE in any "
+                "order.\n\n| exchange | meaning | source |\n|---|---|---|\n");
     for (int i = 0; i < num_exchange_methods; i++)
         write_row(exchange_methods[i].form, exchange_methods[i].summary, exchange_methods[i].source,
                   to);
@@ -163,7 +162,7 @@ static void write_methods(FILE *to)
         const struct axis *axis = axes[usual.order[i]];
         write_row(axis->name, axis->summary, axis->source, to);
     }
-    fprintf(to, "\n## Context methods\n\nWhat `cp-comm=` names.\n\n"
+    fprintf(to, "\n## Context methods\n\nThe values of `cp-comm=`.\n\n"
                 "| method | meaning | source |\n|---|---|---|\n");
     for (int i = 0; i < NUM_CONTEXT_COMMS; i++)
         write_row(context_methods[i].name, context_methods[i].summary, context_methods[i].source,
@@ -175,16 +174,18 @@ static void write_methods(FILE *to)
     for (int i = 0; i < num_collective_algos; i++)
         write_row(collective_algos[i].name, collective_algos[i].summary, collective_algos[i].source,
                   to);
-    fprintf(to, "\n## Dispatchers\n\nHow rows go to the ranks of their experts and back: the "
-                "`dispatcher` of a stack.\n\n| dispatcher | meaning | source |\n|---|---|---|\n");
+    fprintf(to,
+            "\n## Dispatchers\n\nLibraries that send rows to the ranks of their experts and back: "
+            "the `dispatcher` of a stack.\n\n| dispatcher | meaning | source |\n|---|---|---|\n");
     for (int i = 0; i < NUM_DISPATCHERS; i++)
         write_row(dispatchers[i].name, dispatchers[i].summary, dispatchers[i].source, to);
     write_exchanges(to);
-    fprintf(to, "\n## Sizes for a budget\n\nWhat `design` compares.\n\n"
+    fprintf(to, "\n## Sizes for a budget\n\nThe laws that `design` compares.\n\n"
                 "| law | meaning | source |\n|---|---|---|\n");
     for (int i = 0; i < num_size_laws; i++)
         write_row(size_laws[i].name, size_laws[i].summary, size_laws[i].source, to);
-    fprintf(to, "\n## Costs\n\nWhat `--robust` draws.\n\n| cost | what is scaled |\n|---|---|\n");
+    fprintf(to, "\n## Costs\n\nThe classes of cost that `--robust` varies.\n\n| cost | what is "
+                "scaled |\n|---|---|\n");
     for (int i = 0; i < num_cost_classes; i++)
         write_row(cost_classes[i].name, cost_classes[i].summary, NULL, to);
     fprintf(to, "\n## Textbook estimate\n\n| value | formula |\n|---|---|\n");

@@ -100,7 +100,7 @@ static void add_correlations(struct text *out, const struct fit_result *result)
 {
     enum { MOST = 5 };
     if (result->num_correlations > 0)
-        text_add(out, "\n  Hard to tell apart (correlation)\n");
+        text_add(out, "\n  Strongly correlated\n");
     for (int i = 0; i < result->num_correlations && i < MOST; i++) {
         const struct fit_correlation *c = &result->correlations[i];
         const struct fit_value *a = &result->values[c->a], *b = &result->values[c->b];

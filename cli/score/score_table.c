@@ -178,7 +178,7 @@ static void add_preferences(struct text *out, const struct preferences *preferen
 {
     if (preferences->count == 0)
         return;
-    text_add(out, "\nOrder of plans: one node, all but the plan alike, nothing fitted on them\n  ");
+    text_add(out, "\nOrder of plans: held-out runs on one node that differ only in their plan\n  ");
     text_add_padded(out, "source", width);
     text_add(out, "  strata   plans  Kendall tau      P10  best chosen  loss, P90\n");
     for (int i = 0; i < preferences->count; i++) {
@@ -196,9 +196,8 @@ static void add_regret(struct text *out, const struct choices *choices, int widt
 {
     if (choices->count == 0)
         return;
-    text_add(out,
-             "\nRegret: runs of one model, batch and number of GPUs, the plan predicted fastest "
-             "against the fastest\n  ");
+    text_add(out, "\nRegret: for runs of one model, batch and number of GPUs, the plan predicted "
+                  "fastest against the fastest\n  ");
     text_add_padded(out, "source", width);
     text_add(out, "  strata   plans  within 2 %%     mean    worst   P(best)  was best  Brier\n");
     for (int i = 0; i < choices->count; i++) {

@@ -134,11 +134,10 @@ static void show_result(const struct options *options, const struct setup *setup
                "searches; %s\n",
                result->candidates, result->elapsed_s, result->searches,
                result->proved ? "the fastest step of each is proved"
-                              : "not every search came to its end");
-        printf(
-            "steps to where all-reduce is after all tokens; at most: theory's worst case, scaled "
-            "to %s\n",
-            setup_convergence_name(setup));
+                              : "not every search was completed");
+        printf("steps until the loss of all-reduce after all tokens; at most: theory's worst case, "
+               "scaled to %s\n",
+               setup_convergence_name(setup));
     }
     if (result->count == 0)
         printf("%s: no plan was found before it\n",

@@ -17,8 +17,8 @@ bool check_deadline(const struct options *options, const struct setup *setup, st
                        setup->model.name);
     if (options->search.objective == OBJECTIVE_MEMORY)
         return err_set(err, ERR_USAGE, "--deadline",
-                       "expected --objective time or cost; found memory: the leanest plan is not "
-                       "the one in time");
+                       "expected --objective time or cost; found memory: the plan with the least "
+                       "memory need not be in time");
     return true;
 }
 

@@ -13,7 +13,7 @@ void add_infeasible_sentence(const struct setup *setup, const struct search_resu
     double capacity = result->planned_bytes;
     text_add(out, "no plan %s", result->proved_optimal ? "" : "was met that ");
     if (result->has_nearest) {
-        text_add(out, "fits: the leanest needs %.1f GiB per GPU, and there are %.1f",
+        text_add(out, "fits: the least that one needs is %.1f GiB per GPU, and there are %.1f",
                  result->nearest.prediction.peak_memory_bytes / GIB, capacity / GIB);
         if (capacity < setup->memory_bytes)
             text_add(out, " at P(out of memory) <= %s", risk_words(result->oom_risk).text);

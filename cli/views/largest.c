@@ -77,7 +77,7 @@ static bool check_options(const struct options *options, const struct largest *l
                           struct err *err)
 {
     if (is_layers(largest) && !options->model)
-        return err_set(err, ERR_USAGE, "--model", "is missing: --largest layers is of its shape");
+        return err_set(err, ERR_USAGE, "--model", "is missing: --largest layers needs its shape");
     if (!is_layers(largest) && options->model)
         return err_set(err, ERR_USAGE, "--model",
                        "is what --largest %.40s chooses; leave one of them out", largest->family);

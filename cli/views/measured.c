@@ -292,10 +292,9 @@ static void show_core_share(const struct measured *m)
 {
     double share = m->session->core_share;
     if (share >= 0 && share < quiet_core_share)
-        printf(
-            "disturbed: a rank got %.0f %% of a core while it wanted one; the times below are of "
-            "this machine and of what else it does\n",
-            100 * share);
+        printf("disturbed: a rank got only %.0f %% of a core while it was ready to compute; the "
+               "times below depend on other programs\n",
+               100 * share);
 }
 
 static bool varies(const double *values, int count)
@@ -432,8 +431,8 @@ static void show_profile(const struct measured *m)
         printf("predicted for %s (profile %s%s)", cluster, profile->name,
                profile->is_disturbed ? ", disturbed" : "");
     else
-        printf("no prediction beside it: %s is no cluster of cores; `simsearch calibrate -o "
-               "here.json`, then --cluster here.json",
+        printf("no prediction: %s is not a cluster of cores; `simsearch calibrate -o here.json`, "
+               "then --cluster here.json",
                cluster);
     if (m->session->num_timed > 0)
         printf("; steps took %.4g to %.4g ms (10 %% and 90 %%)", 1e3 * m->step_p10_s,

@@ -106,7 +106,8 @@ static void show_swept(const struct setup *setup, const struct pareto_result *re
     text_add(&line, " ruled out by a bound\n%d that no other beats in GPUs, step time and memory",
              result->num_on_front);
     if (!shows_all)
-        text_add(&line, "; %d of them shown: the fastest, and what saves %.1f GiB over one above",
+        text_add(&line,
+                 "; %d of them shown: the fastest, and those that save %.1f GiB over one above",
                  result->count, SHOWN_SAVING * setup->memory_bytes / GIB);
     printf("%s\n", text_get(&line));
     text_release(&line);

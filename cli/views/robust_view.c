@@ -16,8 +16,9 @@ bool check_robust_options(struct options *options, struct err *err)
     if (!words)
         return true;
     if (options->search.objective == OBJECTIVE_MEMORY)
-        return err_set(err, ERR_USAGE, "--robust",
-                       "expected --objective time or cost; found memory: what is drawn are times");
+        return err_set(
+            err, ERR_USAGE, "--robust",
+            "expected --objective time or cost; found memory: --robust varies only times");
     options->search.robust_region = strcmp(words, "region") == 0;
     if (!options->search.robust_region &&
         !field_parse(&share, words, &options->search.robust, err)) {
@@ -109,8 +110,9 @@ void show_robustness(const struct robust_view *view)
     bool any = false;
     if (!view->is_asked)
         return;
-    printf("\n  robust    %d draws, %d sorts of cost each up to %.0f %% off, among the %d best\n",
-           found->num_draws, num_cost_classes, 100 * found->spread, found->num_rivals);
+    printf(
+        "\n  robust    %d draws, %d classes of cost, each up to %.0f %% off, among the %d best\n",
+        found->num_draws, num_cost_classes, 100 * found->spread, found->num_rivals);
     show_score(view, "#1", &found->choice);
     if (found->often.rival != 0)
         show_score(view, "more often", &found->often);
@@ -145,7 +147,7 @@ static void show_range(const struct region_range *range, bool decides)
     add_quarters(range->beaten, &beaten);
     printf("      %-28s %9.3g to %-9.3g best in %s, beaten in %s of its quarters%s\n",
            range->of->name, range->low, range->high, text_get(&best), text_get(&beaten),
-           decides ? ": it decides most" : "");
+           decides ? ": largest influence" : "");
     text_release(&best);
     text_release(&beaten);
 }

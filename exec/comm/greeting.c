@@ -38,17 +38,17 @@ bool greeting_hear_reply(int fd, int size, struct socket_limit limit, struct err
     if (!socket_receive(fd, &reply, sizeof reply, limit, err))
         return false;
     if (reply.magic != greeting_magic)
-        return err_set(err, ERR_INPUT, "", "what listens there is no rank of this program");
+        return err_set(err, ERR_INPUT, "", "the program that listens there is not a rank");
     switch ((enum verdict)reply.verdict) {
     case VERDICT_WELCOME:
         return true;
     case VERDICT_OTHER_TOKEN:
         return err_set(err, ERR_INPUT, "",
-                       "it belongs to another run, or its SIMSEARCH_TOKEN is another");
+                       "it belongs to another run, or its SIMSEARCH_TOKEN differs");
     case VERDICT_OTHER_SIZE:
         return err_set(err, ERR_INPUT, "", "its run has %d ranks, this one %d", reply.size, size);
     case VERDICT_TAKEN:
-        return err_set(err, ERR_INPUT, "", "another rank with this number came before");
+        return err_set(err, ERR_INPUT, "", "another rank with this number connected before");
     }
     return err_set(err, ERR_INPUT, "", "it replied %d, which means nothing here", reply.verdict);
 }

@@ -101,7 +101,7 @@ static int absent_rank(const struct mesh *mesh, const int *fds)
 static bool receive_all(struct mesh *mesh, int *fds, struct socket_limit limit, struct err *err)
 {
     for (int rank; (rank = absent_rank(mesh, fds)) < mesh->place.size;) {
-        tell(mesh, "for rank %d to come to the meeting", rank);
+        tell(mesh, "for rank %d to report its address", rank);
         if (!receive_report(mesh, fds, limit, err))
             return fail_rank(absent_rank(mesh, fds), err);
     }
@@ -113,7 +113,7 @@ static bool tell_all(struct mesh *mesh, const int *fds, struct socket_limit limi
     int size = mesh->place.size;
     size_t table_bytes = (size_t)size * sizeof *mesh->addresses;
     for (int rank = 1; rank < size; rank++) {
-        tell(mesh, "for rank %d to hear where all are", rank);
+        tell(mesh, "for rank %d to receive all addresses", rank);
         if (!greeting_reply(fds[rank], VERDICT_WELCOME, size, limit, err) ||
             !socket_send(fds[rank], mesh->addresses, table_bytes, limit, err))
             return fail_rank(rank, err);
@@ -158,7 +158,7 @@ static bool report(struct mesh *mesh, int meeting, int port, struct socket_limit
 {
     struct greeting greeting = greeting_of(&mesh->place, AT_MEETING, port);
     size_t table_bytes = (size_t)mesh->place.size * sizeof *mesh->addresses;
-    tell(mesh, "for rank 0 to say where all are");
+    tell(mesh, "for rank 0 to send all addresses");
     return socket_send(meeting, &greeting, sizeof greeting, limit, err) &&
            greeting_hear_reply(meeting, mesh->place.size, limit, err) &&
            socket_receive(meeting, mesh->addresses, table_bytes, limit, err);
@@ -211,7 +211,7 @@ struct mesh *mesh_new(const struct comm_options *options, bool *is_lost, struct 
     const struct place *place = options->place;
     *is_lost = false;
     if (place->size > 1 && place->meeting_fd < 0 && place->meeting_host[0] == '\0') {
-        err_set(err, ERR_UNAVAILABLE, "tcp", "%s does not say where its ranks can meet",
+        err_set(err, ERR_UNAVAILABLE, "tcp", "%s states no address at which its ranks can connect",
                 place->launcher);
         return NULL;
     }

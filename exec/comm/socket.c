@@ -22,8 +22,9 @@ static bool fail(const char *what, struct err *err)
 bool socket_has_time(struct socket_limit limit, struct err *err)
 {
     if (limit.is_over && atomic_load(limit.is_over))
-        return err_set(err, ERR_SYSTEM, "", "the wait was broken off");
-    return clock_now_s() < limit.deadline_s || err_set(err, ERR_SYSTEM, "", "did not come in time");
+        return err_set(err, ERR_SYSTEM, "", "the wait was interrupted");
+    return clock_now_s() < limit.deadline_s ||
+           err_set(err, ERR_SYSTEM, "", "did not connect in time");
 }
 
 /* Waits until the descriptor is ready. It waits in short intervals, so that it notices when another

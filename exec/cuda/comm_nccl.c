@@ -86,7 +86,7 @@ static bool settle(struct comm *comm, ncclComm_t members, const char *what, doub
         if (!check(comm, ncclCommGetAsyncError(members, &state), what))
             return false;
         if (patience_s > 0 && clock_now_s() > end_s)
-            return keep(comm, what, "the other ranks did not come");
+            return keep(comm, what, "the other ranks did not connect");
         if (state == ncclInProgress && tries > 1000)
             nanosleep(&(struct timespec){ .tv_nsec = 20000 }, NULL);
         else if (state == ncclInProgress)

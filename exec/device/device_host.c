@@ -30,7 +30,7 @@ static bool map_memory(struct device *device, size_t bytes, struct err *err)
     void *memory = mmap(NULL, device->memory_bytes, PROT_READ | PROT_WRITE,
                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (memory == MAP_FAILED)
-        return err_set(err, ERR_SYSTEM, "memory", "%zu bytes are not to be had: %s",
+        return err_set(err, ERR_SYSTEM, "memory", "%zu bytes cannot be allocated: %s",
                        device->memory_bytes, strerror(errno));
     device->memory = memory;
 #ifdef MADV_HUGEPAGE

@@ -12,7 +12,7 @@ bool exchanger_can_run(const struct exchange *exchange, const struct kernel_api 
                                                           : kernel_api->combine != NULL;
     if (!has_kernels && exchange_runner_of(exchange)->combines)
         return err_set(err, ERR_UNAVAILABLE, "exchange",
-                       "exchange=%s can't be run on %s yet, which has no kernels for it", name,
+                       "exchange=%s can't be run yet on %s, which has no kernels for it", name,
                        kernel_api->name);
     return true;
 }

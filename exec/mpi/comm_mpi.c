@@ -54,8 +54,8 @@ static MPI_Datatype type_of(enum element element)
         return MPI_DOUBLE;
     case ELEMENT_BF16:
         return MPI_UINT16_T;
-    case ELEMENT_FP16: /* MPI has neither type: these stand for them in the reduction functions
-                          below */
+    case ELEMENT_FP16: /* MPI has neither bf16 nor fp16; these types stand for them in the reduction
+                          functions below */
         return MPI_INT16_T;
     case ELEMENT_BYTES:
         break;
@@ -182,8 +182,8 @@ static struct started start(const struct comm_call *call)
 }
 
 /* Yields the core between tests. A thread that tests without a pause takes half of its core from
- * the computation; one that yields takes a hundredth. After many tests it sleeps, as a long call
- * may take a little longer. */
+ * the computation; one that yields takes a hundredth. After many tests it sleeps, as a short delay
+ * hardly lengthens a long call. */
 static void let_others_run(int tests)
 {
     enum { SHORT_WAIT_TESTS = 1000 };
@@ -272,7 +272,7 @@ static bool start_mpi(const struct place *place, int *rank, struct err *err)
     int provided = MPI_THREAD_SINGLE, size = 0, is_started = 0;
     MPI_Initialized(&is_started);
     if (is_started)
-        return err_set(err, ERR_UNAVAILABLE, "mpi", "can be opened once in a process");
+        return err_set(err, ERR_UNAVAILABLE, "mpi", "can be opened only once per process");
     if (MPI_Init_thread(NULL, NULL, MPI_THREAD_MULTIPLE, &provided) != MPI_SUCCESS)
         return err_set(err, ERR_UNAVAILABLE, "mpi", "MPI could not be started");
     if (provided < MPI_THREAD_SERIALIZED)
@@ -282,7 +282,7 @@ static bool start_mpi(const struct place *place, int *rank, struct err *err)
     MPI_Comm_size(MPI_COMM_WORLD, &size);
     if (size != place->size || *rank != place->rank)
         return err_set(err, ERR_UNAVAILABLE, "mpi",
-                       "MPI has this for rank %d of %d, its environment for rank %d of %d", *rank,
+                       "MPI reports rank %d of %d, but the environment has rank %d of %d", *rank,
                        size, place->rank, place->size);
     return true;
 }

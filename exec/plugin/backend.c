@@ -18,7 +18,7 @@ const struct backend *backend_find(const char *name, struct err *err)
     const struct backend *backend = plugin_load(name, err);
     if (!backend || (backend->device && backend->kernels))
         return backend;
-    err_set(err, ERR_UNAVAILABLE, name, "nothing can be run on it; host and cuda are backends");
+    err_set(err, ERR_UNAVAILABLE, name, "is not a backend; expected host or cuda");
     return NULL;
 }
 

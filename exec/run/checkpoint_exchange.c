@@ -50,16 +50,15 @@ bool checkpoint_exchange_fits(const struct rank *rank, const struct checkpoint_h
 {
     struct exchange saved;
     if (header->replicas < 1 || !exchange_read(header->exchange, &saved, &(struct err){ 0 }))
-        return err_set(err, ERR_INPUT, "exchange", "%.79s in the checkpoint is none",
+        return err_set(err, ERR_INPUT, "exchange", "%.79s in the checkpoint is not an exchange",
                        header->exchange);
     if (!exchange_keeps(&saved) || checkpoint_is_of_layout(rank, header))
         return true;
-    return err_set(
-        err, ERR_INPUT, "exchange",
-        "the checkpoint holds each rank's own %s of exchange=%s; only its layout, \"%.*s\", "
-        "can go on with that",
-        exchange_keeps(&saved), exchange_method_of(&saved)->name, (int)sizeof header->layout - 1,
-        header->layout);
+    return err_set(err, ERR_INPUT, "exchange",
+                   "the checkpoint holds each rank's own %s of exchange=%s; only its layout, "
+                   "\"%.*s\", can continue with that",
+                   exchange_keeps(&saved), exchange_method_of(&saved)->name,
+                   (int)sizeof header->layout - 1, header->layout);
 }
 
 bool checkpoint_is_of_replica(const struct rank *rank, const struct checkpoint_header *header,
@@ -126,7 +125,7 @@ static bool load_slice(struct rank *rank, const struct checkpoint_file *file,
         m->device_api->copy(m->compute, to, floats, sizeof *floats * wanted->count);
         return m->device_api->stream_sync(m->compute, err);
     }
-    return err_set(err, ERR_INPUT, file->path, "lacks what an exchange keeps");
+    return err_set(err, ERR_INPUT, file->path, "lacks the state of the exchange");
 }
 
 bool checkpoint_load_kept(struct rank *rank, const struct checkpoint_file *file, float *floats,

@@ -122,7 +122,8 @@ static bool read_header(struct checkpoint_file *file, struct err *err)
     if (!get(file, header, sizeof *header, 0, err))
         return false;
     if (header->magic != magic)
-        return err_set(err, ERR_INPUT, file->path, "is no checkpoint of a machine like this");
+        return err_set(err, ERR_INPUT, file->path,
+                       "is not a checkpoint, or is from a machine of another kind");
     if (header->format != CHECKPOINT_FORMAT)
         return err_set(err, ERR_INPUT, file->path, "is of format %u; this program reads %d",
                        header->format, CHECKPOINT_FORMAT);
@@ -184,7 +185,7 @@ static bool read_size(struct checkpoint_file *file, struct err *err)
     if (fstat(file->fd, &about) != 0)
         return err_set(err, ERR_SYSTEM, file->path, "cannot be read: %s", strerror(errno));
     file->bytes = (uint64_t)about.st_size;
-    return S_ISREG(about.st_mode) || err_set(err, ERR_INPUT, file->path, "is no regular file");
+    return S_ISREG(about.st_mode) || err_set(err, ERR_INPUT, file->path, "is not a regular file");
 }
 
 bool checkpoint_file_open(const char *path, struct checkpoint_file *file, struct err *err)

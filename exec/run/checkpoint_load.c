@@ -146,7 +146,7 @@ static bool find_whole(struct rank *rank, const char *folder, struct checkpoint_
         if (step < 0)
             return damage->code == ERR_NONE
                        ? err_set(err, ERR_INPUT, folder, "holds no checkpoint")
-                       : err_set(err, ERR_INPUT, folder, "holds no whole checkpoint");
+                       : err_set(err, ERR_INPUT, folder, "contains no complete checkpoint");
         struct err fault = { 0 };
         double condition = condition_of_share(rank, folder, step, header, &fault);
         if (!rank_is_done(rank, loading, err) || !rank_most(rank, &condition, 1, err))

@@ -26,7 +26,7 @@ bool session_collect(struct session *session, struct comm_call call, struct err 
         return false;
     char *own = (char *)call.out + (call.kind == COMM_ALL_GATHER ? in_bytes * (size_t)on->rank : 0);
     call.in = own;
-    lane_status_wait(on->watchdog, "for what others measured");
+    lane_status_wait(on->watchdog, "for the measurements of other ranks");
     on->api->copy(call.stream, own, from, in_bytes);
     on->comm_api->issue(&call);
     on->api->copy(call.stream, to, call.out, out_bytes);
@@ -178,7 +178,7 @@ static bool open_comm(struct session *session, struct err *err)
                                  .patience_s = INFINITY,
                                  .waits = { tell_wait, session, &session->is_over },
                                  .listener = { hear, session } };
-    lane_status_wait(session->on.watchdog, "for the other ranks to meet");
+    lane_status_wait(session->on.watchdog, "for the other ranks to connect");
     session->on.comm = options->comm_api->open(&comm, err);
     if (!session->on.comm) {
         session->out->is_interrupted = was_interrupted(session, err);

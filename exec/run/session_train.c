@@ -124,7 +124,8 @@ static bool train_step(struct session *session, int i, struct err *err)
         return false;
     keep_step(session, i, &result);
     if (must_look(session, i)) {
-        lane_status_wait(session->on.watchdog, "for others to say whether training diverged");
+        lane_status_wait(session->on.watchdog,
+                         "for other ranks to report whether training diverged");
         if (!look(session, err))
             return false;
         lane_status_wait(session->on.watchdog, NULL);

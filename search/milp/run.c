@@ -67,8 +67,8 @@ static bool refuse_hosts(const struct search *search, struct arena *arena, struc
     units_show(request.host_memory_bytes, QUANTITY_BYTES, limit, sizeof limit);
     units_show(leanest.bytes, QUANTITY_BYTES, needed, sizeof needed);
     return err_set(err, ERR_INFEASIBLE, "--host-memory",
-                   "no plan keeps within %s on a node's host; the leanest of even stages needs %s",
-                   limit, needed);
+                   "no plan fits in %s on a node's host; with even stages the least is %s", limit,
+                   needed);
 }
 
 static bool is_refused_by_hosts(const struct search *search, const struct search_result *result)

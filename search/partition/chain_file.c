@@ -43,22 +43,22 @@ static const struct field chain_fields[] = {
     { .name = "width", .kind = FIELD_INT, AT(width), .min = 1, .max = 1 << 30,
       .doc = "Values of a row of X." },
     { .name = "reduce_scatter", .kind = FIELD_BOOL, AT(has_reduce_scatter), .fallback = "true",
-      .doc = "Whether partial sums can be reduce-scattered, or all-reduced alone." },
+      .doc = "Whether partial sums can be reduce-scattered; no: only all-reduced." },
     { .name = "element_bytes", .kind = FIELD_NUMBER, AT(element_bytes), .min = 0.5, .max = 8, .fallback = "2",
       .doc = "Bytes of a value." },
     { .name = "memory", .kind = FIELD_QUANTITY, .quantity = QUANTITY_BYTES, AT(memory_bytes), .min = 0,
       .max = 1e18, .fallback = "0 B",
-      .doc = "What a rank may keep of weights and outputs; no limit when absent." },
+      .doc = "Bytes of weights and outputs that a rank may keep; no limit when absent." },
     { .name = "operators", .kind = FIELD_OTHER, .doc = "The chain, first to last." },
 };
 static const struct field chain_operator_fields[] = {
-    { .name = "name", .kind = FIELD_TEXT, ROW_AT(name), .size = MOST_NAME, .doc = "What answers call it." },
+    { .name = "name", .kind = FIELD_TEXT, ROW_AT(name), .size = MOST_NAME, .doc = "Name in answers." },
     { .name = "kind", .kind = FIELD_NAME, ROW_AT(kind), .names = kind_names, .fallback = "product",
-      .doc = "A product with weights, or what is done value by value, or token by token." },
+      .doc = "product: with weights; pointwise: value by value; norm: token by token." },
     { .name = "width", .kind = FIELD_INT, ROW_AT(width), .min = 0, .max = 1 << 30, .fallback = "0",
       .doc = "Width of a product's output; 0, or absent: that of its input." },
     { .name = "allowed", .kind = FIELD_SET, ROW_AT(allowed), .names = sharding_names, .fallback = "",
-      .doc = "Shardings that may be chosen; all of its kind when absent." },
+      .doc = "Shardings that may be chosen; absent: all that its kind allows." },
 };
 // clang-format on
 

@@ -27,7 +27,7 @@ static const char *name_space(const struct search *search, struct arena *arena)
     else
         text_add(&name, "in 1f1b also %s%s%s", search->request->uneven ? "uneven chunks" : "",
                  search->request->uneven && search->request->recompute_mixes ? " and " : "",
-                 search->request->recompute_mixes ? "recompute of each stage's own" : "");
+                 search->request->recompute_mixes ? "a recompute of its own for each stage" : "");
     return text_keep(&name, arena);
 }
 

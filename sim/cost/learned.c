@@ -13,15 +13,15 @@ const struct field learned_fields[] = {
     { .name = "stack", .kind = FIELD_TEXT, AT(stack), .size = sizeof((struct learned_stack *)0)->stack,
       .doc = "Name of the stack." },
     { .name = "experts", .kind = FIELD_BOOL, AT(experts), .fallback = "no",
-      .doc = "Whether it is about models with experts; else about dense ones." },
+      .doc = "Learned from models with experts; no: from dense models." },
     { .name = "time_ratio", .kind = FIELD_NUMBER, AT(time_ratio), .min = 0.01, .max = 100,
-      .doc = "Factor on all times: measured over predicted, shrunk to 1." },
+      .doc = "Factor on all times: measured / predicted time, shrunk towards 1." },
     { .name = "ratio_error", .kind = FIELD_NUMBER, AT(ratio_error), .min = 0, .max = 10,
       .doc = "Standard deviation of its logarithm." },
     { .name = "shift", .kind = FIELD_NUMBER, AT(shift), .min = 0, .max = 10,
-      .doc = "Half width of 90 % of what is left of the shift of all runs, in log time." },
+      .doc = "Half width of the 90 % interval of the remaining shift of all runs, in log time." },
     { .name = "runs", .kind = FIELD_INT, AT(runs), .min = 1, .max = 1e6,
-      .doc = "Number of runs it was learned from." },
+      .doc = "Number of runs from which the factor was learned." },
     { .name = "profiles", .kind = FIELD_OTHER, .doc = "Profiles of the GPUs that they ran on." },
 };
 // clang-format on
@@ -29,8 +29,11 @@ const size_t num_learned_fields = LENGTH(learned_fields);
 
 static const struct field file_fields[] = {
     { .name = "format", .kind = FIELD_OTHER, .doc = "Version of the file's form: 1." },
-    { .name = "source", .kind = FIELD_OTHER, .fallback = "", .doc = "What wrote it." },
-    { .name = "stacks", .kind = FIELD_OTHER, .doc = "What was learned of each." },
+    { .name = "source",
+      .kind = FIELD_OTHER,
+      .fallback = "",
+      .doc = "Program that wrote the file." },
+    { .name = "stacks", .kind = FIELD_OTHER, .doc = "One object per stack and kind of model." },
 };
 
 static bool read_profiles(const json_t *list, struct arena *arena, struct learned_stack *out,

@@ -274,7 +274,7 @@ static bool fail_if_left(const struct events *e, struct err *err)
         char where[64];
         snprintf(where, sizeof where, "stage %d, instruction %d", rank, left);
         return err_set(err, ERR_INFEASIBLE, where,
-                       "deadlock: it waits for what waits for it, after %g s",
+                       "deadlock after %g s: instructions wait for each other",
                        progress_now_s(e->progress));
     }
     return true;

@@ -109,10 +109,9 @@ bool mixing_accepts(enum mixing_graph graph, int num_ranks, struct err *err)
 {
     if (graph != MIXING_GRID || mixing_grid_rows(num_ranks) > 1)
         return true;
-    return err_set(
-        err, ERR_INFEASIBLE, "exchange",
-        "%d ranks make no grid of two rows or more; exchange=gossip:ring is what is left",
-        num_ranks);
+    return err_set(err, ERR_INFEASIBLE, "exchange",
+                   "%d ranks form no grid of two rows or more; use exchange=gossip:ring",
+                   num_ranks);
 }
 
 int mixing_cycle(enum mixing_graph graph, int num_ranks)

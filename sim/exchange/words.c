@@ -118,7 +118,7 @@ static bool read_optional(const struct exchange_method *method, char *word, unsi
         }
     char *equals = strchr(word, '=');
     if (count == 0 || !equals)
-        return err_set(err, ERR_USAGE, "", "expected %s%s, found \"%s\" behind it", method->form,
+        return err_set(err, ERR_USAGE, "", "expected %s%s, found \"%s\" after it", method->form,
                        count ? " and then NAME=VALUE" : "", word);
     *equals = '\0';
     int found = find_word(word, names, "parameter", err);

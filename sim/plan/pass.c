@@ -18,7 +18,7 @@ const char *plan_capture_refusal(const struct plan *plan)
     if (plan_gathers(plan))
         return "ZeRO-3 gathers parameters within it";
     if (plan_keeps_gathered(plan) || plan_keeps_sums(plan))
-        return "ZeRO-2 and 3 make its weights and gradients anew each step";
+        return "ZeRO-2 and 3 allocate its weights and gradients again in each step";
     return plan_reduces(plan) ? "ZeRO-2 reduces gradients within it" : NULL;
 }
 

@@ -165,7 +165,7 @@ static const char *expert_overlap_lacks(const struct plan *plan)
     if (is_unpaired && *plan->schedule && strcmp(plan->schedule, "interleaved") != 0)
         return "schedule=interleaved";
     if (plan->recompute > RECOMPUTE_SELECTIVE || replays_rows)
-        return "recompute that sends no rows again";
+        return "recompute that does not send rows again";
     return NULL;
 }
 
@@ -214,7 +214,7 @@ static bool offload_is_possible(const struct plan_case *of, struct err *err)
     return (plan->recompute != RECOMPUTE_BLOCK && plan->recompute != RECOMPUTE_SHARE) ||
            err_set(err, ERR_INFEASIBLE, "offload",
                    "offload=activations needs layers that keep the same, and recompute=%s "
-                   "recomputes some of a chunk; take selective, full or full:K",
+                   "recomputes only some layers of a chunk; take selective, full or full:K",
                    recompute_names[plan->recompute]);
 }
 
@@ -225,11 +225,10 @@ static bool optimizer_sees_matrices(const struct plan_case *of, struct err *err)
     if (!plan_matrices_apart(plan))
         return true;
     if (plan->zero > 1)
-        return err_set(
-            err, ERR_INFEASIBLE, "optimizer",
-            "optimizer=%s updates whole matrices, whose gradients zero%d would cut; zero1 "
-            "deals whole ones to ranks",
-            optimizer_names[plan->optimizer], plan->zero);
+        return err_set(err, ERR_INFEASIBLE, "optimizer",
+                       "optimizer=%s updates whole matrices, whose gradients zero%d would shard; "
+                       "zero1 assigns whole matrices to ranks",
+                       optimizer_names[plan->optimizer], plan->zero);
     return !plan_offloads(plan, OFFLOAD_OPTIMIZER) ||
            err_set(err, ERR_INFEASIBLE, "optimizer",
                    "optimizer=%s multiplies matrices, which the host is too slow for: not with "

@@ -51,9 +51,8 @@ static bool expand_part(const char **at, const char *end, bool is_part, struct t
     const char *behind = close + 1;
     int times = *behind == '*' ? read_times(&behind) : -1;
     if (ok && times < 0)
-        ok =
-            err_set(err, ERR_USAGE, "", "expected *N from 0 to %d behind the parenthesis of \"%s\"",
-                    PLAN_MAX_LIST, *at);
+        ok = err_set(err, ERR_USAGE, "", "expected *N from 0 to %d after the parenthesis of \"%s\"",
+                     PLAN_MAX_LIST, *at);
     ok = ok && repeat(text_get(&part), part.length, times, out, err);
     text_release(&part);
     *at = behind;
@@ -112,7 +111,7 @@ static bool check_order(const char *letters, struct err *err)
     if (!module)
         return true;
     if (strchr(module, 't'))
-        return err_set(err, ERR_USAGE, "", "expected every m behind the last t");
+        return err_set(err, ERR_USAGE, "", "expected every m after the last t");
     for (const char *last = strrchr(letters, 'm'); module < last; module++)
         if (*module == '|')
             return err_set(err, ERR_USAGE, "", "expected every m in one chunk");

@@ -77,7 +77,7 @@ static const struct plan_token other_tokens[] = {
       "Communication that overlaps with compute; ep: experts' rows overlap with another microbatch's "
       "compute; absent: the stack's.",
       .read = token_read_overlap, .write = token_write_overlap, .names = overlap_words },
-    { "order", "order=tp-cp-dp-pp", "Axes from neighbouring ranks to distant ones.",
+    { "order", "order=tp-cp-dp-pp", "Rank order: the first axis has neighbouring ranks, the last the most distant ones.",
       .read = token_read_order, .write = token_write_order },
     { "offload", "offload=optimizer,activations", "Data that are kept in host memory: the "
                                                   "optimizer's state, which is then updated on the "

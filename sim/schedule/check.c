@@ -106,7 +106,7 @@ static bool check_fields(const struct proof *proof, int i)
     if ((!strchr(form, 'c') && instr->chunk != -1) ||
         (!strchr(form, 'm') && instr->microbatch != -1) ||
         (!strchr(form, 'p') && instr->peer != -1))
-        return proof_fail(proof, i, "%s has fields that its opcode has none of",
+        return proof_fail(proof, i, "%s has fields that its opcode does not use",
                           proof_text(proof, i).at);
     if (has_microbatch(instr->op) &&
         (instr->microbatch < 0 || instr->microbatch >= num_microbatches))
@@ -232,7 +232,7 @@ static bool check_all_there(const struct proof *proof, int chunk, int microbatch
     int half = proof->found[INSTR_BACKWARD_INPUT][key];
     half = half == NO_INSTR ? proof->found[INSTR_BACKWARD_WEIGHT][key] : half;
     return whole == NO_INSTR || half == NO_INSTR ||
-           proof_fail(proof, whole, "%s is whole, and %s is a half of it",
+           proof_fail(proof, whole, "%s is a whole backward, but %s is a half of the same one",
                       proof_text(proof, whole).at, proof_text(proof, half).at);
 }
 
@@ -436,7 +436,7 @@ static bool check_mirrors(const struct schedule *schedule, struct err *err)
             int own = reduction_at(list, k), other = reduction_at(far, k);
             if (other == NO_INSTR || placement_part(placement, list->at[own].chunk) !=
                                          placement_part(placement, far->at[other].chunk))
-                return proof_fail(&proof, own, "%s meets another part on stage %d, its mirror",
+                return proof_fail(&proof, own, "%s reduces another part than its mirror, stage %d",
                                   proof_text(&proof, own).at, stages - 1 - stage);
         }
     }

@@ -139,7 +139,7 @@ static bool judge(const struct trial *trials, const int *of, int count, double h
     printf("\nfitted on %d steps of", SHORT);
     for (int i = 0; i < count; i++)
         printf(" %s", trials[of[i]].word);
-    printf(", to %.1f %% in the median; 90 %% of what is as likely:\n", 100 * fit.error);
+    printf(", to %.1f %% in the median; 90 %% intervals:\n", 100 * fit.error);
     show_constants(&fit);
     printf("  %-22s %9s %9s %8s\n", "steps to the gap", "predicted", "measured", "ratio");
     for (int i = 0; i < NUM_WORDS; i++)

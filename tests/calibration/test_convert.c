@@ -336,7 +336,7 @@ START_TEST(what_a_collector_inferred_is_an_assumption)
     ck_assert(!is_assumed(&plain, "inferred"));
     row.inferred = "vocab";
     struct run_case out = convert_known(&row);
-    ck_assert(is_assumed(&out, "inferred by who collected the row: vocab"));
+    ck_assert(is_assumed(&out, "inferred when the row was collected: vocab"));
 }
 END_TEST
 

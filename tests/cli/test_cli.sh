@@ -168,15 +168,15 @@ run 0 --gpus 8 --model tiny --gbs 16seq --top 1 --json
 # Documents packed into sequences.
 long=(--gpus 64 --model llama3-8b --seq 32k --gbs 64 --top 1)
 run 0 "${long[@]}"
-shows '^ +one document a sequence: attention is over all 32768 tokens'
+shows '^ +one document per sequence: attention covers all 32768 tokens'
 run 0 "${long[@]}" --documents mean=2k,cv=1
-shows "^ +documents of 2048 tokens in the mean: a token's attention is that of 4096 tokens, not of 32768"
+shows "^ +documents of 2048 tokens on average: attention costs as much as with sequences of 4096 tokens, not of 32768"
 shows "^next  simsearch explain .* --documents mean=2k,cv=1 "
 printf '4096 3 # three\n\n20480\n' >lengths
 run 0 simulate --gpus 64 --model llama3-8b --seq 32k --gbs 64 --documents lengths --layout tp8 -o packed.json
-shows "^ +documents of 8192 tokens in the mean: a token's attention is that of 14336 tokens"
+shows "^ +documents of 8192 tokens on average: attention costs as much as with sequences of 14336 tokens"
 run 0 simulate packed.json
-shows "^assumed: documents of 8192 tokens in the mean: a token's attention is that of 14336 tokens"
+shows "^assumed: documents of 8192 tokens on average: attention costs as much as with sequences of 14336 tokens"
 printf '4096\n12 x\n' >lengths
 run 4 "${long[@]}" --documents lengths
 says '^simsearch: lengths:2: expected a length'
@@ -184,7 +184,7 @@ run 2 "${long[@]}" --documents mean=64k
 says '^simsearch: --documents: expected a mean of 1 to the 32768 tokens'
 run 2 "${long[@]}" --documents men=2
 run 6 run --gpus 1 --model tiny --layout tp1 --documents mean=8
-says '^simsearch: --documents: run has no mask between the documents'
+says '^simsearch: --documents: run has no mask between documents'
 
 # --- what is missing, or not there yet ----------------------------------------------------------
 
@@ -265,7 +265,7 @@ shows '^  goodput     9[0-9.]+ % of the time . checkpoints'
 [[ $(tail -n 1 out) = "  checkpoint  2.22 TiB every "*"blocking, stops for"*"asynchronous"*"in memory of peers"* ]] ||
     fail "expected checkpoints in the last line"
 run 0 simulate --gpus 1024 --model 175b --layout 'tp8 pp8 mb1 sp zero1'
-shows '^ +checkpoints go to storage at 2 GB/s a host, as dgx-h100 does not say$'
+shows '^ +each host writes checkpoints at 2 GB/s, an assumption, as dgx-h100 states no rate$'
 run 0 simulate --gpus 40 --model bloom --cluster jean-zay-a100-80g --layout 'tp4 pp10 mb1'
 ! grep 'go to storage at' out || fail "the cluster says what storage takes"
 run 0 simulate --gpus 1 --model tiny --layout 'mb1'
@@ -432,7 +432,7 @@ run 2 "${robust[@]}" --robust region --stack nemo
 # --- nothing fits -------------------------------------------------------------------------------
 
 run 3 --gpus 8 --model 175b
-says '^simsearch: no plan fits: the leanest needs [0-9.]+ GiB per GPU'
+says '^simsearch: no plan fits: the least that one needs is [0-9.]+ GiB per GPU'
 shows 'memory  '
 shows 'lacks [0-9.]+ GiB at stage'
 shows 'smallest count that fits: [0-9]+ GPUs'
@@ -505,7 +505,7 @@ shows '"event_gain": 0.0'
 run 2 "${uneven[@]}" --certificate proof.json
 says '^simsearch: --uneven: does not go with --certificate'
 run 2 "${uneven[@]}" --method exhaustive
-says '^simsearch: --uneven: expected the method .*; exhaustive takes every stage alike'
+says '^simsearch: --uneven: expected the method .*; exhaustive does not support different stages'
 run 2 "${uneven[@]}" --objective memory
 says '^simsearch: --objective: expected time or cost with uneven stages'
 
@@ -687,7 +687,7 @@ run 2 --gpus 32 --model llama3-8b --batch 256 --method milp --host-memory 1TiB
 says 'offload=optimizer'
 run 3 --gpus 32 --model llama3-8b --batch 256 --method milp --fix "pp8 vpp1 offload=optimizer" \
     --host-memory 1GiB
-says 'host-memory.*leanest'
+says 'host-memory.*with even stages the least is'
 
 # --- standard input and output as files -----------------------------------------------------------
 
@@ -747,7 +747,7 @@ awk -F '[:,] *' '
 
 run 0 explain --from-run "params=175B tokens=300B gpus=1024 gpu=a100 days=34"
 shows 'U, full recompute +44\.75 %'
-shows 'U, nothing run again +33\.56 %'
+shows 'U, no recompute +33\.56 %'
 run 0 explain --from-run "params=175B tokens=300B gpus=1024 gpu=a100 u=0.45" --json
 keys from_run days_8tp days_6tp lecture
 run 2 explain --from-run "params=175B tokens=300B gpus=8 gpu=a100 days=1" --gpus 8
@@ -755,7 +755,7 @@ says 'found --gpus'
 run 2 explain --from-run "params=175B"
 says 'lacks tokens='
 run 2 explain --from-run "params=175B" "${tp8[@]}"
-says 'nothing beside it, found --layout'
+says 'expected no other option, found --layout'
 
 # Each formula of the textbook is called by explain or by another formula: its name occurs in cli/,
 # or twice in the textbook.
@@ -777,7 +777,7 @@ run 2 explain "${tiny[@]}" --partition --layout "tp1 mb1"
 says 'tensor ranks'
 run 2 explain "${tp8[@]}" --partition --compare "tp4 pp16 mb1"
 run 2 explain --gpus 2 --model "$fixtures/two-kinds.json" --layout tp2 --partition
-says 'blocks of two-kinds are of 2 kinds'
+says 'two-kinds has 2 kinds'
 run 0 explain --gpus 2 --model "$fixtures/two-kinds.json" --layout tp2
 shows '8 layers of 2 kinds'
 shows 'blocks of 2 kinds'
@@ -834,7 +834,7 @@ says '^simsearch: --days: is missing'
 run 2 design --days 3
 says '^simsearch: --gpus: is missing'
 run 2 design --gpus 8 --days 3 --flops 1e20
-says '^simsearch: --flops: is a budget as --days is'
+says '^simsearch: --flops: and --days are both budgets'
 run 2 design --flops gophr
 says 'did you mean "gopher"\?'
 run 2 design --gpus 8 --cost 5 --price 0

@@ -228,7 +228,7 @@ static const struct {
     { PIPE("pp8 mb1 recompute=block:2"), "activations kept", (16 * 2 + 24 * 34) * 2048.0 * 5120 },
     /* 5 layers at once while they are recomputed; 5/5 + 5 layers held; 8 T P, and (6 + 2 x 2/5) T
      * P */
-    { PIPE("pp8 mb1 recompute=full:5"), "activations run again", 5 * 34 * 2048.0 * 5120 },
+    { PIPE("pp8 mb1 recompute=full:5"), "recomputed activations", 5 * 34 * 2048.0 * 5120 },
     { PIPE("pp8 mb1 recompute=full:5"), "layers that recompute holds", 6 },
     { PIPE("pp8 mb1"), "layers that recompute holds", 4.47213595499958 }, /* 2 sqrt 5 */
     { PIPE("pp8 mb1 recompute=full:5"), "FLOPs", 8 * 16 * 2048 * 13097543680.0 },

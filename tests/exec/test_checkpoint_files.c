@@ -290,7 +290,7 @@ static bool fail_to_load(struct rank *rank, const struct parity_run *run, struct
     ck_assert(!checkpoint_load(rank, checkpoint_folder, &state, &found));
     ck_assert_int_eq(found.code, ERR_INPUT);
     ck_assert_str_eq(found.where, checkpoint_folder);
-    ck_assert_str_eq(found.msg, "holds no whole checkpoint");
+    ck_assert_str_eq(found.msg, "contains no complete checkpoint");
     return true;
 }
 

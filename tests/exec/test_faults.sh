@@ -83,7 +83,7 @@ size=$(stat -c %s "$damaged/rank-00001")
 truncate -s $((size - 1)) "$damaged/rank-00001"
 before=$(find "$work/stopped" -name 'step-*[0-9]' | sort | tail -n 2 | head -n 1)
 resume "dp2 zero1 dtype=bf16" "$work/stopped" "$before"
-says 'is cut short; went on from step'
+says 'is cut short; continued from step'
 
 # --- over MPI, where it is --------------------------------------------------------------------
 
@@ -113,7 +113,7 @@ fi
 
 "$SIMSEARCH" "${tiny[@]}" --layout dp2 --checkpoint "$work/stopped" >"$work/out" 2>"$work/err" &&
     fail "a fresh run took the folder of another"
-says 'holds a run up to step'
+says 'has checkpoints of a run up to step'
 run 2 "${tiny[@]}" --layout dp2 --resume
 run 4 "${tiny[@]}" --layout dp2 --resume --checkpoint "$work/none"
 says 'holds no checkpoint'

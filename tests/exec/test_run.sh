@@ -48,7 +48,7 @@ run 0 run "$work/plan.json" --steps 3 --trace "$work/trace.json"
 shows 'predicted +measured'
 shows 'by kind'
 shows 'by instruction'
-shows '^no prediction beside it: dgx-h100'
+shows '^no prediction: dgx-h100'
 shows 'step time +- +[0-9.]+ ms'
 grep -q 'measured stage 1' "$work/trace.json" || fail "the trace has no measured stage 1"
 grep -q 'predicted stage 1' "$work/trace.json" || fail "the trace has no predicted stage 1"
@@ -95,7 +95,7 @@ run 0 run "${tiny[@]}" --gpus 2 --layout "dp2 dtype=fp32 exchange=gossip:one-pee
 shows '^exchange=gossip is not the mathematics of all-reduce: ranks average'
 shows 'sent in a step'
 run 0 run "${tiny[@]}" --gpus 1 --layout "dtype=fp32" --checkpoint "$work/copies" --resume
-says '^simsearch: went on from the mean of 2 copies that differed'
+says '^simsearch: continued from the mean of 2 copies that differed'
 run 0 run "${tiny[@]}" --gpus 2 --layout "dp2 dtype=fp32 exchange=topk:0.1" --checkpoint "$work/kept"
 run 4 run "${tiny[@]}" --gpus 2 --layout "dp2 dtype=fp32" --checkpoint "$work/kept" --resume
 # Every rank rejects the checkpoint; the first one to do so ends the others.

@@ -176,9 +176,9 @@ static const struct {
     int rank, size;
     const char *msg;
 } refusals[] = {
-    { "78", 1, 3, "it belongs to another run, or its SIMSEARCH_TOKEN is another" },
+    { "78", 1, 3, "it belongs to another run, or its SIMSEARCH_TOKEN differs" },
     { "77", 1, 2, "its run has 3 ranks, this one 2" },
-    { "77", 2, 3, "another rank with this number came before" },
+    { "77", 2, 3, "another rank with this number connected before" },
 };
 
 START_TEST(a_rank_that_is_turned_away_says_why)
@@ -225,7 +225,7 @@ START_TEST(a_stranger_at_the_meeting_is_told_apart)
     ck_assert_ptr_null(comm_tcp.open(&options, &err));
     kill(stranger, SIGKILL);
     waitpid(stranger, NULL, 0);
-    ck_assert_str_eq(err.msg, "what listens there is no rank of this program");
+    ck_assert_str_eq(err.msg, "the program that listens there is not a rank");
 }
 END_TEST
 
@@ -435,10 +435,10 @@ static void check_end(const struct start *how, const struct process *ranks)
     ck_assert_msg(how->is_noticed == !strstr(other->text, ": no progress for "), "%s", other->text);
 }
 
-#define COMES "rank 0 waits for rank 1 to come to the meeting\n"
+#define COMES "rank 0 waits for rank 1 to report its address\n"
 static const struct start starts[] = {
     { BEFORE_IT_CONNECTS, 1, SIGSTOP, false, COMES },
-    { BEFORE_IT_CONNECTS, 0, SIGSTOP, false, "rank 1 waits for rank 0 to say where all are\n" },
+    { BEFORE_IT_CONNECTS, 0, SIGSTOP, false, "rank 1 waits for rank 0 to send all addresses\n" },
     { BEFORE_IT_GREETS, 1, SIGSTOP, false, COMES },
     { AFTER_THE_MEETING, 1, SIGSTOP, false, "rank 0 waits " },
     { AFTER_THE_MEETING, 0, SIGSTOP, false, "rank 1 waits " },

@@ -56,7 +56,7 @@ says 'simsearch-rocm.so is not installed'
 export SIMSEARCH_PLUGINS=${built%/*}
 if [ -e "$built" ]; then
     run 2 run "${plan[@]}" --gpus 1 --backend host --comm staged
-    says '^simsearch: --comm: staged moves the memory of cuda, and this runs on host'
+    says '^simsearch: --comm: staged communicates from the memory of cuda, but the backend is host'
     if ! nvidia-smi -L >/dev/null 2>&1; then
         for gpus in 1 2; do
             run 6 run "${plan[@]}" --gpus $gpus --backend cuda

@@ -45,7 +45,7 @@ fi
 # --- a cut link -----------------------------------------------------------------------------------
 
 endless=(--steps 1000000 --watchdog 4s --checkpoint-every 2)
-waits='waits (REDUCE_GRAD c0|NORM_GRAD|for the sum of losses|for what others measured|for a checkpoint to be saved)$'
+waits='waits (REDUCE_GRAD c0|NORM_GRAD|for the sum of losses|for the measurements of other ranks|for a checkpoint to be saved)$'
 
 # left_words FOLDER: checks that both ranks wrote the instruction in which they wait.
 left_words() {

@@ -69,7 +69,7 @@ static const struct {
     { "Et", "L once, as the last letter, found 0" },
     { "ELt", "L once, as the last letter, found 1" },
     { "EtLL", "found 2" },
-    { "EtmtL", "every m behind the last t" },
+    { "EtmtL", "every m after the last t" },
     { "Etm|mL", "every m in one chunk" },
     { "EtxL", "found \"xL\"" },
     { "E2tL", "found \"2tL\"" },
