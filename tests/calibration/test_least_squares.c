@@ -51,7 +51,7 @@ static void rosenbrock(void *context, const double *x, double *out)
     out[1] = 1 - x[0];
 }
 
-/* Measured at 1, 1, 1, 1 and 2. */
+/* Residuals of a constant x[0] from the values 1, 1, 1, 1 and 2. */
 static void constant(void *context, const double *x, double *out)
 {
     (void)context;

@@ -1,15 +1,16 @@
-/* What the commands answer, number by number: tests/golden/answers.txt.
+/* Compares the commands' answers with those in tests/golden/answers.txt.
  *
- * Each paragraph of that file is a question, "$ simulate --model ...", and its answer: the numbers
- * and words of the JSON, a line for each of its objects, without zeros, an echo of the plan and
- * times of a clock; or the text. OUT in a question is a file, which is the answer; of its
- * rows "SOURCE-NUMBER,predicted_s,measured_s,predicted_bytes," only the sums of the logarithms of
- * each source are shown. Numbers agree to 1e-9. When answers are meant to change,
+ * Each paragraph of that file is a question, "$ simulate --model ...", and its answer: the printed
+ * text, or the JSON's non-zero numbers and its words, one line for each object. Left out are what
+ * repeats the plan and times that a clock measured. Where a question writes to OUT, the answer is
+ * the content of that file. Rows "SOURCE-NUMBER,predicted_s,measured_s,predicted_bytes," are
+ * replaced by their sums of logarithms, one line per source. Numbers must agree to 1e-9. When
+ * answers are meant to change,
  *
- *     SIMSEARCH_GOLDEN=write make T=golden test
+ * SIMSEARCH_GOLDEN=write make T=golden test
  *
- * writes all of them anew: read the difference, and commit it with the reason. A new question is a
- * new line "$ ..." before that. */
+ * writes all of them anew: read the difference, and commit it with the reason. To add a question,
+ * write a new line "$ ..." and run that command. */
 #include "tests/testing.h"
 
 #include "base/file.h"
@@ -30,13 +31,14 @@ static const char path[] = "tests/golden/answers.txt";
 enum { MOST_QUESTIONS = 512, MOST_WORDS = 64, LINE_COLUMNS = 110, MOST_BYTES = 8 << 20 };
 
 struct paragraph {
-    const char *question, *answer; /* within `text`, each ending before '\n' and the next '$' */
+    const char *question, *answer; /* point into `text`: a question ends at its '\n', an answer
+                                      before the next '$' */
     int question_length, answer_length;
 };
 
 static char *text;
 static bool asks_for_run;
-static int comment_length; /* before the first question */
+static int comment_length; /* of the comment that precedes the first question */
 static struct paragraph paragraphs[MOST_QUESTIONS];
 static int num_paragraphs;
 
@@ -46,7 +48,7 @@ static void read_paragraphs(void)
     size_t length;
     text = file_read(path, MOST_BYTES, &length, &err);
     if (!text)
-        return; /* there_are_many_questions says so */
+        return; /* the test there_are_many_questions fails then */
     const char *at = *text == '$' ? text : strstr(text, "\n$");
     comment_length = at ? (int)(at - text) + (*at == '\n') : (int)length;
     while (at && num_paragraphs < MOST_QUESTIONS) {
@@ -61,7 +63,8 @@ static void read_paragraphs(void)
 
 /* --- one answer ---------------------------------------------------------------------------- */
 
-/* The words behind "$ ", of which '...' is one; they point into `line`, which is cut. */
+/* Splits the words after "$ " in place and returns their number; '...' counts as one word. The
+ * words point into `line`. */
 static int split(char *line, char **words)
 {
     int n = 0;
@@ -80,7 +83,7 @@ static int split(char *line, char **words)
     return n;
 }
 
-/* What a command printed, to be freed. */
+/* Runs a command and returns what it printed; the caller frees it. */
 static char *printed(int argc, char **argv)
 {
     struct err err = { 0 };
@@ -103,7 +106,7 @@ static char *printed(int argc, char **argv)
     return out;
 }
 
-/* The file at `path`, with the rows of a source on one line. */
+/* Appends the file, with the rows of each source summed into one line. */
 static void add_file(struct text *out, const char *name)
 {
     FILE *file = fopen(name, "r");
@@ -136,7 +139,7 @@ static void add_file(struct text *out, const char *name)
 
 /* --- numbers in an answer ------------------------------------------------------------------ */
 
-/* "run", the days with failures, is shown where the tokens are asked for. */
+/* "run", the expected days with failures, is compared only if the question gives --tokens. */
 static bool is_left_out(const char *key)
 {
     static const char *const keys[] = { "plan",        "elapsed_s", "version",
@@ -147,20 +150,21 @@ static bool is_left_out(const char *key)
     return false;
 }
 
-/* Of plans in a list the numbers alone are shown: the best plan has its parts. */
+/* Whether the object is a plan in a list; only its own numbers are compared, not its parts. */
 static bool is_in_list(const char *where)
 {
     return strncmp(where, ".top[", 5) == 0 || strncmp(where, ".pareto[", 8) == 0 ||
            strncmp(where, ".exchanges[", 11) == 0;
 }
 
-/* Sentences may be put otherwise; layouts have spaces too. */
+/* Sentences are not compared, as their words may change. Layouts contain spaces too but are
+ * compared. */
 static bool is_sentence(const char *key, const char *word)
 {
     return strchr(word, ' ') && strcmp(key, "layout") != 0 && strcmp(key, "to") != 0;
 }
 
-/* Whether the value is a number, a word or true; with that in `word`. */
+/* Whether the value is a non-zero number, a word or true; writes it to `word`. */
 static bool is_shown(const char *key, const json_t *value, struct text *word)
 {
     if (json_is_number(value) && fabs(json_number_value(value)) > 1e-15)
@@ -254,7 +258,8 @@ static char *answer(const struct paragraph *p)
 
 /* --- expected answers ---------------------------------------------------------------------- */
 
-/* Behind the number at *at, or the letter, and whether the two are equal. */
+/* Moves *got and *expected past their next number or character. Returns whether the two were
+ * equal. */
 static bool step_equal(const char **got, const char **expected)
 {
     char *got_end, *expected_end;
@@ -287,7 +292,7 @@ static void check_answer(const struct paragraph *p, const char *got)
                   p->question);
 }
 
-/* The file with this answer in its place. */
+/* Replaces the paragraph's answer in the file. */
 static void write_answer(const struct paragraph *p, const char *got)
 {
     struct text all = { 0 };
@@ -306,7 +311,7 @@ START_TEST(an_answer_is_what_it_was)
     const struct paragraph *p = &paragraphs[_i];
     char *got = answer(p);
     if (golden && strcmp(golden, "write") == 0) {
-        free(text); /* functions run one after another, each on the file that the last one wrote */
+        free(text); /* earlier tests have changed the file since it was read */
         num_paragraphs = 0;
         read_paragraphs();
         write_answer(&paragraphs[_i], got);

@@ -213,7 +213,7 @@ static void fill_word(void *args)
     write_value(args);
 }
 
-/* Whether it is memory that a GPU can be sure to reach. */
+/* Whether `at` lies in memory that was allocated for the GPU or pinned for it. */
 static bool is_known(const char *at)
 {
     pthread_mutex_lock(&mutex);

@@ -21,7 +21,7 @@ struct parity_run {
     bool unfused;               /* attention */
     bool unclipped;             /* gradients */
     double clip;                /* limit of the gradient norm; 0 means 1 */
-    struct rate_course rates;   /* of the learning rate */
+    struct rate_course rates;   /* course of the learning rate */
     double spike;               /* as in struct run_setup */
     struct hostility hostility; /* hostile data ranks */
     int prefetch;               /* ZeRO-3: pieces gathered ahead */

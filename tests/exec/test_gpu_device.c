@@ -49,7 +49,7 @@ START_TEST(where_a_stream_is_can_be_seen_and_is_not_told_by_a_call)
 }
 END_TEST
 
-/* Values of words are then filled in, and a wait is a call of the host's. */
+/* Streams that cannot write values: posts then pass through the host. */
 START_TEST(posts_arrive_where_streams_write_no_values)
 {
     struct err err = { 0 };

@@ -368,7 +368,7 @@ static const struct {
     struct listed listed;
     double (*plain)(const struct plain *p); /* computes loss and output in double */
     double saved;                           /* values from forward to backward, 4 bytes each */
-    double working; /* most bytes of gradients that one op reads and writes, 4 bytes per value */
+    double working; /* maximum bytes of gradients that one op reads and writes, 4 bytes per value */
     double parameters, frozen;
     int weight_products; /* weight-gradient products of the backward */
 } lists[] = {

@@ -352,7 +352,7 @@ START_TEST(sums_are_made_by_the_epilogue_where_that_pays_and_the_table_says_wher
         gemm_close(gemm);
     }
     ck_assert_int_eq(algorithms_asked, 2);
-    ck_assert_int_eq(passes, 1 + 3 * 3); /* one that is not timed, then rounds of three */
+    ck_assert_int_eq(passes, 1 + 3 * 3); /* one pass that is not timed, then rounds of three */
     ck_assert_double_eq((double)c[0], 0);
 }
 END_TEST

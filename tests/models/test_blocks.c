@@ -251,7 +251,8 @@ START_TEST(computing_takes_the_sum_of_the_blocks_of_each_kind)
 }
 END_TEST
 
-/* Most bytes that a layer's backward holds in addition to kept values, over all kinds. */
+/* Maximum over all block kinds of the bytes that a layer's backward holds in addition to kept
+ * values. */
 static double backward_bytes(void)
 {
     return fmax(planned.pieces.at[0].moment_bytes, planned.pieces.at[1].moment_bytes);

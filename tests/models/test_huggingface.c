@@ -237,7 +237,8 @@ static bool is_first_of_its_architecture(const struct family *family)
     return first == family;
 }
 
-/* Whatever a family's table says, its config survives being written and read as a preset. */
+/* A config is read as the same model with and without model_type, and a second time from the preset
+ * that is written of it. */
 START_TEST(a_family_reads_as_itself_with_or_without_model_type)
 {
     const struct family *family = &families[_i];

@@ -140,9 +140,10 @@ static double kept_bytes(const struct ops *forward, const struct replay *replay)
     return bytes;
 }
 
-/* In place the executor keeps a layer's products of queries, keys and values as one, and of gate
- * and up, and repeats the second and the fourth product if asked: the projection. Nobody reads what
- * down makes. The rotary embedding has written over queries, keys and values. */
+/* In place, the executor keeps the joint product of queries, keys and values and that of gate and
+ * up; with recompute it repeats the second and the fourth product (the projection). No later op
+ * reads the result of the down product. The rotary embedding overwrites queries, keys and
+ * values. */
 START_TEST(in_place_whole_products_are_kept)
 {
     struct model model = llama();
@@ -168,7 +169,7 @@ static const struct {
     { REPLAYS_PER_OP, true, false }, { REPLAYS_PER_OP, true, true },
 };
 
-/* What the executor keeps, value by value, is what the memory model counts. */
+/* The bytes that the executor keeps, value by value, is what the memory model counts. */
 START_TEST(kept_values_are_all_but_the_freed_bytes)
 {
     struct model model = llama();

@@ -163,7 +163,8 @@ START_TEST(blocks_below_the_lowest_trained_weight_have_no_backward)
     struct passes frozen = passes_of(&last, 27), first = passes_of(&last, 28);
     ck_assert_int_eq(frozen.backward_ops, 0);
     ck_assert_double_eq(frozen.saved_bytes, 0);
-    /* The gain of its first norm needs what reaches the norm. */
+    /* The gain of this block's first norm is trained, and its gradient needs that of the norm's
+     * output. */
     ck_assert_double_eq(first.backward_flops, passes_of(&last, 31).backward_flops);
     ck_assert_int_eq(passes_of(&head, 31).backward_ops, 0);
     double attention = frozen.forward_flops - 2 * SEQ * products;

@@ -1,13 +1,13 @@
-/* Linked into the library that tests/mutants/mutants.py makes, once with each mutant and once for
- * coverage.
+/* Linked into the library that tests/mutants/mutants.py builds, once with each mutant and once to
+ * measure coverage.
  *
- * Check forks for each test function. Here the forks of a test program are counted from 0, which
- * gives the functions numbers. MUTANT_ONLY=3,7 leaves the other functions out, and the program ends
- * with status 1 as soon as one of those has failed. MUTANT_MAPS=FOLDER notes what each has
- * executed: FOLDER/all is what ran before a fork, or in a program that is no test; FOLDER/N what
- * function N and its children did; FOLDER/times has "N seconds" lines. A byte of a map is that of
- * the library's code where a block of it returns from the compiler's call
- * (-fsanitize-coverage=trace-pc). */
+ * Check forks for each test function. This file counts the forks of a test program from 0, and the
+ * count numbers the functions. MUTANT_ONLY=3,7 runs those functions only, and the program ends with
+ * status 1 as soon as one of them fails. MUTANT_MAPS=FOLDER records which code each function
+ * executed: FOLDER/N for function N and its child processes; FOLDER/all for code that ran before a
+ * fork or in a program that is not a test; FOLDER/times has lines "N seconds". Byte i of a map is 1
+ * if the call that -fsanitize-coverage=trace-pc inserts into a basic block returned to offset i of
+ * the library. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -20,15 +20,16 @@
 #include <time.h>
 #include <unistd.h>
 
-/* Check's: tells the parent that a test function has begun, without which its end is a fault. */
+/* Check's function: it tells the parent that a test function has begun. A child that ends without
+ * that message counts as failed. */
 void tcase_fn_start(const char *name, const char *file, int line) __attribute__((weak));
 
 extern const char __ehdr_start[] __attribute__((visibility("hidden")));
 
 enum { MOST_FUNCTIONS = 1 << 16, MAP_BYTES = 1 << 24 };
 
-static unsigned char *map; /* NULL: nobody asks */
-static pid_t test_program; /* whose forks are functions; 0: not watched */
+static unsigned char *map; /* NULL: coverage is not recorded */
+static pid_t test_program; /* process whose forks are test functions; 0: none */
 static bool is_chosen[MOST_FUNCTIONS], has_choice;
 static int num_forks;
 static struct timespec forked;
@@ -53,7 +54,7 @@ static void open_map(const char *path)
     close(file);
 }
 
-/* The program's, or that of the function which started this program. */
+/* Opens the map of the whole program, or of the function that started this program. */
 static void open_own_map(int function)
 {
     const char *folder = getenv("MUTANT_MAPS");
@@ -73,7 +74,7 @@ __attribute__((constructor)) static void begin(void)
     open_own_map(function ? atoi(function) : -1);
     if (!getenv("MUTANT_TEST"))
         return;
-    unsetenv("MUTANT_TEST"); /* programs that it starts are none */
+    unsetenv("MUTANT_TEST"); /* programs that a test starts are not tests */
     test_program = getpid();
     has_choice = only != NULL;
     for (const char *at = only; at && *at; at = strchr(at, ',') ? strchr(at, ',') + 1 : NULL)

@@ -9,12 +9,12 @@
 #include <stddef.h>
 #include <string.h>
 
-/* Relative differences of sums in another order, and of times and bytes that count as equal. */
+/* Relative tolerances: of sums added in another order; of times and bytes that count as equal. */
 static const double tolerance = 1e-12, same = 1e-9;
 enum { MOST_SAMPLED = 4000, MOST_VALUES = 4096 };
 
 struct checker {
-    struct plan *splits;        /* their pp, vpp and layers of chunks */
+    struct plan *splits;        /* only pp, vpp and chunk_layers are used */
     const char *fixed, *answer; /* answer NULL: no plan is feasible */
     const struct system *system;
     const struct model *model;
@@ -23,7 +23,7 @@ struct checker {
     struct err *err;
     struct plan base;
     double answer_s, planned_bytes, risk;
-    json_t *families; /* by first layout; those met are removed */
+    json_t *families; /* by layout of the first member; a family is removed once it is checked */
     size_t num_splits, sampled_every, num_met;
     bool only_even, answer_was_timed;
 };
@@ -119,11 +119,12 @@ static int values_of(const struct checker *c, int number, int at[MOST_VALUES])
     return word->of ? count : word->count;
 }
 
-/* Whether the space has this split: as many layers a chunk, less `first` and `last` in the ends. */
+/* Whether the space has the split that gives every chunk the same number of layers, with `first`
+ * layers fewer in the first chunk and `last` fewer in the last. */
 static bool has_split(const struct checker *c, int pp, int vpp, int first, int last)
 {
     int chunks = pp * vpp, layers = c->model->layers, most = (layers + first + last) / chunks;
-    bool is_it = (layers + first + last) % chunks != 0; /* there is no such split */
+    bool is_it = (layers + first + last) % chunks != 0; /* no such split exists */
     for (size_t i = 0; !is_it && i < c->num_splits; i++) {
         const struct plan *split = &c->splits[i];
         is_it = split->pp == pp && split->vpp == vpp;
@@ -134,7 +135,8 @@ static bool has_split(const struct checker *c, int pp, int vpp, int first, int l
     return is_it;
 }
 
-/* Even splits, and with the embedding, the loss or both counted as a layer. */
+/* Checks that the space has the even splits and those that count the embedding, the loss or both as
+ * one layer. */
 static bool has_usual_splits(struct checker *c)
 {
     int pps[MOST_VALUES], count = values_of(c, PP, pps), layers = c->model->layers;
@@ -157,7 +159,7 @@ static bool are_over(const struct checker *c, double bytes)
            (c->risk > 0 && memory_risk(c->system, bytes) > c->risk * (1 + same));
 }
 
-/* The peak, with full recompute the least of any full:K. */
+/* The member's peak memory. For full recompute it is the smallest over full and all full:K. */
 static double least_bytes(struct checker *c, struct plan plan)
 {
     bool groups = plan.recompute == RECOMPUTE_FULL && !fixes(c, "recompute");
@@ -170,7 +172,8 @@ static double least_bytes(struct checker *c, struct plan plan)
     return bytes;
 }
 
-/* Whether the row's layout is the member or, if all layers are recomputed, its full:K. */
+/* Parses the row's layout into *out. Returns whether it is the member's layout, or, for full
+ * recompute, one of its full:K. */
 static bool is_row_of(struct checker *c, const char *layout, const struct plan *member,
                       struct plan *out)
 {
@@ -204,7 +207,8 @@ static bool check_row(struct checker *c, const json_t *row, const struct plan *m
     return holds || refuse(c, layout, "the time is another, or less than the answer's");
 }
 
-/* rows NULL: a floor of all members' times, or of their memory, rules the family out. */
+/* Checks a family's members. Without rows, a lower bound of their times or of their memory must
+ * rule out the whole family. */
 static bool check_members(struct checker *c, const struct plan *first, const json_t *family)
 {
     const json_t *rows = json_object_get(family, "members");
@@ -256,7 +260,8 @@ static bool check_split(struct checker *c, struct plan plan, const struct plan *
     return ok;
 }
 
-/* One value of each word after the other; the split, with pp, last. */
+/* Tries every combination of values, one word per level of recursion; pp and the split come
+ * last. */
 static bool check_product(struct checker *c, struct plan plan, int word)
 {
     int values[MOST_VALUES], count = word == PP ? 0 : values_of(c, word, values);
@@ -267,14 +272,14 @@ static bool check_product(struct checker *c, struct plan plan, int word)
         bool is_etp = values[i] == 0 && word < SP;
         bool is_spare = is_etp || (word == SP && values[i] == 1 && !fixes(c, "sp"));
         if (is_spare && plan.tp == 1)
-            continue; /* etp as tp, which is 1; sp without tp */
+            continue; /* tp1 has no other etp, and no sp */
         value_in(&plan, word, is_etp ? &plan.tp : &values[i]);
         ok = check_product(c, plan, word + 1);
     }
     return ok;
 }
 
-/* The families by their first member's layout, and the splits. */
+/* Reads the families, keyed by the layout of their first member, and the splits. */
 static bool read_lists(struct checker *c, const json_t *families, const json_t *splits)
 {
     size_t i;

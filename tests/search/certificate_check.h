@@ -1,14 +1,14 @@
-/* tests/search/certificate_check.h - confirms a search's certificate without the search.
+/* ^  - checks a search's certificate without using the search.
  *
- * It uses the grammar, the rules and the predictions of plans alone. It confirms that
- * - every combination of the values that the space's fixed words leave, and of its splits, is a
- *   family, or breaks a rule in all members; no usual split is missing;
- * - a family that a floor rules out has no member below the floor, and the floor is above the
- *   answer's time, or above the memory that may be planned; of the other families, that every
- * member breaks a rule, takes more memory than may be planned, has a bound above the answer and no
- * time below the bound, or takes the time that is stated, which is no less than the answer's;
- * - the answer is one of the members that were timed; where it is null, memory rules out all.
- * Members of more than a few thousand families are a sample: those of every so many families. */
+ * It uses only the layout grammar, the rules and the predictions of single plans. It checks that -
+ * every combination of the values left by the space's fixed words, and of its splits, belongs to a
+ * family or breaks a rule in all members; and that no usual split is missing; - a family that a
+ * lower bound (floor) rules out has no member below that bound, and the bound exceeds the answer's
+ * time or the memory that may be planned; - every member of the other families either breaks a
+ * rule, or needs more memory than may be planned, or has a lower bound above the answer's time and
+ * no time below that bound, or takes the stated time, which is at least the answer's; - the answer
+ * is one of the timed members; if it is null, memory rules out all members. If there are more than
+ * a few thousand families, only the members of every n-th family are checked. */
 #ifndef TESTS_SEARCH_CERTIFICATE_CHECK_H
 #define TESTS_SEARCH_CERTIFICATE_CHECK_H
 

@@ -71,8 +71,8 @@ static bool has_usual_lists(const struct named_space *c)
     return ok && is_list(c, "cp", list, splits_attention ? cps : 1);
 }
 
-/* Whether the space has this split: `most` layers per chunk, minus `first` in the first and `last`
- * in the last chunk. */
+/* Whether the space has this split, given as `most` layers per chunk, minus `first` in the first
+ * and `last` in the last chunk. */
 static bool has_split(const struct named_space *c, int pp, int vpp, int first, int last)
 {
     size_t i;

@@ -1,5 +1,5 @@
-/* tests/search/certificate_space.h - the lists of values of a space of plans. They are derived from
- * the space's words independently of search/space.h. */
+/* ^  - derives from the space's words the list of values of each word, independently of
+ * search/space.h. */
 #ifndef TESTS_SEARCH_CERTIFICATE_SPACE_H
 #define TESTS_SEARCH_CERTIFICATE_SPACE_H
 
@@ -9,7 +9,7 @@
 #include <jansson.h>
 
 struct named_space {
-    const json_t *lists; /* lists of the certificate */
+    const json_t *lists; /* the certificate's lists */
     const struct plan *base;
     const struct system *system;
     const struct model *model;
@@ -19,7 +19,7 @@ struct named_space {
 /* Whether --fix has this word: the letters of its name, then a digit, '=' or its end. */
 bool space_fixes(const struct named_space *space, const char *word);
 
-/* The enum recompute of entry i of the list; -1: unknown word. */
+/* The enum recompute of entry i of the list; -1 if the word is unknown. */
 int space_recompute(const struct named_space *space, size_t i);
 
 static inline int number_at(const json_t *list, size_t i)

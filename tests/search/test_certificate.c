@@ -22,7 +22,7 @@ static json_t *families_of(json_t *certificate)
     return json_object_get(certificate, "families");
 }
 
-/* A random family; the next one with members, or without, is taken. */
+/* The first family from a random start that has members, or that has none. */
 static json_t *a_family(struct random *rng, json_t *certificate, bool has_members)
 {
     json_t *families = families_of(certificate);
@@ -37,7 +37,7 @@ static json_t *a_family(struct random *rng, json_t *certificate, bool has_member
     return NULL;
 }
 
-/* A member's row that has this word; NULL: any. */
+/* A random member's row that gives this reason; NULL: any reason. */
 static json_t *a_row(struct random *rng, json_t *certificate, const char *why)
 {
     json_t *families = families_of(certificate);
@@ -197,7 +197,7 @@ static bool answer_is_missing(struct random *rng, json_t *certificate)
     return has_answer(certificate) && json_object_set_new(certificate, "answer", json_null()) == 0;
 }
 
-/* Where no plan is feasible: a member gets an answer's time. */
+/* No plan is feasible, but the certificate says that a member is the answer. */
 static bool answer_is_claimed(struct random *rng, json_t *certificate)
 {
     json_t *row = a_row(rng, certificate, "memory");
@@ -211,7 +211,7 @@ static bool split_is_missing(struct random *rng, json_t *certificate)
 {
     (void)rng;
     json_t *splits = json_object_get(json_object_get(certificate, "space"), "splits");
-    return json_array_remove(splits, 0) == 0; /* removes pp1, even */
+    return json_array_remove(splits, 0) == 0; /* removes the split of pp1 */
 }
 
 static change *const changes[] = {
@@ -282,9 +282,9 @@ static void check_certificate(const struct instance *instance, const struct sear
     json_decref(certificate);
 }
 
-/* Instances with experts, and those that fit nothing because of memory or divisors, come up among
- * the random ones; `shrink` leaves so little memory that hardly any plan is feasible. Returns
- * whether one was. */
+/* Random instances include models with experts, and questions without a feasible plan because of
+ * memory or divisors. `shrink` multiplies the memory of a GPU, so that hardly any plan is feasible.
+ * Returns whether any plan was. */
 static bool check_seed(int seed, double shrink)
 {
     struct instance instance;
@@ -331,7 +331,7 @@ static Suite *suite(void)
 /* --- certificates in files ---------------------------------------------------------------------
  */
 
-/* The question has the parts of a plan file. */
+/* The question holds the same parts as a plan file. */
 static bool load_question(const json_t *certificate, struct system *system, struct model *model,
                           struct err *err)
 {

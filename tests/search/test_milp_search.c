@@ -262,8 +262,8 @@ START_TEST(a_host_keeps_state_and_activations_beside_each_other)
 }
 END_TEST
 
-/* A node's eight ranks hold, per rank and in kept layers: 30 of 32 without a pipeline, as two stay
- * on the GPU; 16 of each of two microbatches in flight on the first of two stages. */
+/* A node's eight ranks keep on the host, per rank: without a pipeline 30 of 32 layers, as two stay
+ * on the GPU; on the first of two stages 16 layers for each of two microbatches in flight. */
 START_TEST(a_host_keeps_the_activations_of_all_microbatches_in_flight)
 {
     load("llama3-8b", 16);

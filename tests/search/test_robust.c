@@ -266,7 +266,8 @@ START_TEST(where_a_class_flips_another_plan_is_the_best_and_before_it_the_choice
         cost_classes[i].scale(&at, factor, &arena);
         ck_assert_int_eq(best_on(&at), r.flips[i].to);
         ck_assert_int_ne(r.flips[i].to, 0);
-        /* Bisection ends 2^-8 of a step, at most 0.2, from where the choice was still the best. */
+        /* Bisection ends within 2^-8 of a step, at most 0.2, from where the choice was still the
+         * best. */
         double change = factor - 1;
         double nearer = change - copysign(fmin(fabs(change), 0.2 / 256), change);
         cost_classes[i].scale(&before, 1 + nearer, &arena);
@@ -277,7 +278,7 @@ START_TEST(where_a_class_flips_another_plan_is_the_best_and_before_it_the_choice
 }
 END_TEST
 
-/* Before the deviation the choice is the best of the rivals, at it another. */
+/* Before the deviation the choice is the fastest of the candidates; after it another plan is. */
 START_TEST(routing_flips_where_another_plan_becomes_the_best)
 {
     struct err err = { 0 };

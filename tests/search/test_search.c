@@ -45,7 +45,7 @@ struct brute {
     int num_fits;
     double broken[64];
     double candidates, over_memory;
-    char *least_layout; /* leanest layout of those over memory */
+    char *least_layout; /* layout, among those over memory, that needs the least memory */
     double least_bytes;
 };
 

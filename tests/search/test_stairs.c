@@ -5,7 +5,8 @@
 
 enum { MOST_PLANS = 40, TIMES = 12 };
 
-/* Plans of few memory sizes and times, so that many are equal, against a look at all of them. */
+/* Compares with a scan of all plans. Few different sizes and times are drawn, so that many are
+ * equal. */
 START_TEST(stairs_know_the_least_time_of_each_memory)
 {
     struct random rng = random_new((uint64_t)_i, 0);
@@ -26,7 +27,7 @@ START_TEST(stairs_know_the_least_time_of_each_memory)
             for (int step_s = 1; step_s <= TIMES; step_s++)
                 ck_assert_int_eq(stairs_beat(&stairs, bytes, step_s), least_s < step_s);
         }
-        ck_assert_uint_eq(stairs.count, num_steps); /* none is there twice */
+        ck_assert_uint_eq(stairs.count, num_steps); /* no step is stored twice */
     }
     stairs_release(&stairs);
     ck_assert_uint_eq(stairs.count, 0);

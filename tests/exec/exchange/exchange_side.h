@@ -58,7 +58,7 @@ struct convex_run {
     int batch;    /* samples drawn for each gradient; 0: all */
     double fades; /* steps after which the rate is half; 0: never */
     struct hostility hostility;
-    /* Found: */
+    /* Results: */
     double loss;       /* result: final loss at the mean of all ranks' weights */
     double apart;      /* root mean square distance of ranks' weights from that mean */
     double sent_bytes; /* bytes of all ranks; negative: not known */

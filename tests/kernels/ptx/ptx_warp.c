@@ -367,7 +367,7 @@ static bool are_together(const struct ptx_warp *warp, const struct ptx_insn *ins
     return lanes == needed;
 }
 
-/* Of the lanes that need not wait for others, those at the lowest instruction. */
+/* Picks the lanes at the lowest instruction among those that need not wait for others. */
 static uint32_t next_group(const struct ptx_warp *warp, const struct ptx_insn *insns)
 {
     for (int after = -1;;) {

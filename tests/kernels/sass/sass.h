@@ -25,8 +25,8 @@ struct sass_kernel {
     int registers, spill_bytes /* bytes of spilled registers, stored and loaded */, stack_bytes;
     int shared_bytes; /* without the dynamic part that a launch adds */
     struct sass_work all;
-    /* The shortest loop with all the products that any has; without products, the innermost loop
-     * with the most bytes of global memory. Zeros: no loop. */
+    /* The shortest of the loops with the most products; if no loop has products, the innermost loop
+     * that moves the most bytes of global memory. Zeros: no loop. */
     struct sass_work loop;
 };
 

@@ -44,7 +44,7 @@ static double step_s(const struct instance *instance, const struct system *syste
     return step_s;
 }
 
-/* Every search of these tests asks for plans that fit, whatever they risk. */
+/* The fastest plan's time. The searches of these tests rank plans by time, at any risk. */
 static double best_s(const struct search_request *asked, const struct system *system)
 {
     struct search_request request = *asked;
@@ -69,7 +69,7 @@ struct drawing {
     int checked;
 };
 
-/* A point of a part: its ends as often as its inside. */
+/* Draws a point of the part; half of the coordinates are at an end of their range. */
 static void draw_point(struct drawing *d, const struct region_part *part, struct system *system)
 {
     *system = d->instance->system;
@@ -113,7 +113,8 @@ static void check_region(const struct region *region, const struct drawing *d)
     }
 }
 
-/* The best plan, or a slower one, which others beat in more of the region. */
+/* Checks the region of the best plan, or of a slower one, which other plans beat in more of the
+ * region. */
 static bool check_seed(int seed)
 {
     struct instance instance;
@@ -153,7 +154,7 @@ END_TEST
 
 /* --- the two properties ------------------------------------------------------------------- */
 
-/* Logarithms of a plan's time on a segment: its ends and its middle. */
+/* The logarithm of a plan's time at both ends of a segment and at its middle. */
 struct segment {
     double at[3];
 };
@@ -202,7 +203,7 @@ static void check_plan(const struct instance *instance, const struct plan *plan,
     ck_assert_double_le(ceilings.at[1], (ceilings.at[0] + ceilings.at[2]) / 2 + 1e-9);
 }
 
-/* Plans of all sorts, not the best ones alone. */
+/* Draws plans of all kinds, not only the best ones. */
 START_TEST(times_rise_and_their_logarithms_are_convex)
 {
     int wanted = SAMPLED(300, 8);
@@ -275,7 +276,7 @@ START_TEST(without_errors_the_best_plan_is_proved_best)
 }
 END_TEST
 
-/* The first plan that is slower by more than counts as equal. */
+/* The first plan of the list that is slower by more than the tolerance for equal times. */
 static int clearly_slower(void)
 {
     int i = 1;
@@ -299,7 +300,8 @@ START_TEST(a_faster_plan_is_found_and_named)
 }
 END_TEST
 
-/* Sidak: z of 0.9^(1/3), and shares of a peak end at 1. */
+/* Sidak: z is the normal quantile for which three independent ranges hold together with probability
+ * 0.9, each with 0.9^(1/3). A share of a peak is at most 1. */
 START_TEST(the_region_is_as_wide_as_it_says)
 {
     struct uncertain wide[] = { usual[0], usual[1], usual[2] };

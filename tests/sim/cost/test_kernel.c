@@ -38,8 +38,9 @@ static double made_up_s(const double size[NUM_KERNEL_SIZES])
     return 2e-11 * size[0] * size[1] * size[2] * size[3] * (1 + 16 / size[0]);
 }
 
-/* At the least squares, with a prior that weighs as one point at slope 0, the derivative by each
- * slope is 0: the deviations times a size's distance from the middle add up to the slope. */
+/* The fit minimises squares, with a prior for slope 0 that weighs as much as one point. At the
+ * minimum the derivative by each slope is 0: the sum of residuals times the distance from the mean
+ * size equals the slope. */
 START_TEST(the_trend_is_that_of_least_squares)
 {
     struct kernel table;

@@ -27,8 +27,7 @@ START_TEST(passes_with_collectives_in_them_are_issued_op_by_op)
     ck_assert_int_eq(launch_of("tp2"), LAUNCH_EAGER);
     ck_assert_int_eq(launch_of("dp2 zero2"), LAUNCH_EAGER);
     ck_assert_int_eq(launch_of("dp2 zero3"), LAUNCH_EAGER);
-    ck_assert_int_eq(launch_of("zero3"),
-                     LAUNCH_GRAPHS); /* of one rank there is nothing to gather */
+    ck_assert_int_eq(launch_of("zero3"), LAUNCH_GRAPHS); /* a single rank gathers nothing */
 }
 END_TEST
 

@@ -36,7 +36,7 @@ static const struct {
     { "dgx-a100-80g", 128, 8, 16, 16, 2, 24 },
     /* tp 2: 4 ranks of a data group are on one node and use 4 of its NICs. */
     { "dgx-a100-80g", 128, 2, 16, 4, 0, 96 },
-    /* A ring uses all 8 NICs, as NCCL's search finds for DGX A100 (cost-model.md 4.2). */
+    /* A ring uses all 8 NICs, as NCCL's search finds for DGX A100. */
     { "dgx-a100-80g", 128, 1, 128, 16, 8, 192 },
     /* Pods of 384 nodes, with a seventh of the bandwidth between pods. */
     { "dgx-a100-80g-over7", 6144, 8, 384, 384, 0, 24 },
@@ -55,8 +55,8 @@ static const struct {
     /* 4 NICs of 12 GB/s for 8 GPUs: half a NIC per rank. */
     { "p4d-a100-40g", 64, 8, 8, 8, 0, 6 },
     { "p4d-a100-40g", 64, 1, 64, 8, 0, 48 },
-    /* The 8 NICs have 48 GB/s each, but NVLink, which carries 7 of a node's 8 hops, has only 16 x
-     * 10 GB/s. DGX H100, with 24 x 15, keeps NCCL's 8 x 48 (cost-model.md 4.2). */
+    /* A NIC carries 48 GB/s, but NVLink, which carries 7 of a ring's 8 hops in a node, has only 16
+     * x 10 GB/s. DGX H100 has 24 x 15 GB/s, and its limit stays 8 x 48. */
     { "h800-8", 64, 1, 64, 8, 0, 160 * 8 / 7.0 },
     { "h800-8", 64, 8, 8, 8, 0, 48 },
     { "dgx-h100", 64, 1, 64, 8, 0, 384 },

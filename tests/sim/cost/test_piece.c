@@ -171,7 +171,7 @@ static double op_alone_s(const struct op *op)
 }
 
 /* Without sequence parallelism, each all-reduce between the two gradients of a product runs beside
- * the second: two blocks with contention (cost-model.md 4.4), the rest in series. */
+ * the second: two blocks with contention, the rest in series. */
 START_TEST(an_all_reduce_beside_a_weight_gradient_is_two_blocks_with_contention)
 {
     load(_i);

@@ -201,7 +201,7 @@ static struct times times_of(struct evaluator *evaluator, const struct plan *pla
     return times;
 }
 
-/* 2, so that a scaled time has the same digits. */
+/* a power of 2 keeps the digits of a scaled time */
 START_TEST(a_learned_ratio_scales_every_time_alike)
 {
     static const double ratio = 2;

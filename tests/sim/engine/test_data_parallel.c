@@ -9,8 +9,7 @@
 /* Compute runs 1.25 times longer beside a transfer, which takes twice as long. */
 static const struct profile slow = { .overlap_compute_slowdown = 1.25, .overlap_comm_slowdown = 2 };
 
-/* --- cost-model.md 4.4 --------------------------------------------------------------------------
- */
+/* --- transfers beside compute ----------------------------------------------------------------- */
 
 /* 3 s of transfer take 6 s beside 10 s of compute, which lose 6 (1 - 1/1.25) = 1.2 s. */
 START_TEST(a_short_transfer_costs_compute_the_progress_it_takes)

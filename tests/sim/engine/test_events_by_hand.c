@@ -112,9 +112,10 @@ START_TEST(instructions_begin_and_end_when_they_do_by_hand)
 }
 END_TEST
 
-/* cost-model.md 4.4: with compute C, collective M and slowdowns x and y, the time is C + M y (1 -
- * 1/x) if the collective is shorter, else C x + M - C x / y.
- */
+/* With compute C, collective M and slowdowns x and y, the time is C + M y (1 - 1/x) if the
+ * collective is shorter, else C x + M - C x / y.
+ *
+ * */
 START_TEST(one_overlap_equals_the_two_block_formula)
 {
     srand(13);

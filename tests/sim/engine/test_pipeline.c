@@ -208,7 +208,8 @@ START_TEST(zb_h2_has_no_bubble_on_any_stage)
 }
 END_TEST
 
-/* cost-model.md 6.1: 1F1B adds c [2m(p-1)/p + 2(p-2)]; p 4, m 8, c 0.1: 1.6; p 8, m 64: 124 c. */
+/* A lag of c per transfer lengthens a 1F1B step by c [2m(p-1)/p + 2(p-2)]: 1.6 s for p 4, m 8 and c
+ * 0.1; 124 c for p 8 and m 64. */
 START_TEST(a_lag_throttles_1f1b)
 {
     struct uniform u = { "1f1b", 4, 8, 1, 1, 2, 0.1 };
@@ -218,7 +219,8 @@ START_TEST(a_lag_throttles_1f1b)
 }
 END_TEST
 
-/* Interleaving hides the lag in steady state: 2c(pv - 1), for every m; p 8, v 4: 62 c. */
+/* Interleaving hides the lag in steady state, so the step is 2c(pv - 1) longer for every m: 62 c
+ * for p 8 and v 4. */
 START_TEST(interleaving_pays_a_lag_only_at_the_ends)
 {
     for (int m = 16; m <= 64; m += 16) {
@@ -275,7 +277,7 @@ START_TEST(jumping_whole_cycles_equals_running_every_microbatch)
 }
 END_TEST
 
-/* sum f + (m-1) max f + sum b + (m-1) max b, exact without lag (cost-model.md 6.1). */
+/* sum f + (m-1) max f + sum b + (m-1) max b, exact without lag. */
 START_TEST(gpipe_equals_its_closed_form)
 {
     srand(7);

@@ -60,10 +60,10 @@ static const double resnet50 = 25.5e6;
 /* --- Chen et al. 2021, Ying et al. 2021 --------------------------------------------------------
  */
 
-/* The tables that `list decentralised` prints: exchanges of a batch and Chen's hours are within 10
- * %, where three constants of the profile reproduce eight times; the eight hours of ImageNet within
- * 7 %. Ying's accuracies, to show and not to predict: 76.32, 76.47, 76.46, 76.25 %
- * and 76.34, 76.52, 76.47, 76.27 %. */
+/* Predicted times of `list decentralised` against published ones: times of an exchange of a batch,
+ * and Chen's hours, agree within 10 %, although three constants of the profile reproduce eight of
+ * them; the eight hours of ImageNet agree within 7 %. Ying's accuracies are only shown, not
+ * predicted: 76.32, 76.47, 76.46, 76.25 % and 76.34, 76.52, 76.47, 76.27 %. */
 START_TEST(resnet50_and_bert_large_take_the_printed_times)
 {
     struct decentralised table;

@@ -170,8 +170,8 @@ static void weigh_chunks(int stage, double *whole_bytes, double *waiting_bytes)
     }
 }
 
-/* Most bytes that a stage's list holds. A microbatch of a local chunk counts weight[] until its
- * input gradients, then waiting[] until its weight gradients. */
+/* The maximum of bytes that a stage's list holds. A microbatch of a local chunk holds weight[] from
+ * its forward to its input gradients, then waiting[] until its weight gradients. */
 static double most_held_bytes(const struct generator *generator, const struct schedule_shape *shape,
                               int stage, const double *weight, const double *waiting)
 {

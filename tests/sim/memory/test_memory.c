@@ -244,11 +244,10 @@ START_TEST(fsdp_keeps_masters_and_makes_gradients_in_the_backward)
 }
 END_TEST
 
-/* 16 microbatches of 8 chunks on stage q of 16: 30 - 2q + 112 + 1 are in flight, at most all 128.
- * At that time one backward of a chunk has begun (on the first eight stages the next one). Memory
- * has fp32 gradients of one chunk in eight, weights of two bytes, and the passes that are left of
- * 128.
- */
+/* Stage q of 16, with 16 microbatches of 8 chunks: at most 30 - 2q + 112 + 1 of the 128 passes are
+ * in flight at once. At that moment the backward of one chunk has begun; on the first eight stages
+ * also that of the next. Memory then holds fp32 gradients of one chunk in eight (weights take two
+ * bytes each) and the activations of the passes that remain. */
 START_TEST(gradients_of_chunks_come_one_after_the_other)
 {
     planned_load("dgx-h100", "torchtitan", "llama3-405b", 16384);
@@ -281,8 +280,9 @@ START_TEST(the_layout_of_llama_3_fits_the_software_that_ran_it)
 }
 END_TEST
 
-/* With little kept, the end of a step's backwards is the peak: gradients of two chunks of eight are
- * whole, of all of them without the overlap. */
+/* Few activations are kept here, so the peak is at the end of a step's backwards. Then two chunks
+ * of eight hold whole gradients and the others a rank's shard. Without overlap of the reduction,
+ * all chunks hold whole gradients. */
 START_TEST(reduced_gradients_of_chunks_are_freed)
 {
     planned_load("meta-grand-teton-700w", "llama3", "llama3-405b", 16384);

@@ -2,7 +2,7 @@
 
 #include "tests/sim/planned.h"
 
-/* --- Megatron-LM's functional tests gpt3_7b_tp4_pp1 and gpt3_7b_tp1_pp4 (cost-model.md 3.9) --- */
+/* --- Megatron-LM's functional tests gpt3_7b_tp4_pp1 and gpt3_7b_tp1_pp4 ----------------------- */
 
 /* The 7B model of Megatron's test: 8 groups of keys and values, untied, dropout 0.1, vocabulary
  * 131072 + 1. */
@@ -96,7 +96,7 @@ START_TEST(peak_of_megatron_7b_pp4_is_what_was_measured)
 }
 END_TEST
 
-/* --- Korthikanti et al. 2022, figures 1 and 7, as formulas (cost-model.md 3.9 C) -------------- */
+/* --- Korthikanti et al. 2022, figures 1 and 7, as formulas ------------------------------------ */
 
 static const double GIB = 1024.0 * 1024 * 1024;
 
@@ -116,8 +116,9 @@ struct korthikanti {
     double state_gib, activations_gib, selective_gib;
 };
 
-/* Figure 1: 18 bytes on each of 12 L h^2 parameters; 34/t bytes per value, with 5as/(ht) or
- * without, on the first stage, which holds L (1 + (p-1)/(pv)) layers' microbatches. */
+/* Figure 1: 18 bytes for each of 12 L h^2 parameters. Activations take 34/t bytes per value, plus
+ * 5as/(ht) if attention's scores are kept. The first stage holds them for L (1 + (p-1)/(pv)) layers
+ * and microbatches. */
 #define WITHOUT "dtype=fp16 "
 #define WITH    "sp recompute=selective dtype=fp16 "
 static const struct korthikanti korthikanti[] = {
@@ -131,8 +132,8 @@ static const struct korthikanti korthikanti[] = {
 };
 enum { NUM_KORTHIKANTI = LENGTH(korthikanti) };
 
-/* Ours count biases and norms too: 13h in addition to 12h^2, and more if tensor ranks repeat
- * them. */
+/* Our number includes biases and norms: 13h in addition to 12h^2, and more where tensor ranks hold
+ * copies of them. */
 START_TEST(state_of_the_layers_is_that_of_korthikanti_figure_1)
 {
     const struct korthikanti *row = &korthikanti[_i];
@@ -144,7 +145,7 @@ START_TEST(state_of_the_layers_is_that_of_korthikanti_figure_1)
 }
 END_TEST
 
-/* Ours keep the norms' statistics too. */
+/* Our number includes the norms' statistics. */
 START_TEST(activations_of_the_layers_are_those_of_korthikanti_figure_1)
 {
     const struct korthikanti *row = &korthikanti[_i];
