@@ -1,27 +1,27 @@
 # make                 build/release/simsearch
-# make run             the same, then the first answer; ARGS="..." asks something else
+# make run             builds and runs the program; ARGS="..." are its arguments
 # make test            every test_*.c and test_*.sh under tests/, then layers, globals and docs
-# make test T=units    only test_units.*, in whichever folder
-# make campaign        the tests that have more to do, in full; hours. T= picks some
-# make check-certificate FILE=...   confirms what `search --certificate` wrote
-# make coverage        the tests in VARIANT=cov, then lines reached per folder
+# make test T=units    only test_units.*, in any folder
+# make campaign        the tests that otherwise use samples, in full; takes hours. T= selects some
+# make check-certificate FILE=...   checks a certificate that `search --certificate` wrote
+# make coverage        the tests with VARIANT=cov, then the lines executed per folder
 # make gpu-kit         one tarball for a machine with a GPU: programs, libraries, tests/gpu.sh
-# make mutants N=300   bends or drops one thing of the source at a time: does a test notice? FILES= SEED=
-# make same-answers BASE=COMMIT   a hundred and more questions, also to the program of that commit
+# make mutants N=300   changes one place of the source at a time and runs the tests. FILES= SEED=
+# make same-answers BASE=COMMIT   compares over a hundred answers with those of that commit's program
 # make bench           every tests/bench/bench_*.c and bench_*.sh
 # make lint | format   clang-tidy, clang-format and shellcheck, where they are installed
-# make layers          who includes whom, against tests/layers.txt; no circles between files
-# make globals         base, models, sim and search hold no mutable state
-# make docs            docs/reference.md, from the tables in the program
-# make accuracy        docs/accuracy.md and .svg, from the measured runs that are shipped
-# make pictures        docs/exchange-*.svg, from predictions and a convex problem that is run
-# make install         DESTDIR= PREFIX=/usr/local; `uninstall` removes what it put there
-# make deps            the packages that are needed, and OpenBLAS (`run` and `test` do this themselves)
+# make layers          checks includes against tests/layers.txt, and that files include no cycle
+# make globals         checks that base, models, sim and search have no mutable global data
+# make docs            writes docs/reference.md from the tables in the program
+# make accuracy        writes docs/accuracy.md and .svg from the shipped measurements
+# make pictures        writes docs/exchange-*.svg from predictions and runs of a convex problem
+# make install         DESTDIR= PREFIX=/usr/local; `make uninstall` removes the installed files
+# make deps            installs the required packages and OpenBLAS (`run` and `test` do so too)
 # make clean
 #
 # VARIANT=release|clang|asan|tsan|cov   how to compile; the output is in build/$(VARIANT)
-# BUILD=build                     another folder for it   V=1 shows the commands
-# FOLDERS="base models"           leave the other folders out (T= picks tests that can do without)
+# BUILD=build                     the folder of all output   V=1 shows the commands
+# FOLDERS="base models"           builds these folders only (T= must select tests of them)
 
 VARIANT ?= release
 PREFIX  ?= /usr/local
@@ -32,8 +32,8 @@ PROGRAM := $(B)/simsearch
 
 CFLAGS_release := -O2 -g1
 CFLAGS_clang   := -O2 -g
-# Four checks of every access, which the address sanitizer sees more of, are a third of clang's time;
-# with CAMPAIGN=1 they are there too.
+# Four checks run at every memory access and take a third of clang's compile time. The address
+# sanitizer finds most of their faults, so only CAMPAIGN=1 enables them.
 CFLAGS_asan    := -O1 -g1 -fno-omit-frame-pointer \
                   -fsanitize=address,undefined,float-cast-overflow -fno-sanitize-recover=all \
                   $(if $(CAMPAIGN),,-fno-sanitize=null,alignment,object-size,pointer-overflow)
@@ -46,8 +46,8 @@ ifeq ($(VARIANT),clang)
 CC := clang
 endif
 
-# A new compiler's new warning must not stop a user, so only CI turns warnings into errors.
-# Where gcc sees no fault: assert(!"reason"), and INFINITY, a float constant, as a double.
+# A new warning of a newer compiler must not stop a user, so only CI turns warnings into errors.
+# Only clang warns about assert(!"reason"), and about INFINITY, a float, used as a double.
 CLANG_ALLOWS := -Wno-string-conversion -Wno-double-promotion
 WARNINGS := -Wall -Wextra -Wshadow -Wconversion -Wdouble-promotion -Wstrict-prototypes \
             -Wmissing-prototypes -Wwrite-strings -Wvla -Wundef $(if $(CI),-Werror) \
@@ -55,51 +55,51 @@ WARNINGS := -Wall -Wextra -Wshadow -Wconversion -Wdouble-promotion -Wstrict-prot
 # -ffp-contract=off and no -ffast-math: the same plan gets the same bits everywhere.
 ALL_CFLAGS := -std=c17 -D_POSIX_C_SOURCE=200809L -I. -ffp-contract=off -fno-common -pthread \
               $(WARNINGS) $(CFLAGS_$(VARIANT)) $(CPPFLAGS) $(CFLAGS)
-# Reads YAML for `import`; found or left out.
+# libyaml, for `import`; optional.
 YAML ?= $(shell echo '\#include <yaml.h>' | $(CC) $(CPPFLAGS) $(CFLAGS) -E -x c - >/dev/null 2>&1 && echo 1 || echo 0)
 YAML := $(YAML)
 LIBS := -ljansson -lglpk $(if $(filter 1,$(YAML)),-lyaml) -lm -ldl -pthread
 
-# Debian's Check wants the _pic archive, and subunit and rt beside it; others have -lcheck alone.
-# Expanded when the first test is linked: `make test` may have installed Check just before.
+# Debian's Check needs its _pic archive, subunit and rt; elsewhere -lcheck suffices. CHECK_LIBS is
+# computed when the first test is linked, because `make test` may install Check just before.
 has_lib    = $(if $(findstring /,$(shell $(CC) $(LDFLAGS) -print-file-name=lib$1.a) \
                                  $(shell $(CC) $(LDFLAGS) -print-file-name=lib$1.so)),-l$1)
 CHECK_LIBS = $(eval CHECK_LIBS := $$(or $$(call has_lib,check_pic),-lcheck) $$(call has_lib,subunit) \
                                   $$(call has_lib,rt) -lm)$(CHECK_LIBS)
 
-# The linker of tests: a quicker one, where it is.
+# Tests are linked by lld if it is installed, because it is faster.
 TEST_LINKER := $(if $(shell command -v ld.lld),-fuse-ld=lld)
 
-# Found or left out, never required. Override with CUDA=0 NCCL=0 MPI=0. `make deps` installs OpenBLAS,
-# which is not compiled against: kernels/host loads the library when a run begins, and multiplies
-# itself, half as fast, where there is none.
+# Optional; override with CUDA=0 NCCL=0 MPI=0. `make deps` installs OpenBLAS. The program is not
+# linked with it: kernels/host loads it when a run begins, and has its own products, half as fast,
+# if it is missing.
 CUDA     ?= $(if $(shell command -v nvcc),1,0)
 MPI      ?= $(if $(shell command -v mpicc),1,0)
 OPENBLAS ?= $(if $(findstring /,$(shell $(CC) -print-file-name=libopenblas.so.0)),1,0)
 found     = $(if $(filter 1,$1),yes,no)
 
-# The toolkit's folder, and NCCL's, which may be another one (PyTorch's wheels bring it).
+# The folders of the CUDA toolkit and of NCCL. They differ if NCCL comes with PyTorch's wheels.
 CUDA_HOME ?= $(patsubst %/bin/nvcc,%,$(realpath $(shell command -v nvcc)))
 NCCL_HOME ?= $(CUDA_HOME)
 NCCL      ?= $(if $(filter 1,$(CUDA)),$(if $(wildcard $(NCCL_HOME)/include/nccl.h),1,0),0)
-# Compute capabilities to compile for; `make CUDA_ARCHS=90a` is for one GPU, and quick. A toolkit
-# that is older than an architecture leaves it out; the last one without a letter is kept as PTX
-# too, which the driver compiles for GPUs that come later.
+# Compute capabilities to compile for. `make CUDA_ARCHS=90a` compiles for one GPU and is faster.
+# Architectures that the toolkit does not know are omitted. The last one without a letter is also
+# stored as PTX, which the driver compiles for later GPUs.
 CUDA_ARCHS ?= 80 90a 100
-# sm: for these GPUs. compute: PTX alone, which the driver compiles; much quicker.
+# sm: machine code of these GPUs. compute: PTX only, which the driver compiles; builds much faster.
 CUDA_CODE  ?= sm
 
 FOLDERS ?= base models sim interchange search exec kernels calibration cli
-# These need a runtime that may be absent: they belong in plugins.
+# These sources need a library that may be absent, so they are compiled into plugins.
 CUDA_SRC   := $(wildcard exec/cuda/*.c kernels/cuda/*.c)
 CUDA_CU    := $(wildcard kernels/cuda/*.cu)
 PLUGIN_SRC := exec/mpi/comm_mpi.c $(CUDA_SRC)
 KERNEL_SRC := $(CUDA_CU) $(wildcard kernels/cuda/*.cuh)
-# They are not built for sanitizers, which would blame MPI's and CUDA's own.
+# Plugins are not built with sanitizers, which would report faults inside MPI and CUDA.
 PLUGINS    := $(if $(filter exec,$(FOLDERS)),\
                 $(if $(filter release clang,$(VARIANT)),$(if $(filter 1,$(MPI)),$(B)/simsearch-mpi.so)) \
                 $(if $(filter release,$(VARIANT)),$(if $(filter 1,$(CUDA)),$(if $(CUDA_CU),$(B)/simsearch-cuda.so))))
-# A plugin sees nothing of the program: what it calls is compiled into it once more.
+# A plugin cannot call functions of the program, so the sources that it uses are compiled into it.
 MPI_PLUGIN_SRC := exec/mpi/comm_mpi.c exec/comm/comm.c exec/comm/failure.c exec/comm/reduce.c \
                   exec/plugin/tables.c kernels/host/round.c base/arena.c base/err.c base/plain.c
 CUDA_SHARED_SRC := $(addprefix exec/comm/,comm.c comm_tcp.c failure.c greeting.c links.c mesh.c place.c reduce.c \
@@ -113,18 +113,18 @@ CUDA_PLUGIN_SRC := $(filter-out $(if $(filter 1,$(NCCL)),,exec/cuda/comm_nccl.c)
 LIB_SRC    := $(sort $(filter-out $(PLUGIN_SRC) cli/main.c, \
                 $(wildcard $(addsuffix /*.c,$(FOLDERS)) $(addsuffix /*/*.c,$(FOLDERS)))))
 MAIN_SRC   := $(if $(filter cli,$(FOLDERS)),$(wildcard cli/main.c))
-# The files of a name in the folders of tests/, which mirror those of the sources.
+# The files that match a pattern in tests/ and its folders, which mirror the source folders.
 in_tests    = $(wildcard tests/$1 tests/*/$1 tests/*/*/$1)
 ALL_TESTS  := $(call in_tests,test_*.c) $(call in_tests,test_*.sh)
 TEST_SRC   := $(call in_tests,test_$(or $(T),*).c)
-# A line "not under VARIANT: why" of a test leaves it out there, unless T= asks for it. The thread
-# sanitizer runs what is tagged THREADS alone (tests/testing.h).
+# A test with a line "not under VARIANT: reason" is not run in that variant, unless T= names it.
+# The thread sanitizer runs only tests that are tagged THREADS (tests/testing.h).
 NOT_HERE   := $(if $(T),,$(shell grep -l -E '^(/\*|\#) not under ([a-z]+, )*$(VARIANT)[,:]' $(ALL_TESTS)))
 ifeq ($(VARIANT)$(T),tsan)
 NOT_HERE   := $(shell grep -L -w THREADS $(ALL_TESTS))
 endif
 TEST_SRC   := $(filter-out $(NOT_HERE),$(TEST_SRC))
-# CUDA's kernels are C++, and run on the host where there is a compiler for it.
+# Tests of CUDA kernels compile them as C++ for the host, so they need a C++ compiler.
 CUDA_TESTS := $(filter $(call in_tests,test_cuda_*.c),$(TEST_SRC))
 ifeq ($(shell command -v $(CXX)),)
 TEST_SRC   := $(filter-out $(CUDA_TESTS),$(TEST_SRC))
@@ -133,9 +133,9 @@ TEST_SH    := $(if $(MAIN_SRC),$(filter-out $(NOT_HERE),$(call in_tests,test_$(o
 $(if $(T),$(if $(TEST_SRC)$(TEST_SH),,$(error T=$(T): there is no test_$(T).c or .sh under tests/)))
 BENCH_SRC  := $(wildcard tests/bench/bench_*.c)
 BENCH_SH   := $(if $(MAIN_SRC),$(wildcard tests/bench/bench_*.sh))
-# What needs a GPU; tests/gpu.sh builds and runs them.
+# These programs need a GPU; tests/gpu.sh builds and runs them.
 GPU_SRC    := $(wildcard tests/gpu/*.c)
-# Other sources are helpers that every test may use; it has those in it that it does use.
+# The other sources are helpers for tests; a test is linked with those that it uses.
 HELPER_SRC := $(filter-out $(ALL_TESTS) $(BENCH_SRC) $(GPU_SRC) tests/cuda% tests/mutants/%,$(call in_tests,*.c))
 ON_HOST_C  := $(wildcard tests/cuda_on_host/*.c)
 ALL_SRC    := $(LIB_SRC) $(MAIN_SRC) $(TEST_SRC) $(BENCH_SRC) $(GPU_SRC) $(HELPER_SRC) $(ON_HOST_C)
@@ -150,14 +150,14 @@ BENCHES    := $(BENCH_SRC:%.c=$(B)/%)
 Q     := $(if $(V),,@)
 shown  = $(if $(V),,@echo "  $1")
 
-# Targets that build first see to the packages, then run this Makefile once more, in this folder:
-# what is installed is known only then, and only a new make can be given -j when the user gave none.
-# It is not recursion over folders; every rule is in this file and sees the whole graph.
+# Targets that build first install the packages, then run this Makefile again in the same folder.
+# Only then is it known what is installed, and only a new make can get -j if the user gave none.
+# This is not recursion over folders: every rule is in this file and sees the whole graph.
 NPROC  = $(shell nproc 2>/dev/null || echo 2)
 again  = $(MAKE) $(if $(V),,-s) --no-print-directory -Otarget \
          $(if $(filter -j% --jobserver%,$(MAKEFLAGS)),,-j$1)
 AGAIN  = $(call again,$(NPROC))
-# Tests that lose a rank or wait for a process leave a core idle: one more than cores at a time.
+# Some tests wait for other processes, so one test more than there are cores runs at a time.
 AGAIN_TESTS = $(call again,$(shell expr $(NPROC) + 1))
 
 all: needed
@@ -165,7 +165,7 @@ all: needed
 	@echo "$(PROGRAM) is ready. Found here, and not required:" \
 	      "CUDA $(call found,$(CUDA)), NCCL $(call found,$(NCCL)), MPI $(call found,$(MPI)), OpenBLAS $(call found,$(OPENBLAS))."
 
-# The kernels of CUDA take minutes, and the first answer needs none.
+# CUDA's kernels take minutes to compile and the first answer does not need them.
 run: deps-program
 	+@$(AGAIN) $(PROGRAM) $(filter-out %-cuda.so,$(PLUGINS))
 	@$(PROGRAM) $(ARGS)
@@ -185,8 +185,8 @@ $(B)/simsearch-mpi.so: $(MPI_PLUGIN_SRC) $(wildcard exec/*.h exec/*/*.h kernels/
 	$(Q)OMPI_CC="$(CC)" MPICH_CC="$(CC)" mpicc $(ALL_CFLAGS) $(VECTOR_CFLAGS) $(TABLES) \
 	    -fPIC -fvisibility=hidden $(LDFLAGS) -shared -Wl,--no-undefined -o $@ $(MPI_PLUGIN_SRC)
 
-# What program and plugins must agree on, as a number: the text of the headers that
-# exec/plugin/tables.c includes, one way or another.
+# A checksum of all headers that exec/plugin/tables.c includes, directly or indirectly. Program and
+# plugin must have the same one.
 $(B)/tables: exec/plugin/tables.c $(HEADERS)
 	@mkdir -p $(@D)
 	$(Q)$(CC) -I. -MM exec/plugin/tables.c | tr -d '\\\n' | tr -s ' ' '\n' | grep '\.h$$' | LC_ALL=C sort -u | \
@@ -196,7 +196,7 @@ TABLES_OBJ := $(B)/exec/plugin/tables.o $(B)/pic/exec/plugin/tables.o $(B)/on_ho
 $(TABLES_OBJ): private ALL_CFLAGS += $(TABLES)
 $(TABLES_OBJ) $(B)/simsearch-mpi.so: $(B)/tables
 
-# gcc compiles what is C, nvcc the kernels alone; headers of the toolkit are not ours to warn about.
+# gcc compiles the C sources and nvcc only the kernels. -isystem: no warnings about toolkit headers.
 CUDA_C_FLAGS  = -isystem $(CUDA_HOME)/include -isystem $(NCCL_HOME)/include \
                 $(if $(filter 1,$(NCCL)),-DHAS_NCCL)
 KNOWN_ARCHS   = $(subst compute_,,$(shell nvcc --list-gpu-arch))
@@ -219,8 +219,8 @@ $(B)/pic/%.o: %.c $(BUILD)/nvcc/flags $(B)/flags
 	$(call shown,CC $< for the plugin)
 	$(Q)$(CC) $(ALL_CFLAGS) $(CUDA_C_FLAGS) -fPIC -fvisibility=hidden -MMD -MP -c -o $@ $<
 
-# One call for a kernel's object and the PTX that it was made of, which tests/kernels/ptx runs; the same
-# for every VARIANT. Of one GPU alone: the kernels are the same source for all.
+# One nvcc call makes a kernel's object and its PTX, which tests/kernels/ptx executes. They are the same
+# for every VARIANT. PTX is kept for one architecture only, as all are compiled from the same source.
 PTX_OF    := 90a
 PTX_FILES := $(if $(filter 1,$(CUDA)),$(if $(filter $(PTX_OF),$(ARCHS_HERE)),$(CUDA_CU:%.cu=$(BUILD)/nvcc/%.ptx)))
 $(BUILD)/nvcc/%.cu.o: %.cu $(BUILD)/nvcc/flags
@@ -232,25 +232,24 @@ $(BUILD)/nvcc/%.cu.o: %.cu $(BUILD)/nvcc/flags
 	@$(RM) -r $@.kept && mv $@.new $@
 $(BUILD)/nvcc/%.ptx: $(BUILD)/nvcc/%.cu.o ;
 
-# In one piece or not at all, and without objects whose source is gone.
+# A library is made anew and renamed, so it is complete and has no objects of removed sources.
 $(B)/libsimsearch.a: $(LIB_OBJ)
 $(HELPERS): $(HELPER_OBJ)
 $(B)/libsimsearch.a $(HELPERS): $(B)/sources
 	$(call shown,AR $@)
 	$(Q)$(RM) $@.new && $(AR) rcs $@.new $(filter %.o,$^) && mv $@.new $@
 
-# Loops over arrays become vector code at -O3 when nobody asks for errno or trapped exceptions; the
-# bits are the same.
+# With these flags gcc vectorises loops over arrays at -O3. The results have the same bits.
 $(B)/kernels/host/%.o $(B)/simsearch-mpi.so: VECTOR_CFLAGS := \
     -fno-math-errno -fno-trapping-math $(if $(filter release clang,$(VARIANT)),-O3)
 $(B)/interchange/yaml.o: private ALL_CFLAGS += $(if $(filter 1,$(YAML)),-DHAS_YAML)
-# These folders start no thread and write nothing that threads share, so the thread sanitizer does not
-# watch them.
+# These folders start no threads and write no shared data, so they are compiled without the thread
+# sanitizer.
 ifeq ($(VARIANT),tsan)
 $(patsubst %.c,$(B)/%.o,$(filter models/% interchange/% cli/%,$(LIB_SRC))): private CFLAGS_tsan := -O1 -g1
 endif
-# Tests are compiled more often than they are run: what they hold to account is optimised, they are
-# not. Helpers are, which have loops.
+# Compiling a test takes longer than running it, so tests are not optimised. The tested code is, and
+# so are the helpers, which have loops.
 $(TEST_SRC:%.c=$(B)/%.o): private TEST_CFLAGS := $(if $(filter cov,$(VARIANT)),,-O0 -g1)
 $(B)/%.o: %.c $(B)/flags
 	@mkdir -p $(@D)
@@ -265,11 +264,11 @@ $(GPU_SRC:%.c=$(B)/%): %: %.o $(HELPERS) $(B)/libsimsearch.a
 	$(call shown,LINK $@)
 	$(Q)$(CC) $(ALL_CFLAGS) $(LDFLAGS) -o $@ $^ $(LIBS) $(CHECK_LIBS)
 
-# CUDA's kernels as they are, with headers and libraries in place of the toolkit's
-# (tests/cuda_on_host); and the plugin with them, for a GPU that is this machine.
+# CUDA's unchanged kernels, compiled for the host with replacements of the toolkit's headers and
+# libraries (tests/cuda_on_host), and the CUDA plugin with them, which uses this machine as a GPU.
 ON_HOST       := -Itests/cuda_on_host
-# Templates of many cases, each run on a few numbers: a compiler that tries harder takes longer than
-# they do (clang with the address sanitizer over a minute for one file).
+# The kernels are templates with many cases, each of which runs briefly. Optimising them takes longer
+# than it saves (clang with the address sanitizer: over a minute for one file).
 ON_HOST_OPT   := $(if $(filter asan,$(VARIANT)),-O0,-O1) -g1
 ON_HOST_OBJ   := $(patsubst %,$(B)/on_host/%.o,$(ON_HOST_C) $(wildcard kernels/cuda/*.c) $(CUDA_CU))
 ON_HOST_SO    := $(B)/on_host/simsearch-cuda.so
@@ -293,12 +292,12 @@ $(CUDA_TESTS:%.c=$(B)/%.o): private ALL_CFLAGS += $(ON_HOST)
 $(CUDA_TESTS:%.c=$(B)/%): private LIBS := $(B)/libsimsearch.a $(LIBS)
 $(CUDA_TESTS:%.c=$(B)/%): $(ON_HOST_OBJ)
 
-# Helpers that need Check are left in their archive.
+# Benches use no helper that needs Check, so they are linked without it.
 $(BENCHES): %: %.o $(HELPERS) $(B)/libsimsearch.a
 	$(call shown,LINK $@)
 	$(Q)$(CC) $(ALL_CFLAGS) $(LDFLAGS) -o $@ $^ $(LIBS)
 
-# Stamps that change when their text does, so that new flags recompile and a removed source relinks.
+# Files that change only when their text does: new flags recompile, and a removed source relinks.
 stamp = @mkdir -p $(@D); echo '$1' | cmp -s - $@ || echo '$1' >$@
 $(B)/flags: FORCE
 	$(call stamp,$(CC) $(ALL_CFLAGS))
@@ -310,10 +309,11 @@ FORCE:
 
 # --- testing --------------------------------------------------------------------------------
 
-# Check forks for each test in every variant: a crash, a leak (ASan) or a race (TSan) then fails the
-# test it happened in, and tests of signals and exits need it. Sanitizers are slow, so Check's limit
-# of 4 s a test is stretched.
-# gcc's TSan stops with "unexpected memory mapping" where addresses are too random; setarch -R helps.
+# Check forks for each test, in every variant. So a crash, a leak (ASan) or a race (TSan) fails only
+# the test in which it happens, and tests of signals and exits are possible. Sanitizers are slow, so
+# Check's limit of 4 s per test is multiplied.
+# gcc's TSan can stop with "unexpected memory mapping" if addresses are randomised; setarch -R
+# switches that off.
 LAUNCH_tsan = $(if $(shell setarch -R true 2>/dev/null && echo yes),setarch -R)
 LAUNCH      = $(if $(filter tsan,$(VARIANT)$(T)),CK_INCLUDE_TAGS=threads) CK_TIMEOUT_MULTIPLIER=$(if $(CAMPAIGN),5000,$(if $(filter release clang,$(VARIANT)),5,20)) \
               ASAN_OPTIONS=allocator_may_return_null=1:$$ASAN_OPTIONS \
@@ -330,7 +330,8 @@ RESULTS := $(TEST_SH:tests/%=$(R)/%) $(TEST_RESULTS) \
            $(if $(T),,$(R)/layers.check $(if $(filter release,$(VARIANT)),$(R)/globals.check) \
                       $(if $(wildcard docs/reference.md),$(R)/docs-current.check))
 
-# What these tests load is built with the programs: scripts begin first, and are the longest.
+# The files that these tests load are built before all tests, because scripts take longest and start
+# first.
 ifeq ($(VARIANT)$(if $(shell command -v $(CXX)),,no),release)
 ON_EMULATED_GPU := $(filter $(addprefix %/,test_cuda_run.sh test_gpu_calibration test_gpu_comm \
                      test_gpu_device test_gpu_script.sh),$(RESULTS))
@@ -340,8 +341,8 @@ ON_PTX := $(filter %/test_cuda_ptx %/test_cuda_sass,$(RESULTS))
 $(ON_PTX): $(PTX_FILES)
 LOADED := $(if $(ON_PTX),$(PTX_FILES)) $(if $(ON_EMULATED_GPU),$(ON_HOST_SO)) $(if $(filter %/test_gpu_script.sh,$(ON_EMULATED_GPU)),$(GPU_CHECKS))
 
-# Everything runs, whatever fails; tests/summary.awk then counts and decides. What does not build
-# has no result, which is a failure; its errors are not shown a second time.
+# All tests run, even if some fail; tests/summary.awk then counts them and sets the exit status. A
+# test that does not build has no result, which counts as a failure; its errors are shown only once.
 test: deps
 	@$(RM) -r $(R) && mkdir -p $(dir $(RESULTS))
 	+@if $(AGAIN) -k $(PROGRAMS) $(PLUGINS) $(LOADED); then $(AGAIN_TESTS) -k $(RESULTS); \
@@ -349,8 +350,9 @@ test: deps
 	  for result in $(RESULTS); do [ -f $$result ] || echo "exit 1: does not build" >$$result; done; \
 	  awk -f tests/summary.awk $(RESULTS)
 
-# A result is the output and then the exit status. A test that passes shows Check's lines alone, since
-# the messages that it provokes look like faults; passing scripts and checks are one line each.
+# A result file has the output, then the exit status. Of a passing test only Check's lines are shown,
+# because the error messages that it provokes look like faults. Passing scripts and checks show one
+# line each.
 keep       = >$@.part 2>&1; echo "exit $$?" >>$@.part; mv $@.part $@
 show_short = @case $$(tail -n 1 $@) in \
 	       "exit 0") echo "$1: passed" ;; \
@@ -370,7 +372,8 @@ $(TEST_RESULTS): $(R)/%: $(B)/tests/% $(if $(MAIN_SRC),$(PROGRAM)) FORCE
 	@if [ "$$(tail -n 1 $@)" = "exit 0" ]; then grep -E '^(Running suite|[0-9]+%: Checks)' $@; \
 	  else sed '$$ s|^exit|tests/$*: exit|' $@; fi
 
-# A test that asks is_campaign(), or a script for $CAMPAIGN, does a sample of what it could; here all.
+# A test that calls is_campaign(), or a script that reads $CAMPAIGN, usually runs a sample of its
+# cases; a campaign runs all of them.
 CAMPAIGNS = $(basename $(patsubst test_%,%,$(notdir $(shell grep -l -i campaign \
               $(call in_tests,test_$(or $(T),*).c) $(call in_tests,test_$(or $(T),*).sh)))))
 campaign:
@@ -386,21 +389,22 @@ coverage:
 gpu-tests: needed
 	+@$(AGAIN) $(GPU_SRC:%.c=$(B)/%)
 
-# The kernels for all architectures, as `make` builds them; without MPI, whose library is the machine's.
+# Contains the kernels for all architectures. MPI is omitted, as its library must be the machine's own.
 gpu-kit: needed
 	+@$(AGAIN) MPI=0 $(PROGRAM) $(B)/simsearch-cuda.so $(GPU_SRC:%.c=$(B)/%)
 	@BUILT=$(abspath $(B)) tests/gpu.sh pack $(BUILD)/simsearch-gpu-kit.tar.gz
 
-# QUESTIONS='^simulate' asks some of them; KEEP=FOLDER keeps both answers.
+# QUESTIONS='^simulate' selects questions by a pattern; KEEP=FOLDER keeps both answers.
 same-answers: needed
 	+@$(AGAIN) $(PROGRAM)
 	@SIMSEARCH=$(abspath $(PROGRAM)) BUILD=$(abspath $(BUILD)) tests/same_answers.sh $(BASE) '$(QUESTIONS)'
 
-# In build/mutants; hours where N is large. MUTANTS="--list" shows them, "--skip 50" goes on after 50.
+# Works in build/mutants; takes hours if N is large. MUTANTS="--list" lists the mutants, "--skip 50"
+# continues after the first 50.
 mutants: needed
 	@python3 tests/mutants/mutants.py $(if $(N),-n $(N)) $(if $(SEED),--seed $(SEED)) $(MUTANTS) $(FILES)
 
-# FILE: what `search --certificate` wrote, one or several.
+# FILE: one or more files that `search --certificate` wrote.
 check-certificate: deps
 	+@$(AGAIN) $(B)/tests/search/test_certificate
 	@$(B)/tests/search/test_certificate $(FILE)
@@ -418,7 +422,7 @@ layers:
 	@awk -f tests/layers.awk tests/layers.txt $(EVERY_SOURCE)
 	@awk -f tests/circles.awk $(EVERY_SOURCE)
 
-# Release only: sanitizers and coverage add objects of their own.
+# Only for VARIANT=release, as sanitizers and coverage add global data.
 globals: $(filter $(addprefix $(B)/,base/% models/% sim/% search/%),$(LIB_OBJ))
 	@objdump -t $^ | awk -f tests/globals.awk
 
@@ -445,10 +449,10 @@ pictures: needed
 
 CUDA_TIDY = $(if $(filter 1,$(CUDA)),$(filter exec/cuda/% kernels/cuda/%,$(CUDA_PLUGIN_SRC)))
 SCRIPTS := .ci/run $(call in_tests,*.sh)
-# Clang's analyzer follows the paths of a function until it has seen 225,000 states, which is nine
-# tenths of the time; here 10,000, and all with CAMPAIGN=1.
+# Clang's analyzer follows the paths of a function up to 225,000 states, which takes nine tenths of
+# the time of `make lint`. The limit here is 10,000, unless CAMPAIGN=1.
 TIDY_DEPTH = $(if $(CAMPAIGN),,-Xclang -analyzer-config -Xclang max-nodes=10000)
-# Every tool has its say before the target fails.
+# All tools run, even if one fails.
 lint:
 	+@$(AGAIN) -k lint-tidy lint-format lint-scripts
 
@@ -484,7 +488,7 @@ COMPLETIONS := bash:bash-completion/completions/simsearch zsh:zsh/site-functions
 install: all
 	+@$(MAKE) --no-print-directory install-files
 
-# What is already built; tests/cli/test_install.sh uses it too.
+# Installs files that are already built; tests/cli/test_install.sh uses it too.
 install-files:
 	install -D -m 755 $(PROGRAM) $(BIN)/simsearch
 	@for plugin in $(wildcard $(PLUGINS)); do \
@@ -508,8 +512,7 @@ clean:
 
 # --- packages -------------------------------------------------------------------------------
 
-# HEADER:PACKAGE, or LIBRARY:PACKAGE. Nothing is asked of apt, and nothing said, when all of them are
-# there.
+# HEADER:PACKAGE, or LIBRARY:PACKAGE. apt is called only if one of them is missing.
 NEED_PROGRAM := stdlib.h:libc6-dev jansson.h:libjansson-dev glpk.h:libglpk-dev
 NEED_TESTS   := check.h:check
 NEED_SPEED   := libopenblas.so.0:libopenblas0-pthread

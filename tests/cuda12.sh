@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
-# The plugin of CUDA against CUDA 12, whose nvcc need not be there: what is C with its headers, linked
-# with its libraries and loaded; the kernels with its run-time compiler, for each architecture.
+# Compiles the CUDA plugin with CUDA 12, without its nvcc. C sources are compiled with its headers,
+# linked with its libraries, and loaded. Kernels are compiled by NVRTC, for each architecture.
 #
 #     pip install --target FOLDER --no-deps nvidia-cuda-runtime-cu12 nvidia-cuda-nvrtc-cu12 \
 #         nvidia-cublas-cu12 nvidia-nccl-cu12
 #     tests/cuda12.sh FOLDER [sm_80 sm_90a sm_100]
 #
-# NVRTC compiles for the device alone; what launches the kernels is compiled by nvcc and the host's
-# compiler, which this does not replace.
+# NVRTC compiles device code only. The code that launches the kernels needs nvcc, so it is not tested
+# here.
 set -eu
 [ -d "${1:-}/nvidia/cuda_nvrtc" ] || { echo "expected the folder of the packages; see the file" >&2; exit 2; }
 packages=$(realpath "$1")/nvidia

@@ -38,7 +38,7 @@ done
 
 # --- the network --------------------------------------------------------------------------------
 
-# Only for this run: names contain its process id, and addresses are in separate namespaces.
+# The network is separate from others: names contain the process id, and addresses are in namespaces.
 nodes=("simsearch$$-0" "simsearch$$-1")
 addresses=(10.213.77.1 10.213.77.2)
 work=$(mktemp -d)

@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
-# Exchanges of two data ranks across a link of 100 Mbit/s (tests/bench/nodes.sh): the time of a step that
-# was predicted of each beside the measured one, bytes likewise, and the loss on the shipped text.
-# EXCHANGES names some of them alone.
+# Exchanges of two data ranks across a link of 100 Mbit/s (tests/bench/nodes.sh). Prints predicted and
+# measured step times and bytes, and the loss on the shipped text. EXCHANGES limits the run to those.
 # shellcheck source-path=SCRIPTDIR
 . "$(dirname "$0")/nodes.sh"
 rate=100mbit steps=31

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# The closed loop across a slow link: calibrates two nodes (tests/bench/nodes.sh) at two rates, holds DP2,
-# PP2, TP2 and what search chooses against what was predicted of them, and the choice against the
-# fastest that was measured.
+# Calibrates two nodes with a slow link (tests/bench/nodes.sh) at two rates. Compares measured with
+# predicted step times of DP2, PP2, TP2 and the plan that search chooses, and that plan with the fastest
+# measured one.
 # shellcheck source-path=SCRIPTDIR
 . "$(dirname "$0")/nodes.sh"
 

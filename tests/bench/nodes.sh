@@ -1,6 +1,5 @@
-# Sourced by the benches of two nodes (tests/minicluster.sh): they hold what was predicted of a run
-# against what was measured. Reads SIMSEARCH, the program that was built; leaves the script where
-# there may be no such nodes. Files are made in $work.
+# Sourced by benches that compare predicted with measured runs on two nodes (tests/minicluster.sh).
+# SIMSEARCH is the program to run. Exits if such nodes cannot be made. Files are written to $work.
 # shellcheck shell=bash
 set -u
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# `simsearch calibrate` with what others' benchmarks printed, and its refusals. What it measures
-# itself takes half a minute: tests/calibration/test_host_calibration.c has its parts, tests/bench/bench_loop.c the
-# whole.
+# `simsearch calibrate` with the output of other benchmarks, and its error messages. Its own
+# measurement takes half a minute: tests/calibration/test_host_calibration.c tests the parts,
+# tests/bench/bench_loop.c the whole.
 # shellcheck source-path=SCRIPTDIR
 set -u
 . "$(dirname "$0")/../program.sh"
@@ -60,7 +60,7 @@ done
 run 2 calibrate --refine "$work/run.json"
 says 'expected the plan file'
 
-# Losses of made-up runs: 2.5 + 3 (1 + S / 0.06)^-3 + 80 rate / n, and 4000 rate^2 7^2 of local:8.
+# Losses of invented runs: 2.5 + 3 (1 + S / 0.06)^-3 + 80 rate / n, plus 4000 rate^2 7^2 for local:8.
 told() { # told FILE RANKS RATE EXCHANGE APART STEPS: writes a made-up run
     awk -v ranks="$2" -v rate="$3" -v exchange="$4" -v apart="$5" -v steps="$6" 'BEGIN {
         printf "{\"layout\": \"dp%d exchange=%s\", \"training\": {\"rate\": %g, \"data_ranks\": %d, ", \

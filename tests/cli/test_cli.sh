@@ -1,6 +1,5 @@
 #!/usr/bin/env bash
-# The command line keeps its contract: exit codes, messages, JSON keys, files. Reads SIMSEARCH, the
-# program that was built.
+# Exit codes, messages, JSON keys and files of all commands. SIMSEARCH is the program to test.
 set -u
 here=$(cd "$(dirname "$0")/.." && pwd)
 fixtures=$here/fixtures/cli
@@ -99,7 +98,7 @@ run 2 simulate one.json two.json
 run 2 list models gpus
 run 2 list reference --json
 
-# --- as people type it ---------------------------------------------------------------------------
+# --- other spellings of values and options -------------------------------------------------------
 
 # same "ARGUMENTS" "OTHERS": checks that both print the same.
 same() {
@@ -186,7 +185,7 @@ run 2 "${long[@]}" --documents men=2
 run 6 run --gpus 1 --model tiny --layout tp1 --documents mean=8
 says '^simsearch: --documents: run has no mask between documents'
 
-# --- what is missing, or not there yet ----------------------------------------------------------
+# --- missing options and files ------------------------------------------------------------------
 
 run 2 --model tiny
 says '^simsearch: --gpus: is missing; for example: simsearch --gpus'
@@ -216,7 +215,7 @@ run 2 --gpus 2 --model "$long"
 run 2 --gpus 2 --model $'ti\033[31mny'
 ! grep -q $'\033' err || fail "an escape reached the terminal"
 
-# --- files that are wrong -----------------------------------------------------------------------
+# --- invalid files ------------------------------------------------------------------------------
 
 run 4 --gpus 2 --model ./absent.json
 says '^simsearch: ./absent.json: '
@@ -338,7 +337,7 @@ keys compared rank of lost_share valid
 run 0 "${tiny[@]}" --compare "tp3" --json
 shows '"valid": false'
 
-# --- beyond one number --------------------------------------------------------------------------
+# --- fronts, deadlines, comparisons, risk -------------------------------------------------------
 
 run 0 --gpus 16 --model gpt3-2.7b --fix dp4 --pareto
 shows '^ *GPUs +step s +MFU +GiB +margin +days +k\$  layout'
@@ -566,7 +565,7 @@ run 124 "${slow[@]}" --time-limit 50ms --json
 shows '"proved_optimal": false'
 ran=("${slow[@]}" "(Ctrl-C)")
 "$SIMSEARCH" "${slow[@]}" >out 2>err &
-# Waits until the fork has become the program (bash catches SIGINT, too) and catches SIGINT, bit 1.
+# Waits until the fork runs the program and catches SIGINT (bit 1). Before that, bash catches SIGINT.
 for _ in {1..500}; do
     ! grep -q '^bash$' "/proc/$!/comm" && grep -qE '^SigCgt:.*[2367abef]$' "/proc/$!/status" && break
     sleep 0.02
@@ -901,7 +900,7 @@ ran=(list ">&-")
 "$SIMSEARCH" list models >&- 2>err
 code=$?
 [ "$code" = 1 ] || fail "expected exit 1"
-# When the reader closes the pipe, the program ends silently, as by the signal.
+# When the reader closes the pipe, the program ends silently, with the exit status of SIGPIPE.
 ran=(list "| true")
 { "$SIMSEARCH" list reference; echo $? >status; } 2>err | true
 code=$(cat status)

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# not under asan, tsan: shells ask the program, and only its names matter.
-# What zsh and fish offer once they have loaded the scripts that the program prints. (Bash's is tried
-# by tests/cli/test_install.sh.)
+# not under asan, tsan: the shells' scripts are tested, not the program.
+# Completions that zsh and fish offer with the scripts that the program prints. Bash's script is
+# tested by tests/cli/test_install.sh.
 # shellcheck source-path=SCRIPTDIR
 set -u
 . "$(dirname "$0")/../program.sh"

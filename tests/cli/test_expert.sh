@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Answers are no slower than layouts that were published or run. tests/cli/requests.txt has more models
-# whose layers no number of stages divides.
+# Answers must be no slower than published or measured layouts. tests/cli/requests.txt has more models
+# whose number of layers is not a multiple of the stages.
 # shellcheck source=tests/program.sh
 here=$(cd "$(dirname "$0")/.." && pwd)
 . "$here/program.sh"
@@ -43,7 +43,7 @@ done
 run 0 "${llama[@]}" --stack llama3 --compare "$paper" --fix "tp8 pp16" --top 1
 shows '^    rank [0-9]+ of [0-9 ]+ that fit, '
 
-# --- selective recompute as a stack has it -----------------------------------------------------------
+# --- selective recompute of a stack ------------------------------------------------------------------
 
 titan=(--gpus 32 --model llama3-8b --seq 8192 --gbs 64 --stack torchtitan --fix "cp1 pp1 mb2" --oom-risk 0.5 --top 8 --json)
 run 0 "${titan[@]}"
@@ -52,7 +52,7 @@ grep '"layout"' "$work/out" >"$work/bnb"
 run 0 "${titan[@]}" --method exhaustive
 grep '"layout"' "$work/out" | diff - "$work/bnb" >/dev/null || fail "exhaustive has other plans than bnb"
 
-# --- layers that nothing divides --------------------------------------------------------------------
+# --- numbers of layers that are not a multiple of the stages ----------------------------------------
 
 for layers in 61 92 94; do
     cat >"$work/$layers.json" <<END

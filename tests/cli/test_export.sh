@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Exports as people use them: files, launch scripts that run, refusals, and search --for.
+# Exported files, launch scripts that run, refusals, and search --for.
 set -u
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT

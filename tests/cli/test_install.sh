@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# not under asan: files that are copied.
+# not under asan: the test only copies files.
 # `make install` gives a program that works without the source tree, and `make uninstall` leaves
 # nothing. Reads SIMSEARCH, the program that was built.
 set -euo pipefail

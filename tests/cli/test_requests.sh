@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# What people ask, and the answer that was read: tests/cli/requests.txt, which says how to write it anew.
+# Compares answers to typical requests with those in tests/cli/requests.txt. That file states how to
+# rewrite it.
 # shellcheck source=tests/program.sh
 here=$(cd "$(dirname "$0")/.." && pwd)
 . "$here/program.sh"

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# not under asan: it asks many questions of code that other tests run there.
-# Seeded mistakes, each found with its fix; a log beside the command; changes that paste; files that
-# are missing or hostile.
+# not under asan: many runs of code that other tests cover.
+# Commands with seeded mistakes, each of which must be found with its fix; a log given with the
+# command; changes that can be pasted; missing or malformed files.
 # shellcheck source-path=SCRIPTDIR
 set -u
 . "$(dirname "$0")/../program.sh"
@@ -82,7 +82,7 @@ mistake E3 'drop --overlap-moe-expert-parallel-comm' "" --overlap-moe-expert-par
 mistake E4 'add --moe-expert-capacity-factor' "" --moe-pad-expert-input-to-capacity
 base=base
 
-# Settings that cost time and are not part of a plan, and variables of a script, all at once.
+# All settings that cost time without being part of a plan, and environment variables of a script.
 grep -v -x -e --overlap-param-gather base/args.txt >slow.txt
 printf '%s\n' --no-gradient-accumulation-fusion --no-masked-softmax-fusion --no-bias-swiglu-fusion \
     --no-bias-gelu-fusion --no-bias-dropout-fusion --no-persist-layer-norm --no-rope-fusion \

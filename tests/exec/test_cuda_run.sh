@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Runs plans on GPUs that are this machine: the plugin with headers and libraries in place of the
-# toolkit's (tests/cuda_on_host). Kernels run thread by thread, streams are threads, NCCL's ranks
-# meet in shared memory. Losses are those of the host's backend.
+# Runs plans with this machine as the GPU: the plugin is built with replacements of the toolkit's
+# headers and libraries (tests/cuda_on_host). Kernels run thread by thread, streams are threads, and
+# NCCL's ranks share memory. Losses must equal those of the host's backend.
 # shellcheck source-path=SCRIPTDIR
 set -u
 . "$(dirname "$0")/../program.sh"
@@ -69,7 +69,7 @@ for exchange in "${exchanges[@]}"; do
     same_exchange "$gpus" "$method" "$comm"
 done
 
-# --- graphs: a GPU's usual way, to the bit that of single ops -----------------------------------
+# --- graphs, which give the same bits as single launches ----------------------------------------
 
 graphs=(run --model "$work/one-head.json" --batch 4 --steps 3 --json --gpus 1 --backend cuda)
 mapfile -t layouts < <(some 1 "mb1 dtype=bf16" "mb2 recompute=full dtype=fp16")
@@ -95,7 +95,7 @@ for layout in "${layouts[@]}"; do
     [ "$(predicted_s)" = "${foreseen:?}" ] || fail "predicts $(predicted_s) s, and simulate $foreseen"
 done
 
-# --- a rank that stands still ----------------------------------------------------------------
+# --- a stopped rank --------------------------------------------------------------------------
 
 "$SIMSEARCH" run "${small[@]}" --gpus 2 --layout "dp2 $tokens" --backend cuda --comm nccl \
     --steps 100000 --checkpoint "$work/kept" --checkpoint-every 1 --watchdog 5s \

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# A rank that is killed or stands still ends the run with its name and the instruction that the
-# others wait in; resuming goes on with the bits of a run that was never interrupted. So it is under
-# the program's own launcher, and under mpirun where that is. THREADS: streams and the watchdog, of
-# which the two ways to lose a rank are all that the thread sanitizer is shown.
+# If a rank is killed or stopped, the run ends with an error that names the rank and the instruction
+# in which the others wait. A resumed run has the same bits as a run without interruption. Both hold
+# for the program's own launcher and, if installed, for mpirun. THREADS: streams and the watchdog;
+# with the thread sanitizer only the two ways to lose a rank are tested.
 # shellcheck source-path=SCRIPTDIR
 set -u
 . "$(dirname "$0")/../program.sh"

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# tests/gpu.sh on GPUs that are this machine (tests/cuda_on_host): layouts of two ranks as threads
-# compute them, and what measures on GPUs that compute nothing but take their time. Held to be true
-# is that the script runs and shows what failed; times mean nothing. A campaign runs every section.
+# Runs tests/gpu.sh with this machine as the GPU (tests/cuda_on_host). Checks only that the script
+# runs and reports failures; its times mean nothing. Sections that measure use GPUs that compute
+# nothing. A campaign runs every section.
 # shellcheck source-path=SCRIPTDIR
 set -u
 . "$(dirname "$0")/../program.sh"

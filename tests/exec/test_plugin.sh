@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Plugins that are not what the program was built with: each is refused in a sentence, exit code 6,
-# and nothing of it runs.
+# Plugins that do not match the program are rejected with a message of one line and exit code 6, and
+# none of their code runs.
 # shellcheck source-path=SCRIPTDIR
 set -u
 . "$(dirname "$0")/../program.sh"

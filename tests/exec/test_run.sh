@@ -6,7 +6,7 @@ set -u
 
 tiny=(--model tiny --seq 16 --batch 8 --steps 3)
 
-# --- one rank, and others like it ------------------------------------------------------------
+# --- one rank --------------------------------------------------------------------------------
 
 run 0 run "${tiny[@]}" --gpus 1 --layout "dtype=fp32" --json
 alone=$(losses)
@@ -16,7 +16,7 @@ for key in layout backend ranks loss measured step_s step_s_p10 step_s_p90 peak_
     shows "\"$key\": "
 done
 
-# --- what it is held against: a cluster of cores, or one that was asked for ------------------
+# --- the cluster of the prediction: this machine's cores, or --cluster -----------------------
 
 shows '"error": null'
 shows '"profile": null'

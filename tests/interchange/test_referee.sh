@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# megatron-core's own configuration class accepts what is exported, and what it accepts is exported or
-# refused for a listed reason. Without megatron-core (PyPI) nothing is tested.
+# megatron-core's configuration class must accept every exported plan. A layout that it accepts must
+# be exported, or refused for a listed reason. Skipped if megatron-core (PyPI) is not installed.
 # shellcheck source=tests/program.sh
 here=$(cd "$(dirname "$0")/.." && pwd)
 . "$here/program.sh"

@@ -1,19 +1,19 @@
 #!/usr/bin/env bash
-# The backend of CUDA where there is no GPU: a sentence and exit code 6, whatever is missing. Where
-# there is a GPU, tests/gpu.sh has more to say.
+# The CUDA backend without a GPU: whatever is missing, it fails with one line and exit code 6.
+# tests/gpu.sh tests it with a GPU.
 # shellcheck source-path=SCRIPTDIR
 set -u
 . "$(dirname "$0")/../program.sh"
 
 plan=(--model tiny --batch 8 --layout "dtype=bf16" --steps 2)
 
-# --- the planner knows nothing of CUDA -------------------------------------------------------
+# --- the program is not linked with CUDA -----------------------------------------------------
 
 if command -v ldd >/dev/null && ldd "$SIMSEARCH" | grep -Ei 'cuda|cublas|nccl|nvidia'; then
     fail "the program itself is linked with a library of CUDA"
 fi
 
-# --- its stack is the usual one of what is predicted for it ----------------------------------
+# --- the default stack of predictions for --backend cuda --------------------------------------
 
 run 0 --model tiny --gpus 1 --backend cuda
 shows 'stack cuda'

@@ -1,5 +1,5 @@
-"""The tree once more in build/mutants, compiled into a shared library that every test is linked with: as it is,
-with one file replaced, and with a call in each block that notes coverage (watch.c)."""
+"""A copy of the tree in build/mutants, compiled into a shared library with which every test is linked. There are
+three kinds of library: unchanged, with one file replaced, and with calls that record coverage (watch.c)."""
 import collections, os, re, shutil, subprocess, sys, threading
 from concurrent.futures import ThreadPoolExecutor
 
@@ -9,7 +9,7 @@ TREE = os.path.join(WORK, 'tree')
 BUILT = os.path.join(TREE, 'build/release')
 MAKE = ['make', '-s', '-C', TREE, 'CUDA=0', 'MPI=0']
 PLAIN = 'CFLAGS=-fPIC -g0'
-COVERED = 'CFLAGS=-fPIC -O1 -g1 -fsanitize-coverage=trace-pc'  # lines of optimised code are further from the source
+COVERED = 'CFLAGS=-fPIC -O1 -g1 -fsanitize-coverage=trace-pc'  # -O1: with more optimisation, line numbers are less exact
 
 
 def told(*command, **kwargs):
@@ -17,7 +17,7 @@ def told(*command, **kwargs):
 
 
 def update_tree():
-    """A copy of what git has or would add; files that are equal keep their times."""
+    """Copies the files that git tracks or would add; equal files are not written, so they keep their times."""
     listed = [name for name in told('git', '-C', ROOT, 'ls-files', '-co', '--exclude-standard', '-z').split('\0') if name]
     wanted = {name for name in listed if os.path.exists(os.path.join(ROOT, name))}
     for name in wanted:
@@ -40,7 +40,7 @@ def update_tree():
 
 
 class Build:
-    """The tree as it is, and how to compile and link with one file of it replaced."""
+    """Builds the copy, and compiles and links it with one file replaced."""
 
     def __init__(self):
         rule = 'shown: ; @echo "$(LIB_OBJ)|$(MAIN_SRC:%.c=$(B)/%.o)|$(TEST_SRC:%.c=$(B)/%.o)|$(HELPERS)|$(CC)|$(ALL_CFLAGS)|$(LIBS)|$(CHECK_LIBS)"'
@@ -66,7 +66,8 @@ class Build:
         self.watch = os.path.join(self.base, 'watch.o')
         self.run_cc(['-O2', '-fPIC', '-c', '-o', self.watch, 'tests/mutants/watch.c'])
         self.link_library(self.base, {})
-        # The loader asks which variant of a function fits the processor before the calls can be made.
+        # The loader calls the resolvers of processor-specific functions before coverage calls can work, so
+        # their objects are used without coverage.
         chosen_early = set(re.findall(r'^(\S+): \S+ i ', told('nm', '-A', '-P', *self.objects, cwd=TREE), re.M))
         self.link_library(self.covered, {name: other for name, other in zip(self.objects, covered)
                                          if name not in chosen_early})
@@ -89,7 +90,7 @@ class Build:
         return subprocess.run(self.cc + self.linker + arguments, cwd=TREE, check=True, capture_output=True)
 
     def compile(self, source_root, file, out):
-        """Without its warnings; the file's name is the same wherever it lies. Whether it does compile."""
+        """Compiles without warnings, and with __FILE__ relative to source_root. Returns whether it succeeds."""
         optimised = [flag for flag in self.flags if not flag.startswith('-W') and flag != '-g']
         extra = ['-fno-math-errno', '-fno-trapping-math', '-O3'] if file.startswith('kernels/host/') else []
         command = self.cc + optimised + extra + ['-w', '-DTABLES_DIGEST=0', '-fmacro-prefix-map=%s/=' % source_root, '-c', '-o', out,
@@ -106,11 +107,11 @@ class Build:
             return self.plain[file]
 
     def lines(self):
-        """Of the library with coverage: the address, file and line of each piece of code, in order."""
+        """(address, file, line) of each piece of code in the library with coverage, by address."""
         units = (name[len('build/release/'):-2] + '.c' for name in self.objects)
         rows, file, previous = [], '', ''
         for line in told('objdump', '--dwarf=decodedline', os.path.join(self.covered, 'libmutant.so')).splitlines():
-            if line.startswith('File name'):  # the next object begins, in the order of the link
+            if line.startswith('File name'):  # the next object begins; objects are in link order
                 file = next(own for own in units if os.path.basename(own) == os.path.basename(previous))
             elif line.endswith(':'):
                 previous = file = os.path.normpath(line[:-1].split('CU: ')[-1])
@@ -121,12 +122,12 @@ class Build:
         return sorted(rows)
 
     def functions(self):
-        """The addresses at which they begin, in order."""
+        """The start addresses of all functions, ascending."""
         shown = told('nm', os.path.join(self.covered, 'libmutant.so'))
         return sorted(int(line.split()[0], 16) for line in shown.splitlines() if re.match(r'\w+ [tT] ', line))
 
     def blocks(self):
-        """The addresses behind the calls that note coverage, in order."""
+        """The return addresses of the calls that record coverage, ascending."""
         found, is_behind = [], False
         for line in told('objdump', '-d', '--no-show-raw-insn', os.path.join(self.covered, 'libmutant.so')).splitlines():
             if is_behind and ':' in line:

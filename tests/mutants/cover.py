@@ -4,15 +4,15 @@ from concurrent.futures import ThreadPoolExecutor
 
 from build import BUILT, TREE, WORK
 
-# Scripts that need other programs than simsearch, or a machine of their own.
+# Scripts that need other programs than simsearch, or an undisturbed machine.
 LEFT_OUT = re.compile(r'cuda|gpu|install|minicluster|plugin|calibrate|nodes')
-WHOLE = -1  # the number of a whole program: a script, or code that runs before a test function does
+WHOLE = -1  # stands for a whole program: a script, or code that runs before the first test function
 
 Unit = collections.namedtuple('Unit', 'program function seconds')
 
 
 def end_session(leader):
-    """Check puts each test into a process group of its own: all that have the session are ended."""
+    """Kills all processes of the session. Killing one process group would not suffice, as Check makes one per test."""
     for name in os.listdir('/proc'):
         try:
             with open('/proc/%s/stat' % name) as opened:
@@ -24,7 +24,7 @@ def end_session(leader):
 
 
 def confine():
-    """Of a mutant that writes or grows without end, and of a caller that ignores interrupts."""
+    """Limits file size and memory, as a mutant may write or allocate without end, and restores SIGINT."""
     resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 30, 1 << 30))
     resource.setrlimit(resource.RLIMIT_DATA, (4 << 30, 4 << 30))
     signal.signal(signal.SIGINT, signal.SIG_DFL)
@@ -40,7 +40,7 @@ def content(path):
 
 
 class Tests:
-    """The programs and scripts, their functions, and what each of these executes."""
+    """The test programs and scripts, their functions, and the code that each function executes."""
 
     def __init__(self, build, jobs):
         self.build, self.failing, self.seconds = build, [], {}
@@ -54,7 +54,7 @@ class Tests:
     # --- running
 
     def run(self, name, library, limit_s, **extra):
-        """Whether it passed, and the seconds that it took."""
+        """(whether the test passed, its seconds)."""
         command = ['bash', self.scripts[name]] if name in self.scripts else [os.path.join(self.build.programs, name)]
         environment = dict(os.environ, LD_LIBRARY_PATH=library, SIMSEARCH=os.path.join(self.build.programs, 'simsearch'),
                            SIMSEARCH_DATA=TREE, SIMSEARCH_PLUGINS=BUILT, VARIANT='release', SEED='1', SIMSEARCH_GEMM_TABLE='',
@@ -76,7 +76,7 @@ class Tests:
     # --- coverage
 
     def learn(self, jobs):
-        """Runs what has changed since it was last run; a test that fails as it is is left out."""
+        """Runs the tests that changed since their last run. Tests that fail on the unchanged tree are omitted."""
         shared = os.path.join(self.build.covered, 'libmutant.so')
         library = content(shared)
         data = {os.path.relpath(path, TREE): content(path)
@@ -102,7 +102,7 @@ class Tests:
                 pickle.dump(kept, opened)
             return kept
 
-        self.units, self.executed = [], []  # of each unit, a byte for each block
+        self.units, self.executed = [], []  # executed: for each unit, one byte per block
         with ThreadPoolExecutor(jobs) as pool:
             for name, kept in zip(self.names, pool.map(one, self.names)):
                 if not kept['passed']:
@@ -117,7 +117,7 @@ class Tests:
         for address, file, line in self.build.lines():
             block = bisect.bisect_right(addresses, address) - 1
             start = functions[bisect.bisect_right(functions, address) - 1]
-            is_before = block < 0 or addresses[block] < start  # what a function does before its first block
+            is_before = block < 0 or addresses[block] < start  # code of a function before its first block
             self.blocks_of[file][line].add(min(block + is_before, len(addresses) - 1))
 
     def cover(self, name, at_blocks, last):
@@ -139,14 +139,14 @@ class Tests:
         return {'passed': passed, 'seconds': seconds, 'maps': maps, 'times': dict(times)}
 
     def executing(self, file, line):
-        """Of each program, the functions that execute the line; without one, which is in a table, those that
-        execute most of the file; everything where nothing is known of the file."""
+        """For each program the functions that execute the line. If `line` is None (data outside functions), those that
+        execute at least half of the most blocks of the file that one does. If the file has no coverage, all."""
         of_line = self.blocks_of.get(file)
         if not of_line:
             blocks = ()
         elif line is None:
             blocks = set().union(*of_line.values())
-        else:  # a statement of several lines has its code at one of them
+        else:  # the code of a statement may be recorded at an earlier line than this
             blocks = of_line[max((other for other in of_line if other <= line), default=min(of_line))]
         counts = [sum(map(executed.__getitem__, blocks)) for executed in self.executed]
         least = 1 if line else max(counts) / 2

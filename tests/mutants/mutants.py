@@ -1,23 +1,23 @@
 #!/usr/bin/env python3
-"""Bends or drops one thing of the source at a time, and asks whether a test notices.
+"""Mutation testing: changes one place of the source at a time and runs the tests that execute it.
 
 usage: tests/mutants/mutants.py [-n 300] [--seed 1] [-j 2] [--list] [FILE ...]     (make mutants N=300 FILES=...)
 
-A mutant is one C file with one change: a term or factor dropped, an operator or comparison turned, a
-constant bent, a condition that always holds or never does, a statement left out (sites.py). They are
-drawn from sim, search and exec, or from the files named (shell patterns); the seed says which.
+A mutant is one C file with one change: a term or factor removed, an operator or comparison replaced, a
+constant changed, a condition made always true or always false, or a statement removed (sites.py). The
+mutants are drawn at random (--seed) from sim, search and exec, or from FILE (shell patterns).
 
-Each is compiled by itself into a shared library that all tests are linked with, in build/mutants, which
-has its own copy of the tree (build.py). Before, each test function runs once to note which lines it
-executes (cover.py, watch.c). Then the functions that execute the line in question are run with the
-mutant; of the programs those first that are likeliest to notice for their time: the file's own, then
-those that noticed its neighbours' mutants. The first function that fails, or takes many times as long,
-has killed the mutant. A mutant of a line that no test executes has survived.
+build/mutants holds a copy of the tree (build.py). Each mutant is compiled there into a shared library,
+with which all test programs are linked. First each test function runs once, to record the lines that it
+executes (cover.py, watch.c). Then the functions that execute the changed line are run with the mutant.
+The programs that are likeliest to fail per second run first: the file's own test, then those that failed
+for other mutants of the file or its folder. A mutant is killed by the first function that fails or takes
+many times as long. A mutant of a line that no test executes survives.
 
-Equal code is equivalent. What is equivalent for another reason stands in tests/mutants/equivalent.txt,
-with that reason: FILE | text of the line | text it becomes, or * | why.
+A mutant that compiles to the same code counts as equivalent, not as survived. Other equivalent mutants
+are listed with their reasons in tests/mutants/equivalent.txt: FILE | old line | new text, or * | reason.
 
-Exits 1 when one survives.
+Exits 1 when a mutant survives.
 """
 import argparse, bisect, collections, fcntl, fnmatch, itertools, os, random, sys, threading
 from concurrent.futures import ThreadPoolExecutor
@@ -27,13 +27,13 @@ from cover import Tests, WHOLE
 from sites import Sites
 
 FOLDERS = ('sim/', 'search/', 'exec/')
-ABSENT = ('exec/cuda/', 'exec/mpi/comm_mpi.c')  # need a GPU, or MPI's processes
+ABSENT = ('exec/cuda/', 'exec/mpi/comm_mpi.c')  # testing these needs a GPU, or MPI's processes
 
 
-# --- which test first ------------------------------------------------------------------------------
+# --- the order of tests ----------------------------------------------------------------------------
 
 class Order:
-    """What has noticed what, and so what is likeliest to notice for its time."""
+    """Orders test programs by their probability of killing a mutant per second, from earlier results."""
 
     def __init__(self, tests):
         self.tests, self.lock = tests, threading.Lock()
@@ -50,8 +50,8 @@ class Order:
         return 0.03
 
     def runs(self, mutant):
-        """(program, seconds, its functions to run or None for all), in the order to run them: of each program the
-        quickest functions first, for about a second, and the others when all programs had their turn."""
+        """(program, seconds, its functions to run or None for all), in the order to run them: about one second of
+        each program's quickest functions, then the remaining functions of all programs."""
         folder, found = os.path.dirname(mutant.file), []
         with self.lock:
             for name, units in self.tests.executing(mutant.file, mutant.line if mutant.is_code else None).items():
@@ -110,7 +110,7 @@ def is_known(rows, mutant, source):
 
 
 def judge(mutant, source, build, tests, order, folder, equivalent, most_s):
-    """The verdict, and what it rests on."""
+    """The verdict and its reason."""
     if is_known(equivalent, mutant, source):
         return 'equivalent', 'known'
     path = os.path.join(folder, 'source', mutant.file)
@@ -136,7 +136,7 @@ def judge(mutant, source, build, tests, order, folder, equivalent, most_s):
         only = {} if functions is None else {'MUTANT_ONLY': ','.join(map(str, functions))}
         passed, seconds = tests.run(name, folder, 5 * expected_s + 3, **only)
         spent_s += seconds
-        # The tree as it is must pass the same functions in the same time.
+        # The unchanged tree must pass the same functions in the same time.
         killed = not passed and tests.run(name, build.base, 5 * expected_s + 3, **only)[0]
         order.note(name, mutant.file, killed)
         if killed:
@@ -144,7 +144,7 @@ def judge(mutant, source, build, tests, order, folder, equivalent, most_s):
     return 'survived', '%.1f s of tests%s' % (spent_s, ', %d left out' % skipped if skipped else '')
 
 
-# --- all of them ------------------------------------------------------------------------------------
+# --- all mutants ------------------------------------------------------------------------------------
 
 def chosen_files(patterns):
     files = told('git', '-C', ROOT, 'ls-files', '*.c').split()
@@ -164,7 +164,8 @@ def read_sources(files, root):
 
 
 def take_tree():
-    """Held until the process ends: a second run would change the tree under the first."""
+    """Locks and updates the copy of the tree. The lock lasts until the process ends, as a second run would change
+    the copy while the first uses it."""
     os.makedirs(TREE, exist_ok=True)
     held = open(os.path.join(WORK, 'lock'), 'w')
     try:
@@ -194,9 +195,9 @@ def main():
     parser.add_argument('-n', type=int, default=300)
     parser.add_argument('--seed', type=int, default=1)
     parser.add_argument('-j', type=int, default=os.cpu_count())
-    parser.add_argument('--list', action='store_true', help='show them and stop')
-    parser.add_argument('--seconds', type=float, default=1e9, help='of tests for each mutant, as long as they took before')
-    parser.add_argument('--skip', type=int, default=0, help='leave out so many of the drawn: for going on')
+    parser.add_argument('--list', action='store_true', help='list the mutants and stop')
+    parser.add_argument('--seconds', type=float, default=1e9, help='most test time per mutant, by the times of the first run')
+    parser.add_argument('--skip', type=int, default=0, help='omit the first SKIP mutants drawn, to continue a run')
     parser.add_argument('files', nargs='*')
     asked = parser.parse_args()
     sys.stdout.reconfigure(line_buffering=True)

@@ -1,5 +1,5 @@
-"""What can be changed in a C file, one thing at a time: a term or factor dropped, an operator or comparison
-turned, a constant bent, a condition that always holds or never does, a statement left out."""
+"""Lists the possible mutants of a C file: a term or factor removed, an operator or comparison replaced, a
+constant changed, a condition made always true or always false, or a statement removed."""
 import collections, re
 
 TOKEN = re.compile(r'''
@@ -8,7 +8,7 @@ TOKEN = re.compile(r'''
     |(?P<op><<=|>>=|\.\.\.|->|\+\+|--|<<|>>|<=|>=|==|!=|&&|\|\||[-+*/%&|^]=|.)''', re.X | re.S | re.M)
 
 OPENS, CLOSES = '([{', ')]}'
-# From loosest to tightest; a term ends where something looser, or as loose, begins.
+# Operators from lowest to highest precedence. A term ends at an operator of lower or equal precedence.
 LEVELS = [(',', ';', '{', '}'), ('=', '+=', '-=', '*=', '/=', '|=', '&=', 'return', 'case', ':'), ('?',), ('||',), ('&&',),
           ('|', '^', '&'), ('==', '!='), ('<', '>', '<=', '>='), ('<<', '>>'), ('+', '-'), ('*', '/', '%')]
 LEVEL = {op: level for level, ops in enumerate(LEVELS) for op in ops}
@@ -16,11 +16,11 @@ TURNED = {'+': ['-'], '-': ['+'], '*': ['/'], '/': ['*'], '%': ['*'], '<': ['<='
           '>=': ['>', '<'], '==': ['!='], '!=': ['=='], '&&': ['||'], '||': ['&&'], '+=': ['-=', '='], '-=': ['+=', '='],
           '*=': ['/=', '='], '|=': ['='], '&=': ['='], '<<': ['>>'], '>>': ['<<'], '&': ['|'], '|': ['&']}
 NAMES = {'fmin': 'fmax', 'fmax': 'fmin', 'ceil': 'floor', 'floor': 'ceil', 'true': 'false', 'false': 'true'}
-# Leaks and waits that only a sanitizer would see, and checks that hold.
+# Removing these causes leaks or races that only a sanitizer detects, or removes checks that never fail.
 UNSEEN = re.compile(r'free|release|close|destroy|unlock|mutex_init|sync|assert|decref|va_end|memset|progress|clock')
 
 Token = collections.namedtuple('Token', 'kind text at end')
-# is_code: inside a function; the rest is tables and declarations.
+# is_code: inside a function, not in a table or declaration.
 Mutant = collections.namedtuple('Mutant', 'file line at end text kind is_code')
 
 
@@ -54,7 +54,7 @@ def term_end(tokens, i, level, step):
 
 
 def is_between(tokens, i):
-    """Whether this is a binary operator, or ends a term: a sign, a pointer and a reference do not."""
+    """Whether this is a binary operator or ends a term; a sign, a pointer's * and a reference's & do not."""
     if tokens[i].text not in ('+', '-', '*', '&'):
         return True
     before, after = tokens[i - 1], tokens[i + 1]

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# not under asan: networks that are made.
-# Ranks on two nodes with a slow link between them train as one rank does, and say where they stand
-# when it is cut. Not run where network namespaces are not permitted.
+# not under asan: the test creates networks.
+# Ranks on two nodes with a slow link between them have the losses of one rank. When the link is cut,
+# they report the instruction in which they wait. Skipped if network namespaces are not permitted.
 # shellcheck source-path=SCRIPTDIR/../..
 set -u
 here=$(cd "$(dirname "$0")/../.." && pwd)
@@ -27,7 +27,7 @@ if [ $code = 77 ]; then
 fi
 [ $code = 0 ] || fail "minicluster.sh true: exit $code"
 
-# --- what is trained is the same ------------------------------------------------------------------
+# --- equal losses ---------------------------------------------------------------------------------
 
 "$SIMSEARCH" run --model tiny --batch 8 --gpus 1 --cluster rtx-2080ti-4 --layout "dtype=fp32" \
     --steps 3 --json >"$work/out" 2>"$work/err" || fail "one rank failed"
@@ -76,8 +76,9 @@ for rank in 0 1; do says "^(\[rank $rank\] )?rank $rank $waits"; done
 left_words "$work/cut"
 goes_on "$work/cut"
 
-# Open MPI's mpirun waits for its daemon beyond the cut for ever: the nodes are shut down once both
-# ranks have left word. A daemon and MPI's start are sent first.
+# After the cut Open MPI's mpirun waits forever for its daemon on the other node. So the nodes are
+# shut down once both ranks have written their position. The limit on bytes is higher here because
+# MPI's start sends some too.
 cut_over_mpi() {
     last=("cut over MPI")
     bash "$here/minicluster.sh" -r 400mbit -m -c 6000000 "$SIMSEARCH" run --model tiny --batch 8 \
