@@ -10,6 +10,7 @@ struct ops embedding_forward(const struct model *model, const struct layer_dims 
                              const struct layer_options *options, struct arena *arena)
 {
     struct builder b = layer_begin(model, dims, options, arena);
+    b.place = WEIGHT_OF_EMBEDDING;
     double row_bytes = b.element_bytes * dims->hidden;
     add_input(&b, 0, 0);
     b.ops.operands->values[b.value] = (struct op_value){ 8 * dims->tokens, VALUE_IDS, false };

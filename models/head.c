@@ -82,7 +82,10 @@ struct ops head_forward(const struct model *model, const struct layer_dims *dims
     add_mark(&b, OP_TENSOR_ENTER, "head_enter", dims->hidden);
     double row_blocks = head_row_blocks(dims, options);
     struct op *logits = add_gemm(&b, &output);
-    b.ops.operands->weights[logits->weights.at[0]].is_vocabulary = true;
+    struct op_weight *matrix = &b.ops.operands->weights[logits->weights.at[0]];
+    matrix->is_vocabulary = true;
+    if (model->tied)
+        matrix->is_frozen = !model_trains_table(model);
     set_row_blocks(logits, row_blocks, b.element_bytes * logits->k * logits->n);
     add_loss(&b, row_blocks);
     return b.ops;

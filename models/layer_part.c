@@ -100,7 +100,8 @@ struct op_weight *add_weight(struct builder *b, struct op *op, enum weight_role 
                                       .role = role,
                                       .rows = rows,
                                       .columns = columns,
-                                      .is_frozen = !model_trains(b->model, op->name) });
+                                      .is_frozen = !model_trains(b->model, b->place, op->name),
+                                      .is_of_adapter = b->place == WEIGHT_OF_ADAPTER });
     ids_add(&op->weights, id);
     return &operands->weights[id];
 }
@@ -335,8 +336,10 @@ static void add_adapter(struct builder *b, const struct linear *linear, int inpu
                          .split = is_split && !is_partial ? SPLIT_ROWS : SPLIT_NONE,
                          .summed = is_partial ? SUMMED_OVER_HEADS : linear->summed };
     b->value = input;
+    b->place = WEIGHT_OF_ADAPTER;
     add_gemm(b, &down);
     add_gemm(b, &up);
+    b->place = WEIGHT_OF_LAYERS;
     double rows = linear->rows > 0 ? linear->rows : b->dims->tokens;
     struct op *op = add_op(b, OP_RESIDUAL, "adapter_add", rows, linear->out);
     ids_add(&op->in, product);

@@ -7,6 +7,7 @@
 #define MODELS_LAYER_PART_H
 
 #include "models/layer.h"
+#include "models/trained.h"
 
 /* An op list under construction, and the settings that its ops share. */
 struct builder {
@@ -16,9 +17,10 @@ struct builder {
     double element_bytes; /* bytes of an activation's element */
     struct arena *arena;
     struct ops ops;
-    int value;             /* the current value */
-    enum op_region region; /* region that new ops get */
-    int stream;            /* the residual stream; NO_ID: the list has none */
+    enum weight_place place; /* of the weights that are added */
+    int value;               /* the current value */
+    enum op_region region;   /* region that new ops get */
+    int stream;              /* the residual stream; NO_ID: the list has none */
     short draws;
 };
 

@@ -198,6 +198,7 @@ struct op_weight {
     bool is_vocabulary;
     bool feeds_stream;  /* the output of the weight's layer is added to the residual stream */
     bool is_frozen;     /* has no gradient */
+    bool is_of_adapter; /* one of a linear layer's two narrow products (models/trained.h) */
     bool is_of_experts; /* an expert's weight: its gradient is reduced over other ranks than those
                            of dense weights */
 };

@@ -31,36 +31,33 @@ bool model_trains_all(const struct model *model)
     return model->lora == 0 && model->trained_layers == 0 && *model->trained == '\0';
 }
 
-bool weight_is_of_adapter(const char *name)
-{
-    return strncmp(name, "adapter_", strlen("adapter_")) == 0;
-}
-
 bool model_adapts(const struct model *model, const char *name)
 {
     return model->lora > 0 && (*model->trained == '\0' || list_matches(model->trained, name));
 }
 
-/* A tied head's matrix is the embedding's table, so its name stands for the embedding. */
-bool model_trains(const struct model *model, const char *name)
+bool model_trains(const struct model *model, enum weight_place place, const char *name)
 {
     if (model_trains_all(model))
         return true;
     if (model->gradient == GRADIENT_NONE)
         return false;
     if (model->lora > 0)
-        return weight_is_of_adapter(name);
-    if (model->tied && strcmp(name, "logits") == 0)
-        name = "embedding";
+        return place == WEIGHT_OF_ADAPTER;
     if (model->trained_layers > 0)
-        return strcmp(name, "embedding") != 0 && strcmp(name, "embedding_norm") != 0;
+        return place != WEIGHT_OF_EMBEDDING;
     return list_matches(model->trained, name);
+}
+
+bool model_trains_table(const struct model *model)
+{
+    return model_trains(model, WEIGHT_OF_EMBEDDING, "embedding");
 }
 
 bool model_trains_embedding(const struct model *model)
 {
-    return model_trains(model, "embedding") ||
-           (model->embedding_norm && model_trains(model, "embedding_norm"));
+    return model_trains_table(model) ||
+           (model->embedding_norm && model_trains(model, WEIGHT_OF_EMBEDDING, "embedding_norm"));
 }
 
 bool model_trains_head_alone(const struct model *model)

@@ -15,14 +15,22 @@ enum block_gradient {
     GRADIENT_NONE,      /* no gradients and no backward */
 };
 
+/* The part of a model that a weight belongs to. */
+enum weight_place {
+    WEIGHT_OF_LAYERS, /* a block, a later prediction or the head */
+    WEIGHT_OF_EMBEDDING,
+    WEIGHT_OF_ADAPTER,
+};
+
 /* True if every weight that can have a gradient is trained. */
 bool model_trains_all(const struct model *model);
-/* True if weights of this name are trained in a block like `model`, in the embedding or the head.
- */
-bool model_trains(const struct model *model, const char *name);
+/* True if weights of this place and name are trained in a model, or block, like `model`. Names
+ * matter only if the model lists patterns of names. */
+bool model_trains(const struct model *model, enum weight_place place, const char *name);
+/* True if the embedding's table is trained, which a tied head has as its matrix. */
+bool model_trains_table(const struct model *model);
 /* True if the linear layer of this name has an adapter. */
 bool model_adapts(const struct model *model, const char *name);
-bool weight_is_of_adapter(const char *name);
 bool model_trains_embedding(const struct model *model);
 /* True if nothing before the output head is trained. */
 bool model_trains_head_alone(const struct model *model);

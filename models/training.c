@@ -21,7 +21,7 @@ static struct counted count_list(struct ops list)
         const struct op_weight *weight = &list.operands->weights[i];
         double parameters = weight->rows * weight->columns;
         counted.trained += weight->is_frozen ? 0 : parameters;
-        counted.adapters += weight_is_of_adapter(weight->name) ? parameters : 0;
+        counted.adapters += weight->is_of_adapter ? parameters : 0;
     }
     return counted;
 }
@@ -59,7 +59,7 @@ double model_trained_parameters(const struct model *model)
         return model_parameters(model) - model_untrained_parameters(model);
     double trained = count_blocks(model).trained + count(embedding_forward, model).trained;
     trained += count(head_forward, model).trained;
-    if (model->tied && model_trains(model, "logits"))
+    if (model->tied && model_trains_table(model))
         trained -= (double)model->vocab * model->hidden; /* a tied table counts once */
     return trained;
 }

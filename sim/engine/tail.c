@@ -91,7 +91,7 @@ static double tied_reduce_s(const struct work *w, int stage)
 {
     const struct plan *plan = w->plan;
     struct placement placement = plan_placement(plan);
-    if (!(w->model->tied || w->model->mtp > 0) || !model_trains(w->model, "embedding") ||
+    if (!(w->model->tied || w->model->mtp > 0) || !model_trains_table(w->model) ||
         !w->system->stack.pipeline.tied_reduce || placement_ends_meet(placement) ||
         !placement_is_end_stage(placement, stage))
         return 0;

@@ -70,6 +70,35 @@ START_TEST(what_is_trained_counts)
 }
 END_TEST
 
+/* BLOOM: 70 blocks of 14336 with 12 h^2 weights of products and 13 h of biases and norms. The
+ * head's matrix is the embedding's table, which counts once, under the embedding's name. */
+START_TEST(a_tied_table_is_trained_with_the_embedding)
+{
+    const double h = 14336, table = 250880 * h, block = 12 * h * h + 13 * h;
+    const struct {
+        const char *what;
+        double trained;
+        bool of_head; /* the head's matrix has a gradient */
+    } tied[] = {
+        { "embedding", table, true },
+        { "embedding_norm", 2 * h, false },
+        { "embedding*,final_norm", table + 4 * h, true },
+        { "last:4", 4 * block + 2 * h, false },
+    };
+    for (int i = 0; i < LENGTH(tied); i++) {
+        struct model model = trained("bloom-176b", tied[i].what);
+        struct layer_dims dims = layer_dims(&model, 1, SEQ);
+        struct ops head = head_forward(&model, &dims, &layer_flash, &arena);
+        const struct op *logits = op_named(head, "logits");
+        ck_assert_double_eq(model_trained_parameters(&model), tied[i].trained);
+        ck_assert(op_weight_of(&head, logits, WEIGHT_MATRIX)->is_frozen == !tied[i].of_head);
+    }
+    struct model model = model_of("bloom-176b");
+    struct err err = { 0 };
+    ck_assert(!training_parse("logits", &model, &err)); /* no weight of its own */
+}
+END_TEST
+
 START_TEST(a_model_that_is_written_trains_the_same)
 {
     struct model model = trained("deepseek-v3", "last:8"), again;
@@ -343,6 +372,7 @@ static Suite *suite(void)
     TCase *tc = tcase_create("training");
     tcase_add_checked_fixture(tc, NULL, release);
     tcase_add_loop_test(tc, what_is_trained_counts, 0, LENGTH(counts));
+    tcase_add_test(tc, a_tied_table_is_trained_with_the_embedding);
     tcase_add_test(tc, a_model_that_is_written_trains_the_same);
     tcase_add_test(tc, what_no_weight_has_cannot_be_trained);
     tcase_add_test(tc, adapters_leave_out_the_gradients_of_the_base);
