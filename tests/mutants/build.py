@@ -7,7 +7,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 WORK = os.path.join(os.environ.get('BUILD', os.path.join(ROOT, 'build')), 'mutants')
 TREE = os.path.join(WORK, 'tree')
 BUILT = os.path.join(TREE, 'build/release')
-MAKE = ['make', '-s', '-C', TREE, 'CUDA=0', 'MPI=0']
+MAKE = ['make', '-s', '-C', TREE, 'CUDA=0', 'MPI=0', 'BUILD=build']  # whatever BUILD was for this run
 PLAIN = 'CFLAGS=-fPIC -g0'
 COVERED = 'CFLAGS=-fPIC -O1 -g1 -fsanitize-coverage=trace-pc'  # -O1: with more optimisation, line numbers are less exact
 
