@@ -6,7 +6,8 @@ from build import BUILT, TREE, WORK
 
 # Scripts that need other programs than simsearch, or an undisturbed machine.
 LEFT_OUT = re.compile(r'cuda|gpu|install|minicluster|plugin|calibrate|nodes')
-WHOLE = -1  # stands for a whole program: a script, or code that runs before the first test function
+CALL_BYTES = 5  # an x86-64 call and its 32-bit distance
+WHOLE = -1  # the number of a whole program: a script, or code that runs before a test function does
 
 Unit = collections.namedtuple('Unit', 'program function seconds')
 
@@ -120,10 +121,11 @@ class Tests:
                     self.executed.append(zlib.decompress(packed))
         self.blocks_of = collections.defaultdict(lambda: collections.defaultdict(set))  # file, line
         functions = self.build.functions()
+        calls = [address - CALL_BYTES for address in addresses]  # a block's first line may be that of its call
         for address, file, line in self.build.lines():
-            block = bisect.bisect_right(addresses, address) - 1
+            block = bisect.bisect_right(calls, address) - 1
             start = functions[bisect.bisect_right(functions, address) - 1]
-            is_before = block < 0 or addresses[block] < start  # code of a function before its first block
+            is_before = block < 0 or calls[block] < start  # what a function does before its first block
             self.blocks_of[file][line].add(min(block + is_before, len(addresses) - 1))
 
     def cover(self, name, at_blocks, last):

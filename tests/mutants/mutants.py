@@ -2,6 +2,7 @@
 """Mutation testing: changes one place of the source at a time and runs the tests that execute it.
 
 usage: tests/mutants/mutants.py [-n 300] [--seed 1] [-j 2] [--list] [FILE ...]     (make mutants N=300 FILES=...)
+       tests/mutants/mutants.py --again OUTPUT       only those that survived there
 
 A mutant is one C file with one change: a term or factor removed, an operator or comparison replaced, a
 constant changed, a condition made always true or always false, or a statement removed (sites.py). The
@@ -19,7 +20,7 @@ are listed with their reasons in tests/mutants/equivalent.txt: FILE | old line |
 
 Exits 1 when a mutant survives.
 """
-import argparse, bisect, collections, fcntl, fnmatch, itertools, os, random, sys, threading
+import argparse, bisect, collections, fcntl, fnmatch, itertools, os, random, re, sys, threading
 from concurrent.futures import ThreadPoolExecutor
 
 from build import Build, ROOT, TREE, WORK, told, update_tree
@@ -89,6 +90,17 @@ def shown(mutant, source):
     text = ' '.join(source[mutant.at:mutant.end].split())
     return '%s:%d: %s: `%s` -> `%s`   in: %s' % (mutant.file, mutant.line, mutant.kind, text, ' '.join(mutant.text.split()),
                                               line_of(source, mutant.at))
+
+
+def without_number(words):
+    return re.sub(r':\d+: ', ': ', words, count=1)
+
+
+def survived_in(output):
+    """What an earlier run printed of those that survived, without the numbers of lines."""
+    with open(output) as opened:
+        found = (re.match(r' *\d+ survived +(.*)   \[[^[]*\]$', line) for line in opened)
+        return {without_number(match.group(1)) for match in found if match}
 
 
 def read_equivalent():
@@ -196,9 +208,10 @@ def main():
     parser.add_argument('-n', type=int, default=300)
     parser.add_argument('--seed', type=int, default=1)
     parser.add_argument('-j', type=int, default=os.cpu_count())
-    parser.add_argument('--list', action='store_true', help='list the mutants and stop')
-    parser.add_argument('--seconds', type=float, default=1e9, help='most test time per mutant, by the times of the first run')
-    parser.add_argument('--skip', type=int, default=0, help='omit the first SKIP mutants drawn, to continue a run')
+    parser.add_argument('--list', action='store_true', help='show them and stop')
+    parser.add_argument('--seconds', type=float, default=1e9, help='of tests for each mutant, as long as they took before')
+    parser.add_argument('--skip', type=int, default=0, help='leave out so many of the drawn: for going on')
+    parser.add_argument('--again', metavar='OUTPUT', help='judge those that survived in the output of an earlier run')
     parser.add_argument('files', nargs='*')
     asked = parser.parse_args()
     sys.stdout.reconfigure(line_buffering=True)
@@ -207,6 +220,9 @@ def main():
     sources = read_sources(sorted(chosen_files(asked.files)), root)
     every = [mutant for file, source in sources.items() for mutant in Sites(file, source).found]
     drawn = random.Random(asked.seed).sample(every, min(asked.n, len(every)))[asked.skip:]
+    if asked.again:
+        again = survived_in(asked.again)
+        drawn = [mutant for mutant in every if without_number(shown(mutant, sources[mutant.file])) in again]
     print('%d of %d mutants, seed %d' % (len(drawn), len(every), asked.seed))
     if asked.list:
         for mutant in drawn:
