@@ -112,6 +112,40 @@ START_TEST(every_profile_survives_being_written_and_read)
 }
 END_TEST
 
+/* No shipped profile has tables of kernels: those of a host do. */
+START_TEST(tables_of_kernels_survive_being_written_and_read)
+{
+    static const char *const tables[] = {
+        "{\"op\": \"gemm\", \"points\": [[64, 32, 16, 2, \"10 us\"], [128, 32, 16, 2, \"30 us\"]]}",
+        "{\"op\": \"gemm\", \"pass\": \"weight_gradient\", \"points\": [[8, 4, 2, 1, \"70 ns\"]]}",
+        "{\"op\": \"norm\", \"variant\": \"rmsnorm\", \"points\": [[9, 7, 1, 1, \"2.5 ms\"]]}",
+    };
+    struct profile profile, again;
+    struct err err = { 0 };
+    check_ok(profile_load("h100-80g-sxm", &profile, &err), &err);
+    profile.num_kernels = LENGTH(tables);
+    profile.kernels = calloc(LENGTH(tables), sizeof *profile.kernels);
+    for (int i = 0; i < LENGTH(tables); i++) {
+        json_t *table = json_loads(tables[i], 0, NULL);
+        check_ok(kernel_read(table, &profile.kernels[i], &err), &err);
+        json_decref(table);
+    }
+    json_t *written = through_text(profile_write(&profile));
+    check_ok(profile_read(written, &again, &err), &err);
+    ck_assert_int_eq(again.num_kernels, LENGTH(tables));
+    for (int i = 0; i < LENGTH(tables); i++) {
+        struct kernel *one = &profile.kernels[i], *other = &again.kernels[i], all = *one;
+        ck_assert_int_eq(one->num_points, other->num_points);
+        ck_assert_mem_eq(one->points, other->points, (size_t)one->num_points * sizeof *one->points);
+        all.points = other->points;
+        ck_assert_mem_eq(&all, other, sizeof all);
+    }
+    json_decref(written);
+    profile_release(&profile);
+    profile_release(&again);
+}
+END_TEST
+
 static void check_stack_comes_back(const char *name)
 {
     struct stack stack, again;
@@ -399,6 +433,7 @@ static Suite *hardware_suite(void)
     tcase_add_loop_test(files, groups_of_the_same_provenance_are_told_together, 0,
                         LENGTH(provenances));
     tcase_add_test(files, a_disturbed_profile_stays_so_in_every_file);
+    tcase_add_test(files, tables_of_kernels_survive_being_written_and_read);
     tcase_add_test(files, every_stack_survives_being_written_and_read);
     tcase_add_test(files, peaks_are_tensor_cores_times_clock);
     tcase_add_test(files, every_cluster_has_its_gpu_and_profile_and_no_faster_channels_than_links);

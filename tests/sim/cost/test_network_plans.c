@@ -235,6 +235,21 @@ START_TEST(a_group_that_some_block_boundary_cuts_is_oversubscribed)
 }
 END_TEST
 
+/* Nodes of one GPU in blocks of 16: of the groups of 3, the sixth is on nodes 15 to 17. */
+START_TEST(one_rank_beyond_a_block_makes_a_group_cross_it)
+{
+    machine_load("dgx-a100-80g-over7", 192);
+    machine.cluster.levels[0].size = 1;
+    machine.cluster.levels[1].size = 16;
+    machine.cluster.levels[1].oversubscription = 7 * 16;
+    struct plan cut = degrees(1, 3, 16), fits = degrees(1, 4, 12);
+    struct comm_group narrow = network_plan_group(&machine, &cut, replicated_axes());
+    struct comm_group wide = network_plan_group(&machine, &fits, replicated_axes());
+    ck_assert_int_eq(wide.num_nodes, 4);
+    ck_assert_double_lt(narrow.inter_bytes_per_s, wide.inter_bytes_per_s / 2);
+}
+END_TEST
+
 /* tp 3 on nodes of 8: ranks 6 and 7 are on one node, rank 8 on the next with a NIC of 48 GB/s. tp
  * 12: 8 and 4 ranks, or 4 and 8. */
 START_TEST(the_node_with_the_fewest_ranks_bounds_the_rings)
@@ -301,6 +316,7 @@ static Suite *suite(void)
     tcase_add_test(tc, stages_of_some_replica_that_cross_nodes_make_the_pair_cross);
     tcase_add_test(tc, a_pipeline_that_leaves_a_block_is_oversubscribed);
     tcase_add_test(tc, a_group_that_some_block_boundary_cuts_is_oversubscribed);
+    tcase_add_test(tc, one_rank_beyond_a_block_makes_a_group_cross_it);
     tcase_add_test(tc, the_node_with_the_fewest_ranks_bounds_the_rings);
     tcase_add_test(tc, groups_that_do_not_line_up_with_nodes_cross_rails);
     tcase_add_test(tc, stages_less_than_a_node_apart_cross_rails_between_nodes);

@@ -170,6 +170,47 @@ static double op_alone_s(const struct op *op)
     return op->kind == OP_GEMM ? time_s / machine.stack.product_efficiency : time_s;
 }
 
+static double part_of_alone_s(const struct op *op)
+{
+    if (op->kind == OP_GEMM)
+        return 0.9;
+    if (op->kind != OP_FLASH_ATTENTION)
+        return 1;
+    return op->pass == PASS_FORWARD ? 0.7 : 0.6;
+}
+
+/* One rank runs its ops one after the other. A stack reaches 90 % of a product's speed alone, and
+ * 70 and 60 % of that of attention. */
+START_TEST(a_list_takes_the_sum_of_its_ops)
+{
+    load(_i);
+    machine.stack.product_efficiency = 0.9;
+    machine.stack.attention_forward_efficiency = 0.7;
+    machine.stack.attention_backward_efficiency = 0.6;
+    struct plan plan = tensor_plan(1, false, false);
+    struct piece_cost layer = cost(&plan).at[0];
+    enum attention_kernel attention = plan_attention_kernel(&plan, &machine);
+    struct layer_options options = { .flash_attention = attention != ATTENTION_UNFUSED,
+                                     .fusions = machine.stack.fusions,
+                                     .unfused = &machine.stack.unfused,
+                                     .dtype = precision_dtype(plan.precision),
+                                     .gradient_bytes =
+                                         dtype_bytes((enum dtype)plan.gradient_dtype) };
+    struct local_ops lists =
+        local_layer(rank_share_of(&plan), &model, model.seq, &options, false, &arena);
+    const struct ops ops[] = { lists.forward, lists.backward };
+    const struct list_cost *costs[] = { &layer.forward, &layer.backward };
+    for (int l = 0; l < 2; l++) {
+        double sum_s = 0;
+        for (int i = 0; i < ops[l].count; i++)
+            if (!op_is_collective(ops[l].at[i].kind))
+                sum_s += op_s(&machine.gpu, &machine.profile, attention, &ops[l].at[i]) /
+                         part_of_alone_s(&ops[l].at[i]);
+        ck_assert_double_eq_tol(costs[l]->total_s, sum_s, 1e-12 * sum_s);
+    }
+}
+END_TEST
+
 /* Without sequence parallelism, each all-reduce between the two gradients of a product runs beside
  * the second: two blocks with contention, the rest in series. */
 START_TEST(an_all_reduce_beside_a_weight_gradient_is_two_blocks_with_contention)
@@ -331,6 +372,7 @@ static Suite *suite(void)
                         NUM_SETTINGS);
     tcase_add_loop_test(tc, overlap_takes_at_most_the_slowdown_longer_than_one_after_the_other, 0,
                         NUM_SETTINGS);
+    tcase_add_loop_test(tc, a_list_takes_the_sum_of_its_ops, 0, NUM_SETTINGS);
     tcase_add_loop_test(tc, an_all_reduce_beside_a_weight_gradient_is_two_blocks_with_contention, 0,
                         NUM_SETTINGS);
     tcase_add_loop_test(tc, tensor_ranks_share_the_flops_of_a_layer, 0, NUM_SETTINGS);
