@@ -48,6 +48,9 @@ class Tests:
         files = {os.path.basename(path): path for path in glob.glob(os.path.join(TREE, 'tests', '**', 'test_*'), recursive=True)}
         self.scripts = {name[:-3]: path for name, path in sorted(files.items())
                         if name.endswith('.sh') and not LEFT_OUT.search(name[:-3])}
+        self.scripts['docs-current'] = os.path.join(WORK, 'docs-current.sh')  # as make test has it
+        with open(self.scripts['docs-current'], 'w') as opened:
+            opened.write('cmp docs/reference.md <("$SIMSEARCH" list reference)')
         self.names = sorted(os.path.basename(test)[:-2] for test in build.tests) + list(self.scripts)
         self.sources = {name: content(self.scripts.get(name) or files[name + '.c']).decode() for name in self.names}
         self.learn(jobs)

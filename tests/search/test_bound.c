@@ -88,6 +88,31 @@ static void check_unplaced(struct evaluator *evaluator, struct plan plan,
     ck_assert_double_gt(floor_s, 0);
 }
 
+/* One stage has nothing to wait for: the floor of the whole model's passes is what they compute,
+ * modules that predict later tokens included. */
+START_TEST(the_floor_of_one_stage_is_what_it_computes)
+{
+    struct system system;
+    struct model model;
+    struct arena arena = { 0 };
+    struct plan plan;
+    struct err err = { 0 };
+    ck_assert(model_load("gpt3-125m", &model, &err));
+    ck_assert(system_load("dgx-h100", "megatron-core", 1, &system, &err));
+    ck_assert(plan_parse("dp1 mb1", &arena, &plan, &err));
+    model.batch = 4;
+    model.mtp = _i;
+    struct evaluator *evaluator = evaluator_new(&system, &model);
+    struct time_parts time = evaluate(evaluator, &plan).time;
+    double floor_s = evaluate_work_floor_s(evaluator, &plan);
+    ck_assert_double_le(floor_s, time.compute_s + time.other_s);
+    ck_assert_double_ge(floor_s, 0.97 * time.compute_s);
+    evaluator_free(evaluator);
+    arena_release(&arena);
+    system_release(&system);
+}
+END_TEST
+
 START_TEST(the_bound_is_never_above_the_step_on_every_point_of_a_lattice)
 {
     if (is_spared(_i, 2))
@@ -131,6 +156,7 @@ static Suite *suite(void)
 {
     TCase *tc = tcase_create("bound");
     tcase_set_timeout(tc, 60);
+    tcase_add_loop_test(tc, the_floor_of_one_stage_is_what_it_computes, 0, 3);
     tcase_add_loop_test(tc, the_bound_is_never_above_the_step_on_every_point_of_a_lattice, 0,
                         NUM_LATTICES);
     Suite *s = suite_create("sim/engine/bound");

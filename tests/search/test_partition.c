@@ -455,6 +455,16 @@ START_TEST(megatrons_partitions_take_the_seconds_of_the_cost_models_layer)
 }
 END_TEST
 
+/* Then a product takes as long as its operands need from memory. */
+START_TEST(so_they_do_where_memory_is_slow)
+{
+    load("dgx-h100", 64, models[_i]);
+    hardware.gpu.memory_bytes_per_s /= 1000;
+    check_against_layer("tp8 pp1 mb1 overlap=none", "megatron");
+    check_against_layer("tp8 pp1 mb1 sp overlap=none", "megatron-sp");
+}
+END_TEST
+
 START_TEST(megatrons_partitions_keep_the_bytes_of_the_cost_models_layer)
 {
     load("dgx-h100", 64, models[_i]);
@@ -603,6 +613,7 @@ static Suite *suite(void)
     tcase_add_loop_test(cases, megatrons_partitions_take_the_seconds_of_the_cost_models_layer, 0,
                         num_models);
     tcase_add_test(cases, a_layers_state_is_sharded_as_zero_says);
+    tcase_add_loop_test(cases, so_they_do_where_memory_is_slow, 0, LENGTH(models));
     tcase_add_loop_test(cases, megatrons_partitions_keep_the_bytes_of_the_cost_models_layer, 0,
                         num_models);
     tcase_add_test(cases, megatron_with_sequence_parallelism_is_found_where_weights_must_be_split);

@@ -234,6 +234,12 @@ START_TEST(where_full_recompute_does_not_fit_groups_of_layers_stand_for_it)
             for (int j = 0; j < result.num_top; j++)
                 grouped += result.top[j].plan.recompute == RECOMPUTE_EVERY;
             search_result_release(&result);
+            request.fix = "recompute=full"; /* means full and no groups */
+            result = search_of(&request);
+            for (int j = 0; j < result.num_top; j++)
+                ck_assert_int_eq(result.top[j].plan.recompute, RECOMPUTE_FULL);
+            search_result_release(&result);
+            request.fix = NULL;
         }
         brute_release(&brute);
     }

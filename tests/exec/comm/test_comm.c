@@ -214,6 +214,32 @@ static bool count_sent(struct rank_job *job, const struct comm_options *options)
     return ok;
 }
 
+/* 24 fp32 elements among 4 ranks. Of a sum three ranks send 96 bytes and get 96 back, and of a
+ * broadcast three get 96: a fourth of that each. Own parts of 96 bytes go to three others. */
+START_TEST(the_least_bytes_of_each_call_are_those_of_a_count)
+{
+    static const double least[NUM_COMM_KINDS] = { [COMM_ALL_REDUCE] = 2 * 3 * 96 / 4.0,
+                                                  [COMM_ALL_GATHER] = 3 * 96,
+                                                  [COMM_REDUCE_SCATTER] = 3 * 96,
+                                                  [COMM_BROADCAST] = 3 * 96 / 4.0,
+                                                  [COMM_ALL_TO_ALL] = 3 * 96,
+                                                  [COMM_SEND] = 96,
+                                                  [COMM_RECV] = 0,
+                                                  [COMM_SEND_RECV] = 96,
+                                                  [COMM_NEIGHBOURS] = 2 * 96,
+                                                  [COMM_BARRIER] = 0 };
+    struct group four = { .size = 4 };
+    for (int kind = 0; kind < NUM_COMM_KINDS; kind++) {
+        struct comm_call call = { .kind = (enum comm_kind)kind,
+                                  .group = &four,
+                                  .count = 24,
+                                  .num_neighbours = 2,
+                                  .element = ELEMENT_FP32 };
+        ck_assert_double_eq(comm_least_sent_bytes(&call), least[kind]);
+    }
+}
+END_TEST
+
 START_TEST(an_all_reduce_sends_no_more_than_it_must)
 {
     for (int size = 2; size <= MOST_RANKS; size++) {
@@ -499,6 +525,7 @@ static Suite *suite(void)
     tcase_add_loop_test(tc, every_call_gives_what_a_plain_loop_gives, 0, NUM_APIS);
     tcase_add_loop_test(tc, the_same_sum_has_the_same_bits, 0, NUM_APIS);
     tcase_add_loop_test(tc, small_messages_are_summed_in_the_order_of_ranks, 0, NUM_APIS);
+    tcase_add_test(tc, the_least_bytes_of_each_call_are_those_of_a_count);
     tcase_add_loop_test(tc, an_all_reduce_sends_no_more_than_it_must, 0, NUM_APIS);
     tcase_add_test(tc, bf16_is_summed_in_fp32_and_rounded_once);
     tcase_add_test(tc, a_nan_is_the_largest_wherever_it_stands);

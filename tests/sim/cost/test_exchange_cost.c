@@ -178,6 +178,23 @@ START_TEST(a_server_has_everybodys_messages)
 }
 END_TEST
 
+/* Of 8 nodes the busiest has 2 of 12 or of 16 servers, to each of which 56 ranks send a part. With
+ * 7 servers a node receives 56 parts if it has one, and sends 56 if it has none. */
+START_TEST(parts_of_servers_cross_where_most_of_them_meet)
+{
+    static const struct {
+        const char *exchange;
+        int servers, parts;
+    } cases[] = { { "ps:7", 7, 56 }, { "ps:12", 12, 112 }, { "ps:16", 16, 112 } };
+    for (int i = 0; i < LENGTH(cases); i++) {
+        double part_bytes = 1e9 / cases[i].servers;
+        ck_assert_double_eq_tol(
+            wire_s(64, cases[i].exchange, 1e9) / 2,
+            cases[i].parts * crossing_s(part_bytes / 8) + 7 * inside_s(part_bytes), 1e-3);
+    }
+}
+END_TEST
+
 START_TEST(a_servers_time_grows_with_the_ranks_and_gossips_does_not)
 {
     ck_assert_double_gt(wire_s(256, "ps:1", 1e8), 3.9 * wire_s(64, "ps:1", 1e8));
@@ -516,6 +533,7 @@ static Suite *suite(void)
     tcase_add_test(tc, one_peer_is_the_mean_of_its_turns);
     tcase_add_test(tc, gossip_of_nodes_sends_each_byte_out_of_a_node_once);
     tcase_add_test(tc, a_server_has_everybodys_messages);
+    tcase_add_test(tc, parts_of_servers_cross_where_most_of_them_meet);
     tcase_add_test(tc, a_servers_time_grows_with_the_ranks_and_gossips_does_not);
     tcase_add_test(tc, a_period_has_its_share_of_an_average_of_all);
     tcase_add_test(tc, gathered_messages_pay_on_few_ranks_alone);

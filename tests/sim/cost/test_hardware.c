@@ -152,6 +152,8 @@ static void check_stack_comes_back(const char *name)
     struct err err = { 0 };
     check_ok(stack_load(name, &stack, &err), &err);
     json_t *written = through_text(stack_write(&stack));
+    ck_assert(!json_object_get(written, "time_ratio")); /* nothing was learned */
+    ck_assert(!json_object_get(written, "expert_time_ratio"));
     check_ok(stack_read(written, &again, &err), &err);
     check_fitted(&stack.fitted, stack.num_fitted, &again.fitted, again.num_fitted);
     ck_assert_mem_eq(&stack, &again, sizeof stack);
@@ -237,6 +239,27 @@ static void check_gpu_is_plausible(const char *name)
     ck_assert_double_gt(gpu.memory_bytes_per_s, 5e11);
     ck_assert(*gpu.source);
 }
+
+START_TEST(a_stack_keeps_the_ratios_that_were_learned)
+{
+    for (int bits = 0; bits < 4; bits++) {
+        struct stack stack, again;
+        struct err err = { 0 };
+        check_ok(stack_load("megatron-core", &stack, &err), &err);
+        stack.learned.time_ratio = bits & 1 ? 1.25 : 0;
+        stack.learned.expert_time_ratio = bits & 2 ? 0.75 : 0;
+        json_t *written = through_text(stack_write(&stack));
+        ck_assert_int_eq(json_object_get(written, "time_ratio") != NULL, bits & 1);
+        ck_assert_int_eq(json_object_get(written, "expert_time_ratio") != NULL, bits >> 1);
+        check_ok(stack_read(written, &again, &err), &err);
+        ck_assert_double_eq(again.learned.time_ratio, stack.learned.time_ratio);
+        ck_assert_double_eq(again.learned.expert_time_ratio, stack.learned.expert_time_ratio);
+        json_decref(written);
+        stack_release(&stack);
+        stack_release(&again);
+    }
+}
+END_TEST
 
 START_TEST(peaks_are_tensor_cores_times_clock)
 {
@@ -434,6 +457,7 @@ static Suite *hardware_suite(void)
                         LENGTH(provenances));
     tcase_add_test(files, a_disturbed_profile_stays_so_in_every_file);
     tcase_add_test(files, tables_of_kernels_survive_being_written_and_read);
+    tcase_add_test(files, a_stack_keeps_the_ratios_that_were_learned);
     tcase_add_test(files, every_stack_survives_being_written_and_read);
     tcase_add_test(files, peaks_are_tensor_cores_times_clock);
     tcase_add_test(files, every_cluster_has_its_gpu_and_profile_and_no_faster_channels_than_links);

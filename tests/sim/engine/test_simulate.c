@@ -393,6 +393,19 @@ START_TEST(ends_of_a_pipeline_reduce_a_tied_table)
     struct prediction middle = predict_layout("pp4 stages=1,21,1,1", &evaluator);
     ck_assert_double_eq(middle.time.data_comm_s, 0);
     evaluator_free(evaluator);
+    /* two tables are not summed, unless the last stage embeds too, and frozen ones never */
+    setting.model.tied = false;
+    ck_assert_double_eq(predict_layout("pp4 stages=1,1,1,21", &evaluator).time.data_comm_s, 0);
+    evaluator_free(evaluator);
+    setting.model.mtp = 1;
+    double later_s = predict_layout("pp4 stages=1,1,1,21", &evaluator).time.data_comm_s;
+    ck_assert_double_eq_tol(later_s, expected_s, 1e-9 * expected_s);
+    evaluator_free(evaluator);
+    setting.model.mtp = 0;
+    setting.model.tied = true;
+    setting.model.lora = 8;
+    ck_assert_double_eq(predict_layout("pp4 stages=1,1,1,21", &evaluator).time.data_comm_s, 0);
+    evaluator_free(evaluator);
 }
 END_TEST
 
