@@ -1,0 +1,139 @@
+/* What chunks and stages hold, for random models and plans, compared with counts block by block. */
+#include "sim/plan/holding.h"
+
+#include "models/blocks.h"
+#include "models/training.h"
+#include "tests/search/random_question.h"
+#include "tests/testing.h"
+
+#include <stdio.h>
+
+static struct question question;
+
+/* Counts the blocks of a chunk one by one. */
+static struct holding counted(const struct plan *plan, int chunk)
+{
+    const struct model *model = &question.model;
+    struct placement placement = plan_placement(plan);
+    struct holding held = { .layers = plan_chunk_layers(plan, model, chunk) };
+    int first = 0, recomputed = plan_recomputed_layers(plan, chunk, held.layers);
+    for (int before = 0; before < chunk; before++)
+        first += plan_chunk_layers(plan, model, before);
+    for (int layer = first; layer < first + held.layers; layer++) {
+        int kind = model_kind_of(model, layer);
+        bool has_backward = model_kind(model, kind).gradient != GRADIENT_NONE;
+        held.count[kind]++;
+        held.recomputed[kind] += has_backward && layer < first + recomputed;
+    }
+    held.count[PIECE_EMBEDDING] = placement_has_embedding(placement, chunk);
+    held.count[PIECE_HEAD] = placement_has_head(placement, chunk);
+    held.count[PIECE_LATER] = held.count[PIECE_HEAD] * model->mtp;
+    held.count[PIECE_LATER_ENDS] = held.count[PIECE_LATER];
+    return held;
+}
+
+static void add_to(struct holding *sum, const struct holding *part)
+{
+    sum->layers += part->layers;
+    for (int piece = 0; piece < NUM_PIECES; piece++)
+        sum->count[piece] += part->count[piece];
+    for (int kind = 0; kind < MAX_BLOCK_KINDS; kind++)
+        sum->recomputed[kind] += part->recomputed[kind];
+}
+
+static bool are_equal(const struct holding *a, const struct holding *b)
+{
+    bool equal = a->layers == b->layers;
+    for (int piece = 0; piece < NUM_PIECES; piece++)
+        equal = equal && a->count[piece] == b->count[piece];
+    for (int kind = 0; kind < MAX_BLOCK_KINDS; kind++)
+        equal = equal && a->recomputed[kind] == b->recomputed[kind];
+    return equal;
+}
+
+static void check_equal(const struct plan *plan, const char *what, int index,
+                        const struct holding *got, const struct holding *expected)
+{
+    ck_assert_msg(are_equal(got, expected), "%s, %s, %d layers: %s %d holds %d layers, not %d",
+                  question.words, question_layout(&question, plan), question.model.layers, what,
+                  index, got->layers, expected->layers);
+}
+
+/* Returns how many chunks and stages hold what the one before holds. */
+static int check_plan(const struct plan *plan)
+{
+    const struct model *model = &question.model;
+    struct placement placement = plan_placement(plan);
+    struct holding stages[64] = { 0 };
+    int repeats = 0;
+    for (int stage = 0; stage < plan->pp; stage++) {
+        for (int round = 0; round < plan->vpp; round++) {
+            int chunk = placement_chunk(placement, stage, round);
+            struct holding held = chunk_holding(plan, model, chunk), by_hand = counted(plan, chunk);
+            check_equal(plan, "chunk", chunk, &held, &by_hand);
+            add_to(&stages[stage], &by_hand);
+        }
+        struct holding held = stage_holding(plan, model, stage);
+        check_equal(plan, "stage", stage, &held, &stages[stage]);
+        if (stage_is_as_before(plan, model, stage)) {
+            check_equal(plan, "stage before", stage, &stages[stage - 1], &stages[stage]);
+            repeats++;
+        }
+    }
+    for (int chunk = 1; chunk < plan_chunks(plan); chunk++)
+        if (chunk_is_as_before(plan, model, chunk)) {
+            struct holding held = counted(plan, chunk), before = counted(plan, chunk - 1);
+            check_equal(plan, "chunk before", chunk, &before, &held);
+            repeats++;
+        }
+    return repeats;
+}
+
+/* Gives the chunks of a plan unequal numbers of layers, if there are several and the model has a
+ * layer for each. */
+static void make_uneven(struct plan *plan)
+{
+    int chunks = plan_chunks(plan), layers = question.model.layers;
+    if (chunks < 2 || layers < chunks || plan->recompute >= RECOMPUTE_BLOCK)
+        return;
+    int *uneven = ARENA_ARRAY(&question.arena, int, (size_t)chunks);
+    for (int chunk = 0; chunk < chunks; chunk++)
+        uneven[chunk] = 1;
+    for (int more = layers - chunks; more > 0; more--)
+        uneven[random_below(&question.rng, (uint64_t)chunks)]++;
+    plan->chunk_layers = uneven;
+}
+
+START_TEST(stages_hold_the_sum_of_their_chunks)
+{
+    enum { QUESTIONS = 60, PLANS = 12 };
+    int plans = 0, repeats = 0;
+    for (int i = 0; i < TURNS(QUESTIONS); i++) {
+        question_draw((uint64_t)i, &question);
+        question.model.mtp = i % 3;
+        for (int j = 0; j < PLANS; j++) {
+            struct plan plan;
+            if (!question_plan(&question, &plan))
+                continue;
+            repeats += check_plan(&plan);
+            make_uneven(&plan);
+            repeats += check_plan(&plan);
+            plans++;
+        }
+        question_release(&question);
+    }
+    ck_assert_int_gt(plans, 2 * TURNS(QUESTIONS));
+    ck_assert_int_gt(repeats, 0);
+}
+END_TEST
+
+static Suite *suite(void)
+{
+    TCase *tc = tcase_create("holding");
+    tcase_add_test(tc, stages_hold_the_sum_of_their_chunks);
+    Suite *s = suite_create("sim/plan/holding");
+    suite_add_tcase(s, tc);
+    return s;
+}
+
+TEST_MAIN(suite)
