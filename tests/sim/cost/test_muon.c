@@ -26,6 +26,23 @@ START_TEST(newton_schulz_takes_five_steps_of_three_products)
 }
 END_TEST
 
+/* Where memory is slow, the bytes count: of a x b matrices 2 a b + a^2 for the first product, 4 a^2
+ * for the second, and a^2 + 3 a b for the third. */
+START_TEST(its_products_read_and_write_each_operand_once)
+{
+    struct system system;
+    struct err err = { 0 };
+    check_ok(system_load("dgx-h100", "megatron-core", 8, &system, &err), &err);
+    system.gpu.memory_bytes_per_s /= 1e6;
+    double square_s = newton_schulz_s(&system, DTYPE_BF16, 4096, 4096);
+    for (int times = 2; times <= 8; times *= 2) {
+        double wide_s = newton_schulz_s(&system, DTYPE_BF16, 4096, times * 4096);
+        ck_assert_double_eq_tol(wide_s / square_s, (6 + 5 * times) / 11.0, 1e-4);
+    }
+    system_release(&system);
+}
+END_TEST
+
 /* Matrices are assigned to ranks, the largest first, each to the rank with the least work. 7 5 4 3
  * 1 over two ranks gives 10 and 10; the bound is 7 + 13 / 2.
  */
@@ -152,6 +169,7 @@ static Suite *suite(void)
     TCase *tc = tcase_create("muon");
     tcase_add_checked_fixture(tc, NULL, release);
     tcase_add_test(tc, newton_schulz_takes_five_steps_of_three_products);
+    tcase_add_test(tc, its_products_read_and_write_each_operand_once);
     tcase_add_test(tc, no_rank_gets_more_than_the_largest_and_its_part_of_the_others);
     tcase_add_test(tc, states_of_muon_and_adam_differ_by_what_megatron_measured);
     tcase_add_test(tc, sharded_matrices_are_dealt_whole);

@@ -1,0 +1,74 @@
+/* The transfers of a chunk's passes with ZeRO-3, compared with sums by hand. */
+#include "sim/cost/network.h"
+#include "sim/engine/data_parallel.h"
+#include "sim/engine/simulate.h"
+#include "tests/sim/planned.h"
+#include "tests/testing.h"
+
+static double data_comm_s(int messages)
+{
+    planned.system.stack.shards.layer_messages = messages;
+    struct evaluator *evaluator = evaluator_new(&planned.system, &planned.model);
+    double seconds = evaluate(evaluator, &planned.plan).time.data_comm_s;
+    evaluator_free(evaluator);
+    return seconds;
+}
+
+/* Gathers and reductions of one layer in a number of messages, each of its part of the weights. */
+static struct data_comm layer_comm(int messages)
+{
+    const struct system *system = &planned.system;
+    const struct plan *plan = &planned.plan;
+    const struct piece_cost *layer = &planned.pieces.at[0];
+    struct data_groups dense = network_data_groups(system, plan);
+    struct data_comm comm =
+        data_comm(&system->stack, plan, &dense, (layer->parameters - layer->of_experts) / messages);
+    if (layer->of_experts > 0) {
+        struct data_groups own = network_expert_data_groups(system, plan);
+        struct data_comm experts =
+            data_comm(&system->stack, plan, &own, layer->of_experts / messages);
+        comm.gather_s += experts.gather_s;
+        comm.reduce_s += experts.reduce_s;
+    }
+    return (struct data_comm){ messages * comm.reduce_s, messages * comm.gather_s };
+}
+
+static const struct {
+    const char *model, *layout;
+} cases[] = { { "gpt3-1.3b", "dp16 mb1 zero3 overlap=none" },
+              { "mixtral-8x7b", "dp16 ep4 mb1 zero3 overlap=none" } };
+
+/* More messages have the latency of each. */
+START_TEST(a_layer_travels_in_as_many_messages_as_its_stack_says)
+{
+    planned_load("dgx-h100", "torchtitan", cases[_i].model, 16);
+    planned.model.batch = 64;
+    planned.system.stack.shards.message_per_rank_s = 0;
+    planned_layout(cases[_i].layout);
+    double gathers = weight_gathers(&planned.system.stack, &planned.plan, 4);
+    double one_s = data_comm_s(1);
+    struct data_comm one = layer_comm(1);
+    ck_assert(planned.pieces.at[0].of_experts > 0 || _i == 0);
+    for (int messages = 2; messages <= 6; messages += 2) {
+        struct data_comm many = layer_comm(messages);
+        double reduced_s = 4 * (many.reduce_s - one.reduce_s);
+        double gathered_s = gathers * (many.gather_s - one.gather_s);
+        double added_s = planned.model.layers * (reduced_s + gathered_s);
+        ck_assert_double_gt(added_s, 0);
+        ck_assert_double_eq_tol(data_comm_s(messages) - one_s, added_s, 1e-9 * one_s);
+    }
+    planned_release();
+}
+END_TEST
+
+static Suite *suite(void)
+{
+    TCase *tc = tcase_create("chunk");
+    tcase_add_loop_test(tc, a_layer_travels_in_as_many_messages_as_its_stack_says, 0,
+                        LENGTH(cases));
+    Suite *s = suite_create("sim/engine/chunk");
+    suite_add_tcase(s, tc);
+    return s;
+}
+
+TEST_MAIN(suite)
