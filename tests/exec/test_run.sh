@@ -52,6 +52,7 @@ shows '^no prediction: dgx-h100'
 shows 'step time +- +[0-9.]+ ms'
 grep -q 'measured stage 1' "$work/trace.json" || fail "the trace has no measured stage 1"
 grep -q 'predicted stage 1' "$work/trace.json" || fail "the trace has no predicted stage 1"
+grep -q '"ts":-' "$work/trace.json" && fail "an instruction of the trace starts before the first one"
 run 0 run --model tiny --gpus 16 --layout "tp2 pp4 dp2 dtype=fp32" --slice --ranks 2 --steps 1 --json
 shows '"layout": "tp2 pp1 dp1 mb1 dtype=fp32"'
 run 0 run "${tiny[@]}" --gpus 1 --layout "dtype=fp32" --data workshop --steps 20 --rate 0.01 --json

@@ -169,6 +169,7 @@ static const struct fault match_faults[] = {
     { "unknown_key.json", ":4: clusters[0].gpus", "did you mean \"gpu\"" },
     { "bad_model.json", ":7: models[1].norm", "one of layernorm, rmsnorm" },
     { "rule_no_object.json", ":5: clusters[1]", "expected an object" },
+    { "models_no_list.json", ": models", "expected a list of up to" },
 };
 
 START_TEST(a_broken_match_table_is_blamed_by_line_and_key)

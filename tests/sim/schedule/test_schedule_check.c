@@ -85,6 +85,46 @@ START_TEST(a_random_shape_of_two_directions_is_free_of_deadlock)
 }
 END_TEST
 
+/* The next instruction of a list from *at on that computes on one of the first microbatches. */
+static const struct instr *next_pass(const struct instrs *list, int *at, int num_microbatches)
+{
+    for (; *at < list->count; ++*at) {
+        const struct instr *instr = &list->at[*at];
+        bool computes = instr->op == INSTR_FORWARD || instr->op == INSTR_BACKWARD_INPUT ||
+                        instr->op == INSTR_BACKWARD_WEIGHT;
+        if (computes && instr->microbatch < num_microbatches)
+            return &list->at[(*at)++];
+    }
+    return NULL;
+}
+
+/* The order of zb-v is that of 2 pp - 1 microbatches, from which the missing ones are left out. */
+START_TEST(a_v_of_few_microbatches_leaves_out_the_missing_ones)
+{
+    for (int p = 2; p <= 6; p++)
+        for (int m = 1; m < 2 * p; m++) {
+            struct lowering none = { 0 };
+            struct schedule *few = lowered("zb-v", (struct schedule_shape){ p, 2, m, 0 }, none);
+            struct schedule *all =
+                lowered("zb-v", (struct schedule_shape){ p, 2, 2 * p - 1, 0 }, none);
+            for (int stage = 0; stage < p; stage++) {
+                int at = 0, at_all = 0;
+                const struct instr *pass, *expected;
+                do {
+                    pass = next_pass(&few->ranks[stage], &at, m);
+                    expected = next_pass(&all->ranks[stage], &at_all, m);
+                    ck_assert(!pass == !expected);
+                    ck_assert(!pass ||
+                              (pass->op == expected->op && pass->chunk == expected->chunk &&
+                               pass->microbatch == expected->microbatch));
+                } while (pass);
+                ck_assert_int_ge(at, 6 * m);
+            }
+            arena_release(&arena);
+        }
+}
+END_TEST
+
 START_TEST(a_schedule_of_a_million_instructions_is_proved)
 {
     assert_passes(generator_find("interleaved"), (struct schedule_shape){ 64, 2, 512, 0 },
@@ -406,6 +446,7 @@ static Suite *suite(void)
     tcase_add_loop_test(tc, what_any_generator_emits_passes_under_any_lowering, 0,
                         TURNS(NUM_LOWERINGS));
     tcase_add_test(tc, a_random_shape_of_two_directions_is_free_of_deadlock);
+    tcase_add_test(tc, a_v_of_few_microbatches_leaves_out_the_missing_ones);
     tcase_add_test(tc, a_schedule_of_a_million_instructions_is_proved);
     tcase_add_loop_test(tc, a_schedule_without_any_one_of_its_instructions_fails, 0,
                         LENGTH(specimens));
