@@ -207,8 +207,16 @@ START_TEST(plans_that_save_too_little_are_left_out)
     run(&request, saving_bytes, &thin);
     ck_assert_int_eq(thin.num_on_front, whole.count);
     ck_assert_int_lt(thin.count, whole.count);
-    for (int i = 0; i < whole.count; i++) {
+    struct pareto_point last = point_of(&whole.at[0]);
+    for (int i = 0, next = 0; i < whole.count; i++) {
         struct pareto_point left = point_of(&whole.at[i]);
+        if (i == 0 || left.key[0] != last.key[0] || last.key[2] - left.key[2] >= saving_bytes) {
+            struct pareto_point found = point_of(&thin.at[next++]);
+            last = left;
+            ck_assert_mem_eq(&found, &left, sizeof left);
+        }
+        ck_assert_int_le(next, thin.count);
+        ck_assert(i + 1 < whole.count || next == thin.count);
         bool is_covered = has_point(&thin, &left);
         for (int j = 0; j < thin.count; j++) {
             struct pareto_point kept = point_of(&thin.at[j]);
