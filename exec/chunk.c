@@ -166,7 +166,8 @@ void *chunk_pass(struct machine *m, const struct chunk_call *call)
                          .op = call->op,
                          .data = call->data,
                          .flow = call->flow };
-    const struct pass_steps *steps = &call->chunk->passes[call->op];
+    const struct pass_steps *steps =
+        chunk_reduces_whole(call) ? &call->chunk->last[call->op] : &call->chunk->passes[call->op];
     for (int i = 0; i < steps->count && m->err.code == ERR_NONE; i++)
         run_step(&pass, &steps->at[i]);
     return pass.flow;

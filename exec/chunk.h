@@ -17,6 +17,9 @@ struct chunk {
     int num_stores;
     struct store **units;                 /* [piece] store of the piece; NULL: it has no weights */
     struct pass_steps passes[NUM_PASSES]; /* [opcode] */
+    /* [opcode] the steps of a step's last backward that also reduces whole gradients; .at is NULL
+     * if REDUCE_GRAD reduces all of them */
+    struct pass_steps last[NUM_PASSES];
 };
 
 /* The values kept for one microbatch between forward and backward, one record per piece. */
@@ -30,10 +33,17 @@ struct chunk_call {
     const struct chunk *chunk;
     const struct chunk_record *record;
     enum opcode op;
+    bool is_last; /* the step's last pass that computes gradients of the chunk's weights */
     const struct data_lane *data;
     void *flow; /* FORWARD: the chunk's input, as in machine_forward; backward: the gradient of its
                    output, as in machine_backward */
 };
+
+/* Whether this pass reduces whole gradients on the data lane. */
+static inline bool chunk_reduces_whole(const struct chunk_call *call)
+{
+    return call->is_last && call->chunk->last[call->op].at;
+}
 
 /* Returns the chunk's output or, for a backward, the gradient of its input. After a weight-gradient
  * pass the record is empty. */

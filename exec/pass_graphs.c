@@ -133,6 +133,10 @@ static void *replay(struct pass_graphs *graphs, const struct pass_graph *pass,
 void *pass_graphs_run(struct pass_graphs *graphs, const struct chunk_call *call)
 {
     struct machine *m = graphs->machine;
+    if (chunk_reduces_whole(call)) { /* it contains collectives */
+        graphs->counts.issued++;
+        return chunk_pass(m, call);
+    }
     struct pass_set *set = set_of(graphs, call);
     struct beginning beginning = beginning_of(m, call);
     struct pass_graph *pass = m->log ? NULL : find(set, &beginning, records_bytes(call));

@@ -171,13 +171,14 @@ static bool set_up(struct host_run *run, const struct stack *stack, struct err *
         schedule_new(generator_find(plan_schedule(plan)), &shape, &lowering, &run->arena, err);
     run->tokens =
         (struct token_source){ .vocab = run->model.vocab, .seq = run->model.seq, .seed = 1 };
+    unsigned overlaps = plan->overlaps_given ? plan->overlaps : stack->overlaps;
     run->setup = (struct run_setup){
         .plan = plan,
         .model = &run->model,
         .schedule = schedule,
         .options = host_layer_options(stack, plan),
-        .overlaps_tensor = plan->overlaps_given ? plan->overlaps >> OVERLAP_TP & 1
-                                                : stack->overlaps >> OVERLAP_TP & 1,
+        .overlaps_tensor = overlaps >> OVERLAP_TP & 1,
+        .overlaps_gradients = overlaps >> OVERLAP_GRAD & 1,
         .tokens = &run->tokens,
         .update = { .optimizer = OPTIMIZER_ADAM,
                     .rate = 1e-4F,

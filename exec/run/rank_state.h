@@ -83,6 +83,10 @@ static inline int rank_round(const struct rank *rank, int chunk)
     return placement_round(plan_placement(rank->setup.plan), chunk);
 }
 
+/* Whether the last backward reduces gradients piece by piece. False gradients of hostile ranks
+ * replace the true ones when all of these are there. */
+bool rank_reduces_pieces(const struct rank *rank);
+
 /* The rank's group of this kind, or NULL if the rank is alone in it. */
 struct group *rank_group(const struct rank *rank, enum group_kind kind);
 

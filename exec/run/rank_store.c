@@ -229,6 +229,10 @@ static void place_chunk(struct placer *placer, int global)
     place_units(chunk, &shape, &rank->arena);
     for (int op = 0; op < NUM_PASSES; op++)
         chunk->passes[op] = pass_steps(&shape, (enum opcode)op, &rank->arena);
+    shape.reduces_whole = rank_reduces_pieces(rank);
+    for (int op = 0; op < NUM_PASSES && shape.reduces_whole; op++)
+        if (instr_ends_backward((enum opcode)op))
+            chunk->last[op] = pass_steps(&shape, (enum opcode)op, &rank->arena);
 }
 
 void rank_place_stores(struct rank *rank)

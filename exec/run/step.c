@@ -64,6 +64,18 @@ static void take_back(struct rank *rank, int passes)
 
 /* --- compute ------------------------------------------------------------------------------ */
 
+/* Whether no later pass computes gradients of the chunk's weights. */
+static bool is_last_of_chunk(const struct rank *rank, const struct instr *instr)
+{
+    const struct instr *end = rank->list->at + rank->list->count;
+    if (!instr_ends_backward(instr->op))
+        return false;
+    for (const struct instr *later = instr + 1; later < end; later++)
+        if (instr_ends_backward(later->op) && later->chunk == instr->chunk)
+            return false;
+    return true;
+}
+
 static void *run_pass(struct rank *rank, const struct instr *instr, void *flow)
 {
     take_back(rank, passes_ahead(rank));
@@ -71,6 +83,7 @@ static void *run_pass(struct rank *rank, const struct instr *instr, void *flow)
     struct chunk_call call = { .chunk = chunk_of(rank, instr),
                                .record = &rank->records[slot_of(rank, instr)],
                                .op = instr->op,
+                               .is_last = is_last_of_chunk(rank, instr),
                                .data = &rank->data,
                                .flow = flow };
     return rank->graphs ? pass_graphs_run(rank->graphs, &call) : chunk_pass(&rank->machine, &call);
@@ -273,6 +286,8 @@ static void drop_whole(struct rank *rank, struct store *store, int i)
 static void run_reduce_grad(struct rank *rank, const struct instr *instr, int i)
 {
     struct chunk *chunk = chunk_of(rank, instr);
+    if (rank_reduces_pieces(rank))
+        return; /* the data lane has reached the end of the reductions */
     sum_partial(rank, chunk->stores, chunk->num_stores, i);
     falsify_gradients(rank, chunk, stream_of(rank, instr));
     if (rank->exchanges) {

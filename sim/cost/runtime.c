@@ -9,6 +9,7 @@ const struct runtime runtimes[NUM_RUNTIMES] = {
     { .walks_passes = true,
       .keeps_for_weights = true,
       .adds_whole_gradients = true,
+      .reduces_pieces = true,
       .sends_ahead = true,
       .runs_in_place = true,
       .is_a_core = true,

@@ -16,6 +16,9 @@ struct runtime {
     bool keeps_for_weights;
     /* a layer's whole gradient is computed first, then added to its shard */
     bool adds_whole_gradients;
+    /* overlapped reductions of a single stage are those of the last backward's pieces
+     * (sim/plan/pass.h) instead of buckets of equal size */
+    bool reduces_pieces;
     /* sends never block; otherwise they block except in the interleaved schedule (Megatron's
      * p2p_communication.py) */
     bool sends_ahead;

@@ -17,6 +17,7 @@ struct pass {
     double gpu_s;
     double issue_s;
     double waiting_s; /* time that the GPU waits for lists that are launched one by one */
+    double kernel_s;  /* the host's time to launch a kernel */
 };
 
 /* How long the GPU waits for a host that needs `issue_s` to launch work of `gpu_s`. Both times
@@ -35,7 +36,7 @@ static double waiting_s(double gpu_s, double issue_s)
 static void launch(const struct work *w, struct pass *pass, const struct list_cost *list,
                    double times)
 {
-    double issue_s = list->kernels * plan_issue_s(w->plan, &w->system->stack);
+    double issue_s = list->kernels * pass->kernel_s;
     if (w->system->stack.host.launches_ahead)
         pass->issue_s += times * issue_s;
     else
@@ -354,19 +355,43 @@ static void add_expert_overlap(const struct work *w, struct chunk_time *time,
     time->parts.expert_comm_s -= spared_s;
 }
 
+/* The passes over a chunk if the host launches a kernel in `kernel_s`. */
+static void add_passes(const struct work *w, const struct holding *held, double kernel_s,
+                       struct pass passes[CHUNK_PASSES], struct time_parts *parts)
+{
+    for (int pass = 0; pass < CHUNK_PASSES; pass++)
+        passes[pass] = (struct pass){ .kernel_s = kernel_s };
+    for (int piece = 0; piece < NUM_PIECES; piece++)
+        if (held->count[piece] > 0)
+            add_piece(w, passes, parts, &w->pieces->at[piece], held->count[piece]);
+    for (int kind = 0; kind < w->pieces->num_kinds; kind++)
+        add_recompute(w, &passes[CHUNK_BACKWARD], parts, held, kind, held->recomputed[kind]);
+    int later_in_full = plan_recomputes_later(w->plan) ? held->count[PIECE_LATER] : 0;
+    add_recompute(w, &passes[CHUNK_BACKWARD], parts, held, PIECE_LATER, later_in_full);
+}
+
+double work_op_by_op_s(const struct work *w, int chunk)
+{
+    const struct stack *stack = &w->system->stack;
+    enum chunk_pass last = generator_splits(w->generator) ? CHUNK_WEIGHT : CHUNK_BACKWARD;
+    double kernels_s[] = { plan_issue_s(w->plan, stack), stack->host.issue_s }, pass_seconds[2];
+    struct holding held = chunk_holding(w->plan, w->model, chunk);
+    for (int i = 0; i < 2; i++) {
+        struct pass passes[CHUNK_PASSES];
+        struct time_parts parts = { 0 };
+        add_passes(w, &held, kernels_s[i], passes, &parts);
+        pass_seconds[i] = pass_s(w, &passes[last], 0, &parts);
+    }
+    return pass_seconds[1] - pass_seconds[0];
+}
+
 struct chunk_time chunk_time(const struct work *w, int chunk)
 {
     struct chunk_time time = { 0 };
-    struct pass passes[CHUNK_PASSES] = { 0 };
+    struct pass passes[CHUNK_PASSES];
     double host_s = w->system->stack.host.microbatch_s / 2;
     struct holding held = chunk_holding(w->plan, w->model, chunk);
-    for (int piece = 0; piece < NUM_PIECES; piece++)
-        if (held.count[piece] > 0)
-            add_piece(w, passes, &time.parts, &w->pieces->at[piece], held.count[piece]);
-    for (int kind = 0; kind < w->pieces->num_kinds; kind++)
-        add_recompute(w, &passes[CHUNK_BACKWARD], &time.parts, &held, kind, held.recomputed[kind]);
-    int later_in_full = plan_recomputes_later(w->plan) ? held.count[PIECE_LATER] : 0;
-    add_recompute(w, &passes[CHUNK_BACKWARD], &time.parts, &held, PIECE_LATER, later_in_full);
+    add_passes(w, &held, plan_issue_s(w->plan, &w->system->stack), passes, &time.parts);
     time.forward_s = pass_s(w, &passes[CHUNK_FORWARD], host_s, &time.parts);
     time.backward_s = pass_s(w, &passes[CHUNK_BACKWARD], host_s, &time.parts);
     if (generator_splits(w->generator))

@@ -25,6 +25,26 @@ double exposed_s(const struct profile *profile, double comm_s, double window_s, 
     return comm_s - hidden_s + hidden_s * y * (1 - 1 / x);
 }
 
+/* While both run, y seconds of transfer take as long as x of compute. In seconds of a transfer
+ * alone compute is thus x / y of its time, and a bucket starts when it is ready and the one before
+ * is done. The part after compute is exposed; the rest slows compute as in exposed_s, which is this
+ * for equal buckets. */
+void bucket_lane_add(struct bucket_lane *lane, double compute_s, double comm_s)
+{
+    const struct profile *profile = lane->profile;
+    lane->ready_s += compute_s * profile->overlap_compute_slowdown / profile->overlap_comm_slowdown;
+    lane->done_s = fmax(lane->done_s, lane->ready_s) + comm_s;
+    lane->comm_s += comm_s;
+}
+
+double bucket_lane_exposed_s(const struct bucket_lane *lane)
+{
+    double x = lane->profile->overlap_compute_slowdown;
+    double y = lane->profile->overlap_comm_slowdown;
+    double exposed_s = lane->done_s - lane->ready_s;
+    return exposed_s + (lane->comm_s - exposed_s) * y * (1 - 1 / x);
+}
+
 static bool keeps_quantized(const struct stack *stack, const struct recipe *recipe)
 {
     return recipe && stack->keeps_quantized && recipe->keeps_weights;

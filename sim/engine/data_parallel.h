@@ -14,6 +14,16 @@ double overlapped_s(const struct profile *profile, double compute_s, double comm
  * which produces the buckets one by one (reductions) or consumes them one by one (gathers). */
 double exposed_s(const struct profile *profile, double comm_s, double window_s, double pieces);
 
+/* Buckets of unequal sizes that follow each other on one lane. bucket_lane_add: compute runs for
+ * `compute_s`, then a bucket with a transfer of `comm_s` (alone) is ready. bucket_lane_exposed_s is
+ * exposed_s of all of them. */
+struct bucket_lane {
+    const struct profile *profile;
+    double ready_s, done_s, comm_s;
+};
+void bucket_lane_add(struct bucket_lane *lane, double compute_s, double comm_s);
+double bucket_lane_exposed_s(const struct bucket_lane *lane);
+
 /* Seconds to communicate one rank's gradients and parameters. */
 struct data_comm {
     double reduce_s; /* gradients: all-reduce, or reduce-scatter if they are sharded */

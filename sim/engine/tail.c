@@ -244,6 +244,9 @@ static double add_all_reduce(const struct work *w, struct stage_tail *tail, int 
     tail->reduce_s = after_chunks_s(w, reduce_s, gradient_bytes, stage) + copies.reduce_s;
     tail->visible_reduce_s =
         visible_s(w, OVERLAP_GRAD, reduce_s, gradient_bytes, stage) + copies.reduce_s;
+    if (work_reduces_pieces(w))
+        tail->reduce_s = tail->visible_reduce_s =
+            work_piece_buckets_s(w, window_s(w, stage, true)) + work_op_by_op_s(w, 0);
     tail->visible_gather_s = visible_gather_s(w, gather_s, weight_bytes, stage) + copies.gather_s;
     tail->data_comm_s += tail->visible_reduce_s;
     tail->data_comm_s += tail->visible_gather_s;

@@ -83,6 +83,11 @@ static inline struct chunk_messages blocking_messages(const struct work *work, i
  * weights use groups of their own. */
 struct data_comm work_data_comm(const struct work *work, struct stage_weights weights);
 
+/* sim/engine/piece_buckets.c - whether the executor's last backward reduces whole gradients piece
+ * by piece, and the exposed part of these reductions if that backward takes `window_s`. */
+bool work_reduces_pieces(const struct work *work);
+double work_piece_buckets_s(const struct work *work, double window_s);
+
 /* sim/engine/chunk.c - one chunk and microbatch: its durations, and the time parts that they
  * consist of, without messages. */
 struct chunk_time {
@@ -92,6 +97,9 @@ struct chunk_time {
     struct time_parts parts;
 };
 struct chunk_time chunk_time(const struct work *work, int chunk);
+/* Time that the pass which computes a chunk's weight gradients takes longer if it is launched op by
+ * op, as with collectives in it, than if it is launched like the others. */
+double work_op_by_op_s(const struct work *work, int chunk);
 static inline void work_keep_time(struct work *work, int chunk, const struct chunk_time *time)
 {
     struct chunk_messages messages = blocking_messages(work, chunk);

@@ -251,7 +251,7 @@ static void add_sharing(struct builder *to, int run)
         add_openings(to, &to->runs[run]);
     if (chunk->gathers)
         add_gathers(to, run);
-    if (chunk->reduces)
+    if (chunk->reduces || chunk->reduces_whole)
         add_reductions(to, run - 1);
     if (chunk->reduces && is_over)
         add_settlements(to);

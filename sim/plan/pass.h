@@ -7,7 +7,7 @@
  * of a pass nothing is gathered and no message is in flight, as in FSDP (Zhao et al. 2023, PyTorch
  * FSDP, section 3.3). So its first gather and its last reduction are exposed. The executor runs
  * these steps, the memory model counts what they hold, and sim/engine/chunk.c times them in closed
- * form. */
+ * form, sim/engine/piece_buckets.c the reductions of whole gradients. */
 #ifndef SIM_PLAN_PASS_H
 #define SIM_PLAN_PASS_H
 
@@ -27,6 +27,9 @@ struct pass_chunk {
     int prefetch;   /* pieces that are gathered ahead of the one that runs */
     /* gradients stay whole until they are reduced after the last pass (plan_keeps_sums) */
     bool keeps;
+    /* whole gradients are reduced in this pass, a step's last over the chunk, and are kept for the
+     * optimizer (plan_reduces_pieces) */
+    bool reduces_whole;
 };
 struct pass_chunk pass_chunk_of(const struct plan *plan, const struct model *model, int chunk,
                                 int prefetch);
@@ -50,7 +53,8 @@ enum step_op {
     STEP_GATHER, /* unit: gather parameters on the data lane, once compute reaches this step */
     STEP_DROP,   /* unit: drop gathered parameters that nothing uses any more */
     STEP_OPEN,   /* unit: allocate and clear whole gradients, unless they are still allocated */
-    /* unit: reduce gradients into shards on the data lane, once compute reaches this step */
+    /* unit: reduce gradients (ZeRO-2 and 3: into shards) on the data lane, once compute reaches
+     * this step */
     STEP_REDUCE,
     STEP_SETTLE,  /* unit: compute waits for its reduction; whole gradients are then dropped */
     STEP_FORWARD, /* piece */

@@ -335,6 +335,7 @@ void parity_run(const struct model *model, const char *layout, const struct pari
         .schedule = schedule,
         .options = run->options ? *run->options : options,
         .overlaps_tensor = strstr(layout, "overlap=tp") != NULL,
+        .overlaps_gradients = strstr(layout, "overlap=grad") != NULL,
         .prefetch = run->prefetch,
         .has_graphs = run->has_graphs,
         .tokens = run->tokens ? run->tokens : &tokens,

@@ -71,12 +71,28 @@ START_TEST(recompute_changes_no_bit)
 }
 END_TEST
 
+/* Gradients that are reduced piece by piece beside the last backward are the same sums. Random
+ * pauses before work would show a reduction that does not wait for its gradients. */
+START_TEST(reductions_beside_the_backward_change_no_bit)
+{
+    static const char *const plans[] = { "dp2 mb1", "dp2 zero1 mb2", "dp2 tp2 sp mb1",
+                                         "dp2 mb1 recompute=full" };
+    struct model model = model_of(_i);
+    struct parity_run run = run_of(), delayed = run_of();
+    char beside[100];
+    delayed.delay_most_s = 50e-6;
+    snprintf(beside, sizeof beside, "%s overlap=grad", plans[_i]);
+    check_equal(&model, plans[_i], beside, run, delayed);
+}
+END_TEST
+
 static Suite *suite(void)
 {
     TCase *tc = tcase_create("bitwise");
     tcase_set_tags(tc, THREADS);
     tcase_set_timeout(tc, 30);
     tcase_add_loop_test(tc, a_run_has_the_same_bits_again, 0, NUM_LAYOUTS);
+    tcase_add_loop_test(tc, reductions_beside_the_backward_change_no_bit, 0, 4);
     tcase_add_loop_test(tc, recompute_changes_no_bit, 0, NUM_LAYOUTS * NUM_RECOMPUTES);
     Suite *s = suite_create("exec/bitwise");
     suite_add_tcase(s, tc);

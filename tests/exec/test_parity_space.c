@@ -42,7 +42,8 @@ static const char *const models[] = {
 static const char *const dropouts[] = { "no dropout", "dropout", NULL };
 static const char *const attentions[] = { "fused", "unfused", NULL };
 static const char *const optimizers[] = { "adam", "momentum", "sgd", NULL };
-static const char *const overlaps[] = { "overlap after the product", "overlap=tp", NULL };
+static const char *const overlaps[] = { "overlap after the product", "overlap=tp", "overlap=grad",
+                                        NULL };
 
 /* In the gate: SAMPLE runs, drawn from every STRIDE-th combination. */
 enum { SAMPLE = 54 / SPARSE, STRIDE = 17 };
@@ -105,16 +106,15 @@ static struct model model_of(const struct covering_row *row)
 
 static void layout_of(const struct covering_row *row, char *text, size_t size)
 {
-    bool overlaps_tensor = row->value[OVERLAP] == 1;
+    static const char *const own[] = { "", " overlap=tp,p2p", " overlap=grad,p2p" };
+    int overlap = row->value[OVERLAP];
     const char *pipeline = values[PIPELINE][row->value[PIPELINE]];
     const char *own_overlap = strstr(pipeline, " overlap=p2p");
     int length = own_overlap ? (int)(own_overlap - pipeline) : (int)strlen(pipeline);
     snprintf(text, size, "%s %.*s %s %s %s %s%s", values[TENSOR][row->value[TENSOR]], length,
              pipeline, values[DATA][row->value[DATA]], values[ZERO][row->value[ZERO]],
              values[RECOMPUTE][row->value[RECOMPUTE]], values[MICROBATCH][row->value[MICROBATCH]],
-             overlaps_tensor ? " overlap=tp,p2p"
-             : own_overlap   ? own_overlap
-                             : "");
+             overlap == 0 && own_overlap ? own_overlap : own[overlap]);
 }
 
 static bool is_possible(const struct covering_row *row)

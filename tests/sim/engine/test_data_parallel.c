@@ -93,6 +93,47 @@ START_TEST(more_buckets_or_a_longer_window_never_expose_more)
 }
 END_TEST
 
+static double lane_exposed_s(const struct profile *profile, const double (*buckets)[2], int count)
+{
+    struct bucket_lane lane = { .profile = profile };
+    for (int i = 0; i < count; i++)
+        bucket_lane_add(&lane, buckets[i][0], buckets[i][1]);
+    return bucket_lane_exposed_s(&lane);
+}
+
+/* Compute of 4, 2 and 2 s, buckets of 1, 3 and 2 s. Without slowdown they are sent from 4 to 5, 6
+ * to 9 and 9 to 11 s, 3 s after compute. */
+START_TEST(a_bucket_waits_for_its_gradients_and_for_the_bucket_before)
+{
+    static const struct profile even = { .overlap_compute_slowdown = 1,
+                                         .overlap_comm_slowdown = 1 };
+    static const double buckets[][2] = { { 4, 1 }, { 2, 3 }, { 2, 2 } };
+    ck_assert_double_eq_tol(lane_exposed_s(&even, buckets, 3), 3, 1e-12);
+    /* 8 s of compute are 5 s of a transfer alone: ready at 2.5, 3.75, 5, sent
+     * until 3.5, 6.75, 8.75; 3.75 s are exposed, and 2.25 s slow compute for 4.5 s by a fifth */
+    ck_assert_double_eq_tol(lane_exposed_s(&slow, buckets, 3), 3.75 + 0.9, 1e-12);
+}
+END_TEST
+
+START_TEST(equal_buckets_on_a_lane_are_those_of_the_formula)
+{
+    srand(6);
+    for (int i = 0; i < 1000; i++) {
+        struct profile profile = { .overlap_compute_slowdown = random_between(1, 1.3),
+                                   .overlap_comm_slowdown = random_between(1, 2) };
+        double comm_s = random_between(0, 10), window_s = random_between(0, 10);
+        int count = 1 + rand() % 20;
+        double buckets[20][2];
+        for (int j = 0; j < count; j++) {
+            buckets[j][0] = window_s / count;
+            buckets[j][1] = comm_s / count;
+        }
+        ck_assert_double_eq_tol(lane_exposed_s(&profile, buckets, count),
+                                exposed_s(&profile, comm_s, window_s, count), 1e-9);
+    }
+}
+END_TEST
+
 /* --- gradients, parameters, optimizer -----------------------------------------------------------
  */
 
@@ -208,6 +249,8 @@ static Suite *suite(void)
     tcase_add_test(tc, all_but_the_last_bucket_hide_in_a_long_window);
     tcase_add_test(tc, many_buckets_overlap_as_two_blocks_do);
     tcase_add_test(tc, more_buckets_or_a_longer_window_never_expose_more);
+    tcase_add_test(tc, a_bucket_waits_for_its_gradients_and_for_the_bucket_before);
+    tcase_add_test(tc, equal_buckets_on_a_lane_are_those_of_the_formula);
     tcase_add_test(tc, sharded_gradients_are_scattered_and_weights_gathered);
     tcase_add_test(tc, whole_gradients_are_all_reduced);
     tcase_add_test(tc, repeated_shards_are_summed_with_their_like);

@@ -194,6 +194,79 @@ START_TEST(an_average_beside_the_passes_still_takes_the_device)
 }
 END_TEST
 
+/* --- the executor's last backward ---------------------------------------------------------------
+ */
+
+static double all_reduce_s(double parameters)
+{
+    struct data_groups data = network_data_groups(&planned.system, &planned.plan);
+    return data_comm(&planned.system.stack, &planned.plan, &data, parameters).reduce_s;
+}
+
+/* The executor on 16 GPUs without slowdown, whose wires are `speed` times faster; launching op by
+ * op costs as much as a graph. */
+static double executor_reduce_s(const char *layout, double speed)
+{
+    planned_load("dgx-h100", "cuda", "gpt3-1.3b", 16);
+    planned.model.batch = 64;
+    planned_layout(layout);
+    planned.system.stack.host.issue_s = planned.system.stack.host.graph_kernel_s;
+    planned.system.profile.overlap_compute_slowdown = 1;
+    planned.system.profile.overlap_comm_slowdown = 1;
+    planned.system.cluster.levels[0].bytes_per_s *= speed;
+    planned.system.cluster.levels[0].channel_bytes_per_s *= speed;
+    planned.system.cluster.levels[1].bytes_per_s *= speed;
+    return stage_cost(0).reduce_s;
+}
+
+/* Part of the last backward's time that a piece takes. */
+static double piece_s(int piece)
+{
+    double lists_s = planned.pieces.at[PIECE_EMBEDDING].backward.total_s +
+                     planned.pieces.at[PIECE_HEAD].backward.total_s +
+                     planned.model.layers * planned.pieces.at[0].backward.total_s;
+    return planned.pieces.at[piece].backward.total_s / lists_s * stage_score(0).backward_s;
+}
+
+/* On fast wires a layer's sum is done before the next layer's gradients. The exposed part is then
+ * that of the first layer, beside the embedding's short backward, and the embedding's sum. On slow
+ * ones the lane never rests from the last layer's gradients on. The head has a norm's gradients
+ * alone, as its table is the embedding's. */
+START_TEST(the_executor_reduces_layers_beside_the_last_backward)
+{
+    double fast_s = executor_reduce_s("mb4", 8);
+    double layer_s = all_reduce_s(planned.pieces.at[0].parameters);
+    double embedding_s = all_reduce_s(planned.pieces.at[PIECE_EMBEDDING].parameters);
+    ck_assert(layer_s > piece_s(PIECE_EMBEDDING) && layer_s < piece_s(0));
+    check_near(fast_s, layer_s - piece_s(PIECE_EMBEDDING) + embedding_s);
+    planned_release();
+    double slow_s = executor_reduce_s("mb4", 1e-3);
+    embedding_s = all_reduce_s(planned.pieces.at[PIECE_EMBEDDING].parameters);
+    double sums_s =
+        embedding_s + planned.model.layers * all_reduce_s(planned.pieces.at[0].parameters);
+    double first_s = fmax(all_reduce_s(planned.pieces.at[PIECE_HEAD].parameters), piece_s(0));
+    check_near(slow_s, piece_s(PIECE_HEAD) + first_s + sums_s - stage_score(0).backward_s);
+    planned_release();
+    double after_s = executor_reduce_s("mb1 overlap=none", 1);
+    check_near(after_s, all_reduce_s(planned_parameters(0)));
+}
+END_TEST
+
+/* A pass with collectives is no graph: it takes longer where the host is slower than the GPU. */
+START_TEST(the_last_backward_is_launched_op_by_op)
+{
+    double in_graph_s = executor_reduce_s("mb1", 1);
+    planned.system.stack.host.issue_s = 1e-3;
+    double kernels = planned.pieces.at[PIECE_EMBEDDING].backward.kernels +
+                     planned.pieces.at[PIECE_HEAD].backward.kernels +
+                     planned.model.layers * planned.pieces.at[0].backward.kernels;
+    double gpu_s = stage_score(0).backward_s, host_s = 1e-3 * kernels;
+    double longer_s = pow(pow(gpu_s, 4) + pow(host_s, 4), 0.25) - gpu_s;
+    ck_assert_double_gt(longer_s, 0.1 * gpu_s);
+    ck_assert_double_eq_tol((stage_cost(0).reduce_s - in_graph_s) / longer_s, 1, 0.02);
+}
+END_TEST
+
 static Suite *suite(void)
 {
     TCase *tc = tcase_create("tail");
@@ -204,6 +277,8 @@ static Suite *suite(void)
     tcase_add_loop_test(tc, averaging_weights_is_added_to_the_messages, 0, 2);
     tcase_add_test(tc, what_the_device_does_for_messages_hides_behind_nothing);
     tcase_add_test(tc, an_average_beside_the_passes_still_takes_the_device);
+    tcase_add_test(tc, the_executor_reduces_layers_beside_the_last_backward);
+    tcase_add_test(tc, the_last_backward_is_launched_op_by_op);
     Suite *s = suite_create("sim/engine/tail");
     suite_add_tcase(s, tc);
     return s;

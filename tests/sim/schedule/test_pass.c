@@ -85,6 +85,26 @@ START_TEST(a_tied_table_is_reduced_once_and_not_read_for_its_own_gradient)
 }
 END_TEST
 
+/* The same chunk. Whole gradients are neither made nor dropped, and no pass waits for their sums.
+ */
+START_TEST(whole_gradients_are_reduced_once_behind_the_last_run_that_adds_to_them)
+{
+    struct pass_chunk chunk = { .layers = 1,
+                                .every = 1,
+                                .has_embedding = true,
+                                .has_head = true,
+                                .is_tied = true,
+                                .reduces_whole = true };
+    check_steps(&chunk, INSTR_BACKWARD,
+                "backward 2, reduce 4, backward 1, reduce 2, backward 0, reduce 0, reduce 1");
+    chunk.is_tied = false; /* the head has a table of its own, 5 */
+    check_steps(&chunk, INSTR_BACKWARD_WEIGHT,
+                "backward 2, reduce 4, reduce 5, backward 1, reduce 2, backward 0, reduce 0, "
+                "reduce 1");
+    check_steps(&chunk, INSTR_BACKWARD_INPUT, "backward 2, backward 1, backward 0");
+}
+END_TEST
+
 /* --- laws --------------------------------------------------------------------------------- */
 
 /* The state at a step of a pass. */
@@ -190,9 +210,9 @@ START_TEST(every_run_has_what_it_needs_and_a_pass_leaves_nothing)
             for (int recomputed = 0; recomputed <= layers; recomputed++)
                 for (int every = 1; every <= 3; every++)
                     for (int prefetch = 0; prefetch <= 3; prefetch++) {
-                        struct pass_chunk chunk = { layers,     bits & 1, bits & 2, bits & 4,
-                                                    recomputed, every,    bits & 8, bits & 16,
-                                                    prefetch,   bits & 32 };
+                        struct pass_chunk chunk = { layers,     bits & 1,  bits & 2, bits & 4,
+                                                    recomputed, every,     bits & 8, bits & 16,
+                                                    prefetch,   bits & 32, false };
                         if (!is_right(&chunk, passes[_i], &arena))
                             ck_abort_msg("layers %d, bits %d, recomputed %d, every %d, prefetch %d",
                                          layers, bits, recomputed, every, prefetch);
@@ -208,6 +228,7 @@ static Suite *suite(void)
     tcase_add_test(tc, gradients_are_reduced_beside_the_next_backward_behind_its_gather);
     tcase_add_test(tc, layers_that_run_again_are_gathered_again);
     tcase_add_test(tc, a_tied_table_is_reduced_once_and_not_read_for_its_own_gradient);
+    tcase_add_test(tc, whole_gradients_are_reduced_once_behind_the_last_run_that_adds_to_them);
     tcase_add_loop_test(tc, every_run_has_what_it_needs_and_a_pass_leaves_nothing, 0, NUM_PASSES);
     Suite *s = suite_create("sim/schedule/pass");
     suite_add_tcase(s, tc);
