@@ -58,17 +58,22 @@ static double pair_spares_s(const struct work *w, int stage, int round)
                                 0.5 * (held.layers + other.layers));
 }
 
+void work_time_pairs_of(struct work *w, int stage)
+{
+    for (int round = 0; w->generator->pairs && round < 2; round++) {
+        int backward = work_chunk(w, stage, round), forward = work_chunk(w, stage, 1 - round);
+        const double *backward_s = &w->duration_s[CHUNK_PASSES * backward];
+        w->spared_s[backward] = pair_spares_s(w, stage, round);
+        w->pair_s[backward] = w->duration_s[CHUNK_PASSES * forward + CHUNK_FORWARD] +
+                              backward_s[CHUNK_BACKWARD] + backward_s[CHUNK_WEIGHT] -
+                              w->spared_s[backward];
+    }
+}
+
 void work_time_pairs(struct work *w)
 {
     for (int stage = 0; w->generator->pairs && stage < w->plan->pp; stage++)
-        for (int round = 0; round < 2; round++) {
-            int backward = work_chunk(w, stage, round), forward = work_chunk(w, stage, 1 - round);
-            const double *backward_s = &w->duration_s[CHUNK_PASSES * backward];
-            w->spared_s[backward] = pair_spares_s(w, stage, round);
-            w->pair_s[backward] = w->duration_s[CHUNK_PASSES * forward + CHUNK_FORWARD] +
-                                  backward_s[CHUNK_BACKWARD] + backward_s[CHUNK_WEIGHT] -
-                                  w->spared_s[backward];
-        }
+        work_time_pairs_of(w, stage);
 }
 
 double work_spared_by_pairs_s(const struct work *w, int stage)

@@ -111,6 +111,7 @@ struct stage_common {
     struct data_groups data, expert_data;
     const struct boundary *boundaries; /* in the arena */
     bool blocking;
+    bool validates; /* no stage waits for the gradient norm of all stages */
     struct stage_memory memory;
 };
 struct stage_common evaluate_stage_common(struct evaluator *evaluator, const struct plan *plan,
@@ -121,6 +122,23 @@ struct stage_score evaluate_stage_with(struct evaluator *evaluator, const struct
 /* Only memory_bytes of the score, which is much cheaper. */
 double evaluate_stage_bytes(struct evaluator *evaluator, const struct plan *plan,
                             const struct stage_common *common, const struct stage_share *share);
+
+/* The same for stages of any number of chunks. The plan lists the layers of all its chunks; of
+ * other stages' chunks only the number of layers before a chunk matters, and that only if the model
+ * has several kinds of blocks. The schedule must not be mirrored. duration_s[CHUNK_PASSES x round +
+ * pass] becomes the seconds of each pass of the stage's chunks, blocking messages included. */
+struct rounds_score {
+    double spared_s; /* by pairs of a forward and a backward, in all microbatches of a step */
+    double data_comm_s, optimizer_s; /* as in struct stage_score */
+};
+struct rounds_score evaluate_rounds_with(struct evaluator *evaluator, const struct plan *plan,
+                                         const struct stage_common *common, int stage,
+                                         double *duration_s);
+double evaluate_rounds_bytes(struct evaluator *evaluator, const struct plan *plan,
+                             const struct stage_common *common, int stage);
+/* One chunk alone: CHUNK_PASSES durations. */
+void evaluate_chunk_with(struct evaluator *evaluator, const struct plan *plan,
+                         const struct stage_common *common, int chunk, double *duration_s);
 
 /* The cost of each instruction of the plan's lowered schedule, for events_run: the durations that
  * evaluate uses, by instruction. Arrays in the arena. */

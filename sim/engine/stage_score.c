@@ -1,5 +1,7 @@
 #include "sim/engine/simulate_part.h"
 
+#include "models/blocks.h"
+
 #include <assert.h>
 #include <string.h>
 
@@ -35,8 +37,8 @@ struct stage_common evaluate_stage_common(struct evaluator *evaluator, const str
     memcpy(boundaries, w.boundaries, stages * sizeof *boundaries);
     for (size_t i = 0; i < stages; i++)
         boundaries[i].message_s *= time_ratio_of(w.system, w.model);
-    return (struct stage_common){ w.data, w.expert_data, boundaries, w.blocking,
-                                  common_memory(&memory) };
+    return (struct stage_common){ w.data,     w.expert_data, boundaries,
+                                  w.blocking, w.validates,   common_memory(&memory) };
 }
 
 static double share_bytes(const struct work *w, const struct stage_memory *common, int stage)
@@ -71,21 +73,86 @@ double evaluate_stage_bytes(struct evaluator *evaluator, const struct plan *plan
     return share_bytes(&w, &common->memory, share->stage);
 }
 
-struct stage_score evaluate_stage_with(struct evaluator *evaluator, const struct plan *plan,
-                                       const struct stage_common *common,
-                                       const struct stage_share *share)
+/* The plan under evaluation, with the values that all stages share. */
+static struct work begin_with(struct evaluator *evaluator, const struct plan *plan,
+                              const struct stage_common *common)
 {
-    assert(plan->vpp == 1 && share->stage < plan->pp && share->recomputed <= share->layers);
     struct work w = work_begin(evaluator, plan);
-    struct plan given = give_share(plan, share, w.lists);
-    w.plan = &given;
     w.data = common->data;
     w.expert_data = common->expert_data;
     w.blocking = common->blocking;
     memcpy(w.boundaries, common->boundaries, (size_t)plan->pp * sizeof *w.boundaries);
     for (int i = 0; i < plan->pp; i++)
         w.boundaries[i].message_s /= time_ratio_of(w.system, w.model);
+    return w;
+}
+
+struct stage_score evaluate_stage_with(struct evaluator *evaluator, const struct plan *plan,
+                                       const struct stage_common *common,
+                                       const struct stage_share *share)
+{
+    assert(plan->vpp == 1 && share->stage < plan->pp && share->recomputed <= share->layers);
+    struct work w = begin_with(evaluator, plan, common);
+    struct plan given = give_share(plan, share, w.lists);
+    w.plan = &given;
     return score(&w, &common->memory, share->stage);
+}
+
+/* Copies a timed chunk's durations out. */
+static void keep_durations(struct work *w, int chunk, const struct chunk_time *time,
+                           double *duration_s)
+{
+    double ratio = time_ratio_of(w->system, w->model);
+    work_keep_time(w, chunk, time);
+    for (int pass = 0; pass < CHUNK_PASSES; pass++)
+        duration_s[pass] = ratio * w->duration_s[CHUNK_PASSES * chunk + pass];
+}
+
+/* Whether two chunks of a model with one kind of layers certainly take the same time, without
+ * messages. */
+static bool are_same(const struct work *w, int chunk, int other)
+{
+    struct placement placement = plan_placement(w->plan);
+    return model_num_kinds(w->model) == 1 && w->plan->num_recompute_layers <= 1 &&
+           !placement_has_end(placement, chunk) && !placement_has_end(placement, other) &&
+           w->plan->chunk_layers[chunk] == w->plan->chunk_layers[other];
+}
+
+struct rounds_score evaluate_rounds_with(struct evaluator *evaluator, const struct plan *plan,
+                                         const struct stage_common *common, int stage,
+                                         double *duration_s)
+{
+    struct work w = begin_with(evaluator, plan, common);
+    assert(!work_is_folded(&w) && plan->chunk_layers);
+    struct chunk_time time = { 0 };
+    for (int round = 0, before = -1; round < plan->vpp; round++) {
+        int chunk = work_chunk(&w, stage, round);
+        if (before < 0 || !are_same(&w, before, chunk))
+            time = chunk_time(&w, chunk);
+        keep_durations(&w, chunk, &time, &duration_s[CHUNK_PASSES * round]);
+        before = chunk;
+    }
+    work_time_pairs_of(&w, stage);
+    struct stage_tail tail = stage_tail(&w, stage);
+    double ratio = time_ratio_of(w.system, w.model);
+    return (struct rounds_score){ .spared_s = ratio * work_spared_by_pairs_s(&w, stage),
+                                  .data_comm_s = ratio * tail.data_comm_s,
+                                  .optimizer_s = ratio * (tail.optimizer_s + tail.offload_s) };
+}
+
+double evaluate_rounds_bytes(struct evaluator *evaluator, const struct plan *plan,
+                             const struct stage_common *common, int stage)
+{
+    struct work w = work_begin(evaluator, plan);
+    return share_bytes(&w, &common->memory, stage);
+}
+
+void evaluate_chunk_with(struct evaluator *evaluator, const struct plan *plan,
+                         const struct stage_common *common, int chunk, double *duration_s)
+{
+    struct work w = begin_with(evaluator, plan, common);
+    struct chunk_time time = chunk_time(&w, chunk);
+    keep_durations(&w, chunk, &time, duration_s);
 }
 
 struct stage_score evaluate_stage(struct evaluator *evaluator, const struct plan *plan,

@@ -53,11 +53,13 @@ static inline int work_chunk(const struct work *work, int stage, int round)
     return placement_chunk(plan_placement(work->plan), stage, round);
 }
 
-/* sim/engine/pair.c - work_time_pairs times the pairs after all chunks were timed.
+/* sim/engine/pair.c - work_time_pairs times the pairs after all chunks were timed,
+ * work_time_pairs_of those of a stage after its chunks were timed.
  * work_spared_by_pairs_s is the time that pairs save on a stage in a step, work_spared_beside_s the
  * time that one forward and one backward save when their layers run together. work_expert_comm_s is
  * the exposed time of the experts' rows in a pass over a chunk. */
 void work_time_pairs(struct work *work);
+void work_time_pairs_of(struct work *work, int stage);
 double work_spared_by_pairs_s(const struct work *work, int stage);
 double work_spared_beside_s(const struct work *work, double compute_s, double comm_s,
                             double layers);
