@@ -423,7 +423,7 @@ void space_list_splits(struct space *space, struct arena *arena)
         .model = space->model,
         .vpp = space->vpp,
         .space = space->chunks,
-        .head_layers = model_head_layers(space->model, space->model->seq),
+        .head_layers = space->head_layers,
     };
     space->splits = ARENA_ARRAY(arena, struct splits, (size_t)space->pp.count);
     for (int i = 0; i < space->pp.count; i++) {
@@ -515,6 +515,7 @@ bool space_new(const struct space_request *request, struct arena *arena, struct 
     out->groups_layers = !words_have(fixed, "recompute") &&
                          !plan_offloads(&out->base, OFFLOAD_ACTIVATIONS) &&
                          !(request->also && request->also->recompute == RECOMPUTE_EVERY);
+    out->head_layers = model_head_layers(out->model, out->model->seq);
     space_list_splits(out, arena);
     out->fits_gpus = any_fits(out, NULL);
     out->name = name_space(out, request, arena);

@@ -51,6 +51,7 @@ struct space {
         zero;    /* values of the words; etp may hold ETP_IS_TP */
     int dp, vpp; /* fixed values; 0: not fixed */
     enum chunk_space chunks;
+    double head_layers;      /* model_head_layers */
     struct splits *splits;   /* [pp.count] */
     const struct plan *also; /* a plan that the space also contains; its split is listed under its
                                 pp; NULL: none */

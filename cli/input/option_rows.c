@@ -164,8 +164,9 @@ const struct option_row option_rows[] = {
                "all: also --uneven, --recompute-mixes and --placement." } },
     { "--uneven", NULL, NULL, SEARCH | DESIGN,
       { "uneven", SWITCH(search.uneven),
-        .doc = "Also divides the layers unevenly over 1f1b stages if embedding, head or memory "
-               "make that faster." } },
+        .doc = "Also divides the layers unevenly over stages if embedding, head or memory make that "
+               "faster. A stage's layers are dealt to its chunks one by one, so that all chunks of "
+               "the stage take about the same time." } },
     { "--recompute-mixes", NULL, NULL, SEARCH | DESIGN,
       { "recompute-mixes", SWITCH(search.recompute_mixes),
         .doc = "Lets each 1f1b stage recompute a different number of layers (recompute=block)." } },

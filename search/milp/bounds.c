@@ -5,8 +5,26 @@
 #include <math.h>
 #include <stdlib.h>
 
+/* The longest of what each stage needs: its passes after the way of the first microbatch to it,
+ * and its passes without weight gradients between the ways there and back. */
+static double any_order_s(const struct division_problem *problem, const int *choice)
+{
+    double microbatches = problem->num_microbatches;
+    double longest_s = 0, ahead_s = 0, way_s = 0;
+    for (int stage = 0; stage < problem->num_stages; stage++) {
+        const struct stage_choice *chosen = &problem->stages[stage].at[choice[stage]];
+        longest_s = fmax(longest_s, ahead_s + microbatches * chosen->pass_s);
+        longest_s = fmax(longest_s, way_s + microbatches * (chosen->pass_s - chosen->weights_s));
+        ahead_s += chosen->ahead_s;
+        way_s += chosen->way_s;
+    }
+    return longest_s;
+}
+
 double division_surrogate_s(const struct division_problem *problem, const int *choice)
 {
+    if (problem->in_any_order)
+        return any_order_s(problem, choice);
     double sum_s = 0;
     double longest_s = 0;
     for (int stage = 0; stage < problem->num_stages; stage++) {

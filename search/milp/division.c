@@ -85,11 +85,13 @@ bool divisions_best(const struct division_problem *problem, int most,
                                .gap = HUGE_VAL };
     double further = problem->num_microbatches - 1;
     double longest_s = division_least_longest_s(problem);
+    double sum_s = division_least_sum_s(problem);
     struct quest quest = {
         .problem = problem, .limits = limits, .arena = arena, .excess = first_excess, .found = out
     };
-    quest.floor_s = division_least_sum_s(problem) + (further > 0 ? further * longest_s : 0);
-    bool more = longest_s < HUGE_VAL && quest.floor_s < HUGE_VAL;
+    quest.floor_s = problem->in_any_order ? problem->num_microbatches * longest_s
+                                          : sum_s + (further > 0 ? further * longest_s : 0);
+    bool more = longest_s < HUGE_VAL && sum_s < HUGE_VAL;
     while (more && out->count < most) {
         struct program_result result;
         double surrogate_s;

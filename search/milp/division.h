@@ -3,9 +3,9 @@
  * Each stage takes one of its choices: a number of layers, some of them recomputed. The program
  * minimises a surrogate: the sum of the stages' passes, plus the longest of them for every further
  * microbatch. It is neither a bound of a step's time nor exact (uneven stages, messages), so the
- * caller times the few best divisions. Rows can express what a dynamic program over stages cannot:
- * that all stages together have few types, recompute the same number of layers, or share their
- * host's memory.
+ * caller times the few best divisions. For other orders than 1F1B it minimises a lower bound. Rows
+ * can express what a dynamic program over stages cannot: that all stages together have few types,
+ * recompute the same number of layers, or share their host's memory.
  *
  * The program has a binary for each choice of each stage, exactly one of which is 1. The chosen
  * layers add up to the model's, and a choice for one position in the model begins where the
@@ -29,8 +29,12 @@ struct stage_choice {
     int first;                    /* layers on earlier stages; ANY_FIRST: any number */
     int of_kind[MAX_BLOCK_KINDS]; /* number of its layers of each kind; all 0 if the kind does not
                                      matter */
-    double pass_s;                /* forward and backward of one microbatch */
-    double host_bytes;            /* bytes of one rank in the host's memory */
+    double pass_s;                /* all passes of one microbatch */
+    /* With in_any_order: of pass_s, the weight gradients; the time until a microbatch arrives at
+     * the next stage; and this and the time from the arrival of its gradient until that of the
+     * stage before. */
+    double weights_s, ahead_s, way_s;
+    double host_bytes; /* bytes of one rank in the host's memory */
 };
 
 struct stage_choices {
@@ -41,8 +45,9 @@ struct stage_choices {
 struct division_problem {
     const struct stage_choices *stages;
     int num_stages, num_layers, num_microbatches;
-    int most_types;      /* maximum number of distinct pairs (layers, recomputed layers); 0: any
-                            number */
+    bool in_any_order;   /* the surrogate is the bound of any_order_bound without reductions and
+                            updates (uneven/composition.h) */
+    int most_types;      /* maximum number of distinct pairs; 0: any number */
     bool same_recompute; /* all stages recompute the same number of layers, or all stages recompute
                             all */
     double host_bytes;   /* limit per node; HUGE_VAL: no limit */

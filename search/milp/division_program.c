@@ -34,15 +34,41 @@ static void add_columns(struct builder *b, struct arena *arena)
         b->column[stage] = ARENA_ARRAY(arena, int, (size_t)count + 1);
         for (int i = 0; i < count; i++) {
             double pass_s = choice_of(b, stage, i)->pass_s;
-            struct program_column column = { COLUMN_BINARY, 0, 1, pass_s / b->least_longest_s };
+            double cost = problem->in_any_order ? 0 : pass_s / b->least_longest_s;
+            struct program_column column = { COLUMN_BINARY, 0, 1, cost };
             b->column[stage][i] =
                 pass_s <= b->most_pass_s ? program_add_column(&b->program, column) : -1;
         }
     }
     double most = b->most_pass_s / b->least_longest_s;
-    b->longest =
-        program_add_column(&b->program, (struct program_column){ COLUMN_CONTINUOUS, 1, most,
-                                                                 problem->num_microbatches - 1 });
+    double times = problem->num_microbatches - !problem->in_any_order;
+    b->longest = program_add_column(&b->program,
+                                    (struct program_column){ COLUMN_CONTINUOUS, 1, most, times });
+}
+
+static void add_term_s(struct builder *b, int stage, int i, double term_s)
+{
+    if (is_column(b, stage, i) && term_s != 0)
+        program_add_term(&b->program, b->column[stage][i], -term_s / b->least_longest_s);
+}
+
+/* Row: T for each microbatch is at least the way to the stage and back, or only to it, and the
+ * stage's passes, without weight gradients or with them. */
+static void add_way(struct builder *b, int stage, bool back)
+{
+    double microbatches = b->problem->num_microbatches;
+    program_add_row(&b->program, 0, HUGE_VAL);
+    program_add_term(&b->program, b->longest, microbatches);
+    for (int before = 0; before < stage; before++)
+        for (int i = 0; i < b->problem->stages[before].count; i++) {
+            const struct stage_choice *choice = choice_of(b, before, i);
+            add_term_s(b, before, i, back ? choice->way_s : choice->ahead_s);
+        }
+    for (int i = 0; i < b->problem->stages[stage].count; i++) {
+        const struct stage_choice *choice = choice_of(b, stage, i);
+        double pass_s = choice->pass_s - (back ? choice->weights_s : 0);
+        add_term_s(b, stage, i, microbatches * pass_s);
+    }
 }
 
 /* Rows: each stage has exactly one choice, and T is at least its pass. */
@@ -54,12 +80,15 @@ static void add_stages(struct builder *b)
         for (int i = 0; i < count; i++)
             if (is_column(b, stage, i))
                 program_add_term(&b->program, b->column[stage][i], 1);
+        if (b->problem->in_any_order) {
+            add_way(b, stage, true);
+            add_way(b, stage, false);
+            continue;
+        }
         program_add_row(&b->program, 0, HUGE_VAL);
         program_add_term(&b->program, b->longest, 1);
         for (int i = 0; i < count; i++)
-            if (is_column(b, stage, i))
-                program_add_term(&b->program, b->column[stage][i],
-                                 -choice_of(b, stage, i)->pass_s / b->least_longest_s);
+            add_term_s(b, stage, i, choice_of(b, stage, i)->pass_s);
     }
 }
 
@@ -217,7 +246,11 @@ static void exclude(struct builder *b, const struct division *division)
 /* The longest pass that a guess allows above the least sum, plus a tolerance for rounding. */
 static double most_pass_s(const struct division_problem *problem, double guess_s)
 {
-    if (guess_s == HUGE_VAL || problem->num_microbatches == 1)
+    if (guess_s == HUGE_VAL)
+        return HUGE_VAL;
+    if (problem->in_any_order)
+        return guess_s / problem->num_microbatches * (1 + 1e-9);
+    if (problem->num_microbatches == 1)
         return HUGE_VAL;
     double left_s = guess_s - division_least_sum_s(problem);
     return left_s / (problem->num_microbatches - 1) * (1 + 1e-9);

@@ -30,6 +30,21 @@ static bool wants_more_recompute(const struct divided_point *point)
            (request->same_recompute || request->stage_types > 0);
 }
 
+/* A choice for other orders than 1F1B. */
+static void keep_dealt(struct collector *collector, const struct stage_table *table, int stage,
+                       const struct stage_option *option)
+{
+    double lag_s = stage == table->num_stages - 1 ? 0 : table->lag_s;
+    collector->at[collector->count++] = (struct stage_choice){
+        .layers = option->layers,
+        .first = ANY_FIRST,
+        .pass_s = stage_pass_s(option),
+        .weights_s = option->weights_s,
+        .ahead_s = option->forward_s + lag_s,
+        .way_s = option->forward_s + option->backward_s + 2 * lag_s,
+    };
+}
+
 static void keep(struct collector *collector, const struct stage_share *share, double pass_s)
 {
     const struct divided_point *point = collector->point;
@@ -70,6 +85,10 @@ static void keep_options(struct collector *collector, int stage, int first)
         struct stage_share share = { stage, options[i].layers, options[i].recomputed, first };
         if (!options[i].fits)
             continue;
+        if (table->in_any_order) {
+            keep_dealt(collector, table, stage, &options[i]);
+            continue;
+        }
         keep(collector, &share, stage_pass_s(&options[i]));
         if (wants_more_recompute(point))
             keep_more_recomputed(collector, share);
@@ -104,6 +123,7 @@ struct division_problem milp_problem(const struct divided_point *point, struct a
         .num_stages = table->num_stages,
         .num_layers = table->num_layers,
         .num_microbatches = table->num_microbatches,
+        .in_any_order = table->in_any_order,
         .most_types = request->stage_types,
         .same_recompute = request->same_recompute,
         .host_bytes = HUGE_VAL,
@@ -163,7 +183,7 @@ static double least_bound_s(const struct divided_point *point, double limit_s, s
 {
     const struct stage_table *table = point->expansion.table;
     int *layers = ARENA_ARRAY(arena, int, (size_t)table->num_stages);
-    struct fronts fronts = fronts_new(table, &lower_bound, limit_s, arena);
+    struct fronts fronts = fronts_new(table, table_bound(table), limit_s, arena);
     return fmin(fronts_best_s(&fronts, layers), limit_s);
 }
 
@@ -173,13 +193,24 @@ static double cut_s(double step_s)
     return step_s * (1 - proof_tolerance);
 }
 
+/* A lower bound of the divisions that were not found, from the last that was, if the surrogate is
+ * one. */
+static double rest_bound_s(const struct stage_table *table, const struct divisions *found)
+{
+    if (!table->in_any_order || table->validates || !found->is_proved || found->count == 0)
+        return 0;
+    return found->at[found->count - 1].surrogate_s + table->longest_optimizer_s + table->step_s;
+}
+
 static void settle(const struct divided_point *point, const struct divisions *found,
                    struct arena *arena, struct expansion *out)
 {
     double known_s = out->found ? out->step_s : point->expansion.limit_s;
     bool all_were_timed =
         found->is_proved && found->count < MILP_TIMED && out->timed == found->count;
-    out->open_s = all_were_timed ? known_s : least_bound_s(point, known_s, arena);
+    out->open_s = all_were_timed ? known_s
+                                 : fmax(least_bound_s(point, known_s, arena),
+                                        fmin(rest_bound_s(point->expansion.table, found), known_s));
     out->is_proved = out->open_s >= cut_s(known_s);
 }
 

@@ -23,8 +23,11 @@ static const char *space_name(const struct search *search, const struct search_r
         units_show(request->host_memory_bytes, QUANTITY_BYTES, bytes, sizeof bytes);
         text_add(&name, ", %s offloaded on a node", bytes);
     }
-    text_add(&name, "; of each of these the %d with the least sum + (m-1) longest pass are timed",
-             MILP_TIMED);
+    text_add(
+        &name,
+        "; of each of these the %d with the least sum + (m-1) longest pass, or if dealt the least "
+        "bound, are timed",
+        MILP_TIMED);
     return text_keep(&name, arena);
 }
 

@@ -84,3 +84,43 @@ static double bound_s(const struct stage_table *table, const struct suffix *whol
 }
 
 const struct composition lower_bound = { "lower bound", "", bound_stage, bound_s };
+
+/* --- the lower bound for any order --------------------------------------------------------------
+ */
+
+static struct suffix own_stage(const struct stage_table *table, const struct stage_option *option,
+                               const struct suffix *behind)
+{
+    double own_s =
+        table->num_microbatches * stage_pass_s(option) + option->data_comm_s + option->optimizer_s;
+    return (struct suffix){ .key[END] = fmax(own_s, behind->key[END]) };
+}
+
+static struct suffix any_order_stage(const struct stage_table *table, int stage,
+                                     const struct stage_option *option, const struct suffix *behind)
+{
+    if (table->validates)
+        return own_stage(table, option, behind);
+    double microbatches = table->num_microbatches;
+    double lags_s = stage == table->num_stages - 1 ? 0 : 2 * table->lag_s;
+    double pass_s = stage_pass_s(option);
+    double way_s = option->forward_s + option->backward_s + lags_s;
+    double span_s = fmax(microbatches * (pass_s - option->weights_s), way_s + behind->key[SPAN]);
+    double end_s = fmax(microbatches * pass_s + option->data_comm_s,
+                        option->forward_s + lags_s / 2 + behind->key[END]);
+    end_s = fmax(end_s, span_s + table->after_s[stage]);
+    if (stage == 0)
+        end_s = fmax(end_s, span_s + option->first_weights_s + option->data_comm_s);
+    double optimizer_s = fmax(option->optimizer_s, table->longest_optimizer_s);
+    return (struct suffix){ .key[SPAN] = span_s,
+                            .key[END] = end_s,
+                            .key[OPTIMIZER] = fmax(optimizer_s, behind->key[OPTIMIZER]) };
+}
+
+const struct composition any_order_bound = { "lower bound in any order", "", any_order_stage,
+                                             bound_s };
+
+const struct composition *table_bound(const struct stage_table *table)
+{
+    return table->in_any_order ? &any_order_bound : &lower_bound;
+}

@@ -42,4 +42,14 @@ extern const struct composition surrogate;
  * reduction after its own end, and the longest optimizer. */
 extern const struct composition lower_bound;
 
+/* A lower bound for any order of the passes, so for every schedule, as in sim/engine/bound.c. A
+ * stage begins when the first microbatch has passed the first chunks of the stages before it; it
+ * runs all its passes; then the last gradient goes back through these chunks. Weight gradients that
+ * are computed apart may run while it does. If no stage waits for the others' gradient norm
+ * (table->validates), each has only its own passes, reduction and update. */
+extern const struct composition any_order_bound;
+
+/* The bound that holds for the table. */
+const struct composition *table_bound(const struct stage_table *table);
+
 #endif

@@ -38,6 +38,16 @@ struct plan division_plan(const struct plan *point, const int *layers, const int
     return plan;
 }
 
+struct plan dealt_plan(const struct plan *point, const int *chunks)
+{
+    struct plan plan = *point;
+    if (all_are(chunks, plan_chunks(point), chunks[0]))
+        return plan;
+    plan.chunk_layers = chunks;
+    plan.num_chunk_layers = plan_chunks(point);
+    return plan;
+}
+
 bool division_is_known(const struct space *space, const struct plan *plan)
 {
     if (plan->recompute == RECOMPUTE_BLOCK)

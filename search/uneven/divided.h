@@ -9,6 +9,10 @@
  * recomputed. Lists are borrowed; a list of equal numbers is omitted. */
 struct plan division_plan(const struct plan *point, const int *layers, const int *recomputed);
 
+/* The point's plan with these layers of each chunk, for points that are dealt (uneven/deal.h). The
+ * list is borrowed, unless all its numbers are equal. */
+struct plan dealt_plan(const struct plan *point, const int *chunks);
+
 /* Whether the space has the plan without being enlarged. */
 bool division_is_known(const struct space *space, const struct plan *plan);
 

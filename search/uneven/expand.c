@@ -92,6 +92,7 @@ static double beginning_bound_s(const struct expander *e, int stages, int left)
 {
     const struct stage_table *table = e->request->table;
     const struct front *behind = fronts_at(&e->fronts, stages, left);
+    const struct composition *bound = table_bound(table);
     double least_s = HUGE_VAL;
     for (int i = 0; i < behind->count; i++) {
         struct suffix suffix = behind->at[i].suffix;
@@ -100,9 +101,9 @@ static double beginning_bound_s(const struct expander *e, int stages, int left)
             first -= e->layers[stage];
             const struct stage_option *option =
                 &stage_options(table, stage, first)[e->layers[stage] - 1];
-            suffix = lower_bound.prepend(table, stage, option, &suffix);
+            suffix = bound->prepend(table, stage, option, &suffix);
         }
-        least_s = fmin(least_s, lower_bound.total_s(table, &suffix));
+        least_s = fmin(least_s, bound->total_s(table, &suffix));
     }
     return least_s;
 }
@@ -195,7 +196,7 @@ struct expansion expand(const struct expansion_request *request, struct arena *a
                           .kept = ARENA_ARRAY(arena, int, stages),
                           .seed = ARENA_ARRAY(arena, int, stages) };
     time_seed(&e);
-    e.fronts = fronts_new(table, &lower_bound, cut_s(&e), arena);
+    e.fronts = fronts_new(table, table_bound(table), cut_s(&e), arena);
     run(&e);
     e.best.layers = e.kept;
     free(e.nodes);

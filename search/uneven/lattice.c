@@ -3,31 +3,41 @@
 #include "base/parallel.h"
 #include "search/evaluators.h"
 #include "search/tally.h"
+#include "search/uneven/deal.h"
+#include "search/uneven/dealt.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-const char *lattice_lacks(const struct space *space)
+bool lattice_deals(const struct search *search)
 {
-    const struct plan *base = &space->base;
+    const struct search_request *request = search->request;
+    return request->uneven && request->stage_types == 0 && !request->same_recompute &&
+           request->host_memory_bytes <= 0;
+}
+
+const char *lattice_lacks(const struct search *search)
+{
+    const struct plan *base = &search->space->base;
+    const struct generator *generator = generator_find(plan_schedule(base));
     if (base->chunk_layers)
         return "given chunks";
-    if (space->vpp > 1)
-        return "several chunks a stage";
-    if (base->schedule[0] && strcmp(base->schedule, "1f1b") != 0)
+    if (!generator || (generator->rule && generator->rule->is_mirrored))
+        return "a schedule with two copies of the model";
+    if (plan_is_dealt(base) && !lattice_deals(search))
         return "other schedules than 1f1b";
     return base->num_recompute_layers > 0 ? "given blocks of recompute" : NULL;
 }
 
-/* Blocks of plans with one number of stages. */
+/* Blocks of plans with one number of stages and of chunks per stage. */
 struct stages_space {
-    struct space space; /* the space with this pp and given chunks */
+    struct space space; /* the space with this pp and vpp, and given chunks */
     /* divisions that only this space has: with one recompute, and with block:N */
     double divisions[2];
     size_t first_block;
 };
 
-/* Skipped points of one number of stages. Sums of that many divisions would be inexact, so workers
+/* Skipped points of such a space. Sums of that many divisions would be inexact, so workers
  * count points, and the product is taken once. */
 struct left_out {
     double *broken;    /* points by the first rule they break, by number of rule */
@@ -75,14 +85,36 @@ static double divisions_of(const struct collector *collector, int recompute)
     return collector->of->divisions[recompute == RECOMPUTE_BLOCK];
 }
 
+static double block_floor_s(const struct space *space, struct evaluator *evaluator,
+                            const struct stack *stack, const struct plan *plan)
+{
+    if (!plan_is_dealt(plan))
+        return lattice_block_floor_s(evaluator, space->model, stack, plan);
+    struct plan least = *plan;
+    least.zero = 0;
+    plan_set_recompute(&least, RECOMPUTE_NONE);
+    return dealt_block_floor_s(evaluator, stack, &least);
+}
+
+static double floor_s(const struct space *space, struct evaluator *evaluator,
+                      const struct stack *stack, const struct plan *plan)
+{
+    if (!plan_is_dealt(plan))
+        return lattice_floor_s(evaluator, space->model, stack, plan);
+    struct stage_request request = { .model = space->model,
+                                     .plan = plan,
+                                     .head_layers = space->head_layers };
+    return dealt_floor_s(evaluator, stack, &request);
+}
+
 /* Whether a point may be fast enough. One bound for the whole block is computed first and excludes
  * most blocks. */
 static bool is_worth_more(struct collector *collector, const struct plan *plan)
 {
     const struct search *search = collector->listing->search;
     if (!collector->has_floor)
-        collector->floor_s = lattice_block_floor_s(
-            collector->finder->evaluator, search->space->model, &search->system->stack, plan);
+        collector->floor_s = block_floor_s(search->space, collector->finder->evaluator,
+                                           &search->system->stack, plan);
     collector->has_floor = true;
     return collector->floor_s < collector->listing->limit_s;
 }
@@ -101,8 +133,8 @@ static void keep_point(struct collector *collector, const struct plan *plan, dou
                                      .divisions = divisions,
                                      .number = collector->next_number++ };
     plan_set_even(&point->plan);
-    point->floor_s = lattice_floor_s(collector->finder->evaluator, search->space->model,
-                                     &search->system->stack, &point->plan);
+    point->floor_s =
+        floor_s(search->space, collector->finder->evaluator, &search->system->stack, &point->plan);
 }
 
 static bool meet_point(void *context, const struct plan *plan)
@@ -151,18 +183,32 @@ static void count_left_out(const struct listing *listing, int jobs, int space, s
     }
 }
 
-/* The space of plans with `pp` stages and given chunks: a nearly even list of layers represents all
- * lists. */
-static struct space space_of_stages(const struct space *space, const int *pp, struct arena *arena)
+/* Layers of each chunk, from stages that are as equal as they can be. */
+static int *nearly_even(const struct deal *deal, struct arena *arena)
+{
+    int num_stages = deal->placement.num_stages, num_layers = deal->num_layers;
+    int *layers = ARENA_ARRAY(arena, int, (size_t)num_stages);
+    int *chunks = ARENA_ARRAY(arena, int, (size_t)placement_chunks(deal->placement));
+    bool is_least = num_layers == deal_least_sum(deal);
+    for (int stage = 0; stage < num_stages; stage++)
+        layers[stage] = is_least ? deal_least(deal, stage)
+                                 : num_layers / num_stages + (stage < num_layers % num_stages);
+    deal_all(deal, layers, chunks);
+    return chunks;
+}
+
+/* The space of plans with `pp` stages of `vpp` given chunks: a nearly even list of layers
+ * represents all lists. */
+static struct space space_of_stages(const struct space *space, int pp, int vpp, struct arena *arena)
 {
     struct space of = *space;
-    int *layers = ARENA_ARRAY(arena, int, (size_t)*pp);
-    for (int stage = 0; stage < *pp; stage++)
-        layers[stage] = space->model->layers / *pp + (stage < space->model->layers % *pp);
-    of.base.chunk_layers = layers;
-    of.base.num_chunk_layers = *pp;
+    of.base.pp = pp;
+    of.base.vpp = of.vpp = vpp;
+    struct deal deal = deal_of(&of.base, space->model, space->head_layers);
+    of.base.chunk_layers = nearly_even(&deal, arena);
+    of.base.num_chunk_layers = pp * vpp;
     of.pp.at = ARENA_NEW(arena, int);
-    of.pp.at[0] = *pp;
+    of.pp.at[0] = pp;
     of.pp.count = 1;
     space_list_splits(&of, arena);
     return of;
@@ -200,67 +246,115 @@ static double count_even_mixes(int layers, int pp)
     return layers % pp == 0 ? choices : 0;
 }
 
-static bool has_empty_stage(const struct split *split, int pp)
+/* Whether the split is one of the divisions that a lattice's points have. */
+static bool is_of_lattice(const struct split *split, const struct plan *plan,
+                          const struct space *space, int *chunks)
 {
-    for (int stage = 0; split->layers && stage < pp; stage++)
-        if (split->layers[stage] == 0)
-            return true;
-    return false;
+    const struct model *model = space->model;
+    struct deal deal = deal_of(plan, model, space->head_layers);
+    if (split->vpp != plan->vpp || (!split->layers && model->layers % plan_chunks(plan) != 0))
+        return false;
+    for (int chunk = 0; chunk < plan_chunks(plan); chunk++)
+        chunks[chunk] = split->layers ? split->layers[chunk] : model->layers / plan_chunks(plan);
+    return deal_makes(&deal, chunks);
 }
 
-/* Number of divisions with one chunk per stage and no empty stage that the space already has. */
-static int count_known(const struct search *search, int pp)
+/* The number of the plan's divisions that the space already has. */
+static int count_known(const struct search *search, const struct plan *plan, struct arena *arena)
 {
     const struct space *space = search->space;
-    int known = 0;
+    int known = 0, *chunks = ARENA_ARRAY(arena, int, (size_t)plan_chunks(plan));
     for (int i = 0; i < space->pp.count; i++)
-        for (int j = 0; space->pp.at[i] == pp && j < space->splits[i].count; j++) {
-            const struct split *split = &space->splits[i].at[j];
-            bool is_whole = split->layers || space->model->layers % pp == 0;
-            known += is_whole && split->vpp == 1 && !has_empty_stage(split, pp);
-        }
+        for (int j = 0; space->pp.at[i] == plan->pp && j < space->splits[i].count; j++)
+            known += is_of_lattice(&space->splits[i].at[j], plan, space, chunks);
     return known;
+}
+
+/* The divisions of the layers over stages with at least their fewest layers each. */
+static double count_dealt(const struct deal *deal)
+{
+    int stages = deal->placement.num_stages, left = deal->num_layers - deal_least_sum(deal);
+    return left < 0 ? 0 : count_divisions(left + stages, stages, false);
 }
 
 /* Number of divisions that the space does not have already; with block:N also without their none
  * and full. */
-static void count_new(const struct search *search, int pp, double divisions[2])
+static void count_new(const struct search *search, const struct plan *plan, double divisions[2],
+                      struct arena *arena)
 {
     int layers = search->space->model->layers;
     bool uneven = search->request->uneven;
-    int known = uneven ? count_known(search, pp) : layers % pp == 0;
-    divisions[0] = uneven ? count_divisions(layers, pp, false) - known : 0;
-    divisions[1] = uneven ? count_divisions(layers, pp, true) : count_even_mixes(layers, pp);
+    struct deal deal = deal_of(plan, search->space->model, search->space->head_layers);
+    int known = uneven ? count_known(search, plan, arena) : layers % plan->pp == 0;
+    divisions[0] = uneven ? count_dealt(&deal) - known : 0;
+    divisions[1] =
+        uneven ? count_divisions(layers, plan->pp, true) : count_even_mixes(layers, plan->pp);
     divisions[1] -= 2 * known;
 }
 
-static bool begin_stages(const struct search *search, const int *pp, struct arena *arena,
+/* Whether layers can be divided over `pp` stages of `vpp` chunks in the plan's schedule. */
+static bool has_divisions(const struct search *search, int pp, int vpp)
+{
+    const struct space *space = search->space;
+    struct plan plan = space->base;
+    plan.pp = pp;
+    plan.vpp = vpp;
+    if ((space->vpp > 0 && space->vpp != vpp) || (vpp > 1 && pp == 1))
+        return false;
+    struct deal deal = deal_of(&plan, space->model, space->head_layers);
+    return deal_least_sum(&deal) <= space->model->layers &&
+           (!plan_is_dealt(&plan) || lattice_deals(search));
+}
+
+static bool begin_stages(const struct search *search, int pp, int vpp, struct arena *arena,
                          struct stages_space *out)
 {
-    if (*pp > search->space->model->layers)
+    if (!has_divisions(search, pp, vpp))
         return false;
-    out->space = space_of_stages(search->space, pp, arena);
-    if (search->request->uneven &&
-        !forbidden_allows(&out->space.forbidden, "stages", &out->space.base))
+    out->space = space_of_stages(search->space, pp, vpp, arena);
+    const struct plan *base = &out->space.base;
+    if (search->request->uneven && !forbidden_allows(&out->space.forbidden, "stages", base))
         return false;
-    if (search->request->recompute_mixes)
+    if (search->request->recompute_mixes && !plan_is_dealt(base))
         mix_recompute(&out->space, arena);
-    count_new(search, *pp, out->divisions);
+    count_new(search, base, out->divisions, arena);
     return true;
+}
+
+/* The most chunks per stage that the schedule can have. */
+static int most_chunks(const struct space *space, int pp)
+{
+    const struct plan *base = &space->base;
+    const struct generator *generator = generator_find(plan_schedule(base));
+    if (generator->rule)
+        return 2;
+    bool is_open = !*base->schedule || strcmp(base->schedule, "interleaved") == 0;
+    return is_open && pp > 1 ? (space->model->layers + 1) / pp : 1;
+}
+
+static int fewest_chunks(const struct space *space)
+{
+    const struct plan *base = &space->base;
+    return base->placement || strcmp(base->schedule, "interleaved") == 0 ? 2 : 1;
 }
 
 static void begin_listing(struct listing *listing, struct arena *arena)
 {
-    const struct values *pp = &listing->search->space->pp;
-    listing->spaces = ARENA_ARRAY(arena, struct stages_space, (size_t)pp->count);
-    for (int i = 0; i < pp->count; i++) {
-        struct stages_space *of = &listing->spaces[listing->num_spaces];
-        if (!begin_stages(listing->search, &pp->at[i], arena, of))
-            continue;
-        of->first_block = listing->num_blocks;
-        listing->num_blocks += space_num_blocks(&of->space);
-        listing->num_spaces++;
-    }
+    const struct space *space = listing->search->space;
+    const struct values *pp = &space->pp;
+    int most = 0, least = fewest_chunks(space);
+    for (int i = 0; i < pp->count; i++)
+        most += most_chunks(space, pp->at[i]);
+    listing->spaces = ARENA_ARRAY(arena, struct stages_space, (size_t)most);
+    for (int i = 0; i < pp->count; i++)
+        for (int vpp = least; vpp <= most_chunks(space, pp->at[i]); vpp++) {
+            struct stages_space *of = &listing->spaces[listing->num_spaces];
+            if (!begin_stages(listing->search, pp->at[i], vpp, arena, of))
+                continue;
+            of->first_block = listing->num_blocks;
+            listing->num_blocks += space_num_blocks(&of->space);
+            listing->num_spaces++;
+        }
 }
 
 /* An upper bound on the points of a block. */

@@ -1,19 +1,22 @@
 /* search/uneven/lattice.h - the points of a space whose layers can be divided unevenly.
  *
- * A point is a plan of the space without a division of layers: 1F1B with one chunk per stage, and
- * every value of order, tp, cp, sp, microbatch, pp, zero and recompute. With mixes, block:N with an
- * N per stage replaces none and full when the space has both. */
+ * A point is a plan of the space without a division of layers: a number of chunks per stage, and
+ * every value of order, tp, cp, sp, microbatch, pp, zero and recompute. The chunks are in 1F1B or
+ * dealt (uneven/deal.h). With mixes, block:N with an N per stage replaces none and full in 1F1B
+ * when the space has both. */
 #ifndef SEARCH_UNEVEN_LATTICE_H
 #define SEARCH_UNEVEN_LATTICE_H
 
 #include "search/method.h"
 
 struct lattice_point {
-    struct plan plan;       /* without lists of layers; block:0 represents every block:N,... */
-    const int *nearly_even; /* a division whose stages differ by at most one layer */
-    double divisions;       /* number of divisions that are not in the space of even chunks */
-    double floor_s;         /* lower bound of their step times */
-    size_t number;          /* position in the space's order */
+    struct plan plan; /* without lists of layers; block:0 represents every block:N,... */
+    /* Layers of each chunk, in a division whose stages differ by at most one layer, or by as few
+     * as they can if they are dealt. */
+    const int *nearly_even;
+    double divisions; /* number of divisions that are not in the space of even chunks */
+    double floor_s;   /* lower bound of their step times */
+    size_t number;    /* position in the space's order */
 };
 
 struct lattice {
@@ -22,7 +25,10 @@ struct lattice {
 };
 
 /* The reason why no chunk of the space can be uneven; NULL if chunks can be uneven. */
-const char *lattice_lacks(const struct space *space);
+const char *lattice_lacks(const struct search *search);
+/* Whether the search divides the layers of other schedules than 1F1B too. It does so if `uneven` is
+ * asked for and nothing joins the stages. */
+bool lattice_deals(const struct search *search);
 
 /* The points with a bound below limit_s, in the arena. The evaluators must have begun. The tally
  * counts the divisions of all other points, and of those that break a rule. When ended early, some
@@ -30,7 +36,7 @@ const char *lattice_lacks(const struct space *space);
 struct lattice lattice_new(const struct search *search, struct evaluators *evaluators,
                            double limit_s, struct tally *tally, struct arena *arena);
 
-/* Layers of every stage of the plan; 0: any number, as the request asks for `uneven`. */
+/* Layers of every stage of a plan in 1F1B; 0: any number, as the request asks for `uneven`. */
 int lattice_stage_layers(const struct search *search, const struct plan *plan);
 
 /* The number of ways to divide the layers over stages with at least one layer each; with mixes,

@@ -1,6 +1,7 @@
 #include "search/uneven/uneven.h"
 
 #include "base/text.h"
+#include "search/uneven/deal.h"
 #include "search/uneven/lattice.h"
 
 #include <math.h>
@@ -16,18 +17,35 @@ static void keep_even_best(const struct search *search, const struct frontier *b
     *result->even_best = search_predict(search, &best->at[0].plan, &result->arena);
 }
 
+/* Adds which dealt divisions are searched (uneven/deal.h): of the schedule that is fixed, else of
+ * interleaved stages. */
+static void name_dealt(const struct search *search, struct text *name)
+{
+    const struct plan *base = &search->space->base;
+    bool is_fixed = plan_is_dealt(base), has_chunks = search->space->vpp != 1;
+    if (!lattice_deals(search) || (!is_fixed && (*base->schedule || !has_chunks)))
+        return;
+    text_add(name, "%s%s%s also any number of layers per stage%s", name->length > 0 ? "; " : "",
+             is_fixed ? "schedule " : "", is_fixed ? plan_schedule(base) : "interleaved",
+             is_fixed && base->vpp == 1 ? "" : ", dealt to its chunks one by one");
+}
+
 /* Describes which parts of the space are uneven, or why none are. */
 static const char *name_space(const struct search *search, struct arena *arena)
 {
-    const char *lacks = lattice_lacks(search->space);
-    struct text name = { 0 };
-    text_add(&name, "%s; ", search->space->name);
+    const struct search_request *request = search->request;
+    const char *lacks = lattice_lacks(search);
+    struct text name = { 0 }, parts = { 0 };
+    if (!lacks && !plan_is_dealt(&search->space->base))
+        text_add(&parts, "1f1b also %s%s%s", request->uneven ? "uneven chunks" : "",
+                 request->uneven && request->recompute_mixes ? " and " : "",
+                 request->recompute_mixes ? "a recompute of its own for each stage" : "");
     if (lacks)
-        text_add(&name, "no uneven ones of %s", lacks);
+        text_add(&parts, "no uneven ones of %s", lacks);
     else
-        text_add(&name, "in 1f1b also %s%s%s", search->request->uneven ? "uneven chunks" : "",
-                 search->request->uneven && search->request->recompute_mixes ? " and " : "",
-                 search->request->recompute_mixes ? "a recompute of its own for each stage" : "");
+        name_dealt(search, &parts);
+    text_add(&name, "%s; %s%s", search->space->name, lacks ? "" : "in ", text_get(&parts));
+    text_release(&parts);
     return text_keep(&name, arena);
 }
 

@@ -27,7 +27,7 @@ static size_t num_options(const struct stage_table *table)
 
 double stage_pass_s(const struct stage_option *option)
 {
-    return option->forward_s + option->backward_s;
+    return option->forward_s + option->backward_s + option->others_s;
 }
 
 static double optimizer_s(const struct stage_option *option)
@@ -341,7 +341,7 @@ bool stage_table_balance(const struct stage_table *table, int *layers)
     /* removes layers from the last stages first, as fewer microbatches are in flight there */
     while (excess > 0)
         for (int stage = table->num_stages - 1; stage >= 0 && excess > 0; stage--)
-            if (layers[stage] > 1) {
+            if (layers[stage] > 1 && stage_options(table, stage, 0)[layers[stage] - 2].fits) {
                 layers[stage]--;
                 excess--;
             }

@@ -2,6 +2,8 @@
 
 #include "base/parallel.h"
 #include "search/evaluators.h"
+#include "search/uneven/deal.h"
+#include "search/uneven/dealt.h"
 #include "search/uneven/divided.h"
 #include "search/uneven/expand.h"
 #include "search/uneven/joint.h"
@@ -15,7 +17,7 @@
 enum { ROUND = 8, SEED_ROUND = 64 };
 
 /* Limit of timed divisions per point; when it is reached, the gap is shown. */
-static const double most_timed = 500;
+static const double most_timed = 2000;
 
 /* The result of a point of the round. */
 struct point_result {
@@ -53,6 +55,7 @@ struct timing {
     struct evaluator *evaluator;
     struct point_result *result;
     int *recomputed; /* [stage] */
+    int *chunks;     /* [chunk] */
 };
 
 /* The step time above which plans are not needed. */
@@ -72,7 +75,8 @@ static void set_seed(const struct lattice_point *point, bool recomputes, struct 
     *plan = point->plan;
     if (plan->recompute == RECOMPUTE_BLOCK)
         plan->recompute = recomputes ? RECOMPUTE_FULL : RECOMPUTE_NONE;
-    *plan = division_plan(plan, point->nearly_even, NULL);
+    *plan = plan_is_dealt(plan) ? dealt_plan(plan, point->nearly_even)
+                                : division_plan(plan, point->nearly_even, NULL);
 }
 
 static bool is_seed(const struct seed *seed, const struct plan *plan)
@@ -122,17 +126,43 @@ static void read_recomputed(const struct stage_table *table, const int *layers, 
         division_recomputes(table, layers, recomputed);
 }
 
+/* Whether the division is counted as one of the point's. */
+static bool is_counted(const struct timing *timing, const struct plan *plan)
+{
+    return !division_is_known(timing->search->space, plan) && !is_seed(timing->seed, plan);
+}
+
+static double time_plan(struct timing *timing, const struct plan *plan)
+{
+    struct ranked_plan ranked = { *plan, 0, 0 };
+    ranked.step_s = evaluate_step_s(timing->evaluator, plan);
+    if (is_counted(timing, plan))
+        tally_evaluated(&timing->result->tally, &ranked);
+    return ranked.step_s;
+}
+
+/* With several kinds of layers, whether the division fits is only known now. */
+static double time_dealt(struct timing *timing, const int *layers)
+{
+    const struct search *search = timing->search;
+    const struct plan *point = &timing->point->plan;
+    struct deal deal = deal_of(point, search->space->model, search->space->head_layers);
+    deal_all(&deal, layers, timing->chunks);
+    struct plan plan = dealt_plan(point, timing->chunks);
+    if (evaluate_peak_bytes(timing->evaluator, &plan) <= search->system->gpu.memory_bytes)
+        return time_plan(timing, &plan);
+    timing->result->tally.over_memory += is_counted(timing, &plan);
+    return HUGE_VAL;
+}
+
 static double time_division(void *context, const int *layers, const int *recomputed)
 {
     struct timing *timing = context;
+    if (plan_is_dealt(&timing->point->plan))
+        return time_dealt(timing, layers);
     read_recomputed(&timing->result->table, layers, recomputed, timing->recomputed);
-    struct ranked_plan ranked = { division_plan(&timing->point->plan, layers, timing->recomputed),
-                                  0, 0 };
-    ranked.step_s = evaluate_step_s(timing->evaluator, &ranked.plan);
-    if (!division_is_known(timing->search->space, &ranked.plan) &&
-        !is_seed(timing->seed, &ranked.plan))
-        tally_evaluated(&timing->result->tally, &ranked);
-    return ranked.step_s;
+    struct plan plan = division_plan(&timing->point->plan, layers, timing->recomputed);
+    return time_plan(timing, &plan);
 }
 
 static bool must_stop(void *context)
@@ -142,6 +172,24 @@ static bool must_stop(void *context)
                            timing->search->start_s);
 }
 
+static struct stage_table table_of(struct rounds *rounds, const struct plan *plan,
+                                   struct evaluator *evaluator, struct arena *arena)
+{
+    const struct search *search = rounds->search;
+    const struct model *model = search->space->model;
+    struct stage_request request = { .model = model,
+                                     .plan = plan,
+                                     .memory_bytes = search->system->gpu.memory_bytes,
+                                     .limit_s = rounds->limit_s,
+                                     .step_s = search->system->stack.host.step_s };
+    request.head_layers = search->space->head_layers;
+    if (plan_is_dealt(plan))
+        return dealt_table_new(evaluator, &request, arena);
+    request.layers = lattice_stage_layers(search, plan);
+    request.step_s = lattice_once_s(evaluator, model, &search->system->stack, plan);
+    return stage_table_new(evaluator, &request, arena);
+}
+
 static void look_into(void *context, size_t index, int worker)
 {
     struct rounds *rounds = context;
@@ -149,21 +197,17 @@ static void look_into(void *context, size_t index, int worker)
     const struct lattice_point *point = &rounds->lattice.at[rounds->next + index];
     struct evaluator *evaluator = evaluator_of(rounds, worker);
     struct point_result *result = &rounds->results[index];
-    struct stage_request stages = { .model = search->space->model,
-                                    .plan = &point->plan,
-                                    .layers = lattice_stage_layers(search, &point->plan),
-                                    .memory_bytes = search->system->gpu.memory_bytes,
-                                    .limit_s = rounds->limit_s,
-                                    .step_s =
-                                        lattice_once_s(evaluator, search->space->model,
-                                                       &search->system->stack, &point->plan) };
-    result->tally = tally_new(&result->arena);
-    result->table = stage_table_new(evaluator, &stages, &result->arena);
+    struct arena *arena = &result->arena;
+    result->tally = tally_new(arena);
+    result->table = table_of(rounds, &point->plan, evaluator, arena);
     result->never_fits = result->table.longest_pass_s == HUGE_VAL && !result->table.is_limited;
-    struct timing timing = {
-        search,    point,  &rounds->seeds[rounds->next + index],
-        evaluator, result, ARENA_ARRAY(&result->arena, int, (size_t)point->plan.pp)
-    };
+    struct timing timing = { .search = search,
+                             .point = point,
+                             .seed = &rounds->seeds[rounds->next + index],
+                             .evaluator = evaluator,
+                             .result = result,
+                             .recomputed = ARENA_ARRAY(arena, int, (size_t)point->plan.pp),
+                             .chunks = ARENA_ARRAY(arena, int, (size_t)plan_chunks(&point->plan)) };
     struct divided_point request = { .search = search,
                                      .plan = &point->plan,
                                      .evaluator = evaluator,
@@ -173,7 +217,7 @@ static void look_into(void *context, size_t index, int worker)
                                                     .time_s = time_division,
                                                     .must_stop = must_stop,
                                                     .context = &timing } };
-    result->expansion = rounds->way->divide(&request, &result->arena, &result->err);
+    result->expansion = rounds->way->divide(&request, arena, &result->err);
 }
 
 /* --- rounds ----------------------------------------------------------------------------------- */
@@ -185,15 +229,29 @@ static int *copy_list(const int *list, int count, struct arena *arena)
     return copy;
 }
 
+/* The fastest division that was found, with lists in the arena. */
+static struct plan best_plan(const struct rounds *rounds, const struct lattice_point *point,
+                             const struct point_result *result, struct arena *arena)
+{
+    int pp = point->plan.pp;
+    if (plan_is_dealt(&point->plan)) {
+        const struct space *space = rounds->search->space;
+        struct deal deal = deal_of(&point->plan, space->model, space->head_layers);
+        int *chunks = ARENA_ARRAY(arena, int, (size_t)plan_chunks(&point->plan));
+        deal_all(&deal, result->expansion.layers, chunks);
+        return dealt_plan(&point->plan, chunks);
+    }
+    int *layers = copy_list(result->expansion.layers, pp, arena);
+    int *recomputed = ARENA_ARRAY(arena, int, (size_t)pp);
+    read_recomputed(&result->table, layers, result->expansion.recomputed, recomputed);
+    return division_plan(&point->plan, layers, recomputed);
+}
+
 static void offer_best(struct rounds *rounds, const struct lattice_point *point,
                        const struct point_result *result, struct frontier *best,
                        struct arena *arena)
 {
-    int pp = point->plan.pp;
-    int *layers = copy_list(result->expansion.layers, pp, arena);
-    int *recomputed = ARENA_ARRAY(arena, int, (size_t)pp);
-    read_recomputed(&result->table, layers, result->expansion.recomputed, recomputed);
-    struct ranked_plan ranked = { .plan = division_plan(&point->plan, layers, recomputed),
+    struct ranked_plan ranked = { .plan = best_plan(rounds, point, result, arena),
                                   .step_s = result->expansion.step_s };
     if (division_is_known(rounds->search->space, &ranked.plan) ||
         is_seed(&rounds->seeds[point - rounds->lattice.at], &ranked.plan))
@@ -222,7 +280,7 @@ static void keep_result(struct rounds *rounds, size_t index, struct uneven *out,
     if (result->never_fits)
         result->tally.over_memory = point->divisions;
     else if (result->expansion.is_proved)
-        result->tally.bounded = point->divisions - evaluated;
+        result->tally.bounded = point->divisions - evaluated - result->tally.over_memory;
     tally_add(tally, &result->tally);
     if (out->err.code == ERR_NONE)
         out->err = result->err;
@@ -317,7 +375,7 @@ struct uneven uneven_search(const struct search *search, const struct uneven_way
 {
     if (search->space->base.chunk_layers)
         return (struct uneven){ .is_proved = true, .open_s = HUGE_VAL };
-    if (lattice_lacks(search->space))
+    if (lattice_lacks(search))
         return (struct uneven){ .is_proved = false, .open_s = search_peak_floor_s(search) };
     int jobs = walk_jobs(search->request);
     struct frontier merged = reopened(best, arena);

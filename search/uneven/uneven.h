@@ -4,8 +4,9 @@
  * The enlarged space adds, for each point of the lattice (uneven/lattice.h), every division of the
  * layers over the stages and, with mixes, every number of recomputed layers per stage. Points are
  * taken by rising lower bound of their step times. When a bound is below the best known plan, a
- * dynamic program finds the point's best division and proves it. Interleaved and split-backward
- * schedules have no bound of this kind, so their chunks stay even.
+ * dynamic program finds the point's best division and proves it, or says how much faster another
+ * one could be. Outside 1F1B the divisions are those that are dealt (uneven/deal.h). DualPipe,
+ * whose stages hold chunks of two copies of the model, keeps even chunks.
  *
  * The best plan of all is found. The further plans of the list include at most two divisions per
  * point: its best and its nearly even one. Divisions count as infeasible when their point breaks a

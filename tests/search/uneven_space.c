@@ -1,5 +1,6 @@
 #include "tests/search/uneven_space.h"
 
+#include "models/layer.h"
 #include "tests/search/naive_space.h"
 
 #include <math.h>
@@ -39,15 +40,79 @@ static bool all_are(const int *list, int count, int value)
 }
 
 /* Whether the space of named splits already has this division. */
-static bool is_known(const struct naive_splits *known, const int *layers, int pp)
+static bool is_known(const struct naive_splits *known, int vpp, const int *layers, int count)
 {
     for (int i = 0; i < known->count; i++) {
         const struct naive_split *split = &known->at[i];
-        if (split->vpp == 1 && split->layers &&
-            memcmp(split->layers, layers, (size_t)pp * sizeof *layers) == 0)
+        if (split->vpp == vpp && split->layers &&
+            memcmp(split->layers, layers, (size_t)count * sizeof *layers) == 0)
             return true;
     }
     return false;
+}
+
+/* --- stages of several chunks, in any schedule: layers dealt one by one -------------------------
+ */
+
+/* Adds a stage's next layer to its chunk of least weight; the latest of equals. The last chunk
+ * weighs as many layers more as the head is worth. */
+static void add_layer(const struct model *model, const struct plan *plan, int stage, int *chunks)
+{
+    double head = model_head_layers(model, model->seq);
+    int last = plan->pp * plan->vpp - 1, best = -1;
+    double least = HUGE_VAL;
+    head += model->mtp * (1 + head);
+    for (int chunk = 0; chunk <= last; chunk++) {
+        double weight = chunks[chunk] + (chunk == last ? head : 0);
+        if (placement_stage(plan_placement(plan), chunk) != stage || weight > least)
+            continue;
+        best = chunk;
+        least = weight;
+    }
+    chunks[best]++;
+}
+
+/* Each chunk but the last has a layer to begin with. */
+static void list_dealt(struct listing *listing, struct plan plan)
+{
+    int chunks[MOST_LISTED_LAYERS], more[MOST_LISTED_LAYERS] = { 0 };
+    const struct model *model = listing->request->model;
+    int count = plan.pp * plan.vpp, left = model->layers - count + (plan.vpp > 1);
+    struct naive_splits known = naive_splits(model, plan.pp);
+    if (left < 0 || count > MOST_LISTED_LAYERS)
+        return;
+    for (;;) {
+        int sum = 0;
+        for (int chunk = 0; chunk < count; chunk++)
+            chunks[chunk] = plan.vpp == 1 || chunk + 1 < count;
+        for (int stage = 0; stage < plan.pp; sum += more[stage++])
+            for (int i = 0; i < more[stage]; i++)
+                add_layer(model, &plan, stage, chunks);
+        plan.chunk_layers = chunks;
+        plan.num_chunk_layers = count;
+        bool is_even = all_are(chunks, count, chunks[0]);
+        if (sum == left && !is_even && !is_known(&known, plan.vpp, chunks, count))
+            list_plan(listing, &plan);
+        int stage = 0;
+        while (stage < plan.pp && more[stage] == left)
+            more[stage++] = 0;
+        if (stage == plan.pp)
+            return;
+        more[stage]++;
+    }
+}
+
+/* Every number of chunks that the schedule may have, whether the space has a split of it or not. */
+static void list_all_dealt(struct listing *listing, struct plan plan)
+{
+    struct naive_splits known = naive_splits(listing->request->model, plan.pp);
+    if (!listing->request->uneven || plan.vpp != known.at[0].vpp ||
+        (plan.chunk_layers != known.at[0].layers &&
+         !same_layers(plan.chunk_layers, known.at[0].layers, plan.pp)))
+        return;
+    for (plan.vpp = 2; plan.pp > 1 && plan.pp * plan.vpp <= listing->request->model->layers + 1;
+         plan.vpp++)
+        list_dealt(listing, plan);
 }
 
 /* Lists every combination of recomputed layers per stage, except the two that have a word: none and
@@ -56,7 +121,7 @@ static void list_mixes(struct listing *listing, struct plan plan, const int *lay
                        const struct naive_splits *known)
 {
     int recomputed[MOST_LISTED_LAYERS] = { 0 };
-    bool is_listed = all_are(layers, plan.pp, layers[0]) || is_known(known, layers, plan.pp);
+    bool is_listed = all_are(layers, plan.pp, layers[0]) || is_known(known, 1, layers, plan.pp);
     plan.recompute = RECOMPUTE_BLOCK;
     plan.recompute_layers = recomputed;
     plan.num_recompute_layers = plan.pp;
@@ -98,7 +163,7 @@ static void list_divisions(struct listing *listing, struct plan plan)
         if (sum == num_layers && (listing->request->uneven || is_even)) {
             if (mixes && plan.recompute == RECOMPUTE_FULL)
                 list_mixes(listing, plan, layers, &known);
-            else if (!is_even && !is_known(&known, layers, plan.pp))
+            else if (!is_even && !is_known(&known, 1, layers, plan.pp))
                 list_plan(listing, &plan);
         }
         int stage = 0;
@@ -120,8 +185,27 @@ struct uneven_space uneven_space_list(const struct search_request *request)
         list_plan(&listing, &space.at[i]);
         if (space.at[i].vpp == 1)
             list_divisions(&listing, space.at[i]);
+        list_all_dealt(&listing, space.at[i]);
     }
     free(space.at);
+    evaluator_free(listing.evaluator);
+    return listing.found;
+}
+
+struct uneven_space uneven_space_of(const struct search_request *request, const struct plan *plan)
+{
+    struct listing listing = { .request = request,
+                               .evaluator = evaluator_new(request->system, request->model),
+                               .found.fastest_s = HUGE_VAL };
+    int count = plan->pp * plan->vpp, even[MOST_LISTED_LAYERS];
+    list_dealt(&listing, *plan);
+    struct plan even_plan = *plan;
+    for (int chunk = 0; chunk < count; chunk++)
+        even[chunk] = request->model->layers / count;
+    even_plan.chunk_layers = even;
+    even_plan.num_chunk_layers = count;
+    if (request->model->layers % count == 0)
+        list_plan(&listing, &even_plan);
     evaluator_free(listing.evaluator);
     return listing.found;
 }

@@ -1,0 +1,43 @@
+/* search/uneven/deal.h - how the layers of a stage are divided over its chunks.
+ *
+ * Not every division over chunks is searched, as there are far too many: each stage may have any
+ * number of layers, and these are dealt to its chunks one by one, always to the chunk with the
+ * fewest. The head counts as layers of its chunk: as many as take its time, together with the
+ * modules that predict later tokens. Of chunks with equally many the one of the last round takes
+ * the layer, as chunks of earlier rounds hold more microbatches. So the chunks of a stage take
+ * about the same time. Orders of passes are made for such chunks: a lower bound that ignores the
+ * order would otherwise be least for plans with nearly empty first chunks, and those are slow.
+ *
+ * With one chunk per stage this is every division. */
+#ifndef SEARCH_UNEVEN_DEAL_H
+#define SEARCH_UNEVEN_DEAL_H
+
+#include "models/model.h"
+#include "sim/plan/plan.h"
+
+struct deal {
+    struct placement placement;
+    int num_layers;
+    double head_layers; /* layers that take as long as the head and what is beside it */
+};
+
+/* Whether divisions of the plan are dealt; those of 1F1B over one chunk a stage have a bound of
+ * their own (uneven/composition.h). */
+bool plan_is_dealt(const struct plan *plan);
+
+/* head_layers: model_head_layers, which takes long to find. */
+struct deal deal_of(const struct plan *plan, const struct model *model, double head_layers);
+
+/* The fewest layers of a stage. Each chunk has at least one, except the chunk with the head, which
+ * may have none if the stage has several chunks. */
+int deal_least(const struct deal *deal, int stage);
+/* The fewest layers of all stages together. */
+int deal_least_sum(const struct deal *deal);
+/* Deals `layers` layers to a stage's chunks: sets their entries of chunks[chunk], which has room
+ * for all chunks. deal_all does so for every stage, from layers[stage]. */
+void deal_stage(const struct deal *deal, int stage, int layers, int *chunks);
+void deal_all(const struct deal *deal, const int *layers, int *chunks);
+/* Whether the list of chunks is one that deal_all makes. */
+bool deal_makes(const struct deal *deal, const int *chunks);
+
+#endif

@@ -1,0 +1,370 @@
+#include "search/uneven/dealt.h"
+
+#include "models/blocks.h"
+#include "search/uneven/deal.h"
+
+#include <math.h>
+#include <string.h>
+
+/* A table that is being filled. */
+struct filler {
+    struct evaluator *evaluator;
+    const struct stage_request *request;
+    struct stage_common common;
+    struct deal deal;
+    struct plan plan;   /* the request's, with this list: */
+    int *chunks;        /* [chunk] */
+    double *duration_s; /* [CHUNK_PASSES x round + pass] */
+    struct stage_table *table;
+};
+
+static int chunk_of(const struct filler *filler, int stage, int round)
+{
+    return placement_chunk(filler->deal.placement, stage, round);
+}
+
+static int num_rounds(const struct filler *filler)
+{
+    return filler->deal.placement.chunks_per_stage;
+}
+
+/* --- one kind of layers: exact ---------------------------------------------------------------- */
+
+static struct stage_option option_of(const struct filler *filler, int layers,
+                                     const struct rounds_score *score)
+{
+    const double *of_s = filler->duration_s;
+    struct stage_option option = { .fits = true,
+                                   .layers = layers,
+                                   .forward_s = of_s[CHUNK_FORWARD],
+                                   .backward_s = of_s[CHUNK_BACKWARD],
+                                   .first_weights_s = of_s[CHUNK_WEIGHT],
+                                   .data_comm_s = score->data_comm_s,
+                                   .optimizer_s = score->optimizer_s };
+    double all_s = 0;
+    for (int round = 0; round < num_rounds(filler); round++) {
+        const double *chunk_s = &of_s[CHUNK_PASSES * round];
+        all_s += chunk_s[CHUNK_FORWARD] + chunk_s[CHUNK_BACKWARD] + chunk_s[CHUNK_WEIGHT];
+        option.weights_s += chunk_s[CHUNK_WEIGHT];
+    }
+    double spared_s = score->spared_s / filler->table->num_microbatches;
+    option.others_s = all_s - option.forward_s - option.backward_s - spared_s;
+    return option;
+}
+
+/* Fills the list: the stage's chunks by the deal, all others with the fewest layers. */
+static void list_all(struct filler *filler, int stage, int layers)
+{
+    for (int other = 0; other < filler->table->num_stages; other++)
+        deal_stage(&filler->deal, other, other == stage ? layers : deal_least(&filler->deal, other),
+                   filler->chunks);
+}
+
+/* Lists the stage's chunks alone, which is enough if all layers are of one kind. */
+static void list_own(struct filler *filler, int stage, int layers)
+{
+    memset(filler->chunks, 0,
+           (size_t)placement_chunks(filler->deal.placement) * sizeof *filler->chunks);
+    deal_stage(&filler->deal, stage, layers, filler->chunks);
+}
+
+static struct rounds_score time_listed(struct filler *filler, int stage)
+{
+    return evaluate_rounds_with(filler->evaluator, &filler->plan, &filler->common, stage,
+                                filler->duration_s);
+}
+
+/* The stage's chunks are listed. */
+static struct stage_option exact_option(struct filler *filler, int stage, int layers)
+{
+    if (evaluate_rounds_bytes(filler->evaluator, &filler->plan, &filler->common, stage) >
+        filler->request->memory_bytes)
+        return (struct stage_option){ .fits = false };
+    struct rounds_score score = time_listed(filler, stage);
+    return option_of(filler, layers, &score);
+}
+
+/* --- several kinds: the least over all places --------------------------------------------------
+ */
+
+/* The layers at which a chunk may begin so that its layers' kinds are not those of an earlier
+ * entry. */
+struct places {
+    int *first;
+    int count;
+};
+
+static bool are_alike(const struct model *model, int layers, int a, int b)
+{
+    int of_a[MAX_BLOCK_KINDS], of_b[MAX_BLOCK_KINDS];
+    if (model_kind_of(model, a) != model_kind_of(model, b))
+        return false;
+    model_count_kinds(model, a, layers, of_a);
+    model_count_kinds(model, b, layers, of_b);
+    return memcmp(of_a, of_b, sizeof of_a) == 0;
+}
+
+/* With block-share, which recomputes the first layers of a chunk, equal counts do not suffice. */
+static bool is_new_place(const struct filler *filler, const struct places *places, int layers,
+                         int first)
+{
+    const struct model *model = filler->request->model;
+    bool in_order = filler->plan.recompute == RECOMPUTE_SHARE;
+    for (int i = 0; i < places->count; i++) {
+        int other = places->first[i];
+        if (in_order ? model_blocks_repeat(model, first, other, layers)
+                     : are_alike(model, layers, first, other))
+            return false;
+    }
+    return true;
+}
+
+/* Each chunk before or after needs its fewest layers: one, but for the last chunk, which takes all
+ * that are left. */
+static struct places places_of(const struct filler *filler, int chunk, int layers,
+                               struct arena *arena)
+{
+    int chunks = placement_chunks(filler->deal.placement);
+    bool is_last = chunk == chunks - 1;
+    int behind = is_last ? 0 : deal_least_sum(&filler->deal) - (chunk + 1);
+    int last = chunk == 0 ? 0 : filler->deal.num_layers - layers - behind;
+    int least = is_last ? last : chunk;
+    size_t room = last > least ? (size_t)(last - least) + 1 : 1;
+    struct places places = { ARENA_ARRAY(arena, int, room), 0 };
+    for (int first = least; first <= last; first++)
+        if (is_new_place(filler, &places, layers, first))
+            places.first[places.count++] = first;
+    return places;
+}
+
+/* Lists the chunk with its layers, and the layers before it in the first chunk. */
+static void list_at(struct filler *filler, int chunk, int layers, int first)
+{
+    memset(filler->chunks, 0,
+           (size_t)placement_chunks(filler->deal.placement) * sizeof *filler->chunks);
+    filler->chunks[0] = first;
+    filler->chunks[chunk] = layers;
+}
+
+static void lower_durations(struct filler *filler, int round, const double *chunk_s)
+{
+    double *least_s = &filler->duration_s[CHUNK_PASSES * round];
+    for (int pass = 0; pass < CHUNK_PASSES; pass++)
+        least_s[pass] = fmin(least_s[pass], chunk_s[pass]);
+}
+
+/* The least durations of each chunk of the stage. Returns whether there is only one place for each.
+ * `places` gets those of the first two rounds. */
+static bool least_durations(struct filler *filler, int stage, const int *of_round,
+                            struct places places[2], struct arena *arena)
+{
+    bool is_only = true;
+    for (int round = 0; round < num_rounds(filler); round++) {
+        int chunk = chunk_of(filler, stage, round);
+        struct places at = places_of(filler, chunk, of_round[round], arena);
+        for (int pass = 0; pass < CHUNK_PASSES; pass++)
+            filler->duration_s[CHUNK_PASSES * round + pass] = HUGE_VAL;
+        for (int i = 0; i < at.count; i++) {
+            double chunk_s[CHUNK_PASSES];
+            list_at(filler, chunk, of_round[round], at.first[i]);
+            evaluate_chunk_with(filler->evaluator, &filler->plan, &filler->common, chunk, chunk_s);
+            lower_durations(filler, round, chunk_s);
+        }
+        is_only = is_only && at.count == 1;
+        if (round < 2)
+            places[round] = at;
+    }
+    return is_only;
+}
+
+/* The most that pairs of the stage's two chunks can save at any of their places. */
+static double most_spared_s(struct filler *filler, int stage, const int *of_round,
+                            const struct places places[2], double *durations_s)
+{
+    int near = chunk_of(filler, stage, 0), far = chunk_of(filler, stage, 1);
+    double most_s = 0, *least_s = filler->duration_s;
+    filler->duration_s = durations_s;
+    for (int i = 0; i < places[0].count; i++)
+        for (int j = 0; j < places[1].count; j++) {
+            int between = places[1].first[j] - places[0].first[i] - of_round[0];
+            if (between < 0 && far > near + 1)
+                continue;
+            list_at(filler, near, of_round[0], places[0].first[i]);
+            if (far > near + 1)
+                filler->chunks[near + 1] = between;
+            filler->chunks[far] = of_round[1];
+            struct rounds_score score = time_listed(filler, stage);
+            most_s = fmax(most_s, score.spared_s);
+        }
+    filler->duration_s = least_s;
+    return most_s;
+}
+
+static struct stage_option least_option(struct filler *filler, int stage, int layers)
+{
+    struct arena arena = { 0 };
+    struct places places[2] = { 0 };
+    int *of_round = ARENA_ARRAY(&arena, int, (size_t)num_rounds(filler));
+    list_all(filler, stage, layers);
+    for (int round = 0; round < num_rounds(filler); round++)
+        of_round[round] = filler->chunks[chunk_of(filler, stage, round)];
+    struct stage_option option;
+    if (least_durations(filler, stage, of_round, places, &arena)) {
+        list_all(filler, stage, layers);
+        option = exact_option(filler, stage, layers);
+    } else {
+        struct rounds_score none = { 0 };
+        size_t durations = CHUNK_PASSES * (size_t)num_rounds(filler);
+        if (generator_find(plan_schedule(&filler->plan))->pairs)
+            none.spared_s = most_spared_s(filler, stage, of_round, places,
+                                          ARENA_ARRAY(&arena, double, durations));
+        option = option_of(filler, layers, &none);
+    }
+    arena_release(&arena);
+    return option;
+}
+
+/* --- the table -------------------------------------------------------------------------------- */
+
+static bool has_kinds(const struct filler *filler)
+{
+    return model_num_kinds(filler->request->model) > 1;
+}
+
+static void fill_options(struct filler *filler, int stage)
+{
+    struct stage_table *table = filler->table;
+    struct stage_option *options = &table->options[stage * table->most_layers];
+    int least = deal_least(&filler->deal, stage);
+    int most = table->num_layers - deal_least_sum(&filler->deal) + least;
+    for (int layers = least; layers <= most; layers++) {
+        struct stage_option *option = &options[layers - 1];
+        list_own(filler, stage, layers);
+        *option = has_kinds(filler) ? least_option(filler, stage, layers)
+                                    : exact_option(filler, stage, layers);
+        if (!option->fits)
+            break;
+        if (table->num_microbatches * stage_pass_s(option) < filler->request->limit_s)
+            continue;
+        option->fits = false;
+        table->is_limited = true;
+        break;
+    }
+}
+
+static struct filler filler_of(struct evaluator *evaluator, const struct stage_request *request,
+                               struct stage_table *table, struct arena *arena)
+{
+    const struct plan *plan = request->plan;
+    struct filler filler = { .evaluator = evaluator,
+                             .request = request,
+                             .common = evaluate_stage_common(evaluator, plan, arena),
+                             .deal = deal_of(plan, request->model, request->head_layers),
+                             .plan = *plan,
+                             .chunks = ARENA_ARRAY(arena, int, (size_t)plan_chunks(plan)),
+                             .duration_s =
+                                 ARENA_ARRAY(arena, double, CHUNK_PASSES *(size_t)plan->vpp),
+                             .table = table };
+    filler.plan.chunk_layers = filler.chunks;
+    filler.plan.num_chunk_layers = plan_chunks(plan);
+    return filler;
+}
+
+static struct stage_table empty_table(const struct stage_request *request)
+{
+    const struct plan *plan = request->plan;
+    return (struct stage_table){
+        .num_stages = plan->pp,
+        .num_layers = request->model->layers,
+        .num_microbatches = plan_microbatches(plan, request->model->batch),
+        .most_layers = request->model->layers,
+        .num_firsts = 1,
+        .in_any_order = true,
+        .step_s = request->step_s,
+    };
+}
+
+/* The least latency of a message from a stage to the next. */
+static double least_lag_s(const struct stage_common *common, int num_stages)
+{
+    double least_s = HUGE_VAL;
+    for (int stage = 0; stage + 1 < num_stages; stage++)
+        least_s = fmin(least_s, common->boundaries[stage].message_s);
+    return common->blocking || num_stages == 1 ? 0 : least_s;
+}
+
+static double longest_pass_s(const struct stage_table *table)
+{
+    double longest_s = 0;
+    for (int i = 0; i < table->num_stages * table->most_layers; i++)
+        if (table->options[i].fits)
+            longest_s = fmax(longest_s, stage_pass_s(&table->options[i]));
+    return longest_s;
+}
+
+struct stage_table dealt_table_new(struct evaluator *evaluator, const struct stage_request *request,
+                                   struct arena *arena)
+{
+    struct stage_table table = empty_table(request);
+    size_t options = (size_t)table.num_stages * (size_t)table.most_layers;
+    table.options = ARENA_ARRAY(arena, struct stage_option, options);
+    struct filler filler = filler_of(evaluator, request, &table, arena);
+    table.validates = filler.common.validates;
+    table.lag_s = least_lag_s(&filler.common, table.num_stages);
+    for (int stage = 0; stage < table.num_stages; stage++)
+        fill_options(&filler, stage);
+    if (!exchange_keeps_replicas_equal(&request->plan->exchange))
+        table.step_s = evaluate_least_once_s(evaluator, request->plan, longest_pass_s(&table));
+    stage_table_close(&table, arena);
+    return table;
+}
+
+/* --- the floor -------------------------------------------------------------------------------- */
+
+/* The passes of a stage for one microbatch. */
+static double listed_pass_s(struct filler *filler, int stage, int layers)
+{
+    struct rounds_score score = time_listed(filler, stage);
+    struct stage_option option = option_of(filler, layers, &score);
+    return stage_pass_s(&option);
+}
+
+/* Some stage has at least as many layers as the stages have on average. */
+static double average_stage_s(struct evaluator *evaluator, const struct stage_request *request)
+{
+    struct arena arena = { 0 };
+    struct stage_table table = empty_table(request);
+    struct filler filler = filler_of(evaluator, request, &table, &arena);
+    int layers = (table.num_layers + table.num_stages - 1) / table.num_stages;
+    double least_s = HUGE_VAL;
+    for (int stage = 0; stage < table.num_stages; stage++) {
+        /* without blocking messages, all stages without embedding and head are alike */
+        if (!filler.common.blocking && stage > 1 && stage < table.num_stages - 1)
+            continue;
+        int least = deal_least(&filler.deal, stage);
+        list_own(&filler, stage, layers > least ? layers : least);
+        least_s = fmin(least_s, listed_pass_s(&filler, stage, layers));
+    }
+    arena_release(&arena);
+    return table.num_microbatches * least_s;
+}
+
+double dealt_block_floor_s(struct evaluator *evaluator, const struct stack *stack,
+                           const struct plan *plan)
+{
+    struct plan least = *plan;
+    least.offloads &= ~(1u << OFFLOAD_ACTIVATIONS); /* copies only add time */
+    if (!exchange_keeps_replicas_equal(&plan->exchange))
+        return 0;
+    return evaluate_work_floor_s(evaluator, &least) + stack->host.step_s;
+}
+
+double dealt_floor_s(struct evaluator *evaluator, const struct stack *stack,
+                     const struct stage_request *request)
+{
+    double floor_s = dealt_block_floor_s(evaluator, stack, request->plan);
+    if (!exchange_keeps_replicas_equal(&request->plan->exchange) ||
+        model_num_kinds(request->model) > 1)
+        return floor_s;
+    return fmax(floor_s, average_stage_s(evaluator, request) + stack->host.step_s);
+}

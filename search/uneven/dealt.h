@@ -1,0 +1,26 @@
+/* search/uneven/dealt.h - the table of stages whose layers are dealt to their chunks
+ * (uneven/deal.h), for any schedule that does not place chunks in mirrored copies.
+ *
+ * If all layers are of one kind, a stage's option is exact: its times and its memory depend on its
+ * own chunks alone. With several kinds they also depend on where the stage's chunks begin, and so
+ * on the layers of all other stages. An option then has the least times of each chunk at all places
+ * where it can begin, and counts as fitting where it may or may not; the caller times each division
+ * and checks its memory. */
+#ifndef SEARCH_UNEVEN_DEALT_H
+#define SEARCH_UNEVEN_DEALT_H
+
+#include "search/uneven/stages.h"
+
+/* In the arena. request->layers is not read; request->step_s is, unless the exchange lets replicas
+ * differ. */
+struct stage_table dealt_table_new(struct evaluator *evaluator, const struct stage_request *request,
+                                   struct arena *arena);
+
+/* A lower bound of the step of every division, which takes much less time. The block's takes less
+ * still and is lower. */
+double dealt_floor_s(struct evaluator *evaluator, const struct stack *stack,
+                     const struct stage_request *request);
+double dealt_block_floor_s(struct evaluator *evaluator, const struct stack *stack,
+                           const struct plan *plan);
+
+#endif
