@@ -247,6 +247,7 @@ trap 'exit 1' INT TERM
 # --- the machine -----------------------------------------------------------------------------
 
 machine() {
+    command -v nvidia-smi >/dev/null || { echo "no driver: nvidia-smi is not here"; return 1; }
     nvidia-smi --query-gpu=name,driver_version,memory.total --format=csv,noheader || return 1
     uname -srm
     echo "$(nproc) cores; /dev/shm: $(df -h --output=size /dev/shm | tail -n 1)"
@@ -479,15 +480,24 @@ part() {
 }
 
 # beside_registered MODEL FILE: compares each part with the earlier prediction in
-# docs/performance.md
+# docs/performance.md, and records both
 beside_registered() {
-    local gpu row
+    local gpu row products attention bandwidth key value
+    products=$(part "$2" gemm)
+    attention=$(part "$2" flash_attention)
+    bandwidth=$(part "$2" norm residual activation embedding cross_entropy bias_grad rotary OPT)
+    figure products_ms "$products"
+    figure attention_ms "$attention"
+    figure bandwidth_ms "$bandwidth"
     gpu=$(nvidia-smi --query-gpu=name --format=csv,noheader | grep -Eo 'H[12]00' | head -n 1)
     row=$(grep "^| $1 | ${gpu:-none} |" docs/performance.md)
     [ "$row" ] || { echo "nothing is registered for $1 on ${gpu:-this GPU}"; return; }
+    while read -r key value; do
+        figure "registered_$key" "$value"
+    done < <(awk -F ' *[|] *' '{ print "step_ms", $4 + 0; print "mfu_percent", $5 + 0
+        print "products_ms", $6 + 0; print "attention_ms", $7 + 0; print "bandwidth_ms", $8 + 0 }' <<<"$row")
     awk -F ' *[|] *' -v step="$(number "$2" measured step_s)" -v mfu="$(number "$2" measured mfu)" \
-        -v products="$(part "$2" gemm)" -v attention="$(part "$2" flash_attention)" \
-        -v bandwidth="$(part "$2" norm residual activation embedding cross_entropy bias_grad rotary OPT)" '{
+        -v products="$products" -v attention="$attention" -v bandwidth="$bandwidth" '{
             printf "measured (registered), ms: step %.1f (%s), products %s (%s), attention %s (%s), ",
                 1e3 * step, $4, products, $6, attention, $7
             printf "bandwidth %s (%s); MFU %.1f (%s) %%\n", bandwidth, $8, 100 * mfu, $5 }' <<<"$row"
@@ -504,11 +514,11 @@ speed() {
     code=$?
     [ "$code" != 3 ] || { echo "this GPU's memory does not hold it"; return 77; }
     [ "$code" = 0 ] || return 1
+    beside_registered "$1" "$own/run.json"
     figure mfu "$(number "$own/run.json" measured mfu)"
     figure step_s "$(number "$own/run.json" measured step_s)"
     figure predicted_step_s "$(number "$own/run.json" predicted step_s)"
     figure torch_step_s "$torch_s"
-    beside_registered "$1" "$own/run.json"
     awk -v mfu="$(number "$own/run.json" measured mfu)" -v step="$(number "$own/run.json" measured step_s)" \
         -v predicted="$(number "$own/run.json" predicted step_s)" -v torch="$torch_s" 'BEGIN {
             printf "MFU measured %.1f %%, predicted %.1f %%", 100 * mfu, 100 * mfu * step / predicted
