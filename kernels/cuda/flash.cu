@@ -40,9 +40,15 @@ static bool takes_tiles(const struct launch *on, const struct attention &a, Poin
            by_tile(on->storage, a.head_dim, [](auto, auto) { return cudaSuccess; }) == cudaSuccess;
 }
 
+/* Values of row_dots, up to a multiple of 16 bytes. */
+static long row_dots_values(const struct attention &a)
+{
+    return ceil_div(a.sequences * a.heads * a.seq, 4) * 4;
+}
+
 size_t launch_flash_scratch_bytes(const struct attention *a)
 {
-    return sizeof(float) * (size_t)(a->sequences * a->heads * a->seq);
+    return sizeof(float) * (size_t)(row_dots_values(*a) + head_parts_values(*a));
 }
 
 cudaError_t launch_flash_forward(const struct launch *on, const struct flash_forward *a)
@@ -67,6 +73,6 @@ cudaError_t launch_flash_backward(const struct launch *on, const struct flash_ba
     if (error != cudaSuccess)
         return error;
     return takes_tiles(on, at, a->qkv, a->dcontext, a->dqkv)
-               ? flash_tiles_backward(on, *a, row_dots)
+               ? flash_tiles_backward(on, *a, row_dots, row_dots + row_dots_values(at))
                : flash_plain_backward(on, *a, row_dots);
 }

@@ -1,8 +1,8 @@
 /* kernels/cuda/flash.cuh - two implementations of fused attention: tiles on tensor cores for common
  * head sizes, and plain code for every size and type. flash.cu chooses.
  *
- * Both save the same log sums (kernels/host/attention.h). row_dots[sequences, heads, seq] is
- * scratch memory of the backward. */
+ * Both save the same log sums (kernels/host/attention.h). row_dots[sequences, heads, seq] and
+ * part_sums (head_parts) are scratch memory of the backward. */
 #ifndef KERNELS_CUDA_FLASH_CUH
 #define KERNELS_CUDA_FLASH_CUH
 
@@ -33,9 +33,17 @@ template <typename Run> cudaError_t by_tile(enum dtype storage, long head_dim, c
 /* Most shared memory that a block may have on sm_86, 89 and 120, which allow the least. */
 enum { MOST_SHARED_BYTES = 99 << 10 };
 
+/* In the backward, blocks of keys sum over the query heads that share the keys. If there are few
+ * such blocks, the heads of a group are divided into `head_parts` parts, each with blocks of its
+ * own, and the parts' sums are added afterwards. The number depends only on the shape, and so do
+ * the bits. */
+int head_parts(const struct attention &a);
+/* Values of the parts' sums: [parts, sequences, seq, kv_heads, keys then values, head_dim]. */
+long head_parts_values(const struct attention &a);
+
 cudaError_t flash_tiles_forward(const struct launch *on, const struct flash_forward &a);
 cudaError_t flash_tiles_backward(const struct launch *on, const struct flash_backward &a,
-                                 const float *row_dots);
+                                 const float *row_dots, float *part_sums);
 
 cudaError_t flash_plain_forward(const struct launch *on, const struct flash_forward &a);
 cudaError_t flash_plain_backward(const struct launch *on, const struct flash_backward &a,

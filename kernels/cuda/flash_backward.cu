@@ -17,7 +17,9 @@ enum { WARPS = 4, BLOCK = WARPS * LANES, COLUMNS = 32 };
 struct backward_args {
     struct flash_backward a;
     const float *row_dots; /* [sequences, heads, seq]: context . its gradient */
-    float scale, scale2;   /* the scores' scale; scale2 = scale x log2 e */
+    float *part_sums;      /* used if there are several head parts (flash.cuh) */
+    int parts;
+    float scale, scale2; /* the scores' scale; scale2 = scale x log2 e */
     struct dropper dropper;
 };
 
@@ -181,14 +183,42 @@ __device__ __forceinline__ void take_probabilities(const backward_args &b, const
 
 /* The heads and keys of a block. The first keys, which most queries see, come first. */
 struct key_work {
-    int sequence, first_head, key0;
+    int sequence, kv_head, part, heads, key0; /* heads: their number in a part of the group */
+    __device__ __forceinline__ int first_head(int parts) const
+    {
+        return (kv_head * parts + part) * heads;
+    }
 };
 
-__device__ __forceinline__ key_work key_work_of(const struct attention &a, int rows, int block)
+/* Is computed twice; `again` keeps registers from holding parts of the first result for the second.
+ */
+__device__ __forceinline__ key_work key_work_of(const backward_args &b, int rows, int block)
 {
-    int groups = (int)(a.sequences * a.kv_heads), group = block % groups;
-    int heads = (int)(a.heads / a.kv_heads); /* number of query heads that share the keys */
-    return { group / (int)a.kv_heads, group % (int)a.kv_heads * heads, block / groups * rows };
+    const struct attention &a = b.a.attention;
+    int kv_heads = (int)a.kv_heads, parts = again(b.parts),
+        heads = (int)a.heads / (kv_heads * parts);
+    int groups = (int)a.sequences * kv_heads * parts, group = block % groups, own = group / parts;
+    return { own / kv_heads, own % kv_heads, group % parts, heads, block / groups * rows };
+}
+
+/* Writes the warp's rows of a gradient, not yet scaled, to the sums of its part. */
+template <int M, int HEAD_DIM>
+__device__ __forceinline__ void
+write_part(float *to, int stride, const accumulator (*d)[HEAD_DIM / MMA_COLUMNS], int rows_left)
+{
+    typedef neighbours<float, 2> pair;
+    int at = own_lane() / 4 * stride + own_lane() % 4 * 2;
+    rows_left -= own_lane() / 4;
+#pragma unroll
+    for (int m = 0; m < M; m++)
+#pragma unroll
+        for (int half = 0; half < 2; half++, at = again(at + 8 * stride))
+            if (m * MMA_ROWS + half * 8 < rows_left)
+#pragma unroll
+                for (int n = 0; n < HEAD_DIM / MMA_COLUMNS; n++)
+                    *reinterpret_cast<pair *>(to + at + n * MMA_COLUMNS) = {
+                        { d[m][n][2 * half], d[m][n][2 * half + 1] }
+                    };
 }
 
 template <typename T, int HEAD_DIM, bool drops>
@@ -197,19 +227,20 @@ __global__ void __launch_bounds__(BLOCK, 2) key_gradients(backward_args b)
     constexpr int M = KEY_GROUPS<HEAD_DIM, drops>, ROWS = KEY_ROWS<HEAD_DIM, drops>;
     const struct attention &a = b.a.attention;
     auto *shared = (key_tiles<T, HEAD_DIM, drops> *)shared_memory();
-    key_work w = key_work_of(a, ROWS, (int)blockIdx.x);
-    int seq = (int)a.seq, heads = (int)(a.heads / a.kv_heads), key0 = w.key0;
+    key_work w = key_work_of(b, ROWS, (int)blockIdx.x);
+    int seq = (int)a.seq, key0 = w.key0;
     int pair = (int)threadIdx.x / LANES % PAIRS, pair_row = pair * M * MMA_ROWS;
     bool has_values = (int)threadIdx.x / LANES < PAIRS; /* the warp sums the gradients of the
                                                            values */
     T *own = (has_values ? shared->keys : shared->values) + pair_row * HEAD_DIM;
     auto *passed = shared->passed[pair];
     int key = key0 + pair_row + own_lane() / 4;
-    head_place at = head_at(a, w.sequence, w.first_head);
+    int first_head = w.first_head(b.parts);
+    head_place at = head_at(a, w.sequence, first_head);
     long from = key0 * at.qkv_stride;
     query_step<T> step = { (const T *)b.a.qkv + at.query + from,
                            (const T *)b.a.dcontext + at.context + key0 * at.context_stride,
-                           at.row + key0, w.first_head, key0 };
+                           at.row + key0, first_head, key0 };
     uint64_t number = 0; /* index of the sequence's first probability in dropout's random numbers */
     if (drops) {
         b.dropper = settled(b.dropper);
@@ -222,7 +253,7 @@ __global__ void __launch_bounds__(BLOCK, 2) key_gradients(backward_args b)
     keep_row(&shared->stages[0], fetch_row(b, step));
 
     accumulator sums[M][HEAD_DIM / MMA_COLUMNS] = {};
-    int steps = heads * ((seq - key0 + COLUMNS - 1) / COLUMNS);
+    int steps = w.heads * ((seq - key0 + COLUMNS - 1) / COLUMNS);
     for (int i = 0; i < steps; i++) {
         auto *stage = &shared->stages[i % 2], *next = &shared->stages[(i + 1) % 2];
         int head = step.head, query0 = step.query0;
@@ -257,11 +288,43 @@ __global__ void __launch_bounds__(BLOCK, 2) key_gradients(backward_args b)
     }
     __syncwarp(); /* no lane reads the warp's tile any more */
 
-    w = key_work_of(a, ROWS, again((int)blockIdx.x));
-    at = head_at(a, w.sequence, w.first_head);
+    w = key_work_of(b, ROWS, again((int)blockIdx.x));
+    if (b.parts > 1) {
+        long row = ((long)w.part * a.sequences + w.sequence) * seq + w.key0 + pair_row;
+        long pairs = row * a.kv_heads + w.kv_head;
+        write_part<M, HEAD_DIM>(b.part_sums + pairs * 2 * HEAD_DIM + (has_values ? HEAD_DIM : 0),
+                                (int)a.kv_heads * 2 * HEAD_DIM, sums, seq - w.key0 - pair_row);
+        return;
+    }
+    at = head_at(a, w.sequence, w.first_head(b.parts));
     T *dqkv = (T *)b.a.dqkv + (w.key0 + pair_row) * at.qkv_stride;
     write_gradient<M, HEAD_DIM>(dqkv + (has_values ? at.value : at.key), at.qkv_stride, own, sums,
                                 has_values ? 1 : b.scale, seq - w.key0 - pair_row);
+}
+
+/* Adds the sums of the parts to the gradients of keys and values. A thread has CHUNK values. */
+template <typename T> __global__ void __launch_bounds__(THREADS) add_parts(backward_args b)
+{
+    const struct attention &a = b.a.attention;
+    long values = a.sequences * a.seq * a.kv_heads * 2 * a.head_dim, i = own_element<CHUNK>();
+    if (i >= values)
+        return;
+    float sum[CHUNK], other[CHUNK];
+    load_values<CHUNK>(b.part_sums + i, sum);
+    for (int part = 1; part < b.parts; part++) {
+        load_values<CHUNK>(b.part_sums + part * values + i, other);
+#pragma unroll
+        for (int j = 0; j < CHUNK; j++)
+            sum[j] += other[j];
+    }
+    long width = 2 * a.head_dim, pair = i / width, token = pair / a.kv_heads;
+    float scale = i % width < a.head_dim ? b.scale : 1; /* keys are first */
+#pragma unroll
+    for (int j = 0; j < CHUNK; j++)
+        sum[j] *= scale;
+    long heads = a.heads / a.kv_heads; /* that share the keys; these and the values follow them */
+    long first = (pair % a.kv_heads * (heads + 2) + heads) * a.head_dim + i % width;
+    store_values<CHUNK>((T *)b.a.dqkv + token * qkv_stride(a) + first, sum);
 }
 
 /* --- queries ------------------------------------------------------------------------------ */
@@ -420,25 +483,52 @@ cudaError_t backward(const struct launch *on, const backward_args &b)
     static_assert(sizeof(of_keys) <= MOST_SHARED_BYTES, "");
     static_assert(sizeof(of_queries) <= MOST_SHARED_BYTES, "");
     const struct attention &a = b.a.attention;
-    struct grid keys = { .blocks =
-                             ceil_div(a.seq, KEY_ROWS<HEAD_DIM, drops>) * a.sequences * a.kv_heads,
+    struct grid keys = { .blocks = ceil_div(a.seq, KEY_ROWS<HEAD_DIM, drops>) * a.sequences *
+                                   a.kv_heads * b.parts,
                          .threads = BLOCK,
                          .shared_bytes = sizeof(of_keys) };
     struct grid queries = { .blocks = ceil_div(a.seq, QUERY_ROWS<drops>) * a.sequences * a.heads,
                             .threads = BLOCK,
                             .shared_bytes = sizeof(of_queries) };
     cudaError_t error = run_grid(on, keys, key_gradients<T, HEAD_DIM, drops>, b);
+    if (error == cudaSuccess && b.parts > 1)
+        error =
+            run_grid(on, grid_of_elements(head_parts_values(a) / b.parts, CHUNK), add_parts<T>, b);
     return error == cudaSuccess ? run_grid(on, queries, query_gradients<T, HEAD_DIM, drops>, b)
                                 : error;
 }
 
 } // namespace
 
+int head_parts(const struct attention &a)
+{
+    /* Blocks of unequal work fill the slots of a GPU evenly if each has about four: an H100 has two
+     * blocks on each of 132 multiprocessors. More parts would need more memory. */
+    enum { ENOUGH_BLOCKS = 1024, MOST_PARTS = 4, KEYS_OF_A_BLOCK = 64 };
+    long blocks = ceil_div(a.seq, KEYS_OF_A_BLOCK) * a.sequences * a.kv_heads;
+    int parts = 1;
+    while (parts < MOST_PARTS && blocks * parts < ENOUGH_BLOCKS &&
+           a.heads / a.kv_heads % (2 * parts) == 0)
+        parts *= 2;
+    return parts;
+}
+
+long head_parts_values(const struct attention &a)
+{
+    int parts = head_parts(a);
+    return parts > 1 ? parts * a.sequences * a.seq * a.kv_heads * 2 * a.head_dim : 0;
+}
+
 cudaError_t flash_tiles_backward(const struct launch *on, const struct flash_backward &a,
-                                 const float *row_dots)
+                                 const float *row_dots, float *part_sums)
 {
     float scale = score_scale(a.attention);
-    backward_args b = { a, row_dots, scale, scale * LOG2_E,
+    backward_args b = { a,
+                        row_dots,
+                        part_sums,
+                        head_parts(a.attention),
+                        scale,
+                        scale * LOG2_E,
                         dropper_of(a.attention.dropout.draw, a.attention.dropout.dropout) };
     return by_tile(on->storage, a.attention.head_dim, [&](auto type, auto head_dim) {
         using T = decltype(type);

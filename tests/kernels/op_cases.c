@@ -248,6 +248,11 @@ static const struct attention tiled[] = {
     { .sequences = 1, .seq = 65, .heads = 1, .kv_heads = 1, .head_dim = 112 },
     { .sequences = 1, .seq = 81, .heads = 1, .kv_heads = 1, .head_dim = 128 },
 };
+/* Heads that share keys and are summed in parts, in the last case of two heads each. */
+static const struct attention grouped[] = {
+    { .sequences = 2, .seq = 9, .heads = 4, .kv_heads = 2, .head_dim = 128 },
+    { .sequences = 1, .seq = 70, .heads = 16, .kv_heads = 2, .head_dim = 64 },
+};
 /* Rows with whole draws of dropout, as tiles need them; heads in one group, and in two. */
 static const struct attention drawn[] = {
     { .sequences = 2, .seq = 36, .heads = 2, .kv_heads = 1, .head_dim = 64 },
@@ -332,6 +337,7 @@ static void list_cases(void)
         list(flash_case(dropped(drawn[i])));
     list(unfused_case(dropped(attentions[1])));
     list(flash_case(dropped(attentions[1])));
+    list_each(flash_case, grouped, LENGTH(grouped));
     for (int optimizer = SGD; optimizer <= ADAMW; optimizer++)
         list(update_case(optimizer, 1003));
     list(squares_case(1003));

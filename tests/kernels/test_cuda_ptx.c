@@ -237,6 +237,10 @@ static const struct slip {
     { { KEYS, "bar.sync", PTX_DROP, 0, 0, NULL, 0.5 }, AT_FORWARD },
     { { KEYS, "cp.async.wait_group", PTX_DROP, 0, 0, NULL, 0.9 }, AT_FORWARD },
     { { KEYS, "ld.shared.f32", PTX_SHIFT, 1, 4, NULL, 0.5 }, AT_FORWARD },
+#define AT_PARTS "flash attention", 3, DTYPE_BF16
+    { { KEYS, "st.global.v2.f32", PTX_SHIFT, 0, 8, NULL, 0.5 }, AT_PARTS },
+    { { "add_partsI4bf16", "ld.global.v4.f32", PTX_SHIFT, 4, 16, NULL, 0.9 }, AT_PARTS },
+    { { "add_partsI4bf16", "add.f32", PTX_BECOME, 0, 0, "mul.f32", 0.5 }, AT_PARTS },
 #define AT_QUERIES "flash attention", 4, DTYPE_FP16
     { { QUERIES, MMA_FP16, PTX_SWAP, 4, 6, NULL, 0.5 }, AT_QUERIES },
     { { QUERIES, LDMATRIX, PTX_SWAP, 0, 1, NULL, 0.3 }, AT_QUERIES },
