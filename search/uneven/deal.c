@@ -51,22 +51,44 @@ static double weight_of(const struct deal *deal, const int *chunks, int chunk)
     return placement_has_head(deal->placement, chunk) ? layers + deal->head_layers : layers;
 }
 
+void deal_next(const struct deal *deal, int stage, int *chunks)
+{
+    int lightest = chunk_of(deal, stage, 0);
+    for (int round = 1; round < deal->placement.chunks_per_stage; round++) {
+        int chunk = chunk_of(deal, stage, round);
+        if (weight_of(deal, chunks, chunk) <= weight_of(deal, chunks, lightest))
+            lightest = chunk;
+    }
+    chunks[lightest]++;
+}
+
+static bool has_head(const struct deal *deal, int stage)
+{
+    return stage == placement_head_stage(deal->placement);
+}
+
+/* Without the head, chunks differ by at most one layer, and the last rounds have more. */
+static void deal_alike(const struct deal *deal, int stage, int layers, int *chunks)
+{
+    int rounds = deal->placement.chunks_per_stage;
+    for (int round = 0; round < rounds; round++)
+        chunks[chunk_of(deal, stage, round)] =
+            layers / rounds + (round >= rounds - layers % rounds);
+}
+
 void deal_stage(const struct deal *deal, int stage, int layers, int *chunks)
 {
-    int rounds = deal->placement.chunks_per_stage, left = layers;
-    for (int round = 0; round < rounds; round++) {
+    int left = layers;
+    if (!has_head(deal, stage)) {
+        deal_alike(deal, stage, layers, chunks);
+        return;
+    }
+    for (int round = 0; round < deal->placement.chunks_per_stage; round++) {
         int chunk = chunk_of(deal, stage, round);
         left -= chunks[chunk] = least_of_chunk(deal, chunk);
     }
-    for (; left > 0; left--) {
-        int lightest = chunk_of(deal, stage, 0);
-        for (int round = 1; round < rounds; round++) {
-            int chunk = chunk_of(deal, stage, round);
-            if (weight_of(deal, chunks, chunk) <= weight_of(deal, chunks, lightest))
-                lightest = chunk;
-        }
-        chunks[lightest]++;
-    }
+    for (; left > 0; left--)
+        deal_next(deal, stage, chunks);
 }
 
 void deal_all(const struct deal *deal, const int *layers, int *chunks)

@@ -36,6 +36,8 @@ int deal_least_sum(const struct deal *deal);
 /* Deals `layers` layers to a stage's chunks: sets their entries of chunks[chunk], which has room
  * for all chunks. deal_all does so for every stage, from layers[stage]. */
 void deal_stage(const struct deal *deal, int stage, int layers, int *chunks);
+/* Deals one layer more. */
+void deal_next(const struct deal *deal, int stage, int *chunks);
 void deal_all(const struct deal *deal, const int *layers, int *chunks);
 /* Whether the list of chunks is one that deal_all makes. */
 bool deal_makes(const struct deal *deal, const int *chunks);

@@ -193,8 +193,9 @@ static double most_spared_s(struct filler *filler, int stage, const int *of_roun
             if (far > near + 1)
                 filler->chunks[near + 1] = between;
             filler->chunks[far] = of_round[1];
-            struct rounds_score score = time_listed(filler, stage);
-            most_s = fmax(most_s, score.spared_s);
+            most_s = fmax(most_s, evaluate_rounds_passes(filler->evaluator, &filler->plan,
+                                                         &filler->common, stage,
+                                                         filler->duration_s));
         }
     filler->duration_s = least_s;
     return most_s;
@@ -231,17 +232,37 @@ static bool has_kinds(const struct filler *filler)
     return model_num_kinds(filler->request->model) > 1;
 }
 
+/* Stages without embedding and head are alike, except that later ones have fewer microbatches in
+ * flight, and in their blocking messages. In a V this does not hold. */
+static bool is_as_before(const struct filler *filler, int stage, const struct stage_option *before)
+{
+    return stage > 1 && stage < filler->table->num_stages - 1 && before->fits &&
+           !has_kinds(filler) && !filler->common.blocking && !filler->deal.placement.rule;
+}
+
+static struct stage_option find_option(struct filler *filler, int stage, int layers)
+{
+    const struct stage_table *table = filler->table;
+    const struct stage_option *before =
+        &table->options[(stage > 0 ? stage - 1 : 0) * table->most_layers + layers - 1];
+    if (is_as_before(filler, stage, before))
+        return *before;
+    return has_kinds(filler) ? least_option(filler, stage, layers)
+                             : exact_option(filler, stage, layers);
+}
+
 static void fill_options(struct filler *filler, int stage)
 {
     struct stage_table *table = filler->table;
     struct stage_option *options = &table->options[stage * table->most_layers];
     int least = deal_least(&filler->deal, stage);
     int most = table->num_layers - deal_least_sum(&filler->deal) + least;
+    list_own(filler, stage, least);
     for (int layers = least; layers <= most; layers++) {
         struct stage_option *option = &options[layers - 1];
-        list_own(filler, stage, layers);
-        *option = has_kinds(filler) ? least_option(filler, stage, layers)
-                                    : exact_option(filler, stage, layers);
+        *option = find_option(filler, stage, layers);
+        if (!has_kinds(filler))
+            deal_next(&filler->deal, stage, filler->chunks);
         if (!option->fits)
             break;
         if (table->num_microbatches * stage_pass_s(option) < filler->request->limit_s)
@@ -324,29 +345,60 @@ struct stage_table dealt_table_new(struct evaluator *evaluator, const struct sta
 /* The passes of a stage for one microbatch. */
 static double listed_pass_s(struct filler *filler, int stage, int layers)
 {
-    struct rounds_score score = time_listed(filler, stage);
+    struct rounds_score score = { .spared_s = evaluate_rounds_passes(
+                                      filler->evaluator, &filler->plan, &filler->common, stage,
+                                      filler->duration_s) };
     struct stage_option option = option_of(filler, layers, &score);
     return stage_pass_s(&option);
 }
 
 /* Some stage has at least as many layers as the stages have on average. */
-static double average_stage_s(struct evaluator *evaluator, const struct stage_request *request)
+static double average_stage_s(struct filler *filler)
 {
-    struct arena arena = { 0 };
-    struct stage_table table = empty_table(request);
-    struct filler filler = filler_of(evaluator, request, &table, &arena);
-    int layers = (table.num_layers + table.num_stages - 1) / table.num_stages;
+    const struct stage_table *table = filler->table;
+    int layers = (table->num_layers + table->num_stages - 1) / table->num_stages;
     double least_s = HUGE_VAL;
-    for (int stage = 0; stage < table.num_stages; stage++) {
+    for (int stage = 0; stage < table->num_stages; stage++) {
         /* without blocking messages, all stages without embedding and head are alike */
-        if (!filler.common.blocking && stage > 1 && stage < table.num_stages - 1)
+        if (!filler->common.blocking && stage > 1 && stage < table->num_stages - 1)
             continue;
-        int least = deal_least(&filler.deal, stage);
-        list_own(&filler, stage, layers > least ? layers : least);
-        least_s = fmin(least_s, listed_pass_s(&filler, stage, layers));
+        int least = deal_least(&filler->deal, stage);
+        list_own(filler, stage, layers > least ? layers : least);
+        least_s = fmin(least_s, listed_pass_s(filler, stage, layers));
     }
-    arena_release(&arena);
-    return table.num_microbatches * least_s;
+    return table->num_microbatches * least_s;
+}
+
+/* The least time to and from a stage's first chunk, for stages other than the last: a layer of any
+ * kind there, and messages. */
+static double least_way_s(struct filler *filler)
+{
+    const struct model *model = filler->request->model;
+    int chunk = placement_chunks(filler->deal.placement) > 2 ? 1 : 0;
+    double least_s = HUGE_VAL;
+    for (int first = 0; first < model->layers; first++) {
+        double of_s[CHUNK_PASSES];
+        if (first > 0 && model_num_kinds(model) == 1)
+            break;
+        if (first > 0 && model_kind_of(model, first) == model_kind_of(model, first - 1))
+            continue;
+        list_at(filler, chunk, 1, chunk > 0 ? first : 0);
+        evaluate_chunk_with(filler->evaluator, &filler->plan, &filler->common, chunk, of_s);
+        least_s = fmin(least_s, of_s[CHUNK_FORWARD] + of_s[CHUNK_BACKWARD]);
+        if (chunk == 0)
+            return model_num_kinds(model) == 1 ? least_s : 0;
+    }
+    return least_s + 2 * filler->table->lag_s;
+}
+
+/* On average over the stages, the first microbatch and the last gradient pass half of the other
+ * stages' first chunks before and after a stage's own passes. Messages that block are left out, as
+ * they are not the same everywhere. */
+static double half_ways_s(struct filler *filler)
+{
+    if (filler->common.blocking || filler->common.validates)
+        return 0;
+    return 0.5 * (filler->table->num_stages - 1) * least_way_s(filler);
 }
 
 double dealt_block_floor_s(struct evaluator *evaluator, const struct stack *stack,
@@ -360,11 +412,22 @@ double dealt_block_floor_s(struct evaluator *evaluator, const struct stack *stac
 }
 
 double dealt_floor_s(struct evaluator *evaluator, const struct stack *stack,
-                     const struct stage_request *request)
+                     const struct stage_request *request, double limit_s)
 {
     double floor_s = dealt_block_floor_s(evaluator, stack, request->plan);
-    if (!exchange_keeps_replicas_equal(&request->plan->exchange) ||
-        model_num_kinds(request->model) > 1)
+    if (floor_s >= limit_s || !exchange_keeps_replicas_equal(&request->plan->exchange))
         return floor_s;
-    return fmax(floor_s, average_stage_s(evaluator, request) + stack->host.step_s);
+    struct arena arena = { 0 };
+    struct stage_table table = empty_table(request);
+    struct plan least = *request->plan;
+    least.offloads &= ~(1u << OFFLOAD_ACTIVATIONS);
+    struct stage_request without = *request;
+    without.plan = &least;
+    struct filler filler = filler_of(evaluator, &without, &table, &arena);
+    table.lag_s = least_lag_s(&filler.common, table.num_stages);
+    floor_s += floor_s > stack->host.step_s ? half_ways_s(&filler) : 0;
+    if (floor_s < limit_s && model_num_kinds(request->model) == 1)
+        floor_s = fmax(floor_s, average_stage_s(&filler) + stack->host.step_s);
+    arena_release(&arena);
+    return floor_s;
 }

@@ -16,10 +16,10 @@
 struct stage_table dealt_table_new(struct evaluator *evaluator, const struct stage_request *request,
                                    struct arena *arena);
 
-/* A lower bound of the step of every division, which takes much less time. The block's takes less
- * still and is lower. */
+/* A lower bound of the step of every division, which takes much less time; less than it could be,
+ * if limit_s suffices. The block's takes less still and is lower. */
 double dealt_floor_s(struct evaluator *evaluator, const struct stack *stack,
-                     const struct stage_request *request);
+                     const struct stage_request *request, double limit_s);
 double dealt_block_floor_s(struct evaluator *evaluator, const struct stack *stack,
                            const struct plan *plan);
 

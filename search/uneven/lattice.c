@@ -41,7 +41,8 @@ struct stages_space {
  * count points, and the product is taken once. */
 struct left_out {
     double *broken;    /* points by the first rule they break, by number of rule */
-    double bounded[2]; /* points ruled out by bounds: with one recompute, and with block:N */
+    /* points ruled out by bounds, and by memory: with one recompute, and with block:N */
+    double bounded[2], over_memory[2];
 };
 
 struct finder {
@@ -70,6 +71,7 @@ struct collector {
     size_t next_number;
     bool has_floor;
     double floor_s; /* lower bound for all points of the block */
+    struct block_floors floors;
 };
 
 static bool has_value(const struct values *values, int value)
@@ -96,15 +98,16 @@ static double block_floor_s(const struct space *space, struct evaluator *evaluat
     return dealt_block_floor_s(evaluator, stack, &least);
 }
 
+/* It may be less than it could be, if limit_s suffices. */
 static double floor_s(const struct space *space, struct evaluator *evaluator,
-                      const struct stack *stack, const struct plan *plan)
+                      const struct stack *stack, const struct plan *plan, double limit_s)
 {
     if (!plan_is_dealt(plan))
         return lattice_floor_s(evaluator, space->model, stack, plan);
     struct stage_request request = { .model = space->model,
                                      .plan = plan,
                                      .head_layers = space->head_layers };
-    return dealt_floor_s(evaluator, stack, &request);
+    return dealt_floor_s(evaluator, stack, &request, limit_s);
 }
 
 /* Whether a point may be fast enough. One bound for the whole block is computed first and excludes
@@ -119,9 +122,9 @@ static bool is_worth_more(struct collector *collector, const struct plan *plan)
     return collector->floor_s < collector->listing->limit_s;
 }
 
-static void keep_point(struct collector *collector, const struct plan *plan, double divisions)
+static void keep_point(struct collector *collector, const struct plan *plan, double divisions,
+                       double floor_s)
 {
-    const struct search *search = collector->listing->search;
     struct lattice *found = &collector->finder->found;
     if (found->count == found->capacity) {
         found->capacity = 2 * found->capacity + 64;
@@ -131,20 +134,39 @@ static void keep_point(struct collector *collector, const struct plan *plan, dou
     *point = (struct lattice_point){ .plan = *plan,
                                      .nearly_even = plan->chunk_layers,
                                      .divisions = divisions,
+                                     .floor_s = floor_s,
                                      .number = collector->next_number++ };
     plan_set_even(&point->plan);
-    point->floor_s =
-        floor_s(search->space, collector->finder->evaluator, &search->system->stack, &point->plan);
+}
+
+static bool may_fit(struct collector *collector, const struct plan *plan)
+{
+    const struct search *search = collector->listing->search;
+    return space_floor_bytes(&collector->floors, collector->finder->evaluator, plan) <=
+           search->system->gpu.memory_bytes;
 }
 
 static bool meet_point(void *context, const struct plan *plan)
 {
     struct collector *collector = context;
+    const struct search *search = collector->listing->search;
+    bool mixes = plan->recompute == RECOMPUTE_BLOCK;
     double divisions = divisions_of(collector, plan->recompute);
-    if (divisions > 0 && is_worth_more(collector, plan))
-        keep_point(collector, plan, divisions);
+    double limit_s = collector->listing->limit_s, bound_s = HUGE_VAL;
+    if (divisions > 0 && is_worth_more(collector, plan)) {
+        struct plan point = *plan;
+        if (!may_fit(collector, plan)) {
+            collector->left_out->over_memory[mixes]++;
+            return true;
+        }
+        plan_set_even(&point);
+        bound_s = floor_s(search->space, collector->finder->evaluator, &search->system->stack,
+                          &point, limit_s);
+    }
+    if (bound_s < limit_s)
+        keep_point(collector, plan, divisions, bound_s);
     else
-        collector->left_out->bounded[plan->recompute == RECOMPUTE_BLOCK]++;
+        collector->left_out->bounded[mixes]++;
     return true;
 }
 
@@ -169,12 +191,15 @@ static double mean_divisions(const struct stages_space *of)
 static void count_left_out(const struct listing *listing, int jobs, int space, struct tally *tally)
 {
     const struct stages_space *of = &listing->spaces[space];
-    double bounded[2] = { 0 };
-    for (int i = 0; i < jobs; i++)
-        for (int mixes = 0; mixes < 2; mixes++)
-            bounded[mixes] += listing->finders[i].left_out[space].bounded[mixes];
-    for (int mixes = 0; mixes < 2; mixes++)
-        tally->bounded += bounded[mixes] * of->divisions[mixes];
+    for (int mixes = 0; mixes < 2; mixes++) {
+        double bounded = 0, over_memory = 0;
+        for (int i = 0; i < jobs; i++) {
+            bounded += listing->finders[i].left_out[space].bounded[mixes];
+            over_memory += listing->finders[i].left_out[space].over_memory[mixes];
+        }
+        tally->bounded += bounded * of->divisions[mixes];
+        tally->over_memory += over_memory * of->divisions[mixes];
+    }
     for (int rule = 0; rule < plan_num_rules(); rule++) {
         double points = 0;
         for (int i = 0; i < jobs; i++)

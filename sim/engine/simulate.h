@@ -134,6 +134,9 @@ struct rounds_score {
 struct rounds_score evaluate_rounds_with(struct evaluator *evaluator, const struct plan *plan,
                                          const struct stage_common *common, int stage,
                                          double *duration_s);
+/* Only the durations; returns spared_s. */
+double evaluate_rounds_passes(struct evaluator *evaluator, const struct plan *plan,
+                              const struct stage_common *common, int stage, double *duration_s);
 double evaluate_rounds_bytes(struct evaluator *evaluator, const struct plan *plan,
                              const struct stage_common *common, int stage);
 /* One chunk alone: CHUNK_PASSES durations. */

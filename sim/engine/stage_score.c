@@ -118,24 +118,38 @@ static bool are_same(const struct work *w, int chunk, int other)
            w->plan->chunk_layers[chunk] == w->plan->chunk_layers[other];
 }
 
+/* Times the chunks of a stage; returns what pairs spare, without the learned ratio. */
+static double time_rounds(struct work *w, int stage, double *duration_s)
+{
+    struct chunk_time time = { 0 };
+    assert(!work_is_folded(w) && w->plan->chunk_layers);
+    for (int round = 0, before = -1; round < w->plan->vpp; round++) {
+        int chunk = work_chunk(w, stage, round);
+        if (before < 0 || !are_same(w, before, chunk))
+            time = chunk_time(w, chunk);
+        keep_durations(w, chunk, &time, &duration_s[CHUNK_PASSES * round]);
+        before = chunk;
+    }
+    work_time_pairs_of(w, stage);
+    return work_spared_by_pairs_s(w, stage);
+}
+
+double evaluate_rounds_passes(struct evaluator *evaluator, const struct plan *plan,
+                              const struct stage_common *common, int stage, double *duration_s)
+{
+    struct work w = begin_with(evaluator, plan, common);
+    return time_ratio_of(w.system, w.model) * time_rounds(&w, stage, duration_s);
+}
+
 struct rounds_score evaluate_rounds_with(struct evaluator *evaluator, const struct plan *plan,
                                          const struct stage_common *common, int stage,
                                          double *duration_s)
 {
     struct work w = begin_with(evaluator, plan, common);
-    assert(!work_is_folded(&w) && plan->chunk_layers);
-    struct chunk_time time = { 0 };
-    for (int round = 0, before = -1; round < plan->vpp; round++) {
-        int chunk = work_chunk(&w, stage, round);
-        if (before < 0 || !are_same(&w, before, chunk))
-            time = chunk_time(&w, chunk);
-        keep_durations(&w, chunk, &time, &duration_s[CHUNK_PASSES * round]);
-        before = chunk;
-    }
-    work_time_pairs_of(&w, stage);
+    double spared_s = time_rounds(&w, stage, duration_s);
     struct stage_tail tail = stage_tail(&w, stage);
     double ratio = time_ratio_of(w.system, w.model);
-    return (struct rounds_score){ .spared_s = ratio * work_spared_by_pairs_s(&w, stage),
+    return (struct rounds_score){ .spared_s = ratio * spared_s,
                                   .data_comm_s = ratio * tail.data_comm_s,
                                   .optimizer_s = ratio * (tail.optimizer_s + tail.offload_s) };
 }

@@ -191,7 +191,7 @@ START_TEST(floor_and_bound_are_under_every_division_and_options_are_those_of_its
     struct stage_request request = table_request(&plan, head_layers);
     struct stage_table table = dealt_table_new(evaluator, &request, &arena);
     struct deal deal = deal_of(&plan, &instance.model, head_layers);
-    double floor_s = dealt_floor_s(evaluator, &instance.system.stack, &request);
+    double floor_s = dealt_floor_s(evaluator, &instance.system.stack, &request, HUGE_VAL);
     double block_s = dealt_block_floor_s(evaluator, &instance.system.stack, &plan);
     ck_assert_double_le(block_s, floor_s);
     bool has_pairs = generator_find(plan_schedule(&plan))->pairs != NULL;
