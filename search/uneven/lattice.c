@@ -6,6 +6,7 @@
 #include "search/uneven/deal.h"
 #include "search/uneven/dealt.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -29,12 +30,12 @@ const char *lattice_lacks(const struct search *search)
     return base->num_recompute_layers > 0 ? "given blocks of recompute" : NULL;
 }
 
-/* Blocks of plans with one number of stages and of chunks per stage. */
+/* Sites of plans with one number of stages and of chunks per stage. */
 struct stages_space {
     struct space space; /* the space with this pp and vpp, and given chunks */
     /* divisions that only this space has: with one recompute, and with block:N */
     double divisions[2];
-    size_t first_block;
+    size_t first_site;
 };
 
 /* Skipped points of such a space. Sums of that many divisions would be inexact, so workers
@@ -55,22 +56,29 @@ struct finder {
 struct listing {
     const struct search *search;
     double limit_s;
-    struct stages_space *spaces; /* by rising first block */
+    struct stages_space *spaces; /* by rising first site */
     int num_spaces;
-    size_t num_blocks;
+    size_t num_sites;
     struct finder *finders; /* [worker] */
     struct evaluators *evaluators;
 };
 
-/* A block whose points are being listed. */
+/* An upper bound on the points of a block. */
+enum { NUMBERS_OF_BLOCK = 64 };
+
+/* A site whose points are being listed. No rule depends on the rank order, so its plans are checked
+ * in one order; then those that keep the rules are examined in each. */
 struct collector {
     const struct listing *listing;
     const struct stages_space *of;
     struct left_out *left_out;
     struct finder *finder;
+    int num_orders;
+    struct plan points[NUMBERS_OF_BLOCK]; /* in the first order */
+    int num_points;
     size_t next_number;
     bool has_floor;
-    double floor_s; /* lower bound for all points of the block */
+    double floor_s; /* lower bound for all points in this order */
     struct block_floors floors;
 };
 
@@ -110,8 +118,8 @@ static double floor_s(const struct space *space, struct evaluator *evaluator,
     return dealt_floor_s(evaluator, stack, &request, limit_s);
 }
 
-/* Whether a point may be fast enough. One bound for the whole block is computed first and excludes
- * most blocks. */
+/* Whether a point may be fast enough. One bound for all points in this order is computed first and
+ * excludes most. */
 static bool is_worth_more(struct collector *collector, const struct plan *plan)
 {
     const struct search *search = collector->listing->search;
@@ -146,9 +154,8 @@ static bool may_fit(struct collector *collector, const struct plan *plan)
            search->system->gpu.memory_bytes;
 }
 
-static bool meet_point(void *context, const struct plan *plan)
+static void examine_point(struct collector *collector, const struct plan *plan)
 {
-    struct collector *collector = context;
     const struct search *search = collector->listing->search;
     bool mixes = plan->recompute == RECOMPUTE_BLOCK;
     double divisions = divisions_of(collector, plan->recompute);
@@ -157,7 +164,7 @@ static bool meet_point(void *context, const struct plan *plan)
         struct plan point = *plan;
         if (!may_fit(collector, plan)) {
             collector->left_out->over_memory[mixes]++;
-            return true;
+            return;
         }
         plan_set_even(&point);
         bound_s = floor_s(search->space, collector->finder->evaluator, &search->system->stack,
@@ -167,13 +174,20 @@ static bool meet_point(void *context, const struct plan *plan)
         keep_point(collector, plan, divisions, bound_s);
     else
         collector->left_out->bounded[mixes]++;
+}
+
+static bool meet_point(void *context, const struct plan *plan)
+{
+    struct collector *collector = context;
+    assert(collector->num_points < NUMBERS_OF_BLOCK);
+    collector->points[collector->num_points++] = *plan;
     return true;
 }
 
 static void count_broken(void *context, const struct plan_rule *rule, double count)
 {
     const struct collector *collector = context;
-    collector->left_out->broken[plan_rule_number(rule)] += count;
+    collector->left_out->broken[plan_rule_number(rule)] += count * collector->num_orders;
 }
 
 /* The mean number of divisions per point. A rule holds for all divisions or for none. Excluded
@@ -376,33 +390,48 @@ static void begin_listing(struct listing *listing, struct arena *arena)
             struct stages_space *of = &listing->spaces[listing->num_spaces];
             if (!begin_stages(listing->search, pp->at[i], vpp, arena, of))
                 continue;
-            of->first_block = listing->num_blocks;
-            listing->num_blocks += space_num_blocks(&of->space);
+            of->first_site = listing->num_sites;
+            listing->num_sites += space_num_sites(&of->space);
             listing->num_spaces++;
         }
 }
 
-/* An upper bound on the points of a block. */
-enum { NUMBERS_OF_BLOCK = 64 };
+static void examine_order(struct collector *collector, const int *order)
+{
+    collector->has_floor = false;
+    for (int i = 0; i < collector->num_points; i++) {
+        struct plan plan = collector->points[i];
+        memcpy(plan.order, order, sizeof plan.order);
+        examine_point(collector, &plan);
+    }
+}
 
-static void list_block(void *context, size_t block, int worker)
+static void list_site(void *context, size_t site, int worker)
 {
     struct listing *listing = context;
     const struct search *search = listing->search;
     struct finder *finder = &listing->finders[worker];
+    int orders[MAX_RANK_ORDERS][MAX_AXES];
     if (tally_must_stop(&finder->tally, search->request, search->start_s))
         return;
     finder->evaluator = evaluators_of(listing->evaluators, worker);
     const struct stages_space *of = &listing->spaces[listing->num_spaces - 1];
-    while (of->first_block > block)
+    while (of->first_site > site)
         of--;
     struct collector collector = { .listing = listing,
                                    .of = of,
                                    .left_out = &finder->left_out[of - listing->spaces],
-                                   .finder = finder,
-                                   .next_number = NUMBERS_OF_BLOCK * block };
+                                   .finder = finder };
     struct visitor visitor = { meet_point, count_broken, &collector };
-    space_walk_block(&of->space, block - of->first_block, &visitor);
+    collector.num_orders = space_site_orders(&of->space, site - of->first_site, orders);
+    if (collector.num_orders == 0)
+        return;
+    space_walk_block(&of->space, site - of->first_site, &visitor);
+    for (int i = 0; i < collector.num_orders; i++) {
+        collector.next_number =
+            NUMBERS_OF_BLOCK * (listing->num_sites * (size_t)i + site);
+        examine_order(&collector, orders[i]);
+    }
 }
 
 static int by_floor(const void *a, const void *b)
@@ -455,6 +484,6 @@ struct lattice lattice_new(const struct search *search, struct evaluators *evalu
     struct listing listing = { .search = search, .limit_s = limit_s, .evaluators = evaluators };
     begin_listing(&listing, arena);
     begin_finders(&listing, jobs, arena);
-    parallel_for(jobs, listing.num_blocks, 8, list_block, &listing);
+    parallel_for(jobs, listing.num_sites, 8, list_site, &listing);
     return gather(&listing, jobs, tally, arena);
 }
