@@ -135,7 +135,7 @@ static bool show(const json_t *cluster, const struct options *options, struct er
     if (profile.num_kernels == 0)
         printf("%s: %d measured collectives\n", profile.name, profile.num_curves);
     else
-        printf("%s\nat most %s in products and %s in copies per device; compute takes %.2f times "
+        printf("%s\nper device at most %s in products and %s in copies; compute takes %.2f times "
                "as long during communication\n",
                profile.source, peak, bandwidth, profile.overlap_compute_slowdown);
     if (profile.num_kernels > 0)
@@ -294,7 +294,7 @@ static bool check_output_words(const struct options *options, struct err *err)
                        "expected files that the benchmark printed");
     if (!options->cluster)
         return err_set(err, ERR_USAGE, "--cluster",
-                       "is missing; it names the cluster on which this was measured");
+                       "is missing; give the cluster on which the benchmark ran");
     return true;
 }
 
@@ -437,7 +437,7 @@ static int refine(const struct options *options, struct err *err)
     struct json_file run = { 0 };
     int code = EXIT_USAGE;
     if (options->num_files != 1)
-        err_set(err, ERR_USAGE, "--refine", "expected the plan file of the run after it");
+        err_set(err, ERR_USAGE, "--refine", "expected the plan file of the run after this option");
     else if (json_file_load(&run, options->calibration.refine, err) &&
              setup_load(options, options->files[0], &setup, err))
         code = refine_with(options, &setup, &run, err);

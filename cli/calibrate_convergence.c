@@ -234,7 +234,7 @@ static void show(const struct convergence_file *file, const struct descent_fit *
             show_row(scales[i].name, scales[i].fitted, scales[i].interval);
         } else {
             show_constant(scales[i].name, scales[i].shipped);
-            printf("the shipped value: no run determines it\n");
+            printf("the shipped value, because no run determines it\n");
         }
     show_constant("heterogeneity", file->convergence.heterogeneity);
     printf("as given\n");

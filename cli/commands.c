@@ -43,8 +43,7 @@ const struct command commands[] = {
       "  simsearch fit\n"
       "  simsearch fit a100-megatron -o /tmp/fitted\n"
       "  simsearch fit --check\n",
-      "calibration/fit.json says which constants are fitted on which rows; without a job's name all\n"
-      "of its jobs run. Nothing is written without -o.\n",
+      "calibration/fit.json lists the jobs: which constants are fitted on which rows. Without a job's name\nall jobs run. Nothing is written without -o.\n",
       cmd_fit },
     { "calibrate", COMMAND_CALIBRATE, "measure this machine, so that plans for it can be predicted",
       "  simsearch calibrate -o here.json\n"
@@ -114,7 +113,7 @@ const struct command commands[] = {
       "--learned\n"
       "applies it to any prediction.\n",
       cmd_learn },
-    { "tune", COMMAND_TUNE, "find the few changes to a framework's job that save most time",
+    { "tune", COMMAND_TUNE, "find the few changes to a framework's job that save the most time",
       "  simsearch tune train_llama.sh --gpus 256\n"
       "  simsearch tune args.txt train.log --gpus 256 --cluster dgx-a100-80g\n"
       "  simsearch tune job.toml --from torchtitan --model llama3-8b --gpus 64 --json\n"
@@ -141,10 +140,10 @@ const int num_commands = LENGTH(commands);
 
 const struct exit_meaning exit_meanings[] = {
     { EXIT_DONE, "done" },
-    { EXIT_FAILED, "failed: no memory, or the output cannot be written" },
+    { EXIT_FAILED, "failure: out of memory, or the output cannot be written" },
     { EXIT_USAGE, "the command line is wrong" },
     { EXIT_NO_PLAN, "no plan is feasible; stdout says why and what would help" },
-    { EXIT_INPUT, "a file that was given is wrong; the message names file, line and key" },
+    { EXIT_INPUT, "a given file is invalid; the message names file, line and key" },
     { EXIT_TOLERANCE, "measured runs lie outside --tolerance" },
     { EXIT_MISSING, "a capability is missing" },
     { EXIT_DIVERGED, "a training run diverged: a loss or a gradient was not finite, or a loss "
@@ -171,10 +170,10 @@ bool command_refuse(const char *name, struct err *err)
         names[i] = commands[i].name;
     const char *nearest = text_nearest(name, names, (size_t)num_commands);
     if (nearest)
-        return err_set(err, ERR_USAGE, name, "no command is called that; did you mean \"%s\"?",
+        return err_set(err, ERR_USAGE, name, "there is no such command; did you mean \"%s\"?",
                        nearest);
     return err_set(err, ERR_USAGE, name,
-                   "no command is called that; `simsearch --help` lists them");
+                   "there is no such command; `simsearch --help` lists the commands");
 }
 
 int exit_code_of(const struct err *err)

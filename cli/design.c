@@ -45,12 +45,13 @@ static bool check_budget(const struct options *options, struct err *err)
     bool has_gpus = options->gpus > 0 || options->nodes > 0;
     const char *time = options->design.days > 0 ? "--days" : "--cost";
     if (options->design.flops && has_time)
-        return err_set(err, ERR_USAGE, "--flops", "and %s are both budgets; leave one out", time);
+        return err_set(err, ERR_USAGE, "--flops", "and %s are both budgets; omit one of them",
+                       time);
     if (!options->design.flops && !has_time)
         return err_set(err, ERR_USAGE, "--days",
-                       "is missing: the budget is --days or --cost of --gpus, or --flops");
+                       "is missing: give a budget, as --days or --cost with --gpus, or as --flops");
     if (has_time && !has_gpus)
-        return err_set(err, ERR_USAGE, "--gpus", "is missing: %s is the budget of all GPUs", time);
+        return err_set(err, ERR_USAGE, "--gpus", "is missing: %s needs the number of GPUs", time);
     if (!has_gpus && options->output)
         return err_set(err, ERR_USAGE, "--output", "applies to a plan, which needs --gpus");
     return true;
@@ -65,7 +66,8 @@ static bool read_time(const struct options *options, const struct setup *setup, 
     if (options->design.cost <= 0)
         return true;
     if (price <= 0)
-        return err_set(err, ERR_USAGE, "--price", "is missing: %s has none for --cost",
+        return err_set(err, ERR_USAGE, "--price",
+                       "is missing: %s states no price, which --cost needs",
                        setup->system.cluster.name);
     *time_s = fmin(*time_s, options->design.cost / (price * setup->system.num_gpus) * 3600);
     return true;
@@ -134,8 +136,9 @@ static bool refuse_all(const struct options *options, const struct setup *setup,
         return refuse_serving(options, err);
     if (design->best.fits)
         return err_set(err, ERR_INFEASIBLE, "", "failures come faster than recoveries");
-    return err_set(err, ERR_INFEASIBLE, "", "no size of %s's style has a plan on %d GPUs",
-                   options->model, setup->system.num_gpus);
+    return err_set(err, ERR_INFEASIBLE, "",
+                   "no size in the style of %s has a feasible plan on %d GPUs", options->model,
+                   setup->system.num_gpus);
 }
 
 static void assume(const struct options *options, struct setup *setup)
@@ -149,7 +152,7 @@ static void assume(const struct options *options, struct setup *setup)
     if (options->tokens > 0 && options->design.law != LAW_C4)
         setup_assume(
             setup,
-            "repeated tokens count as in the fits on C4 (Muennighoff et al. 2023), with every law");
+            "for every law, repeated tokens count as in the fits on C4 (Muennighoff et al. 2023)");
     if (options->design.served_tokens > 0)
         setup_assume(setup, "serving is assumed to use the GPUs as efficiently as training: a "
                             "served token takes a third of the time");

@@ -59,7 +59,7 @@ static bool refuse(const struct target *target, const json_t *refused, struct er
                    "%s; %s cannot run this plan (rule %s)%s%s",
                    json_string_value(json_object_get(first, "found")), target->name,
                    json_string_value(json_object_get(first, "rule")),
-                   nearest ? "; the nearest that it can: " : "", nearest ? nearest : "");
+                   nearest ? "; the nearest plan that it can run: " : "", nearest ? nearest : "");
 }
 
 /* --- files ----------------------------------------------------------------------------------- */

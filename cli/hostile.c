@@ -10,7 +10,7 @@ static bool check_plan(const struct plan *plan, const struct hostility *hostilit
                        hostility->count);
     if (!exchange_keeps_replicas_equal(&plan->exchange))
         return err_set(err, ERR_USAGE, "--hostile",
-                       "hostile ranks falsify gradients, and exchange=%s sends weights",
+                       "hostile ranks falsify gradients, but exchange=%s sends weights",
                        exchange_method_of(&plan->exchange)->name);
     if (plan_cuts(plan, STATE_GRADIENTS))
         return err_set(err, ERR_USAGE, "--hostile",

@@ -101,7 +101,7 @@ int cmd_list(int argc, char **argv, struct err *err)
         return exit_code_of(err);
     if (registry && (!registry->entries || (registry->print && !options.json))) {
         if (options.json)
-            err_set(err, ERR_USAGE, registry->name, "is a page of text, not JSON");
+            err_set(err, ERR_USAGE, registry->name, "is a text page and has no JSON form");
         else
             registry->print(stdout);
         return exit_code_of(err);

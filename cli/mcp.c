@@ -60,7 +60,8 @@ static json_t *tool_json(const struct command *command)
     }
     json_object_set_new(properties, "files",
                         json_pack("{s:s, s:{s:s}, s:s}", "type", "array", "items", "type", "string",
-                                  "description", "What the command takes beside its options."));
+                                  "description",
+                                  "Arguments of the command other than its options."));
     struct text about = { 0 };
     text_add(&about, "%s\n%s%s", command->summary, command->examples, command->details);
     json_t *json = json_pack("{s:s, s:s, s:{s:s, s:o, s:b}}", "name", command->name, "description",

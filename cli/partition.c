@@ -143,8 +143,8 @@ static void show_cheapest(const struct answer *answer)
     if (answer->num_cheapest < 2)
         return;
     printf("\n  %9s %12s  %s\n", "units", "kept, MiB",
-           answer->num_cheapest < answer->num_partitions ? "the cheapest, of all tried one by one"
-                                                         : "all, tried one by one");
+           answer->num_cheapest < answer->num_partitions ? "the cheapest; all were evaluated"
+                                                         : "all partitions, evaluated one by one");
     for (int i = 0; i < answer->num_cheapest; i++) {
         const struct partition *at = &answer->cheapest[i];
         printf("  %9.4g %12.4g ", at->total.units, at->total.bytes / (1 << 20));

@@ -236,10 +236,9 @@ bool explain_partition(const struct options *options, const struct setup *setup,
                        "needs a model with equal blocks; %s has %d kinds", setup->model.name,
                        model_num_kinds(&setup->model));
     if (setup->model.positions == POSITION_TRANSFORMER_XL)
-        return err_set(
-            err, ERR_USAGE, "--partition",
-            "divides a chain of operators, to which the relative positions of %s do not belong",
-            setup->model.name);
+        return err_set(err, ERR_USAGE, "--partition",
+                       "cannot divide a layer with relative positions, as %s has",
+                       setup->model.name);
     view.problem = layer_partition_problem(&of, &arena);
     view.num_partitions = partition_count(&view.problem);
     bool ok = partition_by_dynamic(&view.problem, &view.best) ? confirm(&view, &arena, err)

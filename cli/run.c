@@ -169,7 +169,7 @@ static bool choose_graphs(const struct options *options, struct setup *setup,
     const char *refusal = plan_capture_refusal(&setup->plan);
     setup->system.stack.host.launch = (int)launch_wanted(options, refusal);
     if (options->training.graphs == GRAPHS_ON && refusal && place->rank == 0)
-        fprintf(stderr, "simsearch: --graphs: passes are issued op by op: %s\n", refusal);
+        fprintf(stderr, "simsearch: --graphs: passes are issued op by op, because %s\n", refusal);
     return plan_launch(&setup->plan, &setup->system.stack) == LAUNCH_GRAPHS;
 }
 
@@ -367,7 +367,7 @@ static bool check_ranks(const struct options *options, const struct setup *setup
                        "this plan has %d ranks, not %d; --slice cuts a plan to that many", ranks,
                        options->training.ranks);
     if (place->launcher[0] != '\0' && place->size != ranks)
-        return err_set(err, ERR_USAGE, place->launcher, "started %d ranks, this plan has %d",
+        return err_set(err, ERR_USAGE, place->launcher, "started %d ranks, but this plan has %d",
                        place->size, ranks);
     return true;
 }
@@ -414,7 +414,8 @@ static bool check_documents(const struct setup *setup, struct err *err)
 {
     return setup->model.documents.mean <= 0 ||
            err_set(err, ERR_UNAVAILABLE, "--documents",
-                   "run has no mask between documents: it trains on one document per sequence");
+                   "run has no attention mask between documents, so it trains only on one document "
+                   "per sequence");
 }
 
 int cmd_run(int argc, char **argv, struct err *err)

@@ -51,8 +51,8 @@ bool runnable_search(const struct target *target, const struct setup *setup,
         if (result->num_top >= wanted || is_all || result->timed_out || result->was_interrupted)
             return result->num_top > 0 || listed == 0 ||
                    err_set(err, ERR_INFEASIBLE, "--for",
-                           "%s can run none of the %d fastest plans; --fix or --space may lead to "
-                           "others",
+                           "%s can run none of the %d fastest plans; try other plans by --fix or "
+                           "--space",
                            target->name, listed);
         search_result_release(result);
         *result = (struct search_result){ 0 };

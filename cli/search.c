@@ -217,7 +217,8 @@ static bool check_draws(const struct options *options, struct err *err)
     if (search_method_find(name)->is_drawn || (!options->search.budget && !seeds))
         return true;
     return err_set(err, ERR_USAGE, options->search.budget ? "--budget" : "--seed",
-                   "is for the methods zo, rl and random; found %s, which draws nothing", name);
+                   "applies to the methods zo, rl and random; found %s, which draws no plans",
+                   name);
 }
 
 /* Compares with the layout of --compare. An infeasible layout is an answer; an unreadable one is an

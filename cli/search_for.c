@@ -12,7 +12,7 @@ bool begin_for_target(struct options *options, struct err *err)
     if (target && (options->search.pareto || options->search.certificate ||
                    options->search.objective == OBJECTIVE_ACCURACY))
         return err_set(err, ERR_USAGE, "--for",
-                       "does not go with --pareto, --certificate or time-to-accuracy");
+                       "cannot be combined with --pareto, --certificate or time-to-accuracy");
     if (target && !options->stack)
         options->stack = target->stack;
     return target || !options->calibration.for_model;

@@ -165,14 +165,15 @@ static bool check_options(const struct options *options, struct err *err)
                        : options->gantt       ? "--gantt"
                                               : NULL;
     if (text && options->json)
-        return err_set(err, ERR_USAGE, text, "is text and can't be JSON");
+        return err_set(err, ERR_USAGE, text, "is text and has no JSON form");
     if (options->schedule_text && (options->gantt || options->trace))
-        return err_set(err, ERR_USAGE, "--schedule-text", "prints no prediction that %s could show",
+        return err_set(err, ERR_USAGE, "--schedule-text",
+                       "prints no prediction, so %s has no effect",
                        options->gantt ? "--gantt" : "--trace");
     if (options->schedule_text && options->draws > 0)
-        return err_set(err, ERR_USAGE, "--schedule-text", "runs no step that --draws could draw");
+        return err_set(err, ERR_USAGE, "--schedule-text", "runs no step, so --draws has no effect");
     if (options->seed > 0 && options->draws == 0)
-        return err_set(err, ERR_USAGE, "--seed", "is of --draws, which is missing");
+        return err_set(err, ERR_USAGE, "--seed", "needs --draws, which is missing");
     return true;
 }
 

@@ -76,7 +76,7 @@ static void find_broken(struct tune_answer *answer)
     answer->broken = imported_broken_json(&t->job);
     if (t->unsound.code != ERR_NONE && json_array_size(answer->broken) == 0) {
         struct broken broken = { t->rule_id, t->sentence, t->unsound.where, t->unsound.msg,
-                                 "take one of the changes, which keep it" };
+                                 "use one of the listed changes, which keep it" };
         json_array_append_new(answer->broken, broken_json(&broken));
     }
     tune_add_advice(t, answer->broken);
@@ -108,7 +108,8 @@ static bool write_results(const struct tune_answer *answer, const char *path, st
     if (!path)
         return true;
     if (!answer->is_asked)
-        return err_set(err, ERR_USAGE, "--output", "needs --propose, whose runs it takes");
+        return err_set(err, ERR_USAGE, "--output",
+                       "needs --propose, as it limits the proposed runs");
     struct text text = { 0 };
     json_t *root = tune_results_json(&answer->t, &answer->proposals);
     text_add_json(&text, root);

@@ -118,7 +118,7 @@ SEEN(attention_is_unfused)
     const struct plan *plan = &t->now.plan;
     (void)fix;
     text_add(where, "attn");
-    text_add(found, "writes all scores of %d tokens to memory", t->now.model.seq);
+    text_add(found, "writes the scores of all pairs of %d tokens to memory", t->now.model.seq);
     return plan->attention == PLAN_ATTENTION_UNFUSED ||
            (plan->attention == PLAN_ATTENTION_DEFAULT && !t->now.flash_default);
 }
@@ -147,7 +147,7 @@ SEEN(state_is_offloaded)
 {
     (void)fix;
     text_add(where, "offload");
-    text_add(found, "copies over the host's bus, but the data fit in the GPU's memory");
+    text_add(found, "copies data over the host's bus that fit in the GPU's memory");
     return t->now.plan.offloads != 0;
 }
 
@@ -163,10 +163,10 @@ SEEN(pipeline_starves)
     int microbatches = plan_microbatches(plan, t->now.model.batch);
     text_add(where, "pp");
     text_add(found, "is %d with %d microbatches a step", plan->pp, microbatches);
-    text_add(fix,
-             "take fewer pipeline stages or a smaller micro-batch, or raise the global batch "
-             "to %.0f",
-             (double)plan->microbatch * plan->dp * plan->pp * 4);
+    text_add(
+        fix,
+        "use fewer pipeline stages or a smaller micro-batch, or raise the global batch to %.0f",
+        (double)plan->microbatch * plan->dp * plan->pp * 4);
     return plan->pp > 1 && microbatches < plan->pp;
 }
 
@@ -182,8 +182,8 @@ SEEN(batch_is_odd)
         step *= 2;
     bool divides = fmod(batch, step) == 0.0;
     text_add(where, "batch");
-    text_add(found, "is %.0f, which few layouts divide", batch);
-    text_add(fix, "take a global batch of %.0f", round(batch / step) * step);
+    text_add(found, "is %.0f, which has few divisors, so few layouts are possible", batch);
+    text_add(fix, "use a global batch of %.0f", round(batch / step) * step);
     return !divides;
 }
 
@@ -202,7 +202,7 @@ SEEN(memory_is_short)
     add_bytes(found, " of %s", t->job.setup.memory_bytes);
     if (t->measured_bytes > 0)
         add_bytes(found, " by prediction; the log says %s", t->measured_bytes);
-    text_add(fix, "take one of the changes, which fit");
+    text_add(fix, "use one of the listed changes, which fit");
     return !p->fits;
 }
 
@@ -213,7 +213,7 @@ SEEN(memory_is_near_edge)
     add_bytes(found, "is %s", p->peak_memory_bytes);
     add_bytes(found, " of %s", t->job.setup.memory_bytes);
     text_add(found, ", P(out of memory) %.0f %%", 100 * p->p_oom);
-    text_add(fix, "take a change with less risk, or a smaller micro-batch, or more recompute");
+    text_add(fix, "use a change with less risk, a smaller micro-batch, or more recompute");
     return p->fits && p->p_oom > t->oom_risk;
 }
 
@@ -232,7 +232,7 @@ static const struct advice advice[] = {
     { "memory", "The plan fits in the memory of a GPU.", memory_is_short, NULL, false },
     { "memory-edge", "The risk of running out of memory is small.", memory_is_near_edge, NULL, false },
     { "tp-across-nodes", "Tensor ranks stay within a node.", tp_leaves_node, take_node, false },
-    { "sp-off", "With tensor ranks sequence parallelism is on: less memory for the same messages.", sp_is_off, take_sp, false },
+    { "sp-off", "Sequence parallelism is on if there are tensor ranks: it saves memory and sends the same bytes.", sp_is_off, take_sp, false },
     { "recompute", "Activations that fit in memory are not recomputed.", recomputes, recompute_nothing, true },
     { "recompute-full", "Whole layers are not recomputed if recompute of attention's core is enough.", recomputes_all, recompute_attention, true },
     { "optimizer-whole", "Replicas share the optimizer's state.", state_is_whole, shard_state, false },
@@ -241,8 +241,8 @@ static const struct advice advice[] = {
     { "context-split", "Sequences are split only if they do not fit otherwise.", context_is_split, join_context, true },
     { "offload", "State is offloaded only if it does not fit otherwise.", state_is_offloaded, offload_nothing, true },
     { "pipeline-starved", "Each pipeline stage has a microbatch to work on.", pipeline_starves, NULL, false },
-    { "batch-odd", "The global batch divides well.", batch_is_odd, NULL, false },
-    { "precision", "Products are of 16 bits or fewer.", precision_is_slow, NULL, false },
+    { "batch-odd", "The global batch has many divisors.", batch_is_odd, NULL, false },
+    { "precision", "Matrix products use types of 16 bits or fewer.", precision_is_slow, NULL, false },
 };
 
 /* Settings of a file, or variables of its environment, that cost time and are not part of a plan.
@@ -250,18 +250,18 @@ static const struct advice advice[] = {
 static const struct {
     const char *key, *value, *sentence, *fix;
 } costly[] = {
-    { "--no-gradient-accumulation-fusion", NULL, "Weight gradients are added up in the product itself.", "drop it" },
+    { "--no-gradient-accumulation-fusion", NULL, "The product of a weight gradient also adds it to the sum.", "drop it" },
     { "--no-masked-softmax-fusion", NULL, "Mask and softmax are one kernel.", "drop it" },
     { "--no-bias-swiglu-fusion", NULL, "Bias and activation are one kernel.", "drop it" },
     { "--no-bias-gelu-fusion", NULL, "Bias and activation are one kernel.", "drop it" },
     { "--no-bias-dropout-fusion", NULL, "Bias and dropout are one kernel.", "drop it" },
-    { "--no-persist-layer-norm", NULL, "Norms take the persistent kernel.", "drop it" },
+    { "--no-persist-layer-norm", NULL, "Norms use the persistent kernel.", "drop it" },
     { "--no-rope-fusion", NULL, "Rotary positions are one kernel.", "drop it" },
-    { "--deterministic-mode", NULL, "Kernels need not repeat bit by bit.", "drop it" },
+    { "--deterministic-mode", NULL, "Kernels need not give the same bits in every run.", "drop it" },
     { "--empty-unused-memory-level", "2", "The allocator keeps its memory between steps.", "drop it" },
     { "--timing-log-level", "2", "Timers do not stop the GPU in every layer.", "set it to 0" },
-    { "CUDA_LAUNCH_BLOCKING", "1", "Kernels are launched ahead.", "unset it" },
-    { "TORCH_DISTRIBUTED_DEBUG", "DETAIL", "Collectives are not checked one by one.", "unset it" },
+    { "CUDA_LAUNCH_BLOCKING", "1", "Kernels are launched before earlier ones have ended.", "unset it" },
+    { "TORCH_DISTRIBUTED_DEBUG", "DETAIL", "Collectives run without a check of each call.", "unset it" },
     { "NCCL_P2P_DISABLE", "1", "GPUs of a node write to each other's memory.", "unset it" },
     { "NCCL_IB_DISABLE", "1", "Nodes communicate over InfiniBand if there is one.", "unset it" },
 };
@@ -291,7 +291,7 @@ static bool write_fix(struct tuning *t, const struct advice *row, struct text *f
         text_add(fix, "%s", flag_change_words(&flags, &t->arena));
         return true;
     }
-    text_add(fix, "take one of the changes");
+    text_add(fix, "use one of the listed changes");
     return !row->must_gain && row->mend == take_node;
 }
 

@@ -46,7 +46,7 @@ static bool keep_source(struct validation *v, const char *source, struct err *er
     }
     if (kept == 0) {
         const char *nearest = text_nearest(source, names, (size_t)v->rows.count);
-        return err_set(err, ERR_USAGE, "--source", "no row is of \"%s\"%s%s%s", source,
+        return err_set(err, ERR_USAGE, "--source", "no row has the source \"%s\"%s%s%s", source,
                        nearest ? "; did you mean \"" : "", nearest ? nearest : "",
                        nearest ? "\"?" : "");
     }

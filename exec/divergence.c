@@ -15,8 +15,8 @@ bool divergence_tell(const struct divergence *d, struct err *err)
     snprintf(where, sizeof where, "step %ld", d->step);
     if (d->kind == DIVERGENCE_SPIKE)
         return err_set(err, ERR_DIVERGED, where,
-                       "training stopped: a loss of %.5g is %.1f standard deviations above the "
-                       "mean of those before, %.5g with a deviation of %.2g",
+                       "training stopped: the loss %.5g is %.1f standard deviations above the mean "
+                       "of earlier losses, %.5g (standard deviation %.2g)",
                        d->loss, (d->loss - d->mean) / d->deviation, d->mean, d->deviation);
     return err_set(err, ERR_DIVERGED, where, "training diverged on rank %d: %s", d->rank,
                    findings[d->kind]);

@@ -402,12 +402,10 @@ static bool judge(const struct launcher *launcher, int *status, struct err *err)
         *status = WEXITSTATUS(end);
     int still = rank_that_would_not_end(launcher);
     snprintf(where, sizeof where, "rank %d", still);
-    return still < 0
-               ? blame(launcher, err)
-               : err_set(
-                     err, ERR_SYSTEM, where,
-                     "did not end when it was asked to and was killed; rank %d had ended the run",
-                     launcher->culprit);
+    return still < 0 ? blame(launcher, err)
+                     : err_set(err, ERR_SYSTEM, where,
+                               "did not end on request and was killed; rank %d had ended the run",
+                               launcher->culprit);
 }
 
 static void release(struct launcher *launcher)

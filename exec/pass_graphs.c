@@ -125,7 +125,7 @@ static void *replay(struct pass_graphs *graphs, const struct pass_graph *pass,
     }
     if (m->err.code == ERR_NONE)
         err_set(&m->err, ERR_SYSTEM, "graphs",
-                "a pass is not what was captured of it; --graphs off runs without");
+                "a pass differs from its captured graph; --graphs off runs without graphs");
     m->device_api->abort(m->device);
     return NULL;
 }

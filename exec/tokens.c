@@ -27,7 +27,7 @@ bool token_source_open(const char *path, long vocab, long seq, uint64_t seed,
         err_set(err, ERR_INPUT, path, "bytes are tokens, so the vocabulary needs 256, not %ld",
                 vocab);
     else if (length < (size_t)seq + 1)
-        err_set(err, ERR_INPUT, path, "a sequence takes %ld bytes, the file has %zu", seq + 1,
+        err_set(err, ERR_INPUT, path, "a sequence takes %ld bytes, but the file has %zu", seq + 1,
                 length);
     else
         return true;

@@ -118,7 +118,7 @@ static bool read_batch(const struct deepspeed_args *from, struct job *job, struc
     int micro = from->micro_batch;
     if (micro <= 0 && from->train_batch <= 0)
         return err_set(err, ERR_INPUT, "train_micro_batch_size_per_gpu",
-                       "expected it or train_batch_size");
+                       "is missing, and so is train_batch_size; give one of them");
     if (micro <= 0 && plan->dp > 0)
         micro = (int)(from->train_batch / ((long long)accumulation * plan->dp));
     plan->microbatch = micro > 0 ? micro : 1;
@@ -176,7 +176,7 @@ static bool degrees_exist(const struct rule_case *of, struct err *err)
     if (plan->vpp > 1 || strcmp(plan_schedule(plan), "1f1b") != 0)
         return BROKEN("schedule", "its pipelines run 1f1b with one chunk a stage");
     return !plan->chunk_layers ||
-           BROKEN("stages", "stages are what the model's PipelineModule says");
+           BROKEN("stages", "the division into stages is set by the model's PipelineModule");
 }
 
 static bool plan_is_plain(const struct rule_case *of, struct err *err)
@@ -186,13 +186,14 @@ static bool plan_is_plain(const struct rule_case *of, struct err *err)
     if (!job_is_plain(of->job, err))
         return false;
     if (plan->optimizer != OPTIMIZER_ADAM && plan->optimizer != OPTIMIZER_MOMENTUM)
-        return BROKEN("optimizer", "optimizer=%s is not written", optimizer_names[plan->optimizer]);
+        return BROKEN("optimizer", "the export does not support optimizer=%s",
+                      optimizer_names[plan->optimizer]);
     if (plan->sp)
         return BROKEN("sp", "automatic tensor parallelism has no sequence parallelism");
     if (plan_offloads(plan, OFFLOAD_ACTIVATIONS))
         return BROKEN("offload", "activations are offloaded by the model's own code");
     if (plan->attention != PLAN_ATTENTION_DEFAULT)
-        return BROKEN("attn", "attention is the model's own");
+        return BROKEN("attn", "the JSON cannot choose attention; the model's code does");
     return !plan->overlaps_given || (apart & ~BIT(PLAN_OVERLAP_GRAD)) == 0 ||
            BROKEN("overlap", "overlap_comm is the only overlap that can be chosen");
 }
@@ -212,7 +213,8 @@ static bool recompute_exists(const struct rule_case *of, struct err *err)
 {
     int recompute = of->job->plan.recompute;
     return recompute == RECOMPUTE_NONE || recompute == RECOMPUTE_FULL ||
-           BROKEN("recompute", "recompute is none or full, as the model's own code asks for it");
+           BROKEN("recompute",
+                  "only recompute=none and full exist, and the model's code must use them");
 }
 
 static bool shards_exist(const struct rule_case *of, struct err *err)
@@ -238,15 +240,15 @@ static bool batch_is_product(const struct rule_case *of, struct err *err)
                       "%d is not micro-batch %d x gradient_accumulation_steps %d x dp %d",
                       a->train_batch, of->job->plan.microbatch, a->accumulation, dp);
     return a->train_batch % (of->job->plan.microbatch * dp) == 0 ||
-           BROKEN("train_batch_size", "%d is no multiple of micro-batch %d x dp %d", a->train_batch,
-                  of->job->plan.microbatch, dp);
+           BROKEN("train_batch_size", "%d is not a multiple of micro-batch %d x dp %d",
+                  a->train_batch, of->job->plan.microbatch, dp);
 }
 
 static bool pipeline_keeps_gradients(const struct rule_case *of, struct err *err)
 {
     const struct deepspeed_args *a = of->args;
     return a->stages == 1 || a->stage < 2 ||
-           BROKEN("zero_optimization.stage", "is %d, and pipelines take 0 or 1", a->stage);
+           BROKEN("zero_optimization.stage", "is %d, but a pipeline allows only 0 and 1", a->stage);
 }
 
 static bool types_are_one(const struct rule_case *of, struct err *err)
@@ -314,18 +316,18 @@ static void mend_offload(struct job *job, struct arena *arena)
 
 // clang-format off
 const struct target_rule deepspeed_rules[] = {
-    { "DX1", "Ranks are tensor, data and pipeline ranks, the pipeline plain 1f1b.",
-      "leave cp, ep, vpp, schedule= and stages= out", degrees_exist, mend_degrees },
-    { "DX2", "Order, exchange, optimizer, attention and overlap are DeepSpeed's own.",
-      "leave the word out", plan_is_plain, mend_plain },
+    { "DX1", "There are only tensor, data and pipeline ranks, and pipelines run 1f1b with one chunk per stage.",
+      "omit cp, ep, vpp, schedule= and stages=", degrees_exist, mend_degrees },
+    { "DX2", "The rank order, exchange, optimizer, attention and overlap are those of DeepSpeed.",
+      "omit the word", plan_is_plain, mend_plain },
     { "DX3", "The precision is fp32, fp16 or bf16, with gradients in fp32.", "take bf16", precision_exists, mend_precision },
-    { "DX4", "Recompute is none or full.", "take recompute=full", recompute_exists, mend_recompute },
-    { "DX5", "Shards over fewer than all ranks are ZeRO-3's.", "leave shard= out", shards_exist, mend_shards },
+    { "DX4", "Recompute is none or full.", "use recompute=full", recompute_exists, mend_recompute },
+    { "DX5", "Only ZeRO-3 can shard over fewer than all data ranks.", "omit shard=", shards_exist, mend_shards },
     { "D1", "The batch is micro-batch x accumulation x data ranks.",
       "set train_batch_size to the product", batch_is_product, NULL },
-    { "D2", "A pipeline takes ZeRO stage 0 or 1.", "set zero_optimization.stage to 1", pipeline_keeps_gradients, NULL },
+    { "D2", "With a pipeline only ZeRO stages 0 and 1 are possible.", "set zero_optimization.stage to 1", pipeline_keeps_gradients, NULL },
     { "D3", "bf16 and fp16 exclude each other.", "drop one of the two", types_are_one, NULL },
-    { "D4", "Offload needs ZeRO: states stage 1, parameters stage 3.",
+    { "D4", "Offload of states needs ZeRO stage 1 or more, offload of parameters stage 3.",
       "raise zero_optimization.stage", offload_has_zero, mend_offload },
 };
 // clang-format on
@@ -446,5 +448,6 @@ void deepspeed_write(const struct job *job, struct exported *out, struct arena *
     for (int i = 0; i < LENGTH(words); i++)
         settings_add(&out->arguments, words[i], 0);
     out->script = "${SCRIPT:-train.py}";
-    out->remark = "SCRIPT is the training program; it is started in the folder of ds_config.json.";
+    out->remark =
+        "SCRIPT is the training program. It is started in the folder that contains ds_config.json.";
 }

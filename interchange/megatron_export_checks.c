@@ -59,7 +59,7 @@ bool megatron_optimizer_exists(const struct rule_case *of, struct err *err)
     int optimizer = of->job->plan.optimizer;
     bool is_written = optimizer != OPTIMIZER_ADAM_8BIT && optimizer != OPTIMIZER_ADAFACTOR &&
                       optimizer != OPTIMIZER_MUON;
-    return is_written || BROKEN("optimizer", "optimizer=%s is not written for Megatron-LM",
+    return is_written || BROKEN("optimizer", "the export does not support optimizer=%s",
                                 optimizer_names[optimizer]);
 }
 
@@ -89,8 +89,8 @@ bool megatron_gradients_are_one_type(const struct rule_case *of, struct err *err
     const struct plan *plan = &of->job->plan;
     return plan->gradient_dtype == plan->reduce_dtype ||
            BROKEN("reduce",
-                  "gradients are kept in %s and reduced in %s; Megatron-LM reduces what "
-                  "it keeps",
+                  "gradients are kept in %s and reduced in %s; Megatron-LM reduces them in the "
+                  "type in which it keeps them",
                   dtype_names[plan->gradient_dtype], dtype_names[plan->reduce_dtype]);
 }
 
@@ -106,14 +106,14 @@ bool megatron_recompute_exists(const struct rule_case *of, struct err *err)
     if (plan->recompute == RECOMPUTE_SELECTIVE && (plan_replays(plan) & REPLAYS_PER_OP) != 0)
         return BROKEN("recompute", "recompute=op-selective is not in Megatron-LM");
     if (plan->recompute == RECOMPUTE_SHARE)
-        return BROKEN("recompute", "recompute=block-share: is not in Megatron-LM; block: is");
+        return BROKEN("recompute", "recompute=block-share: is not in Megatron-LM; block:N is");
     if (plan->recompute != RECOMPUTE_BLOCK)
         return true;
     for (int i = 1; i < plan->num_recompute_layers; i++)
         if (plan->recompute_layers[i] != plan->recompute_layers[0])
             return BROKEN("recompute",
                           "chunk %d recomputes %d layers and chunk 0 %d; --recompute-num-layers is "
-                          "one number for all",
+                          "the same number for all chunks",
                           i, plan->recompute_layers[i], plan->recompute_layers[0]);
     return plan->num_recompute_layers == 0 || plan->recompute_layers[0] > 0 ||
            BROKEN("recompute", "recompute=block:0 recomputes nothing");
@@ -217,7 +217,7 @@ bool megatron_model_exists(const struct rule_case *of, struct err *err)
 {
     for (int i = 0; i < LENGTH(features); i++)
         if (features[i].is_there(&of->job->model))
-            return BROKEN("--model", "%s has %s, which these arguments have no words for",
+            return BROKEN("--model", "%s has %s, which Megatron-LM's arguments cannot state",
                           of->job->model.name, features[i].name);
     return true;
 }

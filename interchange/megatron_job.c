@@ -480,10 +480,9 @@ static bool read_ends(const struct megatron_args *from, struct model *model, str
         model->rope_theta = from->rotary_base;
     model->tied = !from->untied;
     model->vocab = from->vocab > 0 ? from->vocab : tokenizer_vocab(from->tokenizer);
-    return model->vocab > 0 ||
-           err_set(err, ERR_INPUT, "--vocab-size",
-                   "is missing, and the tokenizer's name does not say it; add it, or give the "
-                   "model with --model");
+    return model->vocab > 0 || err_set(err, ERR_INPUT, "--vocab-size",
+                                       "is missing, and the tokenizer's name does not imply it; "
+                                       "add it, or give the model with --model");
 }
 
 static bool read_experts(const struct megatron_args *from, struct model *model, struct err *err)
@@ -528,7 +527,7 @@ static bool read_model(const struct megatron_args *from, struct model *model, st
     double batch = model->batch;
     *model = (struct model){ .seq = model->seq, .batch = batch, .mtp = from->mtp };
     snprintf(model->name, sizeof model->name, "imported");
-    snprintf(model->source, sizeof model->source, "the arguments that were imported");
+    snprintf(model->source, sizeof model->source, "the imported arguments");
     const struct {
         const char *flag;
         int value;

@@ -92,7 +92,7 @@ bool megatron_expert_bias_is_whole(const struct rule_case *of, struct err *err)
     const struct megatron_args *a = of->args;
     int etp = a->etp > 0 ? a->etp : a->tp;
     return a->experts == 0 || !a->linear_bias || etp == 1 ||
-           BROKEN("--expert-tensor-parallel-size", "is %d, and experts with biases need 1", etp);
+           BROKEN("--expert-tensor-parallel-size", "is %d, but experts with biases need 1", etp);
 }
 
 void megatron_mend_etp(struct job *job, struct arena *arena)
@@ -113,8 +113,9 @@ bool megatron_router_is_sound(const struct rule_case *of, struct err *err)
         return BROKEN("--moe-router-topk", "is 1, and softmax then needs --moe-router-pre-softmax");
     if (a->router_group_topk > 0 && (a->router_groups < 1 || a->experts % a->router_groups != 0 ||
                                      a->router_group_topk > a->router_groups))
-        return BROKEN("--moe-router-num-groups", "%d groups of %d experts, of which a token has %d",
-                      a->router_groups, a->experts, a->router_group_topk);
+        return BROKEN("--moe-router-num-groups",
+                      "%d groups of %d experts, of which a token uses %d", a->router_groups,
+                      a->experts, a->router_group_topk);
     return !a->grouped_gemm || a->bf16 || BROKEN("--moe-grouped-gemm", "needs --bf16");
 }
 
@@ -139,7 +140,7 @@ bool megatron_expert_overlap_is_sound(const struct rule_case *of, struct err *er
     if (a->pp > 1 && megatron_vpp_of(of) == 1)
         return BROKEN(where, "needs virtual stages where pp is over 1");
     if (a->overlap_shared || recomputes_all || a->mtp > 1)
-        return BROKEN(where, "does not go with --moe-shared-expert-overlap, full recompute, "
+        return BROKEN(where, "cannot be combined with --moe-shared-expert-overlap, full recompute, "
                              "recompute of moe, or two modules for later tokens");
     return true;
 }
@@ -155,5 +156,5 @@ bool megatron_later_tokens_are_possible(const struct rule_case *of, struct err *
 {
     const struct megatron_args *a = of->args;
     return a->mtp == 0 || a->position != EMBEDDING_LEARNED ||
-           BROKEN("--mtp-num-layers", "does not go with learned positions");
+           BROKEN("--mtp-num-layers", "cannot be combined with learned positions");
 }

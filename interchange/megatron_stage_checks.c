@@ -36,7 +36,7 @@ bool megatron_degrees_divide_world(const struct rule_case *of, struct err *err)
                     { "--micro-batch-size", a->micro_batch } };
     for (int i = 0; i < LENGTH(degrees); i++)
         if (degrees[i].value < 1)
-            return BROKEN(degrees[i].flag, "is %d, and must be 1 or more", degrees[i].value);
+            return BROKEN(degrees[i].flag, "is %d, but must be 1 or more", degrees[i].value);
     return of->job->num_gpus == 0 || data_ranks(of) > 0 ||
            BROKEN("--tensor-model-parallel-size", "tp %d x pp %d x cp %d does not divide %d GPUs",
                   a->tp, a->pp, a->cp, of->job->num_gpus);
@@ -81,8 +81,8 @@ bool megatron_virtual_layers_divide(const struct rule_case *of, struct err *err)
         return true;
     if (a->first_layers > 0 || a->last_layers > 0)
         return BROKEN("--num-layers-per-virtual-pipeline-stage",
-                      "does not go with layers of the first or last stage; "
-                      "--num-virtual-stages-per-pipeline-rank does");
+                      "cannot be combined with layers of the first or last stage; use "
+                      "--num-virtual-stages-per-pipeline-rank");
     int layers = counted_layers(a) / a->pp;
     return a->layers == 0 || (counted_layers(a) % a->pp == 0 && layers % a->lpvs == 0) ||
            BROKEN("--num-layers-per-virtual-pipeline-stage",
@@ -103,10 +103,10 @@ bool megatron_interleaving_has_stages(const struct rule_case *of, struct err *er
         return true;
     if (a->pp == 1)
         return BROKEN("--pipeline-model-parallel-size",
-                      "is 1, and %d virtual stages need 2 or more", vpp);
+                      "is 1, but %d virtual stages need 2 or more", vpp);
     return a->overlap_p2p || a->pp > 2 ||
            BROKEN("--no-overlap-p2p-communication",
-                  "goes with virtual stages from 3 pipeline stages on, not %d", a->pp);
+                  "needs 3 or more pipeline stages if there are virtual stages, not %d", a->pp);
 }
 
 bool megatron_ends_have_layers(const struct rule_case *of, struct err *err)
@@ -120,7 +120,8 @@ bool megatron_ends_have_layers(const struct rule_case *of, struct err *err)
     const char *where = a->first_layers > 0 ? "--decoder-first-pipeline-num-layers"
                                             : "--decoder-last-pipeline-num-layers";
     if (a->account_embedding || a->account_loss)
-        return BROKEN(where, "does not go with --account-for-embedding or --account-for-loss");
+        return BROKEN(where,
+                      "cannot be combined with --account-for-embedding or --account-for-loss");
     if (a->first_layers < 0 || a->last_layers < 0 || a->first_layers % vpp != 0 ||
         a->last_layers % vpp != 0)
         return BROKEN(where, "%d and %d layers do not divide over %d virtual stages",
@@ -143,7 +144,7 @@ bool megatron_layout_holds_layers(const struct rule_case *of, struct err *err)
     model.layers = a->layers > 0 ? a->layers : model.layers;
     bool is_alone =
         a->first_layers == 0 && a->last_layers == 0 && !a->account_embedding && !a->account_loss;
-    bool ok = (is_alone || BROKEN(where, "does not go with other ways to divide layers")) &&
+    bool ok = (is_alone || BROKEN(where, "cannot be combined with other ways to divide layers")) &&
               stage_text_read(a->layout, &arena, &stages, err) &&
               stage_text_check(&stages, &model, a->pp, a->mtp, err);
     if (!ok && !*err->where)
@@ -163,7 +164,7 @@ bool megatron_virtual_stages_divide(const struct rule_case *of, struct err *err)
     int layers = counted_layers(a);
     return (layers % a->pp == 0 && layers / a->pp % a->nvs == 0) ||
            BROKEN("--num-virtual-stages-per-pipeline-rank",
-                  "%d does not divide the %d layers of each of %d stages; Megatron-LM finds out "
+                  "%d does not divide the %d layers of each of %d stages; Megatron-LM reports this "
                   "when it builds the model",
                   a->nvs, layers / a->pp, a->pp);
 }
@@ -183,7 +184,8 @@ bool megatron_microbatches_fill_groups(const struct rule_case *of, struct err *e
         return BROKEN(where, "%d microbatches are fewer than a group of %d", microbatches, group);
     int rest = microbatches % group;
     return rest == 0 || rest >= a->pp ||
-           BROKEN(where, "%d microbatches leave %d behind groups of %d, fewer than the %d stages",
+           BROKEN(where,
+                  "%d microbatches leave %d after whole groups of %d, fewer than the %d stages",
                   microbatches, rest, group, a->pp);
 }
 

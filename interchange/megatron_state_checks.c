@@ -52,10 +52,10 @@ bool megatron_recompute_is_whole(const struct rule_case *of, struct err *err)
         (megatron_replays_module(a, REPLAY_EXPERT_ACTIVATION) ||
          megatron_replays_module(a, REPLAY_NORM)))
         return BROKEN("--recompute-modules",
-                      "moe_act and layernorm do not go with fp8 of delayed scales");
+                      "moe_act and layernorm cannot be combined with fp8 with delayed scaling");
     return !megatron_replays_module(a, REPLAY_SHARED_EXPERT) || !a->overlap_shared ||
            BROKEN("--recompute-modules",
-                  "shared_experts does not go with --moe-shared-expert-overlap");
+                  "shared_experts cannot be combined with --moe-shared-expert-overlap");
 }
 
 /* Changes selective recompute to the attention core only, which every model supports. */
@@ -80,11 +80,11 @@ bool megatron_offload_stands_alone(const struct rule_case *of, struct err *err)
     if (!a->offload_activations)
         return true;
     if (a->pp > 1)
-        return BROKEN("--cpu-offloading", "does not go with %d pipeline stages", a->pp);
+        return BROKEN("--cpu-offloading", "cannot be combined with %d pipeline stages", a->pp);
     if (a->granularity != GRANULARITY_NONE || a->recompute_activations)
-        return BROKEN("--cpu-offloading", "does not go with recompute");
+        return BROKEN("--cpu-offloading", "cannot be combined with recompute");
     return (a->offload_layers >= 0 && a->offload_layers < a->layers) ||
-           BROKEN("--cpu-offloading-num-layers", "is %d, and the model has %d layers",
+           BROKEN("--cpu-offloading-num-layers", "is %d, but the model has %d layers",
                   a->offload_layers, a->layers);
 }
 
@@ -103,10 +103,10 @@ bool megatron_connections_are_right(const struct rule_case *of, struct err *err)
     const struct setting *found = settings_find(of->environment, name);
     bool is_one = found && strcmp(found->values[0], "1") == 0;
     if (is_fsdp(a))
-        return !is_one || BROKEN(name, "is 1, and FSDP needs it to be more, or not set");
+        return !is_one || BROKEN(name, "is 1, but FSDP needs a larger value, or none");
     bool needs_one = (a->tp > 1 || a->cp > 1) && of->job->one_connection;
     return !needs_one || is_one ||
-           BROKEN(name, "is %s, and tp or cp over 1 need it to be 1 on GPUs before Blackwell",
+           BROKEN(name, "is %s, but with tp or cp over 1 it must be 1 on GPUs before Blackwell",
                   found ? found->values[0] : "not set");
 }
 
@@ -123,15 +123,15 @@ bool megatron_fsdp_stands_alone(const struct rule_case *of, struct err *err)
         return strcmp(format, "fsdp_dtensor") == 0 ||
                BROKEN(where, "needs --ckpt-format fsdp_dtensor, found \"%.40s\"", format);
     if (a->pp > 1 || a->ep > 1)
-        return BROKEN(where, "does not go with pp %d and ep %d", a->pp, a->ep);
+        return BROKEN(where, "cannot be combined with pp %d and ep %d", a->pp, a->ep);
     if (a->distributed_optimizer)
-        return BROKEN(where, "does not go with --use-distributed-optimizer");
+        return BROKEN(where, "cannot be combined with --use-distributed-optimizer");
     if (a->fuses_wgrad)
         return BROKEN(where, "needs --no-gradient-accumulation-fusion");
     if (!a->untied)
         return BROKEN(where, "needs --untie-embeddings-and-output-weights");
     if (a->fp16)
-        return BROKEN(where, "does not go with --fp16");
+        return BROKEN(where, "cannot be combined with --fp16");
     return strcmp(format, "torch_dist") == 0 || strcmp(format, "torch_dcp") == 0 ||
            BROKEN(where, "needs --ckpt-format torch_dist, found \"%.40s\"", format);
 }

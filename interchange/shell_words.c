@@ -318,7 +318,8 @@ bool shell_read_word(struct shell_reader *reader, struct shell_words *into)
     if (!ok) {
         char where[16];
         snprintf(where, sizeof where, "%d", reader->line);
-        err_set(reader->err, ERR_INPUT, where, "a quote does not end, or a word is too long");
+        err_set(reader->err, ERR_INPUT, where,
+                "a quotation mark is not closed, or a word is too long");
     }
     return ok;
 }

@@ -91,7 +91,7 @@ static bool read_parts(const char *text, struct job *job, struct arena *arena, s
     }
     if (count < 1 || count % job->plan.pp != 0)
         return err_set(err, ERR_INPUT, "parallelism.module_fqns_per_model_part",
-                       "expected a list for each of a multiple of %d chunks, found %d",
+                       "expected one list per chunk, so a multiple of %d lists, found %d",
                        job->plan.pp, count < 0 ? 0 : count);
     job->plan.vpp = count / job->plan.pp;
     job_set_chunks(job, layers, count);
@@ -317,11 +317,11 @@ static bool plan_is_plain(const struct rule_case *of, struct err *err)
     if (!job_is_plain(of->job, err))
         return false;
     if (plan->optimizer != OPTIMIZER_ADAM)
-        return BROKEN("optimizer", "the optimizer is AdamW");
+        return BROKEN("optimizer", "the only optimizer is AdamW");
     if (plan->offloads)
-        return BROKEN("offload", "only parameters, gradients and states together can be offloaded");
+        return BROKEN("offload", "parameters, gradients and states can be offloaded only together");
     if (plan->attention != PLAN_ATTENTION_DEFAULT)
-        return BROKEN("attn", "attention is the registry's own");
+        return BROKEN("attn", "the kind of attention is set by torchtitan's registry");
     return !plan->overlaps_given ||
            (apart & (BIT(PLAN_OVERLAP_GRAD) | BIT(PLAN_OVERLAP_PARAM) | BIT(PLAN_OVERLAP_P2P))) ==
                0 ||
@@ -333,7 +333,7 @@ static bool precision_exists(const struct rule_case *of, struct err *err)
     const struct plan *plan = &of->job->plan;
     bool pure = plan->precision == PRECISION_BF16_PURE;
     if (!pure && plan->precision != PRECISION_BF16 && plan->precision != PRECISION_FP32)
-        return BROKEN("dtype", "dtype=%s needs a converter that is not written",
+        return BROKEN("dtype", "the export does not support dtype=%s",
                       precision_names[plan->precision]);
     int type = pure ? DTYPE_BF16 : DTYPE_FP32;
     return (plan->gradient_dtype == type && plan->reduce_dtype == type) ||
@@ -352,14 +352,15 @@ static bool state_is_sharded(const struct rule_case *of, struct err *err)
 {
     const struct plan *plan = &of->job->plan;
     if (plan_cuts(plan, STATE_OPTIMIZER) && !plan_cuts(plan, STATE_GRADIENTS))
-        return BROKEN("zero", "zero1 shards states alone, and FSDP shards gradients too");
+        return BROKEN("zero", "zero1 shards only states, but FSDP shards gradients too");
     if (plan->reshard == RESHARD_EACH_GRADIENT)
         return BROKEN("reshard", "PyTorch's pipelines reduce gradients once a step");
     if (!plan_cuts(plan, STATE_OPTIMIZER) && plan->cp > 1)
-        return BROKEN("zero", "zero0 with cp %d: context ranks are among those that shard",
-                      plan->cp);
+        return BROKEN(
+            "zero", "zero0 is not possible with cp %d, because state is sharded over context ranks",
+            plan->cp);
     return !plan_cuts(plan, STATE_OPTIMIZER) || plan->shard == 0 || plan->shard % plan->cp == 0 ||
-           BROKEN("shard", "shard=%d is no multiple of cp %d", plan->shard, plan->cp);
+           BROKEN("shard", "shard=%d is not a multiple of cp %d", plan->shard, plan->cp);
 }
 
 static bool mesh_fills_world(const struct rule_case *of, struct err *err)
@@ -392,7 +393,7 @@ static bool context_is_gathered(const struct rule_case *of, struct err *err)
 {
     const struct plan *plan = &of->job->plan;
     return plan->cp == 1 || plan->context_comm == CONTEXT_COMM_ALL_GATHER ||
-           BROKEN("cp-comm", "keys are gathered; cp-comm=all-gather says so");
+           BROKEN("cp-comm", "keys are gathered, so the layout needs cp-comm=all-gather");
 }
 
 static bool tokens_divide(const struct rule_case *of, struct err *err)
@@ -404,17 +405,18 @@ static bool tokens_divide(const struct rule_case *of, struct err *err)
         return a->step_tokens == 0 || BROKEN(where, "is more than %d tokens", INT_MAX);
     if (a->microbatch_tokens % parts != 0)
         return BROKEN("training.num_tokens_per_microbatch_per_dp_rank",
-                      "%d is no multiple of tp and 2 cp, %lld", a->microbatch_tokens, parts);
+                      "%d is not a common multiple of tp and 2 cp, %lld", a->microbatch_tokens,
+                      parts);
     long long step = (long long)a->microbatch_tokens * a->pp_microbatches * of->job->plan.dp;
     return a->step_tokens < 1 || step < 1 || a->step_tokens % step == 0 ||
-           BROKEN(where, "%d is no multiple of %lld", a->step_tokens, step);
+           BROKEN(where, "%d is not a multiple of %lld", a->step_tokens, step);
 }
 
 static bool graphs_are_off(const struct rule_case *of, struct err *err)
 {
     const struct titan_args *a = of->args;
     return a->pp == 1 || a->no_graphs || a->microbatch_tokens == 0 ||
-           BROKEN("training.disable_cuda_graphs", "is not set, and pp is %d", a->pp);
+           BROKEN("training.disable_cuda_graphs", "is not set, but pp is %d", a->pp);
 }
 
 static bool stages_fit(const struct rule_case *of, struct err *err)
@@ -434,7 +436,7 @@ static bool stages_fit(const struct rule_case *of, struct err *err)
                       a->schedule, stages / a->pp);
     return a->layers_per_stage == 0 ||
            (a->first_less <= a->layers_per_stage && a->last_less <= a->layers_per_stage) ||
-           BROKEN(where, "%d is less than what the first or the last stage counts as",
+           BROKEN(where, "%d is less than the layers as which the first or last stage counts",
                   a->layers_per_stage);
 }
 
@@ -503,21 +505,21 @@ static void mend_context(struct job *job, struct arena *arena)
 const struct target_rule titan_rules[] = {
     { "TX1", "The model is in torchtitan's registry.", "register the model, or choose one that is",
       model_is_registered, NULL },
-    { "TX2", "The schedule is 1F1B, Interleaved1F1B or GPipe.", "leave schedule= out", schedule_exists, mend_schedule },
-    { "TX3", "Order, exchange, optimizer, attention and overlap are torchtitan's own.",
-      "leave the word out", plan_is_plain, mend_plain },
+    { "TX2", "The schedule is 1F1B, Interleaved1F1B or GPipe.", "omit schedule=", schedule_exists, mend_schedule },
+    { "TX3", "The rank order, exchange, optimizer, attention and overlap are those of torchtitan.",
+      "omit the word", plan_is_plain, mend_plain },
     { "TX4", "The precision is fp32, bf16 or bf16-pure, and gradients are reduced in its own type.",
       "take bf16", precision_exists, mend_precision },
-    { "TX5", "Recompute is none, full, or per op.", "take recompute=full or op-selective", recompute_exists, mend_recompute },
-    { "TX6", "States are replicated, or sharded with the gradients, over whole groups of context ranks.",
-      "take zero2 or zero3", state_is_sharded, mend_state },
-    { "TX7", "Context ranks gather keys.", "take cp-comm=all-gather", context_is_gathered, mend_context },
+    { "TX5", "Recompute is none, full, or per op.", "use recompute=full or op-selective", recompute_exists, mend_recompute },
+    { "TX6", "States are replicated, or sharded together with the gradients; shards span whole groups of context ranks.",
+      "use zero2 or zero3", state_is_sharded, mend_state },
+    { "TX7", "Context ranks gather keys.", "use cp-comm=all-gather", context_is_gathered, mend_context },
     { "T1", "replicate x shard x cp x tp x pp is the number of GPUs.", "set data_parallel_shard_degree to -1", mesh_fills_world, NULL },
-    { "T2", "ep divides shard x cp x tp; with it experts have no tensor ranks.", "choose ep among the divisors", experts_divide_mesh, mend_etp },
-    { "T3", "Tokens of a microbatch divide by tp and 2 cp, and those of a step by all microbatches.",
+    { "T2", "ep divides shard x cp x tp, and experts are not split over tensor ranks.", "choose ep among the divisors", experts_divide_mesh, mend_etp },
+    { "T3", "The tokens of a microbatch are a multiple of tp and of 2 cp, and those of a step a multiple of all microbatches.",
       "round num_tokens_per_train_step", tokens_divide, NULL },
     { "T4", "A pipeline needs CUDA graphs off.", "set training.disable_cuda_graphs", graphs_are_off, NULL },
-    { "T5", "Stages divide over pp: one a rank, or two and more of a looped schedule.",
+    { "T5", "pp divides the stages: one stage per rank, or two or more with a looped schedule.",
       "choose pipeline_parallel_layers_per_stage so that they do", stages_fit, NULL },
     { "T6", "Asynchronous tensor parallelism needs compile.", "set compile.enable", async_is_compiled, NULL },
 };

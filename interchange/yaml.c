@@ -6,8 +6,9 @@ bool yaml_read(const char *text, struct settings *out, struct err *err)
 {
     (void)text;
     (void)out;
-    return err_set(err, ERR_UNAVAILABLE, "",
-                   "this program was built without libyaml; install libyaml-dev and build it anew");
+    return err_set(
+        err, ERR_UNAVAILABLE, "",
+        "this program was built without libyaml; install libyaml-dev and build it again");
 }
 
 #else
@@ -63,7 +64,7 @@ static bool take_scalar(struct reader *reader, const yaml_event_t *event)
     if (reader->depth == 0)
         return refuse(reader, line, "expected a map of settings");
     if (strlen(value) != event->data.scalar.length)
-        return refuse(reader, line, "a text holds a NUL");
+        return refuse(reader, line, "a text contains a NUL character");
     if (reader->out->count > MOST_SETTINGS)
         return refuse(reader, line, "there are too many settings");
     if (reader->in_list[reader->depth - 1]) {
@@ -110,7 +111,7 @@ static bool take(struct reader *reader, const yaml_event_t *event, bool *done)
         end_value(reader);
         return true;
     case YAML_ALIAS_EVENT:
-        return refuse(reader, event->start_mark.line, "aliases are not read");
+        return refuse(reader, event->start_mark.line, "aliases are not supported");
     case YAML_DOCUMENT_END_EVENT:
     case YAML_STREAM_END_EVENT:
         *done = true;

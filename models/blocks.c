@@ -54,7 +54,7 @@ static int round_layers(const struct blocks *blocks)
     int layers = 0;
     for (int i = 0; i < blocks->num_runs; i++)
         layers += blocks->runs[i].layers;
-    assert(layers >= blocks->num_runs && "a run has a layer");
+    assert(layers >= blocks->num_runs && "a run must have a layer");
     return layers;
 }
 
@@ -324,7 +324,7 @@ bool blocks_read(const json_t *runs, struct model *model, struct err *err)
     if (blocks_follow_experts(model))
         return err_set(
             err, ERR_INPUT, model->first_dense > 0 ? "first_dense" : "moe_step",
-            "expected no such key beside \"blocks\", which says which blocks have experts");
+            "expected no such key together with \"blocks\", which states the blocks with experts");
     size_t count = json_array_size(runs);
     if (!json_is_array(runs) || count < 1 || count > MAX_BLOCK_RUNS)
         return err_set(err, ERR_INPUT, "blocks", "expected a list of 1 to %d runs of blocks",

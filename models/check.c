@@ -48,7 +48,7 @@ static bool check_positions(const struct model *model, struct err *err)
 {
     if (model->positions == POSITION_LEARNED && model->max_positions < model->seq)
         return err_set(err, ERR_INPUT, "max_positions",
-                       "%d learned positions are fewer than the %d tokens of a sequence",
+                       "the %d learned positions are fewer than the %d tokens of a sequence",
                        model->max_positions, model->seq);
     if (model->positions != POSITION_LEARNED && model->max_positions != 0)
         return err_set(err, ERR_INPUT, "max_positions",
@@ -116,7 +116,7 @@ static bool check_dependences(const struct model *model, struct err *err)
         const struct dependence *row = &dependences[i];
         int of = number_of(model, row->of), value = number_of(model, row->field);
         if (of == 0 && value != 0)
-            return err_set(err, ERR_INPUT, row->field, "means nothing in a model without %s",
+            return err_set(err, ERR_INPUT, row->field, "has no meaning in a model without %s",
                            row->of);
         if (of != 0 && value == 0 && row->is_required)
             return err_set(err, ERR_INPUT, row->field,

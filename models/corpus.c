@@ -16,7 +16,7 @@ static const char texts_folder[] = "models/texts";
 #member, .offset = offsetof(struct corpus, member), .size = sizeof(((struct corpus *)0)->member)
 const struct field corpus_fields[] = {
     { TEXT(name), .kind = FIELD_TEXT, .doc = "Name, that of the file; the text is NAME.txt." },
-    { TEXT(summary), .kind = FIELD_TEXT, .doc = "What it is, in one sentence." },
+    { TEXT(summary), .kind = FIELD_TEXT, .doc = "Description, in one sentence." },
     { TEXT(source), .kind = FIELD_TEXT, .doc = "Where the text comes from." },
     { TEXT(licence), .kind = FIELD_TEXT,
       .doc = "Licence under which the text may be distributed." },
@@ -35,7 +35,7 @@ static bool read_corpus(const json_t *object, const char *file_name, struct corp
     if (json_integer_value(json_object_get(object, "format")) != 1)
         return err_set(err, ERR_INPUT, "format", "expected 1");
     return strcmp(out->name, file_name) == 0 ||
-           err_set(err, ERR_INPUT, "name", "expected \"%s\", as the file is called; found \"%s\"",
+           err_set(err, ERR_INPUT, "name", "expected \"%s\", the name of the file; found \"%s\"",
                    file_name, out->name);
 }
 
@@ -105,7 +105,7 @@ static bool refuse_name(const char *name, const struct corpus *all, size_t count
     for (size_t i = 0; i < count; i++)
         names[i] = all[i].name;
     const char *nearest = text_nearest(name, names, count);
-    err_set(err, ERR_USAGE, name, "no text or file is called that; did you mean \"%s\"?",
+    err_set(err, ERR_USAGE, name, "there is no such text or file; did you mean \"%s\"?",
             nearest ? nearest : names[0]);
     free(names);
     return false;

@@ -62,7 +62,7 @@ static const struct {
     const char *what;
     bool (*has)(const struct model *model);
 } features[] = {
-    { "attention other than to all tokens before, or to the last of them", has_other_mixers },
+    { "attention to other tokens than all earlier ones or the most recent ones", has_other_mixers },
     { "blocks without attention or without a feed-forward", has_parts_left_out },
     { "gated attention", has_gate },
     { "bias or first product of the output head", has_head_bias },

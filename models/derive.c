@@ -22,8 +22,9 @@ static bool refuse_heads(const struct model *model, struct err *err)
                        model->heads, model->hidden);
     bool above_first = above - model->heads <= model->heads - below;
     return err_set(err, ERR_INPUT, "heads",
-                   "num heads %d does not divide hidden %d; nearest that do: %d, %d", model->heads,
-                   model->hidden, above_first ? above : below, above_first ? below : above);
+                   "heads %d does not divide hidden %d; the nearest divisors are %d and %d",
+                   model->heads, model->hidden, above_first ? above : below,
+                   above_first ? below : above);
 }
 
 const double usual_rope_theta = 10000;  /* Su et al. 2021 */
@@ -101,7 +102,7 @@ static bool check_sources(const json_t *object, struct err *err)
     if (!sources)
         return true;
     if (!json_is_object(sources))
-        return err_set(err, ERR_INPUT, "sources", "expected an object of key and text");
+        return err_set(err, ERR_INPUT, "sources", "expected an object whose values are texts");
     const char *key;
     json_t *text;
     json_object_foreach (sources, key, text) {

@@ -95,7 +95,7 @@ static bool read_int_key(const json_t *value, const struct key *key, struct mode
         return false;
     if (*slot != 0 && *slot != number)
         return err_set(err, ERR_INPUT, key->name,
-                       "expected %d, as another key of %s says; found %d", *slot, key->field,
+                       "expected %d, the value of another key of %s; found %d", *slot, key->field,
                        number);
     *slot = number;
     return true;
@@ -107,7 +107,7 @@ static bool read_count(const json_t *value, const struct key *key, struct model 
 {
     json_int_t number = json_integer_value(value);
     if (!json_is_integer(value) || number < 0 || number > 1000000000)
-        return family_refuse(key->name, "an integer from 0 on", value, err);
+        return family_refuse(key->name, "an integer of 0 or more", value, err);
     *slot_of(key, out) = (int)number;
     return true;
 }
@@ -115,7 +115,7 @@ static bool read_count(const json_t *value, const struct key *key, struct model 
 static bool check_fixed(const json_t *value, const struct key *key, struct err *err)
 {
     char expected[64];
-    snprintf(expected, sizeof expected, "%g, for nothing else can be expressed", key->fallback);
+    snprintf(expected, sizeof expected, "%g, the only supported value", key->fallback);
     return (json_is_number(value) && json_number_value(value) == key->fallback) ||
            family_refuse(key->name, expected, value, err);
 }
@@ -144,8 +144,9 @@ static bool read_positive(const json_t *value, const char *name, const struct ke
         return family_refuse(name, expected, value, err);
     double *slot = number_slot_of(key, out);
     if (*slot != 0 && *slot != number)
-        return err_set(err, ERR_INPUT, name, "expected %g, as another key of %s says; found %g",
-                       *slot, key->field, number);
+        return err_set(err, ERR_INPUT, name,
+                       "expected %g, the value of another key of %s; found %g", *slot, key->field,
+                       number);
     *slot = number;
     return true;
 }
@@ -205,9 +206,9 @@ static bool read_bool(const json_t *value, const struct key *key, struct err *er
     if (!json_is_boolean(value))
         return family_refuse(key->name, "true or false", value, err);
     if (key->kind == KEY_TRUE && !json_is_true(value))
-        return family_refuse(key->name, "true, for nothing else can be expressed", value, err);
+        return family_refuse(key->name, "true, the only supported value", value, err);
     if (key->kind == KEY_FALSE && !json_is_false(value))
-        return family_refuse(key->name, "false, for nothing else can be expressed", value, err);
+        return family_refuse(key->name, "false, the only supported value", value, err);
     return true;
 }
 

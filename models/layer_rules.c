@@ -92,7 +92,7 @@ static bool read_names(const json_t *value, const char *key, const struct layer_
         const json_t *item = json_array_get(value, (size_t)i);
         const char *name = json_string_value(item);
         if (!name || !set_kind(names, name, &layers->at[i]))
-            return family_refuse(key, "kinds of blocks that can be expressed", item, err);
+            return family_refuse(key, "supported kinds of blocks", item, err);
     }
     return true;
 }
@@ -215,7 +215,7 @@ static bool of_first_dense(const json_t *value, const struct key *key, struct la
 {
     json_int_t first = json_integer_value(value);
     if (value && (!json_is_integer(value) || first < 0))
-        return family_refuse(key->name, "an integer from 0 on", value, err);
+        return family_refuse(key->name, "an integer of 0 or more", value, err);
     for (int i = 0; i < layers->model->layers && i < first; i++)
         layers->at[i].feed_forward = FEED_FORWARD_DENSE;
     return true;
@@ -244,7 +244,7 @@ static bool set_listed(const json_t *value, const struct key *key, int feed_forw
         const json_t *item = json_array_get(value, i);
         json_int_t layer = json_integer_value(item);
         if (!json_is_integer(item) || layer < 0 || layer >= layers->model->layers)
-            return family_refuse(key->name, "numbers of blocks, from 0 on", item, err);
+            return family_refuse(key->name, "indices of blocks, counted from 0", item, err);
         layers->at[layer].feed_forward = feed_forward;
     }
     return true;

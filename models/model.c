@@ -17,7 +17,7 @@ const char *const parallel_names[] = { "no", "own_norms", "one_norm", NULL };
 #define TEXT(member) F(member), .size = sizeof(((struct model *)0)->member)
 const struct field model_fields[] = {
     { TEXT(name), .kind = FIELD_TEXT, .doc = "Name; for a preset, that of its file." },
-    { TEXT(summary), .kind = FIELD_TEXT, .fallback = "", .doc = "What it is, in one sentence." },
+    { TEXT(summary), .kind = FIELD_TEXT, .fallback = "", .doc = "Description, in one sentence." },
     { TEXT(source), .kind = FIELD_TEXT, .fallback = "", .doc = "Where the numbers come from." },
     { F(layers), .kind = FIELD_INT, .min = 1, .max = 100000, .doc = "Transformer blocks." },
     { F(hidden), .kind = FIELD_INT, .min = 1, .max = 1e7, .doc = "Width of the residual stream." },

@@ -86,7 +86,7 @@ const struct precision_row precision_rows[NUM_PRECISIONS] = {
                          .source = "Kalamkar et al. 2019, arXiv:1905.12322",
                          .values = DTYPE_BF16,
                          .has_master = true },
-    [PRECISION_BF16_PURE] = { .summary = "Values, weights and moments in bf16 alone.",
+    [PRECISION_BF16_PURE] = { .summary = "Values, weights and moments only in bf16.",
                               .source = "Composer and llm-foundry, mixed_precision: PURE",
                               .values = DTYPE_BF16 },
     [PRECISION_FP8_DELAYED] = { .summary = "One scale per tensor, from the largest values of "
@@ -119,8 +119,8 @@ const struct precision_row precision_rows[NUM_PRECISIONS] = {
                               .values = DTYPE_BF16,
                               .has_master = true,
                               .recipe = &blockwise },
-    [PRECISION_NVFP4] = { .summary =
-                              "Four bits, one 8-bit scale for 16 values and one scale per tensor.",
+    [PRECISION_NVFP4] = { .summary = "Four bits, with one 8-bit scale for 16 values and one scale "
+                                     "per tensor.",
                           .source = "NVIDIA 2025, arXiv:2509.25149; TE NVFP4BlockScaling",
                           .values = DTYPE_BF16,
                           .has_master = true,

@@ -69,7 +69,7 @@ static bool read_preset(const json_t *object, const char *file_name, struct mode
         return false;
     if (strcmp(out->model.name, file_name) != 0)
         return err_set(err, ERR_INPUT, "name",
-                       "expected \"%s\", as the file is called; found \"%s\"", file_name,
+                       "expected \"%s\", the name of the file; found \"%s\"", file_name,
                        out->model.name);
     return true;
 }
@@ -198,11 +198,11 @@ static bool refuse_name(const char *name, const struct model_preset *presets, si
             names[num_names++] = preset_name(&presets[i], j);
     const char *nearest = text_nearest(name, names, num_names);
     if (nearest)
-        err_set(err, ERR_USAGE, name, "no model or file is called that; did you mean \"%s\"?",
+        err_set(err, ERR_USAGE, name, "there is no such model or file; did you mean \"%s\"?",
                 nearest);
     else
         err_set(err, ERR_USAGE, name,
-                "no model or file is called that; expected a preset or a path");
+                "there is no such model or file; expected a preset or a path");
     free(names);
     return false;
 }

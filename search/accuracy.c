@@ -144,9 +144,10 @@ bool search_accuracy(const struct search_request *request, struct accuracy_resul
 {
     *result = (struct accuracy_result){ .proved = true };
     if (fixes(request->fix, "exchange") || fixes(request->fix, "dp"))
-        return err_set(err, ERR_USAGE, "--fix",
-                       "dp and exchange are what time-to-accuracy chooses; found \"%s\"",
-                       request->fix);
+        return err_set(
+            err, ERR_USAGE, "--fix",
+            "dp and exchange are chosen by time-to-accuracy, so they cannot be fixed; found \"%s\"",
+            request->fix);
     double start_s = clock_now_s();
     struct prepared prepared;
     if (!search_prepare(request, &result->arena, &prepared, err))

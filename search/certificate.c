@@ -29,17 +29,17 @@ bool certificate_can_be(const struct search_request *request, struct err *err)
     } rows[] = {
         { request->objective != OBJECTIVE_TIME, "--objective", "proves only the shortest step" },
         { request->forbid && *words_begin(request->forbid), "--forbid",
-          "names a space without forbidden words" },
-        { request->placement, "--placement", "names a space of one rank order" },
+          "requires a space without forbidden words" },
+        { request->placement, "--placement", "requires a space with one rank order" },
         { request->uneven || request->recompute_mixes,
           request->uneven ? "--uneven" : "--recompute-mixes",
-          "names a space of splits and of one recompute for all stages" },
-        { request->also != NULL, "--compare", "names a space without a plan of its own" },
+          "requires a space with the same recompute for all stages" },
+        { request->also != NULL, "--compare", "requires a space without added plans" },
     };
     for (int i = 0; i < LENGTH(rows); i++)
         if (rows[i].is_asked)
             return err_set(err, ERR_USAGE, rows[i].option,
-                           "does not go with --certificate, which %s", rows[i].why);
+                           "cannot be combined with --certificate, which %s", rows[i].why);
     return true;
 }
 

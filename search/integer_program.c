@@ -147,9 +147,10 @@ static bool solve_relaxation(struct solve *solve, glp_prob *problem)
     if (code == GLP_ENOPFS || (code == 0 && glp_get_status(problem) == GLP_NOFEAS))
         result->status = PROGRAM_INFEASIBLE;
     else if (code == GLP_ENODFS || (code == 0 && glp_get_status(problem) == GLP_UNBND))
-        solve->ok = err_set(solve->err, ERR_INPUT, "program", "has no least cost: it is unbounded");
+        solve->ok = err_set(solve->err, ERR_INPUT, "program", "is unbounded, so it has no minimum");
     else if (code == GLP_EBOUND)
-        solve->ok = err_set(solve->err, ERR_INPUT, "program", "has a lower bound above its upper");
+        solve->ok =
+            err_set(solve->err, ERR_INPUT, "program", "has a lower bound above its upper bound");
     else if (code != 0 && code != GLP_ETMLIM)
         solve->ok = gives_up(solve, "simplex method", code);
     else if (code == 0)

@@ -8,7 +8,9 @@ const struct search_method search_methods[] = {
     { "bnb",
       "branch and bound: families of plans by a lower bound of their times, until none is left",
       "Land and Doig 1960", bnb_run, false },
-    { "dp", "bnb, and a dynamic program over the layers of each stage, its best division proved",
+    { "dp",
+      "bnb, and a dynamic program over the layers of each stage, which proves its division the "
+      "best",
       "Bellman 1957", dp_run, false },
     { "milp", "bnb, and an integer program over the stages, whose few best divisions are timed",
       "Zheng et al. 2022, section 5; solved by GLPK", milp_run, false },

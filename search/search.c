@@ -172,7 +172,7 @@ static bool can_join(const struct search_method *method, const struct search_req
     if (!option || search_method_joins(method))
         return true;
     return err_set(err, ERR_USAGE, option,
-                   "expected the method milp; %s treats each stage separately", method->name);
+                   "expected the method milp; %s does not join stages into types", method->name);
 }
 
 static int within(int value, int least, int most)

@@ -35,7 +35,7 @@ static bool refuse_key(const struct field *fields, size_t n, const char *key, st
         if (is_number(&fields[i]))
             names[count++] = fields[i].name;
     const char *nearest = text_nearest(key, names, count);
-    return err_set(err, ERR_INPUT, "", "is not a number of such a file%s%s%s",
+    return err_set(err, ERR_INPUT, "", "is not a constant of this kind of file%s%s%s",
                    nearest ? "; did you mean \"" : "", nearest ? nearest : "",
                    nearest ? "\"?" : "");
 }
@@ -196,11 +196,11 @@ bool constant_store(const struct constant *constant, double value, json_t *file,
         json_t *tile =
             json_array_get(json_object_get(file, tile_key), (size_t)tile_index(constant->key));
         return json_array_set_new(tile, 2, json_real(value)) == 0 ||
-               err_set(err, ERR_INPUT, constant->key, "%s has no such tile", constant->file);
+               err_set(err, ERR_INPUT, constant->key, "%s does not list this tile", constant->file);
     }
     json_t *holder = find_holder(constant, file, &last);
     if (!holder)
-        return err_set(err, ERR_INPUT, constant->key, "%s has no such attention kernel",
+        return err_set(err, ERR_INPUT, constant->key, "%s does not list this attention kernel",
                        constant->file);
     return json_object_set_new(holder, last, constant_write(constant, value)) == 0;
 }

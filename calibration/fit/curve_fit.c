@@ -102,7 +102,7 @@ static bool fit_one(const struct fit_table *table, const struct fit_curve *of,
             }
         *out = (struct curve_result){ .of = of, .curve = of->curve };
         ok = n > 0 || err_set(err, ERR_INPUT, of->job.rows[0].where,
-                              "no row is of this collective over %d GPUs", of->curve.num_ranks);
+                              "no row measures this collective over %d GPUs", of->curve.num_ranks);
         if (!ok)
             json_file_blame(&table->file, err);
         curve_fit(&out->curve, bytes, time_s, n);

@@ -14,7 +14,7 @@ static bool check_run(const struct loss_run *run, struct err *err)
 {
     if (run->num_steps < LEAST_STEPS)
         return err_set(err, ERR_INPUT, run->name,
-                       "expected %d steps or more, found %d: fewer do not determine gap and reach",
+                       "expected %d steps or more, found %d: too few to determine gap and reach",
                        LEAST_STEPS, run->num_steps);
     for (int i = 0; i < run->num_steps; i++)
         if (!isfinite(run->losses[i]))
@@ -22,7 +22,7 @@ static bool check_run(const struct loss_run *run, struct err *err)
     if (!isfinite(run->run.noise_factor))
         return err_set(err, ERR_INPUT, run->name,
                        "expected an exchange that reaches the optimum, found one that discards "
-                       "what it leaves out");
+                       "parts of the gradients");
     double first = loss_run_mean(run, 0, LEAST_STEPS / 10);
     double last = loss_run_mean(run, run->num_steps * 3 / 4, run->num_steps);
     if (last >= first)

@@ -313,7 +313,7 @@ static bool find_before(const struct fit_table *table, struct fit_result *out, s
             snprintf(where, sizeof where, "jobs[%d].constants.%s.%s", (int)(out->job - table->jobs),
                      constant->file, constant->key);
             err_set(err, ERR_INPUT, where,
-                    "none of the job's rows depends on this constant's file");
+                    "the file of this constant affects none of the job's rows");
             return json_file_blame(&table->file, err);
         }
         out->values[j].before = constant_get(constant, out->rows.at[i].system);

@@ -24,7 +24,7 @@ const struct field fit_table_fields[] = {
     { .name = "curves", .kind = FIELD_OTHER, .fallback = "",
       .doc = "Measured collectives of profiles, smoothed." },
     { .name = "intervals", .kind = FIELD_OTHER, .fallback = "",
-      .doc = "Rules for the fit of stacks' error widths, after all jobs." },
+      .doc = "Settings of the fit of stacks' error widths, which runs after all jobs." },
 };
 #define OF_CURVE(member) .offset = offsetof(struct fit_curve, curve.member)
 const struct field fit_curve_fields[] = {
@@ -62,8 +62,7 @@ const struct field fit_job_fields[] = {
       .fallback = "0.1", .doc = "Errors (in log time) above this scale count linearly instead of "
                                 "by their square." },
     { .name = "cutoff", .kind = FIELD_NUMBER, AT(fit_job, cutoff), .min = 1e-4, .max = 1e6,
-      .fallback = "0.5", .doc = "Errors above it do not affect the fit, as such runs have effects "
-                                "that the model does not include." },
+      .fallback = "0.5", .doc = "Errors above this limit do not affect the fit, as such runs have effects that the model does not include." },
     { .name = "middle", .kind = FIELD_BOOL, AT(fit_job, is_middle), .fallback = "false",
       .doc = "The job fits no rows: stacks that were never measured take the median of the fitted "
              "stacks' constants." },
@@ -144,7 +143,7 @@ static bool read_constant(struct fit_table *table, const char *file, const char 
         out->max = fmin(out->max, field->max);
     out->min = fmax(out->min, field->min);
     if (source && !json_plain_text(source))
-        return err_set(err, ERR_INPUT, "source", "expected text that says where it comes from");
+        return err_set(err, ERR_INPUT, "source", "expected a text that states the source");
     out->source = source ? arena_text(&table->arena, json_string_value(source)) : "";
     return (out->prior >= out->min && out->prior <= out->max) ||
            err_set(err, ERR_INPUT, "prior",
@@ -274,7 +273,7 @@ static bool read_job(struct fit_table *table, const json_t *object, struct fit_j
 {
     return fields_read(fit_job_fields, num_fit_job_fields, object, out, err) &&
            (!is_taken(table, out->name) ||
-            err_set(err, ERR_INPUT, "name", "two jobs are called \"%s\"", out->name)) &&
+            err_set(err, ERR_INPUT, "name", "two jobs have the name \"%s\"", out->name)) &&
            read_constants(table, json_object_get(object, "constants"), out, err) &&
            (out->is_middle || read_rows(table, json_object_get(object, "rows"), out, err));
 }
@@ -293,7 +292,8 @@ static bool read_knots(const json_t *knots, struct curve *out, struct err *err)
         bool ok = text ? units_parse(text, QUANTITY_BYTES, bytes, err)
                        : err_set(err, ERR_INPUT, "", "expected a size, like \"1 MiB\"");
         if (ok && (*bytes <= 0 || (i > 0 && *bytes <= out->points[i - 1].bytes)))
-            ok = err_set(err, ERR_INPUT, "", "expected a larger size than that of the knot before");
+            ok = err_set(err, ERR_INPUT, "",
+                         "expected a larger size than that of the previous knot");
         if (!ok)
             return err_within_item(err, "knots", i);
     }
@@ -404,7 +404,7 @@ const struct fit_job *fit_table_find(const struct fit_table *table, const char *
     }
     if (!found) {
         const char *nearest = text_nearest(name, names, (size_t)table->num_jobs);
-        err_set(err, ERR_USAGE, name, "no job of fit.json is called that%s%s%s",
+        err_set(err, ERR_USAGE, name, "fit.json has no job of this name%s%s%s",
                 nearest ? "; did you mean \"" : "; calibration/fit.json names them",
                 nearest ? nearest : "", nearest ? "\"?" : "");
     }

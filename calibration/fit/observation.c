@@ -100,7 +100,7 @@ static bool find_columns(const struct fit_rows *rows, size_t *offsets, struct er
             k++;
         snprintf(where, sizeof where, "%s.where.%s", rows->where, filter->column);
         if (k == NUM_COLUMNS || !filter->text)
-            return err_set(err, ERR_INPUT, where, "runs have no such column of text");
+            return err_set(err, ERR_INPUT, where, "runs have no text column of this name");
         offsets[i] = run_columns[k].offset;
     }
     return true;
@@ -180,7 +180,7 @@ static bool add_runs(struct observations *to, const struct run_rows *all, const 
                      const struct fit_rows *rows, struct err *err)
 {
     int before = to->num_cases;
-    const char *lack = "there is no such core row";
+    const char *lack = "there is no core row with this id";
     struct run_case *cases = ARENA_ARRAY(&to->arena, struct run_case, (size_t)(before + n));
     if (before > 0)
         memcpy(cases, to->cases, (size_t)before * sizeof *cases);
@@ -303,7 +303,7 @@ static bool load_set(const struct fit_rows *rows, struct observations *out, stru
         return false;
     if (out->count == before)
         return err_set(err, ERR_INPUT, rows->where,
-                       "%s has no row of this kind that simsearch has a formula for", rows->data);
+                       "simsearch has no formula for any row of this kind in %s", rows->data);
     for (int i = before; i < out->count; i++)
         out->at[i].weight = rows->weight / (out->count - before);
     return true;

@@ -21,12 +21,12 @@ static const char *const tiers_with_end[] = { "seen", "new_stack", "new_gpu", NU
 // clang-format off
 static const struct field shift_fields[] = {
     { .name = "source", .kind = FIELD_TEXT, .offset = offsetof(struct source_shift, source),
-      .size = sizeof((struct source_shift *)0)->source, .doc = "Key of the source that was left out." },
+      .size = sizeof((struct source_shift *)0)->source, .doc = "Key of the source that is left out of the fit." },
     { .name = "tier", .kind = FIELD_NAME, .offset = offsetof(struct source_shift, tier),
       .names = tiers_with_end, .doc = "The source's tier when its own rows are left out." },
     { .name = "groups", .kind = FIELD_INT, .offset = offsetof(struct source_shift, groups), .min = 1,
       .max = 1e6, .doc = "Dense configurations." },
-    { .name = "median", NUMBER(median), .doc = "Median of the absolute errors." },
+    { .name = "median", NUMBER(median), .doc = "Median of the absolute errors of its rows." },
     { .name = "mean", NUMBER(mean), .doc = "The same." },
     { .name = "p90", NUMBER(p90), .doc = "The same." },
     { .name = "worst", NUMBER(worst), .doc = "The same." },
@@ -34,7 +34,7 @@ static const struct field shift_fields[] = {
     { .name = "scatter", NUMBER(scatter),
       .doc = "Standard deviation of errors about the bias: their 90th percentile / 1.645." },
     { .name = "needs", .kind = FIELD_OTHER,
-      .doc = "Quantiles over rows of the shift's half width that would cover them." },
+      .doc = "Quantiles over its rows of the half width of the shift that would cover the row." },
 };
 static const struct field file_fields[] = {
     { .name = "format", .kind = FIELD_OTHER, .doc = "Version of the file's form: 1." },
@@ -54,7 +54,8 @@ static bool read_needs(const json_t *list, struct source_shift *out, struct err 
         const json_t *value = json_array_get(list, i);
         out->needs[i] = json_number_value(value);
         if (!json_is_number(value) || out->needs[i] < (i > 0 ? out->needs[i - 1] : 0))
-            return err_set(err, ERR_INPUT, "needs", "expected numbers of 0 or more, rising");
+            return err_set(err, ERR_INPUT, "needs",
+                           "expected numbers of 0 or more in ascending order");
     }
     return true;
 }

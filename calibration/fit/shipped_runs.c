@@ -31,7 +31,7 @@ static bool keep_source(struct run_rows *rows, const char *source, struct arena 
     if (rows->count > 0)
         return true;
     const char *nearest = text_nearest(source, names, (size_t)count);
-    return err_set(err, ERR_USAGE, "--leave-out", "no row is of \"%s\"%s%s%s", source,
+    return err_set(err, ERR_USAGE, "--leave-out", "no row has the source \"%s\"%s%s%s", source,
                    nearest ? "; did you mean \"" : "", nearest ? nearest : "",
                    nearest ? "\"?" : "");
 }

@@ -32,8 +32,8 @@ bool learn_prior_find(const struct source_shifts *shifts, const char *without,
     }
     if (out->sources < 2 || !(shifts2 > 0) || !(scatters2 > 0))
         return err_set(err, ERR_INPUT, "left_out.json",
-                       "expected two sources or more of %d rows; found %d", FEWEST_SHIFT_ROWS,
-                       out->sources);
+                       "expected two or more sources with at least %d rows each; found %d",
+                       FEWEST_SHIFT_ROWS, out->sources);
     out->shift = sqrt(shifts2 / out->sources);
     out->scatter = sqrt(scatters2 / out->sources);
     return true;

@@ -176,7 +176,8 @@ static void tell_waiting(void *context, double share, double left_s)
 {
     const struct work *w = context;
     char what[64];
-    snprintf(what, sizeof what, "waiting: other programs use %.0f %%", 100 * (1 - share));
+    snprintf(what, sizeof what, "waiting, because other programs use %.0f %% of the cores",
+             100 * (1 - share));
     tell(w, times(w)->all_s - times(w)->quiet_s + left_s, what);
 }
 

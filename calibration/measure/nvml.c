@@ -55,7 +55,7 @@ struct nvml *nvml_open(int index, struct err *err)
     *nvml = (struct nvml){ .library = library };
     if (start(nvml, index))
         return nvml;
-    err_set(err, ERR_UNAVAILABLE, "nvml", "NVIDIA's management library knows no GPU %d", index);
+    err_set(err, ERR_UNAVAILABLE, "nvml", "NVIDIA's management library lists no GPU %d", index);
     free(nvml);
     return NULL;
 }

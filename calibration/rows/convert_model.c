@@ -66,7 +66,7 @@ bool convert_model(const struct conversion *of, struct err *reason)
         match_find_model(&of->systems->match, row->model_name, row->software, row->gated_mlp > 0);
     if (!rule)
         return err_set(reason, ERR_INFEASIBLE, "model_name",
-                       "no rule of match.json knows this model");
+                       "no rule of match.json matches this model");
     if (*rule->preset && !model_load(rule->preset, out, reason))
         return false;
     int dense_ffn = out->ffn; /* of the preset */

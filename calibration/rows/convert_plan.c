@@ -58,7 +58,7 @@ static bool read_sharding(const struct conversion *of, struct plan *plan, struct
                                     : "sp not stated: off");
     }
     if (row->zero_stage > 3)
-        return row_skip(reason, "zero_stage", "is not 0 to 3");
+        return row_skip(reason, "zero_stage", "is not between 0 and 3");
     plan->zero = row->zero_stage > 0 ? (int)row->zero_stage : row->dist_opt > 0;
     if (!row_is_stated(row->zero_stage) && !row_is_stated(row->dist_opt) && has_replicas) {
         static const char *const words[] = {
@@ -260,7 +260,8 @@ static void spread_layers(const struct conversion *of, struct plan *plan)
     plan->num_chunk_layers = num_chunks;
     if (num_chunks == layers + 2)
         convert_assume(
-            of, "pp x vpp is 2 more than the layers: embedding and head are chunks of their own");
+            of,
+            "pp x vpp is 2 more than the layers: the embedding and the head are separate chunks");
     else
         convert_assume(of, balanced
                                ? "layers do not divide: the first and last chunk have one fewer"

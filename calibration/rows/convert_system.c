@@ -148,7 +148,7 @@ static void assume_cluster(const struct conversion *of, const char *assumption,
         convert_assume(of, assumption);
         return;
     }
-    text_add(&words, "network as fast as stated, otherwise that of %s", cluster->name);
+    text_add(&words, "network: bandwidth as stated, everything else as in %s", cluster->name);
     convert_assume(of, text_keep(&words, &of->systems->arena));
 }
 
@@ -187,7 +187,7 @@ bool convert_system(struct conversion *of, struct err *reason, struct err *err)
     }
     int own_size = cluster_node_size(cluster);
     if (node_size > own_size)
-        convert_assume(of, "nodes as large as the cluster's, smaller than stated");
+        convert_assume(of, "nodes have the GPUs of the cluster file, fewer than stated");
     if (node_size >= own_size || node_size == cluster_host_size(cluster))
         node_size = 0;
     const struct loaded_pair *memory = pair;

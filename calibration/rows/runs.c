@@ -77,7 +77,7 @@ static bool read_header(const char *path, const struct csv_record *header, int *
             continue;
         if (place[index] >= 0)
             return csv_refuse(path, header->line, header->field[i], err,
-                              "two columns are called that");
+                              "two columns have this name");
         place[index] = i;
     }
     for (int i = 0; i < NUM_COLUMNS; i++)

@@ -217,7 +217,7 @@ const struct option_row option_rows[] = {
                "when not given. With 0.5 or more, all plans that are predicted to fit." } },
     { "--price", NULL, "P", PREDICTS,
       { "price", .kind = FIELD_QUANTITY, .quantity = QUANTITY_DOLLARS_PER_HOUR, F(price),
-        .min = 0, .max = 1e9, .doc = "Price of one GPU in $/h (2.5); the cluster's when not given." } },
+        .min = 0, .max = 1e9, .doc = "Price of one GPU in $/h (2.5); the cluster's price when not given." } },
     { "--pareto", NULL, NULL, SEARCH,
       { "pareto", SWITCH(search.pareto),
         .doc = "Shows the plans for which no other plan is better in GPUs, step time and memory at "
@@ -264,7 +264,7 @@ const struct option_row option_rows[] = {
         .doc = "Shows possible causes of errors: parts of the step, and constants that would "
                "explain the errors." } },
     { "--report", NULL, "PREFIX", VALIDATE,
-      { "report", TEXT(fit.report), .doc = "Writes PREFIX.md and PREFIX.svg about accuracy." } },
+      { "report", TEXT(fit.report), .doc = "Writes a report on accuracy to PREFIX.md and PREFIX.svg." } },
     { "--run", NULL, NULL, SEARCH,
       { "run", SWITCH(run),
         .doc = "Runs the best plan at once and compares it with its prediction; --json prints "

@@ -48,8 +48,8 @@ static bool refuse_option(unsigned command, const char *name, struct err *err)
     const char *nearest = text_nearest(name, names, num_names);
     free(names);
     if (nearest)
-        return err_set(err, ERR_USAGE, name, "no option is called that; did you mean %s?", nearest);
-    return err_set(err, ERR_USAGE, name, "no option is called that; --help lists them");
+        return err_set(err, ERR_USAGE, name, "there is no such option; did you mean %s?", nearest);
+    return err_set(err, ERR_USAGE, name, "there is no such option; --help lists the options");
 }
 
 enum { LONGEST_VALUE = 64 };
@@ -208,7 +208,7 @@ static bool check_stdout(const struct options *options, struct err *err)
     for (size_t i = 0; options_answer_is_hidden(options) && i < LENGTH(all); i++) {
         if (all[i].prints && first)
             return err_set(err, ERR_USAGE, all[i].name,
-                           "prints on standard output, and %s does too; leave one out", first);
+                           "prints on standard output, and %s does too; omit one of them", first);
         first = all[i].prints ? all[i].name : first;
     }
     return true;

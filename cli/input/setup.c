@@ -190,7 +190,7 @@ static void leave_out_zero(struct setup *setup)
     if (!plan_cuts(plan, STATE_OPTIMIZER) || plan_replicas(plan) > 1 || plan->shard > 1 ||
         (setup->model.experts > 0 && plan_expert_replicas(plan) > 1))
         return;
-    setup_assume(setup, "zero%d has no effect: dp x cp is 1, so there is no rank to shard over",
+    setup_assume(setup, "zero%d has no effect: dp x cp is 1, so nothing can be sharded",
                  plan->zero);
     plan->zero = plan->shard = 0;
 }

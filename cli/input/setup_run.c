@@ -36,8 +36,8 @@ static bool set_tokens(const char *text, double tokens, struct setup *setup, str
     model->batch = rounded_batch(asked);
     if (model->batch != asked)
         setup_assume(setup,
-                     "batch %.0f sequences (%.0f tokens), which divides well, for the %.1f that "
-                     "are %s",
+                     "batch %.0f sequences (%.0f tokens), which has many divisors, instead of the "
+                     "%.1f that are %s",
                      model->batch, model->batch * model->seq, asked, text);
     return true;
 }
@@ -71,8 +71,8 @@ static bool set_sequences(const char *text, struct setup *setup, struct err *err
     if (says_sequences || !is_likely_tokens(setup))
         return true;
     return err_set(err, ERR_USAGE, "--batch",
-                   "%.0f sequences of %d tokens are %.1f billion tokens a step; tokens? then "
-                   "--batch %.0ftok; if not, --batch %.0fseq",
+                   "%.0f sequences of %d tokens are %.1f billion tokens per step; write --batch "
+                   "%.0ftok for tokens, or --batch %.0fseq for sequences",
                    model->batch, model->seq, model->batch * model->seq / 1e9, model->batch,
                    model->batch);
 }
@@ -187,7 +187,7 @@ static bool set_documents(const struct options *options, struct setup *setup, st
     if (documents->mean > 0)
         setup_assume(setup,
                      "documents of %.0f tokens on average: attention costs as much as with "
-                     "sequences of %.0f tokens, not of %d%s",
+                     "sequences of %.0f tokens instead of %d%s",
                      documents->mean, documents_attended(documents, model->seq), model->seq,
                      options->documents && strchr(options->documents, '=')
                          ? "; lengths are gamma distributed"
@@ -195,7 +195,7 @@ static bool set_documents(const struct options *options, struct setup *setup, st
     else if (model->seq >= LONG_SEQ)
         setup_assume(setup,
                      "one document per sequence: attention covers all %d tokens (--documents sets "
-                     "shorter ones)",
+                     "shorter documents)",
                      model->seq);
     return true;
 }

@@ -166,7 +166,8 @@ bool setup_count_nodes(const struct options *options, const struct json_file *fi
     int host = cluster_host_size(&cluster);
     double gpus = (double)options->nodes * host;
     if (gpus > MOST_GPUS)
-        return err_set(err, ERR_USAGE, "--nodes", "expected at most %d nodes of %d GPUs; found %d",
+        return err_set(err, ERR_USAGE, "--nodes",
+                       "expected at most %d nodes with %d GPUs each; found %d nodes",
                        MOST_GPUS / host, host, options->nodes);
     if (options->gpus > 0 && options->gpus != gpus)
         return err_set(err, ERR_USAGE, "--nodes",
@@ -260,7 +261,7 @@ static bool set_memory(const struct options *options, struct setup *setup, struc
     if (options->max_memory_bytes <= gpu->memory_bytes)
         return true;
     units_write(gpu->memory_bytes, QUANTITY_BYTES, has, sizeof has);
-    return err_set(err, ERR_USAGE, "--max-memory", "%s has no more than %s", gpu->name, has);
+    return err_set(err, ERR_USAGE, "--max-memory", "%s has only %s", gpu->name, has);
 }
 
 static void say_disturbed(struct setup *setup, const struct profile *profile)

@@ -34,10 +34,11 @@ static void cut_replicas(struct setup *setup, int replicas, int num_microbatches
 static bool check(const struct options *options, const struct plan *plan, struct err *err)
 {
     if (options->training.ranks == 0)
-        return err_set(err, ERR_USAGE, "--slice", "needs --ranks, the ranks to cut the plan to");
+        return err_set(err, ERR_USAGE, "--slice",
+                       "needs --ranks, the number of ranks of the slice");
     if (plan->chunk_layers)
         return err_set(err, ERR_USAGE, "--slice",
-                       "can't cut a plan whose stages are listed one by one");
+                       "cannot slice a plan with stages= or other lists of stages");
     int unit = plan->tp * plan->cp;
     return options->training.ranks % unit == 0 ||
            err_set(err, ERR_USAGE, "--ranks",

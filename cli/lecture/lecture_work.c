@@ -128,7 +128,7 @@ void lecture_add_work(struct lecture *lecture, const struct lecture_case *of)
     add_utilization(lecture, of, 0, of->prediction->mfu, "U of the predicted step");
     if (of->textbook->recomputed > 0)
         add_utilization(lecture, of, of->textbook->recomputed, of->prediction->hfu,
-                        "U with what is recomputed");
+                        "U including recomputed FLOPs");
 }
 
 /* --- ways to count MFU ---------------------------------------------------------------------- */
@@ -185,7 +185,7 @@ static void fill_closed(struct lecture_row *row, const struct lecture_case *of,
 static void add_width_gap(struct lecture_row *row, const struct lecture_case *of)
 {
     const struct model *model = &of->setup->model;
-    lecture_gap(row, "The model's own widths count");
+    lecture_gap(row, "The model's own widths are counted");
     add_shape(model, row);
     lecture_gap(row, ".");
 }
@@ -205,13 +205,13 @@ void lecture_add_mfu(struct lecture *lecture, const struct lecture_case *of)
 
     struct lecture_row *row =
         add_convention(lecture, of,
-                       &(struct convention){ "causal half, head in: as here",
+                       &(struct convention){ "causal half, with the head: as here",
                                              "72 B s l h^2 (1 + s/(12 h) + v/(12 l h))/(N F t)",
                                              textbook_causal_flops(model, batch), model_flops });
     fill_closed(row, of, (struct closed_form){ 72, 12, 12 });
     add_width_gap(row, of);
     row = add_convention(lecture, of,
-                         &(struct convention){ "attention in full, head in",
+                         &(struct convention){ "full attention, with the head",
                                                "72 B s l h^2 (1 + s/(6 h) + v/(12 l h))/(N F t)",
                                                textbook_model_flops(model, batch),
                                                model_flops + half_attention });
@@ -230,7 +230,7 @@ void lecture_add_mfu(struct lecture *lecture, const struct lecture_case *of)
     row = add_convention(
         lecture, of,
         &(struct convention){
-            "PaLM: embedding in, full attention", "T (6 P + 12 l h s)/(N F t)",
+            "PaLM: full attention, with the embedding", "T (6 P + 12 l h s)/(N F t)",
             tokens * textbook_palm_token_flops(model, of->estimate->parameters, model->seq),
             tokens * textbook_palm_token_flops(model, parameters, model->seq) });
     text_add(&flops, "%s x (6 x %s + 12 x %d x %d x %d)", in_digits(tokens).text,

@@ -420,7 +420,7 @@ static const struct registry registries[] = {
     { "costs", "classes of cost that --robust varies", list_costs, NULL },
     { "backends", "devices that a plan can run on, for --backend", list_backends, NULL },
     { "rules", "rules that a plan must keep", list_rules, NULL },
-    { "refusals", "what `run` cannot run yet, by the layout's word", list_refusals, NULL },
+    { "refusals", "plans that `run` cannot run yet, by layout word", list_refusals, NULL },
     { "layout", "words of a layout, for --layout and --fix", list_layout, NULL },
     { "decentralised", "published and predicted times of decentralised training",
       decentralised_entries, decentralised_print },
@@ -452,10 +452,10 @@ const struct registry *registry_find(const char *name, struct err *err)
     }
     const char *nearest = text_nearest(name, names, NUM_REGISTRIES);
     if (nearest)
-        err_set(err, ERR_USAGE, name, "nothing is listed under that; did you mean \"%s\"?",
+        err_set(err, ERR_USAGE, name, "there is no list of this name; did you mean \"%s\"?",
                 nearest);
     else
         err_set(err, ERR_USAGE, name,
-                "nothing is listed under that; `simsearch list` has the names");
+                "there is no list of this name; `simsearch list` shows the names");
     return NULL;
 }

@@ -95,7 +95,7 @@ static void add_choice(struct text *out, const char *what, const char *chosen)
     if (chosen)
         text_add(out, "%s %s for every row", what, chosen);
     else
-        text_add(out, "the %s that a row's words mean", what);
+        text_add(out, "the %s that match.json chooses for a row", what);
 }
 
 static void add_choices(struct text *out, const struct options *options)
@@ -111,7 +111,7 @@ static void add_assumptions(struct text *out, const struct validation *v,
     struct tallies tallies = validation_assumptions(v);
     text_add(out, "Assumed: ");
     if (!options->cluster && !options->stack)
-        text_add(out, "the cluster and the stack that a row's words mean");
+        text_add(out, "the cluster and the stack that match.json chooses for a row");
     else
         add_choices(out, options);
     text_add(out, tallies.count > 0 ? "; by rows:\n" : "\n");
@@ -257,7 +257,7 @@ void validation_add_reason(struct text *out, const struct diagnosis *of)
 static void add_why(struct text *out, const struct validation *v, int width)
 {
     if (v->why.num_sources > 0)
-        text_add(out, "\nWhy, as far as constants can tell: errors of all rows of a source\n");
+        text_add(out, "\nPossible causes of the errors of all rows of a source\n");
     for (int i = 0; i < v->why.num_sources; i++) {
         text_add(out, "  ");
         text_add_padded(out, v->why.sources[i].source, width);
@@ -266,7 +266,7 @@ static void add_why(struct text *out, const struct validation *v, int width)
         text_add(out, "\n");
     }
     if (v->why.num_rows > 0)
-        text_add(out, "\nWhy, of the worst rows\n");
+        text_add(out, "\nPossible causes of the errors of the worst rows\n");
     for (int i = 0; i < v->why.num_rows; i++) {
         text_add(out, "  ");
         text_add_padded(out, v->rows.at[v->why.rows[i].row].id, width + 4);

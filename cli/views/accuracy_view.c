@@ -140,7 +140,7 @@ static void show_result(const struct options *options, const struct setup *setup
                setup_convergence_name(setup));
     }
     if (result->count == 0)
-        printf("%s: no plan was found before it\n",
+        printf("%s: no plan had been found by then\n",
                result->was_interrupted ? "INTERRUPTED" : "TIME LIMIT");
     else
         show_rows(result);
@@ -157,7 +157,7 @@ int answer_accuracy(const struct options *options, struct setup *setup,
     struct progress_bar progress_bar;
     if (setup->model.tokens <= 0) {
         err_set(err, ERR_USAGE, "--tokens",
-                "is missing: time-to-accuracy is that of training on all of them");
+                "is missing: the accuracy is that of training on all of these tokens");
         return exit_code_of(err);
     }
     progress_bar_begin(&progress_bar, options, request);

@@ -18,7 +18,7 @@ bool check_deadline(const struct options *options, const struct setup *setup, st
     if (options->search.objective == OBJECTIVE_MEMORY)
         return err_set(err, ERR_USAGE, "--deadline",
                        "expected --objective time or cost; found memory: the plan with the least "
-                       "memory need not be in time");
+                       "memory may miss the deadline");
     return true;
 }
 

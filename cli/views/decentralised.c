@@ -34,7 +34,7 @@ static bool network_load(const char *paper, int num_gpus, struct network *out, s
         return err_set(err, ERR_SYSTEM, "calibration/papers", "no such data folder");
     int length = snprintf(path, sizeof path, "%s/%s.json", folder, paper);
     if (length < 0 || (size_t)length >= sizeof path)
-        return err_set(err, ERR_SYSTEM, folder, "is too long a path");
+        return err_set(err, ERR_SYSTEM, folder, "is a path that is too long");
     return system_load(path, NULL, num_gpus, &out->system, err);
 }
 

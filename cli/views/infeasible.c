@@ -13,7 +13,7 @@ void add_infeasible_sentence(const struct setup *setup, const struct search_resu
     double capacity = result->planned_bytes;
     text_add(out, "no plan %s", result->proved_optimal ? "" : "was met that ");
     if (result->has_nearest) {
-        text_add(out, "fits: the least that one needs is %.1f GiB per GPU, and there are %.1f",
+        text_add(out, "fits: the smallest needs %.1f GiB per GPU, but only %.1f GiB are available",
                  result->nearest.prediction.peak_memory_bytes / GIB, capacity / GIB);
         if (capacity < setup->memory_bytes)
             text_add(out, " at P(out of memory) <= %s", risk_words(result->oom_risk).text);
@@ -23,7 +23,7 @@ void add_infeasible_sentence(const struct setup *setup, const struct search_resu
     else
         text_add(out, "%s", result->proved_optimal ? "was found" : "fits");
     if (result->fewest_gpus > 0)
-        text_add(out, "; smallest count that fits: %d GPUs", result->fewest_gpus);
+        text_add(out, "; smallest number of GPUs that fits: %d", result->fewest_gpus);
 }
 
 static void show_nearest(const struct terminal *terminal, const struct search_result *result)
@@ -40,7 +40,7 @@ static void show_nearest(const struct terminal *terminal, const struct search_re
     if (result->fewest_gpus > 0) {
         struct time_scale scale = time_scale_of(fewest->prediction.step_s);
         add_plan_words(terminal, &fewest->plan, fewest->prediction.num_microbatches, &words);
-        printf("%s  smallest count that fits: %d GPUs (%s; %.*f %s a step)\n",
+        printf("%s  smallest number of GPUs that fits: %d (%s; %.*f %s per step)\n",
                result->has_nearest ? "" : "\n", result->fewest_gpus, text_get(&words),
                scale.decimals, fewest->prediction.step_s * scale.per_s, scale.unit);
     }

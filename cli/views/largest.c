@@ -42,7 +42,7 @@ static bool refuse_family(const char *family, const struct model_preset *presets
     names[count] = "layers";
     const char *nearest = text_nearest(family, names, count + 1);
     if (nearest)
-        err_set(err, ERR_USAGE, "--largest", "no family is called \"%.40s\"; did you mean \"%s\"?",
+        err_set(err, ERR_USAGE, "--largest", "there is no family \"%.40s\"; did you mean \"%s\"?",
                 family, nearest);
     else
         err_set(err, ERR_USAGE, "--largest",
@@ -79,11 +79,12 @@ static bool check_options(const struct options *options, const struct largest *l
     if (is_layers(largest) && !options->model)
         return err_set(err, ERR_USAGE, "--model", "is missing: --largest layers needs its shape");
     if (!is_layers(largest) && options->model)
-        return err_set(err, ERR_USAGE, "--model",
-                       "is what --largest %.40s chooses; leave one of them out", largest->family);
+        return err_set(err, ERR_USAGE, "--model", "is chosen by --largest %.40s; omit one of them",
+                       largest->family);
     if (options->search.pareto || options->search.deadline_s > 0)
         return err_set(err, ERR_USAGE, options->search.pareto ? "--pareto" : "--deadline",
-                       "chooses GPUs, and --largest a model for all of them; leave one out");
+                       "chooses the number of GPUs, but --largest chooses a model for all GPUs; "
+                       "omit one of them");
     return true;
 }
 

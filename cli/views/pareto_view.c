@@ -39,7 +39,7 @@ bool check_pareto_options(const struct options *options, struct err *err)
         if (others[i].is_given)
             return err_set(
                 err, ERR_USAGE, others[i].name,
-                "does not go with --pareto, which lists plans with Megatron's splits alone");
+                "cannot be combined with --pareto, which lists only plans with Megatron's splits");
     return true;
 }
 
@@ -195,7 +195,7 @@ static void print_front(const struct options *options, const struct setup *setup
         show_swept(setup, result, options->verbose);
     }
     if (result->timed_out || result->was_interrupted)
-        printf("%s: not every count was searched to its end\n",
+        printf("%s: the search was not completed for every number of GPUs\n",
                result->timed_out ? "TIME LIMIT" : "INTERRUPTED");
     show_front(setup, result);
     show_fastest_run(&terminal, setup, result);

@@ -89,7 +89,7 @@ int group_index_of(int rank, const int *ranks, int num_ranks)
     int index = 0;
     while (index < num_ranks && ranks[index] != rank)
         index++;
-    assert(index < num_ranks && "a rank names a group that it is in");
+    assert(index < num_ranks && "a rank may only name its own groups");
     return index;
 }
 

@@ -68,7 +68,7 @@ static void tcp_close(struct comm *comm)
 {
     if (!comm)
         return;
-    assert(!comm->groups && "groups are freed before their communicator");
+    assert(!comm->groups && "groups must be freed before their communicator");
     mesh_free(comm->mesh);
     pthread_mutex_destroy(&comm->mutex);
     failure_release(&comm->failure);

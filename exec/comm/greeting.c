@@ -46,11 +46,12 @@ bool greeting_hear_reply(int fd, int size, struct socket_limit limit, struct err
         return err_set(err, ERR_INPUT, "",
                        "it belongs to another run, or its SIMSEARCH_TOKEN differs");
     case VERDICT_OTHER_SIZE:
-        return err_set(err, ERR_INPUT, "", "its run has %d ranks, this one %d", reply.size, size);
+        return err_set(err, ERR_INPUT, "", "its run has %d ranks, but this one has %d", reply.size,
+                       size);
     case VERDICT_TAKEN:
-        return err_set(err, ERR_INPUT, "", "another rank with this number connected before");
+        return err_set(err, ERR_INPUT, "", "a rank with this number has already connected");
     }
-    return err_set(err, ERR_INPUT, "", "it replied %d, which means nothing here", reply.verdict);
+    return err_set(err, ERR_INPUT, "", "it replied %d, which is not a known reply", reply.verdict);
 }
 
 /* --- admitting connections ------------------------------------------------------------------ */

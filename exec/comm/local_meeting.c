@@ -19,7 +19,7 @@ void local_world_free(struct local_world *world)
 {
     if (!world)
         return;
-    assert(!world->meetings && "groups are freed before their world");
+    assert(!world->meetings && "groups must be freed before their communicator");
     pthread_mutex_destroy(&world->mutex);
     failure_release(&world->failure);
     free(world);

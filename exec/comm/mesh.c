@@ -201,7 +201,7 @@ static bool meet(struct mesh *mesh, bool *is_lost, struct err *err)
         *listener = socket_listen(&where, err);
     }
     if (*listener < 0)
-        return err_set(err, ERR_SYSTEM, "meeting", "no descriptor to listen with");
+        return err_set(err, ERR_SYSTEM, "meeting", "cannot open a socket to listen on");
     *is_lost = !host_meeting(mesh, err);
     return !*is_lost;
 }

@@ -18,7 +18,8 @@ static bool read_number(const char *name, long least, long most, int *out, struc
 {
     const char *text = getenv(name);
     if (!text)
-        return err_set(err, ERR_INPUT, name, "is not set, though others of its launcher are");
+        return err_set(err, ERR_INPUT, name,
+                       "is not set, although other variables of its launcher are");
     char *end;
     errno = 0;
     long number = strtol(text, &end, 10);
@@ -108,7 +109,7 @@ static bool read_torchrun(struct place *place, struct err *err)
         !read_number("MASTER_PORT", 1, 65534, &place->meeting_port, err))
         return false;
     if (!host || host[0] == '\0')
-        return err_set(err, ERR_INPUT, "MASTER_ADDR", "is not set, though RANK is");
+        return err_set(err, ERR_INPUT, "MASTER_ADDR", "is not set, although RANK is");
     snprintf(place->meeting_host, sizeof place->meeting_host, "%s", host);
     const char *run = getenv("TORCHELASTIC_RUN_ID"); /* random only with torchrun --standalone */
     snprintf(place->token, sizeof place->token, "torchrun %s", run ? run : "");

@@ -93,7 +93,7 @@ static void reduce_block(enum element element, enum reduction reduction, const v
 void reduce_parts(enum element element, enum reduction reduction, const void *const *parts,
                   int num_parts, void *out, size_t count)
 {
-    assert(element != ELEMENT_BYTES && "bytes are moved, never reduced");
+    assert(element != ELEMENT_BYTES && "bytes cannot be reduced");
     for (size_t first = 0; first < count; first += BLOCK) {
         size_t left = count - first;
         reduce_block(element, reduction, parts, num_parts, out, first, left < BLOCK ? left : BLOCK);

@@ -414,7 +414,7 @@ static struct comm *nccl_open(const struct comm_options *options, struct err *er
         comm->is_watched = pthread_create(&comm->watcher, NULL, watch, comm) == 0;
         if (comm->is_watched)
             return comm;
-        err_set(err, ERR_SYSTEM, comm->where, "no thread to watch NCCL with");
+        err_set(err, ERR_SYSTEM, comm->where, "cannot start a thread to watch NCCL");
     }
     nccl_close(comm);
     return NULL;

@@ -50,7 +50,7 @@ static bool has_driver(struct err *err)
                        "this machine has no NVIDIA driver, so no GPU can be used");
     if (version < CUDART_VERSION / 1000 * 1000)
         return err_set(err, ERR_UNAVAILABLE, "cuda",
-                       "the NVIDIA driver knows CUDA %d.%d; this was built with %d.%d",
+                       "the NVIDIA driver supports CUDA %d.%d; this program was built with %d.%d",
                        version / 1000, version % 1000 / 10, CUDART_VERSION / 1000,
                        CUDART_VERSION % 1000 / 10);
     return true;
@@ -69,7 +69,7 @@ static bool choose_gpu(int local_rank, int *gpu, struct err *err)
     bool may_share = shares && strcmp(shares, "1") == 0;
     if (local_rank >= count && !may_share)
         return err_set(err, ERR_UNAVAILABLE, "cuda",
-                       "rank %d of this machine needs a GPU of its own; the machine has %d "
+                       "rank %d of this machine needs its own GPU; the machine has %d "
                        "(SIMSEARCH_SHARE_GPUS=1 lets ranks share one, for tests)",
                        local_rank, count);
     *gpu = local_rank % count;

@@ -30,7 +30,7 @@ static cudaGraphExec_t instantiate(struct device *device, cudaGraph_t captured)
 {
     cudaGraphExec_t graph = NULL;
     bool ok = device_check(device, cudaGraphInstantiate(&graph, captured, 0),
-                           "a pass as a CUDA graph (--graphs off runs without)");
+                           "a pass as a CUDA graph (--graphs off runs without graphs)");
     cudaGraphDestroy(captured);
     return ok ? graph : NULL;
 }
@@ -43,7 +43,8 @@ struct graph *cuda_capture_end(struct stream *stream)
     stream->telling = TELLS_STREAM;
     cudaError_t status = cudaStreamEndCapture(stream->cuda, &captured);
     if (device_is_over(device) ||
-        !device_check(device, status, "a pass cannot be captured (--graphs off runs without)")) {
+        !device_check(device, status,
+                      "a pass cannot be captured (--graphs off runs without graphs)")) {
         if (captured)
             cudaGraphDestroy(captured);
         return NULL;

@@ -87,7 +87,7 @@ bool stream_takes(struct stream *stream)
 
 bool stream_takes_outside_graphs(struct stream *stream)
 {
-    assert(stream->telling == TELLS_STREAM && "a graph has copies, fills and kernels alone");
+    assert(stream->telling == TELLS_STREAM && "a graph may contain only copies, fills and kernels");
     return stream_takes(stream);
 }
 

@@ -308,9 +308,9 @@ static struct ticket latest_ticket(struct event *event)
 
 void host_event_record(struct stream *stream, struct event *event)
 {
-    assert(!stream->taker && "a graph has no events");
+    assert(!stream->taker && "a graph may not contain events");
     pthread_mutex_lock(&event->mutex);
-    assert((!event->stream || event->stream == stream) && "one stream records an event");
+    assert((!event->stream || event->stream == stream) && "only one stream may record an event");
     event->stream = stream;
     struct ticket ticket = { event, ++event->issued };
     pthread_mutex_unlock(&event->mutex);
@@ -320,7 +320,7 @@ void host_event_record(struct stream *stream, struct event *event)
 void host_event_wait(struct stream *stream, struct event *event)
 {
     struct ticket ticket = latest_ticket(event);
-    assert(!stream->taker && "a graph has no events");
+    assert(!stream->taker && "a graph may not contain events");
     if (ticket.number > 0)
         host_stream_call(stream, wait_until_reached, &ticket, sizeof ticket);
 }

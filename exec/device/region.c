@@ -159,7 +159,7 @@ static struct part *remove_used(struct region *region, size_t offset)
     while (*link && (*link)->offset != offset)
         link = &(*link)->next_in_bucket;
     struct part *part = *link;
-    assert(part && "only what was taken can be given back, and once");
+    assert(part && "memory can be freed only once, and only if it was allocated here");
     *link = part->next_in_bucket;
     return part;
 }

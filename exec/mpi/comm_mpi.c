@@ -241,7 +241,7 @@ static void run_call(void *args)
         return;
     ((struct mpi_group *)call->group)->sent_bytes += comm_least_sent_bytes(call);
     if (call->count > INT_MAX) {
-        fail_comm(comm, "more elements than MPI counts", MPI_SUCCESS);
+        fail_comm(comm, "more elements than MPI can count", MPI_SUCCESS);
         return;
     }
     if (call->kind == COMM_BROADCAST && call->group->index == call->peer && bytes > 0 &&
@@ -282,7 +282,7 @@ static bool start_mpi(const struct place *place, int *rank, struct err *err)
     MPI_Comm_size(MPI_COMM_WORLD, &size);
     if (size != place->size || *rank != place->rank)
         return err_set(err, ERR_UNAVAILABLE, "mpi",
-                       "MPI reports rank %d of %d, but the environment has rank %d of %d", *rank,
+                       "MPI reports rank %d of %d, but the environment states rank %d of %d", *rank,
                        size, place->rank, place->size);
     return true;
 }

@@ -69,6 +69,6 @@ const struct backend *plugin_load(const char *name, struct err *err)
     const struct backend *backend = backend_in(library);
     if (!backend)
         err_set(err, ERR_UNAVAILABLE, name,
-                "%s was built from other sources than this program; `make` builds it anew", path);
+                "%s was built from other sources than this program; `make` builds it again", path);
     return backend;
 }

@@ -57,10 +57,8 @@ bool checkpoint_model_is(const struct checkpoint_model *saved, const struct mode
     CHECKPOINT_MODEL_REALS(X)
 #undef X
     if (saved->num_kinds != own.num_kinds || saved->blocks_sum != own.blocks_sum)
-        return err_set(
-            err, ERR_INPUT, "blocks",
-            "have other widths in the checkpoint, or stand in another order, than in the "
-            "model");
+        return err_set(err, ERR_INPUT, "blocks",
+                       "have other widths, or another order, in the checkpoint than in the model");
 #undef DIFFERS
     return true;
 }
@@ -142,8 +140,9 @@ static bool check_size(const struct checkpoint_file *file, uint64_t end, struct 
 {
     if (file->bytes < end)
         return err_set(err, ERR_INPUT, file->path, "is cut short");
-    return file->bytes == end || err_set(err, ERR_INPUT, file->path, "has %llu bytes after its end",
-                                         (unsigned long long)(file->bytes - end));
+    return file->bytes == end ||
+           err_set(err, ERR_INPUT, file->path, "has %llu bytes after its last slice",
+                   (unsigned long long)(file->bytes - end));
 }
 
 static bool read_table(struct checkpoint_file *file, struct err *err)

@@ -150,7 +150,7 @@ static bool find_gpu(struct gemm *gemm, struct err *err)
 {
     int driver = 0, major = 0, minor = 0, num_processors = 0;
     if (cudaDriverGetVersion(&driver) != cudaSuccess)
-        return err_set(err, ERR_UNAVAILABLE, "CUDA", "the driver does not say its version");
+        return err_set(err, ERR_UNAVAILABLE, "CUDA", "the driver does not report its version");
     if (!ask(cudaDevAttrComputeCapabilityMajor, &major, err) ||
         !ask(cudaDevAttrComputeCapabilityMinor, &minor, err) ||
         !ask(cudaDevAttrMultiProcessorCount, &num_processors, err))

@@ -17,11 +17,11 @@ static const char *space_name(const struct search *search, const struct search_r
     if (request->stage_types > 0)
         text_add(&name, ", at most %d types of stages", request->stage_types);
     if (request->same_recompute)
-        text_add(&name, ", one recompute for all stages");
+        text_add(&name, ", the same recompute for all stages");
     if (request->host_memory_bytes > 0) {
         char bytes[64];
         units_show(request->host_memory_bytes, QUANTITY_BYTES, bytes, sizeof bytes);
-        text_add(&name, ", %s offloaded on a node", bytes);
+        text_add(&name, ", %s of host memory per node", bytes);
     }
     text_add(
         &name,
@@ -36,7 +36,7 @@ static bool check_host_memory(const struct search *search, struct err *err)
     if (search->request->host_memory_bytes <= 0 || search->space->base.offloads != 0)
         return true;
     return err_set(err, ERR_USAGE, "--host-memory",
-                   "expected something on the host: --fix offload=optimizer, or activations");
+                   "expected offloaded data: --fix offload=optimizer, or offload=activations");
 }
 
 struct leanest {
@@ -69,9 +69,10 @@ static bool refuse_hosts(const struct search *search, struct arena *arena, struc
         return true;
     units_show(request.host_memory_bytes, QUANTITY_BYTES, limit, sizeof limit);
     units_show(leanest.bytes, QUANTITY_BYTES, needed, sizeof needed);
-    return err_set(err, ERR_INFEASIBLE, "--host-memory",
-                   "no plan fits in %s on a node's host; with even stages the least is %s", limit,
-                   needed);
+    return err_set(
+        err, ERR_INFEASIBLE, "--host-memory",
+        "no plan fits in %s of a node's host memory; with even stages the smallest needs %s", limit,
+        needed);
 }
 
 static bool is_refused_by_hosts(const struct search *search, const struct search_result *result)

@@ -41,7 +41,7 @@ static const struct field chain_fields[] = {
     { .name = "tokens", .kind = FIELD_INT, AT(tokens), .min = 1, .max = 1 << 30,
       .doc = "Rows of X." },
     { .name = "width", .kind = FIELD_INT, AT(width), .min = 1, .max = 1 << 30,
-      .doc = "Values of a row of X." },
+      .doc = "Number of values in a row of X." },
     { .name = "reduce_scatter", .kind = FIELD_BOOL, AT(has_reduce_scatter), .fallback = "true",
       .doc = "Whether partial sums can be reduce-scattered; no: only all-reduced." },
     { .name = "element_bytes", .kind = FIELD_NUMBER, AT(element_bytes), .min = 0.5, .max = 8, .fallback = "2",

@@ -39,9 +39,9 @@ static const char *name_space(const struct search *search, struct arena *arena)
     if (!lacks && !plan_is_dealt(&search->space->base))
         text_add(&parts, "1f1b also %s%s%s", request->uneven ? "uneven chunks" : "",
                  request->uneven && request->recompute_mixes ? " and " : "",
-                 request->recompute_mixes ? "a recompute of its own for each stage" : "");
+                 request->recompute_mixes ? "a different recompute for each stage" : "");
     if (lacks)
-        text_add(&parts, "no uneven ones of %s", lacks);
+        text_add(&parts, "no uneven stages with %s", lacks);
     else
         name_dealt(search, &parts);
     text_add(&name, "%s; %s%s", search->space->name, lacks ? "" : "in ", text_get(&parts));

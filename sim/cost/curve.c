@@ -72,8 +72,8 @@ bool curve_read(const json_t *object, struct curve *out, struct err *err)
     for (size_t i = 0; i < count; i++) {
         bool ok = read_point(json_array_get(points, i), &out->points[i], err);
         if (ok && i > 0 && out->points[i].bytes <= out->points[i - 1].bytes)
-            ok =
-                err_set(err, ERR_INPUT, "", "expected a larger size than that of the point before");
+            ok = err_set(err, ERR_INPUT, "",
+                         "expected a larger size than that of the previous point");
         if (!ok)
             return err_within_item(err, "points", i);
     }

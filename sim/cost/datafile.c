@@ -95,9 +95,9 @@ static bool refuse_name(const struct datafile_kind *kind, const struct listing *
     const char *const *names = (const char *const *)listing->names;
     const char *nearest = text_nearest(name, names, listing->count);
     if (nearest)
-        return err_set(err, ERR_USAGE, name, "no %s or file is called that; did you mean \"%s\"?",
+        return err_set(err, ERR_USAGE, name, "there is no such %s or file; did you mean \"%s\"?",
                        kind->noun, nearest);
-    return err_set(err, ERR_USAGE, name, "no %s or file is called that; see %s", kind->noun,
+    return err_set(err, ERR_USAGE, name, "there is no such %s or file; see %s", kind->noun,
                    kind->folder);
 }
 
@@ -106,9 +106,8 @@ static bool check_name(const json_t *root, const char *name, struct err *err)
     const char *found = json_string_value(json_object_get(root, "name"));
     if (found && strcmp(found, name) == 0)
         return true;
-    return err_set(err, ERR_INPUT, "name",
-                   "expected \"%s\", as the file is called; found \"%.80s\"", name,
-                   found ? found : "");
+    return err_set(err, ERR_INPUT, "name", "expected \"%s\", the name of the file; found \"%.80s\"",
+                   name, found ? found : "");
 }
 
 static bool open_listed(const struct listing *listing, const char *name, struct json_file *file,
@@ -169,7 +168,7 @@ static bool check_sources(const struct field *fields, size_t n, const json_t *so
     for (size_t i = 0; i < n && ok; i++) {
         const json_t *source = json_object_get(sources, names[i]);
         if (source && !json_is_string(source))
-            ok = err_set(err, ERR_INPUT, names[i], "expected text that says where it comes from");
+            ok = err_set(err, ERR_INPUT, names[i], "expected a text that states the source");
     }
     if (!ok)
         err_prefix(err, "sources.");
@@ -181,7 +180,7 @@ static bool check_sources(const struct field *fields, size_t n, const json_t *so
 static bool check_residuals(const json_t *residuals, struct err *err)
 {
     return !residuals || json_is_object(residuals) ||
-           err_set(err, ERR_INPUT, "residuals", "expected an object of what jobs found");
+           err_set(err, ERR_INPUT, "residuals", "expected an object with the results of jobs");
 }
 
 bool datafile_check(const struct field *fields, size_t n, const json_t *object, struct err *err)

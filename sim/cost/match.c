@@ -21,15 +21,15 @@
 // clang-format off
 const struct field match_fields[] = {
     { .name = "gpu", TEXT(gpu), .fallback = "*", .doc = "Pattern of the GPU's name." },
-    { .name = "network", TEXT(network), .fallback = "*", .doc = "Pattern of the network's words." },
+    { .name = "network", TEXT(network), .fallback = "*", .doc = "Pattern of the network's description." },
     { .name = "software", TEXT(software), .fallback = "*",
-      .doc = "Pattern of the software's words." },
+      .doc = "Pattern of the software's description." },
     { .name = "source", TEXT(source), .fallback = "*", .doc = "Pattern of the source's key." },
     { .name = "gpus_per_node", .kind = FIELD_INT, AT(match_rule, gpus_per_node), .min = 0,
       .max = 1024, .fallback = "0", .doc = "GPUs of a node; 0: any number." },
     { .name = "compiled", .kind = FIELD_INT, AT(match_rule, compiled), .min = -1, .max = 1,
       .fallback = "-1", .doc = "Whether kernels were compiled, 0 or 1; -1: either." },
-    { .name = "use", TEXT(use), .fallback = "", .doc = "The cluster or stack that the words mean." },
+    { .name = "use", TEXT(use), .fallback = "", .doc = "The cluster or stack of rows that match." },
     { .name = "memory", TEXT(memory), .fallback = "",
       .doc = "Rules for stacks: the stack that predicts the memory of such rows." },
     { .name = "power", .kind = FIELD_QUANTITY, .quantity = QUANTITY_WATTS, AT(match_rule, power_w),
@@ -56,7 +56,7 @@ const size_t num_match_fields = LENGTH(match_fields);
 const struct field match_model_fields[] = {
     { .name = "model", TEXT_OF_MODEL(model), .fallback = "*", .doc = "Pattern of the model's name." },
     { .name = "software", TEXT_OF_MODEL(software), .fallback = "*",
-      .doc = "Pattern of the software's words." },
+      .doc = "Pattern of the software's description." },
     { .name = "preset", TEXT_OF_MODEL(preset), .fallback = "",
       .doc = "Preset for all properties except the sizes that a row states." },
     { .name = "gated", .kind = FIELD_INT, AT(match_model, gated), .min = -1, .max = 1,
@@ -82,7 +82,7 @@ static const struct field table_fields[] = {
     { .name = "clusters", .kind = FIELD_OTHER, .doc = "Rules that find the cluster." },
     { .name = "stacks", .kind = FIELD_OTHER, .doc = "Rules that find the stack." },
     { .name = "models", .kind = FIELD_OTHER, .fallback = "[]",
-      .doc = "Rules for properties of a model that no column states." },
+      .doc = "Rules for properties of models that the rows have no column for." },
 };
 // clang-format on
 enum { NUM_TABLE_FIELDS = LENGTH(table_fields), MAX_RULES = 1024 };
@@ -227,7 +227,7 @@ static const struct match_rule *first_rule(const struct match_rules *rules,
 
 bool match_find(const struct match_table *table, const struct match_row *row, struct match *out)
 {
-    static const struct match_rule none = { .skip = "no rule of match.json knows these words" };
+    static const struct match_rule none = { .skip = "no rule of match.json matches these words" };
     const struct match_rule *cluster = first_rule(&table->clusters, row);
     const struct match_rule *stack = first_rule(&table->stacks, row);
     cluster = cluster ? cluster : &none;

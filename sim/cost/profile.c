@@ -55,8 +55,7 @@ const struct field profile_fields[] = {
       .doc = "Inner dimension at which fp4 products reach half of their rate; 0: four times "
              "gemm_half_k." },
     { .name = "gemm_unaligned_efficiency", NUMBER(profile, gemm_unaligned_efficiency), SHARE,
-      .fallback = "0.4", .doc = "Share of a product's rate that is reached if a dimension is no "
-                                "multiple of 16 bytes." },
+      .fallback = "0.4", .doc = "Share of a product's rate that is reached if a dimension is not a multiple of 16 bytes." },
     { .name = "gemm_memory_efficiency", NUMBER(profile, gemm_memory_efficiency), SHARE,
       .fallback = "0.9", .doc = "Share of the memory bandwidth that products with one small "
                                 "dimension reach." },
@@ -75,12 +74,10 @@ const struct field profile_fields[] = {
     { .name = "gemm_points", .kind = FIELD_OTHER, .fallback = "[]",
       .doc = "Measured products: [m, n, k, FLOP/s as text]." },
     { .name = "attention", .kind = FIELD_OTHER, .fallback = "{}",
-      .doc = "Rates of the kernels flash1, flash2 and flash3; an absent one takes the rates of the "
-             "next." },
+      .doc = "Rates of the kernels flash1, flash2 and flash3; an absent kernel has the rates of the next one." },
     { .name = "unaligned_efficiency", NUMBER(profile, unaligned_efficiency), SHARE,
       .fallback = "0.1",
-      .doc = "Share of their rate that attention kernels reach if a head's row is no multiple of "
-             "16 bytes." },
+      .doc = "Share of their rate that attention kernels reach if a head's row is not a multiple of 16 bytes." },
     { .name = "memory_efficiency", NUMBER(profile, memory_efficiency), SHARE,
       .doc = "Share of the memory bandwidth that large pointwise kernels reach." },
     { .name = "kernel", QUANTITY(SECONDS, kernel_s), .min = 0, .max = 1, .fallback = "2 us",

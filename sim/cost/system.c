@@ -80,7 +80,7 @@ static bool check_count(const struct cluster *cluster, int num_gpus, struct err 
     if (num_gpus < 1)
         return err_set(err, ERR_USAGE, "gpus", "expected at least 1; found %d", num_gpus);
     if (num_nodes > 0 && num_gpus > num_nodes * node_gpus)
-        return err_set(err, ERR_INFEASIBLE, "gpus", "%s has %.0f (%.0f x %.0f); %d were asked for",
+        return err_set(err, ERR_INFEASIBLE, "gpus", "%s has %.0f (%.0f x %.0f); %d were requested",
                        cluster->name, num_nodes * node_gpus, num_nodes, node_gpus, num_gpus);
     return true;
 }

@@ -18,7 +18,7 @@ struct jitter {
     double chip_spread;            /* of a chip's speed, constant within a step */
     double pass_spread;            /* of each pass of a chip */
     double wire_spread[NUM_WIRES]; /* of each transfer, per member of its group */
-    /* of the job; costs already include the slowdown by the expected slowest of these GPUs */
+    /* GPUs of the job; costs already include the expected slowdown by the slowest of them */
     int num_gpus;
     int stage_ranks;      /* GPUs of a stage in all replicas */
     int pass_ranks;       /* GPUs of one replica, which wait for each other in every pass */

@@ -50,7 +50,7 @@ bool system_check(const struct system *system, const struct plan *plan, struct e
     int node_size = cluster_node_size(cluster);
     if (system->num_gpus > node_size && cluster->num_levels < 2)
         return err_set(err, ERR_INFEASIBLE, "gpus",
-                       "%s is a single node of %d GPUs without a network; %d were asked for",
+                       "%s is a single node of %d GPUs without a network; %d were requested",
                        cluster->name, node_size, system->num_gpus);
     return system_has_rate(system, plan, err);
 }

@@ -110,7 +110,7 @@ bool mixing_accepts(enum mixing_graph graph, int num_ranks, struct err *err)
     if (graph != MIXING_GRID || mixing_grid_rows(num_ranks) > 1)
         return true;
     return err_set(err, ERR_INFEASIBLE, "exchange",
-                   "%d ranks form no grid of two rows or more; use exchange=gossip:ring",
+                   "%d ranks do not form a grid with two or more rows; use exchange=gossip:ring",
                    num_ranks);
 }
 

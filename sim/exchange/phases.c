@@ -55,7 +55,7 @@ bool group_divides(const struct exchange *exchange, int num_ranks, struct err *e
     if (num_ranks % group == 0 && num_ranks / group > 1)
         return true;
     return err_set(err, ERR_INFEASIBLE, "exchange",
-                   "group=%d does not divide the %d data ranks into two groups or more", group,
+                   "group=%d does not divide the %d data ranks into two or more groups", group,
                    num_ranks);
 }
 

@@ -253,9 +253,10 @@ static bool divides_heads(const struct plan_case *of, const char *what, int head
     const struct plan *plan = of->plan;
     int of_rank = heads > plan->tp ? heads / plan->tp : 1;
     return of_rank % plan->cp == 0 ||
-           err_set(err, ERR_INFEASIBLE, token_text("cp", plan->cp).at,
-                   "cp-comm=a2a splits the %d %s of a tensor rank, not a multiple of cp %d",
-                   of_rank, what, plan->cp);
+           err_set(
+               err, ERR_INFEASIBLE, token_text("cp", plan->cp).at,
+               "cp-comm=a2a splits the %d %s of a tensor rank, which are not a multiple of cp %d",
+               of_rank, what, plan->cp);
 }
 
 static bool can_exchange_heads(const struct plan_case *of, struct err *err)
@@ -358,7 +359,7 @@ static bool context_divides_sequence(const struct plan_case *of, struct err *err
                        "sequence length %d is not a multiple of 2 x cp %d", of->model->seq, cp);
     if (plan->attention == PLAN_ATTENTION_UNFUSED)
         return err_set(err, ERR_INFEASIBLE, token_text("cp", cp).at,
-                       "context parallelism needs flash attention, and attn is unfused");
+                       "context parallelism needs flash attention, but attn is unfused");
     if (of->model->positions == POSITION_TRANSFORMER_XL)
         return err_set(err, ERR_INFEASIBLE, token_text("cp", cp).at,
                        "context parallelism does not split the keys of relative positions");

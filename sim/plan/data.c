@@ -86,10 +86,10 @@ bool data_can_shard(const struct plan_case *of, struct err *err)
         return true;
     if (plan_replicas(plan) == 1)
         return err_set(err, ERR_INFEASIBLE, token_text("zero", plan->zero).at,
-                       "ZeRO stage %d shards over data ranks, and dp is 1", plan->zero);
+                       "ZeRO stage %d shards over data ranks, but dp is 1", plan->zero);
     if (plan->zero >= 2 && plan_is_mirrored(plan))
         return err_set(err, ERR_INFEASIBLE, token_text("zero", plan->zero).at,
-                       "ZeRO stage %d needs one copy of each stage, and schedule=%s has two",
+                       "ZeRO stage %d needs one copy of each stage, but schedule=%s has two",
                        plan->zero, plan_schedule(plan));
     return true;
 }
@@ -104,19 +104,20 @@ bool data_can_exchange(const struct plan_case *of, struct err *err)
     if (exchange_is_default(&plan->exchange))
         return true;
     if (plan->dp == 1)
-        return err_set(err, ERR_INFEASIBLE, "exchange", "exchange=%s joins data ranks, and dp is 1",
-                       method->name);
-    if (plan->zero > 0)
         return err_set(err, ERR_INFEASIBLE, "exchange",
-                       "exchange=%s needs ZeRO stage 0, not %d: every rank holds all of the state",
-                       method->name, plan->zero);
+                       "exchange=%s connects data ranks, but dp is 1", method->name);
+    if (plan->zero > 0)
+        return err_set(
+            err, ERR_INFEASIBLE, "exchange",
+            "exchange=%s needs ZeRO stage 0, not %d, as every rank holds the whole state",
+            method->name, plan->zero);
     if (plan->cp > 1)
         return err_set(err, ERR_INFEASIBLE, "exchange",
                        "exchange=%s needs cp 1, not %d: context ranks sum their gradients",
                        method->name, plan->cp);
     if (method->object == EXCHANGE_WEIGHTS && plan_offloads(plan, OFFLOAD_OPTIMIZER))
         return err_set(err, ERR_INFEASIBLE, "exchange",
-                       "exchange=%s averages weights, and offload=optimizer keeps them on the host",
+                       "exchange=%s averages weights, but offload=optimizer keeps them on the host",
                        method->name);
     if (method->rule && method->rule->weighs_ranks && (plan->tp > 1 || plan->pp > 1))
         return err_set(err, ERR_INFEASIBLE, "exchange",

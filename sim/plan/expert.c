@@ -167,14 +167,14 @@ static bool expert_divides(const struct plan_case *of, struct err *err)
     const struct model *model = of->model;
     if (plan->capacity > 0 && model->experts == 0)
         return err_set(err, ERR_INFEASIBLE, "capacity",
-                       "capacity=%g is of experts, and the model has none", plan->capacity / 100.0);
+                       "capacity=%g needs experts, but the model has none", plan->capacity / 100.0);
     if (plan->ep == 1 && plan->etp == 1)
         return true;
     if (model->experts == 0)
         return err_set(
             err, ERR_INFEASIBLE,
             plan->ep > 1 ? token_text("ep", plan->ep).at : token_text("etp", plan->etp).at,
-            "ep %d and etp %d divide experts, and the model has none", plan->ep, plan->etp);
+            "ep %d and etp %d divide experts, but the model has none", plan->ep, plan->etp);
     if (model->experts % plan->ep != 0)
         return err_set(err, ERR_INFEASIBLE, token_text("ep", plan->ep).at,
                        "%d experts are not a multiple of ep %d", model->experts, plan->ep);

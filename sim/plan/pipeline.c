@@ -42,15 +42,15 @@ static bool pipeline_holds_all_layers(const struct plan_case *of, struct err *er
         return chunks_are_even(of, err);
     if (plan->num_chunk_layers != plan_chunks(plan))
         return err_set(err, ERR_INFEASIBLE, "stages",
-                       "stages= lists %d chunks, and pp %d x vpp %d is %d", plan->num_chunk_layers,
+                       "stages= lists %d chunks, but pp %d x vpp %d is %d", plan->num_chunk_layers,
                        plan->pp, plan->vpp, plan_chunks(plan));
     int64_t sum = 0;
     for (int i = 0; i < plan->num_chunk_layers; i++) {
         sum += plan->chunk_layers[i];
         if (plan->chunk_layers[i] < (has_more_than_layers(plan, i) ? 0 : 1))
             return err_set(err, ERR_INFEASIBLE, "stages",
-                           "chunk %d has %d layers, and each between the first and the last needs "
-                           "1 or more",
+                           "chunk %d has %d layers, but every chunk between the first and the last "
+                           "needs 1 or more",
                            i, plan->chunk_layers[i]);
     }
     if (sum != of->model->layers)
@@ -58,7 +58,7 @@ static bool pipeline_holds_all_layers(const struct plan_case *of, struct err *er
                        (long long)sum, of->model->layers);
     return plan->stage_modules == 0 || plan->stage_modules == of->model->mtp ||
            err_set(err, ERR_INFEASIBLE, "stages",
-                   "stages= has %d modules that predict later tokens, and the model %d",
+                   "stages= has %d modules that predict later tokens, but the model has %d",
                    plan->stage_modules, of->model->mtp);
 }
 

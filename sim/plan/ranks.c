@@ -67,7 +67,8 @@ static bool refuse_gpus(const struct plan *plan, int num_gpus, struct err *err)
         return false;
     write_others(plan, &others);
     if (plan->dp == 0)
-        err_set(err, ERR_INFEASIBLE, "dp", "%d GPUs do not divide by the %d of %s", num_gpus,
+        err_set(err, ERR_INFEASIBLE, "dp",
+                "the number of GPUs, %d, is not a multiple of the %d ranks of %s", num_gpus,
                 plan_ranks_but_data(plan), text_get(&others));
     else
         err_set(err, ERR_INFEASIBLE, "dp", "%s x dp %d is %d GPUs, not %d", text_get(&others),

@@ -31,7 +31,7 @@ struct token_text token_text(const char *name, int value)
 static bool is_positive(const char *name, int value, struct err *err)
 {
     return value >= 1 ||
-           err_set(err, ERR_INFEASIBLE, name, "%s is %d, and must be 1 or more", name, value);
+           err_set(err, ERR_INFEASIBLE, name, "%s is %d, but must be 1 or more", name, value);
 }
 
 static bool degrees_are_positive(const struct plan_case *of, struct err *err)
@@ -68,14 +68,15 @@ static bool blocks_fit(const struct plan_case *of, struct err *err)
     int count = plan->num_recompute_layers;
     if (count != 1 && count != plan_chunks(plan))
         return err_set(err, ERR_INFEASIBLE, "recompute",
-                       "recompute=block: lists %d chunks, and pp %d x vpp %d is %d", count,
+                       "recompute=block: lists %d chunks, but pp %d x vpp %d is %d", count,
                        plan->pp, plan->vpp, plan_chunks(plan));
     for (int i = 0; i < count; i++) {
         int layers = count == 1 ? most_layers(of) : plan_chunk_layers(plan, of->model, i);
         int asked = plan->recompute_layers[i];
         if (asked < 0 || asked > layers)
             return err_set(err, ERR_INFEASIBLE, "recompute",
-                           "%d layers of chunk %d are recomputed, and it has %d", asked, i, layers);
+                           "%d layers of chunk %d are recomputed, but it has only %d", asked, i,
+                           layers);
     }
     return true;
 }
@@ -98,7 +99,7 @@ static bool replays_exist(const struct plan_case *of, struct err *err)
     for (size_t i = 0; i < LENGTH(parts); i++)
         if ((plan->replays >> parts[i].part & 1) != 0 && !parts[i].is_there)
             return err_set(err, ERR_INFEASIBLE, "recompute",
-                           "recompute=selective:%s has nothing to repeat in this model",
+                           "recompute=selective:%s names nothing that this model has",
                            replay_names[parts[i].part]);
     return true;
 }
@@ -114,7 +115,7 @@ static bool recompute_fits(const struct plan_case *of, struct err *err)
     if (plan->recompute != RECOMPUTE_EVERY || (every >= 1 && every <= most_layers(of)))
         return true;
     return err_set(err, ERR_INFEASIBLE, "recompute",
-                   "recompute=full:%d needs chunks of %d layers or more, and they have %d", every,
+                   "recompute=full:%d needs chunks of %d or more layers, but they have %d", every,
                    every, most_layers(of));
 }
 
@@ -213,8 +214,8 @@ static bool offload_is_possible(const struct plan_case *of, struct err *err)
         return true;
     return (plan->recompute != RECOMPUTE_BLOCK && plan->recompute != RECOMPUTE_SHARE) ||
            err_set(err, ERR_INFEASIBLE, "offload",
-                   "offload=activations needs layers that keep the same, and recompute=%s "
-                   "recomputes only some layers of a chunk; take selective, full or full:K",
+                   "offload=activations needs layers that keep the same values, but recompute=%s "
+                   "recomputes only some layers of a chunk; use selective, full or full:K",
                    recompute_names[plan->recompute]);
 }
 
@@ -231,8 +232,8 @@ static bool optimizer_sees_matrices(const struct plan_case *of, struct err *err)
                        optimizer_names[plan->optimizer], plan->zero);
     return !plan_offloads(plan, OFFLOAD_OPTIMIZER) ||
            err_set(err, ERR_INFEASIBLE, "optimizer",
-                   "optimizer=%s multiplies matrices, which the host is too slow for: not with "
-                   "offload=optimizer",
+                   "optimizer=%s multiplies matrices, for which the host of offload=optimizer is "
+                   "too slow",
                    optimizer_names[plan->optimizer]);
 }
 

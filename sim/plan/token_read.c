@@ -115,8 +115,8 @@ static bool read_stage_letters(const char *value, struct arena *arena, struct pl
     plan->stage_modules = stages.mtp;
     return stages.mtp == 0 || stages.mtp_chunk == stages.num_chunks - 1 ||
            err_set(err, ERR_USAGE, "",
-                   "modules that predict later tokens (m) are predicted in the chunk of the head "
-                   "(L) alone, not in chunk %d",
+                   "modules that predict later tokens (m) are supported only in the chunk of the "
+                   "head (L), not in chunk %d",
                    stages.mtp_chunk);
 }
 
@@ -258,7 +258,7 @@ bool token_read_recompute(const struct plan_token *token, const char *value, str
         return false;
     if (plan->recompute <= RECOMPUTE_FULL)
         return true;
-    return err_set(err, ERR_USAGE, "", "expected a number in place of the letter in \"%s\"", value);
+    return err_set(err, ERR_USAGE, "", "expected a number instead of the letter in \"%s\"", value);
 }
 
 /* Reads a set such as "grad,param" into bits; "none" gives no bits. */

@@ -262,7 +262,7 @@ static bool check_pairs(const struct proof *proof)
         const struct instr *pass = &proof->list->at[i];
         bool is_joined = pass->is_paired && pass->op == INSTR_BACKWARD;
         if (is_joined != is_expected)
-            return proof_fail(proof, i, "%s is not half of a pair, of a forward and a backward",
+            return proof_fail(proof, i, "%s is not one of a pair of a forward and a backward",
                               proof_text(proof, i).at);
         is_expected = pass->is_paired && pass->op == INSTR_FORWARD;
         int second = is_expected ? partner(proof, i) : NO_INSTR;

@@ -32,7 +32,7 @@ const struct generator generators[] = {
     },
     {
         .name = "interleaved",
-        .summary = "1F1B over several chunks on each stage; the bubble is vpp times smaller.",
+        .summary = "1F1B with several chunks on each stage; the bubble is vpp times smaller.",
         .source = "Narayanan et al. 2021, section 2.2.2; order of Megatron-LM schedules.py",
         .accepts = interleaved_accepts,
         .emit = interleaved_emit,

@@ -116,8 +116,9 @@ static int smaller(int a, int b)
     return a < b ? a : b;
 }
 
-/* The stage's peak begins at the last forward before its first backward, which is of its second
- * chunk. After that each forward of the first chunk follows a backward that has freed as much. */
+/* The stage's peak begins at the last forward before its first backward. That backward is of the
+ * second chunk. From then on, each forward of the first chunk follows a backward that has freed as
+ * much. */
 int zb_v_of_round(const struct schedule_shape *shape, int stage, int round)
 {
     int held = round == 0 ? 2 * shape->num_stages - stage - 1 : stage + 1;
@@ -135,7 +136,7 @@ int zb_v_in_flight(const struct schedule_shape *shape, int stage)
     return zb_v_of_round(shape, stage, 0) + zb_v_of_round(shape, stage, 1);
 }
 
-/* None wait: before the cool-down each weight gradient directly follows its input gradient. */
+/* Returns 0: before the cool-down each weight gradient directly follows its input gradient. */
 int v_waiting(const struct schedule_shape *shape, int stage)
 {
     (void)shape, (void)stage;

@@ -76,7 +76,7 @@ told b.json 8 0.001 allreduce 0 400
 told c.json 8 0.001 local:8 8 400
 run 0 calibrate --convergence "$work/a.json" "$work/b.json" -o "$work/scales.json"
 shows 'noise +(80|79\.[0-9]+|80\.[0-9]+) '
-shows 'mixing_scale +0\.2416 +as shipped'
+shows 'mixing_scale +0\.2416 +the shipped value'
 run 0 calibrate --convergence "$work/a.json" "$work/b.json" "$work/c.json" -o "$work/scales.json"
 shows 'mixing +(4000|39[0-9]{2}|40[0-9]{2}) '
 grep -q '"source": "fitted on 1200 steps of 3 runs' "$work/scales.json" || fail "names no source"
@@ -93,7 +93,7 @@ if grep -q 'e+[0-9]' "$work/out"; then fail "prints an exponent"; fi
 run 0 simulate "${exchange[@]}" --layout "tp8 mb16 exchange=gossip:ring" --json
 [ "$with" != "$(grep '"transient_steps"' "$work/out")" ] || fail "fitted constants change nothing"
 run 4 calibrate --convergence "$work/a.json"
-says '^simsearch: noise: is one floor'
+says '^simsearch: noise: cannot be separated'
 run 4 calibrate --convergence "$work/run.json"
 says 'run.json: expected 30 steps or more, found 2'
 run 4 calibrate --convergence "$work/scales.json"

@@ -33,11 +33,11 @@ static const struct {
     { NUMBER(gbs_seqs, 1e12), .reason = "gbs_seqs is not a whole number from 1 to 2^30" },
     { NUMBER(experts, 8), .reason = "topk is not stated" },
     { NUMBER(cp, 2), .reason = "tp 2 x cp 2 x pp 2 x dp 2 is 16 GPUs, not 8" },
-    { NUMBER(ep, 2), .reason = "ep 2 and etp 1 divide experts, and the model has none" },
-    { NUMBER(etp, 2), .reason = "ep 1 and etp 2 divide experts, and the model has none" },
+    { NUMBER(ep, 2), .reason = "ep 2 and etp 1 divide experts, but the model has none" },
+    { NUMBER(etp, 2), .reason = "ep 1 and etp 2 divide experts, but the model has none" },
     { TEXT(reduce_dtype, "int3"), .reason = "reduce_dtype int3 is not one of fp32, bf16, fp16" },
     { NUMBER(gated_mlp, 1), .reason = "ffn_hidden is not stated" },
-    { NUMBER(zero_stage, 4), .reason = "zero_stage is not 0 to 3" },
+    { NUMBER(zero_stage, 4), .reason = "zero_stage is not between 0 and 3" },
     { NUMBER(vpp, 1e9), .reason = "pp x vpp is more than the 24 layers" },
     { NUMBER(dp, 4), .reason = "tp 2 x cp 1 x pp 2 x dp 4 is 16 GPUs, not 8" },
     { NUMBER(mbs, 3), .reason = "batch 64 is not a multiple of dp 2 x microbatch 3" },
@@ -309,7 +309,7 @@ static const struct {
     const char *assumption;
 } divided[] = {
     { 22, 1, { 5, 6, 6, 5 }, "layers do not divide" },
-    { 6, 2, { 0, 1, 1, 1, 1, 1, 1, 0 }, "embedding and head are chunks of their own" },
+    { 6, 2, { 0, 1, 1, 1, 1, 1, 1, 0 }, "the embedding and the head are separate chunks" },
     { 23, 1, { 6, 6, 6, 5 }, "layers do not divide" },
 };
 

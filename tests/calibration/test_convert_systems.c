@@ -32,7 +32,7 @@ START_TEST(nodes_are_as_small_as_the_row_says)
     row.gpus_per_node = 16;
     struct run_case out = convert_known(&row);
     ck_assert_int_eq(cluster_node_size(&out.system->cluster), 8);
-    ck_assert(is_assumed(&out, "smaller than stated"));
+    ck_assert(is_assumed(&out, "fewer than stated"));
 }
 END_TEST
 
@@ -82,10 +82,10 @@ static const struct {
     { "8x HDR200", 1, 25e9, 8, NULL },
     { "1600 Gb/s per node", 1, 25e9, 8, NULL },
     { "800 Gb/s per node", 0.5, 25e9, 4, NULL },
-    { "600 Gb/s per node", 1, 9.375e9, 8, "network as fast as stated" },
-    { "50 Gb/s per GPU", 1, 6.25e9, 8, "network as fast as stated" },
-    { "4x 100 Gb/s RoCE per node", 0.5, 12.5e9, 4, "network as fast as stated" },
-    { "2x 25 Gb/s per node", 0.25, 3.125e9, 2, "network as fast as stated" },
+    { "600 Gb/s per node", 1, 9.375e9, 8, "bandwidth as stated" },
+    { "50 Gb/s per GPU", 1, 6.25e9, 8, "bandwidth as stated" },
+    { "4x 100 Gb/s RoCE per node", 0.5, 12.5e9, 4, "bandwidth as stated" },
+    { "2x 25 Gb/s per node", 0.25, 3.125e9, 2, "bandwidth as stated" },
     { "800 Gb/s per GPU", 1, 25e9, 8, "faster than the host's link" },
     { "InfiniBand, fat tree", 1, 25e9, 8, "InfiniBand of unstated speed" },
     { "carrier pigeons", 1, 12.5e9, 8, "words of the network not known" },

@@ -159,9 +159,9 @@ fi
 run 0 --gpus 1024 --model 175b --gbs 1537
 shows '^  batch 1536 instead of 1537: [0-9.]+ s instead of [0-9.]+ s, [0-9]+ % more tokens/s$'
 run 0 --gpus 8 --model llama3-8b --seq 8192 --gbs 4Mtok --top 1
-shows 'batch 512 sequences \(4194304 tokens\), which divides well, for the 488.3 that are 4Mtok'
+shows 'batch 512 sequences \(4194304 tokens\), which has many divisors, instead of the 488.3 that are 4Mtok'
 run 2 --gpus 1024 --model llama3-70b --seq 8192 --gbs 4194304
-says 'tokens\? then --batch 4194304tok; if not, --batch 4194304seq$'
+says 'write --batch 4194304tok for tokens, or --batch 4194304seq for sequences$'
 run 0 --gpus 8 --model tiny --gbs 16seq --top 1 --json
 
 # Documents packed into sequences.
@@ -169,7 +169,7 @@ long=(--gpus 64 --model llama3-8b --seq 32k --gbs 64 --top 1)
 run 0 "${long[@]}"
 shows '^ +one document per sequence: attention covers all 32768 tokens'
 run 0 "${long[@]}" --documents mean=2k,cv=1
-shows "^ +documents of 2048 tokens on average: attention costs as much as with sequences of 4096 tokens, not of 32768"
+shows "^ +documents of 2048 tokens on average: attention costs as much as with sequences of 4096 tokens instead of 32768"
 shows "^next  simsearch explain .* --documents mean=2k,cv=1 "
 printf '4096 3 # three\n\n20480\n' >lengths
 run 0 simulate --gpus 64 --model llama3-8b --seq 32k --gbs 64 --documents lengths --layout tp8 -o packed.json
@@ -183,7 +183,7 @@ run 2 "${long[@]}" --documents mean=64k
 says '^simsearch: --documents: expected a mean of 1 to the 32768 tokens'
 run 2 "${long[@]}" --documents men=2
 run 6 run --gpus 1 --model tiny --layout tp1 --documents mean=8
-says '^simsearch: --documents: run has no mask between documents'
+says '^simsearch: --documents: run has no attention mask between documents'
 
 # --- missing options and files ------------------------------------------------------------------
 
@@ -431,10 +431,10 @@ run 2 "${robust[@]}" --robust region --stack nemo
 # --- nothing fits -------------------------------------------------------------------------------
 
 run 3 --gpus 8 --model 175b
-says '^simsearch: no plan fits: the least that one needs is [0-9.]+ GiB per GPU'
+says '^simsearch: no plan fits: the smallest needs [0-9.]+ GiB per GPU'
 shows 'memory  '
 shows 'lacks [0-9.]+ GiB at stage'
-shows 'smallest count that fits: [0-9]+ GPUs'
+shows 'smallest number of GPUs that fits: [0-9]+'
 run 3 --gpus 8 --model 175b --json
 shows '"best": null'
 keys infeasible_by fewest_gpus nearest lacks_bytes
@@ -449,7 +449,7 @@ if asks_large; then
     shows '"to": 1540'
 fi
 run 3 --gpus 8 --model gpt3-13b --max-memory "1 GiB"
-says 'GiB per GPU, and there are 1\.0(;| at P|$)'
+says 'GiB per GPU, but only 1\.0 GiB are available(;| at P|$)'
 says 'what helps: [0-9.]+ GiB of memory'
 run 3 --gpus 2 --model tiny --fix "tp3 zero1" --json
 shows '"without": "tp3"'
@@ -502,7 +502,7 @@ run 0 "${uneven[@]}" --recompute-mixes --method dp --json
 shows '"even_best": {'
 shows '"event_gain": 0.0'
 run 2 "${uneven[@]}" --certificate proof.json
-says '^simsearch: --uneven: does not go with --certificate'
+says '^simsearch: --uneven: cannot be combined with --certificate'
 run 2 "${uneven[@]}" --method exhaustive
 says '^simsearch: --uneven: expected the method .*; exhaustive does not support different stages'
 run 2 "${uneven[@]}" --objective memory
@@ -557,7 +557,7 @@ shows '^  --uneven  takes [0-9.]+ % less, .* with #1.s degrees: tp1 pp4 dp8 mb1 
 run 124 --gpus 720720 --model "$fixtures/slow.json" --placement --time-limit 100ms
 shows 'TIME LIMIT'
 run 124 --gpus 65536 --model 175b --objective time-to-accuracy --time-limit 1ms
-shows '^TIME LIMIT: no plan was found before it$'
+shows '^TIME LIMIT: no plan had been found by then$'
 slow=(--gpus 720720 --model "$fixtures/slow.json" --method exhaustive)
 run 124 "${slow[@]}" --time-limit 50ms
 shows 'TIME LIMIT'
@@ -649,7 +649,7 @@ run 0 simulate "${pp2[@]}" --draws 9 --seed 3 --json
 cmp -s out first.json || fail "other draws of the same seed"
 shows '"p90_s"'
 run 2 simulate "${pp2[@]}" --seed 3
-says '^simsearch: --seed: is of --draws'
+says '^simsearch: --seed: needs --draws'
 run 2 simulate "${pp2[@]}" --draws 9 --schedule-text
 says '^simsearch: --schedule-text: .*--draws'
 run 2 simulate "${pp2[@]}" --trace
@@ -686,7 +686,7 @@ run 2 --gpus 32 --model llama3-8b --batch 256 --method milp --host-memory 1TiB
 says 'offload=optimizer'
 run 3 --gpus 32 --model llama3-8b --batch 256 --method milp --fix "pp8 vpp1 offload=optimizer" \
     --host-memory 1GiB
-says 'host-memory.*with even stages the least is'
+says 'host-memory.*with even stages the smallest needs'
 
 # --- standard input and output as files -----------------------------------------------------------
 
@@ -706,14 +706,14 @@ says '^simsearch: --json: prints on standard output, and --output - does too'
 run 2 "${tiny[@]}" -jx
 says '^simsearch: --jobs: expected an integer'
 run 2 "${tiny[@]}" -qz
-says '^simsearch: -z: no option is called that'
+says '^simsearch: -z: there is no such option'
 
 # --- explain ------------------------------------------------------------------------------------
 
 run 0 explain "${tp8[@]}"
 shows 'textbook +detailed +difference'
 shows 'FLOPs/\(N F U\) = '
-shows 'causal half, head in: as here'
+shows 'causal half, with the head: as here'
 run 0 explain "${tp8[@]}" --compare "tp4 pp16 mb1 sp zero1"
 shows 'first +second +difference'
 
@@ -841,7 +841,7 @@ says '^simsearch: --price: is missing'
 run 3 design --flops 1e12 --inference 2T
 says 'takes all of the budget'
 run 3 design --gpus 8 --days 1 --max-memory 2GiB --json
-says "no size of llama2-7b's style"
+says "no size in the style of llama2-7b"
 keys feasible reasons
 
 # --- list ---------------------------------------------------------------------------------------

@@ -327,9 +327,9 @@ START_TEST(mfu_counts_the_causal_half_and_the_head)
     const struct question question = LARGE("tp8 pp8 mb1 sp zero1");
     struct setup setup;
     struct lecture lecture = lecture_on(&question, &setup);
-    const struct lecture_row *row = row_named(&lecture, "causal half, head in: as here");
+    const struct lecture_row *row = row_named(&lecture, "causal half, with the head: as here");
     ck_assert_double_eq_tol(row->textbook, row->detailed, 1e-6);
-    row = row_named(&lecture, "attention in full, head in");
+    row = row_named(&lecture, "full attention, with the head");
     ck_assert_double_eq_tol(row->textbook, row->detailed, 1e-6);
     lecture_release(&lecture);
     setup_release(&setup);

@@ -97,8 +97,8 @@ static const struct {
       "training diverged on rank 3: the loss of its tokens is not finite" },
     { { DIVERGENCE_SCALE, 7, 0, 0, 0, 0 }, "gradients overflow even at the smallest loss scale" },
     { { DIVERGENCE_SPIKE, 7, 0, 9, 5, 0.5 },
-      "a loss of 9 is 8.0 standard deviations above the mean of those before, 5 with a deviation "
-      "of 0.5" },
+      "the loss 9 is 8.0 standard deviations above the mean of earlier losses, 5 (standard "
+      "deviation 0.5)" },
 };
 
 START_TEST(a_divergence_names_step_rank_and_cause)

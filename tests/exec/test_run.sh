@@ -36,7 +36,7 @@ run 0 run "${tiny[@]}" --gpus 1 --layout "dtype=fp32" --graphs on --json
 shows '"captured": 2'
 [ "$(losses)" = "$alone" ] || fail "losses $(losses), without graphs $alone"
 run 0 run "${tiny[@]}" --gpus 2 --layout "tp2 sp dtype=fp32" --graphs=on --json
-says "^simsearch: --graphs: passes are issued op by op: tensor ranks"
+says "^simsearch: --graphs: passes are issued op by op, because tensor ranks"
 shows '"graphs": null'
 run 2 run "${tiny[@]}" --gpus 1 --layout "dtype=fp32" --graphs perhaps
 says 'auto'
@@ -100,7 +100,7 @@ says '^simsearch: continued from the mean of 2 copies that differed'
 run 0 run "${tiny[@]}" --gpus 2 --layout "dp2 dtype=fp32 exchange=topk:0.1" --checkpoint "$work/kept"
 run 4 run "${tiny[@]}" --gpus 2 --layout "dp2 dtype=fp32" --checkpoint "$work/kept" --resume
 # Every rank rejects the checkpoint; the first one to do so ends the others.
-says "^(\[rank [0-9]+\] )?simsearch: exchange: the checkpoint holds each rank's own error memory of exchange=topk"
+says "^(\[rank [0-9]+\] )?simsearch: exchange: the checkpoint holds error memory of each rank for exchange=topk"
 run 6 run "${tiny[@]}" --gpus 2 --layout "dp2 dtype=fp16 exchange=topk:0.1"
 says "^simsearch: exchange: compressed, robust and late gradients can't be run in fp16"
 
@@ -131,7 +131,7 @@ run 2 run "${tiny[@]}" --gpus 2 --layout "dp2 dtype=fp32" --data workshp
 says 'did you mean "workshop"'
 head -c 10 "$0" >"$work/text"
 run 4 run "${tiny[@]}" --gpus 1 --layout "dtype=fp32" --data "$work/text"
-says 'takes 17 bytes, the file has 10'
+says 'takes 17 bytes, but the file has 10'
 
 # --- over MPI, where it is -------------------------------------------------------------------
 

@@ -177,8 +177,8 @@ static const struct {
     const char *msg;
 } refusals[] = {
     { "78", 1, 3, "it belongs to another run, or its SIMSEARCH_TOKEN differs" },
-    { "77", 1, 2, "its run has 3 ranks, this one 2" },
-    { "77", 2, 3, "another rank with this number connected before" },
+    { "77", 1, 2, "its run has 3 ranks, but this one has 2" },
+    { "77", 2, 3, "a rank with this number has already connected" },
 };
 
 START_TEST(a_rank_that_is_turned_away_says_why)

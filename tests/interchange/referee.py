@@ -96,7 +96,7 @@ def draw(rng):
 # Why simsearch refuses layouts that the configuration class accepts. Most are rules of Megatron's
 # arguments.py or of its training loop, which TransformerConfig does not see.
 LISTED = [
-    r"dp: \d+ GPUs do not divide by",  # arguments.py: world size % model size
+    r"dp: the number of GPUs, \d+, is not a multiple of",  # arguments.py: world size % model size
     r"vpp.* needs pp of 2 or more",  # arguments.py: interleaving needs a pipeline
     r"(pp|vpp)\d*: .*(layers|chunks)",  # arguments.py: layers divide over chunks
     r"vpp.*microbatches",  # schedules.py: microbatches fill the groups

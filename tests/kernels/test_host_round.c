@@ -61,9 +61,9 @@ START_TEST(every_pattern_has_its_value_and_comes_back)
 }
 END_TEST
 
-/* A float next to the midpoint of two neighbours rounds to the nearer one, the midpoint to the even
- * one. The upper neighbour of the largest number is infinity, with the midpoint that a next number
- * would have. */
+/* A float next to the midpoint of two neighbouring values rounds to the nearer one, and the
+ * midpoint to the even one. Infinity is the upper neighbour of the largest number; here it has the
+ * value of the next larger exponent. */
 START_TEST(between_two_patterns_the_nearest_is_taken_and_the_even_one_of_two)
 {
     const struct format *format = &formats[_i];

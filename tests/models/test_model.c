@@ -391,7 +391,7 @@ START_TEST(a_model_that_is_only_counted_says_so)
     ck_assert_int_eq(err.code, ERR_UNAVAILABLE);
     ck_assert_str_eq(err.where, "mixtral-8x7b");
     ck_assert_ptr_nonnull(strstr(err.msg, " B active"));
-    ck_assert_ptr_nonnull(strstr(err.msg, "attention other"));
+    ck_assert_ptr_nonnull(strstr(err.msg, "attention to other"));
     model = model_of("llama3-8b");
     err = (struct err){ 0 };
     ck_assert(model_has_costs(&model, &err));
@@ -418,7 +418,7 @@ static const struct {
       "3 groups do not divide 4" },
     { "{\"first_dense\": 1}", "first_dense", "without experts" },
     { "{\"experts\": 4, \"topk\": 1, \"first_dense\": 1, \"blocks\": [{\"layers\": 2}]}",
-      "first_dense", "which says" },
+      "first_dense", "which states" },
     { "{\"kv_lora\": 8}", "qk_nope_dim", "missing" },
     { "{\"kv_lora\": 8, \"qk_nope_dim\": 8, \"qk_rope_dim\": 8}", "v_head_dim", "missing" },
     { "{\"kv_lora\": 8, \"qk_nope_dim\": 8, \"qk_rope_dim\": 8, \"v_head_dim\": 8, "
@@ -430,8 +430,9 @@ static const struct {
     { "{\"blocks\": [{\"layers\": 2, \"feed_forward\": \"none\", \"attention\": \"none\"}]}",
       "blocks", "found none" },
     { "{\"heads\": 95, \"hidden\": 12288}", "heads",
-      "num heads 95 does not divide hidden 12288; nearest that do: 96, 64" },
-    { "{\"heads\": 5}", "heads", "num heads 5 does not divide hidden 64; nearest that do: 4, 8" },
+      "heads 95 does not divide hidden 12288; the nearest divisors are 96 and 64" },
+    { "{\"heads\": 5}", "heads",
+      "heads 5 does not divide hidden 64; the nearest divisors are 4 and 8" },
     { "{\"heads\": 65}", "heads", "65 heads are more than the 64 channels of hidden" },
     { "{\"heads\": 0}", "heads", "0" },
     { "{\"kv_heads\": 3}", "kv_heads", "3 key and value heads do not divide the 4 query heads" },

@@ -31,7 +31,7 @@ static const struct fault gpu_faults[] = {
     { "empty_word.json", ":5: words[1]", "expected a text" },
     { "words_no_list.json", ":5: words", "expected a list" },
     { "source_of_nothing.json", ": sources.memmory", "did you mean \"memory\"" },
-    { "source_no_text.json", ": sources.memory", "expected text" },
+    { "source_no_text.json", ": sources.memory", "expected a text" },
     { "sources_no_object.json", ": sources", "expected an object" },
     { "negative_sms.json", ": num_sms", "found -132" },
     { "not_json.json", "not_json.json:3", "not valid JSON" },
@@ -200,7 +200,7 @@ START_TEST(an_unknown_name_is_told_the_nearest)
     struct stack stack;
     struct err err = { 0 };
     check_unknown(gpu_load("h100-80g-sxn", &gpu, &err), &err, "h100-80g-sxn",
-                  "no GPU or file is called that; did you mean \"h100-80g-sxm\"?");
+                  "there is no such GPU or file; did you mean \"h100-80g-sxm\"?");
     err = (struct err){ 0 };
     check_unknown(cluster_load("dgx-h10", &cluster, &err), &err, "dgx-h10", "\"dgx-h100\"");
     err = (struct err){ 0 };

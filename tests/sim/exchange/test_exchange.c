@@ -119,11 +119,11 @@ static const struct {
     { "gosip:ring", "did you mean \"gossip\"?" },
     { "gossip", "expected gossip:ring|grid|exp|one-peer: GRAPH is missing" },
     { "gossip:rings", "did you mean \"ring\"?" },
-    { "gossip:ring:exp", "and then NAME=VALUE, found \"exp\" behind it" },
+    { "gossip:ring:exp", "and then NAME=VALUE, found \"exp\" after it" },
     { "gossip:ring:graph=ring", "unknown parameter \"graph\"" },
     { "gossip:ring:combine=late", "expected one of updated, beside" },
     { "gossip:ring:group=2:group=2", "group is given twice" },
-    { "allreduce:2", "expected allreduce, found \"2\" behind it" },
+    { "allreduce:2", "expected allreduce, found \"2\" after it" },
     { "ps:0", "expected a whole number K from 1 to 16777216, found \"0\"" },
     { "ps:-1", "found \"-1\"" },
     { "ps:", "found \"\"" },
@@ -137,7 +137,7 @@ static const struct {
     { "async:0", "expected a whole number S from 1 to 64, found \"0\"" },
     { "async:2:server=2", "did you mean \"servers\"?" },
     { "median:two", "expected a whole number F from 0 to 16777216, found \"two\"" },
-    { "krum:1:2", "expected krum[:F], found \"2\" behind it" },
+    { "krum:1:2", "expected krum[:F], found \"2\" after it" },
     { "geomedian:F=2", "found \"F=2\"" },
 };
 

@@ -73,7 +73,9 @@ START_TEST(its_ranks_are_counted_and_its_rules_kept)
 {
     struct plan plan = plan_of("tp2 pp2 xp2 mb1", &arena);
     ck_assert(!plan_derive_data(&plan, 12, &err));
-    ck_assert_str_eq(err.msg, "12 GPUs do not divide by the 8 of tp 2 x cp 1 x pp 2 x xp 2");
+    ck_assert_str_eq(
+        err.msg,
+        "the number of GPUs, 12, is not a multiple of the 8 ranks of tp 2 x cp 1 x pp 2 x xp 2");
     err = (struct err){ 0 };
     ck_assert(plan_derive_data(&plan, 16, &err));
     ck_assert_int_eq(plan.dp, 2);

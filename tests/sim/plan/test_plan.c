@@ -206,7 +206,7 @@ static const struct {
     { "stages=12,14xx2", "stages=12,14xx2", "with commas between" },
     { "stages=1x1048576,1", "stages=1x1048576,1", "1048576 in all at most" },
     { "stages=Et|t", "stages=Et|t", "expected L once, as the last letter" },
-    { "stages=Et|tm|L", "stages=Et|tm|L", "in the chunk of the head (L) alone, not in chunk 1" },
+    { "stages=Et|tm|L", "stages=Et|tm|L", "only in the chunk of the head (L), not in chunk 1" },
     { "recompute=some", "recompute=some", "expected one of none, selective, full" },
     { "recompute=selectiv", "recompute=selectiv", "did you mean \"selective\"?" },
     { "recompute=full:0", "recompute=full:0", "expected full:K with a whole number of layers" },

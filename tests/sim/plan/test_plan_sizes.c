@@ -33,7 +33,9 @@ START_TEST(gpus_that_do_not_divide_are_an_error_with_both_numbers)
     struct plan plan = plan_of("tp8 pp3 mb1", &arena);
     ck_assert(!plan_derive_data(&plan, 1024, &err));
     ck_assert_int_eq(err.code, ERR_INFEASIBLE);
-    ck_assert_str_eq(err.msg, "1024 GPUs do not divide by the 24 of tp 8 x cp 1 x pp 3");
+    ck_assert_str_eq(
+        err.msg,
+        "the number of GPUs, 1024, is not a multiple of the 24 ranks of tp 8 x cp 1 x pp 3");
 }
 END_TEST
 

@@ -372,7 +372,7 @@ static const struct fault {
     { "0: F0.0 BI0.0 BW0.0 B0.0 DN@3 OPT@4\n", "stage 0, instruction 3",
       "B0.0 is a whole backward, but BI0.0 is a half of the same one" },
     { "0: F0.0& F1.0 B1.0 B0.0 DN@3 OPT@4\n", "stage 0, instruction 1",
-      "F1.0& is not half of a pair, of a forward and a backward" },
+      "F1.0& is not one of a pair of a forward and a backward" },
     { "0: F0.0& B0.0 DN@1 OPT@2\n", "stage 0, instruction 0",
       "F0.0& is paired with no backward of another chunk" },
     { "0: F0.0& B1.0 F1.0 B0.0 DN@3 OPT@4\n", "stage 0, instruction 0",
