@@ -5,8 +5,9 @@
 #include <math.h>
 #include <stdlib.h>
 
-/* The longest of what each stage needs: its passes after the way of the first microbatch to it,
- * and its passes without weight gradients between the ways there and back. */
+/* The longest time that any stage needs, in two versions: all its passes, plus the time until the
+ * first microbatch arrives; and its passes without weight gradients, plus that time and the way
+ * back of the last gradient. */
 static double any_order_s(const struct division_problem *problem, const int *choice)
 {
     double microbatches = problem->num_microbatches;

@@ -30,9 +30,9 @@ struct stage_choice {
     int of_kind[MAX_BLOCK_KINDS]; /* number of its layers of each kind; all 0 if the kind does not
                                      matter */
     double pass_s;                /* all passes of one microbatch */
-    /* With in_any_order: of pass_s, the weight gradients; the time until a microbatch arrives at
-     * the next stage; and this and the time from the arrival of its gradient until that of the
-     * stage before. */
+    /* Used only with in_any_order. weights_s: the part of pass_s for weight gradients. ahead_s: the
+     * time until a microbatch arrives at the next stage. way_s: ahead_s plus the time from the
+     * arrival of the microbatch's gradient until it reaches the previous stage. */
     double weights_s, ahead_s, way_s;
     double host_bytes; /* bytes of one rank in the host's memory */
 };

@@ -52,8 +52,8 @@ static void add_term_s(struct builder *b, int stage, int i, double term_s)
         program_add_term(&b->program, b->column[stage][i], -term_s / b->least_longest_s);
 }
 
-/* Row: T for each microbatch is at least the way to the stage and back, or only to it, and the
- * stage's passes, without weight gradients or with them. */
+/* Row: for every microbatch, T is at least the stage's passes plus the way of a microbatch to the
+ * stage; or its passes without weight gradients plus the way there and back. */
 static void add_way(struct builder *b, int stage, bool back)
 {
     double microbatches = b->problem->num_microbatches;

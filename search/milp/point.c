@@ -30,7 +30,7 @@ static bool wants_more_recompute(const struct divided_point *point)
            (request->same_recompute || request->stage_types > 0);
 }
 
-/* A choice for other orders than 1F1B. */
+/* Adds a choice of a table for other schedules than 1F1B. */
 static void keep_dealt(struct collector *collector, const struct stage_table *table, int stage,
                        const struct stage_option *option)
 {
@@ -193,8 +193,8 @@ static double cut_s(double step_s)
     return step_s * (1 - proof_tolerance);
 }
 
-/* A lower bound of the divisions that were not found, from the last that was, if the surrogate is
- * one. */
+/* A lower bound of the divisions that were not found. If the surrogate is a bound, it is the
+ * surrogate of the last division that was found. */
 static double rest_bound_s(const struct stage_table *table, const struct divisions *found)
 {
     if (!table->in_any_order || table->validates || !found->is_proved || found->count == 0)

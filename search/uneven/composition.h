@@ -49,7 +49,7 @@ extern const struct composition lower_bound;
  * (table->validates), each has only its own passes, reduction and update. */
 extern const struct composition any_order_bound;
 
-/* The bound that holds for the table. */
+/* The bound that holds for the table's schedule. */
 const struct composition *table_bound(const struct stage_table *table);
 
 #endif

@@ -44,7 +44,7 @@ int deal_least_sum(const struct deal *deal)
     return least;
 }
 
-/* The chunk's layers, with the head's. */
+/* The number of layers in the chunk, including the layers as which the head counts. */
 static double weight_of(const struct deal *deal, const int *chunks, int chunk)
 {
     double layers = chunks[chunk];

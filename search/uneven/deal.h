@@ -18,28 +18,31 @@
 struct deal {
     struct placement placement;
     int num_layers;
-    double head_layers; /* layers that take as long as the head and what is beside it */
+    double head_layers; /* number of layers that take as long as the head and the modules beside
+                           it */
 };
 
-/* Whether divisions of the plan are dealt; those of 1F1B over one chunk a stage have a bound of
- * their own (uneven/composition.h). */
+/* Whether the plan's divisions are dealt. Divisions of 1F1B with one chunk per stage are not: they
+ * have their own bound (uneven/composition.h). */
 bool plan_is_dealt(const struct plan *plan);
 
-/* head_layers: model_head_layers, which takes long to find. */
+/* head_layers is the result of model_head_layers. It is passed in because it takes long to
+ * compute. */
 struct deal deal_of(const struct plan *plan, const struct model *model, double head_layers);
 
-/* The fewest layers of a stage. Each chunk has at least one, except the chunk with the head, which
- * may have none if the stage has several chunks. */
+/* The smallest number of layers that a stage can have. Each chunk has at least one, except the
+ * chunk with the head, which may have none if the stage has several chunks. */
 int deal_least(const struct deal *deal, int stage);
-/* The fewest layers of all stages together. */
+/* The sum of deal_least over all stages. */
 int deal_least_sum(const struct deal *deal);
-/* Deals `layers` layers to a stage's chunks: sets their entries of chunks[chunk], which has room
- * for all chunks. deal_all does so for every stage, from layers[stage]. */
+/* Deals `layers` layers to a stage's chunks, by setting their entries of chunks[chunk]; the array
+ * has an entry for every chunk of the plan. deal_all does so for every stage, from
+ * layers[stage]. */
 void deal_stage(const struct deal *deal, int stage, int layers, int *chunks);
 /* Deals one layer more. */
 void deal_next(const struct deal *deal, int stage, int *chunks);
 void deal_all(const struct deal *deal, const int *layers, int *chunks);
-/* Whether the list of chunks is one that deal_all makes. */
+/* Whether deal_all can produce this list of chunks. */
 bool deal_makes(const struct deal *deal, const int *chunks);
 
 #endif

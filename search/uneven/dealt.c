@@ -12,7 +12,7 @@ struct filler {
     const struct stage_request *request;
     struct stage_common common;
     struct deal deal;
-    struct plan plan;   /* the request's, with this list: */
+    struct plan plan;   /* the request's plan, with `chunks` as its list of layers */
     int *chunks;        /* [chunk] */
     double *duration_s; /* [CHUNK_PASSES x round + pass] */
     struct stage_table *table;
@@ -52,7 +52,8 @@ static struct stage_option option_of(const struct filler *filler, int layers,
     return option;
 }
 
-/* Fills the list: the stage's chunks by the deal, all others with the fewest layers. */
+/* Sets the list of layers: those of this stage's chunks as dealt, and the fewest layers for all
+ * others. */
 static void list_all(struct filler *filler, int stage, int layers)
 {
     for (int other = 0; other < filler->table->num_stages; other++)
@@ -60,7 +61,7 @@ static void list_all(struct filler *filler, int stage, int layers)
                    filler->chunks);
 }
 
-/* Lists the stage's chunks alone, which is enough if all layers are of one kind. */
+/* Sets the list for this stage's chunks only, which suffices if all layers are of one kind. */
 static void list_own(struct filler *filler, int stage, int layers)
 {
     memset(filler->chunks, 0,
@@ -74,7 +75,7 @@ static struct rounds_score time_listed(struct filler *filler, int stage)
                                 filler->duration_s);
 }
 
-/* The stage's chunks are listed. */
+/* The option of the stage whose chunks are in the list. */
 static struct stage_option exact_option(struct filler *filler, int stage, int layers)
 {
     if (evaluate_rounds_bytes(filler->evaluator, &filler->plan, &filler->common, stage) >
@@ -87,8 +88,8 @@ static struct stage_option exact_option(struct filler *filler, int stage, int la
 /* --- several kinds: the least over all places --------------------------------------------------
  */
 
-/* The layers at which a chunk may begin so that its layers' kinds are not those of an earlier
- * entry. */
+/* Lists the layers at which a chunk may begin, without those for which the kinds of its layers are
+ * the same as for an earlier entry. */
 struct places {
     int *first;
     int count;
@@ -104,7 +105,8 @@ static bool are_alike(const struct model *model, int layers, int a, int b)
     return memcmp(of_a, of_b, sizeof of_a) == 0;
 }
 
-/* With block-share, which recomputes the first layers of a chunk, equal counts do not suffice. */
+/* With block-share, which recomputes a chunk's first layers, equal counts of each kind do not
+ * suffice. */
 static bool is_new_place(const struct filler *filler, const struct places *places, int layers,
                          int first)
 {
@@ -119,8 +121,8 @@ static bool is_new_place(const struct filler *filler, const struct places *place
     return true;
 }
 
-/* Each chunk before or after needs its fewest layers: one, but for the last chunk, which takes all
- * that are left. */
+/* Every other chunk needs its fewest layers: one, except that the last chunk takes all layers that
+ * are left. */
 static struct places places_of(const struct filler *filler, int chunk, int layers,
                                struct arena *arena)
 {
@@ -137,7 +139,8 @@ static struct places places_of(const struct filler *filler, int chunk, int layer
     return places;
 }
 
-/* Lists the chunk with its layers, and the layers before it in the first chunk. */
+/* Sets the list so that the chunk has its layers, and all layers before it are in the first
+ * chunk. */
 static void list_at(struct filler *filler, int chunk, int layers, int first)
 {
     memset(filler->chunks, 0,
@@ -153,8 +156,8 @@ static void lower_durations(struct filler *filler, int round, const double *chun
         least_s[pass] = fmin(least_s[pass], chunk_s[pass]);
 }
 
-/* The least durations of each chunk of the stage. Returns whether there is only one place for each.
- * `places` gets those of the first two rounds. */
+/* Finds the shortest durations of each chunk of the stage over all places. Returns whether each
+ * chunk has only one place. `places` gets the places of the first two rounds. */
 static bool least_durations(struct filler *filler, int stage, const int *of_round,
                             struct places places[2], struct arena *arena)
 {
@@ -177,7 +180,7 @@ static bool least_durations(struct filler *filler, int stage, const int *of_roun
     return is_only;
 }
 
-/* The most that pairs of the stage's two chunks can save at any of their places. */
+/* The maximum time that pairs of the stage's two chunks can save at any of their places. */
 static double most_spared_s(struct filler *filler, int stage, const int *of_round,
                             const struct places places[2], double *durations_s)
 {
@@ -342,7 +345,7 @@ struct stage_table dealt_table_new(struct evaluator *evaluator, const struct sta
 
 /* --- the floor -------------------------------------------------------------------------------- */
 
-/* The passes of a stage for one microbatch. */
+/* Time of a stage's passes for one microbatch. */
 static double listed_pass_s(struct filler *filler, int stage, int layers)
 {
     struct rounds_score score = { .spared_s = evaluate_rounds_passes(

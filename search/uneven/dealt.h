@@ -11,8 +11,8 @@
 
 #include "search/uneven/stages.h"
 
-/* In the arena. request->layers is not read; request->step_s is, unless the exchange lets replicas
- * differ. */
+/* Arrays are in the arena. request->layers is not used. request->step_s is used, unless the
+ * exchange lets replicas differ. */
 struct stage_table dealt_table_new(struct evaluator *evaluator, const struct stage_request *request,
                                    struct arena *arena);
 

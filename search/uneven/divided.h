@@ -9,8 +9,8 @@
  * recomputed. Lists are borrowed; a list of equal numbers is omitted. */
 struct plan division_plan(const struct plan *point, const int *layers, const int *recomputed);
 
-/* The point's plan with these layers of each chunk, for points that are dealt (uneven/deal.h). The
- * list is borrowed, unless all its numbers are equal. */
+/* The point's plan with the given layers of each chunk, for points whose divisions are dealt
+ * (uneven/deal.h). The list is borrowed, and omitted if all its numbers are equal. */
 struct plan dealt_plan(const struct plan *point, const int *chunks);
 
 /* Whether the space has the plan without being enlarged. */

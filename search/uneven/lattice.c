@@ -33,7 +33,7 @@ const char *lattice_lacks(const struct search *search)
 /* Sites of plans with one number of stages and of chunks per stage. */
 struct stages_space {
     struct space space; /* the space with this pp and vpp, and given chunks */
-    /* divisions that only this space has: with one recompute, and with block:N */
+    /* number of divisions that only this space has: [0] with one recompute, [1] with block:N */
     double divisions[2];
     size_t first_site;
 };
@@ -222,7 +222,7 @@ static void count_left_out(const struct listing *listing, int jobs, int space, s
     }
 }
 
-/* Layers of each chunk, from stages that are as equal as they can be. */
+/* Layers of each chunk in the division whose stages are as equal as possible. */
 static int *nearly_even(const struct deal *deal, struct arena *arena)
 {
     int num_stages = deal->placement.num_stages, num_layers = deal->num_layers;
@@ -285,7 +285,7 @@ static double count_even_mixes(int layers, int pp)
     return layers % pp == 0 ? choices : 0;
 }
 
-/* Whether the split is one of the divisions that a lattice's points have. */
+/* Whether the split is a division that belongs to a point of the lattice. */
 static bool is_of_lattice(const struct split *split, const struct plan *plan,
                           const struct space *space, int *chunks)
 {
@@ -298,7 +298,7 @@ static bool is_of_lattice(const struct split *split, const struct plan *plan,
     return deal_makes(&deal, chunks);
 }
 
-/* The number of the plan's divisions that the space already has. */
+/* The number of the plan's divisions that the space of even chunks already has. */
 static int count_known(const struct search *search, const struct plan *plan, struct arena *arena)
 {
     const struct space *space = search->space;
@@ -309,15 +309,15 @@ static int count_known(const struct search *search, const struct plan *plan, str
     return known;
 }
 
-/* The divisions of the layers over stages with at least their fewest layers each. */
+/* The number of divisions of the layers over stages that each have at least their fewest layers. */
 static double count_dealt(const struct deal *deal)
 {
     int stages = deal->placement.num_stages, left = deal->num_layers - deal_least_sum(deal);
     return left < 0 ? 0 : count_divisions(left + stages, stages, false);
 }
 
-/* Number of divisions that the space does not have already; with block:N also without their none
- * and full. */
+/* The number of divisions that the space does not have already; with block:N, the divisions with
+ * none and full are subtracted too. */
 static void count_new(const struct search *search, const struct plan *plan, double divisions[2],
                       struct arena *arena)
 {
@@ -360,7 +360,7 @@ static bool begin_stages(const struct search *search, int pp, int vpp, struct ar
     return true;
 }
 
-/* The most chunks per stage that the schedule can have. */
+/* The maximum number of chunks per stage that the schedule allows. */
 static int most_chunks(const struct space *space, int pp)
 {
     const struct plan *base = &space->base;

@@ -26,8 +26,8 @@ struct lattice {
 
 /* The reason why no chunk of the space can be uneven; NULL if chunks can be uneven. */
 const char *lattice_lacks(const struct search *search);
-/* Whether the search divides the layers of other schedules than 1F1B too. It does so if `uneven` is
- * asked for and nothing joins the stages. */
+/* Whether the search also divides the layers of schedules other than 1F1B: if `uneven` is requested
+ * and no constraint joins the stages. */
 bool lattice_deals(const struct search *search);
 
 /* The points with a bound below limit_s, in the arena. The evaluators must have begun. The tally
@@ -36,7 +36,8 @@ bool lattice_deals(const struct search *search);
 struct lattice lattice_new(const struct search *search, struct evaluators *evaluators,
                            double limit_s, struct tally *tally, struct arena *arena);
 
-/* Layers of every stage of a plan in 1F1B; 0: any number, as the request asks for `uneven`. */
+/* Layers of every stage if the plan's 1F1B division must be even; 0: any number, because `uneven`
+ * is requested. */
 int lattice_stage_layers(const struct search *search, const struct plan *plan);
 
 /* The number of ways to divide the layers over stages with at least one layer each; with mixes,

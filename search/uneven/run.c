@@ -17,8 +17,8 @@ static void keep_even_best(const struct search *search, const struct frontier *b
     *result->even_best = search_predict(search, &best->at[0].plan, &result->arena);
 }
 
-/* Adds which dealt divisions are searched (uneven/deal.h): of the schedule that is fixed, else of
- * interleaved stages. */
+/* Adds which dealt divisions are searched (uneven/deal.h): those of the fixed schedule or, if none
+ * is fixed, of interleaved stages. */
 static void name_dealt(const struct search *search, struct text *name)
 {
     const struct plan *base = &search->space->base;

@@ -17,10 +17,12 @@
 struct stage_option {
     bool fits; /* false: the members below are not set */
     int layers, recomputed;
-    /* Of one microbatch, blocking messages included; with several chunks, on the first of them. The
-     * backward is that of the inputs, if weight gradients are computed apart. */
+    /* For one microbatch, blocking messages included, on the stage's first chunk if there are
+     * several. The backward is only that of the input gradients if weight gradients are computed
+     * separately. */
     double forward_s, backward_s;
-    double others_s; /* its other passes there, minus what pairs of passes save on average */
+    double others_s; /* the passes of the stage's other chunks, minus the time that pairs save on
+                        average */
     /* Of others_s, the weight gradients, and those of the first chunk. */
     double weights_s, first_weights_s;
     double data_comm_s; /* once per step, after the stage's last backward */
@@ -34,8 +36,7 @@ struct stage_table {
     int num_firsts;  /* number of distinct first layers of a stage: 1 when all layers are of one
                         kind, as the position then does not matter; else num_layers */
     bool is_limited; /* options from some number of layers on were dropped as too slow */
-    /* Whether the order of passes is another than that of 1F1B: then only the bound holds that is
-     * right for every order. */
+    /* Whether the schedule is not 1F1B. Then only the bound for any order of passes holds. */
     bool in_any_order;
     bool validates;               /* no stage waits for the gradient norm of all stages */
     double lag_s;                 /* latency of a non-blocking message */
@@ -48,13 +49,14 @@ struct stage_table {
     double longest_pass_s; /* forward and backward of one microbatch */
 };
 
-/* The input of a table. The plan passes plan_check with some list of layers. For stage_table_new it
- * has one chunk per stage; with recompute block:N each stage chooses its own N. */
+/* The input of a table. plan_check must accept the plan with some list of layers. For
+ * stage_table_new it has one chunk per stage; with recompute block:N each stage chooses its own
+ * N. */
 struct stage_request {
     const struct model *model;
     const struct plan *plan;
     int layers;          /* layers of every stage; 0: any */
-    double head_layers;  /* model_head_layers; read for dealt stages */
+    double head_layers;  /* model_head_layers; used only for dealt stages */
     double memory_bytes; /* GPU memory */
     /* Options whose stage alone makes a step take this long may be dropped. HUGE_VAL: none. */
     double limit_s;
@@ -71,7 +73,7 @@ void stage_table_close(struct stage_table *table, struct arena *arena);
 /* The options of a stage that begins after `first` layers, indexed by layers - 1; most_layers of
  * them. */
 const struct stage_option *stage_options(const struct stage_table *table, int stage, int first);
-/* All passes of one microbatch. */
+/* The time of all passes of one microbatch. */
 double stage_pass_s(const struct stage_option *option);
 
 /* A division whose longest pass is the least: layers[stage]. False when none fits. */

@@ -126,7 +126,7 @@ static void read_recomputed(const struct stage_table *table, const int *layers, 
         division_recomputes(table, layers, recomputed);
 }
 
-/* Whether the division is counted as one of the point's. */
+/* Whether the division is one of the point's counted divisions. */
 static bool is_counted(const struct timing *timing, const struct plan *plan)
 {
     return !division_is_known(timing->search->space, plan) && !is_seed(timing->seed, plan);
@@ -141,7 +141,7 @@ static double time_plan(struct timing *timing, const struct plan *plan)
     return ranked.step_s;
 }
 
-/* With several kinds of layers, whether the division fits is only known now. */
+/* With several kinds of layers, it is known only now whether the division fits in memory. */
 static double time_dealt(struct timing *timing, const int *layers)
 {
     const struct search *search = timing->search;

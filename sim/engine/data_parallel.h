@@ -15,8 +15,8 @@ double overlapped_s(const struct profile *profile, double compute_s, double comm
 double exposed_s(const struct profile *profile, double comm_s, double window_s, double pieces);
 
 /* Buckets of unequal sizes that follow each other on one lane. bucket_lane_add: compute runs for
- * `compute_s`, then a bucket with a transfer of `comm_s` (alone) is ready. bucket_lane_exposed_s is
- * exposed_s of all of them. */
+ * `compute_s`; then a bucket is ready, whose transfer alone takes `comm_s`. bucket_lane_exposed_s
+ * is the exposed time of all transfers. */
 struct bucket_lane {
     const struct profile *profile;
     double ready_s, done_s, comm_s;
@@ -53,7 +53,7 @@ double quantize_weights_s(const struct system *system, const struct plan *plan,
  * the state is in host memory. */
 double optimizer_s(const struct system *system, const struct model *model, const struct plan *plan,
                    struct stage_weights weights);
-/* As optimizer_s, but also for plans whose matrices have an optimizer of their own
+/* As optimizer_s, but also for plans in which matrices have a separate optimizer
  * (plan_matrices_apart). */
 double optimizer_with_matrices_s(const struct system *system, const struct model *model,
                                  const struct plan *plan, struct stage_weights weights,

@@ -28,8 +28,8 @@ static struct backward_pieces backward_pieces_of(const struct work *w)
     return of;
 }
 
-/* The kind of piece i. Pieces after the layers come first, the embedding comes last. `layer` is the
- * number of layers before it. */
+/* The kind of piece i. The pieces behind the layers come first, the embedding comes last. `layer`
+ * becomes the number of layers before the piece. */
 static int piece_at(const struct work *w, const struct backward_pieces *of, int i, int *layer)
 {
     static const int ends[] = { PIECE_HEAD, PIECE_LATER_ENDS, PIECE_LATER };
@@ -41,7 +41,7 @@ static int piece_at(const struct work *w, const struct backward_pieces *of, int 
     return i < of->held.layers ? model_kind_of(w->model, *layer) : PIECE_EMBEDDING;
 }
 
-/* Seconds of the lists that a piece runs in the pass that computes weight gradients, with the
+/* Time of the lists that a piece runs in the pass that computes weight gradients, including the
  * piece's recompute. */
 static double lists_s(const struct work *w, const struct backward_pieces *of, int i)
 {

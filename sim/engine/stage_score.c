@@ -5,7 +5,7 @@
 #include <assert.h>
 #include <string.h>
 
-/* The plan with lists of layers that describe only this stage. */
+/* The plan with lists of layers for this stage only. */
 static struct plan give_share(const struct plan *plan, const struct stage_share *share, int *lists)
 {
     struct plan given = *plan;
@@ -98,7 +98,7 @@ struct stage_score evaluate_stage_with(struct evaluator *evaluator, const struct
     return score(&w, &common->memory, share->stage);
 }
 
-/* Copies a timed chunk's durations out. */
+/* Copies the durations of a timed chunk to the caller's array. */
 static void keep_durations(struct work *w, int chunk, const struct chunk_time *time,
                            double *duration_s)
 {
@@ -108,8 +108,8 @@ static void keep_durations(struct work *w, int chunk, const struct chunk_time *t
         duration_s[pass] = ratio * w->duration_s[CHUNK_PASSES * chunk + pass];
 }
 
-/* Whether two chunks of a model with one kind of layers certainly take the same time, without
- * messages. */
+/* Whether two chunks certainly take the same time, without messages, because the model has one kind
+ * of layers. */
 static bool are_same(const struct work *w, int chunk, int other)
 {
     struct placement placement = plan_placement(w->plan);

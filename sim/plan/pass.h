@@ -36,7 +36,7 @@ struct pass_chunk pass_chunk_of(const struct plan *plan, const struct model *mod
 int pass_pieces(const struct pass_chunk *chunk);
 
 /* The reason why a chunk's passes cannot be captured as CUDA graphs; it completes the sentence
- * "passes are issued op by op: ". NULL if they can. */
+ * "passes are issued op by op, because ". NULL if they can. */
 const char *plan_capture_refusal(const struct plan *plan);
 
 /* A unit is gathered and reduced as a whole. It is a piece's own parameters, or the vocabulary rows
