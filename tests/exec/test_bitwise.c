@@ -71,8 +71,8 @@ START_TEST(recompute_changes_no_bit)
 }
 END_TEST
 
-/* Gradients that are reduced piece by piece beside the last backward are the same sums. Random
- * pauses before work would show a reduction that does not wait for its gradients. */
+/* Reducing gradients piece by piece during the last backward gives the same sums. Random pauses
+ * before each piece of work would expose a reduction that does not wait for its gradients. */
 START_TEST(reductions_beside_the_backward_change_no_bit)
 {
     static const char *const plans[] = { "dp2 mb1", "dp2 zero1 mb2", "dp2 tp2 sp mb1",

@@ -13,7 +13,8 @@
 #include <math.h>
 #include <string.h>
 
-/* Tests the search of stages of several chunks on small models, with all divisions one by one. */
+/* Compares the search of stages of several chunks on small models with a loop over all
+ * divisions. */
 
 static struct instance instance;
 
@@ -32,9 +33,10 @@ static void check_list(const int *chunks, const int *expected, int count)
                       expected[i]);
 }
 
-/* Stage 0 of a ring of two stages and three rounds has chunks 0, 2 and 4, stage 1 has 1, 3 and 5.
- * Its last chunk has a head of 1.5 layers: of 7 layers it gets one after 3 and 1 have two each (2.5
- * is more than 2), and then each of these a third. */
+/* Two stages and three rounds: stage 0 has chunks 0, 2 and 4, stage 1 has 1, 3 and 5. Chunk 5 has
+ * the head, which counts as 1.5 layers. Of stage 1's seven layers, chunks 1 and 3 get two each
+ * before chunk 5 gets its first, because 1.5 + 1 is more than 2. Then chunks 1 and 3 get a third
+ * layer. */
 START_TEST(layers_go_to_the_chunk_with_the_fewest)
 {
     struct deal ring = { { 2, 3, NULL }, 12, 1.5 };
@@ -76,7 +78,7 @@ static const char *const layouts[] = {
 
 enum { NUM_KINDS_OF_MODELS = 3 };
 
-/* Layers of one kind; the first wider; every third narrower. */
+/* Makes the layers all of one kind, the first one wider, or every third narrower. */
 static void mix(int which)
 {
     struct model *model = &instance.model;
@@ -120,8 +122,8 @@ static struct stage_request table_request(const struct plan *plan, double head_l
                                    .step_s = instance.system.stack.host.step_s };
 }
 
-/* The next layers of each stage that add up; begins with the fewest of each, one less on the
- * first. */
+/* Sets the next combination of layers per stage whose sum is right. To begin, set the fewest layers
+ * of each stage, minus one on the first. */
 static bool next_layers(const struct deal *deal, int *layers)
 {
     for (;;) {
@@ -145,8 +147,9 @@ static const struct stage_option *option_at(const struct stage_table *table, int
     return &stage_options(table, stage, 0)[layers - 1];
 }
 
-/* The table's option against the passes of the whole plan. With several kinds it has no more than
- * these. With one chunk per stage passes contain blocking messages, which are not compared. */
+/* Compares the table's option with the passes in a whole plan. With several kinds of layers the
+ * option must not be longer. With one chunk per stage, passes contain blocking messages, which are
+ * not compared. */
 static void check_option(const struct stage_option *option, const struct plan *plan,
                          const struct step_cost *cost, int stage, bool is_exact)
 {
@@ -219,7 +222,7 @@ START_TEST(floor_and_bound_are_under_every_division_and_options_are_those_of_its
 }
 END_TEST
 
-/* A stage fits in the table exactly if it does in a whole plan. */
+/* A stage must fit in the table exactly if it fits in a whole plan. */
 START_TEST(a_stage_fits_as_it_does_in_a_whole_plan)
 {
     struct arena arena = { 0 };

@@ -9,8 +9,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Tests the search of stages with several chunks, and of schedules other than 1F1B, on random
- * tables: dynamic program, integer program and all divisions one by one. */
+/* Compares dynamic program, integer program and a loop over all divisions on random tables, for
+ * stages with several chunks and for schedules other than 1F1B. */
 
 enum {
     MOST_STAGES = 5,
@@ -19,8 +19,8 @@ enum {
     MOST_CHUNKS = MOST_STAGES * MOST_ROUNDS
 };
 
-/* A random pipeline. Layer i has weight[i]; a chunk's passes take its layers' weights times a
- * factor of its own, and embedding and head in addition. */
+/* A random pipeline. Layer i has weight[i]. A chunk's passes take the sum of its layers' weights
+ * times a factor of the pass, plus the embedding and the head. */
 struct pipe {
     const struct generator *generator;
     struct schedule_shape shape;
@@ -28,7 +28,7 @@ struct pipe {
     bool are_equal; /* all layers have one weight */
     double weight[MOST_LAYERS];
     double factor[MOST_CHUNKS], start_s[MOST_CHUNKS];
-    double backward, weights; /* seconds per second of forward */
+    double backward, weights; /* seconds per second of the forward pass */
     double spared;            /* share of a pair's forward that is saved */
     double comm_s[MOST_STAGES], most[MOST_STAGES];
     double lag_s, step_s;
@@ -152,7 +152,7 @@ static double optimizer_s(const struct pipe *pipe, int layers)
     return 0.05 * layers + pipe->step_s;
 }
 
-/* The step, by the recurrence over every microbatch. */
+/* The step time by the recurrence over every microbatch. */
 static double simulated_s(void *context, const int *layers, const int *recomputed)
 {
     const struct pipe *pipe = context;
@@ -215,7 +215,7 @@ static struct stage_option *option_at(const struct pipe *pipe, int stage, int la
     return &pipe->table.options[stage * pipe->table.most_layers + layers - 1];
 }
 
-/* The option of a stage of these times. */
+/* The option that has these times of a stage. */
 static struct stage_option option_of(const struct pipe *pipe, const struct times *times, int stage,
                                      int layers)
 {
@@ -240,7 +240,7 @@ static struct stage_option option_of(const struct pipe *pipe, const struct times
     return option;
 }
 
-/* Lowers every member to the lower of the two. */
+/* Lowers every member to the minimum of the two options. */
 static void lower(struct stage_option *option, const struct stage_option *other)
 {
     double pass_s = fmin(stage_pass_s(option), stage_pass_s(other));
@@ -251,7 +251,7 @@ static void lower(struct stage_option *option, const struct stage_option *other)
     option->others_s = pass_s - option->forward_s - option->backward_s;
 }
 
-/* Each option has the least times of all divisions with it. */
+/* Each option gets the minimum times over all divisions that contain it. */
 static void fill_table(struct pipe *pipe, struct arena *arena)
 {
     int stages = pipe->shape.num_stages;
@@ -299,7 +299,7 @@ static double composed_s(const struct pipe *pipe, const int *layers)
     return any_order_bound.total_s(&pipe->table, &suffix);
 }
 
-/* The integer program's objective, from its words: passes between the ways to a stage and back. */
+/* The integer program's objective, written from its description in search/milp/division.h. */
 static double ways_s(const struct pipe *pipe, const int *layers)
 {
     double longest_s = 0, there_s = 0, back_s = 0, m = pipe->shape.num_microbatches;
@@ -381,7 +381,7 @@ static struct division_problem problem_of(const struct pipe *pipe, struct arena 
                                       .host_bytes = HUGE_VAL };
 }
 
-/* Divisions in the order of their surrogates, timed until no other can be faster. */
+/* Times divisions in the order of their surrogates, until no other can be faster. */
 static void check_milp(struct pipe *pipe, const struct enumerated *best, int seed,
                        struct arena *arena)
 {

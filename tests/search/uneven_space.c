@@ -54,8 +54,8 @@ static bool is_known(const struct naive_splits *known, int vpp, const int *layer
 /* --- stages of several chunks, in any schedule: layers dealt one by one -------------------------
  */
 
-/* Adds a stage's next layer to its chunk of least weight; the latest of equals. The last chunk
- * weighs as many layers more as the head is worth. */
+/* Adds a stage's next layer to its chunk with the smallest weight; of equals to the latest. The
+ * head adds its number of layers to the weight of the last chunk. */
 static void add_layer(const struct model *model, const struct plan *plan, int stage, int *chunks)
 {
     double head = model_head_layers(model, model->seq);
@@ -72,7 +72,7 @@ static void add_layer(const struct model *model, const struct plan *plan, int st
     chunks[best]++;
 }
 
-/* Each chunk but the last has a layer to begin with. */
+/* Each chunk except the last begins with one layer. */
 static void list_dealt(struct listing *listing, struct plan plan)
 {
     int chunks[MOST_LISTED_LAYERS], more[MOST_LISTED_LAYERS] = { 0 };
@@ -102,7 +102,7 @@ static void list_dealt(struct listing *listing, struct plan plan)
     }
 }
 
-/* Every number of chunks that the schedule may have, whether the space has a split of it or not. */
+/* Tries every number of chunks that the schedule allows, even if the space has no split of it. */
 static void list_all_dealt(struct listing *listing, struct plan plan)
 {
     struct naive_splits known = naive_splits(listing->request->model, plan.pp);

@@ -13,8 +13,8 @@ struct uneven_space {
 };
 struct uneven_space uneven_space_list(const struct search_request *request);
 
-/* Over all divisions of one plan's layers over its chunks that the search examines: each stage has
- * any number, which are dealt to its chunks one by one. */
+/* Results over all divisions of one plan's layers that the search examines: each stage has any
+ * number of layers, which are dealt to its chunks one by one. */
 struct uneven_space uneven_space_of(const struct search_request *request, const struct plan *plan);
 
 #endif

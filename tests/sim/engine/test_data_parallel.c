@@ -109,8 +109,9 @@ START_TEST(a_bucket_waits_for_its_gradients_and_for_the_bucket_before)
                                          .overlap_comm_slowdown = 1 };
     static const double buckets[][2] = { { 4, 1 }, { 2, 3 }, { 2, 2 } };
     ck_assert_double_eq_tol(lane_exposed_s(&even, buckets, 3), 3, 1e-12);
-    /* 8 s of compute are 5 s of a transfer alone: ready at 2.5, 3.75, 5, sent
-     * until 3.5, 6.75, 8.75; 3.75 s are exposed, and 2.25 s slow compute for 4.5 s by a fifth */
+    /* 8 s of compute are 5 s of a transfer alone: buckets are ready at 2.5, 3.75 and 5 s, and sent
+     * until 3.5, 6.75 and 8.75 s. So 3.75 s are exposed, and the other 2.25 s slow 4.5 s of compute
+     * by a fifth */
     ck_assert_double_eq_tol(lane_exposed_s(&slow, buckets, 3), 3.75 + 0.9, 1e-12);
 }
 END_TEST

@@ -203,8 +203,8 @@ static double all_reduce_s(double parameters)
     return data_comm(&planned.system.stack, &planned.plan, &data, parameters).reduce_s;
 }
 
-/* The executor on 16 GPUs without slowdown, whose wires are `speed` times faster; launching op by
- * op costs as much as a graph. */
+/* The executor on 16 GPUs without slowdowns; links are `speed` times faster than the cluster's.
+ * Launching op by op costs as much as a graph. */
 static double executor_reduce_s(const char *layout, double speed)
 {
     planned_load("dgx-h100", "cuda", "gpt3-1.3b", 16);
@@ -219,7 +219,7 @@ static double executor_reduce_s(const char *layout, double speed)
     return stage_cost(0).reduce_s;
 }
 
-/* Part of the last backward's time that a piece takes. */
+/* The share of the last backward's time that belongs to a piece. */
 static double piece_s(int piece)
 {
     double lists_s = planned.pieces.at[PIECE_EMBEDDING].backward.total_s +
@@ -228,10 +228,10 @@ static double piece_s(int piece)
     return planned.pieces.at[piece].backward.total_s / lists_s * stage_score(0).backward_s;
 }
 
-/* On fast wires a layer's sum is done before the next layer's gradients. The exposed part is then
- * that of the first layer, beside the embedding's short backward, and the embedding's sum. On slow
- * ones the lane never rests from the last layer's gradients on. The head has a norm's gradients
- * alone, as its table is the embedding's. */
+/* On fast links a layer's reduction ends before the next layer's gradients are ready. Exposed are
+ * then the reduction of the first layer, except for the embedding's short backward, and that of the
+ * embedding. On slow links the lane is busy from the last layer's gradients on. The head has only
+ * the gradients of a norm, as its matrix is the embedding's. */
 START_TEST(the_executor_reduces_layers_beside_the_last_backward)
 {
     double fast_s = executor_reduce_s("mb4", 8);
@@ -252,7 +252,8 @@ START_TEST(the_executor_reduces_layers_beside_the_last_backward)
 }
 END_TEST
 
-/* A pass with collectives is no graph: it takes longer where the host is slower than the GPU. */
+/* A pass with collectives is not launched as a graph, so it takes longer if the host is slower than
+ * the GPU. */
 START_TEST(the_last_backward_is_launched_op_by_op)
 {
     double in_graph_s = executor_reduce_s("mb1", 1);
