@@ -11,7 +11,6 @@
 #include "cli/region.h"
 #include "cli/search_for.h"
 #include "cli/search_run.h"
-#include "cli/views/accuracy_view.h"
 #include "cli/views/answer.h"
 #include "cli/views/chances_view.h"
 #include "cli/views/deadline_view.h"
@@ -23,6 +22,7 @@
 #include "cli/views/ranking.h"
 #include "cli/views/relax_view.h"
 #include "cli/views/robust_view.h"
+#include "cli/views/time_to_accuracy_view.h"
 #include "cli/views/uneven_view.h"
 #include "search/certificate.h"
 

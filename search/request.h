@@ -8,7 +8,7 @@
 
 /* OBJECTIVE_COST compares the whole run's time if the tokens are known (search/effective.h).
  * Otherwise, and with uneven stages, it is the same as OBJECTIVE_TIME. OBJECTIVE_ACCURACY is for
- * search_accuracy (search/accuracy.h), which also chooses the exchange. */
+ * search_time_to_accuracy (search/time_to_accuracy.h), which also chooses the exchange. */
 enum objective { OBJECTIVE_TIME, OBJECTIVE_COST, OBJECTIVE_MEMORY, OBJECTIVE_ACCURACY };
 extern const char *const objective_names[]; /* "time", "cost" ..., NULL */
 

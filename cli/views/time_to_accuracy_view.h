@@ -1,7 +1,7 @@
-/* cli/views/accuracy_view.h - "search --objective time-to-accuracy": searches exchange and layout
- * together. */
-#ifndef CLI_VIEWS_ACCURACY_VIEW_H
-#define CLI_VIEWS_ACCURACY_VIEW_H
+/* cli/views/time_to_accuracy_view.h - "search --objective time-to-accuracy": searches exchange and
+ * layout together. */
+#ifndef CLI_VIEWS_TIME_TO_ACCURACY_VIEW_H
+#define CLI_VIEWS_TIME_TO_ACCURACY_VIEW_H
 
 #include "cli/input/setup.h"
 #include "search/search.h"

@@ -1,4 +1,4 @@
-#include "search/accuracy.h"
+#include "search/time_to_accuracy.h"
 #include "tests/search/instance.h"
 #include "tests/search/searching.h"
 #include "tests/testing.h"
@@ -39,8 +39,8 @@ START_TEST(branch_and_bound_finds_what_looking_at_every_plan_finds)
 {
     struct search_request fast = request("bnb", "tp4"), slow = request("exhaustive", "tp4");
     struct accuracy_result all;
-    ck_assert_msg(search_accuracy(&fast, &result, &err), "%s: %s", err.where, err.msg);
-    ck_assert_msg(search_accuracy(&slow, &all, &err), "%s: %s", err.where, err.msg);
+    ck_assert_msg(search_time_to_accuracy(&fast, &result, &err), "%s: %s", err.where, err.msg);
+    ck_assert_msg(search_time_to_accuracy(&slow, &all, &err), "%s: %s", err.where, err.msg);
     ck_assert(result.proved);
     ck_assert_int_eq(result.count, all.count);
     for (int i = 0; i < result.count; i++) {
@@ -96,7 +96,7 @@ static double peak_s(void)
 static int searches_at(struct bent *bent, double scale, double *seconds)
 {
     bent->convergence.mixing_scale = scale;
-    ck_assert(search_accuracy(&bent->asked, &result, &err));
+    ck_assert(search_time_to_accuracy(&bent->asked, &result, &err));
     for (int i = 0; i < result.count; i++)
         if (result.at[i].scored.plan.exchange.method == bent->exchange.method)
             *seconds = result.at[i].to.seconds;
@@ -132,7 +132,7 @@ END_TEST
 START_TEST(rows_are_in_order_and_time_is_steps_by_step_time)
 {
     struct search_request asked = request(NULL, "tp4");
-    ck_assert(search_accuracy(&asked, &result, &err));
+    ck_assert(search_time_to_accuracy(&asked, &result, &err));
     ck_assert_int_gt(result.count, 5);
     for (int i = 0; i < result.count; i++) {
         const struct accurate_plan *plan = &result.at[i];
@@ -161,7 +161,7 @@ START_TEST(rows_outlive_the_searches_that_found_them)
     struct search_request asked = request(divisions[_i].method, divisions[_i].fix);
     asked.uneven = divisions[_i].uneven;
     asked.recompute_mixes = divisions[_i].recompute_mixes;
-    ck_assert_msg(search_accuracy(&asked, &result, &err), "%s: %s", err.where, err.msg);
+    ck_assert_msg(search_time_to_accuracy(&asked, &result, &err), "%s: %s", err.where, err.msg);
     ck_assert_int_gt(result.count, 0);
     for (int i = 0; i < result.count; i++) {
         const struct plan *plan = &result.at[i].scored.plan;
@@ -185,7 +185,7 @@ START_TEST(all_its_searches_share_one_time_limit)
 {
     struct search_request asked = request(NULL, "tp4");
     asked.time_limit_s = 1e-9;
-    ck_assert_msg(search_accuracy(&asked, &result, &err), "%s: %s", err.where, err.msg);
+    ck_assert_msg(search_time_to_accuracy(&asked, &result, &err), "%s: %s", err.where, err.msg);
     ck_assert(result.timed_out);
     ck_assert(!result.proved);
     ck_assert_int_le(result.searches, 1);
@@ -199,7 +199,7 @@ START_TEST(what_is_chosen_cannot_be_fixed)
     for (int i = 0; i < LENGTH(fixed); i++) {
         struct search_request asked = request(NULL, fixed[i]);
         err = (struct err){ 0 };
-        ck_assert(!search_accuracy(&asked, &result, &err));
+        ck_assert(!search_time_to_accuracy(&asked, &result, &err));
         ck_assert_int_eq(err.code, ERR_USAGE);
         ck_assert_str_eq(err.where, "--fix");
     }
@@ -216,7 +216,7 @@ static Suite *suite(void)
     tcase_add_loop_test(tc, rows_outlive_the_searches_that_found_them, 0, LENGTH(divisions));
     tcase_add_test(tc, all_its_searches_share_one_time_limit);
     tcase_add_test(tc, what_is_chosen_cannot_be_fixed);
-    Suite *s = suite_create("search/accuracy");
+    Suite *s = suite_create("search/time_to_accuracy");
     suite_add_tcase(s, tc);
     return s;
 }

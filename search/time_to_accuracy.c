@@ -1,4 +1,4 @@
-#include "search/accuracy.h"
+#include "search/time_to_accuracy.h"
 
 #include "base/clock.h"
 #include "search/evaluators.h"
@@ -139,8 +139,8 @@ static int compare_seconds(const void *a, const void *b)
     return left->scored.plan.exchange.method - right->scored.plan.exchange.method;
 }
 
-bool search_accuracy(const struct search_request *request, struct accuracy_result *result,
-                     struct err *err)
+bool search_time_to_accuracy(const struct search_request *request, struct accuracy_result *result,
+                             struct err *err)
 {
     *result = (struct accuracy_result){ .proved = true };
     if (fixes(request->fix, "exchange") || fixes(request->fix, "dp"))

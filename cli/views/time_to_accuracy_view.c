@@ -1,4 +1,4 @@
-#include "cli/views/accuracy_view.h"
+#include "cli/views/time_to_accuracy_view.h"
 
 #include "base/units.h"
 #include "cli/input/command.h"
@@ -7,7 +7,7 @@
 #include "cli/views/infeasible.h"
 #include "cli/views/progress_bar.h"
 #include "cli/views/show.h"
-#include "search/accuracy.h"
+#include "search/time_to_accuracy.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -161,7 +161,7 @@ int answer_accuracy(const struct options *options, struct setup *setup,
         return exit_code_of(err);
     }
     progress_bar_begin(&progress_bar, options, request);
-    bool ok = search_accuracy(request, &result, err);
+    bool ok = search_time_to_accuracy(request, &result, err);
     progress_bar_end(&progress_bar);
     int code = result.was_interrupted ? EXIT_INTERRUPTED
                : result.timed_out     ? EXIT_TIME_LIMIT
