@@ -72,10 +72,10 @@ static struct pass_graph *find(struct pass_set *set, const struct beginning *beg
 /* Frees a graph. It waits first, as a launch may still be running. */
 static void drop_graph(struct machine *m, struct pass_graph *pass)
 {
-    struct err told_later = { 0 };
+    struct err later_err = { 0 };
     if (!pass->graph)
         return;
-    m->device_api->stream_sync(m->compute, &told_later);
+    m->device_api->stream_sync(m->compute, &later_err);
     m->device_api->graph_free(pass->graph);
     pass->graph = NULL;
 }

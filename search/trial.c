@@ -79,10 +79,10 @@ struct pick {
 
 static struct outlook outlook_of(const struct pick *pick, const int *chosen, int n)
 {
-    int told[MOST_TRIALS];
+    int runs[MOST_TRIALS];
     for (int i = 0; i < n; i++)
-        told[i] = pick->runs[chosen[i]];
-    return belief_outlook(pick->belief, told, n);
+        runs[i] = pick->runs[chosen[i]];
+    return belief_outlook(pick->belief, runs, n);
 }
 
 static bool is_chosen(const struct pick *pick, int trial)

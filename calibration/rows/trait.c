@@ -67,7 +67,7 @@ static int compare_entries(const void *a, const void *b)
 }
 
 /* Sum of squares of the errors minus the mean error of the other entries of the cell. */
-static double untold_in(const struct entry *cell, int n, double mean)
+static double unexplained_in(const struct entry *cell, int n, double mean)
 {
     double sum = 0;
     double squares = 0;
@@ -80,7 +80,7 @@ static double untold_in(const struct entry *cell, int n, double mean)
     return squares;
 }
 
-static double untold(struct entry *entries, int n, const struct column *const *by, int num_by)
+static double unexplained(struct entry *entries, int n, const struct column *const *by, int num_by)
 {
     double mean = 0;
     double squares = 0;
@@ -93,7 +93,7 @@ static double untold(struct entry *entries, int n, const struct column *const *b
     for (int first = 0, end; first < n; first = end) {
         for (end = first + 1; end < n && compare_traits(&entries[first], &entries[end]) == 0;)
             end++;
-        squares += untold_in(&entries[first], end - first, mean);
+        squares += unexplained_in(&entries[first], end - first, mean);
     }
     return squares;
 }
@@ -107,23 +107,23 @@ struct traits traits_find(const struct run_row *const *rows, const double *error
     struct entry *entries = arena_grow(NULL, (size_t)n * sizeof *entries);
     for (int i = 0; i < n; i++)
         entries[i] = (struct entry){ .row = rows[i], .error = errors[i] };
-    double all = untold(entries, n, by, 0);
+    double all = unexplained(entries, n, by, 0);
     for (; out.count < MOST_TRAITS && all > 0; out.count++) {
-        double best = out.told + least_gain;
+        double best = out.explained + least_gain;
         const struct column *chosen = NULL;
         for (int i = 0; i < NUM_COLUMNS; i++) {
             by[out.count] = &columns[i];
-            double told = 1 - untold(entries, n, by, out.count + 1) / all;
-            if (told < best)
+            double explained = 1 - unexplained(entries, n, by, out.count + 1) / all;
+            if (explained < best)
                 continue;
-            best = told;
+            best = explained;
             chosen = &columns[i];
         }
         if (!chosen)
             break;
         by[out.count] = chosen;
         out.column[out.count] = chosen->name;
-        out.told = best;
+        out.explained = best;
     }
     free(entries);
     return out;

@@ -15,7 +15,7 @@ enum { MOST_TRAITS = 3, FEWEST_TRAIT_ROWS = 12 };
 struct traits {
     const char *column[MOST_TRAITS]; /* in the order in which they were chosen */
     int count;
-    double told; /* explained share of the errors' variance; 0 without columns */
+    double explained; /* explained share of the errors' variance; 0 without columns */
 };
 
 /* Finds the traits of n rows with their errors. With fewer than FEWEST_TRAIT_ROWS rows there are

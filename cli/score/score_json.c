@@ -143,7 +143,7 @@ static json_t *diagnosis_json(const struct diagnosis *of)
         json_array_append_new(traits, json_string(of->traits.column[i]));
     return json_pack("{s:i, s:f, s:f, s:o, s:o, s:o, s:f}", "groups", of->groups, "bias", of->bias,
                      "mean", of->mean, "share_of_step", shares, "constants", suspects, "traits",
-                     traits, "variance_told", of->traits.told);
+                     traits, "variance_told", of->traits.explained);
 }
 
 static json_t *why_json(const struct validation *v)

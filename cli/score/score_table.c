@@ -251,7 +251,7 @@ void validation_add_reason(struct text *out, const struct diagnosis *of)
     for (int i = 0; i < of->traits.count; i++)
         text_add(out, "%s%s", i == 0 ? "; the errors differ by " : ", ", of->traits.column[i]);
     if (of->traits.count > 0)
-        text_add(out, " (%.0f %% of the variance)", 100 * of->traits.told);
+        text_add(out, " (%.0f %% of the variance)", 100 * of->traits.explained);
 }
 
 static void add_why(struct text *out, const struct validation *v, int width)

@@ -44,10 +44,10 @@ struct device {
 };
 
 /* Destination of the work issued on a stream. */
-enum telling {
-    TELLS_STREAM,
-    TELLS_CAPTURE,
-    TELLS_AGAIN, /* nowhere: the work is compared with a graph */
+enum work_target {
+    TO_STREAM,
+    TO_CAPTURE,
+    TO_VERIFICATION, /* nowhere: the work is compared with a graph */
 };
 
 struct stream {
@@ -55,9 +55,9 @@ struct stream {
     const char *name;
     cudaStream_t cuda;
     struct stream_note *notes; /* newest first */
-    enum telling telling;
-    long told;                  /* number of pieces of work issued since the destination changed */
-    const struct graph *retold; /* the graph to compare with, in state TELLS_AGAIN */
+    enum work_target target;
+    long num_issued; /* number of pieces of work issued since the destination changed */
+    const struct graph *verified; /* the graph to compare with, in state TO_VERIFICATION */
 };
 
 struct event {

@@ -17,12 +17,12 @@ struct graph {
 void cuda_capture_begin(struct stream *stream)
 {
     struct device *device = stream->device;
-    assert(stream->telling == TELLS_STREAM && "one graph at a time");
+    assert(stream->target == TO_STREAM && "one graph at a time");
     if (!device_is_over(device) && device_use(device))
         device_check(device, cudaStreamBeginCapture(stream->cuda, cudaStreamCaptureModeThreadLocal),
                      "cudaStreamBeginCapture");
-    stream->telling = TELLS_CAPTURE;
-    stream->told = 0;
+    stream->target = TO_CAPTURE;
+    stream->num_issued = 0;
 }
 
 /* The executable graph; NULL on failure. */
@@ -40,7 +40,7 @@ struct graph *cuda_capture_end(struct stream *stream)
 {
     struct device *device = stream->device;
     cudaGraph_t captured = NULL;
-    stream->telling = TELLS_STREAM;
+    stream->target = TO_STREAM;
     cudaError_t status = cudaStreamEndCapture(stream->cuda, &captured);
     if (device_is_over(device) ||
         !device_check(device, status,
@@ -53,7 +53,7 @@ struct graph *cuda_capture_end(struct stream *stream)
     if (!cuda)
         return NULL;
     struct graph *graph = arena_grow(NULL, sizeof *graph);
-    *graph = (struct graph){ device, cuda, stream->told };
+    *graph = (struct graph){ device, cuda, stream->num_issued };
     return graph;
 }
 
@@ -74,13 +74,13 @@ void cuda_graph_free(struct graph *graph)
 
 void cuda_graph_verify_begin(struct stream *stream, struct graph *graph)
 {
-    stream->telling = TELLS_AGAIN;
-    stream->told = 0;
-    stream->retold = graph;
+    stream->target = TO_VERIFICATION;
+    stream->num_issued = 0;
+    stream->verified = graph;
 }
 
 bool cuda_graph_verify_end(struct stream *stream)
 {
-    stream->telling = TELLS_STREAM;
-    return stream->told == stream->retold->count;
+    stream->target = TO_STREAM;
+    return stream->num_issued == stream->verified->count;
 }

@@ -80,14 +80,14 @@ bool cuda_stream_sync(struct stream *stream, struct err *err)
 
 bool stream_takes(struct stream *stream)
 {
-    stream->told++;
-    return stream->telling != TELLS_AGAIN && !device_is_over(stream->device) &&
+    stream->num_issued++;
+    return stream->target != TO_VERIFICATION && !device_is_over(stream->device) &&
            device_use(stream->device);
 }
 
 bool stream_takes_outside_graphs(struct stream *stream)
 {
-    assert(stream->telling == TELLS_STREAM && "a graph may contain only copies, fills and kernels");
+    assert(stream->target == TO_STREAM && "a graph may contain only copies, fills and kernels");
     return stream_takes(stream);
 }
 

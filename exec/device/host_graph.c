@@ -11,8 +11,8 @@ struct graph {
     struct host_streams *shared;
     struct host_work *works;
     size_t count, capacity;
-    size_t retold; /* number of calls verified so far */
-    bool differs;  /* during verification: the work differed */
+    size_t num_verified; /* number of calls verified so far */
+    bool differs;        /* during verification: the work differed */
 };
 
 static void capture(struct host_taker *taker, void (*function)(void *args), const void *args,
@@ -76,14 +76,14 @@ static void compare(struct host_taker *taker, void (*function)(void *args), cons
 {
     struct graph *graph = (struct graph *)taker;
     (void)args, (void)size;
-    graph->differs = graph->differs || graph->retold == graph->count ||
-                     graph->works[graph->retold++].function != function;
+    graph->differs = graph->differs || graph->num_verified == graph->count ||
+                     graph->works[graph->num_verified++].function != function;
 }
 
 void host_graph_verify_begin(struct stream *stream, struct graph *graph)
 {
     graph->taker.take = compare;
-    graph->retold = 0;
+    graph->num_verified = 0;
     graph->differs = false;
     host_stream_divert(stream, &graph->taker);
 }
@@ -91,5 +91,5 @@ void host_graph_verify_begin(struct stream *stream, struct graph *graph)
 bool host_graph_verify_end(struct stream *stream)
 {
     const struct graph *graph = (struct graph *)host_stream_divert(stream, NULL);
-    return !graph->differs && graph->retold == graph->count;
+    return !graph->differs && graph->num_verified == graph->count;
 }

@@ -115,8 +115,8 @@ static void place_records(struct rank *rank)
     size_t pieces = (size_t)most_pieces(rank);
     rank->records = ARENA_ARRAY(&rank->arena, struct chunk_record, count);
     rank->messages = ARENA_ARRAY(&rank->arena, struct messages, count);
-    size_t most_lent = (size_t)rank->list->count + 64 + (size_t)rank->num_stores;
-    rank->lent = ARENA_ARRAY(&rank->arena, struct borrowed_buffer, most_lent);
+    size_t most_borrowed = (size_t)rank->list->count + 64 + (size_t)rank->num_stores;
+    rank->borrowed = ARENA_ARRAY(&rank->arena, struct borrowed_buffer, most_borrowed);
     for (size_t i = 0; i < count; i++) {
         rank->records[i].pieces = ARENA_ARRAY(&rank->arena, struct record, pieces);
         rank->records[i].microbatch = &rank->feed.now;
@@ -128,7 +128,8 @@ static bool place_scalars(struct rank *rank, struct err *err)
     return (rank->loss = take(rank, sizeof *rank->loss, err)) &&
            (rank->squares = take(rank, 2 * sizeof *rank->squares, err)) &&
            (rank->scale = take(rank, sizeof *rank->scale, err)) &&
-           (rank->told = rank->on.api->pinned_alloc(rank->on.device, sizeof *rank->told, err)) &&
+           (rank->readback =
+                rank->on.api->pinned_alloc(rank->on.device, sizeof *rank->readback, err)) &&
            (rank->machine.loss_gradient_scale =
                 take(rank, sizeof *rank->machine.loss_gradient_scale, err));
 }
@@ -235,7 +236,7 @@ void rank_free(struct rank *rank)
     lane_status_close(rank);
     pass_graphs_free(rank->graphs);
     rank_exchange_free(rank);
-    rank->on.api->pinned_free(rank->on.device, rank->told);
+    rank->on.api->pinned_free(rank->on.device, rank->readback);
     groups_free(&rank->groups);
     if (rank->machine.kernels)
         rank->on.kernel_api->close(rank->machine.kernels);

@@ -80,33 +80,33 @@ bool rank_agrees(struct rank *rank, bool ok, struct err *err)
 
 /* Period of the signals between ranks: rare enough to cost nothing, frequent enough for the
  * shortest watchdog limit. */
-static const double telling_period_s = 0.1;
+static const double signal_period_s = 0.1;
 
 bool rank_is_due(const struct rank *rank)
 {
-    return clock_now_s() > rank->told_s + telling_period_s;
+    return clock_now_s() > rank->signalled_s + signal_period_s;
 }
 
 /* One round over all ranks, in which each reports whether it is still working. */
-static bool tell_round(struct rank *rank, double *is_busy, const char *what, struct err *err)
+static bool signal_round(struct rank *rank, double *is_busy, const char *what, struct err *err)
 {
     lane_status_wait(rank->on.watchdog, what);
     bool ok = rank_most(rank, is_busy, 1, err);
-    rank->told_s = clock_now_s();
+    rank->signalled_s = clock_now_s();
     return ok;
 }
 
 bool rank_goes_on(struct rank *rank, const char *what, struct err *err)
 {
     double is_busy = 1;
-    return !rank_is_due(rank) || tell_round(rank, &is_busy, what, err);
+    return !rank_is_due(rank) || signal_round(rank, &is_busy, what, err);
 }
 
 bool rank_is_done(struct rank *rank, const char *what, struct err *err)
 {
     for (double is_busy = 1; is_busy > 0;) {
         is_busy = 0;
-        if (!tell_round(rank, &is_busy, what, err))
+        if (!signal_round(rank, &is_busy, what, err))
             return false;
     }
     return true;

@@ -59,19 +59,19 @@ struct rank {
     struct chunk_exchange *exchanges; /* [vpp]; NULL if data ranks use all-reduce */
     struct kernels *exchange_kernels; /* kernels for fp32, whatever the storage type */
     struct event *exchanged;
-    struct borrowed_buffer *lent;
-    int num_lent;
+    struct borrowed_buffer *borrowed;
+    int num_borrowed;
     double *loss,
         *squares; /* in device memory; squares: sum over all ranks, then that of this rank */
     float *scale;
-    float loss_gradient_scale;    /* this step's value, copied to the machine */
-    struct step_readback *told;   /* pinned: values read back at the end of a step */
-    struct loss_scale loss_scale; /* for runs in fp16 */
-    long skipped;                 /* number of steps whose gradients overflowed */
-    float peak_rate;              /* setup.update.rate is the rate of the current step */
+    float loss_gradient_scale;      /* this step's value, copied to the machine */
+    struct step_readback *readback; /* pinned: values read back at the end of a step */
+    struct loss_scale loss_scale;   /* for runs in fp16 */
+    long skipped;                   /* number of steps whose gradients overflowed */
+    float peak_rate;                /* setup.update.rate is the rate of the current step */
     struct spike_watch spikes;
-    long steps_begun; /* steps begun by this process */
-    double told_s;    /* time of its last signal to the other ranks that it is still working */
+    long steps_begun;   /* steps begun by this process */
+    double signalled_s; /* time of its last signal to the other ranks that it is still working */
 };
 
 /* The link that a message takes. */

@@ -73,15 +73,15 @@ static bool look(struct session *session, struct err *err)
     const struct divergence *own = &session->own;
     struct divergence *all = &session->out->divergence;
     int size = session->options->place->size;
-    bool is_told = own->kind != DIVERGENCE_NONE;
-    double earliest = is_told ? -(double)own->step : -HUGE_VAL;
+    bool is_reported = own->kind != DIVERGENCE_NONE;
+    double earliest = is_reported ? -(double)own->step : -HUGE_VAL;
     if (!rank_most(session->rank, &earliest, 1, err) || isinf(earliest))
         return err->code == ERR_NONE;
-    is_told = is_told && (double)own->step == -earliest;
-    double kind = is_told ? (double)own->kind : 0;
+    is_reported = is_reported && (double)own->step == -earliest;
+    double kind = is_reported ? (double)own->kind : 0;
     if (!rank_most(session->rank, &kind, 1, err))
         return false;
-    double from_last = is_told && (double)own->kind == kind ? size - own->rank : 0;
+    double from_last = is_reported && (double)own->kind == kind ? size - own->rank : 0;
     if (!rank_most(session->rank, &from_last, 1, err))
         return false;
     *all = (struct divergence){ .kind = (enum divergence_kind)kind,

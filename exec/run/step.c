@@ -42,7 +42,8 @@ static struct stream *stream_of(const struct rank *rank, const struct instr *ins
 static void lend(struct rank *rank, void **at, int instr)
 {
     if (*at)
-        rank->lent[rank->num_lent++] = (struct borrowed_buffer){ *at, rank->done[instr], 0 };
+        rank->borrowed[rank->num_borrowed++] =
+            (struct borrowed_buffer){ *at, rank->done[instr], 0 };
     *at = NULL;
 }
 
@@ -50,16 +51,16 @@ static void take_back(struct rank *rank, int passes)
 {
     const struct device_api *api = rank->on.api;
     int kept = 0;
-    for (int i = 0; i < rank->num_lent; i++) {
-        struct borrowed_buffer *lent = &rank->lent[i];
-        if (lent->passes++ < passes) {
-            rank->lent[kept++] = *lent;
+    for (int i = 0; i < rank->num_borrowed; i++) {
+        struct borrowed_buffer *borrowed = &rank->borrowed[i];
+        if (borrowed->passes++ < passes) {
+            rank->borrowed[kept++] = *borrowed;
             continue;
         }
-        api->wait(rank->machine.compute, lent->until);
-        api->free(rank->on.device, rank->machine.compute, lent->at);
+        api->wait(rank->machine.compute, borrowed->until);
+        api->free(rank->on.device, rank->machine.compute, borrowed->at);
     }
-    rank->num_lent = kept;
+    rank->num_borrowed = kept;
 }
 
 /* --- compute ------------------------------------------------------------------------------ */
@@ -429,8 +430,8 @@ static void read_back(struct rank *rank)
     const struct device_api *api = rank->on.api;
     struct stream *stream = rank->streams[LANE_DATA];
     machine_follow(&rank->machine, stream);
-    api->copy(stream, &rank->told->loss, rank->loss, sizeof *rank->loss);
-    api->copy(stream, rank->told->squares, rank->squares, sizeof rank->told->squares);
+    api->copy(stream, &rank->readback->loss, rank->loss, sizeof *rank->loss);
+    api->copy(stream, rank->readback->squares, rank->squares, sizeof rank->readback->squares);
 }
 
 static bool has_head(const struct rank *rank)
@@ -442,7 +443,7 @@ static bool has_head(const struct rank *rank)
  * first counts it. */
 static double counted_loss(const struct rank *rank)
 {
-    return has_head(rank) && rank->at.at[AXIS_TENSOR] == 0 ? rank->told->loss : 0;
+    return has_head(rank) && rank->at.at[AXIS_TENSOR] == 0 ? rank->readback->loss : 0;
 }
 
 static bool sync(struct rank *rank, struct err *err)
@@ -460,13 +461,14 @@ static bool sync(struct rank *rank, struct err *err)
  * overflow only because of their loss scale are no divergence. */
 static enum divergence_kind divergence_of(const struct rank *rank, bool scale_helps)
 {
-    if (has_head(rank) && !isfinite(rank->told->loss))
+    if (has_head(rank) && !isfinite(rank->readback->loss))
         return DIVERGENCE_LOSS;
-    if (isfinite(rank->told->squares[0]) || (rank->machine.storage == DTYPE_FP16 && scale_helps))
+    if (isfinite(rank->readback->squares[0]) ||
+        (rank->machine.storage == DTYPE_FP16 && scale_helps))
         return DIVERGENCE_NONE;
     if (rank->machine.storage == DTYPE_FP16)
         return DIVERGENCE_SCALE;
-    return isfinite(rank->told->squares[1]) ? DIVERGENCE_NORM : DIVERGENCE_GRADIENTS;
+    return isfinite(rank->readback->squares[1]) ? DIVERGENCE_NORM : DIVERGENCE_GRADIENTS;
 }
 
 /* All ranks that hold the same weights or sum their gradients have the same norm, so they make the
@@ -474,8 +476,8 @@ static enum divergence_kind divergence_of(const struct rank *rank, bool scale_he
  * that skips its update still averages its weights, so no agreement is needed. */
 static bool take_norm(struct rank *rank, long step, struct step_result *out, struct err *err)
 {
-    bool is_finite = isfinite(rank->told->squares[0]), scale_helps = true;
-    out->gradient_norm = sqrt(rank->told->squares[0]) / rank->setup.update.loss_scale;
+    bool is_finite = isfinite(rank->readback->squares[0]), scale_helps = true;
+    out->gradient_norm = sqrt(rank->readback->squares[0]) / rank->setup.update.loss_scale;
     out->loss_scale = rank->setup.update.loss_scale;
     out->rate = (double)rank->setup.update.rate;
     out->is_skipped = !is_finite;

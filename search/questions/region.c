@@ -636,18 +636,18 @@ static void count_part(struct regions *r, const struct exam *exam)
 
 static void tell(const struct regions *r, const struct exam *exam)
 {
-    struct region_part told = { .volume = exam->part.volume };
+    struct region_part report = { .volume = exam->part.volume };
     if (!r->request->decided)
         return;
     for (int i = 0; i < r->count; i++) {
         ptrdiff_t number = r->constants[i] - r->request->constants;
         double ends[] = { exp(r->sign[i] * exam->part.low[i]),
                           exp(r->sign[i] * exam->part.high[i]) };
-        told.low[number] = fmin(ends[0], ends[1]);
-        told.high[number] = fmax(ends[0], ends[1]);
+        report.low[number] = fmin(ends[0], ends[1]);
+        report.high[number] = fmax(ends[0], ends[1]);
     }
-    told.faster = exam->verdict == BEATEN ? &r->plans[exam->rival] : NULL;
-    r->request->decided(r->request->context, &told);
+    report.faster = exam->verdict == BEATEN ? &r->plans[exam->rival] : NULL;
+    r->request->decided(r->request->context, &report);
 }
 
 static void leave_open(struct regions *r, const struct part *part)

@@ -11,8 +11,9 @@
 #include <string.h>
 
 /* DRAWS: random draws of the plans' times. OUTLOOK_DRAWS and OUTLOOKS: draws of the times that
- * further runs may show. MOST_TOLD: maximum number of further runs that are considered together. */
-enum { DRAWS = 400, OUTLOOK_DRAWS = 200, OUTLOOKS = 60, MOST_TOLD = 8 };
+ * further runs may show. MOST_FURTHER: maximum number of further runs that are considered together.
+ */
+enum { DRAWS = 400, OUTLOOK_DRAWS = 200, OUTLOOKS = 60, MOST_FURTHER = 8 };
 
 /* --- before any run ------------------------------------------------------------------------ */
 
@@ -247,22 +248,22 @@ static double entropy_bits(int count, const double *shares)
 struct outlook belief_outlook(const struct belief *belief, const int *runs, int count)
 {
     struct belief after = *belief;
-    double moves[MOST_TOLD][MOST_BELIEVED];
+    double moves[MOST_FURTHER][MOST_BELIEVED];
     struct draws draws;
     struct shares shares;
     struct outlook out = { 0, 0 };
     struct random rng = random_new(2, 0);
-    int told = count < MOST_TOLD ? count : MOST_TOLD;
+    int num_runs = count < MOST_FURTHER ? count : MOST_FURTHER;
     draw_errors(belief, OUTLOOK_DRAWS, &draws);
     find_shares(belief->rivals, belief->mean, &draws, &shares);
     out.bits = entropy_bits(belief->rivals, shares.fastest);
-    for (int i = 0; i < told; i++)
+    for (int i = 0; i < num_runs; i++)
         condition(&after, runs[i], moves[i]);
     draw_errors(&after, OUTLOOK_DRAWS, &draws);
     for (int turn = 0; turn < OUTLOOKS; turn++) {
         double mean[MOST_RIVALS];
         memcpy(mean, belief->mean, sizeof mean);
-        for (int k = 0; k < told; k++) {
+        for (int k = 0; k < num_runs; k++) {
             double z = random_normal(&rng);
             for (int i = 0; i < belief->rivals; i++)
                 mean[i] += moves[k][i] * z;

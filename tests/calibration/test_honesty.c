@@ -253,7 +253,7 @@ START_TEST(errors_go_by_the_column_that_tells_them)
     struct traits traits = traits_find(of, errors, 16);
     ck_assert_int_eq(traits.count, 1);
     ck_assert_str_eq(traits.column[0], "tp");
-    ck_assert_double_eq_tol(traits.told, 1, TINY);
+    ck_assert_double_eq_tol(traits.explained, 1, TINY);
     ck_assert_int_eq(traits_find(of, errors, FEWEST_TRAIT_ROWS - 1).count, 0);
 }
 END_TEST
