@@ -2,6 +2,7 @@
 #include "cli/tune.h"
 #include "base/file.h"
 #include "base/json_layout.h"
+#include "base/parallel.h"
 #include "base/statistics.h"
 #include "base/text.h"
 #include "calibration/learn/train_log.h"
@@ -151,7 +152,9 @@ static bool find(struct tune_answer *answer, struct options *options, struct err
     struct search_request request = request_of(options, t);
     t->oom_risk = request.oom_risk;
     predict_present(t);
-    if (!read_logs(t, options, err))
+    int jobs = options->jobs > 0 ? options->jobs : parallel_cores();
+    if (!read_logs(t, options, err) ||
+        !stack_runs_load(&t->job.setup.system, &t->now.model, jobs, &t->known, err))
         return false;
     find_broken(answer);
     tune_find_changes(t, &request, &answer->changes);
@@ -177,6 +180,7 @@ int cmd_tune(int argc, char **argv, struct err *err)
     }
     json_decref(answer.broken);
     evaluator_free(answer.t.evaluator);
+    stack_runs_release(&answer.t.known);
     arena_release(&answer.t.arena);
     imported_release(&answer.t.job);
     return exit_code_of(err);

@@ -2,6 +2,7 @@
 #ifndef CLI_TUNE_H
 #define CLI_TUNE_H
 
+#include "calibration/learn/evidence.h"
 #include "cli/imported.h"
 #include "cli/input/options.h"
 #include "search/trial.h"
@@ -27,6 +28,7 @@ struct tuning {
     double measured_s, measured_bytes;        /* measured values from the logs; -1: none */
     struct tune_result results[MOST_RESULTS]; /* from --propose's files */
     int num_results;
+    struct stack_runs known; /* the shipped measured runs of the same stack and GPU */
     struct arena arena;
 };
 
@@ -81,8 +83,9 @@ bool tune_may_offer(struct tuning *t, const struct scored_plan *scored);
 
 /* --- proposals: cli/tune_propose.c --- */
 
-/* The rivals are the present plan, if it is sound and fits, and the changes. `choice` is the best
- * one by all measurements; `next` are short runs that would make the choice more certain. */
+/* The rivals are the present plan, if it is sound and fits, and the changes. `choice` is the
+ * advised one by all measurements (belief_advice); `next` are short runs that would make it more
+ * certain. */
 struct proposals {
     int rivals;
     int change[MOST_RIVALS]; /* index of the change that each rival is; -1: the present plan */
@@ -101,8 +104,9 @@ struct proposals {
 /* { "format": 1, "runs": [ { "layout", "gpus", "batch", "step_s" or "log" } ] }, runs without a
  * time are skipped. Adds the runs to t->results; errors name FILE:LINE: key. */
 bool tune_read_results(struct tuning *t, const char *path, struct err *err);
-/* Chooses among the rivals. Measured runs, if there are any, correct the changes' times and gains.
- * If is_asked, it also proposes the next runs. */
+/* Chooses among the rivals. The user's runs and the shipped runs of the stack correct the changes'
+ * times, gains and chances. An advised change becomes the first. If is_asked, it also proposes the
+ * next runs. */
 void tune_propose(struct tuning *t, struct changes *changes, bool is_asked, struct proposals *out);
 /* The file of results: the known runs, and the next runs with empty times. */
 json_t *tune_results_json(const struct tuning *t, const struct proposals *proposals);

@@ -7,6 +7,7 @@
 #include "sim/plan/ranks.h"
 
 #include <math.h>
+#include <string.h>
 
 /* --- results --------------------------------------------------------------------------------- */
 
@@ -105,8 +106,11 @@ static void add_rival(struct proposals *to, const struct scored_plan *plan, int 
 
 static struct believed believed_of(const struct scored_plan *plan, int rival, bool is_slice)
 {
-    return (struct believed){ plan->prediction.step_s, &plan->prediction.time, &plan->plan, rival,
-                              is_slice };
+    return (struct believed){ .step_s = plan->prediction.step_s,
+                              .parts = &plan->prediction.time,
+                              .plan = &plan->plan,
+                              .rival = rival,
+                              .is_slice = is_slice };
 }
 
 /* The rival whose plan a result measured, on any number of GPUs; -1: none. */
@@ -137,6 +141,12 @@ static void add_trials(struct tuning *t, struct proposals *out)
     }
 }
 
+/* Index of the present plan among the rivals; -1: it is none. */
+static int present_of(const struct proposals *of)
+{
+    return of->rivals > 0 && of->change[0] < 0 ? 0 : -1;
+}
+
 /* Sets up the belief about all runs: first the rivals, then the rivals on fewer GPUs (slices), then
  * the measured runs. */
 static void begin(struct tuning *t, struct proposals *out)
@@ -159,28 +169,41 @@ static void begin(struct tuning *t, struct proposals *out)
         items[count++] = believed_of(&result->plan, rival < 0 ? MOST_RIVALS + i : rival,
                                      rival < 0 || result->gpus < all);
     }
-    belief_begin(&t->job.setup.system, items, count, out->rivals, &out->belief);
-    if (t->measured_s > 0 && out->rivals > 0 && out->change[0] < 0)
+    belief_begin(&t->job.setup.system, items, count, out->rivals, &t->known.evidence, &out->belief);
+    if (t->measured_s > 0 && present_of(out) == 0)
         belief_learn(&out->belief, 0, t->measured_s);
     for (int i = 0; i < t->num_results; i++)
         belief_learn(&out->belief, first + i, t->results[i].step_s);
 }
 
-/* Sets step times and gains to the estimates after the measurements. Changes stay in the order of
- * their predictions. */
+/* Sets step times, gains and chances to the estimates after the measurements. */
 static void judge_again(const struct proposals *of, struct changes *changes)
 {
-    bool has_present = of->rivals > 0 && of->change[0] < 0;
+    int present = present_of(of);
     for (int i = 0; i < of->rivals; i++) {
         if (of->change[i] < 0)
             continue;
         struct change *change = &changes->at[of->change[i]];
         change->step_s = exp(of->belief.mean[i]);
-        if (!has_present)
+        if (present < 0)
             continue;
-        change->gain = 1 - exp(of->belief.mean[i] - of->belief.mean[0]);
-        change->p_gain = belief_prefers(&of->belief, i, 0);
+        change->gain = 1 - exp(of->belief.mean[i] - of->belief.mean[present]);
+        change->p_gain = belief_prefers(&of->belief, i, present);
     }
+}
+
+/* Makes the advised change the first; the others stay in the order of their predictions. */
+static void put_first(struct proposals *of, struct changes *changes)
+{
+    int first = of->change[of->choice];
+    if (first <= 0)
+        return;
+    struct change advised = changes->at[first];
+    memmove(&changes->at[1], &changes->at[0], (size_t)first * sizeof advised);
+    changes->at[0] = advised;
+    for (int i = 0; i < of->rivals; i++)
+        if (of->change[i] >= 0 && of->change[i] <= first)
+            of->change[i] = of->change[i] == first ? 0 : of->change[i] + 1;
 }
 
 _Static_assert(2 * (MOST_CHANGES + 1) + MOST_RESULTS <= MOST_BELIEVED, "a belief holds all runs");
@@ -197,9 +220,10 @@ void tune_propose(struct tuning *t, struct changes *changes, bool is_asked, stru
     if (is_asked)
         add_trials(t, out);
     begin(t, out);
-    out->choice = belief_choice(&out->belief, &out->p_best);
-    if (t->num_results > 0)
+    out->choice = belief_advice(&out->belief, present_of(out), &out->p_best);
+    if (t->num_results > 0 || t->measured_s > 0 || t->known.evidence.count > 0)
         judge_again(out, changes);
+    put_first(out, changes);
     if (is_asked)
         out->num_next =
             trials_propose(&out->belief, out->trials, out->runs, out->num_trials, out->next);

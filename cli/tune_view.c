@@ -133,6 +133,7 @@ void tune_print_json(struct tune_answer *answer)
         t->measured_bytes > 0 ? json_real(t->measured_bytes) : json_null(), "explained",
         explained_json(t), "changes", changes_json(&answer->changes), "assumptions",
         setup->assumptions);
+    json_object_set_new(json, "known_runs", json_integer(t->known.evidence.count));
     add_proposals_json(json, answer);
     print_json(json);
     json_decref(json);
@@ -181,6 +182,8 @@ static void print_proposals(struct tune_answer *answer, const struct options *op
         return;
     printf("best      ");
     print_rival(of, of->choice);
+    if (of->change[of->choice] < 0 && answer->changes.count > 0)
+        printf(", as no better change gains with a probability of %.0f %%", 100 * SURE_GAIN);
     printf(", P(fastest, or within %.0f %% of it) %.0f %%\n", 100 * CLOSE_TO_BEST,
            100 * of->p_best);
     for (int i = 0; i < of->num_next; i++) {
@@ -234,6 +237,9 @@ void tune_print(struct tune_answer *answer, const struct options *options)
     imported_print_broken(answer->broken);
     imported_print_settings("unknown", &t->job.imported->unknown);
     print_step(t);
+    if (t->known.evidence.count > 0)
+        printf("known     %d measured runs of %s on this GPU correct the times of the changes\n",
+               t->known.evidence.count, setup->system.stack.name);
     for (int i = 0; i < answer->changes.count; i++)
         print_change(&answer->changes.at[i], i + 1, &t->arena);
     print_proposals(answer, options);

@@ -15,7 +15,10 @@ static int compare_strata(const struct run_row *x, const struct run_row *y)
         strcmp(x->source_key, y->source_key),      strcmp(x->gpu, y->gpu),
         strcmp(x->software, y->software),          strcmp(x->precision, y->precision),
         compare_numbers(x->n_gpus, y->n_gpus),     compare_numbers(x->layers, y->layers),
-        compare_numbers(x->hidden, y->hidden),     compare_numbers(x->seq, y->seq),
+        compare_numbers(x->hidden, y->hidden),     compare_numbers(x->heads, y->heads),
+        compare_numbers(x->kv_heads, y->kv_heads), compare_numbers(x->ffn_hidden, y->ffn_hidden),
+        compare_numbers(x->vocab, y->vocab),       compare_numbers(x->experts, y->experts),
+        compare_numbers(x->topk, y->topk),         compare_numbers(x->seq, y->seq),
         compare_numbers(x->gbs_seqs, y->gbs_seqs),
     };
     size_t i = 0;

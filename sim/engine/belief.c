@@ -1,5 +1,6 @@
 #include "sim/engine/belief.h"
 
+#include "base/arena.h"
 #include "base/normal.h"
 #include "base/random.h"
 #include "sim/engine/chances.h"
@@ -8,6 +9,7 @@
 
 #include <math.h>
 #include <stddef.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* DRAWS: random draws of the plans' times. OUTLOOK_DRAWS and OUTLOOKS: draws of the times that
@@ -37,7 +39,8 @@ bool plans_are_alike(const struct plan *a, const struct plan *b, int class)
     if (class == CLASS(pipeline) || class == CLASS(bubble))
         return a->pp == b->pp && a->vpp == b->vpp && has_same_shapes(a, b);
     if (class == CLASS(data) || class == CLASS(optimizer))
-        return plans_cut_alike(a, b) && a->tp == b->tp && a->pp == b->pp && a->ep == b->ep;
+        return plans_cut_alike(a, b) && a->shard == b->shard && a->tp == b->tp && a->pp == b->pp &&
+               a->ep == b->ep;
     return has_same_shapes(a, b);
 }
 
@@ -74,24 +77,105 @@ static struct errors errors_of(const struct system *system, const struct believe
     return out;
 }
 
+/* Whether the products of two models have the same widths. */
+static bool has_same_widths(const struct model *a, const struct model *b)
+{
+    return a == b || (a->hidden == b->hidden && a->ffn == b->ffn && a->expert_ffn == b->expert_ffn);
+}
+
+/* The share of a class's own errors that two runs have in common. */
+static double own_share(const struct believed *of, const struct believed *with,
+                        const struct model *model, int class)
+{
+    const struct model *mine = of->model ? of->model : model;
+    const struct model *other = with->model ? with->model : model;
+    if (of == with || (of->rival == with->rival && of->rival >= 0))
+        return 1;
+    if (!plans_are_alike(of->plan, with->plan, class))
+        return 0;
+    return has_same_widths(mine, other) ? 1 : SHARE_OF_WIDTHS;
+}
+
+/* `model` is that of the rivals; NULL if there is no evidence. */
 static double covariance(const struct errors *a, const struct errors *b, const struct believed *of,
-                         const struct believed *with)
+                         const struct believed *with, const struct model *model)
 {
     double sum = 0;
-    for (int k = 0; k < NUM_ERROR_PARTS; k++) {
-        sum += a->shared[k] * b->shared[k];
-        if (of->rival == with->rival || plans_are_alike(of->plan, with->plan, k))
-            sum += a->own[k] * b->own[k];
-    }
+    for (int k = 0; k < NUM_ERROR_PARTS; k++)
+        sum += a->shared[k] * b->shared[k] + own_share(of, with, model, k) * a->own[k] * b->own[k];
     if (of == with && of->is_slice)
         sum += SD_OF_SLICE * SD_OF_SLICE;
     return sum;
 }
 
+/* --- evidence ------------------------------------------------------------------------------ */
+
+/* The evidence's own covariance, noise included, as its lower Cholesky factor, and its surprises in
+ * units of that factor: root x surprise = log(measured / predicted). */
+struct known {
+    int count;
+    struct errors errors[MOST_EVIDENCE];
+    double root[MOST_EVIDENCE][MOST_EVIDENCE];
+    double surprise[MOST_EVIDENCE];
+};
+
+/* Solves root x = values in place. */
+static void solve(const struct known *known, double *values)
+{
+    for (int i = 0; i < known->count; i++) {
+        for (int k = 0; k < i; k++)
+            values[i] -= known->root[i][k] * values[k];
+        values[i] /= known->root[i][i];
+    }
+}
+
+static void know(const struct system *system, const struct evidence *evidence, struct known *out)
+{
+    out->count = evidence->count < MOST_EVIDENCE ? evidence->count : MOST_EVIDENCE;
+    for (int i = 0; i < out->count; i++) {
+        const struct believed *run = &evidence->runs[i];
+        out->errors[i] = errors_of(system, run);
+        out->surprise[i] = log(evidence->measured_s[i] / run->step_s);
+        for (int k = 0; k <= i; k++) {
+            double rest = covariance(&out->errors[i], &out->errors[k], run, &evidence->runs[k],
+                                     evidence->model);
+            rest += i == k ? SD_OF_NOISE * SD_OF_NOISE : 0;
+            for (int j = 0; j < k; j++)
+                rest -= out->root[i][j] * out->root[k][j];
+            out->root[i][k] = i == k ? sqrt(fmax(rest, 1e-12)) : rest / out->root[k][k];
+        }
+    }
+    solve(out, out->surprise);
+}
+
+/* Conditions the belief on the evidence. */
+static void heed(const struct believed *runs, const struct errors *errors,
+                 const struct evidence *evidence, const struct known *known, struct belief *belief)
+{
+    double(*moves)[MOST_EVIDENCE] = arena_grow(NULL, (size_t)belief->count * sizeof *moves);
+    for (int i = 0; i < belief->count; i++) {
+        for (int e = 0; e < known->count; e++)
+            moves[i][e] = covariance(&errors[i], &known->errors[e], &runs[i], &evidence->runs[e],
+                                     evidence->model);
+        solve(known, moves[i]);
+        for (int e = 0; e < known->count; e++)
+            belief->mean[i] += moves[i][e] * known->surprise[e];
+        for (int k = 0; k <= i; k++) {
+            double known_of = 0;
+            for (int e = 0; e < known->count; e++)
+                known_of += moves[i][e] * moves[k][e];
+            belief->cov[i][k] -= known_of;
+            belief->cov[k][i] = belief->cov[i][k];
+        }
+    }
+    free(moves);
+}
+
 void belief_begin(const struct system *system, const struct believed *runs, int count, int rivals,
-                  struct belief *out)
+                  const struct evidence *evidence, struct belief *out)
 {
     struct errors errors[MOST_BELIEVED];
+    const struct model *model = evidence ? evidence->model : NULL;
     out->count = count;
     out->rivals = rivals;
     for (int i = 0; i < count; i++) {
@@ -99,8 +183,14 @@ void belief_begin(const struct system *system, const struct believed *runs, int 
         out->mean[i] = log(runs[i].step_s);
         for (int k = 0; k <= i; k++)
             out->cov[i][k] = out->cov[k][i] =
-                covariance(&errors[i], &errors[k], &runs[i], &runs[k]);
+                covariance(&errors[i], &errors[k], &runs[i], &runs[k], model);
     }
+    if (!evidence || evidence->count == 0 || count == 0)
+        return;
+    struct known *known = arena_grow(NULL, sizeof *known);
+    know(system, evidence, known);
+    heed(runs, errors, evidence, known, out);
+    free(known);
 }
 
 /* --- a run --------------------------------------------------------------------------------- */
@@ -224,6 +314,21 @@ int belief_choice(const struct belief *belief, double *chance)
     double close[MOST_RIVALS];
     belief_chances(belief, close);
     int best = likeliest(belief, belief->mean, close);
+    *chance = close[best];
+    return best;
+}
+
+int belief_advice(const struct belief *belief, int present, double *chance)
+{
+    double close[MOST_RIVALS];
+    int best = present;
+    if (present < 0)
+        return belief_choice(belief, chance);
+    belief_chances(belief, close);
+    for (int i = 0; i < belief->rivals; i++)
+        if (i != present && close[i] > close[best] &&
+            belief_prefers(belief, i, present) >= SURE_GAIN)
+            best = i;
     *chance = close[best];
     return best;
 }

@@ -12,10 +12,17 @@
  * numbers of data ranks differ by 1.7 % (the median of 7 sources, 3555 pairs), of which noise
  * explains 1.4 %. SD_OF_NOISE: step times of 30 configurations that were measured again scatter by
  * 0.7 and 0.9 % (dgxc_h100, nemo2407_h100). A measured time conditions the normal distribution
- * (Rasmussen and Williams 2006, A.2). */
+ * (Rasmussen and Williams 2006, A.2).
+ *
+ * Evidence is runs of other models on the same stack and GPU that were measured before. They share
+ * the classes' factors, and the own errors of alike plans: fully if the models' products are
+ * equally wide, else by SHARE_OF_WIDTHS. Residuals of held-out runs with alike plans correlate by
+ * 0.24 across widths and 0.21 within one in bigscience, 0.19 and 0.36 in llm-foundry, 0.06 and 0.63
+ * in vtrain; the share is about the mean quotient, weighted by the correlations. */
 #ifndef SIM_ENGINE_BELIEF_H
 #define SIM_ENGINE_BELIEF_H
 
+#include "models/model.h"
 #include "sim/cost/hardware.h"
 #include "sim/engine/time_parts.h"
 #include "sim/plan/plan.h"
@@ -34,10 +41,20 @@ struct believed {
     /* number of the competing plan; runs of one plan on different numbers of GPUs have the same
      * number */
     int rival;
-    bool is_slice; /* ran on fewer GPUs than the plan is meant for */
+    bool is_slice;             /* ran on fewer GPUs than the plan is meant for */
+    const struct model *model; /* of evidence; NULL: the model of the rivals */
 };
 
-enum { MOST_BELIEVED = 64, MOST_RIVALS = 16 };
+enum { MOST_BELIEVED = 64, MOST_RIVALS = 16, MOST_EVIDENCE = 128 };
+#define SHARE_OF_WIDTHS 0.3
+
+/* Measured runs of other jobs; arrays are borrowed. At most MOST_EVIDENCE are used. */
+struct evidence {
+    const struct believed *runs;
+    const double *measured_s;
+    int count;
+    const struct model *model; /* of the rivals */
+};
 
 /* The first `rivals` runs are the plans that compete. */
 struct belief {
@@ -46,8 +63,9 @@ struct belief {
     double cov[MOST_BELIEVED][MOST_BELIEVED];
 };
 
+/* `evidence` may be NULL. */
 void belief_begin(const struct system *system, const struct believed *runs, int count, int rivals,
-                  struct belief *out);
+                  const struct evidence *evidence, struct belief *out);
 /* Updates the belief after a run was measured. */
 void belief_learn(struct belief *belief, int run, double measured_s);
 
@@ -57,6 +75,14 @@ void belief_chances(const struct belief *belief, double *chance);
 int belief_choice(const struct belief *belief, double *chance);
 /* The probability that plan `a` is faster than plan `b`. */
 double belief_prefers(const struct belief *belief, int a, int b);
+
+/* A change of the running plan is advised only if it is faster with at least this probability. Over
+ * the measured strata of tests/calibration/test_tuned.c a higher one keeps the present plan more
+ * often, and loses more of the best plans than it avoids bad ones. */
+#define SURE_GAIN 0.7
+/* The plan to run if plan `present` runs now (-1: none does): the likeliest best of the present
+ * plan and those that are faster than it with SURE_GAIN. *chance is as of belief_choice. */
+int belief_advice(const struct belief *belief, int present, double *chance);
 
 /* The expected benefit of further runs before they are measured: its mean over the times that they
  * may show. */

@@ -23,7 +23,7 @@ static struct belief belief;
 
 static void begin(void)
 {
-    belief_begin(&made, items, RIVALS, RIVALS, &belief);
+    belief_begin(&made, items, RIVALS, RIVALS, NULL, &belief);
 }
 
 /* Errors of 10 % in compute and 5 % common to all; plans of 1, 1.01 and 1.02 s with different
@@ -34,7 +34,9 @@ static void make(void)
     for (int i = 0; i < RIVALS; i++) {
         plans[i] = plan_default();
         plans[i].microbatch = 1 + i;
-        items[i] = (struct believed){ 1 + 0.01 * i, &computing, &plans[i], i, false };
+        items[i] = (struct believed){
+            .step_s = 1 + 0.01 * i, .parts = &computing, .plan = &plans[i], .rival = i
+        };
     }
     begin();
 }
@@ -122,6 +124,91 @@ START_TEST(an_outlook_is_the_mean_of_what_runs_show)
     ck_assert_double_eq_tol(outlook.p_best, mean, 0.04);
     ck_assert_double_gt(outlook.p_best, before);
     ck_assert_double_gt(outlook.bits, 0);
+}
+END_TEST
+
+/* Two runs of evidence, one with plan 1's products and one with products of its own, teach what the
+ * same runs teach as measured runs of the belief. */
+START_TEST(evidence_teaches_as_measured_runs_do)
+{
+    struct plan other = plan_default();
+    other.microbatch = 7;
+    struct model model = { .hidden = 64, .ffn = 256 };
+    static const double measured_s[] = { 1.2, 0.9 };
+    struct believed more[RIVALS + 2], known[2];
+    for (int i = 0; i < 2; i++)
+        known[i] = (struct believed){ .step_s = 1,
+                                      .parts = &computing,
+                                      .plan = i == 0 ? &plans[1] : &other,
+                                      .rival = -1,
+                                      .model = &model };
+    memcpy(more, items, sizeof items);
+    memcpy(more + RIVALS, known, sizeof known);
+    for (int i = 0; i < RIVALS; i++)
+        more[i].model = &model;
+    struct belief told;
+    belief_begin(&made, more, RIVALS + 2, RIVALS, NULL, &told);
+    for (int i = 0; i < 2; i++)
+        belief_learn(&told, RIVALS + i, measured_s[i]);
+    struct evidence evidence = { known, measured_s, 2, &model };
+    belief_begin(&made, items, RIVALS, RIVALS, &evidence, &belief);
+    for (int i = 0; i < RIVALS; i++)
+        for (int k = 0; k < RIVALS; k++) {
+            ck_assert_double_eq_tol(belief.mean[i], told.mean[i], 1e-9);
+            ck_assert_double_eq_tol(belief.cov[i][k], told.cov[i][k], 1e-12);
+        }
+    ck_assert_double_gt(belief.mean[1], log(1.01) + 0.1);
+}
+END_TEST
+
+/* One run of a model with other widths and plan 0's degrees: the own variance counts for 0.3 of it
+ * in the covariance, and fully in the run's own variance. */
+START_TEST(evidence_of_other_widths_counts_in_part)
+{
+    struct model mine = { .hidden = 64 }, other = { .hidden = 128 };
+    const double measured_s = 1.1;
+    double variance = belief.cov[0][0], shared = belief.cov[0][1];
+    struct believed known = {
+        .step_s = 1, .parts = &computing, .plan = &plans[0], .rival = -1, .model = &other
+    };
+    struct evidence evidence = { &known, &measured_s, 1, &mine };
+    belief_begin(&made, items, RIVALS, RIVALS, &evidence, &belief);
+    double with = shared + 0.3 * (variance - shared);
+    double noisy = variance + SD_OF_NOISE * SD_OF_NOISE;
+    ck_assert_double_eq_tol(belief.mean[0], with / noisy * log(1.1), 1e-12);
+    ck_assert_double_eq_tol(belief.cov[0][0], variance - with * with / noisy, 1e-12);
+    ck_assert_double_eq_tol(belief.mean[1], log(1.01) + shared / noisy * log(1.1), 1e-12);
+}
+END_TEST
+
+/* Plan 1 is predicted to be 0.5 % faster than the present plan, which is no sure gain, then 20 %.
+ */
+START_TEST(advice_keeps_the_present_plan_without_a_sure_gain)
+{
+    double chance, likeliest;
+    items[1].step_s = 0.995;
+    begin();
+    ck_assert_int_eq(belief_choice(&belief, &likeliest), 1);
+    ck_assert_int_eq(belief_advice(&belief, -1, &chance), 1);
+    ck_assert_double_eq(chance, likeliest);
+    ck_assert_int_eq(belief_advice(&belief, 0, &chance), 0);
+    ck_assert_double_lt(chance, likeliest);
+    items[1].step_s = 0.8;
+    begin();
+    ck_assert_double_gt(belief_prefers(&belief, 1, 0), SURE_GAIN);
+    ck_assert_int_eq(belief_advice(&belief, 0, &chance), 1);
+}
+END_TEST
+
+/* Plans with other sharding groups have other collectives, so other errors. */
+START_TEST(sharding_groups_have_errors_of_their_own)
+{
+    const int data = (int)(offsetof(struct error_widths, data) / sizeof(double));
+    struct plan a = plan_default(), b = plan_default();
+    a.zero = b.zero = 1;
+    ck_assert(plans_are_alike(&a, &b, data));
+    b.shard = 8;
+    ck_assert(!plans_are_alike(&a, &b, data));
 }
 END_TEST
 
@@ -226,9 +313,10 @@ static void add_rival(struct scene *scene, const char *layout)
     check_ok(trial_predict(&place, &plan, scene->system.num_gpus, scene->model.batch, &scene->arena,
                            &scene->plans[n], &err),
              &err);
-    scene->items[n] =
-        (struct believed){ scene->plans[n].prediction.step_s, &scene->plans[n].prediction.time,
-                           &scene->plans[n].plan, n, false };
+    scene->items[n] = (struct believed){ .step_s = scene->plans[n].prediction.step_s,
+                                         .parts = &scene->plans[n].prediction.time,
+                                         .plan = &scene->plans[n].plan,
+                                         .rival = n };
 }
 
 static void scene_load(const struct question *of, struct scene *out)
@@ -246,9 +334,11 @@ static void scene_load(const struct question *of, struct scene *out)
         struct trial *trial = &out->trials[n];
         out->trials[i] = (struct trial){ i, of->gpus, of->batch, out->plans[i] };
         *trial = trial_of(&place, &out->plans[i].plan, i, &out->arena);
-        out->items[n] =
-            (struct believed){ trial->plan.prediction.step_s, &trial->plan.prediction.time,
-                               &trial->plan.plan, i, trial->gpus < of->gpus };
+        out->items[n] = (struct believed){ .step_s = trial->plan.prediction.step_s,
+                                           .parts = &trial->plan.prediction.time,
+                                           .plan = &trial->plan.plan,
+                                           .rival = i,
+                                           .is_slice = trial->gpus < of->gpus };
         out->numbers[i] = i;
         out->numbers[n] = n;
     }
@@ -338,7 +428,7 @@ static struct course follow(const struct scene *scene, const double *truth_s, bo
     struct course course = { 0, false };
     int left[MOST_ITEMS], num_left = 2 * scene->rivals, choice = 0;
     double chance = 0, least_s = HUGE_VAL;
-    belief_begin(&scene->system, scene->items, 2 * scene->rivals, scene->rivals, &belief);
+    belief_begin(&scene->system, scene->items, 2 * scene->rivals, scene->rivals, NULL, &belief);
     for (int i = 0; i < num_left; i++)
         left[i] = i;
     for (; (choice = belief_choice(&belief, &chance), chance < sure_enough) && num_left > 0;
@@ -419,6 +509,10 @@ static Suite *suite(void)
     tcase_add_test(laws, orders_of_runs_teach_the_same);
     tcase_add_test(laws, chances_are_those_of_the_normal);
     tcase_add_test(laws, an_outlook_is_the_mean_of_what_runs_show);
+    tcase_add_test(laws, evidence_teaches_as_measured_runs_do);
+    tcase_add_test(laws, evidence_of_other_widths_counts_in_part);
+    tcase_add_test(laws, advice_keeps_the_present_plan_without_a_sure_gain);
+    tcase_add_test(laws, sharding_groups_have_errors_of_their_own);
     suite_add_tcase(s, laws);
     TCase *truths = tcase_create("truths");
     tcase_add_test(truths, few_trials_make_a_choice_sure);
