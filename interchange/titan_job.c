@@ -355,6 +355,8 @@ static bool state_is_sharded(const struct rule_case *of, struct err *err)
         return BROKEN("zero", "zero1 shards only states, but FSDP shards gradients too");
     if (plan->reshard == RESHARD_EACH_GRADIENT)
         return BROKEN("reshard", "PyTorch's pipelines reduce gradients once a step");
+    if (plan_cuts(plan, STATE_PARAMETERS) && !plan_reshards_passes(plan))
+        return BROKEN("reshard", "parameters that stay gathered for a whole step are zero2 there");
     if (!plan_cuts(plan, STATE_OPTIMIZER) && plan->cp > 1)
         return BROKEN(
             "zero", "zero0 is not possible with cp %d, because state is sharded over context ranks",

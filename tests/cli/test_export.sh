@@ -101,6 +101,9 @@ run 3 export --model llama3-8b --gpus 8 --layout "$share" --to megatron --json
 grep -q '"nearest": "tp1 pp2 dp4 mb1 recompute=block:5"' out || fail "no nearest plan of a share"
 run 3 export --model llama3-8b --gpus 8 --layout "$share" --to torchtitan --json
 grep -q '"nearest": "tp1 pp2 dp4 mb1 recompute=full' out || fail "no nearest plan of a share"
+# FSDP keeps parameters whole for a step or gathers them in each pass: zero3 of a step is zero2 there.
+run 3 export --model llama3-8b --gpus 16 --layout "pp2 mb1 zero3" --to torchtitan --json
+grep -q '"nearest": "tp1 pp2 dp8 mb1 zero2' out || fail "no nearest plan of parameters kept for a step"
 run 2 export plan.json --to megatrom
 grep -q 'did you mean "megatron"' errors || fail "no nearest target"
 run 2 export plan.json
