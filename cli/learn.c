@@ -35,7 +35,7 @@ struct learning {
 
 static bool is_log(const char *path)
 {
-    return !text_ends_in(path, ".csv") && !text_ends_in(path, ".json");
+    return (!text_ends_in(path, ".csv") && !text_ends_in(path, ".json")) || trace_is(path);
 }
 
 static bool add_rows(struct learning *l, const char *path, struct err *err)
@@ -72,7 +72,9 @@ static bool load_described(struct learning *l, const struct options *options, st
     struct options alone = *options;
     alone.learned = NULL; /* earlier learned constants enter as the prior, not in the prediction */
     for (int i = 0; i < options->num_files; i++)
-        plan_path = text_ends_in(options->files[i], ".json") ? options->files[i] : plan_path;
+        plan_path = text_ends_in(options->files[i], ".json") && !is_log(options->files[i])
+                        ? options->files[i]
+                        : plan_path;
     l->has_logs = true;
     if (!setup_load(&alone, plan_path, &l->described, err))
         return false;
@@ -248,7 +250,8 @@ static bool learn(struct learning *l, const struct options *options, struct err 
     if (!load_prior(l, options, err))
         return false;
     for (int i = 0; i < options->num_files; i++)
-        if (text_ends_in(options->files[i], ".csv") && !add_rows(l, options->files[i], err))
+        if (text_ends_in(options->files[i], ".csv") && !is_log(options->files[i]) &&
+            !add_rows(l, options->files[i], err))
             return false;
     if (!add_logs(l, options, err) || !predict(l, options, err))
         return false;

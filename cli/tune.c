@@ -50,7 +50,7 @@ static bool read_logs(struct tuning *t, const struct options *options, struct er
     t->measured_bytes = -1;
     for (int i = 1; i < options->num_files; i++) {
         struct train_log log;
-        if (text_ends_in(options->files[i], ".json")) {
+        if (text_ends_in(options->files[i], ".json") && !trace_is(options->files[i])) {
             if (!tune_read_results(t, options->files[i], err))
                 return false;
             continue;
@@ -64,6 +64,8 @@ static bool read_logs(struct tuning *t, const struct options *options, struct er
         if (s > 0)
             step_s[count++] = s;
         t->measured_bytes = fmax(t->measured_bytes, log.memory_bytes);
+        if (log.trace.steps > 0)
+            t->trace = log.trace;
     }
     numbers_sort(step_s, (size_t)count);
     if (count > 0)

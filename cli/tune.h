@@ -3,6 +3,7 @@
 #define CLI_TUNE_H
 
 #include "calibration/learn/evidence.h"
+#include "calibration/learn/trace.h"
 #include "cli/imported.h"
 #include "cli/input/options.h"
 #include "search/trial.h"
@@ -26,6 +27,7 @@ struct tuning {
     struct evaluator *evaluator;
     double oom_risk;
     double measured_s, measured_bytes;        /* measured values from the logs; -1: none */
+    struct trace trace;                       /* the last one among the logs; steps 0: none */
     struct tune_result results[MOST_RESULTS]; /* from --propose's files */
     int num_results;
     struct stack_runs known; /* the shipped measured runs of the same stack and GPU */

@@ -27,6 +27,34 @@ static json_t *explained_json(const struct tuning *t)
     return list;
 }
 
+/* The prediction in the terms of a trace: kernels that compute; all else, which a trace shows as
+ * collectives (a rank that waits for another one runs its receive) or as nothing at all. */
+static double predicted_compute_s(const struct tuning *t)
+{
+    const struct time_parts *time = &t->present.prediction.time;
+    return time->compute_s + time->recompute_s + time->optimizer_s;
+}
+
+static json_t *trace_json(const struct tuning *t)
+{
+    const struct trace *trace = &t->trace;
+    json_t *list = json_array();
+    if (trace->steps == 0) {
+        json_decref(list);
+        return json_null();
+    }
+    for (int i = 0; i < trace->num_collectives; i++)
+        json_array_append_new(
+            list, json_pack("{s:s, s:f, s:f}", "collective", trace->collectives[i].name, "seconds",
+                            trace->collectives[i].seconds, "count", trace->collectives[i].count));
+    json_t *predicted =
+        t->unsound.code == ERR_NONE ? json_real(predicted_compute_s(t)) : json_null();
+    return json_pack("{s:s, s:i, s:f, s:f, s:f, s:o, s:o}", "format", trace->format, "steps",
+                     trace->steps, "compute_s", trace->compute_s, "exposed_s", trace->exposed_s,
+                     "idle_s", trace->idle_s, "predicted_compute_s", predicted, "collectives",
+                     list);
+}
+
 static json_t *flags_json(const struct settings *settings)
 {
     json_t *list = json_array();
@@ -106,10 +134,11 @@ static void add_proposals_json(json_t *json, struct tune_answer *answer)
 static void print_unread_json(const struct tune_answer *answer)
 {
     const struct tuning *t = &answer->t;
-    json_t *json = json_pack("{s:s, s:n, s:O, s:o, s:n, s:n, s:n, s:[], s:[], s:[]}", "target",
-                             t->job.target->name, "plan", "broken", answer->broken, "unknown",
-                             imported_settings_json(&t->job.imported->unknown), "prediction",
-                             "measured_s", "measured_bytes", "explained", "changes", "propose");
+    json_t *json =
+        json_pack("{s:s, s:n, s:O, s:o, s:n, s:n, s:n, s:n, s:[], s:[], s:[]}", "target",
+                  t->job.target->name, "plan", "broken", answer->broken, "unknown",
+                  imported_settings_json(&t->job.imported->unknown), "prediction", "measured_s",
+                  "measured_bytes", "trace", "explained", "changes", "propose");
     print_json(json);
     json_decref(json);
 }
@@ -133,6 +162,7 @@ void tune_print_json(struct tune_answer *answer)
         t->measured_bytes > 0 ? json_real(t->measured_bytes) : json_null(), "explained",
         explained_json(t), "changes", changes_json(&answer->changes), "assumptions",
         setup->assumptions);
+    json_object_set_new(json, "trace", trace_json(t));
     json_object_set_new(json, "known_runs", json_integer(t->known.evidence.count));
     add_proposals_json(json, answer);
     print_json(json);
@@ -164,6 +194,22 @@ static void print_step(const struct tuning *t)
         printf("not explained %.3g s\n", t->measured_s - p->step_s);
     else
         printf("in all %.3g s\n", p->step_s);
+}
+
+static void print_trace(const struct tuning *t)
+{
+    const struct trace *trace = &t->trace;
+    if (trace->steps == 0)
+        return;
+    printf("trace     %d steps: computing %.3g s", trace->steps, trace->compute_s);
+    if (t->unsound.code == ERR_NONE)
+        printf(" (predicted %.3g)", predicted_compute_s(t));
+    printf(", collectives alone %.3g s, nothing %.3g s\n          ", trace->exposed_s,
+           trace->idle_s);
+    for (int i = 0; i < trace->num_collectives; i++)
+        printf("%s%s %.3g s in %.3g", i > 0 ? ", " : "", trace->collectives[i].name,
+               trace->collectives[i].seconds, trace->collectives[i].count);
+    printf("%s\n", trace->num_collectives > 0 ? "" : "no collectives");
 }
 
 /* Prints the name of a rival: "change 2", or the unchanged command. */
@@ -237,6 +283,7 @@ void tune_print(struct tune_answer *answer, const struct options *options)
     imported_print_broken(answer->broken);
     imported_print_settings("unknown", &t->job.imported->unknown);
     print_step(t);
+    print_trace(t);
     if (t->known.evidence.count > 0)
         printf("known     %d measured runs of %s on this GPU correct the times of the changes\n",
                t->known.evidence.count, setup->system.stack.name);

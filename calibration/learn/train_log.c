@@ -294,6 +294,14 @@ bool train_log_read(const char *path, struct train_log *out, struct err *err)
                                .samples_per_s = -1,
                                .memory_bytes = -1,
                                .last_loss = (double)NAN };
+    if (trace_is(path)) {
+        bool is_read = trace_read(path, &out->trace, err);
+        out->format = is_read ? out->trace.format : "";
+        out->step_s = out->trace.step_s;
+        out->steps = out->trace.steps;
+        out->warm_up = out->trace.warm_up;
+        return is_read;
+    }
     char *text = file_read(path, MOST_LOG_BYTES, NULL, err);
     if (!text)
         return false;

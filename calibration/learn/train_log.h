@@ -11,6 +11,7 @@
 
 #include "base/arena.h"
 #include "base/err.h"
+#include "calibration/learn/trace.h"
 
 enum { MOST_LOG_BYTES = 256 << 20, FEWEST_LOG_STEPS = 3 };
 
@@ -25,6 +26,7 @@ struct train_log {
     double last_loss;                                /* the last finite loss; NaN: none */
     int steps;                                       /* number of steps that count */
     int warm_up, stragglers, bad, repeats, restarts; /* number of steps left out, by reason */
+    struct trace trace;             /* if the log is a trace; otherwise its steps are 0 */
     int layers, hidden, seq, batch; /* from the arguments at the log's head; 0: not there */
 };
 
@@ -43,8 +45,8 @@ struct log_format {
 extern const struct log_format log_formats[];
 extern const int num_log_formats;
 
-/* ERR_INPUT with FILE or FILE:LINE if no format fits, or if fewer than FEWEST_LOG_STEPS steps
- * count. */
+/* Reads a log, or a trace (trace.h). ERR_INPUT with FILE or FILE:LINE if no format fits, or if
+ * fewer than FEWEST_LOG_STEPS steps of a log count. */
 bool train_log_read(const char *path, struct train_log *out, struct err *err);
 
 /* Seconds of a step of `batch` sequences of `seq` tokens on `gpus`; -1 if the log does not say. */

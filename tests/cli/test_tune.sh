@@ -189,6 +189,14 @@ shows '"measured_s": 8.3'
 shows '"term": "not_explained_s"'
 run 0 tune base/args.txt train.log --gpus 16
 shows 'measured  8.3 s, explained'
+# A trace of PyTorch's profiler in place of a log: a step of 8 s, of which 6 s are a product.
+printf '{ "schemaVersion": 1, "deviceProperties": [], "traceEvents": [ { "ph": "X", "cat": "%s", "name": "%s", "ts": 0, "dur": %s }, { "ph": "X", "cat": "%s", "name": "%s", "ts": 0, "dur": %s } ] }\n' \
+    user_annotation 'ProfilerStep#2' 8e6 kernel made_up_gemm 6e6 >trace.json
+run 0 tune base/args.txt trace.json --gpus 16
+shows 'measured  8 s, explained'
+shows 'trace +1 steps: computing 6 s \(predicted [0-9.]+\), collectives alone 0 s, nothing 2 s'
+run 0 learn base/plan.json trace.json
+shows 'learned from 1 of 1 runs'
 head -c 300 train.log >short.log
 run 4 tune base/args.txt short.log --gpus 16
 says 'short.log'
