@@ -62,8 +62,8 @@ void belief_own_errors(const struct system *system, const struct believed *run,
         own[k] = chance_own_width(&alone, shares) / normal_90;
         sum2 += own[k] * own[k];
     }
-    if (!(sum2 > 0)) /* the stack has no error widths */
-        own[0] = stack->errors.log / normal_90;
+    if (!(sum2 > 0)) /* the stack has no error widths, like this project's own executor */
+        own[0] = fmax(stack->errors.log, system->profile.error_log) / normal_90;
 }
 
 static struct errors errors_of(const struct system *system, const struct believed *run)

@@ -200,6 +200,16 @@ START_TEST(advice_keeps_the_present_plan_without_a_sure_gain)
 }
 END_TEST
 
+/* The executor's stack has no error of its own; the profile that was measured here has one. */
+START_TEST(a_stack_without_widths_has_the_error_of_its_profile)
+{
+    made = (struct system){ .profile.error_log = 0.12 };
+    begin();
+    ck_assert_double_eq_tol(belief.cov[0][0], pow(0.12 / normal_90, 2), 1e-12);
+    ck_assert_double_eq_tol(belief.cov[0][1], 0, 1e-12);
+}
+END_TEST
+
 /* Plans with other sharding groups have other collectives, so other errors. */
 START_TEST(sharding_groups_have_errors_of_their_own)
 {
@@ -513,6 +523,7 @@ static Suite *suite(void)
     tcase_add_test(laws, evidence_of_other_widths_counts_in_part);
     tcase_add_test(laws, advice_keeps_the_present_plan_without_a_sure_gain);
     tcase_add_test(laws, sharding_groups_have_errors_of_their_own);
+    tcase_add_test(laws, a_stack_without_widths_has_the_error_of_its_profile);
     suite_add_tcase(s, laws);
     TCase *truths = tcase_create("truths");
     tcase_add_test(truths, few_trials_make_a_choice_sure);
