@@ -177,8 +177,8 @@ static void read_step(const struct log_format *format, const char *line, struct 
     add_step(steps, &step, format->seconds != NULL, out);
 }
 
-/* Reads a line of Megatron's list of arguments: "  num_layers
- * ...................................... 32". */
+/* Reads a line of Megatron's list of arguments, "  num_layers ........................ 32", of
+ * DeepSpeed's like it, or of the Trainer's head. */
 static void read_argument(const char *line, struct train_log *out)
 {
     static const struct {
@@ -189,9 +189,15 @@ static void read_argument(const char *line, struct train_log *out)
         { "hidden_size", offsetof(struct train_log, hidden) },
         { "seq_length", offsetof(struct train_log, seq) },
         { "global_batch_size", offsetof(struct train_log, batch) },
+        { "train_batch_size", offsetof(struct train_log, batch) },
     };
+    static const char trainer[] =
+        "Total train batch size (w. parallel, distributed & accumulation) = ";
     const char *name = line;
     const char *dots = strstr(line, " ..");
+    double batch = number_behind(line, trainer);
+    if (batch > 0 && batch < 1e9)
+        out->batch = (int)batch;
     for (; dots && name < dots; name++)
         for (size_t i = 0; i < LENGTH(known); i++)
             if (strncmp(name, known[i].name, strlen(known[i].name)) == 0 &&

@@ -5,7 +5,9 @@
  * lines are printed by the frameworks' own code: Megatron-LM training_log (megatron/training/
  * training.py), Megatron-Bridge training_log (training/utils/train_utils.py), torchtitan
  * MetricsProcessor.log (components/metrics.py), DeepSpeed PipelineEngine.train_batch (runtime/pipe/
- * engine.py) and ThroughputTimer (utils/timer.py), and the last line of transformers' Trainer. */
+ * engine.py) and ThroughputTimer (utils/timer.py), and the last line of transformers' Trainer. The
+ * settings at a log's head are from Megatron's list of arguments, DeepSpeedConfig.print
+ * (runtime/config.py) and Trainer.train (trainer.py). */
 #ifndef CALIBRATION_LEARN_TRAIN_LOG_H
 #define CALIBRATION_LEARN_TRAIN_LOG_H
 

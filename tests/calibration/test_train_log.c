@@ -130,6 +130,26 @@ START_TEST(arguments_at_the_head_are_read)
 }
 END_TEST
 
+START_TEST(other_frameworks_tell_the_batch)
+{
+    struct train_log got;
+    struct err err = { 0 };
+    ck_assert(read_text(
+        "[2026-01-01] [INFO] [config.py:1:print]   train_batch_size ............. 96\n"
+        "[2026-01-01] [INFO] [config.py:1:print]   train_micro_batch_size_per_gpu  6\n" PIPE(
+            "10", "9.0") PIPE("20", "1.2") PIPE("30", "1.2") PIPE("40", "1.2"),
+        &got, &err));
+    ck_assert_int_eq(got.batch, 96);
+    ck_assert(
+        read_text("***** Running training *****\n  Num examples = 1,000\n"
+                  "  Total train batch size (w. parallel, distributed & accumulation) = 1,024\n"
+                  "{'train_runtime': 100.0, 'train_samples_per_second': 4.0, "
+                  "'train_steps_per_second': 0.5, 'train_loss': 1.5, 'epoch': 1.0}\n",
+                  &got, &err));
+    ck_assert_int_eq(got.batch, 1024);
+}
+END_TEST
+
 static const struct {
     const char *text, *what;
 } faulty[] = {
@@ -170,6 +190,7 @@ static Suite *suite(void)
     TCase *cases = tcase_create("logs");
     tcase_add_loop_test(cases, a_log_tells_its_steps, 0, LENGTH(logs));
     tcase_add_test(cases, arguments_at_the_head_are_read);
+    tcase_add_test(cases, other_frameworks_tell_the_batch);
     tcase_add_loop_test(cases, a_log_that_tells_nothing_is_refused_by_name, 0, LENGTH(faulty));
     tcase_add_test(cases, a_throughput_is_a_time_with_the_batch);
     suite_add_tcase(s, cases);
