@@ -3,13 +3,15 @@
 
 usage: SIMSEARCH=build/release/simsearch python3 tests/interchange/referee.py [N] [SEED]
        SIMSEARCH=... python3 tests/interchange/referee.py --accepted [N] [SEED]
+       python3 tests/interchange/referee.py --arguments plan/args.txt
 
 Needs PyPI's megatron-core (0.16.1 was used). Draws N layouts, exports each with
 `simsearch export --to megatron --json`, and builds a TransformerConfig from the arguments. An export
 that the configuration rejects is a disagreement. Prints the counts; exits 1 on a disagreement.
 
 With --accepted it judges the other direction: of N random layouts of a dense model that the
-configuration accepts, each must be exported, or refused for one of LISTED's reasons.
+configuration accepts, each must be exported, or refused for one of LISTED's reasons. With --arguments it
+judges a file of arguments, one a line.
 """
 import dataclasses
 import json
@@ -163,6 +165,10 @@ def judge_accepted(count, rng):
 
 
 def main():
+    if sys.argv[1:2] == ["--arguments"]:
+        with open(sys.argv[2], encoding="utf-8") as file:
+            build(file.read().split("\n")[:-1])
+        return 0
     if sys.argv[1:2] == ["--accepted"]:
         del sys.argv[1]
         numbers = [int(word) for word in sys.argv[1:]]
