@@ -300,12 +300,13 @@ static void store_curves(const char *file, const struct curve_results *curves, j
     json_decref(said);
 }
 
-/* Whether the profile has another GPU's constants and no runs of its own. */
-static bool is_siblings(const json_t *root)
+/* Whether the profile's products come from another GPU or from datasheets, although runs determined
+ * another of its constants together with those of other GPUs. */
+static bool is_from_elsewhere(const json_t *root)
 {
     const char *products =
         json_string_value(json_object_get(json_object_get(root, "provenance"), "products"));
-    return products && provenance_is_siblings(products);
+    return products && strcmp(products, fitted_here) != 0;
 }
 
 static bool update(const char *file, const struct findings *findings, json_t *root, struct err *err)
@@ -328,7 +329,7 @@ static bool update(const char *file, const struct findings *findings, json_t *ro
     if (findings->curves)
         store_curves(file, findings->curves, root);
     if (strncmp(file, "profiles/", strlen("profiles/")) == 0 &&
-        any_run_rests_on(results, num_results, file) && !is_siblings(root))
+        any_run_rests_on(results, num_results, file) && !is_from_elsewhere(root))
         json_object_set_new(root, "measured", json_true());
     if (!is_stack && findings->families)
         store_shift(json_is_true(json_object_get(root, "measured"))

@@ -9,11 +9,15 @@
 
 enum { DIGITS = 3, MOST_STACKS = 64 };
 
+/* Standard error of the logarithm up to which rows have determined a constant. With a larger one
+ * the fit has hardly moved the constant from its prior. */
+static const double determined = 1.0 / 3;
+
 static bool tells(const struct fit_value *value, const struct constant *of)
 {
     const struct constant *other = &value->of->constant;
-    return other->is_of_stack && value->is_informed && strcmp(other->key, of->key) == 0 &&
-           strcmp(other->file, of->file) != 0;
+    return other->is_of_stack && value->is_informed && value->standard_error <= determined &&
+           strcmp(other->key, of->key) == 0 && strcmp(other->file, of->file) != 0;
 }
 
 static double deviation(const double *x, int n)

@@ -8,7 +8,7 @@
 
 #include "calibration/fit/fit_result.h"
 
-enum { FEWEST_STACKS = 3 }; /* with fewer stacks the prior is used instead of the median */
+enum { FEWEST_STACKS = 2 }; /* with fewer stacks the prior is used instead of the median */
 
 struct unseen {
     double value;

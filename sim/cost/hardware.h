@@ -223,6 +223,9 @@ struct stack_host {
     int launch; /* enum launch */
     /* the host launches kernels ahead of the GPU, also across layers and during a collective */
     bool launches_ahead;
+    /* the host launches a kernel when the one before has ended (CUDA_LAUNCH_BLOCKING=1), so its
+     * time adds to the GPU's */
+    bool launches_block;
     double issue_s; /* time to launch one kernel without graphs */
     /* replaces issue_s if kernels are launched as graphs: time from one kernel to the next */
     double graph_kernel_s;

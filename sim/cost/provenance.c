@@ -30,7 +30,7 @@ static char *group_at(const struct provenance *of, size_t i)
     return (char *)of + provenance_fields[i].offset;
 }
 
-bool provenance_is_siblings(const char *word)
+static bool is_siblings(const char *word)
 {
     size_t length = strlen(sibling_of);
     return strncmp(word, sibling_of, length) == 0 && word[length] != '\0';
@@ -39,7 +39,7 @@ bool provenance_is_siblings(const char *word)
 static bool is_word(const char *text)
 {
     return strcmp(text, fitted_here) == 0 || strcmp(text, from_datasheet) == 0 ||
-           provenance_is_siblings(text);
+           is_siblings(text);
 }
 
 static bool read_groups(const json_t *object, struct provenance *out, struct err *err)

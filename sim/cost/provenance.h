@@ -28,9 +28,6 @@ extern const size_t num_provenance_fields;
 bool provenance_read(const json_t *object, bool is_measured, struct provenance *out,
                      struct err *err);
 
-/* Whether a group's word is "sibling of X". */
-bool provenance_is_siblings(const char *word);
-
 /* Adds text like "products, memory fitted here; attention, network datasheet", or only the word if
  * all groups have the same. */
 void provenance_words(const struct provenance *provenance, struct text *out);

@@ -60,6 +60,9 @@ const struct field stack_fields[] = {
     { .name = "launches_ahead", .kind = FIELD_BOOL, AT(host.launches_ahead), .fallback = "true",
       .doc = "The host launches kernels ahead of their execution, up to a whole pass; no: a layer is "
              "launched when the one before has ended, and collectives run between layers." },
+    { .name = "launches_block", .kind = FIELD_BOOL, AT(host.launches_block), .fallback = "false",
+      .doc = "The host waits for each kernel before it launches the next "
+             "(CUDA_LAUNCH_BLOCKING=1), so the times of host and GPU add." },
     { .name = "product_efficiency", .kind = FIELD_NUMBER, AT(product_efficiency), .min = 0.01,
       .max = 2, .fallback = "1",
       .doc = "Share of the profile's rate of matrix products that the stack's libraries reach." },

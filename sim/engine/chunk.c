@@ -32,12 +32,14 @@ static double waiting_s(double gpu_s, double issue_s)
 }
 
 /* Adds a list's times to a pass. If the host does not launch ahead, the GPU waits in each list
- * separately. */
+ * separately; if launches block, it waits for every launch. */
 static void launch(const struct work *w, struct pass *pass, const struct list_cost *list,
                    double times)
 {
     double issue_s = list->kernels * pass->kernel_s;
-    if (w->system->stack.host.launches_ahead)
+    if (w->system->stack.host.launches_block)
+        pass->waiting_s += times * issue_s;
+    else if (w->system->stack.host.launches_ahead)
         pass->issue_s += times * issue_s;
     else
         pass->waiting_s += times * waiting_s(list->compute_s, issue_s);

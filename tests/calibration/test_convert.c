@@ -53,7 +53,7 @@ static const struct {
     { TEXT(recompute, "block-share:"), .reason = "recompute block-share: is not known" },
     { TEXT(recompute, "some"), .reason = "recompute some is not known" },
     { TEXT(recompute, "full tp4"), .reason = "recompute full tp4 is not known" },
-    { TEXT(gpu, "MI300X"), .reason = "no profile of AMD GPUs yet" },
+    { TEXT(gpu, "MI250X"), .reason = "no profile of this AMD GPU yet" },
     { TEXT(gpu, "abacus"), .reason = "no profile of this GPU yet" },
 };
 

@@ -107,7 +107,7 @@ static const struct {
     { { "GB300", "", "NeMo 25.09", 4, NULL, -1 }, "gb300-nvl72", "nemo", true },
     { { "B300-SXM", "", "NeMo 25.09", 8, NULL, -1 }, "dgx-b300", "nemo", true },
     { { "H100-80GB-SXM", "RoCE", "torchtitan", 8, NULL, -1 }, "hgx-h100-roce", "torchtitan", true },
-    { { "MI300X", "RoCE", "torchtitan", 8, NULL, -1 }, "", "torchtitan", false },
+    { { "MI300X", "RoCE", "torchtitan", 8, NULL, -1 }, "mi300x-8", "torchtitan", true },
     { { "H100-96GB-SXM(HBM2e,500W)", "RoCE", "torchtitan", 8, NULL, -1 },
       "meta-grand-teton",
       "torchtitan",
@@ -130,9 +130,10 @@ static const struct {
       "dgx-a100-80g",
       "torch-ddp",
       true },
-    { { "MI325X-256GB", "", "torchtitan", 8, NULL, -1 }, "", "torchtitan", false },
-    { { "MI350X", "", "torchtitan", 8, NULL, -1 }, "", "torchtitan", false },
-    { { "MI355X", "", "torchtitan", 8, NULL, -1 }, "", "torchtitan", false },
+    { { "MI325X-256GB", "", "torchtitan", 8, NULL, -1 }, "mi325x-8", "torchtitan", true },
+    { { "MI350X", "", "torchtitan", 8, NULL, -1 }, "mi355x-8", "torchtitan", true },
+    { { "MI355X", "", "torchtitan", 8, NULL, -1 }, "mi355x-8", "torchtitan", true },
+    { { "MI250X", "", "torchtitan", 8, NULL, -1 }, "", "torchtitan", false },
 };
 
 START_TEST(a_measured_row_means_a_cluster_and_a_stack)

@@ -83,7 +83,8 @@ START_TEST(a_row_needs_the_shift_that_its_own_scatter_leaves)
 }
 END_TEST
 
-/* The shift of an unseen stack is the median of three others; two are too few. */
+/* A constant of an unseen stack is the median over stacks that determined theirs; one is too few,
+ * and a fit that leaves its prior uncertain by a factor of two does not count. */
 START_TEST(an_unseen_stack_has_the_middle_of_the_others)
 {
     static const char *const files[] = { "stacks/a", "stacks/b", "stacks/c", "stacks/new" };
@@ -103,7 +104,11 @@ START_TEST(an_unseen_stack_has_the_middle_of_the_others)
     ck_assert_double_eq(middle.value, 0.9);
     ck_assert_int_eq(middle.stacks, 3);
     ck_assert_double_gt(middle.spread, 0.1);
-    values[0].is_informed = false;
+    values[0].standard_error = log(2);
+    ck_assert(unseen_find(&constants[3].constant, &result, 1, &middle));
+    ck_assert_int_eq(middle.stacks, 2);
+    ck_assert_double_eq_tol(middle.value, sqrt(0.9 * 1.1), 5e-4); /* in three digits */
+    values[1].is_informed = false;
     ck_assert(!unseen_find(&constants[3].constant, &result, 1, &middle));
 }
 END_TEST

@@ -1,0 +1,49 @@
+/* not under tsan: it has one thread. */
+/* The host's time in a pass, by how it launches. */
+#include "sim/engine/simulate.h"
+#include "tests/sim/planned.h"
+#include "tests/testing.h"
+
+#include <math.h>
+
+static double step_s(double issue_s, bool blocks)
+{
+    planned.system.stack.host.issue_s = issue_s;
+    planned.system.stack.host.launches_block = blocks;
+    struct evaluator *evaluator = evaluator_new(&planned.system, &planned.model);
+    struct prediction prediction = evaluate(evaluator, &planned.plan);
+    evaluator_free(evaluator);
+    return prediction.step_s;
+}
+
+/* A host that launches ahead and needs 10 s for each launch determines the step alone, so its step
+ * gives the number of launches. Launches that block add this number times the time of one to the
+ * GPU's time, however long that is. */
+START_TEST(launches_that_block_add_to_the_time_of_the_gpu)
+{
+    static const char *const layouts[] = { "mb1", "mb4 recompute=full" };
+    static const double slow_s = 10, issue_s = 50e-6;
+    planned_load("dgx-a100-80g", "megatron-2021", "gpt3-1.3b", 1);
+    planned.model.batch = 8;
+    planned_layout(layouts[_i]);
+    double launches = step_s(slow_s, false) / slow_s;
+    double gpu_s = step_s(0, true);
+    ck_assert_double_eq(gpu_s, step_s(0, false));
+    ck_assert_double_eq_tol((step_s(issue_s, true) - gpu_s) / (launches * issue_s), 1, 1e-3);
+    ck_assert_double_eq_tol((step_s(issue_s / 8, true) - gpu_s) / (launches * issue_s / 8), 1,
+                            1e-3);
+    ck_assert_double_lt(step_s(issue_s / 8, false) - gpu_s, launches * issue_s / 80);
+}
+END_TEST
+
+static Suite *suite(void)
+{
+    TCase *tc = tcase_create("blocking");
+    tcase_add_checked_fixture(tc, NULL, planned_release);
+    tcase_add_loop_test(tc, launches_that_block_add_to_the_time_of_the_gpu, 0, 2);
+    Suite *s = suite_create("sim/engine/blocking");
+    suite_add_tcase(s, tc);
+    return s;
+}
+
+TEST_MAIN(suite)
