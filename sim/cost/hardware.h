@@ -273,6 +273,8 @@ struct stack_shards {
     double message_per_rank_s; /* host time of each message, per member of the group */
     /* each parameter is sharded by itself, which needs copies (shard_copies()) */
     bool copies;
+    /* ZeRO-1 gives each weight tensor whole to one rank (whole_tensors_comm()) */
+    bool whole_tensors;
     bool reshard;      /* ZeRO-3 drops a layer's weights after its forward */
     int prefetch;      /* layers that ZeRO-3 gathers ahead of the running one */
     int accumulate;    /* enum accumulate */

@@ -104,8 +104,8 @@ const struct field stack_fields[] = {
     { .name = "main_gradients", .kind = FIELD_NAME, AT(memory.main_gradients),
       .names = main_gradients_names, .fallback = "fp32",
       .doc = "Data type in which gradients of 16-bit weights are kept in memory if a layout has no "
-             "grad=: fp32, or own, which is the type of the weights; the optimizer then converts "
-             "them to fp32. Predicted times use the layout's types." },
+             "grad=: fp32, or own, which is the type of the weights; data ranks then sum them in "
+             "that type, and the optimizer converts them to fp32." },
     { .name = "low_gradients", .kind = FIELD_BOOL, AT(memory.low_gradients), .fallback = "false",
       .doc = "Gradients in the weights' type are kept in addition to the fp32 gradients to which "
              "they are added." },
@@ -144,6 +144,9 @@ const struct field stack_fields[] = {
     { .name = "shard_copies", .kind = FIELD_BOOL, AT(shards.copies), .fallback = "false",
       .doc = "ZeRO-3 shards each parameter separately, so gathered weights are copied out of a "
              "buffer and gradients into one; these copies are exposed." },
+    { .name = "whole_tensors", .kind = FIELD_BOOL, AT(shards.whole_tensors), .fallback = "false",
+      .doc = "ZeRO-1 gives each weight tensor whole to one rank: gradients are all-reduced, and "
+             "each rank that owns tensors broadcasts them after its update." },
     { .name = "reshard", .kind = FIELD_BOOL, AT(shards.reshard), .fallback = "true",
       .doc = "ZeRO-3 drops a layer's weights after its forward (FULL_SHARD) and gathers them again; "
              "no: keeps them for the backward (SHARD_GRAD_OP)." },

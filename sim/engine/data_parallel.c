@@ -57,6 +57,15 @@ double gathered_weight_bytes(const struct stack *stack, const struct plan *plan)
                                           : precision_bytes(plan->precision);
 }
 
+double reduced_gradient_bytes(const struct stack *stack, const struct plan *plan)
+{
+    bool is_default = plan->gradient_dtype == DTYPE_FP32 && plan->reduce_dtype == DTYPE_FP32;
+    if (is_default && stack->memory.main_gradients == MAIN_GRADIENTS_OWN &&
+        plan_state_has_master(plan))
+        return precision_bytes(plan->precision);
+    return dtype_bytes((enum dtype)plan->reduce_dtype);
+}
+
 /* FSDP drops gathered weights after the backward; within no_sync it keeps the weights if it also
  * keeps them after the forward (PyTorch, ShardingStrategy.SHARD_GRAD_OP). */
 double weight_gathers(const struct stack *stack, const struct plan *plan, int num_microbatches)
@@ -104,7 +113,7 @@ static struct data_comm whole_gradients(const struct data_groups *groups, double
 struct data_comm data_comm(const struct stack *stack, const struct plan *plan,
                            const struct data_groups *groups, double parameters)
 {
-    double gradient_bytes = parameters * dtype_bytes((enum dtype)plan->reduce_dtype);
+    double gradient_bytes = parameters * reduced_gradient_bytes(stack, plan);
     double weight_bytes = parameters * gathered_weight_bytes(stack, plan);
     const struct comm_group *shard = &groups->shard;
     if (!plan_cuts(plan, STATE_OPTIMIZER))
@@ -123,6 +132,25 @@ struct data_comm data_comm(const struct stack *stack, const struct plan *plan,
     };
 }
 
+/* An all-reduce over shards and their copies is a reduce-scatter within the shard's group, an
+ * all-reduce of each part among its copies and an all-gather. */
+struct data_comm whole_tensors_comm(const struct data_groups *groups, double gradient_bytes,
+                                    double weight_bytes, double tensors)
+{
+    const struct comm_group *shard = &groups->shard;
+    double owners = fmax(1, fmin(shard->num_ranks, tensors));
+    double reduce_s = collective_s(shard, COLLECTIVE_ALL_REDUCE, gradient_bytes);
+    if (groups->replicas.num_ranks > 1)
+        reduce_s = collective_s(shard, COLLECTIVE_REDUCE_SCATTER, gradient_bytes) +
+                   collective_s(&groups->replicas, COLLECTIVE_ALL_REDUCE,
+                                gradient_bytes / shard->num_ranks) +
+                   collective_s(shard, COLLECTIVE_ALL_GATHER, gradient_bytes);
+    return (struct data_comm){
+        .reduce_s = reduce_s,
+        .gather_s = owners * collective_s(shard, COLLECTIVE_BROADCAST, weight_bytes / owners),
+    };
+}
+
 /* FSDP2 (torch/distributed/fsdp/_fully_shard/_fsdp_collectives.py): split_with_sizes_copy reads and
  * writes the gathered weights; chunk_cat reads gradients in their type and writes them in the
  * reduction's type. FSDP1 has one flat parameter, which is gathered and reduced in place. */
@@ -134,7 +162,7 @@ struct data_comm shard_copies(const struct system *system, const struct plan *pl
         return (struct data_comm){ 0 };
     double out_bytes = 2 * gathered_weight_bytes(&system->stack, plan);
     double in_bytes =
-        precision_bytes(plan->precision) + dtype_bytes((enum dtype)plan->reduce_dtype);
+        precision_bytes(plan->precision) + reduced_gradient_bytes(&system->stack, plan);
     return (struct data_comm){
         .reduce_s = traffic_s(&system->gpu, &system->profile, parameters * in_bytes, 0),
         .gather_s = traffic_s(&system->gpu, &system->profile, parameters * out_bytes, 0),

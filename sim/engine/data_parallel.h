@@ -32,10 +32,21 @@ struct data_comm {
 struct data_comm data_comm(const struct stack *stack, const struct plan *plan,
                            const struct data_groups *groups, double parameters);
 
+/* The same if each of `tensors` weight tensors belongs whole to one rank of the shard's group, as
+ * in InternEvo's HybridZeroOptimizer: gradients are all-reduced over all data ranks, and each owner
+ * broadcasts its tensors in one message. */
+struct data_comm whole_tensors_comm(const struct data_groups *groups, double gradient_bytes,
+                                    double weight_bytes, double tensors);
+
 /* Time of the copies out of a gather's buffer and into a reduction's buffer, if the stack shards
  * each parameter by itself (`shard_copies`); else 0. */
 struct data_comm shard_copies(const struct system *system, const struct plan *plan,
                               double parameters);
+
+/* Bytes of an element of the gradients that data ranks sum. If the layout leaves both types at
+ * fp32, the default, and the stack keeps gradients in the weights' type (`main_gradients`), they
+ * are summed in that type. */
+double reduced_gradient_bytes(const struct stack *stack, const struct plan *plan);
 
 /* How many times a step gathers each weight. */
 double weight_gathers(const struct stack *stack, const struct plan *plan, int num_microbatches);

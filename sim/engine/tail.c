@@ -118,7 +118,7 @@ static void add_host_optimizer(const struct work *w, struct stage_tail *tail, in
     double down_s = host.down_s;
     if (plan_overlaps(w->plan, &w->system->stack, OVERLAP_GRAD)) {
         double buckets =
-            num_buckets(w, weights.all * dtype_bytes((enum dtype)w->plan->reduce_dtype), stage);
+            num_buckets(w, weights.all * reduced_gradient_bytes(&w->system->stack, w->plan), stage);
         double hidden_s = window_s(w, stage, true) * (1 - 1 / buckets) + tail->visible_reduce_s;
         down_s = fmax(down_s / buckets, reduction_s / buckets + down_s - hidden_s);
     }
@@ -201,6 +201,20 @@ struct data_comm work_data_comm(const struct work *w, struct stage_weights weigh
                                comm.gather_s + of_experts.gather_s };
 }
 
+/* The exchanges of a step with all-reduce. Only ZeRO-1 can have whole tensors: other stages cut
+ * gradients or weights. */
+static struct data_comm step_comm(const struct work *w, int stage, struct stage_weights weights,
+                                  double gradient_bytes, double weight_bytes)
+{
+    const struct plan *plan = w->plan;
+    if (!w->system->stack.shards.whole_tensors || weights.experts > 0 ||
+        !plan_cuts(plan, STATE_OPTIMIZER) || plan_cuts(plan, STATE_GRADIENTS))
+        return work_data_comm(w, weights);
+    struct holding held = stage_holding(plan, w->model, stage);
+    return whole_tensors_comm(&w->data, gradient_bytes, weight_bytes,
+                              held_tensors(&held, w->pieces));
+}
+
 /* Exposed time of gathers. ZeRO-3 gathers each layer during the forward of the layer before, in a
  * step's first forwards. */
 static double visible_gather_s(const struct work *w, double gather_s, double bytes, int stage)
@@ -235,9 +249,9 @@ static double add_all_reduce(const struct work *w, struct stage_tail *tail, int 
                              struct stage_weights weights)
 {
     const struct plan *plan = w->plan;
-    struct data_comm comm = work_data_comm(w, weights);
-    double gradient_bytes = weights.all * dtype_bytes((enum dtype)plan->reduce_dtype);
+    double gradient_bytes = weights.all * reduced_gradient_bytes(&w->system->stack, plan);
     double weight_bytes = weights.all * gathered_weight_bytes(&w->system->stack, plan);
+    struct data_comm comm = step_comm(w, stage, weights, gradient_bytes, weight_bytes);
     struct data_comm copies = copies_once(w, weights);
     double reduce_s = plan_reduces(plan) ? 0 : comm.reduce_s;
     double gather_s = plan_gathers(plan) ? 0 : comm.gather_s;

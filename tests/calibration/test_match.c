@@ -128,7 +128,7 @@ static const struct {
     { { "A100-80GB-SXM", "4x 100 Gb/s RoCE per node",
         "InternEvo (FSDP-free PyTorch, flash-attn, Apex)", 8, NULL, -1 },
       "dgx-a100-80g",
-      "torch-ddp",
+      "internevo",
       true },
     { { "MI325X-256GB", "", "torchtitan", 8, NULL, -1 }, "mi325x-8", "torchtitan", true },
     { { "MI350X", "", "torchtitan", 8, NULL, -1 }, "mi355x-8", "torchtitan", true },

@@ -182,6 +182,40 @@ START_TEST(repeated_shards_are_summed_with_their_like)
 }
 END_TEST
 
+/* A stack that keeps gradients in bf16 sums them so, unless the layout names another type. */
+START_TEST(gradients_that_stay_in_the_weights_type_are_summed_in_it)
+{
+    struct stack stack = { .memory.main_gradients = MAIN_GRADIENTS_OWN };
+    struct plan plan = plan_default();
+    ck_assert_int_eq(plan.precision, PRECISION_BF16);
+    ck_assert_double_eq(reduced_gradient_bytes(&stack, &plan), 2);
+    ck_assert_double_eq(data_comm(&stack, &plan, &all_shard, 1e6).reduce_s,
+                        collective_s(&wires, COLLECTIVE_ALL_REDUCE, 2e6));
+    ck_assert_double_eq(reduced_gradient_bytes(&(struct stack){ 0 }, &plan), 4);
+    plan.precision = PRECISION_FP32;
+    ck_assert_double_eq(reduced_gradient_bytes(&stack, &plan), 4);
+    plan.precision = PRECISION_BF16;
+    plan.gradient_dtype = DTYPE_BF16; /* and sums in fp32, as the layout says */
+    ck_assert_double_eq(reduced_gradient_bytes(&stack, &plan), 4);
+}
+END_TEST
+
+/* Three tensors of one million 16-bit weights have three owners, a hundred have the eight ranks. */
+START_TEST(owners_of_whole_tensors_broadcast_them)
+{
+    struct data_comm few = whole_tensors_comm(&all_shard, 4e6, 6e6, 3);
+    ck_assert_double_eq(few.reduce_s, collective_s(&wires, COLLECTIVE_ALL_REDUCE, 4e6));
+    ck_assert_double_eq(few.gather_s, 3 * collective_s(&wires, COLLECTIVE_BROADCAST, 2e6));
+    struct data_comm many = whole_tensors_comm(&all_shard, 4e6, 6e6, 100);
+    ck_assert_double_eq(many.gather_s, 8 * collective_s(&wires, COLLECTIVE_BROADCAST, 75e4));
+    struct data_comm twice = whole_tensors_comm(&four_shard, 4e6, 6e6, 100);
+    double sum_s = collective_s(&four_shard.replicas, COLLECTIVE_ALL_REDUCE, 1e6) +
+                   collective_s(&four_shard.shard, COLLECTIVE_REDUCE_SCATTER, 4e6) +
+                   collective_s(&four_shard.shard, COLLECTIVE_ALL_GATHER, 4e6);
+    ck_assert_double_eq_tol(twice.reduce_s, sum_s, 1e-15);
+}
+END_TEST
+
 START_TEST(weights_are_gathered_as_often_as_they_are_dropped)
 {
     struct plan plan = plan_default();
@@ -255,6 +289,8 @@ static Suite *suite(void)
     tcase_add_test(tc, sharded_gradients_are_scattered_and_weights_gathered);
     tcase_add_test(tc, whole_gradients_are_all_reduced);
     tcase_add_test(tc, repeated_shards_are_summed_with_their_like);
+    tcase_add_test(tc, gradients_that_stay_in_the_weights_type_are_summed_in_it);
+    tcase_add_test(tc, owners_of_whole_tensors_broadcast_them);
     tcase_add_test(tc, weights_are_gathered_as_often_as_they_are_dropped);
     tcase_add_test(tc, parameters_that_are_sharded_one_by_one_are_copied);
     tcase_add_test(tc, the_update_passes_over_the_state_once);
