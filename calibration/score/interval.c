@@ -38,6 +38,14 @@ static double median_stated(const struct sample *samples, int n, double *scratch
     return sorted_quantile(scratch, n, 0.5);
 }
 
+static double ratio_at(const struct sample *samples, int n, int rank, double *scratch)
+{
+    for (int i = 0; i < n; i++)
+        scratch[i] = samples[i].size / samples[i].stated;
+    numbers_sort(scratch, (size_t)n);
+    return rank <= n ? scratch[rank - 1] : (double)NAN;
+}
+
 static struct interval_need need_of(const struct sample *sorted, int n, double *scratch)
 {
     int rank = (int)ceil(0.9 * (n + 1));
@@ -47,6 +55,7 @@ static struct interval_need need_of(const struct sample *sorted, int n, double *
         .groups = n,
         .needed = rank <= n ? sorted[rank - 1].size : (double)NAN,
         .stated = median_stated(sorted, n, scratch),
+        .short_by = ratio_at(sorted, n, rank, scratch),
     };
 }
 

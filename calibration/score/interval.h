@@ -17,6 +17,10 @@ struct interval_need {
     int groups;
     double needed; /* half width in log time; NaN when there are too few rows */
     double stated; /* the median of the predictions' own half widths */
+    /* the same quantile of error sizes over own half widths: if above 1, intervals are too narrow
+     * by this factor, also where widths differ from plan to plan; NaN when there are too few rows
+     */
+    double short_by;
 };
 struct interval_needs {
     struct interval_need *at; /* stacks first, by name */

@@ -121,7 +121,7 @@ static const char *const runs[] = {
     RUN("f", "2", "12", "2048", "2", "1", "2", "1"),
 };
 static const char runs_job[] =
-    "{ \"name\": \"runs\", \"prior_weight\": 0.01, \"constants\": {"
+    "{ \"name\": \"runs\", \"prior_weight\": 0.005, \"constants\": {"
     "  \"profiles/a100-80g-sxm\": { \"gemm_efficiency\": { \"prior\": 0.8 },"
     "    \"memory_efficiency\": { \"prior\": 0.8 }, \"intra_bandwidth_factor\": { \"prior\": 1 } },"
     "  \"stacks/megatron-2021\": { \"step_overhead\": { \"prior\": \"1 ms\" } } },"
