@@ -174,6 +174,20 @@ static double padded_rows(const struct builder *b)
     return d->experts * aligned * ceil(d->expert_rows / d->experts / aligned);
 }
 
+/* Copies the current rows to or from blocks that start at multiples of the recipe's alignment
+ * (Transformer Engine, Fp8Padding and Fp8Unpadding in Megatron Core's TEGroupedMLP). Hybrid-EP
+ * writes aligned blocks as it receives rows. */
+static void add_padding(struct builder *b, const char *name, double padded)
+{
+    const struct layer_dims *d = b->dims;
+    if (!b->options->recipe || !b->options->pads_rows || b->options->sorts_in_flight)
+        return;
+    struct op *op = add_op(b, OP_SORT, name, d->expert_rows, d->hidden);
+    op->batch = d->experts;
+    op->bytes = op->backward_bytes = b->element_bytes * (d->expert_rows + padded) * d->hidden;
+    b->ops.operands->values[b->value].bytes = b->element_bytes * padded * d->hidden;
+}
+
 static void add_routed_experts(struct builder *b)
 {
     const struct layer_dims *d = b->dims;
@@ -199,11 +213,13 @@ static void add_routed_experts(struct builder *b)
                           .rows = padded,
                           .groups = d->experts,
                           .has_bias = b->model->expert_bias };
+    add_padding(b, "expert_pad", padded);
     add_quantize(b, "expert_fc1_input", padded, d->hidden);
     add_linear(b, &fc1);
     add_expert_activation(b, padded);
     add_quantize(b, "expert_fc2_input", padded, d->expert_ffn);
     add_linear(b, &fc2);
+    add_padding(b, "expert_unpad", padded);
     add_sort(b, "expert_unsort");
     add_expert_mark(b, OP_EXPERT_LEAVE, "expert_leave", b->dims->sent_rows);
     struct op *op = add_op(b, OP_COMBINE, "combine", d->norm_tokens, d->hidden);

@@ -356,7 +356,8 @@ struct stack {
     /* ranks that share an expert (etp) sum their parts of its rows in 16 bits */
     bool sums_rows_in_dtype;
     bool launches_each_expert; /* the host launches the product of each expert by itself */
-    bool keeps_gathered;       /* gathered inputs of products are kept gathered for the backward */
+    bool pads_rows; /* rows of experts are copied to aligned blocks before they are quantised */
+    bool keeps_gathered;  /* gathered inputs of products are kept gathered for the backward */
     bool keeps_quantized; /* weights are kept and gathered quantised where the recipe allows it */
     bool gradients_in_dtype; /* fp16 gradients accumulate and are reduced in fp16; bf16 in fp32 */
     struct stack_pipeline pipeline;

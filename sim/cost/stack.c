@@ -49,6 +49,10 @@ const struct field stack_fields[] = {
       .fallback = "false",
       .doc = "The host launches the product of each expert by itself, as Transformer Engine does by "
              "cuBLAS; no: one kernel multiplies for all experts of a rank." },
+    { .name = "pads_rows", .kind = FIELD_BOOL, AT(pads_rows), .fallback = "false",
+      .doc = "With fewer than 16 bits, rows of experts are copied to blocks of aligned length before "
+             "the experts' products and back after them, unless they arrive so; no: they are sorted "
+             "into such blocks without a copy." },
     { .name = "runtime", .kind = FIELD_NAME, AT(runtime), .names = runtime_names,
       .fallback = "cuda",
       .doc = "cuda: CUDA and NCCL, which allocate workspaces and buffers; host: the executor's "

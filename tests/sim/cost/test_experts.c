@@ -1,4 +1,6 @@
 /* Blocks with experts: their products, messages and times. */
+#include "base/statistics.h"
+#include "sim/cost/compute.h"
 #include "sim/cost/piece.h"
 #include "sim/engine/simulate.h"
 #include "tests/exec/op_lists.h"
@@ -95,18 +97,24 @@ static double error_of(double predicted_s, double measured_ms)
     return fabs(log(predicted_s * 1e3 / measured_ms));
 }
 
-/* DeepSeek's layer in bf16 is predicted within 8 %; no constant was fitted on these. Mixtral's wide
- * products are up to 16 % too fast, and all in fp8 up to 25 %, as their casts are. */
+/* No constant was fitted on these times. DeepSeek's layer is predicted within 10 %, Mixtral's wide
+ * products in bf16 up to 12 % too fast, and in fp8 up to 22 %: Transformer Engine's weight
+ * gradients in blockwise fp8 are slower than its other products. */
 START_TEST(a_layer_takes_what_was_measured)
 {
+    double errors[2 * LENGTH(measured)];
     machine_load("dgx-h100", 8);
     for (size_t i = 0; i < LENGTH(measured); i++) {
         struct piece_cost cost = layer_cost(i);
-        bool is_near = measured[i].layer == DEEPSEEK && measured[i].precision == PRECISION_BF16;
-        double most = is_near ? 0.08 : 0.26;
-        ck_assert_double_le(error_of(cost.forward.total_s, measured[i].forward_ms), most);
-        ck_assert_double_le(error_of(cost.backward.total_s, measured[i].backward_ms), most);
+        bool is_bf16 = measured[i].precision == PRECISION_BF16;
+        double most = measured[i].layer == DEEPSEEK ? 0.105 : is_bf16 ? 0.125 : 0.225;
+        errors[2 * i] = error_of(cost.forward.total_s, measured[i].forward_ms);
+        errors[2 * i + 1] = error_of(cost.backward.total_s, measured[i].backward_ms);
+        ck_assert_double_le(errors[2 * i], most);
+        ck_assert_double_le(errors[2 * i + 1], most);
     }
+    numbers_sort(errors, LENGTH(errors));
+    ck_assert_double_le(sorted_quantile(errors, (int)LENGTH(errors), 0.5), 0.08);
 }
 END_TEST
 
@@ -122,6 +130,29 @@ START_TEST(dispatchers_of_many_choices_are_in_order)
             time_s[j] = layer_cost(i + j).forward.total_s;
         ck_assert_double_gt(time_s[0], time_s[1]);
         ck_assert_double_gt(time_s[1], time_s[2]);
+    }
+}
+END_TEST
+
+/* With fp8, rows are copied to aligned blocks and back: twice in each direction, 2 bytes read and 2
+ * written per value. Hybrid-EP's rows arrive in such blocks, and bf16 needs none. */
+START_TEST(rows_are_copied_for_alignment)
+{
+    static const size_t copied[] = { 3, 4, 9, 10 }, uncopied[] = { 0, 1, 2, 5, 6, 7, 8, 11 };
+    machine_load("dgx-h100", 8);
+    for (size_t i = 0; i < LENGTH(copied) + LENGTH(uncopied); i++) {
+        bool is_copied = i < LENGTH(copied);
+        size_t row = is_copied ? copied[i] : uncopied[i - LENGTH(copied)];
+        machine.stack.pads_rows = false;
+        struct piece_cost without = layer_cost(row);
+        machine.stack.pads_rows = true;
+        struct piece_cost with = layer_cost(row);
+        int layer = measured[row].layer;
+        double rows = 4096.0 * layers[layer].topk;
+        double bytes = is_copied ? 2 * 4 * rows * layers[layer].hidden : 0;
+        double copies_s = traffic_s(&machine.gpu, &machine.profile, bytes, is_copied ? 2 : 0);
+        ck_assert_double_eq_tol(with.forward.total_s - without.forward.total_s, copies_s, 1e-9);
+        ck_assert_double_eq_tol(with.backward.total_s - without.backward.total_s, copies_s, 1e-9);
     }
 }
 END_TEST
@@ -159,6 +190,7 @@ static Suite *suite(void)
     tcase_add_checked_fixture(tc, NULL, tear_down);
     tcase_add_test(tc, a_layer_takes_what_was_measured);
     tcase_add_test(tc, dispatchers_of_many_choices_are_in_order);
+    tcase_add_test(tc, rows_are_copied_for_alignment);
     tcase_add_test(tc, rows_travel_beside_another_microbatch);
     suite_add_tcase(s, tc);
     return s;
