@@ -341,7 +341,8 @@ static double paired_share(const struct work *w)
 }
 
 /* With overlap=ep, a forward and the backward of another microbatch run together, layer by layer.
- * If the schedule itself has pairs, pair.c times them instead. */
+ * Full recompute runs before them, with its messages exposed. If the schedule itself has pairs,
+ * pair.c times them instead. */
 static void add_expert_overlap(const struct work *w, struct chunk_time *time,
                                const struct holding *held)
 {
@@ -350,7 +351,9 @@ static void add_expert_overlap(const struct work *w, struct chunk_time *time,
     double comm_s = forward_s + backward_s;
     if (comm_s <= 0 || w->generator->pairs)
         return;
-    double compute_s = time->forward_s + time->backward_s - comm_s;
+    bool is_full = w->plan->recompute == RECOMPUTE_FULL;
+    double before_s = is_full ? time->parts.recompute_s : 0;
+    double compute_s = time->forward_s + time->backward_s - before_s - comm_s;
     double spared_s = paired_share(w) * work_spared_beside_s(w, compute_s, comm_s, held->layers);
     time->forward_s -= spared_s * forward_s / comm_s;
     time->backward_s -= spared_s * backward_s / comm_s;

@@ -152,7 +152,8 @@ static bool has_pairs(const struct plan *plan)
 /* Names a condition of overlap=ep that the plan does not meet; NULL if it meets all. The conditions
  * are Megatron Core's (transformer_config.py, overlap_moe_expert_parallel_comm). Two microbatches
  * share the GPU, so recomputed parts must not exchange experts' rows, and a pipeline needs several
- * chunks per stage. */
+ * chunks per stage. If every layer is recomputed, its recompute runs before the pair (Megatron-LM
+ * pull request 6429). */
 static const char *expert_overlap_lacks(const struct plan *plan)
 {
     bool replays_rows =
@@ -165,8 +166,10 @@ static const char *expert_overlap_lacks(const struct plan *plan)
         return "vpp over 1 with pp over 1";
     if (is_unpaired && *plan->schedule && strcmp(plan->schedule, "interleaved") != 0)
         return "schedule=interleaved";
-    if (plan->recompute > RECOMPUTE_SELECTIVE || replays_rows)
-        return "recompute that does not send rows again";
+    bool replays_all = plan->recompute == RECOMPUTE_FULL && !has_pairs(plan);
+    if ((plan->recompute > RECOMPUTE_SELECTIVE && !replays_all) || replays_rows)
+        return has_pairs(plan) ? "recompute that does not send rows again"
+                               : "recompute that does not send rows again, or of every layer";
     return NULL;
 }
 

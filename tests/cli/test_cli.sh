@@ -525,6 +525,9 @@ fi
 run 0 --gpus 256 --model llama3-70b --compare "tp4 pp4 dp16 mb1 vpp20 sp zero1"
 shows 'rank 1 of .* tight: P\(out of memory\) [0-9]+ %, '
 hides 'its own values were added'
+run 0 simulate --gpus 64 --model "$here/fixtures/models/v3-14.json" \
+    --layout 'pp4 vpp2 ep16 mb1 zero1 stages=Ett|(tt|)*6mL overlap=grad,param,p2p,ep'
+shows '^  tight  '
 run 0 --gpus 256 --model llama3-70b --oom-risk 0.5 --fix pp4 --json
 shows '^  "oom_risk": 0.5,$'
 shows '"p_oom": 0\.[0-9]+,'
