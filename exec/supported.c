@@ -22,10 +22,11 @@ static bool attends_otherwise(const struct plan *plan, const struct model *model
 {
     (void)plan;
     for (int kind = 0; kind < model_num_kinds(model); kind++)
-        if (model_kind(model, kind).attention != ATTENTION_FULL)
+        if (model_kind(model, kind).attention != ATTENTION_FULL ||
+            model_kind(model, kind).feed_forward == FEED_FORWARD_NONE)
             return true;
-    return model->kv_lora > 0 || model->sinks || model->out_bias || model->ffn_bias ||
-           model->norm == NORM_GAIN || model->norm_place != NORMS_BEFORE ||
+    return model->kv_lora > 0 || model->attention_gate || model->sinks || model->out_bias ||
+           model->ffn_bias || model->norm == NORM_GAIN || model->norm_place != NORMS_BEFORE ||
            model->activation == ACTIVATION_RELU2 ||
            (model->qk_norm && model->qk_norm_kind != QK_NORM_HEAD);
 }

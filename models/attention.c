@@ -238,17 +238,19 @@ static void leave_core(struct builder *b)
         ids_add(&core->saved, b->value);
 }
 
-/* Adds one product that computes queries, keys and values of all heads. */
+/* Adds one product that computes queries, keys and values of all heads, and gates as wide as the
+ * queries if the model has them. */
 static void add_heads(struct builder *b)
 {
     const struct layer_dims *d = b->dims;
     const struct model *model = b->model;
+    double query_width = (model->attention_gate ? 2 : 1) * d->heads * d->head_dim;
     struct linear qkv = { .name = "qkv",
-                          .out = (d->heads + 2 * d->kv_heads) * d->head_dim,
+                          .out = query_width + 2 * d->kv_heads * d->head_dim,
                           .in = d->hidden,
                           .split = SPLIT_ROWS,
                           .has_bias = model->linear_bias || model->qkv_bias,
-                          .matrices = { d->heads * d->head_dim, d->kv_heads * d->head_dim,
+                          .matrices = { query_width, d->kv_heads * d->head_dim,
                                         d->kv_heads * d->head_dim } };
     add_enter(b, "attention_enter", "qkv_input", d->hidden);
     add_linear(b, &qkv);
@@ -257,6 +259,21 @@ static void add_heads(struct builder *b)
         add_head_norm(b, "qk_norm");
     if (model->positions == POSITION_ROTARY)
         add_rotary(b);
+}
+
+/* Multiplies the core's output by the sigmoids of the gates, which are part of `heads`
+ * (Qwen3-Next). The backward reads both and a gradient, and writes two gradients. */
+static void add_attention_gate(struct builder *b, int heads)
+{
+    if (!b->model->attention_gate)
+        return;
+    double width = b->dims->heads * b->dims->value_dim;
+    struct op *op = add_op(b, OP_ACTIVATION, "attention_gate", b->dims->tokens, width);
+    op->bytes = 3 * b->element_bytes * op->m * op->n;
+    op->backward_bytes = 5 * b->element_bytes * op->m * op->n;
+    ids_add(&op->in, heads);
+    keep_input(b, op);
+    keep(b, op, heads);
 }
 
 void add_attention_block(struct builder *b)
@@ -273,6 +290,7 @@ void add_attention_block(struct builder *b)
         add_latent_heads(b);
     else
         add_heads(b);
+    int heads = b->value;
     int relative_keys =
         b->model->positions == POSITION_TRANSFORMER_XL ? add_relative_keys(b) : NO_ID;
     add_context_mark(b, OP_CP_ENTER, "context_enter", d->heads * d->head_dim + key_width,
@@ -282,6 +300,7 @@ void add_attention_block(struct builder *b)
     else
         add_unfused_attention(b, relative_keys);
     leave_core(b);
+    add_attention_gate(b, heads);
     add_quantize(b, "projection_input", d->tokens, projection.in);
     add_linear(b, &projection);
     add_leave(b, "attention_leave");

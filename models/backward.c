@@ -421,6 +421,16 @@ static void push_parts(struct maker *m, const struct op *whole)
         give_gradient(m, op, whole->in.at[i]);
 }
 
+/* Makes the gradients of the inputs and of the rates. The states of chunks are computed again. */
+static void push_scan(struct maker *m, const struct op *scan)
+{
+    struct op *op = push_traffic(m, scan, PASS_BACKWARD_INPUT);
+    if (scan->in.count > 1)
+        give_gradient(m, op, scan->in.at[1]);
+    op->flops = 2.5 * scan->flops;
+    op->model_flops = 2 * scan->model_flops;
+}
+
 static void push_activation(struct maker *m, const struct op *activation)
 {
     struct op *op = push_traffic(m, activation, PASS_BACKWARD_INPUT);
@@ -478,6 +488,9 @@ static void push_backward(struct maker *m, const struct op *op)
         return;
     case OP_FLASH_ATTENTION:
         push_flash(m, op);
+        return;
+    case OP_SCAN:
+        push_scan(m, op);
         return;
     case OP_EMBEDDING:
         push_traffic(m, op, PASS_BACKWARD_WEIGHT);

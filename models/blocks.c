@@ -137,6 +137,20 @@ bool model_blocks_repeat(const struct model *model, int first, int other, int la
     return true;
 }
 
+bool model_has_states(const struct model *model)
+{
+    for (int kind = 0; kind < model_num_kinds(model); kind++)
+        switch ((enum attention_kind)model_kind(model, kind).attention) {
+        case ATTENTION_DELTA:
+        case ATTENTION_LIGHTNING:
+        case ATTENTION_MAMBA:
+            return true;
+        default:
+            break;
+        }
+    return false;
+}
+
 bool block_kinds_are_equal(const struct block_kind *a, const struct block_kind *b)
 {
     return a->heads == b->heads && a->kv_heads == b->kv_heads && a->head_dim == b->head_dim &&

@@ -13,26 +13,15 @@ static bool has_other_mixers(const struct model *model)
         case ATTENTION_FULL:
         case ATTENTION_WINDOW:
         case ATTENTION_CHUNK:
+        case ATTENTION_DELTA:
+        case ATTENTION_LIGHTNING:
+        case ATTENTION_MAMBA:
         case ATTENTION_NONE:
             break;
         default:
             return true;
         }
     return false;
-}
-
-static bool has_parts_left_out(const struct model *model)
-{
-    for (int kind = 0; kind < model_num_kinds(model); kind++)
-        if (model_kind(model, kind).feed_forward == FEED_FORWARD_NONE ||
-            model_kind(model, kind).attention == ATTENTION_NONE)
-            return true;
-    return false;
-}
-
-static bool has_gate(const struct model *model)
-{
-    return model->attention_gate;
 }
 
 static bool has_head_bias(const struct model *model)
@@ -63,8 +52,6 @@ static const struct {
     bool (*has)(const struct model *model);
 } features[] = {
     { "attention to other tokens than all earlier ones or the most recent ones", has_other_mixers },
-    { "blocks without attention or without a feed-forward", has_parts_left_out },
-    { "gated attention", has_gate },
     { "bias or first product of the output head", has_head_bias },
     { "biases before a norm", has_bias_before_norm },
     { "attention and feed-forward in parallel", is_parallel },

@@ -13,10 +13,10 @@ const char *const fusion_names[NUM_FUSIONS + 1] = {
 void layer_add_block(struct builder *b)
 {
     b->stream = b->value;
-    add_attention_block(b);
+    add_mixer_block(b);
     if (b->model->feed_forward == FEED_FORWARD_EXPERTS)
         add_expert_block(b);
-    else
+    else if (b->model->feed_forward == FEED_FORWARD_DENSE)
         add_feed_forward_block(b);
     b->ops.output = (short)b->stream;
 }
@@ -44,6 +44,8 @@ struct layer_dims layer_dims(const struct model *model, double batch, double seq
         .heads = model->heads,
         .kv_heads = model->kv_heads,
         .head_dim = model->head_dim,
+        .mixer_key_heads = model->linear_key_heads,
+        .mixer_value_heads = model->linear_value_heads,
         .value_dim = model->kv_lora > 0 ? model->v_head_dim : model->head_dim,
         .ffn = model->ffn,
         .experts = model->experts,

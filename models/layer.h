@@ -23,6 +23,7 @@ struct layer_dims {
     double hidden_columns; /* columns on this rank of a product `hidden` wide that tensor ranks
                               split by columns */
     double heads, kv_heads, head_dim;
+    double mixer_key_heads, mixer_value_heads; /* of blocks with a state instead of attention */
     double value_dim; /* width of a head's values and outputs; head_dim unless latent */
     double ffn;
     double experts;      /* number of experts on this rank; 0: none */

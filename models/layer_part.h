@@ -113,7 +113,9 @@ void add_latent_heads(struct builder *b);
 /* Adds a whole block, which reads the current value. */
 void layer_add_block(struct builder *b);
 
-/* The two halves of a block (attention.c; feed_forward.c or experts.c). */
+/* The two halves of a block. add_mixer_block (mixers.c) adds the first half of any kind of block,
+ * and calls add_attention_block (attention.c) for those with attention. */
+void add_mixer_block(struct builder *b);
 void add_attention_block(struct builder *b);
 void add_feed_forward_block(struct builder *b);
 void add_expert_block(struct builder *b);

@@ -32,6 +32,7 @@
     X(SORT,            "sort",           "m rows of n, put in the order of batch experts")      \
     X(COMBINE,         "combine",        "m rows of n, each from k places of experts")          \
     X(HEADS,           "heads",          "m rows of n: latent queries, keys and values as heads") \
+    X(SCAN,            "scan",           "batch heads, m tokens: a state of k x n for each head")   \
     X(JOIN,            "join",           "m rows of n, of two values side by side")              \
     /* Marks that an axis replaces by its collective, or drops when it has one rank. */         \
     X(TENSOR_ENTER,    "tensor_enter",   "m rows of n from replicated or sequence-sharded")     \

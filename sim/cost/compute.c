@@ -298,6 +298,7 @@ double op_s(const struct gpu *gpu, const struct profile *profile, enum attention
         return groups_s(gpu, profile, op);
     case OP_SCORES:
     case OP_ATTENTION_VALUES:
+    case OP_SCAN:
         return batched_product_s(gpu, profile, op);
     case OP_FLASH_ATTENTION:
         return flash_s(gpu, profile, attention, op);

@@ -1,6 +1,7 @@
 #include "sim/engine/interval.h"
 
 #include "base/length.h"
+#include "models/blocks.h"
 
 #include <math.h>
 
@@ -51,7 +52,9 @@ double interval_of_widths(const struct error_widths *widths, const double shares
 double interval_source_error(const struct system *system, const struct model *model)
 {
     double shift = fmax(system->stack.errors.source, system->profile.source_error);
-    return model->experts > 0 ? fmax(shift, system->stack.errors.of_experts) : shift;
+    return model->experts > 0 || model_has_states(model)
+               ? fmax(shift, system->stack.errors.of_experts)
+               : shift;
 }
 
 double interval_half_width(const struct system *system, const struct model *model,

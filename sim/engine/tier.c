@@ -1,5 +1,6 @@
 #include "sim/engine/tier.h"
 
+#include "models/blocks.h"
 #include "sim/cost/runtime.h"
 
 #include <stdio.h>
@@ -15,7 +16,7 @@ enum tier system_tier(const struct system *system, const struct model *model)
 {
     if (!system->profile.measured)
         return TIER_NEW_GPU;
-    if (model->experts > 0)
+    if (model->experts > 0 || model_has_states(model))
         return TIER_NEW_STACK;
     if (system->stack.num_fitted > 0 || is_own_executor(&system->stack))
         return TIER_SEEN;
@@ -24,17 +25,22 @@ enum tier system_tier(const struct system *system, const struct model *model)
 
 void tier_sentence(const struct system *system, const struct model *model, char *text, size_t size)
 {
-    bool lacks_experts = model->experts > 0 && system->stack.num_fitted > 0;
+    bool is_fitted = system->stack.num_fitted > 0;
+    const char *lacks = is_fitted && model_has_states(model) ? "linear mixers"
+                        : is_fitted && model->experts > 0    ? "experts"
+                                                             : NULL;
     switch (system_tier(system, model)) {
     case TIER_SEEN:
         snprintf(text, size, "runs of this stack and of this GPU have been measured");
         break;
     case TIER_NEW_STACK:
-        snprintf(text, size,
-                 lacks_experts
-                     ? "constants of %s were fitted only on runs of models without experts"
-                     : "no run of %s has been measured: its constants come from other stacks",
-                 system->stack.name);
+        if (lacks)
+            snprintf(text, size, "constants of %s were fitted only on runs of models without %s",
+                     system->stack.name, lacks);
+        else
+            snprintf(text, size,
+                     "no run of %s has been measured: its constants come from other stacks",
+                     system->stack.name);
         break;
     case TIER_NEW_GPU:
         snprintf(text, size,

@@ -363,6 +363,9 @@ static bool context_divides_sequence(const struct plan_case *of, struct err *err
     if (of->model->positions == POSITION_TRANSFORMER_XL)
         return err_set(err, ERR_INFEASIBLE, token_text("cp", cp).at,
                        "context parallelism does not split the keys of relative positions");
+    if (model_has_states(of->model))
+        return err_set(err, ERR_INFEASIBLE, token_text("cp", cp).at,
+                       "context parallelism does not split the states of linear mixers");
     const struct context_method *method = &context_methods[plan->context_comm];
     return !method->holds || method->holds(of, err);
 }
@@ -392,8 +395,8 @@ static const struct plan_token words[] = {
 
 static const struct plan_rule rules[] = {
     { "context",
-      "cp over 1 needs flash attention, a sequence that 2 cp divides, and no relative positions; "
-      "with cp-comm=a2a cp also divides the heads.",
+      "cp over 1 needs flash attention, a sequence that 2 cp divides, and no relative positions or "
+      "linear mixers; with cp-comm=a2a cp also divides the heads.",
       context_divides_sequence },
 };
 

@@ -18,6 +18,8 @@ static void tensor_shard(struct rank_share share, const struct model *model,
     dims->hidden_columns /= tp;
     dims->heads /= tp;
     dims->kv_heads = dims->kv_heads > tp ? dims->kv_heads / tp : 1;
+    dims->mixer_key_heads /= tp;
+    dims->mixer_value_heads /= tp;
     dims->ffn /= tp;
     dims->shared_ffn /= tp;
     dims->vocab = padded_vocab(model, share.tp) / tp;
@@ -64,10 +66,12 @@ static bool divides(const struct plan_case *of, const char *what, int size, stru
 
 static bool tensor_divides_heads(const struct plan_case *of, struct err *err)
 {
-    for (int kind = 0; kind < model_num_kinds(of->model); kind++)
-        if (!divides(of, "heads", model_kind(of->model, kind).heads, err))
+    const struct model *model = of->model;
+    for (int kind = 0; kind < model_num_kinds(model); kind++)
+        if (!divides(of, "heads", model_kind(model, kind).heads, err))
             return false;
-    return true;
+    return divides(of, "linear_key_heads", model->linear_key_heads, err) &&
+           divides(of, "linear_value_heads", model->linear_value_heads, err);
 }
 
 static bool tensor_divides_ffn(const struct plan_case *of, struct err *err)
@@ -136,7 +140,8 @@ static const struct plan_token words[] = {
 };
 
 static const struct plan_rule rules[] = {
-    { "tensor_heads", "tp divides the query heads.", tensor_divides_heads },
+    { "tensor_heads", "tp divides the query heads, and the heads of linear mixers.",
+      tensor_divides_heads },
     { "tensor_kv_heads", "tp divides the key and value heads, or is a multiple of them.",
       tensor_fits_kv_heads },
     { "tensor_ffn", "tp divides the feed-forward's width.", tensor_divides_ffn },

@@ -85,7 +85,7 @@ END_TEST
 static bool is_product(enum op_kind kind)
 {
     return kind == OP_GEMM || kind == OP_SCORES || kind == OP_ATTENTION_VALUES ||
-           kind == OP_FLASH_ATTENTION;
+           kind == OP_FLASH_ATTENTION || kind == OP_SCAN;
 }
 
 /* Checks that only products have FLOPs, and that these follow from m, n and k. */
