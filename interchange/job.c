@@ -31,6 +31,8 @@ void job_set_overlaps(struct job *job, unsigned overlaps)
         told |= 1u << PLAN_OVERLAP_PARAM;
     if (plan->vpp > 1)
         told |= 1u << PLAN_OVERLAP_P2P;
+    if (plan->ep > 1)
+        told |= 1u << PLAN_OVERLAP_EP | 1u << PLAN_OVERLAP_SHARED;
     plan->overlaps_given = ((overlaps ^ job->usual_overlaps) & told) != 0;
     plan->overlaps = plan->overlaps_given ? overlaps & told : 0;
 }

@@ -161,6 +161,8 @@ static void write_state(const struct job *job, struct megatron_args *to)
     to->overlap_param = plan_cuts(plan, STATE_OPTIMIZER) && (overlaps & BIT(PLAN_OVERLAP_PARAM));
     to->overlap_p2p = overlaps & BIT(PLAN_OVERLAP_P2P);
     to->overlap_tp = plan->sp && (overlaps & BIT(PLAN_OVERLAP_TP));
+    to->overlap_expert = plan->ep > 1 && (overlaps & BIT(PLAN_OVERLAP_EP));
+    to->overlap_shared = plan->ep > 1 && (overlaps & BIT(PLAN_OVERLAP_SHARED));
 }
 
 static void read_state(const struct megatron_args *from, struct job *job)
@@ -178,10 +180,12 @@ static void read_state(const struct megatron_args *from, struct job *job)
     if (plan_cuts(plan, STATE_OPTIMIZER) && from->optimizer_instances > 1 &&
         replicas > from->optimizer_instances)
         plan->shard = replicas / from->optimizer_instances;
-    unsigned overlaps = from->overlap_grad * BIT(PLAN_OVERLAP_GRAD) |
-                        from->overlap_param * BIT(PLAN_OVERLAP_PARAM) |
-                        from->overlap_p2p * BIT(PLAN_OVERLAP_P2P) |
-                        (from->overlap_tp && plan->sp) * BIT(PLAN_OVERLAP_TP);
+    unsigned overlaps =
+        from->overlap_grad * BIT(PLAN_OVERLAP_GRAD) |
+        from->overlap_param * BIT(PLAN_OVERLAP_PARAM) | from->overlap_p2p * BIT(PLAN_OVERLAP_P2P) |
+        (from->overlap_tp && plan->sp) * BIT(PLAN_OVERLAP_TP) |
+        from->overlap_expert * BIT(PLAN_OVERLAP_EP) |
+        (from->overlap_shared && job->model.shared_ffn > 0) * BIT(PLAN_OVERLAP_SHARED);
     job_set_overlaps(job, overlaps);
 }
 

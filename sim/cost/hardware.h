@@ -206,7 +206,15 @@ struct profile {
     const struct product_range *range; /* NULL: compute times instead of bounds; borrowed */
 };
 
-enum overlap { OVERLAP_GRAD, OVERLAP_PARAM, OVERLAP_P2P, OVERLAP_TP, OVERLAP_EP, NUM_OVERLAPS };
+enum overlap {
+    OVERLAP_GRAD,
+    OVERLAP_PARAM,
+    OVERLAP_P2P,
+    OVERLAP_TP,
+    OVERLAP_EP,
+    OVERLAP_SHARED,
+    NUM_OVERLAPS
+};
 extern const char *const overlap_names[NUM_OVERLAPS + 1];
 
 enum launch { LAUNCH_EAGER, LAUNCH_GRAPHS, LAUNCH_PASSES };

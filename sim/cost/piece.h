@@ -80,6 +80,7 @@ struct piece_question {
     int precision;       /* enum precision */
     int gradient_dtype;  /* enum dtype */
     int overlaps_tensor; /* 0 or 1: the tensor group's collectives overlap compute */
+    int shared_beside;   /* 0 or 1: the shared expert overlaps the exchanges of rows */
     int replays;         /* bit set of enum replayed: what selective recompute repeats */
     int splits;          /* 0 or 1: the backward is split into two lists */
     int matrices_apart;  /* 0 or 1: matrices of blocks have an optimizer of their own */

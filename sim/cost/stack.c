@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-const char *const overlap_names[NUM_OVERLAPS + 1] = { "grad", "param", "p2p", "tp", "ep", NULL };
+const char *const overlap_names[NUM_OVERLAPS + 1] = { "grad", "param", "p2p", "tp", "ep", "shared", NULL };
 static const char *const launch_names[] = { "eager", "graphs", "passes", NULL };
 static const char *const pipeline_buckets_names[] = { "none", "first", "all", NULL };
 static const char *const accumulate_names[] = { "reduce", "no_sync", NULL };

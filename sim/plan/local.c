@@ -1,4 +1,5 @@
 #include "sim/plan/local.h"
+#include "sim/plan/beside.h"
 
 #include "models/blocks.h"
 #include "sim/plan/axis.h"
@@ -202,6 +203,10 @@ struct local_ops local_lists(struct rank_share share, struct ops forward,
     lower_both(&lowering, &local);
     if (overlap_tp)
         overlap(&local.backward);
+    if (options->shared_beside) {
+        local.forward = shared_beside_rows(local.forward, arena);
+        local.backward = shared_beside_gradients(local.backward, arena);
+    }
     return local;
 }
 

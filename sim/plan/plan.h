@@ -61,6 +61,7 @@ enum plan_overlap {
     PLAN_OVERLAP_P2P,
     PLAN_OVERLAP_TP,
     PLAN_OVERLAP_EP,
+    PLAN_OVERLAP_SHARED,
     NUM_PLAN_OVERLAPS
 };
 /* How often ZeRO-3 gathers parameters and ZeRO-2 and 3 reduce gradients in a pipeline. STEP: both

@@ -173,6 +173,20 @@ static const char *expert_overlap_lacks(const struct plan *plan)
     return NULL;
 }
 
+/* Megatron Core's conditions (transformer_config.py, moe_shared_expert_overlap). */
+static bool shared_overlap_is_possible(const struct plan_case *of, struct err *err)
+{
+    const struct plan *plan = of->plan;
+    const char *lacks =
+        of->model->shared_ffn == 0        ? "a shared expert"
+        : plan->ep == 1                   ? "ep over 1"
+        : overlaps(plan, PLAN_OVERLAP_EP) ? "no overlap=ep"
+        : plan->recompute == RECOMPUTE_SELECTIVE && plan_replays(plan) >> REPLAY_SHARED_EXPERT & 1
+            ? "no recompute of the shared expert alone"
+            : NULL;
+    return !lacks || err_set(err, ERR_INFEASIBLE, "overlap", "overlap=shared needs %s", lacks);
+}
+
 static bool expert_overlap_is_possible(const struct plan *plan, struct err *err)
 {
     const char *lacks = expert_overlap_lacks(plan);
@@ -196,6 +210,8 @@ static bool overlap_is_possible(const struct plan_case *of, struct err *err)
     if (plan->vpp > 1 && plan->pp == 2 && !overlaps(plan, PLAN_OVERLAP_P2P))
         return err_set(err, ERR_INFEASIBLE, "overlap",
                        "vpp %d on pp 2 needs overlap=p2p, or pp of 3 or more", plan->vpp);
+    if (overlaps(plan, PLAN_OVERLAP_SHARED) && !shared_overlap_is_possible(of, err))
+        return false;
     return !overlaps(plan, PLAN_OVERLAP_EP) || expert_overlap_is_possible(plan, err);
 }
 

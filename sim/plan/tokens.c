@@ -12,7 +12,7 @@ const char *const recompute_names[] = { "none",    "selective",     "full", "ful
                                         "block:N", "block-share:P", NULL };
 const char *const attention_words[] = { "default", "flash", "unfused", NULL };
 const char *const context_comm_words[] = { "p2p", "all-gather", "a2a", NULL };
-const char *const overlap_words[] = { "grad", "param", "p2p", "tp", "ep", NULL };
+const char *const overlap_words[] = { "grad", "param", "p2p", "tp", "ep", "shared", NULL };
 static const char *const reshard_words[] = { "step", "pass", "gradients", NULL };
 const char *const offload_names[] = { "optimizer", "activations", NULL };
 
@@ -73,9 +73,9 @@ static const struct plan_token other_tokens[] = {
       "Optimizer and the type of its moments; muon updates the matrices of blocks, and Adam the "
       "rest.",
       TOKEN_NAME, TOKEN_MEMBER(optimizer), .names = optimizer_names },
-    { "overlap", "overlap=grad,param,p2p,tp,ep|none",
+    { "overlap", "overlap=grad,param,p2p,tp,ep,shared|none",
       "Communication that overlaps with compute; ep: experts' rows overlap with another microbatch's "
-      "compute; absent: the stack's.",
+      "compute, shared: with the shared expert; absent: the stack's.",
       .read = token_read_overlap, .write = token_write_overlap, .names = overlap_words },
     { "order", "order=tp-cp-dp-pp", "Rank order: the first axis has neighbouring ranks, the last the most distant ones.",
       .read = token_read_order, .write = token_write_order },

@@ -75,6 +75,16 @@ run 0 search --gpus 16 --model llama3-8b --for megatron --json
 mv out found.json
 run 0 export found.json --to megatron --json
 mv out from-found
+# Experts' messages overlap as the plan says, and are read back.
+for overlap in shared ep; do
+    run 0 simulate --gpus 64 --model deepseek-v2-lite --layout "tp1 ep8 pp1 mb1 zero1 overlap=grad,param,$overlap" -o rows.json
+    run 0 export rows.json --to megatron -o rows
+    flag=--moe-shared-expert-overlap
+    [ $overlap = ep ] && flag=--overlap-moe-expert-parallel-comm
+    grep -qx -- $flag rows/args.txt || fail "overlap=$overlap is not exported"
+    run 0 import rows/args.txt --from megatron --gpus 64 --json
+    grep -q "overlap=[a-z,0-9]*$overlap" out || fail "overlap=$overlap is not imported"
+done
 run 0 export plan.json --to megatron --json
 cmp -s out from-found || fail "search --json leads to another export than its plan file"
 run 3 search --gpus 1 --model 175b --json

@@ -211,6 +211,8 @@ static const struct {
       "overlap=ep needs recompute that does not send rows again, or of every layer" },
     { "tp1 ep8 pp4 dp16 mb1 vpp2 overlap=p2p,ep recompute=selective:moe_act", mixtral, 64, 1536,
       NULL, "", "" },
+    { "tp1 ep8 pp4 dp16 mb1 overlap=shared", mixtral, 64, 1536, "overlap", "overlap",
+      "overlap=shared needs a shared expert" },
     { "tp8 pp8 dp16 mb1 capacity=1.25", gpt3, 1024, 1536, "expert", "capacity",
       "capacity=1.25 needs experts, but the model has none" },
     { "tp8 pp2 dp16 mb1 vpp2 overlap=none", gpt3, 256, 1536, "overlap", "overlap",

@@ -1,0 +1,127 @@
+/* The shared expert's ops between the exchanges of routed experts' rows. */
+#include "sim/plan/beside.h"
+#include "sim/plan/local.h"
+#include "tests/exec/op_lists.h"
+#include "tests/sim/named.h"
+#include "tests/testing.h"
+
+#include <string.h>
+
+static struct arena arena;
+
+static void tear_down(void)
+{
+    arena_release(&arena);
+}
+
+static struct local_ops lists_of(const char *name, const char *layout, bool beside)
+{
+    struct model model = model_of(name);
+    struct plan plan = plan_of(layout, &arena);
+    struct layer_options options = layer_flash;
+    options.shared_beside = beside;
+    return local_layer(rank_share_of(&plan), &model, 4096, &options, true, &arena);
+}
+
+static bool exchanges_rows(const struct op *op)
+{
+    return op_is_collective(op->kind) && op->stream == STREAM_EXPERT;
+}
+
+static const char *const layouts[] = { "tp1 ep8 mb1", "tp4 sp ep8 mb1", "tp4 sp ep8 etp4 mb1" };
+
+static bool is_same_op(const struct op *a, const struct op *b)
+{
+    return a->kind == b->kind && a->pass == b->pass && a->bytes == b->bytes &&
+           strcmp(a->name, b->name) == 0 && memcmp(&a->in, &b->in, sizeof a->in) == 0 &&
+           memcmp(&a->out, &b->out, sizeof a->out) == 0;
+}
+
+/* The ops are the same, each waits for an earlier op, and none reads a value before it is made. */
+static void check_order(const struct ops *plain, const struct ops *beside)
+{
+    ck_assert_int_eq(plain->count, beside->count);
+    for (int i = 0; i < beside->count; i++) {
+        int found = 0;
+        for (int j = 0; j < plain->count; j++)
+            found += is_same_op(&plain->at[j], &beside->at[i]);
+        ck_assert_int_eq(found, 1);
+        ck_assert_int_lt(beside->at[i].after, i);
+        for (int j = 0; j < beside->at[i].in.count; j++)
+            ck_assert_int_lt(ops_maker(beside, beside->at[i].in.at[j]), i);
+    }
+}
+
+START_TEST(lists_have_the_same_ops_in_a_possible_order)
+{
+    struct local_ops plain = lists_of("deepseek-v2-lite", layouts[_i], false);
+    struct local_ops beside = lists_of("deepseek-v2-lite", layouts[_i], true);
+    check_order(&plain.forward, &beside.forward);
+    check_order(&plain.backward, &beside.backward);
+}
+END_TEST
+
+/* Whether an op of the shared expert may start while a run of exchanges is under way: it comes
+ * after them in the list and waits for an op before them. */
+static bool starts_beside(const struct ops *ops, int run_first, int run_end)
+{
+    const struct op *next = &ops->at[run_end];
+    return next->region == REGION_SHARED_EXPERT && next->after < run_first;
+}
+
+/* In both directions each of the two runs of exchanges has a half of the shared expert beside it,
+ * and the routed experts' next op waits for the exchange. */
+START_TEST(each_exchange_has_a_half_of_the_shared_expert_beside_it)
+{
+    struct local_ops lists = lists_of("deepseek-v2-lite", layouts[_i], true);
+    const struct ops *both[] = { &lists.forward, &lists.backward };
+    for (int list = 0; list < 2; list++) {
+        const struct ops *ops = both[list];
+        int runs = 0;
+        for (int i = 0; i < ops->count; i++) {
+            if (!exchanges_rows(&ops->at[i]))
+                continue;
+            int end = i;
+            while (exchanges_rows(&ops->at[end]))
+                end++;
+            ck_assert(starts_beside(ops, i, end));
+            int next = end;
+            while (ops->at[next].region == REGION_SHARED_EXPERT)
+                next++;
+            ck_assert_int_eq(ops->at[next].after, end - 1);
+            i = end;
+            runs++;
+        }
+        ck_assert_int_eq(runs, 2);
+    }
+}
+END_TEST
+
+/* Mixtral has no shared expert; ep1 has no exchanges. */
+START_TEST(other_lists_stay_as_they_are)
+{
+    static const char *const of[][2] = { { "mixtral-8x7b", "tp1 ep8 mb1" },
+                                         { "deepseek-v2-lite", "tp1 mb1" } };
+    struct local_ops plain = lists_of(of[_i][0], of[_i][1], false);
+    struct local_ops beside = lists_of(of[_i][0], of[_i][1], true);
+    for (int i = 0; i < plain.forward.count; i++)
+        ck_assert(is_same_op(&plain.forward.at[i], &beside.forward.at[i]));
+    for (int i = 0; i < plain.backward.count; i++)
+        ck_assert(is_same_op(&plain.backward.at[i], &beside.backward.at[i]));
+}
+END_TEST
+
+static Suite *suite(void)
+{
+    Suite *s = suite_create("sim/plan/beside");
+    TCase *tc = tcase_create("shared");
+    int count = sizeof layouts / sizeof *layouts;
+    tcase_add_checked_fixture(tc, NULL, tear_down);
+    tcase_add_loop_test(tc, lists_have_the_same_ops_in_a_possible_order, 0, count);
+    tcase_add_loop_test(tc, each_exchange_has_a_half_of_the_shared_expert_beside_it, 0, count);
+    tcase_add_loop_test(tc, other_lists_stay_as_they_are, 0, 2);
+    suite_add_tcase(s, tc);
+    return s;
+}
+
+TEST_MAIN(suite)
