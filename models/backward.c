@@ -132,6 +132,8 @@ static struct op *push_mark(struct maker *m, const struct op *mark, enum op_kind
     struct op *op = push(m, mark, pass);
     double gathered_bytes = input_bytes(mark, m->options);
     op->kind = kind;
+    if (mark->turned_comm_bytes > 0)
+        op->comm_bytes = mark->turned_comm_bytes;
     if (dtype_is_quantized(mark->dtype))
         op->comm_bytes =
             mark->m * mark->n *

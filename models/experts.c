@@ -100,6 +100,41 @@ static void leave_to_dispatcher(struct op *op)
     op->kernels = op->backward_kernels = 0;
 }
 
+static bool sends_quantized(const struct builder *b)
+{
+    return b->options->recipe && b->options->sends_quantized;
+}
+
+/* Bytes of a value on its way to the experts. */
+static double sent_bytes(const struct builder *b)
+{
+    return sends_quantized(b) ? quantized_bytes(b->options->recipe) : b->element_bytes;
+}
+
+/* Makes an op that copies or sends tokens also quantise them. */
+static void quantize_tokens(const struct builder *b, struct op *op)
+{
+    const struct recipe *recipe = b->options->recipe;
+    if (!sends_quantized(b))
+        return;
+    op->bytes += quantize_traffic_bytes(recipe, 1, b->dims->norm_tokens * b->dims->hidden);
+    op->kernels += recipe->kernels;
+}
+
+/* Quantises the rows in front of an expert's first product. Rows that arrive quantised are read
+ * once and written as often as there are further copies. */
+static void add_arrived_quantize(struct builder *b, double rows)
+{
+    double width = b->dims->hidden;
+    if (!sends_quantized(b)) {
+        add_quantize(b, "expert_fc1_input", rows, width);
+        return;
+    }
+    struct op *op = add_op(b, OP_QUANTIZE, "expert_fc1_input", rows, width);
+    op->bytes = b->options->copies * sent_bytes(b) * rows * width;
+    b->ops.operands->values[b->value].bytes = sent_bytes(b) * rows * width;
+}
+
 /* Copies each row, with its share, once for each of its experts; the backward sums the copies. */
 static void add_dispatch(struct builder *b, int shares, int places)
 {
@@ -108,42 +143,52 @@ static void add_dispatch(struct builder *b, int shares, int places)
     op->k = b->model->topk;
     ids_add(&op->in, places);
     ids_add(&op->in, shares);
-    op->bytes = op->backward_bytes =
-        b->element_bytes * d->hidden * (d->norm_tokens + b->dims->sent_rows);
-    b->ops.operands->values[b->value].bytes = b->element_bytes * d->hidden * b->dims->sent_rows;
+    op->bytes = sent_bytes(b) * d->hidden * (d->norm_tokens + b->dims->sent_rows);
+    op->backward_bytes = b->element_bytes * d->hidden * (d->norm_tokens + b->dims->sent_rows);
+    b->ops.operands->values[b->value].bytes = sent_bytes(b) * d->hidden * b->dims->sent_rows;
     ids_add(&op->saved, places);
     op->kernels = op->backward_kernels = 0;
     add_launches(op, send_rows);
     add_launches(op, count_rows);
-    if (!b->options->sends_tokens)
-        return;
-    leave_to_dispatcher(op);
-    b->ops.operands->values[b->value].bytes = b->element_bytes * d->hidden * d->norm_tokens;
+    if (b->options->sends_tokens) {
+        leave_to_dispatcher(op);
+        b->ops.operands->values[b->value].bytes = sent_bytes(b) * d->hidden * d->norm_tokens;
+    }
+    quantize_tokens(b, op);
 }
 
-/* Adds a mark whose output has `rows` rows. */
+/* Adds a mark whose output has `rows` rows. Rows to the experts may travel quantised, in the
+ * forward and as gradients; rows back have 16 bits in both (DeepSeek-V3, section 3.3.2). */
 static void add_expert_mark(struct builder *b, enum op_kind kind, const char *name, double rows)
 {
+    bool enters = kind == OP_EXPERT_ENTER;
+    double there_bytes = sent_bytes(b) * b->dims->message_rows * b->dims->hidden;
+    double back_bytes = b->element_bytes * b->dims->message_rows * b->dims->hidden;
     struct op *op = add_op(b, kind, name, b->dims->sent_rows, b->dims->hidden);
     op->k = b->model->experts;
     op->kernels = 0;
-    op->comm_bytes = b->element_bytes * b->dims->message_rows * op->n;
+    op->comm_bytes = enters ? there_bytes : back_bytes;
+    op->turned_comm_bytes = enters ? back_bytes : there_bytes;
     op->row_sum_bytes = b->options->sums_rows_in_dtype ? b->element_bytes : SHARE_BYTES;
     op->choice = (struct expert_choice){ b->model->experts, b->model->topk, b->model->expert_groups,
                                          b->model->topk_groups };
-    b->ops.operands->values[b->value].bytes = b->element_bytes * rows * op->n;
+    b->ops.operands->values[b->value].bytes =
+        (enters ? sent_bytes(b) : b->element_bytes) * rows * op->n;
 }
 
 /* Puts the rows of all senders in the experts' order, or back. With one expert on the rank there is
  * nothing to sort. */
-static void add_sort(struct builder *b, const char *name)
+static void add_sort(struct builder *b, const char *name, double element_bytes,
+                     double gradient_bytes)
 {
     const struct layer_dims *d = b->dims;
     if (d->experts <= 1 && !b->options->sends_tokens)
         return;
     struct op *op = add_op(b, OP_SORT, name, d->expert_rows, d->hidden);
     op->batch = d->experts;
-    op->bytes = op->backward_bytes = 2 * b->element_bytes * op->m * op->n;
+    op->bytes = 2 * element_bytes * op->m * op->n;
+    op->backward_bytes = 2 * gradient_bytes * op->m * op->n;
+    b->ops.operands->values[b->value].bytes = element_bytes * op->m * op->n;
     keep_output(b, op, VALUE_PLACES, PLACE_BYTES * d->expert_rows);
     op->kernels = op->backward_kernels = 2; /* of rows and of shares */
     if (b->options->sorts_in_flight)
@@ -177,15 +222,17 @@ static double padded_rows(const struct builder *b)
 /* Copies the current rows to or from blocks that start at multiples of the recipe's alignment
  * (Transformer Engine, Fp8Padding and Fp8Unpadding in Megatron Core's TEGroupedMLP). Hybrid-EP
  * writes aligned blocks as it receives rows. */
-static void add_padding(struct builder *b, const char *name, double padded)
+static void add_padding(struct builder *b, const char *name, double padded, double element_bytes,
+                        double gradient_bytes)
 {
     const struct layer_dims *d = b->dims;
     if (!b->options->recipe || !b->options->pads_rows || b->options->sorts_in_flight)
         return;
     struct op *op = add_op(b, OP_SORT, name, d->expert_rows, d->hidden);
     op->batch = d->experts;
-    op->bytes = op->backward_bytes = b->element_bytes * (d->expert_rows + padded) * d->hidden;
-    b->ops.operands->values[b->value].bytes = b->element_bytes * padded * d->hidden;
+    op->bytes = element_bytes * (d->expert_rows + padded) * d->hidden;
+    op->backward_bytes = gradient_bytes * (d->expert_rows + padded) * d->hidden;
+    b->ops.operands->values[b->value].bytes = element_bytes * padded * d->hidden;
 }
 
 static void add_routed_experts(struct builder *b)
@@ -200,7 +247,7 @@ static void add_routed_experts(struct builder *b)
     b->value = rows;
     add_dispatch(b, shares, places);
     add_expert_mark(b, OP_EXPERT_ENTER, "expert_enter", d->expert_rows);
-    add_sort(b, "expert_sort");
+    add_sort(b, "expert_sort", sent_bytes(b), b->element_bytes);
     struct linear fc1 = { .name = "expert_fc1",
                           .out = inputs * d->expert_ffn,
                           .in = d->hidden,
@@ -213,14 +260,14 @@ static void add_routed_experts(struct builder *b)
                           .rows = padded,
                           .groups = d->experts,
                           .has_bias = b->model->expert_bias };
-    add_padding(b, "expert_pad", padded);
-    add_quantize(b, "expert_fc1_input", padded, d->hidden);
+    add_padding(b, "expert_pad", padded, sent_bytes(b), b->element_bytes);
+    add_arrived_quantize(b, padded);
     add_linear(b, &fc1);
     add_expert_activation(b, padded);
     add_quantize(b, "expert_fc2_input", padded, d->expert_ffn);
     add_linear(b, &fc2);
-    add_padding(b, "expert_unpad", padded);
-    add_sort(b, "expert_unsort");
+    add_padding(b, "expert_unpad", padded, b->element_bytes, sent_bytes(b));
+    add_sort(b, "expert_unsort", b->element_bytes, sent_bytes(b));
     add_expert_mark(b, OP_EXPERT_LEAVE, "expert_leave", b->dims->sent_rows);
     struct op *op = add_op(b, OP_COMBINE, "combine", d->norm_tokens, d->hidden);
     op->k = b->model->topk;

@@ -134,13 +134,14 @@ struct op {
     double backward_kernels; /* forward ops: launches of the input gradient */
     struct expert_choice choice; /* number of experts that a token chooses; set for marks and
                                     exchanges of experts' rows */
-    double kept_bytes;    /* forward ops of several kernels: bytes that these keep for the backward;
-                             backward ops: bytes freed when the op ends */
-    double row_blocks;    /* number of row blocks; ops of a list with the same number run together,
-                             block by block. Sizes are totals over all blocks. 0: all rows at once */
-    bool spans_experts;   /* the collective joins all ranks of the expert group, with the same or
-                             other experts */
-    bool is_combine;      /* an exchange of experts' rows on their way back */
+    double kept_bytes;  /* forward ops of several kernels: bytes that these keep for the backward;
+                           backward ops: bytes freed when the op ends */
+    double row_blocks;  /* number of row blocks; ops of a list with the same number run together,
+                           block by block. Sizes are totals over all blocks. 0: all rows at once */
+    bool spans_experts; /* the collective joins all ranks of the expert group, with the same or
+                           other experts */
+    bool is_combine;    /* an exchange of experts' rows on their way back */
+    double turned_comm_bytes; /* marks of experts' rows: comm_bytes of their mark in the backward */
     double row_sum_bytes; /* marks of experts' rows: bytes of an element when ranks that share an
                              expert sum their parts of its rows */
     bool adds_sum;        /* the op's own kernel adds sum[0]; else a separate kernel does */

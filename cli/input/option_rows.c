@@ -89,6 +89,10 @@ const struct option_row option_rows[] = {
       { "dispatcher", .kind = FIELD_NAME, .names = dispatcher_names, F(dispatcher),
         .doc = "Library that sends tokens to the ranks of their experts: alltoall, allgather, "
                "deepep or hybridep; the stack's when not given." } },
+    { "--quantized-dispatch", NULL, NULL, PREDICTS,
+      { "quantized_dispatch", SWITCH(quantized_dispatch),
+        .doc = "With fp8, mxfp8 or nvfp4, tokens are quantised before they are sent to their "
+               "experts, as DeepSeek-V3 does; rows come back in 16 bits." } },
     { "--tokens", NULL, "T", PREDICTS,
       { "tokens", .kind = FIELD_QUANTITY, .quantity = QUANTITY_TOKENS, F(tokens), .min = 1,
         .max = 1e18,

@@ -96,6 +96,7 @@ struct options {
     const char *batch; /* "1536", or "3.2 Mtok" */
     const char *documents, *routing;
     int dispatcher; /* -1: not given */
+    bool quantized_dispatch;
     int seq;
     double tokens;
     int precision, optimizer; /* -1: not given */

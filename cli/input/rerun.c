@@ -41,6 +41,8 @@ void add_case_options(const struct options *options, const struct setup *setup, 
     add_option(out, "--documents", options->documents);
     add_option(out, "--routing", options->routing);
     add_option(out, "--dispatcher", name_of(dispatcher_names, options->dispatcher));
+    if (options->quantized_dispatch)
+        text_add(out, " --quantized-dispatch");
     add_option(out, "--precision", name_of(precision_names, options->precision));
     add_option(out, "--optimizer", name_of(optimizer_names, options->optimizer));
     if (options->train)

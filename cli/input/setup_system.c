@@ -328,6 +328,8 @@ bool setup_set_system(const struct options *options, const struct json_file *fil
         setup->system.stack.host.launch = LAUNCH_EAGER;
     if (options->dispatcher >= 0)
         setup->system.stack.dispatcher = options->dispatcher;
+    if (options->quantized_dispatch)
+        setup->system.stack.sends_quantized = true;
     if (options->price >= 0)
         setup->system.cluster.price_per_gpu_h = options->price;
     if (!lay_learned(options, setup, err))

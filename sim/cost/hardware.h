@@ -364,6 +364,7 @@ struct stack {
     /* ranks that share an expert (etp) sum their parts of its rows in 16 bits */
     bool sums_rows_in_dtype;
     bool launches_each_expert; /* the host launches the product of each expert by itself */
+    bool sends_quantized;      /* with fewer than 16 bits, rows travel to their experts quantised */
     bool pads_rows; /* rows of experts are copied to aligned blocks before they are quantised */
     bool keeps_gathered;  /* gathered inputs of products are kept gathered for the backward */
     bool keeps_quantized; /* weights are kept and gathered quantised where the recipe allows it */

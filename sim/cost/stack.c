@@ -8,7 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-const char *const overlap_names[NUM_OVERLAPS + 1] = { "grad", "param", "p2p", "tp", "ep", "shared", NULL };
+const char *const overlap_names[NUM_OVERLAPS + 1] = { "grad", "param",  "p2p", "tp",
+                                                      "ep",   "shared", NULL };
 static const char *const launch_names[] = { "eager", "graphs", "passes", NULL };
 static const char *const pipeline_buckets_names[] = { "none", "first", "all", NULL };
 static const char *const accumulate_names[] = { "reduce", "no_sync", NULL };
@@ -49,6 +50,9 @@ const struct field stack_fields[] = {
       .fallback = "false",
       .doc = "The host launches the product of each expert by itself, as Transformer Engine does by "
              "cuBLAS; no: one kernel multiplies for all experts of a rank." },
+    { .name = "quantized_dispatch", .kind = FIELD_BOOL, AT(sends_quantized), .fallback = "false",
+      .doc = "With fewer than 16 bits, tokens are quantised before they are sent to their experts, "
+             "and their gradients too; rows come back in 16 bits. no: all rows have 16 bits." },
     { .name = "pads_rows", .kind = FIELD_BOOL, AT(pads_rows), .fallback = "false",
       .doc = "With fewer than 16 bits, rows of experts are copied to blocks of aligned length before "
              "the experts' products and back after them, unless they arrive so; no: they are sorted "

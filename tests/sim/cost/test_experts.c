@@ -1,5 +1,6 @@
 /* Blocks with experts: their products, messages and times. */
 #include "base/statistics.h"
+#include "models/blocks.h"
 #include "sim/cost/compute.h"
 #include "sim/cost/piece.h"
 #include "sim/engine/simulate.h"
@@ -9,6 +10,7 @@
 #include "tests/testing.h"
 
 #include <math.h>
+#include <string.h>
 
 static struct arena arena;
 
@@ -157,6 +159,43 @@ START_TEST(rows_are_copied_for_alignment)
 }
 END_TEST
 
+/* Bytes of a list's exchanges of rows, in their order. */
+static int exchanged_bytes(struct ops list, double bytes[2])
+{
+    int count = 0;
+    for (int i = 0; i < list.count; i++)
+        if (list.at[i].kind == OP_ALL_TO_ALL && strcmp(list.at[i].name, "expert_shares") != 0) {
+            ck_assert_int_lt(count, 2);
+            bytes[count++] = list.at[i].comm_bytes;
+        }
+    return count;
+}
+
+/* A token of DeepSeek-V3 sends 8 rows of 7168 values. Quantised, a value has a byte and a share of
+ * a scale for 128; the way back has 16 bits. Both hold for rows and for their gradients. */
+START_TEST(rows_to_experts_travel_quantised)
+{
+    struct model model = model_of("deepseek-v3");
+    struct model experts = model_of_kind(&model, 1);
+    struct plan plan = plan_of("tp1 ep8 mb1 dtype=fp8-block", &arena);
+    double values = 4096.0 * 8 * 7168, bytes[2];
+    machine_load("dgx-h100", 8);
+    for (int quantised = 0; quantised < 2; quantised++) {
+        machine.stack.sends_quantized = quantised;
+        struct layer_options options = plan_layer_options(&plan, &machine);
+        struct local_ops lists =
+            local_layer(rank_share_of(&plan), &experts, 4096, &options, false, &arena);
+        double there_bytes = values * (quantised ? 1 + 4.0 / 128 : 2);
+        struct ops both[] = { lists.forward, lists.backward };
+        for (int list = 0; list < 2; list++) {
+            ck_assert_int_eq(exchanged_bytes(both[list], bytes), 2);
+            ck_assert_double_eq(bytes[0], there_bytes);
+            ck_assert_double_eq(bytes[1], 2 * values);
+        }
+    }
+}
+END_TEST
+
 /* overlap=ep saves at most the exposed time of the rows. With a single microbatch it saves
  * nothing. */
 START_TEST(rows_travel_beside_another_microbatch)
@@ -191,6 +230,7 @@ static Suite *suite(void)
     tcase_add_test(tc, a_layer_takes_what_was_measured);
     tcase_add_test(tc, dispatchers_of_many_choices_are_in_order);
     tcase_add_test(tc, rows_are_copied_for_alignment);
+    tcase_add_test(tc, rows_to_experts_travel_quantised);
     tcase_add_test(tc, rows_travel_beside_another_microbatch);
     suite_add_tcase(s, tc);
     return s;
