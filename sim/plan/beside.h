@@ -6,9 +6,9 @@
 #include "models/op.h"
 
 /* Moves the shared expert's ops in the lists of a block, whose marks have been replaced. Its first
- * half (up to the activation) runs beside the rows' way to the experts, the second half beside their
- * way back; in the backward the halves change places (Megatron Core, moe/shared_experts.py and
- * token_dispatcher.py, moe_shared_expert_overlap). Lists without a shared expert or without
+ * half (up to the activation) runs beside the rows' way to the experts, the second half beside
+ * their way back; in the backward the halves change places (Megatron Core, moe/shared_experts.py
+ * and token_dispatcher.py, moe_shared_expert_overlap). Lists without a shared expert or without
  * exchanges stay as they are. Arrays live in the arena. */
 struct ops shared_beside_rows(struct ops forward, struct arena *arena);
 struct ops shared_beside_gradients(struct ops backward, struct arena *arena);
