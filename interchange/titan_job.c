@@ -322,8 +322,7 @@ static bool plan_is_plain(const struct rule_case *of, struct err *err)
         return BROKEN("offload", "parameters, gradients and states can be offloaded only together");
     if (plan->attention != PLAN_ATTENTION_DEFAULT)
         return BROKEN("attn", "the kind of attention is set by torchtitan's registry");
-    return !plan->overlaps_given ||
-           (apart & ~BIT(PLAN_OVERLAP_TP)) == 0 ||
+    return !plan->overlaps_given || (apart & ~BIT(PLAN_OVERLAP_TP)) == 0 ||
            BROKEN("overlap", "FSDP's overlap is fixed; only overlap=tp can be set");
 }
 
