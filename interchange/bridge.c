@@ -150,6 +150,10 @@ void bridge_arguments(const struct job *job, void *args, struct arena *arena)
         to->query_groups = 0;
     if (!to->latent)
         to->kv_lora = bridge_defaults.kv_lora;
+    /* GPTModelProvider has as many positions as the sequence; only some models' providers have this
+     * key */
+    if (job->model.positions != POSITION_LEARNED || to->max_positions == to->seq)
+        to->max_positions = 0;
     if (to->swiglu)
         to->activation = ACTIVATION_WORD_SILU;
     if (to->squared_relu)
@@ -162,6 +166,7 @@ bool bridge_job(const void *args, struct job *job, struct arena *arena, struct e
     from.grouped_query = from.query_groups > 0 && from.query_groups != from.heads;
     from.squared_relu = from.activation == ACTIVATION_WORD_SQUARED_RELU;
     from.grads_in_fp32 = from.fp16 && !from.reduce_in_bf16;
+    from.max_positions = from.max_positions > 0 ? from.max_positions : from.seq;
     if (!from.bf16 && !from.fp16 && from.fp8 != FP8_FORMAT_NONE)
         from.bf16 = true;
     return megatron_job(&from, job, arena, err);

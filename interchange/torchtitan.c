@@ -235,6 +235,41 @@ static void add_value(const struct setting *setting, struct text *out)
         text_add(out, is_number || is_code ? "%s" : "\"%s\"", value);
 }
 
+static bool counts_tokens(const char *key)
+{
+    return strcmp(key, "parallelism.num_pp_microbatches") == 0 ||
+           strncmp(key, "training.num_tokens_", strlen("training.num_tokens_")) == 0 ||
+           strcmp(key, "training.max_context_length") == 0;
+}
+
+static void add_setting(const struct setting *setting, const char *indent, struct text *out)
+{
+    text_add(out, "%sconfig.%s = ", indent, setting->key);
+    add_value(setting, out);
+    text_add(out, "\n");
+}
+
+/* Adds the batch in both ways: torchtitan counts tokens, and release 0.3.0 on PyPI sequences
+ * (config/configs.py of each). A rank's batch is then that of all microbatches of a pass through
+ * the pipeline. Importing the file reads the first way, as its lines begin with "config.". */
+static void add_batch(const struct job *job, const struct settings *settings, struct text *out)
+{
+    const struct plan *plan = &job->plan;
+    double passes = plan->pp > 1 ? plan_microbatches(plan, job->model.batch) : 1;
+    text_add(out, "    if hasattr(config.training, \"num_tokens_per_train_step\"):\n");
+    for (int i = 0; i < settings->count; i++)
+        if (counts_tokens(settings->at[i].key))
+            add_setting(&settings->at[i], "        ", out);
+    text_add(out,
+             "    else:  # releases that count sequences\n"
+             "        training, parallelism = config.training, config.parallelism\n"
+             "        training.seq_len = %d\n"
+             "        training.local_batch_size = %.0f\n"
+             "        training.global_batch_size = %.0f\n"
+             "        parallelism.pipeline_parallel_microbatch_size = %d\n",
+             job->model.seq, plan->microbatch * passes, job->model.batch, plan->microbatch);
+}
+
 void torchtitan_write(const struct job *job, struct exported *out, struct arena *arena)
 {
     static const char *const words[] = { "--module", "simsearch_config", "--config",
@@ -253,10 +288,10 @@ void torchtitan_write(const struct job *job, struct exported *out, struct arena 
             text_add(&text, "    config = %s()\n", setting->values[0]);
             continue;
         }
-        text_add(&text, "    config.%s = ", setting->key);
-        add_value(setting, &text);
-        text_add(&text, "\n");
+        if (!counts_tokens(setting->key))
+            add_setting(setting, "    ", &text);
     }
+    add_batch(job, &out->settings, &text);
     text_add(&text, "    return config\n");
     exported_add(out, "simsearch_config.py", &text, false, arena);
     for (int i = 0; i < LENGTH(words); i++)

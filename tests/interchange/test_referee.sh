@@ -5,11 +5,16 @@
 here=$(cd "$(dirname "$0")/.." && pwd)
 . "$here/program.sh"
 python=${PYTHON:-python3}
+export SIMSEARCH
+# DeepSpeed, torchtitan and Megatron-Bridge judge their files, those of them that are installed.
+if [ "${VARIANT-}" != asan ] && command -v "$python" >/dev/null; then
+    "$python" "$here/interchange/referee_packages.py" "${CAMPAIGN:+200}" >"$work/out" 2>"$work/err" ||
+        fail "referee_packages.py: $(tail -n 20 "$work/out")"
+fi
 has_megatron() {
     "$python" -c 'import importlib.util as u, sys; sys.exit(not (u.find_spec("megatron") and u.find_spec("megatron.core")))'
 }
-{ [ "${VARIANT-}" = asan ] || ! has_megatron 2>/dev/null; } && exit 0
-export SIMSEARCH
+{ [ "${VARIANT-}" = asan ] || ! has_megatron 2>/dev/null; } && exit $failed
 for direction in "200" "--accepted 1000"; do
     # shellcheck disable=SC2086
     "$python" "$here/interchange/referee.py" $direction >"$work/out" 2>"$work/err" ||
