@@ -1,10 +1,12 @@
 #include "calibration/learn/learn.h"
 
 #include "base/normal.h"
+#include "base/statistics.h"
 #include "base/text.h"
 #include "sim/engine/interval.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 const double most_learned_factor = 3;
@@ -21,6 +23,7 @@ bool learn_prior_find(const struct source_shifts *shifts, const char *without,
                       struct learn_prior *out, struct err *err)
 {
     double shifts2 = 0, scatters2 = 0;
+    double *scatters = arena_grow(NULL, (size_t)(shifts->count + 1) * sizeof *scatters);
     *out = (struct learn_prior){ 0 };
     for (int i = 0; i < shifts->count; i++) {
         const struct source_shift *of = &shifts->at[i];
@@ -28,9 +31,11 @@ bool learn_prior_find(const struct source_shifts *shifts, const char *without,
             continue;
         shifts2 += of->bias * of->bias;
         scatters2 += of->scatter * of->scatter;
-        out->sources++;
+        scatters[out->sources++] = of->scatter;
     }
-    if (out->sources < 2 || !(shifts2 > 0) || !(scatters2 > 0))
+    out->typical = out->sources > 0 ? numbers_median(scatters, out->sources) : 0;
+    free(scatters);
+    if (out->sources < 2 || !(shifts2 > 0) || !(out->typical > 0))
         return err_set(err, ERR_INPUT, "left_out.json",
                        "expected two or more sources with at least %d rows each; found %d",
                        FEWEST_SHIFT_ROWS, out->sources);
@@ -121,7 +126,7 @@ static void settle(const struct learn_prior *prior, const struct sums *sums, str
 {
     struct learned_stack *after = lesson->after;
     double before2 = lesson->error_before * lesson->error_before;
-    double scatter2 = prior->scatter * prior->scatter;
+    double scatter2 = prior->typical * prior->typical;
     double precision = 1 / before2 + sums->rows / scatter2;
     double mean = (log(lesson->ratio_before) / before2 + sums->logs / scatter2) / precision;
     after->time_ratio = exp(mean);
