@@ -161,7 +161,7 @@ static const struct {
     { "--num-layers 4 --hidden-size 64 --seq-length 64", "--num-attention-heads", "missing" },
     { MODEL "--pipeline-model-parallel-layout Ettx", "--pipeline-model-parallel-layout", "x" },
     { "echo hello\n", "", "runs a .py" },
-    { "A='open\n", "", "quote" },
+    { "A='open\n", "", "quotation" },
 };
 
 START_TEST(faults_are_named)
