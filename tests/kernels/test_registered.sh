@@ -6,7 +6,7 @@
 set -u
 . "$(dirname "$0")/../program.sh"
 
-number() { sed -n "/\"$1\"/{s/[^0-9.e-]//g;p;q}" "$work/out"; }
+number() { sed -n "/\"$1\": [0-9]/{s/.*: *//;s/,//;p;q}" "$work/out"; }
 
 # registered MODEL MICROBATCH BATCH GPU CLUSTER
 registered() {
