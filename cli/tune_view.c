@@ -237,15 +237,15 @@ static void print_proposals(struct tune_answer *answer, const struct options *op
         const char *words = flag_change_words(&of->flags[of->next[i].trial], &answer->t.arena);
         printf("run %d     ", i + 1);
         print_rival(of, trial->rival);
-        printf(" on %d GPUs, batch %.0f: P then %.0f %%, %.2g bits\n          %s\n", trial->gpus,
-               trial->batch, 100 * of->next[i].outlook.p_best, of->next[i].outlook.bits,
-               *words ? words : "as it is");
+        printf(" on %d GPUs, batch %.0f: raises P to %.0f %%, gains %.2g bits\n          %s\n",
+               trial->gpus, trial->batch, 100 * of->next[i].outlook.p_best,
+               of->next[i].outlook.bits, *words ? words : "as it is");
     }
     if (of->num_next > 0 && !options->output)
         printf("\nnext  simsearch tune ... --propose -o runs.json, fill in the times and give it "
-               "beside the logs\n");
+               "together with the logs\n");
     else if (of->num_next > 0)
-        printf("\nnext  fill in step_s, or log, in %s, and give it beside the logs\n",
+        printf("\nnext  fill in step_s, or log, in %s, and give it together with the logs\n",
                options->output);
 }
 

@@ -118,7 +118,8 @@ bool megatron_fsdp_stands_alone(const struct rule_case *of, struct err *err)
     if (!is_fsdp(a))
         return true;
     if (a->megatron_fsdp && a->pp > 1 && of->job->plan.reshard != RESHARD_EACH_GRADIENT)
-        return BROKEN(where, "with a pipeline gathers and reduces in each pass: reshard=gradients");
+        return BROKEN(where, "gathers and reduces in each pass of a pipeline, so the layout needs "
+                             "reshard=gradients");
     if (a->megatron_fsdp)
         return strcmp(format, "fsdp_dtensor") == 0 ||
                BROKEN(where, "needs --ckpt-format fsdp_dtensor, found \"%.40s\"", format);

@@ -65,12 +65,12 @@ static bool read_scalar(struct reader *reader, struct setting *to)
     const char *from = reader->at + (quote != '\0');
     size_t length = 0;
     if (quote && reader->at[1] == quote && reader->at[2] == quote)
-        return refuse(reader, "a text in one line");
+        return refuse(reader, "a text on one line");
     while (from[length] && from[length] != '\n' &&
            (quote ? from[length] != quote : !strchr(" \t\r,]#{", from[length])))
         length++;
     if (quote && from[length] != quote)
-        return refuse(reader, "a text that ends in its line");
+        return refuse(reader, "a text that ends in the same line");
     if (length >= sizeof value || (quote == '"' && memchr(from, '\\', length)))
         return refuse(reader, "a text without escapes, of at most 511 letters");
     if (!quote && length == 0)

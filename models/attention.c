@@ -121,8 +121,8 @@ static void add_sinks(struct builder *b, struct op *op)
         add_weight(b, op, WEIGHT_BIAS, b->dims->heads, 1)->split = SPLIT_ROWS;
 }
 
-/* With relative positions, a copy shifts the scores of the distances before they are added (Dai et
- * al. 2019, appendix B). */
+/* With relative positions, the scores of distances are shifted by a separate copy and then added
+ * (Dai et al. 2019, appendix B). */
 static void add_scores(struct builder *b, const struct attention_sizes *sizes, int relative_keys)
 {
     const struct layer_dims *d = b->dims;

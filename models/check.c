@@ -65,7 +65,8 @@ static bool check_positions(const struct model *model, struct err *err)
                        position_names[model->positions], model->rope_theta);
     if (model->positions == POSITION_TRANSFORMER_XL && model->kv_lora > 0)
         return err_set(err, ERR_INPUT, "positions",
-                       "transformer_xl has keys of full heads, and kv_lora is %d", model->kv_lora);
+                       "positions=transformer_xl needs full keys per head, but kv_lora is %d",
+                       model->kv_lora);
     return true;
 }
 

@@ -14,12 +14,12 @@ enum {
 const char *plan_capture_refusal(const struct plan *plan)
 {
     if (plan->tp > 1)
-        return "tensor ranks' collectives are between its kernels";
+        return "tensor ranks communicate within each pass";
     if (plan_gathers(plan))
-        return "ZeRO-3 gathers parameters within it";
+        return "ZeRO-3 gathers parameters within each pass";
     if (plan_keeps_gathered(plan) || plan_keeps_sums(plan))
-        return "ZeRO-2 and 3 allocate its weights and gradients again in each step";
-    return plan_reduces(plan) ? "ZeRO-2 reduces gradients within it" : NULL;
+        return "ZeRO-2 and 3 allocate weights and gradients again in each step";
+    return plan_reduces(plan) ? "ZeRO-2 reduces gradients within each pass" : NULL;
 }
 
 struct pass_chunk pass_chunk_of(const struct plan *plan, const struct model *model, int chunk,

@@ -128,9 +128,9 @@ START_TEST(one_number_of_ranks_at_one_rate_cannot_tell_noise)
 {
     struct curves c = { .request = { .least = -1 } };
     add(&c, "allreduce", 8, 0.4, 0, 1000);
-    check_refused(&c, "noise", "other ranks");
+    check_refused(&c, "noise", "another number of ranks");
     add(&c, "allreduce", 8, 0.4, 0, 500);
-    check_refused(&c, "noise", "other ranks");
+    check_refused(&c, "noise", "another number of ranks");
 }
 END_TEST
 
@@ -151,13 +151,13 @@ START_TEST(few_steps_and_losses_that_do_not_fall_are_refused)
     add(&c, "allreduce", 8, 0.4, 0, 300);
     for (int i = 0; i < 300; i++)
         c.losses[0][i] = 1 + 0.01 * i;
-    check_refused(&c, "allreduce", "diverges");
+    check_refused(&c, "allreduce", "diverging");
     c.losses[0][40] = (double)NAN;
     check_refused(&c, "allreduce", "step 41");
     c.request.num_runs = 0;
     add(&c, "allreduce", 8, 0.4, 0, 300);
     c.runs[0].run.noise_factor = HUGE_VAL; /* top-k without error memory */
-    check_refused(&c, "allreduce", "forgets");
+    check_refused(&c, "allreduce", "discards");
 }
 END_TEST
 

@@ -497,7 +497,7 @@ run 0 "${uneven[@]}"
 shows 'stages=9,8,8,7'
 shows 'proved the best of its space: .*; in 1f1b also uneven chunks'
 shows 'without uneven stages  tp1 pp4 dp8'
-shows '#1 takes [0-9.]* % less; event by event [0-9.]* s and [0-9.]* % less'
+shows '#1 takes [0-9.]* % less; simulated event by event [0-9.]* s and [0-9.]* % less'
 run 0 "${uneven[@]}" --recompute-mixes --method dp --json
 shows '"even_best": {'
 shows '"event_gain": 0.0'

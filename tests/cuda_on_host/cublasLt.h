@@ -1,10 +1,11 @@
-/* tests/cuda_on_host/cublasLt.h - the part of cuBLASLt that kernels/cuda needs, instead of the
- * toolkit's header: column-major products, summed in order in fp32, by the library's documentation.
+/* ^  - replaces the toolkit's header with the part of cuBLASLt that kernels/cuda uses.
+ *
+ * Products are column-major and summed in order in fp32, as the library's documentation describes.
  * Its algorithms are SLOW, FAST and, if preferences allow it, the fastest, IN_PARTS, which has
  * faults observed in cuBLASLt (cublasLt.c). It also proposes one algorithm with an invalid state.
  * For epilogues other than a bias it has algorithms only if rows and columns of the result are
- * multiples of 8. For sums of a multiple of 5 terms these are proposed but fail to run. While the
- * thread captures a stream, nothing is proposed. */
+ * multiples of 8. If the inner dimension is a multiple of 5, these algorithms are proposed but fail
+ * to run. While the thread captures a stream, nothing is proposed. */
 #ifndef TESTS_CUDA_ON_HOST_CUBLASLT_H
 #define TESTS_CUDA_ON_HOST_CUBLASLT_H
 
