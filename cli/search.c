@@ -100,7 +100,7 @@ static json_t *top_json(const struct setup *setup, const struct search_result *r
 
 static json_t *comparison_json(const struct setup *setup, const struct comparison *comparison)
 {
-    const struct rank_result *rank = comparison->rank;
+    const struct standing *rank = comparison->rank;
     json_t *object = NULL;
     if (rank->is_valid) {
         object = scored_json(setup, &rank->plan, false);
@@ -225,13 +225,13 @@ static bool check_draws(const struct options *options, struct err *err)
  * error. */
 static bool compare(const struct options *options, struct setup *setup,
                     const struct search_request *request, const struct search_result *result,
-                    struct rank_result *rank, struct err *reason, struct err *err)
+                    struct standing *rank, struct err *reason, struct err *err)
 {
     struct plan plan;
     struct err broken = { 0 };
     if (!setup_parse(setup, options, "--compare", options->search.compare, &plan, err))
         return false;
-    if (!search_rank(request, result, &plan, &setup->arena, rank, &broken))
+    if (!search_standing(request, result, &plan, &setup->arena, rank, &broken))
         return err_pass(err, &broken);
     *reason = broken;
     return true;
@@ -414,7 +414,7 @@ static void sort_kinds(struct search_result *result, int shown, struct extras *e
  * search is then repeated with the layout's values added to the space. */
 static bool compare_and_widen(const struct options *options, struct setup *setup,
                               struct search_request *request, struct search_result *result,
-                              struct rank_result *rank, struct extras *extras, struct err *reason,
+                              struct standing *rank, struct extras *extras, struct err *reason,
                               struct err *err)
 {
     if (!options->search.compare || result->num_top == 0)
@@ -484,7 +484,7 @@ static int answer(struct options *options, struct setup *setup, struct largest *
     if (options->search.objective == OBJECTIVE_ACCURACY)
         return answer_accuracy(options, setup, &request, err);
     struct search_result result = { 0 };
-    struct rank_result rank;
+    struct standing rank;
     struct err reason = { 0 };
     struct extras extras = { .comparison = { .reason = reason.msg }, .largest = largest };
     int code = EXIT_FAILED;

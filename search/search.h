@@ -53,7 +53,7 @@ struct search_request search_including(const struct search_request *request,
                                        const struct plan *plan);
 
 /* The rank of a layout among all plans of the space that fit: 1 is the best. */
-struct rank_result {
+struct standing {
     struct scored_plan plan;
     bool is_valid;     /* the plan keeps all rules; else the error names the broken rule */
     double rank, of;   /* rank of the plan among the `of` plans that fit; 0: it does not fit, or the
@@ -62,8 +62,8 @@ struct rank_result {
 };
 /* A plan outside the space ranks directly after the plans that are better. Returns false only when
  * the request is wrong; a plan that breaks a rule is no error. */
-bool search_rank(const struct search_request *request, const struct search_result *result,
-                 const struct plan *plan, struct arena *arena, struct rank_result *out,
-                 struct err *err);
+bool search_standing(const struct search_request *request, const struct search_result *result,
+                     const struct plan *plan, struct arena *arena, struct standing *out,
+                     struct err *err);
 
 #endif

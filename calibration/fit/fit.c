@@ -12,7 +12,7 @@ enum { NUM_FOLDS = 5, DIGITS = 3 };
 static const double telling_correlation = 0.5;
 
 /* One running job with n constants and m rows. */
-struct work {
+struct fitting {
     const struct fit_job *job;
     const struct observations *rows;
     const char *left_out; /* source whose rows have weight 0; NULL: none */
@@ -24,7 +24,7 @@ struct work {
 
 /* --- the problem --------------------------------------------------------------------------- */
 
-static void set_constants(const struct work *w, const double *x)
+static void set_constants(const struct fitting *w, const double *x)
 {
     for (int j = 0; j < w->job->num_constants; j++)
         observations_set(w->rows, &w->job->constants[j].constant, exp(x[j]));
@@ -32,20 +32,20 @@ static void set_constants(const struct work *w, const double *x)
 
 static void find_residuals(void *context, const double *x, double *out)
 {
-    struct work *w = context;
+    struct fitting *w = context;
     set_constants(w, x);
     observations_predict(w->rows, w->jobs, w->predicted);
     for (int i = 0; i < w->rows->count; i++)
         out[i] = log(w->predicted[i] / w->rows->at[i].measured_s);
 }
 
-static void work_init(struct work *w, const struct fit_table *table, struct fit_result *result,
+static void work_init(struct fitting *w, const struct fit_table *table, struct fit_result *result,
                       int jobs)
 {
     const struct fit_job *job = result->job;
     size_t n = (size_t)job->num_constants;
     size_t m = (size_t)result->rows.count;
-    *w = (struct work){
+    *w = (struct fitting){
         .job = job, .rows = &result->rows, .left_out = table->left_out, .jobs = jobs
     };
     w->min = ARENA_ARRAY(&result->arena, double, n);
@@ -68,13 +68,13 @@ static void work_init(struct work *w, const struct fit_table *table, struct fit_
     };
 }
 
-static double weight_of(const struct work *w, const struct observation *of)
+static double weight_of(const struct fitting *w, const struct observation *of)
 {
     return w->left_out && strcmp(of->source, w->left_out) == 0 ? 0 : of->weight;
 }
 
 /* Frees all constants and gives all rows their weights. */
-static void open_problem(struct work *w)
+static void open_problem(struct fitting *w)
 {
     for (int j = 0; j < w->job->num_constants; j++) {
         w->prior[j] = log(w->job->constants[j].prior);
@@ -143,7 +143,7 @@ static void find_support(const struct observations *rows, const double *weight,
         }
 }
 
-static void keep_values(struct work *w, const double *x, struct fit_result *out)
+static void keep_values(struct fitting *w, const double *x, struct fit_result *out)
 {
     size_t n = (size_t)w->job->num_constants;
     double *covariance = ARENA_ARRAY(&out->arena, double, n *n);
@@ -183,12 +183,12 @@ static void score_sources(struct fit_result *out, const double *errors, bool is_
 
 /* --- cross-validation ---------------------------------------------------------------------- */
 
-static bool is_of_source(const struct work *w, int row, const char *source)
+static bool is_of_source(const struct fitting *w, int row, const char *source)
 {
     return strcmp(w->rows->at[row].source, source) == 0;
 }
 
-static int first_of_group(const struct work *w, int row)
+static int first_of_group(const struct fitting *w, int row)
 {
     const struct observation *of = &w->rows->at[row];
     for (int i = 0; i < row && *of->group; i++)
@@ -199,7 +199,7 @@ static int first_of_group(const struct work *w, int row)
 
 /* Assigns each row of the source to a fold, one configuration after the other; -1 for rows of other
  * sources. */
-static void deal_folds(const struct work *w, const char *source, int *fold)
+static void deal_folds(const struct fitting *w, const char *source, int *fold)
 {
     int groups = 0;
     for (int i = 0; i < w->rows->count; i++) {
@@ -212,7 +212,7 @@ static void deal_folds(const struct work *w, const char *source, int *fold)
 }
 
 /* Whether a constant belongs to a stack that only this source ran. */
-static bool is_own_constant(const struct work *w, int constant, const char *source)
+static bool is_own_constant(const struct fitting *w, int constant, const char *source)
 {
     const struct constant *of = &w->job->constants[constant].constant;
     for (int i = 0; i < w->rows->count && of->is_of_stack; i++)
@@ -224,7 +224,7 @@ static bool is_own_constant(const struct work *w, int constant, const char *sour
 
 /* Frees only the constants of the source's own stack and holds the others; false if there are
  * none. */
-static bool hold_others(struct work *w, const double *x, const char *source)
+static bool hold_others(struct fitting *w, const double *x, const char *source)
 {
     bool any = false;
     for (int j = 0; j < w->job->num_constants; j++) {
@@ -237,8 +237,8 @@ static bool hold_others(struct work *w, const double *x, const char *source)
 }
 
 /* The errors of one fold, with constants fitted on the source's other folds. */
-static void predict_fold(struct work *w, const double *start, const char *source, const int *fold,
-                         int left_out, double *x, double *residual, double *errors)
+static void predict_fold(struct fitting *w, const double *start, const char *source,
+                         const int *fold, int left_out, double *x, double *residual, double *errors)
 {
     for (int i = 0; i < w->rows->count; i++)
         w->weight[i] =
@@ -256,7 +256,7 @@ static void predict_fold(struct work *w, const double *start, const char *source
             errors[i] = residual[i];
 }
 
-static void predict_source(struct work *w, const char *source, bool is_only_source,
+static void predict_source(struct fitting *w, const char *source, bool is_only_source,
                            struct arena *arena, double *errors)
 {
     size_t n = (size_t)w->job->num_constants;
@@ -282,7 +282,7 @@ static void predict_source(struct work *w, const char *source, bool is_only_sour
         predict_fold(w, shared, source, fold, k, x, residual, errors);
 }
 
-static void cross_validate_all(struct work *w, struct fit_result *out)
+static void cross_validate_all(struct fitting *w, struct fit_result *out)
 {
     double *errors = ARENA_ARRAY(&out->arena, double, (size_t)out->rows.count);
     for (int s = 0; s < out->num_sources; s++)
@@ -333,7 +333,7 @@ static void result_init(const struct fit_job *job, struct fit_result *out)
 }
 
 /* Fits the constants from their priors, rounds them and computes their errors. */
-static void solve(struct work *w, struct fit_result *out)
+static void solve(struct fitting *w, struct fit_result *out)
 {
     size_t n = (size_t)w->job->num_constants;
     double *x = ARENA_ARRAY(&out->arena, double, n);
@@ -378,7 +378,7 @@ bool fit_run(const struct fit_table *table, const struct fit_job *job,
              const struct fit_result *earlier, int num_earlier, int jobs, bool cross_validate,
              struct fit_result *out, struct err *err)
 {
-    struct work w;
+    struct fitting w;
     *out = (struct fit_result){ .job = job };
     if (!observations_load(table, job, &out->rows, err))
         return false;

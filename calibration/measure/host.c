@@ -20,7 +20,7 @@
 enum { MOST_OPS = 8192, MOST_READINGS = 256 };
 
 /* A running calibration. */
-struct work {
+struct calibration {
     const struct host_calibration *options;
     struct host_rank host;
     struct arena arena;
@@ -60,19 +60,19 @@ static const struct part_times times_of[2][2] = {
 // clang-format on
 enum { SIZES_OF_A_CURVE = 20 };
 
-static const struct part_times *times(const struct work *w)
+static const struct part_times *times(const struct calibration *w)
 {
     return &times_of[w->host.load->grid][w->options->is_quick];
 }
 
-static void tell(const struct work *w, double left_s, const char *what)
+static void tell(const struct calibration *w, double left_s, const char *what)
 {
     if (w->options->progress && w->host.place.rank == 0)
         w->options->progress(budget_done(&w->budget), left_s, what);
 }
 
 /* Begins the next part; *seconds is the time granted to it, the same on all ranks. */
-static bool begin(struct work *w, const char *what, double expected_s, double *seconds,
+static bool begin(struct calibration *w, const char *what, double expected_s, double *seconds,
                   struct err *err)
 {
     double now_s = clock_now_s();
@@ -104,7 +104,7 @@ static double stream_bytes(const struct model *model)
     return (double)model->seq * model->hidden * sizeof(float);
 }
 
-static bool measure_curve(struct work *w, int kind, int num_ranks, struct err *err)
+static bool measure_curve(struct calibration *w, int kind, int num_ranks, struct err *err)
 {
     bool is_quick = w->options->is_quick;
     double seconds;
@@ -122,7 +122,7 @@ static bool measure_curve(struct work *w, int kind, int num_ranks, struct err *e
                               &w->measured.curves[w->measured.num_curves++], err);
 }
 
-static bool measure_curves(struct work *w, struct err *err)
+static bool measure_curves(struct calibration *w, struct err *err)
 {
     static const int kinds[] = { COLLECTIVE_ALL_REDUCE, COLLECTIVE_ALL_GATHER,
                                  COLLECTIVE_REDUCE_SCATTER };
@@ -151,7 +151,7 @@ static double want_core(void)
 
 static bool ask_core_share(void *context, double *share, double *now_s, struct err *err)
 {
-    struct work *w = context;
+    struct calibration *w = context;
     struct stream *stream = w->host.api->stream_new(w->host.device, "quiet", err);
     bool ok = stream && host_rank_meet(&w->host, stream, err);
     double lost = ok ? 1 - want_core() : 0;
@@ -174,14 +174,14 @@ static void rest(void *context, double seconds)
 
 static void tell_waiting(void *context, double share, double left_s)
 {
-    const struct work *w = context;
+    const struct calibration *w = context;
     char what[64];
     snprintf(what, sizeof what, "waiting, because other programs use %.0f %% of the cores",
              100 * (1 - share));
     tell(w, times(w)->all_s - times(w)->quiet_s + left_s, what);
 }
 
-static bool wait_for_quiet(struct work *w, struct err *err)
+static bool wait_for_quiet(struct calibration *w, struct err *err)
 {
     struct quiet_machine machine = { w, ask_core_share, rest, tell_waiting };
     bool is_asked = w->host.load->grid == GRID_CORE;
@@ -193,7 +193,7 @@ static bool wait_for_quiet(struct work *w, struct err *err)
 
 /* The smallest share of a core that any rank got since `before`; 1 if it is unknown, and on
  * GPUs. */
-static bool take_core_share(struct work *w, const struct core_time *before, struct err *err)
+static bool take_core_share(struct calibration *w, const struct core_time *before, struct err *err)
 {
     struct core_time after = core_time_now();
     double share = w->host.load->grid == GRID_CORE ? core_share(before, &after) : 1;
@@ -205,7 +205,7 @@ static bool take_core_share(struct work *w, const struct core_time *before, stru
 
 /* --- the machine --------------------------------------------------------------------------- */
 
-static bool measure_streams(struct work *w, struct err *err)
+static bool measure_streams(struct calibration *w, struct err *err)
 {
     struct host_measured *m = &w->measured;
     double unused_s;
@@ -215,7 +215,7 @@ static bool measure_streams(struct work *w, struct err *err)
            host_copies_measure(&w->host, w->host.load->copied_bytes / 4, &m->copies, err);
 }
 
-static bool measure_bandwidth(struct work *w, struct err *err)
+static bool measure_bandwidth(struct calibration *w, struct err *err)
 {
     double seconds, all_bytes = (double)w->host.load->copied_bytes;
     double most_bytes =
@@ -226,7 +226,7 @@ static bool measure_bandwidth(struct work *w, struct err *err)
 }
 
 /* Measures the disk in the folder of the resume file, which is that of the output file. */
-static bool measure_disk(struct work *w, struct err *err)
+static bool measure_disk(struct calibration *w, struct err *err)
 {
     double unused_s, bytes = w->options->is_quick ? 32 << 20 : 256 << 20;
     char folder[PATH_MAX] = ".";
@@ -237,7 +237,7 @@ static bool measure_disk(struct work *w, struct err *err)
            disk_rate_measure(&w->host, folder, bytes, &w->measured.disk_bytes_per_s, err);
 }
 
-static bool measure_overlaps(struct work *w, struct err *err)
+static bool measure_overlaps(struct calibration *w, struct err *err)
 {
     double seconds;
     if (w->host.place.size < 2)
@@ -248,7 +248,7 @@ static bool measure_overlaps(struct work *w, struct err *err)
            host_drift(&w->host, &w->measured.drift_s, err);
 }
 
-static bool measure_machine(struct work *w, struct err *err)
+static bool measure_machine(struct calibration *w, struct err *err)
 {
     return measure_streams(w, err) && measure_bandwidth(w, err) && measure_disk(w, err) &&
            measure_overlaps(w, err);
@@ -256,7 +256,7 @@ static bool measure_machine(struct work *w, struct err *err)
 
 /* --- ops ----------------------------------------------------------------------------------- */
 
-static void take_reading(struct work *w)
+static void take_reading(struct calibration *w)
 {
     struct gpu_log *log = &w->log;
     if (!w->nvml || log->num_readings == MOST_READINGS)
@@ -266,14 +266,14 @@ static void take_reading(struct work *w)
     log->power_w[log->num_readings++] = reading.power_w;
 }
 
-static double whole_shape_s(const struct work *w)
+static double whole_shape_s(const struct calibration *w)
 {
     return times(w)->shape_s + times(w)->weights_s;
 }
 
 /* Whether there is time for another shape and the remaining parts; all ranks get the same
  * answer. */
-static bool has_time(struct work *w, int measured, bool *out, struct err *err)
+static bool has_time(struct calibration *w, int measured, bool *out, struct err *err)
 {
     enum { LEAST_SHAPES = 6 };
     double rest_s = times(w)->sweep_s + times(w)->held_out_s;
@@ -285,7 +285,7 @@ static bool has_time(struct work *w, int measured, bool *out, struct err *err)
 
 /* Measures a shape's ops, unless an interrupted pass has measured them. Clocks are read after the
  * shape's last step. */
-static bool measure_shape(struct work *w, int i, struct err *err)
+static bool measure_shape(struct calibration *w, int i, struct err *err)
 {
     double seconds, all_s = whole_shape_s(w);
     const struct host_shape *shape = &w->shapes.at[i];
@@ -302,7 +302,7 @@ static bool measure_shape(struct work *w, int i, struct err *err)
     return w->host.place.rank > 0 || host_resume_keep(w->resume, i, ops, before, err);
 }
 
-static bool sweep_ops(struct work *w, struct err *err)
+static bool sweep_ops(struct calibration *w, struct err *err)
 {
     double seconds;
     if (!begin(w, "products, attention, updates", times(w)->sweep_s, &seconds, err))
@@ -314,7 +314,7 @@ static bool sweep_ops(struct work *w, struct err *err)
     return ok;
 }
 
-static bool measure_ops(struct work *w, struct err *err)
+static bool measure_ops(struct calibration *w, struct err *err)
 {
     struct host_ops *ops = &w->measured.ops;
     ops->room = MOST_OPS;
@@ -336,7 +336,7 @@ static bool measure_ops(struct work *w, struct err *err)
     return w->host.load->grid != GRID_GPU || sweep_ops(w, err);
 }
 
-static bool measure_held_out(struct work *w, struct err *err)
+static bool measure_held_out(struct calibration *w, struct err *err)
 {
     double seconds;
     return begin(w, "whole steps, held out", times(w)->held_out_s, &seconds, err) &&
@@ -346,20 +346,20 @@ static bool measure_held_out(struct work *w, struct err *err)
 
 /* Measures the parts in which one stream computes. In these, any time without a core was taken by
  * other programs. */
-static bool measure_steps(struct work *w, struct err *err)
+static bool measure_steps(struct calibration *w, struct err *err)
 {
     struct core_time before = core_time_now();
     return measure_ops(w, err) && measure_held_out(w, err) && take_core_share(w, &before, err);
 }
 
-static void choose_shapes(struct work *w, int num_ranks)
+static void choose_shapes(struct calibration *w, int num_ranks)
 {
     w->shapes = host_shapes_grid(w->host.load->grid, w->options->is_quick, &w->arena);
     if (w->options->model)
         host_shapes_add(&w->shapes, w->options->model, num_ranks, &w->arena);
 }
 
-static void plan_time(struct work *w, double start_s)
+static void plan_time(struct calibration *w, double start_s)
 {
     const struct part_times *t = times(w);
     int num_ranks = w->host.place.size;
@@ -372,7 +372,7 @@ static void plan_time(struct work *w, double start_s)
     budget_expect(&w->budget, t->sweep_s + t->held_out_s);
 }
 
-static void describe(struct work *w, double start_s)
+static void describe(struct calibration *w, double start_s)
 {
     struct host_measured *m = &w->measured;
     m->num_ranks = w->host.place.size;
@@ -384,7 +384,7 @@ static void describe(struct work *w, double start_s)
 
 /* Opens the resume file, which the first rank writes. It is opened before the first measurement, to
  * detect an unwritable file early. */
-static bool open_log(struct work *w, struct err *err)
+static bool open_log(struct calibration *w, struct err *err)
 {
     struct err unheard = { 0 };
     bool is_first = w->host.place.rank == 0;
@@ -399,7 +399,7 @@ static bool open_log(struct work *w, struct err *err)
     return !is_first || gpu_is_known(&w->log.words, err);
 }
 
-static json_t *file_of(const struct work *w, struct err *err)
+static json_t *file_of(const struct calibration *w, struct err *err)
 {
     bool is_gpu = w->host.load->grid == GRID_GPU;
     json_t *cluster = is_gpu ? gpu_cluster_json(&w->measured, &w->log, w->options->stack, err)
@@ -413,7 +413,7 @@ static json_t *file_of(const struct work *w, struct err *err)
 bool host_calibrate(const struct place *place, const struct host_calibration *options, json_t **out,
                     struct err *err)
 {
-    struct work w = { .options = options };
+    struct calibration w = { .options = options };
     double start_s = clock_now_s();
     *out = NULL;
     if (!host_rank_open(place, options->backend, host_arena_bytes(options->backend), &w.host, err))

@@ -37,7 +37,7 @@ static bool share_evaluator(const struct run_case *a, const struct run_case *b)
 }
 
 /* The cases that can be predicted, sorted, and the start of each group that shares an evaluator. */
-struct work {
+struct prediction_groups {
     const struct run_case *cases;
     const struct run_case **order;
     int *start; /* start of each group, and the end of the last */
@@ -71,7 +71,7 @@ static double peak_bytes(const struct prediction *prediction, const struct run_c
 
 static void predict_share(void *context, size_t index, int worker)
 {
-    const struct work *work = context;
+    const struct prediction_groups *work = context;
     int first = work->start[index];
     (void)worker;
     struct evaluator *evaluator =
@@ -89,7 +89,7 @@ static void predict_share(void *context, size_t index, int worker)
 void runs_predict(const struct run_case *cases, int count, int jobs, struct run_prediction *out)
 {
     size_t room = (size_t)count + 1;
-    struct work work = {
+    struct prediction_groups work = {
         .cases = cases,
         .order = arena_grow(NULL, room * sizeof(void *)),
         .start = arena_grow(NULL, room * sizeof *work.start),

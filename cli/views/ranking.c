@@ -162,7 +162,7 @@ static void show_why(const struct terminal *terminal, const struct search_result
 static void show_comparison(const struct terminal *terminal, const struct search_result *result,
                             const struct comparison *comparison)
 {
-    const struct rank_result *rank = comparison->rank;
+    const struct standing *rank = comparison->rank;
     if (!rank)
         return;
     struct text layout = { 0 }, place = { 0 };

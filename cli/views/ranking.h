@@ -12,7 +12,7 @@
 
 /* The layout of --compare; `rank` is NULL when there is none. */
 struct comparison {
-    const struct rank_result *rank;
+    const struct standing *rank;
     const char *reason; /* reason why it is not valid */
     bool left_out;      /* the space lacked this faster layout, which was then added */
 };

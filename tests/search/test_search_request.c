@@ -131,9 +131,9 @@ START_TEST(a_tight_plan_fits_and_is_ranked)
     struct search_result safe = search_of(&request);
     struct arena arena = { 0 };
     struct err err = { 0 };
-    struct rank_result rank;
+    struct standing rank;
     ck_assert_double_gt(any.top[0].prediction.p_oom, 0.05);
-    ck_assert(search_rank(&request, &safe, &any.top[0].plan, &arena, &rank, &err));
+    ck_assert(search_standing(&request, &safe, &any.top[0].plan, &arena, &rank, &err));
     ck_assert(rank.is_valid && rank.plan.prediction.fits);
     ck_assert_double_eq(rank.rank, 1);
     ck_assert_double_lt(rank.lost_share, 0);
@@ -153,9 +153,9 @@ START_TEST(the_ith_plan_has_rank_i)
     for (int i = 0; i < result.num_top; i++) {
         if (is_spared(i, 3))
             continue;
-        struct rank_result rank;
+        struct standing rank;
         struct err err = { 0 };
-        ck_assert(search_rank(&request, &result, &result.top[i].plan, &arena, &rank, &err));
+        ck_assert(search_standing(&request, &result, &result.top[i].plan, &arena, &rank, &err));
         ck_assert(rank.is_valid);
         ck_assert_double_eq(rank.rank, i + 1);
         ck_assert_double_eq(rank.of, result.evaluated);
@@ -167,14 +167,14 @@ START_TEST(the_ith_plan_has_rank_i)
 }
 END_TEST
 
-static struct rank_result rank_layout(const char *layout, struct arena *arena, struct err *err)
+static struct standing rank_layout(const char *layout, struct arena *arena, struct err *err)
 {
     struct search_request request = new_request();
     struct search_result result = search_of(&request);
     struct plan plan;
-    struct rank_result rank;
+    struct standing rank;
     ck_assert(plan_parse(layout, arena, &plan, err));
-    ck_assert(search_rank(&request, &result, &plan, arena, &rank, err));
+    ck_assert(search_standing(&request, &result, &plan, arena, &rank, err));
     search_result_release(&result);
     return rank;
 }
@@ -183,7 +183,7 @@ START_TEST(a_layout_from_outside_the_space_has_a_rank_among_it)
 {
     struct arena arena = { 0 };
     struct err err = { 0 };
-    struct rank_result rank = rank_layout("tp2 pp2 mb1 stages=11,13", &arena, &err);
+    struct standing rank = rank_layout("tp2 pp2 mb1 stages=11,13", &arena, &err);
     ck_assert(rank.is_valid);
     ck_assert_int_eq(rank.plan.plan.dp, 4);
     ck_assert_double_gt(rank.rank, 1);
@@ -197,7 +197,7 @@ START_TEST(a_layout_that_breaks_a_rule_has_no_rank)
     static const char *const layouts[] = { "tp3 pp1 mb1", "tp2 pp2 dp5 mb1", "tp2 pp7 dp1 mb1" };
     struct arena arena = { 0 };
     struct err err = { 0 };
-    struct rank_result rank = rank_layout(layouts[_i], &arena, &err);
+    struct standing rank = rank_layout(layouts[_i], &arena, &err);
     ck_assert(!rank.is_valid);
     ck_assert_int_eq(err.code, ERR_INFEASIBLE);
     ck_assert_double_eq(rank.rank, 0);
@@ -210,7 +210,7 @@ START_TEST(a_layout_that_does_not_fit_has_no_rank)
     instance.system.gpu.memory_bytes = 12e9;
     struct arena arena = { 0 };
     struct err err = { 0 };
-    struct rank_result rank = rank_layout("tp1 pp1 mb16", &arena, &err);
+    struct standing rank = rank_layout("tp1 pp1 mb16", &arena, &err);
     ck_assert_int_eq(rank.is_valid, err.code == ERR_NONE);
     ck_assert_double_eq(rank.rank, 0);
     arena_release(&arena);
@@ -285,8 +285,8 @@ START_TEST(an_unknown_word_ends_search_and_rank)
     ck_assert_str_eq(err.where, "warp");
     struct arena arena = { 0 };
     struct plan plan = plan_default();
-    struct rank_result rank;
-    ck_assert(!search_rank(&request, &result, &plan, &arena, &rank, &err));
+    struct standing rank;
+    ck_assert(!search_standing(&request, &result, &plan, &arena, &rank, &err));
     arena_release(&arena);
     search_result_release(&result);
 }

@@ -16,7 +16,7 @@ static void count_better(void *context, int worker, const struct ranked_plan *pl
 }
 
 static void count_ranks(const struct search *search, const struct ranked_plan *than,
-                        struct arena *arena, struct rank_result *out)
+                        struct arena *arena, struct standing *out)
 {
     int jobs = walk_jobs(search->request);
     struct counter counter = { .objective = search->request->objective,
@@ -41,11 +41,11 @@ static void count_ranks(const struct search *search, const struct ranked_plan *t
         out->rank += counter.better[i];
 }
 
-bool search_rank(const struct search_request *request, const struct search_result *result,
-                 const struct plan *plan, struct arena *arena, struct rank_result *out,
-                 struct err *err)
+bool search_standing(const struct search_request *request, const struct search_result *result,
+                     const struct plan *plan, struct arena *arena, struct standing *out,
+                     struct err *err)
 {
-    *out = (struct rank_result){ .plan.plan = *plan };
+    *out = (struct standing){ .plan.plan = *plan };
     struct prepared prepared;
     if (!search_prepare(request, arena, &prepared, err))
         return false;
