@@ -17,11 +17,11 @@ enum split_kind {
                            (account_for_embedding_in_pipeline_split) */
     SPLIT_LOSS, /* the loss counts as a layer: k - 1 in the last chunk (account_for_loss_in_...) */
     SPLIT_BOTH, /* both count as layers */
-    SPLIT_NEARLY, /* k - 1 in the last, the first, then the second chunk and so on; only if no other
-                     split divides the layers over these stages */
-    SPLIT_LIGHT_LAST, /* first and last stage have their own numbers of layers; the last with the
-                         head takes no longer than the others (num_layers_in_first_pipeline_stage,
-                         ..._last_...) */
+    SPLIT_NEARLY, /* one layer less in the last chunk, then also in the first, the second and so on;
+                     used only if no other split divides the layers over these stages */
+    SPLIT_LIGHT_LAST, /* the first and the last stage have different numbers of layers from the
+                         others, and the last stage, with the head, takes no longer than the others
+                         (num_layers_in_first_pipeline_stage, ..._last_...) */
     SPLIT_GIVEN,      /* the base plan's list */
     SPLIT_ALSO,       /* the list of a plan that is added to the space */
     NUM_SPLIT_KINDS

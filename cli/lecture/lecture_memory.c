@@ -86,7 +86,7 @@ static void add_copy_words(struct lecture_row *row, const struct lecture_case *o
                 in_bytes(of->copy_activations_bytes).text);
     add_state_words(row, &of->textbook->recipe);
     if (plan_cuts(&of->setup->plan, STATE_OPTIMIZER))
-        lecture_gap(row, ", of which ZeRO-%d leaves shards", of->setup->plan.zero);
+        lecture_gap(row, ", which ZeRO-%d shards", of->setup->plan.zero);
     lecture_gap(row, ".");
 }
 
@@ -256,7 +256,7 @@ static void add_zero(struct lecture *lecture, const struct lecture_case *of, int
                     formulas[stage]);
     fill_zero(row, of, stage, shards);
     if (!isfinite(row->detailed))
-        lecture_gap(row, "Not on this plan: %s.", why.msg);
+        lecture_gap(row, "Not possible on this plan: %s.", why.msg);
     else if (plan->pp > 1)
         lecture_gap(row, "Stage 0 has the embedding and %d layers, not 1/p of P.",
                     plan_chunk_layers(plan, &of->setup->model, 0) * plan->vpp);
@@ -363,11 +363,13 @@ static void add_kept(struct lecture *lecture, const struct lecture_case *of)
     } else {
         add_layer(&row->formula, &row->filled, of, textbook->keep);
     }
-    lecture_gap(
-        row, "The detailed value is the sum of what each op keeps, embedding included%s%s%s.",
-        of->setup->model.dropout > 0 ? "" : "; nothing is dropped, so there are no masks",
-        model_is_gated(&of->setup->model) ? "; the feed-forward keeps gate and projection" : "",
-        plan->pp > 1 ? "; microbatches are those that stage 0 has begun" : "");
+    lecture_gap(row,
+                "The detailed value is the sum of the bytes that each op keeps, including the "
+                "embedding%s%s%s.",
+                of->setup->model.dropout > 0 ? "" : "; nothing is dropped, so there are no masks",
+                model_is_gated(&of->setup->model) ? "; the feed-forward keeps gate and projection"
+                                                  : "",
+                plan->pp > 1 ? "; microbatches are those that stage 0 has begun" : "");
 }
 
 /* Adds the row of checkpoints, N/K + K for N layers and groups of K: for this plan, or the least
@@ -413,7 +415,8 @@ static void add_working_set(struct lecture *lecture, const struct lecture_case *
                     "K ");
     text_add(&row->filled, "%d x ", textbook->interval);
     add_layer(&row->formula, &row->filled, of, textbook->keep);
-    lecture_gap(row, "The detailed value is what the ops of these layers keep, plus gradients.");
+    lecture_gap(
+        row, "The detailed value is the bytes that the ops of these layers keep, plus gradients.");
 }
 
 void lecture_add_memory(struct lecture *lecture, const struct lecture_case *of)

@@ -51,8 +51,8 @@ static void add_bubbles(struct lecture *lecture, const struct lecture_case *of)
                     words[pipeline.schedule].of_useful);
     text_add(&row->filled, "%s / %.0f", idle.text, work);
     lecture_gap(row,
-                "The busiest stage computes %s and waits %s; the others have other work, and "
-                "messages take time.",
+                "The busiest stage computes for %s and waits for %s; other stages have less to "
+                "compute, and messages take time.",
                 in_seconds(busy_s).text, in_seconds(time->bubble_s).text);
     row = lecture_add(lecture,
                       (struct lecture_row){ .topic = topic,
@@ -62,7 +62,8 @@ static void add_bubbles(struct lecture *lecture, const struct lecture_case *of)
                                             .detailed = time->bubble_s / of->prediction->step_s },
                       words[pipeline.schedule].of_total);
     text_add(&row->filled, "%s / (%.0f + %s)", idle.text, work, idle.text);
-    lecture_gap(row, "The step is more than compute and bubble: %s of it are something else.",
+    lecture_gap(row,
+                "The step also has %s that are neither compute of the busiest stage nor bubble.",
                 in_seconds(of->prediction->step_s - busy_s - time->bubble_s).text);
 }
 

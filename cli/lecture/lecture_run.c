@@ -28,8 +28,8 @@ static void add_days(struct lecture *lecture, const struct lecture_case *of, dou
              in_flops_per_s(of->gpus.peak_flops_per_s).text, of->textbook->utilization);
     double busy_s = of->prediction->time.compute_s + of->prediction->time.recompute_s;
     lecture_gap(row,
-                "Of the predicted step %.1f %% is not compute, and its compute takes %.3g times as "
-                "long as at U.",
+                "In the predicted step %.1f %% of the time is not compute, and compute takes %.3g "
+                "times as long as at U.",
                 100 * (1 - busy_s / of->prediction->step_s), busy_s / of->estimate->compute_s);
 }
 
@@ -54,7 +54,7 @@ static void add_energy(struct lecture *lecture, const struct lecture_case *of, d
                                                                 .detailed = detailed_wh },
                                           "N t W");
     text_add(&row->filled, "%d x %.5g x %.4g", gpus, textbook_s / 3600, power_w);
-    lecture_gap(row, "Both at the GPU's rated %.0f W, for the days above.", power_w);
+    lecture_gap(row, "Both assume the GPU's rated %.0f W for the days above.", power_w);
     row = lecture_add(
         lecture,
         (struct lecture_row){ .topic = topic,
@@ -64,7 +64,7 @@ static void add_energy(struct lecture *lecture, const struct lecture_case *of, d
                               .detailed = textbook_gco2(detailed_wh, us_grams_per_kwh) },
         "kWh x g CO2/kWh");
     text_add(&row->filled, "%.5g x %.0f", textbook_wh / 1000, us_grams_per_kwh);
-    lecture_gap(row, "Both on a grid of %.0f g/kWh, the mean of the US that LLaMA's authors took.",
+    lecture_gap(row, "Both assume %.0f g/kWh, the US mean that LLaMA's authors used.",
                 us_grams_per_kwh);
 }
 
@@ -156,8 +156,9 @@ static void add_failures(struct lecture *lecture, const struct lecture_case *of)
         add_failure_row(lecture, "between failures M", LECTURE_SECONDS, failure.mtbf_s,
                         goodput.failures.mtbf_s, "1000 days/(r nodes)");
     text_add(&row->filled, "1000 x 24 h / (%.3g x %d)", failures_per_1000_node_days, nodes);
-    lecture_gap(row, "r is Llama 3 405B's: 3.79 failures in 1000 days of a node. Detailed adds the "
-                     "rates of GPUs, hosts and software that their files state.");
+    lecture_gap(row,
+                "r is that of Llama 3 405B: 3.79 failures in 1000 days of a node. The detailed "
+                "value adds the rates that the files of GPU, cluster and stack state.");
     row = add_failure_row(lecture, "checkpoint C", LECTURE_SECONDS, failure.checkpoint_s,
                           known(&goodput, goodput.renewal.blocked_s),
                           "weights and optimizer/link to the host");

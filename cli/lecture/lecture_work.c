@@ -38,10 +38,10 @@ static void add_parameters(struct lecture *lecture, const struct lecture_case *o
     double textbook_layers = model->layers * textbook_layer_parameters(model);
     text_add(&row->filled, "12 x %d x %d^2 + 2 x %d x %d", model->layers, model->hidden,
              model->vocab, model->hidden);
-    lecture_gap(row, "The layers have %s for 12 l h^2 = %s", in_unit(layers, LECTURE_COUNT).text,
-                in_unit(textbook_layers, LECTURE_COUNT).text);
+    lecture_gap(row, "The layers have %s parameters; 12 l h^2 is %s",
+                in_unit(layers, LECTURE_COUNT).text, in_unit(textbook_layers, LECTURE_COUNT).text);
     add_shape(model, row);
-    lecture_gap(row, "; embeddings and head %s for 2 v h = %s%s.",
+    lecture_gap(row, "; embeddings and head have %s, and 2 v h is %s%s.",
                 in_unit(model_parameters(model) - layers, LECTURE_COUNT).text,
                 in_unit(of->estimate->parameters - textbook_layers, LECTURE_COUNT).text,
                 model->tied ? ", as both share one table" : "");

@@ -287,15 +287,14 @@ static void print_constants(FILE *to)
     struct exchange_tensor tensor = { 2048, 1000,
                                       workload_find("resnet-50")->parameters / (2048 * 1000) };
     struct exchange_load load = { &tensor, 1, 4 };
-    fprintf(
-        to,
-        "\nSteps of ResNet-50 on %d ranks: graphs mix with 1 - beta, unbiased messages add "
-        "omega times\nthe noise, others keep a share delta; robust rules are off by kappa times "
-        "the variance of\nhonest gradients at most; transients in steps, for shuffled data "
-        "(heterogeneity 0) and for\ndata of each rank's own (0.999).\n\n"
-        "| exchange | 1 - beta | omega | delta | kappa | steps x | transient | own data |\n"
-        "|---|---|---|---|---|---|---|---|\n",
-        NUM_RANKS);
+    fprintf(to,
+            "\nSteps of ResNet-50 on %d ranks. 1 - beta is the spectral gap of a graph. Unbiased "
+            "messages\nmultiply the noise by 1 + omega; other messages keep at least a share "
+            "delta. The error of a robust\nrule is at most kappa times the variance of honest "
+            "gradients. Transients are in steps: for shuffled\ndata (heterogeneity 0), and if each "
+            "rank has its own data (0.999).\n\n| exchange | 1 - beta | omega | delta | kappa | "
+            "steps x | transient | own data |\n|---|---|---|---|---|---|---|---|\n",
+            NUM_RANKS);
     for (int i = 0; i < num_exchange_methods; i++)
         if (exchange_methods[i].tried)
             print_method(&exchange_methods[i], &load, NUM_RANKS, to);

@@ -198,8 +198,7 @@ static void show_key(const struct terminal *terminal, const struct timeline *tim
     if (more.length > 0)
         printf("%*s%s\n", LABEL_COLUMNS, "", text_get(&more) + strlen(", "));
     if (timeline->schedule->shape.chunks_per_stage > 1)
-        printf("%*sbelow each stage the number of the chunk that a pass is of\n", LABEL_COLUMNS,
-               "");
+        printf("%*sbelow each stage: the chunk number of each pass\n", LABEL_COLUMNS, "");
     text_release(&more);
 }
 
@@ -223,7 +222,7 @@ void show_gantt(const struct terminal *terminal, const struct timeline *timeline
     show_key(terminal, timeline);
     double passes = passes_per_column(timeline, columns);
     if (passes > 0.5)
-        printf("%*s%.1f passes to a column, so some are not seen; COLUMNS=%.0f shows all\n",
+        printf("%*sa column has %.1f passes, so some are hidden; COLUMNS=%.0f shows all\n",
                LABEL_COLUMNS, "", passes, LABEL_COLUMNS + ceil(2 * passes) * columns);
     text_release(&picture);
 }

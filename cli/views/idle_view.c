@@ -97,7 +97,7 @@ void idle_add_words(struct text *out, const struct setup *setup, const struct pl
         runs++;
     }
     if (runs > 0)
-        text_add(out, " of the step; the busiest stage has %.1f times the mean's work",
+        text_add(out, " of the step; the busiest stage has %.1f times the mean work",
                  imbalance_of(&idle));
     arena_release(&arena);
 }

@@ -371,7 +371,7 @@ static void show_change(const struct measured *m)
 {
     const struct exchange_method *method = exchange_method_of(&m->setup->plan.exchange);
     if (method->changes)
-        printf("exchange=%s is not the mathematics of all-reduce: %s\n", method->name,
+        printf("exchange=%s computes other updates than all-reduce: %s\n", method->name,
                method->changes);
 }
 

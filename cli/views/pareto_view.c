@@ -99,16 +99,17 @@ static void show_swept(const struct setup *setup, const struct pareto_result *re
     units_show(result->elapsed_s, QUANTITY_SECONDS, elapsed, sizeof elapsed);
     text_add(&line, "searched ");
     add_count(&line, result->candidates);
-    text_add(&line, " plans on %d counts of GPUs in %s: ", result->num_counts, elapsed);
+    text_add(&line, " plans on %d numbers of GPUs in %s: ", result->num_counts, elapsed);
     add_count(&line, result->evaluated);
     text_add(&line, " timed, ");
     add_count(&line, result->bounded);
     text_add(&line, " ruled out by a bound\n%d that no other beats in GPUs, step time and memory",
              result->num_on_front);
     if (!shows_all)
-        text_add(&line,
-                 "; %d of them shown: the fastest, and those that save %.1f GiB over one above",
-                 result->count, SHOWN_SAVING * setup->memory_bytes / GIB);
+        text_add(
+            &line,
+            "; %d of them shown: the fastest, and those that need %.1f GiB less than a plan above",
+            result->count, SHOWN_SAVING * setup->memory_bytes / GIB);
     printf("%s\n", text_get(&line));
     text_release(&line);
 }
@@ -172,8 +173,8 @@ static int exit_code_of_front(const struct pareto_result *result, struct err *er
     if (result->count > 0)
         return EXIT_DONE;
     err_set(err, ERR_INFEASIBLE, "",
-            "no plan fits on any of the %d counts up to %d GPUs; the search without --pareto says "
-            "why",
+            "no plan fits on any of the %d numbers of GPUs up to %d; the search without --pareto "
+            "shows why",
             result->num_counts, result->counts[result->num_counts - 1]);
     return EXIT_NO_PLAN;
 }

@@ -99,7 +99,8 @@ static void show_steady(const struct robust_view *view)
         if (view->found.flips[i].factor == 0)
             text_add(&names, "%s%s", names.length > 0 ? ", " : "", cost_classes[i].name);
     if (names.length > 0)
-        printf("    no other up to %.0f %% of: %s\n", 100 * LARGEST_FLIP, text_get(&names));
+        printf("    no other is the best for changes up to %.0f %% of: %s\n", 100 * LARGEST_FLIP,
+               text_get(&names));
     text_release(&names);
 }
 

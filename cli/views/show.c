@@ -198,20 +198,22 @@ static void show_accuracy(const struct terminal *terminal, const struct setup *s
     units_show_count(to.steps, steps, sizeof steps);
     if (to.basis == STEPS_BOUND && isfinite(to.steps))
         text_add(&line,
-                 "at most %s until the loss of all-reduce after %s steps: no run is known, and %s "
-                 "steps are theory's worst case, scaled to %s",
+                 "at most %s until the loss that all-reduce reaches in %s steps; no run is known, "
+                 "so this uses theory's worst case, %s steps, scaled to %s",
                  most, own, steps, setup_convergence_name(setup));
     else if (isfinite(to.steps))
         text_add(&line,
-                 "%s until the loss of all-reduce after %s steps: %s of them (%s); at most %s",
+                 "%s until the loss that all-reduce reaches in %s steps; it takes %s steps (%s); "
+                 "at most %s",
                  time, own, steps, *to.source ? to.source : "the same sums", most);
     else if (to.gradient_error > 0)
         text_add(&line,
-                 "no bound: the squared error of each gradient stays below %.3g times the honest "
-                 "ranks' variance (Allouah et al. 2023), where the mean's is 1/%d of it",
+                 "no bound: the squared error of each gradient is up to %.3g times the honest "
+                 "ranks' variance (Allouah et al. 2023), that of a mean 1/%d of it",
                  to.gradient_error, plan->dp);
     else
-        text_add(&line, "never: discarded parts of gradients keep it away from the optimum");
+        text_add(&line,
+                 "never, because discarded parts of gradients keep training away from the optimum");
     show_row(terminal, "accuracy", text_get(&line));
     text_release(&line);
 }

@@ -1,4 +1,4 @@
-/* not under asan: numbers of functions that tests/calibration/test_fit.c calls too. */
+/* not under asan: tests/calibration/test_fit.c calls the same functions. */
 #include "calibration/fit/fit.h"
 
 #include "base/json_layout.h"

@@ -1,4 +1,4 @@
-/* not under asan: it scores the shipped rows once more. */
+/* not under asan: other tests also score the shipped rows. */
 #include "tests/testing.h"
 
 #include "calibration/fit/diagnosis.h"

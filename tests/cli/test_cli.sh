@@ -353,7 +353,7 @@ run 0 --gpus 16 --model gpt3-2.7b --fix dp4 --pareto --json --verbose
 [ "$(num_on_front)" -gt "$shown" ] || fail "expected more plans with --verbose"
 shows "^  \"pareto_size\": $(num_on_front),\$"
 run 3 --gpus 8 --model 175b --pareto
-says 'no plan fits on any of the 4 counts up to 8 GPUs'
+says 'no plan fits on any of the 4 numbers of GPUs up to 8'
 run 2 "${tiny[@]}" --pareto -o plan.json
 says '^simsearch: --output: '
 run 2 "${tiny[@]}" --pareto --deadline 3d

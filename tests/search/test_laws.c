@@ -1,4 +1,4 @@
-/* not under tsan: searches by several workers are in other tests. */
+/* not under tsan: other tests cover searches by several workers. */
 /* Laws that hold for any model, system and plans, which are drawn at random for each seed. The
  * message of a failure has the seed. */
 #include "base/length.h"

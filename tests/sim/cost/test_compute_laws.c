@@ -1,4 +1,4 @@
-/* not under asan: numbers of pure functions. */
+/* not under asan: the test only checks numbers of pure functions. */
 #include "base/file.h"
 #include "sim/cost/compute.h"
 #include "sim/cost/datafile.h"

@@ -1,4 +1,4 @@
-/* not under tsan: it has one thread. */
+/* not under tsan: the test has only one thread. */
 /* The time that a stage adds once per step, compared with sums by hand. */
 #include "sim/cost/exchange.h"
 #include "sim/cost/stage_load.h"
