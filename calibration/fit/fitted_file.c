@@ -300,8 +300,8 @@ static void store_curves(const char *file, const struct curve_results *curves, j
     json_decref(said);
 }
 
-/* Whether the profile's products come from another GPU or from datasheets, although runs determined
- * another of its constants together with those of other GPUs. */
+/* Whether the rates of products come from another GPU or a datasheet, although runs determined
+ * another constant of the profile together with those of other GPUs. */
 static bool is_from_elsewhere(const json_t *root)
 {
     const char *products =

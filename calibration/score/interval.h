@@ -17,9 +17,9 @@ struct interval_need {
     int groups;
     double needed; /* half width in log time; NaN when there are too few rows */
     double stated; /* the median of the predictions' own half widths */
-    /* the same quantile of error sizes over own half widths: if above 1, intervals are too narrow
-     * by this factor, also where widths differ from plan to plan; NaN when there are too few rows
-     */
+    /* the same quantile of errors divided by the rows' own half widths; above 1, intervals are too
+     * narrow by this factor, even if widths differ from plan to plan; NaN if there are too few
+     * rows */
     double short_by;
 };
 struct interval_needs {

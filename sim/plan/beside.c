@@ -1,6 +1,6 @@
 #include "sim/plan/beside.h"
 
-/* A run of ops from `first` up to, but without, `end`. */
+/* The ops from `first` to `end`, without `end`. */
 struct run {
     int first, end;
 };
@@ -10,7 +10,7 @@ static bool is_exchange(const struct op *op)
     return op_is_collective(op->kind) && op->stream == STREAM_EXPERT;
 }
 
-/* The exchanges that follow each other from op `from` on; an empty run: there are none. */
+/* The consecutive exchanges from op `from` on; an empty run if there are none. */
 static struct run exchanges_from(const struct ops *ops, int from)
 {
     struct run run = { from, from };
