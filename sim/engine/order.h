@@ -22,12 +22,12 @@ struct order_op {
     int boundary; /* the boundary that the result crosses (sim/schedule/placement.h) */
 };
 
-/* Further indices of schedules that run a forward and a backward as a pair. Three index durations,
- * after those of all chunks. order_whole_slot: the whole backward of a chunk, if other backwards
- * are split. order_pair_slot: the backward of a pair, with the time of both passes.
- * order_empty_slot: the forward of a pair, with time 0. One indexes lags, after those of all
- * boundaries. order_turn: a result that stays on its stage, where the chunks of a V turn back up
- * the stages. */
+/* Further indices for schedules that run a forward and a backward as a pair. The first three are
+ * indices of durations, behind those of all chunks. order_whole_slot: the whole backward of a
+ * chunk, if other backwards are split. order_pair_slot: the backward of a pair, with the time of
+ * both passes. order_empty_slot: the forward of a pair, with time 0. order_turn is an index of
+ * lags, behind those of all boundaries: for a result that stays on its stage, where the chunks of a
+ * V turn back up the stages. */
 static inline int order_whole_slot(const struct schedule_shape *shape, int chunk)
 {
     return CHUNK_PASSES * shape->num_stages * shape->chunks_per_stage + chunk;

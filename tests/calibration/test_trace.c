@@ -10,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Fixtures of the formats alone; the names and figures are made up. */
+/* These fixtures only have the files' formats; names and figures are made up. */
 static bool read_text(const char *text, struct trace *out, struct err *err)
 {
     char path[] = "/tmp/trace-XXXXXX";
@@ -41,18 +41,20 @@ static bool read_text(const char *text, struct trace *out, struct err *err)
           "\"In msg nelems\": 64, \"Group size\": 8, \"dtype\": \"BFloat16\"")
 #define TAIL "{ \"ph\": \"i\", \"name\": \"Record Window End\", \"s\": \"g\", \"ts\": 5000 } ] }\n"
 
-/* Four steps, of 900 us for warm-up, then of 100, 120 and 140 us. In each counted one a product is
- * overlapped by half of a collective of 40 us: 60 us + 20 us + 20 us of nothing, 80 + 20 + 20, and
- * 100 + 20 + 20. Events are out of order; other categories, instants and a second GPU are there. */
+/* Four steps: a warm-up of 900 us, then steps of 100, 120 and 140 us. In each counted step a
+ * collective of 40 us overlaps a product in its first half. So the times of product, exposed
+ * collective and idle are 60, 20 and 20 us; 80, 20 and 20; and 100, 20 and 20. Events are out of
+ * order, and there are other categories, instants and a second GPU. */
 #define STEPS                       \
     STEP("3", "100.000", "900.000") \
     STEP("5", "1100.000", "120.000") STEP("4", "1000.000", "100.000") STEP("6", "1220.000", "140.0")
 #define KERNELS                                                                               \
     GATHER("1040.000", "40.000")                                                              \
     PRODUCT("200.000", "700.000")                                                             \
-    PRODUCT("1000.000", "60.000") PRODUCT("1100.000", "80.000") GATHER("1160.000", "40.000")  \
-        PRODUCT("1220.000", "100.000") GATHER("1300.000", "40.000") EVENT(                    \
-            "kernel", "made_up_gemm_bf16", "1000.0", "360.0", "\"device\": 1, \"stream\": 7") \
+    PRODUCT("1000.000", "60.000")                                                             \
+    PRODUCT("1100.000", "80.000") GATHER("1160.000", "40.000") PRODUCT("1220.000", "100.000") \
+        GATHER("1300.000", "40.000") EVENT("kernel", "made_up_gemm_bf16", "1000.0", "360.0",  \
+                                           "\"device\": 1, \"stream\": 7")                    \
             EVENT("cpu_op", "aten::mm", "1000.000", "360.000", "\"External id\": 4")
 
 START_TEST(a_kineto_trace_tells_its_steps_and_kernels)
@@ -83,8 +85,8 @@ END_TEST
 #define ADAM \
     "\"void multi_tensor_apply_kernel<TensorListMetadata<4>, AdamFunctor<float>>(int, int)\""
 
-/* Steps end with two optimizer kernels at 1000, 2000 and 3100 us, each of 20 us and 10 us apart:
- * two steps, of 1000 and 1100 us. */
+/* Steps end with two optimizer kernels of 20 us, 10 us apart, at 1000, 2000 and 3100 us. So there
+ * are two steps, of 1000 and 1100 us. */
 START_TEST(an_nsys_trace_is_cut_by_its_optimizer)
 {
     struct trace got;

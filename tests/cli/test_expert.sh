@@ -19,7 +19,8 @@ best() {
 
 # --- Llama 3 405B on its cluster's number of GPUs ---------------------------------------------------
 
-# Section 3.3.2 and table 4 of arXiv 2407.21783; NVIDIA's recipe of 2025, whose runs are dgxc_h100's.
+# Layouts: section 3.3.2 and table 4 of arXiv 2407.21783, and NVIDIA's recipe of 2025, which the measured
+# runs of source dgxc_h100 use.
 paper="tp8 pp16 mb1 vpp8 sp zero1 stages=0,1x126,0"
 llama=(--gpus 16384 --model llama3-405b --seq 8192 --gbs 2048)
 layouts=("$paper" "tp8 cp2 pp16 mb1 vpp8 sp zero1 stages=0,1x126,0"
@@ -39,7 +40,7 @@ for zero in zero1 zero2; do
     run 0 simulate "${llama[@]}" --stack llama3 --layout "${paper/zero1/$zero}" --json
     shows '"fits": true'
 done
-# Ranks are counted over all plans of a space, so this space is of the layout's tp and pp only.
+# A plan's rank is counted over all plans of the space, so the space is limited to the layout's tp and pp.
 run 0 "${llama[@]}" --stack llama3 --compare "$paper" --fix "tp8 pp16" --top 1
 shows '^    rank [0-9]+ of [0-9 ]+ that fit, '
 
