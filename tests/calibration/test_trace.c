@@ -48,14 +48,16 @@ static bool read_text(const char *text, struct trace *out, struct err *err)
 #define STEPS                       \
     STEP("3", "100.000", "900.000") \
     STEP("5", "1100.000", "120.000") STEP("4", "1000.000", "100.000") STEP("6", "1220.000", "140.0")
-#define KERNELS                                                                               \
-    GATHER("1040.000", "40.000")                                                              \
-    PRODUCT("200.000", "700.000")                                                             \
-    PRODUCT("1000.000", "60.000")                                                             \
-    PRODUCT("1100.000", "80.000") GATHER("1160.000", "40.000") PRODUCT("1220.000", "100.000") \
-        GATHER("1300.000", "40.000") EVENT("kernel", "made_up_gemm_bf16", "1000.0", "360.0",  \
-                                           "\"device\": 1, \"stream\": 7")                    \
-            EVENT("cpu_op", "aten::mm", "1000.000", "360.000", "\"External id\": 4")
+#define KERNELS                                                                             \
+    GATHER("1040.000", "40.000")                                                            \
+    PRODUCT("200.000", "700.000")                                                           \
+    PRODUCT("1000.000", "60.000")                                                           \
+    PRODUCT("1100.000", "80.000")                                                           \
+    GATHER("1160.000", "40.000")                                                            \
+    PRODUCT("1220.000", "100.000")                                                          \
+    GATHER("1300.000", "40.000")                                                            \
+    EVENT("kernel", "made_up_gemm_bf16", "1000.0", "360.0", "\"device\": 1, \"stream\": 7") \
+    EVENT("cpu_op", "aten::mm", "1000.000", "360.000", "\"External id\": 4")
 
 START_TEST(a_kineto_trace_tells_its_steps_and_kernels)
 {
