@@ -80,6 +80,7 @@ static void put_measured(const struct host_measured *m, const struct gpu_log *lo
     snprintf(profile->source + said, sizeof profile->source - said, "; %.60s, driver %.40s",
              log->words.gpu, log->words.driver);
     profile->measured = true;
+    profile->source_error = 0;
     put_bandwidth(m, gpu, profile);
     put_copies(&m->copies, gpu, profile);
     profile->error_log = host_interval_of(profile->kernels, profile->num_kernels);
@@ -135,6 +136,7 @@ json_t *gpu_cluster_json(const struct host_measured *m, const struct gpu_log *lo
         return NULL;
     put_measured(m, log, &gpu, &profile);
     measured.host.issue_s = m->launch.issue_s;
+    measured.errors.source = 0;
     if (m->launch.graph_kernel_s > 0)
         measured.host.graph_kernel_s = m->launch.graph_kernel_s;
     json_t *cluster = cluster_json(&gpu, profile.source, profile_json(m, log, &profile),

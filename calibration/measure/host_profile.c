@@ -391,6 +391,7 @@ static json_t *stack_json(const struct host_measured *m, const struct stack *sta
     struct stack measured = *stack;
     struct host_slowdown slowdown = host_overlaps_mean(&m->overlaps);
     measured.host.issue_s = m->launch.call_s;
+    measured.errors.source = 0;
     if (fmax(slowdown.compute, slowdown.comm) < free_slowdown)
         measured.overlaps |= 1U << OVERLAP_P2P;
     return stack_write(&measured);

@@ -7,9 +7,10 @@
 
 const char *const tier_names[NUM_TIERS] = { "seen", "new_stack", "new_gpu" };
 
-static bool is_own_executor(const struct stack *stack)
+/* `calibrate` measures the executor; its shipped stack for GPUs has the error of a new stack. */
+static bool is_calibrated(const struct stack *stack)
 {
-    return stack_runtime(stack)->is_a_core;
+    return stack_runtime(stack)->is_a_core && stack->errors.source == 0;
 }
 
 enum tier system_tier(const struct system *system, const struct model *model)
@@ -18,7 +19,7 @@ enum tier system_tier(const struct system *system, const struct model *model)
         return TIER_NEW_GPU;
     if (model->experts > 0 || model_has_states(model))
         return TIER_NEW_STACK;
-    if (system->stack.num_fitted > 0 || is_own_executor(&system->stack))
+    if (system->stack.num_fitted > 0 || is_calibrated(&system->stack))
         return TIER_SEEN;
     return TIER_NEW_STACK;
 }

@@ -14,7 +14,7 @@ extern const char *const tier_names[NUM_TIERS]; /* "seen", "new_stack", "new_gpu
 
 /* A GPU is new if its profile was not fitted to runs on that GPU; this takes precedence over the
  * stack. Every stack is new for models with experts, as no runs with experts have been fitted yet.
- * The project's own executor counts as measured on every machine that has been measured. */
+ * The project's own executor counts as measured on a machine that `calibrate` measured. */
 enum tier system_tier(const struct system *system, const struct model *model);
 
 /* Writes a sentence such as "no run of torchtitan has been measured ...". */

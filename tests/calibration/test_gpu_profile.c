@@ -1,6 +1,7 @@
 /* The cluster file that a calibration on GPUs writes, from made-up measurements. */
 #include "calibration/measure/gpu_profile.h"
 #include "sim/engine/simulate.h"
+#include "sim/engine/tier.h"
 #include "tests/testing.h"
 
 #include <stdio.h>
@@ -91,6 +92,13 @@ START_TEST(the_file_has_the_datasheet_and_what_was_measured)
     ck_assert_str_eq(system.gpu.name, "h200-141g-sxm");
     ck_assert_str_eq(system.stack.name, "cuda");
     ck_assert_double_eq(system.stack.host.issue_s, 3e-6);
+    ck_assert(stack.errors.source > 0 && system.stack.errors.source == 0);
+    struct system shipped = system;
+    shipped.stack = stack;
+    shipped.profile.measured = true; /* by runs of other software */
+    const struct model dense = { .layers = 1 };
+    ck_assert_int_eq(system_tier(&system, &dense), TIER_SEEN);
+    ck_assert_int_eq(system_tier(&shipped, &dense), TIER_NEW_STACK);
     ck_assert_double_eq(system.stack.host.graph_kernel_s, 1.2e-6);
     ck_assert_double_eq_tol(system.profile.host_copy_efficiency, 45e9 / system.gpu.pcie_bytes_per_s,
                             1e-9);
