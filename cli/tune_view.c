@@ -2,6 +2,7 @@
 #include "base/text.h"
 #include "base/units.h"
 #include "cli/input/planfile.h"
+#include "cli/print/scale.h"
 #include "cli/print/terminal.h"
 #include "cli/tune.h"
 #include "cli/views/answer.h"
@@ -181,8 +182,8 @@ static void print_step(const struct tuning *t)
     }
     units_show(p->peak_memory_bytes, QUANTITY_BYTES, memory, sizeof memory);
     units_show(t->job.setup.memory_bytes, QUANTITY_BYTES, room, sizeof room);
-    printf("predicted %.3g s (90 %% interval %.3g to %.3g), %s of %s, P(out of memory) %.2g %%%s\n",
-           p->step_s, p->step_low_s, p->step_high_s, memory, room, 100 * p->p_oom,
+    printf("predicted %.3g s (90 %% interval %.3g to %.3g), %s of %s, P(out of memory) %s%s\n",
+           p->step_s, p->step_low_s, p->step_high_s, memory, room, risk_words(p->p_oom).text,
            p->fits ? "" : "; it does not fit");
     if (t->measured_s > 0)
         printf("measured  %.3g s, explained %.3g s\n", t->measured_s, p->step_s);
@@ -253,8 +254,8 @@ static void print_change(const struct change *change, int number, struct arena *
 {
     printf("change %d  %.3g s", number, change->step_s);
     if (isfinite(change->gain))
-        printf(", gains %.1f %%, P(gain) %.0f %%", 100 * change->gain, 100 * change->p_gain);
-    printf(", P(out of memory) %.2g %%\n          %s\n", 100 * change->plan.prediction.p_oom,
+        printf(", gains %.1f %%, P(gain) %s", 100 * change->gain, risk_words(change->p_gain).text);
+    printf(", P(out of memory) %s\n          %s\n", risk_words(change->plan.prediction.p_oom).text,
            flag_change_words(&change->flags, arena));
 }
 

@@ -183,7 +183,7 @@ static const struct {
     const char *name;
     int step;
 } sources[] = {
-    { "bloom_prequel", 1 },           { "internevo", 1 },      { "bridge_sft_memory", 1 },
+    { "bloom_prequel", 1 },           { "internevo", 1 },     { "bridge_sft_memory", 1 },
     { "bridge_moonlight_memory", 1 }, { "vtrain_single", 6 },
 };
 
