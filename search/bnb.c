@@ -172,7 +172,8 @@ static bool has_no_room(struct examination *at, const struct plan *plan)
 {
     struct evaluator *evaluator = at->worker->evaluator;
     return is_too_large(at, space_floor_bytes(&at->floors, evaluator, plan)) ||
-           is_too_large(at, evaluate_first_stage_bytes(evaluator, plan));
+           (!space_has_choice(at->bnb->search->space, plan) &&
+            is_too_large(at, evaluate_first_stage_bytes(evaluator, plan)));
 }
 
 static bool examine_plan(void *context, const struct plan *plan)
@@ -182,7 +183,8 @@ static bool examine_plan(void *context, const struct plan *plan)
     struct tally *tally = &at->worker->tally;
     struct evaluator *evaluator = at->worker->evaluator;
     double worst_s = worst_step_s(bnb);
-    if (worst_s < HUGE_VAL && evaluate_bound_s(evaluator, plan) * (1 - rounding) > worst_s) {
+    struct plan lightest = space_lightest(bnb->search->space, plan);
+    if (worst_s < HUGE_VAL && evaluate_bound_s(evaluator, &lightest) * (1 - rounding) > worst_s) {
         tally->bounded++;
         return true;
     }

@@ -31,6 +31,8 @@ bool certificate_can_be(const struct search_request *request, struct err *err)
         { request->forbid && *words_begin(request->forbid), "--forbid",
           "requires a space without forbidden words" },
         { request->placement, "--placement", "requires a space with one rank order" },
+        { request->recompute_modules, "--recompute-modules",
+          "requires a space with one set of parts to recompute" },
         { request->uneven || request->recompute_mixes,
           request->uneven ? "--uneven" : "--recompute-mixes",
           "requires a space with the same recompute for all stages" },

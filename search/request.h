@@ -30,6 +30,8 @@ struct search_request {
     int chunks;           /* enum chunk_space (search/divisions.h) */
     bool uneven;          /* also divide the layers unevenly over stages */
     bool recompute_mixes; /* let each stage recompute a different number of layers */
+    /* let selective recompute repeat any set of the model's parts, instead of attention's core */
+    bool recompute_modules;
     /* Constraints on all stages of a plan together; for methods that support them (milp). */
     int stage_types;     /* maximum number of distinct pairs (layers, recomputed layers); 0: no
                             limit */

@@ -103,6 +103,7 @@ void search_set_space(struct search_request *request, enum search_space space)
     request->placement |= is_all;
     request->uneven |= is_all && divides;
     request->recompute_mixes |= is_all && divides;
+    request->recompute_modules |= is_all;
 }
 
 const char *search_leaves_out(const struct search_request *request, struct arena *arena)
@@ -114,6 +115,7 @@ const char *search_leaves_out(const struct search_request *request, struct arena
         { request->chunks == CHUNKS_EVEN, "splits that are not even (--space megatron)" },
         { !request->uneven, "uneven layers per stage (--uneven)" },
         { !request->recompute_mixes, "recompute per stage (--recompute-mixes)" },
+        { !request->recompute_modules, "other parts to recompute (--recompute-modules)" },
         { !request->placement, "other rank orders (--placement)" },
     };
     struct text out = { 0 };
@@ -175,6 +177,16 @@ static bool can_join(const struct search_method *method, const struct search_req
                    "expected the method milp; %s does not join stages into types", method->name);
 }
 
+/* Of the parts to recompute those with the shortest step are chosen. */
+static bool can_pick(const struct search_request *request, struct err *err)
+{
+    if (!request->recompute_modules || request->objective != OBJECTIVE_MEMORY)
+        return true;
+    return err_set(
+        err, ERR_USAGE, "--recompute-modules",
+        "expected another objective than memory; parts are chosen for the shortest step");
+}
+
 static int within(int value, int least, int most)
 {
     return value < least ? least : value > most ? most : value;
@@ -213,6 +225,7 @@ bool search_prepare(const struct search_request *asked, struct arena *arena, str
                                    .forbid = asked->forbid,
                                    .placement = asked->placement,
                                    .chunks = (enum chunk_space)asked->chunks,
+                                   .recompute_modules = asked->recompute_modules,
                                    .also = asked->also,
                                    .system = &out->system };
     return space_new(&space, arena, &out->space, err) &&
@@ -226,7 +239,7 @@ static bool run_method(const struct search_request *request, struct search_resul
     const struct search_method *method = find_method(request->method, err);
     struct prepared prepared;
     if (!method || !can_divide(method, request, err) || !can_join(method, request, err) ||
-        !search_prepare(request, &result->arena, &prepared, err))
+        !can_pick(request, err) || !search_prepare(request, &result->arena, &prepared, err))
         return false;
     result->method = method->name;
     result->space_name = prepared.space.name;

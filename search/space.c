@@ -317,9 +317,97 @@ static bool may_group(const struct space *space, const struct plan *plan)
     return space->groups_layers && plan->recompute == RECOMPUTE_FULL;
 }
 
+/* --- parts of selective recompute ---------------------------------------------------------- */
+
+bool space_has_choice(const struct space *space, const struct plan *plan)
+{
+    return space->picks_modules && plan->recompute == RECOMPUTE_SELECTIVE;
+}
+
+struct plan space_lightest(const struct space *space, const struct plan *plan)
+{
+    struct plan lightest = *plan;
+    if (space_has_choice(space, plan))
+        plan_set_recompute(&lightest, RECOMPUTE_NONE);
+    return lightest;
+}
+
+static int count_parts(unsigned parts)
+{
+    int count = 0;
+    for (; parts; parts &= parts - 1)
+        count++;
+    return count;
+}
+
+/* The sets of parts that were tried for a candidate. */
+struct choice {
+    const struct space *space;
+    struct evaluator *evaluator;
+    double most_bytes;
+    struct plan *plan;
+    unsigned fitting[1u << REPLAY_PER_OP]; /* sets that fit */
+    int num_fitting;
+    unsigned best; /* 0: none yet */
+    double best_s, best_bytes;
+};
+
+/* A set with a set that fits inside recomputes more, so it is no faster. */
+static bool has_fitting_part(const struct choice *choice, unsigned parts)
+{
+    for (int i = 0; i < choice->num_fitting; i++)
+        if ((choice->fitting[i] & parts) == choice->fitting[i])
+            return true;
+    return false;
+}
+
+static void try_parts(struct choice *choice, unsigned parts)
+{
+    struct plan plan = *choice->plan;
+    plan.replays = parts == REPLAYS_CORE ? 0 : parts;
+    if (!forbidden_allows(&choice->space->forbidden, "recompute", &plan) ||
+        space_check(choice->space, &plan))
+        return;
+    double bytes = evaluate_peak_bytes(choice->evaluator, &plan);
+    if (bytes > choice->most_bytes) {
+        bool is_leaner = choice->best == 0 || bytes < choice->best_bytes;
+        if (choice->num_fitting > 0 || !is_leaner)
+            return;
+        choice->best = parts;
+        choice->best_bytes = bytes;
+        return;
+    }
+    double step_s = evaluate_step_s(choice->evaluator, &plan);
+    if (choice->num_fitting == 0 || step_s < choice->best_s) {
+        choice->best = parts;
+        choice->best_s = step_s;
+        choice->best_bytes = bytes;
+    }
+    choice->fitting[choice->num_fitting++] = parts;
+}
+
+/* Tries all sets, the smallest first. */
+static double choose_parts(const struct space *space, struct evaluator *evaluator,
+                           double most_bytes, struct plan *plan)
+{
+    struct choice choice = { space, evaluator, most_bytes, plan, { 0 }, 0, 0, 0, 0 };
+    unsigned possible = plan_possible_replays(space->model);
+    for (int size = 1; size <= REPLAY_PER_OP; size++)
+        for (unsigned parts = 1; parts <= possible; parts++)
+            if ((parts & possible) == parts && count_parts(parts) == size &&
+                !has_fitting_part(&choice, parts))
+                try_parts(&choice, parts);
+    if (choice.best == 0)
+        return evaluate_peak_bytes(evaluator, plan);
+    plan->replays = choice.best == REPLAYS_CORE ? 0 : choice.best;
+    return choice.best_bytes;
+}
+
 double space_peak_bytes(const struct space *space, struct evaluator *evaluator, double most_bytes,
                         struct plan *plan)
 {
+    if (space_has_choice(space, plan))
+        return choose_parts(space, evaluator, most_bytes, plan);
     if (!may_group(space, plan))
         return evaluate_peak_bytes(evaluator, plan);
     int interval = plan->recompute_every;
@@ -334,6 +422,8 @@ double space_peak_bytes(const struct space *space, struct evaluator *evaluator, 
 double space_least_bytes(const struct space *space, struct evaluator *evaluator, double most_bytes,
                          const struct plan *plan)
 {
+    if (space_has_choice(space, plan))
+        return evaluate_state_floor_bytes(evaluator, plan);
     double bytes = evaluate_unplaced_bytes(evaluator, plan);
     if (bytes <= most_bytes || !may_group(space, plan))
         return bytes;
@@ -464,6 +554,8 @@ static const char *name_space(const struct space *space, const struct space_requ
         text_add(&name, ", ep and etp folded over tp, cp and dp");
     else
         text_add(&name, ", ep %d", base->ep);
+    if (space->picks_modules)
+        text_add(&name, ", selective of the fastest parts that fit");
     if (request->fix && *words_begin(request->fix))
         text_add(&name, ", fixed %s", words_begin(request->fix));
     if (request->forbid && *words_begin(request->forbid))
@@ -515,6 +607,8 @@ bool space_new(const struct space_request *request, struct arena *arena, struct 
     out->groups_layers = !words_have(fixed, "recompute") &&
                          !plan_offloads(&out->base, OFFLOAD_ACTIVATIONS) &&
                          !(request->also && request->also->recompute == RECOMPUTE_EVERY);
+    out->picks_modules = request->recompute_modules && !words_have(fixed, "recompute") &&
+                         out->base.replays != REPLAYS_PER_OP;
     out->head_layers = model_head_layers(out->model, out->model->seq);
     space_list_splits(out, arena);
     out->fits_gpus = any_fits(out, NULL);

@@ -58,6 +58,7 @@ struct space {
     bool sp_is_fixed;
     bool splits_attention; /* cp is searched */
     bool groups_layers;    /* full:K may replace full */
+    bool picks_modules;    /* the fastest set of parts that fits replaces selective recompute */
     struct forbidden forbidden;
     int pipeline_zero; /* highest ZeRO stage that is tried with a pipeline */
     bool fits_gpus; /* false: no tp, cp and pp divide the GPUs; the first value of each stands for
@@ -74,6 +75,7 @@ struct space_request {
      * is assumed. */
     const struct system *system;
     enum chunk_space chunks;
+    bool recompute_modules; /* as in struct search_request */
     /* A plan whose values are added to the lists and splits. The space contains it if its remaining
      * words equal the base's. NULL: none. */
     const struct plan *also;
@@ -97,9 +99,15 @@ void space_list_splits(struct space *space, struct arena *arena);
 bool space_may_have_plans(const struct space *space);
 
 /* The peak of a candidate's memory in bytes. When it is over `most_bytes`, the candidate may be
- * changed from full to full:K recompute. */
+ * changed from full to full:K recompute. With picks_modules, selective recompute is changed to the
+ * set of parts with the shortest step of all that fit, of equal ones the smallest and then the
+ * first; if none fits, to the set that needs the least memory. */
 double space_peak_bytes(const struct space *space, struct evaluator *evaluator, double most_bytes,
                         struct plan *plan);
+/* A plan that is no slower than what space_peak_bytes makes of this candidate. */
+struct plan space_lightest(const struct space *space, const struct plan *plan);
+/* Whether the plan's parts to recompute are not chosen yet. */
+bool space_has_choice(const struct space *space, const struct plan *plan);
 /* A lower bound of space_peak_bytes in any rank order. */
 double space_least_bytes(const struct space *space, struct evaluator *evaluator, double most_bytes,
                          const struct plan *plan);

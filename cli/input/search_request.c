@@ -45,6 +45,7 @@ struct search_request search_request_of(struct options *options, struct setup *s
         .objective = options->search.objective,
         .uneven = options->search.uneven,
         .recompute_mixes = options->search.recompute_mixes,
+        .recompute_modules = options->search.recompute_modules,
         .stage_types = options->search.stage_types,
         .same_recompute = options->search.same_recompute,
         .host_memory_bytes = options->search.host_memory_bytes,

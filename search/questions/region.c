@@ -101,6 +101,8 @@ static bool can_be_bounded(const struct region_request *request, const struct pl
     const struct stack *stack = &search->system->stack;
     if (profile->num_gemm_points + profile->num_kernels + profile->num_curves > 0)
         return refuse(err, "a profile with measured products, ops or collectives");
+    if (search->recompute_modules)
+        return refuse(err, "plans of --recompute-modules");
     if (search->uneven || search->recompute_mixes)
         return refuse(err, "plans of --uneven and --recompute-mixes");
     if (search->placement)

@@ -196,9 +196,9 @@ static double most_spared_s(struct filler *filler, int stage, const int *of_roun
             if (far > near + 1)
                 filler->chunks[near + 1] = between;
             filler->chunks[far] = of_round[1];
-            most_s = fmax(most_s, evaluate_rounds_passes(filler->evaluator, &filler->plan,
-                                                         &filler->common, stage,
-                                                         filler->duration_s));
+            most_s =
+                fmax(most_s, evaluate_rounds_passes(filler->evaluator, &filler->plan,
+                                                    &filler->common, stage, filler->duration_s));
         }
     filler->duration_s = least_s;
     return most_s;
@@ -348,9 +348,9 @@ struct stage_table dealt_table_new(struct evaluator *evaluator, const struct sta
 /* Time of a stage's passes for one microbatch. */
 static double listed_pass_s(struct filler *filler, int stage, int layers)
 {
-    struct rounds_score score = { .spared_s = evaluate_rounds_passes(
-                                      filler->evaluator, &filler->plan, &filler->common, stage,
-                                      filler->duration_s) };
+    struct rounds_score score = { .spared_s = evaluate_rounds_passes(filler->evaluator,
+                                                                     &filler->plan, &filler->common,
+                                                                     stage, filler->duration_s) };
     struct stage_option option = option_of(filler, layers, &score);
     return stage_pass_s(&option);
 }

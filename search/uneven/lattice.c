@@ -41,7 +41,7 @@ struct stages_space {
 /* Skipped points of such a space. Sums of that many divisions would be inexact, so workers
  * count points, and the product is taken once. */
 struct left_out {
-    double *broken;    /* points by the first rule they break, by number of rule */
+    double *broken; /* points by the first rule they break, by number of rule */
     /* points ruled out by bounds, and by memory: with one recompute, and with block:N */
     double bounded[2], over_memory[2];
 };
@@ -428,8 +428,7 @@ static void list_site(void *context, size_t site, int worker)
         return;
     space_walk_block(&of->space, site - of->first_site, &visitor);
     for (int i = 0; i < collector.num_orders; i++) {
-        collector.next_number =
-            NUMBERS_OF_BLOCK * (listing->num_sites * (size_t)i + site);
+        collector.next_number = NUMBERS_OF_BLOCK * (listing->num_sites * (size_t)i + site);
         examine_order(&collector, orders[i]);
     }
 }

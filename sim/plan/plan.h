@@ -176,6 +176,8 @@ static inline unsigned plan_replays(const struct plan *plan)
 {
     return plan->replays ? plan->replays : REPLAYS_CORE;
 }
+/* The parts that selective recompute can repeat in the model's blocks. */
+unsigned plan_possible_replays(const struct model *model);
 static inline bool plan_replays_core(const struct plan *plan)
 {
     return plan->recompute == RECOMPUTE_SELECTIVE && (plan_replays(plan) & REPLAYS_CORE) != 0;

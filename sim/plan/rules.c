@@ -81,26 +81,28 @@ static bool blocks_fit(const struct plan_case *of, struct err *err)
     return true;
 }
 
+unsigned plan_possible_replays(const struct model *model)
+{
+    unsigned parts = 1u << REPLAY_CORE | 1u << REPLAY_MLP | 1u << REPLAY_NORM;
+    if (model->experts > 0)
+        parts |= 1u << REPLAY_EXPERTS | 1u << REPLAY_EXPERT_ACTIVATION;
+    if (model->shared_ffn > 0)
+        parts |= 1u << REPLAY_SHARED_EXPERT;
+    if (model->kv_lora > 0)
+        parts |= 1u << REPLAY_LATENT_UP;
+    return parts;
+}
+
 /* Refuses selective recompute of parts that the model's blocks do not have, as Megatron Core's
  * TransformerConfig does. */
 static bool replays_exist(const struct plan_case *of, struct err *err)
 {
-    const struct plan *plan = of->plan;
-    const struct model *model = of->model;
-    const struct {
-        enum replayed part;
-        bool is_there;
-    } parts[] = {
-        { REPLAY_EXPERTS, model->experts > 0 },
-        { REPLAY_EXPERT_ACTIVATION, model->experts > 0 },
-        { REPLAY_SHARED_EXPERT, model->shared_ffn > 0 },
-        { REPLAY_LATENT_UP, model->kv_lora > 0 },
-    };
-    for (size_t i = 0; i < LENGTH(parts); i++)
-        if ((plan->replays >> parts[i].part & 1) != 0 && !parts[i].is_there)
+    unsigned missing = of->plan->replays & ~plan_possible_replays(of->model);
+    for (int part = 0; part < REPLAY_PER_OP; part++)
+        if (missing >> part & 1)
             return err_set(err, ERR_INFEASIBLE, "recompute",
                            "recompute=selective:%s names nothing that this model has",
-                           replay_names[parts[i].part]);
+                           replay_names[part]);
     return true;
 }
 
