@@ -500,7 +500,7 @@ shows 'without uneven stages  tp1 pp4 dp8'
 shows '#1 takes [0-9.]* % less; simulated event by event [0-9.]* s and [0-9.]* % less'
 run 0 "${uneven[@]}" --recompute-mixes --method dp --json
 shows '"even_best": {'
-shows '"event_gain": 0.0'
+shows '"event_gain": 0.1'
 run 2 "${uneven[@]}" --certificate proof.json
 says '^simsearch: --uneven: cannot be combined with --certificate'
 run 2 "${uneven[@]}" --method exhaustive
