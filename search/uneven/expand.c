@@ -17,9 +17,12 @@ struct expander {
     const struct expansion_request *request;
     struct fronts fronts;
     struct expansion best;
-    int *layers; /* layers of the current node; num_stages long */
-    int *kept;   /* layers of the fastest division so far */
-    int *seed;   /* the division that was timed first */
+    int *layers;  /* layers of the current node; num_stages long */
+    int *kept;    /* layers of the fastest division so far */
+    int *seed;    /* the division that was timed first */
+    int *least;   /* as `layers`, with the fewest layers of later stages */
+    int *most;    /* [stage]: the most layers of any option */
+    double asked; /* lower bounds asked for */
     struct node *nodes;
     int num_nodes, node_capacity;
     int *heap; /* open nodes, the least bound first */
@@ -149,10 +152,47 @@ static void time_layers(struct expander *e)
     memcpy(e->kept, e->layers, (size_t)e->request->table->num_stages * sizeof *e->kept);
 }
 
+static void find_most(struct expander *e)
+{
+    const struct stage_table *table = e->request->table;
+    for (int stage = 0; stage < table->num_stages; stage++)
+        for (int k = 1; k <= table->most_layers; k++)
+            if (stage_options(table, stage, 0)[k - 1].fits)
+                e->most[stage] = k;
+}
+
+static int fewest_of_stage(const struct stage_table *table, int stage)
+{
+    int k = 1;
+    while (k < table->most_layers && !stage_options(table, stage, 0)[k - 1].fits)
+        k++;
+    return k;
+}
+
+/* Whether every division with this prefix is too slow in the order of its passes. */
+static bool is_slow_in_order(struct expander *e, const struct node *node)
+{
+    const struct stage_table *table = e->request->table;
+    int most_behind = 0;
+    for (int stage = node->stages; stage < table->num_stages; stage++)
+        most_behind += e->most[stage];
+    memcpy(e->least, e->layers, (size_t)node->stages * sizeof *e->least);
+    for (int stage = node->stages; stage < table->num_stages; stage++) {
+        int fewest = fewest_of_stage(table, stage);
+        int rest = node->left - (most_behind - e->most[stage]);
+        e->least[stage] = rest > fewest ? rest : fewest;
+    }
+    e->asked++;
+    return e->request->least_s(e->request->context, e->least) >= cut_s(e);
+}
+
+/* Divisions that are timed before such bounds are asked for. */
+enum { FEW = 8 };
+
 static bool must_stop(const struct expander *e)
 {
     const struct expansion_request *request = e->request;
-    return e->best.timed >= request->most_timed ||
+    return e->best.timed >= request->most_timed || e->asked >= request->most_timed ||
            (request->must_stop && request->must_stop(request->context));
 }
 
@@ -169,7 +209,11 @@ static void run(struct expander *e)
             return;
         int index = pop(e);
         read_layers(e, index);
-        if (e->nodes[index].stages < stages)
+        bool is_whole = e->nodes[index].stages == stages;
+        if (!is_whole && e->request->least_s && e->best.timed > FEW &&
+            is_slow_in_order(e, &e->nodes[index]))
+            continue;
+        if (!is_whole)
             branch(e, index);
         else if (!same_layers(e, e->seed))
             time_layers(e);
@@ -194,7 +238,10 @@ struct expansion expand(const struct expansion_request *request, struct arena *a
     struct expander e = { .request = request,
                           .layers = ARENA_ARRAY(arena, int, stages),
                           .kept = ARENA_ARRAY(arena, int, stages),
-                          .seed = ARENA_ARRAY(arena, int, stages) };
+                          .seed = ARENA_ARRAY(arena, int, stages),
+                          .least = ARENA_ARRAY(arena, int, stages),
+                          .most = ARENA_ARRAY(arena, int, stages) };
+    find_most(&e);
     time_seed(&e);
     e.fronts = fronts_new(table, table_bound(table), cut_s(&e), arena);
     run(&e);

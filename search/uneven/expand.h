@@ -5,6 +5,10 @@
  * and extended by the next stage's layers; complete divisions are timed. When the least open bound
  * reaches the fastest time, no remaining division is faster: the fastest is proved.
  *
+ * If many divisions have a bound below the fastest time, the order of passes may make all of them
+ * slower. Then prefixes are also bounded by least_s, with the fewest layers that each later stage
+ * can have: those that are left when all other later stages have the most.
+ *
  * Bounds and times add up in different orders, so differences below `proof_tolerance` are ties; of
  * a tie, the division timed first is kept. The result does not depend on threads: the table and the
  * limit alone determine which divisions are timed. */
@@ -17,12 +21,17 @@ static const double proof_tolerance = 1e-9;
 
 struct expansion_request {
     const struct stage_table *table;
-    double limit_s;    /* ignore divisions that take this long or longer; HUGE_VAL: ignore none */
-    double most_timed; /* maximum number of divisions to time; the others stay open */
+    double limit_s; /* ignore divisions that take this long or longer; HUGE_VAL: ignore none */
+    /* maximum number of divisions to time, and half that of bounds to ask for; the others stay open
+     */
+    double most_timed;
     /* Times a division. `recomputed` is indexed by stage; NULL: as in the table. */
     double (*time_s)(void *context, const int *layers, const int *recomputed);
     bool (*must_stop)(void *context); /* NULL: never */
     void *context;
+    /* A lower bound of every division in which no stage has fewer layers than here; these need not
+     * add up. NULL: there is none. */
+    double (*least_s)(void *context, const int *layers);
 };
 
 struct expansion {

@@ -1,6 +1,7 @@
 #include "search/uneven/uneven.h"
 
 #include "base/parallel.h"
+#include "models/blocks.h"
 #include "search/evaluators.h"
 #include "search/uneven/deal.h"
 #include "search/uneven/dealt.h"
@@ -165,6 +166,27 @@ static double time_division(void *context, const int *layers, const int *recompu
     return time_plan(timing, &plan);
 }
 
+/* A lower bound of all divisions with at least these layers, by the order of the passes. */
+static double least_dealt(void *context, const int *layers)
+{
+    struct timing *timing = context;
+    const struct space *space = timing->search->space;
+    const struct stage_table *table = &timing->result->table;
+    const struct plan *point = &timing->point->plan;
+    struct deal deal = deal_of(point, space->model, space->head_layers);
+    deal_all(&deal, layers, timing->chunks);
+    struct plan plan = *point;
+    plan.chunk_layers = timing->chunks;
+    plan.num_chunk_layers = plan_chunks(point);
+    return evaluate_passes_s(timing->evaluator, &plan) + table->longest_optimizer_s + table->step_s;
+}
+
+/* Whether least_dealt is a bound. */
+static bool has_order_bound(const struct stage_table *table, const struct space *space)
+{
+    return table->in_any_order && !table->validates && model_num_kinds(space->model) == 1;
+}
+
 static bool must_stop(void *context)
 {
     struct timing *timing = context;
@@ -217,6 +239,8 @@ static void look_into(void *context, size_t index, int worker)
                                                     .time_s = time_division,
                                                     .must_stop = must_stop,
                                                     .context = &timing } };
+    if (has_order_bound(&result->table, search->space))
+        request.expansion.least_s = least_dealt;
     result->expansion = rounds->way->divide(&request, arena, &result->err);
 }
 

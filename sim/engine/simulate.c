@@ -316,6 +316,13 @@ double evaluate_step_s(struct evaluator *e, const struct plan *plan)
     return time_ratio_of(e->system, e->model) * unscaled_step_s(e, &w);
 }
 
+double evaluate_passes_s(struct evaluator *e, const struct plan *plan)
+{
+    struct work w = work_begin(e, plan);
+    time_chunks(&w);
+    return time_ratio_of(e->system, e->model) * time_pipeline(e, &w);
+}
+
 double evaluate_bound_s(struct evaluator *e, const struct plan *plan)
 {
     struct work w = work_begin(e, plan);

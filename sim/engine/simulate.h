@@ -45,6 +45,11 @@ double evaluate_peak_bytes(struct evaluator *evaluator, const struct plan *plan)
  * change. */
 double evaluate_fitting_bytes(struct evaluator *evaluator, struct plan *plan, double most_bytes);
 double evaluate_step_s(struct evaluator *evaluator, const struct plan *plan);
+/* Seconds of all passes of a step, from the first to the last of any stage. More layers in any
+ * chunk never take less, so for a model with one kind of layers this is a lower bound for every
+ * plan with at least as many layers in each chunk; the plan's layers need not be those of the
+ * model. */
+double evaluate_passes_s(struct evaluator *evaluator, const struct plan *plan);
 
 /* A lower bound of evaluate_step_s of the same plan, found without timing its pipeline. */
 double evaluate_bound_s(struct evaluator *evaluator, const struct plan *plan);

@@ -147,6 +147,31 @@ static struct times time_all(const struct pipe *pipe, const int *layers)
     return times;
 }
 
+static double passes_s(const struct pipe *pipe, const struct times *times, double *end_s)
+{
+    double lag_s[MOST_STAGES];
+    for (int stage = 0; stage < pipe->shape.num_stages; stage++)
+        lag_s[stage] = pipe->lag_s;
+    struct pipeline_cache cache = { 0 };
+    struct pipeline pipeline = { .generator = pipe->generator,
+                                 .shape = pipe->shape,
+                                 .duration_s = times->duration_s,
+                                 .lag_s = lag_s,
+                                 .pair_s = times->pair_s };
+    double all_s = pipeline_full_s(&cache, &pipeline, end_s);
+    pipeline_cache_release(&cache);
+    return all_s;
+}
+
+/* A lower bound of divisions with at least these layers, for layers of one kind. */
+static double least_s(void *context, const int *layers)
+{
+    const struct pipe *pipe = context;
+    struct times times = time_all(pipe, layers);
+    double end_s[MOST_STAGES];
+    return passes_s(pipe, &times, end_s) + pipe->table.longest_optimizer_s + pipe->step_s;
+}
+
 static double optimizer_s(const struct pipe *pipe, int layers)
 {
     return 0.05 * layers + pipe->step_s;
@@ -157,20 +182,11 @@ static double simulated_s(void *context, const int *layers, const int *recompute
 {
     const struct pipe *pipe = context;
     struct times times = time_all(pipe, layers);
-    double end_s[MOST_STAGES], lag_s[MOST_STAGES];
+    double end_s[MOST_STAGES];
     (void)recomputed;
     if (!times.fits)
         return HUGE_VAL;
-    for (int stage = 0; stage < pipe->shape.num_stages; stage++)
-        lag_s[stage] = pipe->lag_s;
-    struct pipeline_cache cache = { 0 };
-    struct pipeline pipeline = { .generator = pipe->generator,
-                                 .shape = pipe->shape,
-                                 .duration_s = times.duration_s,
-                                 .lag_s = lag_s,
-                                 .pair_s = times.pair_s };
-    pipeline_full_s(&cache, &pipeline, end_s);
-    pipeline_cache_release(&cache);
+    passes_s(pipe, &times, end_s);
     double reduced_s = 0, longest_s = 0;
     for (int stage = 0; stage < pipe->shape.num_stages; stage++) {
         reduced_s = fmax(reduced_s, end_s[stage] + pipe->comm_s[stage]);
@@ -423,8 +439,10 @@ START_TEST(three_ways_find_the_best_of_chunks_that_are_dealt)
         check_equal("bound", seed, program_s(&pipe, &arena), best.bound_s);
         if (seed % EVERY_MILP == 0 || is_campaign())
             check_milp(&pipe, &best, seed, &arena);
-        struct expansion_request request = { &pipe.table, HUGE_VAL, HUGE_VAL,
-                                             simulated_s, NULL,     &pipe };
+        struct expansion_request request = { &pipe.table, HUGE_VAL, HUGE_VAL, simulated_s,
+                                             NULL,        &pipe,    NULL };
+        if (pipe.are_equal && seed % 2)
+            request.least_s = least_s;
         struct expansion found = expand(&request, &arena);
         ck_assert(found.is_proved);
         ck_assert_int_eq(found.found, best.divisions > 0);

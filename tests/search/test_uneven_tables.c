@@ -286,9 +286,8 @@ START_TEST(the_program_finds_what_all_divisions_one_by_one_have)
         check_equal("bound", seed, program_s(&table, &lower_bound, &arena), best.bound_s);
         if (seed % EVERY_MILP == 0 || is_campaign())
             check_equal("integer program", seed, milp_s(&table, &arena), best.surrogate_s);
-        struct expansion_request request = {
-            &table, HUGE_VAL, HUGE_VAL, simulated_s, NULL, &table
-        };
+        struct expansion_request request = { &table, HUGE_VAL, HUGE_VAL, simulated_s,
+                                             NULL,   &table,   NULL };
         struct expansion found = expand(&request, &arena);
         ck_assert(found.is_proved);
         ck_assert_int_eq(found.found, best.divisions > 0);
@@ -413,8 +412,8 @@ START_TEST(an_expansion_that_was_cut_short_tells_no_more_than_it_knows)
         struct arena arena = { 0 };
         struct stage_table table = random_table((uint64_t)seed, &arena);
         struct enumerated best = enumerate(&table, seed);
-        struct expansion_request request = { &table,      best.step_s, HUGE_VAL,
-                                             simulated_s, NULL,        &table };
+        struct expansion_request request = { &table, best.step_s, HUGE_VAL, simulated_s,
+                                             NULL,   &table,      NULL };
         struct expansion none = expand(&request, &arena);
         ck_assert_msg(!none.found && none.is_proved, "seed %d", seed);
         request.limit_s = HUGE_VAL;
