@@ -55,7 +55,7 @@ static void draw_shape(struct random *rng, struct pipe *pipe)
                                 .head_layers = between(rng, 0, 2.5) };
     int fewest = deal_least_sum(&pipe->deal);
     pipe->deal.num_layers =
-        within(rng, fewest, fewest > MOST_LAYERS - 2 ? MOST_LAYERS : fewest + 5);
+        within(rng, fewest, fewest > MOST_LAYERS - 5 ? MOST_LAYERS : fewest + 5);
 }
 
 static void draw_layers(struct random *rng, struct pipe *pipe)
