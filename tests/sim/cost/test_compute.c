@@ -41,6 +41,30 @@ static double multiply_s(double m, double n, double k)
     return gemm_s(&gpu, &profile, DTYPE_BF16, m, n, k, 0);
 }
 
+/* A GPU that nobody measured computes as its datasheet says, with tiles of 256 x 128. */
+START_TEST(without_a_profile_a_gpu_reaches_its_peaks)
+{
+    struct gpu gpu = round_gpu();
+    struct profile profile = profile_missing("round");
+    double wave_s = gemm_s(&gpu, &profile, DTYPE_BF16, 2560, 1280, 501, 0);
+    ck_assert_double_eq_tol(wave_s, 2 * 2560.0 * 1280 * 501 / 100e12, 1e-12);
+    ck_assert_double_eq_tol(gemm_s(&gpu, &profile, DTYPE_BF16, 2561, 1280, 501, 0), 2 * wave_s,
+                            1e-12);
+    ck_assert_double_eq_tol(gemm_s(&gpu, &profile, DTYPE_BF16, 2560, 1281, 501, 0), 2 * wave_s,
+                            1e-12);
+    ck_assert_double_eq_tol(gemm_s(&gpu, &profile, DTYPE_BF16, 1, 1, 1, 3e9), 3e-3, 1e-12);
+    ck_assert_double_eq_tol(traffic_s(&gpu, &profile, 3e9, 7), 3e-3, 1e-12);
+    struct op op = { .kind = OP_SCORES, .dtype = DTYPE_BF16, .n = 64, .k = 60, .flops = 1e12 };
+    ck_assert_double_eq_tol(op_s(&gpu, &profile, ATTENTION_UNFUSED, &op), 0.01, 1e-12);
+    op.kind = OP_FLASH_ATTENTION;
+    for (int kernel = ATTENTION_FLASH1; kernel < NUM_ATTENTION_KERNELS; kernel++)
+        ck_assert_double_eq_tol(op_s(&gpu, &profile, (enum attention_kernel)kernel, &op), 0.01,
+                                1e-12);
+    op.pass = PASS_BACKWARD_INPUT;
+    ck_assert_double_eq_tol(op_s(&gpu, &profile, ATTENTION_FLASH2, &op), 0.01, 1e-12);
+}
+END_TEST
+
 /* 10 x 10 tiles on 100 SMs; 2 x 128 x 128 x 500 / (0.5 x 1e12) = 32.768 us. */
 START_TEST(a_full_wave_of_tiles_takes_one_tiles_time)
 {
@@ -280,6 +304,7 @@ static Suite *suite(void)
 {
     TCase *tc = tcase_create("compute");
     tcase_set_timeout(tc, 60);
+    tcase_add_test(tc, without_a_profile_a_gpu_reaches_its_peaks);
     tcase_add_test(tc, a_full_wave_of_tiles_takes_one_tiles_time);
     tcase_add_test(tc, heads_that_16_bytes_do_not_divide_cost_their_share);
     tcase_add_test(tc, products_whose_rows_start_at_4_bytes_lose_the_root_of_what_odd_ones_do);
