@@ -151,6 +151,48 @@ START_TEST(no_product_beats_the_roofline)
 }
 END_TEST
 
+/* Odd widths are not aligned, and a long inner dimension is split. The bounds of a range around the
+ * constants hold, and the lower one is the time itself if the range is a point. */
+static void check_range_of_shape(const struct machine *machine, struct shape s)
+{
+    struct machine own = *machine, fast, slow;
+    own.profile.num_gemm_points = 0; /* as struct product_range asks */
+    own.profile.gemm_unaligned_efficiency = 0.25;
+    fast = slow = own;
+    fast.profile.gemm_efficiency *= 1.2;
+    slow.profile.gemm_efficiency /= 1.2;
+    slow.profile.gemm_half_k = own.profile.gemm_half_k * 1.5 + 10;
+    fast.profile.gemm_half_k /= 1.5;
+    slow.profile.memory_efficiency /= 1.3;
+    struct product_range point = { &own.profile, &own.profile, true };
+    struct product_range floor = { &fast.profile, &slow.profile, true };
+    struct product_range ceiling = { &fast.profile, &slow.profile, false };
+    struct machine ranged = own;
+    for (int odd = 0; odd < 2; odd++) {
+        s.n += odd;
+        double time_s = product_s(&own, s);
+        ranged.profile.range = &point;
+        ck_assert_double_eq_tol(product_s(&ranged, s), time_s, 1e-12 * time_s);
+        ranged.profile.range = &floor;
+        ck_assert_double_le(product_s(&ranged, s), time_s * (1 + 1e-12));
+        ranged.profile.range = &ceiling;
+        ck_assert_double_ge(product_s(&ranged, s), time_s * (1 - 1e-12));
+    }
+}
+
+static void check_range(const struct machine *machine)
+{
+    static int machines;
+    if (machines++ % 4 == 0)
+        each_shape(machine, check_range_of_shape);
+}
+
+START_TEST(bounds_of_a_product_hold_in_their_range)
+{
+    each_machine(check_range);
+}
+END_TEST
+
 static void check_double_clock_of_shape(const struct machine *machine, struct shape s)
 {
     static struct gemm_point points[MAX_GEMM_POINTS];
@@ -257,6 +299,7 @@ static Suite *suite(void)
     tcase_add_unchecked_fixture(tc, load_all, release_all);
     tcase_add_test(tc, twice_a_dimension_is_never_faster);
     tcase_add_test(tc, no_product_beats_the_roofline);
+    tcase_add_test(tc, bounds_of_a_product_hold_in_their_range);
     tcase_add_test(tc, twice_the_clock_and_bandwidth_is_half_the_time_but_for_the_kernels_start);
     tcase_add_test(tc, traffic_is_never_faster_than_less_of_it_or_than_memory);
     tcase_add_test(tc, no_op_of_a_layer_beats_peak_memory_or_a_kernels_start);
