@@ -102,6 +102,33 @@ START_TEST(a_layout_trains_as_one_rank_does)
 }
 END_TEST
 
+/* A step of rate 0 changes nothing. Matrices are drawn with a deviation of 0.02, those that write
+ * to the stream of 4 layers with 0.02 / sqrt(2 x 4); the deviation of n draws is off by a factor of
+ * 1
+ * +- 1 / sqrt(2 n). Gains are 1. */
+START_TEST(weights_begin_with_the_deviations_of_megatron)
+{
+    struct model model = parity_llama();
+    struct parity_run run = { .steps = 1, .optimizer = OPTIMIZER_SGD, .seed = 7 };
+    struct parity_result result;
+    parity_run(&model, "tp2 sp", &run, &result);
+    for (int i = 0; i < result.num_weights; i++) {
+        const struct parity_weight *weight = &result.weights[i];
+        double squares = 0, n = 0;
+        bool is_norm = strstr(weight->name, "norm") != NULL;
+        bool feeds = strstr(weight->name, "projection") || strstr(weight->name, "fc2");
+        for (size_t j = 0; j < weight->elements; j++) {
+            squares += (double)weight->values[j] * (double)weight->values[j];
+            n += weight->values[j] != 0; /* the padding of the vocabulary is 0 */
+        }
+        double expected = is_norm ? 1 : feeds ? 0.02 / sqrt(8) : 0.02;
+        ck_assert_msg(fabs(sqrt(squares / n) / expected - 1) <= (is_norm ? 0 : 5 / sqrt(2 * n)),
+                      "%s: %g, not %g", weight->name, sqrt(squares / n), expected);
+    }
+    parity_release(&result);
+}
+END_TEST
+
 static struct parity_result run_with(const char *layout, struct parity_run run, double dropout)
 {
     struct model model = parity_gpt();
@@ -179,6 +206,7 @@ static Suite *suite(void)
     TCase *cases = tcase_create("parity");
     tcase_set_tags(cases, THREADS);
     tcase_set_timeout(cases, 60);
+    tcase_add_test(cases, weights_begin_with_the_deviations_of_megatron);
     tcase_add_loop_test(cases, a_layout_trains_as_one_rank_does, 0, NUM_LAYOUTS * NUM_MODELS);
     tcase_add_loop_test(cases, both_ways_of_attention_drop_the_same, 0, 2);
     tcase_add_loop_test(

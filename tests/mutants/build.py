@@ -127,10 +127,23 @@ class Build:
         return sorted(int(line.split()[0], 16) for line in shown.splitlines() if re.match(r'\w+ [tT] ', line))
 
     def blocks(self):
-        """The return addresses of the calls that record coverage, ascending."""
-        found, is_behind = [], False
+        """The addresses behind the calls that note coverage, and the pieces of code (from, to) that lie between a
+        jump and such a call: a block after it, or one whose own call was merged into another's. Both in order."""
+        found, apart, is_behind, jumped = [], [], False, None
         for line in told('objdump', '-d', '--no-show-raw-insn', os.path.join(self.covered, 'libmutant.so')).splitlines():
-            if is_behind and ':' in line:
-                found.append(int(line.split(':')[0], 16))
-            is_behind = '<__sanitizer_cov_trace_pc@plt>' in line and 'call' in line
-        return found
+            if ':\t' not in line:
+                continue
+            address, words = int(line.split(':')[0], 16), line.split('\t', 1)[1]
+            is_call = '<__sanitizer_cov_trace_pc@plt>' in words and 'call' in words
+            if is_behind:
+                found.append(address)
+            if jumped is True:
+                jumped = address
+            if is_call:
+                if jumped and jumped < address:
+                    apart.append((jumped, address))
+                jumped = None
+            elif re.match(r'(jmp|ret)\b', words):
+                jumped = jumped or True
+            is_behind = is_call
+        return found, apart

@@ -1,5 +1,5 @@
 """Which test functions execute a line, and how long each takes."""
-import bisect, collections, glob, hashlib, operator, os, pickle, re, resource, shutil, signal, subprocess, time, zlib
+import bisect, collections, glob, hashlib, math, operator, os, pickle, re, resource, shutil, signal, subprocess, time, zlib
 from concurrent.futures import ThreadPoolExecutor
 
 from build import BUILT, TREE, WORK
@@ -92,7 +92,7 @@ class Tests:
         data = {os.path.relpath(path, TREE): content(path)
                 for path in sorted(glob.glob(os.path.join(TREE, 'tests', '**', '*'), recursive=True))
                 if os.path.isfile(path) and not path.endswith(('.c', '.h', '.py'))}
-        addresses = self.build.blocks()
+        addresses, apart = self.build.blocks()
         at_blocks, last = operator.itemgetter(*addresses), addresses[-1] + 1
 
         def one(name):
@@ -130,6 +130,9 @@ class Tests:
             start = functions[bisect.bisect_right(functions, address) - 1]
             is_before = block < 0 or calls[block] < start  # what a function does before its first block
             self.blocks_of[file][line].add(min(block + is_before, len(addresses) - 1))
+            piece = bisect.bisect_right(apart, (address, math.inf)) - 1
+            if piece >= 0 and address < apart[piece][1] and block + 1 < len(addresses):
+                self.blocks_of[file][line].add(block + 1)
 
     def cover(self, name, at_blocks, last):
         folder = os.path.join(WORK, 'maps', name)

@@ -99,6 +99,19 @@ START_TEST(torchruns_own_store_keeps_its_port)
 }
 END_TEST
 
+START_TEST(sruns_and_torchruns_ranks_know_their_place_on_their_node)
+{
+    ck_assert_int_eq(
+        place_in("SLURM_STEP_ID=0 SLURM_PROCID=3 SLURM_NTASKS=8 SLURM_LOCALID=2 ").local_rank, 2);
+    struct place place = place_in("RANK=9 WORLD_SIZE=16 LOCAL_RANK=1 LOCAL_WORLD_SIZE=8 "
+                                  "MASTER_ADDR=a MASTER_PORT=1");
+    ck_assert_int_eq(place.rank, 9);
+    ck_assert_int_eq(place.size, 16);
+    ck_assert_int_eq(place.local_rank, 1);
+    ck_assert_int_eq(place.local_size, 8);
+}
+END_TEST
+
 START_TEST(sruns_ranks_meet_on_the_first_node)
 {
     static const struct {
@@ -112,6 +125,7 @@ START_TEST(sruns_ranks_meet_on_the_first_node)
                           "SLURM_JOB_ID=77 SLURM_STEP_NODELIST=";
         struct place place = place_in(strcat(pairs, lists[i].nodes));
         ck_assert_int_eq(place.rank, 3);
+        ck_assert_int_eq(place.size, 4);
         ck_assert_str_eq(place.meeting_host, lists[i].host);
         ck_assert_int_ge(place.meeting_port, 20000);
         ck_assert_int_lt(place.meeting_port, 40000);
@@ -170,6 +184,19 @@ static const struct {
     { "SIMSEARCH_RANK=0 SIMSEARCH_RANKS=4 SIMSEARCH_MEETING=a", "SIMSEARCH_MEETING" },
     { "RANK=0 WORLD_SIZE=0 MASTER_ADDR=a MASTER_PORT=1", "WORLD_SIZE" },
     { "OMPI_COMM_WORLD_RANK=-1 OMPI_COMM_WORLD_SIZE=2", "OMPI_COMM_WORLD_RANK" },
+    { "OMPI_COMM_WORLD_RANK=0 OMPI_COMM_WORLD_SIZE=2 OMPI_COMM_WORLD_LOCAL_RANK=x",
+      "OMPI_COMM_WORLD_LOCAL_RANK" },
+    { "OMPI_COMM_WORLD_RANK=0 OMPI_COMM_WORLD_SIZE=2 OMPI_COMM_WORLD_LOCAL_SIZE=0",
+      "OMPI_COMM_WORLD_LOCAL_SIZE" },
+    { TORCHRUN "LOCAL_WORLD_SIZE=0", "LOCAL_WORLD_SIZE" },
+    { TORCHRUN "LOCAL_RANK=-1", "LOCAL_RANK" },
+    { "RANK=2 WORLD_SIZE=2 MASTER_ADDR=a MASTER_PORT=1", "RANK" },
+    { "RANK=1 WORLD_SIZE=2 MASTER_ADDR=a MASTER_PORT=65535", "MASTER_PORT" },
+    { "SLURM_STEP_ID=5 SLURM_PROCID=2 SLURM_STEP_NUM_TASKS=2", "SLURM_PROCID" },
+    { "SLURM_STEP_ID=5 SLURM_PROCID=0 SLURM_STEP_NUM_TASKS=0", "SLURM_STEP_NUM_TASKS" },
+    { SRUN "SLURM_LOCALID=-1", "SLURM_LOCALID" },
+    { "SLURM_STEP_ID=5 SLURM_PROCID=0 SLURM_STEP_NUM_TASKS=2 SLURM_JOB_ID=x", "SLURM_JOB_ID" },
+    { "SLURM_STEP_ID=x SLURM_PROCID=0 SLURM_STEP_NUM_TASKS=2", "SLURM_STEP_ID" },
     { "WORLD_SIZE=2 RANK=1 MASTER_PORT=2000 MASTER_ADDR=", "MASTER_ADDR" },
 };
 
@@ -192,6 +219,7 @@ static Suite *suite(void)
     tcase_add_test(tc, our_own_launcher_names_meeting_and_token);
     tcase_add_test(tc, mpirun_names_ranks_but_no_meeting);
     tcase_add_test(tc, torchruns_own_store_keeps_its_port);
+    tcase_add_test(tc, sruns_and_torchruns_ranks_know_their_place_on_their_node);
     tcase_add_test(tc, sruns_ranks_meet_on_the_first_node);
     tcase_add_test(tc, steps_of_neighbouring_jobs_meet_at_ports_of_their_own);
     tcase_add_loop_test(tc, a_token_that_is_set_is_taken_before_what_the_launcher_says, 0,
