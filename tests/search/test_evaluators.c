@@ -31,7 +31,9 @@ static const char *const layouts[] = {
     "tp8 sp ep8 pp2 mb1 overlap=ep",
     "ep16 pp4 mb1 schedule=zb-h1",
     "ep16 pp2 mb1 overlap=ep schedule=dualpipev",
+    "ep16 pp2 mb1 schedule=dualpipev", /* the same passes, but other pairs */
     "ep16 pp2 mb1 overlap=ep schedule=dualpipe",
+    "ep16 pp2 mb1 schedule=dualpipe",
 };
 
 /* Returns the number of layouts that keep the rules. */

@@ -1,6 +1,7 @@
 /* Packed documents: attention's work, and the waiting of ranks with unequal work. */
 #include "tests/testing.h"
 
+#include "base/normal.h"
 #include "base/random.h"
 #include "models/layer.h"
 #include "sim/cost/packing.h"
@@ -170,6 +171,40 @@ START_TEST(waiting_is_that_of_drawn_ranks)
 }
 END_TEST
 
+/* Work above its mean of 1, half constant and half lognormal, at z standard deviations. */
+static double above_mean(double deviation, double z)
+{
+    double s = sqrt(log(1 + 4 * deviation * deviation));
+    return (exp(s * z - s * s / 2) - 1) / 2;
+}
+
+/* E T = m + f (1 + x) and Var T = d^2 (m + 2 f) + f^2 v^2, and the same of the slowest rank. */
+START_TEST(waiting_is_that_of_its_equations)
+{
+    struct model model = { .seq = 65536 };
+    struct packing p = { 2, 12, 32, 5, 1 };
+    model.documents = documents_of_spread(1024, 1);
+    double d = sqrt(documents_variance(&model.documents, 65536) / 2);
+    double x = above_mean(d, expected_maximum(12));
+    double v = (above_mean(d, maximum_quantile(12, 0.841345)) -
+                above_mean(d, maximum_quantile(12, 0.158655))) /
+               2;
+    double mean = 12 + 5 * (1 + x), deviation = sqrt(d * d * (12 + 2 * 5) + 25 * v * v);
+    double wait = mean * (1 + above_mean(deviation / mean, expected_maximum(32))) - 12 - 5;
+    ck_assert_double_eq_tol(packing_wait(&model, &p), wait, 1e-6 * wait);
+    /* 4 context ranks hold two of 8 slices of both sequences */
+    p.context_ranks = 4;
+    double of_slices = sqrt(documents_variance(&model.documents, 65536 / 8.0) / 4);
+    wait += 12 * above_mean(of_slices, expected_maximum(4));
+    ck_assert_double_eq_tol(packing_wait(&model, &p), wait, 1e-6 * wait);
+    /* no more than if one document filled each sequence */
+    model.documents = documents_of_spread(60000, 1);
+    p.data_ranks = 1e9;
+    double most = 65536 / documents_attended(&model.documents, 65536) - 1;
+    ck_assert_double_eq_tol(packing_wait(&model, &p), (12 + 5) * most, 1e-9);
+}
+END_TEST
+
 /* --- a step ------------------------------------------------------------------------------- */
 
 static struct prediction predict(const struct model *model, const char *layout)
@@ -229,6 +264,7 @@ static Suite *suite(void)
     tcase_add_test(tc, a_spread_is_gamma);
     tcase_add_test(tc, only_attention_is_less_work);
     tcase_add_loop_test(tc, variance_is_that_of_drawn_windows, 0, LENGTH(windows));
+    tcase_add_test(tc, waiting_is_that_of_its_equations);
     tcase_add_loop_test(tc, waiting_is_that_of_drawn_ranks, 0, LENGTH(meetings));
     tcase_add_test(tc, a_step_has_the_work_and_the_waiting);
     suite_add_tcase(s, tc);
