@@ -16,7 +16,8 @@ for other mutants of the file or its folder. A mutant is killed by the first fun
 many times as long. A mutant of a line that no test executes survives.
 
 A mutant that compiles to the same code counts as equivalent, not as survived. Other equivalent mutants
-are listed with their reasons in tests/mutants/equivalent.txt: FILE | old line | new text, or * | reason.
+are listed with their reasons in tests/mutants/equivalent.txt: FILE | old line, or the line before and it |
+new text, or OLD -> NEW, or * | reason.
 
 Exits 1 when a mutant survives.
 """
@@ -116,9 +117,12 @@ def read_equivalent():
 
 
 def is_known(rows, mutant, source):
+    """A line that says too little by itself may stand there with the line before it."""
     line = line_of(source, mutant.at)
-    return any(file == mutant.file and text == line and becomes in ('*', ' '.join(mutant.text.split()))
-               for file, text, becomes, _ in rows)
+    before = line_of(source, max(source.rfind('\n', 0, mutant.at), 0))
+    new, old = (' '.join(text.split()) for text in (mutant.text, source[mutant.at:mutant.end]))
+    return any(file == mutant.file and text in (line, before + ' ' + line) and
+               becomes in ('*', new, ('%s -> %s' % (old, new)).strip()) for file, text, becomes, _ in rows)
 
 
 def judge(mutant, source, build, tests, order, folder, equivalent, most_s):

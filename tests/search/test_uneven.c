@@ -105,6 +105,8 @@ START_TEST(the_floor_of_a_point_is_under_its_divisions)
     struct exchange exchange = { 0 };
     struct err none = { 0 };
     make_random(9000 + (uint64_t)_i);
+    if (_i % 3 == 2)
+        widen_first(3);
     if (_i % 2 == 1) {
         instance.system.profile.pass_spread = 0.3;
         ck_assert(exchange_read("gossip:ring", &exchange, &none));

@@ -451,6 +451,18 @@ START_TEST(a_run_that_never_ends_is_infinite)
 }
 END_TEST
 
+/* 100 failures, each of which loses 10 s of restart, 20 s of delay and 0 to 60 s of the interval and
+ * the blocked time, 30 s on average with a variance of 300 s^2. */
+START_TEST(the_chance_of_a_run_is_that_of_its_losses)
+{
+    struct goodput of = { .renewal = { .mtbf_s = 1000, .blocked_s = 6 }, .interval_s = 54 };
+    of.renewal.restart_s = 10;
+    of.renewal.pending_s = 20;
+    double variance = 100 * (60 * 60 + 300);
+    ck_assert_double_eq_tol(goodput_chance_deviation(&of, 1e5), sqrt(variance) / 1e5, 1e-12);
+}
+END_TEST
+
 /* Random runs of 300 intervals each differ only by chance. */
 START_TEST(runs_that_are_drawn_spread_as_their_interval_says)
 {
@@ -497,6 +509,7 @@ static Suite *suite(void)
     tcase_add_test(runs, llama_3_keeps_nine_tenths_of_its_time);
     tcase_add_test(runs, a_run_that_never_fails_takes_its_steps_and_their_interval);
     tcase_add_test(runs, a_run_that_never_ends_is_infinite);
+    tcase_add_test(runs, the_chance_of_a_run_is_that_of_its_losses);
     tcase_add_test(runs, runs_that_are_drawn_spread_as_their_interval_says);
     suite_add_tcase(s, failures);
     suite_add_tcase(s, runs);

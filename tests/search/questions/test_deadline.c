@@ -168,12 +168,30 @@ START_TEST(an_interrupted_search_meets_nothing)
 }
 END_TEST
 
+/* Over wires with long delays more GPUs are slower, and no number meets the deadline. */
+START_TEST(one_gpu_is_the_answer_where_it_is_the_fastest)
+{
+    struct profile *profile = &instance.system.profile;
+    profile->intra_latency_factor = profile->inter_latency_factor = 1e5;
+    instance.model.batch = 1;
+    instance.system.gpu.memory_bytes *= 100;
+    double alone_s = brute_train_s(1);
+    ck_assert_double_lt(alone_s, brute_train_s(8));
+    struct deadline_result result = run(alone_s / 2);
+    ck_assert(!result.is_met);
+    ck_assert_int_eq(result.num_gpus, 1);
+    ck_assert_double_eq(result.train_s, alone_s);
+    deadline_result_release(&result);
+}
+END_TEST
+
 static Suite *suite(void)
 {
     Suite *s = suite_create("deadline");
     TCase *cases = tcase_create("deadline");
     tcase_set_timeout(cases, 120);
     tcase_add_checked_fixture(cases, set_up, tear_down);
+    tcase_add_test(cases, one_gpu_is_the_answer_where_it_is_the_fastest);
     tcase_add_test(cases, the_answer_is_the_least_of_all_counts);
     tcase_add_loop_test(cases, a_deadline_that_none_meets_names_the_fastest, 0, 3);
     tcase_add_test(cases, failures_count_against_a_deadline);

@@ -67,6 +67,7 @@ struct drawing {
     struct random rng;
     double best, beaten;
     int checked;
+    double density; /* volume of the first part over the product of its widths */
 };
 
 /* Draws a point of the part; half of the coordinates are at an end of their range. */
@@ -84,6 +85,12 @@ static void check_part(void *context, const struct region_part *part)
     enum { MOST_CHECKED = 40 };
     struct drawing *d = context;
     struct system system;
+    double density = part->volume;
+    for (int i = 0; i < d->count; i++)
+        density /= log(part->high[i] / part->low[i]);
+    if (d->checked == 0)
+        d->density = density;
+    ck_assert_double_eq_tol(density, d->density, 1e-9 * density);
     *(part->faster ? &d->beaten : &d->best) += part->volume;
     if (d->checked++ >= MOST_CHECKED)
         return;
@@ -128,7 +135,9 @@ static bool check_seed(int seed)
     int chosen = result.num_top > 2 ? random_below(&rng, 3) : 0;
     bool found = result.num_top > 0;
     if (found) {
-        struct drawing d = { &instance, &request, &result.top[chosen].plan, count, rng, 0, 0, 0 };
+        struct drawing d = {
+            &instance, &request, &result.top[chosen].plan, count, rng, 0, 0, 0, 0
+        };
         struct region_request asked = {
             &request, d.choice, usual, count, 0.9, 2000, check_part, &d
         };

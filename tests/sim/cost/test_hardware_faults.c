@@ -183,6 +183,17 @@ START_TEST(a_broken_match_table_is_blamed_by_line_and_key)
 }
 END_TEST
 
+/* What is loaded by itself is blamed as in a system. */
+START_TEST(a_broken_cluster_is_blamed_without_a_system)
+{
+    struct cluster cluster;
+    struct err err = { 0 };
+    const char *path = "tests/fixtures/cluster/unknown_cpu.json";
+    ck_assert(!cluster_load(path, &cluster, &err));
+    ck_assert_msg(strncmp(err.where, path, strlen(path)) == 0, "%s: %s", err.where, err.msg);
+}
+END_TEST
+
 /* Checks the error about an unknown name. */
 static void check_unknown(bool ok, const struct err *err, const char *name, const char *msg)
 {
@@ -259,6 +270,7 @@ static Suite *suite(void)
                         LENGTH(profile_faults));
     tcase_add_loop_test(faults, a_broken_stack_file_is_blamed_by_line_and_key, 0,
                         LENGTH(stack_faults));
+    tcase_add_test(faults, a_broken_cluster_is_blamed_without_a_system);
     tcase_add_loop_test(faults, a_broken_match_table_is_blamed_by_line_and_key, 0,
                         LENGTH(match_faults));
     tcase_add_test(faults, an_unknown_name_is_told_the_nearest);

@@ -32,6 +32,19 @@ START_TEST(a_shape_that_was_measured_takes_what_was_measured)
 }
 END_TEST
 
+START_TEST(an_op_without_work_takes_no_time)
+{
+    struct kernel table;
+    add_table(&table, products);
+    for (int i = 0; i < NUM_KERNEL_SIZES; i++) {
+        double size[NUM_KERNEL_SIZES] = { 64, 64, 64, 1 };
+        size[i] = 0;
+        ck_assert_double_eq(kernel_s(&table, size), 0);
+    }
+    kernel_release(&table);
+}
+END_TEST
+
 /* A made-up time: 0.02 ns per multiply-add, times 1 + 16 / m. */
 static double made_up_s(const double size[NUM_KERNEL_SIZES])
 {
@@ -175,6 +188,7 @@ static Suite *suite(void)
 {
     TCase *cases = tcase_create("kernel");
     tcase_add_test(cases, a_shape_that_was_measured_takes_what_was_measured);
+    tcase_add_test(cases, an_op_without_work_takes_no_time);
     tcase_add_test(cases, the_trend_is_that_of_least_squares);
     tcase_add_test(cases, between_shapes_a_smooth_cost_is_met_within_some_percent);
     tcase_add_test(cases, beyond_the_largest_shape_time_grows_with_the_work);

@@ -334,6 +334,29 @@ START_TEST(schedules_that_split_the_backward_make_all_logits_at_once)
 }
 END_TEST
 
+/* A module that predicts a later token embeds and has a head, but no table of its own. */
+START_TEST(the_ends_of_a_later_prediction_cost_an_embedding_and_a_head)
+{
+    load(_i);
+    model.mtp = 1;
+    struct plan plan = tensor_plan(2, false, false);
+    plan.pp = 4;
+    plan_set_schedule(&plan, "zb-h1");
+    struct pieces pieces = cost(&plan);
+    const struct piece_cost *first = &pieces.at[PIECE_EMBEDDING], *last = &pieces.at[PIECE_HEAD];
+    const struct piece_cost *ends = &pieces.at[PIECE_LATER_ENDS];
+    ck_assert_double_gt(last->waiting_bytes, 0);
+    ck_assert_double_eq(ends->saved_bytes, first->saved_bytes + last->saved_bytes);
+    ck_assert_double_eq(ends->waiting_bytes, first->waiting_bytes + last->waiting_bytes);
+    ck_assert_double_eq(ends->forward.total_s, first->forward.total_s + last->forward.total_s);
+    ck_assert_double_eq(ends->backward.total_s, first->backward.total_s + last->backward.total_s);
+    ck_assert_double_eq(ends->weight.total_s, first->weight.total_s + last->weight.total_s);
+    ck_assert_double_eq(ends->weight.flops, first->weight.flops + last->weight.flops);
+    ck_assert_double_eq(ends->forward.kernels, first->forward.kernels + last->forward.kernels);
+    ck_assert_double_lt(ends->parameters, 0.01 * first->parameters);
+}
+END_TEST
+
 START_TEST(the_plans_overlaps_come_before_the_stacks)
 {
     struct stack stack = { .overlaps = 1u << OVERLAP_GRAD };
@@ -371,6 +394,8 @@ static Suite *suite(void)
                         overlap_takes_no_longer_than_one_after_the_other_and_no_less_than_either, 0,
                         NUM_SETTINGS);
     tcase_add_loop_test(tc, overlap_takes_at_most_the_slowdown_longer_than_one_after_the_other, 0,
+                        NUM_SETTINGS);
+    tcase_add_loop_test(tc, the_ends_of_a_later_prediction_cost_an_embedding_and_a_head, 0,
                         NUM_SETTINGS);
     tcase_add_loop_test(tc, a_list_takes_the_sum_of_its_ops, 0, NUM_SETTINGS);
     tcase_add_loop_test(tc, an_all_reduce_beside_a_weight_gradient_is_two_blocks_with_contention, 0,

@@ -1,9 +1,12 @@
 /* The transfers of a chunk's passes with ZeRO-3, compared with sums by hand. */
 #include "sim/cost/network.h"
 #include "sim/engine/data_parallel.h"
+#include "sim/engine/offload.h"
 #include "sim/engine/simulate.h"
 #include "tests/sim/planned.h"
 #include "tests/testing.h"
+
+#include <stdio.h>
 
 static double data_comm_s(int messages)
 {
@@ -61,11 +64,52 @@ START_TEST(a_layer_travels_in_as_many_messages_as_its_stack_says)
 }
 END_TEST
 
+static struct stage_score score_of(const char *layout)
+{
+    planned_layout(layout);
+    struct evaluator *evaluator = evaluator_new(&planned.system, &planned.model);
+    struct stage_share share = { 0, planned.model.layers / planned.plan.pp, 0, 0 };
+    struct stage_score score = evaluate_stage(evaluator, &planned.plan, &share);
+    evaluator_free(evaluator);
+    return score;
+}
+
+/* Links from so slow that most of the copies are exposed to so fast that nearly none is. In a
+ * pipeline the last two layers are copied too. */
+START_TEST(kept_activations_travel_beside_the_layers)
+{
+    static const double speeds[] = { 0.02, 0.2, 0.5, 1, 4 };
+    const double slack_s =
+        _i ? 3e-4 : 1e-12; /* messages are in the score's passes; no copy is beside them */
+    const char *layout = _i ? "tp2 pp2 mb1 overlap=p2p" : "tp2 mb1 overlap=none";
+    for (int i = 0; i < LENGTH(speeds); i++) {
+        char copied[100];
+        planned_load("dgx-h100", "megatron-core", "gpt3-1.3b", 16);
+        planned.model.batch = 64;
+        planned.system.gpu.pcie_bytes_per_s *= speeds[i];
+        struct stage_score kept = score_of(layout);
+        int layers = planned.model.layers / planned.plan.pp;
+        double copy_s = host_copy_s(&planned.system, planned.pieces.at[0].saved_bytes);
+        double down_s = layers_copy_exposed_s(layers, kept.forward_s / layers, copy_s);
+        double up_s = layers_copy_exposed_s(layers, kept.backward_s / layers, copy_s);
+        if (_i)
+            down_s += chunk_copy_exposed_s(layers, kept.forward_s + down_s, kept.backward_s + up_s,
+                                           copy_s);
+        snprintf(copied, sizeof copied, "%s offload=activations", layout);
+        struct stage_score away = score_of(copied);
+        ck_assert_double_eq_tol(away.forward_s - kept.forward_s, down_s, slack_s);
+        ck_assert_double_eq_tol(away.backward_s - kept.backward_s, up_s, slack_s);
+        planned_release();
+    }
+}
+END_TEST
+
 static Suite *suite(void)
 {
     TCase *tc = tcase_create("chunk");
     tcase_add_loop_test(tc, a_layer_travels_in_as_many_messages_as_its_stack_says, 0,
                         LENGTH(cases));
+    tcase_add_loop_test(tc, kept_activations_travel_beside_the_layers, 0, 2);
     Suite *s = suite_create("sim/engine/chunk");
     suite_add_tcase(s, tc);
     return s;

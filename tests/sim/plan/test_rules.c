@@ -1,4 +1,5 @@
 #include "base/random.h"
+#include "sim/plan/axis.h"
 #include "sim/plan/plan.h"
 #include "sim/plan/ranks.h"
 #include "tests/sim/named.h"
@@ -302,6 +303,22 @@ static bool is_tested(const char *rule)
     return false;
 }
 
+/* A plan that no text can say: a number of ranks, chunks or sequences below 1. */
+START_TEST(a_plan_without_ranks_or_chunks_is_refused)
+{
+    struct model model = gpt3();
+    for (int i = 0; i < num_axes + 3; i++) {
+        struct plan plan = plan_default();
+        err = (struct err){ 0 };
+        int *members[] = { &plan.etp, &plan.vpp, &plan.microbatch };
+        static const char *const names[] = { "etp", "vpp", "mb" };
+        *(i < num_axes ? &plan.degree[i] : members[i - num_axes]) = 0;
+        ck_assert(plan_check(&plan, &model, 1536, 1, &err) != NULL);
+        ck_assert_str_eq(err.where, i < num_axes ? axes[i]->name : names[i - num_axes]);
+    }
+}
+END_TEST
+
 START_TEST(every_rule_has_a_plan_that_breaks_it)
 {
     for (int i = 0; i < plan_num_rules(); i++) {
@@ -356,6 +373,7 @@ static Suite *suite(void)
     tcase_add_checked_fixture(tc, NULL, release);
     tcase_add_loop_test(tc, a_plan_breaks_the_rule_that_it_should, 0, NUM_CASES);
     tcase_add_test(tc, an_order_that_leaves_out_an_axis_is_refused);
+    tcase_add_test(tc, a_plan_without_ranks_or_chunks_is_refused);
     tcase_add_test(tc, every_rule_has_a_plan_that_breaks_it);
     tcase_add_test(tc, no_rule_overflows);
     Suite *s = suite_create("sim/plan/rules");
