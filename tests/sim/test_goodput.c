@@ -451,8 +451,8 @@ START_TEST(a_run_that_never_ends_is_infinite)
 }
 END_TEST
 
-/* 100 failures, each of which loses 10 s of restart, 20 s of delay and 0 to 60 s of the interval and
- * the blocked time, 30 s on average with a variance of 300 s^2. */
+/* 100 failures, each of which loses 10 s of restart, 20 s of delay and 0 to 60 s of the interval
+ * and the blocked time, 30 s on average with a variance of 300 s^2. */
 START_TEST(the_chance_of_a_run_is_that_of_its_losses)
 {
     struct goodput of = { .renewal = { .mtbf_s = 1000, .blocked_s = 6 }, .interval_s = 54 };
@@ -460,6 +460,32 @@ START_TEST(the_chance_of_a_run_is_that_of_its_losses)
     of.renewal.pending_s = 20;
     double variance = 100 * (60 * 60 + 300);
     ck_assert_double_eq_tol(goodput_chance_deviation(&of, 1e5), sqrt(variance) / 1e5, 1e-12);
+}
+END_TEST
+
+/* The halves of a run's interval: step times, chance, and failures that are rarer or more frequent
+ * by the rates' own error. */
+START_TEST(the_interval_of_a_run_adds_the_squares_of_three_errors)
+{
+    planned_load("dgx-h100", "megatron-core", "llama3-405b", 16384);
+    struct run run = run_of("tp8 pp16 vpp8 dp128 mb1 zero1 stages=0,1x126,0");
+    run.step_low_s = run.step_s / 1.01;
+    run.step_high_s = run.step_s * 1.02;
+    struct goodput of = goodput_of(&run);
+    double factor = exp(failure_rate_error_log()), mean = of.run_s.mean;
+    struct renewal rare = of.renewal, frequent = of.renewal;
+    rare.mtbf_s *= factor;
+    frequent.mtbf_s /= factor;
+    double fewer = log(renewal_kept(&rare, of.interval_s) / of.kept);
+    double more = log(of.kept / renewal_kept(&frequent, of.interval_s));
+    double chance = 1.645 * goodput_chance_deviation(&of, mean);
+    double below = sqrt(pow(log(1.01), 2) + fewer * fewer + chance * chance);
+    double above = sqrt(pow(log(1.02), 2) + more * more + chance * chance);
+    ck_assert_double_gt(fewer, 0);
+    ck_assert_double_gt(more, fewer);
+    ck_assert_double_eq_tol(log(mean / of.run_s.low), below, 1e-9);
+    ck_assert_double_eq_tol(log(of.run_s.high / mean), above, 1e-9);
+    planned_release();
 }
 END_TEST
 
@@ -509,6 +535,7 @@ static Suite *suite(void)
     tcase_add_test(runs, llama_3_keeps_nine_tenths_of_its_time);
     tcase_add_test(runs, a_run_that_never_fails_takes_its_steps_and_their_interval);
     tcase_add_test(runs, a_run_that_never_ends_is_infinite);
+    tcase_add_test(runs, the_interval_of_a_run_adds_the_squares_of_three_errors);
     tcase_add_test(runs, the_chance_of_a_run_is_that_of_its_losses);
     tcase_add_test(runs, runs_that_are_drawn_spread_as_their_interval_says);
     suite_add_tcase(s, failures);

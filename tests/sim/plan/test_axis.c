@@ -140,6 +140,48 @@ START_TEST(its_group_runs_its_collectives)
 }
 END_TEST
 
+/* Selective recompute runs the scores, the softmax and their product once more, and no other op. */
+START_TEST(totals_by_kind_have_what_is_recomputed)
+{
+    static const char *const layouts[] = { "dp8 mb1 attn=unfused",
+                                           "dp8 mb1 attn=unfused recompute=selective" };
+    struct kind_totals totals[2];
+    for (int i = 0; i < 2; i++) {
+        struct plan plan = plan_on(&machine, &model, layouts[i], &arena);
+        totals[i] = plan_kind_totals(&machine, &model, &plan);
+    }
+    for (int kind = 0; kind < NUM_OP_KINDS; kind++) {
+        double again = totals[1].count[kind] - totals[0].count[kind];
+        bool is_replayed = kind == OP_SCORES || kind == OP_SOFTMAX;
+        ck_assert_double_ge(again, is_replayed ? model.batch * model.layers : 0);
+        ck_assert(kind != OP_GEMM || again == 0);
+        ck_assert(kind != OP_NORM || again == 0);
+    }
+}
+END_TEST
+
+/* 1, 2, 4 and 8 context ranks, if they divide the GPUs. */
+START_TEST(degrees_to_try_divide_the_gpus)
+{
+    struct plan base = plan_default();
+    for (int gpus = 1; gpus <= 48; gpus++) {
+        struct axis_case of = { &model, gpus, &base, true };
+        int expected = 1;
+        for (int degree = axes[AXIS_CONTEXT]->next_degree(&of, 0); degree > 0;
+             degree = axes[AXIS_CONTEXT]->next_degree(&of, degree)) {
+            ck_assert_int_eq(degree, expected);
+            ck_assert_int_eq(gpus % degree, 0);
+            expected *= 2;
+        }
+        ck_assert(expected == 16 || gpus % expected != 0);
+        for (int axis = 0; axis < num_axes; axis++) /* those of other axes divide them too */
+            for (int degree = 0; axes[axis]->next_degree && !axes[axis]->is_folded &&
+                                 (degree = axes[axis]->next_degree(&of, degree)) > 0;)
+                ck_assert_int_eq(gpus % degree, 0);
+    }
+}
+END_TEST
+
 /* --- search ------------------------------------------------------------------------------------
  */
 
@@ -231,6 +273,8 @@ static Suite *suite(void)
     tcase_add_test(tc, its_ranks_are_counted_and_its_rules_kept);
     tcase_add_test(tc, its_ranks_are_grouped);
     tcase_add_test(tc, its_group_runs_its_collectives);
+    tcase_add_test(tc, totals_by_kind_have_what_is_recomputed);
+    tcase_add_test(tc, degrees_to_try_divide_the_gpus);
     tcase_add_test(tc, it_is_searched);
     tcase_add_test(tc, all_of_its_orders_are_searched);
     tcase_add_test(tc, the_executor_and_frameworks_refuse_it);

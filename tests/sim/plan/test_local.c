@@ -204,6 +204,37 @@ START_TEST(no_mark_is_left_and_each_op_waits_for_an_earlier_one)
 }
 END_TEST
 
+/* Whether an op of the lists, or the backward through what is kept, reads a value. */
+static bool is_read(const struct local_ops *ops, int value)
+{
+    const struct ops lists[] = { ops->forward, ops->backward };
+    bool read = value == ops->forward.output || value == ops->backward.output;
+    for (int list = 0; list < 2; list++)
+        for (int i = 0; i < lists[list].count; i++)
+            read |= op_reads(&lists[list].at[i], value);
+    return read;
+}
+
+/* Rows of experts travel over expert and then over tensor ranks, and back: nothing is made that
+ * nobody reads. */
+START_TEST(what_a_collective_makes_is_read)
+{
+    static const char *const layouts_of_experts[] = { "tp4 sp", "ep4", "tp2 sp ep2 etp2",
+                                                      "tp4 ep2 etp4 sp" };
+    for (int l = 0; l < LENGTH(layouts_of_experts); l++) {
+        struct local_ops ops = layer_of("mixtral-8x7b", layouts_of_experts[l], false);
+        const struct ops lists[] = { ops.forward, ops.backward };
+        for (int list = 0; list < 2; list++)
+            for (int i = 0; i < lists[list].count; i++) {
+                const struct op *op = &lists[list].at[i];
+                for (int j = 0; op_is_collective(op->kind) && j < op->out.count; j++)
+                    ck_assert_msg(is_read(&ops, op->out.at[j]), "%s: %s makes what nobody reads",
+                                  layouts_of_experts[l], op->name);
+            }
+    }
+}
+END_TEST
+
 /* The last op before `i` on its stream, or -1. */
 static int previous_on_stream(struct ops ops, int i)
 {
@@ -311,6 +342,7 @@ static TCase *op_lists(void)
     tcase_add_test(tc, inputs_that_are_kept_gathered_are_not_gathered_again);
     tcase_add_test(tc, the_loss_of_a_split_vocabulary_is_reduced_once_forward);
     tcase_add_test(tc, an_embedding_of_a_split_vocabulary_is_summed_forward);
+    tcase_add_test(tc, what_a_collective_makes_is_read);
     tcase_add_loop_test(tc, no_mark_is_left_and_each_op_waits_for_an_earlier_one, 0, NUM_LAYOUTS);
     tcase_add_test(tc, the_sum_of_input_gradients_runs_beside_the_weight_gradient);
     tcase_add_test(tc, the_saved_input_is_gathered_beside_the_input_gradient);
