@@ -74,14 +74,14 @@ static struct stage_score score_of(const char *layout)
     return score;
 }
 
-/* Links from so slow that most of the copies are exposed to so fast that nearly none is. In a
- * pipeline the last two layers are copied too. */
+/* Eight stages have three layers each. Links from so slow that most of the copies are exposed to so
+ * fast that nearly none is. In a pipeline the last two layers are copied too. */
 START_TEST(kept_activations_travel_beside_the_layers)
 {
     static const double speeds[] = { 0.02, 0.2, 0.5, 1, 4 };
     const double slack_s =
         _i ? 3e-4 : 1e-12; /* messages are in the score's passes; no copy is beside them */
-    const char *layout = _i ? "tp2 pp2 mb1 overlap=p2p" : "tp2 mb1 overlap=none";
+    const char *layout = _i ? "tp2 pp8 mb1 overlap=p2p" : "tp2 mb1 overlap=none";
     for (int i = 0; i < LENGTH(speeds); i++) {
         char copied[100];
         planned_load("dgx-h100", "megatron-core", "gpt3-1.3b", 16);
