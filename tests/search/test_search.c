@@ -519,6 +519,29 @@ START_TEST(past_16_nodes_no_fewer_fit_down_to_the_doubling_that_failed)
 }
 END_TEST
 
+/* Between 64 GPUs, on which nothing fits, and 128, every fourth number is tried before those
+ * between two of them. */
+START_TEST(the_fewest_lie_between_two_steps)
+{
+    instance.system.cluster.levels[0].size = 1;
+    instance.model.layers = 63;
+    instance.model.heads = instance.model.kv_heads = 1;
+    instance.model.batch = 105;
+    instance.system.num_gpus = 1;
+    instance.system.gpu.memory_bytes = 4.05e9;
+    struct search_request request = new_request();
+    struct search_result result = search_of(&request);
+    ck_assert_int_eq(result.fewest_gpus, 66);
+    for (int num_gpus = 65; num_gpus <= 66; num_gpus++) {
+        instance.system.num_gpus = num_gpus;
+        struct search_result alone = search_of(&request);
+        ck_assert_int_eq(alone.num_top > 0, num_gpus == 66);
+        search_result_release(&alone);
+    }
+    search_result_release(&result);
+}
+END_TEST
+
 START_TEST(nothing_fits_where_no_number_of_gpus_helps)
 {
     instance.system.gpu.memory_bytes = 1e8; /* less than a context */
@@ -547,6 +570,7 @@ static Suite *suite(void)
                         3 * LENGTH(kept_by));
     tcase_add_loop_test(cases, when_nothing_fits_the_fewest_gpus_that_do_are_found, 0, 4);
     tcase_add_test(cases, past_16_nodes_no_fewer_fit_down_to_the_doubling_that_failed);
+    tcase_add_test(cases, the_fewest_lie_between_two_steps);
     tcase_add_test(cases, nothing_fits_where_no_number_of_gpus_helps);
     suite_add_tcase(s, cases);
     TCase *threads = tcase_create("threads");
