@@ -69,8 +69,18 @@ static void check_norm(const char *layout, double alone, double many, double cli
     ck_assert_msg(fabs(many / alone - 1) < 1e-5, "%s: norm %.9g, alone %.9g", layout, many, alone);
 }
 
+/* The wide block comes first instead of second and fourth. */
+static struct model first_is_wide(void)
+{
+    struct model model = parity_mixed();
+    model.blocks.runs[0] = (struct block_run){ 1, 1 };
+    model.blocks.runs[1] = (struct block_run){ 0, 3 };
+    return model;
+}
+
 typedef struct model parity_model(void);
-static parity_model *const models[NUM_MODELS] = { parity_gpt, parity_llama, parity_mixed };
+static parity_model *const models[] = { parity_gpt, parity_llama, parity_mixed, first_is_wide };
+enum { FIRST_IS_WIDE = NUM_MODELS };
 
 static void check_layout(const char *layout, int which, bool is_unfused)
 {
@@ -126,6 +136,14 @@ START_TEST(weights_begin_with_the_deviations_of_megatron)
                       "%s: %g, not %g", weight->name, sqrt(squares / n), expected);
     }
     parity_release(&result);
+}
+END_TEST
+
+START_TEST(a_model_whose_first_block_is_wide_trains_as_on_one_rank)
+{
+    static const char *const of_both_kinds[] = { "pp2 stages=1,3", "tp2 sp pp2 vpp2",
+                                                 "pp4 dp2 zero1", "dp2 zero3 recompute=full" };
+    check_layout(of_both_kinds[_i], FIRST_IS_WIDE, false);
 }
 END_TEST
 
@@ -206,6 +224,7 @@ static Suite *suite(void)
     TCase *cases = tcase_create("parity");
     tcase_set_tags(cases, THREADS);
     tcase_set_timeout(cases, 60);
+    tcase_add_loop_test(cases, a_model_whose_first_block_is_wide_trains_as_on_one_rank, 0, 4);
     tcase_add_test(cases, weights_begin_with_the_deviations_of_megatron);
     tcase_add_loop_test(cases, a_layout_trains_as_one_rank_does, 0, NUM_LAYOUTS * NUM_MODELS);
     tcase_add_loop_test(cases, both_ways_of_attention_drop_the_same, 0, 2);

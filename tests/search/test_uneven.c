@@ -70,6 +70,15 @@ static void widen_middle(int times)
     model->blocks.runs[2] = (struct block_run){ 1, 1 };
 }
 
+/* Every second layer is `times` as wide. */
+static void widen_every_second(int times)
+{
+    struct model *model = &instance.model;
+    model->layers = 2 * (model->layers / 2);
+    widen_first(times);
+    model->blocks.runs[0].layers = model->blocks.runs[1].layers = 1;
+}
+
 static struct search_request new_request(void)
 {
     struct search_request request = instance_request(&instance);
@@ -86,8 +95,10 @@ START_TEST(the_best_plan_is_that_of_all_plans_listed_one_by_one)
     if (is_spared(_i, 2))
         return;
     make_random(4000 + (uint64_t)_i); /* Check prints _i when the test fails */
-    if (_i % 4 >= 2)
+    if (_i % 4 == 2)
         widen_first(1 + _i % 5);
+    if (_i % 4 == 3)
+        widen_every_second(2 + _i % 4);
     struct search_request request = new_request();
     request.recompute_mixes = _i % 3 != 0;
     request.method = _i % 2 ? "dp" : "bnb";
