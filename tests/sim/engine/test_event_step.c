@@ -263,10 +263,36 @@ START_TEST(a_step_of_too_many_instructions_is_refused)
 }
 END_TEST
 
+/* A mirrored plan takes its boundaries from the V of half its stages: 0, 1 and 2 of these, then 2
+ * again for the message in the middle, and back. */
+START_TEST(a_mirrored_plan_has_the_boundaries_of_its_v)
+{
+    static const int of_v[] = { 0, 1, 2, 2, 2, 1, 0 };
+    struct fixture v, mirrored;
+    setup(&v, "gpt3-1.3b", "tp2 pp4 vpp2 mb1 schedule=dualpipev", 16);
+    setup(&mirrored, "gpt3-1.3b", "tp2 pp8 mb1 schedule=dualpipe", 16);
+    struct evaluator *evaluators[] = { evaluator_new(&v.system, &v.model),
+                                       evaluator_new(&mirrored.system, &mirrored.model) };
+    struct step_cost folded = evaluate_cost(evaluators[0], &v.plan, &v.arena);
+    struct step_cost whole = evaluate_cost(evaluators[1], &mirrored.plan, &mirrored.arena);
+    ck_assert_int_ne(folded.boundaries[0].wire, folded.boundaries[1].wire); /* nodes of 2 stages */
+    for (int stage = 0; stage < 7; stage++) {
+        const struct boundary *expected = &folded.boundaries[of_v[stage]];
+        ck_assert_int_eq(whole.boundaries[stage].wire, expected->wire);
+        ck_assert_double_eq(whole.boundaries[stage].message_s, expected->message_s);
+    }
+    for (int i = 0; i < 2; i++)
+        evaluator_free(evaluators[i]);
+    teardown(&v);
+    teardown(&mirrored);
+}
+END_TEST
+
 static Suite *suite(void)
 {
     TCase *tc = tcase_create("event step");
     tcase_set_timeout(tc, 60);
+    tcase_add_test(tc, a_mirrored_plan_has_the_boundaries_of_its_v);
     tcase_add_test(tc, a_step_without_data_ranks_equals_the_recurrence);
     tcase_add_test(tc, a_step_that_is_validated_later_equals_the_recurrence);
     tcase_add_test(tc, a_step_of_one_stage_equals_the_recurrence);
