@@ -2,6 +2,7 @@
 
 #include "base/arena.h"
 #include "exec/comm/groups.h"
+#include "sim/cost/network.h"
 #include "sim/memory/network_memory.h"
 #include "sim/plan/ranks.h"
 #include "tests/sim/planned.h"
@@ -36,6 +37,17 @@ END_TEST
 START_TEST(a_switch_that_sums_has_buffers_for_every_member)
 {
     ck_assert_double_eq(mib_of("dgx-h100", "tp8", 8), 3 * (24 * 2 * 12 + 2 * 8 * 8) + 2 * 12);
+}
+END_TEST
+
+/* Over two nodes a channel has a third connection, to a rank of the other node: for the world, the
+ * data group and the root. */
+START_TEST(groups_over_nodes_have_a_third_connection)
+{
+    double got = mib_of("dgx-a100-80g", "dp16", 16);
+    struct data_groups groups = network_data_groups(&planned.system, &planned.plan);
+    ck_assert_int_eq(groups.shard.num_nodes, 2);
+    ck_assert_double_eq(got, 2 * (groups.shard.num_channels * 3 * 12) + 3 * 12);
 }
 END_TEST
 
@@ -93,6 +105,7 @@ static Suite *suite(void)
     tcase_add_checked_fixture(tc, NULL, planned_release);
     tcase_add_test(tc, a_single_gpu_needs_no_buffers);
     tcase_add_test(tc, a_pair_has_connections_of_its_ring_and_its_messages);
+    tcase_add_test(tc, groups_over_nodes_have_a_third_connection);
     tcase_add_test(tc, a_switch_that_sums_has_buffers_for_every_member);
     tcase_add_loop_test(tc, every_group_that_the_executor_makes_is_counted, 0, 9);
     Suite *s = suite_create("sim/memory/network_memory");

@@ -410,6 +410,9 @@ static void survives_the_text_form(const struct generator *generator,
         struct schedule *schedule = lowered(generator->name, *shape, lowering_of(bits));
         struct schedule *read = schedule_parse(written(schedule), &arena, &err);
         ck_assert_msg(read && same_schedule(schedule, read), "%s: %s", err.where, err.msg);
+        ck_assert_int_eq(read->shape.num_stages, shape->num_stages);
+        ck_assert_int_eq(read->shape.chunks_per_stage, shape->chunks_per_stage);
+        ck_assert_int_eq(read->shape.num_microbatches, shape->num_microbatches);
     }
     struct err err = { 0 };
     struct schedule *order = compute_order(generator->name, *shape);
