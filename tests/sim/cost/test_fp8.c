@@ -258,6 +258,19 @@ START_TEST(weights_are_quantised_once_a_step_or_after_each_gather)
     plan.zero = 1;
     system.stack.keeps_quantized = true;
     ck_assert_double_eq_tol(quantize_weights_s(&system, &plan, 1e9, 8), 2 * byte_s, 1e-12);
+    int num_scaled = 0;
+    for (int precision = 0; precision < NUM_PRECISIONS; precision++) { /* with scales by blocks */
+        const struct recipe *recipe = precision_recipe(precision);
+        if (!recipe || !recipe->keeps_weights || recipe->scale_bytes == 0)
+            continue;
+        plan.precision = precision;
+        double bytes = dtype_bytes(recipe->products) + recipe->scale_bytes;
+        double copies = quantized_copies(&system.gpu, recipe) - 1;
+        ck_assert_double_eq_tol(quantize_weights_s(&system, &plan, 1e9, 8),
+                                copies * 2 * bytes * byte_s, 1e-12);
+        num_scaled += copies > 0;
+    }
+    ck_assert_int_gt(num_scaled, 0);
     plan.precision = PRECISION_BF16;
     ck_assert_double_eq(quantize_weights_s(&system, &plan, 1e9, 8), 0);
     system_release(&system);
