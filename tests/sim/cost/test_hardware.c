@@ -359,6 +359,24 @@ START_TEST(a_stack_says_what_its_unfused_ops_cost)
 }
 END_TEST
 
+/* Kernels and values as the sources of sim/cost/unfused.c list them. A norm: square, mean, root,
+ * product, scale, which read and write a value 6 times. Rotary for queries and for keys: negate
+ * half, concatenate, two products, a sum. The softmax widens (6 bytes), scales, masks, normalises
+ * (8 each) and narrows (6), beside two kernels for the mask. */
+START_TEST(unfused_ops_run_the_kernels_of_their_sources)
+{
+    static const struct unfused_ops listed = { {
+        [UNFUSED_NORM] = { 6, 0, 5, 10, 0, 10, 0, 4 },
+        [UNFUSED_ROTARY] = { 8, 0, 2 * 5, 8, 0, 2 * 5, 0, 0 },
+        [UNFUSED_SOFTMAX] = { 0, 6 + 3 * 8 + 6, 5 + 2, 0, 40, 5, 0, 4 },
+        [UNFUSED_ACTIVATION] = { 5, 0, 2, 6, 0, 2, 0, 0 },
+        [UNFUSED_GATE] = { 7, 0, 3, 9, 0, 3, 1, 0 },
+        [UNFUSED_CROSS_ENTROPY] = { 1, 28, 12, 1, 16, 5, 0, 0 },
+    } };
+    ck_assert_mem_eq(&unfused_usual, &listed, sizeof listed);
+}
+END_TEST
+
 START_TEST(flash_attention_3_becomes_2_on_ampere_and_none_on_volta)
 {
     struct stack stack = { .attention = ATTENTION_FLASH3 };
@@ -382,6 +400,42 @@ START_TEST(an_absent_attention_kernel_takes_the_rate_of_the_nearest)
     ck_assert_double_eq(profile.attention[ATTENTION_FLASH1].forward_efficiency, 0.6);
     ck_assert_double_eq(profile.attention[ATTENTION_FLASH3].forward_efficiency, 0.6);
     profile_release(&profile);
+}
+END_TEST
+
+/* The rate that kernel `i` has if those of the bit set were measured. */
+static double rate_of(int i, int measured)
+{
+    for (int older = i; older >= ATTENTION_FLASH1; older--)
+        if (measured >> older & 1)
+            return 0.1 * older;
+    while (!(measured >> i & 1))
+        i++;
+    return 0.1 * i;
+}
+
+START_TEST(every_absent_attention_kernel_has_the_next_older_or_newer_rate)
+{
+    for (int measured = 1 << ATTENTION_FLASH1; measured < 1 << NUM_ATTENTION_KERNELS; measured++) {
+        struct profile profile;
+        struct err err = { 0 };
+        json_t *file = json_load_file("tests/fixtures/profile/minimal.json", 0, NULL);
+        json_t *rates = json_object();
+        for (int i = ATTENTION_FLASH1; i < NUM_ATTENTION_KERNELS; i++)
+            if (measured >> i & 1)
+                json_object_set_new(rates, attention_names[i],
+                                    json_pack("{s:f, s:f, s:i}", "forward_efficiency", 0.1 * i,
+                                              "backward_efficiency", 0.1 * i, "half_seq", 100));
+        if (json_object_size(rates) > 0) {
+            json_object_set(file, "attention", rates);
+            check_ok(profile_read(file, &profile, &err), &err);
+            for (int i = ATTENTION_FLASH1; i < NUM_ATTENTION_KERNELS; i++)
+                ck_assert_double_eq(profile.attention[i].forward_efficiency, rate_of(i, measured));
+            profile_release(&profile);
+        }
+        json_decref(rates);
+        json_decref(file);
+    }
 }
 END_TEST
 
@@ -465,6 +519,8 @@ static Suite *hardware_suite(void)
     tcase_add_test(files, a_profile_answers_to_the_words_of_its_gpu);
     tcase_add_test(files, quantities_come_in_base_units);
     tcase_add_test(files, a_stack_says_what_its_unfused_ops_cost);
+    tcase_add_test(files, unfused_ops_run_the_kernels_of_their_sources);
+    tcase_add_test(files, every_absent_attention_kernel_has_the_next_older_or_newer_rate);
     tcase_add_test(files, flash_attention_3_becomes_2_on_ampere_and_none_on_volta);
     tcase_add_test(files, an_absent_attention_kernel_takes_the_rate_of_the_nearest);
     tcase_add_test(files, a_file_may_leave_out_what_has_a_default);
