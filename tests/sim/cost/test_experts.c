@@ -222,10 +222,32 @@ START_TEST(rows_travel_beside_another_microbatch)
 }
 END_TEST
 
+/* Experts that take no more rows than their capacity are all equally full, however tokens are
+ * routed; without one the fullest rank takes longer and holds more. */
+START_TEST(a_capacity_makes_routing_not_matter)
+{
+    static const char *const layouts[] = { "dp8 ep8 mb1", "dp8 ep8 mb1 capacity=1.25" };
+    machine_load("dgx-h100", 8);
+    for (int i = 0; i < 2; i++) {
+        struct model model = model_of("mixtral-8x7b");
+        struct plan plan = plan_of(layouts[i], &arena);
+        struct piece_cost even = pieces_cost(&machine, &model, &plan, &arena).at[0];
+        model.routing = (struct routing){ .kind = ROUTING_FACTOR, .factor = 1.5 };
+        struct piece_cost skewed = pieces_cost(&machine, &model, &plan, &arena).at[0];
+        ck_assert(skewed.forward.total_s > even.forward.total_s || i == 1);
+        ck_assert(skewed.saved_bytes > even.saved_bytes || i == 1);
+        ck_assert(skewed.forward.total_s == even.forward.total_s || i == 0);
+        ck_assert(skewed.backward.total_s == even.backward.total_s || i == 0);
+        ck_assert(skewed.saved_bytes == even.saved_bytes || i == 0);
+    }
+}
+END_TEST
+
 static Suite *suite(void)
 {
     Suite *s = suite_create("sim/cost: experts");
     TCase *tc = tcase_create("times");
+    tcase_add_test(tc, a_capacity_makes_routing_not_matter);
     tcase_add_checked_fixture(tc, NULL, tear_down);
     tcase_add_test(tc, a_layer_takes_what_was_measured);
     tcase_add_test(tc, dispatchers_of_many_choices_are_in_order);
