@@ -2,6 +2,7 @@
 
 #include "models/layer.h"
 #include "sim/plan/axis.h"
+#include "sim/plan/lowering.h"
 #include "tests/exec/op_lists.h"
 #include "tests/sim/named.h"
 #include "tests/testing.h"
@@ -137,6 +138,28 @@ START_TEST(a_tied_head_is_copied_to_the_last_stage_only_when_there_is_another)
 }
 END_TEST
 
+/* Only where the ends of a pipeline are on different stages do two copies of a table have gradients
+ * to sum: in a V, and between mirrored copies, every end stage has both. */
+START_TEST(a_tied_table_is_summed_over_stages_that_share_it_alone)
+{
+    static const struct {
+        const char *layout;
+        bool is_summed;
+    } cases[] = { { "pp4", true },
+                  { "pp4 vpp2", true },
+                  { "dp4", false },
+                  { "pp4 vpp2 schedule=zb-v", false },
+                  { "pp4 vpp2 schedule=dualpipev", false },
+                  { "pp4 schedule=dualpipe", false } };
+    struct model model = model_of("gpt3-1.3b");
+    for (int i = 0; i < LENGTH(cases); i++) {
+        struct plan plan = plan_of(cases[i].layout, &arena);
+        bool is_summed = plan_lowering(&plan, &model).tied;
+        ck_assert_msg(is_summed == cases[i].is_summed, "%s", cases[i].layout);
+    }
+}
+END_TEST
+
 /* --- laws over presets ------------------------------------------------------------------------ */
 
 static bool is_sane(const struct op *op)
@@ -265,6 +288,7 @@ static TCase *parameters(void)
     tcase_add_test(tc, ranks_together_hold_a_layer_and_the_copies);
     tcase_add_test(tc, a_family_may_leave_a_ranks_vocabulary_unpadded);
     tcase_add_test(tc, ranks_together_hold_the_padded_vocabulary_once_and_positions_each);
+    tcase_add_test(tc, a_tied_table_is_summed_over_stages_that_share_it_alone);
     tcase_add_test(tc, a_tied_head_is_copied_to_the_last_stage_only_when_there_is_another);
     return tc;
 }
