@@ -130,7 +130,7 @@ START_TEST(its_group_runs_its_collectives)
     struct pieces cut = pieces_cost(&machine, &model, &plan, &arena);
     struct pieces uncut = pieces_cost(&machine, &model, &whole, &arena);
     ck_assert_double_eq(uncut.at[0].forward.comm_s, 0);
-    ck_assert_double_ge(cut.at[0].forward.comm_s, sums_s);
+    ck_assert_double_ge(cut.at[0].forward.comm_s, sums_s * (1 - 1e-12));
     ck_assert_double_le(cut.at[0].forward.comm_s, 2 * sums_s);
     double matrices = 2.0 * model.hidden * model.ffn / 2;
     ck_assert_double_eq_tol(uncut.at[0].parameters - cut.at[0].parameters, matrices, model.ffn);
