@@ -194,7 +194,7 @@ static void print_text(const struct learning *l, const char *output)
            "how a ratio divides between compute, communication and the host; one factor scales all "
            "times of a stack\nprior: sources shift by %.1f %%, their rows scatter by %.1f %% "
            "(standard deviations, %d sources left out in turn)\n",
-           100 * l->prior.shift, 100 * l->prior.typical, l->prior.sources);
+           100 * l->prior.shift, 100 * l->prior.scatter, l->prior.sources);
     print_ignored(l);
     if (lessons->count > 0)
         printf("\nnext  simsearch --gpus N --model MODEL --stack %s --learned %s\n",
@@ -225,7 +225,7 @@ static void print_document(const struct learning *l)
     json_t *root =
         json_pack("{s:i, s:i, s:o, s:o, s:{s:f, s:f, s:i}}", "rows", l->rows.count, "used",
                   l->lessons.used, "ignored", ignored, "learned", learned, "prior", "shift",
-                  l->prior.shift, "scatter", l->prior.typical, "sources", l->prior.sources);
+                  l->prior.shift, "scatter", l->prior.scatter, "sources", l->prior.sources);
     print_json(root);
     json_decref(root);
 }

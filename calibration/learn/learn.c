@@ -1,12 +1,10 @@
 #include "calibration/learn/learn.h"
 
 #include "base/normal.h"
-#include "base/statistics.h"
 #include "base/text.h"
 #include "sim/engine/interval.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 const double most_learned_factor = 3;
@@ -23,7 +21,6 @@ bool learn_prior_find(const struct source_shifts *shifts, const char *without,
                       struct learn_prior *out, struct err *err)
 {
     double shifts2 = 0, scatters2 = 0;
-    double *scatters = arena_grow(NULL, (size_t)(shifts->count + 1) * sizeof *scatters);
     *out = (struct learn_prior){ 0 };
     for (int i = 0; i < shifts->count; i++) {
         const struct source_shift *of = &shifts->at[i];
@@ -31,11 +28,9 @@ bool learn_prior_find(const struct source_shifts *shifts, const char *without,
             continue;
         shifts2 += of->bias * of->bias;
         scatters2 += of->scatter * of->scatter;
-        scatters[out->sources++] = of->scatter;
+        out->sources++;
     }
-    out->typical = out->sources > 0 ? numbers_median(scatters, out->sources) : 0;
-    free(scatters);
-    if (out->sources < 2 || !(shifts2 > 0) || !(out->typical > 0))
+    if (out->sources < 2 || !(shifts2 > 0) || !(scatters2 > 0))
         return err_set(err, ERR_INPUT, "left_out.json",
                        "expected two or more sources with at least %d rows each; found %d",
                        FEWEST_SHIFT_ROWS, out->sources);
@@ -126,7 +121,7 @@ static void settle(const struct learn_prior *prior, const struct sums *sums, str
 {
     struct learned_stack *after = lesson->after;
     double before2 = lesson->error_before * lesson->error_before;
-    double scatter2 = prior->typical * prior->typical;
+    double scatter2 = prior->scatter * prior->scatter;
     double precision = 1 / before2 + sums->rows / scatter2;
     double mean = (log(lesson->ratio_before) / before2 + sums->logs / scatter2) / precision;
     after->time_ratio = exp(mean);

@@ -15,9 +15,7 @@
 /* --- made rows ------------------------------------------------------------------------------- */
 
 enum { MOST_ROWS = 8 };
-static const struct learn_prior prior = {
-    .shift = 0.1, .scatter = 0.05, .typical = 0.05, .sources = 9
-};
+static const struct learn_prior prior = { 0.1, 0.05, 9 };
 
 /* Rows of one stack whose measured time is `factor` times the prediction. */
 static struct {
