@@ -5,9 +5,8 @@
  * scatter, both normal. Leaving sources out in turn gives both variances: between sources, and
  * within them (calibration/left_out.json). The mean y of n rows is combined with the prior mean m
  * to (m / shift^2 + n y / scatter^2) / (1 / shift^2 + n / scatter^2), the normal-normal posterior
- * (Gelman et al., Bayesian Data Analysis, 2.5). The scatter in this formula is the median over
- * sources, because the mean square would be dominated by the few sources with the largest scatter.
- * Dense models and models with experts are learned separately. */
+ * (Gelman et al., Bayesian Data Analysis, 2.5). Dense models and models with experts are learned
+ * separately. */
 #ifndef CALIBRATION_LEARN_LEARN_H
 #define CALIBRATION_LEARN_LEARN_H
 
@@ -17,10 +16,7 @@
 /* Standard deviations in log time. */
 struct learn_prior {
     double shift;   /* between sources */
-    double scatter; /* standard deviation of a source's rows, as a root mean square over sources;
-                       for intervals */
-    double typical; /* the same standard deviation, as the median over sources; for the weight of a
-                       row */
+    double scatter; /* of rows within a source */
     int sources;    /* number of sources from which both were computed */
 };
 
