@@ -98,7 +98,7 @@ START_TEST(the_best_plan_is_that_of_all_plans_listed_one_by_one)
     if (_i % 4 == 2)
         widen_first(1 + _i % 5);
     if (_i % 4 == 3)
-        widen_every_second(2 + _i % 4);
+        widen_every_second(2);
     struct search_request request = new_request();
     request.recompute_mixes = _i % 3 != 0;
     request.method = _i % 2 ? "dp" : "bnb";
