@@ -38,8 +38,7 @@ static bool is_siblings(const char *word)
 
 static bool is_word(const char *text)
 {
-    return strcmp(text, fitted_here) == 0 || strcmp(text, from_datasheet) == 0 ||
-           is_siblings(text);
+    return strcmp(text, fitted_here) == 0 || strcmp(text, from_datasheet) == 0 || is_siblings(text);
 }
 
 static bool read_groups(const json_t *object, struct provenance *out, struct err *err)
