@@ -45,7 +45,7 @@ static bool slow_one_gpu(struct system *system, struct model *model, struct text
     struct system faster = *system;
     system_slower(&faster, 0.95, system);
     system_slower_release(&faster);
-    text_add(name, "if one GPU is 5 %% slower");
+    text_add(name, "one GPU 5 %% slower");
     return true;
 }
 
