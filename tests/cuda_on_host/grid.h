@@ -33,8 +33,9 @@ struct grid_place {
 #define STATIC_TLS __attribute__((tls_model("initial-exec")))
 extern __thread const struct grid_place *grid_now STATIC_TLS;
 
-/* Requests shared memory for a kernel's blocks, which otherwise may use 48 KiB. False when the
- * request exceeds the limit of the smallest GPU. */
+/* Requests shared memory for a kernel's blocks. False when the request exceeds the limit of the
+ * smallest GPU. grid_may_share: whether a block may use `bytes`, at most 48 KiB without a
+ * request. */
 int grid_ask_shared(const void *kernel, size_t bytes);
 int grid_may_share(const void *kernel, size_t bytes);
 

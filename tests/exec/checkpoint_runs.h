@@ -10,7 +10,8 @@ extern char checkpoint_folder[64];
 void checkpoint_folder_make(void);
 void checkpoint_folder_remove(void);
 
-/* A run with a learning rate that suits the optimizer; `precision` and `optimizer` are enums. */
+/* A run with a learning rate that suits the optimizer; `precision` and `optimizer` are
+ * values of the enums of these names. */
 struct parity_run checkpoint_run(int precision, int optimizer);
 
 /* For parity_run's `before`: loads a checkpoint, which must be undamaged. */

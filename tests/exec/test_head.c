@@ -38,8 +38,9 @@ static struct parity_result train(const struct model *model, const char *layout,
                             (struct layer_options){ .logits_rows = logits_rows });
 }
 
-/* Logits are the same sums; weight gradients are fp32 sums over blocks. With 16-bit storage a value
- * may round in the other direction, so the second step may differ by roundings. */
+/* Each logit is the same sum with and without blocks. Weight gradients are added up in fp32 block
+ * by block, in another order. With 16-bit storage a value may round in the other direction, so the
+ * second step may differ by roundings. */
 START_TEST(runs_of_logits_train_as_all_at_once)
 {
     if (is_spared(_i, 3))

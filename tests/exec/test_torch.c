@@ -1,4 +1,5 @@
-/* The same steps as PyTorch on the host; tests/gpu/gpu_step.c has them on a GPU. */
+/* Training steps on the host, compared with the same steps in PyTorch; tests/gpu/gpu_step.c
+ * compares them on a GPU. */
 #include "tests/exec/torch_steps.h"
 #include "tests/testing.h"
 

@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* A small model on one or two nodes, every plan of a lattice. */
+/* A lattice is the set of all plans of one model on one cluster with one stack. */
 static const struct lattice {
     const char *model, *cluster, *stack;
     int gpus;

@@ -54,7 +54,7 @@ static bool is_known(const struct naive_splits *known, int vpp, const int *layer
 /* --- stages of several chunks, in any schedule: layers dealt one by one -------------------------
  */
 
-/* Adds a stage's next layer to its chunk with the smallest weight; of equals to the latest. The
+/* Adds a stage's next layer to its chunk with the smallest weight; on a tie, to the latest one. The
  * head adds its number of layers to the weight of the last chunk. */
 static void add_layer(const struct model *model, const struct plan *plan, int stage, int *chunks)
 {

@@ -11,7 +11,7 @@
 
 #include <math.h>
 
-/* A small model on 16 GPUs, one plan. */
+/* Loads a small model on 16 GPUs with this layout. */
 static void load(const char *layout)
 {
     planned_load("dgx-h100", "megatron-core", "gpt3-1.3b", 16);
@@ -45,8 +45,10 @@ static void check_near(double got_s, double expected_s)
 /* --- an optimizer on the host -------------------------------------------------------------------
  */
 
-/* GPT-3's block has twelve tensors: a weight and a bias of four products and of two norms. The
- * first stage also holds two tables, the last one a norm. */
+/* Host time of launching the update of each tensor. A block of GPT-3 has twelve tensors: weight and
+ * bias of four products and of two norms. The first stage also holds the tables of tokens and
+ * positions; the last stage holds the two tensors of the final norm and, with several stages, its
+ * copy of the token table. */
 static double walk_s(int stage)
 {
     const struct stack_host *host = &planned.system.stack.host;
@@ -68,8 +70,8 @@ static struct host_optimizer host(int stage)
                           (struct stage_weights){ planned_parameters(stage), 0 });
 }
 
-/* Weights are copied back during the update: only the part of the copy that is longer than the
- * update is exposed. */
+/* Weights are copied back during the update. If the copy takes longer than the update, only the
+ * difference is exposed. */
 START_TEST(weights_come_back_beside_the_update)
 {
     static const char *const layouts[] = { "tp2 pp2 mb1 offload=optimizer overlap=none",
@@ -97,9 +99,10 @@ static double ten_copies_s(double down_s, double window_s, double reduction_s)
     return fmax(down_s / 10, reduction_s / 10 + down_s - 0.9 * window_s - reduced_s);
 }
 
-/* In Megatron one chunk is one bucket, so no backward hides its copy. Ten buckets overlap the
- * backward, each copied after its reduction. Exposed is the last copy, or the part for which
- * backward and reductions are too short. */
+/* Without a bucket size all gradients of a chunk are one bucket, whose copy starts after the
+ * backward and is not hidden. With ten buckets each bucket is copied after its reduction, while the
+ * backward goes on. The exposed time is that of the last copy, or the time by which all copies
+ * outlast backward and reductions, if that is more. */
 START_TEST(gradients_leave_for_the_host_beside_backward_and_reductions)
 {
     static const double link_speeds[] = { 4, 0.5, 4 }, wire_speeds[] = { 1, 1, 0.02 };
@@ -203,8 +206,9 @@ static double all_reduce_s(double parameters)
     return data_comm(&planned.system.stack, &planned.plan, &data, parameters).reduce_s;
 }
 
-/* The executor on 16 GPUs without slowdowns; links are `speed` times faster than the cluster's.
- * Launching op by op costs as much as a graph. */
+/* Exposed time of the gradient reduction when the executor runs on 16 GPUs. Overlap slows nothing
+ * down, links are `speed` times faster than the cluster's, and launching op by op costs as much as
+ * a graph. */
 static double executor_reduce_s(const char *layout, double speed)
 {
     planned_load("dgx-h100", "cuda", "gpt3-1.3b", 16);
@@ -219,7 +223,7 @@ static double executor_reduce_s(const char *layout, double speed)
     return stage_cost(0).reduce_s;
 }
 
-/* The share of the last backward's time that belongs to a piece. */
+/* Time of one piece within the last backward. */
 static double piece_s(int piece)
 {
     double lists_s = planned.pieces.at[PIECE_EMBEDDING].backward.total_s +
@@ -228,10 +232,11 @@ static double piece_s(int piece)
     return planned.pieces.at[piece].backward.total_s / lists_s * stage_score(0).backward_s;
 }
 
-/* On fast links a layer's reduction ends before the next layer's gradients are ready. Exposed are
- * then the reduction of the first layer, except for the embedding's short backward, and that of the
- * embedding. On slow links the lane is busy from the last layer's gradients on. The head has only
- * the gradients of a norm, as its matrix is the embedding's. */
+/* On fast links a layer's reduction ends before the next layer's gradients are ready. Two
+ * reductions are then exposed: that of the first layer, less the embedding's short backward, and
+ * that of the embedding. On slow links reductions follow each other without a gap from the last
+ * layer's gradients on. The head has only the gradients of a norm, as its matrix is the
+ * embedding's. */
 START_TEST(the_executor_reduces_layers_beside_the_last_backward)
 {
     double fast_s = executor_reduce_s("mb4", 8);
