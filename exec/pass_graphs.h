@@ -1,4 +1,5 @@
-/* exec/pass_graphs.h - runs passes over chunks as graphs, which are issued once and then launched.
+/* exec/pass_graphs.h - runs passes over chunks as graphs, which are captured once and then
+ * launched.
  *
  * A step issues the same passes many times. A pass takes its memory in a fixed order and reads its
  * microbatch from a fixed place (exec/feed.h). So when it starts with the same used and free memory

@@ -2,9 +2,9 @@
 
 #include "models/training.h"
 
-/* fewest_gpus tries the divisors of a node, each number of nodes up to NODES_IN_A_ROW, then
- * doublings up to MOST_GPUS. It then searches between the last number that failed and the first
- * that fits, in STEPS steps. */
+/* fewest_gpus tries each divisor of a node's number of GPUs, each number of nodes up to
+ * NODES_IN_A_ROW, then doublings up to MOST_GPUS. It then searches between the last number that
+ * failed and the first that fits, in STEPS steps. */
 enum { NODES_IN_A_ROW = 16, MOST_GPUS = 65536, STEPS = 16 };
 
 /* The caller's request, changed to another number of GPUs. */
@@ -64,8 +64,9 @@ static bool any_fits(const struct other *other, int num_gpus)
 }
 
 /* Goes in steps from `low` GPUs, where nothing fits, towards `high`, where a plan fits. It then
- * bisects the first step at which a plan fits, until the step is one node. The result is not always
- * the least, as more GPUs may not divide the batch. */
+ * divides the step in which the first plan fits into smaller steps, until a step is one node. The
+ * result is not always the least number: if a number of GPUs fails only because it does not divide
+ * the batch, smaller numbers may fit. */
 static int refine(const struct other *other, int low, int high, int node)
 {
     while (high - low > node) {

@@ -51,7 +51,7 @@ struct command {
     unsigned bit;         /* COMMAND_... */
     const char *summary;  /* completes "simsearch NAME" */
     const char *examples; /* lines of examples */
-    const char *details;  /* lines below the examples; "" */
+    const char *details;  /* lines below the examples; "": none */
     command_run *run;
 };
 

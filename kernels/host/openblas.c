@@ -64,7 +64,8 @@ static void *load(void)
     return library ? library : dlopen("libopenblas.so", RTLD_NOW | RTLD_LOCAL);
 }
 
-/* Sets the right core type, then loads OpenBLAS, because it detects the machine while it loads. */
+/* Loads OpenBLAS. If it mistook the processor, sets the right core type and loads it again, because
+ * OpenBLAS detects the processor while it loads. */
 static void *load_for_this_machine(void)
 {
     void *library = load();

@@ -39,7 +39,8 @@ static enum value_form form_of(const struct scorer *scorer, int value)
     return scorer->whole.operands->values[value].form;
 }
 
-/* Whether the op is between the first product and the projection, and works on whole heads. */
+/* Whether the op belongs to the core of attention, between the products that make queries, keys and
+ * values and the output projection. Such ops need whole heads. */
 static bool is_core(const struct scorer *scorer, const struct op *op)
 {
     return op->region == REGION_ATTENTION_CORE || form_of(scorer, op->in.at[0]) == VALUE_HEADS;
@@ -188,8 +189,8 @@ static double compute_s(const struct scorer *scorer, struct op *op)
            layer_pass_s(scorer, backward, PASS_BACKWARD_WEIGHT);
 }
 
-/* Seconds per microbatch of the gradient all-reduce, once per step, over ranks that hold all
- * weights but only some tokens. */
+/* Seconds of the weight gradients' all-reduce over ranks that hold all weights but only some
+ * tokens. It runs once per step; each microbatch counts an equal share of it. */
 static double weight_reduce_s(const struct scorer *scorer, double parameters)
 {
     double bytes = parameters * scorer->options.gradient_bytes;
@@ -211,8 +212,8 @@ static struct partition_score linear_score(const struct scorer *scorer, int inde
     return score;
 }
 
-/* Parameters of norms and biases, which every rank holds. A bias counts for the product before
- * it. */
+/* Parameters of the norm that an op applies, which every rank holds. linear_score counts biases, as
+ * parameters of their products. */
 static double norm_parameters(const struct scorer *scorer, const struct op *op)
 {
     double parameters = 0;

@@ -9,8 +9,8 @@
  * No random draws are used. The box is halved repeatedly, and for each part bounds prove one of
  * these:
  *
- * best no plan of the space is over BEST_WITHIN faster anywhere in the part beaten one other plan
- * is over BEST_WITHIN faster everywhere in the part
+ *   - best: no plan of the space is over BEST_WITHIN faster anywhere in the part;
+ *   - beaten: one other plan is over BEST_WITHIN faster everywhere in the part.
  *
  * Both rest on two properties of the cost model, for which region.c gives the reasons: a step takes
  * longer with each slower constant, and the logarithm of its time is convex in the logarithms of

@@ -8,7 +8,8 @@ double textbook_layer_parameters(const struct model *model)
     return 12 * h * h;
 }
 
-/* The layers, the token embedding and a separate output head, v h each. */
+/* The parameters of the layers, plus v h for the token embedding and v h for a separate output head
+ * (vocabulary v, hidden size h). */
 double textbook_parameters(const struct model *model)
 {
     double embedding_and_head = 2.0 * model->vocab * model->hidden;
@@ -17,7 +18,7 @@ double textbook_parameters(const struct model *model)
 
 /* Per token and weight there is one multiply-add in the forward and two in the backward (input and
  * weight gradient): 2 + 4 FLOPs. Recompute of a layer's forward adds 2. Narayanan et al. 2021, eq.
- * 4 (8 TP); Kaplan et al. 2020, section 2.1 (6 TP). */
+ * 4, has 8 per weight and token, with recompute; Kaplan et al. 2020, section 2.1, has 6. */
 double textbook_flops(double parameters, double tokens, double recomputed)
 {
     double flops_per_weight_and_token = 6 + 2 * recomputed;
