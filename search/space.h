@@ -5,15 +5,18 @@
  * cp, ep, further axes (sim/plan/axis.h), etp, sp, microbatch, pp, vpp, split, recompute and zero,
  * the last fastest, and no two have the same layout. By default
  *
- *   order the base's; with `placement` every order that changes the placement tp divisors of the
- *   GPUs up to 64
- *   cp 1 2 4 8, if they divide the GPUs ep divisors of the experts; 1 without experts
- *   etp 1 and tp sp off, and on where tp is over 1
- *   microbatch  1 2 4 8 16
- *   pp          divisors of the GPUs
- *   vpp, stages the splits of search/splits.h; one even chunk where there is none
- *   recompute none selective full; where full does not fit, full:K replaces it, as both take
- *   equally long; K is the least that fits, or else the one of least memory zero 0 1 2 3
+ *   order        the base's; with `placement` every order that changes the placement
+ *   tp           divisors of the GPUs up to 64
+ *   cp           1 2 4 8, if they divide the GPUs
+ *   ep           divisors of the experts; 1 without experts
+ *   etp          1, and tp where tp is over 1
+ *   sp           off, and on where tp is over 1
+ *   microbatch   1 2 4 8 16
+ *   pp           divisors of the GPUs
+ *   vpp, stages  the splits of search/splits.h; one even chunk where there is none
+ *   recompute    none selective full; where full does not fit, full:K replaces it, as both take
+ *                equally long; K is the least that fits, or else the one of least memory
+ *   zero         0 1 2 3
  *
  * and dp takes the remaining GPUs. A fixed word replaces its list by its one value, which the list
  * need not contain; forbidden values are removed. */

@@ -14,12 +14,12 @@
  *
  * In logarithms of the constants, a sum, a product, a maximum and a power >= 0 of convex functions
  * of this sort ("posynomials", Boyd et al., A tutorial on geometric programming, 2007) is again
- * one, and none falls where no constant gets slower. So each duration of sim/cost is one:
+ * one, and no slower constant makes it smaller. Each duration of sim/cost is such a function:
  *
  *   products   waves x (k + half_k) / efficiency, at least the traffic / bandwidth, plus kernel.
- *              The best tile is a minimum, but the same one for all half_k and efficiency; that
- *              over splits is not, and struct product_range bounds it. A sum that is exposed moves
- *              traffic from inside the maximum to beside it, which only adds.
+ *              The best tile is a minimum, but the same one for all half_k and efficiency. The best
+ *              split of the inner dimension is not the same one, so struct product_range bounds its
+ *              time. A sum that is exposed moves traffic out of the maximum, which only adds.
  *   attention  FLOPs x (n + half_seq) / n / efficiency, at least the traffic, plus kernel
  *   pointwise  bytes / memory_efficiency + kernels x kernel
  *   messages   latency x latency_factor + bytes / bandwidth_factor; NCCL's own numbers choose

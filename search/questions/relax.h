@@ -26,11 +26,13 @@ struct relaxations {
 
 /* Changes that make an infeasible request feasible, given its result:
  *
- *   fix each single word whose removal is enough, or all words when no single one isforbid like fix
- *   max-memory the need of the plan with the least memory, if a GPU has that much batch the nearest
- *   feasible batch below and above, among the next multiples of the sequences that some number of
- *   data ranks takes at once (if vpp is fixed, also some number of stages) gpus the largest
- *   feasible number below, and the smallest within 64 nodes above
+ *   fix         each single word whose removal is enough, or all words when no single one is
+ *   forbid      as for fix
+ *   max-memory  the need of the plan with the least memory, if a GPU has that much
+ *   batch       the nearest feasible batch below and above, among the next multiples of the
+ *               sequences that some number of data ranks takes at once (if vpp is fixed, also some
+ *               number of stages)
+ *   gpus        the largest feasible number below, and the smallest within 64 nodes above
  *
  * Each change comes with the best plan that it admits. Numbers of GPUs are whole nodes or a part of
  * one node. When only memory is short, the result itself has the nearest plan and the fewest GPUs.

@@ -1,10 +1,15 @@
 /* sim/cost/hardware.h - the hardware and software of a training run: GPU, cluster, profile, stack.
  *
- * Each is described by a file of its own: GPU      calibration/hardware/   datasheet numbers, never
- *   fitted cluster  calibration/clusters/   groups of equal nodes and their network levels profile
- *   calibration/profiles/   measured efficiencies of a GPU and its links, relative to the datasheet
- *   stack calibration/stacks/     a training software: its fused kernels, overlap, launching and
- * memory A file is loaded by name (file name or alias) or by path. */
+ * Each is described by a file of its own:
+ *
+ *   GPU      calibration/hardware/   datasheet numbers, never fitted
+ *   cluster  calibration/clusters/   groups of equal nodes and their network levels
+ *   profile  calibration/profiles/   measured efficiencies of a GPU and its links, relative to the
+ *                                    datasheet
+ *   stack    calibration/stacks/     a training software: its fused kernels, overlap, launching and
+ *                                    memory
+ *
+ * A file is loaded by name (file name or alias) or by path. */
 #ifndef SIM_COST_HARDWARE_H
 #define SIM_COST_HARDWARE_H
 

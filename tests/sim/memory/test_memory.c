@@ -127,7 +127,7 @@ START_TEST(stages_hold_the_layers_that_the_plan_gives_them)
 }
 END_TEST
 
-/* Kept are a checkpoint for every 3 of 24 layers, and the activations of 3 layers, the first of
+/* A stage keeps a checkpoint for every 3 of 24 layers and the activations of 3 layers, the first of
  * which has a checkpoint. The head's activations are already freed. */
 START_TEST(recompute_keeps_a_checkpoint_for_every_few_layers)
 {

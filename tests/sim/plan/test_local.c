@@ -136,8 +136,7 @@ START_TEST(a_collective_of_a_layer_carries_all_tokens)
 }
 END_TEST
 
-/* Kept are two whole inputs instead of two parts of an eighth (DTensor; traced in
- * fixtures/traces). */
+/* A rank keeps two whole inputs, not an eighth of each (DTensor; traced in fixtures/traces). */
 START_TEST(inputs_that_are_kept_gathered_are_not_gathered_again)
 {
     struct model model = model_of("gpt3-175b");
