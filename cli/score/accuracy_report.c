@@ -85,8 +85,9 @@ static void add_left_out(struct text *out, const struct source_shifts *shifts)
         "\n## Sources that were left out of the fit\n\n"
         "Each source is predicted with constants that are fitted without any of its rows "
         "(`simsearch fit --leave-out\nSOURCE`). If no other source ran on its stack, the stack "
-        "gets the medians of the other stacks' constants; a GPU\nin that case gets the priors of "
-        "its constants. The tier is `seen` if other sources ran on its stack "
+        "gets the medians of the other stacks' constants. If\nno other source ran on its GPU, the "
+        "GPU gets the priors of its constants. The tier is `seen` if other sources ran on its "
+        "stack "
         "and\nGPU, `new_stack` if none ran on its stack, `new_gpu` if none ran on its GPU. Covered "
         "is the share of rows in the "
         "90 %% interval of the tier; the\nwidth of this interval is fitted without the source.\n\n"
@@ -101,11 +102,10 @@ static void add_left_out(struct text *out, const struct source_shifts *shifts)
     }
     for (int tier = 0; tier < NUM_TIERS; tier++)
         add_tier(out, shifts, (enum tier)tier);
-    text_add(
-        out,
-        "\nHalf width, in log time, of the 90 %% interval of a whole source's shift: %.2f for a "
-        "new stack, %.2f for a new GPU.\n",
-        shift_width(shifts, TIER_NEW_STACK, NULL), shift_width(shifts, TIER_NEW_GPU, NULL));
+    text_add(out,
+             "\nThe shift of a source is the error that all of its rows share. The half width of "
+             "its 90 %% interval, in log time,\nis %.2f for a new stack and %.2f for a new GPU.\n",
+             shift_width(shifts, TIER_NEW_STACK, NULL), shift_width(shifts, TIER_NEW_GPU, NULL));
 }
 
 static void add_order(struct text *out, const struct preferences *preferences)
@@ -194,7 +194,7 @@ static void add_why(struct text *out, const struct validation *v)
         "\n## Possible causes of errors\n\n"
         "Each constant of the profiles and stacks is raised by 1 %% in turn. For each source and "
         "for the worst rows the list\nnames the constant whose change would explain most of the "
-        "error. It is only a suspect: step times do not distinguish\nconstants with similar "
+        "error. It is only a possible cause: step times do not distinguish\nconstants with similar "
         "effects.\n\n");
     for (int i = 0; i < v->why.num_sources; i++) {
         text_add(out, "- `%s`, bias %+.1f %%: ", v->why.sources[i].source,
