@@ -75,7 +75,7 @@ struct layer_options {
     bool launches_each_expert; /* the product of each expert is a launch; else one launch for all
                                   experts of a rank */
     bool sends_quantized; /* rows travel to their experts quantised, and so do their gradients */
-    bool shared_beside;   /* the shared expert runs beside the exchanges of rows */
+    bool shared_beside;   /* the shared expert overlaps the exchanges of rows */
     bool pads_rows; /* quantised rows of experts are first copied to blocks of aligned length */
     double gradient_bytes; /* bytes of one element of the weight gradient's accumulator */
     double logits_rows;    /* maximum number of rows of logits that the head computes at once;

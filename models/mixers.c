@@ -104,9 +104,9 @@ static void add_mixer_out(struct builder *b, double width, double shared_dim, in
 }
 
 /* Yang et al. 2024 (arXiv 2412.06464). FLOPs of a token and head as Megatron Core counts them: four
- * products of the state's size (k by k, v by k, the update, the output). Kept beside the
- * convolution's output: the keys and queries that the kernel normalises, repeated for each value
- * head; two rates; and a row of each chunk's triangular inverse. */
+ * products of the state's size (k by k, v by k, the update, the output). The layer keeps, in
+ * addition to the convolution's output, the keys and queries that the kernel normalises, repeated
+ * for each value head; two rates; and a row of each chunk's triangular inverse. */
 static void add_delta_block(struct builder *b)
 {
     const struct layer_dims *d = b->dims;

@@ -234,7 +234,7 @@ static void find_steps(struct events *of)
         longest_s = last_s < 0 ? 0 : fmax(longest_s, of->kernels[i].start_s - last_s);
         last_s = of->kernels[i].end_s;
     }
-    /* pauses within a single phase are short beside the trace */
+    /* pauses within a single phase are short compared with the trace */
     double all_s = of->kernels[of->num_kernels - 1].end_s - of->kernels[0].start_s;
     if (longest_s < shortest_pause * all_s)
         return;

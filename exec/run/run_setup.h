@@ -19,7 +19,7 @@ struct run_setup {
     /* options of the op lists; dtype is the type of the plan's values */
     struct layer_options options;
     bool overlaps_tensor;
-    bool overlaps_gradients; /* reductions run beside the last backward (plan_reduces_pieces) */
+    bool overlaps_gradients; /* reductions overlap the last backward (plan_reduces_pieces) */
     int prefetch;            /* pieces that ZeRO-3 gathers ahead of the one that runs */
     bool has_graphs; /* passes run as graphs, unless plan_capture_refusal gives a reason against it
                       */

@@ -1,4 +1,4 @@
-/* sim/plan/beside.h - the shared expert runs beside the exchanges of routed experts' rows. */
+/* sim/plan/beside.h - the shared expert overlaps the exchanges of routed experts' rows. */
 #ifndef SIM_PLAN_BESIDE_H
 #define SIM_PLAN_BESIDE_H
 
@@ -6,10 +6,10 @@
 #include "models/op.h"
 
 /* Moves the shared expert's ops in the lists of a block, whose marks have been replaced. Its first
- * half (up to the activation) runs beside the rows' way to the experts, the second half beside
- * their way back; in the backward the halves change places (Megatron Core, moe/shared_experts.py
- * and token_dispatcher.py, moe_shared_expert_overlap). Lists without a shared expert or without
- * exchanges stay as they are. Arrays live in the arena. */
+ * half (up to the activation) runs while the rows are sent to the experts, the second half while
+ * they are sent back; in the backward the halves change places (Megatron Core,
+ * moe/shared_experts.py and token_dispatcher.py, moe_shared_expert_overlap). Lists without a shared
+ * expert or without exchanges stay as they are. Arrays live in the arena. */
 struct ops shared_beside_rows(struct ops forward, struct arena *arena);
 struct ops shared_beside_gradients(struct ops backward, struct arena *arena);
 

@@ -108,8 +108,8 @@ static inline bool plan_reduces(const struct plan *plan)
     return plan_cuts(plan, STATE_GRADIENTS) && plan_replicas(plan) > 1 && plan_sums_passes(plan);
 }
 
-/* Whether whole gradients can be reduced piece by piece beside a step's last backward: as buckets,
- * with one stage. */
+/* Whether whole gradients can be reduced piece by piece while a step's last backward runs: as
+ * buckets, with one stage. */
 static inline bool plan_reduces_pieces(const struct plan *plan)
 {
     return plan->pp == 1 && plan_replicas(plan) > 1 && !plan_cuts(plan, STATE_GRADIENTS) &&

@@ -97,7 +97,7 @@ struct lowering {
      * BACKWARD_WEIGHT */
     bool has_data_group;
     bool gather_updated; /* ZeRO-1/2: GATHER_PARAM after OPTIMIZER */
-    /* MIX_PARAM runs beside the step's passes: it averages the initial weights, or sums the
+    /* MIX_PARAM overlaps the step's passes: it averages the initial weights, or sums the
      * gradients of the step before */
     bool mix_beside;
     bool mix_updated; /* MIX_PARAM after OPTIMIZER */

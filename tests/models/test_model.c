@@ -380,8 +380,8 @@ START_TEST(sizes_beyond_any_that_were_trained_are_counted)
 }
 END_TEST
 
-/* With an indexer, and with attention and feed-forward beside each other; Llama has all that it
- * needs. */
+/* Models with an indexer, or with attention and feed-forward in parallel, can only be counted;
+ * Llama can be planned. */
 START_TEST(a_model_that_is_only_counted_says_so)
 {
     struct model model = model_of("mixtral-8x7b");

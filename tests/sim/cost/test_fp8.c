@@ -147,7 +147,7 @@ static double saved_bytes(struct ops ops)
 }
 
 /* Inputs of qkv, fc1 and fc2 take one byte instead of two: -1 -1 -3.5 bytes per value of hidden.
- * The projection's input takes one byte beside the two that attention keeps: +1. */
+ * The projection's input takes one byte, in addition to the two that attention keeps: +1. */
 START_TEST(inputs_of_linear_layers_are_kept_in_fp8)
 {
     struct model model = model_of("llama3-8b");

@@ -6,7 +6,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-/* Compute runs 1.25 times longer beside a transfer, which takes twice as long. */
+/* While compute overlaps a transfer, it takes 1.25 times as long and the transfer twice as long. */
 static const struct profile slow = { .overlap_compute_slowdown = 1.25, .overlap_comm_slowdown = 2 };
 
 /* --- transfers beside compute ----------------------------------------------------------------- */

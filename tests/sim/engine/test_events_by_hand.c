@@ -35,7 +35,8 @@ static const struct {
         double s;
     } times[MOST_TIMES];
 } cases[] = {
-    /* One stage: forward 1 s, then a reduction of 3 s beside a backward of 4 s, x 1.25 and y 1.5.
+    /* One stage: forward 1 s, then a reduction of 3 s and a backward of 4 s at the same time. While
+     * they overlap, compute takes x = 1.25 times and communication y = 1.5 times as long.
      * Both run from 1 s on: the reduction needs 4.5 s, in which the backward does 4.5 / 1.25 = 3.6
      * s of its work; the other 0.4 s are undisturbed. Reduction 1 to 5.5, backward 1 to 5.9. */
     { .lists = "0: F0.0 DG0@0 B0.0 DN@2 OPT@3\n",

@@ -355,8 +355,8 @@ static const struct {
     { "megatron-core", PIPELINE_BUCKETS_FIRST, 0.2, 1 },
 };
 
-/* PyTorch's buckets leave beside the last backward on every stage of a pipeline, all but the last
- * of them, for its duration; Megatron's chunks are reduced as a whole. */
+/* On every stage of a pipeline PyTorch's buckets, except the last one, are reduced while the last
+ * backward runs, and hidden for at most its duration; Megatron's chunks are reduced as a whole. */
 START_TEST(buckets_of_a_pipeline_are_reduced_beside_the_last_backward)
 {
     struct evaluator *evaluator;

@@ -327,7 +327,7 @@ START_TEST(recompute_starts_when_the_gradient_has_arrived)
 }
 END_TEST
 
-/* Weights are averaged once they are updated, or from the start, beside the passes. */
+/* Weights are averaged once they are updated, or from the step's start, while passes run. */
 START_TEST(two_stages_that_mix)
 {
     struct lowering updated = { .mix_updated = true }, beside = { .mix_beside = true };

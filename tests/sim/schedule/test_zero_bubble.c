@@ -74,7 +74,7 @@ START_TEST(the_halves_of_a_backward_are_the_whole)
 }
 END_TEST
 
-/* The weight gradients no longer run beside the collectives of the input gradients. */
+/* The weight gradients no longer overlap the collectives of the input gradients. */
 START_TEST(what_collectives_hid_behind_weight_gradients_shows)
 {
     load("gpt3-6.7b", 64, 16);
