@@ -69,8 +69,12 @@ static void tear_down(void)
 static struct space new_space(int num_gpus, const char *fix, const char *forbid)
 {
     struct plan base = plan_default();
-    struct space_request request = { &small, num_gpus, &base,           fix, forbid,
-                                     false,  NULL,     CHUNKS_MEGATRON, NULL };
+    struct space_request request = { .model = &small,
+                                     .num_gpus = num_gpus,
+                                     .base = &base,
+                                     .fix = fix,
+                                     .forbid = forbid,
+                                     .chunks = CHUNKS_MEGATRON };
     struct space space;
     struct err err = { 0 };
     bool ok = space_new(&request, &arena, &space, &err);
@@ -204,9 +208,12 @@ START_TEST(a_fixed_word_replaces_the_base_s)
     struct plan base = plan_default();
     base.precision = PRECISION_FP16;
     base.optimizer = OPTIMIZER_SGD;
-    struct space_request request = { &small, 8,     &base, "dtype=bf16 tp2",
-                                     NULL,   false, NULL,  CHUNKS_MEGATRON,
-                                     NULL };
+    struct space_request request = { .model = &small,
+                                     .num_gpus = 8,
+                                     .base = &base,
+                                     .fix = "dtype=bf16 tp2",
+                                     .forbid = NULL,
+                                     .chunks = CHUNKS_MEGATRON };
     struct space space;
     struct err err = { 0 };
     ck_assert(space_new(&request, &arena, &space, &err));
@@ -291,8 +298,12 @@ static const char *const faults[][3] = {
 START_TEST(unknown_words_are_usage_errors_that_name_the_word)
 {
     struct plan base = plan_default();
-    struct space_request request = { &small, 8,    &base,           faults[_i][0], faults[_i][1],
-                                     false,  NULL, CHUNKS_MEGATRON, NULL };
+    struct space_request request = { .model = &small,
+                                     .num_gpus = 8,
+                                     .base = &base,
+                                     .fix = faults[_i][0],
+                                     .forbid = faults[_i][1],
+                                     .chunks = CHUNKS_MEGATRON };
     struct space space;
     struct err err = { 0 };
     ck_assert(!space_new(&request, &arena, &space, &err));
