@@ -100,7 +100,7 @@ static void make_uneven(struct plan *plan)
     for (int chunk = 0; chunk < chunks; chunk++)
         uneven[chunk] = 1;
     for (int more = layers - chunks; more > 0; more--)
-        uneven[random_below(&question.rng, (uint64_t)chunks)]++;
+        uneven[random_below(&question.rng, chunks)]++;
     plan->chunk_layers = uneven;
 }
 
