@@ -110,12 +110,12 @@ static void keep_durations(struct work *w, int chunk, const struct chunk_time *t
 
 /* Whether two chunks certainly take the same time, without messages, because the model has one kind
  * of layers. */
-static bool are_same(const struct work *w, int chunk, int other)
+static bool are_same(const struct work *w, int one, int other)
 {
     struct placement placement = plan_placement(w->plan);
     return model_num_kinds(w->model) == 1 && w->plan->num_recompute_layers <= 1 &&
-           !placement_has_end(placement, chunk) && !placement_has_end(placement, other) &&
-           w->plan->chunk_layers[chunk] == w->plan->chunk_layers[other];
+           !placement_has_end(placement, one) && !placement_has_end(placement, other) &&
+           w->plan->chunk_layers[one] == w->plan->chunk_layers[other];
 }
 
 /* Times the chunks of a stage; returns what pairs spare, without the learned ratio. */
@@ -125,7 +125,7 @@ static double time_rounds(struct work *w, int stage, double *duration_s)
     assert(!work_is_folded(w) && w->plan->chunk_layers);
     for (int round = 0, before = -1; round < w->plan->vpp; round++) {
         int chunk = work_chunk(w, stage, round);
-        if (before < 0 || !are_same(w, before, chunk))
+        if (before < 0 || !are_same(w, chunk, before))
             time = chunk_time(w, chunk);
         keep_durations(w, chunk, &time, &duration_s[CHUNK_PASSES * round]);
         before = chunk;
