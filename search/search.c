@@ -177,7 +177,7 @@ static bool can_join(const struct search_method *method, const struct search_req
                    "expected the method milp; %s does not join stages into types", method->name);
 }
 
-/* Of the parts to recompute those with the shortest step are chosen. */
+/* Chooses the parts to recompute that give the shortest step. */
 static bool can_pick(const struct search_request *request, struct err *err)
 {
     if (!request->recompute_modules || request->objective != OBJECTIVE_MEMORY)

@@ -183,7 +183,7 @@ START_TEST(a_broken_match_table_is_blamed_by_line_and_key)
 }
 END_TEST
 
-/* What is loaded by itself is blamed as in a system. */
+/* A file that is loaded alone is blamed as one that is loaded with a system. */
 START_TEST(a_broken_cluster_is_blamed_without_a_system)
 {
     struct cluster cluster;
