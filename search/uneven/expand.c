@@ -21,7 +21,8 @@ struct expander {
     int *kept;    /* layers of the fastest division so far */
     int *seed;    /* the division that was timed first */
     int *least;   /* as `layers`, with the fewest layers of later stages */
-    int *most;    /* [stage]: the most layers of any option */
+    int *fewest;  /* [stage]: the fewest layers of any option that fits */
+    int *most;    /* [stage]: the most layers of any option that fits */
     double asked; /* lower bounds asked for */
     struct node *nodes;
     int num_nodes, node_capacity;
@@ -152,21 +153,19 @@ static void time_layers(struct expander *e)
     memcpy(e->kept, e->layers, (size_t)e->request->table->num_stages * sizeof *e->kept);
 }
 
-static void find_most(struct expander *e)
+/* A stage without an option that fits keeps most_layers as its fewest and 0 as its most. */
+static void find_ends(struct expander *e)
 {
     const struct stage_table *table = e->request->table;
-    for (int stage = 0; stage < table->num_stages; stage++)
-        for (int k = 1; k <= table->most_layers; k++)
-            if (stage_options(table, stage, 0)[k - 1].fits)
-                e->most[stage] = k;
-}
-
-static int fewest_of_stage(const struct stage_table *table, int stage)
-{
-    int k = 1;
-    while (k < table->most_layers && !stage_options(table, stage, 0)[k - 1].fits)
-        k++;
-    return k;
+    for (int stage = 0; stage < table->num_stages; stage++) {
+        e->fewest[stage] = table->most_layers;
+        for (int k = table->most_layers; k >= 1; k--) {
+            if (!stage_options(table, stage, 0)[k - 1].fits)
+                continue;
+            e->fewest[stage] = k;
+            e->most[stage] = k > e->most[stage] ? k : e->most[stage];
+        }
+    }
 }
 
 /* Whether every division with this prefix is too slow in the order of its passes. */
@@ -178,9 +177,8 @@ static bool is_slow_in_order(struct expander *e, const struct node *node)
         most_behind += e->most[stage];
     memcpy(e->least, e->layers, (size_t)node->stages * sizeof *e->least);
     for (int stage = node->stages; stage < table->num_stages; stage++) {
-        int fewest = fewest_of_stage(table, stage);
         int rest = node->left - (most_behind - e->most[stage]);
-        e->least[stage] = rest > fewest ? rest : fewest;
+        e->least[stage] = rest > e->fewest[stage] ? rest : e->fewest[stage];
     }
     e->asked++;
     return e->request->least_s(e->request->context, e->least) >= cut_s(e);
@@ -240,8 +238,9 @@ struct expansion expand(const struct expansion_request *request, struct arena *a
                           .kept = ARENA_ARRAY(arena, int, stages),
                           .seed = ARENA_ARRAY(arena, int, stages),
                           .least = ARENA_ARRAY(arena, int, stages),
+                          .fewest = ARENA_ARRAY(arena, int, stages),
                           .most = ARENA_ARRAY(arena, int, stages) };
-    find_most(&e);
+    find_ends(&e);
     time_seed(&e);
     e.fronts = fronts_new(table, table_bound(table), cut_s(&e), arena);
     run(&e);
