@@ -27,7 +27,8 @@ static bool attends_otherwise(const struct plan *plan, const struct model *model
             return true;
     return model->kv_lora > 0 || model->attention_gate || model->sinks || model->out_bias ||
            model->ffn_bias || model->norm == NORM_GAIN || model->norm_place != NORMS_BEFORE ||
-           model->activation == ACTIVATION_RELU2 ||
+           model->parallel != PARALLEL_NO || model->head_bias || model->head_transform ||
+           model->token_types > 0 || model->activation == ACTIVATION_RELU2 ||
            (model->qk_norm && model->qk_norm_kind != QK_NORM_HEAD);
 }
 
@@ -106,7 +107,7 @@ static bool has_alibi(const struct plan *plan, const struct model *model)
 static bool has_relative_positions(const struct plan *plan, const struct model *model)
 {
     (void)plan;
-    return model->positions == POSITION_TRANSFORMER_XL;
+    return model->positions == POSITION_TRANSFORMER_XL || model->positions == POSITION_RELATIVE;
 }
 
 static bool predicts_later(const struct plan *plan, const struct model *model)

@@ -11,19 +11,18 @@
 
 #define BIT(x) (1u << (x))
 
-/* Functions of config_registry.py, and the presets with the same dimensions. */
+/* Functions of config_registry.py, the presets of the same models, and their parameters. */
 static const struct titan_model models[] = {
-    { "llama3", "llama3_8b", "8B", "llama3-8b", 32, 4096, 14336, 128256 },
-    { "llama3", "llama3_70b", "70B", "llama3-70b", 80, 8192, 28672, 128256 },
-    { "llama3", "llama3_405b", "405B", "llama3-405b", 126, 16384, 53248, 128256 },
-    { "deepseek_v3", "deepseek_v3_671b", "671B", "deepseek-v3", 61, 7168, 18432, 129280 },
+    { "llama3", "llama3_8b", "8B", "llama3-8b", 8030261248 },
+    { "llama3", "llama3_70b", "70B", "llama3-70b", 70553706496 },
+    { "llama3", "llama3_405b", "405B", "llama3-405b", 405853388800 },
+    { "deepseek_v3", "deepseek_v3_671b", "671B", "deepseek-v3", 671026419200 },
 };
 
 const struct titan_model *titan_model_of(const struct model *model)
 {
     for (int i = 0; i < LENGTH(models); i++)
-        if (models[i].layers == model->layers && models[i].hidden == model->hidden &&
-            models[i].ffn == model->ffn && models[i].vocab == model->vocab)
+        if (models[i].parameters == model_parameters(model))
             return &models[i];
     return NULL;
 }

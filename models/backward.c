@@ -53,7 +53,8 @@ static void find_learnt(struct maker *m)
     for (int i = 0; i < m->forward->count; i++) {
         const struct op *op = &m->forward->at[i];
         for (int j = 0; j < op->out.count; j++)
-            m->is_learnt[op->out.at[j]] = is_made_of_learnt(m, op);
+            m->is_learnt[op->out.at[j]] =
+                !operands->values[op->out.at[j]].is_detached && is_made_of_learnt(m, op);
     }
 }
 
@@ -96,6 +97,27 @@ static void pass_gradient(struct maker *m, int gradient, int value)
 {
     assert(m->gradient[value] == NO_ID && "no op that would add it");
     m->gradient[value] = (short)gradient;
+}
+
+/* The same, added to the gradient from the value's other readers. The op that made `gradient` adds
+ * it, or, if that op adds another gradient already, the op that made that one. */
+static void pass_or_add_gradient(struct maker *m, int gradient, int value)
+{
+    short had = m->gradient[value];
+    m->gradient[value] = (short)gradient;
+    while (had != NO_ID) {
+        int i = ops_maker(&m->out, gradient);
+        assert(i >= 0 && "no op that would add it");
+        struct op *op = &m->out.at[i];
+        int at = 0;
+        while (op->out.at[at] != gradient)
+            at++;
+        gradient = op->sum[at];
+        if (gradient == NO_ID) {
+            op->sum[at] = had;
+            return;
+        }
+    }
 }
 
 /* The gradient of an op's output; NO_ID: not needed. */
@@ -320,13 +342,18 @@ static void push_norm(struct maker *m, const struct op *norm)
     op->bytes += layer_element_bytes(m->options) * op->m * op->n;
 }
 
-/* The gradient of the residual stream is passed on unchanged. */
+/* The gradient of the residual stream is passed on unchanged, and so is that of the first of two
+ * parallel parts if it has no dropout. */
 static void push_residual(struct maker *m, const struct op *residual)
 {
     struct op *op = push_traffic(m, residual, PASS_BACKWARD_INPUT);
     op->weights.count = 0; /* the product to which the bias belongs sums the bias gradient */
     if (residual->in.count > 1)
         pass_gradient(m, op->in.at[0], residual->in.at[1]);
+    if (residual->in.count > 2 && residual->variant[0] == '\0')
+        pass_gradient(m, op->in.at[0], residual->in.at[2]);
+    else if (residual->in.count > 2)
+        give_gradient(m, op, residual->in.at[2]);
 }
 
 static const struct op *loss_of(const struct maker *m, const struct op *logits)
@@ -391,8 +418,9 @@ static void push_attention_product(struct maker *m, const struct op *product)
 static void push_flash(struct maker *m, const struct op *attention)
 {
     struct op *op = push_traffic(m, attention, PASS_BACKWARD_INPUT);
-    if (attention->in.count > 1)
-        give_gradient(m, op, attention->in.at[1]);
+    for (int i = 1; i < attention->in.count; i++)
+        if (m->is_learnt[attention->in.at[i]])
+            give_gradient(m, op, attention->in.at[i]);
     op->flops = 2.5 * attention->flops;
     op->model_flops = 2 * attention->model_flops;
 }
@@ -431,6 +459,15 @@ static void push_scan(struct maker *m, const struct op *scan)
         give_gradient(m, op, scan->in.at[1]);
     op->flops = 2.5 * scan->flops;
     op->model_flops = 2 * scan->model_flops;
+}
+
+/* The indexer's loss has no reader, so no gradient arrives. The scores of the chosen keys are
+ * computed again; two products make the gradients of queries and keys. */
+static void push_index_loss(struct maker *m, const struct op *loss)
+{
+    struct op *op = push_traffic(m, loss, PASS_BACKWARD_INPUT);
+    op->flops = 3 * loss->flops;
+    op->model_flops = 2 * loss->model_flops;
 }
 
 static void push_activation(struct maker *m, const struct op *activation)
@@ -494,6 +531,9 @@ static void push_backward(struct maker *m, const struct op *op)
     case OP_SCAN:
         push_scan(m, op);
         return;
+    case OP_INDEX_LOSS:
+        push_index_loss(m, op);
+        return;
     case OP_EMBEDDING:
         push_traffic(m, op, PASS_BACKWARD_WEIGHT);
         return;
@@ -534,7 +574,7 @@ static void push_backward(struct maker *m, const struct op *op)
             push_leave(m, op);
         return;
     case OP_QUANTIZE:
-        pass_gradient(m, gradient_of(m, op), op->in.at[0]);
+        pass_or_add_gradient(m, gradient_of(m, op), op->in.at[0]);
         return;
     case OP_TENSOR_JOIN:
     case OP_EXPERT_ENTER:
@@ -544,6 +584,7 @@ static void push_backward(struct maker *m, const struct op *op)
         push_turned_mark(m, op, turned(op->kind), gradient_of(m, op));
         return;
     case OP_ALL_REDUCE: /* the loss's all-reduce: its gradient needs no exchange */
+    case OP_CHOOSE:     /* chosen keys have no gradient */
         return;
     case OP_BIAS_GRAD:
     case OP_ALL_GATHER:
@@ -561,6 +602,8 @@ static bool is_asked(const struct maker *m, const struct op *op)
     bool learns = false;
     for (int i = 0; i < op->out.count; i++)
         learns |= m->is_learnt[op->out.at[i]];
+    if (op->kind == OP_INDEX_LOSS)
+        return m->is_learnt[op->in.at[0]];
     return op->kind == OP_CROSS_ENTROPY || op->row_blocks > 1 ||
            (learns && gradient_of(m, op) != NO_ID);
 }

@@ -22,6 +22,11 @@ enum attention_kind {
     ATTENTION_ENCODER,   /* each token attends to the whole sequence */
     ATTENTION_CROSS,     /* full attention, then attention to the encoder's output */
     ATTENTION_NONE,      /* the block has no attention */
+    ATTENTION_BLOCKS,    /* the sequence is cut into blocks of attention_block tokens, and a token
+                            attends to attention_blocks of them: its own up to itself, and earlier
+                            ones    (Child et al. 2019) */
+    ATTENTION_LOW_RANK,  /* keys and values are projected along the sequence to attention_rank rows,
+                            and each token attends to all of them    (Wang et al. 2020, Linformer) */
 };
 enum feed_forward_kind {
     FEED_FORWARD_DENSE,

@@ -8,9 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-const char *const attention_kind_names[] = { "full",  "window",    "chunk", "sparse",
-                                             "delta", "lightning", "mamba", "encoder",
-                                             "cross", "none",      NULL };
+const char *const attention_kind_names[] = { "full",      "window",   "chunk",   "sparse", "delta",
+                                             "lightning", "mamba",    "encoder", "cross",  "none",
+                                             "blocks",    "low_rank", NULL };
 const char *const feed_forward_names[] = { "dense", "experts", "none", NULL };
 
 struct block_kind model_own_kind(const struct model *model)
@@ -137,18 +137,19 @@ bool model_blocks_repeat(const struct model *model, int first, int other, int la
     return true;
 }
 
-bool model_has_states(const struct model *model)
+bool model_has_attention(const struct model *model, int attention)
 {
     for (int kind = 0; kind < model_num_kinds(model); kind++)
-        switch ((enum attention_kind)model_kind(model, kind).attention) {
-        case ATTENTION_DELTA:
-        case ATTENTION_LIGHTNING:
-        case ATTENTION_MAMBA:
+        if (model_kind(model, kind).attention == attention)
             return true;
-        default:
-            break;
-        }
     return false;
+}
+
+bool model_has_states(const struct model *model)
+{
+    return model_has_attention(model, ATTENTION_DELTA) ||
+           model_has_attention(model, ATTENTION_LIGHTNING) ||
+           model_has_attention(model, ATTENTION_MAMBA);
 }
 
 bool block_kinds_are_equal(const struct block_kind *a, const struct block_kind *b)

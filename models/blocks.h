@@ -26,6 +26,8 @@ void model_count_kinds(const struct model *model, int first, int layers,
 /* Whether the `layers` blocks from `first` on have, one by one, the same kinds as those from
  * `other` on. */
 bool model_blocks_repeat(const struct model *model, int first, int other, int layers);
+/* Whether some blocks have this kind of attention (enum attention_kind). */
+bool model_has_attention(const struct model *model, int attention);
 /* Whether some blocks have a linear mixer, which keeps a state instead of keys and values. */
 bool model_has_states(const struct model *model);
 extern const struct field block_fields[]; /* the fields of a run in a preset file */

@@ -93,6 +93,7 @@ static const struct dependence {
     { "index_heads", "q_lora", false },
     { "index_dim", "index_heads", true },
     { "index_topk", "index_heads", true },
+    { "attention_blocks", "attention_block", true },
     { "linear_value_heads", "linear_key_heads", true },
     { "linear_key_dim", "linear_key_heads", true },
     { "linear_value_dim", "linear_key_heads", true },
@@ -158,14 +159,21 @@ static bool check_kind_sizes(const struct model *model, const struct block_kind 
                              struct err *err)
 {
     static const char *const sizes[] = {
-        [ATTENTION_WINDOW] = "sliding_window",  [ATTENTION_CHUNK] = "attention_chunk",
-        [ATTENTION_SPARSE] = "index_heads",     [ATTENTION_DELTA] = "linear_key_heads",
-        [ATTENTION_MAMBA] = "linear_key_heads", [ATTENTION_NONE] = NULL,
+        [ATTENTION_WINDOW] = "sliding_window",   [ATTENTION_CHUNK] = "attention_chunk",
+        [ATTENTION_SPARSE] = "index_heads",      [ATTENTION_DELTA] = "linear_key_heads",
+        [ATTENTION_MAMBA] = "linear_key_heads",  [ATTENTION_BLOCKS] = "attention_block",
+        [ATTENTION_LOW_RANK] = "attention_rank",
     };
     const char *size = sizes[kind->attention];
     if (size && number_of(model, size) == 0)
         return err_set(err, ERR_INPUT, size, "is missing; blocks have %s attention",
                        attention_kind_names[kind->attention]);
+    if (kind->attention == ATTENTION_SPARSE && model->kv_lora == 0)
+        return err_set(err, ERR_INPUT, "kv_lora",
+                       "is missing; an indexer chooses keys of latent attention only");
+    if (kind->attention == ATTENTION_LOW_RANK && model->kv_lora > 0)
+        return err_set(err, ERR_INPUT, "attention_rank",
+                       "expected plain attention, but kv_lora is %d", model->kv_lora);
     if (kind->feed_forward == FEED_FORWARD_EXPERTS && model->experts == 0)
         return err_set(err, ERR_INPUT, "experts", "is missing; blocks have experts");
     if (kind->attention == ATTENTION_NONE && kind->feed_forward == FEED_FORWARD_NONE)

@@ -124,7 +124,7 @@
 /* The output head is a linear layer, a norm and the tied embedding with a bias. */
 #define ENCODER_MODEL                                                             \
     LAYER_NORM_MODEL, .activation = ACTIVATION_GELU, .positions = POSITION_LEARNED, \
-    .attention = ATTENTION_ENCODER, .norm_place = NORMS_AFTER, .embedding_norm = true, \
+    .attention = ATTENTION_ENCODER, .norm_place = NORMS_OF_SUM, .embedding_norm = true, \
     .head_bias = true, .head_transform = true
 #define ENCODER_KEYS                                      \
     NEEDED("hidden_size", "hidden"),                      \

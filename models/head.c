@@ -65,6 +65,21 @@ static void add_loss(struct builder *b, double row_blocks)
     set_row_blocks(loss, row_blocks, 0);
 }
 
+/* BERT's product and activation before the last norm. Every tensor rank applies it to its own rows
+ * (Megatron Core, models/bert/bert_lm_head.py). */
+static void add_transform(struct builder *b)
+{
+    const struct layer_dims *d = b->dims;
+    struct linear transform = { .name = "head_transform",
+                                .rows = d->norm_tokens,
+                                .out = d->hidden,
+                                .in = d->hidden,
+                                .summed = SUMMED_OVER_TOKENS,
+                                .has_bias = true };
+    add_gemm(b, &transform);
+    add_activation(b, "head_activation", d->norm_tokens, d->hidden);
+}
+
 /* Final norm, logits, loss. The logits are not counted as saved: they exist for one microbatch
  * only, which sim/memory/memory adds at the loss. If tensor ranks split the vocabulary, the loss
  * needs the maximum, the sum and the target's logit of each token. With row blocks, the tensor
@@ -73,11 +88,15 @@ struct ops head_forward(const struct model *model, const struct layer_dims *dims
                         const struct layer_options *options, struct arena *arena)
 {
     struct builder b = layer_begin(model, dims, options, arena);
-    struct linear output = {
-        .name = "logits", .out = dims->vocab, .in = dims->hidden, .split = SPLIT_ROWS
-    };
+    struct linear output = { .name = "logits",
+                             .out = dims->vocab,
+                             .in = dims->hidden,
+                             .split = SPLIT_ROWS,
+                             .has_bias = model->head_bias };
     b.ops.input = (short)add_input(&b, dims->norm_tokens, dims->hidden);
     b.ops.is_input_constant = model_trains_head_alone(model);
+    if (model->head_transform)
+        add_transform(&b);
     add_norm(&b, "final_norm", dims->norm_tokens, dims->hidden);
     add_mark(&b, OP_TENSOR_ENTER, "head_enter", dims->hidden);
     double row_blocks = head_row_blocks(dims, options);

@@ -38,12 +38,14 @@ static int add_up(struct builder *b, const char *name, double width, double head
     return b->value;
 }
 
-/* Makes queries from the current hidden rows, which are quantised already if there is a recipe. */
-static int add_queries(struct builder *b)
+/* Makes queries from the current hidden rows, which are quantised already if there is a recipe.
+ * `from` gets the rows that enter the tensor-parallel region. */
+static int add_queries(struct builder *b, int *from)
 {
     const struct layer_dims *d = b->dims;
     double width = b->model->q_lora;
     if (width == 0) {
+        *from = b->value;
         b->region = REGION_LATENT_UP;
         add_quantized_enter(b, "q_enter", d->hidden);
         return add_up(b, "q", d->hidden, d->head_dim);
@@ -51,7 +53,9 @@ static int add_queries(struct builder *b)
     add_down(b, "q_down", width);
     add_norm(b, "q_norm", d->norm_tokens, width);
     b->region = REGION_LATENT_UP;
-    add_enter(b, "q_enter", "q_input", width);
+    add_quantize(b, "q_input", d->norm_tokens, width);
+    *from = b->value;
+    add_quantized_enter(b, "q_enter", width);
     return add_up(b, "q_up", width, d->head_dim);
 }
 
@@ -75,16 +79,16 @@ static int add_shared_key(struct builder *b, int down)
     return b->value;
 }
 
-void add_latent_heads(struct builder *b)
+void add_latent_heads(struct builder *b, struct latent_rows *from)
 {
     const struct layer_dims *d = b->dims;
     const struct model *model = b->model;
     double up_width = model->qk_nope_dim + d->value_dim;
     double head_width = 2 * d->head_dim + d->value_dim;
     add_quantize(b, "latent_input", d->norm_tokens, d->hidden);
-    int rows = b->value;
-    int queries = add_queries(b);
-    b->value = rows;
+    from->hidden = b->value;
+    int queries = add_queries(b, &from->queries);
+    b->value = from->hidden;
     add_down(b, "kv_down", model->kv_lora + model->qk_rope_dim);
     int down = b->value;
     int keys = add_keys(b, down);

@@ -12,7 +12,8 @@ const char *const fusion_names[NUM_FUSIONS + 1] = {
 
 void layer_add_block(struct builder *b)
 {
-    b->stream = b->value;
+    b->stream = b->entered = b->value;
+    b->normed = b->branch = NO_ID;
     add_mixer_block(b);
     if (b->model->feed_forward == FEED_FORWARD_EXPERTS)
         add_expert_block(b);

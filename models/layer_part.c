@@ -44,6 +44,9 @@ struct builder layer_begin(const struct model *model, const struct layer_dims *d
                  .output = NO_ID },
         .value = NO_ID,
         .stream = NO_ID,
+        .entered = NO_ID,
+        .normed = NO_ID,
+        .branch = NO_ID,
     };
 }
 
@@ -175,43 +178,80 @@ struct op *add_op_in_place(struct builder *b, enum op_kind kind, const char *nam
 
 /* A norm reads the residual stream, writes as much, and keeps fp32 statistics. The backward reads
  * input and gradient and writes a gradient; a small second kernel makes the weight gradients. */
-static void size_norm(struct builder *b, struct op *op)
+static void size_norm(struct builder *b, struct op *op, enum norm_kind kind)
 {
     double values_bytes = b->element_bytes * op->m * op->n;
     bool one_kernel = is_fused(b, FUSION_NORM) || is_fused(b, FUSION_RESIDUAL_NORM);
-    op->which = (short)b->model->norm;
-    op->variant = norm_names[b->model->norm];
+    op->which = (short)kind;
+    op->variant = norm_names[kind];
     op->bytes = 2 * values_bytes;
     op->backward_bytes = 4 * values_bytes;
     op->backward_kernels = 2;
     if (!one_kernel)
         set_unfused(b, op, UNFUSED_NORM, op->m * op->n);
-    keep_output(b, op, VALUE_STATISTICS, op->m * (b->model->norm == NORM_RMS ? 4 : 8));
+    keep_output(b, op, VALUE_STATISTICS, op->m * (kind == NORM_RMS ? 4 : 8));
 }
 
 struct op *add_norm(struct builder *b, const char *name, double rows, double width)
 {
+    return add_norm_of(b, (enum norm_kind)b->model->norm, name, rows, width);
+}
+
+struct op *add_norm_of(struct builder *b, enum norm_kind kind, const char *name, double rows,
+                       double width)
+{
     struct op *op = add_op(b, OP_NORM, name, rows, width);
     keep_input(b, op);
-    size_norm(b, op);
+    size_norm(b, op, kind);
     add_weight(b, op, WEIGHT_SCALE, 1, width)->summed = SUMMED_OVER_TOKENS;
-    if (b->model->norm == NORM_LAYER)
+    if (kind == NORM_LAYER)
         add_weight(b, op, WEIGHT_SHIFT, 1, width)->summed = SUMMED_OVER_TOKENS;
     return op;
 }
 
+static bool has_norm_before(const struct builder *b)
+{
+    return b->model->norm_place == NORMS_BEFORE || b->model->norm_place == NORMS_AROUND;
+}
+
+static bool has_norm_after(const struct builder *b)
+{
+    return b->model->norm_place == NORMS_AFTER || b->model->norm_place == NORMS_AROUND;
+}
+
+/* Whether both parts of the block read its input. */
+static bool is_parallel(const struct builder *b)
+{
+    return b->model->parallel != PARALLEL_NO && b->model->attention != ATTENTION_NONE &&
+           b->model->feed_forward != FEED_FORWARD_NONE;
+}
+
 void begin_part(struct builder *b, const char *norm)
 {
-    b->value = b->stream;
-    if (b->model->norm_place != NORMS_AFTER)
-        add_norm(b, norm, b->dims->norm_tokens, b->dims->hidden)->region = REGION_NORM;
+    b->value = is_parallel(b) ? b->entered : b->stream;
+    if (!has_norm_before(b))
+        return;
+    if (is_parallel(b) && b->model->parallel == PARALLEL_ONE_NORM && b->normed != NO_ID) {
+        b->value = b->normed;
+        return;
+    }
+    add_norm(b, norm, b->dims->norm_tokens, b->dims->hidden)->region = REGION_NORM;
+    b->normed = b->value;
 }
 
 void end_part(struct builder *b, const char *norm, const char *residual)
 {
-    if (b->model->norm_place != NORMS_BEFORE)
+    if (has_norm_after(b))
         add_norm(b, norm, b->dims->norm_tokens, b->dims->hidden);
+    if (is_parallel(b) && b->branch == NO_ID) {
+        b->branch = b->value;
+        return;
+    }
     add_residual(b, residual);
+    if (b->model->norm_place == NORMS_OF_SUM) {
+        add_norm(b, norm, b->dims->norm_tokens, b->dims->hidden);
+        b->stream = b->value;
+    }
 }
 
 /* The norm runs in place, so it keeps a copy of its input. Queries and keys have separate scales,
@@ -222,7 +262,7 @@ void add_head_norm(struct builder *b, const char *name)
     double rows = d->tokens * (d->heads + d->kv_heads);
     struct op *op = add_op_in_place(b, OP_NORM, name, rows, d->head_dim);
     keep_output(b, op, VALUE_ROWS, b->element_bytes * rows * d->head_dim);
-    size_norm(b, op);
+    size_norm(b, op, (enum norm_kind)b->model->norm);
     if (b->model->qk_norm_kind == QK_NORM_HEAD)
         add_weight(b, op, WEIGHT_SCALE, 2, d->head_dim)->summed = SUMMED_OVER_HEADS;
     else
@@ -375,11 +415,11 @@ void add_linear(struct builder *b, const struct linear *linear)
         add_adapter(b, linear, input);
 }
 
-/* The product that made the current value, directly or through a sum over tensor ranks; NULL:
- * another kind of op made it. */
-static const struct op *product_behind(const struct builder *b)
+/* The product that made a value, directly or through a sum over tensor ranks; NULL: another kind of
+ * op made it. */
+static const struct op *product_behind(const struct builder *b, int value)
 {
-    int maker = ops_maker(&b->ops, b->value);
+    int maker = ops_maker(&b->ops, value);
     while (maker >= 0 && b->ops.at[maker].kind == OP_TENSOR_LEAVE)
         maker = ops_maker(&b->ops, b->ops.at[maker].in.at[0]);
     return maker >= 0 && b->ops.at[maker].kind == OP_GEMM ? &b->ops.at[maker] : NULL;
@@ -400,6 +440,23 @@ static bool read_product(struct builder *b, const struct op *product, struct op 
     return has_bias;
 }
 
+/* Makes the residual of parallel parts also read the first part's output. With dropout, each part
+ * has a mask of its own. */
+static void read_branch(struct builder *b, struct op *op)
+{
+    double values = op->m * op->n;
+    if (b->branch == NO_ID)
+        return;
+    ids_add(&op->in, b->branch);
+    read_product(b, product_behind(b, b->branch), op);
+    op->bytes += values * b->element_bytes;
+    if (b->model->dropout == 0)
+        return;
+    op->bytes += values;
+    op->backward_bytes += values * (2 * b->element_bytes + 1);
+    keep_output(b, op, VALUE_MASK, values);
+}
+
 /* Bias, dropout, and the sum with the residual stream. The backward applies the dropout mask to the
  * branch's gradient and adds the gradients of the two branches. If norms' kernels add these
  * gradients, it only copies the stream's gradient for the branch. */
@@ -408,7 +465,7 @@ void add_residual(struct builder *b, const char *name)
     double element_bytes = b->element_bytes;
     bool dropout = b->model->dropout > 0;
     bool one_kernel = is_fused(b, FUSION_RESIDUAL) || is_fused(b, FUSION_RESIDUAL_NORM);
-    const struct op *product = product_behind(b);
+    const struct op *product = product_behind(b, b->value);
     struct op *op = add_op(b, OP_RESIDUAL, name, b->dims->norm_tokens, b->dims->hidden);
     if (b->stream != NO_ID) {
         ids_add(&op->in, b->stream);
@@ -427,4 +484,5 @@ void add_residual(struct builder *b, const char *name)
     op->backward_kernels = dropout && !norms_add ? 2 : 1;
     if (dropout)
         keep_output(b, op, VALUE_MASK, values);
+    read_branch(b, op);
 }

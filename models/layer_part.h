@@ -21,6 +21,10 @@ struct builder {
     int value;               /* the current value */
     enum op_region region;   /* region that new ops get */
     int stream;              /* the residual stream; NO_ID: the list has none */
+    int entered;             /* a block's input */
+    int normed;              /* a block's input after its first norm; NO_ID: not made yet */
+    int branch; /* the output of the block's first part, if the second part's residual adds it;
+                   else NO_ID */
     short draws;
 };
 
@@ -55,6 +59,9 @@ struct op *add_op_in_place(struct builder *b, enum op_kind kind, const char *nam
                            double n);
 
 struct op *add_norm(struct builder *b, const char *name, double rows, double width);
+/* A norm of another kind than the model's. */
+struct op *add_norm_of(struct builder *b, enum norm_kind kind, const char *name, double rows,
+                       double width);
 /* Adds a norm of each head of the current queries and keys. */
 void add_head_norm(struct builder *b, const char *name);
 
@@ -107,8 +114,40 @@ struct op *add_activation(struct builder *b, const char *name, double rows, doub
 void add_feed_forward(struct builder *b, const struct feed_forward *of);
 
 /* Makes latent attention's heads from hidden rows; the current value is then the attention core's
- * input (latent.c). */
-void add_latent_heads(struct builder *b);
+ * input (latent.c). `from` gets the ids of the hidden rows and of the rows from which queries are
+ * projected, both as products read them before they enter the tensor-parallel region. */
+struct latent_rows {
+    int hidden, queries;
+};
+void add_latent_heads(struct builder *b, struct latent_rows *from);
+
+/* Sparse attention's indexer (indexer.c). add_indexer: scores all earlier keys and chooses
+ * index_topk of them for each token. add_index_loss: trains it by what attention gave to the chosen
+ * keys; `heads` are the attention core's queries, keys and values. The current value stays. */
+struct indexer {
+    int rows;    /* its queries, keys and head weights */
+    int chosen;  /* the chosen keys, one list for all heads */
+    double keys; /* average number of keys chosen for a token, times 2 as attended_keys() */
+};
+struct indexer add_indexer(struct builder *b, const struct latent_rows *from);
+void add_index_loss(struct builder *b, const struct indexer *indexer, int heads);
+
+/* What attention reads besides the current value, which has the queries and, unless is_apart, the
+ * keys and values of the same tokens. Ids may be NO_ID. */
+struct attention_inputs {
+    int relative_keys;      /* the keys of distances */
+    int keys, values;       /* if is_apart: may be one value */
+    int chosen;             /* the keys that an indexer chose */
+    bool is_apart;          /* keys and values are other values than the queries */
+    bool is_other_sequence; /* keys are of another sequence, all of which every token sees */
+    bool has_bias;          /* a bias for each head, query and key is added to the scores */
+};
+/* Adds attention from projected queries, keys and values to its output (attention_core.c). */
+void add_attention_core(struct builder *b, const struct attention_inputs *inputs);
+
+/* Twice the average number of keys that a token sees, so that causal attention over s keys gives s
+ * (attention_core.c). In a window w the token at position t sees min(t, w) keys. */
+double keys_in_window(double keys, double window);
 
 /* Adds a whole block, which reads the current value. */
 void layer_add_block(struct builder *b);

@@ -7,7 +7,7 @@ const char *const activation_names[] = { "gelu", "relu", "swiglu", "geglu", "rel
 const char *const qk_norm_names[] = { "head", "each", "all", NULL };
 const char *const position_names[] = { "learned",  "rotary",         "alibi", "none",
                                        "relative", "transformer_xl", NULL };
-const char *const norm_place_names[] = { "before", "after", "around", NULL };
+const char *const norm_place_names[] = { "before", "after", "around", "of_sum", NULL };
 const char *const parallel_names[] = { "no", "own_norms", "one_norm", NULL };
 
 /* Bounds are far above any model trained so far, but widths such as (heads + 2 kv_heads) head_dim
@@ -81,6 +81,13 @@ const struct field model_fields[] = {
       .doc = "Kind of attention or other token mixer of the blocks." },
     { F(attention_chunk), .kind = FIELD_INT, .min = 0, .max = 1e8, .fallback = "0",
       .doc = "For attention of kind chunk: tokens per chunk; 0: no chunks." },
+    { F(attention_block), .kind = FIELD_INT, .min = 0, .max = 1e8, .fallback = "0",
+      .doc = "For attention of kind blocks: tokens per block; 0: no blocks." },
+    { F(attention_blocks), .kind = FIELD_INT, .min = 0, .max = 1e8, .fallback = "0",
+      .doc = "Number of blocks to which a token attends, its own included." },
+    { F(attention_rank), .kind = FIELD_INT, .min = 0, .max = 1e8, .fallback = "0",
+      .doc = "For attention of kind low_rank: rows to which keys and values are projected along "
+             "the sequence." },
     { F(sinks), .kind = FIELD_BOOL, .fallback = "no",
       .doc = "A learned score per query head that is added to those of the keys in the softmax." },
     { F(attention_gate), .kind = FIELD_BOOL, .fallback = "no",
@@ -95,7 +102,9 @@ const struct field model_fields[] = {
     { F(token_types), .kind = FIELD_INT, .min = 0, .max = 1e6, .fallback = "0",
       .doc = "Rows of a table of token types, which is added to the embedding." },
     { F(norm_place), .kind = FIELD_NAME, .names = norm_place_names, .fallback = "before",
-      .doc = "Norms of attention and of the feed-forward: before each, after it, or both." },
+      .doc =
+          "Norms of attention and of the feed-forward: before each, after it, both, or of its sum "
+          "with the residual stream." },
     { F(parallel), .kind = FIELD_NAME, .names = parallel_names, .fallback = "no",
       .doc = "Attention and feed-forward read the same input, with one norm each or one norm for "
              "both." },

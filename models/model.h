@@ -23,8 +23,9 @@ enum activation_kind {
     ACTIVATION_GEGLU,
     ACTIVATION_RELU2, /* the square of relu */
 };
-/* A part of a block has a norm before it, after it, or both. */
-enum norm_place { NORMS_BEFORE, NORMS_AFTER, NORMS_AROUND };
+/* A part of a block has a norm before it, after it, or both; or the residual sum that ends it is
+ * normalised. */
+enum norm_place { NORMS_BEFORE, NORMS_AFTER, NORMS_AROUND, NORMS_OF_SUM };
 /* Attention and feed-forward run one after the other, or both read the block's input, with one norm
  * each or with one norm for both. */
 enum parallel_kind { PARALLEL_NO, PARALLEL_OWN_NORMS, PARALLEL_ONE_NORM };
@@ -81,6 +82,9 @@ struct model {
     int attention;    /* enum attention_kind of all blocks, if they are alike */
     int feed_forward; /* enum feed_forward_kind of all blocks, if they are alike; derived: experts
                          if the model has any */
+    int attention_block, attention_blocks; /* of ATTENTION_BLOCKS: tokens of a block, and number of
+                                              blocks to which a token attends */
+    int attention_rank;  /* of ATTENTION_LOW_RANK: rows of projected keys and values */
     int attention_chunk; /* attention sees only tokens of the same chunk of this many; 0: no chunks
                           */
     bool sinks;          /* one learned score per query head, which takes weight from all others */
@@ -184,6 +188,10 @@ bool model_check(const struct model *model, struct err *err);
 /* False when the model has a feature whose parameters are counted but whose time and memory are not
  * modelled (models/counted.c). The error names the feature and states the parameter counts. */
 bool model_has_costs(const struct model *model, struct err *err);
+
+/* A part of the model that no measured run has, in the plural, such as "linear mixers"; NULL: runs
+ * with all of its parts were measured (models/unmeasured.c). */
+const char *model_unmeasured(const struct model *model);
 
 /* Whether two derived models have equal fields, apart from name, summary and source. If so, one
  * prediction holds for both. */

@@ -34,6 +34,8 @@
     X(HEADS,           "heads",          "m rows of n: latent queries, keys and values as heads") \
     X(SCAN,            "scan",           "batch heads, m tokens: a state of k x n for each head")   \
     X(JOIN,            "join",           "m rows of n, of two values side by side")              \
+    X(CHOOSE,          "choose",         "m rows of n keys' scores, of which k keys are chosen")  \
+    X(INDEX_LOSS,      "index_loss",     "batch heads, m queries by n chosen keys of k dimensions") \
     /* Marks that an axis replaces by its collective, or drops when it has one rank. */         \
     X(TENSOR_ENTER,    "tensor_enter",   "m rows of n from replicated or sequence-sharded")     \
     X(TENSOR_LEAVE,    "tensor_leave",   "m rows of n of partial sums")                         \
@@ -164,8 +166,9 @@ enum value_form {
 struct op_value {
     double bytes; /* bytes on this rank */
     enum value_form form;
-    bool is_live; /* saved only while its microbatch is at the loss, so memory counts it once
-                     instead of per microbatch */
+    bool is_live;     /* saved only while its microbatch is at the loss, so memory counts it once
+                         instead of per microbatch */
+    bool is_detached; /* no gradient is made for it */
 };
 
 enum weight_role {

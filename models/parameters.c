@@ -56,12 +56,13 @@ static double latent_attention(const struct model *model)
     return q + kv + heads * model->v_head_dim * hidden;
 }
 
-/* DeepSeek-V3.2's indexer: q_lora -> its heads, hidden -> one key with a LayerNorm, hidden -> a
- * weight for each head. */
+/* DeepSeek-V3.2's indexer: the rows from which queries are projected -> its heads, hidden -> one
+ * key with a LayerNorm, hidden -> a weight for each head. */
 static double indexer(const struct model *model)
 {
     double heads = model->index_heads, dim = model->index_dim, hidden = model->hidden;
-    return model->q_lora * heads * dim + hidden * dim + 2 * dim + hidden * heads;
+    double query_rows = model->q_lora > 0 ? model->q_lora : hidden;
+    return query_rows * heads * dim + hidden * dim + 2 * dim + hidden * heads;
 }
 
 /* Qwen3-Next: hidden -> q, k, v and a gate as wide as v; hidden -> two rates per value head; a
@@ -107,11 +108,14 @@ static double attention_parameters(const struct model *model)
     case ATTENTION_WINDOW:
     case ATTENTION_CHUNK:
     case ATTENTION_ENCODER:
+    case ATTENTION_BLOCKS:
         return softmax_attention(model);
     case ATTENTION_SPARSE:
         return softmax_attention(model) + indexer(model);
     case ATTENTION_CROSS:
         return 2 * softmax_attention(model);
+    case ATTENTION_LOW_RANK:
+        return softmax_attention(model) + 2.0 * model->attention_rank * model->seq;
     case ATTENTION_DELTA:
         return delta_rule(model);
     case ATTENTION_LIGHTNING:
@@ -185,10 +189,7 @@ double model_layer_active_parameters(const struct model *model)
 /* Number of stacks of blocks: 2 for an encoder and a decoder, else 1. */
 static int num_stacks(const struct model *model)
 {
-    for (int kind = 0; kind < model_num_kinds(model); kind++)
-        if (model_kind(model, kind).attention == ATTENTION_CROSS)
-            return 2;
-    return 1;
+    return model_has_attention(model, ATTENTION_CROSS) ? 2 : 1;
 }
 
 double model_embedding_parameters(const struct model *model)

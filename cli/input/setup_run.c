@@ -174,13 +174,15 @@ static void assume_attention(const struct options *options, struct setup *setup)
                      model->seq, model->sliding_window, model->name);
 }
 
-/* Says that no run with such blocks has been measured. */
-static void assume_mixers(struct setup *setup)
+/* Says which part of the model no measured run has. */
+static void assume_unmeasured(struct setup *setup)
 {
-    if (model_has_states(&setup->model))
+    const char *unmeasured = model_unmeasured(&setup->model);
+    if (unmeasured)
         setup_assume(setup,
-                     "linear mixers (delta, lightning, mamba) take the time of their FLOPs and "
-                     "traffic: no run with them has ever been measured");
+                     "%s take the time of their FLOPs and traffic: no run with them has ever been "
+                     "measured",
+                     unmeasured);
 }
 
 /* Sets the lengths of packed documents. For long sequences, in which attention is a large part, it
@@ -217,7 +219,7 @@ bool setup_set_run(const struct options *options, bool of_file, struct setup *se
     if (options->seq && !set_seq(options->seq, model, err))
         return false;
     assume_attention(options, setup);
-    assume_mixers(setup);
+    assume_unmeasured(setup);
     if (!set_routing(options, setup, err))
         return false;
     assume_modules(setup);

@@ -299,6 +299,7 @@ double op_s(const struct gpu *gpu, const struct profile *profile, enum attention
     case OP_SCORES:
     case OP_ATTENTION_VALUES:
     case OP_SCAN:
+    case OP_INDEX_LOSS:
         return batched_product_s(gpu, profile, op);
     case OP_FLASH_ATTENTION:
         return flash_s(gpu, profile, attention, op);
@@ -316,6 +317,7 @@ double op_s(const struct gpu *gpu, const struct profile *profile, enum attention
     case OP_SORT:
     case OP_HEADS:
     case OP_JOIN:
+    case OP_CHOOSE:
     case OP_COMBINE:
         return traffic_s(gpu, profile, op->bytes, op->kernels);
     case OP_TENSOR_ENTER:

@@ -40,7 +40,7 @@ const size_t num_kernel_fields = LENGTH(kernel_fields);
 static double work_of(int kind, const double size[NUM_KERNEL_SIZES])
 {
     bool multiplies = kind == OP_GEMM || kind == OP_SCORES || kind == OP_ATTENTION_VALUES ||
-                      kind == OP_FLASH_ATTENTION;
+                      kind == OP_FLASH_ATTENTION || kind == OP_INDEX_LOSS;
     return size[0] * size[1] * size[3] * (multiplies ? size[2] : 1);
 }
 

@@ -52,7 +52,7 @@ double interval_of_widths(const struct error_widths *widths, const double shares
 double interval_source_error(const struct system *system, const struct model *model)
 {
     double shift = fmax(system->stack.errors.source, system->profile.source_error);
-    return model->experts > 0 || model_has_states(model)
+    return model->experts > 0 || model_unmeasured(model)
                ? fmax(shift, system->stack.errors.of_experts)
                : shift;
 }

@@ -17,7 +17,7 @@ enum tier system_tier(const struct system *system, const struct model *model)
 {
     if (!system->profile.measured)
         return TIER_NEW_GPU;
-    if (model->experts > 0 || model_has_states(model))
+    if (model->experts > 0 || model_unmeasured(model))
         return TIER_NEW_STACK;
     if (system->stack.num_fitted > 0 || is_calibrated(&system->stack))
         return TIER_SEEN;
@@ -27,9 +27,11 @@ enum tier system_tier(const struct system *system, const struct model *model)
 void tier_sentence(const struct system *system, const struct model *model, char *text, size_t size)
 {
     bool is_fitted = system->stack.num_fitted > 0;
-    const char *lacks = is_fitted && model_has_states(model) ? "linear mixers"
-                        : is_fitted && model->experts > 0    ? "experts"
-                                                             : NULL;
+    const char *unmeasured = model_unmeasured(model);
+    const char *lacks = !is_fitted           ? NULL
+                        : unmeasured         ? unmeasured
+                        : model->experts > 0 ? "experts"
+                                             : NULL;
     switch (system_tier(system, model)) {
     case TIER_SEEN:
         snprintf(text, size, "runs of this stack and of this GPU have been measured");

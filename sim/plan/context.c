@@ -346,6 +346,10 @@ double context_buffer_bytes(struct rank_share share, const struct layer_dims *di
 
 /* --- rules --------------------------------------------------------------------------------- */
 
+/* Kinds of attention whose keys are not those of the rank's own tokens. */
+static const int needs_whole_sequences[] = { ATTENTION_SPARSE, ATTENTION_CROSS, ATTENTION_BLOCKS,
+                                             ATTENTION_LOW_RANK };
+
 /* As in Megatron-LM, every rank has one slice from each end of the sequence in all methods, and
  * attention must be fused. */
 static bool context_divides_sequence(const struct plan_case *of, struct err *err)
@@ -360,12 +364,18 @@ static bool context_divides_sequence(const struct plan_case *of, struct err *err
     if (plan->attention == PLAN_ATTENTION_UNFUSED)
         return err_set(err, ERR_INFEASIBLE, token_text("cp", cp).at,
                        "context parallelism needs flash attention, but attn is unfused");
-    if (of->model->positions == POSITION_TRANSFORMER_XL)
+    if (of->model->positions == POSITION_TRANSFORMER_XL ||
+        of->model->positions == POSITION_RELATIVE)
         return err_set(err, ERR_INFEASIBLE, token_text("cp", cp).at,
-                       "context parallelism does not split the keys of relative positions");
+                       "context parallelism does not split relative positions");
     if (model_has_states(of->model))
         return err_set(err, ERR_INFEASIBLE, token_text("cp", cp).at,
                        "context parallelism does not split the states of linear mixers");
+    for (int i = 0; i < LENGTH(needs_whole_sequences); i++)
+        if (model_has_attention(of->model, needs_whole_sequences[i]))
+            return err_set(err, ERR_INFEASIBLE, token_text("cp", cp).at,
+                           "context parallelism does not split %s attention",
+                           attention_kind_names[needs_whole_sequences[i]]);
     const struct context_method *method = &context_methods[plan->context_comm];
     return !method->holds || method->holds(of, err);
 }
@@ -395,8 +405,9 @@ static const struct plan_token words[] = {
 
 static const struct plan_rule rules[] = {
     { "context",
-      "cp over 1 needs flash attention, a sequence that 2 cp divides, and no relative positions or "
-      "linear mixers; with cp-comm=a2a cp also divides the heads.",
+      "cp over 1 needs flash attention, a sequence that 2 cp divides, and no relative positions, "
+      "linear mixers, or sparse, cross, blocks or low_rank attention; with cp-comm=a2a cp also "
+      "divides the heads.",
       context_divides_sequence },
 };
 

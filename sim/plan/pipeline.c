@@ -1,4 +1,5 @@
 #include "base/length.h"
+#include "models/blocks.h"
 #include "sim/plan/axes.h"
 #include "sim/plan/fold.h"
 #include "sim/plan/lowering.h"
@@ -60,6 +61,15 @@ static bool pipeline_holds_all_layers(const struct plan_case *of, struct err *er
            err_set(err, ERR_INFEASIBLE, "stages",
                    "stages= has %d modules that predict later tokens, but the model has %d",
                    plan->stage_modules, of->model->mtp);
+}
+
+/* Messages between stages carry one value, but stages of a decoder also need the encoder's output.
+ */
+static bool pipeline_has_no_decoder(const struct plan_case *of, struct err *err)
+{
+    return of->plan->pp == 1 || !model_has_attention(of->model, ATTENTION_CROSS) ||
+           err_set(err, ERR_INFEASIBLE, token_text("pp", of->plan->pp).at,
+                   "the encoder's output is not sent to the stages of a decoder; expected pp 1");
 }
 
 bool pipeline_can_interleave(const struct plan_case *of, struct err *err)
@@ -137,6 +147,10 @@ static const struct plan_rule rules[] = {
     { "pipeline_layers",
       "The chunks together have every layer once, and each chunk has at least one.",
       pipeline_holds_all_layers },
+    { "pipeline_decoder",
+      "A model with an encoder and a decoder has pp 1: every block of the decoder reads the "
+      "encoder's output.",
+      pipeline_has_no_decoder },
 };
 
 const struct axis pipeline_axis = {

@@ -104,6 +104,8 @@ grep -q '"rule": "X1"' out || fail "X1 is not named"
 grep -q '"nearest": "tp8 pp16 dp8 mb1 sp"' out || fail "no nearest plan"
 [ -s errors ] || fail "a refusal says nothing"
 run 3 export --model llama2-7b --gpus 8 --layout "tp2 mb1 zero1" --to torchtitan
+run 3 export --model deepseek-v3.2 --gpus 256 --batch 256 --layout "tp1 ep8 mb1 zero3" --to torchtitan
+grep -q "deepseek-v3.2 is not in torchtitan's registry" errors || fail "an indexer is not noticed"
 # Recompute of a fraction of each chunk's layers: no framework supports it, and the nearest plan
 # recomputes at least as much.
 share="pp2 mb1 recompute=block-share:0.3"

@@ -47,15 +47,33 @@ static double sum_of_kind(struct ops ops, enum op_kind kind)
     return flops;
 }
 
-/* FLOPs of products with a constant operand, such as the sinusoids of relative positions, which
- * needs no gradient. */
+/* FLOPs of products with an operand that needs no gradient: a constant, such as the sinusoids of
+ * relative positions, or detached rows. */
 static double flops_of_constants(struct ops ops)
 {
     double flops = 0;
-    for (int i = 0; i < ops.count; i++)
-        if (ops.at[i].kind == OP_GEMM && ops.operands->values[ops.at[i].in.at[0]].form == VALUE_IDS)
+    for (int i = 0; i < ops.count; i++) {
+        const struct op_value *read = &ops.operands->values[ops.at[i].in.at[0]];
+        if (ops.at[i].kind == OP_GEMM && (read->form == VALUE_IDS || read->is_detached))
             flops += ops.at[i].flops;
+    }
     return flops;
+}
+
+/* FLOPs of scores that no gradient passes: all of them, and those that MFU counts. */
+struct detached {
+    double flops, model_flops;
+};
+
+static struct detached detached_scores(struct ops ops)
+{
+    struct detached sum = { 0 };
+    for (int i = 0; i < ops.count; i++)
+        if (ops.at[i].kind == OP_SCORES && ops.operands->values[ops.at[i].out.at[0]].is_detached) {
+            sum.flops += ops.at[i].flops;
+            sum.model_flops += ops.at[i].model_flops;
+        }
+    return sum;
 }
 
 static void check_backward_flops(const struct model *model, const struct layer_options *options)
@@ -65,12 +83,14 @@ static void check_backward_flops(const struct model *model, const struct layer_o
         struct ops forward = builders[i](model, &dims, options, &arena);
         struct ops backward = ops_backward(forward, options, &arena);
         double once = flops_of_constants(forward);
+        struct detached detached = detached_scores(forward);
         ck_assert_double_eq(sum_of_kind(backward, OP_GEMM),
                             2 * sum_of_kind(forward, OP_GEMM) - once);
-        ck_assert_double_eq(sum_of_kind(backward, OP_SCORES), 2 * sum_of_kind(forward, OP_SCORES));
+        ck_assert_double_eq(sum_of_kind(backward, OP_SCORES),
+                            2 * (sum_of_kind(forward, OP_SCORES) - detached.flops));
         ck_assert_double_eq(sum_of_kind(backward, OP_FLASH_ATTENTION),
                             2.5 * sum_of_kind(forward, OP_FLASH_ATTENTION));
-        double model_flops = 2 * ops_model_flops(forward) - once;
+        double model_flops = 2 * (ops_model_flops(forward) - detached.model_flops) - once;
         ck_assert_double_ge(ops_model_flops(backward), model_flops * (1 - 1e-12));
         ck_assert_double_le(ops_model_flops(backward), model_flops * (1 + 1e-12));
     }
@@ -85,7 +105,7 @@ END_TEST
 static bool is_product(enum op_kind kind)
 {
     return kind == OP_GEMM || kind == OP_SCORES || kind == OP_ATTENTION_VALUES ||
-           kind == OP_FLASH_ATTENTION || kind == OP_SCAN;
+           kind == OP_FLASH_ATTENTION || kind == OP_SCAN || kind == OP_INDEX_LOSS;
 }
 
 /* Checks that only products have FLOPs, and that these follow from m, n and k. */

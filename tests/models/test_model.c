@@ -380,25 +380,24 @@ START_TEST(sizes_beyond_any_that_were_trained_are_counted)
 }
 END_TEST
 
-/* Models with an indexer, or with attention and feed-forward in parallel, can only be counted;
- * Llama can be planned. */
+/* Models with biases before a norm can only be counted; Llama and Mixtral can be planned. */
 START_TEST(a_model_that_is_only_counted_says_so)
 {
     struct model model = model_of("mixtral-8x7b");
     struct err err = { 0 };
     ck_assert(model_has_costs(&model, &err));
-    model.attention = ATTENTION_SPARSE;
+    model.norm_place = NORMS_AFTER;
+    ck_assert(model_has_costs(&model, &err));
+    model.out_bias = true;
     ck_assert(!model_has_costs(&model, &err));
     ck_assert_int_eq(err.code, ERR_UNAVAILABLE);
     ck_assert_str_eq(err.where, "mixtral-8x7b");
     ck_assert_ptr_nonnull(strstr(err.msg, " B active"));
-    ck_assert_ptr_nonnull(strstr(err.msg, "attention to other"));
+    ck_assert_ptr_nonnull(strstr(err.msg, "biases before a norm"));
     model = model_of("llama3-8b");
     err = (struct err){ 0 };
     ck_assert(model_has_costs(&model, &err));
     ck_assert_double_eq(model_active_parameters(&model), model_parameters(&model));
-    model.parallel = PARALLEL_ONE_NORM;
-    ck_assert(!model_has_costs(&model, &err));
 }
 END_TEST
 

@@ -51,6 +51,11 @@ static struct model odd(void)
     return model;
 }
 
+static struct model t5(void)
+{
+    return model_of("t5-3b");
+}
+
 static struct model mixtral(void)
 {
     return model_of("mixtral-8x7b");
@@ -121,6 +126,8 @@ static const struct {
       "recompute=selective:mla_up_proj names nothing that this model has" },
     { "tp8 pp8 dp1 mb1 recompute=selective:moe_act", gpt3, 64, 1536, "recompute", "recompute",
       "recompute=selective:moe_act names nothing that this model has" },
+    { "tp1 pp2 dp2 mb1", t5, 4, 1536, "pipeline_decoder", "pp2",
+      "the encoder's output is not sent to the stages of a decoder; expected pp 1" },
     { "tp2 ep8 pp2 dp8 mb1", mixtral, 32, 1536, "expert_sequence", "tp2",
       "a model with experts needs sp with tp 2" },
     { "tp8 pp7 dp16 mb1", gpt3, 896, 1536, "pipeline_layers", "pp7",
