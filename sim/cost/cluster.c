@@ -58,6 +58,14 @@ const struct field level_fields[] = {
       .fallback = "0 B/s",
       .doc = "In a mesh: bandwidth of the link between two members, in one direction; `bandwidth` "
              "is then that of all links of a member. 0: any two members have the whole bandwidth." },
+    { .name = "socket_size", .kind = FIELD_INT, AT(level, socket_size), .min = 0, .max = 1024,
+      .fallback = "0", .doc = "First level: GPUs below one CPU socket; 0: all of the node." },
+    { .name = "socket_channel_bandwidth", QUANTITY(BYTES_PER_S, level, socket_channel_bytes_per_s),
+      .min = 0, .max = 1e18, .fallback = "0 B/s",
+      .doc = "Highest bandwidth of one channel of a group whose GPUs are below several sockets." },
+    { .name = "socket_bandwidth", QUANTITY(BYTES_PER_S, level, socket_bytes_per_s), .min = 0,
+      .max = 1e18, .fallback = "0 B/s",
+      .doc = "Bandwidth between two sockets in one direction, which all groups share." },
 };
 // clang-format on
 const size_t num_level_fields = LENGTH(level_fields);
@@ -175,6 +183,12 @@ static bool read_level(const json_t *object, struct level *out, struct err *err)
             "expected links to %d others that have the bandwidth of a member together, or "
             "less; found more",
             out->size - 1);
+    bool has_sockets = out->socket_size > 0;
+    if (has_sockets != (out->socket_channel_bytes_per_s > 0) ||
+        has_sockets != (out->socket_bytes_per_s > 0))
+        return err_set(err, ERR_INPUT, "socket_size",
+                       "expected socket_size, socket_channel_bandwidth and socket_bandwidth "
+                       "together, or none of them");
     if (out->nvls_channels > 0 && out->nvls_intra_bytes_per_s <= 0)
         return err_set(err, ERR_INPUT, "nvls_channel_bandwidth",
                        "is missing; expected that of one of the %d channels", out->nvls_channels);

@@ -44,7 +44,11 @@ struct comm_group {
     double link_bytes_per_s;  /* all links of a GPU inside a node */
     double intra_bytes_per_s; /* one channel inside a node */
     double inter_bytes_per_s; /* one channel between nodes */
-    int nvls_channels;        /* 0: NVLS is not available */
+    /* one node whose members are below several CPU sockets: members below one socket, and this
+     * group's part of the link between sockets, one direction; else 0 */
+    int socket_ranks;
+    double socket_bytes_per_s;
+    int nvls_channels;                                     /* 0: NVLS is not available */
     double nvls_intra_bytes_per_s, nvls_inter_bytes_per_s; /* one NVLS channel */
     /* Calibrated: measured time = latency part x latency_factor + size part / bandwidth_factor.
      * bandwidth_factor > 0; latency_factor 0 drops the latency part. */

@@ -24,7 +24,8 @@ bool comm_groups_are_alike(const struct comm_group *a, const struct comm_group *
            a->sharp == b->sharp && a->num_channels == b->num_channels &&
            a->link_bytes_per_s == b->link_bytes_per_s &&
            a->intra_bytes_per_s == b->intra_bytes_per_s &&
-           a->inter_bytes_per_s == b->inter_bytes_per_s && a->nvls_channels == b->nvls_channels &&
+           a->inter_bytes_per_s == b->inter_bytes_per_s && a->socket_ranks == b->socket_ranks &&
+           a->socket_bytes_per_s == b->socket_bytes_per_s && a->nvls_channels == b->nvls_channels &&
            a->nvls_intra_bytes_per_s == b->nvls_intra_bytes_per_s &&
            a->nvls_inter_bytes_per_s == b->nvls_inter_bytes_per_s &&
            a->bandwidth_factor == b->bandwidth_factor && a->latency_factor == b->latency_factor &&
@@ -185,14 +186,20 @@ static const double all_to_all_nic_share = 0.8 / 0.96;
 
 /* NCCL has no algorithm for an all-to-all, so it is modelled as simultaneous sends to each rank.
  * Inside a node the channels together have about 0.8 of NVLink's bandwidth, which such exchanges
- * reach. Between nodes a rank has an equal share of its node's NICs for the bytes that leave the
- * node; bytes within the node are faster and overlap. */
+ * reach. Between sockets all bytes that leave a socket share one link. Between nodes a rank has an
+ * equal share of its node's NICs for the bytes that leave the node; bytes within the node are
+ * faster and overlap. */
 double all_to_all_s(const struct comm_group *group, double message_bytes)
 {
     check(group, message_bytes);
     if (is_free(group, message_bytes))
         return 0;
     double part_bytes = message_bytes / group->num_ranks;
+    if (group->socket_ranks > 0)
+        return calibrated_s(group, US(5.0),
+                            part_bytes * group->socket_ranks *
+                                (group->num_ranks - group->socket_ranks),
+                            group->socket_bytes_per_s);
     if (group->num_nodes == 1)
         return calibrated_s(group, US(5.0), part_bytes * (group->num_ranks - 1),
                             group->num_channels * group->intra_bytes_per_s);

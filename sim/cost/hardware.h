@@ -75,6 +75,9 @@ struct level {
     /* levels[0] of a mesh: bandwidth of the link between two GPUs; 0: switches, which give any
      * two GPUs the whole bandwidth */
     double link_bytes_per_s;
+    int socket_size; /* levels[0]: GPUs of one CPU socket, consecutive ranks; 0: all */
+    /* one direction between two sockets: of one channel, and of all groups together */
+    double socket_channel_bytes_per_s, socket_bytes_per_s;
 };
 
 struct cluster {

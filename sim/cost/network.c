@@ -25,14 +25,26 @@ static double reached_of_mesh(const struct level *node, int members)
     return fmin(1, links * node->link_bytes_per_s / node->bytes_per_s);
 }
 
-/* Sets the rings inside a node to NCCL's search result for the whole node. With NVSwitch it holds
- * for any subset of the node's GPUs; in a mesh a subset gets a part of the bandwidth. */
-static void use_node(struct comm_group *group, const struct level *node, int members)
+/* Bandwidth of one ring channel inside a node. A ring over the GPUs of several sockets has its
+ * share of the link between them, up to the rate of one channel. */
+static double node_channel_bytes_per_s(const struct level *node, int members, double socket_share)
 {
     int channels = node->channels > 0 ? node->channels : 2;
+    if (socket_share > 0)
+        return fmin(node->socket_channel_bytes_per_s,
+                    socket_share * node->socket_bytes_per_s / channels);
     double channel =
         node->channel_bytes_per_s > 0 ? node->channel_bytes_per_s : node->bytes_per_s / channels;
-    channel *= reached_of_mesh(node, members);
+    return channel * reached_of_mesh(node, members);
+}
+
+/* Sets the rings inside a node to NCCL's search result for the whole node. With NVSwitch it holds
+ * for any subset of the node's GPUs; in a mesh a subset gets a part of the bandwidth. */
+static void use_node(struct comm_group *group, const struct level *node, int members,
+                     double socket_share)
+{
+    int channels = node->channels > 0 ? node->channels : 2;
+    double channel = node_channel_bytes_per_s(node, members, socket_share);
     group->num_channels = channels;
     group->intra_bytes_per_s = group->inter_bytes_per_s = channel;
     group->in_network = node->in_network_reduction && node->nvls_channels > 0;
@@ -47,6 +59,10 @@ struct reach {
     double total; /* ranks of all groups of this shape, which are adjacent */
     double hop;   /* ranks to the next member on another node: at least a node's ranks */
     bool crosses_rails;
+    /* the part of the link between a node's sockets that this group gets, as all groups of its
+     * shape use the link at once; 0: its members on a node are below one socket */
+    double socket_share;
+    int socket_ranks; /* with a socket_share: members of a node below one socket */
 };
 
 /* Whether traffic of some group leaves a block, the nodes below one switch of a level. If groups do
@@ -90,10 +106,11 @@ static bool reduces_between(const struct cluster *cluster, struct reach reach)
 /* Bandwidth inside a node that rings over several nodes get. The members on a node share its rings
  * for all their hops except the one over the network card. A single member uses the node's rings at
  * most once, to reach another rail. */
-static double through_node_bytes_per_s(const struct level *node, int ranks_per_node)
+static double through_node_bytes_per_s(const struct level *node, int ranks_per_node,
+                                       double socket_share)
 {
     struct comm_group inside = { 0 };
-    use_node(&inside, node, ranks_per_node);
+    use_node(&inside, node, ranks_per_node, socket_share);
     double ring = inside.num_channels * inside.intra_bytes_per_s;
     return ranks_per_node > 1 ? ring * ranks_per_node / (ranks_per_node - 1) : ring;
 }
@@ -138,7 +155,8 @@ static void use_nics(struct comm_group *group, const struct system *system, stru
     double total = nics * nic / oversubscription(cluster, reach);
     group->crosses_rails = reach.crosses_rails && group->intra == LINK_NVLINK;
     if (span.ranks_per_node > 1 || group->crosses_rails)
-        total = fmin(total, through_node_bytes_per_s(&cluster->levels[0], span.ranks_per_node));
+        total = fmin(total, through_node_bytes_per_s(&cluster->levels[0], span.ranks_per_node,
+                                                     reach.socket_share));
     int channels = nics > 2 ? (int)ceil(nics) : 2;
     group->num_channels = channels;
     group->intra_bytes_per_s = group->inter_bytes_per_s = total / channels;
@@ -180,7 +198,9 @@ static struct comm_group group_over(const struct system *system, int size, struc
         .ll128 = !is_pci(node),
     };
     if (span.num_nodes == 1) {
-        use_node(&group, node, size);
+        use_node(&group, node, size, reach.socket_share);
+        group.socket_ranks = reach.socket_ranks;
+        group.socket_bytes_per_s = reach.socket_share * node->socket_bytes_per_s;
         group.bandwidth_factor = profile->intra_bandwidth_factor;
         group.latency_factor = profile->intra_latency_factor;
     } else {
@@ -209,6 +229,15 @@ static struct span worst_span(struct members of, int num_ranks, int node_size)
     return layout_worst_span(of.stride, of.size, num_ranks, node_size);
 }
 
+/* How a set of members lies on the sockets of its nodes; one socket if the node has no others. */
+static struct span socket_span(const struct system *system, struct members of, int num_ranks)
+{
+    int socket_size = system->cluster.levels[0].socket_size;
+    if (socket_size == 0)
+        return (struct span){ .ranks_per_node = of.size, .num_nodes = 1 };
+    return worst_span(of, num_ranks, socket_size);
+}
+
 /* A group is the product of its sets of members. So its number of ranks on a node, and of nodes, is
  * the product of the sets' numbers. The set with the longest reach contains the others in its
  * gaps. */
@@ -217,6 +246,8 @@ struct comm_group network_group(const struct system *system, const struct rank_g
     int node_size = system->cluster.levels[0].size;
     struct span span = { .ranks_per_node = 1, .num_nodes = 1, .fewest_in_node = 1 };
     struct reach reach = { .ranks = 1, .total = group->num_ranks, .hop = node_size };
+    bool crosses_sockets = false;
+    int socket_ranks = 1;
     for (int i = 0; i < group->num_sets; i++) {
         struct members set = group->sets[i];
         struct span own = worst_span(set, group->num_ranks, node_size);
@@ -226,6 +257,13 @@ struct comm_group network_group(const struct system *system, const struct rank_g
         reach.ranks = fmax(reach.ranks, (double)set.stride * set.size);
         reach.hop = fmax(reach.hop, set.stride);
         reach.crosses_rails = reach.crosses_rails || !are_aligned(set, node_size);
+        struct span below = socket_span(system, set, group->num_ranks);
+        crosses_sockets = crosses_sockets || below.num_nodes > 1;
+        socket_ranks *= below.ranks_per_node;
+    }
+    if (crosses_sockets) {
+        reach.socket_share = span.ranks_per_node / fmin(node_size, group->num_ranks);
+        reach.socket_ranks = socket_ranks;
     }
     return group_over(system, group_size(group), span, reach);
 }
@@ -267,6 +305,14 @@ bool network_crosses(const struct system *system, const struct rank_group *group
     return worst_span(only_set(group), group->num_ranks, node_size).num_nodes > 1;
 }
 
+/* As many pairs cross between two sockets as there are ranks from a member to the next. */
+static double pair_share(const struct system *system, struct members of, int num_ranks)
+{
+    int socket_size = system->cluster.levels[0].socket_size;
+    bool crosses = socket_span(system, of, num_ranks).num_nodes > 1;
+    return crosses ? 1 / fmin(of.stride, socket_size) : 0;
+}
+
 /* The two ranks are on one rail only if they are whole nodes apart. The pair is taken to leave a
  * block if any pair of the group does. */
 struct comm_group network_pair(const struct system *system, const struct rank_group *group,
@@ -280,7 +326,8 @@ struct comm_group network_pair(const struct system *system, const struct rank_gr
     struct reach reach = { .ranks = (double)of.stride * of.size,
                            .total = group->num_ranks,
                            .hop = fmax(of.stride, system->cluster.levels[0].size),
-                           .crosses_rails = of.stride % system->cluster.levels[0].size != 0 };
+                           .crosses_rails = of.stride % system->cluster.levels[0].size != 0,
+                           .socket_share = pair_share(system, of, group->num_ranks) };
     return group_over(system, 2, pair, reach);
 }
 

@@ -1,6 +1,6 @@
 /* Published runs of models with experts: state and peak of Megatron-LM's functional tests (golden
  * values of tests/functional_tests/test_cases/moe, at the end of an iteration on the last rank),
- * and times and peaks of its pull requests 6311 and 6429. */
+ * and times and peaks of its pull requests 6311 and 6429; and SimuMax's charts of PCIe nodes. */
 #include "base/length.h"
 #include "models/blocks.h"
 #include "sim/memory/held.h"
@@ -187,6 +187,58 @@ START_TEST(rows_summed_in_16_bits_travel_faster)
 }
 END_TEST
 
+/* --- a node of two sockets ------------------------------------------------------------------- */
+
+/* TFLOP/s of a GPU, of 8 A100 PCIe, read off SimuMax's charts to within 1 or 2. */
+static const struct charted {
+    const char *layout;
+    double batch, tflops;
+} cut_v2[] = {
+    { "pp2 ep4 mb1 zero1", 16, 74.1 }, { "pp2 ep4 mb1 zero1", 32, 88.9 },
+    { "pp2 ep4 mb1 zero1", 128, 102.9 }, { "ep8 mb1 zero1", 32, 70.2 },
+    { "ep8 mb1 zero1", 64, 82.5 }, { "ep8 mb1 zero1", 256, 95.2 },
+}, cut_llama[] = {
+    { "pp2 mb1 zero1", 16, 122 }, { "pp2 mb1 zero1", 32, 151 }, { "pp2 mb1 zero1", 128, 182.5 },
+    { "tp2 sp mb1 zero1", 16, 85 }, { "tp2 sp mb1 zero1", 32, 113.5 },
+    { "tp2 sp mb1 zero1", 128, 150 }, { "tp4 sp mb1 zero1", 8, 62 },
+    { "tp4 sp mb1 zero1", 16, 82.5 }, { "tp4 sp mb1 zero1", 64, 108.5 }, { "tp8 sp mb1", 4, 51 },
+    { "tp8 sp mb1", 32, 51.9 },
+};
+
+static double mfu_of(const struct charted *row)
+{
+    planned.model.batch = row->batch;
+    planned_layout(row->layout);
+    struct evaluator *evaluator = evaluator_new(&planned.system, &planned.model);
+    double mfu = evaluate(evaluator, &planned.plan).mfu;
+    evaluator_free(evaluator);
+    return mfu;
+}
+
+/* Kendall's tau of predicted and charted rates. */
+static double order_of(const struct charted *rows, int count)
+{
+    double mfu[LENGTH(cut_llama)], sum = 0;
+    for (int i = 0; i < count; i++)
+        mfu[i] = mfu_of(&rows[i]);
+    for (int i = 0; i < count; i++)
+        for (int j = 0; j < i; j++)
+            sum += (mfu[i] - mfu[j]) * (rows[i].tflops - rows[j].tflops) > 0 ? 1 : -1;
+    return sum / (count * (count - 1) / 2.0);
+}
+
+START_TEST(plans_over_two_sockets_are_in_the_charted_order)
+{
+    planned_load("a100-pcie-8", "megatron-core", "tests/fixtures/models/deepseek-v2-4.json", 8);
+    ck_assert_double_ge(order_of(cut_v2, LENGTH(cut_v2)), 0.8);
+    planned_release();
+    planned_load("a100-pcie-8", "megatron-core", "llama3-70b", 8);
+    planned.model.layers = 12;
+    planned.model.seq = 4096;
+    ck_assert_double_ge(order_of(cut_llama, LENGTH(cut_llama)), 0.8);
+}
+END_TEST
+
 static Suite *suite(void)
 {
     TCase *tc = tcase_create("published");
@@ -197,6 +249,7 @@ static Suite *suite(void)
     tcase_add_test(tc, overlap_and_recompute_of_v3_cost_what_megatron_measured);
     tcase_add_test(tc, memory_at_which_the_allocator_retried_is_a_risk);
     tcase_add_loop_test(tc, exchanges_between_nodes_wait_for_rows, 0, 2);
+    tcase_add_test(tc, plans_over_two_sockets_are_in_the_charted_order);
     tcase_add_test(tc, rows_summed_in_16_bits_travel_faster);
     Suite *s = suite_create("sim/expert_runs");
     suite_add_tcase(s, tc);
