@@ -5,7 +5,7 @@
 #include <assert.h>
 #include <string.h>
 
-enum { MAX_LAYER_OPS = 80 };
+enum { MAX_LAYER_OPS = 128 };
 
 double layer_element_bytes(const struct layer_options *options)
 {

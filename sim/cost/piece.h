@@ -30,7 +30,7 @@ struct list_cost {
     double flops;
 };
 
-enum { MAX_PIECE_TENSORS = 48 };
+enum { MAX_PIECE_TENSORS = MAX_WEIGHTS };
 
 struct piece_cost {
     struct list_cost forward;

@@ -358,6 +358,31 @@ START_TEST(gradients_add_up_behind_a_quantisation)
 }
 END_TEST
 
+/* The longest lists: a module of a model with an indexer, experts, a shared expert and biases, in
+ * fp8, with adapters at every product. They fit in a list's space. */
+START_TEST(the_longest_lists_have_space)
+{
+    struct model whole = model_of("deepseek-v3.2");
+    whole.lora = 8;
+    whole.shared_gate = whole.router_bias = whole.expert_bias = whole.sinks = true;
+    whole.linear_bias = whole.attention_gate = true;
+    whole.norm = NORM_LAYER;
+    whole.dropout = 0.1;
+    struct model model = model_of_later(&whole);
+    struct layer_dims dims = layer_dims(&model, 1, 1024);
+    for (int is_flash = 0; is_flash < 2; is_flash++) {
+        struct layer_options options = options_of(is_flash);
+        options.recipe = precision_recipe(PRECISION_FP8_BLOCK);
+        options.copies = 2;
+        struct ops forward = later_forward(&model, &dims, &options, &arena);
+        struct ops backward = ops_backward(forward, &options, &arena);
+        ck_assert_int_gt(forward.count, 80);
+        ck_assert_int_gt(backward.count, forward.count);
+        ck_assert_int_gt(forward.operands->num_weights, 48);
+    }
+}
+END_TEST
+
 /* Ranks that would cut what these kinds need whole are refused. */
 START_TEST(ranks_that_would_cut_a_sequence_or_a_decoder_are_refused)
 {
@@ -415,6 +440,7 @@ static Suite *suite(void)
     tcase_add_test(tc, low_rank_attention_is_linear_in_the_sequence);
     tcase_add_test(tc, parallel_parts_read_one_input);
     tcase_add_test(tc, gradients_add_up_behind_a_quantisation);
+    tcase_add_test(tc, the_longest_lists_have_space);
     tcase_add_test(tc, ranks_that_would_cut_a_sequence_or_a_decoder_are_refused);
     tcase_add_test(tc, answers_say_which_part_was_never_measured);
     suite_add_tcase(s, tc);
