@@ -62,7 +62,7 @@ START_TEST(memory_is_zeroed_again_after_a_reset)
 }
 END_TEST
 
-START_TEST(a_reset_keeps_what_came_before_the_mark)
+START_TEST(memory_before_the_mark_survives_a_reset)
 {
     char *kept = arena_text(&arena, "kept");
     struct arena_mark mark = arena_mark(&arena);
@@ -73,7 +73,7 @@ START_TEST(a_reset_keeps_what_came_before_the_mark)
 }
 END_TEST
 
-START_TEST(a_mark_of_an_empty_arena_resets_to_empty)
+START_TEST(a_mark_of_an_empty_arena_resets_it_to_empty)
 {
     struct arena_mark mark = arena_mark(&arena);
     arena_alloc(&arena, 1);
@@ -90,7 +90,7 @@ START_TEST(a_released_arena_is_usable_again)
 }
 END_TEST
 
-START_TEST(a_rewound_arena_gives_its_newest_block_again)
+START_TEST(a_rewound_arena_reuses_its_newest_block)
 {
     arena_alloc(&arena, 8);
     char *large = arena_alloc(&arena, 1 << 20);
@@ -105,7 +105,7 @@ START_TEST(a_rewound_arena_gives_its_newest_block_again)
 }
 END_TEST
 
-START_TEST(typed_macros_give_room_for_all_elements)
+START_TEST(typed_macros_allocate_room_for_all_elements)
 {
     double *numbers = ARENA_ARRAY(&arena, double, 1000);
     for (int i = 0; i < 1000; i++)
@@ -165,11 +165,11 @@ static Suite *suite(void)
     tcase_add_loop_test(tc, memory_of_any_size_is_zeroed_and_aligned_for_any_type, 0, NUM_SIZES);
     tcase_add_test(tc, allocations_do_not_overlap);
     tcase_add_test(tc, memory_is_zeroed_again_after_a_reset);
-    tcase_add_test(tc, a_reset_keeps_what_came_before_the_mark);
-    tcase_add_test(tc, a_mark_of_an_empty_arena_resets_to_empty);
+    tcase_add_test(tc, memory_before_the_mark_survives_a_reset);
+    tcase_add_test(tc, a_mark_of_an_empty_arena_resets_it_to_empty);
     tcase_add_test(tc, a_released_arena_is_usable_again);
-    tcase_add_test(tc, a_rewound_arena_gives_its_newest_block_again);
-    tcase_add_test(tc, typed_macros_give_room_for_all_elements);
+    tcase_add_test(tc, a_rewound_arena_reuses_its_newest_block);
+    tcase_add_test(tc, typed_macros_allocate_room_for_all_elements);
     tcase_add_test(tc, growing_keeps_the_contents);
     tcase_add_exit_test(tc, exhaustion_calls_the_hook, 3);
     tcase_add_exit_test(tc, an_array_whose_size_overflows_is_exhaustion, 3);

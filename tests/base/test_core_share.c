@@ -59,7 +59,7 @@ static const struct {
     { "it did nothing", { { 1, 0.5, 10 }, { 1, 0.5, 10 } }, 1 },
 };
 
-START_TEST(what_others_took_is_missing_from_the_share)
+START_TEST(time_of_other_processes_lowers_the_share)
 {
     static const struct thread_time start[2] = { { 1, 0.5, 10 }, { 1, 0.5, 10 } };
     struct core_time before = time_of(start), after = time_of(cases[_i].after);
@@ -69,7 +69,7 @@ START_TEST(what_others_took_is_missing_from_the_share)
 }
 END_TEST
 
-START_TEST(a_system_that_does_not_tell_is_no_quiet_one)
+START_TEST(a_system_without_counts_is_not_called_quiet)
 {
     struct core_time none = core_time_read("/tmp/no such folder"), now = { .is_known = true };
     ck_assert(!none.is_known);
@@ -80,8 +80,8 @@ END_TEST
 static Suite *suite(void)
 {
     TCase *tcase = tcase_create("core_share");
-    tcase_add_loop_test(tcase, what_others_took_is_missing_from_the_share, 0, LENGTH(cases));
-    tcase_add_test(tcase, a_system_that_does_not_tell_is_no_quiet_one);
+    tcase_add_loop_test(tcase, time_of_other_processes_lowers_the_share, 0, LENGTH(cases));
+    tcase_add_test(tcase, a_system_without_counts_is_not_called_quiet);
     Suite *s = suite_create("base/core_share");
     suite_add_tcase(s, tcase);
     return s;

@@ -4,7 +4,7 @@
 #include <string.h>
 
 /* Examples from RFC 3720, appendix B.4. */
-START_TEST(the_published_examples_come_out)
+START_TEST(published_examples_have_their_published_sums)
 {
     unsigned char bytes[32] = { 0 };
     ck_assert_uint_eq(crc32c(0, bytes, 32), 0x8a9136aa);
@@ -17,13 +17,13 @@ START_TEST(the_published_examples_come_out)
 }
 END_TEST
 
-START_TEST(nothing_has_the_sum_0)
+START_TEST(the_sum_of_no_bytes_is_0)
 {
     ck_assert_uint_eq(crc32c(0, "", 0), 0);
 }
 END_TEST
 
-START_TEST(pieces_have_the_sum_of_the_whole)
+START_TEST(a_sum_in_pieces_equals_the_sum_of_the_whole)
 {
     static const char text[] = "the quick brown fox jumps over the lazy dog";
     uint32_t whole = crc32c(0, text, sizeof text);
@@ -32,7 +32,7 @@ START_TEST(pieces_have_the_sum_of_the_whole)
 }
 END_TEST
 
-START_TEST(every_flipped_bit_is_seen)
+START_TEST(every_flipped_bit_changes_the_sum)
 {
     unsigned char bytes[101];
     for (size_t i = 0; i < sizeof bytes; i++)
@@ -49,10 +49,10 @@ END_TEST
 static Suite *suite(void)
 {
     TCase *tc = tcase_create("crc32c");
-    tcase_add_test(tc, the_published_examples_come_out);
-    tcase_add_test(tc, nothing_has_the_sum_0);
-    tcase_add_test(tc, pieces_have_the_sum_of_the_whole);
-    tcase_add_test(tc, every_flipped_bit_is_seen);
+    tcase_add_test(tc, published_examples_have_their_published_sums);
+    tcase_add_test(tc, the_sum_of_no_bytes_is_0);
+    tcase_add_test(tc, a_sum_in_pieces_equals_the_sum_of_the_whole);
+    tcase_add_test(tc, every_flipped_bit_changes_the_sum);
     Suite *s = suite_create("base/crc32c");
     suite_add_tcase(s, tc);
     return s;

@@ -14,7 +14,7 @@ START_TEST(setting_an_error_returns_false_and_fills_it)
 }
 END_TEST
 
-START_TEST(the_first_failure_wins)
+START_TEST(the_first_failure_is_kept)
 {
     struct err err = { 0 };
     err_set(&err, ERR_SYSTEM, "a", "cause");
@@ -25,7 +25,7 @@ START_TEST(the_first_failure_wins)
 }
 END_TEST
 
-START_TEST(a_failure_is_passed_on_whole_behind_the_first)
+START_TEST(a_failure_is_passed_on_unless_one_is_already_set)
 {
     struct err from = { 0 }, err = { 0 };
     err_set(&from, ERR_SYSTEM, "a", "cause");
@@ -38,7 +38,7 @@ START_TEST(a_failure_is_passed_on_whole_behind_the_first)
 }
 END_TEST
 
-START_TEST(a_prefix_goes_before_where_and_keeps_the_rest)
+START_TEST(a_prefix_is_put_before_where_and_the_rest_is_unchanged)
 {
     struct err err = { 0 };
     err_set(&err, ERR_INPUT, "bandwidth", "is missing");
@@ -49,7 +49,7 @@ START_TEST(a_prefix_goes_before_where_and_keeps_the_rest)
 }
 END_TEST
 
-START_TEST(what_is_within_a_value_follows_its_key)
+START_TEST(a_place_inside_a_value_is_written_after_the_values_key)
 {
     struct err err = { 0 };
     err_set(&err, ERR_INPUT, "", "expected a number");
@@ -63,7 +63,7 @@ START_TEST(what_is_within_a_value_follows_its_key)
 }
 END_TEST
 
-START_TEST(a_prefix_that_is_too_long_never_costs_the_key)
+START_TEST(a_prefix_that_is_too_long_is_cut_and_the_key_is_kept)
 {
     struct err err = { 0 };
     char outer[1000];
@@ -122,11 +122,11 @@ static Suite *suite(void)
 {
     TCase *tc = tcase_create("err");
     tcase_add_test(tc, setting_an_error_returns_false_and_fills_it);
-    tcase_add_test(tc, the_first_failure_wins);
-    tcase_add_test(tc, a_failure_is_passed_on_whole_behind_the_first);
-    tcase_add_test(tc, a_prefix_goes_before_where_and_keeps_the_rest);
-    tcase_add_test(tc, what_is_within_a_value_follows_its_key);
-    tcase_add_test(tc, a_prefix_that_is_too_long_never_costs_the_key);
+    tcase_add_test(tc, the_first_failure_is_kept);
+    tcase_add_test(tc, a_failure_is_passed_on_unless_one_is_already_set);
+    tcase_add_test(tc, a_prefix_is_put_before_where_and_the_rest_is_unchanged);
+    tcase_add_test(tc, a_place_inside_a_value_is_written_after_the_values_key);
+    tcase_add_test(tc, a_prefix_that_is_too_long_is_cut_and_the_key_is_kept);
     tcase_add_test(tc, control_characters_never_reach_the_terminal);
     tcase_add_loop_test(tc, only_plain_text_reaches_the_terminal, 0, LENGTH(plain_texts));
     Suite *s = suite_create("base/err");

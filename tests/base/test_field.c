@@ -83,7 +83,7 @@ END_TEST
 
 static const char minimal[] = "{\"ranks\": 1, \"memory_bytes\": \"1 GB\"}";
 
-START_TEST(an_absent_key_has_its_fallback)
+START_TEST(an_absent_key_gets_its_fallback)
 {
     struct device device = read_device(minimal);
     ck_assert_int_eq(device.offset, -3);
@@ -148,7 +148,7 @@ static const struct {
 };
 enum { NUM_FAULTS = LENGTH(faults) };
 
-START_TEST(a_fault_is_at_its_key_and_says_what_was_expected_and_found)
+START_TEST(an_error_names_the_key_the_expected_and_the_found_value)
 {
     struct device device;
     struct err err = { 0 };
@@ -173,7 +173,7 @@ static void assert_refused(const char *text, const char *where, const char *msg)
     ck_assert_str_eq(err.msg, msg);
 }
 
-START_TEST(a_missing_key_says_what_belongs_there)
+START_TEST(the_error_of_a_missing_key_names_what_is_expected)
 {
     assert_refused("{}", "ranks", "is missing; expected an integer");
     assert_refused("{\"ranks\": 1}", "memory_bytes",
@@ -195,7 +195,7 @@ START_TEST(anything_but_an_object_is_refused)
 }
 END_TEST
 
-START_TEST(a_null_pointer_is_refused_as_nothing)
+START_TEST(a_null_pointer_is_refused)
 {
     struct device device;
     struct err err = { 0 };
@@ -241,7 +241,7 @@ START_TEST(a_flag_sets_its_field_from_text)
 }
 END_TEST
 
-START_TEST(yes_can_be_said_in_four_words)
+START_TEST(a_switch_accepts_four_words_for_yes)
 {
     static const char *const yes[] = { "yes", "true", "on", "1" };
     static const char *const no[] = { "no", "false", "off", "0" };
@@ -275,7 +275,7 @@ static const struct {
 };
 enum { NUM_SLIPS = LENGTH(slips) };
 
-START_TEST(a_slip_in_a_flag_is_at_the_name_of_the_field)
+START_TEST(the_error_of_a_wrong_flag_names_its_field)
 {
     struct device device;
     struct err err = { 0 };
@@ -286,7 +286,7 @@ START_TEST(a_slip_in_a_flag_is_at_the_name_of_the_field)
 }
 END_TEST
 
-START_TEST(what_is_written_reads_back_to_the_same_bits)
+START_TEST(written_values_read_back_with_the_same_bits)
 {
     struct device device = {
         .ranks = 3,
@@ -320,7 +320,7 @@ START_TEST(what_is_written_reads_back_to_the_same_bits)
 }
 END_TEST
 
-START_TEST(values_are_written_as_people_write_them)
+START_TEST(values_are_written_with_units_and_few_digits)
 {
     struct device device = read_device(minimal);
     json_t *json = fields_write(fields, NUM_FIELDS, &device);
@@ -377,19 +377,18 @@ static Suite *suite(void)
 {
     TCase *tc = tcase_create("field");
     tcase_add_test(tc, every_kind_of_value_is_read);
-    tcase_add_test(tc, an_absent_key_has_its_fallback);
-    tcase_add_loop_test(tc, a_fault_is_at_its_key_and_says_what_was_expected_and_found, 0,
-                        NUM_FAULTS);
-    tcase_add_test(tc, a_missing_key_says_what_belongs_there);
+    tcase_add_test(tc, an_absent_key_gets_its_fallback);
+    tcase_add_loop_test(tc, an_error_names_the_key_the_expected_and_the_found_value, 0, NUM_FAULTS);
+    tcase_add_test(tc, the_error_of_a_missing_key_names_what_is_expected);
     tcase_add_test(tc, a_misspelt_key_is_reported_before_the_one_that_is_missing);
     tcase_add_test(tc, anything_but_an_object_is_refused);
-    tcase_add_test(tc, a_null_pointer_is_refused_as_nothing);
+    tcase_add_test(tc, a_null_pointer_is_refused);
     tcase_add_test(tc, counts_are_accepted_up_to_1e18_in_either_form);
     tcase_add_test(tc, a_flag_sets_its_field_from_text);
-    tcase_add_loop_test(tc, yes_can_be_said_in_four_words, 0, 4);
-    tcase_add_loop_test(tc, a_slip_in_a_flag_is_at_the_name_of_the_field, 0, NUM_SLIPS);
-    tcase_add_test(tc, what_is_written_reads_back_to_the_same_bits);
-    tcase_add_test(tc, values_are_written_as_people_write_them);
+    tcase_add_loop_test(tc, a_switch_accepts_four_words_for_yes, 0, 4);
+    tcase_add_loop_test(tc, the_error_of_a_wrong_flag_names_its_field, 0, NUM_SLIPS);
+    tcase_add_test(tc, written_values_read_back_with_the_same_bits);
+    tcase_add_test(tc, values_are_written_with_units_and_few_digits);
     tcase_add_loop_test(tc, a_field_is_found_by_its_name, 0, NUM_FIELDS);
     tcase_add_test(tc, an_unknown_name_finds_no_field);
     tcase_add_test(tc, the_reference_has_one_row_per_field);

@@ -71,7 +71,7 @@ static void assert_write_fails(const char *path, enum err_code code)
     ck_assert_str_eq(err.where, path);
 }
 
-START_TEST(what_is_written_is_read)
+START_TEST(a_written_file_reads_back_equal)
 {
     struct err err = { 0 };
     size_t length;
@@ -191,7 +191,7 @@ static void assert_input_is(const char *expected)
     free(text);
 }
 
-START_TEST(standard_input_is_read_as_often_as_a_file)
+START_TEST(standard_input_can_be_read_twice)
 {
     int ends[2];
     if (_i == 0) {
@@ -208,7 +208,7 @@ START_TEST(standard_input_is_read_as_often_as_a_file)
 }
 END_TEST
 
-START_TEST(paths_are_told_from_names)
+START_TEST(paths_are_distinguished_from_names)
 {
     ck_assert(file_is_path("-", ".json") && file_is_path("a/b", ".json") &&
               file_is_path("b.json", ".json"));
@@ -242,7 +242,7 @@ static void exit_with_9(size_t bytes)
     exit(9);
 }
 
-START_TEST(a_listing_without_memory_is_no_empty_listing)
+START_TEST(a_listing_that_runs_out_of_memory_is_an_error)
 {
     size_t count;
     arena_on_exhaustion(exit_with_9);
@@ -251,7 +251,7 @@ START_TEST(a_listing_without_memory_is_no_empty_listing)
 }
 END_TEST
 
-START_TEST(the_temporary_file_of_a_killed_run_does_not_stop_the_next)
+START_TEST(a_leftover_temporary_file_does_not_block_the_next_write)
 {
     char name[64];
     snprintf(name, sizeof name, "a.%ld-0.tmp", (long)getpid());
@@ -334,7 +334,7 @@ START_TEST(the_environment_chooses_the_data_folder)
 }
 END_TEST
 
-START_TEST(a_folder_that_the_chosen_data_lacks_is_not_looked_for_elsewhere)
+START_TEST(a_folder_absent_from_the_chosen_data_is_not_searched_elsewhere)
 {
     char path[PATH_MAX];
     setenv("SIMSEARCH_DATA", folder, 1);
@@ -370,7 +370,7 @@ static Suite *suite(void)
 {
     TCase *tc = tcase_create("file");
     tcase_add_checked_fixture(tc, make_folder, remove_folder);
-    tcase_add_test(tc, what_is_written_is_read);
+    tcase_add_test(tc, a_written_file_reads_back_equal);
     tcase_add_test(tc, an_empty_file_reads_as_no_text);
     tcase_add_test(tc, a_file_of_a_megabyte_is_read_whole);
     tcase_add_test(tc, a_file_in_proc_that_claims_to_be_empty_is_read);
@@ -381,10 +381,10 @@ static Suite *suite(void)
     tcase_add_test(tc, writing_replaces_and_leaves_nothing_else);
     tcase_add_loop_test(tc, a_new_file_keeps_the_umask_and_an_existing_one_its_mode, 0,
                         LENGTH(modes));
-    tcase_add_loop_test(tc, standard_input_is_read_as_often_as_a_file, 0, 2);
-    tcase_add_test(tc, paths_are_told_from_names);
-    tcase_add_exit_test(tc, a_listing_without_memory_is_no_empty_listing, 9);
-    tcase_add_test(tc, the_temporary_file_of_a_killed_run_does_not_stop_the_next);
+    tcase_add_loop_test(tc, standard_input_can_be_read_twice, 0, 2);
+    tcase_add_test(tc, paths_are_distinguished_from_names);
+    tcase_add_exit_test(tc, a_listing_that_runs_out_of_memory_is_an_error, 9);
+    tcase_add_test(tc, a_leftover_temporary_file_does_not_block_the_next_write);
     tcase_add_test(tc, writing_into_an_absent_folder_is_an_error_at_the_path);
     tcase_add_test(tc, writing_over_a_folder_or_a_device_is_refused);
     tcase_add_test(tc, writing_over_a_link_is_refused_and_its_target_kept);
@@ -392,7 +392,7 @@ static Suite *suite(void)
     tcase_add_test(tc, json_files_are_listed_sorted_and_without_their_ending);
     tcase_add_test(tc, an_absent_folder_has_no_json_files);
     tcase_add_test(tc, the_environment_chooses_the_data_folder);
-    tcase_add_test(tc, a_folder_that_the_chosen_data_lacks_is_not_looked_for_elsewhere);
+    tcase_add_test(tc, a_folder_absent_from_the_chosen_data_is_not_searched_elsewhere);
     tcase_add_test(tc, a_path_that_does_not_fit_is_not_found);
     tcase_add_test(tc, a_binary_in_the_source_tree_finds_the_data_of_the_tree);
     Suite *s = suite_create("base/file");

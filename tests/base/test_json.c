@@ -212,7 +212,7 @@ START_TEST(blame_finds_the_line_of_a_key_path)
 }
 END_TEST
 
-START_TEST(of_a_path_that_is_too_long_the_end_is_shown)
+START_TEST(the_end_of_a_too_long_path_is_shown)
 {
     char deep[300];
     memset(deep, 'x', sizeof deep);
@@ -265,7 +265,7 @@ START_TEST(an_unknown_key_is_refused_with_the_nearest_name)
 }
 END_TEST
 
-START_TEST(an_unknown_key_that_is_near_nothing_is_refused_with_all_names)
+START_TEST(an_unknown_key_without_a_similar_name_is_refused_with_all_names)
 {
     assert_keys_refused("price", "is not a known key; expected one of bandwidth, latency");
 }
@@ -294,11 +294,11 @@ static Suite *suite(void)
     tcase_add_test(tc, a_million_open_brackets_are_refused_quickly);
     tcase_add_test(tc, an_empty_file_struct_can_be_released_twice);
     tcase_add_loop_test(tc, blame_finds_the_line_of_a_key_path, 0, NUM_BLAMES);
-    tcase_add_test(tc, of_a_path_that_is_too_long_the_end_is_shown);
+    tcase_add_test(tc, the_end_of_a_too_long_path_is_shown);
     tcase_add_test(tc, text_is_one_line_in_the_order_of_insertion);
     tcase_add_test(tc, text_can_be_indented);
     tcase_add_test(tc, an_unknown_key_is_refused_with_the_nearest_name);
-    tcase_add_test(tc, an_unknown_key_that_is_near_nothing_is_refused_with_all_names);
+    tcase_add_test(tc, an_unknown_key_without_a_similar_name_is_refused_with_all_names);
     tcase_add_test(tc, known_keys_are_accepted);
     Suite *s = suite_create("base/json");
     suite_add_tcase(s, tc);

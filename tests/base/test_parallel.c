@@ -47,7 +47,7 @@ START_TEST(every_index_is_visited_once_by_a_worker_in_range)
 }
 END_TEST
 
-START_TEST(what_belongs_to_workers_adds_up)
+START_TEST(sums_per_worker_add_up_to_the_total)
 {
     static struct visits visits;
     double total = 0;
@@ -58,7 +58,7 @@ START_TEST(what_belongs_to_workers_adds_up)
 }
 END_TEST
 
-START_TEST(the_indices_of_a_block_have_one_worker)
+START_TEST(all_indices_of_a_block_run_on_one_worker)
 {
     static struct visits visits;
     parallel_for(4, MAX_N, 10, visit, &visits);
@@ -108,13 +108,13 @@ static double sum_of_inverses(int jobs)
     return sum;
 }
 
-START_TEST(the_number_of_workers_cannot_be_seen_in_the_result)
+START_TEST(the_result_does_not_depend_on_the_number_of_workers)
 {
     ck_assert_double_eq(sum_of_inverses(_i), sum_of_inverses(1));
 }
 END_TEST
 
-START_TEST(loops_follow_each_other)
+START_TEST(a_loop_ends_before_the_next_begins)
 {
     static struct visits visits;
     for (int i = 0; i < 50; i++)
@@ -135,11 +135,11 @@ static Suite *suite(void)
     TCase *tc = tcase_create("parallel");
     tcase_set_tags(tc, THREADS);
     tcase_add_loop_test(tc, every_index_is_visited_once_by_a_worker_in_range, 0, NUM_LOOPS);
-    tcase_add_test(tc, what_belongs_to_workers_adds_up);
-    tcase_add_test(tc, the_indices_of_a_block_have_one_worker);
+    tcase_add_test(tc, sums_per_worker_add_up_to_the_total);
+    tcase_add_test(tc, all_indices_of_a_block_run_on_one_worker);
     tcase_add_test(tc, one_job_runs_in_order_in_the_callers_thread);
-    tcase_add_loop_test(tc, the_number_of_workers_cannot_be_seen_in_the_result, 1, MAX_JOBS);
-    tcase_add_test(tc, loops_follow_each_other);
+    tcase_add_loop_test(tc, the_result_does_not_depend_on_the_number_of_workers, 1, MAX_JOBS);
+    tcase_add_test(tc, a_loop_ends_before_the_next_begins);
     tcase_add_test(tc, there_is_at_least_one_core);
     Suite *s = suite_create("base/parallel");
     suite_add_tcase(s, tc);

@@ -15,7 +15,7 @@ START_TEST(the_first_numbers_are_those_of_splitmix64)
 }
 END_TEST
 
-START_TEST(the_nth_number_depends_on_key_and_count_alone)
+START_TEST(the_nth_number_depends_only_on_key_and_count)
 {
     struct random rng = random_new(7, 3);
     for (int i = 0; i < 10; i++)
@@ -43,7 +43,7 @@ END_TEST
 
 /* Chi-square of n equally likely cells has mean n - 1 and variance 2 (n - 1). Six standard
  * deviations are allowed. */
-START_TEST(numbers_below_n_are_even)
+START_TEST(numbers_below_n_are_uniform)
 {
     enum { DRAWS = 100000 };
     static const int ns[] = { 1, 2, 3, 7, 64, 1000 };
@@ -63,7 +63,7 @@ START_TEST(numbers_below_n_are_even)
 }
 END_TEST
 
-START_TEST(units_fill_zero_to_one_evenly)
+START_TEST(unit_draws_are_uniform_in_0_to_1)
 {
     enum { DRAWS = 100000 };
     struct random rng = random_new(13, 0);
@@ -85,10 +85,10 @@ static Suite *suite(void)
     Suite *s = suite_create("random");
     TCase *tests = tcase_create("random");
     tcase_add_test(tests, the_first_numbers_are_those_of_splitmix64);
-    tcase_add_test(tests, the_nth_number_depends_on_key_and_count_alone);
+    tcase_add_test(tests, the_nth_number_depends_only_on_key_and_count);
     tcase_add_test(tests, neighbouring_seeds_and_streams_share_no_number);
-    tcase_add_loop_test(tests, numbers_below_n_are_even, 0, 6);
-    tcase_add_test(tests, units_fill_zero_to_one_evenly);
+    tcase_add_loop_test(tests, numbers_below_n_are_uniform, 0, 6);
+    tcase_add_test(tests, unit_draws_are_uniform_in_0_to_1);
     suite_add_tcase(s, tests);
     return s;
 }
