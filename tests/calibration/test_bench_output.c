@@ -15,7 +15,7 @@ static const char *fixture(const char *name, char *path, size_t size)
     return path;
 }
 
-START_TEST(nccl_tests_output_is_a_curve_of_its_ranks_and_hosts)
+START_TEST(nccl_tests_output_is_read_as_a_curve_of_its_ranks_and_hosts)
 {
     char path[400];
     struct curve curve;
@@ -33,7 +33,7 @@ START_TEST(nccl_tests_output_is_a_curve_of_its_ranks_and_hosts)
 END_TEST
 
 /* The tool prints the size of one rank's part; the curve has the size of the gathered buffer. */
-START_TEST(osu_output_is_a_curve_of_the_ranks_that_are_given)
+START_TEST(osu_output_is_read_as_a_curve_of_the_given_ranks)
 {
     char path[400];
     struct curve curve;
@@ -92,8 +92,8 @@ END_TEST
 static Suite *suite(void)
 {
     TCase *cases = tcase_create("bench_output");
-    tcase_add_test(cases, nccl_tests_output_is_a_curve_of_its_ranks_and_hosts);
-    tcase_add_test(cases, osu_output_is_a_curve_of_the_ranks_that_are_given);
+    tcase_add_test(cases, nccl_tests_output_is_read_as_a_curve_of_its_ranks_and_hosts);
+    tcase_add_test(cases, osu_output_is_read_as_a_curve_of_the_given_ranks);
     tcase_add_loop_test(cases, a_faulty_line_is_named, 0, LENGTH(faults));
     Suite *s = suite_create("calibration/measure/bench_output");
     suite_add_tcase(s, cases);

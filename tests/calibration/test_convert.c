@@ -57,7 +57,7 @@ static const struct {
     { TEXT(gpu, "abacus"), .reason = "no profile of this GPU yet" },
 };
 
-START_TEST(a_row_is_skipped_for_a_reason_that_names_what_is_wrong)
+START_TEST(a_skipped_row_has_a_reason_that_names_the_wrong_value)
 {
     struct run_row row = plain_row();
     char *member = (char *)&row + skips[_i].offset;
@@ -72,7 +72,7 @@ START_TEST(a_row_is_skipped_for_a_reason_that_names_what_is_wrong)
 }
 END_TEST
 
-START_TEST(the_plan_is_what_the_row_says)
+START_TEST(a_row_is_converted_to_its_plan)
 {
     struct run_row row = plain_row();
     row.recompute = "full:3";
@@ -111,7 +111,7 @@ static const struct {
     { "block:3", RECOMPUTE_BLOCK, REPLAYS_CORE, 3 },
 };
 
-START_TEST(recompute_goes_by_the_words_of_frameworks)
+START_TEST(recompute_is_read_from_the_words_of_frameworks)
 {
     struct run_row row = plain_row();
     row.recompute = recompute_words[_i].word;
@@ -125,7 +125,7 @@ END_TEST
 
 /* The data of vTrain state its configurations, not the models that it built
  * (measured/README.md). */
-START_TEST(a_source_that_is_known_to_say_it_wrongly_is_corrected_and_told)
+START_TEST(a_known_wrong_source_is_corrected_and_the_correction_reported)
 {
     struct run_row row = plain_row();
     row.software = "Megatron-DeepSpeed";
@@ -140,7 +140,7 @@ START_TEST(a_source_that_is_known_to_say_it_wrongly_is_corrected_and_told)
 }
 END_TEST
 
-START_TEST(every_schedule_of_the_registry_is_known_in_rows)
+START_TEST(rows_can_name_every_schedule_of_the_registry)
 {
     struct run_row row = plain_row();
     row.schedule = generators[_i].name;
@@ -154,7 +154,7 @@ START_TEST(every_schedule_of_the_registry_is_known_in_rows)
 }
 END_TEST
 
-START_TEST(a_plain_feed_forward_means_gpt)
+START_TEST(a_model_with_a_plain_feed_forward_is_read_as_gpt)
 {
     struct run_row row = plain_row();
     struct model model = convert_known(&row).model;
@@ -168,7 +168,7 @@ START_TEST(a_plain_feed_forward_means_gpt)
 }
 END_TEST
 
-START_TEST(a_gated_feed_forward_means_llama)
+START_TEST(a_model_with_a_gated_feed_forward_is_read_as_llama)
 {
     struct run_row row = plain_row();
     row.gated_mlp = 1;
@@ -196,7 +196,7 @@ START_TEST(megatron_keeps_gradients_of_fp16_in_fp16_and_of_bf16_in_fp32)
 }
 END_TEST
 
-START_TEST(pure_bf16_is_told_by_precision_or_the_type_of_parameters)
+START_TEST(pure_bf16_is_read_from_precision_or_parameter_type)
 {
     struct run_row row = plain_row();
     row.precision = "bf16-pure";
@@ -222,7 +222,7 @@ static const struct {
     { "fp8 delayed", PRECISION_FP8_DELAYED },
 };
 
-START_TEST(recipes_of_fp8_go_by_the_names_that_rows_give_them)
+START_TEST(fp8_recipes_are_read_from_the_names_in_rows)
 {
     struct run_row row = plain_row();
     row.gpu = "B200-SXM";
@@ -234,7 +234,7 @@ START_TEST(recipes_of_fp8_go_by_the_names_that_rows_give_them)
 }
 END_TEST
 
-START_TEST(a_recipe_that_the_gpu_has_no_units_for_is_skipped_by_name)
+START_TEST(a_row_whose_fp8_recipe_the_gpu_lacks_is_skipped_by_name)
 {
     struct run_row row = plain_row();
     row.gpu = "H100-80GB-SXM";
@@ -244,7 +244,7 @@ START_TEST(a_recipe_that_the_gpu_has_no_units_for_is_skipped_by_name)
 }
 END_TEST
 
-START_TEST(a_distributed_optimizer_is_zero_1)
+START_TEST(a_distributed_optimizer_is_read_as_zero_1)
 {
     struct run_row row = plain_row();
     row.dist_opt = 1;
@@ -253,7 +253,7 @@ START_TEST(a_distributed_optimizer_is_zero_1)
 }
 END_TEST
 
-START_TEST(shards_are_as_few_as_the_row_says)
+START_TEST(shard_groups_have_the_size_that_the_row_states)
 {
     struct run_row row = plain_row();
     row.dp = 8;
@@ -270,7 +270,7 @@ START_TEST(shards_are_as_few_as_the_row_says)
 }
 END_TEST
 
-START_TEST(flags_without_ranks_to_act_on_are_left_out)
+START_TEST(flags_without_effect_on_one_rank_are_dropped)
 {
     struct run_row row = plain_row();
     row.tp = row.dp = 1;
@@ -282,7 +282,7 @@ START_TEST(flags_without_ranks_to_act_on_are_left_out)
 }
 END_TEST
 
-START_TEST(what_software_usually_does_is_assumed_and_told)
+START_TEST(usual_settings_of_a_software_are_assumed_and_reported)
 {
     struct run_row row = plain_row();
     row.software = "NeMo 24.09";
@@ -313,7 +313,7 @@ static const struct {
     { 23, 1, { 6, 6, 6, 5 }, "layers do not divide" },
 };
 
-START_TEST(layers_that_do_not_divide_are_told_chunk_by_chunk)
+START_TEST(layers_that_chunks_do_not_divide_are_listed_per_chunk)
 {
     struct run_row row = plain_row();
     row.layers = divided[_i].layers;
@@ -329,7 +329,7 @@ START_TEST(layers_that_do_not_divide_are_told_chunk_by_chunk)
 }
 END_TEST
 
-START_TEST(what_a_collector_inferred_is_an_assumption)
+START_TEST(inferred_values_of_a_row_are_reported_as_assumptions)
 {
     struct run_row row = plain_row();
     struct run_case plain = convert_known(&row);
@@ -345,7 +345,7 @@ static const struct {
     int dtype;
 } reductions[] = { { "", DTYPE_FP32 }, { "fp32", DTYPE_FP32 }, { "bf16", DTYPE_BF16 } };
 
-START_TEST(gradients_are_summed_in_the_type_that_the_row_says)
+START_TEST(gradients_are_summed_in_the_type_that_the_row_states)
 {
     struct run_row row = plain_row();
     row.precision = "bf16";
@@ -354,7 +354,7 @@ START_TEST(gradients_are_summed_in_the_type_that_the_row_says)
 }
 END_TEST
 
-START_TEST(tensor_collectives_overlap_where_the_row_says_so)
+START_TEST(tensor_collectives_overlap_if_the_row_states_it)
 {
     struct run_row row = plain_row();
     const unsigned tp = 1u << PLAN_OVERLAP_TP;
@@ -380,7 +380,7 @@ static const struct {
     { "nvidia-smi", MEMORY_DRIVER, false },
 };
 
-START_TEST(memory_is_of_the_kind_that_the_row_says)
+START_TEST(memory_is_compared_with_the_kind_that_the_row_states)
 {
     struct run_row row = plain_row();
     row.measured_mem_gb = 40;
@@ -392,7 +392,7 @@ START_TEST(memory_is_of_the_kind_that_the_row_says)
 END_TEST
 
 /* The framework reserves more than it allocates, and the driver reports even more. */
-START_TEST(each_kind_of_memory_is_more_than_the_one_before)
+START_TEST(allocated_reserved_and_driver_memory_are_increasing)
 {
     double before = 0;
     for (int kind = MEMORY_ALLOCATED; kind <= MEMORY_DRIVER; kind++) {
@@ -414,7 +414,7 @@ static const struct {
     { "ZB-H2", "zb-h2" }, { "ZB-1p", "zb-h1" }, { "zb-2p", "zb-h2" },
 };
 
-START_TEST(a_schedule_is_known_by_its_names)
+START_TEST(a_schedule_is_recognised_by_each_of_its_names)
 {
     struct run_row row = plain_row();
     row.schedule = schedule_words[_i].word;
@@ -428,33 +428,34 @@ static Suite *suite(void)
     Suite *s = suite_create("convert");
     TCase *rows = tcase_create("rows");
     tcase_add_checked_fixture(rows, row_systems_start, row_systems_end);
-    tcase_add_loop_test(rows, a_row_is_skipped_for_a_reason_that_names_what_is_wrong, 0,
+    tcase_add_loop_test(rows, a_skipped_row_has_a_reason_that_names_the_wrong_value, 0,
                         LENGTH(skips));
-    tcase_add_test(rows, the_plan_is_what_the_row_says);
-    tcase_add_loop_test(rows, recompute_goes_by_the_words_of_frameworks, 0,
+    tcase_add_test(rows, a_row_is_converted_to_its_plan);
+    tcase_add_loop_test(rows, recompute_is_read_from_the_words_of_frameworks, 0,
                         LENGTH(recompute_words));
-    tcase_add_loop_test(rows, every_schedule_of_the_registry_is_known_in_rows, 0, num_generators);
-    tcase_add_test(rows, a_source_that_is_known_to_say_it_wrongly_is_corrected_and_told);
-    tcase_add_test(rows, a_plain_feed_forward_means_gpt);
-    tcase_add_test(rows, a_gated_feed_forward_means_llama);
+    tcase_add_loop_test(rows, rows_can_name_every_schedule_of_the_registry, 0, num_generators);
+    tcase_add_test(rows, a_known_wrong_source_is_corrected_and_the_correction_reported);
+    tcase_add_test(rows, a_model_with_a_plain_feed_forward_is_read_as_gpt);
+    tcase_add_test(rows, a_model_with_a_gated_feed_forward_is_read_as_llama);
     tcase_add_test(rows, megatron_keeps_gradients_of_fp16_in_fp16_and_of_bf16_in_fp32);
-    tcase_add_test(rows, pure_bf16_is_told_by_precision_or_the_type_of_parameters);
-    tcase_add_loop_test(rows, recipes_of_fp8_go_by_the_names_that_rows_give_them, 0,
-                        LENGTH(fp8_words));
-    tcase_add_test(rows, a_recipe_that_the_gpu_has_no_units_for_is_skipped_by_name);
-    tcase_add_test(rows, a_distributed_optimizer_is_zero_1);
-    tcase_add_test(rows, shards_are_as_few_as_the_row_says);
-    tcase_add_test(rows, flags_without_ranks_to_act_on_are_left_out);
-    tcase_add_test(rows, what_software_usually_does_is_assumed_and_told);
-    tcase_add_loop_test(rows, layers_that_do_not_divide_are_told_chunk_by_chunk, 0,
+    tcase_add_test(rows, pure_bf16_is_read_from_precision_or_parameter_type);
+    tcase_add_loop_test(rows, fp8_recipes_are_read_from_the_names_in_rows, 0, LENGTH(fp8_words));
+    tcase_add_test(rows, a_row_whose_fp8_recipe_the_gpu_lacks_is_skipped_by_name);
+    tcase_add_test(rows, a_distributed_optimizer_is_read_as_zero_1);
+    tcase_add_test(rows, shard_groups_have_the_size_that_the_row_states);
+    tcase_add_test(rows, flags_without_effect_on_one_rank_are_dropped);
+    tcase_add_test(rows, usual_settings_of_a_software_are_assumed_and_reported);
+    tcase_add_loop_test(rows, layers_that_chunks_do_not_divide_are_listed_per_chunk, 0,
                         LENGTH(divided));
-    tcase_add_test(rows, what_a_collector_inferred_is_an_assumption);
-    tcase_add_loop_test(rows, gradients_are_summed_in_the_type_that_the_row_says, 0,
+    tcase_add_test(rows, inferred_values_of_a_row_are_reported_as_assumptions);
+    tcase_add_loop_test(rows, gradients_are_summed_in_the_type_that_the_row_states, 0,
                         LENGTH(reductions));
-    tcase_add_test(rows, tensor_collectives_overlap_where_the_row_says_so);
-    tcase_add_loop_test(rows, memory_is_of_the_kind_that_the_row_says, 0, LENGTH(memory_kinds));
-    tcase_add_test(rows, each_kind_of_memory_is_more_than_the_one_before);
-    tcase_add_loop_test(rows, a_schedule_is_known_by_its_names, 0, LENGTH(schedule_words));
+    tcase_add_test(rows, tensor_collectives_overlap_if_the_row_states_it);
+    tcase_add_loop_test(rows, memory_is_compared_with_the_kind_that_the_row_states, 0,
+                        LENGTH(memory_kinds));
+    tcase_add_test(rows, allocated_reserved_and_driver_memory_are_increasing);
+    tcase_add_loop_test(rows, a_schedule_is_recognised_by_each_of_its_names, 0,
+                        LENGTH(schedule_words));
     suite_add_tcase(s, rows);
     return s;
 }

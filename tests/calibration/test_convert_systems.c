@@ -9,7 +9,7 @@
 
 #define FITTED "tests/fixtures/runs/fitted_stack.json"
 
-START_TEST(hosts_of_a_rack_do_not_cut_it)
+START_TEST(a_rack_of_several_hosts_stays_one_node)
 {
     struct run_row row = plain_row();
     row.gpu = "GB200";
@@ -24,7 +24,7 @@ START_TEST(hosts_of_a_rack_do_not_cut_it)
 }
 END_TEST
 
-START_TEST(nodes_are_as_small_as_the_row_says)
+START_TEST(nodes_have_the_number_of_gpus_that_the_row_states)
 {
     struct run_row row = plain_row();
     row.gpus_per_node = 2;
@@ -62,7 +62,7 @@ static const struct {
     { "", 0, false, 0 },
 };
 
-START_TEST(any_speed_of_a_network_is_read_from_its_words)
+START_TEST(network_speeds_are_read_from_words)
 {
     struct link_speed speed = link_speed_read(speeds[_i].words);
     ck_assert_double_eq(speed.bytes_per_s, speeds[_i].bytes_per_s);
@@ -91,7 +91,7 @@ static const struct {
     { "carrier pigeons", 1, 12.5e9, 8, "words of the network not known" },
 };
 
-START_TEST(a_network_is_as_fast_as_its_words_say)
+START_TEST(a_network_described_in_words_has_the_stated_speed)
 {
     struct run_row row = plain_row();
     row.n_gpus = 16;
@@ -111,7 +111,7 @@ START_TEST(a_network_is_as_fast_as_its_words_say)
 END_TEST
 
 /* The network of a cluster's file has the same words: AWS has 4 cards of 100 Gb/s per node. */
-START_TEST(a_network_by_its_words_is_that_of_a_file)
+START_TEST(a_network_described_in_words_equals_that_of_the_cluster_file)
 {
     struct run_row row = plain_row();
     row.n_gpus = 16;
@@ -150,7 +150,7 @@ static const char *const gpu_words[] = {
     "H100-96GB-SXM(HBM2e,500W)",
 };
 
-START_TEST(every_gpu_is_known)
+START_TEST(every_gpu_name_of_measured_rows_is_recognised)
 {
     struct run_row row = plain_row();
     row.gpu = gpu_words[_i];
@@ -158,7 +158,7 @@ START_TEST(every_gpu_is_known)
 }
 END_TEST
 
-START_TEST(rows_on_equal_systems_share_one)
+START_TEST(rows_on_equal_systems_share_one_struct_system)
 {
     struct run_row row = plain_row();
     struct run_row other = plain_row();
@@ -199,7 +199,7 @@ START_TEST(an_unknown_stack_that_was_asked_for_is_an_error)
 }
 END_TEST
 
-START_TEST(a_cluster_that_was_asked_for_stands_in_for_words_nobody_knows)
+START_TEST(a_requested_cluster_replaces_unknown_words_of_a_row)
 {
     struct err err = { 0 };
     run_systems_free(row_systems);
@@ -210,7 +210,7 @@ START_TEST(a_cluster_that_was_asked_for_stands_in_for_words_nobody_knows)
 }
 END_TEST
 
-START_TEST(predictions_are_the_same_alone_and_in_any_company)
+START_TEST(a_rows_prediction_does_not_depend_on_the_other_rows)
 {
     enum { COUNT = 9 };
     static const char *const replays[] = { "selective", "op-selective", "selective mlp" };
@@ -237,7 +237,7 @@ START_TEST(predictions_are_the_same_alone_and_in_any_company)
 END_TEST
 
 /* Rows may also differ in fields of the model that only the preset sets. */
-START_TEST(rows_whose_models_differ_only_in_their_experts_are_predicted_apart)
+START_TEST(rows_whose_models_differ_only_in_experts_get_separate_predictions)
 {
     struct run_row row = plain_row();
     struct run_case both[2] = { convert_known(&row), convert_known(&row) };
@@ -256,7 +256,7 @@ START_TEST(rows_whose_models_differ_only_in_their_experts_are_predicted_apart)
 }
 END_TEST
 
-START_TEST(a_run_that_exceeds_memory_is_predicted_all_the_same)
+START_TEST(a_run_that_exceeds_memory_is_still_predicted)
 {
     struct run_row row = plain_row();
     row.hidden = 16384;
@@ -274,19 +274,19 @@ static Suite *suite(void)
     Suite *s = suite_create("convert: systems and predictions");
     TCase *rows = tcase_create("rows");
     tcase_add_checked_fixture(rows, row_systems_start, row_systems_end);
-    tcase_add_test(rows, hosts_of_a_rack_do_not_cut_it);
-    tcase_add_test(rows, nodes_are_as_small_as_the_row_says);
-    tcase_add_loop_test(rows, any_speed_of_a_network_is_read_from_its_words, 0, LENGTH(speeds));
-    tcase_add_loop_test(rows, a_network_is_as_fast_as_its_words_say, 0, LENGTH(links));
-    tcase_add_test(rows, a_network_by_its_words_is_that_of_a_file);
-    tcase_add_loop_test(rows, every_gpu_is_known, 0, LENGTH(gpu_words));
-    tcase_add_test(rows, rows_on_equal_systems_share_one);
+    tcase_add_test(rows, a_rack_of_several_hosts_stays_one_node);
+    tcase_add_test(rows, nodes_have_the_number_of_gpus_that_the_row_states);
+    tcase_add_loop_test(rows, network_speeds_are_read_from_words, 0, LENGTH(speeds));
+    tcase_add_loop_test(rows, a_network_described_in_words_has_the_stated_speed, 0, LENGTH(links));
+    tcase_add_test(rows, a_network_described_in_words_equals_that_of_the_cluster_file);
+    tcase_add_loop_test(rows, every_gpu_name_of_measured_rows_is_recognised, 0, LENGTH(gpu_words));
+    tcase_add_test(rows, rows_on_equal_systems_share_one_struct_system);
     tcase_add_test(rows, a_row_is_fitted_when_its_id_or_source_is_listed);
     tcase_add_test(rows, an_unknown_stack_that_was_asked_for_is_an_error);
-    tcase_add_test(rows, a_cluster_that_was_asked_for_stands_in_for_words_nobody_knows);
-    tcase_add_test(rows, predictions_are_the_same_alone_and_in_any_company);
-    tcase_add_test(rows, rows_whose_models_differ_only_in_their_experts_are_predicted_apart);
-    tcase_add_test(rows, a_run_that_exceeds_memory_is_predicted_all_the_same);
+    tcase_add_test(rows, a_requested_cluster_replaces_unknown_words_of_a_row);
+    tcase_add_test(rows, a_rows_prediction_does_not_depend_on_the_other_rows);
+    tcase_add_test(rows, rows_whose_models_differ_only_in_experts_get_separate_predictions);
+    tcase_add_test(rows, a_run_that_exceeds_memory_is_still_predicted);
     suite_add_tcase(s, rows);
     return s;
 }

@@ -74,7 +74,7 @@ static void check_within(const struct descent_fit *fit, enum descent_constant co
 
 /* --- recovered ---------------------------------------------------------------------------- */
 
-START_TEST(two_numbers_of_ranks_tell_noise_from_the_least_loss)
+START_TEST(runs_on_two_numbers_of_ranks_determine_noise_and_least_loss)
 {
     struct curves c = { .request = { .least = -1 } };
     add(&c, "allreduce", 2, 0.4, 0, 1000);
@@ -86,7 +86,7 @@ START_TEST(two_numbers_of_ranks_tell_noise_from_the_least_loss)
 }
 END_TEST
 
-START_TEST(gossip_beside_it_tells_what_ranks_apart_cost)
+START_TEST(a_gossip_run_determines_the_cost_of_disagreement)
 {
     struct curves c = { .request = { .least = -1, .heterogeneity = 0.5 } };
     add(&c, "allreduce", 2, 0.4, 0, 1000);
@@ -104,7 +104,7 @@ START_TEST(gossip_beside_it_tells_what_ranks_apart_cost)
 END_TEST
 
 /* One run is enough if the learning rate decreases and the least loss is known. */
-START_TEST(a_rate_that_fades_tells_noise_from_disagreement)
+START_TEST(a_decaying_rate_separates_noise_from_disagreement)
 {
     struct curves c = { .request = { .least = known.least, .heterogeneity = 1 } };
     add(&c, "gossip:ring", 8, 1, 60, 1200);
@@ -124,7 +124,7 @@ static void check_refused(struct curves *c, const char *where, const char *words
     ck_assert_msg(strstr(c->err.msg, words) != NULL, "%s", c->err.msg);
 }
 
-START_TEST(one_number_of_ranks_at_one_rate_cannot_tell_noise)
+START_TEST(one_number_of_ranks_at_one_rate_does_not_determine_noise)
 {
     struct curves c = { .request = { .least = -1 } };
     add(&c, "allreduce", 8, 0.4, 0, 1000);
@@ -134,7 +134,7 @@ START_TEST(one_number_of_ranks_at_one_rate_cannot_tell_noise)
 }
 END_TEST
 
-START_TEST(gossip_alone_cannot_tell_noise_from_disagreement)
+START_TEST(gossip_alone_does_not_separate_noise_from_disagreement)
 {
     struct curves c = { .request = { .least = known.least } };
     add(&c, "gossip:ring", 8, 0.4, 0, 1000);
@@ -142,7 +142,7 @@ START_TEST(gossip_alone_cannot_tell_noise_from_disagreement)
 }
 END_TEST
 
-START_TEST(few_steps_and_losses_that_do_not_fall_are_refused)
+START_TEST(too_few_steps_or_rising_losses_are_refused)
 {
     struct curves c = { .request = { .least = known.least } };
     add(&c, "allreduce", 8, 0.4, 0, 29);
@@ -174,7 +174,7 @@ END_TEST
 
 /* --- the model ---------------------------------------------------------------------------- */
 
-START_TEST(steps_to_a_loss_are_where_the_curve_is_there)
+START_TEST(steps_to_a_loss_are_where_the_curve_reaches_it)
 {
     struct exchange exchange = { 0 };
     struct exchange_use use = exchange_use_of(&exchange, &load, 8);
@@ -191,7 +191,7 @@ END_TEST
 
 /* At the best rate of all-reduce, sqrt(r n / (v T)), the excess loss of a method equals the noise
  * at the end of its transient. The two files define this consistently. */
-START_TEST(the_transient_is_where_disagreement_is_as_much_as_noise)
+START_TEST(at_the_end_of_the_transient_disagreement_equals_noise)
 {
     struct err err = { 0 };
     struct exchange ring;
@@ -209,15 +209,15 @@ END_TEST
 static Suite *suite(void)
 {
     TCase *tc = tcase_create("descent");
-    tcase_add_test(tc, two_numbers_of_ranks_tell_noise_from_the_least_loss);
-    tcase_add_test(tc, gossip_beside_it_tells_what_ranks_apart_cost);
-    tcase_add_test(tc, a_rate_that_fades_tells_noise_from_disagreement);
-    tcase_add_test(tc, one_number_of_ranks_at_one_rate_cannot_tell_noise);
-    tcase_add_test(tc, gossip_alone_cannot_tell_noise_from_disagreement);
-    tcase_add_test(tc, few_steps_and_losses_that_do_not_fall_are_refused);
+    tcase_add_test(tc, runs_on_two_numbers_of_ranks_determine_noise_and_least_loss);
+    tcase_add_test(tc, a_gossip_run_determines_the_cost_of_disagreement);
+    tcase_add_test(tc, a_decaying_rate_separates_noise_from_disagreement);
+    tcase_add_test(tc, one_number_of_ranks_at_one_rate_does_not_determine_noise);
+    tcase_add_test(tc, gossip_alone_does_not_separate_noise_from_disagreement);
+    tcase_add_test(tc, too_few_steps_or_rising_losses_are_refused);
     tcase_add_test(tc, a_run_that_ends_too_early_is_refused);
-    tcase_add_test(tc, steps_to_a_loss_are_where_the_curve_is_there);
-    tcase_add_test(tc, the_transient_is_where_disagreement_is_as_much_as_noise);
+    tcase_add_test(tc, steps_to_a_loss_are_where_the_curve_reaches_it);
+    tcase_add_test(tc, at_the_end_of_the_transient_disagreement_equals_noise);
     Suite *s = suite_create("calibration/fit/descent_fit");
     suite_add_tcase(s, tc);
     return s;

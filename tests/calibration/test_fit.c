@@ -33,7 +33,7 @@ static void must_find(const struct fit_result *result, const char *key, double e
 
 /* --- known constants -------------------------------------------------------------------------- */
 
-START_TEST(known_constants_come_back_from_products)
+START_TEST(a_fit_recovers_known_constants_from_products)
 {
     struct fit_table table;
     struct fit_result result;
@@ -49,7 +49,7 @@ START_TEST(known_constants_come_back_from_products)
 }
 END_TEST
 
-START_TEST(known_constants_come_back_from_collectives)
+START_TEST(a_fit_recovers_known_constants_from_collectives)
 {
     static const char job[] =
         "{ \"name\": \"ring\", \"prior_weight\": 0.01, \"constants\": {"
@@ -74,7 +74,7 @@ START_TEST(known_constants_come_back_from_collectives)
 }
 END_TEST
 
-START_TEST(known_constants_come_back_from_kernels)
+START_TEST(a_fit_recovers_known_constants_from_kernels)
 {
     static const char job[] =
         "{ \"name\": \"kernels\", \"prior_weight\": 0.01, \"constants\": {"
@@ -128,7 +128,7 @@ static const char runs_job[] =
     "  \"rows\": [{ \"data\": \"@/runs.csv\", \"source\": \"made-up\" }] }";
 static const double runs_values[] = { 0.7, 0.9, 0.6, 3e-3 };
 
-START_TEST(known_constants_come_back_from_runs)
+START_TEST(a_fit_recovers_known_constants_from_runs)
 {
     struct fit_table table;
     struct fit_result result;
@@ -144,7 +144,7 @@ END_TEST
 
 /* --- priors and bounds ------------------------------------------------------------------------ */
 
-START_TEST(a_constant_that_no_row_feels_keeps_its_prior)
+START_TEST(a_constant_that_affects_no_row_keeps_its_prior)
 {
     struct fit_table table;
     struct fit_result result;
@@ -161,7 +161,7 @@ START_TEST(a_constant_that_no_row_feels_keeps_its_prior)
 }
 END_TEST
 
-START_TEST(a_strong_prior_is_kept)
+START_TEST(a_strong_prior_outweighs_the_rows)
 {
     struct fit_table table;
     struct fit_result result;
@@ -177,7 +177,7 @@ START_TEST(a_strong_prior_is_kept)
 }
 END_TEST
 
-START_TEST(a_bound_holds_and_is_told)
+START_TEST(a_fitted_constant_stays_in_its_bound_and_the_bound_is_reported)
 {
     struct fit_table table;
     struct fit_result result;
@@ -199,7 +199,7 @@ END_TEST
 /* --- jobs that build on each other -------------------------------------------------------------
  */
 
-START_TEST(a_later_job_sees_what_an_earlier_one_found)
+START_TEST(a_later_job_uses_the_constants_of_an_earlier_one)
 {
     struct fit_table table;
     struct fit_result results[2];
@@ -222,7 +222,7 @@ START_TEST(a_later_job_sees_what_an_earlier_one_found)
 }
 END_TEST
 
-START_TEST(files_that_share_a_constant_get_the_same)
+START_TEST(files_that_share_a_constant_get_one_value)
 {
     static const char *const expected[] = { "profiles/a100-80g-sxm", "profiles/a100-40g-sxm" };
     struct fit_table table;
@@ -264,7 +264,7 @@ static struct curve knots_of(int n, const double *bytes)
     return curve;
 }
 
-START_TEST(a_curve_through_few_knots_is_found_again)
+START_TEST(a_curve_with_few_knots_is_recovered)
 {
     static const double sizes[] = { 1e6, 4e6, 64e6 };
     static const double times[] = { 50e-6, 80e-6, 900e-6 };
@@ -300,7 +300,7 @@ START_TEST(a_fitted_curve_never_falls)
 END_TEST
 
 /* The curve does not rise over sizes without measurements. */
-START_TEST(a_knot_that_nothing_tells_of_is_as_the_one_before)
+START_TEST(a_knot_without_data_equals_the_knot_before)
 {
     static const double sizes[] = { 1e6, 2e6, 4e6, 8e6 };
     static const double time_s[] = { 50e-6, 80e-6 };
@@ -342,7 +342,7 @@ static void cross_validate(const char *jobs, struct fit_table *table, struct fit
     check_ok(fit_run(table, &table->jobs[0], NULL, 0, 1, true, result, &err), &err);
 }
 
-START_TEST(every_row_is_predicted_without_itself)
+START_TEST(each_row_is_predicted_by_a_fit_without_that_row)
 {
     struct fit_table table;
     struct fit_result result;
@@ -358,7 +358,7 @@ END_TEST
 
 /* Two contradictory sources, with 0.6 and 0.9 of the peak. Each is predicted by the constant of the
  * other source. */
-START_TEST(shared_physics_is_judged_on_a_source_that_was_left_out)
+START_TEST(shared_constants_are_scored_on_a_left_out_source)
 {
     struct fit_table table;
     struct fit_result result;
@@ -387,21 +387,21 @@ static Suite *fit_suite(void)
     TCase *tcase = tcase_create("all");
     tcase_add_checked_fixture(tcase, fit_folder_make, fit_folder_remove);
     tcase_set_timeout(tcase, 20);
-    tcase_add_test(tcase, known_constants_come_back_from_products);
-    tcase_add_test(tcase, known_constants_come_back_from_collectives);
-    tcase_add_test(tcase, known_constants_come_back_from_kernels);
-    tcase_add_test(tcase, known_constants_come_back_from_runs);
-    tcase_add_test(tcase, a_constant_that_no_row_feels_keeps_its_prior);
-    tcase_add_test(tcase, a_strong_prior_is_kept);
-    tcase_add_test(tcase, a_bound_holds_and_is_told);
-    tcase_add_test(tcase, a_later_job_sees_what_an_earlier_one_found);
-    tcase_add_test(tcase, files_that_share_a_constant_get_the_same);
+    tcase_add_test(tcase, a_fit_recovers_known_constants_from_products);
+    tcase_add_test(tcase, a_fit_recovers_known_constants_from_collectives);
+    tcase_add_test(tcase, a_fit_recovers_known_constants_from_kernels);
+    tcase_add_test(tcase, a_fit_recovers_known_constants_from_runs);
+    tcase_add_test(tcase, a_constant_that_affects_no_row_keeps_its_prior);
+    tcase_add_test(tcase, a_strong_prior_outweighs_the_rows);
+    tcase_add_test(tcase, a_fitted_constant_stays_in_its_bound_and_the_bound_is_reported);
+    tcase_add_test(tcase, a_later_job_uses_the_constants_of_an_earlier_one);
+    tcase_add_test(tcase, files_that_share_a_constant_get_one_value);
     tcase_add_test(tcase, a_fit_has_the_same_bits_on_any_number_of_threads);
-    tcase_add_test(tcase, every_row_is_predicted_without_itself);
-    tcase_add_test(tcase, shared_physics_is_judged_on_a_source_that_was_left_out);
-    tcase_add_test(tcase, a_curve_through_few_knots_is_found_again);
+    tcase_add_test(tcase, each_row_is_predicted_by_a_fit_without_that_row);
+    tcase_add_test(tcase, shared_constants_are_scored_on_a_left_out_source);
+    tcase_add_test(tcase, a_curve_with_few_knots_is_recovered);
     tcase_add_test(tcase, a_fitted_curve_never_falls);
-    tcase_add_test(tcase, a_knot_that_nothing_tells_of_is_as_the_one_before);
+    tcase_add_test(tcase, a_knot_without_data_equals_the_knot_before);
     suite_add_tcase(suite, tcase);
     return suite;
 }

@@ -14,7 +14,7 @@
 #include <sys/wait.h>
 
 /* SplitMix64 with seed 7 and fixed expected values: a job must always select the same rows. */
-START_TEST(a_sample_is_the_same_for_ever)
+START_TEST(a_sample_of_rows_never_changes)
 {
     struct fit_table table;
     struct observations first, other;
@@ -86,7 +86,7 @@ static const struct {
       ":3: jobs[0].constants.models/x.layers", "expected profiles/NAME" },
 };
 
-START_TEST(a_faulty_table_is_blamed_by_line_and_key)
+START_TEST(an_error_in_a_table_names_line_and_key)
 {
     struct fit_table table;
     struct err err = { 0 };
@@ -122,7 +122,7 @@ static const struct {
       ":4: jobs[0].constants.profiles/a100-80g-sxm.gemm_efficiency", "none of the job's rows" },
 };
 
-START_TEST(rows_that_a_table_lacks_are_blamed_by_line_and_key)
+START_TEST(an_error_about_missing_rows_names_line_and_key)
 {
     struct fit_table table;
     struct fit_result result;
@@ -175,7 +175,7 @@ static int run_program(const char *arguments)
     return WEXITSTATUS(status);
 }
 
-START_TEST(a_job_writes_the_shipped_files_byte_for_byte)
+START_TEST(a_fit_job_reproduces_the_shipped_files_byte_for_byte)
 {
     static const char *const files[] = { "profiles/a100-80g-sxm", "profiles/a100-40g-sxm",
                                          "profiles/v100-32g-sxm", "profiles/a100-80g-pcie" };
@@ -196,7 +196,7 @@ START_TEST(a_job_writes_the_shipped_files_byte_for_byte)
 }
 END_TEST
 
-START_TEST(no_shipped_file_would_change)
+START_TEST(fitting_again_changes_no_shipped_file)
 {
     char out[128];
     int code = run_program("--check");
@@ -208,7 +208,7 @@ START_TEST(no_shipped_file_would_change)
 }
 END_TEST
 
-START_TEST(a_check_tells_what_would_change)
+START_TEST(a_check_lists_the_files_that_would_change)
 {
     char arguments[256], out[128];
     struct fit_table table;
@@ -224,7 +224,7 @@ START_TEST(a_check_tells_what_would_change)
 }
 END_TEST
 
-START_TEST(a_job_that_is_misspelt_is_asked_about)
+START_TEST(a_misspelt_job_is_answered_with_the_nearest_name)
 {
     char out[128];
     ck_assert_int_eq(run_program("a100-colectives"), 2);
@@ -241,15 +241,15 @@ static Suite *fit_suite(void)
     TCase *tcase = tcase_create("all");
     tcase_add_checked_fixture(tcase, fit_folder_make, fit_folder_remove);
     tcase_set_timeout(tcase, 20);
-    tcase_add_test(tcase, a_sample_is_the_same_for_ever);
-    tcase_add_loop_test(tcase, a_faulty_table_is_blamed_by_line_and_key, 0, LENGTH(faults));
-    tcase_add_loop_test(tcase, rows_that_a_table_lacks_are_blamed_by_line_and_key, 0,
+    tcase_add_test(tcase, a_sample_of_rows_never_changes);
+    tcase_add_loop_test(tcase, an_error_in_a_table_names_line_and_key, 0, LENGTH(faults));
+    tcase_add_loop_test(tcase, an_error_about_missing_rows_names_line_and_key, 0,
                         LENGTH(mismatches));
     tcase_add_test(tcase, data_files_are_laid_out_within_100_columns);
-    tcase_add_test(tcase, a_job_writes_the_shipped_files_byte_for_byte);
-    tcase_add_test(tcase, no_shipped_file_would_change);
-    tcase_add_test(tcase, a_check_tells_what_would_change);
-    tcase_add_test(tcase, a_job_that_is_misspelt_is_asked_about);
+    tcase_add_test(tcase, a_fit_job_reproduces_the_shipped_files_byte_for_byte);
+    tcase_add_test(tcase, fitting_again_changes_no_shipped_file);
+    tcase_add_test(tcase, a_check_lists_the_files_that_would_change);
+    tcase_add_test(tcase, a_misspelt_job_is_answered_with_the_nearest_name);
     suite_add_tcase(suite, tcase);
     return suite;
 }

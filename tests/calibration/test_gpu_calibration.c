@@ -43,7 +43,7 @@ START_TEST(launches_and_events_are_timed)
 }
 END_TEST
 
-START_TEST(every_op_that_memory_bounds_runs_in_16_bits)
+START_TEST(every_memory_bound_op_runs_in_16_bits)
 {
     struct err err = { 0 };
     struct bandwidths traffic;
@@ -56,7 +56,7 @@ START_TEST(every_op_that_memory_bounds_runs_in_16_bits)
 }
 END_TEST
 
-START_TEST(every_work_runs_beside_a_collective)
+START_TEST(every_kind_of_work_runs_during_a_collective)
 {
     struct err err = { 0 };
     struct host_pair pair;
@@ -75,7 +75,7 @@ START_TEST(every_work_runs_beside_a_collective)
 END_TEST
 
 /* Each stream with kernels needs a workspace. */
-START_TEST(more_streams_than_workspaces_are_told)
+START_TEST(more_streams_than_workspaces_are_an_error)
 {
     enum { MANY = 17 };
     struct err err = { 0 };
@@ -105,9 +105,9 @@ static Suite *suite(void)
     tcase_set_timeout(cases, 30);
     tcase_add_checked_fixture(cases, set_up, tear_down);
     tcase_add_test(cases, launches_and_events_are_timed);
-    tcase_add_test(cases, every_op_that_memory_bounds_runs_in_16_bits);
-    tcase_add_test(cases, every_work_runs_beside_a_collective);
-    tcase_add_test(cases, more_streams_than_workspaces_are_told);
+    tcase_add_test(cases, every_memory_bound_op_runs_in_16_bits);
+    tcase_add_test(cases, every_kind_of_work_runs_during_a_collective);
+    tcase_add_test(cases, more_streams_than_workspaces_are_an_error);
     Suite *s = suite_create("calibration/gpu");
     suite_add_tcase(s, cases);
     return s;

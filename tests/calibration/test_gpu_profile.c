@@ -85,7 +85,7 @@ static struct system loaded(const struct host_measured *measured)
     return system;
 }
 
-START_TEST(the_file_has_the_datasheet_and_what_was_measured)
+START_TEST(the_file_has_the_datasheet_and_the_measurements)
 {
     struct host_measured measured = measured_on(1);
     struct system system = loaded(&measured);
@@ -110,7 +110,7 @@ START_TEST(the_file_has_the_datasheet_and_what_was_measured)
 }
 END_TEST
 
-START_TEST(rate_and_latency_are_those_of_all_ops_that_memory_bounds)
+START_TEST(rate_and_latency_are_fitted_to_all_memory_bound_ops)
 {
     struct host_measured measured = measured_on(1);
     measured.traffic = traffic();
@@ -124,7 +124,7 @@ END_TEST
 
 /* The slowdown is the mean over the collectives. Other work, and fewer blocks, only affect the
  * residuals. */
-START_TEST(the_slowdown_is_that_of_products_beside_all_collectives)
+START_TEST(the_slowdown_is_the_mean_over_products_during_all_collectives)
 {
     struct host_overlaps overlaps = {
         .at = { { WORK_PRODUCTS, COMM_ALL_REDUCE, 0, { 1.2, 1.4 } },
@@ -142,7 +142,7 @@ START_TEST(the_slowdown_is_that_of_products_beside_all_collectives)
 END_TEST
 
 /* One rank has no collectives, so the shipped profile's numbers are kept. */
-START_TEST(what_one_rank_cannot_measure_stays_as_shipped)
+START_TEST(values_that_one_rank_cannot_measure_stay_as_shipped)
 {
     struct host_measured alone = measured_on(1), two = measured_on(2);
     struct system of_one = loaded(&alone), of_two = loaded(&two);
@@ -154,7 +154,7 @@ START_TEST(what_one_rank_cannot_measure_stays_as_shipped)
 }
 END_TEST
 
-START_TEST(plans_are_predicted_with_it)
+START_TEST(plans_can_be_predicted_with_the_file)
 {
     struct err err = { 0 };
     struct host_measured measured = measured_on(1);
@@ -189,11 +189,11 @@ static Suite *suite(void)
 {
     TCase *tc = tcase_create("gpu_profile");
     tcase_add_checked_fixture(tc, set_up, tear_down);
-    tcase_add_test(tc, the_file_has_the_datasheet_and_what_was_measured);
-    tcase_add_test(tc, rate_and_latency_are_those_of_all_ops_that_memory_bounds);
-    tcase_add_test(tc, the_slowdown_is_that_of_products_beside_all_collectives);
-    tcase_add_test(tc, what_one_rank_cannot_measure_stays_as_shipped);
-    tcase_add_test(tc, plans_are_predicted_with_it);
+    tcase_add_test(tc, the_file_has_the_datasheet_and_the_measurements);
+    tcase_add_test(tc, rate_and_latency_are_fitted_to_all_memory_bound_ops);
+    tcase_add_test(tc, the_slowdown_is_the_mean_over_products_during_all_collectives);
+    tcase_add_test(tc, values_that_one_rank_cannot_measure_stay_as_shipped);
+    tcase_add_test(tc, plans_can_be_predicted_with_the_file);
     tcase_add_test(tc, a_gpu_without_a_datasheet_is_refused_by_name);
     Suite *s = suite_create("calibration/measure/gpu_profile");
     suite_add_tcase(s, tc);

@@ -60,7 +60,7 @@ START_TEST(nine_in_ten_measured_times_lie_in_their_intervals)
 }
 END_TEST
 
-START_TEST(no_interval_of_a_stack_is_narrower_than_its_rows_need)
+START_TEST(no_stacks_interval_is_more_than_1_25_times_too_narrow)
 {
     struct interval_needs needs = runs_need(cases, predictions, &scores, &arena);
     for (int i = 0; i < needs.count; i++)
@@ -72,7 +72,7 @@ START_TEST(no_interval_of_a_stack_is_narrower_than_its_rows_need)
 END_TEST
 
 /* Lower limits that hold now; the goals are 0.85 and 0.9. */
-START_TEST(plans_of_one_node_are_ordered_nearly_as_measured)
+START_TEST(plans_on_one_node_are_ranked_nearly_as_measured)
 {
     struct preferences all = runs_prefer(cases, predictions, &scores, &arena);
     ck_assert_int_ge(all.count, 1);
@@ -91,7 +91,7 @@ END_TEST
 
 /* A Brier score of 0.25 or more is no better than a coin toss; it is allowed only for new
  * stacks. */
-START_TEST(chances_of_chosen_plans_are_about_as_often_true)
+START_TEST(probabilities_of_chosen_plans_match_their_frequencies)
 {
     struct choices all = runs_choose(cases, predictions, &scores, &arena);
     ck_assert_int_ge(all.count, 1);
@@ -124,7 +124,7 @@ static const struct run_row *with_microbatches(const struct run_row *of, double 
 
 /* Measured runs never repeat to the microsecond, so these times must be rounded sums
  * (measured/README.md). */
-START_TEST(rows_of_vtrain_are_straight_lines_in_their_microbatches)
+START_TEST(vtrain_times_are_linear_in_the_number_of_microbatches)
 {
     int lines = 0;
     for (int i = 0; i < rows.count; i++) {
@@ -144,7 +144,7 @@ START_TEST(rows_of_vtrain_are_straight_lines_in_their_microbatches)
 END_TEST
 
 /* Tests one row in ten, as a diagnosis predicts each row once per constant. */
-START_TEST(diagnoses_leave_systems_as_they_were)
+START_TEST(a_diagnosis_leaves_the_systems_unchanged)
 {
     int count = 0;
     for (int i = 0; i < rows.count; i++)
@@ -163,7 +163,7 @@ START_TEST(diagnoses_leave_systems_as_they_were)
 END_TEST
 
 /* The source's measured times are replaced by predictions; then one constant is changed. */
-START_TEST(a_constant_that_was_spoilt_is_found)
+START_TEST(a_diagnosis_finds_a_changed_constant)
 {
     int own = 0;
     for (int i = 0; i < rows.count; i++)
@@ -188,7 +188,7 @@ END_TEST
 
 /* --- hand calculations ----------------------------------------------------------------------- */
 
-START_TEST(tau_is_1_in_the_same_order_and_minus_1_in_the_other)
+START_TEST(tau_is_1_for_equal_and_minus_1_for_reversed_order)
 {
     static const double up[] = { 1, 2, 3, 4 }, also_up[] = { 10, 20, 25, 70 };
     static const double down[] = { 4, 3, 2, 1 };
@@ -197,14 +197,14 @@ START_TEST(tau_is_1_in_the_same_order_and_minus_1_in_the_other)
 }
 END_TEST
 
-START_TEST(one_swap_of_six_pairs_costs_a_third)
+START_TEST(one_swapped_pair_of_six_lowers_tau_by_a_third)
 {
     static const double x[] = { 1, 2, 3, 4 }, y[] = { 1, 3, 2, 4 };
     ck_assert_double_eq_tol(kendall_tau(x, y, 4), 2.0 / 3, TINY);
 }
 END_TEST
 
-START_TEST(a_common_error_is_explained_whatever_one_row_does)
+START_TEST(a_common_error_is_explained_despite_one_outlier)
 {
     /* Corners -0.2, -0.2, -0.2 and 2: the median of their weights is at -0.2. */
     static const double errors[] = { 0.1, 0.1, 0.1, -1 }, slopes[] = { 0.5, 0.5, 0.5, 0.5 };
@@ -213,7 +213,7 @@ START_TEST(a_common_error_is_explained_whatever_one_row_does)
 }
 END_TEST
 
-START_TEST(no_explanation_goes_beyond_its_limit)
+START_TEST(an_explanation_stays_within_its_limit)
 {
     static const double errors[] = { 1 }, slopes[] = { -0.1 };
     int order[1];
@@ -221,7 +221,7 @@ START_TEST(no_explanation_goes_beyond_its_limit)
 }
 END_TEST
 
-START_TEST(what_does_not_move_a_row_explains_nothing)
+START_TEST(a_constant_without_effect_on_a_row_explains_nothing)
 {
     static const double errors[] = { 1, 2 }, slopes[] = { 0, 0 };
     int order[2];
@@ -230,7 +230,7 @@ START_TEST(what_does_not_move_a_row_explains_nothing)
 END_TEST
 
 /* 16 rows whose errors depend on tp and on no other column. */
-START_TEST(errors_go_by_the_column_that_tells_them)
+START_TEST(errors_are_attributed_to_the_column_that_causes_them)
 {
     struct run_row made[16];
     const struct run_row *of[16];
@@ -270,7 +270,7 @@ static struct system made_system(bool measured, double of_profile, double of_sta
     return system;
 }
 
-START_TEST(a_stack_that_was_measured_decides_on_a_profile_that_was)
+START_TEST(a_measured_stack_sets_the_interval_on_a_measured_profile)
 {
     struct system system = made_system(true, 0.2, 0.1);
     ck_assert_double_eq(interval_half_width(&system, &model, &half_data), 0.1);
@@ -284,7 +284,7 @@ START_TEST(a_stack_without_runs_has_the_interval_of_its_profile)
 }
 END_TEST
 
-START_TEST(the_wider_interval_counts_where_the_profile_was_not_measured)
+START_TEST(on_an_unmeasured_profile_the_wider_interval_is_used)
 {
     struct system system = made_system(false, 0.2, 0.1);
     ck_assert_double_eq(interval_half_width(&system, &model, &half_data), 0.2);
@@ -294,7 +294,7 @@ START_TEST(the_wider_interval_counts_where_the_profile_was_not_measured)
 END_TEST
 
 /* A profile as after a calibration whose held-out steps had an error of 30 %. */
-START_TEST(a_disturbed_profile_is_no_surer_than_its_check_whatever_the_stack)
+START_TEST(a_disturbed_profiles_interval_is_at_least_its_held_out_error)
 {
     struct system system = made_system(true, 0.3, 0.1);
     system.profile.is_disturbed = true;
@@ -304,7 +304,7 @@ START_TEST(a_disturbed_profile_is_no_surer_than_its_check_whatever_the_stack)
 }
 END_TEST
 
-START_TEST(parts_count_by_their_shares_and_each_for_itself)
+START_TEST(the_parts_errors_add_in_squares_weighted_by_share)
 {
     struct system system = made_system(true, 0.2, 0.1);
     system.stack.errors.widths =
@@ -337,25 +337,25 @@ static Suite *suite(void)
     TCase *shipped = tcase_create("shipped");
     tcase_add_unchecked_fixture(shipped, load, release);
     tcase_add_test(shipped, nine_in_ten_measured_times_lie_in_their_intervals);
-    tcase_add_test(shipped, no_interval_of_a_stack_is_narrower_than_its_rows_need);
-    tcase_add_test(shipped, plans_of_one_node_are_ordered_nearly_as_measured);
-    tcase_add_test(shipped, chances_of_chosen_plans_are_about_as_often_true);
-    tcase_add_test(shipped, rows_of_vtrain_are_straight_lines_in_their_microbatches);
-    tcase_add_test(shipped, diagnoses_leave_systems_as_they_were);
-    tcase_add_test(shipped, a_constant_that_was_spoilt_is_found);
+    tcase_add_test(shipped, no_stacks_interval_is_more_than_1_25_times_too_narrow);
+    tcase_add_test(shipped, plans_on_one_node_are_ranked_nearly_as_measured);
+    tcase_add_test(shipped, probabilities_of_chosen_plans_match_their_frequencies);
+    tcase_add_test(shipped, vtrain_times_are_linear_in_the_number_of_microbatches);
+    tcase_add_test(shipped, a_diagnosis_leaves_the_systems_unchanged);
+    tcase_add_test(shipped, a_diagnosis_finds_a_changed_constant);
     suite_add_tcase(s, shipped);
     TCase *hand = tcase_create("by hand");
-    tcase_add_test(hand, tau_is_1_in_the_same_order_and_minus_1_in_the_other);
-    tcase_add_test(hand, one_swap_of_six_pairs_costs_a_third);
-    tcase_add_test(hand, a_common_error_is_explained_whatever_one_row_does);
-    tcase_add_test(hand, no_explanation_goes_beyond_its_limit);
-    tcase_add_test(hand, what_does_not_move_a_row_explains_nothing);
-    tcase_add_test(hand, errors_go_by_the_column_that_tells_them);
-    tcase_add_test(hand, a_stack_that_was_measured_decides_on_a_profile_that_was);
+    tcase_add_test(hand, tau_is_1_for_equal_and_minus_1_for_reversed_order);
+    tcase_add_test(hand, one_swapped_pair_of_six_lowers_tau_by_a_third);
+    tcase_add_test(hand, a_common_error_is_explained_despite_one_outlier);
+    tcase_add_test(hand, an_explanation_stays_within_its_limit);
+    tcase_add_test(hand, a_constant_without_effect_on_a_row_explains_nothing);
+    tcase_add_test(hand, errors_are_attributed_to_the_column_that_causes_them);
+    tcase_add_test(hand, a_measured_stack_sets_the_interval_on_a_measured_profile);
     tcase_add_test(hand, a_stack_without_runs_has_the_interval_of_its_profile);
-    tcase_add_test(hand, the_wider_interval_counts_where_the_profile_was_not_measured);
-    tcase_add_test(hand, a_disturbed_profile_is_no_surer_than_its_check_whatever_the_stack);
-    tcase_add_test(hand, parts_count_by_their_shares_and_each_for_itself);
+    tcase_add_test(hand, on_an_unmeasured_profile_the_wider_interval_is_used);
+    tcase_add_test(hand, a_disturbed_profiles_interval_is_at_least_its_held_out_error);
+    tcase_add_test(hand, the_parts_errors_add_in_squares_weighted_by_share);
     tcase_add_test(hand, the_parts_of_a_step_have_shares_that_add_up_to_1);
     suite_add_tcase(s, hand);
     return s;

@@ -87,7 +87,7 @@ START_TEST(every_op_of_a_step_is_timed)
 END_TEST
 
 /* The grid's sizes depend on the device's speed; on one core the grid takes a second. */
-START_TEST(a_sweep_has_every_pass_of_products_attention_and_updates)
+START_TEST(a_sweep_times_products_attention_and_updates_in_every_pass)
 {
     struct err err = { 0 };
     enum { ROOM = 1024 };
@@ -122,7 +122,7 @@ static int repeats_of(const struct host_op *op, const struct model *model)
     return is_twice ? 2 : 1;
 }
 
-START_TEST(the_file_predicts_the_ops_that_it_was_made_of)
+START_TEST(the_file_predicts_the_ops_from_which_it_was_made)
 {
     struct err err = { 0 };
     struct host_measured measured = { .num_ranks = 1,
@@ -160,7 +160,7 @@ END_TEST
 
 /* --- times outside the op lists ------------------------------------------------------------- */
 
-START_TEST(a_launch_takes_the_caller_and_the_stream_some_time)
+START_TEST(a_launch_takes_time_on_the_caller_and_on_the_stream)
 {
     struct err err = { 0 };
     struct launch_cost cost;
@@ -175,7 +175,7 @@ START_TEST(a_launch_takes_the_caller_and_the_stream_some_time)
 END_TEST
 
 /* Nine ops at 4, 16, 64, 256 KiB and 1 MiB each. */
-START_TEST(ops_bound_by_memory_are_timed_warm_and_cold_at_every_size)
+START_TEST(memory_bound_ops_are_timed_warm_and_cold_at_every_size)
 {
     struct err err = { 0 };
     struct bandwidths traffic;
@@ -208,7 +208,7 @@ START_TEST(copies_to_and_from_the_host_have_rates)
 }
 END_TEST
 
-START_TEST(a_disk_has_a_rate_and_keeps_nothing)
+START_TEST(a_disk_is_timed_and_no_file_is_left)
 {
     struct err err = { 0 };
     double rate, none;
@@ -225,7 +225,7 @@ END_TEST
 
 /* Of 30 expected seconds, 10 took 20. The remaining 20 s of work must fit in the 10 s that are
  * left. */
-START_TEST(a_part_gets_less_when_others_took_more)
+START_TEST(a_part_gets_less_time_after_parts_that_overran)
 {
     struct budget budget = { .end_s = 130 };
     budget_expect(&budget, 10);
@@ -242,7 +242,7 @@ END_TEST
 
 /* Parts with 10 expected seconds took 60. At that pace 10 more expected seconds do not fit in 50 s,
  * but 8 of the 20 remaining ones do. */
-START_TEST(beside_other_programs_parts_are_left_out_to_keep_the_end)
+START_TEST(on_a_busy_machine_parts_are_skipped_to_end_on_time)
 {
     struct budget budget = { .start_s = 100, .end_s = 210 };
     budget_expect(&budget, 10);
@@ -259,7 +259,7 @@ START_TEST(beside_other_programs_parts_are_left_out_to_keep_the_end)
 }
 END_TEST
 
-START_TEST(repeats_stay_within_their_limits)
+START_TEST(numbers_of_repeats_stay_within_their_limits)
 {
     ck_assert_int_eq(budget_repeats(-2.5, 3, 25), 3);
     ck_assert_int_eq(budget_repeats(7.9, 3, 25), 7);
@@ -274,7 +274,7 @@ END_TEST
 /* A file made from the ops of another shape predicts steps that were not measured for it. Four
  * steps of two depths take seconds. With the address sanitizer this runs only in a campaign, as
  * other tests cover its parts. */
-START_TEST(whole_steps_are_held_against_the_file)
+START_TEST(held_out_steps_are_compared_with_the_file)
 {
     struct err err = { 0 };
     if (IS_ASAN && !is_campaign())
@@ -314,7 +314,7 @@ static const struct {
     { 0.5, 1, true },     /* right by chance, as other programs had half of the cores */
 };
 
-START_TEST(a_file_is_no_surer_than_its_check)
+START_TEST(a_files_interval_is_at_least_its_held_out_error)
 {
     struct err err = { 0 };
     struct model model = small_shape().model;
@@ -354,7 +354,7 @@ END_TEST
 
 /* Every shape occurs once, and a model's own shapes come first. The grid's first six shapes include
  * some of the narrower and some of the wider half. */
-START_TEST(the_first_few_shapes_are_small_and_large_alike)
+START_TEST(the_first_shapes_include_small_and_large_ones)
 {
     struct err err = { 0 };
     struct model model;
@@ -376,7 +376,7 @@ START_TEST(the_first_few_shapes_are_small_and_large_alike)
 }
 END_TEST
 
-START_TEST(a_curve_has_the_sizes_that_were_asked_for)
+START_TEST(a_curve_has_the_requested_sizes)
 {
     struct err err = { 0 };
     struct curve curve;
@@ -419,14 +419,14 @@ static bool overlaps_messages(double slowdown)
     return overlaps_p2p;
 }
 
-START_TEST(messages_overlap_where_they_slow_nothing_down)
+START_TEST(messages_overlap_compute_if_neither_slows_the_other)
 {
     ck_assert(overlaps_messages(1));
     ck_assert(!overlaps_messages(2));
 }
 END_TEST
 
-START_TEST(shapes_of_a_model_are_those_of_its_tensor_ranks)
+START_TEST(a_models_shapes_are_those_of_its_tensor_ranks)
 {
     struct err err = { 0 };
     struct model model;
@@ -459,7 +459,7 @@ static const struct {
 enum { NUM_ALONE = LENGTH(alone) };
 
 /* The arena counts the executor's memory; the formulas predict it within 3 %. */
-START_TEST(memory_is_predicted_as_the_arena_counts_it)
+START_TEST(predicted_memory_agrees_with_the_arenas_count)
 {
     struct err err = { 0 };
     struct system system;
@@ -492,23 +492,23 @@ static Suite *suite(void)
     tcase_set_timeout(cases, 60);
     tcase_add_checked_fixture(cases, set_up, tear_down);
     tcase_add_test(cases, every_op_of_a_step_is_timed);
-    tcase_add_test(cases, a_sweep_has_every_pass_of_products_attention_and_updates);
-    tcase_add_test(cases, the_file_predicts_the_ops_that_it_was_made_of);
-    tcase_add_test(cases, a_launch_takes_the_caller_and_the_stream_some_time);
-    tcase_add_test(cases, ops_bound_by_memory_are_timed_warm_and_cold_at_every_size);
+    tcase_add_test(cases, a_sweep_times_products_attention_and_updates_in_every_pass);
+    tcase_add_test(cases, the_file_predicts_the_ops_from_which_it_was_made);
+    tcase_add_test(cases, a_launch_takes_time_on_the_caller_and_on_the_stream);
+    tcase_add_test(cases, memory_bound_ops_are_timed_warm_and_cold_at_every_size);
     tcase_add_test(cases, copies_to_and_from_the_host_have_rates);
-    tcase_add_test(cases, a_disk_has_a_rate_and_keeps_nothing);
-    tcase_add_test(cases, a_part_gets_less_when_others_took_more);
-    tcase_add_test(cases, beside_other_programs_parts_are_left_out_to_keep_the_end);
-    tcase_add_test(cases, repeats_stay_within_their_limits);
-    tcase_add_loop_test(cases, a_file_is_no_surer_than_its_check, 0, LENGTH(checks));
-    tcase_add_test(cases, the_first_few_shapes_are_small_and_large_alike);
-    tcase_add_test(cases, whole_steps_are_held_against_the_file);
-    tcase_add_test(cases, a_curve_has_the_sizes_that_were_asked_for);
+    tcase_add_test(cases, a_disk_is_timed_and_no_file_is_left);
+    tcase_add_test(cases, a_part_gets_less_time_after_parts_that_overran);
+    tcase_add_test(cases, on_a_busy_machine_parts_are_skipped_to_end_on_time);
+    tcase_add_test(cases, numbers_of_repeats_stay_within_their_limits);
+    tcase_add_loop_test(cases, a_files_interval_is_at_least_its_held_out_error, 0, LENGTH(checks));
+    tcase_add_test(cases, the_first_shapes_include_small_and_large_ones);
+    tcase_add_test(cases, held_out_steps_are_compared_with_the_file);
+    tcase_add_test(cases, a_curve_has_the_requested_sizes);
     tcase_add_test(cases, a_curve_ends_once_a_size_takes_too_long);
-    tcase_add_test(cases, messages_overlap_where_they_slow_nothing_down);
-    tcase_add_test(cases, shapes_of_a_model_are_those_of_its_tensor_ranks);
-    tcase_add_loop_test(cases, memory_is_predicted_as_the_arena_counts_it, 0, NUM_ALONE);
+    tcase_add_test(cases, messages_overlap_compute_if_neither_slows_the_other);
+    tcase_add_test(cases, a_models_shapes_are_those_of_its_tensor_ranks);
+    tcase_add_loop_test(cases, predicted_memory_agrees_with_the_arenas_count, 0, NUM_ALONE);
     Suite *s = suite_create("calibration/measure/host");
     suite_add_tcase(s, cases);
     return s;

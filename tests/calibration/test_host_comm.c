@@ -62,7 +62,7 @@ static const struct {
     { 3, { COLLECTIVE_ALL_GATHER, 3, (4.0 + 1 + 100) / 3 } },
 };
 
-START_TEST(time_is_told_by_who_knows_that_all_has_arrived)
+START_TEST(only_ranks_that_know_the_arrival_of_all_data_give_times)
 {
     struct timing timing = timings[_i].timing;
     rank_job_run((struct rank_job){ .api = &comm_tcp,
@@ -76,7 +76,8 @@ END_TEST
 static Suite *suite(void)
 {
     TCase *tc = tcase_create("comm");
-    tcase_add_loop_test(tc, time_is_told_by_who_knows_that_all_has_arrived, 0, LENGTH(timings));
+    tcase_add_loop_test(tc, only_ranks_that_know_the_arrival_of_all_data_give_times, 0,
+                        LENGTH(timings));
     Suite *s = suite_create("calibration/measure/host_comm");
     suite_add_tcase(s, tc);
     return s;

@@ -60,7 +60,7 @@ static bool is_known(int shape, struct host_ops *ops)
     return known;
 }
 
-START_TEST(what_was_kept_is_known_again)
+START_TEST(a_stored_measurement_is_reused)
 {
     keep_op();
     struct host_ops ops = no_ops();
@@ -75,7 +75,7 @@ START_TEST(what_was_kept_is_known_again)
 }
 END_TEST
 
-START_TEST(a_line_that_was_cut_off_counts_for_nothing)
+START_TEST(a_truncated_line_is_ignored)
 {
     keep_op();
     struct host_ops ops = no_ops();
@@ -87,7 +87,7 @@ START_TEST(a_line_that_was_cut_off_counts_for_nothing)
 }
 END_TEST
 
-START_TEST(ops_of_another_grid_count_for_nothing)
+START_TEST(ops_of_another_grid_are_ignored)
 {
     keep_op();
     struct host_ops ops = no_ops();
@@ -96,7 +96,7 @@ START_TEST(ops_of_another_grid_count_for_nothing)
 }
 END_TEST
 
-START_TEST(numbers_that_are_no_op_count_for_nothing)
+START_TEST(indices_without_an_op_are_ignored)
 {
     keep_op();
     struct host_ops ops = no_ops();
@@ -109,7 +109,7 @@ START_TEST(numbers_that_are_no_op_count_for_nothing)
 }
 END_TEST
 
-START_TEST(a_file_that_cannot_be_written_is_told)
+START_TEST(a_file_that_cannot_be_written_is_reported)
 {
     struct err err = { 0 };
     ck_assert_ptr_null(host_resume_open("/nonexistent/part", &shapes, &err));
@@ -122,11 +122,11 @@ static Suite *suite(void)
 {
     TCase *tc = tcase_create("host_resume");
     tcase_add_checked_fixture(tc, set_up, tear_down);
-    tcase_add_test(tc, what_was_kept_is_known_again);
-    tcase_add_test(tc, a_line_that_was_cut_off_counts_for_nothing);
-    tcase_add_test(tc, ops_of_another_grid_count_for_nothing);
-    tcase_add_test(tc, numbers_that_are_no_op_count_for_nothing);
-    tcase_add_test(tc, a_file_that_cannot_be_written_is_told);
+    tcase_add_test(tc, a_stored_measurement_is_reused);
+    tcase_add_test(tc, a_truncated_line_is_ignored);
+    tcase_add_test(tc, ops_of_another_grid_are_ignored);
+    tcase_add_test(tc, indices_without_an_op_are_ignored);
+    tcase_add_test(tc, a_file_that_cannot_be_written_is_reported);
     Suite *s = suite_create("calibration/measure/host_resume");
     suite_add_tcase(s, tc);
     return s;

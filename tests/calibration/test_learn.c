@@ -69,7 +69,7 @@ START_TEST(a_ratio_is_shrunk_by_the_variance_between_sources)
 }
 END_TEST
 
-START_TEST(lessons_in_turn_are_lessons_at_once)
+START_TEST(learning_rows_in_turn_equals_learning_them_at_once)
 {
     static const double factors[] = { 1.2, 1.1, 0.97 };
     make(factors, 3);
@@ -90,7 +90,7 @@ START_TEST(lessons_in_turn_are_lessons_at_once)
 }
 END_TEST
 
-START_TEST(rows_that_tell_nothing_are_named_with_the_reason)
+START_TEST(rows_that_cannot_be_learned_are_named_with_the_reason)
 {
     make((double[]){ 1.1, 4, 1.1, 1.2, 1 }, 5);
     made.cases[0].skip = "mbs is not stated";
@@ -107,7 +107,7 @@ START_TEST(rows_that_tell_nothing_are_named_with_the_reason)
 }
 END_TEST
 
-START_TEST(no_rows_teach_nothing)
+START_TEST(without_rows_nothing_is_learned)
 {
     make(NULL, 0);
     ck_assert_ptr_null(learn(0, NULL));
@@ -119,7 +119,7 @@ END_TEST
 
 /* --- the overlay ----------------------------------------------------------------------------- */
 
-START_TEST(an_overlay_narrows_what_was_never_measured_and_lies_on_it_once)
+START_TEST(an_overlay_narrows_unmeasured_intervals_and_applies_once)
 {
     make((double[]){ 1.1, 1.1, 1.1 }, 3);
     const struct learned_stack *got = learn(3, NULL);
@@ -158,7 +158,7 @@ static bool read_text(const char *text, struct learned *out, struct err *err)
     return ok;
 }
 
-START_TEST(an_overlay_reads_back_what_it_wrote)
+START_TEST(a_written_overlay_reads_back_equal)
 {
     make((double[]){ 1.07, 1.3 }, 2);
     const struct learned_stack *got = learn(2, NULL);
@@ -339,7 +339,7 @@ static void tally_source(const char *name, struct tally *out)
 /* Tests the cheapest source; a campaign tests all sources with ten rows or more. The limits are the
  * errors that one ratio per source can reach, rounded up: the best ratio, with all rows known,
  * leaves a mean error of 4.3 %. */
-START_TEST(few_rows_of_a_source_teach_its_others)
+START_TEST(a_few_rows_of_a_source_lower_the_error_of_its_other_rows)
 {
     static const char *const names[] = { "dgxc_gb200",    "internevo",      "torchao_float8",
                                          "megatron2021",  "zerobubble2023", "llmfoundry",
@@ -382,16 +382,16 @@ static Suite *suite(void)
     Suite *s = suite_create("calibration/learn");
     TCase *laws = tcase_create("laws");
     tcase_add_test(laws, a_ratio_is_shrunk_by_the_variance_between_sources);
-    tcase_add_test(laws, lessons_in_turn_are_lessons_at_once);
-    tcase_add_test(laws, rows_that_tell_nothing_are_named_with_the_reason);
-    tcase_add_test(laws, no_rows_teach_nothing);
-    tcase_add_test(laws, an_overlay_narrows_what_was_never_measured_and_lies_on_it_once);
-    tcase_add_test(laws, an_overlay_reads_back_what_it_wrote);
+    tcase_add_test(laws, learning_rows_in_turn_equals_learning_them_at_once);
+    tcase_add_test(laws, rows_that_cannot_be_learned_are_named_with_the_reason);
+    tcase_add_test(laws, without_rows_nothing_is_learned);
+    tcase_add_test(laws, an_overlay_narrows_unmeasured_intervals_and_applies_once);
+    tcase_add_test(laws, a_written_overlay_reads_back_equal);
     tcase_add_loop_test(laws, a_faulty_overlay_is_refused_by_line_and_key, 0, LENGTH(faulty));
     suite_add_tcase(s, laws);
     TCase *sources = tcase_create("sources");
     tcase_set_timeout(sources, 300);
-    tcase_add_test(sources, few_rows_of_a_source_teach_its_others);
+    tcase_add_test(sources, a_few_rows_of_a_source_lower_the_error_of_its_other_rows);
     suite_add_tcase(s, sources);
     return s;
 }

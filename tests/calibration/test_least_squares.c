@@ -76,7 +76,7 @@ START_TEST(a_line_is_recovered)
 }
 END_TEST
 
-START_TEST(a_curved_valley_is_followed_to_its_end)
+START_TEST(the_minimum_of_rosenbrocks_valley_is_found)
 {
     struct plain p;
     double x[2] = { -1.2, 1 };
@@ -88,7 +88,7 @@ START_TEST(a_curved_valley_is_followed_to_its_end)
 END_TEST
 
 /* With x0 <= 0.5, the minimum of Rosenbrock's valley is at (0.5, 0.25). */
-START_TEST(a_bound_holds_and_the_rest_is_best_there)
+START_TEST(under_a_bound_the_other_parameters_are_optimal)
 {
     struct plain p;
     double x[2] = { -1.2, 1 };
@@ -100,7 +100,7 @@ START_TEST(a_bound_holds_and_the_rest_is_best_there)
 }
 END_TEST
 
-START_TEST(a_start_beyond_a_bound_is_moved_to_it)
+START_TEST(a_start_outside_a_bound_is_moved_to_the_bound)
 {
     struct plain p;
     double x[2] = { 9, 9 };
@@ -112,7 +112,7 @@ START_TEST(a_start_beyond_a_bound_is_moved_to_it)
 END_TEST
 
 /* 5 residuals of weight 1 with mean 1.2, and a prior of 0 with p^2 = 5, so the result is 0.6. */
-START_TEST(a_prior_draws_by_its_weight)
+START_TEST(a_prior_acts_by_its_weight)
 {
     struct plain p;
     double x = 7;
@@ -124,7 +124,7 @@ START_TEST(a_prior_draws_by_its_weight)
 END_TEST
 
 /* Squared loss gives the mean, 1.2. The soft loss stays near the four equal values. */
-START_TEST(an_outlier_draws_little)
+START_TEST(an_outlier_has_little_effect_on_a_soft_loss)
 {
     struct plain p;
     double x = 0;
@@ -137,7 +137,7 @@ START_TEST(an_outlier_draws_little)
 }
 END_TEST
 
-START_TEST(what_lies_beyond_the_cutoff_draws_nothing)
+START_TEST(residuals_beyond_the_cutoff_have_no_effect)
 {
     struct plain p;
     double x = 0.9;
@@ -159,7 +159,7 @@ START_TEST(a_row_of_weight_0_is_left_out)
 }
 END_TEST
 
-START_TEST(a_parameter_without_effect_stays)
+START_TEST(a_parameter_without_effect_keeps_its_start)
 {
     struct plain p;
     double x[3] = { 0, 0, 5 };
@@ -172,7 +172,7 @@ END_TEST
 /* A line through 4 points: J^T J = [[4, 6], [6, 14]], its inverse [[0.7, -0.3], [-0.3, 0.2]], times
  * the mean square of the residuals. Noise of +-0.1 that is orthogonal to both columns changes
  * neither parameter and has the mean square 0.01. */
-START_TEST(the_covariance_is_that_of_the_textbook)
+START_TEST(the_covariance_equals_the_textbook_formula)
 {
     double noise[4] = { 0.1 / sqrt(5), -0.3 / sqrt(5), 0.3 / sqrt(5), -0.1 / sqrt(5) };
     struct plain p;
@@ -203,7 +203,7 @@ START_TEST(a_parameter_on_a_bound_has_no_variance)
 }
 END_TEST
 
-START_TEST(the_same_problem_has_the_same_bits)
+START_TEST(solving_again_gives_the_same_bits)
 {
     struct plain p;
     double x[2] = { -1.2, 1 }, again[2] = { -1.2, 1 };
@@ -219,17 +219,17 @@ static Suite *least_squares_suite(void)
     Suite *suite = suite_create("least_squares");
     TCase *tcase = tcase_create("all");
     tcase_add_test(tcase, a_line_is_recovered);
-    tcase_add_test(tcase, a_curved_valley_is_followed_to_its_end);
-    tcase_add_test(tcase, a_bound_holds_and_the_rest_is_best_there);
-    tcase_add_test(tcase, a_start_beyond_a_bound_is_moved_to_it);
-    tcase_add_test(tcase, a_prior_draws_by_its_weight);
-    tcase_add_test(tcase, an_outlier_draws_little);
-    tcase_add_test(tcase, what_lies_beyond_the_cutoff_draws_nothing);
+    tcase_add_test(tcase, the_minimum_of_rosenbrocks_valley_is_found);
+    tcase_add_test(tcase, under_a_bound_the_other_parameters_are_optimal);
+    tcase_add_test(tcase, a_start_outside_a_bound_is_moved_to_the_bound);
+    tcase_add_test(tcase, a_prior_acts_by_its_weight);
+    tcase_add_test(tcase, an_outlier_has_little_effect_on_a_soft_loss);
+    tcase_add_test(tcase, residuals_beyond_the_cutoff_have_no_effect);
     tcase_add_test(tcase, a_row_of_weight_0_is_left_out);
-    tcase_add_test(tcase, a_parameter_without_effect_stays);
-    tcase_add_test(tcase, the_covariance_is_that_of_the_textbook);
+    tcase_add_test(tcase, a_parameter_without_effect_keeps_its_start);
+    tcase_add_test(tcase, the_covariance_equals_the_textbook_formula);
     tcase_add_test(tcase, a_parameter_on_a_bound_has_no_variance);
-    tcase_add_test(tcase, the_same_problem_has_the_same_bits);
+    tcase_add_test(tcase, solving_again_gives_the_same_bits);
     suite_add_tcase(suite, tcase);
     return suite;
 }

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-START_TEST(a_pattern_is_found_anywhere_in_any_case)
+START_TEST(a_pattern_matches_anywhere_and_in_any_case)
 {
     static const struct {
         const char *pattern, *text;
@@ -136,7 +136,7 @@ static const struct {
     { { "MI250X", "", "torchtitan", 8, NULL, -1 }, "", "torchtitan", false },
 };
 
-START_TEST(a_measured_row_means_a_cluster_and_a_stack)
+START_TEST(a_measured_row_selects_a_cluster_and_a_stack)
 {
     struct match_table table;
     struct match match;
@@ -153,7 +153,7 @@ START_TEST(a_measured_row_means_a_cluster_and_a_stack)
 }
 END_TEST
 
-START_TEST(a_rule_says_what_optimizer_a_source_had)
+START_TEST(a_rule_sets_the_optimizer_of_a_source)
 {
     static const struct {
         const char *source, *stack;
@@ -174,7 +174,7 @@ START_TEST(a_rule_says_what_optimizer_a_source_had)
 }
 END_TEST
 
-START_TEST(every_rule_names_a_file_that_is_there)
+START_TEST(every_rule_names_an_existing_file)
 {
     struct match_table table;
     struct err err = { 0 };
@@ -193,7 +193,7 @@ START_TEST(every_rule_names_a_file_that_is_there)
 }
 END_TEST
 
-START_TEST(words_that_no_rule_knows_are_skipped_with_a_reason)
+START_TEST(rows_whose_words_match_no_rule_are_skipped_with_a_reason)
 {
     struct match_table table;
     struct match match;
@@ -224,7 +224,7 @@ static const struct {
     { "", "", false, ACTIVATION_GELU, POSITION_LEARNED, true, 0.1 },
 };
 
-START_TEST(options_of_a_model_go_by_its_name_and_software)
+START_TEST(options_of_a_model_are_chosen_by_its_name_and_software)
 {
     struct match_table table;
     struct err err = { 0 };
@@ -240,7 +240,7 @@ START_TEST(options_of_a_model_go_by_its_name_and_software)
 }
 END_TEST
 
-START_TEST(a_table_without_models_knows_none)
+START_TEST(a_table_without_models_matches_none)
 {
     struct match_table table;
     struct err err = { 0 };
@@ -255,13 +255,14 @@ static Suite *suite(void)
     Suite *s = suite_create("match");
     TCase *words = tcase_create("words");
     setenv("SIMSEARCH_DATA", ".", 0);
-    tcase_add_test(words, a_pattern_is_found_anywhere_in_any_case);
-    tcase_add_loop_test(words, a_measured_row_means_a_cluster_and_a_stack, 0, LENGTH(matches));
-    tcase_add_test(words, a_rule_says_what_optimizer_a_source_had);
-    tcase_add_test(words, every_rule_names_a_file_that_is_there);
-    tcase_add_test(words, words_that_no_rule_knows_are_skipped_with_a_reason);
-    tcase_add_loop_test(words, options_of_a_model_go_by_its_name_and_software, 0, LENGTH(models));
-    tcase_add_test(words, a_table_without_models_knows_none);
+    tcase_add_test(words, a_pattern_matches_anywhere_and_in_any_case);
+    tcase_add_loop_test(words, a_measured_row_selects_a_cluster_and_a_stack, 0, LENGTH(matches));
+    tcase_add_test(words, a_rule_sets_the_optimizer_of_a_source);
+    tcase_add_test(words, every_rule_names_an_existing_file);
+    tcase_add_test(words, rows_whose_words_match_no_rule_are_skipped_with_a_reason);
+    tcase_add_loop_test(words, options_of_a_model_are_chosen_by_its_name_and_software, 0,
+                        LENGTH(models));
+    tcase_add_test(words, a_table_without_models_matches_none);
     suite_add_tcase(s, words);
     return s;
 }

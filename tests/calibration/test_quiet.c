@@ -52,7 +52,7 @@ static const struct {
     { "others take a tenth", 1e9, 0.9, 10, 1, 0 },
 };
 
-START_TEST(a_calibration_waits_for_quiet_for_a_bounded_time)
+START_TEST(a_calibration_waits_a_bounded_time_for_idle_cores)
 {
     struct fake_machine fake = { .quiet_from_s = waits[_i].quiet_from_s,
                                  .busy_share = waits[_i].busy_share };
@@ -88,7 +88,7 @@ static double quiet_of(int late_of_ten, int kept_of_ten)
 /* No exchange is disturbed, some are, most are, all are. */
 static const int disturbed[][2] = { { 0, 0 }, { 3, 0 }, { 5, 3 }, { 9, 9 }, { 10, 0 }, { 10, 10 } };
 
-START_TEST(waiting_for_peers_is_no_part_of_a_transfer)
+START_TEST(waiting_for_peers_is_not_counted_in_a_transfer)
 {
     double took_s = quiet_of(disturbed[_i][0], disturbed[_i][1]);
     ck_assert_msg(took_s > 19.9e-6 && took_s < 24.1e-6, "%g us", 1e6 * took_s);
@@ -110,7 +110,7 @@ static const struct {
     { "not known", 3.15, { .is_known = false }, 3.15 },
 };
 
-START_TEST(a_step_beside_others_is_as_long_as_on_a_core_of_its_own)
+START_TEST(time_of_other_processes_is_subtracted_from_a_step)
 {
     struct core_time before = { .is_known = true };
     double quiet_s = core_quiet_s(steps[_i].wall_s, &before, &steps[_i].after);
@@ -121,10 +121,10 @@ END_TEST
 static Suite *suite(void)
 {
     TCase *cases = tcase_create("quiet");
-    tcase_add_loop_test(cases, a_calibration_waits_for_quiet_for_a_bounded_time, 0, LENGTH(waits));
-    tcase_add_loop_test(cases, waiting_for_peers_is_no_part_of_a_transfer, 0, LENGTH(disturbed));
-    tcase_add_loop_test(cases, a_step_beside_others_is_as_long_as_on_a_core_of_its_own, 0,
-                        LENGTH(steps));
+    tcase_add_loop_test(cases, a_calibration_waits_a_bounded_time_for_idle_cores, 0, LENGTH(waits));
+    tcase_add_loop_test(cases, waiting_for_peers_is_not_counted_in_a_transfer, 0,
+                        LENGTH(disturbed));
+    tcase_add_loop_test(cases, time_of_other_processes_is_subtracted_from_a_step, 0, LENGTH(steps));
     Suite *s = suite_create("calibration/measure/quiet");
     suite_add_tcase(s, cases);
     return s;

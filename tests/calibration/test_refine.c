@@ -44,7 +44,7 @@ static bool refine(const char *text, struct refinement *out, struct err *err)
     return ok;
 }
 
-START_TEST(a_kind_takes_as_many_times_longer_as_it_did)
+START_TEST(a_kinds_times_are_scaled_by_its_measured_ratio)
 {
     struct err err = { 0 };
     struct refinement found;
@@ -61,7 +61,7 @@ START_TEST(a_kind_takes_as_many_times_longer_as_it_did)
 END_TEST
 
 /* A run of the smaller product hardly affects one with four times the rows: its weight is e^-8. */
-START_TEST(shapes_unlike_those_that_ran_keep_their_times)
+START_TEST(shapes_far_from_those_measured_keep_their_times)
 {
     struct err err = { 0 };
     struct refinement found;
@@ -75,7 +75,7 @@ START_TEST(shapes_unlike_those_that_ran_keep_their_times)
 }
 END_TEST
 
-START_TEST(a_kind_that_is_far_off_was_disturbed)
+START_TEST(a_kind_with_an_extreme_ratio_keeps_its_times)
 {
     struct err err = { 0 };
     struct refinement found;
@@ -109,9 +109,9 @@ static Suite *suite(void)
 {
     TCase *cases = tcase_create("refine");
     tcase_add_checked_fixture(cases, set_up, tear_down);
-    tcase_add_test(cases, a_kind_takes_as_many_times_longer_as_it_did);
-    tcase_add_test(cases, shapes_unlike_those_that_ran_keep_their_times);
-    tcase_add_test(cases, a_kind_that_is_far_off_was_disturbed);
+    tcase_add_test(cases, a_kinds_times_are_scaled_by_its_measured_ratio);
+    tcase_add_test(cases, shapes_far_from_those_measured_keep_their_times);
+    tcase_add_test(cases, a_kind_with_an_extreme_ratio_keeps_its_times);
     tcase_add_loop_test(cases, a_faulty_run_is_refused_by_its_key, 0, LENGTH(faults));
     Suite *s = suite_create("calibration/measure/refine");
     suite_add_tcase(s, cases);

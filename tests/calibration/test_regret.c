@@ -14,7 +14,7 @@ START_TEST(the_wilson_interval_of_30_in_40_is_that_of_the_formula)
 }
 END_TEST
 
-START_TEST(no_success_and_no_failure_leave_one_end_open)
+START_TEST(with_no_success_or_no_failure_one_end_is_0_or_1)
 {
     ck_assert_double_eq_tol(wilson(0, 40).low, 0, 1e-12);
     ck_assert_double_eq_tol(wilson(0, 40).high, 0.0876, 1e-4); /* z^2 / (n + z^2) */
@@ -23,7 +23,7 @@ START_TEST(no_success_and_no_failure_leave_one_end_open)
 }
 END_TEST
 
-START_TEST(quantiles_lie_on_values_or_between_two)
+START_TEST(quantiles_are_interpolated_between_values)
 {
     double values[] = { 4, 1, HUGE_VAL, 2, 3 };
     ck_assert_double_eq(quantile(values, 5, 0), 1);
@@ -33,7 +33,7 @@ START_TEST(quantiles_lie_on_values_or_between_two)
 }
 END_TEST
 
-START_TEST(two_runs_in_turn_have_the_better_of_both_halves)
+START_TEST(two_alternating_runs_have_the_lesser_regret_of_both)
 {
     double first_regret[] = { HUGE_VAL, 0.5, 0.3 }, first_s[] = { 0, 1, 2 };
     double second_regret[] = { HUGE_VAL, 0.4, 0 }, second_s[] = { 0, 10, 20 };
@@ -61,9 +61,9 @@ static Suite *suite(void)
     Suite *s = suite_create("regret");
     TCase *tests = tcase_create("regret");
     tcase_add_test(tests, the_wilson_interval_of_30_in_40_is_that_of_the_formula);
-    tcase_add_test(tests, no_success_and_no_failure_leave_one_end_open);
-    tcase_add_test(tests, quantiles_lie_on_values_or_between_two);
-    tcase_add_test(tests, two_runs_in_turn_have_the_better_of_both_halves);
+    tcase_add_test(tests, with_no_success_or_no_failure_one_end_is_0_or_1);
+    tcase_add_test(tests, quantiles_are_interpolated_between_values);
+    tcase_add_test(tests, two_alternating_runs_have_the_lesser_regret_of_both);
     suite_add_tcase(s, tests);
     return s;
 }

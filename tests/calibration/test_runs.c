@@ -53,7 +53,7 @@ static void release(void)
     arena_release(&arena);
 }
 
-START_TEST(a_row_is_read_by_the_names_of_its_columns)
+START_TEST(columns_are_found_by_their_names)
 {
     must_load("pp,tp,dp,mbs,gbs_seqs,seq,vocab,heads,hidden,layers,n_gpus,core,gpu,source_key,id\n"
               "1,2,4,8,64,1024,50257,16,2048,24,8,1,A100-80GB-SXM,mine,a\n");
@@ -71,7 +71,7 @@ START_TEST(a_row_is_read_by_the_names_of_its_columns)
 }
 END_TEST
 
-START_TEST(what_the_file_does_not_say_is_minus_one_or_empty)
+START_TEST(absent_values_are_minus_one_or_empty)
 {
     must_load(HEADER ",vpp,inferred\na,mine,,,8,24,1024,16,,1024,64,4,8,1,1,,\n");
     const struct run_row *row = &rows.at[0];
@@ -97,7 +97,7 @@ START_TEST(a_quoted_field_may_hold_commas_quotes_and_line_ends)
 }
 END_TEST
 
-START_TEST(lines_may_end_as_on_windows)
+START_TEST(lines_may_end_in_crlf)
 {
     must_load(HEADER ",inferred\r\n" ROW("a") ",x\r\n" ROW("b") ",\"y\"\r\n");
     ck_assert_int_eq(rows.count, 2);
@@ -155,13 +155,13 @@ START_TEST(a_missing_column_is_named)
 }
 END_TEST
 
-START_TEST(a_column_that_stands_twice_is_refused)
+START_TEST(a_duplicate_column_is_refused)
 {
     must_fail(HEADER ",inferred,inferred\n" ROW("a") ",x,y\n", "1: inferred", "two columns");
 }
 END_TEST
 
-START_TEST(what_is_not_a_number_is_quoted_with_its_line_and_column)
+START_TEST(a_non_number_is_quoted_with_line_and_column)
 {
     must_fail(HEADER ",vpp\n" ROW("a") ",1\n" ROW("b") ",many\n", "3: vpp", "found \"many\"");
 }
@@ -190,7 +190,7 @@ START_TEST(a_row_without_an_id_is_refused)
 }
 END_TEST
 
-START_TEST(a_row_of_another_width_is_refused)
+START_TEST(a_row_with_too_few_or_too_many_fields_is_refused)
 {
     must_fail(HEADER "\n" ROW("a") ",more\n", "2", "expected 15 fields");
     err = (struct err){ 0 };
@@ -199,7 +199,7 @@ START_TEST(a_row_of_another_width_is_refused)
 }
 END_TEST
 
-START_TEST(a_quote_that_is_not_closed_is_told_where_it_opens)
+START_TEST(the_error_of_an_unclosed_quote_names_where_it_opens)
 {
     must_fail(HEADER ",inferred\n" ROW("a") ",x\n" ROW("b") ",\"y\n" ROW("c") ",z\n", "3",
               "not closed");
@@ -306,13 +306,13 @@ static const struct run_row step = { .n_gpus = 8,
                                      .measured_tokens_per_s_per_gpu = 1024,
                                      .derived_iter_s = 3 };
 
-START_TEST(the_measured_iteration_time_comes_first)
+START_TEST(a_measured_iteration_time_has_priority)
 {
     ck_assert_double_eq(run_measured_s(&step), 2);
 }
 END_TEST
 
-START_TEST(throughput_stands_in_for_a_time_that_is_not_stated)
+START_TEST(without_a_time_throughput_is_used)
 {
     struct run_row row = step;
     row.measured_iter_s = -1;
@@ -320,7 +320,7 @@ START_TEST(throughput_stands_in_for_a_time_that_is_not_stated)
 }
 END_TEST
 
-START_TEST(a_derived_time_comes_last)
+START_TEST(a_derived_time_has_the_lowest_priority)
 {
     struct run_row row = step;
     row.measured_iter_s = -1;
@@ -336,10 +336,10 @@ static Suite *suite(void)
     Suite *s = suite_create("runs");
     TCase *reads = tcase_create("reads");
     tcase_add_checked_fixture(reads, NULL, release);
-    tcase_add_test(reads, a_row_is_read_by_the_names_of_its_columns);
-    tcase_add_test(reads, what_the_file_does_not_say_is_minus_one_or_empty);
+    tcase_add_test(reads, columns_are_found_by_their_names);
+    tcase_add_test(reads, absent_values_are_minus_one_or_empty);
     tcase_add_test(reads, a_quoted_field_may_hold_commas_quotes_and_line_ends);
-    tcase_add_test(reads, lines_may_end_as_on_windows);
+    tcase_add_test(reads, lines_may_end_in_crlf);
     tcase_add_test(reads, the_last_line_needs_no_end_and_empty_lines_are_no_rows);
     tcase_add_test(reads, a_byte_order_mark_is_not_part_of_the_first_name);
     tcase_add_test(reads, a_quote_within_a_plain_field_is_kept);
@@ -354,14 +354,14 @@ static Suite *suite(void)
     tcase_add_checked_fixture(refuses, NULL, release);
     tcase_add_test(refuses, an_empty_file_is_refused);
     tcase_add_test(refuses, a_missing_column_is_named);
-    tcase_add_test(refuses, a_column_that_stands_twice_is_refused);
-    tcase_add_test(refuses, what_is_not_a_number_is_quoted_with_its_line_and_column);
+    tcase_add_test(refuses, a_duplicate_column_is_refused);
+    tcase_add_test(refuses, a_non_number_is_quoted_with_line_and_column);
     tcase_add_loop_test(refuses, numbers_are_decimal_finite_and_not_negative, 0,
                         LENGTH(bad_numbers));
     tcase_add_test(refuses, core_is_0_or_1);
     tcase_add_test(refuses, a_row_without_an_id_is_refused);
-    tcase_add_test(refuses, a_row_of_another_width_is_refused);
-    tcase_add_test(refuses, a_quote_that_is_not_closed_is_told_where_it_opens);
+    tcase_add_test(refuses, a_row_with_too_few_or_too_many_fields_is_refused);
+    tcase_add_test(refuses, the_error_of_an_unclosed_quote_names_where_it_opens);
     tcase_add_test(refuses, text_after_a_closing_quote_is_refused);
     tcase_add_test(refuses, a_nul_byte_is_refused);
     tcase_add_test(refuses, an_escape_sequence_is_refused);
@@ -371,9 +371,9 @@ static Suite *suite(void)
     suite_add_tcase(s, refuses);
 
     TCase *times = tcase_create("times");
-    tcase_add_test(times, the_measured_iteration_time_comes_first);
-    tcase_add_test(times, throughput_stands_in_for_a_time_that_is_not_stated);
-    tcase_add_test(times, a_derived_time_comes_last);
+    tcase_add_test(times, a_measured_iteration_time_has_priority);
+    tcase_add_test(times, without_a_time_throughput_is_used);
+    tcase_add_test(times, a_derived_time_has_the_lowest_priority);
     suite_add_tcase(s, times);
     return s;
 }

@@ -70,7 +70,7 @@ static void release(void)
     arena_release(&arena);
 }
 
-START_TEST(errors_of_either_sign_are_judged_by_their_size)
+START_TEST(median_and_quantiles_use_absolute_errors)
 {
     /* Sizes 0.1 0.2 0.3 0.4; signed -0.4 -0.2 0.1 0.3. */
     double errors[] = { 0.1, -0.2, 0.3, -0.4 };
@@ -103,7 +103,7 @@ START_TEST(no_errors_have_no_median)
 }
 END_TEST
 
-START_TEST(the_last_row_of_a_group_counts)
+START_TEST(only_the_last_row_of_a_group_is_scored)
 {
     static const struct made_row rows[] = { { ROW("a", "g", 0.9) },
                                             { ROW("a", "h", 0.3) },
@@ -128,7 +128,7 @@ START_TEST(a_group_whose_last_row_is_skipped_is_not_scored)
 }
 END_TEST
 
-START_TEST(groups_of_the_same_name_in_two_sources_are_two)
+START_TEST(equally_named_groups_of_two_sources_are_separate)
 {
     static const struct made_row rows[] = { { ROW("a", "g", 0.1) }, { ROW("b", "g", 0.2) } };
     struct scores scores = score_made(rows, LENGTH(rows));
@@ -136,7 +136,7 @@ START_TEST(groups_of_the_same_name_in_two_sources_are_two)
 }
 END_TEST
 
-START_TEST(rows_without_a_group_are_groups_of_their_own)
+START_TEST(each_row_without_a_group_is_a_separate_group)
 {
     static const struct made_row rows[] = { { ROW("a", "", 0.1) }, { ROW("a", "", 0.2) } };
     struct scores scores = score_made(rows, LENGTH(rows));
@@ -155,7 +155,7 @@ START_TEST(rows_that_are_not_core_are_not_scored)
 }
 END_TEST
 
-START_TEST(each_source_weighs_the_same_in_the_mean_of_medians)
+START_TEST(every_source_has_equal_weight_in_the_mean_of_medians)
 {
     static const struct made_row rows[] = {
         { ROW("big", "1", 0.1) }, { ROW("big", "2", 0.1) },   { ROW("big", "3", -0.1) },
@@ -169,7 +169,7 @@ START_TEST(each_source_weighs_the_same_in_the_mean_of_medians)
 }
 END_TEST
 
-START_TEST(mixtures_of_experts_stay_out_of_the_dense_mean)
+START_TEST(mixtures_of_experts_are_excluded_from_the_dense_mean)
 {
     static const struct made_row rows[] = { { ROW("a", "1", 0.1) },
                                             { ROW("a", "2", 0.9), .is_moe = true } };
@@ -181,7 +181,7 @@ START_TEST(mixtures_of_experts_stay_out_of_the_dense_mean)
 }
 END_TEST
 
-START_TEST(fitted_rows_are_scored_apart)
+START_TEST(fitted_rows_are_scored_separately)
 {
     static const struct made_row rows[] = { { ROW("a", "1", 0.1), .is_fitted = true },
                                             { ROW("a", "2", 0.4) },
@@ -196,7 +196,7 @@ START_TEST(fitted_rows_are_scored_apart)
 }
 END_TEST
 
-START_TEST(a_time_is_covered_when_its_interval_holds_what_was_measured)
+START_TEST(a_time_is_covered_if_its_interval_contains_the_measured_time)
 {
     static const struct made_row rows[] = { { ROW("a", "1", 0.1), .half_width = 0.15 },
                                             { ROW("a", "2", -0.1), .half_width = 0.15 },
@@ -210,7 +210,7 @@ START_TEST(a_time_is_covered_when_its_interval_holds_what_was_measured)
 }
 END_TEST
 
-START_TEST(each_tier_is_scored_by_itself)
+START_TEST(each_tier_is_scored_separately)
 {
     const struct made_row rows[] = {
         { ROW("a", "1", 0.1), .half_width = 0.2 },
@@ -228,7 +228,7 @@ START_TEST(each_tier_is_scored_by_itself)
 }
 END_TEST
 
-START_TEST(memory_is_scored_where_it_was_measured)
+START_TEST(only_rows_with_measured_memory_are_scored_for_memory)
 {
     static const struct made_row rows[] = { { ROW("a", "1", 0.1), .predicted_gb = 20,
                                               .measured_gb = 10 },
@@ -241,7 +241,7 @@ START_TEST(memory_is_scored_where_it_was_measured)
 }
 END_TEST
 
-START_TEST(the_worst_rows_come_first)
+START_TEST(the_rows_with_the_largest_errors_are_listed_first)
 {
     static const struct made_row rows[] = { { ROW("a", "1", 0.2) },
                                             { ROW("b", "2", -0.9) },
@@ -254,7 +254,7 @@ START_TEST(the_worst_rows_come_first)
 }
 END_TEST
 
-START_TEST(nothing_to_score_has_no_mean)
+START_TEST(without_scored_rows_there_is_no_mean)
 {
     struct scores scores = score_made(NULL, 0);
     ck_assert_int_eq(scores.num_sources, 0);
@@ -278,22 +278,22 @@ static Suite *suite(void)
     Suite *s = suite_create("score");
     TCase *protocol = tcase_create("protocol");
     tcase_add_checked_fixture(protocol, NULL, release);
-    tcase_add_test(protocol, errors_of_either_sign_are_judged_by_their_size);
+    tcase_add_test(protocol, median_and_quantiles_use_absolute_errors);
     tcase_add_test(protocol, one_error_is_its_own_median_and_worst);
     tcase_add_test(protocol, no_errors_have_no_median);
-    tcase_add_test(protocol, the_last_row_of_a_group_counts);
+    tcase_add_test(protocol, only_the_last_row_of_a_group_is_scored);
     tcase_add_test(protocol, a_group_whose_last_row_is_skipped_is_not_scored);
-    tcase_add_test(protocol, groups_of_the_same_name_in_two_sources_are_two);
-    tcase_add_test(protocol, rows_without_a_group_are_groups_of_their_own);
+    tcase_add_test(protocol, equally_named_groups_of_two_sources_are_separate);
+    tcase_add_test(protocol, each_row_without_a_group_is_a_separate_group);
     tcase_add_test(protocol, rows_that_are_not_core_are_not_scored);
-    tcase_add_test(protocol, each_source_weighs_the_same_in_the_mean_of_medians);
-    tcase_add_test(protocol, mixtures_of_experts_stay_out_of_the_dense_mean);
-    tcase_add_test(protocol, fitted_rows_are_scored_apart);
-    tcase_add_test(protocol, a_time_is_covered_when_its_interval_holds_what_was_measured);
-    tcase_add_test(protocol, each_tier_is_scored_by_itself);
-    tcase_add_test(protocol, memory_is_scored_where_it_was_measured);
-    tcase_add_test(protocol, the_worst_rows_come_first);
-    tcase_add_test(protocol, nothing_to_score_has_no_mean);
+    tcase_add_test(protocol, every_source_has_equal_weight_in_the_mean_of_medians);
+    tcase_add_test(protocol, mixtures_of_experts_are_excluded_from_the_dense_mean);
+    tcase_add_test(protocol, fitted_rows_are_scored_separately);
+    tcase_add_test(protocol, a_time_is_covered_if_its_interval_contains_the_measured_time);
+    tcase_add_test(protocol, each_tier_is_scored_separately);
+    tcase_add_test(protocol, only_rows_with_measured_memory_are_scored_for_memory);
+    tcase_add_test(protocol, the_rows_with_the_largest_errors_are_listed_first);
+    tcase_add_test(protocol, without_scored_rows_there_is_no_mean);
     tcase_add_test(protocol, memory_is_in_decimal_gigabytes_unless_its_unit_is_stated);
     suite_add_tcase(s, protocol);
     return s;

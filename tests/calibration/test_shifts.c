@@ -30,7 +30,7 @@ static void make_ladder(void)
 }
 
 /* For 11 sources the conformal quantile is 0.9 x 12 / 11 = 0.98, which means all sources. */
-START_TEST(the_width_of_a_tier_covers_nine_in_ten_sources_and_one_more)
+START_TEST(a_tiers_width_is_the_conformal_90_percent_quantile)
 {
     make_ladder();
     ck_assert_double_eq_tol(shift_width(&all, TIER_NEW_STACK, NULL), 0.1, 1e-9);
@@ -39,7 +39,7 @@ START_TEST(the_width_of_a_tier_covers_nine_in_ten_sources_and_one_more)
 }
 END_TEST
 
-START_TEST(what_was_measured_has_no_shift)
+START_TEST(a_measured_stack_and_gpu_have_no_shift)
 {
     ladder[0] = made("one", TIER_SEEN, 0.3);
     all.count = 1;
@@ -65,7 +65,7 @@ START_TEST(a_wider_shift_covers_no_fewer_rows)
 END_TEST
 
 /* error^2 = width^2 + shift^2, here 5^2 = 3^2 + 4^2. */
-START_TEST(a_row_needs_the_shift_that_its_own_scatter_leaves)
+START_TEST(the_shift_that_covers_a_row_is_the_rest_of_its_squared_error)
 {
     struct left_out_row rows[] = {
         { "a", TIER_NEW_STACK, -0.5, 0.3, true },
@@ -85,7 +85,7 @@ END_TEST
 
 /* A constant of an unseen stack is the median over stacks that determined theirs; one is too few,
  * and a fit that leaves its prior uncertain by a factor of two does not count. */
-START_TEST(an_unseen_stack_has_the_middle_of_the_others)
+START_TEST(an_unseen_stack_has_the_median_constants_of_the_others)
 {
     static const char *const files[] = { "stacks/a", "stacks/b", "stacks/c", "stacks/new" };
     static const double found[] = { 0.8, 0.9, 1.1, 7 };
@@ -116,7 +116,7 @@ END_TEST
 /* --- the shipped runs ------------------------------------------------------------------------- */
 
 /* Tests the cheapest source; a campaign tests all. */
-START_TEST(the_shipped_errors_are_those_of_fits_without_the_source)
+START_TEST(shipped_left_out_errors_equal_refits_without_the_source)
 {
     static const char *const names[] = { "dgxc_gb200",    "internevo",       "torchao_float8",
                                          "megatron2021",  "korthikanti2022", "zerobubble2023",
@@ -151,15 +151,15 @@ static Suite *suite(void)
 {
     Suite *s = suite_create("calibration/fit/shifts");
     TCase *laws = tcase_create("laws");
-    tcase_add_test(laws, the_width_of_a_tier_covers_nine_in_ten_sources_and_one_more);
-    tcase_add_test(laws, what_was_measured_has_no_shift);
+    tcase_add_test(laws, a_tiers_width_is_the_conformal_90_percent_quantile);
+    tcase_add_test(laws, a_measured_stack_and_gpu_have_no_shift);
     tcase_add_test(laws, a_wider_shift_covers_no_fewer_rows);
-    tcase_add_test(laws, a_row_needs_the_shift_that_its_own_scatter_leaves);
-    tcase_add_test(laws, an_unseen_stack_has_the_middle_of_the_others);
+    tcase_add_test(laws, the_shift_that_covers_a_row_is_the_rest_of_its_squared_error);
+    tcase_add_test(laws, an_unseen_stack_has_the_median_constants_of_the_others);
     suite_add_tcase(s, laws);
     TCase *runs = tcase_create("runs");
     tcase_set_timeout(runs, 120);
-    tcase_add_loop_test(runs, the_shipped_errors_are_those_of_fits_without_the_source, 0, 11);
+    tcase_add_loop_test(runs, shipped_left_out_errors_equal_refits_without_the_source, 0, 11);
     suite_add_tcase(s, runs);
     return s;
 }

@@ -59,7 +59,7 @@ static bool read_text(const char *text, struct trace *out, struct err *err)
     EVENT("kernel", "made_up_gemm_bf16", "1000.0", "360.0", "\"device\": 1, \"stream\": 7") \
     EVENT("cpu_op", "aten::mm", "1000.000", "360.000", "\"External id\": 4")
 
-START_TEST(a_kineto_trace_tells_its_steps_and_kernels)
+START_TEST(steps_and_kernels_are_read_from_a_kineto_trace)
 {
     struct trace got;
     struct err err = { 0 };
@@ -89,7 +89,7 @@ END_TEST
 
 /* Steps end with two optimizer kernels of 20 us, 10 us apart, at 1000, 2000 and 3100 us. So there
  * are two steps, of 1000 and 1100 us. */
-START_TEST(an_nsys_trace_is_cut_by_its_optimizer)
+START_TEST(an_nsys_trace_is_divided_into_steps_at_its_optimizer_kernels)
 {
     struct trace got;
     struct err err = { 0 };
@@ -132,7 +132,7 @@ static const struct {
       "two optimizer phases" },
 };
 
-START_TEST(a_trace_that_tells_nothing_is_refused_by_name)
+START_TEST(a_trace_without_steps_is_refused_by_name)
 {
     struct trace got;
     struct err err = { 0 };
@@ -163,9 +163,9 @@ static Suite *suite(void)
 {
     Suite *s = suite_create("calibration/learn/trace");
     TCase *cases = tcase_create("traces");
-    tcase_add_test(cases, a_kineto_trace_tells_its_steps_and_kernels);
-    tcase_add_test(cases, an_nsys_trace_is_cut_by_its_optimizer);
-    tcase_add_loop_test(cases, a_trace_that_tells_nothing_is_refused_by_name, 0, LENGTH(faulty));
+    tcase_add_test(cases, steps_and_kernels_are_read_from_a_kineto_trace);
+    tcase_add_test(cases, an_nsys_trace_is_divided_into_steps_at_its_optimizer_kernels);
+    tcase_add_loop_test(cases, a_trace_without_steps_is_refused_by_name, 0, LENGTH(faulty));
     tcase_add_test(cases, truncated_traces_are_refused);
     suite_add_tcase(s, cases);
     return s;

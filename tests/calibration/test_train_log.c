@@ -89,7 +89,7 @@ static void expect(const char *what, const char *name, double got, double expect
     ck_assert_msg(same, "%s: %s is %g, expected %g", what, name, got, expected);
 }
 
-START_TEST(a_log_tells_its_steps)
+START_TEST(step_times_are_read_from_a_log)
 {
     struct train_log got;
     struct err err = { 0 };
@@ -110,7 +110,7 @@ START_TEST(a_log_tells_its_steps)
 }
 END_TEST
 
-START_TEST(arguments_at_the_head_are_read)
+START_TEST(arguments_printed_at_the_start_of_a_log_are_read)
 {
     struct train_log got;
     struct err err = { 0 };
@@ -130,7 +130,7 @@ START_TEST(arguments_at_the_head_are_read)
 }
 END_TEST
 
-START_TEST(other_frameworks_tell_the_batch)
+START_TEST(the_batch_is_read_from_logs_of_other_frameworks)
 {
     struct train_log got;
     struct err err = { 0 };
@@ -162,7 +162,7 @@ static const struct {
     { "{'loss': 2.0, 'grad_norm': 1.0, 'learning_rate': 1e-05, 'epoch': 0.1}\n", "found none" },
 };
 
-START_TEST(a_log_that_tells_nothing_is_refused_by_name)
+START_TEST(a_log_without_steps_is_refused_by_name)
 {
     struct train_log got;
     struct err err = { 0 };
@@ -173,7 +173,7 @@ START_TEST(a_log_that_tells_nothing_is_refused_by_name)
 }
 END_TEST
 
-START_TEST(a_throughput_is_a_time_with_the_batch)
+START_TEST(a_throughput_is_converted_to_a_time_by_the_batch)
 {
     struct train_log tokens = { .step_s = -1, .tokens_per_s_per_gpu = 1000, .samples_per_s = -1 };
     struct train_log samples = { .step_s = -1, .tokens_per_s_per_gpu = -1, .samples_per_s = 32 };
@@ -188,11 +188,11 @@ static Suite *suite(void)
 {
     Suite *s = suite_create("calibration/learn/train_log");
     TCase *cases = tcase_create("logs");
-    tcase_add_loop_test(cases, a_log_tells_its_steps, 0, LENGTH(logs));
-    tcase_add_test(cases, arguments_at_the_head_are_read);
-    tcase_add_test(cases, other_frameworks_tell_the_batch);
-    tcase_add_loop_test(cases, a_log_that_tells_nothing_is_refused_by_name, 0, LENGTH(faulty));
-    tcase_add_test(cases, a_throughput_is_a_time_with_the_batch);
+    tcase_add_loop_test(cases, step_times_are_read_from_a_log, 0, LENGTH(logs));
+    tcase_add_test(cases, arguments_printed_at_the_start_of_a_log_are_read);
+    tcase_add_test(cases, the_batch_is_read_from_logs_of_other_frameworks);
+    tcase_add_loop_test(cases, a_log_without_steps_is_refused_by_name, 0, LENGTH(faulty));
+    tcase_add_test(cases, a_throughput_is_converted_to_a_time_by_the_batch);
     suite_add_tcase(s, cases);
     return s;
 }

@@ -187,7 +187,7 @@ static const struct {
     { "bridge_moonlight_memory", 1 }, { "vtrain_single", 6 },
 };
 
-START_TEST(the_advised_plan_is_seldom_worse_and_often_the_best_measured)
+START_TEST(the_advised_plan_is_rarely_slower_and_often_the_fastest_measured)
 {
     for (int s = 0; s < (is_campaign() ? (int)LENGTH(sources) : 1); s++) {
         struct source_runs runs;
@@ -216,7 +216,7 @@ static Suite *suite(void)
 {
     Suite *s = suite_create("calibration/tuned");
     TCase *measured = tcase_create("measured");
-    tcase_add_test(measured, the_advised_plan_is_seldom_worse_and_often_the_best_measured);
+    tcase_add_test(measured, the_advised_plan_is_rarely_slower_and_often_the_fastest_measured);
     suite_add_tcase(s, measured);
     return s;
 }

@@ -49,7 +49,7 @@ static void must_exit(const char *arguments, int expected, const char *output)
     free(found);
 }
 
-START_TEST(the_json_document_has_what_the_contract_names)
+START_TEST(the_json_document_has_the_documented_keys)
 {
     json_t *root = run_json(MIXED " --json --stack " FITTED);
     json_int_t rows, core_groups, scored, groups, fitted, not_fitted;
@@ -145,7 +145,7 @@ START_TEST(several_files_are_scored_together)
 }
 END_TEST
 
-START_TEST(no_rows_are_an_answer)
+START_TEST(a_file_without_rows_is_not_an_error)
 {
     json_t *root = run_json("tests/fixtures/runs/header_only.csv --json");
     ck_assert_int_eq(json_integer_value(json_object_get(root, "rows")), 0);
@@ -154,7 +154,7 @@ START_TEST(no_rows_are_an_answer)
 }
 END_TEST
 
-START_TEST(one_source_can_be_scored_alone)
+START_TEST(a_single_source_can_be_scored)
 {
     json_t *root = run_json(MIXED " --json --source other");
     ck_assert_int_eq(json_integer_value(json_object_get(root, "rows")), 1);
@@ -163,7 +163,7 @@ START_TEST(one_source_can_be_scored_alone)
 }
 END_TEST
 
-START_TEST(coverage_and_order_stand_beside_the_errors)
+START_TEST(the_output_has_coverage_and_kendall_tau)
 {
     json_t *root = run_json("--json --source vtrain_single");
     double coverage, own, tau, chosen;
@@ -180,7 +180,7 @@ START_TEST(coverage_and_order_stand_beside_the_errors)
 }
 END_TEST
 
-START_TEST(why_names_parts_of_the_step_and_constants)
+START_TEST(the_option_why_names_parts_of_the_step_and_constants)
 {
     json_t *root = run_json("--json --why --source korthikanti2022");
     json_t *of = json_object_get(json_object_get(json_object_get(root, "why"), "sources"),
@@ -198,7 +198,7 @@ START_TEST(why_names_parts_of_the_step_and_constants)
 }
 END_TEST
 
-START_TEST(the_report_is_a_page_with_its_picture)
+START_TEST(the_report_writes_a_page_and_a_picture)
 {
     char folder[] = "/tmp/simsearch-report-XXXXXX";
     char arguments[128], command[256];
@@ -234,7 +234,7 @@ START_TEST(an_unknown_cluster_exits_with_2)
 }
 END_TEST
 
-START_TEST(the_table_tells_what_was_assumed_first_and_the_worst_last)
+START_TEST(the_table_begins_with_assumptions_and_ends_with_the_worst_rows)
 {
     int code;
     char *output = run_program(MIXED, &code);
@@ -257,19 +257,19 @@ static Suite *suite(void)
 {
     Suite *s = suite_create("validate");
     TCase *command = tcase_create("command");
-    tcase_add_test(command, the_json_document_has_what_the_contract_names);
+    tcase_add_test(command, the_json_document_has_the_documented_keys);
     tcase_add_test(command, every_row_is_predicted_or_skipped);
     tcase_add_test(command, the_shipped_rows_are_scored_when_no_file_is_named);
     tcase_add_test(command, several_files_are_scored_together);
-    tcase_add_test(command, no_rows_are_an_answer);
-    tcase_add_test(command, one_source_can_be_scored_alone);
-    tcase_add_test(command, coverage_and_order_stand_beside_the_errors);
-    tcase_add_test(command, why_names_parts_of_the_step_and_constants);
-    tcase_add_test(command, the_report_is_a_page_with_its_picture);
+    tcase_add_test(command, a_file_without_rows_is_not_an_error);
+    tcase_add_test(command, a_single_source_can_be_scored);
+    tcase_add_test(command, the_output_has_coverage_and_kendall_tau);
+    tcase_add_test(command, the_option_why_names_parts_of_the_step_and_constants);
+    tcase_add_test(command, the_report_writes_a_page_and_a_picture);
     tcase_add_test(command, errors_beyond_the_tolerance_exit_with_5);
     tcase_add_test(command, a_faulty_file_exits_with_4_and_its_line);
     tcase_add_test(command, an_unknown_cluster_exits_with_2);
-    tcase_add_test(command, the_table_tells_what_was_assumed_first_and_the_worst_last);
+    tcase_add_test(command, the_table_begins_with_assumptions_and_ends_with_the_worst_rows);
     suite_add_tcase(s, command);
     return s;
 }

@@ -40,7 +40,7 @@ static double normal_error(int i, int n, double sigma)
 }
 
 /* Nine in ten normal errors lie within 1.645 sigma. */
-START_TEST(parts_get_the_widths_that_their_errors_have)
+START_TEST(fitted_widths_equal_those_of_the_drawn_errors)
 {
     int n = 0;
     for (int i = 0; i < 200; i++)
@@ -53,7 +53,7 @@ START_TEST(parts_get_the_widths_that_their_errors_have)
 }
 END_TEST
 
-START_TEST(a_family_with_few_rows_has_what_all_have)
+START_TEST(a_family_with_few_rows_has_the_width_of_all_rows)
 {
     int n = 0;
     for (int i = 0; i < 200; i++)
@@ -71,7 +71,7 @@ START_TEST(a_family_with_few_rows_has_what_all_have)
 }
 END_TEST
 
-START_TEST(without_rows_the_prior_stays)
+START_TEST(without_rows_widths_equal_the_prior)
 {
     ck_assert_int_eq(widths_find(&rules, rows, 0, &arena, found), 1);
     for (int k = 0; k < NUM_ERROR_PARTS; k++)
@@ -115,7 +115,7 @@ static void unload(void)
     fit_table_release(&table);
 }
 
-START_TEST(nine_in_ten_rows_lie_in_intervals_that_were_found_without_them)
+START_TEST(intervals_fitted_without_a_row_cover_nine_in_ten_rows)
 {
     ck_assert_int_gt(families.rows, 1500);
     ck_assert_double_ge(families.left_out, 0.85);
@@ -130,7 +130,7 @@ START_TEST(nine_in_ten_rows_lie_in_intervals_that_were_found_without_them)
 }
 END_TEST
 
-START_TEST(the_shipped_stacks_have_these_widths)
+START_TEST(shipped_widths_equal_those_of_a_refit)
 {
     for (int i = 0; i < families.count; i++) {
         struct stack stack;
@@ -147,7 +147,7 @@ START_TEST(the_shipped_stacks_have_these_widths)
 END_TEST
 
 /* Predictions of traffic between nodes have wider intervals than those of compute. */
-START_TEST(a_step_of_data_traffic_is_less_certain_than_one_of_compute)
+START_TEST(a_step_dominated_by_data_traffic_has_a_wider_interval_than_one_of_compute)
 {
     for (int i = 0; i < families.count; i++) {
         const struct error_widths *widths = &families.at[i].widths;
@@ -163,16 +163,17 @@ static Suite *suite(void)
     Suite *s = suite_create("calibration/fit/widths");
     TCase *laws = tcase_create("laws");
     tcase_add_checked_fixture(laws, NULL, release);
-    tcase_add_test(laws, parts_get_the_widths_that_their_errors_have);
-    tcase_add_test(laws, a_family_with_few_rows_has_what_all_have);
-    tcase_add_test(laws, without_rows_the_prior_stays);
+    tcase_add_test(laws, fitted_widths_equal_those_of_the_drawn_errors);
+    tcase_add_test(laws, a_family_with_few_rows_has_the_width_of_all_rows);
+    tcase_add_test(laws, without_rows_widths_equal_the_prior);
     tcase_add_test(laws, larger_errors_never_make_an_interval_narrower);
     suite_add_tcase(s, laws);
     TCase *shipped = tcase_create("shipped");
     tcase_add_unchecked_fixture(shipped, load, unload);
-    tcase_add_test(shipped, nine_in_ten_rows_lie_in_intervals_that_were_found_without_them);
-    tcase_add_test(shipped, the_shipped_stacks_have_these_widths);
-    tcase_add_test(shipped, a_step_of_data_traffic_is_less_certain_than_one_of_compute);
+    tcase_add_test(shipped, intervals_fitted_without_a_row_cover_nine_in_ten_rows);
+    tcase_add_test(shipped, shipped_widths_equal_those_of_a_refit);
+    tcase_add_test(shipped,
+                   a_step_dominated_by_data_traffic_has_a_wider_interval_than_one_of_compute);
     suite_add_tcase(s, shipped);
     return s;
 }
