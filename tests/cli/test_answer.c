@@ -58,7 +58,7 @@ static bool are_alike(const struct plan *a, const struct plan *b)
            (a->recompute == RECOMPUTE_FULL) == (b->recompute == RECOMPUTE_FULL);
 }
 
-START_TEST(no_two_rows_are_alike_and_every_plan_is_counted)
+START_TEST(rows_differ_and_their_counts_cover_every_plan)
 {
     struct search_request request = instance_request(&instance);
     struct search_result result = search_of(&request);
@@ -102,7 +102,7 @@ static int winner_at(const struct robust_request *request, int cost_class, doubl
 
 /* Just beyond the tipping point another rival is the best. At half the distance none is, for any
  * class in either direction. */
-START_TEST(the_tipping_point_is_the_nearest_change_of_the_winner)
+START_TEST(the_tipping_point_is_the_smallest_factor_that_changes_the_best_plan)
 {
     static const double within = 0.3;
     struct search_request request = instance_request(&instance);
@@ -133,8 +133,8 @@ static Suite *suite(void)
     tcase_add_loop_test(sums, rounded_parts_add_up, 0, LENGTH(rounded));
     tcase_add_checked_fixture(plans, set_up, tear_down);
     tcase_set_tags(plans, THREADS);
-    tcase_add_test(plans, no_two_rows_are_alike_and_every_plan_is_counted);
-    tcase_add_test(plans, the_tipping_point_is_the_nearest_change_of_the_winner);
+    tcase_add_test(plans, rows_differ_and_their_counts_cover_every_plan);
+    tcase_add_test(plans, the_tipping_point_is_the_smallest_factor_that_changes_the_best_plan);
     suite_add_tcase(s, sums);
     suite_add_tcase(s, plans);
     return s;

@@ -245,7 +245,7 @@ static const struct {
 };
 // clang-format on
 
-START_TEST(a_row_of_the_lecture_has_the_number_that_is_derived)
+START_TEST(rows_of_the_lecture_equal_derived_numbers)
 {
     struct setup setup;
     struct lecture lecture = lecture_on(&rights[_i].question, &setup);
@@ -301,7 +301,7 @@ static void check_gap(const struct lecture_row *row, const struct plan *plan)
 }
 
 /* The tolerance is 0.3 %, as numbers are filled in with four digits. */
-START_TEST(what_is_filled_in_comes_to_the_value_and_gaps_are_told)
+START_TEST(formulas_with_numbers_equal_their_values_and_differences_are_explained)
 {
     struct setup setup;
     struct lecture lecture = lecture_on(&questions[_i], &setup);
@@ -339,7 +339,7 @@ END_TEST
 /* 8 x 300e9 x 175e9 / (1024 x 312e12 x 34 x 86400) = 44.75 %, and 6/8 of that. With 0.45 instead of
  * 34 days the same formula gives 33.81 days. The published 34 days correspond to 140/312 = 44.87 %.
  * V100s are rated in fp16. */
-START_TEST(a_run_gives_u_or_its_days_by_8tp_and_6tp)
+START_TEST(utilization_and_days_follow_from_8tp_and_6tp)
 {
     static const struct {
         const char *words;
@@ -365,7 +365,7 @@ START_TEST(a_run_gives_u_or_its_days_by_8tp_and_6tp)
 }
 END_TEST
 
-START_TEST(a_faulty_run_is_told_by_its_word)
+START_TEST(the_error_of_a_wrong_run_option_names_its_word)
 {
     static const char *const table[][2] = {
         { "params=175B", "lacks tokens=" },
@@ -397,13 +397,13 @@ static Suite *suite(void)
                         LENGTH(cases));
     suite_add_tcase(s, terms);
     TCase *lecture = tcase_create("lecture");
-    tcase_add_loop_test(lecture, a_row_of_the_lecture_has_the_number_that_is_derived, 0,
-                        LENGTH(rights));
-    tcase_add_loop_test(lecture, what_is_filled_in_comes_to_the_value_and_gaps_are_told, 0,
+    tcase_add_loop_test(lecture, rows_of_the_lecture_equal_derived_numbers, 0, LENGTH(rights));
+    tcase_add_loop_test(lecture,
+                        formulas_with_numbers_equal_their_values_and_differences_are_explained, 0,
                         LENGTH(questions));
     tcase_add_test(lecture, mfu_counts_the_causal_half_and_the_head);
-    tcase_add_test(lecture, a_run_gives_u_or_its_days_by_8tp_and_6tp);
-    tcase_add_test(lecture, a_faulty_run_is_told_by_its_word);
+    tcase_add_test(lecture, utilization_and_days_follow_from_8tp_and_6tp);
+    tcase_add_test(lecture, the_error_of_a_wrong_run_option_names_its_word);
     suite_add_tcase(s, lecture);
     return s;
 }

@@ -48,7 +48,7 @@ static void read_paragraphs(void)
     size_t length;
     text = file_read(path, MOST_BYTES, &length, &err);
     if (!text)
-        return; /* the test there_are_many_questions fails then */
+        return; /* the test the_file_has_many_questions fails then */
     const char *at = *text == '$' ? text : strstr(text, "\n$");
     comment_length = at ? (int)(at - text) + (*at == '\n') : (int)length;
     while (at && num_paragraphs < MOST_QUESTIONS) {
@@ -303,7 +303,7 @@ static void write_answer(const struct paragraph *p, const char *got)
     text_release(&all);
 }
 
-START_TEST(an_answer_is_what_it_was)
+START_TEST(answers_equal_the_stored_answers)
 {
     if (IS_ASAN && is_spared(_i, 1))
         return;
@@ -322,7 +322,7 @@ START_TEST(an_answer_is_what_it_was)
 }
 END_TEST
 
-START_TEST(there_are_many_questions)
+START_TEST(the_file_has_many_questions)
 {
     ck_assert_int_ge(num_paragraphs, 100);
     ck_assert_int_lt(num_paragraphs, MOST_QUESTIONS);
@@ -334,8 +334,8 @@ static Suite *suite(void)
     read_paragraphs();
     TCase *tc = tcase_create("golden");
     tcase_set_timeout(tc, 60);
-    tcase_add_test(tc, there_are_many_questions);
-    tcase_add_loop_test(tc, an_answer_is_what_it_was, 0, num_paragraphs);
+    tcase_add_test(tc, the_file_has_many_questions);
+    tcase_add_loop_test(tc, answers_equal_the_stored_answers, 0, num_paragraphs);
     Suite *s = suite_create("golden");
     suite_add_tcase(s, tc);
     return s;

@@ -103,7 +103,7 @@ static char *printed_by(const char *line)
     return out;
 }
 
-START_TEST(every_row_of_the_lectures_is_what_its_command_prints)
+START_TEST(every_row_of_lecture_md_is_printed_by_its_command)
 {
     char path[] = "/tmp/test_lecture.XXXXXX", line[2000], command[MOST_TEXT] = "";
     struct row row = { "", "" };
@@ -141,7 +141,7 @@ static Suite *suite(void)
 {
     TCase *tc = tcase_create("lecture");
     tcase_set_timeout(tc, 120);
-    tcase_add_test(tc, every_row_of_the_lectures_is_what_its_command_prints);
+    tcase_add_test(tc, every_row_of_lecture_md_is_printed_by_its_command);
     Suite *s = suite_create("docs/lecture.md");
     suite_add_tcase(s, tc);
     return s;

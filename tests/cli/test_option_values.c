@@ -82,7 +82,7 @@ static void check_refused(const char *name, const char *option, const char *valu
                   option, value ? value : "", err->msg);
 }
 
-START_TEST(bad_values_are_refused_by_the_option_and_nothing_is_printed)
+START_TEST(bad_values_are_refused_by_option_name_without_output)
 {
     const char *option = refused[_i].option;
     char path[] = "/tmp/test_option_values.XXXXXX";
@@ -108,7 +108,7 @@ END_TEST
 static Suite *suite(void)
 {
     TCase *tc = tcase_create("values");
-    tcase_add_loop_test(tc, bad_values_are_refused_by_the_option_and_nothing_is_printed, 0,
+    tcase_add_loop_test(tc, bad_values_are_refused_by_option_name_without_output, 0,
                         LENGTH(refused));
     Suite *s = suite_create("values of options");
     suite_add_tcase(s, tc);

@@ -85,7 +85,7 @@ static bool has_phase(const json_t *event, const char *phase)
     return strcmp(text_of(event, "ph"), phase) == 0;
 }
 
-START_TEST(the_file_is_what_perfetto_reads)
+START_TEST(the_file_has_the_format_of_perfetto)
 {
     ck_assert(json_is_array(events));
     ck_assert_str_eq(text_of(root, "displayTimeUnit"), "ms");
@@ -104,7 +104,7 @@ START_TEST(the_file_is_what_perfetto_reads)
 END_TEST
 
 /* The i-th instruction of a stage, in microseconds. */
-START_TEST(a_slice_is_an_instruction_that_takes_time)
+START_TEST(every_instruction_that_takes_time_is_a_slice)
 {
     size_t i;
     json_t *event;
@@ -129,7 +129,7 @@ START_TEST(a_slice_is_an_instruction_that_takes_time)
 }
 END_TEST
 
-START_TEST(a_slice_is_called_by_chunk_and_microbatch)
+START_TEST(slices_are_named_by_chunk_and_microbatch)
 {
     size_t i;
     json_t *event;
@@ -173,7 +173,7 @@ static json_t *arrow_end(double id)
 }
 
 /* 3 boundaries between 4 chunks, 2 microbatches, both ways. */
-START_TEST(an_arrow_leads_from_every_send_to_its_receive)
+START_TEST(every_send_has_an_arrow_to_its_receive)
 {
     size_t i;
     json_t *event;
@@ -192,7 +192,7 @@ START_TEST(an_arrow_leads_from_every_send_to_its_receive)
 }
 END_TEST
 
-START_TEST(the_counter_rises_to_the_peak_and_falls_to_nothing)
+START_TEST(the_memory_counter_rises_to_the_peak_and_falls_to_0)
 {
     double last[2] = { -1, -1 }, most[2] = { 0, 0 };
     size_t i;
@@ -252,7 +252,7 @@ END_TEST
 
 /* Two chunks per stage, with half as long forward and backward passes. Only passes have the number
  * of their chunk below them; idle time, reductions and the update have none. */
-START_TEST(below_each_pass_is_the_number_of_its_chunk)
+START_TEST(each_pass_has_the_number_of_its_chunk_below_it)
 {
     char *rows = picture("interleaved", (struct schedule_shape){ 2, 2, 2, 0 }, false, 60);
     char *line = strtok(rows, "\n");
@@ -279,7 +279,7 @@ START_TEST(a_picture_without_utf8_is_ascii)
 }
 END_TEST
 
-START_TEST(rows_are_as_wide_as_the_window)
+START_TEST(rows_fill_the_width_of_the_terminal)
 {
     for (int columns = 40; columns < 200; columns += 7) {
         char *rows = picture("zb-h1", (struct schedule_shape){ 2, 1, 6, 0 }, true, columns);
@@ -299,19 +299,19 @@ static Suite *suite(void)
 {
     TCase *trace = tcase_create("trace");
     tcase_add_checked_fixture(trace, set_up, tear_down);
-    tcase_add_test(trace, the_file_is_what_perfetto_reads);
-    tcase_add_test(trace, a_slice_is_an_instruction_that_takes_time);
-    tcase_add_test(trace, a_slice_is_called_by_chunk_and_microbatch);
+    tcase_add_test(trace, the_file_has_the_format_of_perfetto);
+    tcase_add_test(trace, every_instruction_that_takes_time_is_a_slice);
+    tcase_add_test(trace, slices_are_named_by_chunk_and_microbatch);
     tcase_add_test(trace, slices_of_a_lane_do_not_overlap);
-    tcase_add_test(trace, an_arrow_leads_from_every_send_to_its_receive);
-    tcase_add_test(trace, the_counter_rises_to_the_peak_and_falls_to_nothing);
+    tcase_add_test(trace, every_send_has_an_arrow_to_its_receive);
+    tcase_add_test(trace, the_memory_counter_rises_to_the_peak_and_falls_to_0);
     tcase_add_test(trace, stages_and_lanes_have_names);
     TCase *gantt = tcase_create("gantt");
     tcase_add_checked_fixture(gantt, NULL, release_arena);
     tcase_add_test(gantt, a_row_shows_what_a_stage_computes_in_each_column);
-    tcase_add_test(gantt, below_each_pass_is_the_number_of_its_chunk);
+    tcase_add_test(gantt, each_pass_has_the_number_of_its_chunk_below_it);
     tcase_add_test(gantt, a_picture_without_utf8_is_ascii);
-    tcase_add_test(gantt, rows_are_as_wide_as_the_window);
+    tcase_add_test(gantt, rows_fill_the_width_of_the_terminal);
     Suite *s = suite_create("cli/views/trace, cli/views/gantt");
     suite_add_tcase(s, trace);
     suite_add_tcase(s, gantt);
