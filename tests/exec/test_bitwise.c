@@ -39,7 +39,7 @@ static void check_equal(const struct model *model, const char *a, const char *b,
 }
 
 /* The second run has random pauses before work. */
-START_TEST(a_run_has_the_same_bits_again)
+START_TEST(repeated_runs_have_the_same_bits)
 {
     if (is_spared(_i, 1))
         return;
@@ -73,7 +73,7 @@ END_TEST
 
 /* Reducing gradients piece by piece during the last backward gives the same sums. Random pauses
  * before each piece of work would expose a reduction that does not wait for its gradients. */
-START_TEST(reductions_beside_the_backward_change_no_bit)
+START_TEST(overlapped_gradient_reductions_change_no_bit)
 {
     static const char *const plans[] = { "dp2 mb1", "dp2 zero1 mb2", "dp2 tp2 sp mb1",
                                          "dp2 mb1 recompute=full" };
@@ -91,8 +91,8 @@ static Suite *suite(void)
     TCase *tc = tcase_create("bitwise");
     tcase_set_tags(tc, THREADS);
     tcase_set_timeout(tc, 30);
-    tcase_add_loop_test(tc, a_run_has_the_same_bits_again, 0, NUM_LAYOUTS);
-    tcase_add_loop_test(tc, reductions_beside_the_backward_change_no_bit, 0, 4);
+    tcase_add_loop_test(tc, repeated_runs_have_the_same_bits, 0, NUM_LAYOUTS);
+    tcase_add_loop_test(tc, overlapped_gradient_reductions_change_no_bit, 0, 4);
     tcase_add_loop_test(tc, recompute_changes_no_bit, 0, NUM_LAYOUTS * NUM_RECOMPUTES);
     Suite *s = suite_create("exec/bitwise");
     suite_add_tcase(s, tc);

@@ -70,7 +70,7 @@ static const struct {
 };
 enum { NUM_RUNS = LENGTH(runs) };
 
-START_TEST(a_resumed_run_has_the_bits_of_one_that_was_not_interrupted)
+START_TEST(a_resumed_run_has_the_same_bits_as_an_uninterrupted_run)
 {
     if (is_spared(_i, 4))
         return;
@@ -90,7 +90,7 @@ START_TEST(a_resumed_run_has_the_bits_of_one_that_was_not_interrupted)
 END_TEST
 
 /* 33,000 rows of 32 columns are more elements than a slice has. */
-START_TEST(weights_of_several_slices_are_saved_whole)
+START_TEST(weights_of_several_slices_are_saved_completely)
 {
     struct model model = parity_gpt();
     struct parity_run run = checkpoint_run(PRECISION_FP32, OPTIMIZER_SGD);
@@ -114,7 +114,7 @@ END_TEST
 
 /* Warm-up ends at step 2 and the cosine at step 5, so the steps before and after the save are in
  * the decay. */
-START_TEST(a_resumed_run_goes_on_with_the_rate_of_its_step)
+START_TEST(a_resumed_run_uses_the_learning_rate_of_its_step)
 {
     struct model model = parity_gpt();
     struct parity_run run = checkpoint_run(PRECISION_FP32, OPTIMIZER_ADAM);
@@ -165,7 +165,7 @@ static bool load_and_see(struct rank *rank, const struct parity_run *run, struct
     return true;
 }
 
-START_TEST(a_resumed_run_knows_the_losses_so_far_by_which_it_tells_a_spike)
+START_TEST(a_resumed_run_restores_the_losses_of_the_spike_detector)
 {
     static const char *const layouts[] = { "dp2 mb2", "pp2" };
     struct model model = parity_gpt();
@@ -190,7 +190,7 @@ static const char *const from_to[][2] = {
 enum { NUM_MOVES = LENGTH(from_to) };
 
 /* The weights are the same bits right after loading, under any layout. */
-START_TEST(a_run_goes_on_under_another_layout)
+START_TEST(a_run_resumes_under_another_layout)
 {
     if (is_spared(_i, 1))
         return;
@@ -223,7 +223,7 @@ static bool load_copies(struct rank *rank, const struct parity_run *run, struct 
 }
 
 /* With learning rate 0 the fourth step only averages the replicas of the first three steps. */
-START_TEST(another_layout_goes_on_with_the_mean_of_replicas_that_differ)
+START_TEST(another_layout_resumes_with_the_mean_of_differing_replicas)
 {
     if (is_spared(_i, 1))
         return;
@@ -262,7 +262,7 @@ static bool load_and_know_rate(struct rank *rank, const struct parity_run *run, 
 }
 
 /* With learning rate 0 the weights stay as saved. */
-START_TEST(a_rate_that_is_given_wins_over_the_saved_one)
+START_TEST(a_given_learning_rate_overrides_the_saved_one)
 {
     struct model model = parity_gpt();
     struct parity_run run = checkpoint_run(PRECISION_FP32, OPTIMIZER_SGD);
@@ -327,7 +327,7 @@ static const struct {
 };
 enum { NUM_OTHERS = LENGTH(others) };
 
-START_TEST(what_ranks_keep_of_an_exchange_goes_to_no_other_layout)
+START_TEST(exchange_state_is_not_loaded_under_another_layout)
 {
     if (is_spared(_i, 1))
         return;
@@ -349,19 +349,18 @@ static Suite *suite(void)
     tcase_set_tags(tc, THREADS);
     tcase_set_timeout(tc, 60);
     tcase_add_checked_fixture(tc, checkpoint_folder_make, checkpoint_folder_remove);
-    tcase_add_test(tc, weights_of_several_slices_are_saved_whole);
-    tcase_add_loop_test(tc, a_resumed_run_has_the_bits_of_one_that_was_not_interrupted, 0,
-                        NUM_RUNS);
-    tcase_add_loop_test(tc, a_resumed_run_knows_the_losses_so_far_by_which_it_tells_a_spike, 0, 2);
-    tcase_add_loop_test(tc, a_run_goes_on_under_another_layout, 0, NUM_MOVES);
-    tcase_add_loop_test(tc, another_layout_goes_on_with_the_mean_of_replicas_that_differ, 0, 3);
+    tcase_add_test(tc, weights_of_several_slices_are_saved_completely);
+    tcase_add_loop_test(tc, a_resumed_run_has_the_same_bits_as_an_uninterrupted_run, 0, NUM_RUNS);
+    tcase_add_loop_test(tc, a_resumed_run_restores_the_losses_of_the_spike_detector, 0, 2);
+    tcase_add_loop_test(tc, a_run_resumes_under_another_layout, 0, NUM_MOVES);
+    tcase_add_loop_test(tc, another_layout_resumes_with_the_mean_of_differing_replicas, 0, 3);
     tcase_add_loop_test(tc, another_model_seed_or_optimizer_is_refused, 0, 3);
-    tcase_add_loop_test(tc, what_ranks_keep_of_an_exchange_goes_to_no_other_layout, 0, NUM_OTHERS);
+    tcase_add_loop_test(tc, exchange_state_is_not_loaded_under_another_layout, 0, NUM_OTHERS);
     TCase *rates = tcase_create("rates"); // the same code paths with threads
     tcase_set_timeout(rates, 60);
     tcase_add_checked_fixture(rates, checkpoint_folder_make, checkpoint_folder_remove);
-    tcase_add_test(rates, a_resumed_run_goes_on_with_the_rate_of_its_step);
-    tcase_add_test(rates, a_rate_that_is_given_wins_over_the_saved_one);
+    tcase_add_test(rates, a_resumed_run_uses_the_learning_rate_of_its_step);
+    tcase_add_test(rates, a_given_learning_rate_overrides_the_saved_one);
     Suite *s = suite_create("exec/checkpoint");
     suite_add_tcase(s, tc);
     suite_add_tcase(s, rates);

@@ -121,7 +121,7 @@ static bool load_flipped(struct rank *rank, const struct parity_run *run, struct
            state.damage.code == ERR_NONE;
 }
 
-START_TEST(a_flipped_bit_is_found_and_the_checkpoint_before_is_used)
+START_TEST(a_flipped_bit_is_detected_and_the_older_checkpoint_is_loaded)
 {
     save_two("dp2 zero1");
     on_one_rank(load_flipped);
@@ -148,7 +148,7 @@ static bool load_cut(struct rank *rank, const struct parity_run *run, struct err
     return true;
 }
 
-START_TEST(a_file_that_is_cut_longer_or_missing_is_found_too)
+START_TEST(a_truncated_extended_or_missing_file_is_detected)
 {
     save_two("dp2 zero1");
     on_one_rank(load_cut);
@@ -233,7 +233,7 @@ static bool fail_while_hindered(struct rank *rank, const struct parity_run *run,
 }
 
 /* The newest checkpoint is not renamed, and no older one is loaded instead. */
-START_TEST(what_cannot_be_read_is_not_called_damaged)
+START_TEST(an_unreadable_checkpoint_is_not_treated_as_damaged)
 {
     save_two("dp2 zero1");
     on_one_rank(fail_while_hindered);
@@ -251,7 +251,7 @@ static bool fail_on_both(struct rank *rank, const struct parity_run *run, struct
     return true;
 }
 
-START_TEST(what_one_rank_cannot_read_none_goes_on_without)
+START_TEST(a_file_that_one_rank_cannot_read_stops_all_ranks)
 {
     struct model model = parity_gpt();
     struct parity_run run = checkpoint_run(PRECISION_FP32, OPTIMIZER_ADAM);
@@ -275,7 +275,7 @@ static bool load_beside_a_pipe(struct rank *rank, const struct parity_run *run, 
     return true;
 }
 
-START_TEST(a_named_pipe_in_the_place_of_a_file_is_no_reason_to_wait)
+START_TEST(a_named_pipe_instead_of_a_file_does_not_block)
 {
     save_two("dp2 zero1");
     on_one_rank(load_beside_a_pipe);
@@ -294,7 +294,7 @@ static bool fail_to_load(struct rank *rank, const struct parity_run *run, struct
     return true;
 }
 
-START_TEST(with_none_whole_loading_fails)
+START_TEST(loading_fails_if_every_checkpoint_is_damaged)
 {
     save_two("dp2");
     flip(path_of("step-000000001/rank-00000"), 5000, 3);
@@ -303,7 +303,7 @@ START_TEST(with_none_whole_loading_fails)
 }
 END_TEST
 
-START_TEST(an_empty_folder_holds_none)
+START_TEST(an_empty_folder_has_no_checkpoint)
 {
     struct checkpoint_state state;
     struct err err = { 0 };
@@ -313,7 +313,7 @@ START_TEST(an_empty_folder_holds_none)
 }
 END_TEST
 
-START_TEST(what_a_run_needs_first_is_read_from_the_newest)
+START_TEST(the_state_of_the_newest_checkpoint_is_read)
 {
     struct checkpoint_state state;
     struct err err = { 0 };
@@ -346,7 +346,7 @@ static bool save_five(struct rank *rank, const struct parity_run *run, struct er
     return ok;
 }
 
-START_TEST(the_newest_two_are_kept)
+START_TEST(only_the_two_newest_checkpoints_are_kept)
 {
     on_one_rank(save_five);
     ck_assert_int_eq(count_entries(checkpoint_folder), 2);
@@ -361,7 +361,7 @@ static bool save_over_rest(struct rank *rank, const struct parity_run *run, stru
     return checkpoint_save(rank, checkpoint_folder, 2, err);
 }
 
-START_TEST(what_a_killed_run_left_is_in_nobodys_way)
+START_TEST(leftovers_of_a_killed_run_do_not_disturb_the_next)
 {
     ck_assert_int_eq(mkdir(path_of("step-000000002.tmp"), 0777), 0);
     close(open(path_of("step-000000002.tmp/rank-00000"), O_CREAT | O_WRONLY, 0600));
@@ -405,7 +405,7 @@ static void kill_while_saving(long after_us)
     close(ready[1]);
 }
 
-START_TEST(a_run_that_is_killed_while_it_saves_leaves_a_whole_checkpoint)
+START_TEST(a_run_killed_while_saving_leaves_a_complete_checkpoint)
 {
     struct draw draw = { .seed = told_seed() };
     for (uint64_t i = 0; i < 6; i++) {
@@ -470,17 +470,17 @@ static Suite *suite(void)
     TCase *tc = tcase_create("checkpoint");
     tcase_set_timeout(tc, 60);
     tcase_add_checked_fixture(tc, checkpoint_folder_make, checkpoint_folder_remove);
-    tcase_add_test(tc, a_flipped_bit_is_found_and_the_checkpoint_before_is_used);
-    tcase_add_test(tc, a_file_that_is_cut_longer_or_missing_is_found_too);
-    tcase_add_test(tc, what_cannot_be_read_is_not_called_damaged);
-    tcase_add_test(tc, what_one_rank_cannot_read_none_goes_on_without);
-    tcase_add_test(tc, a_named_pipe_in_the_place_of_a_file_is_no_reason_to_wait);
-    tcase_add_test(tc, with_none_whole_loading_fails);
-    tcase_add_test(tc, an_empty_folder_holds_none);
-    tcase_add_test(tc, what_a_run_needs_first_is_read_from_the_newest);
-    tcase_add_test(tc, the_newest_two_are_kept);
-    tcase_add_test(tc, what_a_killed_run_left_is_in_nobodys_way);
-    tcase_add_test(tc, a_run_that_is_killed_while_it_saves_leaves_a_whole_checkpoint);
+    tcase_add_test(tc, a_flipped_bit_is_detected_and_the_older_checkpoint_is_loaded);
+    tcase_add_test(tc, a_truncated_extended_or_missing_file_is_detected);
+    tcase_add_test(tc, an_unreadable_checkpoint_is_not_treated_as_damaged);
+    tcase_add_test(tc, a_file_that_one_rank_cannot_read_stops_all_ranks);
+    tcase_add_test(tc, a_named_pipe_instead_of_a_file_does_not_block);
+    tcase_add_test(tc, loading_fails_if_every_checkpoint_is_damaged);
+    tcase_add_test(tc, an_empty_folder_has_no_checkpoint);
+    tcase_add_test(tc, the_state_of_the_newest_checkpoint_is_read);
+    tcase_add_test(tc, only_the_two_newest_checkpoints_are_kept);
+    tcase_add_test(tc, leftovers_of_a_killed_run_do_not_disturb_the_next);
+    tcase_add_test(tc, a_run_killed_while_saving_leaves_a_complete_checkpoint);
     tcase_add_test(tc, a_slice_has_columns_elements_and_an_array);
     Suite *s = suite_create("exec/checkpoint: files");
     suite_add_tcase(s, tc);

@@ -12,7 +12,7 @@ static const struct device_api *const host = &device_host;
 
 /* --- order ---------------------------------------------------------------------------------- */
 
-START_TEST(work_of_a_stream_runs_in_the_order_of_issue)
+START_TEST(work_on_a_stream_runs_in_the_order_of_issue)
 {
     enum { NUM = 100 };
     struct device *device = open_device(20e-6, false);
@@ -109,7 +109,7 @@ START_TEST(a_call_returns_before_its_work_runs)
 }
 END_TEST
 
-START_TEST(a_number_is_posted_when_the_stream_comes_to_it)
+START_TEST(a_post_happens_when_the_stream_reaches_it)
 {
     struct err err = { 0 };
     struct device *device = open_device(0, false);
@@ -133,7 +133,7 @@ END_TEST
 
 /* If an event has no record, a wait returns at once. A wait refers to the latest record before it,
  * not to a later one. */
-START_TEST(a_wait_is_for_the_latest_record_so_far)
+START_TEST(a_wait_refers_to_the_latest_record_before_it)
 {
     struct err err = { 0 };
     struct device *device = open_device(0, false);
@@ -204,7 +204,7 @@ static void abort_device(void *args)
 }
 
 /* b waits for a record that a never reaches, because the work before it aborts. */
-START_TEST(an_abort_ends_every_wait_and_drops_what_is_queued)
+START_TEST(an_abort_ends_every_wait_and_drops_queued_work)
 {
     struct device *device = open_device(0, false);
     struct stream *a = new_stream(device), *b = new_stream(device);
@@ -234,14 +234,14 @@ static Suite *suite(void)
 {
     TCase *tc = tcase_create("device");
     tcase_set_tags(tc, THREADS);
-    tcase_add_test(tc, work_of_a_stream_runs_in_the_order_of_issue);
+    tcase_add_test(tc, work_on_a_stream_runs_in_the_order_of_issue);
     tcase_add_test(tc, events_order_work_across_streams);
     tcase_add_test(tc, a_call_returns_before_its_work_runs);
-    tcase_add_test(tc, a_number_is_posted_when_the_stream_comes_to_it);
-    tcase_add_test(tc, a_wait_is_for_the_latest_record_so_far);
+    tcase_add_test(tc, a_post_happens_when_the_stream_reaches_it);
+    tcase_add_test(tc, a_wait_refers_to_the_latest_record_before_it);
     tcase_add_test(tc, arguments_are_copied_when_work_is_issued);
     tcase_add_test(tc, denormal_results_are_zero_on_a_stream);
-    tcase_add_test(tc, an_abort_ends_every_wait_and_drops_what_is_queued);
+    tcase_add_test(tc, an_abort_ends_every_wait_and_drops_queued_work);
     Suite *s = suite_create("exec/device/device");
     suite_add_tcase(s, tc);
     return s;

@@ -10,7 +10,7 @@
 
 static const struct device_api *const host = &device_host;
 
-START_TEST(the_high_water_mark_is_the_most_in_use_at_once)
+START_TEST(the_high_water_mark_is_the_maximum_in_use)
 {
     struct device *device = open_device(0, false);
     struct err err = { 0 };
@@ -55,7 +55,7 @@ static void check_byte(void *args)
 }
 
 /* The memory is freed while work that reads it is still queued. */
-START_TEST(poison_comes_in_the_order_of_the_stream)
+START_TEST(freed_memory_is_poisoned_in_stream_order)
 {
     struct device *device = open_device(0, true);
     struct stream *stream = new_stream(device);
@@ -126,7 +126,7 @@ static uint64_t layout_of(struct device *device)
 
 /* Memory is allocated in one order and freed in another; the layout depends only on the free
  * parts. */
-START_TEST(the_layout_is_the_same_where_the_same_memory_is_free)
+START_TEST(equal_free_memory_gives_equal_addresses)
 {
     struct err err = { 0 };
     struct device *device = open_device(0, false);
@@ -148,11 +148,11 @@ END_TEST
 static Suite *suite(void)
 {
     TCase *tc = tcase_create("memory");
-    tcase_add_test(tc, the_high_water_mark_is_the_most_in_use_at_once);
+    tcase_add_test(tc, the_high_water_mark_is_the_maximum_in_use);
     tcase_add_test(tc, memory_that_does_not_fit_is_refused_with_sizes);
-    tcase_add_test(tc, poison_comes_in_the_order_of_the_stream);
+    tcase_add_test(tc, freed_memory_is_poisoned_in_stream_order);
     tcase_add_test(tc, random_allocations_never_overlap);
-    tcase_add_test(tc, the_layout_is_the_same_where_the_same_memory_is_free);
+    tcase_add_test(tc, equal_free_memory_gives_equal_addresses);
     Suite *s = suite_create("exec/device/device: memory");
     suite_add_tcase(s, tc);
     return s;

@@ -26,7 +26,7 @@ static const struct {
 };
 
 /* The peak rate is 8. */
-START_TEST(a_rate_rises_along_a_line_and_falls_along_a_cosine)
+START_TEST(the_learning_rate_rises_linearly_and_falls_as_a_cosine)
 {
     double rate = rate_at(&rates[_i].course, 8, rates[_i].step);
     ck_assert_msg(fabs(rate - rates[_i].expected) < 1e-14, "%.17g, not %.17g", rate,
@@ -38,7 +38,7 @@ END_TEST
 
 /* 1, 2, ..., n have the mean (n + 1) / 2 and the variance (n^2 - 1) / 12: up to 50 losses have
  * equal weight. */
-START_TEST(mean_and_variance_are_those_of_all_losses_at_first)
+START_TEST(at_first_mean_and_variance_weigh_all_losses_equally)
 {
     struct spike_watch watch = { 0 };
     for (int n = 1; n <= 50; n++) {
@@ -58,7 +58,7 @@ static struct spike_watch ten_losses(void)
     return watch;
 }
 
-START_TEST(a_spike_lies_more_than_the_limit_above_the_mean)
+START_TEST(a_loss_more_than_the_limit_above_the_mean_is_a_spike)
 {
     static const double others[] = { 7.9, 5, 1, -100 };
     struct spike_watch watch = ten_losses();
@@ -73,7 +73,7 @@ START_TEST(a_spike_lies_more_than_the_limit_above_the_mean)
 }
 END_TEST
 
-START_TEST(few_losses_equal_losses_and_nan_are_no_spike)
+START_TEST(few_losses_equal_losses_and_nan_are_not_spikes)
 {
     struct spike_watch watch = { 0 };
     for (int i = 0; i < 9; i++)
@@ -114,10 +114,11 @@ END_TEST
 static Suite *suite(void)
 {
     TCase *tc = tcase_create("divergence");
-    tcase_add_loop_test(tc, a_rate_rises_along_a_line_and_falls_along_a_cosine, 0, LENGTH(rates));
-    tcase_add_test(tc, mean_and_variance_are_those_of_all_losses_at_first);
-    tcase_add_test(tc, a_spike_lies_more_than_the_limit_above_the_mean);
-    tcase_add_test(tc, few_losses_equal_losses_and_nan_are_no_spike);
+    tcase_add_loop_test(tc, the_learning_rate_rises_linearly_and_falls_as_a_cosine, 0,
+                        LENGTH(rates));
+    tcase_add_test(tc, at_first_mean_and_variance_weigh_all_losses_equally);
+    tcase_add_test(tc, a_loss_more_than_the_limit_above_the_mean_is_a_spike);
+    tcase_add_test(tc, few_losses_equal_losses_and_nan_are_not_spikes);
     tcase_add_loop_test(tc, a_divergence_names_step_rank_and_cause, 0, LENGTH(told));
     Suite *s = suite_create("exec/divergence");
     suite_add_tcase(s, tc);

@@ -57,7 +57,7 @@ static void run_step(struct feed *feed, uint32_t step, struct seen *seen)
     ck_assert_msg(host->stream_sync(feed->setup.compute, &err), "%s", err.msg);
 }
 
-START_TEST(a_pass_sees_the_tokens_and_the_place_of_its_microbatch)
+START_TEST(a_pass_reads_tokens_and_position_of_its_microbatch)
 {
     struct random rng = random_new(told_seed(), 0);
     struct err err = { 0 };
@@ -88,7 +88,7 @@ END_TEST
 static Suite *suite(void)
 {
     TCase *tc = tcase_create("feed");
-    tcase_add_test(tc, a_pass_sees_the_tokens_and_the_place_of_its_microbatch);
+    tcase_add_test(tc, a_pass_reads_tokens_and_position_of_its_microbatch);
     Suite *s = suite_create("exec/feed");
     suite_add_tcase(s, tc);
     return s;

@@ -46,7 +46,7 @@ static void check_set(const struct parity_result *exact, const struct parity_res
     ck_assert_double_eq_tol(fused->loss[1], exact->loss[1], 2 * loss + 1e-4 * exact->loss[1]);
 }
 
-START_TEST(a_fused_list_trains_as_its_ops_do_one_by_one)
+START_TEST(a_fused_list_trains_like_its_separate_ops)
 {
     if (is_spared(_i, 3))
         return;
@@ -71,7 +71,7 @@ static Suite *suite(void)
 {
     TCase *cases = tcase_create("fused");
     tcase_set_timeout(cases, 60);
-    tcase_add_loop_test(cases, a_fused_list_trains_as_its_ops_do_one_by_one, 0,
+    tcase_add_loop_test(cases, a_fused_list_trains_like_its_separate_ops, 0,
                         NUM_LAYOUTS * NUM_TYPES);
     Suite *s = suite_create("exec/fused");
     suite_add_tcase(s, cases);

@@ -33,7 +33,7 @@ static void tear_down(void)
 }
 
 /* Positions on a stream are posted without host functions, which would stall the stream. */
-START_TEST(where_a_stream_is_can_be_seen_and_is_not_told_by_a_call)
+START_TEST(stream_positions_are_posted_without_host_functions)
 {
     struct err err = { 0 };
     if (!gpu)
@@ -50,7 +50,7 @@ START_TEST(where_a_stream_is_can_be_seen_and_is_not_told_by_a_call)
 END_TEST
 
 /* Streams that cannot write values: posts then pass through the host. */
-START_TEST(posts_arrive_where_streams_write_no_values)
+START_TEST(posts_arrive_on_streams_that_cannot_write_values)
 {
     struct err err = { 0 };
     if (!gpu)
@@ -71,7 +71,7 @@ START_TEST(posts_arrive_where_streams_write_no_values)
 }
 END_TEST
 
-START_TEST(a_word_that_is_not_pinned_is_refused)
+START_TEST(a_post_to_unpinned_memory_is_refused)
 {
     struct err err = { 0 };
     _Atomic uint32_t word = 0;
@@ -84,7 +84,7 @@ START_TEST(a_word_that_is_not_pinned_is_refused)
 END_TEST
 
 /* Two devices on one GPU: the second one gets the memory that the first has left. */
-START_TEST(an_arena_is_at_most_what_is_free)
+START_TEST(an_arena_has_at_most_the_free_memory)
 {
     struct err err = { 0 };
     if (!gpu)
@@ -110,10 +110,10 @@ static Suite *suite(void)
     TCase *cases = tcase_create("gpu_device");
     tcase_set_tags(cases, THREADS);
     tcase_add_checked_fixture(cases, set_up, tear_down);
-    tcase_add_test(cases, where_a_stream_is_can_be_seen_and_is_not_told_by_a_call);
-    tcase_add_test(cases, posts_arrive_where_streams_write_no_values);
-    tcase_add_test(cases, a_word_that_is_not_pinned_is_refused);
-    tcase_add_test(cases, an_arena_is_at_most_what_is_free);
+    tcase_add_test(cases, stream_positions_are_posted_without_host_functions);
+    tcase_add_test(cases, posts_arrive_on_streams_that_cannot_write_values);
+    tcase_add_test(cases, a_post_to_unpinned_memory_is_refused);
+    tcase_add_test(cases, an_arena_has_at_most_the_free_memory);
     Suite *s = suite_create("exec/cuda/device");
     suite_add_tcase(s, cases);
     return s;

@@ -86,7 +86,7 @@ END_TEST
  * captured once, and a second time if the first microbatch of a run finds other free memory than
  * later ones.
  */
-START_TEST(every_microbatch_and_step_of_one_stage_is_the_same_graph)
+START_TEST(all_microbatches_and_steps_of_one_stage_reuse_one_graph)
 {
     enum { STEPS = 5, MICROBATCHES = 8, MOST_GRAPHS = 4 };
     struct model model = parity_gpt();
@@ -106,7 +106,7 @@ END_TEST
 static const char *const refused[] = { "tp2", "tp2 sp", "dp2 zero2", "dp2 zero3" };
 enum { NUM_REFUSED = LENGTH(refused) };
 
-START_TEST(what_leaves_the_compute_stream_is_issued)
+START_TEST(passes_that_use_other_streams_are_issued_op_by_op)
 {
     struct model model = parity_gpt();
     struct pass_counts counts = { 0 };
@@ -153,7 +153,7 @@ static bool move_memory(struct rank *rank, const struct parity_run *run, struct 
     return ok;
 }
 
-START_TEST(a_pass_that_finds_other_memory_is_captured_anew)
+START_TEST(a_pass_with_other_memory_addresses_is_captured_again)
 {
     struct model model = parity_gpt();
     struct more issued, replayed;
@@ -227,7 +227,7 @@ static bool expect_refusal(struct rank *rank, const struct parity_run *run, stru
            err_set(err, ERR_SYSTEM, "graphs", "expected its own words, found %s", found.msg);
 }
 
-START_TEST(a_pass_that_is_not_what_was_captured_ends_the_run)
+START_TEST(a_pass_that_differs_from_its_graph_ends_the_run)
 {
     struct model model = parity_gpt();
     struct kernel_api kernels = kernels_host;
@@ -248,11 +248,11 @@ static Suite *suite(void)
     tcase_set_tags(tc, THREADS);
     tcase_set_timeout(tc, 30);
     tcase_add_loop_test(tc, graphs_change_no_bit, 0, NUM_CASES);
-    tcase_add_test(tc, every_microbatch_and_step_of_one_stage_is_the_same_graph);
-    tcase_add_loop_test(tc, what_leaves_the_compute_stream_is_issued, 0, NUM_REFUSED);
-    tcase_add_test(tc, a_pass_that_finds_other_memory_is_captured_anew);
+    tcase_add_test(tc, all_microbatches_and_steps_of_one_stage_reuse_one_graph);
+    tcase_add_loop_test(tc, passes_that_use_other_streams_are_issued_op_by_op, 0, NUM_REFUSED);
+    tcase_add_test(tc, a_pass_with_other_memory_addresses_is_captured_again);
     tcase_add_test(tc, ops_are_timed_without_graphs);
-    tcase_add_test(tc, a_pass_that_is_not_what_was_captured_ends_the_run);
+    tcase_add_test(tc, a_pass_that_differs_from_its_graph_ends_the_run);
     Suite *s = suite_create("exec/graphs");
     suite_add_tcase(s, tc);
     return s;

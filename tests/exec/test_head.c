@@ -41,7 +41,7 @@ static struct parity_result train(const struct model *model, const char *layout,
 /* Each logit is the same sum with and without blocks. Weight gradients are added up in fp32 block
  * by block, in another order. With 16-bit storage a value may round in the other direction, so the
  * second step may differ by roundings. */
-START_TEST(runs_of_logits_train_as_all_at_once)
+START_TEST(logits_in_row_blocks_train_like_logits_at_once)
 {
     if (is_spared(_i, 3))
         return;
@@ -66,7 +66,8 @@ static Suite *suite(void)
 {
     TCase *cases = tcase_create("head");
     tcase_set_timeout(cases, 60);
-    tcase_add_loop_test(cases, runs_of_logits_train_as_all_at_once, 0, NUM_LAYOUTS * NUM_ROWS);
+    tcase_add_loop_test(cases, logits_in_row_blocks_train_like_logits_at_once, 0,
+                        NUM_LAYOUTS * NUM_ROWS);
     Suite *s = suite_create("exec/ops/head");
     suite_add_tcase(s, cases);
     return s;

@@ -11,7 +11,7 @@ static void issue_appends(struct stream *stream, int *list, int *count, int num)
         host->call(stream, append, &(struct append){ list, count, i }, sizeof(struct append));
 }
 
-START_TEST(a_graph_runs_when_it_is_launched_and_each_time_alike)
+START_TEST(each_launch_of_a_graph_runs_the_same_work)
 {
     enum { NUM = 100, LAUNCHES = 3 };
     struct device *device = open_device(20e-6, false);
@@ -34,7 +34,7 @@ START_TEST(a_graph_runs_when_it_is_launched_and_each_time_alike)
 }
 END_TEST
 
-START_TEST(what_is_told_again_does_not_run_and_must_be_the_same)
+START_TEST(verifying_a_graph_runs_nothing_and_compares_the_work)
 {
     struct device *device = open_device(0, false);
     struct stream *stream = new_stream(device);
@@ -72,7 +72,7 @@ static void count_and_stop(void *args)
     host->abort(stopping->device);
 }
 
-START_TEST(an_abort_ends_a_graph_between_two_of_its_pieces)
+START_TEST(an_abort_ends_a_graph_between_two_pieces)
 {
     struct device *device = open_device(0, false);
     struct stream *stream = new_stream(device);
@@ -96,9 +96,9 @@ static Suite *suite(void)
 {
     TCase *tc = tcase_create("graphs");
     tcase_set_tags(tc, THREADS);
-    tcase_add_test(tc, a_graph_runs_when_it_is_launched_and_each_time_alike);
-    tcase_add_test(tc, what_is_told_again_does_not_run_and_must_be_the_same);
-    tcase_add_test(tc, an_abort_ends_a_graph_between_two_of_its_pieces);
+    tcase_add_test(tc, each_launch_of_a_graph_runs_the_same_work);
+    tcase_add_test(tc, verifying_a_graph_runs_nothing_and_compares_the_work);
+    tcase_add_test(tc, an_abort_ends_a_graph_between_two_pieces);
     Suite *s = suite_create("exec/device/host_graph");
     suite_add_tcase(s, tc);
     return s;

@@ -47,7 +47,7 @@ static void check_alike(const struct parity_result *one, const struct parity_res
                   mean_of_last(one->loss));
 }
 
-START_TEST(layouts_learn_the_same_from_a_text)
+START_TEST(all_layouts_learn_a_text_equally)
 {
     struct model model = small_model();
     struct token_source text = parity_text(&model);
@@ -74,7 +74,7 @@ static Suite *suite(void)
 {
     TCase *tc = tcase_create("learning");
     tcase_set_timeout(tc, 60);
-    tcase_add_test(tc, layouts_learn_the_same_from_a_text);
+    tcase_add_test(tc, all_layouts_learn_a_text_equally);
     Suite *s = suite_create("exec/learning");
     suite_add_tcase(s, tc);
     return s;

@@ -135,13 +135,13 @@ static void check_fault(enum fault fault, const char *layout, double dropout)
     parity_release(&many);
 }
 
-START_TEST(a_fault_is_noticed)
+START_TEST(an_injected_fault_is_detected)
 {
     check_fault((enum fault)_i, cases[_i].layout, cases[_i].dropout);
 }
 END_TEST
 
-START_TEST(each_fault_is_noticed_over_mpi)
+START_TEST(each_injected_fault_is_detected_over_mpi)
 {
     whole = process.api;
     check_fault(NO_FAULT, "tp2 sp mb4", 0.2);
@@ -151,7 +151,7 @@ START_TEST(each_fault_is_noticed_over_mpi)
 }
 END_TEST
 
-START_TEST(faults_are_noticed_over_mpi_too)
+START_TEST(mpi_ranks_detect_injected_faults)
 {
     if (mpirun_is_here())
         mpirun_self(2);
@@ -163,8 +163,8 @@ static Suite *suite(void)
     TCase *tc = tcase_create("mutations");
     tcase_set_tags(tc, THREADS);
     tcase_set_timeout(tc, 30);
-    tcase_add_loop_test(tc, a_fault_is_noticed, 0, NUM_FAULTS);
-    tcase_add_test(tc, faults_are_noticed_over_mpi_too);
+    tcase_add_loop_test(tc, an_injected_fault_is_detected, 0, NUM_FAULTS);
+    tcase_add_test(tc, mpi_ranks_detect_injected_faults);
     Suite *s = suite_create("exec/mutations");
     suite_add_tcase(s, tc);
     return s;
@@ -172,7 +172,7 @@ static Suite *suite(void)
 
 static void add_rank_tests(TCase *tc)
 {
-    tcase_add_test(tc, each_fault_is_noticed_over_mpi);
+    tcase_add_test(tc, each_injected_fault_is_detected_over_mpi);
 }
 
 int main(void)

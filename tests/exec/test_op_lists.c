@@ -416,7 +416,7 @@ static void close_run(void)
 
 /* --- op lists of the models ----------------------------------------------------------------- */
 
-START_TEST(every_operand_of_a_list_and_of_its_backward_is_there)
+START_TEST(every_operand_of_forward_and_backward_exists)
 {
     struct arena arena = { 0 };
     struct ops forward = listed_ops(&lists[_i].listed, &arena);
@@ -440,7 +440,7 @@ static struct piece_cost cost_of(int i, struct arena *arena)
 
 /* Two layers of a list on one GPU: weights and gradients of 4 bytes, two moments of 4 each. Frozen
  * weights have neither gradients nor moments. */
-START_TEST(the_memory_model_counts_a_list_as_by_hand)
+START_TEST(the_memory_model_equals_hand_counts_for_lists)
 {
     struct arena arena = { 0 };
     struct piece_cost cost = cost_of(_i, &arena);
@@ -496,7 +496,7 @@ static double scalar_of(const void *context)
                                    scalar->plain.y);
 }
 
-START_TEST(a_list_makes_what_plain_code_makes)
+START_TEST(outputs_of_a_list_equal_plain_code)
 {
     list_run_open(&run, &lists[_i].listed, &options);
     list_run_once(&run, false);
@@ -532,7 +532,7 @@ static void check_gradients(const struct scalar *scalar)
 }
 
 /* Fused lists and a split backward must give the same gradients. */
-START_TEST(gradients_of_a_list_are_those_of_plain_code)
+START_TEST(gradients_of_a_list_equal_plain_code)
 {
     for (int way = 0; way < 3; way++) {
         struct layer_options fused = options;
@@ -550,7 +550,7 @@ END_TEST
 
 /* Slots are multiples of 64 bytes, device allocations multiples of 256. Values that live only at
  * the loss have separate memory. */
-START_TEST(between_forward_and_backward_a_list_holds_what_the_model_says)
+START_TEST(kept_bytes_of_a_list_equal_the_memory_model)
 {
     list_run_open(&run, &lists[_i].listed, &options);
     list_run_once(&run, false);
@@ -574,14 +574,13 @@ static Suite *suite(void)
     Suite *suite = suite_create("op_lists");
     TCase *tc = tcase_create("models");
     tcase_add_checked_fixture(tc, open_machine, machine_release);
-    tcase_add_loop_test(tc, every_operand_of_a_list_and_of_its_backward_is_there, 0, LENGTH(lists));
-    tcase_add_loop_test(tc, the_memory_model_counts_a_list_as_by_hand, 0, LENGTH(lists));
+    tcase_add_loop_test(tc, every_operand_of_forward_and_backward_exists, 0, LENGTH(lists));
+    tcase_add_loop_test(tc, the_memory_model_equals_hand_counts_for_lists, 0, LENGTH(lists));
     suite_add_tcase(suite, tc);
     tc = tcase_create("executor");
-    tcase_add_loop_test(tc, a_list_makes_what_plain_code_makes, 0, LENGTH(lists));
-    tcase_add_loop_test(tc, gradients_of_a_list_are_those_of_plain_code, 0, LENGTH(lists));
-    tcase_add_loop_test(tc, between_forward_and_backward_a_list_holds_what_the_model_says, 0,
-                        LENGTH(lists));
+    tcase_add_loop_test(tc, outputs_of_a_list_equal_plain_code, 0, LENGTH(lists));
+    tcase_add_loop_test(tc, gradients_of_a_list_equal_plain_code, 0, LENGTH(lists));
+    tcase_add_loop_test(tc, kept_bytes_of_a_list_equal_the_memory_model, 0, LENGTH(lists));
     suite_add_tcase(suite, tc);
     return suite;
 }

@@ -89,7 +89,7 @@ static const int optimizers[] = { OPTIMIZER_ADAM, OPTIMIZER_MOMENTUM, OPTIMIZER_
 enum { NUM_TRIED = LENGTH(optimizers) };
 
 /* Results are equal to the last bit, as an update contains no sums over elements. */
-START_TEST(shards_are_updated_as_the_whole_is)
+START_TEST(shards_are_updated_like_the_whole)
 {
     if (is_spared(_i, 3))
         return;
@@ -114,7 +114,7 @@ END_TEST
 
 /* Here each layout computes its own gradients, which differ in their last digits. An epsilon of
  * 1e-4 prevents full steps of elements whose gradients are nearly 0. */
-START_TEST(layouts_train_alike_under_adam)
+START_TEST(all_layouts_train_equally_with_adam)
 {
     if (is_spared(_i, 3))
         return;
@@ -152,7 +152,7 @@ static double adamw(double value, double rate)
     return value;
 }
 
-START_TEST(an_update_is_that_of_adamw)
+START_TEST(an_update_equals_adamw)
 {
     struct model model = parity_llama();
     struct parity_run run = {
@@ -177,9 +177,9 @@ static Suite *suite(void)
 {
     TCase *tc = tcase_create("shards");
     tcase_set_timeout(tc, 30);
-    tcase_add_loop_test(tc, shards_are_updated_as_the_whole_is, 0, NUM_LAYOUTS * NUM_TRIED);
-    tcase_add_loop_test(tc, layouts_train_alike_under_adam, 0, NUM_LAYOUTS);
-    tcase_add_test(tc, an_update_is_that_of_adamw);
+    tcase_add_loop_test(tc, shards_are_updated_like_the_whole, 0, NUM_LAYOUTS * NUM_TRIED);
+    tcase_add_loop_test(tc, all_layouts_train_equally_with_adam, 0, NUM_LAYOUTS);
+    tcase_add_test(tc, an_update_equals_adamw);
     Suite *s = suite_create("exec/optimizer_shards");
     suite_add_tcase(s, tc);
     return s;

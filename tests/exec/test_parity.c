@@ -104,7 +104,7 @@ static void check_layout(const char *layout, int which, bool is_unfused)
     parity_release(&many);
 }
 
-START_TEST(a_layout_trains_as_one_rank_does)
+START_TEST(every_layout_trains_like_one_rank)
 {
     if (is_spared(_i, 5))
         return;
@@ -116,7 +116,7 @@ END_TEST
  * to the stream of 4 layers with 0.02 / sqrt(2 x 4); the deviation of n draws is off by a factor of
  * 1
  * +- 1 / sqrt(2 n). Gains are 1. */
-START_TEST(weights_begin_with_the_deviations_of_megatron)
+START_TEST(initial_weights_have_megatrons_standard_deviations)
 {
     struct model model = parity_llama();
     struct parity_run run = { .steps = 1, .optimizer = OPTIMIZER_SGD, .seed = 7 };
@@ -139,7 +139,7 @@ START_TEST(weights_begin_with_the_deviations_of_megatron)
 }
 END_TEST
 
-START_TEST(a_model_whose_first_block_is_wide_trains_as_on_one_rank)
+START_TEST(a_model_with_a_wide_first_block_trains_like_one_rank)
 {
     static const char *const of_both_kinds[] = { "pp2 stages=1,3", "tp2 sp pp2 vpp2",
                                                  "pp4 dp2 zero1", "dp2 zero3 recompute=full" };
@@ -170,7 +170,7 @@ static void check_same(struct parity_run run, struct parity_result one, struct p
 }
 
 /* Fused and unfused attention draw the same random numbers, in attention and in later ops. */
-START_TEST(both_ways_of_attention_drop_the_same)
+START_TEST(fused_and_unfused_attention_drop_the_same_values)
 {
     static const char *const others[] = { "mb2", "tp2 sp pp2 mb2 recompute=selective" };
     struct parity_run fused = { 0 }, unfused = { .unfused = true };
@@ -182,7 +182,7 @@ END_TEST
 
 /* Averaging weights after each SGD step equals using the mean gradient, unless gradients are
  * clipped, as each rank clips by its own norm. */
-START_TEST(an_average_after_each_step_is_an_all_reduce_unless_gradients_are_clipped)
+START_TEST(averaging_weights_each_step_equals_all_reduce_without_clipping)
 {
     static const char *const others[] = { "dp2 mb2 exchange=local:1", "dp4 mb1 exchange=pga:1" };
     struct parity_run run = { .unclipped = true }, clipped = { .clip = 0.25 };
@@ -201,7 +201,7 @@ START_TEST(an_average_after_each_step_is_an_all_reduce_unless_gradients_are_clip
 END_TEST
 
 /* Runs the layouts that have the number of started ranks. */
-START_TEST(each_layout_trains_over_mpi_as_one_rank_does)
+START_TEST(each_layout_over_mpi_trains_like_one_rank)
 {
     int seen = 0;
     for (int i = 0; i < NUM_LAYOUTS; i++)
@@ -210,7 +210,7 @@ START_TEST(each_layout_trains_over_mpi_as_one_rank_does)
 }
 END_TEST
 
-START_TEST(layouts_train_over_mpi_too)
+START_TEST(mpi_ranks_train_like_one_rank)
 {
     if (!mpirun_is_here())
         return;
@@ -224,13 +224,13 @@ static Suite *suite(void)
     TCase *cases = tcase_create("parity");
     tcase_set_tags(cases, THREADS);
     tcase_set_timeout(cases, 60);
-    tcase_add_loop_test(cases, a_model_whose_first_block_is_wide_trains_as_on_one_rank, 0, 4);
-    tcase_add_test(cases, weights_begin_with_the_deviations_of_megatron);
-    tcase_add_loop_test(cases, a_layout_trains_as_one_rank_does, 0, NUM_LAYOUTS * NUM_MODELS);
-    tcase_add_loop_test(cases, both_ways_of_attention_drop_the_same, 0, 2);
-    tcase_add_loop_test(
-        cases, an_average_after_each_step_is_an_all_reduce_unless_gradients_are_clipped, 0, 2);
-    tcase_add_test(cases, layouts_train_over_mpi_too);
+    tcase_add_loop_test(cases, a_model_with_a_wide_first_block_trains_like_one_rank, 0, 4);
+    tcase_add_test(cases, initial_weights_have_megatrons_standard_deviations);
+    tcase_add_loop_test(cases, every_layout_trains_like_one_rank, 0, NUM_LAYOUTS * NUM_MODELS);
+    tcase_add_loop_test(cases, fused_and_unfused_attention_drop_the_same_values, 0, 2);
+    tcase_add_loop_test(cases, averaging_weights_each_step_equals_all_reduce_without_clipping, 0,
+                        2);
+    tcase_add_test(cases, mpi_ranks_train_like_one_rank);
     Suite *s = suite_create("exec/parity");
     suite_add_tcase(s, cases);
     return s;
@@ -238,7 +238,7 @@ static Suite *suite(void)
 
 static void add_rank_tests(TCase *cases)
 {
-    tcase_add_test(cases, each_layout_trains_over_mpi_as_one_rank_does);
+    tcase_add_test(cases, each_layout_over_mpi_trains_like_one_rank);
 }
 
 int main(void)

@@ -225,7 +225,7 @@ static struct covering_rows every_layout(const struct covering_rows *all)
     return rows;
 }
 
-START_TEST(any_three_choices_train_as_one_rank_does)
+START_TEST(any_three_choices_train_like_one_rank)
 {
     uint64_t seed = fresh_seed();
     bool is_all = is_campaign();
@@ -246,7 +246,7 @@ static Suite *suite(void)
     TCase *cases = tcase_create("parity");
     tcase_set_tags(cases, THREADS);
     tcase_set_timeout(cases, 60);
-    tcase_add_test(cases, any_three_choices_train_as_one_rank_does);
+    tcase_add_test(cases, any_three_choices_train_like_one_rank);
     Suite *s = suite_create("exec/parity_space");
     suite_add_tcase(s, cases);
     return s;

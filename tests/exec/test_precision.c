@@ -17,7 +17,7 @@ static const struct {
     double loss_error; /* relative to fp32's loss; a few roundings of 2^-9 and 2^-12 */
 } kept[] = { { PRECISION_BF16, 4e-3 }, { PRECISION_FP16, 5e-4 } };
 
-START_TEST(rounded_values_train_nearly_as_fp32_does)
+START_TEST(values_in_16_bits_train_nearly_like_fp32)
 {
     if (is_spared(_i, 1))
         return;
@@ -91,7 +91,7 @@ START_TEST(a_step_that_overflows_is_skipped_on_all_ranks)
 }
 END_TEST
 
-START_TEST(the_scale_is_halved_and_training_goes_on)
+START_TEST(the_loss_scale_is_halved_and_training_continues)
 {
     struct model model = parity_gpt();
     struct kernel_api kernels = overflowing(2);
@@ -139,7 +139,7 @@ static struct parity_run run_that_overflows(struct kernel_api *kernels)
 }
 
 /* The first replica skips its update, keeps its weights until the next average, and continues. */
-START_TEST(a_replica_that_overflows_skips_its_own_update)
+START_TEST(only_the_overflowing_replica_skips_its_update)
 {
     struct kernel_api kernels;
     struct model model = parity_gpt();
@@ -162,7 +162,7 @@ START_TEST(a_replica_that_overflows_skips_its_own_update)
 END_TEST
 
 /* When two replicas average, the first gets half of the second's update. */
-START_TEST(a_replica_that_skips_its_update_averages_all_the_same)
+START_TEST(a_replica_that_skips_its_update_still_averages)
 {
     struct kernel_api kernels;
     struct model model = parity_gpt();
@@ -179,7 +179,7 @@ START_TEST(a_replica_that_skips_its_update_averages_all_the_same)
 }
 END_TEST
 
-START_TEST(replicas_that_differ_train_in_fp16_nearly_as_in_fp32)
+START_TEST(differing_replicas_train_in_fp16_nearly_like_fp32)
 {
     struct model model = parity_llama();
     struct parity_run exact = run_of(PRECISION_FP32), run = run_of(PRECISION_FP16);
@@ -237,7 +237,7 @@ static bool expect_loss(struct rank *rank, const struct parity_run *run, struct 
     return true;
 }
 
-START_TEST(a_loss_that_is_not_finite_is_found_where_it_is)
+START_TEST(a_non_finite_loss_is_reported_by_the_stage_where_it_arises)
 {
     static const char *const layouts[] = { "mb2", "pp2 dp2 mb2", "tp2 sp zero1 dp2" };
     struct model model = parity_gpt();
@@ -254,7 +254,7 @@ START_TEST(a_loss_that_is_not_finite_is_found_where_it_is)
 }
 END_TEST
 
-START_TEST(a_run_ends_when_no_scale_helps)
+START_TEST(a_run_ends_at_the_smallest_loss_scale)
 {
     struct ending ending = endings[_i];
     struct model model = parity_gpt();
@@ -274,14 +274,14 @@ static Suite *suite(void)
 {
     TCase *tc = tcase_create("precision");
     tcase_set_timeout(tc, 30);
-    tcase_add_loop_test(tc, rounded_values_train_nearly_as_fp32_does, 0, 4);
+    tcase_add_loop_test(tc, values_in_16_bits_train_nearly_like_fp32, 0, 4);
     tcase_add_test(tc, a_step_that_overflows_is_skipped_on_all_ranks);
-    tcase_add_test(tc, the_scale_is_halved_and_training_goes_on);
-    tcase_add_test(tc, a_replica_that_overflows_skips_its_own_update);
-    tcase_add_test(tc, a_replica_that_skips_its_update_averages_all_the_same);
-    tcase_add_test(tc, replicas_that_differ_train_in_fp16_nearly_as_in_fp32);
-    tcase_add_loop_test(tc, a_loss_that_is_not_finite_is_found_where_it_is, 0, 3);
-    tcase_add_loop_test(tc, a_run_ends_when_no_scale_helps, 0, LENGTH(endings));
+    tcase_add_test(tc, the_loss_scale_is_halved_and_training_continues);
+    tcase_add_test(tc, only_the_overflowing_replica_skips_its_update);
+    tcase_add_test(tc, a_replica_that_skips_its_update_still_averages);
+    tcase_add_test(tc, differing_replicas_train_in_fp16_nearly_like_fp32);
+    tcase_add_loop_test(tc, a_non_finite_loss_is_reported_by_the_stage_where_it_arises, 0, 3);
+    tcase_add_loop_test(tc, a_run_ends_at_the_smallest_loss_scale, 0, LENGTH(endings));
     Suite *s = suite_create("exec/precision");
     suite_add_tcase(s, tc);
     return s;

@@ -99,7 +99,7 @@ static int greet(const struct rank_job *job, const struct greeting *greeting)
 }
 
 /* More callers than could be served one after another within the time limit. */
-START_TEST(who_says_nothing_delays_nobody)
+START_TEST(silent_callers_delay_no_rank)
 {
     enum { NUM_SILENT = 6 };
     struct rank_job job = listening_job(2);
@@ -114,7 +114,7 @@ START_TEST(who_says_nothing_delays_nobody)
 END_TEST
 
 /* Rank 0, a separate process, has space for fewer greetings, or has fewer file descriptors. */
-START_TEST(a_crowd_that_says_nothing_makes_room)
+START_TEST(silent_callers_are_dropped_to_admit_ranks)
 {
     enum { NUM_SILENT = MOST_CALLERS + 40 };
     const rlim_t descriptors[] = { 1000, 30 };
@@ -143,7 +143,7 @@ END_TEST
 enum lie { LIE_PROGRAM, LIE_TOKEN, LIE_RANK, LIE_HOST, LIE_CALL, LIE_SIZE, NUM_LIES };
 
 /* No message at the meeting can end the run. */
-START_TEST(a_forged_greeting_is_turned_away)
+START_TEST(a_forged_greeting_is_rejected)
 {
     static const char request[] = "GET / HTTP/1.1\r\nHost: a web browser that is lost\r\n\r\n";
     struct rank_job job = listening_job(3);
@@ -161,7 +161,7 @@ START_TEST(a_forged_greeting_is_turned_away)
 END_TEST
 
 /* A caller that knows the token has disconnected. */
-START_TEST(a_rank_that_left_the_meeting_may_come_again)
+START_TEST(a_rank_that_left_the_meeting_may_connect_again)
 {
     struct rank_job job = listening_job(2);
     struct greeting greeting = greeting_in(&job, 1);
@@ -181,7 +181,7 @@ static const struct {
     { "77", 2, 3, "a rank with this number has already connected" },
 };
 
-START_TEST(a_rank_that_is_turned_away_says_why)
+START_TEST(a_rejected_rank_reports_the_reason)
 {
     struct rank_job job = listening_job(3);
     struct err err = { 0 };
@@ -208,7 +208,7 @@ START_TEST(a_rank_that_is_turned_away_says_why)
 END_TEST
 
 /* Another program listens at the meeting address and answers. */
-START_TEST(a_stranger_at_the_meeting_is_told_apart)
+START_TEST(another_program_at_the_meeting_address_has_its_own_error)
 {
     struct rank_job job = listening_job(2);
     struct err err = { 0 };
@@ -458,7 +458,7 @@ static const struct start starts[] = {
 };
 
 /* All cases run at once, as most of their time is spent waiting for the watchdog. */
-START_TEST(a_rank_that_stops_or_dies_while_it_starts_ends_the_run_as_lost)
+START_TEST(a_rank_that_hangs_or_dies_at_the_start_is_reported_lost)
 {
     struct process ranks[LENGTH(starts)][2];
     for (int i = 0; i < LENGTH(starts); i++)
@@ -488,7 +488,7 @@ END_TEST
 
 /* The first rank writes some fifty weights that both ranks hold; the watchdogs' limit is the time
  * of thirty. */
-START_TEST(a_checkpoint_that_takes_long_is_no_standstill)
+START_TEST(a_long_checkpoint_does_not_trigger_the_watchdog)
 {
     /* uses memory, so that a busy disk does not matter */
     bool has_memory = access("/dev/shm", W_OK) == 0;
@@ -511,7 +511,7 @@ static const struct {
 };
 
 /* The folder is checked before the ranks meet, as the first checkpoint may be hours later. */
-START_TEST(a_folder_that_cannot_hold_checkpoints_is_found_at_the_start)
+START_TEST(an_unusable_checkpoint_folder_is_reported_at_the_start)
 {
     struct rank_job job = listening_job(2);
     struct place place = place_at(&job, 0);
@@ -526,7 +526,7 @@ START_TEST(a_folder_that_cannot_hold_checkpoints_is_found_at_the_start)
 END_TEST
 
 /* No process listens, another program listens, or SIGTERM arrives first. */
-START_TEST(a_rank_alone_says_where_it_wanted_to_meet)
+START_TEST(a_rank_without_peers_names_the_meeting_address)
 {
     struct rank_job job = listening_job(2);
     struct start how = { .moment = NOWHERE };
@@ -558,18 +558,18 @@ static Suite *suite(void)
     TCase *tc = tcase_create("start");
     tcase_set_tags(tc, THREADS);
     tcase_set_timeout(tc, 60);
-    tcase_add_test(tc, who_says_nothing_delays_nobody);
-    tcase_add_loop_test(tc, a_crowd_that_says_nothing_makes_room, 0, 2);
-    tcase_add_test(tc, a_forged_greeting_is_turned_away);
-    tcase_add_test(tc, a_rank_that_left_the_meeting_may_come_again);
-    tcase_add_loop_test(tc, a_rank_that_is_turned_away_says_why, 0, LENGTH(refusals));
-    tcase_add_test(tc, a_stranger_at_the_meeting_is_told_apart);
-    tcase_add_test(tc, a_rank_that_stops_or_dies_while_it_starts_ends_the_run_as_lost);
+    tcase_add_test(tc, silent_callers_delay_no_rank);
+    tcase_add_loop_test(tc, silent_callers_are_dropped_to_admit_ranks, 0, 2);
+    tcase_add_test(tc, a_forged_greeting_is_rejected);
+    tcase_add_test(tc, a_rank_that_left_the_meeting_may_connect_again);
+    tcase_add_loop_test(tc, a_rejected_rank_reports_the_reason, 0, LENGTH(refusals));
+    tcase_add_test(tc, another_program_at_the_meeting_address_has_its_own_error);
+    tcase_add_test(tc, a_rank_that_hangs_or_dies_at_the_start_is_reported_lost);
     tcase_add_test(tc, a_start_that_succeeds_trains);
-    tcase_add_test(tc, a_checkpoint_that_takes_long_is_no_standstill);
-    tcase_add_loop_test(tc, a_folder_that_cannot_hold_checkpoints_is_found_at_the_start, 0,
+    tcase_add_test(tc, a_long_checkpoint_does_not_trigger_the_watchdog);
+    tcase_add_loop_test(tc, an_unusable_checkpoint_folder_is_reported_at_the_start, 0,
                         LENGTH(folders));
-    tcase_add_test(tc, a_rank_alone_says_where_it_wanted_to_meet);
+    tcase_add_test(tc, a_rank_without_peers_names_the_meeting_address);
     Suite *s = suite_create("exec: start");
     suite_add_tcase(s, tc);
     return s;

@@ -52,7 +52,7 @@ static void check_sum(struct range sum, size_t from, size_t to)
     ck_assert_uint_eq(sum.to, to);
 }
 
-START_TEST(moments_are_counted)
+START_TEST(an_optimizer_has_0_1_or_2_moments)
 {
     float values[1] = { 0 };
     struct store sgd = { 0 }, momentum = { .moments = { values } };
@@ -63,7 +63,7 @@ START_TEST(moments_are_counted)
 }
 END_TEST
 
-START_TEST(the_norm_adds_up_at_once_what_lies_side_by_side)
+START_TEST(adjacent_gradients_are_summed_in_one_call)
 {
     struct kernels whole = add_up(0, 1, 0);
     ck_assert_int_eq(whole.num_sums, 2);
@@ -74,7 +74,7 @@ END_TEST
 
 /* With 60 elements in four shards, the third has 30 to 45: the end of the third weight, and a part
  * of the fourth, which is counted. */
-START_TEST(the_norm_of_a_shard_is_of_what_it_has_of_counted_weights)
+START_TEST(a_shards_norm_covers_its_part_of_counted_weights)
 {
     struct kernels third = add_up(1, 4, 2);
     ck_assert_int_eq(third.num_sums, 1);
@@ -82,7 +82,7 @@ START_TEST(the_norm_of_a_shard_is_of_what_it_has_of_counted_weights)
 }
 END_TEST
 
-START_TEST(copies_of_the_first_data_rank_add_nothing)
+START_TEST(copies_on_other_data_ranks_add_nothing_to_the_norm)
 {
     ck_assert_int_eq(add_up(0, 2, 1).num_sums, 0);
 }
@@ -91,10 +91,10 @@ END_TEST
 static Suite *suite(void)
 {
     TCase *tc = tcase_create("store");
-    tcase_add_test(tc, moments_are_counted);
-    tcase_add_test(tc, the_norm_adds_up_at_once_what_lies_side_by_side);
-    tcase_add_test(tc, the_norm_of_a_shard_is_of_what_it_has_of_counted_weights);
-    tcase_add_test(tc, copies_of_the_first_data_rank_add_nothing);
+    tcase_add_test(tc, an_optimizer_has_0_1_or_2_moments);
+    tcase_add_test(tc, adjacent_gradients_are_summed_in_one_call);
+    tcase_add_test(tc, a_shards_norm_covers_its_part_of_counted_weights);
+    tcase_add_test(tc, copies_on_other_data_ranks_add_nothing_to_the_norm);
     Suite *s = suite_create("exec/ops/store");
     suite_add_tcase(s, tc);
     return s;

@@ -46,7 +46,7 @@ static const struct {
 };
 enum { NUM_REFUSED = LENGTH(refused) };
 
-START_TEST(what_cannot_be_run_is_refused_by_name)
+START_TEST(unsupported_plans_are_refused_by_name)
 {
     struct err err = { 0 };
     struct model model = model_of();
@@ -57,7 +57,7 @@ START_TEST(what_cannot_be_run_is_refused_by_name)
 }
 END_TEST
 
-START_TEST(a_model_that_cannot_be_run_is_refused)
+START_TEST(unsupported_models_are_refused)
 {
     struct err err = { 0 };
     struct model model = model_of();
@@ -72,7 +72,7 @@ START_TEST(a_model_that_cannot_be_run_is_refused)
 }
 END_TEST
 
-START_TEST(each_refusal_is_met_above)
+START_TEST(every_refusal_is_tested)
 {
     bool is_met = strcmp(run_refusals[_i].where, "model") == 0;
     for (int i = 0; i < NUM_REFUSED; i++)
@@ -89,7 +89,7 @@ static const char *const run[] = {
 };
 enum { NUM_RUN = LENGTH(run) };
 
-START_TEST(what_can_be_run_is_not)
+START_TEST(supported_plans_are_accepted)
 {
     struct err err = { 0 };
     struct model model = model_of();
@@ -100,10 +100,10 @@ END_TEST
 static Suite *suite(void)
 {
     TCase *tc = tcase_create("supported");
-    tcase_add_loop_test(tc, what_cannot_be_run_is_refused_by_name, 0, NUM_REFUSED);
-    tcase_add_test(tc, a_model_that_cannot_be_run_is_refused);
-    tcase_add_loop_test(tc, each_refusal_is_met_above, 0, num_run_refusals);
-    tcase_add_loop_test(tc, what_can_be_run_is_not, 0, NUM_RUN);
+    tcase_add_loop_test(tc, unsupported_plans_are_refused_by_name, 0, NUM_REFUSED);
+    tcase_add_test(tc, unsupported_models_are_refused);
+    tcase_add_loop_test(tc, every_refusal_is_tested, 0, num_run_refusals);
+    tcase_add_loop_test(tc, supported_plans_are_accepted, 0, NUM_RUN);
     Suite *s = suite_create("exec/supported");
     suite_add_tcase(s, tc);
     return s;

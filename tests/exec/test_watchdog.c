@@ -83,7 +83,7 @@ static void check_status(struct run *run, const char *expected)
     unlink(run->path);
 }
 
-START_TEST(a_standstill_names_what_each_lane_waits_in)
+START_TEST(a_standstill_report_names_what_each_lane_waits_for)
 {
     struct run run;
     struct watchdog *watchdog = watch(&run, 0.05, 60);
@@ -102,7 +102,7 @@ START_TEST(a_standstill_names_what_each_lane_waits_in)
 END_TEST
 
 /* One lane always waits, like a receive; the other makes progress. */
-START_TEST(progress_of_one_lane_keeps_it_quiet)
+START_TEST(progress_of_one_lane_prevents_the_report)
 {
     struct run run;
     struct watchdog *watchdog = watch(&run, 0.2, 60);
@@ -118,7 +118,7 @@ START_TEST(progress_of_one_lane_keeps_it_quiet)
 }
 END_TEST
 
-START_TEST(lanes_with_nothing_to_do_are_no_standstill)
+START_TEST(idle_lanes_are_not_a_standstill)
 {
     struct run run;
     struct watchdog *watchdog = watch(&run, 0.02, 60);
@@ -145,7 +145,7 @@ static void enter_moves(void *context)
         watchdog_enter(looking->watchdog, 0, "BACKWARD c0 mb1");
 }
 
-START_TEST(what_a_look_finds_is_progress)
+START_TEST(a_state_change_between_two_checks_is_progress)
 {
     struct run run;
     struct err err = { 0 };
@@ -162,7 +162,7 @@ START_TEST(what_a_look_finds_is_progress)
 }
 END_TEST
 
-START_TEST(after_the_last_look_lanes_stay_where_they_are)
+START_TEST(after_the_last_check_lane_states_do_not_change)
 {
     struct run run;
     struct looking looking = { .watchdog = watch(&run, 0, 60) };
@@ -250,7 +250,7 @@ END_TEST
 
 /* The process is stopped for much longer than the limit, then continued. No lane could move
  * meanwhile. */
-START_TEST(time_in_which_the_process_was_stopped_does_not_count)
+START_TEST(time_while_the_process_was_stopped_is_not_counted)
 {
     int ready[2];
     ck_assert_int_eq(pipe(ready), 0);
@@ -282,16 +282,16 @@ static Suite *suite(void)
 {
     TCase *tc = tcase_create("watchdog");
     tcase_set_tags(tc, THREADS);
-    tcase_add_test(tc, a_standstill_names_what_each_lane_waits_in);
-    tcase_add_test(tc, progress_of_one_lane_keeps_it_quiet);
-    tcase_add_test(tc, lanes_with_nothing_to_do_are_no_standstill);
-    tcase_add_test(tc, what_a_look_finds_is_progress);
-    tcase_add_test(tc, after_the_last_look_lanes_stay_where_they_are);
+    tcase_add_test(tc, a_standstill_report_names_what_each_lane_waits_for);
+    tcase_add_test(tc, progress_of_one_lane_prevents_the_report);
+    tcase_add_test(tc, idle_lanes_are_not_a_standstill);
+    tcase_add_test(tc, a_state_change_between_two_checks_is_progress);
+    tcase_add_test(tc, after_the_last_check_lane_states_do_not_change);
     tcase_add_test(tc, a_request_to_end_is_reported_too);
     tcase_add_test(tc, a_report_can_be_asked_for);
     tcase_add_test(tc, a_run_that_does_not_end_is_ended);
     tcase_add_test(tc, a_run_whose_stop_does_not_return_is_ended);
-    tcase_add_test(tc, time_in_which_the_process_was_stopped_does_not_count);
+    tcase_add_test(tc, time_while_the_process_was_stopped_is_not_counted);
     Suite *s = suite_create("exec/watchdog");
     suite_add_tcase(s, tc);
     return s;

@@ -34,7 +34,7 @@ static bool run_cases(struct rank_job *job, const struct comm_options *options)
     return comm_cases_run(job->api, options, job->seed, 96);
 }
 
-START_TEST(every_call_gives_what_a_plain_loop_gives)
+START_TEST(every_call_equals_a_plain_loop)
 {
     uint64_t seed = told_seed();
     for (int size = 1; size <= MOST_RANKS; size++)
@@ -142,7 +142,7 @@ static bool sum_twice(struct rank_job *job, const struct comm_options *options)
     return ok;
 }
 
-START_TEST(the_same_sum_has_the_same_bits)
+START_TEST(repeated_sums_have_the_same_bits_on_all_ranks)
 {
     uint64_t seed = told_seed();
     for (int size = 2; size <= MOST_RANKS; size++)
@@ -216,7 +216,7 @@ static bool count_sent(struct rank_job *job, const struct comm_options *options)
 
 /* 24 fp32 elements among 4 ranks. Of a sum three ranks send 96 bytes and get 96 back, and of a
  * broadcast three get 96: a fourth of that each. Own parts of 96 bytes go to three others. */
-START_TEST(the_least_bytes_of_each_call_are_those_of_a_count)
+START_TEST(minimum_bytes_of_each_call_equal_a_hand_count)
 {
     static const double least[NUM_COMM_KINDS] = { [COMM_ALL_REDUCE] = 2 * 3 * 96 / 4.0,
                                                   [COMM_ALL_GATHER] = 3 * 96,
@@ -240,7 +240,7 @@ START_TEST(the_least_bytes_of_each_call_are_those_of_a_count)
 }
 END_TEST
 
-START_TEST(an_all_reduce_sends_no_more_than_it_must)
+START_TEST(an_all_reduce_sends_the_minimum_bytes)
 {
     for (int size = 2; size <= MOST_RANKS; size++) {
         double beyond[MOST_RANKS] = { 0 }, sum = 0;
@@ -271,7 +271,7 @@ START_TEST(bf16_is_summed_in_fp32_and_rounded_once)
 }
 END_TEST
 
-START_TEST(a_nan_is_the_largest_wherever_it_stands)
+START_TEST(a_nan_is_the_maximum_on_any_rank)
 {
     const float nan = NAN, one = 1;
     const void *orders[][2] = { { &nan, &one }, { &one, &nan } };
@@ -316,7 +316,7 @@ static bool lose_a_rank(struct rank_job *job, const struct comm_options *options
     return ok;
 }
 
-START_TEST(a_rank_that_leaves_fails_the_others)
+START_TEST(a_rank_that_ends_makes_the_others_fail)
 {
     rank_job_run((struct rank_job){ .api = apis[_i], .size = 3, .seed = 5, .run = lose_a_rank });
 }
@@ -370,7 +370,7 @@ static bool hear_of_a_loss(struct rank_job *job, const struct comm_options *opti
     return ok;
 }
 
-START_TEST(a_failure_is_heard_of_before_the_call_that_failed_ends)
+START_TEST(a_failure_is_visible_before_the_failed_call_ends)
 {
     rank_job_run(
         (struct rank_job){ .api = &comm_tcp, .size = 2, .seed = 5, .run = hear_of_a_loss });
@@ -402,7 +402,7 @@ static bool abort_a_receive(struct rank_job *job, const struct comm_options *opt
     return ok;
 }
 
-START_TEST(an_abort_ends_a_call_that_waits)
+START_TEST(an_abort_ends_a_waiting_call)
 {
     atomic_int num_done = 0;
     rank_job_run((struct rank_job){
@@ -425,7 +425,7 @@ static bool disagree(struct rank_job *job, const struct comm_options *options)
     return ok;
 }
 
-START_TEST(threads_that_call_different_things_are_found_out)
+START_TEST(threads_whose_calls_differ_are_detected)
 {
     rank_job_run((struct rank_job){ .api = &comm_local, .size = 3, .run = disagree });
 }
@@ -434,7 +434,7 @@ END_TEST
 /* --- connecting all ranks ------------------------------------------------------------------- */
 
 /* Rank 1 never connects. */
-START_TEST(an_absent_rank_is_named_when_patience_ends)
+START_TEST(an_absent_rank_is_named_after_the_time_limit)
 {
     struct rank_job job = { 0 };
     rank_job_listen(&job);
@@ -449,7 +449,7 @@ START_TEST(an_absent_rank_is_named_when_patience_ends)
 }
 END_TEST
 
-START_TEST(a_launcher_without_a_meeting_is_told_apart)
+START_TEST(a_launcher_without_a_meeting_address_has_its_own_error)
 {
     struct place place = { .launcher = "mpirun", .size = 2, .meeting_fd = -1 };
     struct err err = { 0 };
@@ -474,7 +474,7 @@ static bool meet_twice(struct rank_job *job, const struct comm_options *options)
     return meet_only(job, options) && meet_only(job, options);
 }
 
-START_TEST(a_place_can_be_met_at_again)
+START_TEST(communicators_can_be_opened_again_at_the_same_address)
 {
     rank_job_run(
         (struct rank_job){ .api = &comm_tcp, .size = 3, .seed = told_seed(), .run = meet_twice });
@@ -497,7 +497,7 @@ static int be_mpi_rank(void)
     return !ok || !comm_cases_run(mpi, &options, seed, 96);
 }
 
-START_TEST(mpi_gives_what_a_plain_loop_gives)
+START_TEST(calls_over_mpi_equal_a_plain_loop)
 {
     char seed[32];
     if (!mpirun_is_here())
@@ -508,7 +508,7 @@ START_TEST(mpi_gives_what_a_plain_loop_gives)
 }
 END_TEST
 
-START_TEST(a_plugin_that_is_missing_is_a_missing_capability)
+START_TEST(a_missing_plugin_is_reported_as_a_missing_capability)
 {
     struct err err = { 0 };
     setenv("SIMSEARCH_PLUGINS", "/nonexistent", 1);
@@ -522,22 +522,22 @@ static Suite *suite(void)
 {
     TCase *tc = tcase_create("comm");
     tcase_set_tags(tc, THREADS);
-    tcase_add_loop_test(tc, every_call_gives_what_a_plain_loop_gives, 0, NUM_APIS);
-    tcase_add_loop_test(tc, the_same_sum_has_the_same_bits, 0, NUM_APIS);
+    tcase_add_loop_test(tc, every_call_equals_a_plain_loop, 0, NUM_APIS);
+    tcase_add_loop_test(tc, repeated_sums_have_the_same_bits_on_all_ranks, 0, NUM_APIS);
     tcase_add_loop_test(tc, small_messages_are_summed_in_the_order_of_ranks, 0, NUM_APIS);
-    tcase_add_test(tc, the_least_bytes_of_each_call_are_those_of_a_count);
-    tcase_add_loop_test(tc, an_all_reduce_sends_no_more_than_it_must, 0, NUM_APIS);
+    tcase_add_test(tc, minimum_bytes_of_each_call_equal_a_hand_count);
+    tcase_add_loop_test(tc, an_all_reduce_sends_the_minimum_bytes, 0, NUM_APIS);
     tcase_add_test(tc, bf16_is_summed_in_fp32_and_rounded_once);
-    tcase_add_test(tc, a_nan_is_the_largest_wherever_it_stands);
-    tcase_add_loop_test(tc, a_rank_that_leaves_fails_the_others, 0, NUM_APIS);
-    tcase_add_test(tc, a_failure_is_heard_of_before_the_call_that_failed_ends);
-    tcase_add_loop_test(tc, an_abort_ends_a_call_that_waits, 0, NUM_APIS);
-    tcase_add_test(tc, threads_that_call_different_things_are_found_out);
-    tcase_add_test(tc, an_absent_rank_is_named_when_patience_ends);
-    tcase_add_test(tc, a_launcher_without_a_meeting_is_told_apart);
-    tcase_add_test(tc, a_place_can_be_met_at_again);
-    tcase_add_test(tc, mpi_gives_what_a_plain_loop_gives);
-    tcase_add_test(tc, a_plugin_that_is_missing_is_a_missing_capability);
+    tcase_add_test(tc, a_nan_is_the_maximum_on_any_rank);
+    tcase_add_loop_test(tc, a_rank_that_ends_makes_the_others_fail, 0, NUM_APIS);
+    tcase_add_test(tc, a_failure_is_visible_before_the_failed_call_ends);
+    tcase_add_loop_test(tc, an_abort_ends_a_waiting_call, 0, NUM_APIS);
+    tcase_add_test(tc, threads_whose_calls_differ_are_detected);
+    tcase_add_test(tc, an_absent_rank_is_named_after_the_time_limit);
+    tcase_add_test(tc, a_launcher_without_a_meeting_address_has_its_own_error);
+    tcase_add_test(tc, communicators_can_be_opened_again_at_the_same_address);
+    tcase_add_test(tc, calls_over_mpi_equal_a_plain_loop);
+    tcase_add_test(tc, a_missing_plugin_is_reported_as_a_missing_capability);
     Suite *s = suite_create("exec/comm/comm");
     suite_add_tcase(s, tc);
     return s;

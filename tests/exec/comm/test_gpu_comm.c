@@ -41,7 +41,7 @@ static bool run_cases(struct rank_job *job, const struct comm_options *options)
     return comm_cases_run(job->api, options, job->seed, 48);
 }
 
-START_TEST(every_call_gives_what_a_plain_loop_gives)
+START_TEST(every_call_equals_a_plain_loop)
 {
     for (int size = 1; size <= MOST_RANKS; size++)
         run_on_gpus(comms[_i], size, run_cases);
@@ -166,7 +166,7 @@ static bool work_beside_a_receive(struct rank_job *job, const struct comm_option
     return ok;
 }
 
-START_TEST(neither_tuning_nor_larger_messages_wait_for_a_receive)
+START_TEST(tuning_and_larger_messages_do_not_wait_for_a_receive)
 {
     run_on_gpus(comms[_i], 2, work_beside_a_receive);
 }
@@ -242,7 +242,7 @@ static bool lose_the_other(struct rank_job *job, const struct comm_options *opti
     return ok;
 }
 
-START_TEST(a_failure_tells_the_cause_that_nccl_keeps_apart)
+START_TEST(a_failure_names_the_cause_that_nccl_stores_separately)
 {
     run_on_gpus("nccl", 2, lose_the_other);
 }
@@ -263,7 +263,7 @@ static bool split_late(struct rank_job *job, const struct comm_options *options)
     return ok;
 }
 
-START_TEST(a_group_that_not_all_make_is_given_up)
+START_TEST(a_group_that_some_ranks_do_not_make_times_out)
 {
     run_on_gpus("nccl", 2, split_late);
 }
@@ -288,7 +288,7 @@ static bool free_round_a_ring(struct rank_job *job, const struct comm_options *o
     return err.code == ERR_NONE;
 }
 
-START_TEST(ranks_free_groups_in_orders_of_their_own)
+START_TEST(ranks_may_free_groups_in_different_orders)
 {
     run_on_gpus(comms[_i], 3, free_round_a_ring);
 }
@@ -296,7 +296,7 @@ END_TEST
 
 /* --- the driver ----------------------------------------------------------------------------- */
 
-START_TEST(streams_have_queues_of_their_own_unless_the_user_says_otherwise)
+START_TEST(each_stream_has_a_hardware_queue_unless_the_user_sets_the_number)
 {
     const char *wanted[] = { "1", "32" };
     struct err err = { 0 };
@@ -316,13 +316,13 @@ static Suite *suite(void)
     TCase *cases = tcase_create("gpu_comm");
     tcase_set_tags(cases, THREADS);
     tcase_add_unchecked_fixture(cases, set_up, NULL);
-    tcase_add_loop_test(cases, every_call_gives_what_a_plain_loop_gives, 0, NUM_COMMS);
-    tcase_add_loop_test(cases, neither_tuning_nor_larger_messages_wait_for_a_receive, 0, NUM_COMMS);
+    tcase_add_loop_test(cases, every_call_equals_a_plain_loop, 0, NUM_COMMS);
+    tcase_add_loop_test(cases, tuning_and_larger_messages_do_not_wait_for_a_receive, 0, NUM_COMMS);
     tcase_add_loop_test(cases, an_abort_ends_calls_that_wait_for_each_other, 0, NUM_COMMS);
-    tcase_add_test(cases, a_failure_tells_the_cause_that_nccl_keeps_apart);
-    tcase_add_test(cases, a_group_that_not_all_make_is_given_up);
-    tcase_add_loop_test(cases, ranks_free_groups_in_orders_of_their_own, 0, NUM_COMMS);
-    tcase_add_test(cases, streams_have_queues_of_their_own_unless_the_user_says_otherwise);
+    tcase_add_test(cases, a_failure_names_the_cause_that_nccl_stores_separately);
+    tcase_add_test(cases, a_group_that_some_ranks_do_not_make_times_out);
+    tcase_add_loop_test(cases, ranks_may_free_groups_in_different_orders, 0, NUM_COMMS);
+    tcase_add_test(cases, each_stream_has_a_hardware_queue_unless_the_user_sets_the_number);
     Suite *s = suite_create("exec/gpu_comm");
     suite_add_tcase(s, cases);
     return s;

@@ -45,7 +45,7 @@ static void check_members(const char *layout, int rank, enum group_kind kind, in
                   (int[]){ __VA_ARGS__ })
 
 /* rank = tp + 2 (cp + 2 (dp + 2 pp)): rank 11 is tp 1, cp 1, dp 0, stage 1 of 2. */
-START_TEST(groups_of_a_rank_are_those_counted_by_hand)
+START_TEST(groups_of_rank_11_equal_a_hand_count)
 {
     const char *layout = "tp2 cp2 pp2 dp2 mb1 vpp2";
     CHECK_MEMBERS(layout, 11, GROUP_TENSOR, 10, 11);
@@ -60,7 +60,7 @@ START_TEST(groups_of_a_rank_are_those_counted_by_hand)
 END_TEST
 
 /* The link from the last stage to the first exists only for interleaved chunks. */
-START_TEST(links_close_to_a_ring_when_chunks_go_round)
+START_TEST(interleaved_chunks_close_the_links_to_a_ring)
 {
     int members[4];
     struct plan line = plan_of("tp1 pp3 dp1 mb1", &arena);
@@ -75,7 +75,7 @@ START_TEST(links_close_to_a_ring_when_chunks_go_round)
 END_TEST
 
 /* Checks every kind of group that contains all ranks. */
-START_TEST(groups_are_the_layouts_and_part_the_ranks)
+START_TEST(groups_of_each_kind_follow_the_layout_and_partition_the_ranks)
 {
     struct plan plan = plan_of(layouts[_i], &arena);
     int members[MOST_RANKS], others[MOST_RANKS];
@@ -104,7 +104,7 @@ START_TEST(groups_are_the_layouts_and_part_the_ranks)
 END_TEST
 
 /* The other end of a link has the same two ranks, under the name of the link there. */
-START_TEST(both_ends_of_a_link_agree)
+START_TEST(both_ends_of_a_link_name_the_same_two_ranks)
 {
     static const enum group_kind ends[][2] = { { GROUP_SEND_DOWN, GROUP_RECV_DOWN },
                                                { GROUP_SEND_UP, GROUP_RECV_UP } };
@@ -218,7 +218,7 @@ static void *run_rank(void *argument)
     return NULL;
 }
 
-START_TEST(groups_that_are_made_join_the_ranks_they_name)
+START_TEST(communicators_join_the_ranks_of_their_groups)
 {
     struct plan plan = plan_of(layouts[_i], &arena);
     int size = plan_ranks(&plan);
@@ -265,7 +265,7 @@ static bool check_names(struct rank *rank, const struct parity_run *run, struct 
     return true;
 }
 
-START_TEST(an_instruction_is_called_by_what_it_does_to_which_chunk_and_with_whom)
+START_TEST(instructions_are_named_by_operation_chunk_microbatch_and_peer)
 {
     struct model model = parity_gpt();
     struct parity_run run = { .steps = 0, .before = check_names };
@@ -279,12 +279,13 @@ static Suite *suite(void)
 {
     TCase *tc = tcase_create("groups");
     tcase_set_tags(tc, THREADS);
-    tcase_add_test(tc, an_instruction_is_called_by_what_it_does_to_which_chunk_and_with_whom);
-    tcase_add_test(tc, groups_of_a_rank_are_those_counted_by_hand);
-    tcase_add_test(tc, links_close_to_a_ring_when_chunks_go_round);
-    tcase_add_loop_test(tc, groups_are_the_layouts_and_part_the_ranks, 0, NUM_LAYOUTS);
-    tcase_add_loop_test(tc, both_ends_of_a_link_agree, 0, NUM_LAYOUTS);
-    tcase_add_loop_test(tc, groups_that_are_made_join_the_ranks_they_name, 0, TURNS(NUM_LAYOUTS));
+    tcase_add_test(tc, instructions_are_named_by_operation_chunk_microbatch_and_peer);
+    tcase_add_test(tc, groups_of_rank_11_equal_a_hand_count);
+    tcase_add_test(tc, interleaved_chunks_close_the_links_to_a_ring);
+    tcase_add_loop_test(tc, groups_of_each_kind_follow_the_layout_and_partition_the_ranks, 0,
+                        NUM_LAYOUTS);
+    tcase_add_loop_test(tc, both_ends_of_a_link_name_the_same_two_ranks, 0, NUM_LAYOUTS);
+    tcase_add_loop_test(tc, communicators_join_the_ranks_of_their_groups, 0, TURNS(NUM_LAYOUTS));
     Suite *s = suite_create("exec/comm/groups");
     suite_add_tcase(s, tc);
     return s;

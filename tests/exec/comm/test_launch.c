@@ -52,7 +52,7 @@ static bool launch_and_read(const char *script, int num_ranks, char *text, size_
     return ok;
 }
 
-START_TEST(each_rank_is_told_its_place_and_says_who_it_is)
+START_TEST(each_launched_rank_gets_its_number_and_prefixes_its_output)
 {
     char text[500];
     ck_assert(launch_and_read("echo $SIMSEARCH_RANK of $SIMSEARCH_RANKS; printf end", 3, text,
@@ -84,7 +84,7 @@ static int count_lines(const char *text, int number)
 }
 
 /* With as many ranks as cores, each gets one; with one more, none is pinned. */
-START_TEST(ranks_have_cores_of_their_own_when_there_are_enough)
+START_TEST(each_rank_is_pinned_to_a_core_if_there_are_enough)
 {
     static const char script[] = "unset OMP_NUM_THREADS; nproc";
     int cores = parallel_cores();
@@ -98,7 +98,7 @@ START_TEST(ranks_have_cores_of_their_own_when_there_are_enough)
 }
 END_TEST
 
-START_TEST(a_killed_rank_is_named_and_ends_the_others)
+START_TEST(a_killed_rank_is_named_and_the_others_are_ended)
 {
     int status;
     struct err err = { 0 };
@@ -111,7 +111,7 @@ START_TEST(a_killed_rank_is_named_and_ends_the_others)
 END_TEST
 
 /* The request to end, which the other ranks receive, is only a consequence. */
-START_TEST(who_was_killed_is_told_before_the_others_are_asked_to_end)
+START_TEST(the_killed_rank_is_reported_before_the_others_are_asked_to_end)
 {
     char text[500];
     ck_assert(!launch_and_read("[ $SIMSEARCH_RANK = 1 ] && kill -9 $$; "
@@ -134,7 +134,7 @@ START_TEST(the_exit_code_is_that_of_the_first_rank_that_failed)
 }
 END_TEST
 
-START_TEST(a_rank_that_will_not_end_is_killed)
+START_TEST(a_rank_that_ignores_the_request_to_end_is_killed)
 {
     int status;
     struct err err = { 0 };
@@ -175,7 +175,7 @@ START_TEST(a_program_that_does_not_exist_is_a_failure)
 END_TEST
 
 /* Each rank keeps the pipe open while it lives. */
-START_TEST(ranks_end_with_the_process_that_started_them)
+START_TEST(ranks_end_when_their_launcher_ends)
 {
     int lives[2], started[2];
     ck_assert(pipe(lives) == 0 && pipe(started) == 0);
@@ -298,7 +298,7 @@ static void set_signal(int signal)
     setenv("TEST_SIGNAL", text, 1);
 }
 
-START_TEST(ranks_find_each_other)
+START_TEST(launched_ranks_connect_and_sum)
 {
     int status;
     struct err err = { 0 };
@@ -307,7 +307,7 @@ START_TEST(ranks_find_each_other)
 }
 END_TEST
 
-START_TEST(the_loss_of_a_rank_that_others_wait_for_is_laid_to_it)
+START_TEST(a_lost_rank_is_named_as_the_cause_of_the_others_failure)
 {
     int status;
     struct err err = { 0 };
@@ -332,7 +332,7 @@ static bool tells(const char *text, int rank)
 
 /* The stopped rank's connections stay open, so only the watchdogs of the other ranks can end the
  * wait. */
-START_TEST(a_rank_that_stands_still_ends_the_run_and_the_others_say_where)
+START_TEST(a_stopped_rank_ends_the_run_and_the_others_report_where_they_wait)
 {
     int status;
     struct err err = { 0 };
@@ -359,19 +359,19 @@ static Suite *suite(void)
 {
     TCase *tc = tcase_create("launch");
     tcase_set_tags(tc, THREADS);
-    tcase_add_test(tc, each_rank_is_told_its_place_and_says_who_it_is);
+    tcase_add_test(tc, each_launched_rank_gets_its_number_and_prefixes_its_output);
     tcase_add_test(tc, a_rank_computes_with_one_thread);
-    tcase_add_test(tc, ranks_have_cores_of_their_own_when_there_are_enough);
-    tcase_add_test(tc, a_killed_rank_is_named_and_ends_the_others);
-    tcase_add_test(tc, who_was_killed_is_told_before_the_others_are_asked_to_end);
+    tcase_add_test(tc, each_rank_is_pinned_to_a_core_if_there_are_enough);
+    tcase_add_test(tc, a_killed_rank_is_named_and_the_others_are_ended);
+    tcase_add_test(tc, the_killed_rank_is_reported_before_the_others_are_asked_to_end);
     tcase_add_test(tc, the_exit_code_is_that_of_the_first_rank_that_failed);
-    tcase_add_test(tc, a_rank_that_will_not_end_is_killed);
+    tcase_add_test(tc, a_rank_that_ignores_the_request_to_end_is_killed);
     tcase_add_test(tc, a_stopped_rank_is_killed_and_named);
     tcase_add_test(tc, a_program_that_does_not_exist_is_a_failure);
-    tcase_add_test(tc, ranks_end_with_the_process_that_started_them);
-    tcase_add_test(tc, ranks_find_each_other);
-    tcase_add_test(tc, the_loss_of_a_rank_that_others_wait_for_is_laid_to_it);
-    tcase_add_test(tc, a_rank_that_stands_still_ends_the_run_and_the_others_say_where);
+    tcase_add_test(tc, ranks_end_when_their_launcher_ends);
+    tcase_add_test(tc, launched_ranks_connect_and_sum);
+    tcase_add_test(tc, a_lost_rank_is_named_as_the_cause_of_the_others_failure);
+    tcase_add_test(tc, a_stopped_rank_ends_the_run_and_the_others_report_where_they_wait);
     Suite *s = suite_create("exec/launch");
     suite_add_tcase(s, tc);
     return s;

@@ -46,7 +46,7 @@ static struct place place_in(const char *pairs)
     return place;
 }
 
-START_TEST(without_a_launcher_a_rank_is_alone)
+START_TEST(without_a_launcher_there_is_one_rank)
 {
     struct place place = place_in("");
     ck_assert_int_eq(place.rank, 0);
@@ -56,13 +56,13 @@ START_TEST(without_a_launcher_a_rank_is_alone)
 END_TEST
 
 /* The shell runs inside a job of 8 tasks but is none of these tasks. */
-START_TEST(a_shell_in_a_slurm_job_is_alone)
+START_TEST(a_shell_in_a_slurm_job_counts_as_one_rank)
 {
     ck_assert_int_eq(place_in("SLURM_NTASKS=8 SLURM_PROCID=0").size, 1);
 }
 END_TEST
 
-START_TEST(our_own_launcher_names_meeting_and_token)
+START_TEST(simsearchs_launcher_sets_meeting_address_and_token)
 {
     struct place place = place_in("SIMSEARCH_RANK=2 SIMSEARCH_RANKS=4 "
                                   "SIMSEARCH_MEETING=127.0.0.1:4711 SIMSEARCH_TOKEN=ff");
@@ -76,7 +76,7 @@ START_TEST(our_own_launcher_names_meeting_and_token)
 }
 END_TEST
 
-START_TEST(mpirun_names_ranks_but_no_meeting)
+START_TEST(mpirun_sets_ranks_but_no_meeting_address)
 {
     struct place place = place_in("OMPI_COMM_WORLD_RANK=5 OMPI_COMM_WORLD_SIZE=8 "
                                   "OMPI_COMM_WORLD_LOCAL_RANK=1 OMPI_COMM_WORLD_LOCAL_SIZE=4");
@@ -88,7 +88,7 @@ START_TEST(mpirun_names_ranks_but_no_meeting)
 }
 END_TEST
 
-START_TEST(torchruns_own_store_keeps_its_port)
+START_TEST(the_meeting_port_differs_from_that_of_torchruns_store)
 {
     const char *plain = "RANK=1 WORLD_SIZE=2 MASTER_ADDR=host7 MASTER_PORT=29500";
     ck_assert_int_eq(place_in(plain).meeting_port, 29500);
@@ -99,7 +99,7 @@ START_TEST(torchruns_own_store_keeps_its_port)
 }
 END_TEST
 
-START_TEST(sruns_and_torchruns_ranks_know_their_place_on_their_node)
+START_TEST(ranks_of_srun_and_torchrun_read_their_local_rank)
 {
     ck_assert_int_eq(
         place_in("SLURM_STEP_ID=0 SLURM_PROCID=3 SLURM_NTASKS=8 SLURM_LOCALID=2 ").local_rank, 2);
@@ -134,7 +134,7 @@ START_TEST(sruns_ranks_meet_on_the_first_node)
 END_TEST
 
 /* Steps of a job, and successive jobs, may share a node. */
-START_TEST(steps_of_neighbouring_jobs_meet_at_ports_of_their_own)
+START_TEST(successive_jobs_and_steps_use_different_ports)
 {
     enum { JOBS = 6, STEPS = 20 };
     int ports[JOBS * STEPS];
@@ -165,7 +165,7 @@ static const struct {
     { SRUN "SIMSEARCH_TOKEN=t", "t" },
 };
 
-START_TEST(a_token_that_is_set_is_taken_before_what_the_launcher_says)
+START_TEST(a_token_in_the_environment_has_priority_over_the_launchers)
 {
     struct place place = place_in(tokens[_i].pairs);
     char expected[PLACE_TOKEN_BYTES] = { 0 }; /* zeros to the end, as the whole array is compared */
@@ -200,7 +200,7 @@ static const struct {
     { "WORLD_SIZE=2 RANK=1 MASTER_PORT=2000 MASTER_ADDR=", "MASTER_ADDR" },
 };
 
-START_TEST(a_variable_that_is_wrong_is_named)
+START_TEST(an_invalid_environment_variable_is_named)
 {
     struct place place;
     struct err err = { 0 };
@@ -214,17 +214,17 @@ END_TEST
 static Suite *suite(void)
 {
     TCase *tc = tcase_create("place");
-    tcase_add_test(tc, without_a_launcher_a_rank_is_alone);
-    tcase_add_test(tc, a_shell_in_a_slurm_job_is_alone);
-    tcase_add_test(tc, our_own_launcher_names_meeting_and_token);
-    tcase_add_test(tc, mpirun_names_ranks_but_no_meeting);
-    tcase_add_test(tc, torchruns_own_store_keeps_its_port);
-    tcase_add_test(tc, sruns_and_torchruns_ranks_know_their_place_on_their_node);
+    tcase_add_test(tc, without_a_launcher_there_is_one_rank);
+    tcase_add_test(tc, a_shell_in_a_slurm_job_counts_as_one_rank);
+    tcase_add_test(tc, simsearchs_launcher_sets_meeting_address_and_token);
+    tcase_add_test(tc, mpirun_sets_ranks_but_no_meeting_address);
+    tcase_add_test(tc, the_meeting_port_differs_from_that_of_torchruns_store);
+    tcase_add_test(tc, ranks_of_srun_and_torchrun_read_their_local_rank);
     tcase_add_test(tc, sruns_ranks_meet_on_the_first_node);
-    tcase_add_test(tc, steps_of_neighbouring_jobs_meet_at_ports_of_their_own);
-    tcase_add_loop_test(tc, a_token_that_is_set_is_taken_before_what_the_launcher_says, 0,
+    tcase_add_test(tc, successive_jobs_and_steps_use_different_ports);
+    tcase_add_loop_test(tc, a_token_in_the_environment_has_priority_over_the_launchers, 0,
                         LENGTH(tokens));
-    tcase_add_loop_test(tc, a_variable_that_is_wrong_is_named, 0, LENGTH(faults));
+    tcase_add_loop_test(tc, an_invalid_environment_variable_is_named, 0, LENGTH(faults));
     Suite *s = suite_create("exec/comm/place");
     suite_add_tcase(s, tc);
     return s;

@@ -79,7 +79,7 @@ static double gap(const struct convex_run *run)
 
 /* --- the problem -------------------------------------------------------------------------- */
 
-START_TEST(the_optimum_is_one_to_the_last_digits)
+START_TEST(the_gradient_at_the_optimum_is_0_up_to_rounding)
 {
     ck_assert_double_le(logistic_slope(&problem, problem.optimum), 1e-14);
     double nearby[FEATURES];
@@ -93,7 +93,7 @@ START_TEST(the_optimum_is_one_to_the_last_digits)
 }
 END_TEST
 
-START_TEST(no_shard_has_its_optimum_there)
+START_TEST(no_shards_own_gradient_is_0_at_the_common_optimum)
 {
     float x[FEATURES], gradient[FEATURES];
     for (int i = 0; i < FEATURES; i++)
@@ -112,7 +112,7 @@ END_TEST
 
 static const struct convex_run fading = { .steps = 300, .rate = 1, .fades = 37.5 };
 
-START_TEST(every_way_to_sum_descends_alike)
+START_TEST(every_exact_sum_gives_the_same_descent)
 {
     static const char *const words[] = { "ring", "tree", "hierarchical:group=2", "ps:2" };
     const struct convex_run early = { .steps = 60, .rate = 1 };
@@ -126,7 +126,7 @@ START_TEST(every_way_to_sum_descends_alike)
 END_TEST
 
 /* Both send a tenth of the elements. */
-START_TEST(error_feedback_reaches_what_top_k_alone_does_not)
+START_TEST(top_k_reaches_the_optimum_only_with_error_feedback)
 {
     struct convex_run plain = trained(&comm_local, "allreduce", fading);
     struct convex_run with = trained(&comm_local, "topk:0.1", fading);
@@ -137,7 +137,7 @@ START_TEST(error_feedback_reaches_what_top_k_alone_does_not)
 }
 END_TEST
 
-START_TEST(other_compressions_reach_it_too)
+START_TEST(other_compressions_with_error_feedback_reach_the_optimum)
 {
     static const char *const words[] = { "ef21:0.1", "neolithic:0.1", "qsgd:4", "powersgd:1" };
     struct convex_run plain = trained(&comm_local, "allreduce", fading);
@@ -177,7 +177,7 @@ END_TEST
 
 /* The distance also grows with H - 1, the number of steps without averaging. With period 2 the
  * excess loss is at most a ninth of that with period 4. */
-START_TEST(longer_periods_leave_more)
+START_TEST(longer_periods_leave_a_larger_excess_loss)
 {
     const struct convex_run constant = { .steps = 600, .rate = 0.5 };
     struct convex_run two = trained(&comm_local, "local:2", constant);
@@ -187,7 +187,7 @@ START_TEST(longer_periods_leave_more)
 }
 END_TEST
 
-START_TEST(averages_reach_the_same_optimum_as_the_rate_fades)
+START_TEST(with_a_decaying_rate_averaging_methods_reach_the_optimum)
 {
     static const char *const words[] = { "gossip:ring",
                                          "gossip:exp",
@@ -277,7 +277,7 @@ static const char *const anywhere[] = { "ring",    "ps:2",     "gossip:one-peer"
                                         "local:8", "topk:0.1", "qsgd:4" };
 static const struct convex_run short_run = { .steps = 40, .rate = 1 };
 
-START_TEST(processes_over_sockets_train_as_threads_do)
+START_TEST(processes_over_sockets_train_like_threads)
 {
     for (int i = 0; i < LENGTH(anywhere); i++) {
         struct convex_run here = trained(&comm_local, anywhere[i], short_run);
@@ -325,7 +325,7 @@ static int be_mpi_rank(void)
     return !ok;
 }
 
-START_TEST(mpi_trains_as_threads_do)
+START_TEST(ranks_over_mpi_train_like_threads)
 {
     char expected[LENGTH(anywhere) * 64] = "";
     if (!mpirun_is_here())
@@ -370,7 +370,7 @@ static double loss_of_late_descent(int staleness, double rate)
     return logistic_loss_of_floats(&problem, x);
 }
 
-START_TEST(an_asynchronous_server_applies_gradients_as_late_as_it_says)
+START_TEST(an_asynchronous_server_applies_gradients_with_the_stated_delay)
 {
     static const struct {
         const char *word;
@@ -411,7 +411,7 @@ static struct convex_run trained_by_eight(const struct logistic *eight, const ch
 static const char *const hostile[] = { "2:flip", "2:noise:300", "2:silence" };
 static const char *const robust[] = { "median:2", "trimmed:2", "krum:2", "geomedian:2" };
 
-START_TEST(two_hostile_ranks_of_eight_hurt_the_mean_and_no_robust_rule)
+START_TEST(two_hostile_ranks_of_eight_harm_the_mean_but_no_robust_rule)
 {
     struct arena own = { 0 };
     struct logistic eight = logistic_new(MANY, 1000, FEW, 0, 5, &own);
@@ -434,21 +434,21 @@ static Suite *suite(void)
 {
     TCase *tc = tcase_create("convex");
     tcase_add_checked_fixture(tc, begin, end);
-    tcase_add_test(tc, the_optimum_is_one_to_the_last_digits);
-    tcase_add_test(tc, no_shard_has_its_optimum_there);
-    tcase_add_test(tc, every_way_to_sum_descends_alike);
-    tcase_add_test(tc, error_feedback_reaches_what_top_k_alone_does_not);
-    tcase_add_test(tc, other_compressions_reach_it_too);
+    tcase_add_test(tc, the_gradient_at_the_optimum_is_0_up_to_rounding);
+    tcase_add_test(tc, no_shards_own_gradient_is_0_at_the_common_optimum);
+    tcase_add_test(tc, every_exact_sum_gives_the_same_descent);
+    tcase_add_test(tc, top_k_reaches_the_optimum_only_with_error_feedback);
+    tcase_add_test(tc, other_compressions_with_error_feedback_reach_the_optimum);
     tcase_add_loop_test(tc, half_the_rate_leaves_half_the_distance_and_a_quarter_of_the_loss, 0,
                         LENGTH(apart_words));
-    tcase_add_test(tc, longer_periods_leave_more);
-    tcase_add_test(tc, averages_reach_the_same_optimum_as_the_rate_fades);
+    tcase_add_test(tc, longer_periods_leave_a_larger_excess_loss);
+    tcase_add_test(tc, with_a_decaying_rate_averaging_methods_reach_the_optimum);
     tcase_add_test(tc, constants_of_one_short_run_predict_the_steps_of_other_methods);
-    tcase_add_test(tc, an_asynchronous_server_applies_gradients_as_late_as_it_says);
-    tcase_add_loop_test(tc, two_hostile_ranks_of_eight_hurt_the_mean_and_no_robust_rule, 0,
+    tcase_add_test(tc, an_asynchronous_server_applies_gradients_with_the_stated_delay);
+    tcase_add_loop_test(tc, two_hostile_ranks_of_eight_harm_the_mean_but_no_robust_rule, 0,
                         LENGTH(hostile));
-    tcase_add_test(tc, processes_over_sockets_train_as_threads_do);
-    tcase_add_test(tc, mpi_trains_as_threads_do);
+    tcase_add_test(tc, processes_over_sockets_train_like_threads);
+    tcase_add_test(tc, ranks_over_mpi_train_like_threads);
     Suite *s = suite_create("exec/exchange, a convex problem");
     suite_add_tcase(s, tc);
     return s;

@@ -42,7 +42,7 @@ static bool comes_closer(struct exchange_side *side, const struct exchange_case 
            side->weights[0] == side->weights[ALL_ELEMENTS - 1];
 }
 
-START_TEST(a_step_of_gossip_leaves_at_most_the_second_singular_value)
+START_TEST(a_gossip_step_shrinks_disagreement_by_the_second_singular_value)
 {
     static const char *const graphs[] = { "gossip:ring", "gossip:grid", "gossip:exp" };
     uint64_t seed = told_seed();
@@ -100,7 +100,7 @@ static double memory_of(const char *word)
 
 /* A ring has two neighbours; the exponential graph has those at distances 1, 2 and 4. Ranks that
  * act as one each hold a part of the weights. Without neighbours everything is summed in place. */
-START_TEST(there_is_room_for_what_all_neighbours_tell)
+START_TEST(buffers_hold_the_messages_of_all_neighbours)
 {
     const double copy = ALL_ELEMENTS * sizeof(float);
     ck_assert_double_eq(memory_of("gossip:one-peer"), copy);
@@ -149,7 +149,7 @@ static bool averages_groups(struct exchange_side *side, const struct exchange_ca
     return ok && exchanger_num_summed(side->exchanger) == 2;
 }
 
-START_TEST(groups_average_with_groups)
+START_TEST(ranks_that_act_as_one_average_with_other_groups)
 {
     exchange_case_run(apis[_i], (struct exchange_case){ .word = "gossip:ring:group=2",
                                                         .size = 4,
@@ -172,7 +172,7 @@ static bool averages_every_third(struct exchange_side *side, const struct exchan
     return ok;
 }
 
-START_TEST(local_steps_average_at_the_end_of_every_period)
+START_TEST(local_sgd_averages_at_the_end_of_each_period)
 {
     exchange_case_run(&comm_local, (struct exchange_case){ .word = "local:3",
                                                            .size = 4,
@@ -198,7 +198,7 @@ static bool waits_longer(struct exchange_side *side, const struct exchange_case 
     return ok;
 }
 
-START_TEST(an_adaptive_period_grows_as_the_loss_falls)
+START_TEST(an_adaptive_period_grows_when_the_loss_falls)
 {
     exchange_case_run(&comm_local, (struct exchange_case){ .word = "aga:2:graph=ring",
                                                            .size = 5,
@@ -211,14 +211,14 @@ static Suite *suite(void)
 {
     TCase *tc = tcase_create("averages");
     tcase_set_tags(tc, THREADS);
-    tcase_add_loop_test(tc, a_step_of_gossip_leaves_at_most_the_second_singular_value, 0,
+    tcase_add_loop_test(tc, a_gossip_step_shrinks_disagreement_by_the_second_singular_value, 0,
                         LENGTH(apis));
     tcase_add_loop_test(tc, neighbours_are_added_in_the_order_of_the_graph, 0, LENGTH(apis));
-    tcase_add_test(tc, there_is_room_for_what_all_neighbours_tell);
+    tcase_add_test(tc, buffers_hold_the_messages_of_all_neighbours);
     tcase_add_loop_test(tc, one_peer_averages_exactly_after_log2_n_steps, 0, LENGTH(apis));
-    tcase_add_loop_test(tc, groups_average_with_groups, 0, LENGTH(apis));
-    tcase_add_test(tc, local_steps_average_at_the_end_of_every_period);
-    tcase_add_test(tc, an_adaptive_period_grows_as_the_loss_falls);
+    tcase_add_loop_test(tc, ranks_that_act_as_one_average_with_other_groups, 0, LENGTH(apis));
+    tcase_add_test(tc, local_sgd_averages_at_the_end_of_each_period);
+    tcase_add_test(tc, an_adaptive_period_grows_when_the_loss_falls);
     Suite *s = suite_create("exec/exchange: averages");
     suite_add_tcase(s, tc);
     return s;

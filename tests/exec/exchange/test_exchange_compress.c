@@ -31,7 +31,7 @@ static bool loses_nothing(struct exchange_side *side, const struct exchange_case
     return ok;
 }
 
-START_TEST(error_feedback_delivers_everything_in_the_end)
+START_TEST(delivered_sums_plus_error_memory_equal_all_gradients)
 {
     static const char *const with_memory[] = { "topk:0.02", "neolithic:0.02:rounds=2",
                                                "powersgd:2" };
@@ -58,7 +58,7 @@ static bool catches_up(struct exchange_side *side, const struct exchange_case *o
     return ok;
 }
 
-START_TEST(ef21_becomes_a_gradient_that_stays)
+START_TEST(the_estimate_of_ef21_converges_to_a_constant_gradient)
 {
     exchange_case_run(
         &comm_local,
@@ -77,7 +77,7 @@ static bool sums_into_averaged(struct exchange_side *side, const struct exchange
     return ok;
 }
 
-START_TEST(two_rounds_send_what_one_of_twice_the_share_does)
+START_TEST(two_rounds_send_the_elements_of_one_round_with_twice_the_share)
 {
     static const char *const two[] = { "neolithic:0.1:rounds=2:memory=off",
                                        "neolithic:0.2:rounds=1:memory=off" };
@@ -97,9 +97,9 @@ END_TEST
 static Suite *suite(void)
 {
     TCase *tc = tcase_create("compression");
-    tcase_add_test(tc, error_feedback_delivers_everything_in_the_end);
-    tcase_add_test(tc, ef21_becomes_a_gradient_that_stays);
-    tcase_add_test(tc, two_rounds_send_what_one_of_twice_the_share_does);
+    tcase_add_test(tc, delivered_sums_plus_error_memory_equal_all_gradients);
+    tcase_add_test(tc, the_estimate_of_ef21_converges_to_a_constant_gradient);
+    tcase_add_test(tc, two_rounds_send_the_elements_of_one_round_with_twice_the_share);
     Suite *s = suite_create("exec/exchange: compression");
     suite_add_tcase(s, tc);
     return s;

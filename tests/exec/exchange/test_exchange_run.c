@@ -21,7 +21,7 @@ static bool adds_two_vectors(struct exchange_side *side, const struct exchange_c
            side->gradients[2] == 4;
 }
 
-START_TEST(one_two_three_and_one_nothing_one_are_two_two_four)
+START_TEST(the_sum_of_1_2_3_and_1_0_1_is_2_2_4)
 {
     static const char *const words[] = { "allreduce", "ring",   "tree",   "ps:1",
                                          "ps:2",      "topk:1", "ef21:1", "powersgd:1" };
@@ -66,7 +66,7 @@ static const struct {
     { "trimmed:0", 5, 1 },
 };
 
-START_TEST(every_way_to_sum_gives_the_sum)
+START_TEST(every_exact_exchange_gives_the_sum)
 {
     uint64_t seed = told_seed();
     for (int i = 0; i < LENGTH(sums); i++)
@@ -141,7 +141,7 @@ static bool sends_what_was_planned(struct exchange_side *side, const struct exch
 }
 
 /* All these numbers of ranks divide the number of elements. */
-START_TEST(bytes_on_the_wire_are_those_that_were_planned)
+START_TEST(sent_bytes_equal_the_planned_bytes)
 {
     if (is_spared(_i, 1))
         return;
@@ -161,7 +161,7 @@ START_TEST(bytes_on_the_wire_are_those_that_were_planned)
 }
 END_TEST
 
-START_TEST(every_method_of_the_registry_can_be_run)
+START_TEST(the_executor_has_every_registered_method)
 {
     for (int i = 0; i < num_exchange_methods; i++) {
         struct exchange exchange = { .method = i };
@@ -176,7 +176,7 @@ START_TEST(every_method_of_the_registry_can_be_run)
 }
 END_TEST
 
-START_TEST(kernels_that_lack_what_a_method_needs_are_named)
+START_TEST(a_backend_without_a_methods_kernel_is_refused_by_name)
 {
     struct kernel_api lacking = kernels_host;
     struct exchange exchange;
@@ -234,11 +234,11 @@ static Suite *suite(void)
 {
     TCase *tc = tcase_create("exchange");
     tcase_set_tags(tc, THREADS);
-    tcase_add_loop_test(tc, one_two_three_and_one_nothing_one_are_two_two_four, 0, LENGTH(apis));
-    tcase_add_loop_test(tc, every_way_to_sum_gives_the_sum, 0, LENGTH(apis));
-    tcase_add_loop_test(tc, bytes_on_the_wire_are_those_that_were_planned, 0, LENGTH(apis));
-    tcase_add_test(tc, every_method_of_the_registry_can_be_run);
-    tcase_add_test(tc, kernels_that_lack_what_a_method_needs_are_named);
+    tcase_add_loop_test(tc, the_sum_of_1_2_3_and_1_0_1_is_2_2_4, 0, LENGTH(apis));
+    tcase_add_loop_test(tc, every_exact_exchange_gives_the_sum, 0, LENGTH(apis));
+    tcase_add_loop_test(tc, sent_bytes_equal_the_planned_bytes, 0, LENGTH(apis));
+    tcase_add_test(tc, the_executor_has_every_registered_method);
+    tcase_add_test(tc, a_backend_without_a_methods_kernel_is_refused_by_name);
     tcase_add_loop_test(tc, summed_gradients_have_the_same_bits_on_all_ranks, 0, LENGTH(apis));
     Suite *s = suite_create("exec/exchange");
     suite_add_tcase(s, tc);

@@ -55,7 +55,7 @@ static const struct {
     { "pp2 dp4 mb1", "pga:2:graph=ring:group=2" },
 };
 
-START_TEST(what_changes_nothing_gives_what_all_reduce_gives)
+START_TEST(exact_methods_equal_all_reduce)
 {
     if (is_spared(_i, 4))
         return;
@@ -123,7 +123,7 @@ static bool add_bytes(struct rank *rank, const struct parity_run *run, struct er
 }
 
 /* The initial loss is that of a uniform guess among 256 bytes. */
-START_TEST(every_method_learns_and_sends_what_was_planned)
+START_TEST(every_method_lowers_the_loss_and_sends_the_planned_bytes)
 {
     if (is_spared(_i, 4))
         return;
@@ -159,7 +159,7 @@ static const char *const reduced[] = {
     "dp4 mb1 zero3 recompute=full",
 };
 
-START_TEST(data_ranks_send_what_the_list_says)
+START_TEST(data_ranks_send_the_bytes_of_the_instruction_list)
 {
     if (is_spared(_i, 1))
         return;
@@ -179,7 +179,7 @@ END_TEST
 
 /* With one data rank nothing is sent. If the communicator does not count, the number is
  * negative. */
-START_TEST(nothing_is_sent_without_peers_and_what_nobody_counts_is_below_0)
+START_TEST(one_data_rank_sends_0_bytes_and_an_unknown_count_is_negative)
 {
     struct comm_api uncounted = comm_local;
     uncounted.sent_bytes = NULL;
@@ -214,7 +214,7 @@ static const struct {
     { "dp4 mb2", "ring" },
 };
 
-START_TEST(masters_are_averaged_where_values_have_16_bits)
+START_TEST(with_16_bit_weights_the_fp32_masters_are_averaged)
 {
     if (is_spared(_i, 1))
         return;
@@ -235,7 +235,7 @@ START_TEST(masters_are_averaged_where_values_have_16_bits)
 END_TEST
 
 /* The second run has random pauses before work, so that a missing event changes bits. */
-START_TEST(an_exchange_has_the_same_bits_again)
+START_TEST(repeated_runs_of_an_exchange_have_the_same_bits)
 {
     if (is_spared(_i, 5))
         return;
@@ -293,7 +293,7 @@ static double last_loss(const char *exchange, const char *hostile, int rows)
 
 /* The rules' conditions hold: 2 of 8 are fewer than n/2 and (n - 2)/2, and 32 sequences make a
  * gradient's variance small. test_convex.c tests every rule with every kind of false gradient. */
-START_TEST(two_hostile_ranks_of_eight_stop_all_reduce_and_no_robust_rule)
+START_TEST(two_hostile_ranks_of_eight_stop_learning_with_all_reduce_only)
 {
     static const struct {
         const char *exchange, *hostile;
@@ -316,7 +316,7 @@ END_TEST
 
 /* With more hostile ranks than allowed, Krum chooses the ranks that send zeros: a gradient of one
  * sequence is closer to 0 than to another gradient. So nothing is learnt. */
-START_TEST(krum_stands_still_beside_silence_where_gradients_are_mostly_noise)
+START_TEST(krum_does_not_learn_with_noisy_gradients_and_too_many_zero_senders)
 {
     struct parity_result silent = train_by_eight("krum:2", "2:silence", 1);
     struct parity_result clean = train_by_eight("krum:2", NULL, 1);
@@ -400,7 +400,7 @@ static const struct {
     { "gossip:grid", 4 }, { "gossip:one-peer", 5 }, { "local:4", 7 },
 };
 
-START_TEST(a_slow_rank_holds_up_those_alone_that_hear_it)
+START_TEST(a_slow_rank_delays_only_its_neighbours)
 {
     if (is_spared(_i, 1))
         return;
@@ -433,15 +433,16 @@ static Suite *suite(void)
     TCase *tc = tcase_create("train");
     tcase_set_tags(tc, THREADS);
     tcase_set_timeout(tc, 30);
-    tcase_add_test(tc, nothing_is_sent_without_peers_and_what_nobody_counts_is_below_0);
-    tcase_add_loop_test(tc, what_changes_nothing_gives_what_all_reduce_gives, 0, LENGTH(alike));
-    tcase_add_loop_test(tc, every_method_learns_and_sends_what_was_planned, 0, LENGTH(layouts));
-    tcase_add_loop_test(tc, data_ranks_send_what_the_list_says, 0, LENGTH(reduced));
-    tcase_add_loop_test(tc, masters_are_averaged_where_values_have_16_bits, 0, LENGTH(rounded));
-    tcase_add_loop_test(tc, an_exchange_has_the_same_bits_again, 0, LENGTH(layouts));
-    tcase_add_test(tc, two_hostile_ranks_of_eight_stop_all_reduce_and_no_robust_rule);
-    tcase_add_test(tc, krum_stands_still_beside_silence_where_gradients_are_mostly_noise);
-    tcase_add_loop_test(tc, a_slow_rank_holds_up_those_alone_that_hear_it, 0, LENGTH(holdings));
+    tcase_add_test(tc, one_data_rank_sends_0_bytes_and_an_unknown_count_is_negative);
+    tcase_add_loop_test(tc, exact_methods_equal_all_reduce, 0, LENGTH(alike));
+    tcase_add_loop_test(tc, every_method_lowers_the_loss_and_sends_the_planned_bytes, 0,
+                        LENGTH(layouts));
+    tcase_add_loop_test(tc, data_ranks_send_the_bytes_of_the_instruction_list, 0, LENGTH(reduced));
+    tcase_add_loop_test(tc, with_16_bit_weights_the_fp32_masters_are_averaged, 0, LENGTH(rounded));
+    tcase_add_loop_test(tc, repeated_runs_of_an_exchange_have_the_same_bits, 0, LENGTH(layouts));
+    tcase_add_test(tc, two_hostile_ranks_of_eight_stop_learning_with_all_reduce_only);
+    tcase_add_test(tc, krum_does_not_learn_with_noisy_gradients_and_too_many_zero_senders);
+    tcase_add_loop_test(tc, a_slow_rank_delays_only_its_neighbours, 0, LENGTH(holdings));
     Suite *s = suite_create("exec/rank_exchange");
     suite_add_tcase(s, tc);
     return s;

@@ -16,7 +16,7 @@ static const struct {
     { "16777216:silence", 1 << 24, FALSITY_SILENCE, 0 },
 };
 
-START_TEST(a_number_a_kind_and_a_strength_are_read)
+START_TEST(number_kind_and_strength_are_parsed)
 {
     struct hostility usual, hostility;
     struct err err = { 0 };
@@ -45,7 +45,7 @@ END_TEST
 static Suite *suite(void)
 {
     TCase *tc = tcase_create("hostile");
-    tcase_add_loop_test(tc, a_number_a_kind_and_a_strength_are_read, 0, LENGTH(said));
+    tcase_add_loop_test(tc, number_kind_and_strength_are_parsed, 0, LENGTH(said));
     tcase_add_loop_test(tc, other_words_are_refused, 0, LENGTH(faults));
     Suite *s = suite_create("exec/exchange/hostile");
     suite_add_tcase(s, tc);
