@@ -221,7 +221,7 @@ static const struct {
 };
 
 /* Each mistake must break its rule, and no earlier rule. */
-START_TEST(each_rule_finds_its_mistake)
+START_TEST(each_mistake_breaks_its_rule)
 {
     struct err err = { 0 }, found = { 0 };
     char text[2048];
@@ -248,7 +248,7 @@ Suite *suite(void)
     tcase_add_loop_test(reading, scripts_are_read_without_being_run, 0, LENGTH(scripts));
     tcase_add_test(reading, unknown_flags_are_listed_with_their_lines);
     tcase_add_loop_test(reading, faults_are_named, 0, LENGTH(faults));
-    tcase_add_loop_test(reading, each_rule_finds_its_mistake, 0, LENGTH(broken));
+    tcase_add_loop_test(reading, each_mistake_breaks_its_rule, 0, LENGTH(broken));
     suite_add_tcase(suite, reading);
     return suite;
 }

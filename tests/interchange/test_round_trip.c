@@ -144,7 +144,7 @@ static int round_trips(const struct target *target, int wanted, uint64_t seed)
     return done;
 }
 
-START_TEST(plans_come_back_as_they_were)
+START_TEST(exported_plans_import_unchanged)
 {
     int wanted = SAMPLED(500, 12);
     ck_assert_int_eq(round_trips(&targets[_i], wanted, 1), wanted);
@@ -153,7 +153,7 @@ END_TEST
 
 static const char hostile[] = "$(reboot)\n#SBATCH --nodes=9\n'\"`id`";
 
-START_TEST(hostile_names_do_not_reach_a_shell)
+START_TEST(names_with_shell_syntax_are_not_executed)
 {
     struct question question;
     question_draw(7, &question);
@@ -179,8 +179,8 @@ Suite *suite(void)
 {
     Suite *suite = suite_create("round_trip");
     TCase *trips = tcase_create("trips");
-    tcase_add_loop_test(trips, plans_come_back_as_they_were, 0, num_targets);
-    tcase_add_test(trips, hostile_names_do_not_reach_a_shell);
+    tcase_add_loop_test(trips, exported_plans_import_unchanged, 0, num_targets);
+    tcase_add_test(trips, names_with_shell_syntax_are_not_executed);
     suite_add_tcase(suite, trips);
     return suite;
 }
