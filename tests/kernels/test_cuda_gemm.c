@@ -39,7 +39,7 @@ static struct gemm_choice choice_of(int64_t m, uint64_t word)
                                  .workspace_bytes = 12345 };
 }
 
-START_TEST(a_table_is_read_as_it_was_written)
+START_TEST(a_written_table_reads_back_equal)
 {
     struct gemm_table table = { 0 }, again;
     struct gemm_choice first = choice_of(7, 3), second = choice_of(8, 4);
@@ -57,7 +57,7 @@ START_TEST(a_table_is_read_as_it_was_written)
 }
 END_TEST
 
-START_TEST(a_file_keeps_what_others_wrote_and_gets_what_it_lacks)
+START_TEST(saving_adds_missing_lines_and_keeps_those_of_others)
 {
     struct gemm_table first = { 0 }, second = { 0 }, file;
     struct gemm_choice of_both = choice_of(1, 3), of_second = choice_of(2, 4);
@@ -78,7 +78,7 @@ START_TEST(a_file_keeps_what_others_wrote_and_gets_what_it_lacks)
 }
 END_TEST
 
-START_TEST(of_many_shapes_each_is_found_and_of_two_lines_the_first)
+START_TEST(every_shape_is_found_and_the_first_of_two_lines_is_used)
 {
     enum { MANY = 1000 };
     struct gemm_table table = { 0 };
@@ -96,7 +96,7 @@ START_TEST(of_many_shapes_each_is_found_and_of_two_lines_the_first)
 }
 END_TEST
 
-START_TEST(a_table_that_is_not_there_is_empty)
+START_TEST(an_absent_table_is_empty)
 {
     struct gemm_table table;
     ck_assert(gemm_table_read(path, &table, &err));
@@ -104,7 +104,7 @@ START_TEST(a_table_that_is_not_there_is_empty)
 }
 END_TEST
 
-START_TEST(a_line_that_is_no_choice_is_named)
+START_TEST(an_invalid_line_is_named)
 {
     static const char *const lines[] = { "\n", "1 2 3\n", "nonsense",
                                          "1 2 3 4 5 6 7 8 9 10 11 12 "
@@ -163,7 +163,7 @@ static void multiply(struct gemm *gemm, float *c)
     multiply_on(NULL, gemm, c);
 }
 
-START_TEST(the_fastest_algorithm_is_kept_and_sums_are_made_once)
+START_TEST(the_fastest_algorithm_is_kept_and_tuning_adds_no_product)
 {
     float c[6] = { 1, 2, 3, 4, 5, 6 };
     struct gemm *gemm = gemm_open(path, &err);
@@ -185,7 +185,7 @@ END_TEST
 
 /* A table in a home directory that was written by another GPU (H100 PCIe), or before an update of
  * the driver. */
-START_TEST(what_was_tuned_on_another_gpu_is_kept_and_not_used)
+START_TEST(lines_of_another_gpu_are_kept_but_not_used)
 {
     float c[6] = { 0 };
     struct gemm_table table, again;
@@ -237,7 +237,7 @@ static float product_of_ones(long k, const uint16_t *bias, uint64_t *algorithm)
     return sum;
 }
 
-START_TEST(sums_of_whole_blocks_may_be_made_in_parts)
+START_TEST(sums_of_whole_blocks_may_use_split_k)
 {
     uint64_t algorithm;
     ck_assert_double_eq((double)product_of_ones(128, NULL, &algorithm), 128);
@@ -245,7 +245,7 @@ START_TEST(sums_of_whole_blocks_may_be_made_in_parts)
 }
 END_TEST
 
-START_TEST(no_term_of_a_sum_is_lost)
+START_TEST(no_term_of_a_product_is_lost)
 {
     uint64_t algorithm;
     ck_assert_double_eq((double)product_of_ones(MOST_TERMS, NULL, &algorithm), MOST_TERMS);
@@ -253,7 +253,7 @@ START_TEST(no_term_of_a_sum_is_lost)
 }
 END_TEST
 
-START_TEST(a_sum_with_a_bias_is_made_in_one_part)
+START_TEST(a_product_with_a_bias_does_not_use_split_k)
 {
     static const uint16_t bias[8];
     uint64_t algorithm;
@@ -288,7 +288,7 @@ static struct gemm_product with_sums(long n, long k, float *c, float *sums)
 }
 
 /* Column i holds i + 1, i + 9 and i + 17. */
-START_TEST(sums_of_a_product_are_overwritten_however_often_it_is_tuned)
+START_TEST(bias_sums_are_overwritten_by_every_tuning_run)
 {
     float c[128] = { 0 }, sums[8] = { 99, 99, 99, 99, 99, 99, 99, 99 };
     struct gemm *gemm = gemm_open(NULL, &err);
@@ -306,7 +306,7 @@ START_TEST(sums_of_a_product_are_overwritten_however_often_it_is_tuned)
 END_TEST
 
 /* The first product has no proposals; the proposals for the second fail to run. */
-START_TEST(a_product_without_its_epilogue_may_be_offered_where_both_are_not)
+START_TEST(a_product_without_proposals_for_its_epilogue_runs_separately)
 {
     static const struct {
         long n, k;
@@ -337,7 +337,7 @@ static cudaError_t count(const struct launch *on, const void *args)
     return cudaSuccess;
 }
 
-START_TEST(sums_are_made_by_the_epilogue_where_that_pays_and_the_table_says_where)
+START_TEST(bias_sums_use_the_epilogue_only_if_it_is_faster)
 {
     float c[128] = { 0 }, sums[8];
     int passes = 0, *counted = &passes;
@@ -357,7 +357,7 @@ START_TEST(sums_are_made_by_the_epilogue_where_that_pays_and_the_table_says_wher
 }
 END_TEST
 
-START_TEST(a_bias_gradient_is_the_same_by_either_way)
+START_TEST(a_bias_gradient_is_equal_with_and_without_epilogue)
 {
     enum { ROWS = 3, OUT = 16, IN = 8 };
     float dy[ROWS * OUT], x[ROWS * IN], dweight[OUT * IN] = { 0 }, dbias[OUT] = { 0 };
@@ -395,7 +395,7 @@ static void replay(cudaStream_t stream)
 }
 
 /* Two rows of three floats do not fit, one does. */
-START_TEST(a_product_that_memory_has_no_room_for_is_timed_in_part)
+START_TEST(a_product_too_large_for_free_memory_is_tuned_on_part_of_its_rows)
 {
     float c[6] = { 0 };
     struct gemm *gemm = gemm_open(path, &err);
@@ -408,7 +408,7 @@ START_TEST(a_product_that_memory_has_no_room_for_is_timed_in_part)
 }
 END_TEST
 
-START_TEST(a_product_that_cannot_be_timed_is_asked_for_once_and_never_under_capture)
+START_TEST(an_untunable_product_requests_algorithms_once_and_never_during_capture)
 {
     float c[6] = { 0 };
     cudaStream_t stream;
@@ -431,7 +431,7 @@ END_TEST
 
 /* The sums of the first product fill the space for sums in the workspace; those of the second do
  * not fit. In both cases memory beyond the workspace is untouched. */
-START_TEST(sums_that_the_workspace_has_no_room_for_are_made_apart)
+START_TEST(sums_too_large_for_the_workspace_run_separately)
 {
     enum { MOST = SUMS_BYTES / sizeof(float), IN = 2, BEHIND = 64 };
     long out = MOST + 8 * _i;
@@ -460,7 +460,7 @@ START_TEST(sums_that_the_workspace_has_no_room_for_are_made_apart)
 }
 END_TEST
 
-START_TEST(a_table_that_cannot_be_written_is_not_needed_and_blamed_for_nothing)
+START_TEST(an_unwritable_table_is_no_error)
 {
     float c[6] = { 0 };
     struct gemm *gemm = gemm_open("/tmp/no/such/folder/gemm.table", &err);
@@ -490,26 +490,24 @@ static Suite *cuda_gemm_suite(void)
     Suite *suite = suite_create("cuda_gemm");
     TCase *gemm = tcase_create("gemm");
     tcase_add_checked_fixture(gemm, begin, end);
-    tcase_add_test(gemm, a_table_is_read_as_it_was_written);
-    tcase_add_test(gemm, a_file_keeps_what_others_wrote_and_gets_what_it_lacks);
-    tcase_add_test(gemm, of_many_shapes_each_is_found_and_of_two_lines_the_first);
-    tcase_add_test(gemm, a_table_that_is_not_there_is_empty);
-    tcase_add_loop_test(gemm, a_line_that_is_no_choice_is_named, 0, 4);
-    tcase_add_test(gemm, the_fastest_algorithm_is_kept_and_sums_are_made_once);
-    tcase_add_loop_test(gemm, what_was_tuned_on_another_gpu_is_kept_and_not_used, 0, 2);
-    tcase_add_test(gemm, sums_of_whole_blocks_may_be_made_in_parts);
-    tcase_add_test(gemm, no_term_of_a_sum_is_lost);
-    tcase_add_test(gemm, a_sum_with_a_bias_is_made_in_one_part);
-    tcase_add_test(gemm, sums_of_a_product_are_overwritten_however_often_it_is_tuned);
-    tcase_add_loop_test(gemm, a_product_without_its_epilogue_may_be_offered_where_both_are_not, 0,
-                        2);
-    tcase_add_loop_test(
-        gemm, sums_are_made_by_the_epilogue_where_that_pays_and_the_table_says_where, 0, 2);
-    tcase_add_loop_test(gemm, a_bias_gradient_is_the_same_by_either_way, 0, 2);
-    tcase_add_test(gemm, a_product_that_memory_has_no_room_for_is_timed_in_part);
-    tcase_add_test(gemm, a_product_that_cannot_be_timed_is_asked_for_once_and_never_under_capture);
-    tcase_add_loop_test(gemm, sums_that_the_workspace_has_no_room_for_are_made_apart, 0, 2);
-    tcase_add_test(gemm, a_table_that_cannot_be_written_is_not_needed_and_blamed_for_nothing);
+    tcase_add_test(gemm, a_written_table_reads_back_equal);
+    tcase_add_test(gemm, saving_adds_missing_lines_and_keeps_those_of_others);
+    tcase_add_test(gemm, every_shape_is_found_and_the_first_of_two_lines_is_used);
+    tcase_add_test(gemm, an_absent_table_is_empty);
+    tcase_add_loop_test(gemm, an_invalid_line_is_named, 0, 4);
+    tcase_add_test(gemm, the_fastest_algorithm_is_kept_and_tuning_adds_no_product);
+    tcase_add_loop_test(gemm, lines_of_another_gpu_are_kept_but_not_used, 0, 2);
+    tcase_add_test(gemm, sums_of_whole_blocks_may_use_split_k);
+    tcase_add_test(gemm, no_term_of_a_product_is_lost);
+    tcase_add_test(gemm, a_product_with_a_bias_does_not_use_split_k);
+    tcase_add_test(gemm, bias_sums_are_overwritten_by_every_tuning_run);
+    tcase_add_loop_test(gemm, a_product_without_proposals_for_its_epilogue_runs_separately, 0, 2);
+    tcase_add_loop_test(gemm, bias_sums_use_the_epilogue_only_if_it_is_faster, 0, 2);
+    tcase_add_loop_test(gemm, a_bias_gradient_is_equal_with_and_without_epilogue, 0, 2);
+    tcase_add_test(gemm, a_product_too_large_for_free_memory_is_tuned_on_part_of_its_rows);
+    tcase_add_test(gemm, an_untunable_product_requests_algorithms_once_and_never_during_capture);
+    tcase_add_loop_test(gemm, sums_too_large_for_the_workspace_run_separately, 0, 2);
+    tcase_add_test(gemm, an_unwritable_table_is_no_error);
     tcase_add_test(gemm, a_product_that_the_library_refuses_is_named);
     suite_add_tcase(suite, gemm);
     return suite;

@@ -35,7 +35,7 @@ static struct op_backend backend_on(struct launch *launch)
                                 OP_RUNS };
 }
 
-START_TEST(ops_are_those_of_the_host)
+START_TEST(ops_agree_with_the_host)
 {
     if (is_spared(_i, 2))
         return;
@@ -52,7 +52,7 @@ START_TEST(ops_are_those_of_the_host)
 }
 END_TEST
 
-START_TEST(more_than_48_kib_of_shared_memory_must_be_asked_for)
+START_TEST(more_than_48_kib_of_shared_memory_must_be_requested)
 {
     static const char kernel;
     ck_assert(grid_may_share(&kernel, 48 << 10));
@@ -69,7 +69,7 @@ static void add_cases(TCase *ops)
 {
     for (int i = 0; i < op_case_count(); i++)
         if (is_campaign() || op_case_is_drawn(i, told_seed()))
-            tcase_add_loop_test(ops, ops_are_those_of_the_host, i, i + 1);
+            tcase_add_loop_test(ops, ops_agree_with_the_host, i, i + 1);
 }
 
 static Suite *cuda_ops_suite(void)
@@ -77,7 +77,7 @@ static Suite *cuda_ops_suite(void)
     Suite *suite = suite_create("cuda_ops");
     TCase *ops = tcase_create("ops");
     add_cases(ops);
-    tcase_add_test(ops, more_than_48_kib_of_shared_memory_must_be_asked_for);
+    tcase_add_test(ops, more_than_48_kib_of_shared_memory_must_be_requested);
     suite_add_tcase(suite, ops);
     return suite;
 }

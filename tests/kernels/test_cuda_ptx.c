@@ -150,7 +150,7 @@ static bool holds(int index, struct err *err)
     return ok;
 }
 
-START_TEST(ops_are_those_of_the_host)
+START_TEST(ops_agree_with_the_host)
 {
     struct err err = { 0 };
     check_ok(holds(_i, &err), &err);
@@ -171,7 +171,7 @@ static bool is_on_tensor_cores(int index)
            op_case_storage(index) != DTYPE_FP32;
 }
 
-START_TEST(attention_is_the_hosts_however_tensor_cores_add)
+START_TEST(attention_agrees_with_the_host_for_every_tensor_core_model)
 {
     struct err err = { 0 };
     rig.machine.numerics = numerics[_i % LENGTH(numerics)];
@@ -184,7 +184,8 @@ static void add_numerics(TCase *cores)
     int n = 0;
     for (int i = 0; i < op_case_count() * LENGTH(numerics); i++)
         if (is_on_tensor_cores(i / LENGTH(numerics)) && !is_spared(n++ + (int)(rig.seed % 24), 24))
-            tcase_add_loop_test(cores, attention_is_the_hosts_however_tensor_cores_add, i, i + 1);
+            tcase_add_loop_test(cores, attention_agrees_with_the_host_for_every_tensor_core_model,
+                                i, i + 1);
 }
 
 /* --- faults ------------------------------------------------------------------------------- */
@@ -293,7 +294,7 @@ static bool make_fault(const struct ptx_fault *fault)
     return false;
 }
 
-START_TEST(a_slip_is_noticed)
+START_TEST(an_injected_fault_changes_the_result)
 {
     const struct slip *slip = &slips[_i];
     struct err err = { 0 };
@@ -310,7 +311,7 @@ END_TEST
 
 /* --- kernels ------------------------------------------------------------------------------ */
 
-START_TEST(every_instruction_is_known)
+START_TEST(the_interpreter_knows_every_instruction)
 {
     struct err err = { 0 };
     for (struct ptx_kernel *k = rig.library.kernels; k; k = k->next)
@@ -356,7 +357,7 @@ static void add_cases(TCase *ops)
     for (int i = 0; i < op_case_count(); i++)
         if (!is_product(i) &&
             (is_campaign() || (op_case_is_drawn(i, rig.seed) && listed++ % 2 == 0)))
-            tcase_add_loop_test(ops, ops_are_those_of_the_host, i, i + 1);
+            tcase_add_loop_test(ops, ops_agree_with_the_host, i, i + 1);
 }
 
 static Suite *cuda_ptx_suite(void)
@@ -366,7 +367,7 @@ static Suite *cuda_ptx_suite(void)
     TCase *cores = tcase_create("numerics"), *faults = tcase_create("faults");
     tcase_set_timeout(ops, 30);
     tcase_set_timeout(kernels, 30);
-    tcase_add_test(kernels, every_instruction_is_known);
+    tcase_add_test(kernels, the_interpreter_knows_every_instruction);
     tcase_add_test(kernels, the_cases_launch_every_kernel);
     add_cases(ops);
     add_numerics(cores);
@@ -374,7 +375,7 @@ static Suite *cuda_ptx_suite(void)
     tcase_set_timeout(faults, 30);
     for (int i = 0; i < LENGTH(slips); i++)
         if (!is_spared(i + (int)(rig.seed % 4), 4))
-            tcase_add_loop_test(faults, a_slip_is_noticed, i, i + 1);
+            tcase_add_loop_test(faults, an_injected_fault_changes_the_result, i, i + 1);
     suite_add_tcase(suite, cores);
     suite_add_tcase(suite, faults);
     suite_add_tcase(suite, kernels);

@@ -184,7 +184,7 @@ static const char *line_like(const char *line)
     return at;
 }
 
-START_TEST(a_kernel_is_what_the_table_says)
+START_TEST(each_kernel_equals_its_line_in_the_table)
 {
     const struct ptx_kernel *kernel = rig.kernels[_i];
     struct sass_kernel sass;
@@ -211,7 +211,7 @@ START_TEST(the_table_has_a_line_for_each_kernel)
 END_TEST
 
 /* Cases with 255, 128 and 32 registers, and a block that fills the shared memory. */
-START_TEST(occupancy_is_that_of_nvidias_calculator)
+START_TEST(occupancy_equals_nvidias_calculator)
 {
     ck_assert_int_eq(sass_resident_blocks(255, 128, 0), 2);
     ck_assert_int_eq(sass_resident_blocks(168, 128, 0), 3);
@@ -273,12 +273,12 @@ static Suite *cuda_sass_suite(uint64_t seed)
 {
     Suite *suite = suite_create("cuda_sass");
     TCase *laws = tcase_create("laws"), *kernels = tcase_create("kernels");
-    tcase_add_test(laws, occupancy_is_that_of_nvidias_calculator);
+    tcase_add_test(laws, occupancy_equals_nvidias_calculator);
     tcase_add_test(laws, the_table_has_a_line_for_each_kernel);
     tcase_set_timeout(kernels, 30);
     for (int i = 0; i < rig.num_kernels; i++)
         if (is_in_gate(i, seed))
-            tcase_add_loop_test(kernels, a_kernel_is_what_the_table_says, i, i + 1);
+            tcase_add_loop_test(kernels, each_kernel_equals_its_line_in_the_table, i, i + 1);
     suite_add_tcase(suite, laws);
     suite_add_tcase(suite, kernels);
     return suite;

@@ -172,7 +172,7 @@ static struct attention varied(const struct attention *shapes, int index)
     return attention;
 }
 
-START_TEST(fused_attention_is_as_exact_as_plain_code)
+START_TEST(fused_attention_is_as_accurate_as_plain_code)
 {
     if (is_spared(_i, 2))
         return;
@@ -184,7 +184,7 @@ START_TEST(fused_attention_is_as_exact_as_plain_code)
 }
 END_TEST
 
-START_TEST(unfused_attention_is_as_exact_as_plain_code)
+START_TEST(unfused_attention_is_as_accurate_as_plain_code)
 {
     if (is_spared(_i, 2))
         return;
@@ -201,7 +201,7 @@ static const struct attention small[] = {
 };
 enum { NUM_SMALL = LENGTH(small) };
 
-START_TEST(gradients_of_attention_are_its_differences)
+START_TEST(gradients_of_attention_equal_finite_differences)
 {
     struct attention_case c = attention_case(varied(small, _i));
     struct numeric_function value = { attention_value, &c };
@@ -212,7 +212,7 @@ START_TEST(gradients_of_attention_are_its_differences)
 }
 END_TEST
 
-START_TEST(log_sums_are_those_of_the_scores)
+START_TEST(log_sums_equal_those_of_the_scores)
 {
     struct attention_case c = attention_case(varied(large, 4 * 3));
     double *p = ARENA_ARRAY(&numeric.arena, double, 131);
@@ -272,7 +272,7 @@ START_TEST(a_rank_with_one_group_of_heads_computes_its_share)
 }
 END_TEST
 
-START_TEST(sequences_of_a_microbatch_do_not_see_each_other)
+START_TEST(sequences_of_a_microbatch_are_independent)
 {
     struct attention_case both = attention_case(varied(large, 4 * 3 + 2));
     struct attention second = both.attention;
@@ -290,7 +290,7 @@ START_TEST(sequences_of_a_microbatch_do_not_see_each_other)
 END_TEST
 
 /* The exact gradients of query and key are 0, so errors are not compared with plain code here. */
-START_TEST(a_single_token_sees_its_own_value)
+START_TEST(attention_of_a_single_token_returns_its_value)
 {
     struct attention attention = { 3, 1, 4, 2, 5, .blas = &own_blas };
     struct attention_case c = attention_case(attention);
@@ -324,14 +324,14 @@ static Suite *suite(void)
     TCase *tests = tcase_create("host_attention");
     tcase_add_unchecked_fixture(tests, find_blas, NULL);
     tcase_add_checked_fixture(tests, begin, end);
-    tcase_add_loop_test(tests, fused_attention_is_as_exact_as_plain_code, 0, 4 * NUM_LARGE);
-    tcase_add_loop_test(tests, unfused_attention_is_as_exact_as_plain_code, 0, 4 * NUM_LARGE);
-    tcase_add_loop_test(tests, gradients_of_attention_are_its_differences, 0, 4 * NUM_SMALL);
-    tcase_add_test(tests, log_sums_are_those_of_the_scores);
+    tcase_add_loop_test(tests, fused_attention_is_as_accurate_as_plain_code, 0, 4 * NUM_LARGE);
+    tcase_add_loop_test(tests, unfused_attention_is_as_accurate_as_plain_code, 0, 4 * NUM_LARGE);
+    tcase_add_loop_test(tests, gradients_of_attention_equal_finite_differences, 0, 4 * NUM_SMALL);
+    tcase_add_test(tests, log_sums_equal_those_of_the_scores);
     tcase_add_loop_test(tests, attention_repeats_bit_for_bit, 0, 4 * NUM_LARGE);
     tcase_add_test(tests, a_rank_with_one_group_of_heads_computes_its_share);
-    tcase_add_test(tests, sequences_of_a_microbatch_do_not_see_each_other);
-    tcase_add_test(tests, a_single_token_sees_its_own_value);
+    tcase_add_test(tests, sequences_of_a_microbatch_are_independent);
+    tcase_add_test(tests, attention_of_a_single_token_returns_its_value);
     tcase_add_test(tests, scores_as_large_as_a_thousand_do_not_overflow);
     suite_add_tcase(s, tests);
     return s;

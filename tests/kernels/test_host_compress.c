@@ -56,7 +56,7 @@ static float *quantised(const struct quantiser *q, const struct draw *draw, uint
 /* 0.6 and 0.8 have norm 1, so that four levels are a quarter apart and 0.6 lies between 0.5 and
  * 0.75. It is rounded up in 0.4 of all draws, with a standard deviation of 0.25 sqrt(0.4 x 0.6) per
  * draw. */
-START_TEST(six_tenths_goes_to_its_two_neighbours_and_stays_in_the_mean)
+START_TEST(quantised_0_6_is_one_of_two_levels_and_unbiased)
 {
     const struct quantiser q = { .bits = 4, .levels = 4, .bucket = 2 };
     const struct draw draw = { .seed = 23 };
@@ -137,7 +137,7 @@ START_TEST(ranks_with_a_part_of_the_elements_draw_the_same)
 }
 END_TEST
 
-START_TEST(nothing_is_quantised_to_nothing_and_a_nan_to_nan)
+START_TEST(zero_is_quantised_to_zero_and_nan_to_nan)
 {
     const struct quantiser q = { .bits = 4, .levels = 7, .bucket = 8 };
     const struct draw draw = { .seed = 1 };
@@ -200,7 +200,7 @@ static bool takes_what_sorting_takes(long n, long k, const float *x)
     return ok;
 }
 
-START_TEST(the_k_largest_are_taken_and_of_ties_the_first)
+START_TEST(top_k_takes_the_largest_and_the_first_of_ties)
 {
     for (int turn = 0; turn < TURNS(400); turn++) {
         struct arena_mark mark = arena_mark(&numeric.arena);
@@ -214,7 +214,7 @@ START_TEST(the_k_largest_are_taken_and_of_ties_the_first)
 }
 END_TEST
 
-START_TEST(what_is_left_is_within_the_contraction_on_every_draw)
+START_TEST(the_top_k_error_is_within_its_bound_on_every_draw)
 {
     for (int turn = 0; turn < TURNS(400); turn++) {
         struct arena_mark mark = arena_mark(&numeric.arena);
@@ -232,7 +232,7 @@ START_TEST(what_is_left_is_within_the_contraction_on_every_draw)
 END_TEST
 
 /* Equal elements reach the bound: the error is (1 - k/n) |x|^2. */
-START_TEST(equal_elements_meet_the_contraction)
+START_TEST(equal_elements_reach_the_top_k_error_bound)
 {
     float x[8] = { 1, -1, 1, 1, -1, 1, 1, 1 }, values[3];
     uint32_t indices[3];
@@ -245,7 +245,7 @@ START_TEST(equal_elements_meet_the_contraction)
 }
 END_TEST
 
-START_TEST(what_was_taken_and_what_is_left_add_up)
+START_TEST(taken_and_remaining_elements_add_up)
 {
     enum { N = 777, K = 77 };
     float *x = numeric_floats(&numeric, N, 1), *left = numeric_copy(&numeric, N, x);
@@ -257,7 +257,7 @@ START_TEST(what_was_taken_and_what_is_left_add_up)
 }
 END_TEST
 
-START_TEST(an_index_past_the_end_is_left_out)
+START_TEST(an_index_past_the_end_is_ignored)
 {
     float sum[2] = { 1, 2 };
     top_k_add(2, (uint32_t[]){ 2, UINT32_MAX }, (float[]){ 5, 5 }, 2, sum);
@@ -341,7 +341,7 @@ END_TEST
 
 /* Tests the result of the second step. The first step turns q towards the matrix's rows. In one of
  * a hundred draws a random q is so close to linear dependence that fp32 loses three digits. */
-START_TEST(a_matrix_of_the_rank_comes_back_whole)
+START_TEST(a_matrix_of_rank_r_is_reproduced_exactly)
 {
     for (long rank = 1; rank <= 4; rank++) {
         float *m = matrix_of_rank(rank);
@@ -356,7 +356,7 @@ END_TEST
 
 /* The error of a projection never exceeds the matrix. With warm starts it falls towards the error
  * of the best matrix of this rank, which is the minimum. */
-START_TEST(warm_starts_come_closer_with_every_step)
+START_TEST(warm_starts_lower_the_error_with_every_step)
 {
     enum { RANK = 2, STEPS = 12 };
     float *m = matrix_of_rank(2), *noise = numeric_floats(&numeric, ROWS * COLUMNS, 0.5);
@@ -372,7 +372,7 @@ START_TEST(warm_starts_come_closer_with_every_step)
 }
 END_TEST
 
-START_TEST(arrays_are_combined_in_place_and_apart)
+START_TEST(arrays_are_combined_in_place_and_out_of_place)
 {
     float x[] = { 1, 2, 3 }, y[] = { 1, 0, 1 }, out[3];
     combine(3, 1, x, 1, y, out);
@@ -386,21 +386,21 @@ static Suite *suite(void)
 {
     TCase *tc = tcase_create("compress");
     tcase_add_checked_fixture(tc, begin, end);
-    tcase_add_test(tc, six_tenths_goes_to_its_two_neighbours_and_stays_in_the_mean);
+    tcase_add_test(tc, quantised_0_6_is_one_of_two_levels_and_unbiased);
     tcase_add_loop_test(tc, every_width_is_unbiased_to_four_deviations, 0, NUM_QUANTISERS);
     tcase_add_loop_test(tc, the_variance_is_within_the_bound_of_the_paper, 0, NUM_QUANTISERS);
     tcase_add_test(tc, ranks_with_a_part_of_the_elements_draw_the_same);
-    tcase_add_test(tc, nothing_is_quantised_to_nothing_and_a_nan_to_nan);
-    tcase_add_test(tc, the_k_largest_are_taken_and_of_ties_the_first);
-    tcase_add_test(tc, what_is_left_is_within_the_contraction_on_every_draw);
-    tcase_add_test(tc, equal_elements_meet_the_contraction);
-    tcase_add_test(tc, what_was_taken_and_what_is_left_add_up);
-    tcase_add_test(tc, an_index_past_the_end_is_left_out);
+    tcase_add_test(tc, zero_is_quantised_to_zero_and_nan_to_nan);
+    tcase_add_test(tc, top_k_takes_the_largest_and_the_first_of_ties);
+    tcase_add_test(tc, the_top_k_error_is_within_its_bound_on_every_draw);
+    tcase_add_test(tc, equal_elements_reach_the_top_k_error_bound);
+    tcase_add_test(tc, taken_and_remaining_elements_add_up);
+    tcase_add_test(tc, an_index_past_the_end_is_ignored);
     tcase_add_test(tc, columns_become_orthonormal);
     tcase_add_test(tc, a_column_that_depends_on_others_becomes_zero);
-    tcase_add_test(tc, a_matrix_of_the_rank_comes_back_whole);
-    tcase_add_test(tc, warm_starts_come_closer_with_every_step);
-    tcase_add_test(tc, arrays_are_combined_in_place_and_apart);
+    tcase_add_test(tc, a_matrix_of_rank_r_is_reproduced_exactly);
+    tcase_add_test(tc, warm_starts_lower_the_error_with_every_step);
+    tcase_add_test(tc, arrays_are_combined_in_place_and_out_of_place);
     Suite *s = suite_create("kernels/host/compress");
     suite_add_tcase(s, tc);
     return s;

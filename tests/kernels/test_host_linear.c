@@ -103,7 +103,7 @@ static void check_product(const struct blas *blas, struct product p)
     numeric_check_same(&numeric, "the product again", n, again, first);
 }
 
-START_TEST(products_are_those_of_plain_loops_and_repeat_bit_for_bit)
+START_TEST(products_agree_with_plain_loops_and_repeat_bit_for_bit)
 {
     for (int i = 0; i < num_found; i++)
         for (int form = 0; form < 4; form++)
@@ -112,7 +112,7 @@ START_TEST(products_are_those_of_plain_loops_and_repeat_bit_for_bit)
 }
 END_TEST
 
-START_TEST(with_beta_0_what_lies_in_the_output_does_not_matter)
+START_TEST(with_beta_0_the_old_output_does_not_matter)
 {
     for (int i = 0; i < num_found; i++) {
         struct product p = random_product(7, 19, 5, false, true);
@@ -129,7 +129,7 @@ START_TEST(with_beta_0_what_lies_in_the_output_does_not_matter)
 }
 END_TEST
 
-START_TEST(infinities_and_nan_come_through)
+START_TEST(infinities_and_nan_propagate)
 {
     for (int i = 0; i < num_found; i++) {
         struct product p = random_product(9, 33, 20, false, false);
@@ -160,7 +160,7 @@ static void multiply(void *context, size_t rank, int worker)
     ranks->blas->product(ranks->blas, &ranks->of[rank]);
 }
 
-START_TEST(ranks_that_multiply_at_the_same_time_do_not_meet)
+START_TEST(ranks_that_multiply_at_the_same_time_do_not_interfere)
 {
     for (int i = 0; i < num_found; i++) {
         struct ranks ranks = { .blas = &found[i] };
@@ -223,7 +223,7 @@ static void check_linear(const struct blas *blas, long rows, long out, long in)
     numeric_check_gradient(&numeric, "dbias", value, out, c.bias, dbias, 1e-5);
 }
 
-START_TEST(gradients_of_a_linear_layer_are_its_differences)
+START_TEST(gradients_of_a_linear_layer_equal_finite_differences)
 {
     static const struct {
         long rows, out, in;
@@ -233,7 +233,7 @@ START_TEST(gradients_of_a_linear_layer_are_its_differences)
 }
 END_TEST
 
-START_TEST(gradients_of_weights_are_added_to_what_is_there)
+START_TEST(weight_gradients_are_added_to_the_present_values)
 {
     enum { ROWS = 5, OUT = 3, IN = 4 };
     struct linear linear = { ROWS, OUT, IN, &own_blas };
@@ -275,19 +275,19 @@ static Suite *suite(void)
     TCase *tests = tcase_create("host_linear");
     tcase_add_unchecked_fixture(tests, find_blas, NULL);
     tcase_add_checked_fixture(tests, begin, end);
-    tcase_add_loop_test(tests, products_are_those_of_plain_loops_and_repeat_bit_for_bit, 0,
+    tcase_add_loop_test(tests, products_agree_with_plain_loops_and_repeat_bit_for_bit, 0,
                         NUM_SIZES);
-    tcase_add_test(tests, with_beta_0_what_lies_in_the_output_does_not_matter);
-    tcase_add_test(tests, infinities_and_nan_come_through);
-    tcase_add_loop_test(tests, gradients_of_a_linear_layer_are_its_differences, 0, 5);
-    tcase_add_test(tests, gradients_of_weights_are_added_to_what_is_there);
+    tcase_add_test(tests, with_beta_0_the_old_output_does_not_matter);
+    tcase_add_test(tests, infinities_and_nan_propagate);
+    tcase_add_loop_test(tests, gradients_of_a_linear_layer_equal_finite_differences, 0, 5);
+    tcase_add_test(tests, weight_gradients_are_added_to_the_present_values);
     tcase_add_test(tests, without_bias_nothing_is_added);
     suite_add_tcase(s, tests);
     TCase *threads = tcase_create("threads");
     tcase_set_tags(threads, THREADS);
     tcase_add_unchecked_fixture(threads, find_blas, NULL);
     tcase_add_checked_fixture(threads, begin, end);
-    tcase_add_test(threads, ranks_that_multiply_at_the_same_time_do_not_meet);
+    tcase_add_test(threads, ranks_that_multiply_at_the_same_time_do_not_interfere);
     suite_add_tcase(s, threads);
     return s;
 }

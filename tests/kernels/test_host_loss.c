@@ -41,7 +41,7 @@ static struct embedding table_of(int rank)
 
 static const struct embedding whole_table = { TOKENS, WIDTH, 0, TABLE };
 
-START_TEST(rows_of_ranks_add_up_to_the_look_up)
+START_TEST(embedding_rows_summed_over_ranks_equal_the_whole_look_up)
 {
     float *table = numeric_floats(&numeric, TABLE * WIDTH, 1);
     float *whole = numeric_zeros(&numeric, TOKENS * WIDTH),
@@ -61,7 +61,7 @@ START_TEST(rows_of_ranks_add_up_to_the_look_up)
 }
 END_TEST
 
-START_TEST(each_row_gains_the_gradients_of_its_tokens)
+START_TEST(each_row_receives_the_gradients_of_its_tokens)
 {
     float *dy = numeric_floats(&numeric, TOKENS * WIDTH, 1);
     float *whole = numeric_floats(&numeric, TABLE * WIDTH, 1);
@@ -189,7 +189,7 @@ static void gather_row(const struct loss_case *c, long row, const float *from, f
     }
 }
 
-START_TEST(the_loss_over_ranks_is_that_of_the_whole_vocabulary)
+START_TEST(the_loss_over_ranks_equals_that_of_the_whole_vocabulary)
 {
     struct loss_case c = loss_case(_i, 4);
     float row32[1000];
@@ -203,7 +203,7 @@ START_TEST(the_loss_over_ranks_is_that_of_the_whole_vocabulary)
 }
 END_TEST
 
-START_TEST(loss_gradients_are_as_exact_as_plain_code_and_nought_in_padding)
+START_TEST(loss_gradients_are_as_accurate_as_plain_code_and_0_in_padding)
 {
     struct loss_case c = loss_case(_i, 4);
     long n = ROWS * c.vocab;
@@ -239,7 +239,7 @@ static double row_value(const void *context)
     return row_loss_f64(c->vocab, c->logits, c->target);
 }
 
-START_TEST(gradients_of_the_loss_are_its_differences)
+START_TEST(gradients_of_the_loss_equal_finite_differences)
 {
     struct loss_case c = loss_case(2, 2);
     float row32[17], drow[17];
@@ -273,7 +273,7 @@ START_TEST(tokens_without_target_have_no_loss_and_no_gradient)
 }
 END_TEST
 
-START_TEST(gradients_may_take_the_place_of_logits_and_repeat_bit_for_bit)
+START_TEST(gradients_may_overwrite_logits_and_repeat_bit_for_bit)
 {
     struct loss_case c = loss_case(5, 4);
     run_forward(&c);
@@ -302,15 +302,16 @@ static Suite *suite(void)
     Suite *s = suite_create("host_loss");
     TCase *tests = tcase_create("host_loss");
     tcase_add_checked_fixture(tests, begin, end);
-    tcase_add_test(tests, rows_of_ranks_add_up_to_the_look_up);
-    tcase_add_test(tests, each_row_gains_the_gradients_of_its_tokens);
+    tcase_add_test(tests, embedding_rows_summed_over_ranks_equal_the_whole_look_up);
+    tcase_add_test(tests, each_row_receives_the_gradients_of_its_tokens);
     tcase_add_test(tests, positions_start_again_with_each_sequence);
-    tcase_add_loop_test(tests, the_loss_over_ranks_is_that_of_the_whole_vocabulary, 0, NUM_SPLITS);
-    tcase_add_loop_test(tests, loss_gradients_are_as_exact_as_plain_code_and_nought_in_padding, 0,
+    tcase_add_loop_test(tests, the_loss_over_ranks_equals_that_of_the_whole_vocabulary, 0,
                         NUM_SPLITS);
-    tcase_add_test(tests, gradients_of_the_loss_are_its_differences);
+    tcase_add_loop_test(tests, loss_gradients_are_as_accurate_as_plain_code_and_0_in_padding, 0,
+                        NUM_SPLITS);
+    tcase_add_test(tests, gradients_of_the_loss_equal_finite_differences);
     tcase_add_test(tests, tokens_without_target_have_no_loss_and_no_gradient);
-    tcase_add_test(tests, gradients_may_take_the_place_of_logits_and_repeat_bit_for_bit);
+    tcase_add_test(tests, gradients_may_overwrite_logits_and_repeat_bit_for_bit);
     tcase_add_test(tests, logits_of_a_thousand_do_not_overflow);
     suite_add_tcase(s, tests);
     return s;

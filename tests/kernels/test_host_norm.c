@@ -105,7 +105,7 @@ static void check_norm_errors(struct norm_case *c, int is_centered, const float 
     numeric_check(&numeric, &(struct numeric_result){ "dx", rows, width, c->dx, dx64, dx32 }, 1e-5);
 }
 
-START_TEST(layer_norm_is_as_exact_as_plain_code)
+START_TEST(layer_norm_is_as_accurate_as_plain_code)
 {
     struct norm_case c = norm_case(shapes[_i].rows, shapes[_i].width, 2);
     float *plain = numeric_zeros(&numeric, c.norm.rows * c.norm.width);
@@ -116,7 +116,7 @@ START_TEST(layer_norm_is_as_exact_as_plain_code)
 }
 END_TEST
 
-START_TEST(rms_norm_is_as_exact_as_plain_code)
+START_TEST(rms_norm_is_as_accurate_as_plain_code)
 {
     struct norm_case c = norm_case(shapes[_i].rows, shapes[_i].width, 2);
     float *plain = numeric_zeros(&numeric, c.norm.rows * c.norm.width);
@@ -127,7 +127,7 @@ START_TEST(rms_norm_is_as_exact_as_plain_code)
 }
 END_TEST
 
-START_TEST(gradients_of_layer_norm_are_its_differences)
+START_TEST(gradients_of_layer_norm_equal_finite_differences)
 {
     struct norm_case c = norm_case(shapes[_i].rows, shapes[_i].width, 0);
     struct numeric_function value = { layer_norm_value, &c };
@@ -139,7 +139,7 @@ START_TEST(gradients_of_layer_norm_are_its_differences)
 }
 END_TEST
 
-START_TEST(gradients_of_rms_norm_are_its_differences)
+START_TEST(gradients_of_rms_norm_equal_finite_differences)
 {
     struct norm_case c = norm_case(shapes[_i].rows, shapes[_i].width, 0);
     struct numeric_function value = { rms_norm_value, &c };
@@ -183,7 +183,7 @@ enum { HEAD_ROWS = 2 * 3 * (6 + 2), HEAD_DIM = 5, GROUP = 5, TOKEN_GROUPS = 2 * 
 /* Is head `part` of a group a query, a key, or a value? */
 enum { KEY_PART = 3, VALUE_PART = 4 };
 
-START_TEST(queries_and_keys_are_normed_head_by_head_and_values_are_not)
+START_TEST(queries_and_keys_but_not_values_are_normed_per_head)
 {
     long n = attention_tokens(&heads) * attention_qkv_width(&heads);
     float *qkv = numeric_floats(&numeric, n, 1), *before = numeric_copy(&numeric, n, qkv);
@@ -222,7 +222,7 @@ static double head_value(const void *context)
     return sum;
 }
 
-START_TEST(gradients_of_head_norms_are_their_differences)
+START_TEST(gradients_of_head_norms_equal_finite_differences)
 {
     long n = attention_tokens(&heads) * attention_qkv_width(&heads);
     float *qkv = numeric_floats(&numeric, n, 1);
@@ -250,13 +250,13 @@ static Suite *suite(void)
     Suite *s = suite_create("host_norm");
     TCase *tests = tcase_create("host_norm");
     tcase_add_checked_fixture(tests, begin, end);
-    tcase_add_loop_test(tests, layer_norm_is_as_exact_as_plain_code, 0, NUM_SHAPES);
-    tcase_add_loop_test(tests, rms_norm_is_as_exact_as_plain_code, 0, NUM_SHAPES);
-    tcase_add_loop_test(tests, gradients_of_layer_norm_are_its_differences, 0, NUM_SMALL);
-    tcase_add_loop_test(tests, gradients_of_rms_norm_are_its_differences, 0, NUM_SMALL);
+    tcase_add_loop_test(tests, layer_norm_is_as_accurate_as_plain_code, 0, NUM_SHAPES);
+    tcase_add_loop_test(tests, rms_norm_is_as_accurate_as_plain_code, 0, NUM_SHAPES);
+    tcase_add_loop_test(tests, gradients_of_layer_norm_equal_finite_differences, 0, NUM_SMALL);
+    tcase_add_loop_test(tests, gradients_of_rms_norm_equal_finite_differences, 0, NUM_SMALL);
     tcase_add_test(tests, norms_work_in_place_add_to_gradients_and_repeat_bit_for_bit);
-    tcase_add_test(tests, queries_and_keys_are_normed_head_by_head_and_values_are_not);
-    tcase_add_test(tests, gradients_of_head_norms_are_their_differences);
+    tcase_add_test(tests, queries_and_keys_but_not_values_are_normed_per_head);
+    tcase_add_test(tests, gradients_of_head_norms_equal_finite_differences);
     suite_add_tcase(s, tests);
     return s;
 }

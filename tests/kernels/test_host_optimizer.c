@@ -47,7 +47,7 @@ static void check_weights(const struct state *state)
     }
 }
 
-START_TEST(sgd_follows_its_formula)
+START_TEST(sgd_equals_its_formula)
 {
     const struct sgd sgd = { .rate = 0.1F, .decay = 0.01F, .gradient_scale = 0.5F };
     static struct state s;
@@ -62,7 +62,7 @@ START_TEST(sgd_follows_its_formula)
 }
 END_TEST
 
-START_TEST(momentum_follows_its_formula)
+START_TEST(momentum_equals_its_formula)
 {
     const struct momentum momentum = { 0.1F, 0.01F, 0.5F, 0.9F };
     static struct state s;
@@ -80,7 +80,7 @@ START_TEST(momentum_follows_its_formula)
 }
 END_TEST
 
-START_TEST(adamw_follows_its_formula)
+START_TEST(adamw_equals_its_formula)
 {
     struct adamw adamw = { 1e-2F, 0.1F, 0.25F, 0.9F, 0.95F, 1e-8F, 0 };
     static struct state s;
@@ -102,7 +102,7 @@ START_TEST(adamw_follows_its_formula)
 END_TEST
 
 /* After one gradient, the corrected moments are the gradient and its square. */
-START_TEST(the_first_step_of_adamw_is_the_rate_along_the_sign)
+START_TEST(the_first_step_of_adamw_is_rate_times_sign_of_the_gradient)
 {
     const struct adamw adamw = { 1e-3F, 0, 1, 0.9F, 0.999F, 0, 1 };
     const float gradients[3] = { 1e-6F, -20, 0.3F };
@@ -115,7 +115,7 @@ START_TEST(the_first_step_of_adamw_is_the_rate_along_the_sign)
 END_TEST
 
 /* ZeRO updates shards; the result must not depend on where shards end. */
-START_TEST(shards_are_updated_as_the_whole_is)
+START_TEST(shards_are_updated_like_the_whole)
 {
     const struct adamw adamw = { 1e-2F, 0.1F, 1, 0.9F, 0.95F, 1e-8F, 3 };
     static struct state whole, parts;
@@ -153,7 +153,7 @@ START_TEST(squares_are_added_in_double)
 }
 END_TEST
 
-START_TEST(clipping_brings_a_norm_to_the_limit_and_leaves_smaller_ones)
+START_TEST(clipping_scales_a_norm_to_the_limit_and_leaves_smaller_ones)
 {
     ck_assert_double_eq_tol((double)gradient_clip(10, 1), 0.1, 1e-7);
     ck_assert(gradient_clip(0.5, 1) == 1);
@@ -162,7 +162,7 @@ START_TEST(clipping_brings_a_norm_to_the_limit_and_leaves_smaller_ones)
 }
 END_TEST
 
-START_TEST(one_infinity_or_nan_anywhere_is_seen)
+START_TEST(one_infinity_or_nan_anywhere_is_detected)
 {
     static const float bad[] = { INFINITY, -INFINITY, NAN };
     float *x = numeric_floats(&numeric, N, 1);
@@ -181,7 +181,7 @@ END_TEST
 
 /* --- loss scale ------------------------------------------------------------------------------- */
 
-START_TEST(an_overflow_halves_the_loss_scale_until_nothing_helps)
+START_TEST(an_overflow_halves_the_loss_scale_down_to_its_minimum)
 {
     struct loss_scale scale = loss_scale_new();
     for (double expected = 32768; expected >= 1; expected /= 2) {
@@ -193,7 +193,7 @@ START_TEST(an_overflow_halves_the_loss_scale_until_nothing_helps)
 }
 END_TEST
 
-START_TEST(the_loss_scale_doubles_after_enough_steps_in_a_row_up_to_its_maximum)
+START_TEST(the_loss_scale_doubles_after_enough_finite_steps_up_to_its_maximum)
 {
     struct loss_scale scale = { .scale = 8, .growth_steps = 3, .minimum = 1, .maximum = 16 };
     static const struct {
@@ -215,16 +215,16 @@ static Suite *suite(void)
     Suite *s = suite_create("host_optimizer");
     TCase *tests = tcase_create("host_optimizer");
     tcase_add_checked_fixture(tests, begin, end);
-    tcase_add_test(tests, sgd_follows_its_formula);
-    tcase_add_test(tests, momentum_follows_its_formula);
-    tcase_add_test(tests, adamw_follows_its_formula);
-    tcase_add_test(tests, the_first_step_of_adamw_is_the_rate_along_the_sign);
-    tcase_add_test(tests, shards_are_updated_as_the_whole_is);
+    tcase_add_test(tests, sgd_equals_its_formula);
+    tcase_add_test(tests, momentum_equals_its_formula);
+    tcase_add_test(tests, adamw_equals_its_formula);
+    tcase_add_test(tests, the_first_step_of_adamw_is_rate_times_sign_of_the_gradient);
+    tcase_add_test(tests, shards_are_updated_like_the_whole);
     tcase_add_test(tests, squares_are_added_in_double);
-    tcase_add_test(tests, clipping_brings_a_norm_to_the_limit_and_leaves_smaller_ones);
-    tcase_add_test(tests, one_infinity_or_nan_anywhere_is_seen);
-    tcase_add_test(tests, an_overflow_halves_the_loss_scale_until_nothing_helps);
-    tcase_add_test(tests, the_loss_scale_doubles_after_enough_steps_in_a_row_up_to_its_maximum);
+    tcase_add_test(tests, clipping_scales_a_norm_to_the_limit_and_leaves_smaller_ones);
+    tcase_add_test(tests, one_infinity_or_nan_anywhere_is_detected);
+    tcase_add_test(tests, an_overflow_halves_the_loss_scale_down_to_its_minimum);
+    tcase_add_test(tests, the_loss_scale_doubles_after_enough_finite_steps_up_to_its_maximum);
     suite_add_tcase(s, tests);
     return s;
 }

@@ -20,7 +20,7 @@ enum { NUM_KNOWN = LENGTH(known_answers) };
 
 static const struct draw draw = { .seed = 0x0123456789abcdef, .step = 7, .layer = 3, .op = 5 };
 
-START_TEST(blocks_are_those_of_the_reference_implementation)
+START_TEST(blocks_equal_the_reference_implementation)
 {
     uint32_t words[4];
     philox4x32(known_answers[_i].counter, known_answers[_i].key, words);
@@ -28,7 +28,7 @@ START_TEST(blocks_are_those_of_the_reference_implementation)
 }
 END_TEST
 
-START_TEST(element_e_is_word_e_mod_4_of_the_block_that_its_place_names)
+START_TEST(element_e_is_word_e_mod_4_of_its_block)
 {
     enum { N = 300 };
     uint64_t first = 0x3fffffff6; /* its blocks carry into the second word of the counter */
@@ -43,7 +43,7 @@ START_TEST(element_e_is_word_e_mod_4_of_the_block_that_its_place_names)
 }
 END_TEST
 
-START_TEST(what_is_drawn_in_pieces_is_what_is_drawn_at_once)
+START_TEST(drawing_in_pieces_equals_drawing_at_once)
 {
     enum { N = 1000 };
     static const long cuts[] = { 0, 1, 2, 5, 66, 130, 131, 777, N };
@@ -66,7 +66,7 @@ START_TEST(what_is_drawn_in_pieces_is_what_is_drawn_at_once)
 }
 END_TEST
 
-START_TEST(each_part_of_a_draw_changes_the_words)
+START_TEST(each_part_of_the_key_changes_the_drawn_words)
 {
     const struct draw others[] = {
         { .seed = draw.seed + 1, .step = 7, .layer = 3, .op = 5 },
@@ -90,7 +90,7 @@ END_TEST
 enum { DRAWS = 100000 };
 
 /* Six standard deviations of a count of DRAWS are allowed. */
-START_TEST(dropout_drops_its_share)
+START_TEST(dropout_drops_its_stated_share)
 {
     static const double shares[] = { 0, 0.1, 0.5, 0.999 };
     static uint8_t keeps[DRAWS];
@@ -124,7 +124,7 @@ START_TEST(normal_numbers_have_the_moments_of_a_normal_distribution)
 END_TEST
 
 /* Chi-square of the cells, as in test_random.c. */
-START_TEST(tokens_are_even_over_the_vocabulary)
+START_TEST(tokens_are_uniform_over_the_vocabulary)
 {
     static const uint32_t vocabs[] = { 1, 2, 7, 1000 };
     static int64_t tokens[DRAWS];
@@ -146,13 +146,13 @@ static Suite *suite(void)
 {
     Suite *s = suite_create("host_philox");
     TCase *tests = tcase_create("host_philox");
-    tcase_add_loop_test(tests, blocks_are_those_of_the_reference_implementation, 0, NUM_KNOWN);
-    tcase_add_test(tests, element_e_is_word_e_mod_4_of_the_block_that_its_place_names);
-    tcase_add_test(tests, what_is_drawn_in_pieces_is_what_is_drawn_at_once);
-    tcase_add_test(tests, each_part_of_a_draw_changes_the_words);
-    tcase_add_loop_test(tests, dropout_drops_its_share, 0, 4);
+    tcase_add_loop_test(tests, blocks_equal_the_reference_implementation, 0, NUM_KNOWN);
+    tcase_add_test(tests, element_e_is_word_e_mod_4_of_its_block);
+    tcase_add_test(tests, drawing_in_pieces_equals_drawing_at_once);
+    tcase_add_test(tests, each_part_of_the_key_changes_the_drawn_words);
+    tcase_add_loop_test(tests, dropout_drops_its_stated_share, 0, 4);
     tcase_add_test(tests, normal_numbers_have_the_moments_of_a_normal_distribution);
-    tcase_add_loop_test(tests, tokens_are_even_over_the_vocabulary, 0, 4);
+    tcase_add_loop_test(tests, tokens_are_uniform_over_the_vocabulary, 0, 4);
     suite_add_tcase(s, tests);
     return s;
 }

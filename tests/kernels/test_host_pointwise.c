@@ -89,7 +89,7 @@ static double activation_value(const void *context)
     return sum;
 }
 
-START_TEST(activations_are_as_exact_as_plain_code)
+START_TEST(activations_are_as_accurate_as_plain_code)
 {
     struct activation_case c = activation_case(_i, 5, 777, 3);
     double *y64 = ARENA_ARRAY(&numeric.arena, double, (size_t)c.n);
@@ -103,7 +103,7 @@ START_TEST(activations_are_as_exact_as_plain_code)
 }
 END_TEST
 
-START_TEST(slopes_of_activations_are_as_exact_as_plain_code)
+START_TEST(derivatives_of_activations_are_as_accurate_as_plain_code)
 {
     struct activation_case c = activation_case(_i, 1, 4001, 3);
     double *dx64 = ARENA_ARRAY(&numeric.arena, double, (size_t)c.inputs);
@@ -126,7 +126,7 @@ START_TEST(slopes_of_activations_are_as_exact_as_plain_code)
 END_TEST
 
 /* relu has no derivative at 0; no input is close to 0. */
-START_TEST(gradients_of_activations_are_their_differences)
+START_TEST(gradients_of_activations_equal_finite_differences)
 {
     struct activation_case c = activation_case(_i, 3, 17, 1);
     long n = 3 * c.inputs;
@@ -189,7 +189,7 @@ static const struct attention heads = {
 enum { GROUP = 5, VALUE_PART = 4, HEAD_DIM = 6, HALF = 3, QKV = 2 * 5 * 2 * GROUP * HEAD_DIM };
 
 /* Head by head as in transformers' modeling_llama.py: x cos + rotate_half(x) sin. */
-START_TEST(queries_and_keys_turn_by_their_position_and_values_do_not)
+START_TEST(rotary_rotates_queries_and_keys_but_not_values)
 {
     float rope_cos_sin[5 * HEAD_DIM];
     float *qkv = numeric_floats(&numeric, QKV, 1), *x = numeric_copy(&numeric, QKV, qkv);
@@ -208,7 +208,7 @@ START_TEST(queries_and_keys_turn_by_their_position_and_values_do_not)
 END_TEST
 
 /* A rotation's transpose: x . R^T dy = R x . dy for all x and dy. */
-START_TEST(the_backward_of_a_turn_is_its_transpose)
+START_TEST(the_backward_of_a_rotation_is_its_transpose)
 {
     float rope_cos_sin[5 * HEAD_DIM];
     float *x = numeric_floats(&numeric, QKV, 1), *dy = numeric_floats(&numeric, QKV, 1);
@@ -226,7 +226,7 @@ START_TEST(the_backward_of_a_turn_is_its_transpose)
 END_TEST
 
 /* Positions are relative: the product of a rotated query and key depends only on their distance. */
-START_TEST(products_depend_on_the_distance_alone)
+START_TEST(rotated_products_depend_only_on_the_distance)
 {
     const struct attention one = { 1, 40, 1, 1, 8, .blas = NULL };
     float rope_cos_sin[40 * 8], qkv[40 * 24], *same = numeric_floats(&numeric, 24, 1);
@@ -252,7 +252,7 @@ static const struct residual dropping = {
     .rows = ROWS, .width = WIDTH, .dropout = 0.3, .draw = { 9, 1, 2, 3, NULL }, .first_row = 24
 };
 
-START_TEST(the_branch_is_biased_dropped_and_added)
+START_TEST(a_residual_adds_bias_dropout_and_stream)
 {
     long n = (long)ROWS * WIDTH;
     float *x = numeric_floats(&numeric, n, 1), *bias = numeric_floats(&numeric, WIDTH, 1);
@@ -285,7 +285,7 @@ START_TEST(bias_dropout_and_stream_may_be_absent)
 }
 END_TEST
 
-START_TEST(gradients_pass_where_values_were_kept)
+START_TEST(gradients_pass_only_where_dropout_kept_values)
 {
     long n = (long)ROWS * WIDTH;
     float *dy = numeric_floats(&numeric, n, 1), *dx = numeric_copy(&numeric, n, dy);
@@ -298,7 +298,7 @@ START_TEST(gradients_pass_where_values_were_kept)
 END_TEST
 
 /* Sequence parallelism splits the rows; each rank draws the mask of its own rows. */
-START_TEST(ranks_with_parts_of_the_rows_drop_what_one_rank_drops)
+START_TEST(ranks_with_parts_of_the_rows_drop_the_same_values_as_one_rank)
 {
     long n = (long)ROWS * WIDTH, part = n / 4;
     float *x = numeric_floats(&numeric, n, 1), *h = numeric_floats(&numeric, n, 1);
@@ -320,19 +320,20 @@ static Suite *suite(void)
     Suite *s = suite_create("host_pointwise");
     TCase *tests = tcase_create("host_pointwise");
     tcase_add_checked_fixture(tests, begin, end);
-    tcase_add_loop_test(tests, activations_are_as_exact_as_plain_code, 0, NUM_KINDS);
-    tcase_add_loop_test(tests, slopes_of_activations_are_as_exact_as_plain_code, 0, NUM_KINDS);
-    tcase_add_loop_test(tests, gradients_of_activations_are_their_differences, 0, NUM_KINDS);
+    tcase_add_loop_test(tests, activations_are_as_accurate_as_plain_code, 0, NUM_KINDS);
+    tcase_add_loop_test(tests, derivatives_of_activations_are_as_accurate_as_plain_code, 0,
+                        NUM_KINDS);
+    tcase_add_loop_test(tests, gradients_of_activations_equal_finite_differences, 0, NUM_KINDS);
     tcase_add_loop_test(tests, activations_work_in_place_and_without_bias, 0, NUM_KINDS);
     tcase_add_loop_test(tests, activations_of_large_values_are_finite_and_of_nan_are_nan, 0,
                         NUM_KINDS);
-    tcase_add_test(tests, queries_and_keys_turn_by_their_position_and_values_do_not);
-    tcase_add_test(tests, the_backward_of_a_turn_is_its_transpose);
-    tcase_add_test(tests, products_depend_on_the_distance_alone);
-    tcase_add_test(tests, the_branch_is_biased_dropped_and_added);
+    tcase_add_test(tests, rotary_rotates_queries_and_keys_but_not_values);
+    tcase_add_test(tests, the_backward_of_a_rotation_is_its_transpose);
+    tcase_add_test(tests, rotated_products_depend_only_on_the_distance);
+    tcase_add_test(tests, a_residual_adds_bias_dropout_and_stream);
     tcase_add_test(tests, bias_dropout_and_stream_may_be_absent);
-    tcase_add_test(tests, gradients_pass_where_values_were_kept);
-    tcase_add_test(tests, ranks_with_parts_of_the_rows_drop_what_one_rank_drops);
+    tcase_add_test(tests, gradients_pass_only_where_dropout_kept_values);
+    tcase_add_test(tests, ranks_with_parts_of_the_rows_drop_the_same_values_as_one_rank);
     suite_add_tcase(s, tests);
     return s;
 }

@@ -12,7 +12,7 @@ enum { MOST = 9, ELEMENTS = 40 };
 
 /* --- hand calculations -------------------------------------------------------------------- */
 
-START_TEST(a_trimmed_mean_leaves_out_the_ends_and_a_median_all_but_the_middle)
+START_TEST(a_trimmed_mean_drops_the_extremes_and_a_median_keeps_the_middle)
 {
     static const float x[] = { /* five vectors of two elements */
                                1, -100, 2, 3, 5, 7, 9, INFINITY, 6, NAN
@@ -45,7 +45,7 @@ END_TEST
 
 /* On a line the geometric median is the median. Of an equilateral triangle it is the centre. If
  * half of the vectors are at one point, it is that point. */
-START_TEST(a_geometric_median_is_the_point_of_least_distances)
+START_TEST(a_geometric_median_minimises_the_sum_of_distances)
 {
     static const float line[] = { 0, 1, 3, 50, 90 };
     static const float triangle[] = { 0, 0, 1, 0, 0.5F, 0.8660254F };
@@ -179,7 +179,7 @@ static const struct {
     { "geomedian", apply_geomedian, median_most },
 };
 
-START_TEST(a_rule_is_as_near_to_the_honest_mean_as_its_theorem_says)
+START_TEST(a_robust_rules_error_is_within_its_published_bound)
 {
     struct random rng = random_new(told_seed(), (uint64_t)_i);
     struct instance in;
@@ -208,7 +208,7 @@ static double distances_from(const struct instance *in, const double at[ELEMENTS
     return sum;
 }
 
-START_TEST(nothing_near_a_geometric_median_has_less_distance_to_all)
+START_TEST(no_point_near_a_geometric_median_has_a_smaller_sum_of_distances)
 {
     struct random rng = random_new(told_seed(), 11);
     struct instance in;
@@ -233,7 +233,7 @@ END_TEST
 
 /* --- hostile ranks ------------------------------------------------------------------------ */
 
-START_TEST(a_hostile_rank_sends_what_its_kind_says)
+START_TEST(a_hostile_rank_sends_values_of_its_kind)
 {
     enum { MANY = 20000 };
     struct draw draw = { .seed = 3 };
@@ -261,14 +261,13 @@ END_TEST
 static Suite *suite(void)
 {
     TCase *tc = tcase_create("robust");
-    tcase_add_test(tc, a_trimmed_mean_leaves_out_the_ends_and_a_median_all_but_the_middle);
+    tcase_add_test(tc, a_trimmed_mean_drops_the_extremes_and_a_median_keeps_the_middle);
     tcase_add_test(tc, krum_picks_the_vector_with_the_nearest_neighbours);
-    tcase_add_test(tc, a_geometric_median_is_the_point_of_least_distances);
+    tcase_add_test(tc, a_geometric_median_minimises_the_sum_of_distances);
     tcase_add_test(tc, equal_vectors_are_their_own_median);
-    tcase_add_loop_test(tc, a_rule_is_as_near_to_the_honest_mean_as_its_theorem_says, 0,
-                        LENGTH(rules));
-    tcase_add_test(tc, nothing_near_a_geometric_median_has_less_distance_to_all);
-    tcase_add_test(tc, a_hostile_rank_sends_what_its_kind_says);
+    tcase_add_loop_test(tc, a_robust_rules_error_is_within_its_published_bound, 0, LENGTH(rules));
+    tcase_add_test(tc, no_point_near_a_geometric_median_has_a_smaller_sum_of_distances);
+    tcase_add_test(tc, a_hostile_rank_sends_values_of_its_kind);
     Suite *s = suite_create("kernels/host/robust");
     suite_add_tcase(s, tc);
     return s;

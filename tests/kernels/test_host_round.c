@@ -40,7 +40,7 @@ static uint16_t packed(const struct format *format, float value)
     return pattern;
 }
 
-START_TEST(every_pattern_has_its_value_and_comes_back)
+START_TEST(every_bit_pattern_has_its_value_and_round_trips)
 {
     const struct format *format = &formats[_i];
     for (uint32_t pattern = 0; pattern < 0x10000; pattern++) {
@@ -64,7 +64,7 @@ END_TEST
 /* A float next to the midpoint of two neighbouring values rounds to the nearer one, and the
  * midpoint to the even one. Infinity is the upper neighbour of the largest number; here it has the
  * value of the next larger exponent. */
-START_TEST(between_two_patterns_the_nearest_is_taken_and_the_even_one_of_two)
+START_TEST(rounding_is_to_nearest_even)
 {
     const struct format *format = &formats[_i];
     for (uint32_t low = 0; low < infinity_of(format); low++)
@@ -80,7 +80,7 @@ START_TEST(between_two_patterns_the_nearest_is_taken_and_the_even_one_of_two)
 }
 END_TEST
 
-START_TEST(what_is_too_large_is_infinite_and_nan_stays_nan)
+START_TEST(too_large_values_become_infinite_and_nan_stays_nan)
 {
     const struct format *format = &formats[_i];
     ck_assert_uint_eq(packed(format, FLT_MAX), infinity_of(format));
@@ -93,7 +93,7 @@ START_TEST(what_is_too_large_is_infinite_and_nan_stays_nan)
 }
 END_TEST
 
-START_TEST(rounding_in_place_is_packing_and_unpacking)
+START_TEST(rounding_in_place_equals_packing_and_unpacking)
 {
     enum { N = 1000 };
     const struct format *format = &formats[_i];
@@ -112,11 +112,10 @@ static Suite *suite(void)
 {
     Suite *s = suite_create("host_round");
     TCase *tests = tcase_create("host_round");
-    tcase_add_loop_test(tests, every_pattern_has_its_value_and_comes_back, 0, NUM_FORMATS);
-    tcase_add_loop_test(tests, between_two_patterns_the_nearest_is_taken_and_the_even_one_of_two, 0,
-                        NUM_FORMATS);
-    tcase_add_loop_test(tests, what_is_too_large_is_infinite_and_nan_stays_nan, 0, NUM_FORMATS);
-    tcase_add_loop_test(tests, rounding_in_place_is_packing_and_unpacking, 0, NUM_FORMATS);
+    tcase_add_loop_test(tests, every_bit_pattern_has_its_value_and_round_trips, 0, NUM_FORMATS);
+    tcase_add_loop_test(tests, rounding_is_to_nearest_even, 0, NUM_FORMATS);
+    tcase_add_loop_test(tests, too_large_values_become_infinite_and_nan_stays_nan, 0, NUM_FORMATS);
+    tcase_add_loop_test(tests, rounding_in_place_equals_packing_and_unpacking, 0, NUM_FORMATS);
     suite_add_tcase(s, tests);
     return s;
 }

@@ -43,7 +43,7 @@ static float *random_values(enum dtype storage, long n, uint16_t *stored)
     return wide;
 }
 
-START_TEST(what_an_op_writes_is_rounded_once)
+START_TEST(results_of_an_op_are_rounded_once)
 {
     enum { ROWS = 5, OUT = 7, IN = 33 };
     uint16_t x[ROWS * IN], weight[OUT * IN], bias[OUT], y[ROWS * OUT], wanted[ROWS * OUT];
@@ -62,7 +62,7 @@ START_TEST(what_an_op_writes_is_rounded_once)
 END_TEST
 
 /* Parts of packed qkv that an op does not change. */
-START_TEST(what_an_op_leaves_alone_keeps_its_bits)
+START_TEST(values_that_an_op_does_not_change_keep_their_bits)
 {
     enum { SEQ = 3, HEADS = 2, WIDTH = 4, QKV = SEQ * 3 * HEADS * WIDTH };
     struct attention attention = {
@@ -120,8 +120,8 @@ static Suite *suite(void)
 {
     TCase *tc = tcase_create("stored");
     tcase_add_checked_fixture(tc, begin, end);
-    tcase_add_loop_test(tc, what_an_op_writes_is_rounded_once, 0, 2);
-    tcase_add_loop_test(tc, what_an_op_leaves_alone_keeps_its_bits, 0, 2);
+    tcase_add_loop_test(tc, results_of_an_op_are_rounded_once, 0, 2);
+    tcase_add_loop_test(tc, values_that_an_op_does_not_change_keep_their_bits, 0, 2);
     tcase_add_loop_test(tc, input_and_output_may_be_the_same_array, 0, 2);
     tcase_add_loop_test(tc, an_update_stores_the_rounded_master, 0, 2);
     Suite *s = suite_create("kernels/host/stored");

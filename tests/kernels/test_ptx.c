@@ -40,7 +40,7 @@ static const struct layout of_sum = { { 32, 1 }, { 2, 2 }, { 16, 8 } };
 static const struct layout of_loaded = { { 32, 128 }, { 32 }, { 1 } };
 static const struct layout of_loaded_transposed = { { 256, 16 }, { 16, 2 }, { 1, 128 } };
 
-START_TEST(fragments_lie_where_cutlass_has_them)
+START_TEST(fragment_positions_equal_cutlass)
 {
     for (int lane = 0; lane < PTX_LANES; lane++) {
         for (int i = 0; i < 8; i++) {
@@ -56,7 +56,7 @@ START_TEST(fragments_lie_where_cutlass_has_them)
 }
 END_TEST
 
-START_TEST(matrices_are_loaded_where_cutlass_has_them)
+START_TEST(ldmatrix_positions_equal_cutlass)
 {
     enum { VALUE_BITS = 16, ROW_BITS = 128 };
     for (int lane = 0; lane < PTX_LANES; lane++)
@@ -77,7 +77,7 @@ END_TEST
  * 1 + 2^-21. Ampere keeps bits down to 2^-24 and Volta to 2^-23, so both truncate all terms. With
  * one term of 2^-24, Hopper's sum 17 x 2^-25 is truncated to the float 16 x 2^-25. Terms that need
  * no truncation are added exactly. */
-START_TEST(sums_are_cut_off_below_the_largest_term)
+START_TEST(tensor_core_sums_are_truncated_below_the_largest_term)
 {
     float a[PTX_K], b[PTX_K], sum = 1;
     for (int k = 0; k < PTX_K; k++)
@@ -267,7 +267,7 @@ static bool run_hand(const struct hand *hand, uint32_t words[MOST_WORDS], struct
     return ok;
 }
 
-START_TEST(hand_written_kernels_run_or_fail_as_the_isa_says)
+START_TEST(hand_written_kernels_run_or_fail_as_in_the_ptx_isa)
 {
     const struct hand *hand = &hands[_i];
     struct err err = { 0 };
@@ -290,10 +290,11 @@ static Suite *ptx_suite(void)
 {
     Suite *suite = suite_create("ptx");
     TCase *tests = tcase_create("ptx");
-    tcase_add_test(tests, fragments_lie_where_cutlass_has_them);
-    tcase_add_test(tests, matrices_are_loaded_where_cutlass_has_them);
-    tcase_add_test(tests, sums_are_cut_off_below_the_largest_term);
-    tcase_add_loop_test(tests, hand_written_kernels_run_or_fail_as_the_isa_says, 0, LENGTH(hands));
+    tcase_add_test(tests, fragment_positions_equal_cutlass);
+    tcase_add_test(tests, ldmatrix_positions_equal_cutlass);
+    tcase_add_test(tests, tensor_core_sums_are_truncated_below_the_largest_term);
+    tcase_add_loop_test(tests, hand_written_kernels_run_or_fail_as_in_the_ptx_isa, 0,
+                        LENGTH(hands));
     suite_add_tcase(suite, tests);
     return suite;
 }
