@@ -36,7 +36,7 @@ static struct model model_with(const char *blocks)
     return model;
 }
 
-START_TEST(a_block_is_of_the_kind_that_its_run_says)
+START_TEST(a_block_has_the_kind_of_its_run)
 {
     static const struct {
         const char *blocks;
@@ -72,7 +72,7 @@ END_TEST
 /* h 512: q 512 x 512 and its bias, k and v and the output likewise, two norms of 1,024; the
  * feed-forward 2 x 512 x ffn, and biases ffn + 512. With 16 heads of 64, q, k and v are twice as
  * wide: 512 x 3,072 + 3,072, output 1,024 x 512 + 512. */
-START_TEST(parameters_are_those_of_each_kind)
+START_TEST(parameters_are_summed_over_block_kinds)
 {
     const double own = 4 * (512 * 512 + 512) + 2 * 1024 + 2 * 512 * 2048 + 2048 + 512;
     const double wide =
@@ -87,7 +87,7 @@ START_TEST(parameters_are_those_of_each_kind)
 }
 END_TEST
 
-START_TEST(a_model_reads_back_as_it_was_written)
+START_TEST(a_written_model_reads_back_equal)
 {
     const char *const blocks[] = { first_two, every_second, NULL };
     for (int i = 0; i < LENGTH(blocks); i++) {
@@ -103,7 +103,7 @@ START_TEST(a_model_reads_back_as_it_was_written)
 }
 END_TEST
 
-START_TEST(a_faulty_list_of_blocks_is_refused_by_its_place)
+START_TEST(an_error_in_the_list_of_blocks_names_its_position)
 {
     static const struct {
         const char *blocks, *where, *says;
@@ -136,7 +136,7 @@ END_TEST
 
 /* The step has three times the forward's multiplications. A block of a kind adds the FLOPs that one
  * more layer adds to a model with only that kind. */
-START_TEST(flops_are_those_of_each_kind)
+START_TEST(flops_are_summed_over_block_kinds)
 {
     struct model model = model_with(first_two);
     double none[2], each[2];
@@ -154,7 +154,7 @@ START_TEST(flops_are_those_of_each_kind)
 }
 END_TEST
 
-START_TEST(a_checkpoint_is_of_the_blocks_that_were_trained)
+START_TEST(a_checkpoint_is_refused_for_other_block_kinds)
 {
     const char *const blocks[] = { NULL, first_two, every_second,
                                    "[{\"layers\": 1, \"ffn\": 4096}, {\"layers\": 1}]" };
@@ -178,7 +178,7 @@ static void load(const char *blocks, const char *layout)
     planned_layout(layout);
 }
 
-START_TEST(a_chunk_holds_the_blocks_that_come_next)
+START_TEST(chunks_hold_consecutive_blocks)
 {
     static const struct {
         const char *blocks, *layout;
@@ -231,7 +231,7 @@ static double step_less_layers_s(struct evaluator *evaluator, const struct piece
     return compute_s;
 }
 
-START_TEST(computing_takes_the_sum_of_the_blocks_of_each_kind)
+START_TEST(compute_time_is_the_sum_over_block_kinds)
 {
     static const int counts[] = { 2, 6 }, all[] = { 8 };
     load(first_two, "dp8 mb1");
@@ -259,7 +259,7 @@ static double backward_bytes(void)
 }
 
 /* pp4 of eight blocks: stage 0 has the wide ones. 1F1B holds 4, 3, 2 and 1 microbatches. */
-START_TEST(a_stage_keeps_what_its_own_blocks_keep)
+START_TEST(a_stages_activations_are_those_of_its_blocks)
 {
     load(first_two, "pp4 dp2 mb1");
     const struct piece_cost *blocks = planned.pieces.at;
@@ -302,17 +302,17 @@ static Suite *suite(void)
 {
     Suite *s = suite_create("models/blocks");
     TCase *files = tcase_create("files");
-    tcase_add_test(files, a_block_is_of_the_kind_that_its_run_says);
-    tcase_add_test(files, parameters_are_those_of_each_kind);
-    tcase_add_test(files, a_model_reads_back_as_it_was_written);
-    tcase_add_test(files, a_faulty_list_of_blocks_is_refused_by_its_place);
-    tcase_add_test(files, a_checkpoint_is_of_the_blocks_that_were_trained);
-    tcase_add_test(files, flops_are_those_of_each_kind);
+    tcase_add_test(files, a_block_has_the_kind_of_its_run);
+    tcase_add_test(files, parameters_are_summed_over_block_kinds);
+    tcase_add_test(files, a_written_model_reads_back_equal);
+    tcase_add_test(files, an_error_in_the_list_of_blocks_names_its_position);
+    tcase_add_test(files, a_checkpoint_is_refused_for_other_block_kinds);
+    tcase_add_test(files, flops_are_summed_over_block_kinds);
     suite_add_tcase(s, files);
     TCase *costs = tcase_create("costs");
-    tcase_add_test(costs, a_chunk_holds_the_blocks_that_come_next);
-    tcase_add_test(costs, computing_takes_the_sum_of_the_blocks_of_each_kind);
-    tcase_add_test(costs, a_stage_keeps_what_its_own_blocks_keep);
+    tcase_add_test(costs, chunks_hold_consecutive_blocks);
+    tcase_add_test(costs, compute_time_is_the_sum_over_block_kinds);
+    tcase_add_test(costs, a_stages_activations_are_those_of_its_blocks);
     suite_add_tcase(s, costs);
     return s;
 }

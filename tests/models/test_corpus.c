@@ -15,7 +15,7 @@ static const char *path_of(const char *name)
 }
 
 /* 100 kB are more than a small model can memorise in a few steps. */
-START_TEST(each_text_is_there_in_full_with_its_source_and_licence)
+START_TEST(each_shipped_text_is_complete_with_source_and_licence)
 {
     struct err err = { 0 };
     size_t count, length;
@@ -32,7 +32,7 @@ START_TEST(each_text_is_there_in_full_with_its_source_and_licence)
 }
 END_TEST
 
-START_TEST(a_path_stands_for_itself)
+START_TEST(a_path_to_a_text_is_used_unchanged)
 {
     ck_assert_str_eq(path_of("./workshop"), "./workshop");
     ck_assert_str_eq(path_of("none.txt"), "none.txt");
@@ -54,8 +54,8 @@ END_TEST
 static Suite *suite(void)
 {
     TCase *tc = tcase_create("corpus");
-    tcase_add_test(tc, each_text_is_there_in_full_with_its_source_and_licence);
-    tcase_add_test(tc, a_path_stands_for_itself);
+    tcase_add_test(tc, each_shipped_text_is_complete_with_source_and_licence);
+    tcase_add_test(tc, a_path_to_a_text_is_used_unchanged);
     tcase_add_test(tc, an_unknown_name_is_refused_with_the_nearest);
     Suite *s = suite_create("models/corpus");
     suite_add_tcase(s, tc);

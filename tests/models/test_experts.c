@@ -38,7 +38,7 @@ static double weights(struct ops ops, bool of_experts)
 }
 
 /* Compares the sum of the list's weights with the formula that is exact for whole models. */
-START_TEST(the_weights_of_a_list_are_the_parameters_of_its_kind)
+START_TEST(weights_of_an_op_list_equal_the_parameter_formula)
 {
     size_t count;
     struct model_preset *presets = model_presets(&count, &err);
@@ -57,7 +57,7 @@ END_TEST
 
 /* DeepSeek-V3 at 4,096 tokens: a token's experts multiply 8 x 3 x 2048 x 7168 weights, at 2 FLOPs
  * each; the shared expert 3 x 2048 x 7168, and the router 256 x 7168. */
-START_TEST(products_of_experts_are_those_of_the_chosen_ones)
+START_TEST(expert_products_count_only_the_chosen_experts)
 {
     struct model model = model_of("deepseek-v3");
     struct ops ops = block(&model, 4096);
@@ -73,7 +73,7 @@ END_TEST
 
 /* The 187,107,328 weights of a layer's latent attention, and its core: 128 heads of 192 + 128
  * channels, of the causal half. */
-START_TEST(latent_attention_is_as_wide_as_its_heads)
+START_TEST(latent_attention_has_the_flops_of_its_weights_and_heads)
 {
     struct model model = model_of("deepseek-v3");
     struct ops ops = block(&model, 4096);
@@ -96,7 +96,7 @@ END_TEST
 /* Bytes that V3's attention keeps per token at tp 1: 2 h of the norm; q_r and kv_r before and after
  * their norms; d_r together with kv_r; q, k and v; the output; 4 bytes of statistics per head.
  * Recompute of mla_up_proj frees q, k and v. */
-START_TEST(latent_attention_keeps_what_its_backward_reads)
+START_TEST(latent_attention_keeps_the_bytes_that_its_backward_reads)
 {
     struct model model = model_of("deepseek-v3");
     struct ops ops = block(&model, 1);
@@ -113,7 +113,7 @@ END_TEST
 /* The rows of a token in Mixtral, with 2 of 8 experts and f = 14336. fc1 keeps its input, the
  * activation keeps fc1's two halves and the share, fc2 keeps the activation's output (freed by
  * moe_act). The router keeps logits, shares and the map. Places are kept three times. */
-START_TEST(experts_keep_what_their_backward_reads)
+START_TEST(experts_keep_the_bytes_that_their_backward_reads)
 {
     struct model model = model_of("mixtral-8x7b");
     struct ops ops = block(&model, 1);
@@ -130,7 +130,7 @@ START_TEST(experts_keep_what_their_backward_reads)
 END_TEST
 
 /* Compares a window with full attention on a long sequence. */
-START_TEST(a_window_sees_no_further)
+START_TEST(window_attention_has_the_flops_of_its_window)
 {
     struct model model = model_of("gpt-oss-20b");
     struct model windowed = model_of_kind(&model, 0), full = model_of_kind(&model, 1);
@@ -149,12 +149,12 @@ static Suite *suite(void)
 {
     TCase *tc = tcase_create("lists");
     tcase_add_checked_fixture(tc, NULL, tear_down);
-    tcase_add_test(tc, the_weights_of_a_list_are_the_parameters_of_its_kind);
-    tcase_add_test(tc, products_of_experts_are_those_of_the_chosen_ones);
-    tcase_add_test(tc, latent_attention_is_as_wide_as_its_heads);
-    tcase_add_test(tc, latent_attention_keeps_what_its_backward_reads);
-    tcase_add_test(tc, experts_keep_what_their_backward_reads);
-    tcase_add_test(tc, a_window_sees_no_further);
+    tcase_add_test(tc, weights_of_an_op_list_equal_the_parameter_formula);
+    tcase_add_test(tc, expert_products_count_only_the_chosen_experts);
+    tcase_add_test(tc, latent_attention_has_the_flops_of_its_weights_and_heads);
+    tcase_add_test(tc, latent_attention_keeps_the_bytes_that_its_backward_reads);
+    tcase_add_test(tc, experts_keep_the_bytes_that_their_backward_reads);
+    tcase_add_test(tc, window_attention_has_the_flops_of_its_window);
     Suite *s = suite_create("models/experts");
     suite_add_tcase(s, tc);
     return s;

@@ -15,7 +15,7 @@ static void release(void)
 /* fc1 of GPT-3 6.7B: 16384 fp32 sums and their accumulator are written and read; the gradient is
  * not read a second time. In fp8 this fusion is not possible, as products read the quantised
  * gradient. */
-START_TEST(a_weight_gradient_that_sums_its_bias_moves_four_more_numbers_an_output)
+START_TEST(fusing_the_bias_sum_adds_four_values_of_traffic_per_output)
 {
     struct model model = model_of("gpt3-6.7b");
     struct layer_dims dims = layer_dims(&model, 1, 2048);
@@ -43,7 +43,7 @@ END_TEST
 
 /* fc1 of GPT-3 6.7B on 2048 tokens: its epilogue writes 2048 x 16384 further values, and the input
  * gradient of fc2 reads the same number; the kept values are unchanged. */
-START_TEST(a_folded_gelu_writes_beside_one_product_and_is_read_by_the_other)
+START_TEST(a_fused_gelu_is_written_by_one_product_and_read_by_the_other)
 {
     struct model model = model_of("gpt3-6.7b");
     struct layer_dims dims = layer_dims(&model, 1, 2048);
@@ -81,7 +81,7 @@ static int activations_left(const struct model *model, const struct layer_dims *
                       OP_ACTIVATION);
 }
 
-START_TEST(only_plain_gelu_between_products_of_16_bits_is_folded)
+START_TEST(only_plain_gelu_between_16_bit_products_is_fused)
 {
     struct layer_options options = layer_flash;
     options.fusions = 1u << FUSION_GEMM_GELU;
@@ -150,7 +150,7 @@ static double launches(struct ops ops)
 }
 
 /* Llama 3 8B's norms on 512 tokens: 36 bytes per value and 8 kernels, as in the stack's table. */
-START_TEST(what_is_not_fused_costs_what_the_stack_says)
+START_TEST(unfused_ops_have_the_costs_of_the_stacks_table)
 {
     struct model model = model_of("llama3-8b");
     struct layer_dims dims = layer_dims(&model, 1, 512);
@@ -200,7 +200,7 @@ END_TEST
 /* 2048 rows in row blocks of at most 300: 7 blocks of 292 or 293. The weights are read 7 times and
  * their gradient is written 7 times. One more product is run, which does not count as model
  * FLOPs. */
-START_TEST(logits_made_again_are_one_product_more_for_every_row)
+START_TEST(recomputed_logits_add_one_product_per_row)
 {
     struct model model = model_of("gpt3-6.7b");
     struct layer_dims dims = layer_dims(&model, 1, 2048);
@@ -226,7 +226,7 @@ START_TEST(logits_made_again_are_one_product_more_for_every_row)
 }
 END_TEST
 
-START_TEST(as_many_rows_as_there_are_tokens_are_all_at_once)
+START_TEST(a_row_block_of_all_tokens_equals_no_blocks)
 {
     struct model model = model_of("gpt3-6.7b");
     struct layer_dims dims = layer_dims(&model, 1, 2048);
@@ -240,7 +240,7 @@ START_TEST(as_many_rows_as_there_are_tokens_are_all_at_once)
 }
 END_TEST
 
-START_TEST(a_run_is_its_share_of_an_op)
+START_TEST(a_row_block_has_its_share_of_an_ops_work)
 {
     struct op op = {
         .kind = OP_GEMM, .m = 12, .n = 5, .k = 9, .flops = 6, .bytes = 30, .kernels = 3
@@ -261,14 +261,14 @@ static Suite *suite(void)
 {
     TCase *tc = tcase_create("fusions");
     tcase_add_checked_fixture(tc, NULL, release);
-    tcase_add_test(tc, a_folded_gelu_writes_beside_one_product_and_is_read_by_the_other);
-    tcase_add_test(tc, only_plain_gelu_between_products_of_16_bits_is_folded);
+    tcase_add_test(tc, a_fused_gelu_is_written_by_one_product_and_read_by_the_other);
+    tcase_add_test(tc, only_plain_gelu_between_16_bit_products_is_fused);
     tcase_add_test(tc, a_residual_with_its_norm_reads_the_stream_once);
-    tcase_add_test(tc, logits_made_again_are_one_product_more_for_every_row);
-    tcase_add_test(tc, as_many_rows_as_there_are_tokens_are_all_at_once);
-    tcase_add_test(tc, a_run_is_its_share_of_an_op);
-    tcase_add_test(tc, a_weight_gradient_that_sums_its_bias_moves_four_more_numbers_an_output);
-    tcase_add_test(tc, what_is_not_fused_costs_what_the_stack_says);
+    tcase_add_test(tc, recomputed_logits_add_one_product_per_row);
+    tcase_add_test(tc, a_row_block_of_all_tokens_equals_no_blocks);
+    tcase_add_test(tc, a_row_block_has_its_share_of_an_ops_work);
+    tcase_add_test(tc, fusing_the_bias_sum_adds_four_values_of_traffic_per_output);
+    tcase_add_test(tc, unfused_ops_have_the_costs_of_the_stacks_table);
     tcase_add_loop_test(tc, a_fusion_never_adds_traffic_launches_or_kept_bytes, 0, 2 * NUM_FUSIONS);
     Suite *s = suite_create("models/layer: fusions");
     suite_add_tcase(s, tc);

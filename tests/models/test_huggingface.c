@@ -169,7 +169,7 @@ static struct model changed(const char *family, const char *changes)
     return model;
 }
 
-START_TEST(a_config_counts_as_its_checkpoint)
+START_TEST(parameters_of_a_config_equal_its_checkpoint)
 {
     char path[1200];
     struct model model;
@@ -184,7 +184,7 @@ START_TEST(a_config_counts_as_its_checkpoint)
 }
 END_TEST
 
-START_TEST(a_config_with_experts_says_what_its_preset_does)
+START_TEST(a_config_with_experts_equals_its_preset)
 {
     char file[64], path[1200];
     struct model model, preset;
@@ -210,7 +210,7 @@ START_TEST(a_config_with_experts_says_what_its_preset_does)
 END_TEST
 
 /* make.py drew the sizes and options, and transformers counted. */
-START_TEST(dense_configs_count_as_transformers_does)
+START_TEST(parameters_of_dense_configs_equal_transformers)
 {
     json_t *counts = load_fixture("random/counts"), *count;
     const char *name;
@@ -239,7 +239,7 @@ static bool is_first_of_its_architecture(const struct family *family)
 
 /* A config is read as the same model with and without model_type, and a second time from the preset
  * that is written of it. */
-START_TEST(a_family_reads_as_itself_with_or_without_model_type)
+START_TEST(a_family_is_recognised_with_or_without_model_type)
 {
     const struct family *family = &families[_i];
     if (!is_first_of_its_architecture(family))
@@ -261,7 +261,7 @@ START_TEST(a_family_reads_as_itself_with_or_without_model_type)
 END_TEST
 
 /* Tests wrong types, missing and out-of-range values for each integer key of the table. */
-START_TEST(a_wrong_value_of_any_key_is_located)
+START_TEST(the_error_of_a_wrong_value_names_its_key)
 {
     static const char *const values[] = {
         "\"12\"", "0", "-1", "1.5", "true", "1000000000000", "[]"
@@ -301,7 +301,7 @@ static void delete_keys(json_t *config, const struct family *family, const char 
             delete_key(config, key->name);
 }
 
-START_TEST(a_required_key_that_is_missing_is_located)
+START_TEST(the_error_of_a_missing_required_key_names_it)
 {
     const struct family *family = &families[_i];
     for (const struct key *key = family->keys; key->name; key++) {
@@ -330,7 +330,7 @@ static bool reads(const struct family *family, const char *name)
     return false;
 }
 
-START_TEST(a_key_that_changes_the_model_is_refused_unless_it_says_off)
+START_TEST(an_unsupported_key_is_refused_unless_its_value_is_off)
 {
     for (size_t i = 0; i < num_families; i++) {
         const char *name = refused_keys[_i].name;
@@ -411,7 +411,7 @@ static const struct {
     { "gpt2", "{\"layer_norm_epsilon\": -1e-5}", "layer_norm_epsilon", "above 0" },
 };
 
-START_TEST(what_cannot_be_expressed_is_located_by_its_key)
+START_TEST(the_error_of_an_unsupported_value_names_its_key)
 {
     struct model model;
     struct err err = { 0 };
@@ -422,7 +422,7 @@ START_TEST(what_cannot_be_expressed_is_located_by_its_key)
 }
 END_TEST
 
-START_TEST(an_unknown_architecture_is_located_when_there_is_no_model_type)
+START_TEST(without_model_type_an_unknown_architecture_is_named)
 {
     json_t *config = json_pack("{s:[s]}", "architectures", "MambaForCausalLM");
     struct model model;
@@ -434,7 +434,7 @@ START_TEST(an_unknown_architecture_is_located_when_there_is_no_model_type)
 }
 END_TEST
 
-START_TEST(a_fault_in_a_file_is_located_by_line)
+START_TEST(an_error_in_a_config_names_its_line)
 {
     char path[] = "/tmp/simsearch-config-XXXXXX";
     static const char text[] =
@@ -484,7 +484,7 @@ static const struct {
       8192, 131072, 0 },
 };
 
-START_TEST(the_sequence_of_a_config_is_a_usual_one_within_its_window)
+START_TEST(the_default_sequence_is_at_most_8192_the_positions_and_the_window)
 {
     struct model model = changed(sequences[_i].family, sequences[_i].changes);
     ck_assert_int_eq(model.seq, sequences[_i].seq);
@@ -493,7 +493,7 @@ START_TEST(the_sequence_of_a_config_is_a_usual_one_within_its_window)
 }
 END_TEST
 
-START_TEST(the_largest_dropout_is_the_models)
+START_TEST(a_model_gets_the_largest_dropout_of_its_config)
 {
     ck_assert_double_eq(changed("gpt2", "{\"attn_pdrop\": 0.2}").dropout, 0.2);
     ck_assert_double_eq(changed("gpt2", "{\"attn_pdrop\": 0, \"resid_pdrop\": 0}").dropout, 0.1);
@@ -503,7 +503,7 @@ START_TEST(the_largest_dropout_is_the_models)
 }
 END_TEST
 
-START_TEST(options_become_those_of_a_model)
+START_TEST(options_of_a_config_become_fields_of_the_model)
 {
     struct model opt = changed("opt", "{}");
     ck_assert_int_eq(opt.activation, ACTIVATION_RELU);
@@ -538,7 +538,7 @@ START_TEST(rope_theta_and_epsilon_are_read)
 }
 END_TEST
 
-START_TEST(a_name_that_would_not_show_is_replaced_by_the_family)
+START_TEST(an_unprintable_name_is_replaced_by_the_family)
 {
     ck_assert_str_eq(changed("llama", "{\"_name_or_path\": \"a/b/c\"}").name, "c");
     ck_assert_str_eq(changed("llama", "{\"_name_or_path\": \"c\"}").name, "c");
@@ -555,27 +555,27 @@ static Suite *huggingface_suite(void)
 {
     Suite *suite = suite_create("huggingface");
     TCase *good = tcase_create("configs");
-    tcase_add_loop_test(good, a_config_counts_as_its_checkpoint, 0, LENGTH(fixtures));
-    tcase_add_loop_test(good, a_config_with_experts_says_what_its_preset_does, 0, LENGTH(experts));
-    tcase_add_test(good, dense_configs_count_as_transformers_does);
-    tcase_add_loop_test(good, a_family_reads_as_itself_with_or_without_model_type, 0,
+    tcase_add_loop_test(good, parameters_of_a_config_equal_its_checkpoint, 0, LENGTH(fixtures));
+    tcase_add_loop_test(good, a_config_with_experts_equals_its_preset, 0, LENGTH(experts));
+    tcase_add_test(good, parameters_of_dense_configs_equal_transformers);
+    tcase_add_loop_test(good, a_family_is_recognised_with_or_without_model_type, 0,
                         (int)num_families);
-    tcase_add_loop_test(good, the_sequence_of_a_config_is_a_usual_one_within_its_window, 0,
+    tcase_add_loop_test(good, the_default_sequence_is_at_most_8192_the_positions_and_the_window, 0,
                         LENGTH(sequences));
-    tcase_add_test(good, the_largest_dropout_is_the_models);
-    tcase_add_test(good, options_become_those_of_a_model);
+    tcase_add_test(good, a_model_gets_the_largest_dropout_of_its_config);
+    tcase_add_test(good, options_of_a_config_become_fields_of_the_model);
     tcase_add_test(good, rope_theta_and_epsilon_are_read);
-    tcase_add_test(good, a_name_that_would_not_show_is_replaced_by_the_family);
+    tcase_add_test(good, an_unprintable_name_is_replaced_by_the_family);
     suite_add_tcase(suite, good);
 
     TCase *faulty = tcase_create("faults");
-    tcase_add_loop_test(faulty, a_wrong_value_of_any_key_is_located, 0, (int)num_families);
-    tcase_add_loop_test(faulty, a_required_key_that_is_missing_is_located, 0, (int)num_families);
-    tcase_add_loop_test(faulty, a_key_that_changes_the_model_is_refused_unless_it_says_off, 0,
+    tcase_add_loop_test(faulty, the_error_of_a_wrong_value_names_its_key, 0, (int)num_families);
+    tcase_add_loop_test(faulty, the_error_of_a_missing_required_key_names_it, 0, (int)num_families);
+    tcase_add_loop_test(faulty, an_unsupported_key_is_refused_unless_its_value_is_off, 0,
                         (int)num_refused_keys);
-    tcase_add_loop_test(faulty, what_cannot_be_expressed_is_located_by_its_key, 0, LENGTH(faults));
-    tcase_add_test(faulty, an_unknown_architecture_is_located_when_there_is_no_model_type);
-    tcase_add_test(faulty, a_fault_in_a_file_is_located_by_line);
+    tcase_add_loop_test(faulty, the_error_of_an_unsupported_value_names_its_key, 0, LENGTH(faults));
+    tcase_add_test(faulty, without_model_type_an_unknown_architecture_is_named);
+    tcase_add_test(faulty, an_error_in_a_config_names_its_line);
     suite_add_tcase(suite, faulty);
     return suite;
 }

@@ -63,7 +63,7 @@ static const struct {
 };
 enum { NUM_VARIANTS = LENGTH(variants) };
 
-START_TEST(a_layer_keeps_what_korthikanti_counts)
+START_TEST(kept_bytes_of_a_layer_equal_korthikanti_table_2)
 {
     struct model model = model_of("korthikanti-22b");
     struct plan plan = plan_of(variants[_i].layout, &arena);
@@ -78,7 +78,7 @@ START_TEST(a_layer_keeps_what_korthikanti_counts)
 END_TEST
 
 /* Flash attention keeps one fp32 number per query row instead of its probabilities. */
-START_TEST(flash_attention_keeps_as_much_as_selective_recompute_and_a_number_a_row)
+START_TEST(flash_attention_keeps_one_number_per_row_more_than_selective_recompute)
 {
     struct model model = model_of("korthikanti-22b");
     struct plan plan = plan_of("tp8 sp mb4", &arena);
@@ -106,7 +106,7 @@ static const struct {
 };
 enum { NUM_FIGURE_1 = LENGTH(figure_1) };
 
-START_TEST(first_stages_hold_the_activations_of_korthikantis_figure_1)
+START_TEST(activations_of_first_stages_equal_korthikanti_figure_1)
 {
     struct model model = model_of(figure_1[_i].model);
     struct plan plan = plan_of("tp8", &arena);
@@ -128,7 +128,7 @@ END_TEST
 
 /* Megatron-LM's functional test gpt3_7b_tp4_pp1: grouped keys, flash attention, no sequence
  * parallelism. 10 + 21 / 4 of s b h, then row maxima and norm statistics in fp32. */
-START_TEST(a_layer_of_megatrons_7b_test_keeps_fifteen_and_a_quarter_bytes_a_value)
+START_TEST(a_layer_of_megatrons_7b_test_keeps_15_25_bytes_per_value)
 {
     struct model model = { .layers = 32,
                            .hidden = 4096,
@@ -152,7 +152,7 @@ END_TEST
 
 /* Bytes per value without dropout: norms 4, inputs 4, qkv 3, attention 2, gate and up 14, product
  * 7. */
-START_TEST(a_layer_of_llama3_8b_keeps_34_bytes_a_value)
+START_TEST(a_layer_of_llama3_8b_keeps_34_bytes_per_value)
 {
     struct model model = model_of("llama3-8b");
     struct plan plan = plan_of("tp1", &arena);
@@ -195,7 +195,7 @@ static const struct {
 };
 enum { NUM_PUBLISHED = LENGTH(published) };
 
-START_TEST(a_token_costs_the_flops_that_megatron_counts)
+START_TEST(flops_per_token_equal_megatrons_count)
 {
     struct model model = model_of(published[_i].model);
     double gflops = model_step_flops(&model, 1, 8192) / 8192 / 1e9;
@@ -204,7 +204,7 @@ START_TEST(a_token_costs_the_flops_that_megatron_counts)
 END_TEST
 
 /* Korthikanti et al. 2022, eq. 9, with the causal half of attention: s / 12h instead of s / 6h. */
-START_TEST(a_step_of_gpt_costs_the_closed_form)
+START_TEST(flops_of_a_gpt_step_equal_the_closed_form)
 {
     struct model model = model_of("gpt3-175b");
     double batch = 1536, s = 2048, layers = 96, h = 12288, vocab = model.vocab;
@@ -217,7 +217,7 @@ END_TEST
 /* Relative positions project the sinusoids of s distances once for all b sequences, 2 s h^2, and
  * multiply the queries by them, 2 b s^2 h; flash attention's mask skips half of that. The keys of a
  * microbatch are kept: 2 s h bytes. */
-START_TEST(relative_positions_cost_a_projection_and_a_product)
+START_TEST(relative_positions_add_a_projection_and_a_product)
 {
     struct model relative = model_of("gopher-280b"), without = relative;
     without.positions = POSITION_NONE;
@@ -249,7 +249,7 @@ START_TEST(twice_the_sequences_cost_twice_the_flops)
 END_TEST
 
 /* 2 FLOPs per multiply-add: n tokens, grouped keys, gated feed-forward. */
-START_TEST(each_product_of_a_layer_costs_two_flops_a_multiply_add)
+START_TEST(each_product_has_two_flops_per_multiply_add)
 {
     struct model model = model_of("llama3-8b");
     struct layer_dims dims = layer_dims(&model, 2, 8192);
@@ -281,7 +281,7 @@ END_TEST
 
 /* --- types and names -------------------------------------------------------------------------- */
 
-START_TEST(fp32_doubles_traffic_and_what_is_kept_of_a_product)
+START_TEST(fp32_doubles_traffic_and_kept_bytes_of_a_product)
 {
     struct model model = model_of("gpt3-175b");
     struct layer_options fp32 = { .flash_attention = true,
@@ -316,12 +316,12 @@ static TCase *activations(void)
 {
     TCase *tc = tcase_create("activations");
     tcase_add_checked_fixture(tc, NULL, release);
-    tcase_add_loop_test(tc, a_layer_keeps_what_korthikanti_counts, 0, NUM_VARIANTS);
-    tcase_add_test(tc, flash_attention_keeps_as_much_as_selective_recompute_and_a_number_a_row);
-    tcase_add_loop_test(tc, first_stages_hold_the_activations_of_korthikantis_figure_1, 0,
+    tcase_add_loop_test(tc, kept_bytes_of_a_layer_equal_korthikanti_table_2, 0, NUM_VARIANTS);
+    tcase_add_test(tc, flash_attention_keeps_one_number_per_row_more_than_selective_recompute);
+    tcase_add_loop_test(tc, activations_of_first_stages_equal_korthikanti_figure_1, 0,
                         NUM_FIGURE_1);
-    tcase_add_test(tc, a_layer_of_megatrons_7b_test_keeps_fifteen_and_a_quarter_bytes_a_value);
-    tcase_add_test(tc, a_layer_of_llama3_8b_keeps_34_bytes_a_value);
+    tcase_add_test(tc, a_layer_of_megatrons_7b_test_keeps_15_25_bytes_per_value);
+    tcase_add_test(tc, a_layer_of_llama3_8b_keeps_34_bytes_per_value);
     tcase_add_test(tc, kernels_of_one_op_keep_values_between_them);
     tcase_add_test(tc, the_embedding_keeps_token_ids_and_a_dropout_mask);
     tcase_add_test(tc, the_head_keeps_the_inputs_of_norm_and_logits);
@@ -332,11 +332,11 @@ static TCase *flops(void)
 {
     TCase *tc = tcase_create("flops");
     tcase_add_checked_fixture(tc, NULL, release);
-    tcase_add_loop_test(tc, a_token_costs_the_flops_that_megatron_counts, 0, NUM_PUBLISHED);
-    tcase_add_test(tc, a_step_of_gpt_costs_the_closed_form);
-    tcase_add_test(tc, relative_positions_cost_a_projection_and_a_product);
+    tcase_add_loop_test(tc, flops_per_token_equal_megatrons_count, 0, NUM_PUBLISHED);
+    tcase_add_test(tc, flops_of_a_gpt_step_equal_the_closed_form);
+    tcase_add_test(tc, relative_positions_add_a_projection_and_a_product);
     tcase_add_test(tc, twice_the_sequences_cost_twice_the_flops);
-    tcase_add_test(tc, each_product_of_a_layer_costs_two_flops_a_multiply_add);
+    tcase_add_test(tc, each_product_has_two_flops_per_multiply_add);
     tcase_add_test(tc, a_fused_attention_skips_the_masked_half);
     return tc;
 }
@@ -345,7 +345,7 @@ static TCase *types_and_names(void)
 {
     TCase *tc = tcase_create("types and names");
     tcase_add_checked_fixture(tc, NULL, release);
-    tcase_add_test(tc, fp32_doubles_traffic_and_what_is_kept_of_a_product);
+    tcase_add_test(tc, fp32_doubles_traffic_and_kept_bytes_of_a_product);
     tcase_add_test(tc, every_fusion_and_kind_of_op_has_a_name);
     return tc;
 }

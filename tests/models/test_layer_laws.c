@@ -180,7 +180,7 @@ static void check_gradients(const struct model *model, const struct layer_option
                   model->name, products + biases + others - model_layer_parameters(model));
 }
 
-START_TEST(gradients_of_a_layer_are_as_many_as_its_parameters)
+START_TEST(a_layer_has_as_many_gradients_as_parameters)
 {
     for_each_preset(check_gradients);
 }
@@ -192,7 +192,7 @@ static Suite *suite(void)
     tcase_add_checked_fixture(tc, NULL, release);
     tcase_add_test(tc, a_backward_multiplies_twice_as_much_as_its_forward);
     tcase_add_test(tc, every_op_has_work_and_waits_for_the_one_before_it);
-    tcase_add_test(tc, gradients_of_a_layer_are_as_many_as_its_parameters);
+    tcase_add_test(tc, a_layer_has_as_many_gradients_as_parameters);
     Suite *s = suite_create("models/layer: laws over presets");
     suite_add_tcase(s, tc);
     return s;

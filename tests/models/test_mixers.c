@@ -43,7 +43,7 @@ static const struct op *named_op(struct ops ops, const char *name)
 static const char *const presets[] = { "qwen3-next-80b-a3b", "nemotron-h-8b",
                                        "nemotron-3-nano-30b-a3b", "minimax-m1" };
 
-START_TEST(op_lists_have_the_counted_weights)
+START_TEST(weights_of_op_lists_equal_the_parameter_count)
 {
     struct model model = model_of(presets[_i]);
     double parameters = model_embedding_parameters(&model) + model_head_parameters(&model);
@@ -74,7 +74,7 @@ END_TEST
 /* Per token. Qwen3-Next: 32 heads of 128 x 128, four products. Nemotron-H: 128 heads of 128 x 64,
  * 7 FLOPs per element. MiniMax: 64 heads of 128 x 128, two products, and attention to half of 256
  * tokens, which no MFU counts. */
-START_TEST(scans_have_their_flops)
+START_TEST(scan_flops_equal_hand_counts)
 {
     struct model qwen = model_of("qwen3-next-80b-a3b"), nemotron = model_of("nemotron-h-8b"),
                  minimax = model_of("minimax-m1");
@@ -105,7 +105,7 @@ END_TEST
 /* Bytes per token that Mamba-2's block of Nemotron-H keeps: norm's input and output 2 x 2 x 4,096
  * and its statistic 4, the product's output 2 x 18,560 (gate and values 8,192 each, B and C 1,024
  * each, 128 step sizes), the scan's output 2 x 8,192 and the normed one 2 x 8,192. */
-START_TEST(mamba_keeps_the_products_output_and_the_scans)
+START_TEST(kept_bytes_of_mamba_equal_a_hand_count)
 {
     struct model model = model_of("nemotron-h-8b");
     struct model mamba = model_of_kind(&model, 0);
@@ -118,7 +118,7 @@ START_TEST(mamba_keeps_the_products_output_and_the_scans)
 END_TEST
 
 /* Qwen3-Next's attention has 16 query heads of 256 and as many gates, and 2 key-value heads. */
-START_TEST(gates_are_a_part_of_the_product)
+START_TEST(attention_gates_are_columns_of_the_qkv_product)
 {
     struct model model = model_of("qwen3-next-80b-a3b");
     struct model full = model_of_kind(&model, 1);
@@ -171,12 +171,13 @@ static Suite *suite(void)
     Suite *s = suite_create("models/mixers");
     TCase *tc = tcase_create("mixers");
     tcase_add_checked_fixture(tc, NULL, tear_down);
-    tcase_add_loop_test(tc, op_lists_have_the_counted_weights, 0, sizeof presets / sizeof *presets);
+    tcase_add_loop_test(tc, weights_of_op_lists_equal_the_parameter_count, 0,
+                        sizeof presets / sizeof *presets);
     tcase_add_test(tc, tensor_ranks_share_the_heads_of_a_mixer);
-    tcase_add_test(tc, scans_have_their_flops);
+    tcase_add_test(tc, scan_flops_equal_hand_counts);
     tcase_add_test(tc, a_mixer_is_linear_in_the_sequence);
-    tcase_add_test(tc, mamba_keeps_the_products_output_and_the_scans);
-    tcase_add_test(tc, gates_are_a_part_of_the_product);
+    tcase_add_test(tc, kept_bytes_of_mamba_equal_a_hand_count);
+    tcase_add_test(tc, attention_gates_are_columns_of_the_qkv_product);
     tcase_add_test(tc, a_block_of_one_part_has_one_norm);
     tcase_add_test(tc, ranks_that_would_cut_a_state_are_refused);
     suite_add_tcase(s, tc);

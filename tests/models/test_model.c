@@ -116,7 +116,7 @@ static struct model changed(const char *changes)
     return model;
 }
 
-START_TEST(counts_are_those_of_the_released_checkpoints_to_the_unit)
+START_TEST(parameter_counts_equal_released_checkpoints)
 {
     struct model model = model_of(published[_i].name);
     ck_assert_double_eq(model_parameters(&model), published[_i].parameters);
@@ -133,7 +133,7 @@ START_TEST(bert_large_is_the_same_model_with_its_pooler)
 }
 END_TEST
 
-START_TEST(models_with_experts_count_all_and_those_that_a_token_meets)
+START_TEST(models_with_experts_have_total_and_active_counts)
 {
     struct model model = model_of(with_experts[_i].name);
     ck_assert_double_eq(model_parameters(&model), with_experts[_i].parameters);
@@ -143,7 +143,7 @@ START_TEST(models_with_experts_count_all_and_those_that_a_token_meets)
 }
 END_TEST
 
-START_TEST(counts_round_to_those_that_papers_print)
+START_TEST(parameter_counts_round_to_the_published_ones)
 {
     struct model model = model_of(rounded[_i].name);
     ck_assert_double_eq_tol(model_parameters(&model) / 1e9 / rounded[_i].billions, 1,
@@ -152,7 +152,7 @@ START_TEST(counts_round_to_those_that_papers_print)
 END_TEST
 
 /* P = 12 l h^2 (1 + 13 / (12 h) + (V + S) / (12 l h)): the paper leaves the final norm out. */
-START_TEST(counts_are_those_of_the_megatron_formula_and_a_final_norm)
+START_TEST(parameter_counts_equal_megatrons_formula_plus_a_final_norm)
 {
     struct model model = model_of(sc21[_i].name);
     double l = model.layers, h = model.hidden;
@@ -164,7 +164,7 @@ END_TEST
 
 /* 12 h^2 a block is 4 h^2 of attention and 8 h^2 of feed-forward, gated or not; the lecture's count
  * ignores that Llama rounds 8/3 h up, and the norms. */
-START_TEST(counts_are_near_the_lectures_approximation)
+START_TEST(parameter_counts_are_near_the_lectures_approximation)
 {
     static const struct {
         const char *name;
@@ -185,7 +185,7 @@ END_TEST
 
 /* Embeddings 256 64 + 64 64 = 20480. A block: attention 4 64^2 + 4 64, feed-forward 8 64^2 + 5 64,
  * two norms 4 64: 49984. Final norm 128. */
-START_TEST(a_tiny_gpt_counts_as_it_does_by_hand)
+START_TEST(parameters_of_a_tiny_gpt_equal_a_hand_count)
 {
     struct model tiny = model_of("tiny");
     ck_assert_double_eq(model_embedding_parameters(&tiny), 20480);
@@ -196,7 +196,7 @@ START_TEST(a_tiny_gpt_counts_as_it_does_by_hand)
 END_TEST
 
 /* Llama-3.2-1B; not a preset. */
-START_TEST(a_tied_llama_counts_as_released)
+START_TEST(parameters_of_a_tied_llama_equal_the_release)
 {
     struct model model = changed("{\"layers\": 16, \"hidden\": 2048, \"heads\": 32,"
                                  " \"kv_heads\": 8, \"ffn\": 8192, \"vocab\": 128256,"
@@ -314,7 +314,7 @@ START_TEST(each_option_of_experts_adds_its_own_parameters)
 END_TEST
 
 /* The first two blocks have no experts; of the others, those whose number is a multiple of 3 do. */
-START_TEST(experts_are_in_the_blocks_that_the_steps_say)
+START_TEST(experts_are_in_blocks_given_by_first_dense_and_moe_step)
 {
     struct model model = changed("{\"layers\": 9, \"experts\": 4, \"topk\": 1,"
                                  " \"first_dense\": 3, \"moe_step\": 3}");
@@ -359,7 +359,7 @@ START_TEST(relative_positions_give_gophers_sizes)
 }
 END_TEST
 
-START_TEST(what_is_left_out_is_derived)
+START_TEST(omitted_fields_are_derived)
 {
     struct model model = changed("{}");
     ck_assert_int_eq(model.kv_heads, 4);
@@ -372,7 +372,7 @@ START_TEST(what_is_left_out_is_derived)
 END_TEST
 
 /* 12 l h^2 = 9.6e17; more than 1e18 is an error, tested below. */
-START_TEST(sizes_beyond_any_that_were_trained_are_counted)
+START_TEST(very_large_models_are_counted)
 {
     struct model model =
         changed("{\"layers\": 80000, \"hidden\": 1000000, \"heads\": 10000, \"seq\": 1}");
@@ -381,7 +381,7 @@ START_TEST(sizes_beyond_any_that_were_trained_are_counted)
 END_TEST
 
 /* Models with biases before a norm can only be counted; Llama and Mixtral can be planned. */
-START_TEST(a_model_that_is_only_counted_says_so)
+START_TEST(a_model_that_cannot_be_predicted_is_reported)
 {
     struct model model = model_of("mixtral-8x7b");
     struct err err = { 0 };
@@ -465,7 +465,7 @@ static const struct {
     { "{\"sources\": {\"batch\": 1}}", "sources.batch", "text" },
 };
 
-START_TEST(a_fault_is_located_by_its_key)
+START_TEST(an_error_in_a_model_names_its_key)
 {
     struct model model;
     struct err err = { 0 };
@@ -502,7 +502,7 @@ static void change(const struct field *field, struct model *model)
     }
 }
 
-START_TEST(models_are_equal_when_all_fields_are_but_texts)
+START_TEST(models_are_equal_if_all_fields_except_texts_are)
 {
     struct model model;
     struct err err = { 0 };
@@ -525,7 +525,7 @@ END_TEST
 
 /* 61 layers after 3 dense ones are 61 - 3 with experts; every 2nd of an odd number leaves a dense
  * one last. */
-START_TEST(a_model_of_another_depth_places_its_experts_anew)
+START_TEST(changing_the_depth_recomputes_the_blocks_with_experts)
 {
     static const struct {
         int first_dense, moe_step, layers, with_experts;
@@ -549,7 +549,7 @@ START_TEST(a_model_of_another_depth_places_its_experts_anew)
 }
 END_TEST
 
-START_TEST(a_struct_that_no_reader_filled_is_checked_as_well)
+START_TEST(a_struct_filled_by_code_is_checked_too)
 {
     struct model model = { .name = "m" };
     struct err err = { 0 };
@@ -563,31 +563,30 @@ static Suite *model_suite(void)
 {
     Suite *suite = suite_create("model");
     TCase *counts = tcase_create("parameters");
-    tcase_add_loop_test(counts, counts_are_those_of_the_released_checkpoints_to_the_unit, 0,
-                        LENGTH(published));
+    tcase_add_loop_test(counts, parameter_counts_equal_released_checkpoints, 0, LENGTH(published));
     tcase_add_test(counts, bert_large_is_the_same_model_with_its_pooler);
-    tcase_add_loop_test(counts, models_with_experts_count_all_and_those_that_a_token_meets, 0,
+    tcase_add_loop_test(counts, models_with_experts_have_total_and_active_counts, 0,
                         LENGTH(with_experts));
-    tcase_add_loop_test(counts, counts_round_to_those_that_papers_print, 0, LENGTH(rounded));
-    tcase_add_loop_test(counts, counts_are_those_of_the_megatron_formula_and_a_final_norm, 0,
+    tcase_add_loop_test(counts, parameter_counts_round_to_the_published_ones, 0, LENGTH(rounded));
+    tcase_add_loop_test(counts, parameter_counts_equal_megatrons_formula_plus_a_final_norm, 0,
                         LENGTH(sc21));
-    tcase_add_loop_test(counts, counts_are_near_the_lectures_approximation, 0, 4);
-    tcase_add_test(counts, a_tiny_gpt_counts_as_it_does_by_hand);
-    tcase_add_test(counts, a_tied_llama_counts_as_released);
+    tcase_add_loop_test(counts, parameter_counts_are_near_the_lectures_approximation, 0, 4);
+    tcase_add_test(counts, parameters_of_a_tiny_gpt_equal_a_hand_count);
+    tcase_add_test(counts, parameters_of_a_tied_llama_equal_the_release);
     tcase_add_test(counts, each_option_adds_its_own_parameters);
     tcase_add_test(counts, each_option_of_experts_adds_its_own_parameters);
-    tcase_add_test(counts, experts_are_in_the_blocks_that_the_steps_say);
-    tcase_add_test(counts, a_model_that_is_only_counted_says_so);
-    tcase_add_test(counts, sizes_beyond_any_that_were_trained_are_counted);
+    tcase_add_test(counts, experts_are_in_blocks_given_by_first_dense_and_moe_step);
+    tcase_add_test(counts, a_model_that_cannot_be_predicted_is_reported);
+    tcase_add_test(counts, very_large_models_are_counted);
     suite_add_tcase(suite, counts);
 
     TCase *reading = tcase_create("reading");
     tcase_add_test(reading, relative_positions_give_gophers_sizes);
-    tcase_add_test(reading, what_is_left_out_is_derived);
-    tcase_add_loop_test(reading, a_fault_is_located_by_its_key, 0, LENGTH(faults));
-    tcase_add_test(reading, models_are_equal_when_all_fields_are_but_texts);
-    tcase_add_test(reading, a_model_of_another_depth_places_its_experts_anew);
-    tcase_add_test(reading, a_struct_that_no_reader_filled_is_checked_as_well);
+    tcase_add_test(reading, omitted_fields_are_derived);
+    tcase_add_loop_test(reading, an_error_in_a_model_names_its_key, 0, LENGTH(faults));
+    tcase_add_test(reading, models_are_equal_if_all_fields_except_texts_are);
+    tcase_add_test(reading, changing_the_depth_recomputes_the_blocks_with_experts);
+    tcase_add_test(reading, a_struct_filled_by_code_is_checked_too);
     suite_add_tcase(suite, reading);
 
     return suite;

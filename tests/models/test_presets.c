@@ -39,7 +39,7 @@ static double sum_layers(const struct model *model)
     return sum;
 }
 
-START_TEST(presets_are_sorted_sourced_and_survive_writing)
+START_TEST(presets_are_sorted_have_sources_and_round_trip)
 {
     size_t count;
     struct err err = { 0 };
@@ -85,7 +85,7 @@ START_TEST(gpt3_has_its_published_batch_and_budget)
 }
 END_TEST
 
-START_TEST(an_unknown_name_is_answered_with_the_nearest)
+START_TEST(the_error_of_an_unknown_name_suggests_the_nearest)
 {
     struct model model;
     struct err err = { 0 };
@@ -157,7 +157,7 @@ static const struct {
     { FORMAT, "b", FORMAT ",", "b.json:4" },
 };
 
-START_TEST(a_faulty_preset_is_located_by_file_line_and_key)
+START_TEST(an_error_in_a_preset_names_file_line_and_key)
 {
     char folder[] = "/tmp/simsearch-model-XXXXXX";
     make_data(folder);
@@ -176,7 +176,7 @@ START_TEST(a_faulty_preset_is_located_by_file_line_and_key)
 }
 END_TEST
 
-START_TEST(presets_that_are_nowhere_are_missed)
+START_TEST(a_missing_folder_of_presets_is_an_error)
 {
     char folder[] = "/tmp/simsearch-model-XXXXXX";
     make_data(folder);
@@ -207,7 +207,7 @@ START_TEST(a_file_loads_by_its_path)
 }
 END_TEST
 
-START_TEST(a_file_in_the_folder_loads_unless_a_preset_is_called_that)
+START_TEST(a_file_in_the_working_folder_loads_unless_a_preset_has_its_name)
 {
     char folder[] = "/tmp/simsearch-model-XXXXXX", path[256];
     make_data(folder);
@@ -243,15 +243,15 @@ static Suite *model_suite(void)
     Suite *suite = suite_create("presets");
 
     TCase *presets = tcase_create("presets");
-    tcase_add_test(presets, presets_are_sorted_sourced_and_survive_writing);
+    tcase_add_test(presets, presets_are_sorted_have_sources_and_round_trip);
     tcase_add_test(presets, presets_load_by_name_and_by_alias);
     tcase_add_test(presets, gpt3_has_its_published_batch_and_budget);
-    tcase_add_test(presets, an_unknown_name_is_answered_with_the_nearest);
-    tcase_add_loop_test(presets, a_faulty_preset_is_located_by_file_line_and_key, 0,
+    tcase_add_test(presets, the_error_of_an_unknown_name_suggests_the_nearest);
+    tcase_add_loop_test(presets, an_error_in_a_preset_names_file_line_and_key, 0,
                         LENGTH(faulty_presets));
-    tcase_add_test(presets, presets_that_are_nowhere_are_missed);
+    tcase_add_test(presets, a_missing_folder_of_presets_is_an_error);
     tcase_add_test(presets, a_file_loads_by_its_path);
-    tcase_add_test(presets, a_file_in_the_folder_loads_unless_a_preset_is_called_that);
+    tcase_add_test(presets, a_file_in_the_working_folder_loads_unless_a_preset_has_its_name);
     tcase_add_test(presets, a_file_that_is_absent_is_named);
     suite_add_tcase(suite, presets);
     return suite;

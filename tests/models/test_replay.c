@@ -70,7 +70,7 @@ static const struct {
     { 1u << REPLAY_MLP | 1u << REPLAY_NORM, 3.0 * HIDDEN *FFN, 3 * FFN + 2 * HIDDEN, 8, 0 },
 };
 
-START_TEST(a_part_is_run_again_and_frees_what_only_itself_keeps)
+START_TEST(recomputing_a_part_frees_the_values_that_only_it_keeps)
 {
     struct replay replay = replay_of(parts[_i].replays);
     double attention_flops = 4.0 * HEADS * TOKENS * TOKENS * (HIDDEN / HEADS) / 2;
@@ -83,7 +83,7 @@ END_TEST
 
 /* Of queries, keys, values, projection, gate, up and down, the second, fourth and sixth are
  * recomputed. */
-START_TEST(per_op_every_other_product_is_run_again)
+START_TEST(op_selective_recomputes_every_second_product)
 {
     struct replay replay = replay_of(REPLAYS_PER_OP);
     double flops = 2.0 * TOKENS * HIDDEN * (KV + HIDDEN + FFN);
@@ -96,7 +96,7 @@ START_TEST(per_op_every_other_product_is_run_again)
 }
 END_TEST
 
-START_TEST(per_op_other_products_and_attention_are_kept)
+START_TEST(op_selective_keeps_the_other_products_and_attention)
 {
     struct model model = llama();
     struct plan plan = plan_default();
@@ -113,7 +113,7 @@ START_TEST(per_op_other_products_and_attention_are_kept)
 END_TEST
 
 /* With sequence parallelism, sums are kept and gathered values are gathered again. */
-START_TEST(per_op_sums_over_ranks_are_kept)
+START_TEST(op_selective_keeps_sums_over_ranks)
 {
     struct model model = llama();
     struct plan plan = plan_default();
@@ -144,7 +144,7 @@ static double kept_bytes(const struct ops *forward, const struct replay *replay)
  * up; with recompute it repeats the second and the fourth product (the projection). No later op
  * reads the result of the down product. The rotary embedding overwrites queries, keys and
  * values. */
-START_TEST(in_place_whole_products_are_kept)
+START_TEST(in_place_op_selective_keeps_whole_products)
 {
     struct model model = llama();
     struct plan plan = plan_default();
@@ -170,7 +170,7 @@ static const struct {
 };
 
 /* The bytes that the executor keeps, value by value, is what the memory model counts. */
-START_TEST(kept_values_are_all_but_the_freed_bytes)
+START_TEST(kept_bytes_equal_all_bytes_minus_freed_bytes)
 {
     struct model model = llama();
     struct plan plan = plan_default();
@@ -190,13 +190,13 @@ static Suite *suite(void)
     Suite *s = suite_create("replay");
     TCase *blocks = tcase_create("blocks");
     tcase_add_checked_fixture(blocks, NULL, release);
-    tcase_add_loop_test(blocks, a_part_is_run_again_and_frees_what_only_itself_keeps, 0,
+    tcase_add_loop_test(blocks, recomputing_a_part_frees_the_values_that_only_it_keeps, 0,
                         LENGTH(parts));
-    tcase_add_test(blocks, per_op_every_other_product_is_run_again);
-    tcase_add_test(blocks, per_op_other_products_and_attention_are_kept);
-    tcase_add_test(blocks, per_op_sums_over_ranks_are_kept);
-    tcase_add_test(blocks, in_place_whole_products_are_kept);
-    tcase_add_loop_test(blocks, kept_values_are_all_but_the_freed_bytes, 0, LENGTH(sums));
+    tcase_add_test(blocks, op_selective_recomputes_every_second_product);
+    tcase_add_test(blocks, op_selective_keeps_the_other_products_and_attention);
+    tcase_add_test(blocks, op_selective_keeps_sums_over_ranks);
+    tcase_add_test(blocks, in_place_op_selective_keeps_whole_products);
+    tcase_add_loop_test(blocks, kept_bytes_equal_all_bytes_minus_freed_bytes, 0, LENGTH(sums));
     suite_add_tcase(s, blocks);
     return s;
 }

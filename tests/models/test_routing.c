@@ -117,7 +117,7 @@ static struct routing skewed(double cv)
     return (struct routing){ .kind = cv > 0 ? ROUTING_SKEWED : ROUTING_RANDOM, .cv = cv };
 }
 
-START_TEST(formulas_say_what_draws_do)
+START_TEST(formulas_agree_with_random_draws)
 {
     struct random rng = random_new(7, (uint64_t)_i);
     struct routed routed = routed_of(_i);
@@ -153,7 +153,7 @@ START_TEST(tokens_go_to_distinct_nodes)
 END_TEST
 
 /* Equal loads, a given factor, and no more than all rows. */
-START_TEST(a_given_factor_is_taken)
+START_TEST(a_given_imbalance_factor_is_used)
 {
     struct routed routed = { 32768, 8, 2, 8 };
     struct routing balanced = { 0 }, given = { .kind = ROUTING_FACTOR, .factor = 1.5 };
@@ -169,7 +169,7 @@ END_TEST
 
 /* 8 experts get 1,024 rows of 4,096 tokens; 1.25 times that is 1,280. Popularities of deviation 0.3
  * with 1.25 drop v (phi(a) - a (1 - Phi(a))), a = 0.25/v: between 3.0 and 3.6 %. */
-START_TEST(capacity_bounds_the_rows)
+START_TEST(capacity_limits_rows_per_expert)
 {
     struct routed one = { 4096, 8, 2, 8 };
     struct routing balanced = { 0 }, uneven = skewed(0.3);
@@ -182,7 +182,7 @@ START_TEST(capacity_bounds_the_rows)
 END_TEST
 
 /* The fullest rank's rows, on eight ranks with an expert each: work, messages and bytes kept. */
-START_TEST(a_full_rank_works_sends_and_keeps_more)
+START_TEST(the_fullest_rank_computes_sends_and_keeps_more)
 {
     struct arena arena = { 0 };
     struct model model = model_of("mixtral-8x7b");
@@ -251,11 +251,11 @@ END_TEST
 static Suite *suite(void)
 {
     TCase *tc = tcase_create("factors");
-    tcase_add_loop_test(tc, formulas_say_what_draws_do, 0, LENGTH(cases));
+    tcase_add_loop_test(tc, formulas_agree_with_random_draws, 0, LENGTH(cases));
     tcase_add_test(tc, tokens_go_to_distinct_nodes);
-    tcase_add_test(tc, a_given_factor_is_taken);
-    tcase_add_test(tc, capacity_bounds_the_rows);
-    tcase_add_test(tc, a_full_rank_works_sends_and_keeps_more);
+    tcase_add_test(tc, a_given_imbalance_factor_is_used);
+    tcase_add_test(tc, capacity_limits_rows_per_expert);
+    tcase_add_test(tc, the_fullest_rank_computes_sends_and_keeps_more);
     tcase_add_test(tc, quantised_rows_are_padded);
     Suite *s = suite_create("models/routing");
     suite_add_tcase(s, tc);

@@ -57,7 +57,7 @@ static const struct {
     { "last:4", 4 * (products + 2 * HIDDEN) + 128256.0 * HIDDEN + HIDDEN, 0, BLOCKS - 4 },
 };
 
-START_TEST(what_is_trained_counts)
+START_TEST(trained_parameters_equal_hand_counts)
 {
     struct model model = trained("llama3-8b", counts[_i].what);
     ck_assert_double_eq(model_trained_parameters(&model), counts[_i].trained);
@@ -99,7 +99,7 @@ START_TEST(a_tied_table_is_trained_with_the_embedding)
 }
 END_TEST
 
-START_TEST(a_model_that_is_written_trains_the_same)
+START_TEST(a_written_model_keeps_its_trained_weights)
 {
     struct model model = trained("deepseek-v3", "last:8"), again;
     struct err err = { 0 };
@@ -114,7 +114,7 @@ START_TEST(a_model_that_is_written_trains_the_same)
 }
 END_TEST
 
-START_TEST(what_no_weight_has_cannot_be_trained)
+START_TEST(invalid_values_of_train_are_refused)
 {
     static const char *const faults[] = { "lora",   "lora:0",  "lora:16:",   "lora:16:QKV",
                                           "last:0", "last:33", "last:x",     "",
@@ -158,7 +158,7 @@ static struct passes passes_of(const struct model *model, int layer)
  * gradients. Attention's backward is 2.5 times its forward. The first block's q, k and v need no
  * gradient of their input.
  */
-START_TEST(adapters_leave_out_the_gradients_of_the_base)
+START_TEST(adapters_omit_weight_gradients_of_the_base_model)
 {
     struct model all = trained("llama3-8b", NULL), lora = trained("llama3-8b", "lora:16");
     double attention = passes_of(&all, 0).forward_flops - 2 * SEQ * products;
@@ -175,7 +175,7 @@ END_TEST
 /* A step's model FLOPs follow from this: 2/3 of the products' FLOPs of full training, minus the
  * gradients that the first block does not need, plus attention and the head's forward and input
  * gradient. */
-START_TEST(a_step_counts_what_it_multiplies)
+START_TEST(model_flops_count_the_executed_products)
 {
     struct model lora = trained("llama3-8b", "lora:16");
     double attention = passes_of(&lora, 1).forward_flops - 2 * SEQ * (products + adapters);
@@ -267,7 +267,7 @@ static struct prediction predicted(void)
 }
 
 /* 2 bytes of every weight, 4 and 12 of those of adapters. */
-START_TEST(only_what_is_trained_has_a_state)
+START_TEST(only_trained_weights_have_state)
 {
     load("lora:16", "dp8 mb1");
     double added = BLOCKS * adapters, all = 8030261248 + added;
@@ -315,7 +315,7 @@ START_TEST(tensor_ranks_split_one_side_of_an_adapter)
 }
 END_TEST
 
-START_TEST(only_what_is_trained_is_reduced_and_updated)
+START_TEST(only_trained_weights_are_reduced_and_updated)
 {
     load(NULL, "dp8 mb1 overlap=none");
     planned.system.stack.host.tensor_launches = 0; /* time per tensor, not per parameter */
@@ -371,19 +371,19 @@ static Suite *suite(void)
     Suite *s = suite_create("training");
     TCase *tc = tcase_create("training");
     tcase_add_checked_fixture(tc, NULL, release);
-    tcase_add_loop_test(tc, what_is_trained_counts, 0, LENGTH(counts));
+    tcase_add_loop_test(tc, trained_parameters_equal_hand_counts, 0, LENGTH(counts));
     tcase_add_test(tc, a_tied_table_is_trained_with_the_embedding);
-    tcase_add_test(tc, a_model_that_is_written_trains_the_same);
-    tcase_add_test(tc, what_no_weight_has_cannot_be_trained);
-    tcase_add_test(tc, adapters_leave_out_the_gradients_of_the_base);
-    tcase_add_test(tc, a_step_counts_what_it_multiplies);
+    tcase_add_test(tc, a_written_model_keeps_its_trained_weights);
+    tcase_add_test(tc, invalid_values_of_train_are_refused);
+    tcase_add_test(tc, adapters_omit_weight_gradients_of_the_base_model);
+    tcase_add_test(tc, model_flops_count_the_executed_products);
     tcase_add_test(tc, blocks_below_the_lowest_trained_weight_have_no_backward);
     tcase_add_test(tc, inputs_that_no_gradient_reads_are_not_kept);
     tcase_add_loop_test(tc, training_everything_drops_nothing, 0, LENGTH(shipped));
-    tcase_add_test(tc, only_what_is_trained_has_a_state);
+    tcase_add_test(tc, only_trained_weights_have_state);
     tcase_add_test(tc, a_tied_table_that_is_frozen_has_no_state);
     tcase_add_test(tc, tensor_ranks_split_one_side_of_an_adapter);
-    tcase_add_test(tc, only_what_is_trained_is_reduced_and_updated);
+    tcase_add_test(tc, only_trained_weights_are_reduced_and_updated);
     tcase_add_test(tc, frozen_blocks_are_not_recomputed);
     tcase_add_test(tc, a_reference_model_runs_forward_beside_the_trained_one);
     suite_add_tcase(s, tc);
