@@ -88,7 +88,7 @@ static void check_limit(const struct search_request *request, const struct searc
     evaluators_release(&evaluators);
 }
 
-START_TEST(branch_and_bound_finds_what_a_loop_over_everything_finds)
+START_TEST(branch_and_bound_equals_a_loop_over_all_plans)
 {
     if (is_spared(_i, 1))
         return;
@@ -133,7 +133,7 @@ static void tear_down(void)
     instance_release(&instance);
 }
 
-START_TEST(neither_the_answer_nor_a_count_depends_on_the_workers)
+START_TEST(answer_and_counts_do_not_depend_on_the_number_of_workers)
 {
     if (is_spared(_i, 1))
         return;
@@ -176,7 +176,7 @@ static void check_part(const struct search_result *part, const struct search_res
 
 /* A search that is stopped at its last check has a plan. Other searches are stopped after half of
  * the checks, a quarter and so on. */
-START_TEST(ended_early_it_says_how_far_the_best_may_be_from_the_answer)
+START_TEST(an_early_end_gives_a_valid_gap_to_the_optimum)
 {
     struct search_request request = instance_request(&instance);
     struct search_result all, part;
@@ -198,7 +198,7 @@ START_TEST(ended_early_it_says_how_far_the_best_may_be_from_the_answer)
 }
 END_TEST
 
-START_TEST(every_order_that_moves_ranks_is_placed_once)
+START_TEST(each_distinct_rank_order_is_evaluated_once)
 {
     struct search_request request = instance_request(&instance);
     struct search_result usual, placed;
@@ -223,13 +223,12 @@ static Suite *suite(void)
 {
     TCase *random = tcase_create("random");
     tcase_set_timeout(random, 120);
-    tcase_add_loop_test(random, branch_and_bound_finds_what_a_loop_over_everything_finds, 0,
-                        BATCHES);
+    tcase_add_loop_test(random, branch_and_bound_equals_a_loop_over_all_plans, 0, BATCHES);
     TCase *fixture = tcase_create("fixture");
     tcase_add_checked_fixture(fixture, set_up, tear_down);
-    tcase_add_loop_test(fixture, neither_the_answer_nor_a_count_depends_on_the_workers, 0, 6);
-    tcase_add_test(fixture, ended_early_it_says_how_far_the_best_may_be_from_the_answer);
-    tcase_add_test(fixture, every_order_that_moves_ranks_is_placed_once);
+    tcase_add_loop_test(fixture, answer_and_counts_do_not_depend_on_the_number_of_workers, 0, 6);
+    tcase_add_test(fixture, an_early_end_gives_a_valid_gap_to_the_optimum);
+    tcase_add_test(fixture, each_distinct_rank_order_is_evaluated_once);
     Suite *s = suite_create("search/bnb");
     suite_add_tcase(s, random);
     suite_add_tcase(s, fixture);

@@ -90,7 +90,7 @@ static void check_unplaced(struct evaluator *evaluator, struct plan plan,
 
 /* One stage has nothing to wait for: the floor of the whole model's passes is what they compute,
  * modules that predict later tokens included. */
-START_TEST(the_floor_of_one_stage_is_what_it_computes)
+START_TEST(the_floor_of_one_stage_is_its_compute_time)
 {
     struct system system;
     struct model model;
@@ -113,7 +113,7 @@ START_TEST(the_floor_of_one_stage_is_what_it_computes)
 }
 END_TEST
 
-START_TEST(the_bound_is_never_above_the_step_on_every_point_of_a_lattice)
+START_TEST(the_bound_is_at_most_the_step_time_of_every_plan)
 {
     if (is_spared(_i, 2))
         return;
@@ -156,9 +156,8 @@ static Suite *suite(void)
 {
     TCase *tc = tcase_create("bound");
     tcase_set_timeout(tc, 60);
-    tcase_add_loop_test(tc, the_floor_of_one_stage_is_what_it_computes, 0, 3);
-    tcase_add_loop_test(tc, the_bound_is_never_above_the_step_on_every_point_of_a_lattice, 0,
-                        NUM_LATTICES);
+    tcase_add_loop_test(tc, the_floor_of_one_stage_is_its_compute_time, 0, 3);
+    tcase_add_loop_test(tc, the_bound_is_at_most_the_step_time_of_every_plan, 0, NUM_LATTICES);
     Suite *s = suite_create("sim/engine/bound");
     suite_add_tcase(s, tc);
     return s;

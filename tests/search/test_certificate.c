@@ -301,7 +301,7 @@ static bool check_seed(int seed, double shrink)
     return found;
 }
 
-START_TEST(certificates_of_searches_hold_and_changed_ones_do_not)
+START_TEST(valid_certificates_pass_and_changed_ones_fail)
 {
     int wanted = SAMPLED(NUM_CERTIFICATES, IN_THE_GATE);
     for (int seed = 1; wanted > 0; seed++)
@@ -309,7 +309,7 @@ START_TEST(certificates_of_searches_hold_and_changed_ones_do_not)
 }
 END_TEST
 
-START_TEST(so_do_those_that_no_plan_is_feasible)
+START_TEST(certificates_of_infeasibility_pass_and_changed_ones_fail)
 {
     int wanted = SAMPLED(NUM_CERTIFICATES, IN_THE_GATE);
     for (int seed = 1; wanted > 0; seed++)
@@ -321,8 +321,8 @@ static Suite *suite(void)
 {
     TCase *tc = tcase_create("certificate");
     tcase_set_timeout(tc, 600);
-    tcase_add_test(tc, certificates_of_searches_hold_and_changed_ones_do_not);
-    tcase_add_test(tc, so_do_those_that_no_plan_is_feasible);
+    tcase_add_test(tc, valid_certificates_pass_and_changed_ones_fail);
+    tcase_add_test(tc, certificates_of_infeasibility_pass_and_changed_ones_fail);
     Suite *s = suite_create("certificate");
     suite_add_tcase(s, tc);
     return s;

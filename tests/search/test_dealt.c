@@ -37,7 +37,7 @@ static void check_list(const int *chunks, const int *expected, int count)
  * the head, which counts as 1.5 layers. Of stage 1's seven layers, chunks 1 and 3 get two each
  * before chunk 5 gets its first, because 1.5 + 1 is more than 2. Then chunks 1 and 3 get a third
  * layer. */
-START_TEST(layers_go_to_the_chunk_with_the_fewest)
+START_TEST(layers_go_to_the_chunk_with_the_least_weight)
 {
     struct deal ring = { { 2, 3, NULL }, 12, 1.5 };
     int chunks[6];
@@ -183,7 +183,7 @@ static double bound_of(const struct stage_table *table, const int *layers)
     return bound->total_s(table, &suffix);
 }
 
-START_TEST(floor_and_bound_are_under_every_division_and_options_are_those_of_its_stages)
+START_TEST(floor_and_bound_are_at_most_every_divisions_time_and_options_equal_stage_times)
 {
     if (is_spared(_i, 1))
         return;
@@ -225,7 +225,7 @@ START_TEST(floor_and_bound_are_under_every_division_and_options_are_those_of_its
 END_TEST
 
 /* A stage must fit in the table exactly if it fits in a whole plan. */
-START_TEST(a_stage_fits_as_it_does_in_a_whole_plan)
+START_TEST(a_stage_fits_in_the_table_exactly_if_it_fits_in_a_plan)
 {
     struct arena arena = { 0 };
     struct plan plan, whole;
@@ -277,7 +277,7 @@ static const char *const points[] = {
 
 enum { NUM_TIGHT = 2 };
 
-START_TEST(the_best_of_a_point_is_that_of_all_its_divisions)
+START_TEST(the_search_equals_enumeration_of_all_divisions)
 {
     if (is_spared(_i, 1))
         return;
@@ -322,14 +322,15 @@ static Suite *suite(void)
     tcase_set_timeout(tc, 60);
     tcase_add_checked_fixture(tc, NULL, tear_down);
     tcase_add_loop_test(
-        tc, floor_and_bound_are_under_every_division_and_options_are_those_of_its_stages, 0,
+        tc, floor_and_bound_are_at_most_every_divisions_time_and_options_equal_stage_times, 0,
         LENGTH(layouts) * NUM_KINDS_OF_MODELS);
-    tcase_add_loop_test(tc, a_stage_fits_as_it_does_in_a_whole_plan, 0, LENGTH(layouts));
-    tcase_add_loop_test(tc, the_best_of_a_point_is_that_of_all_its_divisions, 0,
+    tcase_add_loop_test(tc, a_stage_fits_in_the_table_exactly_if_it_fits_in_a_plan, 0,
+                        LENGTH(layouts));
+    tcase_add_loop_test(tc, the_search_equals_enumeration_of_all_divisions, 0,
                         LENGTH(points) * NUM_KINDS_OF_MODELS * NUM_TIGHT);
     suite_add_tcase(s, tc);
     TCase *deals = tcase_create("deals");
-    tcase_add_test(deals, layers_go_to_the_chunk_with_the_fewest);
+    tcase_add_test(deals, layers_go_to_the_chunk_with_the_least_weight);
     suite_add_tcase(s, deals);
     return s;
 }

@@ -427,7 +427,7 @@ static void check_milp(struct pipe *pipe, const struct enumerated *best, int see
 
 enum { ALL_TABLES = 1200, GATE_TABLES = 160, EVERY_MILP = 4 };
 
-START_TEST(three_ways_find_the_best_of_chunks_that_are_dealt)
+START_TEST(dynamic_and_integer_programming_equal_enumeration)
 {
     double divisions = 0, timed = 0, most_slack = 0;
     int solved = 0, kinds = 0, turned = 0;
@@ -472,7 +472,7 @@ static Suite *suite(void)
     Suite *s = suite_create("dealt: tables");
     TCase *tables = tcase_create("tables");
     tcase_set_timeout(tables, 300);
-    tcase_add_test(tables, three_ways_find_the_best_of_chunks_that_are_dealt);
+    tcase_add_test(tables, dynamic_and_integer_programming_equal_enumeration);
     suite_add_tcase(s, tables);
     return s;
 }

@@ -56,7 +56,7 @@ static struct search_result run(int objective)
     return search_of(&request);
 }
 
-START_TEST(the_cheapest_plan_has_the_shortest_run_of_all)
+START_TEST(the_cheapest_plan_has_the_shortest_run_with_failures)
 {
     struct search_result by_cost = run(OBJECTIVE_COST), by_time = run(OBJECTIVE_TIME);
     double cost_s = effective_s(&instance.system, &instance.model, by_cost.top);
@@ -72,7 +72,7 @@ START_TEST(the_cheapest_plan_has_the_shortest_run_of_all)
 END_TEST
 
 /* Without tokens the run's length is unknown, so the fastest step counts as the cheapest. */
-START_TEST(without_tokens_cost_ranks_as_time_does)
+START_TEST(without_tokens_cost_and_time_rank_plans_alike)
 {
     instance.model.tokens = 0;
     struct search_result by_cost = run(OBJECTIVE_COST), by_time = run(OBJECTIVE_TIME);
@@ -82,7 +82,7 @@ START_TEST(without_tokens_cost_ranks_as_time_does)
 }
 END_TEST
 
-START_TEST(failures_change_nothing_of_a_search_for_time)
+START_TEST(failures_do_not_change_a_search_for_step_time)
 {
     struct search_result frequent = run(OBJECTIVE_TIME);
     instance.system.gpu.mtbf_s = 1e18;
@@ -102,9 +102,9 @@ static Suite *suite(void)
     Suite *s = suite_create("effective");
     TCase *cases = tcase_create("effective");
     tcase_add_checked_fixture(cases, set_up, tear_down);
-    tcase_add_test(cases, the_cheapest_plan_has_the_shortest_run_of_all);
-    tcase_add_test(cases, without_tokens_cost_ranks_as_time_does);
-    tcase_add_test(cases, failures_change_nothing_of_a_search_for_time);
+    tcase_add_test(cases, the_cheapest_plan_has_the_shortest_run_with_failures);
+    tcase_add_test(cases, without_tokens_cost_and_time_rank_plans_alike);
+    tcase_add_test(cases, failures_do_not_change_a_search_for_step_time);
     suite_add_tcase(s, cases);
     return s;
 }

@@ -62,7 +62,7 @@ static int check_as_fresh(struct evaluator *used, const struct system *system,
     return checked;
 }
 
-START_TEST(what_earlier_searches_left_changes_no_answer)
+START_TEST(costs_cached_by_earlier_searches_change_no_answer)
 {
     static const struct {
         int gpus, layers;
@@ -91,7 +91,7 @@ static Suite *suite(void)
 {
     TCase *tc = tcase_create("evaluators");
     tcase_add_checked_fixture(tc, set_up, tear_down);
-    tcase_add_test(tc, what_earlier_searches_left_changes_no_answer);
+    tcase_add_test(tc, costs_cached_by_earlier_searches_change_no_answer);
     Suite *s = suite_create("search/evaluators");
     suite_add_tcase(s, tc);
     return s;

@@ -39,7 +39,7 @@ static struct program_result solve(void)
 
 /* Items with values 10, 13 and 7, and weights 3, 4 and 2; capacity 6. The items of weights 4 and 2
  * give 20. */
-START_TEST(a_knapsack_is_filled_with_what_is_worth_most)
+START_TEST(a_knapsack_has_its_optimal_value)
 {
     const double worth[] = { 10, 13, 7 };
     const double weight[] = { 3, 4, 2 };
@@ -58,7 +58,7 @@ START_TEST(a_knapsack_is_filled_with_what_is_worth_most)
 END_TEST
 
 /* 2 x >= 7, y >= 0.3 - x / 10: x is at least 4, and y is 0, or -0.1 without its bound. */
-START_TEST(whole_columns_are_whole_and_others_are_not)
+START_TEST(integer_columns_are_integers_and_others_need_not_be)
 {
     int x = program_add_column(&program, (struct program_column){ COLUMN_INTEGER, 0, 9, 1 });
     int y = program_add_column(
@@ -75,7 +75,7 @@ START_TEST(whole_columns_are_whole_and_others_are_not)
 }
 END_TEST
 
-START_TEST(what_cannot_be_is_infeasible)
+START_TEST(contradictory_rows_are_infeasible)
 {
     int x = add_binary(1), y = add_binary(1);
     program_add_row(&program, 1, 1); /* x + y = 1 and x - y = 0: only x = y = 1/2 satisfies both */
@@ -90,7 +90,7 @@ START_TEST(what_cannot_be_is_infeasible)
 }
 END_TEST
 
-START_TEST(what_no_relaxation_satisfies_is_infeasible)
+START_TEST(an_infeasible_relaxation_is_infeasible)
 {
     int x = add_binary(1);
     program_add_row(&program, 2, HUGE_VAL);
@@ -159,7 +159,7 @@ static double least_cost(void)
     return least;
 }
 
-START_TEST(it_finds_what_trying_every_assignment_finds)
+START_TEST(the_optimum_equals_that_of_trying_every_assignment)
 {
     const uint64_t seed = 20261120;
     struct random rng = random_new(seed, 0);
@@ -211,7 +211,7 @@ static void make_hard(void)
 }
 
 /* The slacks of a solution equal the deficits of its rows. */
-START_TEST(at_a_limit_of_nodes_the_best_so_far_comes_with_its_gap)
+START_TEST(at_a_node_limit_the_best_solution_and_its_gap_are_returned)
 {
     make_hard();
     struct program_result result = solve_within((struct program_limits){ .nodes = 300 });
@@ -231,7 +231,7 @@ START_TEST(at_a_limit_of_nodes_the_best_so_far_comes_with_its_gap)
 }
 END_TEST
 
-START_TEST(a_limit_of_nodes_always_ends_at_the_same_place)
+START_TEST(a_node_limit_gives_the_same_result_every_time)
 {
     make_hard();
     struct program_result first = solve_within((struct program_limits){ .nodes = 100 });
@@ -242,7 +242,7 @@ START_TEST(a_limit_of_nodes_always_ends_at_the_same_place)
 }
 END_TEST
 
-START_TEST(at_a_limit_of_time_it_stops_and_says_so)
+START_TEST(at_a_time_limit_it_stops_and_reports_it)
 {
     make_hard();
     struct program_result result = solve_within((struct program_limits){ .time_s = 0.05 });
@@ -262,7 +262,7 @@ static void make_fatal(void)
     program_add_term(&program, x, 1);
 }
 
-START_TEST(where_glpk_would_abort_it_fails_with_what_glpk_said)
+START_TEST(an_abort_of_glpk_becomes_an_error_with_its_message)
 {
     struct program_result result;
     struct program_limits limits = { 0 };
@@ -327,16 +327,16 @@ static Suite *suite(void)
     Suite *suite = suite_create("integer_program");
     TCase *cases = tcase_create("integer_program");
     tcase_add_checked_fixture(cases, NULL, tear_down);
-    tcase_add_test(cases, a_knapsack_is_filled_with_what_is_worth_most);
-    tcase_add_test(cases, whole_columns_are_whole_and_others_are_not);
-    tcase_add_test(cases, what_cannot_be_is_infeasible);
-    tcase_add_test(cases, what_no_relaxation_satisfies_is_infeasible);
+    tcase_add_test(cases, a_knapsack_has_its_optimal_value);
+    tcase_add_test(cases, integer_columns_are_integers_and_others_need_not_be);
+    tcase_add_test(cases, contradictory_rows_are_infeasible);
+    tcase_add_test(cases, an_infeasible_relaxation_is_infeasible);
     tcase_add_test(cases, an_unbounded_program_is_an_error);
-    tcase_add_test(cases, it_finds_what_trying_every_assignment_finds);
-    tcase_add_test(cases, at_a_limit_of_nodes_the_best_so_far_comes_with_its_gap);
-    tcase_add_test(cases, a_limit_of_nodes_always_ends_at_the_same_place);
-    tcase_add_test(cases, at_a_limit_of_time_it_stops_and_says_so);
-    tcase_add_test(cases, where_glpk_would_abort_it_fails_with_what_glpk_said);
+    tcase_add_test(cases, the_optimum_equals_that_of_trying_every_assignment);
+    tcase_add_test(cases, at_a_node_limit_the_best_solution_and_its_gap_are_returned);
+    tcase_add_test(cases, a_node_limit_gives_the_same_result_every_time);
+    tcase_add_test(cases, at_a_time_limit_it_stops_and_reports_it);
+    tcase_add_test(cases, an_abort_of_glpk_becomes_an_error_with_its_message);
     tcase_add_test(cases, after_a_fatal_failure_the_next_program_is_solved);
     suite_add_tcase(suite, cases);
     TCase *threads = tcase_create("threads");

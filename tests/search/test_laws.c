@@ -252,7 +252,7 @@ static void all_agree(void)
     search_result_release(&bnb);
 }
 
-START_TEST(branch_and_bound_is_exhaustive)
+START_TEST(branch_and_bound_equals_exhaustive_search)
 {
     each_question(_i, 52, 3000, all_agree);
 }
@@ -309,7 +309,7 @@ static void simulation_says_the_same(void)
     search_result_release(&result);
 }
 
-START_TEST(a_simulation_says_what_the_search_said)
+START_TEST(a_simulation_equals_the_searchs_prediction)
 {
     each_question(_i, 32, 2000, simulation_says_the_same);
 }
@@ -332,7 +332,7 @@ static void workers_change_nothing(void)
     search_result_release(&one);
 }
 
-START_TEST(the_number_of_workers_cannot_be_seen)
+START_TEST(the_answer_does_not_depend_on_the_number_of_workers)
 {
     each_question(_i, 20, 1000, workers_change_nothing);
 }
@@ -371,7 +371,7 @@ static void restraints_help_nobody(void)
     check_no_worse(&bound, &freely, "without a restraint");
 }
 
-START_TEST(what_is_fixed_or_forbidden_is_never_better)
+START_TEST(fixing_or_forbidding_never_improves_the_best)
 {
     each_question(_i, 40, 2000, restraints_help_nobody);
 }
@@ -401,7 +401,7 @@ static void its_own_words_leave_the_best(void)
     search_result_release(&first);
 }
 
-START_TEST(what_the_best_has_can_be_fixed)
+START_TEST(fixing_the_best_plans_words_keeps_it_the_best)
 {
     each_question(_i, 20, 1000, its_own_words_leave_the_best);
 }
@@ -492,7 +492,7 @@ static void engines_agree_on_plans(void)
     each_plan(4, engines_agree);
 }
 
-START_TEST(events_agree_with_the_recurrence)
+START_TEST(the_event_engine_agrees_with_the_recurrence)
 {
     each_question(_i, 52, 4000, engines_agree_on_plans);
 }
@@ -540,7 +540,7 @@ static void memories_change_nothing(void)
     each_plan(6, says_the_same_again);
 }
 
-START_TEST(what_was_asked_before_changes_no_answer)
+START_TEST(cached_costs_of_an_evaluator_change_no_answer)
 {
     each_question(_i, 52, 4000, memories_change_nothing);
 }
@@ -616,7 +616,7 @@ static void plans_read_back(void)
     each_plan(2, reads_back);
 }
 
-START_TEST(a_plan_file_reads_back_to_the_bit)
+START_TEST(a_plan_file_reads_back_bit_for_bit)
 {
     int file = mkstemp(path);
     ck_assert_int_ge(file, 0);
@@ -642,7 +642,7 @@ static void layouts_read_back(void)
     each_plan(PLANS, layout_reads_back);
 }
 
-START_TEST(a_layout_reads_back_to_the_bit)
+START_TEST(a_layout_reads_back_bit_for_bit)
 {
     each_question(_i, 60, 4000, layouts_read_back);
 }
@@ -663,18 +663,18 @@ static Suite *suite(void)
     tcase_add_loop_test(machines, a_better_machine_slows_no_plan, 0, BATCHES);
     tcase_add_loop_test(machines, a_better_machine_has_no_worse_best, 0, BATCHES);
     TCase *searches = add_case(s, "searches");
-    tcase_add_loop_test(searches, branch_and_bound_is_exhaustive, 0, BATCHES);
-    tcase_add_loop_test(searches, a_simulation_says_what_the_search_said, 0, BATCHES);
-    tcase_add_loop_test(searches, the_number_of_workers_cannot_be_seen, 0, BATCHES);
-    tcase_add_loop_test(searches, what_is_fixed_or_forbidden_is_never_better, 0, BATCHES);
-    tcase_add_loop_test(searches, what_the_best_has_can_be_fixed, 0, BATCHES);
+    tcase_add_loop_test(searches, branch_and_bound_equals_exhaustive_search, 0, BATCHES);
+    tcase_add_loop_test(searches, a_simulation_equals_the_searchs_prediction, 0, BATCHES);
+    tcase_add_loop_test(searches, the_answer_does_not_depend_on_the_number_of_workers, 0, BATCHES);
+    tcase_add_loop_test(searches, fixing_or_forbidding_never_improves_the_best, 0, BATCHES);
+    tcase_add_loop_test(searches, fixing_the_best_plans_words_keeps_it_the_best, 0, BATCHES);
     TCase *engines = add_case(s, "engines");
     tcase_add_loop_test(engines, no_step_is_shorter_than_its_bounds, 0, BATCHES);
-    tcase_add_loop_test(engines, events_agree_with_the_recurrence, 0, BATCHES);
-    tcase_add_loop_test(engines, what_was_asked_before_changes_no_answer, 0, BATCHES);
+    tcase_add_loop_test(engines, the_event_engine_agrees_with_the_recurrence, 0, BATCHES);
+    tcase_add_loop_test(engines, cached_costs_of_an_evaluator_change_no_answer, 0, BATCHES);
     TCase *trips = add_case(s, "round trips");
-    tcase_add_loop_test(trips, a_plan_file_reads_back_to_the_bit, 0, BATCHES);
-    tcase_add_loop_test(trips, a_layout_reads_back_to_the_bit, 0, BATCHES);
+    tcase_add_loop_test(trips, a_plan_file_reads_back_bit_for_bit, 0, BATCHES);
+    tcase_add_loop_test(trips, a_layout_reads_back_bit_for_bit, 0, BATCHES);
     return s;
 }
 

@@ -227,7 +227,7 @@ static double fronts_s(const struct division_problem *problem)
 
 /* Without an upper bound on the longest pass T, nothing is taken from the other program's
  * answer. */
-START_TEST(without_a_guess_it_finds_what_dynamic_programming_finds)
+START_TEST(without_a_guess_the_optimum_equals_dynamic_programming)
 {
     const uint64_t seed = 11;
     struct random rng = random_new(seed, 0);
@@ -254,7 +254,7 @@ START_TEST(without_a_guess_it_finds_what_dynamic_programming_finds)
 }
 END_TEST
 
-START_TEST(with_guesses_it_finds_the_same_at_any_size)
+START_TEST(with_guesses_the_optimum_equals_dynamic_programming_at_any_size)
 {
     const uint64_t seed = 12;
     struct random rng = random_new(seed, 0);
@@ -289,7 +289,7 @@ static void share_hosts(struct random *rng, struct division_problem *problem)
     problem->host_bytes = 8 * problem->num_layers * between(rng, 0.8, 2) / problem->num_stages;
 }
 
-START_TEST(what_joins_stages_holds_and_the_best_are_found_in_order)
+START_TEST(limits_over_several_stages_hold_and_solutions_come_in_order)
 {
     const uint64_t seed = 13;
     struct random rng = random_new(seed, 0);
@@ -322,7 +322,7 @@ START_TEST(what_joins_stages_holds_and_the_best_are_found_in_order)
 END_TEST
 
 /* The second division differs from the first. */
-START_TEST(no_division_comes_twice)
+START_TEST(no_division_is_returned_twice)
 {
     struct random rng = random_new(14, 0);
     struct division_problem problem;
@@ -369,7 +369,7 @@ static struct division_problem hard_problem(void)
     return problem;
 }
 
-START_TEST(at_a_limit_the_best_so_far_comes_with_its_gap)
+START_TEST(at_a_limit_the_best_division_and_its_gap_are_returned)
 {
     struct division_problem problem = hard_problem();
     struct program_limits limits = { .nodes = 20 };
@@ -386,7 +386,7 @@ START_TEST(at_a_limit_the_best_so_far_comes_with_its_gap)
 }
 END_TEST
 
-START_TEST(at_a_limit_of_time_it_says_so)
+START_TEST(at_a_time_limit_it_reports_it)
 {
     struct division_problem problem = hard_problem();
     struct program_limits limits = { .time_s = 1e-3 };
@@ -403,13 +403,13 @@ static Suite *suite(void)
     Suite *suite = suite_create("milp");
     TCase *cases = tcase_create("milp");
     tcase_add_checked_fixture(cases, NULL, tear_down);
-    tcase_add_test(cases, without_a_guess_it_finds_what_dynamic_programming_finds);
-    tcase_add_test(cases, with_guesses_it_finds_the_same_at_any_size);
-    tcase_add_test(cases, what_joins_stages_holds_and_the_best_are_found_in_order);
-    tcase_add_test(cases, no_division_comes_twice);
+    tcase_add_test(cases, without_a_guess_the_optimum_equals_dynamic_programming);
+    tcase_add_test(cases, with_guesses_the_optimum_equals_dynamic_programming_at_any_size);
+    tcase_add_test(cases, limits_over_several_stages_hold_and_solutions_come_in_order);
+    tcase_add_test(cases, no_division_is_returned_twice);
     tcase_add_test(cases, stages_that_cannot_hold_the_layers_have_no_division);
-    tcase_add_test(cases, at_a_limit_the_best_so_far_comes_with_its_gap);
-    tcase_add_test(cases, at_a_limit_of_time_it_says_so);
+    tcase_add_test(cases, at_a_limit_the_best_division_and_its_gap_are_returned);
+    tcase_add_test(cases, at_a_time_limit_it_reports_it);
     suite_add_tcase(suite, cases);
     return suite;
 }

@@ -59,7 +59,7 @@ static void mix_blocks(void)
     };
 }
 
-START_TEST(it_is_no_faster_than_what_is_proved_and_says_how_far_it_may_be_off)
+START_TEST(the_milp_answer_is_no_faster_than_the_proved_optimum_and_states_its_gap)
 {
     load("llama3-8b", 32);
     if (_i == 3)
@@ -81,7 +81,7 @@ START_TEST(it_is_no_faster_than_what_is_proved_and_says_how_far_it_may_be_off)
 }
 END_TEST
 
-START_TEST(uneven_stages_beat_the_even_optimum)
+START_TEST(uneven_stages_are_faster_than_the_best_even_ones)
 {
     load("llama3-8b", 32);
     struct search_request request = request_for("milp", "pp8");
@@ -93,7 +93,7 @@ START_TEST(uneven_stages_beat_the_even_optimum)
 }
 END_TEST
 
-START_TEST(the_number_of_jobs_cannot_be_seen)
+START_TEST(the_answer_does_not_depend_on_the_number_of_jobs)
 {
     load("llama3-8b", 32);
     struct search_request request = request_for("milp", "pp8");
@@ -126,7 +126,7 @@ static int count_layers(const struct plan *plan)
     return kinds;
 }
 
-START_TEST(stages_are_of_few_types_when_asked_to)
+START_TEST(a_limit_on_types_of_stages_holds)
 {
     load("llama3-8b", 32);
     struct search_request request = request_for("milp", "pp8 vpp1");
@@ -147,7 +147,7 @@ START_TEST(stages_are_of_few_types_when_asked_to)
 END_TEST
 
 /* So little memory that the first stages recompute more layers than the last. */
-START_TEST(all_stages_recompute_alike_when_asked_to)
+START_TEST(equal_recompute_on_all_stages_can_be_required)
 {
     load("llama3-8b", 32);
     struct search_request request = request_for("milp", "tp2 cp1 pp8 vpp1 mb2 zero1");
@@ -182,7 +182,7 @@ static double most_host_bytes(const struct search_request *request, const struct
 
 /* The embedding makes the first stages' host the fullest: with a little less memory its stages have
  * fewer layers, and with much less no plan fits. */
-START_TEST(offloaded_state_stays_within_the_hosts)
+START_TEST(offloaded_state_stays_within_host_memory)
 {
     load("llama3-8b", 32);
     struct search_request request =
@@ -209,7 +209,7 @@ END_TEST
 
 /* 12 parameters' bytes of Adam's state and 4 of fp32 gradients on the host, each stage on two ranks
  * of four in its node: computed by hand for a model whose embedding and head are equally large. */
-START_TEST(a_host_keeps_the_state_of_the_ranks_of_its_node)
+START_TEST(a_host_holds_the_state_of_its_nodes_ranks)
 {
     load("llama3-8b", 16);
     struct err err = { 0 };
@@ -243,7 +243,7 @@ static double kept_on_host(const struct search *search, const char *layout)
     return bytes;
 }
 
-START_TEST(a_host_keeps_state_and_activations_beside_each_other)
+START_TEST(a_host_holds_the_sum_of_state_and_activations)
 {
     load("llama3-8b", 16);
     struct err err = { 0 };
@@ -264,7 +264,7 @@ END_TEST
 
 /* A node's eight ranks keep on the host, per rank: without a pipeline 30 of 32 layers, as two stay
  * on the GPU; on the first of two stages 16 layers for each of two microbatches in flight. */
-START_TEST(a_host_keeps_the_activations_of_all_microbatches_in_flight)
+START_TEST(a_host_holds_activations_of_all_microbatches_in_flight)
 {
     load("llama3-8b", 16);
     struct err err = { 0 };
@@ -293,7 +293,7 @@ static void check_refusal(const struct search_request *request, const char *wher
     search_result_release(&result);
 }
 
-START_TEST(what_joins_stages_is_refused_where_each_is_looked_at_alone)
+START_TEST(limits_over_several_stages_are_refused_by_other_methods)
 {
     load("llama3-8b", 32);
     const char *const methods[] = { "bnb", "dp" };
@@ -332,22 +332,23 @@ static Suite *suite(void)
     Suite *suite = suite_create("milp_search");
     TCase *cases = tcase_create("milp_search");
     tcase_add_checked_fixture(cases, NULL, tear_down);
-    tcase_add_loop_test(cases, it_is_no_faster_than_what_is_proved_and_says_how_far_it_may_be_off,
-                        0, LENGTH(fixed));
-    tcase_add_test(cases, uneven_stages_beat_the_even_optimum);
-    tcase_add_test(cases, stages_are_of_few_types_when_asked_to);
-    tcase_add_test(cases, all_stages_recompute_alike_when_asked_to);
-    tcase_add_test(cases, offloaded_state_stays_within_the_hosts);
-    tcase_add_test(cases, a_host_keeps_the_state_of_the_ranks_of_its_node);
-    tcase_add_test(cases, a_host_keeps_state_and_activations_beside_each_other);
-    tcase_add_test(cases, a_host_keeps_the_activations_of_all_microbatches_in_flight);
-    tcase_add_test(cases, what_joins_stages_is_refused_where_each_is_looked_at_alone);
+    tcase_add_loop_test(cases,
+                        the_milp_answer_is_no_faster_than_the_proved_optimum_and_states_its_gap, 0,
+                        LENGTH(fixed));
+    tcase_add_test(cases, uneven_stages_are_faster_than_the_best_even_ones);
+    tcase_add_test(cases, a_limit_on_types_of_stages_holds);
+    tcase_add_test(cases, equal_recompute_on_all_stages_can_be_required);
+    tcase_add_test(cases, offloaded_state_stays_within_host_memory);
+    tcase_add_test(cases, a_host_holds_the_state_of_its_nodes_ranks);
+    tcase_add_test(cases, a_host_holds_the_sum_of_state_and_activations);
+    tcase_add_test(cases, a_host_holds_activations_of_all_microbatches_in_flight);
+    tcase_add_test(cases, limits_over_several_stages_are_refused_by_other_methods);
     tcase_add_test(cases, an_ended_search_proves_nothing);
     suite_add_tcase(suite, cases);
     TCase *threads = tcase_create("threads");
     tcase_set_tags(threads, THREADS);
     tcase_add_checked_fixture(threads, NULL, tear_down);
-    tcase_add_test(threads, the_number_of_jobs_cannot_be_seen);
+    tcase_add_test(threads, the_answer_does_not_depend_on_the_number_of_jobs);
     suite_add_tcase(suite, threads);
     return suite;
 }

@@ -44,7 +44,7 @@ static bool has_parts(const struct plan *plan)
 
 enum { ALL_INSTANCES = 300, GATE_INSTANCES = 4 };
 
-START_TEST(branch_and_bound_chooses_as_exhaustive_search_does)
+START_TEST(branch_and_bound_chooses_the_parts_of_exhaustive_search)
 {
     int chosen = 0;
     for (int seed = 0; seed < SAMPLED(ALL_INSTANCES, GATE_INSTANCES); seed++) {
@@ -101,7 +101,7 @@ static double without_parts_s(void)
 }
 
 /* The answer is the fastest of one search for each set of parts. */
-START_TEST(the_best_set_of_parts_is_that_of_searches_of_each)
+START_TEST(the_best_set_of_parts_equals_searching_each_set)
 {
     int gained = 0;
     for (int seed = 0; seed < SAMPLED(60, 1); seed++) {
@@ -130,7 +130,7 @@ START_TEST(the_best_set_of_parts_is_that_of_searches_of_each)
 }
 END_TEST
 
-START_TEST(parts_are_not_chosen_where_recompute_is_fixed_or_memory_is_the_objective)
+START_TEST(parts_are_not_chosen_if_recompute_is_fixed_or_memory_is_the_objective)
 {
     make(700);
     struct search_request request = new_request("bnb");
@@ -154,9 +154,9 @@ static Suite *suite(void)
     TCase *tc = tcase_create("modules");
     tcase_set_timeout(tc, 600);
     tcase_add_checked_fixture(tc, NULL, tear_down);
-    tcase_add_test(tc, branch_and_bound_chooses_as_exhaustive_search_does);
-    tcase_add_test(tc, the_best_set_of_parts_is_that_of_searches_of_each);
-    tcase_add_test(tc, parts_are_not_chosen_where_recompute_is_fixed_or_memory_is_the_objective);
+    tcase_add_test(tc, branch_and_bound_chooses_the_parts_of_exhaustive_search);
+    tcase_add_test(tc, the_best_set_of_parts_equals_searching_each_set);
+    tcase_add_test(tc, parts_are_not_chosen_if_recompute_is_fixed_or_memory_is_the_objective);
     suite_add_tcase(s, tc);
     return s;
 }

@@ -45,7 +45,7 @@ static void tear_down(void)
 }
 
 /* A change's name and cost describe the same collective. */
-START_TEST(a_change_of_placement_costs_what_its_name_says)
+START_TEST(a_change_of_sharding_costs_its_named_collective)
 {
     static const struct reshard costs = {
         .all_reduce = 1, .all_gather = 2, .reduce_scatter = 3, .all_to_all = 4
@@ -113,14 +113,14 @@ static double units_of(bool has_reduce_scatter, unsigned first, unsigned second,
     return best_of(&problem).total.units;
 }
 
-START_TEST(the_lectures_two_partitions_take_5_and_4_with_all_reduces)
+START_TEST(the_lectures_two_partitions_cost_5_and_4_units_with_all_reduces)
 {
     ck_assert_double_eq(units_of(false, COLUMN, COLUMN, ROW), 5);
     ck_assert_double_eq(units_of(false, COLUMN, ROW, COLUMN), 4);
 }
 END_TEST
 
-START_TEST(the_lectures_two_partitions_both_take_4_with_reduce_scatters)
+START_TEST(the_lectures_two_partitions_cost_4_units_with_reduce_scatters)
 {
     ck_assert_double_eq(units_of(true, COLUMN, COLUMN, ROW), 4);
     ck_assert_double_eq(units_of(true, COLUMN, ROW, COLUMN), 4);
@@ -128,7 +128,7 @@ START_TEST(the_lectures_two_partitions_both_take_4_with_reduce_scatters)
 END_TEST
 
 /* By hand, from the rules in chain.h. */
-START_TEST(every_partition_of_three_products_takes_what_its_pairs_take)
+START_TEST(the_cost_of_a_partition_is_the_sum_over_adjacent_products)
 {
     const unsigned letter[] = { COLUMN, ROW };
     const double pair_all_reduce[2][2] = { { 3, 0 }, { 4, 3 } };
@@ -144,7 +144,7 @@ START_TEST(every_partition_of_three_products_takes_what_its_pairs_take)
 }
 END_TEST
 
-START_TEST(with_all_reduces_alone_column_row_column_is_best)
+START_TEST(with_all_reduces_only_column_row_column_is_best)
 {
     struct partition_problem problem =
         three_products(false, COLUMN | ROW, COLUMN | ROW, COLUMN | ROW);
@@ -157,7 +157,7 @@ START_TEST(with_all_reduces_alone_column_row_column_is_best)
 END_TEST
 
 /* Megatron's two halves: a second product by rows makes the first one's output stay where it is. */
-START_TEST(two_products_pair_as_column_and_row)
+START_TEST(two_products_are_best_split_by_columns_then_rows)
 {
     const struct chain_product products[] = { { "fc1", COLUMN | ROW, 4, 1 },
                                               { "fc2", COLUMN | ROW, 1, 1 } };
@@ -172,7 +172,7 @@ END_TEST
 
 /* One unit per weight gradient compared with four units for row to column. X is whole, so W1 by
  * columns costs nothing, and an all-to-all each way, 1/8, turns columns into tokens. */
-START_TEST(small_weights_are_better_left_whole_and_tokens_split)
+START_TEST(with_small_weights_splitting_tokens_is_best)
 {
     const struct chain_product products[] = { { "W1", COLUMN | SEQUENCE, 1, 0.5 },
                                               { "W2", ROW | SEQUENCE, 1, 0.5 },
@@ -257,7 +257,7 @@ static void write_chain(struct random *rng, int turn, struct text *out)
     text_add(out, "]}");
 }
 
-START_TEST(both_programs_find_the_best_of_a_chain_in_a_file)
+START_TEST(both_programs_find_the_optimum_of_a_chain_in_a_file)
 {
     struct random rng = random_new(told_seed(), 3);
     int infeasible = 0;
@@ -288,7 +288,7 @@ END_TEST
 
 /* X of 4 x 2 values on 2 ranks, S = 8 values of 2 bytes: W1 is 2 x 4. Its output has 2 S values.
  * With columns sharding a rank keeps 8 bytes of weights and 16 of the output. */
-START_TEST(a_file_says_sizes_in_the_units_of_x)
+START_TEST(a_chain_file_gives_sizes_relative_to_x)
 {
     struct chain_file file;
     struct err err = { 0 };
@@ -323,7 +323,7 @@ static const struct {
     { "[4]", "operators[0]", "expected an object" },
 };
 
-START_TEST(a_faulty_chain_is_refused_by_line_and_key)
+START_TEST(an_error_in_a_chain_names_line_and_key)
 {
     char text[300];
     struct chain_file file;
@@ -370,7 +370,7 @@ static struct partition_problem random_problem(struct random *rng, double unit)
     return problem;
 }
 
-START_TEST(both_programs_find_what_trying_all_finds)
+START_TEST(both_programs_equal_enumeration)
 {
     const uint64_t seed = 1120;
     struct random rng = random_new(seed, 0);
@@ -445,7 +445,7 @@ static void check_against_layer(const char *layout, const char *name)
 
 static const char *const models[] = { "gpt3-175b", "llama3-70b", "gpt3-1.3b" };
 
-START_TEST(megatrons_partitions_take_the_seconds_of_the_cost_models_layer)
+START_TEST(megatrons_partitions_cost_the_seconds_of_the_cost_model)
 {
     load("dgx-h100", 64, models[_i]);
     check_against_layer("tp8 pp1 mb1 overlap=none", "megatron");
@@ -456,7 +456,7 @@ START_TEST(megatrons_partitions_take_the_seconds_of_the_cost_models_layer)
 END_TEST
 
 /* Then a product takes as long as its operands need from memory. */
-START_TEST(so_they_do_where_memory_is_slow)
+START_TEST(with_slow_memory_megatrons_partitions_cost_the_seconds_of_the_cost_model)
 {
     load("dgx-h100", 64, models[_i]);
     hardware.gpu.memory_bytes_per_s /= 1000;
@@ -465,7 +465,7 @@ START_TEST(so_they_do_where_memory_is_slow)
 }
 END_TEST
 
-START_TEST(megatrons_partitions_keep_the_bytes_of_the_cost_models_layer)
+START_TEST(megatrons_partitions_hold_the_bytes_of_the_cost_model)
 {
     load("dgx-h100", 64, models[_i]);
     const char *const layouts[] = { "tp8 pp1 mb1", "tp8 pp1 mb1 sp" };
@@ -485,7 +485,7 @@ START_TEST(megatrons_partitions_keep_the_bytes_of_the_cost_models_layer)
 END_TEST
 
 /* With 8 data ranks, or groups of 2, each keeps its shard; a host keeps the optimizer's. */
-START_TEST(a_layers_state_is_sharded_as_zero_says)
+START_TEST(a_layers_state_is_sharded_by_its_zero_stage)
 {
     static const struct {
         const char *layout;
@@ -514,7 +514,7 @@ END_TEST
 
 /* 175B does not fit unsharded. Of the partitions that fit, Megatron's with sequence parallelism is
  * the best. */
-START_TEST(megatron_with_sequence_parallelism_is_found_where_weights_must_be_split)
+START_TEST(if_weights_must_be_split_megatrons_sequence_parallelism_is_best)
 {
     load("dgx-a100-80g", 512, "gpt3-175b");
     struct plan plan = plan_on(&hardware, &model, "tp8 pp8 mb1", &arena);
@@ -545,7 +545,7 @@ START_TEST(sequence_parallelism_saves_memory_and_the_time_of_norms)
 }
 END_TEST
 
-START_TEST(without_a_budget_no_partition_that_has_a_name_is_faster)
+START_TEST(without_a_memory_limit_no_named_partition_is_faster_than_the_optimum)
 {
     load("dgx-h100", 64, models[_i]);
     struct plan plan = plan_on(&hardware, &model, "tp8 pp1 mb1", &arena);
@@ -560,7 +560,7 @@ START_TEST(without_a_budget_no_partition_that_has_a_name_is_faster)
 }
 END_TEST
 
-START_TEST(both_programs_agree_on_a_layer_within_any_budget)
+START_TEST(both_programs_agree_for_any_memory_limit)
 {
     load("dgx-h100", 64, models[_i]);
     struct plan plan = plan_on(&hardware, &model, "tp8 pp2 mb1 sp", &arena);
@@ -577,7 +577,7 @@ START_TEST(both_programs_agree_on_a_layer_within_any_budget)
 }
 END_TEST
 
-START_TEST(what_recompute_runs_again_takes_its_forward_again)
+START_TEST(recompute_adds_the_forward_time_of_its_ops)
 {
     load("dgx-h100", 64, "gpt3-1.3b");
     struct plan plain = plan_on(&hardware, &model, "tp8 pp1 mb1 sp overlap=none", &arena);
@@ -599,29 +599,31 @@ static Suite *suite(void)
     TCase *cases = tcase_create("partition");
     int num_models = LENGTH(models);
     tcase_add_checked_fixture(cases, NULL, tear_down);
-    tcase_add_test(cases, a_change_of_placement_costs_what_its_name_says);
-    tcase_add_test(cases, the_lectures_two_partitions_take_5_and_4_with_all_reduces);
-    tcase_add_test(cases, the_lectures_two_partitions_both_take_4_with_reduce_scatters);
-    tcase_add_test(cases, every_partition_of_three_products_takes_what_its_pairs_take);
-    tcase_add_test(cases, with_all_reduces_alone_column_row_column_is_best);
-    tcase_add_test(cases, two_products_pair_as_column_and_row);
-    tcase_add_test(cases, small_weights_are_better_left_whole_and_tokens_split);
-    tcase_add_test(cases, both_programs_find_what_trying_all_finds);
-    tcase_add_test(cases, both_programs_find_the_best_of_a_chain_in_a_file);
-    tcase_add_test(cases, a_file_says_sizes_in_the_units_of_x);
-    tcase_add_loop_test(cases, a_faulty_chain_is_refused_by_line_and_key, 0, LENGTH(faulty));
-    tcase_add_loop_test(cases, megatrons_partitions_take_the_seconds_of_the_cost_models_layer, 0,
+    tcase_add_test(cases, a_change_of_sharding_costs_its_named_collective);
+    tcase_add_test(cases, the_lectures_two_partitions_cost_5_and_4_units_with_all_reduces);
+    tcase_add_test(cases, the_lectures_two_partitions_cost_4_units_with_reduce_scatters);
+    tcase_add_test(cases, the_cost_of_a_partition_is_the_sum_over_adjacent_products);
+    tcase_add_test(cases, with_all_reduces_only_column_row_column_is_best);
+    tcase_add_test(cases, two_products_are_best_split_by_columns_then_rows);
+    tcase_add_test(cases, with_small_weights_splitting_tokens_is_best);
+    tcase_add_test(cases, both_programs_equal_enumeration);
+    tcase_add_test(cases, both_programs_find_the_optimum_of_a_chain_in_a_file);
+    tcase_add_test(cases, a_chain_file_gives_sizes_relative_to_x);
+    tcase_add_loop_test(cases, an_error_in_a_chain_names_line_and_key, 0, LENGTH(faulty));
+    tcase_add_loop_test(cases, megatrons_partitions_cost_the_seconds_of_the_cost_model, 0,
                         num_models);
-    tcase_add_test(cases, a_layers_state_is_sharded_as_zero_says);
-    tcase_add_loop_test(cases, so_they_do_where_memory_is_slow, 0, LENGTH(models));
-    tcase_add_loop_test(cases, megatrons_partitions_keep_the_bytes_of_the_cost_models_layer, 0,
+    tcase_add_test(cases, a_layers_state_is_sharded_by_its_zero_stage);
+    tcase_add_loop_test(cases,
+                        with_slow_memory_megatrons_partitions_cost_the_seconds_of_the_cost_model, 0,
+                        LENGTH(models));
+    tcase_add_loop_test(cases, megatrons_partitions_hold_the_bytes_of_the_cost_model, 0,
                         num_models);
-    tcase_add_test(cases, megatron_with_sequence_parallelism_is_found_where_weights_must_be_split);
+    tcase_add_test(cases, if_weights_must_be_split_megatrons_sequence_parallelism_is_best);
     tcase_add_test(cases, sequence_parallelism_saves_memory_and_the_time_of_norms);
-    tcase_add_loop_test(cases, without_a_budget_no_partition_that_has_a_name_is_faster, 0,
-                        num_models);
-    tcase_add_loop_test(cases, both_programs_agree_on_a_layer_within_any_budget, 0, num_models);
-    tcase_add_test(cases, what_recompute_runs_again_takes_its_forward_again);
+    tcase_add_loop_test(cases, without_a_memory_limit_no_named_partition_is_faster_than_the_optimum,
+                        0, num_models);
+    tcase_add_loop_test(cases, both_programs_agree_for_any_memory_limit, 0, num_models);
+    tcase_add_test(cases, recompute_adds_the_forward_time_of_its_ops);
     suite_add_tcase(suite, cases);
     return suite;
 }

@@ -78,7 +78,7 @@ static int best_on(const struct system *system)
     return best_of(&times);
 }
 
-START_TEST(without_spread_the_choice_is_always_the_best)
+START_TEST(without_errors_the_choice_is_always_the_best)
 {
     struct robust_request request = new_request(0);
     struct robustness r = search_robust(&request);
@@ -100,7 +100,7 @@ static void draw(const struct robust_request *request, int number, struct system
         cost_classes[i].scale(system, robust_factor(request, number, i), arena);
 }
 
-START_TEST(shares_and_regrets_are_those_of_a_plain_loop_over_the_draws)
+START_TEST(shares_and_regrets_equal_a_plain_loop_over_the_draws)
 {
     struct robust_request request = new_request(0.4);
     struct robustness r = search_robust(&request);
@@ -140,7 +140,7 @@ static bool is_same(const struct rival_score *a, const struct rival_score *b)
            a->largest_regret == b->largest_regret && a->mean_regret == b->mean_regret;
 }
 
-START_TEST(a_seed_makes_the_same_draws_on_any_number_of_jobs)
+START_TEST(draws_depend_on_the_seed_but_not_on_the_number_of_jobs)
 {
     if (is_spared(_i, 1))
         return;
@@ -161,7 +161,7 @@ START_TEST(a_seed_makes_the_same_draws_on_any_number_of_jobs)
 }
 END_TEST
 
-START_TEST(factors_lie_within_the_spread_and_differ)
+START_TEST(drawn_factors_lie_within_the_spread_and_differ)
 {
     struct robust_request request = new_request(0.25);
     double sum = 0, sum_of_squares = 0;
@@ -196,7 +196,7 @@ END_TEST
 
 /* A step consists of sums and maxima of terms that are proportional to the factor, inversely
  * proportional, or independent. */
-START_TEST(no_class_changes_a_step_by_more_than_its_factor)
+START_TEST(a_cost_class_changes_a_step_by_at_most_its_factor)
 {
     static const double factors[] = { 0.5, 0.9, 1.1, 2 };
     struct arena arena = { 0 };
@@ -224,7 +224,7 @@ START_TEST(no_class_changes_a_step_by_more_than_its_factor)
 END_TEST
 
 /* Measured curves are copied before they are scaled, each by its own class. */
-START_TEST(curves_of_the_profile_are_scaled_and_stay_as_they_were)
+START_TEST(scaling_a_class_copies_the_profiles_curves)
 {
     struct curve curves[2] = { { .num_nodes = 1, .num_points = 1 },
                                { .num_nodes = 4, .num_points = 1 } };
@@ -249,7 +249,7 @@ START_TEST(curves_of_the_profile_are_scaled_and_stay_as_they_were)
 }
 END_TEST
 
-START_TEST(where_a_class_flips_another_plan_is_the_best_and_before_it_the_choice)
+START_TEST(the_best_plan_changes_exactly_at_the_reported_factor)
 {
     struct robust_request request = new_request(0.1);
     request.num_draws = 1;
@@ -279,7 +279,7 @@ START_TEST(where_a_class_flips_another_plan_is_the_best_and_before_it_the_choice
 END_TEST
 
 /* Before the deviation the choice is the fastest of the candidates; after it another plan is. */
-START_TEST(routing_flips_where_another_plan_becomes_the_best)
+START_TEST(the_best_plan_changes_at_the_reported_routing_deviation)
 {
     struct err err = { 0 };
     int num_flips = 0;
@@ -320,21 +320,21 @@ static Suite *suite(void)
     TCase *cases = tcase_create("robust");
     tcase_set_timeout(cases, 120);
     tcase_add_checked_fixture(cases, set_up, tear_down);
-    tcase_add_test(cases, without_spread_the_choice_is_always_the_best);
-    tcase_add_test(cases, shares_and_regrets_are_those_of_a_plain_loop_over_the_draws);
-    tcase_add_loop_test(cases, factors_lie_within_the_spread_and_differ, 0, num_cost_classes);
+    tcase_add_test(cases, without_errors_the_choice_is_always_the_best);
+    tcase_add_test(cases, shares_and_regrets_equal_a_plain_loop_over_the_draws);
+    tcase_add_loop_test(cases, drawn_factors_lie_within_the_spread_and_differ, 0, num_cost_classes);
     tcase_add_loop_test(cases, a_class_scaled_by_one_changes_no_bit, 0, num_cost_classes);
-    tcase_add_loop_test(cases, no_class_changes_a_step_by_more_than_its_factor, 0,
+    tcase_add_loop_test(cases, a_cost_class_changes_a_step_by_at_most_its_factor, 0,
                         num_cost_classes);
-    tcase_add_test(cases, curves_of_the_profile_are_scaled_and_stay_as_they_were);
-    tcase_add_test(cases, where_a_class_flips_another_plan_is_the_best_and_before_it_the_choice);
-    tcase_add_test(cases, routing_flips_where_another_plan_becomes_the_best);
+    tcase_add_test(cases, scaling_a_class_copies_the_profiles_curves);
+    tcase_add_test(cases, the_best_plan_changes_exactly_at_the_reported_factor);
+    tcase_add_test(cases, the_best_plan_changes_at_the_reported_routing_deviation);
     suite_add_tcase(s, cases);
     TCase *threads = tcase_create("threads");
     tcase_set_tags(threads, THREADS);
     tcase_set_timeout(threads, 120);
     tcase_add_checked_fixture(threads, set_up, tear_down);
-    tcase_add_loop_test(threads, a_seed_makes_the_same_draws_on_any_number_of_jobs, 0, 2);
+    tcase_add_loop_test(threads, draws_depend_on_the_seed_but_not_on_the_number_of_jobs, 0, 2);
     suite_add_tcase(s, threads);
     return s;
 }

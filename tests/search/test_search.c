@@ -156,7 +156,7 @@ static void check_counts(const struct search_result *result, const struct brute 
 
 enum { NUM_RANDOM = 24 };
 
-START_TEST(an_exhaustive_search_finds_what_a_brute_force_loop_finds)
+START_TEST(an_exhaustive_search_equals_a_brute_force_loop)
 {
     if (is_spared(_i, 2))
         return;
@@ -214,7 +214,7 @@ static double memory_between(void)
     return between;
 }
 
-START_TEST(where_full_recompute_does_not_fit_groups_of_layers_stand_for_it)
+START_TEST(if_full_recompute_does_not_fit_groups_of_layers_replace_it)
 {
     static const char *const methods[] = { "exhaustive", "bnb" };
     int grouped = 0;
@@ -247,7 +247,7 @@ START_TEST(where_full_recompute_does_not_fit_groups_of_layers_stand_for_it)
 }
 END_TEST
 
-START_TEST(a_checkpoint_of_several_layers_takes_as_long_as_one_of_each)
+START_TEST(checkpoints_of_several_layers_take_the_time_of_one_per_layer)
 {
     make_random(78);
     const struct model *model = &instance.model;
@@ -317,7 +317,7 @@ static const struct {
     { "host", "" },
 };
 
-START_TEST(no_candidate_holds_less_than_the_state_of_its_block)
+START_TEST(the_memory_floor_of_a_block_is_at_most_every_candidates_peak)
 {
     if (is_spared(_i, 3))
         return;
@@ -352,7 +352,7 @@ START_TEST(no_candidate_holds_less_than_the_state_of_its_block)
 }
 END_TEST
 
-START_TEST(peak_and_step_alone_are_those_of_the_whole_prediction)
+START_TEST(peak_and_step_time_computed_alone_equal_the_whole_prediction)
 {
     make_random(77);
     const struct model *model = &instance.model;
@@ -384,7 +384,7 @@ static const char *const outsiders[] = {
     "tp1 pp2 mb1 recompute=full:2",
 };
 
-START_TEST(a_plan_from_outside_joins_the_space_that_includes_it)
+START_TEST(a_space_widened_by_a_plan_contains_the_plan)
 {
     struct arena arena = { 0 };
     struct err err = { 0 };
@@ -425,7 +425,7 @@ START_TEST(a_plan_from_outside_joins_the_space_that_includes_it)
 }
 END_TEST
 
-START_TEST(the_number_of_jobs_cannot_be_seen_in_the_answer)
+START_TEST(an_answer_does_not_depend_on_the_number_of_jobs)
 {
     if (is_spared(_i % 3, 1))
         return;
@@ -472,7 +472,7 @@ static bool fits_on(int num_gpus)
     return fits;
 }
 
-START_TEST(when_nothing_fits_the_fewest_gpus_that_do_are_found)
+START_TEST(if_no_plan_fits_the_fewest_gpus_that_suffice_are_found)
 {
     static const double memories[] = { 3.4e9, 4e9, 6e9, 12e9 };
     if (is_spared(_i, 2))
@@ -496,7 +496,7 @@ START_TEST(when_nothing_fits_the_fewest_gpus_that_do_are_found)
 }
 END_TEST
 
-START_TEST(past_16_nodes_no_fewer_fit_down_to_the_doubling_that_failed)
+START_TEST(above_16_nodes_fewer_gpus_do_not_fit_down_to_the_last_failed_doubling)
 {
     struct err err = { 0 };
     ck_assert(model_load("gpt3-175b", &instance.model, &err));
@@ -521,7 +521,7 @@ END_TEST
 
 /* Between 64 GPUs, on which nothing fits, and 128, every fourth number is tried before those
  * between two of them. */
-START_TEST(the_fewest_lie_between_two_steps)
+START_TEST(the_fewest_gpus_lie_between_two_tried_numbers)
 {
     instance.system.cluster.levels[0].size = 1;
     instance.model.layers = 63;
@@ -542,7 +542,7 @@ START_TEST(the_fewest_lie_between_two_steps)
 }
 END_TEST
 
-START_TEST(nothing_fits_where_no_number_of_gpus_helps)
+START_TEST(if_no_number_of_gpus_suffices_none_is_named)
 {
     instance.system.gpu.memory_bytes = 1e8; /* less than a context */
     struct search_request request = new_request();
@@ -561,24 +561,22 @@ static Suite *suite(void)
     Suite *s = suite_create("search");
     TCase *cases = tcase_create("search");
     tcase_add_checked_fixture(cases, set_up, tear_down);
-    tcase_add_loop_test(cases, an_exhaustive_search_finds_what_a_brute_force_loop_finds, 0,
-                        NUM_RANDOM);
-    tcase_add_test(cases, where_full_recompute_does_not_fit_groups_of_layers_stand_for_it);
-    tcase_add_test(cases, a_checkpoint_of_several_layers_takes_as_long_as_one_of_each);
-    tcase_add_test(cases, peak_and_step_alone_are_those_of_the_whole_prediction);
-    tcase_add_loop_test(cases, no_candidate_holds_less_than_the_state_of_its_block, 0,
+    tcase_add_loop_test(cases, an_exhaustive_search_equals_a_brute_force_loop, 0, NUM_RANDOM);
+    tcase_add_test(cases, if_full_recompute_does_not_fit_groups_of_layers_replace_it);
+    tcase_add_test(cases, checkpoints_of_several_layers_take_the_time_of_one_per_layer);
+    tcase_add_test(cases, peak_and_step_time_computed_alone_equal_the_whole_prediction);
+    tcase_add_loop_test(cases, the_memory_floor_of_a_block_is_at_most_every_candidates_peak, 0,
                         3 * LENGTH(kept_by));
-    tcase_add_loop_test(cases, when_nothing_fits_the_fewest_gpus_that_do_are_found, 0, 4);
-    tcase_add_test(cases, past_16_nodes_no_fewer_fit_down_to_the_doubling_that_failed);
-    tcase_add_test(cases, the_fewest_lie_between_two_steps);
-    tcase_add_test(cases, nothing_fits_where_no_number_of_gpus_helps);
+    tcase_add_loop_test(cases, if_no_plan_fits_the_fewest_gpus_that_suffice_are_found, 0, 4);
+    tcase_add_test(cases, above_16_nodes_fewer_gpus_do_not_fit_down_to_the_last_failed_doubling);
+    tcase_add_test(cases, the_fewest_gpus_lie_between_two_tried_numbers);
+    tcase_add_test(cases, if_no_number_of_gpus_suffices_none_is_named);
     suite_add_tcase(s, cases);
     TCase *threads = tcase_create("threads");
     tcase_set_tags(threads, THREADS);
     tcase_add_checked_fixture(threads, set_up, tear_down);
-    tcase_add_loop_test(threads, a_plan_from_outside_joins_the_space_that_includes_it, 0,
-                        LENGTH(outsiders));
-    tcase_add_loop_test(threads, the_number_of_jobs_cannot_be_seen_in_the_answer, 0, 6);
+    tcase_add_loop_test(threads, a_space_widened_by_a_plan_contains_the_plan, 0, LENGTH(outsiders));
+    tcase_add_loop_test(threads, an_answer_does_not_depend_on_the_number_of_jobs, 0, 6);
     suite_add_tcase(s, threads);
     return s;
 }

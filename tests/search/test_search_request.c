@@ -44,7 +44,7 @@ START_TEST(fixed_and_forbidden_words_hold_for_every_plan_found)
 }
 END_TEST
 
-START_TEST(no_plan_needs_more_than_the_memory_that_was_allowed)
+START_TEST(no_plan_exceeds_the_memory_limit)
 {
     struct search_request request = new_request();
     request.max_memory_bytes = 12e9;
@@ -62,7 +62,7 @@ END_TEST
 /* If 90 % are within 0.1645, the standard deviation is 0.1. A peak of exp(-0.1645) of the GPU's
  * memory then has a risk of 5 %.
  */
-START_TEST(the_risk_of_a_peak_is_that_of_a_log_normal)
+START_TEST(the_risk_of_a_peak_is_log_normal)
 {
     struct system system = { .gpu = { .memory_bytes = 80e9, .usable_bytes = 79e9 } };
     system.stack.memory.error = 0.1 * 1.6448536269514722;
@@ -87,7 +87,7 @@ END_TEST
 
 /* The best plan within this risk equals that of a search with the corresponding memory limit, also
  * of an exhaustive search. A risk of 1/2 or more accepts every plan that fits. */
-START_TEST(no_plan_is_recommended_above_the_risk)
+START_TEST(no_plan_above_the_accepted_risk_is_recommended)
 {
     static const char *const methods[] = { "bnb", "exhaustive", "dp", "zo" };
     struct search_request request = new_request();
@@ -120,7 +120,7 @@ START_TEST(no_plan_is_recommended_above_the_risk)
 END_TEST
 
 /* A plan above the accepted risk is still predicted, counts as fitting and is ranked. */
-START_TEST(a_tight_plan_fits_and_is_ranked)
+START_TEST(a_plan_above_the_accepted_risk_still_fits_and_is_ranked)
 {
     struct search_request request = new_request();
     instance.system.gpu.usable_bytes = 14e9;
@@ -179,7 +179,7 @@ static struct standing rank_layout(const char *layout, struct arena *arena, stru
     return rank;
 }
 
-START_TEST(a_layout_from_outside_the_space_has_a_rank_among_it)
+START_TEST(a_layout_outside_the_space_is_ranked_against_it)
 {
     struct arena arena = { 0 };
     struct err err = { 0 };
@@ -217,7 +217,7 @@ START_TEST(a_layout_that_does_not_fit_has_no_rank)
 }
 END_TEST
 
-START_TEST(an_interrupted_search_says_so_and_proves_nothing)
+START_TEST(an_interrupted_search_is_reported_and_proves_nothing)
 {
     struct search_request request = new_request();
     request.interrupted = always;
@@ -230,7 +230,7 @@ START_TEST(an_interrupted_search_says_so_and_proves_nothing)
 }
 END_TEST
 
-START_TEST(a_search_out_of_time_says_so_and_proves_nothing)
+START_TEST(a_search_out_of_time_is_reported_and_proves_nothing)
 {
     struct search_request request = new_request();
     request.time_limit_s = 1e-9;
@@ -295,7 +295,7 @@ END_TEST
 /* LLaMA-3 8B over sequences of half a million tokens: on 64 H100 no plan fits without context
  * ranks.
  */
-START_TEST(long_sequences_are_trained_on_context_ranks)
+START_TEST(long_sequences_need_context_ranks)
 {
     system_release(&instance.system);
     struct err err = { 0 };
@@ -319,7 +319,7 @@ START_TEST(long_sequences_are_trained_on_context_ranks)
 END_TEST
 
 /* megatron-2021 runs unfused attention; with flash attention it can be split. */
-START_TEST(attention_that_is_not_fused_is_not_split)
+START_TEST(unfused_attention_is_not_split_over_context_ranks)
 {
     system_release(&instance.system);
     struct err err = { 0 };
@@ -355,21 +355,21 @@ static Suite *suite(void)
     TCase *cases = tcase_create("search");
     tcase_add_checked_fixture(cases, set_up, tear_down);
     tcase_add_test(cases, fixed_and_forbidden_words_hold_for_every_plan_found);
-    tcase_add_test(cases, no_plan_needs_more_than_the_memory_that_was_allowed);
-    tcase_add_test(cases, the_risk_of_a_peak_is_that_of_a_log_normal);
-    tcase_add_test(cases, no_plan_is_recommended_above_the_risk);
-    tcase_add_test(cases, a_tight_plan_fits_and_is_ranked);
+    tcase_add_test(cases, no_plan_exceeds_the_memory_limit);
+    tcase_add_test(cases, the_risk_of_a_peak_is_log_normal);
+    tcase_add_test(cases, no_plan_above_the_accepted_risk_is_recommended);
+    tcase_add_test(cases, a_plan_above_the_accepted_risk_still_fits_and_is_ranked);
     tcase_add_loop_test(cases, the_ith_plan_has_rank_i, 0, 3);
-    tcase_add_test(cases, a_layout_from_outside_the_space_has_a_rank_among_it);
+    tcase_add_test(cases, a_layout_outside_the_space_is_ranked_against_it);
     tcase_add_loop_test(cases, a_layout_that_breaks_a_rule_has_no_rank, 0, 3);
     tcase_add_test(cases, a_layout_that_does_not_fit_has_no_rank);
-    tcase_add_test(cases, an_interrupted_search_says_so_and_proves_nothing);
-    tcase_add_test(cases, a_search_out_of_time_says_so_and_proves_nothing);
+    tcase_add_test(cases, an_interrupted_search_is_reported_and_proves_nothing);
+    tcase_add_test(cases, a_search_out_of_time_is_reported_and_proves_nothing);
     tcase_add_loop_test(cases, progress_rises_to_one, 0, num_search_methods);
     tcase_add_test(cases, an_unknown_method_is_a_usage_error);
     tcase_add_test(cases, an_unknown_word_ends_search_and_rank);
-    tcase_add_test(cases, long_sequences_are_trained_on_context_ranks);
-    tcase_add_test(cases, attention_that_is_not_fused_is_not_split);
+    tcase_add_test(cases, long_sequences_need_context_ranks);
+    tcase_add_test(cases, unfused_attention_is_not_split_over_context_ranks);
     tcase_add_test(cases, every_method_is_found_by_its_name);
     suite_add_tcase(s, cases);
     return s;

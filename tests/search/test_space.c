@@ -90,7 +90,7 @@ static void walk_words(int num_gpus, const char *fix, const char *forbid)
 
 static const int gpu_counts[] = { 1, 2, 6, 8, 24, 64, 97, 144 };
 
-START_TEST(the_default_space_is_nested_loops_in_the_documented_order)
+START_TEST(the_default_space_equals_nested_loops_in_documented_order)
 {
     int num_gpus = gpu_counts[_i];
     struct naive_space naive = naive_space_new(&small, num_gpus);
@@ -148,7 +148,7 @@ START_TEST(fixed_words_are_in_every_candidate)
 }
 END_TEST
 
-START_TEST(fixing_takes_nothing_else_away)
+START_TEST(fixing_a_word_keeps_all_candidates_that_have_it)
 {
     walk_words(16, NULL, NULL);
     double all = seen->count + seen->excluded;
@@ -178,7 +178,7 @@ static const char *const outside[][2] = {
     { "cp2 cp-comm=a2a", "cp2 cp-comm=a2a " },
 };
 
-START_TEST(a_fixed_value_need_not_be_in_the_lists)
+START_TEST(a_fixed_value_may_be_outside_the_default_lists)
 {
     walk_words(24, outside[_i][0], NULL);
     int shown = 0;
@@ -194,7 +194,7 @@ START_TEST(a_fixed_value_need_not_be_in_the_lists)
 }
 END_TEST
 
-START_TEST(given_chunks_decide_vpp)
+START_TEST(given_chunk_layers_determine_vpp)
 {
     walk_words(24, "pp2 stages=2,4,4,2", NULL);
     ck_assert_int_gt(seen->count, 0);
@@ -203,7 +203,7 @@ START_TEST(given_chunks_decide_vpp)
 }
 END_TEST
 
-START_TEST(a_fixed_word_replaces_the_base_s)
+START_TEST(a_fixed_word_replaces_that_of_the_base_plan)
 {
     struct plan base = plan_default();
     base.precision = PRECISION_FP16;
@@ -222,7 +222,7 @@ START_TEST(a_fixed_word_replaces_the_base_s)
 }
 END_TEST
 
-START_TEST(degrees_that_no_gpus_make_are_counted_as_gpus)
+START_TEST(degrees_that_do_not_divide_the_gpus_are_excluded_by_that_rule)
 {
     walk_words(16, "tp3", NULL);
     ck_assert_int_eq(seen->count, 0);
@@ -280,7 +280,7 @@ START_TEST(sequence_parallel_can_be_forbidden_both_ways)
 }
 END_TEST
 
-START_TEST(forbidding_what_is_not_searched_leaves_nothing)
+START_TEST(forbidding_the_only_value_leaves_no_candidate)
 {
     walk_words(16, NULL, "dtype=bf16");
     ck_assert_double_eq(seen->count + seen->excluded, 0);
@@ -295,7 +295,7 @@ static const char *const faults[][3] = {
     { NULL, "sp2", "sp2" },         { "schedule=zig", NULL, "schedule=zig" },
 };
 
-START_TEST(unknown_words_are_usage_errors_that_name_the_word)
+START_TEST(unknown_words_are_usage_errors_naming_the_word)
 {
     struct plan base = plan_default();
     struct space_request request = { .model = &small,
@@ -320,7 +320,7 @@ START_TEST(a_visitor_can_end_the_walk)
 }
 END_TEST
 
-START_TEST(the_name_says_what_is_fixed_and_what_is_left_out)
+START_TEST(the_name_of_a_space_states_fixed_and_omitted_words)
 {
     struct space space = new_space(8, " tp2", "pp");
     ck_assert_str_eq(space.name, "Megatron's splits, Megatron order, tp cp pp dp mb vpp sp zero "
@@ -334,7 +334,7 @@ static const char *const looks[][2] = {
 };
 
 /* One check replaces a walk, because a search for the number of GPUs needs thousands of them. */
-START_TEST(most_counts_without_plans_are_ruled_out_by_one_look)
+START_TEST(most_numbers_of_gpus_without_plans_are_excluded_by_one_check)
 {
     int without = 0, ruled_out = 0;
     for (int num_gpus = 1; num_gpus <= 200; num_gpus++) {
@@ -356,24 +356,23 @@ static Suite *suite(void)
     Suite *s = suite_create("search/space");
     TCase *cases = tcase_create("space");
     tcase_add_checked_fixture(cases, set_up, tear_down);
-    tcase_add_loop_test(cases, the_default_space_is_nested_loops_in_the_documented_order, 0,
+    tcase_add_loop_test(cases, the_default_space_equals_nested_loops_in_documented_order, 0,
                         LENGTH(gpu_counts));
     tcase_add_test(cases, no_two_candidates_have_the_same_layout);
     tcase_add_test(cases, fixed_words_are_in_every_candidate);
-    tcase_add_test(cases, fixing_takes_nothing_else_away);
-    tcase_add_loop_test(cases, a_fixed_value_need_not_be_in_the_lists, 0, LENGTH(outside));
-    tcase_add_test(cases, given_chunks_decide_vpp);
-    tcase_add_test(cases, a_fixed_word_replaces_the_base_s);
-    tcase_add_test(cases, degrees_that_no_gpus_make_are_counted_as_gpus);
+    tcase_add_test(cases, fixing_a_word_keeps_all_candidates_that_have_it);
+    tcase_add_loop_test(cases, a_fixed_value_may_be_outside_the_default_lists, 0, LENGTH(outside));
+    tcase_add_test(cases, given_chunk_layers_determine_vpp);
+    tcase_add_test(cases, a_fixed_word_replaces_that_of_the_base_plan);
+    tcase_add_test(cases, degrees_that_do_not_divide_the_gpus_are_excluded_by_that_rule);
     tcase_add_loop_test(cases, forbidden_values_are_in_no_candidate, 0, LENGTH(forbidden));
     tcase_add_test(cases, sequence_parallel_can_be_forbidden_both_ways);
-    tcase_add_test(cases, forbidding_what_is_not_searched_leaves_nothing);
-    tcase_add_loop_test(cases, unknown_words_are_usage_errors_that_name_the_word, 0,
-                        LENGTH(faults));
-    tcase_add_loop_test(cases, most_counts_without_plans_are_ruled_out_by_one_look, 0,
+    tcase_add_test(cases, forbidding_the_only_value_leaves_no_candidate);
+    tcase_add_loop_test(cases, unknown_words_are_usage_errors_naming_the_word, 0, LENGTH(faults));
+    tcase_add_loop_test(cases, most_numbers_of_gpus_without_plans_are_excluded_by_one_check, 0,
                         LENGTH(looks));
     tcase_add_test(cases, a_visitor_can_end_the_walk);
-    tcase_add_test(cases, the_name_says_what_is_fixed_and_what_is_left_out);
+    tcase_add_test(cases, the_name_of_a_space_states_fixed_and_omitted_words);
     suite_add_tcase(s, cases);
     return s;
 }

@@ -7,7 +7,7 @@ enum { MOST_PLANS = 40, TIMES = 12 };
 
 /* Compares with a scan of all plans. Few different sizes and times are drawn, so that many are
  * equal. */
-START_TEST(stairs_know_the_least_time_of_each_memory)
+START_TEST(stairs_return_the_least_time_within_each_memory)
 {
     struct random rng = random_new((uint64_t)_i, 0);
     struct stair plans[MOST_PLANS];
@@ -34,7 +34,7 @@ START_TEST(stairs_know_the_least_time_of_each_memory)
 }
 END_TEST
 
-START_TEST(equal_up_to_rounding_is_not_faster)
+START_TEST(times_equal_up_to_rounding_are_not_faster)
 {
     struct stairs stairs = { 0 };
     stairs_add(&stairs, 1, 1);
@@ -47,8 +47,8 @@ END_TEST
 static Suite *suite(void)
 {
     TCase *tc = tcase_create("stairs");
-    tcase_add_loop_test(tc, stairs_know_the_least_time_of_each_memory, 0, 20);
-    tcase_add_test(tc, equal_up_to_rounding_is_not_faster);
+    tcase_add_loop_test(tc, stairs_return_the_least_time_within_each_memory, 0, 20);
+    tcase_add_test(tc, times_equal_up_to_rounding_are_not_faster);
     Suite *s = suite_create("search/stairs");
     suite_add_tcase(s, tc);
     return s;

@@ -34,7 +34,7 @@ static struct search_request new_request(const char *method)
 static const char *const drawing[] = { "zo", "rl", "random" };
 enum { NUM_DRAWING = LENGTH(drawing) };
 
-START_TEST(every_method_that_draws_is_tested_here)
+START_TEST(every_random_method_is_tested_here)
 {
     int count = 0;
     for (int i = 0; i < num_search_methods; i++)
@@ -58,7 +58,7 @@ static void check_same(const struct search_result *a, const struct search_result
         ck_assert_mem_eq(&a->exclusions[i], &b->exclusions[i], sizeof *a->exclusions);
 }
 
-START_TEST(one_seed_has_one_answer_whatever_the_jobs)
+START_TEST(a_seed_gives_one_answer_on_any_number_of_jobs)
 {
     struct search_request request = new_request(drawing[_i]);
     request.seed = 42;
@@ -98,7 +98,7 @@ static double value_of(int objective, const struct scored_plan *scored)
                                          : scored->prediction.step_s;
 }
 
-START_TEST(answers_are_plans_of_the_space_that_fit_and_beat_no_optimum)
+START_TEST(answers_are_feasible_plans_of_the_space_and_no_faster_than_the_optimum)
 {
     int objective = _i / NUM_DRAWING;
     struct search_request request = new_request(drawing[_i % NUM_DRAWING]);
@@ -151,7 +151,7 @@ START_TEST(counts_add_up_and_stay_within_space_and_budget)
 }
 END_TEST
 
-START_TEST(many_times_a_tiny_space_finds_its_optimum_from_nearly_every_seed)
+START_TEST(in_a_tiny_space_nearly_every_seed_finds_the_optimum)
 {
     enum { SEEDS = 20, AT_LEAST = 18 };
     struct search_request request = new_request("exhaustive");
@@ -172,7 +172,7 @@ START_TEST(many_times_a_tiny_space_finds_its_optimum_from_nearly_every_seed)
 }
 END_TEST
 
-START_TEST(where_nothing_fits_the_exclusions_say_so)
+START_TEST(if_no_plan_fits_the_exclusions_count_memory)
 {
     struct search_request request = new_request(drawing[_i]);
     instance.system.gpu.memory_bytes = 1e9;
@@ -186,7 +186,7 @@ START_TEST(where_nothing_fits_the_exclusions_say_so)
 }
 END_TEST
 
-START_TEST(where_every_plan_breaks_a_rule_the_exclusions_name_it)
+START_TEST(if_every_plan_breaks_a_rule_the_exclusions_name_it)
 {
     struct search_request request = new_request(drawing[_i]);
     request.fix = "tp3";
@@ -211,7 +211,7 @@ START_TEST(an_empty_space_ends_at_once)
 }
 END_TEST
 
-START_TEST(a_search_that_is_ended_early_says_so_and_keeps_what_it_has)
+START_TEST(a_search_ended_early_is_reported_and_keeps_its_best_plan)
 {
     struct search_request request = new_request(drawing[_i]);
     request.interrupted = always;
@@ -236,7 +236,7 @@ static void see_progress(double done, void *context)
     *last = done;
 }
 
-START_TEST(progress_rises_to_the_end)
+START_TEST(progress_increases_to_one)
 {
     double last = 0;
     struct search_request request = new_request(drawing[_i]);
@@ -265,7 +265,7 @@ static double mean_step_s(const char *method, int num_seeds)
 }
 
 /* With many local optima, a policy that has settled on one must restart. */
-START_TEST(what_a_policy_learns_is_worth_more_than_chance)
+START_TEST(a_learned_policy_is_better_than_random_draws)
 {
     struct err err = { 0 };
     system_release(&instance.system);
@@ -281,25 +281,24 @@ static Suite *suite(void)
     Suite *s = suite_create("stochastic");
     TCase *tests = tcase_create("stochastic");
     tcase_add_checked_fixture(tests, set_up, tear_down);
-    tcase_add_test(tests, every_method_that_draws_is_tested_here);
-    tcase_add_loop_test(tests, answers_are_plans_of_the_space_that_fit_and_beat_no_optimum, 0,
+    tcase_add_test(tests, every_random_method_is_tested_here);
+    tcase_add_loop_test(tests,
+                        answers_are_feasible_plans_of_the_space_and_no_faster_than_the_optimum, 0,
                         3 * NUM_DRAWING);
     tcase_add_loop_test(tests, counts_add_up_and_stay_within_space_and_budget, 0, NUM_DRAWING);
-    tcase_add_loop_test(tests, many_times_a_tiny_space_finds_its_optimum_from_nearly_every_seed, 0,
-                        NUM_DRAWING);
-    tcase_add_loop_test(tests, where_nothing_fits_the_exclusions_say_so, 0, NUM_DRAWING);
-    tcase_add_loop_test(tests, where_every_plan_breaks_a_rule_the_exclusions_name_it, 0,
-                        NUM_DRAWING);
+    tcase_add_loop_test(tests, in_a_tiny_space_nearly_every_seed_finds_the_optimum, 0, NUM_DRAWING);
+    tcase_add_loop_test(tests, if_no_plan_fits_the_exclusions_count_memory, 0, NUM_DRAWING);
+    tcase_add_loop_test(tests, if_every_plan_breaks_a_rule_the_exclusions_name_it, 0, NUM_DRAWING);
     tcase_add_loop_test(tests, an_empty_space_ends_at_once, 0, NUM_DRAWING);
-    tcase_add_loop_test(tests, a_search_that_is_ended_early_says_so_and_keeps_what_it_has, 0,
+    tcase_add_loop_test(tests, a_search_ended_early_is_reported_and_keeps_its_best_plan, 0,
                         NUM_DRAWING);
-    tcase_add_test(tests, what_a_policy_learns_is_worth_more_than_chance);
-    tcase_add_loop_test(tests, progress_rises_to_the_end, 0, NUM_DRAWING);
+    tcase_add_test(tests, a_learned_policy_is_better_than_random_draws);
+    tcase_add_loop_test(tests, progress_increases_to_one, 0, NUM_DRAWING);
     suite_add_tcase(s, tests);
     TCase *threads = tcase_create("threads");
     tcase_set_tags(threads, THREADS);
     tcase_add_checked_fixture(threads, set_up, tear_down);
-    tcase_add_loop_test(threads, one_seed_has_one_answer_whatever_the_jobs, 0, NUM_DRAWING);
+    tcase_add_loop_test(threads, a_seed_gives_one_answer_on_any_number_of_jobs, 0, NUM_DRAWING);
     suite_add_tcase(s, threads);
     return s;
 }

@@ -65,7 +65,7 @@ static uint64_t num_points(const struct encoding *encoding)
     return count;
 }
 
-START_TEST(points_are_the_candidates_of_the_space_each_once)
+START_TEST(encoded_points_are_the_candidates_each_once)
 {
     static const int gpus[] = { 1, 8, 12, 16 };
     static const int layers[] = { 24, 13, 8, 12 };
@@ -115,7 +115,7 @@ static void count_more(void *context, const struct plan_rule *rule, double count
     *(double *)context += count;
 }
 
-START_TEST(fixed_and_forbidden_words_narrow_points_as_they_narrow_the_walk)
+START_TEST(fixed_and_forbidden_words_restrict_points_as_they_restrict_candidates)
 {
     static const char *const fixed[] = { "dp4", "vpp2", "tp8 sp", "tp3", "pp4 zero1", "" };
     static const char *const forbidden[] = { "", "pp2", "mb2", "", "vpp", "sp dp16" };
@@ -139,7 +139,7 @@ START_TEST(fixed_and_forbidden_words_narrow_points_as_they_narrow_the_walk)
 }
 END_TEST
 
-START_TEST(drawing_reaches_every_candidate_and_mutation_moves_within_the_digits)
+START_TEST(draws_reach_every_candidate_and_mutations_stay_in_range)
 {
     struct search_request request = new_request();
     request.fix = "tp2 mb1 cp1";
@@ -166,7 +166,7 @@ START_TEST(drawing_reaches_every_candidate_and_mutation_moves_within_the_digits)
 }
 END_TEST
 
-START_TEST(what_was_met_is_found_and_nothing_else)
+START_TEST(only_visited_points_are_found)
 {
     struct met_table table = { 0 };
     struct random rng = random_new(5, 0);
@@ -244,7 +244,7 @@ START_TEST(every_strategy_spends_its_budget_exactly)
 }
 END_TEST
 
-START_TEST(a_space_of_one_plan_takes_the_whole_budget_too)
+START_TEST(a_space_of_one_plan_uses_the_whole_budget)
 {
     struct search_request request = new_request();
     request.fix = "tp2 cp1 pp1 mb1 sp zero1 recompute=none";
@@ -255,7 +255,7 @@ START_TEST(a_space_of_one_plan_takes_the_whole_budget_too)
 }
 END_TEST
 
-START_TEST(a_plan_over_memory_scores_its_time_by_two_and_its_share_of_memory)
+START_TEST(a_plan_over_memory_scores_its_time_multiplied_by_2_plus_its_memory_ratio)
 {
     struct search_request request = new_request();
     request.fix = "tp2 cp1 pp1 mb1 sp zero1 recompute=none";
@@ -279,7 +279,7 @@ START_TEST(a_plan_over_memory_scores_its_time_by_two_and_its_share_of_memory)
 }
 END_TEST
 
-START_TEST(the_mask_makes_broken_rules_free)
+START_TEST(with_the_mask_plans_that_break_rules_use_no_budget)
 {
     struct search_request request = new_request();
     request.fix = "tp2 cp1 pp1 mb1 sp zero1 recompute=none vpp3"; /* vpp wants pp */
@@ -299,7 +299,7 @@ START_TEST(the_mask_makes_broken_rules_free)
 END_TEST
 
 /* The mean score of the second half of the budget is better by more than 20 %. */
-START_TEST(what_learns_scores_better_in_the_end_than_chance)
+START_TEST(learning_strategies_score_better_in_the_second_half)
 {
     const int budget = 600; /* one annealing, one policy: they need their length */
     struct search_request request = new_request();
@@ -325,16 +325,17 @@ static Suite *suite(void)
     Suite *s = suite_create("stochastic: points, scores, strategies");
     TCase *tests = tcase_create("stochastic");
     tcase_add_checked_fixture(tests, set_up, tear_down);
-    tcase_add_loop_test(tests, points_are_the_candidates_of_the_space_each_once, 0, 4);
-    tcase_add_loop_test(tests, fixed_and_forbidden_words_narrow_points_as_they_narrow_the_walk, 0,
-                        6);
-    tcase_add_test(tests, drawing_reaches_every_candidate_and_mutation_moves_within_the_digits);
-    tcase_add_test(tests, what_was_met_is_found_and_nothing_else);
+    tcase_add_loop_test(tests, encoded_points_are_the_candidates_each_once, 0, 4);
+    tcase_add_loop_test(
+        tests, fixed_and_forbidden_words_restrict_points_as_they_restrict_candidates, 0, 6);
+    tcase_add_test(tests, draws_reach_every_candidate_and_mutations_stay_in_range);
+    tcase_add_test(tests, only_visited_points_are_found);
     tcase_add_loop_test(tests, every_strategy_spends_its_budget_exactly, 0, num_strategies);
-    tcase_add_loop_test(tests, a_space_of_one_plan_takes_the_whole_budget_too, 0, num_strategies);
-    tcase_add_test(tests, a_plan_over_memory_scores_its_time_by_two_and_its_share_of_memory);
-    tcase_add_test(tests, the_mask_makes_broken_rules_free);
-    tcase_add_loop_test(tests, what_learns_scores_better_in_the_end_than_chance, 0, num_strategies);
+    tcase_add_loop_test(tests, a_space_of_one_plan_uses_the_whole_budget, 0, num_strategies);
+    tcase_add_test(tests, a_plan_over_memory_scores_its_time_multiplied_by_2_plus_its_memory_ratio);
+    tcase_add_test(tests, with_the_mask_plans_that_break_rules_use_no_budget);
+    tcase_add_loop_test(tests, learning_strategies_score_better_in_the_second_half, 0,
+                        num_strategies);
     suite_add_tcase(s, tests);
     return s;
 }

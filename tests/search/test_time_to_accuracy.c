@@ -35,7 +35,7 @@ static struct search_request request(const char *method, const char *fix)
     return request;
 }
 
-START_TEST(branch_and_bound_finds_what_looking_at_every_plan_finds)
+START_TEST(branch_and_bound_equals_evaluating_every_plan)
 {
     struct search_request fast = request("bnb", "tp4"), slow = request("exhaustive", "tp4");
     struct accuracy_result all;
@@ -108,7 +108,7 @@ static int searches_at(struct bent *bent, double scale, double *seconds)
 /* Local SGD needs more steps with more ranks. At a certain scale of its transient, four ranks at
  * peak arithmetic take as long as two ranks really take. Below that scale four ranks are searched,
  * above it they are not. Two ranks are the answer in both cases. */
-START_TEST(ranks_that_cannot_win_at_peak_arithmetic_are_not_searched)
+START_TEST(numbers_of_ranks_that_cannot_win_at_peak_arithmetic_are_skipped)
 {
     struct bent bent = { .asked = request("bnb", "tp4"), .convergence = convergence_published };
     ck_assert(exchange_read("local:8", &bent.exchange, &err));
@@ -129,7 +129,7 @@ START_TEST(ranks_that_cannot_win_at_peak_arithmetic_are_not_searched)
 }
 END_TEST
 
-START_TEST(rows_are_in_order_and_time_is_steps_by_step_time)
+START_TEST(rows_are_sorted_and_time_is_steps_times_step_time)
 {
     struct search_request asked = request(NULL, "tp4");
     ck_assert(search_time_to_accuracy(&asked, &result, &err));
@@ -156,7 +156,7 @@ static const struct {
 
 /* The rows own copies of their lists and stages, as the searches that found them have been
  * released. */
-START_TEST(rows_outlive_the_searches_that_found_them)
+START_TEST(rows_stay_valid_after_their_searches_are_released)
 {
     struct search_request asked = request(divisions[_i].method, divisions[_i].fix);
     asked.uneven = divisions[_i].uneven;
@@ -181,7 +181,7 @@ START_TEST(rows_outlive_the_searches_that_found_them)
 }
 END_TEST
 
-START_TEST(all_its_searches_share_one_time_limit)
+START_TEST(all_searches_share_one_time_limit)
 {
     struct search_request asked = request(NULL, "tp4");
     asked.time_limit_s = 1e-9;
@@ -192,7 +192,7 @@ START_TEST(all_its_searches_share_one_time_limit)
 }
 END_TEST
 
-START_TEST(what_is_chosen_cannot_be_fixed)
+START_TEST(words_that_the_objective_chooses_cannot_be_fixed)
 {
     static const char *const fixed[] = { "tp4 dp2", "dp=2", "exchange=local:4 tp4",
                                          "order=tp-cp-dp-pp dp2" };
@@ -210,12 +210,13 @@ static Suite *suite(void)
 {
     TCase *tc = tcase_create("accuracy");
     tcase_add_checked_fixture(tc, setup, teardown);
-    tcase_add_test(tc, branch_and_bound_finds_what_looking_at_every_plan_finds);
-    tcase_add_test(tc, ranks_that_cannot_win_at_peak_arithmetic_are_not_searched);
-    tcase_add_test(tc, rows_are_in_order_and_time_is_steps_by_step_time);
-    tcase_add_loop_test(tc, rows_outlive_the_searches_that_found_them, 0, LENGTH(divisions));
-    tcase_add_test(tc, all_its_searches_share_one_time_limit);
-    tcase_add_test(tc, what_is_chosen_cannot_be_fixed);
+    tcase_add_test(tc, branch_and_bound_equals_evaluating_every_plan);
+    tcase_add_test(tc, numbers_of_ranks_that_cannot_win_at_peak_arithmetic_are_skipped);
+    tcase_add_test(tc, rows_are_sorted_and_time_is_steps_times_step_time);
+    tcase_add_loop_test(tc, rows_stay_valid_after_their_searches_are_released, 0,
+                        LENGTH(divisions));
+    tcase_add_test(tc, all_searches_share_one_time_limit);
+    tcase_add_test(tc, words_that_the_objective_chooses_cannot_be_fixed);
     Suite *s = suite_create("search/time_to_accuracy");
     suite_add_tcase(s, tc);
     return s;

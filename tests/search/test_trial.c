@@ -43,7 +43,7 @@ static void make(void)
 
 /* Expected variance of a plan's own error, (0.05^2 + 0.75 x 0.1^2) / 1.645^2, and of the shared
  * error, 0.25 x 0.1^2 / 1.645^2. */
-START_TEST(errors_are_those_of_chances)
+START_TEST(variances_of_a_belief_equal_those_of_p_best)
 {
     double per_width2 = 1 / (normal_90 * normal_90);
     ck_assert_double_eq_tol(belief.cov[0][0], (0.0025 + 0.01) * per_width2, 1e-12);
@@ -53,7 +53,7 @@ END_TEST
 
 /* A run measures mean + z sd. It moves the estimate of another plan by covariance / (variance +
  * noise). */
-START_TEST(a_run_moves_what_shares_its_error)
+START_TEST(a_run_moves_plans_that_share_its_error)
 {
     double before = belief.mean[1], variance = belief.cov[0][0], shared = belief.cov[0][1];
     double gain = shared / (variance + SD_OF_NOISE * SD_OF_NOISE);
@@ -64,7 +64,7 @@ START_TEST(a_run_moves_what_shares_its_error)
 }
 END_TEST
 
-START_TEST(equal_products_share_all_but_a_little)
+START_TEST(plans_with_equal_products_share_their_error)
 {
     plans[1].microbatch = plans[0].microbatch;
     plans[1].recompute = RECOMPUTE_FULL;
@@ -76,7 +76,7 @@ START_TEST(equal_products_share_all_but_a_little)
 }
 END_TEST
 
-START_TEST(orders_of_runs_teach_the_same)
+START_TEST(the_order_of_runs_does_not_matter)
 {
     struct belief other = belief;
     belief_learn(&belief, 0, 1.1);
@@ -91,7 +91,7 @@ START_TEST(orders_of_runs_teach_the_same)
 END_TEST
 
 /* The chance of two plans in closed form: P(x0 - x1 < log 1.02) for the first. */
-START_TEST(chances_are_those_of_the_normal)
+START_TEST(probabilities_equal_the_normal_closed_form)
 {
     double chance[MOST_RIVALS];
     belief.rivals = 2;
@@ -105,7 +105,7 @@ START_TEST(chances_are_those_of_the_normal)
 END_TEST
 
 /* The expected gain of a run equals the mean of the gains after its possible results. */
-START_TEST(an_outlook_is_the_mean_of_what_runs_show)
+START_TEST(the_expected_gain_is_the_mean_over_possible_results)
 {
     struct random rng = random_new(3, 0);
     int run = 0;
@@ -129,7 +129,7 @@ END_TEST
 
 /* Two runs of evidence, one with plan 1's products and one with products of its own, teach what the
  * same runs teach as measured runs of the belief. */
-START_TEST(evidence_teaches_as_measured_runs_do)
+START_TEST(evidence_updates_the_belief_like_measured_runs)
 {
     struct plan other = plan_default();
     other.microbatch = 7;
@@ -163,7 +163,7 @@ END_TEST
 
 /* One run of a model with other widths and plan 0's degrees: the own variance counts for 0.3 of it
  * in the covariance, and fully in the run's own variance. */
-START_TEST(evidence_of_other_widths_counts_in_part)
+START_TEST(evidence_of_other_widths_has_partial_weight)
 {
     struct model mine = { .hidden = 64 }, other = { .hidden = 128 };
     const double measured_s = 1.1;
@@ -183,7 +183,7 @@ END_TEST
 
 /* Plan 1 is predicted to be 0.5 % faster than the present plan, which is no sure gain, then 20 %.
  */
-START_TEST(advice_keeps_the_present_plan_without_a_sure_gain)
+START_TEST(the_present_plan_is_kept_without_a_sure_gain)
 {
     double chance, likeliest;
     items[1].step_s = 0.995;
@@ -211,7 +211,7 @@ START_TEST(a_stack_without_widths_has_the_error_of_its_profile)
 END_TEST
 
 /* Plans with other sharding groups have other collectives, so other errors. */
-START_TEST(sharding_groups_have_errors_of_their_own)
+START_TEST(plans_with_other_sharding_groups_have_separate_errors)
 {
     const int data = (int)(offsetof(struct error_widths, data) / sizeof(double));
     struct plan a = plan_default(), b = plan_default();
@@ -465,7 +465,7 @@ static struct course follow(const struct scene *scene, const double *truth_s, bo
     return course;
 }
 
-START_TEST(few_trials_make_a_choice_sure)
+START_TEST(few_trials_suffice_for_a_sure_choice)
 {
     static struct scene scene;
     int cases = 0, sure = 0, close = 0, planned_runs = 0, random_runs = 0, asked = 0;
@@ -513,20 +513,20 @@ static Suite *suite(void)
     Suite *s = suite_create("search/trial");
     TCase *laws = tcase_create("laws");
     tcase_add_checked_fixture(laws, make, NULL);
-    tcase_add_test(laws, errors_are_those_of_chances);
-    tcase_add_test(laws, a_run_moves_what_shares_its_error);
-    tcase_add_test(laws, equal_products_share_all_but_a_little);
-    tcase_add_test(laws, orders_of_runs_teach_the_same);
-    tcase_add_test(laws, chances_are_those_of_the_normal);
-    tcase_add_test(laws, an_outlook_is_the_mean_of_what_runs_show);
-    tcase_add_test(laws, evidence_teaches_as_measured_runs_do);
-    tcase_add_test(laws, evidence_of_other_widths_counts_in_part);
-    tcase_add_test(laws, advice_keeps_the_present_plan_without_a_sure_gain);
-    tcase_add_test(laws, sharding_groups_have_errors_of_their_own);
+    tcase_add_test(laws, variances_of_a_belief_equal_those_of_p_best);
+    tcase_add_test(laws, a_run_moves_plans_that_share_its_error);
+    tcase_add_test(laws, plans_with_equal_products_share_their_error);
+    tcase_add_test(laws, the_order_of_runs_does_not_matter);
+    tcase_add_test(laws, probabilities_equal_the_normal_closed_form);
+    tcase_add_test(laws, the_expected_gain_is_the_mean_over_possible_results);
+    tcase_add_test(laws, evidence_updates_the_belief_like_measured_runs);
+    tcase_add_test(laws, evidence_of_other_widths_has_partial_weight);
+    tcase_add_test(laws, the_present_plan_is_kept_without_a_sure_gain);
+    tcase_add_test(laws, plans_with_other_sharding_groups_have_separate_errors);
     tcase_add_test(laws, a_stack_without_widths_has_the_error_of_its_profile);
     suite_add_tcase(s, laws);
     TCase *truths = tcase_create("truths");
-    tcase_add_test(truths, few_trials_make_a_choice_sure);
+    tcase_add_test(truths, few_trials_suffice_for_a_sure_choice);
     suite_add_tcase(s, truths);
     return s;
 }

@@ -90,7 +90,7 @@ static struct search_request new_request(void)
 
 enum { NUM_SPACES = 18 };
 
-START_TEST(the_best_plan_is_that_of_all_plans_listed_one_by_one)
+START_TEST(the_best_plan_equals_that_of_enumerating_all_plans)
 {
     if (is_spared(_i, 2))
         return;
@@ -122,7 +122,7 @@ START_TEST(the_best_plan_is_that_of_all_plans_listed_one_by_one)
 END_TEST
 
 /* With gossip a step has less waiting; here the difference matters. */
-START_TEST(the_floor_of_a_point_is_under_its_divisions)
+START_TEST(the_floor_of_a_plan_is_at_most_every_division)
 {
     struct exchange exchange = { 0 };
     struct err none = { 0 };
@@ -219,7 +219,7 @@ static int check_options(struct evaluator *evaluator, const struct plan *plan,
     return tight;
 }
 
-START_TEST(an_option_is_the_fastest_of_all_that_fit_the_stage)
+START_TEST(an_option_is_the_fastest_division_that_fits_the_stage)
 {
     static const char *const layouts[] = { "pp4 mb4", "pp3 mb2 zero1", "tp2 sp pp4 mb8 zero1",
                                            "pp12 mb1", "pp2 mb8" };
@@ -263,7 +263,7 @@ START_TEST(an_option_is_the_fastest_of_all_that_fit_the_stage)
 END_TEST
 
 /* Counts must not depend on jobs either; at 96 layers they are too large for exact sums. */
-START_TEST(the_number_of_jobs_cannot_be_seen)
+START_TEST(the_answer_does_not_depend_on_the_number_of_jobs)
 {
     if (is_spared(_i, 1))
         return;
@@ -305,7 +305,7 @@ static double event_s(const struct plan *plan)
 
 /* A vocabulary of 128k makes the head as long as two layers and more: at pp 4 and 8 of 32 layers
  * the last stage should have fewer. The event engine must agree. */
-START_TEST(uneven_stages_beat_even_ones_under_a_large_vocabulary)
+START_TEST(with_a_large_vocabulary_uneven_stages_are_faster)
 {
     static const char *const fixed[] = { "pp4", "pp8" };
     load("llama3-8b", 32);
@@ -336,7 +336,7 @@ START_TEST(an_ended_search_proves_nothing)
 }
 END_TEST
 
-START_TEST(schedules_without_a_bound_keep_even_chunks_and_say_so)
+START_TEST(schedules_without_a_bound_keep_even_chunks_with_a_note)
 {
     load("gpt3-1.3b", 16);
     instance.model.batch = 64;
@@ -354,7 +354,7 @@ START_TEST(schedules_without_a_bound_keep_even_chunks_and_say_so)
 }
 END_TEST
 
-START_TEST(what_is_not_fixed_or_forbidden_alone_is_divided)
+START_TEST(only_words_that_are_neither_fixed_nor_forbidden_are_divided)
 {
     make_random(4001);
     struct search_request request = new_request();
@@ -379,7 +379,7 @@ static void check_refused(const struct search_request *request, const char *wher
     search_result_release(&result);
 }
 
-START_TEST(what_cannot_be_divided_is_refused)
+START_TEST(plans_that_cannot_be_divided_are_refused)
 {
     make_random(4001);
     struct search_request request = new_request();
@@ -400,21 +400,21 @@ static Suite *suite(void)
     TCase *searches = tcase_create("searches");
     tcase_set_timeout(searches, 60);
     tcase_add_checked_fixture(searches, NULL, tear_down);
-    tcase_add_loop_test(searches, the_best_plan_is_that_of_all_plans_listed_one_by_one, 0,
+    tcase_add_loop_test(searches, the_best_plan_equals_that_of_enumerating_all_plans, 0,
                         NUM_SPACES);
-    tcase_add_loop_test(searches, the_floor_of_a_point_is_under_its_divisions, 0, 6);
-    tcase_add_loop_test(searches, an_option_is_the_fastest_of_all_that_fit_the_stage, 0, 5);
-    tcase_add_loop_test(searches, uneven_stages_beat_even_ones_under_a_large_vocabulary, 0, 2);
+    tcase_add_loop_test(searches, the_floor_of_a_plan_is_at_most_every_division, 0, 6);
+    tcase_add_loop_test(searches, an_option_is_the_fastest_division_that_fits_the_stage, 0, 5);
+    tcase_add_loop_test(searches, with_a_large_vocabulary_uneven_stages_are_faster, 0, 2);
     tcase_add_test(searches, an_ended_search_proves_nothing);
-    tcase_add_test(searches, schedules_without_a_bound_keep_even_chunks_and_say_so);
-    tcase_add_test(searches, what_is_not_fixed_or_forbidden_alone_is_divided);
-    tcase_add_test(searches, what_cannot_be_divided_is_refused);
+    tcase_add_test(searches, schedules_without_a_bound_keep_even_chunks_with_a_note);
+    tcase_add_test(searches, only_words_that_are_neither_fixed_nor_forbidden_are_divided);
+    tcase_add_test(searches, plans_that_cannot_be_divided_are_refused);
     suite_add_tcase(s, searches);
     TCase *threads = tcase_create("threads");
     tcase_set_tags(threads, THREADS);
     tcase_set_timeout(threads, 60);
     tcase_add_checked_fixture(threads, NULL, tear_down);
-    tcase_add_loop_test(threads, the_number_of_jobs_cannot_be_seen, 0, 2);
+    tcase_add_loop_test(threads, the_answer_does_not_depend_on_the_number_of_jobs, 0, 2);
     suite_add_tcase(s, threads);
     return s;
 }

@@ -274,7 +274,7 @@ enum { NUM_TABLES = 800, EVERY_MILP = 4 };
 
 /* The dynamic program finds the same as enumeration: for the surrogate, for the bound and, after
  * expansion, for the simulated step. */
-START_TEST(the_program_finds_what_all_divisions_one_by_one_have)
+START_TEST(the_dynamic_program_equals_enumeration)
 {
     double regrets = 0, most_regret = 0, most_slack = 0, divisions = 0, timed = 0;
     int solved = 0, missed = 0;
@@ -353,7 +353,7 @@ static struct stage_table one_slow_stage(struct random *rng, int stages, int slo
 /* When the last stage or the one before is by far the slowest, it always has work between its first
  * and last microbatch; and the first of two stages, with slow messages, waits only for round trips.
  * Then the lower bound equals the step. */
-START_TEST(the_bound_is_the_step_where_one_stage_limits)
+START_TEST(the_bound_equals_the_step_if_one_stage_limits)
 {
     static const int layers[MOST_STAGES] = { 1, 1, 1, 1, 1 };
     for (int seed = 0; seed < TURNS(400); seed++) {
@@ -374,7 +374,7 @@ END_TEST
 /* The first of three stages has three microbatches in flight, the second two. Passes of 4 s and
  * messages of 6 s: from the second a round trip takes 4 + 4 + 2 x 6 + 2 x 0.5 = 21 s, longer than
  * both microbatches' 16 s of work. For these numbers of microbatches the bound is the step. */
-START_TEST(the_bound_knows_how_many_microbatches_are_in_flight)
+START_TEST(the_bound_uses_the_number_of_microbatches_in_flight)
 {
     static const struct {
         int slow, microbatches;
@@ -405,7 +405,7 @@ START_TEST(the_bound_knows_how_many_microbatches_are_in_flight)
 END_TEST
 
 /* With a limit only faster divisions are found, and with few timings the gap is reported. */
-START_TEST(an_expansion_that_was_cut_short_tells_no_more_than_it_knows)
+START_TEST(an_expansion_that_was_cut_short_reports_a_valid_gap)
 {
     int open = 0;
     for (int seed = 0; seed < TURNS(300); seed++) {
@@ -431,7 +431,7 @@ START_TEST(an_expansion_that_was_cut_short_tells_no_more_than_it_knows)
 END_TEST
 
 /* Divisions are written with the shortest words. */
-START_TEST(a_division_is_written_without_lists_where_it_can_be)
+START_TEST(a_division_is_written_with_the_shortest_words)
 {
     static const int even[] = { 3, 3, 3 }, uneven[] = { 2, 4, 3 };
     static const int none[] = { 0, 0, 0 }, alike[] = { 2, 2, 2 }, apart[] = { 2, 0, 1 };
@@ -467,7 +467,7 @@ START_TEST(a_division_is_written_without_lists_where_it_can_be)
 END_TEST
 
 /* C(L - 1, p - 1), and with mixes the sum over divisions of the product of k + 1. */
-START_TEST(divisions_are_counted_as_they_are_listed)
+START_TEST(the_number_of_divisions_equals_their_enumeration)
 {
     for (int layers = 1; layers <= MOST_LAYERS; layers++)
         for (int stages = 1; stages <= MOST_STAGES && stages <= layers; stages++) {
@@ -502,12 +502,12 @@ static Suite *suite(void)
     Suite *s = suite_create("uneven: tables");
     TCase *tables = tcase_create("tables");
     tcase_set_timeout(tables, 60);
-    tcase_add_test(tables, the_bound_is_the_step_where_one_stage_limits);
-    tcase_add_test(tables, the_bound_knows_how_many_microbatches_are_in_flight);
-    tcase_add_test(tables, the_program_finds_what_all_divisions_one_by_one_have);
-    tcase_add_test(tables, an_expansion_that_was_cut_short_tells_no_more_than_it_knows);
-    tcase_add_test(tables, divisions_are_counted_as_they_are_listed);
-    tcase_add_test(tables, a_division_is_written_without_lists_where_it_can_be);
+    tcase_add_test(tables, the_bound_equals_the_step_if_one_stage_limits);
+    tcase_add_test(tables, the_bound_uses_the_number_of_microbatches_in_flight);
+    tcase_add_test(tables, the_dynamic_program_equals_enumeration);
+    tcase_add_test(tables, an_expansion_that_was_cut_short_reports_a_valid_gap);
+    tcase_add_test(tables, the_number_of_divisions_equals_their_enumeration);
+    tcase_add_test(tables, a_division_is_written_with_the_shortest_words);
     suite_add_tcase(s, tables);
     return s;
 }

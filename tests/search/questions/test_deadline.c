@@ -63,7 +63,7 @@ static struct deadline_result run(double deadline_s)
 /* A deadline equal to the longest time of any count is met by that count or fewer GPUs. A deadline
  * slightly below the shortest time is met by none.
  */
-START_TEST(the_answer_is_the_least_of_all_counts)
+START_TEST(the_answer_is_the_fewest_gpus_that_meet_the_deadline)
 {
     double train_s[NUM_COUNTS];
     bool is_monotone = true;
@@ -87,7 +87,7 @@ START_TEST(the_answer_is_the_least_of_all_counts)
 }
 END_TEST
 
-START_TEST(a_deadline_that_none_meets_names_the_fastest)
+START_TEST(a_missed_deadline_names_the_fastest_run)
 {
     double fastest_s = HUGE_VAL;
     int fastest = 0;
@@ -128,7 +128,7 @@ START_TEST(failures_count_against_a_deadline)
 }
 END_TEST
 
-START_TEST(where_nothing_fits_no_count_is_named)
+START_TEST(if_no_plan_fits_no_number_of_gpus_is_named)
 {
     instance.system.gpu.memory_bytes = 1e8;
     struct deadline_result result = run(1e12);
@@ -139,7 +139,7 @@ START_TEST(where_nothing_fits_no_count_is_named)
 }
 END_TEST
 
-START_TEST(what_is_best_is_the_fastest_whatever_the_objective)
+START_TEST(the_answer_of_a_deadline_is_the_fastest_plan_for_any_objective)
 {
     struct err err = { 0 };
     struct search_request request = instance_request(&instance);
@@ -155,7 +155,7 @@ START_TEST(what_is_best_is_the_fastest_whatever_the_objective)
 }
 END_TEST
 
-START_TEST(an_interrupted_search_meets_nothing)
+START_TEST(an_interrupted_search_meets_no_deadline)
 {
     struct err err = { 0 };
     struct search_request request = instance_request(&instance);
@@ -169,7 +169,7 @@ START_TEST(an_interrupted_search_meets_nothing)
 END_TEST
 
 /* Over wires with long delays more GPUs are slower, and no number meets the deadline. */
-START_TEST(one_gpu_is_the_answer_where_it_is_the_fastest)
+START_TEST(one_gpu_is_the_answer_if_it_is_the_fastest)
 {
     struct profile *profile = &instance.system.profile;
     profile->intra_latency_factor = profile->inter_latency_factor = 1e5;
@@ -191,13 +191,13 @@ static Suite *suite(void)
     TCase *cases = tcase_create("deadline");
     tcase_set_timeout(cases, 120);
     tcase_add_checked_fixture(cases, set_up, tear_down);
-    tcase_add_test(cases, one_gpu_is_the_answer_where_it_is_the_fastest);
-    tcase_add_test(cases, the_answer_is_the_least_of_all_counts);
-    tcase_add_loop_test(cases, a_deadline_that_none_meets_names_the_fastest, 0, 3);
+    tcase_add_test(cases, one_gpu_is_the_answer_if_it_is_the_fastest);
+    tcase_add_test(cases, the_answer_is_the_fewest_gpus_that_meet_the_deadline);
+    tcase_add_loop_test(cases, a_missed_deadline_names_the_fastest_run, 0, 3);
     tcase_add_test(cases, failures_count_against_a_deadline);
-    tcase_add_test(cases, where_nothing_fits_no_count_is_named);
-    tcase_add_test(cases, what_is_best_is_the_fastest_whatever_the_objective);
-    tcase_add_test(cases, an_interrupted_search_meets_nothing);
+    tcase_add_test(cases, if_no_plan_fits_no_number_of_gpus_is_named);
+    tcase_add_test(cases, the_answer_of_a_deadline_is_the_fastest_plan_for_any_objective);
+    tcase_add_test(cases, an_interrupted_search_meets_no_deadline);
     suite_add_tcase(s, cases);
     return s;
 }

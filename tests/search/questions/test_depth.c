@@ -33,7 +33,7 @@ static const struct {
 } cases[] = { { 1, 8e9 }, { 2, 6e9 }, { 4, 5e9 }, { 6, 5e9 }, { 8, 4e9 }, { 8, 3.5e9 } };
 enum { NUM_CASES = LENGTH(cases) };
 
-START_TEST(no_deeper_model_fits_and_that_one_does)
+START_TEST(the_answer_is_the_deepest_model_that_fits)
 {
     if (is_spared(_i, 2))
         return;
@@ -50,7 +50,7 @@ START_TEST(no_deeper_model_fits_and_that_one_does)
 }
 END_TEST
 
-START_TEST(fixed_words_hold)
+START_TEST(fixed_words_hold_at_the_largest_depth)
 {
     instance.system.gpu.memory_bytes = 8e9;
     struct search_request request = instance_request(&instance);
@@ -122,7 +122,7 @@ START_TEST(first_dense_blocks_come_once_at_any_depth)
 }
 END_TEST
 
-START_TEST(where_one_layer_is_too_much_there_are_none)
+START_TEST(if_one_layer_does_not_fit_the_depth_is_0)
 {
     instance.system.gpu.memory_bytes = 1e8;
     struct search_request request = instance_request(&instance);
@@ -135,7 +135,7 @@ START_TEST(where_one_layer_is_too_much_there_are_none)
 }
 END_TEST
 
-START_TEST(an_interrupted_dive_says_so)
+START_TEST(an_interrupted_search_for_depth_reports_it)
 {
     struct search_request request = instance_request(&instance);
     struct depth depth;
@@ -152,12 +152,12 @@ static Suite *suite(void)
     TCase *cases_ = tcase_create("depth");
     tcase_set_timeout(cases_, 120);
     tcase_add_checked_fixture(cases_, set_up, tear_down);
-    tcase_add_loop_test(cases_, no_deeper_model_fits_and_that_one_does, 0, NUM_CASES);
-    tcase_add_test(cases_, fixed_words_hold);
+    tcase_add_loop_test(cases_, the_answer_is_the_deepest_model_that_fits, 0, NUM_CASES);
+    tcase_add_test(cases_, fixed_words_hold_at_the_largest_depth);
     tcase_add_loop_test(cases_, the_words_of_a_request_hold_at_that_depth, 0, LENGTH(words));
     tcase_add_test(cases_, first_dense_blocks_come_once_at_any_depth);
-    tcase_add_test(cases_, where_one_layer_is_too_much_there_are_none);
-    tcase_add_test(cases_, an_interrupted_dive_says_so);
+    tcase_add_test(cases_, if_one_layer_does_not_fit_the_depth_is_0);
+    tcase_add_test(cases_, an_interrupted_search_for_depth_reports_it);
     suite_add_tcase(s, cases_);
     return s;
 }

@@ -129,7 +129,7 @@ START_TEST(a_batch_divides_over_all_gpus)
 END_TEST
 
 /* A budget given as the FLOPs of the time budget gives the same model and tokens. */
-START_TEST(flops_in_place_of_time_give_the_same)
+START_TEST(a_budget_in_flops_gives_the_same_design_as_in_time)
 {
     struct design_request request = asked(10);
     struct design by_time = design_of(&request);
@@ -171,7 +171,7 @@ START_TEST(failures_leave_fewer_tokens)
 }
 END_TEST
 
-START_TEST(a_budget_that_serving_eats_has_no_design)
+START_TEST(a_budget_used_up_by_serving_has_no_design)
 {
     struct design_request request = asked(1);
     request.budget.served = 1e15;
@@ -179,7 +179,7 @@ START_TEST(a_budget_that_serving_eats_has_no_design)
 }
 END_TEST
 
-START_TEST(memory_that_holds_nothing_has_no_design)
+START_TEST(if_no_plan_fits_there_is_no_design)
 {
     struct design_request request = asked(1);
     instance.system.gpu.memory_bytes = 1e6;
@@ -189,7 +189,7 @@ START_TEST(memory_that_holds_nothing_has_no_design)
 }
 END_TEST
 
-START_TEST(an_interruption_ends_it)
+START_TEST(an_interruption_ends_the_design_search)
 {
     struct design_request request = asked(10);
     search.interrupted = always;
@@ -208,12 +208,12 @@ static Suite *design_suite(void)
     tcase_add_loop_test(tcase, no_other_size_has_a_lower_loss, 0, LENGTH(cases));
     tcase_add_test(tcase, the_batch_follows_from_the_flops);
     tcase_add_test(tcase, a_batch_divides_over_all_gpus);
-    tcase_add_test(tcase, flops_in_place_of_time_give_the_same);
+    tcase_add_test(tcase, a_budget_in_flops_gives_the_same_design_as_in_time);
     tcase_add_test(tcase, more_gpus_train_to_a_lower_loss);
     tcase_add_test(tcase, failures_leave_fewer_tokens);
-    tcase_add_test(tcase, a_budget_that_serving_eats_has_no_design);
-    tcase_add_test(tcase, memory_that_holds_nothing_has_no_design);
-    tcase_add_test(tcase, an_interruption_ends_it);
+    tcase_add_test(tcase, a_budget_used_up_by_serving_has_no_design);
+    tcase_add_test(tcase, if_no_plan_fits_there_is_no_design);
+    tcase_add_test(tcase, an_interruption_ends_the_design_search);
     suite_add_tcase(suite, tcase);
     return suite;
 }

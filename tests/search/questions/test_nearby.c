@@ -38,7 +38,7 @@ static const struct {
     { 3, 1, 3 },
 };
 
-START_TEST(a_batch_that_halves_often_is_within_five_percent)
+START_TEST(a_more_divisible_batch_is_within_five_percent)
 {
     ck_assert_double_eq(batch_dividing(batches[_i].sequences, batches[_i].unit),
                         batches[_i].expected);
@@ -74,7 +74,7 @@ static const struct {
     int asked, unit;
 } counts[] = { { 40, 8 }, { 7, 1 }, { 56, 8 } };
 
-START_TEST(of_fewer_gpus_the_fastest_are_taken)
+START_TEST(the_fastest_number_of_fewer_gpus_is_suggested)
 {
     int asked = counts[_i].asked, unit = counts[_i].unit;
     struct search_request request = request_of(asked, 64);
@@ -88,7 +88,7 @@ START_TEST(of_fewer_gpus_the_fastest_are_taken)
 END_TEST
 
 /* No count has more tokens per second than the fastest of all counts. */
-START_TEST(fewer_gpus_that_gain_nothing_are_not_named)
+START_TEST(fewer_gpus_without_a_gain_are_not_suggested)
 {
     struct search_request request = request_of(40, 64);
     struct nearby found = nearby_gpus(&request, 0, &arena);
@@ -101,7 +101,7 @@ START_TEST(fewer_gpus_that_gain_nothing_are_not_named)
 }
 END_TEST
 
-START_TEST(all_gpus_are_used_with_another_batch)
+START_TEST(another_batch_that_uses_all_gpus_is_suggested)
 {
     struct search_request request = request_of(40, 64);
     struct nearby found = nearby_batch(&request, &arena);
@@ -111,7 +111,7 @@ START_TEST(all_gpus_are_used_with_another_batch)
 }
 END_TEST
 
-START_TEST(both_may_change_a_little)
+START_TEST(gpus_and_batch_may_both_change_slightly)
 {
     struct search_request request = request_of(8 * 31, 256);
     struct nearby found = nearby_both(&request, &arena);
@@ -122,7 +122,7 @@ START_TEST(both_may_change_a_little)
 }
 END_TEST
 
-START_TEST(an_odd_batch_is_told_of_the_next_that_halves)
+START_TEST(for_an_odd_batch_a_more_divisible_one_is_suggested)
 {
     struct search_request request = request_of(32, 65);
     struct nearby found = nearby_batch(&request, &arena);
@@ -131,14 +131,14 @@ START_TEST(an_odd_batch_is_told_of_the_next_that_halves)
 }
 END_TEST
 
-START_TEST(a_batch_that_halves_already_is_not_searched_again)
+START_TEST(for_a_divisible_batch_nothing_is_searched)
 {
     struct search_request request = request_of(32, 64);
     ck_assert_int_eq(nearby_batch(&request, &arena).num_gpus, 0);
 }
 END_TEST
 
-START_TEST(an_interrupt_ends_it)
+START_TEST(an_interrupt_ends_the_search_nearby)
 {
     struct search_request request = request_of(40, 64);
     request.interrupted = always;
@@ -153,14 +153,14 @@ static Suite *suite(void)
     TCase *tc = tcase_create("nearby");
     tcase_set_tags(tc, THREADS);
     tcase_add_checked_fixture(tc, set_up, tear_down);
-    tcase_add_loop_test(tc, a_batch_that_halves_often_is_within_five_percent, 0, LENGTH(batches));
-    tcase_add_loop_test(tc, of_fewer_gpus_the_fastest_are_taken, 0, LENGTH(counts));
-    tcase_add_test(tc, fewer_gpus_that_gain_nothing_are_not_named);
-    tcase_add_test(tc, all_gpus_are_used_with_another_batch);
-    tcase_add_test(tc, both_may_change_a_little);
-    tcase_add_test(tc, an_odd_batch_is_told_of_the_next_that_halves);
-    tcase_add_test(tc, a_batch_that_halves_already_is_not_searched_again);
-    tcase_add_test(tc, an_interrupt_ends_it);
+    tcase_add_loop_test(tc, a_more_divisible_batch_is_within_five_percent, 0, LENGTH(batches));
+    tcase_add_loop_test(tc, the_fastest_number_of_fewer_gpus_is_suggested, 0, LENGTH(counts));
+    tcase_add_test(tc, fewer_gpus_without_a_gain_are_not_suggested);
+    tcase_add_test(tc, another_batch_that_uses_all_gpus_is_suggested);
+    tcase_add_test(tc, gpus_and_batch_may_both_change_slightly);
+    tcase_add_test(tc, for_an_odd_batch_a_more_divisible_one_is_suggested);
+    tcase_add_test(tc, for_a_divisible_batch_nothing_is_searched);
+    tcase_add_test(tc, an_interrupt_ends_the_search_nearby);
     suite_add_tcase(s, tc);
     return s;
 }

@@ -25,7 +25,7 @@ static bool is_dominated(const struct pareto_point *points, size_t count, size_t
 enum { MOST_POINTS = 300 };
 
 /* Few values make many equal keys and equal points; many values make neither. */
-START_TEST(the_sweep_marks_what_no_point_dominates)
+START_TEST(the_sweep_marks_the_non_dominated_points)
 {
     static const int num_values[] = { 2, 5, 30, INT_MAX };
     struct random rng = random_new((uint64_t)_i, 0); /* Check prints it when the test fails */
@@ -43,7 +43,7 @@ START_TEST(the_sweep_marks_what_no_point_dominates)
 }
 END_TEST
 
-START_TEST(a_point_dominates_what_is_worse_and_not_its_equal)
+START_TEST(a_point_dominates_worse_but_not_equal_points)
 {
     struct pareto_point a = { { 1, 2, 3 } };
     struct pareto_point worse = { { 1, 2, 4 } };
@@ -148,7 +148,7 @@ static void check_prediction(const struct pareto_plan *plan)
 }
 
 /* Bounds exclude most plans, usually in all rank orders at once. */
-START_TEST(the_front_of_a_space_is_what_no_plan_of_it_dominates)
+START_TEST(the_front_has_exactly_the_non_dominated_plans)
 {
     bool placement = _i != 0;
     struct cloud *cloud = calloc(1, sizeof *cloud);
@@ -198,7 +198,7 @@ START_TEST(a_front_has_no_two_equal_points_and_is_sorted)
 }
 END_TEST
 
-START_TEST(plans_that_save_too_little_are_left_out)
+START_TEST(plans_with_negligible_savings_are_omitted)
 {
     const double saving_bytes = 2e9;
     struct search_request request = instance_request(&instance);
@@ -230,7 +230,7 @@ START_TEST(plans_that_save_too_little_are_left_out)
 }
 END_TEST
 
-START_TEST(the_number_of_jobs_cannot_be_seen_in_the_front)
+START_TEST(the_front_does_not_depend_on_the_number_of_jobs)
 {
     struct search_request request = instance_request(&instance);
     struct pareto_result one, five;
@@ -263,7 +263,7 @@ static bool once(void)
     return is_first;
 }
 
-START_TEST(a_front_that_was_interrupted_once_or_had_no_time_says_so)
+START_TEST(an_incomplete_front_is_reported_as_incomplete)
 {
     struct search_request request = instance_request(&instance);
     struct pareto_result result;
@@ -281,7 +281,7 @@ START_TEST(a_front_that_was_interrupted_once_or_had_no_time_says_so)
 }
 END_TEST
 
-START_TEST(an_interrupted_front_says_so_and_wrong_words_are_an_error)
+START_TEST(an_interrupted_front_is_reported_and_wrong_words_are_errors)
 {
     struct err err = { 0 };
     struct search_request request = instance_request(&instance);
@@ -306,7 +306,7 @@ static void check_counts(struct values counts, const int *expected, int count)
         ck_assert_int_eq(counts.at[i], expected[i]);
 }
 
-START_TEST(jobs_take_a_part_of_a_node_or_whole_ones)
+START_TEST(numbers_of_gpus_are_parts_of_a_node_or_whole_nodes)
 {
     static const int all[] = { 1, 2, 3, 4, 5, 6, 7, 8, 16, 24, 32, 40 };
     static const int usual[] = { 1, 2, 4, 8, 16, 24, 32, 40 };
@@ -328,24 +328,24 @@ static Suite *suite(void)
 {
     Suite *s = suite_create("pareto");
     TCase *points = tcase_create("points");
-    tcase_add_loop_test(points, the_sweep_marks_what_no_point_dominates, 0, 8);
-    tcase_add_test(points, a_point_dominates_what_is_worse_and_not_its_equal);
+    tcase_add_loop_test(points, the_sweep_marks_the_non_dominated_points, 0, 8);
+    tcase_add_test(points, a_point_dominates_worse_but_not_equal_points);
     suite_add_tcase(s, points);
     TCase *plans = tcase_create("plans");
     tcase_set_timeout(plans, 120);
     tcase_add_checked_fixture(plans, set_up, tear_down);
-    tcase_add_loop_test(plans, the_front_of_a_space_is_what_no_plan_of_it_dominates, 0, 2);
+    tcase_add_loop_test(plans, the_front_has_exactly_the_non_dominated_plans, 0, 2);
     tcase_add_test(plans, a_front_has_no_two_equal_points_and_is_sorted);
-    tcase_add_test(plans, plans_that_save_too_little_are_left_out);
-    tcase_add_test(plans, a_front_that_was_interrupted_once_or_had_no_time_says_so);
-    tcase_add_test(plans, an_interrupted_front_says_so_and_wrong_words_are_an_error);
-    tcase_add_test(plans, jobs_take_a_part_of_a_node_or_whole_ones);
+    tcase_add_test(plans, plans_with_negligible_savings_are_omitted);
+    tcase_add_test(plans, an_incomplete_front_is_reported_as_incomplete);
+    tcase_add_test(plans, an_interrupted_front_is_reported_and_wrong_words_are_errors);
+    tcase_add_test(plans, numbers_of_gpus_are_parts_of_a_node_or_whole_nodes);
     suite_add_tcase(s, plans);
     TCase *threads = tcase_create("threads");
     tcase_set_tags(threads, THREADS);
     tcase_set_timeout(threads, 120);
     tcase_add_checked_fixture(threads, set_up, tear_down);
-    tcase_add_test(threads, the_number_of_jobs_cannot_be_seen_in_the_front);
+    tcase_add_test(threads, the_front_does_not_depend_on_the_number_of_jobs);
     suite_add_tcase(s, threads);
     return s;
 }

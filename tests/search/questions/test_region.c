@@ -160,7 +160,7 @@ static bool check_seed(int seed)
     return found;
 }
 
-START_TEST(no_draw_contradicts_a_decided_part)
+START_TEST(random_points_agree_with_every_decided_part)
 {
     int wanted = SAMPLED(100, 5);
     for (int seed = 1; wanted > 0 || (num_pieces == 0 && seed < 50); seed++)
@@ -221,7 +221,7 @@ static void check_plan(const struct instance *instance, const struct plan *plan,
 }
 
 /* Draws plans of all kinds, not only the best ones. */
-START_TEST(times_rise_and_their_logarithms_are_convex)
+START_TEST(step_times_increase_with_costs_and_their_logarithms_are_convex)
 {
     int wanted = SAMPLED(300, 8);
     for (int seed = 1; wanted > 0; seed++) {
@@ -319,7 +319,7 @@ END_TEST
 
 /* Sidak: z is the normal quantile for which three independent ranges hold together with probability
  * 0.9, each with 0.9^(1/3). A share of a peak is at most 1. */
-START_TEST(the_region_is_as_wide_as_it_says)
+START_TEST(ranges_of_the_region_hold_jointly_with_probability_0_9)
 {
     struct uncertain wide[] = { usual[0], usual[1], usual[2] };
     wide[2].log_sd = 2;
@@ -337,7 +337,7 @@ START_TEST(the_region_is_as_wide_as_it_says)
 }
 END_TEST
 
-START_TEST(any_number_of_jobs_finds_the_same)
+START_TEST(the_region_does_not_depend_on_the_number_of_jobs)
 {
     struct region first = region_of(0, usual, 4);
     request.jobs = 5;
@@ -352,7 +352,7 @@ START_TEST(any_number_of_jobs_finds_the_same)
 }
 END_TEST
 
-START_TEST(what_is_not_proved_is_refused)
+START_TEST(a_search_without_proof_is_refused)
 {
     static const char *const fixed[] = { "overlap=tp", "schedule=zb-h1", "offload=optimizer" };
     struct uncertain unknown = usual[0];
@@ -379,22 +379,22 @@ static Suite *suite(void)
     Suite *s = suite_create("region");
     TCase *drawn = tcase_create("drawn");
     tcase_set_timeout(drawn, 900);
-    tcase_add_test(drawn, no_draw_contradicts_a_decided_part);
-    tcase_add_test(drawn, times_rise_and_their_logarithms_are_convex);
+    tcase_add_test(drawn, random_points_agree_with_every_decided_part);
+    tcase_add_test(drawn, step_times_increase_with_costs_and_their_logarithms_are_convex);
     suite_add_tcase(s, drawn);
     TCase *one = tcase_create("one");
     tcase_set_timeout(one, 120);
     tcase_add_checked_fixture(one, set_up, tear_down);
     tcase_add_test(one, without_errors_the_best_plan_is_proved_best);
     tcase_add_test(one, a_faster_plan_is_found_and_named);
-    tcase_add_test(one, the_region_is_as_wide_as_it_says);
-    tcase_add_test(one, what_is_not_proved_is_refused);
+    tcase_add_test(one, ranges_of_the_region_hold_jointly_with_probability_0_9);
+    tcase_add_test(one, a_search_without_proof_is_refused);
     suite_add_tcase(s, one);
     TCase *threads = tcase_create("threads");
     tcase_set_tags(threads, THREADS);
     tcase_set_timeout(threads, 120);
     tcase_add_checked_fixture(threads, set_up, tear_down);
-    tcase_add_test(threads, any_number_of_jobs_finds_the_same);
+    tcase_add_test(threads, the_region_does_not_depend_on_the_number_of_jobs);
     suite_add_tcase(s, threads);
     return s;
 }

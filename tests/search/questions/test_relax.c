@@ -80,7 +80,7 @@ static void check(const struct relaxation *found, int expected)
 
 /* This includes cases in which the state of the whole model decides before any plan is
  * evaluated. */
-START_TEST(whether_any_plan_fits_is_what_a_brute_force_loop_finds)
+START_TEST(whether_any_plan_fits_equals_a_brute_force_loop)
 {
     struct search_request request = request_of(64, 64);
     int num_fitting = 0, num_memories = 0;
@@ -121,7 +121,7 @@ static void check_same_reasons(const struct search_result *a, const struct searc
 
 /* Rank orders differ in the memory of their communicators: a difference of one byte decides which
  * orders fit. When none fits, all are excluded together but counted individually. */
-START_TEST(whether_any_order_fits_is_what_looking_at_each_finds)
+START_TEST(whether_any_rank_order_fits_equals_testing_each)
 {
     static const double less_bytes[] = { 1, 0 };
     instance.model.batch = 12;
@@ -155,7 +155,7 @@ static const struct {
 };
 enum { NUM_ODD_CASES = LENGTH(odd_cases) };
 
-START_TEST(the_nearest_batches_are_those_of_a_brute_force_loop)
+START_TEST(the_nearest_batches_equal_a_brute_force_loop)
 {
     int num_gpus = odd_cases[_i].num_gpus;
     int batch = odd_cases[_i].batch;
@@ -173,7 +173,7 @@ START_TEST(the_nearest_batches_are_those_of_a_brute_force_loop)
 }
 END_TEST
 
-START_TEST(the_nearest_counts_are_those_of_a_brute_force_loop)
+START_TEST(the_nearest_numbers_of_gpus_equal_a_brute_force_loop)
 {
     int num_gpus = odd_cases[_i].num_gpus;
     int batch = odd_cases[_i].batch;
@@ -194,7 +194,7 @@ START_TEST(the_nearest_counts_are_those_of_a_brute_force_loop)
 }
 END_TEST
 
-START_TEST(what_is_let_in_is_the_best_of_the_changed_request)
+START_TEST(a_suggestions_plan_is_the_best_of_the_changed_request)
 {
     instance.model.batch = 24;
     struct search_request request = instance_request(&instance);
@@ -214,7 +214,7 @@ START_TEST(what_is_let_in_is_the_best_of_the_changed_request)
 }
 END_TEST
 
-START_TEST(interleaving_that_is_fixed_asks_for_as_many_microbatches_as_stages)
+START_TEST(fixed_interleaving_suggests_as_many_microbatches_as_stages)
 {
     struct search_request request = request_of(3, 2); /* pp is 1 or 3 */
     instance.model.layers = 6;
@@ -226,7 +226,7 @@ START_TEST(interleaving_that_is_fixed_asks_for_as_many_microbatches_as_stages)
 }
 END_TEST
 
-START_TEST(a_word_that_stands_in_the_way_is_named)
+START_TEST(a_fixed_word_that_excludes_every_plan_is_named)
 {
     struct search_request request = request_of(8, 64);
     request.fix = " zero1  tp5 mb2";
@@ -243,7 +243,7 @@ START_TEST(a_word_that_stands_in_the_way_is_named)
 }
 END_TEST
 
-START_TEST(words_that_only_together_stand_in_the_way_are_named_together)
+START_TEST(fixed_words_that_only_jointly_exclude_every_plan_are_named_together)
 {
     struct search_request request = request_of(8, 64);
     request.fix = "tp5 pp5";
@@ -271,7 +271,7 @@ START_TEST(a_forbidden_axis_that_is_needed_is_named)
 }
 END_TEST
 
-START_TEST(memory_that_was_not_allowed_is_asked_for)
+START_TEST(a_memory_limit_that_excludes_every_plan_is_named)
 {
     struct search_request request = request_of(8, 64);
     instance.model.layers = 6;
@@ -292,7 +292,7 @@ START_TEST(memory_that_was_not_allowed_is_asked_for)
 }
 END_TEST
 
-START_TEST(where_nothing_helps_nothing_is_named)
+START_TEST(if_no_change_helps_none_is_suggested)
 {
     instance.system.gpu.memory_bytes = 1e8;
     struct search_request request = request_of(40, 24);
@@ -310,7 +310,7 @@ static void count_call(double done, void *context)
 }
 
 /* Hints may only use the rest of the search's time limit; they report progress. */
-START_TEST(hints_share_the_time_limit_of_the_search)
+START_TEST(suggestions_use_only_the_searchs_remaining_time)
 {
     static const double taken_s[] = { 0, 2000 };
     for (int i = 0; i < LENGTH(taken_s); i++) {
@@ -336,20 +336,20 @@ static Suite *suite(void)
     TCase *cases = tcase_create("relax");
     tcase_set_timeout(cases, 120);
     tcase_add_checked_fixture(cases, set_up, tear_down);
-    tcase_add_test(cases, whether_any_plan_fits_is_what_a_brute_force_loop_finds);
-    tcase_add_test(cases, whether_any_order_fits_is_what_looking_at_each_finds);
-    tcase_add_loop_test(cases, the_nearest_batches_are_those_of_a_brute_force_loop, 0,
+    tcase_add_test(cases, whether_any_plan_fits_equals_a_brute_force_loop);
+    tcase_add_test(cases, whether_any_rank_order_fits_equals_testing_each);
+    tcase_add_loop_test(cases, the_nearest_batches_equal_a_brute_force_loop, 0,
                         TURNS(NUM_ODD_CASES));
-    tcase_add_loop_test(cases, the_nearest_counts_are_those_of_a_brute_force_loop, 0,
+    tcase_add_loop_test(cases, the_nearest_numbers_of_gpus_equal_a_brute_force_loop, 0,
                         TURNS(NUM_ODD_CASES));
-    tcase_add_test(cases, what_is_let_in_is_the_best_of_the_changed_request);
-    tcase_add_test(cases, interleaving_that_is_fixed_asks_for_as_many_microbatches_as_stages);
-    tcase_add_test(cases, a_word_that_stands_in_the_way_is_named);
-    tcase_add_test(cases, words_that_only_together_stand_in_the_way_are_named_together);
+    tcase_add_test(cases, a_suggestions_plan_is_the_best_of_the_changed_request);
+    tcase_add_test(cases, fixed_interleaving_suggests_as_many_microbatches_as_stages);
+    tcase_add_test(cases, a_fixed_word_that_excludes_every_plan_is_named);
+    tcase_add_test(cases, fixed_words_that_only_jointly_exclude_every_plan_are_named_together);
     tcase_add_test(cases, a_forbidden_axis_that_is_needed_is_named);
-    tcase_add_test(cases, memory_that_was_not_allowed_is_asked_for);
-    tcase_add_test(cases, hints_share_the_time_limit_of_the_search);
-    tcase_add_test(cases, where_nothing_helps_nothing_is_named);
+    tcase_add_test(cases, a_memory_limit_that_excludes_every_plan_is_named);
+    tcase_add_test(cases, suggestions_use_only_the_searchs_remaining_time);
+    tcase_add_test(cases, if_no_change_helps_none_is_suggested);
     suite_add_tcase(s, cases);
     return s;
 }
