@@ -52,7 +52,7 @@ static double streams_and_masks_bytes(void)
     return 4 * 32.0 * 1024 * 1024 + planned.plan.vpp * mask;
 }
 
-START_TEST(state_of_experts_is_what_megatron_measured)
+START_TEST(state_of_models_with_experts_agrees_with_megatrons_measurement)
 {
     const struct golden *of = &states[_i];
     load(of);
@@ -75,7 +75,7 @@ END_TEST
 /* Measured: 57.80e9 at first, 60.11e9 when routing is less even. Transformer Engine's fused softmax
  * supports up to 16,384 keys and keeps only its output; the one of 2021, which our stacks assume,
  * supported 2,048. */
-START_TEST(peak_of_latent_experts_is_what_megatron_measured)
+START_TEST(the_peak_with_latent_attention_and_experts_agrees_with_megatrons)
 {
     planned_load("dgx-h100", "megatron-core", states[0].model, states[0].num_gpus);
     struct unfused *softmax = &planned.system.stack.unfused.of[UNFUSED_SOFTMAX];
@@ -116,7 +116,7 @@ static struct prediction predict(const char *words)
     return p;
 }
 
-START_TEST(overlap_and_recompute_of_v3_cost_what_megatron_measured)
+START_TEST(time_and_memory_of_overlap_and_recompute_agree_with_megatrons)
 {
     double step_s[LENGTH(timed)];
     planned_load("dgx-h100", "megatron-core", "tests/fixtures/models/v3-14.json", 64);
@@ -137,7 +137,7 @@ END_TEST
 
 /* Without recompute the same run with overlap took 17.0 s instead of about 2.3: PyTorch's allocator
  * had to free its cache and retry. 70.3 GB were allocated. A search refuses such a plan. */
-START_TEST(memory_at_which_the_allocator_retried_is_a_risk)
+START_TEST(a_run_whose_allocator_retried_exceeds_the_accepted_risk)
 {
     planned_load("dgx-h100", "megatron-core", "tests/fixtures/models/v3-14.json", 64);
     struct prediction p = predict("recompute=none overlap=grad,param,p2p,ep");
@@ -243,11 +243,11 @@ static Suite *suite(void)
 {
     TCase *tc = tcase_create("published");
     tcase_add_checked_fixture(tc, NULL, planned_release);
-    tcase_add_loop_test(tc, state_of_experts_is_what_megatron_measured, 0,
+    tcase_add_loop_test(tc, state_of_models_with_experts_agrees_with_megatrons_measurement, 0,
                         sizeof states / sizeof *states);
-    tcase_add_test(tc, peak_of_latent_experts_is_what_megatron_measured);
-    tcase_add_test(tc, overlap_and_recompute_of_v3_cost_what_megatron_measured);
-    tcase_add_test(tc, memory_at_which_the_allocator_retried_is_a_risk);
+    tcase_add_test(tc, the_peak_with_latent_attention_and_experts_agrees_with_megatrons);
+    tcase_add_test(tc, time_and_memory_of_overlap_and_recompute_agree_with_megatrons);
+    tcase_add_test(tc, a_run_whose_allocator_retried_exceeds_the_accepted_risk);
     tcase_add_loop_test(tc, exchanges_between_nodes_wait_for_rows, 0, 2);
     tcase_add_test(tc, plans_over_two_sockets_are_in_the_charted_order);
     tcase_add_test(tc, rows_summed_in_16_bits_travel_faster);

@@ -606,7 +606,7 @@ static void check_errors(double *errors, size_t count, const char *what)
     ck_assert_msg(median <= 0.02, "median error of %s: %.1f %%", what, 100 * median);
 }
 
-START_TEST(megatron_core_runs_our_lists_and_holds_our_bytes)
+START_TEST(megatron_core_runs_our_ops_and_keeps_our_bytes)
 {
     struct json_file file = { 0 };
     struct err err = { 0 };
@@ -690,7 +690,7 @@ static double titan_bytes(void)
     return fmax(fmax(loss_bytes(&whole), table_bytes(&whole)), layers_bytes);
 }
 
-START_TEST(torchtitan_runs_our_lists_and_holds_our_bytes)
+START_TEST(torchtitan_runs_our_ops_and_keeps_our_bytes)
 {
     struct json_file file = { 0 };
     struct err err = { 0 };
@@ -714,8 +714,8 @@ END_TEST
 static Suite *suite(void)
 {
     TCase *tc = tcase_create("traces");
-    tcase_add_test(tc, megatron_core_runs_our_lists_and_holds_our_bytes);
-    tcase_add_test(tc, torchtitan_runs_our_lists_and_holds_our_bytes);
+    tcase_add_test(tc, megatron_core_runs_our_ops_and_keeps_our_bytes);
+    tcase_add_test(tc, torchtitan_runs_our_ops_and_keeps_our_bytes);
     Suite *s = suite_create("sim/framework_traces");
     suite_add_tcase(s, tc);
     return s;

@@ -19,7 +19,7 @@ static double relative(double a, double b)
 
 /* For checkpoints of length C and a mean time between failures M, Young's formula omits terms of
  * order sqrt(C/M), Daly's of order C/M. */
-START_TEST(for_short_checkpoints_the_optimum_is_youngs_and_dalys)
+START_TEST(for_short_checkpoints_the_optimum_agrees_with_young_and_daly)
 {
     for (double share = 1e-2; share > 1e-9; share /= 10) {
         struct textbook_failure failure = { .mtbf_s = 1e4, .checkpoint_s = share * 1e4 };
@@ -31,14 +31,14 @@ START_TEST(for_short_checkpoints_the_optimum_is_youngs_and_dalys)
 END_TEST
 
 /* Daly's limit: with checkpoints of length 2 M or more, the interval is about M. */
-START_TEST(for_endless_checkpoints_the_optimum_is_the_time_between_failures)
+START_TEST(for_long_checkpoints_the_optimal_interval_is_the_time_between_failures)
 {
     ck_assert_double_eq_tol(renewal_optimum_s(1e4, 1e6), 1e4, 1e-9 * 1e4);
     ck_assert_double_eq(renewal_optimum_s(1e4, 0), 0);
 }
 END_TEST
 
-START_TEST(no_other_interval_keeps_more_than_the_optimum)
+START_TEST(no_other_interval_has_more_goodput_than_the_optimum)
 {
     for (double share = 1e-6; share < 10; share *= 10) {
         struct renewal renewal = { .mtbf_s = 1e4, .blocked_s = share * 1e4, .restart_s = 300 };
@@ -50,7 +50,7 @@ START_TEST(no_other_interval_keeps_more_than_the_optimum)
 }
 END_TEST
 
-START_TEST(a_blocking_checkpoint_is_dalys_exact_formula)
+START_TEST(goodput_of_blocking_checkpoints_equals_dalys_exact_formula)
 {
     struct renewal renewal = { .mtbf_s = 11135.08, .blocked_s = 120, .restart_s = 900 };
     struct textbook_failure failure = { 11135.08, 120, 900 };
@@ -61,7 +61,7 @@ START_TEST(a_blocking_checkpoint_is_dalys_exact_formula)
 END_TEST
 
 /* One level of checkpoints equals two levels of which the second is never needed, or always. */
-START_TEST(two_levels_of_which_one_is_idle_are_one)
+START_TEST(two_checkpoint_levels_with_one_unused_equal_one_level)
 {
     struct renewal one = { .mtbf_s = 1e4, .blocked_s = 20, .restart_s = 500 };
     struct renewal near = one, far = one;
@@ -190,7 +190,7 @@ static const struct drawn_case {
       120 },
 };
 
-START_TEST(whole_runs_that_are_drawn_keep_what_the_formula_says)
+START_TEST(simulated_runs_have_the_goodput_of_the_formula)
 {
     const struct drawn_case *of = &drawn_cases[_i];
     int intervals = TURNS(400000);
@@ -206,7 +206,7 @@ END_TEST
  */
 
 /* 419 failures in 54 days are 3.79 per 1000 host days, or one in 3.09 hours. */
-START_TEST(by_default_a_job_fails_as_often_as_llama_3)
+START_TEST(the_default_failure_rate_is_that_of_llama_3)
 {
     planned_load("dgx-h100", "megatron-core", "llama3-405b", 16384);
     struct failures failures = failures_of(&planned.system);
@@ -219,7 +219,7 @@ END_TEST
 
 /* Wang et al. 2023, section 4: of 16 machines, a loss of 2 is recoverable in 93.3 % of cases, a
  * loss of 3 in 80.0 %. */
-START_TEST(peers_survive_as_often_as_geminis)
+START_TEST(recovery_probabilities_equal_geminis)
 {
     ck_assert_double_eq(lost_hosts_hold_pair(16, 1), 0);
     ck_assert_double_eq_tol(1 - lost_hosts_hold_pair(16, 2), 0.933, 5e-4);
@@ -233,7 +233,7 @@ START_TEST(peers_survive_as_often_as_geminis)
 END_TEST
 
 /* Failures drawn one by one: each takes a geometric number of hosts, drawn at random. */
-START_TEST(drawn_failures_lose_pairs_as_often_as_the_formula_says)
+START_TEST(simulated_failures_lose_both_copies_as_often_as_the_formula)
 {
     enum { HOSTS = 24 };
     struct failures failures = { .hardware_share = 0.8, .hosts_lost = 2.5, .hosts = HOSTS };
@@ -261,7 +261,7 @@ END_TEST
 
 /* All spare hosts are in use at most 1 % of the time; with one spare less, more often. The test
  * draws moments and counts failures in a window as long as a repair. */
-START_TEST(at_drawn_moments_spares_stand_in_99_of_100_times)
+START_TEST(at_random_moments_spare_hosts_suffice_99_percent_of_the_time)
 {
     struct failures failures = {
         .mtbf_s = DAY_S, .hardware_share = 0.85, .hosts_lost = 1.6, .hosts = 200
@@ -289,7 +289,7 @@ END_TEST
 /* 2048 hosts with 3.79 failures per 1000 days, each repaired for two days: 15.5 are out on average,
  * and at most 25 for 99 % of the time.
  */
-START_TEST(spares_are_the_hosts_under_repair_at_99_of_100_times)
+START_TEST(the_number_of_spares_is_the_99_percent_quantile_of_hosts_under_repair)
 {
     struct failures failures = {
         .mtbf_s = 2 * DAY_S / 15.52, .hardware_share = 1, .hosts_lost = 1, .hosts = 2048
@@ -341,7 +341,7 @@ END_TEST
 
 /* Rates are those of the cluster's file. If it states none, a host writes at most at the rate of
  * its network cards. Copies to peers use the rate of the cards. */
-START_TEST(checkpoints_go_over_the_storage_and_the_cards_of_the_cluster)
+START_TEST(checkpoint_rates_follow_from_storage_and_network_cards)
 {
     enum { HOSTS = 4 };
     static const struct {
@@ -367,7 +367,7 @@ START_TEST(checkpoints_go_over_the_storage_and_the_cards_of_the_cluster)
 END_TEST
 
 /* Each GPU copies the same number of bytes if all state is sharded or divided over replicas. */
-START_TEST(copies_to_the_host_are_shared_out_over_replicas)
+START_TEST(copies_to_the_host_are_divided_over_replicas)
 {
     static const char *const layouts[] = { "tp8 pp4 dp64 mb1", "tp8 pp4 dp64 mb1 zero1",
                                            "tp8 dp256 mb1 zero3" };
@@ -383,7 +383,7 @@ START_TEST(copies_to_the_host_are_shared_out_over_replicas)
 }
 END_TEST
 
-START_TEST(the_less_a_checkpoint_stops_a_run_the_more_of_it_is_kept)
+START_TEST(goodput_rises_as_checkpoints_block_less)
 {
     double before = 0;
     planned_load("dgx-h100", "megatron-core", "llama3-405b", 16384);
@@ -407,7 +407,7 @@ START_TEST(the_less_a_checkpoint_stops_a_run_the_more_of_it_is_kept)
 END_TEST
 
 /* "higher than 90% effective training time": Grattafiori et al. 2024, section 3.3.4. */
-START_TEST(llama_3_keeps_nine_tenths_of_its_time)
+START_TEST(the_goodput_of_llama_3_is_above_90_percent)
 {
     planned_load("meta-grand-teton-700w", "megatron-core", "llama3-405b", 16384);
     struct run run = run_of("tp8 pp16 vpp8 dp128 mb1 zero1 stages=0,1x126,0");
@@ -422,7 +422,7 @@ START_TEST(llama_3_keeps_nine_tenths_of_its_time)
 }
 END_TEST
 
-START_TEST(a_run_that_never_fails_takes_its_steps_and_their_interval)
+START_TEST(without_failures_a_run_takes_its_steps_with_their_interval)
 {
     planned_load("dgx-h100", "megatron-core", "gpt3-2.7b", 8);
     struct run run = run_of("tp1 dp8 mb1 zero1");
@@ -453,7 +453,7 @@ END_TEST
 
 /* 100 failures, each of which loses 10 s of restart, 20 s of delay and 0 to 60 s of the interval
  * and the blocked time, 30 s on average with a variance of 300 s^2. */
-START_TEST(the_chance_of_a_run_is_that_of_its_losses)
+START_TEST(the_variance_of_a_run_is_that_of_its_losses)
 {
     struct goodput of = { .renewal = { .mtbf_s = 1000, .blocked_s = 6 }, .interval_s = 54 };
     of.renewal.restart_s = 10;
@@ -490,7 +490,7 @@ START_TEST(the_interval_of_a_run_adds_the_squares_of_three_errors)
 END_TEST
 
 /* Random runs of 300 intervals each differ only by chance. */
-START_TEST(runs_that_are_drawn_spread_as_their_interval_says)
+START_TEST(simulated_runs_lie_in_the_interval_with_its_probability)
 {
     enum { RUNS = 400, INTERVALS = 300 };
     planned_load("dgx-h100", "megatron-core", "llama3-405b", 16384);
@@ -513,31 +513,31 @@ static Suite *suite(void)
 {
     Suite *s = suite_create("goodput");
     TCase *forms = tcase_create("closed forms");
-    tcase_add_test(forms, for_short_checkpoints_the_optimum_is_youngs_and_dalys);
-    tcase_add_test(forms, for_endless_checkpoints_the_optimum_is_the_time_between_failures);
-    tcase_add_test(forms, no_other_interval_keeps_more_than_the_optimum);
-    tcase_add_test(forms, a_blocking_checkpoint_is_dalys_exact_formula);
-    tcase_add_test(forms, two_levels_of_which_one_is_idle_are_one);
+    tcase_add_test(forms, for_short_checkpoints_the_optimum_agrees_with_young_and_daly);
+    tcase_add_test(forms, for_long_checkpoints_the_optimal_interval_is_the_time_between_failures);
+    tcase_add_test(forms, no_other_interval_has_more_goodput_than_the_optimum);
+    tcase_add_test(forms, goodput_of_blocking_checkpoints_equals_dalys_exact_formula);
+    tcase_add_test(forms, two_checkpoint_levels_with_one_unused_equal_one_level);
     TCase *drawn = tcase_create("drawn");
-    tcase_add_loop_test(drawn, whole_runs_that_are_drawn_keep_what_the_formula_says, 0,
+    tcase_add_loop_test(drawn, simulated_runs_have_the_goodput_of_the_formula, 0,
                         LENGTH(drawn_cases));
     TCase *failures = tcase_create("failures");
-    tcase_add_test(failures, by_default_a_job_fails_as_often_as_llama_3);
-    tcase_add_test(failures, peers_survive_as_often_as_geminis);
-    tcase_add_test(failures, drawn_failures_lose_pairs_as_often_as_the_formula_says);
-    tcase_add_test(failures, at_drawn_moments_spares_stand_in_99_of_100_times);
-    tcase_add_test(failures, spares_are_the_hosts_under_repair_at_99_of_100_times);
+    tcase_add_test(failures, the_default_failure_rate_is_that_of_llama_3);
+    tcase_add_test(failures, recovery_probabilities_equal_geminis);
+    tcase_add_test(failures, simulated_failures_lose_both_copies_as_often_as_the_formula);
+    tcase_add_test(failures, at_random_moments_spare_hosts_suffice_99_percent_of_the_time);
+    tcase_add_test(failures, the_number_of_spares_is_the_99_percent_quantile_of_hosts_under_repair);
     TCase *runs = tcase_create("runs");
     tcase_add_test(runs, blooms_checkpoint_has_2_3_tib_and_takes_40_s);
-    tcase_add_test(runs, checkpoints_go_over_the_storage_and_the_cards_of_the_cluster);
-    tcase_add_test(runs, copies_to_the_host_are_shared_out_over_replicas);
-    tcase_add_test(runs, the_less_a_checkpoint_stops_a_run_the_more_of_it_is_kept);
-    tcase_add_test(runs, llama_3_keeps_nine_tenths_of_its_time);
-    tcase_add_test(runs, a_run_that_never_fails_takes_its_steps_and_their_interval);
+    tcase_add_test(runs, checkpoint_rates_follow_from_storage_and_network_cards);
+    tcase_add_test(runs, copies_to_the_host_are_divided_over_replicas);
+    tcase_add_test(runs, goodput_rises_as_checkpoints_block_less);
+    tcase_add_test(runs, the_goodput_of_llama_3_is_above_90_percent);
+    tcase_add_test(runs, without_failures_a_run_takes_its_steps_with_their_interval);
     tcase_add_test(runs, a_run_that_never_ends_is_infinite);
     tcase_add_test(runs, the_interval_of_a_run_adds_the_squares_of_three_errors);
-    tcase_add_test(runs, the_chance_of_a_run_is_that_of_its_losses);
-    tcase_add_test(runs, runs_that_are_drawn_spread_as_their_interval_says);
+    tcase_add_test(runs, the_variance_of_a_run_is_that_of_its_losses);
+    tcase_add_test(runs, simulated_runs_lie_in_the_interval_with_its_probability);
     suite_add_tcase(s, failures);
     suite_add_tcase(s, runs);
     suite_add_tcase(s, forms);

@@ -56,7 +56,7 @@ static double step_s(int layers, int microbatches)
 }
 
 /* The difference of one more microbatch is a pair, and of four more layers their part of it. */
-START_TEST(a_pair_takes_what_was_measured)
+START_TEST(a_forward_backward_pair_agrees_with_the_measured_time)
 {
     double eight_s = step_s(8, 33) - step_s(8, 32), four_s = step_s(4, 33) - step_s(4, 32);
     ck_assert_double_eq_tol(1e3 * (eight_s - four_s) / 129.0, 1, 0.10);
@@ -96,7 +96,7 @@ static void add_parts(struct ops list, double part_ms[NUM_PARTS + 1])
 /* Kernels that run beside transfers have 112 of 132 multiprocessors, which a time alone does not
  * include. Weight gradients in fp8, casts, norms and rotary are not among the parts: they are
  * predicted up to 2.3 times too fast. */
-START_TEST(parts_of_a_pair_take_what_was_measured)
+START_TEST(parts_of_a_pair_agree_with_the_measured_times)
 {
     static const double measured_ms[NUM_PARTS] = { [GROUPED] = 22.93,
                                                    [DENSE] = 18.84,
@@ -122,8 +122,8 @@ static Suite *suite(void)
     Suite *s = suite_create("sim/measured_pair");
     TCase *tc = tcase_create("pair");
     tcase_add_checked_fixture(tc, set_up, tear_down);
-    tcase_add_test(tc, a_pair_takes_what_was_measured);
-    tcase_add_test(tc, parts_of_a_pair_take_what_was_measured);
+    tcase_add_test(tc, a_forward_backward_pair_agrees_with_the_measured_time);
+    tcase_add_test(tc, parts_of_a_pair_agree_with_the_measured_times);
     suite_add_tcase(s, tc);
     return s;
 }

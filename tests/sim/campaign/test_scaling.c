@@ -70,7 +70,7 @@ END_TEST
 
 /* 67 B on 1.5 T (table 3), 63 B (figure 3; its tokens, 1.4 T, are not C / 6 N) and 40 B (figure
  * 4). Gopher had 280 B on 300 B. */
-START_TEST(gophers_budget_should_have_trained_67_63_or_40_billion)
+START_TEST(the_best_sizes_for_gophers_budget_are_67_63_or_40_billion)
 {
     double one = scaling_law_size(law_named("chinchilla-1"), gopher_flops);
     ck_assert_double_eq_tol(one, 67e9, 1e9);
@@ -100,7 +100,7 @@ END_TEST
 /* --- Kaplan --------------------------------------------------------------------------------- */
 
 /* Kaplan et al. 2020, section 6.3: around 1e4 PF-days a model of about 1e12 parameters is best. */
-START_TEST(kaplan_wants_a_trillion_parameters_for_ten_thousand_petaflop_days)
+START_TEST(kaplans_best_size_for_1e4_petaflop_days_is_1e12)
 {
     double size = scaling_law_size(law_named("kaplan"), 1e4 * 8.64e19);
     ck_assert_double_eq_tol(size, 1.08e12, 0.01e12);
@@ -142,7 +142,7 @@ END_TEST
 
 /* Chinchilla, 70 B on 1.4 T, by the corrected constants: 1.8172 + 482.01 / 70e9^0.3478 + 2085.43 /
  * 1.4e12^0.3658 = 1.8172 + 0.0815 + 0.0752. The published fit has 1.6934 + 0.0852 + 0.1423. */
-START_TEST(the_loss_interval_has_both_fits)
+START_TEST(the_loss_interval_contains_both_fits)
 {
     struct training chinchilla = { 70e9, 1.4e12, 0 };
     double loss = scaling_loss(&loss_laws[LAW_CORRECTED], chinchilla);
@@ -157,7 +157,7 @@ START_TEST(the_loss_interval_has_both_fits)
 END_TEST
 
 /* At the best size a percent more parameters and a percent fewer tokens have equal effects. */
-START_TEST(the_closed_form_is_where_the_loss_is_lowest)
+START_TEST(the_closed_form_minimises_the_loss)
 {
     const struct loss_law *law = &loss_laws[_i];
     for (double flops = 1e18; flops < 1e28; flops *= 37) {
@@ -173,7 +173,7 @@ END_TEST
 /* --- repeats -------------------------------------------------------------------------------- */
 
 /* Muennighoff et al. 2023, section 3.1: after R* repeats a repeated token is worth 1 - 1/e. */
-START_TEST(repeats_are_worth_less_and_less)
+START_TEST(each_repeat_is_worth_less_than_the_one_before)
 {
     struct training once = { 1e9, 1e9, 1e9 }, twice = { 1e9, 2e9, 1e9 };
     struct training lasting = { 1e9, 16.387756e9, 1e9 }, forever = { 1e9, 1e15, 1e9 };
@@ -200,7 +200,7 @@ END_TEST
  * tokens (9.7 epochs) were trained, where Chinchilla's law says 8.67 B and 178 B. The law's own
  * optima are
  * 6.81 B and 8.89 B. */
-START_TEST(few_unique_tokens_make_the_best_model_smaller)
+START_TEST(with_few_unique_tokens_the_best_model_is_smaller)
 {
     const struct loss_law *law = &loss_laws[LAW_C4];
     struct scaling_budget budget = { .flops = 9.3e21 };
@@ -220,7 +220,7 @@ END_TEST
 /* Sardana et al. 2024, figure 1: a 13 B model that serves 2 T tokens takes 1.7e22 FLOPs (17 %) more
  * than an equally good 7 B model. They use A = 406.4, B = 410.7, alpha = 0.336, beta = 0.283, E =
  * 1.69. */
-START_TEST(a_model_that_serves_2_t_tokens_should_have_7_billion_parameters)
+START_TEST(the_best_size_for_serving_2e12_tokens_is_7_billion)
 {
     static const struct loss_law law = { .least = 1.69,
                                          .of_size = 406.4,
@@ -249,7 +249,7 @@ END_TEST
 
 /* The elasticities of the loss are as 1 + T / (3 D): the FLOPs of training and serving over those
  * of training. */
-START_TEST(serving_shifts_the_best_size_as_its_share_of_the_flops_says)
+START_TEST(serving_shifts_the_best_size_by_its_share_of_the_flops)
 {
     const struct loss_law *law = &loss_laws[LAW_CORRECTED];
     struct scaling_budget budget = { .flops = 1e24, .served = 3e12 };
@@ -263,7 +263,7 @@ START_TEST(serving_shifts_the_best_size_as_its_share_of_the_flops_says)
 }
 END_TEST
 
-START_TEST(a_budget_that_serving_eats_trains_nothing)
+START_TEST(a_budget_used_up_by_serving_trains_nothing)
 {
     struct scaling_budget budget = { .flops = 1e12, .served = 1e13 };
     ck_assert_double_eq(scaling_best(&loss_laws[LAW_CORRECTED], budget).tokens, 0);
@@ -272,7 +272,7 @@ END_TEST
 
 /* DeepSeek LLM trained 7 B on 2 T tokens in batches of 2304 x 4096 = 9.4 M tokens, and 67 B in
  * batches of 4608 x 4096 = 18.9 M. */
-START_TEST(batches_grow_as_deepseeks_did)
+START_TEST(batches_agree_with_those_of_deepseek)
 {
     ck_assert_double_eq_tol(scaling_batch_tokens(6 * 7e9 * 2e12), 9.4e6, 0.05 * 9.4e6);
     ck_assert_double_eq_tol(scaling_batch_tokens(6 * 67e9 * 2e12), 18.9e6, 0.05 * 18.9e6);
@@ -286,20 +286,20 @@ static Suite *scaling_suite(void)
     tcase_add_loop_test(tcase, the_first_two_approaches_give_the_printed_tables, 0,
                         LENGTH(printed_rows));
     tcase_add_test(tcase, sizes_grow_by_the_printed_powers);
-    tcase_add_test(tcase, gophers_budget_should_have_trained_67_63_or_40_billion);
+    tcase_add_test(tcase, the_best_sizes_for_gophers_budget_are_67_63_or_40_billion);
     tcase_add_test(tcase, the_corrected_fit_agrees_with_the_first_two_approaches);
     tcase_add_test(tcase, kaplans_tokens_are_the_printed_batches_times_steps);
-    tcase_add_test(tcase, kaplan_wants_a_trillion_parameters_for_ten_thousand_petaflop_days);
+    tcase_add_test(tcase, kaplans_best_size_for_1e4_petaflop_days_is_1e12);
     tcase_add_test(tcase, the_published_law_is_the_learning_curve);
-    tcase_add_test(tcase, the_loss_interval_has_both_fits);
-    tcase_add_loop_test(tcase, the_closed_form_is_where_the_loss_is_lowest, 0, NUM_LOSS_LAWS);
-    tcase_add_test(tcase, repeats_are_worth_less_and_less);
+    tcase_add_test(tcase, the_loss_interval_contains_both_fits);
+    tcase_add_loop_test(tcase, the_closed_form_minimises_the_loss, 0, NUM_LOSS_LAWS);
+    tcase_add_test(tcase, each_repeat_is_worth_less_than_the_one_before);
     tcase_add_test(tcase, four_epochs_are_nearly_as_good_as_unique_tokens);
-    tcase_add_test(tcase, few_unique_tokens_make_the_best_model_smaller);
-    tcase_add_test(tcase, a_model_that_serves_2_t_tokens_should_have_7_billion_parameters);
-    tcase_add_test(tcase, serving_shifts_the_best_size_as_its_share_of_the_flops_says);
-    tcase_add_test(tcase, a_budget_that_serving_eats_trains_nothing);
-    tcase_add_test(tcase, batches_grow_as_deepseeks_did);
+    tcase_add_test(tcase, with_few_unique_tokens_the_best_model_is_smaller);
+    tcase_add_test(tcase, the_best_size_for_serving_2e12_tokens_is_7_billion);
+    tcase_add_test(tcase, serving_shifts_the_best_size_by_its_share_of_the_flops);
+    tcase_add_test(tcase, a_budget_used_up_by_serving_trains_nothing);
+    tcase_add_test(tcase, batches_agree_with_those_of_deepseek);
     suite_add_tcase(suite, tcase);
     return suite;
 }

@@ -22,7 +22,7 @@ static struct model shaped(const struct model *style, enum aspect aspect, double
 }
 
 /* Levine et al. 2020, abstract: a width of 30 K for 1 T parameters, 12 layers width^2 of them. */
-START_TEST(a_trillion_parameters_are_30_thousand_wide)
+START_TEST(a_model_of_1e12_parameters_has_width_30000)
 {
     double width = 30e3, layers = aspect_layers(ASPECT_LEVINE, width);
     ck_assert_double_eq_tol(12 * layers * width * width, 1e12, 0.03e12);
@@ -30,7 +30,7 @@ START_TEST(a_trillion_parameters_are_30_thousand_wide)
 END_TEST
 
 /* Brown et al. 2020, table 2.1, and Touvron et al. 2023, table 2. */
-START_TEST(models_have_the_shape_that_their_makers_gave_them)
+START_TEST(shapes_of_published_models_are_reproduced)
 {
     static const struct {
         const char *name;
@@ -54,7 +54,7 @@ END_TEST
 
 /* A step of four layers changes the size by at most 4 / 24, so the error is at most half of
  * that. */
-START_TEST(a_shape_has_the_size_that_was_asked)
+START_TEST(a_shape_has_the_requested_size)
 {
     static const char *const styles[] = { "llama2-7b", "llama3-8b", "gpt3-175b", "tiny" };
     struct model style = style_of(styles[_i]);
@@ -94,9 +94,9 @@ static Suite *shape_suite(void)
 {
     Suite *suite = suite_create("shape");
     TCase *tcase = tcase_create("shape");
-    tcase_add_test(tcase, a_trillion_parameters_are_30_thousand_wide);
-    tcase_add_test(tcase, models_have_the_shape_that_their_makers_gave_them);
-    tcase_add_loop_test(tcase, a_shape_has_the_size_that_was_asked, 0, 4);
+    tcase_add_test(tcase, a_model_of_1e12_parameters_has_width_30000);
+    tcase_add_test(tcase, shapes_of_published_models_are_reproduced);
+    tcase_add_loop_test(tcase, a_shape_has_the_requested_size, 0, 4);
     tcase_add_test(tcase, sizes_below_a_layer_and_blocks_of_several_kinds_are_refused);
     suite_add_tcase(suite, tcase);
     return suite;

@@ -84,7 +84,7 @@ static void gains_from_bandwidth(const struct collective_algo *algo, const struc
                     nccl_time_s(algo, group, collective, protocol, size_bytes(i)));
 }
 
-START_TEST(more_bandwidth_is_never_slower)
+START_TEST(a_time_never_increases_with_bandwidth)
 {
     each_use(&collective_algos[_i], gains_from_bandwidth);
 }
@@ -108,7 +108,7 @@ static void is_not_chosen_over(const struct collective_algo *algo, const struct 
         ck_assert(comm_groups_are_alike(&other, &other));         \
     } while (0)
 
-START_TEST(groups_are_alike_when_every_member_is)
+START_TEST(groups_are_equal_if_all_members_are)
 {
     const struct curve curve = { 0 };
     const struct comm_group group = { .num_ranks = 1 };
@@ -141,7 +141,7 @@ START_TEST(the_chosen_time_is_at_most_that_of_every_available_algorithm)
 }
 END_TEST
 
-START_TEST(every_algorithm_is_found_by_its_name_and_says_where_it_comes_from)
+START_TEST(every_algorithm_is_found_by_name_and_has_a_source)
 {
     const struct collective_algo *algo = &collective_algos[_i];
     ck_assert_ptr_eq(collective_algo_find(algo->name), algo);
@@ -164,7 +164,7 @@ END_TEST
 
 /* Laws of the choice. */
 
-START_TEST(one_rank_is_free)
+START_TEST(collectives_of_one_rank_take_no_time)
 {
     struct comm_group alone = nccl_groups[H100_NODE];
     alone.num_ranks = 1;
@@ -177,7 +177,7 @@ START_TEST(one_rank_is_free)
 }
 END_TEST
 
-START_TEST(no_bytes_are_free)
+START_TEST(collectives_of_no_bytes_take_no_time)
 {
     const struct comm_group *group = &nccl_groups[_i];
     for (int c = 0; c < NUM_COLLECTIVES; c++) {
@@ -212,7 +212,7 @@ START_TEST(the_chosen_time_never_falls_when_the_message_grows_by_a_third)
 END_TEST
 
 /* Only all-reduce has the tree and its correction. */
-START_TEST(the_chosen_time_of_all_else_than_all_reduce_never_falls_as_messages_grow)
+START_TEST(except_for_all_reduce_the_chosen_time_never_falls_as_messages_grow)
 {
     const struct comm_group *group = &nccl_groups[_i];
     for (int c = COLLECTIVE_ALL_REDUCE + 1; c < NUM_COLLECTIVES; c++)
@@ -229,7 +229,7 @@ static double reached(const struct collective_choice *choice, int group, int col
                : 1;
 }
 
-START_TEST(calibration_multiplies_the_latency_and_divides_the_size_part_of_the_choice)
+START_TEST(calibration_scales_latency_and_bandwidth_separately)
 {
     struct comm_group calibrated = nccl_groups[_i];
     calibrated.latency_factor = 3;
@@ -247,7 +247,7 @@ START_TEST(calibration_multiplies_the_latency_and_divides_the_size_part_of_the_c
 }
 END_TEST
 
-START_TEST(without_calibration_the_time_is_nccls_own_where_all_of_its_rate_is_reached)
+START_TEST(without_calibration_the_time_is_nccls_if_its_rate_is_reached)
 {
     for (int c = 0; c < NUM_COLLECTIVES; c++) {
         struct collective_choice choice =
@@ -276,7 +276,7 @@ START_TEST(ring_time_never_falls_as_messages_grow)
 }
 END_TEST
 
-START_TEST(a_ring_moves_an_all_reduce_as_a_reduce_scatter_and_an_all_gather)
+START_TEST(a_ring_all_reduce_takes_a_reduce_scatter_plus_an_all_gather)
 {
     const struct collective_algo *ring = collective_algo_find("ring");
     for (int p = 0; p < NUM_PROTOCOLS; p++) {
@@ -291,7 +291,7 @@ START_TEST(a_ring_moves_an_all_reduce_as_a_reduce_scatter_and_an_all_gather)
 }
 END_TEST
 
-START_TEST(a_ring_serves_every_group_and_collective)
+START_TEST(a_ring_is_available_for_every_group_and_collective)
 {
     const struct collective_algo *ring = collective_algo_find("ring");
     for (int c = 0; c < NUM_COLLECTIVES; c++)
@@ -307,37 +307,35 @@ static Suite *suite(void)
                         num_collective_algos);
     tcase_add_loop_test(algos, a_message_a_third_longer_never_takes_less_time, 0,
                         num_collective_algos);
-    tcase_add_loop_test(algos, more_bandwidth_is_never_slower, 0, num_collective_algos);
+    tcase_add_loop_test(algos, a_time_never_increases_with_bandwidth, 0, num_collective_algos);
     tcase_add_loop_test(algos, the_chosen_time_is_at_most_that_of_every_available_algorithm, 0,
                         num_collective_algos);
-    tcase_add_loop_test(algos, every_algorithm_is_found_by_its_name_and_says_where_it_comes_from, 0,
+    tcase_add_loop_test(algos, every_algorithm_is_found_by_name_and_has_a_source, 0,
                         num_collective_algos);
     tcase_add_loop_test(algos, every_algorithm_is_available_to_some_group, 0, num_collective_algos);
 
     TCase *choice = tcase_create("choice");
-    tcase_add_test(choice, one_rank_is_free);
-    tcase_add_test(choice, groups_are_alike_when_every_member_is);
-    tcase_add_loop_test(choice, no_bytes_are_free, 0, NUM_NCCL_GROUPS);
+    tcase_add_test(choice, collectives_of_one_rank_take_no_time);
+    tcase_add_test(choice, groups_are_equal_if_all_members_are);
+    tcase_add_loop_test(choice, collectives_of_no_bytes_take_no_time, 0, NUM_NCCL_GROUPS);
     tcase_add_loop_test(choice,
                         the_choice_is_an_available_algorithm_and_its_parts_add_up_to_its_time, 0,
                         NUM_NCCL_GROUPS);
     tcase_add_loop_test(choice, the_chosen_time_never_falls_when_the_message_grows_by_a_third, 0,
                         NUM_NCCL_GROUPS);
-    tcase_add_loop_test(choice,
-                        the_chosen_time_of_all_else_than_all_reduce_never_falls_as_messages_grow, 0,
+    tcase_add_loop_test(choice, except_for_all_reduce_the_chosen_time_never_falls_as_messages_grow,
+                        0, NUM_NCCL_GROUPS);
+    tcase_add_loop_test(choice, calibration_scales_latency_and_bandwidth_separately, 0,
                         NUM_NCCL_GROUPS);
-    tcase_add_loop_test(choice,
-                        calibration_multiplies_the_latency_and_divides_the_size_part_of_the_choice,
-                        0, NUM_NCCL_GROUPS);
-    tcase_add_loop_test(choice,
-                        without_calibration_the_time_is_nccls_own_where_all_of_its_rate_is_reached,
-                        0, NUM_NCCL_GROUPS);
+    tcase_add_loop_test(choice, without_calibration_the_time_is_nccls_if_its_rate_is_reached, 0,
+                        NUM_NCCL_GROUPS);
 
     TCase *ring = tcase_create("ring");
     tcase_add_loop_test(ring, ring_time_never_falls_as_messages_grow, 0, NUM_NCCL_GROUPS);
-    tcase_add_loop_test(ring, a_ring_moves_an_all_reduce_as_a_reduce_scatter_and_an_all_gather, 0,
+    tcase_add_loop_test(ring, a_ring_all_reduce_takes_a_reduce_scatter_plus_an_all_gather, 0,
                         NUM_NCCL_GROUPS);
-    tcase_add_loop_test(ring, a_ring_serves_every_group_and_collective, 0, NUM_NCCL_GROUPS);
+    tcase_add_loop_test(ring, a_ring_is_available_for_every_group_and_collective, 0,
+                        NUM_NCCL_GROUPS);
 
     Suite *s = suite_create("sim/cost/collective");
     suite_add_tcase(s, algos);

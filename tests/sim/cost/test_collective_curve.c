@@ -36,7 +36,7 @@ START_TEST(a_measured_size_takes_the_measured_time)
 END_TEST
 
 /* Half way between 1 and 4 MiB on a log scale is 2 MiB: sqrt(100 x 160) us. */
-START_TEST(between_two_measured_sizes_log_time_is_linear_in_log_size)
+START_TEST(between_measured_sizes_log_time_is_linear_in_log_size)
 {
     struct curve curve = measured_curve();
     struct comm_group group = measured_group(&curve);
@@ -45,7 +45,7 @@ START_TEST(between_two_measured_sizes_log_time_is_linear_in_log_size)
 }
 END_TEST
 
-START_TEST(beyond_the_measured_sizes_the_model_is_scaled_to_meet_the_ends)
+START_TEST(beyond_measured_sizes_the_model_is_scaled_to_the_curves_ends)
 {
     struct curve curve = measured_curve();
     struct comm_group group = measured_group(&curve);
@@ -66,7 +66,7 @@ START_TEST(beyond_the_measured_sizes_the_model_is_scaled_to_meet_the_ends)
 }
 END_TEST
 
-START_TEST(a_curve_is_of_one_collective_and_leaves_nccls_choice_alone)
+START_TEST(a_curve_changes_one_collectives_time_but_not_nccls_choice)
 {
     struct curve curve = measured_curve();
     struct comm_group group = measured_group(&curve);
@@ -83,9 +83,9 @@ static Suite *suite(void)
 {
     TCase *measured = tcase_create("measured");
     tcase_add_test(measured, a_measured_size_takes_the_measured_time);
-    tcase_add_test(measured, between_two_measured_sizes_log_time_is_linear_in_log_size);
-    tcase_add_test(measured, beyond_the_measured_sizes_the_model_is_scaled_to_meet_the_ends);
-    tcase_add_test(measured, a_curve_is_of_one_collective_and_leaves_nccls_choice_alone);
+    tcase_add_test(measured, between_measured_sizes_log_time_is_linear_in_log_size);
+    tcase_add_test(measured, beyond_measured_sizes_the_model_is_scaled_to_the_curves_ends);
+    tcase_add_test(measured, a_curve_changes_one_collectives_time_but_not_nccls_choice);
 
     Suite *s = suite_create("sim/cost/collective: measured curves");
     suite_add_tcase(s, measured);

@@ -5,7 +5,7 @@
 
 /* An algorithm is available to the groups for which NCCL would consider it. */
 
-START_TEST(ll128_needs_links_that_keep_128_bytes_whole)
+START_TEST(ll128_needs_links_with_atomic_128_byte_stores)
 {
     struct comm_group group = nccl_groups[H100_NODE];
     group.ll128 = false;
@@ -91,7 +91,7 @@ START_TEST(collnet_needs_sharp_several_nodes_and_at_most_8_ranks_in_each)
 }
 END_TEST
 
-START_TEST(the_networks_switches_gather_and_scatter_only_with_a_nic_for_each_rank)
+START_TEST(sharp_gathers_and_scatters_only_with_one_nic_per_rank)
 {
     ck_assert(is_available("collnet_direct", &nccl_groups[SHARP_16_NODES], COLLECTIVE_ALL_GATHER));
     ck_assert(
@@ -110,14 +110,14 @@ END_TEST
 static Suite *suite(void)
 {
     TCase *enabled = tcase_create("enabled");
-    tcase_add_test(enabled, ll128_needs_links_that_keep_128_bytes_whole);
+    tcase_add_test(enabled, ll128_needs_links_with_atomic_128_byte_stores);
     tcase_add_test(enabled,
                    nvls_needs_a_multicasting_switch_hopper_three_ranks_and_one_node_or_sharp);
     tcase_add_test(enabled, nvls_gathers_and_scatters_over_at_most_32_ranks);
     tcase_add_test(enabled, nvls_tree_is_for_all_reduce_over_several_nodes);
     tcase_add_test(enabled, pat_gathers_and_scatters_with_one_rank_per_node);
     tcase_add_test(enabled, collnet_needs_sharp_several_nodes_and_at_most_8_ranks_in_each);
-    tcase_add_test(enabled, the_networks_switches_gather_and_scatter_only_with_a_nic_for_each_rank);
+    tcase_add_test(enabled, sharp_gathers_and_scatters_only_with_one_nic_per_rank);
     tcase_add_test(enabled, an_unknown_algorithm_is_not_found);
 
     Suite *s = suite_create("sim/cost/collective: what NCCL enables");

@@ -39,7 +39,7 @@ END_TEST
 
 /* Measured bus bandwidth in GB/s for 8 GiB on part of a node of 8 H200 (ml-engineering,
  * network/README). NCCL's model predicts 475 for all 8. Four GPUs were measured with a ring. */
-START_TEST(parts_of_an_h200_node_reduce_as_fast_as_measured)
+START_TEST(groups_within_an_h200_node_reduce_as_fast_as_measured)
 {
     static const struct {
         int num_ranks;
@@ -74,7 +74,7 @@ END_TEST
 
 /* Latency and bandwidth. Ring: (8.4 + 224 x 3.4 + 30 x 14 us) x 1.4 and 384 x 128/254 GB/s. Tree:
  * 8.4 + 2 x (7 x 4 + 4 x 14) us and 8 x min(0.92 x 48, 36) / 2 GB/s. */
-START_TEST(over_16_h100_nodes_a_ring_beats_a_tree_for_1_gib)
+START_TEST(over_16_h100_nodes_a_ring_is_faster_than_a_tree_for_1_gib)
 {
     ck_assert_double_eq_tol(
         time_us("ring", H100_16_NODES, COLLECTIVE_ALL_REDUCE, PROTOCOL_SIMPLE, GIB), 7214.7, 0.05);
@@ -85,7 +85,7 @@ END_TEST
 
 /* The ring has 2046 steps, of which 254 cross the network; the tree has 2 x (7 + 7). The hosts have
  * Intel CPUs. */
-START_TEST(over_128_a100_nodes_a_tree_beats_a_ring_for_1_gib)
+START_TEST(over_128_a100_nodes_a_tree_is_faster_than_a_ring_for_1_gib)
 {
     struct comm_group group = nccl_groups[A100_128_NODES];
     group.amd_cpu = false;
@@ -133,7 +133,7 @@ END_TEST
 
 /* Latency 2 x 7 x 2.8 + 30 us and bandwidth 384 / 2 GB/s; with one rank per node 14 us and 48 / 2
  * GB/s. */
-START_TEST(collnet_chain_goes_through_the_ranks_of_a_node_and_back)
+START_TEST(collnet_chain_passes_through_a_nodes_ranks_and_back)
 {
     ck_cost("collnet_chain", SHARP_16_NODES, COLLECTIVE_ALL_REDUCE, 69.2, 192.0);
     ck_cost("collnet_chain", SHARP_ALONE, COLLECTIVE_ALL_REDUCE, 14.0, 24.0);
@@ -142,7 +142,7 @@ END_TEST
 
 /* Like groups on one rail, plus 3.4 us of NVLink per hop between nodes: 7 in a gather, 14 in an
  * all-reduce (times 1.4), 2 x 3 in a tree, 3/3.5 in PAT, 1 in a send. */
-START_TEST(hops_that_cross_rails_go_over_nvlink_first)
+START_TEST(hops_between_rails_add_a_hop_over_nvlink)
 {
     static const struct {
         const char *algo;
@@ -177,7 +177,7 @@ START_TEST(nvls_over_nodes_adds_one_hop_and_is_as_fast_as_the_nics)
 END_TEST
 
 /* On 16 nodes a tree's latency is 2 x (7 x 4 + 4 x 14) us, and a ring's is larger. */
-START_TEST(with_sharp_an_all_reduce_of_1_mib_over_16_nodes_is_nvls)
+START_TEST(with_sharp_nvls_is_chosen_for_1_mib_over_16_nodes)
 {
     ck_assert_str_eq(
         collective_choose(&nccl_groups[SHARP_16_NODES], COLLECTIVE_ALL_REDUCE, MIB).algo->name,
@@ -200,7 +200,7 @@ START_TEST(nvls_tree_bus_bandwidth_is_within_2_percent_of_that_measured_on_2_h10
 END_TEST
 
 /* In a node 8.4 + 3.4 us and 360 GB/s. Over 16 nodes 8.4 + 128 x 14 us and 384 GB/s. */
-START_TEST(a_broadcast_streams_in_a_node_and_hops_from_rank_to_rank_between_nodes)
+START_TEST(broadcast_latency_is_one_step_in_a_node_and_one_per_rank_between_nodes)
 {
     ck_assert_double_eq_tol(
         time_us("ring", H100_NODE, COLLECTIVE_BROADCAST, PROTOCOL_SIMPLE, 360e6), 1011.8, 1e-6);
@@ -240,7 +240,7 @@ END_TEST
 /* In a node: 5 us, and 7/8 of 360 MB at 360 GB/s. With one rank per node: 10 us, and 7/8 of 80 MB
  * at 0.8 of a 50 GB/s NIC. Over 16 nodes of 8 ranks, each rank sends 15/16 of its data by an eighth
  * of 8 NICs. */
-START_TEST(an_all_to_all_leaves_a_rank_its_own_part)
+START_TEST(an_all_to_all_sends_all_but_a_ranks_own_part)
 {
     ck_assert_double_eq_tol(all_to_all_s(&nccl_groups[H100_NODE], 360e6), 5e-6 + 875e-6, 1e-15);
     ck_assert_double_eq_tol(all_to_all_s(&nccl_groups[H100_8_ALONE], 80e6), 10e-6 + 1750e-6, 1e-15);
@@ -316,24 +316,24 @@ static Suite *suite(void)
     TCase *numbers = tcase_create("numbers");
     tcase_add_test(numbers, ring_simple_all_reduce_of_1_gib_on_8_h100_takes_5276_us);
     tcase_add_test(numbers, nvls_all_reduce_of_1_gib_on_8_h100_takes_3973_us);
-    tcase_add_test(numbers, parts_of_an_h200_node_reduce_as_fast_as_measured);
+    tcase_add_test(numbers, groups_within_an_h200_node_reduce_as_fast_as_measured);
     tcase_add_test(numbers, ring_ll_all_reduce_of_64_kib_on_8_h100_takes_16_us);
     tcase_add_test(numbers, ring_simple_reduce_scatter_of_256_mib_on_8_h100_takes_685_us);
-    tcase_add_test(numbers, over_16_h100_nodes_a_ring_beats_a_tree_for_1_gib);
-    tcase_add_test(numbers, over_128_a100_nodes_a_tree_beats_a_ring_for_1_gib);
+    tcase_add_test(numbers, over_16_h100_nodes_a_ring_is_faster_than_a_tree_for_1_gib);
+    tcase_add_test(numbers, over_128_a100_nodes_a_tree_is_faster_than_a_ring_for_1_gib);
     tcase_add_test(numbers, ring_all_gather_of_256_mib_over_8_lone_h100_takes_5000_us);
     tcase_add_test(numbers, collnet_direct_crosses_the_network_once);
-    tcase_add_test(numbers, collnet_chain_goes_through_the_ranks_of_a_node_and_back);
-    tcase_add_test(numbers, hops_that_cross_rails_go_over_nvlink_first);
+    tcase_add_test(numbers, collnet_chain_passes_through_a_nodes_ranks_and_back);
+    tcase_add_test(numbers, hops_between_rails_add_a_hop_over_nvlink);
     tcase_add_test(numbers, nvls_over_nodes_adds_one_hop_and_is_as_fast_as_the_nics);
-    tcase_add_test(numbers, with_sharp_an_all_reduce_of_1_mib_over_16_nodes_is_nvls);
+    tcase_add_test(numbers, with_sharp_nvls_is_chosen_for_1_mib_over_16_nodes);
     tcase_add_test(numbers,
                    nvls_tree_bus_bandwidth_is_within_2_percent_of_that_measured_on_2_h100_nodes);
-    tcase_add_test(numbers, a_broadcast_streams_in_a_node_and_hops_from_rank_to_rank_between_nodes);
+    tcase_add_test(numbers, broadcast_latency_is_one_step_in_a_node_and_one_per_rank_between_nodes);
     tcase_add_test(numbers, a_tree_waits_for_the_fullest_node);
     tcase_add_test(numbers, a_send_uses_all_channels_of_the_link_it_crosses);
     tcase_add_test(numbers, calibration_applies_to_a_send);
-    tcase_add_test(numbers, an_all_to_all_leaves_a_rank_its_own_part);
+    tcase_add_test(numbers, an_all_to_all_sends_all_but_a_ranks_own_part);
     tcase_add_test(numbers, calibration_applies_to_an_all_to_all);
     tcase_add_test(numbers, nvls_bus_bandwidth_is_within_1_percent_of_that_measured_on_8_h200);
     tcase_add_test(numbers, on_8_h100_the_choice_turns_from_ring_ll_to_nvls_between_1_and_2_mib);

@@ -42,7 +42,7 @@ static double multiply_s(double m, double n, double k)
 }
 
 /* A GPU that nobody measured computes as its datasheet says, with tiles of 256 x 128. */
-START_TEST(without_a_profile_a_gpu_reaches_its_peaks)
+START_TEST(without_a_profile_a_gpu_reaches_its_datasheet_peaks)
 {
     struct gpu gpu = round_gpu();
     struct profile profile = profile_missing("round");
@@ -73,7 +73,7 @@ START_TEST(a_full_wave_of_tiles_takes_one_tiles_time)
 END_TEST
 
 /* A head dimension of 100 elements, 200 bytes, is no multiple of 16 bytes; 104 elements are. */
-START_TEST(heads_that_16_bytes_do_not_divide_cost_their_share)
+START_TEST(heads_not_aligned_to_16_bytes_have_the_unaligned_efficiency)
 {
     struct gpu gpu = round_gpu();
     struct profile profile = round_profile();
@@ -88,7 +88,7 @@ END_TEST
 
 /* 1280, 1276 and 1273 columns need the same number of tiles. Rows of 2552 bytes are aligned to 4
  * bytes, rows of 2546 to 2. */
-START_TEST(products_whose_rows_start_at_4_bytes_lose_the_root_of_what_odd_ones_do)
+START_TEST(rows_aligned_to_4_bytes_are_slowed_by_the_root_of_the_factor_for_2_bytes)
 {
     struct gpu gpu = round_gpu();
     struct profile profile = round_profile();
@@ -130,7 +130,7 @@ START_TEST(a_long_inner_dimension_is_split_over_idle_sms)
 END_TEST
 
 /* 1 MB at half of 1 TB/s takes 2 us, longer than the multiplication. */
-START_TEST(a_thin_product_takes_as_long_as_its_traffic)
+START_TEST(a_thin_product_takes_the_time_of_its_memory_traffic)
 {
     struct gpu gpu = round_gpu();
     struct profile profile = round_profile();
@@ -140,7 +140,7 @@ END_TEST
 
 /* 1280 x 1280 sums of 8 bytes at half of 1 TB/s take 26.2 us, of which half do not overlap the
  * multiplications. The multiplications take longer than the other half. */
-START_TEST(a_product_shows_part_of_the_sums_it_adds_to)
+START_TEST(part_of_a_products_accumulator_traffic_is_exposed)
 {
     struct gpu gpu = round_gpu();
     struct profile profile = round_profile();
@@ -161,7 +161,7 @@ START_TEST(a_product_shows_part_of_the_sums_it_adds_to)
 END_TEST
 
 /* The time is 1 MB at half of 1 TB/s, plus three kernels of 3 us. */
-START_TEST(traffic_takes_its_bandwidth_and_its_kernels)
+START_TEST(memory_bound_ops_take_traffic_over_bandwidth_plus_kernel_starts)
 {
     struct gpu gpu = round_gpu();
     struct profile profile = round_profile();
@@ -184,7 +184,7 @@ static struct op attention_op(enum op_pass pass, double seq)
 
 /* 1e9 FLOPs at 0.5 (backward 0.4) x 100 TFLOP/s, and at half of that rate for 1000 tokens, take 40
  * us (50 us). For 3000 tokens 3/4 of the rate is reached. */
-START_TEST(flash_attention_runs_at_the_rate_of_its_length_and_pass)
+START_TEST(flash_attentions_rate_depends_on_length_and_pass)
 {
     struct gpu gpu = round_gpu();
     struct profile profile = round_profile();
@@ -198,7 +198,7 @@ START_TEST(flash_attention_runs_at_the_rate_of_its_length_and_pass)
 END_TEST
 
 /* 1e9 FLOPs at 0.5 x 100 TFLOP/s x 64/(64 + 64). */
-START_TEST(short_heads_waste_part_of_a_batched_products_tiles)
+START_TEST(short_heads_leave_part_of_a_tile_unused)
 {
     struct gpu gpu = round_gpu();
     struct profile profile = round_profile();
@@ -214,7 +214,7 @@ START_TEST(short_heads_waste_part_of_a_batched_products_tiles)
 END_TEST
 
 /* Four products of 10 x 10 tiles run one after another: 4 x 32.768 us. */
-START_TEST(groups_of_a_product_run_one_behind_the_other)
+START_TEST(groups_of_a_product_run_in_sequence)
 {
     struct gpu gpu = round_gpu();
     struct profile profile = round_profile();
@@ -232,7 +232,7 @@ END_TEST
 /* The logarithm of the correction is divided by 1.05: a shape measured at half the speed is
  * predicted to take 2^(1/1.05) times as long.
  */
-START_TEST(a_measured_shape_takes_about_what_was_measured)
+START_TEST(a_measured_shape_takes_nearly_its_measured_time)
 {
     struct gpu gpu = round_gpu();
     struct profile profile = round_profile();
@@ -245,7 +245,7 @@ START_TEST(a_measured_shape_takes_about_what_was_measured)
 }
 END_TEST
 
-START_TEST(a_shape_three_octaves_from_any_measured_one_keeps_the_model)
+START_TEST(a_shape_three_octaves_from_measured_ones_uses_the_formula)
 {
     struct gpu gpu = round_gpu();
     struct profile profile = round_profile();
@@ -263,7 +263,7 @@ END_TEST
 /* A limit of 500 W instead of 700 W. Without the static seventh this is 400 of 600 W, so the speed
  * is (2/3)^0.4 = 0.850. Memory traffic keeps its speed.
  */
-START_TEST(a_lower_power_limit_slows_products_and_attention_alone)
+START_TEST(a_lower_power_limit_slows_only_products_and_attention)
 {
     struct gpu capped;
     struct profile profile;
@@ -287,7 +287,7 @@ END_TEST
 
 /* Tensor cores x FLOPs a cycle x clock of the whitepapers, and their datasheet peaks: 528 x 1024 x
  * 1.83 GHz, 432 x 512 x 1.41 GHz (2 FLOPs a multiply-add are in 1024 and 512). */
-START_TEST(peak_is_tensor_cores_times_clock)
+START_TEST(the_peak_is_tensor_cores_times_flops_per_cycle_times_clock)
 {
     struct gpu gpu;
     struct err err = { 0 };
@@ -304,23 +304,23 @@ static Suite *suite(void)
 {
     TCase *tc = tcase_create("compute");
     tcase_set_timeout(tc, 60);
-    tcase_add_test(tc, without_a_profile_a_gpu_reaches_its_peaks);
+    tcase_add_test(tc, without_a_profile_a_gpu_reaches_its_datasheet_peaks);
     tcase_add_test(tc, a_full_wave_of_tiles_takes_one_tiles_time);
-    tcase_add_test(tc, heads_that_16_bytes_do_not_divide_cost_their_share);
-    tcase_add_test(tc, products_whose_rows_start_at_4_bytes_lose_the_root_of_what_odd_ones_do);
-    tcase_add_test(tc, groups_of_a_product_run_one_behind_the_other);
+    tcase_add_test(tc, heads_not_aligned_to_16_bytes_have_the_unaligned_efficiency);
+    tcase_add_test(tc, rows_aligned_to_4_bytes_are_slowed_by_the_root_of_the_factor_for_2_bytes);
+    tcase_add_test(tc, groups_of_a_product_run_in_sequence);
     tcase_add_test(tc, a_tile_more_than_a_wave_takes_another_wave);
     tcase_add_test(tc, half_the_rate_is_reached_at_half_k);
-    tcase_add_test(tc, a_product_shows_part_of_the_sums_it_adds_to);
+    tcase_add_test(tc, part_of_a_products_accumulator_traffic_is_exposed);
     tcase_add_test(tc, a_long_inner_dimension_is_split_over_idle_sms);
-    tcase_add_test(tc, a_thin_product_takes_as_long_as_its_traffic);
-    tcase_add_test(tc, traffic_takes_its_bandwidth_and_its_kernels);
-    tcase_add_test(tc, flash_attention_runs_at_the_rate_of_its_length_and_pass);
-    tcase_add_test(tc, short_heads_waste_part_of_a_batched_products_tiles);
-    tcase_add_test(tc, a_measured_shape_takes_about_what_was_measured);
-    tcase_add_test(tc, a_shape_three_octaves_from_any_measured_one_keeps_the_model);
-    tcase_add_test(tc, a_lower_power_limit_slows_products_and_attention_alone);
-    tcase_add_test(tc, peak_is_tensor_cores_times_clock);
+    tcase_add_test(tc, a_thin_product_takes_the_time_of_its_memory_traffic);
+    tcase_add_test(tc, memory_bound_ops_take_traffic_over_bandwidth_plus_kernel_starts);
+    tcase_add_test(tc, flash_attentions_rate_depends_on_length_and_pass);
+    tcase_add_test(tc, short_heads_leave_part_of_a_tile_unused);
+    tcase_add_test(tc, a_measured_shape_takes_nearly_its_measured_time);
+    tcase_add_test(tc, a_shape_three_octaves_from_measured_ones_uses_the_formula);
+    tcase_add_test(tc, a_lower_power_limit_slows_only_products_and_attention);
+    tcase_add_test(tc, the_peak_is_tensor_cores_times_flops_per_cycle_times_clock);
     Suite *s = suite_create("sim/cost/compute");
     suite_add_tcase(s, tc);
     return s;

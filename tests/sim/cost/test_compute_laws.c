@@ -123,7 +123,7 @@ static void check_all_doublings(const struct machine *machine)
     each_shape(machine, check_doubling);
 }
 
-START_TEST(twice_a_dimension_is_never_faster)
+START_TEST(doubling_a_dimension_never_lowers_the_time)
 {
     each_machine(check_all_doublings);
 }
@@ -145,7 +145,7 @@ static void check_roofline(const struct machine *machine)
     each_shape(machine, check_roofline_of_shape);
 }
 
-START_TEST(no_product_beats_the_roofline)
+START_TEST(no_product_is_faster_than_the_roofline)
 {
     each_machine(check_roofline);
 }
@@ -187,7 +187,7 @@ static void check_range(const struct machine *machine)
         each_shape(machine, check_range_of_shape);
 }
 
-START_TEST(bounds_of_a_product_hold_in_their_range)
+START_TEST(time_bounds_of_a_product_hold_within_the_range)
 {
     each_machine(check_range);
 }
@@ -215,7 +215,7 @@ static void check_double_clock(const struct machine *machine)
     each_shape(machine, check_double_clock_of_shape);
 }
 
-START_TEST(twice_the_clock_and_bandwidth_is_half_the_time_but_for_the_kernels_start)
+START_TEST(doubling_clock_and_bandwidth_halves_the_time_except_kernel_starts)
 {
     each_machine(check_double_clock);
 }
@@ -236,7 +236,7 @@ static void check_traffic(const struct machine *machine)
     }
 }
 
-START_TEST(traffic_is_never_faster_than_less_of_it_or_than_memory)
+START_TEST(traffic_time_increases_with_bytes_and_respects_bandwidth)
 {
     each_machine(check_traffic);
 }
@@ -286,7 +286,7 @@ static void check_layer(const struct machine *machine)
     arena_release(&arena);
 }
 
-START_TEST(no_op_of_a_layer_beats_peak_memory_or_a_kernels_start)
+START_TEST(no_op_of_a_layer_is_faster_than_bandwidth_or_a_kernel_start)
 {
     each_machine(check_layer);
 }
@@ -297,12 +297,12 @@ static Suite *suite(void)
     TCase *tc = tcase_create("laws");
     tcase_set_timeout(tc, 60);
     tcase_add_unchecked_fixture(tc, load_all, release_all);
-    tcase_add_test(tc, twice_a_dimension_is_never_faster);
-    tcase_add_test(tc, no_product_beats_the_roofline);
-    tcase_add_test(tc, bounds_of_a_product_hold_in_their_range);
-    tcase_add_test(tc, twice_the_clock_and_bandwidth_is_half_the_time_but_for_the_kernels_start);
-    tcase_add_test(tc, traffic_is_never_faster_than_less_of_it_or_than_memory);
-    tcase_add_test(tc, no_op_of_a_layer_beats_peak_memory_or_a_kernels_start);
+    tcase_add_test(tc, doubling_a_dimension_never_lowers_the_time);
+    tcase_add_test(tc, no_product_is_faster_than_the_roofline);
+    tcase_add_test(tc, time_bounds_of_a_product_hold_within_the_range);
+    tcase_add_test(tc, doubling_clock_and_bandwidth_halves_the_time_except_kernel_starts);
+    tcase_add_test(tc, traffic_time_increases_with_bytes_and_respects_bandwidth);
+    tcase_add_test(tc, no_op_of_a_layer_is_faster_than_bandwidth_or_a_kernel_start);
     Suite *s = suite_create("sim/cost/compute: laws");
     suite_add_tcase(s, tc);
     return s;

@@ -60,7 +60,7 @@ static void ring_step(const struct plan *plan, double *step_s, double *message_s
 static const double factors[] = { 1, 0.1, 0.03, 0.001 };
 
 /* The time is cp - 1 times the longer of a step and a message, plus the last step. */
-START_TEST(a_ring_exposes_what_each_message_takes_longer_than_a_step)
+START_TEST(a_ring_exposes_the_excess_of_message_over_compute_per_step)
 {
     load_plain(8, factors[_i]);
     struct plan plan = plan_of("cp8", &arena);
@@ -79,7 +79,7 @@ END_TEST
 
 static const char *const methods[] = { "cp8", "cp8 cp-comm=all-gather", "cp8 cp-comm=a2a" };
 
-START_TEST(more_bandwidth_is_never_slower)
+START_TEST(a_time_never_increases_with_bandwidth)
 {
     double before_s = HUGE_VAL;
     for (int i = 3; i >= 0; i--) {
@@ -95,7 +95,7 @@ START_TEST(more_bandwidth_is_never_slower)
 }
 END_TEST
 
-START_TEST(a_ring_in_a_node_is_hidden_where_gathering_is_not)
+START_TEST(within_a_node_a_ring_is_hidden_and_gathering_is_exposed)
 {
     load_plain(8, 1);
     struct plan ring = plan_of("cp8", &arena);
@@ -138,7 +138,7 @@ static struct prediction predict(const char *layout, struct evaluator **evaluato
 }
 
 /* On the same GPUs each rank has a slice of more sequences instead of whole sequences. */
-START_TEST(state_and_work_are_those_of_data_ranks_and_activations_fall)
+START_TEST(context_ranks_share_state_like_data_ranks_and_divide_activations)
 {
     load("llama3-8b", 64);
     model.batch = 64;
@@ -162,7 +162,7 @@ START_TEST(state_and_work_are_those_of_data_ranks_and_activations_fall)
 }
 END_TEST
 
-START_TEST(a_message_between_stages_is_a_slice)
+START_TEST(with_context_ranks_a_message_between_stages_is_a_slice)
 {
     load("llama3-8b", 64);
     model.batch = 64;
@@ -197,7 +197,7 @@ END_TEST
 
 /* The distance of neighbours is tp ranks in a ring, tp x cp between data ranks, and tp x cp x dp
  * between stages. */
-START_TEST(context_ranks_lie_between_tensor_and_data_ranks)
+START_TEST(context_ranks_are_placed_between_tensor_and_data_ranks)
 {
     struct plan plan = plan_of("tp4 cp2 dp8 pp2", &arena);
     ck_assert_int_eq(layout_stride(&plan, AXIS_TENSOR), 1);
@@ -211,14 +211,14 @@ static Suite *suite(void)
 {
     TCase *tc = tcase_create("seconds");
     tcase_add_checked_fixture(tc, NULL, tear_down);
-    tcase_add_loop_test(tc, a_ring_exposes_what_each_message_takes_longer_than_a_step, 0, 4);
-    tcase_add_loop_test(tc, more_bandwidth_is_never_slower, 0, NUM_CONTEXT_COMMS);
-    tcase_add_test(tc, a_ring_in_a_node_is_hidden_where_gathering_is_not);
+    tcase_add_loop_test(tc, a_ring_exposes_the_excess_of_message_over_compute_per_step, 0, 4);
+    tcase_add_loop_test(tc, a_time_never_increases_with_bandwidth, 0, NUM_CONTEXT_COMMS);
+    tcase_add_test(tc, within_a_node_a_ring_is_hidden_and_gathering_is_exposed);
     tcase_add_test(tc, a_split_backward_keeps_its_ring);
-    tcase_add_test(tc, state_and_work_are_those_of_data_ranks_and_activations_fall);
-    tcase_add_test(tc, a_message_between_stages_is_a_slice);
+    tcase_add_test(tc, context_ranks_share_state_like_data_ranks_and_divide_activations);
+    tcase_add_test(tc, with_context_ranks_a_message_between_stages_is_a_slice);
     tcase_add_test(tc, a_stack_without_flash_attention_has_no_context_ranks);
-    tcase_add_test(tc, context_ranks_lie_between_tensor_and_data_ranks);
+    tcase_add_test(tc, context_ranks_are_placed_between_tensor_and_data_ranks);
     Suite *s = suite_create("sim/plan/context: time");
     suite_add_tcase(s, tc);
     return s;

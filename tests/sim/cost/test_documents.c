@@ -16,7 +16,7 @@
 /* Three documents of 2 tokens and one of 6, mean 3: sum l^2 / sum l = (3 x 4 + 36)/12 = 4. Moments
  * of l/3: (3 (2/3)^k + 2^k)/4. A document of 14 tokens in sequences of 8 counts as one of 8 and one
  * of 6. */
-START_TEST(moments_are_those_of_the_lengths)
+START_TEST(moments_equal_those_of_the_document_lengths)
 {
     static const double lengths[] = { 2, 6 }, times[] = { 3, 1 }, longer[] = { 14 }, once[] = { 1 };
     struct documents d = documents_of_lengths(lengths, times, 2, 100);
@@ -33,7 +33,7 @@ START_TEST(moments_are_those_of_the_lengths)
 END_TEST
 
 /* cv 1 is the exponential distribution, whose moments are k!. */
-START_TEST(a_spread_is_gamma)
+START_TEST(lengths_with_a_given_cv_are_gamma_distributed)
 {
     struct documents d = documents_of_spread(8192, 1);
     ck_assert_double_eq(d.square, 2);
@@ -47,7 +47,7 @@ END_TEST
 
 /* A block has its products, and attention with half of 4 s^2 h FLOPs; with documents of s/16
  * attention has a 16th of that. */
-START_TEST(only_attention_is_less_work)
+START_TEST(packed_documents_reduce_only_attention)
 {
     struct model model = model_of("llama3-8b");
     model.seq = 131072;
@@ -107,7 +107,7 @@ static const struct {
     int shape;
 } windows[] = { { 0.25, 1 }, { 1, 1 }, { 4, 1 }, { 16, 1 }, { 64, 1 }, { 2, 4 }, { 32, 4 } };
 
-START_TEST(variance_is_that_of_drawn_windows)
+START_TEST(the_variance_formula_agrees_with_drawn_windows)
 {
     enum { DRAWS = 2000 };
     struct random rng = random_new(7, (uint64_t)_i);
@@ -159,7 +159,7 @@ static const struct {
 };
 
 /* The prediction may be up to a sixth too low if both the pipeline fill and data ranks wait. */
-START_TEST(waiting_is_that_of_drawn_ranks)
+START_TEST(the_waiting_formula_agrees_with_drawn_ranks)
 {
     struct random rng = random_new(11, (uint64_t)_i);
     struct model model = { .seq = 65536 };
@@ -179,7 +179,7 @@ static double above_mean(double deviation, double z)
 }
 
 /* E T = m + f (1 + x) and Var T = d^2 (m + 2 f) + f^2 v^2, and the same of the slowest rank. */
-START_TEST(waiting_is_that_of_its_equations)
+START_TEST(waiting_satisfies_its_equations)
 {
     struct model model = { .seq = 65536 };
     struct packing p = { 2, 12, 32, 5, 1 };
@@ -236,7 +236,7 @@ static double part_sum_s(const struct prediction *p)
 /* Equal documents only reduce attention. Unequal documents with the same attention work add
  * waiting, and more of it if keys are gathered and slices are cut by position. The parts sum to the
  * step in each case. */
-START_TEST(a_step_has_the_work_and_the_waiting)
+START_TEST(a_step_contains_less_attention_and_more_waiting)
 {
     struct model model = model_of("llama3-8b");
     model.seq = 131072;
@@ -262,13 +262,13 @@ static Suite *suite(void)
 {
     Suite *s = suite_create("documents");
     TCase *tc = tcase_create("documents");
-    tcase_add_test(tc, moments_are_those_of_the_lengths);
-    tcase_add_test(tc, a_spread_is_gamma);
-    tcase_add_test(tc, only_attention_is_less_work);
-    tcase_add_loop_test(tc, variance_is_that_of_drawn_windows, 0, LENGTH(windows));
-    tcase_add_test(tc, waiting_is_that_of_its_equations);
-    tcase_add_loop_test(tc, waiting_is_that_of_drawn_ranks, 0, LENGTH(meetings));
-    tcase_add_test(tc, a_step_has_the_work_and_the_waiting);
+    tcase_add_test(tc, moments_equal_those_of_the_document_lengths);
+    tcase_add_test(tc, lengths_with_a_given_cv_are_gamma_distributed);
+    tcase_add_test(tc, packed_documents_reduce_only_attention);
+    tcase_add_loop_test(tc, the_variance_formula_agrees_with_drawn_windows, 0, LENGTH(windows));
+    tcase_add_test(tc, waiting_satisfies_its_equations);
+    tcase_add_loop_test(tc, the_waiting_formula_agrees_with_drawn_ranks, 0, LENGTH(meetings));
+    tcase_add_test(tc, a_step_contains_less_attention_and_more_waiting);
     suite_add_tcase(s, tc);
     return s;
 }

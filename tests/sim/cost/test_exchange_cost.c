@@ -111,7 +111,7 @@ START_TEST(more_bytes_take_longer)
 }
 END_TEST
 
-START_TEST(twice_the_network_is_no_slower)
+START_TEST(doubling_the_network_never_lengthens_an_exchange)
 {
     double before_s = wire_s(64, all[_i], 1e8);
     v100.cluster.levels[1].bytes_per_s *= 2;
@@ -126,14 +126,14 @@ END_TEST
 
 /* 2 x 15 rounds of S/16. Only one rank per node sends to another node and uses the whole NIC. It
  * takes the time of an eighth of the bytes at one rank's part of the NIC. */
-START_TEST(a_ring_is_its_rounds)
+START_TEST(a_ring_exchange_takes_the_sum_of_its_rounds)
 {
     ck_assert_double_eq_tol(wire_s(16, "ring", 1e8), 30 * crossing_s(1e8 / 16 / 8), 1e-12);
 }
 END_TEST
 
 /* Ranks 1, 2 and 4 apart are in one node, 8 apart in two. */
-START_TEST(a_tree_is_its_hops_up_and_down)
+START_TEST(a_tree_exchange_takes_its_hops_up_and_down)
 {
     ck_assert_double_eq_tol(wire_s(16, "tree", 1e8), 2 * (3 * inside_s(1e8) + crossing_s(1e8 / 8)),
                             1e-12);
@@ -141,7 +141,7 @@ START_TEST(a_tree_is_its_hops_up_and_down)
 END_TEST
 
 /* At the ends of a node a ring's neighbour is in another: two of its messages go over the NIC. */
-START_TEST(ring_gossip_crosses_at_the_ends_of_a_node)
+START_TEST(ring_gossip_crosses_nodes_at_the_ends_of_a_node)
 {
     ck_assert_double_eq_tol(wire_s(64, "gossip:ring", 1e8), crossing_s(1e8 * 2 / 8) + inside_s(1e8),
                             1e-12);
@@ -150,7 +150,7 @@ END_TEST
 
 /* One-peer gossip on 16 ranks: at distance 1, 2 or 4, this number of a node's ranks send to another
  * node; at distance 8 all do. */
-START_TEST(one_peer_is_the_mean_of_its_turns)
+START_TEST(one_peer_gossip_takes_the_mean_over_its_distances)
 {
     double sum_s =
         crossing_s(1e8 / 8) + crossing_s(1e8 / 4) + crossing_s(1e8 / 2) + crossing_s(1e8);
@@ -160,7 +160,7 @@ END_TEST
 
 /* Gossip between groups of one node: all-reduce inside, an eighth from each rank to its peer, and a
  * gather. */
-START_TEST(gossip_of_nodes_sends_each_byte_out_of_a_node_once)
+START_TEST(gossip_between_nodes_sends_each_byte_once_out_of_a_node)
 {
     struct plan plan = exchanging(64, "gossip:one-peer:group=8");
     struct comm_group node = group_at(&v100, layout_stride(&plan, AXIS_DATA), 8);
@@ -171,7 +171,7 @@ START_TEST(gossip_of_nodes_sends_each_byte_out_of_a_node_once)
 END_TEST
 
 /* The single server receives 63 messages and sends 63; 56 of each use its node's NIC. */
-START_TEST(a_server_has_everybodys_messages)
+START_TEST(a_single_server_receives_and_sends_all_ranks_messages)
 {
     ck_assert_double_eq_tol(wire_s(64, "ps:1", 1e8),
                             2 * (56 * crossing_s(1e8 / 8) + 7 * inside_s(1e8)), 1e-9);
@@ -180,7 +180,7 @@ END_TEST
 
 /* Of 8 nodes the busiest has 2 of 12 or of 16 servers, to each of which 56 ranks send a part. With
  * 7 servers a node receives 56 parts if it has one, and sends 56 if it has none. */
-START_TEST(parts_of_servers_cross_where_most_of_them_meet)
+START_TEST(the_node_with_most_servers_limits_a_sharded_server)
 {
     static const struct {
         const char *exchange;
@@ -195,7 +195,7 @@ START_TEST(parts_of_servers_cross_where_most_of_them_meet)
 }
 END_TEST
 
-START_TEST(a_servers_time_grows_with_the_ranks_and_gossips_does_not)
+START_TEST(a_servers_time_grows_with_ranks_but_gossips_does_not)
 {
     ck_assert_double_gt(wire_s(256, "ps:1", 1e8), 3.9 * wire_s(64, "ps:1", 1e8));
     ck_assert_double_eq_tol(wire_s(256, "gossip:ring", 1e8), wire_s(64, "gossip:ring", 1e8), 1e-12);
@@ -203,7 +203,7 @@ START_TEST(a_servers_time_grows_with_the_ranks_and_gossips_does_not)
 }
 END_TEST
 
-START_TEST(a_period_has_its_share_of_an_average_of_all)
+START_TEST(a_period_takes_its_fraction_of_an_all_reduce)
 {
     double all_s = wire_s(64, "allreduce", 1e8), gossip_s = wire_s(64, "gossip:one-peer", 1e8);
     ck_assert_double_eq_tol(wire_s(64, "local:4", 1e8), all_s / 4, 1e-12);
@@ -214,7 +214,7 @@ END_TEST
 
 /* Each kept 4-byte element costs 8 bytes, from every rank to all: when 0.01 n > 1, that is more
  * than all-reduce moves. */
-START_TEST(gathered_messages_pay_on_few_ranks_alone)
+START_TEST(gathered_sparse_messages_are_faster_only_on_few_ranks)
 {
     ck_assert_double_lt(wire_s(16, "topk:0.01", 1e9), 0.2 * wire_s(16, "allreduce", 1e9));
     ck_assert_double_gt(wire_s(256, "topk:0.01", 1e9), wire_s(256, "allreduce", 1e9));
@@ -268,7 +268,7 @@ static struct prediction predicted(const char *layout)
     return prediction;
 }
 
-START_TEST(bounds_hold_and_parts_add_up_whatever_is_exchanged)
+START_TEST(for_every_exchange_bounds_hold_and_parts_add_up)
 {
     char layout[128];
     for (int pp = 1; pp <= 4; pp *= 4) {
@@ -283,7 +283,7 @@ START_TEST(bounds_hold_and_parts_add_up_whatever_is_exchanged)
 }
 END_TEST
 
-START_TEST(weights_that_travel_beside_the_passes_cost_less_and_need_room)
+START_TEST(overlapped_averaging_takes_less_time_and_more_memory)
 {
     struct prediction after = predicted("tp8 mb1 dtype=fp16 exchange=gossip:one-peer");
     struct prediction beside =
@@ -306,7 +306,7 @@ static double copy_bytes(void)
 
 /* The median of a bucket overlaps the rest of the backward; the geometric median needs all
  * distances first. */
-START_TEST(a_rule_that_weighs_whole_gradients_waits_for_all_of_them)
+START_TEST(rules_that_weigh_whole_gradients_are_not_overlapped)
 {
     struct prediction geomedian = predicted("tp1 mb1 dtype=fp16 exchange=geomedian");
     struct prediction apart = predicted("tp1 mb1 dtype=fp16 overlap=none exchange=geomedian");
@@ -319,7 +319,7 @@ END_TEST
 
 /* The sums of the previous step overlap all passes. The current sum and each late sum need a
  * copy. */
-START_TEST(late_gradients_are_hidden_behind_the_passes_and_need_room)
+START_TEST(late_gradients_overlap_the_passes_and_need_memory)
 {
     struct prediction now = predicted("tp8 mb1 dtype=fp16 exchange=ps:32");
     struct prediction late = predicted("tp8 mb1 dtype=fp16 exchange=async:1:servers=32");
@@ -333,7 +333,7 @@ START_TEST(late_gradients_are_hidden_behind_the_passes_and_need_room)
 END_TEST
 
 /* 32 data ranks: two neighbours in a ring, five in the exponential graph. */
-START_TEST(there_is_room_for_the_weights_of_all_neighbours)
+START_TEST(gossip_memory_holds_the_weights_of_all_neighbours)
 {
     double one = predicted("tp8 mb1 dtype=fp16 exchange=gossip:one-peer").peak_memory_bytes;
     double ring = predicted("tp8 mb1 dtype=fp16 exchange=gossip:ring").peak_memory_bytes;
@@ -343,7 +343,7 @@ START_TEST(there_is_room_for_the_weights_of_all_neighbours)
 }
 END_TEST
 
-START_TEST(an_error_memory_is_a_copy_of_the_gradients)
+START_TEST(error_memory_is_one_copy_of_the_gradients)
 {
     double on = predicted("tp8 mb1 dtype=fp16 exchange=topk:0.01").peak_memory_bytes;
     double off = predicted("tp8 mb1 dtype=fp16 exchange=topk:0.01:memory=off").peak_memory_bytes;
@@ -352,7 +352,7 @@ START_TEST(an_error_memory_is_a_copy_of_the_gradients)
 END_TEST
 
 /* A stage's tensors are its parameters, wherever a tied table is held. */
-START_TEST(a_stages_load_is_its_parameters)
+START_TEST(a_stages_exchanged_elements_are_its_parameters)
 {
     static const char *const models[] = { "gpt3-1.3b", "llama3-8b", "qwen2.5-7b", "bloom-176b" };
     struct model model;
@@ -380,7 +380,7 @@ static double step_s(const struct model *model, const struct plan *plan)
 
 /* One pass of each kind and negligible messages: a gossip step saves the deviation of the two
  * passes times the reduction of its wait; an all-reduce step saves nothing. */
-START_TEST(a_gossip_step_is_spared_the_slowest_of_all)
+START_TEST(a_gossip_step_waits_less_than_an_all_reduce_step)
 {
     struct model model = small_model();
     struct plan ring = exchanging(256, "gossip:ring"), sum = exchanging(256, "ring");
@@ -405,7 +405,7 @@ END_TEST
 /* m passes take T with all-reduce's waiting and f T without it. The slowest of n replicas is E
  * deviations later: f T + E sqrt(f^2 A + f B) = T, with A = m (spread p)^2 and B = drift T. A
  * gossip step saves its share of the waiting. */
-START_TEST(the_least_of_once_is_what_equal_passes_are_spared)
+START_TEST(the_bound_of_saved_waiting_is_exact_for_equal_passes)
 {
     struct model model = small_model();
     struct plan ring = exchanging(256, "gossip:ring"), sum = exchanging(256, "ring");
@@ -427,7 +427,7 @@ START_TEST(the_least_of_once_is_what_equal_passes_are_spared)
 END_TEST
 
 /* A permanently slow chip delays all ranks that a chain of neighbours connects to it. */
-START_TEST(no_exchange_is_spared_a_slow_chip)
+START_TEST(a_permanently_slow_chip_delays_every_exchange)
 {
     struct model model = small_model();
     struct plan ring = exchanging(256, "gossip:ring");
@@ -446,7 +446,7 @@ END_TEST
 
 /* A run with stated tokens averages less often than its first H says, as H grows; a short run does
  * not. */
-START_TEST(a_step_of_an_adaptive_period_is_the_mean_of_the_run)
+START_TEST(an_adaptive_periods_step_is_the_mean_over_the_run)
 {
     struct model model = small_model();
     struct plan pga = parsed("tp2 dp128 mb1 dtype=fp16"), aga = pga, gossip = pga;
@@ -466,7 +466,7 @@ START_TEST(a_step_of_an_adaptive_period_is_the_mean_of_the_run)
 END_TEST
 
 /* Chinchilla (70 B, 1.4 T tokens) and Gopher (280 B, 300 B) by the published fit: 1.94 and 1.99. */
-START_TEST(the_learning_curve_is_the_published_one)
+START_TEST(the_learning_curve_equals_the_published_fit)
 {
     struct model model;
     ck_assert(model_load("llama3-70b", &model, &err));
@@ -482,7 +482,7 @@ END_TEST
 
 /* --- to accuracy ---------------------------------------------------------------------------- */
 
-START_TEST(time_to_accuracy_is_steps_and_what_the_exchange_adds)
+START_TEST(time_to_accuracy_is_base_steps_plus_the_exchanges_steps_times_step_time)
 {
     struct model model = small_model();
     model.tokens = 1e4 * model.batch * model.seq;
@@ -502,7 +502,7 @@ END_TEST
 /* 90 epochs of ImageNet, 32 images on each of 256 GPUs: one-peer graphs over the 32 nodes reached
  * all-reduce's accuracy in the same number of steps (Ying et al. 2021); by the bound, their
  * transient adds at most as many. The group of 8 is stated, or follows from the node. */
-START_TEST(one_peer_graphs_of_nodes_need_the_steps_that_were_published)
+START_TEST(one_peer_graphs_over_nodes_need_the_published_steps)
 {
     static const char *const words[] = { "gossip:one-peer:group=8", "gossip:one-peer:group=0" };
     struct model model = small_model();
@@ -526,32 +526,32 @@ static Suite *suite(void)
     TCase *tc = tcase_create("exchange");
     tcase_add_checked_fixture(tc, setup, teardown);
     tcase_add_loop_test(tc, more_bytes_take_longer, 0, NUM_ALL);
-    tcase_add_loop_test(tc, twice_the_network_is_no_slower, 0, NUM_ALL);
-    tcase_add_test(tc, a_ring_is_its_rounds);
-    tcase_add_test(tc, a_tree_is_its_hops_up_and_down);
-    tcase_add_test(tc, ring_gossip_crosses_at_the_ends_of_a_node);
-    tcase_add_test(tc, one_peer_is_the_mean_of_its_turns);
-    tcase_add_test(tc, gossip_of_nodes_sends_each_byte_out_of_a_node_once);
-    tcase_add_test(tc, a_server_has_everybodys_messages);
-    tcase_add_test(tc, parts_of_servers_cross_where_most_of_them_meet);
-    tcase_add_test(tc, a_servers_time_grows_with_the_ranks_and_gossips_does_not);
-    tcase_add_test(tc, a_period_has_its_share_of_an_average_of_all);
-    tcase_add_test(tc, gathered_messages_pay_on_few_ranks_alone);
+    tcase_add_loop_test(tc, doubling_the_network_never_lengthens_an_exchange, 0, NUM_ALL);
+    tcase_add_test(tc, a_ring_exchange_takes_the_sum_of_its_rounds);
+    tcase_add_test(tc, a_tree_exchange_takes_its_hops_up_and_down);
+    tcase_add_test(tc, ring_gossip_crosses_nodes_at_the_ends_of_a_node);
+    tcase_add_test(tc, one_peer_gossip_takes_the_mean_over_its_distances);
+    tcase_add_test(tc, gossip_between_nodes_sends_each_byte_once_out_of_a_node);
+    tcase_add_test(tc, a_single_server_receives_and_sends_all_ranks_messages);
+    tcase_add_test(tc, the_node_with_most_servers_limits_a_sharded_server);
+    tcase_add_test(tc, a_servers_time_grows_with_ranks_but_gossips_does_not);
+    tcase_add_test(tc, a_period_takes_its_fraction_of_an_all_reduce);
+    tcase_add_test(tc, gathered_sparse_messages_are_faster_only_on_few_ranks);
     tcase_add_test(tc, a_robust_rule_is_an_all_to_all_and_a_gather);
-    tcase_add_test(tc, a_rule_that_weighs_whole_gradients_waits_for_all_of_them);
-    tcase_add_loop_test(tc, bounds_hold_and_parts_add_up_whatever_is_exchanged, 0, NUM_ALL);
-    tcase_add_test(tc, weights_that_travel_beside_the_passes_cost_less_and_need_room);
-    tcase_add_test(tc, late_gradients_are_hidden_behind_the_passes_and_need_room);
-    tcase_add_test(tc, there_is_room_for_the_weights_of_all_neighbours);
-    tcase_add_test(tc, an_error_memory_is_a_copy_of_the_gradients);
-    tcase_add_loop_test(tc, a_stages_load_is_its_parameters, 0, 4);
-    tcase_add_test(tc, a_gossip_step_is_spared_the_slowest_of_all);
-    tcase_add_test(tc, the_least_of_once_is_what_equal_passes_are_spared);
-    tcase_add_test(tc, no_exchange_is_spared_a_slow_chip);
-    tcase_add_test(tc, a_step_of_an_adaptive_period_is_the_mean_of_the_run);
-    tcase_add_test(tc, the_learning_curve_is_the_published_one);
-    tcase_add_test(tc, time_to_accuracy_is_steps_and_what_the_exchange_adds);
-    tcase_add_test(tc, one_peer_graphs_of_nodes_need_the_steps_that_were_published);
+    tcase_add_test(tc, rules_that_weigh_whole_gradients_are_not_overlapped);
+    tcase_add_loop_test(tc, for_every_exchange_bounds_hold_and_parts_add_up, 0, NUM_ALL);
+    tcase_add_test(tc, overlapped_averaging_takes_less_time_and_more_memory);
+    tcase_add_test(tc, late_gradients_overlap_the_passes_and_need_memory);
+    tcase_add_test(tc, gossip_memory_holds_the_weights_of_all_neighbours);
+    tcase_add_test(tc, error_memory_is_one_copy_of_the_gradients);
+    tcase_add_loop_test(tc, a_stages_exchanged_elements_are_its_parameters, 0, 4);
+    tcase_add_test(tc, a_gossip_step_waits_less_than_an_all_reduce_step);
+    tcase_add_test(tc, the_bound_of_saved_waiting_is_exact_for_equal_passes);
+    tcase_add_test(tc, a_permanently_slow_chip_delays_every_exchange);
+    tcase_add_test(tc, an_adaptive_periods_step_is_the_mean_over_the_run);
+    tcase_add_test(tc, the_learning_curve_equals_the_published_fit);
+    tcase_add_test(tc, time_to_accuracy_is_base_steps_plus_the_exchanges_steps_times_step_time);
+    tcase_add_test(tc, one_peer_graphs_over_nodes_need_the_published_steps);
     Suite *s = suite_create("sim/cost/exchange");
     suite_add_tcase(s, tc);
     return s;

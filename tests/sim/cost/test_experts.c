@@ -102,7 +102,7 @@ static double error_of(double predicted_s, double measured_ms)
 /* No constant was fitted on these times. DeepSeek's layer is predicted within 10 %, Mixtral's wide
  * products in bf16 up to 12 % too fast, and in fp8 up to 22 %: Transformer Engine's weight
  * gradients in blockwise fp8 are slower than its other products. */
-START_TEST(a_layer_takes_what_was_measured)
+START_TEST(an_expert_layer_takes_the_measured_time)
 {
     double errors[2 * LENGTH(measured)];
     machine_load("dgx-h100", 8);
@@ -123,7 +123,7 @@ END_TEST
 /* With many experts per token on few ranks, NCCL's exchange of rows takes longest, and copies make
  * DeepEP slower than hybrid-EP.
  */
-START_TEST(dispatchers_of_many_choices_are_in_order)
+START_TEST(with_many_choices_dispatchers_are_ordered_by_time)
 {
     machine_load("dgx-h100", 8);
     for (size_t i = 6; i < LENGTH(measured); i += 3) {
@@ -198,7 +198,7 @@ END_TEST
 
 /* overlap=ep saves at most the exposed time of the rows. With a single microbatch it saves
  * nothing. */
-START_TEST(rows_travel_beside_another_microbatch)
+START_TEST(overlap_of_experts_saves_at_most_the_exposed_row_time)
 {
     struct model model = model_of("mixtral-8x7b");
     machine_load("dgx-h100", 64);
@@ -224,7 +224,7 @@ END_TEST
 
 /* Experts that take no more rows than their capacity are all equally full, however tokens are
  * routed; without one the fullest rank takes longer and holds more. */
-START_TEST(a_capacity_makes_routing_not_matter)
+START_TEST(with_a_capacity_routing_does_not_change_the_time)
 {
     static const char *const layouts[] = { "dp8 ep8 mb1", "dp8 ep8 mb1 capacity=1.25" };
     machine_load("dgx-h100", 8);
@@ -247,13 +247,13 @@ static Suite *suite(void)
 {
     Suite *s = suite_create("sim/cost: experts");
     TCase *tc = tcase_create("times");
-    tcase_add_test(tc, a_capacity_makes_routing_not_matter);
+    tcase_add_test(tc, with_a_capacity_routing_does_not_change_the_time);
     tcase_add_checked_fixture(tc, NULL, tear_down);
-    tcase_add_test(tc, a_layer_takes_what_was_measured);
-    tcase_add_test(tc, dispatchers_of_many_choices_are_in_order);
+    tcase_add_test(tc, an_expert_layer_takes_the_measured_time);
+    tcase_add_test(tc, with_many_choices_dispatchers_are_ordered_by_time);
     tcase_add_test(tc, rows_are_copied_for_alignment);
     tcase_add_test(tc, rows_to_experts_travel_quantised);
-    tcase_add_test(tc, rows_travel_beside_another_microbatch);
+    tcase_add_test(tc, overlap_of_experts_saves_at_most_the_exposed_row_time);
     suite_add_tcase(s, tc);
     return s;
 }

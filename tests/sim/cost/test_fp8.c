@@ -36,7 +36,7 @@ static struct layer_options options_of(enum precision kind)
 
 /* --- recipes -------------------------------------------------------------------------------- */
 
-START_TEST(every_precision_has_a_source_and_a_word_of_the_layout)
+START_TEST(every_precision_has_a_source_and_a_layout_word)
 {
     for (int i = 0; i < NUM_PRECISIONS; i++) {
         ck_assert(*precision_rows[i].summary && *precision_rows[i].source && *precision_names[i]);
@@ -67,7 +67,7 @@ START_TEST(quantising_reads_16_bits_and_writes_8_for_each_copy)
 }
 END_TEST
 
-START_TEST(blackwell_needs_one_copy_where_the_tensor_has_one_scale)
+START_TEST(on_blackwell_tensors_with_one_scale_need_one_copy)
 {
     struct gpu gpu = { .arch = ARCH_HOPPER };
     for (int i = 0; i < NUM_PRECISIONS; i++)
@@ -97,7 +97,7 @@ static int count_kind(struct ops ops, enum op_kind kind)
     return found;
 }
 
-START_TEST(the_linear_layers_of_a_block_and_nothing_else_multiply_in_fp8)
+START_TEST(only_linear_layers_of_blocks_multiply_in_fp8)
 {
     struct model model = model_of("llama3-8b");
     struct layer_options options = options_of(PRECISION_FP8_DELAYED);
@@ -214,7 +214,7 @@ END_TEST
 
 /* The product reaches the same fraction of twice the peak, with the same bytes to load before the
  * first product. */
-START_TEST(twice_the_inner_dimension_in_fp8_takes_as_long)
+START_TEST(fp8_with_twice_the_inner_dimension_takes_the_time_of_bf16)
 {
     struct gpu gpu = { .num_sms = 100, .memory_bytes_per_s = 1e12 };
     struct profile profile = { .gemm_efficiency = 0.5,
@@ -277,7 +277,7 @@ START_TEST(weights_are_quantised_once_a_step_or_after_each_gather)
 }
 END_TEST
 
-START_TEST(weights_travel_in_fp8_where_they_are_kept_in_it)
+START_TEST(weights_kept_in_fp8_are_gathered_in_fp8)
 {
     struct stack stack = { .keeps_quantized = true };
     struct plan plan = replica_of("dp8 dtype=fp8");
@@ -318,7 +318,7 @@ static double weights_bytes(const struct system *system, const struct model *mod
 
 /* A middle stage has only layers. By Megatron-LM's dist_optimizer.md the two copies exist in
  * addition to bf16 or replace it. */
-START_TEST(fp8_copies_of_weights_live_beside_bf16_or_in_its_place)
+START_TEST(fp8_weight_copies_add_to_bf16_or_replace_it)
 {
     struct system system = system_of("dgx-h100", "megatron-core", 32);
     struct model model = model_of("llama3-70b");
@@ -342,7 +342,7 @@ END_TEST
 
 /* Megatron-Bridge's performance guide: 1.2 to 1.5 times as fast, slightly more if the host does not
  * delay launches. */
-START_TEST(fp8_trains_a_large_model_a_fifth_to_a_half_faster)
+START_TEST(fp8_trains_a_large_model_1_2_to_1_5_times_as_fast)
 {
     static const char *const clusters[] = { "dgx-h100", "dgx-h200", "gb200-nvl72" };
     struct model model = model_of("llama3-70b");
@@ -360,7 +360,7 @@ START_TEST(fp8_trains_a_large_model_a_fifth_to_a_half_faster)
 }
 END_TEST
 
-START_TEST(mfu_is_the_share_of_the_fp8_peak)
+START_TEST(with_fp8_mfu_is_relative_to_the_fp8_peak)
 {
     struct system system = system_of("dgx-h100", "nemo", 64);
     struct model model = model_of("llama3-70b");
@@ -391,7 +391,7 @@ START_TEST(a_recipe_with_finer_or_fresher_scales_is_no_faster)
 }
 END_TEST
 
-START_TEST(a_gpu_without_the_units_is_refused)
+START_TEST(a_gpu_without_fp8_units_is_refused)
 {
     struct system a100 = system_of("dgx-a100-80g", "megatron-core", 8);
     struct system h100 = system_of("dgx-h100", "megatron-core", 8);
@@ -456,22 +456,22 @@ static Suite *suite(void)
     Suite *s = suite_create("fp8");
     TCase *tc = tcase_create("fp8");
     tcase_add_checked_fixture(tc, NULL, release);
-    tcase_add_test(tc, every_precision_has_a_source_and_a_word_of_the_layout);
+    tcase_add_test(tc, every_precision_has_a_source_and_a_layout_word);
     tcase_add_test(tc, quantising_reads_16_bits_and_writes_8_for_each_copy);
-    tcase_add_test(tc, blackwell_needs_one_copy_where_the_tensor_has_one_scale);
-    tcase_add_test(tc, the_linear_layers_of_a_block_and_nothing_else_multiply_in_fp8);
+    tcase_add_test(tc, on_blackwell_tensors_with_one_scale_need_one_copy);
+    tcase_add_test(tc, only_linear_layers_of_blocks_multiply_in_fp8);
     tcase_add_test(tc, each_linear_layer_quantises_its_input_and_the_gradient_of_its_output);
     tcase_add_test(tc, inputs_of_linear_layers_are_kept_in_fp8);
     tcase_add_test(tc, tokens_are_gathered_in_fp8_and_summed_in_16_bits);
     tcase_add_test(tc, shards_are_quantised_before_they_are_gathered);
-    tcase_add_test(tc, twice_the_inner_dimension_in_fp8_takes_as_long);
+    tcase_add_test(tc, fp8_with_twice_the_inner_dimension_takes_the_time_of_bf16);
     tcase_add_test(tc, weights_are_quantised_once_a_step_or_after_each_gather);
-    tcase_add_test(tc, weights_travel_in_fp8_where_they_are_kept_in_it);
-    tcase_add_test(tc, fp8_copies_of_weights_live_beside_bf16_or_in_its_place);
-    tcase_add_test(tc, fp8_trains_a_large_model_a_fifth_to_a_half_faster);
-    tcase_add_test(tc, mfu_is_the_share_of_the_fp8_peak);
+    tcase_add_test(tc, weights_kept_in_fp8_are_gathered_in_fp8);
+    tcase_add_test(tc, fp8_weight_copies_add_to_bf16_or_replace_it);
+    tcase_add_test(tc, fp8_trains_a_large_model_1_2_to_1_5_times_as_fast);
+    tcase_add_test(tc, with_fp8_mfu_is_relative_to_the_fp8_peak);
     tcase_add_test(tc, a_recipe_with_finer_or_fresher_scales_is_no_faster);
-    tcase_add_test(tc, a_gpu_without_the_units_is_refused);
+    tcase_add_test(tc, a_gpu_without_fp8_units_is_refused);
     tcase_add_test(tc, a_gpu_without_a_profile_has_no_time);
     tcase_add_test(tc, a_type_whose_rate_was_never_measured_has_no_time);
     suite_add_tcase(s, tc);

@@ -49,7 +49,7 @@ static void check_gpu_comes_back(const char *name)
     json_decref(written);
 }
 
-START_TEST(every_gpu_survives_being_written_and_read)
+START_TEST(every_gpu_round_trips)
 {
     for_each_file(&gpu_files, check_gpu_comes_back);
 }
@@ -66,7 +66,7 @@ static void check_cluster_comes_back(const char *name)
     json_decref(written);
 }
 
-START_TEST(every_cluster_survives_being_written_and_read)
+START_TEST(every_cluster_round_trips)
 {
     for_each_file(&cluster_files, check_cluster_comes_back);
 }
@@ -106,14 +106,14 @@ static void check_profile_comes_back(const char *name)
     json_decref(written);
 }
 
-START_TEST(every_profile_survives_being_written_and_read)
+START_TEST(every_profile_round_trips)
 {
     for_each_file(&profile_files, check_profile_comes_back);
 }
 END_TEST
 
 /* No shipped profile has tables of kernels: those of a host do. */
-START_TEST(tables_of_kernels_survive_being_written_and_read)
+START_TEST(tables_of_kernels_round_trip)
 {
     static const char *const tables[] = {
         "{\"op\": \"gemm\", \"points\": [[64, 32, 16, 2, \"10 us\"], [128, 32, 16, 2, \"30 us\"]]}",
@@ -174,7 +174,7 @@ static void check_siblings_are_not_measured(const char *name)
     profile_release(&profile);
 }
 
-START_TEST(a_profile_of_siblings_constants_is_not_called_measured)
+START_TEST(a_profile_with_another_gpus_constants_is_not_called_measured)
 {
     for_each_file(&profile_files, check_siblings_are_not_measured);
 }
@@ -192,7 +192,7 @@ static const struct {
       "products, network datasheet; attention sibling of a; memory sibling of b" },
 };
 
-START_TEST(groups_of_the_same_provenance_are_told_together)
+START_TEST(constants_of_equal_provenance_are_reported_together)
 {
     struct text words = { 0 };
     provenance_words(&provenances[_i].of, &words);
@@ -201,7 +201,7 @@ START_TEST(groups_of_the_same_provenance_are_told_together)
 }
 END_TEST
 
-START_TEST(a_disturbed_profile_stays_so_in_every_file)
+START_TEST(a_disturbed_profile_is_marked_in_every_file)
 {
     struct profile profile, again;
     struct err err = { 0 };
@@ -218,7 +218,7 @@ START_TEST(a_disturbed_profile_stays_so_in_every_file)
 }
 END_TEST
 
-START_TEST(every_stack_survives_being_written_and_read)
+START_TEST(every_stack_round_trips)
 {
     for_each_file(&stack_files, check_stack_comes_back);
 }
@@ -240,7 +240,7 @@ static void check_gpu_is_plausible(const char *name)
     ck_assert(*gpu.source);
 }
 
-START_TEST(a_stack_keeps_the_ratios_that_were_learned)
+START_TEST(a_stack_keeps_its_learned_ratios)
 {
     for (int bits = 0; bits < 4; bits++) {
         struct stack stack, again;
@@ -291,7 +291,7 @@ START_TEST(every_cluster_has_its_gpu_and_profile_and_no_faster_channels_than_lin
 }
 END_TEST
 
-START_TEST(a_gpu_answers_to_the_words_of_measured_rows_in_any_case)
+START_TEST(a_gpu_is_recognised_by_the_words_of_measured_rows)
 {
     static const char *const words[][2] = {
         { "A100-80GB-SXM", "a100-80g-sxm" },
@@ -310,7 +310,7 @@ START_TEST(a_gpu_answers_to_the_words_of_measured_rows_in_any_case)
 }
 END_TEST
 
-START_TEST(a_profile_answers_to_the_words_of_its_gpu)
+START_TEST(a_profile_is_recognised_by_the_words_of_its_gpu)
 {
     struct profile profile;
     struct err err = { 0 };
@@ -337,7 +337,7 @@ START_TEST(quantities_come_in_base_units)
 END_TEST
 
 /* Ops that a stack file omits have default costs, and only the other ops are written. */
-START_TEST(a_stack_says_what_its_unfused_ops_cost)
+START_TEST(a_stack_file_writes_only_non_default_unfused_costs)
 {
     struct stack stack;
     struct err err = { 0 };
@@ -363,7 +363,7 @@ END_TEST
  * product, scale, which read and write a value 6 times. Rotary for queries and for keys: negate
  * half, concatenate, two products, a sum. The softmax widens (6 bytes), scales, masks, normalises
  * (8 each) and narrows (6), beside two kernels for the mask. */
-START_TEST(unfused_ops_run_the_kernels_of_their_sources)
+START_TEST(unfused_ops_have_the_kernel_counts_of_their_sources)
 {
     static const struct unfused_ops listed = { {
         [UNFUSED_NORM] = { 6, 0, 5, 10, 0, 10, 0, 4 },
@@ -377,7 +377,7 @@ START_TEST(unfused_ops_run_the_kernels_of_their_sources)
 }
 END_TEST
 
-START_TEST(flash_attention_3_becomes_2_on_ampere_and_none_on_volta)
+START_TEST(flash_attention_3_is_replaced_by_2_on_ampere_and_by_none_on_volta)
 {
     struct stack stack = { .attention = ATTENTION_FLASH3 };
     struct gpu gpu = { .arch = ARCH_HOPPER };
@@ -439,7 +439,7 @@ START_TEST(every_absent_attention_kernel_has_the_next_older_or_newer_rate)
 }
 END_TEST
 
-START_TEST(a_file_may_leave_out_what_has_a_default)
+START_TEST(a_file_may_omit_values_with_defaults)
 {
     struct gpu gpu;
     struct profile profile;
@@ -503,27 +503,27 @@ static Suite *hardware_suite(void)
     Suite *suite = suite_create("hardware");
     TCase *files = tcase_create("files");
     setenv("SIMSEARCH_DATA", ".", 0);
-    tcase_add_test(files, every_gpu_survives_being_written_and_read);
-    tcase_add_test(files, every_cluster_survives_being_written_and_read);
-    tcase_add_test(files, every_profile_survives_being_written_and_read);
-    tcase_add_test(files, a_profile_of_siblings_constants_is_not_called_measured);
-    tcase_add_loop_test(files, groups_of_the_same_provenance_are_told_together, 0,
+    tcase_add_test(files, every_gpu_round_trips);
+    tcase_add_test(files, every_cluster_round_trips);
+    tcase_add_test(files, every_profile_round_trips);
+    tcase_add_test(files, a_profile_with_another_gpus_constants_is_not_called_measured);
+    tcase_add_loop_test(files, constants_of_equal_provenance_are_reported_together, 0,
                         LENGTH(provenances));
-    tcase_add_test(files, a_disturbed_profile_stays_so_in_every_file);
-    tcase_add_test(files, tables_of_kernels_survive_being_written_and_read);
-    tcase_add_test(files, a_stack_keeps_the_ratios_that_were_learned);
-    tcase_add_test(files, every_stack_survives_being_written_and_read);
+    tcase_add_test(files, a_disturbed_profile_is_marked_in_every_file);
+    tcase_add_test(files, tables_of_kernels_round_trip);
+    tcase_add_test(files, a_stack_keeps_its_learned_ratios);
+    tcase_add_test(files, every_stack_round_trips);
     tcase_add_test(files, peaks_are_tensor_cores_times_clock);
     tcase_add_test(files, every_cluster_has_its_gpu_and_profile_and_no_faster_channels_than_links);
-    tcase_add_test(files, a_gpu_answers_to_the_words_of_measured_rows_in_any_case);
-    tcase_add_test(files, a_profile_answers_to_the_words_of_its_gpu);
+    tcase_add_test(files, a_gpu_is_recognised_by_the_words_of_measured_rows);
+    tcase_add_test(files, a_profile_is_recognised_by_the_words_of_its_gpu);
     tcase_add_test(files, quantities_come_in_base_units);
-    tcase_add_test(files, a_stack_says_what_its_unfused_ops_cost);
-    tcase_add_test(files, unfused_ops_run_the_kernels_of_their_sources);
+    tcase_add_test(files, a_stack_file_writes_only_non_default_unfused_costs);
+    tcase_add_test(files, unfused_ops_have_the_kernel_counts_of_their_sources);
     tcase_add_test(files, every_absent_attention_kernel_has_the_next_older_or_newer_rate);
-    tcase_add_test(files, flash_attention_3_becomes_2_on_ampere_and_none_on_volta);
+    tcase_add_test(files, flash_attention_3_is_replaced_by_2_on_ampere_and_by_none_on_volta);
     tcase_add_test(files, an_absent_attention_kernel_takes_the_rate_of_the_nearest);
-    tcase_add_test(files, a_file_may_leave_out_what_has_a_default);
+    tcase_add_test(files, a_file_may_omit_values_with_defaults);
     tcase_add_test(files, one_file_may_hold_cluster_gpu_and_profile);
     tcase_add_test(files, a_cluster_has_no_more_gpus_than_its_nodes);
     suite_add_tcase(suite, files);

@@ -37,7 +37,7 @@ static const struct fault gpu_faults[] = {
     { "not_json.json", "not_json.json:3", "not valid JSON" },
 };
 
-START_TEST(a_broken_gpu_file_is_blamed_by_line_and_key)
+START_TEST(an_error_in_a_gpu_file_names_line_and_key)
 {
     char path[128];
     struct gpu gpu;
@@ -76,7 +76,7 @@ static const struct fault cluster_faults[] = {
     { "no_attention.json", "here-measured", "rate of flash3" },
 };
 
-START_TEST(a_broken_cluster_file_is_blamed_by_line_and_key)
+START_TEST(an_error_in_a_cluster_file_names_line_and_key)
 {
     char path[128];
     struct system system;
@@ -125,7 +125,7 @@ static const struct fault profile_faults[] = {
     { "bare_kernel.json", ":10: kernel", "us" },
 };
 
-START_TEST(a_broken_profile_file_is_blamed_by_line_and_key)
+START_TEST(an_error_in_a_profile_file_names_line_and_key)
 {
     char path[128];
     struct profile profile;
@@ -151,7 +151,7 @@ static const struct fault stack_faults[] = {
     { "fitted_on_number.json", ":7: fitted_on[0]", "id of a measured row" },
 };
 
-START_TEST(a_broken_stack_file_is_blamed_by_line_and_key)
+START_TEST(an_error_in_a_stack_file_names_line_and_key)
 {
     char path[128];
     struct stack stack;
@@ -172,7 +172,7 @@ static const struct fault match_faults[] = {
     { "models_no_list.json", ": models", "expected a list of up to" },
 };
 
-START_TEST(a_broken_match_table_is_blamed_by_line_and_key)
+START_TEST(an_error_in_a_match_table_names_line_and_key)
 {
     char path[128];
     struct match_table table;
@@ -184,7 +184,7 @@ START_TEST(a_broken_match_table_is_blamed_by_line_and_key)
 END_TEST
 
 /* A file that is loaded alone is blamed as one that is loaded with a system. */
-START_TEST(a_broken_cluster_is_blamed_without_a_system)
+START_TEST(an_error_in_a_cluster_loaded_alone_names_line_and_key)
 {
     struct cluster cluster;
     struct err err = { 0 };
@@ -203,7 +203,7 @@ static void check_unknown(bool ok, const struct err *err, const char *name, cons
     ck_assert_msg(strstr(err->msg, msg), "msg is %s", err->msg);
 }
 
-START_TEST(an_unknown_name_is_told_the_nearest)
+START_TEST(the_error_of_an_unknown_file_name_suggests_the_nearest)
 {
     struct gpu gpu;
     struct cluster cluster;
@@ -224,7 +224,7 @@ START_TEST(an_unknown_name_is_told_the_nearest)
 }
 END_TEST
 
-START_TEST(a_path_that_is_not_there_is_told_as_such)
+START_TEST(the_error_of_an_absent_path_states_that_it_is_absent)
 {
     struct gpu gpu;
     struct err err = { 0 };
@@ -234,7 +234,7 @@ START_TEST(a_path_that_is_not_there_is_told_as_such)
 }
 END_TEST
 
-START_TEST(a_shipped_file_must_be_called_what_it_says)
+START_TEST(a_shipped_files_name_must_equal_its_name_field)
 {
     struct gpu gpu;
     struct err err = { 0 };
@@ -247,7 +247,7 @@ START_TEST(a_shipped_file_must_be_called_what_it_says)
 }
 END_TEST
 
-START_TEST(a_missing_data_folder_is_told_by_name)
+START_TEST(a_missing_data_folder_is_named)
 {
     struct gpu gpu;
     struct err err = { 0 };
@@ -263,20 +263,20 @@ static Suite *suite(void)
     Suite *s = suite_create("hardware: faults");
     TCase *faults = tcase_create("faults");
     setenv("SIMSEARCH_DATA", ".", 0);
-    tcase_add_loop_test(faults, a_broken_gpu_file_is_blamed_by_line_and_key, 0, LENGTH(gpu_faults));
-    tcase_add_loop_test(faults, a_broken_cluster_file_is_blamed_by_line_and_key, 0,
+    tcase_add_loop_test(faults, an_error_in_a_gpu_file_names_line_and_key, 0, LENGTH(gpu_faults));
+    tcase_add_loop_test(faults, an_error_in_a_cluster_file_names_line_and_key, 0,
                         LENGTH(cluster_faults));
-    tcase_add_loop_test(faults, a_broken_profile_file_is_blamed_by_line_and_key, 0,
+    tcase_add_loop_test(faults, an_error_in_a_profile_file_names_line_and_key, 0,
                         LENGTH(profile_faults));
-    tcase_add_loop_test(faults, a_broken_stack_file_is_blamed_by_line_and_key, 0,
+    tcase_add_loop_test(faults, an_error_in_a_stack_file_names_line_and_key, 0,
                         LENGTH(stack_faults));
-    tcase_add_test(faults, a_broken_cluster_is_blamed_without_a_system);
-    tcase_add_loop_test(faults, a_broken_match_table_is_blamed_by_line_and_key, 0,
+    tcase_add_test(faults, an_error_in_a_cluster_loaded_alone_names_line_and_key);
+    tcase_add_loop_test(faults, an_error_in_a_match_table_names_line_and_key, 0,
                         LENGTH(match_faults));
-    tcase_add_test(faults, an_unknown_name_is_told_the_nearest);
-    tcase_add_test(faults, a_path_that_is_not_there_is_told_as_such);
-    tcase_add_test(faults, a_shipped_file_must_be_called_what_it_says);
-    tcase_add_test(faults, a_missing_data_folder_is_told_by_name);
+    tcase_add_test(faults, the_error_of_an_unknown_file_name_suggests_the_nearest);
+    tcase_add_test(faults, the_error_of_an_absent_path_states_that_it_is_absent);
+    tcase_add_test(faults, a_shipped_files_name_must_equal_its_name_field);
+    tcase_add_test(faults, a_missing_data_folder_is_named);
     suite_add_tcase(s, faults);
     return s;
 }

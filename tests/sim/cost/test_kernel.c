@@ -20,7 +20,7 @@ static const char products[] = "{\"op\": \"gemm\", \"points\": ["
                                "[64, 64, 64, 1, \"10 us\"], [128, 256, 64, 1, \"50 us\"],"
                                "[512, 512, 512, 1, \"2.7 ms\"], [1024, 256, 512, 1, \"2.6 ms\"]]}";
 
-START_TEST(a_shape_that_was_measured_takes_what_was_measured)
+START_TEST(a_measured_shape_takes_its_measured_time)
 {
     struct kernel table;
     add_table(&table, products);
@@ -54,7 +54,7 @@ static double made_up_s(const double size[NUM_KERNEL_SIZES])
 /* The fit minimises squares, with a prior for slope 0 that weighs as much as one point. At the
  * minimum the derivative by each slope is 0: the sum of residuals times the distance from the mean
  * size equals the slope. */
-START_TEST(the_trend_is_that_of_least_squares)
+START_TEST(the_trend_equals_regularised_least_squares)
 {
     struct kernel table;
     add_table(&table, products);
@@ -73,7 +73,7 @@ START_TEST(the_trend_is_that_of_least_squares)
 }
 END_TEST
 
-START_TEST(between_shapes_a_smooth_cost_is_met_within_some_percent)
+START_TEST(between_measured_shapes_a_smooth_cost_is_interpolated_within_percents)
 {
     struct kernel table = { .kind = OP_GEMM, .points = calloc(64, sizeof(struct kernel_point)) };
     for (double m = 32; m <= 2048; m *= 4)
@@ -104,7 +104,7 @@ START_TEST(beyond_the_largest_shape_time_grows_with_the_work)
 }
 END_TEST
 
-START_TEST(a_variant_has_its_own_table_and_others_the_first)
+START_TEST(a_variant_uses_its_own_table_or_else_the_first)
 {
     struct kernel tables[2];
     add_table(&tables[0], "{\"op\": \"activation\", \"variant\": \"gelu\", \"points\": "
@@ -120,7 +120,7 @@ START_TEST(a_variant_has_its_own_table_and_others_the_first)
 }
 END_TEST
 
-START_TEST(a_table_stands_before_the_formula_and_only_for_its_ops)
+START_TEST(a_table_replaces_the_formula_only_for_its_ops)
 {
     struct kernel table;
     struct gpu gpu = { .peak_flops_per_s[DTYPE_FP32] = 1e12,
@@ -142,7 +142,7 @@ START_TEST(a_table_stands_before_the_formula_and_only_for_its_ops)
 }
 END_TEST
 
-START_TEST(what_is_written_is_read_again)
+START_TEST(written_tables_read_back_equal)
 {
     struct kernel table, again;
     struct err err = { 0 };
@@ -172,7 +172,7 @@ static const struct {
     { "{\"op\": \"gemm\", \"pass\": \"back\", \"points\": [[1, 1, 1, 1, \"1 s\"]]}", "pass" },
 };
 
-START_TEST(a_faulty_table_is_refused_by_its_key)
+START_TEST(an_error_in_a_kernel_table_names_its_key)
 {
     struct kernel table;
     struct err err = { 0 };
@@ -187,15 +187,15 @@ END_TEST
 static Suite *suite(void)
 {
     TCase *cases = tcase_create("kernel");
-    tcase_add_test(cases, a_shape_that_was_measured_takes_what_was_measured);
+    tcase_add_test(cases, a_measured_shape_takes_its_measured_time);
     tcase_add_test(cases, an_op_without_work_takes_no_time);
-    tcase_add_test(cases, the_trend_is_that_of_least_squares);
-    tcase_add_test(cases, between_shapes_a_smooth_cost_is_met_within_some_percent);
+    tcase_add_test(cases, the_trend_equals_regularised_least_squares);
+    tcase_add_test(cases, between_measured_shapes_a_smooth_cost_is_interpolated_within_percents);
     tcase_add_test(cases, beyond_the_largest_shape_time_grows_with_the_work);
-    tcase_add_test(cases, a_variant_has_its_own_table_and_others_the_first);
-    tcase_add_test(cases, a_table_stands_before_the_formula_and_only_for_its_ops);
-    tcase_add_test(cases, what_is_written_is_read_again);
-    tcase_add_loop_test(cases, a_faulty_table_is_refused_by_its_key, 0, LENGTH(faults));
+    tcase_add_test(cases, a_variant_uses_its_own_table_or_else_the_first);
+    tcase_add_test(cases, a_table_replaces_the_formula_only_for_its_ops);
+    tcase_add_test(cases, written_tables_read_back_equal);
+    tcase_add_loop_test(cases, an_error_in_a_kernel_table_names_its_key, 0, LENGTH(faults));
     Suite *s = suite_create("sim/cost/kernel");
     suite_add_tcase(s, cases);
     return s;

@@ -14,7 +14,7 @@ static enum launch launch_of(const char *layout)
     return plan_launch(&plan, &passes);
 }
 
-START_TEST(passes_that_come_again_are_graphs)
+START_TEST(repeated_passes_are_launched_as_graphs)
 {
     ck_assert_int_eq(launch_of("mb1"), LAUNCH_GRAPHS);
     ck_assert_int_eq(launch_of("dp8 zero1 recompute=full"), LAUNCH_GRAPHS);
@@ -31,7 +31,7 @@ START_TEST(passes_with_collectives_in_them_are_issued_op_by_op)
 }
 END_TEST
 
-START_TEST(what_a_stack_always_does_it_does_for_every_plan)
+START_TEST(a_stacks_fixed_way_to_launch_holds_for_every_plan)
 {
     struct plan plan = plan_of("tp2 pp2", &arena);
     struct stack stack = passes;
@@ -42,7 +42,7 @@ START_TEST(what_a_stack_always_does_it_does_for_every_plan)
 }
 END_TEST
 
-START_TEST(a_graphs_kernels_are_issued_together)
+START_TEST(the_issue_time_per_kernel_is_lower_in_a_graph)
 {
     struct plan one = plan_of("mb1", &arena), two = plan_of("tp2", &arena);
     ck_assert_double_eq(plan_issue_s(&one, &passes), 1e-6);
@@ -54,10 +54,10 @@ static Suite *suite(void)
 {
     Suite *suite = suite_create("sim/cost/kernel_launch");
     TCase *cases = tcase_create("launch");
-    tcase_add_test(cases, passes_that_come_again_are_graphs);
+    tcase_add_test(cases, repeated_passes_are_launched_as_graphs);
     tcase_add_test(cases, passes_with_collectives_in_them_are_issued_op_by_op);
-    tcase_add_test(cases, what_a_stack_always_does_it_does_for_every_plan);
-    tcase_add_test(cases, a_graphs_kernels_are_issued_together);
+    tcase_add_test(cases, a_stacks_fixed_way_to_launch_holds_for_every_plan);
+    tcase_add_test(cases, the_issue_time_per_kernel_is_lower_in_a_graph);
     suite_add_tcase(suite, cases);
     return suite;
 }

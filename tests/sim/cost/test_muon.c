@@ -28,7 +28,7 @@ END_TEST
 
 /* Where memory is slow, the bytes count: of a x b matrices 2 a b + a^2 for the first product, 4 a^2
  * for the second, and a^2 + 3 a b for the third. */
-START_TEST(its_products_read_and_write_each_operand_once)
+START_TEST(newton_schulz_products_read_and_write_each_operand_once)
 {
     struct system system;
     struct err err = { 0 };
@@ -46,7 +46,7 @@ END_TEST
 /* Matrices are assigned to ranks, the largest first, each to the rank with the least work. 7 5 4 3
  * 1 over two ranks gives 10 and 10; the bound is 7 + 13 / 2.
  */
-START_TEST(no_rank_gets_more_than_the_largest_and_its_part_of_the_others)
+START_TEST(a_ranks_work_is_at_most_the_largest_matrix_plus_its_share_of_the_rest)
 {
     struct dealt dealt = { 20, 7 };
     ck_assert_double_eq(dealt_most(dealt, 5, 1), 20);
@@ -86,7 +86,7 @@ static double state_bytes(void)
  * R = 50304 x 512 + 1024 x 512 + 25 x 1024 = 26,305,536. Muon keeps 14 bytes per parameter of each
  * matrix and 18 of the rest; Adam over 8 ranks keeps 18 bytes per parameter of experts, whose data
  * group has one rank, and 7.5 of all others. Megatron's own golden values differ by 308,199,936. */
-START_TEST(states_of_muon_and_adam_differ_by_what_megatron_measured)
+START_TEST(the_state_difference_of_muon_and_adam_equals_megatrons_measurement)
 {
     load_golden("dp8 ep8 mb1 optimizer=muon");
     double with_muon = state_bytes();
@@ -104,7 +104,7 @@ END_TEST
 
 /* Matrices are distributed over 8 ranks: 12 x (3 of q, k, v, one of the projection, all 512 x 512,
  * and a router of 8 x 512); a rank's experts are its own. */
-START_TEST(sharded_matrices_are_dealt_whole)
+START_TEST(muons_sharded_matrices_are_assigned_whole)
 {
     load_golden("dp8 ep8 mb1 optimizer=muon zero1");
     double experts = 12582912, matrices = 12632064, rest = 26305536, largest = 512 * 512;
@@ -113,7 +113,7 @@ START_TEST(sharded_matrices_are_dealt_whole)
 }
 END_TEST
 
-START_TEST(a_part_of_a_matrix_cannot_be_updated)
+START_TEST(muon_refuses_parts_of_matrices)
 {
     static const char *const layouts[] = { "dp8 mb1 optimizer=muon zero2",
                                            "dp8 mb1 optimizer=muon zero3",
@@ -145,7 +145,7 @@ static double optimizer_of(const char *layout)
 /* 32 layers of q 4096^2, k and v 1024 x 4096, the projection 4096^2, gate and up together
  * 28672 x 4096 and down 14336 x 4096: 5 (4 a^2 b + 2 a^3) each. On 8 ranks, a rank has at most the
  * largest matrix and an eighth of the others. No product is faster than the peak. */
-START_TEST(a_rank_takes_as_long_as_its_matrices)
+START_TEST(muons_update_takes_the_time_of_a_ranks_matrices)
 {
     double square = newton_schulz_flops(4096, 4096), narrow = newton_schulz_flops(1024, 4096);
     double largest = newton_schulz_flops(28672, 4096);
@@ -169,12 +169,12 @@ static Suite *suite(void)
     TCase *tc = tcase_create("muon");
     tcase_add_checked_fixture(tc, NULL, release);
     tcase_add_test(tc, newton_schulz_takes_five_steps_of_three_products);
-    tcase_add_test(tc, its_products_read_and_write_each_operand_once);
-    tcase_add_test(tc, no_rank_gets_more_than_the_largest_and_its_part_of_the_others);
-    tcase_add_test(tc, states_of_muon_and_adam_differ_by_what_megatron_measured);
-    tcase_add_test(tc, sharded_matrices_are_dealt_whole);
-    tcase_add_test(tc, a_part_of_a_matrix_cannot_be_updated);
-    tcase_add_test(tc, a_rank_takes_as_long_as_its_matrices);
+    tcase_add_test(tc, newton_schulz_products_read_and_write_each_operand_once);
+    tcase_add_test(tc, a_ranks_work_is_at_most_the_largest_matrix_plus_its_share_of_the_rest);
+    tcase_add_test(tc, the_state_difference_of_muon_and_adam_equals_megatrons_measurement);
+    tcase_add_test(tc, muons_sharded_matrices_are_assigned_whole);
+    tcase_add_test(tc, muon_refuses_parts_of_matrices);
+    tcase_add_test(tc, muons_update_takes_the_time_of_a_ranks_matrices);
     suite_add_tcase(s, tc);
     return s;
 }

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 
 /* NVLink has 24 channels of 15 GB/s; NVSwitch has 8 more channels for sums. */
-START_TEST(tensor_ranks_of_a_node_talk_over_nvlink)
+START_TEST(tensor_ranks_of_a_node_communicate_over_nvlink)
 {
     machine_load("dgx-h100", 64);
     struct comm_group group = group_at(&machine, 1, 8);
@@ -77,7 +77,7 @@ static const struct {
     { "mi300x-8", 64, 4, 16, 8, 0, 96 },
 };
 
-START_TEST(groups_have_the_rate_of_their_wires)
+START_TEST(groups_have_the_bandwidth_of_their_links)
 {
     machine_load(rates[_i].cluster, rates[_i].num_gpus);
     struct comm_group group = group_at(&machine, rates[_i].stride, rates[_i].size);
@@ -116,7 +116,7 @@ START_TEST(pairs_of_stages_share_the_link_between_sockets)
 }
 END_TEST
 
-START_TEST(a_rack_on_one_switch_is_a_node_of_many_hosts)
+START_TEST(a_rack_on_one_switch_is_one_node_of_several_hosts)
 {
     machine_load("gb200-nvl72", 144);
     ck_assert_int_eq(cluster_node_size(&machine.cluster), 72);
@@ -132,7 +132,7 @@ END_TEST
 
 /* 256 = 4 x 64, 144 = 2 x 72, 96 = 2 x 48; 76 = 19 x 4 would use less than half of each rack, and
  * nodes of one host are not divided. */
-START_TEST(racks_give_a_job_equal_shares)
+START_TEST(a_job_uses_equally_many_gpus_of_each_rack)
 {
     machine_load("gb200-nvl72", 256);
     ck_assert_int_eq(cluster_node_size(&machine.cluster), 64);
@@ -151,7 +151,7 @@ END_TEST
 /* 2 channels of 6.25 GB/s over both sockets; one NIC for 8 GPUs, which 2 channels of 12 GB/s share:
  * 3 for each.
  */
-START_TEST(gpus_without_nvlink_talk_over_pcie)
+START_TEST(gpus_without_nvlink_communicate_over_pcie)
 {
     machine_load("a100-pcie-8", 64);
     struct comm_group node = group_at(&machine, 1, 8);
@@ -190,7 +190,7 @@ static void check_rings_have_the_nics(const char *name)
     machine_release();
 }
 
-START_TEST(rings_over_nodes_have_all_that_their_nics_carry)
+START_TEST(rings_over_nodes_reach_the_bandwidth_of_their_nics)
 {
     char folder[PATH_MAX];
     size_t count;
@@ -206,7 +206,7 @@ START_TEST(rings_over_nodes_have_all_that_their_nics_carry)
 END_TEST
 
 /* The 8 NICs of 48 GB/s are shared out over 8 channels of NVLS. */
-START_TEST(switches_that_reduce_make_sharp_of_the_groups_over_nodes)
+START_TEST(switches_that_reduce_allow_sharp_for_groups_over_nodes)
 {
     machine_load("dgx-h100", 256);
     ck_assert(!group_at(&machine, 1, 256).sharp);
@@ -221,7 +221,7 @@ START_TEST(switches_that_reduce_make_sharp_of_the_groups_over_nodes)
 END_TEST
 
 /* Reductions that leave the first network level need the next one's switches too. */
-START_TEST(one_level_that_does_not_reduce_ends_sharp)
+START_TEST(one_network_level_without_reduction_disables_sharp)
 {
     machine_load("dgx-h100", 256);
     struct cluster *cluster = &machine.cluster;
@@ -235,7 +235,7 @@ START_TEST(one_level_that_does_not_reduce_ends_sharp)
 }
 END_TEST
 
-START_TEST(factors_of_the_profile_follow_the_wires)
+START_TEST(a_groups_calibration_factors_are_those_of_its_links)
 {
     machine_load("dgx-a100-80g", 64);
     struct comm_group inside = group_at(&machine, 1, 8);
@@ -250,7 +250,7 @@ END_TEST
 
 /* vTrain's table of a DGX-1: two neighbours have a single NVLink between them, which a ring of all
  * 8 does not reveal. */
-START_TEST(groups_have_the_curves_of_their_size_and_fabric)
+START_TEST(a_groups_curve_is_that_of_its_size_and_fabric)
 {
     machine_load("dgx1-v100", 64);
     struct comm_group two = group_at(&machine, 1, 2);
@@ -272,18 +272,18 @@ static Suite *suite(void)
 {
     TCase *tc = tcase_create("network");
     tcase_add_checked_fixture(tc, NULL, machine_release);
-    tcase_add_test(tc, tensor_ranks_of_a_node_talk_over_nvlink);
-    tcase_add_loop_test(tc, groups_have_the_rate_of_their_wires, 0, LENGTH(rates));
+    tcase_add_test(tc, tensor_ranks_of_a_node_communicate_over_nvlink);
+    tcase_add_loop_test(tc, groups_have_the_bandwidth_of_their_links, 0, LENGTH(rates));
     tcase_add_test(tc, an_all_to_all_between_sockets_shares_their_link);
     tcase_add_test(tc, pairs_of_stages_share_the_link_between_sockets);
-    tcase_add_test(tc, a_rack_on_one_switch_is_a_node_of_many_hosts);
-    tcase_add_test(tc, racks_give_a_job_equal_shares);
-    tcase_add_test(tc, gpus_without_nvlink_talk_over_pcie);
-    tcase_add_test(tc, rings_over_nodes_have_all_that_their_nics_carry);
-    tcase_add_test(tc, switches_that_reduce_make_sharp_of_the_groups_over_nodes);
-    tcase_add_test(tc, one_level_that_does_not_reduce_ends_sharp);
-    tcase_add_test(tc, factors_of_the_profile_follow_the_wires);
-    tcase_add_test(tc, groups_have_the_curves_of_their_size_and_fabric);
+    tcase_add_test(tc, a_rack_on_one_switch_is_one_node_of_several_hosts);
+    tcase_add_test(tc, a_job_uses_equally_many_gpus_of_each_rack);
+    tcase_add_test(tc, gpus_without_nvlink_communicate_over_pcie);
+    tcase_add_test(tc, rings_over_nodes_reach_the_bandwidth_of_their_nics);
+    tcase_add_test(tc, switches_that_reduce_allow_sharp_for_groups_over_nodes);
+    tcase_add_test(tc, one_network_level_without_reduction_disables_sharp);
+    tcase_add_test(tc, a_groups_calibration_factors_are_those_of_its_links);
+    tcase_add_test(tc, a_groups_curve_is_that_of_its_size_and_fabric);
     Suite *s = suite_create("sim/cost/network");
     suite_add_tcase(s, tc);
     return s;

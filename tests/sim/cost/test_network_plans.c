@@ -20,7 +20,7 @@ static bool crosses(const struct plan *plan, int stage)
     return network_boundary_crosses(&machine, &stages, stage);
 }
 
-START_TEST(a_group_of_an_axis_lies_where_faster_axes_leave_it)
+START_TEST(the_stride_of_an_axis_is_the_product_of_faster_axes)
 {
     machine_load("dgx-h100", 64);
     struct plan plan = degrees(4, 8, 2);
@@ -33,7 +33,7 @@ START_TEST(a_group_of_an_axis_lies_where_faster_axes_leave_it)
 END_TEST
 
 /* tp 4, cp 4: two of a context group's ranks share a node, and its rings leave nodes by one. */
-START_TEST(context_ranks_are_neighbours_of_tensor_groups)
+START_TEST(context_ranks_are_one_tensor_group_apart)
 {
     machine_load("dgx-h100", 64);
     struct plan plan = degrees(4, 4, 1);
@@ -52,7 +52,7 @@ START_TEST(context_ranks_are_neighbours_of_tensor_groups)
 END_TEST
 
 /* Gradients are summed over the same ranks as without context ranks. */
-START_TEST(data_groups_take_in_context_ranks)
+START_TEST(data_groups_include_context_ranks)
 {
     machine_load("dgx-h100", 64);
     for (int tp = 1; tp <= 8; tp *= 2)
@@ -70,7 +70,7 @@ START_TEST(data_groups_take_in_context_ranks)
 END_TEST
 
 /* order=dp-tp-cp: 8 data ranks fill a node; their context peers are 4 nodes away. */
-START_TEST(data_and_context_ranks_need_not_be_neighbours)
+START_TEST(with_another_order_data_and_context_ranks_are_apart)
 {
     machine_load("dgx-h100", 64);
     struct plan plan = degrees(4, 8, 1);
@@ -88,7 +88,7 @@ END_TEST
 
 /* 64 data ranks in groups of 8, one group per node. The replicas of a shard are one rank per node,
  * with a NIC each. */
-START_TEST(shards_of_a_node_are_repeated_on_every_other)
+START_TEST(shards_within_a_node_are_replicated_on_every_node)
 {
     machine_load("dgx-h100", 64);
     struct plan plan = degrees(1, 64, 1);
@@ -108,7 +108,7 @@ START_TEST(shards_of_a_node_are_repeated_on_every_other)
 END_TEST
 
 /* tp 2 cp 2 shard 4: both context ranks of two data ranks fill a node; 4 nodes repeat them. */
-START_TEST(context_ranks_share_shards_first)
+START_TEST(shard_groups_include_context_ranks_first)
 {
     machine_load("dgx-h100", 32);
     struct plan plan = degrees(2, 8, 1);
@@ -129,7 +129,7 @@ END_TEST
 
 /* tp 3 on nodes of 8: ranks 0-2 are on one node, ranks 6-8 are not, and all groups wait for the
  * slowest. */
-START_TEST(a_group_that_some_node_boundary_cuts_crosses_it)
+START_TEST(a_group_that_any_node_boundary_divides_crosses_nodes)
 {
     machine_load("dgx-h100", 24);
     struct plan plan = degrees(3, 8, 1);
@@ -137,7 +137,7 @@ START_TEST(a_group_that_some_node_boundary_cuts_crosses_it)
 }
 END_TEST
 
-START_TEST(stages_of_a_node_stay_inside)
+START_TEST(messages_between_stages_of_one_node_stay_inside)
 {
     machine_load("dgx-h100", 64);
     struct plan plan = degrees(2, 1, 4);
@@ -146,7 +146,7 @@ START_TEST(stages_of_a_node_stay_inside)
 END_TEST
 
 /* Stages of 4 GPUs: 0 and 1 share a node, 1 and 2 do not. One NIC each: 48 GB/s. */
-START_TEST(one_boundary_between_nodes_makes_the_pair_cross)
+START_TEST(one_stage_boundary_between_nodes_makes_messages_cross)
 {
     machine_load("dgx-h100", 16);
     struct plan plan = degrees(4, 1, 4);
@@ -159,7 +159,7 @@ END_TEST
 
 /* 4 stages of 4 GPUs cross between 1 and 2, and from the last to the first. With stages of 6, some
  * rank crosses at each boundary; with whole nodes, all cross; inside one node, none. */
-START_TEST(a_boundary_crosses_where_nodes_end)
+START_TEST(a_stage_boundary_crosses_nodes_at_the_end_of_a_node)
 {
     machine_load("dgx-h100", 16);
     struct plan halves = degrees(4, 1, 4), sixths = degrees(6, 1, 4), nodes = degrees(8, 1, 3);
@@ -191,7 +191,7 @@ START_TEST(stages_that_come_before_data_ranks_share_a_node)
 END_TEST
 
 /* order=tp-pp-dp with replicas of 12 GPUs: the second one's stages lie over two nodes. */
-START_TEST(stages_of_some_replica_that_cross_nodes_make_the_pair_cross)
+START_TEST(if_any_replicas_stages_cross_nodes_messages_cross)
 {
     machine_load("dgx-h100", 24);
     struct plan plan = degrees(2, 4, 3);
@@ -220,7 +220,7 @@ END_TEST
 
 /* Blocks of 16 nodes with uplinks too narrow for a single NIC: of groups of 12 nodes, the second is
  * on nodes 12 to 23 and crosses a block. Two groups of 8 fit, and so does a single group of 12. */
-START_TEST(a_group_that_some_block_boundary_cuts_is_oversubscribed)
+START_TEST(a_group_that_any_block_boundary_divides_is_oversubscribed)
 {
     machine_load("dgx-a100-80g-over7", 192);
     machine.cluster.levels[1].size = 16;
@@ -236,7 +236,7 @@ START_TEST(a_group_that_some_block_boundary_cuts_is_oversubscribed)
 END_TEST
 
 /* Nodes of one GPU in blocks of 16: of the groups of 3, the sixth is on nodes 15 to 17. */
-START_TEST(one_rank_beyond_a_block_makes_a_group_cross_it)
+START_TEST(one_rank_in_another_block_makes_a_group_cross_blocks)
 {
     machine_load("dgx-a100-80g-over7", 192);
     machine.cluster.levels[0].size = 1;
@@ -252,7 +252,7 @@ END_TEST
 
 /* tp 3 on nodes of 8: ranks 6 and 7 are on one node, rank 8 on the next with a NIC of 48 GB/s. tp
  * 12: 8 and 4 ranks, or 4 and 8. */
-START_TEST(the_node_with_the_fewest_ranks_bounds_the_rings)
+START_TEST(the_node_with_the_fewest_ranks_limits_the_rings)
 {
     machine_load("dgx-h100", 24);
     struct plan three = degrees(3, 8, 1), twelve = degrees(12, 2, 1);
@@ -265,7 +265,7 @@ END_TEST
 
 /* Members have the same place in every node when they are 2 or whole nodes apart, but not when they
  * are 3 apart or a node boundary cuts the group. */
-START_TEST(groups_that_do_not_line_up_with_nodes_cross_rails)
+START_TEST(groups_not_aligned_with_nodes_cross_rails)
 {
     machine_load("dgx-h100", 48);
     ck_assert(!group_at(&machine, 8, 6).crosses_rails);
@@ -290,7 +290,7 @@ START_TEST(stages_less_than_a_node_apart_cross_rails_between_nodes)
 }
 END_TEST
 
-START_TEST(without_nvlink_there_is_no_way_to_another_rail)
+START_TEST(without_nvlink_no_hop_to_another_rail_is_added)
 {
     machine_load("a100-pcie-8", 32);
     struct plan near = degrees(4, 1, 8);
@@ -302,25 +302,25 @@ static Suite *suite(void)
 {
     TCase *tc = tcase_create("network");
     tcase_add_checked_fixture(tc, NULL, machine_release);
-    tcase_add_test(tc, a_group_of_an_axis_lies_where_faster_axes_leave_it);
-    tcase_add_test(tc, context_ranks_are_neighbours_of_tensor_groups);
-    tcase_add_test(tc, data_groups_take_in_context_ranks);
-    tcase_add_test(tc, data_and_context_ranks_need_not_be_neighbours);
-    tcase_add_test(tc, shards_of_a_node_are_repeated_on_every_other);
-    tcase_add_test(tc, context_ranks_share_shards_first);
-    tcase_add_test(tc, a_group_that_some_node_boundary_cuts_crosses_it);
-    tcase_add_test(tc, stages_of_a_node_stay_inside);
-    tcase_add_test(tc, one_boundary_between_nodes_makes_the_pair_cross);
-    tcase_add_test(tc, a_boundary_crosses_where_nodes_end);
+    tcase_add_test(tc, the_stride_of_an_axis_is_the_product_of_faster_axes);
+    tcase_add_test(tc, context_ranks_are_one_tensor_group_apart);
+    tcase_add_test(tc, data_groups_include_context_ranks);
+    tcase_add_test(tc, with_another_order_data_and_context_ranks_are_apart);
+    tcase_add_test(tc, shards_within_a_node_are_replicated_on_every_node);
+    tcase_add_test(tc, shard_groups_include_context_ranks_first);
+    tcase_add_test(tc, a_group_that_any_node_boundary_divides_crosses_nodes);
+    tcase_add_test(tc, messages_between_stages_of_one_node_stay_inside);
+    tcase_add_test(tc, one_stage_boundary_between_nodes_makes_messages_cross);
+    tcase_add_test(tc, a_stage_boundary_crosses_nodes_at_the_end_of_a_node);
     tcase_add_test(tc, stages_that_come_before_data_ranks_share_a_node);
-    tcase_add_test(tc, stages_of_some_replica_that_cross_nodes_make_the_pair_cross);
+    tcase_add_test(tc, if_any_replicas_stages_cross_nodes_messages_cross);
     tcase_add_test(tc, a_pipeline_that_leaves_a_block_is_oversubscribed);
-    tcase_add_test(tc, a_group_that_some_block_boundary_cuts_is_oversubscribed);
-    tcase_add_test(tc, one_rank_beyond_a_block_makes_a_group_cross_it);
-    tcase_add_test(tc, the_node_with_the_fewest_ranks_bounds_the_rings);
-    tcase_add_test(tc, groups_that_do_not_line_up_with_nodes_cross_rails);
+    tcase_add_test(tc, a_group_that_any_block_boundary_divides_is_oversubscribed);
+    tcase_add_test(tc, one_rank_in_another_block_makes_a_group_cross_blocks);
+    tcase_add_test(tc, the_node_with_the_fewest_ranks_limits_the_rings);
+    tcase_add_test(tc, groups_not_aligned_with_nodes_cross_rails);
     tcase_add_test(tc, stages_less_than_a_node_apart_cross_rails_between_nodes);
-    tcase_add_test(tc, without_nvlink_there_is_no_way_to_another_rail);
+    tcase_add_test(tc, without_nvlink_no_hop_to_another_rail_is_added);
     Suite *s = suite_create("sim/cost/network: plans");
     suite_add_tcase(s, tc);
     return s;

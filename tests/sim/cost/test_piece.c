@@ -81,7 +81,7 @@ static struct plan split(int i, bool overlap)
     return tensor_plan(2 << i % 3, i >= 3, overlap);
 }
 
-START_TEST(a_list_takes_its_compute_and_what_it_exposes)
+START_TEST(a_lists_time_is_compute_plus_exposed_communication)
 {
     load(_i);
     for (int i = 0; i < NUM_SPLITS; i++) {
@@ -97,7 +97,7 @@ START_TEST(a_list_takes_its_compute_and_what_it_exposes)
 END_TEST
 
 /* A layer's forward has two collectives; before each of them ranks wait for one another. */
-START_TEST(tensor_ranks_that_drift_wait_at_each_collective)
+START_TEST(tensor_ranks_wait_for_each_other_at_each_collective)
 {
     load(_i);
     struct plan plan = tensor_plan(4, false, false), one = tensor_plan(1, false, false);
@@ -125,7 +125,7 @@ START_TEST(one_tensor_rank_exposes_nothing)
 END_TEST
 
 /* Without overlap a list is in series: its total is the sum of all its ops. */
-START_TEST(overlap_takes_no_longer_than_one_after_the_other_and_no_less_than_either)
+START_TEST(overlapped_time_lies_between_the_longer_and_the_sum)
 {
     load(_i);
     for (int i = 0; i < NUM_SPLITS; i++) {
@@ -146,7 +146,7 @@ START_TEST(overlap_takes_no_longer_than_one_after_the_other_and_no_less_than_eit
 END_TEST
 
 /* Slowdowns so large that running in sequence would be faster. */
-START_TEST(overlap_takes_at_most_the_slowdown_longer_than_one_after_the_other)
+START_TEST(overlap_exceeds_the_sum_at_most_by_the_slowdown)
 {
     load(_i);
     machine.profile.overlap_compute_slowdown = 3;
@@ -181,7 +181,7 @@ static double part_of_alone_s(const struct op *op)
 
 /* One rank runs its ops one after the other. A stack reaches 90 % of a product's speed alone, and
  * 70 and 60 % of that of attention. */
-START_TEST(a_list_takes_the_sum_of_its_ops)
+START_TEST(without_overlap_a_list_takes_the_sum_of_its_ops)
 {
     load(_i);
     machine.stack.product_efficiency = 0.9;
@@ -213,7 +213,7 @@ END_TEST
 
 /* Without sequence parallelism, each all-reduce between the two gradients of a product runs beside
  * the second: two blocks with contention, the rest in series. */
-START_TEST(an_all_reduce_beside_a_weight_gradient_is_two_blocks_with_contention)
+START_TEST(an_all_reduce_overlapping_a_weight_gradient_contends_with_it)
 {
     load(_i);
     struct plan serial_plan = tensor_plan(8, false, false);
@@ -266,7 +266,7 @@ START_TEST(tensor_ranks_share_the_flops_of_a_layer)
 }
 END_TEST
 
-START_TEST(the_core_is_part_of_the_forward_and_of_what_is_kept)
+START_TEST(the_attention_core_is_part_of_forward_time_and_kept_bytes)
 {
     load(_i);
     struct plan plan = tensor_plan(4, false, false);
@@ -296,7 +296,7 @@ END_TEST
 
 /* A stack's word holds until the plan says otherwise. */
 /* Products of a few rows fill fewer tiles, and weights are read by each. */
-START_TEST(logits_in_runs_take_a_product_longer_and_less_memory)
+START_TEST(logits_in_row_blocks_take_one_more_product_and_less_memory)
 {
     load(_i);
     struct plan plan = tensor_plan(2, true, false);
@@ -325,7 +325,7 @@ START_TEST(logits_in_runs_take_a_product_longer_and_less_memory)
 END_TEST
 
 /* A split backward reads the logits' gradients twice. */
-START_TEST(schedules_that_split_the_backward_make_all_logits_at_once)
+START_TEST(schedules_with_split_backward_compute_logits_at_once)
 {
     struct stack stack = { .memory.logits_rows = 512 };
     struct plan whole = plan_of("pp4", &arena), halves = plan_of("pp4 schedule=zb-h1", &arena);
@@ -335,7 +335,7 @@ START_TEST(schedules_that_split_the_backward_make_all_logits_at_once)
 END_TEST
 
 /* A module that predicts a later token embeds and has a head, but no table of its own. */
-START_TEST(the_ends_of_a_later_prediction_cost_an_embedding_and_a_head)
+START_TEST(a_multi_token_module_adds_an_embedding_and_a_head)
 {
     load(_i);
     model.mtp = 1;
@@ -357,7 +357,7 @@ START_TEST(the_ends_of_a_later_prediction_cost_an_embedding_and_a_head)
 }
 END_TEST
 
-START_TEST(the_plans_overlaps_come_before_the_stacks)
+START_TEST(the_plans_overlap_words_override_the_stacks)
 {
     struct stack stack = { .overlaps = 1u << OVERLAP_GRAD };
     struct plan plan = plan_default();
@@ -370,7 +370,7 @@ START_TEST(the_plans_overlaps_come_before_the_stacks)
 }
 END_TEST
 
-START_TEST(collectives_run_beside_nothing_that_is_not_launched_ahead)
+START_TEST(collectives_overlap_only_ops_that_are_launched_ahead)
 {
     load(1);
     struct plan beside = tensor_plan(8, true, true), alone = tensor_plan(8, true, false);
@@ -387,29 +387,27 @@ static Suite *suite(void)
     TCase *tc = tcase_create("piece");
     tcase_set_timeout(tc, 60);
     tcase_add_checked_fixture(tc, NULL, tear_down);
-    tcase_add_loop_test(tc, a_list_takes_its_compute_and_what_it_exposes, 0, NUM_SETTINGS);
-    tcase_add_loop_test(tc, tensor_ranks_that_drift_wait_at_each_collective, 0, NUM_SETTINGS);
+    tcase_add_loop_test(tc, a_lists_time_is_compute_plus_exposed_communication, 0, NUM_SETTINGS);
+    tcase_add_loop_test(tc, tensor_ranks_wait_for_each_other_at_each_collective, 0, NUM_SETTINGS);
     tcase_add_loop_test(tc, one_tensor_rank_exposes_nothing, 0, NUM_SETTINGS);
-    tcase_add_loop_test(tc,
-                        overlap_takes_no_longer_than_one_after_the_other_and_no_less_than_either, 0,
-                        NUM_SETTINGS);
-    tcase_add_loop_test(tc, overlap_takes_at_most_the_slowdown_longer_than_one_after_the_other, 0,
-                        NUM_SETTINGS);
-    tcase_add_loop_test(tc, the_ends_of_a_later_prediction_cost_an_embedding_and_a_head, 0,
-                        NUM_SETTINGS);
-    tcase_add_loop_test(tc, a_list_takes_the_sum_of_its_ops, 0, NUM_SETTINGS);
-    tcase_add_loop_test(tc, an_all_reduce_beside_a_weight_gradient_is_two_blocks_with_contention, 0,
+    tcase_add_loop_test(tc, overlapped_time_lies_between_the_longer_and_the_sum, 0, NUM_SETTINGS);
+    tcase_add_loop_test(tc, overlap_exceeds_the_sum_at_most_by_the_slowdown, 0, NUM_SETTINGS);
+    tcase_add_loop_test(tc, a_multi_token_module_adds_an_embedding_and_a_head, 0, NUM_SETTINGS);
+    tcase_add_loop_test(tc, without_overlap_a_list_takes_the_sum_of_its_ops, 0, NUM_SETTINGS);
+    tcase_add_loop_test(tc, an_all_reduce_overlapping_a_weight_gradient_contends_with_it, 0,
                         NUM_SETTINGS);
     tcase_add_loop_test(tc, tensor_ranks_share_the_flops_of_a_layer, 0, NUM_SETTINGS);
-    tcase_add_loop_test(tc, the_core_is_part_of_the_forward_and_of_what_is_kept, 0, NUM_SETTINGS);
+    tcase_add_loop_test(tc, the_attention_core_is_part_of_forward_time_and_kept_bytes, 0,
+                        NUM_SETTINGS);
     tcase_add_loop_test(tc, sequence_parallelism_keeps_less_and_splits_the_checkpoint, 0,
                         NUM_SETTINGS);
-    tcase_add_loop_test(tc, logits_in_runs_take_a_product_longer_and_less_memory, 0, NUM_SETTINGS);
+    tcase_add_loop_test(tc, logits_in_row_blocks_take_one_more_product_and_less_memory, 0,
+                        NUM_SETTINGS);
     TCase *plain = tcase_create("plan");
-    tcase_add_test(plain, schedules_that_split_the_backward_make_all_logits_at_once);
-    tcase_add_test(plain, the_plans_overlaps_come_before_the_stacks);
+    tcase_add_test(plain, schedules_with_split_backward_compute_logits_at_once);
+    tcase_add_test(plain, the_plans_overlap_words_override_the_stacks);
     Suite *s = suite_create("sim/cost/piece");
-    tcase_add_test(tc, collectives_run_beside_nothing_that_is_not_launched_ahead);
+    tcase_add_test(tc, collectives_overlap_only_ops_that_are_launched_ahead);
     suite_add_tcase(s, tc);
     suite_add_tcase(s, plain);
     return s;

@@ -106,7 +106,7 @@ static struct assembled assemble(struct evaluator *evaluator, const struct syste
 
 enum { NUM_PLANS = 600 };
 
-START_TEST(a_plan_is_made_of_its_stages_bit_by_bit)
+START_TEST(a_plans_time_equals_that_of_its_stage_scores_bit_for_bit)
 {
     struct err err = { 0 };
     struct model model;
@@ -202,7 +202,7 @@ static struct times times_of(struct evaluator *evaluator, const struct plan *pla
 }
 
 /* a power of 2 keeps the digits of a scaled time */
-START_TEST(a_learned_ratio_scales_every_time_alike)
+START_TEST(a_learned_ratio_scales_every_time_equally)
 {
     static const double ratio = 2;
     struct err err = { 0 };
@@ -242,8 +242,9 @@ static Suite *suite(void)
 {
     Suite *s = suite_create("stage_score");
     TCase *cases = tcase_create("stage_score");
-    tcase_add_loop_test(cases, a_plan_is_made_of_its_stages_bit_by_bit, 0, NUM_RUNS);
-    tcase_add_loop_test(cases, a_learned_ratio_scales_every_time_alike, 0, NUM_RUNS);
+    tcase_add_loop_test(cases, a_plans_time_equals_that_of_its_stage_scores_bit_for_bit, 0,
+                        NUM_RUNS);
+    tcase_add_loop_test(cases, a_learned_ratio_scales_every_time_equally, 0, NUM_RUNS);
     suite_add_tcase(s, cases);
     return s;
 }

@@ -6,7 +6,7 @@
 
 /* Exact values of the largest of n standard normals: 0.5642 (2), 1.4236 (8), 3.2414 (1000). Blom's
  * approximation is known to stay within about 0.02 of them. */
-START_TEST(the_expected_maximum_is_that_of_tables)
+START_TEST(the_expected_maximum_agrees_with_exact_values)
 {
     ck_assert_double_eq_tol(expected_maximum(2), 0.5642, 0.03);
     ck_assert_double_eq_tol(expected_maximum(8), 1.4236, 0.02);
@@ -16,7 +16,7 @@ END_TEST
 
 /* P(max of n below x) = Phi(x)^n, so this function of the quantile must give the original
  * probability. */
-START_TEST(a_quantile_of_the_maximum_is_where_that_many_stay_below)
+START_TEST(a_quantile_of_the_maximum_satisfies_its_definition)
 {
     static const double counts[] = { 1, 2, 8, 1000, 1e5 };
     for (int i = 0; i < 5; i++)
@@ -41,20 +41,20 @@ START_TEST(the_mean_of_the_quantiles_is_the_expected_maximum)
 }
 END_TEST
 
-START_TEST(one_chip_is_no_faster_than_itself)
+START_TEST(one_chip_has_no_slowdown)
 {
     ck_assert_double_eq(expected_maximum(1), 0);
 }
 END_TEST
 
-START_TEST(a_node_is_as_it_was_measured)
+START_TEST(a_node_has_no_slowdown_relative_to_its_measurement)
 {
     for (int gpus = 1; gpus <= 8; gpus++)
         ck_assert_double_eq(straggler_slowdown(0.01, gpus), 1);
 }
 END_TEST
 
-START_TEST(more_chips_are_never_faster)
+START_TEST(the_slowdown_never_falls_with_more_chips)
 {
     double before = 1;
     for (int gpus = 1; gpus <= 1 << 24; gpus *= 2) {
@@ -68,7 +68,7 @@ END_TEST
 
 /* The slowest of 1024 chips is 3.25 standard deviations slow on average, the slowest of a node's 8
  * is 1.43, so the slowdown is 1.8 %. */
-START_TEST(a_spread_of_one_percent_costs_two_at_a_thousand_gpus)
+START_TEST(a_spread_of_1_percent_costs_about_2_percent_at_1024_gpus)
 {
     ck_assert_double_eq_tol(straggler_slowdown(0.01, 1024), 1.018, 0.001);
 }
@@ -81,7 +81,7 @@ START_TEST(equal_chips_do_not_wait)
 END_TEST
 
 /* Measured once: with 1.65 ms of products, two ranks waited 30 to 60 us. */
-START_TEST(ranks_that_drift_wait_for_the_last)
+START_TEST(the_waiting_of_ranks_that_drift_agrees_with_a_measurement)
 {
     ck_assert_double_eq(drift_wait_s(0, 1, 8), 0);
     ck_assert_double_eq(drift_wait_s(8e-6, 1.65e-3, 1), 0);
@@ -95,15 +95,15 @@ END_TEST
 static Suite *suite(void)
 {
     TCase *tc = tcase_create("straggler");
-    tcase_add_test(tc, the_expected_maximum_is_that_of_tables);
-    tcase_add_test(tc, a_quantile_of_the_maximum_is_where_that_many_stay_below);
+    tcase_add_test(tc, the_expected_maximum_agrees_with_exact_values);
+    tcase_add_test(tc, a_quantile_of_the_maximum_satisfies_its_definition);
     tcase_add_test(tc, the_mean_of_the_quantiles_is_the_expected_maximum);
-    tcase_add_test(tc, one_chip_is_no_faster_than_itself);
-    tcase_add_test(tc, a_node_is_as_it_was_measured);
-    tcase_add_test(tc, more_chips_are_never_faster);
-    tcase_add_test(tc, a_spread_of_one_percent_costs_two_at_a_thousand_gpus);
+    tcase_add_test(tc, one_chip_has_no_slowdown);
+    tcase_add_test(tc, a_node_has_no_slowdown_relative_to_its_measurement);
+    tcase_add_test(tc, the_slowdown_never_falls_with_more_chips);
+    tcase_add_test(tc, a_spread_of_1_percent_costs_about_2_percent_at_1024_gpus);
     tcase_add_test(tc, equal_chips_do_not_wait);
-    tcase_add_test(tc, ranks_that_drift_wait_for_the_last);
+    tcase_add_test(tc, the_waiting_of_ranks_that_drift_agrees_with_a_measurement);
     Suite *s = suite_create("sim/cost/straggler");
     suite_add_tcase(s, tc);
     return s;

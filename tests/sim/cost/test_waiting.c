@@ -67,7 +67,7 @@ static double simulated(int graph, int count, int period, int steps)
 static const int counts[] = { 4, 8, 16, 64, 256 };
 
 /* With so few draws the simulation itself varies by 1 %. */
-START_TEST(gossip_waits_as_the_simulated_recursion_does)
+START_TEST(waiting_of_gossip_agrees_with_a_simulation)
 {
     for (int i = 0; i < LENGTH(counts); i++) {
         double want = simulated(_i, counts[i], 0, TURNS(160000) / counts[i] / 4 + 400);
@@ -93,7 +93,7 @@ static double wait_of(const char *text, int num_ranks, double averaging)
 }
 
 /* Exact for Local SGD, up to Blom's approximation. */
-START_TEST(periods_wait_as_the_simulated_recursion_does)
+START_TEST(waiting_of_local_sgd_agrees_with_a_simulation)
 {
     static const struct {
         const char *text;
@@ -116,7 +116,7 @@ START_TEST(periods_wait_as_the_simulated_recursion_does)
 }
 END_TEST
 
-START_TEST(what_sums_gradients_waits_for_the_slowest_of_all)
+START_TEST(exact_sums_wait_for_the_slowest_rank)
 {
     static const char *const words[] = { "allreduce", "ring", "ps:1", "topk:0.01", "local:1" };
     for (int i = 0; i < LENGTH(words); i++) {
@@ -129,7 +129,7 @@ END_TEST
 
 /* More neighbours, ranks and averages increase the waiting, which never exceeds that for all
  * ranks. */
-START_TEST(waiting_is_ordered)
+START_TEST(waiting_increases_with_neighbours_ranks_and_averages)
 {
     for (int n = 8; n <= 1024; n *= 2) {
         double one = wait_of("gossip:one-peer", n, 0), ring = wait_of("gossip:ring", n, 0);
@@ -145,7 +145,7 @@ START_TEST(waiting_is_ordered)
 }
 END_TEST
 
-START_TEST(as_many_ranks_wait_as_long)
+START_TEST(the_equivalent_number_of_ranks_waits_equally_long)
 {
     for (double n = 1; n < 1e5; n *= 3)
         ck_assert_double_eq_tol(maximum_count(expected_maximum(n)), n, 1e-6 * n);
@@ -160,11 +160,11 @@ END_TEST
 static Suite *suite(void)
 {
     TCase *tc = tcase_create("waiting");
-    tcase_add_loop_test(tc, gossip_waits_as_the_simulated_recursion_does, 0, NUM_MIXING_GRAPHS);
-    tcase_add_test(tc, periods_wait_as_the_simulated_recursion_does);
-    tcase_add_test(tc, what_sums_gradients_waits_for_the_slowest_of_all);
-    tcase_add_test(tc, waiting_is_ordered);
-    tcase_add_test(tc, as_many_ranks_wait_as_long);
+    tcase_add_loop_test(tc, waiting_of_gossip_agrees_with_a_simulation, 0, NUM_MIXING_GRAPHS);
+    tcase_add_test(tc, waiting_of_local_sgd_agrees_with_a_simulation);
+    tcase_add_test(tc, exact_sums_wait_for_the_slowest_rank);
+    tcase_add_test(tc, waiting_increases_with_neighbours_ranks_and_averages);
+    tcase_add_test(tc, the_equivalent_number_of_ranks_waits_equally_long);
     Suite *s = suite_create("sim/cost/waiting");
     suite_add_tcase(s, tc);
     return s;

@@ -19,7 +19,7 @@ static double step_s(double issue_s, bool blocks)
 /* A host that launches ahead and needs 10 s for each launch determines the step alone, so its step
  * gives the number of launches. Launches that block add this number times the time of one to the
  * GPU's time, however long that is. */
-START_TEST(launches_that_block_add_to_the_time_of_the_gpu)
+START_TEST(blocking_launches_add_to_the_gpus_time)
 {
     static const char *const layouts[] = { "mb1", "mb4 recompute=full" };
     static const double slow_s = 10, issue_s = 50e-6;
@@ -40,7 +40,7 @@ static Suite *suite(void)
 {
     TCase *tc = tcase_create("blocking");
     tcase_add_checked_fixture(tc, NULL, planned_release);
-    tcase_add_loop_test(tc, launches_that_block_add_to_the_time_of_the_gpu, 0, 2);
+    tcase_add_loop_test(tc, blocking_launches_add_to_the_gpus_time, 0, 2);
     Suite *s = suite_create("sim/engine/blocking");
     suite_add_tcase(s, tc);
     return s;

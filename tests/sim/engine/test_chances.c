@@ -21,7 +21,7 @@ static void make(void)
     }
 }
 
-START_TEST(chances_add_up_to_one)
+START_TEST(probabilities_add_up_to_one)
 {
     double sum = 0;
     rivals[1].step_s = 1.03;
@@ -33,7 +33,7 @@ START_TEST(chances_add_up_to_one)
 END_TEST
 
 /* 1000 draws: 250 +- 14 each, within five deviations. */
-START_TEST(equal_plans_have_equal_chances)
+START_TEST(equal_plans_have_equal_probabilities)
 {
     chances_of_best(&made, rivals, PLANS, chance);
     for (int i = 0; i < PLANS; i++)
@@ -41,7 +41,7 @@ START_TEST(equal_plans_have_equal_chances)
 }
 END_TEST
 
-START_TEST(the_slower_a_plan_the_smaller_its_chance)
+START_TEST(slower_plans_have_smaller_probabilities)
 {
     double before = 1;
     for (double slower = 1; slower < 1.5; slower += 0.02) {
@@ -56,7 +56,7 @@ END_TEST
 
 /* An error of an unmeasured stack shifts all plans with the same compute alike, so their order
  * stays equally certain. Compared with a plan that only has data traffic it is less certain. */
-START_TEST(a_shift_of_all_plans_changes_no_order)
+START_TEST(a_shift_common_to_all_plans_changes_no_order)
 {
     rivals[0].step_s = 0.95;
     chances_of_best(&made, rivals, PLANS, chance);
@@ -74,7 +74,7 @@ START_TEST(a_shift_of_all_plans_changes_no_order)
 }
 END_TEST
 
-START_TEST(one_plan_is_the_fastest_of_one)
+START_TEST(a_single_plan_has_probability_one)
 {
     chances_of_best(&made, rivals, 1, chance);
     ck_assert_double_eq(chance[0], 1);
@@ -86,11 +86,11 @@ static Suite *suite(void)
     Suite *s = suite_create("sim/engine/chances");
     TCase *laws = tcase_create("laws");
     tcase_add_checked_fixture(laws, make, NULL);
-    tcase_add_test(laws, chances_add_up_to_one);
-    tcase_add_test(laws, equal_plans_have_equal_chances);
-    tcase_add_test(laws, the_slower_a_plan_the_smaller_its_chance);
-    tcase_add_test(laws, a_shift_of_all_plans_changes_no_order);
-    tcase_add_test(laws, one_plan_is_the_fastest_of_one);
+    tcase_add_test(laws, probabilities_add_up_to_one);
+    tcase_add_test(laws, equal_plans_have_equal_probabilities);
+    tcase_add_test(laws, slower_plans_have_smaller_probabilities);
+    tcase_add_test(laws, a_shift_common_to_all_plans_changes_no_order);
+    tcase_add_test(laws, a_single_plan_has_probability_one);
     suite_add_tcase(s, laws);
     return s;
 }

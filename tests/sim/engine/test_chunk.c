@@ -42,7 +42,7 @@ static const struct {
               { "mixtral-8x7b", "dp16 ep4 mb1 zero3 overlap=none" } };
 
 /* More messages have the latency of each. */
-START_TEST(a_layer_travels_in_as_many_messages_as_its_stack_says)
+START_TEST(a_layer_is_gathered_in_the_stacks_number_of_messages)
 {
     planned_load("dgx-h100", "torchtitan", cases[_i].model, 16);
     planned.model.batch = 64;
@@ -76,7 +76,7 @@ static struct stage_score score_of(const char *layout)
 
 /* Eight stages have three layers each. Links from so slow that most of the copies are exposed to so
  * fast that nearly none is. In a pipeline the last two layers are copied too. */
-START_TEST(kept_activations_travel_beside_the_layers)
+START_TEST(offloaded_activations_are_copied_during_the_layers_passes)
 {
     static const double speeds[] = { 0.02, 0.2, 0.5, 1, 4 };
     const double slack_s =
@@ -107,9 +107,8 @@ END_TEST
 static Suite *suite(void)
 {
     TCase *tc = tcase_create("chunk");
-    tcase_add_loop_test(tc, a_layer_travels_in_as_many_messages_as_its_stack_says, 0,
-                        LENGTH(cases));
-    tcase_add_loop_test(tc, kept_activations_travel_beside_the_layers, 0, 2);
+    tcase_add_loop_test(tc, a_layer_is_gathered_in_the_stacks_number_of_messages, 0, LENGTH(cases));
+    tcase_add_loop_test(tc, offloaded_activations_are_copied_during_the_layers_passes, 0, 2);
     Suite *s = suite_create("sim/engine/chunk");
     suite_add_tcase(s, tc);
     return s;

@@ -12,7 +12,7 @@ static const struct profile slow = { .overlap_compute_slowdown = 1.25, .overlap_
 /* --- transfers beside compute ----------------------------------------------------------------- */
 
 /* 3 s of transfer take 6 s beside 10 s of compute, which lose 6 (1 - 1/1.25) = 1.2 s. */
-START_TEST(a_short_transfer_costs_compute_the_progress_it_takes)
+START_TEST(a_short_transfer_slows_compute_while_it_lasts)
 {
     ck_assert_double_eq_tol(overlapped_s(&slow, 10, 3), 11.2, 1e-12);
 }
@@ -20,13 +20,13 @@ END_TEST
 
 /* 10 s of compute take 12.5 s, in which 12.5 / 2 s of the 8 s of transfer are done; 1.75 s
  * remain. */
-START_TEST(a_long_transfer_goes_on_alone)
+START_TEST(a_long_transfer_continues_after_compute)
 {
     ck_assert_double_eq_tol(overlapped_s(&slow, 10, 8), 14.25, 1e-12);
 }
 END_TEST
 
-START_TEST(nothing_beside_compute_takes_no_time)
+START_TEST(no_transfer_adds_no_time)
 {
     ck_assert_double_eq(overlapped_s(&slow, 10, 0), 10);
     ck_assert_double_eq(overlapped_s(&slow, 0, 3), 3);
@@ -35,7 +35,7 @@ END_TEST
 
 /* Overlap is never faster than the longer of the two alone and never slower than both slowed down;
  * more work never takes less time. */
-START_TEST(overlap_lies_between_the_longer_and_both_slowed_down)
+START_TEST(overlapped_time_lies_between_the_longer_and_both_slowed_down)
 {
     srand(3);
     for (int i = 0; i < 10000; i++) {
@@ -55,7 +55,7 @@ END_TEST
 /* --- transfers in buckets -----------------------------------------------------------------------
  */
 
-START_TEST(one_bucket_has_nothing_to_hide_behind)
+START_TEST(one_bucket_is_fully_exposed)
 {
     ck_assert_double_eq_tol(exposed_s(&slow, 3, 10, 1), 3, 1e-12);
 }
@@ -63,13 +63,13 @@ END_TEST
 
 /* 3 s in 4 buckets: 3/4 overlap compute and take 4.5 s, which slows compute by a fifth of that
  * time; the last 0.75 s follow. */
-START_TEST(all_but_the_last_bucket_hide_in_a_long_window)
+START_TEST(only_the_last_bucket_is_exposed_after_long_compute)
 {
     ck_assert_double_eq_tol(exposed_s(&slow, 3, 10, 4), 0.75 + 0.9, 1e-12);
 }
 END_TEST
 
-START_TEST(many_buckets_overlap_as_two_blocks_do)
+START_TEST(many_buckets_approach_the_two_block_formula)
 {
     for (double comm_s = 0; comm_s < 20; comm_s += 0.5)
         ck_assert_double_eq_tol(10 + exposed_s(&slow, comm_s, 10, 1e12),
@@ -103,7 +103,7 @@ static double lane_exposed_s(const struct profile *profile, const double (*bucke
 
 /* Compute of 4, 2 and 2 s, buckets of 1, 3 and 2 s. Without slowdown they are sent from 4 to 5, 6
  * to 9 and 9 to 11 s, 3 s after compute. */
-START_TEST(a_bucket_waits_for_its_gradients_and_for_the_bucket_before)
+START_TEST(a_bucket_waits_for_its_gradients_and_the_previous_bucket)
 {
     static const struct profile even = { .overlap_compute_slowdown = 1,
                                          .overlap_comm_slowdown = 1 };
@@ -116,7 +116,7 @@ START_TEST(a_bucket_waits_for_its_gradients_and_for_the_bucket_before)
 }
 END_TEST
 
-START_TEST(equal_buckets_on_a_lane_are_those_of_the_formula)
+START_TEST(equal_buckets_on_a_lane_equal_the_formula)
 {
     srand(6);
     for (int i = 0; i < 1000; i++) {
@@ -170,7 +170,7 @@ START_TEST(whole_gradients_are_all_reduced)
 END_TEST
 
 /* A quarter of the gradients is all-reduced with the only other rank that has the same shard. */
-START_TEST(repeated_shards_are_summed_with_their_like)
+START_TEST(replicated_shards_are_all_reduced_with_their_copies)
 {
     struct plan plan = plan_default();
     plan.zero = 3;
@@ -183,7 +183,7 @@ START_TEST(repeated_shards_are_summed_with_their_like)
 END_TEST
 
 /* A stack that keeps gradients in bf16 sums them so, unless the layout names another type. */
-START_TEST(gradients_that_stay_in_the_weights_type_are_summed_in_it)
+START_TEST(gradients_kept_in_bf16_are_summed_in_bf16)
 {
     struct stack stack = { .memory.main_gradients = MAIN_GRADIENTS_OWN };
     struct plan plan = plan_default();
@@ -201,7 +201,7 @@ START_TEST(gradients_that_stay_in_the_weights_type_are_summed_in_it)
 END_TEST
 
 /* Three tensors of one million 16-bit weights have three owners, a hundred have the eight ranks. */
-START_TEST(owners_of_whole_tensors_broadcast_them)
+START_TEST(owners_of_whole_tensors_broadcast_the_updated_weights)
 {
     struct data_comm few = whole_tensors_comm(&all_shard, 4e6, 6e6, 3);
     ck_assert_double_eq(few.reduce_s, collective_s(&wires, COLLECTIVE_ALL_REDUCE, 4e6));
@@ -216,7 +216,7 @@ START_TEST(owners_of_whole_tensors_broadcast_them)
 }
 END_TEST
 
-START_TEST(weights_are_gathered_as_often_as_they_are_dropped)
+START_TEST(weights_are_gathered_once_per_time_they_are_freed)
 {
     struct plan plan = plan_default();
     struct stack stack = { .shards.reshard = true };
@@ -254,7 +254,7 @@ END_TEST
 
 /* 1e9 parameters: gradient 4, state read and written 24, weight written 2, gradient read again for
  * the norm 4: 34 bytes each at 1 TB/s, and four kernels of 1 ms; an eighth of that when sharded. */
-START_TEST(the_update_passes_over_the_state_once)
+START_TEST(the_update_reads_and_writes_the_state_once)
 {
     struct system system = { .gpu = { .memory_bytes_per_s = 1e12 },
                              .profile = { .memory_efficiency = 1, .kernel_s = 1e-3 },
@@ -276,24 +276,24 @@ END_TEST
 static Suite *suite(void)
 {
     TCase *tc = tcase_create("data_parallel");
-    tcase_add_test(tc, a_short_transfer_costs_compute_the_progress_it_takes);
-    tcase_add_test(tc, a_long_transfer_goes_on_alone);
-    tcase_add_test(tc, nothing_beside_compute_takes_no_time);
-    tcase_add_test(tc, overlap_lies_between_the_longer_and_both_slowed_down);
-    tcase_add_test(tc, one_bucket_has_nothing_to_hide_behind);
-    tcase_add_test(tc, all_but_the_last_bucket_hide_in_a_long_window);
-    tcase_add_test(tc, many_buckets_overlap_as_two_blocks_do);
+    tcase_add_test(tc, a_short_transfer_slows_compute_while_it_lasts);
+    tcase_add_test(tc, a_long_transfer_continues_after_compute);
+    tcase_add_test(tc, no_transfer_adds_no_time);
+    tcase_add_test(tc, overlapped_time_lies_between_the_longer_and_both_slowed_down);
+    tcase_add_test(tc, one_bucket_is_fully_exposed);
+    tcase_add_test(tc, only_the_last_bucket_is_exposed_after_long_compute);
+    tcase_add_test(tc, many_buckets_approach_the_two_block_formula);
     tcase_add_test(tc, more_buckets_or_a_longer_window_never_expose_more);
-    tcase_add_test(tc, a_bucket_waits_for_its_gradients_and_for_the_bucket_before);
-    tcase_add_test(tc, equal_buckets_on_a_lane_are_those_of_the_formula);
+    tcase_add_test(tc, a_bucket_waits_for_its_gradients_and_the_previous_bucket);
+    tcase_add_test(tc, equal_buckets_on_a_lane_equal_the_formula);
     tcase_add_test(tc, sharded_gradients_are_scattered_and_weights_gathered);
     tcase_add_test(tc, whole_gradients_are_all_reduced);
-    tcase_add_test(tc, repeated_shards_are_summed_with_their_like);
-    tcase_add_test(tc, gradients_that_stay_in_the_weights_type_are_summed_in_it);
-    tcase_add_test(tc, owners_of_whole_tensors_broadcast_them);
-    tcase_add_test(tc, weights_are_gathered_as_often_as_they_are_dropped);
+    tcase_add_test(tc, replicated_shards_are_all_reduced_with_their_copies);
+    tcase_add_test(tc, gradients_kept_in_bf16_are_summed_in_bf16);
+    tcase_add_test(tc, owners_of_whole_tensors_broadcast_the_updated_weights);
+    tcase_add_test(tc, weights_are_gathered_once_per_time_they_are_freed);
     tcase_add_test(tc, parameters_that_are_sharded_one_by_one_are_copied);
-    tcase_add_test(tc, the_update_passes_over_the_state_once);
+    tcase_add_test(tc, the_update_reads_and_writes_the_state_once);
     Suite *s = suite_create("sim/engine/data_parallel");
     suite_add_tcase(s, tc);
     return s;

@@ -39,7 +39,7 @@ static void claim_taken_in_order(struct event_heap *ends, int count)
     ck_assert_int_eq(ends->count, 0);
 }
 
-START_TEST(nothing_ends_before_something_is_set)
+START_TEST(an_empty_heap_has_no_next_event)
 {
     struct event_heap ends = event_heap_new(NUM_SLOTS, &arena);
     ck_assert_int_eq(ends.count, 0);
@@ -48,7 +48,7 @@ START_TEST(nothing_ends_before_something_is_set)
 }
 END_TEST
 
-START_TEST(slots_are_taken_by_time_and_then_by_number)
+START_TEST(slots_are_returned_by_time_then_by_number)
 {
     struct event_heap ends = event_heap_new(NUM_SLOTS, &arena);
     for (int slot = NUM_SLOTS - 1; slot >= 0; slot--)
@@ -58,7 +58,7 @@ START_TEST(slots_are_taken_by_time_and_then_by_number)
 END_TEST
 
 /* Times fall for even slots and rise for odd ones; no slot is in the heap twice. */
-START_TEST(a_slot_that_is_set_again_moves_to_its_new_place)
+START_TEST(setting_a_slot_again_moves_it)
 {
     struct event_heap ends = event_heap_new(NUM_SLOTS, &arena);
     for (int slot = 0; slot < NUM_SLOTS; slot++)
@@ -70,7 +70,7 @@ START_TEST(a_slot_that_is_set_again_moves_to_its_new_place)
 }
 END_TEST
 
-START_TEST(a_slot_that_was_taken_can_be_set_anew)
+START_TEST(a_returned_slot_can_be_set_again)
 {
     struct event_heap ends = event_heap_new(NUM_SLOTS, &arena);
     event_heap_set(&ends, (struct end){ 1, 3 });
@@ -86,10 +86,10 @@ static Suite *suite(void)
 {
     TCase *tc = tcase_create("ends");
     tcase_add_checked_fixture(tc, set_up, tear_down);
-    tcase_add_test(tc, nothing_ends_before_something_is_set);
-    tcase_add_test(tc, slots_are_taken_by_time_and_then_by_number);
-    tcase_add_test(tc, a_slot_that_is_set_again_moves_to_its_new_place);
-    tcase_add_test(tc, a_slot_that_was_taken_can_be_set_anew);
+    tcase_add_test(tc, an_empty_heap_has_no_next_event);
+    tcase_add_test(tc, slots_are_returned_by_time_then_by_number);
+    tcase_add_test(tc, setting_a_slot_again_moves_it);
+    tcase_add_test(tc, a_returned_slot_can_be_set_again);
     Suite *s = suite_create("sim/engine/event_heap");
     suite_add_tcase(s, tc);
     return s;

@@ -153,7 +153,7 @@ END_TEST
 
 /* With split backwards and no wait for the norm: the longest stage's time from its first forward
  * on. */
-START_TEST(a_step_that_is_validated_later_equals_the_recurrence)
+START_TEST(without_a_wait_for_the_norm_the_events_equal_the_recurrence)
 {
     static const char *const split[] = { "pp8 mb1 schedule=zb-h1", "pp8 mb1 schedule=zb-h2",
                                          "tp2 pp4 mb2 schedule=zb-h2",
@@ -190,7 +190,7 @@ END_TEST
 
 /* The event engine's step is longer if messages wait or contend with compute, and shorter if a
  * zero-bubble order hides messages. */
-START_TEST(the_recurrence_is_a_few_percent_away_where_messages_are_short)
+START_TEST(with_short_messages_the_recurrence_is_within_a_few_percent_of_the_events)
 {
     for (int i = 0; i < NUM_LAYOUTS; i++) {
         struct fixture f;
@@ -265,7 +265,7 @@ END_TEST
 
 /* A mirrored plan takes its boundaries from the V of half its stages: 0, 1 and 2 of these, then 2
  * again for the message in the middle, and back. */
-START_TEST(a_mirrored_plan_has_the_boundaries_of_its_v)
+START_TEST(a_mirrored_schedule_has_the_stage_boundaries_of_its_v)
 {
     static const int of_v[] = { 0, 1, 2, 2, 2, 1, 0 };
     struct fixture v, mirrored;
@@ -292,11 +292,11 @@ static Suite *suite(void)
 {
     TCase *tc = tcase_create("event step");
     tcase_set_timeout(tc, 60);
-    tcase_add_test(tc, a_mirrored_plan_has_the_boundaries_of_its_v);
+    tcase_add_test(tc, a_mirrored_schedule_has_the_stage_boundaries_of_its_v);
     tcase_add_test(tc, a_step_without_data_ranks_equals_the_recurrence);
-    tcase_add_test(tc, a_step_that_is_validated_later_equals_the_recurrence);
+    tcase_add_test(tc, without_a_wait_for_the_norm_the_events_equal_the_recurrence);
     tcase_add_test(tc, a_step_of_one_stage_equals_the_recurrence);
-    tcase_add_test(tc, the_recurrence_is_a_few_percent_away_where_messages_are_short);
+    tcase_add_test(tc, with_short_messages_the_recurrence_is_within_a_few_percent_of_the_events);
     tcase_add_loop_test(tc, better_hardware_never_lengthens_a_step, 0, LENGTH(upgrades));
     tcase_add_test(tc, a_step_of_too_many_instructions_is_refused);
     Suite *s = suite_create("sim/engine/event_step");

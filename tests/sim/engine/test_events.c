@@ -58,7 +58,7 @@ static void check_same(const struct step *step, double got_s, double expected_s)
 
 /* --- without contention: the recurrence --------------------------------------------------- */
 
-START_TEST(delayed_messages_take_as_long_as_the_recurrence)
+START_TEST(with_pure_delays_the_events_equal_the_recurrence)
 {
     struct step step;
     srand(20261120);
@@ -70,7 +70,7 @@ START_TEST(delayed_messages_take_as_long_as_the_recurrence)
 }
 END_TEST
 
-START_TEST(blocking_delays_take_as_long_as_the_recurrence)
+START_TEST(with_blocking_delays_the_events_equal_the_recurrence)
 {
     struct step step;
     srand(20261121);
@@ -99,7 +99,7 @@ END_TEST
 /* The previous case without waiting for the norm: stage 1 begins at 1.5, ends its passes at 4.5 and
  * updates until 8.5; stage 0 takes 7.25.
  */
-START_TEST(a_stage_that_is_validated_later_waits_for_no_norm)
+START_TEST(without_the_norm_a_stage_updates_after_its_own_passes)
 {
     struct step step;
     struct arena arena = { 0 };
@@ -132,7 +132,7 @@ END_TEST
 
 /* --- rendezvous --------------------------------------------------------------------------- */
 
-START_TEST(no_schedule_deadlocks_and_no_lane_does_two_things_at_once)
+START_TEST(no_schedule_deadlocks_and_no_lane_runs_two_instructions_at_once)
 {
     struct step step;
     srand(20261122);
@@ -200,7 +200,7 @@ static double passes_s(const struct step *step, int stage)
 }
 
 /* Without contention a lane is as busy as its instructions take alone. */
-START_TEST(compute_is_as_busy_as_its_passes_take)
+START_TEST(without_contention_a_compute_lanes_busy_time_is_the_sum_of_its_passes)
 {
     struct step step;
     srand(9);
@@ -259,7 +259,7 @@ static void scale_comm(struct step *step, double by)
     }
 }
 
-START_TEST(a_step_scales_with_all_that_it_is_made_of)
+START_TEST(scaling_all_durations_scales_the_step)
 {
     struct step step;
     srand(20261125);
@@ -282,7 +282,7 @@ static double slower_by(struct step *step, void (*scale)(struct step *, double))
     return step_run_s(step) / slow_s - 1;
 }
 
-START_TEST(faster_is_never_slower_where_nothing_is_shared)
+START_TEST(without_shared_links_a_faster_part_never_lengthens_the_step)
 {
     void (*const scales[])(struct step *, double) = { scale_compute, scale_comm };
     struct step step;
@@ -299,7 +299,7 @@ END_TEST
 
 /* A faster pass may overlap a transfer that it had missed before, and slow it: fair shares are not
  * monotone. The loss stays far below the gain. */
-START_TEST(faster_is_hardly_ever_slower_where_transfers_meet)
+START_TEST(with_shared_links_a_faster_part_rarely_lengthens_the_step_and_by_at_most_3_percent)
 {
     void (*const scales[])(struct step *, double) = { scale_compute, scale_comm };
     struct step step;
@@ -330,7 +330,7 @@ START_TEST(contention_makes_no_step_one_percent_shorter)
 END_TEST
 
 /* The bits are the same for any earlier use of the arena. */
-START_TEST(a_step_takes_the_same_every_time)
+START_TEST(repeated_simulations_have_the_same_bits)
 {
     struct step step;
     srand(17);
@@ -346,20 +346,21 @@ static Suite *suite(void)
 {
     TCase *tc = tcase_create("events");
     tcase_set_timeout(tc, 60);
-    tcase_add_test(tc, delayed_messages_take_as_long_as_the_recurrence);
-    tcase_add_test(tc, blocking_delays_take_as_long_as_the_recurrence);
+    tcase_add_test(tc, with_pure_delays_the_events_equal_the_recurrence);
+    tcase_add_test(tc, with_blocking_delays_the_events_equal_the_recurrence);
     tcase_add_test(tc, the_update_waits_for_the_norm_of_all_stages);
-    tcase_add_test(tc, a_stage_that_is_validated_later_waits_for_no_norm);
+    tcase_add_test(tc, without_the_norm_a_stage_updates_after_its_own_passes);
     tcase_add_test(tc, recompute_delays_the_backward);
-    tcase_add_test(tc, no_schedule_deadlocks_and_no_lane_does_two_things_at_once);
+    tcase_add_test(tc, no_schedule_deadlocks_and_no_lane_runs_two_instructions_at_once);
     tcase_add_test(tc, busy_and_idle_add_up_to_the_step_on_every_lane);
-    tcase_add_test(tc, compute_is_as_busy_as_its_passes_take);
+    tcase_add_test(tc, without_contention_a_compute_lanes_busy_time_is_the_sum_of_its_passes);
     tcase_add_test(tc, a_rendezvous_is_never_faster_than_a_delay);
-    tcase_add_test(tc, a_step_scales_with_all_that_it_is_made_of);
-    tcase_add_test(tc, faster_is_never_slower_where_nothing_is_shared);
-    tcase_add_test(tc, faster_is_hardly_ever_slower_where_transfers_meet);
+    tcase_add_test(tc, scaling_all_durations_scales_the_step);
+    tcase_add_test(tc, without_shared_links_a_faster_part_never_lengthens_the_step);
+    tcase_add_test(
+        tc, with_shared_links_a_faster_part_rarely_lengthens_the_step_and_by_at_most_3_percent);
     tcase_add_test(tc, contention_makes_no_step_one_percent_shorter);
-    tcase_add_test(tc, a_step_takes_the_same_every_time);
+    tcase_add_test(tc, repeated_simulations_have_the_same_bits);
     Suite *s = suite_create("sim/engine/events");
     suite_add_tcase(s, tc);
     return s;

@@ -91,7 +91,7 @@ static const struct {
                  { 1, 2, STARTS, 3.5 } } },
 };
 
-START_TEST(instructions_begin_and_end_when_they_do_by_hand)
+START_TEST(instruction_times_equal_hand_calculations)
 {
     struct arena arena = { 0 };
     struct step_cost cost = {
@@ -158,7 +158,7 @@ END_TEST
 static Suite *suite(void)
 {
     TCase *tc = tcase_create("events");
-    tcase_add_loop_test(tc, instructions_begin_and_end_when_they_do_by_hand, 0, LENGTH(cases));
+    tcase_add_loop_test(tc, instruction_times_equal_hand_calculations, 0, LENGTH(cases));
     tcase_add_test(tc, one_overlap_equals_the_two_block_formula);
     tcase_add_test(tc, lists_that_wait_for_each_other_are_an_error);
     Suite *s = suite_create("sim/engine/events: by hand");

@@ -24,7 +24,7 @@ static const struct jitter none = {
     .num_gpus = 8, .stage_ranks = 2, .pass_ranks = 1, .data_members = 1, .data_replicas = 1
 };
 
-START_TEST(without_spreads_a_drawn_step_is_the_same_to_the_bit)
+START_TEST(without_spreads_a_drawn_step_has_the_same_bits)
 {
     struct step step;
     srand(23);
@@ -42,7 +42,7 @@ END_TEST
 /* 4 stages of 2 chips: the costs already assume the slowest of the 8 chips. The other stages are
  * faster, so fill and drain of the pipeline take slightly less: (16 + 3) x 3 s and up to 1 % of it
  * less. */
-START_TEST(chips_cost_in_the_mean_what_the_closed_form_says)
+START_TEST(the_mean_slowdown_by_chips_equals_the_closed_form)
 {
     struct jitter chips = none;
     chips.chip_spread = 0.01;
@@ -53,7 +53,7 @@ START_TEST(chips_cost_in_the_mean_what_the_closed_form_says)
 END_TEST
 
 /* Passes vary around their mean, and each microbatch waits for its slowest stage. */
-START_TEST(a_pipeline_whose_passes_stray_takes_longer)
+START_TEST(varying_pass_times_lengthen_a_pipeline)
 {
     struct jitter passes = none;
     passes.pass_spread = 0.05;
@@ -88,9 +88,9 @@ static Suite *suite(void)
 {
     TCase *tc = tcase_create("jitter");
     tcase_set_timeout(tc, 60);
-    tcase_add_test(tc, without_spreads_a_drawn_step_is_the_same_to_the_bit);
-    tcase_add_test(tc, chips_cost_in_the_mean_what_the_closed_form_says);
-    tcase_add_test(tc, a_pipeline_whose_passes_stray_takes_longer);
+    tcase_add_test(tc, without_spreads_a_drawn_step_has_the_same_bits);
+    tcase_add_test(tc, the_mean_slowdown_by_chips_equals_the_closed_form);
+    tcase_add_test(tc, varying_pass_times_lengthen_a_pipeline);
     tcase_add_test(tc, the_norm_waits_for_the_slowest_replica);
     Suite *s = suite_create("sim/engine/jitter");
     suite_add_tcase(s, tc);

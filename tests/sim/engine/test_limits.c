@@ -200,7 +200,7 @@ static int check(struct machine *machine, const char *what)
 
 /* --- tests ------------------------------------------------------------------------------------ */
 
-START_TEST(each_row_alone_is_predicted_at_its_least_and_its_most)
+START_TEST(plans_are_predicted_at_each_fields_minimum_and_maximum)
 {
     const struct table *table = &tables[_i];
     int checked = 0;
@@ -228,7 +228,7 @@ static struct machine all_of(const struct table *table, int share)
     return machine;
 }
 
-START_TEST(all_rows_of_a_table_together_are_predicted)
+START_TEST(plans_are_predicted_with_all_fields_of_a_table_at_a_bound)
 {
     for (int share = 0; share <= 1; share++) {
         char what[100];
@@ -274,9 +274,10 @@ static Suite *suite(void)
 {
     TCase *tc = tcase_create("limits");
     tcase_add_unchecked_fixture(tc, setup, teardown);
-    tcase_add_loop_test(tc, each_row_alone_is_predicted_at_its_least_and_its_most, 0,
+    tcase_add_loop_test(tc, plans_are_predicted_at_each_fields_minimum_and_maximum, 0,
                         LENGTH(tables));
-    tcase_add_loop_test(tc, all_rows_of_a_table_together_are_predicted, 0, LENGTH(tables));
+    tcase_add_loop_test(tc, plans_are_predicted_with_all_fields_of_a_table_at_a_bound, 0,
+                        LENGTH(tables));
     tcase_add_test(tc, parts_add_up_under_random_constants);
     Suite *s = suite_create("sim/engine, at the limits of its files");
     suite_add_tcase(s, tc);

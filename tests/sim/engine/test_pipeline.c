@@ -47,7 +47,7 @@ START_TEST(gpipe_and_1f1b_have_the_same_bubble)
 END_TEST
 
 /* m(f + b) + (p - 1)(f + b)/v: 24 + 9/2 and 24 + 9/4. */
-START_TEST(chunks_divide_the_bubble)
+START_TEST(the_bubble_is_divided_by_the_number_of_chunks)
 {
     struct uniform u = { "interleaved", 4, 8, 2, 1, 2, 0 };
     ck_assert_double_eq_tol(time_uniform(&u), 28.5, 1e-12);
@@ -166,7 +166,7 @@ static const struct paired paired[] = {
     { 8, 40, 1, 1.5, 1, 3, 131, 6.5 },
 };
 
-START_TEST(dualpipe_takes_as_long_as_its_pairs_say)
+START_TEST(dualpipe_takes_the_time_counted_by_hand)
 {
     static const char *const names[] = { "dualpipe", "dualpipev" };
     for (int i = 0; i < LENGTH(names); i++) {
@@ -179,7 +179,7 @@ START_TEST(dualpipe_takes_as_long_as_its_pairs_say)
 END_TEST
 
 /* In the middle DualPipe has a message, where DualPipeV has its turn on one stage. */
-START_TEST(dualpipe_is_a_v_of_half_the_stages)
+START_TEST(dualpipe_takes_the_time_of_a_v_of_half_the_stages)
 {
     double idle_s;
     double whole_s = time_paired(&paired[_i], "dualpipe", 0.125, 0, &idle_s);
@@ -210,7 +210,7 @@ END_TEST
 
 /* A lag of c per transfer lengthens a 1F1B step by c [2m(p-1)/p + 2(p-2)]: 1.6 s for p 4, m 8 and c
  * 0.1; 124 c for p 8 and m 64. */
-START_TEST(a_lag_throttles_1f1b)
+START_TEST(a_message_lag_lengthens_1f1b_by_the_closed_form)
 {
     struct uniform u = { "1f1b", 4, 8, 1, 1, 2, 0.1 };
     ck_assert_double_eq_tol(time_uniform(&u), 34.6, 1e-12);
@@ -221,7 +221,7 @@ END_TEST
 
 /* Interleaving hides the lag in steady state, so the step is 2c(pv - 1) longer for every m: 62 c
  * for p 8 and v 4. */
-START_TEST(interleaving_pays_a_lag_only_at_the_ends)
+START_TEST(interleaving_exposes_a_lag_only_at_start_and_end)
 {
     for (int m = 16; m <= 64; m += 16) {
         struct uniform u = { "interleaved", 8, m, 4, 1, 2, 0.001 };
@@ -263,7 +263,7 @@ static void check_random_jump(const char *name, int v)
     pipeline_cache_release(&cache);
 }
 
-START_TEST(jumping_whole_cycles_equals_running_every_microbatch)
+START_TEST(skipping_whole_cycles_equals_running_every_microbatch)
 {
     srand(20261120);
     for (int i = 0; i < SAMPLED(1500, 400); i++) {
@@ -307,7 +307,7 @@ END_TEST
 
 /* The time never exceeds the sum of all stages + (m - 1) times the slowest, and equals it if the
  * last stage is the slowest. */
-START_TEST(a_slow_last_stage_meets_the_1f1b_closed_form)
+START_TEST(a_slow_last_stage_reaches_the_1f1b_bound)
 {
     srand(11);
     for (int i = 0; i < 300; i++) {
@@ -335,17 +335,17 @@ static Suite *suite(void)
     TCase *tc = tcase_create("pipeline");
     tcase_set_timeout(tc, 60);
     tcase_add_test(tc, gpipe_and_1f1b_have_the_same_bubble);
-    tcase_add_test(tc, chunks_divide_the_bubble);
-    tcase_add_loop_test(tc, dualpipe_takes_as_long_as_its_pairs_say, 0, LENGTH(paired));
-    tcase_add_loop_test(tc, dualpipe_is_a_v_of_half_the_stages, 0, LENGTH(paired));
+    tcase_add_test(tc, the_bubble_is_divided_by_the_number_of_chunks);
+    tcase_add_loop_test(tc, dualpipe_takes_the_time_counted_by_hand, 0, LENGTH(paired));
+    tcase_add_loop_test(tc, dualpipe_takes_the_time_of_a_v_of_half_the_stages, 0, LENGTH(paired));
     tcase_add_test(tc, zb_h1_has_a_third_of_the_bubble_of_1f1b);
     tcase_add_test(tc, zb_h1_equals_its_closed_form);
     tcase_add_test(tc, zb_h2_has_no_bubble_on_any_stage);
-    tcase_add_test(tc, a_lag_throttles_1f1b);
-    tcase_add_test(tc, interleaving_pays_a_lag_only_at_the_ends);
-    tcase_add_test(tc, jumping_whole_cycles_equals_running_every_microbatch);
+    tcase_add_test(tc, a_message_lag_lengthens_1f1b_by_the_closed_form);
+    tcase_add_test(tc, interleaving_exposes_a_lag_only_at_start_and_end);
+    tcase_add_test(tc, skipping_whole_cycles_equals_running_every_microbatch);
     tcase_add_test(tc, gpipe_equals_its_closed_form);
-    tcase_add_test(tc, a_slow_last_stage_meets_the_1f1b_closed_form);
+    tcase_add_test(tc, a_slow_last_stage_reaches_the_1f1b_bound);
     Suite *s = suite_create("sim/engine/pipeline");
     suite_add_tcase(s, tc);
     return s;

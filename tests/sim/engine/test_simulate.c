@@ -39,7 +39,7 @@ static void check_idle(void)
     evaluator_free(evaluator);
 }
 
-START_TEST(stages_idle_no_longer_than_a_step_and_the_busiest_for_the_bubble)
+START_TEST(stages_idle_at_most_a_step_and_the_busiest_for_the_bubble)
 {
     settings_each(_i, check_idle);
 }
@@ -82,7 +82,7 @@ static void check_rates(const struct prediction *p, const char *layout)
     ck_assert_double_gt(p->step_high_s, p->step_s);
 }
 
-START_TEST(useful_flops_are_some_of_those_executed_which_are_below_peak)
+START_TEST(useful_flops_are_at_most_executed_flops_which_are_below_peak)
 {
     settings_each_prediction(_i, check_rates);
 }
@@ -170,7 +170,7 @@ END_TEST
 
 /* With 6 tensor ranks in nodes of 8, the first group is on one node, the second on two: 12 GPUs
  * have slower sums than 6, at the same stride. */
-START_TEST(a_group_that_crosses_nodes_among_more_gpus_is_timed_anew)
+START_TEST(a_group_that_crosses_nodes_on_more_gpus_is_timed_again)
 {
     setting_load("dgx-h100", "megatron-core", "gpt3-175b", 64, 256);
     struct system system = setting.system;
@@ -234,7 +234,7 @@ static void check_bubble(const char *layout, int pp, int vpp, int num_microbatch
     setting_release();
 }
 
-START_TEST(the_bubble_is_p_less_one_microbatches)
+START_TEST(the_bubble_is_p_minus_1_microbatches)
 {
     check_bubble("pp4", 4, 1, 8);
     check_bubble("pp8", 8, 1, 32);
@@ -245,7 +245,7 @@ START_TEST(the_bubble_is_p_less_one_microbatches)
 END_TEST
 
 /* 256 sequences over 8 data ranks, 2 at a time. */
-START_TEST(microbatches_share_a_replicas_batch)
+START_TEST(a_replicas_batch_is_divided_into_microbatches)
 {
     struct evaluator *evaluator;
     setting_load("dgx-h100", "megatron-core", "gpt3-1.3b", SETTING_GPUS, SETTING_BATCH);
@@ -260,7 +260,7 @@ END_TEST
  * which is the busiest and holds the most weights. The latter begins 3 one-layer passes late and
  * ends equally early, so it works 8 x 13 of 8 x 13 + 3. All stages wait for its update, of 13 times
  * the weights. */
-START_TEST(stages_of_few_layers_idle_while_the_longest_works)
+START_TEST(stages_with_few_layers_wait_for_the_longest)
 {
     struct evaluator *evaluator;
     double idle_s[4];
@@ -313,7 +313,7 @@ static double messages_s(const char *stack, const char *layout, double *expected
 }
 
 /* A message is the whole tensor, a tensor rank's part, or a part that is gathered on arrival. */
-START_TEST(an_end_stage_sends_a_message_for_each_microbatch)
+START_TEST(an_end_stage_sends_one_message_per_microbatch)
 {
     double expected_s;
     double whole_s = messages_s("megatron-core", "tp4 pp2 mb2", &expected_s);
@@ -331,7 +331,7 @@ END_TEST
 
 /* 8 data groups of a node share its NIC of 50 GB/s, so all 1.3156 G gradients of 4 bytes leave a
  * node twice, minus the 1/8 that it keeps: 2 x 7/8 x 4 x 1.3156e9 / 50e9 = 0.184 s. */
-START_TEST(gradients_of_a_node_take_their_bytes_over_its_one_nic)
+START_TEST(gradients_of_a_node_share_its_nic)
 {
     struct evaluator *evaluator;
     setting_load("hgx-h100-1ndr", "megatron-core", "gpt3-1.3b", 64, 64);
@@ -357,7 +357,7 @@ static const struct {
 
 /* On every stage of a pipeline PyTorch's buckets, except the last one, are reduced while the last
  * backward runs, and hidden for at most its duration; Megatron's chunks are reduced as a whole. */
-START_TEST(buckets_of_a_pipeline_are_reduced_beside_the_last_backward)
+START_TEST(buckets_of_a_pipeline_are_reduced_during_the_last_backward)
 {
     struct evaluator *evaluator;
     setting_load("dgx-a100-80g", bucketed[_i].stack, "gpt3-6.7b", 64, 64);
@@ -380,7 +380,7 @@ START_TEST(buckets_of_a_pipeline_are_reduced_beside_the_last_backward)
 END_TEST
 
 /* First and last stage sum the gradients of a table of 50304 rows (50257 padded to 128) of 2048. */
-START_TEST(ends_of_a_pipeline_reduce_a_tied_table)
+START_TEST(the_first_and_last_stage_reduce_a_tied_table)
 {
     struct evaluator *evaluator;
     setting_load("dgx-h100", "megatron-core", "gpt3-1.3b", 4, 64);
@@ -494,7 +494,7 @@ START_TEST(nodes_without_a_network_are_refused)
 }
 END_TEST
 
-START_TEST(parts_have_names_and_labels_of_their_own)
+START_TEST(parts_have_distinct_names_and_labels)
 {
     for (int i = 0; i < num_time_parts; i++)
         for (int j = 0; j < i; j++) {
@@ -513,30 +513,29 @@ static Suite *suite(void)
     tcase_set_timeout(tc, 120);
     tcase_add_checked_fixture(tc, NULL, setting_release);
     tcase_add_loop_test(tc, parts_of_the_time_are_positive_and_add_up, 0, TURNS(n));
-    tcase_add_loop_test(tc, stages_idle_no_longer_than_a_step_and_the_busiest_for_the_bubble, 0,
-                        TURNS(n));
+    tcase_add_loop_test(tc, stages_idle_at_most_a_step_and_the_busiest_for_the_bubble, 0, TURNS(n));
     tcase_add_loop_test(tc, parts_of_the_memory_are_positive_and_add_up, 0, TURNS(n));
-    tcase_add_loop_test(tc, useful_flops_are_some_of_those_executed_which_are_below_peak, 0,
+    tcase_add_loop_test(tc, useful_flops_are_at_most_executed_flops_which_are_below_peak, 0,
                         TURNS(n));
     tcase_add_loop_test(tc, a_prediction_does_not_depend_on_those_before_it, 0, TURNS(n));
     tcase_add_loop_test(tc, a_prediction_does_not_depend_on_the_counts_of_gpus_before_it, 0,
                         TURNS(n));
-    tcase_add_test(tc, a_group_that_crosses_nodes_among_more_gpus_is_timed_anew);
-    tcase_add_test(tc, the_bubble_is_p_less_one_microbatches);
-    tcase_add_test(tc, microbatches_share_a_replicas_batch);
-    tcase_add_test(tc, an_end_stage_sends_a_message_for_each_microbatch);
-    tcase_add_test(tc, gradients_of_a_node_take_their_bytes_over_its_one_nic);
-    tcase_add_loop_test(tc, buckets_of_a_pipeline_are_reduced_beside_the_last_backward, 0,
+    tcase_add_test(tc, a_group_that_crosses_nodes_on_more_gpus_is_timed_again);
+    tcase_add_test(tc, the_bubble_is_p_minus_1_microbatches);
+    tcase_add_test(tc, a_replicas_batch_is_divided_into_microbatches);
+    tcase_add_test(tc, an_end_stage_sends_one_message_per_microbatch);
+    tcase_add_test(tc, gradients_of_a_node_share_its_nic);
+    tcase_add_loop_test(tc, buckets_of_a_pipeline_are_reduced_during_the_last_backward, 0,
                         LENGTH(bucketed));
-    tcase_add_test(tc, ends_of_a_pipeline_reduce_a_tied_table);
-    tcase_add_test(tc, stages_of_few_layers_idle_while_the_longest_works);
+    tcase_add_test(tc, the_first_and_last_stage_reduce_a_tied_table);
+    tcase_add_test(tc, stages_with_few_layers_wait_for_the_longest);
     tcase_add_test(tc, the_stage_with_most_layers_is_busiest);
     tcase_add_test(tc, a_quintillion_parameters_on_a_million_gpus_are_finite);
     tcase_add_test(tc, one_token_on_one_gpu_is_finite);
     tcase_add_test(tc, many_microbatches_are_finite);
     tcase_add_test(tc, a_type_that_the_gpu_does_not_multiply_is_refused);
     tcase_add_test(tc, nodes_without_a_network_are_refused);
-    tcase_add_test(tc, parts_have_names_and_labels_of_their_own);
+    tcase_add_test(tc, parts_have_distinct_names_and_labels);
     Suite *s = suite_create("sim/engine/simulate");
     suite_add_tcase(s, tc);
     return s;

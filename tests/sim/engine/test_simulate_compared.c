@@ -157,7 +157,7 @@ static void check_recompute(void)
     evaluator_free(evaluator);
 }
 
-START_TEST(recompute_in_full_needs_no_more_memory_and_no_less_time)
+START_TEST(full_recompute_needs_no_more_memory_and_no_less_time)
 {
     settings_each(_i, check_recompute);
 }
@@ -214,7 +214,7 @@ static void check_shards(void)
     evaluator_free(evaluator);
 }
 
-START_TEST(shards_over_all_ranks_are_plain_zero_and_over_one_are_none)
+START_TEST(sharding_over_all_ranks_is_plain_zero_and_over_one_rank_is_none)
 {
     settings_each(_i, check_shards);
 }
@@ -274,7 +274,7 @@ static void check_policies(void)
     }
 }
 
-START_TEST(policies_of_sharding_trade_memory_for_time)
+START_TEST(sharding_policies_trade_memory_for_time)
 {
     settings_each(_i, check_policies);
 }
@@ -334,7 +334,7 @@ static void check_more_data_ranks(void)
     evaluator_free(larger);
 }
 
-START_TEST(twice_the_data_ranks_are_never_faster_with_twice_the_batch)
+START_TEST(doubling_data_ranks_and_batch_never_shortens_the_step)
 {
     settings_each(_i, check_more_data_ranks);
 }
@@ -367,14 +367,13 @@ static Suite *suite(void)
     tcase_set_timeout(tc, 120);
     tcase_add_checked_fixture(tc, NULL, setting_release);
     tcase_add_loop_test(tc, a_faster_machine_is_never_slower, 0, TURNS(n));
-    tcase_add_loop_test(tc, recompute_in_full_needs_no_more_memory_and_no_less_time, 0, TURNS(n));
+    tcase_add_loop_test(tc, full_recompute_needs_no_more_memory_and_no_less_time, 0, TURNS(n));
     tcase_add_loop_test(tc, a_sharded_optimizer_needs_less_memory, 0, TURNS(n));
-    tcase_add_loop_test(tc, shards_over_all_ranks_are_plain_zero_and_over_one_are_none, 0,
+    tcase_add_loop_test(tc, sharding_over_all_ranks_is_plain_zero_and_over_one_rank_is_none, 0,
                         TURNS(n));
-    tcase_add_loop_test(tc, policies_of_sharding_trade_memory_for_time, 0, TURNS(n));
+    tcase_add_loop_test(tc, sharding_policies_trade_memory_for_time, 0, TURNS(n));
     tcase_add_loop_test(tc, offload_needs_no_more_memory_and_no_less_time, 0, TURNS(n));
-    tcase_add_loop_test(tc, twice_the_data_ranks_are_never_faster_with_twice_the_batch, 0,
-                        TURNS(n));
+    tcase_add_loop_test(tc, doubling_data_ranks_and_batch_never_shortens_the_step, 0, TURNS(n));
     tcase_add_loop_test(tc, no_step_is_shorter_than_its_bound, 0, TURNS(n));
     Suite *s = suite_create("sim/engine/simulate: one against another");
     suite_add_tcase(s, tc);

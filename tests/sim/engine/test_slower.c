@@ -43,7 +43,7 @@ static struct prediction predict(const struct system *system, const struct model
     return prediction;
 }
 
-START_TEST(all_that_a_slower_device_does_takes_longer)
+START_TEST(a_slower_device_takes_proportionally_longer)
 {
     struct err err = { 0 };
     struct arena arena = { 0 };
@@ -77,7 +77,7 @@ END_TEST
 static Suite *suite(void)
 {
     TCase *tcase = tcase_create("slower");
-    tcase_add_loop_test(tcase, all_that_a_slower_device_does_takes_longer, 0, LENGTH(cases));
+    tcase_add_loop_test(tcase, a_slower_device_takes_proportionally_longer, 0, LENGTH(cases));
     Suite *s = suite_create("sim/engine/slower");
     suite_add_tcase(s, tcase);
     return s;

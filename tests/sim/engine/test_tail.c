@@ -72,7 +72,7 @@ static struct host_optimizer host(int stage)
 
 /* Weights are copied back during the update. If the copy takes longer than the update, only the
  * difference is exposed. */
-START_TEST(weights_come_back_beside_the_update)
+START_TEST(weights_are_copied_back_during_the_update)
 {
     static const char *const layouts[] = { "tp2 pp2 mb1 offload=optimizer overlap=none",
                                            "pp4 zero1 mb2 offload=optimizer overlap=none" };
@@ -103,7 +103,7 @@ static double ten_copies_s(double down_s, double window_s, double reduction_s)
  * backward and is not hidden. With ten buckets each bucket is copied after its reduction, while the
  * backward goes on. The exposed time is that of the last copy, or the time by which all copies
  * outlast backward and reductions, if that is more. */
-START_TEST(gradients_leave_for_the_host_beside_backward_and_reductions)
+START_TEST(gradients_are_copied_to_the_host_during_backward_and_reductions)
 {
     static const double link_speeds[] = { 4, 0.5, 4 }, wire_speeds[] = { 1, 1, 0.02 };
     load("tp2 mb1 offload=optimizer overlap=grad");
@@ -138,7 +138,7 @@ static struct exchange_cost exchanged(int stage, double share)
 
 /* Without overlap a step waits for the network and for the device, which encodes and decodes
  * messages. */
-START_TEST(compressing_is_added_to_the_messages)
+START_TEST(compression_time_is_added_to_message_time)
 {
     static const char *const layouts[] = { "tp2 pp2 mb1 overlap=none exchange=topk:0.01",
                                            "tp4 mb1 overlap=none exchange=qsgd:8",
@@ -155,7 +155,7 @@ START_TEST(compressing_is_added_to_the_messages)
 }
 END_TEST
 
-START_TEST(averaging_weights_is_added_to_the_messages)
+START_TEST(averaging_time_is_added_to_message_time)
 {
     load(_i ? "tp2 mb1 overlap=none exchange=gossip:ring"
             : "tp2 mb1 overlap=none exchange=local:4");
@@ -169,7 +169,7 @@ START_TEST(averaging_weights_is_added_to_the_messages)
 END_TEST
 
 /* Network time overlaps the last backward bucket by bucket; the device's work does not. */
-START_TEST(what_the_device_does_for_messages_hides_behind_nothing)
+START_TEST(device_work_for_messages_is_fully_exposed)
 {
     load("tp4 mb1 overlap=grad exchange=topk:0.01");
     double bytes = planned_parameters(0) * plan_exchange_bytes(&planned.plan);
@@ -183,7 +183,7 @@ START_TEST(what_the_device_does_for_messages_hides_behind_nothing)
 END_TEST
 
 /* Averages that overlap all passes cost the exposed network time and all work of the device. */
-START_TEST(an_average_beside_the_passes_still_takes_the_device)
+START_TEST(an_overlapped_average_still_exposes_its_device_work)
 {
     load("tp2 mb1 exchange=gossip:one-peer:combine=beside");
     planned.system.stack.shards.bucket_bytes = 0; /* one bucket, as each bucket adds a kernel */
@@ -237,7 +237,7 @@ static double piece_s(int piece)
  * that of the embedding. On slow links reductions follow each other without a gap from the last
  * layer's gradients on. The head has only the gradients of a norm, as its matrix is the
  * embedding's. */
-START_TEST(the_executor_reduces_layers_beside_the_last_backward)
+START_TEST(the_executor_reduces_layers_during_the_last_backward)
 {
     double fast_s = executor_reduce_s("mb4", 8);
     double layer_s = all_reduce_s(planned.pieces.at[0].parameters);
@@ -277,13 +277,13 @@ static Suite *suite(void)
 {
     TCase *tc = tcase_create("tail");
     tcase_add_checked_fixture(tc, NULL, planned_release);
-    tcase_add_test(tc, weights_come_back_beside_the_update);
-    tcase_add_loop_test(tc, gradients_leave_for_the_host_beside_backward_and_reductions, 0, 3);
-    tcase_add_loop_test(tc, compressing_is_added_to_the_messages, 0, 3);
-    tcase_add_loop_test(tc, averaging_weights_is_added_to_the_messages, 0, 2);
-    tcase_add_test(tc, what_the_device_does_for_messages_hides_behind_nothing);
-    tcase_add_test(tc, an_average_beside_the_passes_still_takes_the_device);
-    tcase_add_test(tc, the_executor_reduces_layers_beside_the_last_backward);
+    tcase_add_test(tc, weights_are_copied_back_during_the_update);
+    tcase_add_loop_test(tc, gradients_are_copied_to_the_host_during_backward_and_reductions, 0, 3);
+    tcase_add_loop_test(tc, compression_time_is_added_to_message_time, 0, 3);
+    tcase_add_loop_test(tc, averaging_time_is_added_to_message_time, 0, 2);
+    tcase_add_test(tc, device_work_for_messages_is_fully_exposed);
+    tcase_add_test(tc, an_overlapped_average_still_exposes_its_device_work);
+    tcase_add_test(tc, the_executor_reduces_layers_during_the_last_backward);
     tcase_add_test(tc, the_last_backward_is_launched_op_by_op);
     Suite *s = suite_create("sim/engine/tail");
     suite_add_tcase(s, tc);

@@ -36,7 +36,7 @@ START_TEST(a_step_ends_with_its_last_instruction)
 }
 END_TEST
 
-START_TEST(a_lane_is_busy_while_it_runs_an_instruction)
+START_TEST(a_lanes_busy_time_is_the_sum_of_its_instructions)
 {
     struct timeline *timeline = sample();
     ck_assert_double_eq(timeline_busy_s(timeline, 0, LANE_COMPUTE), 3);
@@ -46,7 +46,7 @@ START_TEST(a_lane_is_busy_while_it_runs_an_instruction)
 }
 END_TEST
 
-START_TEST(passes_reach_from_the_first_forward_to_the_last_backward)
+START_TEST(passes_last_from_the_first_forward_to_the_last_backward)
 {
     struct interval passes = timeline_passes(sample());
     ck_assert_double_eq(passes.start_s, 0);
@@ -55,7 +55,7 @@ START_TEST(passes_reach_from_the_first_forward_to_the_last_backward)
 END_TEST
 
 /* A step that lasts microseconds. */
-START_TEST(passes_shorter_than_a_second_end_when_they_end)
+START_TEST(microsecond_passes_keep_their_times)
 {
     struct timeline *timeline = sample();
     for (int stage = 0; stage < 2; stage++)
@@ -67,7 +67,7 @@ START_TEST(passes_shorter_than_a_second_end_when_they_end)
 }
 END_TEST
 
-START_TEST(a_timeline_that_keeps_its_lists_is_accepted)
+START_TEST(a_timeline_in_list_order_is_accepted)
 {
     ck_assert_msg(timeline_check(sample(), 0, &err), "%s: %s", err.where, err.msg);
 }
@@ -96,7 +96,7 @@ START_TEST(a_lane_that_runs_two_instructions_at_once_is_refused)
 }
 END_TEST
 
-START_TEST(an_instruction_before_what_it_needs_is_refused)
+START_TEST(an_instruction_before_its_dependency_is_refused)
 {
     struct timeline *timeline = sample();
     timeline->ranks[0][1].start_s = 0.75;
@@ -104,7 +104,7 @@ START_TEST(an_instruction_before_what_it_needs_is_refused)
 }
 END_TEST
 
-START_TEST(clocks_may_err_by_the_slack)
+START_TEST(clock_errors_within_the_slack_are_accepted)
 {
     struct timeline *timeline = sample();
     timeline->ranks[0][1].start_s = 0.75;
@@ -117,14 +117,14 @@ static Suite *suite(void)
     TCase *tc = tcase_create("timeline");
     tcase_add_checked_fixture(tc, NULL, tear_down);
     tcase_add_test(tc, a_step_ends_with_its_last_instruction);
-    tcase_add_test(tc, a_lane_is_busy_while_it_runs_an_instruction);
-    tcase_add_test(tc, passes_reach_from_the_first_forward_to_the_last_backward);
-    tcase_add_test(tc, passes_shorter_than_a_second_end_when_they_end);
-    tcase_add_test(tc, a_timeline_that_keeps_its_lists_is_accepted);
+    tcase_add_test(tc, a_lanes_busy_time_is_the_sum_of_its_instructions);
+    tcase_add_test(tc, passes_last_from_the_first_forward_to_the_last_backward);
+    tcase_add_test(tc, microsecond_passes_keep_their_times);
+    tcase_add_test(tc, a_timeline_in_list_order_is_accepted);
     tcase_add_test(tc, an_instruction_that_ends_before_it_starts_is_refused);
     tcase_add_test(tc, a_lane_that_runs_two_instructions_at_once_is_refused);
-    tcase_add_test(tc, an_instruction_before_what_it_needs_is_refused);
-    tcase_add_test(tc, clocks_may_err_by_the_slack);
+    tcase_add_test(tc, an_instruction_before_its_dependency_is_refused);
+    tcase_add_test(tc, clock_errors_within_the_slack_are_accepted);
     Suite *s = suite_create("sim/schedule/timeline");
     suite_add_tcase(s, tc);
     return s;

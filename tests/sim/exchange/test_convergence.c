@@ -32,7 +32,7 @@ static double steps(const char *text, int num_ranks)
 
 /* --- exact methods, and limits ------------------------------------------------------------ */
 
-START_TEST(more_ranks_need_fewer_steps_in_proportion)
+START_TEST(steps_are_inversely_proportional_to_ranks)
 {
     ck_assert_double_eq(convergence_steps_to(10, 0.1, 4), 2500);
     ck_assert_double_eq(convergence_steps_to(10, 0.1, 8), 1250);
@@ -41,7 +41,7 @@ START_TEST(more_ranks_need_fewer_steps_in_proportion)
 }
 END_TEST
 
-START_TEST(what_changes_nothing_needs_the_steps_of_all_reduce)
+START_TEST(exact_methods_need_the_steps_of_all_reduce)
 {
     static const char *const exact[] = {
         "allreduce",  "ring",  "tree",  "ps:2",   "hierarchical",
@@ -54,7 +54,7 @@ START_TEST(what_changes_nothing_needs_the_steps_of_all_reduce)
 }
 END_TEST
 
-START_TEST(one_rank_has_nobody_to_wait_for_or_to_tell)
+START_TEST(one_rank_has_no_transient)
 {
     for (int i = 0; i < num_exchange_methods; i++)
         ck_assert_double_eq(steps(exchange_methods[i].tried, 1), 1000);
@@ -75,7 +75,7 @@ END_TEST
 
 /* Chen et al. 2021, abstract and table 2: if ranks' data differ, transients are proportional to
  * beta^4 n^3 / (1-beta)^4 for gossip and n^3 H^4 for Local SGD; if not, the powers 4 become 2. */
-START_TEST(transients_are_those_of_the_theorems)
+START_TEST(transients_equal_the_theorems)
 {
     double beta = mixing_second_singular(MIXING_RING, 16), n3 = pow(16, 3);
     ck_assert_double_eq_tol(transient(&apart, "gossip:ring", 16), n3 * pow(beta / (1 - beta), 4),
@@ -108,7 +108,7 @@ END_TEST
 
 /* 1 - beta of large rings is 4 pi^2 / (3 n^2), so n^3 becomes n^7 for shuffled data and n^11 for
  * other data; of exponential graphs, 2 / (1 + log2 n), it stays near n^3. */
-START_TEST(gossip_scales_as_its_graph_does)
+START_TEST(gossip_transients_scale_with_the_graphs_spectral_gap)
 {
     double powers[] = { 7, 11 };
     const struct convergence *convergence = both[_i];
@@ -122,7 +122,7 @@ START_TEST(gossip_scales_as_its_graph_does)
 END_TEST
 
 /* An H beyond 1 / (1 - beta) changes nothing; one far below it makes n^3 beta^4 H^2 or H^4. */
-START_TEST(a_period_bounds_what_a_graph_costs)
+START_TEST(a_period_limits_the_transient_of_a_graph)
 {
     double powers[] = { 2, 4 };
     const struct convergence *convergence = both[_i];
@@ -146,7 +146,7 @@ START_TEST(a_period_bounds_what_a_graph_costs)
 }
 END_TEST
 
-START_TEST(denser_graphs_and_fewer_ranks_order_transients)
+START_TEST(denser_graphs_and_fewer_ranks_have_shorter_transients)
 {
     const struct convergence *convergence = both[_i];
     ck_assert_double_lt(transient(convergence, "gossip:exp", 64),
@@ -163,7 +163,7 @@ START_TEST(denser_graphs_and_fewer_ranks_order_transients)
 END_TEST
 
 /* Between shuffled data and others the disagreement is the mean of theirs. */
-START_TEST(heterogeneity_goes_from_one_order_to_the_other)
+START_TEST(heterogeneity_interpolates_between_the_two_orders)
 {
     const struct convergence half = { 1, 1, 0.5 };
     double low = sqrt(transient(&shuffled, "gossip:ring", 32));
@@ -176,7 +176,7 @@ END_TEST
 /* --- compression -------------------------------------------------------------------------- */
 
 /* With delta = 0.1 the transient is 4^3 x 0.81 / 1e-4. Two rounds leave 0.81, so delta is 0.19. */
-START_TEST(compression_costs_noise_or_a_transient)
+START_TEST(unbiased_compression_adds_noise_and_error_feedback_a_transient)
 {
     ck_assert_double_eq_tol(transient(&shuffled, "topk:0.1", 4), 64 * 0.81 / 1e-4, 1e-3);
     ck_assert_double_eq_tol(transient(&shuffled, "neolithic:0.1", 4), 4 * pow(0.81 / 0.19, 2),
@@ -188,7 +188,7 @@ START_TEST(compression_costs_noise_or_a_transient)
 END_TEST
 
 /* For small delta the transients are n^3 / delta^4, n / delta^2 and n / delta^3. */
-START_TEST(compression_scales_as_in_the_papers_table)
+START_TEST(compression_transients_scale_as_published)
 {
     double topk = transient(&shuffled, "topk:0.001", 8);
     double rounds = transient(&shuffled, "neolithic:0.001:rounds=1", 8);
@@ -206,7 +206,7 @@ END_TEST
 
 /* omega of s levels in buckets of 512 is 512 / s^2 if there are many levels, so two more bits
  * reduce it to a sixteenth. Differences of ranks' data act as noise on a compressor. */
-START_TEST(a_quantiser_costs_omega)
+START_TEST(a_quantiser_multiplies_the_noise_by_1_plus_omega)
 {
     double eight = steps("qsgd:8", 4) - 1000, ten = steps("qsgd:10", 4) - 1000;
     ck_assert_double_eq_tol(eight, 1000 * 512 / pow(127, 2), 1e-6);
@@ -221,7 +221,7 @@ END_TEST
 /* --- published runs ----------------------------------------------------------------------- */
 
 /* 32 nodes: beta is 2/3, so (2/3)^4 3^2 = 16/9 times 32^3. */
-START_TEST(the_published_scale_is_that_of_imagenet_on_32_nodes)
+START_TEST(the_published_transient_is_that_of_imagenet_on_32_nodes)
 {
     ck_assert_double_eq_tol(transient(&shuffled, "gossip:one-peer", 32), 58254, 1);
     ck_assert_double_eq_tol(transient(&convergence_published, "gossip:one-peer", 32), 14074, 1);
@@ -276,7 +276,7 @@ static const struct {
     { "krum", 8, 14074, STEPS_BOUND },
 };
 
-START_TEST(steps_go_by_published_runs_where_these_cover_them)
+START_TEST(step_counts_come_from_published_runs_if_these_cover_the_case)
 {
     struct steps_outlook got = outlook(&convergence_published, known[_i].text, known[_i].num_ranks,
                                        known[_i].all_reduce_steps);
@@ -291,7 +291,7 @@ START_TEST(steps_go_by_published_runs_where_these_cover_them)
 END_TEST
 
 /* A fitted scale gives the length of a transient, not only an upper bound. */
-START_TEST(steps_go_by_ones_own_runs_first)
+START_TEST(step_counts_come_from_own_runs_first)
 {
     struct convergence own = convergence_published;
     own.mixing_scale = 0.01;
@@ -306,22 +306,23 @@ END_TEST
 static Suite *suite(void)
 {
     TCase *tc = tcase_create("convergence");
-    tcase_add_test(tc, more_ranks_need_fewer_steps_in_proportion);
-    tcase_add_test(tc, what_changes_nothing_needs_the_steps_of_all_reduce);
-    tcase_add_test(tc, one_rank_has_nobody_to_wait_for_or_to_tell);
+    tcase_add_test(tc, steps_are_inversely_proportional_to_ranks);
+    tcase_add_test(tc, exact_methods_need_the_steps_of_all_reduce);
+    tcase_add_test(tc, one_rank_has_no_transient);
     tcase_add_test(tc, a_graph_that_averages_exactly_has_no_transient);
-    tcase_add_test(tc, transients_are_those_of_the_theorems);
+    tcase_add_test(tc, transients_equal_the_theorems);
     tcase_add_loop_test(tc, local_sgd_scales_as_n_cubed_and_as_h_to_its_power, 0, 2);
-    tcase_add_loop_test(tc, gossip_scales_as_its_graph_does, 0, 2);
-    tcase_add_loop_test(tc, a_period_bounds_what_a_graph_costs, 0, 2);
-    tcase_add_loop_test(tc, denser_graphs_and_fewer_ranks_order_transients, 0, 2);
-    tcase_add_test(tc, heterogeneity_goes_from_one_order_to_the_other);
-    tcase_add_test(tc, compression_costs_noise_or_a_transient);
-    tcase_add_test(tc, compression_scales_as_in_the_papers_table);
-    tcase_add_test(tc, a_quantiser_costs_omega);
-    tcase_add_test(tc, the_published_scale_is_that_of_imagenet_on_32_nodes);
-    tcase_add_loop_test(tc, steps_go_by_published_runs_where_these_cover_them, 0, LENGTH(known));
-    tcase_add_test(tc, steps_go_by_ones_own_runs_first);
+    tcase_add_loop_test(tc, gossip_transients_scale_with_the_graphs_spectral_gap, 0, 2);
+    tcase_add_loop_test(tc, a_period_limits_the_transient_of_a_graph, 0, 2);
+    tcase_add_loop_test(tc, denser_graphs_and_fewer_ranks_have_shorter_transients, 0, 2);
+    tcase_add_test(tc, heterogeneity_interpolates_between_the_two_orders);
+    tcase_add_test(tc, unbiased_compression_adds_noise_and_error_feedback_a_transient);
+    tcase_add_test(tc, compression_transients_scale_as_published);
+    tcase_add_test(tc, a_quantiser_multiplies_the_noise_by_1_plus_omega);
+    tcase_add_test(tc, the_published_transient_is_that_of_imagenet_on_32_nodes);
+    tcase_add_loop_test(tc, step_counts_come_from_published_runs_if_these_cover_the_case, 0,
+                        LENGTH(known));
+    tcase_add_test(tc, step_counts_come_from_own_runs_first);
     Suite *s = suite_create("sim/campaign/convergence");
     suite_add_tcase(s, tc);
     return s;

@@ -60,7 +60,7 @@ static const char *const texts[] = {
 };
 enum { NUM_TEXTS = LENGTH(texts) };
 
-START_TEST(every_exchange_is_written_as_it_was_read)
+START_TEST(every_exchange_round_trips)
 {
     struct exchange exchange = parsed(texts[_i]);
     struct text written = { 0 };
@@ -70,7 +70,7 @@ START_TEST(every_exchange_is_written_as_it_was_read)
 }
 END_TEST
 
-START_TEST(every_method_is_documented_and_has_a_text_that_is_tested)
+START_TEST(every_method_has_documentation_and_a_test_case)
 {
     for (int i = 0; i < num_exchange_methods; i++) {
         const struct exchange_method *method = &exchange_methods[i];
@@ -90,7 +90,7 @@ START_TEST(every_method_is_documented_and_has_a_text_that_is_tested)
 }
 END_TEST
 
-START_TEST(all_reduce_is_the_default_and_leaves_no_word)
+START_TEST(all_reduce_is_the_default_and_is_not_written)
 {
     struct plan plan;
     struct text written = { 0 };
@@ -101,7 +101,7 @@ START_TEST(all_reduce_is_the_default_and_leaves_no_word)
 }
 END_TEST
 
-START_TEST(a_plan_keeps_its_exchange)
+START_TEST(a_plan_file_keeps_the_exchange)
 {
     struct plan plan;
     struct text written = { 0 };
@@ -177,7 +177,7 @@ START_TEST(one_rank_sends_nothing)
 }
 END_TEST
 
-START_TEST(gossip_sends_as_much_from_each_rank_however_many_there_are)
+START_TEST(gossip_bytes_per_rank_do_not_depend_on_the_number_of_ranks)
 {
     struct exchange one = parsed("gossip:one-peer"), ring = parsed("gossip:ring");
     for (int n = 4; n <= 4096; n *= 4) {
@@ -189,7 +189,7 @@ START_TEST(gossip_sends_as_much_from_each_rank_however_many_there_are)
 END_TEST
 
 /* 8 ranks in groups of 4: two all-reduces of 6 S, 8 messages of S/4, and two gathers of 3 S. */
-START_TEST(gossip_of_groups_sends_a_part_from_each_member)
+START_TEST(in_gossip_between_groups_each_member_sends_a_part)
 {
     struct exchange exchange = parsed("gossip:one-peer:group=4");
     struct exchange_ranks ranks = { 8, 4 };
@@ -198,7 +198,7 @@ START_TEST(gossip_of_groups_sends_a_part_from_each_member)
 }
 END_TEST
 
-START_TEST(periods_average_in_their_last_step)
+START_TEST(averages_happen_in_the_last_step_of_a_period)
 {
     struct exchange local = parsed("local:3"), pga = parsed("pga:3");
     struct exchange_ranks ranks = { 8, 4 };
@@ -228,7 +228,7 @@ static double averages_of(const struct exchange *exchange, int steps)
     return averages;
 }
 
-START_TEST(the_share_of_averages_is_that_of_the_rule_along_the_losses)
+START_TEST(the_share_of_averaging_steps_follows_the_adaptive_rule)
 {
     enum { PARTS = 64, RUN = 20000 };
     struct exchange aga = parsed("aga:4"), pga = parsed("pga:4");
@@ -245,7 +245,7 @@ START_TEST(the_share_of_averages_is_that_of_the_rule_along_the_losses)
 }
 END_TEST
 
-START_TEST(compressed_messages_are_gathered_so_they_grow_with_the_ranks)
+START_TEST(gathered_compressed_messages_grow_with_the_ranks)
 {
     struct exchange topk = parsed("topk:0.01"), qsgd = parsed("qsgd:4");
     struct exchange rounds = parsed("neolithic:0.01:rounds=3");
@@ -260,7 +260,7 @@ END_TEST
 
 /* Robust rules send the bytes of an all-reduce; rules that weigh ranks also sum 8 n^2 bytes of
  * distances. */
-START_TEST(robust_rules_send_what_all_reduce_does)
+START_TEST(robust_rules_send_the_bytes_of_all_reduce)
 {
     struct exchange_ranks ranks = { 8, 4 };
     struct exchange median = parsed("median"), trimmed = parsed("trimmed:1");
@@ -283,7 +283,7 @@ static const struct {
     { "geomedian", 1 }, { "median", 1 },   { "geomedian:4", 9 }, { "krum:7", 17 },
 };
 
-START_TEST(a_robust_rule_refuses_more_hostile_ranks_than_it_bears)
+START_TEST(a_robust_rule_refuses_too_many_hostile_ranks)
 {
     struct exchange exchange = parsed(robust[_i].text);
     const struct exchange_method *method = exchange_method_of(&exchange);
@@ -299,7 +299,7 @@ START_TEST(a_robust_rule_refuses_more_hostile_ranks_than_it_bears)
 END_TEST
 
 /* Allouah et al. 2023, table 1, for f = 2 of 8: r = 2 / 4. */
-START_TEST(a_rules_error_is_that_of_the_papers_table)
+START_TEST(a_robust_rules_error_equals_the_published_table)
 {
     struct exchange median = parsed("median:2"), trimmed = parsed("trimmed:2");
     struct exchange krum = parsed("krum:2"), geomedian = parsed("geomedian:2");
@@ -327,7 +327,7 @@ START_TEST(low_rank_factors_are_summed)
 END_TEST
 
 /* 7 levels of a bucket of 512: min(512 / 49, sqrt(512) / 7). */
-START_TEST(bounds_are_those_of_the_tensors_at_hand)
+START_TEST(compression_bounds_are_those_of_the_given_tensors)
 {
     struct exchange qsgd = parsed("qsgd:4"), topk = parsed("topk:0.01");
     struct exchange rounds = parsed("neolithic:0.01:rounds=3"), power = parsed("powersgd:2");
@@ -347,24 +347,23 @@ static Suite *suite(void)
 {
     TCase *tc = tcase_create("exchange");
     tcase_add_checked_fixture(tc, NULL, release);
-    tcase_add_loop_test(tc, every_exchange_is_written_as_it_was_read, 0, NUM_TEXTS);
-    tcase_add_test(tc, every_method_is_documented_and_has_a_text_that_is_tested);
-    tcase_add_test(tc, all_reduce_is_the_default_and_leaves_no_word);
-    tcase_add_test(tc, a_plan_keeps_its_exchange);
+    tcase_add_loop_test(tc, every_exchange_round_trips, 0, NUM_TEXTS);
+    tcase_add_test(tc, every_method_has_documentation_and_a_test_case);
+    tcase_add_test(tc, all_reduce_is_the_default_and_is_not_written);
+    tcase_add_test(tc, a_plan_file_keeps_the_exchange);
     tcase_add_loop_test(tc, a_faulty_text_is_refused_by_name, 0, LENGTH(refused));
     tcase_add_test(tc, every_sum_moves_the_same_bytes);
     tcase_add_loop_test(tc, one_rank_sends_nothing, 0, NUM_TEXTS);
-    tcase_add_test(tc, gossip_sends_as_much_from_each_rank_however_many_there_are);
-    tcase_add_test(tc, gossip_of_groups_sends_a_part_from_each_member);
-    tcase_add_test(tc, periods_average_in_their_last_step);
-    tcase_add_test(tc, the_share_of_averages_is_that_of_the_rule_along_the_losses);
-    tcase_add_test(tc, compressed_messages_are_gathered_so_they_grow_with_the_ranks);
-    tcase_add_test(tc, robust_rules_send_what_all_reduce_does);
-    tcase_add_loop_test(tc, a_robust_rule_refuses_more_hostile_ranks_than_it_bears, 0,
-                        LENGTH(robust));
-    tcase_add_test(tc, a_rules_error_is_that_of_the_papers_table);
+    tcase_add_test(tc, gossip_bytes_per_rank_do_not_depend_on_the_number_of_ranks);
+    tcase_add_test(tc, in_gossip_between_groups_each_member_sends_a_part);
+    tcase_add_test(tc, averages_happen_in_the_last_step_of_a_period);
+    tcase_add_test(tc, the_share_of_averaging_steps_follows_the_adaptive_rule);
+    tcase_add_test(tc, gathered_compressed_messages_grow_with_the_ranks);
+    tcase_add_test(tc, robust_rules_send_the_bytes_of_all_reduce);
+    tcase_add_loop_test(tc, a_robust_rule_refuses_too_many_hostile_ranks, 0, LENGTH(robust));
+    tcase_add_test(tc, a_robust_rules_error_equals_the_published_table);
     tcase_add_test(tc, low_rank_factors_are_summed);
-    tcase_add_test(tc, bounds_are_those_of_the_tensors_at_hand);
+    tcase_add_test(tc, compression_bounds_are_those_of_the_given_tensors);
     Suite *s = suite_create("sim/exchange");
     suite_add_tcase(s, tc);
     return s;

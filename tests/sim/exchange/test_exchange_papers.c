@@ -64,7 +64,7 @@ static const double resnet50 = 25.5e6;
  * and Chen's hours, agree within 10 %, although three constants of the profile reproduce eight of
  * them; the eight hours of ImageNet agree within 7 %. Ying's accuracies are only shown, not
  * predicted: 76.32, 76.47, 76.46, 76.25 % and 76.34, 76.52, 76.47, 76.27 %. */
-START_TEST(resnet50_and_bert_large_take_the_printed_times)
+START_TEST(resnet50_and_bert_large_take_the_published_times)
 {
     struct decentralised table;
     ck_assert_msg(decentralised_predict(&table, &err), "%s: %s", err.where, err.msg);
@@ -116,7 +116,7 @@ static Suite *suite(void)
 {
     TCase *tc = tcase_create("papers");
     tcase_add_checked_fixture(tc, NULL, teardown);
-    tcase_add_test(tc, resnet50_and_bert_large_take_the_printed_times);
+    tcase_add_test(tc, resnet50_and_bert_large_take_the_published_times);
     tcase_add_test(tc, workloads_have_their_published_sizes);
     tcase_add_test(tc, bluefog_scales_to_128_gpus_where_all_reduce_does_not);
     Suite *s = suite_create("published exchanges");

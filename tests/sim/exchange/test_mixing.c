@@ -89,7 +89,7 @@ START_TEST(weights_are_doubly_stochastic)
 }
 END_TEST
 
-START_TEST(who_hears_a_rank_is_told_by_it)
+START_TEST(senders_and_receivers_of_a_graph_agree)
 {
     for (int n = 2; n <= 20; n++)
         for (int rank = 0; rank < n; rank++) {
@@ -102,7 +102,7 @@ START_TEST(who_hears_a_rank_is_told_by_it)
 }
 END_TEST
 
-START_TEST(the_second_singular_value_is_that_of_the_matrix)
+START_TEST(the_second_singular_value_agrees_with_repeated_squaring)
 {
     static const int sizes[] = { 2, 3, 5, 6, 8, 12, 16, 24 };
     for (size_t s = 0; s < LENGTH(sizes); s++) {
@@ -120,7 +120,7 @@ START_TEST(the_second_singular_value_is_that_of_the_matrix)
 END_TEST
 
 /* (2/3)(1 - cos(2 pi / n)): the closed form, and the rounded values of a published table. */
-START_TEST(a_ring_mixes_as_its_closed_form_says)
+START_TEST(the_spectral_gap_of_a_ring_equals_its_closed_form)
 {
     static const struct {
         int n;
@@ -138,7 +138,7 @@ START_TEST(a_ring_mixes_as_its_closed_form_says)
 END_TEST
 
 /* 2 / (1 + ceil(log2 n)) for even n (Ying et al. 2021, theorem 1). */
-START_TEST(an_exponential_graph_mixes_as_its_closed_form_says)
+START_TEST(the_spectral_gap_of_an_exponential_graph_equals_its_closed_form)
 {
     for (int n = 2; n <= 1024; n += 2)
         ck_assert_double_eq_tol(1 - mixing_second_singular(MIXING_EXPONENTIAL, n),
@@ -182,10 +182,11 @@ static Suite *suite(void)
 {
     TCase *tc = tcase_create("mixing");
     tcase_add_loop_test(tc, weights_are_doubly_stochastic, 0, NUM_MIXING_GRAPHS);
-    tcase_add_loop_test(tc, who_hears_a_rank_is_told_by_it, 0, NUM_MIXING_GRAPHS);
-    tcase_add_loop_test(tc, the_second_singular_value_is_that_of_the_matrix, 0, NUM_MIXING_GRAPHS);
-    tcase_add_test(tc, a_ring_mixes_as_its_closed_form_says);
-    tcase_add_test(tc, an_exponential_graph_mixes_as_its_closed_form_says);
+    tcase_add_loop_test(tc, senders_and_receivers_of_a_graph_agree, 0, NUM_MIXING_GRAPHS);
+    tcase_add_loop_test(tc, the_second_singular_value_agrees_with_repeated_squaring, 0,
+                        NUM_MIXING_GRAPHS);
+    tcase_add_test(tc, the_spectral_gap_of_a_ring_equals_its_closed_form);
+    tcase_add_test(tc, the_spectral_gap_of_an_exponential_graph_equals_its_closed_form);
     tcase_add_test(tc, one_peer_averages_exactly_after_log2_n_steps);
     tcase_add_test(tc, a_grid_is_as_square_as_the_ranks_allow);
     Suite *s = suite_create("sim/exchange/mixing");

@@ -88,14 +88,14 @@ static void check_chunks_in_flight(const struct generator *generator,
     }
 }
 
-START_TEST(chunks_in_flight_are_those_of_the_list_at_its_peak)
+START_TEST(chunks_in_flight_equal_the_instruction_list_at_its_peak)
 {
     ck_assert_int_gt(each_shape(check_chunks_in_flight), 100);
 }
 END_TEST
 
 /* p(1 + (p-1)/(pv)) of a stage's activations in the paper: pv + p - 1 chunks. */
-START_TEST(the_first_interleaved_stage_holds_pv_plus_p_less_one_chunks)
+START_TEST(the_first_interleaved_stage_holds_pv_plus_p_minus_1_chunks)
 {
     const struct generator *interleaved = generator_find("interleaved");
     for (int p = 2; p <= 8; p++)
@@ -230,7 +230,7 @@ static void check_activations(const struct generator *generator, const struct sc
     }
 }
 
-START_TEST(activations_are_the_most_that_the_list_holds)
+START_TEST(activation_bytes_equal_the_maximum_over_the_instruction_list)
 {
     planned_load("dgx-h100", "megatron-core", "gpt3-1.3b", 1);
     planned_layout("mb1");
@@ -243,9 +243,9 @@ static Suite *suite(void)
     TCase *tc = tcase_create("in flight");
     tcase_set_timeout(tc, 60);
     tcase_add_checked_fixture(tc, NULL, planned_release);
-    tcase_add_test(tc, chunks_in_flight_are_those_of_the_list_at_its_peak);
-    tcase_add_test(tc, the_first_interleaved_stage_holds_pv_plus_p_less_one_chunks);
-    tcase_add_test(tc, activations_are_the_most_that_the_list_holds);
+    tcase_add_test(tc, chunks_in_flight_equal_the_instruction_list_at_its_peak);
+    tcase_add_test(tc, the_first_interleaved_stage_holds_pv_plus_p_minus_1_chunks);
+    tcase_add_test(tc, activation_bytes_equal_the_maximum_over_the_instruction_list);
     Suite *s = suite_create("sim/memory/memory: in flight");
     suite_add_tcase(s, tc);
     return s;

@@ -51,7 +51,7 @@ END_TEST
 
 /* ZeRO-3 over 8 ranks with bf16 weights and fp32 gradients holds the gathered layers and one whole
  * gradient. */
-START_TEST(gathered_weights_are_as_many_as_the_stack_keeps)
+START_TEST(the_number_of_gathered_layers_is_the_stacks)
 {
     planned_load("dgx-h100", "megatron-core", "gpt3-1.3b", 8);
     planned_layout("zero3");
@@ -72,7 +72,7 @@ START_TEST(gathered_weights_are_as_many_as_the_stack_keeps)
 END_TEST
 
 /* A batch of 512 over 8 ranks gives 64 microbatches, or one. */
-START_TEST(gradients_that_wait_for_the_last_microbatch_are_whole)
+START_TEST(gradients_reduced_after_the_last_microbatch_are_held_whole)
 {
     planned_load("dgx-h100", "megatron-core", "gpt3-1.3b", 8);
     planned.system.stack.shards.accumulate = ACCUMULATE_NO_SYNC;
@@ -85,7 +85,7 @@ START_TEST(gradients_that_wait_for_the_last_microbatch_are_whole)
 }
 END_TEST
 
-START_TEST(captured_graphs_have_pools_of_their_own)
+START_TEST(captured_graphs_have_separate_memory_pools)
 {
     planned_load("dgx-h100", "megatron-core", "gpt3-1.3b", 1);
     planned_layout("mb1");
@@ -96,7 +96,7 @@ START_TEST(captured_graphs_have_pools_of_their_own)
 END_TEST
 
 /* Offloaded are 12 of 18 bytes of state, and the activations of all but two of 24 layers. */
-START_TEST(what_is_offloaded_leaves_the_gpu)
+START_TEST(offloaded_bytes_leave_the_gpu)
 {
     planned_load("dgx-h100", "megatron-core", "gpt3-1.3b", 8);
     planned_layout("mb1");
@@ -113,7 +113,7 @@ START_TEST(what_is_offloaded_leaves_the_gpu)
 END_TEST
 
 /* Layers 5, 3, 2 and 2 of 12; the last stage has its own copy of a tied table. */
-START_TEST(stages_hold_the_layers_that_the_plan_gives_them)
+START_TEST(stages_hold_the_state_of_their_layers)
 {
     planned_load("dgx-h100", "megatron-core", "gpt3-125m", 4);
     planned_layout("pp4 stages=5,3,2,2");
@@ -129,7 +129,7 @@ END_TEST
 
 /* A stage keeps a checkpoint for every 3 of 24 layers and the activations of 3 layers, the first of
  * which has a checkpoint. The head's activations are already freed. */
-START_TEST(recompute_keeps_a_checkpoint_for_every_few_layers)
+START_TEST(recompute_keeps_one_checkpoint_per_group_of_layers)
 {
     planned_load("dgx-h100", "megatron-core", "gpt3-1.3b", 1);
     planned_layout("recompute=full:3");
@@ -172,7 +172,7 @@ static double state_bytes(const struct stage_memory *memory)
 
 /* 2 + 2 + 12 bytes a parameter while activations are there; 4 more in the optimizer's step, when
  * activations are freed. */
-START_TEST(gradients_of_16_bits_are_widened_when_activations_are_gone)
+START_TEST(gradients_of_16_bits_are_widened_after_activations_are_freed)
 {
     planned_load("dgx-h100", "megatron-core", "gpt3-1.3b", 1);
     planned_layout("dtype=fp16 grad=fp16 mb8");
@@ -189,7 +189,7 @@ START_TEST(gradients_of_16_bits_are_widened_when_activations_are_gone)
 END_TEST
 
 /* Adam with narrow moments reads gradients as they are: 2 + 2 + 4 + 2 + 2 bytes all the time. */
-START_TEST(adam_with_narrow_moments_widens_no_gradients)
+START_TEST(adam_with_16_bit_moments_widens_no_gradients)
 {
     planned_load("dgx-h100", "megatron-core", "gpt3-1.3b", 1);
     planned_layout("grad=bf16 mb1 recompute=full optimizer=adam-bf16");
@@ -201,7 +201,7 @@ END_TEST
 
 /* Bytes of the gradients of bf16 weights: fp32; the weights' type, as the stack keeps them; both;
  * and the layout's type, for every stack. */
-START_TEST(gradients_are_of_the_type_that_the_stack_keeps)
+START_TEST(gradients_have_the_type_of_the_stack_or_layout)
 {
     static const struct {
         int main_gradients;
@@ -229,7 +229,7 @@ END_TEST
 
 /* 12 / 8 bytes a parameter at the loss of the only microbatch: shards are the master weights, and
  * no gradient exists yet. */
-START_TEST(fsdp_keeps_masters_and_makes_gradients_in_the_backward)
+START_TEST(fsdp_keeps_fp32_masters_and_allocates_gradients_in_the_backward)
 {
     planned_load("dgx-h100", "torchtitan", "gpt3-1.3b", 8);
     planned.model.batch = 64;
@@ -248,7 +248,7 @@ END_TEST
  * in flight at once. At that moment the backward of one chunk has begun; on the first eight stages
  * also that of the next. Memory then holds fp32 gradients of one chunk in eight (weights take two
  * bytes each) and the activations of the passes that remain. */
-START_TEST(gradients_of_chunks_come_one_after_the_other)
+START_TEST(gradients_of_chunks_are_allocated_one_after_another)
 {
     planned_load("dgx-h100", "torchtitan", "llama3-405b", 16384);
     planned.model.batch = 2048;
@@ -283,7 +283,7 @@ END_TEST
 /* Few activations are kept here, so the peak is at the end of a step's backwards. Then two chunks
  * of eight hold whole gradients and the others a rank's shard. Without overlap of the reduction,
  * all chunks hold whole gradients. */
-START_TEST(reduced_gradients_of_chunks_are_freed)
+START_TEST(reduced_gradients_of_a_chunk_are_freed)
 {
     planned_load("meta-grand-teton-700w", "llama3", "llama3-405b", 16384);
     planned.model.batch = 512;
@@ -318,7 +318,7 @@ START_TEST(the_peak_is_the_sum_of_its_parts)
 }
 END_TEST
 
-START_TEST(all_stages_at_once_are_what_they_are_one_by_one)
+START_TEST(computing_all_stages_at_once_equals_one_by_one)
 {
     planned_load("dgx-a100-80g", "megatron-core", "gpt3-13b", 64);
     planned_layout("tp4 pp4 dp4 stages=9,11,11,9 mb2 recompute=block:3,2,1,0");
@@ -342,22 +342,22 @@ static Suite *suite(void)
     tcase_add_test(tc, a_single_gpu_needs_no_network_buffers);
     tcase_add_test(tc, workspaces_of_hopper_are_28_mib_larger_than_those_of_ampere);
     tcase_add_test(tc, zero_shards_optimizer_then_gradients_then_weights);
-    tcase_add_test(tc, gathered_weights_are_as_many_as_the_stack_keeps);
-    tcase_add_test(tc, gradients_that_wait_for_the_last_microbatch_are_whole);
-    tcase_add_test(tc, captured_graphs_have_pools_of_their_own);
-    tcase_add_test(tc, what_is_offloaded_leaves_the_gpu);
-    tcase_add_test(tc, stages_hold_the_layers_that_the_plan_gives_them);
-    tcase_add_test(tc, recompute_keeps_a_checkpoint_for_every_few_layers);
+    tcase_add_test(tc, the_number_of_gathered_layers_is_the_stacks);
+    tcase_add_test(tc, gradients_reduced_after_the_last_microbatch_are_held_whole);
+    tcase_add_test(tc, captured_graphs_have_separate_memory_pools);
+    tcase_add_test(tc, offloaded_bytes_leave_the_gpu);
+    tcase_add_test(tc, stages_hold_the_state_of_their_layers);
+    tcase_add_test(tc, recompute_keeps_one_checkpoint_per_group_of_layers);
     tcase_add_test(tc, a_backward_holds_gradients_until_they_are_read);
-    tcase_add_test(tc, gradients_of_16_bits_are_widened_when_activations_are_gone);
-    tcase_add_test(tc, adam_with_narrow_moments_widens_no_gradients);
-    tcase_add_test(tc, gradients_are_of_the_type_that_the_stack_keeps);
-    tcase_add_test(tc, fsdp_keeps_masters_and_makes_gradients_in_the_backward);
-    tcase_add_test(tc, gradients_of_chunks_come_one_after_the_other);
+    tcase_add_test(tc, gradients_of_16_bits_are_widened_after_activations_are_freed);
+    tcase_add_test(tc, adam_with_16_bit_moments_widens_no_gradients);
+    tcase_add_test(tc, gradients_have_the_type_of_the_stack_or_layout);
+    tcase_add_test(tc, fsdp_keeps_fp32_masters_and_allocates_gradients_in_the_backward);
+    tcase_add_test(tc, gradients_of_chunks_are_allocated_one_after_another);
     tcase_add_test(tc, the_layout_of_llama_3_fits_the_software_that_ran_it);
-    tcase_add_test(tc, reduced_gradients_of_chunks_are_freed);
+    tcase_add_test(tc, reduced_gradients_of_a_chunk_are_freed);
     tcase_add_test(tc, the_peak_is_the_sum_of_its_parts);
-    tcase_add_test(tc, all_stages_at_once_are_what_they_are_one_by_one);
+    tcase_add_test(tc, computing_all_stages_at_once_equals_one_by_one);
     Suite *s = suite_create("sim/memory/memory");
     suite_add_tcase(s, tc);
     return s;

@@ -47,7 +47,7 @@ END_TEST
 
 /* Bytes that Adam's moments take, which Megatron allocates at the first update: 8 a parameter over
  * 2 data ranks. Measured: 6,854,303,744 and 7,788,662,784. */
-START_TEST(moments_take_what_megatron_7b_allocates_at_its_first_step)
+START_TEST(adam_moments_of_megatron_7b_equal_the_measured)
 {
     load_megatron_7b(8);
     planned_layout(case_a);
@@ -62,7 +62,7 @@ START_TEST(moments_take_what_megatron_7b_allocates_at_its_first_step)
 END_TEST
 
 /* 2 + 4 + 12 / 2 bytes a parameter, and two workspaces of 32 MiB; measured 20,663,519,232. */
-START_TEST(state_of_megatron_7b_is_what_was_measured)
+START_TEST(state_of_megatron_7b_equals_the_measured)
 {
     load_megatron_7b(8);
     planned_layout(case_a);
@@ -76,7 +76,7 @@ START_TEST(state_of_megatron_7b_is_what_was_measured)
 END_TEST
 
 /* memcheck.py computes 56.971e9; max_allocated on H100 was 57,143,791,616. */
-START_TEST(peak_of_megatron_7b_tp4_is_what_was_measured)
+START_TEST(peak_of_megatron_7b_tp4_agrees_with_the_measured)
 {
     load_megatron_7b(8);
     planned_layout(case_a);
@@ -87,7 +87,7 @@ END_TEST
 
 /* memcheck.py computes 60.215e9; max_allocated on A100, logged by the last rank, was
  * 60,489,064,448. */
-START_TEST(peak_of_megatron_7b_pp4_is_what_was_measured)
+START_TEST(peak_of_megatron_7b_pp4_agrees_with_the_measured)
 {
     load_megatron_7b(8);
     planned_layout(case_b);
@@ -134,7 +134,7 @@ enum { NUM_KORTHIKANTI = LENGTH(korthikanti) };
 
 /* Our number includes biases and norms: 13h in addition to 12h^2, and more where tensor ranks hold
  * copies of them. */
-START_TEST(state_of_the_layers_is_that_of_korthikanti_figure_1)
+START_TEST(state_of_the_layers_agrees_with_korthikanti_figure_1)
 {
     const struct korthikanti *row = &korthikanti[_i];
     use_layers_of(row->model, row->layout, row->num_gpus, row->batch);
@@ -146,7 +146,7 @@ START_TEST(state_of_the_layers_is_that_of_korthikanti_figure_1)
 END_TEST
 
 /* Our number includes the norms' statistics. */
-START_TEST(activations_of_the_layers_are_those_of_korthikanti_figure_1)
+START_TEST(activations_of_the_layers_agree_with_korthikanti_figure_1)
 {
     const struct korthikanti *row = &korthikanti[_i];
     use_layers_of(row->model, row->layout, row->num_gpus, row->batch);
@@ -173,7 +173,7 @@ static const struct figure_7 figure_7[] = {
 enum { NUM_FIGURE_7 = LENGTH(figure_7) };
 
 /* Memory of a layer on 8 tensor ranks, relative to none of the three techniques. */
-START_TEST(techniques_save_the_activations_of_korthikanti_figure_7)
+START_TEST(saved_activations_agree_with_korthikanti_figure_7)
 {
     const struct figure_7 *row = &figure_7[_i];
     use_layers_of(row->model, "tp8 dtype=fp16", 8, 1);
@@ -197,16 +197,15 @@ static Suite *suite(void)
     tcase_add_checked_fixture(tc, NULL, planned_release);
     tcase_add_test(tc, megatron_7b_is_the_model_of_its_functional_test);
     tcase_add_test(tc, a_tensor_rank_of_megatron_7b_has_1713299456_parameters);
-    tcase_add_test(tc, moments_take_what_megatron_7b_allocates_at_its_first_step);
-    tcase_add_test(tc, state_of_megatron_7b_is_what_was_measured);
-    tcase_add_test(tc, peak_of_megatron_7b_tp4_is_what_was_measured);
-    tcase_add_test(tc, peak_of_megatron_7b_pp4_is_what_was_measured);
-    tcase_add_loop_test(tc, state_of_the_layers_is_that_of_korthikanti_figure_1, 0,
+    tcase_add_test(tc, adam_moments_of_megatron_7b_equal_the_measured);
+    tcase_add_test(tc, state_of_megatron_7b_equals_the_measured);
+    tcase_add_test(tc, peak_of_megatron_7b_tp4_agrees_with_the_measured);
+    tcase_add_test(tc, peak_of_megatron_7b_pp4_agrees_with_the_measured);
+    tcase_add_loop_test(tc, state_of_the_layers_agrees_with_korthikanti_figure_1, 0,
                         NUM_KORTHIKANTI);
-    tcase_add_loop_test(tc, activations_of_the_layers_are_those_of_korthikanti_figure_1, 0,
+    tcase_add_loop_test(tc, activations_of_the_layers_agree_with_korthikanti_figure_1, 0,
                         NUM_KORTHIKANTI);
-    tcase_add_loop_test(tc, techniques_save_the_activations_of_korthikanti_figure_7, 0,
-                        NUM_FIGURE_7);
+    tcase_add_loop_test(tc, saved_activations_agree_with_korthikanti_figure_7, 0, NUM_FIGURE_7);
     Suite *s = suite_create("sim/memory/memory: published numbers");
     suite_add_tcase(s, tc);
     return s;

@@ -26,7 +26,7 @@ END_TEST
 
 /* Two ranks: 24 channels with a connection of the ring and one of messages, 12 MiB each, for the
  * world and the data group; and the root, whose one channel has them too. */
-START_TEST(a_pair_has_connections_of_its_ring_and_its_messages)
+START_TEST(two_ranks_have_a_ring_and_a_message_connection_per_channel)
 {
     ck_assert_double_eq(mib_of("dgx-h100", "dp2", 2), 2 * (24 * 2 * 12) + 2 * 12);
 }
@@ -34,7 +34,7 @@ END_TEST
 
 /* With eight channels: connections from the previous and next rank, and 2 x 8 channels x 8 members
  * x 1 MiB for the switch; for world, tensor and model-parallel groups. */
-START_TEST(a_switch_that_sums_has_buffers_for_every_member)
+START_TEST(nvls_has_buffers_for_every_member)
 {
     ck_assert_double_eq(mib_of("dgx-h100", "tp8", 8), 3 * (24 * 2 * 12 + 2 * 8 * 8) + 2 * 12);
 }
@@ -88,7 +88,7 @@ static int most_groups(const struct plan *plan)
 }
 
 /* In one node without a switch that sums, every communicator has two connections per channel. */
-START_TEST(every_group_that_the_executor_makes_is_counted)
+START_TEST(every_communicator_of_the_executor_is_counted)
 {
     static const char *const layouts[] = {
         "dp8",     "tp8",          "pp8",     "tp2 pp2 dp2",  "tp2 dp4",
@@ -104,10 +104,10 @@ static Suite *suite(void)
     TCase *tc = tcase_create("network_memory");
     tcase_add_checked_fixture(tc, NULL, planned_release);
     tcase_add_test(tc, a_single_gpu_needs_no_buffers);
-    tcase_add_test(tc, a_pair_has_connections_of_its_ring_and_its_messages);
+    tcase_add_test(tc, two_ranks_have_a_ring_and_a_message_connection_per_channel);
     tcase_add_test(tc, groups_over_nodes_have_a_third_connection);
-    tcase_add_test(tc, a_switch_that_sums_has_buffers_for_every_member);
-    tcase_add_loop_test(tc, every_group_that_the_executor_makes_is_counted, 0, 9);
+    tcase_add_test(tc, nvls_has_buffers_for_every_member);
+    tcase_add_loop_test(tc, every_communicator_of_the_executor_is_counted, 0, 9);
     Suite *s = suite_create("sim/memory/network_memory");
     suite_add_tcase(s, tc);
     return s;

@@ -19,7 +19,7 @@ END_TEST
 
 /* 1e9 parameters over 8 ranks: 4 bytes per parameter are copied down and 2 up at 44 GB/s; the
  * update moves 4 + 24 + 2 at 40 GB/s. */
-START_TEST(a_host_updates_the_shard_of_its_gpu)
+START_TEST(an_offloaded_update_takes_copies_and_host_memory_traffic)
 {
     struct plan plan = plan_default();
     plan.dp = 8;
@@ -49,7 +49,7 @@ static double replay_s(int layers, double layer_s, double copy_s)
     return layer_end_s;
 }
 
-START_TEST(copies_show_as_far_as_two_buffers_let_them)
+START_TEST(exposed_copy_time_follows_from_two_buffers)
 {
     for (int layers = 1; layers < 10; layers++)
         for (double copy_s = 0; copy_s < 3; copy_s += 0.25)
@@ -60,7 +60,7 @@ END_TEST
 
 /* Two layers of 1 s and 2 s for copies of 3 s each: 6 s of copies pass in a forward of 2 s and a
  * backward of 4 s. With copies of 4 s, 2 s are left over. */
-START_TEST(in_a_pipeline_all_copies_pass_in_a_forward_and_a_backward)
+START_TEST(in_a_pipeline_copies_overlap_one_forward_and_one_backward)
 {
     ck_assert_double_eq(chunk_copy_exposed_s(2, 2, 4, 3), 0);
     ck_assert_double_eq_tol(chunk_copy_exposed_s(2, 2, 4, 4), 2, 1e-12);
@@ -79,7 +79,7 @@ static const struct {
     { "recompute=full:3", 6, 4, 4 },
 };
 
-START_TEST(only_kept_bytes_move_and_two_layers_stay)
+START_TEST(only_kept_bytes_are_copied_and_two_layers_stay_on_the_gpu)
 {
     struct arena arena = { 0 };
     struct err err = { 0 };
@@ -131,10 +131,11 @@ static Suite *suite(void)
 {
     TCase *tc = tcase_create("offload");
     tcase_add_test(tc, a_copy_takes_its_bytes_over_the_link);
-    tcase_add_test(tc, a_host_updates_the_shard_of_its_gpu);
-    tcase_add_test(tc, copies_show_as_far_as_two_buffers_let_them);
-    tcase_add_test(tc, in_a_pipeline_all_copies_pass_in_a_forward_and_a_backward);
-    tcase_add_loop_test(tc, only_kept_bytes_move_and_two_layers_stay, 0, LENGTH(kept));
+    tcase_add_test(tc, an_offloaded_update_takes_copies_and_host_memory_traffic);
+    tcase_add_test(tc, exposed_copy_time_follows_from_two_buffers);
+    tcase_add_test(tc, in_a_pipeline_copies_overlap_one_forward_and_one_backward);
+    tcase_add_loop_test(tc, only_kept_bytes_are_copied_and_two_layers_stay_on_the_gpu, 0,
+                        LENGTH(kept));
     tcase_add_loop_test(tc, buffers_are_held_once_per_stage, 0, LENGTH(stages));
     Suite *s = suite_create("sim/engine/offload");
     suite_add_tcase(s, tc);

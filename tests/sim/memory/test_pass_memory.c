@@ -105,7 +105,7 @@ static const char *const layouts[] = {
 };
 enum { NUM_LAYOUTS = LENGTH(layouts), NUM_PREFETCHES = 3 };
 
-START_TEST(the_peak_of_a_pass_is_what_its_steps_hold)
+START_TEST(the_peak_of_a_pass_agrees_with_the_arena)
 {
     if (is_spared(_i, 3))
         return;
@@ -120,7 +120,7 @@ START_TEST(the_peak_of_a_pass_is_what_its_steps_hold)
 END_TEST
 
 /* One stage has every layer, so ZeRO-3 frees many weights. */
-START_TEST(zero_3_takes_as_much_less_than_zero_2_as_predicted)
+START_TEST(the_saving_of_zero_3_over_zero_2_is_as_predicted)
 {
     struct model model = model_of(true);
     struct peak two = peak_of(&model, "dp2 zero2 dtype=fp32");
@@ -148,7 +148,7 @@ static const struct {
 enum { NUM_RUNS = LENGTH(runs) };
 
 /* A fused op's values are kept by the op before, and fewer gradients are made. */
-START_TEST(the_peak_of_a_fused_pass_is_what_its_steps_hold)
+START_TEST(the_peak_of_a_fused_pass_agrees_with_the_arena)
 {
     if (is_spared(_i, 2))
         return;
@@ -162,7 +162,7 @@ START_TEST(the_peak_of_a_fused_pass_is_what_its_steps_hold)
 END_TEST
 
 /* With a vocabulary whose logits fill most of the memory, at once or in two blocks. */
-START_TEST(logits_a_run_at_a_time_take_what_is_predicted)
+START_TEST(memory_of_logits_in_row_blocks_is_as_predicted)
 {
     if (is_spared(_i, 2))
         return;
@@ -185,11 +185,11 @@ static Suite *suite(void)
     TCase *tc = tcase_create("pass_memory");
     tcase_set_timeout(tc, 60);
     tcase_add_checked_fixture(tc, set_up, tear_down);
-    tcase_add_loop_test(tc, the_peak_of_a_pass_is_what_its_steps_hold, 0,
+    tcase_add_loop_test(tc, the_peak_of_a_pass_agrees_with_the_arena, 0,
                         NUM_LAYOUTS * NUM_PREFETCHES);
-    tcase_add_loop_test(tc, the_peak_of_a_fused_pass_is_what_its_steps_hold, 0, NUM_LAYOUTS);
-    tcase_add_loop_test(tc, logits_a_run_at_a_time_take_what_is_predicted, 0, NUM_RUNS);
-    tcase_add_test(tc, zero_3_takes_as_much_less_than_zero_2_as_predicted);
+    tcase_add_loop_test(tc, the_peak_of_a_fused_pass_agrees_with_the_arena, 0, NUM_LAYOUTS);
+    tcase_add_loop_test(tc, memory_of_logits_in_row_blocks_is_as_predicted, 0, NUM_RUNS);
+    tcase_add_test(tc, the_saving_of_zero_3_over_zero_2_is_as_predicted);
     Suite *s = suite_create("exec/pass_memory");
     suite_add_tcase(s, tc);
     return s;

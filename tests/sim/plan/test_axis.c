@@ -53,7 +53,7 @@ static const char *text_of(const struct plan *plan)
 
 /* --- words, rules, ranks -------------------------------------------------------------------- */
 
-START_TEST(its_word_is_read_and_written)
+START_TEST(the_new_axis_word_is_read_and_written)
 {
     static const char *const layouts[] = { "tp2 pp1 dp2 xp2 mb1",
                                            "tp1 pp1 dp2 xp2 mb1 order=dp-xp-tp-cp-pp" };
@@ -69,7 +69,7 @@ START_TEST(its_word_is_read_and_written)
 }
 END_TEST
 
-START_TEST(its_ranks_are_counted_and_its_rules_kept)
+START_TEST(the_new_axis_ranks_are_counted_and_its_rules_checked)
 {
     struct plan plan = plan_of("tp2 pp2 xp2 mb1", &arena);
     ck_assert(!plan_derive_data(&plan, 12, &err));
@@ -91,7 +91,7 @@ START_TEST(its_ranks_are_counted_and_its_rules_kept)
 END_TEST
 
 /* tp2 xp2 dp2, tensor ranks nearest, then feature ranks. */
-START_TEST(its_ranks_are_grouped)
+START_TEST(the_new_axis_ranks_are_grouped)
 {
     struct plan plan = plan_of("tp2 pp1 dp2 xp2 mb1", &arena);
     static const int expected[] = { 1, 3 }, of_model[] = { 0, 1, 2, 3 };
@@ -111,7 +111,7 @@ END_TEST
 
 /* --- costs ---------------------------------------------------------------------------------- */
 
-START_TEST(its_group_runs_its_collectives)
+START_TEST(the_new_axis_group_runs_its_collectives)
 {
     struct plan plan = plan_on(&machine, &model, "tp1 pp1 dp4 xp2 mb1", &arena);
     struct plan whole = plan_on(&machine, &model, "tp1 pp1 dp8 mb1", &arena);
@@ -141,7 +141,7 @@ START_TEST(its_group_runs_its_collectives)
 END_TEST
 
 /* Selective recompute runs the scores, the softmax and their product once more, and no other op. */
-START_TEST(totals_by_kind_have_what_is_recomputed)
+START_TEST(totals_by_kind_include_recomputed_ops)
 {
     static const char *const layouts[] = { "dp8 mb1 attn=unfused",
                                            "dp8 mb1 attn=unfused recompute=selective" };
@@ -207,7 +207,7 @@ static double candidates_of(const char *fix)
     return candidates;
 }
 
-START_TEST(it_is_searched)
+START_TEST(searches_include_the_new_axis)
 {
     double one = candidates_of("xp1 mb1"), two = candidates_of("xp2 mb1");
     ck_assert_double_gt(two, 0);
@@ -224,7 +224,7 @@ START_TEST(it_is_searched)
 }
 END_TEST
 
-START_TEST(all_of_its_orders_are_searched)
+START_TEST(searches_include_all_rank_orders_of_the_new_axis)
 {
     struct search_request exhaustive = request_of("exhaustive", "mb1 sp0 zero1 recompute=none");
     exhaustive.placement = true;
@@ -245,7 +245,7 @@ END_TEST
 
 /* --- files without a case for the axis ------------------------------------------------------- */
 
-START_TEST(the_executor_and_frameworks_refuse_it)
+START_TEST(the_executor_and_frameworks_refuse_the_new_axis)
 {
     struct plan plan = plan_on(&machine, &model, "tp1 pp1 dp4 xp2 mb1", &arena);
     ck_assert(!run_supported(&plan, &model, &err));
@@ -269,15 +269,15 @@ static Suite *suite(void)
 {
     TCase *tc = tcase_create("a further axis");
     tcase_add_checked_fixture(tc, set_up, tear_down);
-    tcase_add_test(tc, its_word_is_read_and_written);
-    tcase_add_test(tc, its_ranks_are_counted_and_its_rules_kept);
-    tcase_add_test(tc, its_ranks_are_grouped);
-    tcase_add_test(tc, its_group_runs_its_collectives);
-    tcase_add_test(tc, totals_by_kind_have_what_is_recomputed);
+    tcase_add_test(tc, the_new_axis_word_is_read_and_written);
+    tcase_add_test(tc, the_new_axis_ranks_are_counted_and_its_rules_checked);
+    tcase_add_test(tc, the_new_axis_ranks_are_grouped);
+    tcase_add_test(tc, the_new_axis_group_runs_its_collectives);
+    tcase_add_test(tc, totals_by_kind_include_recomputed_ops);
     tcase_add_test(tc, degrees_to_try_divide_the_gpus);
-    tcase_add_test(tc, it_is_searched);
-    tcase_add_test(tc, all_of_its_orders_are_searched);
-    tcase_add_test(tc, the_executor_and_frameworks_refuse_it);
+    tcase_add_test(tc, searches_include_the_new_axis);
+    tcase_add_test(tc, searches_include_all_rank_orders_of_the_new_axis);
+    tcase_add_test(tc, the_executor_and_frameworks_refuse_the_new_axis);
     Suite *s = suite_create("sim/plan/axis");
     suite_add_tcase(s, tc);
     return s;

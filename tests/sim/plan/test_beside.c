@@ -52,7 +52,7 @@ static void check_order(const struct ops *plain, const struct ops *beside)
     }
 }
 
-START_TEST(lists_have_the_same_ops_in_a_possible_order)
+START_TEST(reordered_lists_have_the_same_ops_in_a_valid_order)
 {
     struct local_ops plain = lists_of("deepseek-v2-lite", layouts[_i], false);
     struct local_ops beside = lists_of("deepseek-v2-lite", layouts[_i], true);
@@ -71,7 +71,7 @@ static bool starts_beside(const struct ops *ops, int run_first, int run_end)
 
 /* In both directions each of the two runs of exchanges has a half of the shared expert beside it,
  * and the routed experts' next op waits for the exchange. */
-START_TEST(each_exchange_has_a_half_of_the_shared_expert_beside_it)
+START_TEST(each_exchange_overlaps_half_of_the_shared_expert)
 {
     struct local_ops lists = lists_of("deepseek-v2-lite", layouts[_i], true);
     const struct ops *both[] = { &lists.forward, &lists.backward };
@@ -98,7 +98,7 @@ START_TEST(each_exchange_has_a_half_of_the_shared_expert_beside_it)
 END_TEST
 
 /* Mixtral has no shared expert; ep1 has no exchanges. */
-START_TEST(other_lists_stay_as_they_are)
+START_TEST(lists_without_shared_expert_or_exchange_are_unchanged)
 {
     static const char *const of[][2] = { { "mixtral-8x7b", "tp1 ep8 mb1" },
                                          { "deepseek-v2-lite", "tp1 mb1" } };
@@ -117,9 +117,9 @@ static Suite *suite(void)
     TCase *tc = tcase_create("shared");
     int count = sizeof layouts / sizeof *layouts;
     tcase_add_checked_fixture(tc, NULL, tear_down);
-    tcase_add_loop_test(tc, lists_have_the_same_ops_in_a_possible_order, 0, count);
-    tcase_add_loop_test(tc, each_exchange_has_a_half_of_the_shared_expert_beside_it, 0, count);
-    tcase_add_loop_test(tc, other_lists_stay_as_they_are, 0, 2);
+    tcase_add_loop_test(tc, reordered_lists_have_the_same_ops_in_a_valid_order, 0, count);
+    tcase_add_loop_test(tc, each_exchange_overlaps_half_of_the_shared_expert, 0, count);
+    tcase_add_loop_test(tc, lists_without_shared_expert_or_exchange_are_unchanged, 0, 2);
     suite_add_tcase(s, tc);
     return s;
 }

@@ -67,7 +67,7 @@ static const struct {
 };
 enum { NUM_VOLUMES = LENGTH(volumes) };
 
-START_TEST(a_method_moves_the_bytes_of_its_paper)
+START_TEST(each_context_method_moves_the_bytes_of_its_paper)
 {
     load("llama3-8b", 8);
     char layout[64];
@@ -87,7 +87,7 @@ START_TEST(a_method_moves_the_bytes_of_its_paper)
 }
 END_TEST
 
-START_TEST(ranks_of_two_send_keys_and_then_gradients)
+START_TEST(two_context_ranks_send_keys_once_and_gradients_once)
 {
     load("llama3-8b", 8);
     struct ops ops = layer_of("cp2").backward;
@@ -102,7 +102,7 @@ START_TEST(ranks_of_two_send_keys_and_then_gradients)
 }
 END_TEST
 
-START_TEST(tensor_ranks_divide_what_context_ranks_exchange)
+START_TEST(tensor_ranks_divide_the_bytes_of_context_ranks)
 {
     load("llama3-8b", 8);
     struct ops ops = layer_of("tp4 cp4 sp").forward;
@@ -112,7 +112,7 @@ START_TEST(tensor_ranks_divide_what_context_ranks_exchange)
 }
 END_TEST
 
-START_TEST(other_ranks_keys_are_held_as_the_method_needs_them)
+START_TEST(memory_for_other_ranks_keys_depends_on_the_method)
 {
     load("llama3-8b", 8);
     static const char *const layouts[] = { "cp1", "cp4", "cp4 cp-comm=all-gather",
@@ -209,7 +209,7 @@ static void check_flops(const struct plan *plan)
     check_same(share.backward, whole.backward, plan->cp, model_flops_of);
 }
 
-START_TEST(ranks_together_do_the_flops_of_one)
+START_TEST(flops_of_all_ranks_sum_to_those_of_one)
 {
     for_each_split(check_flops);
 }
@@ -222,7 +222,7 @@ static void check_saved(const struct plan *plan)
     ck_assert_double_eq_tol(share * plan->cp, whole, 1e-9 * whole);
 }
 
-START_TEST(ranks_together_keep_the_activations_of_one)
+START_TEST(kept_bytes_of_all_ranks_sum_to_those_of_one)
 {
     for_each_split(check_saved);
 }
@@ -250,7 +250,7 @@ static void check_order(const struct plan *plan)
     check_operands(ops.forward, ops.backward);
 }
 
-START_TEST(no_mark_is_left_and_each_op_waits_for_an_earlier_one)
+START_TEST(no_placeholder_is_left_and_each_op_waits_for_an_earlier_one)
 {
     for_each_split(check_order);
 }
@@ -279,7 +279,7 @@ START_TEST(a_ring_of_any_size_is_a_few_ops)
 }
 END_TEST
 
-START_TEST(every_method_is_named_as_its_word)
+START_TEST(every_context_method_has_the_name_of_its_word)
 {
     for (int i = 0; i < NUM_CONTEXT_COMMS; i++) {
         ck_assert_str_eq(context_methods[i].name, context_comm_words[i]);
@@ -290,7 +290,7 @@ START_TEST(every_method_is_named_as_its_word)
 END_TEST
 
 /* Context ranks hold the same weights, as data ranks do: either kind has gradients to sum. */
-START_TEST(context_ranks_alone_reduce_gradients_too)
+START_TEST(context_ranks_without_data_ranks_reduce_gradients)
 {
     static const struct {
         int dp, cp;
@@ -310,11 +310,11 @@ static TCase *by_hand(void)
 {
     TCase *tc = tcase_create("volumes");
     tcase_add_checked_fixture(tc, NULL, tear_down);
-    tcase_add_loop_test(tc, a_method_moves_the_bytes_of_its_paper, 0, NUM_VOLUMES);
-    tcase_add_test(tc, context_ranks_alone_reduce_gradients_too);
-    tcase_add_test(tc, ranks_of_two_send_keys_and_then_gradients);
-    tcase_add_test(tc, tensor_ranks_divide_what_context_ranks_exchange);
-    tcase_add_test(tc, other_ranks_keys_are_held_as_the_method_needs_them);
+    tcase_add_loop_test(tc, each_context_method_moves_the_bytes_of_its_paper, 0, NUM_VOLUMES);
+    tcase_add_test(tc, context_ranks_without_data_ranks_reduce_gradients);
+    tcase_add_test(tc, two_context_ranks_send_keys_once_and_gradients_once);
+    tcase_add_test(tc, tensor_ranks_divide_the_bytes_of_context_ranks);
+    tcase_add_test(tc, memory_for_other_ranks_keys_depends_on_the_method);
     tcase_add_test(tc, a_rank_has_its_share_of_tokens_and_all_keys_and_weights);
     return tc;
 }
@@ -323,12 +323,12 @@ static TCase *laws(void)
 {
     TCase *tc = tcase_create("laws");
     tcase_add_checked_fixture(tc, NULL, tear_down);
-    tcase_add_test(tc, ranks_together_do_the_flops_of_one);
-    tcase_add_test(tc, ranks_together_keep_the_activations_of_one);
-    tcase_add_test(tc, no_mark_is_left_and_each_op_waits_for_an_earlier_one);
+    tcase_add_test(tc, flops_of_all_ranks_sum_to_those_of_one);
+    tcase_add_test(tc, kept_bytes_of_all_ranks_sum_to_those_of_one);
+    tcase_add_test(tc, no_placeholder_is_left_and_each_op_waits_for_an_earlier_one);
     tcase_add_test(tc, one_rank_exchanges_nothing);
     tcase_add_test(tc, a_ring_of_any_size_is_a_few_ops);
-    tcase_add_test(tc, every_method_is_named_as_its_word);
+    tcase_add_test(tc, every_context_method_has_the_name_of_its_word);
     return tc;
 }
 

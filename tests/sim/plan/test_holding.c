@@ -104,7 +104,7 @@ static void make_uneven(struct plan *plan)
     plan->chunk_layers = uneven;
 }
 
-START_TEST(stages_hold_the_sum_of_their_chunks)
+START_TEST(a_stage_holds_the_sum_of_its_chunks)
 {
     enum { QUESTIONS = 60, PLANS = 12 };
     int plans = 0, repeats = 0;
@@ -130,7 +130,7 @@ END_TEST
 static Suite *suite(void)
 {
     TCase *tc = tcase_create("holding");
-    tcase_add_test(tc, stages_hold_the_sum_of_their_chunks);
+    tcase_add_test(tc, a_stage_holds_the_sum_of_its_chunks);
     Suite *s = suite_create("sim/plan/holding");
     suite_add_tcase(s, tc);
     return s;

@@ -43,7 +43,7 @@ static struct plan plan_of(int world, int order)
     return plan;
 }
 
-START_TEST(megatron_counts_tensor_then_context_then_data_then_pipeline)
+START_TEST(default_rank_numbers_vary_by_tp_then_cp_then_dp_then_pp)
 {
     struct plan plan = plan_default();
     plan.tp = 2, plan.cp = 3, plan.dp = 5, plan.pp = 4;
@@ -58,7 +58,7 @@ START_TEST(megatron_counts_tensor_then_context_then_data_then_pipeline)
 }
 END_TEST
 
-START_TEST(every_rank_comes_back_from_its_coordinates)
+START_TEST(coordinates_and_ranks_round_trip)
 {
     for (int world = 0; world < NUM_WORLDS; world++) {
         struct plan plan = plan_of(world, _i);
@@ -90,7 +90,7 @@ static int ranks_across(const struct plan *plan, int rank, unsigned set, int *me
     return count;
 }
 
-START_TEST(ranks_of_a_group_differ_along_its_axes_alone)
+START_TEST(ranks_of_a_group_differ_only_along_its_axes)
 {
     for (int world = 0; world < NUM_WORLDS; world++) {
         struct plan plan = plan_of(world, _i);
@@ -127,7 +127,7 @@ END_TEST
 
 /* Context ranks shard first: with cp 3 and 6 shards, a shard group has all three context ranks of
  * two data ranks. */
-START_TEST(shards_are_neighbours_and_replicas_repeat_them)
+START_TEST(shard_groups_are_neighbouring_ranks_and_replicas_are_apart)
 {
     struct plan plan = plan_default();
     plan.tp = 2, plan.cp = 3, plan.dp = 4, plan.zero = 1, plan.shard = 6;
@@ -189,7 +189,7 @@ static const struct {
 };
 enum { NUM_FOLDED = LENGTH(folded) };
 
-START_TEST(experts_have_a_grid_of_their_own_over_the_same_ranks)
+START_TEST(experts_have_a_separate_grid_over_the_same_ranks)
 {
     struct plan plan = plan_default();
     plan.tp = folded[_i].tp, plan.cp = folded[_i].cp, plan.dp = folded[_i].dp;
@@ -247,7 +247,7 @@ static struct span counted(const int *members, int size, int node_size)
     return span;
 }
 
-START_TEST(a_span_is_what_counting_gives)
+START_TEST(a_span_equals_counting_members_and_nodes)
 {
     int node_size = _i;
     for (int stride = 1; stride <= 20; stride++)
@@ -318,7 +318,7 @@ START_TEST(a_later_group_can_cross_nodes_where_the_first_does_not)
 }
 END_TEST
 
-START_TEST(every_axis_sits_at_its_own_index_and_says_what_it_is)
+START_TEST(every_axis_is_at_its_index_and_documented)
 {
     const struct axis *axis = axes[_i];
     struct plan plan = plan_default();
@@ -335,18 +335,17 @@ END_TEST
 static Suite *suite(void)
 {
     TCase *tc = tcase_create("layout");
-    tcase_add_test(tc, megatron_counts_tensor_then_context_then_data_then_pipeline);
-    tcase_add_loop_test(tc, every_rank_comes_back_from_its_coordinates, 0, NUM_ORDERS);
-    tcase_add_loop_test(tc, ranks_of_a_group_differ_along_its_axes_alone, 0, NUM_ORDERS);
+    tcase_add_test(tc, default_rank_numbers_vary_by_tp_then_cp_then_dp_then_pp);
+    tcase_add_loop_test(tc, coordinates_and_ranks_round_trip, 0, NUM_ORDERS);
+    tcase_add_loop_test(tc, ranks_of_a_group_differ_only_along_its_axes, 0, NUM_ORDERS);
     tcase_add_loop_test(tc, neighbours_along_an_axis_are_a_stride_apart, 0, NUM_ORDERS);
-    tcase_add_test(tc, shards_are_neighbours_and_replicas_repeat_them);
-    tcase_add_loop_test(tc, experts_have_a_grid_of_their_own_over_the_same_ranks, 0, NUM_FOLDED);
+    tcase_add_test(tc, shard_groups_are_neighbouring_ranks_and_replicas_are_apart);
+    tcase_add_loop_test(tc, experts_have_a_separate_grid_over_the_same_ranks, 0, NUM_FOLDED);
     tcase_add_loop_test(tc, a_span_counts_members_and_nodes, 0, NUM_SPANS);
-    tcase_add_loop_test(tc, a_span_is_what_counting_gives, 1, 20);
+    tcase_add_loop_test(tc, a_span_equals_counting_members_and_nodes, 1, 20);
     tcase_add_loop_test(tc, the_span_of_an_axis_is_that_of_its_most_spread_group, 0, NUM_ORDERS);
     tcase_add_test(tc, a_later_group_can_cross_nodes_where_the_first_does_not);
-    tcase_add_loop_test(tc, every_axis_sits_at_its_own_index_and_says_what_it_is, 0,
-                        NUM_NAMED_AXES);
+    tcase_add_loop_test(tc, every_axis_is_at_its_index_and_documented, 0, NUM_NAMED_AXES);
     Suite *s = suite_create("sim/plan/layout");
     suite_add_tcase(s, tc);
     return s;

@@ -15,7 +15,7 @@ static void release(void)
 
 /* --- dimensions ------------------------------------------------------------------------------- */
 
-START_TEST(a_rank_has_its_share_of_heads_and_ffn_and_all_of_the_rest)
+START_TEST(tensor_ranks_divide_heads_and_ffn_and_nothing_else)
 {
     struct model model = model_of("llama3-8b");
     struct plan plan = plan_of("tp4 mb2", &arena);
@@ -62,7 +62,7 @@ START_TEST(data_and_pipeline_ranks_divide_no_size)
 END_TEST
 
 /* Megatron-LM pads to a multiple of 128 tp. */
-START_TEST(the_vocabulary_is_padded_to_128_rows_a_rank)
+START_TEST(the_vocabulary_is_padded_to_128_rows_per_rank)
 {
     struct model model = { .vocab = 50257 };
     ck_assert_double_eq(padded_vocab(&model, 1), 50304);
@@ -186,7 +186,7 @@ END_TEST
 static const char *const layouts[] = { "tp1", "tp2", "tp4", "tp8", "tp8 sp", "tp2 sp" };
 enum { NUM_LAYOUTS = LENGTH(layouts) };
 
-START_TEST(no_mark_is_left_and_each_op_waits_for_an_earlier_one)
+START_TEST(no_placeholder_is_left_and_each_op_waits_for_an_earlier_one)
 {
     for (int overlap_tp = 0; overlap_tp < 2; overlap_tp++) {
         struct local_ops ops = layer_of("gpt3-175b", layouts[_i], overlap_tp);
@@ -216,7 +216,7 @@ static bool is_read(const struct local_ops *ops, int value)
 
 /* Rows of experts travel over expert and then over tensor ranks, and back: nothing is made that
  * nobody reads. */
-START_TEST(what_a_collective_makes_is_read)
+START_TEST(every_collectives_result_is_read)
 {
     static const char *const layouts_of_experts[] = { "tp4 sp", "ep4", "tp2 sp ep2 etp2",
                                                       "tp4 ep2 etp4 sp" };
@@ -251,7 +251,7 @@ static bool waits_for(struct ops ops, int i, int j)
     return waits_for(ops, ops.at[i].after, j) || waits_for(ops, previous_on_stream(ops, i), j);
 }
 
-START_TEST(the_sum_of_input_gradients_runs_beside_the_weight_gradient)
+START_TEST(the_sum_of_input_gradients_may_overlap_the_weight_gradient)
 {
     struct ops ops = layer_of("gpt3-175b", "tp8", true).backward;
     int input = op_index(ops, "fc1", OP_GEMM, PASS_BACKWARD_INPUT);
@@ -264,7 +264,7 @@ START_TEST(the_sum_of_input_gradients_runs_beside_the_weight_gradient)
 }
 END_TEST
 
-START_TEST(the_saved_input_is_gathered_beside_the_input_gradient)
+START_TEST(the_gather_of_the_saved_input_may_overlap_the_input_gradient)
 {
     struct ops ops = layer_of("gpt3-175b", "tp8 sp", true).backward;
     int gather = op_index(ops, "qkv", OP_GEMM, PASS_BACKWARD_INPUT) - 1;
@@ -281,7 +281,7 @@ START_TEST(the_saved_input_is_gathered_beside_the_input_gradient)
 END_TEST
 
 /* The next products read the gathered gradient of a row-parallel output. */
-START_TEST(nothing_starts_before_the_gradient_it_reads_is_gathered)
+START_TEST(products_wait_for_the_gathered_gradient)
 {
     struct ops ops = layer_of("llama3-8b", "tp8 sp", true).backward;
     int gather = op_index(ops, "ffn_leave", OP_ALL_GATHER, PASS_BACKWARD_INPUT);
@@ -323,11 +323,11 @@ static TCase *dimensions(void)
 {
     TCase *tc = tcase_create("dimensions");
     tcase_add_checked_fixture(tc, NULL, release);
-    tcase_add_test(tc, a_rank_has_its_share_of_heads_and_ffn_and_all_of_the_rest);
+    tcase_add_test(tc, tensor_ranks_divide_heads_and_ffn_and_nothing_else);
     tcase_add_test(tc, sequence_parallelism_splits_the_tokens_between_tensor_regions);
     tcase_add_test(tc, ranks_beyond_the_key_heads_hold_a_copy_of_one);
     tcase_add_test(tc, data_and_pipeline_ranks_divide_no_size);
-    tcase_add_test(tc, the_vocabulary_is_padded_to_128_rows_a_rank);
+    tcase_add_test(tc, the_vocabulary_is_padded_to_128_rows_per_rank);
     return tc;
 }
 
@@ -341,11 +341,12 @@ static TCase *op_lists(void)
     tcase_add_test(tc, inputs_that_are_kept_gathered_are_not_gathered_again);
     tcase_add_test(tc, the_loss_of_a_split_vocabulary_is_reduced_once_forward);
     tcase_add_test(tc, an_embedding_of_a_split_vocabulary_is_summed_forward);
-    tcase_add_test(tc, what_a_collective_makes_is_read);
-    tcase_add_loop_test(tc, no_mark_is_left_and_each_op_waits_for_an_earlier_one, 0, NUM_LAYOUTS);
-    tcase_add_test(tc, the_sum_of_input_gradients_runs_beside_the_weight_gradient);
-    tcase_add_test(tc, the_saved_input_is_gathered_beside_the_input_gradient);
-    tcase_add_test(tc, nothing_starts_before_the_gradient_it_reads_is_gathered);
+    tcase_add_test(tc, every_collectives_result_is_read);
+    tcase_add_loop_test(tc, no_placeholder_is_left_and_each_op_waits_for_an_earlier_one, 0,
+                        NUM_LAYOUTS);
+    tcase_add_test(tc, the_sum_of_input_gradients_may_overlap_the_weight_gradient);
+    tcase_add_test(tc, the_gather_of_the_saved_input_may_overlap_the_input_gradient);
+    tcase_add_test(tc, products_wait_for_the_gathered_gradient);
     tcase_add_test(tc, overlap_hides_one_collective_for_each_gradient_of_a_column_parallel_product);
     return tc;
 }

@@ -38,7 +38,7 @@ static struct model megatron_7b(void)
                            .dropout = 0.1 };
 }
 
-START_TEST(megatrons_7b_test_has_the_parameters_a_rank_that_its_optimizer_shows)
+START_TEST(parameters_per_rank_of_megatrons_7b_test_follow_from_its_moments)
 {
     struct model model = megatron_7b();
     struct plan plan = plan_of("tp4 dp2 mb2", &arena);
@@ -104,7 +104,7 @@ START_TEST(ranks_together_hold_a_layer_and_the_copies)
 }
 END_TEST
 
-START_TEST(a_family_may_leave_a_ranks_vocabulary_unpadded)
+START_TEST(a_family_may_disable_padding_of_the_vocabulary)
 {
     struct model model = model_of("gpt3-175b");
     struct plan plan = plan_of("tp4", &arena);
@@ -140,7 +140,7 @@ END_TEST
 
 /* Only where the ends of a pipeline are on different stages do two copies of a table have gradients
  * to sum: in a V, and between mirrored copies, every end stage has both. */
-START_TEST(a_tied_table_is_summed_over_stages_that_share_it_alone)
+START_TEST(a_tied_table_is_summed_only_if_two_stages_hold_it)
 {
     static const struct {
         const char *layout;
@@ -219,7 +219,7 @@ static void check_sizes(const struct plan *plan, const struct model *model)
     }
 }
 
-START_TEST(every_size_of_every_preset_is_sane_and_every_operand_there)
+START_TEST(sizes_of_every_preset_are_plausible_and_operands_exist)
 {
     for_each_preset(check_sizes);
 }
@@ -244,7 +244,7 @@ static void check_flops(const struct plan *plan, const struct model *model)
     ck_assert_double_eq_tol(plan->tp * forward_flops(plan, model), expected, 1e-12 * expected);
 }
 
-START_TEST(ranks_together_do_the_flops_of_one)
+START_TEST(flops_of_all_ranks_sum_to_those_of_one)
 {
     for_each_preset(check_flops);
 }
@@ -273,7 +273,7 @@ static void check_activations(const struct plan *plan, const struct model *model
         ck_assert(plan->tp * share >= whole * (1 - 1e-12));
 }
 
-START_TEST(ranks_together_keep_the_activations_of_one_or_more)
+START_TEST(kept_bytes_of_all_ranks_sum_to_at_least_those_of_one)
 {
     for_each_preset(check_activations);
 }
@@ -283,12 +283,12 @@ static TCase *parameters(void)
 {
     TCase *tc = tcase_create("parameters");
     tcase_add_checked_fixture(tc, NULL, release);
-    tcase_add_test(tc, megatrons_7b_test_has_the_parameters_a_rank_that_its_optimizer_shows);
+    tcase_add_test(tc, parameters_per_rank_of_megatrons_7b_test_follow_from_its_moments);
     tcase_add_test(tc, one_rank_holds_the_model_and_its_padding);
     tcase_add_test(tc, ranks_together_hold_a_layer_and_the_copies);
-    tcase_add_test(tc, a_family_may_leave_a_ranks_vocabulary_unpadded);
+    tcase_add_test(tc, a_family_may_disable_padding_of_the_vocabulary);
     tcase_add_test(tc, ranks_together_hold_the_padded_vocabulary_once_and_positions_each);
-    tcase_add_test(tc, a_tied_table_is_summed_over_stages_that_share_it_alone);
+    tcase_add_test(tc, a_tied_table_is_summed_only_if_two_stages_hold_it);
     tcase_add_test(tc, a_tied_head_is_copied_to_the_last_stage_only_when_there_is_another);
     return tc;
 }
@@ -297,9 +297,9 @@ static TCase *presets_laws(void)
 {
     TCase *tc = tcase_create("presets");
     tcase_add_checked_fixture(tc, NULL, release);
-    tcase_add_test(tc, every_size_of_every_preset_is_sane_and_every_operand_there);
-    tcase_add_test(tc, ranks_together_do_the_flops_of_one);
-    tcase_add_test(tc, ranks_together_keep_the_activations_of_one_or_more);
+    tcase_add_test(tc, sizes_of_every_preset_are_plausible_and_operands_exist);
+    tcase_add_test(tc, flops_of_all_ranks_sum_to_those_of_one);
+    tcase_add_test(tc, kept_bytes_of_all_ranks_sum_to_at_least_those_of_one);
     return tc;
 }
 

@@ -96,7 +96,7 @@ static const struct {
       false },
 };
 
-START_TEST(a_chunk_knows_its_stage_its_way_and_its_neighbours)
+START_TEST(a_chunk_has_its_stage_direction_and_neighbours)
 {
     struct placement placement = cases[_i].placement;
     int last = placement_chunks(placement) - 1;
@@ -134,7 +134,7 @@ static void place_as_v(void)
     planned.pieces = pieces_cost(&planned.system, &planned.model, &planned.plan, &planned.arena);
 }
 
-START_TEST(stage_0_of_a_v_holds_both_ends)
+START_TEST(stage_0_of_a_v_holds_embedding_and_head)
 {
     place_as_v();
     struct holding first = stage_holding(&planned.plan, &planned.model, 0);
@@ -152,7 +152,7 @@ START_TEST(stage_0_of_a_v_holds_both_ends)
 }
 END_TEST
 
-START_TEST(memory_of_a_v_is_what_its_chunks_keep)
+START_TEST(memory_of_a_v_is_the_sum_of_its_chunks)
 {
     place_as_v();
     int m = plan_microbatches(&planned.plan, planned.model.batch);
@@ -189,7 +189,7 @@ START_TEST(a_v_sends_nothing_where_it_turns)
 }
 END_TEST
 
-START_TEST(the_checker_takes_a_v_under_any_lowering)
+START_TEST(the_checker_accepts_a_v_under_any_lowering)
 {
     for (int bits = 0; bits < 16; bits++)
         for (int stages = 1; stages <= 5; stages++)
@@ -252,7 +252,7 @@ static const struct boundary v_boundaries[] = { { 0.25, WIRE_NODE },
                                                 { 0.5, WIRE_NETWORK },
                                                 { 100, WIRE_NETWORK } };
 
-START_TEST(events_take_a_v_over_the_boundaries_that_it_crosses)
+START_TEST(the_event_time_of_a_v_equals_a_hand_count)
 {
     struct chunk_cost chunks[6];
     struct stage_cost stages[3] = { { .reduce_s = 0 } };
@@ -309,14 +309,14 @@ static Suite *suite(void)
 {
     TCase *tc = tcase_create("placement");
     tcase_add_checked_fixture(tc, NULL, release);
-    tcase_add_loop_test(tc, a_chunk_knows_its_stage_its_way_and_its_neighbours, 0, LENGTH(cases));
-    tcase_add_test(tc, stage_0_of_a_v_holds_both_ends);
-    tcase_add_test(tc, memory_of_a_v_is_what_its_chunks_keep);
+    tcase_add_loop_test(tc, a_chunk_has_its_stage_direction_and_neighbours, 0, LENGTH(cases));
+    tcase_add_test(tc, stage_0_of_a_v_holds_embedding_and_head);
+    tcase_add_test(tc, memory_of_a_v_is_the_sum_of_its_chunks);
     tcase_add_test(tc, a_v_sends_nothing_where_it_turns);
-    tcase_add_test(tc, the_checker_takes_a_v_under_any_lowering);
+    tcase_add_test(tc, the_checker_accepts_a_v_under_any_lowering);
     tcase_add_test(tc, the_checker_refuses_a_v_that_turns_too_early);
     tcase_add_test(tc, the_checker_refuses_a_message_to_ones_own_stage);
-    tcase_add_loop_test(tc, events_take_a_v_over_the_boundaries_that_it_crosses, 0, 2);
+    tcase_add_loop_test(tc, the_event_time_of_a_v_equals_a_hand_count, 0, 2);
     tcase_add_test(tc, the_recurrence_agrees_with_events_on_a_v);
     Suite *s = suite_create("sim/schedule/placement");
     suite_add_tcase(s, tc);

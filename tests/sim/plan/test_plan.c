@@ -28,7 +28,7 @@ static const char *written(const struct plan *plan)
     return text_get(&text);
 }
 
-START_TEST(what_a_layout_leaves_out_is_at_its_default)
+START_TEST(omitted_words_of_a_layout_have_their_defaults)
 {
     struct plan plan = plan_of("tp2", &arena);
     struct plan expected = plan_default();
@@ -43,7 +43,7 @@ START_TEST(what_a_layout_leaves_out_is_at_its_default)
 }
 END_TEST
 
-START_TEST(every_word_reaches_its_part_of_the_plan)
+START_TEST(every_word_sets_its_field_of_the_plan)
 {
     struct plan plan = plan_of(
         "tp2 cp3 ep4 etp5 pp2 dp7 mb8 vpp2 sp zero1 shard=3 schedule=gpipe stages=12,14,14,2 "
@@ -154,14 +154,14 @@ static const struct {
 };
 enum { NUM_LAYOUTS = LENGTH(layouts) };
 
-START_TEST(a_layout_is_written_in_one_way)
+START_TEST(a_layout_has_one_canonical_text)
 {
     struct plan plan = plan_of(layouts[_i].layout, &arena);
     ck_assert_str_eq(written(&plan), layouts[_i].canonical);
 }
 END_TEST
 
-START_TEST(a_written_layout_reads_back_as_the_same_plan)
+START_TEST(a_written_layout_reads_back_equal)
 {
     struct plan plan = plan_of(layouts[_i].canonical, &arena);
     ck_assert_str_eq(written(&plan), layouts[_i].canonical);
@@ -246,7 +246,7 @@ static const struct {
 };
 enum { NUM_SLIPS = LENGTH(slips) };
 
-START_TEST(a_slip_is_a_sentence_about_its_token)
+START_TEST(an_error_in_a_layout_is_a_sentence_naming_its_word)
 {
     struct plan plan;
     ck_assert_msg(!plan_parse(slips[_i].layout, &arena, &plan, &err), "%s", slips[_i].layout);
@@ -324,7 +324,7 @@ static struct plan random_plan(struct random *rng)
     return plan;
 }
 
-START_TEST(any_plan_survives_being_written_and_read)
+START_TEST(random_plans_round_trip)
 {
     struct random rng = random_new(1, 0);
     for (int i = 0; i < 3000; i++) {
@@ -338,7 +338,7 @@ START_TEST(any_plan_survives_being_written_and_read)
 }
 END_TEST
 
-START_TEST(random_letters_are_read_or_refused_and_nothing_else)
+START_TEST(random_text_is_read_or_refused_without_a_crash)
 {
     static const char alphabet[] = "tpcedmbvsz0123489=,:- recomputfulschgai";
     struct random rng = random_new(7, 0);
@@ -392,7 +392,7 @@ static int size_along(const struct rank_group *group, int set)
     return set < group->num_sets ? group->sets[set].size : 1;
 }
 
-START_TEST(a_stage_of_zero_cuts_state_over_neighbours)
+START_TEST(a_zero_stage_shards_state_over_neighbouring_ranks)
 {
     struct plan plan = plan_of(shares[_i].layout, &arena);
     for (int what = 0; what < NUM_STATES; what++) {
@@ -414,18 +414,18 @@ static Suite *suite(void)
 {
     TCase *tc = tcase_create("grammar");
     tcase_add_checked_fixture(tc, NULL, release);
-    tcase_add_test(tc, what_a_layout_leaves_out_is_at_its_default);
-    tcase_add_test(tc, every_word_reaches_its_part_of_the_plan);
-    tcase_add_loop_test(tc, a_layout_is_written_in_one_way, 0, NUM_LAYOUTS);
-    tcase_add_loop_test(tc, a_written_layout_reads_back_as_the_same_plan, 0, NUM_LAYOUTS);
-    tcase_add_loop_test(tc, a_slip_is_a_sentence_about_its_token, 0, NUM_SLIPS);
+    tcase_add_test(tc, omitted_words_of_a_layout_have_their_defaults);
+    tcase_add_test(tc, every_word_sets_its_field_of_the_plan);
+    tcase_add_loop_test(tc, a_layout_has_one_canonical_text, 0, NUM_LAYOUTS);
+    tcase_add_loop_test(tc, a_written_layout_reads_back_equal, 0, NUM_LAYOUTS);
+    tcase_add_loop_test(tc, an_error_in_a_layout_is_a_sentence_naming_its_word, 0, NUM_SLIPS);
     tcase_add_test(tc, a_token_of_a_thousand_letters_is_an_error_like_any_other);
     tcase_add_test(tc, the_longest_schedule_name_fits_in_a_plan);
     tcase_add_test(tc, every_word_is_documented_and_named_once);
-    tcase_add_test(tc, any_plan_survives_being_written_and_read);
-    tcase_add_test(tc, random_letters_are_read_or_refused_and_nothing_else);
+    tcase_add_test(tc, random_plans_round_trip);
+    tcase_add_test(tc, random_text_is_read_or_refused_without_a_crash);
     tcase_add_test(tc, plans_that_differ_are_not_equal);
-    tcase_add_loop_test(tc, a_stage_of_zero_cuts_state_over_neighbours, 0, LENGTH(shares));
+    tcase_add_loop_test(tc, a_zero_stage_shards_state_over_neighbouring_ranks, 0, LENGTH(shares));
     Suite *s = suite_create("sim/plan");
     suite_add_tcase(s, tc);
     return s;

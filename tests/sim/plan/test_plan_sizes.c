@@ -19,7 +19,7 @@ static void release(void)
 
 /* --- degrees ---------------------------------------------------------------------------------- */
 
-START_TEST(data_ranks_are_what_the_gpus_leave)
+START_TEST(data_ranks_are_gpus_divided_by_the_other_degrees)
 {
     struct plan plan = plan_of("tp8 pp8 mb1", &arena);
     ck_assert(plan_derive_data(&plan, 1024, &err));
@@ -28,7 +28,7 @@ START_TEST(data_ranks_are_what_the_gpus_leave)
 }
 END_TEST
 
-START_TEST(gpus_that_do_not_divide_are_an_error_with_both_numbers)
+START_TEST(gpus_not_divisible_by_the_degrees_are_an_error_with_both_numbers)
 {
     struct plan plan = plan_of("tp8 pp3 mb1", &arena);
     ck_assert(!plan_derive_data(&plan, 1024, &err));
@@ -39,7 +39,7 @@ START_TEST(gpus_that_do_not_divide_are_an_error_with_both_numbers)
 }
 END_TEST
 
-START_TEST(data_ranks_that_were_given_must_use_all_gpus)
+START_TEST(given_data_ranks_must_use_all_gpus)
 {
     struct plan plan = plan_of("tp8 pp8 dp15 mb1", &arena);
     ck_assert(!plan_derive_data(&plan, 1024, &err));
@@ -48,7 +48,7 @@ START_TEST(data_ranks_that_were_given_must_use_all_gpus)
 }
 END_TEST
 
-START_TEST(all_ranks_with_the_same_weights_shard_unless_fewer_are_asked_for)
+START_TEST(state_is_sharded_over_all_replicas_unless_fewer_are_requested)
 {
     struct plan plan = plan_of("tp2 cp2 dp8 zero3", &arena);
     ck_assert_int_eq(plan_replicas(&plan), 16);
@@ -71,7 +71,7 @@ START_TEST(no_product_of_degrees_overflows)
 }
 END_TEST
 
-START_TEST(microbatches_are_those_of_one_pipeline)
+START_TEST(microbatches_are_counted_per_replica)
 {
     struct plan plan = plan_of("tp8 pp8 dp16 mb2", &arena);
     ck_assert_int_eq(plan_microbatches(&plan, 1536), 48);
@@ -106,7 +106,7 @@ static const struct {
 };
 enum { NUM_RECOMPUTES = LENGTH(recomputes) };
 
-START_TEST(recompute_says_how_many_layers_run_again)
+START_TEST(the_number_of_recomputed_layers_follows_from_the_layout)
 {
     struct plan plan = plan_of(recomputes[_i].layout, &arena);
     ck_assert_int_eq(plan_recomputed_layers(&plan, 0, 10), recomputes[_i].layers[0]);
@@ -139,7 +139,7 @@ static const struct {
 };
 enum { NUM_RECIPES = LENGTH(recipes) };
 
-START_TEST(a_recipe_keeps_the_bytes_its_source_says)
+START_TEST(an_optimizers_bytes_per_parameter_equal_its_source)
 {
     struct model model = { .hidden = 4096 };
     struct plan plan = plan_of(recipes[_i].layout, &arena);
@@ -151,7 +151,7 @@ START_TEST(a_recipe_keeps_the_bytes_its_source_says)
 END_TEST
 
 /* Megatron-LM's table: bf16 weights and fp32 gradients, 6 + 12 / 8. */
-START_TEST(a_distributed_optimizer_over_eight_ranks_leaves_seven_and_a_half_bytes)
+START_TEST(a_distributed_optimizer_over_eight_ranks_needs_7_5_bytes_per_parameter)
 {
     struct model model = { .hidden = 4096 };
     struct plan plan = plan_of("dp8 zero1", &arena);
@@ -160,7 +160,7 @@ START_TEST(a_distributed_optimizer_over_eight_ranks_leaves_seven_and_a_half_byte
 }
 END_TEST
 
-START_TEST(a_type_of_products_has_a_name_a_dtype_and_a_size)
+START_TEST(every_product_type_has_a_name_dtype_and_size)
 {
     for (int i = 0; i < NUM_PRECISIONS; i++) {
         ck_assert_ptr_nonnull(precision_names[i]);
@@ -177,17 +177,18 @@ static Suite *suite(void)
 {
     TCase *tc = tcase_create("degrees and bytes");
     tcase_add_checked_fixture(tc, NULL, release);
-    tcase_add_test(tc, data_ranks_are_what_the_gpus_leave);
-    tcase_add_test(tc, gpus_that_do_not_divide_are_an_error_with_both_numbers);
-    tcase_add_test(tc, data_ranks_that_were_given_must_use_all_gpus);
-    tcase_add_test(tc, all_ranks_with_the_same_weights_shard_unless_fewer_are_asked_for);
+    tcase_add_test(tc, data_ranks_are_gpus_divided_by_the_other_degrees);
+    tcase_add_test(tc, gpus_not_divisible_by_the_degrees_are_an_error_with_both_numbers);
+    tcase_add_test(tc, given_data_ranks_must_use_all_gpus);
+    tcase_add_test(tc, state_is_sharded_over_all_replicas_unless_fewer_are_requested);
     tcase_add_test(tc, no_product_of_degrees_overflows);
-    tcase_add_test(tc, microbatches_are_those_of_one_pipeline);
+    tcase_add_test(tc, microbatches_are_counted_per_replica);
     tcase_add_test(tc, the_layers_of_all_chunks_sum_to_the_models);
-    tcase_add_loop_test(tc, recompute_says_how_many_layers_run_again, 0, NUM_RECOMPUTES);
-    tcase_add_loop_test(tc, a_recipe_keeps_the_bytes_its_source_says, 0, NUM_RECIPES);
-    tcase_add_test(tc, a_distributed_optimizer_over_eight_ranks_leaves_seven_and_a_half_bytes);
-    tcase_add_test(tc, a_type_of_products_has_a_name_a_dtype_and_a_size);
+    tcase_add_loop_test(tc, the_number_of_recomputed_layers_follows_from_the_layout, 0,
+                        NUM_RECOMPUTES);
+    tcase_add_loop_test(tc, an_optimizers_bytes_per_parameter_equal_its_source, 0, NUM_RECIPES);
+    tcase_add_test(tc, a_distributed_optimizer_over_eight_ranks_needs_7_5_bytes_per_parameter);
+    tcase_add_test(tc, every_product_type_has_a_name_dtype_and_size);
     Suite *s = suite_create("sim/plan: degrees and bytes");
     suite_add_tcase(s, tc);
     return s;

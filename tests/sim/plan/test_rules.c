@@ -273,7 +273,7 @@ static const struct {
 };
 enum { NUM_CASES = LENGTH(cases) };
 
-START_TEST(a_plan_breaks_the_rule_that_it_should)
+START_TEST(each_plan_breaks_its_expected_rule)
 {
     struct model model = cases[_i].model();
     struct plan plan = plan_of(cases[_i].layout, &arena);
@@ -291,7 +291,7 @@ START_TEST(a_plan_breaks_the_rule_that_it_should)
 }
 END_TEST
 
-START_TEST(an_order_that_leaves_out_an_axis_is_refused)
+START_TEST(an_order_without_one_axis_is_refused)
 {
     struct model model = gpt3();
     struct plan plan = plan_of("tp8 dp1", &arena);
@@ -378,8 +378,8 @@ static Suite *suite(void)
 {
     TCase *tc = tcase_create("rules");
     tcase_add_checked_fixture(tc, NULL, release);
-    tcase_add_loop_test(tc, a_plan_breaks_the_rule_that_it_should, 0, NUM_CASES);
-    tcase_add_test(tc, an_order_that_leaves_out_an_axis_is_refused);
+    tcase_add_loop_test(tc, each_plan_breaks_its_expected_rule, 0, NUM_CASES);
+    tcase_add_test(tc, an_order_without_one_axis_is_refused);
     tcase_add_test(tc, a_plan_without_ranks_or_chunks_is_refused);
     tcase_add_test(tc, every_rule_has_a_plan_that_breaks_it);
     tcase_add_test(tc, no_rule_overflows);

@@ -23,7 +23,7 @@ static void share(const double *capacity, int num_resources, const struct flow *
 /* One flow on a link with enough capacity. System:
  *   r1 <= 1, bound of r1 = 0.25
  * Expected: r1 = 0.25, its bound. */
-START_TEST(a_flow_alone_goes_at_its_own_bound)
+START_TEST(a_single_flow_has_the_rate_of_its_bound)
 {
     double capacity[] = { 1 };
     struct flow flows[] = { { 0.25, 1, { { 0, 1 } } } };
@@ -35,7 +35,7 @@ END_TEST
 /* Two flows that could each fill the link. System:
  *   r1 + r2 <= 1
  * Expected: 0.5 each. */
-START_TEST(two_flows_halve_a_wire)
+START_TEST(two_flows_share_a_link_equally)
 {
     double capacity[] = { 1 };
     struct flow flows[] = { { 1, 1, { { 0, 1 } } }, { 1, 1, { { 0, 1 } } } };
@@ -48,7 +48,7 @@ END_TEST
 /* A flow that needs twice the capacity per unit of rate. System:
  *   2 r1 + r2 <= 1
  * Expected: both rise to 1/3, where the link is full. */
-START_TEST(a_heavy_flow_takes_more_wire_for_the_same_rate)
+START_TEST(a_flow_with_double_weight_uses_double_capacity)
 {
     double capacity[] = { 1 };
     struct flow flows[] = { { 1, 1, { { 0, 2 } } }, { 1, 1, { { 0, 1 } } } };
@@ -61,7 +61,7 @@ END_TEST
 /* The bandwidth that a slow flow leaves goes to the other flows. System:
  *   r1 + r2 + r3 <= 1, bound of r1 = 0.2
  * Expected: r1 = 0.2, r2 = r3 = 0.4. */
-START_TEST(what_a_bounded_flow_leaves_goes_to_the_others)
+START_TEST(the_capacity_that_a_bounded_flow_leaves_goes_to_the_others)
 {
     double capacity[] = { 1 };
     struct flow flows[] = { { 0.2, 1, { { 0, 1 } } },
@@ -77,7 +77,7 @@ END_TEST
 /* The "parking lot": one flow over three links, and one more flow on each link. System:
  *   r0 + r1 <= 1, r0 + r2 <= 2, r0 + r3 <= 3
  * Expected: the first link is full at 0.5, so r0 = r1 = 0.5, and r2 = 1.5, r3 = 2.5. */
-START_TEST(a_long_flow_stops_at_its_narrowest_wire)
+START_TEST(a_flow_over_several_links_is_limited_by_the_fullest)
 {
     double capacity[] = { 1, 2, 3 };
     struct flow flows[] = { { 10, 3, { { 0, 1 }, { 1, 1 }, { 2, 1 } } },
@@ -92,7 +92,7 @@ START_TEST(a_long_flow_stops_at_its_narrowest_wire)
 }
 END_TEST
 
-START_TEST(wires_that_nobody_uses_change_nothing)
+START_TEST(unused_links_change_nothing)
 {
     double capacity[] = { 5, 1, 7 };
     struct flow flows[] = { { 1, 1, { { 1, 1 } } }, { 1, 1, { { 1, 1 } } } };
@@ -145,7 +145,7 @@ static double fastest(const struct system_of *s, int resource)
     return most;
 }
 
-START_TEST(no_wire_carries_more_than_it_can)
+START_TEST(no_link_exceeds_its_capacity)
 {
     srand(20261120);
     for (int i = 0; i < 3000; i++) {
@@ -158,7 +158,7 @@ START_TEST(no_wire_carries_more_than_it_can)
 END_TEST
 
 /* The definition: a flow below its bound uses a full wire on which no flow is faster. */
-START_TEST(every_flow_is_at_its_bound_or_among_the_fastest_of_a_full_wire)
+START_TEST(every_flow_is_at_its_bound_or_among_the_fastest_of_a_full_link)
 {
     srand(20261121);
     for (int i = 0; i < 3000; i++) {
@@ -177,7 +177,7 @@ START_TEST(every_flow_is_at_its_bound_or_among_the_fastest_of_a_full_wire)
 }
 END_TEST
 
-START_TEST(rates_scale_with_wires_and_bounds)
+START_TEST(rates_scale_with_capacities_and_bounds)
 {
     srand(3);
     for (int i = 0; i < 300; i++) {
@@ -200,15 +200,15 @@ END_TEST
 static Suite *suite(void)
 {
     TCase *tc = tcase_create("sharing");
-    tcase_add_test(tc, a_flow_alone_goes_at_its_own_bound);
-    tcase_add_test(tc, two_flows_halve_a_wire);
-    tcase_add_test(tc, a_heavy_flow_takes_more_wire_for_the_same_rate);
-    tcase_add_test(tc, what_a_bounded_flow_leaves_goes_to_the_others);
-    tcase_add_test(tc, a_long_flow_stops_at_its_narrowest_wire);
-    tcase_add_test(tc, wires_that_nobody_uses_change_nothing);
-    tcase_add_test(tc, no_wire_carries_more_than_it_can);
-    tcase_add_test(tc, every_flow_is_at_its_bound_or_among_the_fastest_of_a_full_wire);
-    tcase_add_test(tc, rates_scale_with_wires_and_bounds);
+    tcase_add_test(tc, a_single_flow_has_the_rate_of_its_bound);
+    tcase_add_test(tc, two_flows_share_a_link_equally);
+    tcase_add_test(tc, a_flow_with_double_weight_uses_double_capacity);
+    tcase_add_test(tc, the_capacity_that_a_bounded_flow_leaves_goes_to_the_others);
+    tcase_add_test(tc, a_flow_over_several_links_is_limited_by_the_fullest);
+    tcase_add_test(tc, unused_links_change_nothing);
+    tcase_add_test(tc, no_link_exceeds_its_capacity);
+    tcase_add_test(tc, every_flow_is_at_its_bound_or_among_the_fastest_of_a_full_link);
+    tcase_add_test(tc, rates_scale_with_capacities_and_bounds);
     Suite *s = suite_create("sim/engine/sharing");
     suite_add_tcase(s, tc);
     return s;

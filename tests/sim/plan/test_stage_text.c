@@ -45,7 +45,7 @@ static const char *listed(const struct stage_text *stages)
     return text_get(&text);
 }
 
-START_TEST(letters_are_the_layers_of_chunks)
+START_TEST(letters_give_the_layers_of_chunks)
 {
     struct stage_text stages;
     ck_assert_msg(stage_text_read(readings[_i].letters, &arena, &stages, &err), "%s", err.msg);
@@ -83,7 +83,7 @@ static const struct {
     { "E(t*1024|)*1048576L", "more than 1048576 letters" },
 };
 
-START_TEST(letters_that_are_no_model_are_refused)
+START_TEST(letters_that_do_not_match_the_model_are_refused)
 {
     struct stage_text stages;
     ck_assert_msg(!stage_text_read(refusals[_i].letters, &arena, &stages, &err), "%s",
@@ -94,7 +94,7 @@ START_TEST(letters_that_are_no_model_are_refused)
 }
 END_TEST
 
-START_TEST(letters_survive_being_written_and_read)
+START_TEST(stage_letters_round_trip)
 {
     struct random random = random_new(7, 0);
     for (int turn = 0; turn < TURNS(400); turn++) {
@@ -123,7 +123,7 @@ START_TEST(letters_survive_being_written_and_read)
 }
 END_TEST
 
-START_TEST(even_and_uneven_plans_have_letters)
+START_TEST(even_and_uneven_plans_can_be_written_as_letters)
 {
     static const char *const rows[][2] = {
         { "pp4", "Et*8|(t*8|)*2t*8L" },
@@ -179,10 +179,10 @@ static Suite *suite(void)
 {
     TCase *tc = tcase_create("stage_text");
     tcase_add_checked_fixture(tc, NULL, release);
-    tcase_add_loop_test(tc, letters_are_the_layers_of_chunks, 0, LENGTH(readings));
-    tcase_add_loop_test(tc, letters_that_are_no_model_are_refused, 0, LENGTH(refusals));
-    tcase_add_test(tc, letters_survive_being_written_and_read);
-    tcase_add_test(tc, even_and_uneven_plans_have_letters);
+    tcase_add_loop_test(tc, letters_give_the_layers_of_chunks, 0, LENGTH(readings));
+    tcase_add_loop_test(tc, letters_that_do_not_match_the_model_are_refused, 0, LENGTH(refusals));
+    tcase_add_test(tc, stage_letters_round_trip);
+    tcase_add_test(tc, even_and_uneven_plans_can_be_written_as_letters);
     tcase_add_loop_test(tc, chunks_are_checked_as_megatron_does, 0, LENGTH(checks));
     Suite *s = suite_create("sim/plan");
     suite_add_tcase(s, tc);

@@ -73,7 +73,7 @@ static void check_whole(const struct part *part, const struct plan *plan, struct
     }
 }
 
-START_TEST(ranks_hold_what_the_cost_model_counts_and_together_the_whole)
+START_TEST(ranks_hold_the_counted_weights_and_together_the_whole_model)
 {
     struct err err = { 0 };
     struct arena arena = { 0 };
@@ -110,7 +110,7 @@ END_TEST
 static Suite *suite(void)
 {
     TCase *cases = tcase_create("weights");
-    tcase_add_loop_test(cases, ranks_hold_what_the_cost_model_counts_and_together_the_whole, 0,
+    tcase_add_loop_test(cases, ranks_hold_the_counted_weights_and_together_the_whole_model, 0,
                         NUM_CASES);
     tcase_add_test(cases, gradients_of_norms_are_partial_where_tokens_or_heads_are_split);
     Suite *s = suite_create("sim/plan/weights");

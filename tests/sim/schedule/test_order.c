@@ -105,7 +105,7 @@ static void check_sorted(const struct generator *generator, const struct order *
     }
 }
 
-START_TEST(every_op_comes_after_the_one_that_it_needs)
+START_TEST(every_op_comes_after_its_dependency)
 {
     each_order(check_sorted);
 }
@@ -141,7 +141,7 @@ static void check_list(const struct generator *generator, const struct order *or
     arena_release(&arena);
 }
 
-START_TEST(a_stage_keeps_its_generators_order)
+START_TEST(the_sorted_ops_of_a_stage_equal_its_generators_list)
 {
     each_order(check_list);
 }
@@ -188,7 +188,7 @@ END_TEST
  * 0 on the ring. Microbatch 0 ends its forward at 1 + 0.25 + 1 + 4 + 1 + 0.25 + 1 = 8.5; Its
  * gradient leaves stage 0 for the first time at 8.5 + 2 + 0.25 + 2, and stage 1 for the last time
  * at 12.75 + 4 + 2. */
-START_TEST(each_boundary_has_a_lag_of_its_own)
+START_TEST(each_boundary_has_its_own_lag)
 {
     struct arena arena = { 0 };
     struct schedule_shape shape = { 2, 2, 2, 0 };
@@ -207,7 +207,7 @@ END_TEST
 
 /* 2 stages, 1 microbatch, f 1, b 2, lag 0.5: 1 + 0.5 + 1 + 2 + 0.5 + 2; the last stage is free at
  * 4.5, when its backward ends. */
-START_TEST(a_result_takes_the_lag_to_the_next_stage)
+START_TEST(a_result_reaches_the_next_stage_after_the_lag)
 {
     struct arena arena = { 0 };
     struct schedule_shape shape = { 2, 1, 1, 0 };
@@ -236,7 +236,7 @@ END_TEST
 
 /* 2 stages, 1 microbatch, f 1, input gradients 2, weight gradients 4: the first stage starts its
  * backward at 4, when the last starts its weight gradients, and ends at 4 + 2 + 4. */
-START_TEST(nobody_waits_for_weight_gradients)
+START_TEST(no_stage_waits_for_weight_gradients)
 {
     struct arena arena = { 0 };
     struct schedule_shape shape = { 2, 1, 1, 0 };
@@ -255,14 +255,14 @@ static Suite *suite(void)
     tcase_set_timeout(tc, 60);
     tcase_add_test(tc, every_chunk_runs_every_microbatch_forward_and_backward);
     tcase_add_test(tc, every_op_is_on_the_stage_that_holds_its_chunk);
-    tcase_add_test(tc, every_op_comes_after_the_one_that_it_needs);
-    tcase_add_test(tc, a_stage_keeps_its_generators_order);
+    tcase_add_test(tc, every_op_comes_after_its_dependency);
+    tcase_add_test(tc, the_sorted_ops_of_a_stage_equal_its_generators_list);
     tcase_add_test(tc, steady_rounds_are_one_forward_and_one_backward);
     tcase_add_test(tc, a_shape_that_the_generator_refuses_has_no_order);
-    tcase_add_test(tc, a_result_takes_the_lag_to_the_next_stage);
-    tcase_add_test(tc, each_boundary_has_a_lag_of_its_own);
+    tcase_add_test(tc, a_result_reaches_the_next_stage_after_the_lag);
+    tcase_add_test(tc, each_boundary_has_its_own_lag);
     tcase_add_test(tc, one_stage_never_waits);
-    tcase_add_test(tc, nobody_waits_for_weight_gradients);
+    tcase_add_test(tc, no_stage_waits_for_weight_gradients);
     Suite *s = suite_create("sim/engine/order");
     suite_add_tcase(s, tc);
     return s;

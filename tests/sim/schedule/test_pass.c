@@ -26,7 +26,7 @@ static void check_steps(const struct pass_chunk *chunk, enum opcode op, const ch
 }
 
 /* Pieces that are only layers: piece i is unit 2i. */
-START_TEST(parameters_are_gathered_a_piece_ahead_and_dropped_behind)
+START_TEST(parameters_are_gathered_one_piece_ahead_and_freed_after_use)
 {
     struct pass_chunk chunk = { .layers = 3, .every = 1, .gathers = true, .prefetch = 1 };
     check_steps(&chunk, INSTR_FORWARD,
@@ -39,7 +39,7 @@ START_TEST(parameters_are_gathered_a_piece_ahead_and_dropped_behind)
 }
 END_TEST
 
-START_TEST(gradients_are_reduced_beside_the_next_backward_behind_its_gather)
+START_TEST(gradients_are_reduced_during_the_next_pieces_backward_after_its_gather)
 {
     struct pass_chunk chunk = {
         .layers = 3, .every = 1, .gathers = true, .reduces = true, .prefetch = 1
@@ -53,7 +53,7 @@ START_TEST(gradients_are_reduced_beside_the_next_backward_behind_its_gather)
 END_TEST
 
 /* Two pieces; the backward recomputes the input of the second. */
-START_TEST(layers_that_run_again_are_gathered_again)
+START_TEST(recomputed_layers_are_gathered_again)
 {
     struct pass_chunk chunk = {
         .layers = 3, .recomputed = 3, .every = 3, .gathers = true, .prefetch = 0
@@ -65,7 +65,7 @@ START_TEST(layers_that_run_again_are_gathered_again)
 END_TEST
 
 /* Embedding 0: positions 0 and table 1; layer 2; head: norm 4, and the embedding's table. */
-START_TEST(a_tied_table_is_reduced_once_and_not_read_for_its_own_gradient)
+START_TEST(a_tied_table_is_reduced_once_and_not_gathered_for_its_gradient)
 {
     struct pass_chunk chunk = { .layers = 1,
                                 .every = 1,
@@ -87,7 +87,7 @@ END_TEST
 
 /* The same chunk. Whole gradients are neither made nor dropped, and no pass waits for their sums.
  */
-START_TEST(whole_gradients_are_reduced_once_behind_the_last_run_that_adds_to_them)
+START_TEST(whole_gradients_are_reduced_once_after_their_last_addition)
 {
     struct pass_chunk chunk = { .layers = 1,
                                 .every = 1,
@@ -202,7 +202,7 @@ static bool is_right(const struct pass_chunk *chunk, enum opcode op, struct aren
            state.num_open == (opens && !reduces ? num_units(chunk) : 0);
 }
 
-START_TEST(every_run_has_what_it_needs_and_a_pass_leaves_nothing)
+START_TEST(every_step_has_its_values_and_a_pass_leaves_nothing_allocated)
 {
     struct arena arena = { 0 };
     for (int bits = 0; bits < 3 << 4; bits++) /* those that reduce keep nothing */
@@ -224,12 +224,13 @@ END_TEST
 static Suite *suite(void)
 {
     TCase *tc = tcase_create("pass");
-    tcase_add_test(tc, parameters_are_gathered_a_piece_ahead_and_dropped_behind);
-    tcase_add_test(tc, gradients_are_reduced_beside_the_next_backward_behind_its_gather);
-    tcase_add_test(tc, layers_that_run_again_are_gathered_again);
-    tcase_add_test(tc, a_tied_table_is_reduced_once_and_not_read_for_its_own_gradient);
-    tcase_add_test(tc, whole_gradients_are_reduced_once_behind_the_last_run_that_adds_to_them);
-    tcase_add_loop_test(tc, every_run_has_what_it_needs_and_a_pass_leaves_nothing, 0, NUM_PASSES);
+    tcase_add_test(tc, parameters_are_gathered_one_piece_ahead_and_freed_after_use);
+    tcase_add_test(tc, gradients_are_reduced_during_the_next_pieces_backward_after_its_gather);
+    tcase_add_test(tc, recomputed_layers_are_gathered_again);
+    tcase_add_test(tc, a_tied_table_is_reduced_once_and_not_gathered_for_its_gradient);
+    tcase_add_test(tc, whole_gradients_are_reduced_once_after_their_last_addition);
+    tcase_add_loop_test(tc, every_step_has_its_values_and_a_pass_leaves_nothing_allocated, 0,
+                        NUM_PASSES);
     Suite *s = suite_create("sim/schedule/pass");
     suite_add_tcase(s, tc);
     return s;

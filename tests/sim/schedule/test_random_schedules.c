@@ -226,7 +226,7 @@ static void check_run(const struct generator *generator, const struct schedule_s
     parity_release(&many);
 }
 
-START_TEST(a_random_schedule_is_checked_run_and_timed)
+START_TEST(random_schedules_pass_the_check_train_and_have_the_closed_form_bubble)
 {
     struct random rng = random_new(told_seed(), 0);
     for (int i = 0; i < RUNS; i++) {
@@ -251,7 +251,7 @@ static Suite *suite(void)
     TCase *tc = tcase_create("schedules");
     tcase_set_tags(tc, THREADS);
     tcase_set_timeout(tc, 30);
-    tcase_add_test(tc, a_random_schedule_is_checked_run_and_timed);
+    tcase_add_test(tc, random_schedules_pass_the_check_train_and_have_the_closed_form_bubble);
     Suite *s = suite_create("exec/random_schedules");
     suite_add_tcase(s, tc);
     return s;

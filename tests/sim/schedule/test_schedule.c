@@ -77,7 +77,7 @@ START_TEST(every_generator_is_found_by_its_name)
 }
 END_TEST
 
-START_TEST(naive_takes_one_microbatch_to_the_end_before_the_next)
+START_TEST(naive_finishes_one_microbatch_before_the_next)
 {
     struct schedule *schedule = compute_order("naive", (struct schedule_shape){ 2, 1, 3, 0 });
     ck_assert_str_eq(written(schedule), "0: F0.0 B0.0 F0.1 B0.1 F0.2 B0.2\n"
@@ -103,7 +103,7 @@ START_TEST(one_f_one_b_alternates_after_a_warm_up)
 END_TEST
 
 /* Warm-ups are 2 x 1 + 2 = 4 and 2: groups of two microbatches pass through both chunks. */
-START_TEST(interleaving_takes_groups_of_pp_microbatches_through_all_chunks)
+START_TEST(interleaving_runs_groups_of_pp_microbatches_through_all_chunks)
 {
     struct schedule *schedule = compute_order("interleaved", (struct schedule_shape){ 2, 2, 4, 0 });
     ck_assert_str_eq(written(schedule),
@@ -117,7 +117,7 @@ START_TEST(interleaving_takes_groups_of_pp_microbatches_through_all_chunks)
 END_TEST
 
 /* Warm-ups of 2, 1 and 0 as in 1F1B; stage s has s weight gradients left at the end. */
-START_TEST(zb_h1_puts_weight_gradients_off_by_the_stage)
+START_TEST(zb_h1_delays_weight_gradients_by_the_stage_number)
 {
     struct schedule *schedule = compute_order("zb-h1", (struct schedule_shape){ 3, 1, 4, 0 });
     ck_assert_str_eq(written(schedule),
@@ -128,7 +128,7 @@ START_TEST(zb_h1_puts_weight_gradients_off_by_the_stage)
 END_TEST
 
 /* Twice the distances of ZB-H1: warm-ups of 2 and 0, weight gradients delayed by 0 and 2. */
-START_TEST(zb_h2_warms_up_and_puts_off_twice_as_far)
+START_TEST(zb_h2_doubles_warm_up_and_delay_of_zb_h1)
 {
     struct schedule *schedule = compute_order("zb-h2", (struct schedule_shape){ 2, 1, 4, 0 });
     ck_assert_str_eq(written(schedule),
@@ -162,7 +162,7 @@ static void check_table(int stages, int chunks, int microbatches, int group)
     }
 }
 
-START_TEST(interleaved_groups_are_those_of_megatron)
+START_TEST(interleaved_groups_equal_megatrons)
 {
     static const int cases[][4] = { /* stages, chunks, microbatches, group */
                                     { 2, 2, 4, 2 },   { 2, 2, 3, 3 },   { 2, 3, 5, 3 },
@@ -191,7 +191,7 @@ static const struct refusal {
     { "zb-h2", { 1, 2, 16, 0 }, "zero-bubble schedules need 2 or more pipeline stages, not 1" },
 };
 
-START_TEST(a_shape_that_a_generator_cannot_order_is_infeasible_and_says_why)
+START_TEST(a_shape_without_a_schedule_is_infeasible_with_a_reason)
 {
     const struct refusal *refusal = &refusals[_i];
     const struct generator *generator = generator_find(refusal->generator);
@@ -215,7 +215,7 @@ static void holds_what_the_closed_form_says(const struct generator *generator,
         ck_assert_int_eq(schedule_in_flight(schedule, stage), generator->in_flight(shape, stage));
 }
 
-START_TEST(activations_counted_from_the_list_equal_the_closed_form)
+START_TEST(activations_counted_from_the_schedule_equal_the_closed_form)
 {
     for_all_shapes(24, holds_what_the_closed_form_says);
 }
@@ -257,7 +257,7 @@ END_TEST
 
 /* ZB-H1 holds p and ZB-H2 2p - 1 microbatches on every stage; on stage s, s and 2s of these wait
  * for weight gradients. */
-START_TEST(zb_h1_holds_as_many_as_1f1b_and_zb_h2_nearly_twice_that)
+START_TEST(zb_h1_holds_as_many_microbatches_as_1f1b_and_zb_h2_nearly_twice_as_many)
 {
     struct schedule_shape shape = { 8, 1, 64, 0 };
     for (int stage = 0; stage < 8; stage++) {
@@ -279,7 +279,7 @@ END_TEST
 
 /* A receive is posted while the compute before its own runs: RG1.0 is posted after F0.0, for B0.0,
  * which follows F0.1 in compute order. */
-START_TEST(a_lowered_1f1b_reads_like_this)
+START_TEST(a_lowered_1f1b_has_the_expected_text)
 {
     struct lowering lowering = { .has_data_group = true };
     struct schedule *schedule = lowered("1f1b", (struct schedule_shape){ 2, 1, 2, 0 }, lowering);
@@ -292,7 +292,7 @@ END_TEST
 
 /* The gradient is sent after BI, and the reduction follows the last BW. A weight gradient needs no
  * receive: that of BI0.1 is posted while BW0.0 runs. */
-START_TEST(a_lowered_zb_h1_sends_behind_bi_and_reduces_behind_bw)
+START_TEST(a_lowered_zb_h1_sends_after_bi_and_reduces_after_bw)
 {
     struct lowering lowering = { .has_data_group = true, .recompute = true };
     struct schedule *schedule = lowered("zb-h1", (struct schedule_shape){ 2, 1, 2, 0 }, lowering);
@@ -328,7 +328,7 @@ START_TEST(recompute_starts_when_the_gradient_has_arrived)
 END_TEST
 
 /* Weights are averaged once they are updated, or from the step's start, while passes run. */
-START_TEST(two_stages_that_mix)
+START_TEST(the_lowered_lists_of_gossip_on_two_stages_are_as_expected)
 {
     struct lowering updated = { .mix_updated = true }, beside = { .mix_beside = true };
     struct schedule_shape shape = { 2, 1, 1, 0 };
@@ -459,7 +459,7 @@ static const struct slip {
     { "0: GP0@x", "line 1", "expected GPc and perhaps @after, found \"GP0@x\"" },
 };
 
-START_TEST(a_slip_in_the_text_names_its_line)
+START_TEST(an_error_in_a_schedule_text_names_its_line)
 {
     struct err err = { 0 };
     ck_assert_ptr_null(schedule_parse(slips[_i].text, &arena, &err));
@@ -474,29 +474,29 @@ static Suite *suite(void)
     TCase *tc = tcase_create("schedule");
     tcase_add_checked_fixture(tc, NULL, release);
     tcase_add_test(tc, every_generator_is_found_by_its_name);
-    tcase_add_test(tc, naive_takes_one_microbatch_to_the_end_before_the_next);
+    tcase_add_test(tc, naive_finishes_one_microbatch_before_the_next);
     tcase_add_test(tc, gpipe_runs_all_forwards_then_all_backwards);
     tcase_add_test(tc, one_f_one_b_alternates_after_a_warm_up);
-    tcase_add_test(tc, interleaving_takes_groups_of_pp_microbatches_through_all_chunks);
-    tcase_add_test(tc, zb_h1_puts_weight_gradients_off_by_the_stage);
-    tcase_add_test(tc, zb_h2_warms_up_and_puts_off_twice_as_far);
-    tcase_add_test(tc, interleaved_groups_are_those_of_megatron);
-    tcase_add_loop_test(tc, a_shape_that_a_generator_cannot_order_is_infeasible_and_says_why, 0,
+    tcase_add_test(tc, interleaving_runs_groups_of_pp_microbatches_through_all_chunks);
+    tcase_add_test(tc, zb_h1_delays_weight_gradients_by_the_stage_number);
+    tcase_add_test(tc, zb_h2_doubles_warm_up_and_delay_of_zb_h1);
+    tcase_add_test(tc, interleaved_groups_equal_megatrons);
+    tcase_add_loop_test(tc, a_shape_without_a_schedule_is_infeasible_with_a_reason, 0,
                         LENGTH(refusals));
-    tcase_add_test(tc, activations_counted_from_the_list_equal_the_closed_form);
+    tcase_add_test(tc, activations_counted_from_the_schedule_equal_the_closed_form);
     tcase_add_test(tc, interleaving_holds_more_than_one_f_one_b);
     tcase_add_test(tc, bytes_counted_from_the_list_equal_the_closed_form);
-    tcase_add_test(tc, zb_h1_holds_as_many_as_1f1b_and_zb_h2_nearly_twice_that);
+    tcase_add_test(tc, zb_h1_holds_as_many_microbatches_as_1f1b_and_zb_h2_nearly_twice_as_many);
     tcase_add_test(tc, only_zero_bubble_schedules_and_those_with_pairs_split_the_backward);
-    tcase_add_test(tc, a_lowered_1f1b_reads_like_this);
-    tcase_add_test(tc, a_lowered_zb_h1_sends_behind_bi_and_reduces_behind_bw);
+    tcase_add_test(tc, a_lowered_1f1b_has_the_expected_text);
+    tcase_add_test(tc, a_lowered_zb_h1_sends_after_bi_and_reduces_after_bw);
     tcase_add_test(tc, with_one_microbatch_at_a_time_nothing_is_received_ahead);
     tcase_add_test(tc, recompute_starts_when_the_gradient_has_arrived);
-    tcase_add_test(tc, two_stages_that_mix);
+    tcase_add_test(tc, the_lowered_lists_of_gossip_on_two_stages_are_as_expected);
     tcase_add_test(tc, each_lowering_adds_a_known_number_of_instructions);
     tcase_add_test(tc, text_is_read_back_as_the_same_schedule);
     tcase_add_test(tc, blank_lines_and_more_blanks_change_nothing);
-    tcase_add_loop_test(tc, a_slip_in_the_text_names_its_line, 0, LENGTH(slips));
+    tcase_add_loop_test(tc, an_error_in_a_schedule_text_names_its_line, 0, LENGTH(slips));
     Suite *s = suite_create("sim/schedule");
     suite_add_tcase(s, tc);
     return s;

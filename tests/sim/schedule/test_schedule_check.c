@@ -54,7 +54,7 @@ static void assert_passes(const struct generator *generator, struct schedule_sha
 
 /* Tests every lowering with every p and v and up to 8 microbatches; an eighth of them with up to
  * 24. */
-START_TEST(what_any_generator_emits_passes_under_any_lowering)
+START_TEST(every_generators_schedule_passes_the_check_under_any_lowering)
 {
     for (int i = 0; i < num_generators; i++)
         for (int stages = 1; stages <= 8; stages++)
@@ -125,7 +125,7 @@ START_TEST(a_v_of_few_microbatches_leaves_out_the_missing_ones)
 }
 END_TEST
 
-START_TEST(a_schedule_of_a_million_instructions_is_proved)
+START_TEST(a_schedule_of_a_million_instructions_is_checked)
 {
     assert_passes(generator_find("interleaved"), (struct schedule_shape){ 64, 2, 512, 0 },
                   NUM_LOWERINGS - 1);
@@ -261,7 +261,7 @@ START_TEST(changing_any_chunk_microbatch_or_peer_fails)
 }
 END_TEST
 
-START_TEST(a_microbatch_that_is_none_is_named)
+START_TEST(a_microbatch_out_of_range_is_named)
 {
     struct schedule *sound = specimen(_i);
     int last = sound->shape.num_microbatches;
@@ -297,7 +297,7 @@ START_TEST(removing_any_edge_fails)
 }
 END_TEST
 
-START_TEST(an_order_that_is_stated_in_another_way_passes)
+START_TEST(an_order_implied_by_other_edges_passes)
 {
     struct err err = { 0 };
     struct schedule *schedule = schedule_parse("0: RG1.0<1 F0.0 SA0.0>1@1 B0.0@0 DG0@3 DN OPT@5\n"
@@ -388,7 +388,7 @@ static const struct fault {
       "OPT may start before DN@1 (instruction 2) has finished" },
 };
 
-START_TEST(a_fault_is_located_and_says_what_was_expected)
+START_TEST(an_error_of_the_check_names_its_place_and_the_expectation)
 {
     struct err err = { 0 };
     struct schedule *schedule = schedule_parse(faults[_i].text, &arena, &err);
@@ -412,7 +412,7 @@ static void assert_fault(const char *text, const char *where, const char *msg)
 
 /* Stage 1 needs both forwards before it sends a gradient; stage 0 needs the first gradient before
  * its second forward. Each list alone is valid. */
-START_TEST(two_stages_that_wait_for_each_other_are_named)
+START_TEST(a_deadlock_of_two_stages_names_both)
 {
     assert_fault("0: F0.0 SA0.0>1@0 RG1.0<1 B0.0@2 F0.1 SA0.1>1@4 RG1.1<1@3 B0.1@6 DN@7 OPT@8\n"
                  "1: RA0.0<0 F1.0@0 RA0.1<0 F1.1@2 B1.0 SG1.0>0@4 B1.1 SG1.1>0@6 DN@6 OPT@8\n",
@@ -421,7 +421,7 @@ START_TEST(two_stages_that_wait_for_each_other_are_named)
 }
 END_TEST
 
-START_TEST(messages_that_change_their_order_on_a_link_are_found)
+START_TEST(reordered_messages_on_a_link_are_detected)
 {
     assert_fault("0: F0.0 SA0.0>1@0 F0.1 SA0.1>1@2 RG1.0<1@0 B0.0@4 RG1.1<1@2 B0.1@6 DN@7 OPT@8\n"
                  "1: RA0.1<0 F1.1@0 RA0.0<0 F1.0@2 B1.0 SG1.0>0@4 B1.1 SG1.1>0@6 DN@6 OPT@8\n",
@@ -430,7 +430,7 @@ START_TEST(messages_that_change_their_order_on_a_link_are_found)
 }
 END_TEST
 
-START_TEST(a_receive_two_computes_ahead_of_its_use_is_refused)
+START_TEST(a_receive_posted_two_computes_early_is_refused)
 {
     assert_fault("0: F0.0 SA0.0>1@0 F0.1 SA0.1>1@2 RG1.0<1 B0.0@4 RG1.1<1@2 B0.1@6 DN@7 OPT@8\n"
                  "1: RA0.0<0 F1.0@0 RA0.1<0 F1.1@2 B1.0 SG1.0>0@4 B1.1 SG1.1>0@6 DN@6 OPT@8\n",
@@ -443,24 +443,25 @@ static Suite *suite(void)
 {
     TCase *tc = tcase_create("check");
     tcase_add_checked_fixture(tc, NULL, release);
-    tcase_add_loop_test(tc, what_any_generator_emits_passes_under_any_lowering, 0,
+    tcase_add_loop_test(tc, every_generators_schedule_passes_the_check_under_any_lowering, 0,
                         TURNS(NUM_LOWERINGS));
     tcase_add_test(tc, a_random_shape_of_two_directions_is_free_of_deadlock);
     tcase_add_test(tc, a_v_of_few_microbatches_leaves_out_the_missing_ones);
-    tcase_add_test(tc, a_schedule_of_a_million_instructions_is_proved);
+    tcase_add_test(tc, a_schedule_of_a_million_instructions_is_checked);
     tcase_add_loop_test(tc, a_schedule_without_any_one_of_its_instructions_fails, 0,
                         LENGTH(specimens));
     tcase_add_loop_test(tc, a_schedule_that_repeats_any_of_its_instructions_fails, 0,
                         LENGTH(specimens));
     tcase_add_loop_test(tc, swapping_any_neighbours_on_a_lane_of_1f1b_fails, 0, 3);
     tcase_add_loop_test(tc, changing_any_chunk_microbatch_or_peer_fails, 0, LENGTH(specimens));
-    tcase_add_loop_test(tc, a_microbatch_that_is_none_is_named, 0, LENGTH(specimens));
+    tcase_add_loop_test(tc, a_microbatch_out_of_range_is_named, 0, LENGTH(specimens));
     tcase_add_loop_test(tc, removing_any_edge_fails, 0, 2);
-    tcase_add_test(tc, an_order_that_is_stated_in_another_way_passes);
-    tcase_add_loop_test(tc, a_fault_is_located_and_says_what_was_expected, 0, LENGTH(faults));
-    tcase_add_test(tc, two_stages_that_wait_for_each_other_are_named);
-    tcase_add_test(tc, messages_that_change_their_order_on_a_link_are_found);
-    tcase_add_test(tc, a_receive_two_computes_ahead_of_its_use_is_refused);
+    tcase_add_test(tc, an_order_implied_by_other_edges_passes);
+    tcase_add_loop_test(tc, an_error_of_the_check_names_its_place_and_the_expectation, 0,
+                        LENGTH(faults));
+    tcase_add_test(tc, a_deadlock_of_two_stages_names_both);
+    tcase_add_test(tc, reordered_messages_on_a_link_are_detected);
+    tcase_add_test(tc, a_receive_posted_two_computes_early_is_refused);
     Suite *s = suite_create("sim/schedule/check");
     suite_add_tcase(s, tc);
     return s;

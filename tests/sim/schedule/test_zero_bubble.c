@@ -63,7 +63,7 @@ static const struct {
 };
 enum { NUM_PAIRS = LENGTH(pairs) };
 
-START_TEST(the_halves_of_a_backward_are_the_whole)
+START_TEST(the_two_halves_of_a_backward_sum_to_the_whole)
 {
     load("gpt3-6.7b", 64, 16);
     struct pieces whole = pieces_of(pairs[_i].whole);
@@ -75,7 +75,7 @@ START_TEST(the_halves_of_a_backward_are_the_whole)
 END_TEST
 
 /* The weight gradients no longer overlap the collectives of the input gradients. */
-START_TEST(what_collectives_hid_behind_weight_gradients_shows)
+START_TEST(collectives_that_overlapped_weight_gradients_become_exposed)
 {
     load("gpt3-6.7b", 64, 16);
     struct list_cost whole = pieces_of("tp4 pp4 mb1 sp overlap=tp").at[0].backward;
@@ -88,7 +88,7 @@ START_TEST(what_collectives_hid_behind_weight_gradients_shows)
 END_TEST
 
 /* Context transfers still overlap the attention of the same half. */
-START_TEST(context_transfers_stay_beside_attention)
+START_TEST(context_transfers_still_overlap_attention)
 {
     load("gpt3-6.7b", 64, 16);
     struct list_cost whole = pieces_of("cp4 pp4 mb1").at[0].backward;
@@ -101,7 +101,7 @@ END_TEST
 
 /* Linear layers do most of the work, in three passes of the same size: input gradients also have
  * attention, norms and collectives. */
-START_TEST(the_passes_of_a_layer_are_of_like_length)
+START_TEST(the_three_passes_of_a_layer_have_similar_lengths)
 {
     load("gpt3-6.7b", 64, 16);
     struct piece_cost layer = pieces_of("pp8 mb1 schedule=zb-h1").at[0];
@@ -113,7 +113,7 @@ END_TEST
 
 /* A GPT layer on one rank, in s b h and 16 bits: inputs 2 + 2 + 2 + 8, output gradients 6 + 2 + 8 +
  * 2. */
-START_TEST(weight_gradients_wait_with_32_bytes_of_a_token_and_hidden_unit)
+START_TEST(waiting_weight_gradients_hold_32_bytes_per_token_and_hidden_unit)
 {
     load("gpt3-6.7b", 64, 16);
     struct piece_cost layer = pieces_of("pp8 mb2 schedule=zb-h1").at[0];
@@ -153,7 +153,7 @@ START_TEST(the_parts_of_a_step_add_up)
 }
 END_TEST
 
-START_TEST(the_peak_is_that_of_the_fullest_stage)
+START_TEST(the_peak_memory_is_that_of_the_fullest_stage)
 {
     load("gpt3-6.7b", 64, 16);
     struct plan plan = plan_on(&hardware, &model, layouts[_i], &arena);
@@ -177,7 +177,7 @@ START_TEST(splitting_the_backward_changes_no_flops)
 }
 END_TEST
 
-START_TEST(the_bubble_of_1f1b_shrinks_to_less_than_half)
+START_TEST(zb_h1_has_less_than_half_the_bubble_of_1f1b)
 {
     load("gpt3-6.7b", 64, 16);
     double plain_s = predict("pp8 mb1").time.bubble_s;
@@ -187,7 +187,7 @@ END_TEST
 
 /* The first stage holds whole microbatches; the others hold a little less, except the last, whose
  * waiting gradients are as large as logits. ZB-H2 holds 2p - 1 instead of p. */
-START_TEST(zb_h1_holds_on_every_stage_what_1f1b_holds_on_the_first)
+START_TEST(on_every_stage_zb_h1_holds_the_activations_of_1f1bs_first_stage)
 {
     load("gpt3-6.7b", 64, 16);
     double plain_bytes = predict("pp8 mb1").stages[0].activations_bytes;
@@ -205,7 +205,7 @@ START_TEST(zb_h1_holds_on_every_stage_what_1f1b_holds_on_the_first)
 END_TEST
 
 /* Every stage holds pp microbatches of the model's layers, and stage 0 both ends. */
-START_TEST(zb_v_holds_on_every_stage_what_1f1b_holds_on_the_first)
+START_TEST(on_every_stage_zb_v_holds_the_activations_of_1f1bs_first_stage)
 {
     load("gpt3-6.7b", 64, 16);
     struct prediction p = predict("pp8 mb1");
@@ -222,7 +222,7 @@ END_TEST
 
 /* Two copies of every stage: twice the weights, but no more optimizer state, which both shard. The
  * activations are those of pp + 1 microbatches, while the first stage of 1F1B holds pp. */
-START_TEST(dualpipe_holds_two_stages_and_one_microbatch_more)
+START_TEST(dualpipe_holds_two_stages_weights_and_one_more_microbatch)
 {
     load("gpt3-6.7b", 64, 16);
     model.tied = false; /* one stage would keep one table for both ends */
@@ -245,7 +245,7 @@ END_TEST
 
 /* With the same number of stages DualPipeV holds equally many microbatches, of chunks half as long,
  * and one copy. */
-START_TEST(dualpipev_holds_one_copy)
+START_TEST(dualpipev_holds_one_copy_of_the_weights)
 {
     load("gpt3-6.7b", 64, 16);
     struct prediction p = predict("pp8 mb1 zero1");
@@ -261,7 +261,7 @@ END_TEST
 
 /* The plan of DeepSeek-V3's report: 16 stages, experts over 64 ranks of 8 nodes, no tensor ranks.
  * Over an NCCL all-to-all their rows take longer than the compute that overlaps them in pairs. */
-START_TEST(the_plan_of_deepseek_v3_is_accepted)
+START_TEST(the_published_plan_of_deepseek_v3_is_accepted)
 {
     static const char layout[] = "pp16 dp128 ep64 mb1 zero1 schedule=dualpipe "
                                  "stages=4,4,4,4,4,4,4,4,4,4,4,4,4,3,3,3 dtype=fp8-block "
@@ -288,20 +288,20 @@ static Suite *suite(void)
 {
     TCase *tc = tcase_create("zero bubble");
     tcase_add_checked_fixture(tc, NULL, release);
-    tcase_add_loop_test(tc, the_halves_of_a_backward_are_the_whole, 0, NUM_PAIRS);
-    tcase_add_test(tc, context_transfers_stay_beside_attention);
-    tcase_add_test(tc, what_collectives_hid_behind_weight_gradients_shows);
-    tcase_add_test(tc, the_passes_of_a_layer_are_of_like_length);
-    tcase_add_test(tc, weight_gradients_wait_with_32_bytes_of_a_token_and_hidden_unit);
+    tcase_add_loop_test(tc, the_two_halves_of_a_backward_sum_to_the_whole, 0, NUM_PAIRS);
+    tcase_add_test(tc, context_transfers_still_overlap_attention);
+    tcase_add_test(tc, collectives_that_overlapped_weight_gradients_become_exposed);
+    tcase_add_test(tc, the_three_passes_of_a_layer_have_similar_lengths);
+    tcase_add_test(tc, waiting_weight_gradients_hold_32_bytes_per_token_and_hidden_unit);
     tcase_add_loop_test(tc, the_parts_of_a_step_add_up, 0, NUM_LAYOUTS);
-    tcase_add_loop_test(tc, the_peak_is_that_of_the_fullest_stage, 0, NUM_LAYOUTS);
+    tcase_add_loop_test(tc, the_peak_memory_is_that_of_the_fullest_stage, 0, NUM_LAYOUTS);
     tcase_add_test(tc, splitting_the_backward_changes_no_flops);
-    tcase_add_test(tc, the_bubble_of_1f1b_shrinks_to_less_than_half);
-    tcase_add_test(tc, zb_h1_holds_on_every_stage_what_1f1b_holds_on_the_first);
-    tcase_add_test(tc, zb_v_holds_on_every_stage_what_1f1b_holds_on_the_first);
-    tcase_add_test(tc, dualpipe_holds_two_stages_and_one_microbatch_more);
-    tcase_add_test(tc, dualpipev_holds_one_copy);
-    tcase_add_test(tc, the_plan_of_deepseek_v3_is_accepted);
+    tcase_add_test(tc, zb_h1_has_less_than_half_the_bubble_of_1f1b);
+    tcase_add_test(tc, on_every_stage_zb_h1_holds_the_activations_of_1f1bs_first_stage);
+    tcase_add_test(tc, on_every_stage_zb_v_holds_the_activations_of_1f1bs_first_stage);
+    tcase_add_test(tc, dualpipe_holds_two_stages_weights_and_one_more_microbatch);
+    tcase_add_test(tc, dualpipev_holds_one_copy_of_the_weights);
+    tcase_add_test(tc, the_published_plan_of_deepseek_v3_is_accepted);
     Suite *s = suite_create("zero-bubble schedules");
     suite_add_tcase(s, tc);
     return s;

@@ -42,7 +42,7 @@ END_TEST
 
 /* Over 1024 ranks an empty message takes a ring 2046 latencies and a tree 20; a large one takes the
  * ring 2 x 1023/1024 S/B and the tree 2 S/B. */
-START_TEST(a_tree_wins_on_small_messages_and_a_ring_on_large_ones)
+START_TEST(a_tree_is_faster_for_small_and_a_ring_for_large_messages)
 {
     check_within(textbook_ring_all_reduce_s(&link, 1024, 0), 2046 * 5e-6, 1e-12);
     check_within(textbook_tree_all_reduce_s(&link, 1024, 0), 20 * 5e-6, 1e-12);
@@ -59,7 +59,7 @@ START_TEST(sixteen_ranks_of_which_four_serve_exchange_1_gb_in_150_ms)
 }
 END_TEST
 
-START_TEST(twice_the_bandwidth_at_half_the_latency_is_half_the_time)
+START_TEST(doubling_bandwidth_and_halving_latency_halves_the_time)
 {
     struct textbook_link fast = { link.latency_s / 2, link.bytes_per_s * 2 };
     check_within(textbook_ring_all_reduce_s(&link, 8, 1e6),
@@ -80,7 +80,7 @@ START_TEST(sixteen_stages_idle_10_49_percent_and_1_44_in_eight_chunks)
 END_TEST
 
 /* u / (1 + u) = (p-1) / (v m + p-1) when u = (p-1) / (v m). */
-START_TEST(bubble_of_total_is_bubble_of_useful_over_one_more)
+START_TEST(the_bubble_of_the_total_is_u_over_1_plus_u)
 {
     struct textbook_pipeline pipeline = { .stages = 8, .chunks = 2, .microbatches = 12 };
     double useful = textbook_bubble_of_useful(pipeline);
@@ -148,7 +148,7 @@ START_TEST(llama_3_at_two_minutes_a_checkpoint_keeps_79_percent_of_its_time)
 END_TEST
 
 /* C = 30, R = 600 gives t = 817, 0.880, and 0.887 by the linear form. */
-START_TEST(the_linear_form_is_more_hopeful_than_the_exact_one)
+START_TEST(the_linear_form_overestimates_goodput)
 {
     struct textbook_failure failure = { 11135, 30, 600 };
     double interval_s = textbook_young_s(&failure);
@@ -158,7 +158,7 @@ START_TEST(the_linear_form_is_more_hopeful_than_the_exact_one)
 }
 END_TEST
 
-START_TEST(no_interval_beats_young_by_the_linear_form)
+START_TEST(youngs_interval_maximises_the_linear_form)
 {
     struct textbook_failure failure = { 11135, 120, 900 };
     double best = textbook_ettr_linear(&failure, textbook_young_s(&failure));
@@ -169,7 +169,7 @@ END_TEST
 
 /* Daly's interval is a series for the maximum of the exact form: at x = sqrt(120 / 22270) = 0.073
  * it misses it by less than 1e-6 while Young's misses by more. */
-START_TEST(daly_comes_closer_than_young_to_the_best_exact_interval)
+START_TEST(dalys_interval_is_closer_to_the_exact_optimum_than_youngs)
 {
     struct textbook_failure failure = { 11135, 120, 900 };
     double best = 0;
@@ -182,7 +182,7 @@ START_TEST(daly_comes_closer_than_young_to_the_best_exact_interval)
 }
 END_TEST
 
-START_TEST(checkpoints_longer_than_two_failures_apart_are_taken_once_a_failure)
+START_TEST(if_a_checkpoint_takes_two_mtbfs_the_interval_is_one_mtbf)
 {
     struct textbook_failure failure = { 100, 200, 0 };
     ck_assert_double_eq(textbook_daly_s(&failure), 100);
@@ -202,7 +202,7 @@ END_TEST
  * times its work; with 1F1B and GPipe for 7/16 of its work; with ZB-H1 for a third of that; with
  * ZB-H2 never. In flight: 8, 16, 1, 8 and 2 x 8 - 1 microbatches of 12 layers. Transfers of one
  * microbatch, 2 x 7, but naively all 16 cross alone: 224. */
-START_TEST(a_schedule_decides_bubble_layers_in_flight_and_transfers)
+START_TEST(each_schedule_has_its_bubble_layers_in_flight_and_transfers)
 {
     static const struct {
         enum textbook_schedule schedule;
@@ -251,7 +251,7 @@ static struct textbook_setup small_setup(void)
     };
 }
 
-START_TEST(the_parts_of_a_small_step_follow_by_hand)
+START_TEST(parts_of_a_small_step_equal_hand_calculations)
 {
     struct textbook_setup setup = small_setup();
     struct textbook_estimate got = textbook_estimate(&setup);
@@ -273,7 +273,7 @@ START_TEST(the_parts_of_a_small_step_follow_by_hand)
 }
 END_TEST
 
-START_TEST(the_memory_of_a_small_rank_follows_by_hand)
+START_TEST(memory_of_a_small_rank_equals_hand_calculations)
 {
     struct textbook_setup setup = small_setup();
     struct textbook_estimate got = textbook_estimate(&setup);
@@ -330,7 +330,7 @@ END_TEST
 
 /* In fp32 a layer's 16 values take 64 bytes and 2 of masks, 2 values of attention 8 and 1: on two
  * ranks 18 + (48 + 9)/2 = 46.5. A boundary has 4 kB: 2 (1 ms + 2 ms) an all-reduce. */
-START_TEST(values_of_four_bytes_take_more_memory_and_time)
+START_TEST(four_byte_values_take_more_memory_and_time)
 {
     struct textbook_setup setup = small_setup();
     setup.value_bytes = 4;
@@ -389,7 +389,7 @@ END_TEST
 
 /* ZeRO 3 communicates 1.5 times as much as plain data parallelism if everything has one precision.
  * Rajbhandari et al. 2020, section 7. */
-START_TEST(zero_3_communicates_half_as_much_again_in_one_precision)
+START_TEST(in_one_precision_zero_3_communicates_1_5_times_as_much)
 {
     struct textbook_setup setup = small_setup();
     setup.recipe = *recipe_named("deepspeed");
@@ -418,7 +418,7 @@ END_TEST
 
 /* Steps of 1536 sequences over 300e9 tokens give the 33.91 days above, except that P is 175.18e9
  * instead of 175e9: 0.1 % more. */
-START_TEST(all_steps_of_gpt3_add_up_to_its_34_days)
+START_TEST(steps_of_gpt3_add_up_to_34_days)
 {
     struct textbook_setup setup = small_setup();
     setup.model = &gpt3;
@@ -434,7 +434,7 @@ START_TEST(all_steps_of_gpt3_add_up_to_its_34_days)
 END_TEST
 
 /* Every member is a double and has a row, so explain shows all of them. */
-START_TEST(every_part_of_an_estimate_has_a_name_and_a_formula)
+START_TEST(every_field_of_an_estimate_has_a_name_and_a_formula)
 {
     ck_assert_uint_eq(num_textbook_estimate_fields * sizeof(double),
                       sizeof(struct textbook_estimate));
@@ -451,9 +451,9 @@ static TCase *communication_tests(void)
     tcase_add_test(tc, a_ring_all_reduces_1_gb_over_eight_ranks_in_35_07_ms);
     tcase_add_test(tc, ring_all_reduce_is_reduce_scatter_and_all_gather);
     tcase_add_test(tc, one_rank_communicates_nothing);
-    tcase_add_test(tc, a_tree_wins_on_small_messages_and_a_ring_on_large_ones);
+    tcase_add_test(tc, a_tree_is_faster_for_small_and_a_ring_for_large_messages);
     tcase_add_test(tc, sixteen_ranks_of_which_four_serve_exchange_1_gb_in_150_ms);
-    tcase_add_test(tc, twice_the_bandwidth_at_half_the_latency_is_half_the_time);
+    tcase_add_test(tc, doubling_bandwidth_and_halving_latency_halves_the_time);
     return tc;
 }
 
@@ -461,11 +461,11 @@ static TCase *pipeline_tests(void)
 {
     TCase *tc = tcase_create("pipeline");
     tcase_add_test(tc, sixteen_stages_idle_10_49_percent_and_1_44_in_eight_chunks);
-    tcase_add_test(tc, bubble_of_total_is_bubble_of_useful_over_one_more);
+    tcase_add_test(tc, the_bubble_of_the_total_is_u_over_1_plus_u);
     tcase_add_test(tc, one_stage_has_no_bubble_and_no_transfers);
     tcase_add_test(tc, the_bounds_on_transfers_hold_for_simulated_schedules);
     tcase_add_test(tc, stage_0_holds_all_layers_and_more_when_interleaved);
-    tcase_add_test(tc, a_schedule_decides_bubble_layers_in_flight_and_transfers);
+    tcase_add_test(tc, each_schedule_has_its_bubble_layers_in_flight_and_transfers);
     return tc;
 }
 
@@ -474,10 +474,10 @@ static TCase *failure_tests(void)
     TCase *tc = tcase_create("failure");
     tcase_add_test(tc, time_between_failures_falls_with_nodes);
     tcase_add_test(tc, llama_3_at_two_minutes_a_checkpoint_keeps_79_percent_of_its_time);
-    tcase_add_test(tc, the_linear_form_is_more_hopeful_than_the_exact_one);
-    tcase_add_test(tc, no_interval_beats_young_by_the_linear_form);
-    tcase_add_test(tc, daly_comes_closer_than_young_to_the_best_exact_interval);
-    tcase_add_test(tc, checkpoints_longer_than_two_failures_apart_are_taken_once_a_failure);
+    tcase_add_test(tc, the_linear_form_overestimates_goodput);
+    tcase_add_test(tc, youngs_interval_maximises_the_linear_form);
+    tcase_add_test(tc, dalys_interval_is_closer_to_the_exact_optimum_than_youngs);
+    tcase_add_test(tc, if_a_checkpoint_takes_two_mtbfs_the_interval_is_one_mtbf);
     tcase_add_test(tc, llama_3_1_takes_27_51_gwh_and_emits_11390_tonnes);
     return tc;
 }
@@ -485,17 +485,17 @@ static TCase *failure_tests(void)
 static TCase *estimate_tests(void)
 {
     TCase *tc = tcase_create("estimate");
-    tcase_add_test(tc, the_parts_of_a_small_step_follow_by_hand);
-    tcase_add_test(tc, the_memory_of_a_small_rank_follows_by_hand);
+    tcase_add_test(tc, parts_of_a_small_step_equal_hand_calculations);
+    tcase_add_test(tc, memory_of_a_small_rank_equals_hand_calculations);
     tcase_add_test(tc, full_recompute_trades_a_third_more_time_for_memory);
     tcase_add_test(tc, recompute_keeps_an_input_every_k_layers_or_of_a_share_of_them);
-    tcase_add_test(tc, values_of_four_bytes_take_more_memory_and_time);
+    tcase_add_test(tc, four_byte_values_take_more_memory_and_time);
     tcase_add_test(tc, each_exchange_takes_the_time_of_its_formula);
     tcase_add_test(tc, zero_scatters_gradients_and_gathers_weights);
-    tcase_add_test(tc, zero_3_communicates_half_as_much_again_in_one_precision);
+    tcase_add_test(tc, in_one_precision_zero_3_communicates_1_5_times_as_much);
     tcase_add_test(tc, a_single_gpu_only_computes);
-    tcase_add_test(tc, all_steps_of_gpt3_add_up_to_its_34_days);
-    tcase_add_test(tc, every_part_of_an_estimate_has_a_name_and_a_formula);
+    tcase_add_test(tc, steps_of_gpt3_add_up_to_34_days);
+    tcase_add_test(tc, every_field_of_an_estimate_has_a_name_and_a_formula);
     return tc;
 }
 
