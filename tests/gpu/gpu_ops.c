@@ -114,7 +114,7 @@ static const struct op_backend backend = { .name = "cuda",
 
 /* --- cases -------------------------------------------------------------------------------- */
 
-START_TEST(ops_are_those_of_the_host)
+START_TEST(ops_agree_with_the_host)
 {
     use_storage(op_case_storage(_i));
     op_case_check(_i, &backend);
@@ -128,7 +128,7 @@ static Suite *suite_of(const char *op)
     tcase_add_unchecked_fixture(cases, open_rig, close_rig);
     for (int i = 0; i < op_case_count(); i++)
         if (strcmp(op_case_name(i), op) == 0)
-            tcase_add_loop_test(cases, ops_are_those_of_the_host, i, i + 1);
+            tcase_add_loop_test(cases, ops_agree_with_the_host, i, i + 1);
     suite_add_tcase(suite, cases);
     return suite;
 }

@@ -90,7 +90,7 @@ static struct layer_options fused_options(const struct parity_run *run)
 }
 
 /* The host runs every op separately. */
-START_TEST(steps_are_those_of_the_host)
+START_TEST(steps_agree_with_the_host)
 {
     int i = _i / NUM_KEPT, k = _i % NUM_KEPT;
     struct model model = model_of(i);
@@ -118,7 +118,7 @@ END_TEST
 /* Equal runs without and with recompute. */
 static const char *const layouts[] = { "mb2", "mb2 recompute=full", "mb2 recompute=selective" };
 
-START_TEST(bits_are_the_same_again_and_with_recompute)
+START_TEST(repeated_runs_and_recompute_have_the_same_bits)
 {
     struct model model = model_of(1);
     struct parity_run run = on_gpu(run_of(1, PRECISION_BF16));
@@ -148,7 +148,7 @@ START_TEST(graphs_change_no_bit)
 END_TEST
 
 /* Heads of 8 in fp32, so attention uses the plain kernels or is unfused. */
-START_TEST(steps_are_those_of_pytorch)
+START_TEST(steps_agree_with_pytorch)
 {
     struct parity_run run = on_gpu(torch_run(_i / TORCH_MODELS == 1));
     run.arena_bytes = 256 << 20;
@@ -163,7 +163,7 @@ static TCase *torch_case(void)
     TCase *tc = tcase_create("torch");
     tcase_set_timeout(tc, 120);
     tcase_add_checked_fixture(tc, find_gpu, NULL);
-    tcase_add_loop_test(tc, steps_are_those_of_pytorch, 0, 2 * TORCH_MODELS);
+    tcase_add_loop_test(tc, steps_agree_with_pytorch, 0, 2 * TORCH_MODELS);
     return tc;
 }
 
@@ -172,8 +172,8 @@ static Suite *suite(void)
     TCase *tc = tcase_create("host");
     tcase_set_timeout(tc, 120);
     tcase_add_checked_fixture(tc, find_gpu, NULL);
-    tcase_add_loop_test(tc, steps_are_those_of_the_host, 0, NUM_CASES * NUM_KEPT);
-    tcase_add_loop_test(tc, bits_are_the_same_again_and_with_recompute, 0, 3);
+    tcase_add_loop_test(tc, steps_agree_with_the_host, 0, NUM_CASES * NUM_KEPT);
+    tcase_add_loop_test(tc, repeated_runs_and_recompute_have_the_same_bits, 0, 3);
     tcase_add_loop_test(tc, graphs_change_no_bit, 0, 3 * NUM_KEPT);
     Suite *s = suite_create("exec on a GPU");
     suite_add_tcase(s, torch_case());
