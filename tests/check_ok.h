@@ -1,4 +1,4 @@
-/* tests/check_ok.h - checks that a call succeeds. */
+/* tests/check_ok.h - fails a test with the message of `err` if a call did not succeed. */
 #ifndef TESTS_CHECK_OK_H
 #define TESTS_CHECK_OK_H
 

@@ -7,7 +7,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* The counts of a thread, in seconds. */
+/* The counts that the kernel keeps of a thread: seconds that it ran, seconds that it was ready but
+ * had no core, and the number of its time slices. */
 struct thread_time {
     double ran_s, ready_s, slices;
 };
@@ -41,7 +42,8 @@ static struct core_time time_of(const struct thread_time threads[2])
     return out;
 }
 
-/* Each thread starts with 1 s run, 0.5 s ready and 10 slices. Rows have the final values. */
+/* Each thread starts with 1 s of running, 0.5 s of waiting for a core, and 10 time slices. The rows
+ * have the values at the end. */
 static const struct {
     const char *what;
     struct thread_time after[2];

@@ -159,7 +159,7 @@ START_TEST(writing_replaces_and_leaves_nothing_else)
 }
 END_TEST
 
-/* Modes of files. before 0: there is no file yet. */
+/* The mode of a file before and after writing. A `before` of 0 means that there is no file yet. */
 static const struct {
     mode_t umask, before, after;
 } modes[] = {
@@ -225,7 +225,7 @@ END_TEST
 
 static bool has_no_memory;
 
-/* Replaces the C library's function. */
+/* Replaces the C library's function by one that runs out of memory. */
 DIR *opendir(const char *path)
 {
     if (has_no_memory) {

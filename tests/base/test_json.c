@@ -36,7 +36,8 @@ static void load(const char *text)
     ck_assert_msg(load_bytes(text, strlen(text), &err), "%s: %s", err.where, err.msg);
 }
 
-/* Checks that a file is rejected. `place` is the part of `where` after the path. */
+/* Checks that a file is rejected. `place` is the part of the error's `where` that follows the path.
+ */
 static void assert_refused(const char *bytes, size_t length, const char *place, const char *msg)
 {
     struct err err = { 0 };

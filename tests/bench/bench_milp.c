@@ -128,7 +128,8 @@ static void show(const char *name, struct timed timed)
            timed.is_proved ? "" : " (not proved)");
 }
 
-/* Whether both programs agree, and the integer program finds a proof within 2 s. */
+/* Whether the dynamic and the integer program agree, and the integer program proves its answer
+ * within 2 s. */
 static bool run_point(const struct system *system, const struct model *model, int i)
 {
     struct arena arena = { 0 };

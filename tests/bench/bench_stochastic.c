@@ -40,7 +40,7 @@ static void print_percent(double share)
 
 /* --- runs --------------------------------------------------------------------------------- */
 
-/* The lines compared: the strategies, and the two that `zo` alternates. */
+/* The compared methods: every strategy, and the method `zo`, which alternates two of them. */
 struct line {
     const char *name;
     const struct strategy *first, *second; /* second: the second strategy of zo, or NULL */

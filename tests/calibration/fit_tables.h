@@ -11,14 +11,14 @@ void fit_folder_make(void);
 void fit_folder_remove(void);
 void fit_path(const char *name, char *path, size_t size);
 void fit_write_text(const char *name, const char *text);
-char *fit_read_text(const char *path); /* the caller frees */
+char *fit_read_text(const char *path); /* the text of a file; the caller frees it */
 
 /* Loads a table of jobs; '@' in its text is replaced by the test's folder. Release it with
  * fit_table_release. */
 void fit_load_table(const char *jobs, struct fit_table *table);
 
-/* Fills the empty last column of a job's data with the times that follow from the job's constants.
- * The values of its fitted constants are `true_values`. */
+/* Fills the empty last column of a job's data with the times that the cost model predicts if the
+ * job's fitted constants are `true_values`. */
 void fit_measure(const char *jobs, const char *name, const char *header, const char *const *rows,
                  int num_rows, double unit_s, const double *true_values);
 

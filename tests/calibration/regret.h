@@ -23,11 +23,11 @@ struct regret_case {
 struct regret_run regret_of(const struct regret_case *of, const struct strategy *strategy,
                             const struct tuning *tuning, bool is_masked, int budget, uint64_t seed,
                             uint64_t stream, struct arena *arena);
-/* The regret of two runs that alternate, beginning with the first. */
+/* The regret of a method that alternates between two runs, beginning with the first. */
 struct regret_run regret_of_both(const struct regret_run *a, const struct regret_run *b,
                                  struct arena *arena);
 
-/* Scores until the regret is at most `within`; HUGE_VAL: never. */
+/* The number of scores until the regret is at most `within`; HUGE_VAL if it never is. */
 double regret_scores_to(const struct regret_run *run, double within);
 double regret_at_time(const struct regret_run *run, double core_s);
 

@@ -123,8 +123,8 @@ START_TEST(recompute_is_read_from_the_words_of_frameworks)
 }
 END_TEST
 
-/* The data of vTrain state its configurations, not the models that it built
- * (measured/README.md). */
+/* The published table of vTrain states the configurations of its models; the models that vTrain
+ * built from them differ (calibration/measured/README.md). */
 START_TEST(a_known_wrong_source_is_corrected_and_the_correction_reported)
 {
     struct run_row row = plain_row();
@@ -145,9 +145,10 @@ START_TEST(rows_can_name_every_schedule_of_the_registry)
     struct run_row row = plain_row();
     row.schedule = generators[_i].name;
     bool is_mirrored = generators[_i].rule && generators[_i].rule->is_mirrored;
-    row.vpp = generators[_i].of_round && !is_mirrored ? 2 : 1; /* several chunks per stage */
+    /* Some schedules need several chunks per stage, others at least 4 stages. */
+    row.vpp = generators[_i].of_round && !is_mirrored ? 2 : 1;
     if (is_mirrored) {
-        row.dp = row.dp * row.pp / 4; /* at least 4 stages */
+        row.dp = row.dp * row.pp / 4;
         row.pp = 4;
     }
     ck_assert_str_eq(convert_known(&row).plan.schedule, generators[_i].name);
@@ -261,7 +262,7 @@ START_TEST(shard_groups_have_the_size_that_the_row_states)
     row.zero_stage = 3;
     row.zero_shard = 4;
     ck_assert_int_eq(convert_known(&row).plan.shard, 4);
-    row.zero_shard = 8; /* all of them */
+    row.zero_shard = 8; /* the state is sharded over all data ranks */
     ck_assert_int_eq(convert_known(&row).plan.shard, 0);
     row.zero_shard = 3;
     ck_assert_ptr_nonnull(strstr(convert(&row).skip, "3"));
@@ -391,7 +392,8 @@ START_TEST(memory_is_compared_with_the_kind_that_the_row_states)
 }
 END_TEST
 
-/* The framework reserves more than it allocates, and the driver reports even more. */
+/* The framework reserves more memory than it allocates, and the driver reports more than the
+ * framework reserves. */
 START_TEST(allocated_reserved_and_driver_memory_are_increasing)
 {
     double before = 0;

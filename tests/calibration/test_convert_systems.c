@@ -40,7 +40,7 @@ END_TEST
 
 static const struct {
     const char *words;
-    double bytes_per_s; /* bandwidth of all network cards of a node, or of a GPU */
+    double bytes_per_s; /* of all network cards of a node, or of one GPU */
     bool is_of_node;
     int cards;
 } speeds[] = {
@@ -71,8 +71,8 @@ START_TEST(network_speeds_are_read_from_words)
 }
 END_TEST
 
-/* The words of a row for the network between nodes, with the number of cards per GPU and the speed
- * of a card. */
+/* Words with which rows describe the network between nodes, and their meaning: the number of
+ * network cards per GPU and the speed of a card. */
 static const struct {
     const char *words;
     double nics_per_gpu, bytes_per_s;
@@ -236,7 +236,7 @@ START_TEST(a_rows_prediction_does_not_depend_on_the_other_rows)
 }
 END_TEST
 
-/* Rows may also differ in fields of the model that only the preset sets. */
+/* Rows may have equal columns but different presets, which set further fields of the model. */
 START_TEST(rows_whose_models_differ_only_in_experts_get_separate_predictions)
 {
     struct run_row row = plain_row();

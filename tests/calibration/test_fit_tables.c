@@ -13,7 +13,7 @@
 #include <string.h>
 #include <sys/wait.h>
 
-/* SplitMix64 with seed 7 and fixed expected values: a job must always select the same rows. */
+/* A job must always select the same sample of rows: SplitMix64 with seed 7 has fixed results. */
 START_TEST(a_sample_of_rows_never_changes)
 {
     struct fit_table table;

@@ -95,7 +95,7 @@ START_TEST(the_file_has_the_datasheet_and_the_measurements)
     ck_assert(stack.errors.source > 0 && system.stack.errors.source == 0);
     struct system shipped = system;
     shipped.stack = stack;
-    shipped.profile.measured = true; /* by runs of other software */
+    shipped.profile.measured = true; /* these values come from runs of other software */
     const struct model dense = { .layers = 1 };
     ck_assert_int_eq(system_tier(&system, &dense), TIER_SEEN);
     ck_assert_int_eq(system_tier(&shipped, &dense), TIER_NEW_STACK);
@@ -122,8 +122,8 @@ START_TEST(rate_and_latency_are_fitted_to_all_memory_bound_ops)
 }
 END_TEST
 
-/* The slowdown is the mean over the collectives. Other work, and fewer blocks, only affect the
- * residuals. */
+/* The slowdown of products is the mean over the collectives that run at the same time. Times with
+ * other work, or with fewer thread blocks of a collective, only affect the residuals. */
 START_TEST(the_slowdown_is_the_mean_over_products_during_all_collectives)
 {
     struct host_overlaps overlaps = {
@@ -141,7 +141,7 @@ START_TEST(the_slowdown_is_the_mean_over_products_during_all_collectives)
 }
 END_TEST
 
-/* One rank has no collectives, so the shipped profile's numbers are kept. */
+/* One rank runs no collectives, so their constants stay those of the shipped profile. */
 START_TEST(values_that_one_rank_cannot_measure_stay_as_shipped)
 {
     struct host_measured alone = measured_on(1), two = measured_on(2);

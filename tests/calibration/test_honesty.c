@@ -71,7 +71,7 @@ START_TEST(no_stacks_interval_is_more_than_1_25_times_too_narrow)
 }
 END_TEST
 
-/* Lower limits that hold now; the goals are 0.85 and 0.9. */
+/* The lower limits are those that hold now; the goals are 0.85 and 0.9. */
 START_TEST(plans_on_one_node_are_ranked_nearly_as_measured)
 {
     struct preferences all = runs_prefer(cases, predictions, &scores, &arena);
@@ -109,7 +109,7 @@ START_TEST(probabilities_of_chosen_plans_match_their_frequencies)
 }
 END_TEST
 
-/* The row that differs only in its number of microbatches, which is `times` as large. */
+/* Finds the row that differs only in its number of microbatches, which is `times` as large. */
 static const struct run_row *with_microbatches(const struct run_row *of, double times)
 {
     for (int i = 0; i < rows.count; i++) {
@@ -143,7 +143,7 @@ START_TEST(vtrain_times_are_linear_in_the_number_of_microbatches)
 }
 END_TEST
 
-/* Tests one row in ten, as a diagnosis predicts each row once per constant. */
+/* Tests only one row in ten, because a diagnosis predicts a row once per constant. */
 START_TEST(a_diagnosis_leaves_the_systems_unchanged)
 {
     int count = 0;
@@ -162,7 +162,8 @@ START_TEST(a_diagnosis_leaves_the_systems_unchanged)
 }
 END_TEST
 
-/* The source's measured times are replaced by predictions; then one constant is changed. */
+/* The measured times of one source are replaced by predictions; then one constant is changed, and
+ * the diagnosis must name it. */
 START_TEST(a_diagnosis_finds_a_changed_constant)
 {
     int own = 0;
@@ -174,7 +175,7 @@ START_TEST(a_diagnosis_finds_a_changed_constant)
         }
     ck_assert_int_gt(own, 0);
     double issue_s = cases[0].system->stack.host.issue_s;
-    for (int i = 0; i < own; i++) /* systems differ in GPUs but have one stack */
+    for (int i = 0; i < own; i++) /* the systems differ in GPUs but have the same stack */
         cases[i].system->stack.host.issue_s = 0.8 * issue_s;
     runs_predict(cases, own, 2, predictions);
     struct scores of_own = runs_score(cases, predictions, own, &arena);
@@ -206,7 +207,8 @@ END_TEST
 
 START_TEST(a_common_error_is_explained_despite_one_outlier)
 {
-    /* Corners -0.2, -0.2, -0.2 and 2: the median of their weights is at -0.2. */
+    /* The sum of absolute errors has its corners at -0.2 (three times) and at 2; their weighted
+     * median is -0.2. */
     static const double errors[] = { 0.1, 0.1, 0.1, -1 }, slopes[] = { 0.5, 0.5, 0.5, 0.5 };
     int order[4];
     ck_assert_double_eq_tol(explain_errors(errors, slopes, 4, 1, order), -0.2, TINY);
@@ -229,7 +231,7 @@ START_TEST(a_constant_without_effect_on_a_row_explains_nothing)
 }
 END_TEST
 
-/* 16 rows whose errors depend on tp and on no other column. */
+/* There are 16 rows, whose errors depend on tp and on no other column. */
 START_TEST(errors_are_attributed_to_the_column_that_causes_them)
 {
     struct run_row made[16];
@@ -319,7 +321,7 @@ START_TEST(the_parts_of_a_step_have_shares_that_add_up_to_1)
     struct time_parts parts;
     for (int i = 0; i < num_time_parts; i++)
         *(double *)(void *)((char *)&parts + time_part_table[i].offset) = i + 1;
-    parts.bubble_s = -1e-9; /* a negative value as rounding may produce */
+    parts.bubble_s = -1e-9; /* a slightly negative value, as rounding may produce */
     double shares[NUM_ERROR_PARTS], sum = 0;
     interval_shares(&parts, shares);
     for (int i = 1; i < NUM_ERROR_PARTS; i++) {

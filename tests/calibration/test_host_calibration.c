@@ -42,7 +42,7 @@ static struct host_shape small_shape(void)
     shape.model.layers = 1;
     shape.model.seq = shape.model.max_positions = 16;
     shape.model.batch = 2;
-    shape.model.vocab = 512; /* no other product has the logits' size */
+    shape.model.vocab = 512; /* so no other product has the size of the logits' product */
     return shape;
 }
 
@@ -64,7 +64,7 @@ static int count_kind(const struct host_ops *ops, int kind, int pass)
     return count;
 }
 
-/* qkv, projection, fc1, fc2 and logits all have different sizes here. */
+/* In this model the products qkv, projection, fc1, fc2 and logits all have different sizes. */
 START_TEST(every_op_of_a_step_is_timed)
 {
     struct host_ops ops = measure_small();
@@ -86,7 +86,7 @@ START_TEST(every_op_of_a_step_is_timed)
 }
 END_TEST
 
-/* The grid's sizes depend on the device's speed; on one core the grid takes a second. */
+/* The sizes of the grid depend on the speed of the device; on one core the grid takes a second. */
 START_TEST(a_sweep_times_products_attention_and_updates_in_every_pass)
 {
     struct err err = { 0 };
@@ -111,8 +111,8 @@ static void write_json(const char *path, json_t *json)
     json_decref(json);
 }
 
-/* Number of times that an op occurs in one step of one layer: three norms, two residuals, two
- * biases as wide as the residual stream. */
+/* Number of times that an op occurs in one step of a model with one layer. It has three norms, two
+ * residuals, and two biases as wide as the residual stream. */
 static int repeats_of(const struct host_op *op, const struct model *model)
 {
     if (op->kind == OP_NORM)
@@ -174,7 +174,7 @@ START_TEST(a_launch_takes_time_on_the_caller_and_on_the_stream)
 }
 END_TEST
 
-/* Nine ops at 4, 16, 64, 256 KiB and 1 MiB each. */
+/* Nine ops are each timed at 4, 16, 64 and 256 KiB and at 1 MiB. */
 START_TEST(memory_bound_ops_are_timed_warm_and_cold_at_every_size)
 {
     struct err err = { 0 };
@@ -223,8 +223,8 @@ START_TEST(a_disk_is_timed_and_no_file_is_left)
 }
 END_TEST
 
-/* Of 30 expected seconds, 10 took 20. The remaining 20 s of work must fit in the 10 s that are
- * left. */
+/* A calibration expects 30 s. Its first part expected 10 s and took 20, so 20 s of expected work
+ * must fit in the 10 s that are left. */
 START_TEST(a_part_gets_less_time_after_parts_that_overran)
 {
     struct budget budget = { .end_s = 130 };
@@ -240,8 +240,8 @@ START_TEST(a_part_gets_less_time_after_parts_that_overran)
 }
 END_TEST
 
-/* Parts with 10 expected seconds took 60. At that pace 10 more expected seconds do not fit in 50 s,
- * but 8 of the 20 remaining ones do. */
+/* The first part expected 10 s and took 60. At that pace the next part of 10 s does not fit in the
+ * 50 s that are left, but one of 8 s does. */
 START_TEST(on_a_busy_machine_parts_are_skipped_to_end_on_time)
 {
     struct budget budget = { .start_s = 100, .end_s = 210 };
@@ -250,12 +250,14 @@ START_TEST(on_a_busy_machine_parts_are_skipped_to_end_on_time)
     ck_assert_double_eq_tol(budget_left_s(&budget, 100), 30, 1e-12);
     budget_take(&budget, 100, 10);
     ck_assert_double_eq_tol(budget_pace(&budget, 160), 6, 1e-12);
-    ck_assert_double_eq_tol(budget_left_s(&budget, 160), 50, 1e-12); /* not 120 */
+    /* At a pace of 6, 20 s of work would take 120 s, but only 50 s are left. */
+    ck_assert_double_eq_tol(budget_left_s(&budget, 160), 50, 1e-12);
     ck_assert(!budget_affords(&budget, 160, 10));
     ck_assert(budget_affords(&budget, 160, 8));
     budget_leave_out(&budget, 12);
     ck_assert_double_eq_tol(budget_left_s(&budget, 160), 48, 1e-12);
-    ck_assert_double_eq_tol(budget_left_s(&budget, 220), 8 * 12, 1e-12); /* too late to shorten */
+    /* Past the end nothing can be skipped any more, so the pace decides. */
+    ck_assert_double_eq_tol(budget_left_s(&budget, 220), 8 * 12, 1e-12);
 }
 END_TEST
 
@@ -279,7 +281,7 @@ START_TEST(held_out_steps_are_compared_with_the_file)
     struct err err = { 0 };
     if (IS_ASAN && !is_campaign())
         return;
-    host.is_busy = true; // as few steps as on a busy machine
+    host.is_busy = true; // takes as few steps as a calibration on a busy machine
     struct host_measured measured = { .num_ranks = 1,
                                       .ops = measure_small(),
                                       .launch = { .call_s = 1e-6 },
@@ -303,15 +305,16 @@ START_TEST(held_out_steps_are_compared_with_the_file)
 }
 END_TEST
 
-/* Steps that took `times` as long as predicted, on ranks that had a fraction of their cores. */
+/* Held-out steps that took `times` their predicted time, on ranks that got only a fraction of their
+ * cores. */
 static const struct {
     double core_share, times;
     bool is_marked;
 } checks[] = {
     { 1, 1, false },      { 0.97, 1.01, false },
-    { 1, 1 / 3.0, true }, /* the profile fails its check */
+    { 1, 1 / 3.0, true }, /* outside the profile's interval */
     { 0.15, 6.85, true }, /* 3.15 s instead of 0.46 s */
-    { 0.5, 1, true },     /* right by chance, as other programs had half of the cores */
+    { 0.5, 1, true },     /* right by chance: others had half of the cores */
 };
 
 START_TEST(a_files_interval_is_at_least_its_held_out_error)
@@ -352,8 +355,8 @@ START_TEST(a_files_interval_is_at_least_its_held_out_error)
 }
 END_TEST
 
-/* Every shape occurs once, and a model's own shapes come first. The grid's first six shapes include
- * some of the narrower and some of the wider half. */
+/* Every shape occurs once, and the shapes of the given model come first. Among the grid's first six
+ * shapes are some of the narrower half and some of the wider half. */
 START_TEST(the_first_shapes_include_small_and_large_ones)
 {
     struct err err = { 0 };

@@ -1,4 +1,4 @@
-/* When messages and collectives are timed, only the clocks of ranks count that know that all data
+/* Timing of messages and collectives. Only those ranks' clocks are used that know that all data
  * have arrived. Clocks are fake: rank i measures times_s[i] seconds. */
 #include "calibration/measure/host_comm.h"
 #include "tests/exec/rank_job.h"
@@ -36,7 +36,7 @@ static bool measure(struct rank_job *job, const struct comm_options *options)
     }
     own_time_s = times_s[options->place->rank];
     clocked.note = note_made_up;
-    clocked.call = NULL; /* the time that the thread waited for a core is not known either */
+    clocked.call = NULL; /* so the time of waiting for a core is unknown too */
     host.api = &clocked;
     bool ok = host_curve_measure(&host, timing->kind, timing->num_ranks, &sizes, &curve, &err);
     for (int i = 0; ok && i < curve.num_points; i++)

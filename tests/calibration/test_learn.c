@@ -336,9 +336,9 @@ static void tally_source(const char *name, struct tally *out)
     judged_release(&of);
 }
 
-/* Tests the cheapest source; a campaign tests all sources with ten rows or more. The limits are the
- * errors that one ratio per source can reach, rounded up: the best ratio, with all rows known,
- * leaves a mean error of 4.3 %. */
+/* Tests the source whose prediction takes the least time; a campaign tests all sources with ten
+ * rows or more. The limits are the errors that one ratio per source can reach, rounded up: the best
+ * ratio, with all rows known, leaves a mean error of 4.3 %. */
 START_TEST(a_few_rows_of_a_source_lower_the_error_of_its_other_rows)
 {
     static const char *const names[] = { "dgxc_gb200",    "internevo",      "torchao_float8",

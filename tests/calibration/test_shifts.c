@@ -64,7 +64,7 @@ START_TEST(a_wider_shift_covers_no_fewer_rows)
 }
 END_TEST
 
-/* error^2 = width^2 + shift^2, here 5^2 = 3^2 + 4^2. */
+/* A row is covered if error^2 = width^2 + shift^2; here 5^2 = 3^2 + 4^2. */
 START_TEST(the_shift_that_covers_a_row_is_the_rest_of_its_squared_error)
 {
     struct left_out_row rows[] = {
@@ -107,7 +107,8 @@ START_TEST(an_unseen_stack_has_the_median_constants_of_the_others)
     values[0].standard_error = log(2);
     ck_assert(unseen_find(&constants[3].constant, &result, 1, &middle));
     ck_assert_int_eq(middle.stacks, 2);
-    ck_assert_double_eq_tol(middle.value, sqrt(0.9 * 1.1), 5e-4); /* in three digits */
+    ck_assert_double_eq_tol(middle.value, sqrt(0.9 * 1.1),
+                            5e-4); /* shipped values are rounded to three digits */
     values[1].is_informed = false;
     ck_assert(!unseen_find(&constants[3].constant, &result, 1, &middle));
 }
@@ -115,7 +116,7 @@ END_TEST
 
 /* --- the shipped runs ------------------------------------------------------------------------- */
 
-/* Tests the cheapest source; a campaign tests all. */
+/* Tests the source whose refit takes the least time; a campaign tests all sources. */
 START_TEST(shipped_left_out_errors_equal_refits_without_the_source)
 {
     static const char *const names[] = { "dgxc_gb200",    "internevo",       "torchao_float8",

@@ -126,7 +126,7 @@ static const struct {
     { NSYS_HEAD "1,2,3\n", "truncated" },
     { NSYS_HEAD ROW("nan", "2", "made_up_gemm"), "expected a row" },
     { "Start (ns),Duration (ns)\n1,2\n", "the columns" },
-    /* one optimizer phase, whose kernels are a few us apart */
+    /* this trace has one optimizer phase, whose kernels are a few us apart */
     { NSYS_HEAD ROW("100000", "900000", "made_up_gemm") ROW("1000000", "20", ADAM)
           ROW("1000030", "20", ADAM) ROW("1000060", "20", ADAM),
       "two optimizer phases" },
@@ -143,7 +143,7 @@ START_TEST(a_trace_without_steps_is_refused_by_name)
 }
 END_TEST
 
-/* Any prefix of a trace is read or refused. */
+/* Every truncated trace is read or refused, without a crash. */
 START_TEST(truncated_traces_are_refused)
 {
     static const char whole[] = HEAD STEPS KERNELS TAIL;

@@ -11,12 +11,14 @@
 
 enum { FEWEST_PLANS = 4 };
 
-/* What else is known when a stratum is asked: nothing; all other measured runs of its stack and
- * GPU; of these only runs of models of another width. */
+/* A stratum has the measured plans for one model on one system. When it is tested, one of three
+ * sets of further runs is known: none; all other measured runs of its stack and GPU; or only those
+ * of them whose models have another width. */
 enum known { KNOWN_NOTHING, KNOWN_STACK, KNOWN_OTHER_WIDTHS, NUM_KNOWN };
 static const char *const known_names[NUM_KNOWN] = { "nothing", "its stack", "other widths" };
 
-/* Measured plans for one model and system; one of them is the user's present run. */
+/* A stratum: measured plans for one model and system. One of them is taken as the user's present
+ * run. */
 struct question {
     const struct run_case *of[MOST_RIVALS];
     struct believed items[MOST_RIVALS];
@@ -26,9 +28,9 @@ struct question {
     int count;
 };
 
-/* Sums over cases, by number of proposed runs that were made. `close`: the advised plan was
- * measured within 2 % of the best one; `worse`: it was slower than the present one; `good`: close
- * and not worse. */
+/* Sums over all cases, for each number of proposed runs that were made. `close`: the advised plan
+ * was measured within 2 % of the best one; `worse`: it was slower than the present one; `good`:
+ * close and not worse. */
 struct tally {
     int cases[MOST_TRIALS + 1], close[MOST_TRIALS + 1], worse[MOST_TRIALS + 1],
         good[MOST_TRIALS + 1], kept[MOST_TRIALS + 1];
@@ -152,7 +154,7 @@ static void source_runs_load(const char *name, struct source_runs *out)
     out->count = n;
 }
 
-/* Asks every `step`-th stratum. */
+/* Tests every `step`-th stratum. */
 static void ask_source(struct source_runs *runs, int step, enum known known, struct tally *to)
 {
     struct random rng = random_new(1, 0);
@@ -178,7 +180,8 @@ static void print_tally(const char *source, enum known known, const struct tally
 }
 
 /* The gate tests one source with the runs of its stack known, a campaign all sources with strata
- * (a sixth of vtrain_single's 120, whose times are sums of traced layers). */
+ * (of the source vtrain_single only a sixth of its 120 strata, because its times are sums of traced
+ * layers). */
 static const struct {
     const char *name;
     int step;

@@ -12,7 +12,7 @@
 #define MIXED  "tests/fixtures/runs/mixed.csv"
 #define FITTED "tests/fixtures/runs/fitted_stack.json"
 
-/* Runs `simsearch validate ARGUMENTS` and returns its output, which the caller frees. */
+/* Runs `simsearch validate` with these arguments and returns its output, which the caller frees. */
 static char *run_program(const char *arguments, int *code)
 {
     char command[1024];
@@ -74,7 +74,7 @@ START_TEST(the_json_document_has_the_documented_keys)
     ck_assert_int_eq((int)json_object_size(memory), 1);
     ck_assert(json_equal(json_object_get(root, "sources"), json_object_get(root, "dense")));
     ck_assert_double_eq_tol(fabs(bias), median,
-                            1e-12); /* all predictions are too fast, or all too slow */
+                            1e-12); /* then all predictions are too fast, or all too slow */
     json_decref(root);
 }
 END_TEST
@@ -99,7 +99,7 @@ START_TEST(every_row_is_predicted_or_skipped)
     fclose(file);
     unlink(path);
     ck_assert_int_eq(without_time, 1);
-    /* a row that was predicted but not measured is in both lists */
+    /* a row with a prediction but no measured time is in both lists */
     size_t skipped = json_array_size(json_object_get(root, "skipped"));
     ck_assert_uint_eq((size_t)predicted + skipped, 14 + 1);
     json_decref(root);
@@ -112,10 +112,12 @@ static void check_memory(const json_t *memory)
     static const struct {
         const char *source;
         double median;
-    } most[] = { { "zerobubble2023", 0.021 },
-                 { "bloom_prequel", 0.036 },
-                 { "bridge_sft_memory", 0.028 },
-                 { "torchao_float8", 0.087 } }; /* four of its 18 ran on MI300X, 12 % low */
+    } most[] = {
+        { "zerobubble2023", 0.021 },
+        { "bloom_prequel", 0.036 },
+        { "bridge_sft_memory", 0.028 },
+        { "torchao_float8", 0.087 }
+    }; /* four of its 18 rows ran on MI300X, for which predictions are 12 % low */
     for (int i = 0; i < LENGTH(most); i++) {
         const json_t *score = json_object_get(memory, most[i].source);
         double median = json_number_value(json_object_get(score, "median"));

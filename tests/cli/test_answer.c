@@ -1,5 +1,5 @@
-/* The text output: parts that sum to the total, kinds of plans, and errors of costs with which
- * another plan would be the best. */
+/* The text output of a search: printed parts sum to the total, rows group plans of one kind, and a
+ * line names the error of a cost at which another plan would be the best. */
 #include "tests/testing.h"
 
 #include "cli/print/apportion.h"
@@ -79,7 +79,8 @@ START_TEST(rows_differ_and_their_counts_cover_every_plan)
 }
 END_TEST
 
-/* The fastest rival that fits when one class of costs has this factor; -1: none. */
+/* The fastest rival (other plan) that fits when the costs of one class are multiplied by this
+ * factor; -1 if there is none. */
 static int winner_at(const struct robust_request *request, int cost_class, double factor)
 {
     struct arena arena = { 0 };
@@ -100,8 +101,9 @@ static int winner_at(const struct robust_request *request, int cost_class, doubl
     return best;
 }
 
-/* Just beyond the tipping point another rival is the best. At half the distance none is, for any
- * class in either direction. */
+/* The tipping point is the smallest factor on a class of costs at which a rival becomes the best.
+ * Just beyond it a rival is the best; at half the distance none is, for any class in either
+ * direction. */
 START_TEST(the_tipping_point_is_the_smallest_factor_that_changes_the_best_plan)
 {
     static const double within = 0.3;

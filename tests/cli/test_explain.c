@@ -164,46 +164,49 @@ static const struct {
 } rights[] = {
     /* 12 x 96 x 12288^2 + 2 x 50257 x 12288 */
     { GPT3_ALONE("mb1 dtype=fp32"), "parameters P", 175181291520.0 },
-    /* four values of four bytes per parameter */
+    /* weight, gradient and two moments: four values of four bytes per parameter */
     { GPT3_ALONE("mb1 dtype=fp32"), "state, four fp32 values", 16 * 175181291520.0 },
     /* the lecture's 444.5 GB: 4 x 96 x (2 x 2048^2 x 96 + 14 x 2048 x 12288) */
     { GPT3_ALONE("mb1 dtype=fp32"), "activations of a microbatch", 444529115136.0 },
-    /* plus state: 48 x 96 x 12288^2 values of 4 bytes */
+    /* the activations plus the state: 48 x 96 x 12288^2 values of 4 bytes */
     { GPT3_ALONE("mb1 dtype=fp32"), "training a microbatch in fp32", 2783138807808.0 + 444529115136.0 },
-    /* half of that in 16 bits */
+    /* half of that number, because values have 16 bits */
     { GPT3_ALONE("mb1"), "activations of a microbatch", 222264557568.0 },
     /* 2 bytes per parameter */
     { GPT3_ALONE("mb1"), "gradients to all-reduce, 16 bits", 350362583040.0 },
     /* 2 x (4 P + 1 x the 111.13e9 values of a sequence) */
     { GPT3_ALONE("mb1"), "data parallelism, 16 bits", 8 * 175181291520.0 + 222264557568.0 },
-    /* 2 + 4 + (4 + 4 + 4) bytes; grad= and optimizer= remove 2, 4 or 4 + 2 of them; without master
-     * weights 12 remain */
+    /* Bytes per parameter: 2 for the weight, 4 for the gradient, 4 for the master weight and 4
+     * for each of two moments. The words grad= and optimizer= remove 2, 4 or 4 + 2 bytes of
+     * these; without master weights 12 remain. */
     { GPT3_ALONE("mb1"), "state of a parameter", 18 },
     { GPT3_ALONE("mb1 grad=bf16"), "state of a parameter", 16 },
     { GPT3_ALONE("mb1 optimizer=adam-bf16"), "state of a parameter", 14 },
     { GPT3_ALONE("mb1 optimizer=momentum grad=bf16"), "state of a parameter", 12 },
     { GPT3_ALONE("mb1 dtype=bf16-pure optimizer=momentum"), "state of a parameter", 6 },
     { GPT3_ALONE("mb1 dtype=fp32"), "state of a parameter", 16 },
-    /* S = 4 bytes of 1/8 of 1413812224 parameters, B = 25 Gb/s / 8: 2 x 7 x S/B, then with 2
-     * servers */
+    /* A parameter server. S is 4 bytes for each of 1413812224 / 8 parameters, and B is 25 Gb/s /
+     * 8. One server takes 2 x 7 x S/B, two servers take half of that. */
     { P3("tp8 dp8 mb1 exchange=ps:1"), "data ranks, as here", 14 * 706906112.0 / 390.625e6 },
     { P3("tp8 dp8 mb1 exchange=ps:2"), "data ranks, as here", 7 * 706906112.0 / 390.625e6 },
-    /* ring: 14 x (20 us + S/(8 B)); then every 4th step; then a tree of three levels, up and
-     * down */
+    /* The same gradients by other exchanges. A ring takes 14 x (20 us + S/(8 B)). Local SGD uses
+     * this ring in every 4th step. A tree has three levels, up and down. */
     { P3("tp8 dp8 mb1"), "data ranks, as here", 14 * (20e-6 + 706906112.0 / 8 / 390.625e6) },
     { P3("tp8 dp8 mb1 exchange=local:4"), "data ranks, as here", 3.5 * (20e-6 + 706906112.0 / 8 / 390.625e6) },
     { P3("tp8 dp8 mb1 exchange=tree"), "data ranks, as here", 6 * 20e-6 + 2 * 706906112.0 / 390.625e6 },
-    /* ring of 64 ranks with whole gradients; per node one of eight ranks sends at 3.125 GB/s: 126 x
-     * ... ... */
+    /* A ring of 64 ranks sums whole gradients. In each node one of eight ranks sends to the next
+     * node, at 3.125 GB/s: 126 x (20 us + S / 64 / 3.125 GB/s). */
     { P3("dp64 mb1"), "data ranks, as here", 126 * (20e-6 + 5655248896.0 / 64 / 3.125e9) },
-    /* P = 7493124096 parameters. In the node at 450 GB/s: 7 parts of 1/8, once with 4 bytes and
-     * twice with 2. Between 8 nodes at 50 GB/s: 1/8 of the sums, 2 x 7 parts of 1/8 */
+    /* ZeRO-3 in shard groups of 8 ranks, with P = 7493124096 parameters. In the node, at 450
+     * GB/s, 7 parts of P/8 are moved three times: reduced in 4 bytes, and gathered twice in 2
+     * bytes. Between 8 nodes, at 50 GB/s, each rank's P/8 sums are all-reduced: 2 x 7 parts of
+     * 1/8. */
     { { "llama3-8b", "dgx-h100", "128", "dp64 mb1 zero3 shard=8", 64 }, "data ranks, as here",
       7 * (2e-6 + 7493124096.0 / 2 / 450e9) + 14 * (2e-6 + 7493124096.0 / 4 / 450e9) +
           14 * (5e-6 + 7493124096.0 / 16 / 50e9) },
     { P3("tp8 dp8 mb1"), "data ranks by one server", 14 * 706906112.0 / 390.625e6 },
-    /* idle stages / work: naive 7; 7 / 16 for 16 microbatches; 7 / (16 x 5) with 5 chunks; a third
-     * of it */
+    /* Idle time of a stage / its work, on 8 stages with 16 microbatches: naive 7; 1F1B 7 / 16;
+     * with 5 chunks per stage 7 / (16 x 5); ZB-H1 a third of 7 / 16. */
     { PIPE("pp8 mb1 schedule=naive"), "bubble over compute", 7 },
     { PIPE("pp8 mb1 schedule=naive"), "bubble of the step", 7.0 / 8 },
     { PIPE("pp8 mb1 schedule=gpipe"), "bubble over compute", 7.0 / 16 },
@@ -212,35 +215,36 @@ static const struct {
     { PIPE("pp8 mb1 vpp5"), "bubble over compute", 7.0 / 80 },
     { PIPE("pp8 mb1 schedule=zb-h1"), "bubble over compute", 7.0 / 48 },
     { PIPE("pp8 mb1 schedule=zb-h2"), "bubble over compute", 0 },
-    /* 34 bytes for each of the 2048 x 5120 values of a layer. Naive: 5 layers; GPipe: 16 x 5; 1F1B:
-     * 8 x 5; interleaved: 7 chunks of one layer more. Unfused attention adds 5 a s/h = 5 x 40 x
-     * 2048/5120 bytes */
+    /* Activations take 34 bytes for each of the 2048 x 5120 values of a layer. A stage of 5
+     * layers holds 5 layers in the naive schedule, 16 x 5 in GPipe and 8 x 5 in 1F1B;
+     * interleaved it holds 7 chunks of one layer more. Unfused attention adds 5 a s/h = 5 x 40 x
+     * 2048/5120 bytes per value. */
     { PIPE("pp8 mb1 schedule=naive"), "activations kept", 5 * 34 * 2048.0 * 5120 },
     { PIPE("pp8 mb1 schedule=gpipe"), "activations kept", 80 * 34 * 2048.0 * 5120 },
     { PIPE("pp8 mb1"), "activations kept", 40 * 34 * 2048.0 * 5120 },
     { PIPE("pp8 mb1 vpp5"), "activations kept", 47 * 34 * 2048.0 * 5120 },
     { PIPE("pp8 mb1 attn=unfused"), "activations kept", 40 * (34 + 80) * 2048.0 * 5120 },
     { PIPE("pp8 mb1 attn=unfused recompute=selective"), "activations kept", 40 * 34 * 2048.0 * 5120 },
-    /* 2 bytes per value of the input of each layer, or of every fifth; or of two layers in five,
-     * with 34 bytes for the others */
+    /* Recompute keeps 2 bytes per value of the input of each layer, of every fifth layer, or of
+     * two layers in five; in the last case the other three layers keep 34 bytes per value. */
     { PIPE("pp8 mb1 recompute=full"), "activations kept", 40 * 2 * 2048.0 * 5120 },
     { PIPE("pp8 mb1 recompute=full:5"), "activations kept", 8 * 2 * 2048.0 * 5120 },
     { PIPE("pp8 mb1 recompute=block:2"), "activations kept", (16 * 2 + 24 * 34) * 2048.0 * 5120 },
-    /* 5 layers at once while they are recomputed; 5/5 + 5 layers held; 8 T P, and (6 + 2 x 2/5) T
-     * P */
+    /* With one checkpoint for 5 layers, 5 layers are held while they are recomputed, besides 5/5
+     * inputs. The work is 8 T P for full recompute and (6 + 2 x 2/5) T P for two layers in five. */
     { PIPE("pp8 mb1 recompute=full:5"), "recomputed activations", 5 * 34 * 2048.0 * 5120 },
     { PIPE("pp8 mb1 recompute=full:5"), "layers that recompute holds", 6 },
     { PIPE("pp8 mb1"), "layers that recompute holds", 4.47213595499958 }, /* 2 sqrt 5 */
     { PIPE("pp8 mb1 recompute=full:5"), "FLOPs", 8 * 16 * 2048 * 13097543680.0 },
     { PIPE("pp8 mb1 recompute=block:2"), "FLOPs", 6.8 * 16 * 2048 * 13097543680.0 },
     { PIPE("pp8 mb1"), "FLOPs", 6.0 * 16 * 2048 * 13097543680.0 },
-    /* P/64 parameters of 2 + 4 + 12 bytes. The stages shard 12, then 4, then 2 of these over 16
-     * ranks */
+    /* A rank has P/64 parameters of 2 (weight) + 4 (gradient) + 12 (optimizer) bytes. ZeRO 1
+     * shards the 12 bytes over 16 ranks, ZeRO 2 also the 4, and ZeRO 3 also the 2. */
     { LARGE("tp8 pp8 mb1 sp zero1"), "ZeRO-0", 175181291520.0 / 64 * 18 },
     { LARGE("tp8 pp8 mb1 sp zero1"), "ZeRO-1, as here", 175181291520.0 / 64 * 6.75 },
     { LARGE("tp8 pp8 mb1 sp zero1"), "ZeRO-2", 175181291520.0 / 64 * 3 },
     { LARGE("tp8 pp8 mb1 sp zero1"), "ZeRO-3", 175181291520.0 / 64 * 1.125 },
-    /* the 79.1 GiB of 80 that programs can use, divided by 18 bytes */
+    /* 79.1 GiB, the part of 80 GiB that programs can use, divided by 18 bytes per parameter */
     { LARGE("tp8 pp8 mb1 sp zero1"), "parameters whose state fills a GPU", 79.1 * 1024 * 1024 * 1024 / 18 },
 };
 // clang-format on
@@ -283,7 +287,7 @@ static const struct question questions[] = {
     { "tiny", "rtx-2080ti-4", "16", "tp2 dp2 mb1", 4 },
 };
 
-/* Checks that the sentence mentions recompute only if the plan has it. */
+/* Checks that a printed sentence mentions recompute only if the plan recomputes. */
 static void check_gap(const struct lecture_row *row, const struct plan *plan)
 {
     const char *gap = text_get(&row->gap);

@@ -1,16 +1,13 @@
 /* Compares the commands' answers with those in tests/golden/answers.txt.
  *
  * Each paragraph of that file is a question, "$ simulate --model ...", and its answer: the printed
- * text, or the JSON's non-zero numbers and its words, one line for each object. Left out are what
- * repeats the plan and times that a clock measured. Where a question writes to OUT, the answer is
- * the content of that file. Rows "SOURCE-NUMBER,predicted_s,measured_s,predicted_bytes," are
- * replaced by their sums of logarithms, one line per source. Numbers must agree to 1e-9. When
- * answers are meant to change,
- *
- * SIMSEARCH_GOLDEN=write make T=golden test
- *
- * writes all of them anew: read the difference, and commit it with the reason. To add a question,
- * write a new line "$ ..." and run that command. */
+ * text, or the JSON's non-zero numbers and its words, one line for each object. Members that repeat
+ * the plan are left out, and so are times that a clock measured. Where a question writes to OUT,
+ * the answer is the content of that file. Rows
+ * "SOURCE-NUMBER,predicted_s,measured_s,predicted_bytes," are replaced by their sums of logarithms,
+ * one line per source. Numbers must agree to 1e-9. When answers are meant to change, *
+ * SIMSEARCH_GOLDEN=write make T=golden test * writes all of them again: read the difference, and
+ * commit it with the reason. To add a question, write a new line "$ ..." and run that command. */
 #include "tests/testing.h"
 
 #include "base/file.h"
@@ -31,14 +28,14 @@ static const char path[] = "tests/golden/answers.txt";
 enum { MOST_QUESTIONS = 512, MOST_WORDS = 64, LINE_COLUMNS = 110, MOST_BYTES = 8 << 20 };
 
 struct paragraph {
-    const char *question, *answer; /* point into `text`: a question ends at its '\n', an answer
+    const char *question, *answer; /* pointers into `text`: a question ends at its '\n', an answer
                                       before the next '$' */
     int question_length, answer_length;
 };
 
 static char *text;
 static bool asks_for_run;
-static int comment_length; /* of the comment that precedes the first question */
+static int comment_length; /* length of the comment that precedes the first question */
 static struct paragraph paragraphs[MOST_QUESTIONS];
 static int num_paragraphs;
 
@@ -150,7 +147,8 @@ static bool is_left_out(const char *key)
     return false;
 }
 
-/* Whether the object is a plan in a list; only its own numbers are compared, not its parts. */
+/* Whether the object is a plan in a list. Of such a plan only the numbers directly in the object
+ * are compared, not those of objects inside it. */
 static bool is_in_list(const char *where)
 {
     return strncmp(where, ".top[", 5) == 0 || strncmp(where, ".pareto[", 8) == 0 ||
@@ -192,7 +190,7 @@ static void add_word(struct text *out, const char *where, const char *key, json_
     text_release(&word);
 }
 
-/* NOLINTNEXTLINE(misc-no-recursion): as deep as the JSON */
+/* NOLINTNEXTLINE(misc-no-recursion): the recursion is as deep as the JSON */
 static void add_lines(struct text *out, const char *where, json_t *value)
 {
     char inner[256];

@@ -1,11 +1,12 @@
-/* ^  - replaces the toolkit's header with the part of cuBLASLt that kernels/cuda uses.
+/* tests/cuda_on_host/cublasLt.h - replaces the CUDA toolkit's header; it has the part of cuBLASLt
+ * that kernels/cuda uses.
  *
  * Products are column-major and summed in order in fp32, as the library's documentation describes.
- * Its algorithms are SLOW, FAST and, if preferences allow it, the fastest, IN_PARTS, which has
- * faults observed in cuBLASLt (cublasLt.c). It also proposes one algorithm with an invalid state.
- * For epilogues other than a bias it has algorithms only if rows and columns of the result are
- * multiples of 8. If the inner dimension is a multiple of 5, these algorithms are proposed but fail
- * to run. While the thread captures a stream, nothing is proposed. */
+ * It proposes the algorithms SLOW, FAST, and one with an invalid state. If the preferences allow
+ * split k, it also proposes IN_PARTS, which is the fastest and has two faults that were observed in
+ * cuBLASLt (cublasLt.c). For epilogues other than a bias it proposes algorithms only if the numbers
+ * of rows and columns of the result are multiples of 8. If the inner dimension is a multiple of 5,
+ * the proposed algorithms fail to run. It proposes nothing while the thread captures a stream. */
 #ifndef TESTS_CUDA_ON_HOST_CUBLASLT_H
 #define TESTS_CUDA_ON_HOST_CUBLASLT_H
 
@@ -89,7 +90,7 @@ enum { SLOW = 1, FAST, IN_PARTS };
 /* Number of requests for algorithms. */
 extern int algorithms_asked;
 
-/* Additional time that a product with sums appears to take, on any machine. */
+/* Additional time, in ms, by which a product with an epilogue of sums appears slower than it is. */
 extern double sums_ms;
 
 typedef struct cublasLtContext *cublasLtHandle_t;

@@ -1,4 +1,5 @@
-/* ^  - checks a search's certificate without using the search.
+/* tests/search/certificate_check.h - checks the certificate of a search (`search --certificate`)
+ * without using the search.
  *
  * It uses only the layout grammar, the rules and the predictions of single plans. It checks that -
  * every combination of the values left by the space's fixed words, and of its splits, belongs to a

@@ -27,7 +27,8 @@ static double deviation(struct exchange_side *side, double mean)
     return exchange_side_total(side, off * off);
 }
 
-/* One step leaves at most beta of the values' distance from the mean, and keeps the mean. */
+/* One gossip step keeps the mean of the ranks' values, and multiplies their distance from the mean
+ * by at most beta, the second singular value of the mixing matrix. */
 static bool comes_closer(struct exchange_side *side, const struct exchange_case *of)
 {
     double beta = mixing_second_singular((enum mixing_graph)side->exchange.graph, of->size);
@@ -54,7 +55,7 @@ START_TEST(a_gossip_step_shrinks_disagreement_by_the_second_singular_value)
 }
 END_TEST
 
-/* A value whose sums are inexact, so that another order of summation gives other bits. */
+/* A value whose sums are inexact: another order of summation would give other bits. */
 static float fraction(const struct exchange_case *of, int rank, size_t i)
 {
     return exchange_case_value(of, rank, 0, i) * 0.37F;
@@ -98,8 +99,9 @@ static double memory_of(const char *word)
     return exchanger_memory_bytes(&exchange, &load, &(struct exchange_ranks){ 8, 1 });
 }
 
-/* A ring has two neighbours; the exponential graph has those at distances 1, 2 and 4. Ranks that
- * act as one each hold a part of the weights. Without neighbours everything is summed in place. */
+/* A ring has two neighbours; the exponential graph has those at distances 1, 2 and 4. With group=N,
+ * N ranks act as one, and each of them averages a part of the weights. A rank without neighbours
+ * needs no buffer, because everything is summed in place. */
 START_TEST(buffers_hold_the_messages_of_all_neighbours)
 {
     const double copy = ALL_ELEMENTS * sizeof(float);
@@ -158,8 +160,7 @@ START_TEST(ranks_that_act_as_one_average_with_other_groups)
 }
 END_TEST
 
-/* Steps, counted from 0, after which all ranks have the same value: with period 3 these are 2, 5, 8
- * ... ... */
+/* With period 3 all ranks have the same value after steps 2, 5, 8 and so on, counted from 0. */
 static bool averages_every_third(struct exchange_side *side, const struct exchange_case *of)
 {
     bool ok = true;
@@ -181,7 +182,8 @@ START_TEST(local_sgd_averages_at_the_end_of_each_period)
 }
 END_TEST
 
-/* The loss halves after the first average, so the period of 2 becomes 4. */
+/* The period is 2 steps at first; the loss halves after the first average, so the period becomes 4.
+ */
 static bool waits_longer(struct exchange_side *side, const struct exchange_case *of)
 {
     bool ok = true;

@@ -17,8 +17,8 @@ struct ptx_fault {
     enum ptx_fault_kind kind;
     int a, b;
     const char *other; /* PTX_BECOME: the new opcode */
-    double which; /* position among the executed instructions: 0 is the first, 0.5 the one in the
-                     middle ... ... */
+    double which;      /* position among the executed instructions, as a fraction: 0 is the first
+                          instruction, 0.5 the middle one */
 };
 
 /* Makes the fault in a decoded kernel; false when the kernel has executed no such instruction. */
