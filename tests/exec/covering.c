@@ -14,7 +14,8 @@ void covering_add(struct covering_rows *rows, const struct covering_row *row)
     rows->at[rows->count++] = *row;
 }
 
-/* A set of triples: 8^3 values for each three factors. */
+/* A set of triples: for each choice of three factors it has 8^3 flags, one for each combination of
+ * their values. */
 enum { VALUES_OF_THREE = MOST_VALUES * MOST_VALUES * MOST_VALUES };
 
 struct triples {
@@ -22,7 +23,7 @@ struct triples {
     int num_factors;
 };
 
-/* Returns the number of a row's triples that the set lacks; with `adds` it adds them. */
+/* Returns the number of a row's triples that the set lacks. If `adds` is true, it adds them. */
 static int visit_row(struct triples *triples, const struct covering_row *row, bool adds)
 {
     int lacking = 0;
@@ -39,7 +40,7 @@ static int visit_row(struct triples *triples, const struct covering_row *row, bo
     return lacking;
 }
 
-/* The best of the rows near a random index. */
+/* Among the rows near a random index, the one with the most new triples. */
 static int choose_row(struct triples *seen, const struct covering_rows *possible, uint32_t word)
 {
     enum { TRIED = 64 };

@@ -9,8 +9,8 @@
 /* False, with a message, when the plugin or mpirun is not installed. */
 bool mpirun_is_here(void);
 
-/* Runs this program as `num_ranks` ranks, even as root and on fewer cores; fails the test unless
- * all exit with 0. */
+/* Runs this program as `num_ranks` ranks, also if the user is root or the machine has fewer cores.
+ * Fails the test unless all ranks exit with 0. */
 void mpirun_self(int num_ranks);
 
 bool mpirun_is_rank(void); /* whether this process is a rank of such a job */

@@ -1,6 +1,6 @@
-/* tests/exec/on_gpu.h - the GPU that tests/gpu_*.c run on. CUDA state does not survive a fork, and
- * an illegal access ends CUDA in the whole process. So tests run in separate processes, and each
- * opens the GPU itself. */
+/* tests/exec/on_gpu.h - the GPU on which tests/gpu/gpu_*.c run. CUDA state does not survive a fork,
+ * and an illegal access ends CUDA in the whole process. So tests run in separate processes, and
+ * each opens the GPU itself. */
 #ifndef TESTS_EXEC_ON_GPU_H
 #define TESTS_EXEC_ON_GPU_H
 

@@ -20,7 +20,7 @@ struct job {
     struct local_world *world;
     int rank, size;
     pthread_t thread;
-    pthread_mutex_t *mutex; /* guards the result */
+    pthread_mutex_t *mutex; /* protects the result, which all ranks write */
     struct parity_result *result;
     struct err err;
 };
@@ -42,7 +42,8 @@ static struct parity_weight *find_weight(struct parity_result *result, const cha
     return weight;
 }
 
-/* Copies the values that this rank updates from the device; the caller frees them. */
+/* Copies the values that this rank's optimizer updates from the device; the caller frees the copy.
+ */
 static float *own_values(struct rank *rank, const struct store *store)
 {
     const struct machine *m = rank_machine(rank);
@@ -58,7 +59,7 @@ static float *own_values(struct rank *rank, const struct store *store)
     return own;
 }
 
-/* From a sharded store, keeps only this rank's own elements. */
+/* Of a sharded store, keeps only the elements that this rank owns. */
 static void keep_weight(struct parity_result *result, const struct store *store,
                         const struct stored_weight *stored, const float *own)
 {
@@ -77,7 +78,8 @@ static void keep_weight(struct parity_result *result, const struct store *store,
     }
 }
 
-/* Whether this rank's weights are kept: if replicas differ, only those of the first. */
+/* Whether this rank's weights are collected. If replicas differ, only those of the first replica
+ * are. */
 static bool are_kept(const struct job *job)
 {
     const struct plan *plan = job->setup->plan;

@@ -1,5 +1,5 @@
-/* tests/exec/parity.h - runs a plan, to compare layouts. Ranks are threads, or each of several
- * processes calls it as one rank. */
+/* tests/exec/parity.h - trains with a plan, so that tests can compare layouts. Ranks are threads of
+ * this process, or each of several processes calls parity_run as one rank. */
 #ifndef TESTS_EXEC_PARITY_H
 #define TESTS_EXEC_PARITY_H
 
@@ -21,11 +21,11 @@ struct parity_run {
     bool unfused;               /* attention */
     bool unclipped;             /* gradients */
     double clip;                /* limit of the gradient norm; 0 means 1 */
-    struct rate_course rates;   /* course of the learning rate */
+    struct rate_course rates;   /* warm-up and decay of the learning rate */
     double spike;               /* as in struct run_setup */
     struct hostility hostility; /* hostile data ranks */
-    int prefetch;               /* ZeRO-3: pieces gathered ahead */
-    bool has_graphs;            /* as in struct run_setup */
+    int prefetch; /* ZeRO-3: number of pieces (layers, embedding, head) that are gathered ahead */
+    bool has_graphs; /* as in struct run_setup */
     const struct layer_options
         *options;       /* options of the op lists; NULL: only attention is fused */
     size_t arena_bytes; /* arena of a rank; 0: 8 MiB. Touching the arena dominates a short run */
@@ -86,7 +86,7 @@ void parity_release(struct parity_result *result);
 struct parity_result parity_run_lists(const struct model *model, const char *layout, int precision,
                                       struct layer_options options);
 
-/* --- runs beside each other (parity_compare.c) ----------------------------------------------- */
+/* --- comparing two runs (parity_compare.c) ----------------------------------------------- */
 
 /* Largest difference between the weights of two runs, relative to the norm of a's weights. Only
  * elements that both hold are compared. */

@@ -28,7 +28,7 @@ double parity_distance(const struct parity_result *a, const struct parity_result
     return most;
 }
 
-/* Whether two values agree within `share`; false for NaN. */
+/* Whether two values agree within the relative error `share`; false for NaN. */
 static bool is_within(double share, double value, double alone)
 {
     return fabs(value / alone - 1) < share;

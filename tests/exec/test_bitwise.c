@@ -22,7 +22,7 @@ static struct parity_run run_of(void)
 static struct model model_of(int i)
 {
     struct model model = i % 2 ? parity_llama() : parity_gpt();
-    model.layers = 8; /* full:2 needs chunks of two */
+    model.layers = 8; /* recompute=full:2 needs chunks of at least two layers */
     model.dropout = 0.1;
     return model;
 }

@@ -89,7 +89,8 @@ START_TEST(a_resumed_run_has_the_same_bits_as_an_uninterrupted_run)
 }
 END_TEST
 
-/* 33,000 rows of 32 columns are more elements than a slice has. */
+/* Files of checkpoints are written in slices. A weight of 33,000 rows and 32 columns has more
+ * elements than one slice. */
 START_TEST(weights_of_several_slices_are_saved_completely)
 {
     struct model model = parity_gpt();
@@ -112,8 +113,8 @@ START_TEST(weights_of_several_slices_are_saved_completely)
 }
 END_TEST
 
-/* Warm-up ends at step 2 and the cosine at step 5, so the steps before and after the save are in
- * the decay. */
+/* Warm-up ends at step 2 and the cosine decay at step 5, so the steps right before and after the
+ * save are in the decay. */
 START_TEST(a_resumed_run_uses_the_learning_rate_of_its_step)
 {
     struct model model = parity_gpt();
@@ -143,7 +144,7 @@ static double loss_of(int i)
     return 5 + sin(7 * i) / 3;
 }
 
-/* Shows the first 14 losses to the spike detector of each rank, then saves. */
+/* Passes the first 14 losses to the spike detector of each rank, then saves. */
 static bool see_and_save(struct rank *rank, const struct parity_run *run, struct err *err)
 {
     struct divergence ignored;
@@ -261,7 +262,7 @@ static bool load_and_know_rate(struct rank *rank, const struct parity_run *run, 
     return true;
 }
 
-/* With learning rate 0 the weights stay as saved. */
+/* With a learning rate of 0 the weights stay as they were saved. */
 START_TEST(a_given_learning_rate_overrides_the_saved_one)
 {
     struct model model = parity_gpt();
@@ -312,7 +313,8 @@ START_TEST(another_model_seed_or_optimizer_is_refused)
 }
 END_TEST
 
-/* Runs with the same exchange but another layout. Without error memory there is no state. */
+/* Runs with the same gradient exchange but another layout. An exchange without error memory keeps
+ * no state, so its checkpoint can be loaded. */
 static const struct {
     const char *from, *to;
     bool is_refused;
@@ -356,7 +358,7 @@ static Suite *suite(void)
     tcase_add_loop_test(tc, another_layout_resumes_with_the_mean_of_differing_replicas, 0, 3);
     tcase_add_loop_test(tc, another_model_seed_or_optimizer_is_refused, 0, 3);
     tcase_add_loop_test(tc, exchange_state_is_not_loaded_under_another_layout, 0, NUM_OTHERS);
-    TCase *rates = tcase_create("rates"); // the same code paths with threads
+    TCase *rates = tcase_create("rates"); // the code paths are the same as with threads
     tcase_set_timeout(rates, 60);
     tcase_add_checked_fixture(rates, checkpoint_folder_make, checkpoint_folder_remove);
     tcase_add_test(rates, a_resumed_run_uses_the_learning_rate_of_its_step);

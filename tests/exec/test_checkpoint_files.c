@@ -21,7 +21,8 @@
 
 /* --- damage ------------------------------------------------------------------------------- */
 
-/* Two ranks save steps 1 and 2; then the newer one is damaged in different ways. */
+/* Two ranks save checkpoints of steps 1 and 2; then the newer checkpoint is damaged in different
+ * ways. */
 static bool save_each_step(struct rank *rank, const struct parity_run *run, struct err *err)
 {
     bool ok = checkpoint_save(rank, checkpoint_folder, 1, err);
@@ -232,7 +233,8 @@ static bool fail_while_hindered(struct rank *rank, const struct parity_run *run,
            state.damage.code == ERR_NONE;
 }
 
-/* The newest checkpoint is not renamed, and no older one is loaded instead. */
+/* A damaged checkpoint is renamed and an older one is loaded. Neither happens to a checkpoint that
+ * exists but cannot be read. */
 START_TEST(an_unreadable_checkpoint_is_not_treated_as_damaged)
 {
     save_two("dp2 zero1");
@@ -240,7 +242,7 @@ START_TEST(an_unreadable_checkpoint_is_not_treated_as_damaged)
 }
 END_TEST
 
-/* Only the second rank reads the second file. */
+/* Only the second rank reads the second file, which is unreadable. */
 static bool fail_on_both(struct rank *rank, const struct parity_run *run, struct err *err)
 {
     struct checkpoint_state state;
@@ -368,7 +370,7 @@ START_TEST(leftovers_of_a_killed_run_do_not_disturb_the_next)
     ck_assert_int_eq(mkdir(path_of("step-000000009.old.tmp"), 0777), 0);
     on_one_rank(save_over_rest);
     ck_assert_int_eq(count_entries(checkpoint_folder), 1);
-    on_one_rank(save_over_rest); /* saves at the same place */
+    on_one_rank(save_over_rest); /* saves a checkpoint with the same name */
     ck_assert_int_eq(count_entries(checkpoint_folder), 1);
 }
 END_TEST
@@ -422,7 +424,7 @@ END_TEST
 enum { MOST_FLOATS = CHECKPOINT_SLICE_ELEMENTS + 1 };
 static float floats[MOST_FLOATS], read_back[MOST_FLOATS];
 
-/* Whether a file with one slice opens and returns the floats that were written. */
+/* Whether a file with one slice can be opened and has the floats that were written. */
 static bool reads_back(uint64_t columns, uint64_t count, uint32_t array)
 {
     char path[128];

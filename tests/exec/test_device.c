@@ -146,7 +146,7 @@ START_TEST(a_wait_refers_to_the_latest_record_before_it)
     host->call(a, sleep_5_ms, NULL, 0);
     struct event *of_b = new_event(device);
     host->record(b, of_b);
-    host->wait(a, of_b); /* would never end if b waited for the record that follows */
+    host->wait(a, of_b); /* would never end if stream b waited for the later record */
     host->record(a, event);
     sync_stream(a);
     ck_assert(host->event_sync(event, &err));
@@ -203,7 +203,8 @@ static void abort_device(void *args)
     host->abort(gate->device);
 }
 
-/* b waits for a record that a never reaches, because the work before it aborts. */
+/* Stream b waits for an event record that stream a never reaches, because earlier work on a aborts.
+ */
 START_TEST(an_abort_ends_every_wait_and_drops_queued_work)
 {
     struct device *device = open_device(0, false);

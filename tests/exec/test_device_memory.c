@@ -14,7 +14,7 @@ START_TEST(the_high_water_mark_is_the_maximum_in_use)
 {
     struct device *device = open_device(0, false);
     struct err err = { 0 };
-    void *a = host->alloc(device, NULL, 1000, &err); /* takes 1024 bytes */
+    void *a = host->alloc(device, NULL, 1000, &err); /* the allocation takes 1024 bytes */
     void *b = host->alloc(device, NULL, 256, &err);
     host->free(device, NULL, a);
     void *c = host->alloc(device, NULL, 512, &err);
@@ -79,8 +79,8 @@ START_TEST(freed_memory_is_poisoned_in_stream_order)
 }
 END_TEST
 
-/* Used parts never overlap, and the used size is the sum of their sizes. When everything is freed,
- * the whole memory is available again. */
+/* Allocations never overlap, and the size in use is the sum of their sizes. When everything is
+ * freed, the whole memory is available again. */
 START_TEST(random_allocations_never_overlap)
 {
     enum { SLOTS = 60, CAPACITY = 64 * 1024 };
@@ -124,8 +124,8 @@ static uint64_t layout_of(struct device *device)
     return host->memory(device).layout;
 }
 
-/* Memory is allocated in one order and freed in another; the layout depends only on the free
- * parts. */
+/* Memory is allocated in one order and freed in another. The addresses of later allocations depend
+ * only on the free parts. */
 START_TEST(equal_free_memory_gives_equal_addresses)
 {
     struct err err = { 0 };

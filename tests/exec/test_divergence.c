@@ -9,8 +9,9 @@
 
 /* --- rate ----------------------------------------------------------------------------------- */
 
-/* The rate rises to 8 in 4 steps, then follows a cosine to 2 from step 4 to 12. Half way it is 5;
- * after one and three quarters it is 5 +- 3 / sqrt(2). */
+/* The learning rate rises to 8 in 4 steps, then follows a cosine from 8 to 2 between steps 4
+ * and 12. Half way, at step 8, it is 5; after a quarter and three quarters of the cosine it is 5 +-
+ * 3 / sqrt(2). */
 static const struct {
     struct rate_course course;
     long step;
@@ -25,7 +26,7 @@ static const struct {
     { { 0, 2, 0 }, 1, 4 },   { { 0, 2, 0 }, 2, 0 },
 };
 
-/* The peak rate is 8. */
+/* The highest learning rate is 8. */
 START_TEST(the_learning_rate_rises_linearly_and_falls_as_a_cosine)
 {
     double rate = rate_at(&rates[_i].course, 8, rates[_i].step);
@@ -36,8 +37,8 @@ END_TEST
 
 /* --- spikes --------------------------------------------------------------------------------- */
 
-/* 1, 2, ..., n have the mean (n + 1) / 2 and the variance (n^2 - 1) / 12: up to 50 losses have
- * equal weight. */
+/* The first 50 losses have equal weight, so for the losses 1, 2, ..., n the detector has the mean
+ * (n + 1) / 2 and the variance (n^2 - 1) / 12. */
 START_TEST(at_first_mean_and_variance_weigh_all_losses_equally)
 {
     struct spike_watch watch = { 0 };
@@ -49,7 +50,7 @@ START_TEST(at_first_mean_and_variance_weigh_all_losses_equally)
 }
 END_TEST
 
-/* Ten losses that alternate between 4 and 6: mean 5, deviation 1. */
+/* Ten losses that alternate between 4 and 6 have mean 5 and standard deviation 1. */
 static struct spike_watch ten_losses(void)
 {
     struct spike_watch watch = { 0 };
@@ -81,7 +82,8 @@ START_TEST(few_losses_equal_losses_and_nan_are_not_spikes)
     ck_assert(!spike_seen(&watch, 3, (double)NAN));
     ck_assert_int_eq(watch.count, 9);
     ck_assert(!spike_seen(&watch, 3, 2));
-    ck_assert(!spike_seen(&watch, 3, 2.0059)); /* a deviation is at least 0.1 % */
+    ck_assert(!spike_seen(&watch, 3,
+                          2.0059)); /* the detector's deviation is at least 0.1 % of the mean */
     watch = (struct spike_watch){ 2, 0, 10 };
     ck_assert(spike_seen(&watch, 3, 2.0061));
 }

@@ -11,7 +11,7 @@ enum { SEQ = 24, SEQUENCES = 3, MICROBATCHES = 4, RANKS = 2, RANK = 1, TOKENS = 
 static const struct device_api *const host = &device_host;
 static const struct token_source source = { .vocab = 1000, .seq = SEQ, .seed = 3 };
 
-/* The values that a pass reads from a microbatch, and the expected ones. */
+/* Compares the values that a pass reads from a microbatch on the device with the expected ones. */
 struct seen {
     int64_t ids[TOKENS], targets[TOKENS];
     struct draw_place place;

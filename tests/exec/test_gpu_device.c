@@ -6,7 +6,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
-static const struct device_api *gpu; /* NULL: the plugin was not built */
+static const struct device_api *gpu; /* NULL if the plugin was not built */
 static struct device *device;
 static struct stream *stream;
 
@@ -32,7 +32,8 @@ static void tear_down(void)
     gpu->close(device);
 }
 
-/* Positions on a stream are posted without host functions, which would stall the stream. */
+/* A stream posts how far it has come. It does so without host functions, which would stall the
+ * stream. */
 START_TEST(stream_positions_are_posted_without_host_functions)
 {
     struct err err = { 0 };

@@ -15,7 +15,7 @@ static struct parity_run run_of(int steps)
                                 .arena_bytes = 4 << 20 };
 }
 
-/* Keeps the pass counts of the first rank. */
+/* Stores the numbers of issued, captured and replayed passes of the first rank. */
 static bool keep_counts(struct rank *rank, const struct parity_run *run, struct err *err)
 {
     (void)err;
@@ -82,9 +82,9 @@ START_TEST(graphs_change_no_bit)
 }
 END_TEST
 
-/* One stage uses the memory of one microbatch. Its forward and backward are each seen once and
- * captured once, and a second time if the first microbatch of a run finds other free memory than
- * later ones.
+/* A pipeline of one stage holds one microbatch at a time. Its forward and its backward are each
+ * issued once and captured once. They are captured a second time if the first microbatch of a run
+ * finds other free memory than later ones.
  */
 START_TEST(all_microbatches_and_steps_of_one_stage_reuse_one_graph)
 {
@@ -136,7 +136,7 @@ struct more {
     struct pass_counts before, after;
 };
 
-/* Every second step has a different layout of free memory. */
+/* In every second step another part of the memory is free. */
 static bool move_memory(struct rank *rank, const struct parity_run *run, struct err *err)
 {
     struct more *more = run->context;
@@ -205,7 +205,7 @@ END_TEST
 
 /* --- faults ------------------------------------------------------------------------------- */
 
-static _Thread_local bool adds_work; /* a rank is a thread */
+static _Thread_local bool adds_work; /* thread-local, because each rank is a thread */
 
 static void norm_and_more(struct kernels *kernels, struct stream *stream,
                           const struct norm_forward *args)
@@ -215,7 +215,7 @@ static void norm_and_more(struct kernels *kernels, struct stream *stream,
         kernels_host.norm_forward(kernels, stream, args);
 }
 
-/* The issued work is the same twice but differs from the captured work. */
+/* The pass issues the same work twice, so it is captured; then it issues different work. */
 static bool expect_refusal(struct rank *rank, const struct parity_run *run, struct err *err)
 {
     double loss;

@@ -62,7 +62,7 @@ START_TEST(all_layouts_learn_a_text_equally)
     }
     ck_assert_double_eq_tol(results[0].loss[0], log(256), 0.1);
     ck_assert_double_lt(mean_of_last(results[0].loss), log(256) - 2);
-    if (STEPS == 120) /* with sanitizers the steps are too few for this */
+    if (STEPS == 120) /* with sanitizers the test runs too few steps for this */
         ck_assert_double_lt(mean_of_last(results[0].loss), entropy_of_bytes(&text));
     for (int i = 0; i < num_layouts; i++)
         parity_release(&results[i]);

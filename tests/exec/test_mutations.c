@@ -7,9 +7,10 @@
 
 /* The rank of this process, if mpirun has started it. */
 static struct parity_process process;
-static const struct comm_api *whole = &comm_local; /* without a fault */
+static const struct comm_api *whole = &comm_local; /* the table of functions without a fault */
 
-/* Each rank is a thread that makes its groups in the order of their kinds. */
+/* Each rank is a thread. Its groups are made in the order of their kinds (tensor, context, data,
+ * ...). */
 static _Thread_local int num_groups;
 static _Thread_local struct group *groups[NUM_GROUP_KINDS];
 
@@ -63,8 +64,8 @@ static void forget_scale(struct kernels *kernels, struct stream *stream,
     kernels_host.loss_gradient(kernels, stream, &wrong);
 }
 
-/* Fault: draws by this rank's rows instead of the global batch's; this is correct only on one
- * rank. */
+/* Fault: dropout is drawn by the row in this rank's batch instead of the row in the global batch.
+ * This is correct only on one rank. */
 static void draw_own_rows(struct kernels *kernels, struct stream *stream,
                           const struct residual_args *args)
 {

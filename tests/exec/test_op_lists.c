@@ -26,7 +26,7 @@ enum { TOKENS = 16, HIDDEN = 8, FP32 = 4 };
 /* A run in double, whose arrays may be varied. */
 struct plain {
     double *x, *aside[MAX_IDS], **weights;
-    double *y; /* output of the list, if it has one */
+    double *y; /* output of the list, or NULL if the list has none */
     const int64_t *targets;
 };
 
@@ -46,7 +46,7 @@ static void norm(const struct plain *p, const double *scale, double *y)
 
 /* --- experts -------------------------------------------------------------------------------- */
 
-/* At most 24 of 32 choices have a place. */
+/* The experts have room for at most 24 of the 32 choices of tokens. */
 enum { EXPERTS = 4, CHOSEN = 2, CAPACITY = 6, PLACES = EXPERTS * CAPACITY, FFN = 12 };
 
 /* Each token goes to two of four experts, which are groups of one product. */
@@ -366,11 +366,12 @@ static double cross_plain(const struct plain *p)
 /* Lists with sums computed by hand; values are in the order of the list. */
 static const struct {
     struct listed listed;
-    double (*plain)(const struct plain *p); /* computes loss and output in double */
-    double saved;                           /* values from forward to backward, 4 bytes each */
-    double working; /* maximum bytes of gradients that one op reads and writes, 4 bytes per value */
+    double (*plain)(const struct plain *p); /* function that computes loss and output in double */
+    double saved;   /* number of values, of 4 bytes each, that are kept from forward to backward */
+    double working; /* maximum over the ops of the bytes of gradients that an op reads and writes,
+                       at 4 bytes per value */
     double parameters, frozen;
-    int weight_products; /* weight-gradient products of the backward */
+    int weight_products; /* number of products in the backward that compute weight gradients */
 } lists[] = {
     { .listed = { LISTED(expert_values, expert_weights, expert_ops), .input = E_X,
                   .output = E_OUT },
@@ -538,7 +539,7 @@ START_TEST(gradients_of_a_list_equal_plain_code)
         struct layer_options fused = options;
         fused.fusions = way == 1 ? ~0u : 0;
         list_run_open(&run, &lists[_i].listed, &fused);
-        if (way == 1) /* products over groups are fused with the gelu after them */
+        if (way == 1) /* grouped products (of experts) are fused with the gelu after them */
             ck_assert_int_eq(count_kind(run.lists.forward, OP_ACTIVATION), 0);
         list_run_once(&run, way == 2);
         struct scalar scalar = { plain_of(), _i };
@@ -548,8 +549,8 @@ START_TEST(gradients_of_a_list_equal_plain_code)
 }
 END_TEST
 
-/* Slots are multiples of 64 bytes, device allocations multiples of 256. Values that live only at
- * the loss have separate memory. */
+/* Slots are multiples of 64 bytes, device allocations multiples of 256. Values that exist only
+ * while the loss is computed have separate memory. */
 START_TEST(kept_bytes_of_a_list_equal_the_memory_model)
 {
     list_run_open(&run, &lists[_i].listed, &options);

@@ -8,7 +8,7 @@
 
 enum { UPDATES = 5 };
 
-/* A number that identifies a weight by layer and name. */
+/* A hash that identifies a weight by layer and name. */
 static uint64_t hash_name(const struct stored_weight *stored)
 {
     uint64_t hash = 14695981039346656037U; /* FNV-1a */
@@ -24,7 +24,7 @@ static float gradient_of(const struct stored_weight *stored, size_t whole_index,
     return (float)(2 * random_unit(&rng) - 1);
 }
 
-/* The gradient of all elements, per update, when all are equal. */
+/* The gradient of every element in each update, when all elements have the same gradient. */
 static const float same_gradients[UPDATES] = { 1, -0.25F, 0.5F, 2, -3 };
 static bool has_same_gradients;
 

@@ -45,7 +45,7 @@ static const char *const layouts[] = {
     "pp2 vpp2 dp2 zero1 schedule=dualpipev recompute=selective",
     "tp2 sp pp2 vpp2 dp2 schedule=zb-v stages=0,2,1,1",
     "pp2 vpp2 schedule=dualpipev",
-    "pp3 vpp2 stages=0,1,1,1,1,0", /* 8 microbatches in groups of 4 */
+    "pp3 vpp2 stages=0,1,1,1,1,0", /* 8 microbatches, interleaved in groups of 4 */
     "pp2 dp2 zero2",
     "pp2 dp2 zero3",
     "pp2 dp2 zero3 reshard=pass",
@@ -69,7 +69,7 @@ static void check_norm(const char *layout, double alone, double many, double cli
     ck_assert_msg(fabs(many / alone - 1) < 1e-5, "%s: norm %.9g, alone %.9g", layout, many, alone);
 }
 
-/* The wide block comes first instead of second and fourth. */
+/* The first block is wide, instead of the second and the fourth. */
 static struct model first_is_wide(void)
 {
     struct model model = parity_mixed();
@@ -112,10 +112,11 @@ START_TEST(every_layout_trains_like_one_rank)
 }
 END_TEST
 
-/* A step of rate 0 changes nothing. Matrices are drawn with a deviation of 0.02, those that write
- * to the stream of 4 layers with 0.02 / sqrt(2 x 4); the deviation of n draws is off by a factor of
+/* A step with a learning rate of 0 changes no weight, so the test sees the initial weights.
+ * Matrices are drawn with a deviation of 0.02, those that write to the stream of 4 layers with 0.02
+ * / sqrt(2 x 4); the deviation of n draws is off by a factor of
  * 1
- * +- 1 / sqrt(2 n). Gains are 1. */
+ * +- 1 / sqrt(2 n). Gains of norms are 1. */
 START_TEST(initial_weights_have_megatrons_standard_deviations)
 {
     struct model model = parity_llama();

@@ -45,7 +45,7 @@ static const char *const optimizers[] = { "adam", "momentum", "sgd", NULL };
 static const char *const overlaps[] = { "overlap after the product", "overlap=tp", "overlap=grad",
                                         NULL };
 
-/* In the gate: SAMPLE runs, drawn from every STRIDE-th combination. */
+/* `make test` does SAMPLE runs, drawn from every STRIDE-th combination; a campaign does all. */
 enum { SAMPLE = 54 / SPARSE, STRIDE = 17 };
 
 enum factor {
@@ -76,7 +76,7 @@ static int num_values(int factor)
     return count;
 }
 
-/* Presets are files, and there are many rows. */
+/* Presets are read from files only once, because there are many rows. */
 static struct model preset(bool is_gpt)
 {
     static struct model gpt, llama;
@@ -185,7 +185,7 @@ static struct parity_run run_of(const struct covering_row *row)
                                 .seed = 7 };
 }
 
-/* The result of one rank, for each choice of the factors that do not concern ranks. */
+/* The results of one rank alone, one for each choice of the factors that do not concern ranks. */
 static struct parity_result *alone(const struct covering_row *row)
 {
     static struct parity_result results[MOST_VALUES][2][2][3];

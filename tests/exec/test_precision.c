@@ -14,7 +14,8 @@ static struct parity_run run_of(int precision)
 
 static const struct {
     int precision;
-    double loss_error; /* relative to fp32's loss; a few roundings of 2^-9 and 2^-12 */
+    double loss_error; /* allowed difference from fp32's loss, relative: a few roundings of 2^-9
+                          (bf16) and 2^-12 (fp16) */
 } kept[] = { { PRECISION_BF16, 4e-3 }, { PRECISION_FP16, 5e-4 } };
 
 START_TEST(values_in_16_bits_train_nearly_like_fp32)
@@ -46,7 +47,7 @@ static const float infinite = INFINITY;
 
 /* Makes one microbatch of one rank overflow. A rank is a thread. */
 static _Thread_local int num_losses;
-static int bad_losses; /* number of steps that overflow after the first two */
+static int bad_losses; /* number of steps after the first two that overflow */
 
 static void overflow(struct kernels *kernels, struct stream *stream,
                      const struct loss_gradient *args)
@@ -161,7 +162,8 @@ START_TEST(only_the_overflowing_replica_skips_its_update)
 }
 END_TEST
 
-/* When two replicas average, the first gets half of the second's update. */
+/* The first replica skips its update. When the two replicas average their weights, it gets half of
+ * the second replica's update. */
 START_TEST(a_replica_that_skips_its_update_still_averages)
 {
     struct kernel_api kernels;
@@ -192,7 +194,8 @@ START_TEST(differing_replicas_train_in_fp16_nearly_like_fp32)
 }
 END_TEST
 
-/* 2^16 is halved 16 times in steps 3 to 18; without loss scaling nothing is halved. */
+/* The initial loss scale of 2^16 is halved 16 times, in steps 3 to 18. Without loss scaling nothing
+ * is halved. */
 static const struct ending {
     int precision, bad_losses;
     const char *where, *msg;

@@ -98,7 +98,7 @@ static int greet(const struct rank_job *job, const struct greeting *greeting)
     return say(job, greeting, sizeof *greeting);
 }
 
-/* More callers than could be served one after another within the time limit. */
+/* There are more callers than could be served one after another within the time limit. */
 START_TEST(silent_callers_delay_no_rank)
 {
     enum { NUM_SILENT = 6 };
@@ -154,13 +154,13 @@ START_TEST(a_forged_greeting_is_rejected)
         greeting.token[sizeof greeting.token - 1] = lie == LIE_TOKEN ? 1 : 0;
         greeting.number = lie == LIE_CALL ? 0 : lie == LIE_SIZE ? AT_MEETING : greeting.number;
         greeting.size += lie == LIE_SIZE;
-        greet(&job, &greeting); /* stays open */
+        greet(&job, &greeting); /* the connection stays open */
     }
     rank_job_run(job);
 }
 END_TEST
 
-/* A caller that knows the token has disconnected. */
+/* A caller that knew the token has disconnected. */
 START_TEST(a_rank_that_left_the_meeting_may_connect_again)
 {
     struct rank_job job = listening_job(2);
@@ -237,14 +237,15 @@ static const double watchdog_s = 1;
 static const double watchdog_s = 0.3;
 #endif
 
-/* The moment at which the second rank hangs or dies; "nowhere": the start succeeds. */
+/* The moment at which the second rank (the victim) hangs or dies. With "nowhere" it does neither,
+ * and the start succeeds. */
 enum moment {
     BEFORE_IT_CONNECTS, /* if rank 0 is killed, others may wait for it or find it missing */
     BEFORE_IT_GREETS,
     AFTER_THE_MEETING,
     BETWEEN_TWO_GROUPS,
     AFTER_ALL_GROUPS,
-    AFTER_THE_STEPS, /* when times are exchanged */
+    AFTER_THE_STEPS, /* when ranks exchange their step times */
     NOWHERE
 };
 enum { FIRST_GROUPS = 2, MOST_GROUPS = 5, NUM_STEPS = 2 };
@@ -252,7 +253,7 @@ enum { FIRST_GROUPS = 2, MOST_GROUPS = 5, NUM_STEPS = 2 };
 struct start {
     enum moment moment;
     int victim, signal;
-    bool is_noticed;   /* whether the other rank notices it without its watchdog */
+    bool is_noticed;   /* whether the other rank notices it before its watchdog fires */
     const char *words; /* expected message */
 };
 
@@ -260,7 +261,7 @@ static struct start start; /* start of this process */
 static int own_rank, groups_made;
 static bool is_saving;
 static const char *folder; /* folder of checkpoints; NULL: none */
-static double save_s;      /* time to save each weight */
+static double save_s;      /* artificial time that saving each weight takes */
 
 static void come_to(enum moment moment)
 {

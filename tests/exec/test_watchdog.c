@@ -101,7 +101,7 @@ START_TEST(a_standstill_report_names_what_each_lane_waits_for)
 }
 END_TEST
 
-/* One lane always waits, like a receive; the other makes progress. */
+/* One lane always waits, as if in a receive; the other makes progress. */
 START_TEST(progress_of_one_lane_prevents_the_report)
 {
     struct run run;
@@ -136,7 +136,7 @@ struct looking {
     atomic_int moves, looks;
 };
 
-/* Enters a new state once for each move since the last call. */
+/* Lets the lane enter a new state, once for each move since the last call. */
 static void enter_moves(void *context)
 {
     struct looking *looking = context;
@@ -216,7 +216,7 @@ static void check_is_ended(pid_t child)
     ck_assert_int_eq(unlink(path), 0);
 }
 
-/* No thread of this process reacts to the stop. */
+/* The run is asked to stop, but no thread of this process reacts to the request. */
 START_TEST(a_run_that_does_not_end_is_ended)
 {
     pid_t child = fork();

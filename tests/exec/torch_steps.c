@@ -41,8 +41,8 @@ static void name_of(const struct model *model, const struct stored_weight *store
         snprintf(name, size, "%d.%s.%s", stored->layer, weight->of->name, roles[weight->of->role]);
 }
 
-/* Maps a row of our packing (kernels/host/attention.h, activation.h) to PyTorch's order: all
- * queries, all keys, all values; the gate rows, then the up rows. */
+/* Maps a row of our packed weights (kernels/host/attention.h, activation.h) to PyTorch's order: all
+ * queries, then all keys, then all values; all gate rows, then all up rows. */
 static size_t torch_row(const struct model *model, const struct weight *weight, size_t row)
 {
     size_t width = (size_t)model->head_dim, groups = (size_t)model->kv_heads;
@@ -57,7 +57,8 @@ static size_t torch_row(const struct model *model, const struct weight *weight, 
     return (heads + (head - each) * groups + group) * width + i;
 }
 
-/* Index in PyTorch's weight of element i of this rank's part; beyond the end for padding. */
+/* The index in PyTorch's weight of element i of this rank's part. For padding it lies beyond the
+ * end. */
 static size_t torch_index(const struct model *model, const struct weight *weight, size_t i)
 {
     size_t whole = weight_whole_index(weight, i);

@@ -9,7 +9,7 @@
 
 enum { NUM_PARTITIONS = 3, MOST_RANKS = 16, BATCH = 8 };
 
-/* A call with its memory; `in` may be a part of `out`, or `out` a part of `in`. */
+/* A communicator call with its memory. `in` may be a part of `out`, or `out` a part of `in`. */
 struct trial {
     struct comm_call call;
     int number;
@@ -176,7 +176,8 @@ static void choose_neighbours(struct comm_call *call, int first, int second)
     }
 }
 
-/* A random call, equal on all ranks except for values that depend on the member's index. */
+/* Draws a call. It is equal on all ranks, except for values that depend on the rank's index in the
+ * group. */
 static struct comm_call random_call(struct random *rng, struct group *group)
 {
     struct comm_call call = { .kind = (enum comm_kind)random_below(rng, NUM_COMM_KINDS),
@@ -234,8 +235,8 @@ static void place_memory(struct trial *trial, bool in_place)
         call->out = trial->memory + own * call->count * bytes;
 }
 
-/* Whether this rank is idle: when two members of a larger group exchange a message, the others do
- * not call `issue`. */
+/* Whether this rank is idle: when two members of a larger group exchange a message, the other
+ * members make no call. */
 static bool is_idle(const struct comm_call *call, enum comm_kind drawn)
 {
     return call->kind == COMM_BARRIER && drawn != COMM_BARRIER && call->group->size > 1;

@@ -163,7 +163,8 @@ static void plain_sum(uint64_t seed, int size, float *sum, size_t count)
     free(other);
 }
 
-/* Sizes of one part, of several parts, and of the largest message that does not use the ring. */
+/* Messages of one part, of several parts, and of the largest size for which the ring is not used.
+ */
 static const size_t few[] = { 1, 2, 1000, 2048, 2049, 5000, COMM_RING_BYTES / sizeof(float) };
 
 static bool sum_few(struct rank_job *job, const struct comm_options *options)
@@ -194,7 +195,7 @@ END_TEST
 
 /* --- bytes ---------------------------------------------------------------------------------- */
 
-/* Stores the bytes that each rank has sent in `context`, by rank. */
+/* Writes the number of bytes that each rank has sent to the array `context`, indexed by rank. */
 static bool count_sent(struct rank_job *job, const struct comm_options *options)
 {
     struct side side = side_open(job, options);
@@ -214,8 +215,9 @@ static bool count_sent(struct rank_job *job, const struct comm_options *options)
     return ok;
 }
 
-/* 24 fp32 elements among 4 ranks. Of a sum three ranks send 96 bytes and get 96 back, and of a
- * broadcast three get 96: a fourth of that each. Own parts of 96 bytes go to three others. */
+/* The minimum bytes per rank for 24 fp32 elements (96 bytes) on 4 ranks. In a sum three ranks send
+ * 96 bytes to the fourth and get 96 back; in a broadcast three ranks get 96. The total is divided
+ * by the 4 ranks. In an all-gather of 96 bytes per rank, each rank's part goes to three others. */
 START_TEST(minimum_bytes_of_each_call_equal_a_hand_count)
 {
     static const double least[NUM_COMM_KINDS] = { [COMM_ALL_REDUCE] = 2 * 3 * 96 / 4.0,
@@ -255,7 +257,8 @@ END_TEST
 
 /* --- numbers -------------------------------------------------------------------------------- */
 
-/* In bf16 256 + 1 is 256, as its numbers are 2 apart there. In fp32 256 plus four ones is 260. */
+/* In bf16, 256 + 1 is rounded to 256, because bf16 numbers are 2 apart there. In fp32, 256 plus
+ * four ones is 260. */
 START_TEST(bf16_is_summed_in_fp32_and_rounded_once)
 {
     const uint16_t big = 0x4380, one = 0x3f80;
@@ -291,7 +294,8 @@ END_TEST
 
 /* --- failures ------------------------------------------------------------------------------- */
 
-/* Rank 1 ends silently; the others must not wait for ever, and must name a rank. */
+/* Rank 1 ends without a message. The other ranks must not wait for ever, and their error must name
+ * a rank. */
 static bool lose_a_rank(struct rank_job *job, const struct comm_options *options)
 {
     struct side side = side_open(job, options);
@@ -331,7 +335,7 @@ static void *abort_soon(void *argument)
 }
 
 struct listening {
-    _Atomic uint32_t *word; /* posted after the failing call */
+    _Atomic uint32_t *word; /* a post that is issued after the failing call */
     atomic_uint word_then;
     atomic_int times;
 };
@@ -343,7 +347,7 @@ static void hear(void *context)
     atomic_fetch_add(&listening->times, 1);
 }
 
-/* Rank 1 leaves. Rank 0 has issued a post after the call that waits for rank 1. */
+/* Rank 1 ends. Rank 0 has issued a call that waits for rank 1, and after it a post. */
 static bool hear_of_a_loss(struct rank_job *job, const struct comm_options *options)
 {
     _Atomic uint32_t word = 0;
@@ -468,7 +472,8 @@ static bool meet_only(struct rank_job *job, const struct comm_options *options)
     return ok;
 }
 
-/* Opens communicators one after another, as a calibration does for each number of thread blocks. */
+/* Opens communicators one after another at the same meeting address, as a calibration does for each
+ * number of thread blocks. */
 static bool meet_twice(struct rank_job *job, const struct comm_options *options)
 {
     return meet_only(job, options) && meet_only(job, options);
@@ -483,7 +488,7 @@ END_TEST
 
 /* --- MPI ------------------------------------------------------------------------------------ */
 
-/* Run by the ranks that mpirun starts from this program. */
+/* The part that runs on the ranks which mpirun starts from this program. */
 static int be_mpi_rank(void)
 {
     struct place place;

@@ -186,11 +186,11 @@ static bool abort_sums(const struct side *side, struct group *groups[2], double 
     return !side->api->poll(side->comm, &err);
 }
 
-/* Rank 1 never calls: the first sum waits for it, and the second for the first. */
+/* Rank 1 never calls, so the first sum waits for rank 1, and the second sum waits for the first. */
 static bool abort_two_sums(struct rank_job *job, const struct comm_options *options)
 {
     struct side side;
-    double values[] = { 1, 2 }; /* must live until the stream is freed */
+    double values[] = { 1, 2 }; /* must stay valid until the stream is freed */
     if (!side_open(job, options, &side))
         return false;
     struct group *groups[] = { new_world(&side), new_world(&side) };
@@ -217,7 +217,7 @@ static bool wait_for_failure(const struct side *side, struct err *err)
     return true;
 }
 
-/* Issues a sum that all ranks call, then a sum that rank 1 does not call. */
+/* Issues two sums: all ranks call the first, but rank 1 does not call the second. */
 static bool lose_the_other(struct rank_job *job, const struct comm_options *options)
 {
     struct err err = { 0 };
@@ -248,7 +248,7 @@ START_TEST(a_failure_names_the_cause_that_nccl_stores_separately)
 }
 END_TEST
 
-/* Rank 1 calls only after the time limit of the others. */
+/* Rank 1 makes its group only after the time limit of the others. */
 static bool split_late(struct rank_job *job, const struct comm_options *options)
 {
     struct side side;
@@ -269,7 +269,7 @@ START_TEST(a_group_that_some_ranks_do_not_make_times_out)
 }
 END_TEST
 
-/* Each rank first frees its group with the next rank. */
+/* Each rank first frees its group with the next rank, so all orders differ. */
 static bool free_round_a_ring(struct rank_job *job, const struct comm_options *options)
 {
     struct err err = { 0 };

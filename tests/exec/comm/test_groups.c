@@ -44,7 +44,8 @@ static void check_members(const char *layout, int rank, enum group_kind kind, in
     check_members(layout, rank, kind, sizeof((int[]){ __VA_ARGS__ }) / sizeof(int), \
                   (int[]){ __VA_ARGS__ })
 
-/* rank = tp + 2 (cp + 2 (dp + 2 pp)): rank 11 is tp 1, cp 1, dp 0, stage 1 of 2. */
+/* All degrees are 2, and rank = tp + 2 (cp + 2 (dp + 2 pp)). So rank 11 has index tp 1, cp 1, dp 0
+ * and pp 1. */
 START_TEST(groups_of_rank_11_equal_a_hand_count)
 {
     const char *layout = "tp2 cp2 pp2 dp2 mb1 vpp2";
@@ -59,7 +60,8 @@ START_TEST(groups_of_rank_11_equal_a_hand_count)
 }
 END_TEST
 
-/* The link from the last stage to the first exists only for interleaved chunks. */
+/* Stages are connected by links (pairs of ranks). The link from the last stage to the first exists
+ * only for interleaved chunks. */
 START_TEST(interleaved_chunks_close_the_links_to_a_ring)
 {
     int members[4];
@@ -103,7 +105,7 @@ START_TEST(groups_of_each_kind_follow_the_layout_and_partition_the_ranks)
 }
 END_TEST
 
-/* The other end of a link has the same two ranks, under the name of the link there. */
+/* The neighbouring rank lists the same two ranks for its end of the link. */
 START_TEST(both_ends_of_a_link_name_the_same_two_ranks)
 {
     static const enum group_kind ends[][2] = { { GROUP_SEND_DOWN, GROUP_RECV_DOWN },

@@ -83,7 +83,7 @@ static int count_lines(const char *text, int number)
     return count;
 }
 
-/* With as many ranks as cores, each gets one; with one more, none is pinned. */
+/* With as many ranks as cores each rank is pinned to a core; with one rank more none is pinned. */
 START_TEST(each_rank_is_pinned_to_a_core_if_there_are_enough)
 {
     static const char script[] = "unset OMP_NUM_THREADS; nproc";
@@ -110,7 +110,8 @@ START_TEST(a_killed_rank_is_named_and_the_others_are_ended)
 }
 END_TEST
 
-/* The request to end, which the other ranks receive, is only a consequence. */
+/* The other ranks receive a request to end. This request is only a consequence, so the killed rank
+ * must be reported before it. */
 START_TEST(the_killed_rank_is_reported_before_the_others_are_asked_to_end)
 {
     char text[500];
@@ -174,7 +175,7 @@ START_TEST(a_program_that_does_not_exist_is_a_failure)
 }
 END_TEST
 
-/* Each rank keeps the pipe open while it lives. */
+/* Each rank keeps the pipe open while it lives, so the pipe closes when all ranks have ended. */
 START_TEST(ranks_end_when_their_launcher_ends)
 {
     int lives[2], started[2];
@@ -222,7 +223,7 @@ static void stop(void *context)
     device_host.abort(own->device);
 }
 
-/* Sums twice. Rank 2 first executes the test's fault before the second sum. */
+/* Sums twice. Before the second sum rank 2 executes the test's fault (such as a signal). */
 static bool sum_ranks(struct own_rank *own, double *sum, struct err *err)
 {
     int ranks[16];
@@ -319,8 +320,8 @@ START_TEST(a_lost_rank_is_named_as_the_cause_of_the_others_failure)
 }
 END_TEST
 
-/* Whether a rank's output names the stopped rank, or a closed connection: a rank whose watchdog
- * fires late finds its connections closed by the others. */
+/* Whether the output of a rank names the stopped rank or a closed connection. The second happens to
+ * a rank whose watchdog fires late: the others have already closed their connections. */
 static bool tells(const char *text, int rank)
 {
     char waits[64], lost[64];

@@ -55,7 +55,7 @@ START_TEST(without_a_launcher_there_is_one_rank)
 }
 END_TEST
 
-/* The shell runs inside a job of 8 tasks but is none of these tasks. */
+/* The shell runs inside a Slurm job of 8 tasks but is not one of these tasks. */
 START_TEST(a_shell_in_a_slurm_job_counts_as_one_rank)
 {
     ck_assert_int_eq(place_in("SLURM_NTASKS=8 SLURM_PROCID=0").size, 1);
@@ -133,7 +133,7 @@ START_TEST(sruns_ranks_meet_on_the_first_node)
 }
 END_TEST
 
-/* Steps of a job, and successive jobs, may share a node. */
+/* Steps of a job, and successive jobs, may share a node, so they need different ports. */
 START_TEST(successive_jobs_and_steps_use_different_ports)
 {
     enum { JOBS = 6, STEPS = 20 };
@@ -168,7 +168,9 @@ static const struct {
 START_TEST(a_token_in_the_environment_has_priority_over_the_launchers)
 {
     struct place place = place_in(tokens[_i].pairs);
-    char expected[PLACE_TOKEN_BYTES] = { 0 }; /* zeros to the end, as the whole array is compared */
+    char expected[PLACE_TOKEN_BYTES] = {
+        0
+    }; /* the rest of the array is zero, because the whole array is compared */
     strcpy(expected, tokens[_i].token);
     ck_assert_mem_eq(place.token, expected, sizeof expected);
 }

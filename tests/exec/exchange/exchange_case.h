@@ -1,5 +1,5 @@
-/* tests/exec/exchange/exchange_case.h - runs an exchange on several ranks, with values that every
- * rank can compute.
+/* tests/exec/exchange/exchange_case.h - runs a gradient exchange on several ranks, with test values
+ * that every rank can compute for every other rank.
  */
 #ifndef TESTS_EXEC_EXCHANGE_EXCHANGE_CASE_H
 #define TESTS_EXEC_EXCHANGE_EXCHANGE_CASE_H

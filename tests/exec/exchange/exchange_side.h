@@ -26,11 +26,12 @@ struct exchange_side {
     struct device *device;
     struct stream *stream;
     struct kernels *kernels;
-    struct group *world; /* group for results, not for the exchange */
+    struct group
+        *world; /* a group of all ranks that collects results; the exchange does not use it */
     struct exchange exchange;
     struct exchange_groups groups;
     struct exchanger *exchanger;
-    size_t elements; /* length of these arrays in device memory, zeroed at first */
+    size_t elements; /* length of the arrays below, which lie in device memory and are 0 at first */
     float *gradients, *weights, *averaged;
 };
 

@@ -32,7 +32,7 @@ void logistic_gradient(const struct logistic *problem, int rank, const float *x,
 /* The gradient of f_i on randomly drawn samples, with repetition. */
 void logistic_drawn_gradient(const struct logistic *problem, int rank, const float *x, int batch,
                              struct random *rng, float *gradient);
-/* Length of f's gradient at x. */
+/* The norm of f's gradient at x. */
 double logistic_slope(const struct logistic *problem, const double *x);
 
 #endif

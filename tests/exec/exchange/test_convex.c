@@ -35,7 +35,7 @@ static void end(void)
     arena_release(&arena);
 }
 
-/* An exchange word and rank 0's results. */
+/* An exchange, given by its layout word, and the results of rank 0. */
 struct trial {
     const char *word;
     struct convex_run run;
@@ -125,7 +125,7 @@ START_TEST(every_exact_sum_gives_the_same_descent)
 }
 END_TEST
 
-/* Both send a tenth of the elements. */
+/* Both methods send a tenth of the elements. */
 START_TEST(top_k_reaches_the_optimum_only_with_error_feedback)
 {
     struct convex_run plain = trained(&comm_local, "allreduce", fading);
@@ -356,7 +356,8 @@ static void mean_gradient(const float *x, double mean[FEATURES])
     }
 }
 
-/* x_t+1 = x_t - rate g(x_t-S), with no step before the first gradient arrives. */
+/* With a delay of S steps, x_t+1 = x_t - rate g(x_t-S); nothing is applied before the first
+ * gradient arrives. */
 static double loss_of_late_descent(int staleness, double rate)
 {
     double waiting[MOST_LATE + 1][FEATURES] = { { 0 } };

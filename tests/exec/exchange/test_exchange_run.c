@@ -49,7 +49,7 @@ static bool sums_exactly(struct exchange_side *side, const struct exchange_case 
     return ok && exchanger_num_summed(side->exchanger) == of->size;
 }
 
-/* Numbers of ranks that divide the number of elements, and numbers that do not. */
+/* Some of these numbers of ranks divide the number of elements, others do not. */
 static const struct {
     const char *word;
     int size, per_node;
@@ -80,7 +80,8 @@ END_TEST
 
 /* --- bytes on the wire -------------------------------------------------------------------- */
 
-/* One word per method; several steps if a period or alternating graphs make steps differ. */
+/* One layout word per method, and the number of steps: several if a period or alternating graphs
+ * make steps differ. */
 static const char *const words[] = {
     "allreduce",
     "ring",

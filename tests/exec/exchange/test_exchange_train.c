@@ -203,8 +203,8 @@ START_TEST(one_data_rank_sends_0_bytes_and_an_unknown_count_is_negative)
 }
 END_TEST
 
-/* Stored weights are rounded from fp32 masters. With plain gradient descent, averaging weights
- * still equals averaging gradients, to the last of bf16's eight bits. */
+/* Stored bf16 weights are rounded from fp32 master weights. With plain gradient descent, averaging
+ * the masters equals averaging gradients, up to the last of bf16's eight bits. */
 static const struct {
     const char *plain, *exchange;
 } rounded[] = {
@@ -255,8 +255,7 @@ END_TEST
 
 enum { EIGHTS_STEPS = 12 };
 
-/* Losses of eight data ranks with `rows` sequences each; the bytes are those without hostile ranks.
- */
+/* Losses of eight data ranks with `rows` sequences each. Hostile ranks send as many bytes. */
 static struct parity_result train_by_eight(const char *exchange, const char *hostile, int rows)
 {
     struct model model = parity_llama();
@@ -333,7 +332,7 @@ END_TEST
 
 enum {
     MANY = 8,
-    HELD = 2 /* rank 0 begins this step only after other ranks have completed it */
+    HELD = 2 /* the step that rank 0 begins only after other ranks have completed it */
 };
 
 struct gate {
@@ -341,7 +340,7 @@ struct gate {
     pthread_cond_t changed;
     const struct exchange *exchange;
     int come[MANY], begun[MANY]; /* latest step that each rank has reached, and begun */
-    int ahead; /* number of ranks that must complete HELD before rank 0 begins it */
+    int ahead; /* number of ranks that must complete the step HELD before rank 0 begins it */
     bool came_in_vain, was_overtaken;
 };
 
@@ -390,8 +389,8 @@ static void come_to_step(const struct parity_run *run, int rank, int step)
     pthread_mutex_unlock(&gate->mutex);
 }
 
-/* Of eight ranks, those that are no neighbours of rank 0 complete the step: a neighbour that waits
- * for rank 0 has already sent its messages. */
+/* Rank 0 is late. Of the eight ranks, all that are no neighbours of rank 0 can complete the step,
+ * because a neighbour that waits for rank 0 has already sent its own messages. */
 static const struct {
     const char *exchange;
     int ahead;

@@ -1,4 +1,5 @@
-/* Which data ranks are hostile, and how, as a user says it. */
+/* Parses the option --hostile NUMBER:KIND[:STRENGTH], which makes data ranks send false gradients.
+ */
 #include "exec/exchange/hostile.h"
 
 #include "tests/testing.h"
@@ -8,7 +9,7 @@
 static const struct {
     const char *text;
     int count, falsity;
-    double strength; /* 0: the usual one */
+    double strength; /* 0: the default strength of the kind */
 } said[] = {
     { "1", 1, FALSITY_FLIP, 0 },
     { "3:flip", 3, FALSITY_FLIP, 0 },
