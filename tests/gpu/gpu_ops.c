@@ -16,7 +16,7 @@ static struct rig {
     struct device *device;
     struct stream *stream;
     enum dtype storage;
-    struct kernels *kernels; /* NULL: not opened yet */
+    struct kernels *kernels; /* NULL until the kernels are opened */
 } rig;
 
 static void open_rig(void)
@@ -55,7 +55,7 @@ static void close_rig(void)
     gpu->device->close(rig.device);
 }
 
-/* --- the kernel rig as a backend ---------------------------------------------------------- */
+/* --- the GPU's kernels as a backend of op_cases.h --------------------------------------- */
 
 static void finish(const char *what)
 {
@@ -133,7 +133,7 @@ static Suite *suite_of(const char *op)
     return suite;
 }
 
-/* Checks an op in this process, as CUDA takes a second to start. */
+/* Checks an op in this process and not in a child, because CUDA takes a second to start. */
 static bool check_op(const char *op)
 {
     enum { MOST_SHOWN = 4 };

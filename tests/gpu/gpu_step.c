@@ -20,7 +20,7 @@ static void find_gpu(void)
     ck_assert_msg(staged != NULL, "%s: %s", err.where, err.msg);
 }
 
-/* A run on one rank, without the staged communicator. */
+/* A run on one rank, without a communicator. */
 static struct parity_run on_gpu(struct parity_run run)
 {
     run.device = gpu->device;
@@ -29,8 +29,8 @@ static struct parity_run on_gpu(struct parity_run run)
     return run;
 }
 
-/* Tolerances of one step, for sums in another order and with other roundings. They are too small
- * for TF32 products in fp32. */
+/* Tolerances of one step. They allow for sums in another order and for other roundings, but not for
+ * TF32 products instead of fp32 ones. */
 static const struct {
     int precision;
     double loss_error, norm_error, distance;
@@ -49,7 +49,7 @@ static const struct {
 };
 enum { NUM_CASES = LENGTH(cases) };
 
-/* Flash attention on a GPU needs heads of 64 at least. */
+/* Flash attention on a GPU needs heads of at least 64 channels. */
 static struct model model_of(int i)
 {
     struct model model = cases[i].is_llama ? parity_llama() : parity_gpt();
@@ -147,7 +147,8 @@ START_TEST(graphs_change_no_bit)
 }
 END_TEST
 
-/* Heads of 8 in fp32, so attention uses the plain kernels or is unfused. */
+/* Heads have 8 channels in fp32, so attention uses the kernels without tensor cores or is unfused.
+ */
 START_TEST(steps_agree_with_pytorch)
 {
     struct parity_run run = on_gpu(torch_run(_i / TORCH_MODELS == 1));

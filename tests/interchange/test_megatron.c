@@ -56,7 +56,7 @@ static const char *layout_of(const struct plan *plan)
     "--num-layers 96 --hidden-size 12288 --num-attention-heads 96 --seq-length 2048 " \
     "--max-position-embeddings 2048 --vocab-size 50257 --bf16 "
 
-/* Arguments appended to a model's, on 64 GPUs, and the layout that they give. */
+/* Arguments that are appended to those of a model on 64 GPUs, and the layout that they mean. */
 static const struct {
     const char *arguments, *layout;
 } layouts[] = {
@@ -174,7 +174,7 @@ START_TEST(faults_are_named)
 }
 END_TEST
 
-/* Arguments that break a rule when appended to a model's, on 64 GPUs. */
+/* Arguments that break a rule when they are appended to those of a model on 64 GPUs. */
 static const struct {
     const char *arguments, *rule;
 } broken[] = {

@@ -53,7 +53,7 @@ static const char *layout_of(const struct plan *plan)
     return text_keep(&text, &arena);
 }
 
-/* The model as text, without fields that no argument expresses. */
+/* The model as text, without the fields that no argument of the target can express. */
 static const char *model_text(const struct model *model)
 {
     struct model plain = *model;
@@ -62,7 +62,7 @@ static const char *model_text(const struct model *model)
     plain.tokens = 0;
     plain.mtp = 0;
     plain.allowed_seq = 0;
-    plain.sliding_window = 0; /* windowed blocks are rejected */
+    plain.sliding_window = 0; /* because models with windowed blocks are rejected */
     plain.qkv_bias = plain.qkv_bias && !plain.linear_bias;
     plain.documents = (struct documents){ 0 };
     if (plain.positions == POSITION_LEARNED && plain.max_positions < plain.seq)

@@ -94,7 +94,7 @@ static void check_row(const struct numeric *numeric, const struct numeric_result
     for (long i = row * result->width; i < (row + 1) * result->width; i++) {
         largest = fmax(largest, fabs(result->reference[i]));
         double error = fabs((double)result->got[i] - result->reference[i]);
-        worst = error <= worst ? worst : error; /* true also for NaN */
+        worst = error <= worst ? worst : error; /* the condition is also true for NaN */
     }
     CHECK(worst <= tolerance * largest, numeric, "%s: row %ld of %ld is off by %g of %g",
           result->what, row, result->rows, worst, largest);
@@ -141,7 +141,7 @@ void numeric_check_gradient(const struct numeric *numeric, const char *what,
                             struct numeric_function function, long n, double *x,
                             const float *gradient, double tolerance)
 {
-    /* Allowance for sums of values near one, which may cancel to almost 0. */
+    /* An absolute tolerance, because sums of values near one may cancel to almost 0. */
     const double roundings = 8 * (double)FLT_EPSILON;
     double *differences = malloc(sizeof *differences * (size_t)n);
     ck_assert_ptr_nonnull(differences);

@@ -22,7 +22,7 @@ struct numeric {
 struct numeric numeric_begin(uint64_t stream);
 void numeric_end(struct numeric *numeric);
 
-/* Lists the matrix product implementations of this machine; returns their number. */
+/* Lists the implementations of matrix products that this machine has; returns their number. */
 int numeric_blas(struct blas found[2]);
 
 float *numeric_floats(struct numeric *numeric, long n, double deviation); /* normally distributed */
@@ -30,7 +30,8 @@ float *numeric_zeros(struct numeric *numeric, long n);
 float *numeric_copy(struct numeric *numeric, long n, const float *x);
 double *numeric_doubles(struct numeric *numeric, long n, const float *x); /* a copy */
 
-/* A result, its reference in double, and the result of simple fp32 code for the same inputs. */
+/* A result, its reference in double, and the result of simple fp32 code (the plain code) for the
+ * same inputs. */
 struct numeric_result {
     const char *what;
     long rows, width;

@@ -1,4 +1,4 @@
-/* tests/kernels/op_backend.h - a backend under test. */
+/* tests/kernels/op_backend.h - a backend (implementation of the ops) under test. */
 #ifndef TESTS_KERNELS_OP_BACKEND_H
 #define TESTS_KERNELS_OP_BACKEND_H
 

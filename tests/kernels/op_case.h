@@ -5,9 +5,9 @@
 
 #include "tests/kernels/op_backend.h"
 
-/* VALUES have the storage type. EXACT floats and BYTES must have the host's bits. TIES are EXACT
- * floats with few distinct values, including infinities. TINY are EXACT floats that are denormal or
- * nearly so. */
+/* Kinds of tensors. VALUES have the storage type under test. EXACT floats and BYTES must have the
+ * same bits as the host's result. TIES are EXACT floats with few distinct values, including
+ * infinities. TINY are EXACT floats that are denormal or slightly larger. */
 enum tensor_kind { VALUES, FLOATS, POSITIVE, EXACT, TIES, TINY, DOUBLES, IDS, BYTES };
 enum tensor_role { IN, OUT, IN_OUT };
 
@@ -18,7 +18,11 @@ struct tensor {
     long rows, width;
 };
 
-enum { MOST_TENSORS = 11, TOKENS_OF_A_SEQUENCE = 5, MOST_ID = 25 }; /* MOST_ID: ids range from -1 */
+enum {
+    MOST_TENSORS = 11,
+    TOKENS_OF_A_SEQUENCE = 5,
+    MOST_ID = 25 /* ids are drawn from -1 to MOST_ID */
+};
 
 struct op_case {
     const char *name;
@@ -54,8 +58,8 @@ struct op_case rotary_case(struct attention a);
 struct op_case flash_case(struct attention a);
 struct op_case unfused_case(struct attention a);
 
-/* tests/kernels/op_ends.c - cases of the embedding and the loss, with a shard of `columns` of the
- * vocabulary. */
+/* tests/kernels/op_ends.c - cases of the embedding and the loss, on a rank that holds `columns`
+ * rows of the vocabulary. */
 struct op_case embedding_case(long tokens, long width);
 struct op_case loss_case(long rows, long columns, long vocab);
 

@@ -48,7 +48,8 @@ static struct op_case linear_case(long rows, long out, long in)
     return c;
 }
 
-/* A product with a length at which cuBLASLt was seen to lose terms (kernels/cuda/gemm_tune.c). */
+/* A product with an inner dimension for which cuBLASLt was seen to lose terms
+ * (kernels/cuda/gemm_tune.c). */
 static struct op_case long_sums_case(void)
 {
     enum { TERMS = 11528 };
@@ -248,12 +249,14 @@ static const struct attention tiled[] = {
     { .sequences = 1, .seq = 65, .heads = 1, .kv_heads = 1, .head_dim = 112 },
     { .sequences = 1, .seq = 81, .heads = 1, .kv_heads = 1, .head_dim = 128 },
 };
-/* Heads that share keys and are summed in parts, in the last case of two heads each. */
+/* Shapes in which heads share keys, so that the gradients of keys are summed in parts; in the last
+ * shape a part has two heads. */
 static const struct attention grouped[] = {
     { .sequences = 2, .seq = 9, .heads = 4, .kv_heads = 2, .head_dim = 128 },
     { .sequences = 1, .seq = 70, .heads = 16, .kv_heads = 2, .head_dim = 64 },
 };
-/* Rows with whole draws of dropout, as tiles need them; heads in one group, and in two. */
+/* Sequences whose rows have a whole number of dropout's random blocks, as tiles need them; with one
+ * group of heads, and with two. */
 static const struct attention drawn[] = {
     { .sequences = 2, .seq = 36, .heads = 2, .kv_heads = 1, .head_dim = 64 },
     { .sequences = 1, .seq = 68, .heads = 2, .kv_heads = 2, .head_dim = 128 },
@@ -312,11 +315,11 @@ static void list_cases(void)
     list(residual_norm_case(NORM_LAYER, 0, 7, 13));
     list(residual_norm_case(NORM_LAYER, 0, 7, 24));
     list(residual_norm_case(NORM_RMS, 0.1, 7, 13));
-    list(norm_case(NORM_LAYER, 3, 768)); /* uses only some warps of a block */
+    list(norm_case(NORM_LAYER, 3, 768)); /* only some warps of a block have work */
     for (int kind = NORM_LAYER; kind <= NORM_RMS; kind++) {
-        list(norm_case(kind, 3, 4200)); /* several ranges of columns per thread */
+        list(norm_case(kind, 3, 4200)); /* a thread has several ranges of columns */
         list(norm_case(kind, 2, 8200));
-        list(norm_case(kind, 2, 16392)); /* more values than registers hold */
+        list(norm_case(kind, 2, 16392)); /* a row has more values than registers hold */
     }
     list(residual_norm_case(NORM_RMS, 0.1, 3, 768));
     list(embedding_case(301, 8));
@@ -342,7 +345,7 @@ static void list_cases(void)
         list(update_case(optimizer, 1003));
     list(squares_case(1003));
     list(squares_case(1024));
-    list(squares_case(600000)); /* more than one value per thread */
+    list(squares_case(600000)); /* a thread has more than one value */
     cases.count += op_exchange_cases(cases.at + cases.count);
 }
 

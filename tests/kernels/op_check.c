@@ -214,14 +214,14 @@ static double root_mean_square(long n, const double *x, const double *less)
     return sqrt(sum / (double)n);
 }
 
-/* Half a unit in the last place of 1, the largest relative rounding error. */
+/* The largest relative rounding error of the storage type: half a unit in the last place of 1. */
 static double rounding_of(enum dtype storage)
 {
     return storage == DTYPE_BF16 ? 0x1p-8 : storage == DTYPE_FP16 ? 0x1p-11 : 0x1p-24;
 }
 
-/* Allowed errors in addition to the host's: of a tensor, relative to its root mean square; of a
- * row, relative to its largest value. */
+/* Errors that are allowed in addition to the host's: that of a tensor is relative to its root mean
+ * square, that of a row to its largest value. */
 struct allowance {
     double root_mean_square, row;
 };
@@ -251,7 +251,7 @@ static double largest_error(long n, const double *x, const double *exact)
     return worst;
 }
 
-/* `spared` is an additional error that every row may have. */
+/* `spared` is an additional error that is allowed in every row. */
 static bool check_rows(struct numeric *numeric, const struct op_case *c, const struct tensor *t,
                        const double *got, const double *exact, double allowed, double spared,
                        struct err *err)

@@ -1,7 +1,7 @@
-/* Cases of the embedding and the loss. */
+/* Cases of op_cases.h for the embedding and the loss. */
 #include "tests/kernels/op_case.h"
 
-enum { TABLE_ROWS = 13 }; /* ids range over twice this number */
+enum { TABLE_ROWS = 13 }; /* ids are drawn from twice this number of tokens */
 
 static void run_embedding(const struct op_case *c, const struct op_backend *b, void *const *at)
 {

@@ -20,7 +20,7 @@ static struct op_case combine_case(long n)
     return c;
 }
 
-/* --- codes -------------------------------------------------------------------------------- */
+/* --- quantised codes -------------------------------------------------------------------- */
 
 static struct quantiser quantiser_of(const struct op_case *c)
 {
@@ -51,7 +51,7 @@ static struct op_case quantise_case(int bits, long bucket, long n, enum tensor_k
     return c;
 }
 
-/* --- the largest -------------------------------------------------------------------------- */
+/* --- top-k: the largest elements -------------------------------------------------------- */
 
 static void run_top_k(const struct op_case *c, const struct op_backend *b, void *const *at)
 {
@@ -96,16 +96,16 @@ int op_exchange_cases(struct op_case *at)
     at[count++] = quantise_case(4, 512, 1536, EXACT);
     at[count++] = quantise_case(7, 37, 1003, EXACT);
     at[count++] = quantise_case(16, 5, 33, EXACT);
-    at[count++] = quantise_case(8, 64, 640, TIES); /* buckets with and without an infinity */
-    /* buckets whose levels / norm overflows a float */
+    at[count++] = quantise_case(8, 64, 640, TIES); /* some buckets contain an infinity */
+    /* buckets with a norm so small that levels / norm overflows a float */
     at[count++] = quantise_case(8, 64, 640, TINY);
     at[count++] = top_k_case(1, 1, EXACT);
     at[count++] = top_k_case(1003, 1003, EXACT);
     at[count++] = top_k_case(13001, 130, EXACT); /* processed in several parts */
     at[count++] = top_k_case(13001, 700, TIES);
-    at[count++] = top_k_case(9000, 8000, TIES); /* includes zeros of both signs */
+    at[count++] = top_k_case(9000, 8000, TIES); /* the values include +0 and -0 */
     at[count++] = orthogonalise_case(7, 1);
     at[count++] = orthogonalise_case(601, 4);
-    at[count++] = orthogonalise_case(2, 3); /* the third column depends on the others */
+    at[count++] = orthogonalise_case(2, 3); /* the third column is linearly dependent */
     return count;
 }

@@ -158,7 +158,7 @@ static inline REAL NAMED(kept)(const struct NAMED(attention_shape) * a, long seq
     return a->keeps[at] ? a->kept_scale : 0;
 }
 
-/* row[seq] is scratch. */
+/* row[seq] is working memory. */
 static inline void NAMED(attention)(const struct NAMED(attention_shape) * a, const REAL *qkv,
                                     REAL *row, REAL *context)
 {

@@ -183,7 +183,7 @@ START_TEST(the_fastest_algorithm_is_kept_and_tuning_adds_no_product)
 }
 END_TEST
 
-/* A table in a home directory that was written by another GPU (H100 PCIe), or before an update of
+/* The table in the home directory was written for another GPU (H100 PCIe), or before an update of
  * the driver. */
 START_TEST(lines_of_another_gpu_are_kept_but_not_used)
 {
@@ -214,7 +214,7 @@ START_TEST(lines_of_another_gpu_are_kept_but_not_used)
 }
 END_TEST
 
-/* c[8, 8] = a b^T (+ bias) of 16-bit ones: the sum of k of them. */
+/* c[8, 8] = a b^T (+ bias), where all inputs are 16-bit ones: each result is k. */
 enum { MOST_TERMS = 131 };
 static float product_of_ones(long k, const uint16_t *bias, uint64_t *algorithm)
 {
@@ -262,7 +262,8 @@ START_TEST(a_product_with_a_bias_does_not_use_split_k)
 }
 END_TEST
 
-/* c[8, n] = a^T b, a[k, 8] of 1, 2, ... and b of ones, with the columns of a summed. */
+/* c[8, n] = a^T b, where a[k, 8] holds 1, 2, ... and b ones; the columns of a are summed too (the
+ * bias gradient). */
 enum { MOST_K = 5, MOST_N = 16 };
 static struct gemm_product with_sums(long n, long k, float *c, float *sums)
 {
@@ -287,7 +288,7 @@ static struct gemm_product with_sums(long n, long k, float *c, float *sums)
                                   .batch = 1 };
 }
 
-/* Column i holds i + 1, i + 9 and i + 17. */
+/* Column i of a holds i + 1, i + 9 and i + 17. */
 START_TEST(bias_sums_are_overwritten_by_every_tuning_run)
 {
     float c[128] = { 0 }, sums[8] = { 99, 99, 99, 99, 99, 99, 99, 99 };
@@ -352,7 +353,7 @@ START_TEST(bias_sums_use_the_epilogue_only_if_it_is_faster)
         gemm_close(gemm);
     }
     ck_assert_int_eq(algorithms_asked, 2);
-    ck_assert_int_eq(passes, 1 + 3 * 3); /* one pass that is not timed, then rounds of three */
+    ck_assert_int_eq(passes, 1 + 3 * 3); /* one run without timing, then three rounds of three */
     ck_assert_double_eq((double)c[0], 0);
 }
 END_TEST
@@ -394,7 +395,7 @@ static void replay(cudaStream_t stream)
     cudaGraphDestroy(graph);
 }
 
-/* Two rows of three floats do not fit, one does. */
+/* Free memory holds one row of three floats, but not two. */
 START_TEST(a_product_too_large_for_free_memory_is_tuned_on_part_of_its_rows)
 {
     float c[6] = { 0 };
@@ -429,8 +430,8 @@ START_TEST(an_untunable_product_requests_algorithms_once_and_never_during_captur
 }
 END_TEST
 
-/* The sums of the first product fill the space for sums in the workspace; those of the second do
- * not fit. In both cases memory beyond the workspace is untouched. */
+/* The bias sums of the first product fill their space in the workspace; those of the second product
+ * do not fit. In both cases memory beyond the workspace is not written. */
 START_TEST(sums_too_large_for_the_workspace_run_separately)
 {
     enum { MOST = SUMS_BYTES / sizeof(float), IN = 2, BEHIND = 64 };

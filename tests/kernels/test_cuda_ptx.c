@@ -21,7 +21,7 @@
 
 enum { MOST_KERNELS = 512 };
 
-/* A kernel as a function of this program. */
+/* A kernel, identified by the host function of this program that was compiled from it. */
 struct known {
     const void *function;
     struct ptx_kernel *kernel;
@@ -159,10 +159,10 @@ END_TEST
 
 /* --- how tensor cores add ----------------------------------------------------------------- */
 
-/* Models of tensor cores: Hopper's add 16 terms at once with two bits more than a float, Ampere's 8
- * with one, and Volta's, the coarsest, 4 with none (Fasi et al. 2021, "Numerical behavior of NVIDIA
- * tensor cores"; arXiv 2502.15999 and 2512.07004). GPUs guarantee none of these models, so results
- * must be accurate enough in each. */
+/* Models of tensor cores. Those of Hopper add 16 terms at once with two bits more than a float has,
+ * those of Ampere 8 terms with one bit more, and those of Volta, the least accurate, 4 terms with
+ * none (Fasi et al. 2021, "Numerical behavior of NVIDIA tensor cores"; arXiv 2502.15999 and
+ * 2512.07004). GPUs guarantee none of these models, so results must be accurate enough in each. */
 static const struct ptx_numerics numerics[] = { { 16, 2 }, { 8, 1 }, { 4, 0 } };
 
 static bool is_on_tensor_cores(int index)
@@ -198,7 +198,7 @@ static void add_numerics(TCase *cores)
 #define KEYS           "key_gradientsI4bf16Li64ELb0"
 #define QUERIES        "query_gradientsI4fp16Li64ELb0"
 
-/* A fault in a kernel, and the op that runs the kernel: number of the op's case, and storage
+/* A fault in a kernel, and the op that runs the kernel, by the number of its case and the storage
  * type. */
 static const struct slip {
     struct ptx_fault fault;
@@ -319,7 +319,8 @@ START_TEST(the_interpreter_knows_every_instruction)
 }
 END_TEST
 
-/* Whether the kernel was recorded. A template that several files use is in the PTX of each. */
+/* Whether the kernel was launched. A template that several files use is in the PTX of each file, so
+ * any of them counts. */
 static bool is_noted(const struct ptx_kernel *kernel)
 {
     for (int i = 0; i < rig.num_known; i++)
@@ -328,7 +329,7 @@ static bool is_noted(const struct ptx_kernel *kernel)
     return false;
 }
 
-/* Whether the case runs a product of cuBLASLt, which is plain loops here. */
+/* Whether the case runs a product of cuBLASLt, which is a plain loop in this test. */
 static bool is_product(int index)
 {
     return strcmp(op_case_name(index), "linear") == 0;

@@ -19,7 +19,10 @@
 
 #define TABLE "tests/kernels/sass.table"
 
-enum { MOST_TILES = 96, ROW_THREADS = 256 /* of kernels without launch bounds: grid.cuh */ };
+enum {
+    MOST_TILES = 96,
+    ROW_THREADS = 256 /* threads of a block if a kernel has no launch bounds (grid.cuh) */
+};
 
 static struct rig {
     struct ptx_library library;
@@ -31,7 +34,7 @@ static struct rig {
         long shared_bytes, head_dim;
     } tiles[MOST_TILES];
     int num_tiles;
-    long head_dim; /* properties of the recorded launches */
+    long head_dim; /* properties of the launches of attention, which are recorded */
     struct ptx_kernel **kernels;
     int num_kernels;
 } rig;
@@ -96,12 +99,14 @@ struct loop_shape {
 static struct loop_shape loop_shape_of(const char *kernel, int head_dim)
 {
     bool drops = strstr(kernel, "ELb1E") != NULL;
-    if (strstr(kernel, "forward_tile")) /* scores; contexts */
+    if (strstr(kernel, "forward_tile")) /* products: scores, and sums of values */
         return (struct loop_shape){ 2, 32, drops ? 32 : head_dim > 96 ? 48 : 64 };
-    if (strstr(kernel, "key_gradients")) /* of one warp of a pair: scores and gradients of values,
-                                            or gradients of probabilities and of keys */
+    /* Two warps share a tile: one computes scores and gradients of values, the other gradients of
+     * probabilities and of keys. */
+    if (strstr(kernel, "key_gradients"))
         return (struct loop_shape){ 2, drops ? 32 : 256 / head_dim * 16, 32 };
-    if (strstr(kernel, "query_gradients")) /* scores; gradients of probabilities; of queries */
+    /* products: scores, gradients of probabilities, gradients of queries */
+    if (strstr(kernel, "query_gradients"))
         return (struct loop_shape){ 3, drops ? 16 : 32, 32 };
     return (struct loop_shape){ 0 };
 }
@@ -202,7 +207,7 @@ START_TEST(each_kernel_equals_its_line_in_the_table)
 }
 END_TEST
 
-/* Also finds lines of kernels that no longer exist. */
+/* Also fails for a line whose kernel no longer exists. */
 START_TEST(the_table_has_a_line_for_each_kernel)
 {
     int lines = count_of(rig.table, rig.table + strlen(rig.table), ".ptx ");
@@ -210,7 +215,8 @@ START_TEST(the_table_has_a_line_for_each_kernel)
 }
 END_TEST
 
-/* Cases with 255, 128 and 32 registers, and a block that fills the shared memory. */
+/* The cases have 255, 128 and 32 registers per thread, and the last one a block that fills the
+ * shared memory. */
 START_TEST(occupancy_equals_nvidias_calculator)
 {
     ck_assert_int_eq(sass_resident_blocks(255, 128, 0), 2);

@@ -162,7 +162,7 @@ static const struct attention large[] = {
 };
 enum { NUM_LARGE = LENGTH(large) };
 
-/* The index-th combination of shape, BLAS and dropout. */
+/* The combination number `index` of shape, implementation of products (BLAS) and dropout. */
 static struct attention varied(const struct attention *shapes, int index)
 {
     struct attention attention = shapes[index / 4];
@@ -205,7 +205,7 @@ START_TEST(gradients_of_attention_equal_finite_differences)
 {
     struct attention_case c = attention_case(varied(small, _i));
     struct numeric_function value = { attention_value, &c };
-    run_unfused(&c); /* the reference uses its dropout mask */
+    run_unfused(&c); /* its dropout mask is also that of the reference */
     numeric_check_gradient(&numeric, "unfused", value, c.qkv_values, c.qkv64, c.dqkv, 1e-5);
     run_fused(&c);
     numeric_check_gradient(&numeric, "fused", value, c.qkv_values, c.qkv64, c.dqkv, 1e-5);
@@ -251,8 +251,8 @@ static void copy_group(long tokens, long groups, long group, long width, const f
                sizeof *to * (size_t)width);
 }
 
-/* A tensor rank has some of the groups. Its results, with dropout, equal its part of the whole
- * result. */
+/* A tensor rank has some of the groups of heads. Its results, with dropout, equal the corresponding
+ * part of the whole result. */
 START_TEST(a_rank_with_one_group_of_heads_computes_its_share)
 {
     struct attention_case whole = attention_case(varied(large, 4 * 4 + 2));
@@ -289,7 +289,8 @@ START_TEST(sequences_of_a_microbatch_are_independent)
 }
 END_TEST
 
-/* The exact gradients of query and key are 0, so errors are not compared with plain code here. */
+/* The exact gradients of query and key are 0, so their errors cannot be compared with those of
+ * plain code. */
 START_TEST(attention_of_a_single_token_returns_its_value)
 {
     struct attention attention = { 3, 1, 4, 2, 5, .blas = &own_blas };
@@ -297,7 +298,7 @@ START_TEST(attention_of_a_single_token_returns_its_value)
     run_fused(&c);
     for (long i = 0; i < c.context_values; i++) {
         long token = i / 20, group = i / 10 % 2, part = i / 5 % 2, d = i % 5;
-        long at = (token * 2 + group) * 20; /* offset of the group: two queries, key, value */
+        long at = (token * 2 + group) * 20; /* offset of a group of two queries, a key, a value */
         ck_assert(c.context[i] == c.qkv[at + 15 + d]);
         ck_assert_double_le(fabs((double)c.dqkv[at + 5 * part + d]), 1e-5);
         ck_assert_double_le(fabs((double)c.dqkv[at + 10 + d]), 1e-5);

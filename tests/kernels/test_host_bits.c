@@ -167,8 +167,8 @@ static const struct {
 };
 enum { NUM_OPS = LENGTH(ops) };
 
-/* A change of an op's arithmetic changes its hash here, which must be updated in the same
- * commit. */
+/* A change of an op's arithmetic changes its hash. The commit that changes it must update this
+ * table. */
 START_TEST(every_build_gives_the_same_bits)
 {
     uint64_t got = 0xcbf29ce484222325u;

@@ -110,7 +110,8 @@ START_TEST(every_width_is_unbiased_to_four_deviations)
 }
 END_TEST
 
-/* Lemma 3.1 for the mean of many draws. The bound is loose, so no tolerance is needed. */
+/* The bound is that of lemma 3.1 of the QSGD paper, applied to the mean of many draws. The bound is
+ * loose, so the test needs no tolerance. */
 START_TEST(the_variance_is_within_the_bound_of_the_paper)
 {
     const struct quantiser *q = &quantisers[_i];
@@ -178,7 +179,7 @@ static const float **sorted_top(long n, const float *x, long k)
     return at;
 }
 
-/* Random values of which many are equal, so that there are many ties. */
+/* Random values, many of them equal, so that there are many ties. */
 static float *coarse_floats(long n)
 {
     float *x = numeric_floats(&numeric, n, 1);
@@ -231,7 +232,7 @@ START_TEST(the_top_k_error_is_within_its_bound_on_every_draw)
 }
 END_TEST
 
-/* Equal elements reach the bound: the error is (1 - k/n) |x|^2. */
+/* If all elements are equal, the error reaches its bound, (1 - k/n) |x|^2. */
 START_TEST(equal_elements_reach_the_top_k_error_bound)
 {
     float x[8] = { 1, -1, 1, 1, -1, 1, 1, 1 }, values[3];
@@ -339,8 +340,9 @@ START_TEST(a_column_that_depends_on_others_becomes_zero)
 }
 END_TEST
 
-/* Tests the result of the second step. The first step turns q towards the matrix's rows. In one of
- * a hundred draws a random q is so close to linear dependence that fp32 loses three digits. */
+/* Tests the result of the second step of PowerSGD, for which the first step has turned q towards
+ * the rows of the matrix. A random q would not do: in one of a hundred draws its columns are so
+ * nearly linearly dependent that fp32 loses three digits. */
 START_TEST(a_matrix_of_rank_r_is_reproduced_exactly)
 {
     for (long rank = 1; rank <= 4; rank++) {

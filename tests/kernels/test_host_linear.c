@@ -70,7 +70,8 @@ static float b_of(const struct product *p, long l, long j)
     return p->b[p->b_is_transposed ? j * p->b_stride + l : l * p->b_stride + j];
 }
 
-/* The expected c, in double and in plain fp32; gaps between its rows are unchanged. */
+/* The expected c, in double and in plain fp32. The product must not change the gaps between rows of
+ * c. */
 static void plain_product(const struct product *p, double *reference, float *plain)
 {
     for (long at = 0; at < p->m * p->c_stride; at++) {

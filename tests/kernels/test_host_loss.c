@@ -110,7 +110,7 @@ enum { NUM_SPLITS = LENGTH(splits) };
 struct loss_case {
     long vocab, ranks, columns, padded;
     float *logits;        /* [ranks, ROWS, columns] */
-    float *maxima, *sums; /* over all ranks */
+    float *maxima, *sums; /* per row, over the logits of all ranks */
     float *dlogits;
     int64_t *targets;
     float scale;

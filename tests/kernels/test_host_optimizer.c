@@ -142,7 +142,7 @@ START_TEST(squares_are_added_in_double)
     float *x = numeric_floats(&numeric, N, 1);
     double sum = 0;
     for (long i = 0; i < N; i++) {
-        x[i] *= 1e25F; /* their squares overflow a float */
+        x[i] *= 1e25F; /* the squares of these values overflow a float */
         sum += (double)x[i] * (double)x[i];
     }
     ck_assert_double_eq_tol(gradient_squares(N, x) / sum, 1, 1e-13);

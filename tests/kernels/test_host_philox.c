@@ -31,7 +31,8 @@ END_TEST
 START_TEST(element_e_is_word_e_mod_4_of_its_block)
 {
     enum { N = 300 };
-    uint64_t first = 0x3fffffff6; /* its blocks carry into the second word of the counter */
+    uint64_t first = 0x3fffffff6; /* at this position the block number carries into the second word
+                                     of the counter */
     uint32_t words[N], block[4];
     draw_words(&draw, first, N, words);
     for (uint64_t i = 0; i < N; i++) {

@@ -29,7 +29,8 @@ START_TEST(a_trimmed_mean_drops_the_extremes_and_a_median_keeps_the_middle)
 }
 END_TEST
 
-/* Four points on a line at 0, 1, 3 and 50; Krum with f = 1 uses the nearest neighbour. */
+/* Four points lie on a line at 0, 1, 3 and 50. Krum with f = 1 hostile rank scores each point by
+ * its nearest neighbour. */
 START_TEST(krum_picks_the_vector_with_the_nearest_neighbours)
 {
     static const float x[] = { 0, 1, 3, 50, 1 };
@@ -152,7 +153,7 @@ static void apply_geomedian(const struct instance *in, float out[ELEMENTS])
     robust_weighted(ELEMENTS, in->count, in->x, weights, 1, out);
 }
 
-/* Allouah et al. 2023, table 1, with r = f / (n - 2 f). */
+/* The bounds of Allouah et al. 2023, table 1, for f hostile ranks of n, with r = f / (n - 2 f). */
 static double trimmed_most(double r)
 {
     return 6 * r * (1 + r);
@@ -199,7 +200,8 @@ START_TEST(a_robust_rules_error_is_within_its_published_bound)
 }
 END_TEST
 
-/* The sum of distances, which no small step in any direction may reduce. */
+/* The sum of distances from a point to all vectors. At a geometric median no small step in any
+ * direction reduces it. */
 static double distances_from(const struct instance *in, const double at[ELEMENTS])
 {
     double sum = 0;

@@ -7,7 +7,7 @@
 
 /* A 16-bit format with `fraction` bits after the exponent. */
 struct format {
-    int fraction, least_exponent; /* least_exponent: that of the smallest normal number */
+    int fraction, least_exponent; /* least_exponent is the exponent of the smallest normal number */
     void (*pack)(long n, const float *x, uint16_t *out);
     void (*unpack)(long n, const uint16_t *x, float *out);
     void (*round)(long n, float *x);

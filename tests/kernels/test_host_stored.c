@@ -100,8 +100,8 @@ START_TEST(input_and_output_may_be_the_same_array)
 }
 END_TEST
 
-/* Masters have more digits than 16 bits: the stored weight changes when the master has changed
- * enough. */
+/* The fp32 master weight has more digits than the stored 16-bit weight, which changes only when the
+ * master has changed enough. */
 START_TEST(an_update_stores_the_rounded_master)
 {
     float master = 1, gradient = 1, scale = 1;

@@ -106,7 +106,7 @@ struct hand {
     const char *what, *body;
     unsigned threads, blocks;
     size_t shared_bytes;
-    const char *error; /* part of the error; NULL: the kernel runs */
+    const char *error; /* part of the expected error; NULL if the kernel must run */
     uint32_t word;     /* result word of thread 5, if it runs */
 };
 
@@ -129,7 +129,7 @@ static const char frame[] =
 #define READ_NEXT "ld.shared.u32 %r10, [%r5]; st.global.u32 [%rd3], %r10; "
 #define COPY      "cp.async.cg.shared.global [%r8], [%rd4], 16, 16; "
 #define READ_COPY "ld.shared.u32 %r10, [%r8]; "
-/* Reads a word of the other warp. */
+/* The kernel reads a word of the other warp. */
 #define READ_OTHER "ld.shared.u32 %r10, [%r9]; "
 
 /* "reads w" is the beginning of two errors: the other warp may have written already or not. */

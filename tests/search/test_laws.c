@@ -213,8 +213,7 @@ START_TEST(a_better_machine_has_no_worse_best)
 }
 END_TEST
 
-/* --- what a search says
- * --------------------------------------------------------------------------- */
+/* --- what a search says ----------------------------------------------------------------- */
 
 static void check_same_plan(const struct scored_plan *a, const struct scored_plan *b,
                             const char *what)
@@ -498,8 +497,7 @@ START_TEST(the_event_engine_agrees_with_the_recurrence)
 }
 END_TEST
 
-/* --- what an evaluator remembers
- * ------------------------------------------------------------------ */
+/* --- what an evaluator remembers -------------------------------------------------------- */
 
 /* Exchanges two chunks that differ, so that most cached costs of the evaluator stay valid. */
 static struct plan with_chunks_changed(const struct plan *plan)

@@ -15,7 +15,8 @@ static const struct ptx_constant *constant_in(const struct ptx_kernel *kernel, i
     return NULL;
 }
 
-/* Whether the instruction contains the operand's number directly, not in a slot. */
+/* Whether the instruction contains the operand's number itself, instead of a register slot that
+ * holds it. */
 static bool has_number(const struct ptx_insn *insn)
 {
     return insn->op.kind != PTX_EACH_LANE;
@@ -46,7 +47,8 @@ static struct ptx_insn *find_meant(struct ptx_kernel *kernel, const struct ptx_f
     return NULL;
 }
 
-/* Gives an operand whose number is in a slot a new slot with a shifted number. */
+/* If the number of an operand is stored in a register slot, gives the operand a new slot with the
+ * changed number. */
 static void shift_constant(struct arena *arena, struct ptx_kernel *kernel,
                            struct ptx_operand *operand, int more)
 {

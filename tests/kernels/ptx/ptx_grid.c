@@ -36,7 +36,8 @@ static void set_special(char *registers, int special, const unsigned value[3])
         fill(registers + PTX_SPECIAL_SLOT(special + i), 32, value[i]);
 }
 
-/* Sets the constants. Other registers contain random values. */
+/* Sets the registers that hold constants. All others get random values, in case a kernel reads them
+ * before it writes them. */
 static void set_constants(const struct ptx_launch *launch, char *registers)
 {
     const struct ptx_kernel *k = launch->kernel;

@@ -20,7 +20,7 @@ enum {
 };
 
 enum ptx_kind {
-    PTX_EACH_LANE, /* handled by run() alone */
+    PTX_EACH_LANE, /* this class is handled by run() only */
     PTX_LOAD,
     PTX_STORE,
     PTX_ATOMIC_ADD,
@@ -61,8 +61,8 @@ struct ptx_opcode {
 bool ptx_find_opcode(const char *name, struct ptx_opcode *out);
 
 struct ptx_operand {
-    int slot, bits; /* register: slot and bits; a predicate has 1 bit */
-    int64_t value;  /* a number, an address's offset, or the instruction of a label */
+    int slot, bits; /* of a register: its slot and its number of bits; a predicate has 1 bit */
+    int64_t value;  /* a number, an address's offset, or the index of a label's instruction */
 };
 
 struct ptx_insn {
@@ -89,7 +89,7 @@ enum { PTX_MOST_PARAMS = 8 };
 
 struct ptx_kernel {
     const char *name, *file;
-    const char *full_name; /* name in the text; `name` is shortened by ptx_library.h */
+    const char *full_name; /* the name in the PTX text; `name` is a shorter one (ptx_library.h) */
     struct ptx_param params[PTX_MOST_PARAMS];
     int num_params;
     size_t param_bytes;

@@ -32,9 +32,9 @@ struct ptx_place ptx_place_of_loaded(int lane, int i, bool is_transposed)
     return is_transposed ? (struct ptx_place){ column, row } : (struct ptx_place){ row, column };
 }
 
-/* The exponent of a product, before normalisation, is the sum of the factors' exponents. Subnormal
- * fp16 counts with its true exponent below 2^-14, which only makes truncation finer than on a
- * GPU. */
+/* The exponent of a product, before normalisation, is the sum of the factors' exponents. A
+ * subnormal fp16 factor is counted with its true exponent, which lies below -14. So truncation is
+ * at most finer than on a GPU. */
 static int exponent_of(double x)
 {
     int exponent;

@@ -30,7 +30,7 @@ struct ptx_numerics {
     int block, extra_bits;
 };
 
-/* sum + a[0] b[0] + ... + a[15] b[15] */
+/* Returns sum + a[0] b[0] + ... + a[15] b[15]. */
 float ptx_dot(struct ptx_numerics numerics, float sum, const float a[PTX_K], const float b[PTX_K]);
 
 #endif

@@ -87,7 +87,7 @@ static struct ptx_range *find_range(struct ptx_memory *memory, uint64_t address)
     return NULL;
 }
 
-/* --- tags --------------------------------------------------------------------------------- */
+/* --- records of accesses -------------------------------------------------------------- */
 
 static uint32_t block_of(uint32_t number)
 {
@@ -99,7 +99,8 @@ static uint32_t warp_of(uint32_t number)
     return (number - 1) / PTX_LANES;
 }
 
-/* Whether an access of thread `number` - 1 at these epochs is ordered before the access of `by`. */
+/* Whether the access of thread `number` - 1 is ordered before the access of `by`. An epoch is the
+ * number of barriers that the thread's block or warp had passed. */
 static bool is_before(uint32_t number, uint16_t block_epoch, uint16_t warp_epoch,
                       const struct ptx_toucher *by)
 {

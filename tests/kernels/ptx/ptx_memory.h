@@ -21,10 +21,11 @@ struct ptx_tag {
     uint16_t written_block_epoch, written_warp_epoch;
     uint16_t read_block_epoch, read_warp_epoch;
     uint8_t is_written, is_atomic, is_in_flight;
-    uint8_t has_readers; /* none, one, or which level of barrier orders several readers */
+    uint8_t has_readers; /* whether there was no reader, one reader, or several; for several, the
+                            level of barrier (warp or block) that orders them */
 };
 
-/* The tags of a page are valid during one launch. */
+/* The records of accesses to a page are valid during one launch. */
 enum { PTX_PAGE_BYTES = 1 << 12 };
 struct ptx_page {
     uint64_t launch;
@@ -42,7 +43,7 @@ enum { PTX_MOST_RANGES = 64 };
 
 struct ptx_memory {
     struct ptx_range ranges[PTX_MOST_RANGES];
-    int num_ranges, latest; /* index of the range found last */
+    int num_ranges, latest; /* index of the range that the last access was in */
     uint64_t launch;
     unsigned char *shared; /* shared memory of the running block */
     struct ptx_tag *shared_tags;

@@ -13,7 +13,7 @@ struct ptx_copy {
 };
 
 struct ptx_copies {
-    struct ptx_copy *at; /* oldest first */
+    struct ptx_copy *at; /* pending copies, the oldest first */
     int count, capacity;
     int group; /* number of the open group */
 };
@@ -23,7 +23,7 @@ struct ptx_warp {
     int pc[PTX_LANES];
     uint32_t alive;        /* lanes that have not returned */
     uint16_t epoch;        /* number of barriers that the warp has passed */
-    uint32_t first_thread; /* number in the grid, as in struct ptx_toucher */
+    uint32_t first_thread; /* number of the thread in the grid, as in struct ptx_toucher */
     struct ptx_copies copies[PTX_LANES];
 };
 

@@ -93,9 +93,9 @@ static struct sass_work work_of(const struct insn *insns, long first, long end)
     return work;
 }
 
-/* Whether loop a is the better candidate. ptxas puts rare code after the kernel's end, from which
- * branches also go backwards, so not every backward branch is a loop. Of the candidates with the
- * most work the shortest is the loop. */
+/* Whether a is a better candidate than b for the main loop. Not every backward branch is a loop:
+ * ptxas puts rare code after the kernel's end, and branches from there also go backwards. The main
+ * loop is the shortest of the candidates with the most work. */
 static bool is_better(const struct sass_work *a, const struct sass_work *b)
 {
     if (a->num_products != b->num_products)
@@ -119,7 +119,7 @@ static bool is_innermost(const struct insn *insns, long first, long end)
     return true;
 }
 
-/* Finds the main loop. The branch to itself after every kernel's end is no loop. */
+/* Finds the main loop. After the end of every kernel is a branch to itself, which is not a loop. */
 static struct sass_work best_loop(const struct insn *insns, long count)
 {
     struct sass_work best = { 0 };
@@ -143,7 +143,7 @@ enum { MOST_COMMAND = 4096, MOST_OUTPUT = 1 << 16 };
 /* Runs a command and returns its output; false unless it exits with 0. */
 static bool run_command(const char *command, char output[MOST_OUTPUT])
 {
-    FILE *pipe = popen(command, "r"); // NOLINT(cert-env33-c): paths of the test's own
+    FILE *pipe = popen(command, "r"); // NOLINT(cert-env33-c): all paths are made by the test
     if (!pipe)
         return false;
     size_t length = fread(output, 1, MOST_OUTPUT - 1, pipe);

@@ -23,10 +23,11 @@ struct sass_work {
 
 struct sass_kernel {
     int registers, spill_bytes /* bytes of spilled registers, stored and loaded */, stack_bytes;
-    int shared_bytes; /* without the dynamic part that a launch adds */
+    int shared_bytes; /* bytes of shared memory, without the dynamic part that a launch adds */
     struct sass_work all;
-    /* The shortest of the loops with the most products; if no loop has products, the innermost loop
-     * that moves the most bytes of global memory. Zeros: no loop. */
+    /* The main loop: the shortest of the loops with the most matrix products or, if no loop has
+     * products, the innermost loop that moves the most bytes of global memory. All members are 0 if
+     * there is no loop. */
     struct sass_work loop;
 };
 
