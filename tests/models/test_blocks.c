@@ -218,8 +218,9 @@ START_TEST(chunks_hold_consecutive_blocks)
 }
 END_TEST
 
-/* One stage, one microbatch on each data rank: all pieces in a row, plus the step's fixed part. For
- * a model of equal blocks the prediction is the same sum, whatever the other terms are. */
+/* With one stage and one microbatch on each data rank, the step is the sum of the times of
+ * embedding, blocks and head, plus a fixed part. For a model of equal blocks the prediction must be
+ * the same sum. */
 static double step_less_layers_s(struct evaluator *evaluator, const struct piece_cost *layers,
                                  const int *counts, int num_kinds)
 {
@@ -251,14 +252,15 @@ START_TEST(compute_time_is_the_sum_over_block_kinds)
 }
 END_TEST
 
-/* Maximum over all block kinds of the bytes that a layer's backward holds in addition to kept
- * values. */
+/* The maximum, over all kinds of blocks, of the bytes that a layer's backward holds in addition to
+ * values kept from the forward. */
 static double backward_bytes(void)
 {
     return fmax(planned.pieces.at[0].moment_bytes, planned.pieces.at[1].moment_bytes);
 }
 
-/* pp4 of eight blocks: stage 0 has the wide ones. 1F1B holds 4, 3, 2 and 1 microbatches. */
+/* Four stages share eight blocks, and stage 0 has the two wide ones. In 1F1B the stages hold 4, 3,
+ * 2 and 1 microbatches. */
 START_TEST(a_stages_activations_are_those_of_its_blocks)
 {
     load(first_two, "pp4 dp2 mb1");
@@ -278,17 +280,18 @@ START_TEST(a_stages_activations_are_those_of_its_blocks)
     }
     planned_release();
     load(first_two, "pp4 dp2 mb1 recompute=full");
-    double checkpoint = planned.pieces.at[0].input_bytes; /* counted with the activations */
+    double checkpoint = planned.pieces.at[0].input_bytes; /* is part of activations_bytes */
     ck_assert_double_eq(planned_memory(0).recompute_bytes,
                         planned.pieces.at[0].saved_bytes - checkpoint + backward_bytes());
     ck_assert_double_eq(planned_memory(1).recompute_bytes,
                         planned.pieces.at[1].saved_bytes - checkpoint + backward_bytes());
     planned_release();
     load(every_second, "dp8 mb1 recompute=full:2");
+    /* At the memory peak the head's values are already freed. */
     ck_assert_double_eq(planned_memory(0).recompute_bytes,
                         planned.pieces.at[0].saved_bytes + planned.pieces.at[1].saved_bytes -
                             checkpoint + backward_bytes() -
-                            planned.pieces.at[PIECE_HEAD].saved_bytes); /* already freed */
+                            planned.pieces.at[PIECE_HEAD].saved_bytes);
     ck_assert_double_eq_tol(planned_memory(0).activations_bytes,
                             4 * planned.pieces.at[0].input_bytes +
                                 planned.pieces.at[PIECE_EMBEDDING].saved_bytes +

@@ -14,7 +14,7 @@ static const char *path_of(const char *name)
     return path;
 }
 
-/* 100 kB are more than a small model can memorise in a few steps. */
+/* A text must have at least 100 kB, more than a small model can memorise in a few steps. */
 START_TEST(each_shipped_text_is_complete_with_source_and_licence)
 {
     struct err err = { 0 };

@@ -37,7 +37,8 @@ static double weights(struct ops ops, bool of_experts)
     return elements;
 }
 
-/* Compares the sum of the list's weights with the formula that is exact for whole models. */
+/* Compares the sum of the weights in an op list with the parameter formula, which is exact for
+ * whole models. */
 START_TEST(weights_of_an_op_list_equal_the_parameter_formula)
 {
     size_t count;
@@ -104,15 +105,17 @@ START_TEST(latent_attention_keeps_the_bytes_that_its_backward_reads)
     double kept = 0;
     for (int i = 0; i < ops.count && strcmp(ops.at[i].name, "attention_residual") != 0; i++)
         kept += op_saved_bytes(&ops, &ops.at[i]);
-    double stream = 2 * 2 * 7168 + 4; /* the norm's input and output, and its statistics */
+    double stream = 2 * 2 * 7168 + 4; /* input, output and statistics of the norm */
     ck_assert_double_eq(kept, stream + latent + 2 * 4 + core + 2 * 128 * 128 + 4 * 128);
     ck_assert_double_eq(ops_replay(&ops, 1u << REPLAY_LATENT_UP, false, &arena).freed_bytes, core);
 }
 END_TEST
 
-/* The rows of a token in Mixtral, with 2 of 8 experts and f = 14336. fc1 keeps its input, the
- * activation keeps fc1's two halves and the share, fc2 keeps the activation's output (freed by
- * moe_act). The router keeps logits, shares and the map. Places are kept three times. */
+/* Bytes kept per token in Mixtral, which sends a token to 2 of 8 experts of width f = 14336. fc1
+ * keeps its input. The activation keeps the two halves of fc1's output and the token's share
+ * (weight) of the expert. fc2 keeps the activation's output, which recompute of moe_act frees. The
+ * router keeps logits, shares and the map from tokens to experts. The places of rows in the sorted
+ * order are kept three times. */
 START_TEST(experts_keep_the_bytes_that_their_backward_reads)
 {
     struct model model = model_of("mixtral-8x7b");

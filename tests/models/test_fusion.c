@@ -12,8 +12,9 @@ static void release(void)
     arena_release(&arena);
 }
 
-/* fc1 of GPT-3 6.7B: 16384 fp32 sums and their accumulator are written and read; the gradient is
- * not read a second time. In fp8 this fusion is not possible, as products read the quantised
+/* fc1 of GPT-3 6.7B has 16384 outputs. If its weight-gradient product also sums the bias gradient,
+ * 16384 fp32 sums and their accumulator are written and read, but the gradient of the output is not
+ * read a second time. In fp8 this fusion is impossible, because the product reads the quantised
  * gradient. */
 START_TEST(fusing_the_bias_sum_adds_four_values_of_traffic_per_output)
 {
@@ -41,8 +42,9 @@ START_TEST(fusing_the_bias_sum_adds_four_values_of_traffic_per_output)
 }
 END_TEST
 
-/* fc1 of GPT-3 6.7B on 2048 tokens: its epilogue writes 2048 x 16384 further values, and the input
- * gradient of fc2 reads the same number; the kept values are unchanged. */
+/* Gelu is fused with the products before and after it, for fc1 of GPT-3 6.7B on 2048 tokens. The
+ * epilogue of fc1 writes 2048 x 16384 further values, and the input-gradient product of fc2 reads
+ * as many; the values kept for the backward are unchanged. */
 START_TEST(a_fused_gelu_is_written_by_one_product_and_read_by_the_other)
 {
     struct model model = model_of("gpt3-6.7b");
@@ -72,8 +74,8 @@ START_TEST(a_fused_gelu_is_written_by_one_product_and_read_by_the_other)
 }
 END_TEST
 
-/* Number of activation ops that are not fused: gated ones have two inputs, ReLU keeps a bit mask,
- * and fp8 quantises in between. */
+/* Number of activation ops that are not fused. Gated ones have two inputs, ReLU keeps a bit mask,
+ * and with fp8 values are quantised between activation and product. */
 static int activations_left(const struct model *model, const struct layer_dims *dims,
                             const struct layer_options *options)
 {
@@ -105,8 +107,9 @@ static double kind_bytes(struct ops ops, enum op_kind kind)
     return bytes;
 }
 
-/* Traffic in units of 2048 x 4096 values of 2 bytes. The forward has 2 x 3 + 2 x 2 without fusion,
- * minus one read. The backward has 2 x 3 + 2 x 4 without fusion and 2 x 2 + 2 x 5 with it. */
+/* Memory traffic of two residuals and two norms, in units of 2048 x 4096 values of 2 bytes. Without
+ * fusion the forward has 2 x 3 + 2 x 2; the fusion saves one read. The backward has 2 x 3 + 2 x 4
+ * without fusion and 2 x 2 + 2 x 5 with it. */
 START_TEST(a_residual_with_its_norm_reads_the_stream_once)
 {
     struct model model = model_of("gpt3-6.7b");
@@ -149,7 +152,8 @@ static double launches(struct ops ops)
     return kernels;
 }
 
-/* Llama 3 8B's norms on 512 tokens: 36 bytes per value and 8 kernels, as in the stack's table. */
+/* Unfused norms of Llama 3 8B on 512 tokens have 36 bytes of traffic per value and 8 kernels, as
+ * the stack's table says. */
 START_TEST(unfused_ops_have_the_costs_of_the_stacks_table)
 {
     struct model model = model_of("llama3-8b");
@@ -195,7 +199,7 @@ START_TEST(a_fusion_never_adds_traffic_launches_or_kept_bytes)
 }
 END_TEST
 
-/* --- logits a run of rows at a time --------------------------------------------------------- */
+/* --- logits in row blocks --------------------------------------------------------- */
 
 /* 2048 rows in row blocks of at most 300: 7 blocks of 292 or 293. The weights are read 7 times and
  * their gradient is written 7 times. One more product is run, which does not count as model

@@ -62,7 +62,7 @@ static const char *const experts[] = {
     "switch-c",
 };
 
-/* A config of each family that has none above. */
+/* One config for each family that has none above. */
 static const struct {
     const char *family, *file;
 } samples[] = {
@@ -209,7 +209,8 @@ START_TEST(a_config_with_experts_equals_its_preset)
 }
 END_TEST
 
-/* make.py drew the sizes and options, and transformers counted. */
+/* The script fixtures/huggingface/make.py drew the sizes and options, and the library transformers
+ * counted the parameters. */
 START_TEST(parameters_of_dense_configs_equal_transformers)
 {
     json_t *counts = load_fixture("random/counts"), *count;
@@ -293,7 +294,7 @@ static void delete_key(json_t *config, const char *name)
     json_object_del(json_object_get(config, outer), dot + 1);
 }
 
-/* Deletes all of the family's keys for `field`. */
+/* Deletes all keys that the family has for `field`. */
 static void delete_keys(json_t *config, const struct family *family, const char *field)
 {
     for (const struct key *key = family->keys; key->name; key++)
@@ -455,7 +456,8 @@ START_TEST(an_error_in_a_config_names_its_line)
 }
 END_TEST
 
-/* The usual sequence is at most 8192, the positions that the config allows, and the window. */
+/* The default sequence is the minimum of 8192 tokens, the positions that the config allows, and the
+ * window. */
 static const struct {
     const char *family, *changes;
     int seq, allowed_seq, window;
@@ -463,19 +465,18 @@ static const struct {
     { "llama", "{\"max_position_embeddings\": 131072}", 8192, 131072, 0 },
     { "llama", "{\"max_position_embeddings\": 4096}", 4096, 4096, 0 },
     { "gpt2", "{}", 1024, 1024, 0 },
-    { "bloom", "{\"seq_length\": 16384}", 16384, 0,
-      0 }, /* the config states the training sequence */
+    { "bloom", "{\"seq_length\": 16384}", 16384, 0, 0 }, /* states the training sequence */
     { "mistral", "{}", 4096, 32768, 4096 },
     { "mistral", "{\"sliding_window\": 1024}", 1024, 32768, 1024 },
     { "mistral", "{\"sliding_window\": null}", 8192, 32768, 0 },
     { "mistral", "{\"sliding_window\": 65536}", 8192, 32768, 65536 },
-    { "qwen2", "{\"sliding_window\": 4096}", 8192, 131072, 0 }, /* the window is not in use */
+    { "qwen2", "{\"sliding_window\": 4096}", 8192, 131072, 0 }, /* does not use its window */
     { "qwen2",
       "{\"use_sliding_window\": true, \"sliding_window\": 4096, \"max_window_layers\": 21}", 4096,
       131072, 4096 },
     { "qwen2",
       "{\"use_sliding_window\": true, \"sliding_window\": 4096, \"max_window_layers\": 28}", 8192,
-      131072, 0 }, /* all blocks have full attention */
+      131072, 0 }, /* the window does not count, because all blocks have full attention */
     { "qwen3", "{\"use_sliding_window\": true, \"sliding_window\": 4096, \"max_window_layers\": 0}",
       4096, 32768, 4096 },
     { "qwen2",
@@ -523,7 +524,8 @@ START_TEST(options_of_a_config_become_fields_of_the_model)
 }
 END_TEST
 
-/* Left out they are those of the family's configuration class; transformers 5 has an object. */
+/* If rope_theta and epsilon are omitted, they are the defaults of the family's configuration class.
+ * In transformers 5 rope_theta is inside an object. */
 START_TEST(rope_theta_and_epsilon_are_read)
 {
     ck_assert_double_eq(changed("llama", "{\"rope_theta\": 5e5}").rope_theta, 5e5);

@@ -16,7 +16,8 @@ static void release(void)
 
 /* --- activations ------------------------------------------------------------------------------ */
 
-/* Papers count each op as one kernel, which keeps no values between kernels. */
+/* The options of a layer as papers count it: each op is one kernel, so no values are kept between
+ * kernels of an op. */
 static const struct layer_options papers_flash = { .flash_attention = true,
                                                    .dtype = DTYPE_BF16,
                                                    .gradient_bytes = 4 };
@@ -43,7 +44,7 @@ START_TEST(kernels_of_one_op_keep_values_between_them)
 }
 END_TEST
 
-/* Mean and deviation of a token in fp32, in each of two norms. */
+/* Each of the two norms keeps the mean and the deviation of a token in fp32. */
 static const double norm_statistics_bytes = 2 * 8;
 
 /* Korthikanti et al. 2022, table 2: bytes of a layer in units of s b h, without the statistics that
@@ -51,7 +52,7 @@ static const double norm_statistics_bytes = 2 * 8;
 static const struct {
     const char *layout;
     bool selective;
-    double tokens_over_tp; /* bytes of the norms' rows, divided by tp with sp */
+    double tokens_over_tp; /* bytes of the norms' inputs, which are divided by tp if sp is set */
     double rest, scores;
 } variants[] = {
     { "tp1 mb4", false, 1, 34, 5 },
@@ -126,8 +127,9 @@ START_TEST(activations_of_first_stages_equal_korthikanti_figure_1)
 }
 END_TEST
 
-/* Megatron-LM's functional test gpt3_7b_tp4_pp1: grouped keys, flash attention, no sequence
- * parallelism. 10 + 21 / 4 of s b h, then row maxima and norm statistics in fp32. */
+/* Megatron-LM's functional test gpt3_7b_tp4_pp1 has grouped keys, flash attention and no sequence
+ * parallelism. A layer keeps 10 + 21 / 4 bytes for each of s b h values, and row maxima and norm
+ * statistics in fp32. */
 START_TEST(a_layer_of_megatrons_7b_test_keeps_15_25_bytes_per_value)
 {
     struct model model = { .layers = 32,
@@ -150,8 +152,8 @@ START_TEST(a_layer_of_megatrons_7b_test_keeps_15_25_bytes_per_value)
 }
 END_TEST
 
-/* Bytes per value without dropout: norms 4, inputs 4, qkv 3, attention 2, gate and up 14, product
- * 7. */
+/* Bytes per value without dropout: norms 4, their outputs (the inputs of products) 4, qkv 3,
+ * attention 2, gate and up 14, their product 7. */
 START_TEST(a_layer_of_llama3_8b_keeps_34_bytes_per_value)
 {
     struct model model = model_of("llama3-8b");
@@ -184,7 +186,8 @@ END_TEST
 
 /* --- FLOPs ------------------------------------------------------------------------------------ */
 
-/* Megatron-LM's num_floating_point_operations at 8192 tokens, causal half. */
+/* The numbers are those of Megatron-LM's num_floating_point_operations at 8192 tokens, with only
+ * the causal half of attention. */
 static const struct {
     const char *model;
     double gflops_per_token;
@@ -248,7 +251,8 @@ START_TEST(twice_the_sequences_cost_twice_the_flops)
 }
 END_TEST
 
-/* 2 FLOPs per multiply-add: n tokens, grouped keys, gated feed-forward. */
+/* A multiply-add counts as 2 FLOPs. The layer has n tokens, grouped keys and a gated feed-forward.
+ */
 START_TEST(each_product_has_two_flops_per_multiply_add)
 {
     struct model model = model_of("llama3-8b");
@@ -273,7 +277,7 @@ START_TEST(a_fused_attention_skips_the_masked_half)
     struct layer_dims dims = layer_dims(&model, 1, 8192);
     struct ops separate = layer_forward(&model, &dims, &layer_unfused, &arena);
     struct ops fused = layer_forward(&model, &dims, &layer_flash, &arena);
-    double masked = op_named(separate, "scores")->flops; /* half of two equal products */
+    double masked = op_named(separate, "scores")->flops; /* the causal half of two equal products */
     ck_assert_double_eq(ops_flops(separate) - ops_flops(fused), masked);
     ck_assert_double_eq(ops_model_flops(separate), ops_model_flops(fused));
 }

@@ -108,7 +108,8 @@ static bool is_product(enum op_kind kind)
            kind == OP_FLASH_ATTENTION || kind == OP_SCAN || kind == OP_INDEX_LOSS;
 }
 
-/* Checks that only products have FLOPs, and that these follow from m, n and k. */
+/* Checks that only products have FLOPs, and that these follow from the sizes m, n and k of the
+ * product. */
 static void check_op(const struct op *op)
 {
     ck_assert_msg(op->flops == 0 || is_product(op->kind), "%s", op->name);
@@ -118,7 +119,7 @@ static void check_op(const struct op *op)
                    op->kind == OP_TENSOR_JOIN || op->kind == OP_CP_ENTER ||
                    op->kind == OP_CP_LEAVE || op->kind == OP_EXPERT_ENTER ||
                    op->kind == OP_EXPERT_LEAVE || op_is_collective(op->kind);
-    /* the gradient of a sum costs nothing */
+    /* the gradient of a sum needs no op */
     bool is_free = is_mark || strcmp(op->name, "shared_add") == 0;
     ck_assert_msg(is_free || (op->bytes > 0 && op->kernels > 0), "%s", op->name);
     ck_assert_msg(!is_mark || op->comm_bytes > 0, "%s", op->name);

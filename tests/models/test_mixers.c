@@ -1,4 +1,5 @@
-/* Blocks with a state instead of keys and values, gates of attention, and blocks of one part. */
+/* Blocks whose mixer keeps a state instead of keys and values, gates of attention, and blocks with
+ * only one part (mixer or feed-forward). */
 #include "models/blocks.h"
 #include "models/layer.h"
 #include "sim/plan/local.h"
@@ -57,9 +58,9 @@ START_TEST(weights_of_op_lists_equal_the_parameter_count)
 }
 END_TEST
 
-/* Tensor ranks share heads: those of 2 hold all weights once, and copies of the norms (two of 2,048
- * channels), of the mixer's norm (128), and of the router (512 x 2,048) and the shared gate
- * (2,048). */
+/* Tensor ranks divide the heads of a mixer. Two ranks hold all weights once, except that each holds
+ * a copy of the two norms (2,048 channels each), of the mixer's norm (128), of the router (512 x
+ * 2,048) and of the shared expert's gate (2,048). */
 START_TEST(tensor_ranks_share_the_heads_of_a_mixer)
 {
     struct model model = model_of("qwen3-next-80b-a3b");
@@ -71,9 +72,10 @@ START_TEST(tensor_ranks_share_the_heads_of_a_mixer)
 }
 END_TEST
 
-/* Per token. Qwen3-Next: 32 heads of 128 x 128, four products. Nemotron-H: 128 heads of 128 x 64,
- * 7 FLOPs per element. MiniMax: 64 heads of 128 x 128, two products, and attention to half of 256
- * tokens, which no MFU counts. */
+/* FLOPs of the scan (update and use of the state) per token. Qwen3-Next has 32 heads with a state
+ * of 128 x 128 and four products. Nemotron-H has 128 heads of 128 x 64 and 7 FLOPs per element.
+ * MiniMax has 64 heads of 128 x 128 and two products; its attention to half of a block of 256
+ * tokens is executed but not counted for MFU. */
 START_TEST(scan_flops_equal_hand_counts)
 {
     struct model qwen = model_of("qwen3-next-80b-a3b"), nemotron = model_of("nemotron-h-8b"),
@@ -130,7 +132,7 @@ START_TEST(attention_gates_are_columns_of_the_qkv_product)
 }
 END_TEST
 
-/* A block of Nemotron-H has one norm and one residual. */
+/* A block of Nemotron-H has one part, and so one norm and one residual. */
 START_TEST(a_block_of_one_part_has_one_norm)
 {
     struct model model = model_of("nemotron-h-8b");

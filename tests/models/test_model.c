@@ -207,8 +207,8 @@ START_TEST(parameters_of_a_tied_llama_equal_the_release)
 }
 END_TEST
 
-/* Additional parameters of each option, compared with the plain GPT of 2 layers, hidden 64, 4 heads
- * of 16, vocabulary 256. */
+/* The number of parameters that each option adds to a plain GPT of 2 layers, hidden size 64, 4
+ * heads of 16 and vocabulary 256. */
 START_TEST(each_option_adds_its_own_parameters)
 {
     static const struct {
@@ -218,7 +218,7 @@ START_TEST(each_option_adds_its_own_parameters)
         { "{\"embedding_norm\": true}", 2 * 64 },
         { "{\"tied\": false}", 256 * 64 },
         { "{\"qk_norm\": true}", 2 * 2 * 16 },
-        { "{\"qkv_bias\": true}", 0 }, /* linear_bias already includes them */
+        { "{\"qkv_bias\": true}", 0 }, /* the option linear_bias already includes these biases */
         { "{\"linear_bias\": false}", -2 * (4 * 64 + 5 * 64) },
         { "{\"linear_bias\": false, \"qkv_bias\": true}", -2 * (64 + 5 * 64) },
         { "{\"norm\": \"rmsnorm\"}", -(2 * 2 + 1) * 64 },
@@ -270,9 +270,8 @@ START_TEST(each_option_adds_its_own_parameters)
 }
 END_TEST
 
-/* Additional parameters of each option, compared with 4 experts of width 32 in both blocks, without
- * biases: 2 (4 2 64 32 + 64 4).
- */
+/* The number of parameters that each option adds to a model with 4 experts of width 32 in both
+ * blocks, without biases, whose experts and routers have 2 (4 2 64 32 + 64 4) parameters. */
 START_TEST(each_option_of_experts_adds_its_own_parameters)
 {
     static const char plain[] = "\"linear_bias\": false, \"experts\": 4, \"topk\": 2, "
@@ -380,7 +379,8 @@ START_TEST(very_large_models_are_counted)
 }
 END_TEST
 
-/* Models with biases before a norm can only be counted; Llama and Mixtral can be planned. */
+/* For models with biases before a norm only parameters are counted; for Llama and Mixtral plans are
+ * predicted too. */
 START_TEST(a_model_that_cannot_be_predicted_is_reported)
 {
     struct model model = model_of("mixtral-8x7b");

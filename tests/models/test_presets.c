@@ -73,7 +73,7 @@ START_TEST(presets_load_by_name_and_by_alias)
 }
 END_TEST
 
-/* 1536 sequences of 2048 are the 3.2M tokens of the paper. */
+/* GPT-3's paper states batches of 3.2 M tokens: 1536 sequences of 2048. */
 START_TEST(gpt3_has_its_published_batch_and_budget)
 {
     struct model gpt3 = model_of("gpt3-175b");
@@ -100,8 +100,8 @@ START_TEST(the_error_of_an_unknown_name_suggests_the_nearest)
 }
 END_TEST
 
-/* A data folder of our own: FOLDER/models/presets. Each test is a process, so setenv affects only
- * one test. */
+/* Makes a data folder for the test, with FOLDER/models/presets. Each test is a process, so setenv
+ * affects only one test. */
 static void make_data(char *folder)
 {
     char path[256];

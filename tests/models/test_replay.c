@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-/* Llama 3 8B's block: 2 bytes a value. */
+/* The block of Llama 3 8B, with 2 bytes per value. */
 enum { TOKENS = 512, HIDDEN = 4096, KV = 1024, FFN = 14336, HEADS = 32, BYTES = 2 };
 static const double rounding = 1e-12;
 
@@ -61,7 +61,7 @@ static void release(void)
 static const struct {
     unsigned replays;
     double multiplied, freed_values, freed_statistics;
-    int attentions; /* recomputed attention cores */
+    int attentions; /* number of recomputed attention cores */
 } parts[] = {
     { REPLAYS_CORE, 0, 0, 4 * HEADS, 1 },
     { 1u << REPLAY_MLP, 3.0 * HIDDEN *FFN, 2 * FFN + FFN, 0, 0 },
@@ -91,7 +91,7 @@ START_TEST(op_selective_recomputes_every_second_product)
     for (int i = 0; i < replay.ops.count; i++) {
         ck_assert_int_ne(replay.ops.at[i].kind, OP_FLASH_ATTENTION);
         ck_assert_str_ne(replay.ops.at[i].name, "fc2");
-        ck_assert_str_ne(replay.ops.at[i].name, "ffn_residual"); /* no op reads it */
+        ck_assert_str_ne(replay.ops.at[i].name, "ffn_residual"); /* no op reads this value */
     }
 }
 END_TEST
@@ -104,7 +104,8 @@ START_TEST(op_selective_keeps_the_other_products_and_attention)
     double saved_bytes = 0;
     for (int i = 0; i < forward.count; i++)
         saved_bytes += op_saved_bytes(&forward, &forward.at[i]);
-    /* Kept: the input, queries, values, attention with its statistics, gate, down. */
+    /* With op-selective the input, queries, values, attention with its statistics, gate and down
+     * are kept. */
     double kept_bytes =
         TOKENS * (BYTES * (HIDDEN + HIDDEN + KV + HIDDEN + FFN + HIDDEN) + 4.0 * HEADS);
     struct replay replay = ops_replay(&forward, REPLAYS_PER_OP, false, &arena);
@@ -152,7 +153,8 @@ START_TEST(in_place_op_selective_keeps_whole_products)
     struct replay replay = ops_replay(&forward, REPLAYS_PER_OP, true, &arena);
     double flops = 2.0 * TOKENS * HIDDEN * HIDDEN;
     ck_assert_double_eq_tol(ops_flops(replay.ops), flops, rounding * flops);
-    /* Kept: the input, queries with keys and values, attention with its statistics, gate and up. */
+    /* In place the input, the joint product of queries, keys and values, attention with its
+     * statistics, and the joint product of gate and up are kept. */
     double bytes =
         TOKENS * (BYTES * (HIDDEN + (HIDDEN + 2.0 * KV) + HIDDEN + 2.0 * FFN) + 4.0 * HEADS);
     ck_assert_double_eq(kept_bytes(&forward, &replay), bytes);
@@ -169,7 +171,7 @@ static const struct {
     { REPLAYS_PER_OP, true, false }, { REPLAYS_PER_OP, true, true },
 };
 
-/* The bytes that the executor keeps, value by value, is what the memory model counts. */
+/* The executor keeps exactly the values that the memory model counts. */
 START_TEST(kept_bytes_equal_all_bytes_minus_freed_bytes)
 {
     struct model model = llama();

@@ -34,7 +34,8 @@ static void choose(struct random *rng, const double *weights, int experts, int t
 {
     double key[MOST_EXPERTS];
     for (int i = 0; i < experts; i++)
-        key[i] = -log(1 - random_unit(rng)) / weights[i]; /* its exponential form: the least wins */
+        key[i] = -log(1 - random_unit(rng)) /
+                 weights[i]; /* in the equivalent exponential form the smallest value is chosen */
     for (int j = 0; j < topk; j++) {
         int best = 0;
         for (int i = 1; i < experts; i++)
@@ -44,7 +45,7 @@ static void choose(struct random *rng, const double *weights, int experts, int t
     }
 }
 
-/* Shares of rows when each token draws its choices; a sample of tokens. */
+/* The shares of rows per expert if each token of a sample draws its experts. */
 static void drawn_shares(struct random *rng, const struct routed *routed, const double *weights,
                          double *shares)
 {
@@ -55,8 +56,9 @@ static void drawn_shares(struct random *rng, const struct routed *routed, const 
         shares[i] /= sample * routed->topk;
 }
 
-/* The shares among many experts. Each expert has an exponential clock with its weight as rate; topk
- * clocks have rung on average at the time t at which the sum of 1 - exp(-w t) is topk. */
+/* The shares of rows among many experts, without drawing tokens. Each expert has an exponential
+ * clock with its weight as rate; topk clocks have rung on average at the time t at which the sum of
+ * 1 - exp(-w t) is topk. */
 static void limit_shares(const struct routed *routed, const double *weights, double *shares)
 {
     double low = 0, high = 1e3;
@@ -70,7 +72,7 @@ static void limit_shares(const struct routed *routed, const double *weights, dou
         shares[i] /= routed->topk;
 }
 
-/* Largest load of a rank over the mean, in one layer. */
+/* The largest load of a rank divided by the mean load, in one layer. */
 static double draw_factor(struct random *rng, const struct routed *routed, double cv)
 {
     double weights[MOST_EXPERTS], shares[MOST_EXPERTS] = { 0 };
@@ -152,7 +154,8 @@ START_TEST(tokens_go_to_distinct_nodes)
 }
 END_TEST
 
-/* Equal loads, a given factor, and no more than all rows. */
+/* Cases: equal loads, a given factor, and a factor that is limited because a rank has at most all
+ * rows. */
 START_TEST(a_given_imbalance_factor_is_used)
 {
     struct routed routed = { 32768, 8, 2, 8 };
@@ -167,8 +170,9 @@ START_TEST(a_given_imbalance_factor_is_used)
 }
 END_TEST
 
-/* 8 experts get 1,024 rows of 4,096 tokens; 1.25 times that is 1,280. Popularities of deviation 0.3
- * with 1.25 drop v (phi(a) - a (1 - Phi(a))), a = 0.25/v: between 3.0 and 3.6 %. */
+/* 8 experts get 1,024 rows of 4,096 tokens; 1.25 times that is 1,280. If the popularity of experts
+ * is normal with deviation v = 0.3, a capacity factor of 1.25 drops v (phi(a) - a (1 - Phi(a))) of
+ * the rows, with a = 0.25/v: between 3.0 and 3.6 %. */
 START_TEST(capacity_limits_rows_per_expert)
 {
     struct routed one = { 4096, 8, 2, 8 };
@@ -181,7 +185,8 @@ START_TEST(capacity_limits_rows_per_expert)
 }
 END_TEST
 
-/* The fullest rank's rows, on eight ranks with an expert each: work, messages and bytes kept. */
+/* Eight ranks have an expert each. The rows of the fullest rank determine work, messages and kept
+ * bytes. */
 START_TEST(the_fullest_rank_computes_sends_and_keeps_more)
 {
     struct arena arena = { 0 };

@@ -12,11 +12,13 @@
 
 #include <string.h>
 
-/* LLaMA 3 8B: 32 blocks of 4096, q 4096, k and v 1024 each, 14336 gated, 128256 tokens. */
+/* LLaMA 3 8B has 32 blocks of width 4096, with q of 4096, k and v of 1024 each, a gated
+ * feed-forward of 14336, and 128256 tokens. */
 enum { BLOCKS = 32, HIDDEN = 4096, QKV = 6144, FFN = 14336, RANK = 16, SEQ = 1024 };
 static const double vocabulary = 128256.0 * HIDDEN;
 static const double products = (double)HIDDEN * QKV + (double)HIDDEN * HIDDEN + 3.0 * HIDDEN * FFN;
-/* Down from each layer's input and up to its output. */
+/* The parameters of one adapter per unit of rank: the down product reads the layer's input, the up
+ * product writes its output. */
 static const double adapters =
     RANK * ((HIDDEN + QKV) + (HIDDEN + HIDDEN) + (HIDDEN + 2.0 * FFN) + ((double)FFN + HIDDEN));
 
@@ -43,7 +45,7 @@ static struct model trained(const char *name, const char *what)
 static const struct {
     const char *what;
     double trained, adapters;
-    int without_backward; /* number of first blocks without a backward */
+    int without_backward; /* number of blocks, from the first one on, without a backward */
 } counts[] = {
     { "lora:16", BLOCKS *adapters, BLOCKS *adapters, 0 },
     { "lora:16:qkv", BLOCKS *RANK *(HIDDEN + QKV), BLOCKS *RANK *(HIDDEN + QKV), 0 },
@@ -78,7 +80,7 @@ START_TEST(a_tied_table_is_trained_with_the_embedding)
     const struct {
         const char *what;
         double trained;
-        bool of_head; /* the head's matrix has a gradient */
+        bool of_head; /* the head's matrix (the embedding's table) has a gradient */
     } tied[] = {
         { "embedding", table, true },
         { "embedding_norm", 2 * h, false },
@@ -95,7 +97,7 @@ START_TEST(a_tied_table_is_trained_with_the_embedding)
     }
     struct model model = model_of("bloom-176b");
     struct err err = { 0 };
-    ck_assert(!training_parse("logits", &model, &err)); /* no weight of its own */
+    ck_assert(!training_parse("logits", &model, &err)); /* the head has no weight of its own */
 }
 END_TEST
 
@@ -140,7 +142,7 @@ struct passes {
     int backward_ops;
 };
 
-/* Passes of block `layer` for one sequence. */
+/* Forward and backward of block `layer` for one sequence. */
 static struct passes passes_of(const struct model *model, int layer)
 {
     struct model of = model_of_kind(model, model_kind_of(model, layer));
@@ -216,8 +218,9 @@ START_TEST(inputs_that_no_gradient_reads_are_not_kept)
     struct model lora = trained("llama3-8b", "lora:16"), qkv = trained("llama3-8b", "lora:16:qkv");
     ck_assert_double_eq(passes_of(&lora, 1).saved_bytes, kept + 4 * 2 * SEQ * RANK);
     ck_assert_double_eq(passes_of(&qkv, 1).saved_bytes, kept - unread + 2 * SEQ * RANK);
-    /* The first block's norm has no backward: its input and the statistics go; q, k and v's input,
-     * its output, stays for the adapter. The residual's sum is the second norm's input. */
+    /* The first block's first norm has no backward, so its input and statistics are not kept. Its
+     * output is kept, because the adapters of q, k and v read it. The sum of the residual is kept
+     * as the second norm's input. */
     double statistics = 4 * SEQ;
     ck_assert_double_eq(passes_of(&lora, 0).saved_bytes,
                         kept + 4 * 2 * SEQ * RANK - 2.0 * SEQ * HIDDEN - statistics);
@@ -266,7 +269,8 @@ static struct prediction predicted(void)
     return prediction;
 }
 
-/* 2 bytes of every weight, 4 and 12 of those of adapters. */
+/* State has 2 bytes for every weight, and 4 (gradient) + 12 (optimizer) more for those of adapters.
+ */
 START_TEST(only_trained_weights_have_state)
 {
     load("lora:16", "dp8 mb1");
@@ -284,7 +288,7 @@ START_TEST(only_trained_weights_have_state)
 }
 END_TEST
 
-/* A tied table is one weight, of the embedding where the head is on the same stage. */
+/* A tied table is one weight, which belongs to the embedding if the head is on the same stage. */
 START_TEST(a_tied_table_that_is_frozen_has_no_state)
 {
     static const char *const layouts[] = { "dp8 mb1", "pp2 dp4 mb1" };
@@ -318,7 +322,7 @@ END_TEST
 START_TEST(only_trained_weights_are_reduced_and_updated)
 {
     load(NULL, "dp8 mb1 overlap=none");
-    planned.system.stack.host.tensor_launches = 0; /* time per tensor, not per parameter */
+    planned.system.stack.host.tensor_launches = 0; /* their time is per tensor */
     struct time_parts all = predicted().time;
     release();
     load("lora:16", "dp8 mb1 overlap=none");
@@ -345,7 +349,8 @@ START_TEST(frozen_blocks_are_not_recomputed)
 }
 END_TEST
 
-/* A copy of the weights, and the passes of its forward over 8 microbatches. */
+/* A reference model adds a copy of the weights, and the forward passes of this copy over 8
+ * microbatches. */
 START_TEST(a_reference_model_runs_forward_beside_the_trained_one)
 {
     load(NULL, "dp8 mb1");
@@ -361,7 +366,8 @@ START_TEST(a_reference_model_runs_forward_beside_the_trained_one)
     ck_assert_double_lt(added_s, 8 * forward_s * 1.1);
     ck_assert_double_eq(planned_memory(0).weights_bytes, weights_bytes + 2 * 8030261248.0);
     ck_assert_double_eq_tol(beside.time.other_s - alone.time.other_s, added_s, 1e-9);
-    planned.model.lora = 16; /* the reference model is the base model, which exists already */
+    planned.model.lora = 16; /* with adapters the reference model is the frozen base model, which is
+                                in memory already */
     ck_assert_double_eq(planned_memory(0).weights_bytes, weights_bytes);
 }
 END_TEST

@@ -9,13 +9,15 @@
 #include <stddef.h>
 #include <string.h>
 
-/* Relative tolerances: of sums added in another order; of times and bytes that count as equal. */
+/* Two relative tolerances: for sums in another order, and for times and bytes that count as equal.
+ */
 static const double tolerance = 1e-12, same = 1e-9;
 enum { MOST_SAMPLED = 4000, MOST_VALUES = 4096 };
 
 struct checker {
-    struct plan *splits;        /* only pp, vpp and chunk_layers are used */
-    const char *fixed, *answer; /* answer NULL: no plan is feasible */
+    struct plan *splits; /* a split of layers over stages; only pp, vpp and chunk_layers of the plan
+                            are used */
+    const char *fixed, *answer; /* `answer` is NULL if no plan is feasible */
     const struct system *system;
     const struct model *model;
     struct evaluator *evaluator;
@@ -23,7 +25,8 @@ struct checker {
     struct err *err;
     struct plan base;
     double answer_s, planned_bytes, risk;
-    json_t *families; /* by layout of the first member; a family is removed once it is checked */
+    json_t *families; /* families of plans, keyed by the layout of the first member; a family is
+                         removed once it is checked */
     size_t num_splits, sampled_every, num_met;
     bool only_even, answer_was_timed;
 };
@@ -67,11 +70,12 @@ static bool fixes(const struct checker *c, const char *word)
     size_t length = strlen(word);
     for (const char *at = c->fixed; (at = strstr(at, word)); at += length)
         if ((at == c->fixed || at[-1] == ' ') && strchr("0123456789= ", at[length]))
-            return true; /* strchr finds the end too */
+            return true; /* strchr also finds the terminating 0 */
     return false;
 }
 
-/* A word's values: divisors of the GPUs ('g') or the experts ('e'), powers of two ('2'), a list. */
+/* How the values of a word are given: as divisors of the number of GPUs ('g') or of experts ('e'),
+ * as powers of two ('2'), or as a list. */
 #define OF(member) offsetof(struct plan, member)
 static const struct word {
     const char *name;
@@ -81,7 +85,7 @@ static const struct word {
     { "tp", OF(tp), 'g', 64, 0, { 0 } },
     { "cp", OF(cp), '2', 8, 0, { 0 } },
     { "ep", OF(ep), 'e', MOST_VALUES, 0, { 0 } },
-    { "etp", OF(etp), 0, 0, 2, { 1, 0 } }, /* 0: as many as tp */
+    { "etp", OF(etp), 0, 0, 2, { 1, 0 } }, /* 0 means the value of tp */
     { "sp", OF(sp), 0, 0, 2, { 0, 1 } },
     { "mb", OF(microbatch), 0, 0, 5, { 1, 2, 4, 8, 16 } },
     { "pp", OF(pp), 'g', MOST_VALUES, 0, { 0 } },
@@ -90,7 +94,8 @@ static const struct word {
 };
 enum { SP = 4, PP = 6, RECOMPUTE, ZERO };
 
-/* The word's value in the plan, after it was set to *value, unless that is NULL. */
+/* Sets the word's value in the plan to *value, unless `value` is NULL; returns the value that the
+ * plan then has. */
 static int value_in(struct plan *plan, int word, const int *value)
 {
     char *at = (char *)plan + words[word].member;
@@ -119,12 +124,12 @@ static int values_of(const struct checker *c, int number, int at[MOST_VALUES])
     return word->of ? count : word->count;
 }
 
-/* Whether the space has the split that gives every chunk the same number of layers, with `first`
- * layers fewer in the first chunk and `last` fewer in the last. */
+/* Whether the space has this split: all chunks have the same number of layers, except that the
+ * first chunk has `first` fewer and the last chunk `last` fewer. */
 static bool has_split(const struct checker *c, int pp, int vpp, int first, int last)
 {
     int chunks = pp * vpp, layers = c->model->layers, most = (layers + first + last) / chunks;
-    bool is_it = (layers + first + last) % chunks != 0; /* no such split exists */
+    bool is_it = (layers + first + last) % chunks != 0; /* such a split does not exist */
     for (size_t i = 0; !is_it && i < c->num_splits; i++) {
         const struct plan *split = &c->splits[i];
         is_it = split->pp == pp && split->vpp == vpp;
@@ -159,7 +164,8 @@ static bool are_over(const struct checker *c, double bytes)
            (c->risk > 0 && memory_risk(c->system, bytes) > c->risk * (1 + same));
 }
 
-/* The member's peak memory. For full recompute it is the smallest over full and all full:K. */
+/* The peak memory of a member. For full recompute it is the minimum over recompute=full and all
+ * recompute=full:K. */
 static double least_bytes(struct checker *c, struct plan plan)
 {
     bool groups = plan.recompute == RECOMPUTE_FULL && !fixes(c, "recompute");
@@ -260,8 +266,8 @@ static bool check_split(struct checker *c, struct plan plan, const struct plan *
     return ok;
 }
 
-/* Tries every combination of values, one word per level of recursion; pp and the split come
- * last. */
+/* Tries every combination of values. Each level of the recursion sets one word; pp and the split
+ * come last. */
 static bool check_product(struct checker *c, struct plan plan, int word)
 {
     int values[MOST_VALUES], count = word == PP ? 0 : values_of(c, word, values);
@@ -272,7 +278,7 @@ static bool check_product(struct checker *c, struct plan plan, int word)
         bool is_etp = values[i] == 0 && word < SP;
         bool is_spare = is_etp || (word == SP && values[i] == 1 && !fixes(c, "sp"));
         if (is_spare && plan.tp == 1)
-            continue; /* tp1 has no other etp, and no sp */
+            continue; /* with tp1 there is only etp1, and no sp */
         value_in(&plan, word, is_etp ? &plan.tp : &values[i]);
         ok = check_product(c, plan, word + 1);
     }

@@ -12,7 +12,7 @@ bool space_fixes(const struct named_space *c, const char *word)
     size_t length = strlen(word);
     for (const char *at = fixed; (at = strstr(at, word)); at += length)
         if ((at == fixed || at[-1] == ' ') && strchr("0123456789= ", at[length]))
-            return true; /* strchr finds the end too */
+            return true; /* strchr also finds the terminating 0 */
     return false;
 }
 
@@ -79,7 +79,7 @@ static bool has_split(const struct named_space *c, int pp, int vpp, int first, i
     json_t *split;
     int chunks = pp * vpp, layers = c->model->layers, most = (layers + first + last) / chunks;
     if ((layers + first + last) % chunks != 0)
-        return true; /* no such split */
+        return true; /* such a split does not exist */
     json_array_foreach (json_object_get(c->lists, "splits"), i, split) {
         const json_t *stages = json_object_get(split, "stages");
         bool is_it = (int)json_integer_value(json_object_get(split, "pp")) == pp &&

@@ -42,7 +42,7 @@ static void add_split(struct naive_splits *splits, int pp, int vpp, const int *l
     splits->at[splits->count++] = (struct naive_split){ vpp, copy };
 }
 
-/* Tries `most` layers per chunk, with fewer in the first and the last. */
+/* Adds the splits with `most` layers per chunk and fewer in the first and the last chunk. */
 static bool try_ends(const struct model *model, struct naive_splits *splits, int pp, int vpp,
                      int first, int last)
 {
@@ -59,7 +59,7 @@ static bool try_ends(const struct model *model, struct naive_splits *splits, int
     return false;
 }
 
-/* One layer less in the last chunk, the first, the second ... until the sum is right. */
+/* Removes one layer from the last chunk, the first, the second and so on until the sum is right. */
 static void try_nearly(const struct model *model, struct naive_splits *splits, int pp, int vpp)
 {
     int layers[4096], chunks = pp * vpp, sum = 0;
@@ -82,7 +82,7 @@ static void try_light(const struct model *model, struct naive_splits *splits, in
             if (!(is_light || is_least) || !enough)
                 continue;
             if (first > middle)
-                break; /* the lightest last of a longer middle */
+                break; /* the split with the fewest layers in the last chunk */
             if (first < (vpp > 1 ? vpp : 0))
                 return;
             int layers[4096];

@@ -6,11 +6,11 @@
 
 #include "sim/engine/simulate.h"
 
-/* A division of the layers over pp stages; lists are sorted by rising vpp and live as long as the
- * process. */
+/* A division of the layers over pp stages. Lists are sorted by increasing vpp and stay valid until
+ * the process ends. */
 struct naive_split {
     int vpp;
-    int *layers; /* layers of each chunk; NULL: even */
+    int *layers; /* the number of layers of each chunk; NULL if all are equal */
 };
 struct naive_splits {
     struct naive_split *at;
@@ -25,19 +25,19 @@ struct naive_space {
 
 /* All candidates in search/space.h's order, including candidates that break rules. */
 struct naive_space naive_space_new(const struct model *model, int num_gpus);
-/* The first rule that a candidate breaks, or NULL; a pipeline takes no ZeRO stage above that of the
- * system's stack (NULL: above 1), which breaks the rule of ZeRO. */
+/* The first rule that a candidate breaks, or NULL. A pipeline with a ZeRO stage above that which
+ * the stack supports breaks the rule of ZeRO; if `system` is NULL, the limit is 1. */
 const struct plan_rule *naive_rule(const struct plan *plan, const struct model *model, int num_gpus,
                                    const struct system *system);
-/* The candidates that keep the rules. */
+/* All candidates that break no rule. */
 struct naive_space naive_space_kept(const struct model *model, int num_gpus,
                                     const struct system *system);
 
-/* Changes a candidate as the search does: if full recompute does not fit, to the first full:K that
- * does, or else to the full:K of least memory. */
+/* Changes a candidate as the search does. If full recompute does not fit, it becomes the first
+ * full:K that fits or, if none fits, the full:K with the least memory. */
 void naive_settle(struct evaluator *evaluator, const struct model *model, struct plan *plan);
 
-/* Whether one of the candidates that keep the rules fits in the system's GPUs. */
+/* Whether any candidate that breaks no rule fits in the memory of the system's GPUs. */
 bool naive_space_fits(const struct system *system, const struct model *model);
 
 /* The canonical layout; the caller frees. */

@@ -11,10 +11,10 @@
 
 struct question {
     uint64_t seed;
-    struct random rng; /* for further draws */
+    struct random rng; /* the generator, for further random draws */
     struct system system;
     struct model model;
-    struct arena arena; /* of plans and words */
+    struct arena arena; /* memory of plans and words */
     const char *words;  /* cluster, stack, GPUs and model, for messages */
 };
 

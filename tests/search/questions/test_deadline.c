@@ -17,7 +17,7 @@ static void set_up(void)
     instance_load(&instance);
     instance.system.num_gpus = 32;
     instance.model.layers = 6;
-    instance.model.batch = 60; /* that 16 and 32 data ranks don't divide */
+    instance.model.batch = 60; /* a batch that 16 and 32 data ranks do not divide */
     instance.model.tokens = 1e10;
 }
 
@@ -29,7 +29,7 @@ static void tear_down(void)
 enum { NUM_COUNTS = 11 };
 static const int counts[NUM_COUNTS] = { 1, 2, 3, 4, 5, 6, 7, 8, 16, 24, 32 };
 
-/* Time for all tokens by the fastest plan, failures included; HUGE_VAL when none fits. */
+/* The time for all tokens with the fastest plan, failures included; HUGE_VAL if no plan fits. */
 static double brute_train_s(int num_gpus)
 {
     double fastest_s = HUGE_VAL, train_s = HUGE_VAL;
@@ -71,7 +71,8 @@ START_TEST(the_answer_is_the_fewest_gpus_that_meet_the_deadline)
         train_s[i] = brute_train_s(counts[i]);
         is_monotone &= i == 0 || train_s[i] <= train_s[i - 1];
     }
-    ck_assert(!is_monotone); /* otherwise bisection would be enough */
+    ck_assert(!is_monotone); /* otherwise a bisection would find the answer and the test would be
+                                too easy */
     for (int i = 0; i < NUM_COUNTS; i++) {
         double deadline_s = train_s[i] * (1 + 1e-9);
         int least = 0;
@@ -98,7 +99,9 @@ START_TEST(a_missed_deadline_names_the_fastest_run)
             fastest = counts[i];
         }
     }
-    static const double shares[] = { 0.999, 0.5, 1e-6 }; /* the last is less than any peak allows */
+    static const double shares[] = {
+        0.999, 0.5, 1e-6
+    }; /* the last deadline is shorter than the GPUs' peak FLOPs allow */
     struct deadline_result result = run(shares[_i] * fastest_s);
     ck_assert(!result.is_met);
     ck_assert_int_eq(result.num_gpus, fastest);
@@ -119,7 +122,7 @@ START_TEST(failures_count_against_a_deadline)
     ck_assert(before.is_met);
     ck_assert_double_gt(after.train_s, before.train_s);
     ck_assert(!after.is_met || after.num_gpus > before.num_gpus);
-    instance.system.gpu.mtbf_s = 1; /* never ends */
+    instance.system.gpu.mtbf_s = 1; /* with these failures the run never ends */
     struct deadline_result never = run(train_s);
     ck_assert(!never.is_met && isinf(never.train_s));
     deadline_result_release(&before);

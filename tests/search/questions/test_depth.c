@@ -60,12 +60,13 @@ START_TEST(fixed_words_hold_at_the_largest_depth)
     request.fix = "pp2 vpp3 recompute=none";
     ck_assert(search_depth(&request, &fixed, &err));
     ck_assert_int_gt(fixed.most, 0);
-    ck_assert(fixed.most % 6 == 0 || fixed.most % 6 >= 4); /* ends may be shorter */
+    ck_assert(fixed.most % 6 == 0 ||
+              fixed.most % 6 >= 4); /* the first and last stage may have fewer layers */
     ck_assert_int_lt(fixed.most, free_depth.most);
 }
 END_TEST
 
-/* With the same words a model of that depth fits, and no deeper one does. */
+/* With the same fixed words a model of the reported depth fits, and no deeper one does. */
 static const struct {
     const char *fix, *forbid;
 } words[] = {
@@ -95,8 +96,8 @@ START_TEST(the_words_of_a_request_hold_at_that_depth)
 }
 END_TEST
 
-/* Blocks after the dense first ones have experts, which need far more memory: repeating the first
- * blocks would underestimate the memory. */
+/* The first blocks are dense and the others have experts, which need far more memory. A deeper
+ * model must not repeat the dense blocks. */
 START_TEST(first_dense_blocks_come_once_at_any_depth)
 {
     struct model *model = &instance.model;

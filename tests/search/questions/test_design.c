@@ -40,8 +40,8 @@ static struct design design_of(const struct design_request *request)
     return design;
 }
 
-/* The fraction of the budget's time that training this size takes, with failures and with serving
- * at the same efficiency. */
+/* Training a model of this size takes this fraction of the budgeted time. It includes failures, and
+ * serving at the efficiency of training. */
 static double share_of_time(const struct design_request *request, const struct model *model)
 {
     struct arena arena = { 0 };
@@ -54,7 +54,7 @@ static double share_of_time(const struct design_request *request, const struct m
     return (run_s + serving_s) / request->time_s;
 }
 
-/* Loss of a size with its best plan, computed independently. */
+/* The loss of a model size with its best plan, computed independently of the design search. */
 static double loss_of(const struct design_request *request, double parameters, double batch)
 {
     struct arena arena = { 0 };
@@ -76,12 +76,15 @@ static double loss_of(const struct design_request *request, double parameters, d
                : HUGE_VAL;
 }
 
-/* The run takes the time of the budget, and sizes around it are worse. */
+/* The designed run takes the budgeted time, and slightly smaller or larger models have a higher
+ * loss. */
 static const struct {
-    double days, served, unique, memory_bytes, mtbf_s; /* memory_bytes, mtbf_s: of a GPU */
+    double days, served, unique;
+    double memory_bytes, mtbf_s; /* of a GPU; mtbf: mean time between failures */
 } cases[] = {
     { 1, 0, 0, 80e9, 1e8 },    { 10, 0, 0, 80e9, 1e8 }, { 10, 20e9, 0, 80e9, 1e8 },
-    { 10, 0, 5e9, 80e9, 1e8 }, { 300, 0, 0, 4e9, 1e8 }, /* the best size by the law does not fit */
+    { 10, 0, 5e9, 80e9, 1e8 }, { 300, 0, 0, 4e9, 1e8 }, /* the best size by the loss law does not
+                                                           fit in memory */
     { 10, 0, 0, 80e9, 8e4 },                            /* a failure every three hours */
 };
 
@@ -128,7 +131,8 @@ START_TEST(a_batch_divides_over_all_gpus)
 }
 END_TEST
 
-/* A budget given as the FLOPs of the time budget gives the same model and tokens. */
+/* If the budget is given as the FLOPs that the run of the time budget executes, model and tokens
+ * are the same. */
 START_TEST(a_budget_in_flops_gives_the_same_design_as_in_time)
 {
     struct design_request request = asked(10);

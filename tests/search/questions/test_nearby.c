@@ -52,7 +52,7 @@ static struct search_request request_of(int num_gpus, double batch)
     return instance_request(&instance);
 }
 
-/* Tokens per second of the fastest plan; 0: none. */
+/* Tokens per second of the fastest plan; 0 if no plan fits. */
 static double brute_tokens_per_s(int num_gpus, double batch)
 {
     struct search_request request = request_of(num_gpus, batch);

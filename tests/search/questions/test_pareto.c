@@ -147,7 +147,8 @@ static void check_prediction(const struct pareto_plan *plan)
     evaluator_free(evaluator);
 }
 
-/* Bounds exclude most plans, usually in all rank orders at once. */
+/* In the search, bounds exclude most plans, usually in all rank orders at once; here every plan is
+ * evaluated. */
 START_TEST(the_front_has_exactly_the_non_dominated_plans)
 {
     bool placement = _i != 0;
@@ -170,7 +171,8 @@ START_TEST(the_front_has_exactly_the_non_dominated_plans)
         ck_assert_int_eq(plan_ranks(&result.at[i].scored.plan), result.at[i].num_gpus);
         check_prediction(&result.at[i]);
     }
-    /* No non-dominated point is missing: checks naively all points that are not on the front. */
+    /* Checks one by one that every point that is not on the front is dominated by a point of the
+     * front. */
     for (size_t j = 0; j < cloud->count; j++)
         if (!has_point(&result, &cloud->at[j]))
             ck_assert(is_dominated(cloud->at, cloud->count, j));

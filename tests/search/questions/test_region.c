@@ -67,7 +67,7 @@ struct drawing {
     struct random rng;
     double best, beaten;
     int checked;
-    double density; /* volume over the product of the widths, of the part seen last */
+    double density; /* share of the region's volume that the last decided part has */
 };
 
 /* Draws a point of the part; half of the coordinates are at an end of their range. */
@@ -80,7 +80,7 @@ static void draw_point(struct drawing *d, const struct region_part *part, struct
     }
 }
 
-static int num_pieces; /* decided parts that are less than a whole region */
+static int num_pieces; /* number of decided parts that are not the whole region */
 
 static void check_part(void *context, const struct region_part *part)
 {
@@ -169,7 +169,7 @@ START_TEST(random_points_agree_with_every_decided_part)
 }
 END_TEST
 
-/* --- the two properties ------------------------------------------------------------------- */
+/* --- the two properties that the proof uses --------------------------------------------- */
 
 /* The logarithm of a plan's time at both ends of a segment and at its middle. */
 struct segment {
@@ -243,7 +243,7 @@ START_TEST(step_times_increase_with_costs_and_their_logarithms_are_convex)
 }
 END_TEST
 
-/* --- the test question -------------------------------------------------------------------- */
+/* --- a question for the remaining tests ------------------------------------------------- */
 
 static struct instance instance;
 static struct search_request request;

@@ -14,7 +14,7 @@ static void set_up(void)
 {
     instance_load(&instance);
     instance.system.num_gpus = 40;
-    instance.model.layers = 2; /* too few for five stages */
+    instance.model.layers = 2; /* too few layers for five stages */
 }
 
 static void tear_down(void)
@@ -61,7 +61,7 @@ static void release(struct answer *answer)
     relaxations_release(&answer->relaxations);
 }
 
-/* The change that raises or lowers the requested value; NULL: none. */
+/* The suggested change that raises or lowers the requested value; NULL if there is none. */
 static const struct relaxation *find(const struct answer *answer, enum relaxed what, bool raises)
 {
     const struct relaxations *all = &answer->relaxations;
@@ -78,8 +78,7 @@ static void check(const struct relaxation *found, int expected)
         ck_assert(found->best.prediction.fits);
 }
 
-/* This includes cases in which the state of the whole model decides before any plan is
- * evaluated. */
+/* Some of the cases are decided by the state of the whole model, before any plan is evaluated. */
 START_TEST(whether_any_plan_fits_equals_a_brute_force_loop)
 {
     struct search_request request = request_of(64, 64);
@@ -120,7 +119,7 @@ static void check_same_reasons(const struct search_result *a, const struct searc
 }
 
 /* Rank orders differ in the memory of their communicators: a difference of one byte decides which
- * orders fit. When none fits, all are excluded together but counted individually. */
+ * orders fit. When none fits, all orders are excluded together but counted one by one. */
 START_TEST(whether_any_rank_order_fits_equals_testing_each)
 {
     static const double less_bytes[] = { 1, 0 };
@@ -309,7 +308,8 @@ static void count_call(double done, void *context)
     ++*(int *)context;
 }
 
-/* Hints may only use the rest of the search's time limit; they report progress. */
+/* The search for suggestions ("hints") may only use the rest of the search's time limit; it reports
+ * progress. */
 START_TEST(suggestions_use_only_the_searchs_remaining_time)
 {
     static const double taken_s[] = { 0, 2000 };
