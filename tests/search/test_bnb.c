@@ -7,8 +7,8 @@
 #include <math.h>
 #include <stdlib.h>
 
-/* Branch and bound against the loop over everything, on random instances with little memory: the
- * message of a failure has the seed. The gate runs a third of them, a campaign all. */
+/* Compares branch and bound with a loop over all plans, on random instances with little memory. The
+ * message of a failure has the seed. `make test` runs a third of the instances, a campaign all. */
 enum { BATCHES = 12, INSTANCES = 45, SAMPLE = TURNS(INSTANCES) < 8 ? TURNS(INSTANCES) : 8 };
 
 static const struct {
@@ -117,7 +117,8 @@ START_TEST(branch_and_bound_equals_a_loop_over_all_plans)
         search_result_release(&all);
         instance_release(&instance);
     }
-    ck_assert_double_gt(bounded, 0.3 * fits); /* checks that the bounds are useful */
+    /* checks that the bounds exclude enough plans to be useful */
+    ck_assert_double_gt(bounded, 0.3 * fits);
 }
 END_TEST
 
@@ -154,7 +155,7 @@ START_TEST(answer_and_counts_do_not_depend_on_the_number_of_workers)
 }
 END_TEST
 
-/* An `interrupted` callback that returns true from the n-th call on. */
+/* A callback `interrupted` that returns true from its n-th call on. */
 static int patience, times_asked;
 
 static bool loses_patience(void)
@@ -174,8 +175,8 @@ static void check_part(const struct search_result *part, const struct search_res
     }
 }
 
-/* A search that is stopped at its last check has a plan. Other searches are stopped after half of
- * the checks, a quarter and so on. */
+/* A search that is stopped at its last check for an interrupt has found a plan. The other searches
+ * are stopped after half of the checks, after a quarter, and so on. */
 START_TEST(an_early_end_gives_a_valid_gap_to_the_optimum)
 {
     struct search_request request = instance_request(&instance);
@@ -202,12 +203,14 @@ START_TEST(each_distinct_rank_order_is_evaluated_once)
 {
     struct search_request request = instance_request(&instance);
     struct search_result usual, placed;
-    instance.system.cluster.levels[1].bytes_per_s /= 50; /* makes the placement of ranks matter */
-    request.forbid = "tp pp";                            /* cp and dp: two orders where both > 1 */
+    /* with this slow network the placement of ranks matters */
+    instance.system.cluster.levels[1].bytes_per_s /= 50;
+    /* only cp and dp are searched, so there are two orders if both exceed 1 */
+    request.forbid = "tp pp";
     find(&request, "exhaustive", &usual, 0);
     request.placement = true;
     find(&request, "exhaustive", &placed, 0);
-    request.fix = "cp1"; /* only dp > 1: one order */
+    request.fix = "cp1"; /* only dp can exceed 1, so there is one order */
     struct search_result alone;
     find(&request, "exhaustive", &alone, 0);
     ck_assert_double_eq(placed.candidates - alone.candidates,

@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* A lattice is the set of all plans of one model on one cluster with one stack. */
+/* All plans of one model on one cluster with one stack are called a lattice. */
 static const struct lattice {
     const char *model, *cluster, *stack;
     int gpus;
@@ -42,7 +42,7 @@ static const char *const recompute_words[] = { "", " recompute=selective", " rec
 static const char *const schedule_words[] = { "", " schedule=zb-h1", " schedule=zb-h2",
                                               " schedule=dualpipev", " schedule=dualpipe" };
 
-/* Iterates over every layout of a shape; returns whether the plan is valid. */
+/* Steps through all layouts of a lattice; returns whether the current one is valid. */
 static bool next_plan(const struct lattice *l, const struct model *model, int code,
                       struct arena *arena, struct plan *plan)
 {
@@ -59,7 +59,8 @@ static bool next_plan(const struct lattice *l, const struct model *model, int co
 }
 enum { NUM_CODES = 1728 * 2 * LENGTH(schedule_words) };
 
-/* Checks that floors of plans that recompute less are lower bounds of this plan too. */
+/* A floor is a lower bound for several plans. Checks that the floors of plans that recompute less
+ * also hold for this plan. */
 static void check_floors(struct evaluator *evaluator, struct plan plan, double step_s)
 {
     for (int most = plan.recompute; plan.recompute >= RECOMPUTE_NONE; plan.recompute--)
@@ -70,7 +71,7 @@ static void check_floors(struct evaluator *evaluator, struct plan plan, double s
         }
 }
 
-/* Checks that bounds for all rank orders hold for this one. */
+/* Checks that bounds that are computed for all rank orders hold for the order of this plan. */
 static void check_unplaced(struct evaluator *evaluator, struct plan plan,
                            const struct rank_orders *orders, int order)
 {
@@ -88,8 +89,8 @@ static void check_unplaced(struct evaluator *evaluator, struct plan plan,
     ck_assert_double_gt(floor_s, 0);
 }
 
-/* One stage has nothing to wait for: the floor of the whole model's passes is what they compute,
- * modules that predict later tokens included. */
+/* One stage waits for no other stage, so the floor of its passes equals their compute time. The
+ * compute includes modules that predict later tokens. */
 START_TEST(the_floor_of_one_stage_is_its_compute_time)
 {
     struct system system;

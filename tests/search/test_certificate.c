@@ -11,10 +11,11 @@
 #include <stdio.h>
 #include <string.h>
 
-/* --- changes that a checker must not accept ----------------------------------------------------
+/* --- changes that make a certificate wrong ----------------------------------------------------
  */
 
-/* Changes a certificate; false when it has nothing to change. */
+/* A change of a certificate. Returns false if the certificate has nothing that could be changed so.
+ */
 typedef bool change(struct random *rng, json_t *certificate);
 
 static json_t *families_of(json_t *certificate)
@@ -22,7 +23,7 @@ static json_t *families_of(json_t *certificate)
     return json_object_get(certificate, "families");
 }
 
-/* The first family from a random start that has members, or that has none. */
+/* From a random start, the first family of plans that has (or has not) a list of members. */
 static json_t *a_family(struct random *rng, json_t *certificate, bool has_members)
 {
     json_t *families = families_of(certificate);
@@ -37,7 +38,7 @@ static json_t *a_family(struct random *rng, json_t *certificate, bool has_member
     return NULL;
 }
 
-/* A random member's row that gives this reason; NULL: any reason. */
+/* The row of a random member that was excluded for this reason; NULL means any reason. */
 static json_t *a_row(struct random *rng, json_t *certificate, const char *why)
 {
     json_t *families = families_of(certificate);
@@ -211,7 +212,7 @@ static bool split_is_missing(struct random *rng, json_t *certificate)
 {
     (void)rng;
     json_t *splits = json_object_get(json_object_get(certificate, "space"), "splits");
-    return json_array_remove(splits, 0) == 0; /* removes the split of pp1 */
+    return json_array_remove(splits, 0) == 0; /* removes the split of the layers for pp1 */
 }
 
 static change *const changes[] = {
@@ -331,7 +332,8 @@ static Suite *suite(void)
 /* --- certificates in files ---------------------------------------------------------------------
  */
 
-/* The question holds the same parts as a plan file. */
+/* The question in the certificate has the same parts (model, cluster, stack, GPUs) as a plan file.
+ */
 static bool load_question(const json_t *certificate, struct system *system, struct model *model,
                           struct err *err)
 {

@@ -13,8 +13,8 @@
 #include <math.h>
 #include <string.h>
 
-/* Compares the search of stages of several chunks on small models with a loop over all
- * divisions. */
+/* Compares the search of uneven stages with several chunks each with a loop over all divisions of
+ * the layers, on small models. */
 
 static struct instance instance;
 
@@ -23,8 +23,7 @@ static void tear_down(void)
     instance_release(&instance);
 }
 
-/* --- the deal ----------------------------------------------------------------------------------
- */
+/* --- dealing layers to chunks ----------------------------------------------------------- */
 
 static void check_list(const int *chunks, const int *expected, int count)
 {
@@ -33,10 +32,10 @@ static void check_list(const int *chunks, const int *expected, int count)
                       expected[i]);
 }
 
-/* Two stages and three rounds: stage 0 has chunks 0, 2 and 4, stage 1 has 1, 3 and 5. Chunk 5 has
- * the head, which counts as 1.5 layers. Of stage 1's seven layers, chunks 1 and 3 get two each
- * before chunk 5 gets its first, because 1.5 + 1 is more than 2. Then chunks 1 and 3 get a third
- * layer. */
+/* A stage's layers are dealt to its chunks one by one. In this case of two stages with three
+ * chunks, stage 0 has chunks 0, 2 and 4, stage 1 has 1, 3 and 5. Chunk 5 has the head, which counts
+ * as 1.5 layers. Of stage 1's seven layers, chunks 1 and 3 get two each before chunk 5 gets its
+ * first, because 1.5 + 1 is more than 2. Then chunks 1 and 3 get a third layer. */
 START_TEST(layers_go_to_the_chunk_with_the_least_weight)
 {
     struct deal ring = { { 2, 3, NULL }, 12, 1.5 };
@@ -147,9 +146,10 @@ static const struct stage_option *option_at(const struct stage_table *table, int
     return &stage_options(table, stage, 0)[layers - 1];
 }
 
-/* Compares the table's option with the passes in a whole plan. With several kinds of layers the
- * option must not be longer. With one chunk per stage, passes contain blocking messages, which are
- * not compared. */
+/* The table has an option for each number of layers and recomputed layers of a stage. Compares an
+ * option's pass times with those of a whole plan. If layers are of several kinds, the option must
+ * not be longer. With one chunk per stage, passes contain blocking messages, which are not
+ * compared. */
 static void check_option(const struct stage_option *option, const struct plan *plan,
                          const struct step_cost *cost, int stage, bool is_exact)
 {
@@ -224,7 +224,7 @@ START_TEST(floor_and_bound_are_at_most_every_divisions_time_and_options_equal_st
 }
 END_TEST
 
-/* A stage must fit in the table exactly if it fits in a whole plan. */
+/* An option of the table must fit in memory exactly if that stage of a whole plan fits. */
 START_TEST(a_stage_fits_in_the_table_exactly_if_it_fits_in_a_plan)
 {
     struct arena arena = { 0 };

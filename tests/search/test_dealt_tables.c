@@ -19,17 +19,18 @@ enum {
     MOST_CHUNKS = MOST_STAGES * MOST_ROUNDS
 };
 
-/* A random pipeline. Layer i has weight[i]. A chunk's passes take the sum of its layers' weights
- * times a factor of the pass, plus the embedding and the head. */
+/* A random pipeline. Layer i takes weight[i] seconds. A pass of a chunk takes the sum of its
+ * layers' weights times the pass's factor, plus the times of embedding and head if the chunk has
+ * them. */
 struct pipe {
     const struct generator *generator;
     struct schedule_shape shape;
     struct deal deal;
-    bool are_equal; /* all layers have one weight */
+    bool are_equal; /* all layers have the same weight */
     double weight[MOST_LAYERS];
     double factor[MOST_CHUNKS], start_s[MOST_CHUNKS];
-    double backward, weights; /* seconds per second of the forward pass */
-    double spared;            /* share of a pair's forward that is saved */
+    double backward, weights; /* factors of the passes, relative to the forward pass */
+    double spared; /* if a forward and a backward run as a pair, the saved share of the forward */
     double comm_s[MOST_STAGES], most[MOST_STAGES];
     double lag_s, step_s;
     bool validates;
@@ -100,7 +101,7 @@ static struct pipe random_pipe(uint64_t seed)
 
 struct times {
     double duration_s[CHUNK_PASSES * MOST_CHUNKS], pair_s[MOST_CHUNKS];
-    double spared_s[MOST_STAGES]; /* per step */
+    double spared_s[MOST_STAGES]; /* seconds per step */
     bool fits;
 };
 
@@ -231,7 +232,7 @@ static struct stage_option *option_at(const struct pipe *pipe, int stage, int la
     return &pipe->table.options[stage * pipe->table.most_layers + layers - 1];
 }
 
-/* The option that has these times of a stage. */
+/* The option of the table with these times of a stage. */
 static struct stage_option option_of(const struct pipe *pipe, const struct times *times, int stage,
                                      int layers)
 {
@@ -256,7 +257,7 @@ static struct stage_option option_of(const struct pipe *pipe, const struct times
     return option;
 }
 
-/* Lowers every member to the minimum of the two options. */
+/* Lowers every member of an option to the minimum of the two options. */
 static void lower(struct stage_option *option, const struct stage_option *other)
 {
     double pass_s = fmin(stage_pass_s(option), stage_pass_s(other));
@@ -299,8 +300,7 @@ static void fill_table(struct pipe *pipe, struct arena *arena)
     stage_table_close(&pipe->table, arena);
 }
 
-/* --- three ways --------------------------------------------------------------------------------
- */
+/* --- comparing three methods ------------------------------------------------------------ */
 
 struct enumerated {
     double divisions, bound_s, step_s, ways_s, slack;
@@ -397,7 +397,8 @@ static struct division_problem problem_of(const struct pipe *pipe, struct arena 
                                       .host_bytes = HUGE_VAL };
 }
 
-/* Times divisions in the order of their surrogates, until no other can be faster. */
+/* The surrogate is a cheap lower bound of the step time. Times divisions in the order of their
+ * surrogates, until no other division can be faster. */
 static void check_milp(struct pipe *pipe, const struct enumerated *best, int seed,
                        struct arena *arena)
 {

@@ -9,8 +9,9 @@
 
 static struct instance instance;
 
-/* Copies to the host are slow and failures frequent, so the distribution of a plan's state matters:
- * the plan with the shortest run does not have the fastest step. */
+/* In these instances copies to the host are slow and failures are frequent, so it matters over how
+ * many ranks a plan shards its state. The plan with the shortest run, failures included, is then
+ * not the plan with the fastest step. */
 static void set_up(void)
 {
     instance_load(&instance);

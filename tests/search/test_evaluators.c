@@ -23,7 +23,7 @@ static void tear_down(void)
     arena_release(&arena);
 }
 
-/* Layouts whose groups differ between numbers of GPUs. */
+/* Layouts whose groups of ranks differ between numbers of GPUs. */
 static const char *const layouts[] = {
     "tp2 sp ep8 mb1 zero1",
     "tp4 sp ep16 pp2 mb2",
@@ -31,12 +31,13 @@ static const char *const layouts[] = {
     "tp8 sp ep8 pp2 mb1 overlap=ep",
     "ep16 pp4 mb1 schedule=zb-h1",
     "ep16 pp2 mb1 overlap=ep schedule=dualpipev",
-    "ep16 pp2 mb1 schedule=dualpipev", /* the same passes, but other pairs */
+    "ep16 pp2 mb1 schedule=dualpipev", /* the passes are the same, but other pairs of ranks exchange
+                                          messages */
     "ep16 pp2 mb1 overlap=ep schedule=dualpipe",
     "ep16 pp2 mb1 schedule=dualpipe",
 };
 
-/* Returns the number of layouts that keep the rules. */
+/* Returns the number of layouts that break no rule. */
 static int check_as_fresh(struct evaluator *used, const struct system *system,
                           const struct model *of)
 {

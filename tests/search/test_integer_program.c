@@ -57,7 +57,8 @@ START_TEST(a_knapsack_has_its_optimal_value)
 }
 END_TEST
 
-/* 2 x >= 7, y >= 0.3 - x / 10: x is at least 4, and y is 0, or -0.1 without its bound. */
+/* With 2 x >= 7 and y >= 0.3 - x / 10, the integer x is at least 4. The least y is then 0, or -0.1
+ * if y may be negative. */
 START_TEST(integer_columns_are_integers_and_others_need_not_be)
 {
     int x = program_add_column(&program, (struct program_column){ COLUMN_INTEGER, 0, 9, 1 });
@@ -142,7 +143,7 @@ static bool holds(const struct program_row *row, unsigned bits)
     return sum >= row->lower && sum <= row->upper;
 }
 
-/* HUGE_VAL when no assignment holds every row. */
+/* HUGE_VAL if no assignment satisfies every row. */
 static double least_cost(void)
 {
     double least = HUGE_VAL;
@@ -185,8 +186,9 @@ END_TEST
 
 /* --- limits and failures ---------------------------------------------------------------------- */
 
-/* Two rows of equalities over many binaries (Cornuejols and Dawande's market split). Solutions are
- * rare and the relaxation gives no information; slack columns make a first solution easy. */
+/* Two equalities over many 0-1 variables (the market split problem of Cornuejols and Dawande).
+ * Solutions are rare and the relaxation gives no information; slack columns make a first solution
+ * easy. */
 static void make_hard(void)
 {
     enum { BINARIES = 40, ROWS = 4 };
@@ -210,7 +212,8 @@ static void make_hard(void)
     }
 }
 
-/* The slacks of a solution equal the deficits of its rows. */
+/* Checks that the slack columns of a solution equal the differences between both sides of its rows.
+ */
 START_TEST(at_a_node_limit_the_best_solution_and_its_gap_are_returned)
 {
     make_hard();

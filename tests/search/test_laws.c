@@ -38,7 +38,7 @@ static void each_question(int batch, int count, int in_campaign, void (*claim)(v
     ck_assert_int_gt(num_claims, turns / 3);
 }
 
-/* Calls `claim` for some plans of the random case. */
+/* Calls `claim`, which checks a law, for some plans of the random case. */
 static void each_plan(int count, void (*claim)(struct evaluator *, const struct plan *))
 {
     struct evaluator *evaluator = evaluator_new(&question.system, &question.model);
@@ -69,9 +69,10 @@ static void check_same(double got, double expected, const struct plan *plan, con
 
 /* --- a better machine ------------------------------------------------------------------------- */
 
-/* NCCL chooses by its own times, so with factors between them and ours its choice may be slower; so
- * may NVLS on part of a node's GPUs, where it expects the full rate (nvls_reached). Measured curves
- * belong to the unchanged machine. */
+/* Makes a machine for which the law of a better machine holds exactly. NCCL chooses an algorithm by
+ * its own time estimates, so it may choose a slower one if calibration factors change our times, or
+ * if NVLS on part of a node's GPUs does not reach the full rate (nvls_reached). Measured curves
+ * hold only for the unchanged machine. */
 static void forget_measurements(struct system *system)
 {
     system->profile.intra_bandwidth_factor = system->profile.intra_latency_factor = 1;
@@ -347,7 +348,7 @@ static const char *joined(const char *words, const char *more)
     return arena_text(&question.arena, text);
 }
 
-/* Whether the axis is not fixed yet. */
+/* Whether no word fixes this axis yet. */
 static bool is_free(const struct search_request *request, const char *axis)
 {
     return !request->fix || !strstr(request->fix, axis);
@@ -451,8 +452,8 @@ static double quiet_step_s(struct evaluator *evaluator, const struct plan *plan)
     struct arena *arena = &question.arena;
     struct step_cost cost = evaluate_cost(evaluator, plan, arena);
     cost.messages_are_delays = true;
-    cost.blocking = plan->vpp == 1 ||
-                    cost.blocking; /* zero-bubble schedules too, for which the recurrence adds it */
+    /* also for zero-bubble schedules, for which the recurrence adds this time */
+    cost.blocking = plan->vpp == 1 || cost.blocking;
     cost.slowdowns = (struct slowdowns){ 1, 1 };
     struct lowering lowering = plan_lowering(plan, &question.model);
     struct schedule_shape shape = plan_shape(plan, question.model.batch);
@@ -467,8 +468,9 @@ static double quiet_step_s(struct evaluator *evaluator, const struct plan *plan)
 
 /* The engines agree exactly on one stage (unless weights are averaged while its passes run), and on
  * a pipeline without data ranks whose messages are delays. Otherwise messages wait for each other,
- * contend with compute, or are hidden by a split backward: -14 % to +33 % on 14,665 plans of
- * machines with networks up to four times slower. */
+ * contend with compute, or are hidden by a split backward. On 14,665 plans, on machines with
+ * networks up to four times slower, the event engine's step differed from the recurrence by -14 %
+ * to +33 %. */
 static void engines_agree(struct evaluator *evaluator, const struct plan *plan)
 {
     struct err err = { 0 };
@@ -499,7 +501,8 @@ END_TEST
 
 /* --- what an evaluator remembers -------------------------------------------------------- */
 
-/* Exchanges two chunks that differ, so that most cached costs of the evaluator stay valid. */
+/* Exchanges two chunks that have different numbers of layers. Most costs that the evaluator has
+ * cached stay valid. */
 static struct plan with_chunks_changed(const struct plan *plan)
 {
     struct plan changed = *plan;

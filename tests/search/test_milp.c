@@ -20,7 +20,7 @@ static void tear_down(void)
 
 enum { MOST_STAGES = 6 };
 
-/* Random choices for one stage: up to `most` layers, some of them recomputed. */
+/* Random options for one stage, with up to `most` layers, of which some are recomputed. */
 static struct stage_choices random_choices(struct random *rng, int most, double layer_s)
 {
     double extra_s = between(rng, 0, 2) * layer_s;
@@ -56,7 +56,8 @@ static struct division_problem random_problem(struct random *rng, int most_stage
 
 /* --- two reference solutions ------------------------------------------------------------------ */
 
-/* The least sum of passes with none above `longest_s`, stage by stage. */
+/* The least sum of the stages' passes, none of which is longer than `longest_s`, computed stage by
+ * stage. */
 static double least_sum_s(const struct division_problem *problem, double longest_s)
 {
     double least[2][64];
@@ -77,7 +78,8 @@ static double least_sum_s(const struct division_problem *problem, double longest
     return least[problem->num_stages % 2][problem->num_layers];
 }
 
-/* The dynamic program on the surrogate: tries each choice's pass as the longest one. */
+/* A dynamic program for the surrogate (sum of all stages' passes + (microbatches - 1) x the longest
+ * pass). It tries the pass of each option as the longest one. */
 static double dynamic_s(const struct division_problem *problem)
 {
     double least_s = HUGE_VAL;
@@ -147,7 +149,7 @@ static bool is_allowed(const struct division_problem *problem, const int *choice
 
 enum { MOST_FOUND = 5 };
 
-/* The least surrogates of all divisions, in order. */
+/* The smallest surrogates of all divisions, sorted. */
 struct brute {
     double surrogate_s[MOST_FOUND];
     int count;
@@ -197,7 +199,7 @@ static struct divisions best_of(const struct division_problem *problem, int most
 
 /* --- tests ------------------------------------------------------------------------------------ */
 
-/* The same problem for the dynamic program of uneven/fronts. */
+/* The same problem as input of the dynamic program in search/uneven/fronts. */
 static double fronts_s(const struct division_problem *problem)
 {
     int most = problem->num_layers - problem->num_stages + 1;
@@ -225,8 +227,8 @@ static double fronts_s(const struct division_problem *problem)
     return fronts_best_s(&fronts, layers);
 }
 
-/* Without an upper bound on the longest pass T, nothing is taken from the other program's
- * answer. */
+/* Without an upper bound on the longest pass T, the integer program uses nothing of the dynamic
+ * program's answer. */
 START_TEST(without_a_guess_the_optimum_equals_dynamic_programming)
 {
     const uint64_t seed = 11;
@@ -274,7 +276,7 @@ START_TEST(with_guesses_the_optimum_equals_dynamic_programming_at_any_size)
 }
 END_TEST
 
-/* Host memory on nodes that two neighbouring stages share. */
+/* Limits the host memory of nodes, each of which two neighbouring stages share. */
 static void share_hosts(struct random *rng, struct division_problem *problem)
 {
     int count = problem->num_stages / 2;
@@ -321,7 +323,7 @@ START_TEST(limits_over_several_stages_hold_and_solutions_come_in_order)
 }
 END_TEST
 
-/* The second division differs from the first. */
+/* After the best division the second-best is asked for, which must differ. */
 START_TEST(no_division_is_returned_twice)
 {
     struct random rng = random_new(14, 0);

@@ -112,7 +112,7 @@ START_TEST(the_answer_does_not_depend_on_the_number_of_jobs)
 }
 END_TEST
 
-/* --- limits over several stages --------------------------------------------------------------- */
+/* --- limits that concern several stages together ---------------------------------------- */
 
 static int count_layers(const struct plan *plan)
 {
@@ -146,7 +146,7 @@ START_TEST(a_limit_on_types_of_stages_holds)
 }
 END_TEST
 
-/* So little memory that the first stages recompute more layers than the last. */
+/* The GPUs have so little memory that the first stages recompute more layers than the last. */
 START_TEST(equal_recompute_on_all_stages_can_be_required)
 {
     load("llama3-8b", 32);
@@ -168,7 +168,8 @@ START_TEST(equal_recompute_on_all_stages_can_be_required)
 }
 END_TEST
 
-/* Bytes on the fullest host of the fastest plan, by the same request without a limit. */
+/* Bytes on the host that holds the most, for the fastest plan of the same request without a limit
+ * of host memory. */
 static double most_host_bytes(const struct search_request *request, const struct plan *plan)
 {
     struct prepared prepared;
@@ -207,8 +208,9 @@ START_TEST(offloaded_state_stays_within_host_memory)
 }
 END_TEST
 
-/* 12 parameters' bytes of Adam's state and 4 of fp32 gradients on the host, each stage on two ranks
- * of four in its node: computed by hand for a model whose embedding and head are equally large. */
+/* The host holds 12 bytes of Adam's state and 4 of fp32 gradients per parameter. Each stage has two
+ * of the four ranks of its node. The bytes are computed by hand for a model whose embedding and
+ * head are equally large. */
 START_TEST(a_host_holds_the_state_of_its_nodes_ranks)
 {
     load("llama3-8b", 16);
@@ -219,9 +221,9 @@ START_TEST(a_host_holds_the_state_of_its_nodes_ranks)
     struct prepared prepared;
     ck_assert(plan_parse("tp4 pp4 dp1 mb1 offload=optimizer", &arena, &plan, &err));
     ck_assert(search_prepare(&request, &arena, &prepared, &err));
-    /* Stages 0 and 1 share a node, 2 and 3 the other; of a layer's parameters only the norms are
-     * not divided. */
-    double table = 128512.0 * 4096 / 4; /* padded to a multiple of 128 for each rank */
+    /* Stages 0 and 1 share one node, stages 2 and 3 the other. Tensor ranks divide all parameters
+     * of a layer except the norms. */
+    double table = 128512.0 * 4096 / 4; /* the vocabulary is padded to a multiple of 128 per rank */
     double norms = 2 * 4096;
     double layer = (model_layer_parameters(&model) - norms) / 4 + norms;
     double expected = 16 * 4 * (16 * layer + table + 4096);
@@ -262,8 +264,9 @@ START_TEST(a_host_holds_the_sum_of_state_and_activations)
 }
 END_TEST
 
-/* A node's eight ranks keep on the host, per rank: without a pipeline 30 of 32 layers, as two stay
- * on the GPU; on the first of two stages 16 layers for each of two microbatches in flight. */
+/* Layers whose activations each of the node's eight ranks keeps on the host: without a pipeline 30
+ * of 32, because two stay on the GPU; on the first of two stages 16 for each of two microbatches in
+ * flight. */
 START_TEST(a_host_holds_activations_of_all_microbatches_in_flight)
 {
     load("llama3-8b", 16);

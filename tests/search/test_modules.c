@@ -11,7 +11,7 @@
 #include <stdint.h>
 #include <string.h>
 
-/* Tests the choice of the parts that selective recompute repeats. */
+/* Tests how a search chooses the parts (modules) of a layer that selective recompute recomputes. */
 
 static struct instance instance;
 
@@ -66,7 +66,7 @@ START_TEST(branch_and_bound_chooses_the_parts_of_exhaustive_search)
 }
 END_TEST
 
-/* The words of a set of parts. */
+/* The layout words of a set of parts. */
 static void write_parts(unsigned parts, struct text *out)
 {
     const char *separator = "recompute=selective:";
@@ -77,7 +77,7 @@ static void write_parts(unsigned parts, struct text *out)
         }
 }
 
-/* The fastest plan of a space whose recompute is fixed; HUGE_VAL: none fits. */
+/* The step time of the fastest plan of a space with fixed recompute; HUGE_VAL if no plan fits. */
 static double fixed_s(const char *words)
 {
     struct search_request request = new_request("bnb");
@@ -89,7 +89,7 @@ static double fixed_s(const char *words)
     return step_s;
 }
 
-/* full stands for full:K too, if it does not fit. */
+/* recompute=full also stands for full:K, if full itself does not fit. */
 static double without_parts_s(void)
 {
     struct search_request request = new_request("bnb");
@@ -100,7 +100,7 @@ static double without_parts_s(void)
     return step_s;
 }
 
-/* The answer is the fastest of one search for each set of parts. */
+/* The answer must be the fastest of the answers of separate searches, one for each set of parts. */
 START_TEST(the_best_set_of_parts_equals_searching_each_set)
 {
     int gained = 0;

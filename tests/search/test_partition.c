@@ -35,7 +35,8 @@ static void load(const char *cluster, int num_gpus, const char *name)
     ck_assert_msg(ok, "%s: %s", err.where, err.msg);
     if (model.batch == 0)
         model.batch = 512;
-    model.qk_norm = strcmp(name, "llama3-70b") == 0; /* as in Qwen3 */
+    /* with norms of queries and keys, as in Qwen3 */
+    model.qk_norm = strcmp(name, "llama3-70b") == 0;
 }
 
 static void tear_down(void)
@@ -44,7 +45,7 @@ static void tear_down(void)
     system_release(&hardware);
 }
 
-/* A change's name and cost describe the same collective. */
+/* A change of sharding has a name and a cost, which must describe the same collective. */
 START_TEST(a_change_of_sharding_costs_its_named_collective)
 {
     static const struct reshard costs = {
@@ -94,9 +95,9 @@ static struct partition programmed(const struct partition_problem *problem)
     return partition;
 }
 
-/* --- a lecture's chain ------------------------------------------------------------------------ */
+/* --- the chain of the lecture ----------------------------------------------------------- */
 
-/* X W1 W2 W3, all activations of size S. */
+/* The chain is X W1 W2 W3, and all activations have size S. Costs are in units of S. */
 static struct partition_problem three_products(bool has_reduce_scatter, unsigned first,
                                                unsigned second, unsigned third)
 {
@@ -127,7 +128,7 @@ START_TEST(the_lectures_two_partitions_cost_4_units_with_reduce_scatters)
 }
 END_TEST
 
-/* By hand, from the rules in chain.h. */
+/* The costs are computed by hand from the rules in search/partition/chain.h. */
 START_TEST(the_cost_of_a_partition_is_the_sum_over_adjacent_products)
 {
     const unsigned letter[] = { COLUMN, ROW };
@@ -156,7 +157,8 @@ START_TEST(with_all_reduces_only_column_row_column_is_best)
 }
 END_TEST
 
-/* Megatron's two halves: a second product by rows makes the first one's output stay where it is. */
+/* Megatron's pairs: the first product is split by columns, the second by rows, so the output of the
+ * first is not moved. */
 START_TEST(two_products_are_best_split_by_columns_then_rows)
 {
     const struct chain_product products[] = { { "fc1", COLUMN | ROW, 4, 1 },
@@ -170,8 +172,9 @@ START_TEST(two_products_are_best_split_by_columns_then_rows)
 }
 END_TEST
 
-/* One unit per weight gradient compared with four units for row to column. X is whole, so W1 by
- * columns costs nothing, and an all-to-all each way, 1/8, turns columns into tokens. */
+/* Reducing a weight gradient costs one unit, changing from rows to columns costs four. X is whole
+ * on all ranks, so splitting W1 by columns costs nothing. An all-to-all of 1/8 unit in each
+ * direction then changes from columns to tokens. */
 START_TEST(with_small_weights_splitting_tokens_is_best)
 {
     const struct chain_product products[] = { { "W1", COLUMN | SEQUENCE, 1, 0.5 },
@@ -235,8 +238,8 @@ static bool read_chain(const char *text, struct chain_file *out, struct err *err
     return ok;
 }
 
-/* Products, pointwise operators and norms of random widths; the memory of a rank is unlimited,
- * tight, or less than one value per token. */
+/* Random chains of products, pointwise operators and norms with random widths. The memory of a rank
+ * is unlimited, tight, or less than one value per token. */
 static void write_chain(struct random *rng, int turn, struct text *out)
 {
     static const char *const kinds[] = { "product", "product", "pointwise", "norm" };
@@ -286,8 +289,8 @@ START_TEST(both_programs_find_the_optimum_of_a_chain_in_a_file)
 }
 END_TEST
 
-/* X of 4 x 2 values on 2 ranks, S = 8 values of 2 bytes: W1 is 2 x 4. Its output has 2 S values.
- * With columns sharding a rank keeps 8 bytes of weights and 16 of the output. */
+/* X has 4 x 2 values on 2 ranks, so S is 8 values of 2 bytes. W1 is 2 x 4, so its output has 2 S
+ * values. If W1 is split by columns, a rank keeps 8 bytes of weights and 16 bytes of the output. */
 START_TEST(a_chain_file_gives_sizes_relative_to_x)
 {
     struct chain_file file;
@@ -307,7 +310,7 @@ START_TEST(a_chain_file_gives_sizes_relative_to_x)
 }
 END_TEST
 
-/* Line 2 has the operator. */
+/* In these files line 2 has the operator. */
 static const struct {
     const char *operators, *where, *says;
 } faulty[] = {
@@ -342,7 +345,8 @@ static struct partition_score random_score(struct random *rng, double unit)
     return (struct partition_score){ .cost = between(rng, 0, unit), .bytes = between(rng, 0, 1) };
 }
 
-/* A random chain with some additional edges; sometimes the end is joined to the beginning. */
+/* A random chain with some additional edges (residuals). In some chains the last operator is also
+ * joined to the first. */
 static struct partition_problem random_problem(struct random *rng, double unit)
 {
     int count = within(rng, 2, 6);
@@ -378,7 +382,7 @@ START_TEST(both_programs_equal_enumeration)
     printf("partitions: seed %llu\n", (unsigned long long)seed);
     for (int i = 0; i < TURNS(200); i++) {
         struct arena_mark mark = arena_mark(&arena);
-        double unit = i % 4 == 0 ? 1e-9 : 1; /* seconds are small */
+        double unit = i % 4 == 0 ? 1e-9 : 1; /* the costs are seconds, which are small */
         struct partition_problem problem = random_problem(&rng, unit);
         unsigned char of[MAX_OPERATORS] = { 0 };
         struct partition dynamic;
@@ -455,7 +459,7 @@ START_TEST(megatrons_partitions_cost_the_seconds_of_the_cost_model)
 }
 END_TEST
 
-/* Then a product takes as long as its operands need from memory. */
+/* If memory is slow, a product takes the time in which its operands are read. */
 START_TEST(with_slow_memory_megatrons_partitions_cost_the_seconds_of_the_cost_model)
 {
     load("dgx-h100", 64, models[_i]);
@@ -484,12 +488,13 @@ START_TEST(megatrons_partitions_hold_the_bytes_of_the_cost_model)
 }
 END_TEST
 
-/* With 8 data ranks, or groups of 2, each keeps its shard; a host keeps the optimizer's. */
+/* With 8 data ranks, or shard groups of 2, each rank keeps its shard of the state; with offload a
+ * host keeps that of the optimizer. */
 START_TEST(a_layers_state_is_sharded_by_its_zero_stage)
 {
     static const struct {
         const char *layout;
-        double weights, gradients, optimizer; /* fractions that a rank keeps */
+        double weights, gradients, optimizer; /* fractions of the state that a rank keeps */
     } cases[] = { { "tp8 sp pp1 mb1 zero1", 1, 1, 0.125 },
                   { "tp8 sp pp1 mb1 zero2", 1, 0.125, 0.125 },
                   { "tp8 sp pp1 mb1 zero3", 0.125, 0.125, 0.125 },
@@ -512,8 +517,8 @@ START_TEST(a_layers_state_is_sharded_by_its_zero_stage)
 }
 END_TEST
 
-/* 175B does not fit unsharded. Of the partitions that fit, Megatron's with sequence parallelism is
- * the best. */
+/* 175B does not fit unsharded. Among the partitions that fit, Megatron's with sequence parallelism
+ * is the fastest. */
 START_TEST(if_weights_must_be_split_megatrons_sequence_parallelism_is_best)
 {
     load("dgx-a100-80g", 512, "gpt3-175b");
@@ -529,8 +534,8 @@ START_TEST(if_weights_must_be_split_megatrons_sequence_parallelism_is_best)
 }
 END_TEST
 
-/* The lecture's claim: the same units except for the second gather, less time outside the products,
- * and less memory. */
+/* The lecture's claim about sequence parallelism: it has the same communication except for a second
+ * gather in the backward, less time outside the products, and less memory. */
 START_TEST(sequence_parallelism_saves_memory_and_the_time_of_norms)
 {
     load("dgx-a100-80g", 512, "gpt3-175b");

@@ -46,7 +46,8 @@ static struct robust_request new_request(double spread)
                                     .jobs = 2 };
 }
 
-/* Time of each rival; HUGE_VAL when it does not fit. */
+/* The step time of each rival (plan that is compared with the choice); HUGE_VAL if it does not fit.
+ */
 struct times {
     double step_s[NUM_RIVALS];
 };
@@ -121,7 +122,8 @@ START_TEST(shares_and_regrets_equal_a_plain_loop_over_the_draws)
         }
         arena_release(&arena);
     }
-    ck_assert_double_lt(num_best, request.num_draws); /* otherwise the test would be trivial */
+    /* if the choice won every draw, the test would be trivial */
+    ck_assert_double_lt(num_best, request.num_draws);
     ck_assert_double_eq_tol(r.choice.best_share, num_best / request.num_draws, 1e-12);
     ck_assert_double_eq_tol(r.choice.close_share, num_close / request.num_draws, 1e-12);
     ck_assert_double_eq_tol(r.choice.fits_share, num_fits / request.num_draws, 1e-12);
@@ -173,7 +175,8 @@ START_TEST(drawn_factors_lie_within_the_spread_and_differ)
         sum += factor - 1;
         sum_of_squares += (factor - 1) * (factor - 1);
     }
-    /* Uniform: mean 0, variance 0.25^2 / 3; five standard deviations of a mean of 1,000. */
+    /* The logarithms of the factors are uniform with mean 0 and variance 0.25^2 / 3. Five standard
+     * deviations of the mean of 1,000 draws are allowed. */
     ck_assert_double_eq_tol(sum / 1000, 0, 5 * 0.25 / sqrt(3000));
     ck_assert_double_eq_tol(sum_of_squares / 1000, 0.25 * 0.25 / 3, 0.003);
 }
@@ -194,8 +197,8 @@ START_TEST(a_class_scaled_by_one_changes_no_bit)
 }
 END_TEST
 
-/* A step consists of sums and maxima of terms that are proportional to the factor, inversely
- * proportional, or independent. */
+/* A step time consists of sums and maxima of terms. Each term is proportional to the factor,
+ * inversely proportional to it, or independent of it. So the step changes by at most the factor. */
 START_TEST(a_cost_class_changes_a_step_by_at_most_its_factor)
 {
     static const double factors[] = { 0.5, 0.9, 1.1, 2 };
@@ -266,8 +269,8 @@ START_TEST(the_best_plan_changes_exactly_at_the_reported_factor)
         cost_classes[i].scale(&at, factor, &arena);
         ck_assert_int_eq(best_on(&at), r.flips[i].to);
         ck_assert_int_ne(r.flips[i].to, 0);
-        /* Bisection ends within 2^-8 of a step, at most 0.2, from where the choice was still the
-         * best. */
+        /* The bisection ends at most 2^-8 of its step (at most 0.2) beyond the last factor for
+         * which the choice was still the best. */
         double change = factor - 1;
         double nearer = change - copysign(fmin(fabs(change), 0.2 / 256), change);
         cost_classes[i].scale(&before, 1 + nearer, &arena);
@@ -278,7 +281,8 @@ START_TEST(the_best_plan_changes_exactly_at_the_reported_factor)
 }
 END_TEST
 
-/* Before the deviation the choice is the fastest of the candidates; after it another plan is. */
+/* Below the reported deviation of routing the choice is the fastest candidate; above it another
+ * plan is. */
 START_TEST(the_best_plan_changes_at_the_reported_routing_deviation)
 {
     struct err err = { 0 };
@@ -302,7 +306,8 @@ START_TEST(the_best_plan_changes_at_the_reported_routing_deviation)
             model.routing.cv = flip.cv;
             ck_assert_int_ne(best_on(&machine), 0);
             ck_assert_int_eq(best_on(&machine), flip.to);
-            model.routing.cv = flip.cv - 0.3 / 128; /* bisection ends 2^-8 of a step from it */
+            /* the bisection ends at most 2^-8 of its step away from that deviation */
+            model.routing.cv = flip.cv - 0.3 / 128;
             ck_assert(model.routing.cv <= 0 || best_on(&machine) == 0);
             num_flips++;
         } else {

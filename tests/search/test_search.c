@@ -34,7 +34,7 @@ static struct search_request new_request(void)
     return instance_request(&instance);
 }
 
-/* A plan of the brute-force loop. */
+/* A plan that the brute-force loop found. */
 struct found {
     char *layout;
     double step_s, peak_memory_bytes;
@@ -45,7 +45,8 @@ struct brute {
     int num_fits;
     double broken[64];
     double candidates, over_memory;
-    char *least_layout; /* layout, among those over memory, that needs the least memory */
+    char
+        *least_layout; /* among the plans that do not fit, the layout that needs the least memory */
     double least_bytes;
 };
 
@@ -160,7 +161,7 @@ START_TEST(an_exhaustive_search_equals_a_brute_force_loop)
 {
     if (is_spared(_i, 2))
         return;
-    make_random(1000 + (uint64_t)_i); /* Check prints _i when the test fails */
+    make_random(1000 + (uint64_t)_i); /* so that Check prints _i if the test fails */
     struct search_request request = new_request();
     request.method = "exhaustive";
     request.objective = _i % 3;
@@ -234,7 +235,7 @@ START_TEST(if_full_recompute_does_not_fit_groups_of_layers_replace_it)
             for (int j = 0; j < result.num_top; j++)
                 grouped += result.top[j].plan.recompute == RECOMPUTE_EVERY;
             search_result_release(&result);
-            request.fix = "recompute=full"; /* means full and no groups */
+            request.fix = "recompute=full"; /* full alone, without groups of layers */
             result = search_of(&request);
             for (int j = 0; j < result.num_top; j++)
                 ck_assert_int_eq(result.top[j].plan.recompute, RECOMPUTE_FULL);
@@ -274,13 +275,13 @@ START_TEST(checkpoints_of_several_layers_take_the_time_of_one_per_layer)
 }
 END_TEST
 
-/* Compares each block's floors with its candidates, which differ in recompute, splits and groups of
- * layers. */
+/* A block of candidates has the same degrees, but different recompute, splits and groups of layers.
+ * Compares the floors (lower bounds) of a block with its candidates. */
 struct floored {
     const struct space *space;
     struct evaluator *evaluator;
     struct block_floors floors;
-    double tightest; /* the smallest fraction of a candidate's memory that is no state */
+    double tightest; /* over all candidates, the smallest fraction of memory that is not state */
     int count;
 };
 
@@ -346,7 +347,8 @@ START_TEST(the_memory_floor_of_a_block_is_at_most_every_candidates_peak)
             space_walk_block(&space, block, &visitor);
     }
     ck_assert_int_gt(floored.count, 0);
-    ck_assert_double_lt(floored.tightest, 0.5); /* checks that the floor is tight enough */
+    /* checks that the floor is close enough to be useful */
+    ck_assert_double_lt(floored.tightest, 0.5);
     evaluator_free(floored.evaluator);
     arena_release(&arena);
 }
@@ -374,7 +376,8 @@ START_TEST(peak_and_step_time_computed_alone_equal_the_whole_prediction)
 }
 END_TEST
 
-/* Layouts with values outside the lists, another split, another rank order or another schedule. */
+/* Layouts that are not in the default space: they have values outside the lists, another split,
+ * another rank order or another schedule. */
 static const char *const outsiders[] = {
     "tp1 pp2 mb3",
     "tp2 pp4 dp2 mb1 stages=1,2,1,2",
@@ -412,7 +415,7 @@ START_TEST(a_space_widened_by_a_plan_contains_the_plan)
     for (int i = 0; i < with.num_top; i++)
         is_there |= plan_equal(&with.top[i].plan, &plan);
     ck_assert(is_there);
-    ck_assert(!was_there || _i == 0); /* there the fixed words name it */
+    ck_assert(!was_there || _i == 0); /* in this case the name of the space has the fixed words */
     wider.method = "bnb";
     wider.top = 10;
     struct search_result proved = search_of(&wider);
@@ -544,7 +547,7 @@ END_TEST
 
 START_TEST(if_no_number_of_gpus_suffices_none_is_named)
 {
-    instance.system.gpu.memory_bytes = 1e8; /* less than a context */
+    instance.system.gpu.memory_bytes = 1e8; /* less memory than the context of CUDA needs */
     struct search_request request = new_request();
     struct search_result result = search_of(&request);
     ck_assert_int_eq(result.num_top, 0);

@@ -76,9 +76,10 @@ START_TEST(the_risk_of_a_peak_is_log_normal)
                                 1e-9);
     ck_assert_double_eq(memory_planned_bytes(&system, 0.5), 79e9);
     ck_assert_double_eq(memory_planned_bytes(&system, 1), 79e9);
-    system.gpu.usable_bytes = 0; /* not stated: all memory is usable */
+    /* the memory that programs can use is not stated, so all of it counts */
+    system.gpu.usable_bytes = 0;
     ck_assert_double_eq(memory_planned_bytes(&system, 1), 80e9);
-    system.stack.memory.error = 0; /* no error of memory */
+    system.stack.memory.error = 0; /* the prediction of memory has no error */
     ck_assert_double_eq(memory_risk(&system, 80e9), 0);
     ck_assert_double_eq(memory_risk(&system, 80e9 + 1), 1);
     ck_assert_double_eq(memory_planned_bytes(&system, 0.05), 80e9);
@@ -147,7 +148,7 @@ START_TEST(the_ith_plan_has_rank_i)
 {
     struct search_request request = new_request();
     request.objective = _i;
-    request.method = "exhaustive"; /* counts all that fit */
+    request.method = "exhaustive"; /* the rank counts all plans that fit */
     struct search_result result = search_of(&request);
     struct arena arena = { 0 };
     for (int i = 0; i < result.num_top; i++) {

@@ -23,7 +23,7 @@ enum { MAX_SEEN = 20000 };
 struct seen {
     struct plan plans[MAX_SEEN];
     int count;
-    double broken[64]; /* [rule] */
+    double broken[64]; /* number of excluded candidates, for each rule */
     double excluded;
     int stop_after; /* number of candidates to stop after; 0: never */
 };
@@ -65,7 +65,7 @@ static void tear_down(void)
     arena_release(&arena);
 }
 
-/* The space of the small model with those words. */
+/* Walks through the space of the small model with these fixed and forbidden words. */
 static struct space new_space(int num_gpus, const char *fix, const char *forbid)
 {
     struct plan base = plan_default();
@@ -232,7 +232,7 @@ START_TEST(degrees_that_do_not_divide_the_gpus_are_excluded_by_that_rule)
 }
 END_TEST
 
-/* Forbidden words, and the least and greatest remaining values of a token on 16 GPUs. */
+/* Forbidden words, and the smallest and largest remaining values of a layout word on 16 GPUs. */
 static const struct {
     const char *words;
     size_t member;
@@ -287,7 +287,7 @@ START_TEST(forbidding_the_only_value_leaves_no_candidate)
 }
 END_TEST
 
-/* fix, forbid and where the error is. */
+/* The words of --fix, the words of --forbid, and the word that the error must name. */
 static const char *const faults[][3] = {
     { "tp8 zreo1", NULL, "zreo1" }, { NULL, "tp8 foo", "foo" },
     { "pp", NULL, "pp" },           { "tp8 tp4", NULL, "tp4" },
@@ -333,7 +333,8 @@ static const char *const looks[][2] = {
     { "pp5", "" }, { "dp8 vpp2", "" }, { "stages=5,7", "" },
 };
 
-/* One check replaces a walk, because a search for the number of GPUs needs thousands of them. */
+/* A search for the fewest GPUs tests thousands of numbers of GPUs, so most of them must be excluded
+ * by one check instead of a walk through the space. */
 START_TEST(most_numbers_of_gpus_without_plans_are_excluded_by_one_check)
 {
     int without = 0, ruled_out = 0;

@@ -85,8 +85,9 @@ static bool is_candidate(const struct naive_space *space, const struct plan *pla
     }
     for (int i = 0; i < space->count; i++) {
         const struct plan *at = &space->at[i];
+        /* this case is last, because it is slow */
         if (at->tp == plan->tp && at->pp == plan->pp && at->zero == plan->zero &&
-            at->microbatch == plan->microbatch && plan_equal(at, &given)) /* last, as it is slow */
+            at->microbatch == plan->microbatch && plan_equal(at, &given))
             return true;
     }
     return false;
@@ -253,7 +254,7 @@ static double mean_step_s(const char *method, int num_seeds)
     struct search_request request = new_request(method);
     double sum_s = 0;
     request.budget = 1000;
-    /* over all splits both methods are equally good after so few scores */
+    /* over all splits of layers both methods are equally good after so few scores */
     request.chunks = CHUNKS_EVEN;
     for (request.seed = 1; request.seed <= num_seeds; request.seed++) {
         struct search_result result = search_of(&request);
@@ -264,7 +265,7 @@ static double mean_step_s(const char *method, int num_seeds)
     return sum_s / num_seeds;
 }
 
-/* With many local optima, a policy that has settled on one must restart. */
+/* This space has many local optima, so a policy that has converged to one must restart. */
 START_TEST(a_learned_policy_is_better_than_random_draws)
 {
     struct err err = { 0 };

@@ -42,7 +42,7 @@ static struct prepared *prepare(const struct search_request *request)
     return prepared;
 }
 
-/* --- the encoding ------------------------------------------------------------------------- */
+/* --- encoding of plans as numbers ------------------------------------------------------- */
 
 static int compare_texts(const void *a, const void *b)
 {
@@ -174,7 +174,7 @@ START_TEST(only_visited_points_are_found)
     for (int i = 0; i < TURNS(5000); i++) {
         struct met met = { .key = random_bits(&rng) & ~1u, .rule = i };
         met_add(&table, &met);
-        met.rule = -1; /* the first stays */
+        met.rule = -1; /* the plan that was stored first stays */
         met_add(&table, &met);
         ck_assert_uint_eq(table.count, (size_t)i + 1);
     }
@@ -193,7 +193,7 @@ END_TEST
 
 struct watch {
     double count, least;
-    double half, first_sum, last_sum; /* log scores of both halves of the budget */
+    double half, first_sum, last_sum; /* sums of log scores in both halves of the budget */
 };
 
 static void watch(void *context, const struct scorer *scorer, double score, bool fits)
@@ -228,7 +228,7 @@ START_TEST(every_strategy_spends_its_budget_exactly)
     struct search_request request = new_request();
     struct prepared *prepared = prepare(&request);
     struct tuning wild = tuning_default();
-    wild.learning_rate = 100; /* after an update it draws only one plan, then restarts */
+    wild.learning_rate = 100; /* a policy that draws only one plan after an update restarts */
     wild.patience_scores = 1;
     wild.anneal_scores = 1;
     struct tuning usual = tuning_default();
@@ -282,7 +282,7 @@ END_TEST
 START_TEST(with_the_mask_plans_that_break_rules_use_no_budget)
 {
     struct search_request request = new_request();
-    request.fix = "tp2 cp1 pp1 mb1 sp zero1 recompute=none vpp3"; /* vpp wants pp */
+    request.fix = "tp2 cp1 pp1 mb1 sp zero1 recompute=none vpp3"; /* vpp3 breaks a rule with pp1 */
     struct prepared *prepared = prepare(&request);
     struct encoding encoding = encoding_new(&prepared->space, &arena);
     struct scorer scorer = scorer_new(&prepared->search, &encoding, 2);
@@ -301,7 +301,8 @@ END_TEST
 /* The mean score of the second half of the budget is better by more than 20 %. */
 START_TEST(learning_strategies_score_better_in_the_second_half)
 {
-    const int budget = 600; /* one annealing, one policy: they need their length */
+    /* annealing and the policy get a single long run, because they need many scores */
+    const int budget = 600;
     struct search_request request = new_request();
     struct prepared *prepared = prepare(&request);
     struct tuning long_run = tuning_default();

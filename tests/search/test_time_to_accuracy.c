@@ -51,8 +51,7 @@ START_TEST(branch_and_bound_equals_evaluating_every_plan)
 }
 END_TEST
 
-/* --- what cannot win ----------------------------------------------------------------------------
- */
+/* --- numbers of ranks that cannot be the fastest ---------------------------------------- */
 
 /* A request for one exchange, with a changed scale of its transient. */
 struct bent {
@@ -84,7 +83,7 @@ static double step_s(const struct bent *bent, int data_ranks)
     return fastest_s;
 }
 
-/* Time of a step's arithmetic at the peak of all GPUs. */
+/* The time of a step if all GPUs compute at their peak and do nothing else. */
 static double peak_s(void)
 {
     const struct system *system = &instance.system;
@@ -92,7 +91,8 @@ static double peak_s(void)
            (system->num_gpus * system->gpu.peak_flops_per_s[DTYPE_FP16]);
 }
 
-/* The number of searches at a scale of the transient, and the time of the exchange's best plan. */
+/* Stores the number of searches at this scale of the transient (the steps that an exchange needs in
+ * addition), and the time of the exchange's best plan. */
 static int searches_at(struct bent *bent, double scale, double *seconds)
 {
     bent->convergence.mixing_scale = scale;

@@ -26,8 +26,9 @@ static void begin(void)
     belief_begin(&made, items, RIVALS, RIVALS, NULL, &belief);
 }
 
-/* Errors of 10 % in compute and 5 % common to all; plans of 1, 1.01 and 1.02 s with different
- * products. */
+/* A belief is a joint normal distribution of the log step times of a few plans. Here the errors are
+ * 10 % in compute and 5 % common to all, and the plans take 1, 1.01 and 1.02 s and have different
+ * matrix products. */
 static void make(void)
 {
     made = (struct system){ .stack.errors.widths = { .common = 0.05, .compute = 0.1 } };
@@ -51,8 +52,8 @@ START_TEST(variances_of_a_belief_equal_those_of_p_best)
 }
 END_TEST
 
-/* A run measures mean + z sd. It moves the estimate of another plan by covariance / (variance +
- * noise). */
+/* A measured run is z standard deviations above its mean. It moves the estimate of another plan by
+ * covariance / (variance + noise) times the difference. */
 START_TEST(a_run_moves_plans_that_share_its_error)
 {
     double before = belief.mean[1], variance = belief.cov[0][0], shared = belief.cov[0][1];
@@ -181,8 +182,8 @@ START_TEST(evidence_of_other_widths_has_partial_weight)
 }
 END_TEST
 
-/* Plan 1 is predicted to be 0.5 % faster than the present plan, which is no sure gain, then 20 %.
- */
+/* Plan 1 is predicted to be 0.5 % faster than the present plan, which is not a sure gain, and then
+ * 20 % faster, which is. */
 START_TEST(the_present_plan_is_kept_without_a_sure_gain)
 {
     double chance, likeliest;
@@ -200,7 +201,8 @@ START_TEST(the_present_plan_is_kept_without_a_sure_gain)
 }
 END_TEST
 
-/* The executor's stack has no error of its own; the profile that was measured here has one. */
+/* The stack of our executor states no error of its own, but the profile that was measured on this
+ * machine does. */
 START_TEST(a_stack_without_widths_has_the_error_of_its_profile)
 {
     made = (struct system){ .profile.error_log = 0.12 };
@@ -308,8 +310,9 @@ struct scene {
     struct model model;
     int rivals;
     struct scored_plan plans[MOST_TOP];
-    struct trial trials[MOST_ITEMS]; /* the rivals on all GPUs, then on fewer GPUs */
-    int numbers[MOST_ITEMS];         /* numbers of the trials in the belief */
+    /* the other plans, first those on all GPUs, then those on fewer GPUs */
+    struct trial trials[MOST_ITEMS];
+    int numbers[MOST_ITEMS]; /* indices of the proposed runs (trials) in the belief */
     struct believed items[MOST_ITEMS];
 };
 
@@ -360,7 +363,7 @@ static void scene_release(struct scene *scene)
     arena_release(&scene->arena);
 }
 
-/* The part of a step's time that each class of the system's constants moves. */
+/* The share of a step's time that depends on each class of the system's constants. */
 static const struct {
     const char *cost_class;
     size_t part;
@@ -386,7 +389,8 @@ static void draw_constants(const struct system *known, struct random *rng, struc
             }
 }
 
-/* Draws the rivals' log errors; rivals with equal work in a class share its error. */
+/* Draws the log errors of the plans. Plans with equal work in a class of constants share the error
+ * of this class. */
 static void draw_own(const struct scene *scene, struct random *rng, double *error)
 {
     double z[MOST_TOP][NUM_ERROR_PARTS], own[NUM_ERROR_PARTS];
@@ -428,7 +432,7 @@ static void draw_truth(const struct scene *scene, struct random *rng, double *tr
 }
 
 struct course {
-    int runs; /* until the choice is sure enough; MOST_ITEMS: never */
+    int runs; /* number of trials until the choice is sure enough; MOST_ITEMS if it never is */
     bool is_close;
 };
 
@@ -501,7 +505,7 @@ START_TEST(few_trials_suffice_for_a_sure_choice)
                cases, 100.0 * sure / cases, 100.0 * close / cases, asked,
                (double)planned_runs / asked, (double)random_runs / asked);
     fflush(stdout);
-    /* a few cases allow a weaker check */
+    /* with only a few cases the check must be weaker */
     ck_assert_int_ge(10 * sure, (is_campaign() ? 9 : 5) * cases);
     ck_assert_int_ge(10 * close, (is_campaign() ? 9 : 5) * cases);
     ck_assert_int_ge(random_runs, (is_campaign() ? 2 : 1) * planned_runs);

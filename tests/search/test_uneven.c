@@ -59,7 +59,7 @@ static void widen_first(int times)
                                      .num_runs = 2 };
 }
 
-/* All layers but the first and the last are `times` as wide. */
+/* All layers except the first and the last are `times` as wide. */
 static void widen_middle(int times)
 {
     struct model *model = &instance.model;
@@ -121,13 +121,13 @@ START_TEST(the_best_plan_equals_that_of_enumerating_all_plans)
 }
 END_TEST
 
-/* With gossip a step has less waiting; here the difference matters. */
+/* With gossip a step has less waiting, which the floor must not overestimate. */
 START_TEST(the_floor_of_a_plan_is_at_most_every_division)
 {
     struct exchange exchange = { 0 };
     struct err none = { 0 };
     make_random(9000 + (uint64_t)_i);
-    if (_i % 3 == 2) /* the ends are narrower than the middle */
+    if (_i % 3 == 2) /* the first and the last layer are narrower than the others */
         widen_middle(3);
     if (_i % 2 == 1) {
         instance.system.profile.pass_spread = 0.3;
@@ -176,7 +176,7 @@ START_TEST(the_floor_of_a_plan_is_at_most_every_division)
 }
 END_TEST
 
-/* Checks every number of layers that a stage may recompute. */
+/* Checks the options of a stage for every number of recomputed layers. */
 static void check_option(struct evaluator *evaluator, const struct plan *plan,
                          const struct stage_option *option, int stage, int first, int layers)
 {
@@ -201,8 +201,8 @@ static void check_option(struct evaluator *evaluator, const struct plan *plan,
     ck_assert_double_eq(option->optimizer_s, best.optimizer_s);
 }
 
-/* Checks all numbers of layers that a stage may have after `first`; returns how many recompute a
- * part. */
+/* Checks the options of a stage that begins at layer `first`, for all numbers of layers; returns
+ * how many options recompute only some of the layers. */
 static int check_options(struct evaluator *evaluator, const struct plan *plan,
                          const struct stage_table *table, int stage, int first)
 {

@@ -14,9 +14,9 @@
 
 enum { MOST_STAGES = 5, MOST_LAYERS = 9 };
 
-/* Weights of layers. On half the tables all are 1; on the others layers have several kinds, as a
- * few dense blocks before blocks with experts, or two kinds in turn. before[i] is the sum over all
- * layers before i. */
+/* The time of each layer in a random table. In half of the tables all layers take 1 s. In the
+ * others layers have several kinds, such as a few dense blocks before blocks with experts, or two
+ * alternating kinds. before[i] is the sum over all layers before i. */
 struct weights {
     bool are_equal;
     double before[MOST_LAYERS + 1];
@@ -46,7 +46,7 @@ static bool may_have(const struct stage_table *table, int stage, int first, int 
            (behind == 0 ? layers == left : layers <= left - behind);
 }
 
-/* Random stages with embedding, head, reductions and partial recompute. */
+/* Draws stages with embedding, head, gradient reductions and partial recompute. */
 static void fill_stage(struct random *rng, struct stage_table *table, const struct weights *weights,
                        int stage)
 {
@@ -187,12 +187,13 @@ static void begin_divisions(const struct stage_table *table, int *layers)
     layers[0] = 0;
 }
 
-/* The best of all divisions, one by one. */
+/* The best of all divisions, found by enumeration. */
 struct enumerated {
     double divisions;
     double surrogate_s, bound_s, step_s;
-    double surrogate_step_s; /* bound of the first division with the least surrogate */
-    double slack;            /* largest gap of the bound, as a fraction */
+    double surrogate_step_s; /* lower bound of the step of the first division with the least
+                                surrogate */
+    double slack;            /* largest relative difference between a step and its bound */
 };
 
 static struct enumerated enumerate(const struct stage_table *table, int seed)
@@ -236,7 +237,7 @@ static void check_equal(const char *what, int seed, double got_s, double expecte
     ck_assert_msg(same, "seed %d: %s %.17g, one by one %.17g", seed, what, got_s, expected_s);
 }
 
-/* The integer program's choices are the table's options. */
+/* Passes the options of the table to the integer program. */
 static double milp_s(const struct stage_table *table, struct arena *arena)
 {
     struct stage_choices *stages =
@@ -272,8 +273,9 @@ static double milp_s(const struct stage_table *table, struct arena *arena)
 
 enum { NUM_TABLES = 800, EVERY_MILP = 4 };
 
-/* The dynamic program finds the same as enumeration: for the surrogate, for the bound and, after
- * expansion, for the simulated step. */
+/* The dynamic program finds the same minimum as enumeration, for the surrogate (sum of passes +
+ * (microbatches - 1) x the longest), for the lower bound, and for the simulated step, for which it
+ * lists ("expands") all divisions below a limit. */
 START_TEST(the_dynamic_program_equals_enumeration)
 {
     double regrets = 0, most_regret = 0, most_slack = 0, divisions = 0, timed = 0;
@@ -311,14 +313,14 @@ START_TEST(the_dynamic_program_equals_enumeration)
         solved, divisions, timed, missed, 100 * regrets / solved, 100 * most_regret,
         100 * most_slack);
     ck_assert_int_gt(solved, TURNS(NUM_TABLES) * 5 / 8);
-    ck_assert_int_gt(missed, 0); /* otherwise the tables would be too easy */
+    ck_assert_int_gt(missed, 0); /* otherwise the tables would be too easy a test */
     ck_assert_double_lt(timed, divisions / 2);
 }
 END_TEST
 
-/* One layer per stage; one stage's passes take at least four times those of the others. Reductions
- * are slow on that stage, on the first, or equally on all. Two layers, which no division has, would
- * take no time, so bounds over all divisions are weak. */
+/* One layer per stage; one stage's passes take at least four times those of the others. Gradient
+ * reductions are slow on that stage, on the first, or equally on all. In the table, stages of two
+ * layers take no time; no division has such stages, but bounds over all divisions become weak. */
 static struct stage_table one_slow_stage(struct random *rng, int stages, int slow,
                                          double most_lag_s,
                                          struct stage_option options[2 * MOST_STAGES],

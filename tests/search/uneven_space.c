@@ -102,7 +102,8 @@ static void list_dealt(struct listing *listing, struct plan plan)
     }
 }
 
-/* Tries every number of chunks that the schedule allows, even if the space has no split of it. */
+/* Tries every number of chunks that the schedule allows, even if the space has no named split with
+ * this number. */
 static void list_all_dealt(struct listing *listing, struct plan plan)
 {
     struct naive_splits known = naive_splits(listing->request->model, plan.pp);
@@ -142,15 +143,17 @@ static void list_mixes(struct listing *listing, struct plan plan, const int *lay
 static void list_divisions(struct listing *listing, struct plan plan)
 {
     struct naive_splits known = naive_splits(listing->request->model, plan.pp);
+    /* all combinations of recomputed layers are listed with the first value of recompute */
     if (plan.chunk_layers != known.at[0].layers &&
         !same_layers(plan.chunk_layers, known.at[0].layers, plan.pp))
-        return; /* all mixes are listed with the first recompute */
+        return;
     int layers[MOST_LISTED_LAYERS];
     int num_layers = listing->request->model->layers;
     int left = num_layers - plan.pp;
     bool mixes = listing->request->recompute_mixes;
+    /* its combinations of recomputed layers are listed with those of full */
     if (left < 0 || (mixes && plan.recompute == RECOMPUTE_NONE))
-        return; /* its mixes are listed with those of full */
+        return;
     for (int stage = 0; stage < plan.pp; stage++)
         layers[stage] = 1;
     plan.chunk_layers = layers;
