@@ -21,8 +21,8 @@ static const struct size_law *law_named(const char *name)
 /* --- Chinchilla ----------------------------------------------------------------------------- */
 
 /* Hoffmann et al. 2022, tables 3 and A3: FLOPs at which a size is best, and its tokens. The rows of
- * 67 B are not in it: by approach 2 its FLOPs and tokens belong to 69 B (6.88e23 / (6 x 1.7e12)).
- */
+ * 67 B are omitted, because by approach 2 their FLOPs and tokens belong to 69 B (6.88e23 / (6
+ * x 1.7e12)). */
 static const struct printed_row {
     double size, flops_1, tokens_1, flops_2, tokens_2;
 } printed_rows[] = {
@@ -36,7 +36,7 @@ static void holds_row(const char *name, double size, double flops, double tokens
 {
     double ours = scaling_law_size(law_named(name), flops);
     ck_assert_double_eq_tol(ours / size, 1, 0.005);
-    /* Their tokens are their FLOPs over 6 N, in the printed digits. */
+    /* In both tables the tokens are the FLOPs divided by 6 N, in the printed digits. */
     ck_assert_double_eq_tol(flops / (6 * ours) / tokens, 1, 0.02);
 }
 
@@ -48,7 +48,8 @@ START_TEST(the_first_two_approaches_give_the_printed_tables)
 }
 END_TEST
 
-/* Powers of 0.50, 0.49 and 0.46 (table 2); 0.73 is Kaplan's. */
+/* The best size grows as a power of the FLOPs: 0.50, 0.49 and 0.46 for the three approaches (table
+ * 2), and 0.73 for Kaplan's law. */
 START_TEST(sizes_grow_by_the_printed_powers)
 {
     static const struct {
@@ -68,8 +69,8 @@ START_TEST(sizes_grow_by_the_printed_powers)
 }
 END_TEST
 
-/* 67 B on 1.5 T (table 3), 63 B (figure 3; its tokens, 1.4 T, are not C / 6 N) and 40 B (figure
- * 4). Gopher had 280 B on 300 B. */
+/* For Gopher's FLOPs the approaches recommend 67 B on 1.5 T tokens (table 3), 63 B (figure 3;
+ * its 1.4 T tokens are not C / 6 N) and 40 B (figure 4). Gopher had 280 B on 300 B tokens. */
 START_TEST(the_best_sizes_for_gophers_budget_are_67_63_or_40_billion)
 {
     double one = scaling_law_size(law_named("chinchilla-1"), gopher_flops);
@@ -80,8 +81,8 @@ START_TEST(the_best_sizes_for_gophers_budget_are_67_63_or_40_billion)
 }
 END_TEST
 
-/* "Somewhere between 40 and 70 billion parameters" (Hoffmann et al. 2022, section 4); with GPT-3's
- * budget, which trained 175 B on 300 B tokens. */
+/* "Somewhere between 40 and 70 billion parameters" (Hoffmann et al. 2022, section 4); the test also
+ * checks GPT-3's budget, which trained 175 B on 300 B tokens. */
 START_TEST(the_corrected_fit_agrees_with_the_first_two_approaches)
 {
     const struct loss_law *law = &loss_laws[LAW_CORRECTED];
@@ -117,18 +118,19 @@ START_TEST(kaplans_tokens_are_the_printed_batches_times_steps)
     for (double pf_days = 1; pf_days < 1e5; pf_days *= 10) {
         double flops = pf_days * 8.64e19, size = scaling_law_size(law, flops);
         double printed = 2.0e6 * pow(pf_days, 0.24) * 5.4e3 * pow(pf_days, 0.03);
-        ck_assert_double_eq_tol(flops / (6 * size) / printed, 1,
-                                0.034); /* rounding of 2.0 and 5.4 */
+        /* tolerance for the rounding of 2.0 and 5.4 */
+        ck_assert_double_eq_tol(flops / (6 * size) / printed, 1, 0.034);
         double read = 2 * flops / (6 * size);
-        ck_assert_double_eq_tol(read / (2e10 * pow(pf_days, 0.27)), 1,
-                                0.25); /* rounding of one digit */
+        /* tolerance for a number printed with one digit */
+        ck_assert_double_eq_tol(read / (2e10 * pow(pf_days, 0.27)), 1, 0.25);
     }
 }
 END_TEST
 
 /* --- losses --------------------------------------------------------------------------------- */
 
-/* The rounded constants of the learning curve are the same law. */
+/* The loss law of `design` and the learning curve of time-to-accuracy are the same law; the curve
+ * has rounded constants. */
 START_TEST(the_published_law_is_the_learning_curve)
 {
     struct model model;
@@ -156,7 +158,8 @@ START_TEST(the_loss_interval_contains_both_fits)
 }
 END_TEST
 
-/* At the best size a percent more parameters and a percent fewer tokens have equal effects. */
+/* At the best size one percent more parameters and one percent fewer tokens change the loss
+ * equally. */
 START_TEST(the_closed_form_minimises_the_loss)
 {
     const struct loss_law *law = &loss_laws[_i];
@@ -210,7 +213,7 @@ START_TEST(with_few_unique_tokens_the_best_model_is_smaller)
     ck_assert_double_eq_tol(plain.parameters, 8.67e9, 0.03 * 8.67e9);
     ck_assert_double_eq_tol(repeated.parameters, 6.34e9, 0.08 * 6.34e9);
     ck_assert_double_eq_tol(repeated.tokens, 242e9, 0.08 * 242e9);
-    budget.unique = 1e15; /* no limit */
+    budget.unique = 1e15; /* no limit on unique tokens */
     ck_assert_double_eq_tol(scaling_best(law, budget).parameters / plain.parameters, 1, 1e-6);
 }
 END_TEST
@@ -247,8 +250,8 @@ START_TEST(the_best_size_for_serving_2e12_tokens_is_7_billion)
 }
 END_TEST
 
-/* The elasticities of the loss are as 1 + T / (3 D): the FLOPs of training and serving over those
- * of training. */
+/* At the best size the ratio of the loss's elasticities to parameters and to tokens is 1 + T / (3
+ * D): the FLOPs of training on D tokens and serving T, divided by those of training. */
 START_TEST(serving_shifts_the_best_size_by_its_share_of_the_flops)
 {
     const struct loss_law *law = &loss_laws[LAW_CORRECTED];

@@ -21,7 +21,8 @@ static struct model shaped(const struct model *style, enum aspect aspect, double
     return model;
 }
 
-/* Levine et al. 2020, abstract: a width of 30 K for 1 T parameters, 12 layers width^2 of them. */
+/* Levine et al. 2020, abstract: a model of 1 T parameters should have a width of 30 K. Its
+ * parameters are 12 x layers x width^2. */
 START_TEST(a_model_of_1e12_parameters_has_width_30000)
 {
     double width = 30e3, layers = aspect_layers(ASPECT_LEVINE, width);
@@ -52,8 +53,8 @@ START_TEST(shapes_of_published_models_are_reproduced)
 }
 END_TEST
 
-/* A step of four layers changes the size by at most 4 / 24, so the error is at most half of
- * that. */
+/* From 24 layers on the number of layers is a multiple of four. A step of four changes the size by
+ * at most 4 / 24, so the error is at most half of that. */
 START_TEST(a_shape_has_the_requested_size)
 {
     static const char *const styles[] = { "llama2-7b", "llama3-8b", "gpt3-175b", "tiny" };

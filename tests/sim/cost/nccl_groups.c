@@ -1,10 +1,10 @@
 #include "tests/sim/cost/nccl_groups.h"
 
 #define CALIBRATION .bandwidth_factor = 1, .latency_factor = 1
-/* Channels of ring and tree, in GB/s. */
+/* Channels of ring and tree, with the bandwidth of each in GB/s. */
 #define CHANNELS(num, intra_gb, inter_gb) \
     .num_channels = (num), .intra_bytes_per_s = (intra_gb)*1e9, .inter_bytes_per_s = (inter_gb)*1e9
-/* Channels of NVSwitch with multicast, in GB/s. */
+/* Channels of NVLS (NVSwitch with multicast), with the bandwidth of each in GB/s. */
 #define NVLS(num, intra_gb, inter_gb)                                                     \
     .in_network = true, .nvls_channels = (num), .nvls_intra_bytes_per_s = (intra_gb)*1e9, \
     .nvls_inter_bytes_per_s = (inter_gb)*1e9

@@ -27,7 +27,7 @@ enum {
     SHARP_16_NODES,
     SHARP_ALONE,
     SHARP_A100,
-    UNCAPPED_VOLTA, /* this and the next two: on one, two and four nodes */
+    UNCAPPED_VOLTA, /* this group and the next two lie on one, two and four nodes */
     UNCAPPED_AMPERE = UNCAPPED_VOLTA + 3,
     UNCAPPED_HOPPER = UNCAPPED_AMPERE + 3,
     UNCAPPED_BLACKWELL = UNCAPPED_HOPPER + 3,

@@ -6,14 +6,15 @@
 
 #include <math.h>
 
-/* From a byte to 1e18 bytes, each 5% longer than the last. */
+/* Message sizes from one byte to 1e18 bytes, each 5 % larger than the one before. */
 enum { NUM_SIZES = 851, TENFOLD = 47 };
 static double size_bytes(int i)
 {
     return pow(1.05, i);
 }
 
-/* Checks without Check's macros, whose file writes would dominate the time over so many pairs. */
+/* Collects failures without Check's macros: these write to a file, which would dominate the time
+ * over so many pairs. */
 static void check_order(double shorter_s, double longer_s)
 {
     if (!(shorter_s <= longer_s))
@@ -50,8 +51,9 @@ START_TEST(every_time_is_finite_and_positive_up_to_a_million_ranks_and_1e18_byte
 }
 END_TEST
 
-/* The tree's correction rises by 4/3 at most between neighbouring size classes, so a slightly
- * longer message may be predicted to be faster, but a message that is a third longer may not. */
+/* NCCL corrects the tree's bandwidth by a factor per size class, which rises by at most 4/3 from
+ * one class to the next. So a slightly longer message may be predicted to be faster, but a message
+ * that is a third longer may not. */
 static void grows(const struct collective_algo *algo, const struct comm_group *group,
                   enum collective collective, enum protocol protocol)
 {
@@ -211,7 +213,7 @@ START_TEST(the_chosen_time_never_falls_when_the_message_grows_by_a_third)
 }
 END_TEST
 
-/* Only all-reduce has the tree and its correction. */
+/* Only all-reduce can use the tree, whose correction makes times fall between sizes. */
 START_TEST(except_for_all_reduce_the_chosen_time_never_falls_as_messages_grow)
 {
     const struct comm_group *group = &nccl_groups[_i];

@@ -72,8 +72,8 @@ START_TEST(ring_simple_reduce_scatter_of_256_mib_on_8_h100_takes_685_us)
 }
 END_TEST
 
-/* Latency and bandwidth. Ring: (8.4 + 224 x 3.4 + 30 x 14 us) x 1.4 and 384 x 128/254 GB/s. Tree:
- * 8.4 + 2 x (7 x 4 + 4 x 14) us and 8 x min(0.92 x 48, 36) / 2 GB/s. */
+/* The ring has a latency of (8.4 + 224 x 3.4 + 30 x 14 us) x 1.4 and a bandwidth of 384 x 128/254
+ * GB/s. The tree has 8.4 + 2 x (7 x 4 + 4 x 14) us and 8 x min(0.92 x 48, 36) / 2 GB/s. */
 START_TEST(over_16_h100_nodes_a_ring_is_faster_than_a_tree_for_1_gib)
 {
     ck_assert_double_eq_tol(
@@ -118,9 +118,9 @@ static void ck_cost(const char *algo, int group, enum collective collective, dou
 }
 
 /* Latency 2 x (3.7 + 7 x 0.4) + 31 us. With one NIC per rank an all-reduce has 0.85 x 384 / 2 GB/s
- * and a gather 8 x min(48, 0.9 x 48). With two ranks per NIC (4 of 24 GB/s) it is 96 x 2/3 / 2.
- * With one rank per node there is no hop inside the node, a latency of 14 us as in a tree, and a
- * bandwidth of 2/(1/2 + 1) x 0.85 x 48 / 2. */
+ * and a gather 8 x min(48, 0.9 x 48). With two ranks per NIC (4 NICs of 24 GB/s) an all-reduce has
+ * 96 x 2/3 / 2 GB/s. With one rank per node there is no hop inside the node, a latency of 14 us as
+ * in a tree, and a bandwidth of 2/(1/2 + 1) x 0.85 x 48 / 2. */
 START_TEST(collnet_direct_crosses_the_network_once)
 {
     ck_cost("collnet_direct", SHARP_16_NODES, COLLECTIVE_ALL_REDUCE, 44.0, 163.2);
@@ -140,8 +140,9 @@ START_TEST(collnet_chain_passes_through_a_nodes_ranks_and_back)
 }
 END_TEST
 
-/* Like groups on one rail, plus 3.4 us of NVLink per hop between nodes: 7 in a gather, 14 in an
- * all-reduce (times 1.4), 2 x 3 in a tree, 3/3.5 in PAT, 1 in a send. */
+/* The GPUs with the same index in all nodes form a rail. A hop between nodes that also changes the
+ * rail takes 3.4 us more, over NVLink. There are 7 such hops in a gather, 14 in an all-reduce
+ * (whose latency is multiplied by 1.4), 2 x 3 in a tree, 3/3.5 in PAT and 1 in a send. */
 START_TEST(hops_between_rails_add_a_hop_over_nvlink)
 {
     static const struct {
@@ -176,7 +177,8 @@ START_TEST(nvls_over_nodes_adds_one_hop_and_is_as_fast_as_the_nics)
 }
 END_TEST
 
-/* On 16 nodes a tree's latency is 2 x (7 x 4 + 4 x 14) us, and a ring's is larger. */
+/* For 1 MiB on 16 nodes latency decides. That of NVLS is 25 + 18 us; a tree's is 2 x (7 x 4 + 4 x
+ * 14) us, and a ring's is larger. */
 START_TEST(with_sharp_nvls_is_chosen_for_1_mib_over_16_nodes)
 {
     ck_assert_str_eq(
@@ -199,7 +201,8 @@ START_TEST(nvls_tree_bus_bandwidth_is_within_2_percent_of_that_measured_on_2_h10
 }
 END_TEST
 
-/* In a node 8.4 + 3.4 us and 360 GB/s. Over 16 nodes 8.4 + 128 x 14 us and 384 GB/s. */
+/* In a node the latency is 8.4 + 3.4 us and the bandwidth 360 GB/s. Over 16 nodes they are 8.4 +
+ * 128 x 14 us and 384 GB/s. */
 START_TEST(broadcast_latency_is_one_step_in_a_node_and_one_per_rank_between_nodes)
 {
     ck_assert_double_eq_tol(
@@ -237,9 +240,9 @@ START_TEST(calibration_applies_to_a_send)
 }
 END_TEST
 
-/* In a node: 5 us, and 7/8 of 360 MB at 360 GB/s. With one rank per node: 10 us, and 7/8 of 80 MB
- * at 0.8 of a 50 GB/s NIC. Over 16 nodes of 8 ranks, each rank sends 15/16 of its data by an eighth
- * of 8 NICs. */
+/* In a node an all-to-all takes 5 us plus 7/8 of 360 MB at 360 GB/s. With one rank per node it
+ * takes 10 us plus 7/8 of 80 MB at 0.8 of a NIC's 50 GB/s. Over 16 nodes of 8 ranks, each rank
+ * sends 15/16 of its data by an eighth of 8 NICs. */
 START_TEST(an_all_to_all_sends_all_but_a_ranks_own_part)
 {
     ck_assert_double_eq_tol(all_to_all_s(&nccl_groups[H100_NODE], 360e6), 5e-6 + 875e-6, 1e-15);

@@ -109,7 +109,7 @@ START_TEST(a_tile_more_than_a_wave_takes_another_wave)
 }
 END_TEST
 
-/* Each tile costs as if its inner dimension were half_k longer. */
+/* A tile takes as long as if its inner dimension were longer by half_k. */
 START_TEST(half_the_rate_is_reached_at_half_k)
 {
     struct gpu gpu = round_gpu();
@@ -139,7 +139,7 @@ START_TEST(a_thin_product_takes_the_time_of_its_memory_traffic)
 END_TEST
 
 /* 1280 x 1280 sums of 8 bytes at half of 1 TB/s take 26.2 us, of which half do not overlap the
- * multiplications. The multiplications take longer than the other half. */
+ * multiplications. The other half is hidden, because the multiplications take longer. */
 START_TEST(part_of_a_products_accumulator_traffic_is_exposed)
 {
     struct gpu gpu = round_gpu();
@@ -182,8 +182,9 @@ static struct op attention_op(enum op_pass pass, double seq)
                         .kernels = 1 };
 }
 
-/* 1e9 FLOPs at 0.5 (backward 0.4) x 100 TFLOP/s, and at half of that rate for 1000 tokens, take 40
- * us (50 us). For 3000 tokens 3/4 of the rate is reached. */
+/* Flash attention reaches 0.5 of 100 TFLOP/s in the forward and 0.4 in the backward, and half of
+ * that rate for 1000 tokens. So 1e9 FLOPs take 40 us (backward 50 us). For 3000 tokens it reaches
+ * 3/4 of the rate. */
 START_TEST(flash_attentions_rate_depends_on_length_and_pass)
 {
     struct gpu gpu = round_gpu();
@@ -197,7 +198,7 @@ START_TEST(flash_attentions_rate_depends_on_length_and_pass)
 }
 END_TEST
 
-/* 1e9 FLOPs at 0.5 x 100 TFLOP/s x 64/(64 + 64). */
+/* The time is 1e9 FLOPs divided by 0.5 x 100 TFLOP/s x 64/(64 + 64). */
 START_TEST(short_heads_leave_part_of_a_tile_unused)
 {
     struct gpu gpu = round_gpu();
@@ -260,9 +261,8 @@ END_TEST
 /* --- published numbers --------------------------------------------------------------------------
  */
 
-/* A limit of 500 W instead of 700 W. Without the static seventh this is 400 of 600 W, so the speed
- * is (2/3)^0.4 = 0.850. Memory traffic keeps its speed.
- */
+/* The power limit is 500 W instead of 700 W. A seventh of the full power, 100 W, is static, which
+ * leaves 400 of 600 W. So the speed is (2/3)^0.4 = 0.850. Memory traffic keeps its speed. */
 START_TEST(a_lower_power_limit_slows_only_products_and_attention)
 {
     struct gpu capped;
@@ -285,8 +285,9 @@ START_TEST(a_lower_power_limit_slows_only_products_and_attention)
 }
 END_TEST
 
-/* Tensor cores x FLOPs a cycle x clock of the whitepapers, and their datasheet peaks: 528 x 1024 x
- * 1.83 GHz, 432 x 512 x 1.41 GHz (2 FLOPs a multiply-add are in 1024 and 512). */
+/* The peak is the number of tensor cores x FLOPs per cycle x clock (whitepapers), and must equal
+ * the datasheet: 528 x 1024 x 1.83 GHz, 432 x 512 x 1.41 GHz (2 FLOPs a multiply-add are in 1024
+ * and 512). */
 START_TEST(the_peak_is_tensor_cores_times_flops_per_cycle_times_clock)
 {
     struct gpu gpu;

@@ -47,15 +47,15 @@ static void release_all(void)
     num_profiles = num_gpus = 0;
 }
 
-/* A GPU, a profile and a type that it multiplies. */
+/* A GPU, its profile, and a number type in which its tensor cores multiply. */
 struct machine {
     struct gpu gpu;
     struct profile profile;
     enum dtype dtype;
 };
 
-/* Calls `claim` for every pair; measured products are removed, as they are valid for one GPU
- * only. */
+/* Calls `claim`, which checks a law, for every pair of GPU and type. Measured products are removed
+ * from the profiles, because they are valid for one GPU only. */
 static void each_machine(void (*claim)(const struct machine *))
 {
     int pairs = 0;
@@ -86,7 +86,7 @@ static double product_s(const struct machine *machine, struct shape s)
                   product_bytes(&s));
 }
 
-/* Sizes aligned in every type; unaligned rows have a separate law. */
+/* These sizes are aligned to 16 bytes in every type; unaligned rows have a separate law. */
 static const double sizes[] = { 16, 48, 128, 304, 1024, 3072, 12288, 100000 };
 enum { NUM_SIZES = LENGTH(sizes) };
 
@@ -151,12 +151,13 @@ START_TEST(no_product_is_faster_than_the_roofline)
 }
 END_TEST
 
-/* Odd widths are not aligned, and a long inner dimension is split. The bounds of a range around the
- * constants hold, and the lower one is the time itself if the range is a point. */
+/* Odd widths are not aligned, and a long inner dimension is split. For constants within a range
+ * there is a lower and an upper bound of the time. Both must hold, and the lower one must equal the
+ * time if the range is a point. */
 static void check_range_of_shape(const struct machine *machine, struct shape s)
 {
     struct machine own = *machine, fast, slow;
-    own.profile.num_gemm_points = 0; /* as struct product_range asks */
+    own.profile.num_gemm_points = 0; /* as struct product_range requires */
     own.profile.gemm_unaligned_efficiency = 0.25;
     fast = slow = own;
     fast.profile.gemm_efficiency *= 1.2;

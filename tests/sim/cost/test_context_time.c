@@ -32,7 +32,8 @@ static void load(const char *name, int num_gpus)
 /* --- seconds ------------------------------------------------------------------------------------
  */
 
-/* A machine without contention, whose network is `factor` times as fast. */
+/* Makes a machine whose network is `factor` times as fast, and on which overlap slows nothing down.
+ */
 static void load_plain(int num_gpus, double factor)
 {
     load("llama3-8b", num_gpus);
@@ -42,7 +43,8 @@ static void load_plain(int num_gpus, double factor)
     machine.profile.inter_bandwidth_factor *= factor;
 }
 
-/* Times without overlap: one step of a ring's kernel, and one message of keys. */
+/* Two times without overlap: that of one attention kernel of a ring (a step), and that of one
+ * message of keys. */
 static void ring_step(const struct plan *plan, double *step_s, double *message_s)
 {
     struct ops ops =
@@ -52,7 +54,7 @@ static void ring_step(const struct plan *plan, double *step_s, double *message_s
         const struct op *op = &ops.at[i];
         if (op->kind == OP_SEND_RECEIVE)
             *message_s = point_to_point_s(&pair, op->comm_bytes);
-        if (op->kind == OP_FLASH_ATTENTION) /* the last of them is one step */
+        if (op->kind == OP_FLASH_ATTENTION) /* the last kernel is one step */
             *step_s = op_s(&machine.gpu, &machine.profile, ATTENTION_FLASH3, op);
     }
 }
@@ -68,7 +70,7 @@ START_TEST(a_ring_exposes_the_excess_of_message_over_compute_per_step)
     double step_s = 0;
     double message_s = 0;
     ring_step(&plan, &step_s, &message_s);
-    /* steps in one op have one launch */
+    /* all steps of an op have one launch */
     double slack_s = 8 * machine.profile.kernel_s;
     double exposed_s = 7 * fmax(0, message_s - step_s);
     ck_assert_double_eq_tol(pieces.at[0].forward.context_s, exposed_s, slack_s);
@@ -110,7 +112,7 @@ START_TEST(within_a_node_a_ring_is_hidden_and_gathering_is_exposed)
 }
 END_TEST
 
-/* Split backwards run their half of the list with the ring in it. */
+/* With a split backward, the half that computes input gradients contains the ring. */
 START_TEST(a_split_backward_keeps_its_ring)
 {
     load_plain(16, 1);

@@ -1,4 +1,5 @@
-/* Packed documents: attention's work, and the waiting of ranks with unequal work. */
+/* Packed documents: the work of attention within documents, and the waiting for ranks that have
+ * more work. */
 #include "tests/testing.h"
 
 #include "base/normal.h"
@@ -103,7 +104,7 @@ static double draw_window(struct random *rng, double mean, int shape, double tok
 }
 
 static const struct {
-    double tokens; /* in units of the mean length */
+    double tokens; /* lengths in units of the mean length */
     int shape;
 } windows[] = { { 0.25, 1 }, { 1, 1 }, { 4, 1 }, { 16, 1 }, { 64, 1 }, { 2, 4 }, { 32, 4 } };
 
@@ -124,7 +125,9 @@ START_TEST(the_variance_formula_agrees_with_drawn_windows)
 }
 END_TEST
 
-/* The waiting for the slowest data rank: its (sum of w_j + f max w_j) / mean of w, minus m + f. */
+/* The waiting for the slowest data rank, in units of the mean work of a microbatch. A rank has m
+ * microbatches with work w_j and a pipeline fill of f microbatches, so it takes sum of w_j + f max
+ * w_j. The waiting is that of the slowest rank divided by the mean of w, minus m + f. */
 static double drawn_wait(struct random *rng, const struct packing *p, double mean, int shape,
                          double seq)
 {
@@ -171,14 +174,18 @@ START_TEST(the_waiting_formula_agrees_with_drawn_ranks)
 }
 END_TEST
 
-/* Work above its mean of 1, half constant and half lognormal, at z standard deviations. */
+/* The work of a microbatch minus its mean of 1, at z standard deviations. Half of the work is
+ * constant, half lognormal. */
 static double above_mean(double deviation, double z)
 {
     double s = sqrt(log(1 + 4 * deviation * deviation));
     return (exp(s * z - s * s / 2) - 1) / 2;
 }
 
-/* E T = m + f (1 + x) and Var T = d^2 (m + 2 f) + f^2 v^2, and the same of the slowest rank. */
+/* The time T of a rank with m microbatches and a fill of f has the mean m + f (1 + x) and the
+ * variance d^2 (m + 2 f) + f^2 v^2, where 1 + x is the mean of its largest microbatch, d the
+ * deviation of a microbatch and v that of the largest. The test also checks these for the slowest
+ * rank. */
 START_TEST(waiting_satisfies_its_equations)
 {
     struct model model = { .seq = 65536 };
@@ -192,14 +199,14 @@ START_TEST(waiting_satisfies_its_equations)
     double mean = 12 + 5 * (1 + x), deviation = sqrt(d * d * (12 + 2 * 5) + 25 * v * v);
     double wait = mean * (1 + above_mean(deviation / mean, expected_maximum(32))) - 12 - 5;
     ck_assert_double_eq_tol(packing_wait(&model, &p), wait, 1e-6 * wait);
-    /* of 2 context ranks each holds two of 4 slices of both sequences, of 4 two of 8 */
+    /* each of 2 context ranks holds two of 4 slices of both sequences; each of 4 holds two of 8 */
     for (int ranks = 2; ranks <= 4; ranks += 2) {
         double variance = documents_variance(&model.documents, 65536.0 / (2 * ranks));
         double of_slices = 12 * above_mean(sqrt(variance / 4), expected_maximum(ranks));
         p.context_ranks = ranks;
         ck_assert_double_eq_tol(packing_wait(&model, &p), wait + of_slices, 1e-6 * wait);
     }
-    /* no more than if one document filled each sequence */
+    /* at most the work if one document filled each sequence */
     model.documents = documents_of_spread(60000, 1);
     p.data_ranks = 1e9;
     double most = 65536 / documents_attended(&model.documents, 65536) - 1;

@@ -48,7 +48,7 @@ static struct plan exchanging(int data_ranks, const char *exchange)
     return parsed(layout);
 }
 
-/* Seconds on the wire of a load of one tensor. */
+/* Seconds that the network needs to exchange one tensor. */
 static double wire_s(int data_ranks, const char *exchange, double bytes)
 {
     struct plan plan = exchanging(data_ranks, exchange);
@@ -132,7 +132,7 @@ START_TEST(a_ring_exchange_takes_the_sum_of_its_rounds)
 }
 END_TEST
 
-/* Ranks 1, 2 and 4 apart are in one node, 8 apart in two. */
+/* In a tree, ranks at distance 1, 2 and 4 are in one node, and ranks at distance 8 in two. */
 START_TEST(a_tree_exchange_takes_its_hops_up_and_down)
 {
     ck_assert_double_eq_tol(wire_s(16, "tree", 1e8), 2 * (3 * inside_s(1e8) + crossing_s(1e8 / 8)),
@@ -140,7 +140,8 @@ START_TEST(a_tree_exchange_takes_its_hops_up_and_down)
 }
 END_TEST
 
-/* At the ends of a node a ring's neighbour is in another: two of its messages go over the NIC. */
+/* The first and the last rank of a node have a ring neighbour in another node, so two messages of a
+ * node go over its NIC. */
 START_TEST(ring_gossip_crosses_nodes_at_the_ends_of_a_node)
 {
     ck_assert_double_eq_tol(wire_s(64, "gossip:ring", 1e8), crossing_s(1e8 * 2 / 8) + inside_s(1e8),
@@ -226,8 +227,8 @@ START_TEST(gathered_sparse_messages_are_faster_only_on_few_ranks)
 }
 END_TEST
 
-/* Parts to their ranks and results to all, as the library's all-to-all and all-gather; Krum also
- * exchanges the distances between 64 ranks. */
+/* Each rank gets all ranks' values of its part of the elements, by an all-to-all, and sends the
+ * result to all, by an all-gather. Krum also exchanges the distances between the 64 ranks. */
 START_TEST(a_robust_rule_is_an_all_to_all_and_a_gather)
 {
     struct plan plan = exchanging(64, "median");
@@ -239,7 +240,7 @@ START_TEST(a_robust_rule_is_an_all_to_all_and_a_gather)
 }
 END_TEST
 
-/* --- in a step ----------------------------------------------------------------------------- */
+/* --- exchanges in a step ---------------------------------------------------------------- */
 
 static struct model small_model(void)
 {
@@ -293,7 +294,7 @@ START_TEST(overlapped_averaging_takes_less_time_and_more_memory)
 }
 END_TEST
 
-/* Time of one more copy of the gradients or weights. */
+/* Memory of one more copy of the gradients or weights. */
 static double copy_bytes(void)
 {
     struct model model = small_model();
@@ -351,7 +352,7 @@ START_TEST(error_memory_is_one_copy_of_the_gradients)
 }
 END_TEST
 
-/* A stage's tensors are its parameters, wherever a tied table is held. */
+/* The tensors that a stage exchanges are its parameters, whichever stages hold a tied table. */
 START_TEST(a_stages_exchanged_elements_are_its_parameters)
 {
     static const char *const models[] = { "gpt3-1.3b", "llama3-8b", "qwen2.5-7b", "bloom-176b" };
@@ -378,8 +379,9 @@ static double step_s(const struct model *model, const struct plan *plan)
     return seconds;
 }
 
-/* One pass of each kind and negligible messages: a gossip step saves the deviation of the two
- * passes times the reduction of its wait; an all-reduce step saves nothing. */
+/* The step has one forward and one backward, and negligible messages. A gossip step saves the
+ * standard deviation of the two passes times the reduction of its wait; an all-reduce step saves
+ * nothing. */
 START_TEST(a_gossip_step_waits_less_than_an_all_reduce_step)
 {
     struct model model = small_model();
@@ -402,9 +404,10 @@ START_TEST(a_gossip_step_waits_less_than_an_all_reduce_step)
 }
 END_TEST
 
-/* m passes take T with all-reduce's waiting and f T without it. The slowest of n replicas is E
- * deviations later: f T + E sqrt(f^2 A + f B) = T, with A = m (spread p)^2 and B = drift T. A
- * gossip step saves its share of the waiting. */
+/* A step has m passes of p seconds. They take T with the waiting of an all-reduce and f T without
+ * it. The slowest of n replicas is E standard deviations later than the mean: f T + E sqrt(f^2 A +
+ * f B) = T, with A = m (spread p)^2 and B = drift T. A gossip step saves its share of this waiting.
+ */
 START_TEST(the_bound_of_saved_waiting_is_exact_for_equal_passes)
 {
     struct model model = small_model();
@@ -426,7 +429,7 @@ START_TEST(the_bound_of_saved_waiting_is_exact_for_equal_passes)
 }
 END_TEST
 
-/* A permanently slow chip delays all ranks that a chain of neighbours connects to it. */
+/* A permanently slow chip delays its neighbours, then their neighbours, and finally all ranks. */
 START_TEST(a_permanently_slow_chip_delays_every_exchange)
 {
     struct model model = small_model();
@@ -480,7 +483,8 @@ START_TEST(the_learning_curve_equals_the_published_fit)
 }
 END_TEST
 
-/* --- to accuracy ---------------------------------------------------------------------------- */
+/* --- time to accuracy ----------------------------------------------------------------------------
+ */
 
 START_TEST(time_to_accuracy_is_base_steps_plus_the_exchanges_steps_times_step_time)
 {

@@ -23,7 +23,7 @@ static void tear_down(void)
 /* --- one layer, measured ------------------------------------------------------------------------
  */
 
-/* The ops between the norm and the residual, in sequence. */
+/* The sum of the times of the ops between the norm and the residual. */
 static struct ops of_experts(struct ops ops)
 {
     struct ops some = ops;
@@ -120,9 +120,8 @@ START_TEST(an_expert_layer_takes_the_measured_time)
 }
 END_TEST
 
-/* With many experts per token on few ranks, NCCL's exchange of rows takes longest, and copies make
- * DeepEP slower than hybrid-EP.
- */
+/* With many experts per token on few ranks, NCCL's exchange of rows takes longest. Copies make
+ * DeepEP slower than hybrid-EP. */
 START_TEST(with_many_choices_dispatchers_are_ordered_by_time)
 {
     machine_load("dgx-h100", 8);
@@ -159,7 +158,8 @@ START_TEST(rows_are_copied_for_alignment)
 }
 END_TEST
 
-/* Bytes of a list's exchanges of rows, in their order. */
+/* Bytes of the exchanges of rows (tokens that are sent to experts) in an op list, in their order.
+ */
 static int exchanged_bytes(struct ops list, double bytes[2])
 {
     int count = 0;

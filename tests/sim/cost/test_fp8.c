@@ -61,7 +61,8 @@ START_TEST(quantising_reads_16_bits_and_writes_8_for_each_copy)
                         6000);
     ck_assert_double_eq(quantize_traffic_bytes(precision_recipe(PRECISION_FP8_MX), 2, 3200),
                         2 * 3200 + 6600);
-    /* Read twice; two copies of half a byte, with one scale per 16 values. */
+    /* A tensor is read twice, and two copies of half a byte per value are written, with one scale
+     * per 16 values. */
     ck_assert_double_eq(quantize_traffic_bytes(precision_recipe(PRECISION_NVFP4), 2, 3200),
                         4 * 3200 + 2 * (1600 + 200));
 }
@@ -117,13 +118,15 @@ END_TEST
 static double quantised_values(struct ops ops)
 {
     double values = 0;
+    /* the recipe has delayed scales and two copies */
     for (int i = 0; i < ops.count; i++)
         if (ops.at[i].kind == OP_QUANTIZE)
-            values += ops.at[i].bytes / 4; /* delayed scales, two copies */
+            values += ops.at[i].bytes / 4;
     return values;
 }
 
-/* Llama 3 8B, in units of hidden: inputs 1 + 1 + 1 + 3.5, gradients of outputs 1.5 + 1 + 7 + 1. */
+/* Quantised values per token of Llama 3 8B, in units of the hidden size. Inputs of the four linear
+ * layers: 1 + 1 + 1 + 3.5. Gradients of their outputs: 1.5 + 1 + 7 + 1. */
 START_TEST(each_linear_layer_quantises_its_input_and_the_gradient_of_its_output)
 {
     struct model model = model_of("llama3-8b");
@@ -212,8 +215,8 @@ END_TEST
 
 /* --- time and memory ------------------------------------------------------------------------ */
 
-/* The product reaches the same fraction of twice the peak, with the same bytes to load before the
- * first product. */
+/* In fp8 the product reaches the same fraction of twice the peak, and loads the same bytes before
+ * its first multiplication. */
 START_TEST(fp8_with_twice_the_inner_dimension_takes_the_time_of_bf16)
 {
     struct gpu gpu = { .num_sms = 100, .memory_bytes_per_s = 1e12 };
@@ -231,7 +234,7 @@ START_TEST(fp8_with_twice_the_inner_dimension_takes_the_time_of_bf16)
     double bf16_s = gemm_s(&gpu, &profile, DTYPE_BF16, 1280, 1280, 512, 0);
     double fp8_s = gemm_s(&gpu, &profile, DTYPE_FP8, 1280, 1280, 1024, 0);
     ck_assert_double_eq_tol(fp8_s, bf16_s, 1e-15);
-    profile.narrow[DTYPE_FP8].half_k = 0.5; /* half an element: 1024.5 for 2048 */
+    profile.narrow[DTYPE_FP8].half_k = 0.5; /* k + half_k: 1024.5 instead of 1024 + 1024 */
     fp8_s = gemm_s(&gpu, &profile, DTYPE_FP8, 1280, 1280, 1024, 0);
     ck_assert_double_eq_tol(fp8_s, bf16_s * 1024.5 / 2048, 1e-15);
 }
@@ -259,7 +262,8 @@ START_TEST(weights_are_quantised_once_a_step_or_after_each_gather)
     system.stack.keeps_quantized = true;
     ck_assert_double_eq_tol(quantize_weights_s(&system, &plan, 1e9, 8), 2 * byte_s, 1e-12);
     int num_scaled = 0;
-    for (int precision = 0; precision < NUM_PRECISIONS; precision++) { /* with scales by blocks */
+    for (int precision = 0; precision < NUM_PRECISIONS;
+         precision++) { /* the recipe with scales per block */
         const struct recipe *recipe = precision_recipe(precision);
         if (!recipe || !recipe->keeps_weights || recipe->scale_bytes == 0)
             continue;

@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Each shipped file of a folder, in the order of their names. */
+/* Calls a function for each shipped file of a folder, sorted by name. */
 static void for_each_file(const struct datafile_kind *kind, void (*check)(const char *name))
 {
     char folder[PATH_MAX];
@@ -152,7 +152,7 @@ static void check_stack_comes_back(const char *name)
     struct err err = { 0 };
     check_ok(stack_load(name, &stack, &err), &err);
     json_t *written = through_text(stack_write(&stack));
-    ck_assert(!json_object_get(written, "time_ratio")); /* nothing was learned */
+    ck_assert(!json_object_get(written, "time_ratio")); /* no ratio was learned */
     ck_assert(!json_object_get(written, "expert_time_ratio"));
     check_ok(stack_read(written, &again, &err), &err);
     check_fitted(&stack.fitted, stack.num_fitted, &again.fitted, again.num_fitted);
@@ -160,7 +160,8 @@ static void check_stack_comes_back(const char *name)
     json_decref(written);
 }
 
-/* A profile with another GPU's constants must be marked as not measured everywhere. */
+/* A profile that has constants of another GPU must be marked as not measured in each of its groups.
+ */
 static void check_siblings_are_not_measured(const char *name)
 {
     struct profile profile;
@@ -403,7 +404,7 @@ START_TEST(an_absent_attention_kernel_takes_the_rate_of_the_nearest)
 }
 END_TEST
 
-/* The rate that kernel `i` has if those of the bit set were measured. */
+/* The rate of attention kernel `i` if the kernels in the bit set were measured. */
 static double rate_of(int i, int measured)
 {
     for (int older = i; older >= ATTENTION_FLASH1; older--)
@@ -446,7 +447,7 @@ START_TEST(a_file_may_omit_values_with_defaults)
     struct stack stack;
     struct err err = { 0 };
     check_ok(gpu_load("tests/fixtures/gpu/minimal.json", &gpu, &err), &err);
-    ck_assert_int_eq(gpu.arch, ARCH_HOPPER); /* it has an fp8 peak */
+    ck_assert_int_eq(gpu.arch, ARCH_HOPPER); /* because the GPU has a peak for fp8 */
     check_ok(profile_load("tests/fixtures/profile/minimal.json", &profile, &err), &err);
     ck_assert_double_eq(profile.overlap_compute_slowdown, 1.15);
     ck_assert_int_eq(profile.num_gemm_tiles, 1);

@@ -183,7 +183,7 @@ START_TEST(an_error_in_a_match_table_names_line_and_key)
 }
 END_TEST
 
-/* A file that is loaded alone is blamed as one that is loaded with a system. */
+/* The error of a file that is loaded alone equals that of a file that is loaded with a system. */
 START_TEST(an_error_in_a_cluster_loaded_alone_names_line_and_key)
 {
     struct cluster cluster;

@@ -45,15 +45,16 @@ START_TEST(an_op_without_work_takes_no_time)
 }
 END_TEST
 
-/* A made-up time: 0.02 ns per multiply-add, times 1 + 16 / m. */
+/* A made-up time of a product with m rows: 0.02 ns per multiply-add, times 1 + 16 / m. */
 static double made_up_s(const double size[NUM_KERNEL_SIZES])
 {
     return 2e-11 * size[0] * size[1] * size[2] * size[3] * (1 + 16 / size[0]);
 }
 
-/* The fit minimises squares, with a prior for slope 0 that weighs as much as one point. At the
- * minimum the derivative by each slope is 0: the sum of residuals times the distance from the mean
- * size equals the slope. */
+/* The trend of a table of measured times is linear in the logarithms of the sizes. It minimises
+ * squares, with a prior for slope 0 that weighs as much as one point. At the minimum the derivative
+ * by each slope is 0, so the sum of residuals times the distance from the mean size equals the
+ * slope. */
 START_TEST(the_trend_equals_regularised_least_squares)
 {
     struct kernel table;
