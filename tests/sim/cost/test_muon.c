@@ -26,8 +26,8 @@ START_TEST(newton_schulz_takes_five_steps_of_three_products)
 }
 END_TEST
 
-/* Where memory is slow, the bytes count: of a x b matrices 2 a b + a^2 for the first product, 4 a^2
- * for the second, and a^2 + 3 a b for the third. */
+/* With slow memory the time is that of the bytes. For a matrix of a x b, the three products of a
+ * Newton-Schulz step move 2 a b + a^2, 4 a^2, and a^2 + 3 a b values. */
 START_TEST(newton_schulz_products_read_and_write_each_operand_once)
 {
     struct system system;
@@ -102,8 +102,9 @@ START_TEST(the_state_difference_of_muon_and_adam_equals_megatrons_measurement)
 }
 END_TEST
 
-/* Matrices are distributed over 8 ranks: 12 x (3 of q, k, v, one of the projection, all 512 x 512,
- * and a router of 8 x 512); a rank's experts are its own. */
+/* Whole matrices are assigned to 8 ranks: in each of 12 layers q, k, v and the projection (512 x
+ * 512 each) and a router of 8 x 512. The matrices of experts are not assigned: each rank updates
+ * those of its own experts. */
 START_TEST(muons_sharded_matrices_are_assigned_whole)
 {
     load_golden("dp8 ep8 mb1 optimizer=muon zero1");
@@ -142,9 +143,10 @@ static double optimizer_of(const char *layout)
     return seconds;
 }
 
-/* 32 layers of q 4096^2, k and v 1024 x 4096, the projection 4096^2, gate and up together
- * 28672 x 4096 and down 14336 x 4096: 5 (4 a^2 b + 2 a^3) each. On 8 ranks, a rank has at most the
- * largest matrix and an eighth of the others. No product is faster than the peak. */
+/* The model has 32 layers, with q of 4096^2, k and v of 1024 x 4096, the projection of 4096^2, gate
+ * and up together of 28672 x 4096, and down of 14336 x 4096. A matrix of a x b takes 5 (4 a^2 b + 2
+ * a^3) FLOPs. On 8 ranks, a rank has at most the largest matrix and an eighth of the others. No
+ * product is faster than the peak. */
 START_TEST(muons_update_takes_the_time_of_a_ranks_matrices)
 {
     double square = newton_schulz_flops(4096, 4096), narrow = newton_schulz_flops(1024, 4096);

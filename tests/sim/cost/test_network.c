@@ -8,7 +8,8 @@
 #include <limits.h>
 #include <stdlib.h>
 
-/* NVLink has 24 channels of 15 GB/s; NVSwitch has 8 more channels for sums. */
+/* NVLink has 24 channels of 15 GB/s; NVSwitch has 8 further channels for reductions in the switch.
+ */
 START_TEST(tensor_ranks_of_a_node_communicate_over_nvlink)
 {
     machine_load("dgx-h100", 64);
@@ -25,7 +26,8 @@ END_TEST
 /* The bandwidth of a group of `size` ranks at distance `stride`, within a node or between nodes. */
 static const struct {
     const char *cluster;
-    int num_gpus, stride, size, num_nodes, num_channels; /* 0 channels: not checked */
+    int num_gpus, stride, size, num_nodes,
+        num_channels; /* 0 if the number of channels is not checked */
     double gb_per_s;
 } rates[] = {
     /* Two sockets of 4 GPUs: 20 GB/s below one; one ring over both has 12.5; two rings of every
@@ -48,21 +50,22 @@ static const struct {
     { "dgx-a100-80g-over7", 6144, 8, 384, 384, 0, 24 },
     /* A ring over both pods leaves each pod once, over 1 of the 384 NICs of a rail. */
     { "dgx-a100-80g-over7", 6144, 8, 768, 768, 0, 24 },
-    /* Neighbours are half a pod apart, so half of a pod's NICs send to the other pod. If they were
-     * a whole pod apart, all NICs would. */
+    /* Neighbours in the group are half a pod apart, so half of a pod's NICs send to the other pod.
+       If neighbours were a whole pod apart, all NICs would send. */
     { "dgx-a100-80g-over7", 6144, 1536, 4, 4, 0, 24 / 3.5 },
     { "dgx-a100-80g-over7", 6144, 3072, 2, 2, 0, 24 / 7.0 },
     /* Racks of 2 nodes and pods of 192 racks; collisions leave 0.8 of 48 GB/s. */
     { "meta-grand-teton-700w", 6144, 8, 2, 2, 0, 38.4 },
     { "meta-grand-teton-700w", 6144, 8, 384, 384, 0, 38.4 },
     { "meta-grand-teton-700w", 6144, 3072, 2, 2, 0, 38.4 / 7.0 },
-    /* 8 NICs of 48 GB/s, times 0.8 for collisions. */
+    /* 8 NICs of 48 GB/s, of which collisions in the network leave a factor of 0.8. */
     { "meta-grand-teton", 64, 1, 64, 8, 0, 307.2 },
     /* 4 NICs of 12 GB/s for 8 GPUs: half a NIC per rank. */
     { "p4d-a100-40g", 64, 8, 8, 8, 0, 6 },
     { "p4d-a100-40g", 64, 1, 64, 8, 0, 48 },
-    /* A NIC carries 48 GB/s, but NVLink, which carries 7 of a ring's 8 hops in a node, has only 16
-     * x 10 GB/s. DGX H100 has 24 x 15 GB/s, and its limit stays 8 x 48. */
+    /* A NIC carries 48 GB/s. NVLink carries 7 of a ring's 8 hops in a node, and has only 16 x 10
+       GB/s here. On DGX H100 it has 24 x 15 GB/s, so there the NICs are the limit, with 8 x 48
+       GB/s. */
     { "h800-8", 64, 1, 64, 8, 0, 160 * 8 / 7.0 },
     { "h800-8", 64, 8, 8, 8, 0, 48 },
     { "dgx-h100", 64, 1, 64, 8, 0, 384 },
@@ -72,8 +75,8 @@ static const struct {
     { "mi300x-8", 64, 1, 4, 1, 0, 192 },
     { "mi300x-8", 64, 4, 2, 1, 0, 64 },
     { "mi355x-8", 64, 2, 4, 1, 0, 230.4 },
-    /* Two of a node's 8 ranks have one link of 64 between them, which both hops of their rings use;
-     * 2 NICs of 48 are slower. */
+    /* Two of a node's 8 ranks have one link of 64 GB/s between them, which both hops of their rings
+       use. Their 2 NICs of 48 GB/s are the limit. */
     { "mi300x-8", 64, 4, 16, 8, 0, 96 },
 };
 
@@ -220,7 +223,8 @@ START_TEST(switches_that_reduce_allow_sharp_for_groups_over_nodes)
 }
 END_TEST
 
-/* Reductions that leave the first network level need the next one's switches too. */
+/* A reduction that leaves the first level of the network also needs the switches of the next level.
+ */
 START_TEST(one_network_level_without_reduction_disables_sharp)
 {
     machine_load("dgx-h100", 256);
@@ -248,8 +252,8 @@ START_TEST(a_groups_calibration_factors_are_those_of_its_links)
 }
 END_TEST
 
-/* vTrain's table of a DGX-1: two neighbours have a single NVLink between them, which a ring of all
- * 8 does not reveal. */
+/* The curves are vTrain's measurements on a DGX-1. Two neighbouring GPUs have a single NVLink
+ * between them, which is slower than a measurement of a ring of all 8 suggests. */
 START_TEST(a_groups_curve_is_that_of_its_size_and_fabric)
 {
     machine_load("dgx1-v100", 64);

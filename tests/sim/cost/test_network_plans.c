@@ -32,7 +32,8 @@ START_TEST(the_stride_of_an_axis_is_the_product_of_faster_axes)
 }
 END_TEST
 
-/* tp 4, cp 4: two of a context group's ranks share a node, and its rings leave nodes by one. */
+/* With tp 4 and cp 4 two ranks of a context group share a node, and its rings leave the node by one
+ * NIC. */
 START_TEST(context_ranks_are_one_tensor_group_apart)
 {
     machine_load("dgx-h100", 64);
@@ -86,8 +87,8 @@ START_TEST(with_another_order_data_and_context_ranks_are_apart)
 }
 END_TEST
 
-/* 64 data ranks in groups of 8, one group per node. The replicas of a shard are one rank per node,
- * with a NIC each. */
+/* 64 data ranks in groups of 8, one group per node. The replicas of a shard are on one rank per
+ * node, each with a NIC. */
 START_TEST(shards_within_a_node_are_replicated_on_every_node)
 {
     machine_load("dgx-h100", 64);
@@ -107,7 +108,8 @@ START_TEST(shards_within_a_node_are_replicated_on_every_node)
 }
 END_TEST
 
-/* tp 2 cp 2 shard 4: both context ranks of two data ranks fill a node; 4 nodes repeat them. */
+/* With tp 2, cp 2 and shard=4, a shard group has both context ranks of two data ranks, which fill a
+ * node. The shards are replicated on 4 nodes. */
 START_TEST(shard_groups_include_context_ranks_first)
 {
     machine_load("dgx-h100", 32);
@@ -145,7 +147,8 @@ START_TEST(messages_between_stages_of_one_node_stay_inside)
 }
 END_TEST
 
-/* Stages of 4 GPUs: 0 and 1 share a node, 1 and 2 do not. One NIC each: 48 GB/s. */
+/* Stages have 4 GPUs. Stages 0 and 1 share a node, 1 and 2 do not. Each rank has one NIC of 48
+ * GB/s. */
 START_TEST(one_stage_boundary_between_nodes_makes_messages_cross)
 {
     machine_load("dgx-h100", 16);
@@ -176,7 +179,7 @@ START_TEST(a_stage_boundary_crosses_nodes_at_the_end_of_a_node)
 }
 END_TEST
 
-/* order=tp-pp-dp: the stages of one replica fill a node. */
+/* With order=tp-pp-dp the stages of one replica fill a node. */
 START_TEST(stages_that_come_before_data_ranks_share_a_node)
 {
     machine_load("dgx-h100", 64);
@@ -190,7 +193,8 @@ START_TEST(stages_that_come_before_data_ranks_share_a_node)
 }
 END_TEST
 
-/* order=tp-pp-dp with replicas of 12 GPUs: the second one's stages lie over two nodes. */
+/* With order=tp-pp-dp and replicas of 12 GPUs, the stages of the second replica lie on two nodes.
+ */
 START_TEST(if_any_replicas_stages_cross_nodes_messages_cross)
 {
     machine_load("dgx-h100", 24);
@@ -203,8 +207,8 @@ START_TEST(if_any_replicas_stages_cross_nodes_messages_cross)
 }
 END_TEST
 
-/* Blocks of 16 nodes: 4 stages of 8 nodes leave a block, 2 stages need not. Half of a block's NICs
- * send out of it. */
+/* Switches form blocks of 16 nodes. Four stages of 8 nodes leave a block, two stages need not. Half
+ * of a block's NICs send out of it. */
 START_TEST(a_pipeline_that_leaves_a_block_is_oversubscribed)
 {
     machine_load("dgx-a100-80g-over7", 512);
@@ -271,7 +275,7 @@ START_TEST(groups_not_aligned_with_nodes_cross_rails)
     ck_assert(!group_at(&machine, 8, 6).crosses_rails);
     ck_assert(!group_at(&machine, 2, 24).crosses_rails);
     ck_assert(group_at(&machine, 3, 16).crosses_rails);
-    ck_assert(!group_at(&machine, 3, 2).crosses_rails); /* in a node */
+    ck_assert(!group_at(&machine, 3, 2).crosses_rails); /* groups within a node never cross rails */
     struct plan cut = degrees(3, 16, 1), whole = degrees(8, 6, 1);
     ck_assert(network_plan_group(&machine, &cut, TENSOR_RANKS).crosses_rails);
     ck_assert(!network_plan_group(&machine, &whole, replicated_axes()).crosses_rails);

@@ -9,7 +9,7 @@
 
 #include <math.h>
 
-/* Models, machines and stacks with different op lists. */
+/* Combinations of model, machine and stack whose op lists differ. */
 struct setting {
     const char *cluster, *stack, *model;
 };
@@ -179,8 +179,8 @@ static double part_of_alone_s(const struct op *op)
     return op->pass == PASS_FORWARD ? 0.7 : 0.6;
 }
 
-/* One rank runs its ops one after the other. A stack reaches 90 % of a product's speed alone, and
- * 70 and 60 % of that of attention. */
+/* On one rank the ops run one after the other. In this stack products reach 90 % of their speed in
+ * isolation, and attention 70 % (forward) and 60 % (backward). */
 START_TEST(without_overlap_a_list_takes_the_sum_of_its_ops)
 {
     load(_i);
@@ -211,8 +211,9 @@ START_TEST(without_overlap_a_list_takes_the_sum_of_its_ops)
 }
 END_TEST
 
-/* Without sequence parallelism, each all-reduce between the two gradients of a product runs beside
- * the second: two blocks with contention, the rest in series. */
+/* Without sequence parallelism, an all-reduce follows the input-gradient product of a layer and
+ * overlaps its weight-gradient product. These two blocks slow each other down; all other ops run in
+ * series. */
 START_TEST(an_all_reduce_overlapping_a_weight_gradient_contends_with_it)
 {
     load(_i);
@@ -242,7 +243,7 @@ START_TEST(an_all_reduce_overlapping_a_weight_gradient_contends_with_it)
         saved_s += compute_s + comm_s - overlapped_s(&machine.profile, compute_s, comm_s);
         pairs++;
     }
-    ck_assert_int_eq(pairs, 2); /* qkv and fc1 */
+    ck_assert_int_eq(pairs, 2); /* the two products with an all-reduce are qkv and fc1 */
     double expected_s = serial.at[0].backward.total_s - saved_s;
     ck_assert_double_eq_tol(overlapped.at[0].backward.total_s, expected_s, 1e-9 * expected_s);
 }
@@ -294,7 +295,7 @@ START_TEST(sequence_parallelism_keeps_less_and_splits_the_checkpoint)
 }
 END_TEST
 
-/* A stack's word holds until the plan says otherwise. */
+/* The stack's setting holds unless the layout has a word for it. */
 /* Products of a few rows fill fewer tiles, and weights are read by each. */
 START_TEST(logits_in_row_blocks_take_one_more_product_and_less_memory)
 {
@@ -324,7 +325,8 @@ START_TEST(logits_in_row_blocks_take_one_more_product_and_less_memory)
 }
 END_TEST
 
-/* A split backward reads the logits' gradients twice. */
+/* A split backward reads the gradients of the logits twice, so they cannot be computed in row
+ * blocks. */
 START_TEST(schedules_with_split_backward_compute_logits_at_once)
 {
     struct stack stack = { .memory.logits_rows = 512 };
@@ -334,7 +336,8 @@ START_TEST(schedules_with_split_backward_compute_logits_at_once)
 }
 END_TEST
 
-/* A module that predicts a later token embeds and has a head, but no table of its own. */
+/* A module that predicts a later token has an embedding and a head, but uses the tables of the
+ * model. */
 START_TEST(a_multi_token_module_adds_an_embedding_and_a_head)
 {
     load(_i);

@@ -11,7 +11,7 @@
 static const struct {
     const char *model, *cluster, *stack;
 } runs[] = {
-    { "gpt3-1.3b", "dgx-h100", "megatron-core" }, /* tied embeddings */
+    { "gpt3-1.3b", "dgx-h100", "megatron-core" }, /* this model has tied embeddings */
     { "llama3-8b", "dgx-h100", "torchtitan" },
     { "gpt3-6.7b", "dgx-a100-80g", "megatron-deepspeed" },
     { "llama2-7b", "dgx-a100-80g", "nemo" },
@@ -74,7 +74,7 @@ static struct assembled assemble(struct evaluator *evaluator, const struct syste
     double lag_s[MOST_STAGES];
     struct assembled whole = { 0 };
     double optimizer_s = 0, reduced_s = 0;
-    /* a plan without lists of layers, which the scores must not need */
+    /* the plan without its lists of layers per stage, which the scores must not need */
     struct plan bare = *plan;
     bare.chunk_layers = NULL;
     bare.recompute_layers = NULL;
@@ -201,7 +201,7 @@ static struct times times_of(struct evaluator *evaluator, const struct plan *pla
     return times;
 }
 
-/* a power of 2 keeps the digits of a scaled time */
+/* the ratio is a power of 2, so that scaled times have the same digits */
 START_TEST(a_learned_ratio_scales_every_time_equally)
 {
     static const double ratio = 2;

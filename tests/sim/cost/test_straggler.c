@@ -80,13 +80,14 @@ START_TEST(equal_chips_do_not_wait)
 }
 END_TEST
 
-/* Measured once: with 1.65 ms of products, two ranks waited 30 to 60 us. */
+/* In a measurement two ranks waited 30 to 60 us for each other after 1.65 ms of products. */
 START_TEST(the_waiting_of_ranks_that_drift_agrees_with_a_measurement)
 {
     ck_assert_double_eq(drift_wait_s(0, 1, 8), 0);
     ck_assert_double_eq(drift_wait_s(8e-6, 1.65e-3, 1), 0);
     double two_s = drift_wait_s(8e-6, 1.65e-3, 2);
-    ck_assert_double_eq_tol(two_s, sqrt(8e-6 * 1.65e-3 / acos(-1)), 5e-6); /* Blom: 4 % at n = 2 */
+    /* Blom's approximation is 4 % off at n = 2 */
+    ck_assert_double_eq_tol(two_s, sqrt(8e-6 * 1.65e-3 / acos(-1)), 5e-6);
     ck_assert_double_eq_tol(drift_wait_s(8e-6, 4 * 1.65e-3, 2), 2 * two_s, 1e-12);
     ck_assert_double_gt(drift_wait_s(8e-6, 1.65e-3, 8), 2 * two_s);
 }

@@ -43,9 +43,9 @@ static void wait_for_neighbours(enum mixing_graph graph, int step, double *end, 
     memcpy(end, next, sizeof *end * (size_t)count);
 }
 
-/* Simulates the recursion in which each rank waits for its neighbours. Returns the growth per step
- * from a common start, without the first tenth. With a period, all ranks wait for all every
- * `period` steps; without a graph there is no other waiting. */
+/* Simulates steps in which each rank waits for its neighbours in the graph. Returns the mean growth
+ * of the ranks' clocks per step, without the first tenth of the steps. With a period, all ranks
+ * wait for all every `period` steps. Without a graph ranks wait only then. */
 static double simulated(int graph, int count, int period, int steps)
 {
     struct random rng = random_new(7, (uint64_t)(graph * 1000 + count));
@@ -92,7 +92,7 @@ static double wait_of(const char *text, int num_ranks, double averaging)
     return exchange_wait(&exchange, num_ranks, averaging);
 }
 
-/* Exact for Local SGD, up to Blom's approximation. */
+/* For Local SGD the formula is exact, except for Blom's approximation of the expected maximum. */
 START_TEST(waiting_of_local_sgd_agrees_with_a_simulation)
 {
     static const struct {
@@ -127,8 +127,8 @@ START_TEST(exact_sums_wait_for_the_slowest_rank)
 }
 END_TEST
 
-/* More neighbours, ranks and averages increase the waiting, which never exceeds that for all
- * ranks. */
+/* The waiting increases with the number of neighbours, the number of ranks and the frequency of
+ * averages. It never exceeds the waiting for all ranks. */
 START_TEST(waiting_increases_with_neighbours_ranks_and_averages)
 {
     for (int n = 8; n <= 1024; n *= 2) {
@@ -151,9 +151,8 @@ START_TEST(the_equivalent_number_of_ranks_waits_equally_long)
         ck_assert_double_eq_tol(maximum_count(expected_maximum(n)), n, 1e-6 * n);
     struct exchange ring = parsed("gossip:ring");
     double count = exchange_waits_for(&ring, 1024, 0);
-    ck_assert(
-        count > 3 &&
-        count < 8); /* more than the rank and its two neighbours, as these have waited for others */
+    ck_assert(count > 3 && count < 8); /* more than 3, the rank and its two neighbours, because
+                                          these have waited for others */
 }
 END_TEST
 

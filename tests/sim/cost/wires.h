@@ -4,7 +4,7 @@
 
 #include "sim/cost/network.h"
 
-/* A group in a job that consists only of this group. */
+/* The group of a job that has no other ranks. */
 static inline struct comm_group group_at(const struct system *system, int stride, int size)
 {
     struct rank_group group = group_along((struct members){ stride, size }, stride * size);

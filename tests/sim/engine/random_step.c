@@ -90,7 +90,8 @@ void step_randomise_whole(struct step *step)
         step->stages[s] = (struct stage_cost){ random_between(0, 2), random_between(0, 1),
                                                random_between(0, 1), random_between(0, 1), 0 };
     step->cost.messages_are_delays = rand() % 4 == 0;
-    step->cost.blocking = rand() % 2 && !step->generator->rule; /* a V splits backwards */
+    /* schedules in a V have split backwards */
+    step->cost.blocking = rand() % 2 && !step->generator->rule;
     step->cost.reduces_last = rand() % 2;
     for (int s = 0; s < step->shape.num_stages; s++)
         step->boundaries[s].wire = rand() % 2 ? WIRE_NODE : WIRE_NETWORK;

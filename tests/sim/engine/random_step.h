@@ -1,5 +1,5 @@
-/* tests/sim/engine/random_step.h - a schedule and its costs, possibly random (by rand()), run by
- * the event engine. */
+/* tests/sim/engine/random_step.h - a pipeline schedule and its costs, which may be random (by
+ * rand()), for the event engine. */
 #ifndef TESTS_SIM_ENGINE_RANDOM_STEP_H
 #define TESTS_SIM_ENGINE_RANDOM_STEP_H
 
@@ -23,12 +23,14 @@ static inline struct placement step_placement(const struct step *step)
                                step->generator->rule };
 }
 
-/* The step must not be moved, as the cost points into it. */
+/* The struct must not be copied, because `cost` points into it. */
 void step_init(struct step *step, const char *generator, int p, int v, int m);
 
-/* Draws any generator and shape, with messages as pure delays and no other traffic. */
+/* Draws a schedule generator and a shape. Messages are pure delays, and there is no other traffic.
+ */
 void step_randomise(struct step *step);
-/* Draws everything that lowering can add, with random durations. */
+/* Also draws everything that lowering can add (recompute, reductions, ...), with random durations.
+ */
 void step_randomise_whole(struct step *step);
 
 /* The timeline lives in the arena. Fails the test when the step cannot be run. */

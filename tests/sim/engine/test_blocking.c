@@ -1,5 +1,5 @@
 /* not under tsan: it has one thread. */
-/* The host's time in a pass, by how it launches. */
+/* The time that the host adds to a pass, for asynchronous and for blocking launches. */
 #include "sim/engine/simulate.h"
 #include "tests/sim/planned.h"
 #include "tests/testing.h"
@@ -16,9 +16,9 @@ static double step_s(double issue_s, bool blocks)
     return prediction.step_s;
 }
 
-/* A host that launches ahead and needs 10 s for each launch determines the step alone, so its step
- * gives the number of launches. Launches that block add this number times the time of one to the
- * GPU's time, however long that is. */
+/* If each launch takes 10 s on a host that launches ahead, the host alone determines the step. So
+ * the step gives the number of launches. Launches that block add this number times the time of one
+ * to the GPU's time, however long that is. */
 START_TEST(blocking_launches_add_to_the_gpus_time)
 {
     static const char *const layouts[] = { "mb1", "mb4 recompute=full" };

@@ -32,7 +32,7 @@ START_TEST(probabilities_add_up_to_one)
 }
 END_TEST
 
-/* 1000 draws: 250 +- 14 each, within five deviations. */
+/* Of 1000 draws each of four plans wins 250 +- 14; five deviations are allowed. */
 START_TEST(equal_plans_have_equal_probabilities)
 {
     chances_of_best(&made, rivals, PLANS, chance);
@@ -55,7 +55,8 @@ START_TEST(slower_plans_have_smaller_probabilities)
 END_TEST
 
 /* An error of an unmeasured stack shifts all plans with the same compute alike, so their order
- * stays equally certain. Compared with a plan that only has data traffic it is less certain. */
+ * stays equally certain. The order relative to a plan that has only data traffic becomes less
+ * certain. */
 START_TEST(a_shift_common_to_all_plans_changes_no_order)
 {
     rivals[0].step_s = 0.95;

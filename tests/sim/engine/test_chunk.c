@@ -17,7 +17,8 @@ static double data_comm_s(int messages)
     return seconds;
 }
 
-/* Gathers and reductions of one layer in a number of messages, each of its part of the weights. */
+/* A layer's weights are gathered, and its gradients reduced, in a number of messages that each
+ * carry a part. */
 static struct data_comm layer_comm(int messages)
 {
     const struct system *system = &planned.system;
@@ -41,7 +42,7 @@ static const struct {
 } cases[] = { { "gpt3-1.3b", "dp16 mb1 zero3 overlap=none" },
               { "mixtral-8x7b", "dp16 ep4 mb1 zero3 overlap=none" } };
 
-/* More messages have the latency of each. */
+/* More messages add more latencies. */
 START_TEST(a_layer_is_gathered_in_the_stacks_number_of_messages)
 {
     planned_load("dgx-h100", "torchtitan", cases[_i].model, 16);
@@ -74,13 +75,13 @@ static struct stage_score score_of(const char *layout)
     return score;
 }
 
-/* Eight stages have three layers each. Links from so slow that most of the copies are exposed to so
- * fast that nearly none is. In a pipeline the last two layers are copied too. */
+/* Eight stages have three layers each. The slowest link exposes most of the copies to the host, the
+ * fastest nearly none. In a pipeline the last two layers are copied too. */
 START_TEST(offloaded_activations_are_copied_during_the_layers_passes)
 {
     static const double speeds[] = { 0.02, 0.2, 0.5, 1, 4 };
-    const double slack_s =
-        _i ? 3e-4 : 1e-12; /* messages are in the score's passes; no copy is beside them */
+    /* the passes of the score contain blocking messages, which no copy overlaps */
+    const double slack_s = _i ? 3e-4 : 1e-12;
     const char *layout = _i ? "tp2 pp8 mb1 overlap=p2p" : "tp2 mb1 overlap=none";
     for (int i = 0; i < LENGTH(speeds); i++) {
         char copied[100];

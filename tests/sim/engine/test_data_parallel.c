@@ -6,12 +6,14 @@
 #include <math.h>
 #include <stdlib.h>
 
-/* While compute overlaps a transfer, it takes 1.25 times as long and the transfer twice as long. */
+/* The contention of these tests: while compute overlaps a transfer, compute takes 1.25 times as
+ * long and the transfer twice as long. */
 static const struct profile slow = { .overlap_compute_slowdown = 1.25, .overlap_comm_slowdown = 2 };
 
 /* --- transfers beside compute ----------------------------------------------------------------- */
 
-/* 3 s of transfer take 6 s beside 10 s of compute, which lose 6 (1 - 1/1.25) = 1.2 s. */
+/* 3 s of transfer take 6 s while they overlap 10 s of compute. In these 6 s compute loses 6 (1 -
+ * 1/1.25) = 1.2 s. */
 START_TEST(a_short_transfer_slows_compute_while_it_lasts)
 {
     ck_assert_double_eq_tol(overlapped_s(&slow, 10, 3), 11.2, 1e-12);
@@ -109,9 +111,10 @@ START_TEST(a_bucket_waits_for_its_gradients_and_the_previous_bucket)
                                          .overlap_comm_slowdown = 1 };
     static const double buckets[][2] = { { 4, 1 }, { 2, 3 }, { 2, 2 } };
     ck_assert_double_eq_tol(lane_exposed_s(&even, buckets, 3), 3, 1e-12);
-    /* 8 s of compute are 5 s of a transfer alone: buckets are ready at 2.5, 3.75 and 5 s, and sent
-     * until 3.5, 6.75 and 8.75 s. So 3.75 s are exposed, and the other 2.25 s slow 4.5 s of compute
-     * by a fifth */
+    /* With contention. Compute takes 8 s, in which 5 s of transfer can be done. In units of the
+     * transfer's own time, buckets are ready at 2.5, 3.75 and 5 s, and their transfers end
+     * at 3.5, 6.75 and 8.75 s. So 3.75 s are exposed, and the other 2.25 s slow 4.5 s of compute by
+     * a fifth */
     ck_assert_double_eq_tol(lane_exposed_s(&slow, buckets, 3), 3.75 + 0.9, 1e-12);
 }
 END_TEST
@@ -148,7 +151,7 @@ static const struct comm_group wires = WIRES(8);
 static const struct data_groups all_shard = { .shard = WIRES(8), .replicas = { .num_ranks = 1 } };
 static const struct data_groups four_shard = { .shard = WIRES(4), .replicas = WIRES(2) };
 
-/* fp32 gradients and bf16 weights of a million parameters. */
+/* A million parameters have fp32 gradients and bf16 weights. */
 START_TEST(sharded_gradients_are_scattered_and_weights_gathered)
 {
     struct plan plan = plan_default();
@@ -169,7 +172,8 @@ START_TEST(whole_gradients_are_all_reduced)
 }
 END_TEST
 
-/* A quarter of the gradients is all-reduced with the only other rank that has the same shard. */
+/* A shard is a quarter of the gradients. It is all-reduced with the only other rank that has the
+ * same shard. */
 START_TEST(replicated_shards_are_all_reduced_with_their_copies)
 {
     struct plan plan = plan_default();
@@ -195,12 +199,13 @@ START_TEST(gradients_kept_in_bf16_are_summed_in_bf16)
     plan.precision = PRECISION_FP32;
     ck_assert_double_eq(reduced_gradient_bytes(&stack, &plan), 4);
     plan.precision = PRECISION_BF16;
-    plan.gradient_dtype = DTYPE_BF16; /* and sums in fp32, as the layout says */
+    plan.gradient_dtype = DTYPE_BF16; /* the layout requires sums in fp32 */
     ck_assert_double_eq(reduced_gradient_bytes(&stack, &plan), 4);
 }
 END_TEST
 
-/* Three tensors of one million 16-bit weights have three owners, a hundred have the eight ranks. */
+/* Three tensors of one million 16-bit weights have three owners; a hundred tensors are owned by all
+ * eight ranks. */
 START_TEST(owners_of_whole_tensors_broadcast_the_updated_weights)
 {
     struct data_comm few = whole_tensors_comm(&all_shard, 4e6, 6e6, 3);
@@ -252,8 +257,9 @@ START_TEST(parameters_that_are_sharded_one_by_one_are_copied)
 }
 END_TEST
 
-/* 1e9 parameters: gradient 4, state read and written 24, weight written 2, gradient read again for
- * the norm 4: 34 bytes each at 1 TB/s, and four kernels of 1 ms; an eighth of that when sharded. */
+/* The update of 1e9 parameters. Per parameter it reads the gradient (4 bytes), reads and writes the
+ * state (24), writes the weight (2) and reads the gradient again for the norm (4): 34 bytes at 1
+ * TB/s, and four kernels of 1 ms. If sharded over 8 ranks, the bytes are an eighth. */
 START_TEST(the_update_reads_and_writes_the_state_once)
 {
     struct system system = { .gpu = { .memory_bytes_per_s = 1e12 },

@@ -118,7 +118,8 @@ static void check_equal(const struct fixture *f, double got_s, double expected_s
     text_release(&layout);
 }
 
-/* Without data ranks a step is its pipeline, the norm that joins all stages, and the update. */
+/* Without data ranks a step is the pipeline, the gradient norm, for which all stages wait, and the
+ * update. */
 START_TEST(a_step_without_data_ranks_equals_the_recurrence)
 {
     static const char *const alone[] = {
@@ -151,8 +152,8 @@ START_TEST(a_step_without_data_ranks_equals_the_recurrence)
 }
 END_TEST
 
-/* With split backwards and no wait for the norm: the longest stage's time from its first forward
- * on. */
+/* With split backwards and no wait for the gradient norm, the step is the longest time of a stage
+ * from its first forward on. */
 START_TEST(without_a_wait_for_the_norm_the_events_equal_the_recurrence)
 {
     static const char *const split[] = { "pp8 mb1 schedule=zb-h1", "pp8 mb1 schedule=zb-h2",
@@ -173,7 +174,8 @@ START_TEST(without_a_wait_for_the_norm_the_events_equal_the_recurrence)
 }
 END_TEST
 
-/* A single stage waits for no other stage, and its buckets are within its chunk. */
+/* With a single stage no stage waits for another, and gradient buckets are reduced within its
+ * chunk. */
 START_TEST(a_step_of_one_stage_equals_the_recurrence)
 {
     static const char *const layouts_of_one[] = {
@@ -263,8 +265,9 @@ START_TEST(a_step_of_too_many_instructions_is_refused)
 }
 END_TEST
 
-/* A mirrored plan takes its boundaries from the V of half its stages: 0, 1 and 2 of these, then 2
- * again for the message in the middle, and back. */
+/* A mirrored plan (DualPipe) has the boundaries between stages of a V with half its stages
+ * (DualPipeV): boundaries 0, 1 and 2, then 2 again for the message in the middle, then back to 0.
+ */
 START_TEST(a_mirrored_schedule_has_the_stage_boundaries_of_its_v)
 {
     static const int of_v[] = { 0, 1, 2, 2, 2, 1, 0 };

@@ -83,8 +83,8 @@ START_TEST(with_blocking_delays_the_events_equal_the_recurrence)
 }
 END_TEST
 
-/* 2 stages, 1 microbatch, f 1, b 2, message 0.5, its own end 4: as in test_order, 7 s and then the
- * optimizer, which waits for the norm of both, 0.25 and 4. */
+/* Two stages, one microbatch, forward 1 s, backward 2 s, message 0.5 s. As in test_order the passes
+ * take 7 s. Then comes the norm of both stages, 0.25 s, and the optimizer, 4 s. */
 START_TEST(the_update_waits_for_the_norm_of_all_stages)
 {
     struct step step;
@@ -115,7 +115,7 @@ START_TEST(without_the_norm_a_stage_updates_after_its_own_passes)
 }
 END_TEST
 
-/* The recurrence has recompute as a part of the backward. */
+/* The recurrence counts recompute as a part of the backward. */
 START_TEST(recompute_delays_the_backward)
 {
     struct step step;
@@ -182,7 +182,7 @@ START_TEST(busy_and_idle_add_up_to_the_step_on_every_lane)
 }
 END_TEST
 
-/* Time of all passes of a stage without contention. */
+/* The time of all passes of a stage without contention. */
 static double passes_s(const struct step *step, int stage)
 {
     const struct generator *generator = step->generator;
@@ -199,7 +199,7 @@ static double passes_s(const struct step *step, int stage)
     return sum_s;
 }
 
-/* Without contention a lane is as busy as its instructions take alone. */
+/* Without contention the busy time of a lane is the sum of its instructions' times. */
 START_TEST(without_contention_a_compute_lanes_busy_time_is_the_sum_of_its_passes)
 {
     struct step step;
@@ -219,8 +219,8 @@ START_TEST(without_contention_a_compute_lanes_busy_time_is_the_sum_of_its_passes
 }
 END_TEST
 
-/* A receive is posted one pass ahead, so a message that a pure delay hides may have to wait. The
- * opposite never happens. */
+/* In a rendezvous the message starts when the receive is posted, which is one pass ahead. So a
+ * message that is hidden as a pure delay may wait in a rendezvous; the opposite never happens. */
 START_TEST(a_rendezvous_is_never_faster_than_a_delay)
 {
     struct step step;
@@ -329,7 +329,7 @@ START_TEST(contention_makes_no_step_one_percent_shorter)
 }
 END_TEST
 
-/* The bits are the same for any earlier use of the arena. */
+/* The result has the same bits whatever the arena was used for before. */
 START_TEST(repeated_simulations_have_the_same_bits)
 {
     struct step step;

@@ -20,8 +20,8 @@ static struct timeline *run_text(const char *lists, const struct step_cost *cost
 
 #define NIC_LISTS "0: F0.0 SA0.0>1@0 DG0@0 DN OPT@3\n1: RA0.0<0 F1.0@0 DN@1 OPT@2\n"
 
-/* Lists of instructions, their costs, and the times at which some begin or end. Costs that are not
- * given are 0; `slowdowns` of 1 mean no contention. */
+/* Each case has instruction lists, their costs, and the times at which some instructions begin or
+ * end. Costs that are not given are 0; slowdowns of 1 mean no contention. */
 static const struct {
     const char *lists;
     struct chunk_cost chunks[MAX_STAGES];
@@ -31,7 +31,7 @@ static const struct {
     bool is_blocking;
     struct time {
         int stage, instr;
-        enum { STARTS = 1, ENDS } what; /* 0: no more times */
+        enum { STARTS = 1, ENDS } what; /* a time of 0 ends the list */
         double s;
     } times[MOST_TIMES];
 } cases[] = {
@@ -56,7 +56,7 @@ static const struct {
       .boundaries = { { 2, WIRE_NETWORK } },
       .slowdowns = { 1, 1 },
       .times = { { 0, 1, ENDS, 5 }, { 0, 2, ENDS, 6 }, { 1, 1, STARTS, 5 } } },
-    /* Over NVLink the message disturbs no other transfer. */
+    /* In this case the message goes over NVLink, where it disturbs no other transfer. */
     { .lists = NIC_LISTS,
       .chunks = { { .forward_s = 1 }, { .forward_s = 1 } },
       .stages = { { .reduce_s = 3 } },
@@ -114,9 +114,7 @@ START_TEST(instruction_times_equal_hand_calculations)
 END_TEST
 
 /* With compute C, collective M and slowdowns x and y, the time is C + M y (1 - 1/x) if the
- * collective is shorter, else C x + M - C x / y.
- *
- * */
+ * collective is shorter, else C x + M - C x / y. */
 START_TEST(one_overlap_equals_the_two_block_formula)
 {
     srand(13);

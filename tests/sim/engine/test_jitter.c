@@ -39,9 +39,9 @@ START_TEST(without_spreads_a_drawn_step_has_the_same_bits)
 }
 END_TEST
 
-/* 4 stages of 2 chips: the costs already assume the slowest of the 8 chips. The other stages are
- * faster, so fill and drain of the pipeline take slightly less: (16 + 3) x 3 s and up to 1 % of it
- * less. */
+/* Four stages have 2 chips each. The costs already assume the slowest of the 8 chips. The other
+ * stages are faster, so fill and drain of the pipeline take slightly less: the step takes (16 + 3)
+ * x 3 s, minus at most 1 %. */
 START_TEST(the_mean_slowdown_by_chips_equals_the_closed_form)
 {
     struct jitter chips = none;
@@ -52,7 +52,7 @@ START_TEST(the_mean_slowdown_by_chips_equals_the_closed_form)
 }
 END_TEST
 
-/* Passes vary around their mean, and each microbatch waits for its slowest stage. */
+/* If passes vary around their mean, each microbatch waits for its slowest stage. */
 START_TEST(varying_pass_times_lengthen_a_pipeline)
 {
     struct jitter passes = none;

@@ -14,7 +14,7 @@
 
 enum { NUM_GPUS = 16, BATCH = 64 };
 
-/* Everything that a file can change. */
+/* All tables whose numbers a file can set. */
 struct machine {
     struct system system;
     struct model model;
@@ -148,8 +148,9 @@ static bool is_read(struct machine *machine)
     return ok;
 }
 
-/* The engine assumes that rounds repeat if they do so within rounding. Over tens of thousands of
- * rounds the rounding errors add up, so bounds are checked with a tolerance. */
+/* The engine assumes that rounds of a schedule repeat if they repeat within rounding errors. Over
+ * tens of thousands of rounds the rounding errors add up, so bounds are checked with a tolerance.
+ */
 static void check_bounds(struct evaluator *evaluator, const struct plan *plan, double step_s,
                          const char *what)
 {
@@ -178,7 +179,7 @@ static void check_plan(const struct machine *machine, const struct plan *plan, c
     evaluator_free(evaluator);
 }
 
-/* Checks all layouts; returns the number that the machine allows. */
+/* Checks the predictions of all layouts; returns the number of layouts that the machine allows. */
 static int check(struct machine *machine, const char *what)
 {
     int count = 0;

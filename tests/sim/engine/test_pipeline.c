@@ -36,7 +36,8 @@ static double time_uniform(const struct uniform *u)
     return time_s;
 }
 
-/* p 4, m 8, f 1, b 2: (m + p - 1)(f + b) = 33. */
+/* For p = 4 stages, m = 8 microbatches, forward f = 1 and backward b = 2 the time is (m + p - 1)(f
+ * + b) = 33. */
 START_TEST(gpipe_and_1f1b_have_the_same_bubble)
 {
     struct uniform u = { "gpipe", 4, 8, 1, 1, 2, 0 };
@@ -46,7 +47,8 @@ START_TEST(gpipe_and_1f1b_have_the_same_bubble)
 }
 END_TEST
 
-/* m(f + b) + (p - 1)(f + b)/v: 24 + 9/2 and 24 + 9/4. */
+/* With v chunks per stage the time is m(f + b) + (p - 1)(f + b)/v: 24 + 9/2 for v = 2 and 24 + 9/4
+ * for v = 4. */
 START_TEST(the_bubble_is_divided_by_the_number_of_chunks)
 {
     struct uniform u = { "interleaved", 4, 8, 2, 1, 2, 0 };
@@ -119,7 +121,7 @@ END_TEST
 
 /* A pipeline of pairs whose stages are equal. */
 struct paired {
-    int ranks, microbatches; /* number in both directions of DualPipe */
+    int ranks, microbatches; /* number of microbatches in both directions of DualPipe together */
     double forward_s, input_s, weight_s, pair_s;
     double step_s, most_idle_s; /* expected */
 };
@@ -159,7 +161,8 @@ static double time_paired(const struct paired *of, const char *name, double lag_
     return step_s;
 }
 
-/* Worked out by hand from dualpipe.py; ZB1P takes 67, 67, 375, 213 and 150.5. */
+/* The times are counted by hand from DeepSeek's dualpipe.py. For comparison, ZB1P takes 67, 67,
+ * 375, 213 and 150.5. */
 static const struct paired paired[] = {
     { 8, 20, 1, 1, 1, 3, 66, 6 },      { 8, 20, 1, 1, 1, 2.4, 57.6, 4.2 },
     { 16, 120, 1, 1, 1, 3, 374, 14 },  { 16, 64, 1, 1.2, 0.8, 2.6, 187.6, 14.4 },
@@ -178,7 +181,8 @@ START_TEST(dualpipe_takes_the_time_counted_by_hand)
 }
 END_TEST
 
-/* In the middle DualPipe has a message, where DualPipeV has its turn on one stage. */
+/* In the middle of the pipeline DualPipe sends a message; in DualPipeV the microbatch turns back on
+ * the same stage. */
 START_TEST(dualpipe_takes_the_time_of_a_v_of_half_the_stages)
 {
     double idle_s;
@@ -277,7 +281,7 @@ START_TEST(skipping_whole_cycles_equals_running_every_microbatch)
 }
 END_TEST
 
-/* sum f + (m-1) max f + sum b + (m-1) max b, exact without lag. */
+/* Without lag GPipe takes exactly sum f + (m-1) max f + sum b + (m-1) max b over the stages. */
 START_TEST(gpipe_equals_its_closed_form)
 {
     srand(7);
