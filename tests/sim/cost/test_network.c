@@ -26,8 +26,8 @@ END_TEST
 /* The bandwidth of a group of `size` ranks at distance `stride`, within a node or between nodes. */
 static const struct {
     const char *cluster;
-    int num_gpus, stride, size, num_nodes,
-        num_channels; /* 0 if the number of channels is not checked */
+    int num_gpus, stride, size, num_nodes;
+    int num_channels; /* 0 if the number of channels is not checked */
     double gb_per_s;
 } rates[] = {
     /* Two sockets of 4 GPUs: 20 GB/s below one; one ring over both has 12.5; two rings of every

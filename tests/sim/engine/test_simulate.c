@@ -104,8 +104,8 @@ static void check_same(const struct prediction *a, const struct prediction *b)
     ck_assert_int_eq(x.num_microbatches, y.num_microbatches);
 }
 
-/* One evaluator predicts plans in random order with repetitions. The results are compared with
- * those of new evaluators. */
+/* One evaluator (which caches costs) predicts plans in random order with repetitions. The results
+ * are compared with those of new evaluators. */
 static void check_memo(void)
 {
     struct evaluator *used = evaluator_new(&setting.system, &setting.model);
@@ -168,8 +168,8 @@ START_TEST(a_prediction_does_not_depend_on_the_counts_of_gpus_before_it)
 }
 END_TEST
 
-/* With 6 tensor ranks in nodes of 8, the first group is on one node, the second on two: 12 GPUs
- * have slower sums than 6, at the same stride. */
+/* With 6 tensor ranks in nodes of 8 GPUs, the first tensor group is on one node, the second on two.
+ * So sums on 12 GPUs are slower than on 6, although the stride of the group is the same. */
 START_TEST(a_group_that_crosses_nodes_on_more_gpus_is_timed_again)
 {
     setting_load("dgx-h100", "megatron-core", "gpt3-175b", 64, 256);
@@ -185,7 +185,7 @@ START_TEST(a_group_that_crosses_nodes_on_more_gpus_is_timed_again)
         struct prediction expected = evaluate(fresh, &plan);
         struct prediction got = evaluate(used, &plan);
         check_same(&got, &expected);
-        /* half as many microbatches per rank */
+        /* then each rank has half as many microbatches */
         tensor_s[plan.dp - 1] = got.time.tensor_comm_s * plan.dp;
         evaluator_free(fresh);
     }
@@ -198,7 +198,7 @@ END_TEST
 /* --- hand calculations --------------------------------------------------------------------------
  */
 
-/* A pipeline of wide layers, so that an embedding of 128 words and messages are negligible. */
+/* A pipeline of such wide layers that an embedding of 128 words, and messages, are negligible. */
 static void load_uniform(int pp, int vpp, int num_microbatches)
 {
     setting_load("dgx-h100", "xla", "gpt3-13b", 8, num_microbatches);
@@ -257,9 +257,9 @@ START_TEST(a_replicas_batch_is_divided_into_microbatches)
 END_TEST
 
 /* With 8 microbatches and equal layers, a stage of 1 layer works 1/13 as long as one of 13 layers,
- * which is the busiest and holds the most weights. The latter begins 3 one-layer passes late and
- * ends equally early, so it works 8 x 13 of 8 x 13 + 3. All stages wait for its update, of 13 times
- * the weights. */
+ * which is the busiest and holds the most weights. The busiest stage starts 3 one-layer passes late
+ * and ends equally early, so it works 8 x 13 of 8 x 13 + 3 units. All stages wait for its update,
+ * which has 13 times the weights of a layer. */
 START_TEST(stages_with_few_layers_wait_for_the_longest)
 {
     struct evaluator *evaluator;
@@ -329,8 +329,8 @@ START_TEST(an_end_stage_sends_one_message_per_microbatch)
 }
 END_TEST
 
-/* 8 data groups of a node share its NIC of 50 GB/s, so all 1.3156 G gradients of 4 bytes leave a
- * node twice, minus the 1/8 that it keeps: 2 x 7/8 x 4 x 1.3156e9 / 50e9 = 0.184 s. */
+/* The 8 data groups of a node share its NIC of 50 GB/s. The 1.3156e9 gradients of 4 bytes leave the
+ * node twice, except for the 1/8 that it keeps: 2 x 7/8 x 4 x 1.3156e9 / 50e9 = 0.184 s. */
 START_TEST(gradients_of_a_node_share_its_nic)
 {
     struct evaluator *evaluator;
@@ -347,7 +347,7 @@ END_TEST
 static const struct {
     const char *stack;
     int buckets;        /* enum pipeline_buckets */
-    double least, most; /* share of the reduction that is hidden */
+    double least, most; /* share of the reduction that is hidden by the backward */
 } bucketed[] = {
     { "torch-ddp", PIPELINE_BUCKETS_ALL, 0.4, 1 },
     { "torchtitan", PIPELINE_BUCKETS_ALL, 0.4, 1 },
@@ -369,7 +369,7 @@ START_TEST(buckets_of_a_pipeline_are_reduced_during_the_last_backward)
     double grad_s = predict_layout("pp8 mb1 recompute=full overlap=grad", &evaluator).step_s;
     struct data_groups groups = network_data_groups(&setting.system, &setting.plans[0]);
     double parameters =
-        4 * model_layer_parameters(&setting.model) + /* parameters of the first stage */
+        4 * model_layer_parameters(&setting.model) + /* the parameters of the first stage */
         model_embedding_parameters(&setting.model);
     double comm_s = collective_s(&groups.shard, COLLECTIVE_ALL_REDUCE, 4 * parameters);
     ck_assert_double_ge(none_s - grad_s, bucketed[_i].least * comm_s);
@@ -379,7 +379,8 @@ START_TEST(buckets_of_a_pipeline_are_reduced_during_the_last_backward)
 }
 END_TEST
 
-/* First and last stage sum the gradients of a table of 50304 rows (50257 padded to 128) of 2048. */
+/* The first and last stage sum the gradients of a tied table of 50304 rows (50257, padded to a
+ * multiple of 128) of 2048 values. */
 START_TEST(the_first_and_last_stage_reduce_a_tied_table)
 {
     struct evaluator *evaluator;
@@ -393,7 +394,8 @@ START_TEST(the_first_and_last_stage_reduce_a_tied_table)
     struct prediction middle = predict_layout("pp4 stages=1,21,1,1", &evaluator);
     ck_assert_double_eq(middle.time.data_comm_s, 0);
     evaluator_free(evaluator);
-    /* two tables are not summed, unless the last stage embeds too, and frozen ones never */
+    /* untied tables are not summed, unless the last stage has an embedding too; frozen tables are
+     * never summed */
     setting.model.tied = false;
     ck_assert_double_eq(predict_layout("pp4 stages=1,1,1,21", &evaluator).time.data_comm_s, 0);
     evaluator_free(evaluator);

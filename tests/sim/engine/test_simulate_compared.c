@@ -19,7 +19,7 @@ static struct system uncalibrated(const struct system *system)
     return plain;
 }
 
-/* Checks that a change of the system does not have the wrong effect on any plan. */
+/* Checks that a change of the system changes no plan's time or memory in the wrong direction. */
 static void check_changed(void (*change)(struct system *), const char *what)
 {
     struct system plain = uncalibrated(&setting.system);
@@ -128,10 +128,10 @@ START_TEST(a_faster_machine_is_never_slower)
 }
 END_TEST
 
-/* One more checkpoint is allowed if a chunk is a single recomputed layer. Stacks that free
- * gradients may have their peak at the end of the backward, when all gradients exist: there one
- * layer's recomputed values count. Plans that offload activations copy fewer bytes with more
- * recompute, and so may take less time. */
+/* Compares full recompute with none. There are three exceptions. If a chunk is a single layer, full
+ * recompute may need one checkpoint more. Stacks that free gradients may have their peak at the end
+ * of the backward, when all gradients exist; there the recomputed values of one layer count. Plans
+ * that offload activations copy fewer bytes with recompute, so they may take less time. */
 static void check_recompute(void)
 {
     struct evaluator *evaluator = evaluator_new(&setting.system, &setting.model);
@@ -183,8 +183,8 @@ START_TEST(a_sharded_optimizer_needs_less_memory)
 }
 END_TEST
 
-/* Sharding over all data ranks is plain ZeRO. With groups of one rank ZeRO-1 equals ZeRO-0. State
- * grows as groups shrink. */
+/* Sharding over all data ranks is plain ZeRO. With groups of one rank ZeRO-1 equals ZeRO-0. The
+ * state of a rank grows as shard groups shrink. */
 static void check_shards(void)
 {
     struct evaluator *evaluator = evaluator_new(&setting.system, &setting.model);
@@ -307,8 +307,9 @@ START_TEST(offload_needs_no_more_memory_and_no_less_time)
 END_TEST
 
 /* Twice the GPUs and batch: the microbatches per rank are unchanged, and the group is larger. The
- * step from one node to two is left out, as NICs may be faster than the links inside a node. Where
- * replicas drift apart, steps that wait for the host were found to be up to 0.02 % shorter. */
+ * step from one node to two is left out, as NICs may be faster than the links inside a node. If
+ * replicas drift apart, steps that wait for the host were found to be up to 0.02 % shorter, which
+ * is allowed. */
 static void check_more_data_ranks(void)
 {
     struct system larger_system = setting.system;

@@ -1,4 +1,4 @@
-/* A device that is 5 % slower takes 1 / 0.95 times as long for all its own work. */
+/* A device with 95 % of the speed takes 1 / 0.95 times as long for all its own work. */
 #include "sim/engine/simulate.h"
 #include "sim/engine/slower.h"
 #include "tests/testing.h"
@@ -9,13 +9,15 @@ static const struct {
     const char *cluster, *stack, *layout;
     bool has_tables;
     int gpus;
-    double least, most; /* bounds of the factor on the step time */
+    double least, most; /* bounds of the factor by which the step becomes longer */
 } cases[] = {
     { "dgx-h100", "megatron-core", "dp1 mb1", false, 1, 1.0525, 1.0527 },
     { "dgx-h100", "megatron-core", "dp1 mb1 dtype=fp32", false, 1, 1.0525, 1.0527 },
     { "dgx-h100", "megatron-core", "tp8 mb1", false, 8, 1.02, 1.0526 }, /* links keep their speed */
-    { "dgx-h100", "host", "mb1", true, 1, 1.0526, 1.0527 },             /* a calibrated host */
-    { "dgx-h100", "host", "tp8 mb1", true, 8, 1.03, 1.0527 }, /* cores move messages, too */
+    { "dgx-h100", "host", "mb1", true, 1, 1.0526,
+      1.0527 }, /* a cluster file that was calibrated on a host */
+    { "dgx-h100", "host", "tp8 mb1", true, 8, 1.03,
+      1.0527 }, /* on a host the cores also move messages */
 };
 
 /* Adds tables as on a host: measured times of products and norms take precedence over the
@@ -54,8 +56,9 @@ START_TEST(a_slower_device_takes_proportionally_longer)
     ck_assert(model_load("gpt3-1.3b", &model, &err));
     ck_assert(plan_parse(cases[_i].layout, &arena, &plan, &err));
     plan.dp = 1;
+    /* the host of a slower GPU is not slower, so its launches are not compared */
     if (!cases[_i].has_tables)
-        system.stack.host.issue_s = 0; /* the host of a slower GPU is as fast */
+        system.stack.host.issue_s = 0;
     if (cases[_i].has_tables)
         add_tables(&system.profile);
     system_slower(&system, 0.95, &slower);

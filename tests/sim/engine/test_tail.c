@@ -1,5 +1,6 @@
 /* not under tsan: the test has only one thread. */
-/* The time that a stage adds once per step, compared with sums by hand. */
+/* The time that a stage adds once per step (reductions, update, copies), compared with sums by
+ * hand. */
 #include "sim/cost/exchange.h"
 #include "sim/cost/stage_load.h"
 #include "sim/engine/data_parallel.h"
@@ -92,7 +93,8 @@ START_TEST(weights_are_copied_back_during_the_update)
 }
 END_TEST
 
-/* Exposed time of copies in ten buckets: the part that reductions and backward do not hide. */
+/* The exposed time of the copies of gradients in ten buckets: the part that reductions and backward
+ * do not hide. */
 static double ten_copies_s(double down_s, double window_s, double reduction_s)
 {
     double reduced_s = exposed_s(&planned.system.profile, reduction_s, window_s, 10);
@@ -127,7 +129,7 @@ END_TEST
 /* --- exchanges ----------------------------------------------------------------------------------
  */
 
-/* Exchange cost of a stage's share of the gradients or weights. */
+/* The cost of exchanging a stage's part of the gradients or weights. */
 static struct exchange_cost exchanged(int stage, double share)
 {
     static struct stage_load load;
@@ -186,7 +188,8 @@ END_TEST
 START_TEST(an_overlapped_average_still_exposes_its_device_work)
 {
     load("tp2 mb1 exchange=gossip:one-peer:combine=beside");
-    planned.system.stack.shards.bucket_bytes = 0; /* one bucket, as each bucket adds a kernel */
+    /* one bucket, because each bucket adds a kernel */
+    planned.system.stack.shards.bucket_bytes = 0;
     struct exchange_cost cost = exchanged(0, 1);
     struct stage_score score = stage_score(0);
     double passes_s = 8 * (score.forward_s + score.backward_s + score.weight_s);
@@ -223,7 +226,7 @@ static double executor_reduce_s(const char *layout, double speed)
     return stage_cost(0).reduce_s;
 }
 
-/* Time of one piece within the last backward. */
+/* The time of one piece (layer, embedding or head) within the last backward. */
 static double piece_s(int piece)
 {
     double lists_s = planned.pieces.at[PIECE_EMBEDDING].backward.total_s +

@@ -5,8 +5,9 @@
 static struct arena arena;
 static struct err err;
 
-/* Two stages, one microbatch; stage 0: F0.0 0 to 1, SA 1 to 1.5, B0.0 4 to 6; stage 1: RA 1 to 1.5,
- * F1.0 1.5 to 2.5, B1.0 2.5 to 4. */
+/* Two stages run one microbatch. Times are in seconds. Stage 0: forward F0.0 from 0 to 1, send of
+ * activations SA from 1 to 1.5, backward B0.0 from 4 to 6. Stage 1: receive RA from 1 to 1.5, F1.0
+ * from 1.5 to 2.5, B1.0 from 2.5 to 4. */
 static struct timeline *sample(void)
 {
     static const char lists[] = "0: F0.0 SA0.0>1@0 RG1.0<1@0 B0.0@2\n"
@@ -54,7 +55,7 @@ START_TEST(passes_last_from_the_first_forward_to_the_last_backward)
 }
 END_TEST
 
-/* A step that lasts microseconds. */
+/* The same step, scaled to microseconds. */
 START_TEST(microsecond_passes_keep_their_times)
 {
     struct timeline *timeline = sample();

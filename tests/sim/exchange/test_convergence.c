@@ -50,7 +50,8 @@ START_TEST(exact_methods_need_the_steps_of_all_reduce)
     };
     for (int i = 0; i < LENGTH(exact); i++)
         ck_assert_double_eq(steps(exact[i], 16), 1000);
-    ck_assert_double_eq(steps("ef21:1", 16), 16000); /* no linear speed-up, whatever is sent */
+    /* EF21 has no linear speed-up in the number of ranks */
+    ck_assert_double_eq(steps("ef21:1", 16), 16000);
 }
 END_TEST
 
@@ -61,8 +62,8 @@ START_TEST(one_rank_has_no_transient)
 }
 END_TEST
 
-/* Three ranks in a ring average exactly: beta is 0. So do two ranks that are peers of each
- * other. */
+/* Three ranks in a ring average exactly, so beta is 0. Two ranks that are peers of each other do
+ * too. */
 START_TEST(a_graph_that_averages_exactly_has_no_transient)
 {
     ck_assert_double_eq_tol(transient(&apart, "gossip:ring", 3), 0, 1e-9);
@@ -73,8 +74,10 @@ END_TEST
 
 /* --- orders ------------------------------------------------------------------------------- */
 
-/* Chen et al. 2021, abstract and table 2: if ranks' data differ, transients are proportional to
- * beta^4 n^3 / (1-beta)^4 for gossip and n^3 H^4 for Local SGD; if not, the powers 4 become 2. */
+/* A transient is the number of steps after which an exchange converges as fast as all-reduce. Chen
+ * et al. 2021, abstract and table 2: if ranks' data differ, transients are proportional to beta^4
+ * n^3 / (1-beta)^4 for gossip on n ranks with second singular value beta, and to n^3 H^4 for Local
+ * SGD with period H. If data do not differ, the powers 4 become 2. */
 START_TEST(transients_equal_the_theorems)
 {
     double beta = mixing_second_singular(MIXING_RING, 16), n3 = pow(16, 3);
@@ -121,7 +124,9 @@ START_TEST(gossip_transients_scale_with_the_graphs_spectral_gap)
 }
 END_TEST
 
-/* An H beyond 1 / (1 - beta) changes nothing; one far below it makes n^3 beta^4 H^2 or H^4. */
+/* Gossip that averages over all ranks every H steps. If H is much larger than 1 / (1 - beta), the
+ * averages change nothing; if it is much smaller, the transient is proportional to n^3 beta^4 H^2,
+ * or H^4 if data differ. */
 START_TEST(a_period_limits_the_transient_of_a_graph)
 {
     double powers[] = { 2, 4 };
@@ -175,7 +180,8 @@ END_TEST
 
 /* --- compression -------------------------------------------------------------------------- */
 
-/* With delta = 0.1 the transient is 4^3 x 0.81 / 1e-4. Two rounds leave 0.81, so delta is 0.19. */
+/* A compressor leaves at most the share 1 - delta of the squared norm. With delta = 0.1 on 4 ranks
+ * the transient is 4^3 x 0.81 / 1e-4. Two rounds leave 0.81, so their delta is 0.19. */
 START_TEST(unbiased_compression_adds_noise_and_error_feedback_a_transient)
 {
     ck_assert_double_eq_tol(transient(&shuffled, "topk:0.1", 4), 64 * 0.81 / 1e-4, 1e-3);
@@ -187,7 +193,8 @@ START_TEST(unbiased_compression_adds_noise_and_error_feedback_a_transient)
 }
 END_TEST
 
-/* For small delta the transients are n^3 / delta^4, n / delta^2 and n / delta^3. */
+/* For small delta the transients of top-k, Neolithic and EF21 are proportional to n^3 / delta^4, n
+ * / delta^2 and n / delta^3. */
 START_TEST(compression_transients_scale_as_published)
 {
     double topk = transient(&shuffled, "topk:0.001", 8);
@@ -204,8 +211,9 @@ START_TEST(compression_transients_scale_as_published)
 }
 END_TEST
 
-/* omega of s levels in buckets of 512 is 512 / s^2 if there are many levels, so two more bits
- * reduce it to a sixteenth. Differences of ranks' data act as noise on a compressor. */
+/* omega is the relative variance that a quantiser adds. For s levels in buckets of 512 it is 512 /
+ * s^2 if there are many levels, so two more bits reduce it to a sixteenth. Differences between
+ * ranks' data add to the noise of a compressor. */
 START_TEST(a_quantiser_multiplies_the_noise_by_1_plus_omega)
 {
     double eight = steps("qsgd:8", 4) - 1000, ten = steps("qsgd:10", 4) - 1000;
@@ -220,7 +228,8 @@ END_TEST
 
 /* --- published runs ----------------------------------------------------------------------- */
 
-/* 32 nodes: beta is 2/3, so (2/3)^4 3^2 = 16/9 times 32^3. */
+/* With one-peer graphs over 32 nodes beta is 2/3, so the transient is (2/3)^4 3^2 = 16/9 times
+ * 32^3. */
 START_TEST(the_published_transient_is_that_of_imagenet_on_32_nodes)
 {
     ck_assert_double_eq_tol(transient(&shuffled, "gossip:one-peer", 32), 58254, 1);
@@ -238,9 +247,12 @@ static struct steps_outlook outlook(const struct convergence *convergence, const
     return convergence_outlook(convergence, &use, all_reduce_steps);
 }
 
-/* The published ImageNet run on 256 GPUs has exactly as many steps as one-peer's transient over its
- * 32 nodes; one step less is too short. No run is known for a ring of 256 ranks, or for EF21. Rank
- * 7 of a matrix with 1000 columns is more than the published 4 of 650, rank 6 is less. */
+/* Whether the number of steps comes from a published run (STEPS_PUBLISHED), or only from the bound
+ * of the theory (STEPS_BOUND). The published ImageNet run on 256 GPUs has exactly as many steps as
+ * the transient of one-peer graphs over its 32 nodes; a run with one step less is too short. No run
+ * is known for a ring of 256 ranks, or for EF21. For low-rank compression, rank 7 of a matrix with
+ * 1000 columns is a larger share than the published rank 4 of 650 columns; rank 6 is a smaller one.
+ */
 static const struct {
     const char *text;
     int num_ranks;
@@ -290,7 +302,8 @@ START_TEST(step_counts_come_from_published_runs_if_these_cover_the_case)
 }
 END_TEST
 
-/* A fitted scale gives the length of a transient, not only an upper bound. */
+/* A scale that was fitted on own runs gives the length of a transient; the published scale gives
+ * only an upper bound. */
 START_TEST(step_counts_come_from_own_runs_first)
 {
     struct convergence own = convergence_published;

@@ -23,7 +23,8 @@ static struct exchange parsed(const char *text)
     return exchange;
 }
 
-/* --- the words ------------------------------------------------------------------------------- */
+/* --- layout words -------------------------------------------------------------------------------
+ */
 
 static const char *const texts[] = {
     "allreduce",
@@ -81,7 +82,8 @@ START_TEST(every_method_has_documentation_and_a_test_case)
         ck_assert_int_eq(strncmp(method->form, method->name, strlen(method->name)), 0);
         ck_assert_int_eq(method->summary[strlen(method->summary) - 1], '.');
         ck_assert_uint_gt(strlen(method->source), 0);
-        /* Methods that are equivalent to all-reduce have no text `changes`; all others have one. */
+        /* Methods whose result equals that of all-reduce have no text `changes` (how they change
+         * training); all others have one. */
         struct exchange tried = parsed(method->tried);
         bool is_exact = method->object == EXCHANGE_GRADIENTS && !method->compressor &&
                         !method->rule && !exchange_is_late(&tried);
@@ -188,7 +190,8 @@ START_TEST(gossip_bytes_per_rank_do_not_depend_on_the_number_of_ranks)
 }
 END_TEST
 
-/* 8 ranks in groups of 4: two all-reduces of 6 S, 8 messages of S/4, and two gathers of 3 S. */
+/* Bytes of gossip on 8 ranks in groups of 4, for tensors of S bytes: two all-reduces of 6 S, 8
+ * messages of S/4, and two gathers of 3 S. */
 START_TEST(in_gossip_between_groups_each_member_sends_a_part)
 {
     struct exchange exchange = parsed("gossip:one-peer:group=4");
@@ -214,7 +217,8 @@ START_TEST(averages_happen_in_the_last_step_of_a_period)
 }
 END_TEST
 
-/* The executor's rule: a period's last loss determines the next period. */
+/* The rule of the executor for adaptive periods: the last loss of a period determines the next
+ * period. */
 static double averages_of(const struct exchange *exchange, int steps)
 {
     struct exchange now = *exchange;
@@ -258,8 +262,8 @@ START_TEST(gathered_compressed_messages_grow_with_the_ranks)
 }
 END_TEST
 
-/* Robust rules send the bytes of an all-reduce; rules that weigh ranks also sum 8 n^2 bytes of
- * distances. */
+/* Robust rules send the bytes of an all-reduce. Rules that weigh ranks also sum 8 n^2 bytes of
+ * distances between n ranks. */
 START_TEST(robust_rules_send_the_bytes_of_all_reduce)
 {
     struct exchange_ranks ranks = { 8, 4 };
@@ -273,10 +277,11 @@ START_TEST(robust_rules_send_the_bytes_of_all_reduce)
 }
 END_TEST
 
-/* f < n / 2; Krum: n > 2 f + 2 (Blanchard et al. 2017, proposition 1). */
+/* Robust rules need f < n / 2 hostile ranks of n; Krum needs n > 2 f + 2 (Blanchard et al. 2017,
+ * proposition 1). */
 static const struct {
     const char *text;
-    int least_ranks; /* fewest ranks that it accepts */
+    int least_ranks; /* fewest ranks that the rule accepts */
 } robust[] = {
     { "median:0", 1 },  { "median:1", 3 }, { "median:2", 5 },    { "trimmed:3", 7 },
     { "krum", 3 },      { "krum:0", 3 },   { "krum:1", 5 },      { "krum:2", 7 },
@@ -314,8 +319,8 @@ START_TEST(a_robust_rules_error_equals_the_published_table)
 }
 END_TEST
 
-/* Three matrices have factors of 2 x (512 + 256) elements. Vectors, and a matrix that is smaller
- * than its factors, are sent uncompressed. */
+/* For three matrices two factors with 2 x (512 + 256) elements are sent. Vectors, and a matrix that
+ * is smaller than its factors, are sent uncompressed. */
 START_TEST(low_rank_factors_are_summed)
 {
     struct exchange exchange = parsed("powersgd:2");
@@ -326,7 +331,7 @@ START_TEST(low_rank_factors_are_summed)
 }
 END_TEST
 
-/* 7 levels of a bucket of 512: min(512 / 49, sqrt(512) / 7). */
+/* For 7 levels in buckets of 512 omega is min(512 / 49, sqrt(512) / 7). */
 START_TEST(compression_bounds_are_those_of_the_given_tensors)
 {
     struct exchange qsgd = parsed("qsgd:4"), topk = parsed("topk:0.01");

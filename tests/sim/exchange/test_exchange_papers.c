@@ -1,6 +1,6 @@
 /* Published times of training beyond all-reduce. The network of each paper is one cluster file in
- * calibration/papers, with its source; what else a setting needs is in cli/views/decentralised.c or
- * beside the numbers. */
+ * calibration/papers, with its source; further constants of a setting are in
+ * cli/views/decentralised.c or beside the numbers. */
 #include "cli/views/decentralised.h"
 #include "models/workload.h"
 #include "sim/cost/exchange.h"
@@ -29,9 +29,9 @@ static void load(const char *paper, int num_gpus)
     ck_assert_msg(system_load(path, NULL, num_gpus, &cluster, &err), "%s: %s", err.where, err.msg);
 }
 
-/* fp32 gradients, sent in the stack's buckets. */
+/* The time of an exchange of fp32 gradients in the stack's buckets. */
 struct sent {
-    double comm_s; /* total time, including the latency */
+    double comm_s; /* measured total time, including the latency */
     double buckets;
 };
 
@@ -60,10 +60,10 @@ static const double resnet50 = 25.5e6;
 /* --- Chen et al. 2021, Ying et al. 2021 --------------------------------------------------------
  */
 
-/* Predicted times of `list decentralised` against published ones: times of an exchange of a batch,
- * and Chen's hours, agree within 10 %, although three constants of the profile reproduce eight of
- * them; the eight hours of ImageNet agree within 7 %. Ying's accuracies are only shown, not
- * predicted: 76.32, 76.47, 76.46, 76.25 % and 76.34, 76.52, 76.47, 76.27 %. */
+/* Compares the predicted times of `list decentralised` with published ones. Exchange times per
+ * batch and Chen's training hours agree within 10 %; three constants of the profile were fitted on
+ * eight of these numbers. The eight hours of ImageNet agree within 7 %. Ying's accuracies are not
+ * predicted, only shown: 76.32, 76.47, 76.46, 76.25 % and 76.34, 76.52, 76.47, 76.27 %. */
 START_TEST(resnet50_and_bert_large_take_the_published_times)
 {
     struct decentralised table;
@@ -79,8 +79,8 @@ START_TEST(resnet50_and_bert_large_take_the_published_times)
 }
 END_TEST
 
-/* BERT-Large's parameters by hand: 335,141,888 with its pooler, published as 340 M; ResNet-50 has
- * 25.6 M, and three forwards of 8.2 GFLOPs are a training step of an image. */
+/* By hand BERT-Large has 335,141,888 parameters with its pooler, published as 340 M. ResNet-50
+ * has 25.6 M, and training on one image takes three times the 8.2 GFLOPs of its forward. */
 START_TEST(workloads_have_their_published_sizes)
 {
     const struct workload *bert = workload_find("bert-large");

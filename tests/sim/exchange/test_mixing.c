@@ -1,4 +1,5 @@
-/* Numbers of Ying et al. 2021 and Chen et al. 2021. */
+/* Properties of the mixing matrices of gossip graphs, with numbers of Ying et al. 2021 and Chen et
+ * al. 2021. The spectral gap is 1 - beta, with the second singular value beta. */
 #include "sim/exchange/mixing.h"
 #include "tests/testing.h"
 
@@ -119,7 +120,8 @@ START_TEST(the_second_singular_value_agrees_with_repeated_squaring)
 }
 END_TEST
 
-/* (2/3)(1 - cos(2 pi / n)): the closed form, and the rounded values of a published table. */
+/* The spectral gap of a ring of n ranks is (2/3)(1 - cos(2 pi / n)). It is compared with this
+ * closed form and with the rounded values of a published table. */
 START_TEST(the_spectral_gap_of_a_ring_equals_its_closed_form)
 {
     static const struct {
@@ -137,7 +139,8 @@ START_TEST(the_spectral_gap_of_a_ring_equals_its_closed_form)
 }
 END_TEST
 
-/* 2 / (1 + ceil(log2 n)) for even n (Ying et al. 2021, theorem 1). */
+/* The spectral gap of an exponential graph is 2 / (1 + ceil(log2 n)) for even n (Ying et al. 2021,
+ * theorem 1). */
 START_TEST(the_spectral_gap_of_an_exponential_graph_equals_its_closed_form)
 {
     for (int n = 2; n <= 1024; n += 2)

@@ -27,8 +27,8 @@ static int each_shape(void (*claim)(const struct generator *, const struct sched
     return claimed;
 }
 
-/* The state of a walk over a stage's compute order; held[] is the number of microbatches of each
- * local chunk that it holds. */
+/* The state of a walk over the passes of a stage; held[] is the number of microbatches that each of
+ * its chunks holds. */
 struct walk {
     const struct schedule_shape *shape;
     const struct instr *next, *end;
@@ -54,8 +54,8 @@ static double weigh(const struct walk *walk, const double *weight)
     return sum;
 }
 
-/* The state at the first time of the largest sum of held microbatches, weighted by
- * weight[local]. */
+/* The state when the sum of held microbatches, weighted by weight[chunk], first reaches its
+ * maximum. */
 static struct walk walk_to_peak(const struct generator *generator,
                                 const struct schedule_shape *shape, int stage, const double *weight)
 {
@@ -94,7 +94,7 @@ START_TEST(chunks_in_flight_equal_the_instruction_list_at_its_peak)
 }
 END_TEST
 
-/* p(1 + (p-1)/(pv)) of a stage's activations in the paper: pv + p - 1 chunks. */
+/* The paper states activations of p(1 + (p-1)/(pv)) stages, which are pv + p - 1 chunks. */
 START_TEST(the_first_interleaved_stage_holds_pv_plus_p_minus_1_chunks)
 {
     const struct generator *interleaved = generator_find("interleaved");
@@ -109,7 +109,8 @@ START_TEST(the_first_interleaved_stage_holds_pv_plus_p_minus_1_chunks)
 }
 END_TEST
 
-/* For one microbatch: all bytes that a stage keeps, and the operands of its weight gradients. */
+/* Two numbers of bytes for one microbatch: all that a stage keeps, and the operands of its weight
+ * gradients. */
 static void weigh_stage(int stage, int layers, double *whole_bytes, double *waiting_bytes)
 {
     const struct pieces *pieces = &planned.pieces;
@@ -125,9 +126,9 @@ static void weigh_stage(int stage, int layers, double *whole_bytes, double *wait
     }
 }
 
-/* If weight gradients need more memory than the saved activations, a stage may hold one such
- * microbatch more where the list ends early. The last stage is such a case, as the head's output
- * gradient is as large as the logits.
+/* If the operands of weight gradients need more memory than the saved activations, a stage whose
+ * list ends early may hold one such microbatch more. The last stage is such a case, as the head's
+ * output gradient is as large as the logits.
  */
 static void check_split_activations(const struct generator *generator,
                                     const struct schedule_shape *shape)
@@ -149,8 +150,8 @@ static void check_split_activations(const struct generator *generator,
     arena_release(&arena);
 }
 
-/* For one microbatch of each of a stage's chunks: all bytes that it keeps, and the operands of its
- * weight gradients. */
+/* Two numbers of bytes for one microbatch of each of a stage's chunks: all that the chunk keeps,
+ * and the operands of its weight gradients. */
 static void weigh_chunks(int stage, double *whole_bytes, double *waiting_bytes)
 {
     struct placement placement = plan_placement(&planned.plan);
@@ -193,11 +194,12 @@ static double most_held_bytes(const struct generator *generator, const struct sc
     return most_bytes;
 }
 
-/* Walks the list, with separate weights for embedding and head. In a V schedule weight gradients
- * follow at once, and one microbatch waits for them if they need more than was saved. If pairs mix
- * with split backwards, the list itself decides. When an interleaved first stage first reaches its
- * peak, its first chunk may hold one microbatch less than later; the closed form omits that
- * embedding if groups have pp microbatches. */
+/* Compares the closed forms with a walk over the list. Embedding and head have separate weights. In
+ * a V schedule a weight gradient follows its input gradient at once, and one microbatch waits for
+ * it if its operands need more memory than was saved. If a schedule mixes pairs with split
+ * backwards, the walk itself is the prediction. When an interleaved first stage first reaches its
+ * peak, its first chunk may hold one microbatch less than later; if groups have pp microbatches,
+ * the closed form does not count the embedding of this microbatch. */
 static void check_activations(const struct generator *generator, const struct schedule_shape *shape)
 {
     struct plan *plan = &planned.plan;

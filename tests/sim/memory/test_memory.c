@@ -5,7 +5,7 @@
 
 #include <math.h>
 
-/* A DGX H100 has 24 ring channels, of 9.1875 MiB per connection. */
+/* NCCL's rings have 24 channels on a DGX H100. Each channel takes 9.1875 MiB per connection. */
 START_TEST(a_connection_of_a_channel_takes_9_1875_mib)
 {
     planned_load("dgx-h100", "megatron-core", "gpt3-1.3b", 8);
@@ -71,7 +71,7 @@ START_TEST(the_number_of_gathered_layers_is_the_stacks)
 }
 END_TEST
 
-/* A batch of 512 over 8 ranks gives 64 microbatches, or one. */
+/* The batch of 512 sequences on 8 ranks gives 64 microbatches, or a single one. */
 START_TEST(gradients_reduced_after_the_last_microbatch_are_held_whole)
 {
     planned_load("dgx-h100", "megatron-core", "gpt3-1.3b", 8);
@@ -95,7 +95,8 @@ START_TEST(captured_graphs_have_separate_memory_pools)
 }
 END_TEST
 
-/* Offloaded are 12 of 18 bytes of state, and the activations of all but two of 24 layers. */
+/* Offload moves 12 of 18 bytes of state per parameter to the host, and the activations of all
+ * layers except two of 24. */
 START_TEST(offloaded_bytes_leave_the_gpu)
 {
     planned_load("dgx-h100", "megatron-core", "gpt3-1.3b", 8);
@@ -112,7 +113,8 @@ START_TEST(offloaded_bytes_leave_the_gpu)
 }
 END_TEST
 
-/* Layers 5, 3, 2 and 2 of 12; the last stage has its own copy of a tied table. */
+/* The stages have 5, 3, 2 and 2 of 12 layers, and the last stage has its own copy of a tied table.
+ */
 START_TEST(stages_hold_the_state_of_their_layers)
 {
     planned_load("dgx-h100", "megatron-core", "gpt3-125m", 4);
@@ -145,10 +147,11 @@ START_TEST(recompute_keeps_one_checkpoint_per_group_of_layers)
 }
 END_TEST
 
-/* In a GPT layer with flash attention, the peak in values of s b h is after the second linear
- * layer's input gradient: 1 for the residual stream, 1 for the branch and 4 for the new gradient,
- * before its own input is freed. Unless the product adds to the main gradient, the h x 4h weight
- * gradient is a further tensor. The head's values are already freed. */
+/* In the backward of a GPT layer with flash attention, the peak is after the input gradient of the
+ * second linear layer. In units of s b h values, gradients take 1 for the residual stream, 1 for
+ * the branch and 4 for the new gradient; the gradient that was just read is not yet freed. Unless
+ * the product adds to the main gradient, the h x 4h weight gradient is a further tensor. The values
+ * of the head are already freed at that time. */
 START_TEST(a_backward_holds_gradients_until_they_are_read)
 {
     planned_load("dgx-h100", "megatron-core", "gpt3-1.3b", 1);
@@ -170,8 +173,8 @@ static double state_bytes(const struct stage_memory *memory)
     return memory->weights_bytes + memory->gradients_bytes + memory->optimizer_bytes;
 }
 
-/* 2 + 2 + 12 bytes a parameter while activations are there; 4 more in the optimizer's step, when
- * activations are freed. */
+/* A parameter takes 2 + 2 + 12 bytes while activations exist, and 4 bytes more during the
+ * optimizer's step, when activations are freed. */
 START_TEST(gradients_of_16_bits_are_widened_after_activations_are_freed)
 {
     planned_load("dgx-h100", "megatron-core", "gpt3-1.3b", 1);
@@ -188,7 +191,8 @@ START_TEST(gradients_of_16_bits_are_widened_after_activations_are_freed)
 }
 END_TEST
 
-/* Adam with narrow moments reads gradients as they are: 2 + 2 + 4 + 2 + 2 bytes all the time. */
+/* Adam with 16-bit moments reads 16-bit gradients without widening them, so a parameter always
+ * takes 2 + 2 + 4 + 2 + 2 bytes. */
 START_TEST(adam_with_16_bit_moments_widens_no_gradients)
 {
     planned_load("dgx-h100", "megatron-core", "gpt3-1.3b", 1);
@@ -199,8 +203,8 @@ START_TEST(adam_with_16_bit_moments_widens_no_gradients)
 }
 END_TEST
 
-/* Bytes of the gradients of bf16 weights: fp32; the weights' type, as the stack keeps them; both;
- * and the layout's type, for every stack. */
+/* Bytes per gradient of bf16 weights. Depending on the stack, gradients are kept in fp32, in the
+ * type of the weights, or in both; a type that the layout names applies to every stack. */
 START_TEST(gradients_have_the_type_of_the_stack_or_layout)
 {
     static const struct {
@@ -227,8 +231,8 @@ START_TEST(gradients_have_the_type_of_the_stack_or_layout)
 }
 END_TEST
 
-/* 12 / 8 bytes a parameter at the loss of the only microbatch: shards are the master weights, and
- * no gradient exists yet. */
+/* The state is 12 / 8 bytes per parameter at the loss of the only microbatch: the shards are the
+ * fp32 master weights, and no gradient exists yet. */
 START_TEST(fsdp_keeps_fp32_masters_and_allocates_gradients_in_the_backward)
 {
     planned_load("dgx-h100", "torchtitan", "gpt3-1.3b", 8);
@@ -237,17 +241,18 @@ START_TEST(fsdp_keeps_fp32_masters_and_allocates_gradients_in_the_backward)
     struct stage_memory at_loss = planned_memory(0);
     double parameters = planned_parameters(0);
     ck_assert_double_eq_tol(state_bytes(&at_loss) / parameters, 12.0 / 8, 1e-12);
-    planned.model.batch = 128; /* the second's loss comes after the first's gradients */
+    /* the loss of the second microbatch comes after the gradients of the first */
+    planned.model.batch = 128;
     planned_layout("zero3 mb8");
     struct stage_memory second = planned_memory(0);
     ck_assert_double_eq_tol(state_bytes(&second) / parameters, 16.0 / 8, 1e-12);
 }
 END_TEST
 
-/* Stage q of 16, with 16 microbatches of 8 chunks: at most 30 - 2q + 112 + 1 of the 128 passes are
- * in flight at once. At that moment the backward of one chunk has begun; on the first eight stages
- * also that of the next. Memory then holds fp32 gradients of one chunk in eight (weights take two
- * bytes each) and the activations of the passes that remain. */
+/* Stage q of 16 has 16 microbatches of 8 chunks, so 128 forward passes, of which at most 30 - 2q +
+ * 112 + 1 are in flight at once. At that moment the backward of one chunk has begun; on the first
+ * eight stages also that of the next chunk. Memory then holds the fp32 gradients of one chunk in
+ * eight (weights take two bytes each) and the activations of the passes in flight. */
 START_TEST(gradients_of_chunks_are_allocated_one_after_another)
 {
     planned_load("dgx-h100", "torchtitan", "llama3-405b", 16384);
@@ -280,9 +285,9 @@ START_TEST(the_layout_of_llama_3_fits_the_software_that_ran_it)
 }
 END_TEST
 
-/* Few activations are kept here, so the peak is at the end of a step's backwards. Then two chunks
- * of eight hold whole gradients and the others a rank's shard. Without overlap of the reduction,
- * all chunks hold whole gradients. */
+/* In this plan few activations are kept, so the peak is at the end of the step's last backward.
+ * Then two of the eight chunks hold whole gradients, and the others a rank's shard. Without overlap
+ * of the reduction, all chunks hold whole gradients. */
 START_TEST(reduced_gradients_of_a_chunk_are_freed)
 {
     planned_load("meta-grand-teton-700w", "llama3", "llama3-405b", 16384);

@@ -16,7 +16,8 @@ static void load_megatron_7b(double batch)
     model->tied = false;
     model->dropout = 0.1;
     model->batch = batch;
-    planned.system.stack.memory.logits_bytes = 6; /* bf16 logits, and fp32 copies inside the loss */
+    /* bf16 logits, and their fp32 copies inside the loss */
+    planned.system.stack.memory.logits_bytes = 6;
 }
 
 static const char case_a[] = "tp4 pp1 dp2 mb2 zero1 attn=flash";
@@ -36,7 +37,8 @@ START_TEST(megatron_7b_is_the_model_of_its_functional_test)
 }
 END_TEST
 
-/* 32 layers / 4, two tables of 131584 x 4096 / 4, 8192 positions, the final norm. */
+/* A tensor rank has a quarter of the products of 32 layers, a quarter of two tables of 131584 x
+ * 4096, 8192 positions, and the final norm. */
 START_TEST(a_tensor_rank_of_megatron_7b_has_1713299456_parameters)
 {
     load_megatron_7b(8);
@@ -61,7 +63,8 @@ START_TEST(adam_moments_of_megatron_7b_equal_the_measured)
 }
 END_TEST
 
-/* 2 + 4 + 12 / 2 bytes a parameter, and two workspaces of 32 MiB; measured 20,663,519,232. */
+/* State is 2 + 4 + 12 / 2 bytes per parameter, plus two workspaces of 32 MiB. Measured were
+ * 20,663,519,232 bytes. */
 START_TEST(state_of_megatron_7b_equals_the_measured)
 {
     load_megatron_7b(8);
@@ -75,7 +78,9 @@ START_TEST(state_of_megatron_7b_equals_the_measured)
 }
 END_TEST
 
-/* memcheck.py computes 56.971e9; max_allocated on H100 was 57,143,791,616. */
+/* A separate calculation gives 56.971e9 bytes; the measured maximum of allocated memory on an H100
+ * was 57,143,791,616.
+ */
 START_TEST(peak_of_megatron_7b_tp4_agrees_with_the_measured)
 {
     load_megatron_7b(8);
@@ -85,8 +90,8 @@ START_TEST(peak_of_megatron_7b_tp4_agrees_with_the_measured)
 }
 END_TEST
 
-/* memcheck.py computes 60.215e9; max_allocated on A100, logged by the last rank, was
- * 60,489,064,448. */
+/* A separate calculation gives 60.215e9 bytes; the measured maximum of allocated memory on an A100,
+ * logged by the last rank, was 60,489,064,448. */
 START_TEST(peak_of_megatron_7b_pp4_agrees_with_the_measured)
 {
     load_megatron_7b(8);
@@ -132,8 +137,8 @@ static const struct korthikanti korthikanti[] = {
 };
 enum { NUM_KORTHIKANTI = LENGTH(korthikanti) };
 
-/* Our number includes biases and norms: 13h in addition to 12h^2, and more where tensor ranks hold
- * copies of them. */
+/* Our number includes biases and norms, 13 h in addition to 12 h^2 parameters per layer, and the
+ * copies of them that tensor ranks hold. */
 START_TEST(state_of_the_layers_agrees_with_korthikanti_figure_1)
 {
     const struct korthikanti *row = &korthikanti[_i];
@@ -145,7 +150,7 @@ START_TEST(state_of_the_layers_agrees_with_korthikanti_figure_1)
 }
 END_TEST
 
-/* Our number includes the norms' statistics. */
+/* Our number also includes the statistics of norms. */
 START_TEST(activations_of_the_layers_agree_with_korthikanti_figure_1)
 {
     const struct korthikanti *row = &korthikanti[_i];

@@ -24,24 +24,26 @@ START_TEST(a_single_gpu_needs_no_buffers)
 }
 END_TEST
 
-/* Two ranks: 24 channels with a connection of the ring and one of messages, 12 MiB each, for the
- * world and the data group; and the root, whose one channel has them too. */
+/* Buffers of NCCL on two ranks. The communicators of the world and of the data group each have 24
+ * channels, with a ring connection and a message connection of 12 MiB each. The root communicator
+ * has one such channel. */
 START_TEST(two_ranks_have_a_ring_and_a_message_connection_per_channel)
 {
     ck_assert_double_eq(mib_of("dgx-h100", "dp2", 2), 2 * (24 * 2 * 12) + 2 * 12);
 }
 END_TEST
 
-/* With eight channels: connections from the previous and next rank, and 2 x 8 channels x 8 members
- * x 1 MiB for the switch; for world, tensor and model-parallel groups. */
+/* On eight channels a rank has connections with the previous and the next rank, and NVLS has 2 x 8
+ * channels x 8 members x 1 MiB. The groups are the world, the tensor group and the model-parallel
+ * group. */
 START_TEST(nvls_has_buffers_for_every_member)
 {
     ck_assert_double_eq(mib_of("dgx-h100", "tp8", 8), 3 * (24 * 2 * 12 + 2 * 8 * 8) + 2 * 12);
 }
 END_TEST
 
-/* Over two nodes a channel has a third connection, to a rank of the other node: for the world, the
- * data group and the root. */
+/* In groups over two nodes (the world, the data group and the root) a channel has a third
+ * connection, to a rank of the other node. */
 START_TEST(groups_over_nodes_have_a_third_connection)
 {
     double got = mib_of("dgx-a100-80g", "dp16", 16);
@@ -53,7 +55,7 @@ END_TEST
 
 /* --- comparison with the executor's list ---------------------------------------------------- */
 
-static int num_made; /* groups of several ranks */
+static int num_made; /* number of groups with several ranks */
 
 static struct group *count_group(struct comm *comm, const int *ranks, int num_ranks,
                                  struct err *err)

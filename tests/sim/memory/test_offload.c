@@ -36,7 +36,8 @@ START_TEST(an_offloaded_update_takes_copies_and_host_memory_traffic)
 }
 END_TEST
 
-/* Layers with two buffers, one by one: a layer needs the buffer that the copy two before frees. */
+/* Simulates the layers one by one. There are two buffers, so a layer needs the buffer that the copy
+ * of the layer two before frees. */
 static double replay_s(int layers, double layer_s, double copy_s)
 {
     double layer_end_s = 0, copied_s = 0, copied_before_s = 0;
@@ -58,8 +59,9 @@ START_TEST(exposed_copy_time_follows_from_two_buffers)
 }
 END_TEST
 
-/* Two layers of 1 s and 2 s for copies of 3 s each: 6 s of copies pass in a forward of 2 s and a
- * backward of 4 s. With copies of 4 s, 2 s are left over. */
+/* Two layers have a forward of 1 s and a backward of 2 s each, and copies of 3 s each. The 6 s of
+ * copies are hidden by a forward of 2 s and a backward of 4 s. With copies of 4 s, 2 s are exposed.
+ */
 START_TEST(in_a_pipeline_copies_overlap_one_forward_and_one_backward)
 {
     ck_assert_double_eq(chunk_copy_exposed_s(2, 2, 4, 3), 0);
@@ -67,7 +69,8 @@ START_TEST(in_a_pipeline_copies_overlap_one_forward_and_one_backward)
 }
 END_TEST
 
-/* Six layers keep 10 bytes each, of which selective recompute frees 4; an input has 2. */
+/* Each of six layers keeps 10 bytes, of which selective recompute frees 4. The input of a layer has
+ * 2 bytes. */
 static const struct {
     const char *words;
     int recomputed;
@@ -102,7 +105,7 @@ static const struct {
 } stages[] = {
     { "tp2 pp4 mb1", 4, 4 },
     { "tp2 pp4 mb1 recompute=full", 4, 4 },
-    { "tp2 pp4 mb1 schedule=gpipe", 0, 4 }, /* 0: all */
+    { "tp2 pp4 mb1 schedule=gpipe", 0, 4 }, /* 0 means all layers */
     { "tp8 pp1 mb1", 1, 2 },
 };
 

@@ -1,4 +1,4 @@
-/* Memory of sharded state: the arena's own count compared with the prediction. */
+/* Compares the predicted memory of sharded state with what the device's arena counts in a run. */
 #include "sim/engine/simulate.h"
 #include "sim/memory/pass_memory.h"
 #include "sim/plan/ranks.h"
@@ -35,7 +35,7 @@ static struct model model_of(bool is_tied)
     return model;
 }
 
-/* Finds the peak over all ranks; the first rank of the first stage stores it. */
+/* Finds the maximum of the peaks of all ranks; the first rank of the first stage stores it. */
 static bool keep_high_water(struct rank *rank, const struct parity_run *run, struct err *err)
 {
     int count;
@@ -119,7 +119,7 @@ START_TEST(the_peak_of_a_pass_agrees_with_the_arena)
 }
 END_TEST
 
-/* One stage has every layer, so ZeRO-3 frees many weights. */
+/* The only stage has every layer, so ZeRO-3 saves the memory of many weights. */
 START_TEST(the_saving_of_zero_3_over_zero_2_is_as_predicted)
 {
     struct model model = model_of(true);
@@ -161,7 +161,8 @@ START_TEST(the_peak_of_a_fused_pass_agrees_with_the_arena)
 }
 END_TEST
 
-/* With a vocabulary whose logits fill most of the memory, at once or in two blocks. */
+/* The vocabulary is so large that logits fill most of the memory, computed at once or in two row
+ * blocks. */
 START_TEST(memory_of_logits_in_row_blocks_is_as_predicted)
 {
     if (is_spared(_i, 2))
