@@ -1,5 +1,5 @@
-/* tests/sim/planned.h - a plan with everything that its memory depends on; a failure to load fails
- * the test. */
+/* tests/sim/planned.h - a plan with the model and the system on which its memory and time depend. A
+ * failure to load them fails the test. */
 #ifndef TESTS_SIM_PLANNED_H
 #define TESTS_SIM_PLANNED_H
 

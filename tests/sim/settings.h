@@ -1,4 +1,4 @@
-/* tests/sim/settings.h - iterates over every cluster, some models and some plans. */
+/* tests/sim/settings.h - calls functions for every shipped cluster, some models and some plans. */
 #ifndef TESTS_SIM_SETTINGS_H
 #define TESTS_SIM_SETTINGS_H
 

@@ -77,8 +77,7 @@ START_TEST(two_checkpoint_levels_with_one_unused_equal_one_level)
 }
 END_TEST
 
-/* --- whole runs, drawn --------------------------------------------------------------------------
- */
+/* --- simulated runs with random failures ------------------------------------------------ */
 
 /* A simulated run with random failures, independent of the formulas. */
 struct drawn {
@@ -86,10 +85,11 @@ struct drawn {
     double interval_s;
     struct random rng;
     double now_s, failure_s;
-    int done, near, far; /* intervals done, saved in memory (near), and saved in storage (far) */
+    int done, near,
+        far; /* number of intervals done, saved in host memory (near), and saved in storage (far) */
     struct {
         int intervals;
-        double at_s; /* HUGE_VAL: none is pending */
+        double at_s; /* time at which a copy completes; HUGE_VAL if none is pending */
     } to_near, to_far;
     double restarts_s, failures;
 };
@@ -286,9 +286,8 @@ START_TEST(at_random_moments_spare_hosts_suffice_99_percent_of_the_time)
 }
 END_TEST
 
-/* 2048 hosts with 3.79 failures per 1000 days, each repaired for two days: 15.5 are out on average,
- * and at most 25 for 99 % of the time.
- */
+/* 2048 hosts have 3.79 failures per 1000 host days, and a repair takes two days. So 15.5 hosts are
+ * under repair on average, and at most 25 for 99 % of the time. */
 START_TEST(the_number_of_spares_is_the_99_percent_quantile_of_hosts_under_repair)
 {
     struct failures failures = {
@@ -345,7 +344,8 @@ START_TEST(checkpoint_rates_follow_from_storage_and_network_cards)
 {
     enum { HOSTS = 4 };
     static const struct {
-        double storage, of_host, cards, expected; /* bytes/s, of all hosts but `of_host`, `cards` */
+        /* bytes/s: of_host and cards are per host, the others over all hosts */
+        double storage, of_host, cards, expected;
     } rows[] = {
         { 0, 0, 400e9, HOSTS * 2e9 }, { 0, 5e9, 400e9, HOSTS * 5e9 }, { 7e9, 5e9, 400e9, 7e9 },
         { 0, 0, 1e9, HOSTS * 1e9 },   { 0, 5e9, 1e9, HOSTS * 5e9 },   { 3e9, 0, 1e9, 3e9 },
@@ -377,7 +377,8 @@ START_TEST(copies_to_the_host_are_divided_over_replicas)
         struct checkpoint checkpoint = checkpoint_of(run.system, run.model, run.plan, run.stages);
         double share_s = checkpoint.bytes / 2048 / run.system->gpu.pcie_bytes_per_s;
         ck_assert_double_ge(checkpoint.copy_s, share_s);
-        ck_assert_double_lt(checkpoint.copy_s, 1.05 * share_s); /* the first stage's embedding */
+        /* tolerance for the embedding of the first stage */
+        ck_assert_double_lt(checkpoint.copy_s, 1.05 * share_s);
     }
     planned_release();
 }
@@ -415,7 +416,8 @@ START_TEST(the_goodput_of_llama_3_is_above_90_percent)
     ck_assert_double_gt(of.kept, 0.9);
     ck_assert_double_lt(of.kept, 0.95);
     ck_assert_double_eq_tol(of.interruptions / of.run_s.mean, 419 / (54.0 * DAY_S), 1e-7);
-    planned.system.cluster.hosts_lost = 1.5; /* 356 of the 419 failures lose 1.5 hosts */
+    /* 356 of the 419 failures each lose 1.5 hosts on average */
+    planned.system.cluster.hosts_lost = 1.5;
     of = goodput_in_way(&run, CHECKPOINT_ASYNC);
     ck_assert_double_eq_tol(of.hosts_lost / of.interruptions, 1.5 * 356 / 419, 1e-4);
     planned_release();
@@ -433,7 +435,8 @@ START_TEST(without_failures_a_run_takes_its_steps_with_their_interval)
     ck_assert_double_eq_tol(of.run_s.low, 0.9 * run.work_s, 1e-3 * run.work_s);
     ck_assert_double_eq_tol(of.run_s.high, 1.1 * run.work_s, 1e-3 * run.work_s);
     ck_assert_double_le(of.interval_s, run.work_s);
-    ck_assert_double_eq(goodput_in_way(&run, CHECKPOINT_MEMORY).kept, 0); /* no other host */
+    /* there is no other host that could keep a copy */
+    ck_assert_double_eq(goodput_in_way(&run, CHECKPOINT_MEMORY).kept, 0);
     planned_release();
 }
 END_TEST
@@ -463,8 +466,8 @@ START_TEST(the_variance_of_a_run_is_that_of_its_losses)
 }
 END_TEST
 
-/* The halves of a run's interval: step times, chance, and failures that are rarer or more frequent
- * by the rates' own error. */
+/* The interval of a run's length has three errors: that of step times, the chance of failures, and
+ * the error of the failure rates. Each half adds their squares. */
 START_TEST(the_interval_of_a_run_adds_the_squares_of_three_errors)
 {
     planned_load("dgx-h100", "megatron-core", "llama3-405b", 16384);

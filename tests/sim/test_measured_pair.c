@@ -77,7 +77,8 @@ static enum part part_of(const struct op *op)
     return op->batch > 1 ? GROUPED : DENSE;
 }
 
-/* Milliseconds of a layer's parts; up-projections run twice in the forward. */
+/* Milliseconds of the parts of a layer. Up-projections run twice in the forward, because they are
+ * recomputed. */
 static void add_parts(struct ops list, double part_ms[NUM_PARTS + 1])
 {
     double product = machine.stack.product_efficiency *
@@ -93,9 +94,9 @@ static void add_parts(struct ops list, double part_ms[NUM_PARTS + 1])
     }
 }
 
-/* Kernels that run beside transfers have 112 of 132 multiprocessors, which a time alone does not
- * include. Weight gradients in fp8, casts, norms and rotary are not among the parts: they are
- * predicted up to 2.3 times too fast. */
+/* Kernels that overlap transfers have 112 of 132 multiprocessors, which the time of a kernel in
+ * isolation does not include. Weight gradients in fp8, casts, norms and rotary embedding are not
+ * among the compared parts: their predicted times are too short by a factor of up to 2.3. */
 START_TEST(parts_of_a_pair_agree_with_the_measured_times)
 {
     static const double measured_ms[NUM_PARTS] = { [GROUPED] = 22.93,

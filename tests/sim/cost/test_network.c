@@ -51,7 +51,7 @@ static const struct {
     /* A ring over both pods leaves each pod once, over 1 of the 384 NICs of a rail. */
     { "dgx-a100-80g-over7", 6144, 8, 768, 768, 0, 24 },
     /* Neighbours in the group are half a pod apart, so half of a pod's NICs send to the other pod.
-       If neighbours were a whole pod apart, all NICs would send. */
+     * If neighbours were a whole pod apart, all NICs would send. */
     { "dgx-a100-80g-over7", 6144, 1536, 4, 4, 0, 24 / 3.5 },
     { "dgx-a100-80g-over7", 6144, 3072, 2, 2, 0, 24 / 7.0 },
     /* Racks of 2 nodes and pods of 192 racks; collisions leave 0.8 of 48 GB/s. */
@@ -64,8 +64,8 @@ static const struct {
     { "p4d-a100-40g", 64, 8, 8, 8, 0, 6 },
     { "p4d-a100-40g", 64, 1, 64, 8, 0, 48 },
     /* A NIC carries 48 GB/s. NVLink carries 7 of a ring's 8 hops in a node, and has only 16 x 10
-       GB/s here. On DGX H100 it has 24 x 15 GB/s, so there the NICs are the limit, with 8 x 48
-       GB/s. */
+     * GB/s here. On DGX H100 it has 24 x 15 GB/s, so there the NICs are the limit, with 8 x 48
+     * GB/s. */
     { "h800-8", 64, 1, 64, 8, 0, 160 * 8 / 7.0 },
     { "h800-8", 64, 8, 8, 8, 0, 48 },
     { "dgx-h100", 64, 1, 64, 8, 0, 384 },
@@ -76,7 +76,7 @@ static const struct {
     { "mi300x-8", 64, 4, 2, 1, 0, 64 },
     { "mi355x-8", 64, 2, 4, 1, 0, 230.4 },
     /* Two of a node's 8 ranks have one link of 64 GB/s between them, which both hops of their rings
-       use. Their 2 NICs of 48 GB/s are the limit. */
+     * use. Their 2 NICs of 48 GB/s are the limit. */
     { "mi300x-8", 64, 4, 16, 8, 0, 96 },
 };
 

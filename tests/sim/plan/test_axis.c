@@ -90,7 +90,7 @@ START_TEST(the_new_axis_ranks_are_counted_and_its_rules_checked)
 }
 END_TEST
 
-/* tp2 xp2 dp2, tensor ranks nearest, then feature ranks. */
+/* With tp2 xp2 dp2 (xp: the new axis) tensor ranks are neighbours, then feature ranks. */
 START_TEST(the_new_axis_ranks_are_grouped)
 {
     struct plan plan = plan_of("tp2 pp1 dp2 xp2 mb1", &arena);
@@ -135,7 +135,7 @@ START_TEST(the_new_axis_group_runs_its_collectives)
     double matrices = 2.0 * model.hidden * model.ffn / 2;
     ck_assert_double_eq_tol(uncut.at[0].parameters - cut.at[0].parameters, matrices, model.ffn);
     struct kind_totals totals = plan_kind_totals(&machine, &model, &plan);
-    double layers_run = 4.0 * 8 * model.layers; /* microbatches x ranks x layers */
+    double layers_run = 4.0 * 8 * model.layers; /* number of microbatches x ranks x layers */
     ck_assert_double_ge(totals.count[OP_ALL_REDUCE], layers_run);
 }
 END_TEST
@@ -174,7 +174,8 @@ START_TEST(degrees_to_try_divide_the_gpus)
             expected *= 2;
         }
         ck_assert(expected == 16 || gpus % expected != 0);
-        for (int axis = 0; axis < num_axes; axis++) /* those of other axes divide them too */
+        for (int axis = 0; axis < num_axes;
+             axis++) /* the degrees of other axes must divide the GPUs too */
             for (int degree = 0; axes[axis]->next_degree && !axes[axis]->is_folded &&
                                  (degree = axes[axis]->next_degree(&of, degree)) > 0;)
                 ck_assert_int_eq(gpus % degree, 0);
@@ -243,7 +244,7 @@ START_TEST(searches_include_all_rank_orders_of_the_new_axis)
 }
 END_TEST
 
-/* --- files without a case for the axis ------------------------------------------------------- */
+/* --- parts of the program that do not support the axis ---------------------------------- */
 
 START_TEST(the_executor_and_frameworks_refuse_the_new_axis)
 {

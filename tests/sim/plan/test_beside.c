@@ -1,4 +1,5 @@
-/* The shared expert's ops between the exchanges of routed experts' rows. */
+/* The order of ops in a layer with a shared expert: its ops are placed between the exchanges of the
+ * routed experts' rows, so that they overlap. */
 #include "sim/plan/beside.h"
 #include "sim/plan/local.h"
 #include "tests/exec/op_lists.h"
@@ -61,16 +62,17 @@ START_TEST(reordered_lists_have_the_same_ops_in_a_valid_order)
 }
 END_TEST
 
-/* Whether an op of the shared expert may start while a run of exchanges is under way: it comes
- * after them in the list and waits for an op before them. */
+/* Whether an op of the shared expert may start while the exchanges are under way: it comes after
+ * them in the list, and waits only for an op before them. */
 static bool starts_beside(const struct ops *ops, int run_first, int run_end)
 {
     const struct op *next = &ops->at[run_end];
     return next->region == REGION_SHARED_EXPERT && next->after < run_first;
 }
 
-/* In both directions each of the two runs of exchanges has a half of the shared expert beside it,
- * and the routed experts' next op waits for the exchange. */
+/* In forward and backward there are two groups of exchanges (to the experts and back). Each is
+ * overlapped by one half of the shared expert, and the next op of the routed experts waits for the
+ * exchange. */
 START_TEST(each_exchange_overlaps_half_of_the_shared_expert)
 {
     struct local_ops lists = lists_of("deepseek-v2-lite", layouts[_i], true);

@@ -41,22 +41,22 @@ static double sum_of(struct ops ops, double (*value)(const struct op *op))
 /* --- volumes, by hand ---------------------------------------------------------------------------
  */
 
-/* LLaMA-3 8B, 8192 tokens over 4 ranks in bf16: 2048 rows of 2 x 8 heads of keys and values, and of
- * 32 heads of queries or outputs, 128 each. */
+/* LLaMA-3 8B has 8192 tokens on 4 context ranks in bf16. A rank has 2048 rows, of 2 x 8 heads of
+ * keys and values and of 32 heads of queries or outputs, with 128 channels each. */
 static const double key_bytes = 2.0 * 2048 * 2 * 8 * 128;
 static const double query_bytes = 2.0 * 2048 * 32 * 128;
 
-/* Exchanges of one kind in a list: their number and total bytes. */
+/* The exchanges of one kind in an op list: their number and their total bytes. */
 static const struct {
     const char *method;
     enum op_kind kind;
     bool is_backward;
     double messages;
-    double keys, queries; /* bytes, in those */
+    double keys, queries; /* bytes of a kind, and the number of exchanges that carry them */
 } volumes[] = {
     { "p2p", OP_SEND_RECEIVE, false, 3, 3, 0 },
     { "p2p", OP_SEND_RECEIVE, true, 4, 6,
-      0 }, /* 3 of keys and 3 of gradients, of which 2 are sent together */
+      0 }, /* 3 messages of keys and 3 of gradients, of which 2 pairs are sent together */
     { "p2p", OP_ALL_GATHER, true, 0, 0, 0 },
     { "all-gather", OP_ALL_GATHER, false, 1, 4, 0 },
     { "all-gather", OP_REDUCE_SCATTER, false, 0, 0, 0 },
@@ -289,7 +289,7 @@ START_TEST(every_context_method_has_the_name_of_its_word)
 }
 END_TEST
 
-/* Context ranks hold the same weights, as data ranks do: either kind has gradients to sum. */
+/* Context ranks hold the same weights, as data ranks do, so the gradients of both are summed. */
 START_TEST(context_ranks_without_data_ranks_reduce_gradients)
 {
     static const struct {

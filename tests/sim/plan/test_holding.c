@@ -1,4 +1,5 @@
-/* What chunks and stages hold, for random models and plans, compared with counts block by block. */
+/* The layers, embeddings and heads that chunks and stages hold, for random models and plans. They
+ * are compared with counts block by block. */
 #include "sim/plan/holding.h"
 
 #include "models/blocks.h"
@@ -59,7 +60,7 @@ static void check_equal(const struct plan *plan, const char *what, int index,
                   index, got->layers, expected->layers);
 }
 
-/* Returns how many chunks and stages hold what the one before holds. */
+/* Returns how many chunks and stages hold the same as the one before. */
 static int check_plan(const struct plan *plan)
 {
     const struct model *model = &question.model;

@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-/* The 24 orders of tp, cp, dp and pp; ep always stands before dp and has one rank. */
+/* The 24 orders of tp, cp, dp and pp. The axis ep always comes before dp and has one rank. */
 enum { NUM_ORDERS = 24 };
 
 static void set_order(struct plan *plan, int index)
@@ -38,7 +38,7 @@ static struct plan plan_of(int world, int order)
     plan.cp = worlds[world][1];
     plan.dp = worlds[world][2];
     plan.pp = worlds[world][3];
-    plan.ep = plan.dp; /* must not change the result */
+    plan.ep = plan.dp; /* this member must not change the result */
     set_order(&plan, order);
     return plan;
 }
@@ -49,7 +49,7 @@ START_TEST(default_rank_numbers_vary_by_tp_then_cp_then_dp_then_pp)
     plan.tp = 2, plan.cp = 3, plan.dp = 5, plan.pp = 4;
     struct coordinates at = { 0 };
     at.at[AXIS_TENSOR] = 1, at.at[AXIS_CONTEXT] = 2, at.at[AXIS_DATA] = 3, at.at[AXIS_PIPELINE] = 2;
-    /* 1 + 2 (2 + 3 (3 + 5 * 2)) */
+    /* the rank is 1 + 2 (2 + 3 (3 + 5 * 2)) */
     ck_assert_int_eq(layout_rank_of(&plan, at), 83);
     ck_assert_int_eq(layout_stride(&plan, AXIS_TENSOR), 1);
     ck_assert_int_eq(layout_stride(&plan, AXIS_CONTEXT), 2);
@@ -125,8 +125,8 @@ START_TEST(neighbours_along_an_axis_are_a_stride_apart)
 }
 END_TEST
 
-/* Context ranks shard first: with cp 3 and 6 shards, a shard group has all three context ranks of
- * two data ranks. */
+/* State is sharded over context ranks first. With cp 3 and 6 shards, a shard group has all three
+ * context ranks of two data ranks. */
 START_TEST(shard_groups_are_neighbouring_ranks_and_replicas_are_apart)
 {
     struct plan plan = plan_default();
@@ -140,8 +140,8 @@ START_TEST(shard_groups_are_neighbouring_ranks_and_replicas_are_apart)
 }
 END_TEST
 
-/* Experts are placed on the same ranks by a separate grid, whose tp, ep and dp are `experts`.
- * Megatron- Core's parallel_state.py, order tp-cp-ep-dp-pp. */
+/* Experts are placed on the same ranks by a separate grid, whose tp, ep and dp are in `experts`.
+ * The groups are those of Megatron-Core's parallel_state.py for the order tp-cp-ep-dp-pp. */
 static const struct {
     int tp, cp, dp, pp, etp, ep;
     struct {
@@ -220,7 +220,9 @@ static const struct {
 };
 enum { NUM_SPANS = LENGTH(spans) };
 
-/* Ranks at distance 6: 0 and 6 are on the first node of 8, then 12, then 18. */
+/* The span of a group is the number of its nodes and of its members per node. In a group with
+ * distance 6, ranks 0 and 6 are on the first node of 8 GPUs, rank 12 is on the second and rank 18
+ * on the third. */
 START_TEST(a_span_counts_members_and_nodes)
 {
     struct span span = layout_span(spans[_i].stride, spans[_i].size, spans[_i].node_size);
@@ -230,7 +232,7 @@ START_TEST(a_span_counts_members_and_nodes)
 }
 END_TEST
 
-/* Members in each node, one by one. */
+/* The span, counted member by member. */
 static struct span counted(const int *members, int size, int node_size)
 {
     int in_node[2048] = { 0 };
@@ -273,7 +275,7 @@ static bool is_worse(struct span a, struct span b)
     return a.ranks_per_node < b.ranks_per_node;
 }
 
-/* The largest span of any rank's group. */
+/* The largest span over the groups of all ranks. */
 static struct span worst_group(const struct plan *plan, enum axis_id axis, int node_size)
 {
     struct span worst = { 0 };
@@ -306,7 +308,8 @@ START_TEST(the_span_of_an_axis_is_that_of_its_most_spread_group)
 }
 END_TEST
 
-/* tp2 dp3 pp2 on nodes of 8: the first stage's data group is 0, 2, 4; the second's 6, 8, 10. */
+/* With tp2 dp3 pp2 on nodes of 8 GPUs, a data group of the first stage has ranks 0, 2 and 4; one of
+ * the second stage has 6, 8 and 10, which are on two nodes. */
 START_TEST(a_later_group_can_cross_nodes_where_the_first_does_not)
 {
     struct plan plan = plan_default();

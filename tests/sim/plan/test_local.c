@@ -61,7 +61,7 @@ START_TEST(data_and_pipeline_ranks_divide_no_size)
 }
 END_TEST
 
-/* Megatron-LM pads to a multiple of 128 tp. */
+/* Megatron-LM pads the vocabulary to a multiple of 128 tp. */
 START_TEST(the_vocabulary_is_padded_to_128_rows_per_rank)
 {
     struct model model = { .vocab = 50257 };
@@ -103,7 +103,7 @@ END_TEST
  * reduce-scatter, and the backward gathers the two saved inputs again. */
 static const struct {
     const char *layout;
-    int forward[3], backward[3]; /* all-reduce, all-gather, reduce-scatter */
+    int forward[3], backward[3]; /* numbers of all-reduces, all-gathers and reduce-scatters */
 } exchanges[] = {
     { "tp1", { 0, 0, 0 }, { 0, 0, 0 } },
     { "tp8", { 2, 0, 0 }, { 2, 0, 0 } },
@@ -122,7 +122,8 @@ START_TEST(a_layer_has_the_collectives_of_its_paper)
 }
 END_TEST
 
-/* 2 s b h bytes of bf16: the whole residual stream, before scattering or after gathering. */
+/* A collective carries 2 s b h bytes in bf16: the whole residual stream, before it is scattered or
+ * after it is gathered. */
 START_TEST(a_collective_of_a_layer_carries_all_tokens)
 {
     struct local_ops ops = layer_of("gpt3-175b", "tp8 sp mb2", false);
@@ -136,7 +137,8 @@ START_TEST(a_collective_of_a_layer_carries_all_tokens)
 }
 END_TEST
 
-/* A rank keeps two whole inputs, not an eighth of each (DTensor; traced in fixtures/traces). */
+/* In PyTorch's DTensor a rank keeps the two inputs whole, and not an eighth of each (as traced,
+ * tests/fixtures/traces). */
 START_TEST(inputs_that_are_kept_gathered_are_not_gathered_again)
 {
     struct model model = model_of("gpt3-175b");
@@ -203,7 +205,7 @@ START_TEST(no_placeholder_is_left_and_each_op_waits_for_an_earlier_one)
 }
 END_TEST
 
-/* Whether an op of the lists, or the backward through what is kept, reads a value. */
+/* Whether a value is read by an op of the lists, or kept for the backward. */
 static bool is_read(const struct local_ops *ops, int value)
 {
     const struct ops lists[] = { ops->forward, ops->backward };
@@ -214,8 +216,8 @@ static bool is_read(const struct local_ops *ops, int value)
     return read;
 }
 
-/* Rows of experts travel over expert and then over tensor ranks, and back: nothing is made that
- * nobody reads. */
+/* Rows of experts are exchanged over expert ranks and then over tensor ranks, and back. Every value
+ * that a collective makes must be read. */
 START_TEST(every_collectives_result_is_read)
 {
     static const char *const layouts_of_experts[] = { "tp4 sp", "ep4", "tp2 sp ep2 etp2",
@@ -234,7 +236,7 @@ START_TEST(every_collectives_result_is_read)
 }
 END_TEST
 
-/* The last op before `i` on its stream, or -1. */
+/* The last op before op i on the same stream, or -1. */
 static int previous_on_stream(struct ops ops, int i)
 {
     int previous = i - 1;
@@ -243,7 +245,7 @@ static int previous_on_stream(struct ops ops, int i)
     return previous;
 }
 
-/* Whether op i can only run after op j. */
+/* Whether op i can run only after op j. */
 static bool waits_for(struct ops ops, int i, int j)
 {
     if (i <= j)
@@ -280,7 +282,8 @@ START_TEST(the_gather_of_the_saved_input_may_overlap_the_input_gradient)
 }
 END_TEST
 
-/* The next products read the gathered gradient of a row-parallel output. */
+/* The backward of a row-parallel product gathers the gradient of its output, which the next
+ * products read. */
 START_TEST(products_wait_for_the_gathered_gradient)
 {
     struct ops ops = layer_of("llama3-8b", "tp8 sp", true).backward;
@@ -290,7 +293,7 @@ START_TEST(products_wait_for_the_gathered_gradient)
 }
 END_TEST
 
-/* Time of the last op's end when every op takes one second. */
+/* The time at which the last op ends if every op takes one second. */
 static int finish_s(struct ops ops)
 {
     int finish[128];

@@ -138,8 +138,8 @@ START_TEST(a_tied_head_is_copied_to_the_last_stage_only_when_there_is_another)
 }
 END_TEST
 
-/* Only where the ends of a pipeline are on different stages do two copies of a table have gradients
- * to sum: in a V, and between mirrored copies, every end stage has both. */
+/* The gradients of a tied table are summed only if the first and the last chunk are on different
+ * stages, so that there are two copies. In a V, and in mirrored schedules, a stage has both. */
 START_TEST(a_tied_table_is_summed_only_if_two_stages_hold_it)
 {
     static const struct {
@@ -231,8 +231,8 @@ static double forward_flops(const struct plan *plan, const struct model *model)
         local_layer(rank_share_of(plan), model, model->seq, &layer_flash, false, &arena).forward);
 }
 
-/* Each rank computes 1/tp of the FLOPs; copied key heads are computed on each rank that has
- * them. */
+/* Each rank computes 1/tp of the FLOPs, except for copied key heads, which each rank that has them
+ * computes. */
 static void check_flops(const struct plan *plan, const struct model *model)
 {
     if (!can_split(model, plan->tp))
@@ -260,7 +260,7 @@ static double saved_bytes(const struct plan *plan, const struct model *model)
     return bytes;
 }
 
-/* With sequence parallelism only copies of key and value heads are kept twice. */
+/* With sequence parallelism only the copies of key and value heads are kept more than once. */
 static void check_activations(const struct plan *plan, const struct model *model)
 {
     struct plan one = plan_default();

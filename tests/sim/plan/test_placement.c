@@ -1,5 +1,6 @@
-/* Placements: rounds that all go down, and a V, whose second round goes back up, so that stage 0
- * has the first and the last chunk. The order of its passes here is the simplest. */
+/* Placements of chunks on stages. In the usual placement every round of chunks goes down the
+ * stages. In a V the second round goes back up, so that stage 0 has the first and the last chunk.
+ * The schedule of the V in this test has the simplest order of passes. */
 #include "sim/schedule/placement.h"
 
 #include "base/text.h"
@@ -123,14 +124,14 @@ END_TEST
 
 /* --- weights of ranks ------------------------------------------------------------------------- */
 
-/* With GPT-2's tied table: a rank with both embedding and head has one copy. */
+/* GPT-2 has a tied table, of which a rank with both embedding and head has one copy. */
 static void place_as_v(void)
 {
     planned_load("dgx-a100-80g", "megatron-core", "gpt2-124m", 2);
     planned.model.batch = 4;
     planned_layout("pp2 vpp2 mb1 overlap=p2p");
     planned.plan.placement = &placement_v;
-    planned.model.batch = 5; /* an interleaved schedule could not do this */
+    planned.model.batch = 5; /* not possible with an interleaved schedule */
     planned.pieces = pieces_cost(&planned.system, &planned.model, &planned.plan, &planned.arena);
 }
 
@@ -146,7 +147,8 @@ START_TEST(stage_0_of_a_v_holds_embedding_and_head)
     double layers = 6 * planned.pieces.at[0].parameters;
     double ends =
         local_embedding_parameters(rank_share_of(&planned.plan), &planned.model) + 2 * 768;
-    ck_assert_double_eq(planned_parameters(0), layers + ends); /* the head only has its norm */
+    /* the head has no weights except its norm */
+    ck_assert_double_eq(planned_parameters(0), layers + ends);
     ck_assert_double_eq(planned_parameters(1), layers);
     planned_release();
 }
@@ -215,7 +217,7 @@ static void swap(struct instr *a, struct instr *b)
     *b = kept;
 }
 
-/* The two chunks of the last stage are not ordered by a message. */
+/* No message orders the two chunks of the last stage, so the lists must. */
 START_TEST(the_checker_refuses_a_v_that_turns_too_early)
 {
     struct err err = { 0 };
@@ -246,7 +248,8 @@ END_TEST
 /* --- times ------------------------------------------------------------------------------------ */
 
 /* One microbatch through 2 x 3 chunks, forward 1 s and backward 2 s each: 18 s. It crosses boundary
- * 0 (1/4 s) and boundary 1 (1/2 s) twice each way, and never the last. */
+ * 0 (1/4 s) and boundary 1 (1/2 s) twice in the forward and twice in the backward, and never the
+ * last boundary. */
 static const double v_step_s = 18 + 4 * (0.25 + 0.5);
 static const struct boundary v_boundaries[] = { { 0.25, WIRE_NODE },
                                                 { 0.5, WIRE_NETWORK },

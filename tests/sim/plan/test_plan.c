@@ -368,8 +368,9 @@ END_TEST
  * or over groups of N neighbours, context ranks first. */
 static const struct {
     const char *layout;
-    int ranks[NUM_STATES]; /* optimizer, gradients, parameters */
-    int group[2];          /* for context and data ranks together, or for data ranks only */
+    int ranks[NUM_STATES]; /* number of ranks over which optimizer, gradients and parameters are
+                              sharded */
+    int group[2]; /* whether the ranks are context and data ranks together, or data ranks only */
     bool updated, gathers, reduces, repeats;
 } shares[] = {
     { "dp8 mb1", { 1, 1, 1 }, { 8, 1 }, false, false, false, false },

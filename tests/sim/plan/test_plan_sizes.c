@@ -95,7 +95,7 @@ END_TEST
 
 static const struct {
     const char *layout;
-    int layers[2]; /* recomputed of chunks of 10 and 3 */
+    int layers[2]; /* number of recomputed layers in chunks of 10 and of 3 layers */
 } recomputes[] = {
     { "pp2", { 0, 0 } },
     { "pp2 recompute=selective", { 0, 0 } },
@@ -122,10 +122,12 @@ static const struct {
     const char *layout;
     double weights, gradients, optimizer;
 } recipes[] = {
-    { "dtype=fp32", 4, 4, 8 },                     /* 16: m, v; the weights are the master */
-    { "dtype=fp16 grad=fp16", 2, 2, 16 },          /* 20: fp32 gradients, master, m, v */
-    { "dtype=fp16", 2, 4, 12 },                    /* 18 */
-    { "dtype=bf16", 2, 4, 12 },                    /* 18 */
+    { "dtype=fp32", 4, 4,
+      8 }, /* 16 bytes: weight, gradient and two moments; the weight is its own master */
+    { "dtype=fp16 grad=fp16", 2, 2,
+      16 },                     /* 20 bytes, with fp32 gradients, master weight and two moments */
+    { "dtype=fp16", 2, 4, 12 }, /* 18 */
+    { "dtype=bf16", 2, 4, 12 }, /* 18 */
     { "dtype=bf16 grad=bf16", 2, 2, 12 },          /* 16: ZeRO's count */
     { "dtype=bf16-pure", 2, 2, 4 },                /* 8 */
     { "dtype=bf16 optimizer=adam-bf16", 2, 4, 8 }, /* 14: precision-aware optimizer */
@@ -135,7 +137,7 @@ static const struct {
     { "dtype=fp32 optimizer=sgd", 4, 4, 0 },
     { "dtype=bf16 optimizer=adafactor", 2, 4, 4 + 8.0 / 4096 },
     { "dtype=bf16 optimizer=muon", 2, 4,
-      12 }, /* as with Adam, for all parameters except the matrices of blocks */
+      12 }, /* as Adam, which updates all parameters except the matrices of blocks */
 };
 enum { NUM_RECIPES = LENGTH(recipes) };
 
@@ -150,7 +152,7 @@ START_TEST(an_optimizers_bytes_per_parameter_equal_its_source)
 }
 END_TEST
 
-/* Megatron-LM's table: bf16 weights and fp32 gradients, 6 + 12 / 8. */
+/* Megatron-LM's table of bytes per parameter: bf16 weights and fp32 gradients take 6 + 12 / 8. */
 START_TEST(a_distributed_optimizer_over_eight_ranks_needs_7_5_bytes_per_parameter)
 {
     struct model model = { .hidden = 4096 };

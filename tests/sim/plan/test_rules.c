@@ -66,7 +66,7 @@ static const struct {
     struct model (*model)(void);
     int num_gpus;
     double batch;
-    const char *rule; /* NULL: the plan is possible */
+    const char *rule; /* name of the broken rule; NULL if the plan breaks none */
     const char *where;
     const char *says;
 } cases[] = {
@@ -302,7 +302,7 @@ END_TEST
 
 static bool is_tested(const char *rule)
 {
-    if (strcmp(rule, "order") == 0) /* no layout text can break this rule */
+    if (strcmp(rule, "order") == 0) /* a layout text cannot break this rule */
         return true;
     for (int i = 0; i < NUM_CASES; i++)
         if (cases[i].rule && strcmp(cases[i].rule, rule) == 0)
@@ -310,7 +310,7 @@ static bool is_tested(const char *rule)
     return false;
 }
 
-/* A plan that no text can say: a number of ranks, chunks or sequences below 1. */
+/* Plans that no layout text can express: a number of ranks, chunks or sequences is below 1. */
 START_TEST(a_plan_without_ranks_or_chunks_is_refused)
 {
     struct model model = gpt3();
@@ -337,7 +337,7 @@ START_TEST(every_rule_has_a_plan_that_breaks_it)
 }
 END_TEST
 
-/* A random plan whose degrees are small, or as large as the grammar allows. */
+/* A random plan whose degrees are small, or as large as the grammar of layouts allows. */
 static struct plan random_plan(struct random *rng)
 {
     static const char *const layouts[] = {
@@ -367,8 +367,9 @@ START_TEST(no_rule_overflows)
             err = (struct err){ 0 };
             bool holds = plan_rule_at(j)->holds(&of, &err);
             ck_assert_int_eq(holds, err.code == ERR_NONE);
+            /* later rules are not checked for a plan that breaks this one */
             if (!holds)
-                break; /* the rules below may rely on this one */
+                break;
         }
     }
 }

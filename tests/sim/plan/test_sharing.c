@@ -20,9 +20,9 @@ static void share(const double *capacity, int num_resources, const struct flow *
     arena_release(&scratch);
 }
 
-/* One flow on a link with enough capacity. System:
- *   r1 <= 1, bound of r1 = 0.25
- * Expected: r1 = 0.25, its bound. */
+/* A flow (a transfer) uses one or more links ("wires"); flows share the capacity of a link fairly.
+ * This test: one flow on a link with enough capacity. System: r1 <= 1, bound of r1 = 0.25 Expected:
+ * r1 = 0.25, its bound. */
 START_TEST(a_single_flow_has_the_rate_of_its_bound)
 {
     double capacity[] = { 1 };
@@ -102,7 +102,7 @@ START_TEST(unused_links_change_nothing)
 }
 END_TEST
 
-/* A random system of up to 8 links ("wires") and 12 flows. */
+/* A random system of up to 8 links and 12 flows. */
 struct system_of {
     double capacity[8];
     int num_resources, num_flows;

@@ -17,7 +17,8 @@ static void release(void)
     err = (struct err){ 0 };
 }
 
-/* Layers of each chunk, as stages= lists them; then the modules and their chunk. */
+/* The layers of each chunk, as the layout word stages= lists them; then the number of modules for
+ * later tokens and their chunk. */
 static const struct {
     const char *letters;
     const char *layers;

@@ -7,7 +7,7 @@
 static const char *const layouts[] = { "tp1", "tp2", "tp4 sp", "tp2 sp" };
 enum { NUM_MODELS = 4, NUM_CASES = 16 };
 
-/* A small model: GPT, or with the features of Llama, Qwen or BLOOM. */
+/* A small GPT, or a small model with the features of Llama, Qwen or BLOOM. */
 static struct model small_model(int which)
 {
     struct err err = { 0 };
@@ -65,7 +65,7 @@ static void check_whole(const struct part *part, const struct plan *plan, struct
             ck_assert_uint_eq(same->offset, weight->offset);
             count_held(same, held);
         }
-        size_t wrong = 0; /* one ck_assert per element would be slow */
+        size_t wrong = 0; /* one ck_assert per element would be too slow */
         for (size_t e = 0; e < elements; e++)
             wrong += held[e] != (weight->is_split ? 1 : plan->tp);
         ck_assert_uint_eq(wrong, 0);

@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Calls `claim` for every generator and shape of up to 8 stages, 4 chunks and 4 pp microbatches
- * that it accepts. */
+/* Calls `claim`, which checks a law, for every schedule generator and for every shape of up to 8
+ * stages, 4 chunks and 4 pp microbatches that it accepts. */
 static void each_order(void (*claim)(const struct generator *, const struct order *))
 {
     int claimed = 0, shapes = 0;
@@ -33,7 +33,8 @@ static int chunks(const struct order *order)
     return order->shape.num_stages * order->shape.chunks_per_stage;
 }
 
-/* An op as its slot describes it. The forward of a pair has no chunk in the slot. */
+/* Converts the slot of an order to an op (a pass of a chunk and microbatch). The slot does not have
+ * the chunk of the forward of a pair. */
 struct seen {
     enum chunk_pass pass;
     int chunk;
@@ -51,8 +52,9 @@ static struct seen seen_at(const struct order *order, int op)
 
 static void check_complete(const struct generator *generator, const struct order *order)
 {
+    /* check_list checks this */
     if (generator->pairs)
-        return; /* checked by check_list */
+        return;
     int times[CHUNK_PASSES * 8 * 4] = { 0 };
     int passes = generator_splits(generator) ? 3 : 2;
     ck_assert_int_eq(order->count, passes * chunks(order) * order->shape.num_microbatches);
@@ -147,8 +149,8 @@ START_TEST(the_sorted_ops_of_a_stage_equal_its_generators_list)
 }
 END_TEST
 
-/* at[pass] counts a stage's ops; after warmup[s] forwards, forwards and backwards alternate; after
- * put_off[s] backwards, backwards and weight passes alternate. */
+/* at[pass] counts the ops of a stage. After warmup[s] forwards, forwards and backwards alternate.
+ * After put_off[s] backwards, backwards and weight-gradient passes alternate. */
 static void check_rounds(const struct generator *generator, const struct order *order)
 {
     int done[CHUNK_PASSES][8] = { 0 };
@@ -184,10 +186,10 @@ START_TEST(a_shape_that_the_generator_refuses_has_no_order)
 }
 END_TEST
 
-/* 2 stages of 2 chunks, 2 microbatches, f 1, b 2: 0.25 s between stages 0 and 1, 4 s between 1 and
- * 0 on the ring. Microbatch 0 ends its forward at 1 + 0.25 + 1 + 4 + 1 + 0.25 + 1 = 8.5; Its
- * gradient leaves stage 0 for the first time at 8.5 + 2 + 0.25 + 2, and stage 1 for the last time
- * at 12.75 + 4 + 2. */
+/* 2 stages of 2 chunks run 2 microbatches, with a forward of 1 s and a backward of 2 s. A message
+ * takes 0.25 s from stage 0 to 1, and 4 s from stage 1 to 0. Microbatch 0 ends its forward at 1 +
+ * 0.25 + 1 + 4 + 1 + 0.25 + 1 = 8.5 s. Its gradient first leaves stage 0 at 8.5 + 2 + 0.25 + 2 s,
+ * and last leaves stage 1 at 12.75 + 4 + 2 s. */
 START_TEST(each_boundary_has_its_own_lag)
 {
     struct arena arena = { 0 };
@@ -205,8 +207,9 @@ START_TEST(each_boundary_has_its_own_lag)
 }
 END_TEST
 
-/* 2 stages, 1 microbatch, f 1, b 2, lag 0.5: 1 + 0.5 + 1 + 2 + 0.5 + 2; the last stage is free at
- * 4.5, when its backward ends. */
+/* 2 stages run 1 microbatch, with a forward of 1 s, a backward of 2 s and a lag (message time) of
+ * 0.5 s. The step takes 1 + 0.5 + 1 + 2 + 0.5 + 2 s. The last stage is free at 4.5 s, when its
+ * backward ends. */
 START_TEST(a_result_reaches_the_next_stage_after_the_lag)
 {
     struct arena arena = { 0 };
@@ -234,8 +237,9 @@ START_TEST(one_stage_never_waits)
 }
 END_TEST
 
-/* 2 stages, 1 microbatch, f 1, input gradients 2, weight gradients 4: the first stage starts its
- * backward at 4, when the last starts its weight gradients, and ends at 4 + 2 + 4. */
+/* 2 stages run 1 microbatch, with a forward of 1 s, input gradients of 2 s and weight gradients of
+ * 4 s. The first stage starts its backward at 4 s, when the last stage starts its weight gradients,
+ * and ends at 4 + 2 + 4 s. */
 START_TEST(no_stage_waits_for_weight_gradients)
 {
     struct arena arena = { 0 };

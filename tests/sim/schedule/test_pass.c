@@ -25,7 +25,8 @@ static void check_steps(const struct pass_chunk *chunk, enum opcode op, const ch
     arena_release(&arena);
 }
 
-/* Pieces that are only layers: piece i is unit 2i. */
+/* A pass runs pieces (layers, embedding, head) and gathers units (groups of weights). Here all
+ * pieces are layers, and piece i has the unit 2i. */
 START_TEST(parameters_are_gathered_one_piece_ahead_and_freed_after_use)
 {
     struct pass_chunk chunk = { .layers = 3, .every = 1, .gathers = true, .prefetch = 1 };
@@ -64,7 +65,8 @@ START_TEST(recomputed_layers_are_gathered_again)
 }
 END_TEST
 
-/* Embedding 0: positions 0 and table 1; layer 2; head: norm 4, and the embedding's table. */
+/* The units: the embedding has 0 (positions) and 1 (table), the layer 2, and the head 4 (norm) and
+ * the embedding's table. */
 START_TEST(a_tied_table_is_reduced_once_and_not_gathered_for_its_gradient)
 {
     struct pass_chunk chunk = { .layers = 1,
@@ -85,8 +87,8 @@ START_TEST(a_tied_table_is_reduced_once_and_not_gathered_for_its_gradient)
 }
 END_TEST
 
-/* The same chunk. Whole gradients are neither made nor dropped, and no pass waits for their sums.
- */
+/* The same chunk with whole gradients: these are neither allocated nor freed in a pass, and no pass
+ * waits for their sums. */
 START_TEST(whole_gradients_are_reduced_once_after_their_last_addition)
 {
     struct pass_chunk chunk = { .layers = 1,
@@ -97,7 +99,7 @@ START_TEST(whole_gradients_are_reduced_once_after_their_last_addition)
                                 .reduces_whole = true };
     check_steps(&chunk, INSTR_BACKWARD,
                 "backward 2, reduce 4, backward 1, reduce 2, backward 0, reduce 0, reduce 1");
-    chunk.is_tied = false; /* the head has a table of its own, 5 */
+    chunk.is_tied = false; /* the head has its own table, unit 5 */
     check_steps(&chunk, INSTR_BACKWARD_WEIGHT,
                 "backward 2, reduce 4, reduce 5, backward 1, reduce 2, backward 0, reduce 0, "
                 "reduce 1");
@@ -107,7 +109,7 @@ END_TEST
 
 /* --- laws --------------------------------------------------------------------------------- */
 
-/* The state at a step of a pass. */
+/* The simulated state at a step of a pass. */
 struct state {
     bool gathered[MOST_UNITS], open[MOST_UNITS], reducing[MOST_UNITS];
     int num_gathered, num_open, num_reduced;
@@ -141,9 +143,9 @@ static bool can_run(const struct pass_chunk *chunk, enum opcode op, const struct
         ok &= !is_backward || !(chunk->reduces || chunk->keeps) ||
               (state->open[units[u]] && !state->reducing[units[u]]);
     }
-    /* The running piece and the prefetched ones have at most two units each. Gradients exist for at
-     * most two pieces, plus the table of a tied head, which waits for the embedding. Kept sums all
-     * stay. */
+    /* Limits of the allocated memory. The running piece and the prefetched ones have at most two
+     * units each. Gradients exist for at most two pieces, plus the table of a tied head, which
+     * waits for the embedding. Sums that are kept until the last microbatch all stay. */
     return ok && state->num_gathered <= 2 * (chunk->prefetch + 1) &&
            (op == INSTR_BACKWARD_INPUT || chunk->keeps || state->num_open <= 5);
 }
@@ -205,7 +207,7 @@ static bool is_right(const struct pass_chunk *chunk, enum opcode op, struct aren
 START_TEST(every_step_has_its_values_and_a_pass_leaves_nothing_allocated)
 {
     struct arena arena = { 0 };
-    for (int bits = 0; bits < 3 << 4; bits++) /* those that reduce keep nothing */
+    for (int bits = 0; bits < 3 << 4; bits++) /* passes that reduce their gradients keep none */
         for (int layers = 0; layers <= MOST_LAYERS; layers++)
             for (int recomputed = 0; recomputed <= layers; recomputed++)
                 for (int every = 1; every <= 3; every++)

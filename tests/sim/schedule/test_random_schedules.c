@@ -19,8 +19,9 @@ struct passes {
 
 /* --- closed forms ------------------------------------------------------------------------- */
 
-/* A formula of a step's time minus the passes of one stage, without message times; valid for at
- * least `least` microbatches. */
+/* A formula of the bubble: a step's time minus the passes of one stage, without message times. It
+ * is valid for at least `least` microbatches. f, b and w are the times of forward, input gradients
+ * and weight gradients. */
 struct closed_form {
     const char *name;
     double (*bubble_s)(const struct schedule_shape *shape, const struct passes *passes);
@@ -210,8 +211,8 @@ static void check_run(const struct generator *generator, const struct schedule_s
                               .seed = random_bits(rng) };
     struct parity_result alone, many;
     bool is_refused =
-        generator->rule && (generator->rule->is_mirrored ||               /* by run_supported */
-                            shape->num_microbatches < shape->num_stages); /* by a rule */
+        generator->rule && (generator->rule->is_mirrored || /* refused by run_supported */
+                            shape->num_microbatches < shape->num_stages); /* excluded by a rule */
     if (is_refused)
         return;
     char layout[80];

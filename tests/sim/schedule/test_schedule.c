@@ -25,7 +25,7 @@ static struct lowering lowering_of(int bits)
 }
 enum { NUM_LOWERINGS = 16 };
 
-/* Calls law for every generator on every shape of the grid that it accepts. */
+/* Calls `law` for every generator and for every shape of the grid that it accepts. */
 static void for_all_shapes(int most_microbatches, void (*law)(const struct generator *generator,
                                                               const struct schedule_shape *shape))
 {
@@ -116,7 +116,8 @@ START_TEST(interleaving_runs_groups_of_pp_microbatches_through_all_chunks)
 }
 END_TEST
 
-/* Warm-ups of 2, 1 and 0 as in 1F1B; stage s has s weight gradients left at the end. */
+/* The stages have warm-ups of 2, 1 and 0 forwards, as in 1F1B; stage s has s weight gradients left
+ * at the end. */
 START_TEST(zb_h1_delays_weight_gradients_by_the_stage_number)
 {
     struct schedule *schedule = compute_order("zb-h1", (struct schedule_shape){ 3, 1, 4, 0 });
@@ -127,7 +128,8 @@ START_TEST(zb_h1_delays_weight_gradients_by_the_stage_number)
 }
 END_TEST
 
-/* Twice the distances of ZB-H1: warm-ups of 2 and 0, weight gradients delayed by 0 and 2. */
+/* Warm-ups and delays are twice those of ZB-H1: warm-ups of 2 and 0 forwards, weight gradients
+ * delayed by 0 and 2 passes. */
 START_TEST(zb_h2_doubles_warm_up_and_delay_of_zb_h1)
 {
     struct schedule *schedule = compute_order("zb-h2", (struct schedule_shape){ 2, 1, 4, 0 });
@@ -221,7 +223,8 @@ START_TEST(activations_counted_from_the_schedule_equal_the_closed_form)
 }
 END_TEST
 
-/* min(2 (8 - s - 1) + 1 x 8, 32) + 1 at p = 8, v = 2, m = 16: 23 chunks, 11.5 stages' worth. */
+/* Stage s of p = 8 with v = 2 chunks and m = 16 microbatches holds min(2 (8 - s - 1) + 1 x 8, 32) +
+ * 1 chunks: stage 0 holds 23, as many activations as 11.5 stages. */
 START_TEST(interleaving_holds_more_than_one_f_one_b)
 {
     struct schedule_shape interleaved = { 8, 2, 16, 0 };
@@ -304,8 +307,8 @@ START_TEST(a_lowered_zb_h1_sends_after_bi_and_reduces_after_bw)
 }
 END_TEST
 
-/* RG1.0 follows from F0.0, and RA0.1 from B1.0: so neither receive is posted before its message can
- * be sent. */
+/* The message of receive RG1.0 depends on F0.0, and that of RA0.1 on B1.0, so neither receive is
+ * posted before its message can be sent. */
 START_TEST(with_one_microbatch_at_a_time_nothing_is_received_ahead)
 {
     struct schedule_shape shape = { 2, 1, 2, 0 };
@@ -359,7 +362,8 @@ static int expected_count(const struct generator *generator, const struct schedu
 {
     int chunks = shape->num_stages * shape->chunks_per_stage;
     int m = shape->num_microbatches;
-    int ways = generator->rule ? chunks - shape->chunks_per_stage : chunks - 1; /* a V turns */
+    /* in a V the microbatch turns on the last stage, without a message */
+    int ways = generator->rule ? chunks - shape->chunks_per_stage : chunks - 1;
     int count = 2 * chunks * m + num_weight_passes(generator, shape) + 4 * ways * m;
     count += lowering->recompute ? chunks * m : 0;
     count += lowering->has_data_group ? chunks : 0;

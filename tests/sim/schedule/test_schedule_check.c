@@ -66,7 +66,7 @@ START_TEST(every_generators_schedule_passes_the_check_under_any_lowering)
 }
 END_TEST
 
-/* Orders over two rounds of chunks: half of them have at most twice as many microbatches as
+/* Random orders of two chunks per stage. Half of them have at most twice as many microbatches as
  * stages. */
 START_TEST(a_random_shape_of_two_directions_is_free_of_deadlock)
 {
@@ -85,7 +85,7 @@ START_TEST(a_random_shape_of_two_directions_is_free_of_deadlock)
 }
 END_TEST
 
-/* The next instruction of a list from *at on that computes on one of the first microbatches. */
+/* The next instruction from *at on that computes one of the first microbatches. */
 static const struct instr *next_pass(const struct instrs *list, int *at, int num_microbatches)
 {
     for (; *at < list->count; ++*at) {
@@ -132,7 +132,7 @@ START_TEST(a_schedule_of_a_million_instructions_is_checked)
 }
 END_TEST
 
-/* Small schedules that between them have every opcode. */
+/* Small schedules, which together contain every opcode. */
 static const struct specimen {
     const char *generator;
     struct schedule_shape shape;
@@ -166,8 +166,8 @@ static struct schedule *copy_of(const struct schedule *schedule)
     return copy;
 }
 
-/* Drops an instruction. Edges to later instructions are renumbered; edges to the dropped one are
- * removed. */
+/* Removes an instruction from a list. Edges (dependencies) on later instructions are renumbered;
+ * edges on the removed one are removed. */
 static void drop(struct instrs *list, int dropped)
 {
     list->count--;
@@ -224,8 +224,8 @@ static int next_on_lane(const struct instrs *list, int i)
     return NO_INSTR;
 }
 
-/* In 1F1B every order on a lane is needed. (GPipe's last stage, say, could take its backwards in
- * any order that its messages follow.) */
+/* In 1F1B every order on a lane (a stage's stream) is necessary. In other schedules it may not be:
+ * the last stage of GPipe could run its backwards in any order in which its messages are sent. */
 START_TEST(swapping_any_neighbours_on_a_lane_of_1f1b_fails)
 {
     struct schedule *sound = specimen(_i);
@@ -278,8 +278,8 @@ START_TEST(a_microbatch_out_of_range_is_named)
 }
 END_TEST
 
-/* Without reductions no edge is implied by another (with a reduction, the norm comes after it in
- * any case). */
+/* Without gradient reductions no edge is implied by another. With a reduction the edge to the norm
+ * would be, because the norm comes after it on the lane. */
 START_TEST(removing_any_edge_fails)
 {
     struct schedule *sound =

@@ -111,8 +111,8 @@ START_TEST(the_three_passes_of_a_layer_have_similar_lengths)
 }
 END_TEST
 
-/* A GPT layer on one rank, in s b h and 16 bits: inputs 2 + 2 + 2 + 8, output gradients 6 + 2 + 8 +
- * 2. */
+/* Operands of the weight gradients of a GPT layer on one rank, in bytes per s b h values of 16
+ * bits: inputs 2 + 2 + 2 + 8, gradients of outputs 6 + 2 + 8 + 2. */
 START_TEST(waiting_weight_gradients_hold_32_bytes_per_token_and_hidden_unit)
 {
     load("gpt3-6.7b", 64, 16);
@@ -204,12 +204,12 @@ START_TEST(on_every_stage_zb_h1_holds_the_activations_of_1f1bs_first_stage)
 }
 END_TEST
 
-/* Every stage holds pp microbatches of the model's layers, and stage 0 both ends. */
+/* Every stage holds pp microbatches of its layers, and stage 0 holds embedding and head. */
 START_TEST(on_every_stage_zb_v_holds_the_activations_of_1f1bs_first_stage)
 {
     load("gpt3-6.7b", 64, 16);
     struct prediction p = predict("pp8 mb1");
-    double each_bytes = p.stages[1].activations_bytes / 7; /* bytes of a microbatch in flight */
+    double each_bytes = p.stages[1].activations_bytes / 7; /* bytes of one microbatch in flight */
     double weights_bytes = p.stages[0].weights_bytes, bubble_s = p.time.bubble_s;
     p = predict("pp8 vpp2 mb1 schedule=zb-v");
     for (int stage = 1; stage < 8; stage++)
@@ -220,12 +220,13 @@ START_TEST(on_every_stage_zb_v_holds_the_activations_of_1f1bs_first_stage)
 }
 END_TEST
 
-/* Two copies of every stage: twice the weights, but no more optimizer state, which both shard. The
- * activations are those of pp + 1 microbatches, while the first stage of 1F1B holds pp. */
+/* DualPipe keeps two copies of every stage: twice the weights, but not more optimizer state,
+ * because both copies share the shards. It holds activations of pp + 1 microbatches, while the
+ * first stage of 1F1B holds pp. */
 START_TEST(dualpipe_holds_two_stages_weights_and_one_more_microbatch)
 {
     load("gpt3-6.7b", 64, 16);
-    model.tied = false; /* one stage would keep one table for both ends */
+    model.tied = false; /* with one stage embedding and head would share a table */
     struct prediction p = predict("pp8 mb1 zero1");
     double middle_bytes = p.stages[3].weights_bytes, ends_bytes = p.stages[0].weights_bytes;
     double last_bytes = p.stages[7].weights_bytes, state_bytes = p.stages[3].optimizer_bytes;

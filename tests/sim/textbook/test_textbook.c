@@ -51,7 +51,8 @@ START_TEST(a_tree_is_faster_for_small_and_a_ring_for_large_messages)
 }
 END_TEST
 
-/* 2 x 15 x 1e9 / (4 x 50e9) = 0.15 s; unlike a ring's time it grows with the number of ranks. */
+/* A parameter server on 4 ranks takes 2 x 15 x 1e9 / (4 x 50e9) = 0.15 s. Unlike the time of a
+ * ring, this grows with the number of ranks. */
 START_TEST(sixteen_ranks_of_which_four_serve_exchange_1_gb_in_150_ms)
 {
     check_within(textbook_parameter_server_s(&link, 16, 4, 1e9), 0.15, 1e-12);
@@ -69,7 +70,8 @@ START_TEST(doubling_bandwidth_and_halving_latency_halves_the_time)
 }
 END_TEST
 
-/* 15 / (8 x 128 + 15) = 1.443 % and 15 / (128 + 15) = 10.49 %. */
+/* With 128 microbatches on 16 stages the bubble is 15 / (128 + 15) = 10.49 % of the step; with 8
+ * chunks per stage it is 15 / (8 x 128 + 15) = 1.443 %. */
 START_TEST(sixteen_stages_idle_10_49_percent_and_1_44_in_eight_chunks)
 {
     struct textbook_pipeline plain = { .stages = 16, .chunks = 1, .microbatches = 128 };
@@ -79,7 +81,8 @@ START_TEST(sixteen_stages_idle_10_49_percent_and_1_44_in_eight_chunks)
 }
 END_TEST
 
-/* u / (1 + u) = (p-1) / (v m + p-1) when u = (p-1) / (v m). */
+/* If the bubble relative to useful time is u = (p-1) / (v m), the bubble relative to the total is u
+ * / (1 + u) = (p-1) / (v m + p-1). */
 START_TEST(the_bubble_of_the_total_is_u_over_1_plus_u)
 {
     struct textbook_pipeline pipeline = { .stages = 8, .chunks = 2, .microbatches = 12 };
@@ -113,8 +116,9 @@ START_TEST(the_bounds_on_transfers_hold_for_simulated_schedules)
 }
 END_TEST
 
-/* 96 layers: plain 1F1B holds all 96 at stage 0; p = 8, v = 3 holds 96 (1 + 7/24) = 124; with two
- * microbatches no more than 2 x 96/8 = 24. */
+/* Activations of a model of 96 layers, in layers. Plain 1F1B holds 96 at stage 0; interleaved with
+ * p = 8 and v = 3 it holds 96 (1 + 7/24) = 124; with only two microbatches at most 2 x 96/8 = 24.
+ */
 START_TEST(stage_0_holds_all_layers_and_more_when_interleaved)
 {
     struct textbook_pipeline plain = { .stages = 8, .chunks = 1, .microbatches = 64 };
@@ -137,7 +141,9 @@ START_TEST(time_between_failures_falls_with_nodes)
 }
 END_TEST
 
-/* sqrt(2 x 120 x 11135.08) = 1634.75; E = t / (M e^(900/M) (e^((t+120)/M) - 1)). */
+/* Young's interval for checkpoints of 120 s and a mean time between failures M = 11135.08 s is t =
+ * sqrt(2 x 120 x 11135.08) = 1634.75 s. With a restart of 900 s the goodput is t / (M e^(900/M)
+ * (e^((t+120)/M) - 1)). */
 START_TEST(llama_3_at_two_minutes_a_checkpoint_keeps_79_percent_of_its_time)
 {
     struct textbook_failure failure = { 11135.08, 120, 900 };
@@ -147,7 +153,8 @@ START_TEST(llama_3_at_two_minutes_a_checkpoint_keeps_79_percent_of_its_time)
 }
 END_TEST
 
-/* C = 30, R = 600 gives t = 817, 0.880, and 0.887 by the linear form. */
+/* Checkpoints of 30 s and a restart of 600 s give an interval of 817 s and a goodput of 0.880; the
+ * linear form gives 0.887. */
 START_TEST(the_linear_form_overestimates_goodput)
 {
     struct textbook_failure failure = { 11135, 30, 600 };
@@ -167,8 +174,9 @@ START_TEST(youngs_interval_maximises_the_linear_form)
 }
 END_TEST
 
-/* Daly's interval is a series for the maximum of the exact form: at x = sqrt(120 / 22270) = 0.073
- * it misses it by less than 1e-6 while Young's misses by more. */
+/* Daly's interval is a series for the maximum of the exact formula. At x = sqrt(120 / 22270) =
+ * 0.073 its goodput is less than 1e-6 below the maximum; that of Young's interval is further below.
+ */
 START_TEST(dalys_interval_is_closer_to_the_exact_optimum_than_youngs)
 {
     struct textbook_failure failure = { 11135, 120, 900 };
@@ -257,16 +265,18 @@ START_TEST(parts_of_a_small_step_equal_hand_calculations)
     struct textbook_estimate got = textbook_estimate(&setup);
     ck_assert_double_eq(got.parameters, 1.16e6);
     ck_assert_double_eq(got.tokens, 80);
-    ck_assert_double_eq(got.flops, 556.8e6); /* 6 x 80 x 1.16e6 */
+    ck_assert_double_eq(got.flops, 556.8e6); /* FLOPs of a step: 6 x 80 x 1.16e6 */
     ck_assert_double_eq(got.microbatches, 4);
-    check_within(got.compute_s, 139.2, 1e-12); /* 556.8e6 / (8 x 1e6 x 0.5) */
-    check_within(got.bubble_s, 34.8, 1e-12);   /* 139.2 x 1/4 */
+    check_within(got.compute_s, 139.2, 1e-12); /* seconds of compute: 556.8e6 / (8 x 1e6 x 0.5) */
+    check_within(got.bubble_s, 34.8, 1e-12);   /* seconds of the bubble: 139.2 x 1/4 */
     /* 4 microbatches x 4 layers x 4 all-reduces x 2 (1 ms + 2000 B / 2 / 1e6 B/s = 1 ms) */
     check_within(got.tensor_comm_s, 0.256, 1e-12);
-    /* 0.29e6 parameters x 4 B = 1.16e6 B: 2 (1 ms + 0.58 s) */
+    /* all-reduce of gradients, 0.29e6 parameters x 4 B = 1.16e6 B: 2 (1 ms + 0.58 s) */
     check_within(got.data_comm_s, 1.162, 1e-12);
-    check_within(got.pipeline_comm_low_s, 0.006, 1e-12);  /* 2 x 1 x (1 ms + 2 ms) */
-    check_within(got.pipeline_comm_high_s, 0.024, 1e-12); /* 2 x (1 + 3) x 3 ms */
+    /* messages between stages, lower bound: 2 x 1 x (1 ms + 2 ms) */
+    check_within(got.pipeline_comm_low_s, 0.006, 1e-12);
+    /* messages between stages, upper bound: 2 x (1 + 3) x 3 ms */
+    check_within(got.pipeline_comm_high_s, 0.024, 1e-12);
     check_within(got.step_s, 175.424, 1e-12);
     check_within(got.step_high_s, 175.442, 1e-12);
     check_within(got.tokens_per_s, 80 / 175.424, 1e-12);
@@ -277,18 +287,19 @@ START_TEST(memory_of_a_small_rank_equals_hand_calculations)
 {
     struct textbook_setup setup = small_setup();
     struct textbook_estimate got = textbook_estimate(&setup);
-    ck_assert_double_eq(got.weights_bytes, 0.58e6); /* 0.29e6 x 2, 4, 12 */
+    /* bytes of weights, gradients and optimizer: 0.29e6 x 2, 4 and 12 */
+    ck_assert_double_eq(got.weights_bytes, 0.58e6);
     ck_assert_double_eq(got.gradients_bytes, 1.16e6);
     ck_assert_double_eq(got.optimizer_bytes, 3.48e6);
-    /* s b h = 1000, a s / h = 1: 8 layers x 1000 x (10 + (24 + 5)/2) */
+    /* activations, with s b h = 1000 and a s / h = 1: 8 layers x 1000 x (10 + (24 + 5)/2) */
     ck_assert_double_eq(got.activations_bytes, 196e3);
     ck_assert_double_eq(got.working_set_bytes, 0);
     ck_assert_double_eq(got.memory_bytes, 5.416e6);
 }
 END_TEST
 
-/* 8TP is 4/3 of 6TP, and six all-reduces replace four; layers keep 2 bytes a value, and one layer
- * is recomputed at a time. */
+/* With full recompute compute is 8TP instead of 6TP FLOPs (4/3), and there are six all-reduces per
+ * layer instead of four. Layers keep 2 bytes per value, and one layer at a time is recomputed. */
 START_TEST(full_recompute_trades_a_third_more_time_for_memory)
 {
     struct textbook_setup setup = small_setup();
@@ -301,9 +312,10 @@ START_TEST(full_recompute_trades_a_third_more_time_for_memory)
 }
 END_TEST
 
-/* A layer keeps 10 + (24 + 5)/2 = 24.5 kB of a microbatch, its input 2 kB. Every 4th of 8 layers: 2
- * inputs and 4 layers at once; K = 1 is the row above. Half of the layers: 4 inputs, 4 layers kept,
- * one at a time; 7TP and five all-reduces. */
+/* A layer keeps 10 + (24 + 5)/2 = 24.5 kB per microbatch, its input 2 kB. With a checkpoint for
+ * every 4 of 8 layers there are 2 inputs, and 4 layers at once are recomputed; a checkpoint per
+ * layer is the case of full recompute. If half of the layers are recomputed, there are 4 inputs, 4
+ * layers are kept and one layer at a time is recomputed; compute is 7TP with five all-reduces. */
 START_TEST(recompute_keeps_an_input_every_k_layers_or_of_a_share_of_them)
 {
     static const struct {
@@ -328,8 +340,9 @@ START_TEST(recompute_keeps_an_input_every_k_layers_or_of_a_share_of_them)
 }
 END_TEST
 
-/* In fp32 a layer's 16 values take 64 bytes and 2 of masks, 2 values of attention 8 and 1: on two
- * ranks 18 + (48 + 9)/2 = 46.5. A boundary has 4 kB: 2 (1 ms + 2 ms) an all-reduce. */
+/* In fp32 the 16 values of a layer take 64 bytes and their masks 2; the 2 values of attention take
+ * 8 bytes and the mask 1. On two tensor ranks that is 18 + (48 + 9)/2 = 46.5 bytes per value. A
+ * message between layers has 4 kB, and an all-reduce of it takes 2 (1 ms + 2 ms). */
 START_TEST(four_byte_values_take_more_memory_and_time)
 {
     struct textbook_setup setup = small_setup();
@@ -376,8 +389,8 @@ START_TEST(each_exchange_takes_the_time_of_its_formula)
 }
 END_TEST
 
-/* Gradients 1.16e6 B, weights 0.58e6 B: a pass is 1 ms and half of either at 1e6 B/s, 0.581 and
- * 0.291 s. */
+/* Two data ranks have 1.16e6 B of gradients and 0.58e6 B of weights. Scattering or gathering takes
+ * 1 ms plus half of the bytes at 1e6 B/s: 0.581 s for gradients and 0.291 s for weights. */
 START_TEST(zero_scatters_gradients_and_gathers_weights)
 {
     struct textbook_setup setup = small_setup();
@@ -433,7 +446,8 @@ START_TEST(steps_of_gpt3_add_up_to_34_days)
 }
 END_TEST
 
-/* Every member is a double and has a row, so explain shows all of them. */
+/* Every member of struct textbook_estimate is a double and has a row in the table, so `explain`
+ * prints all of them. */
 START_TEST(every_field_of_an_estimate_has_a_name_and_a_formula)
 {
     ck_assert_uint_eq(num_textbook_estimate_fields * sizeof(double),

@@ -56,7 +56,7 @@ START_TEST(seven_billion_parameters_in_fp32_take_112_gb)
 }
 END_TEST
 
-/* 2 + 2 + 2 + 2 = 8 bytes each. */
+/* Each parameter takes 2 + 2 + 2 + 2 = 8 bytes (weight, gradient, two moments). */
 START_TEST(ten_billion_parameters_in_pure_bf16_take_80_gb)
 {
     struct textbook_state state = textbook_state(recipe_named("bf16-pure"), 10e9, 0, 1);
@@ -64,7 +64,7 @@ START_TEST(ten_billion_parameters_in_pure_bf16_take_80_gb)
 }
 END_TEST
 
-/* 32e9 / 16 = 2.0e9 and 11e9 / 16 = 0.69e9. */
+/* At 16 bytes per parameter, 32 GB hold 32e9 / 16 = 2.0e9 parameters, and 11 GB hold 0.69e9. */
 START_TEST(sixteen_bytes_a_weight_bound_a_v100_to_2_0_and_a_2080_ti_to_0_7_billion)
 {
     ck_assert_double_eq(textbook_largest_model(32 * gb, 16), 2.0e9);
@@ -150,7 +150,9 @@ START_TEST(each_zero_stage_takes_less_than_the_one_before)
 }
 END_TEST
 
-/* 2 x (4 x 100 + 8/4 x 50) = 1000, of which 800 do not shrink; gradients are 2 x 100. */
+/* With 100 parameters, 50 activations per sequence, 8 sequences on 4 ranks and 2 bytes per value: 2
+ * x (4 x 100 + 8/4 x 50) = 1000 bytes. Of these the 800 of the state do not shrink with more ranks.
+ * Gradients are 2 x 100 bytes. */
 START_TEST(data_parallelism_divides_activations_but_not_state)
 {
     ck_assert_double_eq(textbook_data_parallel_bytes(100, 50, 8.0 / 4), 1000);
@@ -159,7 +161,8 @@ START_TEST(data_parallelism_divides_activations_but_not_state)
 }
 END_TEST
 
-/* t = 1: s b h (34 + 5 a s / h), with a s / h = 96 x 2048 / 12288 = 16: 114 x 2048 x 12288. */
+/* On one tensor rank a layer keeps s b h (34 + 5 a s / h) bytes. With a s / h = 96 x 2048 / 12288 =
+ * 16 that is 114 x 2048 x 12288. */
 START_TEST(a_gpt3_layer_keeps_34_plus_80_bytes_a_value)
 {
     double bytes = textbook_layer_activation_bytes(&gpt3, TEXTBOOK_KEEP_ALL, 1,
@@ -193,8 +196,9 @@ START_TEST(weights_and_optimizer_of_korthikanti_figure_1_are_reproduced)
 }
 END_TEST
 
-/* Figure 7: percent of the activations with tensor parallelism alone. 22B: 26.33 = 13 + 13.33 bytes
- * a value; (4.25 + 13.33), 13, 4.25 and 2 of it. */
+/* Figure 7: activations in percent of those with tensor parallelism alone. For 22B these are 26.33
+ * = 13 + 13.33 bytes per value; the compared techniques keep (4.25 + 13.33), 13, 4.25 and 2 of
+ * them. */
 START_TEST(savings_of_korthikanti_figure_7_are_reproduced)
 {
     const struct textbook_run *row = &textbook_runs[_i];
@@ -236,7 +240,7 @@ START_TEST(sequence_parallelism_over_one_rank_keeps_the_same)
 }
 END_TEST
 
-/* Recompute keeps a layer's input, the least of all. */
+/* Full recompute keeps only a layer's input, which is the minimum. */
 START_TEST(an_input_is_the_least_that_a_layer_keeps)
 {
     enum textbook_keep keep = (enum textbook_keep)_i;
@@ -248,7 +252,8 @@ START_TEST(an_input_is_the_least_that_a_layer_keeps)
 }
 END_TEST
 
-/* 96 layers: K = sqrt(96) = 9.80 holds 19.6; a checkpoint every layer 97, none 97. */
+/* For 96 layers a checkpoint for every K = sqrt(96) = 9.80 layers holds 19.6 units; with a
+ * checkpoint per layer, or only one, it is 97. */
 START_TEST(checkpoint_memory_is_least_at_the_root_of_the_layers)
 {
     double best = textbook_best_interval(96);

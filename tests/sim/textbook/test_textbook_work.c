@@ -29,8 +29,8 @@ START_TEST(gpt3_takes_34_days_on_1024_a100_at_140_tflops)
 }
 END_TEST
 
-/* 8TP / (N F t) = 4.2e23 / (1024 x 312e12 x 35 x 86400) = 0.4347; the lecture prints 0.44.
- * In 34 days it would be 0.4475. */
+/* The utilization is 8TP / (GPUs x peak x time) = 4.2e23 / (1024 x 312e12 x 35 x 86400) = 0.4347;
+ * the lecture prints 0.44. In 34 days it would be 0.4475. */
 START_TEST(gpt3_in_35_days_on_1024_a100_uses_0_435_of_the_peak)
 {
     struct textbook_gpus gpus = { 1024, a100_flops_per_s };

@@ -18,11 +18,13 @@ struct textbook_run {
     int tensor, microbatch;
     struct textbook_pipeline pipeline;
     int batch, gpus;
-    double step_s;                          /* with selective recompute and sequence parallelism */
-    double model_percent, hardware_percent; /* of 312 TFLOP/s, from the formulas */
-    double all_gib, sharded_gib;            /* activations: tensor parallel; both savings */
-    double static_gib;                      /* weights, gradients and optimizer */
-    double sequence, selective, both, full; /* percent of all_gib, figure 7 */
+    double step_s; /* with selective recompute and sequence parallelism */
+    double model_percent,
+        hardware_percent; /* utilization relative to 312 TFLOP/s, from the formulas */
+    double all_gib,
+        sharded_gib;   /* GiB of activations with tensor parallelism alone, and with both savings */
+    double static_gib; /* GiB of weights, gradients and optimizer */
+    double sequence, selective, both, full; /* percent of all_gib, from figure 7 */
 };
 
 enum { NUM_TEXTBOOK_RUNS = 4 };
