@@ -1,7 +1,8 @@
 # usage: awk -f tests/circles.awk $(git ls-files '*.[ch]')
-# No circles between files. A file is a source with its header: X.c and X.h; X_part.h, which X.c
-# shares with sources that do a part of its work, belongs to it. Includes that lead nowhere further
-# are taken away until none is left but those of circles and between them.
+# Checks that no files include each other in a circle. A source X.c, its header X.h and the header
+# X_part.h, which X.c shares with sources that do a part of its work, count as one file. Files that
+# include nothing are removed again and again; only files of circles, and those that include them,
+# remain.
 function file_of(path) {
     sub(/\.[a-z]+$/, "", path)
     sub(/_part$/, "", path)
@@ -21,7 +22,7 @@ function take_away(    edge, ends, includes, taken) {
     }
     return taken
 }
-# Whether includes lead from one file to another.
+# Whether a chain of includes leads from one file to the other.
 function leads(from, to,    edge, ends, found) {
     if (from == to) return 1
     seen[from]

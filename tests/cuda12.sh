@@ -30,7 +30,7 @@ export LD_LIBRARY_PATH=$work/cuda/lib
 grep -h -E '#define (CUDART_VERSION|CUBLAS_VER_(MAJOR|MINOR|PATCH)|NCCL_(MAJOR|MINOR|PATCH)) ' \
     "$work/cuda/include/"{cuda_runtime_api,cublas_api,nccl}.h | sort -u
 
-# --- what is C -------------------------------------------------------------------------------
+# --- sources in C -------------------------------------------------------------------------------
 
 out=$work/build/release
 gcc -std=c17 -Wall -Wextra -Werror -I. -isystem "$work/cuda/include" -fPIC -c -o "$work/left_out.o" \
@@ -40,7 +40,7 @@ make -s CI=1 CUDA=1 NCCL=1 BUILD="$work/build" CUDA_HOME="$work/cuda" CUDA_CU= C
 make -s CUDA=0 build/release/simsearch
 SIMSEARCH_PLUGINS=$out build/release/simsearch list backends | grep cuda
 
-# --- kernels ---------------------------------------------------------------------------------
+# --- kernels ------------------------------------------------------------------------------------
 
 gcc -std=c17 -Wall -Wextra -Werror -isystem "$work/cuda/include" -o "$work/nvrtc" \
     tests/cuda12/nvrtc.c -L"$work/cuda/lib" -lnvrtc

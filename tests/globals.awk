@@ -1,7 +1,9 @@
 # usage: objdump -t OBJECT... | awk -f tests/globals.awk
-# Prints each symbol that can be written to; a table of pointers that is const is in .data.rel.ro.
+# Prints each global variable that can be written. Constant tables of pointers are in the section
+# .data.rel.ro and are not printed.
 BEGIN {
-    # What a process has one of: the hook that main installs for the end of memory.
+    # Allowed: the hook that main installs for the case that memory is exhausted, of which a process has
+    # one.
     allowed["base/arena.o exhaustion_hook"] = 1
 }
 /file format/ { object = $1; sub(/:$/, "", object); sub(/^.*\/release\//, "", object) }

@@ -13,13 +13,14 @@
 #                                   and a GPU. KIT_CUDA=0 omits cuBLASLt and NCCL, which PyTorch
 #                                   contains
 #
-# Prints each section as it ends and a table last; exits 1 when any failed. Sections that the
+# Prints each section when it ends, and a table at the end; exits 1 if any section failed. Sections that
+# the
 # machine does not permit are skipped, with the reason. build/release/gpu keeps a folder per section
 # and result.json, which is rewritten after each section.
 #
-# On GPUs that are threads (tests/exec/test_gpu_script.sh) BUILT=FOLDER has the built programs,
-# MODEL=FILE is the model for several ranks, PRESETS=FOLDER has the models for single GPUs, and
-# KEPT=FOLDER replaces build/release/gpu.
+# tests/exec/test_gpu_script.sh tests this script on threads instead of GPUs. For that BUILT=FOLDER has
+# the built programs, MODEL=FILE is the model for several ranks, PRESETS=FOLDER has the models for
+# single GPUs, and KEPT=FOLDER replaces build/release/gpu.
 # shellcheck disable=SC2317 # sections name functions
 set -u
 cd "$(dirname "$0")/.." || exit 1
@@ -29,7 +30,7 @@ built=${BUILT:-$PWD/build/release}
 kept=${KEPT:-$built/gpu}
 presets=${PRESETS:-models/presets}
 
-# --- bringing --------------------------------------------------------------------------------
+# --- copying libraries from another machine -----------------------------------------------------
 
 # Libraries of a program, without those of the C library and the compiler, which the other machine
 # has.
@@ -37,7 +38,8 @@ libraries_of() {
     ldd "$1" | awk '$3 ~ /^\// && $1 !~ /^lib(c|m|dl|pthread|rt|gcc_s|stdc\+\+)\.so/ { print $3 }'
 }
 
-# The path of a header; folders of other packages may have headers of the same name.
+# The path of a header, found by the compiler, because folders of other packages may have headers of the
+# same name.
 header_named() {
     echo "#include <$1>" | cc -M -x c - | tr ' ' '\n' | grep "/$1\$" | head -n 1
 }
@@ -94,7 +96,7 @@ case ${1:-} in
     pack) pack "${2:?a file for the kit}"; exit ;;
 esac
 
-# --- sections --------------------------------------------------------------------------------
+# --- sections -----------------------------------------------------------------------------------
 
 all_s=60 # time limit of the script; finding the GPU always has a minute
 PATH=$PATH:/usr/local/cuda/bin:/usr/local/nvidia/bin
@@ -120,7 +122,7 @@ figure() { # NAME NUMBER
     [ -z "$2" ] || echo "$1 $2" >>"$own/figures"
 }
 
-# A section's verdict is valid only for the tested programs, identified by this checksum.
+# The verdict of a section is valid only for the programs that it tested. This checksum identifies them.
 programs_sum() { cat "$built/simsearch" "$built/simsearch-cuda.so" 2>/dev/null | cksum | cut -d' ' -f1; }
 was_done() { # FOLDER
     [ "$resumes" ] && [ -e "$1/verdict" ] && [ "$(tail -n 1 "$1/verdict")" = "$(programs_sum)" ]
@@ -162,7 +164,7 @@ stop() {
     done
 }
 
-# --- results ---------------------------------------------------------------------------------
+# --- results ------------------------------------------------------------------------------------
 
 quoted() { # TEXT: as JSON
     printf '"%s"' "$(tr -d '\000-\011\013-\037' <<<"$1" | tr '\n' ' ' | sed 's/\\/\\\\/g; s/"/\\"/g; s/ $//')"
@@ -244,7 +246,7 @@ watch=
 trap stop_all EXIT
 trap 'exit 1' INT TERM
 
-# --- the machine -----------------------------------------------------------------------------
+# --- the machine --------------------------------------------------------------------------------
 
 machine() {
     command -v nvidia-smi >/dev/null || { echo "no driver: nvidia-smi is not here"; return 1; }
@@ -267,7 +269,7 @@ watch_gpu() {
     watch=$!
 }
 
-# --- building --------------------------------------------------------------------------------
+# --- building -----------------------------------------------------------------------------------
 
 capability() {
     local found
@@ -346,12 +348,12 @@ build() {
         flags+=(CPPFLAGS="-I$brought/include")
         flags+=(LDFLAGS="-B$brought/lib -L$brought/lib -Wl,--disable-new-dtags,-rpath,$brought/lib")
     fi
-    # One after the other, as both build the library.
+    # The builds run one after the other, because both build the library.
     make -s -j"$(nproc)" "${flags[@]}" all && make -s -j"$(nproc)" "${flags[@]}" gpu-tests || return 1
     ls -l build/release/simsearch-cuda.so
 }
 
-# --- one GPU ---------------------------------------------------------------------------------
+# --- one GPU ------------------------------------------------------------------------------------
 
 op_tests() { "$built/tests/gpu/gpu_ops"; }
 torch_tests() { CK_RUN_CASE=torch "$built/tests/gpu/gpu_step"; }
@@ -368,11 +370,11 @@ probe() { # SECONDS
     echo "$(cut -d' ' -f1 "$own/best") products, the best at $(cut -d' ' -f2 "$own/best") TFLOP/s"
 }
 
-# --- several ranks ---------------------------------------------------------------------------
+# --- several ranks ------------------------------------------------------------------------------
 
 small=(--model "${MODEL:-tiny}" --batch 8 --steps 4 --json --watchdog 30s)
 losses() { sed -n '/"loss"/,/]/p' "$1" | grep -Eo '[0-9]+\.[0-9]{6}' | tr '\n' ' '; }
-near() { # compares losses: the same number, each within 1e-4; another exchange would differ more
+near() { # compares losses: equally many, each within 1e-4; a wrong exchange would differ more
     paste <(tr ' ' '\n' <<<"$1") <(tr ' ' '\n' <<<"$2") |
         awk 'NF == 2 { n++; d = $1 - $2; if (d < 0) d = -d; if (d > 1e-4) bad = 1 }
              END { exit !(n == 4 && !bad) }'
@@ -428,7 +430,7 @@ exchanges() { # COMM
     each_of "$1" exchanges of_two "${names[@]/#/dp2 exchange=}"
 }
 
-# --- measuring -------------------------------------------------------------------------------
+# --- measuring ----------------------------------------------------------------------------------
 
 # number FILE OBJECT KEY: prints a number of a run's answer
 number() { sed -n "/^  \"$2\": {/,/^  }/ s/^    \"$3\": \([-0-9.e+]*\).*/\1/p" "$1"; }
@@ -553,7 +555,7 @@ epilogues() {
     printf 'step, of one with all: %s, %s\n' "${ratios[@]}"
 }
 
-# --- sanitizers ------------------------------------------------------------------------------
+# --- sanitizers ---------------------------------------------------------------------------------
 
 sanitize() { # TOOL
     local code quiet=()
@@ -573,7 +575,7 @@ sanitize() { # TOOL
     return 77
 }
 
-# --- all of it -------------------------------------------------------------------------------
+# --- all of it ----------------------------------------------------------------------------------
 
 section "machine" 60 machine
 [ $failed = 0 ] || { echo "no GPU: nothing else can be run"; exit 1; }

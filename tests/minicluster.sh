@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Two nodes on this machine: network namespaces with a link of a given rate between them. Each node
-# runs one rank of the same command, with torchrun's environment variables. For commands without an
-# accelerator.
+# runs one rank of the same command, with torchrun's environment variables. Only for commands that use
+# no GPU.
 #
 #   minicluster.sh [-r RATE] [-c BYTES] [-m] COMMAND ARG...
 #     -r RATE   rate of each direction, in tc's form (400mbit); default: unlimited
@@ -38,7 +38,8 @@ done
 
 # --- the network --------------------------------------------------------------------------------
 
-# The network is separate from others: names contain the process id, and addresses are in namespaces.
+# The network does not conflict with others: names contain the process id, and addresses are in
+# namespaces.
 nodes=("simsearch$$-0" "simsearch$$-1")
 addresses=(10.213.77.1 10.213.77.2)
 work=$(mktemp -d)
@@ -82,7 +83,7 @@ bytes_sent() { ip netns exec "${nodes[0]}" cat /sys/class/net/eth0/statistics/tx
 
 # --- the ranks ----------------------------------------------------------------------------------
 
-# One core per rank, if there are two.
+# Each rank is pinned to a core, if there are two.
 other_core=0
 [ "$(nproc)" = 1 ] || other_core=1
 

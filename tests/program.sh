@@ -1,5 +1,5 @@
-# Shared by tests of the program: a temporary folder, and checks of a run. Tests source this file
-# and exit with $failed.
+# Functions for shell tests of the program: a temporary folder, and checks of a run. Tests source this
+# file and exit with $failed.
 # shellcheck shell=bash disable=SC2034
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT

@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # usage: tests/same_answers.sh BASE [PATTERN]   (make same-answers BASE=COMMIT)
 #
-# Builds the commit BASE and asks it and the program in $SIMSEARCH the same questions: every line of
-# `questions` whose text matches the extended regular expression PATTERN. Text, JSON, files written
+# Builds the commit BASE, and runs it and the program in $SIMSEARCH with the same command lines
+# ("questions"): those that the function `questions` prints and that match the extended regular
+# expression PATTERN. Text, JSON, files written
 # and exit codes must be equal byte for byte, except measured times. Runs on the host must have
 # equal losses, bit by bit. Prints what differs and exits 1 if anything does.
 #
@@ -17,7 +18,7 @@ trap 'rm -rf "$work"' EXIT
 kept=${KEEP:-$work}
 trees=${BUILD:-$PWD/build}/same
 
-# --- questions -------------------------------------------------------------------------------
+# --- questions ----------------------------------------------------------------------------------
 
 search_questions() {
     local method objective model
@@ -80,7 +81,8 @@ search_questions() {
     echo "search --gpus 24 --model gpt2-xl --cluster rtx-2080ti-4 --stack torch-ddp --json"
 }
 
-# Layouts of one 13B on 32 GPUs: every schedule, recompute, ZeRO, context method, type, exchange.
+# Layouts of a 13B model on 32 GPUs: they cover every schedule, recompute, ZeRO stage, context method,
+# number type and exchange.
 simulate_questions() {
     local ask='simulate --gpus 32 --model gpt3-13b --batch 64 --layout' layout
     local layouts=("tp4 pp4 mb1 sp zero1" "tp8 mb1" "tp2 pp8 mb2 sp" "tp4 pp4 mb1 schedule=naive"
@@ -179,9 +181,10 @@ questions() {
     { search_questions; simulate_questions; other_questions; run_questions; } | grep -E -- "$pattern"
 }
 
-# --- answers ---------------------------------------------------------------------------------
+# --- answers ------------------------------------------------------------------------------------
 
-# Removes measured times and the folder's name. Of a run only losses and norms are kept.
+# Removes measured times and the name of the folder from an answer. Of a run only losses and norms are
+# kept.
 plain() { # QUESTION
     case $1 in
         run*) sed -n '/"loss"/,/]/p; /"gradient_norm"/,/]/p; /^exit/p' ;;
@@ -209,7 +212,7 @@ answer() {
     rm -rf "$out"
 }
 
-# --- both ------------------------------------------------------------------------------------
+# --- both ---------------------------------------------------------------------------------------
 
 build_base() {
     local folder

@@ -1,12 +1,14 @@
 # usage: awk -f tests/summary.awk RESULT...
-# A result is what a test printed and then "exit STATUS". A program of Check's counts as many as it
-# checked; a script or a check of the Makefile counts as one. Exit 77 says why it was not run.
+# Sums up the results of all tests. The file of a result has the output of a test, followed by "exit
+# STATUS". A program that uses the library Check counts as the number of its checks; a script, or a
+# check of the Makefile, counts as one. A test that exits with 77 was not run; its last line has the
+# reason.
 function finish()
 {
     if (last == "exit 77" && checks == 0)
         skipped++
     else if (last != "exit 0" && bad == 0) {
-        # It stopped before it could say so, or failed outside of Check (a leak at exit).
+        # The program crashed, or failed outside of Check (such as by a leak at exit).
         bad = 1
         failed++
     } else if (checks == 0 && bad == 0)

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Exchanges of two data ranks across a link of 100 Mbit/s (tests/bench/nodes.sh). Prints predicted and
-# measured step times and bytes, and the loss on the shipped text. EXCHANGES limits the run to those.
+# Trains with each gradient exchange on two data ranks across a link of 100 Mbit/s
+# (tests/bench/nodes.sh). Prints predicted and measured step times and bytes, and the loss on the
+# shipped text. The variable EXCHANGES limits the run to the listed exchanges.
 # shellcheck source-path=SCRIPTDIR
 . "$(dirname "$0")/nodes.sh"
 rate=100mbit steps=31
@@ -30,7 +31,8 @@ for exchange in ${EXCHANGES:-$exchanges}; do
     bench_exchange "$exchange"
 done
 
-# Prints pairs whose predicted times differ by more than a tenth.
+# Of the pairs of exchanges whose predicted times differ by more than a tenth, prints how many were
+# measured in the same order.
 awk -F '\t' '{ name[NR] = $1; predicted[NR] = $2; measured[NR] = $3 }
     END {
         for (i = 1; i <= NR; i++)

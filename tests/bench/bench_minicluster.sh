@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
 # Calibrates two nodes with a slow link (tests/bench/nodes.sh) at two rates. Compares measured with
-# predicted step times of DP2, PP2, TP2 and the plan that search chooses, and that plan with the fastest
-# measured one.
+# predicted step times of DP2, PP2, TP2 and the plan that search chooses. Also compares the chosen plan
+# with the plan that was measured to be the fastest.
 # shellcheck source-path=SCRIPTDIR
 . "$(dirname "$0")/nodes.sh"
 
-# Few weights and long sequences: two replicas are best on a fast link, two stages on a slow link.
+# The model has few weights and long sequences, so two replicas are best on a fast link and two stages
+# on a slow link.
 write_model 2 6 2048
 
 # Prints the line of a plan, and adds its predicted and measured time to $work/RATE.

@@ -16,7 +16,7 @@ write_model() {
 EOF
 }
 
-# on_nodes RATE COMMAND ARG...: runs a command on two nodes with a link of that rate...
+# on_nodes RATE COMMAND ARG...: runs a command on two nodes with a link of that rate
 on_nodes() { bash "$here/../minicluster.sh" -r "$1" "$SIMSEARCH" "${@:2}"; }
 
 # calibrate RATE: writes RATE.json
@@ -24,16 +24,16 @@ calibrate() {
     on_nodes "$1" calibrate --quick --quiet --for "$work/model.json" -o "$work/$1.json" || exit 1
 }
 
-# run_plan RATE LAYOUT ARG...: runs a plan; its JSON is in out
+# run_plan RATE LAYOUT ARG...: runs a plan and writes its JSON to the file out
 run_plan() {
     on_nodes "$1" run --model "$work/model.json" --gpus 2 --cluster "$work/$1.json" --layout "$2" \
         --json "${@:3}" >"$work/out" || exit 1
 }
 
-# number KEY OCCURRENCE: prints a number of the JSON in out
+# number KEY OCCURRENCE: prints the number with this key from the JSON in the file out
 number() { grep -Eo "\"$1\": [-0-9.e]+" "$work/out" | sed -n "$2s/.* //p"; }
 
-# Prints the times of the run in out, separated by tabs: predicted, measured, percentiles.
+# Prints the step times of the run in the file out, separated by tabs: predicted, measured, percentiles.
 figures() {
     printf '%s\t%s\t%s\t%s' "$(number step_s 2)" "$(number step_s 1)" "$(number step_s_p10 1)" \
         "$(number step_s_p90 1)"

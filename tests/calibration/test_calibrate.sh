@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# `simsearch calibrate` with the output of other benchmarks, and its error messages. Its own
-# measurement takes half a minute: tests/calibration/test_host_calibration.c tests the parts,
+# Tests `simsearch calibrate` with the output of other benchmarks, and its error messages. A calibration
+# of this machine takes half a minute, so tests/calibration/test_host_calibration.c tests its parts and
 # tests/bench/bench_loop.c the whole.
 # shellcheck source-path=SCRIPTDIR
 set -u
@@ -33,7 +33,8 @@ shows 'a rank got only 12 % of its core. Predictions of held-out steps were up t
 
 # The measurements of a run may refine only the profile of the plan that was run.
 run 0 --model tiny --gpus 1 --precision fp32 --stack host -o "$work/plan.json" --quiet
-# A run with other programs on its cores is rejected, so the core share is made up here.
+# A run with other programs on its cores is rejected, so this test writes a high core share into the
+# run's file.
 run 0 run "$work/plan.json" --cluster dgx-h100 --steps 2 --json
 shows '"inside_interval": (true|false)'
 sed -E 's/"core_share": [^,]*/"core_share": 0.15/' "$work/out" >"$work/busy.json"
@@ -60,7 +61,8 @@ done
 run 2 calibrate --refine "$work/run.json"
 says 'expected the plan file'
 
-# Losses of invented runs: 2.5 + 3 (1 + S / 0.06)^-3 + 80 rate / n, plus 4000 rate^2 7^2 for local:8.
+# Made-up losses: 2.5 + 3 (1 + S / 0.06)^-3 + 80 rate / n, plus 4000 rate^2 7^2 for local:8, where S is
+# the sum of learning rates so far and n the number of ranks.
 told() { # told FILE RANKS RATE EXCHANGE APART STEPS: writes a made-up run
     awk -v ranks="$2" -v rate="$3" -v exchange="$4" -v apart="$5" -v steps="$6" 'BEGIN {
         printf "{\"layout\": \"dp%d exchange=%s\", \"training\": {\"rate\": %g, \"data_ranks\": %d, ", \

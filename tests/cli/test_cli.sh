@@ -35,8 +35,8 @@ run() {
 says() { grep -qE -e "$1" err || fail "stderr does not say /$1/"; }
 shows() { grep -qE -e "$1" out || fail "stdout does not show /$1/"; }
 hides() { ! grep -qE -e "$1" out || fail "stdout shows /$1/"; }
-# Whether to run searches of a second. Smaller searches run the same code, so these are skipped
-# where everything takes ten times as long.
+# Whether to run searches that take a second. Smaller searches run the same code, so with sanitizers,
+# which take ten times as long, these are skipped.
 asks_large() { [ "${VARIANT-}" != asan ]; }
 silent() { [ ! -s out ] || fail "expected nothing on stdout"; }
 
@@ -57,7 +57,7 @@ for command in search simulate explain validate fit list; do
 done
 run 0 search --gpus 8 -h
 shows "^Options"
-# Help is grouped, has lines of at most 80 columns, and omits texts about other commands.
+# --help groups its options, has at most 80 columns, and has no text about other commands.
 for command in search simulate explain validate fit calibrate run design partition learn tune list; do
     COLUMNS=80 run 0 "$command" --help
     sed -n '/^Options/,/^Exit codes/p' out >options
@@ -71,7 +71,7 @@ shows '^Measuring$'
 shows '^  --output FILE, -o +Writes the cluster file'
 hides 'plan file;|zo, rl'
 
-# --- what is misspelt ---------------------------------------------------------------------------
+# --- misspelt words -----------------------------------------------------------------------------
 
 run 2 serach --gpus 8
 says 'did you mean "search"\?'
@@ -98,7 +98,7 @@ run 2 simulate one.json two.json
 run 2 list models gpus
 run 2 list reference --json
 
-# --- other spellings of values and options -------------------------------------------------------
+# --- other spellings of values and options ------------------------------------------------------
 
 # same "ARGUMENTS" "OTHERS": checks that both print the same.
 same() {
@@ -195,7 +195,7 @@ run 2 simulate "${tiny[@]}"
 says 'layout'
 run 2 explain "${tiny[@]}"
 
-# --- bad values (tests/cli/test_option_values.c has more) --------------------------------------------
+# --- bad values (tests/cli/test_option_values.c has more) ---------------------------------------
 
 run 2 "${tiny[@]}" --budget 10
 says '--budget.*zo, rl and random'
@@ -257,7 +257,8 @@ hides 'assumed|what if|next'
 LC_ALL=C run 0 "${tiny[@]}"
 ! LC_ALL=C grep -q '[^ -~]' out || fail "the C locale has no such letters"
 
-# The whole run is shown last, with the known details; it is omitted if the tokens are not known.
+# The last lines of an answer are about the whole run. They are omitted if the number of tokens is not
+# known.
 run 0 simulate --gpus 1024 --model 175b --layout 'tp8 pp8 mb1 sp zero1' --quiet
 shows '^  whole run   300 B tokens in [0-9.]+ days .90 % interval [0-9.]+ to [0-9.]+. for '
 shows '^  goodput     9[0-9.]+ % of the time . checkpoints'
@@ -270,7 +271,7 @@ run 0 simulate --gpus 40 --model bloom --cluster jean-zay-a100-80g --layout 'tp4
 run 0 simulate --gpus 1 --model tiny --layout 'mb1'
 ! grep 'whole run' out || fail "expected no run of unknown tokens"
 
-# Idle stages are shown.
+# Idle time of uneven stages is shown.
 run 0 simulate --gpus 4 --model gpt3-6.7b --layout 'pp4 mb1 stages=1,1,1,29'
 shows '^  idle +stages? .* 9[67] %, stage 3 0 % of the step; the busiest stage has 3[.][5-7] times'
 
@@ -307,7 +308,8 @@ run 0 --gpus 8 --model 175b --max-memory "80 GiB" --gbs 3.2Mtok --fix tp8 --obje
     --gpu h200 --price "0 $/h" --model llama2-7b
 shows '"cluster": "dgx-h200"'
 
-# days of steps = goodput x days of the run, dollars = price x GPUs x hours, candidates = evaluated + bounded + infeasible, parts = the step.
+# days of steps = goodput x days of the run, dollars = price x GPUs x hours, candidates = evaluated +
+# bounded + infeasible, parts = the step.
 awk -F '[:,] *' '
     function once(name) { if ($1 ~ "\"" name "\"" && !(name in value)) value[name] = $2 }
     { n = split("step_s days_to_train dollars days goodput candidates evaluated bounded infeasible", names, " ")
@@ -510,7 +512,8 @@ says '^simsearch: --objective: expected time or cost with uneven stages'
 
 # --- named spaces -------------------------------------------------------------------------------
 
-# 126 layers are no multiple of 16 stages: the embedding and the loss count as one each.
+# 126 layers are not a multiple of 16 stages, so the embedding and the loss are counted as one layer
+# each.
 spaces=(--gpus 16384 --model llama3-405b --seq 8192 --gbs 2048)
 if asks_large; then
     run 0 "${spaces[@]}"
@@ -521,7 +524,8 @@ if asks_large; then
     shows "proved the best of its space: Megatron's splits, "
     shows 'it leaves out uneven layers per stage .--uneven., recompute per stage'
 fi
-# A layout above the accepted risk is ranked, but the space is not widened for it.
+# A layout with a risk of running out of memory above the accepted one is ranked, but the space is not
+# widened to contain it.
 run 0 --gpus 256 --model llama3-70b --compare "tp4 pp4 dp16 mb1 vpp20 sp zero1"
 shows 'rank 1 of .* tight: P\(out of memory\) [0-9]+ %, '
 hides 'its own values were added'
@@ -551,11 +555,11 @@ if asks_large; then
     shows '"left_out": false'
 fi
 
-# The gain of a wider space is estimated near the best plan.
+# The gain of a wider space is estimated from plans near the best one.
 run 0 --gpus 32 --model llama3-8b --fix 'pp4 vpp1' --space even
 shows '^  --uneven  takes [0-9.]+ % less, .* with #1.s degrees: tp1 pp4 dp8 mb1 zero1 stages=9,8,8,7$'
 
-# --- ended early --------------------------------------------------------------------------------
+# --- searches that end early --------------------------------------------------------------------
 
 run 124 --gpus 720720 --model "$fixtures/slow.json" --placement --time-limit 100ms
 shows 'TIME LIMIT'
@@ -691,7 +695,7 @@ run 3 --gpus 32 --model llama3-8b --batch 256 --method milp --fix "pp8 vpp1 offl
     --host-memory 1GiB
 says 'host-memory.*with even stages the smallest needs'
 
-# --- standard input and output as files -----------------------------------------------------------
+# --- standard input and output as files ---------------------------------------------------------
 
 run 0 "${tiny[@]}" -o tiny.json --quiet
 run 0 "${tiny[@]}" -qj1 -o -
@@ -720,7 +724,8 @@ shows 'causal half, with the head: as here'
 run 0 explain "${tp8[@]}" --compare "tp4 pp16 mb1 sp zero1"
 shows 'first +second +difference'
 
-# The terms sum to the difference of two step times, which `of` finds in the document.
+# The terms of a comparison sum to the difference of the two step times, which the function `of` finds
+# in the document.
 adds_up() {
     awk -F '[:,] *' '
         /"step_s": [0-9]/ && steps < 2 { step[++steps] = $2 }
@@ -759,8 +764,8 @@ says 'lacks tokens='
 run 2 explain --from-run "params=175B" "${tp8[@]}"
 says 'expected no other option, found --layout'
 
-# Each formula of the textbook is called by explain or by another formula: its name occurs in cli/,
-# or twice in the textbook.
+# Each formula of the folder sim/textbook is called by explain or by another formula. So its name occurs
+# in cli/, or twice in sim/textbook.
 textbook=$here/../sim/textbook
 {
     grep -oh '\<textbook_[a-z0-9_]*(' "$here"/../cli/*.c "$here"/../cli/*/*.c | sed p
@@ -821,8 +826,8 @@ run 0 design --gpus 8 --days 1 -o design.json --json
 keys params active_params tokens loss loss_low loss_high law law_source flops unique_tokens epochs \
     inference_tokens batch model aspect_source searches laws layout days dollars gpus cluster best \
     proved_optimal assumptions
-# The days, with failures and checkpoints, are those of the budget, and a search for the model finds
-# the same layout.
+# The days of the designed run, failures and checkpoints included, are those of the budget, and a search
+# for the designed model finds the same layout.
 shows '^  "days": (1\.0|0\.99999|1\.00000)'
 shows '"goodput": 0\.9'
 layout=$(grep -oE '"layout": "[^"]*"' out | sort -u)

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# not under asan, tsan: the shells' scripts are tested, not the program.
-# Completions that zsh and fish offer with the scripts that the program prints. Bash's script is
-# tested by tests/cli/test_install.sh.
+# not under asan, tsan: the test is about scripts of shells, not about the program.
+# Tests the completions that zsh and fish offer with the scripts that the program prints.
+# tests/cli/test_install.sh tests those of bash.
 # shellcheck source-path=SCRIPTDIR
 set -u
 . "$(dirname "$0")/../program.sh"
@@ -15,7 +15,7 @@ ln -s "$SIMSEARCH" "$work/bin/simsearch"
 export PATH=$work/bin:$PATH HOME=$work/home TERM=dumb
 export SIMSEARCH_DATA=${SIMSEARCH_DATA:-$PWD}
 
-# LINE|OFFERS: a word that must be offered to complete the last word
+# LINE|OFFERS: OFFERS is a word that the shell must offer to complete the last word of LINE
 cases=(
     "simsearch si|simulate"
     "simsearch --gp|--gpus"

@@ -1,25 +1,27 @@
 #!/usr/bin/env bash
-# Answers must be no slower than published or measured layouts. tests/cli/requests.txt has more models
-# whose number of layers is not a multiple of the stages.
+# The best plans of searches must be no slower than published or measured layouts.
+# tests/cli/requests.txt has more models whose number of layers is not a multiple of the number of
+# stages.
 # shellcheck source=tests/program.sh
 here=$(cd "$(dirname "$0")/.." && pwd)
 . "$here/program.sh"
 [ "${VARIANT-}" = asan ] && exit 0 # searches of large spaces, whose code test_cli.sh covers too
 
-# Prints the first number with a key in the document in out.
+# Prints the first number with this key from the JSON in the file out.
 number() { grep -m 1 -Eo "\"$1\": [0-9.e+-]+" "$work/out" | cut -d' ' -f2; }
 holds() { awk "BEGIN { exit !($1) }" || fail "expected $1"; }
 
-# best ARGS...: searches, and sets the numbers of the answer
+# best ARGS...: searches, and sets shell variables to numbers of the answer
 best() {
     run 0 "$@" --top 1 --json
     sed -i '1,/^  "best": {$/d' "$work/out"
     step=$(number step_s) mfu=$(number mfu) risk=$(number p_oom)
 }
 
-# --- Llama 3 405B on its cluster's number of GPUs ---------------------------------------------------
+# --- Llama 3 405B on its cluster's number of GPUs -----------------------------------------------
 
-# Layouts: section 3.3.2 and table 4 of arXiv 2407.21783, and NVIDIA's recipe of 2025, which the measured
+# Layouts: section 3.3.2 and table 4 of arXiv 2407.21783, and NVIDIA's recipe of 2025, which the
+# measured
 # runs of source dgxc_h100 use.
 paper="tp8 pp16 mb1 vpp8 sp zero1 stages=0,1x126,0"
 llama=(--gpus 16384 --model llama3-405b --seq 8192 --gbs 2048)
@@ -35,16 +37,17 @@ for stack in megatron-core llama3; do
     done
 done
 
-# The published layout fits with the ZeRO stages that free gradients, and is ranked.
+# The published layout fits if ZeRO frees gradients (zero2, zero3), and is ranked.
 for zero in zero1 zero2; do
     run 0 simulate "${llama[@]}" --stack llama3 --layout "${paper/zero1/$zero}" --json
     shows '"fits": true'
 done
-# A plan's rank is counted over all plans of the space, so the space is limited to the layout's tp and pp.
+# A plan's rank is counted over all plans of the space, so the space is limited to the layout's tp and
+# pp.
 run 0 "${llama[@]}" --stack llama3 --compare "$paper" --fix "tp8 pp16" --top 1
 shows '^    rank [0-9]+ of [0-9 ]+ that fit, '
 
-# --- selective recompute of a stack ------------------------------------------------------------------
+# --- selective recompute of a stack -------------------------------------------------------------
 
 titan=(--gpus 32 --model llama3-8b --seq 8192 --gbs 64 --stack torchtitan --fix "cp1 pp1 mb2" --oom-risk 0.5 --top 8 --json)
 run 0 "${titan[@]}"
@@ -53,7 +56,7 @@ grep '"layout"' "$work/out" >"$work/bnb"
 run 0 "${titan[@]}" --method exhaustive
 grep '"layout"' "$work/out" | diff - "$work/bnb" >/dev/null || fail "exhaustive has other plans than bnb"
 
-# --- numbers of layers that are not a multiple of the stages ----------------------------------------
+# --- numbers of layers that are not a multiple of the stages ------------------------------------
 
 for layers in 61 92 94; do
     cat >"$work/$layers.json" <<END

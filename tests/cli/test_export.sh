@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Exported files, launch scripts that run, refusals, and search --for.
+# Tests exported files, running of launch scripts, plans that are refused, and search --for.
 set -u
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
@@ -75,7 +75,7 @@ run 0 search --gpus 16 --model llama3-8b --for megatron --json
 mv out found.json
 run 0 export found.json --to megatron --json
 mv out from-found
-# Experts' messages overlap as the plan says, and are read back.
+# The overlap of experts' messages is exported as the plan says, and imported unchanged.
 for overlap in shared ep; do
     run 0 simulate --gpus 64 --model deepseek-v2-lite --layout "tp1 ep8 pp1 mb1 zero1 overlap=grad,param,$overlap" -o rows.json
     run 0 export rows.json --to megatron -o rows
@@ -106,14 +106,15 @@ grep -q '"nearest": "tp8 pp16 dp8 mb1 sp"' out || fail "no nearest plan"
 run 3 export --model llama2-7b --gpus 8 --layout "tp2 mb1 zero1" --to torchtitan
 run 3 export --model deepseek-v3.2 --gpus 256 --batch 256 --layout "tp1 ep8 mb1 zero3" --to torchtitan
 grep -q "deepseek-v3.2 is not in torchtitan's registry" errors || fail "an indexer is not noticed"
-# Recompute of a fraction of each chunk's layers: no framework supports it, and the nearest plan
-# recomputes at least as much.
+# No framework supports recompute of a fraction of each chunk's layers; the nearest plan recomputes at
+# least as much.
 share="pp2 mb1 recompute=block-share:0.3"
 run 3 export --model llama3-8b --gpus 8 --layout "$share" --to megatron --json
 grep -q '"nearest": "tp1 pp2 dp4 mb1 recompute=block:5"' out || fail "no nearest plan of a share"
 run 3 export --model llama3-8b --gpus 8 --layout "$share" --to torchtitan --json
 grep -q '"nearest": "tp1 pp2 dp4 mb1 recompute=full' out || fail "no nearest plan of a share"
-# FSDP keeps parameters whole for a step or gathers them in each pass: zero3 of a step is zero2 there.
+# FSDP keeps parameters whole for a step or gathers them in each pass. ZeRO-3 that gathers once a step
+# is called zero2 there.
 run 3 export --model llama3-8b --gpus 16 --layout "pp2 mb1 zero3" --to torchtitan --json
 grep -q '"nearest": "tp1 pp2 dp8 mb1 zero2' out || fail "no nearest plan of parameters kept for a step"
 run 2 export plan.json --to megatrom

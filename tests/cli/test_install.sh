@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # not under asan: the test only copies files.
 # `make install` gives a program that works without the source tree, and `make uninstall` leaves
-# nothing. Reads SIMSEARCH, the program that was built.
+# nothing. SIMSEARCH names the built program.
 set -euo pipefail
 root=$(mktemp -d)
 trap 'rm -rf "$root"' EXIT

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # not under asan: each call starts the program again, and other tests cover that code.
-# Messages of an agent: each gets an answer or an error code, and none stops the server.
+# Sends messages of an agent to `simsearch mcp`. Each gets an answer or an error code, and none stops
+# the server.
 # shellcheck source-path=SCRIPTDIR
 set -u
 . "$(dirname "$0")/../program.sh"

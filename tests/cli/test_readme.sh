@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# README's commands from a config.json to a training job, as they stand there. sbatch, srun, scontrol and
-# python3 are stand-ins. Where megatron-core is installed, it judges the arguments.
+# Runs the README's three commands from a config.json to a training job, exactly as printed there.
+# sbatch, srun, scontrol and python3 are stand-ins that print their arguments. If megatron-core is
+# installed, it checks the arguments.
 # shellcheck source-path=SCRIPTDIR
 set -u
 . "$(dirname "$0")/../program.sh"
@@ -28,7 +29,7 @@ while read -r command; do
     bash -c "$command" >"$work/out" 2>"$work/err" </dev/null || fail "exit $?"
 done <commands
 
-# The program got the exported arguments, then the user's.
+# The training script received the exported arguments, followed by the user's.
 grep -A 100000 'pretrain_gpt.py$' "$work/out" | tail -n +2 >argv
 head -n "$(wc -l <plan/args.txt)" argv | cmp -s - plan/args.txt || fail "the program gets other arguments"
 tail -n +"$(($(wc -l <plan/args.txt) + 1))" argv | tr '\n' ' ' | grep -q '^--data-path DATA --tokenizer-model TOKENIZER' ||

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # not under asan: many runs of code that other tests cover.
-# Commands with seeded mistakes, each of which must be found with its fix; a log given with the
-# command; changes that can be pasted; missing or malformed files.
+# Tests `tune` with commands that contain one mistake each, which it must find together with its fix.
+# Further cases: a log that is given with the command, changes that can be pasted, missing and malformed
+# files.
 # shellcheck source-path=SCRIPTDIR
 set -u
 . "$(dirname "$0")/../program.sh"
@@ -82,7 +83,7 @@ mistake E3 'drop --overlap-moe-expert-parallel-comm' "" --overlap-moe-expert-par
 mistake E4 'add --moe-expert-capacity-factor' "" --moe-pad-expert-input-to-capacity
 base=base
 
-# All settings that cost time without being part of a plan, and environment variables of a script.
+# All settings that cost time but are not part of a plan, and environment variables that a script sets.
 grep -v -x -e --overlap-param-gather base/args.txt >slow.txt
 printf '%s\n' --no-gradient-accumulation-fusion --no-masked-softmax-fusion --no-bias-swiglu-fusion \
     --no-bias-gelu-fusion --no-bias-dropout-fusion --no-persist-layer-norm --no-rope-fusion \
@@ -110,7 +111,7 @@ assert any(row["rule"] == "P19" for row in rows), rows
 PY
 [ "$mistakes" -ge 47 ] || fail "$mistakes mistakes"
 
-# A correct command breaks no rule. Its changes read back as plans that keep all rules.
+# A correct command breaks no rule. The proposed changes read back as plans that break none either.
 run 0 tune base/args.txt --gpus 16 --json
 shows '"broken": \[\]'
 for key in plan broken prediction measured_s explained changes flags step_s gain p_gain p_oom best; do

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # not under asan: it measures this machine.
-# A campaign: tune proposes short runs of a model on this machine's cores, the runs are made, and their
-# times lead to an advice of which tune is sure to 95 %. It takes minutes. Without CAMPAIGN nothing runs.
+# `tune` proposes short runs of a model on this machine's cores, the test makes the runs, and with their
+# times the best plan must have a probability of 95 %. This takes minutes and runs only in a campaign
+# (CAMPAIGN=1).
 # shellcheck source-path=SCRIPTDIR
 set -u
 . "$(dirname "$0")/../program.sh"
@@ -25,8 +26,8 @@ for run in runs["runs"]:
 json.dump(runs, open("done.json", "w"))
 PY
 
-# settle MODEL BATCH LAYOUT: tunes a command that trains so on two cores, making runs until P(best)
-# is 95 %, at most three rounds of proposals.
+# settle MODEL BATCH LAYOUT: tunes a command that trains this model on two cores. It makes the proposed
+# runs until P(best) is 95 %, in at most three rounds.
 settle() {
     local model=$1 batch=$2 layout=$3 round results=() chance=0
     rm -rf job done.json

@@ -12,7 +12,7 @@ if [ ! -e "$SIMSEARCH_PLUGINS/simsearch-cuda.so" ]; then
     exit 77
 fi
 
-# --- losses ----------------------------------------------------------------------------------
+# --- losses -------------------------------------------------------------------------------------
 
 model() { # model NAME HEADS WIDTH: writes a model; a head of 64 is wide enough for tensor cores
     cat >"$work/$1.json" <<EOF
@@ -24,8 +24,8 @@ EOF
 model one-head 1 64
 model two-heads 2 32
 
-# expect MODEL TOKENS ERROR: computes the host's losses, and sets the error allowed for other orders
-# of summation
+# expect MODEL TOKENS ERROR: computes the losses on the host, and sets the error that is allowed because
+# sums have another order
 expect() {
     small=(--model "$work/$1.json" --batch 4 --steps 2 --json) tokens=$2 error=$3
     run 0 run "${small[@]}" --gpus 1 --layout "$tokens" --backend host
@@ -54,9 +54,10 @@ same 1 "mb2 recompute=full"
 mapfile -t layouts < <(some 2 "dp2" "tp2 sp" "pp2 mb2" "pp2 mb4" "pp2 mb1 schedule=naive" \
     "dp2 zero2" "dp2 zero3")
 for layout in "${layouts[@]}"; do same 2 "$layout" nccl; done
-SIMSEARCH_REFUSED_WORDS=1 same 2 "tp2 sp" staged # streams write and await no words; others below do
+SIMSEARCH_REFUSED_WORDS=1 same 2 "tp2 sp" staged # as on a driver without cuStreamWriteValue32
 
-# Compares with the same number of host ranks, as these exchanges differ from all-reduce.
+# Compares with the same number of host ranks, because these exchanges have other losses than
+# all-reduce.
 same_exchange() { # same_exchange GPUS EXCHANGE COMM
     run 0 run "${small[@]}" --gpus "$1" --layout "dp$1 exchange=$2 $tokens" --backend host
     wanted=$(losses)
@@ -95,7 +96,7 @@ for layout in "${layouts[@]}"; do
     [ "$(predicted_s)" = "${foreseen:?}" ] || fail "predicts $(predicted_s) s, and simulate $foreseen"
 done
 
-# --- a stopped rank --------------------------------------------------------------------------
+# --- a stopped rank -----------------------------------------------------------------------------
 
 "$SIMSEARCH" run "${small[@]}" --gpus 2 --layout "dp2 $tokens" --backend cuda --comm nccl \
     --steps 100000 --checkpoint "$work/kept" --checkpoint-every 1 --watchdog 5s \

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # If a rank is killed or stopped, the run ends with an error that names the rank and the instruction
 # in which the others wait. A resumed run has the same bits as a run without interruption. Both hold
-# for the program's own launcher and, if installed, for mpirun. THREADS: streams and the watchdog;
-# with the thread sanitizer only the two ways to lose a rank are tested.
+# for the program's own launcher and, if installed, for mpirun. THREADS: the test has threads of streams
+# and of the watchdog; with the thread sanitizer only a killed and a stopped rank are tested.
 # shellcheck source-path=SCRIPTDIR
 set -u
 . "$(dirname "$0")/../program.sh"
@@ -16,7 +16,7 @@ esac
 losses_in() { sed -n '/"loss"/,/]/p' "$1" | grep -Eo '[0-9]+\.[0-9]+' | tr '\n' ' '; }
 newest() { find "$1" -name 'step-*[0-9]' 2>/dev/null | sort | tail -n 1; }
 
-# Waits for the second checkpoint of the run whose launcher is $1, in $2.
+# Waits until the run of the launcher with process id $1 has written two checkpoints to the folder $2.
 wait_for_steps() {
     for _ in $(seq 3000); do
         [[ $(newest "$2") > "$2/$(printf 'step-%09d' $every)" ]] && return
@@ -76,7 +76,7 @@ if [ "${CAMPAIGN:-}" ]; then
     resume "dp2 dtype=fp32 exchange=topk:0.1" "$work/topk" "$(newest "$work/topk")"
 fi
 
-# --- a damaged checkpoint ---------------------------------------------------------------------
+# --- a damaged checkpoint -----------------------------------------------------------------------
 
 damaged=$(newest "$work/stopped")
 size=$(stat -c %s "$damaged/rank-00001")
@@ -85,7 +85,7 @@ before=$(find "$work/stopped" -name 'step-*[0-9]' | sort | tail -n 2 | head -n 1
 resume "dp2 zero1 dtype=bf16" "$work/stopped" "$before"
 says 'is cut short; continued from step'
 
-# --- over MPI, where it is --------------------------------------------------------------------
+# --- over MPI, if it is installed ---------------------------------------------------------------
 
 # mpirun asks the remaining ranks to end, and returns the exit status of the first lost rank.
 faults_over_mpi() {
@@ -109,7 +109,7 @@ else
     echo "faults over MPI are not tested: mpirun or simsearch-mpi.so is not here"
 fi
 
-# --- what is refused --------------------------------------------------------------------------
+# --- faulty commands ----------------------------------------------------------------------------
 
 "$SIMSEARCH" "${tiny[@]}" --layout dp2 --checkpoint "$work/stopped" >"$work/out" 2>"$work/err" &&
     fail "a fresh run took the folder of another"

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Runs tests/gpu.sh with this machine as the GPU (tests/cuda_on_host). Checks only that the script
-# runs and reports failures; its times mean nothing. Sections that measure use GPUs that compute
-# nothing. A campaign runs every section.
+# Runs tests/gpu.sh with this machine as the GPU (tests/cuda_on_host). Checks only that the script runs
+# and reports failures; its times have no meaning. Sections that measure use GPUs that compute nothing
+# (tests/cuda_on_host/hollow.h). A campaign runs every section.
 # shellcheck source-path=SCRIPTDIR
 set -u
 . "$(dirname "$0")/../program.sh"
@@ -44,7 +44,7 @@ if [ "${CAMPAIGN:-}" ]; then # tests/exec/test_cuda_run.sh has two ranks too
     gpu_script 0 '^two ranks, NCCL$'
     shows '^two ranks, NCCL +passed .* 7 layouts of 2 ranks over nccl: 7 as on the host'
 fi
-mkdir "$work/presets" # one layer, as initial weights are drawn on the host
+mkdir "$work/presets" # models have one layer, because drawing initial weights on the host takes long
 sed 's/"layers": 12/"layers": 1/; s/50257/512/' models/presets/gpt2.json >"$work/presets/gpt2.json"
 export PRESETS=$work/presets
 # If PyTorch is available, its step time is shown next to ours.

@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# Runs plans as a user does: ranks as processes, predicted against measured.
+# Runs plans as a user does. Ranks are processes, and the output has predicted and measured times.
 # shellcheck source-path=SCRIPTDIR
 set -u
 . "$(dirname "$0")/../program.sh"
 
 tiny=(--model tiny --seq 16 --batch 8 --steps 3)
 
-# --- one rank --------------------------------------------------------------------------------
+# --- one rank -----------------------------------------------------------------------------------
 
 run 0 run "${tiny[@]}" --gpus 1 --layout "dtype=fp32" --json
 alone=$(losses)
@@ -16,7 +16,7 @@ for key in layout backend ranks loss measured step_s step_s_p10 step_s_p90 peak_
     shows "\"$key\": "
 done
 
-# --- the cluster of the prediction: this machine's cores, or --cluster -----------------------
+# --- the cluster of the prediction: this machine's cores, or --cluster --------------------------
 
 shows '"error": null'
 shows '"profile": null'
@@ -28,7 +28,7 @@ for layout in "pp2 dtype=fp32" "tp2 sp dtype=fp32" "dp2 zero3 dtype=fp32 recompu
     [ "$(losses)" = "$alone" ] || fail "losses $(losses), alone $alone"
 done
 
-# --- graphs ----------------------------------------------------------------------------------
+# --- graphs -------------------------------------------------------------------------------------
 
 run 0 run "${tiny[@]}" --gpus 1 --layout "dtype=fp32" --json
 shows '"graphs": null'
@@ -41,7 +41,7 @@ shows '"graphs": null'
 run 2 run "${tiny[@]}" --gpus 1 --layout "dtype=fp32" --graphs perhaps
 says 'auto'
 
-# --- plan files, slices, text, traces --------------------------------------------------------
+# --- plan files, slices, text, traces -----------------------------------------------------------
 
 run 0 --model tiny --seq 16 --gpus 2 --precision fp32 --fix pp2 -o "$work/plan.json" --quiet
 run 0 run "$work/plan.json" --steps 3 --trace "$work/trace.json"
@@ -66,7 +66,7 @@ run 0 --model tiny --seq 16 --gpus 2 --precision fp32 --batch 8 --run --steps 3
 shows 'BEST PLAN'
 shows 'predicted +measured'
 
-# --- training that fails ---------------------------------------------------------------------
+# --- training that fails ------------------------------------------------------------------------
 
 run 7 run "${tiny[@]}" --gpus 2 --layout "pp2 dtype=fp16" --rate 30 --json
 says '^simsearch: step 2: training diverged on rank 1: the loss of its tokens is not finite'
@@ -80,7 +80,7 @@ says '^simsearch: --lr-decay: expected a step after the 5 of --lr-warmup'
 run 2 run "${tiny[@]}" --gpus 1 --layout "dtype=fp32" --min-lr 1 --lr-decay 5
 says '^simsearch: --min-lr: expected at most the learning rate'
 
-# --- exchanges other than all-reduce ---------------------------------------------------------
+# --- exchanges other than all-reduce ------------------------------------------------------------
 
 run 0 run "${tiny[@]}" --gpus 2 --layout "dp2 dtype=fp32 exchange=ring" --json
 [ "$(losses)" = "$alone" ] || fail "exchange=ring: losses $(losses), alone $alone"
@@ -104,7 +104,7 @@ says "^(\[rank [0-9]+\] )?simsearch: exchange: the checkpoint holds error memory
 run 6 run "${tiny[@]}" --gpus 2 --layout "dp2 dtype=fp16 exchange=topk:0.1"
 says "^simsearch: exchange: compressed, robust and late gradients can't be run in fp16"
 
-# --- hostile ranks ---------------------------------------------------------------------------
+# --- hostile ranks ------------------------------------------------------------------------------
 
 run 0 run "${tiny[@]}" --gpus 4 --layout "dp4 dtype=fp32 exchange=median:1" --hostile 1:silence
 shows '^1 of 4 data ranks are hostile \(silence\): [0-3]; exchange=median tolerates 1$'
@@ -115,7 +115,7 @@ sends_what_is_predicted "hostile ranks"
 run 2 run "${tiny[@]}" --gpus 4 --layout "dp4 dtype=fp32" --hostile 4:flip
 says '^simsearch: --hostile: expected fewer than the 4 data ranks'
 
-# --- what can't be run -----------------------------------------------------------------------
+# --- plans that cannot be run -------------------------------------------------------------------
 
 run 6 run --model tiny --gpus 2 --layout "cp2 dtype=fp32"
 says '^simsearch: cp: context parallelism'
@@ -133,7 +133,7 @@ head -c 10 "$0" >"$work/text"
 run 4 run "${tiny[@]}" --gpus 1 --layout "dtype=fp32" --data "$work/text"
 says 'takes 17 bytes, but the file has 10'
 
-# --- over MPI, where it is -------------------------------------------------------------------
+# --- over MPI, if it is installed ---------------------------------------------------------------
 
 if has_mpi; then
     last=("mpirun -n 2 simsearch run")

@@ -1,17 +1,18 @@
 #!/usr/bin/env python3
-"""Lets megatron-core's own configuration judge exported plans.
+"""Checks exported plans with megatron-core's own configuration class.
 
 usage: SIMSEARCH=build/release/simsearch python3 tests/interchange/referee.py [N] [SEED]
        SIMSEARCH=... python3 tests/interchange/referee.py --accepted [N] [SEED]
        python3 tests/interchange/referee.py --arguments plan/args.txt
 
 Needs PyPI's megatron-core (0.16.1 was used). Draws N layouts, exports each with
-`simsearch export --to megatron --json`, and builds a TransformerConfig from the arguments. An export
-that the configuration rejects is a disagreement. Prints the counts; exits 1 on a disagreement.
+`simsearch export --to megatron --json`, and builds a TransformerConfig from the arguments. An
+export that the configuration rejects is a disagreement. Prints the numbers of agreements and
+disagreements; exits 1 if there is a disagreement.
 
-With --accepted it judges the other direction: of N random layouts of a dense model that the
-configuration accepts, each must be exported, or refused for one of LISTED's reasons. With --arguments it
-judges a file of arguments, one a line.
+With --accepted it checks the other direction. It draws N random layouts of a dense model that the
+configuration accepts; each must be exported, or refused for a reason in LISTED. With --arguments it
+checks a file of arguments, one per line.
 """
 import dataclasses
 import json
@@ -128,7 +129,7 @@ def dense_config(draw_of):
 
 
 def judge_accepted(count, rng):
-    """Prints how many are exported, refused for each listed reason, and refused for another."""
+    """Prints how many layouts are exported, refused for each listed reason, and refused for another reason."""
     exported = 0
     listed = dict.fromkeys(LISTED, 0)
     others = []

@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
-"""Lets the packages of three frameworks judge exported files.
+"""Checks exported files with the packages of three frameworks.
 
 usage: SIMSEARCH=build/release/simsearch python3 tests/interchange/referee_packages.py [N] [SEED]
 
-DeepSpeed's own class reads ds_config.json (deepspeed 0.19.8 was used). For torchtitan (0.3.0) and
-Megatron-Bridge (0.3.1), which cannot be imported without GPUs, every exported key must be a field of the
-dataclass that it sets, and every name that the file imports must be defined; both are read from the
-packages' sources; torchtitan's function is run on a stand-in of its configuration. A package that is not installed is left out. Exits 1 if a file is rejected.
+DeepSpeed's own class reads ds_config.json (deepspeed 0.19.8 was used). torchtitan (0.3.0) and
+Megatron-Bridge (0.3.1) cannot be imported without GPUs, so their sources are read: every exported
+key must be a field of the dataclass that it sets, and every name that the file imports must be
+defined. torchtitan's function is run on a stand-in of its configuration. A package that is not
+installed is skipped. Exits 1 if a file is rejected.
 """
 import ast
 import importlib.util

@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
-# megatron-core's configuration class must accept every exported plan. A layout that it accepts must
-# be exported, or refused for a listed reason. Skipped if megatron-core (PyPI) is not installed.
+# The configuration class of megatron-core must accept every exported plan. A layout that the class
+# accepts must be exported, or refused for a reason that referee.py lists. Skipped if megatron-core
+# (PyPI) is not installed.
 # shellcheck source=tests/program.sh
 here=$(cd "$(dirname "$0")/.." && pwd)
 . "$here/program.sh"
 python=${PYTHON:-python3}
 export SIMSEARCH
-# DeepSpeed, torchtitan and Megatron-Bridge judge their files, those of them that are installed.
+# DeepSpeed, torchtitan and Megatron-Bridge check the files exported for them, if they are installed.
 if [ "${VARIANT-}" != asan ] && command -v "$python" >/dev/null; then
     "$python" "$here/interchange/referee_packages.py" "${CAMPAIGN:+200}" >"$work/out" 2>"$work/err" ||
         fail "referee_packages.py: $(tail -n 20 "$work/out")"

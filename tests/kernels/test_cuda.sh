@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# The CUDA backend without a GPU: whatever is missing, it fails with one line and exit code 6.
+# Tests the CUDA backend on a machine without a GPU. Whether the plugin, the driver or the GPU is
+# missing, it must fail with one line and exit code 6.
 # tests/gpu.sh tests it with a GPU.
 # shellcheck source-path=SCRIPTDIR
 set -u
@@ -7,13 +8,13 @@ set -u
 
 plan=(--model tiny --batch 8 --layout "dtype=bf16" --steps 2)
 
-# --- the program is not linked with CUDA -----------------------------------------------------
+# --- the program is not linked with CUDA --------------------------------------------------------
 
 if command -v ldd >/dev/null && ldd "$SIMSEARCH" | grep -Ei 'cuda|cublas|nccl|nvidia'; then
     fail "the program itself is linked with a library of CUDA"
 fi
 
-# --- the default stack of predictions for --backend cuda --------------------------------------
+# --- the default stack of predictions for --backend cuda ----------------------------------------
 
 run 0 --model tiny --gpus 1 --backend cuda
 shows 'stack cuda'
@@ -28,7 +29,7 @@ shows 'stack megatron-core'
 run 0 run "${plan[@]}" --gpus 1 --json
 shows "stack host, this program's executor on the requested backend"
 
-# --- no plugin -------------------------------------------------------------------------------
+# --- no plugin ----------------------------------------------------------------------------------
 
 built=$SIMSEARCH_PLUGINS/simsearch-cuda.so
 export SIMSEARCH_PLUGINS=$work
@@ -51,7 +52,7 @@ rm "$work/simsearch-cuda.so"
 run 6 run "${plan[@]}" --gpus 1 --backend rocm
 says 'simsearch-rocm.so is not installed'
 
-# --- the plugin, and no GPU ------------------------------------------------------------------
+# --- the plugin is there, but no GPU ------------------------------------------------------------
 
 export SIMSEARCH_PLUGINS=${built%/*}
 if [ -e "$built" ]; then

@@ -7,7 +7,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 WORK = os.path.join(os.environ.get('BUILD', os.path.join(ROOT, 'build')), 'mutants')
 TREE = os.path.join(WORK, 'tree')
 BUILT = os.path.join(TREE, 'build/release')
-MAKE = ['make', '-s', '-C', TREE, 'CUDA=0', 'MPI=0', 'BUILD=build']  # whatever BUILD was for this run
+MAKE = ['make', '-s', '-C', TREE, 'CUDA=0', 'MPI=0', 'BUILD=build']  # independent of BUILD in this run's environment
 PLAIN = 'CFLAGS=-fPIC -g0'
 COVERED = 'CFLAGS=-fPIC -O1 -g1 -fsanitize-coverage=trace-pc'  # -O1: with more optimisation, line numbers are less exact
 
@@ -66,7 +66,8 @@ class Build:
         self.watch = os.path.join(self.base, 'watch.o')
         self.run_cc(['-O2', '-fPIC', '-c', '-o', self.watch, 'tests/mutants/watch.c'])
         self.link_library(self.base, {})
-        # The loader calls the resolvers of processor-specific functions before coverage calls can work, so
+        # The loader calls the resolvers of processor-specific functions before coverage calls can work,
+        # so
         # their objects are used without coverage.
         chosen_early = set(re.findall(r'^(\S+): \S+ i ', told('nm', '-A', '-P', *self.objects, cwd=TREE), re.M))
         self.link_library(self.covered, {name: other for name, other in zip(self.objects, covered)
@@ -127,8 +128,9 @@ class Build:
         return sorted(int(line.split()[0], 16) for line in shown.splitlines() if re.match(r'\w+ [tT] ', line))
 
     def blocks(self):
-        """The addresses behind the calls that note coverage, and the pieces of code (from, to) that lie between a
-        jump and such a call: a block after it, or one whose own call was merged into another's. Both in order."""
+        """Two sorted lists: the addresses after the calls that record coverage, and the pieces of
+        code (from, to) that lie between a jump and such a call. Such a piece is a block after the
+        jump, or a block whose own call was merged into another's."""
         found, apart, is_behind, jumped = [], [], False, None
         for line in told('objdump', '-d', '--no-show-raw-insn', os.path.join(self.covered, 'libmutant.so')).splitlines():
             if ':\t' not in line:

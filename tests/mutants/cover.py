@@ -7,7 +7,7 @@ from build import BUILT, TREE, WORK
 # Scripts that need other programs than simsearch, or an undisturbed machine.
 LEFT_OUT = re.compile(r'cuda|gpu|install|minicluster|plugin|calibrate|nodes')
 CALL_BYTES = 5  # an x86-64 call and its 32-bit distance
-WHOLE = -1  # the number of a whole program: a script, or code that runs before a test function does
+WHOLE = -1  # the number that stands for a whole program: for a script, or for code that runs before any test function
 
 Unit = collections.namedtuple('Unit', 'program function seconds')
 
@@ -58,7 +58,7 @@ class Tests:
     # --- running
 
     def run(self, name, library, limit_s, **extra):
-        """(whether the test passed, its seconds)."""
+        """Returns whether the test passed, and its seconds."""
         command = ['bash', self.scripts[name]] if name in self.scripts else [os.path.join(self.build.programs, name)]
         environment = dict(os.environ, LD_LIBRARY_PATH=library, SIMSEARCH=os.path.join(self.build.programs, 'simsearch'),
                            SIMSEARCH_DATA=TREE, SIMSEARCH_PLUGINS=BUILT, VARIANT='release', SEED='1', SIMSEARCH_GEMM_TABLE='',
@@ -128,7 +128,7 @@ class Tests:
         for address, file, line in self.build.lines():
             block = bisect.bisect_right(calls, address) - 1
             start = functions[bisect.bisect_right(functions, address) - 1]
-            is_before = block < 0 or calls[block] < start  # what a function does before its first block
+            is_before = block < 0 or calls[block] < start  # code of a function before its first basic block
             self.blocks_of[file][line].add(min(block + is_before, len(addresses) - 1))
             piece = bisect.bisect_right(apart, (address, math.inf)) - 1
             if piece >= 0 and address < apart[piece][1] and block + 1 < len(addresses):
@@ -166,6 +166,6 @@ class Tests:
         least = 1 if line else max(counts) / 2
         found = collections.defaultdict(list)
         for unit, count in zip(self.units, counts):
-            if count >= least or not of_line or not line and unit.program == 'docs-current':  # it prints tables
+            if count >= least or not of_line or not line and unit.program == 'docs-current':  # because that program prints tables
                 found[unit.program].append(unit)
         return found

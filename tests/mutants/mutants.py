@@ -2,7 +2,7 @@
 """Mutation testing: changes one place of the source at a time and runs the tests that execute it.
 
 usage: tests/mutants/mutants.py [-n 300] [--seed 1] [-j 2] [--list] [FILE ...]     (make mutants N=300 FILES=...)
-       tests/mutants/mutants.py --again OUTPUT       only those that survived there
+       tests/mutants/mutants.py --again OUTPUT       only the mutants that survived in that run
 
 A mutant is one C file with one change: a term or factor removed, an operator or comparison replaced, a
 constant changed, a condition made always true or always false, or a statement removed (sites.py). The
@@ -16,8 +16,7 @@ for other mutants of the file or its folder. A mutant is killed by the first fun
 many times as long. A mutant of a line that no test executes survives.
 
 A mutant that compiles to the same code counts as equivalent, not as survived. Other equivalent mutants
-are listed with their reasons in tests/mutants/equivalent.txt: FILE | old line, or the line before and it |
-new text, or OLD -> NEW, or * | reason.
+are listed with their reasons in tests/mutants/equivalent.txt, whose first lines explain its columns.
 
 Exits 1 when a mutant survives.
 """
@@ -98,7 +97,7 @@ def without_number(words):
 
 
 def survived_in(output):
-    """What an earlier run printed of those that survived, without the numbers of lines."""
+    """The survivors that an earlier run printed, without line numbers."""
     with open(output) as opened:
         found = (re.match(r' *\d+ survived +(.*)   \[[^[]*\]$', line) for line in opened)
         return {without_number(match.group(1)) for match in found if match}
@@ -117,7 +116,7 @@ def read_equivalent():
 
 
 def is_known(rows, mutant, source):
-    """A line that says too little by itself may stand there with the line before it."""
+    """Whether the list has this mutant. A line that is not unique may be listed together with the line before it."""
     line = line_of(source, mutant.at)
     before = line_of(source, max(source.rfind('\n', 0, mutant.at), 0))
     new, old = (' '.join(text.split()) for text in (mutant.text, source[mutant.at:mutant.end]))
@@ -152,7 +151,8 @@ def judge(mutant, source, build, tests, order, folder, equivalent, most_s):
         only = {} if functions is None else {'MUTANT_ONLY': ','.join(map(str, functions))}
         passed, seconds = tests.run(name, folder, 5 * expected_s + 3, **only)
         spent_s += seconds
-        # A busy machine fails no mutant twice, and the unchanged tree must pass the same functions in the same time.
+        # A failure counts only if it happens twice, and if the unchanged tree passes the same functions
+        # in the same time: a busy machine must not kill a mutant.
         killed = (not passed and not tests.run(name, folder, 5 * expected_s + 3, **only)[0] and
                   tests.passes_as_it_is(name, 5 * expected_s + 3, **only))
         order.note(name, mutant.file, killed)

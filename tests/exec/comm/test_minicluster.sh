@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # not under asan: the test creates networks.
-# Ranks on two nodes with a slow link between them have the losses of one rank. When the link is cut,
-# they report the instruction in which they wait. Skipped if network namespaces are not permitted.
+# Ranks on two nodes with a slow link between them must have the losses of one rank. When the link is
+# cut, the ranks must report the instruction in which they wait. Skipped if network namespaces are not
+# permitted.
 # shellcheck source-path=SCRIPTDIR/../..
 set -u
 here=$(cd "$(dirname "$0")/../.." && pwd)
@@ -27,7 +28,7 @@ if [ $code = 77 ]; then
 fi
 [ $code = 0 ] || fail "minicluster.sh true: exit $code"
 
-# --- equal losses ---------------------------------------------------------------------------------
+# --- equal losses -------------------------------------------------------------------------------
 
 "$SIMSEARCH" run --model tiny --batch 8 --gpus 1 --cluster rtx-2080ti-4 --layout "dtype=fp32" \
     --steps 3 --json >"$work/out" 2>"$work/err" || fail "one rank failed"
@@ -42,7 +43,7 @@ if has_mpi; then
     [ "$(losses)" = "$alone" ] || fail "pp2 over MPI: losses $(losses), alone $alone"
 fi
 
-# --- a cut link -----------------------------------------------------------------------------------
+# --- a cut link ---------------------------------------------------------------------------------
 
 endless=(--steps 1000000 --watchdog 4s --checkpoint-every 2)
 waits='waits (REDUCE_GRAD c0|NORM_GRAD|for the sum of losses|for the measurements of other ranks|for a checkpoint to be saved)$'
