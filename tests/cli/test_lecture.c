@@ -29,7 +29,7 @@ static void copy_code(const char *cell, size_t length, char *out)
 /* Whether a line is one of the two heading lines of a table. */
 static bool is_heading(const char *line)
 {
-    return strncmp(line, "| of the lectures |", 19) == 0 || strncmp(line, "|---|", 5) == 0;
+    return strncmp(line, "| formula or system |", 21) == 0 || strncmp(line, "|---|", 5) == 0;
 }
 
 /* Splits a line at its bars; false: it is no row with words to search for. */
