@@ -13,10 +13,10 @@ static void add_rotary(struct builder *b)
 }
 
 /* Transformer-XL's relative positions (Dai et al. 2019, section 3.3): every block multiplies the
- * sinusoids of all distances by W_k,R (hidden x heads head_dim). The results are further keys, by
- * which queries are multiplied as by the tokens' keys. The sinusoids are a constant that all blocks
- * share, and all sequences share the keys. Each head's two bias vectors, u and v, are left out:
- * they are 1e-5 of the parameters. Returns the id of the keys. */
+ * sinusoids of all distances by W_k,R (hidden x heads head_dim). The results are further keys;
+ * queries are multiplied by them as by the tokens' keys. The sinusoids are a constant that all
+ * blocks share, and all sequences share the keys. Each head's two bias vectors, u and v, are left
+ * out: they are 1e-5 of the parameters. Returns the id of the keys. */
 static int add_relative_keys(struct builder *b)
 {
     const struct layer_dims *d = b->dims;

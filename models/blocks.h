@@ -10,7 +10,7 @@
 #include <jansson.h>
 #include <stdbool.h>
 
-/* The kind made from the fields of struct model itself, which all blocks have if they are alike. */
+/* The kind that the model's own fields describe. All blocks have this kind if they are alike. */
 struct block_kind model_own_kind(const struct model *model);
 struct block_kind model_kind(const struct model *model, int kind);
 /* A copy of the model in which all blocks are of this kind, and which has no experts if the kind
@@ -34,7 +34,7 @@ extern const struct field block_fields[]; /* the fields of a run in a preset fil
 extern const size_t num_block_fields;
 
 bool block_kinds_are_equal(const struct block_kind *a, const struct block_kind *b);
-/* Whether the kinds differ only in which gradients are made. */
+/* Whether the kinds differ only in the gradients that their backwards compute. */
 bool blocks_have_one_width(const struct blocks *blocks);
 bool blocks_are_equal(const struct blocks *a, const struct blocks *b);
 

@@ -16,8 +16,8 @@ struct documents {
     double square, cube, fourth; /* E l^k / mean^k; >= 1 */
 };
 
-/* The moments of times[i] documents of lengths[i] > 0 each. Documents longer than `seq` are cut
- * into pieces of `seq`. */
+/* The moments of a set of documents: times[i] of them have the length lengths[i] > 0. A document
+ * longer than `seq` is cut into several of length `seq` and a shorter rest. */
 struct documents documents_of_lengths(const double *lengths, const double *times, size_t count,
                                       double seq);
 

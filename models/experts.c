@@ -26,7 +26,8 @@ struct launches {
  * loss. */
 static const struct launches route_by_softmax = { 25, 16 };
 static const struct launches route_by_sigmoid = { 33, 29 };
-/* Launches that choose the groups with the largest sums of two best scores and mask the others. */
+/* Launches that choose the groups whose two best scores have the largest sums, and mask the other
+ * groups. */
 static const struct launches choose_groups = { 7, 0 };
 /* Launches that send rows and shares: find the rows' places, sort rows and shares by place, and
  * copy both. */
@@ -205,8 +206,9 @@ static void add_expert_activation(struct builder *b, double rows)
     keep_output(b, op, VALUE_STATISTICS, SHARE_BYTES * rows);
 }
 
-/* The rows in the experts' products: each expert's rows are padded to a multiple of
- * recipe->aligned_rows, a. If their number varies, that adds (a - 1)/2 rows on average. */
+/* The rows in the experts' products. The number of an expert's rows is rounded up to a multiple of
+ * recipe->aligned_rows, a. If that number varies, this adds (a - 1)/2 rows per expert on
+ * average. */
 static double padded_rows(const struct builder *b)
 {
     const struct recipe *recipe = b->options->recipe;

@@ -22,8 +22,8 @@ enum key_kind {
     KEY_BOOL,        /* bool into `field` */
     KEY_COUNT,       /* whole number from 0 on, or null, into `field` */
     KEY_SHARED,      /* number of shared experts; `fallback` when left out */
-    KEY_PARALLEL,    /* bool: attention and feed-forward are parallel, as family.base states
-                      */
+    KEY_PARALLEL,    /* bool: attention and feed-forward are parallel, in the way that family.base
+                        gives; false: PARALLEL_NO */
     KEY_FIXED,       /* the number `fallback`, or left out */
     KEY_LAYERS,      /* sets the kind of each block, by a rule in models/layer_rules.c */
     KEY_IGNORED,     /* changes no weight, and no time or memory that is modelled */
@@ -48,7 +48,8 @@ struct family {
     const char *architecture; /* names the family in configs without model_type */
     struct model base;        /* values that no key sets */
     int extra_positions;      /* rows of the position table beyond the sequence */
-    struct key keys[48];      /* ends at the first without a name; "a.b" means key b of object a */
+    /* the list ends at the first key without a name; "a.b" means key b of object a */
+    struct key keys[48];
 };
 
 /* A key's value; NULL when it is left out or null. The name "a.b" means key b of object a. */
@@ -65,8 +66,8 @@ struct activation {
     int plain, gated;
 };
 
-/* A key that changes what is computed or stored unless it is false, null, empty or the neutral
- * number. Keys that the family reads are exempt. */
+/* A key that changes what is computed or stored. A config with such a key is rejected unless the
+ * value is false, null, empty or `neutral`, or the family reads the key. */
 struct refused_key {
     const char *name;
     double neutral;

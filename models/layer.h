@@ -26,11 +26,12 @@ struct layer_dims {
     double mixer_key_heads, mixer_value_heads; /* of blocks with a state instead of attention */
     double value_dim; /* width of a head's values and outputs; head_dim unless latent */
     double ffn;
-    double experts;      /* number of experts on this rank; 0: none */
-    double sent_rows;    /* rows that this rank sends to experts: one for each expert that a token
-                            chose */
-    double message_rows; /* rows that the rank with most rows receives in such an exchange */
-    double expert_rows;  /* total rows of the experts on this rank */
+    double experts;   /* number of experts on this rank; 0: none */
+    double sent_rows; /* rows that this rank sends to experts: one for each expert that a token
+                         chose */
+    /* rows that the busiest rank receives when all ranks send rows to experts */
+    double message_rows;
+    double expert_rows; /* total rows of the experts on this rank */
     double expert_ffn, shared_ffn;
     double vocab; /* padded width of the output head and of the embedding table, on this rank */
 };
@@ -115,7 +116,7 @@ void ops_drop_unread(struct ops *forward, const struct ops *backward);
  * activation's input. Derive the backward from the unfused forward. */
 struct ops ops_fuse(struct ops ops, const struct layer_options *options);
 
-/* Sums over a list. */
+/* FLOPs and model FLOPs of all ops of a list. */
 double ops_flops(struct ops ops);
 double ops_model_flops(struct ops ops);
 

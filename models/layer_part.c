@@ -320,8 +320,9 @@ void add_quantize(struct builder *b, const char *name, double rows, double width
     b->ops.operands->values[b->value].bytes = quantized_bytes(recipe) * rows * width;
 }
 
-/* Sequence-sharded tokens are quantised before they are gathered: tokens that enter in the forward,
- * and gradients of tokens that left in the backward. */
+/* Adds the gather of tokens that enter the tensor-parallel region. Sequence-sharded tokens are
+ * quantised before they are gathered. In the forward these are the entering tokens; in the backward
+ * they are the gradients of tokens that left. */
 void add_enter(struct builder *b, const char *name, const char *quantize_name, double width)
 {
     add_quantize(b, quantize_name, b->dims->norm_tokens, width);

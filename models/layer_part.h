@@ -17,7 +17,7 @@ struct builder {
     double element_bytes; /* bytes of an activation's element */
     struct arena *arena;
     struct ops ops;
-    enum weight_place place; /* of the weights that are added */
+    enum weight_place place; /* place of the weights that are added */
     int value;               /* the current value */
     enum op_region region;   /* region that new ops get */
     int stream;              /* the residual stream; NO_ID: the list has none */
@@ -43,8 +43,9 @@ int add_input(struct builder *b, double rows, double width);
 /* Adds a further output of the op; keep_output also keeps it for the backward. */
 int add_output(struct builder *b, struct op *op, enum value_form form, double bytes);
 void keep_output(struct builder *b, struct op *op, enum value_form form, double bytes);
-/* Makes the op keep a value that it reads for its backward. If a mark made the value, the op keeps
- * the mark's input instead, unless gathered inputs are kept. */
+/* Makes the op keep a value that it reads for its backward. If a mark (a placeholder for a
+ * collective) made the value, the op keeps the mark's input instead, unless gathered inputs are
+ * kept. */
 void keep(struct builder *b, struct op *op, int value);
 void keep_input(struct builder *b, struct op *op); /* keeps the op's first input */
 struct op_weight *add_weight(struct builder *b, struct op *op, enum weight_role role, double rows,

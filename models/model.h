@@ -103,8 +103,8 @@ struct model {
     int experts, topk, expert_ffn;
     int shared_ffn;  /* sum of the widths of the shared experts, which every token passes */
     int first_dense; /* number of first blocks that have a dense feed-forward of width ffn */
-    int moe_step; /* of the later blocks, numbers moe_step - 1, 2 moe_step - 1 ... of the model have
-                     experts, counted from 0 */
+    int moe_step; /* after the first first_dense blocks, the blocks moe_step - 1, 2 moe_step - 1 ...
+                     have experts, counted from 0 from the start of the model */
     int expert_groups, topk_groups; /* a token's experts are from at most topk_groups of
                                        expert_groups groups; 0: from any */
     bool shared_gate; /* a gate of `hidden` weights scales the shared experts' output */
@@ -126,9 +126,9 @@ struct model {
     int linear_key_heads, linear_value_heads, linear_key_dim, linear_value_dim, linear_conv;
 
     /* Trained weights (models/trained.h). lora > 0: only adapters of that rank are trained, at the
-     * linear layers that `trained` names, or at all if it is empty. Otherwise the weights that
-     * `trained` names, or the last trained_layers blocks and the head. If all three are 0 or empty,
-     * every weight is trained. */
+     * linear layers that `trained` names, or at all of them if `trained` is empty. lora 0: the
+     * weights that `trained` names are trained, or the last trained_layers blocks and the head. If
+     * all three are 0 or empty, every weight is trained. */
     int lora, trained_layers;
     char trained[96];
     int gradient;   /* enum block_gradient of all blocks, if they are alike; derived */

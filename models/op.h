@@ -230,7 +230,7 @@ struct ops {
 
 bool op_is_collective(enum op_kind kind);
 
-/* One row block of an op that has several; any other op unchanged. */
+/* Returns one row block of an op that has several, and any other op unchanged. */
 struct op op_run(const struct op *op);
 
 /* ids_have: whether `ids` contains `id`. ids_add: appends `id`. */

@@ -29,8 +29,8 @@ static const struct part parts[NUM_REPLAYS] = {
     [REPLAY_LATENT_UP] = { IN(REGION_LATENT_UP), true, false },
 };
 
-/* The part in the set `replays` that contains the region; of several, the largest. NULL: the region
- * is not recomputed. */
+/* The part in the set `replays` that contains the region; if several parts do, the largest. NULL:
+ * the region is not recomputed. */
 static const struct part *part_with(enum op_region region, unsigned replays)
 {
     const struct part *found = NULL;
@@ -260,7 +260,8 @@ static struct replay replay_per_op(const struct ops *forward, bool in_place, str
                             .freed_of = { freed_bytes } };
 }
 
-/* Values that are read again stay, except those that the replay makes for the parts themselves. */
+/* Keeps values that the backward or the replay reads. A value that only replayed parts save is not
+ * kept, because the replay computes it again. */
 static void keep_outside(const struct ops *forward, const double *shares, unsigned replays,
                          double *kept_of)
 {

@@ -27,7 +27,7 @@ bool model_trains_all(const struct model *model);
 /* True if weights of this place and name are trained in a model, or block, like `model`. Names
  * matter only if the model lists patterns of names. */
 bool model_trains(const struct model *model, enum weight_place place, const char *name);
-/* True if the embedding's table is trained, which a tied head has as its matrix. */
+/* True if the embedding's table is trained. A tied head uses the same table. */
 bool model_trains_table(const struct model *model);
 /* True if the linear layer of this name has an adapter. */
 bool model_adapts(const struct model *model, const char *name);

@@ -12,10 +12,11 @@ enum unfused_op {
     NUM_UNFUSED_OPS
 };
 
-/* Memory traffic of all of an op's kernels, per value of the op: the number of values of the list's
- * type that move, and the bytes of wider types. Rotary counts queries and keys together.
- * kept_values and kept_bytes: values and bytes that autograd keeps for the backward beyond what one
- * fused kernel would keep. */
+/* Cost of an op that runs as several kernels, forward and backward, per value of the op. `values`:
+ * values of the list's type that its kernels read and write. `bytes`: bytes of wider types that
+ * they read and write. `kernels`: number of launches, per op. kept_values and kept_bytes: values
+ * and bytes that autograd keeps for the backward in addition to those of one fused kernel. For
+ * rotary, the values are those of queries and keys together. */
 struct unfused {
     double values, bytes, kernels;
     double backward_values, backward_bytes, backward_kernels;
