@@ -28,7 +28,7 @@ struct training {
 
 /* The effective number of tokens. Repeated tokens count less the more often they are repeated; so
  * do parameters beyond the best number for the unique tokens (Muennighoff et al. 2023, equations 5
- * and 6). U units and R U further ones count as U + U R* (1 - e^(-R/R*)). */
+ * and 6). U units unique tokens and R U repeats together count as U + U R* (1 - e^(-R/R*)). */
 double scaling_effective_tokens(struct training training);
 double scaling_effective_parameters(const struct loss_law *law, struct training training);
 

@@ -25,9 +25,9 @@ struct curve;
 
 /* The result of NCCL's topology search for a group; it is the same for all collectives. Ranks are
  * spread over the nodes as evenly as possible. Bandwidths that are read must be positive. The
- * intra-node bandwidth is read for up to two nodes; over two nodes NCCL's search sets it to the
- * network's. The inter-node bandwidth is read for more nodes and for sends across nodes, those of
- * NVLS if nvls_channels > 0. */
+ * intra-node bandwidth is read for one or two nodes; for two nodes NCCL's search sets it to the
+ * network's. The inter-node bandwidth is read for more than two nodes and for sends between nodes.
+ * The NVLS bandwidths are read if nvls_channels > 0. */
 struct comm_group {
     int num_ranks; /* up to 1e8 */
     int num_nodes; /* 1 to num_ranks */

@@ -114,8 +114,9 @@ static bool splits_in_range(const struct gpu *gpu, const struct profile *profile
 }
 
 /* The bound on a product's time for the constants of struct product_range. Without a split the best
- * tile does not depend on these constants, as the time of every tile is (k + half_k) / efficiency
- * times a number of its own. A split product takes at least its time with the fastest constants. */
+ * tile does not depend on these constants, as the time with any tile is (k + half_k) / efficiency
+ * times a factor that depends only on the tile. A split product takes at least its time with the
+ * fastest constants. */
 static double ranged_tile_s(const struct gpu *gpu, const struct profile *profile, enum dtype dtype,
                             const struct gemm_rate *rate, struct gemm_shape shape)
 {

@@ -5,9 +5,9 @@
 
 #include "base/field.h"
 
-/* Half widths of 90 % intervals in log time, from runs outside the fit. Each is that of a step that
- * consists of only one part. The errors of parts are assumed independent, so a step's half width is
- * sqrt(sum of (share x width)^2), with a share of 1 for `common`. */
+/* Half widths of 90 % intervals in log time, from runs outside the fit. Each is the half width for
+ * a step that consists of this part alone. The errors of parts are assumed independent, so a step's
+ * half width is sqrt(sum of (share x width)^2), with a share of 1 for `common`. */
 struct error_widths {
     double common;
     double compute; /* matrix products, attention and memory traffic, also of recompute */

@@ -137,7 +137,8 @@ struct disturbance {
 struct narrow_rate {
     double efficiency; /* share of the type's peak that is reached, relative to gemm_efficiency; 0:
                           not known */
-    /* as gemm_half_k; 0: the k that takes as many bytes as gemm_half_k in 16 bits */
+    /* inner dimension at which half of `efficiency` is reached; 0: the one that takes as many bytes
+     * as gemm_half_k in 16 bits */
     double half_k;
 };
 
@@ -177,7 +178,8 @@ struct profile {
                                        context) reach */
     /* head dimension at which half of batched_gemm_efficiency is reached */
     double batched_gemm_half_dim;
-    /* share of this rate that is reached if a head's row is no multiple of 16 bytes */
+    /* share of the rate of unfused attention's products that is reached if a head's row is no
+     * multiple of 16 bytes */
     double unaligned_efficiency;
     double memory_efficiency; /* share of memory bandwidth that large pointwise kernels reach */
     double kernel_s; /* shortest time from the start of a queued kernel to the start of the next */

@@ -134,9 +134,9 @@ void kernel_fit(struct kernel *kernel)
 
 /* --- use ----------------------------------------------------------------------------------- */
 
-/* The weighted mean of the points' deviations from the trend. Weights fall with the fourth power of
- * the distance in octaves (Shepard 1968), so close to a point that point dominates. Points within a
- * twentieth of an octave count as the same shape, so repeats are averaged. */
+/* The weighted mean of the points' deviations from their fitted times. Weights fall with the fourth
+ * power of the distance in octaves (Shepard 1968), so close to a point that point dominates. Points
+ * within a twentieth of an octave count as the same shape, so repeats are averaged. */
 static double rest_near(const struct kernel *kernel, const double log_size[NUM_KERNEL_SIZES])
 {
     const double same = 0.05 * 0.05;

@@ -22,7 +22,7 @@ struct kernel_point {
     double size[NUM_KERNEL_SIZES];
     double time_s;
     double log_size[NUM_KERNEL_SIZES]; /* logarithms to base 2 */
-    double rest;                       /* log(measured time / time by the trend), from kernel_fit */
+    double rest;                       /* log(measured time / fitted time), from kernel_fit */
 };
 
 struct kernel {
@@ -43,9 +43,9 @@ void kernel_fit(struct kernel *kernel);
 void kernel_size_of(const struct op *op, double size[NUM_KERNEL_SIZES]);
 bool kernel_sizes_equal(const double a[NUM_KERNEL_SIZES], const double b[NUM_KERNEL_SIZES]);
 
-/* Seconds at a size: the measured time if there is one, otherwise the trend corrected by the
- * nearest points' deviations from it. Outside the measured range, the seconds per unit of work are
- * those at the range's edge. */
+/* Seconds at a size: the measured time if there is one, otherwise the fitted time corrected by the
+ * deviations of the nearest points from their fitted times. Outside the measured range, the seconds
+ * per unit of work are those at the range's edge. */
 double kernel_s(const struct kernel *kernel, const double size[NUM_KERNEL_SIZES]);
 
 /* The table for an op: the one with the same variant, else the first with the same kind and pass;

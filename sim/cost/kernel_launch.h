@@ -5,9 +5,10 @@
 #include "sim/cost/hardware.h"
 #include "sim/plan/plan.h"
 
-/* How this plan's kernels are launched. If the stack has LAUNCH_PASSES, it is graphs if the plan
- * can replay a captured pass, else eager. A plan with several stages cannot, because buffers are
- * then rarely at the addresses that they had at capture. */
+/* How this plan's kernels are launched. A stack with LAUNCH_PASSES launches a pass as a graph
+ * (LAUNCH_GRAPHS) if the plan can replay captured passes, else kernel by kernel (LAUNCH_EAGER). A
+ * plan with several stages cannot replay them, because its buffers are rarely at the addresses that
+ * they had at capture. */
 enum launch plan_launch(const struct plan *plan, const struct stack *stack);
 
 /* Host time to launch a kernel; within a graph, the time from one kernel to the next. */

@@ -13,7 +13,7 @@
 
 #include <math.h>
 
-/* A quantity (elements or seconds) of matrices, each of which is assigned to one rank. */
+/* A quantity of several matrices (elements or seconds). Each matrix is assigned to one rank. */
 struct dealt {
     double all, largest; /* sum over all matrices; value of the largest matrix */
 };

@@ -20,7 +20,7 @@ struct comm_group network_plan_group(const struct system *system, const struct p
  * on one node or, if `crosses`, on two. */
 struct comm_group network_pair(const struct system *system, const struct rank_group *group,
                                bool crosses);
-/* Whether the two ranks of some such pair are on different nodes. */
+/* Whether some rank of the group and the next one are on different nodes. */
 bool network_crosses(const struct system *system, const struct rank_group *group);
 /* Whether the pair of a stage and the next, or of the last and the first, lies on two nodes. If
  * stages do not align with nodes, every boundary is taken to cross nodes, as it does in some data

@@ -140,8 +140,9 @@ struct layer_options plan_layer_options(const struct plan *plan, const struct sy
 /* Whether the plan's collectives of a kind overlap compute: the plan's setting if it has one, else
  * the stack's. */
 bool plan_overlaps(const struct plan *plan, const struct stack *stack, enum overlap overlap);
-/* Copies of quantised operands, along rows and along columns. Blackwell can read a matrix along
- * rows and columns, so one copy is enough if both use the same scales. */
+/* Number of copies of a quantised operand: two, with scales along rows and along columns, or one.
+ * One copy is enough if the GPU can read it both ways (Blackwell) and all its values share one
+ * scale. */
 int quantized_copies(const struct gpu *gpu, const struct recipe *recipe);
 /* The attention kernel that the plan runs on this system. */
 enum attention_kernel plan_attention_kernel(const struct plan *plan, const struct system *system);

@@ -18,8 +18,9 @@
 
 #include "sim/exchange/exchange.h"
 
-/* The wait of gossip over a graph, in standard deviations of a rank's step; two ranks or more.
- * Within 12 % of simulated growth (tests/sim/cost/test_waiting.c). */
+/* The wait of gossip over a graph of two ranks or more, in standard deviations of a rank's step
+ * time. The result is within 12 % of a simulation of the recursion
+ * (tests/sim/cost/test_waiting.c). */
 double gossip_wait(enum mixing_graph graph, int num_ranks);
 
 /* The wait of an exchange that averages over all ranks in a share `averaging` of the steps. */

@@ -15,10 +15,11 @@
  * (Rasmussen and Williams 2006, A.2).
  *
  * Evidence is runs of other models on the same stack and GPU that were measured before. They share
- * the classes' factors, and the own errors of alike plans: fully if the models' products are
- * equally wide, else by SHARE_OF_WIDTHS. Residuals of held-out runs with alike plans correlate by
- * 0.24 across widths and 0.21 within one in bigscience, 0.19 and 0.36 in llm-foundry, 0.06 and 0.63
- * in vtrain; the share is about the mean quotient, weighted by the correlations. */
+ * the classes' factors. They also share a run's own error in a class if their plans are alike in
+ * it: fully if the models' products are equally wide, else by SHARE_OF_WIDTHS. Residuals of
+ * held-out runs with alike plans correlate by 0.24 across widths and 0.21 within one in bigscience,
+ * 0.19 and 0.36 in llm-foundry, 0.06 and 0.63 in vtrain; the share is about the mean quotient,
+ * weighted by the correlations. */
 #ifndef SIM_ENGINE_BELIEF_H
 #define SIM_ENGINE_BELIEF_H
 
@@ -76,16 +77,16 @@ int belief_choice(const struct belief *belief, double *chance);
 /* The probability that plan `a` is faster than plan `b`. */
 double belief_prefers(const struct belief *belief, int a, int b);
 
-/* A change of the running plan is advised only if it is faster with at least this probability. Over
- * the measured strata of tests/calibration/test_tuned.c a higher one keeps the present plan more
- * often, and loses more of the best plans than it avoids bad ones. */
+/* A plan is advised instead of the running one only if it is faster with at least this probability.
+ * On the measured runs of tests/calibration/test_tuned.c, a higher threshold keeps the running plan
+ * more often; it then misses more of the best plans than it avoids bad ones. */
 #define SURE_GAIN 0.7
 /* The plan to run if plan `present` runs now (-1: none does): the likeliest best of the present
  * plan and those that are faster than it with SURE_GAIN. *chance is as of belief_choice. */
 int belief_advice(const struct belief *belief, int present, double *chance);
 
-/* The expected benefit of further runs before they are measured: its mean over the times that they
- * may show. */
+/* The benefit of further runs that is expected before they are measured: its mean over the step
+ * times that they may have. */
 struct outlook {
     double p_best; /* probability that the plan chosen after them (belief_choice) is the fastest */
     double bits;   /* information gained about which plan is the fastest */

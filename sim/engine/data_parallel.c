@@ -14,8 +14,8 @@ double overlapped_s(const struct profile *profile, double compute_s, double comm
     return compute_s * x + (comm_s - compute_s * x / y);
 }
 
-/* Of n buckets, bucket j is ready after j/n of the window (window_s). So at least the last bucket
- * is sent after the window, and transfers can overlap the window except its first n-th. Only the
+/* With n buckets, bucket j is ready after j/n of the window (window_s). So at least the last bucket
+ * is sent after the window, and no transfer overlaps the first n-th of the window. Only the
  * overlapped part is slowed; with many buckets the result agrees with overlapped_s. */
 double exposed_s(const struct profile *profile, double comm_s, double window_s, double pieces)
 {
@@ -25,10 +25,10 @@ double exposed_s(const struct profile *profile, double comm_s, double window_s, 
     return comm_s - hidden_s + hidden_s * y * (1 - 1 / x);
 }
 
-/* While both run, y seconds of transfer take as long as x of compute. In seconds of a transfer
- * alone compute is thus x / y of its time, and a bucket starts when it is ready and the one before
- * is done. The part after compute is exposed; the rest slows compute as in exposed_s, which is this
- * for equal buckets. */
+/* The lane's clock counts seconds of undisturbed transfer. While compute and a transfer overlap,
+ * compute is x times slower and the transfer y times. So compute of c seconds lasts x c seconds,
+ * which are x / y c on this clock. A bucket starts when it is ready and the bucket before it is
+ * done. Transfers after the end of compute are exposed; the others slow compute as in exposed_s. */
 void bucket_lane_add(struct bucket_lane *lane, double compute_s, double comm_s)
 {
     const struct profile *profile = lane->profile;

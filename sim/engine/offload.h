@@ -25,10 +25,10 @@ struct host_optimizer host_optimizer(const struct system *system, const struct m
  * activations takes `copy_s`. The last two layers are not copied. */
 double layers_copy_exposed_s(int layers, double layer_s, double copy_s);
 
-/* In a pipeline these last two layers are copied too, while the next pass runs, in general a
- * backward of another microbatch. Returns the additional exposed time if a forward and a backward
- * together, with the exposed time above, are shorter than all copies in one direction. The two
- * directions do not slow each other. */
+/* In a pipeline the last two layers of a pass are copied too, while the next pass runs, which is in
+ * general a backward of another microbatch. Returns the additional exposed time: it is above 0 if a
+ * forward and a backward, with the exposed time of layers_copy_exposed_s, are shorter than all
+ * copies in one direction. The two directions do not slow each other. */
 double chunk_copy_exposed_s(int layers, double forward_s, double backward_s, double copy_s);
 
 #endif

@@ -31,7 +31,8 @@ struct evaluator {
     struct boundary *boundaries;
     struct stage_memory *stages;
     struct plan folded; /* the folded form of a mirrored plan (sim/plan/fold.h) */
-    /* The last timed pipeline, kept because plans that differ only in sharding have the same. */
+    /* The last timed pipeline. It is kept because plans that differ only in sharding have the same
+     * pipeline. */
     struct pipeline last;
     double *last_duration_s, *last_lag_s, *last_pair_s;
     double last_makespan_s;

@@ -201,8 +201,8 @@ struct data_comm work_data_comm(const struct work *w, struct stage_weights weigh
                                comm.gather_s + of_experts.gather_s };
 }
 
-/* The exchanges of a step with all-reduce. Only ZeRO-1 can have whole tensors: other stages cut
- * gradients or weights. */
+/* The exchanges of a step with all-reduce. Only ZeRO-1 can have whole tensors, because ZeRO-2 and 3
+ * shard gradients or weights. */
 static struct data_comm step_comm(const struct work *w, int stage, struct stage_weights weights,
                                   double gradient_bytes, double weight_bytes)
 {

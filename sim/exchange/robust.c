@@ -4,13 +4,14 @@
 
 #include <math.h>
 
-/* n > 2 f for n ranks, f of them hostile */
+/* The largest number f of hostile ranks among n ranks with n > 2 f. */
 static int less_than_half(int num_ranks)
 {
     return (num_ranks - 1) / 2;
 }
 
-/* n > 2 f + 2 (Blanchard et al. 2017, proposition 1) */
+/* The largest f with n > 2 f + 2 (Blanchard et al. 2017, proposition 1); negative if there is
+ * none. */
 static int less_than_half_without_two(int num_ranks)
 {
     return num_ranks > 2 ? (num_ranks - 3) / 2 : -1;

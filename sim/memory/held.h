@@ -24,8 +24,9 @@ double kept_layers_bytes(const struct plan *plan, const struct piece_cost *layer
  * keeps its input (full:K: one input per K layers). */
 double held_kept_bytes(const struct plan *plan, const struct holding *held,
                        const struct pieces *pieces);
-/* Bytes of the layers that are on the GPU when kept bytes of this chunk's layers are offloaded, in
- * one direction: one layer being copied and one in use, those that keep the most. */
+/* Bytes of activations that stay on the GPU while a chunk's activations are offloaded, for one
+ * direction: those of the layer in use and of the layer being copied. The two layers that keep the
+ * most are counted. */
 double held_offload_bytes(const struct plan *plan, const struct holding *held,
                           const struct pieces *pieces);
 /* held_weights of a stage. */

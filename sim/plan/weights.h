@@ -1,7 +1,7 @@
 /* sim/plan/weights.h - the parameters that one rank holds, derived from the op lists.
  *
- * A part is a layer, the embedding or the head of a chunk. Its weights lie one after the other in a
- * flat array of elements, in the order of the ops that use them. The vocabulary rows (token table
+ * A piece is a layer, the embedding or the head of a chunk. Its weights lie one after the other in
+ * a flat array of elements, in the order of the ops that use them. The vocabulary rows (token table
  * or output matrix) are a separate array, the same on the first and the last stage: tied tables are
  * one array, or two that are kept equal. A linear layer's matrix has a row per output; rows of
  * fused layers are packed (kernels/host/attention.h, activation.h) so that a tensor rank's rows are
@@ -19,7 +19,7 @@ struct weight {
     /* the weight in the op list, with its role and the name of its layer */
     const struct op_weight *of;
     size_t rows, columns; /* held by this rank */
-    size_t offset;        /* in elements, within the part's array or the vocabulary's array */
+    size_t offset;        /* in elements, within the piece's array or the vocabulary's array */
     size_t whole_rows, whole_columns;
     size_t first_row, first_column; /* where this rank's elements begin in the whole weight */
     /* split over tensor ranks; if false, all of them hold the same elements */
@@ -29,8 +29,8 @@ struct weight {
 struct weights {
     struct weight *at; /* indexed by the list's weight ids */
     int count;
-    size_t elements;            /* length of the part's array */
-    size_t vocabulary_elements; /* length of the vocabulary's array; 0: the part uses none */
+    size_t elements;            /* length of the piece's array */
+    size_t vocabulary_elements; /* length of the vocabulary's array; 0: the piece uses none */
 };
 
 /* The weights that the ops of a list refer to. The array is in the arena. */
