@@ -23,7 +23,7 @@ struct job {
 /* A job with default values and the defaults of this stack on this GPU. */
 struct job job_begin(const struct stack *stack, const struct gpu *gpu);
 
-/* The data ranks that the plan's other degrees leave of the GPUs, rounded down; 0: none. */
+/* The number of GPUs divided by the degrees of all other axes of the plan, rounded down. */
 int job_data_ranks(const struct job *job);
 
 /* The overlaps that the plan names, else the stack's. */

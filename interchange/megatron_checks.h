@@ -6,7 +6,7 @@
 
 #include "interchange/megatron.h"
 
-/* Types of the members of struct target_rule. */
+/* Types of the functions in struct target_rule. */
 typedef bool rule_check(const struct rule_case *of, struct err *err);
 typedef void rule_mend(struct job *job, struct arena *arena);
 

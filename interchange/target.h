@@ -1,7 +1,7 @@
 /* interchange/target.h - the frameworks that plans are exported to and imported from.
  *
- * To add one, write its table of settings, its rules and the two functions between a job and its
- * arguments, and add a row to targets.c. */
+ * To add a framework, write its table of settings, its rules, and the two functions that convert a
+ * job to its arguments and back. Then add a row to targets.c. */
 #ifndef INTERCHANGE_TARGET_H
 #define INTERCHANGE_TARGET_H
 
