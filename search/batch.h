@@ -6,8 +6,8 @@
  * the requested batch counts as equal to it. */
 #define BATCH_SHARE 0.05
 
-/* Of the multiples of `unit` within BATCH_SHARE of `sequences`, those that halve most often are the
- * candidates, and the nearest of them is returned; 0: there is none. */
+/* Returns a multiple of `unit` within BATCH_SHARE of `sequences`, 0 if there is none. It is the
+ * multiple that can be halved most often and, among equals, the one nearest to `sequences`. */
 double batch_dividing(double sequences, double unit);
 
 #endif

@@ -18,10 +18,10 @@
  * that of the base plan; forbidden words, uneven chunks and mixed recompute are not supported. */
 bool certificate_can_be(const struct search_request *request, struct err *err);
 
-/* The certificate of an answer that was proved the best of the request's space. It walks the space
- * again, so it does not depend on the method that found the answer or on the number of workers.
- * `answer` NULL: no plan of the space is feasible. NULL with an error when the space has a faster
- * plan, or a feasible one. */
+/* The certificate of an answer that was proved to be the best of the request's space. It walks the
+ * space again, so it does not depend on the method that found the answer or on the number of
+ * workers. `answer` NULL: no plan of the space is feasible. NULL with an error when the space has a
+ * faster plan, or a feasible one. */
 json_t *certificate_of(const struct search_request *request, const struct scored_plan *answer,
                        struct err *err);
 

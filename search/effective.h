@@ -1,9 +1,9 @@
 /* search/effective.h - compares plans by the time of the whole run, including failures, checkpoints
  * and lost work.
  *
- * On one cluster the cost of a run is proportional to its time. Plans differ in goodput only by how
- * long their GPUs copy a checkpoint to the host, so the fastest step is nearly always the shortest
- * run. */
+ * On one cluster the cost of a run is proportional to its time. Plans differ in goodput only by the
+ * time of copying a checkpoint to the host. So the plan with the fastest step nearly always has the
+ * shortest run. */
 #ifndef SEARCH_EFFECTIVE_H
 #define SEARCH_EFFECTIVE_H
 

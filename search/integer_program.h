@@ -1,13 +1,13 @@
 /* search/integer_program.h - linear programs with some integer columns, solved by GLPK.
  *
- * Minimises the cost over columns within their bounds, subject to rows within theirs. Only
+ * A solution minimises the cost and keeps every column and every row within its bounds. Only
  * integer_program.c includes glpk.h. Scale costs and rows to around 1: GLPK's tolerances are
  * absolute (1e-6 for integer columns, 1e-7 for rows).
  *
- * Threads: GLPK keeps its memory in an environment of the thread (Debian's build is reentrant), and
- * each solve makes one and frees it, so several threads may solve at once if
- * integer_program_has_threads(). Where GLPK would abort the process, program_solve regains control,
- * frees the environment and fails with GLPK's message.
+ * Threads: GLPK keeps its memory in an environment, one per thread if it is built reentrant, as
+ * Debian's is. Each solve makes an environment and frees it, so several threads may solve at once
+ * if integer_program_has_threads(). Where GLPK would abort the process, program_solve regains
+ * control, frees the environment and fails with GLPK's message.
  *
  * The result does not contain GLPK's objective: the cost is summed from the rounded values. */
 #ifndef SEARCH_INTEGER_PROGRAM_H

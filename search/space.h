@@ -35,7 +35,7 @@ struct values {
     int count;
 };
 
-/* A value of etp that stands for the value of tp. */
+/* This value of etp means: the same as tp. */
 enum { ETP_IS_TP = 0 };
 
 struct space {
@@ -107,7 +107,7 @@ bool space_may_have_plans(const struct space *space);
  * first; if none fits, to the set that needs the least memory. */
 double space_peak_bytes(const struct space *space, struct evaluator *evaluator, double most_bytes,
                         struct plan *plan);
-/* A plan that is no slower than what space_peak_bytes makes of this candidate. */
+/* A plan that is no slower than the plan into which space_peak_bytes changes this candidate. */
 struct plan space_lightest(const struct space *space, const struct plan *plan);
 /* Whether the plan's parts to recompute are not chosen yet. */
 bool space_has_choice(const struct space *space, const struct plan *plan);
@@ -145,8 +145,8 @@ bool space_walk_block(const struct space *space, size_t block, const struct visi
 bool space_walk_families(const struct space *space, size_t block, const struct visitor *visitor);
 double space_family_size(const struct space *space); /* candidates in each family */
 /* A family's first candidate; false when the space has no such family. A block's number is made of
- * the indices into the lists in the order above, that of pp the fastest. A split's number is
- * split_number. */
+ * the indices into the lists of values in the order at the top of this file, with pp varying
+ * fastest. `split` is a split_number. */
 bool space_family(const struct space *space, size_t block, int split, struct plan *first);
 bool space_walk_family(const struct space *space, const struct plan *first,
                        const struct visitor *visitor);

@@ -1,8 +1,9 @@
 /* search/sweep.h - the plans of a space that no plan dominates in memory and step time.
  *
  * Families of plans (search/space) are examined in rounds. All families of a round are compared
- * with the plans known before it, so neither the skipped plans nor any count depends on the number
- * of workers. Bounds that hold for all rank orders come first, so most families are never timed. */
+ * with the plans that were known before the round. So the skipped plans and all counts are the same
+ * for any number of workers. Bounds that hold for all rank orders come first, so most families are
+ * never timed. */
 #ifndef SEARCH_SWEEP_H
 #define SEARCH_SWEEP_H
 

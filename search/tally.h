@@ -7,10 +7,11 @@
 #include "search/frontier.h"
 
 struct tally {
-    double *broken; /* [rule number] candidates whose first broken rule it is */
+    double *broken; /* [rule number] number of candidates that break this rule first */
     double over_memory;
     double evaluated; /* plans that fit, whose step times were computed */
-    double bounded;   /* plans skipped because a bound proves them no better than the kept plans */
+    double bounded;   /* plans skipped because a bound proves that they are no better than the kept
+                         plans */
     double fastest_s; /* fastest of the evaluated plans; 0: none */
     bool has_least;
     struct ranked_plan least; /* plan of least memory among those over memory; its time is 0 */

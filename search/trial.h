@@ -1,8 +1,9 @@
 /* search/trial.h - short runs that decide which of several plans is the fastest.
  *
- * A rival is one of these plans. A trial runs it with fewer replicas on fewer GPUs: each rank keeps
- * its kernels, microbatches and stage; only groups of data ranks are smaller. sim/engine/belief.h
- * describes how its measured time changes the belief. */
+ * A rival is one of these plans. A trial runs a rival with fewer replicas on fewer GPUs: each rank
+ * keeps its kernels, microbatches and stage; only groups of data ranks are smaller. The belief
+ * (sim/engine/belief.h) is the joint distribution of all step times; a measured trial changes
+ * it. */
 #ifndef SEARCH_TRIAL_H
 #define SEARCH_TRIAL_H
 
@@ -33,18 +34,20 @@ struct trial trial_of(const struct trial_place *place, const struct plan *rival,
 bool trial_is_of(const struct plan *plan, const struct plan *rival);
 
 enum { MOST_TRIALS = 3 };
-/* probability of the choice beyond which more runs are not worth their cost */
+/* probability that the chosen plan is the fastest, above which further runs are not worth their
+ * cost */
 extern const double sure_enough;
 
-/* A trial worth its GPUs, and the expected outcome of it together with the earlier ones. */
+/* A proposed trial, and the outcome that is expected of it and the trials proposed before it. */
 struct proposal {
     int trial; /* index */
     struct outlook outlook;
 };
 
-/* Chooses trials one after another, each the one that most raises the probability of the right
- * choice, until it reaches sure_enough. Of about equally good trials it takes the one on the fewest
- * GPUs. runs[i] is the belief's number of trial i. Returns the number of trials chosen. */
+/* Chooses trials one by one until the probability of choosing the fastest plan reaches sure_enough.
+ * Each is the trial that raises this probability most; among about equally good trials, the one on
+ * the fewest GPUs. runs[i] is the belief's number of trial i. Returns the number of trials
+ * chosen. */
 int trials_propose(const struct belief *belief, const struct trial *trials, const int *runs,
                    int count, struct proposal out[MOST_TRIALS]);
 

@@ -187,7 +187,7 @@ static double least_bound_s(const struct divided_point *point, double limit_s, s
     return fmin(fronts_best_s(&fronts, layers), limit_s);
 }
 
-/* Bounds of at least this value prove the known time. */
+/* A lower bound of at least this value proves that no division is faster than the known one. */
 static double cut_s(double step_s)
 {
     return step_s * (1 - proof_tolerance);

@@ -7,13 +7,14 @@
 
 struct deadline_result {
     bool is_met;
-    /* The fewest GPUs that meet the deadline. When none does, the GPUs of the fastest plan, the
-     * fewest on a tie; 0: no plan fits on any count. */
+    /* The fewest GPUs that meet the deadline. If no number of GPUs meets it, the number with the
+     * fastest plan, the fewest on a tie; 0: no plan fits on any number of GPUs. */
     int num_gpus;
     struct scored_plan best; /* the best plan on num_gpus, when num_gpus > 0 */
     /* its time for all tokens, failures and checkpoints included; HUGE_VAL: never */
     double train_s;
-    int num_searched; /* counts searched; a step at the GPUs' peak rules out the others */
+    int num_searched; /* numbers of GPUs that were searched; the others are too few even if every
+                         step runs at the GPUs' peak */
     bool timed_out, was_interrupted;
     struct arena arena;
 };

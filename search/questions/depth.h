@@ -8,7 +8,7 @@
  * the rest of the model unchanged; 0: not even the fewest layers fit. The search bisects for each
  * number of stages, as memory rises with the layers of a stage. The request's own number of layers
  * is ignored. False only when the request is wrong, or blocks with experts cannot be placed in a
- * model that deep. When ended early, `most` is the largest number found so far. */
+ * model that deep. When the search is ended early, `most` is the largest number found so far. */
 struct depth {
     int most;
     bool timed_out, was_interrupted;

@@ -1,8 +1,9 @@
 /* search/questions/nearby.h - the best plan for slightly fewer GPUs or a slightly different batch
  * than requested.
  *
- * A number of GPUs with a large odd factor, such as 1000 = 8 x 125, or a batch with one, leaves few
- * ways to divide a model, or none. Slightly fewer GPUs or sequences can be much faster. */
+ * A number of GPUs with a large odd factor, such as 1000 = 8 x 125, leaves few ways to divide a
+ * model, or none; so does a batch with a large odd factor. Slightly fewer GPUs or sequences can be
+ * much faster. */
 #ifndef SEARCH_QUESTIONS_NEARBY_H
 #define SEARCH_QUESTIONS_NEARBY_H
 
@@ -26,8 +27,9 @@ bool nearby_is_round(const struct search_request *asked);
  *   batch   another batch within BATCH_SHARE, on all GPUs
  *   both    a batch within BATCH_SHARE on a little fewer GPUs
  *
- * For each odd factor up to 31 the largest number of GPUs is tried, in whole nodes or a part of one
- * node. The batches tried are multiples of the count's odd factor that halve most often. */
+ * For each odd factor up to 31, the largest number of GPUs with it is tried, in whole nodes or a
+ * part of one node. The batches tried are multiples of the odd factor of the number of GPUs that
+ * can be halved most often. */
 struct nearby nearby_gpus(const struct search_request *asked, double least, struct arena *arena);
 struct nearby nearby_batch(const struct search_request *asked, struct arena *arena);
 struct nearby nearby_both(const struct search_request *asked, struct arena *arena);

@@ -12,9 +12,10 @@
 
 /* --- the two properties -----------------------------------------------------------------------
  *
- * In logarithms of the constants, a sum, a product, a maximum and a power >= 0 of convex functions
- * of this sort ("posynomials", Boyd et al., A tutorial on geometric programming, 2007) is again
- * one, and no slower constant makes it smaller. Each duration of sim/cost is such a function:
+ * Both properties hold for functions whose logarithm is convex in the logarithms of the constants,
+ * and which no slower constant makes smaller ("posynomials", Boyd et al., A tutorial on geometric
+ * programming, 2007). Sums, products, maxima and powers >= 0 of such functions are again such
+ * functions. Each duration of sim/cost is one:
  *
  *   products   waves x (k + half_k) / efficiency, at least the traffic / bandwidth, plus kernel.
  *              The best tile is a minimum, but the same one for all half_k and efficiency. The best
@@ -25,19 +26,20 @@
  *   messages   latency x latency_factor + bytes / bandwidth_factor; NCCL's own numbers choose
  *   host       the fourth-power mean of kernels and launches: a power of a sum of powers
  *
- * A step is a longest path over these durations in an order that no constant changes, plus the
- * longest tail. A tail hides part of its reductions behind the last passes: it takes away at most
- * slowdown_x / slowdown_y - slowdown_x + 1 <= 1 of them, in interleaved orders those of pp of at
- * least pp microbatches, and the path to that stage's end has them in it. Orders in which ops of
- * several streams slow each other while they overlap (overlap=tp, ep, shared), waits that an
- * exchange saves, offloading and steps without a joint norm are not of this form and are refused.
- */
+ * The time of a step is the longest path over these durations, in an order that no constant
+ * changes, plus the longest tail. A stage's tail is the part of its reductions that its last passes
+ * do not hide; in interleaved orders these are the passes of the last pp of at least pp
+ * microbatches. Per second of these passes the tail gets x / y - x + 1 <= 1 seconds shorter, with x
+ * and y the slowdowns of overlapped compute and communication. As the path to the end of the stage
+ * contains these passes, path and tail together do not get shorter. Plans in which ops of several
+ * streams slow each other while they overlap (overlap=tp, ep, shared), waits that an exchange
+ * saves, offloading and steps without a joint norm are not of this form and are refused. */
 
 struct rule {
     const char *name; /* name of a constant; "*" stands for any text */
     bool is_rate;     /* larger is faster */
-    bool is_convex;   /* both properties are used; if false, only the first, with the fast and the
-                         slow end of the range */
+    bool is_convex;   /* both properties are used; if false, only the first one (slower constants
+                         never shorten a step), with the ends of the range */
 };
 
 static const struct rule rules[] = {
@@ -131,7 +133,7 @@ struct part {
     double volume;   /* share of the region */
     const int *open; /* plans that are not ruled out in this part, without the choice */
     int num_open;
-    int closest; /* the one of them that is fastest in the middle of the part; -1: not known */
+    int closest; /* the plan of `open` that is fastest in the middle of the part; -1: not known */
 };
 
 enum verdict { UNDECIDED, BEST, BEATEN };
@@ -302,8 +304,8 @@ static void choose_cuts(struct regions *r)
 
 /* --- the plans --------------------------------------------------------------------------------
  *
- * Floors and bounds with the fastest constants are below the times of plans anywhere in the region,
- * as no duration falls where a constant gets slower. */
+ * A lower bound that is computed with the fastest constants holds in the whole region, because no
+ * duration gets shorter when a constant gets slower. */
 
 struct meeting {
     struct regions *r;
@@ -392,13 +394,13 @@ static void list_plans(struct regions *r, struct arena *arena)
 
 /* --- one part ---------------------------------------------------------------------------------
  *
- * F is a plan's logarithm of time, x0 the part's middle. F is convex, so it lies above its tangents
- * at x0, of which one has in each coordinate a slope between those of its two sides; these are
- * between the slopes to points beside x0. The choice's F less that tangent is convex, so it is the
+ * Let F be the logarithm of a plan's time, and x0 the middle of the part. F is convex, so it lies
+ * above its tangent at x0. Along each coordinate, the tangent's slope lies between the slopes from
+ * x0 to the two points beside it. The choice's F minus another plan's tangent is convex, so it is
  * largest in a corner of the part. */
 
-static const double beside = 1e-3; /* distance of these points from the middle, or half the part's
-                                      width if that is less */
+/* distance of the two points from the middle, or half the part's width if that is less */
+static const double beside = 1e-3;
 
 static int num_points(const struct regions *r)
 {

@@ -56,14 +56,15 @@ struct region {
     int num_ranges;
     double best_share, beaten_share; /* the rest is undecided */
     int parts;
-    double plans; /* number of plans that may be the best somewhere, by the floors of their
-                     families */
+    double plans; /* number of plans that may be the best somewhere: the lower bound of their family
+                     (sets of plans, search/space.h) does not exclude it */
     double timed; /* step times and bounds computed */
     int decides;  /* the range whose quarters differ most; -1: none differ */
     struct region_rival faster[MOST_NAMED]; /* plans that beat the choice in some parts, the largest
                                                volume first */
     int num_faster;
-    struct region_rival closest[MOST_NAMED]; /* plans that are not ruled out in undecided parts */
+    /* plans that bounds do not rule out in undecided parts */
+    struct region_rival closest[MOST_NAMED];
     int num_closest;
     struct arena arena;
 };

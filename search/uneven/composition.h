@@ -1,10 +1,10 @@
 /* search/uneven/composition.h - how the costs of pipeline stages combine, from the last stage to
  * the first.
  *
- * A suffix is all stages from one to the last. A few keys describe it, and a larger key can only
- * make the whole longer. So a suffix is dropped when another one with the same layers is no larger
- * in any key: dominance is exact, and a dynamic program over (stage, layers) with the remaining
- * suffixes finds the least total. */
+ * A suffix is all stages from one to the last. A few numbers, its keys, describe its cost, and a
+ * larger key can only make the whole step longer. So a suffix is dropped when another suffix with
+ * the same layers is no larger in any key. Dropping loses no optimum: a dynamic program over
+ * (stage, layers) with the remaining suffixes finds the least total. */
 #ifndef SEARCH_UNEVEN_COMPOSITION_H
 #define SEARCH_UNEVEN_COMPOSITION_H
 
@@ -45,8 +45,8 @@ extern const struct composition lower_bound;
 /* A lower bound for any order of the passes, so for every schedule, as in sim/engine/bound.c. A
  * stage begins when the first microbatch has passed the first chunks of the stages before it; it
  * runs all its passes; then the last gradient goes back through these chunks. Weight gradients that
- * are computed apart may run while it does. If no stage waits for the others' gradient norm
- * (table->validates), each has only its own passes, reduction and update. */
+ * are computed separately may run while that gradient goes back. If no stage waits for the others'
+ * gradient norm (table->validates), each stage has only its own passes, reduction and update. */
 extern const struct composition any_order_bound;
 
 /* The bound that holds for the table's schedule. */

@@ -44,7 +44,7 @@ int deal_least_sum(const struct deal *deal)
     return least;
 }
 
-/* The number of layers in the chunk, including the layers as which the head counts. */
+/* The number of layers in the chunk, plus head_layers if the chunk has the head. */
 static double weight_of(const struct deal *deal, const int *chunks, int chunk)
 {
     double layers = chunks[chunk];

@@ -3,10 +3,11 @@
  * Not every division over chunks is searched, as there are far too many: each stage may have any
  * number of layers, and these are dealt to its chunks one by one, always to the chunk with the
  * fewest. The head counts as layers of its chunk: as many as take its time, together with the
- * modules that predict later tokens. Of chunks with equally many the one of the last round takes
- * the layer, as chunks of earlier rounds hold more microbatches. So the chunks of a stage take
- * about the same time. Orders of passes are made for such chunks: a lower bound that ignores the
- * order would otherwise be least for plans with nearly empty first chunks, and those are slow.
+ * modules that predict later tokens. Among chunks with equally many layers, the one of the last
+ * round gets the layer, because chunks of earlier rounds hold more microbatches. So the chunks of a
+ * stage take about the same time. Schedules are made for chunks that take about the same time.
+ * Without this rule, a lower bound that ignores the order of passes would be least for plans with
+ * nearly empty first chunks, which are slow.
  *
  * With one chunk per stage this is every division. */
 #ifndef SEARCH_UNEVEN_DEAL_H
@@ -22,8 +23,8 @@ struct deal {
                            it */
 };
 
-/* Whether the plan's divisions are dealt. Divisions of 1F1B with one chunk per stage are not: they
- * have their own bound (uneven/composition.h). */
+/* Whether the plan's layers are dealt. Those of 1F1B with one chunk per stage are not, because they
+ * have a bound of their own (uneven/composition.h). */
 bool plan_is_dealt(const struct plan *plan);
 
 /* head_layers is the result of model_head_layers. It is passed in because it takes long to

@@ -355,7 +355,8 @@ static double listed_pass_s(struct filler *filler, int stage, int layers)
     return stage_pass_s(&option);
 }
 
-/* Some stage has at least as many layers as the stages have on average. */
+/* A lower bound of a step: some stage has at least the average number of layers, so the step takes
+ * at least the passes of a stage with that many layers. */
 static double average_stage_s(struct filler *filler)
 {
     const struct stage_table *table = filler->table;

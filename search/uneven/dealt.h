@@ -4,8 +4,8 @@
  * If all layers are of one kind, a stage's option is exact: its times and its memory depend on its
  * own chunks alone. With several kinds they also depend on where the stage's chunks begin, and so
  * on the layers of all other stages. An option then has the least times of each chunk at all places
- * where it can begin, and counts as fitting where it may or may not; the caller times each division
- * and checks its memory. */
+ * where it can begin, and counts as fitting if it may fit at some place; the caller times each
+ * division and checks its memory. */
 #ifndef SEARCH_UNEVEN_DEALT_H
 #define SEARCH_UNEVEN_DEALT_H
 
@@ -16,8 +16,9 @@
 struct stage_table dealt_table_new(struct evaluator *evaluator, const struct stage_request *request,
                                    struct arena *arena);
 
-/* A lower bound of the step of every division, which takes much less time; less than it could be,
- * if limit_s suffices. The block's takes less still and is lower. */
+/* Lower bounds of the step time of every division, which are much cheaper than a table.
+ * dealt_floor_s returns as soon as its bound reaches limit_s. The function for a block is cheaper
+ * still, and its bound is lower. */
 double dealt_floor_s(struct evaluator *evaluator, const struct stack *stack,
                      const struct stage_request *request, double limit_s);
 double dealt_block_floor_s(struct evaluator *evaluator, const struct stack *stack,

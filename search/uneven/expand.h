@@ -1,9 +1,10 @@
 /* search/uneven/expand.h - from the division with the best bound to the one with the best timed
  * step.
  *
- * Prefixes of divisions are taken by increasing bound (that of their best completion in the fronts)
- * and extended by the next stage's layers; complete divisions are timed. When the least open bound
- * reaches the fastest time, no remaining division is faster: the fastest is proved.
+ * A prefix gives the layers of the first stages. Its bound is that of its best completion in the
+ * fronts (uneven/fronts.h). Prefixes are taken by increasing bound and extended by the layers of
+ * the next stage; complete divisions are timed. When the least bound of the remaining prefixes
+ * reaches the fastest time, no remaining division is faster, so the fastest is proved.
  *
  * If many divisions have a bound below the fastest time, the order of passes may make all of them
  * slower. Then prefixes are also bounded by least_s, with the fewest layers that each later stage

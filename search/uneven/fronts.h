@@ -1,7 +1,8 @@
 /* search/uneven/fronts.h - the dynamic program: for each stage and number of remaining layers, the
  * suffixes that no other dominates.
  *
- * O(stages x layers x options x suffixes); a front has few (tens at 64 stages). */
+ * A front is the set of these suffixes for one stage and one number of layers. The program takes
+ * O(stages x layers x options x suffixes) time; a front has few suffixes (tens at 64 stages). */
 #ifndef SEARCH_UNEVEN_FRONTS_H
 #define SEARCH_UNEVEN_FRONTS_H
 

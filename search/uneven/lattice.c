@@ -38,8 +38,9 @@ struct stages_space {
     size_t first_site;
 };
 
-/* Skipped points of such a space. Sums of that many divisions would be inexact, so workers
- * count points, and the product is taken once. */
+/* Counts of the skipped points of a stages_space. Each point has the same number of divisions. A
+ * sum over that many divisions would be inexact, so workers count points, and the count is
+ * multiplied once. */
 struct left_out {
     double *broken; /* points by the first rule they break, by number of rule */
     /* points ruled out by bounds, and by memory: with one recompute, and with block:N */
@@ -106,7 +107,8 @@ static double block_floor_s(const struct space *space, struct evaluator *evaluat
     return dealt_block_floor_s(evaluator, stack, &least);
 }
 
-/* It may be less than it could be, if limit_s suffices. */
+/* A lower bound of the step times of all divisions of the plan's layers. The function stops
+ * refining the bound once it reaches limit_s. */
 static double floor_s(const struct space *space, struct evaluator *evaluator,
                       const struct stack *stack, const struct plan *plan, double limit_s)
 {

@@ -2,8 +2,8 @@
  *
  * A point is a plan of the space without a division of layers: a number of chunks per stage, and
  * every value of order, tp, cp, sp, microbatch, pp, zero and recompute. The chunks are in 1F1B or
- * dealt (uneven/deal.h). With mixes, block:N with an N per stage replaces none and full in 1F1B
- * when the space has both. */
+ * dealt (uneven/deal.h). With mixed recompute (recompute_mixes of the request), block:N with a
+ * separate N per stage replaces `none` and `full` in 1F1B if the space has both. */
 #ifndef SEARCH_UNEVEN_LATTICE_H
 #define SEARCH_UNEVEN_LATTICE_H
 
@@ -12,7 +12,7 @@
 struct lattice_point {
     struct plan plan; /* without lists of layers; block:0 represents every block:N,... */
     /* Layers of each chunk, in a division whose stages differ by at most one layer, or by as few
-     * as they can if they are dealt. */
+     * layers as possible if they are dealt. */
     const int *nearly_even;
     double divisions; /* number of divisions that are not in the space of even chunks */
     double floor_s;   /* lower bound of their step times */
@@ -44,8 +44,8 @@ int lattice_stage_layers(const struct search *search, const struct plan *plan);
  * including the choice of how many layers each stage recomputes. */
 double count_divisions(int layers, int stages, bool mixes);
 
-/* Lower bounds of every division of the plan's layers; the block's also holds for plans that differ
- * only in zero and recompute. Each evaluates a few stages. */
+/* Lower bounds of the step times of all divisions of the plan's layers. The bound of a block also
+ * holds for plans that differ only in zero and recompute. Each function evaluates a few stages. */
 double lattice_block_floor_s(struct evaluator *evaluator, const struct model *model,
                              const struct stack *stack, const struct plan *plan);
 double lattice_floor_s(struct evaluator *evaluator, const struct model *model,

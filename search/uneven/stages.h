@@ -3,8 +3,8 @@
  *
  * Given its layers and recompute, a stage's times (evaluate_stage) and memory do not depend on the
  * other stages. So of all ways to hold k layers only the fastest that fits is needed: with block:N,
- * the one that recomputes the fewest layers, as k fixes F, each recomputed layer lengthens B, and a
- * longer B makes no plan faster.
+ * the one that recomputes the fewest layers, as k determines the forward time, each recomputed
+ * layer lengthens the backward, and a longer backward makes no plan faster.
  *
  * Middle stages differ only in messages and in memory, as no stage has more microbatches in flight
  * than the previous one. */
@@ -23,7 +23,8 @@ struct stage_option {
     double forward_s, backward_s;
     double others_s; /* the passes of the stage's other chunks, minus the time that pairs save on
                         average */
-    /* Of others_s, the weight gradients, and those of the first chunk. */
+    /* weights_s: the part of others_s for weight gradients. first_weights_s: the time of the first
+     * chunk's weight gradients. */
     double weights_s, first_weights_s;
     double data_comm_s; /* once per step, after the stage's last backward */
     double optimizer_s; /* once per step; the longest of all stages counts */

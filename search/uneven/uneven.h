@@ -3,10 +3,11 @@
  *
  * The enlarged space adds, for each point of the lattice (uneven/lattice.h), every division of the
  * layers over the stages and, with mixes, every number of recomputed layers per stage. Points are
- * taken by rising lower bound of their step times. When a bound is below the best known plan, a
- * dynamic program finds the point's best division and proves it, or says how much faster another
- * one could be. Outside 1F1B the divisions are those that are dealt (uneven/deal.h). DualPipe,
- * whose stages hold chunks of two copies of the model, keeps even chunks.
+ * taken by rising lower bound of their step times. When a bound is below the time of the best known
+ * plan, a dynamic program finds the point's best division. It proves that this division is the
+ * best, or gives a lower bound of the other divisions. Outside 1F1B the divisions are those that
+ * are dealt (uneven/deal.h). DualPipe, whose stages hold chunks of two copies of the model, keeps
+ * even chunks.
  *
  * The best plan of all is found. The further plans of the list include at most two divisions per
  * point: its best and its nearly even one. Divisions count as infeasible when their point breaks a
@@ -38,7 +39,7 @@ struct uneven_way {
 };
 extern const struct uneven_way uneven_by_dynamic;
 
-/* Like uneven_run, with this way of searching. */
+/* Like uneven_run, but it searches in the given way. */
 bool uneven_run_by(const struct search *search, const struct uneven_way *way,
                    struct search_result *result, struct err *err);
 
