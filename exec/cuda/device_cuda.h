@@ -100,7 +100,7 @@ bool cuda_graph_verify_end(struct stream *stream);
 /* exec/cuda/post_cuda.c: numbers that streams write to the host's memory. */
 bool cuda_posts_open(struct device *device, struct err *err); /* Call before any post or wait. */
 void cuda_stream_post(struct stream *stream, _Atomic uint32_t *word, uint32_t number);
-/* What comes next on the stream runs once the word, in pinned memory, is at least `number`. */
+/* Work issued later on the stream runs once the word, in pinned memory, is at least `number`. */
 void cuda_stream_await(struct stream *stream, const _Atomic uint32_t *word, uint32_t number);
 
 /* exec/cuda/note_cuda.c: times of places on streams, by the GPU's own clock. */

@@ -229,7 +229,7 @@ void flow_collective(struct flow *flow, const struct op *op, enum comm_kind kind
                      void *out, double count)
 {
     struct machine *m = flow->machine;
-    /* It runs after its inputs are made, and after earlier uses of the memory of its output. */
+    /* the op runs after its inputs are made, and after earlier uses of the memory of its output */
     if (is_on_tensor_stream(op)) {
         machine_follow(m, m->tensor_stream);
         op_log_begin(m->log, m->device_api, m->tensor_stream,

@@ -28,11 +28,12 @@ struct flow {
 /* Runs one op of the list. */
 typedef void flow_op(struct flow *flow, const struct op *op);
 
-/* Address of a value: its own memory if it has some, else its slot. NULL: not made yet. */
+/* Address of a value: its own memory if it has some, else its slot in the record's kept memory.
+ * NULL: not made yet. */
 void *flow_at(const struct flow *flow, int value);
 /* Address of the `i`-th value that an op reads. */
 void *flow_in(const struct flow *flow, const struct op *op, int i);
-/* Address for the `i`-th value that an op makes: the slot that keeps it, else the memory that it
+/* Address for the `i`-th value that an op makes: its slot in the record, else the memory that it
  * already has, else new memory from machine_take. */
 void *flow_out(struct flow *flow, const struct op *op, int i);
 /* The op's first output takes over the memory of its `i`-th operand, which it overwrote. */

@@ -19,7 +19,8 @@ struct lifetimes {
 };
 
 struct lifetimes lifetimes_of(const struct local_ops *ops);
-/* The reader that runs last among the ops of the list that are run again. */
+/* For each value, its last reader among the ops that selective recompute runs again
+ * (`is_again`). */
 struct last_reader last_reader_again(const struct ops *list, const bool *is_again);
 
 #endif

@@ -55,8 +55,8 @@ void machine_give_back(struct machine *machine, void *memory);
 /* The bytes of `count` values as they are stored. */
 size_t machine_bytes(const struct machine *machine, double count);
 enum element machine_element(const struct machine *machine);
-/* Later work on `stream` runs after all compute issued so far, so that it may reuse compute's
- * memory. */
+/* Later work on `stream` runs after all compute issued so far, so that it may reuse memory of that
+ * compute. */
 void machine_follow(struct machine *machine, struct stream *stream);
 /* Bytes of this rank's rows of the residual stream, which layers and stages pass on. */
 size_t machine_stream_bytes(const struct machine *machine);

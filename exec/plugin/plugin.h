@@ -11,7 +11,7 @@
 
 struct kernel_api;
 
-/* A rank's device, kernels and communicators; NULL: the plugin has none of that kind. */
+/* A plugin's device, kernels and communicators; NULL: the plugin has none of that kind. */
 struct backend {
     const struct device_api *device;
     const struct kernel_api *kernels;

@@ -46,8 +46,8 @@ struct checkpoint_model checkpoint_model_of(const struct model *model);
 bool checkpoint_model_is(const struct checkpoint_model *saved, const struct model *model,
                          struct err *err);
 
-/* Members other than `rank`, `num_slices` and the sums are equal in every file of a checkpoint. If
- * replicas differ, loss scales also differ. */
+/* All members other than `rank`, `num_slices` and the checksums are equal in every file of a
+ * checkpoint. If replicas differ, loss scales also differ. */
 struct checkpoint_header {
     uint64_t magic;
     uint32_t format, sum; /* checksum of this header, computed with 0 here */

@@ -16,7 +16,7 @@
 struct borrowed_buffer {
     void *at;
     struct event *until;
-    int passes; /* passes that compute has issued since then */
+    int passes; /* passes that compute has issued since the memory was lent */
 };
 
 /* The values passed between the chunks of a microbatch: device memory, NULL while there is none. */
@@ -71,7 +71,8 @@ struct rank {
     float peak_rate;                /* setup.update.rate is the rate of the current step */
     struct spike_watch spikes;
     long steps_begun;   /* steps begun by this process */
-    double signalled_s; /* time of its last signal to the other ranks that it is still working */
+    double signalled_s; /* time at which the rank last signalled to the others that it is still
+                           working */
 };
 
 /* The link that a message takes. */
@@ -83,8 +84,8 @@ static inline int rank_round(const struct rank *rank, int chunk)
     return placement_round(plan_placement(rank->setup.plan), chunk);
 }
 
-/* Whether the last backward reduces gradients piece by piece. False gradients of hostile ranks
- * replace the true ones when all of these are there. */
+/* Whether the last backward reduces gradients piece by piece. With hostile ranks it does not,
+ * because false gradients replace the true ones only after all of them are computed. */
 bool rank_reduces_pieces(const struct rank *rank);
 
 /* The rank's group of this kind, or NULL if the rank is alone in it. */

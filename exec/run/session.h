@@ -22,10 +22,10 @@ struct session_options {
     bool resumes;           /* resumes from the newest checkpoint in that folder */
 };
 
-/* Equal on all ranks, unless a member's comment differs. */
+/* Members are equal on all ranks unless their comments say otherwise. */
 struct session_result {
-    /* It failed because it hung, was asked to end, or lost another rank: the run can be resumed.
-     * All ranks have reported where they were. */
+    /* The run failed because it hung, was asked to end, or lost another rank. It can be resumed,
+     * and all ranks have reported which instruction they were executing. */
     bool is_interrupted;
     long first_step;   /* 1, or the step after the checkpoint's */
     struct err damage; /* damage of a newer checkpoint, for which this rank skipped it */
