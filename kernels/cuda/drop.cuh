@@ -1,6 +1,6 @@
 /* kernels/cuda/drop.cuh - dropout of probabilities in mma's register layout (tile.cuh). One draw (a
  * Philox block of four words) decides four neighbours along the keys, so the lanes that hold these
- * share it. The sequence length must be a multiple of 4. */
+ * four share the draw. The sequence length must be a multiple of 4. */
 #ifndef KERNELS_CUDA_DROP_CUH
 #define KERNELS_CUDA_DROP_CUH
 

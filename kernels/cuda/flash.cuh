@@ -35,8 +35,8 @@ enum { MOST_SHARED_BYTES = 99 << 10 };
 
 /* In the backward, blocks of keys sum over the query heads that share the keys. If there are few
  * such blocks, the heads of a group are divided into `head_parts` parts, each with blocks of its
- * own, and the parts' sums are added afterwards. The number depends only on the shape, and so do
- * the bits. */
+ * own, and the parts' sums are added afterwards. The number of parts depends only on the shape, so
+ * the same shape always gives the same bits. */
 int head_parts(const struct attention &a);
 /* Values of the parts' sums: [parts, sequences, seq, kv_heads, keys then values, head_dim]. */
 long head_parts_values(const struct attention &a);

@@ -72,9 +72,10 @@ __device__ __forceinline__ void write_gradient(T *to, long stride, T *tile,
 /* --- keys and values ---------------------------------------------------------------------- */
 
 /* Two warps share KEY_GROUPS groups of 16 keys: one computes the probabilities and the gradients of
- * the values, the other the gradients of the scores and of the keys. Each has then one sum of
- * products in its registers and not two, so that a column which is read from shared memory serves
- * twice as many rows. The probabilities go from one warp to the other through shared memory. */
+ * the values, the other the gradients of the scores and of the keys. So each warp keeps one sum of
+ * products in its registers instead of two, and has registers for twice as many rows per column
+ * that it reads from shared memory. The probabilities go from one warp to the other through shared
+ * memory. */
 enum { PAIRS = WARPS / 2 };
 template <int HEAD_DIM, bool drops> constexpr int KEY_GROUPS = drops ? 2 : 256 / HEAD_DIM;
 template <int HEAD_DIM, bool drops>
@@ -190,8 +191,8 @@ struct key_work {
     }
 };
 
-/* Is computed twice; `again` keeps registers from holding parts of the first result for the second.
- */
+/* The kernel computes this twice. `again` makes the compiler recompute it, instead of keeping parts
+ * of the first result in registers. */
 __device__ __forceinline__ key_work key_work_of(const backward_args &b, int rows, int block)
 {
     const struct attention &a = b.a.attention;
@@ -341,8 +342,8 @@ template <typename T, int HEAD_DIM, bool drops> struct query_tiles {
     } stages[2];
 };
 
-/* The log sums and row dots of a lane's rows, which are 8 apart: in registers where these suffice.
- */
+/* The log sums and row dots of a lane's rows, which are 8 apart. They are kept in registers if
+ * there are enough registers. */
 template <int HEAD_DIM, int M> struct lane_sums {
     const float *log2_sums, *row_dots;
     static constexpr bool are_kept = HEAD_DIM <= 64;
@@ -368,8 +369,9 @@ template <int HEAD_DIM, int M> struct lane_sums {
 };
 
 /* Turns raw scores and gradients of dropped probabilities, both [16 M queries, COLUMNS keys], into
- * the unscaled gradients of the scores. The query of row g sees the columns up to last_seen.
- * `sums` are those of row g and what follows; `kept` comes from draw_by_query. */
+ * the unscaled gradients of the scores. The query of row g sees the columns up to last_seen. `sums`
+ * has the log sums and row dots of row g and of the rows after it; `kept` comes from
+ * draw_by_query. */
 template <int M, bool drops, typename Sums>
 __device__ __forceinline__ void
 query_score_gradients(const backward_args &b, const Sums &sums, int last_seen, const uint32_t *kept,

@@ -75,8 +75,9 @@ __global__ void head_norm_backward(struct head_norm_backward a, struct head_layo
     }
 }
 
-/* Terms of the gradient of gamma, of the queries' or the key's: the `count` heads from `first` on
- * in each group, group by group. Each earlier group adds one value head to the offset in qkv. */
+/* Terms of the gradient of one gamma: that of the queries or that of the key. Their heads are the
+ * `count` heads from head `first` on in each key-value group. In qkv, a group also has a value
+ * head, which adds one head per group to the offset. */
 template <typename T> struct head_terms {
     struct head_norm_backward a;
     struct head_layout l;

@@ -8,8 +8,8 @@ enum { MOST_BLOCKS = THREADS, SUM_BYTES = MOST_WARPS_OF_A_BLOCK * sizeof(double)
 
 /* The change that a step makes to its column, given the sum of the step before. KEEP: nothing.
  * SCALE: divide by the root of the sum. SCALE_OR_DROP: divide by the root of the sum, or set to 0
- * if only rounding errors are left of a column that had length 1. TAKE_AWAY: subtract the sum times
- * the other column. */
+ * if the column had length 1 and only rounding errors are left of it. TAKE_AWAY: subtract the sum
+ * times the other column. */
 enum change { KEEP, SCALE, SCALE_OR_DROP, TAKE_AWAY };
 
 struct step {

@@ -59,8 +59,8 @@ __device__ __forceinline__ float exp2_fast(float x)
 
 /* --- registers ---------------------------------------------------------------------------- */
 
-/* Returns the number unchanged, but hides this from the compiler. It then recomputes values that
- * depend on the number here, instead of keeping them in registers. */
+/* Returns the number unchanged, but the compiler does not know this. So it recomputes values that
+ * depend on the number after this call, instead of keeping them in registers. */
 __device__ __forceinline__ int again(int number)
 {
     asm volatile("" : "+r"(number));
@@ -119,8 +119,8 @@ __device__ __forceinline__ uint32_t shared_address(const void *shared)
 
 /* Loads four matrices of 8 rows of 8 16-bit values from shared memory. Lane 8 i + r passes the
  * address of row r of matrix i, a multiple of 16 bytes: `row` with the bits of `flip` inverted,
- * plus `further` bytes. The compiler knows both. Lane 4 g + t gets columns 2t and 2t + 1 of row g
- * of each matrix; in the transposed form, rows 2t and 2t + 1 of column g. */
+ * plus `further` bytes. `flip` and `further` are known at compile time. Lane 4 g + t gets columns
+ * 2t and 2t + 1 of row g of each matrix; in the transposed form, rows 2t and 2t + 1 of column g. */
 __device__ __forceinline__ void load_matrices(uint32_t to[4], const void *row, int flip,
                                               int further)
 {

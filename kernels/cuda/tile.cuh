@@ -2,11 +2,10 @@
  *
  * A tile is a number of rows of HEAD_DIM 16-bit values, a row being HEAD_DIM / CHUNK chunks of 16
  * bytes. ldmatrix reads the same chunk of 8 neighbouring rows at once, which is fastest when they
- * are in different banks of shared memory (128 bytes, 8 chunks). So the chunks of a row are
- * permuted among RUN neighbours, in another way from row to row (place_of). A warp computes a
- * product. Its result is an array of `accumulator`, each with 16 rows and 8 columns in mma's
- * layout: lane 4 g + t has columns 2t and 2t + 1 of row g (values 0 and 1) and of row g + 8 (values
- * 2 and 3). */
+ * are in different banks of shared memory (128 bytes, 8 chunks). So groups of RUN neighbouring
+ * chunks are permuted, in a different order from row to row (place_of). A warp computes a product.
+ * Its result is an array of `accumulator`, each with 16 rows and 8 columns in mma's layout: lane 4
+ * g + t has columns 2t and 2t + 1 of row g (values 0 and 1) and of row g + 8 (values 2 and 3). */
 #ifndef KERNELS_CUDA_TILE_CUH
 #define KERNELS_CUDA_TILE_CUH
 
@@ -30,7 +29,7 @@ __device__ __forceinline__ int own_lane()
     return (int)threadIdx.x % LANES;
 }
 
-/* The place in a row of its column `column`, a multiple of CHUNK. Without the permutation, 8 / RUN
+/* Where a row stores column `column`, a multiple of CHUNK. Without the permutation, 8 / RUN
  * neighbouring rows would have the same chunk in different banks, and further rows would use the
  * same banks again. */
 template <int HEAD_DIM> __device__ __forceinline__ int place_of(int row, int column)
