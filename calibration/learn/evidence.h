@@ -18,9 +18,10 @@ struct stack_runs {
 bool evidence_counts(const struct run_case *of, const struct system *system,
                      const struct model *model);
 
-/* Makes n scored cases the evidence for jobs of `model`, which is borrowed. Of more than
- * MOST_EVIDENCE those with the model's width are taken first, and of each kind every n-th.
- * `predictions` are those of `cases`; arrays live in the arena. */
+/* Makes n scored cases the evidence for jobs of `model`, which is borrowed. If n exceeds
+ * MOST_EVIDENCE, runs of models as wide as `model` are taken first, then other runs. If only some
+ * of them fit, these are evenly spaced. `predictions` are those of `cases`; arrays live in the
+ * arena. */
 void evidence_gather(const struct run_case *const *of, int n, const struct run_case *cases,
                      const struct run_prediction *predictions, const struct model *model,
                      struct arena *arena, struct evidence *out);

@@ -7,8 +7,8 @@
  *
  * Steps are ProfilerStep annotations. Without them a step ends with the optimizer: kernels whose
  * name has "adam", in phases that are separated by at least a quarter of the longest pause between
- * two of them. Of three steps or more the first is left out. A collective is a kernel whose name
- * begins with nccl. Of a trace with several GPUs the first one counts. */
+ * two of them. If there are three steps or more, the first is left out. A collective is a kernel
+ * whose name begins with nccl. If the trace has several GPUs, only the first is read. */
 #ifndef CALIBRATION_LEARN_TRACE_H
 #define CALIBRATION_LEARN_TRACE_H
 
