@@ -1,3 +1,5 @@
+/* Kinds of blocks and their order in a model. A run is a number of equal blocks in a row; after the
+ * last run the runs repeat. */
 #include "models/blocks.h"
 
 #include "base/arena.h"

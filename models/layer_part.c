@@ -1,3 +1,6 @@
+/* Functions that append one op, or a few, to an op list. A mark is an op that stands where tensor
+ * ranks communicate; it is replaced by collectives later. The residual stream is the sum to which
+ * every half of a block adds its output. */
 #include "models/layer_part.h"
 
 #include "models/trained.h"

@@ -1,3 +1,6 @@
+/* Functions of ops. A row block is a part of a microbatch's rows over which an op runs at once. The
+ * attention core is the ops between the projections to queries, keys and values and the output
+ * projection. */
 #include "models/op.h"
 
 #include <assert.h>

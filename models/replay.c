@@ -1,3 +1,5 @@
+/* Which ops selective recompute replays, that is runs again in the backward, and how much memory
+ * this frees. */
 #include "models/replay.h"
 
 #include <math.h>

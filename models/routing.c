@@ -1,3 +1,5 @@
+/* Expected loads of experts and their ranks. A load is the number of rows, that is tokens times
+ * chosen experts, that an expert or a rank gets. */
 #include "models/routing.h"
 
 #include "base/normal.h"
