@@ -1,3 +1,5 @@
+/* Tables of measured op times. The fitted time of a size is a power law in its dimensions; near a
+ * measured point it is corrected to the measurement. */
 #include "sim/cost/kernel.h"
 
 #include "base/arena.h"

@@ -1,3 +1,4 @@
+/* The costs of a piece (a layer, the embedding or the head) on one rank, from its op lists. */
 #include "sim/cost/piece.h"
 
 #include "models/blocks.h"

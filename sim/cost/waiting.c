@@ -1,3 +1,5 @@
+/* How long ranks wait for each other if a step averages only with neighbours (gossip) or seldom
+ * with all ranks. */
 #include "sim/cost/waiting.h"
 
 #include "sim/cost/straggler.h"

@@ -1,3 +1,6 @@
+/* Lower bounds of a plan's step time. A piece is a layer, the embedding or the head. A stage's tail
+ * is what it adds once per step after its passes: exposed reductions and gathers, and the
+ * optimizer. */
 #include "models/blocks.h"
 #include "sim/engine/data_parallel.h"
 #include "sim/engine/work.h"

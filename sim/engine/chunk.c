@@ -1,3 +1,5 @@
+/* The time of the passes over one chunk, from the costs of its pieces (layers, embedding, head) and
+ * of launching them. */
 #include "sim/engine/work.h"
 
 #include "models/blocks.h"

@@ -1,3 +1,5 @@
+/* The time that data ranks take to reduce gradients and gather parameters, and how much of it is
+ * exposed. */
 #include "sim/engine/data_parallel.h"
 
 #include "sim/cost/compute.h"

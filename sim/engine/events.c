@@ -1,3 +1,6 @@
+/* The event engine. Each lane of a stage (compute, sends, receives, data exchange) is a queue of
+ * jobs; the head of a queue is its next job. A pair is two jobs on two ranks, such as a send and
+ * its receive, that start and end together. */
 #include "sim/engine/events.h"
 
 #include "sim/engine/jobs.h"

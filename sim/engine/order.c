@@ -1,3 +1,5 @@
+/* Sorts the passes of all stages so that each pass follows those whose results it needs. A pair is
+ * a forward and a backward that run as one unit (sim/schedule/instr.h). */
 #include "sim/engine/order.h"
 
 #include <assert.h>

@@ -1,3 +1,5 @@
+/* The executor's reductions of whole gradients during a step's last backward. Gradients are reduced
+ * piece by piece; a piece is a layer, the embedding or the head. */
 #include "base/length.h"
 #include "models/blocks.h"
 #include "sim/cost/runtime.h"

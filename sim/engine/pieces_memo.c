@@ -1,3 +1,6 @@
+/* A cache of the costs of a model's pieces (layers, embedding, head). It has two hash tables: by
+ * the placement of the ranks on nodes, and by the links that this placement gives the groups of
+ * ranks. */
 #include "sim/engine/pieces_memo.h"
 
 #include <string.h>

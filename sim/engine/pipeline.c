@@ -1,3 +1,5 @@
+/* Times a pipeline from a few cycles of its steady state. In a round each stage runs one forward
+ * and one backward; a cycle is the number of rounds after which the order of passes repeats. */
 #include "sim/engine/pipeline.h"
 
 #include <math.h>

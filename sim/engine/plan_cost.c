@@ -1,3 +1,6 @@
+/* The costs of a plan's instructions, as the event engine (sim/engine/events.h) needs them. A pair
+ * is a forward and a backward that run as one unit. A mirrored plan holds two copies of the model;
+ * it is timed as an equivalent plan with half the stages, its folded plan. */
 #include "sim/engine/work.h"
 
 #include "sim/cost/network.h"

@@ -1,3 +1,5 @@
+/* Fills in a prediction: the memory of each stage, and the parts of the step's time, which are
+ * those of the stage that is busy longest. */
 #include "sim/engine/prediction_part.h"
 
 #include "sim/engine/interval.h"

@@ -1,3 +1,5 @@
+/* Which activities run, how fast, and which ends next. A slot holds one activity of one rank at a
+ * time. */
 #include "sim/engine/progress.h"
 
 #include "sim/engine/event_heap.h"

@@ -1,3 +1,5 @@
+/* The evaluator: predicts a plan, or only a lower bound of its time or memory. It keeps the costs
+ * of pieces (layers, embedding, head) for later plans. */
 #include "sim/engine/simulate_part.h"
 
 #include "sim/cost/network.h"

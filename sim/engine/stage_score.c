@@ -1,3 +1,5 @@
+/* The time and memory of one stage, for searches that give stages different numbers of layers. A
+ * pair is a forward and a backward that run as one unit. */
 #include "sim/engine/simulate_part.h"
 
 #include "models/blocks.h"

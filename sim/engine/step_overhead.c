@@ -1,3 +1,5 @@
+/* A step's fixed cost: the host's overhead, minus the waiting for other data ranks that a gradient
+ * exchange saves in comparison with all-reduce. */
 #include "sim/cost/straggler.h"
 #include "sim/cost/waiting.h"
 #include "sim/engine/simulate_part.h"

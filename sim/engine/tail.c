@@ -1,3 +1,5 @@
+/* A stage's tail: the time that it adds once per step after its passes. It consists of exposed
+ * reductions and gathers of data ranks, and of the optimizer. */
 #include "sim/engine/work.h"
 
 #include "models/training.h"

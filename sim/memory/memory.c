@@ -1,3 +1,6 @@
+/* The memory of each stage at its peak. A piece is a layer, the embedding or the head. A microbatch
+ * is in flight on a stage from its forward to the end of its backward there. A pair is a forward
+ * and a backward that run as one unit. */
 #include "sim/memory/memory.h"
 
 #include "base/length.h"

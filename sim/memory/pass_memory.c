@@ -1,3 +1,5 @@
+/* The peak of one pass, found by following its steps (sim/plan/pass.h). A piece is a layer, the
+ * embedding or the head. */
 #include "sim/memory/pass_memory.h"
 
 #include "models/blocks.h"

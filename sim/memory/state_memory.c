@@ -1,3 +1,5 @@
+/* Memory of weights, gradients and optimizer state. Each ZeRO stage shards one more of them over
+ * the data ranks. */
 #include "sim/memory/state_memory.h"
 
 #include "sim/cost/runtime.h"

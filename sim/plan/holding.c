@@ -1,3 +1,4 @@
+/* Which layers each chunk of a plan holds, and whether it holds the embedding or the head. */
 #include "sim/plan/holding.h"
 
 #include "models/blocks.h"

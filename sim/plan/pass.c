@@ -1,3 +1,6 @@
+/* The steps of one pass over a chunk. A piece is a layer, the embedding or the head; a unit is a
+ * piece's own parameters, or the vocabulary rows that it uses. A run is one computation of a piece:
+ * forward, recompute or backward. */
 #include "sim/plan/pass.h"
 
 #include "sim/plan/holding.h"

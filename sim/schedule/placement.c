@@ -1,3 +1,5 @@
+/* Which stage has which chunk. Chunks are assigned in rounds, one chunk per stage and round; a rule
+ * may let rounds go up the stages again. */
 #include "sim/schedule/placement.h"
 
 static enum direction down_and_up(int round)

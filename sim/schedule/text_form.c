@@ -1,3 +1,6 @@
+/* Reads and writes schedules as text. A pair is a forward and a backward that run as one unit. In a
+ * V, chunks are placed down the stages and back up; in a mirrored placement there is a second copy
+ * of the model in the opposite order. */
 #include "sim/schedule/text_form.h"
 
 #include "sim/schedule/schedule.h"
