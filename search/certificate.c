@@ -1,3 +1,5 @@
+/* Writes the certificate of a search. A family is a set of plans that differ only in recompute and
+ * ZeRO; these plans are its members. A floor is a lower bound of the step times of a family. */
 #include "search/certificate.h"
 
 #include "base/length.h"

@@ -1,3 +1,5 @@
+/* The orders of a plan's axes. Two orders that differ only in axes with one rank place the ranks
+ * alike. */
 #include "search/orders.h"
 
 #include "sim/plan/axis.h"

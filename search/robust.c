@@ -1,3 +1,5 @@
+/* Compares a few plans (rivals) when costs are scaled, one class of costs at a time or by random
+ * draws. */
 #include "search/robust.h"
 
 #include "base/length.h"

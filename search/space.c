@@ -1,3 +1,7 @@
+/* A space of plans, and a walk through it. A block is a set of plans with equal rank order, degrees
+ * of all axes and microbatch. A split is a division of the layers over the chunks. A family is the
+ * plans of a block with one split; they differ only in recompute and ZeRO. A site is a block in all
+ * rank orders. */
 #include "search/space.h"
 
 #include "base/length.h"

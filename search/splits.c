@@ -1,3 +1,5 @@
+/* Lists the divisions of a model's layers over chunks (splits) that Megatron-Core's arguments can
+ * express. */
 #include "search/splits.h"
 
 #include "sim/schedule/placement.h"

@@ -1,3 +1,5 @@
+/* The stairs are known plans, sorted by memory. Each plan needs more memory than the one before and
+ * is faster. */
 #include "search/sweep.h"
 
 #include <stdlib.h>

@@ -1,3 +1,6 @@
+/* A walk that keeps the plans which no other plan dominates in time and memory. A family is a set
+ * of plans that differ only in recompute and ZeRO; a site is the families that differ only in rank
+ * order. A floor is a lower bound of their step times. */
 #include "search/sweep.h"
 
 #include "base/parallel.h"

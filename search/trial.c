@@ -1,3 +1,5 @@
+/* Chooses short runs that decide which of several plans (rivals) is the fastest. A trial is a run
+ * of a rival's plan with fewer replicas. */
 #include "search/trial.h"
 
 #include "sim/plan/ranks.h"

@@ -1,3 +1,5 @@
+/* Checks and scores every plan of a space. A block is a set of plans with equal rank order, degrees
+ * of all axes and microbatch (search/space.h). */
 #include "search/walk.h"
 
 #include "base/parallel.h"

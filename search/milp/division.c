@@ -1,3 +1,6 @@
+/* Finds the best divisions of layers over stages one by one. Each minimises a surrogate of the step
+ * time (search/milp/division.h). A guess is an assumed upper limit of the surrogate; choices that
+ * would exceed it are left out of the program. */
 #include "search/milp/division.h"
 
 #include <math.h>

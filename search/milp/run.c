@@ -1,3 +1,4 @@
+/* The method milp: runs it, and describes the space that it searched. */
 #include "search/milp/milp.h"
 
 #include "base/text.h"

@@ -1,3 +1,5 @@
+/* A chain of products as a partition problem. A unit of communication is what a rank sends in an
+ * all-gather of X. */
 #include "search/partition/chain.h"
 
 #include <math.h>

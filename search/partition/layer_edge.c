@@ -1,3 +1,5 @@
+/* The cost of passing a tensor between two operators of a layer that have different shardings. A
+ * unit is the bytes that a rank sends in an all-gather of the hidden states. */
 #include "search/partition/layer_part.h"
 
 #include "sim/engine/data_parallel.h"

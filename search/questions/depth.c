@@ -1,3 +1,4 @@
+/* Searches for the deepest model that fits, one number of stages after another. */
 #include "search/questions/depth.h"
 
 #include "search/evaluators.h"

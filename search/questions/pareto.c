@@ -1,3 +1,4 @@
+/* Finds the front: the plans that no other plan dominates in GPUs, time and memory. */
 #include "search/questions/pareto.h"
 
 #include "base/clock.h"

@@ -1,3 +1,6 @@
+/* Halves a region of constants until bounds prove where one plan (the choice) is the best. A family
+ * is a set of plans that differ only in recompute and ZeRO; its floor is a lower bound of their
+ * step times. */
 #include "search/questions/region.h"
 
 #include "base/length.h"

@@ -1,3 +1,5 @@
+/* Simulated annealing. A point is a candidate plan, encoded as one digit for each searched axis
+ * (search/stochastic/encoding.h). */
 #include "search/stochastic/strategy.h"
 
 #include <math.h>

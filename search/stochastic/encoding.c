@@ -1,3 +1,5 @@
+/* Candidate plans as points, which have one digit for each searched axis. A split is a division of
+ * layers over chunks. */
 #include "search/stochastic/encoding.h"
 
 #include "base/length.h"

@@ -1,3 +1,5 @@
+/* An evolution strategy. A point is a candidate plan, encoded as one digit for each searched axis
+ * (search/stochastic/encoding.h). */
 #include "search/stochastic/strategy.h"
 
 /* A (1+1) evolution strategy: of parent and child the better stays. On a tie the child stays, so

@@ -1,3 +1,6 @@
+/* A policy that draws candidate plans and is trained by REINFORCE. A point is a candidate plan,
+ * encoded as one digit for each searched axis, here called factor
+ * (search/stochastic/encoding.h). */
 #include "search/stochastic/strategy.h"
 
 #include <math.h>

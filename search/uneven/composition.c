@@ -1,3 +1,5 @@
+/* How stages combine to a step. A suffix is the stages from one stage to the last, with their
+ * layers. Its keys are a few numbers that describe its cost. */
 #include "search/uneven/composition.h"
 
 #include <math.h>

@@ -1,3 +1,6 @@
+/* The table of stages whose layers are dealt, that is divided over the stage's chunks by the rule
+ * of search/uneven/deal.h. An option of a stage is a number of layers with its times. A place of a
+ * chunk is a layer at which it may begin. */
 #include "search/uneven/dealt.h"
 
 #include "models/blocks.h"

@@ -1,3 +1,4 @@
+/* Turns numbers of layers per stage into a plan. */
 #include "search/uneven/divided.h"
 
 #include <string.h>

@@ -1,3 +1,4 @@
+/* Counts the ways to divide layers over stages. */
 #include "search/uneven/lattice.h"
 
 #include <stdlib.h>

@@ -1,3 +1,6 @@
+/* Finds the division of layers over stages with the shortest step. An option of a stage is a number
+ * of layers with its times. A front is the set of undominated ways to give the remaining layers to
+ * the later stages (search/uneven/fronts.h). */
 #include "search/uneven/expand.h"
 
 #include <math.h>

@@ -1,3 +1,4 @@
+/* Lower bounds of the step times of all divisions of a plan's layers over its 1F1B stages. */
 #include "search/uneven/lattice.h"
 
 #include "models/blocks.h"

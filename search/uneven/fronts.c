@@ -1,3 +1,6 @@
+/* The dynamic program over stages. A suffix is the stages from one stage to the last, with their
+ * layers; a front is the suffixes that no other suffix dominates. An option of a stage is a number
+ * of layers with its times. */
 #include "search/uneven/fronts.h"
 
 #include <math.h>

@@ -1,3 +1,5 @@
+/* Constraints that concern all stages of a plan together: types of stages, equal recompute, and the
+ * memory of hosts that several ranks share. */
 #include "search/uneven/joint.h"
 
 #include "models/blocks.h"

@@ -1,3 +1,6 @@
+/* Lists the points of a space: plans whose division of layers over stages is open. Layers are dealt
+ * if a stage's layers are divided over its chunks by the rule of search/uneven/deal.h. A site is a
+ * set of plans in all rank orders (search/space.h). */
 #include "search/uneven/lattice.h"
 
 #include "base/parallel.h"

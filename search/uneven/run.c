@@ -1,3 +1,5 @@
+/* The method that searches even plans first and then uneven ones. Layers are dealt if a stage's
+ * layers are divided over its chunks by the rule of search/uneven/deal.h. */
 #include "search/uneven/uneven.h"
 
 #include "base/text.h"

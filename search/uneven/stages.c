@@ -1,3 +1,5 @@
+/* Fills the table of stages. An option of a stage is a number of layers with the least recompute
+ * that fits, and its times. */
 #include "search/uneven/stages.h"
 
 #include "base/statistics.h"

@@ -1,3 +1,6 @@
+/* Searches the points of the lattice, that is plans whose division of layers over stages is open,
+ * in rounds. In a round each worker finds the best division of a point by a dynamic program. A seed
+ * is a division that is timed before any dynamic program. */
 #include "search/uneven/uneven.h"
 
 #include "base/parallel.h"
