@@ -1,3 +1,5 @@
+/* Runs a pass over a chunk: the steps of sim/plan/pass.h on its pieces (layers, embedding, head). A
+ * replay recomputes a piece's forward. */
 #include "exec/chunk.h"
 
 #include <string.h>

@@ -1,3 +1,5 @@
+/* Gathers and reductions on the data lane, a stream that overlaps compute. A store holds parameters
+ * with their gradients and optimizer state. */
 #include "exec/data_lane.h"
 
 void data_lane_gather(const struct data_lane *lane, struct machine *m, struct store *store)

@@ -1,3 +1,5 @@
+/* Runs passes over chunks, from the third time on as captured graphs. A pass can use a graph if it
+ * begins with the same memory used and free as when the graph was captured. */
 #include "exec/pass_graphs.h"
 
 #include "base/arena.h"

@@ -1,3 +1,5 @@
+/* The watchdog of a rank. A lane is an in-order queue of the rank's instructions, such as compute
+ * or one direction of messages. */
 #include "exec/watchdog.h"
 
 #include "base/arena.h"
@@ -16,7 +18,7 @@
 
 struct lane_state {
     _Atomic(const void *) at;
-    atomic_ullong entered; /* number of times that any lane entered an instruction */
+    atomic_ullong entered; /* number of times that the lane entered an instruction */
     uint64_t seen; /* used by the watchdog's thread: latest value of `entered`, and how long it has
                       been unchanged */
     double still_s;

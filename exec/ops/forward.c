@@ -1,3 +1,5 @@
+/* Handlers of the forward ops. Each finds the memory of an op's operands and outputs, and issues
+ * its kernel. */
 #include "exec/ops/head.h"
 
 /* --- ops ---------------------------------------------------------------------------------- */

@@ -1,3 +1,5 @@
+/* The loss, and the head's logits in row blocks. A row block is a part of a microbatch's rows for
+ * which the logits are computed at once. */
 #include "exec/ops/head.h"
 
 #include <assert.h>

@@ -1,3 +1,5 @@
+/* A store holds parameters with their gradients and optimizer state. ZeRO divides its arrays into
+ * one shard per data rank. */
 #include "exec/ops/store.h"
 
 #include "base/arena.h"

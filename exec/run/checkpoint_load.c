@@ -1,3 +1,5 @@
+/* Loads a checkpoint. A slice is a block of elements of one weight or moment in a checkpoint's
+ * file. A store holds a rank's parameters with their optimizer state. */
 #include "base/arena.h"
 #include "exec/run/checkpoint.h"
 #include "exec/run/checkpoint_exchange.h"

@@ -1,3 +1,5 @@
+/* Tells the watchdog which instruction each lane is executing. A lane is an in-order queue of a
+ * rank's instructions, such as compute or one direction of messages. */
 #include "exec/run/lane_status.h"
 
 #include "exec/run/rank_state.h"

@@ -1,3 +1,6 @@
+/* Runs gradient exchanges other than all-reduce. Each chunk has an exchanger, which works on the
+ * chunk's weights or gradients in one array. The data lane is the stream of communication between
+ * data ranks. */
 #include "exec/run/rank_exchange.h"
 
 #include "exec/run/data_bytes.h"

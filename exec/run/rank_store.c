@@ -1,3 +1,5 @@
+/* Makes a rank's pieces (layers, embedding, head) and their stores. A store holds a piece's
+ * parameters with their gradients and optimizer state. */
 #include "exec/run/rank_store.h"
 
 #include "models/blocks.h"

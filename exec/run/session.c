@@ -1,3 +1,4 @@
+/* A session is one rank's part of a run, from opening its device to returning its measurements. */
 #include "exec/run/session_part.h"
 
 #include "exec/run/lane_status.h"

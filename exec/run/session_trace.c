@@ -1,3 +1,4 @@
+/* Two further steps of a session, which time instructions and ops. */
 #include "exec/run/session_part.h"
 
 #include "base/arena.h"

@@ -1,3 +1,4 @@
+/* The training steps of a session, which is one rank's part of a run. */
 #include "exec/run/session_part.h"
 
 #include "base/core_share.h"
