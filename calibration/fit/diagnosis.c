@@ -1,3 +1,5 @@
+/* Finds the constants that explain the errors of predictions. A row is one measured run; a source
+ * is the publication that it comes from. */
 #include "calibration/fit/diagnosis.h"
 
 #include "calibration/fit/constant.h"

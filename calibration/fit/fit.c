@@ -1,3 +1,6 @@
+/* Runs a job: fits its constants on its rows (measured runs or micro-benchmarks). A source is the
+ * publication that rows come from. A fold is a part of a source's rows that is predicted by
+ * constants fitted without it. */
 #include "calibration/fit/fit.h"
 
 #include "calibration/fit/least_squares.h"

@@ -1,3 +1,5 @@
+/* Writes fitted constants into the text of a profile or stack file. A row is a measured run or
+ * micro-benchmark. */
 #include "calibration/fit/fitted_file.h"
 
 #include "base/file.h"

@@ -1,3 +1,4 @@
+/* Fits all constants without one source (a publication) and predicts its rows (measured runs). */
 #include "calibration/fit/leave_out.h"
 
 #include "calibration/fit/shipped_runs.h"

@@ -1,3 +1,4 @@
+/* Loads the rows of a job and predicts them. A row is a measured run or a micro-benchmark. */
 #include "calibration/fit/observation.h"
 
 #include "base/file.h"

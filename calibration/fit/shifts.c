@@ -1,3 +1,5 @@
+/* Finds shifts. The shift is the error that all runs of a source (a publication) have in common. A
+ * tier says whether other sources measured the same stack and the same GPU. */
 #include "calibration/fit/shifts.h"
 
 #include "base/file.h"

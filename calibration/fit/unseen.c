@@ -1,3 +1,4 @@
+/* The constants that a stack gets if no run of it was measured: the medians of measured stacks. */
 #include "calibration/fit/unseen.h"
 
 #include "base/statistics.h"

@@ -1,3 +1,5 @@
+/* Fits the half widths of the errors of a step's parts to the errors of rows, which are measured
+ * runs. */
 #include "calibration/fit/widths.h"
 
 #include "base/normal.h"

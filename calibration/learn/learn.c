@@ -1,3 +1,6 @@
+/* Learns the ratio of measured to predicted time of a stack. A row is one measured run. The shift
+ * is the error that all runs of a source have in common; a source is the publication or user that
+ * rows come from. */
 #include "calibration/learn/learn.h"
 
 #include "base/normal.h"

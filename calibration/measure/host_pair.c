@@ -1,3 +1,4 @@
+/* A rank's compute and collectives on two streams, so that they can be timed alone and together. */
 #include "calibration/measure/host_pair.h"
 
 #include "base/length.h"

@@ -1,3 +1,4 @@
+/* Corrects a profile's measured op times by the op times of a run. */
 #include "calibration/measure/refine.h"
 
 #include "base/core_share.h"

@@ -1,3 +1,5 @@
+/* Scores the choice of a plan by its prediction, over groups of measured runs that differ only in
+ * their plan (strata). */
 #include "calibration/score/choice.h"
 
 #include "calibration/rows/stratum.h"

@@ -1,3 +1,4 @@
+/* Predicts many cases at once. A case is a measured run as a model, a system and a plan. */
 #include "calibration/score/predict.h"
 
 #include "base/length.h"

@@ -1,3 +1,5 @@
+/* Scores the order in which predictions rank measured runs that differ only in their plan (a
+ * stratum). */
 #include "calibration/score/preference.h"
 
 #include "base/statistics.h"

@@ -1,3 +1,5 @@
+/* Scores of predictions. A row is one measured run; a group is the rows of one configuration, of
+ * which only the last is scored. */
 #include "calibration/score/score.h"
 
 #include "base/statistics.h"
