@@ -1,3 +1,4 @@
+/* Finds the constants and standard errors for the region of `search --robust region`. */
 #include "cli/region.h"
 
 #include "calibration/fit/constant.h"

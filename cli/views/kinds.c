@@ -1,3 +1,5 @@
+/* Groups similar plans of a ranking. Plans of one kind have the same degrees and micro-batch
+ * (cli/views/kinds.h). */
 #include "cli/views/kinds.h"
 #include "sim/plan/axis.h"
 #include "sim/plan/state_share.h"
